@@ -1,0 +1,64 @@
+package models
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+)
+
+// Demo fills a database without events with a few users and the world plaza, whose first event has the id of the
+// contract's examples. It does nothing to a database that has events.
+func (s *Store) Demo(ctx context.Context) error {
+	var filled bool
+	err := s.do(ctx, s.read, func(tx *gorm.DB) error {
+		return tx.Raw("SELECT EXISTS (SELECT 1 FROM events)").Row().Scan(&filled)
+	})
+	if err != nil || filled {
+		return err
+	}
+	users := make(map[string]string)
+	for _, name := range []string{"alice", "bob", "carol"} {
+		var user User
+		err := s.do(ctx, s.write, func(tx *gorm.DB) error {
+			return tx.Where("username = ?", name).Limit(1).Find(&user).Error
+		})
+		if err != nil {
+			return fmt.Errorf("demo: %w", err)
+		}
+		users[name] = user.ID
+		if user.ID == "" {
+			added, err := s.AddUser(ctx, name)
+			if err != nil {
+				return fmt.Errorf("demo: %w", err)
+			}
+			users[name] = added.ID
+		}
+	}
+	evening := s.now().UTC().Truncate(24 * time.Hour).Add(19 * time.Hour)
+	for i, event := range []struct {
+		name, description, creator string
+		days                       int
+		joining                    []string
+	}{
+		{"Rooftop concert", "Doors open half an hour earlier.", "alice", 7, []string{"bob", "carol"}},
+		{"Chess night", "Bring a board if you have one.\nBeginners welcome.", "bob", 9, []string{"alice"}},
+		{"Garden planning", "", "carol", 14, nil},
+	} {
+		id := fmt.Sprintf("01980000-0000-7000-8000-%012d", i+1)
+		_, err := s.Create(ctx, users[event.creator], Event{
+			ID: id, WorldID: "plaza", Name: event.name, Description: event.description,
+			ScheduledAt: evening.AddDate(0, 0, event.days),
+		})
+		for _, name := range event.joining {
+			if err == nil {
+				err = s.Join(ctx, users[name], id)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("demo: %w", err)
+		}
+	}
+	return nil
+}

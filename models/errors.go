@@ -1,0 +1,117 @@
+package models
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// What a caller can act on. Every error of a Store wraps one of these, or none when it is unforeseen.
+var (
+	// ErrNoEvent is returned by Join and Leave for an event that does not exist, malformed ids included.
+	ErrNoEvent = errors.New("no such event")
+	// ErrNoUser is returned when the acting or named user does not exist.
+	ErrNoUser = errors.New("no such user")
+	// ErrUserExists is returned by AddUser for a name that is taken.
+	ErrUserExists = errors.New("the username is taken")
+	// ErrUsername is returned for a name that breaks the rules of ValidUsername.
+	ErrUsername = errors.New("a username is 1 to 100 characters, not only white space, without control characters")
+	// ErrRefreshToken is returned by Refresh for a token that is unknown, expired, spent, or another user's.
+	ErrRefreshToken = errors.New("invalid refresh token")
+	// ErrReused is the ErrRefreshToken of a spent token used after the leeway: somebody holds a copy, and the user's
+	// current refresh token has just been revoked (RFC 9700 section 4.14.2).
+	ErrReused = fmt.Errorf("%w: spent token used again, session revoked", ErrRefreshToken)
+
+	// ErrBusy means that no pooled connection came free in time, or that other processes kept SQLite's write lock.
+	ErrBusy = errors.New("database busy")
+	// ErrTimeout means that the work was not done within the store's timeout. A write may or may not have happened.
+	ErrTimeout = errors.New("database timeout")
+	// ErrUnavailable means that the database is away, starting, stopping or read-only.
+	ErrUnavailable = errors.New("database unavailable")
+)
+
+// The faults that the statements provoke on purpose or that call for another try; they do not leave the package.
+var (
+	errForeignKey = errors.New("foreign key violated")
+	errDuplicate  = errors.New("unique key violated")
+	errSerialize  = errors.New("transaction must be repeated")
+)
+
+// classify wraps err, as a driver returned it, with what it means.
+func classify(err error) error {
+	if err == nil {
+		return nil
+	}
+	if class := classOf(err); class != nil {
+		return fmt.Errorf("%w: %w", class, err)
+	}
+	return err
+}
+
+func classOf(err error) error {
+	var pg *pgconn.PgError
+	var lite *sqlite.Error
+	var connect *pgconn.ConnectError
+	var network net.Error
+	switch {
+	case errors.As(err, &pg):
+		return classOfPostgres(pg.Code)
+	case errors.As(err, &lite):
+		return classOfSQLite(lite.Code())
+	case errors.Is(err, context.DeadlineExceeded):
+		return ErrTimeout
+	case errors.As(err, &connect), errors.As(err, &network), errors.Is(err, driver.ErrBadConn),
+		errors.Is(err, sql.ErrConnDone), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), pgconn.SafeToRetry(err):
+		return ErrUnavailable
+	}
+	return nil
+}
+
+// classOfPostgres maps SQLSTATE codes (PostgreSQL appendix A).
+func classOfPostgres(code string) error {
+	switch code {
+	case "23503":
+		return errForeignKey
+	case "23505":
+		return errDuplicate
+	case "40001", "40P01":
+		return errSerialize
+	case "57014": // canceled, by statement_timeout or by our own deadline
+		return ErrTimeout
+	case "53300", // too many connections
+		"25006",                            // read-only: a standby, or a primary just demoted
+		"57P01", "57P02", "57P03", "57P05": // stopping, crashed, starting, idle too long
+		return ErrUnavailable
+	}
+	if len(code) == 5 && code[:2] == "08" { // connection exception
+		return ErrUnavailable
+	}
+	return nil
+}
+
+// classOfSQLite maps extended result codes (sqlite.org/rescode.html).
+func classOfSQLite(code int) error {
+	switch code {
+	case sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY, sqlite3.SQLITE_CONSTRAINT_TRIGGER:
+		return errForeignKey
+	case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
+		return errDuplicate
+	}
+	switch code & 0xff {
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return ErrBusy
+	case sqlite3.SQLITE_INTERRUPT:
+		return ErrTimeout
+	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY:
+		return ErrUnavailable
+	}
+	return nil
+}

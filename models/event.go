@@ -1,0 +1,93 @@
+package models
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+)
+
+// Event is something scheduled in a world. Events never change.
+type Event struct {
+	ID          string `gorm:"primaryKey"`
+	WorldID     string
+	CreatorID   *string // nil once the creator's account is gone
+	Name        string
+	Description string
+	ScheduledAt time.Time // UTC, whole milliseconds
+	CreatedAt   time.Time
+	RSVPs       []RSVP
+}
+
+// RSVP is one user's promise to take part in one event. Leaving deletes the row.
+type RSVP struct {
+	EventID   string `gorm:"primaryKey"`
+	UserID    string `gorm:"primaryKey"`
+	Username  string // always the user's; the database keeps it so
+	CreatedAt time.Time
+}
+
+// Create stores e, which needs WorldID, Name, Description and ScheduledAt, and the RSVP of its creator, both or
+// neither, and returns the new event's id. It returns ErrNoUser.
+func (s *Store) Create(ctx context.Context, userID string, e Event) (string, error) {
+	if !validID(userID) {
+		return "", fmt.Errorf("create event: %w", ErrNoUser)
+	}
+	var err error
+	if e.ID == "" {
+		if e.ID, err = newID(); err != nil {
+			return "", err
+		}
+	}
+	e.CreatorID = &userID
+	e.CreatedAt = s.timestamp()
+	err = s.do(ctx, s.write, func(tx *gorm.DB) error { return s.dialect.create(tx, e) })
+	if err != nil {
+		return "", fmt.Errorf("create event: %w", err)
+	}
+	return e.ID, nil
+}
+
+// Join adds the user's RSVP. Joining twice keeps the first. It returns ErrNoUser or ErrNoEvent.
+func (s *Store) Join(ctx context.Context, userID, eventID string) error {
+	err := s.do(ctx, s.write, func(tx *gorm.DB) error {
+		if !validID(userID) || !validID(eventID) {
+			return exists(tx, userID, eventID)
+		}
+		res := tx.Exec(`
+			INSERT INTO rsvps (event_id, user_id, username, created_at)
+			SELECT ?, id, username, ? FROM users WHERE id = ?
+			ON CONFLICT DO NOTHING`,
+			eventID, s.timestamp(), userID)
+		if res.Error == nil && res.RowsAffected == 0 { // joined before, or no such user
+			return exists(tx, userID, "")
+		}
+		return res.Error
+	})
+	if errors.Is(err, errForeignKey) {
+		err = ErrNoEvent
+	}
+	if err != nil {
+		return fmt.Errorf("join event: %w", err)
+	}
+	return nil
+}
+
+// Leave removes the user's RSVP, if there is one. It returns ErrNoUser or ErrNoEvent.
+func (s *Store) Leave(ctx context.Context, userID, eventID string) error {
+	err := s.do(ctx, s.write, func(tx *gorm.DB) error {
+		if validID(userID) && validID(eventID) {
+			res := tx.Exec("DELETE FROM rsvps WHERE event_id = ? AND user_id = ?", eventID, userID)
+			if res.Error != nil || res.RowsAffected > 0 {
+				return res.Error
+			}
+		}
+		return exists(tx, userID, eventID)
+	})
+	if err != nil {
+		return fmt.Errorf("leave event: %w", err)
+	}
+	return nil
+}

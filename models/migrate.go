@@ -1,0 +1,40 @@
+package models
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io/fs"
+
+	"github.com/pressly/goose/v3"
+)
+
+//go:embed migrations
+var migrations embed.FS
+
+// Migrate brings the schema up to date. It is safe when several instances start at once on one database. It fails
+// with ErrUnavailable, ErrTimeout or ErrBusy when it is worth another try.
+func (s *Store) Migrate(ctx context.Context) error {
+	// A pool of its own: the lock and goose need a connection each, whatever the size of the store's pool.
+	p, err := s.dialect.open(3)
+	if err != nil {
+		return err
+	}
+	defer p.sql.Close()
+	files, err := fs.Sub(migrations, "migrations/"+s.dialect.name)
+	if err != nil {
+		return err
+	}
+	err = s.dialect.exclusively(ctx, p.sql, func() error {
+		provider, err := goose.NewProvider(s.dialect.goose, p.sql, files)
+		if err != nil {
+			return err
+		}
+		_, err = provider.Up(ctx)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("migrate: %w", classify(err))
+	}
+	return nil
+}

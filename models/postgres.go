@@ -1,0 +1,70 @@
+package models
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
+)
+
+// migrationLock is the advisory lock that one migrating instance holds.
+const migrationLock = 0x776f726c64 // "world"
+
+func postgresDialect(url string) (dialect, error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return dialect{}, errors.New("not a PostgreSQL URL that can be used") // err may quote the password
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = 2 * time.Second
+	}
+	return dialect{
+		name:  "postgres",
+		goose: goose.DialectPostgres,
+		ready: "SELECT NOT CAST(current_setting('transaction_read_only') AS boolean)",
+		open: func(n int) (pool, error) {
+			db := stdlib.OpenDB(*config)
+			return newPool(postgres.New(postgres.Config{Conn: db}), db, n)
+		},
+		usernames: "array_to_json(ARRAY(SELECT r.username FROM rsvps r WHERE r.event_id = e.id ORDER BY r.created_at, r.user_id))",
+		create:    createInPostgres,
+		exclusively: func(ctx context.Context, db *sql.DB, fn func() error) error {
+			// The lock belongs to a transaction, not to a session, so that it also works behind PgBouncer.
+			tx, err := db.BeginTx(ctx, nil)
+			if err != nil {
+				return err
+			}
+			defer tx.Rollback()
+			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock($1)", migrationLock); err != nil {
+				return fmt.Errorf("wait for other instances: %w", err)
+			}
+			return fn()
+		},
+	}, nil
+}
+
+// createInPostgres needs one statement, so one round trip: foreign keys are checked at its end.
+func createInPostgres(tx *gorm.DB, e Event) error {
+	res := tx.Exec(`
+		WITH creator AS (
+			SELECT id, username FROM users WHERE id = ?
+		), event AS (
+			INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
+			SELECT ?, ?, id, ?, ?, ?, ? FROM creator
+			RETURNING id, created_at
+		)
+		INSERT INTO rsvps (event_id, user_id, username, created_at)
+		SELECT event.id, creator.id, creator.username, event.created_at FROM event, creator`,
+		e.CreatorID, e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, e.CreatedAt)
+	if res.Error == nil && res.RowsAffected == 0 {
+		return ErrNoUser
+	}
+	return res.Error
+}

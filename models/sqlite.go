@@ -1,0 +1,113 @@
+package models
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	"gorm.io/gorm"
+	"gorm.io/gorm/callbacks"
+	"gorm.io/gorm/clause"
+	"gorm.io/gorm/migrator"
+	"gorm.io/gorm/schema"
+	_ "modernc.org/sqlite" // the driver "sqlite", without cgo
+)
+
+// sqliteReaders is the size of the pool of readers. Writers are one: SQLite has one write lock, and a queue in this
+// process is fair and never fails, where many connections that want the lock fail with SQLITE_BUSY.
+const sqliteReaders = 8
+
+func sqliteDialect(path string, timeout time.Duration) dialect {
+	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + url.Values{
+		"_txlock":      {"immediate"}, // else a transaction that reads first fails when it wants to write
+		"_time_format": {"sqlite"},
+		"_timezone":    {"UTC"},
+		"_texttotime":  {"1"},
+		"_pragma": {
+			fmt.Sprintf("busy_timeout(%d)", timeout.Milliseconds()), // other processes on the same file
+			"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)",
+		},
+	}.Encode()
+	return dialect{
+		name:  "sqlite",
+		goose: goose.DialectSQLite3,
+		ready: "SELECT true",
+		open: func(n int) (pool, error) {
+			db, err := sql.Open("sqlite", dsn)
+			if err != nil {
+				return pool{}, err
+			}
+			return newPool(sqliteDialector{db}, db, n)
+		},
+		usernames: `(SELECT json_group_array(username) FROM
+			(SELECT r.username FROM rsvps r WHERE r.event_id = e.id ORDER BY r.created_at, r.user_id))`,
+		create: createInSQLite,
+		exclusively: func(ctx context.Context, _ *sql.DB, fn func() error) error {
+			// Each migration is a transaction with the write lock, so of several processes one applies it and the
+			// others fail on what is already there; then there is nothing left to do.
+			var err error
+			for range 10 {
+				if err = fn(); err == nil || ctx.Err() != nil {
+					break
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			return err
+		},
+	}
+}
+
+func createInSQLite(tx *gorm.DB, e Event) error {
+	return tx.Transaction(func(tx *gorm.DB) error {
+		res := tx.Exec(`
+			INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
+			SELECT ?, ?, id, ?, ?, ?, ? FROM users WHERE id = ?`,
+			e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, e.CreatedAt, e.CreatorID)
+		if res.Error == nil && res.RowsAffected == 0 {
+			return ErrNoUser
+		}
+		if res.Error != nil {
+			return res.Error
+		}
+		return tx.Exec(`
+			INSERT INTO rsvps (event_id, user_id, username, created_at)
+			SELECT ?, id, username, ? FROM users WHERE id = ?`,
+			e.ID, e.CreatedAt, e.CreatorID).Error
+	})
+}
+
+// sqliteDialector is what GORM needs to speak SQLite through any driver. The ready-made one links a second SQLite,
+// in C, into every binary that is built with cgo.
+type sqliteDialector struct{ db *sql.DB }
+
+func (d sqliteDialector) Name() string { return "sqlite" }
+
+func (d sqliteDialector) Initialize(db *gorm.DB) error {
+	db.ConnPool = d.db
+	callbacks.RegisterDefaultCallbacks(db, &callbacks.Config{})
+	return nil
+}
+
+func (d sqliteDialector) BindVarTo(w clause.Writer, _ *gorm.Statement, _ any) { w.WriteByte('?') }
+
+func (d sqliteDialector) QuoteTo(w clause.Writer, name string) {
+	w.WriteByte('"')
+	w.WriteString(name)
+	w.WriteByte('"')
+}
+
+func (d sqliteDialector) Explain(statement string, _ ...any) string { return statement }
+
+func (d sqliteDialector) DefaultValueOf(*schema.Field) clause.Expression {
+	return clause.Expr{SQL: "NULL"}
+}
+
+// The schema comes from migrations/sqlite, never from GORM.
+func (d sqliteDialector) DataTypeOf(*schema.Field) string { return "" }
+
+func (d sqliteDialector) Migrator(db *gorm.DB) gorm.Migrator {
+	return migrator.Migrator{Config: migrator.Config{DB: db, Dialector: d}}
+}

@@ -1,0 +1,210 @@
+// Package models keeps users, events and RSVPs in SQLite or PostgreSQL. Races are decided by the database: by one
+// conditional UPDATE or one unique key, never by anything that an instance holds in memory.
+package models
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/pressly/goose/v3"
+	"golang.org/x/sync/semaphore"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+)
+
+// Options of a Store.
+type Options struct {
+	// URL is sqlite:PATH or postgres://…; pgx reads the latter whole, several hosts and all settings included.
+	URL string
+	// MaxConns is the size of the PostgreSQL pool, at least 1.
+	MaxConns int
+	// Timeout bounds all database work of one call, retries included. Waiting for a connection takes at most
+	// half of it, and never more than a second.
+	Timeout time.Duration
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// Store is the database. Its methods may be called concurrently.
+type Store struct {
+	dialect dialect
+	write   pool
+	read    pool // the same as write on PostgreSQL
+	timeout time.Duration
+	now     func() time.Time
+}
+
+// pool is a connection pool and the places in it. Waiting for a place is done here, and not in database/sql, so
+// that "no connection came free" can be told from "the database does not answer".
+type pool struct {
+	db     *gorm.DB
+	sql    *sql.DB
+	places *semaphore.Weighted
+}
+
+// dialect is all that differs between the databases. Statements are otherwise the same.
+type dialect struct {
+	// name of the database, of its folder below migrations, and of its pools in metrics.
+	name  string
+	goose goose.Dialect
+	// ready is a query that answers true when the database can be written to.
+	ready string
+	// open makes a pool of at most n connections.
+	open func(n int) (pool, error)
+	// usernames is an expression over an event e: its RSVPs' usernames in order, as the text of a JSON array.
+	usernames string
+	// create stores an event and its creator's RSVP, both or neither. It returns ErrNoUser for an unknown creator.
+	create func(tx *gorm.DB, e Event) error
+	// exclusively runs fn while no other process does the same.
+	exclusively func(ctx context.Context, db *sql.DB, fn func() error) error
+}
+
+// Open prepares a Store. It does not connect: a database that is away shows in Migrate and Ready. An error means
+// that the URL can never work.
+func Open(o Options) (*Store, error) {
+	s := &Store{timeout: o.Timeout, now: o.Now}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	var err error
+	if path, ok := strings.CutPrefix(o.URL, "sqlite:"); ok {
+		s.dialect = sqliteDialect(path, o.Timeout)
+		if s.write, err = s.dialect.open(1); err == nil {
+			s.read, err = s.dialect.open(sqliteReaders)
+		}
+	} else {
+		if s.dialect, err = postgresDialect(o.URL); err == nil {
+			s.write, err = s.dialect.open(o.MaxConns)
+		}
+		s.read = s.write
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// newPool puts GORM over db. Statements run without GORM's implicit transaction (one statement is one anyway),
+// without its prepared statements (they break behind PgBouncer; pgx has its own) and without its logger (it prints
+// bound values, tokens among them).
+func newPool(dialector gorm.Dialector, db *sql.DB, n int) (pool, error) {
+	db.SetMaxOpenConns(n)
+	db.SetMaxIdleConns(n)
+	g, err := gorm.Open(dialector, &gorm.Config{
+		SkipDefaultTransaction: true,
+		DisableAutomaticPing:   true,
+		Logger:                 logger.Discard,
+	})
+	return pool{g, db, semaphore.NewWeighted(int64(n))}, err
+}
+
+// Close closes all connections.
+func (s *Store) Close() error { return errors.Join(s.write.sql.Close(), s.read.sql.Close()) }
+
+// Pools returns the connection pools by name, for metrics.
+func (s *Store) Pools() map[string]*sql.DB {
+	if s.read.sql == s.write.sql {
+		return map[string]*sql.DB{s.dialect.name: s.write.sql}
+	}
+	return map[string]*sql.DB{s.dialect.name + "_write": s.write.sql, s.dialect.name + "_read": s.read.sql}
+}
+
+// Ready reports whether the database answers and can be written to. It does not queue behind other calls: a busy
+// pool is no reason to take an instance out of service, a dead one is.
+func (s *Store) Ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	var writable bool
+	if err := classify(s.read.sql.QueryRowContext(ctx, s.dialect.ready).Scan(&writable)); err != nil {
+		return err
+	}
+	if !writable {
+		return fmt.Errorf("%w: read-only", ErrUnavailable)
+	}
+	return nil
+}
+
+// attempts is how often a call is tried when the database says that the transaction must be repeated.
+const attempts = 4
+
+// do runs fn, one statement or one whole transaction, on a connection of p within the store's timeout. It repeats fn
+// when the database asks for it (SQLSTATE 40001 and 40P01) and for no other reason. Once fn has begun it is not cut
+// short by the caller going away: cancelling would cost the pool a connection.
+func (s *Store) do(ctx context.Context, p pool, fn func(tx *gorm.DB) error) error {
+	patience, cancel := context.WithTimeout(ctx, min(time.Second, s.timeout/2))
+	err := p.places.Acquire(patience, 1)
+	cancel()
+	if ctx.Err() != nil {
+		if err == nil {
+			p.places.Release(1)
+		}
+		return ctx.Err()
+	}
+	if err != nil {
+		return ErrBusy
+	}
+	defer p.places.Release(1)
+
+	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
+	defer cancel()
+	for try := 1; ; try++ {
+		err = classify(fn(p.db.WithContext(work)))
+		if try == attempts || !errors.Is(err, errSerialize) {
+			return err
+		}
+		select {
+		case <-work.Done():
+			return fmt.Errorf("%w: %w", ErrTimeout, err)
+		case <-time.After(time.Duration(try*try) * 5 * time.Millisecond):
+		}
+	}
+}
+
+// exists fails with ErrNoUser or ErrNoEvent, in this order, when the row is missing. An empty event id asks for the
+// user alone.
+func exists(tx *gorm.DB, userID, eventID string) error {
+	var user, event bool
+	err := tx.Raw("SELECT EXISTS (SELECT 1 FROM users WHERE id = ?), EXISTS (SELECT 1 FROM events WHERE id = ?)",
+		idOrNil(userID), idOrNil(eventID)).Row().Scan(&user, &event)
+	switch {
+	case err != nil:
+		return err
+	case !user:
+		return ErrNoUser
+	case !event && eventID != "":
+		return ErrNoEvent
+	}
+	return nil
+}
+
+// validID tells whether id has the one form that ids made here have: lower-case UUID text. PostgreSQL would take
+// other spellings of the same UUID, and fail on anything else.
+func validID(id string) bool {
+	u, err := uuid.Parse(id)
+	return err == nil && u.String() == id
+}
+
+// idOrNil is id, or NULL, which equals no id, when it cannot be one.
+func idOrNil(id string) any {
+	if validID(id) {
+		return id
+	}
+	return nil
+}
+
+// newID makes a UUIDv7 (RFC 9562 section 5.7): new rows land at the end of their index.
+func newID() (string, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "", fmt.Errorf("make id: %w", err)
+	}
+	return id.String(), nil
+}
+
+// timestamp is now in UTC, cut to the microsecond that PostgreSQL keeps.
+func (s *Store) timestamp() time.Time { return s.now().UTC().Truncate(time.Microsecond) }

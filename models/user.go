@@ -1,0 +1,166 @@
+package models
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"gorm.io/gorm"
+)
+
+// User is somebody who signs in. There is one current refresh token per user, kept as its SHA-256.
+type User struct {
+	ID        string `gorm:"primaryKey"`
+	Username  string
+	CreatedAt time.Time
+
+	RefreshHash      []byte
+	RefreshExpiresAt *time.Time
+	// PreviousHash is the hash of the value that the last refresh replaced, at RotatedAt.
+	PreviousHash []byte
+	RotatedAt    *time.Time
+}
+
+// Identity is a user as a session knows them.
+type Identity struct{ ID, Username string }
+
+// Hash is the SHA-256 of a refresh token.
+type Hash = [32]byte
+
+// ValidUsername tells whether name is 1 to 100 code points of valid UTF-8, not only white space, without control
+// characters.
+func ValidUsername(name string) bool {
+	visible := false
+	for _, r := range name {
+		if unicode.IsControl(r) {
+			return false
+		}
+		visible = visible || !unicode.IsSpace(r)
+	}
+	return visible && utf8.ValidString(name) && utf8.RuneCountInString(name) <= 100
+}
+
+// AddUser stores a new user. It returns ErrUsername or ErrUserExists.
+func (s *Store) AddUser(ctx context.Context, username string) (Identity, error) {
+	if !ValidUsername(username) {
+		return Identity{}, fmt.Errorf("add user: %w", ErrUsername)
+	}
+	id, err := newID()
+	if err != nil {
+		return Identity{}, err
+	}
+	err = s.do(ctx, s.write, func(tx *gorm.DB) error {
+		return tx.Create(&User{ID: id, Username: username, CreatedAt: s.timestamp()}).Error
+	})
+	if errors.Is(err, errDuplicate) {
+		err = ErrUserExists
+	}
+	if err != nil {
+		return Identity{}, fmt.Errorf("add user: %w", err)
+	}
+	return Identity{id, username}, nil
+}
+
+// SignIn makes token the user's current refresh token until expires, which ends the user's earlier session and
+// forgets the value that it replaced. With create it makes a user who does not exist; else it returns ErrNoUser.
+func (s *Store) SignIn(ctx context.Context, username string, create bool, token Hash, expires time.Time) (Identity, error) {
+	if !ValidUsername(username) {
+		return Identity{}, fmt.Errorf("sign in: %w", ErrUsername)
+	}
+	id, err := newID()
+	if err != nil {
+		return Identity{}, err
+	}
+	who := Identity{Username: username}
+	err = s.do(ctx, s.write, func(tx *gorm.DB) error {
+		if !create {
+			return tx.Raw(`
+				UPDATE users SET refresh_hash = ?, refresh_expires_at = ?, previous_hash = NULL, rotated_at = NULL
+				WHERE username = ? RETURNING id`,
+				token[:], expires.UTC(), username).Row().Scan(&who.ID)
+		}
+		return tx.Raw(`
+			INSERT INTO users (id, username, created_at, refresh_hash, refresh_expires_at) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (username) DO UPDATE SET refresh_hash = excluded.refresh_hash,
+				refresh_expires_at = excluded.refresh_expires_at, previous_hash = NULL, rotated_at = NULL
+			RETURNING id`,
+			id, username, s.timestamp(), token[:], expires.UTC()).Row().Scan(&who.ID)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		err = ErrNoUser
+	}
+	if err != nil {
+		return Identity{}, fmt.Errorf("sign in: %w", err)
+	}
+	return who, nil
+}
+
+// Refresh replaces the refresh token old, which then is spent, by next, valid until expires. With a userID, old must
+// be this user's. One conditional UPDATE decides: of any number of concurrent calls with the same old, over any
+// number of instances, exactly one succeeds. The others get ErrRefreshToken and change nothing; a value that was
+// replaced leeway or longer ago revokes the user's current token and is ErrReused, with the user's id.
+func (s *Store) Refresh(ctx context.Context, userID string, old, next Hash, expires time.Time, leeway time.Duration) (Identity, error) {
+	if userID != "" && !validID(userID) {
+		return Identity{}, fmt.Errorf("refresh session: %w", ErrRefreshToken)
+	}
+	var who Identity
+	err := s.do(ctx, s.write, func(tx *gorm.DB) error {
+		now := s.timestamp()
+		only, args := "", []any{next[:], expires.UTC(), old[:], now, old[:], now}
+		if userID != "" {
+			only, args = " AND id = ?", append(args, userID)
+		}
+		return tx.Raw(`
+			UPDATE users SET refresh_hash = ?, refresh_expires_at = ?, previous_hash = ?, rotated_at = ?
+			WHERE refresh_hash = ? AND refresh_expires_at > ?`+only+` RETURNING id, username`,
+			args...).Row().Scan(&who.ID, &who.Username)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		who.ID, err = s.refuse(ctx, userID, old, leeway)
+	}
+	if err != nil {
+		return who, fmt.Errorf("refresh session: %w", err)
+	}
+	return who, nil
+}
+
+// refuse says why old lost: ErrRefreshToken, or ErrReused with the user's id after revoking.
+func (s *Store) refuse(ctx context.Context, userID string, old Hash, leeway time.Duration) (revoked string, err error) {
+	err = s.do(ctx, s.write, func(tx *gorm.DB) error {
+		only, args := "", []any{old[:], s.timestamp().Add(-leeway)}
+		if userID != "" {
+			only, args = " AND id = ?", append(args, userID)
+		}
+		return tx.Raw(`
+			UPDATE users SET refresh_hash = NULL, refresh_expires_at = NULL, previous_hash = NULL, rotated_at = NULL
+			WHERE previous_hash = ? AND rotated_at <= ?`+only+` RETURNING id`, args...).Row().Scan(&revoked)
+	})
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return "", ErrRefreshToken
+	case err != nil:
+		return "", err
+	}
+	return revoked, ErrReused
+}
+
+// SignOut revokes the session of the user whose current refresh token is token, else, when there is none, the one
+// of userID. Either may be zero. Nobody to sign out is no error.
+func (s *Store) SignOut(ctx context.Context, token Hash, userID string) error {
+	err := s.do(ctx, s.write, func(tx *gorm.DB) error {
+		const revoke = "UPDATE users SET refresh_hash = NULL, refresh_expires_at = NULL, previous_hash = NULL, rotated_at = NULL WHERE "
+		res := tx.Exec(revoke+"refresh_hash = ?", token[:])
+		if res.Error != nil || res.RowsAffected > 0 || !validID(userID) {
+			return res.Error
+		}
+		return tx.Exec(revoke+"id = ?", userID).Error
+	})
+	if err != nil {
+		return fmt.Errorf("sign out: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package server
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"worldevents/models"
+)
+
+// metrics are what Prometheus collects. Labels come from the contract and from lists here, never from a request.
+type metrics struct {
+	registry  *prometheus.Registry
+	requests  *prometheus.CounterVec
+	duration  *prometheus.HistogramVec
+	refreshes *prometheus.CounterVec
+}
+
+func newMetrics(store *models.Store) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "worldevents_requests_total",
+			Help: "Requests answered, by operation and status.",
+		}, []string{"operation", "status"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "worldevents_request_duration_seconds",
+			Help:    "Time from a request's headers to the end of its answer, by operation.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"operation"}),
+		refreshes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "worldevents_refreshes_total",
+			Help: "Uses of a refresh token, by outcome: refreshed, refused, reused (a spent one after the leeway: the session was revoked), failed.",
+		}, []string{"outcome"}),
+	}
+	for _, outcome := range []string{"refreshed", "refused", "reused", "failed"} {
+		m.refreshes.WithLabelValues(outcome)
+	}
+	m.registry.MustRegister(m.requests, m.duration, m.refreshes,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for name, db := range store.Pools() {
+		m.registry.MustRegister(collectors.NewDBStatsCollector(db, name))
+	}
+	return m
+}
+
+func (m *metrics) observe(operation string, status int, took time.Duration) {
+	if operation == "" {
+		operation = "other"
+	}
+	m.requests.WithLabelValues(operation, strconv.Itoa(status)).Inc()
+	m.duration.WithLabelValues(operation).Observe(took.Seconds())
+}
+
+// adminHandler answers the operator: /livez is 200 while the process runs, /readyz while it can serve (the schema is
+// up to date, the database answers and takes writes, and no stop has begun), /metrics for Prometheus.
+func (s *Server) adminHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if err := s.ready(r.Context()); err != nil {
+			s.log.Warn("not ready", "error", err.Error())
+			http.Error(w, "not ready", http.StatusServiceUnavailable)
+			return
+		}
+		w.Write([]byte("ok\n"))
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
+	return mux
+}

@@ -1,0 +1,88 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/labstack/echo/v4"
+)
+
+const (
+	maxBody  = 64 << 10 // bytes
+	maxDepth = 32       // of nested arrays and objects
+)
+
+// readBody reads a JSON body strictly and leaves it in place to be bound. It returns errMediaType, errTooLarge
+// (before a byte is read when the length is announced, so that "Expect: 100-continue" is never answered with 100),
+// or errMalformed.
+func readBody(r *http.Request) (any, error) {
+	if !isJSON(r.Header) {
+		return nil, errMediaType
+	}
+	if r.ContentLength > maxBody {
+		return nil, errTooLarge
+	}
+	text, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	if len(text) > maxBody {
+		return nil, errTooLarge
+	}
+	var value any
+	if err != nil || json.Unmarshal(text, &value, json.WithUnmarshalers(lenientNumbers)) != nil {
+		return nil, errMalformed
+	}
+	r.Body = io.NopCloser(bytes.NewReader(text))
+	return value, nil
+}
+
+// isJSON tells whether a body is declared as uncompressed application/json in UTF-8 (RFC 8259 section 8.1).
+func isJSON(h http.Header) bool {
+	if len(h["Content-Type"]) != 1 || len(h["Content-Encoding"]) > 0 {
+		return false
+	}
+	kind, parameters, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil || kind != "application/json" {
+		return false
+	}
+	charset, declared := parameters["charset"]
+	return !declared || strings.EqualFold(charset, "utf-8") || strings.EqualFold(charset, "utf8")
+}
+
+// lenientNumbers decodes any JSON value, a number beyond float64 included: it may be an unknown member, which is
+// nobody's business. What is nested too deep is refused.
+var lenientNumbers = json.UnmarshalFromFunc(func(d *jsontext.Decoder, v *any) error {
+	if d.StackDepth() > maxDepth {
+		return errTooDeep
+	}
+	if d.PeekKind() != '0' {
+		return errors.ErrUnsupported // decode as usual
+	}
+	number, err := d.ReadToken()
+	if err == nil {
+		*v, _ = number.Float()
+	}
+	return err
+})
+
+var errTooDeep = errors.New("nested too deep")
+
+// hasBody tells whether a request brings a body, reading at most a byte of it.
+func hasBody(r *http.Request) bool {
+	if r.ContentLength != 0 && r.Body != nil {
+		n, _ := io.ReadFull(r.Body, make([]byte, 1))
+		return n > 0
+	}
+	return false
+}
+
+// strictBinder is Echo's Binder: the body alone, names matched by case. Echo's own would also bind the query.
+type strictBinder struct{}
+
+func (strictBinder) Bind(v any, c echo.Context) error {
+	return json.UnmarshalRead(c.Request().Body, v)
+}

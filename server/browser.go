@@ -1,0 +1,118 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+)
+
+// browserRules are what browsers are told and held to: security headers, CORS, and refusal across origins.
+type browserRules struct {
+	origins    []string
+	production bool
+	base       string
+	protection *http.CrossOriginProtection
+}
+
+func newBrowserRules(o Options) (*browserRules, error) {
+	b := &browserRules{
+		origins:    o.AllowedOrigins,
+		production: !o.Development,
+		base:       basePath(o.BaseURL),
+		protection: http.NewCrossOriginProtection(),
+	}
+	for _, origin := range append([]string{o.BaseURL.Scheme + "://" + o.BaseURL.Host}, o.AllowedOrigins...) {
+		if err := b.protection.AddTrustedOrigin(origin); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// headers sets what every answer carries. Pages widen the policy to what they need.
+func (b *browserRules) headers(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		h := c.Response().Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		if b.production {
+			h.Set("Strict-Transport-Security", "max-age=31536000; includeSubDomains")
+		}
+		if strings.HasPrefix(c.Request().URL.Path, "/api/auth/") {
+			h.Set("Cache-Control", "no-store")
+		}
+		return next(c)
+	}
+}
+
+// exposed are the headers of an answer that scripts of an allowed origin may read.
+const exposed = "Event-Id, Session-User, Session-Expires, ETag, Link, Retry-After, X-Request-Id"
+
+// cors tells browsers what pages of other origins may do (Fetch standard, section 3.3). An origin that is not
+// allowed is told nothing; the browser then keeps the answer from the page.
+func (b *browserRules) cors(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r, h := c.Request(), c.Response().Header()
+		if !strings.HasPrefix(r.URL.Path, "/api/") && r.URL.Path != "/sign-out" {
+			return next(c)
+		}
+		h.Add("Vary", "Origin")
+		origin := r.Header.Get("Origin")
+		allowed := slices.Contains(b.origins, origin)
+		if allowed {
+			h.Set("Access-Control-Allow-Origin", origin)
+			h.Set("Access-Control-Allow-Credentials", "true")
+			h.Set("Access-Control-Expose-Headers", exposed)
+		}
+		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" && allowed {
+			h.Del("Access-Control-Expose-Headers")
+			h.Add("Vary", "Access-Control-Request-Method")
+			h.Add("Vary", "Access-Control-Request-Headers")
+			h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+			h.Set("Access-Control-Allow-Headers", "Content-Type, If-None-Match")
+			h.Set("Access-Control-Max-Age", "600")
+			return c.NoContent(http.StatusNoContent)
+		}
+		return next(c)
+	}
+}
+
+// refuseCrossOrigin refuses what a page of an origin that is not allowed sends with the user's cookies. The two auth
+// operations are held to the same rules as unsafe methods although they are GETs: they change state.
+func (b *browserRules) refuseCrossOrigin(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		if strings.HasPrefix(r.URL.Path, "/api/auth/") && r.Method == http.MethodGet {
+			if r.Header.Get("Sec-Purpose") != "" { // a prefetch: nobody has asked for it yet
+				return errCrossOrigin
+			}
+			unsafe := *r
+			unsafe.Method = http.MethodPost
+			r = &unsafe
+		}
+		if b.protection.Check(r) != nil {
+			return errCrossOrigin
+		}
+		return next(c)
+	}
+}
+
+// basePath is the path of the public address: "" or "/x", never with a slash at its end.
+func basePath(u *url.URL) string { return strings.TrimRight(u.EscapedPath(), "/") }
+
+// escapeSegment is the one spelling of a path segment (RFC 3986 section 3.3).
+func escapeSegment(text string) string { return url.PathEscape(text) }
+
+// escapeOnce is escapeSegment of a segment that is escaped already, in whatever way.
+func escapeOnce(segment string) string {
+	text, err := url.PathUnescape(segment)
+	if err != nil {
+		return segment
+	}
+	return url.PathEscape(text)
+}

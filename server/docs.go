@@ -1,0 +1,79 @@
+package server
+
+import (
+	"embed"
+	"html/template"
+	"io/fs"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+	"github.com/swaggest/swgui/v5/static"
+	"github.com/vearutop/statigz"
+)
+
+var (
+	//go:embed pages
+	pages     embed.FS
+	files, _  = fs.Sub(pages, "pages")
+	templates = template.Must(template.ParseFS(files, "*.html"))
+)
+
+// docsPolicy is what Swagger UI needs: its own files, the API of this origin, and icons inside its style sheet.
+const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// pagePolicy is for pages without scripts.
+const pagePolicy = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// page is what the templates show.
+type page struct {
+	Base        string // the path of the public address
+	User        string // who is signed in, or ""
+	Development bool
+	ReturnTo    string
+	Username    string
+	Fault       string
+}
+
+// registerDocs serves the published contract, and Swagger UI from files inside the binary.
+func (s *Server) registerDocs(e *echo.Echo, c *contract) {
+	e.GET("/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, s.base+"/docs") })
+	e.GET("/openapi.json", func(ctx echo.Context) error {
+		return ctx.Blob(http.StatusOK, "application/json", c.json)
+	})
+	e.GET("/openapi.yaml", func(ctx echo.Context) error {
+		return ctx.Blob(http.StatusOK, "application/yaml", c.yaml)
+	})
+	e.GET("/docs", func(c echo.Context) error { return s.render(c, http.StatusOK, "docs.html", docsPolicy, page{}) })
+	e.GET("/docs/:file", asset(http.StripPrefix("/docs/", statigz.FileServer(static.FS))))
+}
+
+// registerPageAssets serves the style sheet and script of our own pages.
+func registerPageAssets(e *echo.Echo) {
+	e.GET("/assets/:file", asset(http.FileServerFS(files)))
+}
+
+// asset lets browsers keep a file of this binary for an hour.
+func asset(files http.Handler) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		c.Response().Header().Set("Cache-Control", "public, max-age=3600")
+		files.ServeHTTP(c.Response(), c.Request())
+		return nil
+	}
+}
+
+// render writes one of our pages, which say who is signed in.
+func (s *Server) render(c echo.Context, status int, name, policy string, p page) error {
+	p.Base = s.base
+	p.Development = s.development
+	if token, err := cookieValue(c.Request().Header, tokenCookie); err == nil {
+		if user, err := s.sessions.verify(token); err == nil {
+			p.User = user.Username
+		}
+	}
+	h := c.Response().Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	c.Response().WriteHeader(status)
+	return templates.ExecuteTemplate(c.Response(), name, p)
+}

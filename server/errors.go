@@ -1,0 +1,133 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json"
+	"github.com/labstack/echo/v4"
+
+	"worldevents/gen"
+	"worldevents/models"
+)
+
+// problem is an error as a client sees it. Only these reach clients; any other error becomes errInternal.
+type problem struct {
+	status  int
+	code    string // stable, for programs
+	message string // for people
+	fields  map[string]string
+}
+
+func (p *problem) Error() string { return p.message }
+
+// with returns p about these fields.
+func (p *problem) with(fields map[string]string) *problem {
+	return &problem{p.status, p.code, p.message, fields}
+}
+
+// Every answer that is an error, but for the exact 400 bodies of the auth operations.
+var (
+	errValidation  = &problem{status: 400, code: "validation_failed", message: "The request does not fit the contract"}
+	errMalformed   = &problem{status: 400, code: "malformed_json", message: "The body is not one JSON document in UTF-8 without duplicate names"}
+	errNoToken     = &problem{status: 401, code: "no_token", message: "Not authenticated"}
+	errExpired     = &problem{status: 401, code: "token_expired", message: "Not authenticated"}
+	errToken       = &problem{status: 401, code: "invalid_token", message: "Not authenticated"}
+	errCrossOrigin = &problem{status: 403, code: "cross_origin", message: "Cross-origin request refused"}
+	errNoEvent     = &problem{status: 404, code: "event_not_found", message: "No such event"}
+	errNotFound    = &problem{status: 404, code: "not_found", message: "No such path"}
+	errMethod      = &problem{status: 405, code: "method_not_allowed", message: "The path does not have this method"}
+	errTooLarge    = &problem{status: 413, code: "body_too_large", message: "The body is larger than 64 KiB"}
+	errMediaType   = &problem{status: 415, code: "unsupported_media_type", message: "The body must be application/json in UTF-8"}
+	errRate        = &problem{status: 429, code: "rate_limited", message: "Too many requests"}
+	errOverloaded  = &problem{status: 503, code: "overloaded", message: "Overloaded"}
+	errInternal    = &problem{status: 500, code: "internal", message: "Internal error"}
+)
+
+// problems says what a named error means to a client.
+var problems = []struct {
+	err error
+	*problem
+}{
+	{models.ErrNoEvent, errNoEvent},
+	{models.ErrNoUser, errToken},
+	{models.ErrBusy, errOverloaded},
+	{echo.ErrNotFound, errNotFound},
+	{echo.ErrMethodNotAllowed, errMethod},
+}
+
+// causes are the classes of a 500 that a client is told.
+var causes = []error{models.ErrUnavailable, models.ErrTimeout}
+
+func problemOf(err error) *problem {
+	var p *problem
+	if errors.As(err, &p) {
+		return p
+	}
+	for _, known := range problems {
+		if errors.Is(err, known.err) {
+			return known.problem
+		}
+	}
+	return errInternal
+}
+
+// writeError answers err. It is Echo's HTTPErrorHandler: every failure ends here.
+func (s *Server) writeError(err error, c echo.Context) {
+	call := callOf(c.Request().Context())
+	p := problemOf(err)
+	if p.status >= 500 && !errors.Is(err, context.Canceled) {
+		s.log.Error("request failed", "request_id", call.requestID, "operation", call.operation, "error", err.Error())
+	}
+	if c.Response().Committed {
+		// The answer has begun and must not end as if it were whole.
+		panic(http.ErrAbortHandler)
+	}
+	body := gen.APIError{Error: p.message, Code: p.code, RequestID: call.requestID}
+	if p.fields != nil {
+		body.Fields = &p.fields
+	}
+	if p == errInternal {
+		detail := words(call.operation) + ": " + cause(err)
+		body.Detail = &detail
+	}
+	text, _ := json.Marshal(body, json.Deterministic(true))
+	h := c.Response().Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Del("ETag")
+	h.Del("Link")
+	if p == errRate || p == errOverloaded {
+		h.Set("Retry-After", "1")
+	}
+	c.Response().WriteHeader(p.status)
+	c.Response().Write(text)
+}
+
+// cause is the class of err, in words that give nothing away.
+func cause(err error) string {
+	for _, class := range causes {
+		if errors.Is(err, class) {
+			return class.Error()
+		}
+	}
+	return "unexpected error"
+}
+
+// words spells an operationId: "create event" for createEvent.
+func words(operation string) string {
+	if operation == "" {
+		return "handle request"
+	}
+	var b strings.Builder
+	for _, r := range operation {
+		if unicode.IsUpper(r) {
+			b.WriteByte(' ')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}

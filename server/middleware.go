@@ -1,0 +1,198 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+	"golang.org/x/time/rate"
+)
+
+// call is what one request carries from middleware to handler; strict handlers see nothing but a context.
+type call struct {
+	requestID string
+	operation string // the contract's operationId, "" until routed and for other paths
+	user      claims // set by requireAuth
+	request   *http.Request
+	header    http.Header // of the answer
+}
+
+type callKey struct{}
+
+func callOf(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}
+
+// observe gives the request its id, turns a panic into a 500, and leaves a log line and metrics behind.
+func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		begin := time.Now()
+		r := c.Request()
+		cl := &call{requestID: newRequestID(), header: c.Response().Header()}
+		r = r.WithContext(context.WithValue(r.Context(), callKey{}, cl))
+		cl.request = r
+		c.SetRequest(r)
+		cl.header.Set("X-Request-Id", cl.requestID)
+		c.Response().Writer = exactBody{c.Response().Writer}
+
+		defer func() {
+			fault := recover()
+			if fault != nil && fault != http.ErrAbortHandler {
+				s.log.Error("panic", "request_id", cl.requestID, "operation", cl.operation, "fault", fault, "stack", string(debug.Stack()))
+				if !c.Response().Committed {
+					s.writeError(errInternal, c)
+					fault = nil
+				}
+			}
+			s.record(c, cl, time.Since(begin))
+			if fault != nil {
+				panic(http.ErrAbortHandler) // net/http closes the connection and says nothing
+			}
+		}()
+		if err := next(c); err != nil {
+			s.writeError(err, c)
+		}
+		return nil
+	}
+}
+
+func (s *Server) record(c echo.Context, cl *call, took time.Duration) {
+	status := c.Response().Status
+	s.metrics.observe(cl.operation, status, took)
+	s.log.LogAttrs(context.Background(), slog.LevelInfo, "request",
+		slog.String("request_id", cl.requestID),
+		slog.String("operation", cl.operation),
+		slog.String("method", cl.request.Method),
+		slog.Int("status", status),
+		slog.Duration("duration", took),
+		slog.Int64("bytes", c.Response().Size),
+		slog.String("client", c.RealIP()),
+	)
+}
+
+func newRequestID() string {
+	id, err := uuid.NewV7()
+	if err != nil { // no randomness: nothing here can go on safely
+		panic(err)
+	}
+	return id.String()
+}
+
+// exactBody drops the line feed that generated code ends a JSON body with: the contract's bodies are exact.
+type exactBody struct{ http.ResponseWriter }
+
+func (w exactBody) Write(b []byte) (int, error) {
+	if n := len(b); n > 0 && b[n-1] == '\n' && w.Header().Get("Content-Type") == "application/json" {
+		_, err := w.ResponseWriter.Write(b[:n-1])
+		return n, err
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+func (w exactBody) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// requireAuth lets a request pass that carries a valid JWT, whose user then is the acting one. It never refreshes.
+func (s *Server) requireAuth(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		token, err := cookieValue(c.Request().Header, tokenCookie)
+		if err != nil {
+			return errToken
+		}
+		user, err := s.sessions.verify(token)
+		if err != nil {
+			return err
+		}
+		callOf(c.Request().Context()).user = user
+		return next(c)
+	}
+}
+
+// canonicalPath gives every spelling of a path the one that routes and parameters expect: each segment decoded and
+// escaped once (RFC 3986 section 6.2.2). Echo routes by RawPath, and the generated code decodes what it finds there.
+func canonicalPath(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		u := c.Request().URL
+		segments := strings.Split(u.EscapedPath(), "/")
+		for i, segment := range segments {
+			segments[i] = escapeOnce(segment)
+		}
+		u.RawPath = strings.Join(segments, "/")
+		return next(c)
+	}
+}
+
+// closePaths ends the last path parameter at a slash. Echo lets a parameter without anything below it swallow the
+// rest of the path, so that /api/event/a/b would be the world "a/b".
+func closePaths(e *echo.Echo) {
+	for _, route := range e.Routes() {
+		if strings.Contains(route.Path, ":") {
+			e.RouteNotFound(route.Path+"/", echo.NotFoundHandler)
+		}
+	}
+}
+
+// limitInFlight answers 503 when limit requests are being handled already.
+func limitInFlight(limit int) echo.MiddlewareFunc {
+	var inFlight atomic.Int64
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			defer inFlight.Add(-1)
+			if inFlight.Add(1) > int64(limit) {
+				return errOverloaded
+			}
+			return next(c)
+		}
+	}
+}
+
+// limitRate answers 429 to a client that asks more often than perSecond. An IPv6 client is its /64: it can choose
+// among all addresses of that.
+func limitRate(perSecond float64) echo.MiddlewareFunc {
+	if perSecond <= 0 {
+		return func(next echo.HandlerFunc) echo.HandlerFunc { return next }
+	}
+	clients := middleware.NewRateLimiterMemoryStoreWithConfig(middleware.RateLimiterMemoryStoreConfig{
+		Rate:      rate.Limit(perSecond),
+		Burst:     int(math.Ceil(perSecond)),
+		ExpiresIn: time.Minute,
+	})
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			client := c.RealIP()
+			if ip, err := netip.ParseAddr(client); err == nil && ip.Is6() && !ip.Is4In6() {
+				prefix, _ := ip.WithZone("").Prefix(64)
+				client = prefix.String()
+			}
+			if ok, _ := clients.Allow(client); !ok {
+				return errRate
+			}
+			return next(c)
+		}
+	}
+}
+
+// clientIP finds the client's address: the connection's, or what trusted proxies say.
+func clientIP(trusted []netip.Prefix) echo.IPExtractor {
+	if len(trusted) == 0 {
+		return echo.ExtractIPDirect()
+	}
+	options := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
+	for _, prefix := range trusted {
+		options = append(options, echo.TrustIPRange(&net.IPNet{
+			IP:   prefix.Addr().AsSlice(),
+			Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen()),
+		}))
+	}
+	return echo.ExtractIPFromXFFHeader(options...)
+}

@@ -1,0 +1,147 @@
+// Package server answers HTTP: the six operations of openapi.yaml, the pages around them, and the operator's
+// endpoints. All that touches Echo is here.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"worldevents/gen"
+	"worldevents/models"
+)
+
+// Options of a Server.
+type Options struct {
+	// Contract is openapi.yaml. It decides what is required of a request, and is published under /openapi.json.
+	Contract []byte
+	// Store keeps the data.
+	Store *models.Store
+	// Log receives a line for each request and each fault. No secret is ever in it.
+	Log *slog.Logger
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+
+	// Development means cookies for plain HTTP and the sign-in page.
+	Development bool
+	// BaseURL is the public address. Its path is the cookies' Path and the prefix of every link; a proxy strips it.
+	BaseURL *url.URL
+	// Docs turns on /docs and the published contract.
+	Docs bool
+
+	// Keys sign JWTs (the first) and verify them (all), 32 bytes or more each.
+	Keys [][]byte
+	// Issuer and Audience are written into JWTs and required of them, unless empty.
+	Issuer, Audience string
+	// RefreshTTL is the lifetime of a refresh token since the last refresh, and of both cookies.
+	RefreshTTL time.Duration
+	// ReuseLeeway is how long a refresh token that was just replaced may come back without harm.
+	ReuseLeeway time.Duration
+	// CookieDomain widens both cookies to a domain; empty keeps them host-only.
+	CookieDomain string
+	// CookiePartitioned adds the attribute Partitioned (CHIPS).
+	CookiePartitioned bool
+
+	// AllowedOrigins are the exact origins whose pages may call the API.
+	AllowedOrigins []string
+	// TrustedProxies are the networks whose X-Forwarded-For is believed.
+	TrustedProxies []netip.Prefix
+	// RateLimit is the number of requests a second allowed to one client; 0 means no limit.
+	RateLimit float64
+	// MaxInFlight is the number of requests handled at once; more are answered 503.
+	MaxInFlight int
+}
+
+// Server is the service behind its two listeners.
+type Server struct {
+	store    *models.Store
+	log      *slog.Logger
+	sessions *sessions
+	metrics  *metrics
+	baseURL  string // the public address, without a slash at its end
+	base     string // its path
+
+	development bool
+	draining    atomic.Bool
+	migrated    atomic.Bool
+
+	// Public answers the internet, Admin the operator.
+	Public, Admin http.Handler
+}
+
+// New wires a Server. An error means that the options can never work.
+func New(o Options) (*Server, error) {
+	contract, err := loadContract(o.Contract, strings.TrimRight(o.BaseURL.String(), "/"))
+	if err != nil {
+		return nil, fmt.Errorf("openapi.yaml: %w", err)
+	}
+	browsers, err := newBrowserRules(o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		store:    o.Store,
+		log:      o.Log,
+		sessions: newSessions(o),
+		metrics:  newMetrics(o.Store),
+		baseURL:  strings.TrimRight(o.BaseURL.String(), "/"),
+		base:     basePath(o.BaseURL),
+
+		development: o.Development,
+	}
+
+	e := echo.New()
+	e.HTTPErrorHandler = s.writeError
+	e.Binder = strictBinder{}
+	e.IPExtractor = clientIP(o.TrustedProxies)
+	// What a request meets, in this order; then routing.
+	e.Pre(
+		s.observe,
+		browsers.headers,
+		browsers.cors,
+		limitInFlight(o.MaxInFlight),
+		limitRate(o.RateLimit),
+		browsers.refuseCrossOrigin,
+		canonicalPath,
+	)
+	// Then, for each operation, what the contract demands of it; then its handler below.
+	gen.RegisterHandlersWithOptions(e, gen.NewStrictHandler(s, nil), gen.RegisterHandlersOptions{
+		OperationMiddlewares: contract.middlewares(s.requireAuth),
+	})
+	closePaths(e)
+	s.registerSignIn(e)
+	registerPageAssets(e)
+	if o.Docs {
+		s.registerDocs(e, contract)
+	}
+
+	s.Public = e
+	s.Admin = s.adminHandler()
+	return s, nil
+}
+
+// Ready begins to report readiness: the schema is up to date.
+func (s *Server) Ready() { s.migrated.Store(true) }
+
+// Drain ends readiness, so that no new work is sent here.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+var errNotReady = errors.New("starting or stopping")
+
+func (s *Server) ready(ctx context.Context) error {
+	if s.draining.Load() || !s.migrated.Load() {
+		return errNotReady
+	}
+	return s.store.Ready(ctx)
+}
+
+var _ gen.StrictServerInterface = (*Server)(nil)

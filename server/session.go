@@ -1,0 +1,280 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/google/uuid"
+
+	"worldevents/models"
+)
+
+const (
+	tokenCookie   = "token"
+	refreshCookie = "refreshToken"
+	// jwtTTL is the lifetime of a JWT.
+	jwtTTL = 15 * time.Minute
+	// clockSkew is how far the clock of another issuer or instance may be ahead.
+	clockSkew = 5 * time.Second
+	// maxCookie bounds a cookie's name and value together (RFC 6265bis section 5.6).
+	maxCookie = 4096
+	// refreshChars is the length of a refresh token: 64 random bytes in hexadecimal.
+	refreshChars = 128
+)
+
+// sessions issues and verifies the two tokens, and builds their cookies.
+type sessions struct {
+	keys             []key
+	issuer, audience string
+	ttl, leeway      time.Duration
+	cookie           http.Cookie // the attributes that both cookies share
+	now              func() time.Time
+}
+
+type key struct {
+	id     string
+	secret []byte
+}
+
+// claims of a JWT (RFC 7519 section 4.1). Names are matched by case and must not repeat.
+type claims struct {
+	Subject   string           `json:"sub"`
+	Username  string           `json:"username,omitzero"`
+	Issuer    string           `json:"iss,omitzero"`
+	Audience  jwt.ClaimStrings `json:"aud,omitzero"`
+	IssuedAt  *jwt.NumericDate `json:"iat,omitzero"`
+	NotBefore *jwt.NumericDate `json:"nbf,omitzero"`
+	ExpiresAt *jwt.NumericDate `json:"exp"`
+	ID        string           `json:"jti,omitzero"`
+}
+
+// Session is a pair of tokens just issued.
+type Session struct {
+	UserID       string    `json:"userId"`
+	Username     string    `json:"username"`
+	Token        string    `json:"token"`
+	RefreshToken string    `json:"refreshToken"`
+	Expires      time.Time `json:"expires"` // of the JWT
+}
+
+func newSessions(o Options) *sessions {
+	s := &sessions{
+		issuer: o.Issuer, audience: o.Audience, ttl: o.RefreshTTL, leeway: o.ReuseLeeway, now: o.Now,
+		cookie: http.Cookie{
+			Path:        cmp.Or(basePath(o.BaseURL), "/"),
+			Domain:      o.CookieDomain,
+			HttpOnly:    true,
+			Secure:      !o.Development,
+			SameSite:    http.SameSiteNoneMode,
+			Partitioned: o.CookiePartitioned,
+		},
+	}
+	if o.Development {
+		s.cookie.SameSite = http.SameSiteLaxMode
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	for _, secret := range o.Keys {
+		sum := sha256.Sum256(secret)
+		s.keys = append(s.keys, key{hex.EncodeToString(sum[:8]), secret})
+	}
+	return s
+}
+
+// newRefreshToken makes a refresh token and tells when it expires.
+func (s *sessions) newRefreshToken() (token string, hash models.Hash, expires time.Time) {
+	random := make([]byte, refreshChars/2)
+	rand.Read(random) // never fails: without randomness the process ends
+	token = hex.EncodeToString(random)
+	return token, sha256.Sum256([]byte(token)), s.now().Add(s.ttl)
+}
+
+// hashRefreshToken is false for what cannot be a refresh token: it is matched byte for byte.
+func hashRefreshToken(token string) (models.Hash, bool) {
+	if len(token) != refreshChars || strings.Trim(token, "0123456789abcdef") != "" {
+		return models.Hash{}, false
+	}
+	return sha256.Sum256([]byte(token)), true
+}
+
+// issue signs a JWT for who to go with a refresh token that the store has accepted.
+func (s *sessions) issue(who models.Identity, refreshToken string) (Session, error) {
+	now := s.now().UTC().Truncate(time.Second)
+	c := claims{
+		Subject: who.ID, Username: who.Username, Issuer: s.issuer, ID: uuid.NewString(),
+		IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(jwtTTL)),
+	}
+	if s.audience != "" {
+		c.Audience = jwt.ClaimStrings{s.audience}
+	}
+	token := jwt.NewWithClaims(jwt.SigningMethodHS256, c)
+	token.Header["kid"] = s.keys[0].id
+	text, err := token.SignedString(s.keys[0].secret)
+	return Session{who.ID, who.Username, text, refreshToken, c.ExpiresAt.UTC()}, err
+}
+
+// setCookies is the one place where the session's cookies are made: by refresh and session, sign-in and sign-out. A
+// nil session clears them with the attributes they were set with.
+func (s *sessions) setCookies(h http.Header, session *Session) {
+	for _, name := range []string{tokenCookie, refreshCookie} {
+		cookie := s.cookie
+		cookie.Name = name
+		switch {
+		case session == nil:
+			cookie.MaxAge = -1
+		case name == tokenCookie:
+			cookie.Value = session.Token
+		default:
+			cookie.Value = session.RefreshToken
+		}
+		if session != nil {
+			// Both live as long as the refresh token: a JWT that the browser drops can never be refreshed.
+			cookie.MaxAge = int(s.ttl / time.Second)
+		}
+		h.Add("Set-Cookie", cookie.String())
+	}
+}
+
+// verify checks a JWT as RFC 7519 section 7.2 and RFC 8725 ask. It returns errNoToken for "", errToken for one that
+// is wrong, and errExpired, together with the claims, for one whose only fault is its age.
+func (s *sessions) verify(token string) (claims, error) {
+	if token == "" {
+		return claims{}, errNoToken
+	}
+	if len(tokenCookie)+len(token) > maxCookie {
+		return claims{}, errToken
+	}
+	var c claims
+	if _, err := parser.ParseWithClaims(token, &c, s.keysFor); err != nil {
+		return claims{}, errToken
+	}
+	now := s.now()
+	tooEarly := func(d *jwt.NumericDate) bool { return d != nil && d.After(now.Add(clockSkew)) }
+	switch {
+	case c.Subject == "", c.ExpiresAt == nil, c.ExpiresAt.Unix() < 0, c.ExpiresAt.UTC().Year() > 9999,
+		tooEarly(c.IssuedAt), tooEarly(c.NotBefore),
+		s.issuer != "" && c.Issuer != s.issuer,
+		s.audience != "" && !slices.Contains(c.Audience, s.audience):
+		return claims{}, errToken
+	case !now.Before(c.ExpiresAt.Time):
+		return c, errExpired
+	}
+	return c, nil
+}
+
+// parser checks form and signature; the claims are checked by verify, which must know whether age is the only fault.
+var parser = jwt.NewParser(jwt.WithValidMethods([]string{"HS256"}), jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation())
+
+var errKey = errors.New("no key for this header")
+
+// keysFor picks the keys to try. A key id is compared and never looked up anywhere else; headers that bring a key
+// along are ignored; crit names extensions that must be understood, and there are none (RFC 7515 section 4.1.11).
+func (s *sessions) keysFor(t *jwt.Token) (any, error) {
+	if _, ok := t.Header["crit"]; ok {
+		return nil, errKey
+	}
+	id, named := t.Header["kid"]
+	var set jwt.VerificationKeySet
+	for _, k := range s.keys {
+		if !named || id == k.id {
+			set.Keys = append(set.Keys, k.secret)
+		}
+	}
+	if len(set.Keys) == 0 {
+		return nil, errKey
+	}
+	return set, nil
+}
+
+// UnmarshalJSON reads strictly, where encoding/json would match names in any case and take the last of several.
+func (c *claims) UnmarshalJSON(b []byte) error {
+	type plain claims
+	return json.Unmarshal(b, (*plain)(c))
+}
+
+// The getters make claims what golang-jwt calls Claims.
+func (c claims) GetExpirationTime() (*jwt.NumericDate, error) { return c.ExpiresAt, nil }
+func (c claims) GetIssuedAt() (*jwt.NumericDate, error)       { return c.IssuedAt, nil }
+func (c claims) GetNotBefore() (*jwt.NumericDate, error)      { return c.NotBefore, nil }
+func (c claims) GetIssuer() (string, error)                   { return c.Issuer, nil }
+func (c claims) GetSubject() (string, error)                  { return c.Subject, nil }
+func (c claims) GetAudience() (jwt.ClaimStrings, error)       { return c.Audience, nil }
+
+// errCookies means that several cookies of one name disagree. Which one a browser sends first depends on paths and
+// age (RFC 6265bis section 5.8.3), so neither is believed.
+var errCookies = errors.New("cookies of one name with different values")
+
+// cookieValue returns the value of the cookie name, byte for byte, or "" when there is none. net/http would drop
+// quotes, and whole cookies that it finds odd.
+func cookieValue(h http.Header, name string) (value string, err error) {
+	found := false
+	for _, line := range h["Cookie"] {
+		for len(line) > 0 {
+			var pair string
+			pair, line, _ = strings.Cut(line, ";")
+			n, v, ok := strings.Cut(strings.Trim(pair, " \t"), "=")
+			if !ok || n != name {
+				continue
+			}
+			if found && v != value {
+				return "", errCookies
+			}
+			value, found = v, true
+		}
+	}
+	return value, nil
+}
+
+// SignIn issues a session to the user called username, which ends the user's earlier one. With create, a user who
+// does not exist is made; else it returns models.ErrNoUser. It returns models.ErrUsername for an impossible name.
+func (s *Server) SignIn(ctx context.Context, username string, create bool) (Session, error) {
+	token, hash, expires := s.sessions.newRefreshToken()
+	who, err := s.store.SignIn(ctx, username, create, hash, expires)
+	if err != nil {
+		return Session{}, err
+	}
+	return s.sessions.issue(who, token)
+}
+
+// refresh spends the refresh token old, which with a userID must be this user's, and sets both cookies. It fails with
+// models.ErrRefreshToken, having set none.
+func (s *Server) refresh(ctx context.Context, userID, old string) (Session, error) {
+	call := callOf(ctx)
+	hash, ok := hashRefreshToken(old)
+	if !ok {
+		s.metrics.refreshes.WithLabelValues("refused").Inc()
+		return Session{}, models.ErrRefreshToken
+	}
+	token, next, expires := s.sessions.newRefreshToken()
+	who, err := s.store.Refresh(ctx, userID, hash, next, expires, s.sessions.leeway)
+	switch {
+	case errors.Is(err, models.ErrReused):
+		s.metrics.refreshes.WithLabelValues("reused").Inc()
+		s.log.Warn("security event: spent refresh token used again, session revoked", "request_id", call.requestID, "user", who.ID)
+		return Session{}, err
+	case errors.Is(err, models.ErrRefreshToken):
+		s.metrics.refreshes.WithLabelValues("refused").Inc()
+		return Session{}, err
+	case err != nil:
+		s.metrics.refreshes.WithLabelValues("failed").Inc()
+		return Session{}, err
+	}
+	session, err := s.sessions.issue(who, token)
+	if err != nil {
+		return Session{}, err
+	}
+	s.metrics.refreshes.WithLabelValues("refreshed").Inc()
+	s.sessions.setCookies(call.header, &session)
+	return session, nil
+}
