@@ -333,9 +333,8 @@ type ForbiddenError struct {
 // ForbiddenErrorCode defines model for ForbiddenError.Code.
 type ForbiddenErrorCode string
 
-// Instant An instant: RFC 3339 with `Z` or a numeric offset of at most 14:00, in UTC within the years 1970 to 9999.
-//
-// Example: 2030-01-02T03:04:05.000Z
+// Instant An instant: RFC 3339 with `Z` or a numeric offset of at most 14:00, in UTC within the years 1970 to 9999,
+// such as `2030-01-02T03:04:05Z`. In a query, write the `+` of an offset as `%2B`.
 type Instant = DateTime
 
 // InternalError Something unforeseen.
