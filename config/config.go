@@ -4,6 +4,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"maps"
 	"net"
@@ -88,29 +89,25 @@ func Load(needKey bool) (*Config, error) {
 
 func parse(values map[string]string, needKey bool) (*Config, error) {
 	c := new(Config)
+	admin, adminSet := values["ADMIN_ADDR"]
+	maps.DeleteFunc(values, func(_, value string) bool { return value == "" }) // empty is unset
 	var faults []error
 	fault := func(name, format string, args ...any) {
 		faults = append(faults, fmt.Errorf("%s: %s", name, fmt.Sprintf(format, args...)))
 	}
 
-	var several env.AggregateError
-	if err := env.ParseWithOptions(c, env.Options{Environment: values}); errors.As(err, &several) {
-		for _, err := range several.Errors {
-			var one env.ParseError
-			if errors.As(err, &one) {
-				field, _ := reflect.TypeFor[Config]().FieldByName(one.Name)
-				fault(field.Tag.Get("env"), "must be %s", kinds[one.Type.String()])
-			} else {
-				faults = append(faults, err)
-			}
-		}
-		if len(several.Errors) > 0 {
-			// Fields behind a fault keep their zero values and would only raise false alarms below.
-			return nil, errors.Join(append(faults, c.secrets(needKey, values["JWT_SECRET"])...)...)
-		}
+	for err := range typeFaults(env.ParseWithOptions(c, env.Options{Environment: values})) {
+		field, _ := reflect.TypeFor[Config]().FieldByName(err.Name)
+		name := field.Tag.Get("env")
+		fault(name, "must be %s", kinds[err.Type.String()])
+		delete(values, name)
 	}
-	if admin, set := values["ADMIN_ADDR"]; set {
-		c.AdminAddr = admin // empty is a value here
+	if len(faults) > 0 { // read again with defaults in their place, to find what else is wrong
+		*c = Config{}
+		env.ParseWithOptions(c, env.Options{Environment: values})
+	}
+	if adminSet {
+		c.AdminAddr = admin // but here empty means off
 	}
 	c.DatabaseSet = values["DATABASE_URL"] != ""
 
@@ -120,10 +117,11 @@ func parse(values map[string]string, needKey bool) (*Config, error) {
 	default:
 		fault("APP_ENV", "must be production or development")
 	}
-	for name, addr := range map[string]string{"LISTEN_ADDR": c.ListenAddr, "ADMIN_ADDR": c.AdminAddr} {
-		if _, _, err := net.SplitHostPort(addr); err != nil && (name == "LISTEN_ADDR" || addr != "") {
-			fault(name, "must be host:port or :port")
-		}
+	if _, _, err := net.SplitHostPort(c.ListenAddr); err != nil {
+		fault("LISTEN_ADDR", "must be host:port or :port")
+	}
+	if _, _, err := net.SplitHostPort(c.AdminAddr); err != nil && c.AdminAddr != "" {
+		fault("ADMIN_ADDR", "must be host:port, :port or empty")
 	}
 	var err error
 	if c.Base, err = url.Parse(c.BaseURL); err != nil || !isWeb(c.Base) || c.Base.RawQuery != "" || c.Base.Fragment != "" ||
@@ -191,6 +189,20 @@ func parse(values map[string]string, needKey bool) (*Config, error) {
 		fault("SHUTDOWN_TIMEOUT", "must be more than 0")
 	}
 	return c, errors.Join(faults...)
+}
+
+// typeFaults are the fields whose text is not of their type.
+func typeFaults(err error) iter.Seq[env.ParseError] {
+	return func(yield func(env.ParseError) bool) {
+		var several env.AggregateError
+		errors.As(err, &several)
+		for _, err := range several.Errors {
+			var one env.ParseError
+			if errors.As(err, &one) && !yield(one) {
+				return
+			}
+		}
+	}
 }
 
 // kinds says what a value of a type looks like.
