@@ -33,8 +33,8 @@ func postgresDialect(url string) (dialect, error) {
 			db := stdlib.OpenDB(*config)
 			return newPool(postgres.New(postgres.Config{Conn: db}), db, n)
 		},
-		usernames: "array_to_json(ARRAY(SELECT r.username FROM rsvps r WHERE r.event_id = e.id ORDER BY r.created_at, r.user_id))",
-		create:    createInPostgres,
+		joined: `string_agg(username, E'\n')`,
+		create: createInPostgres,
 		exclusively: func(ctx context.Context, db *sql.DB, fn func() error) error {
 			// The lock belongs to a transaction, not to a session, so that it also works behind PgBouncer.
 			tx, err := db.BeginTx(ctx, nil)

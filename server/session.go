@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -52,11 +53,25 @@ type claims struct {
 	Username  string           `json:"username,omitzero"`
 	Issuer    string           `json:"iss,omitzero"`
 	Audience  jwt.ClaimStrings `json:"aud,omitzero"`
-	IssuedAt  *jwt.NumericDate `json:"iat,omitzero"`
-	NotBefore *jwt.NumericDate `json:"nbf,omitzero"`
-	ExpiresAt *jwt.NumericDate `json:"exp"`
+	IssuedAt  *numericDate     `json:"iat,omitzero"`
+	NotBefore *numericDate     `json:"nbf,omitzero"`
+	ExpiresAt *numericDate     `json:"exp"`
 	ID        string           `json:"jti,omitzero"`
 }
+
+// numericDate is seconds since 1970 (RFC 7519 section 2), a number: golang-jwt's own would take a string as well.
+type numericDate float64
+
+func (d *numericDate) time() time.Time {
+	seconds, fraction := math.Modf(float64(*d))
+	return time.Unix(int64(seconds), int64(fraction*1e9)).UTC()
+}
+
+// possible is false for what no calendar has: Session-Expires must be able to say it.
+func (d *numericDate) possible() bool { return d == nil || *d >= 0 && *d <= maxNumericDate }
+
+// maxNumericDate is the end of the year 9999.
+const maxNumericDate = 253402300799
 
 // Session is a pair of tokens just issued.
 type Session struct {
@@ -113,7 +128,7 @@ func (s *sessions) issue(who models.Identity, refreshToken string) (Session, err
 	now := s.now().UTC().Truncate(time.Second)
 	c := claims{
 		Subject: who.ID, Username: who.Username, Issuer: s.issuer, ID: uuid.NewString(),
-		IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(jwtTTL)),
+		IssuedAt: secondsOf(now), ExpiresAt: secondsOf(now.Add(jwtTTL)),
 	}
 	if s.audience != "" {
 		c.Audience = jwt.ClaimStrings{s.audience}
@@ -121,7 +136,12 @@ func (s *sessions) issue(who models.Identity, refreshToken string) (Session, err
 	token := jwt.NewWithClaims(jwt.SigningMethodHS256, c)
 	token.Header["kid"] = s.keys[0].id
 	text, err := token.SignedString(s.keys[0].secret)
-	return Session{who.ID, who.Username, text, refreshToken, c.ExpiresAt.UTC()}, err
+	return Session{who.ID, who.Username, text, refreshToken, c.ExpiresAt.time()}, err
+}
+
+func secondsOf(t time.Time) *numericDate {
+	d := numericDate(t.Unix())
+	return &d
 }
 
 // setCookies is the one place where the session's cookies are made: by refresh and session, sign-in and sign-out. A
@@ -160,14 +180,15 @@ func (s *sessions) verify(token string) (claims, error) {
 		return claims{}, errToken
 	}
 	now := s.now()
-	tooEarly := func(d *jwt.NumericDate) bool { return d != nil && d.After(now.Add(clockSkew)) }
+	tooEarly := func(d *numericDate) bool { return d != nil && d.time().After(now.Add(clockSkew)) }
 	switch {
-	case c.Subject == "", c.ExpiresAt == nil, c.ExpiresAt.Unix() < 0, c.ExpiresAt.UTC().Year() > 9999,
+	case c.Subject == "", c.ExpiresAt == nil,
+		!c.ExpiresAt.possible(), !c.IssuedAt.possible(), !c.NotBefore.possible(),
 		tooEarly(c.IssuedAt), tooEarly(c.NotBefore),
 		s.issuer != "" && c.Issuer != s.issuer,
 		s.audience != "" && !slices.Contains(c.Audience, s.audience):
 		return claims{}, errToken
-	case !now.Before(c.ExpiresAt.Time):
+	case !now.Before(c.ExpiresAt.time()):
 		return c, errExpired
 	}
 	return c, nil
@@ -203,13 +224,13 @@ func (c *claims) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*plain)(c))
 }
 
-// The getters make claims what golang-jwt calls Claims.
-func (c claims) GetExpirationTime() (*jwt.NumericDate, error) { return c.ExpiresAt, nil }
-func (c claims) GetIssuedAt() (*jwt.NumericDate, error)       { return c.IssuedAt, nil }
-func (c claims) GetNotBefore() (*jwt.NumericDate, error)      { return c.NotBefore, nil }
-func (c claims) GetIssuer() (string, error)                   { return c.Issuer, nil }
-func (c claims) GetSubject() (string, error)                  { return c.Subject, nil }
-func (c claims) GetAudience() (jwt.ClaimStrings, error)       { return c.Audience, nil }
+// The getters make claims what golang-jwt calls Claims. It asks for none: verify checks them itself.
+func (claims) GetExpirationTime() (*jwt.NumericDate, error) { return nil, nil }
+func (claims) GetIssuedAt() (*jwt.NumericDate, error)       { return nil, nil }
+func (claims) GetNotBefore() (*jwt.NumericDate, error)      { return nil, nil }
+func (claims) GetIssuer() (string, error)                   { return "", nil }
+func (claims) GetSubject() (string, error)                  { return "", nil }
+func (claims) GetAudience() (jwt.ClaimStrings, error)       { return nil, nil }
 
 // errCookies means that several cookies of one name disagree. Which one a browser sends first depends on paths and
 // age (RFC 6265bis section 5.8.3), so neither is believed.
