@@ -77,7 +77,9 @@ func startCluster() (err error) {
 	if given := os.Getenv("TEST_DATABASE_URL"); given != "" {
 		cluster.url, err = url.Parse(given)
 	} else {
-		cluster.url, err = startServer()
+		// What it keeps need not survive a crash.
+		cluster.url, cluster.stop, err = StartPostgres("max_connections=500", "fsync=off", "synchronous_commit=off",
+			"full_page_writes=off", "autovacuum=off", "shared_buffers=64MB")
 	}
 	if err != nil {
 		return err
@@ -108,36 +110,43 @@ func stopCluster() {
 	}
 }
 
-// startServer starts a server in a temporary folder, on loopback. What it keeps need not survive a crash.
-func startServer() (*url.URL, error) {
+// StartPostgres starts a server in a temporary folder, on loopback, with settings given as name=value. stop ends it and
+// removes the folder; it also ends with this process.
+func StartPostgres(settings ...string) (u *url.URL, stop func(), err error) {
 	bin, err := postgresBinaries()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	dir, err := os.MkdirTemp("/tmp", "we") // short: the path of a socket has at most 107 bytes
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	cluster.stop = func() { os.RemoveAll(dir) }
+	defer func() {
+		if err != nil {
+			os.RemoveAll(dir)
+		}
+	}()
 	attributes, err := unprivileged(dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	data := filepath.Join(dir, "data")
 	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
 	initdb.Dir, initdb.SysProcAttr = dir, attributes
 	if out, err := initdb.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("initdb: %w: %s", err, out)
+		return nil, nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
 	port := FreePort()
-	command := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", strconv.Itoa(port), "-k", dir,
-		"-c", "listen_addresses=127.0.0.1", "-c", "max_connections=500", "-c", "fsync=off",
-		"-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "autovacuum=off", "-c", "shared_buffers=64MB")
+	command := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", strconv.Itoa(port), "-k", dir, "-c", "listen_addresses=127.0.0.1")
+	for _, setting := range settings {
+		command.Args = append(command.Args, "-c", setting)
+	}
 	command.Dir, command.SysProcAttr = dir, attributes
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	defer log.Close()
 	command.Stdout, command.Stderr = log, log
 
 	started, ended := make(chan error), make(chan struct{})
@@ -149,14 +158,15 @@ func startServer() (*url.URL, error) {
 		close(ended)
 	}()
 	if err := <-started; err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	cluster.stop = func() {
+	stop = func() {
 		command.Process.Signal(syscall.SIGQUIT)
 		<-ended
 		os.RemoveAll(dir)
 	}
-	return &url.URL{Scheme: "postgres", User: url.User("postgres"), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Path: "/postgres"}, nil
+	u = &url.URL{Scheme: "postgres", User: url.User("postgres"), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Path: "/postgres"}
+	return u, stop, nil
 }
 
 // postgresBinaries finds the folder of initdb and postgres, the newest version outside PATH.

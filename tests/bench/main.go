@@ -1,0 +1,99 @@
+// Command bench measures the service beside a hand-written reference and a naive server, on a durable PostgreSQL that it
+// starts itself. README.md tells what came out, and how to read it.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"time"
+)
+
+// pace is how long and how often is measured.
+type pace struct {
+	rounds int
+	round  time.Duration
+	// large is the number of RSVPs of the largest world.
+	large int
+}
+
+var (
+	full  = pace{rounds: 5, round: 1200 * time.Millisecond, large: 1_000_000}
+	short = pace{rounds: 3, round: 300 * time.Millisecond, large: 100_000}
+)
+
+func main() {
+	out := flag.String("o", "", "write the results as JSON to this file")
+	quick := flag.Bool("short", false, "a minute instead of several: shorter rounds, smaller worlds")
+	only := flag.String("only", "", "measure only what has this in its name")
+	binary := flag.String("service", "", "measure this binary of the service instead of building it")
+	// How this program starts the servers that it brings along.
+	role := flag.String("serve", "", "be one of the other servers: reference, naive or bare")
+	addr := flag.String("addr", "", "listen there")
+	database := flag.String("database", "", "PostgreSQL URL")
+	flag.Parse()
+
+	var err error
+	if *role != "" {
+		err = serve(*role, *addr, *database)
+	} else {
+		err = measureAll(*binary, *only, *out, *quick)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func measureAll(binary, only, out string, quick bool) error {
+	// The servers die with the thread that starts them, so this thread must live as long as the run.
+	runtime.LockOSThread()
+	b := &bench{pace: full, only: only, begin: time.Now()}
+	if quick {
+		b.pace = short
+	}
+	b.say("starting PostgreSQL and building the service")
+	var err error
+	b.stage, err = newStage(binary)
+	defer b.stage.close()
+	if err != nil {
+		return err
+	}
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt)
+	go func() {
+		<-interrupted
+		b.stage.close()
+		os.Exit(1)
+	}()
+	b.report.Machine, err = machine(b.stage)
+	if err != nil {
+		return err
+	}
+	for _, part := range []func() error{b.main, b.stale, b.large, b.sqlite} {
+		if err := part(); err != nil {
+			return err
+		}
+	}
+	fmt.Print(b.report.String())
+	if out != "" {
+		return b.report.write(out)
+	}
+	return nil
+}
+
+// bench is one run.
+type bench struct {
+	pace
+	*stage
+	only   string
+	begin  time.Time
+	report report
+}
+
+// say shows progress.
+func (b *bench) say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%6.1fs  %s\n", time.Since(b.begin).Seconds(), fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,314 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	users = 2000
+	// Each connection lists a world of its own, so that the service has nothing to share between requests.
+	worlds = connections
+)
+
+// main measures all that needs nothing but an ordinary database.
+func (b *bench) main() error {
+	service, err := b.database("main")
+	if err != nil {
+		return err
+	}
+	defer service.stop()
+	b.say("filling worlds of 10 x 5, 100 x 20 and 1,000 x 100")
+	const largest = 4 // worlds of 1,000 x 100 among the connections
+	seed := []string{seedUsers(users)}
+	for w := range worlds {
+		seed = append(seed, seedWorld("small", w, 10, 5), seedWorld("middle", w, 100, 20))
+	}
+	for w := range largest {
+		seed = append(seed, seedWorld("big", w, 1000, 100))
+	}
+	// Leave has to find RSVPs, and each server its own.
+	const events = 60
+	for w := range 3 {
+		seed = append(seed, seedWorld("join", w, events, 0), seedWorld("leave", w, events, users))
+	}
+	if err := b.exec("main", append(seed, "VACUUM ANALYZE", "CHECKPOINT")...); err != nil {
+		return err
+	}
+	reference, err := b.other("reference", b.url("main"))
+	if err != nil {
+		return err
+	}
+	defer reference.stop()
+	naive, err := b.other("naive", b.url("main"))
+	if err != nil {
+		return err
+	}
+	defer naive.stop()
+	bare, err := b.other("bare", "")
+	if err != nil {
+		return err
+	}
+	defer bare.stop()
+
+	c := newCrowd(users)
+	var etags [worlds]string
+	for w := range worlds {
+		for _, world := range []string{worldOf("small", w), worldOf("middle", w), worldOf("big", w%largest)} {
+			etag, err := sameBytes(c.list(world), service, reference, naive)
+			if err != nil {
+				return fmt.Errorf("%s: %w", world, err)
+			}
+			if world == worldOf("middle", w) {
+				etags[w] = etag
+			}
+		}
+	}
+	b.say("all servers answer lists with the same bytes")
+
+	small, middle, big := c.lists("small", worlds), c.lists("middle", worlds), c.lists("big", largest)
+	hot := func(int) requests { return always(c.list(worldOf("middle", 0))) }
+	held := func(i int) requests {
+		return always(c.get("/api/event/"+worldOf("middle", i%worlds), "If-None-Match: "+etags[i%worlds]+"\r\n"))
+	}
+	session := func(i int) requests { return always(c.get("/api/auth/session", "")) }
+	three := func(of func(int) requests) []side {
+		return []side{
+			calls("service", service, connections, of),
+			calls("reference", reference, connections, of),
+			calls("naive", naive, connections, of),
+		}
+	}
+	writes := func(of func(group int) func(int) requests) []side {
+		return []side{
+			calls("service", service, connections, of(0)),
+			calls("reference", reference, connections, of(1)),
+			calls("naive", naive, connections, of(2)),
+		}
+	}
+	slowly := calls("naive", naive, 2, big)
+	slowly.once = true
+	refreshes := func(group int) func(int) requests { return c.refresh(1 + group*connections) }
+	for _, r := range []struct {
+		work, goal string
+		sides      []side
+	}{
+		{"list 10 x 5", "0.9", three(small)},
+		{"list 100 x 20", "0.9", three(middle)},
+		{"list 1,000 x 100", "0.9", append(three(big)[:2], slowly)},
+		{"list 100 x 20, If-None-Match holds", "1.1", []side{
+			calls("service", service, connections, held),
+			calls("service, full list", service, connections, middle),
+		}},
+		{"list 100 x 20, 256 connections on one world", "3", []side{
+			calls("service", service, 256, hot),
+			calls("reference", reference, 256, hot),
+		}},
+		{"join", "0.9", writes(c.join)},
+		{"create", "0.9", writes(c.create)},
+		{"leave", "0.9", writes(c.leave)},
+		{"refresh", "0.9", writes(refreshes)},
+		{"session", "0.8", []side{
+			calls("service", service, connections, session),
+			calls("bare Echo", bare, connections, session),
+		}},
+	} {
+		if err := b.row(r.work, r.goal, r.sides...); err != nil {
+			return err
+		}
+	}
+	for _, conns := range []int{1, 4, 64, 256} {
+		err := b.row(fmt.Sprintf("list 100 x 20, %d connections on %d worlds", conns, min(conns, worlds)), "",
+			calls("service", service, conns, middle), calls("reference", reference, conns, middle))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stale measures lists while the statistics of the tables are out of date. The reference has its own copy of the same
+// rows, with fresh statistics.
+func (b *bench) stale() error {
+	const elsewhere = 25 // events, joined by all users each
+	for _, kind := range []struct{ work, goal, database, before string }{
+		{"list 100 x 20 after 50,000 joins elsewhere, before any autovacuum", "0.9", "stale", "VACUUM ANALYZE"},
+		{"list 100 x 20 after 50,000 joins elsewhere, never analysed", "", "never", "CHECKPOINT"},
+	} {
+		if b.only != "" && kind.goal == "" {
+			continue
+		}
+		service, err := b.database(kind.database)
+		if err != nil {
+			return err
+		}
+		defer service.stop()
+		seed := []string{seedUsers(users), seedWorld("join", 0, elsewhere, 0)}
+		for w := range worlds {
+			seed = append(seed, seedWorld("middle", w, 100, 20))
+		}
+		if err := b.exec(kind.database, append(seed, kind.before)...); err != nil {
+			return err
+		}
+		c := newCrowd(users)
+		b.say("50,000 joins")
+		joins := c.join(0)
+		if err := times(service.addr, connections, elsewhere*users, joins); err != nil {
+			return err
+		}
+		service.stop() // a database is copied while nobody uses it
+		if err := b.exec("postgres", "CREATE DATABASE fresh_"+kind.database+" TEMPLATE "+kind.database); err != nil {
+			return err
+		}
+		if err := b.exec("fresh_"+kind.database, "VACUUM ANALYZE", "CHECKPOINT"); err != nil {
+			return err
+		}
+		if service, err = b.service(b.url(kind.database)); err != nil {
+			return err
+		}
+		defer service.stop()
+		reference, err := b.other("reference", b.url("fresh_"+kind.database))
+		if err != nil {
+			return err
+		}
+		defer reference.stop()
+		if _, err := sameBytes(c.list(worldOf("middle", 0)), service, reference); err != nil {
+			return err
+		}
+		err = b.row(kind.work, kind.goal,
+			calls("service", service, connections, c.lists("middle", worlds)),
+			calls("reference, fresh statistics", reference, connections, c.lists("middle", worlds)))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// database makes a database, and a service in front of it.
+func (b *bench) database(name string) (*server, error) {
+	if err := b.exec("postgres", "CREATE DATABASE "+name); err != nil {
+		return nil, err
+	}
+	return b.service(b.url(name))
+}
+
+// split is a way to split RSVPs among the events of a world.
+type split struct {
+	name     string
+	perEvent func(rsvps int) int
+}
+
+var splits = []split{
+	{"events of 100 RSVPs", func(int) int { return 100 }},
+	{"one event", func(rsvps int) int { return rsvps }},
+}
+
+// large measures single lists, up to the largest world.
+func (b *bench) large() error {
+	service, err := b.database("large")
+	if err != nil {
+		return err
+	}
+	defer service.stop()
+	b.say("filling worlds of up to %d RSVPs", b.pace.large)
+	// Keys need no check here, and the indices are built at once.
+	seed := []string{"SET session_replication_role = replica", seedUsers(b.pace.large), "DROP INDEX rsvps_user", "DROP INDEX rsvps_list"}
+	type world struct {
+		split split
+		rsvps int
+		name  string
+	}
+	var all []world
+	for i, split := range splits {
+		for rsvps := 100; rsvps <= b.pace.large; rsvps *= 10 {
+			name := fmt.Sprintf("split%d-%d", i, rsvps)
+			all = append(all, world{split, rsvps, worldOf(name, 0)})
+			seed = append(seed, seedWorldOf(name, 0, rsvps/split.perEvent(rsvps), split.perEvent(rsvps), b.pace.large))
+		}
+	}
+	for events := 10; events <= 10_000; events *= 10 {
+		name := fmt.Sprintf("empty-%d", events)
+		all = append(all, world{split{name: "events without RSVPs"}, events, worldOf(name, 0)})
+		seed = append(seed, seedWorld(name, 0, events, 0))
+	}
+	seed = append(seed,
+		"CREATE INDEX rsvps_list ON rsvps (event_id, created_at, user_id) INCLUDE (username)", "CREATE INDEX rsvps_user ON rsvps (user_id)",
+		"VACUUM ANALYZE", "CHECKPOINT")
+	if err := b.exec("large", seed...); err != nil {
+		return err
+	}
+	c := newCrowd(connections)
+	begin := func(name string) (*server, error) {
+		s, err := b.other(name, b.url("large"))
+		if name == "service" {
+			s, err = b.service(b.url("large"))
+		}
+		if err != nil {
+			return nil, err
+		}
+		// What a server allocates for its first requests is no growth.
+		return s, times(s.addr, connections, 500, c.lists("split0-1000", 1))
+	}
+	for _, w := range all {
+		for _, name := range []string{"service", "reference"} {
+			s, err := begin(name)
+			if err != nil {
+				return err
+			}
+			one, err := listed(s, c.list(w.name), 1, 3)
+			if err != nil {
+				return err
+			}
+			if w.rsvps == b.pace.large {
+				four, err := listed(s, c.list(w.name), 4, 1)
+				if err != nil {
+					return err
+				}
+				four.Split, four.RSVPs, four.Server = w.split.name, w.rsvps, name
+				b.report.Streams = append(b.report.Streams, four)
+				b.say("%s", four)
+			}
+			one.Split, one.RSVPs, one.Server = w.split.name, w.rsvps, name
+			b.report.Growth = append(b.report.Growth, one)
+			b.say("%s", one)
+			s.stop()
+		}
+	}
+	return nil
+}
+
+// listed lets clients ask for a list at once, several times, and returns medians over time and the peak of memory.
+func listed(s *server, request []byte, clients, tries int) (listing, error) {
+	l := listing{Clients: clients}
+	before, err := s.resetPeak()
+	if err != nil {
+		return l, err
+	}
+	var whole, first []time.Duration
+	for range tries {
+		answers := make(chan answer, clients)
+		errs := make(chan error, clients)
+		begin := time.Now()
+		for range clients {
+			go func() {
+				a, err := discard(s.addr, request)
+				answers <- a
+				errs <- err
+			}()
+		}
+		for range clients {
+			a := <-answers
+			if err := <-errs; err != nil {
+				return l, err
+			}
+			l.Bytes = a.size
+			first = append(first, a.firstByte)
+		}
+		whole = append(whole, time.Since(begin))
+	}
+	peak, err := s.peak()
+	l.Seconds, l.FirstByte = median(whole).Seconds(), median(first).Seconds()
+	l.PeakMB = max(0, float64(peak-before)/(1<<20))
+	return l, err
+}

@@ -1,0 +1,356 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// reference is the yardstick: net/http and pgx by hand, one statement for each call, prepared by pgx, JSON straight
+// from the bytes on the wire. It does what a call is for and nothing besides: no log, no metrics, no request id, no
+// ETag, no pages, no limits, no rules for browsers, hardly any validation.
+type reference struct {
+	db      *pgxpool.Pool
+	buffers sync.Pool
+}
+
+func newReference(url string) (http.Handler, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	config.MinConns, config.MaxConns = poolSize, poolSize
+	config.ConnConfig.RuntimeParams["jit"] = "off" // compiling costs more than it can save here
+	db, err := pgxpool.NewWithConfig(context.Background(), config)
+	return &reference{db: db, buffers: sync.Pool{New: func() any { return new([]byte) }}}, err
+}
+
+func (s *reference) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path := r.URL.Path
+	if path == "/api/auth/refresh" {
+		s.refresh(w, r)
+		return
+	}
+	userID, ok := authenticated(r)
+	if !ok {
+		fail(w, http.StatusUnauthorized)
+		return
+	}
+	last := path[strings.LastIndexByte(path, '/')+1:]
+	switch {
+	case r.Method == http.MethodGet:
+		s.list(w, r, userID, last)
+	case r.Method == http.MethodDelete:
+		s.leave(w, r, userID, last)
+	case strings.HasPrefix(path, "/api/event/join/"):
+		s.join(w, r, userID, last)
+	default:
+		s.create(w, r, userID, last)
+	}
+}
+
+// parser is what all servers but the service check JWTs with.
+var parser = jwt.NewParser(jwt.WithValidMethods([]string{"HS256"}), jwt.WithExpirationRequired())
+
+func keyOf(*jwt.Token) (any, error) { return jwtKey, nil }
+
+// id is a UUID in the one Go type that pgx sends without a detour through text.
+type id = [16]byte
+
+func parseID(text string) (id, bool) {
+	u, err := uuid.Parse(text)
+	return u, err == nil
+}
+
+// authenticated verifies the JWT in the cookie.
+func authenticated(r *http.Request) (userID id, ok bool) {
+	cookie, err := r.Cookie("token")
+	if err != nil {
+		return userID, false
+	}
+	var claims jwt.RegisteredClaims
+	if _, err := parser.ParseWithClaims(cookie.Value, &claims, keyOf); err != nil {
+		return userID, false
+	}
+	return parseID(claims.Subject)
+}
+
+var (
+	jsonType    = []string{"application/json"}
+	successText = []byte(`{"success":true}`)
+	successSize = []string{"16"}
+)
+
+func fail(w http.ResponseWriter, status int) {
+	w.Header()["Content-Type"] = jsonType
+	w.WriteHeader(status)
+	w.Write([]byte(`{"error":"refused"}`))
+}
+
+func succeed(w http.ResponseWriter) {
+	h := w.Header()
+	h["Content-Type"], h["Content-Length"] = jsonType, successSize
+	w.Write(successText)
+}
+
+// listStatement reads one index for the events and one for the RSVPs, an event's usernames as one value. That the
+// user exists is a condition of it.
+const listStatement = `
+	SELECT e.id, e.name, e.description, e.scheduled_at, (
+		SELECT string_agg(username, E'\n') FROM (
+			SELECT username FROM rsvps WHERE event_id = e.id ORDER BY created_at, user_id
+		) ordered)
+	FROM events e WHERE e.world_id = $1 AND EXISTS (SELECT 1 FROM users WHERE id = $2)
+	ORDER BY e.scheduled_at, e.id`
+
+func (s *reference) list(w http.ResponseWriter, r *http.Request, userID id, world string) {
+	buffer := s.buffers.Get().(*[]byte)
+	defer s.buffers.Put(buffer)
+	b := append((*buffer)[:0], `{"events":[`...)
+	rows, err := s.db.Query(r.Context(), listStatement, world, userID)
+	if err != nil {
+		fail(w, http.StatusInternalServerError)
+		return
+	}
+	events := 0
+	for ; rows.Next(); events++ {
+		if events > 0 {
+			b = append(b, ',')
+		}
+		v := rows.RawValues()
+		b = appendEvent(b, v[0], v[1], v[2], v[3], v[4])
+	}
+	if rows.Err() != nil {
+		fail(w, http.StatusInternalServerError)
+		return
+	}
+	if events == 0 && !s.known(r.Context(), userID) {
+		fail(w, http.StatusUnauthorized)
+		return
+	}
+	b = append(b, "]}"...)
+	*buffer = b
+	h := w.Header()
+	h["Content-Type"] = jsonType
+	h["Content-Length"] = []string{strconv.Itoa(len(b))}
+	w.Write(b)
+}
+
+// appendEvent writes an event from PostgreSQL's binary format.
+func appendEvent(b, id, name, description, scheduledAt, usernames []byte) []byte {
+	b = append(b, `{"id":"`...)
+	b = hex.AppendEncode(b, id[:4])
+	for i := 4; i < 10; i += 2 {
+		b = append(b, '-')
+		b = hex.AppendEncode(b, id[i:i+2])
+	}
+	b = append(b, '-')
+	b = hex.AppendEncode(b, id[10:])
+	const year2000 = 946684800e6 // in microseconds since 1970
+	at := time.UnixMicro(int64(binary.BigEndian.Uint64(scheduledAt)) + year2000).UTC()
+	return appendRest(append(b, '"'), name, description, at, usernames)
+}
+
+// appendRest is what follows the id.
+func appendRest(b, name, description []byte, scheduledAt time.Time, usernames []byte) []byte {
+	b = append(b, `,"name":`...)
+	b = appendQuoted(b, name)
+	b = append(b, `,"description":`...)
+	b = appendQuoted(b, description)
+	b = append(b, `,"scheduledAt":"`...)
+	b = scheduledAt.AppendFormat(b, "2006-01-02T15:04:05.000Z")
+	b = append(b, `","RSVPs":[`...)
+	for len(usernames) > 0 {
+		var n int
+		for n < len(usernames) && usernames[n] != '\n' {
+			n++
+		}
+		b = append(b, `{"user":{"username":`...)
+		b = appendQuoted(b, usernames[:n])
+		b = append(b, "}}"...)
+		if n == len(usernames) {
+			break
+		}
+		b = append(b, ',')
+		usernames = usernames[n+1:]
+	}
+	return append(b, "]}"...)
+}
+
+func appendQuoted(b, text []byte) []byte {
+	for _, c := range text {
+		if c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
+			b, _ = jsontext.AppendQuote(b, text)
+			return b
+		}
+	}
+	b = append(b, '"')
+	b = append(b, text...)
+	return append(b, '"')
+}
+
+func (s *reference) known(ctx context.Context, userID id) (known bool) {
+	s.db.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM users WHERE id = $1)", userID).Scan(&known)
+	return known
+}
+
+func (s *reference) join(w http.ResponseWriter, r *http.Request, userID id, event string) {
+	eventID, ok := parseID(event)
+	if !ok {
+		fail(w, http.StatusNotFound)
+		return
+	}
+	tag, err := s.db.Exec(r.Context(), `
+		INSERT INTO rsvps (event_id, user_id, username, created_at)
+		SELECT $1, id, username, $2 FROM users WHERE id = $3 ON CONFLICT DO NOTHING`,
+		eventID, time.Now(), userID)
+	if fault, ok := errors.AsType[*pgconn.PgError](err); ok && fault.Code == "23503" {
+		fail(w, http.StatusNotFound)
+		return
+	}
+	if err != nil {
+		fail(w, http.StatusInternalServerError)
+		return
+	}
+	if tag.RowsAffected() == 0 && !s.known(r.Context(), userID) {
+		fail(w, http.StatusUnauthorized)
+		return
+	}
+	succeed(w)
+}
+
+func (s *reference) leave(w http.ResponseWriter, r *http.Request, userID id, event string) {
+	eventID, ok := parseID(event)
+	if !ok {
+		fail(w, http.StatusNotFound)
+		return
+	}
+	tag, err := s.db.Exec(r.Context(), "DELETE FROM rsvps WHERE event_id = $1 AND user_id = $2", eventID, userID)
+	if err != nil {
+		fail(w, http.StatusInternalServerError)
+		return
+	}
+	if tag.RowsAffected() == 0 {
+		var user, event bool
+		s.db.QueryRow(r.Context(), "SELECT EXISTS (SELECT 1 FROM users WHERE id = $1), EXISTS (SELECT 1 FROM events WHERE id = $2)",
+			userID, eventID).Scan(&user, &event)
+		if !user || !event {
+			fail(w, http.StatusNotFound)
+			return
+		}
+	}
+	succeed(w)
+}
+
+// createBody is what a client sends to create an event.
+type createBody struct {
+	Name        string    `json:"name"`
+	Description string    `json:"description"`
+	ScheduledAt time.Time `json:"scheduledAt"`
+}
+
+func (s *reference) create(w http.ResponseWriter, r *http.Request, userID id, world string) {
+	var body createBody
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || body.Name == "" {
+		fail(w, http.StatusBadRequest)
+		return
+	}
+	eventID, err := uuid.NewV7()
+	if err != nil {
+		fail(w, http.StatusInternalServerError)
+		return
+	}
+	tag, err := s.db.Exec(r.Context(), `
+		WITH creator AS (
+			SELECT id, username FROM users WHERE id = $1
+		), event AS (
+			INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
+			SELECT $2, $3, id, $4, $5, $6, $7 FROM creator
+		)
+		INSERT INTO rsvps (event_id, user_id, username, created_at)
+		SELECT $2, id, username, $7 FROM creator`,
+		userID, id(eventID), world, body.Name, body.Description, body.ScheduledAt.UTC().Truncate(time.Millisecond), time.Now())
+	if err != nil {
+		fail(w, http.StatusInternalServerError)
+		return
+	}
+	if tag.RowsAffected() == 0 {
+		fail(w, http.StatusUnauthorized)
+		return
+	}
+	w.Header()["Event-Id"] = []string{eventID.String()}
+	succeed(w)
+}
+
+func (s *reference) refresh(w http.ResponseWriter, r *http.Request) {
+	cookie, err := r.Cookie("refreshToken")
+	if err != nil {
+		fail(w, http.StatusBadRequest)
+		return
+	}
+	token, next := newRefreshToken()
+	old := sha256.Sum256([]byte(cookie.Value))
+	now := time.Now()
+	var userID [16]byte
+	var username string
+	err = s.db.QueryRow(r.Context(), `
+		UPDATE users SET refresh_hash = $1, refresh_expires_at = $2, previous_hash = $3, rotated_at = $4
+		WHERE refresh_hash = $3 AND refresh_expires_at > $4 RETURNING id, username`,
+		next[:], now.Add(refreshTTL), old[:], now).Scan(&userID, &username)
+	if err != nil {
+		fail(w, http.StatusBadRequest)
+		return
+	}
+	setCookies(w.Header(), sign(uuid.UUID(userID).String(), username, now, jwtTTL), token)
+	succeed(w)
+}
+
+const (
+	jwtTTL     = 15 * time.Minute
+	refreshTTL = 720 * time.Hour
+)
+
+func newRefreshToken() (token string, hash [32]byte) {
+	random := make([]byte, 64)
+	rand.Read(random)
+	token = hex.EncodeToString(random)
+	return token, sha256.Sum256([]byte(token))
+}
+
+// setCookies sets the two cookies of a session as the service does.
+func setCookies(h http.Header, token, refreshToken string) {
+	const attributes = "; Path=/; Max-Age=2592000; HttpOnly; Secure; SameSite=None"
+	h["Set-Cookie"] = []string{"token=" + token + attributes, "refreshToken=" + refreshToken + attributes}
+	h["Cache-Control"] = []string{"no-store"}
+}
+
+// sign makes a JWT with the header and the claims that the service writes.
+func sign(userID, username string, now time.Time, ttl time.Duration) string {
+	token := jwt.NewWithClaims(jwt.SigningMethodHS256, struct {
+		jwt.RegisteredClaims
+		Username string `json:"username"`
+	}{jwt.RegisteredClaims{
+		Subject: userID, ID: uuid.NewString(), IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(ttl)),
+	}, username})
+	token.Header["kid"] = keyID
+	text, err := token.SignedString(jwtKey)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+)
+
+// report is what a run has found. The plots are drawn from its JSON.
+type report struct {
+	Machine string
+	Rows    []row
+	// Streams are several clients at once on the largest worlds; Growth is one client on worlds of all sizes.
+	Streams, Growth []listing
+}
+
+// row compares the first side with the second: Ratio of medians, and the lowest and the highest of a round.
+type row struct {
+	Work, Goal       string
+	Sides            []sideResult
+	Ratio, Low, High float64
+}
+
+type sideResult struct {
+	Name string
+	Rate float64 // a second, median of the rounds
+	CPU  float64 // of the server process, microseconds for each request
+}
+
+// listing is one list, asked for by some clients at once.
+type listing struct {
+	Server, Split      string
+	RSVPs, Clients     int
+	Bytes              int64
+	Seconds, FirstByte float64
+	PeakMB             float64 // growth of the process at its peak
+}
+
+func (r row) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-45s ratio %.2f (%.2f to %.2f)", r.Work, r.Ratio, r.Low, r.High)
+	if r.Goal != "" {
+		fmt.Fprintf(&b, ", goal %s", r.Goal)
+	}
+	for _, s := range r.Sides {
+		fmt.Fprintf(&b, "; %s %s/s", s.Name, number(s.Rate))
+	}
+	return b.String()
+}
+
+func (l listing) String() string {
+	return fmt.Sprintf("%s, %s, %s: %d at once take %.3f s, first byte %.4f s, memory +%.1f MB",
+		l.Server, l.Split, number(float64(l.RSVPs)), l.Clients, l.Seconds, l.FirstByte, l.PeakMB)
+}
+
+// String is the tables of README.md.
+func (r *report) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%s\n\n", r.Machine)
+	b.WriteString("| Work | Goal | Service/s | Against/s | | Ratio | Lowest to highest round | Naive/s | CPU µs, service | CPU µs, against |\n")
+	b.WriteString("|---|--:|--:|--:|---|--:|--:|--:|--:|--:|\n")
+	for _, row := range r.Rows {
+		naive, goal := "", row.Goal
+		if len(row.Sides) > 2 {
+			naive = number(row.Sides[2].Rate)
+		}
+		if goal != "" {
+			goal = "≥ " + goal
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | **%.2f** | %.2f to %.2f | %s | %s | %s |\n", row.Work, goal,
+			number(row.Sides[0].Rate), number(row.Sides[1].Rate), row.Sides[1].Name, row.Ratio, row.Low, row.High,
+			naive, micros(row.Sides[0].CPU), micros(row.Sides[1].CPU))
+	}
+	for _, part := range []struct {
+		of       string
+		listings []listing
+	}{{"Several clients at once", r.Streams}, {"One client", r.Growth}} {
+		if len(part.listings) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "\n| %s | Server | Size | Clients | MB | Time | First byte | Peak growth |\n|---|---|--:|--:|--:|--:|--:|--:|\n", part.of)
+		for _, l := range part.listings {
+			fmt.Fprintf(&b, "| %s | %s | %s | %d | %.2f | %s | %s | %.1f MB |\n", l.Split, l.Server, number(float64(l.RSVPs)), l.Clients,
+				float64(l.Bytes)/1e6, millis(l.Seconds), millis(l.FirstByte), l.PeakMB)
+		}
+	}
+	return b.String()
+}
+
+func micros(v float64) string {
+	if v == 0 {
+		return ""
+	}
+	return number(v)
+}
+
+func millis(seconds float64) string { return fmt.Sprintf("%.1f ms", seconds*1e3) }
+
+// number writes thousands apart.
+func number(v float64) string {
+	text := fmt.Sprintf("%.0f", v)
+	if v < 10 {
+		text = fmt.Sprintf("%.1f", v)
+	}
+	for i := len(text) - 3; i > 0 && v >= 1000; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+func (r *report) write(path string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o666)
+}
+
+// machine describes what everything ran on.
+func machine(s *stage) (string, error) {
+	postgres, err := s.ask("postgres", "SHOW server_version")
+	cpu := runtime.GOARCH
+	info, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(info)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			cpu = strings.TrimSpace(value)
+			break
+		}
+	}
+	return fmt.Sprintf("%d cores (%s), %s, PostgreSQL %s with fsync=on and synchronous_commit=on, %d connections, pools of %d.",
+		runtime.NumCPU(), cpu, runtime.Version(), postgres, connections, poolSize), err
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// side is one of those that a row compares.
+type side struct {
+	name string
+	// run keeps it busy for a round and returns the rate a second and the number of all that was done.
+	run    func(warmup, round time.Duration) (rate float64, n int, err error)
+	server *server // whose CPU time counts; nil for none
+	once   bool    // one round is enough: too slow to matter
+}
+
+// calls is a side that answers requests.
+func calls(name string, s *server, conns int, of func(connection int) requests) side {
+	return side{name: name, server: s, run: func(warmup, round time.Duration) (float64, int, error) {
+		return load(s.addr, conns, warmup, round, of)
+	}}
+}
+
+// row measures the sides in turns and reports their rates. The first is set against the second.
+func (b *bench) row(work, goal string, sides ...side) error {
+	if !strings.Contains(work, b.only) {
+		return nil
+	}
+	rates := make([][]float64, len(sides))
+	cpu := make([]time.Duration, len(sides))
+	done := make([]int, len(sides))
+	for turn := range b.rounds {
+		for i, s := range sides {
+			if s.once && turn > 0 {
+				continue
+			}
+			before := s.server.cpu()
+			rate, n, err := s.run(b.round/5, b.round)
+			if err != nil {
+				return fmt.Errorf("%s: %s: %w", work, s.name, err)
+			}
+			rates[i] = append(rates[i], rate)
+			cpu[i] += s.server.cpu() - before
+			done[i] += n
+		}
+	}
+	r := row{Work: work, Goal: goal}
+	for i, s := range sides {
+		r.Sides = append(r.Sides, sideResult{s.name, median(rates[i]), cpu[i].Seconds() * 1e6 / float64(done[i])})
+	}
+	var ratios []float64
+	for turn := range rates[0] {
+		ratios = append(ratios, rates[0][turn]/rates[1][turn])
+	}
+	r.Ratio, r.Low, r.High = r.Sides[0].Rate/r.Sides[1].Rate, slices.Min(ratios), slices.Max(ratios)
+	b.report.Rows = append(b.report.Rows, r)
+	b.say("%s", r)
+	return nil
+}
+
+func median[T int | float64 | time.Duration](values []T) T {
+	return slices.Sorted(slices.Values(values))[len(values)/2]
+}
+
+// sameBytes fails unless all servers answer a request with the same body. It returns the ETag of the first.
+func sameBytes(request []byte, servers ...*server) (etag string, err error) {
+	var want string
+	for i, s := range servers {
+		a, body, err := fetch(s.addr, request)
+		text := strings.TrimRight(string(body), "\n")
+		switch {
+		case err != nil:
+			return "", err
+		case i == 0:
+			want, etag = text, a.etag
+		case text != want:
+			return "", errors.New("different bytes from " + s.name)
+		}
+	}
+	return etag, nil
+}

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"worldevents/tests/service"
+)
+
+const (
+	// poolSize is the number of database connections of each server.
+	poolSize = 16
+	// connections is the number of connections of the load generator, unless a row says otherwise.
+	connections = 16
+)
+
+var (
+	jwtKey = []byte("0123456789abcdefghijklmnopqrstuvwxyz-bench")
+	keyID  = func() string {
+		sum := sha256.Sum256(jwtKey)
+		return hex.EncodeToString(sum[:8])
+	}()
+)
+
+// stage is everything that a run starts, and ends.
+type stage struct {
+	dir      string
+	binary   string // the service
+	postgres *url.URL
+	stops    []func()
+}
+
+func newStage(binary string) (*stage, error) {
+	s := &stage{binary: binary}
+	var err error
+	if s.dir, err = os.MkdirTemp("", "worldevents-bench"); err != nil {
+		return s, err
+	}
+	s.stops = append(s.stops, func() { os.RemoveAll(s.dir) })
+	if s.binary == "" {
+		s.binary = filepath.Join(s.dir, "worldevents")
+		build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", s.binary, "worldevents")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			return s, fmt.Errorf("go build: %w: %s", err, out)
+		}
+	}
+	// Durable, as installed. Autovacuum and checkpoints would come at any moment: they are
+	// asked for between the rows instead.
+	var stop func()
+	if s.postgres, stop, err = service.StartPostgres("max_connections=200", "autovacuum=off", "checkpoint_timeout=1h", "max_wal_size=16GB"); err != nil {
+		return s, err
+	}
+	s.stops = append(s.stops, stop)
+	for range 100 {
+		if _, err = s.ask("postgres", "SHOW server_version"); err == nil {
+			return s, nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return s, err
+}
+
+func (s *stage) close() {
+	for i := len(s.stops) - 1; i >= 0; i-- {
+		s.stops[i]()
+	}
+}
+
+func (s *stage) url(database string) string {
+	u := *s.postgres
+	u.Path = "/" + database
+	return u.String()
+}
+
+// exec runs statements, each in a transaction of its own.
+func (s *stage) exec(database string, statements ...string) error {
+	ctx := context.Background()
+	db, err := pgx.Connect(ctx, s.url(database))
+	if err != nil {
+		return err
+	}
+	defer db.Close(ctx)
+	for _, statement := range statements {
+		if _, err := db.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return nil
+}
+
+func (s *stage) ask(database, query string) (text string, err error) {
+	ctx := context.Background()
+	db, err := pgx.Connect(ctx, s.url(database))
+	if err != nil {
+		return "", err
+	}
+	defer db.Close(ctx)
+	return text, db.QueryRow(ctx, query).Scan(&text)
+}
+
+// server is a process under measurement.
+type server struct {
+	name, addr string
+	command    *exec.Cmd
+}
+
+// service starts the real program in production settings.
+func (s *stage) service(databaseURL string) (*server, error) {
+	addr := fmt.Sprintf("127.0.0.1:%d", service.FreePort())
+	command := exec.Command(s.binary, "serve")
+	command.Dir = s.dir
+	command.Env = []string{
+		"APP_ENV=production", "BASE_URL=https://api.example.org", "DATABASE_URL=" + databaseURL, "JWT_SECRET=" + string(jwtKey),
+		"DB_MAX_CONNS=" + strconv.Itoa(poolSize), "LISTEN_ADDR=" + addr,
+		fmt.Sprintf("ADMIN_ADDR=127.0.0.1:%d", service.FreePort()),
+	}
+	admin := strings.TrimPrefix(command.Env[len(command.Env)-1], "ADMIN_ADDR=")
+	command.Env = append(command.Env, os.Environ()...)
+	server, err := s.start("service", addr, command)
+	if err != nil {
+		return nil, err
+	}
+	return server, await(func() bool {
+		res, err := http.Get("http://" + admin + "/readyz")
+		if err != nil {
+			return false
+		}
+		res.Body.Close()
+		return res.StatusCode == 200
+	})
+}
+
+// other starts this program as one of the other servers.
+func (s *stage) other(name, databaseURL string) (*server, error) {
+	addr := fmt.Sprintf("127.0.0.1:%d", service.FreePort())
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return s.start(name, addr, exec.Command(program, "-serve", name, "-addr", addr, "-database", databaseURL))
+}
+
+// start runs a server whose log nobody reads.
+func (s *stage) start(name, addr string, command *exec.Cmd) (*server, error) {
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := command.Start(); err != nil {
+		return nil, err
+	}
+	server := &server{name, addr, command}
+	s.stops = append(s.stops, server.stop)
+	return server, await(func() bool {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+}
+
+// cpu is the processor time that the process has had.
+func (s *server) cpu() time.Duration {
+	if s == nil {
+		return 0
+	}
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.command.Process.Pid))
+	_, stat, _ = bytes.Cut(stat, []byte(") ")) // behind the name
+	fields := strings.Fields(string(stat))
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond // USER_HZ is 100 everywhere
+}
+
+// resetPeak begins to look for the largest memory of the process, and returns its memory now.
+func (s *server) resetPeak() (bytes int64, err error) {
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.command.Process.Pid), []byte("5"), 0); err != nil {
+		return 0, err
+	}
+	return s.status("VmRSS")
+}
+
+// peak is the largest memory since resetPeak.
+func (s *server) peak() (bytes int64, err error) { return s.status("VmHWM") }
+
+func (s *server) status(name string) (bytes int64, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.command.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			kilobytes, err := strconv.ParseInt(strings.Fields(value)[0], 10, 64)
+			return kilobytes << 10, err
+		}
+	}
+	return 0, fmt.Errorf("no %s", name)
+}
+
+func (s *server) stop() {
+	s.command.Process.Kill()
+	s.command.Wait()
+}
+
+func await(ok func() bool) error {
+	for range 1000 {
+		if ok() {
+			return nil
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return fmt.Errorf("not up after 20 s")
+}
+
+// serve is the life of one of the other servers.
+func serve(name, addr, databaseURL string) error {
+	var handler http.Handler
+	var err error
+	switch name {
+	case "reference":
+		handler, err = newReference(databaseURL)
+	case "naive":
+		handler, err = newNaive(databaseURL)
+	case "bare":
+		handler = newBare()
+	}
+	if err != nil {
+		return err
+	}
+	return http.ListenAndServe(addr, handler)
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"fmt"
+	"hash/crc32"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Ids count up, as those of the service do (UUIDv7).
+const (
+	userIDs  = "01900000-0000-7000-8000-"
+	eventIDs = "0191"
+)
+
+func userID(n int) string { return fmt.Sprintf("%s%012x", userIDs, n) }
+
+// worldOf is the name of one of several worlds of a kind.
+func worldOf(kind string, n int) string { return fmt.Sprintf("%s-%d", kind, n) }
+
+// eventID is the id of event n, from 1, of a world.
+func eventID(world string, n int) string { return fmt.Sprintf("%s%012x", idsOf(world), n) }
+
+// idsOf is what the ids of a world's events begin with.
+func idsOf(world string) string {
+	sum := crc32.ChecksumIEEE([]byte(world))
+	return fmt.Sprintf("%s%04x-%04x-7000-8000-", eventIDs, sum>>16, sum&0xffff)
+}
+
+// seedUsers makes the users 1 to n, each with the refresh token refreshTokenOf(n).
+func seedUsers(n int) string {
+	return fmt.Sprintf(`INSERT INTO users (id, username, created_at, refresh_hash, refresh_expires_at)
+		SELECT ('%s' || lpad(to_hex(i), 12, '0'))::uuid, 'user' || i, now(), sha256(convert_to(lpad(i::text, 128, '0'), 'UTF8')), now() + interval '30 days'
+		FROM generate_series(1, %d) i`, userIDs, n)
+}
+
+func refreshTokenOf(n int) string { return fmt.Sprintf("%0128d", n) }
+
+// seedWorld makes one of the worlds of a kind, with events of so many RSVPs each.
+func seedWorld(kind string, n, events, rsvps int) string {
+	return seedWorldOf(kind, n, events, rsvps, users)
+}
+
+// seedWorldOf is seedWorld among another number of users.
+func seedWorldOf(kind string, n, events, rsvps, users int) string {
+	world := worldOf(kind, n)
+	return fmt.Sprintf(`
+		WITH event AS (
+			INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
+			SELECT ('%[1]s' || lpad(to_hex(i), 12, '0'))::uuid, '%[2]s', '%[3]s1', 'Event ' || i,
+				'Bring a coat, a lamp and something to eat. Number ' || i, timestamptz '2030-01-01 00:00Z' + i * interval '1 hour', now()
+			FROM generate_series(1, %[4]d) i RETURNING id, scheduled_at
+		)
+		INSERT INTO rsvps (event_id, user_id, username, created_at)
+		SELECT id, ('%[5]s' || lpad(to_hex(u), 12, '0'))::uuid, 'user' || u, timestamptz '2029-01-01 00:00Z' + j * interval '1 second'
+		FROM event, generate_series(1, %[6]d) j,
+			LATERAL (SELECT 1 + (extract(epoch FROM scheduled_at)::bigint / 3600 * 37 + j) %% %[7]d) one(u)`,
+		idsOf(world), world, userIDs+"00000000000", events, userIDs, rsvps, users)
+}
+
+// crowd are the users that the load generator acts as: the JWT of each, from 1 on.
+type crowd []string
+
+func newCrowd(n int) crowd {
+	tokens := make(crowd, n+1)
+	for i := range tokens {
+		tokens[i] = sign(userID(i), "user"+strconv.Itoa(i), time.Now(), time.Hour)
+	}
+	return tokens
+}
+
+func (c crowd) users() int { return len(c) - 1 }
+
+// get is a request. header is whole lines.
+func (c crowd) get(path, header string) []byte {
+	return []byte("GET " + path + " HTTP/1.1\r\nHost: api.example.org\r\nCookie: token=" + c[1] + "\r\n" + header + "\r\n")
+}
+
+func (c crowd) list(world string) []byte { return c.get("/api/event/"+world, "") }
+
+// always sends the same request.
+func always(request []byte) requests {
+	return func([]byte, *answer) []byte { return request }
+}
+
+// lists spreads the connections over worlds of a kind.
+func (c crowd) lists(kind string, worlds int) func(connection int) requests {
+	return func(connection int) requests { return always(c.list(worldOf(kind, connection%worlds))) }
+}
+
+// rsvps sends start and an event id, for all users one event after the other, and goes on from round to round.
+func (c crowd) rsvps(start, world string) func(connection int) requests {
+	var n atomic.Int64
+	return func(int) requests {
+		return func(b []byte, _ *answer) []byte {
+			i := int(n.Add(1)) - 1
+			b = append(b, start...)
+			b = append(b, eventID(world, 1+i/c.users())...)
+			b = append(b, " HTTP/1.1\r\nHost: api.example.org\r\nCookie: token="...)
+			b = append(b, c[1+i%c.users()]...)
+			return append(b, "\r\n\r\n"...)
+		}
+	}
+}
+
+func (c crowd) join(n int) func(int) requests {
+	return c.rsvps("POST /api/event/join/", worldOf("join", n))
+}
+
+func (c crowd) leave(n int) func(int) requests {
+	return c.rsvps("DELETE /api/event/", worldOf("leave", n))
+}
+
+func (c crowd) create(n int) func(connection int) requests {
+	const body = `{"name":"Boat trip","description":"Bring a coat, a lamp and something to eat.","scheduledAt":"2030-06-01T10:00:00+02:00"}`
+	return func(connection int) requests {
+		return always(fmt.Appendf(nil, "POST /api/event/%s HTTP/1.1\r\nHost: api.example.org\r\n"+
+			"Content-Type: application/json\r\nContent-Length: %d\r\nCookie: token=%s\r\n\r\n%s",
+			worldOf("create", n), len(body), c[1+connection], body))
+	}
+}
+
+// refresh spends the refresh tokens of the users from first on, one user for each connection.
+func (c crowd) refresh(first int) func(connection int) requests {
+	var mu sync.Mutex
+	answers := make(map[int]*answer) // the last of each connection: the next round goes on from there
+	return func(connection int) requests {
+		mu.Lock()
+		defer mu.Unlock()
+		token := refreshTokenOf(first + connection)
+		if before := answers[connection]; before != nil {
+			token = before.refreshToken
+		}
+		return func(b []byte, last *answer) []byte {
+			if last.refreshToken != "" {
+				token = last.refreshToken
+			} else {
+				mu.Lock()
+				answers[connection] = last
+				mu.Unlock()
+			}
+			b = append(b, "GET /api/auth/refresh HTTP/1.1\r\nHost: api.example.org\r\nCookie: refreshToken="...)
+			b = append(b, token...)
+			return append(b, "\r\n\r\n"...)
+		}
+	}
+}
