@@ -85,12 +85,20 @@ func open(needKey bool) (*config.Config, *models.Store, error) {
 
 // newServer copies the configuration into a server's options.
 func newServer(c *config.Config, store *models.Store, log *slog.Logger) (*server.Server, error) {
+	var provider *server.OIDC
+	if c.OIDCIssuer != "" {
+		provider = &server.OIDC{
+			Issuer: c.OIDCIssuer, ClientID: c.OIDCClientID, ClientSecret: c.OIDCClientSecret,
+			Scopes: strings.Fields(c.OIDCScopes), UsernameClaim: c.OIDCUsernameClaim,
+		}
+	}
 	return server.New(server.Options{
 		Contract: contract, Store: store, Log: log,
 		Development: c.Development, BaseURL: c.Base, Docs: c.Docs,
 		Keys: c.Keys, Issuer: c.JWTIssuer, Audience: c.JWTAudience,
 		RefreshTTL: c.RefreshTokenTTL, ReuseLeeway: c.RefreshReuseLeeway,
 		CookieDomain: c.CookieDomain, CookiePartitioned: c.CookiePartitioned,
+		OIDC: provider, ReturnOrigins: c.ReturnOrigins,
 		AllowedOrigins: c.AllowedOrigins, TrustedProxies: c.Proxies,
 		RateLimit: c.RateLimit, MaxInFlight: c.MaxInFlight,
 	})

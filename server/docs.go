@@ -29,9 +29,12 @@ type page struct {
 	Base        string // the path of the public address
 	User        string // who is signed in, or ""
 	Development bool
+	SignIn      bool   // there is a way to sign in
+	Provider    string // the identity provider's host, or ""
 	ReturnTo    string
 	Username    string
 	Fault       string
+	RequestID   string // of the request that Fault is about
 }
 
 // registerDocs serves the published contract, and Swagger UI from files inside the binary.
@@ -65,6 +68,10 @@ func asset(files http.Handler) echo.HandlerFunc {
 func (s *Server) render(c echo.Context, status int, name, policy string, p page) error {
 	p.Base = s.base
 	p.Development = s.development
+	p.SignIn = s.development || s.provider != nil
+	if s.provider != nil {
+		p.Provider = s.provider.host()
+	}
 	if token, err := cookieValue(c.Request().Header, tokenCookie); err == nil {
 		if user, err := s.sessions.verify(token); err == nil {
 			p.User = user.Username
