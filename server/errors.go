@@ -89,6 +89,13 @@ func (s *Server) writeError(err error, c echo.Context) {
 		// The answer has begun and must not end as if it were whole.
 		panic(http.ErrAbortHandler)
 	}
+	h := c.Response().Header()
+	h.Set("Cache-Control", "no-store")
+	h.Del("ETag")
+	h.Del("Link")
+	if p == errRate || p == errOverloaded {
+		h.Set("Retry-After", "1")
+	}
 	if call.asPage {
 		s.render(c, p.status, "fault.html", pagePolicy, page{Fault: p.message, RequestID: call.requestID, ReturnTo: call.returnTo})
 		return
@@ -102,14 +109,7 @@ func (s *Server) writeError(err error, c echo.Context) {
 		body.Detail = &detail
 	}
 	text, _ := json.Marshal(body, json.Deterministic(true))
-	h := c.Response().Header()
 	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	h.Del("ETag")
-	h.Del("Link")
-	if p == errRate || p == errOverloaded {
-		h.Set("Retry-After", "1")
-	}
 	c.Response().WriteHeader(p.status)
 	c.Response().Write(text)
 }

@@ -160,10 +160,20 @@ func failures(p *provider) map[string]failure {
 	status := func(n int) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(n) }
 	}
-	moved := func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, p.Addr()+"/elsewhere", 307) }
-	huge := func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		io.WriteString(w, `{"issuer":"`+p.Issuer()+`","x":"`+strings.Repeat("x", 2<<20)+`"}`)
+	moved := func(then http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.RawQuery == "" {
+				http.Redirect(w, r, "?moved", 307) // which repeats the body
+				return
+			}
+			then(w, r)
+		}
+	}
+	huge := func(then http.HandlerFunc) http.HandlerFunc { // right, if one would stop reading in time
+		return func(w http.ResponseWriter, r *http.Request) {
+			then(w, r)
+			io.WriteString(w, strings.Repeat(" ", 2<<20))
+		}
 	}
 	hangUp := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	echo := func(w http.ResponseWriter, r *http.Request) { // repeats what it was sent, secret and code included
@@ -183,9 +193,9 @@ func failures(p *provider) map[string]failure {
 
 	return map[string]failure{
 		"discovery: error":                 {"openid-configuration", status(503), nil},
-		"discovery: moved":                 {"openid-configuration", moved, nil},
+		"discovery: moved":                 {"openid-configuration", moved(p.Discovery), nil},
 		"discovery: no JSON":               {"openid-configuration", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "<html>") }, nil},
-		"discovery: huge":                  {"openid-configuration", huge, nil},
+		"discovery: huge":                  {"openid-configuration", huge(p.Discovery), nil},
 		"discovery: hangs up":              {"openid-configuration", hangUp, nil},
 		"discovery: another issuer":        {"openid-configuration", metadata(map[string]any{"issuer": "https://other.example"}), nil},
 		"discovery: issuer with a slash":   {"openid-configuration", metadata(map[string]any{"issuer": p.Issuer() + "/"}), nil},
@@ -196,8 +206,8 @@ func failures(p *provider) map[string]failure {
 
 		"token: error":           {"token", status(500), nil},
 		"token: repeats secrets": {"token", echo, nil},
-		"token: moved":           {"token", moved, nil},
-		"token: huge":            {"token", huge, nil},
+		"token: moved":           {"token", moved(p.Token), nil},
+		"token: huge":            {"token", huge(p.Token), nil},
 		"token: hangs up":        {"token", hangUp, nil},
 		"token: client is unknown": {"token", func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(401)
@@ -265,28 +275,37 @@ func TestProviderFails(t *testing.T) {
 	}
 }
 
-// TestProviderHangs: one that takes connections and says nothing costs a sign-in some seconds, and others nothing.
+// TestProviderHangs: a provider that takes connections and says nothing costs a sign-in some seconds, a crowd of them
+// no more than that, and everybody else nothing.
 func TestProviderHangs(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	end := make(chan struct{})
-	t.Cleanup(func() { close(end) })
-	asked := make(chan struct{}, 10)
+	const crowd, asking = 80, 64
+	asked := make(chan struct{}, crowd)
 	p.answer("openid-configuration", func(_ http.ResponseWriter, r *http.Request) {
 		asked <- struct{}{}
-		select {
-		case <-end:
-		case <-r.Context().Done():
-		}
+		<-r.Context().Done()
 	})
 	s := service.New(t, p.options)
-	answered := make(chan *service.Response)
-	c := s.Client()
+	bob := s.SignIn("bob")
+	answers := make(chan *service.Response, crowd)
 	begun := time.Now()
-	go func() { answered <- c.Get("/sign-in") }()
-	<-asked
-	s.SignIn("bob").Get("/api/auth/session").Is(200, service.Authenticated)
-	(<-answered).IsError(502, "provider_failed").SetsNoCookie()
+	for range crowd {
+		go func() { answers <- s.Client().Get("/sign-in") }()
+	}
+	for range asking {
+		<-asked
+	}
+	for range crowd - asking { // more are not sent to it
+		(<-answers).IsError(502, "provider_failed").SetsNoCookie()
+	}
+	bob.Get("/api/auth/session").Is(200, service.Authenticated)
+	if n := len(answers); n > 0 {
+		t.Errorf("%d answers of a provider that says nothing", n)
+	}
+	for range asking {
+		(<-answers).IsError(502, "provider_failed").SetsNoCookie()
+	}
 	if took := time.Since(begun); took > 15*time.Second {
 		t.Errorf("gave up after %v", took)
 	}

@@ -2,6 +2,8 @@
 package oidc
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -206,8 +208,35 @@ func TestReturnTo(t *testing.T) {
 		s.URL + "/docs":                           "/docs",
 		"data:text/html,https://app.example.org/": "/docs",
 	} {
-		p.signIn(s.Client(), called("1", "alice"), returnTo).Is(303, "").HasHeader("Location", want)
+		c := s.Client()
+		u := p.consent(begin(c, returnTo), called("1", "alice"))
+		kept, _ := base64.RawURLEncoding.DecodeString(strings.Split(c.Cookie("signIn"), ".")[2])
+		if string(kept) != want {
+			t.Errorf("%q: the attempt leads to %q, want %q", returnTo, kept, want)
+		}
+		c.Get(u.RequestURI()).Is(303, "").HasHeader("Location", want)
 	}
+}
+
+// TestReturnToOfForgedAttempt: whoever can set cookies, as a neighbouring host can, can make an attempt of their own,
+// but not lead people elsewhere.
+func TestReturnToOfForgedAttempt(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := service.New(t, p.options)
+	text := fmt.Sprintf("x.%d.%s", time.Now().Add(time.Minute).Unix(), base64.RawURLEncoding.EncodeToString([]byte("https://evil.example/")))
+	derive := func(purpose string) string {
+		return service.Base64(string(service.MAC(sha256.New, []byte(text), purpose)))
+	}
+	authorize, _ := url.Parse(begin(s.Client(), ""))
+	q := authorize.Query()
+	challenge := sha256.Sum256([]byte(derive("verifier")))
+	q.Set("state", derive("state"))
+	q.Set("nonce", derive("nonce"))
+	q.Set("code_challenge", base64.RawURLEncoding.EncodeToString(challenge[:]))
+	authorize.RawQuery = q.Encode()
+	u := p.consent(authorize.String(), called("1", "alice"))
+	s.Client().Get(u.RequestURI(), service.Cookies("signIn="+text)).Is(303, "").HasHeader("Location", "/docs")
 }
 
 func TestBasePath(t *testing.T) {
