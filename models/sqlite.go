@@ -42,8 +42,7 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 			}
 			return newPool(sqliteDialector{db}, db, n)
 		},
-		usernames: `(SELECT json_group_array(username) FROM
-			(SELECT r.username FROM rsvps r WHERE r.event_id = e.id ORDER BY r.created_at, r.user_id))`,
+		joined: "group_concat(username, char(10))",
 		create: createInSQLite,
 		exclusively: func(ctx context.Context, _ *sql.DB, fn func() error) error {
 			// Each migration is a transaction with the write lock, so of several processes one applies it and the

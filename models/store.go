@@ -56,7 +56,9 @@ type dialect struct {
 	ready string
 	// open makes a pool of at most n connections.
 	open func(n int) (pool, error)
-	// usernames is an expression over an event e: its RSVPs' usernames in order, as the text of a JSON array.
+	// joined aggregates usernames into one text, with line feeds between them.
+	joined string
+	// usernames is an expression over an event e: its RSVPs' usernames in order, joined; NULL for a large event.
 	usernames string
 	// create stores an event and its creator's RSVP, both or neither. It returns ErrNoUser for an unknown creator.
 	create func(tx *gorm.DB, e Event) error
@@ -86,6 +88,11 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The inner LIMIT keeps the order, and a large event from being read whole.
+	s.dialect.usernames = fmt.Sprintf(`
+		(SELECT coalesce(%s, '') FROM (
+			SELECT username FROM rsvps WHERE event_id = e.id ORDER BY created_at, user_id LIMIT %d
+		) first HAVING count(*) <= %d)`, s.dialect.joined, largeRSVPs+1, largeRSVPs)
 	return s, nil
 }
 

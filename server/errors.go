@@ -82,7 +82,7 @@ func problemOf(err error) *problem {
 func (s *Server) writeError(err error, c echo.Context) {
 	call := callOf(c.Request().Context())
 	p := problemOf(err)
-	if p.status >= 500 && !errors.Is(err, context.Canceled) {
+	if p.status >= 500 && !errors.Is(err, context.Canceled) && !errors.Is(err, errGone) {
 		s.log.Error("request failed", "request_id", call.requestID, "operation", call.operation, "error", err.Error())
 	}
 	if c.Response().Committed {

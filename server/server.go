@@ -71,6 +71,7 @@ type Server struct {
 	store    *models.Store
 	log      *slog.Logger
 	sessions *sessions
+	lists    lists
 	metrics  *metrics
 	baseURL  string    // the public address, without a slash at its end
 	base     string    // its path
@@ -99,6 +100,7 @@ func New(o Options) (*Server, error) {
 		store:    o.Store,
 		log:      o.Log,
 		sessions: newSessions(o),
+		lists:    lists{running: make(map[listKey]*flight)},
 		metrics:  newMetrics(o.Store),
 		baseURL:  strings.TrimRight(o.BaseURL.String(), "/"),
 		base:     basePath(o.BaseURL),
