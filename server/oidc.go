@@ -137,7 +137,7 @@ func (s *Server) signInExternal(ctx context.Context, who identity) (Session, err
 	if err != nil {
 		return Session{}, err
 	}
-	return s.sessions.issue(user, token)
+	return s.sessions.issue(user, token), nil
 }
 
 // isNavigation tells whether a person is on the way to see the answer (Fetch Metadata): not a frame, an image or a
