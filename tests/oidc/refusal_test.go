@@ -163,7 +163,7 @@ func failures(p *provider) map[string]failure {
 	moved := func(then http.HandlerFunc) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.RawQuery == "" {
-				http.Redirect(w, r, "?moved", 307) // which repeats the body
+				http.Redirect(w, r, r.URL.Path+"?moved", 307) // which repeats the body
 				return
 			}
 			then(w, r)
@@ -309,6 +309,23 @@ func TestProviderHangs(t *testing.T) {
 	if took := time.Since(begun); took > 15*time.Second {
 		t.Errorf("gave up after %v", took)
 	}
+}
+
+// TestDatabaseAway: the provider has said yes, and the user cannot be stored.
+func TestDatabaseAway(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := service.New(t, p.options)
+	c := s.Client()
+	u := p.consent(begin(c, ""), called("1", "alice"))
+	s.Database.Exec("ALTER TABLE users RENAME TO gone")
+	r := c.Get(u.RequestURI())
+	r.IsError(500, "internal")
+	if detail := r.Error().Detail; detail != "finish sign in: unexpected error" {
+		t.Errorf("detail: %s", detail)
+	}
+	s.Database.Exec("ALTER TABLE gone RENAME TO users")
+	failed(t, s, c, c.Get(u.RequestURI()), 400, "invalid_sign_in")
 }
 
 // TestBehindBacks: other pages can send people to sign in, but not make their browsers do it unseen.
