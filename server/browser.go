@@ -104,15 +104,3 @@ func (b *browserRules) refuseCrossOrigin(next echo.HandlerFunc) echo.HandlerFunc
 
 // basePath is the path of the public address: "" or "/x", never with a slash at its end.
 func basePath(u *url.URL) string { return strings.TrimRight(u.EscapedPath(), "/") }
-
-// escapeSegment is the one spelling of a path segment (RFC 3986 section 3.3).
-func escapeSegment(text string) string { return url.PathEscape(text) }
-
-// escapeOnce is escapeSegment of a segment that is escaped already, in whatever way.
-func escapeOnce(segment string) string {
-	text, err := url.PathUnescape(segment)
-	if err != nil {
-		return segment
-	}
-	return url.PathEscape(text)
-}
