@@ -165,8 +165,8 @@ func parse(values map[string]string, needKey bool) (*Config, error) {
 	}
 	exact := func(name string, origins []string) {
 		for _, origin := range origins {
-			if u, err := url.Parse(origin); err != nil || !isWeb(u) || origin != u.Scheme+"://"+u.Host {
-				fault(name, "%q must be an exact origin such as https://app.example.org: scheme, host and port alone", origin)
+			if !isOrigin(origin) {
+				fault(name, "%q must be an exact origin as browsers send it, such as https://app.example.org: scheme, host and, unless it is the usual one, port, in lower case", origin)
 			}
 		}
 	}
@@ -294,6 +294,14 @@ func (c *Config) provider() (faults []error) {
 func isLocal(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// isOrigin tells whether text is an origin in the one spelling that browsers send (RFC 6454 section 6.2): any other
+// would match nothing.
+func isOrigin(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && isWeb(u) && text == u.Scheme+"://"+u.Host && text == strings.ToLower(text) &&
+		!strings.Contains(text, "*") && !strings.HasSuffix(text, ":") && u.Port() != map[string]string{"http": "80", "https": "443"}[u.Scheme]
 }
 
 func isWeb(u *url.URL) bool {
