@@ -15,13 +15,19 @@ import (
 type pace struct {
 	rounds int
 	round  time.Duration
+	// events is how many there are for each server to join and to leave, by all users each.
+	events int
+	// big is the number of worlds of 1,000 x 100.
+	big int
+	// elsewhere is the number of events that users join while others list.
+	elsewhere int
 	// large is the number of RSVPs of the largest world.
 	large int
 }
 
 var (
-	full  = pace{rounds: 5, round: 1200 * time.Millisecond, large: 1_000_000}
-	short = pace{rounds: 3, round: 300 * time.Millisecond, large: 100_000}
+	full  = pace{rounds: 5, round: 1200 * time.Millisecond, events: 40, big: 4, elsewhere: 25, large: 1_000_000}
+	short = pace{rounds: 3, round: 300 * time.Millisecond, events: 8, big: 1, elsewhere: 3, large: 100_000}
 )
 
 func main() {

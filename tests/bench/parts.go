@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -19,18 +20,16 @@ func (b *bench) main() error {
 	}
 	defer service.stop()
 	b.say("filling worlds of 10 x 5, 100 x 20 and 1,000 x 100")
-	const largest = 4 // worlds of 1,000 x 100 among the connections
 	seed := []string{seedUsers(users)}
 	for w := range worlds {
 		seed = append(seed, seedWorld("small", w, 10, 5), seedWorld("middle", w, 100, 20))
 	}
-	for w := range largest {
+	for w := range b.big {
 		seed = append(seed, seedWorld("big", w, 1000, 100))
 	}
 	// Leave has to find RSVPs, and each server its own.
-	const events = 60
 	for w := range 3 {
-		seed = append(seed, seedWorld("join", w, events, 0), seedWorld("leave", w, events, users))
+		seed = append(seed, seedWorld("join", w, b.events, 0), seedWorld("leave", w, b.events, users))
 	}
 	if err := b.exec("main", append(seed, "VACUUM ANALYZE", "CHECKPOINT")...); err != nil {
 		return err
@@ -54,7 +53,7 @@ func (b *bench) main() error {
 	c := newCrowd(users)
 	var etags [worlds]string
 	for w := range worlds {
-		for _, world := range []string{worldOf("small", w), worldOf("middle", w), worldOf("big", w%largest)} {
+		for _, world := range []string{worldOf("small", w), worldOf("middle", w), worldOf("big", w%b.big)} {
 			etag, err := sameBytes(c.list(world), service, reference, naive)
 			if err != nil {
 				return fmt.Errorf("%s: %w", world, err)
@@ -66,7 +65,7 @@ func (b *bench) main() error {
 	}
 	b.say("all servers answer lists with the same bytes")
 
-	small, middle, big := c.lists("small", worlds), c.lists("middle", worlds), c.lists("big", largest)
+	small, middle, big := c.lists("small", worlds), c.lists("middle", worlds), c.lists("big", b.big)
 	hot := func(int) requests { return always(c.list(worldOf("middle", 0))) }
 	held := func(i int) requests {
 		return always(c.get("/api/event/"+worldOf("middle", i%worlds), "If-None-Match: "+etags[i%worlds]+"\r\n"))
@@ -130,12 +129,13 @@ func (b *bench) main() error {
 // stale measures lists while the statistics of the tables are out of date. The reference has its own copy of the same
 // rows, with fresh statistics.
 func (b *bench) stale() error {
-	const elsewhere = 25 // events, joined by all users each
+	joins := b.elsewhere * users
+	work := fmt.Sprintf("list 100 x 20 after %s joins elsewhere", number(float64(joins)))
 	for _, kind := range []struct{ work, goal, database, before string }{
-		{"list 100 x 20 after 50,000 joins elsewhere, before any autovacuum", "0.9", "stale", "VACUUM ANALYZE"},
-		{"list 100 x 20 after 50,000 joins elsewhere, never analysed", "", "never", "CHECKPOINT"},
+		{work + ", before any autovacuum", "0.9", "stale", "VACUUM ANALYZE"},
+		{work + ", never analysed", "", "never", "CHECKPOINT"},
 	} {
-		if b.only != "" && kind.goal == "" {
+		if !strings.Contains(kind.work, b.only) {
 			continue
 		}
 		service, err := b.database(kind.database)
@@ -143,7 +143,7 @@ func (b *bench) stale() error {
 			return err
 		}
 		defer service.stop()
-		seed := []string{seedUsers(users), seedWorld("join", 0, elsewhere, 0)}
+		seed := []string{seedUsers(users), seedWorld("join", 0, b.elsewhere, 0)}
 		for w := range worlds {
 			seed = append(seed, seedWorld("middle", w, 100, 20))
 		}
@@ -151,9 +151,8 @@ func (b *bench) stale() error {
 			return err
 		}
 		c := newCrowd(users)
-		b.say("50,000 joins")
-		joins := c.join(0)
-		if err := times(service.addr, connections, elsewhere*users, joins); err != nil {
+		b.say("%d joins", joins)
+		if err := times(service.addr, connections, joins, c.join(0)); err != nil {
 			return err
 		}
 		service.stop() // a database is copied while nobody uses it

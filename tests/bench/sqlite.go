@@ -34,8 +34,7 @@ func (b *bench) sqlite() error {
 	defer db.Close()
 	db.SetMaxOpenConns(8)
 	db.SetMaxIdleConns(8)
-	const events = 60
-	if err := seedSQLite(db, events); err != nil {
+	if err := seedSQLite(db, b.events); err != nil {
 		return err
 	}
 	c := newCrowd(users)
