@@ -32,6 +32,10 @@ test-oidc: build ## Test signing in through a certified OpenID provider in Chrom
 	$(call need,npm,SKIPPED test-oidc: npm is not installed) \
 		cd tests/oidc && $(packages) && node --test --test-reporter=spec
 
+bench: ## Measure the service beside a reference and draw the plots (needs PostgreSQL's binaries; minutes)
+	go run ./tests/bench -o tests/bench/results.json
+	go -C tests/bench/plot run . ../results.json ..
+
 check: ## Check format, vet, modules and generated code
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run gofmt'; exit 1; }
 	go vet ./...
@@ -44,4 +48,4 @@ check: ## Check format, vet, modules and generated code
 generate: ## Regenerate gen/ from openapi.yaml
 	go generate ./gen
 
-.PHONY: help run build test race test-oidc check generate
+.PHONY: help run build test race test-oidc bench check generate

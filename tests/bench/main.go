@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// pace is how long and how often is measured.
+// pace is how long and how often is measured. Many short rounds in turns see the same of whatever else the machine does.
 type pace struct {
 	rounds int
 	round  time.Duration
@@ -26,7 +26,7 @@ type pace struct {
 }
 
 var (
-	full  = pace{rounds: 5, round: 1200 * time.Millisecond, events: 40, big: 4, elsewhere: 25, large: 1_000_000}
+	full  = pace{rounds: 9, round: 500 * time.Millisecond, events: 40, big: 4, elsewhere: 25, large: 1_000_000}
 	short = pace{rounds: 3, round: 300 * time.Millisecond, events: 8, big: 1, elsewhere: 3, large: 100_000}
 )
 

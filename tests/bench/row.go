@@ -14,7 +14,7 @@ type side struct {
 	// run keeps it busy for a round and returns the rate a second and the number of all that was done.
 	run    func(warmup, round time.Duration) (rate float64, n int, err error)
 	server *server // whose CPU time counts; nil for none
-	once   bool    // one round is enough: too slow to matter
+	rounds int     // how many are enough, for what nobody is set against; 0 for all
 }
 
 // calls is a side that answers requests.
@@ -34,7 +34,7 @@ func (b *bench) row(work, goal string, sides ...side) error {
 	done := make([]int, len(sides))
 	for turn := range b.rounds {
 		for i, s := range sides {
-			if s.once && turn > 0 {
+			if s.rounds > 0 && turn >= s.rounds {
 				continue
 			}
 			before := s.server.cpu()
