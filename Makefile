@@ -4,7 +4,7 @@ export CGO_ENABLED ?= 0
 .DEFAULT_GOAL := help
 
 help: ## Show the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 run: build .env ## Build, fill a new database with a demo, and serve at http://localhost:8080
 	./bin/worldevents demo
@@ -24,6 +24,14 @@ test: build ## Run all tests, on SQLite and on PostgreSQL
 race: build ## Run all tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 go test -race ./...
 
+# Node and a browser are not needed to build or run; where they are missing their tests are skipped, but never with CI=true.
+need = @command -v $(1) >/dev/null || { echo '$(2)'; [ "$$CI" != true ]; exit; };
+packages = { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --ignore-scripts --silent; }
+
+test-clients: build ## Generate TypeScript clients with five generators, type-check and run them (needs Node)
+	$(call need,npm,SKIPPED test-clients: npm is not installed) \
+		cd tests/clients && $(packages) && node --test --test-reporter=spec
+
 check: ## Check format, vet, modules and generated code
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run gofmt'; exit 1; }
 	go vet ./...
@@ -36,4 +44,4 @@ check: ## Check format, vet, modules and generated code
 generate: ## Regenerate gen/ from openapi.yaml
 	go generate ./gen
 
-.PHONY: help run build test race check generate
+.PHONY: help run build test race test-clients check generate
