@@ -28,8 +28,13 @@ race: build ## Run all tests under the race detector (needs a C compiler)
 need = @command -v $(1) >/dev/null || { echo '$(2)'; [ "$$CI" != true ]; exit; };
 packages = { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --ignore-scripts --silent; }
 
-test-clients: build ## Generate TypeScript clients with five generators, type-check and run them (needs Node)
+client: ## Pack the TypeScript client into bin/ (needs Node)
+	$(call need,npm,SKIPPED client: npm is not installed) \
+		mkdir -p bin && cd gen/typescript && $(packages) && npm pack --silent --pack-destination ../../bin
+
+test-clients: build client ## Test the TypeScript client, and those of five generators (needs Node)
 	$(call need,npm,SKIPPED test-clients: npm is not installed) \
+		(cd gen/typescript && node --test --test-reporter=spec test) && \
 		cd tests/clients && $(packages) && node --test --test-reporter=spec
 
 check: ## Check format, vet, modules and generated code
@@ -37,11 +42,13 @@ check: ## Check format, vet, modules and generated code
 	go vet ./...
 	go mod tidy -diff
 	go mod verify
-	@cp gen/api.gen.go gen/api.gen.go.committed; $(MAKE) --no-print-directory generate; \
-		diff -u gen/api.gen.go.committed gen/api.gen.go; stale=$$?; rm gen/api.gen.go.committed; \
-		test $$stale = 0 || { echo 'gen/api.gen.go was stale: commit it'; exit 1; }
+	@committed=$$(mktemp -d); cp -r gen/api.gen.go gen/typescript/src $$committed && $(MAKE) --no-print-directory generate && \
+		diff -ru $$committed/api.gen.go gen/api.gen.go && diff -ru $$committed/src gen/typescript/src; stale=$$?; rm -r $$committed; \
+		test $$stale = 0 || { echo 'could not regenerate gen/, or it was stale: commit it'; exit 1; }
 
-generate: ## Regenerate gen/ from openapi.yaml
+generate: ## Regenerate gen/ from openapi.yaml (the TypeScript client needs Node)
 	go generate ./gen
+	$(call need,npm,SKIPPED gen/typescript: npm is not installed) \
+		cd gen/typescript && $(packages) && npm run --silent generate
 
-.PHONY: help run build test race test-clients check generate
+.PHONY: help run build test race client test-clients check generate
