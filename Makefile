@@ -1,5 +1,6 @@
 # Everything needs only Go and make. Without cgo the binary is static; the race detector alone wants a C compiler.
 export CGO_ENABLED ?= 0
+export CHROMIUM ?= /usr/bin/chromium
 
 .DEFAULT_GOAL := help
 
@@ -25,17 +26,22 @@ race: build ## Run all tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 go test -race ./...
 
 # Node and a browser are not needed to build or run; where they are missing their tests are skipped, but never with CI=true.
-need = @command -v $(1) >/dev/null || { echo '$(2)'; [ "$$CI" != true ]; exit; };
+need = command -v $(1) >/dev/null || { echo '$(2)'; [ "$$CI" != true ]; exit; };
 packages = { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --ignore-scripts --silent; }
 
 client: ## Pack the TypeScript client into bin/ (needs Node)
-	$(call need,npm,SKIPPED client: npm is not installed) \
+	@$(call need,npm,SKIPPED client: npm is not installed) \
 		mkdir -p bin && cd gen/typescript && $(packages) && npm pack --silent --pack-destination ../../bin
 
 test-clients: build client ## Test the TypeScript client, and those of five generators (needs Node)
-	$(call need,npm,SKIPPED test-clients: npm is not installed) \
+	@$(call need,npm,SKIPPED test-clients: npm is not installed) \
 		(cd gen/typescript && node --test --test-reporter=spec test) && \
 		cd tests/clients && $(packages) && node --test --test-reporter=spec
+
+test-browser: build client ## Test in Chromium: many tabs, other origins, Swagger UI (needs Node)
+	@$(call need,npm,SKIPPED test-browser: npm is not installed) \
+		$(call need,$(CHROMIUM),SKIPPED test-browser: chromium is not installed) \
+		cd tests/browser && $(packages) && node --test --test-reporter=spec
 
 check: ## Check format, vet, modules and generated code
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run gofmt'; exit 1; }
@@ -48,7 +54,7 @@ check: ## Check format, vet, modules and generated code
 
 generate: ## Regenerate gen/ from openapi.yaml (the TypeScript client needs Node)
 	go generate ./gen
-	$(call need,npm,SKIPPED gen/typescript: npm is not installed) \
+	@$(call need,npm,SKIPPED gen/typescript: npm is not installed) \
 		cd gen/typescript && $(packages) && npm run --silent generate
 
-.PHONY: help run build test race client test-clients check generate
+.PHONY: help run build test race client test-clients test-browser check generate

@@ -1,6 +1,5 @@
 // What @hey-api/openapi-ts makes of the contract: src/api, never edited. See `make generate`.
 export default {
-  logs: { level: "error" },
   input: "../../openapi.yaml",
   output: { path: "src/api", importFileExtension: ".js" },
   plugins: ["@hey-api/typescript", "@hey-api/sdk", { name: "@hey-api/client-fetch", baseUrl: false }],
