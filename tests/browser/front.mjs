@@ -33,7 +33,7 @@ export async function startFront(address, { tls, path = "", port = 0, connect = 
     if (folder) {
       const file = normalize(pathname.slice(folder.length)).replace(/^\.$|\/$/, "index.html");
       const text = await readFile(join(folders[folder], file)).catch(() => undefined);
-      if (!text) return response.writeHead(404).end();
+      if (!text) return response.writeHead(404).end("no such file");
       response.writeHead(200, {
         "Content-Type": types[extname(file)] ?? "application/octet-stream",
         "Content-Security-Policy": `default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self' ${connect}`,

@@ -12,14 +12,17 @@ import { promisify } from "node:util";
 
 const binary = fileURLToPath(new URL("../../bin/worldevents", import.meta.url));
 
-/** A port that nobody listened on a moment ago. */
+/** A port that nobody listens on, below those that the system gives to outgoing connections. */
 export async function freePort() {
-  const server = net.createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address();
-  server.close();
-  await once(server, "close");
-  return port;
+  for (;;) {
+    const port = 10_000 + Math.floor(Math.random() * 20_000);
+    const server = net.createServer().listen(port, "127.0.0.1");
+    const free = await once(server, "listening").then(() => true, () => false);
+    if (!free) continue;
+    server.close();
+    await once(server, "close");
+    return port;
+  }
 }
 
 /**
@@ -35,7 +38,7 @@ export async function startService(env = {}) {
   const settings = {
     PATH: process.env.PATH,
     APP_ENV: "development",
-    LOG_LEVEL: "warn",
+    LOG_LEVEL: "error",
     LISTEN_ADDR: `127.0.0.1:${port}`,
     ADMIN_ADDR: `127.0.0.1:${adminPort}`,
     BASE_URL: address,
@@ -57,8 +60,8 @@ export async function startService(env = {}) {
   };
   for (;;) {
     const ready = await fetch(`${admin}/readyz`).then((response) => response.ok, () => false);
-    if (ready) break;
     if (child.exitCode !== null) throw new Error("the service ended at once");
+    if (ready) break;
     await new Promise((next) => setTimeout(next, 20));
   }
 
