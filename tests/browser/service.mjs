@@ -56,7 +56,7 @@ export async function startService(env = {}) {
   };
   const run = async (...args) => {
     const { stdout } = await promisify(execFile)(binary, args, { cwd: folder, env: settings });
-    return JSON.parse(stdout);
+    return stdout && JSON.parse(stdout);
   };
   for (;;) {
     const ready = await fetch(`${admin}/readyz`).then((response) => response.ok, () => false);
@@ -71,6 +71,8 @@ export async function startService(env = {}) {
     stop,
     /** Adds a user, which production asks for before a session can be issued. */
     addUser: (name) => run("user", "add", name),
+    /** Fills the database as `make run` does. */
+    demo: () => run("demo"),
     /** Signs a user in. */
     issue: (name) => run("session", "issue", "--json", name),
     /** The same session with a JWT that has run out of time. */
