@@ -43,11 +43,16 @@ test-browser: build client ## Test in Chromium: many tabs, other origins, Swagge
 		$(call need,$(CHROMIUM),SKIPPED test-browser: chromium is not installed) \
 		cd tests/browser && $(packages) && node --test --test-reporter=spec
 
-check: ## Check format, vet, modules and generated code
+oasdiff = go tool -modfile=gen/oasdiff.mod oasdiff breaking --flatten-allof --fail-on WARN --severity-levels gen/released/severity.txt
+
+check: ## Check format, vet, modules, generated code, and the contract against the released one
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run gofmt'; exit 1; }
 	go vet ./...
 	go mod tidy -diff
 	go mod verify
+	@major=$$(sed -n 's/^  version: \([0-9]*\).*/\1/p' openapi.yaml); released=gen/released/openapi-v$$major.yaml; \
+		test ! -f $$released || $(oasdiff) $$released openapi.yaml || \
+		{ echo "openapi.yaml breaks what $$released promised: see CHANGELOG.md"; exit 1; }
 	@committed=$$(mktemp -d); cp -r gen/api.gen.go gen/typescript/src $$committed && $(MAKE) --no-print-directory generate && \
 		diff -ru $$committed/api.gen.go gen/api.gen.go && diff -ru $$committed/src gen/typescript/src; stale=$$?; rm -r $$committed; \
 		test $$stale = 0 || { echo 'could not regenerate gen/, or it was stale: commit it'; exit 1; }
