@@ -41,7 +41,7 @@ test-clients: build client ## Test the TypeScript client, and those of five gene
 test-browser: build client ## Test in Chromium: many tabs, other origins, Swagger UI (needs Node)
 	@$(call need,npm,SKIPPED test-browser: npm is not installed) \
 		$(call need,$(CHROMIUM),SKIPPED test-browser: chromium is not installed) \
-		cd tests/browser && $(packages) && node --test --test-reporter=spec
+		cd tests/browser && $(packages) && node --test --test-concurrency=1 --test-reporter=spec
 
 oasdiff = go tool -modfile=gen/oasdiff.mod oasdiff breaking --flatten-allof --fail-on WARN --severity-levels gen/released/severity.txt
 

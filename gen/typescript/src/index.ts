@@ -150,7 +150,7 @@ async function alone<T>(name: string, run: () => Promise<T>): Promise<T> {
 
 /**
  * Notes in localStorage that a refresh is under way, since its answer may arrive after its page has gone. A note of
- * another page counts for ten seconds: far less than the service's leeway for a spent token, 60 seconds.
+ * another page counts for 20 seconds: less than the service's leeway for a spent token, 60 seconds.
  */
 function takeOff(name: string) {
   const key = `worldevents ${name}`;
@@ -159,7 +159,7 @@ function takeOff(name: string) {
   const note = () => storage?.getItem(key)?.split(" ") ?? [];
   const othersInTheAir = () => {
     const [since, who] = note();
-    return who !== me && Math.abs(Date.now() - Number(since)) < 10_000;
+    return who !== me && Math.abs(Date.now() - Number(since)) < 20_000;
   };
   if (!othersInTheAir()) storage?.setItem(key, `${Date.now()} ${me}`);
   return {
