@@ -49,14 +49,14 @@ func (s *Server) registerDocs(e *echo.Echo, c *contract) {
 		return ctx.Blob(http.StatusOK, "application/yaml", c.yaml)
 	})
 	e.GET("/docs", func(c echo.Context) error { return s.render(c, http.StatusOK, "docs.html", docsPolicy, page{}) })
-	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png"} {
+	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js"} {
 		e.GET("/docs/"+name, asset(http.StripPrefix("/docs/", statigz.FileServer(static.FS))))
 	}
 }
 
-// registerPageAssets serves the style sheet and script of our own pages.
+// registerPageAssets serves the style sheet, script and icon of our own pages.
 func registerPageAssets(e *echo.Echo) {
-	for _, name := range []string{"page.css", "docs.js"} {
+	for _, name := range []string{"page.css", "docs.js", "icon.svg"} {
 		e.GET("/assets/"+name, asset(http.FileServerFS(files)))
 	}
 }
