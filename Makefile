@@ -1,5 +1,6 @@
 # Everything needs only Go and make. Without cgo the binary is static; the race detector alone wants a C compiler.
 export CGO_ENABLED ?= 0
+export CHROMIUM ?= /usr/bin/chromium
 
 .DEFAULT_GOAL := help
 
@@ -25,27 +26,53 @@ race: build ## Run all tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 go test -race ./...
 
 # Node and a browser are not needed to build or run; where they are missing their tests are skipped, but never with CI=true.
-need = @command -v $(1) >/dev/null || { echo '$(2)'; [ "$$CI" != true ]; exit; };
+need = command -v $(1) >/dev/null || { echo '$(2)'; [ "$$CI" != true ]; exit; };
 packages = { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --ignore-scripts --silent; }
 
+client: ## Pack the TypeScript client into bin/ (needs Node)
+	@$(call need,npm,SKIPPED client: npm is not installed) \
+		mkdir -p bin && cd gen/typescript && $(packages) && npm pack --silent --pack-destination ../../bin
+
+test-clients: build client ## Test the TypeScript client, and those of five generators (needs Node)
+	@$(call need,npm,SKIPPED test-clients: npm is not installed) \
+		(cd gen/typescript && node --test --test-reporter=spec test) && \
+		cd tests/clients && $(packages) && node --test --test-reporter=spec
+
+test-browser: build client ## Test in Chromium: many tabs, other origins, Swagger UI (needs Node)
+	@$(call need,npm,SKIPPED test-browser: npm is not installed) \
+		$(call need,$(CHROMIUM),SKIPPED test-browser: chromium is not installed) \
+		cd tests/browser && $(packages) && node --test --test-concurrency=1 --test-reporter=spec
+
 test-oidc: build ## Test signing in through a certified OpenID provider in Chromium (needs Node)
-	$(call need,npm,SKIPPED test-oidc: npm is not installed) \
+	@$(call need,npm,SKIPPED test-oidc: npm is not installed) \
+		$(call need,$(CHROMIUM),SKIPPED test-oidc: chromium is not installed) \
 		cd tests/oidc && $(packages) && node --test --test-reporter=spec
 
+<<<<<<< HEAD
 bench: ## Measure the service beside a reference and draw the plots (needs PostgreSQL's binaries; minutes)
 	go run ./tests/bench -o tests/bench/results.json
 	go -C tests/bench/plot run . ../results.json ..
 
 check: ## Check format, vet, modules and generated code
+=======
+oasdiff = go tool -modfile=gen/oasdiff.mod oasdiff breaking --flatten-allof --fail-on WARN --severity-levels gen/released/severity.txt
+
+check: ## Check format, vet, modules, generated code, and the contract against the released one
+>>>>>>> main
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run gofmt'; exit 1; }
 	go vet ./...
 	go mod tidy -diff
 	go mod verify
-	@cp gen/api.gen.go gen/api.gen.go.committed; $(MAKE) --no-print-directory generate; \
-		diff -u gen/api.gen.go.committed gen/api.gen.go; stale=$$?; rm gen/api.gen.go.committed; \
-		test $$stale = 0 || { echo 'gen/api.gen.go was stale: commit it'; exit 1; }
+	@major=$$(sed -n 's/^  version: \([0-9]*\).*/\1/p' openapi.yaml); released=gen/released/openapi-v$$major.yaml; \
+		test ! -f $$released || $(oasdiff) $$released openapi.yaml || \
+		{ echo "openapi.yaml breaks what $$released promised: see CHANGELOG.md"; exit 1; }
+	@committed=$$(mktemp -d); cp -r gen/api.gen.go gen/typescript/src $$committed && $(MAKE) --no-print-directory generate && \
+		diff -ru $$committed/api.gen.go gen/api.gen.go && diff -ru $$committed/src gen/typescript/src; stale=$$?; rm -r $$committed; \
+		test $$stale = 0 || { echo 'could not regenerate gen/, or it was stale: commit it'; exit 1; }
 
-generate: ## Regenerate gen/ from openapi.yaml
+generate: ## Regenerate gen/ from openapi.yaml (the TypeScript client needs Node)
 	go generate ./gen
+	@$(call need,npm,SKIPPED gen/typescript: npm is not installed) \
+		cd gen/typescript && $(packages) && npm run --silent generate
 
-.PHONY: help run build test race test-oidc bench check generate
+.PHONY: help run build test race client test-clients test-browser test-oidc bench check generate
