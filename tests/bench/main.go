@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"regexp"
 	"runtime"
 	"time"
 )
@@ -33,7 +34,7 @@ var (
 func main() {
 	out := flag.String("o", "", "write the results as JSON to this file")
 	quick := flag.Bool("short", false, "a minute instead of several: shorter rounds, smaller worlds")
-	only := flag.String("only", "", "measure only what has this in its name")
+	only := flag.String("only", "", "measure only the rows that match this regular expression")
 	binary := flag.String("service", "", "measure this binary of the service instead of building it")
 	// How this program starts the servers that it brings along.
 	role := flag.String("serve", "", "be one of the other servers: reference, naive or bare")
@@ -56,12 +57,15 @@ func main() {
 func measureAll(binary, only, out string, quick bool) error {
 	// The servers die with the thread that starts them, so this thread must live as long as the run.
 	runtime.LockOSThread()
-	b := &bench{pace: full, only: only, begin: time.Now()}
+	pattern, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
+	b := &bench{pace: full, only: pattern, begin: time.Now()}
 	if quick {
 		b.pace = short
 	}
 	b.say("starting PostgreSQL and building the service")
-	var err error
 	b.stage, err = newStage(binary)
 	defer b.stage.close()
 	if err != nil {
@@ -94,7 +98,7 @@ func measureAll(binary, only, out string, quick bool) error {
 type bench struct {
 	pace
 	*stage
-	only   string
+	only   *regexp.Regexp
 	begin  time.Time
 	report report
 }

@@ -26,7 +26,7 @@ func calls(name string, s *server, conns int, of func(connection int) requests) 
 
 // row measures the sides in turns and reports their rates. The first is set against the second.
 func (b *bench) row(work, goal string, sides ...side) error {
-	if !strings.Contains(work, b.only) {
+	if !b.only.MatchString(work) {
 		return nil
 	}
 	rates := make([][]float64, len(sides))
