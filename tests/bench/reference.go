@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -179,33 +180,47 @@ func appendRest(b, name, description []byte, scheduledAt time.Time, usernames []
 	b = append(b, `,"scheduledAt":"`...)
 	b = scheduledAt.AppendFormat(b, "2006-01-02T15:04:05.000Z")
 	b = append(b, `","RSVPs":[`...)
-	for len(usernames) > 0 {
-		var n int
-		for n < len(usernames) && usernames[n] != '\n' {
-			n++
+	for more, plain := len(usernames) > 0, isPlain(usernames); more; {
+		var name []byte
+		name, usernames, more = bytes.Cut(usernames, lineFeed)
+		if plain {
+			b = append(append(append(b, `{"user":{"username":"`...), name...), '"')
+		} else {
+			b = appendQuoted(append(b, `{"user":{"username":`...), name)
 		}
-		b = append(b, `{"user":{"username":`...)
-		b = appendQuoted(b, usernames[:n])
-		b = append(b, "}}"...)
-		if n == len(usernames) {
-			break
-		}
-		b = append(b, ',')
-		usernames = usernames[n+1:]
+		b = append(b, "}},"...)
+	}
+	if b[len(b)-1] == ',' {
+		b = b[:len(b)-1]
 	}
 	return append(b, "]}"...)
 }
 
-func appendQuoted(b, text []byte) []byte {
+var lineFeed = []byte{'\n'}
+
+// isPlain tells whether nothing in text but line feeds needs an escape.
+func isPlain(text []byte) bool {
 	for _, c := range text {
-		if c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
-			b, _ = jsontext.AppendQuote(b, text)
-			return b
+		if odd[c] {
+			return false
 		}
 	}
-	b = append(b, '"')
-	b = append(b, text...)
-	return append(b, '"')
+	return true
+}
+
+var odd = func() (odd [256]bool) {
+	for c := range odd {
+		odd[c] = c < ' ' && c != '\n' || c == '"' || c == '\\' || c >= 0x7f
+	}
+	return odd
+}()
+
+func appendQuoted(b, text []byte) []byte {
+	if !isPlain(text) || bytes.IndexByte(text, '\n') >= 0 {
+		b, _ = jsontext.AppendQuote(b, text)
+		return b
+	}
+	return append(append(append(b, '"'), text...), '"')
 }
 
 func (s *reference) known(ctx context.Context, userID id) (known bool) {
