@@ -48,17 +48,13 @@ test-oidc: build ## Test signing in through a certified OpenID provider in Chrom
 		$(call need,$(CHROMIUM),SKIPPED test-oidc: chromium is not installed) \
 		cd tests/oidc && $(packages) && node --test --test-reporter=spec
 
-<<<<<<< HEAD
 bench: ## Measure the service beside a reference and draw the plots (needs PostgreSQL's binaries; minutes)
 	go run ./tests/bench -o tests/bench/results.json
 	go -C tests/bench/plot run . ../results.json ..
 
-check: ## Check format, vet, modules and generated code
-=======
 oasdiff = go tool -modfile=gen/oasdiff.mod oasdiff breaking --flatten-allof --fail-on WARN --severity-levels gen/released/severity.txt
 
 check: ## Check format, vet, modules, generated code, and the contract against the released one
->>>>>>> main
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run gofmt'; exit 1; }
 	go vet ./...
 	go mod tidy -diff
