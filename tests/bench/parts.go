@@ -256,7 +256,11 @@ func (b *bench) large() error {
 			if err != nil {
 				return err
 			}
-			one, err := listed(s, c.list(w.name), 1, 3)
+			tries := 3
+			if w.rsvps <= 10_000 {
+				tries = 21
+			}
+			one, err := listed(s, c.list(w.name), 1, tries)
 			if err != nil {
 				return err
 			}
