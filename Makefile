@@ -43,6 +43,10 @@ test-browser: build client ## Test in Chromium: many tabs, other origins, Swagge
 		$(call need,$(CHROMIUM),SKIPPED test-browser: chromium is not installed) \
 		cd tests/browser && $(packages) && node --test --test-concurrency=1 --test-reporter=spec
 
+test-oidc: build ## Test signing in through a certified OpenID provider in Chromium (needs Node)
+	@$(call need,npm,SKIPPED test-oidc: npm is not installed) \
+		cd tests/oidc && $(packages) && node --test --test-reporter=spec
+
 oasdiff = go tool -modfile=gen/oasdiff.mod oasdiff breaking --flatten-allof --fail-on WARN --severity-levels gen/released/severity.txt
 
 check: ## Check format, vet, modules, generated code, and the contract against the released one
@@ -62,4 +66,4 @@ generate: ## Regenerate gen/ from openapi.yaml (the TypeScript client needs Node
 	@$(call need,npm,SKIPPED gen/typescript: npm is not installed) \
 		cd gen/typescript && $(packages) && npm run --silent generate
 
-.PHONY: help run build test race client test-clients test-browser check generate
+.PHONY: help run build test race client test-clients test-browser test-oidc check generate

@@ -65,7 +65,8 @@ func main() {
 		err = command.Run()
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "worldevents:", strings.ReplaceAll(err.Error(), "\n", "; "))
+		oneLine := strings.NewReplacer(":\n\t", ": ", "\n\t", "; ", "\n", "; ")
+		fmt.Fprintln(os.Stderr, "worldevents:", oneLine.Replace(err.Error()))
 		os.Exit(1)
 	}
 }
@@ -85,12 +86,20 @@ func open(needKey bool) (*config.Config, *models.Store, error) {
 
 // newServer copies the configuration into a server's options.
 func newServer(c *config.Config, store *models.Store, log *slog.Logger) (*server.Server, error) {
+	var provider *server.OIDC
+	if c.OIDCIssuer != "" {
+		provider = &server.OIDC{
+			Issuer: c.OIDCIssuer, ClientID: c.OIDCClientID, ClientSecret: c.OIDCClientSecret,
+			Scopes: strings.Fields(c.OIDCScopes), UsernameClaim: c.OIDCUsernameClaim,
+		}
+	}
 	return server.New(server.Options{
 		Contract: contract, Store: store, Log: log,
 		Development: c.Development, BaseURL: c.Base, Docs: c.Docs,
 		Keys: c.Keys, Issuer: c.JWTIssuer, Audience: c.JWTAudience,
 		RefreshTTL: c.RefreshTokenTTL, ReuseLeeway: c.RefreshReuseLeeway,
 		CookieDomain: c.CookieDomain, CookiePartitioned: c.CookiePartitioned,
+		OIDC: provider, ReturnOrigins: c.ReturnOrigins,
 		AllowedOrigins: c.AllowedOrigins, TrustedProxies: c.Proxies,
 		RateLimit: c.RateLimit, MaxInFlight: c.MaxInFlight,
 	})
@@ -142,12 +151,13 @@ func (serveCommand) Run() error {
 	}
 	log.Info("serving", "address", c.ListenAddr, "base_url", c.BaseURL, "environment", c.AppEnv)
 	go func() {
-		if err := migrateWhenAvailable(ctx, store, log); err != nil {
+		switch err := migrateWhenAvailable(ctx, store, log); {
+		case err == nil:
+			srv.Ready()
+			log.Info("ready")
+		case ctx.Err() == nil:
 			failed <- err
-			return
 		}
-		srv.Ready()
-		log.Info("ready")
 	}()
 
 	select {
@@ -181,19 +191,21 @@ func listen(s *http.Server, addr string, failed chan<- error) error {
 	return nil
 }
 
-// migrateWhenAvailable waits for a database that is away. It gives up on an error that waiting cannot mend.
+// migrateWhenAvailable waits for a database that is away. It gives up on an error that waiting cannot mend,
+// and when the process is to stop.
 func migrateWhenAvailable(ctx context.Context, store *models.Store, log *slog.Logger) error {
 	for {
 		err := store.Migrate(ctx)
 		switch {
-		case err == nil || ctx.Err() != nil:
-			return nil
+		case err == nil, ctx.Err() != nil:
+			return err
 		case !errors.Is(err, models.ErrUnavailable) && !errors.Is(err, models.ErrTimeout) && !errors.Is(err, models.ErrBusy):
 			return err
 		}
 		log.Warn("waiting for the database", "error", err.Error())
 		select {
 		case <-ctx.Done():
+			return ctx.Err()
 		case <-time.After(500 * time.Millisecond):
 		}
 	}

@@ -2,7 +2,10 @@ package models
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -13,8 +16,8 @@ type Span struct {
 	WorldID string
 	// From and To bound ScheduledAt, To exclusively. Zero means unbounded.
 	From, To time.Time
-	// After is the place behind which the list begins; nil means at its start.
-	After *Place
+	// After is the place behind which the list begins; zero means at its start.
+	After Place
 	// Limit is the largest number of events; 0 means all.
 	Limit int
 }
@@ -25,62 +28,254 @@ type Place struct {
 	ID          string
 }
 
-// ListedEvent is an event of a list.
-type ListedEvent struct {
-	ID, Name, Description string
-	ScheduledAt           time.Time
-	// Usernames of its RSVPs in the order of joining, as a JSON array of strings.
-	Usernames string
+// ListSink takes a list as it is read. Its methods must not wait for a client: a connection is held meanwhile.
+type ListSink interface {
+	// Event begins an event; what follows belongs to it. The slices are only lent.
+	Event(id, name, description []byte, scheduledAt time.Time)
+	// Usernames are those of the event's next RSVPs in the order of joining, each ended by a line feed but the last;
+	// no username contains one. It is called any number of times for an event, never with nothing.
+	Usernames(text []byte)
+	// Size is the number of bytes taken so far; Truncate goes back to an earlier one.
+	Size() int
+	Truncate(size int)
 }
 
-// List returns the events of a span with their RSVPs, all of one snapshot, and whether more events follow. It takes
-// two statements, however many events there are. It returns ErrNoUser when the asking user does not exist.
-func (s *Store) List(ctx context.Context, userID string, span Span) (events []ListedEvent, more bool, err error) {
-	err = s.do(ctx, s.read, func(tx *gorm.DB) error {
+// List reads a span in batches, so that neither memory nor the time until the first event grows with the world. Each
+// batch is a snapshot of its own: events never change, so only RSVPs can move between batches.
+type List struct {
+	store *Store
+	span  Span
+	progress
+	page map[string]bool // ids of the events still to come, once Fix has been called
+
+	lastID []byte // of the event read last, while rows come in
+}
+
+// listRow is a row of a batch. The slices are valid until the next one.
+type listRow struct {
+	id, name, description []byte
+	scheduledAt           time.Time
+	usernames             []byte // nil for a large event, else not nil
+}
+
+// progress is how far a list has been read.
+type progress struct {
+	rows  int // events to ask for in the next batch
+	left  int // events still wanted; below 0 for all
+	large bool
+	// Inside a large event: the place of the last RSVP taken.
+	joinedAt time.Time
+	userID   string
+
+	// Last is the place of the last event taken.
+	Last Place
+	// Done tells that the span has been read.
+	Done bool
+	// More tells, once Done or fixed, that events follow which Limit left out.
+	More bool
+}
+
+const (
+	// Of most worlds the first batch is the whole list.
+	firstRows, mostRows = 128, 1024
+	// An event of more RSVPs is large: they are read in chunks.
+	largeRSVPs = 256
+	chunkRSVPs = 8192
+	// batchBytes is what a batch should come to.
+	batchBytes = 512 << 10
+)
+
+// List begins to read a span.
+func (s *Store) List(span Span) *List {
+	l := &List{store: s, span: span, progress: progress{rows: firstRows, left: span.Limit, Last: span.After}}
+	if span.Limit == 0 {
+		l.left = -1
+	}
+	return l
+}
+
+// Next reads one batch into sink, with one statement. On behalf of a user who does not exist it returns ErrNoUser;
+// with an empty userID it does not look. After an error the sink is as it was before.
+func (l *List) Next(ctx context.Context, userID string, sink ListSink) error {
+	size := sink.Size()
+	read := l.events
+	if l.large {
+		read = l.chunk
+	}
+	err := l.store.do(ctx, l.store.read, func(tx *gorm.DB) error {
+		next := l.progress
+		sink.Truncate(size) // what an earlier try left
+		if err := read(tx, userID, sink, &next); err != nil {
+			return err
+		}
+		l.progress = next
+		return nil
+	})
+	if err != nil {
+		sink.Truncate(size)
+		return fmt.Errorf("list events: %w", err)
+	}
+	return nil
+}
+
+// events reads the next events with their RSVPs, up to and including the first large one, without RSVPs.
+func (l *List) events(tx *gorm.DB, userID string, sink ListSink, p *progress) error {
+	if userID != "" && !validID(userID) {
+		return ErrNoUser
+	}
+	want := p.rows
+	if p.left >= 0 {
+		want = min(want, p.left+1) // one beyond tells whether more follow
+	}
+	query, args := l.query("e.id, e.name, e.description, e.scheduled_at, "+l.store.dialect.usernames, userID, want)
+	before, got, taken := sink.Size(), 0, 0
+	err := l.store.dialect.rows(tx, query, args, func(row listRow) {
+		if p.large {
+			return // its RSVPs come first
+		}
+		got++
+		switch {
+		case p.left == 0:
+			p.More = true
+			return
+		case l.page != nil && !l.page[string(row.id)]:
+			return // made since the page was fixed
+		}
+		sink.Event(row.id, row.name, row.description, row.scheduledAt)
+		if len(row.usernames) > 0 {
+			sink.Usernames(row.usernames)
+		}
+		p.Last.ScheduledAt, l.lastID = row.scheduledAt, append(l.lastID[:0], row.id...)
+		p.large = row.usernames == nil
+		p.left--
+		taken++
+	})
+	if err != nil {
+		return err
+	}
+	if taken > 0 {
+		p.Last.ID = string(l.lastID)
+	}
+	if got == 0 && userID != "" {
 		if err := exists(tx, userID, ""); err != nil {
 			return err
 		}
-		query, args := s.listQuery(span)
+	}
+	if p.large {
+		p.joinedAt, p.userID = time.Time{}, noID
+		p.rows = max(2, 2*taken)
+		return nil
+	}
+	p.Done = got < want || p.More
+	p.rows = min(4*p.rows, max(1, taken*batchBytes/max(1, sink.Size()-before)), mostRows)
+	return nil
+}
+
+// query asks for columns of the next rows events. The user's existence is a condition of the same statement, so no
+// events at all may mean that there is no such user.
+func (l *List) query(columns, userID string, rows int) (string, []any) {
+	args := []any{l.span.WorldID}
+	var q strings.Builder
+	q.WriteString("SELECT ")
+	q.WriteString(columns)
+	q.WriteString(" FROM events e WHERE e.world_id = ?")
+	and := func(condition string, values ...any) {
+		q.WriteString(" AND ")
+		q.WriteString(condition)
+		args = append(args, values...)
+	}
+	if !l.span.From.IsZero() {
+		and("e.scheduled_at >= ?", l.span.From)
+	}
+	if !l.span.To.IsZero() {
+		and("e.scheduled_at < ?", l.span.To)
+	}
+	if l.Last.ID != "" {
+		and("(e.scheduled_at, e.id) > (?, ?)", l.Last.ScheduledAt, l.Last.ID)
+	}
+	if userID != "" {
+		and("EXISTS (SELECT 1 FROM users WHERE id = ?)", userID)
+	}
+	q.WriteString(" ORDER BY e.scheduled_at, e.id LIMIT ?")
+	return q.String(), append(args, rows)
+}
+
+// noID comes before every id.
+const noID = "00000000-0000-0000-0000-000000000000"
+
+// chunk reads the next RSVPs of the large event l.Last.
+func (l *List) chunk(tx *gorm.DB, _ string, sink ListSink, p *progress) error {
+	var names string
+	var count int
+	err := tx.Raw(`
+		WITH chunk AS (
+			SELECT created_at, user_id, username FROM rsvps
+			WHERE event_id = ? AND (created_at, user_id) > (?, ?)
+			ORDER BY created_at, user_id LIMIT ?
+		)
+		SELECT (SELECT `+l.store.dialect.joined+` FROM chunk), (SELECT count(*) FROM chunk), created_at, user_id
+		FROM chunk ORDER BY created_at DESC, user_id DESC LIMIT 1`,
+		p.Last.ID, p.joinedAt, p.userID, chunkRSVPs).Row().Scan(&names, &count, &p.joinedAt, &p.userID)
+	if errors.Is(err, sql.ErrNoRows) { // everybody left since
+		err = nil
+	}
+	if err == nil && count > 0 {
+		sink.Usernames([]byte(names))
+	}
+	p.large = count == chunkRSVPs
+	return err
+}
+
+// Fix decides which events are still to come, for a list with a limit whose answer begins before it has been read:
+// from now on More and the place of the last event are known. It returns this place.
+func (l *List) Fix(ctx context.Context) (Place, error) {
+	last := l.Last
+	err := l.store.do(ctx, l.store.read, func(tx *gorm.DB) error {
+		query, args := l.query("e.scheduled_at, e.id", "", l.left+1)
 		rows, err := tx.Raw(query, args...).Rows()
 		if err != nil {
 			return err
 		}
 		defer rows.Close()
-		events, more = events[:0], false
+		l.page, l.More, last = make(map[string]bool), false, l.Last
 		for rows.Next() {
-			if span.Limit > 0 && len(events) == span.Limit {
-				more = true
-				continue // and let the rows end by themselves
+			if len(l.page) == l.left {
+				l.More = true
+				continue
 			}
-			var e ListedEvent
-			if err := rows.Scan(&e.ID, &e.Name, &e.Description, &e.ScheduledAt, &e.Usernames); err != nil {
+			if err := rows.Scan(&last.ScheduledAt, &last.ID); err != nil {
 				return err
 			}
-			events = append(events, e)
+			l.page[last.ID] = true
 		}
 		return rows.Err()
 	})
 	if err != nil {
-		return nil, false, fmt.Errorf("list events: %w", err)
+		return Place{}, fmt.Errorf("list events: %w", err)
 	}
-	return events, more, nil
+	return last, nil
 }
 
-func (s *Store) listQuery(span Span) (query string, args []any) {
-	where, args := "e.world_id = ?", []any{span.WorldID}
-	if !span.From.IsZero() {
-		where, args = where+" AND e.scheduled_at >= ?", append(args, span.From)
+// Known tells which of these users exist.
+func (s *Store) Known(ctx context.Context, userIDs []string) (map[string]bool, error) {
+	known := make(map[string]bool, len(userIDs))
+	err := s.do(ctx, s.read, func(tx *gorm.DB) error {
+		clear(known)
+		var valid []string
+		for _, id := range userIDs {
+			if validID(id) {
+				valid = append(valid, id)
+			}
+		}
+		var found []string
+		err := tx.Model(&User{}).Where("id IN ?", valid).Pluck("id", &found).Error
+		for _, id := range found {
+			known[id] = true
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list events: %w", err)
 	}
-	if !span.To.IsZero() {
-		where, args = where+" AND e.scheduled_at < ?", append(args, span.To)
-	}
-	if a := span.After; a != nil {
-		where, args = where+" AND (e.scheduled_at, e.id) > (?, ?)", append(args, a.ScheduledAt, a.ID)
-	}
-	query = "SELECT e.id, e.name, e.description, e.scheduled_at, " + s.dialect.usernames +
-		" FROM events e WHERE " + where + " ORDER BY e.scheduled_at, e.id"
-	if span.Limit > 0 {
-		query, args = query+" LIMIT ?", append(args, span.Limit+1)
-	}
-	return query, args
+	return known, nil
 }

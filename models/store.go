@@ -52,12 +52,18 @@ type dialect struct {
 	// name of the database, of its folder below migrations, and of its pools in metrics.
 	name  string
 	goose goose.Dialect
+	// local tells that the database is a file, and not a server that may be away.
+	local bool
 	// ready is a query that answers true when the database can be written to.
 	ready string
 	// open makes a pool of at most n connections.
 	open func(n int) (pool, error)
-	// usernames is an expression over an event e: its RSVPs' usernames in order, as the text of a JSON array.
+	// joined aggregates usernames into one text, with line feeds between them.
+	joined string
+	// usernames is an expression over an event e: its RSVPs' usernames in order, joined; NULL for a large event.
 	usernames string
+	// rows runs a query of a list's batch and calls each with every row.
+	rows func(tx *gorm.DB, query string, args []any, each func(listRow)) error
 	// create stores an event and its creator's RSVP, both or neither. It returns ErrNoUser for an unknown creator.
 	create func(tx *gorm.DB, e Event) error
 	// exclusively runs fn while no other process does the same.
@@ -86,6 +92,11 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The inner LIMIT keeps the order, and a large event from being read whole.
+	s.dialect.usernames = fmt.Sprintf(`
+		(SELECT coalesce(%s, '') FROM (
+			SELECT username FROM rsvps WHERE event_id = e.id ORDER BY created_at, user_id LIMIT %d
+		) first HAVING count(*) <= %d)`, s.dialect.joined, largeRSVPs+1, largeRSVPs)
 	return s, nil
 }
 
@@ -136,24 +147,15 @@ const attempts = 4
 // when the database asks for it (SQLSTATE 40001 and 40P01) and for no other reason. Once fn has begun it is not cut
 // short by the caller going away: cancelling would cost the pool a connection.
 func (s *Store) do(ctx context.Context, p pool, fn func(tx *gorm.DB) error) error {
-	patience, cancel := context.WithTimeout(ctx, min(time.Second, s.timeout/2))
-	err := p.places.Acquire(patience, 1)
-	cancel()
-	if ctx.Err() != nil {
-		if err == nil {
-			p.places.Release(1)
-		}
-		return ctx.Err()
-	}
-	if err != nil {
-		return ErrBusy
+	if err := p.enter(ctx, min(time.Second, s.timeout/2)); err != nil {
+		return err
 	}
 	defer p.places.Release(1)
 
 	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 	defer cancel()
 	for try := 1; ; try++ {
-		err = classify(fn(p.db.WithContext(work)))
+		err := classify(fn(p.db.WithContext(work)))
 		if try == attempts || !errors.Is(err, errSerialize) {
 			return err
 		}
@@ -163,6 +165,22 @@ func (s *Store) do(ctx context.Context, p pool, fn func(tx *gorm.DB) error) erro
 		case <-time.After(time.Duration(try*try) * 5 * time.Millisecond):
 		}
 	}
+}
+
+// enter takes a place in the pool, to be released. It returns ErrBusy when none came free in time.
+func (p pool) enter(ctx context.Context, patience time.Duration) error {
+	if p.places.TryAcquire(1) {
+		return nil
+	}
+	wait, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	switch err := p.places.Acquire(wait, 1); {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return ErrBusy
 }
 
 // exists fails with ErrNoUser or ErrNoEvent, in this order, when the row is missing. An empty event id asks for the

@@ -20,7 +20,7 @@ func (s *Server) GetSession(ctx context.Context, _ gen.GetSessionRequestObject) 
 	user, err := s.sessions.verify(token)
 	switch {
 	case err == nil:
-		return sessionActive(user.Username, user.ExpiresAt.Time), nil
+		return sessionActive(user.Username, user.ExpiresAt.time()), nil
 	case errors.Is(err, errNoToken):
 		return sessionRefused(gen.SessionRefusalErrorNoToken), nil
 	case !errors.Is(err, errExpired):

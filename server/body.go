@@ -56,17 +56,19 @@ func isJSON(h http.Header) bool {
 // lenientNumbers decodes any JSON value, a number beyond float64 included: it may be an unknown member, which is
 // nobody's business. What is nested too deep is refused.
 var lenientNumbers = json.UnmarshalFromFunc(func(d *jsontext.Decoder, v *any) error {
-	if d.StackDepth() > maxDepth {
-		return errTooDeep
+	switch d.PeekKind() {
+	case '[', '{':
+		if d.StackDepth() == maxDepth {
+			return errTooDeep
+		}
+	case '0':
+		number, err := d.ReadToken()
+		if err == nil {
+			*v, _ = number.Float()
+		}
+		return err
 	}
-	if d.PeekKind() != '0' {
-		return errors.ErrUnsupported // decode as usual
-	}
-	number, err := d.ReadToken()
-	if err == nil {
-		*v, _ = number.Float()
-	}
-	return err
+	return errors.ErrUnsupported // decode as usual
 })
 
 var errTooDeep = errors.New("nested too deep")

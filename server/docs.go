@@ -31,9 +31,12 @@ type page struct {
 	User        string // who is signed in, or ""
 	Expired     bool   // the JWT is: the session may still be refreshed
 	Development bool
+	SignIn      bool   // there is a way to sign in
+	Provider    string // the identity provider's host, or ""
 	ReturnTo    string
 	Username    string
 	Fault       string
+	RequestID   string // of the request that Fault is about
 }
 
 // registerDocs serves the published contract, and Swagger UI from files inside the binary.
@@ -46,12 +49,16 @@ func (s *Server) registerDocs(e *echo.Echo, c *contract) {
 		return ctx.Blob(http.StatusOK, "application/yaml", c.yaml)
 	})
 	e.GET("/docs", func(c echo.Context) error { return s.render(c, http.StatusOK, "docs.html", docsPolicy, page{}) })
-	e.GET("/docs/:file", asset(http.StripPrefix("/docs/", statigz.FileServer(static.FS))))
+	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png"} {
+		e.GET("/docs/"+name, asset(http.StripPrefix("/docs/", statigz.FileServer(static.FS))))
+	}
 }
 
 // registerPageAssets serves the style sheet and script of our own pages.
 func registerPageAssets(e *echo.Echo) {
-	e.GET("/assets/:file", asset(http.FileServerFS(files)))
+	for _, name := range []string{"page.css", "docs.js"} {
+		e.GET("/assets/"+name, asset(http.FileServerFS(files)))
+	}
 }
 
 // asset lets browsers keep a file of this binary for an hour.
@@ -67,6 +74,10 @@ func asset(files http.Handler) echo.HandlerFunc {
 func (s *Server) render(c echo.Context, status int, name, policy string, p page) error {
 	p.Base = s.base
 	p.Development = s.development
+	p.SignIn = s.development || s.provider != nil
+	if s.provider != nil {
+		p.Provider = s.provider.host()
+	}
 	if token, err := cookieValue(c.Request().Header, tokenCookie); err == nil {
 		user, err := s.sessions.verify(token)
 		if err == nil {

@@ -40,6 +40,9 @@ var (
 	errNoEvent     = &problem{status: 404, code: "event_not_found", message: "No such event"}
 	errNotFound    = &problem{status: 404, code: "not_found", message: "No such path"}
 	errMethod      = &problem{status: 405, code: "method_not_allowed", message: "The path does not have this method"}
+	errSignIn      = &problem{status: 400, code: "invalid_sign_in", message: "This sign-in was not begun in this browser, took too long, or is over already"}
+	errDenied      = &problem{status: 403, code: "access_denied", message: "The sign-in was cancelled, or the identity provider refused it"}
+	errProvider    = &problem{status: 502, code: "provider_failed", message: "The identity provider is away, or gave no usable answer"}
 	errTooLarge    = &problem{status: 413, code: "body_too_large", message: "The body is larger than 64 KiB"}
 	errMediaType   = &problem{status: 415, code: "unsupported_media_type", message: "The body must be application/json in UTF-8"}
 	errRate        = &problem{status: 429, code: "rate_limited", message: "Too many requests"}
@@ -72,6 +75,10 @@ func problemOf(err error) *problem {
 			return known.problem
 		}
 	}
+	var generated *echo.HTTPError
+	if errors.As(err, &generated) && generated.Code == http.StatusBadRequest {
+		return errValidation // by the generated binding, of what the contract check has let pass
+	}
 	return errInternal
 }
 
@@ -79,12 +86,23 @@ func problemOf(err error) *problem {
 func (s *Server) writeError(err error, c echo.Context) {
 	call := callOf(c.Request().Context())
 	p := problemOf(err)
-	if p.status >= 500 && !errors.Is(err, context.Canceled) {
+	if p.status >= 500 && !errors.Is(err, context.Canceled) && !errors.Is(err, errGone) {
 		s.log.Error("request failed", "request_id", call.requestID, "operation", call.operation, "error", err.Error())
 	}
 	if c.Response().Committed {
 		// The answer has begun and must not end as if it were whole.
 		panic(http.ErrAbortHandler)
+	}
+	h := c.Response().Header()
+	h.Set("Cache-Control", "no-store")
+	h.Del("ETag")
+	h.Del("Link")
+	if p == errRate || p == errOverloaded {
+		h.Set("Retry-After", "1")
+	}
+	if call.asPage {
+		s.render(c, p.status, "fault.html", pagePolicy, page{Fault: p.message, RequestID: call.requestID, ReturnTo: call.returnTo})
+		return
 	}
 	body := gen.APIError{Error: p.message, Code: p.code, RequestID: call.requestID}
 	if p.fields != nil {
@@ -95,14 +113,7 @@ func (s *Server) writeError(err error, c echo.Context) {
 		body.Detail = &detail
 	}
 	text, _ := json.Marshal(body, json.Deterministic(true))
-	h := c.Response().Header()
 	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	h.Del("ETag")
-	h.Del("Link")
-	if p == errRate || p == errOverloaded {
-		h.Set("Retry-After", "1")
-	}
 	c.Response().WriteHeader(p.status)
 	c.Response().Write(text)
 }

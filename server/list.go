@@ -2,46 +2,54 @@ package server
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/binary"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/uuid"
+	"github.com/cespare/xxhash/v2"
 
 	"worldevents/gen"
 	"worldevents/models"
 )
 
+// maxHeld is how many bytes of a list are held in memory, to have an ETag and to be shared by those who ask for the
+// same. A larger list is streamed.
+const maxHeld = 1 << 20
+
 // ListEvents answers the events of a world, or one page of them.
 func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) (gen.ListEventsResponseObject, error) {
 	call := callOf(ctx)
-	span := models.Span{WorldID: r.ID, From: bound(r.Params.From), To: bound(r.Params.To)}
-	if r.Params.Limit != nil {
-		span.Limit = int(*r.Params.Limit)
-	}
-	if r.Params.Cursor != nil {
-		place, ok := readCursor(r.ID, *r.Params.Cursor)
-		if !ok {
-			return nil, errValidation.with(map[string]string{"cursor": "must be a cursor from the Link of this world's list"})
-		}
-		span.After = &place
-	}
-	events, more, err := s.store.List(ctx, call.user.Subject, span)
+	key := newListKey(r.ID, call.request.URL.RawQuery)
+	span, err := key.span(r.Params)
 	if err != nil {
 		return nil, err
 	}
-	list := listAnswer{body: appendList(nil, events), ifNoneMatch: call.request.Header["If-None-Match"]}
-	if more {
-		last := events[len(events)-1]
-		list.link = s.nextLink(r.ID, call.request.URL.Query(), models.Place{ScheduledAt: last.ScheduledAt, ID: last.ID})
+	f, err := s.lists.share(ctx, key, call.user.Subject, func(ctx context.Context, f *flight) error {
+		return s.readList(ctx, span, key, f)
+	})
+	if err != nil {
+		return nil, err
 	}
-	return list, nil
+	return listAnswer{f, s, call.request}, nil
+}
+
+// span is what the parameters select.
+func (k listKey) span(p gen.ListEventsParams) (models.Span, error) {
+	span := models.Span{WorldID: k.world, From: bound(p.From), To: bound(p.To)}
+	if p.Limit != nil {
+		span.Limit = int(*p.Limit)
+	}
+	if p.Cursor != nil {
+		var ok bool
+		if span.After, ok = readCursor(k.world, *p.Cursor); !ok {
+			return span, errValidation.with(map[string]string{"cursor": "must be a cursor from the Link of this world's list"})
+		}
+	}
+	return span, nil
 }
 
 // bound is a bound of scheduledAt, which is whole milliseconds: digits beyond round up. Past the last instant that
@@ -58,70 +66,148 @@ func bound(d *gen.DateTime) time.Time {
 	return up
 }
 
-// nextLink is the page that begins behind place (RFC 8288), asked for with the same from, to and limit.
-func (s *Server) nextLink(world string, query url.Values, place models.Place) string {
-	var b strings.Builder
-	b.WriteString("<" + s.baseURL + "/api/event/" + escapeSegment(world) + "?")
-	for _, name := range []string{"from", "to", "limit"} {
-		if query.Has(name) {
-			b.WriteString(name + "=" + url.QueryEscape(query.Get(name)) + "&")
+// readList reads a list into f, whole or until it is too large to hold.
+func (s *Server) readList(ctx context.Context, span models.Span, key listKey, f *flight) error {
+	f.list = s.store.List(span)
+	only := "" // the one user who asks, whose existence the first statement checks along
+	if len(f.askers) == 1 {
+		for only = range f.askers {
+		}
+	} else if err := s.checkAskers(ctx, f); err != nil {
+		return err
+	}
+	for !f.list.Done && f.text.Size() < maxHeld {
+		err := f.list.Next(ctx, only, f.text)
+		if only != "" && errors.Is(err, models.ErrNoUser) {
+			f.unknown = map[string]bool{only: true}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		only = ""
+	}
+	last := f.list.Last
+	if !f.list.Done && span.Limit > 0 {
+		var err error
+		if last, err = f.list.Fix(ctx); err != nil {
+			return err
 		}
 	}
-	b.WriteString("cursor=" + writeCursor(world, place) + `>; rel="next"`)
-	return b.String()
-}
-
-// A cursor is a place (8 bytes of milliseconds, 16 of id) and 8 bytes of a digest that tie it to its world.
-const cursorBytes = 8 + 16 + 8
-
-func writeCursor(world string, place models.Place) string {
-	id := uuid.MustParse(place.ID)
-	b := binary.BigEndian.AppendUint64(make([]byte, 0, cursorBytes), uint64(place.ScheduledAt.UnixMilli()))
-	b = append(b, id[:]...)
-	return base64.RawURLEncoding.EncodeToString(append(b, cursorDigest(world, b)...))
-}
-
-func readCursor(world, text string) (models.Place, bool) {
-	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(b) != cursorBytes || string(b[24:]) != string(cursorDigest(world, b[:24])) {
-		return models.Place{}, false
+	if f.list.More {
+		f.link = s.nextLink(key, last)
 	}
-	at := time.UnixMilli(int64(binary.BigEndian.Uint64(b))).UTC()
-	return models.Place{ScheduledAt: at, ID: uuid.UUID(b[8:24]).String()}, true
+	if f.list.Done {
+		f.text.finish()
+		// Nobody gains by two lists with one tag, so it need not cost what a cryptographic hash does.
+		sum := xxhash.New()
+		sum.WriteString(f.link + "\n")
+		sum.Write(f.text.b)
+		f.tag = fmt.Sprintf(`W/"%016x"`, sum.Sum64())
+	}
+	return nil
 }
 
-func cursorDigest(world string, place []byte) []byte {
-	sum := sha256.Sum256(append([]byte(world+"\x00"), place...))
-	return sum[:8]
+// checkAskers notes which of those who share f do not exist: sharing a list never skips a caller's own check.
+func (s *Server) checkAskers(ctx context.Context, f *flight) error {
+	ids := make([]string, 0, len(f.askers))
+	for id := range f.askers {
+		ids = append(ids, id)
+	}
+	known, err := s.store.Known(ctx, ids)
+	f.unknown = make(map[string]bool)
+	for _, id := range ids {
+		if !known[id] {
+			f.unknown[id] = true
+		}
+	}
+	return err
+}
+
+// nextLink is the page that begins behind place (RFC 8288), asked for with the same from, to and limit.
+func (s *Server) nextLink(key listKey, place models.Place) string {
+	var b strings.Builder
+	b.WriteString("<" + s.baseURL + "/api/event/" + url.PathEscape(key.world) + "?")
+	for _, p := range []struct{ name, value string }{{"from", key.from}, {"to", key.to}, {"limit", key.limit}} {
+		if p.value != "" {
+			b.WriteString(p.name + "=" + url.QueryEscape(p.value) + "&")
+		}
+	}
+	b.WriteString("cursor=" + writeCursor(key.world, place) + `>; rel="next"`)
+	return b.String()
 }
 
 // listAnswer is the answer 200, or 304 when the client has it already.
 type listAnswer struct {
-	body        []byte
-	link        string
-	ifNoneMatch []string
+	*flight
+	server  *Server
+	request *http.Request
 }
 
 // VisitListEventsResponse writes the answer.
 func (a listAnswer) VisitListEventsResponse(w http.ResponseWriter) error {
 	h := w.Header()
-	sum := sha256.Sum256(append([]byte(a.link+"\n"), a.body...))
-	tag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
-	h.Set("ETag", tag)
+	h["Cache-Control"] = revalidate
+	h["Vary"] = varyList
 	if a.link != "" {
 		h.Set("Link", a.link)
 	}
-	h.Set("Cache-Control", "private, no-cache")
-	h.Set("Vary", "Cookie, Origin")
-	if matches(a.ifNoneMatch, tag) {
+	if !a.list.Done {
+		h["Content-Type"] = jsonType
+		w.WriteHeader(http.StatusOK)
+		return a.stream(w)
+	}
+	defer a.release()
+	h["Etag"] = []string{a.tag}
+	if matches(a.request.Header["If-None-Match"], a.tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(a.body)))
+	h["Content-Type"] = jsonType
+	h.Set("Content-Length", strconv.Itoa(len(a.text.b)))
 	w.WriteHeader(http.StatusOK)
-	_, err := w.Write(a.body)
-	return err
+	_, err := w.Write(a.text.b)
+	return goneOr(err)
+}
+
+var (
+	revalidate = []string{"private, no-cache"}
+	varyList   = []string{"Cookie, Origin"}
+	jsonType   = []string{"application/json"}
+)
+
+// chunkPatience is how long a client may take to read a chunk of a streamed list.
+const chunkPatience = 30 * time.Second
+
+// stream writes a list that is too large to hold: what has been read of it, then batch by batch. No connection to the
+// database is held while the client reads. An error aborts the answer: it must not end as if it were whole.
+func (a listAnswer) stream(w http.ResponseWriter) error {
+	list, text := *a.list, a.text.copy() // others who share the beginning go on by themselves
+	a.release()
+	defer text.free()
+	control := http.NewResponseController(w)
+	for {
+		if list.Done {
+			text.finish()
+		}
+		control.SetWriteDeadline(time.Now().Add(chunkPatience))
+		if err := text.flush(w, list.Done); err != nil || list.Done {
+			return goneOr(err)
+		}
+		if err := list.Next(a.request.Context(), "", text); err != nil {
+			return err
+		}
+	}
+}
+
+// errGone is the error of writing to a client that is gone, or that reads too slowly.
+var errGone = errors.New("client is gone")
+
+func goneOr(err error) error {
+	if err != nil {
+		return fmt.Errorf("%w: %w", errGone, err)
+	}
+	return nil
 }
 
 // matches compares weakly, as If-None-Match does (RFC 9110 section 13.1.2).
@@ -136,50 +222,4 @@ func matches(lines []string, tag string) bool {
 		}
 	}
 	return false
-}
-
-// appendList writes the JSON of a list. It is gen.EventList, without the reflection and the copies.
-func appendList(b []byte, events []models.ListedEvent) []byte {
-	b = append(b, `{"events":[`...)
-	for i, e := range events {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, `{"id":"`...)
-		b = append(b, e.ID...)
-		b = append(b, `","name":`...)
-		b, _ = jsontext.AppendQuote(b, e.Name)
-		b = append(b, `,"description":`...)
-		b, _ = jsontext.AppendQuote(b, e.Description)
-		b = append(b, `,"scheduledAt":"`...)
-		b, _ = gen.DateTime(e.ScheduledAt).AppendText(b)
-		b = append(b, `","RSVPs":[`...)
-		b = appendRSVPs(b, e.Usernames)
-		b = append(b, "]}"...)
-	}
-	return append(b, "]}"...)
-}
-
-// appendRSVPs wraps each string of a JSON array of strings as an RSVP. The strings are JSON already.
-func appendRSVPs(b []byte, usernames string) []byte {
-	for i := 0; i < len(usernames); i++ {
-		if usernames[i] != '"' {
-			continue // brackets, commas, white space
-		}
-		end := i + 1
-		for usernames[end] != '"' {
-			if usernames[end] == '\\' {
-				end++
-			}
-			end++
-		}
-		if b[len(b)-1] != '[' {
-			b = append(b, ',')
-		}
-		b = append(b, `{"user":{"username":`...)
-		b = append(b, usernames[i:end+1]...)
-		b = append(b, "}}"...)
-		i = end
-	}
-	return b
 }

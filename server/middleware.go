@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
@@ -25,6 +26,9 @@ type call struct {
 	user      claims // set by requireAuth
 	request   *http.Request
 	header    http.Header // of the answer
+
+	asPage   bool   // an error is shown to a person
+	returnTo string // where a sign-in leads
 }
 
 type callKey struct{}
@@ -125,7 +129,9 @@ func canonicalPath(next echo.HandlerFunc) echo.HandlerFunc {
 		u := c.Request().URL
 		segments := strings.Split(u.EscapedPath(), "/")
 		for i, segment := range segments {
-			segments[i] = escapeOnce(segment)
+			if text, err := url.PathUnescape(segment); err == nil {
+				segments[i] = url.PathEscape(text)
+			}
 		}
 		u.RawPath = strings.Join(segments, "/")
 		return next(c)

@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -44,6 +46,7 @@ type sessions struct {
 type key struct {
 	id     string
 	secret []byte
+	header string // of a JWT that this service signs with the key, as its first part
 }
 
 // claims of a JWT (RFC 7519 section 4.1). Names are matched by case and must not repeat.
@@ -52,11 +55,25 @@ type claims struct {
 	Username  string           `json:"username,omitzero"`
 	Issuer    string           `json:"iss,omitzero"`
 	Audience  jwt.ClaimStrings `json:"aud,omitzero"`
-	IssuedAt  *jwt.NumericDate `json:"iat,omitzero"`
-	NotBefore *jwt.NumericDate `json:"nbf,omitzero"`
-	ExpiresAt *jwt.NumericDate `json:"exp"`
+	IssuedAt  *numericDate     `json:"iat,omitzero"`
+	NotBefore *numericDate     `json:"nbf,omitzero"`
+	ExpiresAt *numericDate     `json:"exp"`
 	ID        string           `json:"jti,omitzero"`
 }
+
+// numericDate is seconds since 1970 (RFC 7519 section 2), a number: golang-jwt's own would take a string as well.
+type numericDate float64
+
+func (d *numericDate) time() time.Time {
+	seconds, fraction := math.Modf(float64(*d))
+	return time.Unix(int64(seconds), int64(fraction*1e9)).UTC()
+}
+
+// possible is false for what no calendar has: Session-Expires must be able to say it.
+func (d *numericDate) possible() bool { return d == nil || *d >= 0 && *d <= maxNumericDate }
+
+// maxNumericDate is the end of the year 9999.
+const maxNumericDate = 253402300799
 
 // Session is a pair of tokens just issued.
 type Session struct {
@@ -87,7 +104,9 @@ func newSessions(o Options) *sessions {
 	}
 	for _, secret := range o.Keys {
 		sum := sha256.Sum256(secret)
-		s.keys = append(s.keys, key{hex.EncodeToString(sum[:8]), secret})
+		k := key{id: hex.EncodeToString(sum[:8]), secret: secret}
+		k.header, _, _ = strings.Cut(k.sign(claims{}), ".")
+		s.keys = append(s.keys, k)
 	}
 	return s
 }
@@ -109,19 +128,32 @@ func hashRefreshToken(token string) (models.Hash, bool) {
 }
 
 // issue signs a JWT for who to go with a refresh token that the store has accepted.
-func (s *sessions) issue(who models.Identity, refreshToken string) (Session, error) {
+func (s *sessions) issue(who models.Identity, refreshToken string) Session {
 	now := s.now().UTC().Truncate(time.Second)
 	c := claims{
 		Subject: who.ID, Username: who.Username, Issuer: s.issuer, ID: uuid.NewString(),
-		IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(jwtTTL)),
+		IssuedAt: secondsOf(now), ExpiresAt: secondsOf(now.Add(jwtTTL)),
 	}
 	if s.audience != "" {
 		c.Audience = jwt.ClaimStrings{s.audience}
 	}
+	return Session{who.ID, who.Username, s.keys[0].sign(c), refreshToken, c.ExpiresAt.time()}
+}
+
+// sign makes a JWT.
+func (k key) sign(c claims) string {
 	token := jwt.NewWithClaims(jwt.SigningMethodHS256, c)
-	token.Header["kid"] = s.keys[0].id
-	text, err := token.SignedString(s.keys[0].secret)
-	return Session{who.ID, who.Username, text, refreshToken, c.ExpiresAt.UTC()}, err
+	token.Header["kid"] = k.id
+	text, err := token.SignedString(k.secret)
+	if err != nil { // neither part can fail to be JSON
+		panic(err)
+	}
+	return text
+}
+
+func secondsOf(t time.Time) *numericDate {
+	d := numericDate(t.Unix())
+	return &d
 }
 
 // setCookies is the one place where the session's cookies are made: by refresh and session, sign-in and sign-out. A
@@ -155,23 +187,53 @@ func (s *sessions) verify(token string) (claims, error) {
 	if len(tokenCookie)+len(token) > maxCookie {
 		return claims{}, errToken
 	}
-	var c claims
-	if _, err := parser.ParseWithClaims(token, &c, s.keysFor); err != nil {
+	c, err := s.parse(token)
+	if err != nil {
 		return claims{}, errToken
 	}
 	now := s.now()
-	tooEarly := func(d *jwt.NumericDate) bool { return d != nil && d.After(now.Add(clockSkew)) }
+	tooEarly := func(d *numericDate) bool { return d != nil && d.time().After(now.Add(clockSkew)) }
 	switch {
-	case c.Subject == "", c.ExpiresAt == nil, c.ExpiresAt.Unix() < 0, c.ExpiresAt.UTC().Year() > 9999,
+	case c.Subject == "", c.ExpiresAt == nil,
+		!c.ExpiresAt.possible(), !c.IssuedAt.possible(), !c.NotBefore.possible(),
 		tooEarly(c.IssuedAt), tooEarly(c.NotBefore),
 		s.issuer != "" && c.Issuer != s.issuer,
 		s.audience != "" && !slices.Contains(c.Audience, s.audience):
 		return claims{}, errToken
-	case !now.Before(c.ExpiresAt.Time):
+	case !now.Before(c.ExpiresAt.time()):
 		return c, errExpired
 	}
 	return c, nil
 }
+
+// parse returns the claims of a JWT whose signature is right. The header that this service writes itself is known
+// beforehand and not parsed again, which is half of the work.
+func (s *sessions) parse(token string) (c claims, err error) {
+	for _, k := range s.keys {
+		payload, own := strings.CutPrefix(token, k.header+".")
+		if !own {
+			continue
+		}
+		end := strings.LastIndexByte(token, '.')
+		signature, err := strictBase64.DecodeString(token[end+1:])
+		if err != nil {
+			return c, err
+		}
+		if err := jwt.SigningMethodHS256.Verify(token[:end], signature, k.secret); err != nil {
+			return c, err
+		}
+		payload, _, _ = strings.Cut(payload, ".")
+		text, err := strictBase64.DecodeString(payload)
+		if err != nil {
+			return c, err
+		}
+		return c, c.UnmarshalJSON(text)
+	}
+	_, err = parser.ParseWithClaims(token, &c, s.keysFor)
+	return c, err
+}
+
+var strictBase64 = base64.RawURLEncoding.Strict()
 
 // parser checks form and signature; the claims are checked by verify, which must know whether age is the only fault.
 var parser = jwt.NewParser(jwt.WithValidMethods([]string{"HS256"}), jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation())
@@ -203,13 +265,13 @@ func (c *claims) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*plain)(c))
 }
 
-// The getters make claims what golang-jwt calls Claims.
-func (c claims) GetExpirationTime() (*jwt.NumericDate, error) { return c.ExpiresAt, nil }
-func (c claims) GetIssuedAt() (*jwt.NumericDate, error)       { return c.IssuedAt, nil }
-func (c claims) GetNotBefore() (*jwt.NumericDate, error)      { return c.NotBefore, nil }
-func (c claims) GetIssuer() (string, error)                   { return c.Issuer, nil }
-func (c claims) GetSubject() (string, error)                  { return c.Subject, nil }
-func (c claims) GetAudience() (jwt.ClaimStrings, error)       { return c.Audience, nil }
+// The getters make claims what golang-jwt calls Claims. It asks for none: verify checks them itself.
+func (claims) GetExpirationTime() (*jwt.NumericDate, error) { return nil, nil }
+func (claims) GetIssuedAt() (*jwt.NumericDate, error)       { return nil, nil }
+func (claims) GetNotBefore() (*jwt.NumericDate, error)      { return nil, nil }
+func (claims) GetIssuer() (string, error)                   { return "", nil }
+func (claims) GetSubject() (string, error)                  { return "", nil }
+func (claims) GetAudience() (jwt.ClaimStrings, error)       { return nil, nil }
 
 // errCookies means that several cookies of one name disagree. Which one a browser sends first depends on paths and
 // age (RFC 6265bis section 5.8.3), so neither is believed.
@@ -244,7 +306,7 @@ func (s *Server) SignIn(ctx context.Context, username string, create bool) (Sess
 	if err != nil {
 		return Session{}, err
 	}
-	return s.sessions.issue(who, token)
+	return s.sessions.issue(who, token), nil
 }
 
 // refresh spends the refresh token old, which with a userID must be this user's, and sets both cookies. It fails with
@@ -270,10 +332,7 @@ func (s *Server) refresh(ctx context.Context, userID, old string) (Session, erro
 		s.metrics.refreshes.WithLabelValues("failed").Inc()
 		return Session{}, err
 	}
-	session, err := s.sessions.issue(who, token)
-	if err != nil {
-		return Session{}, err
-	}
+	session := s.sessions.issue(who, token)
 	s.metrics.refreshes.WithLabelValues("refreshed").Inc()
 	s.sessions.setCookies(call.header, &session)
 	return session, nil

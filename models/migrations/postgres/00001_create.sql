@@ -2,7 +2,8 @@
 -- Text compares byte by byte (COLLATE "C"): names and ids are exact, and the order is the same on every machine.
 CREATE TABLE users (
     id                 uuid        PRIMARY KEY,
-    username           text        COLLATE "C" NOT NULL UNIQUE,
+    -- Lists join the names with line feeds. The other rules for names are the program's.
+    username           text        COLLATE "C" NOT NULL UNIQUE CHECK (username <> '' AND position(E'\n' IN username) = 0),
     created_at         timestamptz NOT NULL,
     -- SHA-256 of the current refresh token; the value itself is stored nowhere.
     refresh_hash       bytea       UNIQUE CHECK (octet_length(refresh_hash) = 32),

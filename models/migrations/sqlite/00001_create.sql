@@ -2,7 +2,7 @@
 -- Times are UTC text that sorts; see migrations/postgres for what the columns mean.
 CREATE TABLE users (
     id                 TEXT     PRIMARY KEY NOT NULL,
-    username           TEXT     NOT NULL UNIQUE,
+    username           TEXT     NOT NULL UNIQUE CHECK (username <> '' AND instr(username, char(10)) = 0),
     created_at         DATETIME NOT NULL,
     refresh_hash       BLOB     UNIQUE CHECK (length(refresh_hash) = 32),
     refresh_expires_at DATETIME,

@@ -1,0 +1,114 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"sync"
+	"sync/atomic"
+
+	"worldevents/models"
+)
+
+// listKey is what makes two requests ask for the same list.
+type listKey struct{ world, from, to, limit, cursor string }
+
+func newListKey(world, rawQuery string) listKey {
+	if rawQuery == "" {
+		return listKey{world: world}
+	}
+	query, _ := url.ParseQuery(rawQuery) // checked before
+	return listKey{world, query.Get("from"), query.Get("to"), query.Get("limit"), query.Get("cursor")}
+}
+
+// lists lets requests share queries. While the query of a list runs, those who ask for the same list wait for the
+// next query and share it. Nobody is given one that began before they asked, so everybody still reads their own
+// writes, and those of anybody who has been answered, on any number of instances.
+type lists struct {
+	mu sync.Mutex
+	// running has an entry for each list that is being read: the flight to start next, nil while nobody waits.
+	running map[listKey]*flight
+}
+
+// flight is one reading of a list, for those who asked before it began.
+type flight struct {
+	askers map[string]bool // user ids
+	read   func(context.Context, *flight) error
+	done   chan struct{}
+	users  atomic.Int32 // how many will still release it
+
+	// Set when done.
+	err     error
+	unknown map[string]bool // askers who do not exist
+	list    *models.List    // read so far, at least up to where text ends
+	text    *listText
+	tag     string // the ETag, "" for a list too large to hold
+	link    string // the Link header, "" on the last page
+}
+
+// share returns a flight that began after the call, to be released. It returns the error of the reading, or
+// models.ErrNoUser when this user does not exist.
+func (l *lists) share(ctx context.Context, key listKey, userID string, read func(context.Context, *flight) error) (*flight, error) {
+	l.mu.Lock()
+	f, busy := l.running[key]
+	if f == nil {
+		f = &flight{askers: make(map[string]bool, 1), read: read, done: make(chan struct{}), text: newListText()}
+	}
+	f.askers[userID] = true
+	f.users.Add(1)
+	if busy {
+		l.running[key] = f
+	} else {
+		l.running[key] = nil
+	}
+	l.mu.Unlock()
+
+	if !busy {
+		l.run(key, f)
+	}
+	var err error
+	select {
+	case <-f.done:
+		if err = f.err; err == nil && f.unknown[userID] {
+			err = fmt.Errorf("list events: %w", models.ErrNoUser)
+		}
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		f.release()
+		return nil, err
+	}
+	return f, nil
+}
+
+// run reads f, then lets the next flight of the same list go.
+func (l *lists) run(key listKey, f *flight) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			f.err = fmt.Errorf("read list: panic: %v", fault)
+		}
+		close(f.done)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if next := l.running[key]; next != nil {
+			l.running[key] = nil
+			go l.run(key, next)
+		} else {
+			delete(l.running, key)
+		}
+	}()
+	f.err = f.read(context.Background(), f) // for all who share it, whoever of them goes away
+}
+
+// release says that a caller needs the flight no longer. The last one returns the buffer.
+func (f *flight) release() {
+	if f.users.Add(-1) > 0 {
+		return
+	}
+	select {
+	case <-f.done:
+		f.text.free()
+	default: // still being read into: left to the collector
+	}
+}

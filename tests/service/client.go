@@ -1,0 +1,280 @@
+package service
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"worldevents/server"
+)
+
+// Client is a browser without scripts: it keeps cookies and follows no redirect.
+type Client struct {
+	// Session is what SignIn issued.
+	Session server.Session
+
+	s    *Service
+	http *http.Client
+}
+
+// Client returns a client without cookies.
+func (s *Service) Client() *Client {
+	jar, _ := cookiejar.New(nil) // never fails
+	return &Client{s: s, http: &http.Client{
+		Transport:     s.transport,
+		Jar:           jar,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout:       time.Minute,
+	}}
+}
+
+// SignIn signs the user in, making the user if need be, and returns a client with the two cookies.
+func (s *Service) SignIn(username string) *Client {
+	s.tb.Helper()
+	session, err := s.Server.SignIn(context.Background(), username, true)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	c := s.Client()
+	c.Session = session
+	c.SetCookie("token", session.Token)
+	c.SetCookie("refreshToken", session.RefreshToken)
+	return c
+}
+
+// On returns a client of another instance that shares c's cookies.
+func (c *Client) On(s *Service) *Client {
+	other := s.Client()
+	other.Session = c.Session
+	other.SetCookie("token", c.Cookie("token"))
+	other.SetCookie("refreshToken", c.Cookie("refreshToken"))
+	return other
+}
+
+// SetCookie puts a cookie into the jar; an empty value removes it.
+func (c *Client) SetCookie(name, value string) {
+	cookie := &http.Cookie{Name: name, Value: value, Path: "/", Secure: true, HttpOnly: true}
+	if value == "" {
+		cookie.MaxAge = -1
+	}
+	c.http.Jar.SetCookies(c.root(), []*http.Cookie{cookie})
+}
+
+// Cookie returns the value of a cookie in the jar, or "".
+func (c *Client) Cookie(name string) string {
+	for _, cookie := range c.http.Jar.Cookies(c.root()) {
+		if cookie.Name == name {
+			return cookie.Value
+		}
+	}
+	return ""
+}
+
+func (c *Client) root() *url.URL {
+	u, _ := url.Parse(c.s.URL + "/")
+	return u
+}
+
+// With alters a request.
+type With func(*http.Request)
+
+// Header sets a header, or removes it when value is empty.
+func Header(name, value string) With {
+	return func(r *http.Request) {
+		if r.Header.Del(name); value != "" {
+			r.Header.Set(name, value)
+		}
+	}
+}
+
+// Cookies sets the header Cookie, one line for each text, byte for byte. Use it on a client without cookies.
+func Cookies(lines ...string) With {
+	return func(r *http.Request) { r.Header["Cookie"] = lines }
+}
+
+// Origin sets the header Origin.
+func Origin(origin string) With { return Header("Origin", origin) }
+
+// Get asks for a path, which is sent exactly as written.
+func (c *Client) Get(path string, with ...With) *Response {
+	c.s.tb.Helper()
+	return c.Do("GET", path, "", with...)
+}
+
+// Post sends a JSON body, or none when it is empty.
+func (c *Client) Post(path, body string, with ...With) *Response {
+	c.s.tb.Helper()
+	return c.Do("POST", path, body, with...)
+}
+
+// Delete sends DELETE.
+func (c *Client) Delete(path string, with ...With) *Response {
+	c.s.tb.Helper()
+	return c.Do("DELETE", path, "", with...)
+}
+
+// Create creates an event and returns its id.
+func (c *Client) Create(world, name, scheduledAt string) string {
+	c.s.tb.Helper()
+	body, _ := json.Marshal(map[string]string{"name": name, "description": "", "scheduledAt": scheduledAt})
+	return c.Post("/api/event/"+url.PathEscape(world), string(body)).Is(200, Success).Header.Get("Event-Id")
+}
+
+// Do sends a request and reads the answer whole. A request that gets no answer fails the test and has status 0.
+func (c *Client) Do(method, path, body string, with ...With) *Response {
+	c.s.tb.Helper()
+	answer := &Response{tb: c.s.tb, what: method + " " + path}
+	var content io.Reader
+	if body != "" {
+		content = strings.NewReader(body)
+	}
+	r, err := http.NewRequest(method, c.s.URL+path, content)
+	if err != nil {
+		c.s.tb.Errorf("%s: %v", answer.what, err)
+		return answer
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for _, change := range with {
+		change(r)
+	}
+	res, err := c.http.Do(r)
+	if err != nil {
+		c.s.tb.Errorf("%s: %v", answer.what, err)
+		return answer
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		c.s.tb.Errorf("%s: %v", answer.what, err)
+	}
+	answer.Status, answer.Header, answer.Body, answer.cookies = res.StatusCode, res.Header, string(text), res.Cookies()
+	return answer
+}
+
+// Raw sends text over a connection of its own and returns what comes back until the connection ends, or is silent for
+// half a second.
+func (s *Service) Raw(text string) string {
+	s.tb.Helper()
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, text); err != nil {
+		s.tb.Fatal(err)
+	}
+	var answer []byte
+	for buffer := make([]byte, 64<<10); ; {
+		conn.SetReadDeadline(time.Now().Add(rawPatience(answer)))
+		n, err := conn.Read(buffer)
+		if answer = append(answer, buffer[:n]...); err != nil {
+			return string(answer)
+		}
+	}
+}
+
+// rawPatience is long until the first byte has come.
+func rawPatience(answer []byte) time.Duration {
+	if len(answer) == 0 {
+		return 30 * time.Second
+	}
+	return 500 * time.Millisecond
+}
+
+// The bodies that the contract fixes.
+const (
+	Success       = `{"success":true}`
+	Authenticated = `{"authenticated":true}`
+
+	SessionNoToken        = `{"authenticated":false,"error":"No token"}`
+	SessionInvalid        = `{"authenticated":false,"error":"Invalid token"}`
+	SessionNoRefresh      = `{"authenticated":false,"error":"No refresh token"}`
+	SessionInvalidRefresh = `{"authenticated":false,"error":"Invalid refresh token"}`
+	NoRefresh             = `{"error":"No refresh token"}`
+	InvalidRefresh        = `{"error":"Invalid refresh token"}`
+)
+
+// Response is an answer, read whole.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   string
+
+	what    string
+	cookies []*http.Cookie
+	tb      testing.TB
+}
+
+// Is fails the test unless status and body are exactly these.
+func (r *Response) Is(status int, body string) *Response {
+	r.tb.Helper()
+	if r.Status != status || r.Body != body {
+		r.tb.Errorf("%s:\n got %d %s\nwant %d %s", r.what, r.Status, r.Body, status, body)
+	}
+	return r
+}
+
+// IsError fails the test unless the answer is this error, about exactly these fields.
+func (r *Response) IsError(status int, code string, fields ...string) *Response {
+	r.tb.Helper()
+	e := r.Error()
+	same := len(e.Fields) == len(fields)
+	for _, name := range fields {
+		same = same && e.Fields[name] != ""
+	}
+	if r.Status != status || e.Code != code || !same {
+		r.tb.Errorf("%s:\n got %d %s\nwant %d %s %q", r.what, r.Status, r.Body, status, code, fields)
+	}
+	return r
+}
+
+// HasHeader fails the test unless a header is exactly this; "" means absent.
+func (r *Response) HasHeader(name, value string) *Response {
+	r.tb.Helper()
+	if got := strings.Join(r.Header.Values(name), ", "); got != value {
+		r.tb.Errorf("%s: %s: got %q, want %q", r.what, name, got, value)
+	}
+	return r
+}
+
+// SetsNoCookie fails the test if a cookie is set.
+func (r *Response) SetsNoCookie() *Response {
+	r.tb.Helper()
+	return r.HasHeader("Set-Cookie", "")
+}
+
+// Cookie returns the cookie that the answer sets; without one it fails the test and returns an empty one.
+func (r *Response) Cookie(name string) *http.Cookie {
+	r.tb.Helper()
+	for _, cookie := range r.cookies {
+		if cookie.Name == name {
+			return cookie
+		}
+	}
+	r.tb.Errorf("%s: sets no cookie %s", r.what, name)
+	return new(http.Cookie)
+}
+
+// APIError is the one shape of errors.
+type APIError struct {
+	Error, Code, RequestID, Detail string
+	Fields                         map[string]string
+}
+
+// Error reads the body of an error.
+func (r *Response) Error() (e APIError) {
+	r.tb.Helper()
+	if err := json.Unmarshal([]byte(r.Body), &e); err != nil {
+		r.tb.Errorf("%s: %d is no JSON error: %q", r.what, r.Status, r.Body)
+	}
+	return e
+}

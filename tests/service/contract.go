@@ -1,0 +1,204 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+)
+
+// Document is openapi.yaml, read and checked.
+func Document(tb testing.TB) *openapi3.T {
+	tb.Helper()
+	document.once.Do(func() {
+		if document.doc, document.err = openapi3.NewLoader().LoadFromData(Contract(tb)); document.err == nil {
+			document.err = document.doc.Validate(context.Background())
+		}
+	})
+	if document.err != nil {
+		tb.Fatal(document.err)
+	}
+	return document.doc
+}
+
+// document is shared by all tests of a process.
+var document struct {
+	once sync.Once
+	doc  *openapi3.T
+	err  error
+}
+
+// checkedTransport fails the test when an answer breaks openapi.yaml, or a rule that holds for all answers.
+type checkedTransport struct {
+	*http.Transport
+	tb         testing.TB
+	doc        *openapi3.T
+	production bool
+	secrets    sync.Map // every value that a session cookie was set to
+}
+
+func newCheckedTransport(tb testing.TB, base *http.Transport, o Options) *checkedTransport {
+	base = base.Clone()
+	base.DisableCompression = true
+	base.MaxIdleConnsPerHost = 1000
+	return &checkedTransport{Transport: base, tb: tb, doc: Document(tb), production: !o.Development}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c *checkedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := c.Transport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(res.Body)
+	res.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	for _, cookie := range res.Cookies() {
+		if cookie.Value != "" {
+			c.secrets.Store(cookie.Value, true)
+		}
+	}
+	for _, fault := range c.faults(r, res, body) {
+		c.tb.Errorf("%s %s: %d %s\nbreaks the contract: %s", r.Method, r.URL.EscapedPath(), res.StatusCode, body, fault)
+	}
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	return res, nil
+}
+
+// faults says what is wrong with an answer.
+func (c *checkedTransport) faults(r *http.Request, res *http.Response, body []byte) (faults []string) {
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	want := func(name, value string) {
+		if got := res.Header.Get(name); got != value {
+			fault("header %s is %q, want %q", name, got, value)
+		}
+	}
+
+	id := res.Header.Get("X-Request-Id")
+	if len(id) != 36 {
+		fault("X-Request-Id is %q", id)
+	}
+	want("X-Content-Type-Options", "nosniff")
+	want("Referrer-Policy", "no-referrer")
+	hsts := ""
+	if c.production {
+		hsts = "max-age=31536000; includeSubDomains"
+	}
+	want("Strict-Transport-Security", hsts)
+	for _, banner := range []string{"Server", "X-Powered-By"} {
+		want(banner, "")
+	}
+	api := strings.HasPrefix(r.URL.EscapedPath(), "/api/")
+	if api {
+		want("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	} else if policy := res.Header.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none';") || strings.Contains(policy, "unsafe") {
+		fault("Content-Security-Policy is %q", policy)
+	}
+	if strings.HasPrefix(r.URL.Path, "/api/auth/") && r.Method != http.MethodOptions {
+		want("Cache-Control", "no-store")
+	}
+	if api && !slices.Contains(strings.Split(strings.Join(res.Header.Values("Vary"), ", "), ", "), "Origin") {
+		fault("Vary is %q, want Origin in it", res.Header.Values("Vary"))
+	}
+
+	op := c.operation(r)
+	exact400 := op != nil && slices.Contains(op.Tags, "auth") && res.StatusCode == 400
+	if res.StatusCode >= 400 && !exact400 && r.Method != http.MethodHead && strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
+		faults = append(faults, errorFaults(res, body, id)...)
+	}
+	if res.StatusCode >= 400 {
+		want("Cache-Control", "no-store")
+		want("ETag", "")
+		want("Link", "")
+	}
+	if res.StatusCode >= 400 && (api || r.URL.Path != "/sign-in") {
+		want("Content-Type", "application/json")
+	}
+	if op == nil {
+		return faults
+	}
+	if res.StatusCode == 304 {
+		if len(body) > 0 || res.Header.Get("ETag") == "" {
+			fault("304 with a body or without ETag")
+		}
+		return faults
+	}
+	err := openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{
+			Request: r,
+			Route:   &routers.Route{Spec: c.doc, Method: r.Method, Operation: op},
+		},
+		Status: res.StatusCode, Header: res.Header, Body: io.NopCloser(bytes.NewReader(body)),
+		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+	})
+	// An id with a raw slash is a path that no operation has.
+	if err != nil && !(res.StatusCode == 404 && bytes.Contains(body, []byte(`"code":"not_found"`))) {
+		fault("%v", err)
+	}
+	return faults
+}
+
+// errorFaults holds an error against the one shape: exactly these members, in this order.
+func errorFaults(res *http.Response, body []byte, id string) (faults []string) {
+	var e struct {
+		Error     string            `json:"error"`
+		Code      string            `json:"code"`
+		RequestID string            `json:"requestId"`
+		Fields    map[string]string `json:"fields,omitempty"`
+		Detail    string            `json:"detail,omitempty"`
+	}
+	if err := json.Unmarshal(body, &e); err != nil {
+		return []string{err.Error()}
+	}
+	var again bytes.Buffer
+	encoder := json.NewEncoder(&again)
+	encoder.SetEscapeHTML(false)
+	encoder.Encode(e)
+	if got := strings.TrimSuffix(again.String(), "\n"); got != string(body) {
+		faults = append(faults, "the shape of errors is "+got)
+	}
+	switch {
+	case e.Error == "" || e.Code == "":
+		faults = append(faults, "error or code is missing")
+	case e.RequestID != id:
+		faults = append(faults, "requestId is not X-Request-Id")
+	case (e.Detail != "") != (res.StatusCode == 500):
+		faults = append(faults, "detail belongs to 500, and only there")
+	case (len(e.Fields) > 0) != (e.Code == "validation_failed"):
+		faults = append(faults, "fields belong to validation_failed, and only there")
+	case res.StatusCode == 401 && e.Error != "Not authenticated":
+		faults = append(faults, "error of a 401 must be: Not authenticated")
+	case (res.StatusCode == 429 || res.StatusCode == 503) != (res.Header.Get("Retry-After") != ""):
+		faults = append(faults, "Retry-After belongs to 429 and 503")
+	case res.StatusCode == 405 && res.Header.Get("Allow") == "":
+		faults = append(faults, "405 without Allow")
+	}
+	return faults
+}
+
+// operation finds the contract's operation of a request, nil when there is none.
+func (c *checkedTransport) operation(r *http.Request) *openapi3.Operation {
+	path := r.URL.EscapedPath()
+	if id, ok := strings.CutPrefix(path, "/api/event/join/"); ok && !strings.Contains(id, "/") {
+		path = "/api/event/join/{id}"
+	} else if id, ok := strings.CutPrefix(path, "/api/event/"); ok && !strings.Contains(id, "/") {
+		path = "/api/event/{id}"
+	}
+	item := c.doc.Paths.Value(path)
+	if item == nil {
+		return nil
+	}
+	return item.GetOperation(r.Method)
+}

@@ -1,0 +1,136 @@
+package service
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"worldevents/models"
+)
+
+// Database is a database of one test, gone when the test ends.
+type Database struct {
+	// Dialect is sqlite or postgres.
+	Dialect string
+	// URL is what DATABASE_URL would say.
+	URL string
+	// DB looks into it behind the service's back.
+	DB *sql.DB
+
+	tb testing.TB
+}
+
+// SQLite makes a migrated database in a file.
+func SQLite(tb testing.TB) *Database {
+	tb.Helper()
+	db := EmptySQLite(tb)
+	sqliteTemplate.once.Do(func() { sqliteTemplate.content, sqliteTemplate.err = migratedFile() })
+	if sqliteTemplate.err != nil {
+		tb.Fatal(sqliteTemplate.err)
+	}
+	if err := os.WriteFile(strings.TrimPrefix(db.URL, "sqlite:"), sqliteTemplate.content, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	return db
+}
+
+// EmptySQLite names a file that does not exist yet.
+func EmptySQLite(tb testing.TB) *Database {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "test.db")
+	return open(tb, "sqlite", "sqlite", "sqlite:"+path, "file:"+path+"?_pragma=busy_timeout(20000)&_pragma=foreign_keys(1)&_time_format=sqlite&_texttotime=1")
+}
+
+var sqliteTemplate struct {
+	once    sync.Once
+	content []byte
+	err     error
+}
+
+func migratedFile() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "worldevents")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "template.db")
+	if err := migrate("sqlite:" + path); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path) // whole: closing has folded the write-ahead log into it
+}
+
+func migrate(url string) error {
+	store, err := models.Open(models.Options{URL: url, MaxConns: 2, Timeout: 30 * time.Second})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	return store.Migrate(context.Background())
+}
+
+func open(tb testing.TB, dialect, driver, url, dsn string) *Database {
+	tb.Helper()
+	db, err := sql.Open(driver, dsn)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	db.SetMaxOpenConns(2)
+	tb.Cleanup(func() { db.Close() })
+	return &Database{Dialect: dialect, URL: url, DB: db, tb: tb}
+}
+
+// Exec runs a statement with ? for parameters and returns the number of rows that it touched.
+func (d *Database) Exec(query string, args ...any) int64 {
+	d.tb.Helper()
+	n, err := d.TryExec(query, args...)
+	if err != nil {
+		d.tb.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+// TryExec is Exec for statements that may fail.
+func (d *Database) TryExec(query string, args ...any) (int64, error) {
+	res, err := d.DB.Exec(d.rebind(query), args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// Read scans the one row of a query with ? for parameters.
+func (d *Database) Read(query string, args []any, dest ...any) {
+	d.tb.Helper()
+	if err := d.DB.QueryRow(d.rebind(query), args...).Scan(dest...); err != nil {
+		d.tb.Fatalf("%s: %v", query, err)
+	}
+}
+
+// Count counts rows: Count("rsvps WHERE event_id = ?", id).
+func (d *Database) Count(from string, args ...any) (n int) {
+	d.tb.Helper()
+	d.Read("SELECT count(*) FROM "+from, args, &n)
+	return n
+}
+
+// rebind writes parameters as PostgreSQL wants them.
+func (d *Database) rebind(query string) string {
+	if d.Dialect != "postgres" {
+		return query
+	}
+	var b strings.Builder
+	for i, part := range strings.Split(query, "?") {
+		if i > 0 {
+			fmt.Fprintf(&b, "$%d", i)
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}

@@ -1,0 +1,81 @@
+package service
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"hash"
+	"maps"
+	"time"
+)
+
+// Claims of a JWT.
+type Claims map[string]any
+
+// Without returns the claims but one.
+func (c Claims) Without(name string) Claims {
+	c = maps.Clone(c)
+	delete(c, name)
+	return c
+}
+
+// And returns the claims and one more, or another value of it.
+func (c Claims) And(name string, value any) Claims {
+	c = maps.Clone(c)
+	c[name] = value
+	return c
+}
+
+// JSON is the claims as text.
+func (c Claims) JSON() string {
+	text, err := json.Marshal(c)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// Claims are the least that makes a JWT valid for a user; it expires after ttl, which may be negative.
+func (s *Service) Claims(userID string, ttl time.Duration) Claims {
+	return Claims{"sub": userID, "exp": s.Clock.Now().Add(ttl).Unix()}
+}
+
+// JWT signs claims as the service would.
+func (s *Service) JWT(c Claims) string { return Sign(Key, `{"alg":"HS256","typ":"JWT"}`, c.JSON()) }
+
+// Expired is a JWT of the user whose only fault is its age.
+func (s *Service) Expired(userID string) string { return s.JWT(s.Claims(userID, -time.Second)) }
+
+// Sign makes a JWT of any header and claims, however odd their text, with HS256.
+func Sign(key []byte, header, claims string) string { return SignWith(sha256.New, key, header, claims) }
+
+// SignWith is Sign with any hash: HS384 and HS512 besides HS256.
+func SignWith(h func() hash.Hash, key []byte, header, claims string) string {
+	signed := Base64(header) + "." + Base64(claims)
+	return signed + "." + Base64(string(MAC(h, key, signed)))
+}
+
+// MAC authenticates text.
+func MAC(h func() hash.Hash, key []byte, text string) []byte {
+	mac := hmac.New(h, key)
+	mac.Write([]byte(text))
+	return mac.Sum(nil)
+}
+
+// Base64 is base64url without padding.
+func Base64(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+
+// SHA384 and SHA512 are hashes for SignWith.
+var (
+	SHA384 = sha512.New384
+	SHA512 = sha512.New
+)
+
+// KeyID is the kid of a key: the first 16 hexadecimal digits of its SHA-256.
+func KeyID(key []byte) string {
+	sum := sha256.Sum256(key)
+	return hex.EncodeToString(sum[:8])
+}

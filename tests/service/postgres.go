@@ -1,0 +1,229 @@
+package service
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Postgres makes a migrated database: on the server of TEST_DATABASE_URL, else on a throwaway server that all tests of
+// the process share. Where there is neither the test is skipped, or fails when CI=true.
+func Postgres(tb testing.TB) *Database {
+	tb.Helper()
+	return createDatabase(tb, " TEMPLATE "+template(tb))
+}
+
+// EmptyPostgres is Postgres without tables.
+func EmptyPostgres(tb testing.TB) *Database {
+	tb.Helper()
+	template(tb)
+	return createDatabase(tb, "")
+}
+
+// cluster is the PostgreSQL server of this process.
+var cluster struct {
+	once     sync.Once
+	err      error
+	url      *url.URL
+	admin    *sql.DB
+	template string
+	stop     func()
+	made     atomic.Int64
+}
+
+// template is the name of a migrated database on the server, which the first call starts.
+func template(tb testing.TB) string {
+	tb.Helper()
+	cluster.once.Do(func() { cluster.err = startCluster() })
+	if cluster.err != nil && os.Getenv("CI") == "true" {
+		tb.Fatalf("no PostgreSQL: %v", cluster.err)
+	}
+	if cluster.err != nil {
+		skipped.Do(func() { fmt.Fprintf(os.Stderr, "\n!!! TESTS ON POSTGRESQL ARE SKIPPED: %v\n\n", cluster.err) })
+		tb.Skip("no PostgreSQL")
+	}
+	return cluster.template
+}
+
+var skipped sync.Once
+
+func createDatabase(tb testing.TB, options string) *Database {
+	tb.Helper()
+	name := fmt.Sprintf("worldevents_%d_%d", os.Getpid(), cluster.made.Add(1))
+	if _, err := cluster.admin.Exec("CREATE DATABASE " + name + options); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { cluster.admin.Exec("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)") })
+	u := *cluster.url
+	u.Path = "/" + name
+	return open(tb, "postgres", "pgx", u.String(), u.String())
+}
+
+func startCluster() (err error) {
+	if given := os.Getenv("TEST_DATABASE_URL"); given != "" {
+		cluster.url, err = url.Parse(given)
+	} else {
+		cluster.url, err = startServer()
+	}
+	if err != nil {
+		return err
+	}
+	if cluster.admin, err = sql.Open("pgx", cluster.url.String()); err != nil {
+		return err
+	}
+	cluster.admin.SetMaxOpenConns(2)
+	if err := poll(20*time.Second, cluster.admin.Ping); err != nil {
+		return err
+	}
+	cluster.template = fmt.Sprintf("worldevents_%d_template", os.Getpid())
+	if _, err := cluster.admin.Exec("CREATE DATABASE " + cluster.template); err != nil {
+		return err
+	}
+	u := *cluster.url
+	u.Path = "/" + cluster.template
+	return migrate(u.String())
+}
+
+func stopCluster() {
+	if cluster.admin != nil {
+		cluster.admin.Exec("DROP DATABASE IF EXISTS " + cluster.template + " WITH (FORCE)")
+		cluster.admin.Close()
+	}
+	if cluster.stop != nil {
+		cluster.stop()
+	}
+}
+
+// startServer starts a server in a temporary folder, on loopback. What it keeps need not survive a crash.
+func startServer() (*url.URL, error) {
+	bin, err := postgresBinaries()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("/tmp", "we") // short: the path of a socket has at most 107 bytes
+	if err != nil {
+		return nil, err
+	}
+	cluster.stop = func() { os.RemoveAll(dir) }
+	attributes, err := unprivileged(dir)
+	if err != nil {
+		return nil, err
+	}
+	data := filepath.Join(dir, "data")
+	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	initdb.Dir, initdb.SysProcAttr = dir, attributes
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	port := FreePort()
+	command := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", strconv.Itoa(port), "-k", dir,
+		"-c", "listen_addresses=127.0.0.1", "-c", "max_connections=500", "-c", "fsync=off",
+		"-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "autovacuum=off", "-c", "shared_buffers=64MB")
+	command.Dir, command.SysProcAttr = dir, attributes
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return nil, err
+	}
+	command.Stdout, command.Stderr = log, log
+
+	started, ended := make(chan error), make(chan struct{})
+	go func() {
+		// Pdeathsig comes when the thread that started the server ends, so this thread must live as long as it.
+		runtime.LockOSThread()
+		started <- command.Start()
+		command.Wait()
+		close(ended)
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	cluster.stop = func() {
+		command.Process.Signal(syscall.SIGQUIT)
+		<-ended
+		os.RemoveAll(dir)
+	}
+	return &url.URL{Scheme: "postgres", User: url.User("postgres"), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Path: "/postgres"}, nil
+}
+
+// postgresBinaries finds the folder of initdb and postgres, the newest version outside PATH.
+func postgresBinaries() (string, error) {
+	if path, err := exec.LookPath("initdb"); err == nil {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			path = real
+		}
+		return filepath.Dir(path), nil
+	}
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if len(found) == 0 {
+		return "", errors.New("TEST_DATABASE_URL is not set, and no initdb in PATH or /usr/lib/postgresql")
+	}
+	return filepath.Dir(slices.MaxFunc(found, func(a, b string) int {
+		return len(a) - len(b) // 9 is older than 10
+	})), nil
+}
+
+// unprivileged makes PostgreSQL, which refuses to run as root, run as somebody else who owns dir, and die with us.
+func unprivileged(dir string) (*syscall.SysProcAttr, error) {
+	attributes := &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
+	if os.Geteuid() != 0 {
+		return attributes, nil
+	}
+	who, err := user.Lookup("postgres")
+	if err != nil {
+		who, err = user.Lookup("nobody")
+	}
+	if err != nil {
+		return nil, err
+	}
+	uid, _ := strconv.Atoi(who.Uid)
+	gid, _ := strconv.Atoi(who.Gid)
+	attributes.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return attributes, os.Chown(dir, uid, gid)
+}
+
+// FreePort is a TCP port on loopback that nobody listens to.
+func FreePort() int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func poll(patience time.Duration, try func() error) (err error) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if err = try(); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// Eventually fails the test unless ok becomes true in time.
+func Eventually(tb testing.TB, patience time.Duration, what string, ok func() bool) {
+	tb.Helper()
+	err := poll(patience, func() error {
+		if ok() {
+			return nil
+		}
+		return errors.New("not yet")
+	})
+	if err != nil {
+		tb.Fatalf("still not after %v: %s", patience, what)
+	}
+}

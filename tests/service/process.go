@@ -1,0 +1,308 @@
+package service
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var binary struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// Binary builds the program, once for all tests of a process, and returns its path.
+func Binary(tb testing.TB) string {
+	tb.Helper()
+	root := Root(tb)
+	binary.once.Do(func() {
+		if binary.dir, binary.err = os.MkdirTemp("", "worldevents"); binary.err != nil {
+			return
+		}
+		build := exec.Command("go", "build", "-o", filepath.Join(binary.dir, "worldevents"), ".")
+		build.Dir = root
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			binary.err = fmt.Errorf("go build: %w\n%s", err, out)
+		}
+	})
+	if binary.err != nil {
+		tb.Fatal(binary.err)
+	}
+	return filepath.Join(binary.dir, "worldevents")
+}
+
+func removeBinary() { os.RemoveAll(binary.dir) }
+
+// Program is the real program in a folder of its own.
+type Program struct {
+	// Dir is the working directory.
+	Dir string
+	// Env is the whole environment, as NAME=value.
+	Env []string
+
+	tb   testing.TB
+	path string
+}
+
+// NewProgram prepares the program with development settings, a key, the SQLite file of the folder, and free ports.
+// Later values of env win.
+func NewProgram(tb testing.TB, env ...string) *Program {
+	tb.Helper()
+	return &Program{Dir: tb.TempDir(), tb: tb, path: Binary(tb), Env: append([]string{
+		"APP_ENV=development", "JWT_SECRET=" + string(Key), "DATABASE_URL=sqlite:worldevents.db", "DB_TIMEOUT=20s",
+		fmt.Sprintf("LISTEN_ADDR=127.0.0.1:%d", FreePort()), fmt.Sprintf("ADMIN_ADDR=127.0.0.1:%d", FreePort()),
+	}, env...)}
+}
+
+// With returns the same program in the same folder with more environment.
+func (p *Program) With(env ...string) *Program {
+	other := *p
+	other.Env = append(slices.Clone(p.Env), env...)
+	return &other
+}
+
+// Getenv returns a variable of the program's environment.
+func (p *Program) Getenv(name string) (value string) {
+	for _, pair := range p.Env {
+		if v, ok := strings.CutPrefix(pair, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
+// Command prepares a run.
+func (p *Program) Command(args ...string) *exec.Cmd {
+	command := exec.Command(p.path, args...)
+	command.Dir, command.Env = p.Dir, p.Env
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return command
+}
+
+// Run runs a command to its end, which must come within half a minute.
+func (p *Program) Run(args ...string) (stdout, stderr string, status int) {
+	p.tb.Helper()
+	command := p.Command(args...)
+	var out, err bytes.Buffer
+	command.Stdout, command.Stderr = &out, &err
+	kill := time.AfterFunc(30*time.Second, func() { command.Process.Kill() })
+	defer kill.Stop()
+	if fault := command.Run(); fault != nil && command.ProcessState == nil {
+		p.tb.Fatal(fault)
+	}
+	return out.String(), err.String(), command.ProcessState.ExitCode()
+}
+
+// MustRun runs a command that must succeed and say nothing on stderr, and returns what it prints.
+func (p *Program) MustRun(args ...string) string {
+	p.tb.Helper()
+	stdout, stderr, status := p.Run(args...)
+	if status != 0 || stderr != "" {
+		p.tb.Fatalf("%q: status %d, stderr %s", args, status, stderr)
+	}
+	return stdout
+}
+
+// Process is a running serve.
+type Process struct {
+	// URL and AdminURL are its listeners.
+	URL, AdminURL string
+	// Log is what it has written to stderr.
+	Log *Log
+
+	tb      testing.TB
+	command *exec.Cmd
+	ended   chan struct{}
+}
+
+// Serve starts serve and waits until it answers on the admin listener. It is killed when the test ends.
+func (p *Program) Serve() *Process {
+	p.tb.Helper()
+	s := &Process{
+		URL: "http://" + p.Getenv("LISTEN_ADDR"), AdminURL: "http://" + p.Getenv("ADMIN_ADDR"),
+		Log: new(Log), tb: p.tb, command: p.Command("serve"), ended: make(chan struct{}),
+	}
+	s.command.Stdout, s.command.Stderr = s.Log, s.Log
+	if err := s.command.Start(); err != nil {
+		p.tb.Fatal(err)
+	}
+	go func() {
+		s.command.Wait()
+		close(s.ended)
+	}()
+	p.tb.Cleanup(func() {
+		s.command.Process.Kill()
+		<-s.ended
+	})
+	Eventually(p.tb, 20*time.Second, "serve answers /livez", func() bool { return s.Admin("/livez") == 200 || s.hasEnded() })
+	if s.hasEnded() {
+		p.tb.Fatalf("serve ended: %s", s.Log)
+	}
+	return s
+}
+
+// ServeReady is Serve, and waits for readiness.
+func (p *Program) ServeReady() *Process {
+	p.tb.Helper()
+	s := p.Serve()
+	Eventually(p.tb, 20*time.Second, "serve is ready", func() bool { return s.Admin("/readyz") == 200 })
+	return s
+}
+
+func (s *Process) hasEnded() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Admin asks the admin listener and returns the status, 0 without an answer.
+func (s *Process) Admin(path string) int {
+	res, err := plain.Get(s.AdminURL + path)
+	if err != nil {
+		return 0
+	}
+	res.Body.Close()
+	return res.StatusCode
+}
+
+// Signal sends a signal.
+func (s *Process) Signal(signal os.Signal) { s.command.Process.Signal(signal) }
+
+// Wait waits for the end of the process and returns its exit status, -1 after a deadly signal.
+func (s *Process) Wait(patience time.Duration) int {
+	s.tb.Helper()
+	select {
+	case <-s.ended:
+		return s.command.ProcessState.ExitCode()
+	case <-time.After(patience):
+		s.tb.Fatalf("still running after %v: %s", patience, s.Log)
+		return 0
+	}
+}
+
+// plain opens a connection for each request: a process that is gone leaves none behind.
+var plain = &http.Client{
+	Transport:     &http.Transport{DisableKeepAlives: true},
+	Timeout:       30 * time.Second,
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+// Do sends a request with these cookies to the public listener and returns status and body, 0 without an answer.
+func (s *Process) Do(method, path, body, cookies string) (int, string) {
+	s.tb.Helper()
+	r, err := http.NewRequest(method, s.URL+path, strings.NewReader(body))
+	if err != nil {
+		s.tb.Error(err)
+		return 0, ""
+	}
+	if cookies != "" {
+		r.Header.Set("Cookie", cookies)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	res, err := plain.Do(r)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer res.Body.Close()
+	text, _ := io.ReadAll(res.Body)
+	return res.StatusCode, string(text)
+}
+
+// Proxy passes TCP connections on to a server, until it is taken down.
+type Proxy struct {
+	// Addr is where it listens.
+	Addr string
+
+	target string
+	mu     sync.Mutex
+	conns  map[net.Conn]bool
+	up     bool
+}
+
+// NewProxy starts a proxy in front of target, host:port.
+func NewProxy(tb testing.TB, target string) *Proxy {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := &Proxy{Addr: l.Addr().String(), target: target, conns: make(map[net.Conn]bool), up: true}
+	tb.Cleanup(func() {
+		l.Close()
+		p.Down()
+	})
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go p.pass(conn)
+		}
+	}()
+	return p
+}
+
+// Down cuts all connections and takes no new ones.
+func (p *Proxy) Down() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.up = false
+	for conn := range p.conns {
+		conn.Close()
+	}
+	clear(p.conns)
+}
+
+// Up takes connections again.
+func (p *Proxy) Up() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.up = true
+}
+
+func (p *Proxy) pass(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", p.target)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	p.mu.Lock()
+	if !p.up {
+		p.mu.Unlock()
+		return
+	}
+	p.conns[client], p.conns[server] = true, true
+	p.mu.Unlock()
+	go func() {
+		io.Copy(server, client)
+		server.Close()
+	}()
+	io.Copy(client, server)
+}
+
+// ThroughProxy is the database behind a proxy: the URL that leads through it.
+func (d *Database) ThroughProxy() (proxy *Proxy, url string) {
+	d.tb.Helper()
+	proxy = NewProxy(d.tb, cluster.url.Host)
+	return proxy, strings.Replace(d.URL, cluster.url.Host, proxy.Addr, 1)
+}

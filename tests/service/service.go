@@ -1,0 +1,246 @@
+// Package service runs the real service for tests: over TLS, with a fresh database, a clock that tests can move, and
+// clients with a cookie jar whose every answer is held against openapi.yaml.
+package service
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"worldevents/models"
+	"worldevents/server"
+)
+
+// Key signs the JWTs of every Service, unless a test says otherwise.
+var Key = []byte("0123456789abcdefghijklmnopqrstuvwxyz-tests")
+
+// Options of a Service. Contract, Store, Log, Now and BaseURL are filled in before a Change sees them.
+type Options struct {
+	server.Options
+	// DBMaxConns and DBTimeout are those of models.Options.
+	DBMaxConns int
+	DBTimeout  time.Duration
+}
+
+// Change alters the options of one test.
+type Change func(*Options)
+
+// Production is a Change to the settings of production.
+func Production(o *Options) { o.Development = false }
+
+// Service is one instance of the service, listening on loopback.
+type Service struct {
+	*server.Server
+	// URL is the address of the public listener, AdminURL that of the operator's.
+	URL, AdminURL string
+	Store         *models.Store
+	Database      *Database
+	Clock         *Clock
+	Log           *Log
+	Options       Options
+
+	tb        testing.TB
+	transport *checkedTransport
+}
+
+// Each runs test twice in parallel: as "sqlite" and as "postgres", each with a service over a fresh database.
+func Each(t *testing.T, test func(t *testing.T, s *Service), changes ...Change) {
+	EachDatabase(t, func(t *testing.T, db *Database) { test(t, Start(t, db, changes...)) })
+}
+
+// EachDatabase is Each for tests that start the service themselves.
+func EachDatabase(t *testing.T, test func(t *testing.T, db *Database)) {
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, SQLite(t))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(t, Postgres(t))
+	})
+}
+
+// New starts a service on SQLite, for what has nothing to do with storage.
+func New(tb testing.TB, changes ...Change) *Service { return Start(tb, SQLite(tb), changes...) }
+
+// Start starts a service over db: in development, without docs, allowing no other origin. It ends with the test, which
+// fails if a token or key was logged.
+func Start(tb testing.TB, db *Database, changes ...Change) *Service {
+	tb.Helper()
+	s := &Service{Database: db, Clock: new(Clock), Log: new(Log), tb: tb}
+	public := httptest.NewUnstartedServer(nil)
+	base, _ := url.Parse("https://" + public.Listener.Addr().String())
+	s.Options = Options{
+		Options: server.Options{
+			Contract: Contract(tb), Now: s.Clock.Now, Log: slog.New(slog.NewJSONHandler(s.Log, nil)),
+			Development: true, BaseURL: base, Keys: [][]byte{Key},
+			RefreshTTL: 720 * time.Hour, ReuseLeeway: time.Minute, MaxInFlight: 2048,
+		},
+		DBMaxConns: 5, DBTimeout: 20 * time.Second, // patient: tests compete for two cores
+	}
+	for _, change := range changes {
+		change(&s.Options)
+	}
+	var err error
+	s.Store, err = models.Open(models.Options{URL: db.URL, MaxConns: s.Options.DBMaxConns, Timeout: s.Options.DBTimeout, Now: s.Options.Now})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s.Options.Store = s.Store
+	if s.Server, err = server.New(s.Options.Options); err != nil {
+		tb.Fatal(err)
+	}
+	s.Ready()
+	public.Config.Handler = s.Public
+	public.Config.ErrorLog = slog.NewLogLogger(s.Options.Log.Handler(), slog.LevelInfo)
+	public.StartTLS()
+	admin := httptest.NewServer(s.Admin)
+	s.URL, s.AdminURL = public.URL, admin.URL
+	s.transport = newCheckedTransport(tb, public.Client().Transport.(*http.Transport), s.Options)
+	tb.Cleanup(func() {
+		s.transport.CloseIdleConnections()
+		public.Close()
+		admin.Close()
+		s.Store.Close()
+		s.checkLog()
+	})
+	return s
+}
+
+// Another starts a further instance over the same database and clock.
+func (s *Service) Another(changes ...Change) *Service {
+	s.tb.Helper()
+	clock := s.Clock
+	return Start(s.tb, s.Database, append([]Change{func(o *Options) { o.Now = clock.Now }}, changes...)...)
+}
+
+// checkLog fails the test when a secret was logged: a key, or a value that any cookie of this service had.
+func (s *Service) checkLog() {
+	text := s.Log.String()
+	for _, key := range s.Options.Keys {
+		if strings.Contains(text, string(key)) {
+			s.tb.Errorf("a key is in the log")
+		}
+	}
+	s.transport.secrets.Range(func(secret, _ any) bool {
+		if strings.Contains(text, secret.(string)) {
+			s.tb.Errorf("the value of a cookie is in the log: %s", secret)
+			return false
+		}
+		return true
+	})
+}
+
+// Log collects what a service logs.
+type Log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// String returns all that was logged.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Clock tells real time until it is moved or frozen.
+type Clock struct {
+	mu     sync.Mutex
+	offset time.Duration
+	frozen time.Time
+}
+
+// Now is what the service takes for the time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.frozen.IsZero() {
+		return c.frozen
+	}
+	return time.Now().Add(c.offset)
+}
+
+// Freeze stops the clock at t.
+func (c *Clock) Freeze(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.frozen = t
+}
+
+// Advance moves the clock.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.offset += d
+	if !c.frozen.IsZero() {
+		c.frozen = c.frozen.Add(d)
+	}
+}
+
+// Root is the folder of go.mod.
+func Root(tb testing.TB) string {
+	tb.Helper()
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	tb.Fatal("no go.mod above the working directory")
+	return ""
+}
+
+// Contract is the text of openapi.yaml.
+func Contract(tb testing.TB) []byte {
+	tb.Helper()
+	text, err := os.ReadFile(filepath.Join(Root(tb), "openapi.yaml"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return text
+}
+
+// Main runs the tests of a package and then stops PostgreSQL and removes what was built; call it from TestMain.
+func Main(m *testing.M) int {
+	defer removeBinary()
+	defer stopCluster()
+	return m.Run()
+}
+
+// AddUser makes a user without a session and returns the id.
+func (s *Service) AddUser(username string) string {
+	s.tb.Helper()
+	user, err := s.Store.AddUser(context.Background(), username)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	return user.ID
+}
+
+// RefreshToken is a well-formed refresh token that nobody has: 128 times the digit.
+func RefreshToken(digit byte) string {
+	return hex.EncodeToString(bytes.Repeat([]byte{digit<<4 | digit}, 64))
+}
