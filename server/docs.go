@@ -54,9 +54,9 @@ func (s *Server) registerDocs(e *echo.Echo, c *contract) {
 	}
 }
 
-// registerPageAssets serves the style sheet and script of our own pages.
+// registerPageAssets serves the style sheet, script and icon of our own pages.
 func registerPageAssets(e *echo.Echo) {
-	for _, name := range []string{"page.css", "docs.js"} {
+	for _, name := range []string{"page.css", "docs.js", "icon.svg"} {
 		e.GET("/assets/"+name, asset(http.FileServerFS(files)))
 	}
 }
