@@ -45,6 +45,7 @@ test-browser: build client ## Test in Chromium: many tabs, other origins, Swagge
 
 test-oidc: build ## Test signing in through a certified OpenID provider in Chromium (needs Node)
 	@$(call need,npm,SKIPPED test-oidc: npm is not installed) \
+		$(call need,$(CHROMIUM),SKIPPED test-oidc: chromium is not installed) \
 		cd tests/oidc && $(packages) && node --test --test-reporter=spec
 
 oasdiff = go tool -modfile=gen/oasdiff.mod oasdiff breaking --flatten-allof --fail-on WARN --severity-levels gen/released/severity.txt

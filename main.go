@@ -15,9 +15,11 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -61,6 +63,9 @@ func main() {
 	parser := kong.Must(&cli, kong.Name("worldevents"), kong.UsageOnError(),
 		kong.Description("Sessions and scheduled events for social worlds. Configured by environment variables, see README.md."))
 	command, err := parser.Parse(os.Args[1:])
+	if slices.ContainsFunc(os.Args, func(arg string) bool { return !utf8.ValidString(arg) }) {
+		err = errors.New("arguments must be UTF-8") // the parser would replace what is not
+	}
 	if err == nil {
 		err = command.Run()
 	}

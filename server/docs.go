@@ -23,7 +23,7 @@ var (
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // pagePolicy is for pages without scripts.
-const pagePolicy = "default-src 'none'; img-src 'self'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+const pagePolicy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // page is what the templates show.
 type page struct {
@@ -49,7 +49,7 @@ func (s *Server) registerDocs(e *echo.Echo, c *contract) {
 		return ctx.Blob(http.StatusOK, "application/yaml", c.yaml)
 	})
 	e.GET("/docs", func(c echo.Context) error { return s.render(c, http.StatusOK, "docs.html", docsPolicy, page{}) })
-	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png"} {
+	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js"} {
 		e.GET("/docs/"+name, asset(http.StripPrefix("/docs/", statigz.FileServer(static.FS))))
 	}
 }
