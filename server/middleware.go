@@ -44,6 +44,9 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		cl.request = r
 		c.SetRequest(r)
 		cl.header.Set("X-Request-Id", cl.requestID)
+		if s.draining.Load() {
+			cl.header.Set("Connection", "close")
+		}
 		c.Response().Writer = exactBody{c.Response().Writer}
 
 		defer func() {
@@ -151,6 +154,19 @@ func limitInFlight(limit int) echo.MiddlewareFunc {
 			if inFlight.Add(1) > int64(limit) {
 				return errOverloaded
 			}
+			return next(c)
+		}
+	}
+}
+
+// limitTime gives a handler a deadline that holds for all it asks of the store, and for waiting until somebody else's
+// reading of a list has ended. It begins when the request has been read. A streamed list has its own.
+func limitTime(limit time.Duration) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			ctx, cancel := context.WithTimeout(c.Request().Context(), limit)
+			defer cancel()
+			c.SetRequest(c.Request().WithContext(ctx))
 			return next(c)
 		}
 	}
