@@ -4,7 +4,7 @@ export CGO_ENABLED ?= 0
 .DEFAULT_GOAL := help
 
 help: ## Show the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 run: build .env ## Build, fill a new database with a demo, and serve at http://localhost:8080
 	./bin/worldevents demo
@@ -21,6 +21,9 @@ build: ## Build bin/worldevents
 test: build ## Run all tests, on SQLite and on PostgreSQL
 	go test ./...
 
+test-faults: build ## Break databases, networks and the process itself under load (minutes; needs tools, see .ci/run)
+	go test -tags faults -count=1 -timeout 20m ./tests/faults
+
 race: build ## Run all tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 go test -race ./...
 
@@ -36,4 +39,4 @@ check: ## Check format, vet, modules and generated code
 generate: ## Regenerate gen/ from openapi.yaml
 	go generate ./gen
 
-.PHONY: help run build test race check generate
+.PHONY: help run build test test-faults race check generate
