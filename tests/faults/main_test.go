@@ -177,3 +177,6 @@ func workers(n int, stop <-chan struct{}, work func(i int)) (wait func()) {
 	}
 	return all.Wait
 }
+
+// plain opens a connection for each request.
+var plain = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
