@@ -223,3 +223,14 @@ func (s *PostgresServer) Promote() {
 	s.tb.Helper()
 	s.Exec("SELECT pg_promote()")
 }
+
+// Unprivileged is how programs that refuse to run as root are started when the tests do: as somebody else, who then
+// owns dir. They die with us.
+func Unprivileged(tb testing.TB, dir string) *syscall.SysProcAttr {
+	tb.Helper()
+	attributes, err := unprivileged(dir)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return attributes
+}
