@@ -120,12 +120,18 @@ func (u *user) send(r *http.Request) answer {
 	return a
 }
 
-// with is the same browser with one cookie changed.
-func (u *user) with(name, value string) *user {
+// clone is another browser with the same cookies.
+func (u *user) clone() *user {
 	other := *u
 	other.cookies = maps.Clone(u.cookies)
-	other.cookies[name] = value
 	return &other
+}
+
+// with is a clone with one cookie changed.
+func (u *user) with(name, value string) *user {
+	other := u.clone()
+	other.cookies[name] = value
+	return other
 }
 
 // expired is a JWT of the user whose only fault is its age.

@@ -3,7 +3,6 @@
 package faults
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -42,8 +41,7 @@ func TestRefreshHasOneWinner(t *testing.T) {
 			var all sync.WaitGroup
 			start := make(chan struct{})
 			for i := range uses {
-				b := expired.with("", "")
-				delete(b.cookies, "")
+				b := expired.clone()
 				if i%2 == 1 {
 					b = b.on(two)
 				}
@@ -123,7 +121,7 @@ func TestJoinAndLeaveAreLinearizable(t *testing.T) {
 		begin := time.Now()
 		for client := range clients {
 			all.Go(func() {
-				u := guest.with("client", fmt.Sprint(client)).on([]*service.Process{one, two}[client%2])
+				u := guest.clone().on([]*service.Process{one, two}[client%2])
 				for range (operations + clients - 1) / clients {
 					op := porcupine.Operation{ClientId: client, Call: int64(time.Since(begin))}
 					var status int
