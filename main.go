@@ -65,7 +65,8 @@ func main() {
 		err = command.Run()
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "worldevents:", strings.ReplaceAll(err.Error(), "\n", "; "))
+		oneLine := strings.NewReplacer(":\n\t", ": ", "\n\t", "; ", "\n", "; ")
+		fmt.Fprintln(os.Stderr, "worldevents:", oneLine.Replace(err.Error()))
 		os.Exit(1)
 	}
 }
@@ -148,12 +149,13 @@ func (serveCommand) Run() error {
 	}
 	log.Info("serving", "address", c.ListenAddr, "base_url", c.BaseURL, "environment", c.AppEnv)
 	go func() {
-		if err := migrateWhenAvailable(ctx, store, log); err != nil {
+		switch err := migrateWhenAvailable(ctx, store, log); {
+		case err == nil:
+			srv.Ready()
+			log.Info("ready")
+		case ctx.Err() == nil:
 			failed <- err
-			return
 		}
-		srv.Ready()
-		log.Info("ready")
 	}()
 
 	var got os.Signal
@@ -192,19 +194,21 @@ func listen(s *http.Server, addr string, failed chan<- error) error {
 	return nil
 }
 
-// migrateWhenAvailable waits for a database that is away. It gives up on an error that waiting cannot mend.
+// migrateWhenAvailable waits for a database that is away. It gives up on an error that waiting cannot mend,
+// and when the process is to stop.
 func migrateWhenAvailable(ctx context.Context, store *models.Store, log *slog.Logger) error {
 	for {
 		err := store.Migrate(ctx)
 		switch {
-		case err == nil || ctx.Err() != nil:
-			return nil
+		case err == nil, ctx.Err() != nil:
+			return err
 		case !errors.Is(err, models.ErrUnavailable) && !errors.Is(err, models.ErrTimeout) && !errors.Is(err, models.ErrBusy):
 			return err
 		}
 		log.Warn("waiting for the database", "error", err.Error())
 		select {
 		case <-ctx.Done():
+			return ctx.Err()
 		case <-time.After(500 * time.Millisecond):
 		}
 	}

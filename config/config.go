@@ -4,6 +4,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"log/slog"
 	"maps"
@@ -78,8 +79,10 @@ type Config struct {
 // names every fault at once and quotes no secret. A command that signs or verifies nothing needs no key.
 func Load(needKey bool) (*Config, error) {
 	values, err := godotenv.Read()
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, errors.New(".env: not lines of NAME=value") // the cause would quote the line
+	if path := new(fs.PathError); errors.As(err, &path) && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf(".env: %w", path.Err)
+	} else if err != nil && path.Err == nil {
+		return nil, errors.New(".env: must be lines of NAME=value") // the cause would quote the line
 	}
 	all := make(map[string]string)
 	maps.Copy(all, values)

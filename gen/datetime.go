@@ -74,3 +74,6 @@ func (d *DateTime) UnmarshalText(text []byte) (err error) {
 	*d, err = ParseDateTime(string(text))
 	return err
 }
+
+// Bind reads a query parameter. Without it the generated code would read it as Go's time.Time.
+func (d *DateTime) Bind(text string) error { return d.UnmarshalText([]byte(text)) }

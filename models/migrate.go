@@ -3,6 +3,7 @@ package models
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 
@@ -33,8 +34,12 @@ func (s *Store) Migrate(ctx context.Context) error {
 		_, err = provider.Up(ctx)
 		return err
 	})
+	err = classify(err)
+	if s.dialect.local && errors.Is(err, ErrUnavailable) {
+		err = errors.New(err.Error()) // a file that cannot be opened is not one to wait for
+	}
 	if err != nil {
-		return fmt.Errorf("migrate: %w", classify(err))
+		return fmt.Errorf("migrate: %w", err)
 	}
 	return nil
 }

@@ -34,6 +34,7 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 	return dialect{
 		name:  "sqlite",
 		goose: goose.DialectSQLite3,
+		local: true,
 		ready: "SELECT true",
 		open: func(n int) (pool, error) {
 			db, err := sql.Open("sqlite", dsn)

@@ -52,6 +52,8 @@ type dialect struct {
 	// name of the database, of its folder below migrations, and of its pools in metrics.
 	name  string
 	goose goose.Dialect
+	// local tells that the database is a file, and not a server that may be away.
+	local bool
 	// ready is a query that answers true when the database can be written to.
 	ready string
 	// open makes a pool of at most n connections.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -12,17 +13,23 @@ import (
 // browserRules are what browsers are told and held to: security headers, CORS, and refusal across origins.
 type browserRules struct {
 	origins    []string
-	production bool
-	base       string
+	always     http.Header // of every answer
 	protection *http.CrossOriginProtection
 }
 
 func newBrowserRules(o Options) (*browserRules, error) {
 	b := &browserRules{
-		origins:    o.AllowedOrigins,
-		production: !o.Development,
-		base:       basePath(o.BaseURL),
+		origins: o.AllowedOrigins,
+		always: http.Header{
+			"X-Content-Type-Options":       {"nosniff"},
+			"Referrer-Policy":              {"no-referrer"},
+			"Cross-Origin-Resource-Policy": {"same-origin"},
+			"Content-Security-Policy":      {"default-src 'none'; frame-ancestors 'none'"},
+		},
 		protection: http.NewCrossOriginProtection(),
+	}
+	if !o.Development {
+		b.always["Strict-Transport-Security"] = []string{"max-age=31536000; includeSubDomains"}
 	}
 	for _, origin := range append([]string{o.BaseURL.Scheme + "://" + o.BaseURL.Host}, o.AllowedOrigins...) {
 		if err := b.protection.AddTrustedOrigin(origin); err != nil {
@@ -36,13 +43,7 @@ func newBrowserRules(o Options) (*browserRules, error) {
 func (b *browserRules) headers(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		h := c.Response().Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-		if b.production {
-			h.Set("Strict-Transport-Security", "max-age=31536000; includeSubDomains")
-		}
+		maps.Copy(h, b.always)
 		if strings.HasPrefix(c.Request().URL.Path, "/api/auth/") {
 			h.Set("Cache-Control", "no-store")
 		}
@@ -104,15 +105,3 @@ func (b *browserRules) refuseCrossOrigin(next echo.HandlerFunc) echo.HandlerFunc
 
 // basePath is the path of the public address: "" or "/x", never with a slash at its end.
 func basePath(u *url.URL) string { return strings.TrimRight(u.EscapedPath(), "/") }
-
-// escapeSegment is the one spelling of a path segment (RFC 3986 section 3.3).
-func escapeSegment(text string) string { return url.PathEscape(text) }
-
-// escapeOnce is escapeSegment of a segment that is escaped already, in whatever way.
-func escapeOnce(segment string) string {
-	text, err := url.PathUnescape(segment)
-	if err != nil {
-		return segment
-	}
-	return url.PathEscape(text)
-}

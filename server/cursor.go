@@ -26,7 +26,10 @@ func writeCursor(world string, place models.Place) string {
 
 // readCursor is false for what writeCursor has not made for this world.
 func readCursor(world, text string) (models.Place, bool) {
-	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if len(text) != base64.RawURLEncoding.EncodedLen(cursorBytes) { // the decoder would skip line breaks
+		return models.Place{}, false
+	}
+	b, err := strictBase64.DecodeString(text)
 	if err != nil || len(b) != cursorBytes || string(b[placeBytes:]) != string(cursorDigest(world, b[:placeBytes])) {
 		return models.Place{}, false
 	}

@@ -44,12 +44,16 @@ func (s *Server) registerDocs(e *echo.Echo, c *contract) {
 		return ctx.Blob(http.StatusOK, "application/yaml", c.yaml)
 	})
 	e.GET("/docs", func(c echo.Context) error { return s.render(c, http.StatusOK, "docs.html", docsPolicy, page{}) })
-	e.GET("/docs/:file", asset(http.StripPrefix("/docs/", statigz.FileServer(static.FS))))
+	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png"} {
+		e.GET("/docs/"+name, asset(http.StripPrefix("/docs/", statigz.FileServer(static.FS))))
+	}
 }
 
 // registerPageAssets serves the style sheet and script of our own pages.
 func registerPageAssets(e *echo.Echo) {
-	e.GET("/assets/:file", asset(http.FileServerFS(files)))
+	for _, name := range []string{"page.css", "docs.js"} {
+		e.GET("/assets/"+name, asset(http.FileServerFS(files)))
+	}
 }
 
 // asset lets browsers keep a file of this binary for an hour.

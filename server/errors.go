@@ -72,6 +72,10 @@ func problemOf(err error) *problem {
 			return known.problem
 		}
 	}
+	var generated *echo.HTTPError
+	if errors.As(err, &generated) && generated.Code == http.StatusBadRequest {
+		return errValidation // by the generated binding, of what the contract check has let pass
+	}
 	return errInternal
 }
 

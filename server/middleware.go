@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
@@ -128,7 +129,9 @@ func canonicalPath(next echo.HandlerFunc) echo.HandlerFunc {
 		u := c.Request().URL
 		segments := strings.Split(u.EscapedPath(), "/")
 		for i, segment := range segments {
-			segments[i] = escapeOnce(segment)
+			if text, err := url.PathUnescape(segment); err == nil {
+				segments[i] = url.PathEscape(text)
+			}
 		}
 		u.RawPath = strings.Join(segments, "/")
 		return next(c)

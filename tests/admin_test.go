@@ -3,15 +3,16 @@ package tests
 import (
 	"io"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"worldevents/tests/service"
 )
 
-// metrics is what Prometheus would read.
-func metrics(t *testing.T, s *service.Service) string {
+func adminGet(t *testing.T, s *service.Service, path string) (int, string) {
 	t.Helper()
-	res, err := http.Get(s.AdminURL + "/metrics")
+	res, err := http.Get(s.AdminURL + path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,5 +21,104 @@ func metrics(t *testing.T, s *service.Service) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(text)
+	return res.StatusCode, string(text)
+}
+
+// metrics is what Prometheus would read.
+func metrics(t *testing.T, s *service.Service) string {
+	t.Helper()
+	status, text := adminGet(t, s, "/metrics")
+	if status != 200 {
+		t.Fatalf("/metrics: %d %s", status, text)
+	}
+	return text
+}
+
+func TestProbes(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		is := func(livez, readyz int) {
+			t.Helper()
+			for path, want := range map[string]int{"/livez": livez, "/readyz": readyz} {
+				if status, body := adminGet(t, s, path); status != want {
+					t.Errorf("%s: %d %s, want %d", path, status, body, want)
+				}
+			}
+		}
+		is(200, 200)
+		s.Store.Close()
+		is(200, 503)
+		draining := s.Another()
+		draining.Drain()
+		s = draining
+		is(200, 503)
+	})
+}
+
+// An instance whose database takes no writes must get none.
+func TestReadinessOfReadOnlyDatabase(t *testing.T) {
+	t.Parallel()
+	db := service.Postgres(t)
+	s := service.Start(t, db)
+	alice := s.AddUser("alice")
+	var name string
+	db.Read("SELECT current_database()", nil, &name)
+	db.Exec("ALTER DATABASE " + name + " SET default_transaction_read_only = on")
+	readOnly := s.Another() // new connections get the setting
+	if status, body := adminGet(t, readOnly, "/readyz"); status != 503 {
+		t.Errorf("/readyz %d %s", status, body)
+	}
+	token := service.Cookies("token=" + s.JWT(s.Claims(alice, time.Hour)))
+	if detail := readOnly.Client().Post(plaza, event, token).IsError(500, "internal").Error().Detail; detail != "create event: database unavailable" {
+		t.Errorf("detail %q", detail)
+	}
+}
+
+// Labels come from the contract, never from a request; no value of any cookie is among them.
+func TestMetrics(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		alice := s.SignIn("alice")
+		id := alice.Create("plaza", "n", when)
+		alice.Get(refresh).Is(200, service.Success)
+		alice.Get(plaza).Is(200, list(listed(id, "n", "", when, "alice")))
+		s.Client().Get(plaza).IsError(401, "no_token")
+		alice.Get("/nothing-here").IsError(404, "not_found")
+		alice.Post("/api/event/join/"+id, "").Is(200, service.Success)
+		text := metrics(t, s)
+		for _, line := range []string{
+			`worldevents_requests_total{operation="createEvent",status="200"} 1`,
+			`worldevents_requests_total{operation="listEvents",status="200"} 1`,
+			`worldevents_requests_total{operation="joinEvent",status="200"} 1`,
+			`worldevents_requests_total{operation="listEvents",status="401"} 1`,
+			`worldevents_refreshes_total{outcome="refreshed"} 1`,
+			`worldevents_request_duration_seconds_count{operation="refreshSession"} 1`,
+			`go_sql_max_open_connections{db_name="` + s.Database.Dialect,
+			"process_resident_memory_bytes", "go_goroutines",
+		} {
+			if !strings.Contains(text, line) {
+				t.Errorf("no %s", line)
+			}
+		}
+		for _, secret := range []string{"alice", "plaza", id, "nothing-here", alice.Cookie("token"), alice.Cookie("refreshToken"), string(service.Key)} {
+			if strings.Contains(text, secret) {
+				t.Errorf("metrics show %s", secret)
+			}
+		}
+	})
+}
+
+// A request leaves one line, with the operation and without what the client sent.
+func TestRequestLog(t *testing.T) {
+	t.Parallel()
+	s := service.New(t)
+	alice := s.SignIn("alice")
+	res := alice.Get("/api/event/a%0Ab?limit=1&x=%22level%22", service.Header("User-Agent", "evil\" agent"))
+	var lines []string
+	for line := range strings.Lines(s.Log.String()) {
+		if strings.Contains(line, res.Header.Get("X-Request-Id")) {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) != 1 || !strings.Contains(lines[0], `"operation":"listEvents"`) || !strings.Contains(lines[0], `"status":400`) {
+		t.Fatalf("logged %q", lines)
+	}
 }

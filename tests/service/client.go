@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -157,6 +158,36 @@ func (c *Client) Do(method, path, body string, with ...With) *Response {
 	}
 	answer.Status, answer.Header, answer.Body, answer.cookies = res.StatusCode, res.Header, string(text), res.Cookies()
 	return answer
+}
+
+// Raw sends text over a connection of its own and returns what comes back until the connection ends, or is silent for
+// half a second.
+func (s *Service) Raw(text string) string {
+	s.tb.Helper()
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, text); err != nil {
+		s.tb.Fatal(err)
+	}
+	var answer []byte
+	for buffer := make([]byte, 64<<10); ; {
+		conn.SetReadDeadline(time.Now().Add(rawPatience(answer)))
+		n, err := conn.Read(buffer)
+		if answer = append(answer, buffer[:n]...); err != nil {
+			return string(answer)
+		}
+	}
+}
+
+// rawPatience is long until the first byte has come.
+func rawPatience(answer []byte) time.Duration {
+	if len(answer) == 0 {
+		return 30 * time.Second
+	}
+	return 500 * time.Millisecond
 }
 
 // The bodies that the contract fixes.

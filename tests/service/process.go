@@ -92,12 +92,14 @@ func (p *Program) Command(args ...string) *exec.Cmd {
 	return command
 }
 
-// Run runs a command to its end.
+// Run runs a command to its end, which must come within half a minute.
 func (p *Program) Run(args ...string) (stdout, stderr string, status int) {
 	p.tb.Helper()
 	command := p.Command(args...)
 	var out, err bytes.Buffer
 	command.Stdout, command.Stderr = &out, &err
+	kill := time.AfterFunc(30*time.Second, func() { command.Process.Kill() })
+	defer kill.Stop()
 	if fault := command.Run(); fault != nil && command.ProcessState == nil {
 		p.tb.Fatal(fault)
 	}

@@ -1,0 +1,248 @@
+package tests
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"worldevents/tests/service"
+)
+
+const app = "https://app.example"
+
+// forPages starts a service that allows two origins and lives at its own public address.
+func forPages(t *testing.T, changes ...service.Change) *service.Service {
+	return service.New(t, append([]service.Change{func(o *service.Options) {
+		o.AllowedOrigins = []string{app, "http://localhost:5173"}
+	}}, changes...)...)
+}
+
+// exposed is what scripts of an allowed origin may read.
+const exposed = "Event-Id, Session-User, Session-Expires, ETag, Link, Retry-After, X-Request-Id"
+
+func TestCORSAnswers(t *testing.T) {
+	t.Parallel()
+	s := forPages(t)
+	alice := s.SignIn("alice")
+	alice.Create("plaza", "n", when)
+	tag := alice.Get(plaza).Header.Get("ETag")
+	expired := service.Cookies("token=" + s.Expired(alice.Session.UserID))
+	call := func(origin string) []*service.Response {
+		from := service.Origin(origin)
+		return []*service.Response{
+			alice.Get(plaza, from),
+			alice.Get(plaza, from, service.Header("If-None-Match", tag)),
+			alice.Get(plaza+"?limit=0", from),
+			s.Client().Get(plaza, from, expired),
+			s.Client().Get(plaza, from),
+			alice.Get("/api/nothing", from),
+			alice.Do("PUT", plaza, "", from),
+			alice.Do("OPTIONS", plaza, "", from),
+			alice.Post("/api/event/join/x", "", from),
+			alice.Post(plaza, "[", from),
+			alice.Get(session, from),
+			s.Client().Get(session, from),
+			s.Client().Get(refresh, from),
+			s.Client().Post("/sign-out", "", from),
+		}
+	}
+	for _, origin := range []string{app, "http://localhost:5173"} {
+		for i, res := range call(origin) {
+			if res.Status == 403 {
+				t.Errorf("%d: refused: %s", i, res.Body)
+			}
+			res.HasHeader("Access-Control-Allow-Origin", origin).HasHeader("Access-Control-Allow-Credentials", "true").
+				HasHeader("Access-Control-Expose-Headers", exposed)
+			if !strings.Contains(strings.Join(res.Header.Values("Vary"), ", "), "Origin") {
+				t.Errorf("%d: Vary %q", i, res.Header.Values("Vary"))
+			}
+		}
+	}
+	for _, origin := range []string{
+		"", "https://evil.example", "null", "*", "http://app.example", "https://app.example:443", "https://app.example/", "https://APP.example", "https://app.example.",
+		"https://app.example.evil.example", "https://xapp.example", "https://sub.app.example", "http://localhost:51730", "https://app.example, https://evil.example",
+		"https://app.example%00.evil.example", "https://app.example@evil.example", s.URL,
+	} {
+		for _, res := range call(origin) {
+			for _, name := range []string{"Origin", "Credentials", "Methods", "Headers"} {
+				res.HasHeader("Access-Control-Allow-"+name, "")
+			}
+			res.HasHeader("Access-Control-Expose-Headers", "").HasHeader("Access-Control-Max-Age", "")
+		}
+	}
+	// Docs and pages are nobody's API.
+	s.Client().Get("/sign-in", service.Origin(app)).HasHeader("Access-Control-Allow-Origin", "")
+}
+
+func TestCORSPreflights(t *testing.T) {
+	t.Parallel()
+	s := forPages(t)
+	preflight := func(path, origin, method, headers string) *service.Response {
+		return s.Client().Do("OPTIONS", path, "", service.Origin(origin), service.Header("Access-Control-Request-Method", method),
+			service.Header("Access-Control-Request-Headers", headers), service.Header("Sec-Fetch-Site", "cross-site"), service.Header("Sec-Fetch-Mode", "cors"))
+	}
+	for _, path := range []string{plaza, "/api/event/join/x", session, refresh, "/sign-out", "/api/event/a%2Fb"} {
+		for _, headers := range []string{"", "content-type", "content-type,if-none-match", "x-other"} {
+			preflight(path, app, "POST", headers).Is(204, "").
+				HasHeader("Access-Control-Allow-Origin", app).HasHeader("Access-Control-Allow-Credentials", "true").
+				HasHeader("Access-Control-Allow-Methods", "GET, POST, DELETE").HasHeader("Access-Control-Allow-Headers", "Content-Type, If-None-Match").
+				HasHeader("Access-Control-Max-Age", "600").HasHeader("Access-Control-Expose-Headers", "").SetsNoCookie()
+		}
+		for _, origin := range []string{"https://evil.example", "null", s.URL, ""} {
+			res := preflight(path, origin, "POST", "content-type").SetsNoCookie()
+			for _, name := range []string{"Allow-Origin", "Allow-Credentials", "Allow-Methods", "Allow-Headers", "Max-Age"} {
+				res.HasHeader("Access-Control-"+name, "")
+			}
+		}
+	}
+}
+
+// Nobody allowed means nobody, whatever the empty list means to a library.
+func TestCORSAllowsNobodyByDefault(t *testing.T) {
+	t.Parallel()
+	s := service.New(t, service.Production)
+	for _, origin := range []string{app, "null", "*", s.URL} {
+		s.Client().Get(session, service.Origin(origin)).HasHeader("Access-Control-Allow-Origin", "").HasHeader("Access-Control-Allow-Credentials", "")
+		s.Client().Do("OPTIONS", plaza, "", service.Origin(origin), service.Header("Access-Control-Request-Method", "POST")).
+			HasHeader("Access-Control-Allow-Origin", "").HasHeader("Access-Control-Allow-Methods", "")
+	}
+}
+
+// What a page elsewhere sends with the user's cookies must change nothing.
+func TestCrossOriginRequests(t *testing.T) {
+	t.Parallel()
+	s := forPages(t, func(o *service.Options) { o.BaseURL, _ = url.Parse("https://public.example/api-behind-a-proxy") })
+	alice := s.SignIn("alice").Session
+	id := s.SignIn("bob").Create("plaza", "n", when)
+	own := s.URL // the origin of Host
+	changing := []struct{ method, path, body string }{
+		{"POST", plaza, event}, {"POST", "/api/event/join/" + id, ""}, {"DELETE", "/api/event/" + id, ""}, {"GET", session, ""}, {"GET", refresh, ""}, {"POST", "/sign-out", ""},
+		{"POST", "/sign-in", "username=x"},
+	}
+	for _, test := range []struct {
+		site, origin string
+		passes       bool
+	}{
+		{"", "", true}, // no browser
+		{"same-origin", "", true},
+		{"none", "", true}, // typed by the user
+		{"same-origin", own, true},
+		{"same-site", "", false},
+		{"cross-site", "", false},
+		{"nonsense", "", false},
+		{"SAME-ORIGIN", "", false},
+		{"cross-site", app, true},
+		{"same-site", app, true},
+		{"cross-site", "http://localhost:5173", true},
+		{"cross-site", "https://public.example", true}, // BASE_URL is always trusted
+		{"", app, true},
+		{"", own, true},
+		{"", "https://public.example", true},
+		{"cross-site", "null", false},
+		{"", "null", false},
+		{"cross-site", "https://evil.example", false},
+		{"", "https://evil.example", false},
+		{"", "https://app.example.evil.example", false},
+		{"", "https://evil-app.example", false},
+		{"", "https://app.example:8443", false},
+		{"", "http://app.example", false},
+		{"", "https://sub.app.example", false},
+		{"", "https://public.example:444", false},
+		{"", "http://public.example", false},
+		{"", "https://public.example.evil.example", false},
+		{"", strings.TrimSuffix(own, own[len(own)-1:]), false},
+		{"", "https://127.0.0.1", false},
+		{"", "nonsense", false},
+	} {
+		for _, call := range changing {
+			// With garbage for cookies: who is refused for the origin is refused first, and nobody signs anybody out.
+			with := []service.With{service.Header("Sec-Fetch-Site", test.site), service.Origin(test.origin), service.Cookies("token=x; refreshToken=x")}
+			if call.path == "/sign-in" {
+				with = append(with, service.Header("Content-Type", "application/x-www-form-urlencoded"))
+			}
+			res := s.Client().Do(call.method, call.path, call.body, with...)
+			refused := res.Status == 403
+			if refused == test.passes {
+				t.Errorf("%s %s, Sec-Fetch-Site %q, Origin %q: %d %s", call.method, call.path, test.site, test.origin, res.Status, res.Body)
+			}
+			if refused {
+				res.IsError(403, "cross_origin").SetsNoCookie()
+			}
+		}
+		// A list changes nothing: it is answered, though browsers keep it from the page.
+		s.Client().Get(plaza, service.Header("Sec-Fetch-Site", test.site), service.Origin(test.origin), service.Cookies("token="+alice.Token)).
+			Is(200, list(listed(id, "n", "", when, "bob")))
+	}
+
+	// Refused refreshes have spent nothing.
+	cookies := service.Cookies("token=" + s.Expired(alice.UserID) + "; refreshToken=" + alice.RefreshToken)
+	for _, path := range []string{session, refresh, "/api/auth/%73ession", "/api/auth/%72efresh", "/api/%61uth/refresh", "/%61pi/auth/refresh"} {
+		s.Client().Get(path, cookies, service.Header("Sec-Fetch-Site", "cross-site")).IsError(403, "cross_origin").SetsNoCookie()
+		s.Client().Get(path, cookies, service.Origin("https://evil.example")).IsError(403, "cross_origin").SetsNoCookie()
+	}
+	s.Client().Get(refresh, cookies).Is(200, service.Success)
+}
+
+// What a browser fetches ahead of the user must not spend the token, wherever it comes from.
+func TestPrefetch(t *testing.T) {
+	t.Parallel()
+	s := forPages(t)
+	alice := s.SignIn("alice")
+	for _, purpose := range []string{"prefetch", "prefetch;prerender", "prefetch;anonymous-client-ip", "prerender"} {
+		for _, with := range [][]service.With{
+			{}, {service.Header("Sec-Fetch-Site", "same-origin")}, {service.Header("Sec-Fetch-Site", "none")}, {service.Origin(app)},
+		} {
+			for _, path := range []string{session, refresh} {
+				alice.Get(path, append(with, service.Header("Sec-Purpose", purpose))...).IsError(403, "cross_origin").SetsNoCookie()
+			}
+		}
+		alice.Get(plaza, service.Header("Sec-Purpose", purpose)).Is(200, list())
+	}
+	alice.Get(refresh).Is(200, service.Success)
+}
+
+// Every answer is checked for its security headers; here for the two sets of settings, on a few kinds of answers.
+func TestSecurityHeaders(t *testing.T) {
+	t.Parallel()
+	for name, changes := range map[string][]service.Change{"development": nil, "production": {service.Production}} {
+		t.Run(name, func(t *testing.T) {
+			s := service.New(t, changes...)
+			for _, path := range []string{plaza, session, "/x", "/api/x", "/"} {
+				for _, method := range []string{"GET", "OPTIONS", "PUT"} {
+					res := s.Client().Do(method, path, "").HasHeader("Cross-Origin-Resource-Policy", "same-origin")
+					for name := range res.Header {
+						if strings.HasPrefix(name, "X-") && name != "X-Request-Id" && name != "X-Content-Type-Options" {
+							t.Errorf("%s %s: header %s", method, path, name)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// What a client forwards or overrides has no effect.
+func TestClientHeadersHaveNoEffect(t *testing.T) {
+	t.Parallel()
+	s := service.New(t, func(o *service.Options) { o.Docs = true })
+	alice := s.SignIn("alice")
+	alice.Create("plaza", "a", when)
+	alice.Create("plaza", "b", when)
+	forwarded := func(r *http.Request) {
+		for name, value := range map[string]string{
+			"X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "http", "X-Forwarded-Prefix": "/evil", "Forwarded": "host=evil.example",
+			"X-Original-URL": "/api/auth/refresh", "X-Rewrite-URL": "/api/auth/refresh", "X-HTTP-Method-Override": "DELETE", "X-Forwarded-For": "192.0.2.77",
+		} {
+			r.Header.Set(name, value)
+		}
+	}
+	if link := alice.Get(plaza+"?limit=1", forwarded).Header.Get("Link"); !strings.HasPrefix(link, "<"+s.URL+"/api/event/plaza?") {
+		t.Errorf("Link %s", link)
+	}
+	alice.Get("/", forwarded).Is(303, "").HasHeader("Location", "/docs")
+	alice.Post("/sign-out", "", forwarded, service.Header("Accept", "text/html")).HasHeader("Location", "/sign-in")
+	if strings.Contains(s.Log.String(), "192.0.2.77") {
+		t.Error("X-Forwarded-For of nobody we trust is in the log")
+	}
+}

@@ -1,0 +1,436 @@
+package tests
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/tests/service"
+)
+
+// eachProgram runs test with the real program on both databases.
+func eachProgram(t *testing.T, test func(t *testing.T, p *service.Program)) {
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, service.NewProgram(t))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(t, service.NewProgram(t, "DATABASE_URL="+service.EmptyPostgres(t).URL))
+	})
+}
+
+// From nothing to an event, with what the README shows: serve, session issue, curl.
+func TestFirstSteps(t *testing.T) {
+	eachProgram(t, func(t *testing.T, p *service.Program) {
+		p.MustRun("demo")
+		s := p.ServeReady()
+		issued := p.MustRun("session", "issue", "dave")
+		if !regexp.MustCompile(`^token=[\w-]+\.[\w-]+\.[\w-]+; refreshToken=[0-9a-f]{128}\n$`).MatchString(issued) {
+			t.Fatalf("session issue printed %q", issued)
+		}
+		cookies := strings.TrimSpace(issued)
+		is := func(method, path, body string, status int, want string) {
+			t.Helper()
+			if gotStatus, got := s.Do(method, path, body, cookies); gotStatus != status || got != want {
+				t.Errorf("%s %s: %d %s, want %d %s", method, path, gotStatus, got, status, want)
+			}
+		}
+		is("GET", session, "", 200, service.Authenticated)
+		is("POST", "/api/event/cellar", event, 200, service.Success)
+		is("POST", "/api/event/join/01980000-0000-7000-8000-000000000001", "", 200, service.Success)
+		is("DELETE", "/api/event/01980000-0000-7000-8000-000000000001", "", 200, service.Success)
+		if _, body := s.Do("GET", plaza, "", cookies); strings.Count(body, `"id"`) < 2 || !strings.Contains(body, `"alice"`) {
+			t.Errorf("the demo: %s", body)
+		}
+		is("GET", refresh, "", 200, service.Success)
+		is("GET", refresh, "", 400, service.InvalidRefresh)
+		for _, secret := range append(strings.FieldsFunc(cookies, func(r rune) bool { return r == '=' || r == ';' })[1:2], cookies[len(cookies)-128:], string(service.Key)) {
+			if strings.Contains(s.Log.String(), secret) {
+				t.Errorf("the log has %s", secret)
+			}
+		}
+	})
+}
+
+func TestSessionIssue(t *testing.T) {
+	eachProgram(t, func(t *testing.T, p *service.Program) {
+		var first struct{ UserID, Username, Token, RefreshToken, Expires string }
+		text := p.MustRun("session", "issue", "--json", "Zoë <b>")
+		if err := json.Unmarshal([]byte(text), &first); err != nil {
+			t.Fatal(err)
+		}
+		if !regexp.MustCompile(`^\{"userId":"[0-9a-f-]{36}","username":"Zoë <b>","token":"[^"]+","refreshToken":"[0-9a-f]{128}","expires":"[0-9T:-]+Z"\}\n$`).MatchString(text) {
+			t.Errorf("printed %s", text)
+		}
+		if expires, err := time.Parse(time.RFC3339, first.Expires); err != nil || time.Until(expires) < 14*time.Minute || time.Until(expires) > 15*time.Minute {
+			t.Errorf("expires %s", first.Expires)
+		}
+		// Like every sign-in it ends the session before.
+		p.MustRun("session", "issue", "Zoë <b>")
+		s := p.ServeReady()
+		if _, body := s.Do("GET", refresh, "", "refreshToken="+first.RefreshToken); body != service.InvalidRefresh {
+			t.Errorf("the earlier session: %s", body)
+		}
+
+		production := p.With("APP_ENV=production", "BASE_URL=https://example.org")
+		if stdout, stderr, status := production.Run("session", "issue", "nobody"); status != 1 || stdout != "" || !oneLine(stderr, "no such user") {
+			t.Errorf("an unknown name in production: %d %q %q", status, stdout, stderr)
+		}
+		production.MustRun("session", "issue", "Zoë <b>")
+		if stdout, stderr, status := p.Run("session", "issue", " "); status != 1 || stdout != "" || !oneLine(stderr, "username") {
+			t.Errorf("a bad name: %d %q %q", status, stdout, stderr)
+		}
+	})
+}
+
+// oneLine tells whether text is one line that contains what.
+func oneLine(text, what string) bool {
+	return strings.Count(text, "\n") == 1 && strings.HasSuffix(text, "\n") && strings.Contains(text, what)
+}
+
+func TestUserAdd(t *testing.T) {
+	eachProgram(t, func(t *testing.T, p *service.Program) {
+		if text := p.MustRun("user", "add", "alice & co"); !regexp.MustCompile(`^\{"id":"[0-9a-f-]{36}","username":"alice & co"\}\n$`).MatchString(text) {
+			t.Errorf("printed %s", text)
+		}
+		if stdout, stderr, status := p.Run("user", "add", "alice & co"); status != 1 || stdout != "" || !oneLine(stderr, "the username is taken") {
+			t.Errorf("again: %d %q %q", status, stdout, stderr)
+		}
+		p.MustRun("user", "add", "Alice & co") // names are exact
+		p.MustRun("user", "add", strings.Repeat("😀", 100))
+		for _, name := range []string{"", " ", "\u2003", strings.Repeat("x", 101), "a\nb", "a\x7f", "\xff"} {
+			if stdout, stderr, status := p.Run("user", "add", "--", name); status != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 {
+				t.Errorf("%q: %d %q %q", name, status, stdout, stderr)
+			}
+		}
+		// A key is needed only where something is signed.
+		p.With("JWT_SECRET=").MustRun("user", "add", "bob")
+		p.With("JWT_SECRET=").MustRun("migrate")
+	})
+}
+
+func TestDemo(t *testing.T) {
+	eachProgram(t, func(t *testing.T, p *service.Program) {
+		p.MustRun("user", "add", "bob") // who is there already is used
+		p.MustRun("demo")
+		s := p.ServeReady()
+		cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+		_, before := s.Do("GET", plaza, "", cookies)
+		for _, name := range []string{`"alice"`, `"bob"`, `"carol"`, `01980000-0000-7000-8000-000000000001`} {
+			if !strings.Contains(before, name) {
+				t.Errorf("no %s: %s", name, before)
+			}
+		}
+		p.MustRun("demo")
+		if _, after := s.Do("GET", plaza, "", cookies); after != before {
+			t.Errorf("a second demo changed\n%s to\n%s", before, after)
+		}
+		if _, stderr, status := p.With("APP_ENV=production").Run("demo"); status != 1 || !oneLine(stderr, "development") {
+			t.Errorf("in production: %d %q", status, stderr)
+		}
+	})
+}
+
+// The commands may run beside serve, on the same SQLite file too.
+func TestCommandsBesideServe(t *testing.T) {
+	eachProgram(t, func(t *testing.T, p *service.Program) {
+		s := p.ServeReady()
+		cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+		stop, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if status, body := s.Do("POST", plaza, event, cookies); status != 200 {
+					t.Errorf("%d %s", status, body)
+				}
+			}
+		}()
+		for i := range 5 {
+			p.MustRun("user", "add", fmt.Sprint("user", i))
+			p.MustRun("migrate")
+		}
+		close(stop)
+		<-done
+	})
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	p := service.NewProgram(t)
+	p.Env = nil // it needs nothing
+	text := p.MustRun("version")
+	for _, name := range []string{"worldevents ", "go 1.", "pgx", "sqlite"} {
+		if !strings.Contains(text, name) {
+			t.Errorf("no %s: %s", name, text)
+		}
+	}
+	if files, _ := os.ReadDir(p.Dir); len(files) != 0 {
+		t.Errorf("left %v", files)
+	}
+}
+
+func TestUnknownCommands(t *testing.T) {
+	t.Parallel()
+	p := service.NewProgram(t)
+	for _, args := range [][]string{{"fly"}, {"user"}, {"user", "add"}, {"session", "issue"}, {"serve", "--port", "1"}, {"migrate", "x"}} {
+		if _, stderr, status := p.Run(args...); status != 1 || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%q: %d %q", args, status, stderr)
+		}
+	}
+}
+
+func TestDotEnv(t *testing.T) {
+	t.Parallel()
+	p := service.NewProgram(t)
+	p.Env = nil
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(p.Dir, ".env"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exists := func(name string) bool {
+		_, err := os.Stat(filepath.Join(p.Dir, name))
+		return err == nil
+	}
+	write("# comment\nAPP_ENV=development\nJWT_SECRET=" + string(service.Key) + "\nDATABASE_URL=sqlite:from-file.db\n")
+	p.MustRun("session", "issue", "alice")
+	if !exists("from-file.db") {
+		t.Error(".env was not read")
+	}
+	// Real variables win.
+	p.With("DATABASE_URL=sqlite:real.db").MustRun("session", "issue", "alice")
+	if !exists("real.db") {
+		t.Error("the real variable did not win")
+	}
+	if _, stderr, status := p.With("APP_ENV=elsewhere").Run("migrate"); status != 1 || !oneLine(stderr, "APP_ENV") {
+		t.Errorf("%d %q", status, stderr)
+	}
+	const secret = "do-not-print-this-secret-of-32-bytes"
+	write("JWT_SECRET " + secret + "\n\x00=")
+	if _, stderr, status := p.Run("migrate"); status != 1 || !oneLine(stderr, ".env") || strings.Contains(stderr, secret) {
+		t.Errorf("%d %q", status, stderr)
+	}
+}
+
+// What is in flight at SIGTERM is answered; then the process ends with status 0.
+func TestGracefulStop(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(signal.String(), func(t *testing.T) {
+			eachProgram(t, func(t *testing.T, p *service.Program) {
+				s := p.ServeReady()
+				cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+				conn := begin(t, s, cookies)
+				s.Signal(signal)
+				service.Eventually(t, 10*time.Second, "readiness ends", func() bool { return s.Admin("/readyz") == 503 })
+				if status := s.Admin("/livez"); status != 200 {
+					t.Errorf("/livez %d while stopping", status)
+				}
+				service.Eventually(t, 10*time.Second, "no new connections", func() bool {
+					other, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
+					if err == nil {
+						other.Close()
+					}
+					return err != nil
+				})
+				if answer := finish(conn); !strings.HasPrefix(answer, "HTTP/1.1 200 OK\r\n") || !strings.HasSuffix(answer, "\r\n\r\n"+service.Success) {
+					t.Errorf("in flight: %q", answer)
+				}
+				if status := s.Wait(10 * time.Second); status != 0 {
+					t.Errorf("exit status %d: %s", status, s.Log)
+				}
+			})
+		})
+	}
+}
+
+// begin sends a create but for the last byte of its body.
+func begin(t *testing.T, s *service.Process, cookies string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nCookie: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\nExpect: 100-continue\r\n\r\n",
+		plaza, cookies, len(event))
+	// 100 Continue says that the handler has begun to read.
+	line := make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))
+	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.ReadFull(conn, line); err != nil || !strings.HasPrefix(string(line), "HTTP/1.1 100") {
+		t.Fatalf("%q %v", line, err)
+	}
+	io.WriteString(conn, event[:len(event)-1])
+	return conn
+}
+
+// finish sends the last byte and returns the answer.
+func finish(conn net.Conn) string {
+	io.WriteString(conn, event[len(event)-1:])
+	answer, _ := io.ReadAll(conn)
+	return string(answer)
+}
+
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	p := service.NewProgram(t, "SHUTDOWN_TIMEOUT=1m")
+	s := p.ServeReady()
+	begin(t, s, strings.TrimSpace(p.MustRun("session", "issue", "alice")))
+	s.Signal(syscall.SIGTERM)
+	service.Eventually(t, 10*time.Second, "readiness ends", func() bool { return s.Admin("/readyz") == 503 })
+	s.Signal(syscall.SIGTERM)
+	if status := s.Wait(5 * time.Second); status == 0 {
+		t.Error("the request in flight was cut, yet the exit status is 0")
+	}
+}
+
+// SHUTDOWN_TIMEOUT bounds how long a slow client can hold the process.
+func TestShutdownTimeout(t *testing.T) {
+	t.Parallel()
+	p := service.NewProgram(t, "SHUTDOWN_TIMEOUT=300ms")
+	s := p.ServeReady()
+	begin(t, s, strings.TrimSpace(p.MustRun("session", "issue", "alice")))
+	s.Signal(syscall.SIGTERM)
+	if status := s.Wait(5 * time.Second); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+}
+
+// serve waits for a database that starts late, and mends by itself after one that went away.
+func TestDatabaseAway(t *testing.T) {
+	t.Parallel()
+	proxy, through := service.EmptyPostgres(t).ThroughProxy()
+	proxy.Down()
+	p := service.NewProgram(t, "DATABASE_URL="+through, "DB_TIMEOUT=2s")
+	s := p.Serve()
+	for range 3 {
+		if live, ready := s.Admin("/livez"), s.Admin("/readyz"); live != 200 || ready != 503 {
+			t.Errorf("before the database is there: /livez %d, /readyz %d", live, ready)
+		}
+	}
+	ready := func() bool { return s.Admin("/readyz") == 200 }
+	proxy.Up()
+	service.Eventually(t, 20*time.Second, "ready", ready)
+	cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+	proxy.Down()
+	service.Eventually(t, 10*time.Second, "not ready", func() bool { return s.Admin("/readyz") == 503 })
+	if status := s.Admin("/livez"); status != 200 {
+		t.Errorf("/livez %d with the database away", status)
+	}
+	if status, body := s.Do("GET", refresh, "", cookies); status != 500 || !strings.Contains(body, `"detail":"refresh session: database unavailable"`) {
+		t.Errorf("%d %s", status, body)
+	}
+	proxy.Up()
+	service.Eventually(t, 20*time.Second, "ready again", ready)
+	if status, body := s.Do("GET", refresh, "", cookies); status != 200 {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+// A database that waiting cannot mend is an error at once.
+func TestDatabaseThatCanNeverWork(t *testing.T) {
+	t.Parallel()
+	p := service.NewProgram(t)
+	if err := os.WriteFile(filepath.Join(p.Dir, "worldevents.db"), []byte(strings.Repeat("this is no database ", 500)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"migrate", "serve"} {
+		if _, stderr, status := p.Run(command); status != 1 || !strings.Contains(stderr, "worldevents: ") {
+			t.Errorf("%s: %d %q", command, status, stderr)
+		}
+	}
+}
+
+func TestListenersInUse(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, name := range []string{"LISTEN_ADDR", "ADMIN_ADDR"} {
+		p := service.NewProgram(t, name+"="+l.Addr().String())
+		if _, stderr, status := p.Run("serve"); status != 1 || !strings.Contains(stderr, "worldevents: "+name) {
+			t.Errorf("%s: %d %q", name, status, stderr)
+		}
+	}
+}
+
+// An empty ADMIN_ADDR turns the operator's listener off; nothing of it is ever public.
+func TestAdminOff(t *testing.T) {
+	t.Parallel()
+	p := service.NewProgram(t)
+	s := p.ServeReady()
+	for _, path := range []string{"/metrics", "/livez", "/readyz", "/debug/pprof/", "/debug/vars"} {
+		if status, _ := s.Do("GET", path, "", ""); status != 404 {
+			t.Errorf("%s is public: %d", path, status)
+		}
+	}
+	for _, path := range []string{session, plaza, "/docs", "/debug/pprof/"} {
+		if status := s.Admin(path); status != 404 {
+			t.Errorf("%s on the admin listener: %d", path, status)
+		}
+	}
+	s.Signal(syscall.SIGTERM)
+	s.Wait(10 * time.Second)
+
+	off := p.With("ADMIN_ADDR=")
+	command := off.Command("serve")
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		command.Process.Kill()
+		command.Wait()
+	}()
+	service.Eventually(t, 20*time.Second, "serve answers", func() bool {
+		res, err := http.Get("http://" + p.Getenv("LISTEN_ADDR") + session)
+		if err == nil {
+			res.Body.Close()
+		}
+		return err == nil && res.StatusCode == 400
+	})
+	if _, err := net.Dial("tcp", p.Getenv("ADMIN_ADDR")); err == nil {
+		t.Error("the admin listener is on")
+	}
+}
+
+// The real listener bounds headers and the time that they take to come.
+func TestListenerLimits(t *testing.T) {
+	t.Parallel()
+	p := service.NewProgram(t)
+	s := p.ServeReady()
+	long := "token=" + strings.Repeat("x", 4091)
+	if status, body := s.Do("GET", session, "", long+"; refreshToken="+service.RefreshToken(1)); status != 400 || body != service.SessionInvalid {
+		t.Errorf("cookies as large as they may be: %d %s", status, body)
+	}
+	if status, _ := s.Do("GET", session, "", "x="+strings.Repeat("x", 64<<10)); status != 431 {
+		t.Errorf("64 KiB of headers: %d", status)
+	}
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, "GET / HTTP/1.1\r\nX: ")
+	conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.ReadAll(conn); err != nil {
+		t.Errorf("unfinished headers were not cut off: %v", err)
+	}
+}

@@ -1,0 +1,151 @@
+package tests
+
+import (
+	"encoding/json"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"worldevents/tests/service"
+)
+
+func withDocs(o *service.Options) { o.Docs = true }
+
+func belowPath(o *service.Options) { o.BaseURL, _ = url.Parse("https://example.org/base") }
+
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	s := service.New(t, withDocs)
+	c := s.Client()
+	c.Get("/").Is(303, "").HasHeader("Location", "/docs")
+	page := c.Get("/docs").HasHeader("Content-Type", "text/html; charset=utf-8").HasHeader("Cache-Control", "no-store")
+	if page.Status != 200 || !strings.Contains(page.Body, "Not signed in") {
+		t.Fatalf("%d %s", page.Status, page.Body)
+	}
+	// Nothing in the page needs more than the policy allows, and all that it names is there.
+	policy := page.Header.Get("Content-Security-Policy")
+	for _, part := range []string{"default-src 'none'", "script-src 'self'", "connect-src 'self'", "frame-ancestors 'none'", "base-uri 'none'"} {
+		if !strings.Contains(policy, part) {
+			t.Errorf("policy %q lacks %s", policy, part)
+		}
+	}
+	if inline := regexp.MustCompile(`(?i)<style|\sstyle=|\son\w+=|javascript:|<script>|https?://`).FindString(page.Body); inline != "" {
+		t.Errorf("the page has %q", inline)
+	}
+	assets := regexp.MustCompile(`(?:src|href)="(/[^"]+\.[a-z]+)"`).FindAllStringSubmatch(page.Body, -1)
+	if len(assets) < 4 {
+		t.Fatalf("assets %q", assets)
+	}
+	for _, asset := range assets {
+		res := c.Get(asset[1])
+		if res.Status != 200 || len(res.Body) < 100 || strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
+			t.Errorf("%s: %d, %d bytes of %s", asset[1], res.Status, len(res.Body), res.Header.Get("Content-Type"))
+		}
+	}
+	for _, path := range []string{"/docs/nothing.js", "/docs/", "/docs/../main.go", "/docs/%2e%2e%2fmain.go", "/assets/nothing.css", "/assets/", "/assets/docs.html"} {
+		if res := c.Get(path); res.Status != 404 {
+			t.Errorf("%s: %d", path, res.Status)
+		}
+	}
+	if page := s.SignIn("<b>alice").Get("/docs"); !strings.Contains(page.Body, "&lt;b&gt;alice") || strings.Contains(page.Body, "<b>alice") {
+		t.Errorf("%s", page.Body)
+	}
+}
+
+func TestPublishedContract(t *testing.T) {
+	t.Parallel()
+	s := service.New(t, withDocs, belowPath)
+	json := s.Client().Get("/openapi.json").HasHeader("Content-Type", "application/json")
+	yaml := s.Client().Get("/openapi.yaml").HasHeader("Content-Type", "application/yaml")
+	for _, res := range []*service.Response{json, yaml} {
+		doc, err := openapi3.NewLoader().LoadFromData([]byte(res.Body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var operations []string
+		for path, item := range doc.Paths.Map() {
+			for method, op := range item.Operations() {
+				operations = append(operations, op.OperationID+" "+method+" "+path)
+			}
+		}
+		slices.Sort(operations)
+		if want := []string{
+			"createEvent POST /api/event/{id}", "getSession GET /api/auth/session", "joinEvent POST /api/event/join/{id}",
+			"leaveEvent DELETE /api/event/{id}", "listEvents GET /api/event/{id}", "refreshSession GET /api/auth/refresh",
+		}; !slices.Equal(operations, want) {
+			t.Errorf("operations %q", operations)
+		}
+		if len(doc.Servers) != 1 || doc.Servers[0].URL != "https://example.org/base" {
+			t.Errorf("servers %v", doc.Servers)
+		}
+	}
+}
+
+// What the page and the redirects name begins with the path of BASE_URL.
+func TestDocsBelowPath(t *testing.T) {
+	t.Parallel()
+	s := service.New(t, withDocs, belowPath)
+	s.Client().Get("/").Is(303, "").HasHeader("Location", "/base/docs")
+	for _, page := range []*service.Response{s.Client().Get("/docs"), s.SignIn("alice").Get("/docs"), s.Client().Get("/sign-in")} {
+		for _, link := range regexp.MustCompile(`(?:src|href|action)="([^"]+)"`).FindAllStringSubmatch(page.Body, -1) {
+			if !strings.HasPrefix(link[1], "/base/") {
+				t.Errorf("leads to %s", link[1])
+			}
+		}
+	}
+}
+
+func TestDocsOff(t *testing.T) {
+	t.Parallel()
+	s := service.New(t) // Docs is off
+	for _, path := range []string{"/docs", "/docs/swagger-ui.css", "/openapi.json", "/openapi.yaml", "/"} {
+		s.Client().Get(path).IsError(404, "not_found")
+	}
+}
+
+// The contract in words that the specification fixes: the exact bodies, and the least of each operation's statuses.
+func TestContractNamesEveryStatus(t *testing.T) {
+	t.Parallel()
+	doc := service.Document(t)
+	for id, want := range map[string][]string{
+		"getSession":     {"200", "400", "403", "429", "500", "503"},
+		"refreshSession": {"200", "400", "403", "429", "500", "503"},
+		"createEvent":    {"200", "400", "401", "403", "413", "415", "429", "500", "503"},
+		"listEvents":     {"200", "304", "400", "401", "429", "500", "503"},
+		"joinEvent":      {"200", "400", "401", "403", "404", "429", "500", "503"},
+		"leaveEvent":     {"200", "400", "401", "403", "404", "429", "500", "503"},
+	} {
+		found := false
+		for _, item := range doc.Paths.Map() {
+			for _, op := range item.Operations() {
+				if op.OperationID == id {
+					found = true
+					if got := slices.Sorted(maps.Keys(op.Responses.Map())); !slices.Equal(got, want) {
+						t.Errorf("%s: %q, want %q", id, got, want)
+					}
+				}
+			}
+		}
+		if !found {
+			t.Errorf("no operation %s", id)
+		}
+	}
+	bodies := map[string]bool{}
+	for _, path := range []string{session, refresh} {
+		examples := doc.Paths.Value(path).Get.Responses.Value("400").Value.Content["application/json"].Examples
+		for _, example := range examples {
+			text, _ := json.Marshal(example.Value.Value)
+			bodies[string(text)] = true
+		}
+	}
+	for _, body := range []string{service.SessionNoToken, service.SessionInvalid, service.SessionNoRefresh, service.SessionInvalidRefresh, service.NoRefresh, service.InvalidRefresh} {
+		if !bodies[body] {
+			t.Errorf("no example %s", body)
+		}
+	}
+}

@@ -1,0 +1,389 @@
+package tests
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"worldevents/tests/service"
+)
+
+// eventCalls are the four operations that need a session, with what makes them succeed.
+var eventCalls = []struct{ name, method, path, body string }{
+	{"create event", "POST", plaza, event},
+	{"list events", "GET", plaza, ""},
+	{"join event", "POST", "/api/event/join/{id}", ""},
+	{"leave event", "DELETE", "/api/event/{id}", ""},
+}
+
+// The contract itself says which operations are secured; none may have lost its guard.
+func TestSecuredOperationsAnswer401(t *testing.T) {
+	t.Parallel()
+	s := service.New(t)
+	secured := 0
+	for path, item := range service.Document(t).Paths.Map() {
+		for method, op := range item.Operations() {
+			optional := op.Security == nil
+			if !optional {
+				for _, alternative := range *op.Security {
+					optional = optional || len(alternative) == 0
+				}
+			}
+			if optional {
+				continue
+			}
+			secured++
+			for _, id := range []string{"x", "%00", strings.Repeat("x", 200)} { // before anything else is looked at
+				s.Client().Do(method, strings.ReplaceAll(path, "{id}", id), "").IsError(401, "no_token")
+				s.Client().Do(method, strings.ReplaceAll(path, "{id}", id), "[").IsError(401, "no_token")
+			}
+		}
+	}
+	if secured != 4 {
+		t.Errorf("%d secured operations, want the four of events", secured)
+	}
+}
+
+func TestUnauthorized(t *testing.T) {
+	t.Parallel()
+	s := service.New(t)
+	alice := s.SignIn("alice")
+	id := alice.Create("plaza", "n", when)
+	expired := s.Expired(alice.Session.UserID)
+	for _, call := range eventCalls {
+		path := strings.ReplaceAll(call.path, "{id}", id)
+		for cookies, code := range map[string]string{
+			"":       "no_token",
+			"token=": "no_token",
+			"refreshToken=" + alice.Session.RefreshToken: "no_token",
+			"token=x":                             "invalid_token",
+			"token=" + alice.Session.RefreshToken: "invalid_token",
+			"token=" + service.Sign([]byte("x"), `{"alg":"HS256"}`, s.Claims(alice.Session.UserID, -time.Hour).JSON()): "invalid_token",
+			"token=" + expired: "token_expired",
+			// requireAuth never refreshes by itself.
+			"token=" + expired + "; refreshToken=" + alice.Session.RefreshToken: "token_expired",
+		} {
+			s.Client().Do(call.method, path, call.body, service.Cookies(cookies)).IsError(401, code).SetsNoCookie()
+		}
+		// Only the cookie counts.
+		s.Client().Do(call.method, path+"?token="+alice.Session.Token, call.body,
+			service.Header("Authorization", "Bearer "+alice.Session.Token)).IsError(401, "no_token")
+	}
+	alice.Get(refresh).Is(200, service.Success) // nothing was spent
+}
+
+// A user who is gone is gone at once, but for the session endpoint, which does not look.
+func TestDeletedUser(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		id := bob.Create("plaza", "n", when)
+		joined := alice.Create("plaza", "mine", when)
+		s.Database.Exec("DELETE FROM users WHERE username = ?", "alice")
+		for _, path := range []string{"join/" + id, "join/" + joined, "join/unknown", "join/01980000-0000-7000-8000-000000000001"} {
+			alice.Post("/api/event/"+path, "").IsError(401, "invalid_token")
+			alice.Delete(strings.Replace("/api/event/"+path, "join/", "", 1)).IsError(401, "invalid_token")
+		}
+		alice.Get(plaza).IsError(401, "invalid_token")
+		alice.Get("/api/event/empty?limit=1").IsError(401, "invalid_token")
+		alice.Post(plaza, event).IsError(401, "invalid_token")
+		alice.Get(session).Is(200, service.Authenticated)
+		alice.Get(refresh).Is(400, service.InvalidRefresh).SetsNoCookie()
+		// Nor does a signature make a user of a subject that is none.
+		for _, sub := range []string{"alice", "7", "' OR 1=1 --", strings.ToUpper(bob.Session.UserID), "00000000-0000-0000-0000-000000000000"} {
+			cookie := service.Cookies("token=" + s.JWT(s.Claims(sub, time.Minute)))
+			for _, call := range eventCalls {
+				s.Client().Do(call.method, strings.ReplaceAll(call.path, "{id}", id), call.body, cookie).IsError(401, "invalid_token")
+			}
+		}
+		if n := s.Database.Count("rsvps"); n != 1 {
+			t.Errorf("%d RSVPs, want bob's", n)
+		}
+	})
+}
+
+func TestPathsAndMethods(t *testing.T) {
+	t.Parallel()
+	s := service.New(t)
+	for _, path := range []string{
+		"/x", "/api", "/api/", "/api/auth", "/api/auth/", "/api/auth/session/", "/api/auth/login", "/api/Auth/session", "/api/auth%2Fsession", "/api//auth/session",
+		"/api/event", "/api/event/", "/api/event/a/b", "/api/event/a/", "/api/event/join/", "/api/event/join/a/b", "/api/event/join/a/", "/api/event//", "/api/event//a",
+		"/api/events/plaza", "/v1/api/event/x", "/metrics", "/livez", "/readyz", "/debug/pprof/", "/.env", "/api/../etc/passwd", "/api/event/../../x",
+	} {
+		for _, method := range []string{"GET", "POST", "DELETE", "PATCH"} {
+			s.Client().Do(method, path, "").IsError(404, "not_found")
+		}
+	}
+	operations := map[string][]string{ // path: the methods that it has
+		session: {"GET"}, refresh: {"GET"}, plaza: {"DELETE", "GET", "POST"}, "/api/event/join/x": {"POST"}, "/api/event/join": {"DELETE", "GET", "POST"},
+		"/api/event/%61%2Fb": {"DELETE", "GET", "POST"}, "/api/event/join/%61%2Fb": {"POST"},
+	}
+	for path, methods := range operations {
+		allow := func(res *service.Response) {
+			t.Helper()
+			got := strings.Split(strings.Join(res.Header.Values("Allow"), ", "), ", ")
+			for _, method := range methods {
+				if !slices.Contains(got, method) {
+					t.Errorf("%s: Allow %q lacks %s", path, got, method)
+				}
+			}
+			for _, method := range got {
+				if method != "OPTIONS" && !slices.Contains(methods, method) {
+					t.Errorf("%s: Allow %q", path, got)
+				}
+			}
+		}
+		for _, method := range []string{"GET", "POST", "DELETE", "HEAD", "PUT", "PATCH", "TRACE", "PROPFIND", "get"} {
+			if slices.Contains(methods, method) {
+				continue
+			}
+			res := s.Client().Do(method, path, "")
+			if allow(res); res.Status != 405 {
+				t.Errorf("%s %s: %d", method, path, res.Status)
+			}
+			if method != "HEAD" {
+				res.IsError(405, "method_not_allowed")
+			}
+		}
+		res := s.Client().Do("OPTIONS", path, "").Is(204, "")
+		allow(res)
+	}
+}
+
+// A HEAD must not spend a token.
+func TestHeadSpendsNothing(t *testing.T) {
+	t.Parallel()
+	s := service.New(t)
+	alice := s.SignIn("alice")
+	for _, method := range []string{"HEAD", "OPTIONS", "POST"} {
+		alice.Do(method, refresh, "").SetsNoCookie()
+		s.Client().Do(method, session, "", service.Cookies("token="+s.Expired(alice.Session.UserID)+"; refreshToken="+alice.Session.RefreshToken)).SetsNoCookie()
+	}
+	alice.Get(refresh).Is(200, service.Success)
+}
+
+// Dot segments are ids like any other once they reach the service; they never climb.
+func TestDotSegments(t *testing.T) {
+	t.Parallel()
+	s := service.New(t)
+	token := s.SignIn("alice").Session.Token
+	for path, status := range map[string]string{
+		"/api/event/%2E%2E": "200", "/api/event/%2e": "200", "/api/event/..%2F..%2Flivez": "200",
+		"/api/event/../auth/session": "404", "/api/event/x/../plaza": "404", "/api/event/%2e%2e/plaza": "404", "//api/event/plaza": "404",
+	} {
+		got := s.Raw("GET " + path + " HTTP/1.1\r\nHost: x\r\nCookie: token=" + token + "\r\nConnection: close\r\n\r\n")
+		if !strings.HasPrefix(got, "HTTP/1.1 "+status+" ") {
+			t.Errorf("%s: %.80q, want %s", path, got, status)
+		}
+	}
+}
+
+// The request id is always made here.
+func TestRequestId(t *testing.T) {
+	t.Parallel()
+	s := service.New(t)
+	seen := make(map[string]bool)
+	for range 3 {
+		res := s.Client().Get(plaza, service.Header("X-Request-Id", "mine\" level=ERROR"), service.Header("Traceparent", "00-aa-bb-01"))
+		id := res.IsError(401, "no_token").Error().RequestID
+		if seen[id] || id == "mine" {
+			t.Errorf("request id %s", id)
+		}
+		seen[id] = true
+		service.Eventually(t, 5*time.Second, "the request is in the log under its id", func() bool { return strings.Contains(s.Log.String(), id) })
+	}
+	if strings.Contains(s.Log.String(), "mine") {
+		t.Error("a client wrote into the log")
+	}
+}
+
+// A 500 says what was being done and the class of the cause, and nothing of what is inside.
+func TestInternalErrors(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		alice := s.SignIn("alice")
+		id := alice.Create("plaza", "n", when)
+		s.Store.Close()
+		for _, call := range eventCalls {
+			res := alice.Do(call.method, strings.ReplaceAll(call.path, "{id}", id), call.body)
+			detail := res.IsError(500, "internal").SetsNoCookie().Error().Detail
+			if !strings.HasPrefix(detail, call.name+": ") {
+				t.Errorf("detail %q, want it to begin with %q", detail, call.name)
+			}
+			if inside := regexp.MustCompile(`(?i)sql|select|insert|pgx|dial|127\.0\.0\.1|\.go|/tmp|goroutine|alice`).FindString(res.Body); inside != "" {
+				t.Errorf("tells of %q: %s", inside, res.Body)
+			}
+			service.Eventually(t, 5*time.Second, "the cause is in the log", func() bool {
+				return strings.Contains(s.Log.String(), res.Error().RequestID)
+			})
+		}
+	})
+}
+
+// With the database away the detail names that class.
+func TestInternalErrorNamesTheDatabase(t *testing.T) {
+	t.Parallel()
+	db := service.Postgres(t)
+	proxy, through := db.ThroughProxy()
+	db.URL = through
+	s := service.Start(t, db, func(o *service.Options) { o.DBTimeout = 2 * time.Second })
+	alice := s.SignIn("alice")
+	alice.Create("plaza", "n", when)
+	proxy.Down()
+	for _, call := range eventCalls {
+		res := alice.Do(call.method, strings.ReplaceAll(call.path, "{id}", "01980000-0000-7000-8000-000000000001"), call.body)
+		if detail := res.IsError(500, "internal").Error().Detail; detail != call.name+": database unavailable" {
+			t.Errorf("%s: detail %q", call.name, detail)
+		}
+	}
+	if detail := alice.Get(refresh).IsError(500, "internal").SetsNoCookie().Error().Detail; detail != "refresh session: database unavailable" {
+		t.Errorf("refresh: detail %q", detail)
+	}
+	expired := service.Cookies("token=" + s.Expired(alice.Session.UserID) + "; refreshToken=" + alice.Session.RefreshToken)
+	if detail := s.Client().Get(session, expired).IsError(500, "internal").SetsNoCookie().Error().Detail; detail != "get session: database unavailable" {
+		t.Errorf("session: detail %q", detail)
+	}
+	proxy.Up()
+	service.Eventually(t, 10*time.Second, "the service recovers by itself", func() bool { return alice.Get(plaza).Status == 200 })
+	alice.Get(refresh).Is(200, service.Success) // the token was not spent
+}
+
+// A panic is a 500 like any other, and the process lives.
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	var panics bool
+	s := service.New(t)
+	broken := s.Another(func(o *service.Options) {
+		now := o.Now
+		o.Now = func() time.Time {
+			if panics {
+				panic("secret words")
+			}
+			return now()
+		}
+	})
+	alice := broken.SignIn("alice")
+	panics = true
+	res := alice.Get(plaza).IsError(500, "internal")
+	if strings.Contains(res.Body, "secret words") {
+		t.Error(res.Body)
+	}
+	panics = false
+	alice.Get(plaza).Is(200, list())
+}
+
+func TestRateLimit(t *testing.T) {
+	t.Parallel()
+	s := service.New(t, func(o *service.Options) { o.RateLimit, o.AllowedOrigins = 0.01, []string{"https://app.example"} })
+	alice := s.SignIn("alice")
+	alice.Get(plaza).Is(200, list())
+	for _, path := range []string{plaza, session, refresh, "/sign-in"} {
+		alice.Get(path).IsError(429, "rate_limited").HasHeader("Retry-After", "1").SetsNoCookie()
+	}
+	// Who is behind X-Forwarded-For counts only when a trusted proxy says so.
+	alice.Get(plaza, service.Header("X-Forwarded-For", "192.0.2.1"), service.Header("X-Real-Ip", "192.0.2.1")).IsError(429, "rate_limited")
+	alice.Get(plaza, service.Origin("https://app.example")).IsError(429, "rate_limited").
+		HasHeader("Access-Control-Allow-Origin", "https://app.example")
+}
+
+func TestRateLimitBehindProxy(t *testing.T) {
+	t.Parallel()
+	s := service.New(t, func(o *service.Options) {
+		o.RateLimit = 0.01
+		o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8")}
+	})
+	alice := s.SignIn("alice")
+	for _, test := range []struct {
+		from   string
+		status int
+	}{
+		{"192.0.2.1", 200}, {"192.0.2.1", 429}, {"192.0.2.2", 200},
+		{"192.0.2.9, 192.0.2.2", 429},                                        // what the client itself claims is further left
+		{"192.0.2.2, 10.1.2.3", 429},                                         // and trusted proxies are passed over
+		{"2001:db8::1", 200}, {"2001:db8::2", 429}, {"2001:db8:0:1::1", 200}, // an IPv6 client is its /64
+	} {
+		if res := alice.Get(plaza, service.Header("X-Forwarded-For", test.from)); res.Status != test.status {
+			t.Errorf("%s: %d, want %d", test.from, res.Status, test.status)
+		}
+	}
+}
+
+// Too many requests in flight are refused at once; the ones in flight are answered.
+func TestMaxInFlight(t *testing.T) {
+	t.Parallel()
+	s := service.New(t, func(o *service.Options) { o.MaxInFlight = 1 })
+	alice := s.SignIn("alice")
+	slow, body := newSlowBody()
+	done := make(chan *service.Response)
+	go func() {
+		done <- alice.Do("POST", plaza, event, func(r *http.Request) { r.Body, r.GetBody = slow, nil })
+	}()
+	service.Eventually(t, 10*time.Second, "a second request is refused", func() bool { return alice.Get(session).Status == 503 })
+	alice.Get(plaza).IsError(503, "overloaded").HasHeader("Retry-After", "1")
+	body <- event
+	close(body)
+	(<-done).Is(200, service.Success)
+	alice.Get(session).Is(200, service.Authenticated)
+}
+
+var inUse = regexp.MustCompile(`(?m)^go_sql_in_use_connections\{db_name="(postgres|sqlite_write)"\} 1$`)
+
+// Where no pooled connection comes free in time the answer is 503, and no token is spent.
+func TestNoConnectionInTime(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		alice := s.SignIn("alice")
+		release := lockUsers(t, s.Database)
+		first := make(chan *service.Response)
+		go func() { first <- alice.On(s).Get(refresh) }()
+		service.Eventually(t, 10*time.Second, "the first refresh waits", func() bool {
+			return inUse.MatchString(metrics(t, s))
+		})
+		alice.On(s).Get(refresh).IsError(503, "overloaded").HasHeader("Retry-After", "1").SetsNoCookie()
+		release()
+		(<-first).Is(200, service.Success)
+	}, func(o *service.Options) { o.DBMaxConns, o.DBTimeout = 1, 19*time.Second })
+}
+
+// lockUsers keeps everybody else from changing users until release is called.
+func lockUsers(t *testing.T, db *service.Database) (release func()) {
+	t.Helper()
+	conn, err := db.DB.Conn(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	statements := []string{"BEGIN IMMEDIATE"}
+	if db.Dialect == "postgres" {
+		statements = []string{"BEGIN", "LOCK TABLE users"}
+	}
+	for _, statement := range statements {
+		if _, err := conn.ExecContext(context.Background(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func() {
+		conn.ExecContext(context.Background(), "ROLLBACK")
+		conn.Close()
+	}
+}
+
+// slowBody is a request body that comes when it is sent to the channel.
+type slowBody struct{ text chan string }
+
+func newSlowBody() (io.ReadCloser, chan<- string) {
+	text := make(chan string)
+	return slowBody{text}, text
+}
+
+func (b slowBody) Read(p []byte) (int, error) {
+	text, ok := <-b.text
+	if !ok {
+		return 0, io.EOF
+	}
+	return copy(p, text), nil
+}
+
+func (slowBody) Close() error { return nil }

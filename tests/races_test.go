@@ -1,0 +1,242 @@
+package tests
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"worldevents/models"
+	"worldevents/tests/service"
+)
+
+// atOnce calls f n times concurrently, at most 200 at a time, all waiting for the same start.
+func atOnce(n int, f func(i int)) {
+	var wait sync.WaitGroup
+	begin, next := make(chan struct{}), atomic.Int64{}
+	for range min(n, 200) {
+		wait.Go(func() {
+			<-begin
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				f(int(i))
+			}
+		})
+	}
+	close(begin)
+	wait.Wait()
+}
+
+// Of any number of refreshes of one token, through either operation and over two instances, exactly one wins.
+func TestConcurrentRefreshesHaveOneWinner(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		instances := []*service.Service{s, s.Another()}
+		alice := s.SignIn("alice").Session
+		cookies := service.Cookies("token=" + s.Expired(alice.UserID) + "; refreshToken=" + alice.RefreshToken)
+		var mu sync.Mutex
+		var winners []*service.Response
+		atOnce(1000, func(i int) {
+			path, won, lost := refresh, service.Success, service.InvalidRefresh
+			if i%2 == 0 {
+				path, won, lost = session, service.Authenticated, service.SessionInvalidRefresh
+			}
+			res := instances[i/2%2].Client().Get(path, cookies)
+			if res.Status != 200 {
+				res.Is(400, lost).SetsNoCookie()
+				return
+			}
+			res.Is(200, won)
+			mu.Lock()
+			winners = append(winners, res)
+			mu.Unlock()
+		})
+		if len(winners) != 1 {
+			t.Fatalf("%d winners", len(winners))
+		}
+		pair := winners[0]
+		// The winner's cookies work, and the race has revoked nothing.
+		s.Client().Get(plaza, service.Cookies("token="+pair.Cookie("token").Value)).Is(200, list())
+		s.Client().Get(refresh, service.Cookies("refreshToken="+pair.Cookie("refreshToken").Value)).Is(200, service.Success)
+	}, patient)
+}
+
+// patient makes room for many requests at once, which a test on two cores cannot answer within a second.
+func patient(o *service.Options) { o.DBTimeout, o.DBMaxConns = 60*time.Second, 20 }
+
+func TestConcurrentJoinsOfOneUser(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		id := s.SignIn("alice").Create("plaza", "n", when)
+		bob := s.SignIn("bob")
+		atOnce(500, func(int) {
+			retried(func() *service.Response { return bob.Post("/api/event/join/"+id, "") }).Is(200, service.Success)
+		})
+		if n := s.Database.Count("rsvps WHERE event_id = ?", id); n != 2 {
+			t.Errorf("%d RSVPs, want alice's and bob's", n)
+		}
+	}, patient)
+}
+
+func TestConcurrentCreates(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		users := make([]*service.Client, 10)
+		for i := range users {
+			users[i] = s.SignIn(fmt.Sprint("user", i))
+		}
+		var ids sync.Map
+		atOnce(500, func(i int) {
+			body := fmt.Sprintf(`{"name":"%d","description":"","scheduledAt":"%s"}`, i, when)
+			res := retried(func() *service.Response { return users[i%10].Post(plaza, body) }).Is(200, service.Success)
+			if _, twice := ids.LoadOrStore(res.Header.Get("Event-Id"), true); twice {
+				t.Errorf("id %s twice", res.Header.Get("Event-Id"))
+			}
+		})
+		if n := s.Database.Count("events"); n != 500 {
+			t.Errorf("%d events", n)
+		}
+		if n := s.Database.Count("rsvps r JOIN events e ON e.id = r.event_id AND e.creator_id = r.user_id"); n != 500 {
+			t.Errorf("%d creators' RSVPs", n)
+		}
+	}, patient)
+}
+
+// retried repeats a call that was refused as too much at once, as clients do.
+func retried(call func() *service.Response) (res *service.Response) {
+	for range 100 {
+		if res = call(); res.Status != 503 {
+			break
+		}
+		time.Sleep(time.Duration(rand.IntN(100)) * time.Millisecond)
+	}
+	return res
+}
+
+// However joins and leaves fall together, all are answered 200, and each user's last call is what stays.
+func TestConcurrentJoinsAndLeaves(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		instances := []*service.Service{s, s.Another(patient)}
+		alice := s.SignIn("alice")
+		ids := []string{alice.Create("plaza", "a", when), alice.Create("plaza", "b", when)}
+		var wait sync.WaitGroup
+		const users = 10
+		joined := make([][2]bool, users)
+		for u := range users {
+			user := s.SignIn(fmt.Sprint("user", u)).On(instances[u%2])
+			wait.Go(func() {
+				random := rand.New(rand.NewPCG(1, uint64(u)))
+				for range 25 {
+					e := random.IntN(2)
+					if random.IntN(2) == 0 {
+						retried(func() *service.Response { return user.Post("/api/event/join/"+ids[e], "") }).Is(200, service.Success)
+						joined[u][e] = true
+					} else {
+						retried(func() *service.Response { return user.Delete("/api/event/" + ids[e]) }).Is(200, service.Success)
+						joined[u][e] = false
+					}
+					if random.IntN(5) == 0 {
+						user.Get(plaza)
+					}
+				}
+			})
+		}
+		wait.Wait()
+		for u, events := range joined {
+			for e, want := range events {
+				got := s.Database.Count("rsvps WHERE event_id = ? AND username = ?", ids[e], fmt.Sprint("user", u)) == 1
+				if got != want {
+					t.Errorf("user%d, event %d: joined %v, want %v", u, e, got, want)
+				}
+			}
+		}
+	}, patient)
+}
+
+// Many sign-ins of a new name make one user, and the last one's session counts.
+func TestConcurrentSignIns(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		clients := make([]*service.Client, 50)
+		atOnce(len(clients), func(i int) {
+			clients[i] = s.Client()
+			clients[i].Post("/sign-in", "username=alice", asForm).Is(303, "")
+		})
+		if n := s.Database.Count("users"); n != 1 {
+			t.Errorf("%d users", n)
+		}
+		alive := 0
+		for _, client := range clients {
+			if client.Get(refresh).Status == 200 {
+				alive++
+			}
+		}
+		if alive != 1 {
+			t.Errorf("%d sessions", alive)
+		}
+	}, patient)
+}
+
+// A sign-out and refreshes at once: whatever the order, the old token is dead afterwards.
+func TestConcurrentSignOutAndRefresh(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		for range 10 {
+			alice := s.SignIn("alice").Session
+			cookies := service.Cookies("token=" + alice.Token + "; refreshToken=" + alice.RefreshToken)
+			var rotated atomic.Int64
+			atOnce(10, func(i int) {
+				if i == 5 {
+					s.Client().Post("/sign-out", "", cookies).Is(204, "")
+				} else if s.Client().Get(refresh, cookies).Status == 200 {
+					rotated.Add(1)
+				}
+			})
+			if rotated.Load() > 1 {
+				t.Errorf("%d refreshes won", rotated.Load())
+			}
+			s.Client().Get(refresh, cookies).Is(400, service.InvalidRefresh)
+		}
+	}, patient)
+}
+
+// Several instances that start on one empty database migrate it once.
+func TestConcurrentMigrations(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		db := service.EmptyPostgres(t)
+		atOnce(5, func(int) {
+			store, err := models.Open(models.Options{URL: db.URL, MaxConns: 5, Timeout: 20 * time.Second})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer store.Close()
+			if err := store.Migrate(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		service.Start(t, db).SignIn("alice").Create("plaza", "n", when)
+	})
+	for name, make := range map[string]func(testing.TB) *service.Database{"postgres processes": service.EmptyPostgres, "sqlite processes": service.EmptySQLite} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := make(t)
+			program := service.NewProgram(t, "DATABASE_URL="+db.URL)
+			commands := []*exec.Cmd{}
+			for range 5 {
+				command := program.Command("migrate")
+				command.Stderr = new(strings.Builder)
+				commands = append(commands, command)
+				if err := command.Start(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, command := range commands {
+				if err := command.Wait(); err != nil {
+					t.Errorf("%v: %s", err, command.Stderr)
+				}
+			}
+			service.Start(t, db).SignIn("alice").Create("plaza", "n", when)
+		})
+	}
+}

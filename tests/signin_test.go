@@ -1,0 +1,265 @@
+package tests
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"worldevents/tests/service"
+)
+
+var asForm = service.Header("Content-Type", "application/x-www-form-urlencoded")
+
+// navigates is how browsers send a form.
+var navigates = service.Header("Sec-Fetch-Mode", "navigate")
+
+func TestSignIn(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		c := s.Client()
+		page := c.Get("/sign-in").HasHeader("Content-Type", "text/html; charset=utf-8").HasHeader("Cache-Control", "no-store").SetsNoCookie()
+		if page.Status != 200 || !strings.Contains(page.Body, `name="username"`) {
+			t.Fatalf("%d %s", page.Status, page.Body)
+		}
+		c.Post("/sign-in", "username=alice", asForm, navigates).Is(303, "").HasHeader("Location", "/docs").HasHeader("Cache-Control", "no-store")
+		c.Get(session).Is(200, service.Authenticated).HasHeader("Session-User", "alice")
+		c.Get(plaza).Is(200, list())
+		c.Get(refresh).Is(200, service.Success)
+
+		// The same name is the same user, whose earlier session ends.
+		again := s.Client()
+		again.Post("/sign-in", "username=alice", asForm).Is(303, "")
+		if n := s.Database.Count("users"); n != 1 {
+			t.Errorf("%d users", n)
+		}
+		c.Get(refresh).Is(400, service.InvalidRefresh)
+		again.Get(refresh).Is(200, service.Success)
+		// Names are exact.
+		s.Client().Post("/sign-in", "username=Alice", asForm).Is(303, "")
+		s.Client().Post("/sign-in", "username=alice+", asForm).Is(303, "")
+		if n := s.Database.Count("users"); n != 3 {
+			t.Errorf("%d users", n)
+		}
+	})
+}
+
+func TestSignInUsernames(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		for _, name := range []string{"a", strings.Repeat("x", 100), strings.Repeat("😀", 100), " a", "e\u0301", "<script>alert(1)</script>", "\u200b", "' OR 1=1 --", "a;b=c,d"} {
+			c := s.Client()
+			c.Post("/sign-in", url.Values{"username": {name}}.Encode(), asForm).Is(303, "")
+			if got, _ := url.PathUnescape(c.Get(session).Header.Get("Session-User")); got != name {
+				t.Errorf("signed in %q as %q", name, got)
+			}
+			if page := c.Get("/sign-in"); strings.Contains(page.Body, "<script") {
+				t.Errorf("a name became a script: %s", page.Body)
+			}
+		}
+		before := s.Database.Count("users")
+		for _, body := range []string{
+			"", "username=", "username=%20%E2%80%83", "username=a%00", "username=a%0Ab", "username=%7F", "username=%C2%85", "username=%ff", "username=" + strings.Repeat("x", 101),
+			"username=" + strings.Repeat("%F0%9F%98%80", 101), "name=alice",
+		} {
+			res := s.Client().Post("/sign-in", body, asForm).SetsNoCookie()
+			if res.Status != 400 || !strings.Contains(res.Body, `role="alert"`) {
+				t.Errorf("%s: %d %s", body, res.Status, res.Body)
+			}
+		}
+		s.Client().Post("/sign-in?username=mallory", "", asForm).SetsNoCookie() // a link signs nobody in
+		s.Client().Get("/sign-in?username=mallory").SetsNoCookie()
+		if res := s.Client().Post("/sign-in", "username="+strings.Repeat("x", 10<<10), asForm); res.Status != 400 && res.Status != 413 {
+			t.Errorf("10 KiB: %d", res.Status)
+		}
+		if n := s.Database.Count("users"); n != before {
+			t.Errorf("%d users made", n-before)
+		}
+	})
+}
+
+// After signing in nobody is led away from here.
+func TestSignInReturnTo(t *testing.T) {
+	t.Parallel()
+	base := func(o *service.Options) { o.BaseURL, _ = url.Parse("https://example.org/base") }
+	for _, test := range []struct {
+		name, prefix string
+		s            *service.Service
+	}{{"at the root", "", service.New(t)}, {"below a path", "/base", service.New(t, base)}} {
+		t.Run(test.name, func(t *testing.T) {
+			for to, location := range map[string]string{
+				"":                       test.prefix + "/docs",
+				test.prefix + "/sign-in": test.prefix + "/sign-in",
+				test.prefix + "/api/event/a%2Fb?limit=1&from=2030-01-01T00:00:00Z": test.prefix + "/api/event/a%2Fb?limit=1&from=2030-01-01T00:00:00Z",
+				test.prefix + "/docs#/events":                                      test.prefix + "/docs#/events",
+				"//evil.example":                                                   test.prefix + "/docs",
+				"///evil.example":                                                  test.prefix + "/docs",
+				`/\evil.example`:                                                   test.prefix + "/docs",
+				`\\evil.example`:                                                   test.prefix + "/docs",
+				`/` + "\t" + `/evil.example`:                                       test.prefix + "/docs",
+				"/\n/evil.example":                                                 test.prefix + "/docs",
+				"\t//evil.example":                                                 test.prefix + "/docs",
+				" //evil.example":                                                  test.prefix + "/docs",
+				"https://evil.example":                                             test.prefix + "/docs",
+				"https:evil.example":                                               test.prefix + "/docs",
+				"http:/evil.example":                                               test.prefix + "/docs",
+				"javascript:alert(1)":                                              test.prefix + "/docs",
+				"data:text/html,x":                                                 test.prefix + "/docs",
+				"evil.example":                                                     test.prefix + "/docs",
+				"@evil.example":                                                    test.prefix + "/docs",
+				".evil.example":                                                    test.prefix + "/docs",
+				"?x":                                                               test.prefix + "/docs",
+				test.prefix + "/x\r\nSet-Cookie: a=b":                              test.prefix + "/docs",
+				test.prefix + "/%zz":                                               test.prefix + "/docs",
+			} {
+				form := url.Values{"username": {"alice"}, "return_to": {to}}.Encode()
+				test.s.Client().Post("/sign-in", form, asForm).Is(303, "").HasHeader("Location", location)
+				// The page hands on what it was called with; a template must not let it out of its attribute.
+				page := test.s.Client().Get("/sign-in?return_to=" + url.QueryEscape(to))
+				if page.Status != 200 || strings.Contains(page.Body, `value="`+to+`"><script`) {
+					t.Errorf("%q: %d", to, page.Status)
+				}
+			}
+		})
+	}
+	// Below a path another path of the same host is somebody else's.
+	s := service.New(t, base)
+	for _, to := range []string{"/", "/docs", "/basement", "/base"} {
+		s.Client().Post("/sign-in", url.Values{"username": {"a"}, "return_to": {to}}.Encode(), asForm).Is(303, "").HasHeader("Location", "/base/docs")
+	}
+}
+
+func TestSignInPageEscapes(t *testing.T) {
+	t.Parallel()
+	s := service.New(t)
+	const evil = `"><script>alert(1)</script>`
+	for _, page := range []*service.Response{
+		s.Client().Get("/sign-in?return_to=" + url.QueryEscape(evil)),
+		s.Client().Post("/sign-in", url.Values{"username": {evil + "\x00"}, "return_to": {evil}}.Encode(), asForm),
+		s.SignIn(evil).Get("/sign-in"),
+	} {
+		if strings.Contains(page.Body, "<script") {
+			t.Errorf("%s", page.Body)
+		}
+	}
+}
+
+func TestProductionHasNoSignIn(t *testing.T) {
+	t.Parallel()
+	s := service.New(t, service.Production, func(o *service.Options) { o.Docs = true })
+	s.Client().Get("/sign-in").IsError(404, "not_found")
+	s.Client().Post("/sign-in", "username=alice", asForm).IsError(404, "not_found").SetsNoCookie()
+	if n := s.Database.Count("users"); n != 0 {
+		t.Errorf("%d users", n)
+	}
+	if page := s.Client().Get("/docs"); strings.Contains(page.Body, "/sign-in") {
+		t.Error("the docs lead to a page that is not there")
+	}
+}
+
+func TestSignInWithStorageDown(t *testing.T) {
+	t.Parallel()
+	s := service.New(t)
+	s.Store.Close()
+	s.Client().Post("/sign-in", "username=alice", asForm).IsError(500, "internal").SetsNoCookie()
+}
+
+func TestSignOut(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		for _, test := range []struct {
+			name    string
+			cookies func(alice *service.Client) string
+			revokes bool
+		}{
+			{"both cookies", func(a *service.Client) string {
+				return "token=" + a.Cookie("token") + "; refreshToken=" + a.Cookie("refreshToken")
+			}, true},
+			{"only the refresh token", func(a *service.Client) string { return "refreshToken=" + a.Cookie("refreshToken") }, true},
+			{"only a valid JWT", func(a *service.Client) string { return "token=" + a.Cookie("token") }, true},
+			{"only an expired JWT", func(a *service.Client) string { return "token=" + s.Expired(a.Session.UserID) }, true},
+			{"an expired JWT and an unknown refresh token", func(a *service.Client) string {
+				return "token=" + s.Expired(a.Session.UserID) + "; refreshToken=" + service.RefreshToken(5)
+			}, true},
+			{"an expired JWT and garbage", func(a *service.Client) string { return "token=" + s.Expired(a.Session.UserID) + "; refreshToken=x" }, true},
+			{"no cookie", func(*service.Client) string { return "" }, false},
+			{"a forged JWT", func(a *service.Client) string {
+				return "token=" + service.Sign([]byte("x"), `{"alg":"HS256"}`, s.Claims(a.Session.UserID, time.Hour).JSON())
+			}, false},
+			{"a forged and expired JWT", func(a *service.Client) string {
+				return "token=" + service.Sign([]byte("x"), `{"alg":"HS256"}`, s.Claims(a.Session.UserID, -time.Hour).JSON())
+			}, false},
+			{"JWTs that disagree", func(a *service.Client) string { return "token=x; token=" + a.Cookie("token") }, false},
+			{"a JWT of a subject that is no id", func(*service.Client) string { return "token=" + s.Expired("alice") }, false},
+		} {
+			alice, bob := s.SignIn("alice"), s.SignIn("bob")
+			res := s.Client().Post("/sign-out", "", service.Cookies(test.cookies(alice))).Is(204, "").HasHeader("Cache-Control", "no-store")
+			for _, name := range []string{"token", "refreshToken"} {
+				if cookie := res.Cookie(name); cookie.Value != "" || cookie.MaxAge != -1 {
+					t.Errorf("%s: %s", test.name, cookie.Raw)
+				}
+			}
+			if revoked := alice.Get(refresh).Status == 400; revoked != test.revokes {
+				t.Errorf("%s: revoked %v", test.name, revoked)
+			}
+			bob.Get(refresh).Is(200, service.Success)
+		}
+	})
+}
+
+// When the cookies name two users the refresh token decides.
+func TestSignOutOfTwoUsers(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		s.Client().Post("/sign-out", "", service.Cookies("token="+bob.Cookie("token")+"; refreshToken="+alice.Cookie("refreshToken"))).Is(204, "")
+		alice.Get(refresh).Is(400, service.InvalidRefresh)
+		bob.Get(refresh).Is(200, service.Success)
+	})
+}
+
+// The browser's jar is empty afterwards, and signing out again is fine.
+func TestSignOutClearsTheJar(t *testing.T) {
+	t.Parallel()
+	for name, changes := range map[string][]service.Change{"development": nil, "production": {service.Production}} {
+		s := service.New(t, changes...)
+		alice := s.SignIn("alice")
+		alice.Get(refresh).Is(200, service.Success)
+		alice.Post("/sign-out", "").Is(204, "")
+		if alice.Cookie("token") != "" || alice.Cookie("refreshToken") != "" {
+			t.Errorf("%s: the cookies are still there", name)
+		}
+		alice.Get(session).Is(400, service.SessionNoToken)
+		alice.Post("/sign-out", "").Is(204, "")
+	}
+}
+
+// A form is led to a page; a script is told that it is done.
+func TestSignOutLeadsTo(t *testing.T) {
+	t.Parallel()
+	base := func(o *service.Options) { o.BaseURL, _ = url.Parse("https://example.org/base") }
+	html := service.Header("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+	for _, test := range []struct {
+		changes  []service.Change
+		location string
+	}{
+		{nil, "/sign-in"}, {[]service.Change{base}, "/base/sign-in"}, {[]service.Change{service.Production}, "/docs"}, {[]service.Change{service.Production, base}, "/base/docs"},
+	} {
+		s := service.New(t, test.changes...)
+		for _, with := range [][]service.With{{navigates}, {navigates, html}, {html}} {
+			s.Client().Post("/sign-out", "", with...).Is(303, "").HasHeader("Location", test.location)
+		}
+		for _, with := range [][]service.With{{}, {service.Header("Accept", "*/*")}, {service.Header("Sec-Fetch-Mode", "cors")}, {service.Header("Sec-Fetch-Mode", "cors"), html}} {
+			s.Client().Post("/sign-out", "", with...).Is(204, "").HasHeader("Location", "")
+		}
+		s.Client().Get("/sign-out").IsError(405, "method_not_allowed").HasHeader("Allow", "OPTIONS, POST").SetsNoCookie()
+	}
+}
+
+// With storage down nothing is cleared: the session is still good.
+func TestSignOutWithStorageDown(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		alice := s.SignIn("alice")
+		s.Store.Close()
+		alice.Post("/sign-out", "").IsError(500, "internal").SetsNoCookie()
+		alice.Post("/sign-out", "", navigates).IsError(500, "internal").SetsNoCookie()
+		s.Client().Post("/sign-out", "", service.Cookies("token="+s.Expired(alice.Session.UserID))).IsError(500, "internal").SetsNoCookie()
+		s.Client().Post("/sign-out", "").Is(204, "") // nothing to revoke
+	})
+}

@@ -1,0 +1,220 @@
+package tests
+
+import (
+	"bufio"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"worldevents/tests/service"
+)
+
+// crowd is a world of events with these numbers of RSVPs, whose users' names are long so that the list is large. It is
+// written behind the service's back. The result is the usernames expected of each event.
+func crowd(t *testing.T, s *service.Service, world string, sizes ...int) (want [][]string) {
+	t.Helper()
+	id := func(kind int, n string) string {
+		if s.Database.Dialect == "postgres" {
+			return fmt.Sprintf("CAST('00000000-0000-7000-%04d-' || lpad(CAST(%s AS text), 12, '0') AS uuid)", kind, n)
+		}
+		return fmt.Sprintf("printf('00000000-0000-7000-%04d-%%012d', %s)", kind, n)
+	}
+	const numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) "
+	const moment = "'2030-01-01 00:00:00+00:00'"
+	name := func(i int) string { return fmt.Sprintf("%s %d", strings.Repeat("é", 40), i) }
+	s.Database.Exec(fmt.Sprintf("INSERT INTO users (id, username, created_at) "+numbers+
+		"SELECT %s, '%s ' || CAST(i AS text), %s FROM n", slices.Max(sizes), id(9000, "i"), strings.Repeat("é", 40), moment))
+	for e, size := range sizes {
+		event := id(8000, fmt.Sprint(e))
+		s.Database.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) SELECT "+
+			event+", ?, 'n', '', "+moment+", "+moment, world)
+		var names []string
+		if size > 0 {
+			s.Database.Exec(fmt.Sprintf("INSERT INTO rsvps (event_id, user_id, username, created_at) "+numbers+
+				"SELECT %s, %s, '%s ' || CAST(i AS text), %s FROM n", size, event, id(9000, "i"), strings.Repeat("é", 40), moment))
+			for i := range size {
+				names = append(names, name(i+1))
+			}
+		}
+		want = append(want, names)
+	}
+	return want
+}
+
+// usernames reads a list's usernames, event by event.
+func usernames(t *testing.T, body string) (got [][]string) {
+	t.Helper()
+	var list struct {
+		Events []struct {
+			RSVPs []struct{ User struct{ Username string } }
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &list); err != nil {
+		t.Fatalf("%v at the end of %d bytes", err, len(body))
+	}
+	for _, e := range list.Events {
+		var names []string
+		for _, r := range e.RSVPs {
+			names = append(names, r.User.Username)
+		}
+		got = append(got, names)
+	}
+	return got
+}
+
+// crowdSizes surround the numbers at which the service reads differently: 256 and 8192.
+var crowdSizes = []int{1, 0, 255, 256, 257, 0, 8191, 8192, 8193, 3, 16384 + 256, 256, 1}
+
+// A list is the same whether it is read at once, in batches, or in pages that are streamed each.
+func TestListEventsStreamed(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		want := crowd(t, s, "plaza", crowdSizes...)
+		alice := s.SignIn("alice")
+		whole := alice.Get(plaza)
+		if got := usernames(t, whole.Body); !equal(got, want) {
+			t.Errorf("the whole list differs: %d events", len(got))
+		}
+		whole.HasHeader("ETag", "").HasHeader("Content-Length", "").HasHeader("Cache-Control", "private, no-cache")
+		for _, limit := range []int{1, 2, 5, len(want) - 1, len(want), len(want) + 1} {
+			var got [][]string
+			for path := fmt.Sprintf("%s?limit=%d", plaza, limit); path != ""; {
+				page := alice.Get(path)
+				events := usernames(t, page.Body)
+				if len(events) > limit {
+					t.Errorf("limit %d: %d events", limit, len(events))
+				}
+				got = append(got, events...)
+				path = ""
+				if page.Header.Get("Link") != "" {
+					path = nextPage(t, s, page).RequestURI()
+				}
+			}
+			if !equal(got, want) {
+				t.Errorf("limit %d: the pages together differ: %d events", limit, len(got))
+			}
+		}
+	})
+}
+
+// open begins to ask for the large list and reads a little of it.
+func open(t *testing.T, s *service.Service, c *service.Client) (*http.Response, func()) {
+	t.Helper()
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\nCookie: token=%s\r\n\r\n", plaza, c.Cookie("token"))
+	res, err := http.ReadResponse(bufio.NewReaderSize(conn, 16), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(res.Body, make([]byte, 1000)); err != nil || res.StatusCode != 200 {
+		t.Fatalf("status %d, %v", res.StatusCode, err)
+	}
+	return res, func() { conn.Close() }
+}
+
+// More slow readers than there are connections to the database keep nobody waiting.
+func TestListEventsSlowReaders(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		crowd(t, s, "plaza", 50000)
+		alice := s.SignIn("alice")
+		for range 12 {
+			_, hangUp := open(t, s, alice)
+			defer hangUp()
+		}
+		id := alice.Create("quiet", "n", when)
+		alice.Get("/api/event/quiet").Is(200, list(listed(id, "n", "", when, "alice")))
+		alice.Get("/api/auth/refresh").Is(200, service.Success)
+	}, func(o *service.Options) { o.DBMaxConns = 2 })
+}
+
+// A client that goes away in the middle leaves nothing behind.
+func TestListEventsClientGone(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		want := crowd(t, s, "plaza", 50000)
+		alice := s.SignIn("alice")
+		for range 5 {
+			_, hangUp := open(t, s, alice)
+			hangUp()
+		}
+		if got := usernames(t, alice.Get(plaza).Body); !equal(got, want) {
+			t.Error("the next list differs")
+		}
+		service.Eventually(t, 5*time.Second, "all six requests are logged", func() bool {
+			return strings.Count(s.Log.String(), "listEvents") >= 6
+		})
+		if strings.Contains(s.Log.String(), "ERROR") {
+			t.Error("a client that hangs up is logged as an error")
+		}
+	})
+}
+
+// A database that goes away in the middle ends the answer, never as if it were whole.
+func TestListEventsDatabaseGone(t *testing.T) {
+	t.Parallel()
+	db := service.Postgres(t)
+	proxy, url := db.ThroughProxy()
+	behind := *db
+	behind.URL = url
+	s := service.Start(t, &behind)
+	crowd(t, s, "plaza", 100000)
+	res, hangUp := open(t, s, s.SignIn("alice"))
+	defer hangUp()
+	proxy.Down()
+	rest, err := io.ReadAll(res.Body)
+	if err == nil {
+		t.Errorf("the answer ends like a whole one, %d bytes on", len(rest))
+	}
+}
+
+// Requests that share a query are each checked for themselves.
+func TestListEventsSharedDeletedUser(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		alice, ghost := s.SignIn("alice"), s.SignIn("ghost")
+		id := alice.Create("plaza", "n", when)
+		s.Database.Exec("DELETE FROM users WHERE username = 'ghost'")
+		want := list(listed(id, "n", "", when, "alice"))
+		atOnce(64, func(i int) {
+			if i%2 == 0 {
+				alice.Get(plaza).Is(200, want)
+			} else {
+				ghost.Get(plaza).IsError(401, "invalid_token")
+			}
+		})
+	})
+}
+
+// Whoever shares a query reads what was acknowledged before they asked: their own writes and everybody's.
+func TestListEventsReadsWrites(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		id := s.SignIn("host").Create("plaza", "n", when)
+		other := s
+		if s.Database.Dialect == "postgres" { // SQLite is for one instance: two fight for its one write lock
+			other = s.Another()
+		}
+		atOnce(24, func(i int) {
+			name := fmt.Sprintf("user %d", i)
+			c := s.SignIn(name)
+			if i%2 == 1 {
+				c = c.On(other)
+			}
+			for range 10 {
+				c.Post("/api/event/join/"+id, "").Is(200, service.Success)
+				if !strings.Contains(c.Get(plaza).Body, `"`+name+`"`) {
+					t.Errorf("%s joined and is not listed", name)
+				}
+				c.Delete("/api/event/"+id).Is(200, service.Success)
+				if strings.Contains(c.Get(plaza).Body, `"`+name+`"`) {
+					t.Errorf("%s left and is listed", name)
+				}
+			}
+		})
+	})
+}
