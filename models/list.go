@@ -30,11 +30,11 @@ type Place struct {
 
 // ListSink takes a list as it is read. Its methods must not wait for a client: a connection is held meanwhile.
 type ListSink interface {
-	// Event begins an event; what follows belongs to it.
-	Event(id, name, description string, scheduledAt time.Time)
+	// Event begins an event; what follows belongs to it. The slices are only lent.
+	Event(id, name, description []byte, scheduledAt time.Time)
 	// Usernames are those of the event's next RSVPs in the order of joining, each ended by a line feed but the last;
-	// no username contains one. It is called any number of times for an event, never with "".
-	Usernames(text string)
+	// no username contains one. It is called any number of times for an event, never with nothing.
+	Usernames(text []byte)
 	// Size is the number of bytes taken so far; Truncate goes back to an earlier one.
 	Size() int
 	Truncate(size int)
@@ -47,6 +47,15 @@ type List struct {
 	span  Span
 	progress
 	page map[string]bool // ids of the events still to come, once Fix has been called
+
+	lastID []byte // of the event read last, while rows come in
+}
+
+// listRow is a row of a batch. The slices are valid until the next one.
+type listRow struct {
+	id, name, description []byte
+	scheduledAt           time.Time
+	usernames             []byte // nil for a large event, else not nil
 }
 
 // progress is how far a list has been read.
@@ -119,40 +128,33 @@ func (l *List) events(tx *gorm.DB, userID string, sink ListSink, p *progress) er
 		want = min(want, p.left+1) // one beyond tells whether more follow
 	}
 	query, args := l.query("e.id, e.name, e.description, e.scheduled_at, "+l.store.dialect.usernames, userID, want)
-	rows, err := tx.Raw(query, args...).Rows()
+	before, got, taken := sink.Size(), 0, 0
+	err := l.store.dialect.rows(tx, query, args, func(row listRow) {
+		if p.large {
+			return // its RSVPs come first
+		}
+		got++
+		switch {
+		case p.left == 0:
+			p.More = true
+			return
+		case l.page != nil && !l.page[string(row.id)]:
+			return // made since the page was fixed
+		}
+		sink.Event(row.id, row.name, row.description, row.scheduledAt)
+		if len(row.usernames) > 0 {
+			sink.Usernames(row.usernames)
+		}
+		p.Last.ScheduledAt, l.lastID = row.scheduledAt, append(l.lastID[:0], row.id...)
+		p.large = row.usernames == nil
+		p.left--
+		taken++
+	})
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
-	before, got, taken := sink.Size(), 0, 0
-	for rows.Next() && !p.large {
-		got++
-		if p.left == 0 {
-			p.More = true
-			continue
-		}
-		var e Event
-		var names sql.NullString
-		if err := rows.Scan(&e.ID, &e.Name, &e.Description, &e.ScheduledAt, &names); err != nil {
-			return err
-		}
-		if l.page != nil && !l.page[e.ID] {
-			continue // made since the page was fixed
-		}
-		sink.Event(e.ID, e.Name, e.Description, e.ScheduledAt)
-		if names.String != "" {
-			sink.Usernames(names.String)
-		}
-		p.Last = Place{e.ScheduledAt, e.ID}
-		p.large = !names.Valid
-		p.left--
-		taken++
-	}
-	if err := rows.Close(); err != nil {
-		return err
-	}
-	if err := rows.Err(); err != nil {
-		return err
+	if taken > 0 {
+		p.Last.ID = string(l.lastID)
 	}
 	if got == 0 && userID != "" {
 		if err := exists(tx, userID, ""); err != nil {
@@ -174,9 +176,12 @@ func (l *List) events(tx *gorm.DB, userID string, sink ListSink, p *progress) er
 func (l *List) query(columns, userID string, rows int) (string, []any) {
 	args := []any{l.span.WorldID}
 	var q strings.Builder
-	q.WriteString("SELECT " + columns + " FROM events e WHERE e.world_id = ?")
+	q.WriteString("SELECT ")
+	q.WriteString(columns)
+	q.WriteString(" FROM events e WHERE e.world_id = ?")
 	and := func(condition string, values ...any) {
-		q.WriteString(" AND " + condition)
+		q.WriteString(" AND ")
+		q.WriteString(condition)
 		args = append(args, values...)
 	}
 	if !l.span.From.IsZero() {
@@ -215,7 +220,7 @@ func (l *List) chunk(tx *gorm.DB, _ string, sink ListSink, p *progress) error {
 		err = nil
 	}
 	if err == nil && count > 0 {
-		sink.Usernames(names)
+		sink.Usernames([]byte(names))
 	}
 	p.large = count == chunkRSVPs
 	return err

@@ -3,12 +3,18 @@ package models
 import (
 	"context"
 	"database/sql"
+	sqldriver "database/sql/driver"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"gorm.io/driver/postgres"
@@ -35,6 +41,7 @@ func postgresDialect(url string) (dialect, error) {
 			return newPool(postgres.New(postgres.Config{Conn: db}), db, n)
 		},
 		joined: `string_agg(username, E'\n')`,
+		rows:   rowsInPostgres,
 		create: createInPostgres,
 		exclusively: func(ctx context.Context, db *sql.DB, fn func() error) error {
 			// The lock belongs to a transaction, not to a session, so that it also works behind PgBouncer.
@@ -63,6 +70,79 @@ func keepPlans(ctx context.Context, c *pgx.Conn) error {
 		return nil
 	}
 	return err
+}
+
+// rowsInPostgres reads rows as pgx has them: database/sql would make a value of each column, a third of the time that
+// a list takes. A connection that turns out to be dead before the first row is replaced, as database/sql does.
+func rowsInPostgres(tx *gorm.DB, query string, args []any, each func(listRow)) (err error) {
+	ctx, begun := tx.Statement.Context, false
+	db, err := tx.DB()
+	if err != nil {
+		return err
+	}
+	query = numbered(query)
+	for range 3 {
+		var conn *sql.Conn
+		if conn, err = db.Conn(ctx); err != nil {
+			return err
+		}
+		err = conn.Raw(func(driver any) error {
+			rows, err := driver.(*stdlib.Conn).Conn().Query(ctx, query, args...)
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			var row listRow
+			var id pgtype.UUID
+			var text [36]byte
+			var name, description, usernames pgtype.DriverBytes
+			for rows.Next() {
+				begun = true
+				if err := rows.Scan(&id, &name, &description, &row.scheduledAt, &usernames); err != nil {
+					return err
+				}
+				row.id = appendID(text[:0], id.Bytes)
+				row.name, row.description, row.usernames = name, description, usernames
+				each(row)
+			}
+			return rows.Err()
+		})
+		dead := conn.Raw(func(driver any) error {
+			if driver.(*stdlib.Conn).Conn().IsClosed() {
+				return sqldriver.ErrBadConn
+			}
+			return nil
+		})
+		conn.Close()
+		if err == nil || begun || dead == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}
+
+// appendID writes an id as uuid.UUID.String does.
+func appendID(b []byte, id uuid.UUID) []byte {
+	b = append(hex.AppendEncode(b, id[:4]), '-')
+	b = append(hex.AppendEncode(b, id[4:6]), '-')
+	b = append(hex.AppendEncode(b, id[6:8]), '-')
+	b = append(hex.AppendEncode(b, id[8:10]), '-')
+	return hex.AppendEncode(b, id[10:])
+}
+
+// numbered writes the parameters of a statement as PostgreSQL does: $1 for the first ?. No statement has a ? elsewhere.
+func numbered(query string) string {
+	var b strings.Builder
+	for n := 1; ; n++ {
+		before, after, found := strings.Cut(query, "?")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		b.WriteByte('$')
+		b.WriteString(strconv.Itoa(n))
+		query = after
+	}
 }
 
 // createInPostgres needs one statement, so one round trip: foreign keys are checked at its end.

@@ -44,6 +44,7 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 			return newPool(sqliteDialector{db}, db, n)
 		},
 		joined: "group_concat(username, char(10))",
+		rows:   rowsInSQLite,
 		create: createInSQLite,
 		exclusively: func(ctx context.Context, _ *sql.DB, fn func() error) error {
 			// Each migration is a transaction with the write lock, so of several processes one applies it and the
@@ -58,6 +59,28 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 			return err
 		},
 	}
+}
+
+func rowsInSQLite(tx *gorm.DB, query string, args []any, each func(listRow)) error {
+	rows, err := tx.Raw(query, args...).Rows()
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var row listRow
+	var id, name, description sql.RawBytes
+	var usernames sql.NullString // RawBytes would be nil for an empty text, too
+	for rows.Next() {
+		if err := rows.Scan(&id, &name, &description, &row.scheduledAt, &usernames); err != nil {
+			return err
+		}
+		row.id, row.name, row.description, row.usernames = id, name, description, nil
+		if usernames.Valid {
+			row.usernames = []byte(usernames.String)
+		}
+		each(row)
+	}
+	return rows.Err()
 }
 
 func createInSQLite(tx *gorm.DB, e Event) error {

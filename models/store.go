@@ -62,6 +62,8 @@ type dialect struct {
 	joined string
 	// usernames is an expression over an event e: its RSVPs' usernames in order, joined; NULL for a large event.
 	usernames string
+	// rows runs a query of a list's batch and calls each with every row.
+	rows func(tx *gorm.DB, query string, args []any, each func(listRow)) error
 	// create stores an event and its creator's RSVP, both or neither. It returns ErrNoUser for an unknown creator.
 	create func(tx *gorm.DB, e Event) error
 	// exclusively runs fn while no other process does the same.
@@ -153,24 +155,15 @@ func (s *Store) do(ctx context.Context, p pool, fn func(tx *gorm.DB) error) erro
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
 	}
-	patience, cancel := context.WithTimeout(ctx, min(time.Second, s.timeout/2))
-	err := p.places.Acquire(patience, 1)
-	cancel()
-	if ctx.Err() != nil {
-		if err == nil {
-			p.places.Release(1)
-		}
-		return classify(ctx.Err())
-	}
-	if err != nil {
-		return ErrBusy
+	if err := p.enter(ctx, min(time.Second, s.timeout/2)); err != nil {
+		return err
 	}
 	defer p.places.Release(1)
 
 	work, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	for try := 1; ; try++ {
-		err = classify(fn(p.db.WithContext(work)))
+		err := classify(fn(p.db.WithContext(work)))
 		if try == attempts || !errors.Is(err, errSerialize) {
 			return err
 		}
@@ -180,6 +173,22 @@ func (s *Store) do(ctx context.Context, p pool, fn func(tx *gorm.DB) error) erro
 		case <-time.After(time.Duration(try*try) * 5 * time.Millisecond):
 		}
 	}
+}
+
+// enter takes a place in the pool, to be released. It returns ErrBusy when none came free in time.
+func (p pool) enter(ctx context.Context, patience time.Duration) error {
+	if p.places.TryAcquire(1) {
+		return nil
+	}
+	wait, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	switch err := p.places.Acquire(wait, 1); {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return classify(ctx.Err())
+	}
+	return ErrBusy
 }
 
 // exists fails with ErrNoUser or ErrNoEvent, in this order, when the row is missing. An empty event id asks for the

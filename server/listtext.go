@@ -1,8 +1,8 @@
 package server
 
 import (
+	"bytes"
 	"io"
-	"strings"
 	"sync"
 	"time"
 
@@ -50,7 +50,7 @@ func (t *listText) Size() int { return t.written + len(t.b) }
 
 func (t *listText) Truncate(size int) { t.b = t.b[:size-t.written] }
 
-func (t *listText) Event(id, name, description string, scheduledAt time.Time) {
+func (t *listText) Event(id, name, description []byte, scheduledAt time.Time) {
 	b := t.b
 	if t.Size() > len(listHead) {
 		b = append(b, "]},"...)
@@ -66,11 +66,11 @@ func (t *listText) Event(id, name, description string, scheduledAt time.Time) {
 	t.b = append(b, `","RSVPs":[`...)
 }
 
-func (t *listText) Usernames(text string) {
+func (t *listText) Usernames(text []byte) {
 	b := t.b
 	for more := true; more; {
-		var name string
-		name, text, more = strings.Cut(text, "\n")
+		var name []byte
+		name, text, more = bytes.Cut(text, lineFeed)
 		if b[len(b)-1] != '[' {
 			b = append(b, ',')
 		}
@@ -80,6 +80,8 @@ func (t *listText) Usernames(text string) {
 	}
 	t.b = b
 }
+
+var lineFeed = []byte{'\n'}
 
 // finish ends the last event and the list.
 func (t *listText) finish() {
@@ -102,9 +104,9 @@ func (t *listText) flush(w io.Writer, last bool) error {
 }
 
 // appendString is a JSON string. Nearly all are plain and need no second look at each character.
-func appendString(b []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
+func appendString(b, s []byte) []byte {
+	for _, c := range s {
+		if c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
 			b, _ = jsontext.AppendQuote(b, s)
 			return b
 		}
