@@ -24,12 +24,25 @@ test: build ## Run all tests, on SQLite and on PostgreSQL
 test-faults: build ## Break databases, networks and the process itself under load (minutes; needs tools, see .ci/run)
 	go test -tags faults -count=1 -timeout 20m ./tests/faults
 
+# Minimizing what is found would take most of the time.
+FUZZTIME ?= 1m
+fuzz: ## Look for inputs that break the service, FUZZTIME=1m for each target
+	for target in FuzzBody FuzzPathAndQuery FuzzJWT FuzzCookies; do \
+		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./tests || exit 1; done
+
 race: build ## Run all tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 go test -race ./...
 
-check: ## Check format, vet, modules and generated code
+# The tools and what they need are pinned beside the module, and are no part of it.
+CHECK = go tool -modfile=.ci/check.mod
+
+check: ## Check format, vet, known vulnerabilities, modules and generated code
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run gofmt'; exit 1; }
 	go vet ./...
+	go vet -tags faults ./tests/faults
+	$(CHECK) staticcheck -tags faults ./...
+	$(CHECK) gosec -quiet -exclude-generated -exclude-dir=tests ./...
+	@$(CHECK) govulncheck ./... || { test $$? != 3 && echo 'THE VULNERABILITY DATABASE CANNOT BE REACHED: NOT CHECKED'; }
 	go mod tidy -diff
 	go mod verify
 	@cp gen/api.gen.go gen/api.gen.go.committed; $(MAKE) --no-print-directory generate; \
@@ -39,4 +52,4 @@ check: ## Check format, vet, modules and generated code
 generate: ## Regenerate gen/ from openapi.yaml
 	go generate ./gen
 
-.PHONY: help run build test test-faults race check generate
+.PHONY: help run build test test-faults fuzz race check generate
