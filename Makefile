@@ -22,6 +22,15 @@ build: ## Build bin/worldevents
 test: build ## Run all tests, on SQLite and on PostgreSQL
 	go test ./...
 
+test-faults: build ## Break databases, networks and the process itself under load (minutes; needs tools, see .ci/run)
+	go test -tags faults -count=1 -timeout 20m ./tests/faults
+
+# Minimizing what is found would take most of the time.
+FUZZTIME ?= 1m
+fuzz: ## Look for inputs that break the service, FUZZTIME=1m for each target
+	for target in FuzzBody FuzzPathAndQuery FuzzJWT FuzzCookies; do \
+		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./tests || exit 1; done
+
 race: build ## Run all tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 go test -race ./...
 
@@ -54,9 +63,20 @@ bench: ## Measure the service beside a reference and draw the plots (needs Postg
 
 oasdiff = go tool -modfile=gen/oasdiff.mod oasdiff breaking --flatten-allof --fail-on WARN --severity-levels gen/released/severity.txt
 
-check: ## Check format, vet, modules, generated code, and the contract against the released one
+# The tools and what they need are pinned beside the module, and are no part of it.
+CHECK = go tool -modfile=.ci/check.mod
+# G104: what cannot be written to a client that is gone, or closed, is nobody's error. G115: a cursor may hold any bits.
+# G124: the attributes of cookies come from the configuration, and tests hold them to it.
+GOSEC = -quiet -exclude-generated -exclude-dir=tests -exclude=G104,G115,G124
+
+check: ## Check format, vet, known vulnerabilities, modules, generated code, and the contract against the released one
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run gofmt'; exit 1; }
 	go vet ./...
+	go vet -tags faults ./tests/faults
+	$(CHECK) staticcheck -tags faults ./...
+	$(CHECK) gosec $(GOSEC) ./...
+	@found=$$($(CHECK) govulncheck ./... 2>&1) && echo "$$found" || { echo "$$found"; echo "$$found" | grep -q 'fetching vulnerabilities' && \
+		echo 'THE DATABASE OF VULNERABILITIES CANNOT BE REACHED: NOT CHECKED'; }
 	go mod tidy -diff
 	go mod verify
 	@major=$$(sed -n 's/^  version: \([0-9]*\).*/\1/p' openapi.yaml); released=gen/released/openapi-v$$major.yaml; \
@@ -71,4 +91,4 @@ generate: ## Regenerate gen/ from openapi.yaml (the TypeScript client needs Node
 	@$(call need,npm,SKIPPED gen/typescript: npm is not installed) \
 		cd gen/typescript && $(packages) && npm run --silent generate
 
-.PHONY: help run build test race client test-clients test-browser test-oidc bench check generate
+.PHONY: help run build test race test-faults fuzz client test-clients test-browser test-oidc bench check generate

@@ -118,6 +118,10 @@ func newLog(c *config.Config, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, options))
 }
 
+// drainShare is the part of the shutdown timeout, one in so many, for which requests are still taken after SIGTERM
+// while readiness says 503: a proxy goes on sending until it has noticed.
+const drainShare = 5
+
 // Run serves until a signal, then answers what is in flight.
 func (serveCommand) Run() error {
 	c, store, err := open(true)
@@ -132,7 +136,9 @@ func (serveCommand) Run() error {
 	}
 	warn(c, log)
 
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	failed := make(chan error, 3)
 	public := &http.Server{
@@ -165,16 +171,21 @@ func (serveCommand) Run() error {
 		}
 	}()
 
+	var got os.Signal
 	select {
 	case err := <-failed:
 		return err
-	case <-ctx.Done():
+	case got = <-signals:
 	}
-	stop() // a second signal ends the process at once
+	signal.Reset() // a second signal ends the process at once
+	stop()
 	srv.Drain()
 	log.Info("stopping")
 	deadline, cancel := context.WithTimeout(context.Background(), c.ShutdownTimeout)
 	defer cancel()
+	if got == syscall.SIGTERM { // from a supervisor; a person at a terminal waits for nobody
+		time.Sleep(c.ShutdownTimeout / drainShare)
+	}
 	if err := public.Shutdown(deadline); err != nil {
 		log.Warn("requests were still in flight at SHUTDOWN_TIMEOUT")
 		public.Close()

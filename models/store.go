@@ -23,8 +23,8 @@ type Options struct {
 	URL string
 	// MaxConns is the size of the PostgreSQL pool, at least 1.
 	MaxConns int
-	// Timeout bounds all database work of one call, retries included. Waiting for a connection takes at most
-	// half of it, and never more than a second.
+	// Timeout bounds all database work of one call, retries and waiting for a connection included. The latter takes
+	// at most half of it, and never more than a second.
 	Timeout time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -125,10 +125,13 @@ func (s *Store) Pools() map[string]*sql.DB {
 	return map[string]*sql.DB{s.dialect.name + "_write": s.write.sql, s.dialect.name + "_read": s.read.sql}
 }
 
-// Ready reports whether the database answers and can be written to. It does not queue behind other calls: a busy
-// pool is no reason to take an instance out of service, a dead one is.
+// Timeout is what Options said.
+func (s *Store) Timeout() time.Duration { return s.timeout }
+
+// Ready reports whether the database answers within a second and can be written to. It does not queue behind other
+// calls: a busy pool is no reason to take an instance out of service, a dead one is.
 func (s *Store) Ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	ctx, cancel := context.WithTimeout(ctx, min(time.Second, s.timeout))
 	defer cancel()
 	var writable bool
 	if err := classify(s.read.sql.QueryRowContext(ctx, s.dialect.ready).Scan(&writable)); err != nil {
@@ -143,16 +146,21 @@ func (s *Store) Ready(ctx context.Context) error {
 // attempts is how often a call is tried when the database says that the transaction must be repeated.
 const attempts = 4
 
-// do runs fn, one statement or one whole transaction, on a connection of p within the store's timeout. It repeats fn
-// when the database asks for it (SQLSTATE 40001 and 40P01) and for no other reason. Once fn has begun it is not cut
-// short by the caller going away: cancelling would cost the pool a connection.
+// do runs fn, one statement or one whole transaction, on a connection of p within the store's timeout, waiting for
+// the connection included, and before the deadline of ctx. It repeats fn when the database asks for it (SQLSTATE
+// 40001 and 40P01) and for no other reason. Once fn has begun it is not cut short by the caller going away:
+// cancelling would cost the pool a connection.
 func (s *Store) do(ctx context.Context, p pool, fn func(tx *gorm.DB) error) error {
+	deadline := time.Now().Add(s.timeout)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
 	if err := p.enter(ctx, min(time.Second, s.timeout/2)); err != nil {
 		return err
 	}
 	defer p.places.Release(1)
 
-	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
+	work, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	for try := 1; ; try++ {
 		err := classify(fn(p.db.WithContext(work)))
@@ -178,7 +186,7 @@ func (p pool) enter(ctx context.Context, patience time.Duration) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return classify(ctx.Err())
 	}
 	return ErrBusy
 }

@@ -40,8 +40,8 @@ func loadContract(text []byte, baseURL string) (*contract, error) {
 
 // middlewares returns what stands in front of each operation's handler, by operationId: its name for logs and
 // metrics, requireAuth where the contract names security that cannot be left out, and the check of its parameters
-// and body. The auth operations have neither, and answer for themselves.
-func (c *contract) middlewares(requireAuth echo.MiddlewareFunc) map[string][]echo.MiddlewareFunc {
+// and body. The auth operations have neither, and answer for themselves. last comes after all these.
+func (c *contract) middlewares(requireAuth, last echo.MiddlewareFunc) map[string][]echo.MiddlewareFunc {
 	all := make(map[string][]echo.MiddlewareFunc)
 	for _, path := range c.doc.Paths.Map() {
 		for _, op := range path.Operations() {
@@ -52,7 +52,7 @@ func (c *contract) middlewares(requireAuth echo.MiddlewareFunc) map[string][]ech
 			if len(op.Parameters) > 0 || op.RequestBody != nil {
 				chain = append(chain, newDemands(op).check)
 			}
-			all[op.OperationID] = chain
+			all[op.OperationID] = append(chain, last)
 		}
 	}
 	return all

@@ -125,6 +125,9 @@ func cause(err error) string {
 			return class.Error()
 		}
 	}
+	if errors.Is(err, context.DeadlineExceeded) { // while waiting for others who ask the same
+		return models.ErrTimeout.Error()
+	}
 	return "unexpected error"
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"worldevents/models"
 )
@@ -28,6 +29,8 @@ type lists struct {
 	mu sync.Mutex
 	// running has an entry for each list that is being read: the flight to start next, nil while nobody waits.
 	running map[listKey]*flight
+	// timeout bounds the reading of a flight.
+	timeout time.Duration
 }
 
 // flight is one reading of a list, for those who asked before it began.
@@ -98,7 +101,9 @@ func (l *lists) run(key listKey, f *flight) {
 			delete(l.running, key)
 		}
 	}()
-	f.err = f.read(context.Background(), f) // for all who share it, whoever of them goes away
+	ctx, cancel := context.WithTimeout(context.Background(), l.timeout) // for all who share it, whoever of them goes away
+	defer cancel()
+	f.err = f.read(ctx, f)
 }
 
 // release says that a caller needs the flight no longer. The last one returns the buffer.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"math"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"net/url"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -48,6 +50,9 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		cl.request = r
 		c.SetRequest(r)
 		cl.header.Set("X-Request-Id", cl.requestID)
+		if s.draining.Load() {
+			cl.header.Set("Connection", "close")
+		}
 		c.Response().Writer = exactBody{c.Response().Writer}
 
 		defer func() {
@@ -148,15 +153,54 @@ func closePaths(e *echo.Echo) {
 	}
 }
 
-// limitInFlight answers 503 when limit requests are being handled already.
+// limitInFlight answers 503 when limit requests are being handled already. Half of the places at most are for
+// requests whose body has not arrived: else a few clients that send slowly would shut out all others.
 func limitInFlight(limit int) echo.MiddlewareFunc {
-	var inFlight atomic.Int64
+	var inFlight, arriving atomic.Int64
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			defer inFlight.Add(-1)
 			if inFlight.Add(1) > int64(limit) {
 				return errOverloaded
 			}
+			if r := c.Request(); r.ContentLength != 0 {
+				body := &arrivingBody{ReadCloser: r.Body, arrived: func() { arriving.Add(-1) }}
+				defer body.end()
+				if arriving.Add(1) > int64(limit+1)/2 {
+					return errOverloaded
+				}
+				r.Body = body
+			}
+			return next(c)
+		}
+	}
+}
+
+// arrivingBody is a request's body that tells, once, when nothing more of it is awaited.
+type arrivingBody struct {
+	io.ReadCloser
+	once    sync.Once
+	arrived func()
+}
+
+func (b *arrivingBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.end()
+	}
+	return n, err
+}
+
+func (b *arrivingBody) end() { b.once.Do(b.arrived) }
+
+// limitTime gives a handler a deadline that holds for all it asks of the store, and for waiting until somebody else's
+// reading of a list has ended. It begins when the request has been read. A streamed list has its own.
+func limitTime(limit time.Duration) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			ctx, cancel := context.WithTimeout(c.Request().Context(), limit)
+			defer cancel()
+			c.SetRequest(c.Request().WithContext(ctx))
 			return next(c)
 		}
 	}

@@ -100,7 +100,7 @@ func New(o Options) (*Server, error) {
 		store:    o.Store,
 		log:      o.Log,
 		sessions: newSessions(o),
-		lists:    lists{running: make(map[listKey]*flight)},
+		lists:    lists{running: make(map[listKey]*flight), timeout: o.Store.Timeout()},
 		metrics:  newMetrics(o.Store),
 		baseURL:  strings.TrimRight(o.BaseURL.String(), "/"),
 		base:     basePath(o.BaseURL),
@@ -128,7 +128,7 @@ func New(o Options) (*Server, error) {
 	)
 	// Then, for each operation, what the contract demands of it; then its handler below.
 	gen.RegisterHandlersWithOptions(e, gen.NewStrictHandler(s, nil), gen.RegisterHandlersOptions{
-		OperationMiddlewares: contract.middlewares(s.requireAuth),
+		OperationMiddlewares: contract.middlewares(s.requireAuth, limitTime(o.Store.Timeout())),
 	})
 	closePaths(e)
 	s.registerSignIn(e)
@@ -145,7 +145,8 @@ func New(o Options) (*Server, error) {
 // Ready begins to report readiness: the schema is up to date.
 func (s *Server) Ready() { s.migrated.Store(true) }
 
-// Drain ends readiness, so that no new work is sent here.
+// Drain ends readiness, so that no new work is sent here, and has every answer close its connection: a proxy that
+// keeps connections must not send a request down one that the stop is about to close.
 func (s *Server) Drain() { s.draining.Store(true) }
 
 var errNotReady = errors.New("starting or stopping")

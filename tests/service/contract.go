@@ -86,6 +86,7 @@ func (c *checkedTransport) faults(r *http.Request, res *http.Response, body []by
 		}
 	}
 
+	faults = append(faults, leaksInAnswer(res, body)...)
 	id := res.Header.Get("X-Request-Id")
 	if len(id) != 36 {
 		fault("X-Request-Id is %q", id)

@@ -128,6 +128,9 @@ func (s *Service) Another(changes ...Change) *Service {
 // checkLog fails the test when a secret was logged: a key, or a value that any cookie of this service had.
 func (s *Service) checkLog() {
 	text := s.Log.String()
+	for _, leak := range leaksInLog(text) {
+		s.tb.Error(leak)
+	}
 	for _, key := range s.Options.Keys {
 		if strings.Contains(text, string(key)) {
 			s.tb.Errorf("a key is in the log")
@@ -223,11 +226,17 @@ func Contract(tb testing.TB) []byte {
 	return text
 }
 
-// Main runs the tests of a package and then stops PostgreSQL and removes what was built; call it from TestMain.
+// Main runs the tests of a package and then stops PostgreSQL and removes what was built; call it from TestMain. It
+// fails when the tests leave files, connections or goroutines open.
 func Main(m *testing.M) int {
-	defer removeBinary()
-	defer stopCluster()
-	return m.Run()
+	before := inUse()
+	status := m.Run()
+	stopCluster()
+	removeBinary()
+	if status == 0 && !before.isBack() {
+		return 1
+	}
+	return status
 }
 
 // AddUser makes a user without a session and returns the id.

@@ -1,0 +1,188 @@
+//go:build faults
+
+// Package faults breaks what the service stands on, and what it talks to, and proves that nothing is lost and nobody
+// gets in. It takes minutes and needs tools: make test-faults.
+package faults
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"worldevents/tests/service"
+)
+
+func TestMain(m *testing.M) { os.Exit(service.Main(m)) }
+
+// need returns the path of a tool. Where it is missing the test is skipped loudly, or fails when CI=true.
+func need(t *testing.T, tool string) string {
+	t.Helper()
+	path, err := exec.LookPath(tool)
+	if err != nil {
+		path, err = exec.LookPath("/usr/sbin/" + tool) // not in everybody's PATH
+	}
+	if err == nil {
+		return path
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("%s is not installed", tool)
+	}
+	fmt.Fprintf(os.Stderr, "\n!!! %s IS SKIPPED: %s is not installed\n\n", t.Name(), tool)
+	t.Skipf("%s is not installed", tool)
+	return ""
+}
+
+// answer is what a request came to.
+type answer struct {
+	status int // 0 without an answer
+	body   string
+	header http.Header
+	took   time.Duration
+	err    error
+}
+
+// isJSON tells whether the answer is a JSON document and says so.
+func (a answer) isJSON() bool {
+	return a.header.Get("Content-Type") == "application/json" && json.Valid([]byte(a.body))
+}
+
+func (a answer) String() string {
+	return fmt.Sprintf("%d %.300s %v after %v", a.status, a.body, a.err, a.took)
+}
+
+// user is a browser at work: it holds the two cookies of one session.
+type user struct {
+	url     string
+	http    *http.Client
+	cookies map[string]string
+}
+
+// newTransport keeps connections for as many requests at once.
+func newTransport(conns int) *http.Transport {
+	return &http.Transport{MaxIdleConnsPerHost: conns, DisableCompression: true}
+}
+
+// signIn signs a user in over HTTP on a service in development.
+func signIn(t *testing.T, transport http.RoundTripper, address, name string) *user {
+	t.Helper()
+	u := &user{url: address, cookies: make(map[string]string), http: &http.Client{
+		Transport: transport, Timeout: 30 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	r, _ := http.NewRequest("POST", address+"/sign-in", strings.NewReader(url.Values{"username": {name}}.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if a := u.send(r); a.status != 303 || len(u.cookies) != 2 {
+		t.Fatalf("sign in: %v", a)
+	}
+	return u
+}
+
+// do sends a request with the cookies, and keeps the cookies of the answer.
+func (u *user) do(method, path, body string) answer {
+	var content io.Reader
+	if body != "" {
+		content = strings.NewReader(body)
+	}
+	r, err := http.NewRequest(method, u.url+path, content)
+	if err != nil {
+		return answer{err: err}
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return u.send(r)
+}
+
+func (u *user) send(r *http.Request) answer {
+	for name, value := range u.cookies {
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	begin := time.Now()
+	res, err := u.http.Do(r)
+	if err != nil {
+		return answer{err: err, took: time.Since(begin)}
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	a := answer{res.StatusCode, string(text), res.Header, time.Since(begin), err}
+	for _, cookie := range res.Cookies() {
+		u.cookies[cookie.Name] = cookie.Value
+	}
+	return a
+}
+
+// clone is another browser with the same cookies.
+func (u *user) clone() *user {
+	other := *u
+	other.cookies = maps.Clone(u.cookies)
+	return &other
+}
+
+// with is a clone with one cookie changed.
+func (u *user) with(name, value string) *user {
+	other := u.clone()
+	other.cookies[name] = value
+	return other
+}
+
+// expired is a JWT of the user whose only fault is its age.
+func (u *user) expired(id string) string {
+	return service.Sign(service.Key, `{"alg":"HS256"}`, fmt.Sprintf(`{"sub":%q,"exp":%d}`, id, time.Now().Add(-time.Minute).Unix()))
+}
+
+// create creates an event and returns its id, "" when that failed.
+func (u *user) create(world, name string) (string, answer) {
+	a := u.do("POST", "/api/event/"+url.PathEscape(world), fmt.Sprintf(`{"name":%q,"description":"","scheduledAt":"2030-01-02T03:04:05Z"}`, name))
+	if a.status != 200 {
+		return "", a
+	}
+	return a.header.Get("Event-Id"), a
+}
+
+// list is the body of a list.
+type list struct {
+	Events []struct {
+		ID    string
+		RSVPs []struct{ User struct{ Username string } }
+	}
+}
+
+func (u *user) list(t *testing.T, world string) (l list) {
+	t.Helper()
+	a := u.do("GET", "/api/event/"+url.PathEscape(world), "")
+	if a.status != 200 || json.Unmarshal([]byte(a.body), &l) != nil {
+		t.Fatalf("list %s: %v", world, a)
+	}
+	return l
+}
+
+// workers runs work(0) to work(n-1) at once, each again and again until stop is closed, and returns a function that
+// waits for them.
+func workers(n int, stop <-chan struct{}, work func(i int)) (wait func()) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					work(i)
+				}
+			}
+		})
+	}
+	return all.Wait
+}
+
+// plain opens a connection for each request.
+var plain = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}

@@ -1,0 +1,112 @@
+//go:build faults
+
+package faults
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"worldevents/tests/service"
+)
+
+// Offered twice what it can do, the service goes on doing nearly as much as it can; the rest is told to come back. The
+// database is made slow, so that its connections are what runs out, and not the processor that the test runs on.
+func TestOverload(t *testing.T) {
+	for _, test := range []struct{ name, setting string }{
+		{"no connection comes free", "MAX_IN_FLIGHT=100000"},
+		{"too many in flight", "MAX_IN_FLIGHT=40"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			db := service.Postgres(t)
+			target := strings.Split(strings.SplitN(db.URL, "@", 2)[1], "/")[0]
+			proxy := newToxiproxy(t, target)
+			p := service.NewProgram(t, "DATABASE_URL="+strings.Replace(db.URL, target, proxy.Listen, 1), "DB_MAX_CONNS=4", "DB_TIMEOUT=2s", test.setting).ServeReady()
+			transport := newTransport(2000)
+			defer transport.CloseIdleConnections()
+			alice := signIn(t, transport, p.URL, "alice")
+			if _, err := proxy.Toxics.AddToxicJson(strings.NewReader(`{"type":"latency","attributes":{"latency":15}}`)); err != nil {
+				t.Fatal(err)
+			}
+
+			const during = 4 * time.Second
+			var done atomic.Int64
+			stop := make(chan struct{})
+			wait := workers(20, stop, func(int) {
+				if _, a := alice.clone().create("w", "x"); a.status == 200 {
+					done.Add(1)
+				}
+			})
+			time.Sleep(during)
+			peak := float64(done.Load()) / during.Seconds()
+			close(stop)
+			wait()
+
+			var all sync.WaitGroup
+			var mu sync.Mutex
+			statuses := make(map[int]int)
+			inTime := 0
+			begin := time.Now()
+			patience := time.Second // the queue in front of the connections is full from here on
+			for sent := 0; time.Since(begin) < during+patience; time.Sleep(2 * time.Millisecond) {
+				for ; float64(sent) < 2*peak*time.Since(begin).Seconds(); sent++ {
+					u := alice.clone()
+					all.Go(func() {
+						_, a := u.create("w", "x")
+						at := time.Since(begin)
+						mu.Lock()
+						defer mu.Unlock()
+						statuses[a.status]++
+						switch {
+						case a.status == 200 && at > patience && at <= during+patience:
+							inTime++
+						case a.status == 503 && (a.header.Get("Retry-After") == "" || !a.isJSON()):
+							t.Errorf("503 without Retry-After or JSON: %v", a)
+						case a.status != 200 && a.status != 503:
+							t.Error(a)
+						}
+					})
+				}
+			}
+			all.Wait()
+			goodput := float64(inTime) / during.Seconds()
+			if goodput < 0.8*peak || statuses[503] == 0 {
+				t.Errorf("goodput fell from %.0f to %.0f a second: %v", peak, goodput, statuses)
+			}
+			t.Logf("peak %.0f/s; offered twice as much %.0f/s (%.0f %%), answers by status %v", peak, goodput, 100*goodput/peak, statuses)
+			service.Eventually(t, 2*time.Second, "all is well again", func() bool {
+				_, a := alice.create("w", "x")
+				return a.status == 200
+			})
+		})
+	}
+}
+
+// A client over its rate is told so, and only that client.
+func TestRateLimit(t *testing.T) {
+	p := service.NewProgram(t, "RATE_LIMIT=5", "TRUSTED_PROXIES=127.0.0.0/8").ServeReady()
+	from := func(address string) answer {
+		u := &user{url: p.URL, http: plain}
+		r, _ := http.NewRequest("GET", p.URL+"/api/auth/session", nil)
+		r.Header.Set("X-Forwarded-For", address)
+		return u.send(r)
+	}
+	statuses := make(map[int]int)
+	for i := range 50 {
+		a := from(fmt.Sprintf("2001:db8::%x", i)) // one client: it can choose among all addresses of its network
+		statuses[a.status]++
+		if a.status == 429 && (a.header.Get("Retry-After") == "" || !a.isJSON()) {
+			t.Errorf("429 without Retry-After or JSON: %v", a)
+		}
+	}
+	if statuses[429] < 30 || statuses[400] < 5 {
+		t.Errorf("50 requests at once, 5 a second allowed: %v", statuses)
+	}
+	if a := from("192.0.2.1"); a.status != 400 {
+		t.Errorf("another client: %v", a)
+	}
+}

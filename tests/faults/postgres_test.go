@@ -1,0 +1,213 @@
+//go:build faults
+
+package faults
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+
+	"worldevents/tests/service"
+)
+
+// newToxiproxy starts a proxy in front of target, host:port.
+func newToxiproxy(t *testing.T, target string) *toxiproxy.Proxy {
+	t.Helper()
+	quiet := zerolog.New(io.Discard)
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), quiet)
+	proxy := toxiproxy.NewProxy(server, "database", "127.0.0.1:0", target)
+	if err := proxy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Stop)
+	return proxy
+}
+
+// poison adds a toxic in both directions; mend removes both.
+func poison(t *testing.T, proxy *toxiproxy.Proxy, kind, attributes string) (mend func()) {
+	t.Helper()
+	for _, stream := range []string{"upstream", "downstream"} {
+		toxic := fmt.Sprintf(`{"name":%q,"type":%q,"stream":%q,"attributes":%s}`, stream, kind, stream, attributes)
+		if _, err := proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func() { proxy.Toxics.ResetToxics(t.Context()) }
+}
+
+// While PostgreSQL is away, in whatever way, every request is answered within three seconds, as JSON, and never as if
+// the session were bad. Liveness stays; readiness follows; all is well again by itself.
+func TestPostgresFaults(t *testing.T) {
+	server := service.NewPostgresServer(t)
+	for _, fault := range []struct {
+		name string
+		// begin breaks something and returns what ends it.
+		begin func(t *testing.T, proxy *toxiproxy.Proxy) (end func())
+		// away means that the database cannot be reached at all meanwhile.
+		away  bool
+		lasts time.Duration
+	}{
+		{"killed", func(*testing.T, *toxiproxy.Proxy) func() { server.Kill(); return server.Start }, true, 4 * time.Second},
+		{"restarted", func(*testing.T, *toxiproxy.Proxy) func() { server.Restart(); return func() {} }, false, time.Second},
+		{"backends terminated", func(*testing.T, *toxiproxy.Proxy) func() {
+			for range 5 {
+				server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'worldevents'")
+				time.Sleep(200 * time.Millisecond) // between blows, not for anything to happen
+			}
+			return func() {}
+		}, false, 0},
+		{"paused", func(*testing.T, *toxiproxy.Proxy) func() { server.Pause(); return server.Resume }, true, 4 * time.Second},
+		{"black hole", func(t *testing.T, proxy *toxiproxy.Proxy) func() { return poison(t, proxy, "timeout", `{"timeout":0}`) }, true, 4 * time.Second},
+		{"slow", func(t *testing.T, proxy *toxiproxy.Proxy) func() {
+			return poison(t, proxy, "latency", `{"latency":400,"jitter":300}`)
+		}, false, 4 * time.Second},
+		{"connections reset", func(t *testing.T, proxy *toxiproxy.Proxy) func() {
+			return poison(t, proxy, "reset_peer", `{"timeout":20}`)
+		}, true, 4 * time.Second},
+		{"connections refused", func(t *testing.T, proxy *toxiproxy.Proxy) func() {
+			proxy.Stop()
+			return func() {
+				if err := proxy.Start(); err != nil {
+					t.Error(err)
+				}
+			}
+		}, true, 4 * time.Second},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			proxy := newToxiproxy(t, server.Addr)
+			address := strings.Replace(server.URL(), server.Addr, proxy.Listen, 1)
+			p := service.NewProgram(t, "DATABASE_URL="+address, "DB_TIMEOUT=2s").ServeReady()
+			watch := watchFault(t, p)
+			end := fault.begin(t, proxy)
+			begun := time.Now()
+			if fault.away {
+				service.Eventually(t, 2500*time.Millisecond, "readiness says 503", func() bool { return p.Admin("/readyz") == 503 })
+				t.Logf("readiness 503 after %v", time.Since(begun).Round(time.Millisecond))
+			}
+			time.Sleep(max(0, fault.lasts-time.Since(begun))) // for requests to pile up
+			end()
+			ended := time.Now()
+			service.Eventually(t, 2*time.Second, "readiness says 200", func() bool { return p.Admin("/readyz") == 200 })
+			ready := time.Since(ended)
+			service.Eventually(t, 2*time.Second, "a write succeeds", func() bool {
+				_, a := watch.other.create("recovery", "x")
+				return a.status == 200
+			})
+			t.Logf("ready %v, a write %v after the end of it", ready.Round(time.Millisecond), time.Since(ended).Round(time.Millisecond))
+			watch.finish(t)
+		})
+	}
+}
+
+// faultWatch sends every kind of request, from more users than the pool has connections, and judges the answers.
+type faultWatch struct {
+	users  []*user
+	other  *user // who sends nothing by himself
+	finish func(t *testing.T)
+}
+
+func watchFault(t *testing.T, p *service.Process) *faultWatch {
+	t.Helper()
+	const n = 60
+	world := url.PathEscape(t.Name())
+	transport := newTransport(n)
+	t.Cleanup(transport.CloseIdleConnections)
+	w := new(faultWatch)
+	var ids []string
+	w.other = signIn(t, transport, p.URL, "other")
+	for i := range n {
+		u := signIn(t, transport, p.URL, fmt.Sprintf("user%d", i))
+		id, a := u.create(t.Name(), "there before")
+		if id == "" {
+			t.Fatal(a)
+		}
+		w.users, ids = append(w.users, u), append(ids, id)
+	}
+	var mu sync.Mutex
+	statuses := make(map[int]int)
+	var slowest time.Duration
+	judge := func(what string, a answer) {
+		mu.Lock()
+		defer mu.Unlock()
+		statuses[a.status]++
+		slowest = max(slowest, a.took)
+		switch {
+		case a.status != 200 && a.status != 500 && a.status != 503:
+			t.Errorf("%s: %v", what, a)
+		case !a.isJSON():
+			t.Errorf("%s: no JSON: %v", what, a)
+		case a.took > 3*time.Second:
+			t.Errorf("%s: too late: %v", what, a)
+		}
+	}
+	stop := make(chan struct{})
+	rounds := make([]int, n)
+	waitUsers := workers(n, stop, func(i int) {
+		u, id := w.users[i], ids[i]
+		rounds[i]++
+		switch rounds[i] % 6 {
+		case 0:
+			judge("session", u.do("GET", "/api/auth/session", ""))
+		case 1:
+			_, a := u.create(t.Name(), "x")
+			judge("create", a)
+		case 2:
+			judge("join", u.do("POST", "/api/event/join/"+id, ""))
+		case 3:
+			judge("leave", u.do("DELETE", "/api/event/"+id, ""))
+		case 4:
+			judge("list", u.do("GET", fmt.Sprintf("/api/event/%s?limit=20&from=20%02d-01-01T00:00:00Z", world, i%20), ""))
+		case 5:
+			if u.cookies["refreshToken"] == "" {
+				return
+			}
+			a := u.do("GET", "/api/auth/refresh", "")
+			judge("refresh", a)
+			if a.status != 200 { // it may have been spent or not: no more to be said about this session
+				delete(u.cookies, "refreshToken")
+			}
+		}
+	})
+	waitProbes := workers(1, stop, func(int) {
+		if status := p.Admin("/livez"); status != 200 {
+			t.Errorf("liveness says %d", status)
+		}
+		time.Sleep(50 * time.Millisecond)
+	})
+	w.finish = func(t *testing.T) {
+		close(stop)
+		waitUsers()
+		waitProbes()
+		t.Logf("answers by status: %v, the slowest after %v", statuses, slowest.Round(time.Millisecond))
+		if statuses[200] == 0 {
+			t.Error("nothing ever succeeded")
+		}
+		for i := range w.users {
+			fresh := signIn(t, transport, p.URL, fmt.Sprintf("user%d", i))
+			if a := fresh.do("GET", "/api/auth/refresh", ""); a.status != 200 {
+				t.Errorf("afterwards: %v", a)
+			}
+		}
+		// What was acknowledged before is there.
+		if text := w.users[0].do("GET", "/api/event/"+world, "").body; strings.Count(text, "there before") != n {
+			t.Errorf("of %d events made before %d are left", n, strings.Count(text, "there before"))
+		}
+	}
+	t.Cleanup(func() {
+		select {
+		case <-stop:
+		default: // the test has failed before
+			close(stop)
+			waitUsers()
+			waitProbes()
+		}
+	})
+	return w
+}

@@ -1,0 +1,152 @@
+//go:build faults
+
+package faults
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"worldevents/tests/service"
+)
+
+// eachProcess runs test twice: with two instances of the program on SQLite and on PostgreSQL, and the database.
+func eachProcess(t *testing.T, test func(t *testing.T, db *service.Database, a, b *service.Process)) {
+	for _, open := range []func(testing.TB) *service.Database{service.SQLite, service.Postgres} {
+		db := open(t)
+		t.Run(db.Dialect, func(t *testing.T) {
+			program := func() *service.Process { return service.NewProgram(t, "DATABASE_URL="+db.URL).ServeReady() }
+			test(t, db, program(), program())
+		})
+	}
+}
+
+// A thousand uses of one refresh token at once, over two instances and both endpoints: exactly one wins.
+func TestRefreshHasOneWinner(t *testing.T) {
+	const rounds, uses = 20, 1000
+	eachProcess(t, func(t *testing.T, db *service.Database, one, two *service.Process) {
+		transport := newTransport(uses)
+		defer transport.CloseIdleConnections()
+		for round := range rounds {
+			alice := signIn(t, transport, one.URL, "alice")
+			var id string
+			db.Read("SELECT id FROM users WHERE username = ?", []any{"alice"}, &id)
+			expired := alice.with("token", alice.expired(id))
+			browsers := make([]*user, uses)
+			answers := make([]answer, uses)
+			var all sync.WaitGroup
+			start := make(chan struct{})
+			for i := range uses {
+				b := expired.clone()
+				if i%2 == 1 {
+					b = b.on(two)
+				}
+				path, lost := "/api/auth/refresh", service.InvalidRefresh
+				if i/2%2 == 1 {
+					path, lost = "/api/auth/session", service.SessionInvalidRefresh
+				}
+				browsers[i] = b
+				all.Go(func() {
+					<-start
+					answers[i] = b.do("GET", path, "")
+					if a := answers[i]; a.status != 200 && (a.status != 400 || a.body != lost || a.header["Set-Cookie"] != nil) {
+						t.Errorf("a loser: %v %v", a, a.header["Set-Cookie"])
+					}
+				})
+			}
+			close(start)
+			all.Wait()
+			winners := 0
+			for i, a := range answers {
+				if a.status != 200 {
+					continue
+				}
+				winners++
+				for _, path := range []string{"/api/auth/session", "/api/auth/refresh"} {
+					if a := browsers[i].do("GET", path, ""); a.status != 200 {
+						t.Errorf("the winner's pair: %s: %v", path, a)
+					}
+				}
+			}
+			if winners != 1 {
+				t.Fatalf("round %d: %d winners", round, winners)
+			}
+		}
+		t.Logf("%d rounds of %d uses: one winner each", rounds, uses)
+	})
+}
+
+// Joins and leaves of one user, and looks at the list, at once and over two instances: there is an order of them that
+// agrees with all answers (linearizability).
+func TestJoinAndLeaveAreLinearizable(t *testing.T) {
+	const operations, clients = 500, 8
+	type input struct{ kind string }
+	model := porcupine.Model{
+		Init: func() any { return false }, // whether the user has joined
+		Step: func(state, in, out any) (bool, any) {
+			switch in.(input).kind {
+			case "join":
+				return true, true
+			case "leave":
+				return true, false
+			}
+			return out == state, state
+		},
+	}
+	eachProcess(t, func(t *testing.T, db *service.Database, one, two *service.Process) {
+		transport := newTransport(clients)
+		defer transport.CloseIdleConnections()
+		host, guest := signIn(t, transport, one.URL, "host"), signIn(t, transport, one.URL, "guest")
+		event, a := host.create("w", "x")
+		if event == "" {
+			t.Fatal(a)
+		}
+		joined := func(u *user) bool { return len(u.list(t, "w").Events[0].RSVPs) == 2 }
+		for _, step := range []struct {
+			method, path string
+			joined       bool
+		}{{"POST", "/api/event/join/", true}, {"DELETE", "/api/event/", false}, {"POST", "/api/event/join/", true}, {"DELETE", "/api/event/", false}} {
+			if a := guest.do(step.method, step.path+event, ""); a.status != 200 || joined(guest) != step.joined {
+				t.Fatalf("%s: %v", step.method, a)
+			}
+		}
+
+		var mu sync.Mutex
+		var history []porcupine.Operation
+		var all sync.WaitGroup
+		begin := time.Now()
+		for client := range clients {
+			all.Go(func() {
+				u := guest.clone().on([]*service.Process{one, two}[client%2])
+				for range (operations + clients - 1) / clients {
+					op := porcupine.Operation{ClientId: client, Call: int64(time.Since(begin))}
+					var status int
+					switch n := rand.IntN(3); n {
+					case 0:
+						op.Input, status = input{"join"}, u.do("POST", "/api/event/join/"+event, "").status
+					case 1:
+						op.Input, status = input{"leave"}, u.do("DELETE", "/api/event/"+event, "").status
+					case 2:
+						op.Input, op.Output, status = input{"list"}, joined(u), http.StatusOK
+					}
+					op.Return = int64(time.Since(begin))
+					if status != 200 {
+						t.Errorf("%v: %d", op.Input, status)
+					}
+					mu.Lock()
+					history = append(history, op)
+					mu.Unlock()
+				}
+			})
+		}
+		all.Wait()
+		if result := porcupine.CheckOperationsTimeout(model, history, time.Minute); result != porcupine.Ok {
+			t.Errorf("the history is not linearizable: %v", result)
+		}
+		t.Logf("%d operations of %d clients over two instances: linearizable", len(history), clients)
+	})
+}

@@ -1,0 +1,236 @@
+package service
+
+import (
+	"bytes"
+	"database/sql"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// PostgresServer is a PostgreSQL server of one test, which may kill, pause, restart, copy and promote it.
+type PostgresServer struct {
+	// Addr is where it listens, host:port.
+	Addr string
+
+	tb         testing.TB
+	bin, dir   string
+	settings   []string
+	attributes *syscall.SysProcAttr
+	process    *os.Process
+	ended      chan struct{}
+}
+
+// NewPostgresServer starts a server with an empty database "worldevents" and these settings, as NAME=value.
+func NewPostgresServer(tb testing.TB, settings ...string) *PostgresServer {
+	tb.Helper()
+	s := newPostgresServer(tb, settings)
+	s.run("initdb", "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	s.Start()
+	s.Exec("CREATE DATABASE worldevents")
+	return s
+}
+
+func newPostgresServer(tb testing.TB, settings []string) *PostgresServer {
+	tb.Helper()
+	template(tb) // skips or fails where there is no PostgreSQL
+	bin, err := postgresBinaries()
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			tb.Fatal(err)
+		}
+		tb.Skipf("needs the programs of PostgreSQL: %v", err)
+	}
+	dir, err := os.MkdirTemp("/tmp", "we") // short: the path of a socket has at most 107 bytes
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s := &PostgresServer{Addr: fmt.Sprintf("127.0.0.1:%d", FreePort()), tb: tb, bin: bin, dir: dir, settings: settings}
+	tb.Cleanup(func() {
+		s.Kill()
+		os.RemoveAll(dir)
+	})
+	if s.attributes, err = unprivileged(dir); err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+func (s *PostgresServer) data() string { return filepath.Join(s.dir, "data") }
+
+func (s *PostgresServer) run(program string, args ...string) {
+	s.tb.Helper()
+	command := exec.Command(filepath.Join(s.bin, program), args...)
+	command.Dir, command.SysProcAttr = s.dir, s.attributes
+	if out, err := command.CombinedOutput(); err != nil {
+		s.tb.Fatalf("%s: %v: %s", program, err, out)
+	}
+}
+
+// URL leads to the database worldevents.
+func (s *PostgresServer) URL() string { return postgresURL(s.Addr) }
+
+func postgresURL(hosts string) string {
+	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: hosts, Path: "/worldevents"}
+	return u.String()
+}
+
+// PostgresURL leads to the database worldevents of whichever of the servers takes writes.
+func PostgresURL(servers ...*PostgresServer) string {
+	hosts := servers[0].Addr
+	for _, s := range servers[1:] {
+		hosts += "," + s.Addr
+	}
+	return postgresURL(hosts) + "?target_session_attrs=read-write"
+}
+
+// Database looks into the database worldevents.
+func (s *PostgresServer) Database() *Database { return open(s.tb, "postgres", "pgx", s.URL(), s.URL()) }
+
+// Exec runs a statement in the database postgres.
+func (s *PostgresServer) Exec(statement string) {
+	s.tb.Helper()
+	if err := s.tryExec(statement); err != nil {
+		s.tb.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func (s *PostgresServer) tryExec(statement string) error {
+	db, err := sql.Open("pgx", "postgres://postgres@"+s.Addr+"/postgres?connect_timeout=2")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	_, err = db.Exec(statement)
+	return err
+}
+
+// Start starts the server again after Kill, and waits until it answers.
+func (s *PostgresServer) Start() {
+	s.tb.Helper()
+	_, port, _ := net.SplitHostPort(s.Addr)
+	args := []string{"-D", s.data(), "-p", port, "-k", s.dir, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200", "-c", "shared_buffers=32MB"}
+	for _, setting := range s.settings {
+		args = append(args, "-c", setting)
+	}
+	deadline := time.Now().Add(30 * time.Second)
+	for s.start(args); ; {
+		select {
+		case <-s.ended: // processes of a killed server still hold its memory
+			s.start(args)
+		default:
+		}
+		if err := s.tryExec("SELECT 1"); err == nil {
+			return
+		} else if time.Now().After(deadline) {
+			log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+			s.tb.Fatalf("PostgreSQL does not start: %v\n%s", err, log)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (s *PostgresServer) start(args []string) {
+	s.tb.Helper()
+	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	defer log.Close()
+	command := exec.Command(filepath.Join(s.bin, "postgres"), args...)
+	command.Dir, command.SysProcAttr, command.Stdout, command.Stderr = s.dir, s.attributes, log, log
+	started, ended := make(chan error), make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // Pdeathsig comes when the thread ends
+		started <- command.Start()
+		command.Wait()
+		close(ended)
+	}()
+	if err := <-started; err != nil {
+		s.tb.Fatal(err)
+	}
+	s.process, s.ended = command.Process, ended
+}
+
+// Kill ends the server and all its processes as a loss of power would.
+func (s *PostgresServer) Kill() {
+	if s.process == nil {
+		return
+	}
+	for _, pid := range append(s.children(), s.process.Pid) {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	<-s.ended
+}
+
+// Restart stops the server in the middle of what it does, and starts it again.
+func (s *PostgresServer) Restart() {
+	s.tb.Helper()
+	s.process.Signal(syscall.SIGINT) // fast: ends sessions
+	<-s.ended
+	s.Start()
+}
+
+// Pause stops all processes of the server without closing anything, until Resume.
+func (s *PostgresServer) Pause() {
+	for _, pid := range append([]int{s.process.Pid}, s.children()...) {
+		syscall.Kill(pid, syscall.SIGSTOP)
+	}
+}
+
+// Resume undoes Pause.
+func (s *PostgresServer) Resume() {
+	for _, pid := range append(s.children(), s.process.Pid) {
+		syscall.Kill(pid, syscall.SIGCONT)
+	}
+}
+
+// children are the processes of the server but for the first, which is their parent.
+func (s *PostgresServer) children() (pids []int) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		stat, _ := os.ReadFile(path)
+		_, rest, _ := bytes.Cut(stat, []byte(") ")) // behind the name come state and parent
+		if fields := bytes.Fields(rest); len(fields) > 1 && string(fields[1]) == strconv.Itoa(s.process.Pid) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// Standby makes a streaming standby called name of the server, with the server's settings.
+func (s *PostgresServer) Standby(name string) *PostgresServer {
+	s.tb.Helper()
+	other := newPostgresServer(s.tb, s.settings)
+	host, port, _ := net.SplitHostPort(s.Addr)
+	other.run("pg_basebackup", "-D", other.data(), "-d", "postgres://postgres@"+net.JoinHostPort(host, port)+"/?application_name="+name,
+		"-R", "-X", "stream", "-c", "fast", "--no-sync")
+	other.Start()
+	return other
+}
+
+// Promote makes a standby take writes.
+func (s *PostgresServer) Promote() {
+	s.tb.Helper()
+	s.Exec("SELECT pg_promote()")
+}
+
+// Unprivileged is how programs that refuse to run as root are started when the tests do: as somebody else, who then
+// owns dir. They die with us.
+func Unprivileged(tb testing.TB, dir string) *syscall.SysProcAttr {
+	tb.Helper()
+	attributes, err := unprivileged(dir)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return attributes
+}
