@@ -60,6 +60,8 @@ type dialect struct {
 	open func(n int) (pool, error)
 	// joined aggregates usernames into one text, with line feeds between them.
 	joined string
+	// last aggregates the ids of users, in order, into the last of them.
+	last string
 	// usernames is an expression over an event e: its RSVPs' usernames in order, joined; NULL for a large event.
 	usernames string
 	// rows runs a query of a list's batch and calls each with every row.
