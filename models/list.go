@@ -61,6 +61,7 @@ type listRow struct {
 type progress struct {
 	rows  int // events to ask for in the next batch
 	left  int // events still wanted; below 0 for all
+	begun bool
 	large bool
 	// Inside a large event: the place of the last RSVP taken.
 	joinedAt time.Time
@@ -101,8 +102,13 @@ func (l *List) Next(ctx context.Context, userID string, sink ListSink) error {
 	if l.large {
 		read = l.chunk
 	}
-	err := l.store.do(ctx, l.store.read, func(tx *gorm.DB) error {
+	patience := min(time.Second, l.store.timeout/2)
+	if l.begun { // an answer that has begun is worth more waiting than one that could still be refused
+		patience = l.store.timeout
+	}
+	err := l.store.doPatiently(ctx, l.store.read, patience, func(tx *gorm.DB) error {
 		next := l.progress
+		next.begun = true
 		sink.Truncate(size) // what an earlier try left
 		if err := read(tx, userID, sink, &next); err != nil {
 			return err
