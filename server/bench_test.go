@@ -76,8 +76,8 @@ func BenchmarkListText(b *testing.B) {
 					t.Event(id, name, description, at)
 					t.Usernames(names)
 				}
-				t.finish()
-				b.SetBytes(int64(len(t.b)))
+				t.encode(true)
+				b.SetBytes(int64(len(t.json)))
 				t.free()
 			}
 		})
