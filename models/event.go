@@ -43,7 +43,7 @@ func (s *Store) Create(ctx context.Context, userID string, e Event) (string, err
 	}
 	e.CreatorID = &userID
 	e.CreatedAt = s.timestamp()
-	err = s.do(ctx, s.write, func(tx *gorm.DB) error { return s.dialect.create(tx, e) })
+	err = s.do(ctx, s.write, func(tx *gorm.DB) error { return s.dialect.create(s, tx, e) })
 	if err != nil {
 		return "", fmt.Errorf("create event: %w", err)
 	}
@@ -54,17 +54,17 @@ func (s *Store) Create(ctx context.Context, userID string, e Event) (string, err
 func (s *Store) Join(ctx context.Context, userID, eventID string) error {
 	err := s.do(ctx, s.write, func(tx *gorm.DB) error {
 		if !validID(userID) || !validID(eventID) {
-			return exists(tx, userID, eventID)
+			return s.exists(tx, userID, eventID)
 		}
-		res := tx.Exec(`
+		added, err := s.exec(tx, `
 			INSERT INTO rsvps (event_id, user_id, username, created_at)
 			SELECT ?, id, username, ? FROM users WHERE id = ?
 			ON CONFLICT DO NOTHING`,
 			eventID, s.timestamp(), userID)
-		if res.Error == nil && res.RowsAffected == 0 { // joined before, or no such user
-			return exists(tx, userID, "")
+		if err == nil && added == 0 { // joined before, or no such user
+			return s.exists(tx, userID, "")
 		}
-		return res.Error
+		return err
 	})
 	if errors.Is(err, errForeignKey) {
 		err = ErrNoEvent
@@ -79,12 +79,12 @@ func (s *Store) Join(ctx context.Context, userID, eventID string) error {
 func (s *Store) Leave(ctx context.Context, userID, eventID string) error {
 	err := s.do(ctx, s.write, func(tx *gorm.DB) error {
 		if validID(userID) && validID(eventID) {
-			res := tx.Exec("DELETE FROM rsvps WHERE event_id = ? AND user_id = ?", eventID, userID)
-			if res.Error != nil || res.RowsAffected > 0 {
-				return res.Error
+			removed, err := s.exec(tx, "DELETE FROM rsvps WHERE event_id = ? AND user_id = ?", eventID, userID)
+			if err != nil || removed > 0 {
+				return err
 			}
 		}
-		return exists(tx, userID, eventID)
+		return s.exists(tx, userID, eventID)
 	})
 	if err != nil {
 		return fmt.Errorf("leave event: %w", err)

@@ -23,13 +23,13 @@ func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username st
 	var who Identity
 	for name := range newNames(username) {
 		err = s.do(ctx, s.write, func(tx *gorm.DB) error {
-			return tx.Raw(`
+			return s.row(tx, `
 				INSERT INTO users (id, username, created_at, issuer, subject, refresh_hash, refresh_expires_at)
 				VALUES (?, ?, ?, ?, ?, ?, ?)
 				ON CONFLICT (issuer, subject) DO UPDATE SET refresh_hash = excluded.refresh_hash,
 					refresh_expires_at = excluded.refresh_expires_at, previous_hash = NULL, rotated_at = NULL
 				RETURNING id, username`,
-				id, name, s.timestamp(), issuer, subject, token[:], expires.UTC()).Row().Scan(&who.ID, &who.Username)
+				id, name, s.timestamp(), issuer, subject, token[:], expires.UTC()).Scan(&who.ID, &who.Username)
 		})
 		// The name is taken, or the same subject was made a moment ago by another sign-in: the next round finds it.
 		if !errors.Is(err, errDuplicate) {

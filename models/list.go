@@ -134,7 +134,7 @@ func (l *List) events(tx *gorm.DB, userID string, sink ListSink, p *progress) er
 	}
 	query, args := l.query("e.id, e.name, e.description, e.scheduled_at, "+l.store.dialect.usernames, userID, want)
 	before, got, taken := sink.Size(), 0, 0
-	err := l.store.dialect.rows(tx, query, args, func(row listRow) {
+	err := l.store.dialect.rows(tx, l.store.dialect.bind(query), args, func(row listRow) {
 		if p.large {
 			return // its RSVPs come first
 		}
@@ -162,7 +162,7 @@ func (l *List) events(tx *gorm.DB, userID string, sink ListSink, p *progress) er
 		p.Last.ID = string(l.lastID)
 	}
 	if got == 0 && userID != "" {
-		if err := exists(tx, userID, ""); err != nil {
+		if err := l.store.exists(tx, userID, ""); err != nil {
 			return err
 		}
 	}
@@ -213,13 +213,13 @@ func (l *List) chunk(tx *gorm.DB, _ string, sink ListSink, p *progress) error {
 	var names, last sql.NullString
 	var at sql.NullTime
 	var count int
-	err := tx.Raw(`
+	err := l.store.row(tx, `
 		SELECT `+l.store.dialect.joined+`, count(*), max(created_at), `+l.store.dialect.last+` FROM (
 			SELECT created_at, user_id, username FROM rsvps
 			WHERE event_id = ? AND (created_at, user_id) > (?, ?)
 			ORDER BY created_at, user_id LIMIT ?
 		) chunk`,
-		p.Last.ID, p.joinedAt, p.userID, chunkRSVPs).Row().Scan(&names, &count, &at, &last)
+		p.Last.ID, p.joinedAt, p.userID, chunkRSVPs).Scan(&names, &count, &at, &last)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -40,6 +41,7 @@ func postgresDialect(url string) (dialect, error) {
 			db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(keepPlans))
 			return newPool(postgres.New(postgres.Config{Conn: db}), db, n)
 		},
+		bind:   numbered(),
 		joined: `string_agg(username, E'\n')`,
 		last:   "(array_agg(user_id))[CAST(count(*) AS integer)]",
 		rows:   rowsInPostgres,
@@ -81,7 +83,6 @@ func rowsInPostgres(tx *gorm.DB, query string, args []any, each func(listRow)) (
 	if err != nil {
 		return err
 	}
-	query = numbered(query)
 	for range 3 {
 		var conn *sql.Conn
 		if conn, err = db.Conn(ctx); err != nil {
@@ -131,24 +132,27 @@ func appendID(b []byte, id uuid.UUID) []byte {
 	return hex.AppendEncode(b, id[10:])
 }
 
-// numbered writes the parameters of a statement as PostgreSQL does: $1 for the first ?. No statement has a ? elsewhere.
-func numbered(query string) string {
-	var b strings.Builder
-	for n := 1; ; n++ {
-		before, after, found := strings.Cut(query, "?")
-		b.WriteString(before)
-		if !found {
-			return b.String()
+// numbered returns a function that writes $1 for the first ?, and so on. The statements of this package are few, and
+// it remembers them.
+func numbered() func(query string) string {
+	var known sync.Map
+	return func(query string) string {
+		if text, ok := known.Load(query); ok {
+			return text.(string)
 		}
-		b.WriteByte('$')
-		b.WriteString(strconv.Itoa(n))
-		query = after
+		parts := strings.Split(query, "?")
+		text := parts[0]
+		for n, part := range parts[1:] {
+			text += "$" + strconv.Itoa(n+1) + part
+		}
+		known.Store(query, text)
+		return text
 	}
 }
 
 // createInPostgres needs one statement, so one round trip: foreign keys are checked at its end.
-func createInPostgres(tx *gorm.DB, e Event) error {
-	res := tx.Exec(`
+func createInPostgres(s *Store, tx *gorm.DB, e Event) error {
+	added, err := s.exec(tx, `
 		WITH creator AS (
 			SELECT id, username FROM users WHERE id = ?
 		), event AS (
@@ -159,8 +163,8 @@ func createInPostgres(tx *gorm.DB, e Event) error {
 		INSERT INTO rsvps (event_id, user_id, username, created_at)
 		SELECT event.id, creator.id, creator.username, event.created_at FROM event, creator`,
 		e.CreatorID, e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, e.CreatedAt)
-	if res.Error == nil && res.RowsAffected == 0 {
+	if err == nil && added == 0 {
 		return ErrNoUser
 	}
-	return res.Error
+	return err
 }

@@ -43,6 +43,7 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 			}
 			return newPool(sqliteDialector{db}, db, n)
 		},
+		bind:   func(query string) string { return query },
 		joined: "group_concat(username, char(10))",
 		last:   "json_extract(json_group_array(user_id), '$[#-1]')",
 		rows:   rowsInSQLite,
@@ -84,22 +85,23 @@ func rowsInSQLite(tx *gorm.DB, query string, args []any, each func(listRow)) err
 	return rows.Err()
 }
 
-func createInSQLite(tx *gorm.DB, e Event) error {
+func createInSQLite(s *Store, tx *gorm.DB, e Event) error {
 	return tx.Transaction(func(tx *gorm.DB) error {
-		res := tx.Exec(`
+		added, err := s.exec(tx, `
 			INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
 			SELECT ?, ?, id, ?, ?, ?, ? FROM users WHERE id = ?`,
 			e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, e.CreatedAt, e.CreatorID)
-		if res.Error == nil && res.RowsAffected == 0 {
+		if err == nil && added == 0 {
 			return ErrNoUser
 		}
-		if res.Error != nil {
-			return res.Error
+		if err != nil {
+			return err
 		}
-		return tx.Exec(`
+		_, err = s.exec(tx, `
 			INSERT INTO rsvps (event_id, user_id, username, created_at)
 			SELECT ?, id, username, ? FROM users WHERE id = ?`,
-			e.ID, e.CreatedAt, e.CreatorID).Error
+			e.ID, e.CreatedAt, e.CreatorID)
+		return err
 	})
 }
 

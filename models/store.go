@@ -58,6 +58,8 @@ type dialect struct {
 	ready string
 	// open makes a pool of at most n connections.
 	open func(n int) (pool, error)
+	// bind writes the parameters of a statement, ? each, as the database has them. No statement has a ? elsewhere.
+	bind func(query string) string
 	// joined aggregates usernames into one text, with line feeds between them.
 	joined string
 	// last aggregates the ids of users, in order, into the last of them.
@@ -67,7 +69,7 @@ type dialect struct {
 	// rows runs a query of a list's batch and calls each with every row.
 	rows func(tx *gorm.DB, query string, args []any, each func(listRow)) error
 	// create stores an event and its creator's RSVP, both or neither. It returns ErrNoUser for an unknown creator.
-	create func(tx *gorm.DB, e Event) error
+	create func(s *Store, tx *gorm.DB, e Event) error
 	// exclusively runs fn while no other process does the same.
 	exclusively func(ctx context.Context, db *sql.DB, fn func() error) error
 }
@@ -198,12 +200,27 @@ func (p pool) enter(ctx context.Context, patience time.Duration) error {
 	return ErrBusy
 }
 
+// exec runs a statement with ? for parameters and returns how many rows it touched. Like row, it takes GORM's
+// connections and leaves out its callbacks, which have nothing to add to SQL written by hand.
+func (s *Store) exec(tx *gorm.DB, query string, args ...any) (int64, error) {
+	res, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, s.dialect.bind(query), args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// row runs a query for one row.
+func (s *Store) row(tx *gorm.DB, query string, args ...any) *sql.Row {
+	return tx.Statement.ConnPool.QueryRowContext(tx.Statement.Context, s.dialect.bind(query), args...)
+}
+
 // exists fails with ErrNoUser or ErrNoEvent, in this order, when the row is missing. An empty event id asks for the
 // user alone.
-func exists(tx *gorm.DB, userID, eventID string) error {
+func (s *Store) exists(tx *gorm.DB, userID, eventID string) error {
 	var user, event bool
-	err := tx.Raw("SELECT EXISTS (SELECT 1 FROM users WHERE id = ?), EXISTS (SELECT 1 FROM events WHERE id = ?)",
-		idOrNil(userID), idOrNil(eventID)).Row().Scan(&user, &event)
+	err := s.row(tx, "SELECT EXISTS (SELECT 1 FROM users WHERE id = ?), EXISTS (SELECT 1 FROM events WHERE id = ?)",
+		idOrNil(userID), idOrNil(eventID)).Scan(&user, &event)
 	switch {
 	case err != nil:
 		return err

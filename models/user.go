@@ -78,17 +78,17 @@ func (s *Store) SignIn(ctx context.Context, username string, create bool, token 
 	who := Identity{Username: username}
 	err = s.do(ctx, s.write, func(tx *gorm.DB) error {
 		if !create {
-			return tx.Raw(`
+			return s.row(tx, `
 				UPDATE users SET refresh_hash = ?, refresh_expires_at = ?, previous_hash = NULL, rotated_at = NULL
 				WHERE username = ? RETURNING id`,
-				token[:], expires.UTC(), username).Row().Scan(&who.ID)
+				token[:], expires.UTC(), username).Scan(&who.ID)
 		}
-		return tx.Raw(`
+		return s.row(tx, `
 			INSERT INTO users (id, username, created_at, refresh_hash, refresh_expires_at) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (username) DO UPDATE SET refresh_hash = excluded.refresh_hash,
 				refresh_expires_at = excluded.refresh_expires_at, previous_hash = NULL, rotated_at = NULL
 			RETURNING id`,
-			id, username, s.timestamp(), token[:], expires.UTC()).Row().Scan(&who.ID)
+			id, username, s.timestamp(), token[:], expires.UTC()).Scan(&who.ID)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrNoUser
@@ -114,10 +114,10 @@ func (s *Store) Refresh(ctx context.Context, userID string, old, next Hash, expi
 		if userID != "" {
 			only, args = " AND id = ?", append(args, userID)
 		}
-		return tx.Raw(`
+		return s.row(tx, `
 			UPDATE users SET refresh_hash = ?, refresh_expires_at = ?, previous_hash = ?, rotated_at = ?
 			WHERE refresh_hash = ? AND refresh_expires_at > ?`+only+` RETURNING id, username`,
-			args...).Row().Scan(&who.ID, &who.Username)
+			args...).Scan(&who.ID, &who.Username)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		who.ID, err = s.refuse(ctx, userID, old, leeway)
@@ -135,9 +135,9 @@ func (s *Store) refuse(ctx context.Context, userID string, old Hash, leeway time
 		if userID != "" {
 			only, args = " AND id = ?", append(args, userID)
 		}
-		return tx.Raw(`
+		return s.row(tx, `
 			UPDATE users SET refresh_hash = NULL, refresh_expires_at = NULL, previous_hash = NULL, rotated_at = NULL
-			WHERE previous_hash = ? AND rotated_at <= ?`+only+` RETURNING id`, args...).Row().Scan(&revoked)
+			WHERE previous_hash = ? AND rotated_at <= ?`+only+` RETURNING id`, args...).Scan(&revoked)
 	})
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -153,11 +153,12 @@ func (s *Store) refuse(ctx context.Context, userID string, old Hash, leeway time
 func (s *Store) SignOut(ctx context.Context, token Hash, userID string) error {
 	err := s.do(ctx, s.write, func(tx *gorm.DB) error {
 		const revoke = "UPDATE users SET refresh_hash = NULL, refresh_expires_at = NULL, previous_hash = NULL, rotated_at = NULL WHERE "
-		res := tx.Exec(revoke+"refresh_hash = ?", token[:])
-		if res.Error != nil || res.RowsAffected > 0 || !validID(userID) {
-			return res.Error
+		revoked, err := s.exec(tx, revoke+"refresh_hash = ?", token[:])
+		if err != nil || revoked > 0 || !validID(userID) {
+			return err
 		}
-		return tx.Exec(revoke+"id = ?", userID).Error
+		_, err = s.exec(tx, revoke+"id = ?", userID)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("sign out: %w", err)
