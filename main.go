@@ -15,9 +15,11 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -61,6 +63,9 @@ func main() {
 	parser := kong.Must(&cli, kong.Name("worldevents"), kong.UsageOnError(),
 		kong.Description("Sessions and scheduled events for social worlds. Configured by environment variables, see README.md."))
 	command, err := parser.Parse(os.Args[1:])
+	if slices.ContainsFunc(os.Args, func(arg string) bool { return !utf8.ValidString(arg) }) {
+		err = errors.New("arguments must be UTF-8") // the parser would replace what is not
+	}
 	if err == nil {
 		err = command.Run()
 	}
@@ -86,12 +91,20 @@ func open(needKey bool) (*config.Config, *models.Store, error) {
 
 // newServer copies the configuration into a server's options.
 func newServer(c *config.Config, store *models.Store, log *slog.Logger) (*server.Server, error) {
+	var provider *server.OIDC
+	if c.OIDCIssuer != "" {
+		provider = &server.OIDC{
+			Issuer: c.OIDCIssuer, ClientID: c.OIDCClientID, ClientSecret: c.OIDCClientSecret,
+			Scopes: strings.Fields(c.OIDCScopes), UsernameClaim: c.OIDCUsernameClaim,
+		}
+	}
 	return server.New(server.Options{
 		Contract: contract, Store: store, Log: log,
 		Development: c.Development, BaseURL: c.Base, Docs: c.Docs,
 		Keys: c.Keys, Issuer: c.JWTIssuer, Audience: c.JWTAudience,
 		RefreshTTL: c.RefreshTokenTTL, ReuseLeeway: c.RefreshReuseLeeway,
 		CookieDomain: c.CookieDomain, CookiePartitioned: c.CookiePartitioned,
+		OIDC: provider, ReturnOrigins: c.ReturnOrigins,
 		AllowedOrigins: c.AllowedOrigins, TrustedProxies: c.Proxies,
 		RateLimit: c.RateLimit, MaxInFlight: c.MaxInFlight,
 	})

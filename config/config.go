@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,6 +52,17 @@ type Config struct {
 	CookieDomain string `env:"COOKIE_DOMAIN"`
 	// CookiePartitioned adds the attribute Partitioned.
 	CookiePartitioned bool `env:"COOKIE_PARTITIONED" envDefault:"false"`
+	// OIDCIssuer is the identity provider to sign in with, exactly as it calls itself; empty means none.
+	OIDCIssuer string `env:"OIDC_ISSUER"`
+	// OIDCClientID and OIDCClientSecret are what the provider gave this service; a public client has no secret.
+	OIDCClientID     string `env:"OIDC_CLIENT_ID"`
+	OIDCClientSecret string `env:"OIDC_CLIENT_SECRET"`
+	// OIDCScopes are asked for, separated by spaces.
+	OIDCScopes string `env:"OIDC_SCOPES" envDefault:"openid profile"`
+	// OIDCUsernameClaim is the claim that new users are named after.
+	OIDCUsernameClaim string `env:"OIDC_USERNAME_CLAIM" envDefault:"preferred_username"`
+	// ReturnOrigins are the exact origins, besides the service's own paths, that a sign-in may lead back to.
+	ReturnOrigins []string `env:"RETURN_ORIGINS"`
 	// TrustedProxies are networks whose X-Forwarded-For is believed, as CIDRs, comma-separated.
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
 	// RateLimit is the number of requests a second allowed to one client; 0 means no limit.
@@ -151,11 +163,16 @@ func parse(values map[string]string, needKey bool) (*Config, error) {
 	if c.RefreshReuseLeeway < 0 {
 		fault("REFRESH_REUSE_LEEWAY", "must not be negative")
 	}
-	for _, origin := range c.AllowedOrigins {
-		if u, err := url.Parse(origin); err != nil || !isWeb(u) || origin != u.Scheme+"://"+u.Host {
-			fault("ALLOWED_ORIGINS", "%q must be an exact origin such as https://app.example.org: scheme, host and port alone", origin)
+	exact := func(name string, origins []string) {
+		for _, origin := range origins {
+			if !isOrigin(origin) {
+				fault(name, "%q must be an exact origin as browsers send it, such as https://app.example.org: scheme, host and, unless it is the usual one, port, in lower case", origin)
+			}
 		}
 	}
+	exact("ALLOWED_ORIGINS", c.AllowedOrigins)
+	exact("RETURN_ORIGINS", c.ReturnOrigins)
+	faults = append(faults, c.provider()...)
 	if c.CookieDomain != "" && c.Base != nil {
 		domain, host := strings.TrimPrefix(c.CookieDomain, "."), c.Base.Hostname()
 		if host != domain && !strings.HasSuffix(host, "."+domain) || net.ParseIP(domain) != nil || strings.Trim(domain, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.") != "" {
@@ -246,6 +263,45 @@ func (c *Config) secrets(needKey bool, text string) (faults []error) {
 		}
 	}
 	return faults
+}
+
+// provider says what is wrong with the settings of the identity provider.
+func (c *Config) provider() (faults []error) {
+	fault := func(text string) { faults = append(faults, errors.New(text)) }
+	if c.OIDCIssuer == "" {
+		if c.OIDCClientID != "" || c.OIDCClientSecret != "" {
+			fault("OIDC_ISSUER: is required with OIDC_CLIENT_ID and OIDC_CLIENT_SECRET")
+		}
+		return faults
+	}
+	u, err := url.Parse(c.OIDCIssuer)
+	switch {
+	// OpenID Connect Discovery 1.0 section 2.
+	case err != nil || !isWeb(u) || u.RawQuery != "" || u.Fragment != "":
+		fault("OIDC_ISSUER: must be an https address without a query")
+	case u.Scheme != "https" && !c.Development && !isLocal(u.Hostname()):
+		fault("OIDC_ISSUER: must be https in production, except on localhost")
+	}
+	if c.OIDCClientID == "" {
+		fault("OIDC_CLIENT_ID: is required with OIDC_ISSUER")
+	}
+	if !slices.Contains(strings.Fields(c.OIDCScopes), "openid") {
+		fault("OIDC_SCOPES: must name openid, and what else to ask for, separated by spaces")
+	}
+	return faults
+}
+
+func isLocal(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// isOrigin tells whether text is an origin in the one spelling that browsers send (RFC 6454 section 6.2): any other
+// would match nothing.
+func isOrigin(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && isWeb(u) && text == u.Scheme+"://"+u.Host && text == strings.ToLower(text) &&
+		!strings.Contains(text, "*") && !strings.HasSuffix(text, ":") && u.Port() != map[string]string{"http": "80", "https": "443"}[u.Scheme]
 }
 
 func isWeb(u *url.URL) bool {

@@ -351,7 +351,7 @@ type InternalError struct {
 	Fields *map[string]string `json:"fields,omitempty"`
 	Code   InternalErrorCode  `json:"code"`
 
-	// Detail On 500: what was being done, and the class of the cause.
+	// Detail What was being done, and the class of the cause.
 	Detail string `json:"detail"`
 }
 
@@ -581,11 +581,6 @@ type BadRequest = BadRequestError
 //
 // Example: {"code":"body_too_large","error":"The body is larger than 64 KiB","requestId":"01980000-0000-7000-8000-00000000c0de"}
 type BodyTooLarge = BodyTooLargeError
-
-// Done Done.
-//
-// Example: {"success":true}
-type Done = Success
 
 // Forbidden A page of another origin, or a prefetch.
 //
@@ -854,15 +849,6 @@ type BodyTooLargeJSONResponse struct {
 	Body BodyTooLargeError
 
 	Headers BodyTooLargeResponseHeaders
-}
-
-type DoneResponseHeaders struct {
-	XRequestID *string
-}
-type DoneJSONResponse struct {
-	Body Success
-
-	Headers DoneResponseHeaders
 }
 
 type ForbiddenResponseHeaders struct {
@@ -1255,7 +1241,14 @@ type JoinEventResponseObject interface {
 	VisitJoinEventResponse(w http.ResponseWriter) error
 }
 
-type JoinEvent200JSONResponse struct{ DoneJSONResponse }
+type JoinEvent200ResponseHeaders struct {
+	XRequestID *string
+}
+
+type JoinEvent200JSONResponse struct {
+	Body    Success
+	Headers JoinEvent200ResponseHeaders
+}
 
 func (response JoinEvent200JSONResponse) VisitJoinEventResponse(w http.ResponseWriter) error {
 
@@ -1422,7 +1415,14 @@ type LeaveEventResponseObject interface {
 	VisitLeaveEventResponse(w http.ResponseWriter) error
 }
 
-type LeaveEvent200JSONResponse struct{ DoneJSONResponse }
+type LeaveEvent200ResponseHeaders struct {
+	XRequestID *string
+}
+
+type LeaveEvent200JSONResponse struct {
+	Body    Success
+	Headers LeaveEvent200ResponseHeaders
+}
 
 func (response LeaveEvent200JSONResponse) VisitLeaveEventResponse(w http.ResponseWriter) error {
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"embed"
+	"errors"
 	"html/template"
 	"io/fs"
 	"net/http"
@@ -22,16 +23,20 @@ var (
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // pagePolicy is for pages without scripts.
-const pagePolicy = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+const pagePolicy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // page is what the templates show.
 type page struct {
 	Base        string // the path of the public address
 	User        string // who is signed in, or ""
+	Expired     bool   // the JWT is: the session may still be refreshed
 	Development bool
+	SignIn      bool   // there is a way to sign in
+	Provider    string // the identity provider's host, or ""
 	ReturnTo    string
 	Username    string
 	Fault       string
+	RequestID   string // of the request that Fault is about
 }
 
 // registerDocs serves the published contract, and Swagger UI from files inside the binary.
@@ -44,14 +49,14 @@ func (s *Server) registerDocs(e *echo.Echo, c *contract) {
 		return ctx.Blob(http.StatusOK, "application/yaml", c.yaml)
 	})
 	e.GET("/docs", func(c echo.Context) error { return s.render(c, http.StatusOK, "docs.html", docsPolicy, page{}) })
-	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png"} {
+	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js"} {
 		e.GET("/docs/"+name, asset(http.StripPrefix("/docs/", statigz.FileServer(static.FS))))
 	}
 }
 
-// registerPageAssets serves the style sheet and script of our own pages.
+// registerPageAssets serves the style sheet, script and icon of our own pages.
 func registerPageAssets(e *echo.Echo) {
-	for _, name := range []string{"page.css", "docs.js"} {
+	for _, name := range []string{"page.css", "docs.js", "icon.svg"} {
 		e.GET("/assets/"+name, asset(http.FileServerFS(files)))
 	}
 }
@@ -69,10 +74,16 @@ func asset(files http.Handler) echo.HandlerFunc {
 func (s *Server) render(c echo.Context, status int, name, policy string, p page) error {
 	p.Base = s.base
 	p.Development = s.development
+	p.SignIn = s.development || s.provider != nil
+	if s.provider != nil {
+		p.Provider = s.provider.host()
+	}
 	if token, err := cookieValue(c.Request().Header, tokenCookie); err == nil {
-		if user, err := s.sessions.verify(token); err == nil {
+		user, err := s.sessions.verify(token)
+		if err == nil {
 			p.User = user.Username
 		}
+		p.Expired = errors.Is(err, errExpired)
 	}
 	h := c.Response().Header()
 	h.Set("Content-Security-Policy", policy)

@@ -40,6 +40,9 @@ var (
 	errNoEvent     = &problem{status: 404, code: "event_not_found", message: "No such event"}
 	errNotFound    = &problem{status: 404, code: "not_found", message: "No such path"}
 	errMethod      = &problem{status: 405, code: "method_not_allowed", message: "The path does not have this method"}
+	errSignIn      = &problem{status: 400, code: "invalid_sign_in", message: "This sign-in was not begun in this browser, took too long, or is over already"}
+	errDenied      = &problem{status: 403, code: "access_denied", message: "The sign-in was cancelled, or the identity provider refused it"}
+	errProvider    = &problem{status: 502, code: "provider_failed", message: "The identity provider is away, or gave no usable answer"}
 	errTooLarge    = &problem{status: 413, code: "body_too_large", message: "The body is larger than 64 KiB"}
 	errMediaType   = &problem{status: 415, code: "unsupported_media_type", message: "The body must be application/json in UTF-8"}
 	errRate        = &problem{status: 429, code: "rate_limited", message: "Too many requests"}
@@ -90,6 +93,17 @@ func (s *Server) writeError(err error, c echo.Context) {
 		// The answer has begun and must not end as if it were whole.
 		panic(http.ErrAbortHandler)
 	}
+	h := c.Response().Header()
+	h.Set("Cache-Control", "no-store")
+	h.Del("ETag")
+	h.Del("Link")
+	if p == errRate || p == errOverloaded {
+		h.Set("Retry-After", "1")
+	}
+	if call.asPage {
+		s.render(c, p.status, "fault.html", pagePolicy, page{Fault: p.message, RequestID: call.requestID, ReturnTo: call.returnTo})
+		return
+	}
 	body := gen.APIError{Error: p.message, Code: p.code, RequestID: call.requestID}
 	if p.fields != nil {
 		body.Fields = &p.fields
@@ -99,14 +113,7 @@ func (s *Server) writeError(err error, c echo.Context) {
 		body.Detail = &detail
 	}
 	text, _ := json.Marshal(body, json.Deterministic(true))
-	h := c.Response().Header()
 	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	h.Del("ETag")
-	h.Del("Link")
-	if p == errRate || p == errOverloaded {
-		h.Set("Retry-After", "1")
-	}
 	c.Response().WriteHeader(p.status)
 	c.Response().Write(text)
 }

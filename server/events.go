@@ -27,7 +27,7 @@ func (s *Server) JoinEvent(ctx context.Context, r gen.JoinEventRequestObject) (g
 	if err := s.store.Join(ctx, callOf(ctx).user.Subject, r.ID); err != nil {
 		return nil, err
 	}
-	return gen.JoinEvent200JSONResponse{DoneJSONResponse: done}, nil
+	return gen.JoinEvent200JSONResponse{Body: success}, nil
 }
 
 // LeaveEvent removes the user's RSVP.
@@ -35,10 +35,7 @@ func (s *Server) LeaveEvent(ctx context.Context, r gen.LeaveEventRequestObject) 
 	if err := s.store.Leave(ctx, callOf(ctx).user.Subject, r.ID); err != nil {
 		return nil, err
 	}
-	return gen.LeaveEvent200JSONResponse{DoneJSONResponse: done}, nil
+	return gen.LeaveEvent200JSONResponse{Body: success}, nil
 }
 
-var (
-	success = gen.Success{Success: true}
-	done    = gen.DoneJSONResponse{Body: success}
-)
+var success = gen.Success{Success: true}

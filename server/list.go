@@ -180,24 +180,31 @@ var (
 const chunkPatience = 30 * time.Second
 
 // stream writes a list that is too large to hold: what has been read of it, then batch by batch. No connection to the
-// database is held while the client reads. An error aborts the answer: it must not end as if it were whole.
+// database is held while the client reads, and one batch of memory at the most. An error aborts the answer: it must
+// not end as if it were whole.
 func (a listAnswer) stream(w http.ResponseWriter) error {
-	list, text := *a.list, a.text.copy() // others who share the beginning go on by themselves
-	a.release()
+	list, text := *a.list, a.text.fork() // others who share the beginning go on by themselves
 	defer text.free()
 	control := http.NewResponseController(w)
-	for {
+	control.SetWriteDeadline(time.Now().Add(chunkPatience))
+	_, err := w.Write(a.text.b[:len(a.text.b)-1]) // the last byte is in the fork
+	a.release()
+	if err != nil {
+		return goneOr(err)
+	}
+	for !list.Done {
+		if err := list.Next(a.request.Context(), "", text); err != nil {
+			return err
+		}
 		if list.Done {
 			text.finish()
 		}
 		control.SetWriteDeadline(time.Now().Add(chunkPatience))
-		if err := text.flush(w, list.Done); err != nil || list.Done {
+		if err := text.flush(w, list.Done); err != nil {
 			return goneOr(err)
 		}
-		if err := list.Next(a.request.Context(), "", text); err != nil {
-			return err
-		}
 	}
+	return nil
 }
 
 // errGone is the error of writing to a client that is gone, or that reads too slowly.

@@ -39,11 +39,9 @@ func (t *listText) free() {
 	}
 }
 
-// copy is the same text in a buffer of its own.
-func (t *listText) copy() *listText {
-	c := newListText()
-	c.b, c.written = append(c.b[:0], t.b...), t.written
-	return c
+// fork is the text from its last byte on, in a small buffer of its own: slow clients may keep many of them.
+func (t *listText) fork() *listText {
+	return &listText{b: []byte{t.b[len(t.b)-1]}, written: t.Size() - 1}
 }
 
 func (t *listText) Size() int { return t.written + len(t.b) }

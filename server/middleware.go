@@ -28,6 +28,9 @@ type call struct {
 	user      claims // set by requireAuth
 	request   *http.Request
 	header    http.Header // of the answer
+
+	asPage   bool   // an error is shown to a person
+	returnTo string // where a sign-in leads
 }
 
 type callKey struct{}

@@ -51,6 +51,11 @@ type Options struct {
 	// CookiePartitioned adds the attribute Partitioned (CHIPS).
 	CookiePartitioned bool
 
+	// OIDC is the identity provider to sign in with; nil means none.
+	OIDC *OIDC
+	// ReturnOrigins are the exact origins, besides the service's own paths, that a sign-in may lead back to.
+	ReturnOrigins []string
+
 	// AllowedOrigins are the exact origins whose pages may call the API.
 	AllowedOrigins []string
 	// TrustedProxies are the networks whose X-Forwarded-For is believed.
@@ -68,12 +73,14 @@ type Server struct {
 	sessions *sessions
 	lists    lists
 	metrics  *metrics
-	baseURL  string // the public address, without a slash at its end
-	base     string // its path
+	baseURL  string    // the public address, without a slash at its end
+	base     string    // its path
+	provider *provider // nil without OIDC
 
-	development bool
-	draining    atomic.Bool
-	migrated    atomic.Bool
+	development   bool
+	returnOrigins []string
+	draining      atomic.Bool
+	migrated      atomic.Bool
 
 	// Public answers the internet, Admin the operator.
 	Public, Admin http.Handler
@@ -98,7 +105,11 @@ func New(o Options) (*Server, error) {
 		baseURL:  strings.TrimRight(o.BaseURL.String(), "/"),
 		base:     basePath(o.BaseURL),
 
-		development: o.Development,
+		development:   o.Development,
+		returnOrigins: o.ReturnOrigins,
+	}
+	if o.OIDC != nil {
+		s.provider = newProvider(*o.OIDC, s.baseURL, s.sessions.now)
 	}
 
 	e := echo.New()

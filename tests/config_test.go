@@ -53,6 +53,8 @@ func TestConfigDefaults(t *testing.T) {
 		"APP_ENV": "production", "LISTEN_ADDR": ":8080", "ADMIN_ADDR": "127.0.0.1:9090", "BASE_URL": "http://localhost:8080",
 		"DATABASE_URL": "sqlite:worldevents.db", "DB_MAX_CONNS": "20", "DB_TIMEOUT": "2s", "JWT_SECRET": "", "JWT_ISSUER": "", "JWT_AUDIENCE": "",
 		"REFRESH_TOKEN_TTL": "720h", "REFRESH_REUSE_LEEWAY": "60s", "ALLOWED_ORIGINS": "", "COOKIE_DOMAIN": "", "COOKIE_PARTITIONED": "false",
+		"OIDC_ISSUER": "", "OIDC_CLIENT_ID": "", "OIDC_CLIENT_SECRET": "", "OIDC_SCOPES": "openid profile",
+		"OIDC_USERNAME_CLAIM": "preferred_username", "RETURN_ORIGINS": "",
 		"TRUSTED_PROXIES": "", "RATE_LIMIT": "0", "MAX_IN_FLIGHT": "2048", "DOCS": "true", "LOG_LEVEL": "info", "LOG_FORMAT": "", "SHUTDOWN_TIMEOUT": "10s",
 	}
 	got := map[string]string{}

@@ -10,23 +10,26 @@ const withoutAuthorize = () => ({
   },
 });
 
-fetch(`${base}/openapi.json`)
-  .then((response) => response.json())
-  .then((spec) => {
-    spec.servers = [{ url: base || "/" }];
-    SwaggerUIBundle({
-      spec,
-      domNode: root,
-      presets: [SwaggerUIBundle.presets.apis],
-      plugins: [withoutAuthorize],
-      layout: "BaseLayout",
-      deepLinking: true,
-      displayRequestDuration: true,
-      tryItOutEnabled: true,
-      defaultModelsExpandDepth: 0,
-      validatorUrl: null,
-    });
-  })
-  .catch((error) => {
-    root.textContent = `The contract could not be loaded: ${error}`;
+async function show() {
+  // An expired session refreshes itself when asked; then the page can say whose it is.
+  if ("expired" in root.dataset && (await fetch(`${base}/api/auth/session`)).ok) return location.reload();
+
+  const spec = await (await fetch(`${base}/openapi.json`)).json();
+  spec.servers = [{ url: base || "/" }];
+  SwaggerUIBundle({
+    spec,
+    domNode: root,
+    presets: [SwaggerUIBundle.presets.apis],
+    plugins: [withoutAuthorize],
+    layout: "BaseLayout",
+    deepLinking: true,
+    displayRequestDuration: true,
+    tryItOutEnabled: true,
+    defaultModelsExpandDepth: 0,
+    validatorUrl: null,
   });
+}
+
+show().catch((error) => {
+  root.textContent = `The contract could not be loaded: ${error}`;
+});

@@ -1,0 +1,6 @@
+// What @hey-api/openapi-ts makes of the contract: src/api, never edited. See `make generate`.
+export default {
+  input: "../../openapi.yaml",
+  output: { path: "src/api", importFileExtension: ".js" },
+  plugins: ["@hey-api/typescript", "@hey-api/sdk", { name: "@hey-api/client-fetch", baseUrl: false }],
+};

@@ -1,0 +1,71 @@
+package models
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"gorm.io/gorm"
+)
+
+// SignInExternal is SignIn for somebody whom an identity provider vouches for. Issuer and subject together decide who
+// it is, never the name: somebody unknown becomes a new user, called username or, when that cannot be, by the first of
+// newNames that is free. A user keeps the name of the first time.
+func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username string, token Hash, expires time.Time) (Identity, error) {
+	id, err := newID()
+	if err != nil {
+		return Identity{}, err
+	}
+	var who Identity
+	for name := range newNames(username) {
+		err = s.do(ctx, s.write, func(tx *gorm.DB) error {
+			return tx.Raw(`
+				INSERT INTO users (id, username, created_at, issuer, subject, refresh_hash, refresh_expires_at)
+				VALUES (?, ?, ?, ?, ?, ?, ?)
+				ON CONFLICT (issuer, subject) DO UPDATE SET refresh_hash = excluded.refresh_hash,
+					refresh_expires_at = excluded.refresh_expires_at, previous_hash = NULL, rotated_at = NULL
+				RETURNING id, username`,
+				id, name, s.timestamp(), issuer, subject, token[:], expires.UTC()).Row().Scan(&who.ID, &who.Username)
+		})
+		// The name is taken, or the same subject was made a moment ago by another sign-in: the next round finds it.
+		if !errors.Is(err, errDuplicate) {
+			break
+		}
+	}
+	if err != nil {
+		return Identity{}, fmt.Errorf("sign in: %w", err)
+	}
+	return who, nil
+}
+
+// newNames are the names to try for a new user who would like to be called wish: wish itself, wish-2 to wish-9, then
+// wish with eight random hexadecimal digits. A wish that is no username is "user" with such digits.
+func newNames(wish string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if ValidUsername(wish) {
+			if !yield(wish) {
+				return
+			}
+			runes := []rune(wish)
+			wish = string(runes[:min(len(runes), 90)]) // leaves room for what follows
+			for n := 2; n <= 9; n++ {
+				if !yield(fmt.Sprintf("%s-%d", wish, n)) {
+					return
+				}
+			}
+		} else {
+			wish = "user"
+		}
+		for range 5 {
+			digits := make([]byte, 4)
+			rand.Read(digits) // never fails
+			if !yield(wish + "-" + hex.EncodeToString(digits)) {
+				return
+			}
+		}
+	}
+}

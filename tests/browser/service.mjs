@@ -1,0 +1,115 @@
+// Starts the real binary for a test, on free ports and with a database of its own.
+import { spawn, execFile } from "node:child_process";
+import { createHmac, randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import net from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+
+const binary = fileURLToPath(new URL("../../bin/worldevents", import.meta.url));
+
+/** A port that nobody listens on, below those that the system gives to outgoing connections. */
+export async function freePort() {
+  for (;;) {
+    const port = 10_000 + Math.floor(Math.random() * 20_000);
+    const server = net.createServer().listen(port, "127.0.0.1");
+    const free = await once(server, "listening").then(() => true, () => false);
+    if (!free) continue;
+    server.close();
+    await once(server, "close");
+    return port;
+  }
+}
+
+/**
+ * Starts the service; `env` overrides its settings. Stop it with `stop()`.
+ */
+export async function startService(env = {}) {
+  if (!existsSync(binary)) throw new Error("bin/worldevents is missing: run make build");
+  const folder = await mkdtemp(join(tmpdir(), "worldevents-"));
+  const [port, adminPort] = [await freePort(), await freePort()];
+  const address = `http://127.0.0.1:${port}`;
+  const admin = `http://127.0.0.1:${adminPort}`;
+  const secret = randomBytes(32).toString("hex");
+  const settings = {
+    PATH: process.env.PATH,
+    APP_ENV: "development",
+    LOG_LEVEL: "error",
+    LISTEN_ADDR: `127.0.0.1:${port}`,
+    ADMIN_ADDR: `127.0.0.1:${adminPort}`,
+    BASE_URL: address,
+    DATABASE_URL: `sqlite:${join(folder, "test.db")}`,
+    JWT_SECRET: secret,
+    ...env,
+  };
+  const child = spawn(binary, ["serve"], { cwd: folder, env: settings, stdio: ["ignore", "inherit", "inherit"] });
+  const ended = once(child, "exit");
+
+  const stop = async () => {
+    child.kill();
+    await ended;
+    await rm(folder, { recursive: true });
+  };
+  const run = async (...args) => {
+    const { stdout } = await promisify(execFile)(binary, args, { cwd: folder, env: settings });
+    return stdout && JSON.parse(stdout);
+  };
+  for (;;) {
+    const ready = await fetch(`${admin}/readyz`).then((response) => response.ok, () => false);
+    if (child.exitCode !== null) throw new Error("the service ended at once");
+    if (ready) break;
+    await new Promise((next) => setTimeout(next, 20));
+  }
+
+  return {
+    address,
+    port,
+    stop,
+    /** Adds a user, which production asks for before a session can be issued. */
+    addUser: (name) => run("user", "add", name),
+    /** Fills the database as `make run` does. */
+    demo: () => run("demo"),
+    /** Signs a user in. */
+    issue: (name) => run("session", "issue", "--json", name),
+    /** The same session with a JWT that has run out of time. */
+    expired: (session) => ({
+      ...session,
+      token: sign({ sub: session.userId, username: session.username, exp: Math.floor(Date.now() / 1000) - 60 }, secret),
+    }),
+    /** How many uses of a refresh token ended so: refreshed, refused, reused or failed. */
+    refreshes: async (outcome) => {
+      const metrics = await (await fetch(`${admin}/metrics`)).text();
+      return Number(metrics.match(new RegExp(`^worldevents_refreshes_total\\{outcome="${outcome}"\\} (\\d+)$`, "m"))[1]);
+    },
+  };
+}
+
+function sign(claims, secret) {
+  const part = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const text = `${part({ alg: "HS256", typ: "JWT" })}.${part(claims)}`;
+  return `${text}.${createHmac("sha256", secret).update(text).digest("base64url")}`;
+}
+
+/** A fetch with the cookies of a browser: those of `session`, then whatever the service sets. */
+export function fetchWithCookies(session = {}) {
+  const { fetch } = globalThis;
+  const jar = new Map(["token", "refreshToken"].filter((name) => session[name]).map((name) => [name, session[name]]));
+  return async (input, init) => {
+    const request = new Request(input, init);
+    // Node's Request does not carry the credentials mode of a browser, so look at what the caller gave as well.
+    if ((init?.credentials ?? request.credentials) !== "omit") {
+      request.headers.set("Cookie", [...jar].map(([name, value]) => `${name}=${value}`).join("; "));
+    }
+    const response = await fetch(request);
+    for (const cookie of response.headers.getSetCookie()) {
+      const [, name, value] = cookie.match(/^([^=]+)=([^;]*)/);
+      if (value) jar.set(name, value);
+      else jar.delete(name);
+    }
+    return response;
+  };
+}

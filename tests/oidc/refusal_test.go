@@ -1,0 +1,380 @@
+package oidc
+
+import (
+	"crypto/tls"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"worldevents/tests/service"
+)
+
+// TestRefusedAttempts are callbacks that do not belong to the attempt of this browser.
+func TestRefusedAttempts(t *testing.T) {
+	p := newProvider(t)
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		alice := called("1", "alice")
+		refused := func(c *service.Client, u *url.URL, changes ...string) {
+			t.Helper()
+			q := u.Query()
+			for i := 0; i < len(changes); i += 2 {
+				q.Set(changes[i], changes[i+1])
+			}
+			failed(t, s, c, c.Get("/sign-in/callback?"+q.Encode()), 400, "invalid_sign_in")
+		}
+		none := new(url.URL)
+
+		refused(s.Client(), none)
+		refused(s.Client(), p.consent(begin(s.Client(), ""), alice)) // another browser began: login CSRF
+		c := s.Client()
+		begin(c, "")
+		refused(c, p.consent(begin(s.Client(), ""), alice)) // even when this one has begun as well
+		u := p.consent(begin(c, ""), alice)
+		refused(c, u, "state", "")
+		refused(c, u, "state", u.Query().Get("state")+"x")
+		refused(c, u, "state", c.Cookie("signIn"))
+		c.Get(u.RequestURI()+"&state="+u.Query().Get("state")).IsError(400, "invalid_sign_in")
+
+		// None of these ended the attempt; this does, although it fails.
+		refused(c, u, "code", "")
+		refused(c, u)
+
+		// The code of another attempt: its verifier is not ours.
+		c = s.Client()
+		stolen := p.consent(begin(s.Client(), ""), alice).Query().Get("code")
+		refused(c, p.consent(begin(c, ""), alice), "code", stolen)
+
+		// Another issuer's answer.
+		c = s.Client()
+		refused(c, p.consent(begin(c, ""), alice), "iss", "https://other.example")
+
+		// The nonce of another attempt.
+		c = s.Client()
+		refused(c, p.consent(begin(c, ""), person{"sub": "1", "nonce": "another"}))
+		c = s.Client()
+		refused(c, p.consent(begin(c, ""), person{"sub": "1", "nonce": nil}))
+
+		// What the cookie says cannot be changed.
+		c = s.Client()
+		u = p.consent(begin(c, "/docs"), alice)
+		parts := strings.Split(c.Cookie("signIn"), ".")
+		parts[2] = base64.RawURLEncoding.EncodeToString([]byte("/openapi.json"))
+		changed := service.Cookies("signIn=" + strings.Join(parts, "."))
+		s.Client().Get(u.RequestURI(), changed).IsError(400, "invalid_sign_in")
+		for _, rubbish := range []string{"signIn=", "signIn=x", "signIn=..", "signIn=a.b.c", "signIn=a.1.!", "signIn=" + c.Cookie("signIn") + "; signIn=x"} {
+			s.Client().Get(u.RequestURI(), service.Cookies(rubbish)).IsError(400, "invalid_sign_in").SetsNoCookie()
+		}
+
+		// Too late, although the browser still has the cookie.
+		late := service.Cookies("signIn=" + c.Cookie("signIn"))
+		s.Clock.Advance(10 * time.Minute)
+		expired := s.Client()
+		failed(t, s, expired, expired.Get(u.RequestURI(), late), 400, "invalid_sign_in")
+		s.Clock.Advance(-10 * time.Minute)
+		c.Get(u.RequestURI()).Is(303, "") // else all is well with it
+		p.checkLog(s)
+	}, p.options)
+}
+
+// TestReplay repeats a callback that went well, with all cookies of then.
+func TestReplay(t *testing.T) {
+	p := newProvider(t)
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		c := s.Client()
+		u := p.consent(begin(c, ""), called("1", "alice"))
+		cookie := service.Cookies("signIn=" + c.Cookie("signIn"))
+		c.Get(u.RequestURI()).Is(303, "")
+		c.Get(u.RequestURI()).IsError(400, "invalid_sign_in").SetsNoCookie() // back button: the cookie is gone
+		r := s.Client().Get(u.RequestURI(), cookie)
+		r.IsError(400, "invalid_sign_in")
+		if strings.Contains(strings.Join(r.Header.Values("Set-Cookie"), "\n"), "oken=") {
+			t.Errorf("signed in by a used code")
+		}
+		c.Get("/api/auth/refresh").Is(200, service.Success) // the session that began is unharmed
+		p.checkLog(s)
+	}, p.options)
+}
+
+func TestRefusedByProvider(t *testing.T) {
+	p := newProvider(t)
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		for code, want := range map[string]string{
+			"access_denied": "403 access_denied", "server_error": "502 provider_failed",
+			"temporarily_unavailable": "502 provider_failed", "<script>": "502 provider_failed",
+		} {
+			c := s.Client()
+			u := p.visit(begin(c, ""))
+			q := url.Values{"state": u.Query()["state"], "error": {code}, "error_description": {"<b>no</b>"}}
+			var status int
+			var word string
+			fmt.Sscan(want, &status, &word)
+			failed(t, s, c, c.Get("/sign-in/callback?"+q.Encode()), status, word)
+			failed(t, s, c, c.Get(u.RequestURI()), 400, "invalid_sign_in") // a no cannot become a yes
+			// A no of somebody else's attempt ends none.
+			begin(c, "")
+			failed(t, s, c, c.Get("/sign-in/callback?"+q.Encode()), 400, "invalid_sign_in")
+			if c.Cookie("signIn") == "" {
+				t.Errorf("the attempt is gone")
+			}
+		}
+	}, p.options)
+}
+
+// TestIssuerParameter: a provider that says that it names itself must do so (RFC 9207 section 2.4).
+func TestIssuerParameter(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	p.answer("openid-configuration", func(w http.ResponseWriter, r *http.Request) {
+		p.discovery(w, map[string]any{"authorization_response_iss_parameter_supported": true})
+	})
+	s := service.New(t, p.options)
+	c := s.Client()
+	failed(t, s, c, p.signIn(c, called("1", "alice"), ""), 400, "invalid_sign_in")
+	u := p.consent(begin(c, ""), called("1", "alice"))
+	c.Get(u.RequestURI()+"&iss="+url.QueryEscape(p.Issuer())).Is(303, "")
+}
+
+// failure is what an endpoint answers, or what an ID token claims.
+type failure struct {
+	endpoint string
+	with     http.HandlerFunc
+	who      person
+}
+
+// failures are what a provider can get wrong.
+func failures(p *provider) map[string]failure {
+	json := func(text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			io.WriteString(w, text)
+		}
+	}
+	status := func(n int) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(n) }
+	}
+	moved := func(then http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.RawQuery == "" {
+				http.Redirect(w, r, r.URL.Path+"?moved", 307) // which repeats the body
+				return
+			}
+			then(w, r)
+		}
+	}
+	huge := func(then http.HandlerFunc) http.HandlerFunc { // right, if one would stop reading in time
+		return func(w http.ResponseWriter, r *http.Request) {
+			then(w, r)
+			io.WriteString(w, strings.Repeat(" ", 2<<20))
+		}
+	}
+	hangUp := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	echo := func(w http.ResponseWriter, r *http.Request) { // repeats what it was sent, secret and code included
+		r.ParseForm()
+		http.Error(w, r.Form.Encode()+r.Header.Get("Authorization"), 500)
+	}
+	metadata := func(change map[string]any) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) { p.discovery(w, change) }
+	}
+	idToken := func(sign func(claims jwt.MapClaims) string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			now := time.Now()
+			token := sign(jwt.MapClaims{"iss": p.Issuer(), "aud": p.ClientID, "sub": "1", "iat": now.Unix(), "exp": now.Add(time.Minute).Unix()})
+			json(fmt.Sprintf(`{"access_token":"x","token_type":"Bearer","id_token":%q}`, token))(w, r)
+		}
+	}
+
+	return map[string]failure{
+		"discovery: error":                 {"openid-configuration", status(503), nil},
+		"discovery: moved":                 {"openid-configuration", moved(p.Discovery), nil},
+		"discovery: no JSON":               {"openid-configuration", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "<html>") }, nil},
+		"discovery: huge":                  {"openid-configuration", huge(p.Discovery), nil},
+		"discovery: hangs up":              {"openid-configuration", hangUp, nil},
+		"discovery: another issuer":        {"openid-configuration", metadata(map[string]any{"issuer": "https://other.example"}), nil},
+		"discovery: issuer with a slash":   {"openid-configuration", metadata(map[string]any{"issuer": p.Issuer() + "/"}), nil},
+		"discovery: no token endpoint":     {"openid-configuration", metadata(map[string]any{"token_endpoint": nil}), nil},
+		"discovery: no keys":               {"openid-configuration", metadata(map[string]any{"jwks_uri": ""}), nil},
+		"discovery: script as address":     {"openid-configuration", metadata(map[string]any{"authorization_endpoint": "javascript:alert(1)"}), nil},
+		"discovery: text as issuer switch": {"openid-configuration", metadata(map[string]any{"authorization_response_iss_parameter_supported": "yes"}), nil},
+
+		"token: error":           {"token", status(500), nil},
+		"token: repeats secrets": {"token", echo, nil},
+		"token: moved":           {"token", moved(p.Token), nil},
+		"token: huge":            {"token", huge(p.Token), nil},
+		"token: hangs up":        {"token", hangUp, nil},
+		"token: client is unknown": {"token", func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(401)
+			json(`{"error":"invalid_client"}`)(w, r)
+		}, nil},
+		"token: no ID token":   {"token", json(`{"access_token":"x","token_type":"Bearer"}`), nil},
+		"token: number for it": {"token", json(`{"access_token":"x","token_type":"Bearer","id_token":1}`), nil},
+
+		"ID token: unsigned": {"token", idToken(func(c jwt.MapClaims) string {
+			text, _ := jwt.NewWithClaims(jwt.SigningMethodNone, c).SignedString(jwt.UnsafeAllowNoneSignatureType)
+			return text
+		}), nil},
+		"ID token: signed with our secret": {"token", idToken(func(c jwt.MapClaims) string {
+			text, _ := jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString([]byte(p.ClientSecret))
+			return text
+		}), nil},
+		"ID token: key unknown":             {"jwks.json", json(`{"keys":[]}`), called("1", "alice")},
+		"ID token: keys away":               {"jwks.json", status(500), called("1", "alice")},
+		"ID token: expired":                 {"", nil, person{"sub": "1", "exp": time.Now().Add(-time.Minute).Unix()}},
+		"ID token: without expiry":          {"", nil, person{"sub": "1", "exp": nil}},
+		"ID token: of another issuer":       {"", nil, person{"sub": "1", "iss": "https://other.example"}},
+		"ID token: for another":             {"", nil, person{"sub": "1", "aud": "other"}},
+		"ID token: for us among others":     {"", nil, person{"sub": "1", "aud": []string{"other", p.ClientID}}},
+		"ID token: authorized party":        {"", nil, person{"sub": "1", "azp": "other"}},
+		"ID token: authorized party's type": {"", nil, person{"sub": "1", "azp": 1}},
+		"ID token: without subject":         {"", nil, person{"preferred_username": "alice"}},
+		"ID token: empty subject":           {"", nil, person{"sub": ""}},
+		"ID token: long subject":            {"", nil, person{"sub": strings.Repeat("x", 256)}},
+		"ID token: NUL in subject":          {"", nil, person{"sub": "a\x00b"}},
+		"UserInfo: error":                   {"userinfo", status(500), person{"sub": "1"}},
+		"UserInfo: repeats token":           {"userinfo", echo, person{"sub": "1"}},
+	}
+}
+
+// TestProviderFails goes through failures. It never matters which: nobody is signed in.
+func TestProviderFails(t *testing.T) {
+	for name := range failures(newProvider(t)) {
+		t.Run(name, func(t *testing.T) {
+			service.EachDatabase(t, func(t *testing.T, db *service.Database) {
+				p := newProvider(t)
+				s := service.Start(t, db, p.options)
+				test := failures(p)[name]
+				p.answer(test.endpoint, test.with)
+				c := s.Client()
+				r := c.Get("/sign-in")
+				if test.endpoint != "openid-configuration" {
+					who := test.who
+					if who == nil {
+						who = called("1", "alice")
+					}
+					r = c.Get(p.consent(r.Header.Get("Location"), who).RequestURI())
+				} else {
+					r.SetsNoCookie()
+				}
+				failed(t, s, c, r, 502, "provider_failed")
+				if n := s.Database.Count("users"); n != 0 {
+					t.Errorf("%d users", n)
+				}
+				p.checkLog(s)
+
+				p.answer(test.endpoint, nil) // back again: nothing of the failure is left
+				p.signIn(c, called("1", "alice"), "").Is(303, "")
+			})
+		})
+	}
+}
+
+// TestProviderHangs: a provider that takes connections and says nothing costs a sign-in some seconds, a crowd of them
+// no more than that, and everybody else nothing.
+func TestProviderHangs(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	const crowd, asking = 80, 64
+	asked := make(chan struct{}, crowd)
+	p.answer("openid-configuration", func(_ http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		<-r.Context().Done()
+	})
+	s := service.New(t, p.options)
+	bob := s.SignIn("bob")
+	answers := make(chan *service.Response, crowd)
+	begun := time.Now()
+	for range crowd {
+		go func() { answers <- s.Client().Get("/sign-in") }()
+	}
+	for range asking {
+		<-asked
+	}
+	for range crowd - asking { // more are not sent to it
+		(<-answers).IsError(502, "provider_failed").SetsNoCookie()
+	}
+	bob.Get("/api/auth/session").Is(200, service.Authenticated)
+	if n := len(answers); n > 0 {
+		t.Errorf("%d answers of a provider that says nothing", n)
+	}
+	for range asking {
+		(<-answers).IsError(502, "provider_failed").SetsNoCookie()
+	}
+	if took := time.Since(begun); took > 15*time.Second {
+		t.Errorf("gave up after %v", took)
+	}
+}
+
+// TestDatabaseAway: the provider has said yes, and the user cannot be stored.
+func TestDatabaseAway(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := service.New(t, p.options)
+	c := s.Client()
+	u := p.consent(begin(c, ""), called("1", "alice"))
+	s.Database.Exec("ALTER TABLE users RENAME TO gone")
+	r := c.Get(u.RequestURI())
+	r.IsError(500, "internal")
+	if detail := r.Error().Detail; detail != "finish sign in: unexpected error" {
+		t.Errorf("detail: %s", detail)
+	}
+	s.Database.Exec("ALTER TABLE gone RENAME TO users")
+	failed(t, s, c, c.Get(u.RequestURI()), 400, "invalid_sign_in")
+}
+
+// TestBehindBacks: other pages can send people to sign in, but not make their browsers do it unseen.
+func TestBehindBacks(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := service.New(t, p.options)
+	c := s.Client()
+	u := p.consent(begin(c, ""), called("1", "alice"))
+	for _, path := range []string{"/sign-in", u.RequestURI()} {
+		for header, value := range map[string]string{"Sec-Fetch-Dest": "iframe", "Sec-Purpose": "prefetch"} {
+			c.Get(path, service.Header(header, value)).IsError(403, "cross_origin").SetsNoCookie()
+		}
+	}
+	c.Get(u.RequestURI(), service.Header("Sec-Fetch-Dest", "document"), service.Header("Sec-Fetch-Site", "cross-site")).Is(303, "")
+}
+
+// TestFaultPage is what people see.
+func TestFaultPage(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := service.New(t, p.options)
+	browser := http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	browser.Jar, _ = cookiejar.New(nil)
+	browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	get := func(path string) (*http.Response, string) {
+		r, _ := http.NewRequest("GET", s.URL+path, nil)
+		r.Header.Set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+		res, err := browser.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, _ := io.ReadAll(res.Body)
+		return res, string(body)
+	}
+	away, _ := get("/sign-in?return_to=https://app.example.org/a%3Fb")
+	state := p.visit(away.Header.Get("Location")).Query().Get("state")
+	res, body := get("/sign-in/callback?error=access_denied&state=" + state)
+	if res.StatusCode != 403 || res.Header.Get("Content-Type") != "text/html; charset=utf-8" || res.Header.Get("Cache-Control") != "no-store" ||
+		!strings.HasPrefix(res.Header.Get("Content-Security-Policy"), "default-src 'none'; style-src 'self'") {
+		t.Errorf("%d %v", res.StatusCode, res.Header)
+	}
+	for _, part := range []string{
+		"The sign-in was cancelled", res.Header.Get("X-Request-Id"),
+		`href="/sign-in?return_to=https%3a%2f%2fapp.example.org%2fa%3fb"`,
+	} {
+		if !strings.Contains(body, part) {
+			t.Errorf("%q is not on the page:\n%s", part, body)
+		}
+	}
+}

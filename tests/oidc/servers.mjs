@@ -1,0 +1,109 @@
+// Starts what the test needs beside a browser: the real binary, the identity provider, and a page of another origin.
+import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import http from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+import Provider from "oidc-provider";
+
+const binary = fileURLToPath(new URL("../../bin/worldevents", import.meta.url));
+const client = { client_id: "worldevents", client_secret: "s3cret&odd %" };
+
+/** Listens on a free port of loopback. */
+async function listen(handler) {
+  const server = http.createServer(handler).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const stop = async () => {
+    server.closeAllConnections();
+    server.close();
+    await once(server, "close");
+  };
+  return { server, port: server.address().port, stop };
+}
+
+/** A port that nobody listened on a moment ago. */
+async function freePort() {
+  const { port, stop } = await listen();
+  await stop();
+  return port;
+}
+
+/**
+ * An identity provider where every login works. Somebody who logs in as name@company is called name. It is another
+ * site than the service: an address, where the others are called localhost.
+ */
+async function startProvider(redirectURI) {
+  const { server, port, stop } = await listen();
+  const issuer = `http://127.0.0.1:${port}`;
+  const provider = new Provider(issuer, {
+    clients: [{ ...client, redirect_uris: [redirectURI] }],
+    cookies: { keys: [randomBytes(16).toString("hex")] },
+    claims: { openid: ["sub"], profile: ["preferred_username"] },
+    findAccount: (_, id) => ({
+      accountId: id,
+      claims: () => ({ sub: id, preferred_username: id.split("@")[0] }),
+    }),
+  });
+  server.on("request", provider.callback());
+  return { issuer, stop };
+}
+
+/** A page of another origin, as a frontend team would write it. */
+async function startApp(service) {
+  const { port, stop } = await listen((request, response) => {
+    response.setHeader("Content-Type", "text/html");
+    response.end(`<!doctype html><title>App</title><h1>App</h1><p id="who"></p>
+      <script>
+        fetch("${service}/api/auth/session", { credentials: "include" }).then((response) => {
+          const name = response.headers.get("Session-User");
+          who.innerHTML = response.ok ? "Hello " + decodeURIComponent(name)
+            : '<a href="${service}/sign-in?return_to=' + encodeURIComponent(location.href) + '">Sign in</a>';
+        });
+      </script>`);
+  });
+  return { origin: `http://localhost:${port}`, stop };
+}
+
+/** Starts all three, the service with the settings of production. */
+export async function start() {
+  const port = await freePort();
+  const adminPort = await freePort();
+  const address = `http://localhost:${port}`; // browsers take Secure cookies from localhost
+  const provider = await startProvider(`${address}/sign-in/callback`);
+  const app = await startApp(address);
+  const folder = await mkdtemp(join(tmpdir(), "worldevents-"));
+  const child = spawn(binary, ["serve"], {
+    cwd: folder,
+    stdio: ["ignore", "inherit", "inherit"],
+    env: {
+      LOG_LEVEL: "error",
+      LISTEN_ADDR: `127.0.0.1:${port}`,
+      ADMIN_ADDR: `127.0.0.1:${adminPort}`,
+      BASE_URL: address,
+      DATABASE_URL: "sqlite:test.db",
+      JWT_SECRET: randomBytes(32).toString("hex"),
+      ALLOWED_ORIGINS: app.origin,
+      RETURN_ORIGINS: app.origin,
+      OIDC_ISSUER: provider.issuer,
+      OIDC_CLIENT_ID: client.client_id,
+      OIDC_CLIENT_SECRET: client.client_secret,
+    },
+  });
+  const ended = once(child, "exit");
+  const ready = () => fetch(`http://127.0.0.1:${adminPort}/readyz`).then((response) => response.ok, () => false);
+  while (!(await ready())) {
+    if (child.exitCode !== null) throw new Error("the service ended at once: run make build");
+    await new Promise((next) => setTimeout(next, 20));
+  }
+  const stop = async () => {
+    child.kill();
+    await ended;
+    await Promise.all([app.stop(), provider.stop().catch(() => {})]);
+    await rm(folder, { recursive: true });
+  };
+  return { address, provider, app, stop };
+}

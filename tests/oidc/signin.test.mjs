@@ -1,0 +1,151 @@
+// Signs in through a certified identity provider in a real browser. SCREENSHOTS=folder keeps pictures of the pages.
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+
+import { chromium } from "playwright-core";
+
+import { start } from "./servers.mjs";
+
+const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const missing = !existsSync(executablePath) && `SKIPPED: no browser at ${executablePath} (set CHROMIUM)`;
+if (missing && process.env.CI === "true") throw new Error(missing);
+const options = { skip: missing, timeout: 60_000 };
+
+let servers, browser;
+before(async () => {
+  if (missing) return;
+  servers = await start();
+  browser = await chromium.launch({
+    executablePath,
+    args: [
+      "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+      "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    ],
+  });
+});
+after(async () => {
+  await browser?.close();
+  await servers?.stop();
+});
+
+/** A page of a browser that has never been here. */
+async function freshPage() {
+  const page = await (await browser.newContext()).newPage();
+  page.setDefaultTimeout(15_000);
+  return page;
+}
+
+/** What a person does at the provider: log in, and agree. */
+async function logIn(page, name) {
+  await page.locator("input[name=login]").fill(name);
+  await page.locator("input[name=password]").fill("any");
+  await page.getByRole("button", { name: "Sign-in" }).click();
+  await page.getByRole("button", { name: "Continue" }).click();
+}
+
+/** Holds the first request of the callback back. It follows a redirect, which page.route does not see. */
+async function holdCallback(page) {
+  const browser = await page.context().newCDPSession(page);
+  await browser.send("Fetch.enable", { patterns: [{ urlPattern: "*/sign-in/callback?*" }] });
+  const callback = {};
+  callback.held = new Promise((resolve) => {
+    browser.once("Fetch.requestPaused", ({ requestId, request }) => {
+      callback.url = request.url;
+      callback.drop = () => browser.send("Fetch.failRequest", { requestId, errorReason: "Aborted" }).then(() => browser.detach());
+      callback.release = () => browser.send("Fetch.continueRequest", { requestId }).then(() => browser.detach());
+      resolve();
+    });
+  });
+  return callback;
+}
+
+async function picture(page, name) {
+  if (process.env.SCREENSHOTS) await page.screenshot({ path: join(process.env.SCREENSHOTS, `${name}.png`) });
+}
+
+const sessionCookies = async (page) =>
+  (await page.context().cookies(servers.address)).map((cookie) => cookie.name).filter((name) => name !== "signIn").sort();
+
+test("from a page of another origin and back to it", options, async () => {
+  const page = await freshPage();
+  await page.goto(`${servers.app.origin}/room?id=7#top`);
+  await page.getByRole("link", { name: "Sign in" }).click();
+  await picture(page, "provider");
+  await logIn(page, "alice");
+  await page.getByText("Hello alice").waitFor();
+  assert.equal(page.url(), `${servers.app.origin}/room?id=7#top`);
+  await picture(page, "app");
+  const cookies = await page.context().cookies(servers.address);
+  assert.deepEqual(cookies.map(({ name, httpOnly, secure, sameSite }) => ({ name, httpOnly, secure, sameSite })), [
+    { name: "token", httpOnly: true, secure: true, sameSite: "None" },
+    { name: "refreshToken", httpOnly: true, secure: true, sameSite: "None" },
+  ]);
+});
+
+test("a taken name is shown as what it became, and signing out is local", options, async () => {
+  const page = await freshPage();
+  await page.goto(`${servers.address}/docs`);
+  await picture(page, "docs");
+  await page.getByRole("link", { name: "Sign in" }).click();
+  await logIn(page, "alice@elsewhere");
+  await page.getByText("Signed in as alice-2").waitFor();
+  assert.equal(page.url(), `${servers.address}/docs`);
+  await picture(page, "docs-signed-in");
+
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByText("Not signed in").waitFor();
+  assert.deepEqual(await sessionCookies(page), []);
+  await page.getByRole("link", { name: "Sign in" }).click(); // the provider still knows who it is
+  await page.getByText("Signed in as alice-2").waitFor();
+});
+
+test("a cancelled sign-in, and another try", options, async () => {
+  const page = await freshPage();
+  await page.goto(servers.app.origin);
+  await page.getByRole("link", { name: "Sign in" }).click();
+  await page.getByRole("link", { name: "Cancel" }).click();
+  await page.getByText("The sign-in was cancelled").waitFor();
+  assert.deepEqual(await sessionCookies(page), []);
+  await picture(page, "cancelled");
+  await page.getByRole("link", { name: "Sign in again" }).click();
+  await logIn(page, "bob");
+  await page.getByText("Hello bob").waitFor();
+});
+
+test("a callback counts once, and only in the browser that began", options, async () => {
+  const page = await freshPage();
+  const callback = await holdCallback(page);
+  await page.goto(`${servers.address}/sign-in`);
+  const agreed = logIn(page, "carol"); // ends when the page does
+  await callback.held;
+  await callback.drop();
+  await agreed;
+
+  const victim = await freshPage();
+  await victim.goto(callback.url);
+  await victim.getByText("not begun in this browser").waitFor();
+  assert.deepEqual(await sessionCookies(victim), []);
+
+  await page.goto(callback.url);
+  await page.getByText("Signed in as carol").waitFor();
+  await page.goto(callback.url);
+  await page.getByText("over already").waitFor();
+  await picture(page, "replayed");
+  assert.deepEqual(await sessionCookies(page), ["refreshToken", "token"]); // the session of before is unharmed
+});
+
+test("the provider goes away in the middle", options, async () => {
+  const page = await freshPage();
+  const callback = await holdCallback(page);
+  await page.goto(`${servers.address}/sign-in`);
+  const agreed = logIn(page, "dora");
+  await callback.held;
+  await servers.provider.stop();
+  await callback.release();
+  await agreed;
+  await page.getByText("The identity provider is away").waitFor();
+  assert.deepEqual(await sessionCookies(page), []);
+  await picture(page, "away");
+});

@@ -1,0 +1,300 @@
+// Package oidc proves over HTTP how people sign in with an identity provider, on SQLite and on PostgreSQL.
+package oidc
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"worldevents/tests/service"
+)
+
+func TestSignIn(t *testing.T) {
+	p := newProvider(t)
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		c := s.Client()
+		away := c.Get("/sign-in?return_to=/openapi.json")
+		away.Is(303, "")
+		kept := away.Cookie("signIn")
+		if !kept.HttpOnly || !kept.Secure || kept.SameSite != http.SameSiteLaxMode || kept.Path != "/" || kept.MaxAge != 600 || kept.Domain != "" {
+			t.Errorf("cookie of the attempt: %v", kept)
+		}
+		to, _ := url.Parse(away.Header.Get("Location"))
+		q := to.Query()
+		for name, want := range map[string]string{
+			"response_type": "code", "client_id": p.ClientID, "scope": "openid profile", "code_challenge_method": "S256",
+			"redirect_uri": s.URL + "/sign-in/callback",
+		} {
+			if got := q.Get(name); got != want {
+				t.Errorf("%s is %q, want %q", name, got, want)
+			}
+		}
+		for _, name := range []string{"state", "nonce", "code_challenge"} {
+			if len(q.Get(name)) != 43 || strings.Contains(kept.Value, q.Get(name)) {
+				t.Errorf("%s is %q", name, q.Get(name))
+			}
+		}
+
+		back := c.Get(p.consent(to.String(), called("1", "alice")).RequestURI())
+		back.Is(303, "").HasHeader("Location", "/openapi.json").HasHeader("Cache-Control", "no-store")
+		if gone := back.Cookie("signIn"); gone.Value != "" || gone.MaxAge != -1 || gone.Path != "/" {
+			t.Errorf("cookie of the attempt afterwards: %v", gone)
+		}
+		for _, name := range []string{"token", "refreshToken"} {
+			if set := back.Cookie(name); !set.HttpOnly || !set.Secure || set.SameSite != http.SameSiteNoneMode || set.MaxAge != 2592000 {
+				t.Errorf("cookie: %v", set)
+			}
+		}
+		c.Get("/api/auth/session").Is(200, service.Authenticated).HasHeader("Session-User", "alice")
+		c.Create("plaza", "Chess night", "2030-01-01T00:00:00Z")
+
+		// On another device: the same user, whose first session ends, and the value that it had before is forgotten.
+		before := c.Cookie("refreshToken")
+		c.Get("/api/auth/refresh").Is(200, service.Success)
+		d := s.Client()
+		p.signIn(d, called("1", "renamed"), "").Is(303, "").HasHeader("Location", "/docs")
+		d.Get("/api/auth/session").Is(200, service.Authenticated).HasHeader("Session-User", "alice")
+		c.Get("/api/auth/refresh").Is(400, service.InvalidRefresh)
+		s.Clock.Advance(2 * time.Minute)
+		s.Client().Get("/api/auth/refresh", service.Cookies("refreshToken="+before)).Is(400, service.InvalidRefresh)
+		d.Get("/api/auth/refresh").Is(200, service.Success) // not revoked
+		if n := s.Database.Count("users"); n != 1 {
+			t.Errorf("%d users", n)
+		}
+		p.checkLog(s)
+	}, p.options)
+}
+
+func TestUsernames(t *testing.T) {
+	p := newProvider(t)
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		s.AddUser("alice") // without the provider: never taken over
+		long := strings.Repeat("é", 100)
+		for i, test := range []struct {
+			name any
+			want string // what stands before eight random digits when it ends in a dash
+		}{
+			{"bob", "bob"},
+			{"alice", "alice-2"},
+			{"alice", "alice-3"},
+			{"bob", "bob-2"},
+			{"Alice", "Alice"},
+			{"Zoë Ω", "Zo%C3%AB%20%CE%A9"},
+			{long, url.PathEscape(long)},
+			{long, url.PathEscape(long[:180]) + "-2"},
+			{nil, "user-"},
+			{"", "user-"},
+			{"  ", "user-"},
+			{"a\nb", "user-"},
+			{long + "é", "user-"},
+			{42, "user-"},
+			{[]string{"carol"}, "user-"},
+		} {
+			c := s.Client()
+			p.signIn(c, person{"sub": fmt.Sprint("s", i), "preferred_username": test.name}, "").Is(303, "")
+			got := c.Get("/api/auth/session").Is(200, service.Authenticated).Header.Get("Session-User")
+			if strings.HasSuffix(test.want, "-") && len(got) == len(test.want)+8 {
+				got = got[:len(test.want)]
+			}
+			if got != test.want {
+				t.Errorf("%v became %q, want %q", test.name, got, test.want)
+			}
+		}
+		for range 7 { // up to alice-9 and beyond
+			p.signIn(s.Client(), called(fmt.Sprint("n", time.Now().UnixNano()), "alice"), "").Is(303, "")
+		}
+		if n := s.Database.Count("users WHERE username LIKE 'alice-%' AND length(username) = 7"); n != 8 {
+			t.Errorf("%d users called alice-N, want alice-2 to alice-9", n)
+		}
+		if n := s.Database.Count("users WHERE username LIKE 'alice-________'"); n != 1 {
+			t.Errorf("%d users called alice with random digits, want 1", n)
+		}
+	}, p.options)
+}
+
+// TestUsernameFromUserInfo: some providers keep the name out of the ID token.
+func TestUsernameFromUserInfo(t *testing.T) {
+	service.EachDatabase(t, func(t *testing.T, db *service.Database) {
+		p := newProvider(t)
+		s := service.Start(t, db, p.options)
+		info := func(sub string) http.HandlerFunc {
+			return func(w http.ResponseWriter, r *http.Request) {
+				if !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer ey") {
+					t.Errorf("UserInfo asked without the access token")
+				}
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprintf(w, `{"sub":%q,"preferred_username":"dora"}`, sub)
+			}
+		}
+		p.answer("userinfo", info("somebody else"))
+		c := s.Client()
+		failed(t, s, c, p.signIn(c, person{"sub": "1"}, ""), 502, "provider_failed")
+		p.answer("userinfo", info("1"))
+		p.signIn(c, person{"sub": "1"}, "").Is(303, "")
+		c.Get("/api/auth/session").HasHeader("Session-User", "dora")
+	})
+}
+
+// TestConcurrently lets many browsers sign in for the first time at once, over two instances.
+func TestConcurrently(t *testing.T) {
+	p := newProvider(t)
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		instances := []*service.Service{s, s.Another(p.options)}
+		const n = 12
+		race := func(subject func(i int) string, name string) {
+			callbacks := make([]func() *service.Response, n)
+			for i := range n {
+				c := instances[i%2].Client()
+				u := p.consent(begin(c, ""), called(subject(i), name))
+				callbacks[i] = func() *service.Response { return c.Get(u.RequestURI()) }
+			}
+			var group sync.WaitGroup
+			for _, callback := range callbacks {
+				group.Go(func() { callback().Is(303, "") })
+			}
+			group.Wait()
+		}
+		race(func(int) string { return "same" }, "alice")
+		if n := s.Database.Count("users"); n != 1 {
+			t.Errorf("one subject became %d users", n)
+		}
+		if n := s.Database.Count("users WHERE username = 'alice'"); n != 1 {
+			t.Errorf("the one user is not called alice")
+		}
+		race(func(i int) string { return fmt.Sprint("other", i) }, "bob")
+		if got := s.Database.Count("users WHERE username LIKE 'bob%'"); got != n {
+			t.Errorf("%d subjects became %d users", n, got)
+		}
+	}, p.options)
+}
+
+func TestReturnTo(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := service.New(t, p.options)
+	for returnTo, want := range map[string]string{
+		"":                                        "/docs",
+		"/docs?x=1#top":                           "/docs?x=1#top",
+		"https://app.example.org":                 "https://app.example.org",
+		"https://app.example.org/a?b=c#d":         "https://app.example.org/a?b=c#d",
+		"http://localhost:5173/":                  "http://localhost:5173/",
+		"https://app.example.org?x":               "https://app.example.org?x",
+		"https://evil.example":                    "/docs",
+		"https://app.example.org.evil.example":    "/docs",
+		"https://app.example.org@evil.example":    "/docs",
+		"https://app.example.org:443@evil.org/":   "/docs",
+		"https://app.example.org:8443/":           "/docs",
+		`https://app.example.org\@evil.example`:   "/docs",
+		`https://app.example.org/\evil`:           "/docs",
+		"http://app.example.org/":                 "/docs",
+		"http://localhost:51730/":                 "/docs",
+		"//evil.example":                          "/docs",
+		"//app.example.org/":                      "/docs",
+		`/\evil.example`:                          "/docs",
+		"/\tevil":                                 "/docs",
+		"\thttps://app.example.org/":              "/docs",
+		"https://app.example.org/\r\nX: y":        "/docs",
+		"javascript:alert(1)":                     "/docs",
+		"docs":                                    "/docs",
+		"/" + strings.Repeat("x", 2000):           "/docs",
+		"https:app.example.org/":                  "/docs",
+		"https://https://app.example.org/":        "/docs",
+		s.URL + "/docs":                           "/docs",
+		"data:text/html,https://app.example.org/": "/docs",
+	} {
+		c := s.Client()
+		u := p.consent(begin(c, returnTo), called("1", "alice"))
+		kept, _ := base64.RawURLEncoding.DecodeString(strings.Split(c.Cookie("signIn"), ".")[2])
+		if string(kept) != want {
+			t.Errorf("%q: the attempt leads to %q, want %q", returnTo, kept, want)
+		}
+		c.Get(u.RequestURI()).Is(303, "").HasHeader("Location", want)
+	}
+}
+
+// TestReturnToOfForgedAttempt: whoever can set cookies, as a neighbouring host can, can make an attempt of their own,
+// but not lead people elsewhere.
+func TestReturnToOfForgedAttempt(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := service.New(t, p.options)
+	text := fmt.Sprintf("x.%d.%s", time.Now().Add(time.Minute).Unix(), base64.RawURLEncoding.EncodeToString([]byte("https://evil.example/")))
+	derive := func(purpose string) string {
+		return service.Base64(string(service.MAC(sha256.New, []byte(text), purpose)))
+	}
+	authorize, _ := url.Parse(begin(s.Client(), ""))
+	q := authorize.Query()
+	challenge := sha256.Sum256([]byte(derive("verifier")))
+	q.Set("state", derive("state"))
+	q.Set("nonce", derive("nonce"))
+	q.Set("code_challenge", base64.RawURLEncoding.EncodeToString(challenge[:]))
+	authorize.RawQuery = q.Encode()
+	u := p.consent(authorize.String(), called("1", "alice"))
+	s.Client().Get(u.RequestURI(), service.Cookies("signIn="+text)).Is(303, "").HasHeader("Location", "/docs")
+}
+
+func TestBasePath(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := service.New(t, p.options, func(o *service.Options) { o.BaseURL.Path = "/worlds" })
+	c := s.Client()
+	away := c.Get("/sign-in")
+	if kept := away.Cookie("signIn"); kept.Path != "/worlds" {
+		t.Errorf("cookie of the attempt: %v", kept)
+	}
+	u := p.consent(away.Header.Get("Location"), called("1", "alice"))
+	if u.Path != "/worlds/sign-in/callback" {
+		t.Errorf("callback at %s", u)
+	}
+	// The proxy in front strips the path.
+	back := s.Client().Get("/sign-in/callback?"+u.RawQuery, service.Cookies("signIn="+away.Cookie("signIn").Value))
+	back.Is(303, "").HasHeader("Location", "/worlds/docs")
+	if set := back.Cookie("token"); set.Path != "/worlds" {
+		t.Errorf("cookie: %v", set)
+	}
+	if gone := back.Cookie("signIn"); gone.Path != "/worlds" {
+		t.Errorf("cookie of the attempt afterwards: %v", gone)
+	}
+}
+
+func TestPages(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	has := func(r *service.Response, text string, want bool) {
+		t.Helper()
+		if strings.Contains(r.Body, text) != want {
+			t.Errorf("%q on the page: want %v\n%s", text, want, r.Body)
+		}
+	}
+	withDocs := func(o *service.Options) { o.Docs = true }
+
+	without := service.New(t, service.Production, withDocs)
+	without.Client().Get("/sign-in").IsError(404, "not_found")
+	without.Client().Get("/sign-in/callback").IsError(404, "not_found")
+	has(without.Client().Get("/docs"), `/sign-in`, false)
+
+	production := service.New(t, p.options, withDocs)
+	has(production.Client().Get("/docs"), `<a href="/sign-in?return_to=/docs">`, true)
+	production.Client().Post("/sign-in", "").IsError(405, "method_not_allowed")
+
+	development := service.New(t, p.options, func(o *service.Options) { o.Development = true })
+	c := development.Client()
+	page := c.Get("/sign-in?return_to=/openapi.json%3Fa%26b")
+	has(page, "any name signs in", true)
+	has(page, "Sign in with 127.0.0.1:", true)
+	has(page, `href="/sign-in/provider?return_to=%2fopenapi.json%3fa%26b"`, true)
+	// Browsers let the form lead to no other address than its policy names.
+	if policy := page.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self' https://app.example.org http://localhost:5173;") {
+		t.Errorf("policy: %s", policy)
+	}
+	away := c.Get("/sign-in/provider?return_to=/openapi.json").Header.Get("Location")
+	c.Get(p.consent(away, called("1", "alice")).RequestURI()).Is(303, "").HasHeader("Location", "/openapi.json")
+	c.Get("/api/auth/session").HasHeader("Session-User", "alice")
+	has(service.New(t).Client().Get("/sign-in"), "Sign in with", false)
+}
