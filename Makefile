@@ -87,4 +87,4 @@ generate: ## Regenerate gen/ from openapi.yaml (the TypeScript client needs Node
 	@$(call need,npm,SKIPPED gen/typescript: npm is not installed) \
 		cd gen/typescript && $(packages) && npm run --silent generate
 
-.PHONY: help run build test test-faults fuzz race client test-clients test-browser test-oidc check generate
+.PHONY: help run build test race test-faults fuzz client test-clients test-browser test-oidc check generate

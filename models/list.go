@@ -3,7 +3,6 @@ package models
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -62,6 +61,7 @@ type listRow struct {
 type progress struct {
 	rows  int // events to ask for in the next batch
 	left  int // events still wanted; below 0 for all
+	begun bool
 	large bool
 	// Inside a large event: the place of the last RSVP taken.
 	joinedAt time.Time
@@ -102,8 +102,13 @@ func (l *List) Next(ctx context.Context, userID string, sink ListSink) error {
 	if l.large {
 		read = l.chunk
 	}
-	err := l.store.do(ctx, l.store.read, func(tx *gorm.DB) error {
+	patience := min(time.Second, l.store.timeout/2)
+	if l.begun { // an answer that has begun is worth more waiting than one that could still be refused
+		patience = l.store.timeout
+	}
+	err := l.store.doPatiently(ctx, l.store.read, patience, func(tx *gorm.DB) error {
 		next := l.progress
+		next.begun = true
 		sink.Truncate(size) // what an earlier try left
 		if err := read(tx, userID, sink, &next); err != nil {
 			return err
@@ -205,25 +210,25 @@ const noID = "00000000-0000-0000-0000-000000000000"
 
 // chunk reads the next RSVPs of the large event l.Last.
 func (l *List) chunk(tx *gorm.DB, _ string, sink ListSink, p *progress) error {
-	var names string
+	var names, last sql.NullString
+	var at sql.NullTime
 	var count int
 	err := tx.Raw(`
-		WITH chunk AS (
+		SELECT `+l.store.dialect.joined+`, count(*), max(created_at), `+l.store.dialect.last+` FROM (
 			SELECT created_at, user_id, username FROM rsvps
 			WHERE event_id = ? AND (created_at, user_id) > (?, ?)
 			ORDER BY created_at, user_id LIMIT ?
-		)
-		SELECT (SELECT `+l.store.dialect.joined+` FROM chunk), (SELECT count(*) FROM chunk), created_at, user_id
-		FROM chunk ORDER BY created_at DESC, user_id DESC LIMIT 1`,
-		p.Last.ID, p.joinedAt, p.userID, chunkRSVPs).Row().Scan(&names, &count, &p.joinedAt, &p.userID)
-	if errors.Is(err, sql.ErrNoRows) { // everybody left since
-		err = nil
+		) chunk`,
+		p.Last.ID, p.joinedAt, p.userID, chunkRSVPs).Row().Scan(&names, &count, &at, &last)
+	if err != nil {
+		return err
 	}
-	if err == nil && count > 0 {
-		sink.Usernames([]byte(names))
+	if count > 0 { // else everybody has left since
+		sink.Usernames([]byte(names.String))
+		p.joinedAt, p.userID = at.Time, last.String
 	}
 	p.large = count == chunkRSVPs
-	return err
+	return nil
 }
 
 // Fix decides which events are still to come, for a list with a limit whose answer begins before it has been read:

@@ -41,6 +41,7 @@ func postgresDialect(url string) (dialect, error) {
 			return newPool(postgres.New(postgres.Config{Conn: db}), db, n)
 		},
 		joined: `string_agg(username, E'\n')`,
+		last:   "(array_agg(user_id))[CAST(count(*) AS integer)]",
 		rows:   rowsInPostgres,
 		create: createInPostgres,
 		exclusively: func(ctx context.Context, db *sql.DB, fn func() error) error {

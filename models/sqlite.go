@@ -44,6 +44,7 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 			return newPool(sqliteDialector{db}, db, n)
 		},
 		joined: "group_concat(username, char(10))",
+		last:   "json_extract(json_group_array(user_id), '$[#-1]')",
 		rows:   rowsInSQLite,
 		create: createInSQLite,
 		exclusively: func(ctx context.Context, _ *sql.DB, fn func() error) error {

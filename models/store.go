@@ -60,6 +60,8 @@ type dialect struct {
 	open func(n int) (pool, error)
 	// joined aggregates usernames into one text, with line feeds between them.
 	joined string
+	// last aggregates the ids of users, in order, into the last of them.
+	last string
 	// usernames is an expression over an event e: its RSVPs' usernames in order, joined; NULL for a large event.
 	usernames string
 	// rows runs a query of a list's batch and calls each with every row.
@@ -151,11 +153,16 @@ const attempts = 4
 // 40001 and 40P01) and for no other reason. Once fn has begun it is not cut short by the caller going away:
 // cancelling would cost the pool a connection.
 func (s *Store) do(ctx context.Context, p pool, fn func(tx *gorm.DB) error) error {
+	return s.doPatiently(ctx, p, min(time.Second, s.timeout/2), fn)
+}
+
+// doPatiently is do, waiting for a connection as long as patience.
+func (s *Store) doPatiently(ctx context.Context, p pool, patience time.Duration, fn func(tx *gorm.DB) error) error {
 	deadline := time.Now().Add(s.timeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
 	}
-	if err := p.enter(ctx, min(time.Second, s.timeout/2)); err != nil {
+	if err := p.enter(ctx, patience); err != nil {
 		return err
 	}
 	defer p.places.Release(1)

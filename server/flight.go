@@ -47,6 +47,13 @@ type flight struct {
 	text    *listText
 	tag     string // the ETag, "" for a list too large to hold
 	link    string // the Link header, "" on the last page
+	encode  sync.Once
+}
+
+// json is the text as JSON, which the first who needs it makes.
+func (f *flight) json() []byte {
+	f.encode.Do(func() { f.text.encode(f.list.Done) })
+	return f.text.json
 }
 
 // share returns a flight that began after the call, to be released. It returns the error of the reading, or

@@ -16,9 +16,9 @@ import (
 	"worldevents/models"
 )
 
-// maxHeld is how many bytes of a list are held in memory, to have an ETag and to be shared by those who ask for the
-// same. A larger list is streamed.
-const maxHeld = 1 << 20
+// maxHeld is how many bytes of a list, before they are JSON, are held in memory: to have an ETag, and to be shared by
+// those who ask for the same. A larger list is streamed.
+const maxHeld = 512 << 10
 
 // ListEvents answers the events of a world, or one page of them.
 func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) (gen.ListEventsResponseObject, error) {
@@ -98,11 +98,10 @@ func (s *Server) readList(ctx context.Context, span models.Span, key listKey, f 
 		f.link = s.nextLink(key, last)
 	}
 	if f.list.Done {
-		f.text.finish()
 		// Nobody gains by two lists with one tag, so it need not cost what a cryptographic hash does.
 		sum := xxhash.New()
 		sum.WriteString(f.link + "\n")
-		sum.Write(f.text.b)
+		sum.Write(f.text.read)
 		f.tag = fmt.Sprintf(`W/"%016x"`, sum.Sum64())
 	}
 	return nil
@@ -163,10 +162,11 @@ func (a listAnswer) VisitListEventsResponse(w http.ResponseWriter) error {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
+	body := a.json()
 	h["Content-Type"] = jsonType
-	h.Set("Content-Length", strconv.Itoa(len(a.text.b)))
+	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(http.StatusOK)
-	_, err := w.Write(a.text.b)
+	_, err := w.Write(body)
 	return goneOr(err)
 }
 
@@ -183,11 +183,11 @@ const chunkPatience = 30 * time.Second
 // database is held while the client reads, and one batch of memory at the most. An error aborts the answer: it must
 // not end as if it were whole.
 func (a listAnswer) stream(w http.ResponseWriter) error {
+	begin := a.json()
 	list, text := *a.list, a.text.fork() // others who share the beginning go on by themselves
-	defer text.free()
 	control := http.NewResponseController(w)
 	control.SetWriteDeadline(time.Now().Add(chunkPatience))
-	_, err := w.Write(a.text.b[:len(a.text.b)-1]) // the last byte is in the fork
+	_, err := w.Write(begin)
 	a.release()
 	if err != nil {
 		return goneOr(err)
@@ -196,13 +196,12 @@ func (a listAnswer) stream(w http.ResponseWriter) error {
 		if err := list.Next(a.request.Context(), "", text); err != nil {
 			return err
 		}
-		if list.Done {
-			text.finish()
-		}
+		text.encode(list.Done)
 		control.SetWriteDeadline(time.Now().Add(chunkPatience))
-		if err := text.flush(w, list.Done); err != nil {
+		if _, err := w.Write(text.json); err != nil {
 			return goneOr(err)
 		}
+		text.json = text.json[:0]
 	}
 	return nil
 }

@@ -2,7 +2,8 @@ package server
 
 import (
 	"bytes"
-	"io"
+	"encoding/binary"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,103 +12,161 @@ import (
 	"worldevents/gen"
 )
 
-// listText is the JSON of a list as it grows: gen.EventList without reflection, and without a value per RSVP. It is
-// the models.ListSink of the server.
+// listText is a list as it comes from the store, and as JSON once somebody needs that: whoever has it already is
+// answered without. It is the models.ListSink of the server, and gen.EventList without a value per event and RSVP.
 type listText struct {
-	b       []byte
-	written int // bytes that have left b
+	read []byte // records, not encoded yet
+	json []byte // encoded, not written yet
+	// What has been encoded, written parts included, ends within an event, and that within its RSVPs.
+	begun, inEvent, inRSVPs bool
 }
 
+// A record is its kind and a length for each of its texts: those of an event are id, time, name and description.
 const (
-	listHead = `{"events":[`
-	// maxPooled is the largest buffer kept for another list, in bytes.
-	maxPooled = 2 * maxHeld
+	eventRecord     = 'e'
+	usernamesRecord = 'u'
 )
+
+// maxPooled is the largest buffer kept for another list, in bytes.
+const maxPooled = 4 * maxHeld
 
 var listTexts = sync.Pool{New: func() any { return new(listText) }}
 
 func newListText() *listText {
 	t := listTexts.Get().(*listText)
-	t.b, t.written = append(t.b[:0], listHead...), 0
+	*t = listText{read: t.read[:0], json: t.json[:0]}
 	return t
 }
 
-// free returns the buffer to the pool.
+// free keeps the buffers for another list.
 func (t *listText) free() {
-	if cap(t.b) <= maxPooled {
+	if cap(t.read)+cap(t.json) <= maxPooled {
 		listTexts.Put(t)
 	}
 }
 
-// fork is the text from its last byte on, in a small buffer of its own: slow clients may keep many of them.
+// fork is an empty text that goes on where t has been encoded to, with small buffers of its own: slow clients may
+// keep many of them.
 func (t *listText) fork() *listText {
-	return &listText{b: []byte{t.b[len(t.b)-1]}, written: t.Size() - 1}
+	return &listText{begun: t.begun, inEvent: t.inEvent, inRSVPs: t.inRSVPs}
 }
 
-func (t *listText) Size() int { return t.written + len(t.b) }
+func (t *listText) Size() int { return len(t.read) }
 
-func (t *listText) Truncate(size int) { t.b = t.b[:size-t.written] }
+func (t *listText) Truncate(size int) { t.read = t.read[:size] }
 
 func (t *listText) Event(id, name, description []byte, scheduledAt time.Time) {
-	b := t.b
-	if t.Size() > len(listHead) {
-		b = append(b, "]},"...)
-	}
-	b = append(b, `{"id":"`...)
-	b = append(b, id...)
-	b = append(b, `","name":`...)
-	b = appendString(b, name)
-	b = append(b, `,"description":`...)
-	b = appendString(b, description)
-	b = append(b, `,"scheduledAt":"`...)
-	b, _ = gen.DateTime(scheduledAt).AppendText(b)
-	t.b = append(b, `","RSVPs":[`...)
+	b := append(t.read, eventRecord)
+	b = appendRecord(b, id)
+	b = binary.LittleEndian.AppendUint64(b, uint64(scheduledAt.UnixMilli()))
+	b = appendRecord(b, name)
+	t.read = appendRecord(b, description)
 }
 
 func (t *listText) Usernames(text []byte) {
-	b := t.b
-	for more := true; more; {
-		var name []byte
-		name, text, more = bytes.Cut(text, lineFeed)
-		if b[len(b)-1] != '[' {
-			b = append(b, ',')
-		}
-		b = append(b, `{"user":{"username":`...)
-		b = appendString(b, name)
-		b = append(b, "}}"...)
+	t.read = appendRecord(append(t.read, usernamesRecord), text)
+}
+
+func appendRecord(b, text []byte) []byte {
+	return append(binary.LittleEndian.AppendUint32(b, uint32(len(text))), text...)
+}
+
+// encode makes JSON of all that has been read; last ends the list.
+func (t *listText) encode(last bool) {
+	b, in := t.json, t.read
+	b = slices.Grow(b, 3*len(in)+64)
+	text := func() (s []byte) {
+		n := 4 + binary.LittleEndian.Uint32(in)
+		s, in = in[4:n], in[n:]
+		return s
 	}
-	t.b = b
+	if !t.begun {
+		b = append(b, `{"events":[`...)
+		t.begun = true
+	}
+	for len(in) > 0 {
+		kind := in[0]
+		in = in[1:]
+		if kind == usernamesRecord {
+			b = appendRSVPs(b, text(), t.inRSVPs)
+			t.inRSVPs = true
+			continue
+		}
+		if t.inEvent {
+			b = append(b, "]},"...)
+		}
+		t.inEvent, t.inRSVPs = true, false
+		b = append(b, `{"id":"`...)
+		b = append(b, text()...)
+		at := time.UnixMilli(int64(binary.LittleEndian.Uint64(in)))
+		in = in[8:]
+		b = append(b, `","name":`...)
+		b = appendString(b, text())
+		b = append(b, `,"description":`...)
+		b = appendString(b, text())
+		b = append(b, `,"scheduledAt":"`...)
+		b, _ = gen.DateTime(at).AppendText(b)
+		b = append(b, `","RSVPs":[`...)
+	}
+	if last && t.inEvent {
+		b = append(b, "]}"...)
+	}
+	if last {
+		b = append(b, "]}"...)
+	}
+	t.json, t.read = b, t.read[:0]
+}
+
+// appendRSVPs writes usernames, which line feeds separate, as RSVPs. A large world is little else, so the names are
+// looked at once, all together, and nearly always copied as they are.
+func appendRSVPs(b, usernames []byte, more bool) []byte {
+	const begin, between, end = `{"user":{"username":"`, `"}},{"user":{"username":"`, `"}}`
+	if more {
+		b = append(b, ',')
+	}
+	plain := isPlain(usernames)
+	b = append(b, begin...)
+	for {
+		name, rest, found := bytes.Cut(usernames, lineFeed)
+		if plain {
+			b = append(b, name...)
+		} else {
+			quoted := appendString(b[:len(b)-1], name) // its own quotes in the place of ours
+			b = quoted[:len(quoted)-1]
+		}
+		if !found {
+			return append(b, end...)
+		}
+		b = append(b, between...)
+		usernames = rest
+	}
 }
 
 var lineFeed = []byte{'\n'}
 
-// finish ends the last event and the list.
-func (t *listText) finish() {
-	if t.Size() > len(listHead) {
-		t.b = append(t.b, "]}"...)
+// special are the bytes that a JSON string cannot have as they are, or that need a second look. A line feed is not
+// among them: no name has one, and descriptions are told below.
+var special = func() (table [256]bool) {
+	for c := range table {
+		table[c] = c < ' ' && c != '\n' || c == '"' || c == '\\' || c >= 0x7f
 	}
-	t.b = append(t.b, "]}"...)
-}
+	return table
+}()
 
-// flush writes what is there, but for one byte when more is to come: what follows depends on it.
-func (t *listText) flush(w io.Writer, last bool) error {
-	n := len(t.b) - 1
-	if last {
-		n++
-	}
-	_, err := w.Write(t.b[:n])
-	t.b = t.b[:copy(t.b, t.b[n:])]
-	t.written += n
-	return err
-}
-
-// appendString is a JSON string. Nearly all are plain and need no second look at each character.
-func appendString(b, s []byte) []byte {
+func isPlain(s []byte) bool {
 	for _, c := range s {
-		if c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
-			b, _ = jsontext.AppendQuote(b, s)
-			return b
+		if special[c] {
+			return false
 		}
+	}
+	return true
+}
+
+// appendString is a JSON string. Nearly all are plain.
+func appendString(b, s []byte) []byte {
+	if !isPlain(s) || bytes.IndexByte(s, '\n') >= 0 {
+		b, _ = jsontext.AppendQuote(b, s)
+		return b
 	}
 	b = append(b, '"')
 	b = append(b, s...)
