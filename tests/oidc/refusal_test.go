@@ -163,7 +163,7 @@ func failures(p *provider) map[string]failure {
 	moved := func(then http.HandlerFunc) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.RawQuery == "" {
-				http.Redirect(w, r, r.URL.Path+"?moved", 307) // which repeats the body
+				http.Redirect(w, r, r.URL.Path+"?moved", http.StatusTemporaryRedirect) // which repeats the body
 				return
 			}
 			then(w, r)
