@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -110,14 +109,6 @@ func newServer(c *config.Config, store *models.Store, log *slog.Logger) (*server
 	})
 }
 
-func newLog(c *config.Config, w io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: c.LogLevel}
-	if c.LogFormat == "text" {
-		return slog.New(slog.NewTextHandler(w, options))
-	}
-	return slog.New(slog.NewJSONHandler(w, options))
-}
-
 // gcPercent lets garbage grow to four times what is alive. That is a few MB, so that with Go's default the collector
 // would run every few requests: a tenth of all time.
 const gcPercent = 400
@@ -133,7 +124,8 @@ func (serveCommand) Run() error {
 		return err
 	}
 	defer store.Close()
-	log := newLog(c, os.Stderr)
+	log, flush := newLog(c, os.Stderr)
+	defer flush()
 	srv, err := newServer(c, store, log)
 	if err != nil {
 		return err
@@ -289,7 +281,9 @@ func (i sessionIssueCommand) Run() error {
 		return err
 	}
 	defer store.Close()
-	srv, err := newServer(c, store, newLog(c, os.Stderr))
+	log, flush := newLog(c, os.Stderr)
+	defer flush()
+	srv, err := newServer(c, store, log)
 	if err != nil {
 		return err
 	}
