@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"worldevents/config"
+	"worldevents/server"
 )
 
-// logDelay is how long a line of no urgency may wait to be written together with others.
-const logDelay = 50 * time.Millisecond
+// logDelay is how long the line of a request may wait to be written together with others.
+const logDelay = 10 * time.Millisecond
 
-// bufferedLog writes lines together: a system call for each request would be a tenth of its time. What is a warning
-// or worse is written at once, with all before it.
+// bufferedLog writes the lines of requests together: a system call for each would be a tenth of a request's time. Any
+// other line is written at once, with all before it.
 type bufferedLog struct {
 	mu     sync.Mutex
 	out    *bufio.Writer
@@ -30,7 +31,7 @@ func newLog(c *config.Config, w io.Writer) (log *slog.Logger, flush func()) {
 	if c.LogFormat == "text" {
 		handler = slog.NewTextHandler(b, options)
 	}
-	return slog.New(urgent{handler, b}), b.flush
+	return slog.New(prompt{handler, b}), b.flush
 }
 
 func (b *bufferedLog) Write(p []byte) (int, error) {
@@ -50,16 +51,16 @@ func (b *bufferedLog) flush() {
 	b.out.Flush()
 }
 
-// urgent has warnings and errors written at once.
-type urgent struct {
+// prompt has all lines but those of requests written at once.
+type prompt struct {
 	slog.Handler
 	log *bufferedLog
 }
 
-func (u urgent) Handle(ctx context.Context, r slog.Record) error {
-	err := u.Handler.Handle(ctx, r)
-	if r.Level >= slog.LevelWarn {
-		u.log.flush()
+func (p prompt) Handle(ctx context.Context, r slog.Record) error {
+	err := p.Handler.Handle(ctx, r)
+	if r.Message != server.RequestLine {
+		p.log.flush()
 	}
 	return err
 }

@@ -255,7 +255,7 @@ type APIError struct {
 
 	// RequestID The same as in `X-Request-Id`.
 	//
-	// Example: 5f0c1e9b7d2a4c3e8f6a1b0d9c7e4f21
+	// Example: 5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21
 	RequestID string `json:"requestId"`
 
 	// Fields On `validation_failed`, what is wrong with each bad field.
@@ -272,7 +272,7 @@ type BadRequestError struct {
 
 	// RequestID The same as in `X-Request-Id`.
 	//
-	// Example: 5f0c1e9b7d2a4c3e8f6a1b0d9c7e4f21
+	// Example: 5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21
 	RequestID string `json:"requestId"`
 
 	// Fields On `validation_failed`, what is wrong with each bad field.
@@ -293,7 +293,7 @@ type BodyTooLargeError struct {
 
 	// RequestID The same as in `X-Request-Id`.
 	//
-	// Example: 5f0c1e9b7d2a4c3e8f6a1b0d9c7e4f21
+	// Example: 5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21
 	RequestID string `json:"requestId"`
 
 	// Fields On `validation_failed`, what is wrong with each bad field.
@@ -319,7 +319,7 @@ type ForbiddenError struct {
 
 	// RequestID The same as in `X-Request-Id`.
 	//
-	// Example: 5f0c1e9b7d2a4c3e8f6a1b0d9c7e4f21
+	// Example: 5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21
 	RequestID string `json:"requestId"`
 
 	// Fields On `validation_failed`, what is wrong with each bad field.
@@ -344,7 +344,7 @@ type InternalError struct {
 
 	// RequestID The same as in `X-Request-Id`.
 	//
-	// Example: 5f0c1e9b7d2a4c3e8f6a1b0d9c7e4f21
+	// Example: 5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21
 	RequestID string `json:"requestId"`
 
 	// Fields On `validation_failed`, what is wrong with each bad field.
@@ -385,7 +385,7 @@ type NotFoundError struct {
 
 	// RequestID The same as in `X-Request-Id`.
 	//
-	// Example: 5f0c1e9b7d2a4c3e8f6a1b0d9c7e4f21
+	// Example: 5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21
 	RequestID string `json:"requestId"`
 
 	// Fields On `validation_failed`, what is wrong with each bad field.
@@ -406,7 +406,7 @@ type OverloadedError struct {
 
 	// RequestID The same as in `X-Request-Id`.
 	//
-	// Example: 5f0c1e9b7d2a4c3e8f6a1b0d9c7e4f21
+	// Example: 5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21
 	RequestID string `json:"requestId"`
 
 	// Fields On `validation_failed`, what is wrong with each bad field.
@@ -427,7 +427,7 @@ type RateLimitedError struct {
 
 	// RequestID The same as in `X-Request-Id`.
 	//
-	// Example: 5f0c1e9b7d2a4c3e8f6a1b0d9c7e4f21
+	// Example: 5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21
 	RequestID string `json:"requestId"`
 
 	// Fields On `validation_failed`, what is wrong with each bad field.
@@ -506,7 +506,7 @@ type UnauthorizedError struct {
 
 	// RequestID The same as in `X-Request-Id`.
 	//
-	// Example: 5f0c1e9b7d2a4c3e8f6a1b0d9c7e4f21
+	// Example: 5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21
 	RequestID string `json:"requestId"`
 
 	// Fields On `validation_failed`, what is wrong with each bad field.
@@ -527,7 +527,7 @@ type UnsupportedMediaTypeError struct {
 
 	// RequestID The same as in `X-Request-Id`.
 	//
-	// Example: 5f0c1e9b7d2a4c3e8f6a1b0d9c7e4f21
+	// Example: 5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21
 	RequestID string `json:"requestId"`
 
 	// Fields On `validation_failed`, what is wrong with each bad field.
@@ -574,47 +574,47 @@ type WorldID = string
 
 // BadRequest The request does not fit the contract.
 //
-// Example: {"code":"validation_failed","error":"The request does not fit the contract","fields":{"name":"is required"},"requestId":"5f0c1e9b7d2a4c3e8f6a1b0d9c7e4f21"}
+// Example: {"code":"validation_failed","error":"The request does not fit the contract","fields":{"name":"is required"},"requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type BadRequest = BadRequestError
 
 // BodyTooLarge The body is too large.
 //
-// Example: {"code":"body_too_large","error":"The body is larger than 64 KiB","requestId":"5f0c1e9b7d2a4c3e8f6a1b0d9c7e4f21"}
+// Example: {"code":"body_too_large","error":"The body is larger than 64 KiB","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type BodyTooLarge = BodyTooLargeError
 
 // Forbidden A page of another origin, or a prefetch.
 //
-// Example: {"code":"cross_origin","error":"Cross-origin request refused","requestId":"5f0c1e9b7d2a4c3e8f6a1b0d9c7e4f21"}
+// Example: {"code":"cross_origin","error":"Cross-origin request refused","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type Forbidden = ForbiddenError
 
 // Internal Something unforeseen.
 //
-// Example: {"code":"internal","detail":"create event: database unavailable","error":"Internal error","requestId":"5f0c1e9b7d2a4c3e8f6a1b0d9c7e4f21"}
+// Example: {"code":"internal","detail":"create event: database unavailable","error":"Internal error","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type Internal = InternalError
 
 // NoSuchEvent There is no such event.
 //
-// Example: {"code":"event_not_found","error":"No such event","requestId":"5f0c1e9b7d2a4c3e8f6a1b0d9c7e4f21"}
+// Example: {"code":"event_not_found","error":"No such event","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type NoSuchEvent = NotFoundError
 
 // Overloaded More than the service can take right now.
 //
-// Example: {"code":"overloaded","error":"Overloaded","requestId":"5f0c1e9b7d2a4c3e8f6a1b0d9c7e4f21"}
+// Example: {"code":"overloaded","error":"Overloaded","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type Overloaded = OverloadedError
 
 // RateLimited Too many requests from this client.
 //
-// Example: {"code":"rate_limited","error":"Too many requests","requestId":"5f0c1e9b7d2a4c3e8f6a1b0d9c7e4f21"}
+// Example: {"code":"rate_limited","error":"Too many requests","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type RateLimited = RateLimitedError
 
 // Unauthorized Not signed in, or no longer.
 //
-// Example: {"code":"token_expired","error":"Not authenticated","requestId":"5f0c1e9b7d2a4c3e8f6a1b0d9c7e4f21"}
+// Example: {"code":"token_expired","error":"Not authenticated","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type Unauthorized = UnauthorizedError
 
 // UnsupportedMediaType The body is not JSON.
 //
-// Example: {"code":"unsupported_media_type","error":"The body must be application/json in UTF-8","requestId":"5f0c1e9b7d2a4c3e8f6a1b0d9c7e4f21"}
+// Example: {"code":"unsupported_media_type","error":"The body must be application/json in UTF-8","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type UnsupportedMediaType = UnsupportedMediaTypeError
 
 // ListEventsParams defines parameters for ListEvents.
