@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	sqldriver "database/sql/driver"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -15,7 +16,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"gorm.io/driver/postgres"
@@ -94,17 +94,12 @@ func rowsInPostgres(tx *gorm.DB, query string, args []any, each func(listRow)) (
 				return err
 			}
 			defer rows.Close()
-			var row listRow
-			var id pgtype.UUID
-			var text [36]byte
-			var name, description, usernames pgtype.DriverBytes
 			for rows.Next() {
 				begun = true
-				if err := rows.Scan(&id, &name, &description, &row.scheduledAt, &usernames); err != nil {
+				row, err := readRow(rows)
+				if err != nil {
 					return err
 				}
-				row.id = appendID(text[:0], id.Bytes)
-				row.name, row.description, row.usernames = name, description, usernames
 				each(row)
 			}
 			return rows.Err()
@@ -121,6 +116,27 @@ func rowsInPostgres(tx *gorm.DB, query string, args []any, each func(listRow)) (
 		}
 	}
 	return err
+}
+
+// postgresEpoch is what PostgreSQL counts the microseconds of a timestamptz from.
+var postgresEpoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+
+// readRow reads a row as it is on the wire. Where ids and times come as text, as with default_query_exec_mode=exec,
+// pgx reads it.
+func readRow(rows pgx.Rows) (row listRow, err error) {
+	const id, name, description, scheduledAt, usernames = 0, 1, 2, 3, 4
+	values, columns := rows.RawValues(), rows.FieldDescriptions()
+	row = listRow{name: values[name], description: values[description], usernames: values[usernames]}
+	if columns[id].Format == pgx.BinaryFormatCode && columns[scheduledAt].Format == pgx.BinaryFormatCode {
+		row.id = appendID(make([]byte, 0, 36), uuid.UUID(values[id]))
+		micros := int64(binary.BigEndian.Uint64(values[scheduledAt]))
+		row.scheduledAt = time.UnixMicro(postgresEpoch + micros)
+		return row, nil
+	}
+	var text string
+	err = rows.Scan(&text, nil, nil, &row.scheduledAt, nil)
+	row.id = []byte(text)
+	return row, err
 }
 
 // appendID writes an id as uuid.UUID.String does.
