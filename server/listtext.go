@@ -127,39 +127,50 @@ func appendRSVPs(b, usernames []byte, more bool) []byte {
 	plain := isPlain(usernames)
 	b = append(b, begin...)
 	for {
-		name, rest, found := bytes.Cut(usernames, lineFeed)
+		next := bytes.IndexByte(usernames, '\n')
+		name := usernames
+		if next >= 0 {
+			name = usernames[:next]
+		}
 		if plain {
 			b = append(b, name...)
 		} else {
 			quoted := appendString(b[:len(b)-1], name) // its own quotes in the place of ours
 			b = quoted[:len(quoted)-1]
 		}
-		if !found {
+		if next < 0 {
 			return append(b, end...)
 		}
 		b = append(b, between...)
-		usernames = rest
+		usernames = usernames[next+1:]
 	}
 }
 
-var lineFeed = []byte{'\n'}
-
-// special are the bytes that a JSON string cannot have as they are, or that need a second look. A line feed is not
-// among them: no name has one, and descriptions are told below.
-var special = func() (table [256]bool) {
-	for c := range table {
-		table[c] = c < ' ' && c != '\n' || c == '"' || c == '\\' || c >= 0x7f
-	}
-	return table
-}()
-
+// isPlain tells whether a JSON string can have these bytes as they are: ASCII without quotes, backslashes and control
+// characters. A line feed passes: no name has one, and appendString looks for it. Eight bytes are looked at together.
 func isPlain(s []byte) bool {
-	for _, c := range s {
-		if special[c] {
+	for ; len(s) >= 8; s = s[8:] {
+		if !arePlain(binary.LittleEndian.Uint64(s)) {
 			return false
 		}
 	}
-	return true
+	rest := [8]byte{'.', '.', '.', '.', '.', '.', '.', '.'}
+	copy(rest[:], s)
+	return arePlain(binary.LittleEndian.Uint64(rest[:]))
+}
+
+func arePlain(eight uint64) bool {
+	const each, top = 0x0101010101010101, 0x8080808080808080
+	// equal has the top bit of each byte that is c, and no other bit.
+	equal := func(c uint64) uint64 {
+		x := eight ^ c*each
+		return ^(x&^top + 0x7f*each | x | ^uint64(top))
+	}
+	if eight&top != 0 {
+		return false
+	}
+	control := ^(eight + 0x60*each) & top // nothing carries: no byte is above 0x7f
+	return control&^equal('\n')|equal('"')|equal('\\') == 0
 }
 
 // appendString is a JSON string. Nearly all are plain.
