@@ -109,9 +109,9 @@ func newServer(c *config.Config, store *models.Store, log *slog.Logger) (*server
 	})
 }
 
-// gcPercent lets garbage grow to four times what is alive. That is a few MB, so that with Go's default the collector
-// would run every few requests: a tenth of all time.
-const gcPercent = 400
+// gcPercent lets garbage grow to twice what is alive. That is a few MB, so that with Go's default the collector would
+// run every few requests.
+const gcPercent = 200
 
 // drainShare is the part of the shutdown timeout, one in so many, for which requests are still taken after SIGTERM
 // while readiness says 503: a proxy goes on sending until it has noticed.

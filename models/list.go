@@ -80,9 +80,9 @@ const (
 	firstRows, mostRows = 128, 1024
 	// An event of more RSVPs is large: they are read in chunks.
 	largeRSVPs = 256
-	chunkRSVPs = 8192
+	chunkRSVPs = 4096
 	// batchBytes is what a batch should come to.
-	batchBytes = 512 << 10
+	batchBytes = 128 << 10
 )
 
 // List begins to read a span.

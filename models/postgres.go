@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,24 +40,39 @@ func postgresDialect(url string) (dialect, error) {
 			db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(keepPlans))
 			return newPool(postgres.New(postgres.Config{Conn: db}), db, n)
 		},
-		bind:   numbered(),
-		joined: `string_agg(username, E'\n')`,
-		last:   "(array_agg(user_id))[CAST(count(*) AS integer)]",
-		rows:   rowsInPostgres,
-		create: createInPostgres,
-		exclusively: func(ctx context.Context, db *sql.DB, fn func() error) error {
-			// The lock belongs to a transaction, not to a session, so that it also works behind PgBouncer.
-			tx, err := db.BeginTx(ctx, nil)
-			if err != nil {
-				return err
-			}
-			defer tx.Rollback()
-			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock($1)", migrationLock); err != nil {
-				return fmt.Errorf("wait for other instances: %w", err)
-			}
-			return fn()
-		},
+		bind:        numbered(),
+		joined:      `string_agg(username, E'\n')`,
+		last:        "(array_agg(user_id))[CAST(count(*) AS integer)]",
+		rows:        rowsInPostgres,
+		create:      createInPostgres,
+		exclusively: exclusivelyInPostgres,
 	}, nil
+}
+
+// exclusivelyInPostgres holds an advisory lock of a transaction, not of a session, so that it also works behind
+// PgBouncer. Who waits holds nothing meanwhile: the waiting could take all of a small pool's connections, and the one
+// that migrates needs two.
+func exclusivelyInPostgres(ctx context.Context, db *sql.DB, fn func() error) error {
+	for {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		var locked bool
+		err = tx.QueryRowContext(ctx, "SELECT pg_try_advisory_xact_lock($1)", migrationLock).Scan(&locked)
+		if locked {
+			err = fn()
+		}
+		tx.Rollback()
+		if err != nil || locked {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // keepPlans ties a connection to the plans that the indexes were made for. Between autovacuums of a table that grows

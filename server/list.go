@@ -18,7 +18,7 @@ import (
 
 // maxHeld is how many bytes of a list, before they are JSON, are held in memory: to have an ETag, and to be shared by
 // those who ask for the same. A larger list is streamed.
-const maxHeld = 512 << 10
+const maxHeld = 256 << 10
 
 // ListEvents answers the events of a world, or one page of them.
 func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) (gen.ListEventsResponseObject, error) {

@@ -28,7 +28,7 @@ const (
 )
 
 // maxPooled is the largest buffer kept for another list, in bytes.
-const maxPooled = 4 * maxHeld
+const maxPooled = 8 * maxHeld
 
 var listTexts = sync.Pool{New: func() any { return new(listText) }}
 
@@ -74,7 +74,7 @@ func appendRecord(b, text []byte) []byte {
 // encode makes JSON of all that has been read; last ends the list.
 func (t *listText) encode(last bool) {
 	b, in := t.json, t.read
-	b = slices.Grow(b, 3*len(in)+64)
+	b = slices.Grow(b, len(in)+len(between)*bytes.Count(in, []byte{'\n'})+4<<10) // nearly always enough
 	text := func() (s []byte) {
 		n := 4 + binary.LittleEndian.Uint32(in)
 		s, in = in[4:n], in[n:]
@@ -117,10 +117,13 @@ func (t *listText) encode(last bool) {
 	t.json, t.read = b, t.read[:0]
 }
 
+// between stands between two usernames.
+const between = `"}},{"user":{"username":"`
+
 // appendRSVPs writes usernames, which line feeds separate, as RSVPs. A large world is little else, so the names are
 // looked at once, all together, and nearly always copied as they are.
 func appendRSVPs(b, usernames []byte, more bool) []byte {
-	const begin, between, end = `{"user":{"username":"`, `"}},{"user":{"username":"`, `"}}`
+	const begin, end = `{"user":{"username":"`, `"}}`
 	if more {
 		b = append(b, ',')
 	}

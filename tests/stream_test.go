@@ -69,8 +69,8 @@ func usernames(t *testing.T, body string) (got [][]string) {
 	return got
 }
 
-// crowdSizes surround the numbers at which the service reads differently: 256 and 8192.
-var crowdSizes = []int{1, 0, 255, 256, 257, 0, 8191, 8192, 8193, 3, 16384 + 256, 256, 1}
+// crowdSizes surround the numbers at which the service reads differently: 256 and 4096.
+var crowdSizes = []int{1, 0, 255, 256, 257, 0, 4095, 4096, 4097, 3, 16384, 8192 + 256, 256, 1}
 
 // A list is the same whether it is read at once, in batches, or in pages that are streamed each.
 func TestListEventsStreamed(t *testing.T) {
