@@ -85,7 +85,8 @@ func TestPostgresFaults(t *testing.T) {
 			address := strings.Replace(server.URL(), server.Addr, proxy.Listen, 1)
 			p := service.NewProgram(t, "DATABASE_URL="+address, "DB_TIMEOUT=2s").ServeReady()
 			watch := watchFault(t, p)
-			end := fault.begin(t, proxy)
+			end := sync.OnceFunc(fault.begin(t, proxy))
+			defer end() // a fault that outlived its test would fail those behind it
 			begun := time.Now()
 			if fault.away {
 				service.Eventually(t, 2500*time.Millisecond, "readiness says 503", func() bool { return p.Admin("/readyz") == 503 })
