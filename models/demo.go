@@ -4,16 +4,14 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"gorm.io/gorm"
 )
 
 // Demo fills a database without events with a few users and the world plaza, whose first event has the id of the
 // contract's examples. It does nothing to a database that has events.
 func (s *Store) Demo(ctx context.Context) error {
 	var filled bool
-	err := s.do(ctx, s.read, func(tx *gorm.DB) error {
-		return tx.Raw("SELECT EXISTS (SELECT 1 FROM events)").Row().Scan(&filled)
+	err := s.do(ctx, s.read, func(t try) error {
+		return t.gorm().Raw("SELECT EXISTS (SELECT 1 FROM events)").Row().Scan(&filled)
 	})
 	if err != nil || filled {
 		return err
@@ -21,8 +19,8 @@ func (s *Store) Demo(ctx context.Context) error {
 	users := make(map[string]string)
 	for _, name := range []string{"alice", "bob", "carol"} {
 		var user User
-		err := s.do(ctx, s.write, func(tx *gorm.DB) error {
-			return tx.Where("username = ?", name).Limit(1).Find(&user).Error
+		err := s.do(ctx, s.write, func(t try) error {
+			return t.gorm().Where("username = ?", name).Limit(1).Find(&user).Error
 		})
 		if err != nil {
 			return fmt.Errorf("demo: %w", err)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"gorm.io/gorm"
 )
 
 // Event is something scheduled in a world. Events never change.
@@ -43,7 +41,7 @@ func (s *Store) Create(ctx context.Context, userID string, e Event) (string, err
 	}
 	e.CreatorID = &userID
 	e.CreatedAt = s.timestamp()
-	err = s.do(ctx, s.write, func(tx *gorm.DB) error { return s.dialect.create(s, tx, e) })
+	err = s.do(ctx, s.write, func(t try) error { return s.dialect.create(t, e) })
 	if err != nil {
 		return "", fmt.Errorf("create event: %w", err)
 	}
@@ -52,17 +50,17 @@ func (s *Store) Create(ctx context.Context, userID string, e Event) (string, err
 
 // Join adds the user's RSVP. Joining twice keeps the first. It returns ErrNoUser or ErrNoEvent.
 func (s *Store) Join(ctx context.Context, userID, eventID string) error {
-	err := s.do(ctx, s.write, func(tx *gorm.DB) error {
+	err := s.do(ctx, s.write, func(t try) error {
 		if !validID(userID) || !validID(eventID) {
-			return s.exists(tx, userID, eventID)
+			return t.exists(userID, eventID)
 		}
-		added, err := s.exec(tx, `
+		added, err := t.exec(`
 			INSERT INTO rsvps (event_id, user_id, username, created_at)
 			SELECT ?, id, username, ? FROM users WHERE id = ?
 			ON CONFLICT DO NOTHING`,
 			eventID, s.timestamp(), userID)
 		if err == nil && added == 0 { // joined before, or no such user
-			return s.exists(tx, userID, "")
+			return t.exists(userID, "")
 		}
 		return err
 	})
@@ -77,14 +75,14 @@ func (s *Store) Join(ctx context.Context, userID, eventID string) error {
 
 // Leave removes the user's RSVP, if there is one. It returns ErrNoUser or ErrNoEvent.
 func (s *Store) Leave(ctx context.Context, userID, eventID string) error {
-	err := s.do(ctx, s.write, func(tx *gorm.DB) error {
+	err := s.do(ctx, s.write, func(t try) error {
 		if validID(userID) && validID(eventID) {
-			removed, err := s.exec(tx, "DELETE FROM rsvps WHERE event_id = ? AND user_id = ?", eventID, userID)
+			removed, err := t.exec("DELETE FROM rsvps WHERE event_id = ? AND user_id = ?", eventID, userID)
 			if err != nil || removed > 0 {
 				return err
 			}
 		}
-		return s.exists(tx, userID, eventID)
+		return t.exists(userID, eventID)
 	})
 	if err != nil {
 		return fmt.Errorf("leave event: %w", err)

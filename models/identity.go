@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"time"
-
-	"gorm.io/gorm"
 )
 
 // SignInExternal is SignIn for somebody whom an identity provider vouches for. Issuer and subject together decide who
@@ -22,8 +20,8 @@ func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username st
 	}
 	var who Identity
 	for name := range newNames(username) {
-		err = s.do(ctx, s.write, func(tx *gorm.DB) error {
-			return s.row(tx, `
+		err = s.do(ctx, s.write, func(t try) error {
+			return t.row(`
 				INSERT INTO users (id, username, created_at, issuer, subject, refresh_hash, refresh_expires_at)
 				VALUES (?, ?, ?, ?, ?, ?, ?)
 				ON CONFLICT (issuer, subject) DO UPDATE SET refresh_hash = excluded.refresh_hash,

@@ -1,13 +1,12 @@
 package models
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
 	"strings"
 	"time"
-
-	"gorm.io/gorm"
 )
 
 // Span selects events of a world, in the order of the list: by ScheduledAt, then id.
@@ -50,12 +49,17 @@ type List struct {
 	lastID []byte // of the event read last, while rows come in
 }
 
-// listRow is a row of a batch. The slices are valid until the next one.
+// listRow is a row of a batch. It is valid until the next one.
 type listRow struct {
 	id, name, description []byte
 	scheduledAt           time.Time
-	usernames             []byte // nil for a large event, else not nil
+	usernames             []byte // one more than largeRSVPs of a large event
 }
+
+// large counts, since the database would take longer to.
+func (r *listRow) large() bool { return bytes.Count(r.usernames, lineFeed) >= largeRSVPs }
+
+var lineFeed = []byte{'\n'}
 
 // progress is how far a list has been read.
 type progress struct {
@@ -106,11 +110,11 @@ func (l *List) Next(ctx context.Context, userID string, sink ListSink) error {
 	if l.begun { // an answer that has begun is worth more waiting than one that could still be refused
 		patience = l.store.timeout
 	}
-	err := l.store.doPatiently(ctx, l.store.read, patience, func(tx *gorm.DB) error {
+	err := l.store.doPatiently(ctx, l.store.read, patience, func(t try) error {
 		next := l.progress
 		next.begun = true
 		sink.Truncate(size) // what an earlier try left
-		if err := read(tx, userID, sink, &next); err != nil {
+		if err := read(t, userID, sink, &next); err != nil {
 			return err
 		}
 		l.progress = next
@@ -124,7 +128,7 @@ func (l *List) Next(ctx context.Context, userID string, sink ListSink) error {
 }
 
 // events reads the next events with their RSVPs, up to and including the first large one, without RSVPs.
-func (l *List) events(tx *gorm.DB, userID string, sink ListSink, p *progress) error {
+func (l *List) events(t try, userID string, sink ListSink, p *progress) error {
 	if userID != "" && !validID(userID) {
 		return ErrNoUser
 	}
@@ -132,9 +136,9 @@ func (l *List) events(tx *gorm.DB, userID string, sink ListSink, p *progress) er
 	if p.left >= 0 {
 		want = min(want, p.left+1) // one beyond tells whether more follow
 	}
-	query, args := l.query("e.id, e.name, e.description, e.scheduled_at, "+l.store.dialect.usernames, userID, want)
+	query, args := l.query(false, userID, want)
 	before, got, taken := sink.Size(), 0, 0
-	err := l.store.dialect.rows(tx, l.store.dialect.bind(query), args, func(row listRow) {
+	err := t.dialect.rows(t, query, args, func(row *listRow) {
 		if p.large {
 			return // its RSVPs come first
 		}
@@ -147,11 +151,10 @@ func (l *List) events(tx *gorm.DB, userID string, sink ListSink, p *progress) er
 			return // made since the page was fixed
 		}
 		sink.Event(row.id, row.name, row.description, row.scheduledAt)
-		if len(row.usernames) > 0 {
+		if p.large = row.large(); !p.large && len(row.usernames) > 0 {
 			sink.Usernames(row.usernames)
 		}
 		p.Last.ScheduledAt, l.lastID = row.scheduledAt, append(l.lastID[:0], row.id...)
-		p.large = row.usernames == nil
 		p.left--
 		taken++
 	})
@@ -162,7 +165,7 @@ func (l *List) events(tx *gorm.DB, userID string, sink ListSink, p *progress) er
 		p.Last.ID = string(l.lastID)
 	}
 	if got == 0 && userID != "" {
-		if err := l.store.exists(tx, userID, ""); err != nil {
+		if err := t.exists(userID, ""); err != nil {
 			return err
 		}
 	}
@@ -176,45 +179,63 @@ func (l *List) events(tx *gorm.DB, userID string, sink ListSink, p *progress) er
 	return nil
 }
 
-// query asks for columns of the next rows events. The user's existence is a condition of the same statement, so no
-// events at all may mean that there is no such user.
-func (l *List) query(columns, userID string, rows int) (string, []any) {
-	args := []any{l.span.WorldID}
-	var q strings.Builder
-	q.WriteString("SELECT ")
-	q.WriteString(columns)
-	q.WriteString(" FROM events e WHERE e.world_id = ?")
-	and := func(condition string, values ...any) {
-		q.WriteString(" AND ")
-		q.WriteString(condition)
-		args = append(args, values...)
+// query asks for the next rows events, or for their places alone. The user's existence is a condition of the same
+// statement, so no events at all may mean that there is no such user.
+func (l *List) query(places bool, userID string, rows int) (string, []any) {
+	args := append(make([]any, 0, 8), l.span.WorldID)
+	q := listQuery{places: places, from: !l.span.From.IsZero(), to: !l.span.To.IsZero(), after: l.Last.ID != "", user: userID != ""}
+	if q.from {
+		args = append(args, l.span.From)
 	}
-	if !l.span.From.IsZero() {
-		and("e.scheduled_at >= ?", l.span.From)
+	if q.to {
+		args = append(args, l.span.To)
 	}
-	if !l.span.To.IsZero() {
-		and("e.scheduled_at < ?", l.span.To)
+	if q.after {
+		args = append(args, l.Last.ScheduledAt, l.Last.ID)
 	}
-	if l.Last.ID != "" {
-		and("(e.scheduled_at, e.id) > (?, ?)", l.Last.ScheduledAt, l.Last.ID)
+	if q.user {
+		args = append(args, userID)
 	}
-	if userID != "" {
-		and("EXISTS (SELECT 1 FROM users WHERE id = ?)", userID)
+	args = append(args, rows)
+	if text, known := l.store.lists.Load(q); known {
+		return text.(string), args
 	}
-	q.WriteString(" ORDER BY e.scheduled_at, e.id LIMIT ?")
-	return q.String(), append(args, rows)
+	text := l.store.dialect.bind(q.text(l.store.dialect.usernames))
+	l.store.lists.Store(q, text)
+	return text, args
+}
+
+// listQuery is what queries for the events of a span differ in: columns and conditions.
+type listQuery struct{ places, from, to, after, user bool }
+
+func (q listQuery) text(usernames string) string {
+	var b strings.Builder
+	add := func(yes bool, part string) {
+		if yes {
+			b.WriteString(part)
+		}
+	}
+	add(q.places, "SELECT e.scheduled_at, e.id")
+	add(!q.places, "SELECT e.id, e.name, e.description, e.scheduled_at, "+usernames)
+	add(true, " FROM events e WHERE e.world_id = ?")
+	add(q.from, " AND e.scheduled_at >= ?")
+	add(q.to, " AND e.scheduled_at < ?")
+	add(q.after, " AND (e.scheduled_at, e.id) > (?, ?)")
+	add(q.user, " AND EXISTS (SELECT 1 FROM users WHERE id = ?)")
+	add(true, " ORDER BY e.scheduled_at, e.id LIMIT ?")
+	return b.String()
 }
 
 // noID comes before every id.
 const noID = "00000000-0000-0000-0000-000000000000"
 
 // chunk reads the next RSVPs of the large event l.Last.
-func (l *List) chunk(tx *gorm.DB, _ string, sink ListSink, p *progress) error {
+func (l *List) chunk(t try, _ string, sink ListSink, p *progress) error {
 	var names, last sql.NullString
 	var at sql.NullTime
 	var count int
-	err := l.store.row(tx, `
-		SELECT `+l.store.dialect.joined+`, count(*), max(created_at), `+l.store.dialect.last+` FROM (
+	err := t.row(`
+		SELECT `+t.dialect.joined+`, count(*), max(created_at), `+t.dialect.last+` FROM (
 			SELECT created_at, user_id, username FROM rsvps
 			WHERE event_id = ? AND (created_at, user_id) > (?, ?)
 			ORDER BY created_at, user_id LIMIT ?
@@ -235,9 +256,9 @@ func (l *List) chunk(tx *gorm.DB, _ string, sink ListSink, p *progress) error {
 // from now on More and the place of the last event are known. It returns this place.
 func (l *List) Fix(ctx context.Context) (Place, error) {
 	last := l.Last
-	err := l.store.do(ctx, l.store.read, func(tx *gorm.DB) error {
-		query, args := l.query("e.scheduled_at, e.id", "", l.left+1)
-		rows, err := tx.Raw(query, args...).Rows()
+	err := l.store.do(ctx, l.store.read, func(t try) error {
+		query, args := l.query(true, "", l.left+1)
+		rows, err := t.conn.QueryContext(t.ctx, query, args...)
 		if err != nil {
 			return err
 		}
@@ -264,7 +285,7 @@ func (l *List) Fix(ctx context.Context) (Place, error) {
 // Known tells which of these users exist.
 func (s *Store) Known(ctx context.Context, userIDs []string) (map[string]bool, error) {
 	known := make(map[string]bool, len(userIDs))
-	err := s.do(ctx, s.read, func(tx *gorm.DB) error {
+	err := s.do(ctx, s.read, func(t try) error {
 		clear(known)
 		var valid []string
 		for _, id := range userIDs {
@@ -273,7 +294,7 @@ func (s *Store) Known(ctx context.Context, userIDs []string) (map[string]bool, e
 			}
 		}
 		var found []string
-		err := tx.Model(&User{}).Where("id IN ?", valid).Pluck("id", &found).Error
+		err := t.gorm().Model(&User{}).Where("id IN ?", valid).Pluck("id", &found).Error
 		for _, id := range found {
 			known[id] = true
 		}

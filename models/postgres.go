@@ -18,7 +18,6 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"gorm.io/driver/postgres"
-	"gorm.io/gorm"
 )
 
 // migrationLock is the advisory lock that one migrating instance holds.
@@ -91,66 +90,65 @@ func keepPlans(ctx context.Context, c *pgx.Conn) error {
 
 // rowsInPostgres reads rows as pgx has them: database/sql would make a value of each column, a third of the time that
 // a list takes. A connection that turns out to be dead before the first row is replaced, as database/sql does.
-func rowsInPostgres(tx *gorm.DB, query string, args []any, each func(listRow)) (err error) {
-	ctx, begun := tx.Statement.Context, false
-	db, err := tx.DB()
-	if err != nil {
-		return err
-	}
+func rowsInPostgres(t try, query string, args []any, each func(*listRow)) (err error) {
 	for range 3 {
 		var conn *sql.Conn
-		if conn, err = db.Conn(ctx); err != nil {
+		if conn, err = t.pool.sql.Conn(t.ctx); err != nil {
 			return err
 		}
-		err = conn.Raw(func(driver any) error {
-			rows, err := driver.(*stdlib.Conn).Conn().Query(ctx, query, args...)
-			if err != nil {
-				return err
-			}
-			defer rows.Close()
-			for rows.Next() {
-				begun = true
-				row, err := readRow(rows)
-				if err != nil {
-					return err
-				}
-				each(row)
-			}
-			return rows.Err()
-		})
+		begun := false
 		dead := conn.Raw(func(driver any) error {
-			if driver.(*stdlib.Conn).Conn().IsClosed() {
-				return sqldriver.ErrBadConn
+			c := driver.(*stdlib.Conn).Conn()
+			if begun, err = readRows(t.ctx, c, query, args, each); err != nil && c.IsClosed() {
+				return sqldriver.ErrBadConn // it leaves the pool
 			}
 			return nil
 		})
 		conn.Close()
-		if err == nil || begun || dead == nil || ctx.Err() != nil {
+		if err == nil || begun || dead == nil || t.ctx.Err() != nil {
 			break
 		}
 	}
 	return err
 }
 
+// readRows tells whether a row has come, too.
+func readRows(ctx context.Context, c *pgx.Conn, query string, args []any, each func(*listRow)) (begun bool, err error) {
+	rows, err := c.Query(ctx, query, args...)
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	row := listRow{id: make([]byte, 0, 36)}
+	for rows.Next() {
+		begun = true
+		if err := row.read(rows); err != nil {
+			return true, err
+		}
+		each(&row)
+	}
+	return begun, rows.Err()
+}
+
 // postgresEpoch is what PostgreSQL counts the microseconds of a timestamptz from.
 var postgresEpoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
-// readRow reads a row as it is on the wire. Where ids and times come as text, as with default_query_exec_mode=exec,
-// pgx reads it.
-func readRow(rows pgx.Rows) (row listRow, err error) {
+// read takes a row as it is on the wire. Where ids and times come as text, as with default_query_exec_mode=exec, pgx
+// reads it.
+func (row *listRow) read(rows pgx.Rows) error {
 	const id, name, description, scheduledAt, usernames = 0, 1, 2, 3, 4
 	values, columns := rows.RawValues(), rows.FieldDescriptions()
-	row = listRow{name: values[name], description: values[description], usernames: values[usernames]}
+	row.name, row.description, row.usernames = values[name], values[description], values[usernames]
 	if columns[id].Format == pgx.BinaryFormatCode && columns[scheduledAt].Format == pgx.BinaryFormatCode {
-		row.id = appendID(make([]byte, 0, 36), uuid.UUID(values[id]))
+		row.id = appendID(row.id[:0], uuid.UUID(values[id]))
 		micros := int64(binary.BigEndian.Uint64(values[scheduledAt]))
 		row.scheduledAt = time.UnixMicro(postgresEpoch + micros)
-		return row, nil
+		return nil
 	}
 	var text string
-	err = rows.Scan(&text, nil, nil, &row.scheduledAt, nil)
-	row.id = []byte(text)
-	return row, err
+	err := rows.Scan(&text, nil, nil, &row.scheduledAt, nil)
+	row.id = append(row.id[:0], text...)
+	return err
 }
 
 // appendID writes an id as uuid.UUID.String does.
@@ -181,8 +179,8 @@ func numbered() func(query string) string {
 }
 
 // createInPostgres needs one statement, so one round trip: foreign keys are checked at its end.
-func createInPostgres(s *Store, tx *gorm.DB, e Event) error {
-	added, err := s.exec(tx, `
+func createInPostgres(t try, e Event) error {
+	added, err := t.exec(`
 		WITH creator AS (
 			SELECT id, username FROM users WHERE id = ?
 		), event AS (

@@ -63,31 +63,28 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 	}
 }
 
-func rowsInSQLite(tx *gorm.DB, query string, args []any, each func(listRow)) error {
-	rows, err := tx.Raw(query, args...).Rows()
+func rowsInSQLite(t try, query string, args []any, each func(*listRow)) error {
+	rows, err := t.conn.QueryContext(t.ctx, query, args...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	var row listRow
-	var id, name, description sql.RawBytes
-	var usernames sql.NullString // RawBytes would be nil for an empty text, too
 	for rows.Next() {
-		if err := rows.Scan(&id, &name, &description, &row.scheduledAt, &usernames); err != nil {
+		err := rows.Scan((*sql.RawBytes)(&row.id), (*sql.RawBytes)(&row.name), (*sql.RawBytes)(&row.description),
+			&row.scheduledAt, (*sql.RawBytes)(&row.usernames))
+		if err != nil {
 			return err
 		}
-		row.id, row.name, row.description, row.usernames = id, name, description, nil
-		if usernames.Valid {
-			row.usernames = []byte(usernames.String)
-		}
-		each(row)
+		each(&row)
 	}
 	return rows.Err()
 }
 
-func createInSQLite(s *Store, tx *gorm.DB, e Event) error {
-	return tx.Transaction(func(tx *gorm.DB) error {
-		added, err := s.exec(tx, `
+func createInSQLite(t try, e Event) error {
+	return t.gorm().Transaction(func(tx *gorm.DB) error {
+		t.conn = tx.Statement.ConnPool
+		added, err := t.exec(`
 			INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
 			SELECT ?, ?, id, ?, ?, ?, ? FROM users WHERE id = ?`,
 			e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, e.CreatedAt, e.CreatorID)
@@ -97,7 +94,7 @@ func createInSQLite(s *Store, tx *gorm.DB, e Event) error {
 		if err != nil {
 			return err
 		}
-		_, err = s.exec(tx, `
+		_, err = t.exec(`
 			INSERT INTO rsvps (event_id, user_id, username, created_at)
 			SELECT ?, id, username, ? FROM users WHERE id = ?`,
 			e.ID, e.CreatedAt, e.CreatorID)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -37,6 +38,7 @@ type Store struct {
 	read    pool // the same as write on PostgreSQL
 	timeout time.Duration
 	now     func() time.Time
+	lists   sync.Map // the text of a list's queries, by listQuery
 }
 
 // pool is a connection pool and the places in it. Waiting for a place is done here, and not in database/sql, so
@@ -64,12 +66,13 @@ type dialect struct {
 	joined string
 	// last aggregates the ids of users, in order, into the last of them.
 	last string
-	// usernames is an expression over an event e: its RSVPs' usernames in order, joined; NULL for a large event.
+	// usernames is an expression over an event e: its first RSVPs' usernames in order, joined, one more than an event
+	// has that is not large; NULL for none.
 	usernames string
 	// rows runs a query of a list's batch and calls each with every row.
-	rows func(tx *gorm.DB, query string, args []any, each func(listRow)) error
+	rows func(t try, query string, args []any, each func(*listRow)) error
 	// create stores an event and its creator's RSVP, both or neither. It returns ErrNoUser for an unknown creator.
-	create func(s *Store, tx *gorm.DB, e Event) error
+	create func(t try, e Event) error
 	// exclusively runs fn while no other process does the same.
 	exclusively func(ctx context.Context, db *sql.DB, fn func() error) error
 }
@@ -98,9 +101,9 @@ func Open(o Options) (*Store, error) {
 	}
 	// The inner LIMIT keeps the order, and a large event from being read whole.
 	s.dialect.usernames = fmt.Sprintf(`
-		(SELECT coalesce(%s, '') FROM (
+		(SELECT %s FROM (
 			SELECT username FROM rsvps WHERE event_id = e.id ORDER BY created_at, user_id LIMIT %d
-		) first HAVING count(*) <= %d)`, s.dialect.joined, largeRSVPs+1, largeRSVPs)
+		) first)`, s.dialect.joined, largeRSVPs+1)
 	return s, nil
 }
 
@@ -150,60 +153,76 @@ func (s *Store) Ready(ctx context.Context) error {
 // attempts is how often a call is tried when the database says that the transaction must be repeated.
 const attempts = 4
 
+// Deadline is the key of a context's value, a time.Time, that ends all database work of several calls together. It
+// costs less than a deadline of the context's own, which is a timer more for each request.
+type Deadline struct{}
+
 // do runs fn, one statement or one whole transaction, on a connection of p within the store's timeout, waiting for
-// the connection included, and before the deadline of ctx. It repeats fn when the database asks for it (SQLSTATE
+// the connection included, and before the Deadline of ctx. It repeats fn when the database asks for it (SQLSTATE
 // 40001 and 40P01) and for no other reason. Once fn has begun it is not cut short by the caller going away:
 // cancelling would cost the pool a connection.
-func (s *Store) do(ctx context.Context, p pool, fn func(tx *gorm.DB) error) error {
+func (s *Store) do(ctx context.Context, p pool, fn func(t try) error) error {
 	return s.doPatiently(ctx, p, min(time.Second, s.timeout/2), fn)
 }
 
 // doPatiently is do, waiting for a connection as long as patience.
-func (s *Store) doPatiently(ctx context.Context, p pool, patience time.Duration, fn func(tx *gorm.DB) error) error {
+func (s *Store) doPatiently(ctx context.Context, p pool, patience time.Duration, fn func(t try) error) error {
 	deadline := time.Now().Add(s.timeout)
-	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+	if d, ok := ctx.Value(Deadline{}).(time.Time); ok && d.Before(deadline) {
 		deadline = d
 	}
-	if err := p.enter(ctx, patience); err != nil {
+	if err := p.enter(ctx, deadline, patience); err != nil {
 		return err
 	}
 	defer p.places.Release(1)
 
 	work, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
-	for try := 1; ; try++ {
-		err := classify(fn(p.db.WithContext(work)))
-		if try == attempts || !errors.Is(err, errSerialize) {
+	for n := 1; ; n++ {
+		err := classify(fn(try{s, p, p.sql, work}))
+		if n == attempts || !errors.Is(err, errSerialize) {
 			return err
 		}
 		select {
 		case <-work.Done():
 			return fmt.Errorf("%w: %w", ErrTimeout, err)
-		case <-time.After(time.Duration(try*try) * 5 * time.Millisecond):
+		case <-time.After(time.Duration(n*n) * 5 * time.Millisecond):
 		}
 	}
 }
 
 // enter takes a place in the pool, to be released. It returns ErrBusy when none came free in time.
-func (p pool) enter(ctx context.Context, patience time.Duration) error {
+func (p pool) enter(ctx context.Context, deadline time.Time, patience time.Duration) error {
 	if p.places.TryAcquire(1) {
 		return nil
 	}
-	wait, cancel := context.WithTimeout(ctx, patience)
+	patient, cancel := context.WithTimeout(ctx, min(patience, time.Until(deadline)))
 	defer cancel()
-	switch err := p.places.Acquire(wait, 1); {
+	switch err := p.places.Acquire(patient, 1); {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return classify(ctx.Err())
+	case !time.Now().Before(deadline):
+		return ErrTimeout
 	}
 	return ErrBusy
 }
 
-// exec runs a statement with ? for parameters and returns how many rows it touched. Like row, it takes GORM's
-// connections and leaves out its callbacks, which have nothing to add to SQL written by hand.
-func (s *Store) exec(tx *gorm.DB, query string, args ...any) (int64, error) {
-	res, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, s.dialect.bind(query), args...)
+// try is what one try of a call works with.
+type try struct {
+	*Store
+	pool pool
+	conn gorm.ConnPool   // the pool, or a transaction
+	ctx  context.Context // ends at the call's deadline
+}
+
+// gorm is GORM on the same pool. Statements written by hand, for which its callbacks can do nothing, leave it out.
+func (t try) gorm() *gorm.DB { return t.pool.db.WithContext(t.ctx) }
+
+// exec runs a statement with ? for parameters and returns how many rows it touched.
+func (t try) exec(query string, args ...any) (int64, error) {
+	res, err := t.conn.ExecContext(t.ctx, t.dialect.bind(query), args...)
 	if err != nil {
 		return 0, err
 	}
@@ -211,15 +230,15 @@ func (s *Store) exec(tx *gorm.DB, query string, args ...any) (int64, error) {
 }
 
 // row runs a query for one row.
-func (s *Store) row(tx *gorm.DB, query string, args ...any) *sql.Row {
-	return tx.Statement.ConnPool.QueryRowContext(tx.Statement.Context, s.dialect.bind(query), args...)
+func (t try) row(query string, args ...any) *sql.Row {
+	return t.conn.QueryRowContext(t.ctx, t.dialect.bind(query), args...)
 }
 
 // exists fails with ErrNoUser or ErrNoEvent, in this order, when the row is missing. An empty event id asks for the
 // user alone.
-func (s *Store) exists(tx *gorm.DB, userID, eventID string) error {
+func (t try) exists(userID, eventID string) error {
 	var user, event bool
-	err := s.row(tx, "SELECT EXISTS (SELECT 1 FROM users WHERE id = ?), EXISTS (SELECT 1 FROM events WHERE id = ?)",
+	err := t.row("SELECT EXISTS (SELECT 1 FROM users WHERE id = ?), EXISTS (SELECT 1 FROM events WHERE id = ?)",
 		idOrNil(userID), idOrNil(eventID)).Scan(&user, &event)
 	switch {
 	case err != nil:

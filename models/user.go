@@ -8,8 +8,6 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
-
-	"gorm.io/gorm"
 )
 
 // User is somebody who signs in. There is one current refresh token per user, kept as its SHA-256.
@@ -53,8 +51,8 @@ func (s *Store) AddUser(ctx context.Context, username string) (Identity, error) 
 	if err != nil {
 		return Identity{}, err
 	}
-	err = s.do(ctx, s.write, func(tx *gorm.DB) error {
-		return tx.Create(&User{ID: id, Username: username, CreatedAt: s.timestamp()}).Error
+	err = s.do(ctx, s.write, func(t try) error {
+		return t.gorm().Create(&User{ID: id, Username: username, CreatedAt: s.timestamp()}).Error
 	})
 	if errors.Is(err, errDuplicate) {
 		err = ErrUserExists
@@ -76,14 +74,14 @@ func (s *Store) SignIn(ctx context.Context, username string, create bool, token 
 		return Identity{}, err
 	}
 	who := Identity{Username: username}
-	err = s.do(ctx, s.write, func(tx *gorm.DB) error {
+	err = s.do(ctx, s.write, func(t try) error {
 		if !create {
-			return s.row(tx, `
+			return t.row(`
 				UPDATE users SET refresh_hash = ?, refresh_expires_at = ?, previous_hash = NULL, rotated_at = NULL
 				WHERE username = ? RETURNING id`,
 				token[:], expires.UTC(), username).Scan(&who.ID)
 		}
-		return s.row(tx, `
+		return t.row(`
 			INSERT INTO users (id, username, created_at, refresh_hash, refresh_expires_at) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (username) DO UPDATE SET refresh_hash = excluded.refresh_hash,
 				refresh_expires_at = excluded.refresh_expires_at, previous_hash = NULL, rotated_at = NULL
@@ -108,13 +106,13 @@ func (s *Store) Refresh(ctx context.Context, userID string, old, next Hash, expi
 		return Identity{}, fmt.Errorf("refresh session: %w", ErrRefreshToken)
 	}
 	var who Identity
-	err := s.do(ctx, s.write, func(tx *gorm.DB) error {
+	err := s.do(ctx, s.write, func(t try) error {
 		now := s.timestamp()
 		only, args := "", []any{next[:], expires.UTC(), old[:], now, old[:], now}
 		if userID != "" {
 			only, args = " AND id = ?", append(args, userID)
 		}
-		return s.row(tx, `
+		return t.row(`
 			UPDATE users SET refresh_hash = ?, refresh_expires_at = ?, previous_hash = ?, rotated_at = ?
 			WHERE refresh_hash = ? AND refresh_expires_at > ?`+only+` RETURNING id, username`,
 			args...).Scan(&who.ID, &who.Username)
@@ -130,12 +128,12 @@ func (s *Store) Refresh(ctx context.Context, userID string, old, next Hash, expi
 
 // refuse says why old lost: ErrRefreshToken, or ErrReused with the user's id after revoking.
 func (s *Store) refuse(ctx context.Context, userID string, old Hash, leeway time.Duration) (revoked string, err error) {
-	err = s.do(ctx, s.write, func(tx *gorm.DB) error {
+	err = s.do(ctx, s.write, func(t try) error {
 		only, args := "", []any{old[:], s.timestamp().Add(-leeway)}
 		if userID != "" {
 			only, args = " AND id = ?", append(args, userID)
 		}
-		return s.row(tx, `
+		return t.row(`
 			UPDATE users SET refresh_hash = NULL, refresh_expires_at = NULL, previous_hash = NULL, rotated_at = NULL
 			WHERE previous_hash = ? AND rotated_at <= ?`+only+` RETURNING id`, args...).Scan(&revoked)
 	})
@@ -151,13 +149,13 @@ func (s *Store) refuse(ctx context.Context, userID string, old Hash, leeway time
 // SignOut revokes the session of the user whose current refresh token is token, else, when there is none, the one
 // of userID. Either may be zero. Nobody to sign out is no error.
 func (s *Store) SignOut(ctx context.Context, token Hash, userID string) error {
-	err := s.do(ctx, s.write, func(tx *gorm.DB) error {
+	err := s.do(ctx, s.write, func(t try) error {
 		const revoke = "UPDATE users SET refresh_hash = NULL, refresh_expires_at = NULL, previous_hash = NULL, rotated_at = NULL WHERE "
-		revoked, err := s.exec(tx, revoke+"refresh_hash = ?", token[:])
+		revoked, err := t.exec(revoke+"refresh_hash = ?", token[:])
 		if err != nil || revoked > 0 || !validID(userID) {
 			return err
 		}
-		_, err = s.exec(tx, revoke+"id = ?", userID)
+		_, err = t.exec(revoke+"id = ?", userID)
 		return err
 	})
 	if err != nil {

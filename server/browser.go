@@ -45,11 +45,17 @@ func (b *browserRules) headers(next echo.HandlerFunc) echo.HandlerFunc {
 		h := c.Response().Header()
 		maps.Copy(h, b.always)
 		if strings.HasPrefix(c.Request().URL.Path, "/api/auth/") {
-			h.Set("Cache-Control", "no-store")
+			h["Cache-Control"] = noStore
 		}
 		return next(c)
 	}
 }
+
+// Values of headers that many answers have. What is appended to one of them is copied first.
+var (
+	varyOrigin = []string{"Origin"}
+	noStore    = []string{"no-store"}
+)
 
 // exposed are the headers of an answer that scripts of an allowed origin may read.
 const exposed = "Event-Id, Session-User, Session-Expires, ETag, Link, Retry-After, X-Request-Id"
@@ -62,7 +68,7 @@ func (b *browserRules) cors(next echo.HandlerFunc) echo.HandlerFunc {
 		if !strings.HasPrefix(r.URL.Path, "/api/") && r.URL.Path != "/sign-out" {
 			return next(c)
 		}
-		h.Add("Vary", "Origin")
+		h["Vary"] = varyOrigin
 		origin := r.Header.Get("Origin")
 		allowed := slices.Contains(b.origins, origin)
 		if allowed {

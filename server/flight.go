@@ -35,7 +35,7 @@ type lists struct {
 
 // flight is one reading of a list, for those who asked before it began.
 type flight struct {
-	askers map[string]bool // user ids
+	askers []string // user ids; one may be there several times
 	read   func(context.Context, *flight) error
 	done   chan struct{}
 	users  atomic.Int32 // how many will still release it
@@ -62,9 +62,9 @@ func (l *lists) share(ctx context.Context, key listKey, userID string, read func
 	l.mu.Lock()
 	f, busy := l.running[key]
 	if f == nil {
-		f = &flight{askers: make(map[string]bool, 1), read: read, done: make(chan struct{}), text: newListText()}
+		f = &flight{read: read, done: make(chan struct{}), text: newListText()}
 	}
-	f.askers[userID] = true
+	f.askers = append(f.askers, userID)
 	f.users.Add(1)
 	if busy {
 		l.running[key] = f
@@ -73,23 +73,35 @@ func (l *lists) share(ctx context.Context, key listKey, userID string, read func
 	}
 	l.mu.Unlock()
 
+	var err error
 	if !busy {
 		l.run(key, f)
+	} else {
+		err = l.wait(ctx, f)
 	}
-	var err error
-	select {
-	case <-f.done:
-		if err = f.err; err == nil && f.unknown[userID] {
-			err = fmt.Errorf("list events: %w", models.ErrNoUser)
-		}
-	case <-ctx.Done():
-		err = ctx.Err()
+	if err == nil {
+		err = f.err
+	}
+	if err == nil && f.unknown[userID] {
+		err = fmt.Errorf("list events: %w", models.ErrNoUser)
 	}
 	if err != nil {
 		f.release()
 		return nil, err
 	}
 	return f, nil
+}
+
+// wait until f is done, at most as long as reading takes.
+func (l *lists) wait(ctx context.Context, f *flight) error {
+	patient, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	select {
+	case <-f.done:
+		return nil
+	case <-patient.Done():
+		return patient.Err()
+	}
 }
 
 // run reads f, then lets the next flight of the same list go.
@@ -108,9 +120,8 @@ func (l *lists) run(key listKey, f *flight) {
 			delete(l.running, key)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(context.Background(), l.timeout) // for all who share it, whoever of them goes away
-	defer cancel()
-	f.err = f.read(ctx, f)
+	// For all who share it, whoever of them goes away.
+	f.err = f.read(context.WithValue(context.Background(), models.Deadline{}, time.Now().Add(l.timeout)), f)
 }
 
 // release says that a caller needs the flight no longer. The last one returns the buffer.

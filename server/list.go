@@ -2,10 +2,12 @@ package server
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,7 +36,7 @@ func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) 
 	if err != nil {
 		return nil, err
 	}
-	return listAnswer{f, s, call.request}, nil
+	return listAnswer{f, call}, nil
 }
 
 // span is what the parameters select.
@@ -71,8 +73,7 @@ func (s *Server) readList(ctx context.Context, span models.Span, key listKey, f 
 	f.list = s.store.List(span)
 	only := "" // the one user who asks, whose existence the first statement checks along
 	if len(f.askers) == 1 {
-		for only = range f.askers {
-		}
+		only = f.askers[0]
 	} else if err := s.checkAskers(ctx, f); err != nil {
 		return err
 	}
@@ -98,21 +99,25 @@ func (s *Server) readList(ctx context.Context, span models.Span, key listKey, f 
 		f.link = s.nextLink(key, last)
 	}
 	if f.list.Done {
-		// Nobody gains by two lists with one tag, so it need not cost what a cryptographic hash does.
-		sum := xxhash.New()
-		sum.WriteString(f.link + "\n")
-		sum.Write(f.text.read)
-		f.tag = fmt.Sprintf(`W/"%016x"`, sum.Sum64())
+		f.tag = tagOf(f.link, f.text.read)
 	}
 	return nil
 }
 
+// tagOf makes an ETag. Nobody gains by two lists with one tag, so it need not cost what a cryptographic hash does.
+func tagOf(link string, text []byte) string {
+	var sum xxhash.Digest
+	sum.Reset()
+	sum.WriteString(link)
+	sum.WriteString("\n")
+	sum.Write(text)
+	return `W/"` + hex.EncodeToString(sum.Sum(nil)) + `"`
+}
+
 // checkAskers notes which of those who share f do not exist: sharing a list never skips a caller's own check.
 func (s *Server) checkAskers(ctx context.Context, f *flight) error {
-	ids := make([]string, 0, len(f.askers))
-	for id := range f.askers {
-		ids = append(ids, id)
-	}
+	slices.Sort(f.askers)
+	ids := slices.Compact(f.askers)
 	known, err := s.store.Known(ctx, ids)
 	f.unknown = make(map[string]bool)
 	for _, id := range ids {
@@ -139,8 +144,7 @@ func (s *Server) nextLink(key listKey, place models.Place) string {
 // listAnswer is the answer 200, or 304 when the client has it already.
 type listAnswer struct {
 	*flight
-	server  *Server
-	request *http.Request
+	call *call
 }
 
 // VisitListEventsResponse writes the answer.
@@ -158,13 +162,13 @@ func (a listAnswer) VisitListEventsResponse(w http.ResponseWriter) error {
 	}
 	defer a.release()
 	h["Etag"] = []string{a.tag}
-	if matches(a.request.Header["If-None-Match"], a.tag) {
+	if matches(a.call.request.Header["If-None-Match"], a.tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
 	body := a.json()
 	h["Content-Type"] = jsonType
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(http.StatusOK)
 	_, err := w.Write(body)
 	return goneOr(err)
@@ -183,6 +187,7 @@ const chunkPatience = 30 * time.Second
 // database is held while the client reads, and one batch of memory at the most. An error aborts the answer: it must
 // not end as if it were whole.
 func (a listAnswer) stream(w http.ResponseWriter) error {
+	a.call.deadline = time.Time{} // each batch has the store's whole timeout
 	begin := a.json()
 	list, text := *a.list, a.text.fork() // others who share the beginning go on by themselves
 	control := http.NewResponseController(w)
@@ -193,7 +198,7 @@ func (a listAnswer) stream(w http.ResponseWriter) error {
 		return goneOr(err)
 	}
 	for !list.Done {
-		if err := list.Next(a.request.Context(), "", text); err != nil {
+		if err := list.Next(a.call, "", text); err != nil {
 			return err
 		}
 		text.encode(list.Done)

@@ -19,13 +19,18 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 	"golang.org/x/time/rate"
+
+	"worldevents/models"
 )
 
-// call is what one request carries from middleware to handler; strict handlers see nothing but a context.
+// call is what one request carries from middleware to handler. It is the request's context: strict handlers see
+// nothing else.
 type call struct {
+	context.Context
 	requestID string
-	operation string // the contract's operationId, "" until routed and for other paths
-	user      claims // set by requireAuth
+	deadline  time.Time // of all work of the store, zero until the request has been read
+	operation string    // the contract's operationId, "" until routed and for other paths
+	user      claims    // set by requireAuth
 	request   *http.Request
 	header    http.Header // of the answer
 
@@ -34,6 +39,19 @@ type call struct {
 }
 
 type callKey struct{}
+
+// Value finds the call itself, and what the store wants to know of it.
+func (c *call) Value(key any) any {
+	switch key {
+	case callKey{}:
+		return c
+	case models.Deadline{}:
+		if !c.deadline.IsZero() {
+			return c.deadline
+		}
+	}
+	return c.Context.Value(key)
+}
 
 func callOf(ctx context.Context) *call {
 	c, _ := ctx.Value(callKey{}).(*call)
@@ -45,11 +63,11 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		begin := time.Now()
 		r := c.Request()
-		cl := &call{requestID: newRequestID(), header: c.Response().Header()}
-		r = r.WithContext(context.WithValue(r.Context(), callKey{}, cl))
+		cl := &call{Context: r.Context(), requestID: newRequestID(), header: c.Response().Header()}
+		r = r.WithContext(cl)
 		cl.request = r
 		c.SetRequest(r)
-		cl.header.Set("X-Request-Id", cl.requestID)
+		cl.header["X-Request-Id"] = []string{cl.requestID}
 		if s.draining.Load() {
 			cl.header.Set("Connection", "close")
 		}
@@ -194,14 +212,12 @@ func (b *arrivingBody) Read(p []byte) (int, error) {
 
 func (b *arrivingBody) end() { b.once.Do(b.arrived) }
 
-// limitTime gives a handler a deadline that holds for all it asks of the store, and for waiting until somebody else's
-// reading of a list has ended. It begins when the request has been read. A streamed list has its own.
+// limitTime begins the time that all together which a handler asks of the store may take, and waiting until somebody
+// else's reading of a list has ended: now that the request has been read. A streamed list has its own.
 func limitTime(limit time.Duration) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			ctx, cancel := context.WithTimeout(c.Request().Context(), limit)
-			defer cancel()
-			c.SetRequest(c.Request().WithContext(ctx))
+			callOf(c.Request().Context()).deadline = time.Now().Add(limit)
 			return next(c)
 		}
 	}
