@@ -61,9 +61,27 @@ func (d DateTime) Time() time.Time { return time.Time(d).UTC() }
 
 func (d DateTime) String() string { return d.Time().Format(dateTimeLayout) }
 
-// AppendText implements encoding.TextAppender.
+// AppendText implements encoding.TextAppender. Lists are full of these, and time.AppendFormat reads its layout again for
+// each.
 func (d DateTime) AppendText(b []byte) ([]byte, error) {
-	return d.Time().AppendFormat(b, dateTimeLayout), nil
+	t := d.Time()
+	year, month, day := t.Date()
+	hour, minute, second := t.Clock()
+	if year < 0 || year > 9999 {
+		return t.AppendFormat(b, dateTimeLayout), nil
+	}
+	two := func(n int, after byte) { b = append(b, '0'+byte(n/10), '0'+byte(n%10), after) }
+	b = append(b, '0'+byte(year/1000), '0'+byte(year/100%10))
+	two(year%100, '-')
+	two(int(month), '-')
+	two(day, 'T')
+	two(hour, ':')
+	two(minute, ':')
+	two(second, '.')
+	millis := t.Nanosecond() / int(time.Millisecond)
+	b = append(b, '0'+byte(millis/100))
+	two(millis%100, 'Z')
+	return b, nil
 }
 
 // MarshalText implements encoding.TextMarshaler.

@@ -2,8 +2,6 @@ package server
 
 import (
 	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -46,14 +44,6 @@ func newMetrics(store *models.Store) *metrics {
 		m.registry.MustRegister(collectors.NewDBStatsCollector(db, name))
 	}
 	return m
-}
-
-func (m *metrics) observe(operation string, status int, took time.Duration) {
-	if operation == "" {
-		operation = "other"
-	}
-	m.requests.WithLabelValues(operation, strconv.Itoa(status)).Inc()
-	m.duration.WithLabelValues(operation).Observe(took.Seconds())
 }
 
 // adminHandler answers the operator: /livez is 200 while the process runs, /readyz while it can serve (the schema is

@@ -32,12 +32,12 @@ func readBody(r *http.Request) (any, error) {
 	if len(text) > maxBody {
 		return nil, errTooLarge
 	}
-	var value any
-	if err != nil || json.Unmarshal(text, &value, json.WithUnmarshalers(lenientNumbers)) != nil {
+	var d document
+	if err != nil || json.Unmarshal(text, &d) != nil {
 		return nil, errMalformed
 	}
 	r.Body = io.NopCloser(bytes.NewReader(text))
-	return value, nil
+	return d.value, nil
 }
 
 // isJSON tells whether a body is declared as uncompressed application/json in UTF-8 (RFC 8259 section 8.1).
@@ -53,23 +53,61 @@ func isJSON(h http.Header) bool {
 	return !declared || strings.EqualFold(charset, "utf-8") || strings.EqualFold(charset, "utf8")
 }
 
-// lenientNumbers decodes any JSON value, a number beyond float64 included: it may be an unknown member, which is
+// document is any JSON value.
+type document struct{ value any }
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (v *document) UnmarshalJSONFrom(d *jsontext.Decoder) (err error) {
+	v.value, err = decode(d)
+	return err
+}
+
+// decode reads a value as kin-openapi wants it. A number beyond float64 is none: it may be an unknown member, which is
 // nobody's business. What is nested too deep is refused.
-var lenientNumbers = json.UnmarshalFromFunc(func(d *jsontext.Decoder, v *any) error {
-	switch d.PeekKind() {
-	case '[', '{':
-		if d.StackDepth() == maxDepth {
-			return errTooDeep
-		}
-	case '0':
-		number, err := d.ReadToken()
-		if err == nil {
-			*v, _ = number.Float()
-		}
-		return err
+func decode(d *jsontext.Decoder) (any, error) {
+	token, err := d.ReadToken()
+	if err != nil {
+		return nil, err
 	}
-	return errors.ErrUnsupported // decode as usual
-})
+	if d.StackDepth() > maxDepth {
+		return nil, errTooDeep
+	}
+	switch token.Kind() {
+	case 't', 'f':
+		return token.Bool(), nil
+	case '"':
+		return token.String(), nil
+	case '0':
+		number, _ := token.Float()
+		return number, nil
+	case '[':
+		list := []any{}
+		for d.PeekKind() != ']' {
+			value, err := decode(d)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, value)
+		}
+		_, err = d.ReadToken()
+		return list, err
+	case '{':
+		object := make(map[string]any)
+		for d.PeekKind() != '}' {
+			name, err := d.ReadToken()
+			if err != nil {
+				return nil, err
+			}
+			key := name.String() // the token is gone with the next
+			if object[key], err = decode(d); err != nil {
+				return nil, err
+			}
+		}
+		_, err = d.ReadToken()
+		return object, err
+	}
+	return nil, nil // null
+}
 
 var errTooDeep = errors.New("nested too deep")
 

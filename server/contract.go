@@ -41,11 +41,11 @@ func loadContract(text []byte, baseURL string) (*contract, error) {
 // middlewares returns what stands in front of each operation's handler, by operationId: its name for logs and
 // metrics, requireAuth where the contract names security that cannot be left out, and the check of its parameters
 // and body. The auth operations have neither, and answer for themselves. last comes after all these.
-func (c *contract) middlewares(requireAuth, last echo.MiddlewareFunc) map[string][]echo.MiddlewareFunc {
+func (c *contract) middlewares(newOperation func(id, method string) *operation, requireAuth, last echo.MiddlewareFunc) map[string][]echo.MiddlewareFunc {
 	all := make(map[string][]echo.MiddlewareFunc)
 	for _, path := range c.doc.Paths.Map() {
-		for _, op := range path.Operations() {
-			chain := []echo.MiddlewareFunc{named(op.OperationID)}
+		for method, op := range path.Operations() {
+			chain := []echo.MiddlewareFunc{newOperation(op.OperationID, method).middleware}
 			if secured(op) {
 				chain = append(chain, requireAuth)
 			}
@@ -56,15 +56,6 @@ func (c *contract) middlewares(requireAuth, last echo.MiddlewareFunc) map[string
 		}
 	}
 	return all
-}
-
-func named(operation string) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			callOf(c.Request().Context()).operation = operation
-			return next(c)
-		}
-	}
 }
 
 // secured tells whether every alternative of the operation's security asks for something.

@@ -17,16 +17,18 @@ const (
 	cursorBytes = placeBytes + 8
 )
 
+var strictBase64 = base64.RawURLEncoding.Strict()
+
 func writeCursor(world string, place models.Place) string {
 	id := uuid.MustParse(place.ID)
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, cursorBytes), uint64(place.ScheduledAt.UnixMilli()))
 	b = append(b, id[:]...)
-	return base64.RawURLEncoding.EncodeToString(append(b, cursorDigest(world, b)...))
+	return strictBase64.EncodeToString(append(b, cursorDigest(world, b)...))
 }
 
 // readCursor is false for what writeCursor has not made for this world.
 func readCursor(world, text string) (models.Place, bool) {
-	if len(text) != base64.RawURLEncoding.EncodedLen(cursorBytes) { // the decoder would skip line breaks
+	if len(text) != strictBase64.EncodedLen(cursorBytes) { // the decoder would skip line breaks
 		return models.Place{}, false
 	}
 	b, err := strictBase64.DecodeString(text)

@@ -87,7 +87,7 @@ func (s *Server) writeError(err error, c echo.Context) {
 	call := callOf(c.Request().Context())
 	p := problemOf(err)
 	if p.status >= 500 && !errors.Is(err, context.Canceled) && !errors.Is(err, errGone) {
-		s.log.Error("request failed", "request_id", call.requestID, "operation", call.operation, "error", err.Error())
+		s.log.Error("request failed", "request_id", call.requestID, "operation", call.operation.id, "error", err.Error())
 	}
 	if c.Response().Committed {
 		// The answer has begun and must not end as if it were whole.
@@ -109,7 +109,7 @@ func (s *Server) writeError(err error, c echo.Context) {
 		body.Fields = &p.fields
 	}
 	if p == errInternal {
-		detail := words(call.operation) + ": " + cause(err)
+		detail := words(call.operation.id) + ": " + cause(err)
 		body.Detail = &detail
 	}
 	text, _ := json.Marshal(body, json.Deterministic(true))

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"io"
-	"log/slog"
 	"math"
 	"net"
 	"net/http"
@@ -29,8 +28,8 @@ type call struct {
 	context.Context
 	requestID string
 	deadline  time.Time // of all work of the store, zero until the request has been read
-	operation string    // the contract's operationId, "" until routed and for other paths
-	user      claims    // set by requireAuth
+	operation *operation
+	user      claims // set by requireAuth
 	request   *http.Request
 	header    http.Header // of the answer
 
@@ -63,7 +62,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		begin := time.Now()
 		r := c.Request()
-		cl := &call{Context: r.Context(), requestID: newRequestID(), header: c.Response().Header()}
+		cl := &call{Context: r.Context(), requestID: newRequestID(), operation: s.other, header: c.Response().Header()}
 		r = r.WithContext(cl)
 		cl.request = r
 		c.SetRequest(r)
@@ -76,13 +75,13 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		defer func() {
 			fault := recover()
 			if fault != nil && fault != http.ErrAbortHandler {
-				s.log.Error("panic", "request_id", cl.requestID, "operation", cl.operation, "fault", fault, "stack", string(debug.Stack()))
+				s.log.Error("panic", "request_id", cl.requestID, "operation", cl.operation.id, "fault", fault, "stack", string(debug.Stack()))
 				if !c.Response().Committed {
 					s.writeError(errInternal, c)
 					fault = nil
 				}
 			}
-			s.record(c, cl, time.Since(begin))
+			cl.operation.record(c, cl, begin)
 			if fault != nil {
 				panic(http.ErrAbortHandler) // net/http closes the connection and says nothing
 			}
@@ -92,23 +91,6 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		return nil
 	}
-}
-
-// RequestLine is the message of the log line that each request leaves.
-const RequestLine = "request"
-
-func (s *Server) record(c echo.Context, cl *call, took time.Duration) {
-	status := c.Response().Status
-	s.metrics.observe(cl.operation, status, took)
-	s.log.LogAttrs(context.Background(), slog.LevelInfo, RequestLine,
-		slog.String("request_id", cl.requestID),
-		slog.String("operation", cl.operation),
-		slog.String("method", cl.request.Method),
-		slog.Int("status", status),
-		slog.Duration("duration", took),
-		slog.Int64("bytes", c.Response().Size),
-		slog.String("client", c.RealIP()),
-	)
 }
 
 // newRequestID makes a random UUID (RFC 9562 section 5.4).

@@ -73,9 +73,10 @@ type Server struct {
 	sessions *sessions
 	lists    lists
 	metrics  *metrics
-	baseURL  string    // the public address, without a slash at its end
-	base     string    // its path
-	provider *provider // nil without OIDC
+	other    *operation // all that the contract does not name
+	baseURL  string     // the public address, without a slash at its end
+	base     string     // its path
+	provider *provider  // nil without OIDC
 
 	development   bool
 	returnOrigins []string
@@ -108,6 +109,7 @@ func New(o Options) (*Server, error) {
 		development:   o.Development,
 		returnOrigins: o.ReturnOrigins,
 	}
+	s.other = s.newOperation("", "")
 	if o.OIDC != nil {
 		s.provider = newProvider(*o.OIDC, s.baseURL, s.sessions.now)
 	}
@@ -128,7 +130,7 @@ func New(o Options) (*Server, error) {
 	)
 	// Then, for each operation, what the contract demands of it; then its handler below.
 	gen.RegisterHandlersWithOptions(e, gen.NewStrictHandler(s, nil), gen.RegisterHandlersOptions{
-		OperationMiddlewares: contract.middlewares(s.requireAuth, limitTime(o.Store.Timeout())),
+		OperationMiddlewares: contract.middlewares(s.newOperation, s.requireAuth, limitTime(o.Store.Timeout())),
 	})
 	closePaths(e)
 	s.registerSignIn(e)

@@ -6,12 +6,14 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"math"
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -39,14 +41,22 @@ type sessions struct {
 	keys             []key
 	issuer, audience string
 	ttl, leeway      time.Duration
-	cookie           http.Cookie // the attributes that both cookies share
+	set, clear       string // the attributes that both cookies share
 	now              func() time.Time
+	parsed           [1 << 14]atomic.Pointer[parsedToken]
+}
+
+// parsedToken is a JWT whose signature was right, remembered in the place that its digest names until another takes
+// that. A browser sends the same one for a quarter of an hour, and whether its claims still hold is asked each time.
+type parsedToken struct {
+	digest [sha256.Size]byte
+	claims claims
 }
 
 type key struct {
 	id     string
 	secret []byte
-	header string // of a JWT that this service signs with the key, as its first part
+	header string // the first part of a JWT that is signed with the key
 }
 
 // claims of a JWT (RFC 7519 section 4.1). Names are matched by case and must not repeat.
@@ -87,26 +97,18 @@ type Session struct {
 func newSessions(o Options) *sessions {
 	s := &sessions{
 		issuer: o.Issuer, audience: o.Audience, ttl: o.RefreshTTL, leeway: o.ReuseLeeway, now: o.Now,
-		cookie: http.Cookie{
-			Path:        cmp.Or(basePath(o.BaseURL), "/"),
-			Domain:      o.CookieDomain,
-			HttpOnly:    true,
-			Secure:      !o.Development,
-			SameSite:    http.SameSiteNoneMode,
-			Partitioned: o.CookiePartitioned,
-		},
-	}
-	if o.Development {
-		s.cookie.SameSite = http.SameSiteLaxMode
+		// Both live as long as the refresh token: a JWT that the browser drops can never be refreshed.
+		set:   cookieAttributes(o, int(o.RefreshTTL/time.Second)),
+		clear: cookieAttributes(o, -1),
 	}
 	if s.now == nil {
 		s.now = time.Now
 	}
 	for _, secret := range o.Keys {
 		sum := sha256.Sum256(secret)
-		k := key{id: hex.EncodeToString(sum[:8]), secret: secret}
-		k.header, _, _ = strings.Cut(k.sign(claims{}), ".")
-		s.keys = append(s.keys, k)
+		id := hex.EncodeToString(sum[:8])
+		header := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","kid":"` + id + `","typ":"JWT"}`))
+		s.keys = append(s.keys, key{id, secret, header})
 	}
 	return s
 }
@@ -142,13 +144,16 @@ func (s *sessions) issue(who models.Identity, refreshToken string) Session {
 
 // sign makes a JWT.
 func (k key) sign(c claims) string {
-	token := jwt.NewWithClaims(jwt.SigningMethodHS256, c)
-	token.Header["kid"] = k.id
-	text, err := token.SignedString(k.secret)
-	if err != nil { // neither part can fail to be JSON
+	payload, err := json.Marshal(c)
+	if err != nil { // they are strings and whole numbers
 		panic(err)
 	}
-	return text
+	text := k.header + "." + base64.RawURLEncoding.EncodeToString(payload)
+	signature, err := jwt.SigningMethodHS256.Sign(text, k.secret)
+	if err != nil { // the key is one
+		panic(err)
+	}
+	return text + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
 func secondsOf(t time.Time) *numericDate {
@@ -156,26 +161,33 @@ func secondsOf(t time.Time) *numericDate {
 	return &d
 }
 
+// cookieAttributes is what follows the value of each cookie.
+func cookieAttributes(o Options, maxAge int) string {
+	cookie := http.Cookie{
+		Name:        tokenCookie,
+		Path:        cmp.Or(basePath(o.BaseURL), "/"),
+		Domain:      o.CookieDomain,
+		MaxAge:      maxAge,
+		HttpOnly:    true,
+		Secure:      !o.Development,
+		SameSite:    http.SameSiteNoneMode,
+		Partitioned: o.CookiePartitioned,
+	}
+	if o.Development {
+		cookie.SameSite = http.SameSiteLaxMode
+	}
+	return strings.TrimPrefix(cookie.String(), tokenCookie+"=")
+}
+
 // setCookies is the one place where the session's cookies are made: by refresh and session, sign-in and sign-out. A
 // nil session clears them with the attributes they were set with.
 func (s *sessions) setCookies(h http.Header, session *Session) {
-	for _, name := range []string{tokenCookie, refreshCookie} {
-		cookie := s.cookie
-		cookie.Name = name
-		switch {
-		case session == nil:
-			cookie.MaxAge = -1
-		case name == tokenCookie:
-			cookie.Value = session.Token
-		default:
-			cookie.Value = session.RefreshToken
-		}
-		if session != nil {
-			// Both live as long as the refresh token: a JWT that the browser drops can never be refreshed.
-			cookie.MaxAge = int(s.ttl / time.Second)
-		}
-		h.Add("Set-Cookie", cookie.String())
+	var token, refreshToken string
+	attributes := s.clear
+	if session != nil {
+		token, refreshToken, attributes = session.Token, session.RefreshToken, s.set
 	}
+	h["Set-Cookie"] = append(h["Set-Cookie"], tokenCookie+"="+token+attributes, refreshCookie+"="+refreshToken+attributes)
 }
 
 // verify checks a JWT as RFC 7519 section 7.2 and RFC 8725 ask. It returns errNoToken for "", errToken for one that
@@ -187,7 +199,7 @@ func (s *sessions) verify(token string) (claims, error) {
 	if len(tokenCookie)+len(token) > maxCookie {
 		return claims{}, errToken
 	}
-	c, err := s.parse(token)
+	c, err := s.parseOnce(token)
 	if err != nil {
 		return claims{}, errToken
 	}
@@ -206,34 +218,25 @@ func (s *sessions) verify(token string) (claims, error) {
 	return c, nil
 }
 
-// parse returns the claims of a JWT whose signature is right. The header that this service writes itself is known
-// beforehand and not parsed again, which is half of the work.
-func (s *sessions) parse(token string) (c claims, err error) {
-	for _, k := range s.keys {
-		payload, own := strings.CutPrefix(token, k.header+".")
-		if !own {
-			continue
-		}
-		end := strings.LastIndexByte(token, '.')
-		signature, err := strictBase64.DecodeString(token[end+1:])
-		if err != nil {
-			return c, err
-		}
-		if err := jwt.SigningMethodHS256.Verify(token[:end], signature, k.secret); err != nil {
-			return c, err
-		}
-		payload, _, _ = strings.Cut(payload, ".")
-		text, err := strictBase64.DecodeString(payload)
-		if err != nil {
-			return c, err
-		}
-		return c, c.UnmarshalJSON(text)
+// parseOnce is parse, without doing it again for a JWT that was right before.
+func (s *sessions) parseOnce(token string) (claims, error) {
+	digest := sha256.Sum256([]byte(token))
+	place := &s.parsed[binary.NativeEndian.Uint64(digest[:])%uint64(len(s.parsed))]
+	if known := place.Load(); known != nil && known.digest == digest {
+		return known.claims, nil
 	}
-	_, err = parser.ParseWithClaims(token, &c, s.keysFor)
+	c, err := s.parse(token)
+	if err == nil {
+		place.Store(&parsedToken{digest, c})
+	}
 	return c, err
 }
 
-var strictBase64 = base64.RawURLEncoding.Strict()
+// parse returns the claims of a JWT whose signature is right.
+func (s *sessions) parse(token string) (c claims, err error) {
+	_, err = parser.ParseWithClaims(token, &c, s.keysFor)
+	return c, err
+}
 
 // parser checks form and signature; the claims are checked by verify, which must know whether age is the only fault.
 var parser = jwt.NewParser(jwt.WithValidMethods([]string{"HS256"}), jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation())

@@ -24,8 +24,8 @@ func (s *Server) registerSignIn(e *echo.Echo) {
 		if s.development {
 			begin = "/sign-in/provider"
 		}
-		e.GET(begin, s.beginSignIn, named("beginSignIn"), s.forPeople)
-		e.GET("/sign-in/callback", s.finishSignIn, named("finishSignIn"), s.forPeople)
+		e.GET(begin, s.beginSignIn, s.newOperation("beginSignIn", http.MethodGet).middleware, s.forPeople)
+		e.GET("/sign-in/callback", s.finishSignIn, s.newOperation("finishSignIn", http.MethodGet).middleware, s.forPeople)
 	}
 }
 
