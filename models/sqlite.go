@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -27,7 +28,8 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 		"_timezone":    {"UTC"},
 		"_texttotime":  {"1"},
 		"_pragma": {
-			fmt.Sprintf("busy_timeout(%d)", timeout.Milliseconds()), // other processes on the same file
+			// Other processes on the same file. The other half of the time is for waiting in this one.
+			fmt.Sprintf("busy_timeout(%d)", timeout.Milliseconds()/2),
 			"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)",
 		},
 	}.Encode()
@@ -41,7 +43,13 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 			if err != nil {
 				return pool{}, err
 			}
-			return newPool(sqliteDialector{db}, db, n)
+			p, err := newPool(sqliteDialector{db}, db, n)
+			p.conn = &preparing{DB: db}
+			if n == 1 {
+				// A write is over in the time of a sync; watching over it would take a goroutine each time.
+				p.turns, p.watched = newWriter(), false
+			}
+			return p, err
 		},
 		bind:   func(query string) string { return query },
 		joined: "group_concat(username, char(10))",
@@ -61,6 +69,49 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 			return err
 		},
 	}
+}
+
+// preparing has SQLite compile each statement once for each connection. The statements of this package are few.
+type preparing struct {
+	*sql.DB
+	known sync.Map // *sql.Stmt by text
+}
+
+// prepared is nil where preparing fails: running the text then fails in the same way.
+func (p *preparing) prepared(ctx context.Context, query string) *sql.Stmt {
+	if known, ok := p.known.Load(query); ok {
+		return known.(*sql.Stmt)
+	}
+	made, err := p.DB.PrepareContext(ctx, query)
+	if err != nil {
+		return nil
+	}
+	if known, raced := p.known.LoadOrStore(query, made); raced {
+		made.Close()
+		return known.(*sql.Stmt)
+	}
+	return made
+}
+
+func (p *preparing) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if s := p.prepared(ctx, query); s != nil {
+		return s.ExecContext(ctx, args...)
+	}
+	return p.DB.ExecContext(ctx, query, args...)
+}
+
+func (p *preparing) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if s := p.prepared(ctx, query); s != nil {
+		return s.QueryContext(ctx, args...)
+	}
+	return p.DB.QueryContext(ctx, query, args...)
+}
+
+func (p *preparing) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	if s := p.prepared(ctx, query); s != nil {
+		return s.QueryRowContext(ctx, args...)
+	}
+	return p.DB.QueryRowContext(ctx, query, args...)
 }
 
 func rowsInSQLite(t try, query string, args []any, each func(*listRow)) error {

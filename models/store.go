@@ -41,12 +41,14 @@ type Store struct {
 	lists   sync.Map // the text of a list's queries, by listQuery
 }
 
-// pool is a connection pool and the places in it. Waiting for a place is done here, and not in database/sql, so
-// that "no connection came free" can be told from "the database does not answer".
+// pool is a connection pool and how its connections are shared.
 type pool struct {
-	db     *gorm.DB
-	sql    *sql.DB
-	places *semaphore.Weighted
+	db    *gorm.DB
+	sql   *sql.DB
+	conn  gorm.ConnPool // what statements written by hand run on
+	turns turns
+	// watched tells that a deadline ends a statement that is running.
+	watched bool
 }
 
 // dialect is all that differs between the databases. Statements are otherwise the same.
@@ -118,11 +120,14 @@ func newPool(dialector gorm.Dialector, db *sql.DB, n int) (pool, error) {
 		DisableAutomaticPing:   true,
 		Logger:                 logger.Discard,
 	})
-	return pool{g, db, semaphore.NewWeighted(int64(n))}, err
+	return pool{db: g, sql: db, conn: db, turns: places{semaphore.NewWeighted(int64(n))}, watched: true}, err
 }
 
 // Close closes all connections.
-func (s *Store) Close() error { return errors.Join(s.write.sql.Close(), s.read.sql.Close()) }
+func (s *Store) Close() error {
+	s.write.turns.close()
+	return errors.Join(s.write.sql.Close(), s.read.sql.Close())
+}
 
 // Pools returns the connection pools by name, for metrics.
 func (s *Store) Pools() map[string]*sql.DB {
@@ -171,42 +176,24 @@ func (s *Store) doPatiently(ctx context.Context, p pool, patience time.Duration,
 	if d, ok := ctx.Value(Deadline{}).(time.Time); ok && d.Before(deadline) {
 		deadline = d
 	}
-	if err := p.enter(ctx, deadline, patience); err != nil {
-		return err
-	}
-	defer p.places.Release(1)
-
-	work, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
-	defer cancel()
-	for n := 1; ; n++ {
-		err := classify(fn(try{s, p, p.sql, work}))
-		if n == attempts || !errors.Is(err, errSerialize) {
-			return err
+	return p.turns.take(ctx, deadline, patience, func() error {
+		work, cancel := context.WithoutCancel(ctx), context.CancelFunc(func() {})
+		if p.watched {
+			work, cancel = context.WithDeadline(work, deadline)
 		}
-		select {
-		case <-work.Done():
-			return fmt.Errorf("%w: %w", ErrTimeout, err)
-		case <-time.After(time.Duration(n*n) * 5 * time.Millisecond):
+		defer cancel()
+		for n := 1; ; n++ {
+			err := classify(fn(try{s, p, p.conn, work}))
+			if n == attempts || !errors.Is(err, errSerialize) {
+				return err
+			}
+			select {
+			case <-work.Done():
+				return fmt.Errorf("%w: %w", ErrTimeout, err)
+			case <-time.After(time.Duration(n*n) * 5 * time.Millisecond):
+			}
 		}
-	}
-}
-
-// enter takes a place in the pool, to be released. It returns ErrBusy when none came free in time.
-func (p pool) enter(ctx context.Context, deadline time.Time, patience time.Duration) error {
-	if p.places.TryAcquire(1) {
-		return nil
-	}
-	patient, cancel := context.WithTimeout(ctx, min(patience, time.Until(deadline)))
-	defer cancel()
-	switch err := p.places.Acquire(patient, 1); {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return classify(ctx.Err())
-	case !time.Now().Before(deadline):
-		return ErrTimeout
-	}
-	return ErrBusy
+	})
 }
 
 // try is what one try of a call works with.
