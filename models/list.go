@@ -285,20 +285,28 @@ func (l *List) Fix(ctx context.Context) (Place, error) {
 // Known tells which of these users exist.
 func (s *Store) Known(ctx context.Context, userIDs []string) (map[string]bool, error) {
 	known := make(map[string]bool, len(userIDs))
+	valid := make([]string, 0, len(userIDs))
+	for _, id := range userIDs {
+		if validID(id) {
+			valid = append(valid, id)
+		}
+	}
 	err := s.do(ctx, s.read, func(t try) error {
 		clear(known)
-		var valid []string
-		for _, id := range userIDs {
-			if validID(id) {
-				valid = append(valid, id)
-			}
+		// One text for any number of ids: each would be a statement of its own to prepare.
+		rows, err := t.conn.QueryContext(t.ctx, s.dialect.bind("SELECT id FROM users WHERE id "+s.dialect.among), s.dialect.array(valid))
+		if err != nil {
+			return err
 		}
-		var found []string
-		err := t.gorm().Model(&User{}).Where("id IN ?", valid).Pluck("id", &found).Error
-		for _, id := range found {
+		defer rows.Close()
+		for rows.Next() {
+			var id string
+			if err := rows.Scan(&id); err != nil {
+				return err
+			}
 			known[id] = true
 		}
-		return err
+		return rows.Err()
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list events: %w", err)

@@ -42,6 +42,8 @@ func postgresDialect(url string) (dialect, error) {
 		bind:        numbered(),
 		joined:      `string_agg(username, E'\n')`,
 		last:        "(array_agg(user_id))[CAST(count(*) AS integer)]",
+		among:       "= ANY (CAST(? AS uuid[]))",
+		array:       func(ids []string) any { return ids },
 		rows:        rowsInPostgres,
 		create:      createInPostgres,
 		exclusively: exclusivelyInPostgres,

@@ -3,6 +3,7 @@ package models
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"sync"
@@ -53,6 +54,11 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 		},
 		bind:   func(query string) string { return query },
 		joined: "group_concat(username, char(10))",
+		among:  "IN (SELECT value FROM json_each(?))",
+		array: func(ids []string) any {
+			text, _ := json.Marshal(ids) // of strings: cannot fail
+			return string(text)
+		},
 		last:   "json_extract(json_group_array(user_id), '$[#-1]')",
 		rows:   rowsInSQLite,
 		create: createInSQLite,

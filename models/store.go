@@ -71,6 +71,9 @@ type dialect struct {
 	// usernames is an expression over an event e: its first RSVPs' usernames in order, joined, one more than an event
 	// has that is not large; NULL for none.
 	usernames string
+	// among follows an id that is one of an array of ids, and array is that as a parameter.
+	among string
+	array func(ids []string) any
 	// rows runs a query of a list's batch and calls each with every row.
 	rows func(t try, query string, args []any, each func(*listRow)) error
 	// create stores an event and its creator's RSVP, both or neither. It returns ErrNoUser for an unknown creator.

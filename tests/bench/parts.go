@@ -65,7 +65,7 @@ func (b *bench) main() error {
 	b.say("all servers answer lists with the same bytes")
 
 	small, middle, big := c.lists("small", worlds), c.lists("middle", worlds), c.lists("big", b.big)
-	hot := func(int) requests { return always(c.list(worldOf("middle", 0))) }
+	hot := func(i int) requests { return always(c.getAs(1+i, "/api/event/"+worldOf("middle", 0), "")) } // as many users
 	held := func(i int) requests {
 		return always(c.get("/api/event/"+worldOf("middle", i%worlds), "If-None-Match: "+etags[i%worlds]+"\r\n"))
 	}

@@ -44,9 +44,13 @@ func (b *bench) sqlite() error {
 	if err := seedSQLite(db, b.events); err != nil {
 		return err
 	}
+	list, err := db.Prepare(listInSQLite)
+	if err != nil {
+		return err
+	}
 	c := newCrowd(users)
 	var direct bytes.Buffer
-	if err := listSQLite(db, worldOf("middle", 0), &direct); err != nil {
+	if err := listSQLite(list, worldOf("middle", 0), &direct); err != nil {
 		return err
 	}
 	if _, body, err := fetch(service.addr, c.list(worldOf("middle", 0))); err != nil || !bytes.Equal(body, direct.Bytes()) {
@@ -59,7 +63,7 @@ func (b *bench) sqlite() error {
 				var buffer bytes.Buffer
 				return func() error {
 					buffer.Reset()
-					return listSQLite(db, worldOf("middle", connection%worlds), &buffer)
+					return listSQLite(list, worldOf("middle", connection%worlds), &buffer)
 				}
 			})
 		}})
@@ -76,6 +80,11 @@ func (b *bench) sqlite() error {
 		return err
 	}
 	defer writer.Close()
+	insert, err := writer.Prepare(`INSERT INTO rsvps (event_id, user_id, username, created_at)
+		SELECT ?, id, username, ? FROM users WHERE id = ? ON CONFLICT DO NOTHING`)
+	if err != nil {
+		return err
+	}
 	joined := 0
 	joins := calls("service", service, connections, c.join(0))
 	err = b.row("SQLite: join", "",
@@ -83,9 +92,7 @@ func (b *bench) sqlite() error {
 		side{name: "the statement on the driver", run: func(warmup, round time.Duration) (float64, int, error) {
 			return paced(warmup, round, func() error {
 				joined++
-				_, err := writer.Exec(`INSERT INTO rsvps (event_id, user_id, username, created_at)
-					SELECT ?, id, username, ? FROM users WHERE id = ? ON CONFLICT DO NOTHING`,
-					eventID(worldOf("join", 1), 1+joined/users), time.Now().UTC(), userID(1+joined%users))
+				_, err := insert.Exec(eventID(worldOf("join", 1), 1+joined/users), time.Now().UTC(), userID(1+joined%users))
 				return err
 			})
 		}})
@@ -133,15 +140,17 @@ func (d *disk) write() error {
 	return syscall.Fdatasync(int(d.Fd()))
 }
 
+const listInSQLite = `
+	SELECT e.id, e.name, e.description, e.scheduled_at, (
+		SELECT group_concat(username, char(10)) FROM (
+			SELECT username FROM rsvps WHERE event_id = e.id ORDER BY created_at, user_id
+		))
+	FROM events e WHERE e.world_id = ? AND EXISTS (SELECT 1 FROM users WHERE id = ?)
+	ORDER BY e.scheduled_at, e.id`
+
 // listSQLite writes the list of a world, as the service answers it.
-func listSQLite(db *sql.DB, world string, out *bytes.Buffer) error {
-	rows, err := db.Query(`
-		SELECT e.id, e.name, e.description, e.scheduled_at, (
-			SELECT group_concat(username, char(10)) FROM (
-				SELECT username FROM rsvps WHERE event_id = e.id ORDER BY created_at, user_id
-			))
-		FROM events e WHERE e.world_id = ? AND EXISTS (SELECT 1 FROM users WHERE id = ?)
-		ORDER BY e.scheduled_at, e.id`, world, userID(1))
+func listSQLite(list *sql.Stmt, world string, out *bytes.Buffer) error {
+	rows, err := list.Query(world, userID(1))
 	if err != nil {
 		return err
 	}

@@ -73,9 +73,11 @@ func newCrowd(n int) crowd {
 
 func (c crowd) users() int { return len(c) - 1 }
 
-// get is a request. header is whole lines.
-func (c crowd) get(path, header string) []byte {
-	return []byte("GET " + path + " HTTP/1.1\r\nHost: api.example.org\r\nCookie: token=" + c[1] + "\r\n" + header + "\r\n")
+// get is a request of the first user. header is whole lines.
+func (c crowd) get(path, header string) []byte { return c.getAs(1, path, header) }
+
+func (c crowd) getAs(user int, path, header string) []byte {
+	return []byte("GET " + path + " HTTP/1.1\r\nHost: api.example.org\r\nCookie: token=" + c[user] + "\r\n" + header + "\r\n")
 }
 
 func (c crowd) list(world string) []byte { return c.get("/api/event/"+world, "") }
