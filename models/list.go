@@ -45,18 +45,16 @@ type List struct {
 	span  Span
 	progress
 	page map[string]bool // ids of the events still to come, once Fix has been called
-
-	lastID []byte // of the event read last, while rows come in
 }
 
 // listRow is a row of a batch. It is valid until the next one.
 type listRow struct {
 	id, name, description []byte
 	scheduledAt           time.Time
-	usernames             []byte // one more than largeRSVPs of a large event
+	usernames             []byte // joined: all, or one more than largeRSVPs when there are more
 }
 
-// large counts, since the database would take longer to.
+// large tells whether the event has more than largeRSVPs. Counting takes the database longer.
 func (r *listRow) large() bool { return bytes.Count(r.usernames, lineFeed) >= largeRSVPs }
 
 var lineFeed = []byte{'\n'}
@@ -67,7 +65,8 @@ type progress struct {
 	left  int // events still wanted; below 0 for all
 	begun bool
 	large bool
-	// Inside a large event: the place of the last RSVP taken.
+	// Inside a large event: RSVPs to ask for in the next batch, and the place of the last one taken.
+	names    int
 	joinedAt time.Time
 	userID   string
 
@@ -82,12 +81,17 @@ type progress struct {
 const (
 	// Of most worlds the first batch is the whole list.
 	firstRows, mostRows = 128, 1024
-	// An event of more RSVPs is large: they are read in chunks.
-	largeRSVPs = 256
-	chunkRSVPs = 4096
+	// An event of more RSVPs is large: they are read in batches, too.
+	largeRSVPs            = 256
+	firstNames, mostNames = 4096, 16384
 	// batchBytes is what a batch should come to.
-	batchBytes = 128 << 10
+	batchBytes = 512 << 10
 )
+
+// resize is how many things to ask for when the last batch brought n of them in so many bytes.
+func resize(asked, n, bytes, most int) int {
+	return min(4*asked, max(1, n*batchBytes/max(1, bytes)), most)
+}
 
 // List begins to read a span.
 func (s *Store) List(span Span) *List {
@@ -138,6 +142,7 @@ func (l *List) events(t try, userID string, sink ListSink, p *progress) error {
 	}
 	query, args := l.query(false, userID, want)
 	before, got, taken := sink.Size(), 0, 0
+	lastID := make([]byte, 0, len(noID)) // of this call alone: those who go on from the same list share its memory
 	err := t.dialect.rows(t, query, args, func(row *listRow) {
 		if p.large {
 			return // its RSVPs come first
@@ -154,7 +159,7 @@ func (l *List) events(t try, userID string, sink ListSink, p *progress) error {
 		if p.large = row.large(); !p.large && len(row.usernames) > 0 {
 			sink.Usernames(row.usernames)
 		}
-		p.Last.ScheduledAt, l.lastID = row.scheduledAt, append(l.lastID[:0], row.id...)
+		p.Last.ScheduledAt, lastID = row.scheduledAt, append(lastID[:0], row.id...)
 		p.left--
 		taken++
 	})
@@ -162,7 +167,7 @@ func (l *List) events(t try, userID string, sink ListSink, p *progress) error {
 		return err
 	}
 	if taken > 0 {
-		p.Last.ID = string(l.lastID)
+		p.Last.ID = string(lastID)
 	}
 	if got == 0 && userID != "" {
 		if err := t.exists(userID, ""); err != nil {
@@ -170,12 +175,12 @@ func (l *List) events(t try, userID string, sink ListSink, p *progress) error {
 		}
 	}
 	if p.large {
-		p.joinedAt, p.userID = time.Time{}, noID
+		p.names, p.joinedAt, p.userID = firstNames, time.Time{}, noID
 		p.rows = max(2, 2*taken)
 		return nil
 	}
 	p.Done = got < want || p.More
-	p.rows = min(4*p.rows, max(1, taken*batchBytes/max(1, sink.Size()-before)), mostRows)
+	p.rows = resize(p.rows, taken, sink.Size()-before, mostRows)
 	return nil
 }
 
@@ -240,7 +245,7 @@ func (l *List) chunk(t try, _ string, sink ListSink, p *progress) error {
 			WHERE event_id = ? AND (created_at, user_id) > (?, ?)
 			ORDER BY created_at, user_id LIMIT ?
 		) chunk`,
-		p.Last.ID, p.joinedAt, p.userID, chunkRSVPs).Scan(&names, &count, &at, &last)
+		p.Last.ID, p.joinedAt, p.userID, p.names).Scan(&names, &count, &at, &last)
 	if err != nil {
 		return err
 	}
@@ -248,7 +253,8 @@ func (l *List) chunk(t try, _ string, sink ListSink, p *progress) error {
 		sink.Usernames([]byte(names.String))
 		p.joinedAt, p.userID = at.Time, last.String
 	}
-	p.large = count == chunkRSVPs
+	p.large = count == p.names
+	p.names = resize(p.names, count, len(names.String), mostNames)
 	return nil
 }
 

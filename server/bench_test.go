@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -84,7 +85,7 @@ func BenchmarkListText(b *testing.B) {
 					t.Event(id, name, description, at)
 					t.Usernames(names)
 				}
-				t.encode(true)
+				t.encode(math.MaxInt, true)
 				b.SetBytes(int64(len(t.json)))
 				t.free()
 			}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -52,7 +53,7 @@ type flight struct {
 
 // json is the text as JSON, which the first who needs it makes.
 func (f *flight) json() []byte {
-	f.encode.Do(func() { f.text.encode(f.list.Done) })
+	f.encode.Do(func() { f.text.encode(math.MaxInt, f.list.Done) })
 	return f.text.json
 }
 

@@ -71,6 +71,8 @@ func bound(d *gen.DateTime) time.Time {
 // readList reads a list into f, whole or until it is too large to hold.
 func (s *Server) readList(ctx context.Context, span models.Span, key listKey, f *flight) error {
 	f.list = s.store.List(span)
+	slices.Sort(f.askers)
+	f.askers = slices.Compact(f.askers)
 	only := "" // the one user who asks, whose existence the first statement checks along
 	if len(f.askers) == 1 {
 		only = f.askers[0]
@@ -116,11 +118,9 @@ func tagOf(link string, text []byte) string {
 
 // checkAskers notes which of those who share f do not exist: sharing a list never skips a caller's own check.
 func (s *Server) checkAskers(ctx context.Context, f *flight) error {
-	slices.Sort(f.askers)
-	ids := slices.Compact(f.askers)
-	known, err := s.store.Known(ctx, ids)
+	known, err := s.store.Known(ctx, f.askers)
 	f.unknown = make(map[string]bool)
-	for _, id := range ids {
+	for _, id := range f.askers {
 		if !known[id] {
 			f.unknown[id] = true
 		}
@@ -183,32 +183,34 @@ var (
 // chunkPatience is how long a client may take to read a chunk of a streamed list.
 const chunkPatience = 30 * time.Second
 
+// chunkSize is how much of a streamed list is encoded and written together, in bytes of JSON: more would have to come
+// back from slower memory.
+const chunkSize = 128 << 10
+
 // stream writes a list that is too large to hold: what has been read of it, then batch by batch. No connection to the
 // database is held while the client reads, and one batch of memory at the most. An error aborts the answer: it must
 // not end as if it were whole.
 func (a listAnswer) stream(w http.ResponseWriter) error {
-	a.call.deadline = time.Time{} // each batch has the store's whole timeout
-	begin := a.json()
-	list, text := *a.list, a.text.fork() // others who share the beginning go on by themselves
+	a.call.storeUntil = time.Time{} // each batch has the store's whole timeout
 	control := http.NewResponseController(w)
-	control.SetWriteDeadline(time.Now().Add(chunkPatience))
-	_, err := w.Write(begin)
-	a.release()
-	if err != nil {
+	write := func(chunk []byte) error {
+		control.SetWriteDeadline(time.Now().Add(chunkPatience))
+		_, err := w.Write(chunk)
 		return goneOr(err)
 	}
-	for !list.Done {
-		if err := list.Next(a.call, "", text); err != nil {
-			return err
+	begin := a.json()
+	list, text := *a.list, a.text.fork() // others who share the beginning go on by themselves
+	defer text.free()
+	err := write(begin)
+	a.release()
+	for err == nil && !list.Done {
+		err = list.Next(a.call, "", text)
+		for all := false; err == nil && !all; text.json = text.json[:0] {
+			all = text.encode(chunkSize, list.Done)
+			err = write(text.json)
 		}
-		text.encode(list.Done)
-		control.SetWriteDeadline(time.Now().Add(chunkPatience))
-		if _, err := w.Write(text.json); err != nil {
-			return goneOr(err)
-		}
-		text.json = text.json[:0]
 	}
-	return nil
+	return err
 }
 
 // errGone is the error of writing to a client that is gone, or that reads too slowly.

@@ -15,7 +15,8 @@ import (
 // listText is a list as it comes from the store, and as JSON once somebody needs that: whoever has it already is
 // answered without. It is the models.ListSink of the server, and gen.EventList without a value per event and RSVP.
 type listText struct {
-	read []byte // records, not encoded yet
+	read []byte // records
+	next int    // where those begin that have not been encoded
 	json []byte // encoded, not written yet
 	// What has been encoded, written parts included, ends within an event, and that within its RSVPs.
 	begun, inEvent, inRSVPs bool
@@ -45,10 +46,11 @@ func (t *listText) free() {
 	}
 }
 
-// fork is an empty text that goes on where t has been encoded to, with small buffers of its own: slow clients may
-// keep many of them.
+// fork is an empty text that goes on where t has been encoded to.
 func (t *listText) fork() *listText {
-	return &listText{begun: t.begun, inEvent: t.inEvent, inRSVPs: t.inRSVPs}
+	f := newListText()
+	f.begun, f.inEvent, f.inRSVPs = t.begun, t.inEvent, t.inRSVPs
+	return f
 }
 
 func (t *listText) Size() int { return len(t.read) }
@@ -71,10 +73,15 @@ func appendRecord(b, text []byte) []byte {
 	return append(binary.LittleEndian.AppendUint32(b, uint32(len(text))), text...)
 }
 
-// encode makes JSON of all that has been read; last ends the list.
-func (t *listText) encode(last bool) {
-	b, in := t.json, t.read
-	b = slices.Grow(b, len(in)+len(between)*bytes.Count(in, []byte{'\n'})+4<<10) // nearly always enough
+// encode makes JSON of what has been read, and stops after size bytes, if there is more. It tells whether that was all;
+// last then ends the list.
+func (t *listText) encode(size int, last bool) (all bool) {
+	b, in := t.json, t.read[t.next:]
+	need := size
+	if len(in) < size {
+		need = min(size, len(in)+len(between)*bytes.Count(in, lineFeed))
+	}
+	b = slices.Grow(b, need+4<<10) // nearly always enough
 	text := func() (s []byte) {
 		n := 4 + binary.LittleEndian.Uint32(in)
 		s, in = in[4:n], in[n:]
@@ -84,7 +91,7 @@ func (t *listText) encode(last bool) {
 		b = append(b, `{"events":[`...)
 		t.begun = true
 	}
-	for len(in) > 0 {
+	for len(in) > 0 && len(b) < size {
 		kind := in[0]
 		in = in[1:]
 		if kind == usernamesRecord {
@@ -108,14 +115,21 @@ func (t *listText) encode(last bool) {
 		b, _ = gen.DateTime(at).AppendText(b)
 		b = append(b, `","RSVPs":[`...)
 	}
-	if last && t.inEvent {
+	if all = len(in) == 0; all {
+		t.read = t.read[:0]
+	}
+	t.next = len(t.read) - len(in)
+	if all && last {
+		if t.inEvent {
+			b = append(b, "]}"...)
+		}
 		b = append(b, "]}"...)
 	}
-	if last {
-		b = append(b, "]}"...)
-	}
-	t.json, t.read = b, t.read[:0]
+	t.json = b
+	return all
 }
+
+var lineFeed = []byte{'\n'}
 
 // between stands between two usernames.
 const between = `"}},{"user":{"username":"`

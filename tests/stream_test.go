@@ -103,6 +103,33 @@ func TestListEventsStreamed(t *testing.T) {
 	})
 }
 
+// Clients who share the beginning of a streamed list go on by themselves, each from its own place.
+func TestListEventsStreamedToMany(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		const events, clients, rounds = 4000, 16, 5
+		alice := s.SignIn("alice")
+		id := "CAST('00000000-0000-7000-8000-' || lpad(CAST(i AS text), 12, '0') AS uuid)"
+		if s.Database.Dialect == "sqlite" {
+			id = "printf('00000000-0000-7000-8000-%012d', i)"
+		}
+		const moment = "'2030-01-01 00:00:00+00:00'" // all at once: the id alone tells where a batch ends
+		s.Database.Exec(fmt.Sprintf(`INSERT INTO events (id, world_id, name, description, scheduled_at, created_at)
+			WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+			SELECT %s, 'plaza', 'n', '%s', %s, %s FROM n`, events, id, strings.Repeat("d", 600), moment, moment))
+		want := alice.Get(plaza).Body
+		if n := strings.Count(want, `"id"`); n != events {
+			t.Fatalf("%d events", n)
+		}
+		for range rounds {
+			atOnce(clients, func(int) {
+				if got := alice.Get(plaza).Body; got != want {
+					t.Errorf("%d events in %d bytes, want %d in %d", strings.Count(got, `"id"`), len(got), events, len(want))
+				}
+			})
+		}
+	})
+}
+
 // open begins to ask for the large list and reads a little of it. It asks again when those before it still fill the
 // buffers of the network with what they have not read.
 func open(t *testing.T, s *service.Service, c *service.Client, deadline time.Time) (*http.Response, func()) {
