@@ -57,6 +57,12 @@ type prompt struct {
 	log *bufferedLog
 }
 
+func (p prompt) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return prompt{p.Handler.WithAttrs(attrs), p.log}
+}
+
+func (p prompt) WithGroup(name string) slog.Handler { return prompt{p.Handler.WithGroup(name), p.log} }
+
 func (p prompt) Handle(ctx context.Context, r slog.Record) error {
 	err := p.Handler.Handle(ctx, r)
 	if r.Message != server.RequestLine {

@@ -91,7 +91,7 @@ func keepPlans(ctx context.Context, c *pgx.Conn) error {
 }
 
 // rowsInPostgres reads rows as pgx has them: database/sql would make a value of each column, a third of the time that
-// a list takes. A connection that turns out to be dead before the first row is replaced, as database/sql does.
+// a list takes. A connection that turns out to be dead before the first row leaves the pool, and another is tried.
 func rowsInPostgres(t try, query string, args []any, each func(*listRow)) (err error) {
 	for range 3 {
 		var conn *sql.Conn
@@ -107,6 +107,9 @@ func rowsInPostgres(t try, query string, args []any, each func(*listRow)) (err e
 			return nil
 		})
 		conn.Close()
+		if err == nil {
+			err = dead // Raw may fail without having read
+		}
 		if err == nil || begun || dead == nil || t.ctx.Err() != nil {
 			break
 		}

@@ -139,24 +139,30 @@ func rowsInSQLite(t try, query string, args []any, each func(*listRow)) error {
 }
 
 func createInSQLite(t try, e Event) error {
-	return t.gorm().Transaction(func(tx *gorm.DB) error {
-		t.conn = tx.Statement.ConnPool
-		added, err := t.exec(`
-			INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
-			SELECT ?, ?, id, ?, ?, ?, ? FROM users WHERE id = ?`,
-			e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, e.CreatedAt, e.CreatorID)
-		if err == nil && added == 0 {
-			return ErrNoUser
-		}
-		if err != nil {
-			return err
-		}
-		_, err = t.exec(`
-			INSERT INTO rsvps (event_id, user_id, username, created_at)
-			SELECT ?, id, username, ? FROM users WHERE id = ?`,
-			e.ID, e.CreatedAt, e.CreatorID)
+	tx, err := t.pool.sql.BeginTx(t.ctx, nil)
+	if err != nil {
 		return err
-	})
+	}
+	defer tx.Rollback()
+	t.conn = tx
+	added, err := t.exec(`
+		INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
+		SELECT ?, ?, id, ?, ?, ?, ? FROM users WHERE id = ?`,
+		e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, e.CreatedAt, e.CreatorID)
+	if err == nil && added == 0 {
+		return ErrNoUser
+	}
+	if err != nil {
+		return err
+	}
+	_, err = t.exec(`
+		INSERT INTO rsvps (event_id, user_id, username, created_at)
+		SELECT ?, id, username, ? FROM users WHERE id = ?`,
+		e.ID, e.CreatedAt, e.CreatorID)
+	if err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 // sqliteDialector is what GORM needs to speak SQLite through any driver. The ready-made one links a second SQLite,

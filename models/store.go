@@ -161,12 +161,12 @@ func (s *Store) Ready(ctx context.Context) error {
 // attempts is how often a call is tried when the database says that the transaction must be repeated.
 const attempts = 4
 
-// Deadline is the key of a context's value, a time.Time, that ends all database work of several calls together. It
-// costs less than a deadline of the context's own, which is a timer more for each request.
+// Deadline is the key of a context's value, a time.Time, that ends all database work of several calls together, as the
+// context's own deadline would. That costs a timer more for each request.
 type Deadline struct{}
 
 // do runs fn, one statement or one whole transaction, on a connection of p within the store's timeout, waiting for
-// the connection included, and before the Deadline of ctx. It repeats fn when the database asks for it (SQLSTATE
+// the connection included, and before the deadlines of ctx. It repeats fn when the database asks for it (SQLSTATE
 // 40001 and 40P01) and for no other reason. Once fn has begun it is not cut short by the caller going away:
 // cancelling would cost the pool a connection.
 func (s *Store) do(ctx context.Context, p pool, fn func(t try) error) error {
@@ -179,7 +179,13 @@ func (s *Store) doPatiently(ctx context.Context, p pool, patience time.Duration,
 	if d, ok := ctx.Value(Deadline{}).(time.Time); ok && d.Before(deadline) {
 		deadline = d
 	}
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
 	return p.turns.take(ctx, deadline, patience, func() error {
+		if !time.Now().Before(deadline) {
+			return ErrTimeout
+		}
 		work, cancel := context.WithoutCancel(ctx), context.CancelFunc(func() {})
 		if p.watched {
 			work, cancel = context.WithDeadline(work, deadline)

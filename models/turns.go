@@ -2,6 +2,8 @@ package models
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -57,7 +59,7 @@ type job struct {
 	work  func() error
 	done  chan struct{}
 	err   error
-	fault any // what work panicked with
+	fault any // what work panicked with, and where
 }
 
 func newWriter() writer {
@@ -78,7 +80,11 @@ func newWriter() writer {
 
 func (j *job) run() {
 	defer close(j.done)
-	defer func() { j.fault = recover() }()
+	defer func() {
+		if fault := recover(); fault != nil {
+			j.fault = fmt.Sprintf("%v\n%s", fault, debug.Stack())
+		}
+	}()
 	j.err = j.work()
 }
 

@@ -38,9 +38,9 @@ func loadContract(text []byte, baseURL string) (*contract, error) {
 	return &contract{doc, text, json}, err
 }
 
-// middlewares returns what stands in front of each operation's handler, by operationId: its name for logs and
-// metrics, requireAuth where the contract names security that cannot be left out, and the check of its parameters
-// and body. The auth operations have neither, and answer for themselves. last comes after all these.
+// middlewares returns what stands in front of each operation's handler, by operationId: what it is logged and counted
+// as, requireAuth where the contract names security that cannot be left out, and the check of its parameters and body.
+// The auth operations have neither, and answer for themselves. last comes after all these.
 func (c *contract) middlewares(newOperation func(id, method string) *operation, requireAuth, last echo.MiddlewareFunc) map[string][]echo.MiddlewareFunc {
 	all := make(map[string][]echo.MiddlewareFunc)
 	for _, path := range c.doc.Paths.Map() {
@@ -164,7 +164,7 @@ func checkParameter(fields map[string]string, p *openapi3.Parameter, text string
 
 // visit validates value as openapi.yaml describes it, but for date-times, which kin-openapi takes too lightly.
 func visit(schema *openapi3.Schema, value any) error {
-	if schema.Format == "" && len(schema.Properties) == 0 { // no date-time in it
+	if schema.Type.Is(openapi3.TypeString) && schema.Format == "" { // cannot be or hold a date-time
 		return schema.VisitJSON(value, openapi3.MultiErrors())
 	}
 	return schema.VisitJSON(value, openapi3.MultiErrors(), openapi3.WithStringFormatValidator("date-time", dateTimes))

@@ -27,11 +27,12 @@ import (
 type call struct {
 	context.Context
 	requestID string
-	deadline  time.Time // of all work of the store, zero until the request has been read
-	operation *operation
-	user      claims // set by requireAuth
-	request   *http.Request
-	header    http.Header // of the answer
+	// storeUntil ends all work of the store together. It is set once the request has been read.
+	storeUntil time.Time
+	operation  *operation
+	user       claims // set by requireAuth
+	request    *http.Request
+	header     http.Header // of the answer
 
 	asPage   bool   // an error is shown to a person
 	returnTo string // where a sign-in leads
@@ -45,8 +46,8 @@ func (c *call) Value(key any) any {
 	case callKey{}:
 		return c
 	case models.Deadline{}:
-		if !c.deadline.IsZero() {
-			return c.deadline
+		if !c.storeUntil.IsZero() {
+			return c.storeUntil
 		}
 	}
 	return c.Context.Value(key)
@@ -199,7 +200,7 @@ func (b *arrivingBody) end() { b.once.Do(b.arrived) }
 func limitTime(limit time.Duration) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			callOf(c.Request().Context()).deadline = time.Now().Add(limit)
+			callOf(c.Request().Context()).storeUntil = time.Now().Add(limit)
 			return next(c)
 		}
 	}

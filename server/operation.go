@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -19,7 +18,6 @@ type operation struct {
 	log      slog.Handler
 	duration prometheus.Observer
 	requests *prometheus.CounterVec
-	answered sync.Map // the prometheus.Counter of each status
 }
 
 // newOperation is called once for each.
@@ -55,11 +53,7 @@ func (o *operation) record(c echo.Context, cl *call, begin time.Time) {
 	now := time.Now()
 	took := now.Sub(begin)
 	status := c.Response().Status
-	counter, known := o.answered.Load(status)
-	if !known {
-		counter, _ = o.answered.LoadOrStore(status, o.requests.WithLabelValues(strconv.Itoa(status)))
-	}
-	counter.(prometheus.Counter).Inc()
+	o.requests.WithLabelValues(strconv.Itoa(status)).Inc()
 	o.duration.Observe(took.Seconds())
 	if ctx := context.Background(); o.log.Enabled(ctx, slog.LevelInfo) {
 		line := slog.NewRecord(now, slog.LevelInfo, RequestLine, 0)

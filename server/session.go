@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/uuid"
 
@@ -41,9 +42,10 @@ type sessions struct {
 	keys             []key
 	issuer, audience string
 	ttl, leeway      time.Duration
-	set, clear       string // the attributes that both cookies share
-	now              func() time.Time
-	parsed           [1 << 14]atomic.Pointer[parsedToken]
+	// What follows the value of either cookie, to set it and to clear it.
+	setAttributes, clearAttributes string
+	now                            func() time.Time
+	parsed                         [1 << 14]atomic.Pointer[parsedToken]
 }
 
 // parsedToken is a JWT whose signature was right, remembered in the place that its digest names until another takes
@@ -98,8 +100,8 @@ func newSessions(o Options) *sessions {
 	s := &sessions{
 		issuer: o.Issuer, audience: o.Audience, ttl: o.RefreshTTL, leeway: o.ReuseLeeway, now: o.Now,
 		// Both live as long as the refresh token: a JWT that the browser drops can never be refreshed.
-		set:   cookieAttributes(o, int(o.RefreshTTL/time.Second)),
-		clear: cookieAttributes(o, -1),
+		setAttributes:   cookieAttributes(o, int(o.RefreshTTL/time.Second)),
+		clearAttributes: cookieAttributes(o, -1),
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -144,8 +146,8 @@ func (s *sessions) issue(who models.Identity, refreshToken string) Session {
 
 // sign makes a JWT.
 func (k key) sign(c claims) string {
-	payload, err := json.Marshal(c)
-	if err != nil { // they are strings and whole numbers
+	payload, err := json.Marshal(c, jsontext.AllowInvalidUTF8(true)) // a database may hold anything
+	if err != nil {                                                  // they are strings and whole numbers
 		panic(err)
 	}
 	text := k.header + "." + base64.RawURLEncoding.EncodeToString(payload)
@@ -183,9 +185,9 @@ func cookieAttributes(o Options, maxAge int) string {
 // nil session clears them with the attributes they were set with.
 func (s *sessions) setCookies(h http.Header, session *Session) {
 	var token, refreshToken string
-	attributes := s.clear
+	attributes := s.clearAttributes
 	if session != nil {
-		token, refreshToken, attributes = session.Token, session.RefreshToken, s.set
+		token, refreshToken, attributes = session.Token, session.RefreshToken, s.setAttributes
 	}
 	h["Set-Cookie"] = append(h["Set-Cookie"], tokenCookie+"="+token+attributes, refreshCookie+"="+refreshToken+attributes)
 }
