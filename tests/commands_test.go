@@ -198,7 +198,7 @@ func TestUnknownCommands(t *testing.T) {
 func TestDotEnv(t *testing.T) {
 	t.Parallel()
 	p := service.NewProgram(t)
-	p.Env = nil
+	p.Env = []string{} // nothing but the file
 	write := func(text string) {
 		t.Helper()
 		if err := os.WriteFile(filepath.Join(p.Dir, ".env"), []byte(text), 0o600); err != nil {
