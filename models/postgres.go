@@ -44,6 +44,7 @@ func postgresDialect(url string) (dialect, error) {
 		last:        "(array_agg(user_id))[CAST(count(*) AS integer)]",
 		among:       "= ANY (CAST(? AS uuid[]))",
 		array:       func(ids []string) any { return ids },
+		row:         func(t try, query string, args []any) scanner { return rowInPostgres{t, query, args} },
 		rows:        rowsInPostgres,
 		create:      createInPostgres,
 		exclusively: exclusivelyInPostgres,
@@ -90,31 +91,53 @@ func keepPlans(ctx context.Context, c *pgx.Conn) error {
 	return err
 }
 
-// rowsInPostgres reads rows as pgx has them: database/sql would make a value of each column, a third of the time that
-// a list takes. A connection that turns out to be dead before the first row leaves the pool, and another is tried.
-func rowsInPostgres(t try, query string, args []any, each func(*listRow)) (err error) {
+// onConnection runs f on one of the pool's connections as pgx has them: database/sql would make a value of each column,
+// a third of the time that a list takes, and start a goroutine for each query. A connection that turns out to be dead
+// leaves the pool, and f, where it says that it can, is run again on another.
+func onConnection(t try, f func(c *pgx.Conn) (again bool, err error)) (err error) {
 	for range 3 {
 		var conn *sql.Conn
 		if conn, err = t.pool.sql.Conn(t.ctx); err != nil {
 			return err
 		}
-		begun := false
+		again := false
 		dead := conn.Raw(func(driver any) error {
 			c := driver.(*stdlib.Conn).Conn()
-			if begun, err = readRows(t.ctx, c, query, args, each); err != nil && c.IsClosed() {
-				return sqldriver.ErrBadConn // it leaves the pool
+			if again, err = f(c); err != nil && c.IsClosed() {
+				return sqldriver.ErrBadConn
 			}
 			return nil
 		})
 		conn.Close()
 		if err == nil {
-			err = dead // Raw may fail without having read
+			return dead // Raw may fail without having run f
 		}
-		if err == nil || begun || dead == nil || t.ctx.Err() != nil {
+		if !again || dead == nil || t.ctx.Err() != nil {
 			break
 		}
 	}
 	return err
+}
+
+// rowInPostgres is a row to scan. Scan runs the query, and again only if nothing of it was sent.
+type rowInPostgres struct {
+	try
+	query string
+	args  []any
+}
+
+func (r rowInPostgres) Scan(dest ...any) error {
+	return onConnection(r.try, func(c *pgx.Conn) (bool, error) {
+		err := c.QueryRow(r.ctx, r.query, r.args...).Scan(dest...)
+		return pgconn.SafeToRetry(err), err
+	})
+}
+
+func rowsInPostgres(t try, query string, args []any, each func(*listRow)) error {
+	return onConnection(t, func(c *pgx.Conn) (bool, error) {
+		begun, err := readRows(t.ctx, c, query, args, each)
+		return !begun, err
+	})
 }
 
 // readRows tells whether a row has come, too.

@@ -59,7 +59,10 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 			text, _ := json.Marshal(ids) // of strings: cannot fail
 			return string(text)
 		},
-		last:   "json_extract(json_group_array(user_id), '$[#-1]')",
+		last: "json_extract(json_group_array(user_id), '$[#-1]')",
+		row: func(t try, query string, args []any) scanner {
+			return t.conn.QueryRowContext(t.ctx, query, args...)
+		},
 		rows:   rowsInSQLite,
 		create: createInSQLite,
 		exclusively: func(ctx context.Context, _ *sql.DB, fn func() error) error {

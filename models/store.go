@@ -74,6 +74,8 @@ type dialect struct {
 	// among follows an id that is one of an array of ids, and array is that as a parameter.
 	among string
 	array func(ids []string) any
+	// row runs a query for one row, at the latest when it is scanned. The error is sql.ErrNoRows if there is none.
+	row func(t try, query string, args []any) scanner
 	// rows runs a query of a list's batch and calls each with every row.
 	rows func(t try, query string, args []any, each func(*listRow)) error
 	// create stores an event and its creator's RSVP, both or neither. It returns ErrNoUser for an unknown creator.
@@ -226,9 +228,11 @@ func (t try) exec(query string, args ...any) (int64, error) {
 }
 
 // row runs a query for one row.
-func (t try) row(query string, args ...any) *sql.Row {
-	return t.conn.QueryRowContext(t.ctx, t.dialect.bind(query), args...)
+func (t try) row(query string, args ...any) scanner {
+	return t.dialect.row(t, t.dialect.bind(query), args)
 }
+
+type scanner interface{ Scan(dest ...any) error }
 
 // exists fails with ErrNoUser or ErrNoEvent, in this order, when the row is missing. An empty event id asks for the
 // user alone.
