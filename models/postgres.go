@@ -44,6 +44,7 @@ func postgresDialect(url string) (dialect, error) {
 		last:        "(array_agg(user_id))[CAST(count(*) AS integer)]",
 		among:       "= ANY (CAST(? AS uuid[]))",
 		array:       func(ids []string) any { return ids },
+		exec:        execInPostgres,
 		row:         func(t try, query string, args []any) scanner { return rowInPostgres{t, query, args} },
 		rows:        rowsInPostgres,
 		create:      createInPostgres,
@@ -117,6 +118,16 @@ func onConnection(t try, f func(c *pgx.Conn) (again bool, err error)) (err error
 		}
 	}
 	return err
+}
+
+// execInPostgres runs a statement, and again only if nothing of it was sent.
+func execInPostgres(t try, query string, args []any) (touched int64, err error) {
+	err = onConnection(t, func(c *pgx.Conn) (bool, error) {
+		tag, err := c.Exec(t.ctx, query, args...)
+		touched = tag.RowsAffected()
+		return pgconn.SafeToRetry(err), err
+	})
+	return touched, err
 }
 
 // rowInPostgres is a row to scan. Scan runs the query, and again only if nothing of it was sent.

@@ -60,6 +60,13 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 			return string(text)
 		},
 		last: "json_extract(json_group_array(user_id), '$[#-1]')",
+		exec: func(t try, query string, args []any) (int64, error) {
+			res, err := t.conn.ExecContext(t.ctx, query, args...)
+			if err != nil {
+				return 0, err
+			}
+			return res.RowsAffected()
+		},
 		row: func(t try, query string, args []any) scanner {
 			return t.conn.QueryRowContext(t.ctx, query, args...)
 		},

@@ -74,6 +74,8 @@ type dialect struct {
 	// among follows an id that is one of an array of ids, and array is that as a parameter.
 	among string
 	array func(ids []string) any
+	// exec runs a statement and returns how many rows it touched.
+	exec func(t try, query string, args []any) (int64, error)
 	// row runs a query for one row, at the latest when it is scanned. The error is sql.ErrNoRows if there is none.
 	row func(t try, query string, args []any) scanner
 	// rows runs a query of a list's batch and calls each with every row.
@@ -220,11 +222,7 @@ func (t try) gorm() *gorm.DB { return t.pool.db.WithContext(t.ctx) }
 
 // exec runs a statement with ? for parameters and returns how many rows it touched.
 func (t try) exec(query string, args ...any) (int64, error) {
-	res, err := t.conn.ExecContext(t.ctx, t.dialect.bind(query), args...)
-	if err != nil {
-		return 0, err
-	}
-	return res.RowsAffected()
+	return t.dialect.exec(t, t.dialect.bind(query), args)
 }
 
 // row runs a query for one row.
