@@ -90,7 +90,7 @@ const (
 
 // resize is how many things to ask for when the last batch brought n of them in so many bytes.
 func resize(asked, n, bytes, most int) int {
-	return min(4*asked, max(1, n*batchBytes/max(1, bytes)), most)
+	return min(2*asked, max(1, n*batchBytes/max(1, bytes)), most)
 }
 
 // List begins to read a span.
