@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -318,11 +319,17 @@ func TestMaxInFlight(t *testing.T) {
 	s := service.New(t, func(o *service.Options) { o.MaxInFlight = 1 })
 	alice := s.SignIn("alice")
 	slow, body := newSlowBody()
-	done := make(chan *service.Response)
+	taken, done := make(chan struct{}), make(chan *service.Response)
 	go func() {
-		done <- alice.Do("POST", plaza, event, func(r *http.Request) { r.Body, r.GetBody = slow, nil })
+		done <- alice.Do("POST", plaza, event, func(r *http.Request) {
+			r.Body, r.GetBody = slow, nil
+			r.Header.Set("Expect", "100-continue") // which is said when the body is to be read
+			trace := &httptrace.ClientTrace{Got100Continue: func() { close(taken) }}
+			*r = *r.WithContext(httptrace.WithClientTrace(r.Context(), trace))
+		})
 	}()
-	service.Eventually(t, 10*time.Second, "a second request is refused", func() bool { return alice.Get(session).Status == 503 })
+	<-taken
+	alice.Get(session).IsError(503, "overloaded")
 	alice.Get(plaza).IsError(503, "overloaded").HasHeader("Retry-After", "1")
 	body <- event
 	close(body)
