@@ -214,7 +214,7 @@ type try struct {
 	*Store
 	pool pool
 	conn gorm.ConnPool   // the pool, or a transaction
-	ctx  context.Context // ends at the call's deadline
+	ctx  context.Context // ends at the call's deadline, if the pool is watched
 }
 
 // gorm is GORM on the same pool. Statements written by hand, for which its callbacks can do nothing, leave it out.
