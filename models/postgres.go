@@ -42,6 +42,7 @@ func postgresDialect(url string) (dialect, error) {
 		bind:        numbered(),
 		joined:      `string_agg(username, E'\n')`,
 		last:        "(array_agg(user_id))[CAST(count(*) AS integer)]",
+		digest:      "hashtextextended(coalesce(usernames, ''), digest)",
 		among:       "= ANY (CAST(? AS uuid[]))",
 		array:       func(ids []string) any { return ids },
 		exec:        execInPostgres,
@@ -175,18 +176,23 @@ var postgresEpoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 // read takes a row as it is on the wire. Where ids and times come as text, as with default_query_exec_mode=exec, pgx
 // reads it.
 func (row *listRow) read(rows pgx.Rows) error {
-	const id, name, description, scheduledAt, usernames = 0, 1, 2, 3, 4
+	const id, name, description, scheduledAt, usernames, digest = 0, 1, 2, 3, 4, 5
 	values, columns := rows.RawValues(), rows.FieldDescriptions()
 	row.name, row.description, row.usernames = values[name], values[description], values[usernames]
 	if columns[id].Format == pgx.BinaryFormatCode && columns[scheduledAt].Format == pgx.BinaryFormatCode {
 		row.id = appendID(row.id[:0], uuid.UUID(values[id]))
 		micros := int64(binary.BigEndian.Uint64(values[scheduledAt]))
 		row.scheduledAt = time.UnixMicro(postgresEpoch + micros)
+		if len(values) > digest {
+			row.digest = binary.BigEndian.Uint64(values[digest])
+		}
 		return nil
 	}
 	var text string
-	err := rows.Scan(&text, nil, nil, &row.scheduledAt, nil)
-	row.id = append(row.id[:0], text...)
+	var signed int64
+	into := []any{&text, nil, nil, &row.scheduledAt, nil, &signed}
+	err := rows.Scan(into[:len(values)]...)
+	row.id, row.digest = append(row.id[:0], text...), uint64(signed)
 	return err
 }
 

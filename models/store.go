@@ -71,6 +71,8 @@ type dialect struct {
 	// usernames is an expression over an event e: its first RSVPs' usernames in order, joined, one more than an event
 	// has that is not large; NULL for none.
 	usernames string
+	// digest is an expression over usernames and an event's digest, a signed integer; empty where there are no digests.
+	digest string
 	// among follows an id that is one of an array of ids, and array is that as a parameter.
 	among string
 	array func(ids []string) any

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,23 +33,50 @@ type lists struct {
 	running map[listKey]*flight
 	// timeout bounds the reading of a flight.
 	timeout time.Duration
+	stable  stableLists
+}
+
+// asker is one who asks for a list: a user, and the lines of If-None-Match.
+type asker struct {
+	userID string
+	held   []string
 }
 
 // flight is one reading of a list, for those who asked before it began.
 type flight struct {
-	askers []string // user ids; one may be there several times
+	askers []asker
 	read   func(context.Context, *flight) error
 	done   chan struct{}
-	users  atomic.Int32 // how many will still release it
+	uses   atomic.Int32 // how many will still release it
 
 	// Set when done.
 	err     error
-	unknown map[string]bool // askers who do not exist
+	unknown map[string]bool // users who ask and do not exist
 	list    *models.List    // read so far, at least up to where text ends
 	text    *listText
 	tag     string // the ETag, "" for a list too large to hold
 	link    string // the Link header, "" on the last page
 	encode  sync.Once
+}
+
+// users are those who ask, each once.
+func (f *flight) users() []string {
+	ids := make([]string, len(f.askers))
+	for i, a := range f.askers {
+		ids[i] = a.userID
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// conditional tells whether all who ask have had the list before.
+func (f *flight) conditional() bool {
+	return !slices.ContainsFunc(f.askers, func(a asker) bool { return len(a.held) == 0 })
+}
+
+// allHold tells whether all who ask have the list of this tag.
+func (f *flight) allHold(tag string) bool {
+	return !slices.ContainsFunc(f.askers, func(a asker) bool { return !matches(a.held, tag) })
 }
 
 // json is the text as JSON, which the first who needs it makes.
@@ -59,14 +87,14 @@ func (f *flight) json() []byte {
 
 // share returns a flight that began after the call, to be released. It returns the error of the reading, or
 // models.ErrNoUser when this user does not exist.
-func (l *lists) share(ctx context.Context, key listKey, userID string, read func(context.Context, *flight) error) (*flight, error) {
+func (l *lists) share(ctx context.Context, key listKey, a asker, read func(context.Context, *flight) error) (*flight, error) {
 	l.mu.Lock()
 	f, busy := l.running[key]
 	if f == nil {
 		f = &flight{read: read, done: make(chan struct{}), text: newListText()}
 	}
-	f.askers = append(f.askers, userID)
-	f.users.Add(1)
+	f.askers = append(f.askers, a)
+	f.uses.Add(1)
 	if busy {
 		l.running[key] = f
 	} else {
@@ -83,7 +111,7 @@ func (l *lists) share(ctx context.Context, key listKey, userID string, read func
 	if err == nil {
 		err = f.err
 	}
-	if err == nil && f.unknown[userID] {
+	if err == nil && f.unknown[a.userID] {
 		err = fmt.Errorf("list events: %w", models.ErrNoUser)
 	}
 	if err != nil {
@@ -127,7 +155,7 @@ func (l *lists) run(key listKey, f *flight) {
 
 // release says that a caller needs the flight no longer. The last one returns the buffer.
 func (f *flight) release() {
-	if f.users.Add(-1) > 0 {
+	if f.uses.Add(-1) > 0 {
 		return
 	}
 	select {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,7 +29,8 @@ func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) 
 	if err != nil {
 		return nil, err
 	}
-	f, err := s.lists.share(ctx, key, call.user.Subject, func(ctx context.Context, f *flight) error {
+	a := asker{call.user.Subject, call.request.Header["If-None-Match"]}
+	f, err := s.lists.share(ctx, key, a, func(ctx context.Context, f *flight) error {
 		return s.readList(ctx, span, key, f)
 	})
 	if err != nil {
@@ -68,17 +68,30 @@ func bound(d *gen.DateTime) time.Time {
 	return up
 }
 
-// readList reads a list into f, whole or until it is too large to hold.
+// readList reads a list into f, whole or until it is too large to hold; or finds that all who ask have it.
 func (s *Server) readList(ctx context.Context, span models.Span, key listKey, f *flight) error {
 	f.list = s.store.List(span)
-	slices.Sort(f.askers)
-	f.askers = slices.Compact(f.askers)
+	users := f.users()
 	only := "" // the one user who asks, whose existence the first statement checks along
-	if len(f.askers) == 1 {
-		only = f.askers[0]
-	} else if err := s.checkAskers(ctx, f); err != nil {
+	if len(users) == 1 {
+		only = users[0]
+	} else if err := s.checkAskers(ctx, f, users); err != nil {
 		return err
 	}
+	if l := s.lists.stable.get(key); l != nil && f.allHold(l.tag) {
+		digest, ok, err := s.store.ListDigest(ctx, span, only)
+		if err != nil {
+			return err
+		}
+		if ok && digest == l.digest {
+			f.tag, f.list.Done = l.tag, true
+			return nil
+		}
+	}
+	if f.conditional() {
+		f.list.WithDigest()
+	}
+	batches := 0
 	for !f.list.Done && f.text.Size() < maxHeld {
 		err := f.list.Next(ctx, only, f.text)
 		if only != "" && errors.Is(err, models.ErrNoUser) {
@@ -89,6 +102,7 @@ func (s *Server) readList(ctx context.Context, span models.Span, key listKey, f 
 			return err
 		}
 		only = ""
+		batches++
 	}
 	last := f.list.Last
 	if !f.list.Done && span.Limit > 0 {
@@ -102,6 +116,9 @@ func (s *Server) readList(ctx context.Context, span models.Span, key listKey, f 
 	}
 	if f.list.Done {
 		f.tag = tagOf(f.link, f.text.read)
+		if batches == 1 && f.link == "" && f.conditional() {
+			s.lists.stable.note(key, f)
+		}
 	}
 	return nil
 }
@@ -117,10 +134,10 @@ func tagOf(link string, text []byte) string {
 }
 
 // checkAskers notes which of those who share f do not exist: sharing a list never skips a caller's own check.
-func (s *Server) checkAskers(ctx context.Context, f *flight) error {
-	known, err := s.store.Known(ctx, f.askers)
+func (s *Server) checkAskers(ctx context.Context, f *flight, users []string) error {
+	known, err := s.store.Known(ctx, users)
 	f.unknown = make(map[string]bool)
-	for _, id := range f.askers {
+	for _, id := range users {
 		if !known[id] {
 			f.unknown[id] = true
 		}

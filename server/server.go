@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -101,7 +102,7 @@ func New(o Options) (*Server, error) {
 		store:    o.Store,
 		log:      o.Log,
 		sessions: newSessions(o),
-		lists:    lists{running: make(map[listKey]*flight), timeout: o.Store.Timeout()},
+		lists:    lists{running: make(map[listKey]*flight), timeout: o.Store.Timeout(), stable: stableLists{seed: maphash.MakeSeed()}},
 		metrics:  newMetrics(o.Store),
 		baseURL:  strings.TrimRight(o.BaseURL.String(), "/"),
 		base:     basePath(o.BaseURL),

@@ -66,9 +66,13 @@ func (b *bench) main() error {
 
 	small, middle, big := c.lists("small", worlds), c.lists("middle", worlds), c.lists("big", b.big)
 	hot := func(i int) requests { return always(c.getAs(1+i, "/api/event/"+worldOf("middle", 0), "")) } // as many users
-	held := func(i int) requests {
-		return always(c.get("/api/event/"+worldOf("middle", i%worlds), "If-None-Match: "+etags[i%worlds]+"\r\n"))
+	having := func(etag func(world int) string) func(int) requests {
+		return func(i int) requests {
+			return always(c.get("/api/event/"+worldOf("middle", i%worlds), "If-None-Match: "+etag(i%worlds)+"\r\n"))
+		}
 	}
+	held := having(func(world int) string { return etags[world] })
+	old := having(func(int) string { return `W/"0123456789abcdef"` })
 	session := func(i int) requests { return always(c.get("/api/auth/session", "")) }
 	// Each server writes to rows of its own.
 	writes := func(of func(group int) func(int) requests) []side {
@@ -95,6 +99,10 @@ func (b *bench) main() error {
 		{"list 1,000 x 100", "0.9", append(reads(big)[:2], slowly)},
 		{"list 100 x 20, If-None-Match holds", "1.1", []side{
 			calls("service", service, connections, held),
+			calls("service, full list", service, connections, middle),
+		}},
+		{"list 100 x 20, If-None-Match no longer holds", "", []side{
+			calls("service", service, connections, old),
 			calls("service, full list", service, connections, middle),
 		}},
 		{"list 100 x 20, 256 connections on one world", "3", []side{

@@ -1,0 +1,237 @@
+package tests
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"worldevents/tests/service"
+)
+
+// ifNoneMatch is sent by those who have a list already.
+func ifNoneMatch(tag string) service.With { return service.Header("If-None-Match", tag) }
+
+// often is more than how many times a list must be asked for in vain until the service looks for changes in another way.
+const often = 6
+
+// Whoever has an old list is answered as if they had none, in every shape of list; whoever has the list, 304.
+func TestListEventsConditional(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		alice := s.SignIn("alice")
+		crowd(t, s, "plaza", 1, 0, 255, 256, 257, 0, 600, 3)
+		for i := range 300 { // more than one batch, and texts of all kinds
+			s.Database.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES (?, 'plaza', ?, ?, ?, ?)",
+				fmt.Sprintf("00000000-0000-7000-8001-%012d", i), fmt.Sprintf("%d \"é\"\\", i), strings.Repeat("d\n", i%3), at(2031), at(2030))
+		}
+		for _, query := range []string{"", "?limit=5", "?limit=250", "?limit=308", "?from=2031-01-01T00:00:00Z", "?to=2031-01-01T00:00:00Z", "?from=2050-01-01T00:00:00Z"} {
+			plain := alice.Get(plaza + query)
+			tag := plain.Header.Get("ETag")
+			if plain.Status != 200 || tag == "" {
+				t.Fatalf("%s: %d, ETag %q", query, plain.Status, tag)
+			}
+			link := plain.Header.Get("Link")
+			alice.Get(plaza+query, ifNoneMatch(`W/"0123456789abcdef"`)).Is(200, plain.Body).HasHeader("ETag", tag).HasHeader("Link", link)
+			for range often {
+				alice.Get(plaza+query, ifNoneMatch(tag)).Is(304, "").HasHeader("ETag", tag).HasHeader("Link", link)
+			}
+		}
+	})
+}
+
+func at(year int) time.Time { return time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+// Events never change, except by the hand of an operator; then, too, nobody keeps the old list.
+func TestListEventsConditionalAfterEdits(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		alice := s.SignIn("alice")
+		id := alice.Create("plaza", "a", when)
+		other := alice.Create("plaza", "b", when)
+		tag := alice.Get(plaza).Header.Get("ETag")
+		for _, edit := range []struct {
+			set          string
+			value        any
+			name, detail string
+			when         string
+		}{
+			{"name", "Ab", "Ab", "", when},
+			{"description", "c", "Ab", "c", when},
+			{"name", "A", "A", "c", when},
+			{"description", "bc", "A", "bc", when},
+			{"description", "c", "A", "c", when},
+			{"description", "bc", "A", "bc", when},
+			{"scheduled_at", at(2029), "A", "bc", "2029-01-01T00:00:00.000Z"},
+		} {
+			s.Database.Exec("UPDATE events SET "+edit.set+" = ? WHERE id = ?", edit.value, id)
+			want := list(listed(id, edit.name, edit.detail, edit.when, "alice"), listed(other, "b", "", when, "alice"))
+			res := alice.Get(plaza, ifNoneMatch(tag)).Is(200, want)
+			tag = res.Header.Get("ETag")
+			alice.Get(plaza).Is(200, want).HasHeader("ETag", tag)
+			for range often {
+				alice.Get(plaza, ifNoneMatch(tag)).Is(304, "")
+			}
+		}
+	})
+}
+
+// A list that has been the same for long is noticed to change, and to change back.
+func TestListEventsConditionalAfterRSVPs(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		first := alice.Create("plaza", "a", when)
+		second := alice.Create("plaza", "b", when)
+		tags := map[string]bool{}
+		tag := alice.Get(plaza).Header.Get("ETag")
+		for _, step := range []struct {
+			user         *service.Client
+			method, path string
+			names        [2][]string
+		}{
+			{bob, "POST", "/api/event/join/" + first, [2][]string{{"alice", "bob"}, {"alice"}}},
+			{alice, "DELETE", "/api/event/" + first, [2][]string{{"bob"}, {"alice"}}},
+			{alice, "POST", "/api/event/join/" + first, [2][]string{{"bob", "alice"}, {"alice"}}},
+			{bob, "DELETE", "/api/event/" + first, [2][]string{{"alice"}, {"alice"}}},
+			{bob, "POST", "/api/event/join/" + second, [2][]string{{"alice"}, {"alice", "bob"}}},
+			{alice, "DELETE", "/api/event/" + first, [2][]string{{}, {"alice", "bob"}}},
+		} {
+			for range often {
+				alice.Get(plaza, ifNoneMatch(tag)).Is(304, "").HasHeader("ETag", tag)
+			}
+			tags[tag] = true
+			s.Clock.Advance(time.Second)
+			step.user.Do(step.method, step.path, "").Is(200, service.Success)
+			tag = alice.Get(plaza, ifNoneMatch(tag)).Is(200, list(
+				listed(first, "a", "", when, step.names[0]...), listed(second, "b", "", when, step.names[1]...))).Header.Get("ETag")
+		}
+		if len(tags) != 5 { // alice alone came back
+			t.Errorf("%d tags", len(tags))
+		}
+		s.Database.Exec("DELETE FROM users WHERE username = 'alice'")
+		alice.Get(plaza, ifNoneMatch(tag)).IsError(401, "invalid_token")
+	})
+}
+
+// A list too large to hold is streamed without ETag, whatever the client says that it has.
+func TestListEventsConditionalLarge(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		alice := s.SignIn("alice")
+		alice.Create("plaza", "n", when)
+		for i := range 200 {
+			s.Database.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES (?, 'plaza', 'n', ?, ?, ?)",
+				fmt.Sprintf("00000000-0000-7000-8001-%012d", i), strings.Repeat("d", 5000), at(2031), at(2030))
+		}
+		plain := alice.Get(plaza).HasHeader("ETag", "")
+		alice.Get(plaza, ifNoneMatch(`W/"0123456789abcdef"`)).Is(200, plain.Body).HasHeader("ETag", "")
+		page := alice.Get(plaza+"?limit=200").HasHeader("ETag", "")
+		alice.Get(plaza+"?limit=200", ifNoneMatch(`"x"`)).Is(200, page.Body).HasHeader("ETag", "").HasHeader("Link", page.Header.Get("Link"))
+	})
+}
+
+// While events come, go and are edited by hand, every list is of one moment as far as anybody can tell: no event
+// twice, none with the texts of another or of two times.
+func TestListEventsConditionalWhileEventsChange(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		alice := s.SignIn("alice")
+		id := func(i int) string { return fmt.Sprintf("00000000-0000-7000-8001-%012d", i) }
+		add := func(i int) {
+			s.Database.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES (?, 'plaza', ?, ?, ?, ?)",
+				id(i), id(i)+" 0", "0", at(2031), at(2030))
+		}
+		const events = 50
+		for i := range events {
+			add(i)
+		}
+		var stop atomic.Bool
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			for round := 1; !stop.Load(); round++ {
+				i := round * 7 % events
+				s.Database.Exec("UPDATE events SET name = ?, description = ? WHERE id = ?", fmt.Sprint(id(i), " ", round), fmt.Sprint(round), id(i))
+				i = round * 11 % events
+				s.Database.Exec("DELETE FROM events WHERE id = ?", id(i))
+				add(i)
+			}
+		})
+		var bodies sync.Map // by ETag
+		atOnce(400, func(i int) {
+			// Different parameters are not shared.
+			res := retried(func() *service.Response {
+				return alice.Get(fmt.Sprintf("%s?limit=%d", plaza, 100+i%8), ifNoneMatch(`W/"0123456789abcdef"`))
+			})
+			if body, known := bodies.LoadOrStore(res.Header.Get("ETag"), res.Body); known && body != res.Body {
+				t.Errorf("two lists have the ETag %s", res.Header.Get("ETag"))
+			}
+			var list struct {
+				Events []struct{ ID, Name, Description string }
+			}
+			if err := json.Unmarshal([]byte(res.Body), &list); res.Status != 200 || err != nil || len(list.Events) < events-1 {
+				t.Errorf("%d, %d events, %v", res.Status, len(list.Events), err)
+			}
+			seen := make(map[string]bool)
+			for _, e := range list.Events {
+				if e.Name != e.ID+" "+e.Description || seen[e.ID] {
+					t.Errorf("%+v", e)
+				}
+				seen[e.ID] = true
+			}
+		})
+		stop.Store(true)
+		wait.Wait()
+	}, patient)
+}
+
+// Of those who share a query, some have the list, some an old one, some none.
+func TestListEventsConditionalShared(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		alice, bob, ghost := s.SignIn("alice"), s.SignIn("bob"), s.SignIn("ghost")
+		id := alice.Create("plaza", "n", when)
+		want := list(listed(id, "n", "", when, "alice"))
+		tag := alice.Get(plaza).Is(200, want).Header.Get("ETag")
+		s.Database.Exec("DELETE FROM users WHERE username = 'ghost'")
+		// Without those who have none a shared query is a conditional one.
+		for _, kinds := range []int{2, 3, 4} {
+			atOnce(64*kinds, func(i int) {
+				switch i % kinds {
+				case 0:
+					alice.Get(plaza, ifNoneMatch(tag)).Is(304, "").HasHeader("ETag", tag)
+				case 1:
+					ghost.Get(plaza, ifNoneMatch(tag)).IsError(401, "invalid_token")
+				case 2:
+					bob.Get(plaza, ifNoneMatch(`W/"0123456789abcdef"`)).Is(200, want).HasHeader("ETag", tag)
+				case 3:
+					bob.Get(plaza).Is(200, want).HasHeader("ETag", tag)
+				}
+			})
+		}
+	}, patient)
+}
+
+// A change far down in a large event, or far down a long list, is noticed like any other.
+func TestListEventsConditionalFarDown(t *testing.T) {
+	service.Each(t, func(t *testing.T, s *service.Service) {
+		alice := s.SignIn("alice")
+		crowd(t, s, "one", 600)
+		for i := range 300 {
+			s.Database.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES (?, 'many', 'n', '', ?, ?)",
+				fmt.Sprintf("00000000-0000-7000-8001-%012d", i), at(2031), at(2030))
+		}
+		for world, change := range map[string]string{
+			"one":  "DELETE FROM rsvps WHERE username LIKE '% 599'",
+			"many": "DELETE FROM events WHERE id = '00000000-0000-7000-8001-000000000299'",
+		} {
+			path := "/api/event/" + world
+			tag := alice.Get(path).Header.Get("ETag")
+			for range often {
+				alice.Get(path, ifNoneMatch(tag)).Is(304, "")
+			}
+			s.Database.Exec(change)
+			after := alice.Get(path, ifNoneMatch(tag))
+			if after.Status != 200 || after.Header.Get("ETag") == tag {
+				t.Errorf("%s: %d after a change", world, after.Status)
+			}
+		}
+	})
+}
