@@ -21,9 +21,11 @@ type answer struct {
 	refreshToken string
 }
 
-// requests makes the requests of one connection: the bytes of the next one, given the answer to the one before. The
-// answer is zero at first, and always at the same place.
+// requests makes the requests of one connection: the bytes of the next one, given the answer to the one before, or
+// nothing when there are no more. The answer is zero at first, and always at the same place.
 type requests func(buf []byte, last *answer) []byte
+
+var errNoMore = errors.New("no more requests to make")
 
 // client is one keep-alive connection. It parses no more than it must, so that two cores are left to what is measured.
 type client struct {
@@ -185,7 +187,9 @@ func newSession(addr string, next requests) (*session, error) {
 }
 
 func (s *session) do() error {
-	s.buf = s.next(s.buf[:0], &s.last)
+	if s.buf = s.next(s.buf[:0], &s.last); len(s.buf) == 0 {
+		return errNoMore
+	}
 	if err := s.client.do(s.buf, &s.last, nil); err != nil {
 		return err
 	}

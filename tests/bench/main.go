@@ -16,8 +16,8 @@ import (
 type pace struct {
 	rounds int
 	round  time.Duration
-	// events is how many there are for each server to join and to leave, by all users each.
-	events int
+	// toJoin and toLeave is how many events there are for each server, by all users each. A row ends when they run out.
+	toJoin, toLeave int
 	// big is the number of worlds of 1,000 x 100.
 	big int
 	// elsewhere is the number of events that users join while others list.
@@ -27,8 +27,8 @@ type pace struct {
 }
 
 var (
-	full  = pace{rounds: 9, round: 500 * time.Millisecond, events: 40, big: 4, elsewhere: 25, large: 1_000_000}
-	short = pace{rounds: 3, round: 300 * time.Millisecond, events: 8, big: 1, elsewhere: 3, large: 100_000}
+	full  = pace{rounds: 15, round: 500 * time.Millisecond, toJoin: 500, toLeave: 64, big: 4, elsewhere: 25, large: 1_000_000}
+	short = pace{rounds: 3, round: 300 * time.Millisecond, toJoin: 100, toLeave: 8, big: 1, elsewhere: 3, large: 100_000}
 )
 
 func main() {

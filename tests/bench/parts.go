@@ -28,7 +28,7 @@ func (b *bench) main() error {
 	}
 	// Leave has to find RSVPs, and each server its own.
 	for w := range 3 {
-		seed = append(seed, seedWorld("join", w, b.events, 0), seedWorld("leave", w, b.events, users))
+		seed = append(seed, seedWorld("join", w, b.toJoin, 0), seedWorld("leave", w, b.toLeave, users))
 	}
 	if err := b.exec("main", append(seed, "VACUUM ANALYZE", "CHECKPOINT")...); err != nil {
 		return err
@@ -109,9 +109,9 @@ func (b *bench) main() error {
 			calls("service", service, 256, hot),
 			calls("reference", reference, 256, hot),
 		}},
-		{"join", "0.9", writes(c.join)},
+		{"join", "0.9", writes(c.join(b.toJoin))},
 		{"create", "0.9", writes(c.create)},
-		{"leave", "0.9", writes(c.leave)},
+		{"leave", "0.9", writes(c.leave(b.toLeave))},
 		{"refresh", "0.9", writes(refreshes)},
 		{"session", "0.8", []side{
 			calls("service", service, connections, session),
@@ -158,7 +158,7 @@ func (b *bench) stale() error {
 		}
 		c := newCrowd(users)
 		b.say("%d joins", joins)
-		if err := times(service.addr, connections, joins, c.join(0)); err != nil {
+		if err := times(service.addr, connections, joins, c.join(b.elsewhere)(0)); err != nil {
 			return err
 		}
 		service.stop() // a database is copied while nobody uses it

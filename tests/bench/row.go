@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -17,9 +18,10 @@ type side struct {
 	rounds int     // how many are enough, for what nobody is set against; 0 for all
 }
 
-// calls is a side that answers requests.
+// calls is a side that answers requests. It has more of the processors than those who make them.
 func calls(name string, s *server, conns int, of func(connection int) requests) side {
 	return side{name: name, server: s, run: func(warmup, round time.Duration) (float64, int, error) {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(1, runtime.NumCPU()/2)))
 		return load(s.addr, conns, warmup, round, of)
 	}}
 }
@@ -32,6 +34,7 @@ func (b *bench) row(work, goal string, sides ...side) error {
 	rates := make([][]float64, len(sides))
 	cpu := make([]time.Duration, len(sides))
 	done := make([]int, len(sides))
+turns:
 	for turn := range b.rounds {
 		for i, s := range sides {
 			if s.rounds > 0 && turn >= s.rounds {
@@ -39,6 +42,10 @@ func (b *bench) row(work, goal string, sides ...side) error {
 			}
 			before := s.server.cpu()
 			rate, n, err := s.run(b.round/5, b.round)
+			if errors.Is(err, errNoMore) && turn > 0 {
+				rates[0], rates[1] = rates[0][:turn], rates[1][:turn]
+				break turns
+			}
 			if err != nil {
 				return fmt.Errorf("%s: %s: %w", work, s.name, err)
 			}

@@ -41,7 +41,7 @@ func (b *bench) sqlite() error {
 		return err
 	}
 	defer db.Close()
-	if err := seedSQLite(db, b.events); err != nil {
+	if err := seedSQLite(db, b.toJoin); err != nil {
 		return err
 	}
 	list, err := db.Prepare(listInSQLite)
@@ -86,7 +86,7 @@ func (b *bench) sqlite() error {
 		return err
 	}
 	joined := 0
-	joins := calls("service", service, connections, c.join(0))
+	joins := calls("service", service, connections, c.join(b.toJoin)(0))
 	err = b.row("SQLite: join", "",
 		joins,
 		side{name: "the statement on the driver", run: func(warmup, round time.Duration) (float64, int, error) {

@@ -93,26 +93,32 @@ func (c crowd) lists(kind string, worlds int) func(connection int) requests {
 }
 
 // rsvps sends start and an event id, for all users one event after the other, and goes on from round to round.
-func (c crowd) rsvps(start, world string) func(connection int) requests {
-	var n atomic.Int64
-	return func(int) requests {
-		return func(b []byte, _ *answer) []byte {
-			i := int(n.Add(1)) - 1
-			b = append(b, start...)
-			b = append(b, eventID(world, 1+i/c.users())...)
-			b = append(b, " HTTP/1.1\r\nHost: api.example.org\r\nCookie: token="...)
-			b = append(b, c[1+i%c.users()]...)
-			return append(b, "\r\n\r\n"...)
+func (c crowd) rsvps(start, kind string, events int) func(group int) func(connection int) requests {
+	return func(group int) func(int) requests {
+		world := worldOf(kind, group)
+		var n atomic.Int64
+		return func(int) requests {
+			return func(b []byte, _ *answer) []byte {
+				i := int(n.Add(1)) - 1
+				if i >= events*c.users() {
+					return nil
+				}
+				b = append(b, start...)
+				b = append(b, eventID(world, 1+i/c.users())...)
+				b = append(b, " HTTP/1.1\r\nHost: api.example.org\r\nCookie: token="...)
+				b = append(b, c[1+i%c.users()]...)
+				return append(b, "\r\n\r\n"...)
+			}
 		}
 	}
 }
 
-func (c crowd) join(n int) func(int) requests {
-	return c.rsvps("POST /api/event/join/", worldOf("join", n))
+func (c crowd) join(events int) func(group int) func(connection int) requests {
+	return c.rsvps("POST /api/event/join/", "join", events)
 }
 
-func (c crowd) leave(n int) func(int) requests {
-	return c.rsvps("DELETE /api/event/", worldOf("leave", n))
+func (c crowd) leave(events int) func(group int) func(connection int) requests {
+	return c.rsvps("DELETE /api/event/", "leave", events)
 }
 
 func (c crowd) create(n int) func(connection int) requests {
