@@ -74,7 +74,7 @@ type progress struct {
 
 	// Last is the place of the last event taken.
 	Last Place
-	// Digest is that of Store.ListDigest, in a list with digests that took one batch.
+	// Digest is what Store.ListDigest would have been at the time, if the list has one and took one batch.
 	Digest uint64
 	// Done tells that the span has been read.
 	Done bool
@@ -106,7 +106,7 @@ func (s *Store) List(span Span) *List {
 	return l
 }
 
-// WithDigest makes l have a Digest. That takes the database longer. Where there are no digests it changes nothing.
+// WithDigest makes l have a Digest, which takes the database longer. Where there are no digests it changes nothing.
 func (l *List) WithDigest() { l.digests = l.store.dialect.digest != "" }
 
 // Next reads one batch into sink, with one statement. On behalf of a user who does not exist it returns ErrNoUser;
@@ -148,7 +148,7 @@ func (l *List) events(t try, userID string, sink ListSink, p *progress) error {
 		want = min(want, p.left+1) // one beyond tells whether more follow
 	}
 	what := eventsOnly
-	if l.digests {
+	if l.digests && !l.begun {
 		what = withDigests
 	}
 	query, args := l.query(what, userID, want)
@@ -199,8 +199,12 @@ func (l *List) events(t try, userID string, sink ListSink, p *progress) error {
 // query asks for the next rows events, or about them. The user's existence is a condition of the same statement, so no
 // events at all may mean that there is no such user.
 func (l *List) query(what columns, userID string, rows int) (string, []any) {
-	args := append(make([]any, 0, 8), l.span.WorldID)
-	q := listQuery{what, !l.span.From.IsZero(), !l.span.To.IsZero(), l.Last.ID != "", userID != ""}
+	args := make([]any, 0, 8)
+	q := listQuery{columns: what, from: !l.span.From.IsZero(), to: !l.span.To.IsZero(), after: l.Last.ID != "", user: userID != ""}
+	if q.columns == withDigests || q.columns == digestOnly {
+		args = append(args, l.store.seed)
+	}
+	args = append(args, l.span.WorldID)
 	if q.from {
 		args = append(args, l.span.From)
 	}
@@ -238,6 +242,7 @@ type listQuery struct {
 	from, to, after, user bool
 }
 
+// text leaves it to the subquery to order a batch with digests: its LIMIT keeps it a step of its own.
 func (q listQuery) text(d dialect) string {
 	var b strings.Builder
 	add := func(yes bool, part string) {
@@ -318,9 +323,10 @@ func (l *List) Fix(ctx context.Context) (Place, error) {
 	return last, nil
 }
 
-// ListDigest stands for a span that is one batch without large events, as it is now: while such a span stays the same
-// its digest does, and hardly ever otherwise. It takes the database less time than the list, and comes from indexes
-// alone. It is false where there are no digests, for a span without events, and on behalf of a user who does not exist.
+// ListDigest stands for a span, as it is now, whose list is one batch: as long as the list stays the same its digest
+// does, in this process, and any other list has another. It takes the database less time than the list, and comes from
+// indexes alone. It is false where there are no digests, for a span without events, and on behalf of a user who does not
+// exist. A limit counts for nothing: it has not cut off any of such a list.
 func (s *Store) ListDigest(ctx context.Context, span Span, userID string) (digest uint64, ok bool, err error) {
 	if s.dialect.digest == "" || userID != "" && !validID(userID) {
 		return 0, false, nil

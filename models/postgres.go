@@ -42,7 +42,7 @@ func postgresDialect(url string) (dialect, error) {
 		bind:        numbered(),
 		joined:      `string_agg(username, E'\n')`,
 		last:        "(array_agg(user_id))[CAST(count(*) AS integer)]",
-		digest:      "hashtextextended(coalesce(usernames, ''), digest)",
+		digest:      "hashtextextended(coalesce(usernames, ''), digest # CAST(? AS bigint))",
 		among:       "= ANY (CAST(? AS uuid[]))",
 		array:       func(ids []string) any { return ids },
 		exec:        execInPostgres,

@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -39,6 +40,7 @@ type Store struct {
 	timeout time.Duration
 	now     func() time.Time
 	lists   sync.Map // the text of a list's queries, by listQuery
+	seed    int64    // of digests: nobody can make two lists of one digest, not knowing it
 }
 
 // pool is a connection pool and how its connections are shared.
@@ -71,7 +73,8 @@ type dialect struct {
 	// usernames is an expression over an event e: its first RSVPs' usernames in order, joined, one more than an event
 	// has that is not large; NULL for none.
 	usernames string
-	// digest is an expression over usernames and an event's digest, a signed integer; empty where there are no digests.
+	// digest is an expression over usernames, an event's digest and a parameter, the store's seed. Its value is a signed
+	// integer. It is empty where there are no digests.
 	digest string
 	// among follows an id that is one of an array of ids, and array is that as a parameter.
 	among string
@@ -91,7 +94,7 @@ type dialect struct {
 // Open prepares a Store. It does not connect: a database that is away shows in Migrate and Ready. An error means
 // that the URL can never work.
 func Open(o Options) (*Store, error) {
-	s := &Store{timeout: o.Timeout, now: o.Now}
+	s := &Store{timeout: o.Timeout, now: o.Now, seed: rand.Int64()}
 	if s.now == nil {
 		s.now = time.Now
 	}

@@ -33,7 +33,8 @@ type lists struct {
 	running map[listKey]*flight
 	// timeout bounds the reading of a flight.
 	timeout time.Duration
-	stable  stableLists
+	// stable knows which lists need not be read each time.
+	stable stableLists
 }
 
 // asker is one who asks for a list: a user, and the lines of If-None-Match.
@@ -67,11 +68,6 @@ func (f *flight) users() []string {
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
-}
-
-// conditional tells whether all who ask have had the list before.
-func (f *flight) conditional() bool {
-	return !slices.ContainsFunc(f.askers, func(a asker) bool { return len(a.held) == 0 })
 }
 
 // allHold tells whether all who ask have the list of this tag.

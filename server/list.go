@@ -78,17 +78,19 @@ func (s *Server) readList(ctx context.Context, span models.Span, key listKey, f 
 	} else if err := s.checkAskers(ctx, f, users); err != nil {
 		return err
 	}
-	if l := s.lists.stable.get(key); l != nil && f.allHold(l.tag) {
+	stable := s.lists.stable.get(key)
+	held := stable != nil && f.allHold(stable.tag)
+	if held && stable.isStable() {
 		digest, ok, err := s.store.ListDigest(ctx, span, only)
 		if err != nil {
 			return err
 		}
-		if ok && digest == l.digest {
-			f.tag, f.list.Done = l.tag, true
+		if ok && digest == stable.digest {
+			f.tag, f.list.Done = stable.tag, true
 			return nil
 		}
 	}
-	if f.conditional() {
+	if held && stable.isNearly() {
 		f.list.WithDigest()
 	}
 	batches := 0
@@ -116,8 +118,8 @@ func (s *Server) readList(ctx context.Context, span models.Span, key listKey, f 
 	}
 	if f.list.Done {
 		f.tag = tagOf(f.link, f.text.read)
-		if batches == 1 && f.link == "" && f.conditional() {
-			s.lists.stable.note(key, f)
+		if batches == 1 && f.link == "" && f.text.Size() > 0 {
+			s.lists.stable.note(key, stable, f)
 		}
 	}
 	return nil

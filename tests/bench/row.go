@@ -43,7 +43,9 @@ turns:
 			before := s.server.cpu()
 			rate, n, err := s.run(b.round/5, b.round)
 			if errors.Is(err, errNoMore) && turn > 0 {
-				rates[0], rates[1] = rates[0][:turn], rates[1][:turn]
+				for i := range rates {
+					rates[i] = rates[i][:min(turn, len(rates[i]))]
+				}
 				break turns
 			}
 			if err != nil {
