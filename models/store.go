@@ -4,10 +4,11 @@ package models
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -94,7 +95,10 @@ type dialect struct {
 // Open prepares a Store. It does not connect: a database that is away shows in Migrate and Ready. An error means
 // that the URL can never work.
 func Open(o Options) (*Store, error) {
-	s := &Store{timeout: o.Timeout, now: o.Now, seed: rand.Int64()}
+	s := &Store{timeout: o.Timeout, now: o.Now}
+	var seed [8]byte
+	rand.Read(seed[:])
+	s.seed = int64(binary.NativeEndian.Uint64(seed[:]))
 	if s.now == nil {
 		s.now = time.Now
 	}
