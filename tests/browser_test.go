@@ -32,7 +32,7 @@ func TestCORSAnswers(t *testing.T) {
 		from := service.Origin(origin)
 		return []*service.Response{
 			alice.Get(plaza, from),
-			alice.Get(plaza, from, service.Header("If-None-Match", tag)),
+			alice.Get(plaza, from, ifNoneMatch(tag)),
 			alice.Get(plaza+"?limit=0", from),
 			s.Client().Get(plaza, from, expired),
 			s.Client().Get(plaza, from),

@@ -18,14 +18,21 @@ func ifNoneMatch(tag string) service.With { return service.Header("If-None-Match
 // often is more than how many times a list must be asked for in vain until the service looks for changes in another way.
 const often = 6
 
+// addEvent makes event n behind the service's back, in 2031.
+func addEvent(s *service.Service, world string, n int, name, description string) {
+	s.Database.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES (?, ?, ?, ?, ?, ?)",
+		idOf(n), world, name, description, at(2031), at(2030))
+}
+
+func idOf(n int) string { return fmt.Sprintf("00000000-0000-7000-8001-%012d", n) }
+
 // Whoever has an old list is answered as if they had none, in every shape of list; whoever has the list, 304.
 func TestListEventsConditional(t *testing.T) {
 	service.Each(t, func(t *testing.T, s *service.Service) {
 		alice := s.SignIn("alice")
 		crowd(t, s, "plaza", 1, 0, 255, 256, 257, 0, 600, 3)
 		for i := range 300 { // more than one batch, and texts of all kinds
-			s.Database.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES (?, 'plaza', ?, ?, ?, ?)",
-				fmt.Sprintf("00000000-0000-7000-8001-%012d", i), fmt.Sprintf("%d \"é\"\\", i), strings.Repeat("d\n", i%3), at(2031), at(2030))
+			addEvent(s, "plaza", i, fmt.Sprintf("%d \"é\"\\", i), strings.Repeat("d\n", i%3))
 		}
 		for _, query := range []string{"", "?limit=5", "?limit=250", "?limit=308", "?from=2031-01-01T00:00:00Z", "?to=2031-01-01T00:00:00Z", "?from=2050-01-01T00:00:00Z"} {
 			plain := alice.Get(plaza + query)
@@ -120,8 +127,7 @@ func TestListEventsConditionalLarge(t *testing.T) {
 		alice := s.SignIn("alice")
 		alice.Create("plaza", "n", when)
 		for i := range 200 {
-			s.Database.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES (?, 'plaza', 'n', ?, ?, ?)",
-				fmt.Sprintf("00000000-0000-7000-8001-%012d", i), strings.Repeat("d", 5000), at(2031), at(2030))
+			addEvent(s, "plaza", i, "n", strings.Repeat("d", 5000))
 		}
 		plain := alice.Get(plaza).HasHeader("ETag", "")
 		alice.Get(plaza, ifNoneMatch(`W/"0123456789abcdef"`)).Is(200, plain.Body).HasHeader("ETag", "")
@@ -135,11 +141,7 @@ func TestListEventsConditionalLarge(t *testing.T) {
 func TestListEventsConditionalWhileEventsChange(t *testing.T) {
 	service.Each(t, func(t *testing.T, s *service.Service) {
 		alice := s.SignIn("alice")
-		id := func(i int) string { return fmt.Sprintf("00000000-0000-7000-8001-%012d", i) }
-		add := func(i int) {
-			s.Database.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES (?, 'plaza', ?, ?, ?, ?)",
-				id(i), id(i)+" 0", "0", at(2031), at(2030))
-		}
+		add := func(i int) { addEvent(s, "plaza", i, idOf(i)+" 0", "0") }
 		const events = 50
 		for i := range events {
 			add(i)
@@ -149,9 +151,9 @@ func TestListEventsConditionalWhileEventsChange(t *testing.T) {
 		wait.Go(func() {
 			for round := 1; !stop.Load(); round++ {
 				i := round * 7 % events
-				s.Database.Exec("UPDATE events SET name = ?, description = ? WHERE id = ?", fmt.Sprint(id(i), " ", round), fmt.Sprint(round), id(i))
+				s.Database.Exec("UPDATE events SET name = ?, description = ? WHERE id = ?", fmt.Sprint(idOf(i), " ", round), fmt.Sprint(round), idOf(i))
 				i = round * 11 % events
-				s.Database.Exec("DELETE FROM events WHERE id = ?", id(i))
+				s.Database.Exec("DELETE FROM events WHERE id = ?", idOf(i))
 				add(i)
 			}
 		})
@@ -215,12 +217,11 @@ func TestListEventsConditionalFarDown(t *testing.T) {
 		alice := s.SignIn("alice")
 		crowd(t, s, "one", 600)
 		for i := range 300 {
-			s.Database.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES (?, 'many', 'n', '', ?, ?)",
-				fmt.Sprintf("00000000-0000-7000-8001-%012d", i), at(2031), at(2030))
+			addEvent(s, "many", i, "n", "")
 		}
 		for world, change := range map[string]string{
 			"one":  "DELETE FROM rsvps WHERE username LIKE '% 599'",
-			"many": "DELETE FROM events WHERE id = '00000000-0000-7000-8001-000000000299'",
+			"many": "DELETE FROM events WHERE id = '" + idOf(299) + "'",
 		} {
 			path := "/api/event/" + world
 			tag := alice.Get(path).Header.Get("ETag")
