@@ -40,8 +40,13 @@ func (s *Store) Create(ctx context.Context, userID string, e Event) (string, err
 		}
 	}
 	e.CreatorID = &userID
-	e.CreatedAt = s.timestamp()
-	err = s.do(ctx, s.write, func(t try) error { return s.dialect.create(t, e) })
+	err = s.do(ctx, s.write, func(t try) error {
+		err := s.dialect.create(t, e)
+		if errors.Is(classify(err), errForeignKey) {
+			err = t.missing(err, userID, "")
+		}
+		return err
+	})
 	if err != nil {
 		return "", fmt.Errorf("create event: %w", err)
 	}
@@ -56,17 +61,17 @@ func (s *Store) Join(ctx context.Context, userID, eventID string) error {
 		}
 		added, err := t.exec(`
 			INSERT INTO rsvps (event_id, user_id, username, created_at)
-			SELECT ?, id, username, ? FROM users WHERE id = ?
+			SELECT ?, id, username, `+s.dialect.timestamp+` FROM users WHERE id = ?`+s.dialect.keepKey+`
 			ON CONFLICT DO NOTHING`,
-			eventID, s.timestamp(), userID)
-		if err == nil && added == 0 { // joined before, or no such user
+			eventID, s.writeTime(), userID)
+		switch {
+		case err == nil && added == 0: // joined before, or no such user
 			return t.exists(userID, "")
+		case errors.Is(classify(err), errForeignKey):
+			return t.missing(err, userID, eventID)
 		}
 		return err
 	})
-	if errors.Is(err, errForeignKey) {
-		err = ErrNoEvent
-	}
 	if err != nil {
 		return fmt.Errorf("join event: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -13,20 +14,20 @@ type Span struct {
 	WorldID string
 	// From and To bound ScheduledAt, To exclusively. Zero means unbounded.
 	From, To time.Time
-	// After is the place behind which the list begins; zero means at its start.
-	After Place
+	// After is the position after which the list begins; zero means at its start.
+	After Position
 	// Limit is the largest number of events; 0 means all.
 	Limit int
 }
 
-// Place is where an event stands in its world's list.
-type Place struct {
+// Position is where an event stands in its world's list.
+type Position struct {
 	ScheduledAt time.Time
 	ID          string
 }
 
-// ListSink takes a list as it is read. Its methods must not wait for a client: a connection is held meanwhile.
-type ListSink interface {
+// EventSink takes a list as it is read. Its methods must not wait for a client: a connection is held meanwhile.
+type EventSink interface {
 	// Event begins an event; what follows belongs to it. The slices are only lent.
 	Event(id, name, description []byte, scheduledAt time.Time)
 	// Usernames are those of the event's next RSVPs in the order of joining, each ended by a line feed but the last;
@@ -37,169 +38,193 @@ type ListSink interface {
 	Truncate(size int)
 }
 
-// List reads a span in batches, so that neither memory nor the time until the first event grows with the world. Each
-// batch is a snapshot of its own: events never change, so only RSVPs can move between batches.
-type List struct {
+// EventReader reads a span in batches, so that neither memory nor the time until the first event grows with the world.
+// Each batch is a snapshot of its own: events never change, so only RSVPs can move between batches. A copy of an
+// EventReader goes on by itself.
+type EventReader struct {
 	store *Store
 	span  Span
-	progress
-	digests bool
-	page    map[string]bool // ids of the events still to come, once Fix has been called
+	readState
+	withDigest bool
+	// Once PinPage has been called: the ids of the events still to come, and the position of the last of them.
+	pinned map[string]bool
+	until  Position
 }
 
-// listRow is a row of a batch. It is valid until the next one.
+// listRow is a row of a batch: an event, or the RSVP of a user. It is valid until the next one.
 type listRow struct {
-	id, name, description []byte
-	scheduledAt           time.Time
-	usernames             []byte // joined: all, or one more than largeRSVPs when there are more
-	digest                uint64 // of all these, if asked for
+	id []byte
+	at time.Time // scheduled, or joined
+	// The texts of an event: its name, description, and first usernames, at most one more than largeRSVPs. An RSVP has
+	// a username alone, as name.
+	name, description, usernames []byte
+	digest                       uint64 // of all these, if asked for
 }
 
-// large tells whether the event has more than largeRSVPs. Counting takes the database longer.
+// large reports whether the event has more than largeRSVPs. Counting takes the database longer.
 func (r *listRow) large() bool { return bytes.Count(r.usernames, lineFeed) >= largeRSVPs }
 
 var lineFeed = []byte{'\n'}
 
-// progress is how far a list has been read.
-type progress struct {
-	rows  int // events to ask for in the next batch
-	left  int // events still wanted; below 0 for all
-	begun bool
-	large bool
-	// Inside a large event: RSVPs to ask for in the next batch, and the place of the last one taken.
-	names    int
-	joinedAt time.Time
-	userID   string
+// readState is how far a list has been read.
+type readState struct {
+	rows      int // events to ask for in the next batch
+	remaining int // events still wanted; below 0 for all
+	begun     bool
+	rsvps     *rsvpState // inside a large event, else nil
 
-	// Last is the place of the last event taken.
-	Last Place
+	// Last is the position of the last event read.
+	Last Position
 	// Digest is what Store.ListDigest would have been at the time, if the list has one and took one batch.
 	Digest uint64
-	// Done tells that the span has been read.
+	// Done means that the span has been read.
 	Done bool
-	// More tells, once Done or fixed, that events follow which Limit left out.
+	// More means, once Done or pinned, that events follow which Limit left out.
 	More bool
+}
+
+// rsvpState is how far the RSVPs of a large event have been read.
+type rsvpState struct {
+	rows int // RSVPs to ask for in the next batch
+	// The position of the last RSVP read.
+	joinedAt time.Time
+	userID   string
+	// until is when the last user had joined as the reading of the event began. Whoever joins later is left out, so
+	// that nobody who leaves and joins again meanwhile stands in the event twice.
+	until time.Time
+}
+
+// isAfter reports whether s is further on than earlier.
+func (s *readState) isAfter(earlier readState) bool {
+	if s.Done || s.Last != earlier.Last || s.rsvps == nil || earlier.rsvps == nil {
+		return s.Done || s.Last != earlier.Last || s.rsvps != earlier.rsvps
+	}
+	return *s.rsvps != *earlier.rsvps
 }
 
 const (
 	// Of most worlds the first batch is the whole list.
-	firstRows, mostRows = 128, 1024
+	firstRows, maxRows = 128, 512
 	// An event of more RSVPs is large: they are read in batches, too.
-	largeRSVPs            = 256
-	firstNames, mostNames = 4096, 16384
-	// batchBytes is what a batch should come to.
-	batchBytes = 512 << 10
+	largeRSVPs           = 256
+	firstRSVPs, maxRSVPs = 4096, 16384
+	// A batch ends with the row that reaches batchBytes: at most 130 KB more, the largest event that is not large.
+	batchBytes = 256 << 10
 )
 
-// resize is how many things to ask for when the last batch brought n of them in so many bytes.
+// resize returns how many rows to ask for when the last batch brought n of them in so many bytes.
 func resize(asked, n, bytes, most int) int {
 	return min(2*asked, max(1, n*batchBytes/max(1, bytes)), most)
 }
 
 // List begins to read a span.
-func (s *Store) List(span Span) *List {
-	l := &List{store: s, span: span, progress: progress{rows: firstRows, left: span.Limit, Last: span.After}}
+func (s *Store) List(span Span) *EventReader {
+	l := &EventReader{store: s, span: span, readState: readState{rows: firstRows, remaining: span.Limit, Last: span.After}}
 	if span.Limit == 0 {
-		l.left = -1
+		l.remaining = -1
 	}
 	return l
 }
 
 // WithDigest makes l have a Digest, which takes the database longer. Where there are no digests it changes nothing.
-func (l *List) WithDigest() { l.digests = l.store.dialect.digest != "" }
+func (l *EventReader) WithDigest() { l.withDigest = l.store.dialect.digest != "" }
 
-// Next reads one batch into sink, with one statement. On behalf of a user who does not exist it returns ErrNoUser;
-// with an empty userID it does not look. After an error the sink is as it was before.
-func (l *List) Next(ctx context.Context, userID string, sink ListSink) error {
+// errStuck is returned for a batch after which the reading stands where it stood, which would go on for ever.
+var errStuck = errors.New("the reading does not move on")
+
+// Next reads one batch into sink. On behalf of a user who does not exist it returns ErrNoUser; with an empty userID it
+// does not look. After an error the sink is as it was before.
+func (l *EventReader) Next(ctx context.Context, userID string, sink EventSink) error {
 	size := sink.Size()
-	read := l.events
-	if l.large {
-		read = l.chunk
+	maxWait := min(time.Second, l.store.timeout/2)
+	if l.begun { // a response that has begun is worth more waiting than one that could still be refused
+		maxWait = l.store.timeout
 	}
-	patience := min(time.Second, l.store.timeout/2)
-	if l.begun { // an answer that has begun is worth more waiting than one that could still be refused
-		patience = l.store.timeout
-	}
-	err := l.store.doPatiently(ctx, l.store.read, patience, func(t try) error {
-		next := l.progress
+	err := l.store.doPatiently(ctx, l.store.read, maxWait, func(t try) error {
+		next := l.readState
 		next.begun = true
 		sink.Truncate(size) // what an earlier try left
+		read := l.nextEvents
+		if l.rsvps != nil {
+			read = l.nextRSVPs
+		}
 		if err := read(t, userID, sink, &next); err != nil {
 			return err
 		}
-		l.progress = next
+		if !next.isAfter(l.readState) {
+			return errStuck
+		}
+		l.readState = next
 		return nil
 	})
 	if err != nil {
 		sink.Truncate(size)
-		return fmt.Errorf("list events: %w", err)
+		return fmt.Errorf("read events: %w", err)
 	}
 	return nil
 }
 
-// events reads the next events with their RSVPs, up to and including the first large one, without RSVPs.
-func (l *List) events(t try, userID string, sink ListSink, p *progress) error {
+// nextEvents reads the next events with their RSVPs, up to and including the first large one, without RSVPs.
+func (l *EventReader) nextEvents(t try, userID string, sink EventSink, s *readState) error {
 	if userID != "" && !validID(userID) {
 		return ErrNoUser
 	}
-	want := p.rows
-	if p.left >= 0 {
-		want = min(want, p.left+1) // one beyond tells whether more follow
+	want := s.rows
+	if s.remaining >= 0 {
+		want = min(want, s.remaining+1) // one beyond tells whether more follow
 	}
 	what := eventsOnly
-	if l.digests && !l.begun {
+	if l.withDigest && !l.begun {
 		what = withDigests
 	}
 	query, args := l.query(what, userID, want)
-	before, got, taken := sink.Size(), 0, 0
-	lastID := make([]byte, 0, len(noID)) // of this call alone: those who go on from the same list share its memory
-	err := t.dialect.rows(t, query, args, func(row *listRow) {
-		if p.large {
-			return // its RSVPs come first
-		}
+	start, got, ended := sink.Size(), 0, false
+	lastID := make([]byte, 0, len(noID)) // of this call alone: copies of the reader share what it has read
+	err := t.dialect.rows(t, query, args, func(row *listRow) (more bool) {
 		got++
-		p.Digest ^= row.digest
-		switch {
-		case p.left == 0:
-			p.More = true
-			return
-		case l.page != nil && !l.page[string(row.id)]:
-			return // made since the page was fixed
+		s.Digest ^= row.digest
+		if s.remaining == 0 {
+			s.More = true
+			return false
 		}
-		sink.Event(row.id, row.name, row.description, row.scheduledAt)
-		if p.large = row.large(); !p.large && len(row.usernames) > 0 {
+		s.Last.ScheduledAt, lastID = row.at, append(lastID[:0], row.id...)
+		if l.pinned != nil && !l.pinned[string(row.id)] {
+			return true // it was created after the page had been pinned
+		}
+		s.remaining--
+		sink.Event(row.id, row.name, row.description, row.at)
+		if row.large() {
+			s.rsvps = &rsvpState{rows: firstRSVPs, userID: noID}
+		} else if len(row.usernames) > 0 {
 			sink.Usernames(row.usernames)
 		}
-		p.Last.ScheduledAt, lastID = row.scheduledAt, append(lastID[:0], row.id...)
-		p.left--
-		taken++
+		ended = s.rsvps != nil || sink.Size()-start >= batchBytes
+		return !ended
 	})
 	if err != nil {
 		return err
-	}
-	if taken > 0 {
-		p.Last.ID = string(lastID)
 	}
 	if got == 0 && userID != "" {
 		if err := t.exists(userID, ""); err != nil {
 			return err
 		}
 	}
-	if p.large {
-		p.names, p.joinedAt, p.userID = firstNames, time.Time{}, noID
-		p.rows = max(2, 2*taken)
-		return nil
+	if len(lastID) > 0 {
+		s.Last.ID = string(lastID)
 	}
-	p.Done = got < want || p.More
-	p.rows = resize(p.rows, taken, sink.Size()-before, mostRows)
+	s.Done = !ended && (got < want || s.More)
+	s.rows = resize(s.rows, got, sink.Size()-start, maxRows)
+	if s.rsvps != nil {
+		s.rows = max(2, 2*got)
+	}
 	return nil
 }
 
 // query asks for the next rows events, or about them. The user's existence is a condition of the same statement, so no
 // events at all may mean that there is no such user.
-func (l *List) query(what columns, userID string, rows int) (string, []any) {
-	args := make([]any, 0, 8)
-	q := listQuery{columns: what, from: !l.span.From.IsZero(), to: !l.span.To.IsZero(), after: l.Last.ID != "", user: userID != ""}
+func (l *EventReader) query(what columns, userID string, rows int) (string, []any) {
+	args := make([]any, 0, 10)
+	q := listQuery{columns: what, from: !l.span.From.IsZero(), to: !l.span.To.IsZero(), after: l.Last.ID != "", until: l.until.ID != "", user: userID != ""}
 	if q.columns == withDigests || q.columns == digestOnly {
 		args = append(args, l.store.seed)
 	}
@@ -212,6 +237,9 @@ func (l *List) query(what columns, userID string, rows int) (string, []any) {
 	}
 	if q.after {
 		args = append(args, l.Last.ScheduledAt, l.Last.ID)
+	}
+	if q.until {
+		args = append(args, l.until.ScheduledAt, l.until.ID)
 	}
 	if q.user {
 		args = append(args, userID)
@@ -228,57 +256,75 @@ func (l *List) query(what columns, userID string, rows int) (string, []any) {
 // noID comes before every id.
 const noID = "00000000-0000-0000-0000-000000000000"
 
-// chunk reads the next RSVPs of the large event l.Last.
-func (l *List) chunk(t try, _ string, sink ListSink, p *progress) error {
-	var names, last sql.NullString
-	var at sql.NullTime
-	var count int
-	err := t.row(`
-		SELECT `+t.dialect.joined+`, count(*), max(created_at), `+t.dialect.last+` FROM (
-			SELECT created_at, user_id, username FROM rsvps
-			WHERE event_id = ? AND (created_at, user_id) > (?, ?)
-			ORDER BY created_at, user_id LIMIT ?
-		) chunk`,
-		p.Last.ID, p.joinedAt, p.userID, p.names).Scan(&names, &count, &at, &last)
+// nextRSVPs reads the next RSVPs of the large event at l.Last.
+func (l *EventReader) nextRSVPs(t try, _ string, sink EventSink, s *readState) error {
+	r := *s.rsvps // the reading of others, who share the beginning, has the same
+	if r.until.IsZero() {
+		err := t.row("SELECT created_at FROM rsvps WHERE event_id = ? ORDER BY created_at DESC, user_id DESC LIMIT 1", s.Last.ID).Scan(&r.until)
+		if errors.Is(err, sql.ErrNoRows) { // everybody has left since, or the event is gone
+			s.rsvps = nil
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	start, got, ended := sink.Size(), 0, false
+	lastID := make([]byte, 0, len(noID))
+	query := t.dialect.bind(`
+		SELECT user_id, created_at, username FROM rsvps
+		WHERE event_id = ? AND (created_at, user_id) > (?, ?) AND created_at <= ?
+		ORDER BY created_at, user_id LIMIT ?`)
+	err := t.dialect.rows(t, query, []any{s.Last.ID, r.joinedAt, r.userID, r.until, r.rows}, func(row *listRow) (more bool) {
+		got++
+		sink.Usernames(row.name)
+		r.joinedAt, lastID = row.at, append(lastID[:0], row.id...)
+		ended = sink.Size()-start >= batchBytes
+		return !ended
+	})
 	if err != nil {
 		return err
 	}
-	if count > 0 { // else everybody has left since
-		sink.Usernames([]byte(names.String))
-		p.joinedAt, p.userID = at.Time, last.String
+	if got < r.rows && !ended {
+		s.rsvps = nil
+		return nil
 	}
-	p.large = count == p.names
-	p.names = resize(p.names, count, len(names.String), mostNames)
+	r.userID = string(lastID)
+	r.rows = resize(r.rows, got, sink.Size()-start, maxRSVPs)
+	s.rsvps = &r
 	return nil
 }
 
-// Fix decides which events are still to come, for a list with a limit whose answer begins before it has been read:
-// from now on More and the place of the last event are known. It returns this place.
-func (l *List) Fix(ctx context.Context) (Place, error) {
+// PinPage fixes which events the rest of a page holds, for a list with a limit whose response must start before it has
+// been read: events that are created later are left out. It returns the position of the last one; More is known from
+// now on.
+func (l *EventReader) PinPage(ctx context.Context) (Position, error) {
+	var pinned map[string]bool
+	var more bool
 	last := l.Last
 	err := l.store.do(ctx, l.store.read, func(t try) error {
-		query, args := l.query(placesOnly, "", l.left+1)
+		query, args := l.query(positionsOnly, "", l.remaining+1)
 		rows, err := t.conn.QueryContext(t.ctx, query, args...)
 		if err != nil {
 			return err
 		}
 		defer rows.Close()
-		l.page, l.More, last = make(map[string]bool), false, l.Last
+		pinned, more, last = make(map[string]bool), false, l.Last
 		for rows.Next() {
-			if len(l.page) == l.left {
-				l.More = true
-				continue
+			if more = len(pinned) == l.remaining; more {
+				break
 			}
 			if err := rows.Scan(&last.ScheduledAt, &last.ID); err != nil {
 				return err
 			}
-			l.page[last.ID] = true
+			pinned[last.ID] = true
 		}
 		return rows.Err()
 	})
 	if err != nil {
-		return Place{}, fmt.Errorf("list events: %w", err)
+		return Position{}, fmt.Errorf("pin page: %w", err)
 	}
+	l.pinned, l.until, l.More, l.remaining = pinned, last, more, -1
 	return last, nil
 }
 
@@ -294,12 +340,12 @@ func (s *Store) ListDigest(ctx context.Context, span Span, userID string) (diges
 	var signed sql.NullInt64
 	err = s.do(ctx, s.read, func(t try) error { return t.dialect.row(t, query, args).Scan(&signed) })
 	if err != nil {
-		return 0, false, fmt.Errorf("list events: %w", err)
+		return 0, false, fmt.Errorf("make digest of events: %w", err)
 	}
 	return uint64(signed.Int64), signed.Valid, nil
 }
 
-// Known tells which of these users exist.
+// Known returns which of these users exist.
 func (s *Store) Known(ctx context.Context, userIDs []string) (map[string]bool, error) {
 	known := make(map[string]bool, len(userIDs))
 	valid := make([]string, 0, len(userIDs))
@@ -326,7 +372,7 @@ func (s *Store) Known(ctx context.Context, userIDs []string) (map[string]bool, e
 		return rows.Err()
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list events: %w", err)
+		return nil, fmt.Errorf("look up users: %w", err)
 	}
 	return known, nil
 }

@@ -22,6 +22,11 @@ func (s *Store) Migrate(ctx context.Context) error {
 		return err
 	}
 	defer p.sql.Close()
+	if s.dialect.check != nil {
+		if err := classify(s.dialect.check(ctx, p.sql)); err != nil {
+			return fmt.Errorf("migrate: %w", err)
+		}
+	}
 	files, err := fs.Sub(migrations, "migrations/"+s.dialect.name)
 	if err != nil {
 		return err

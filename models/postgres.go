@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,14 +24,17 @@ import (
 // migrationLock is the advisory lock that one migrating instance holds.
 const migrationLock = 0x776f726c64 // "world"
 
-func postgresDialect(url string) (dialect, error) {
+func postgresDialect(url string, timeout time.Duration) (dialect, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return dialect{}, errors.New("not a PostgreSQL URL that can be used") // err may quote the password
 	}
 	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = 2 * time.Second
+		config.ConnectTimeout = timeout
 	}
+	// Times and texts are read in these forms, whatever the database or the role has as its default.
+	config.RuntimeParams["datestyle"] = "ISO"
+	config.RuntimeParams["client_encoding"] = "UTF8"
 	return dialect{
 		name:  "postgres",
 		goose: goose.DialectPostgres,
@@ -40,8 +44,10 @@ func postgresDialect(url string) (dialect, error) {
 			return newPool(postgres.New(postgres.Config{Conn: db}), db, n)
 		},
 		bind:        numbered(),
+		timestamp:   "coalesce(CAST(? AS timestamptz), clock_timestamp())",
+		keepKey:     " FOR KEY SHARE",
+		check:       checkPostgres,
 		joined:      `string_agg(username, E'\n')`,
-		last:        "(array_agg(user_id))[CAST(count(*) AS integer)]",
 		digest:      "hashtextextended(coalesce(usernames, ''), digest # CAST(? AS bigint))",
 		among:       "= ANY (CAST(? AS uuid[]))",
 		array:       func(ids []string) any { return ids },
@@ -77,6 +83,26 @@ func exclusivelyInPostgres(ctx context.Context, db *sql.DB, fn func() error) err
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+// minPostgres is the oldest version that the service is tested with.
+const minPostgres = 15
+
+// checkPostgres refuses a server that is too old, or a database that cannot hold every text.
+func checkPostgres(ctx context.Context, db *sql.DB) error {
+	var version int
+	var encoding string
+	err := db.QueryRowContext(ctx, "SELECT CAST(current_setting('server_version_num') AS integer), current_setting('server_encoding')").
+		Scan(&version, &encoding)
+	switch {
+	case err != nil:
+		return err
+	case version < minPostgres*10000:
+		return fmt.Errorf("PostgreSQL %d is too old: version %d or newer is needed", version/10000, minPostgres)
+	case encoding != "UTF8":
+		return fmt.Errorf("the encoding of the database is %s: UTF8 is needed, as in CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0", encoding)
+	}
+	return nil
 }
 
 // keepPlans ties a connection to the plans that the indexes were made for. Between autovacuums of a table that grows
@@ -145,15 +171,15 @@ func (r rowInPostgres) Scan(dest ...any) error {
 	})
 }
 
-func rowsInPostgres(t try, query string, args []any, each func(*listRow)) error {
+func rowsInPostgres(t try, query string, args []any, each func(*listRow) (more bool)) error {
 	return onConnection(t, func(c *pgx.Conn) (bool, error) {
 		begun, err := readRows(t.ctx, c, query, args, each)
 		return !begun, err
 	})
 }
 
-// readRows tells whether a row has come, too.
-func readRows(ctx context.Context, c *pgx.Conn, query string, args []any, each func(*listRow)) (begun bool, err error) {
+// readRows also reports whether a row has come. What each does not want is received and dropped.
+func readRows(ctx context.Context, c *pgx.Conn, query string, args []any, each func(*listRow) (more bool)) (begun bool, err error) {
 	rows, err := c.Query(ctx, query, args...)
 	if err != nil {
 		return false, err
@@ -165,24 +191,30 @@ func readRows(ctx context.Context, c *pgx.Conn, query string, args []any, each f
 		if err := row.read(rows); err != nil {
 			return true, err
 		}
-		each(&row)
+		if !each(&row) {
+			break
+		}
 	}
+	rows.Close()
 	return begun, rows.Err()
 }
 
 // postgresEpoch is what PostgreSQL counts the microseconds of a timestamptz from.
 var postgresEpoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
-// read takes a row as it is on the wire. Where ids and times come as text, as with default_query_exec_mode=exec, pgx
-// reads it.
+// read takes a row as it is on the wire: id, time, texts, digest. Where ids and times come as text, as with
+// default_query_exec_mode=exec, pgx reads it.
 func (row *listRow) read(rows pgx.Rows) error {
-	const id, name, description, scheduledAt, usernames, digest = 0, 1, 2, 3, 4, 5
+	const id, at, digest = 0, 1, 5
 	values, columns := rows.RawValues(), rows.FieldDescriptions()
-	row.name, row.description, row.usernames = values[name], values[description], values[usernames]
-	if columns[id].Format == pgx.BinaryFormatCode && columns[scheduledAt].Format == pgx.BinaryFormatCode {
+	texts := [...]*[]byte{&row.name, &row.description, &row.usernames}
+	for i, text := range values[2:min(len(values), digest)] {
+		*texts[i] = text
+	}
+	if columns[id].Format == pgx.BinaryFormatCode && columns[at].Format == pgx.BinaryFormatCode {
 		row.id = appendID(row.id[:0], uuid.UUID(values[id]))
-		micros := int64(binary.BigEndian.Uint64(values[scheduledAt]))
-		row.scheduledAt = time.UnixMicro(postgresEpoch + micros)
+		micros := int64(binary.BigEndian.Uint64(values[at]))
+		row.at = time.UnixMicro(postgresEpoch + micros)
 		if len(values) > digest {
 			row.digest = binary.BigEndian.Uint64(values[digest])
 		}
@@ -190,7 +222,7 @@ func (row *listRow) read(rows pgx.Rows) error {
 	}
 	var text string
 	var signed int64
-	into := []any{&text, nil, nil, &row.scheduledAt, nil, &signed}
+	into := []any{&text, &row.at, nil, nil, nil, &signed}
 	err := rows.Scan(into[:len(values)]...)
 	row.id, row.digest = append(row.id[:0], text...), uint64(signed)
 	return err
@@ -227,15 +259,15 @@ func numbered() func(query string) string {
 func createInPostgres(t try, e Event) error {
 	added, err := t.exec(`
 		WITH creator AS (
-			SELECT id, username FROM users WHERE id = ?
+			SELECT id, username FROM users WHERE id = ? FOR KEY SHARE
 		), event AS (
 			INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
-			SELECT ?, ?, id, ?, ?, ?, ? FROM creator
+			SELECT ?, ?, id, ?, ?, ?, `+t.dialect.timestamp+` FROM creator
 			RETURNING id, created_at
 		)
 		INSERT INTO rsvps (event_id, user_id, username, created_at)
 		SELECT event.id, creator.id, creator.username, event.created_at FROM event, creator`,
-		e.CreatorID, e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, e.CreatedAt)
+		e.CreatorID, e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, t.writeTime())
 	if err == nil && added == 0 {
 		return ErrNoUser
 	}

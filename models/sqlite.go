@@ -52,14 +52,14 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 			}
 			return p, err
 		},
-		bind:   func(query string) string { return query },
-		joined: "group_concat(username, char(10))",
-		among:  "IN (SELECT value FROM json_each(?))",
+		bind:      func(query string) string { return query },
+		timestamp: "?",
+		joined:    "group_concat(username, char(10))",
+		among:     "IN (SELECT value FROM json_each(?))",
 		array: func(ids []string) any {
 			text, _ := json.Marshal(ids) // of strings: cannot fail
 			return string(text)
 		},
-		last: "json_extract(json_group_array(user_id), '$[#-1]')",
 		exec: func(t try, query string, args []any) (int64, error) {
 			res, err := t.conn.ExecContext(t.ctx, query, args...)
 			if err != nil {
@@ -130,25 +130,31 @@ func (p *preparing) QueryRowContext(ctx context.Context, query string, args ...a
 	return p.DB.QueryRowContext(ctx, query, args...)
 }
 
-func rowsInSQLite(t try, query string, args []any, each func(*listRow)) error {
+func rowsInSQLite(t try, query string, args []any, each func(*listRow) (more bool)) error {
 	rows, err := t.conn.QueryContext(t.ctx, query, args...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return err
+	}
 	var row listRow
+	into := []any{(*sql.RawBytes)(&row.id), &row.at, (*sql.RawBytes)(&row.name), (*sql.RawBytes)(&row.description), (*sql.RawBytes)(&row.usernames)}
 	for rows.Next() {
-		err := rows.Scan((*sql.RawBytes)(&row.id), (*sql.RawBytes)(&row.name), (*sql.RawBytes)(&row.description),
-			&row.scheduledAt, (*sql.RawBytes)(&row.usernames))
-		if err != nil {
+		if err := rows.Scan(into[:len(columns)]...); err != nil {
 			return err
 		}
-		each(&row)
+		if !each(&row) {
+			break
+		}
 	}
 	return rows.Err()
 }
 
 func createInSQLite(t try, e Event) error {
+	now := t.writeTime()
 	tx, err := t.pool.sql.BeginTx(t.ctx, nil)
 	if err != nil {
 		return err
@@ -158,7 +164,7 @@ func createInSQLite(t try, e Event) error {
 	added, err := t.exec(`
 		INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
 		SELECT ?, ?, id, ?, ?, ?, ? FROM users WHERE id = ?`,
-		e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, e.CreatedAt, e.CreatorID)
+		e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, now, e.CreatorID)
 	if err == nil && added == 0 {
 		return ErrNoUser
 	}
@@ -168,7 +174,7 @@ func createInSQLite(t try, e Event) error {
 	_, err = t.exec(`
 		INSERT INTO rsvps (event_id, user_id, username, created_at)
 		SELECT ?, id, username, ? FROM users WHERE id = ?`,
-		e.ID, e.CreatedAt, e.CreatorID)
+		e.ID, now, e.CreatorID)
 	if err != nil {
 		return err
 	}

@@ -40,8 +40,10 @@ type Store struct {
 	read    pool // the same as write on PostgreSQL
 	timeout time.Duration
 	now     func() time.Time
-	lists   sync.Map // the text of a list's queries, by listQuery
-	seed    int64    // of digests: nobody can make two lists of one digest, not knowing it
+	// serverClock means that the database's clock is used where rows keep the time of writing.
+	serverClock bool
+	lists       sync.Map // the text of a list's queries, by listQuery
+	seed        int64    // of digests: nobody can make two lists of one digest, not knowing it
 }
 
 // pool is a connection pool and how its connections are shared.
@@ -69,8 +71,12 @@ type dialect struct {
 	bind func(query string) string
 	// joined aggregates usernames into one text, with line feeds between them.
 	joined string
-	// last aggregates the ids of users, in order, into the last of them.
-	last string
+	// timestamp is an expression for the time of writing, with Store.writeTime as its parameter.
+	timestamp string
+	// keepKey follows a query for a user: nobody can rename the user until the end of the transaction.
+	keepKey string
+	// check fails, in words for the operator, on a server that the service cannot work with; nil where there is none.
+	check func(ctx context.Context, db *sql.DB) error
 	// usernames is an expression over an event e: its first RSVPs' usernames in order, joined, one more than an event
 	// has that is not large; NULL for none.
 	usernames string
@@ -84,8 +90,9 @@ type dialect struct {
 	exec func(t try, query string, args []any) (int64, error)
 	// row runs a query for one row, at the latest when it is scanned. The error is sql.ErrNoRows if there is none.
 	row func(t try, query string, args []any) scanner
-	// rows runs a query of a list's batch and calls each with every row.
-	rows func(t try, query string, args []any, each func(*listRow)) error
+	// rows runs a query of a list's batch and calls each with every row, until it wants no more. The query selects an id,
+	// a time, and then the texts of a listRow.
+	rows func(t try, query string, args []any, each func(*listRow) (more bool)) error
 	// create stores an event and its creator's RSVP, both or neither. It returns ErrNoUser for an unknown creator.
 	create func(t try, e Event) error
 	// exclusively runs fn while no other process does the same.
@@ -109,7 +116,7 @@ func Open(o Options) (*Store, error) {
 			s.read, err = s.dialect.open(sqliteReaders)
 		}
 	} else {
-		if s.dialect, err = postgresDialect(o.URL); err == nil {
+		if s.dialect, err = postgresDialect(o.URL, o.Timeout); err == nil {
 			s.write, err = s.dialect.open(o.MaxConns)
 		}
 		s.read = s.write
@@ -117,6 +124,7 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.serverClock = o.Now == nil && !s.dialect.local
 	// The inner LIMIT keeps the order, and a large event from being read whole.
 	s.dialect.usernames = fmt.Sprintf(`
 		(SELECT %s FROM (
@@ -174,8 +182,8 @@ func (s *Store) Ready(ctx context.Context) error {
 // attempts is how often a call is tried when the database says that the transaction must be repeated.
 const attempts = 4
 
-// Deadline is the key of a context's value, a time.Time, that ends all database work of several calls together, as the
-// context's own deadline would. That costs a timer more for each request.
+// Deadline is the key of a context's value, a time.Time, that bounds all calls of a Store with that context together;
+// zero bounds nothing. It is a value, and no deadline of the context, because each of those costs a timer.
 type Deadline struct{}
 
 // do runs fn, one statement or one whole transaction, on a connection of p within the store's timeout, waiting for
@@ -189,7 +197,7 @@ func (s *Store) do(ctx context.Context, p pool, fn func(t try) error) error {
 // doPatiently is do, waiting for a connection as long as patience.
 func (s *Store) doPatiently(ctx context.Context, p pool, patience time.Duration, fn func(t try) error) error {
 	deadline := time.Now().Add(s.timeout)
-	if d, ok := ctx.Value(Deadline{}).(time.Time); ok && d.Before(deadline) {
+	if d, ok := ctx.Value(Deadline{}).(time.Time); ok && !d.IsZero() && d.Before(deadline) {
 		deadline = d
 	}
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
@@ -258,6 +266,15 @@ func (t try) exists(userID, eventID string) error {
 	return nil
 }
 
+// missing explains a violated foreign key: with ErrNoUser or ErrNoEvent when that row is gone. When both are there the
+// user was renamed while the statement ran, and it must be repeated.
+func (t try) missing(violation error, userID, eventID string) error {
+	if err := t.exists(userID, eventID); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errSerialize, violation)
+}
+
 // validID tells whether id has the one form that ids made here have: lower-case UUID text. PostgreSQL would take
 // other spellings of the same UUID, and fail on anything else.
 func validID(id string) bool {
@@ -280,6 +297,15 @@ func newID() (string, error) {
 		return "", fmt.Errorf("make id: %w", err)
 	}
 	return id.String(), nil
+}
+
+// writeTime is nil for a server that has a clock, unless Options.Now is set: then one clock orders the RSVPs of all
+// instances.
+func (s *Store) writeTime() any {
+	if s.serverClock {
+		return nil
+	}
+	return s.timestamp()
 }
 
 // timestamp is now in UTC, cut to the microsecond that PostgreSQL keeps.

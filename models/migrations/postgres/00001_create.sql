@@ -22,7 +22,9 @@ CREATE TABLE events (
     creator_id   uuid        REFERENCES users (id) ON DELETE SET NULL,
     name         text        NOT NULL,
     description  text        NOT NULL,
-    scheduled_at timestamptz NOT NULL,
+    -- What a cursor can name: whole milliseconds of the years 1970 to 9999 (UTC).
+    scheduled_at timestamptz NOT NULL CHECK (scheduled_at >= '1970-01-01 00:00:00+00' AND scheduled_at < '10000-01-01 00:00:00+00'
+        AND scheduled_at AT TIME ZONE 'UTC' = date_trunc('milliseconds', scheduled_at AT TIME ZONE 'UTC')),
     created_at   timestamptz NOT NULL
 );
 CREATE INDEX events_list ON events (world_id, scheduled_at, id);

@@ -1,7 +1,9 @@
 -- +goose Up
--- Times are UTC text that sorts; see migrations/postgres for what the columns mean.
+-- Times are UTC text that sorts; see migrations/postgres for what the columns mean. Each time has one spelling, or equal
+-- times would not be equal: 2030-01-02 03:04:05.25+00:00, without zeros at the end of the fraction. Events are scheduled
+-- at whole milliseconds. Ids are UUIDs in lower case.
 CREATE TABLE users (
-    id                 TEXT     PRIMARY KEY NOT NULL,
+    id                 TEXT     PRIMARY KEY NOT NULL CHECK (id GLOB '????????-????-????-????-????????????' AND length(replace(id, '-', '')) = 32 AND replace(id, '-', '') NOT GLOB '*[^0-9a-f]*'),
     username           TEXT     NOT NULL UNIQUE CHECK (username <> '' AND instr(username, char(10)) = 0),
     created_at         DATETIME NOT NULL,
     refresh_hash       BLOB     UNIQUE CHECK (length(refresh_hash) = 32),
@@ -13,12 +15,15 @@ CREATE TABLE users (
 CREATE INDEX users_previous_hash ON users (previous_hash) WHERE previous_hash IS NOT NULL;
 
 CREATE TABLE events (
-    id           TEXT     PRIMARY KEY NOT NULL,
+    id           TEXT     PRIMARY KEY NOT NULL CHECK (id GLOB '????????-????-????-????-????????????' AND length(replace(id, '-', '')) = 32 AND replace(id, '-', '') NOT GLOB '*[^0-9a-f]*'),
     world_id     TEXT     NOT NULL,
     creator_id   TEXT     REFERENCES users (id) ON DELETE SET NULL,
     name         TEXT     NOT NULL,
     description  TEXT     NOT NULL,
-    scheduled_at DATETIME NOT NULL,
+    scheduled_at DATETIME NOT NULL CHECK (
+        datetime(substr(scheduled_at, 1, 19), '+0 seconds') IS substr(scheduled_at, 1, 19) AND substr(scheduled_at, 1, 4) >= '1970'
+        AND (substr(scheduled_at, 20) = '+00:00' OR substr(scheduled_at, 20) GLOB '.*[1-9]+00:00'
+            AND substr(scheduled_at, 21, length(scheduled_at) - 26) NOT GLOB '*[^0-9]*' AND length(scheduled_at) <= 29)),
     created_at   DATETIME NOT NULL
 );
 CREATE INDEX events_list ON events (world_id, scheduled_at, id);
@@ -28,7 +33,10 @@ CREATE TABLE rsvps (
     event_id   TEXT     NOT NULL REFERENCES events (id) ON DELETE CASCADE,
     user_id    TEXT     NOT NULL,
     username   TEXT     NOT NULL,
-    created_at DATETIME NOT NULL,
+    created_at DATETIME NOT NULL CHECK (
+        datetime(substr(created_at, 1, 19), '+0 seconds') IS substr(created_at, 1, 19) AND substr(created_at, 1, 4) >= '1970'
+        AND (substr(created_at, 20) = '+00:00' OR substr(created_at, 20) GLOB '.*[1-9]+00:00'
+            AND substr(created_at, 21, length(created_at) - 26) NOT GLOB '*[^0-9]*' AND length(created_at) <= 35)),
     PRIMARY KEY (event_id, user_id),
     FOREIGN KEY (user_id, username) REFERENCES users (id, username) ON UPDATE CASCADE ON DELETE CASCADE
 ) WITHOUT ROWID;
