@@ -1,10 +1,8 @@
 package server
 
 import (
-	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -59,35 +57,6 @@ func BenchmarkVerifyJWT(b *testing.B) {
 				if _, err := call.parse(token); err != nil {
 					b.Fatal(err)
 				}
-			}
-		})
-	}
-}
-
-// BenchmarkListText is the JSON of 100 events of 20 RSVPs, and of one.
-func BenchmarkListText(b *testing.B) {
-	var usernames [][]byte
-	for e := range 100 {
-		var names []string
-		for u := range 20 {
-			names = append(names, fmt.Sprint("user", 1+(e*37+u)%2000))
-		}
-		usernames = append(usernames, []byte(strings.Join(names, "\n")))
-	}
-	id, name, description := []byte(benchUser.ID), []byte("Event 12"), []byte("Bring a coat, a lamp and something to eat.")
-	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	for _, events := range []int{1, 100} {
-		b.Run(fmt.Sprintf("%dx20", events), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				t := newListText()
-				for _, names := range usernames[:events] {
-					t.Event(id, name, description, at)
-					t.Usernames(names)
-				}
-				t.encode(math.MaxInt, true)
-				b.SetBytes(int64(len(t.json)))
-				t.free()
 			}
 		})
 	}

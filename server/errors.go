@@ -12,6 +12,7 @@ import (
 
 	"worldevents/gen"
 	"worldevents/models"
+	"worldevents/server/internal/eventlist"
 )
 
 // problem is an error as a client sees it. Only these reach clients; any other error becomes errInternal.
@@ -32,6 +33,7 @@ func (p *problem) with(fields map[string]string) *problem {
 // Every answer that is an error, but for the exact 400 bodies of the auth operations.
 var (
 	errValidation  = &problem{status: 400, code: "validation_failed", message: "The request does not fit the contract"}
+	errCursor      = errValidation.with(map[string]string{"cursor": "must be a cursor from the Link of this world's list"})
 	errMalformed   = &problem{status: 400, code: "malformed_json", message: "The body is not one JSON document in UTF-8 without duplicate names"}
 	errNoToken     = &problem{status: 401, code: "no_token", message: "Not authenticated"}
 	errExpired     = &problem{status: 401, code: "token_expired", message: "Not authenticated"}
@@ -58,6 +60,7 @@ var problems = []struct {
 	{models.ErrNoEvent, errNoEvent},
 	{models.ErrNoUser, errToken},
 	{models.ErrBusy, errOverloaded},
+	{eventlist.ErrCursor, errCursor},
 	{echo.ErrNotFound, errNotFound},
 	{echo.ErrMethodNotAllowed, errMethod},
 }
@@ -86,7 +89,7 @@ func problemOf(err error) *problem {
 func (s *Server) writeError(err error, c echo.Context) {
 	call := callOf(c.Request().Context())
 	p := problemOf(err)
-	if p.status >= 500 && !errors.Is(err, context.Canceled) && !errors.Is(err, errGone) {
+	if p.status >= 500 && !errors.Is(err, context.Canceled) && !errors.Is(err, eventlist.ErrClientGone) {
 		s.log.Error("request failed", "request_id", call.requestID, "operation", call.operation.id, "error", err.Error())
 	}
 	if c.Response().Committed {
@@ -124,9 +127,6 @@ func cause(err error) string {
 		if errors.Is(err, class) {
 			return class.Error()
 		}
-	}
-	if errors.Is(err, context.DeadlineExceeded) { // while waiting for others who ask the same
-		return models.ErrTimeout.Error()
 	}
 	return "unexpected error"
 }

@@ -2,10 +2,12 @@ package server
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"worldevents/gen"
 	"worldevents/models"
+	"worldevents/server/internal/eventlist"
 )
 
 // CreateEvent stores an event and its creator's RSVP.
@@ -21,6 +23,24 @@ func (s *Server) CreateEvent(ctx context.Context, r gen.CreateEventRequestObject
 	}
 	return gen.CreateEvent200JSONResponse{Body: success, Headers: gen.CreateEvent200ResponseHeaders{EventID: id}}, nil
 }
+
+// ListEvents responds with the events of a world, or one page of them.
+func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) (gen.ListEventsResponseObject, error) {
+	call := callOf(ctx)
+	list, err := s.lists.Get(ctx,
+		eventlist.Query{World: r.ID, Params: r.Params, Raw: call.request.URL.RawQuery},
+		eventlist.Caller{UserID: call.user.Subject, IfNoneMatch: call.request.Header["If-None-Match"]})
+	if err != nil {
+		return nil, err
+	}
+	return listResponse{list}, nil
+}
+
+// listResponse is a response of the generated code that writes itself.
+type listResponse struct{ *eventlist.Response }
+
+// VisitListEventsResponse implements gen.ListEventsResponseObject.
+func (r listResponse) VisitListEventsResponse(w http.ResponseWriter) error { return r.Write(w) }
 
 // JoinEvent adds the user's RSVP.
 func (s *Server) JoinEvent(ctx context.Context, r gen.JoinEventRequestObject) (gen.JoinEventResponseObject, error) {

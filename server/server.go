@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -19,6 +18,7 @@ import (
 
 	"worldevents/gen"
 	"worldevents/models"
+	"worldevents/server/internal/eventlist"
 )
 
 // Options of a Server.
@@ -72,7 +72,7 @@ type Server struct {
 	store    *models.Store
 	log      *slog.Logger
 	sessions *sessions
-	lists    lists
+	lists    *eventlist.Lists
 	metrics  *metrics
 	other    *operation // all that the contract does not name
 	baseURL  string     // the public address, without a slash at its end
@@ -102,7 +102,6 @@ func New(o Options) (*Server, error) {
 		store:    o.Store,
 		log:      o.Log,
 		sessions: newSessions(o),
-		lists:    lists{running: make(map[listKey]*flight), timeout: o.Store.Timeout(), stable: stableLists{seed: maphash.MakeSeed()}},
 		metrics:  newMetrics(o.Store),
 		baseURL:  strings.TrimRight(o.BaseURL.String(), "/"),
 		base:     basePath(o.BaseURL),
@@ -110,6 +109,7 @@ func New(o Options) (*Server, error) {
 		development:   o.Development,
 		returnOrigins: o.ReturnOrigins,
 	}
+	s.lists = eventlist.New(o.Store, s.baseURL, o.Keys[0])
 	s.other = s.newOperation("", "")
 	if o.OIDC != nil {
 		s.provider = newProvider(*o.OIDC, s.baseURL, s.sessions.now)

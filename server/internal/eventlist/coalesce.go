@@ -1,0 +1,157 @@
+package eventlist
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"worldevents/models"
+)
+
+// readKey is what makes two requests ask for the same list. It has the parameters as they are spelled, since Link
+// repeats them.
+type readKey struct{ world, from, to, limit, cursor string }
+
+func newReadKey(world, rawQuery string) readKey {
+	if rawQuery == "" {
+		return readKey{world: world}
+	}
+	query, _ := url.ParseQuery(rawQuery) // checked before
+	return readKey{world, query.Get("from"), query.Get("to"), query.Get("limit"), query.Get("cursor")}
+}
+
+// coalescer lets requests share readings. Unlike singleflight's, a reading that is shared has begun after all who
+// share it asked for it.
+type coalescer struct {
+	mu sync.Mutex
+	// running has an entry for each list that is being read: the reading to start next, nil while nobody waits.
+	running map[readKey]*sharedRead
+	// timeout bounds a reading.
+	timeout time.Duration
+}
+
+// sharedRead is one reading of a list, for the callers who asked before it began.
+type sharedRead struct {
+	callers []Caller
+	read    func(context.Context, *sharedRead) error
+	done    chan struct{}
+	// refs counts who still needs the buffers: each caller, and the goroutine that reads. The last of them returns the
+	// buffers, so that nobody reads into a buffer that has been given to somebody else.
+	refs atomic.Int32
+
+	// Set when done.
+	err     error
+	unknown map[string]bool     // callers who do not exist
+	list    *models.EventReader // read so far, at least up to where records end
+	records *records
+	etag    string // "" for a list too large to hold
+	link    string // the Link header, "" on the last page
+	encode  sync.Once
+	json    *encoder
+}
+
+// handOver is called wherever one goroutine leaves a sharedRead to others. Tests delay it.
+var handOver = func() {}
+
+// do returns a reading that began after the call, to be released, and whether it was another goroutine's. It returns
+// the error of the reading, models.ErrNoUser when this caller does not exist, models.ErrTimeout when the reading took
+// too long, and the error of ctx when that ended first.
+func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, read func(context.Context, *sharedRead) error) (r *sharedRead, shared bool, err error) {
+	deadline := time.Now().Add(c.timeout)
+	if d, ok := ctx.Value(models.Deadline{}).(time.Time); ok && d.Before(deadline) {
+		deadline = d
+	}
+	c.mu.Lock()
+	r, shared = c.running[key]
+	if r == nil {
+		r = &sharedRead{read: read, done: make(chan struct{}), records: newRecords()}
+		r.refs.Store(1) // of the goroutine that will read
+	}
+	r.callers = append(r.callers, caller)
+	r.refs.Add(1)
+	c.running[key] = nil
+	if shared {
+		c.running[key] = r
+	}
+	c.mu.Unlock()
+	handOver()
+
+	if shared {
+		err = r.wait(ctx, deadline)
+	} else {
+		c.run(key, r, deadline)
+	}
+	if err == nil {
+		err = r.err
+	}
+	if err == nil && r.unknown[caller.UserID] {
+		err = models.ErrNoUser
+	}
+	if err != nil {
+		r.release()
+		return nil, shared, fmt.Errorf("list events of world %q: %w", key.world, err)
+	}
+	return r, shared, nil
+}
+
+// wait waits until r is done.
+func (r *sharedRead) wait(ctx context.Context, deadline time.Time) error {
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case <-r.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return models.ErrTimeout
+	}
+}
+
+// run reads r, then starts the next reading of the same list.
+func (c *coalescer) run(key readKey, r *sharedRead, deadline time.Time) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.err = fmt.Errorf("panic: %v", p)
+		}
+		handOver()
+		close(r.done)
+		handOver()
+		r.release()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if next := c.running[key]; next != nil {
+			c.running[key] = nil
+			go c.run(key, next, time.Now().Add(c.timeout))
+		} else {
+			delete(c.running, key)
+		}
+	}()
+	// For all who share it, whoever of them goes away.
+	r.err = r.read(context.WithValue(context.Background(), models.Deadline{}, deadline), r)
+}
+
+// body returns the JSON of a list that is held, which the first caller who needs it makes.
+func (r *sharedRead) body() []byte {
+	r.encode.Do(func() {
+		r.json = newEncoder()
+		r.json.encode(r.records.bytes, maxInt)
+		r.json.end()
+	})
+	return r.json.out
+}
+
+// release says that one of those who need the buffers does so no longer.
+func (r *sharedRead) release() {
+	handOver()
+	if r.refs.Add(-1) > 0 {
+		return
+	}
+	r.records.release()
+	if r.json != nil {
+		r.json.release()
+	}
+}

@@ -1,0 +1,204 @@
+package eventlist
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"worldevents/gen"
+)
+
+// maxPooled is the largest buffer kept for another list, in bytes. The others are left to the collector.
+const maxPooled = 4 * maxBuffered
+
+// records is a list as it comes from the store; it is the store's models.EventSink. It becomes JSON once somebody needs
+// that: a client that has the list already gets 304 without.
+//
+// A record is its kind and its texts, each after its length. The texts of an event are id, time, name and description.
+type records struct {
+	bytes []byte
+	// growing is where the text of the last record begins, if more usernames may be added to it; else 0.
+	growing int
+}
+
+const (
+	eventRecord     = 'e'
+	usernamesRecord = 'u'
+	// maxGrowing is how long a record of usernames becomes one by one, in bytes: a record is encoded at once.
+	maxGrowing = 8 << 10
+)
+
+var recordsPool = sync.Pool{New: func() any { return new(records) }}
+
+func newRecords() *records {
+	r := recordsPool.Get().(*records)
+	r.reset()
+	return r
+}
+
+func (r *records) reset() { r.bytes, r.growing = r.bytes[:0], 0 }
+
+// release keeps the buffer for another list.
+func (r *records) release() {
+	if cap(r.bytes) <= maxPooled {
+		recordsPool.Put(r)
+	}
+}
+
+// Size implements models.EventSink.
+func (r *records) Size() int { return len(r.bytes) }
+
+// Truncate implements models.EventSink.
+func (r *records) Truncate(size int) {
+	r.bytes = r.bytes[:size]
+	if r.growing > size {
+		r.growing = 0
+	}
+	r.setLength()
+}
+
+// Event implements models.EventSink.
+func (r *records) Event(id, name, description []byte, scheduledAt time.Time) {
+	r.growing = 0
+	b := append(r.bytes, eventRecord)
+	b = appendText(b, id)
+	b = binary.LittleEndian.AppendUint64(b, uint64(scheduledAt.UnixMilli()))
+	b = appendText(b, name)
+	r.bytes = appendText(b, description)
+}
+
+// Usernames implements models.EventSink.
+func (r *records) Usernames(text []byte) {
+	if r.growing > 0 && len(r.bytes)-r.growing < maxGrowing {
+		r.bytes = append(append(r.bytes, '\n'), text...)
+	} else {
+		r.bytes = append(r.bytes, usernamesRecord, 0, 0, 0, 0)
+		r.growing = len(r.bytes)
+		r.bytes = append(r.bytes, text...)
+	}
+	r.setLength()
+}
+
+// setLength writes the length of the record that is growing.
+func (r *records) setLength() {
+	if r.growing > 0 {
+		binary.LittleEndian.PutUint32(r.bytes[r.growing-4:], uint32(len(r.bytes)-r.growing))
+	}
+}
+
+func appendText(b, text []byte) []byte {
+	return append(binary.LittleEndian.AppendUint32(b, uint32(len(text))), text...)
+}
+
+// encoder makes gen.EventList of records, without a value for each event and RSVP.
+type encoder struct {
+	out []byte // encoded, not written yet
+	// Where the encoding stands: inside the list, inside an event, and whether that has RSVPs already.
+	begun, inEvent, hasRSVPs bool
+}
+
+var encoderPool = sync.Pool{New: func() any { return new(encoder) }}
+
+func newEncoder() *encoder {
+	e := encoderPool.Get().(*encoder)
+	*e = encoder{out: e.out[:0]}
+	return e
+}
+
+// release keeps the buffer for another list.
+func (e *encoder) release() {
+	if cap(e.out) <= maxPooled {
+		encoderPool.Put(e)
+	}
+}
+
+const maxInt = math.MaxInt
+
+// encode encodes records until out has size bytes, and returns those that are left.
+func (e *encoder) encode(in []byte, size int) (rest []byte) {
+	need := size
+	if len(in) < size {
+		need = min(size, len(in)+len(rsvpSeparator)*bytes.Count(in, lineFeed))
+	}
+	b := slices.Grow(e.out, need+4<<10) // nearly always enough
+	text := func() (s []byte) {
+		n := 4 + binary.LittleEndian.Uint32(in)
+		s, in = in[4:n], in[n:]
+		return s
+	}
+	if !e.begun {
+		b = append(b, `{"events":[`...)
+		e.begun = true
+	}
+	for len(in) > 0 && len(b) < size {
+		kind := in[0]
+		in = in[1:]
+		if kind == usernamesRecord {
+			b = appendRSVPs(b, text(), e.hasRSVPs)
+			e.hasRSVPs = true
+			continue
+		}
+		if e.inEvent {
+			b = append(b, "]},"...)
+		}
+		e.inEvent, e.hasRSVPs = true, false
+		b = append(b, `{"id":"`...)
+		b = append(b, text()...)
+		at := time.UnixMilli(int64(binary.LittleEndian.Uint64(in)))
+		in = in[8:]
+		b = append(b, `","name":`...)
+		b = appendString(b, text())
+		b = append(b, `,"description":`...)
+		b = appendString(b, text())
+		b = append(b, `,"scheduledAt":"`...)
+		b, _ = gen.DateTime(at).AppendText(b)
+		b = append(b, `","RSVPs":[`...)
+	}
+	e.out = b
+	return in
+}
+
+// end ends the list.
+func (e *encoder) end() {
+	if e.inEvent {
+		e.out = append(e.out, "]}"...)
+	}
+	e.out = append(e.out, "]}"...)
+}
+
+var lineFeed = []byte{'\n'}
+
+// rsvpSeparator is the JSON between two usernames.
+const rsvpSeparator = `"}},{"user":{"username":"`
+
+// appendRSVPs writes usernames, which line feeds separate, as RSVPs. A large world is little else, so the names are
+// looked at once, all together, and nearly always copied as they are.
+func appendRSVPs(b, usernames []byte, more bool) []byte {
+	const begin, end = `{"user":{"username":"`, `"}}`
+	if more {
+		b = append(b, ',')
+	}
+	plain := needsNoEscape(usernames)
+	b = append(b, begin...)
+	for {
+		next := bytes.IndexByte(usernames, '\n')
+		name := usernames
+		if next >= 0 {
+			name = usernames[:next]
+		}
+		if plain {
+			b = append(b, name...)
+		} else {
+			quoted := appendString(b[:len(b)-1], name) // its own quotes in the place of ours
+			b = quoted[:len(quoted)-1]
+		}
+		if next < 0 {
+			return append(b, end...)
+		}
+		b = append(b, rsvpSeparator...)
+		usernames = usernames[next+1:]
+	}
+}

@@ -1,0 +1,152 @@
+package eventlist
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"worldevents/models"
+)
+
+// Response is the response 200, or 304 when the client has the list already.
+type Response struct {
+	*sharedRead
+	ctx         context.Context
+	ifNoneMatch []string
+}
+
+// Write writes the response. It returns ErrClientGone, and for a list that is streamed the errors of reading: then the
+// response has begun and must be aborted, so that it does not end as if it were whole.
+func (p *Response) Write(w http.ResponseWriter) error {
+	h := w.Header()
+	h["Cache-Control"] = mustRevalidate
+	h["Vary"] = varyList
+	if p.link != "" {
+		h.Set("Link", p.link)
+	}
+	if !p.list.Done {
+		h["Content-Type"] = jsonType
+		w.WriteHeader(http.StatusOK)
+		return p.stream(w)
+	}
+	defer p.release()
+	h["Etag"] = []string{p.etag}
+	if etagMatches(p.ifNoneMatch, p.etag) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	body := p.body()
+	h["Content-Type"] = jsonType
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(http.StatusOK)
+	if _, err := w.Write(body); err != nil {
+		return fmt.Errorf("%w: %w", ErrClientGone, err)
+	}
+	return nil
+}
+
+var (
+	mustRevalidate = []string{"private, no-cache"}
+	varyList       = []string{"Cookie, Origin"}
+	jsonType       = []string{"application/json"}
+)
+
+// stream writes a list that is too large to hold: what has been read of it, then batch by batch. What is read before
+// the first write is shared; from there on the response has a reader and buffers of its own.
+func (p *Response) stream(w http.ResponseWriter) error {
+	list, own, json := *p.list, newRecords(), newEncoder()
+	defer own.release()
+	defer json.release()
+	shared := true // until what was read together has been written
+	defer func() {
+		if shared {
+			p.release()
+		}
+	}()
+	client := newPacedWriter(w)
+	ctx := context.WithValue(p.ctx, models.Deadline{}, time.Time{}) // each batch has the store's whole timeout
+	batch := p.records.bytes
+	for {
+		for ended := false; !ended; {
+			batch = json.encode(batch, chunkSize)
+			if ended = len(batch) == 0; ended && list.Done {
+				json.end()
+			}
+			if err := client.write(json.out); err != nil {
+				return err
+			}
+			json.out = json.out[:0]
+		}
+		if list.Done {
+			return nil
+		}
+		if shared {
+			shared = false
+			p.release()
+		}
+		if err := client.check(ctx); err != nil {
+			return err
+		}
+		own.reset()
+		if err := list.Next(ctx, "", own); err != nil {
+			return err
+		}
+		batch = own.bytes
+	}
+}
+
+const (
+	// chunkSize is how much of a streamed list is encoded and written together, in bytes of JSON: more would have to
+	// come back from slower memory.
+	chunkSize = 128 << 10
+	// chunkTimeout is how long a client may take to read a chunk.
+	chunkTimeout = 30 * time.Second
+	// A stream may take streamTime and a second for each streamRate bytes. A client that reads no faster than that is
+	// none that waits for the list, and a stream that does not end by itself is ended.
+	streamTime = time.Minute
+	streamRate = 16 << 10
+)
+
+// pacedWriter writes to a client that must read as fast as the constants above demand.
+type pacedWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	begin   time.Time
+	written int
+}
+
+func newPacedWriter(w http.ResponseWriter) *pacedWriter {
+	return &pacedWriter{w, http.NewResponseController(w), time.Now(), 0}
+}
+
+// deadline is when all that has been written must have been read.
+func (w *pacedWriter) deadline() time.Time {
+	return w.begin.Add(streamTime + time.Duration(w.written)*time.Second/streamRate)
+}
+
+// write writes a chunk. It returns ErrClientGone.
+func (w *pacedWriter) write(chunk []byte) error {
+	w.written += len(chunk)
+	deadline := time.Now().Add(chunkTimeout)
+	if d := w.deadline(); d.Before(deadline) {
+		deadline = d
+	}
+	w.control.SetWriteDeadline(deadline)
+	if _, err := w.Write(chunk); err != nil {
+		return fmt.Errorf("%w: %w", ErrClientGone, err)
+	}
+	return nil
+}
+
+// check returns ErrClientGone for a client that has hung up, or whose time is over.
+func (w *pacedWriter) check(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrClientGone, err)
+	}
+	if time.Now().After(w.deadline()) {
+		return fmt.Errorf("%w: the list took too long", ErrClientGone)
+	}
+	return nil
+}
