@@ -178,13 +178,13 @@ func (l *EventReader) nextEvents(t try, userID string, sink EventSink, s *readSt
 		what = withDigests
 	}
 	query, args := l.query(what, userID, want)
-	start, got, ended := sink.Size(), 0, false
-	lastID := make([]byte, 0, len(noID)) // of this call alone: copies of the reader share what it has read
+	start, got, ended := sink.Size(), 0, false // ended means before the query did
+	beyond := false                            // the page is full, and there is one event more
+	lastID := make([]byte, 0, len(noID))       // of this call alone: copies of the reader share what it has read
 	err := t.dialect.rows(t, query, args, func(row *listRow) (more bool) {
 		got++
 		s.Digest ^= row.digest
-		if s.remaining == 0 {
-			s.More = true
+		if beyond = s.remaining == 0; beyond {
 			return false
 		}
 		s.Last.ScheduledAt, lastID = row.at, append(lastID[:0], row.id...)
@@ -212,7 +212,8 @@ func (l *EventReader) nextEvents(t try, userID string, sink EventSink, s *readSt
 	if len(lastID) > 0 {
 		s.Last.ID = string(lastID)
 	}
-	s.Done = !ended && (got < want || s.More)
+	s.More = s.More || beyond
+	s.Done = beyond || got < want && !ended
 	s.rows = resize(s.rows, got, sink.Size()-start, maxRows)
 	if s.rsvps != nil {
 		s.rows = max(2, 2*got)

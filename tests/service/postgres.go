@@ -34,6 +34,13 @@ func EmptyPostgres(tb testing.TB) *Database {
 	return createDatabase(tb, "")
 }
 
+// PostgresWith is EmptyPostgres made with these options of CREATE DATABASE.
+func PostgresWith(tb testing.TB, options string) *Database {
+	tb.Helper()
+	template(tb)
+	return createDatabase(tb, options)
+}
+
 // cluster is the PostgreSQL server of this process.
 var cluster struct {
 	once     sync.Once

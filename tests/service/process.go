@@ -235,6 +235,7 @@ type Proxy struct {
 	mu     sync.Mutex
 	conns  map[net.Conn]bool
 	up     bool
+	delay  time.Duration
 }
 
 // NewProxy starts a proxy in front of target, host:port.
@@ -279,8 +280,19 @@ func (p *Proxy) Up() {
 	p.up = true
 }
 
+// Delay makes new connections take that long.
+func (p *Proxy) Delay(delay time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = delay
+}
+
 func (p *Proxy) pass(client net.Conn) {
 	defer client.Close()
+	p.mu.Lock()
+	delay := p.delay
+	p.mu.Unlock()
+	time.Sleep(delay)
 	server, err := net.Dial("tcp", p.target)
 	if err != nil {
 		return

@@ -1,0 +1,192 @@
+package eventlist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"worldevents/models"
+)
+
+// delays turns on delays at each hand-over.
+var delays atomic.Bool
+
+func init() {
+	handOver = func() {
+		if delays.Load() {
+			time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
+		}
+	}
+}
+
+func newTestCoalescer() *coalescer {
+	return &coalescer{running: make(map[readKey]*sharedRead), timeout: 10 * time.Second}
+}
+
+// fill is a reading that fills the buffer with one text.
+func fill(r *sharedRead, text string) {
+	r.list = new(models.EventReader)
+	r.list.Done = true
+	for len(r.records.bytes) < 4096 {
+		r.records.bytes = append(r.records.bytes, text...)
+	}
+}
+
+// However readings and callers that leave are interleaved, nobody sees the bytes of another list. Few clients ask for
+// each list, and most of them leave early, so that a reading which waits to begin loses all its callers and gets others.
+func TestBuffersHaveOneOwner(t *testing.T) {
+	delays.Store(true)
+	defer delays.Store(false)
+	const clients, worlds, rounds = 48, 16, 300
+	c := newTestCoalescer()
+	check := func(world string, r *sharedRead) {
+		if text := string(r.records.bytes); strings.ReplaceAll(text, world, "") != "" {
+			t.Errorf("%s has %.40q", world, text)
+		}
+	}
+	var wait sync.WaitGroup
+	for client := range clients {
+		wait.Go(func() {
+			for range rounds {
+				world := fmt.Sprint("world ", client%worlds, ";")
+				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rand.IntN(1000))*time.Microsecond)
+				r, _, err := c.do(ctx, readKey{world: world}, Caller{}, func(_ context.Context, r *sharedRead) error {
+					fill(r, world)
+					handOver()
+					check(world, r)
+					return nil
+				})
+				if err == nil {
+					handOver()
+					check(world, r)
+					r.release()
+				} else if !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
+				}
+				cancel()
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// A reading that is shared began after all who share it asked.
+func TestSharedReadingsAreFresh(t *testing.T) {
+	c := newTestCoalescer()
+	var clock, reads atomic.Int64
+	var wait sync.WaitGroup
+	const clients, rounds = 16, 200
+	for range clients {
+		wait.Go(func() {
+			for range rounds {
+				asked := clock.Add(1)
+				var began int64
+				r, _, err := c.do(context.Background(), readKey{}, Caller{}, func(_ context.Context, r *sharedRead) error {
+					fill(r, "x")
+					r.etag = fmt.Sprint(clock.Add(1))
+					reads.Add(1)
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				fmt.Sscan(r.etag, &began)
+				if began < asked {
+					t.Errorf("asked at %d, and the reading began at %d", asked, began)
+				}
+				r.release()
+			}
+		})
+	}
+	wait.Wait()
+	t.Logf("%d readings for %d requests", reads.Load(), clients*rounds)
+}
+
+// A reading that panics or fails is the failure of all who share it, and of nobody else.
+func TestFailuresAreShared(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		fail func() error
+	}{
+		{"error", func() error { return models.ErrUnavailable }},
+		{"panic", func() error { panic("oh") }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newTestCoalescer()
+			key := readKey{world: "w"}
+			begun, goOn := make(chan struct{}), make(chan struct{})
+			first := make(chan error, 1)
+			go func() {
+				_, _, err := c.do(context.Background(), key, Caller{}, func(context.Context, *sharedRead) error {
+					close(begun)
+					<-goOn
+					return test.fail()
+				})
+				first <- err
+			}()
+			<-begun
+			var wait sync.WaitGroup
+			for range 8 { // all wait for the next reading, which works
+				wait.Go(func() {
+					r, shared, err := c.do(context.Background(), key, Caller{}, func(_ context.Context, r *sharedRead) error {
+						fill(r, "x")
+						return nil
+					})
+					if err != nil || !shared {
+						t.Errorf("shared %v, %v", shared, err)
+						return
+					}
+					r.release()
+				})
+			}
+			for waiting := 0; waiting < 8; {
+				c.mu.Lock()
+				if next := c.running[key]; next != nil {
+					waiting = len(next.callers)
+				}
+				c.mu.Unlock()
+			}
+			close(goOn)
+			if err := <-first; err == nil {
+				t.Error("the reading that failed has no error")
+			}
+			wait.Wait()
+			for running := 1; running > 0; { // until the goroutine that read has noticed that nobody waits
+				c.mu.Lock()
+				running = len(c.running)
+				c.mu.Unlock()
+			}
+		})
+	}
+}
+
+// Whoever waits longer than may be is told so, and takes nothing along.
+func TestWaitingEnds(t *testing.T) {
+	c := newTestCoalescer()
+	key := readKey{world: "w"}
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	go c.do(context.Background(), key, Caller{}, func(_ context.Context, r *sharedRead) error {
+		close(begun)
+		<-goOn
+		fill(r, "x")
+		return nil
+	})
+	<-begun
+	defer close(goOn)
+	soon := context.WithValue(context.Background(), models.Deadline{}, time.Now().Add(time.Millisecond))
+	if _, _, err := c.do(soon, key, Caller{}, nil); !errors.Is(err, models.ErrTimeout) {
+		t.Errorf("at the deadline: %v", err)
+	}
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, _, err := c.do(gone, key, Caller{}, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("a client that is gone: %v", err)
+	}
+}

@@ -1,0 +1,242 @@
+package eventlist
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"worldevents/gen"
+	"worldevents/models"
+)
+
+// Every byte that needs an escape is found at every place of a word, and no other byte.
+func TestNeedsNoEscape(t *testing.T) {
+	for length := range 20 {
+		for at := range length {
+			for c := range 256 {
+				s := bytes.Repeat([]byte{'a'}, length)
+				s[at] = byte(c)
+				want := c == '\n' || c >= ' ' && c < 0x80 && c != '"' && c != '\\'
+				if got := needsNoEscape(s); got != want {
+					t.Fatalf("%q: %v", s, got)
+				}
+			}
+		}
+	}
+}
+
+func FuzzAppendString(f *testing.F) {
+	for _, s := range []string{"", "plain", "a\nb", `"\/`, "\x00\x1f\x7f", "é\u2028\U0010ffff", "\xff\xfe", "12345678\"", "1234567\\"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		b := appendString([]byte("x"), []byte(s))
+		var got string
+		if err := json.Unmarshal(b[1:], &got); err != nil || b[0] != 'x' {
+			t.Fatalf("%q: %q: %v", s, b, err)
+		}
+		if want := strings.ToValidUTF8(s, "\ufffd"); got != want && strings.ToValidUTF8(s, "") == s {
+			t.Errorf("%q becomes %q", s, got)
+		}
+	})
+}
+
+// Records in any cut, encoded in chunks of any size, are the JSON that the generated type has.
+func FuzzEncode(f *testing.F) {
+	f.Add("Chess \"night\"", "a\nb", "alice\nbob\n\"q\"", uint16(1), uint8(3), int64(1893456000000))
+	f.Add("", "", "", uint16(0), uint8(0), int64(0))
+	f.Add("é", strings.Repeat("d", 600), strings.Repeat("name\n", 300)+"last", uint16(100), uint8(1), int64(253402300799999))
+	f.Fuzz(func(t *testing.T, name, description, usernames string, size uint16, every uint8, milli int64) {
+		if milli < 0 || milli > 253402300799999 {
+			return
+		}
+		clean := func(s string) string { return strings.ToValidUTF8(s, "?") }
+		name, description = clean(name), clean(description)
+		var users []string
+		for _, user := range strings.Split(clean(usernames), "\n") {
+			if user != "" {
+				users = append(users, user)
+			}
+		}
+		at := time.UnixMilli(milli).UTC()
+		want := gen.EventList{Events: []gen.WorldEvent{}}
+		r := newRecords()
+		defer r.release()
+		for e := range 3 {
+			id := uuid.UUID{15: byte(e)}.String()
+			event := gen.WorldEvent{ID: id, Name: name, Description: description, ScheduledAt: gen.DateTime(at), RSVPs: []gen.RSVP{}}
+			r.Event([]byte(id), []byte(name), []byte(description), at)
+			for i, user := range users {
+				if every > 0 && i%int(every) == 0 { // what is taken back leaves no trace
+					before := r.Size()
+					r.Usernames([]byte("ghost"))
+					r.Truncate(before)
+				}
+				r.Usernames([]byte(user))
+				event.RSVPs = append(event.RSVPs, gen.RSVP{User: gen.RSVPUser{Username: user}})
+			}
+			want.Events = append(want.Events, event)
+		}
+		encoder := newEncoder()
+		defer encoder.release()
+		var got []byte
+		for rest := r.bytes; ; {
+			rest = encoder.encode(rest, int(size)+1)
+			if len(rest) == 0 {
+				encoder.end()
+			}
+			got = append(got, encoder.out...)
+			encoder.out = encoder.out[:0]
+			if len(rest) == 0 {
+				break
+			}
+		}
+		var list gen.EventList
+		if err := json.Unmarshal(got, &list); err != nil {
+			t.Fatalf("%v: %.300s", err, got)
+		}
+		a, _ := json.Marshal(list)
+		b, _ := json.Marshal(want)
+		if !bytes.Equal(a, b) {
+			t.Errorf("\n got %.500s\nwant %.500s", a, b)
+		}
+	})
+}
+
+func FuzzCursor(f *testing.F) {
+	f.Add("plaza", int64(0), make([]byte, 16))
+	f.Add("a/b", int64(253402300799999), []byte("0123456789abcdef"))
+	f.Fuzz(func(t *testing.T, world string, milli int64, id []byte) {
+		if len(id) != 16 {
+			return
+		}
+		position := models.Position{ScheduledAt: time.UnixMilli(milli).UTC(), ID: uuid.UUID(id).String()}
+		cursor := writeCursor(world, position)
+		got, ok := readCursor(world, cursor)
+		if inRange := milli >= 0 && milli <= 253402300799999; ok != inRange || ok && got != position {
+			t.Errorf("%v becomes %v, %v", position, got, ok)
+		}
+		if _, ok := readCursor(world+"x", cursor); ok {
+			t.Error("a cursor of another world is taken")
+		}
+	})
+}
+
+// An ETag follows the key, Link and records, and where one of these ends.
+func TestETag(t *testing.T) {
+	tag := newTagger([]byte("key")).etag("link", []byte("records"))
+	if again := newTagger([]byte("key")).etag("link", []byte("records")); again != tag || len(tag) != len(`W/""`)+22 {
+		t.Errorf("%s, then %s", tag, again)
+	}
+	seen := map[string]string{tag: "the first"}
+	add := func(what, tag string) {
+		if other, ok := seen[tag]; ok {
+			t.Errorf("%s has the ETag of %s", what, other)
+		}
+		seen[tag] = what
+	}
+	add("another key", newTagger([]byte("kez")).etag("link", []byte("records")))
+	add("no link", newTagger([]byte("key")).etag("", []byte("records")))
+	add("a moved boundary", newTagger([]byte("key")).etag("linkr", []byte("ecords")))
+	add("another boundary", newTagger([]byte("key")).etag("lin", []byte("krecords")))
+	for i := range 16 << 10 * 8 { // one bit anywhere
+		if i%97 == 0 {
+			text := make([]byte, 16<<10)
+			text[i/8] ^= 1 << (i % 8)
+			add(fmt.Sprint("bit ", i), newTagger([]byte("key")).etag("link", text))
+		}
+	}
+}
+
+// However a request spells its parameters, the cache has one entry for one selection, and nothing of the spelling.
+func TestFingerprintKey(t *testing.T) {
+	span := func(query string) models.Span {
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := Query{World: "plaza"}
+		for name, into := range map[string]**gen.DateTime{"from": &q.Params.From, "to": &q.Params.To} {
+			if text := values.Get(name); text != "" {
+				d, err := gen.ParseDateTime(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				*into = &d
+			}
+		}
+		s, err := newSpan(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	zeros := strings.Repeat("0", 9000)
+	for _, same := range [][2]string{
+		{"from=2030-01-01T00:00:00Z", "from=2030-01-01T00:00:00." + zeros + "Z"},
+		{"from=2030-01-01T00:00:00Z", "from=2030-01-01T01:00:00%2B01:00"},
+		{"to=2030-01-01T00:00:00.001Z", "to=2030-01-01T00:00:00." + zeros + "1Z"},
+		{"", "to=9999-12-31T23:59:59.9999Z"},
+	} {
+		if a, b := newFingerprintKey(span(same[0])), newFingerprintKey(span(same[1])); a != b {
+			t.Errorf("%.60s and %.60s: %v and %v", same[0], same[1], a, b)
+		}
+	}
+	for _, different := range [][2]string{
+		{"", "from=1970-01-01T00:00:00Z"},
+		{"", "to=9999-12-31T23:59:59.999Z"},
+		{"from=9999-12-31T23:59:59.999Z", "from=9999-12-31T23:59:59.9999Z"},
+		{"from=2030-01-01T00:00:00Z", "to=2030-01-01T00:00:00Z"},
+	} {
+		if a, b := newFingerprintKey(span(different[0])), newFingerprintKey(span(different[1])); a == b {
+			t.Errorf("%s and %s: %v", different[0], different[1], a)
+		}
+	}
+}
+
+// BenchmarkEncode is the JSON of 100 events of 20 RSVPs, and of one.
+func BenchmarkEncode(b *testing.B) {
+	var usernames [][]byte
+	for e := range 100 {
+		var names []string
+		for u := range 20 {
+			names = append(names, fmt.Sprint("user", 1+(e*37+u)%2000))
+		}
+		usernames = append(usernames, []byte(strings.Join(names, "\n")))
+	}
+	id, name, description := []byte(uuid.Nil.String()), []byte("Event 12"), []byte("Bring a coat, a lamp and something to eat.")
+	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, events := range []int{1, 100} {
+		b.Run(fmt.Sprintf("%dx20", events), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				r, e := newRecords(), newEncoder()
+				for _, names := range usernames[:events] {
+					r.Event(id, name, description, at)
+					r.Usernames(names)
+				}
+				e.encode(r.bytes, maxInt)
+				e.end()
+				b.SetBytes(int64(len(e.out)))
+				r.release()
+				e.release()
+			}
+		})
+	}
+}
+
+func BenchmarkETag(b *testing.B) {
+	t, text := newTagger([]byte("key")), make([]byte, 16<<10)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		binary.NativeEndian.PutUint64(text, uint64(b.N))
+		t.etag("", text)
+	}
+}
