@@ -14,7 +14,7 @@ import (
 	"worldevents/tests/service"
 )
 
-// The functional tests pass with PgBouncer between, in transaction mode, and with the URL that README.md gives.
+// The functional tests pass with PgBouncer between, in transaction mode, and with the URL that OPERATING.md gives.
 func TestPgBouncer(t *testing.T) {
 	pgbouncer := need(t, "pgbouncer")
 	server := service.NewPostgresServer(t, "fsync=off", "synchronous_commit=off")
