@@ -28,8 +28,9 @@ test-faults: build ## Break databases, networks and the process itself under loa
 # Minimizing what is found would take most of the time.
 FUZZTIME ?= 1m
 fuzz: ## Look for inputs that break the service, FUZZTIME=1m for each target
-	for target in FuzzBody FuzzPathAndQuery FuzzJWT FuzzCookies; do \
-		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./tests || exit 1; done
+	for target in tests/FuzzBody tests/FuzzPathAndQuery tests/FuzzJWT tests/FuzzCookies \
+		server/internal/eventlist/FuzzAppendString server/internal/eventlist/FuzzEncode server/internal/eventlist/FuzzCursor; do \
+		go test -run '^$$' -fuzz "^$${target##*/}\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./$${target%/*} || exit 1; done
 
 race: build ## Run all tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 go test -race ./...

@@ -5,6 +5,7 @@ package faults
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net"
 	"os/exec"
 	"slices"
@@ -148,6 +149,52 @@ func TestSlowReaders(t *testing.T) {
 		t.Errorf("memory grew by %d MB", peak>>20)
 	}
 	t.Logf("%d readers of a list of %d MB: memory grew by %d MB, all closed after %v", readers, size>>20, peak>>20, time.Since(begin).Round(time.Second))
+}
+
+// A batch of a list ends at its bytes: events as large as they may be, with as many names as are read together, cost a
+// slow reader no more than small ones.
+func TestSlowReadersOfLargeEvents(t *testing.T) {
+	const readers, events, users, perReader = 40, 127, 256, 4 << 20
+	for _, open := range []func(testing.TB) *service.Database{service.SQLite, service.Postgres} {
+		db := open(t)
+		t.Run(db.Dialect, func(t *testing.T) {
+			id := func(kind int, n string) string {
+				if db.Dialect == "postgres" {
+					return fmt.Sprintf("CAST('00000000-0000-7000-%d-' || lpad(CAST(%s AS text), 12, '0') AS uuid)", kind, n)
+				}
+				return fmt.Sprintf("printf('00000000-0000-7000-%d-%%012d', %s)", kind, n)
+			}
+			const numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) "
+			const moment = "'2030-01-01 00:00:00+00:00'"
+			db.Exec(fmt.Sprintf("INSERT INTO users (id, username, created_at) "+numbers+"SELECT %s, '%s' || (1000 + i), %s FROM n",
+				users, id(9000, "i"), strings.Repeat("😀", 96), moment))
+			db.Exec(fmt.Sprintf("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) "+numbers+"SELECT %s, 'large', 'n', '%s', %s, %s FROM n",
+				events, id(8000, "i"), strings.Repeat("😀", 5000), moment, moment))
+			db.Exec("INSERT INTO rsvps (event_id, user_id, username, created_at) SELECT e.id, u.id, u.username, " + moment + " FROM events e, users u")
+
+			p := service.NewProgram(t, "DATABASE_URL="+db.URL).ServeReady()
+			alice := signIn(t, plain.Transport, p.URL, "alice")
+			size := len(alice.do("GET", "/api/event/large", "").body)
+			memory := p.Memory("VmRSS")
+			for range readers {
+				conn, err := net.Dial("tcp", strings.TrimPrefix(p.URL, "http://"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				conn.(*net.TCPConn).SetReadBuffer(4096)
+				fmt.Fprintf(conn, "GET /api/event/large HTTP/1.1\r\nHost: localhost\r\nCookie: token=%s\r\n\r\n", alice.cookies["token"])
+				if _, err := io.ReadFull(conn, make([]byte, 100)); err != nil { // nobody shares
+					t.Fatal(err)
+				}
+			}
+			grown := p.Memory("VmRSS") - memory
+			if grown > readers*perReader {
+				t.Errorf("memory grew by %d MB", grown>>20)
+			}
+			t.Logf("%d readers of a list of %d MB: memory grew by %d MB", readers, size>>20, grown>>20)
+		})
+	}
 }
 
 // watchHealth sends requests as healthy clients do until the returned function judges how they fared.

@@ -27,7 +27,7 @@ type records struct {
 const (
 	eventRecord     = 'e'
 	usernamesRecord = 'u'
-	// maxGrowing is how long a record of usernames becomes one by one, in bytes: a record is encoded at once.
+	// maxGrowing is the length, in bytes, from which on usernames begin another record: a record is encoded at once.
 	maxGrowing = 8 << 10
 )
 
@@ -72,6 +72,19 @@ func (r *records) Event(id, name, description []byte, scheduledAt time.Time) {
 
 // Usernames implements models.EventSink.
 func (r *records) Usernames(text []byte) {
+	for len(text) > maxGrowing {
+		end := bytes.IndexByte(text[maxGrowing:], '\n')
+		if end < 0 {
+			break
+		}
+		end += maxGrowing
+		r.usernames(text[:end])
+		text = text[end+1:]
+	}
+	r.usernames(text)
+}
+
+func (r *records) usernames(text []byte) {
 	if r.growing > 0 && len(r.bytes)-r.growing < maxGrowing {
 		r.bytes = append(append(r.bytes, '\n'), text...)
 	} else {
@@ -115,15 +128,20 @@ func (e *encoder) release() {
 	}
 }
 
-const maxInt = math.MaxInt
+const (
+	maxInt = math.MaxInt
+	// maxChunk is how long a chunk becomes, in bytes, unless much is escaped: its last record begins before chunkSize,
+	// and has a description of 5,000 code points or usernames.
+	maxChunk = chunkSize + 28<<10
+)
 
 // encode encodes records until out has size bytes, and returns those that are left.
 func (e *encoder) encode(in []byte, size int) (rest []byte) {
-	need := size
-	if len(in) < size {
-		need = min(size, len(in)+len(rsvpSeparator)*bytes.Count(in, lineFeed))
+	need := maxChunk
+	if len(in) < chunkSize {
+		need = min(need, 4<<10+len(in)+len(rsvpSeparator)*bytes.Count(in, lineFeed)) // nearly always enough
 	}
-	b := slices.Grow(e.out, need+4<<10) // nearly always enough
+	b := slices.Grow(e.out, need)
 	text := func() (s []byte) {
 		n := 4 + binary.LittleEndian.Uint32(in)
 		s, in = in[4:n], in[n:]

@@ -54,47 +54,31 @@ var (
 )
 
 // stream writes a list that is too large to hold: what has been read of it, then batch by batch. What is read before
-// the first write is shared; from there on the response has a reader and buffers of its own.
+// the first write is shared; from there on the response has a reader and a buffer of its own.
 func (p *Response) stream(w http.ResponseWriter) error {
-	list, own, json := *p.list, newRecords(), newEncoder()
-	defer own.release()
+	list, json, client := *p.list, newEncoder(), newPacedWriter(w)
 	defer json.release()
-	shared := true // until what was read together has been written
-	defer func() {
-		if shared {
-			p.release()
-		}
-	}()
-	client := newPacedWriter(w)
+	err := client.writeBatch(json, p.records.bytes, list.Done)
+	p.release()
+	if err != nil || list.Done {
+		return err
+	}
+	batch := newRecords()
+	defer batch.release()
 	ctx := context.WithValue(p.ctx, models.Deadline{}, time.Time{}) // each batch has the store's whole timeout
-	batch := p.records.bytes
-	for {
-		for ended := false; !ended; {
-			batch = json.encode(batch, chunkSize)
-			if ended = len(batch) == 0; ended && list.Done {
-				json.end()
-			}
-			if err := client.write(json.out); err != nil {
-				return err
-			}
-			json.out = json.out[:0]
-		}
-		if list.Done {
-			return nil
-		}
-		if shared {
-			shared = false
-			p.release()
-		}
+	for !list.Done {
 		if err := client.check(ctx); err != nil {
 			return err
 		}
-		own.reset()
-		if err := list.Next(ctx, "", own); err != nil {
+		batch.reset()
+		if err := list.Next(ctx, "", batch); err != nil {
 			return err
 		}
-		batch = own.bytes
+		if err := client.writeBatch(json, batch.bytes, list.Done); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 const (
@@ -124,6 +108,22 @@ func newPacedWriter(w http.ResponseWriter) *pacedWriter {
 // deadline is when all that has been written must have been read.
 func (w *pacedWriter) deadline() time.Time {
 	return w.begin.Add(streamTime + time.Duration(w.written)*time.Second/streamRate)
+}
+
+// writeBatch encodes records and writes them in chunks; last ends the list. It returns ErrClientGone.
+func (w *pacedWriter) writeBatch(json *encoder, batch []byte, last bool) error {
+	for {
+		batch = json.encode(batch, chunkSize)
+		ended := len(batch) == 0
+		if ended && last {
+			json.end()
+		}
+		err := w.write(json.out)
+		json.out = json.out[:0]
+		if err != nil || ended {
+			return err
+		}
+	}
 }
 
 // write writes a chunk. It returns ErrClientGone.
