@@ -36,6 +36,7 @@ func main() {
 	quick := flag.Bool("short", false, "a minute instead of several: shorter rounds, smaller worlds")
 	only := flag.String("only", "", "measure only the rows that match this regular expression")
 	binary := flag.String("service", "", "measure this binary of the service instead of building it")
+	before := flag.String("before", "", "measure the service against this earlier binary of it, and nothing else")
 	// How this program starts the servers that it brings along.
 	role := flag.String("serve", "", "be one of the other servers: reference, naive or bare")
 	addr := flag.String("addr", "", "listen there")
@@ -46,7 +47,7 @@ func main() {
 	if *role != "" {
 		err = serve(*role, *addr, *database)
 	} else {
-		err = measureAll(*binary, *only, *out, *quick)
+		err = measureAll(*binary, *before, *only, *out, *quick)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -54,14 +55,14 @@ func main() {
 	}
 }
 
-func measureAll(binary, only, out string, quick bool) error {
+func measureAll(binary, before, only, out string, quick bool) error {
 	// The servers die with the thread that starts them, so this thread must live as long as the run.
 	runtime.LockOSThread()
 	pattern, err := regexp.Compile(only)
 	if err != nil {
 		return err
 	}
-	b := &bench{pace: full, only: pattern, begin: time.Now()}
+	b := &bench{pace: full, only: pattern, before: before, begin: time.Now()}
 	if quick {
 		b.pace = short
 	}
@@ -82,7 +83,11 @@ func measureAll(binary, only, out string, quick bool) error {
 	if err != nil {
 		return err
 	}
-	for _, part := range []func() error{b.main, b.stale, b.large, b.sqlite} {
+	parts := []func() error{b.main, b.stale, b.large, b.sqlite}
+	if before != "" {
+		parts = parts[:1]
+	}
+	for _, part := range parts {
 		if err := part(); err != nil {
 			return err
 		}
@@ -99,6 +104,7 @@ type bench struct {
 	pace
 	*stage
 	only   *regexp.Regexp
+	before string // the binary to measure against, "" for the reference
 	begin  time.Time
 	report report
 }

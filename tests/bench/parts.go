@@ -34,6 +34,9 @@ func (b *bench) main() error {
 		return err
 	}
 	reference, err := b.other("reference", b.url("main"))
+	if b.before != "" {
+		reference, err = b.program("before", b.before, b.url("main"))
+	}
 	if err != nil {
 		return err
 	}
@@ -50,7 +53,7 @@ func (b *bench) main() error {
 	defer bare.stop()
 
 	c := newCrowd(users)
-	var etags [worlds]string
+	var etags, theirs [worlds]string
 	for w := range worlds {
 		for _, world := range []string{worldOf("small", w), worldOf("middle", w), worldOf("big", w%b.big)} {
 			etag, err := sameBytes(c.list(world), service, reference, naive)
@@ -59,6 +62,7 @@ func (b *bench) main() error {
 			}
 			if world == worldOf("middle", w) {
 				etags[w] = etag
+				theirs[w], _ = sameBytes(c.list(world), reference)
 			}
 		}
 	}
@@ -72,16 +76,20 @@ func (b *bench) main() error {
 		}
 	}
 	held := having(func(world int) string { return etags[world] })
+	heldThere := having(func(world int) string { return theirs[world] })
 	old := having(func(int) string { return `W/"0123456789abcdef"` })
 	session := func(i int) requests { return always(c.get("/api/auth/session", "")) }
 	// Each server writes to rows of its own.
 	writes := func(of func(group int) func(int) requests) []side {
 		sides := []side{
 			calls("service", service, connections, of(0)),
-			calls("reference", reference, connections, of(1)),
+			calls(reference.name, reference, connections, of(1)),
 			calls("naive", naive, connections, of(2)),
 		}
 		sides[2].rounds = 3
+		if b.before != "" {
+			return sides[:2]
+		}
 		return sides
 	}
 	reads := func(of func(int) requests) []side {
@@ -90,10 +98,11 @@ func (b *bench) main() error {
 	slowly := calls("naive", naive, 2, big)
 	slowly.rounds = 1
 	refreshes := func(group int) func(int) requests { return c.refresh(1 + group*connections) }
-	for _, r := range []struct {
+	type work struct {
 		work, goal string
 		sides      []side
-	}{
+	}
+	rows := []work{
 		{"list 10 x 5", "0.9", reads(small)},
 		{"list 100 x 20", "0.9", reads(middle)},
 		{"list 1,000 x 100", "0.9", append(reads(big)[:2], slowly)},
@@ -117,10 +126,35 @@ func (b *bench) main() error {
 			calls("service", service, connections, session),
 			calls("bare Echo", bare, connections, session),
 		}},
-	} {
+	}
+	if b.before != "" {
+		rows = []work{
+			{"list 10 x 5", "", reads(small)},
+			{"list 100 x 20", "", reads(middle)},
+			{"list 1,000 x 100", "", reads(big)},
+			{"list 100 x 20, If-None-Match holds", "", []side{
+				calls("service", service, connections, held),
+				calls(reference.name, reference, connections, heldThere),
+			}},
+			{"list 100 x 20, If-None-Match no longer holds", "", reads(old)},
+			{"list 100 x 20, 256 connections on one world", "", []side{
+				calls("service", service, 256, hot),
+				calls(reference.name, reference, 256, hot),
+			}},
+			{"join", "", writes(c.join(b.toJoin))},
+			{"create", "", writes(c.create)},
+			{"leave", "", writes(c.leave(b.toLeave))},
+			{"refresh", "", writes(refreshes)},
+			{"session", "", reads(session)},
+		}
+	}
+	for _, r := range rows {
 		if err := b.row(r.work, r.goal, r.sides...); err != nil {
 			return err
 		}
+	}
+	if b.before != "" {
+		return nil
 	}
 	for _, conns := range []int{1, 4, 64, 256} {
 		err := b.row(fmt.Sprintf("list 100 x 20, connections: %d", conns), "",

@@ -122,8 +122,13 @@ type server struct {
 
 // service starts the real program in production settings.
 func (s *stage) service(databaseURL string) (*server, error) {
+	return s.program("service", s.binary, databaseURL)
+}
+
+// program is service, of another binary.
+func (s *stage) program(name, binary, databaseURL string) (*server, error) {
 	addr := fmt.Sprintf("127.0.0.1:%d", service.FreePort())
-	command := exec.Command(s.binary, "serve")
+	command := exec.Command(binary, "serve")
 	command.Dir = s.dir
 	command.Env = []string{
 		"APP_ENV=production", "BASE_URL=https://api.example.org", "DATABASE_URL=" + databaseURL, "JWT_SECRET=" + string(jwtKey),
@@ -132,7 +137,7 @@ func (s *stage) service(databaseURL string) (*server, error) {
 	}
 	admin := strings.TrimPrefix(command.Env[len(command.Env)-1], "ADMIN_ADDR=")
 	command.Env = append(command.Env, os.Environ()...)
-	server, err := s.start("service", addr, command)
+	server, err := s.start(name, addr, command)
 	if err != nil {
 		return nil, err
 	}
