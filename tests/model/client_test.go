@@ -1,0 +1,129 @@
+package model
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"worldevents/tests/service"
+)
+
+// site is two instances of the service over one database. Its requests are sent without service.Client, which fails the
+// whole test where rapid must see a run fail that it can shrink, and reads large lists too slowly.
+type site struct {
+	*service.Database
+	instances [2]*service.Service
+	http      *http.Client
+	made      atomic.Int64 // numbers what must be unique in the database
+}
+
+func newSite(t *testing.T, db *service.Database) *site {
+	s := &site{Database: db}
+	s.instances[0] = service.Start(t, db, behindBalancer)
+	s.instances[1] = s.instances[0].Another(behindBalancer)
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableCompression: true, MaxIdleConnsPerHost: 64,
+	}
+	s.http = &http.Client{Transport: transport, Timeout: time.Minute}
+	t.Cleanup(transport.CloseIdleConnections)
+	return s
+}
+
+// serial is a number that nothing else in the database has.
+func (s *site) serial() int64 { return s.made.Add(1) }
+
+// signIn makes a user with a session.
+func (s *site) signIn(known *state, name string) (*user, error) {
+	session, err := s.instances[0].Server.SignIn(context.Background(), name, true)
+	if err != nil {
+		return nil, err
+	}
+	return known.addUser(session.UserID, name, session.Token), nil
+}
+
+// response is what came back between call and ret.
+type response struct {
+	status    int
+	header    http.Header
+	body      string
+	call, ret int64
+}
+
+// is reports whether it is this error.
+func (r response) is(status int, code string) bool {
+	return r.status == status && strings.Contains(r.body, `"code":"`+code+`"`)
+}
+
+func (r response) String() string { return fmt.Sprintf("%d %.300s", r.status, r.body) }
+
+// busyPatience is how long a request is repeated that is answered 503: two instances share SQLite's one write lock.
+const busyPatience = 30 * time.Second
+
+// do sends a request, again while the service is busy. The span of the response is that of all its tries.
+func (s *site) do(u *user, instance int, method, path, body, held string) (response, error) {
+	r := response{call: now()}
+	for deadline := time.Now().Add(busyPatience); ; {
+		var content io.Reader
+		if body != "" {
+			content = strings.NewReader(body)
+		}
+		request, err := http.NewRequest(method, s.instances[instance].URL+path, content)
+		if err != nil {
+			return r, err
+		}
+		request.Header.Set("Cookie", "token="+u.token)
+		if body != "" {
+			request.Header.Set("Content-Type", "application/json")
+		}
+		if held != "" {
+			request.Header.Set("If-None-Match", held)
+		}
+		res, err := s.http.Do(request)
+		if err != nil {
+			return r, err
+		}
+		text, err := readAll(res)
+		r.status, r.header, r.body, r.ret = res.StatusCode, res.Header, text, now()
+		if err != nil || !r.is(503, "overloaded") || time.Now().After(deadline) {
+			return r, err
+		}
+	}
+}
+
+func readAll(res *http.Response) (string, error) {
+	defer res.Body.Close()
+	var b strings.Builder
+	if res.ContentLength > 0 {
+		b.Grow(int(res.ContentLength))
+	}
+	_, err := io.Copy(&b, res.Body)
+	return b.String(), err
+}
+
+func worldPath(w *world) string { return "/api/event/" + url.PathEscape(w.name) }
+
+// list asks for a list, held being If-None-Match.
+func (s *site) list(u *user, instance int, w *world, q query, held string) (response, error) {
+	return s.do(u, instance, "GET", worldPath(w)+q.String(), "", held)
+}
+
+func (s *site) create(u *user, instance int, w *world, name, description string, at int64) (response, error) {
+	document, _ := json.Marshal(map[string]string{"name": name, "description": description, "scheduledAt": instant(at)})
+	return s.do(u, instance, "POST", worldPath(w), string(document), "")
+}
+
+func (s *site) join(u *user, instance int, id string) (response, error) {
+	return s.do(u, instance, "POST", "/api/event/join/"+id, "", "")
+}
+
+func (s *site) leave(u *user, instance int, id string) (response, error) {
+	return s.do(u, instance, "DELETE", "/api/event/"+id, "", "")
+}

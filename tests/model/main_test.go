@@ -1,0 +1,59 @@
+// Package model holds the service against a model of worlds, events, RSVPs and users, on SQLite and on PostgreSQL, with
+// several clients and two instances. A sequential driver knows the one right response to every request, and shrinks
+// what it finds. A concurrent driver, and responses that are read slowly while others write, are judged by what can
+// have been true between the request and the response. A third driver watches what slow readers cost.
+//
+// The environment variable MODELTIME says how long all drivers together take.
+package model
+
+import (
+	"flag"
+	"fmt"
+	"net/url"
+	"os"
+	"testing"
+	"time"
+
+	"worldevents/tests/service"
+)
+
+// The drivers' shares of MODELTIME, in percent.
+const memoryShare, sequentialShare, concurrentShare = 20, 50, 30
+
+// modelTime is how long all drivers together take.
+var modelTime = 30 * time.Second
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv("MODELTIME"); text != "" {
+		var err error
+		if modelTime, err = time.ParseDuration(text); err != nil {
+			fmt.Fprintln(os.Stderr, "MODELTIME:", err)
+			os.Exit(2)
+		}
+	}
+	// Before the flags are parsed, so that the command line has the last word. Each check draws a fresh seed, and files
+	// for failed ones would litter the sources.
+	flag.Set("rapid.checks", "1")
+	flag.Set("rapid.steps", "40")
+	flag.Set("rapid.nofailfile", "true")
+	os.Exit(service.Main(m))
+}
+
+// until is the end of a driver's share of the time.
+func until(share int) time.Time { return time.Now().Add(modelTime * time.Duration(share) / 100) }
+
+// both runs test on both databases at once, and waits for both. Drivers run one after the other, for heaps and patience
+// are shared.
+func both(t *testing.T, test func(t *testing.T, db *service.Database)) {
+	for name, open := range map[string]func(testing.TB) *service.Database{"sqlite": service.SQLite, "postgres": service.Postgres} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open(t))
+		})
+	}
+}
+
+// baseURL is the public address of both instances, as behind a balancer: Link and ETag must not tell them apart.
+const baseURL = "https://worlds.example/x%20y"
+
+func behindBalancer(o *service.Options) { o.BaseURL, _ = url.Parse(baseURL) }

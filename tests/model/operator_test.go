@@ -1,0 +1,133 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// rows inserts rows of so many columns, some hundred with each statement.
+func (s *site) rows(into string, columns int, rows [][]any) error {
+	const values = 4000
+	marks := "(" + strings.Repeat("?, ", columns-1) + "?)"
+	for len(rows) > 0 {
+		n := min(len(rows), values/columns)
+		args := make([]any, 0, n*columns)
+		for _, row := range rows[:n] {
+			args = append(args, row...)
+		}
+		if err := s.change("INSERT INTO "+into+" VALUES "+strings.Repeat(marks+", ", n-1)+marks, args...); err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	return nil
+}
+
+// change runs a statement, again when it deadlocks with the service's.
+func (s *site) change(statement string, args ...any) (err error) {
+	for range 10 {
+		if _, err = s.TryExec(statement, args...); err == nil || !strings.Contains(err.Error(), "deadlock") {
+			return err
+		}
+	}
+	return err
+}
+
+// id makes an id whose order is that of rank, and that no other has.
+func (s *site) id(rank int) string {
+	return fmt.Sprintf("%08x-0000-7000-8000-%012x", rank, s.serial())
+}
+
+// crowd makes users who never ask for anything, with names of so many code points.
+func (s *site) crowd(known *state, n, length int) ([]*user, error) {
+	rows := make([][]any, n)
+	users := make([]*user, n)
+	known.locked(func() {
+		for i := range rows {
+			id := s.id(i)
+			name := fmt.Sprintf("crowd %s ", id[24:])
+			name += strings.Repeat("é", max(0, length-len(name)))
+			rows[i] = []any{id, name, past}
+			users[i] = known.addUser(id, name, "")
+		}
+	})
+	return users, s.rows("users (id, username, created_at)", 3, rows)
+}
+
+// past and future date the RSVPs that are written behind the service's back: those of clients stand between them.
+var past, future = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// bulk is many events at once, the instants step milliseconds apart.
+type bulk struct {
+	n         int
+	at, step  int64
+	text      string // begins each description
+	backwards bool   // the ids run against the order of making
+	rank      int
+}
+
+// addBulk makes events without RSVPs.
+func (s *site) addBulk(w *world, b bulk) error {
+	rows := make([][]any, b.n)
+	made := make([]*event, b.n)
+	w.known.locked(func() {
+		call := now()
+		for i := range rows {
+			rank := b.rank + i
+			if b.backwards {
+				rank = b.rank + b.n - i
+			}
+			id := s.id(rank)
+			name, description, at := "bulk "+id, fmt.Sprintf("%s%d", b.text, i), b.at+int64(i)*b.step
+			rows[i] = []any{id, w.name, name, description, time.UnixMilli(at).UTC(), past}
+			made[i] = w.addEvent(id, name, description, at, unborn(call))
+		}
+	})
+	err := s.rows("events (id, world_id, name, description, scheduled_at, created_at)", 6, rows)
+	w.known.locked(func() {
+		for _, e := range made {
+			e.life.know()
+		}
+	})
+	return err
+}
+
+// fill adds RSVPs of a crowd to an event: all at one instant, or a microsecond apart.
+func (s *site) fill(e *event, crowd []*user, first time.Time, apart bool) error {
+	var rows [][]any
+	var made []*rsvp
+	e.world.known.locked(func() {
+		call := now()
+		for i, u := range crowd {
+			at := first
+			if apart {
+				at = at.Add(time.Duration(i) * time.Microsecond)
+			}
+			if r := e.join(u, call, at.UnixNano(), at.UnixNano()); r != nil {
+				made = append(made, r)
+				rows = append(rows, []any{e.id, u.id, u.name(), at})
+			}
+		}
+	})
+	err := s.rows("rsvps (event_id, user_id, username, created_at)", 4, rows)
+	e.world.known.locked(func() {
+		for _, r := range made {
+			r.life.know()
+		}
+	})
+	return err
+}
+
+// wipe empties the database.
+func (s *site) wipe() error {
+	if s.Dialect == "postgres" {
+		return s.change("TRUNCATE rsvps, events, users")
+	}
+	for _, table := range []string{"rsvps", "events", "users"} {
+		if err := s.change("DELETE FROM " + table); err != nil {
+			return err
+		}
+	}
+	return nil
+}

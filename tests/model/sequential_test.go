@@ -1,0 +1,139 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"worldevents/tests/service"
+)
+
+// TestSequential sends one request after the other. What a plain list must be is known to the byte.
+func TestSequential(t *testing.T) {
+	end := until(sequentialShare)
+	both(t, func(t *testing.T, db *service.Database) {
+		s := newSite(t, db)
+		runs := 0
+		for ; time.Now().Before(end) && !t.Failed(); runs++ {
+			rapid.Check(silent{t}, func(t *rapid.T) { newMachine(t, s).run(t) })
+		}
+		t.Logf("%d runs", runs)
+	})
+}
+
+// silent does without a line for each check that passes.
+type silent struct{ *testing.T }
+
+func (s silent) Logf(format string, args ...any) {
+	if !strings.HasPrefix(format, "[rapid] OK") {
+		s.T.Helper()
+		s.T.Logf(format, args...)
+	}
+}
+
+// machine is one run: its own world and users, and what they have been answered.
+type machine struct {
+	*site
+	*state
+	world   *world
+	clients []*user
+	crowd   []*user
+	large   bool // whether there are bulks
+	streams []*stream
+	walks   []*walk
+	// Each ETag stands for one list, and each list has one ETag. All of them have been seen.
+	lists map[string]identity
+	tags  map[identity]string
+	seen  []seen
+}
+
+// seen is a list that has been asked for.
+type seen struct {
+	query query
+	tag   string // empty without ETag
+}
+
+func newMachine(t *rapid.T, s *site) *machine {
+	if err := s.wipe(); err != nil {
+		t.Fatal(err)
+	}
+	n := s.serial()
+	m := &machine{site: s, state: newState(), lists: make(map[string]identity), tags: make(map[identity]string)}
+	m.world = m.addWorld(fmt.Sprintf("world %d/é", n))
+	for i := range 3 {
+		u, err := s.signIn(m.state, fmt.Sprintf("user %d \"%d\"", n, i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.clients = append(m.clients, u)
+	}
+	return m
+}
+
+// run draws commands and does them.
+func (m *machine) run(t *rapid.T) {
+	defer func() {
+		for _, s := range m.streams {
+			s.close()
+		}
+	}()
+	actions := map[string]func(*rapid.T){
+		"create": m.createOne, "create huge": m.createHuge, "join": m.joinOne, "join again": m.joinOne, "leave": m.leaveOne,
+		"leave and join": m.rejoin, "rename": m.renameOne, "remove user": m.removeOneUser, "remove event": m.removeOneEvent,
+		"edit event": m.edit, "list": m.listAny, "list again": m.listAgain, "poll": m.poll, "walk at once": m.walkAtOnce,
+		"walk begins": m.walkBegins, "walk goes on": m.walkGoesOn,
+	}
+	if m.large = rapid.IntRange(0, 3).Draw(t, "large") == 0; m.large {
+		for name, action := range map[string]func(*rapid.T){
+			"bulk": m.bulk, "bulk in a gap": m.bulkInGap, "fill": m.fillOne, "fill all": m.fillAll, "open": m.openStream, "open page": m.openPage,
+			"read some": m.readSome, "read some more": m.readSome, "read the rest": m.readRest, "cut": m.cut,
+		} {
+			actions[name] = action
+		}
+		m.bulk(t)
+	}
+	t.Repeat(actions)
+	for len(m.streams) > 0 {
+		m.finish(t, 0)
+	}
+	m.check(t, wholeWorld(), "")
+}
+
+// ok fails the run on an error of the test's own work.
+func ok(t *rapid.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// success fails the run unless a write was answered as it must be.
+func success(t *rapid.T, r response, err error) {
+	t.Helper()
+	ok(t, err)
+	if r.status != 200 || r.body != service.Success {
+		t.Fatalf("a write: %v", r)
+	}
+}
+
+func (m *machine) instance(t *rapid.T) int { return rapid.IntRange(0, 1).Draw(t, "instance") }
+
+// client is somebody with a session who exists.
+func (m *machine) client(t *rapid.T) *user { return m.clients[rapid.IntRange(0, len(m.clients)-1).Draw(t, "client")] }
+
+// event is any event that is there.
+func (m *machine) event(t *rapid.T) *event {
+	var alive []*event
+	for _, e := range m.world.events {
+		if e.life.alive() {
+			alive = append(alive, e)
+		}
+	}
+	if len(alive) == 0 {
+		t.Skip("no event")
+	}
+	return alive[rapid.IntRange(0, len(alive)-1).Draw(t, "event")]
+}

@@ -1,0 +1,160 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+
+	"pgregory.net/rapid"
+)
+
+// noon is where most events are.
+const noon = 1893456000000
+
+// instants are few, so that many events share one. Some are the first and the last that can be.
+var instants = rapid.Custom(func(t *rapid.T) int64 {
+	if rapid.IntRange(0, 19).Draw(t, "extreme") == 19 {
+		return rapid.SampledFrom([]int64{0, 253402300799999}).Draw(t, "at")
+	}
+	return noon + int64(rapid.IntRange(0, 20).Draw(t, "second"))*1000 + int64(rapid.IntRange(0, 2).Draw(t, "millisecond"))
+})
+
+var descriptions = rapid.SampledFrom([]string{"", "d", "tab\tline\nreturn\r\n", `"\/<b>&amp;`, "\u2028\ufeff😀\U0010ffff", strings.Repeat("long ", 200)})
+
+func (m *machine) createOne(t *rapid.T) {
+	m.createEvent(t, fmt.Sprintf("event %d", m.serial()), descriptions.Draw(t, "description"))
+}
+
+// createHuge makes the largest event that there can be.
+func (m *machine) createHuge(t *rapid.T) {
+	name := fmt.Sprintf("huge %d ", m.serial())
+	m.createEvent(t, name+strings.Repeat("😀", 200-len(name)), strings.Repeat("😀", 5000))
+}
+
+func (m *machine) createEvent(t *rapid.T, name, description string) {
+	u, at := m.client(t), instants.Draw(t, "at")
+	r, err := m.create(u, m.instance(t), m.world, name, description, at)
+	success(t, r, err)
+	e := m.world.addEvent(r.header.Get("Event-Id"), name, description, at, life{r.call, r.ret, never, never})
+	e.join(u, r.call, r.call, r.ret).life.know()
+}
+
+func (m *machine) joinOne(t *rapid.T) { m.joinEvent(t, m.client(t), m.event(t)) }
+
+func (m *machine) joinEvent(t *rapid.T, u *user, e *event) {
+	r, err := m.site.join(u, m.instance(t), e.id)
+	success(t, r, err)
+	if joined := e.join(u, r.call, r.call, r.ret); joined != nil {
+		joined.life.know()
+	}
+}
+
+func (m *machine) leaveOne(t *rapid.T) { m.leaveEvent(t, m.client(t), m.event(t)) }
+
+func (m *machine) leaveEvent(t *rapid.T, u *user, e *event) {
+	r, err := m.site.leave(u, m.instance(t), e.id)
+	success(t, r, err)
+	if joined := e.joined(u); joined != nil {
+		joined.life.end(r.call, r.ret)
+		e.json = ""
+	}
+}
+
+// rejoin moves somebody to the end of an event's RSVPs, or to the middle. Who takes part without a session does it by
+// SQL.
+func (m *machine) rejoin(t *rapid.T) {
+	e := m.event(t)
+	members := e.members()
+	if len(members) == 0 {
+		t.Skip("nobody")
+	}
+	r := members[rapid.SampledFrom([]int{0, len(members) / 2, len(members) - 1}).Draw(t, "member")]
+	if r.user.token != "" {
+		m.leaveEvent(t, r.user, e)
+		m.joinEvent(t, r.user, e)
+		return
+	}
+	call := now()
+	ok(t, m.change("DELETE FROM rsvps WHERE event_id = ? AND user_id = ?", e.id, r.user.id))
+	r.life.end(call, now())
+	ok(t, m.fill(e, []*user{r.user}, future, false))
+}
+
+// anybody is somebody who exists, with a session or without.
+func (m *machine) anybody(t *rapid.T) *user {
+	if len(m.crowd) > 0 && rapid.Bool().Draw(t, "of the crowd") {
+		if u := m.crowd[rapid.IntRange(0, len(m.crowd)-1).Draw(t, "user")]; u.life.alive() {
+			return u
+		}
+	}
+	return m.client(t)
+}
+
+// renameOne gives a user a new name, or an earlier one back.
+func (m *machine) renameOne(t *rapid.T) {
+	u := m.anybody(t)
+	name := u.names[0].name
+	if name == u.name() || rapid.Bool().Draw(t, "new") {
+		name = fmt.Sprintf("renamed %d", m.serial())
+	}
+	call := now()
+	ok(t, m.change("UPDATE users SET username = ? WHERE id = ?", name, u.id))
+	m.rename(u, name, call, now())
+}
+
+// removeOneUser removes a user, who then is nobody to the service. Somebody else signs in.
+func (m *machine) removeOneUser(t *rapid.T) {
+	u := m.anybody(t)
+	call := now()
+	ok(t, m.change("DELETE FROM users WHERE id = ?", u.id))
+	m.removeUser(u, call, now())
+	for i, c := range m.clients {
+		if c != u {
+			continue
+		}
+		for _, r := range m.refused(t, u) {
+			if !r.is(401, "invalid_token") {
+				t.Fatalf("on behalf of a user who is gone: %v", r)
+			}
+		}
+		next, err := m.signIn(m.state, fmt.Sprintf("next %d", m.serial()))
+		ok(t, err)
+		m.clients[i] = next
+	}
+}
+
+// refused are the responses to a user who is gone.
+func (m *machine) refused(t *rapid.T, u *user) []response {
+	instance := m.instance(t)
+	list, err := m.list(u, instance, m.world, wholeWorld(), "")
+	ok(t, err)
+	create, err := m.create(u, instance, m.world, "refused", "", noon)
+	ok(t, err)
+	held, err := m.list(u, instance, m.world, wholeWorld(), "*")
+	ok(t, err)
+	return []response{list, create, held}
+}
+
+func (m *machine) removeOneEvent(t *rapid.T) {
+	e := m.event(t)
+	call := now()
+	ok(t, m.change("DELETE FROM events WHERE id = ?", e.id))
+	e.remove(call, now())
+	r, err := m.site.join(m.client(t), m.instance(t), e.id)
+	ok(t, err)
+	if !r.is(404, "event_not_found") {
+		t.Fatalf("joining an event that is gone: %v", r)
+	}
+}
+
+// edit changes an event behind the service's back, which nobody may be reading meanwhile: events never change otherwise.
+func (m *machine) edit(t *rapid.T) {
+	if len(m.streams) > 0 || len(m.walks) > 0 {
+		t.Skip("somebody reads")
+	}
+	e := m.event(t)
+	e.description, e.json = descriptions.Draw(t, "description"), ""
+	if rapid.Bool().Draw(t, "moves") {
+		e.at = instants.Draw(t, "at")
+	}
+	ok(t, m.change("UPDATE events SET description = ?, scheduled_at = ? WHERE id = ?", e.description, timeOf(e.at), e.id))
+}
