@@ -13,8 +13,6 @@ func timeOf(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 var (
 	manyEvents = rapid.SampledFrom([]int{1, 2, 126, 127, 128, 129, 255, 256, 257, 300, 512, 1000, 1023, 1024, 1025, 1300})
 	manyUsers  = rapid.SampledFrom([]int{1, 254, 255, 256, 257, 258, 600, 4095, 4096, 4097, 6000})
-	texts      = rapid.SampledFrom([]string{"", strings.Repeat("t", 100), strings.Repeat("t", 1000), strings.Repeat("t", 2040),
-		strings.Repeat("t\n", 2500), strings.Repeat("😀", 4990)})
 )
 
 // most bounds what bulks come to, in bytes of descriptions and in RSVPs.
@@ -22,7 +20,7 @@ const mostText, mostRSVPs = 6 << 20, 12000
 
 func (m *machine) bulk(t *rapid.T) {
 	m.addSome(t, bulk{
-		n: manyEvents.Draw(t, "events"), at: instants.Draw(t, "at"), text: texts.Draw(t, "text"),
+		n: manyEvents.Draw(t, "events"), at: instants.Draw(t, "at"), text: m.text(t),
 		step:      int64(rapid.SampledFrom([]int{0, 0, 1, 1000}).Draw(t, "step")),
 		backwards: rapid.Bool().Draw(t, "backwards"),
 		rank:      rapid.SampledFrom([]int{0, 1 << 20, 1 << 31}).Draw(t, "rank"),
@@ -37,7 +35,13 @@ func (m *machine) bulkInGap(t *rapid.T) {
 	}
 	before := events[rapid.IntRange(0, len(events)-1).Draw(t, "before")]
 	step := int64(rapid.IntRange(0, 1).Draw(t, "step"))
-	m.addSome(t, bulk{n: manyEvents.Draw(t, "events"), at: before.at + step, step: step, text: texts.Draw(t, "text"), rank: 1 << 30})
+	m.addSome(t, bulk{n: manyEvents.Draw(t, "events"), at: before.at + step, step: step, text: m.text(t), rank: 1 << 30})
+}
+
+// text is drawn in parts that print short.
+func (m *machine) text(t *rapid.T) string {
+	letter := rapid.SampledFrom([]string{"t", "é\n", "😀"}).Draw(t, "letter") // of one, three and four bytes
+	return strings.Repeat(letter, rapid.SampledFrom([]int{0, 50, 250, 500, 1000, 2490}).Draw(t, "letters"))
 }
 
 func (m *machine) addSome(t *rapid.T, b bulk) {
@@ -48,27 +52,20 @@ func (m *machine) addSome(t *rapid.T, b bulk) {
 	if text+b.n*len(b.text) > mostText || b.at+int64(b.n)*b.step > 253402300799999 {
 		t.Skip("too much")
 	}
-	ok(t, m.addBulk(m.world, b))
+	ok(m.addBulk(m.world, b))
 }
 
 // fillOne gives one event many RSVPs.
 func (m *machine) fillOne(t *rapid.T) {
-	m.fillSome(t, m.event(t), manyUsers.Draw(t, "users"))
+	e := m.event(t)
+	m.fillSome(t, []*event{e}, manyUsers.Draw(t, "users"))
 }
 
 // fillAll gives all events, as far as that goes, RSVPs of the same users.
 func (m *machine) fillAll(t *rapid.T) {
 	n := rapid.SampledFrom([]int{1, 10, 256, 257}).Draw(t, "users")
 	events, _ := m.world.page(wholeWorld())
-	if len(events) == 0 {
-		t.Skip("no event")
-	}
-	for _, e := range events {
-		if m.rsvps()+n > mostRSVPs {
-			break
-		}
-		m.fillSome(t, e, n)
-	}
+	m.fillSome(t, events[:min(len(events), (mostRSVPs-m.rsvps())/n)], n)
 }
 
 func (m *machine) rsvps() (n int) {
@@ -78,21 +75,26 @@ func (m *machine) rsvps() (n int) {
 	return n
 }
 
-func (m *machine) fillSome(t *rapid.T, e *event, n int) {
-	if m.rsvps()+n > mostRSVPs {
-		t.Skip("too much")
+func (m *machine) fillSome(t *rapid.T, events []*event, n int) {
+	if len(events) == 0 || m.rsvps()+n*len(events) > mostRSVPs {
+		t.Skip("no event, or too much")
 	}
 	if more := n - len(m.crowd); more > 0 {
 		users, err := m.site.crowd(m.state, more, rapid.SampledFrom([]int{1, 40, 100}).Draw(t, "name"))
-		ok(t, err)
+		ok(err)
 		m.crowd = append(m.crowd, users...)
 	}
-	first := rapid.SampledFrom([]time.Time{past, future}).Draw(t, "first")
 	var alive []*user
 	for _, u := range m.crowd[:n] {
 		if u.life.alive() {
 			alive = append(alive, u)
 		}
 	}
-	ok(t, m.fill(e, alive, first, rapid.Bool().Draw(t, "apart")))
+	first, apart := past, rapid.Bool().Draw(t, "apart")
+	if rapid.Bool().Draw(t, "late") {
+		first = future
+	}
+	for _, e := range events {
+		ok(m.fill(e, alive, first, apart))
+	}
 }

@@ -46,6 +46,8 @@ func (s *site) signIn(known *state, name string) (*user, error) {
 	if err != nil {
 		return nil, err
 	}
+	known.Lock()
+	defer known.Unlock()
 	return known.addUser(session.UserID, name, session.Token), nil
 }
 

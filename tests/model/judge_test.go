@@ -3,7 +3,6 @@ package model
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -43,7 +42,7 @@ func (w *world) judge(list reading) error {
 			names[j] = r.User.Username
 		}
 		if err := e.judge(names, list); err != nil {
-			return fmt.Errorf("event %d %s: %w", i, e.id, err)
+			return findingf("an event's RSVPs: %w, list%s, event %d %s", err, list.query, i, e.id)
 		}
 	}
 	return w.missing(list, events)
@@ -53,25 +52,25 @@ func (w *world) judge(list reading) error {
 func (w *world) found(list reading) ([]*event, error) {
 	events := make([]*event, len(list.Events))
 	if list.query.most > 0 && len(events) > list.query.most {
-		return nil, fmt.Errorf("%d events are more than the limit %d", len(events), list.query.most)
+		return nil, findingf("%d events are more than the limit %d", len(events), list.query.most)
 	}
 	for i, got := range list.Events {
 		e := w.byName[got.Name]
 		if e == nil {
-			return nil, fmt.Errorf("event %d %s never existed: %.200q", i, got.ID, got.Name)
+			return nil, findingf("event %d %s never existed: %.200q", i, got.ID, got.Name)
 		}
 		if e.id == "" {
 			e.id = got.ID // its maker has not been told yet
 		}
 		switch {
 		case got.ID != e.id || got.Description != e.description || got.ScheduledAt != instant(e.at):
-			return nil, fmt.Errorf("event %d %s is not as it was made: %.200q", i, got.ID, got.Name)
+			return nil, findingf("event %d %s is not as it was made: %.200q", i, got.ID, got.Name)
 		case !e.life.possibly(list.call, list.ret):
-			return nil, fmt.Errorf("event %d %s was not there at any moment", i, e.id)
+			return nil, findingf("event %d %s was not there at any moment", i, e.id)
 		case !list.query.covers(e):
-			return nil, fmt.Errorf("event %d %s is out of range", i, e.id)
+			return nil, findingf("event %d %s is out of range", i, e.id)
 		case i > 0 && events[i-1].place().compare(e.place()) >= 0:
-			return nil, fmt.Errorf("events %d and %d, %s and %s, are out of order", i-1, i, events[i-1].id, e.id)
+			return nil, findingf("events %d and %d, %s and %s, are out of order", i-1, i, events[i-1].id, e.id)
 		}
 		e.life.fromBy = min(e.life.fromBy, list.ret)
 		events[i] = e
@@ -96,11 +95,11 @@ func (w *world) missing(list reading, events []*event) error {
 			continue
 		}
 		if !list.more || len(events) > 0 && e.place().compare(events[len(events)-1].place()) < 0 {
-			return fmt.Errorf("event %s is missing: %d events, more follow: %v", e.id, len(events), list.more)
+			return findingf("event %s is missing: %d events, more follow: %v", e.id, len(events), list.more)
 		}
 	}
 	if list.more && !changed && len(events) < list.query.most {
-		return fmt.Errorf("a page has %d of %d events, and more follow", len(events), list.query.most)
+		return findingf("a page has %d of %d events, and more follow", len(events), list.query.most)
 	}
 	return nil
 }
@@ -112,40 +111,45 @@ func (e *event) judge(names []string, list reading) error {
 	for i, name := range names {
 		u := e.world.known.byName[name]
 		if u == nil {
-			return fmt.Errorf("RSVP %d: nobody is called %q", i, name)
+			return findingf("RSVP %d: nobody is called %q", i, name)
 		}
 		all := e.rsvps[u]
 		at := slices.IndexFunc(all, func(r *rsvp) bool { return r.life.possibly(list.call, list.ret) })
 		switch {
 		case at < 0:
-			return fmt.Errorf("RSVP %d: %q did not take part at any moment", i, name)
+			return findingf("RSVP %d: %q did not take part at any moment", i, name)
 		case !u.had(name, list.call, list.ret):
-			return fmt.Errorf("RSVP %d: nobody was called %q at any moment", i, name)
+			return findingf("RSVP %d: nobody was called %q at any moment", i, name)
 		case there[u] == name, there[u] != "" && !u.renamed(list.call, list.ret):
-			return fmt.Errorf("RSVP %d: %q stands there twice", i, name)
+			return findingf("RSVP %d: %q stands there twice", i, name)
 		}
 		there[u] = name
 		r := all[at]
 		if len(all) == at+1 { // else it may be a later one
 			r.life.fromBy = min(r.life.fromBy, list.ret)
 		}
-		if !r.life.throughout(list.call, list.ret) {
+		if !e.took(r, list) {
 			continue
 		}
 		if latest != nil && r.before(latest) {
-			return fmt.Errorf("RSVP %d: %q joined before %q", i, name, latest.user.name())
+			return findingf("RSVP %d: %q joined before %q", i, name, latest.user.name())
 		}
 		if latest == nil || latest.low < r.low {
 			latest = r
 		}
 	}
 	for u, all := range e.rsvps {
-		last := slices.IndexFunc(all, func(r *rsvp) bool { return r.life.throughout(list.call, list.ret) })
+		last := slices.IndexFunc(all, func(r *rsvp) bool { return e.took(r, list) })
 		if last >= 0 && there[u] == "" {
-			return fmt.Errorf("%q took part throughout and is missing: %d RSVPs", u.name(), len(names))
+			return findingf("%q took part throughout and is missing: %d RSVPs", u.name(), len(names))
 		}
 	}
 	return nil
+}
+
+// took reports whether an RSVP was there throughout. It goes with its event and its user, too.
+func (e *event) took(r *rsvp, list reading) bool {
+	return r.life.throughout(list.call, list.ret) && e.life.until > list.ret && r.user.life.until > list.ret
 }
 
 // renamed reports whether the user may have had several names.
@@ -165,4 +169,24 @@ func (r *rsvp) before(other *rsvp) bool {
 	}
 	const microsecond = int64(time.Microsecond) // what the databases keep
 	return r.high < other.low-microsecond
+}
+
+// continues says what is wrong with a page, given the page that follows it: whatever is not behind the end of the one must
+// be in the other.
+func (w *world) continues(list, following reading) error {
+	there := make(map[string]bool)
+	for _, e := range list.Events {
+		there[e.ID] = true
+	}
+	for _, e := range w.events {
+		if !list.query.covers(e) || !e.life.throughout(list.call, following.ret) {
+			continue
+		}
+		before := len(following.Events) == 0 || e.place().compare(w.byName[following.Events[0].Name].place()) < 0
+		if before != there[e.id] {
+			return findingf("pages do not meet: list%s, event %s is in the page of %d: %v, stands before the next page: %v",
+				list.query, e.id, len(list.Events), there[e.id], before)
+		}
+	}
+	return nil
 }

@@ -16,10 +16,10 @@ func (m *machine) begin(t *rapid.T, q query) {
 		t.Skip("two are open")
 	}
 	s, err := m.open(m.client(t), m.instance(t), m.world, q)
-	ok(t, err)
+	ok(err)
 	m.streams = append(m.streams, s)
 	if s.got.status != 200 {
-		t.Fatalf("a stream: %d", s.got.status)
+		fail("a stream: %d", s.got.status)
 	}
 }
 
@@ -34,9 +34,7 @@ func (m *machine) readSome(t *rapid.T) {
 	at := m.stream(t)
 	s := m.streams[at]
 	ended, err := s.some(int64(rapid.SampledFrom([]int{1, 10, 100}).Draw(t, "kilobytes")) << 10)
-	if err != nil {
-		t.Fatalf("list%s: %v", s.query, err)
-	}
+	ok(err)
 	if ended {
 		m.ended(t, at)
 	}
@@ -46,9 +44,7 @@ func (m *machine) readRest(t *rapid.T) { m.finish(t, m.stream(t)) }
 
 func (m *machine) finish(t *rapid.T, at int) {
 	s := m.streams[at]
-	if err := s.rest(); err != nil {
-		t.Fatalf("list%s: %v", s.query, err)
-	}
+	ok(s.rest())
 	m.ended(t, at)
 }
 
@@ -68,10 +64,8 @@ func (m *machine) ended(t *rapid.T, at int) {
 		return // the service has given up a client that was too slow
 	}
 	list, err := newReading(s.query, s.got)
-	ok(t, err)
-	if err := m.world.judge(list); err != nil {
-		t.Fatalf("stream%s of %d bytes: %v", s.query, len(s.got.body), err)
-	}
+	ok(err)
+	ok(m.world.judge(list))
 	if !list.more {
 		return
 	}
@@ -82,25 +76,13 @@ func (m *machine) ended(t *rapid.T, at int) {
 func (m *machine) follows(t *rapid.T, s *stream, list reading) {
 	cursor, fault := isNext(m.world, s.query, s.got.header.Get("Link"))
 	if fault != "" {
-		t.Fatalf("stream%s: Link %s", s.query, fault)
+		fail("stream%s: Link %s", s.query, fault)
 	}
 	next := s.query
 	next.cursor, next.limit = cursor, "1"
 	r, err := m.list(m.client(t), m.instance(t), m.world, next, "")
-	ok(t, err)
+	ok(err)
 	following, err := newReading(next, r)
-	ok(t, err)
-	there := make(map[string]bool)
-	for _, e := range list.Events {
-		there[e.ID] = true
-	}
-	for _, e := range m.world.events {
-		if !s.query.covers(e) || !e.life.throughout(s.got.call, r.ret) {
-			continue
-		}
-		before := len(following.Events) == 0 || e.place().compare(m.world.byName[following.Events[0].Name].place()) < 0
-		if before != there[e.id] {
-			t.Fatalf("event %s is in the page of %d: %v, stands before the next page: %v", e.id, len(list.Events), there[e.id], before)
-		}
-	}
+	ok(err)
+	ok(m.world.continues(list, following))
 }

@@ -42,6 +42,7 @@ type machine struct {
 	clients []*user
 	crowd   []*user
 	large   bool // whether there are bulks
+	found   *finding
 	streams []*stream
 	walks   []*walk
 	// Each ETag stands for one list, and each list has one ETag. All of them have been seen.
@@ -86,43 +87,79 @@ func (m *machine) run(t *rapid.T) {
 		"edit event": m.edit, "list": m.listAny, "list again": m.listAgain, "poll": m.poll, "walk at once": m.walkAtOnce,
 		"walk begins": m.walkBegins, "walk goes on": m.walkGoesOn,
 	}
-	if m.large = rapid.IntRange(0, 3).Draw(t, "large") == 0; m.large {
+	if m.large = rapid.IntRange(0, 3).Draw(t, "large") == 3; m.large {
 		for name, action := range map[string]func(*rapid.T){
 			"bulk": m.bulk, "bulk in a gap": m.bulkInGap, "fill": m.fillOne, "fill all": m.fillAll, "open": m.openStream, "open page": m.openPage,
 			"read some": m.readSome, "read some more": m.readSome, "read the rest": m.readRest, "cut": m.cut,
 		} {
 			actions[name] = action
 		}
-		m.bulk(t)
+		m.guarded(m.bulk)(t)
 	}
+	for name, action := range actions {
+		actions[name] = m.guarded(action)
+	}
+	actions[""] = m.report
 	t.Repeat(actions)
-	for len(m.streams) > 0 {
-		m.finish(t, 0)
-	}
-	m.check(t, wholeWorld(), "")
+	m.guarded(func(t *rapid.T) {
+		for len(m.streams) > 0 {
+			m.finish(t, 0)
+		}
+		m.check(t, wholeWorld(), "")
+	})(t)
+	m.report(t)
 }
 
-// ok fails the run on an error of the test's own work.
-func ok(t *rapid.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+// guarded is an action whose finding is kept until report. rapid shrinks only to what fails in the same way, at the same
+// place and with the same words.
+func (m *machine) guarded(action func(*rapid.T)) func(*rapid.T) {
+	return func(t *rapid.T) {
+		defer func() {
+			switch fault := recover().(type) {
+			case nil:
+			case *finding:
+				m.found = fault
+			default:
+				panic(fault)
+			}
+		}()
+		if m.found == nil {
+			action(t)
+		}
 	}
 }
+
+// report fails the run if something has been found.
+func (m *machine) report(t *rapid.T) {
+	if m.found != nil {
+		t.Log(m.found.text)
+		t.Fatal(m.found.kind)
+	}
+}
+
+// ok fails the run on an error.
+func ok(err error) {
+	if err != nil {
+		panic(findingOf(err))
+	}
+}
+
+func fail(format string, args ...any) { panic(findingf(format, args...)) }
 
 // success fails the run unless a write was answered as it must be.
-func success(t *rapid.T, r response, err error) {
-	t.Helper()
-	ok(t, err)
+func success(r response, err error) {
+	ok(err)
 	if r.status != 200 || r.body != service.Success {
-		t.Fatalf("a write: %v", r)
+		fail("a write: %v", r)
 	}
 }
 
 func (m *machine) instance(t *rapid.T) int { return rapid.IntRange(0, 1).Draw(t, "instance") }
 
 // client is somebody with a session who exists.
-func (m *machine) client(t *rapid.T) *user { return m.clients[rapid.IntRange(0, len(m.clients)-1).Draw(t, "client")] }
+func (m *machine) client(t *rapid.T) *user {
+	return m.clients[rapid.IntRange(0, len(m.clients)-1).Draw(t, "client")]
+}
 
 // event is any event that is there.
 func (m *machine) event(t *rapid.T) *event {

@@ -83,8 +83,8 @@ func (s *stream) some(bytes int64) (ended bool, err error) {
 		if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
 			patience.Store(int64(5 * time.Second))
 		}
-		return true, fmt.Errorf("a stream of %d events ends %d bytes on, %v after it was opened: %w",
-			strings.Count(s.read.String(), `"scheduledAt"`), n, time.Since(s.opened), err)
+		return true, findingf("a stream breaks off or stalls: list%s, %d events, %d bytes on, %v after it was opened: %w",
+			s.query, strings.Count(s.read.String(), `"scheduledAt"`), n, time.Since(s.opened), err)
 	}
 	return false, nil
 }

@@ -33,7 +33,7 @@ func (m *machine) createHuge(t *rapid.T) {
 func (m *machine) createEvent(t *rapid.T, name, description string) {
 	u, at := m.client(t), instants.Draw(t, "at")
 	r, err := m.create(u, m.instance(t), m.world, name, description, at)
-	success(t, r, err)
+	success(r, err)
 	e := m.world.addEvent(r.header.Get("Event-Id"), name, description, at, life{r.call, r.ret, never, never})
 	e.join(u, r.call, r.call, r.ret).life.know()
 }
@@ -42,7 +42,7 @@ func (m *machine) joinOne(t *rapid.T) { m.joinEvent(t, m.client(t), m.event(t)) 
 
 func (m *machine) joinEvent(t *rapid.T, u *user, e *event) {
 	r, err := m.site.join(u, m.instance(t), e.id)
-	success(t, r, err)
+	success(r, err)
 	if joined := e.join(u, r.call, r.call, r.ret); joined != nil {
 		joined.life.know()
 	}
@@ -52,7 +52,7 @@ func (m *machine) leaveOne(t *rapid.T) { m.leaveEvent(t, m.client(t), m.event(t)
 
 func (m *machine) leaveEvent(t *rapid.T, u *user, e *event) {
 	r, err := m.site.leave(u, m.instance(t), e.id)
-	success(t, r, err)
+	success(r, err)
 	if joined := e.joined(u); joined != nil {
 		joined.life.end(r.call, r.ret)
 		e.json = ""
@@ -74,9 +74,9 @@ func (m *machine) rejoin(t *rapid.T) {
 		return
 	}
 	call := now()
-	ok(t, m.change("DELETE FROM rsvps WHERE event_id = ? AND user_id = ?", e.id, r.user.id))
+	ok(m.change("DELETE FROM rsvps WHERE event_id = ? AND user_id = ?", e.id, r.user.id))
 	r.life.end(call, now())
-	ok(t, m.fill(e, []*user{r.user}, future, false))
+	ok(m.fill(e, []*user{r.user}, future, false))
 }
 
 // anybody is somebody who exists, with a session or without.
@@ -97,7 +97,7 @@ func (m *machine) renameOne(t *rapid.T) {
 		name = fmt.Sprintf("renamed %d", m.serial())
 	}
 	call := now()
-	ok(t, m.change("UPDATE users SET username = ? WHERE id = ?", name, u.id))
+	ok(m.change("UPDATE users SET username = ? WHERE id = ?", name, u.id))
 	m.rename(u, name, call, now())
 }
 
@@ -105,7 +105,7 @@ func (m *machine) renameOne(t *rapid.T) {
 func (m *machine) removeOneUser(t *rapid.T) {
 	u := m.anybody(t)
 	call := now()
-	ok(t, m.change("DELETE FROM users WHERE id = ?", u.id))
+	ok(m.change("DELETE FROM users WHERE id = ?", u.id))
 	m.removeUser(u, call, now())
 	for i, c := range m.clients {
 		if c != u {
@@ -113,11 +113,11 @@ func (m *machine) removeOneUser(t *rapid.T) {
 		}
 		for _, r := range m.refused(t, u) {
 			if !r.is(401, "invalid_token") {
-				t.Fatalf("on behalf of a user who is gone: %v", r)
+				fail("on behalf of a user who is gone: %v", r)
 			}
 		}
 		next, err := m.signIn(m.state, fmt.Sprintf("next %d", m.serial()))
-		ok(t, err)
+		ok(err)
 		m.clients[i] = next
 	}
 }
@@ -126,23 +126,23 @@ func (m *machine) removeOneUser(t *rapid.T) {
 func (m *machine) refused(t *rapid.T, u *user) []response {
 	instance := m.instance(t)
 	list, err := m.list(u, instance, m.world, wholeWorld(), "")
-	ok(t, err)
+	ok(err)
 	create, err := m.create(u, instance, m.world, "refused", "", noon)
-	ok(t, err)
+	ok(err)
 	held, err := m.list(u, instance, m.world, wholeWorld(), "*")
-	ok(t, err)
+	ok(err)
 	return []response{list, create, held}
 }
 
 func (m *machine) removeOneEvent(t *rapid.T) {
 	e := m.event(t)
 	call := now()
-	ok(t, m.change("DELETE FROM events WHERE id = ?", e.id))
+	ok(m.change("DELETE FROM events WHERE id = ?", e.id))
 	e.remove(call, now())
 	r, err := m.site.join(m.client(t), m.instance(t), e.id)
-	ok(t, err)
+	ok(err)
 	if !r.is(404, "event_not_found") {
-		t.Fatalf("joining an event that is gone: %v", r)
+		fail("joining an event that is gone: %v", r)
 	}
 }
 
@@ -156,5 +156,5 @@ func (m *machine) edit(t *rapid.T) {
 	if rapid.Bool().Draw(t, "moves") {
 		e.at = instants.Draw(t, "at")
 	}
-	ok(t, m.change("UPDATE events SET description = ?, scheduled_at = ? WHERE id = ?", e.description, timeOf(e.at), e.id))
+	ok(m.change("UPDATE events SET description = ?, scheduled_at = ? WHERE id = ?", e.description, timeOf(e.at), e.id))
 }

@@ -1,0 +1,116 @@
+package model
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"worldevents/tests/service"
+)
+
+// roundTime is how long a world lives: its history must stay small enough to be judged with each response.
+const roundTime = 4 * time.Second
+
+// clients each are a user of their own, whose joins and leaves come one after the other.
+const clients = 5
+
+// TestConcurrent has everybody do everything at once.
+func TestConcurrent(t *testing.T) {
+	end := until(concurrentShare)
+	both(t, func(t *testing.T, db *service.Database) {
+		s := newSite(t, db)
+		requests := 0
+		for time.Now().Before(end) && !t.Failed() {
+			r := &round{site: s, state: newState(), seed: rand.Uint64()}
+			r.end = time.Now().Add(min(roundTime, time.Until(end)))
+			r.run(t)
+			requests += int(r.requests.Load())
+		}
+		t.Logf("%d requests", requests)
+	})
+}
+
+// round is some seconds of all clients in two worlds.
+type round struct {
+	*site
+	*state
+	seed     uint64
+	end      time.Time
+	requests atomic.Int64
+	found    atomic.Pointer[finding]
+	lists    map[string]string // the body and Link of each ETag
+}
+
+func (r *round) run(t *testing.T) {
+	if err := r.wipe(); err != nil {
+		t.Fatal(err)
+	}
+	r.lists = make(map[string]string)
+	for i := range 2 {
+		r.addWorld(fmt.Sprintf("world %d %d", r.serial(), i))
+	}
+	var all sync.WaitGroup
+	for i := range clients {
+		u, err := r.signIn(r.state, fmt.Sprintf("user %d", r.serial()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for reads := range 1 + i%2 { // every second user has a second browser, which only reads
+			c := &client{round: r, user: u, reads: reads == 1, rand: rand.New(rand.NewPCG(r.seed, uint64(2*i+reads)))}
+			all.Go(c.run)
+		}
+	}
+	o := &operator{round: r, rand: rand.New(rand.NewPCG(r.seed, 1<<32))}
+	all.Go(o.run)
+	all.Wait()
+	if r.found.Load() == nil {
+		r.settled()
+	}
+	if f := r.found.Load(); f != nil {
+		t.Errorf("seed %d: %s", r.seed, f.text)
+		for _, w := range r.worlds {
+			t.Logf("%s:\n%s", w.name, strings.Join(w.log[max(0, len(w.log)-60):], "\n"))
+		}
+	}
+}
+
+// settled asks each instance for the worlds once nothing is under way.
+func (r *round) settled() {
+	for instance := range 2 {
+		for _, w := range r.worlds {
+			u, err := r.signIn(r.state, fmt.Sprintf("user %d", r.serial()))
+			r.keep(err)
+			c := &client{round: r, user: u, rand: rand.New(rand.NewPCG(0, 0))}
+			c.list(w, wholeWorld(), instance)
+		}
+	}
+}
+
+// going reports whether there is time left, and nothing has been found.
+func (r *round) going() bool { return r.found.Load() == nil && time.Now().Before(r.end) }
+
+// keep keeps the first finding.
+func (r *round) keep(err error) {
+	if err != nil {
+		r.found.CompareAndSwap(nil, findingOf(err))
+	}
+}
+
+// note writes the history of a world. The caller holds the mutex.
+func (w *world) note(who string, call int64, format string, args ...any) {
+	w.log = append(w.log, fmt.Sprintf("%12.6f to %12.6f %s: %s", seconds(call), seconds(now()), who, fmt.Sprintf(format, args...)))
+}
+
+func seconds(moment int64) float64 { return float64(moment-begun.UnixNano()) / 1e9 }
+
+// some draws one of what there is, the zero value when there is nothing.
+func some[T any](random *rand.Rand, all []T) (one T) {
+	if len(all) > 0 {
+		one = all[random.IntN(len(all))]
+	}
+	return one
+}

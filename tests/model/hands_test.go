@@ -1,0 +1,179 @@
+package model
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// operator changes what is stored behind the service's back, one statement after the other.
+type operator struct {
+	*round
+	rand  *rand.Rand
+	crowd []*user
+}
+
+func (o *operator) run() {
+	var err error
+	if o.crowd, err = o.site.crowd(o.state, 600, 60); err != nil {
+		o.keep(err)
+		return
+	}
+	for o.going() {
+		w := some(o.rand, o.worlds)
+		switch o.rand.IntN(10) {
+		case 0, 1:
+			o.rename(w)
+		case 2, 3:
+			o.removeEvent(w)
+		case 4:
+			o.removeUser(w)
+		case 5:
+			o.bulk(w)
+		case 6:
+			o.fillOne(w)
+		default:
+			o.moveOne(w)
+		}
+		time.Sleep(time.Duration(o.rand.IntN(50)) * time.Millisecond) // the pace of an operator: nothing waits for it
+	}
+}
+
+func (o *operator) event(w *world) *event {
+	o.Lock()
+	defer o.Unlock()
+	if e := some(o.rand, w.events); e != nil && e.id != "" && e.life.alive() {
+		return e
+	}
+	return nil
+}
+
+// rename gives somebody of the crowd or a client a new name. Which it is shows to others from the call on.
+func (o *operator) rename(w *world) {
+	var u *user
+	name := fmt.Sprintf("renamed %d %s", o.serial(), strings.Repeat("é", 40))
+	o.locked(func() {
+		if u = some(o.rand, o.users); u.life.alive() {
+			o.state.rename(u, name, now(), never)
+		}
+	})
+	if !u.life.alive() { // nobody else ends it
+		return
+	}
+	call := now()
+	o.keep(o.change("UPDATE users SET username = ? WHERE id = ?", name, u.id))
+	o.locked(func() {
+		n := len(u.names)
+		u.names[n-1].life.know()
+		u.names[n-2].life.untilBy = now()
+		w.note("operator", call, "rename %s to %q", u.id, name)
+	})
+}
+
+func (o *operator) removeEvent(w *world) {
+	e := o.event(w)
+	if e == nil {
+		return
+	}
+	call := now()
+	o.locked(func() { e.remove(call, never) })
+	o.keep(o.change("DELETE FROM events WHERE id = ?", e.id))
+	o.locked(func() {
+		e.ended(now())
+		w.note("operator", call, "remove event %s", e.id)
+	})
+}
+
+// ended says when an event and its RSVPs were gone, whose end has begun.
+func (e *event) ended(by int64) {
+	e.life.untilBy = min(e.life.untilBy, by)
+	for _, all := range e.rsvps {
+		last := &all[len(all)-1].life
+		last.untilBy = min(last.untilBy, by)
+	}
+}
+
+// removeUser removes one of the crowd, or a client.
+func (o *operator) removeUser(w *world) {
+	u := some(o.rand, o.crowd)
+	call := now()
+	o.locked(func() {
+		if o.rand.IntN(4) == 0 {
+			u = some(o.rand, o.users)
+		}
+		if u.life.alive() {
+			o.state.removeUser(u, call, never)
+		}
+	})
+	if u.life.untilBy != never || u.life.until != call {
+		return
+	}
+	o.keep(o.change("DELETE FROM users WHERE id = ?", u.id))
+	o.locked(func() {
+		by := now()
+		u.life.untilBy, u.names[len(u.names)-1].life.untilBy = by, by
+		for _, w := range o.worlds {
+			for _, e := range w.events {
+				if all := e.rsvps[u]; len(all) > 0 {
+					last := &all[len(all)-1].life
+					last.untilBy = min(last.untilBy, by)
+				}
+			}
+		}
+		w.note("operator", call, "remove user %s", u.id)
+	})
+}
+
+// bulk makes many events at one instant, or between others.
+func (o *operator) bulk(w *world) {
+	n := some(o.rand, []int{1, 100, 127, 128, 129, 300})
+	if o.locked(func() { n = min(n, 1500-len(w.events)) }); n < 1 {
+		return
+	}
+	call := now()
+	o.keep(o.addBulk(w, bulk{
+		n: n, at: noon + o.rand.Int64N(20)*1000 + o.rand.Int64N(2)*500, step: o.rand.Int64N(2),
+		text: strings.Repeat("t", some(o.rand, []int{0, 1000, 4000})), rank: o.rand.IntN(1 << 31),
+	}))
+	o.locked(func() { w.note("operator", call, "%d events", n) })
+}
+
+// fillOne has many of the crowd join an event.
+func (o *operator) fillOne(w *world) {
+	e := o.event(w)
+	if e == nil {
+		return
+	}
+	var alive []*user
+	for _, u := range o.crowd[:1+o.rand.IntN(len(o.crowd))] {
+		if u.life.alive() {
+			alive = append(alive, u)
+		}
+	}
+	call := now()
+	o.keep(o.fill(e, alive, some(o.rand, []time.Time{past, future}), o.rand.IntN(2) == 0))
+	o.locked(func() { w.note("operator", call, "%d join %s", len(alive), e.id) })
+}
+
+// moveOne has one of the crowd leave an event and join again, last of all.
+func (o *operator) moveOne(w *world) {
+	e := o.event(w)
+	if e == nil {
+		return
+	}
+	var gone *rsvp
+	o.locked(func() {
+		if gone = e.joined(some(o.rand, o.crowd)); gone != nil {
+			gone.life.until = now()
+		}
+	})
+	if gone == nil {
+		return
+	}
+	call := now()
+	o.keep(o.change("DELETE FROM rsvps WHERE event_id = ? AND user_id = ?", e.id, gone.user.id))
+	o.locked(func() { gone.life.untilBy = now() })
+	o.keep(o.fill(e, []*user{gone.user}, future.Add(time.Duration(o.serial())*time.Second), false))
+	o.locked(func() { w.note("operator", call, "%s leaves %s and joins", gone.user.id, e.id) })
+}
