@@ -25,6 +25,10 @@ test: build ## Run all tests, on SQLite and on PostgreSQL
 test-faults: build ## Break databases, networks and the process itself under load (minutes; needs pgbouncer, haproxy, slowhttptest and strace)
 	go test -tags faults -count=1 -timeout 20m ./tests/faults
 
+MODELTIME ?= 10m
+test-model: ## Hold the service against a model of worlds, MODELTIME=10m in all
+	MODELTIME=$(MODELTIME) go test -count=1 -timeout 0 ./tests/model
+
 # Minimizing what is found would take most of the time.
 FUZZTIME ?= 1m
 fuzz: ## Look for inputs that break the service, FUZZTIME=1m for each target
@@ -61,4 +65,4 @@ generate: ## Regenerate gen/ from openapi.yaml (the TypeScript client needs Node
 	go generate ./gen
 	@.ci/node gen/typescript npm run --silent generate
 
-.PHONY: help run build test race test-faults fuzz client test-clients test-browser test-oidc bench check generate
+.PHONY: help run build test race test-faults test-model fuzz client test-clients test-browser test-oidc bench check generate

@@ -1,0 +1,93 @@
+package model
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"worldevents/tests/service"
+)
+
+// slowReaders are how many read one large list at once, each holding what has been read for them.
+const slowReaders = 6
+
+// mostHeld is what a slow reader may cost, buffers of TLS and HTTP on both sides included.
+const mostHeld = 2 << 20
+
+// TestMemory has clients read large worlds slowly, and looks at what the service holds for them. Nothing else runs
+// meanwhile: server and test share a heap.
+func TestMemory(t *testing.T) {
+	end := until(memoryShare)
+	sites := []*site{newSite(t, service.SQLite(t)), newSite(t, service.Postgres(t))}
+	for runs := 0; time.Now().Before(end) && !t.Failed(); runs++ {
+		s := sites[runs%len(sites)]
+		rapid.Check(silent{t}, func(t *rapid.T) {
+			m := newMachine(t, s)
+			m.report(t)
+			m.guarded(m.holdSome)(t)
+			for _, s := range m.streams {
+				s.close()
+			}
+			m.report(t)
+		})
+	}
+}
+
+// holdSome makes a world of large events, and reads it slowly.
+func (m *machine) holdSome(t *rapid.T) {
+	events := rapid.SampledFrom([]int{127, 1, 20, 126, 128, 300, 1000}).Draw(t, "events")
+	letters := rapid.SampledFrom([]int{4990, 0, 250, 1000}).Draw(t, "letters")
+	users := rapid.SampledFrom([]int{256, 0, 257, 100, 4096, 20000}).Draw(t, "users")
+	letters = min(letters, 16<<20/4/events) // some megabytes of each are enough
+	users = min(users, 40000/events)
+	ok(m.addBulk(m.world, bulk{n: events, at: noon, step: 1, text: strings.Repeat("😀", letters)}))
+	crowd, err := m.site.crowd(m.state, users, rapid.SampledFrom([]int{100, 20}).Draw(t, "name"))
+	ok(err)
+	for _, e := range m.world.events {
+		ok(m.fill(e, crowd, past, true))
+	}
+	size := len(body(m.world.events))
+	for _, e := range m.world.events {
+		e.json = ""
+	}
+	q := wholeWorld()
+	if rapid.Bool().Draw(t, "limited") {
+		q.most, q.limit = 1000, "1000"
+	}
+	before := heap()
+	for range slowReaders {
+		s, err := m.open(m.client(t), m.instance(t), m.world, q)
+		ok(err)
+		m.streams = append(m.streams, s)
+		_, err = s.some(1 << 10)
+		ok(err)
+		if s.got.header.Get("ETag") != "" && size > mostTagged {
+			fail("a list of more than a megabyte has an ETag, so it is held: %d bytes", size)
+		}
+		s.read.Reset()
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		held := heap() - before // a flight is over soon after the first byte of its response
+		if held < slowReaders*mostHeld {
+			return
+		}
+		if time.Now().After(deadline) {
+			fail("slow readers are expensive: %d hold %d bytes, of a list of %d bytes", slowReaders, held, size)
+		}
+	}
+}
+
+// mostTagged is the size in bytes of JSON beyond which a list has no ETag.
+const mostTagged = 1 << 20
+
+// heap is how much memory is in use.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // empties pools
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
