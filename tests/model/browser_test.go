@@ -111,7 +111,7 @@ func (c *client) gone(r response, e *event) bool {
 		c.keep(findingf("a user who is gone is answered: %v", r))
 	case e == nil:
 	case r.is(404, "event_not_found"):
-		if e.life.until > r.ret {
+		if e.life.throughout(r.call, r.ret) {
 			c.keep(findingf("an event that exists is not found: %v, event %s", r, e.id))
 		}
 		return true

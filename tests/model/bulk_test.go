@@ -65,7 +65,7 @@ func (m *machine) fillOne(t *rapid.T) {
 func (m *machine) fillAll(t *rapid.T) {
 	n := rapid.SampledFrom([]int{1, 10, 256, 257}).Draw(t, "users")
 	events, _ := m.world.page(wholeWorld())
-	m.fillSome(t, events[:min(len(events), (mostRSVPs-m.rsvps())/n)], n)
+	m.fillSome(t, events[:min(len(events), max(0, mostRSVPs-m.rsvps())/n)], n)
 }
 
 func (m *machine) rsvps() (n int) {

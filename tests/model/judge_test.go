@@ -182,7 +182,11 @@ func (w *world) continues(list, following reading) error {
 		if !list.query.covers(e) || !e.life.throughout(list.call, following.ret) {
 			continue
 		}
-		before := len(following.Events) == 0 || e.place().compare(w.byName[following.Events[0].Name].place()) < 0
+		before := true
+		if len(following.Events) > 0 {
+			next := following.Events[0] // whose maker may not have been told its id
+			before = e.place().compare(place{w.byName[next.Name].at, next.ID}) < 0
+		}
 		if before != there[e.id] {
 			return findingf("pages do not meet: list%s, event %s is in the page of %d: %v, stands before the next page: %v",
 				list.query, e.id, len(list.Events), there[e.id], before)

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +120,8 @@ func (m *machine) guarded(action func(*rapid.T)) func(*rapid.T) {
 			case nil:
 			case *finding:
 				m.found = fault
+			case error:
+				panic(fmt.Sprintf("%v\n%s", fault, debug.Stack()))
 			default:
 				panic(fault)
 			}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -35,8 +36,7 @@ const serverPatience = 25 * time.Second
 // late reports whether the service may have given the client up.
 func (s *stream) late() bool { return time.Since(s.opened) > serverPatience }
 
-// open asks for a list and reads the header of the response. Without a small buffer the kernel would take megabytes for
-// a client that reads nothing.
+// open asks for a list and reads the header of the response.
 func (s *site) open(u *user, instance int, w *world, q query) (*stream, error) {
 	for deadline := time.Now().Add(busyPatience); ; {
 		st, err := s.tryOpen(u, instance, w, q)
@@ -49,12 +49,12 @@ func (s *site) open(u *user, instance int, w *world, q query) (*stream, error) {
 
 func (s *site) tryOpen(u *user, instance int, w *world, q query) (*stream, error) {
 	st := &stream{world: w, query: q, opened: time.Now(), got: response{call: now()}}
-	conn, err := net.Dial("tcp", strings.TrimPrefix(s.instances[instance].URL, "https://"))
+	dialer := net.Dialer{Control: smallBuffers}
+	conn, err := dialer.Dial("tcp", strings.TrimPrefix(s.instances[instance].URL, "https://"))
 	if err != nil {
 		return nil, err
 	}
 	st.conn = conn.(*net.TCPConn)
-	st.conn.SetReadBuffer(4 << 10)
 	st.conn.SetDeadline(time.Now().Add(time.Duration(patience.Load())))
 	secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
 	_, err = fmt.Fprintf(secure, "GET %s HTTP/1.1\r\nHost: localhost\r\nCookie: token=%s\r\n\r\n", worldPath(w)+q.String(), u.token)
@@ -93,6 +93,17 @@ func (s *stream) some(bytes int64) (ended bool, err error) {
 func (s *stream) rest() error {
 	s.conn.SetReadBuffer(4 << 20)
 	_, err := s.some(1 << 40)
+	return err
+}
+
+// smallBuffers keeps the kernel from taking megabytes for a client that reads nothing. The segments of loopback would
+// not fit, and then trickle.
+func smallBuffers(_, _ string, raw syscall.RawConn) (err error) {
+	raw.Control(func(fd uintptr) {
+		if err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 16<<10); err == nil {
+			err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, 1400)
+		}
+	})
 	return err
 }
 
