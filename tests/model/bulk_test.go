@@ -16,7 +16,7 @@ var (
 )
 
 // most bounds what bulks come to, in bytes of descriptions and in RSVPs.
-const mostText, mostRSVPs = 6 << 20, 12000
+const mostText, mostRSVPs = 8 << 20, 16000
 
 func (m *machine) bulk(t *rapid.T) {
 	m.addSome(t, bulk{
@@ -25,6 +25,36 @@ func (m *machine) bulk(t *rapid.T) {
 		backwards: rapid.Bool().Draw(t, "backwards"),
 		rank:      rapid.SampledFrom([]int{0, 1 << 20, 1 << 31}).Draw(t, "rank"),
 	})
+}
+
+// begin makes a world so large that buffers do not hold it.
+func (m *machine) begin(t *rapid.T) {
+	m.addSome(t, bulk{
+		n: rapid.SampledFrom([]int{1000, 300, 127, 1025}).Draw(t, "events"), at: noon, text: strings.Repeat("é\n", 1500),
+		step: int64(rapid.SampledFrom([]int{1000, 0}).Draw(t, "step")),
+	})
+}
+
+// crowdedStream begins to read an event of very many RSVPs, of which some move to the end meanwhile.
+func (m *machine) crowdedStream(t *rapid.T) {
+	events, _ := m.world.page(wholeWorld())
+	if len(events) == 0 {
+		t.Skip("no event")
+	}
+	e := events[0] // others would be read long after
+	m.fillSome(t, events[:1], rapid.SampledFrom([]int{12000, 6000}).Draw(t, "users"))
+	m.openSlowly(t, wholeWorld())
+	m.readSome(t)
+	for range rapid.IntRange(1, 3).Draw(t, "moves") {
+		m.rejoinIn(t, e)
+	}
+}
+
+// pageWithGap begins to read a page, into which many events come meanwhile.
+func (m *machine) pageWithGap(t *rapid.T) {
+	m.openPage(t)
+	m.readSome(t)
+	m.bulkInGap(t)
 }
 
 // bulkInGap makes many events between two that are there, or behind one.
@@ -80,7 +110,7 @@ func (m *machine) fillSome(t *rapid.T, events []*event, n int) {
 		t.Skip("no event, or too much")
 	}
 	if more := n - len(m.crowd); more > 0 {
-		users, err := m.site.crowd(m.state, more, rapid.SampledFrom([]int{1, 40, 100}).Draw(t, "name"))
+		users, err := m.site.crowd(m.state, more, rapid.SampledFrom([]int{100, 100, 1, 40}).Draw(t, "name"))
 		ok(err)
 		m.crowd = append(m.crowd, users...)
 	}

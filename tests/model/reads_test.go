@@ -1,17 +1,27 @@
 package model
 
 import (
+	"fmt"
+
 	"pgregory.net/rapid"
 )
 
 // openStream begins to read the whole world slowly.
-func (m *machine) openStream(t *rapid.T) { m.begin(t, wholeWorld()) }
+func (m *machine) openStream(t *rapid.T) { m.openSlowly(t, wholeWorld()) }
 
-// openPage begins to read any shape of list slowly.
-func (m *machine) openPage(t *rapid.T) { m.begin(t, m.anyQuery(t)) }
+// openPage begins to read a page slowly, which is a large one more often than not.
+func (m *machine) openPage(t *rapid.T) {
+	q := m.anyQuery(t)
+	if rapid.Bool().Draw(t, "large page") {
+		q = wholeWorld()
+		q.most = rapid.SampledFrom([]int{900, 250, 1000, 128}).Draw(t, "limit")
+		q.limit = fmt.Sprint(q.most)
+	}
+	m.openSlowly(t, q)
+}
 
-// begin opens a stream whose buffers a world of some hundred kilobytes overflows.
-func (m *machine) begin(t *rapid.T, q query) {
+// openSlowly opens a stream whose buffers a world of some hundred kilobytes overflows.
+func (m *machine) openSlowly(t *rapid.T, q query) {
 	if len(m.streams) > 1 {
 		t.Skip("two are open")
 	}

@@ -88,14 +88,17 @@ func (m *machine) run(t *rapid.T) {
 		"edit event": m.edit, "list": m.listAny, "list again": m.listAgain, "poll": m.poll, "walk at once": m.walkAtOnce,
 		"walk begins": m.walkBegins, "walk goes on": m.walkGoesOn,
 	}
-	if m.large = rapid.IntRange(0, 3).Draw(t, "large") == 3; m.large {
+	if m.large = rapid.Bool().Draw(t, "large"); m.large {
 		for name, action := range map[string]func(*rapid.T){
 			"bulk": m.bulk, "bulk in a gap": m.bulkInGap, "fill": m.fillOne, "fill all": m.fillAll, "open": m.openStream, "open page": m.openPage,
 			"read some": m.readSome, "read some more": m.readSome, "read the rest": m.readRest, "cut": m.cut,
+			"crowded stream": m.crowdedStream, "page with a gap": m.pageWithGap,
 		} {
 			actions[name] = action
 		}
-		m.guarded(m.bulk)(t)
+		m.guarded(m.begin)(t)
+		starts := []func(*rapid.T){m.crowdedStream, m.pageWithGap, m.bulk, m.fillAll}
+		m.guarded(starts[rapid.IntRange(0, len(starts)-1).Draw(t, "start")])(t)
 	}
 	for name, action := range actions {
 		actions[name] = m.guarded(action)

@@ -61,8 +61,9 @@ func (m *machine) leaveEvent(t *rapid.T, u *user, e *event) {
 
 // rejoin moves somebody to the end of an event's RSVPs, or to the middle. Who takes part without a session does it by
 // SQL.
-func (m *machine) rejoin(t *rapid.T) {
-	e := m.event(t)
+func (m *machine) rejoin(t *rapid.T) { m.rejoinIn(t, m.event(t)) }
+
+func (m *machine) rejoinIn(t *rapid.T, e *event) {
 	members := e.members()
 	if len(members) == 0 {
 		t.Skip("nobody")
