@@ -95,7 +95,8 @@ func (w *world) missing(list reading, events []*event) error {
 			continue
 		}
 		if !list.more || len(events) > 0 && e.place().compare(events[len(events)-1].place()) < 0 {
-			return findingf("event %s is missing: %d events, more follow: %v", e.id, len(events), list.more)
+			at := slices.IndexFunc(events, func(other *event) bool { return e.place().compare(other.place()) < 0 })
+			return findingf("event %s is missing: it stands before %d of %d events, more follow: %v", e.id, at, len(events), list.more)
 		}
 	}
 	if list.more && !changed && len(events) < list.query.most {
