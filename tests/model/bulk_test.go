@@ -122,7 +122,7 @@ func (m *machine) fillSome(t *rapid.T, events []*event, n int) {
 	}
 	first, apart := past, rapid.Bool().Draw(t, "apart")
 	if rapid.Bool().Draw(t, "late") {
-		first = future
+		first = lately(len(alive))
 	}
 	for _, e := range events {
 		ok(m.fill(e, alive, first, apart))

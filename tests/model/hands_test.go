@@ -152,7 +152,7 @@ func (o *operator) fillOne(w *world) {
 		}
 	}
 	call := now()
-	o.keep(o.fill(e, alive, some(o.rand, []time.Time{past, future}), o.rand.IntN(2) == 0))
+	o.keep(o.fill(e, alive, some(o.rand, []time.Time{past, lately(len(alive))}), o.rand.IntN(2) == 0))
 	o.locked(func() { w.note("operator", call, "%d join %s", len(alive), e.id) })
 }
 
@@ -174,6 +174,6 @@ func (o *operator) moveOne(w *world) {
 	call := now()
 	o.keep(o.change("DELETE FROM rsvps WHERE event_id = ? AND user_id = ?", e.id, gone.user.id))
 	o.locked(func() { gone.life.untilBy = now() })
-	o.keep(o.fill(e, []*user{gone.user}, future.Add(time.Duration(o.serial())*time.Second), false))
+	o.keep(o.fill(e, []*user{gone.user}, lately(0), false))
 	o.locked(func() { w.note("operator", call, "%s leaves %s and joins", gone.user.id, e.id) })
 }

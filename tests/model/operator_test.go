@@ -55,8 +55,14 @@ func (s *site) crowd(known *state, n, length int) ([]*user, error) {
 	return users, s.rows("users (id, username, created_at)", 3, rows)
 }
 
-// past and future date the RSVPs that are written behind the service's back: those of clients stand between them.
-var past, future = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+// past dates what is written behind the service's back before everything that clients do.
+var past = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// lately dates n RSVPs, a microsecond apart, up to now. Nobody joins in the future: that those who join later stand
+// later is what the service relies on.
+func lately(n int) time.Time {
+	return time.Now().UTC().Truncate(time.Microsecond).Add(-time.Duration(n) * time.Microsecond)
+}
 
 // bulk is many events at once, the instants step milliseconds apart.
 type bulk struct {

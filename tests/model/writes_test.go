@@ -77,7 +77,7 @@ func (m *machine) rejoinIn(t *rapid.T, e *event) {
 	call := now()
 	ok(m.change("DELETE FROM rsvps WHERE event_id = ? AND user_id = ?", e.id, r.user.id))
 	r.life.end(call, now())
-	ok(m.fill(e, []*user{r.user}, future, false))
+	ok(m.fill(e, []*user{r.user}, lately(0), false))
 }
 
 // anybody is somebody who exists, with a session or without.
