@@ -109,7 +109,7 @@ const (
 	largeRSVPs           = 256
 	firstRSVPs, maxRSVPs = 4096, 16384
 	// A batch ends with the row that reaches batchBytes: at most 130 KB more, the largest event that is not large.
-	batchBytes = 256 << 10
+	batchBytes = 384 << 10
 )
 
 // resize returns how many rows to ask for when the last batch brought n of them in so many bytes.
