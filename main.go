@@ -8,16 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
-	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
@@ -40,7 +35,7 @@ type commands struct {
 		Issue sessionIssueCommand `cmd:"" help:"Sign a user in and print the cookies, ready for curl -b. Ends the user's earlier session."`
 	} `cmd:"" help:"Manage sessions."`
 	Demo    demoCommand    `cmd:"" help:"Development: fill an empty database with users alice, bob and carol and the world plaza."`
-	Version versionCommand `cmd:"" help:"Print the versions of this program, Go and the database drivers."`
+	Version versionCommand `cmd:"" help:"Print the version and commit of this program, and the versions of Go and the database drivers."`
 }
 
 type (
@@ -89,7 +84,7 @@ func open(needKey bool) (*config.Config, *models.Store, error) {
 }
 
 // newServer copies the configuration into a server's options.
-func newServer(c *config.Config, store *models.Store, log *slog.Logger) (*server.Server, error) {
+func newServer(c *config.Config, store *models.Store, log, accessLog *slog.Logger) (*server.Server, error) {
 	var provider *server.OIDC
 	if c.OIDCIssuer != "" {
 		provider = &server.OIDC{
@@ -98,7 +93,7 @@ func newServer(c *config.Config, store *models.Store, log *slog.Logger) (*server
 		}
 	}
 	return server.New(server.Options{
-		Contract: contract, Store: store, Log: log,
+		Contract: contract, Store: store, Log: log, AccessLog: accessLog,
 		Development: c.Development, BaseURL: c.Base, Docs: c.Docs,
 		Keys: c.Keys, Issuer: c.JWTIssuer, Audience: c.JWTAudience,
 		RefreshTTL: c.RefreshTokenTTL, ReuseLeeway: c.RefreshReuseLeeway,
@@ -109,136 +104,8 @@ func newServer(c *config.Config, store *models.Store, log *slog.Logger) (*server
 	})
 }
 
-// ballast is never touched, so it takes no memory, but the collector counts it as alive, in bytes: little of what this
-// process holds is, so that it would collect dozens of times a second. Where much is alive, it matters little.
-const ballast = 16 << 20
-
-// drainShare is the part of the shutdown timeout, one in so many, for which requests are still taken after SIGTERM
-// while readiness says 503: a proxy goes on sending until it has noticed.
-const drainShare = 5
-
-// Run serves until a signal, then answers what is in flight.
-func (serveCommand) Run() error {
-	c, store, err := open(true)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	log, flush := newLog(c, os.Stderr)
-	defer flush()
-	srv, err := newServer(c, store, log)
-	if err != nil {
-		return err
-	}
-	warn(c, log)
-	defer runtime.KeepAlive(make([]byte, ballast))
-
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	failed := make(chan error, 3)
-	public := &http.Server{
-		Handler:           srv.Public,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      30 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    12 << 10, // net/http adds 4 KiB
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
-	admin := &http.Server{Handler: srv.Admin, ReadHeaderTimeout: 5 * time.Second}
-	if err := listen(public, c.ListenAddr, failed); err != nil {
-		return fmt.Errorf("LISTEN_ADDR: %w", err)
-	}
-	if c.AdminAddr != "" {
-		if err := listen(admin, c.AdminAddr, failed); err != nil {
-			return fmt.Errorf("ADMIN_ADDR: %w", err)
-		}
-		defer admin.Close()
-	}
-	log.Info("serving", "address", c.ListenAddr, "base_url", c.BaseURL, "environment", c.AppEnv)
-	go func() {
-		switch err := migrateWhenAvailable(ctx, store, log); {
-		case err == nil:
-			srv.Ready()
-			log.Info("ready")
-		case ctx.Err() == nil:
-			failed <- err
-		}
-	}()
-
-	var got os.Signal
-	select {
-	case err := <-failed:
-		return err
-	case got = <-signals:
-	}
-	signal.Reset() // a second signal ends the process at once
-	stop()
-	srv.Drain()
-	log.Info("stopping")
-	deadline, cancel := context.WithTimeout(context.Background(), c.ShutdownTimeout)
-	defer cancel()
-	if got == syscall.SIGTERM { // from a supervisor; a person at a terminal waits for nobody
-		time.Sleep(c.ShutdownTimeout / drainShare)
-	}
-	if err := public.Shutdown(deadline); err != nil {
-		log.Warn("requests were still in flight at SHUTDOWN_TIMEOUT")
-		public.Close()
-	}
-	return nil
-}
-
-// listen begins to serve on addr. What ends the server unasked goes to failed.
-func listen(s *http.Server, addr string, failed chan<- error) error {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return err
-	}
-	go func() {
-		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			failed <- err
-		}
-	}()
-	return nil
-}
-
-// migrateWhenAvailable waits for a database that is away. It gives up on an error that waiting cannot mend,
-// and when the process is to stop.
-func migrateWhenAvailable(ctx context.Context, store *models.Store, log *slog.Logger) error {
-	for {
-		err := store.Migrate(ctx)
-		switch {
-		case err == nil, ctx.Err() != nil:
-			return err
-		case !errors.Is(err, models.ErrUnavailable) && !errors.Is(err, models.ErrTimeout) && !errors.Is(err, models.ErrBusy):
-			return err
-		}
-		log.Warn("waiting for the database", "error", err.Error())
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(500 * time.Millisecond):
-		}
-	}
-}
-
-// warn says what is allowed but rarely meant.
-func warn(c *config.Config, log *slog.Logger) {
-	if c.Development {
-		return
-	}
-	if c.Base.Scheme == "http" {
-		log.Warn("BASE_URL is plain http: browsers keep Secure cookies from it, except on localhost")
-	}
-	if !c.DatabaseSet {
-		log.Warn("DATABASE_URL is not set: keeping data in worldevents.db in the working directory")
-	}
-}
-
-// migrated opens the store and brings it up to date, for commands that use it once.
-func migrated(needKey bool) (*config.Config, *models.Store, error) {
+// openMigrated opens the store and brings it up to date, for commands that use it once.
+func openMigrated(needKey bool) (*config.Config, *models.Store, error) {
 	c, store, err := open(needKey)
 	if err != nil {
 		return nil, nil, err
@@ -248,7 +115,7 @@ func migrated(needKey bool) (*config.Config, *models.Store, error) {
 
 // Run migrates.
 func (migrateCommand) Run() error {
-	_, store, err := migrated(false)
+	_, store, err := openMigrated(false)
 	if err != nil {
 		return err
 	}
@@ -257,7 +124,7 @@ func (migrateCommand) Run() error {
 
 // Run adds a user.
 func (a userAddCommand) Run() error {
-	_, store, err := migrated(false)
+	_, store, err := openMigrated(false)
 	if err != nil {
 		return err
 	}
@@ -274,14 +141,14 @@ func (a userAddCommand) Run() error {
 
 // Run signs a user in. In production the user must exist.
 func (i sessionIssueCommand) Run() error {
-	c, store, err := migrated(true)
+	c, store, err := openMigrated(true)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	log, flush := newLog(c, os.Stderr)
+	log, _, flush := newLogs(c, os.Stderr)
 	defer flush()
-	srv, err := newServer(c, store, log)
+	srv, err := newServer(c, store, log, log)
 	if err != nil {
 		return err
 	}
@@ -298,7 +165,7 @@ func (i sessionIssueCommand) Run() error {
 
 // Run fills an empty database.
 func (demoCommand) Run() error {
-	c, store, err := migrated(false)
+	c, store, err := openMigrated(false)
 	if err != nil {
 		return err
 	}
@@ -315,7 +182,17 @@ func (versionCommand) Run() error {
 	if !ok {
 		return errors.New("no build information")
 	}
-	fmt.Println("worldevents", info.Main.Version)
+	fmt.Println("worldevents", strings.Trim(info.Main.Version, "()")) // (devel) without version control
+	settings := make(map[string]string)
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	if commit := settings["vcs.revision"]; commit != "" {
+		if settings["vcs.modified"] == "true" {
+			commit += " and changes"
+		}
+		fmt.Println("commit", commit, settings["vcs.time"])
+	}
 	fmt.Println("go", strings.TrimPrefix(runtime.Version(), "go"))
 	for _, dep := range info.Deps {
 		switch dep.Path {

@@ -38,6 +38,7 @@ func newBenchServer(b *testing.B) *Server {
 	if err != nil {
 		b.Fatal(err)
 	}
+	s.Ready()
 	return s
 }
 

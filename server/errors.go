@@ -49,6 +49,7 @@ var (
 	errMediaType   = &problem{status: 415, code: "unsupported_media_type", message: "The body must be application/json in UTF-8"}
 	errRate        = &problem{status: 429, code: "rate_limited", message: "Too many requests"}
 	errOverloaded  = &problem{status: 503, code: "overloaded", message: "Overloaded"}
+	errStarting    = &problem{status: 503, code: "overloaded", message: "Starting"}
 	errInternal    = &problem{status: 500, code: "internal", message: "Internal error"}
 )
 
@@ -100,7 +101,7 @@ func (s *Server) writeError(err error, c echo.Context) {
 	h.Set("Cache-Control", "no-store")
 	h.Del("ETag")
 	h.Del("Link")
-	if p == errRate || p == errOverloaded {
+	if p.status == http.StatusTooManyRequests || p.status == http.StatusServiceUnavailable {
 		h.Set("Retry-After", "1")
 	}
 	if call.asPage {

@@ -68,10 +68,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		cl.request = r
 		c.SetRequest(r)
 		cl.header["X-Request-Id"] = []string{cl.requestID}
-		if s.draining.Load() {
-			cl.header.Set("Connection", "close")
-		}
-		c.Response().Writer = exactBody{c.Response().Writer}
+		c.Response().Writer = responseWriter{c.Response().Writer, &s.draining}
 
 		defer func() {
 			fault := recover()
@@ -94,13 +91,36 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
+// refuseUntilMigrated responds 503 until the schema is up to date: no statement would work.
+func (s *Server) refuseUntilMigrated(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if !s.migrated.Load() {
+			return errStarting
+		}
+		return next(c)
+	}
+}
+
 // newRequestID makes a random UUID (RFC 9562 section 5.4).
 func newRequestID() string { return uuid.NewString() }
 
-// exactBody drops the line feed that generated code ends a JSON body with: the contract's bodies are exact.
-type exactBody struct{ http.ResponseWriter }
+// responseWriter is what every response passes last.
+type responseWriter struct {
+	http.ResponseWriter
+	draining *atomic.Bool
+}
 
-func (w exactBody) Write(b []byte) (int, error) {
+// WriteHeader closes the connection after a response that is written while the instance is being drained, also when its
+// request came before.
+func (w responseWriter) WriteHeader(status int) {
+	if w.draining.Load() {
+		w.Header().Set("Connection", "close")
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write drops the line feed that generated code ends a JSON body with: the contract's bodies are exact.
+func (w responseWriter) Write(b []byte) (int, error) {
 	if n := len(b); n > 0 && b[n-1] == '\n' && w.Header().Get("Content-Type") == "application/json" {
 		_, err := w.ResponseWriter.Write(b[:n-1])
 		return n, err
@@ -108,7 +128,7 @@ func (w exactBody) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-func (w exactBody) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // requireAuth lets a request pass that carries a valid JWT, whose user then is the acting one. It never refreshes.
 func (s *Server) requireAuth(next echo.HandlerFunc) echo.HandlerFunc {

@@ -22,7 +22,7 @@ type operation struct {
 
 // newOperation is called once for each.
 func (s *Server) newOperation(id, method string) *operation {
-	label, log := id, s.log.With("operation", id)
+	label, log := id, s.access.With("operation", id)
 	if id == "" {
 		label = "other"
 	} else {
@@ -45,9 +45,6 @@ func (o *operation) middleware(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// RequestLine is the message of the log line that each request leaves.
-const RequestLine = "request"
-
 // record counts an answer and logs it.
 func (o *operation) record(c echo.Context, cl *call, begin time.Time) {
 	now := time.Now()
@@ -56,7 +53,7 @@ func (o *operation) record(c echo.Context, cl *call, begin time.Time) {
 	o.requests.WithLabelValues(strconv.Itoa(status)).Inc()
 	o.duration.Observe(took.Seconds())
 	if ctx := context.Background(); o.log.Enabled(ctx, slog.LevelInfo) {
-		line := slog.NewRecord(now, slog.LevelInfo, RequestLine, 0)
+		line := slog.NewRecord(now, slog.LevelInfo, "request", 0)
 		line.AddAttrs( // more than five would be allocated
 			slog.String("request_id", cl.requestID),
 			slog.Int("status", status),

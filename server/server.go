@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,8 +28,9 @@ type Options struct {
 	Contract []byte
 	// Store keeps the data.
 	Store *models.Store
-	// Log receives a line for each request and each fault. No secret is ever in it.
-	Log *slog.Logger
+	// Log receives a line for each event and each error, AccessLog one for each request; nil means Log. No secret is ever
+	// in either.
+	Log, AccessLog *slog.Logger
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 
@@ -71,6 +73,7 @@ type Options struct {
 type Server struct {
 	store    *models.Store
 	log      *slog.Logger
+	access   *slog.Logger
 	sessions *sessions
 	lists    *eventlist.Lists
 	metrics  *metrics
@@ -101,6 +104,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		store:    o.Store,
 		log:      o.Log,
+		access:   cmp.Or(o.AccessLog, o.Log),
 		sessions: newSessions(o),
 		metrics:  newMetrics(o.Store),
 		baseURL:  strings.TrimRight(o.BaseURL.String(), "/"),
@@ -124,6 +128,7 @@ func New(o Options) (*Server, error) {
 		s.observe,
 		browsers.headers,
 		browsers.cors,
+		s.refuseUntilMigrated,
 		limitInFlight(o.MaxInFlight),
 		limitRate(o.RateLimit),
 		browsers.refuseCrossOrigin,
@@ -145,10 +150,10 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Ready begins to report readiness: the schema is up to date.
+// Ready begins to report readiness and to take requests: the schema is up to date.
 func (s *Server) Ready() { s.migrated.Store(true) }
 
-// Drain ends readiness, so that no new work is sent here, and has every answer close its connection: a proxy that
+// Drain ends readiness, so that no new work is sent here, and has every response close its connection: a proxy that
 // keeps connections must not send a request down one that the stop is about to close.
 func (s *Server) Drain() { s.draining.Store(true) }
 

@@ -1,0 +1,74 @@
+package tests
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/tests/service"
+)
+
+// Until the database has been migrated for the first time every request is told to come again, pages included.
+func TestStarting(t *testing.T) {
+	t.Parallel()
+	proxy, through := service.EmptyPostgres(t).ThroughProxy()
+	proxy.Down()
+	s := service.NewProgram(t, "DATABASE_URL="+through).Serve()
+	defer http.DefaultClient.CloseIdleConnections()
+	for _, path := range []string{session, refresh, plaza, "/docs", "/sign-in", "/nowhere"} {
+		res, err := http.Get(s.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(res.Body)
+		res.Body.Close()
+		if res.StatusCode != 503 || res.Header.Get("Retry-After") != "1" || !strings.HasPrefix(string(body), `{"error":"Starting","code":"overloaded","requestId":"`) {
+			t.Errorf("%s: %d %v %s", path, res.StatusCode, res.Header, body)
+		}
+	}
+	proxy.Up()
+	service.Eventually(t, 20*time.Second, "ready", func() bool { return s.Admin("/readyz") == 200 })
+	if status, body := s.Do("GET", session, "", ""); status != 400 || body != service.SessionNoToken {
+		t.Errorf("%d %s", status, body)
+	}
+	s.Signal(syscall.SIGINT)
+	s.Wait(10 * time.Second)
+}
+
+// A response that is written while the instance is being drained closes its connection, also when its request began
+// before.
+func TestResponsesCloseWhileDraining(t *testing.T) {
+	t.Parallel()
+	s := service.New(t)
+	alice := s.SignIn("alice")
+	for _, drained := range []bool{false, true} {
+		conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(20 * time.Second))
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nCookie: token=%s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n",
+			plaza, alice.Session.Token, len(event))
+		r := bufio.NewReader(conn)
+		// 100 Continue says that the handler has begun to read.
+		if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 100") {
+			t.Fatalf("%q %v", line, err)
+		}
+		r.ReadString('\n')
+		if drained {
+			s.Drain()
+		}
+		io.WriteString(conn, event)
+		res, err := http.ReadResponse(r, nil)
+		if err != nil || res.StatusCode != 200 || res.Close != drained {
+			t.Errorf("drained: %v, %v %v", drained, res, err)
+		}
+	}
+}
