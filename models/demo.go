@@ -45,13 +45,13 @@ func (s *Store) Demo(ctx context.Context) error {
 		{"Garden planning", "", "carol", 14, nil},
 	} {
 		id := fmt.Sprintf("01980000-0000-7000-8000-%012d", i+1)
-		_, err := s.Create(ctx, users[event.creator], Event{
+		_, err := s.CreateEvent(ctx, users[event.creator], Event{
 			ID: id, WorldID: "plaza", Name: event.name, Description: event.description,
 			ScheduledAt: evening.AddDate(0, 0, event.days),
 		})
 		for _, name := range event.joining {
 			if err == nil {
-				err = s.Join(ctx, users[name], id)
+				err = s.JoinEvent(ctx, users[name], id)
 			}
 		}
 		if err != nil {

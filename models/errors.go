@@ -16,7 +16,7 @@ import (
 
 // What a caller can act on. Every error of a Store wraps one of these, or none when it is unforeseen.
 var (
-	// ErrNoEvent is returned by Join and Leave for an event that does not exist, malformed ids included.
+	// ErrNoEvent is returned by JoinEvent and LeaveEvent for an event that does not exist, malformed ids included.
 	ErrNoEvent = errors.New("no such event")
 	// ErrNoUser is returned when the acting or named user does not exist.
 	ErrNoUser = errors.New("no such user")
@@ -38,7 +38,7 @@ var (
 	ErrUnavailable = errors.New("database unavailable")
 )
 
-// The faults that the statements provoke on purpose or that call for another try; they do not leave the package.
+// Errors that statements provoke on purpose, or that call for another try. They do not leave the package.
 var (
 	errForeignKey = errors.New("foreign key violated")
 	errDuplicate  = errors.New("unique key violated")

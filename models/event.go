@@ -27,11 +27,11 @@ type RSVP struct {
 	CreatedAt time.Time
 }
 
-// Create stores e, which needs WorldID, Name, Description and ScheduledAt, and the RSVP of its creator, both or
+// CreateEvent stores e, which needs WorldID, Name, Description and ScheduledAt, and the RSVP of its creator, both or
 // neither, and returns the new event's id. It returns ErrNoUser.
-func (s *Store) Create(ctx context.Context, userID string, e Event) (string, error) {
+func (s *Store) CreateEvent(ctx context.Context, userID string, e Event) (string, error) {
 	if !validID(userID) {
-		return "", fmt.Errorf("create event: %w", ErrNoUser)
+		return "", fmt.Errorf("create event in world %q: %w", e.WorldID, ErrNoUser)
 	}
 	var err error
 	if e.ID == "" {
@@ -48,16 +48,16 @@ func (s *Store) Create(ctx context.Context, userID string, e Event) (string, err
 		return err
 	})
 	if err != nil {
-		return "", fmt.Errorf("create event: %w", err)
+		return "", fmt.Errorf("create event in world %q: %w", e.WorldID, err)
 	}
 	return e.ID, nil
 }
 
-// Join adds the user's RSVP. Joining twice keeps the first. It returns ErrNoUser or ErrNoEvent.
-func (s *Store) Join(ctx context.Context, userID, eventID string) error {
+// JoinEvent adds the user's RSVP. Joining twice keeps the first. It returns ErrNoUser or ErrNoEvent.
+func (s *Store) JoinEvent(ctx context.Context, userID, eventID string) error {
 	err := s.do(ctx, s.write, func(t try) error {
 		if !validID(userID) || !validID(eventID) {
-			return t.exists(userID, eventID)
+			return t.checkExist(userID, eventID)
 		}
 		added, err := t.exec(`
 			INSERT INTO rsvps (event_id, user_id, username, created_at)
@@ -66,20 +66,20 @@ func (s *Store) Join(ctx context.Context, userID, eventID string) error {
 			eventID, s.writeTime(), userID)
 		switch {
 		case err == nil && added == 0: // joined before, or no such user
-			return t.exists(userID, "")
+			return t.checkExist(userID, "")
 		case errors.Is(classify(err), errForeignKey):
 			return t.missing(err, userID, eventID)
 		}
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("join event: %w", err)
+		return fmt.Errorf("join event %q: %w", eventID, err)
 	}
 	return nil
 }
 
-// Leave removes the user's RSVP, if there is one. It returns ErrNoUser or ErrNoEvent.
-func (s *Store) Leave(ctx context.Context, userID, eventID string) error {
+// LeaveEvent removes the user's RSVP, if there is one. It returns ErrNoUser or ErrNoEvent.
+func (s *Store) LeaveEvent(ctx context.Context, userID, eventID string) error {
 	err := s.do(ctx, s.write, func(t try) error {
 		if validID(userID) && validID(eventID) {
 			removed, err := t.exec("DELETE FROM rsvps WHERE event_id = ? AND user_id = ?", eventID, userID)
@@ -87,10 +87,10 @@ func (s *Store) Leave(ctx context.Context, userID, eventID string) error {
 				return err
 			}
 		}
-		return t.exists(userID, eventID)
+		return t.checkExist(userID, eventID)
 	})
 	if err != nil {
-		return fmt.Errorf("leave event: %w", err)
+		return fmt.Errorf("leave event %q: %w", eventID, err)
 	}
 	return nil
 }

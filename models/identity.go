@@ -12,14 +12,14 @@ import (
 
 // SignInExternal is SignIn for somebody whom an identity provider vouches for. Issuer and subject together decide who
 // it is, never the name: somebody unknown becomes a new user, called username or, when that cannot be, by the first of
-// newNames that is free. A user keeps the name of the first time.
+// usernameCandidates that is free. A user keeps the name of the first time.
 func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username string, token Hash, expires time.Time) (Identity, error) {
 	id, err := newID()
 	if err != nil {
 		return Identity{}, err
 	}
-	var who Identity
-	for name := range newNames(username) {
+	var identity Identity
+	for name := range usernameCandidates(username) {
 		err = s.do(ctx, s.write, func(t try) error {
 			return t.row(`
 				INSERT INTO users (id, username, created_at, issuer, subject, refresh_hash, refresh_expires_at)
@@ -27,7 +27,7 @@ func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username st
 				ON CONFLICT (issuer, subject) DO UPDATE SET refresh_hash = excluded.refresh_hash,
 					refresh_expires_at = excluded.refresh_expires_at, previous_hash = NULL, rotated_at = NULL
 				RETURNING id, username`,
-				id, name, s.timestamp(), issuer, subject, token[:], expires.UTC()).Scan(&who.ID, &who.Username)
+				id, name, s.timestamp(), issuer, subject, token[:], expires.UTC()).Scan(&identity.ID, &identity.Username)
 		})
 		// The name is taken, or the same subject was made a moment ago by another sign-in: the next round finds it.
 		if !errors.Is(err, errDuplicate) {
@@ -37,31 +37,31 @@ func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username st
 	if err != nil {
 		return Identity{}, fmt.Errorf("sign in: %w", err)
 	}
-	return who, nil
+	return identity, nil
 }
 
-// newNames are the names to try for a new user who would like to be called wish: wish itself, wish-2 to wish-9, then
-// wish with eight random hexadecimal digits. A wish that is no username is "user" with such digits.
-func newNames(wish string) iter.Seq[string] {
+// usernameCandidates are the names to try for a new user who prefers one: that itself, with -2 to -9 after it, then with
+// eight random hexadecimal digits. A preferred name that is no username becomes "user" with such digits.
+func usernameCandidates(preferred string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		if ValidUsername(wish) {
-			if !yield(wish) {
+		if ValidUsername(preferred) {
+			if !yield(preferred) {
 				return
 			}
-			runes := []rune(wish)
-			wish = string(runes[:min(len(runes), 90)]) // leaves room for what follows
+			runes := []rune(preferred)
+			preferred = string(runes[:min(len(runes), 90)]) // leaves room for what follows
 			for n := 2; n <= 9; n++ {
-				if !yield(fmt.Sprintf("%s-%d", wish, n)) {
+				if !yield(fmt.Sprintf("%s-%d", preferred, n)) {
 					return
 				}
 			}
 		} else {
-			wish = "user"
+			preferred = "user"
 		}
 		for range 5 {
 			digits := make([]byte, 4)
 			rand.Read(digits) // never fails
-			if !yield(wish + "-" + hex.EncodeToString(digits)) {
+			if !yield(preferred + "-" + hex.EncodeToString(digits)) {
 				return
 			}
 		}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Span selects events of a world, in the order of the list: by ScheduledAt, then id.
-type Span struct {
+// ListOptions selects events of a world, in the order of the list: by ScheduledAt, then id.
+type ListOptions struct {
 	WorldID string
 	// From and To bound ScheduledAt, To exclusively. Zero means unbounded.
 	From, To time.Time
@@ -38,14 +38,14 @@ type EventSink interface {
 	Truncate(size int)
 }
 
-// EventReader reads a span in batches, so that neither memory nor the time until the first event grows with the world.
+// EventReader reads a list in batches, so that neither memory nor the time until the first event grows with the world.
 // Each batch is a snapshot of its own: events never change, so only RSVPs can move between batches. A copy of an
 // EventReader goes on by itself.
 type EventReader struct {
-	store *Store
-	span  Span
+	store   *Store
+	options ListOptions
 	readState
-	withDigest bool
+	withFingerprint bool
 	// Once PinPage has been called: the ids of the events still to come, and the position of the last of them.
 	pinned map[string]bool
 	until  Position
@@ -58,7 +58,7 @@ type listRow struct {
 	// The texts of an event: its name, description, and first usernames, at most one more than largeRSVPs. An RSVP has
 	// a username alone, as name.
 	name, description, usernames []byte
-	digest                       uint64 // of all these, if asked for
+	fingerprint                  uint64 // of all these, if asked for
 }
 
 // large reports whether the event has more than largeRSVPs. Counting takes the database longer.
@@ -75,9 +75,10 @@ type readState struct {
 
 	// Last is the position of the last event read.
 	Last Position
-	// Digest is what Store.ListDigest would have been at the time, if the list has one and took one batch.
-	Digest uint64
-	// Done means that the span has been read.
+	// Fingerprint equals ListFingerprint at the time of reading. It is set only if it was asked for and the list fit in
+	// one batch.
+	Fingerprint uint64
+	// Done means that the list has been read.
 	Done bool
 	// More means, once Done or pinned, that events follow which Limit left out.
 	More bool
@@ -117,17 +118,17 @@ func resize(asked, n, bytes, most int) int {
 	return min(2*asked, max(1, n*batchBytes/max(1, bytes)), most)
 }
 
-// List begins to read a span.
-func (s *Store) List(span Span) *EventReader {
-	l := &EventReader{store: s, span: span, readState: readState{rows: firstRows, remaining: span.Limit, Last: span.After}}
-	if span.Limit == 0 {
+// List begins to read a list.
+func (s *Store) List(options ListOptions) *EventReader {
+	l := &EventReader{store: s, options: options, readState: readState{rows: firstRows, remaining: options.Limit, Last: options.After}}
+	if options.Limit == 0 {
 		l.remaining = -1
 	}
 	return l
 }
 
-// WithDigest makes l have a Digest, which takes the database longer. Where there are no digests it changes nothing.
-func (l *EventReader) WithDigest() { l.withDigest = l.store.dialect.digest != "" }
+// WithFingerprint makes l have a Fingerprint, which takes the database longer. A database without fingerprints ignores it.
+func (l *EventReader) WithFingerprint() { l.withFingerprint = l.store.dialect.fingerprint != "" }
 
 // errStuck is returned for a batch after which the reading stands where it stood, which would go on for ever.
 var errStuck = errors.New("the reading does not move on")
@@ -140,7 +141,7 @@ func (l *EventReader) Next(ctx context.Context, userID string, sink EventSink) e
 	if l.begun { // a response that has begun is worth more waiting than one that could still be refused
 		maxWait = l.store.timeout
 	}
-	err := l.store.doPatiently(ctx, l.store.read, maxWait, func(t try) error {
+	err := l.store.doWithin(ctx, l.store.read, maxWait, func(t try) error {
 		next := l.readState
 		next.begun = true
 		sink.Truncate(size) // what an earlier try left
@@ -171,19 +172,19 @@ func (l *EventReader) nextEvents(t try, userID string, sink EventSink, s *readSt
 	}
 	want := s.rows
 	if s.remaining >= 0 {
-		want = min(want, s.remaining+1) // one beyond tells whether more follow
+		want = min(want, s.remaining+1) // the one beyond shows that more follow
 	}
-	what := eventsOnly
-	if l.withDigest && !l.begun {
-		what = withDigests
+	selected := eventsOnly
+	if l.withFingerprint && !l.begun {
+		selected = withFingerprints
 	}
-	query, args := l.query(what, userID, want)
+	query, args := l.query(selected, userID, want)
 	start, got, ended := sink.Size(), 0, false // ended means before the query did
 	beyond := false                            // the page is full, and there is one event more
 	lastID := make([]byte, 0, len(noID))       // of this call alone: copies of the reader share what it has read
 	err := t.dialect.rows(t, query, args, func(row *listRow) (more bool) {
 		got++
-		s.Digest ^= row.digest
+		s.Fingerprint ^= row.fingerprint
 		if beyond = s.remaining == 0; beyond {
 			return false
 		}
@@ -205,7 +206,7 @@ func (l *EventReader) nextEvents(t try, userID string, sink EventSink, s *readSt
 		return err
 	}
 	if got == 0 && userID != "" {
-		if err := t.exists(userID, ""); err != nil {
+		if err := t.checkExist(userID, ""); err != nil {
 			return err
 		}
 	}
@@ -223,18 +224,18 @@ func (l *EventReader) nextEvents(t try, userID string, sink EventSink, s *readSt
 
 // query asks for the next rows events, or about them. The user's existence is a condition of the same statement, so no
 // events at all may mean that there is no such user.
-func (l *EventReader) query(what columns, userID string, rows int) (string, []any) {
+func (l *EventReader) query(selected projection, userID string, rows int) (string, []any) {
 	args := make([]any, 0, 10)
-	q := listQuery{columns: what, from: !l.span.From.IsZero(), to: !l.span.To.IsZero(), after: l.Last.ID != "", until: l.until.ID != "", user: userID != ""}
-	if q.columns == withDigests || q.columns == digestOnly {
+	q := listQuery{projection: selected, from: !l.options.From.IsZero(), to: !l.options.To.IsZero(), after: l.Last.ID != "", until: l.until.ID != "", user: userID != ""}
+	if q.projection == withFingerprints || q.projection == fingerprintOnly {
 		args = append(args, l.store.seed)
 	}
-	args = append(args, l.span.WorldID)
+	args = append(args, l.options.WorldID)
 	if q.from {
-		args = append(args, l.span.From)
+		args = append(args, l.options.From)
 	}
 	if q.to {
-		args = append(args, l.span.To)
+		args = append(args, l.options.To)
 	}
 	if q.after {
 		args = append(args, l.Last.ScheduledAt, l.Last.ID)
@@ -249,7 +250,7 @@ func (l *EventReader) query(what columns, userID string, rows int) (string, []an
 	if text, known := l.store.lists.Load(q); known {
 		return text.(string), args
 	}
-	text := l.store.dialect.bind(q.text(l.store.dialect))
+	text := l.store.dialect.bind(q.sql(l.store.dialect))
 	l.store.lists.Store(q, text)
 	return text, args
 }
@@ -329,25 +330,26 @@ func (l *EventReader) PinPage(ctx context.Context) (Position, error) {
 	return last, nil
 }
 
-// ListDigest stands for a span, as it is now, whose list is one batch: as long as the list stays the same its digest
-// does, in this process, and any other list has another. It takes the database less time than the list, and comes from
-// indexes alone. It is false where there are no digests, for a span without events, and on behalf of a user who does not
-// exist. A limit counts for nothing: it has not cut off any of such a list.
-func (s *Store) ListDigest(ctx context.Context, span Span, userID string) (digest uint64, ok bool, err error) {
-	if s.dialect.digest == "" || userID != "" && !validID(userID) {
+// ListFingerprint returns a hash of the selected list, computed from indexes alone, which takes the database less time
+// than the list. An unchanged list has the same fingerprint, and any other list has another; values are comparable
+// within this process only. It is meant for lists that fit in one batch, and ignores Limit: it has not cut off any of
+// such a list. ok is false for a database without fingerprints, for a list without events, and for a user who does not
+// exist.
+func (s *Store) ListFingerprint(ctx context.Context, options ListOptions, userID string) (fingerprint uint64, ok bool, err error) {
+	if s.dialect.fingerprint == "" || userID != "" && !validID(userID) {
 		return 0, false, nil
 	}
-	query, args := s.List(span).query(digestOnly, userID, firstRows)
+	query, args := s.List(options).query(fingerprintOnly, userID, firstRows)
 	var signed sql.NullInt64
 	err = s.do(ctx, s.read, func(t try) error { return t.dialect.row(t, query, args).Scan(&signed) })
 	if err != nil {
-		return 0, false, fmt.Errorf("make digest of events: %w", err)
+		return 0, false, fmt.Errorf("make fingerprint of events: %w", err)
 	}
 	return uint64(signed.Int64), signed.Valid, nil
 }
 
-// Known returns which of these users exist.
-func (s *Store) Known(ctx context.Context, userIDs []string) (map[string]bool, error) {
+// ExistingUsers returns which of these users exist.
+func (s *Store) ExistingUsers(ctx context.Context, userIDs []string) (map[string]bool, error) {
 	known := make(map[string]bool, len(userIDs))
 	valid := make([]string, 0, len(userIDs))
 	for _, id := range userIDs {
@@ -357,8 +359,8 @@ func (s *Store) Known(ctx context.Context, userIDs []string) (map[string]bool, e
 	}
 	err := s.do(ctx, s.read, func(t try) error {
 		clear(known)
-		// One text for any number of ids: each would be a statement of its own to prepare.
-		rows, err := t.conn.QueryContext(t.ctx, s.dialect.bind("SELECT id FROM users WHERE id "+s.dialect.among), s.dialect.array(valid))
+		// One array parameter: with an IN list every length would be another statement to prepare.
+		rows, err := t.conn.QueryContext(t.ctx, s.dialect.bind("SELECT id FROM users WHERE id "+s.dialect.anyOf), s.dialect.arrayArg(valid))
 		if err != nil {
 			return err
 		}

@@ -2,24 +2,24 @@ package models
 
 import "strings"
 
-// columns is what is asked about events.
-type columns int
+// projection is which columns a query selects.
+type projection int
 
 const (
-	eventsOnly columns = iota
-	withDigests
+	eventsOnly projection = iota
+	withFingerprints
 	positionsOnly
-	digestOnly
+	fingerprintOnly
 )
 
-// listQuery is what queries for the events of a span differ in: columns and conditions.
+// listQuery is what the queries of lists differ in: columns and conditions.
 type listQuery struct {
-	columns
+	projection
 	from, to, after, until, user bool
 }
 
-// text leaves it to the subquery to order a batch with digests: its LIMIT keeps it a step of its own.
-func (q listQuery) text(d dialect) string {
+// sql leaves the order of a batch with fingerprints to the subquery, whose LIMIT keeps it a step of its own.
+func (q listQuery) sql(d dialect) string {
 	var b strings.Builder
 	add := func(yes bool, part string) {
 		if yes {
@@ -27,11 +27,11 @@ func (q listQuery) text(d dialect) string {
 		}
 	}
 	const events = "SELECT e.id, e.scheduled_at, e.name, e.description, "
-	add(q.columns == eventsOnly, events+d.usernames)
-	add(q.columns == withDigests, "SELECT id, scheduled_at, name, description, usernames, "+d.digest+" FROM ("+
+	add(q.projection == eventsOnly, events+d.usernames)
+	add(q.projection == withFingerprints, "SELECT id, scheduled_at, name, description, usernames, "+d.fingerprint+" FROM ("+
 		events+d.usernames+" AS usernames, e.digest")
-	add(q.columns == positionsOnly, "SELECT e.scheduled_at, e.id")
-	add(q.columns == digestOnly, "SELECT bit_xor("+d.digest+") FROM (SELECT e.digest, "+d.usernames+" AS usernames")
+	add(q.projection == positionsOnly, "SELECT e.scheduled_at, e.id")
+	add(q.projection == fingerprintOnly, "SELECT bit_xor("+d.fingerprint+") FROM (SELECT e.digest, "+d.usernames+" AS usernames")
 	add(true, " FROM events e WHERE e.world_id = ?")
 	add(q.from, " AND e.scheduled_at >= ?")
 	add(q.to, " AND e.scheduled_at < ?")
@@ -39,6 +39,6 @@ func (q listQuery) text(d dialect) string {
 	add(q.until, " AND (e.scheduled_at, e.id) <= (?, ?)")
 	add(q.user, " AND EXISTS (SELECT 1 FROM users WHERE id = ?)")
 	add(true, " ORDER BY e.scheduled_at, e.id LIMIT ?")
-	add(q.columns == withDigests || q.columns == digestOnly, ") batch")
+	add(q.projection == withFingerprints || q.projection == fingerprintOnly, ") batch")
 	return b.String()
 }

@@ -31,7 +31,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = s.dialect.exclusively(ctx, p.sql, func() error {
+	err = s.dialect.withMigrationLock(ctx, p.sql, func() error {
 		provider, err := goose.NewProvider(s.dialect.goose, p.sql, files)
 		if err != nil {
 			return err
@@ -40,7 +40,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 		return err
 	})
 	err = classify(err)
-	if s.dialect.local && errors.Is(err, ErrUnavailable) {
+	if s.dialect.isFile && errors.Is(err, ErrUnavailable) {
 		err = errors.New(err.Error()) // a file that cannot be opened is not one to wait for
 	}
 	if err != nil {

@@ -36,33 +36,33 @@ func postgresDialect(url string, timeout time.Duration) (dialect, error) {
 	config.RuntimeParams["datestyle"] = "ISO"
 	config.RuntimeParams["client_encoding"] = "UTF8"
 	return dialect{
-		name:  "postgres",
-		goose: goose.DialectPostgres,
-		ready: "SELECT NOT CAST(current_setting('transaction_read_only') AS boolean)",
+		name:          "postgres",
+		goose:         goose.DialectPostgres,
+		writableQuery: "SELECT NOT CAST(current_setting('transaction_read_only') AS boolean)",
 		open: func(n int) (pool, error) {
-			db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(keepPlans))
+			db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(setPlannerOptions))
 			return newPool(postgres.New(postgres.Config{Conn: db}), db, n)
 		},
-		bind:        numbered(),
-		timestamp:   "coalesce(CAST(? AS timestamptz), clock_timestamp())",
-		keepKey:     " FOR KEY SHARE",
-		check:       checkPostgres,
-		joined:      `string_agg(username, E'\n')`,
-		digest:      "hashtextextended(coalesce(usernames, ''), digest # CAST(? AS bigint))",
-		among:       "= ANY (CAST(? AS uuid[]))",
-		array:       func(ids []string) any { return ids },
-		exec:        execInPostgres,
-		row:         func(t try, query string, args []any) scanner { return rowInPostgres{t, query, args} },
-		rows:        rowsInPostgres,
-		create:      createInPostgres,
-		exclusively: exclusivelyInPostgres,
+		bind:              numbered(),
+		timestamp:         "coalesce(CAST(? AS timestamptz), clock_timestamp())",
+		keepKey:           " FOR KEY SHARE",
+		check:             checkPostgres,
+		joinUsernames:     `string_agg(username, E'\n')`,
+		fingerprint:       "hashtextextended(coalesce(usernames, ''), digest # CAST(? AS bigint))",
+		anyOf:             "= ANY (CAST(? AS uuid[]))",
+		arrayArg:          func(ids []string) any { return ids },
+		exec:              execInPostgres,
+		row:               func(t try, query string, args []any) scanner { return rowInPostgres{t, query, args} },
+		rows:              rowsInPostgres,
+		create:            createInPostgres,
+		withMigrationLock: withAdvisoryLock,
 	}, nil
 }
 
-// exclusivelyInPostgres holds an advisory lock of a transaction, not of a session, so that it also works behind
+// withAdvisoryLock holds an advisory lock of a transaction, not of a session, so that it also works behind
 // PgBouncer. Who waits holds nothing meanwhile: the waiting could take all of a small pool's connections, and the one
 // that migrates needs two.
-func exclusivelyInPostgres(ctx context.Context, db *sql.DB, fn func() error) error {
+func withAdvisoryLock(ctx context.Context, db *sql.DB, fn func() error) error {
 	for {
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {
@@ -105,11 +105,11 @@ func checkPostgres(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// keepPlans ties a connection to the plans that the indexes were made for. Between autovacuums of a table that grows
-// fast the planner would rather sort what a bitmap scan finds, or compile the query: two to ten times slower. Our
-// statements look up by index, all of them, so nothing is lost. Behind PgBouncer this reaches some server connection
-// or other, and an engine that is PostgreSQL by protocol alone may not know the settings: no reason to fail.
-func keepPlans(ctx context.Context, c *pgx.Conn) error {
+// setPlannerOptions ties a connection to the plans that the indexes were made for. Between autovacuums of a table that
+// grows fast the planner prefers to sort what a bitmap scan finds, or to compile the query, which is two to ten times
+// slower. All our statements look up by index, so nothing is lost. Behind PgBouncer the settings reach some server
+// connection or other. An engine that has only PostgreSQL's protocol may not know them, which is no reason to fail.
+func setPlannerOptions(ctx context.Context, c *pgx.Conn) error {
 	_, err := c.Exec(ctx, `
 		SET jit = off; SET enable_bitmapscan = off; SET enable_sort = off; SET plan_cache_mode = force_generic_plan`,
 		pgx.QueryExecModeSimpleProtocol)
@@ -119,17 +119,17 @@ func keepPlans(ctx context.Context, c *pgx.Conn) error {
 	return err
 }
 
-// onConnection runs f on one of the pool's connections as pgx has them: database/sql would make a value of each column,
-// a third of the time that a list takes, and start a goroutine for each query. A connection that turns out to be dead
-// leaves the pool, and f, where it says that it can, is run again on another.
-func onConnection(t try, f func(c *pgx.Conn) (again bool, err error)) (err error) {
+// withPgxConn runs f on a pooled pgx connection. database/sql would convert every column (a third of a list's time) and
+// start a goroutine for each query with a deadline. A connection that turns out to be dead leaves the pool. If f says
+// that it may be run again, it is, on another.
+func withPgxConn(t try, f func(c *pgx.Conn) (again bool, err error)) (err error) {
 	for range 3 {
 		var conn *sql.Conn
 		if conn, err = t.pool.sql.Conn(t.ctx); err != nil {
 			return err
 		}
 		again := false
-		dead := conn.Raw(func(driver any) error {
+		rawErr := conn.Raw(func(driver any) error {
 			c := driver.(*stdlib.Conn).Conn()
 			if again, err = f(c); err != nil && c.IsClosed() {
 				return sqldriver.ErrBadConn
@@ -138,9 +138,9 @@ func onConnection(t try, f func(c *pgx.Conn) (again bool, err error)) (err error
 		})
 		conn.Close()
 		if err == nil {
-			return dead // Raw may fail without having run f
+			return rawErr // Raw may fail without having run f
 		}
-		if !again || dead == nil || t.ctx.Err() != nil {
+		if !again || rawErr == nil || t.ctx.Err() != nil {
 			break
 		}
 	}
@@ -149,7 +149,7 @@ func onConnection(t try, f func(c *pgx.Conn) (again bool, err error)) (err error
 
 // execInPostgres runs a statement, and again only if nothing of it was sent.
 func execInPostgres(t try, query string, args []any) (touched int64, err error) {
-	err = onConnection(t, func(c *pgx.Conn) (bool, error) {
+	err = withPgxConn(t, func(c *pgx.Conn) (bool, error) {
 		tag, err := c.Exec(t.ctx, query, args...)
 		touched = tag.RowsAffected()
 		return pgconn.SafeToRetry(err), err
@@ -165,21 +165,21 @@ type rowInPostgres struct {
 }
 
 func (r rowInPostgres) Scan(dest ...any) error {
-	return onConnection(r.try, func(c *pgx.Conn) (bool, error) {
+	return withPgxConn(r.try, func(c *pgx.Conn) (bool, error) {
 		err := c.QueryRow(r.ctx, r.query, r.args...).Scan(dest...)
 		return pgconn.SafeToRetry(err), err
 	})
 }
 
 func rowsInPostgres(t try, query string, args []any, each func(*listRow) (more bool)) error {
-	return onConnection(t, func(c *pgx.Conn) (bool, error) {
-		begun, err := readRows(t.ctx, c, query, args, each)
-		return !begun, err
+	return withPgxConn(t, func(c *pgx.Conn) (bool, error) {
+		gotRow, err := readRows(t.ctx, c, query, args, each)
+		return !gotRow, err
 	})
 }
 
 // readRows also reports whether a row has come. What each does not want is received and dropped.
-func readRows(ctx context.Context, c *pgx.Conn, query string, args []any, each func(*listRow) (more bool)) (begun bool, err error) {
+func readRows(ctx context.Context, c *pgx.Conn, query string, args []any, each func(*listRow) (more bool)) (gotRow bool, err error) {
 	rows, err := c.Query(ctx, query, args...)
 	if err != nil {
 		return false, err
@@ -187,7 +187,7 @@ func readRows(ctx context.Context, c *pgx.Conn, query string, args []any, each f
 	defer rows.Close()
 	row := listRow{id: make([]byte, 0, 36)}
 	for rows.Next() {
-		begun = true
+		gotRow = true
 		if err := row.read(rows); err != nil {
 			return true, err
 		}
@@ -196,27 +196,27 @@ func readRows(ctx context.Context, c *pgx.Conn, query string, args []any, each f
 		}
 	}
 	rows.Close()
-	return begun, rows.Err()
+	return gotRow, rows.Err()
 }
 
 // postgresEpoch is what PostgreSQL counts the microseconds of a timestamptz from.
 var postgresEpoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
-// read takes a row as it is on the wire: id, time, texts, digest. Where ids and times come as text, as with
+// read takes a row as it is on the wire: id, time, texts, fingerprint. Where ids and times come as text, as with
 // default_query_exec_mode=exec, pgx reads it.
 func (row *listRow) read(rows pgx.Rows) error {
-	const id, at, digest = 0, 1, 5
+	const id, at, fingerprint = 0, 1, 5
 	values, columns := rows.RawValues(), rows.FieldDescriptions()
 	texts := [...]*[]byte{&row.name, &row.description, &row.usernames}
-	for i, text := range values[2:min(len(values), digest)] {
+	for i, text := range values[2:min(len(values), fingerprint)] {
 		*texts[i] = text
 	}
 	if columns[id].Format == pgx.BinaryFormatCode && columns[at].Format == pgx.BinaryFormatCode {
 		row.id = appendID(row.id[:0], uuid.UUID(values[id]))
 		micros := int64(binary.BigEndian.Uint64(values[at]))
 		row.at = time.UnixMicro(postgresEpoch + micros)
-		if len(values) > digest {
-			row.digest = binary.BigEndian.Uint64(values[digest])
+		if len(values) > fingerprint {
+			row.fingerprint = binary.BigEndian.Uint64(values[fingerprint])
 		}
 		return nil
 	}
@@ -224,7 +224,7 @@ func (row *listRow) read(rows pgx.Rows) error {
 	var signed int64
 	into := []any{&text, &row.at, nil, nil, nil, &signed}
 	err := rows.Scan(into[:len(values)]...)
-	row.id, row.digest = append(row.id[:0], text...), uint64(signed)
+	row.id, row.fingerprint = append(row.id[:0], text...), uint64(signed)
 	return err
 }
 

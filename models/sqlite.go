@@ -35,10 +35,10 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 		},
 	}.Encode()
 	return dialect{
-		name:  "sqlite",
-		goose: goose.DialectSQLite3,
-		local: true,
-		ready: "SELECT true",
+		name:          "sqlite",
+		goose:         goose.DialectSQLite3,
+		isFile:        true,
+		writableQuery: "SELECT true",
 		open: func(n int) (pool, error) {
 			db, err := sql.Open("sqlite", dsn)
 			if err != nil {
@@ -48,15 +48,15 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 			p.conn = &preparing{DB: db}
 			if n == 1 {
 				// A write is over in the time of a sync; watching over it would take a goroutine each time.
-				p.turns, p.watched = newWriter(), false
+				p.limiter, p.enforceDeadline = newSerialWriter(), false
 			}
 			return p, err
 		},
-		bind:      func(query string) string { return query },
-		timestamp: "?",
-		joined:    "group_concat(username, char(10))",
-		among:     "IN (SELECT value FROM json_each(?))",
-		array: func(ids []string) any {
+		bind:          func(query string) string { return query },
+		timestamp:     "?",
+		joinUsernames: "group_concat(username, char(10))",
+		anyOf:         "IN (SELECT value FROM json_each(?))",
+		arrayArg: func(ids []string) any {
 			text, _ := json.Marshal(ids) // of strings: cannot fail
 			return string(text)
 		},
@@ -72,7 +72,7 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 		},
 		rows:   rowsInSQLite,
 		create: createInSQLite,
-		exclusively: func(ctx context.Context, _ *sql.DB, fn func() error) error {
+		withMigrationLock: func(ctx context.Context, _ *sql.DB, fn func() error) error {
 			// Each migration is a transaction with the write lock, so of several processes one applies it and the
 			// others fail on what is already there; then there is nothing left to do.
 			var err error

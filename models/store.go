@@ -43,17 +43,18 @@ type Store struct {
 	// serverClock means that the database's clock is used where rows keep the time of writing.
 	serverClock bool
 	lists       sync.Map // the text of a list's queries, by listQuery
-	seed        int64    // of digests: nobody can make two lists of one digest, not knowing it
+	seed        int64    // of fingerprints: nobody can make two lists with one fingerprint, not knowing it
 }
 
 // pool is a connection pool and how its connections are shared.
 type pool struct {
-	db    *gorm.DB
-	sql   *sql.DB
-	conn  gorm.ConnPool // what statements written by hand run on
-	turns turns
-	// watched tells that a deadline ends a statement that is running.
-	watched bool
+	db   *gorm.DB
+	sql  *sql.DB
+	conn gorm.ConnPool // what statements written by hand run on
+	// limiter shares the connections.
+	limiter limiter
+	// enforceDeadline means that running statements are cancelled at the call's deadline.
+	enforceDeadline bool
 }
 
 // dialect is all that differs between the databases. Statements are otherwise the same.
@@ -61,31 +62,31 @@ type dialect struct {
 	// name of the database, of its folder below migrations, and of its pools in metrics.
 	name  string
 	goose goose.Dialect
-	// local tells that the database is a file, and not a server that may be away.
-	local bool
-	// ready is a query that answers true when the database can be written to.
-	ready string
+	// isFile means that the database is a file, and not a server that may be away.
+	isFile bool
+	// writableQuery selects true when the database can be written to.
+	writableQuery string
 	// open makes a pool of at most n connections.
 	open func(n int) (pool, error)
-	// bind writes the parameters of a statement, ? each, as the database has them. No statement has a ? elsewhere.
+	// bind rewrites ? placeholders for the database ($1, $2, …). Statements contain no literal ?.
 	bind func(query string) string
-	// joined aggregates usernames into one text, with line feeds between them.
-	joined string
+	// joinUsernames aggregates usernames into one text, with line feeds between them.
+	joinUsernames string
 	// timestamp is an expression for the time of writing, with Store.writeTime as its parameter.
 	timestamp string
 	// keepKey follows a query for a user: nobody can rename the user until the end of the transaction.
 	keepKey string
 	// check fails, in words for the operator, on a server that the service cannot work with; nil where there is none.
 	check func(ctx context.Context, db *sql.DB) error
-	// usernames is an expression over an event e: its first RSVPs' usernames in order, joined, one more than an event
-	// has that is not large; NULL for none.
+	// usernames is the SQL for up to largeRSVPs+1 usernames of event e in joining order, separated by line feeds; NULL if
+	// there are none. The extra one marks the event as large.
 	usernames string
-	// digest is an expression over usernames, an event's digest and a parameter, the store's seed. Its value is a signed
-	// integer. It is empty where there are no digests.
-	digest string
-	// among follows an id that is one of an array of ids, and array is that as a parameter.
-	among string
-	array func(ids []string) any
+	// fingerprint is the SQL for a signed integer that stands for an event with its usernames. Its one parameter is the
+	// store's seed. It is empty where there are no fingerprints.
+	fingerprint string
+	// anyOf is the SQL after a column that tests membership in an array parameter; arrayArg encodes the parameter.
+	anyOf    string
+	arrayArg func(ids []string) any
 	// exec runs a statement and returns how many rows it touched.
 	exec func(t try, query string, args []any) (int64, error)
 	// row runs a query for one row, at the latest when it is scanned. The error is sql.ErrNoRows if there is none.
@@ -95,8 +96,8 @@ type dialect struct {
 	rows func(t try, query string, args []any, each func(*listRow) (more bool)) error
 	// create stores an event and its creator's RSVP, both or neither. It returns ErrNoUser for an unknown creator.
 	create func(t try, e Event) error
-	// exclusively runs fn while no other process does the same.
-	exclusively func(ctx context.Context, db *sql.DB, fn func() error) error
+	// withMigrationLock runs fn while no other process does the same.
+	withMigrationLock func(ctx context.Context, db *sql.DB, fn func() error) error
 }
 
 // Open prepares a Store. It does not connect: a database that is away shows in Migrate and Ready. An error means
@@ -124,12 +125,12 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.serverClock = o.Now == nil && !s.dialect.local
+	s.serverClock = o.Now == nil && !s.dialect.isFile
 	// The inner LIMIT keeps the order, and a large event from being read whole.
 	s.dialect.usernames = fmt.Sprintf(`
 		(SELECT %s FROM (
 			SELECT username FROM rsvps WHERE event_id = e.id ORDER BY created_at, user_id LIMIT %d
-		) first)`, s.dialect.joined, largeRSVPs+1)
+		) first)`, s.dialect.joinUsernames, largeRSVPs+1)
 	return s, nil
 }
 
@@ -144,12 +145,12 @@ func newPool(dialector gorm.Dialector, db *sql.DB, n int) (pool, error) {
 		DisableAutomaticPing:   true,
 		Logger:                 logger.Discard,
 	})
-	return pool{db: g, sql: db, conn: db, turns: places{semaphore.NewWeighted(int64(n))}, watched: true}, err
+	return pool{db: g, sql: db, conn: db, limiter: semaphoreLimiter{semaphore.NewWeighted(int64(n))}, enforceDeadline: true}, err
 }
 
 // Close closes all connections.
 func (s *Store) Close() error {
-	s.write.turns.close()
+	s.write.limiter.close()
 	return errors.Join(s.write.sql.Close(), s.read.sql.Close())
 }
 
@@ -170,7 +171,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, min(time.Second, s.timeout))
 	defer cancel()
 	var writable bool
-	if err := classify(s.read.sql.QueryRowContext(ctx, s.dialect.ready).Scan(&writable)); err != nil {
+	if err := classify(s.read.sql.QueryRowContext(ctx, s.dialect.writableQuery).Scan(&writable)); err != nil {
 		return err
 	}
 	if !writable {
@@ -179,8 +180,8 @@ func (s *Store) Ready(ctx context.Context) error {
 	return nil
 }
 
-// attempts is how often a call is tried when the database says that the transaction must be repeated.
-const attempts = 4
+// maxAttempts is how often a call is tried when the database says that the transaction must be repeated.
+const maxAttempts = 4
 
 // Deadline is the key of a context's value, a time.Time, that bounds all calls of a Store with that context together;
 // zero bounds nothing. It is a value, and no deadline of the context, because each of those costs a timer.
@@ -191,11 +192,11 @@ type Deadline struct{}
 // 40001 and 40P01) and for no other reason. Once fn has begun it is not cut short by the caller going away:
 // cancelling would cost the pool a connection.
 func (s *Store) do(ctx context.Context, p pool, fn func(t try) error) error {
-	return s.doPatiently(ctx, p, min(time.Second, s.timeout/2), fn)
+	return s.doWithin(ctx, p, min(time.Second, s.timeout/2), fn)
 }
 
-// doPatiently is do, waiting for a connection as long as patience.
-func (s *Store) doPatiently(ctx context.Context, p pool, patience time.Duration, fn func(t try) error) error {
+// doWithin is do, waiting for a connection up to maxWait.
+func (s *Store) doWithin(ctx context.Context, p pool, maxWait time.Duration, fn func(t try) error) error {
 	deadline := time.Now().Add(s.timeout)
 	if d, ok := ctx.Value(Deadline{}).(time.Time); ok && !d.IsZero() && d.Before(deadline) {
 		deadline = d
@@ -203,18 +204,18 @@ func (s *Store) doPatiently(ctx context.Context, p pool, patience time.Duration,
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
 	}
-	return p.turns.take(ctx, deadline, patience, func() error {
+	return p.limiter.do(ctx, deadline, maxWait, func() error {
 		if !time.Now().Before(deadline) {
 			return ErrTimeout
 		}
 		work, cancel := context.WithoutCancel(ctx), context.CancelFunc(func() {})
-		if p.watched {
+		if p.enforceDeadline {
 			work, cancel = context.WithDeadline(work, deadline)
 		}
 		defer cancel()
 		for n := 1; ; n++ {
 			err := classify(fn(try{s, p, p.conn, work}))
-			if n == attempts || !errors.Is(err, errSerialize) {
+			if n == maxAttempts || !errors.Is(err, errSerialize) {
 				return err
 			}
 			select {
@@ -249,9 +250,9 @@ func (t try) row(query string, args ...any) scanner {
 
 type scanner interface{ Scan(dest ...any) error }
 
-// exists fails with ErrNoUser or ErrNoEvent, in this order, when the row is missing. An empty event id asks for the
+// checkExist fails with ErrNoUser or ErrNoEvent, in this order, when the row is missing. An empty event id asks for the
 // user alone.
-func (t try) exists(userID, eventID string) error {
+func (t try) checkExist(userID, eventID string) error {
 	var user, event bool
 	err := t.row("SELECT EXISTS (SELECT 1 FROM users WHERE id = ?), EXISTS (SELECT 1 FROM events WHERE id = ?)",
 		idOrNil(userID), idOrNil(eventID)).Scan(&user, &event)
@@ -269,13 +270,13 @@ func (t try) exists(userID, eventID string) error {
 // missing explains a violated foreign key: with ErrNoUser or ErrNoEvent when that row is gone. When both are there the
 // user was renamed while the statement ran, and it must be repeated.
 func (t try) missing(violation error, userID, eventID string) error {
-	if err := t.exists(userID, eventID); err != nil {
+	if err := t.checkExist(userID, eventID); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: %w", errSerialize, violation)
 }
 
-// validID tells whether id has the one form that ids made here have: lower-case UUID text. PostgreSQL would take
+// validID reports whether id has the one form that ids made here have: lower-case UUID text. PostgreSQL would take
 // other spellings of the same UUID, and fail on anything else.
 func validID(id string) bool {
 	u, err := uuid.Parse(id)

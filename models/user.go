@@ -29,7 +29,7 @@ type Identity struct{ ID, Username string }
 // Hash is the SHA-256 of a refresh token.
 type Hash = [32]byte
 
-// ValidUsername tells whether name is 1 to 100 code points of valid UTF-8, not only white space, without control
+// ValidUsername reports whether name is 1 to 100 code points of valid UTF-8, not only white space, without control
 // characters.
 func ValidUsername(name string) bool {
 	visible := false
@@ -73,20 +73,20 @@ func (s *Store) SignIn(ctx context.Context, username string, create bool, token 
 	if err != nil {
 		return Identity{}, err
 	}
-	who := Identity{Username: username}
+	identity := Identity{Username: username}
 	err = s.do(ctx, s.write, func(t try) error {
 		if !create {
 			return t.row(`
 				UPDATE users SET refresh_hash = ?, refresh_expires_at = ?, previous_hash = NULL, rotated_at = NULL
 				WHERE username = ? RETURNING id`,
-				token[:], expires.UTC(), username).Scan(&who.ID)
+				token[:], expires.UTC(), username).Scan(&identity.ID)
 		}
 		return t.row(`
 			INSERT INTO users (id, username, created_at, refresh_hash, refresh_expires_at) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (username) DO UPDATE SET refresh_hash = excluded.refresh_hash,
 				refresh_expires_at = excluded.refresh_expires_at, previous_hash = NULL, rotated_at = NULL
 			RETURNING id`,
-			id, username, s.timestamp(), token[:], expires.UTC()).Scan(&who.ID)
+			id, username, s.timestamp(), token[:], expires.UTC()).Scan(&identity.ID)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrNoUser
@@ -94,7 +94,7 @@ func (s *Store) SignIn(ctx context.Context, username string, create bool, token 
 	if err != nil {
 		return Identity{}, fmt.Errorf("sign in: %w", err)
 	}
-	return who, nil
+	return identity, nil
 }
 
 // Refresh replaces the refresh token old, which then is spent, by next, valid until expires. With a userID, old must
@@ -105,37 +105,37 @@ func (s *Store) Refresh(ctx context.Context, userID string, old, next Hash, expi
 	if userID != "" && !validID(userID) {
 		return Identity{}, fmt.Errorf("refresh session: %w", ErrRefreshToken)
 	}
-	var who Identity
+	var identity Identity
 	err := s.do(ctx, s.write, func(t try) error {
 		now := s.timestamp()
-		only, args := "", []any{next[:], expires.UTC(), old[:], now, old[:], now}
+		andUser, args := "", []any{next[:], expires.UTC(), old[:], now, old[:], now}
 		if userID != "" {
-			only, args = " AND id = ?", append(args, userID)
+			andUser, args = " AND id = ?", append(args, userID)
 		}
 		return t.row(`
 			UPDATE users SET refresh_hash = ?, refresh_expires_at = ?, previous_hash = ?, rotated_at = ?
-			WHERE refresh_hash = ? AND refresh_expires_at > ?`+only+` RETURNING id, username`,
-			args...).Scan(&who.ID, &who.Username)
+			WHERE refresh_hash = ? AND refresh_expires_at > ?`+andUser+` RETURNING id, username`,
+			args...).Scan(&identity.ID, &identity.Username)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		who.ID, err = s.refuse(ctx, userID, old, leeway)
+		identity.ID, err = s.revokeIfReused(ctx, userID, old, leeway)
 	}
 	if err != nil {
-		return who, fmt.Errorf("refresh session: %w", err)
+		return identity, fmt.Errorf("refresh session: %w", err)
 	}
-	return who, nil
+	return identity, nil
 }
 
-// refuse says why old lost: ErrRefreshToken, or ErrReused with the user's id after revoking.
-func (s *Store) refuse(ctx context.Context, userID string, old Hash, leeway time.Duration) (revoked string, err error) {
+// revokeIfReused returns why old lost: ErrRefreshToken, or ErrReused with the user's id after revoking.
+func (s *Store) revokeIfReused(ctx context.Context, userID string, old Hash, leeway time.Duration) (revoked string, err error) {
 	err = s.do(ctx, s.write, func(t try) error {
-		only, args := "", []any{old[:], s.timestamp().Add(-leeway)}
+		andUser, args := "", []any{old[:], s.timestamp().Add(-leeway)}
 		if userID != "" {
-			only, args = " AND id = ?", append(args, userID)
+			andUser, args = " AND id = ?", append(args, userID)
 		}
 		return t.row(`
 			UPDATE users SET refresh_hash = NULL, refresh_expires_at = NULL, previous_hash = NULL, rotated_at = NULL
-			WHERE previous_hash = ? AND rotated_at <= ?`+only+` RETURNING id`, args...).Scan(&revoked)
+			WHERE previous_hash = ? AND rotated_at <= ?`+andUser+` RETURNING id`, args...).Scan(&revoked)
 	})
 	switch {
 	case errors.Is(err, sql.ErrNoRows):

@@ -80,8 +80,8 @@ func (l *Lists) Get(ctx context.Context, q Query, caller Caller) (*Response, err
 }
 
 // newSpan is what the parameters select.
-func newSpan(q Query) (models.Span, error) {
-	span := models.Span{WorldID: q.World, From: roundUpToMilli(q.Params.From), To: roundUpToMilli(q.Params.To)}
+func newSpan(q Query) (models.ListOptions, error) {
+	span := models.ListOptions{WorldID: q.World, From: roundUpToMilli(q.Params.From), To: roundUpToMilli(q.Params.To)}
 	if q.Params.Limit != nil {
 		span.Limit = int(*q.Params.Limit)
 	}
@@ -109,7 +109,7 @@ func roundUpToMilli(d *gen.DateTime) time.Time {
 }
 
 // read reads a list into r, whole or until it is too large to hold; or finds that all callers have it.
-func (l *Lists) read(ctx context.Context, span models.Span, key readKey, r *sharedRead) error {
+func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, r *sharedRead) error {
 	r.list = l.store.List(span)
 	users := r.users()
 	soleUser := "" // whose existence the first statement checks along
@@ -121,7 +121,7 @@ func (l *Lists) read(ctx context.Context, span models.Span, key readKey, r *shar
 	entry := l.known.get(span)
 	match := entry != nil && r.allMatch(entry.etag)
 	if match && entry.useFingerprint() {
-		fingerprint, ok, err := l.store.ListDigest(ctx, span, soleUser)
+		fingerprint, ok, err := l.store.ListFingerprint(ctx, span, soleUser)
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func (l *Lists) read(ctx context.Context, span models.Span, key readKey, r *shar
 		}
 	}
 	if match && entry.wantFingerprint() {
-		r.list.WithDigest()
+		r.list.WithFingerprint()
 	}
 	batches := 0
 	for !r.list.Done && r.records.Size() < maxBuffered {
@@ -167,7 +167,7 @@ func (l *Lists) read(ctx context.Context, span models.Span, key readKey, r *shar
 
 // checkUsers notes which callers do not exist: sharing a reading never skips a caller's own check.
 func (l *Lists) checkUsers(ctx context.Context, r *sharedRead, users []string) error {
-	known, err := l.store.Known(ctx, users)
+	known, err := l.store.ExistingUsers(ctx, users)
 	r.unknown = make(map[string]bool)
 	for _, id := range users {
 		if !known[id] {

@@ -157,7 +157,7 @@ func TestETag(t *testing.T) {
 
 // However a request spells its parameters, the cache has one entry for one selection, and nothing of the spelling.
 func TestFingerprintKey(t *testing.T) {
-	span := func(query string) models.Span {
+	span := func(query string) models.ListOptions {
 		values, err := url.ParseQuery(query)
 		if err != nil {
 			t.Fatal(err)

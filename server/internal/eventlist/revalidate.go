@@ -34,7 +34,7 @@ type fingerprintKey struct {
 	limit           int
 }
 
-func newFingerprintKey(s models.Span) fingerprintKey {
+func newFingerprintKey(s models.ListOptions) fingerprintKey {
 	milli := func(t time.Time) int64 {
 		if t.IsZero() {
 			return -1 // no event is scheduled before 1970
@@ -65,7 +65,7 @@ func (c *fingerprintCache) slot(key fingerprintKey) *atomic.Pointer[fingerprintE
 }
 
 // get returns nil for a list that is not known.
-func (c *fingerprintCache) get(span models.Span) *fingerprintEntry {
+func (c *fingerprintCache) get(span models.ListOptions) *fingerprintEntry {
 	key := newFingerprintKey(span)
 	if e := c.slot(key).Load(); e != nil && e.key == key {
 		return e
@@ -75,7 +75,7 @@ func (c *fingerprintCache) get(span models.Span) *fingerprintEntry {
 
 // update takes notice of a list of one batch that has been read, with its fingerprint if that was wanted. before is
 // what was known of it.
-func (c *fingerprintCache) update(span models.Span, before *fingerprintEntry, r *sharedRead) {
+func (c *fingerprintCache) update(span models.ListOptions, before *fingerprintEntry, r *sharedRead) {
 	key, match := newFingerprintKey(span), r.allMatch(r.etag)
 	slot := c.slot(key)
 	switch {
@@ -86,6 +86,6 @@ func (c *fingerprintCache) update(span models.Span, before *fingerprintEntry, r 
 	case before.etag != r.etag || match && before.useFingerprint(): // it has changed
 		slot.CompareAndSwap(before, nil)
 	case match:
-		slot.CompareAndSwap(before, &fingerprintEntry{before.key, r.etag, r.list.Digest, before.hits + 1})
+		slot.CompareAndSwap(before, &fingerprintEntry{before.key, r.etag, r.list.Fingerprint, before.hits + 1})
 	}
 }
