@@ -88,15 +88,22 @@ func withAdvisoryLock(ctx context.Context, db *sql.DB, fn func() error) error {
 // minPostgres is the oldest version that the service is tested with.
 const minPostgres = 15
 
-// checkPostgres refuses a server that is too old, or a database that cannot hold every text.
+// checkPostgres refuses a server or a database that the service cannot work with.
 func checkPostgres(ctx context.Context, db *sql.DB) error {
 	var version int
 	var encoding string
 	err := db.QueryRowContext(ctx, "SELECT CAST(current_setting('server_version_num') AS integer), current_setting('server_encoding')").
 		Scan(&version, &encoding)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
+	}
+	return supported(version, encoding)
+}
+
+// supported refuses, in words for the operator, a server that is too old, or a database that cannot hold every text.
+// version is server_version_num, such as 150018 for 15.18.
+func supported(version int, encoding string) error {
+	switch {
 	case version < minPostgres*10000:
 		return fmt.Errorf("PostgreSQL %d is too old: version %d or newer is needed", version/10000, minPostgres)
 	case encoding != "UTF8":
