@@ -111,13 +111,14 @@ func decode(d *jsontext.Decoder) (any, error) {
 
 var errTooDeep = errors.New("nested too deep")
 
-// hasBody tells whether a request brings a body, reading at most a byte of it.
-func hasBody(r *http.Request) bool {
-	if r.ContentLength != 0 && r.Body != nil {
-		n, _ := io.ReadFull(r.Body, make([]byte, 1))
-		return n > 0
+// discardBody drops a body that the operation does not have; many clients send "{}". It reads the body first, because
+// net/http would read it before the response is written: the handler's work would wait for a client that sends slowly.
+// No more than 64 KiB are read, and nothing of a body that announces more. net/http decides whether the connection
+// survives what is left.
+func discardBody(r *http.Request) {
+	if r.ContentLength != 0 && r.ContentLength <= maxBody {
+		io.CopyN(io.Discard, r.Body, maxBody) // an error is the client's, and the body means nothing
 	}
-	return false
 }
 
 // strictBinder is Echo's Binder: the body alone, names matched by case. Echo's own would also bind the query.

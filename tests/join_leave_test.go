@@ -1,6 +1,8 @@
 package tests
 
 import (
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -81,17 +83,78 @@ func TestJoinEventForNobodyElse(t *testing.T) {
 	})
 }
 
-func TestJoinEventTakesNoBody(t *testing.T) {
+// Only createEvent has a body. Elsewhere many clients send "{}"; whatever is sent, the response is the same as without.
+func TestUnwantedBodiesAreIgnored(t *testing.T) {
+	t.Parallel()
+	s := service.New(t)
+	alice, bob := s.SignIn("alice"), s.SignIn("bob")
+	id := alice.Create("plaza", "n", when)
+	s.Clock.Advance(time.Second)
+	bob.Post("/api/event/join/"+id, "").Is(200, service.Success)
+	both := list(listed(id, "n", "", when, "alice", "bob"))
+	etag := alice.Get(plaza).Is(200, both).Header.Get("ETag")
+	notModified := service.Header("If-None-Match", etag)
+
+	for name, body := range map[string]string{
+		"an object": "{}", "null": "null", "a form": "userId=x&name=", "text": "hello", "invalid JSON": `{"a":1,"a":`, "an event": event,
+		"invalid UTF-8": "\xff\x00", "white space": " ", "64 KiB": strings.Repeat(" ", 64<<10), "64 KiB and a byte": strings.Repeat("x", 64<<10+1),
+	} {
+		for _, contentType := range []string{"", "application/json", "application/x-www-form-urlencoded", "text/plain", "application/json; charset=utf-16", ";"} {
+			for _, length := range []service.With{func(*http.Request) {}, chunked} {
+				send := func(c *service.Client, method, path string, with ...service.With) *service.Response {
+					t.Helper()
+					return c.Do(method, path, body, append(with, service.Header("Content-Type", contentType), length)...)
+				}
+				send(bob, "DELETE", "/api/event/"+id).Is(200, service.Success)
+				send(bob, "POST", "/api/event/join/"+id).Is(200, service.Success)
+				send(alice, "GET", plaza).Is(200, both)
+				send(alice, "GET", plaza, notModified).Is(304, "")
+				send(bob, "POST", "/api/event/join/x").IsError(404, "event_not_found")
+				send(alice, "GET", plaza+"?limit=0").IsError(400, "validation_failed", "limit")
+				send(alice, "GET", "/api/auth/session").Is(200, service.Authenticated)
+				if t.Failed() {
+					t.Fatalf("with %s as %q", name, contentType)
+				}
+			}
+		}
+	}
+	// A media type without a body is as harmless.
+	alice.Post("/api/event/join/"+id, "", service.Header("Content-Type", "text/plain")).Is(200, service.Success)
+}
+
+// A client that asks before it sends an unwanted body may send a small one, and gets its response without a large one.
+func TestUnwantedBodiesExpectContinue(t *testing.T) {
 	t.Parallel()
 	s := service.New(t)
 	alice := s.SignIn("alice")
 	id := alice.Create("plaza", "n", when)
-	alice.Post("/api/event/join/"+id, "{}").IsError(400, "validation_failed", "body")
-	alice.Post("/api/event/join/"+id, " ", chunked).IsError(400, "validation_failed", "body")
-	alice.Do("DELETE", "/api/event/"+id, "{}").IsError(400, "validation_failed", "body")
-	alice.Do("GET", plaza, "{}").IsError(400, "validation_failed", "body")
-	// A media type without a body is harmless.
-	alice.Post("/api/event/join/"+id, "", service.Header("Content-Type", "text/plain")).Is(200, service.Success)
+	for _, target := range []string{"POST /api/event/join/" + id, "DELETE /api/event/" + id, "GET " + plaza} {
+		ask := func(size int, body string) string {
+			return s.Raw(fmt.Sprintf("%s HTTP/1.1\r\nHost: x\r\nCookie: token=%s\r\nContent-Length: %d\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n%s",
+				target, alice.Session.Token, size, body))
+		}
+		if got := ask(64<<10+1, ""); !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") {
+			t.Errorf("%s with too much: %.60q", target, got)
+		}
+		if got := ask(2, "{}"); !strings.HasPrefix(got, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n") {
+			t.Errorf("%s with a little: %.60q", target, got)
+		}
+	}
+}
+
+// A connection outlives an unwanted body, and what the body holds is not taken for another request.
+func TestUnwantedBodiesKeepTheConnection(t *testing.T) {
+	t.Parallel()
+	s := service.New(t)
+	alice := s.SignIn("alice")
+	alice.Create("plaza", "n", when)
+	request := func(body string) string {
+		return fmt.Sprintf("GET %s HTTP/1.1\r\nHost: x\r\nCookie: token=%s\r\nContent-Length: %d\r\n\r\n%s", plaza, alice.Session.Token, len(body), body)
+	}
+	got := s.Raw(request(request("")) + request("{}") + request(""))
+	if strings.Count(got, "HTTP/1.1 200 OK\r\n") != 3 || strings.Count(got, "HTTP/1.1 ") != 3 {
+		t.Errorf("%q", got)
+	}
 }
 
 // The database itself refuses RSVPs of nobody, to nothing, or under a wrong name.
