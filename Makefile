@@ -33,6 +33,7 @@ test-model: ## Hold the service against a model of worlds, MODELTIME=10m in all
 FUZZTIME ?= 1m
 fuzz: ## Look for inputs that break the service, FUZZTIME=1m for each target
 	for target in tests/FuzzBody tests/FuzzPathAndQuery tests/FuzzJWT tests/FuzzCookies \
+		server/internal/contract/FuzzBody server/internal/contract/FuzzQuery \
 		server/internal/eventlist/FuzzAppendString server/internal/eventlist/FuzzEncode server/internal/eventlist/FuzzCursor; do \
 		go test -run '^$$' -fuzz "^$${target##*/}\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./$${target%/*} || exit 1; done
 

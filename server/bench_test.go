@@ -7,12 +7,8 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/labstack/echo/v4"
 
 	"worldevents/models"
 )
@@ -61,61 +57,6 @@ func BenchmarkVerifyJWT(b *testing.B) {
 			}
 		})
 	}
-}
-
-// BenchmarkContract is what the contract demands of a request, held against one that meets it.
-func BenchmarkContract(b *testing.B) {
-	text, err := os.ReadFile("../openapi.yaml")
-	if err != nil {
-		b.Fatal(err)
-	}
-	c, err := loadContract(text, "https://api.example.org")
-	if err != nil {
-		b.Fatal(err)
-	}
-	const event = `{"name":"Boat trip","description":"Bring a coat.","scheduledAt":"2030-06-01T10:00:00+02:00"}`
-	for _, call := range []struct {
-		operation, method, path, id, body string
-	}{
-		{"createEvent", http.MethodPost, "/api/event/{id}", "harbour", event},
-		{"listEvents", http.MethodGet, "/api/event/{id}", "harbour", ""},
-		{"joinEvent", http.MethodPost, "/api/event/join/{id}", benchUser.ID, ""},
-	} {
-		b.Run(call.operation, func(b *testing.B) {
-			check := newDemands(operationOf(b, c.doc, call.operation)).check(func(echo.Context) error { return nil })
-			r := httptest.NewRequest(call.method, strings.Replace(call.path, "{id}", call.id, 1), nil)
-			r.ContentLength = int64(len(call.body))
-			if call.body != "" {
-				r.Header.Set("Content-Type", "application/json")
-			}
-			context := echo.New().NewContext(r, nil)
-			context.SetParamNames("id")
-			context.SetParamValues(call.id)
-			b.ReportAllocs()
-			for b.Loop() {
-				r.Body = http.NoBody
-				if call.body != "" {
-					r.Body = io.NopCloser(strings.NewReader(call.body))
-				}
-				if err := check(context); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-func operationOf(b *testing.B, doc *openapi3.T, id string) *openapi3.Operation {
-	b.Helper()
-	for _, path := range doc.Paths.Map() {
-		for _, operation := range path.Operations() {
-			if operation.OperationID == id {
-				return operation
-			}
-		}
-	}
-	b.Fatalf("no operation %s", id)
-	return nil
 }
 
 // BenchmarkSession is a whole call, from the handler of net/http down.

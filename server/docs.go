@@ -40,7 +40,7 @@ type page struct {
 }
 
 // registerDocs serves the published contract, and Swagger UI from files inside the binary.
-func (s *Server) registerDocs(e *echo.Echo, c *contract) {
+func (s *Server) registerDocs(e *echo.Echo, c *publishedContract) {
 	e.GET("/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, s.base+"/docs") })
 	e.GET("/openapi.json", func(ctx echo.Context) error {
 		return ctx.Blob(http.StatusOK, "application/json", c.json)

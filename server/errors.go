@@ -12,6 +12,7 @@ import (
 
 	"worldevents/gen"
 	"worldevents/models"
+	"worldevents/server/internal/contract"
 	"worldevents/server/internal/eventlist"
 )
 
@@ -61,6 +62,9 @@ var problems = []struct {
 	{models.ErrNoEvent, errNoEvent},
 	{models.ErrNoUser, errToken},
 	{models.ErrBusy, errOverloaded},
+	{contract.ErrMediaType, errMediaType},
+	{contract.ErrTooLarge, errTooLarge},
+	{contract.ErrMalformed, errMalformed},
 	{eventlist.ErrCursor, errCursor},
 	{echo.ErrNotFound, errNotFound},
 	{echo.ErrMethodNotAllowed, errMethod},
@@ -79,9 +83,13 @@ func problemOf(err error) *problem {
 			return known.problem
 		}
 	}
+	var fields contract.FieldsError
+	if errors.As(err, &fields) {
+		return errValidation.with(fields)
+	}
 	var generated *echo.HTTPError
 	if errors.As(err, &generated) && generated.Code == http.StatusBadRequest {
-		return errValidation // by the generated binding, of what the contract check has let pass
+		return errValidation // by the generated binding, of what the validation has let pass
 	}
 	return errInternal
 }

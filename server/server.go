@@ -19,6 +19,7 @@ import (
 
 	"worldevents/gen"
 	"worldevents/models"
+	"worldevents/server/internal/contract"
 	"worldevents/server/internal/eventlist"
 )
 
@@ -93,7 +94,11 @@ type Server struct {
 
 // New wires a Server. An error means that the options can never work.
 func New(o Options) (*Server, error) {
-	contract, err := loadContract(o.Contract, strings.TrimRight(o.BaseURL.String(), "/"))
+	operations, err := contract.Load(o.Contract)
+	if err != nil {
+		return nil, fmt.Errorf("openapi.yaml: %w", err)
+	}
+	published, err := publishContract(o.Contract, strings.TrimRight(o.BaseURL.String(), "/"))
 	if err != nil {
 		return nil, fmt.Errorf("openapi.yaml: %w", err)
 	}
@@ -136,13 +141,13 @@ func New(o Options) (*Server, error) {
 	)
 	// Then, for each operation, what the contract demands of it; then its handler below.
 	gen.RegisterHandlersWithOptions(e, gen.NewStrictHandler(s, nil), gen.RegisterHandlersOptions{
-		OperationMiddlewares: contract.middlewares(s.newOperation, s.requireAuth, limitTime(o.Store.Timeout())),
+		OperationMiddlewares: s.operationMiddlewares(operations, limitTime(o.Store.Timeout())),
 	})
 	closePaths(e)
 	s.registerSignIn(e)
 	registerPageAssets(e)
 	if o.Docs {
-		s.registerDocs(e, contract)
+		s.registerDocs(e, published)
 	}
 
 	s.Public = e

@@ -1,0 +1,43 @@
+package server
+
+import (
+	"github.com/go-json-experiment/json"
+	"github.com/labstack/echo/v4"
+
+	"worldevents/server/internal/contract"
+)
+
+// operationMiddlewares returns what stands in front of each operation's handler, by operationId: what the operation is
+// logged and counted as, requireAuth where the contract names security that cannot be left out, and the validation of
+// the request. innermost comes after all these.
+func (s *Server) operationMiddlewares(operations []*contract.Operation, innermost echo.MiddlewareFunc) map[string][]echo.MiddlewareFunc {
+	all := make(map[string][]echo.MiddlewareFunc)
+	for _, op := range operations {
+		chain := []echo.MiddlewareFunc{s.newOperation(op.ID, op.Method).middleware}
+		if op.Secured {
+			chain = append(chain, s.requireAuth)
+		}
+		all[op.ID] = append(chain, validate(op), innermost)
+	}
+	return all
+}
+
+// validate lets only requests pass that fit the contract.
+func validate(op *contract.Operation) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if err := op.Validate(c.Request(), c.Param); err != nil {
+				return err
+			}
+			return next(c)
+		}
+	}
+}
+
+// strictBinder is the echo.Binder of the generated code. It binds the body alone and matches names by case, as the
+// validation does; Echo's own would also bind the query.
+type strictBinder struct{}
+
+func (strictBinder) Bind(v any, c echo.Context) error {
+	return json.UnmarshalRead(c.Request().Body, v)
+}
