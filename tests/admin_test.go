@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
-func adminGet(t *testing.T, s *service.Service, path string) (int, string) {
+func adminGet(t *testing.T, s *servicetest.Service, path string) (int, string) {
 	t.Helper()
 	res, err := http.Get(s.AdminURL + path)
 	if err != nil {
@@ -25,7 +25,7 @@ func adminGet(t *testing.T, s *service.Service, path string) (int, string) {
 }
 
 // metrics is what Prometheus would read.
-func metrics(t *testing.T, s *service.Service) string {
+func metrics(t *testing.T, s *servicetest.Service) string {
 	t.Helper()
 	status, text := adminGet(t, s, "/metrics")
 	if status != 200 {
@@ -35,7 +35,7 @@ func metrics(t *testing.T, s *service.Service) string {
 }
 
 func TestProbes(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		is := func(livez, readyz int) {
 			t.Helper()
 			for path, want := range map[string]int{"/livez": livez, "/readyz": readyz} {
@@ -47,7 +47,7 @@ func TestProbes(t *testing.T) {
 		is(200, 200)
 		s.Store.Close()
 		is(200, 503)
-		draining := s.Another()
+		draining := s.NewInstance()
 		draining.Drain()
 		s = draining
 		is(200, 503)
@@ -57,17 +57,17 @@ func TestProbes(t *testing.T) {
 // An instance whose database takes no writes must get none.
 func TestReadinessOfReadOnlyDatabase(t *testing.T) {
 	t.Parallel()
-	db := service.Postgres(t)
-	s := service.Start(t, db)
+	db := servicetest.Postgres(t)
+	s := servicetest.Start(t, db)
 	alice := s.AddUser("alice")
 	var name string
 	db.Read("SELECT current_database()", nil, &name)
 	db.Exec("ALTER DATABASE " + name + " SET default_transaction_read_only = on")
-	readOnly := s.Another() // new connections get the setting
+	readOnly := s.NewInstance() // new connections get the setting
 	if status, body := adminGet(t, readOnly, "/readyz"); status != 503 {
 		t.Errorf("/readyz %d %s", status, body)
 	}
-	token := service.Cookies("token=" + s.JWT(s.Claims(alice, time.Hour)))
+	token := servicetest.Cookies("token=" + s.JWT(s.Claims(alice, time.Hour)))
 	if detail := readOnly.Client().Post(plaza, event, token).IsError(500, "internal").Error().Detail; detail != "create event: database unavailable" {
 		t.Errorf("detail %q", detail)
 	}
@@ -75,14 +75,14 @@ func TestReadinessOfReadOnlyDatabase(t *testing.T) {
 
 // Labels come from the contract, never from a request; no value of any cookie is among them.
 func TestMetrics(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		id := alice.Create("plaza", "n", when)
-		alice.Get(refresh).Is(200, service.Success)
+		alice.Get(refresh).Is(200, servicetest.Success)
 		alice.Get(plaza).Is(200, list(listed(id, "n", "", when, "alice")))
 		s.Client().Get(plaza).IsError(401, "no_token")
 		alice.Get("/nothing-here").IsError(404, "not_found")
-		alice.Post("/api/event/join/"+id, "").Is(200, service.Success)
+		alice.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 		text := metrics(t, s)
 		for _, line := range []string{
 			`worldevents_requests_total{operation="createEvent",status="200"} 1`,
@@ -98,7 +98,7 @@ func TestMetrics(t *testing.T) {
 				t.Errorf("no %s", line)
 			}
 		}
-		for _, secret := range []string{"alice", "plaza", id, "nothing-here", alice.Cookie("token"), alice.Cookie("refreshToken"), string(service.Key)} {
+		for _, secret := range []string{"alice", "plaza", id, "nothing-here", alice.Cookie("token"), alice.Cookie("refreshToken"), string(servicetest.Key)} {
 			if strings.Contains(text, secret) {
 				t.Errorf("metrics show %s", secret)
 			}
@@ -109,9 +109,9 @@ func TestMetrics(t *testing.T) {
 // A request leaves one line, with the operation and without what the client sent.
 func TestRequestLog(t *testing.T) {
 	t.Parallel()
-	s := service.New(t)
+	s := servicetest.New(t)
 	alice := s.SignIn("alice")
-	res := alice.Get("/api/event/a%0Ab?limit=1&x=%22level%22", service.Header("User-Agent", "evil\" agent"))
+	res := alice.Get("/api/event/a%0Ab?limit=1&x=%22level%22", servicetest.Header("User-Agent", "evil\" agent"))
 	var lines []string
 	for line := range strings.Lines(s.Log.String()) {
 		if strings.Contains(line, res.Header.Get("X-Request-Id")) {

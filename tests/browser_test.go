@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 const app = "https://app.example"
 
 // forPages starts a service that allows two origins and lives at its own public address.
-func forPages(t *testing.T, changes ...service.Change) *service.Service {
-	return service.New(t, append([]service.Change{func(o *service.Options) {
+func forPages(t *testing.T, changes ...servicetest.Option) *servicetest.Service {
+	return servicetest.New(t, append([]servicetest.Option{func(o *servicetest.Options) {
 		o.AllowedOrigins = []string{app, "http://localhost:5173"}
 	}}, changes...)...)
 }
@@ -27,10 +27,10 @@ func TestCORSAnswers(t *testing.T) {
 	alice := s.SignIn("alice")
 	alice.Create("plaza", "n", when)
 	tag := alice.Get(plaza).Header.Get("ETag")
-	expired := service.Cookies("token=" + s.Expired(alice.Session.UserID))
-	call := func(origin string) []*service.Response {
-		from := service.Origin(origin)
-		return []*service.Response{
+	expired := servicetest.Cookies("token=" + s.Expired(alice.Session.UserID))
+	call := func(origin string) []*servicetest.Response {
+		from := servicetest.Origin(origin)
+		return []*servicetest.Response{
 			alice.Get(plaza, from),
 			alice.Get(plaza, from, ifNoneMatch(tag)),
 			alice.Get(plaza+"?limit=0", from),
@@ -72,15 +72,15 @@ func TestCORSAnswers(t *testing.T) {
 		}
 	}
 	// Docs and pages are nobody's API.
-	s.Client().Get("/sign-in", service.Origin(app)).HasHeader("Access-Control-Allow-Origin", "")
+	s.Client().Get("/sign-in", servicetest.Origin(app)).HasHeader("Access-Control-Allow-Origin", "")
 }
 
 func TestCORSPreflights(t *testing.T) {
 	t.Parallel()
 	s := forPages(t)
-	preflight := func(path, origin, method, headers string) *service.Response {
-		return s.Client().Do("OPTIONS", path, "", service.Origin(origin), service.Header("Access-Control-Request-Method", method),
-			service.Header("Access-Control-Request-Headers", headers), service.Header("Sec-Fetch-Site", "cross-site"), service.Header("Sec-Fetch-Mode", "cors"))
+	preflight := func(path, origin, method, headers string) *servicetest.Response {
+		return s.Client().Do("OPTIONS", path, "", servicetest.Origin(origin), servicetest.Header("Access-Control-Request-Method", method),
+			servicetest.Header("Access-Control-Request-Headers", headers), servicetest.Header("Sec-Fetch-Site", "cross-site"), servicetest.Header("Sec-Fetch-Mode", "cors"))
 	}
 	for _, path := range []string{plaza, "/api/event/join/x", session, refresh, "/sign-out", "/api/event/a%2Fb"} {
 		for _, headers := range []string{"", "content-type", "content-type,if-none-match", "x-other"} {
@@ -101,10 +101,10 @@ func TestCORSPreflights(t *testing.T) {
 // Nobody allowed means nobody, whatever the empty list means to a library.
 func TestCORSAllowsNobodyByDefault(t *testing.T) {
 	t.Parallel()
-	s := service.New(t, service.Production)
+	s := servicetest.New(t, servicetest.Production)
 	for _, origin := range []string{app, "null", "*", s.URL} {
-		s.Client().Get(session, service.Origin(origin)).HasHeader("Access-Control-Allow-Origin", "").HasHeader("Access-Control-Allow-Credentials", "")
-		s.Client().Do("OPTIONS", plaza, "", service.Origin(origin), service.Header("Access-Control-Request-Method", "POST")).
+		s.Client().Get(session, servicetest.Origin(origin)).HasHeader("Access-Control-Allow-Origin", "").HasHeader("Access-Control-Allow-Credentials", "")
+		s.Client().Do("OPTIONS", plaza, "", servicetest.Origin(origin), servicetest.Header("Access-Control-Request-Method", "POST")).
 			HasHeader("Access-Control-Allow-Origin", "").HasHeader("Access-Control-Allow-Methods", "")
 	}
 }
@@ -112,7 +112,7 @@ func TestCORSAllowsNobodyByDefault(t *testing.T) {
 // What a page elsewhere sends with the user's cookies must change nothing.
 func TestCrossOriginRequests(t *testing.T) {
 	t.Parallel()
-	s := forPages(t, func(o *service.Options) { o.BaseURL, _ = url.Parse("https://public.example/api-behind-a-proxy") })
+	s := forPages(t, func(o *servicetest.Options) { o.BaseURL, _ = url.Parse("https://public.example/api-behind-a-proxy") })
 	alice := s.SignIn("alice").Session
 	id := s.SignIn("bob").Create("plaza", "n", when)
 	own := s.URL // the origin of Host
@@ -157,9 +157,9 @@ func TestCrossOriginRequests(t *testing.T) {
 	} {
 		for _, call := range changing {
 			// With garbage for cookies: who is refused for the origin is refused first, and nobody signs anybody out.
-			with := []service.With{service.Header("Sec-Fetch-Site", test.site), service.Origin(test.origin), service.Cookies("token=x; refreshToken=x")}
+			with := []servicetest.RequestOption{servicetest.Header("Sec-Fetch-Site", test.site), servicetest.Origin(test.origin), servicetest.Cookies("token=x; refreshToken=x")}
 			if call.path == "/sign-in" {
-				with = append(with, service.Header("Content-Type", "application/x-www-form-urlencoded"))
+				with = append(with, servicetest.Header("Content-Type", "application/x-www-form-urlencoded"))
 			}
 			res := s.Client().Do(call.method, call.path, call.body, with...)
 			refused := res.Status == 403
@@ -171,17 +171,17 @@ func TestCrossOriginRequests(t *testing.T) {
 			}
 		}
 		// A list changes nothing: it is answered, though browsers keep it from the page.
-		s.Client().Get(plaza, service.Header("Sec-Fetch-Site", test.site), service.Origin(test.origin), service.Cookies("token="+alice.Token)).
+		s.Client().Get(plaza, servicetest.Header("Sec-Fetch-Site", test.site), servicetest.Origin(test.origin), servicetest.Cookies("token="+alice.Token)).
 			Is(200, list(listed(id, "n", "", when, "bob")))
 	}
 
 	// Refused refreshes have spent nothing.
-	cookies := service.Cookies("token=" + s.Expired(alice.UserID) + "; refreshToken=" + alice.RefreshToken)
+	cookies := servicetest.Cookies("token=" + s.Expired(alice.UserID) + "; refreshToken=" + alice.RefreshToken)
 	for _, path := range []string{session, refresh, "/api/auth/%73ession", "/api/auth/%72efresh", "/api/%61uth/refresh", "/%61pi/auth/refresh"} {
-		s.Client().Get(path, cookies, service.Header("Sec-Fetch-Site", "cross-site")).IsError(403, "cross_origin").SetsNoCookie()
-		s.Client().Get(path, cookies, service.Origin("https://evil.example")).IsError(403, "cross_origin").SetsNoCookie()
+		s.Client().Get(path, cookies, servicetest.Header("Sec-Fetch-Site", "cross-site")).IsError(403, "cross_origin").SetsNoCookie()
+		s.Client().Get(path, cookies, servicetest.Origin("https://evil.example")).IsError(403, "cross_origin").SetsNoCookie()
 	}
-	s.Client().Get(refresh, cookies).Is(200, service.Success)
+	s.Client().Get(refresh, cookies).Is(200, servicetest.Success)
 }
 
 // What a browser fetches ahead of the user must not spend the token, wherever it comes from.
@@ -190,24 +190,24 @@ func TestPrefetch(t *testing.T) {
 	s := forPages(t)
 	alice := s.SignIn("alice")
 	for _, purpose := range []string{"prefetch", "prefetch;prerender", "prefetch;anonymous-client-ip", "prerender"} {
-		for _, with := range [][]service.With{
-			{}, {service.Header("Sec-Fetch-Site", "same-origin")}, {service.Header("Sec-Fetch-Site", "none")}, {service.Origin(app)},
+		for _, with := range [][]servicetest.RequestOption{
+			{}, {servicetest.Header("Sec-Fetch-Site", "same-origin")}, {servicetest.Header("Sec-Fetch-Site", "none")}, {servicetest.Origin(app)},
 		} {
 			for _, path := range []string{session, refresh} {
-				alice.Get(path, append(with, service.Header("Sec-Purpose", purpose))...).IsError(403, "cross_origin").SetsNoCookie()
+				alice.Get(path, append(with, servicetest.Header("Sec-Purpose", purpose))...).IsError(403, "cross_origin").SetsNoCookie()
 			}
 		}
-		alice.Get(plaza, service.Header("Sec-Purpose", purpose)).Is(200, list())
+		alice.Get(plaza, servicetest.Header("Sec-Purpose", purpose)).Is(200, list())
 	}
-	alice.Get(refresh).Is(200, service.Success)
+	alice.Get(refresh).Is(200, servicetest.Success)
 }
 
 // Every answer is checked for its security headers; here for the two sets of settings, on a few kinds of answers.
 func TestSecurityHeaders(t *testing.T) {
 	t.Parallel()
-	for name, changes := range map[string][]service.Change{"development": nil, "production": {service.Production}} {
+	for name, changes := range map[string][]servicetest.Option{"development": nil, "production": {servicetest.Production}} {
 		t.Run(name, func(t *testing.T) {
-			s := service.New(t, changes...)
+			s := servicetest.New(t, changes...)
 			for _, path := range []string{plaza, session, "/x", "/api/x", "/"} {
 				for _, method := range []string{"GET", "OPTIONS", "PUT"} {
 					res := s.Client().Do(method, path, "").HasHeader("Cross-Origin-Resource-Policy", "same-origin")
@@ -225,7 +225,7 @@ func TestSecurityHeaders(t *testing.T) {
 // What a client forwards or overrides has no effect.
 func TestClientHeadersHaveNoEffect(t *testing.T) {
 	t.Parallel()
-	s := service.New(t, func(o *service.Options) { o.Docs = true })
+	s := servicetest.New(t, func(o *servicetest.Options) { o.Docs = true })
 	alice := s.SignIn("alice")
 	alice.Create("plaza", "a", when)
 	alice.Create("plaza", "b", when)
@@ -241,7 +241,7 @@ func TestClientHeadersHaveNoEffect(t *testing.T) {
 		t.Errorf("Link %s", link)
 	}
 	alice.Get("/", forwarded).Is(303, "").HasHeader("Location", "/docs")
-	alice.Post("/sign-out", "", forwarded, service.Header("Accept", "text/html")).HasHeader("Location", "/sign-in")
+	alice.Post("/sign-out", "", forwarded, servicetest.Header("Accept", "text/html")).HasHeader("Location", "/sign-in")
 	if strings.Contains(s.Log.String(), "192.0.2.77") {
 		t.Error("X-Forwarded-For of nobody we trust is in the log")
 	}

@@ -14,25 +14,25 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // eachProgram runs test with the real program on both databases.
-func eachProgram(t *testing.T, test func(t *testing.T, p *service.Program)) {
+func eachProgram(t *testing.T, test func(t *testing.T, p *servicetest.Program)) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		test(t, service.NewProgram(t))
+		test(t, servicetest.NewProgram(t))
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		test(t, service.NewProgram(t, "DATABASE_URL="+service.EmptyPostgres(t).URL))
+		test(t, servicetest.NewProgram(t, "DATABASE_URL="+servicetest.EmptyPostgres(t).URL))
 	})
 }
 
 // From nothing to an event, with what the README shows: serve, session issue, curl.
 func TestFirstSteps(t *testing.T) {
-	eachProgram(t, func(t *testing.T, p *service.Program) {
+	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
 		p.MustRun("demo")
 		s := p.ServeReady()
 		issued := p.MustRun("session", "issue", "dave")
@@ -46,16 +46,16 @@ func TestFirstSteps(t *testing.T) {
 				t.Errorf("%s %s: %d %s, want %d %s", method, path, gotStatus, got, status, want)
 			}
 		}
-		is("GET", session, "", 200, service.Authenticated)
-		is("POST", "/api/event/cellar", event, 200, service.Success)
-		is("POST", "/api/event/join/01980000-0000-7000-8000-000000000001", "", 200, service.Success)
-		is("DELETE", "/api/event/01980000-0000-7000-8000-000000000001", "", 200, service.Success)
+		is("GET", session, "", 200, servicetest.Authenticated)
+		is("POST", "/api/event/cellar", event, 200, servicetest.Success)
+		is("POST", "/api/event/join/01980000-0000-7000-8000-000000000001", "", 200, servicetest.Success)
+		is("DELETE", "/api/event/01980000-0000-7000-8000-000000000001", "", 200, servicetest.Success)
 		if _, body := s.Do("GET", plaza, "", cookies); strings.Count(body, `"id"`) < 2 || !strings.Contains(body, `"alice"`) {
 			t.Errorf("the demo: %s", body)
 		}
-		is("GET", refresh, "", 200, service.Success)
-		is("GET", refresh, "", 400, service.InvalidRefresh)
-		for _, secret := range append(strings.FieldsFunc(cookies, func(r rune) bool { return r == '=' || r == ';' })[1:2], cookies[len(cookies)-128:], string(service.Key)) {
+		is("GET", refresh, "", 200, servicetest.Success)
+		is("GET", refresh, "", 400, servicetest.InvalidRefresh)
+		for _, secret := range append(strings.FieldsFunc(cookies, func(r rune) bool { return r == '=' || r == ';' })[1:2], cookies[len(cookies)-128:], string(servicetest.Key)) {
 			if strings.Contains(s.Log.String(), secret) {
 				t.Errorf("the log has %s", secret)
 			}
@@ -64,7 +64,7 @@ func TestFirstSteps(t *testing.T) {
 }
 
 func TestSessionIssue(t *testing.T) {
-	eachProgram(t, func(t *testing.T, p *service.Program) {
+	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
 		var first struct{ UserID, Username, Token, RefreshToken, Expires string }
 		text := p.MustRun("session", "issue", "--json", "Zoë <b>")
 		if err := json.Unmarshal([]byte(text), &first); err != nil {
@@ -79,7 +79,7 @@ func TestSessionIssue(t *testing.T) {
 		// Like every sign-in it ends the session before.
 		p.MustRun("session", "issue", "Zoë <b>")
 		s := p.ServeReady()
-		if _, body := s.Do("GET", refresh, "", "refreshToken="+first.RefreshToken); body != service.InvalidRefresh {
+		if _, body := s.Do("GET", refresh, "", "refreshToken="+first.RefreshToken); body != servicetest.InvalidRefresh {
 			t.Errorf("the earlier session: %s", body)
 		}
 
@@ -94,13 +94,13 @@ func TestSessionIssue(t *testing.T) {
 	})
 }
 
-// oneLine tells whether text is one line that contains what.
+// oneLine reports whether text is one line that contains what.
 func oneLine(text, what string) bool {
 	return strings.Count(text, "\n") == 1 && strings.HasSuffix(text, "\n") && strings.Contains(text, what)
 }
 
 func TestUserAdd(t *testing.T) {
-	eachProgram(t, func(t *testing.T, p *service.Program) {
+	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
 		if text := p.MustRun("user", "add", "alice & co"); !regexp.MustCompile(`^\{"id":"[0-9a-f-]{36}","username":"alice & co"\}\n$`).MatchString(text) {
 			t.Errorf("printed %s", text)
 		}
@@ -121,7 +121,7 @@ func TestUserAdd(t *testing.T) {
 }
 
 func TestDemo(t *testing.T) {
-	eachProgram(t, func(t *testing.T, p *service.Program) {
+	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
 		p.MustRun("user", "add", "bob") // who is there already is used
 		p.MustRun("demo")
 		s := p.ServeReady()
@@ -144,7 +144,7 @@ func TestDemo(t *testing.T) {
 
 // The commands may run beside serve, on the same SQLite file too.
 func TestCommandsBesideServe(t *testing.T) {
-	eachProgram(t, func(t *testing.T, p *service.Program) {
+	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
 		s := p.ServeReady()
 		cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
 		stop, done := make(chan struct{}), make(chan struct{})
@@ -172,7 +172,7 @@ func TestCommandsBesideServe(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	p := service.NewProgram(t)
+	p := servicetest.NewProgram(t)
 	p.Env = nil // it needs nothing
 	text := p.MustRun("version")
 	for _, name := range []string{"worldevents ", "go 1.", "pgx", "sqlite"} {
@@ -187,7 +187,7 @@ func TestVersion(t *testing.T) {
 
 func TestUnknownCommands(t *testing.T) {
 	t.Parallel()
-	p := service.NewProgram(t)
+	p := servicetest.NewProgram(t)
 	for _, args := range [][]string{{"fly"}, {"user"}, {"user", "add"}, {"session", "issue"}, {"serve", "--port", "1"}, {"migrate", "x"}} {
 		if _, stderr, status := p.Run(args...); status != 1 || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%q: %d %q", args, status, stderr)
@@ -197,7 +197,7 @@ func TestUnknownCommands(t *testing.T) {
 
 func TestDotEnv(t *testing.T) {
 	t.Parallel()
-	p := service.NewProgram(t)
+	p := servicetest.NewProgram(t)
 	p.Env = []string{} // nothing but the file
 	write := func(text string) {
 		t.Helper()
@@ -209,7 +209,7 @@ func TestDotEnv(t *testing.T) {
 		_, err := os.Stat(filepath.Join(p.Dir, name))
 		return err == nil
 	}
-	write("# comment\nAPP_ENV=development\nJWT_SECRET=" + string(service.Key) + "\nDATABASE_URL=sqlite:from-file.db\n")
+	write("# comment\nAPP_ENV=development\nJWT_SECRET=" + string(servicetest.Key) + "\nDATABASE_URL=sqlite:from-file.db\n")
 	p.MustRun("session", "issue", "alice")
 	if !exists("from-file.db") {
 		t.Error(".env was not read")
@@ -233,23 +233,23 @@ func TestDotEnv(t *testing.T) {
 func TestGracefulStop(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(signal.String(), func(t *testing.T) {
-			eachProgram(t, func(t *testing.T, p *service.Program) {
+			eachProgram(t, func(t *testing.T, p *servicetest.Program) {
 				s := p.ServeReady()
 				cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
 				conn := begin(t, s, cookies)
 				s.Signal(signal)
-				service.Eventually(t, 10*time.Second, "readiness ends", func() bool { return s.Admin("/readyz") == 503 })
+				servicetest.Eventually(t, 10*time.Second, "readiness ends", func() bool { return s.Admin("/readyz") == 503 })
 				if status := s.Admin("/livez"); status != 200 {
 					t.Errorf("/livez %d while stopping", status)
 				}
-				service.Eventually(t, 10*time.Second, "no new connections", func() bool {
+				servicetest.Eventually(t, 10*time.Second, "no new connections", func() bool {
 					other, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
 					if err == nil {
 						other.Close()
 					}
 					return err != nil
 				})
-				if answer := finish(conn); !strings.HasPrefix(answer, "HTTP/1.1 200 OK\r\n") || !strings.HasSuffix(answer, "\r\n\r\n"+service.Success) {
+				if answer := finish(conn); !strings.HasPrefix(answer, "HTTP/1.1 200 OK\r\n") || !strings.HasSuffix(answer, "\r\n\r\n"+servicetest.Success) {
 					t.Errorf("in flight: %q", answer)
 				}
 				if status := s.Wait(10 * time.Second); status != 0 {
@@ -261,7 +261,7 @@ func TestGracefulStop(t *testing.T) {
 }
 
 // begin sends a create but for the last byte of its body.
-func begin(t *testing.T, s *service.Process, cookies string) net.Conn {
+func begin(t *testing.T, s *servicetest.Process, cookies string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
 	if err != nil {
@@ -289,11 +289,11 @@ func finish(conn net.Conn) string {
 
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
-	p := service.NewProgram(t, "SHUTDOWN_TIMEOUT=1m")
+	p := servicetest.NewProgram(t, "SHUTDOWN_TIMEOUT=1m")
 	s := p.ServeReady()
 	begin(t, s, strings.TrimSpace(p.MustRun("session", "issue", "alice")))
 	s.Signal(syscall.SIGTERM)
-	service.Eventually(t, 10*time.Second, "readiness ends", func() bool { return s.Admin("/readyz") == 503 })
+	servicetest.Eventually(t, 10*time.Second, "readiness ends", func() bool { return s.Admin("/readyz") == 503 })
 	s.Signal(syscall.SIGTERM)
 	if status := s.Wait(5 * time.Second); status == 0 {
 		t.Error("the request in flight was cut, yet the exit status is 0")
@@ -303,7 +303,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 // SHUTDOWN_TIMEOUT bounds how long a slow client can hold the process.
 func TestShutdownTimeout(t *testing.T) {
 	t.Parallel()
-	p := service.NewProgram(t, "SHUTDOWN_TIMEOUT=300ms")
+	p := servicetest.NewProgram(t, "SHUTDOWN_TIMEOUT=300ms")
 	s := p.ServeReady()
 	begin(t, s, strings.TrimSpace(p.MustRun("session", "issue", "alice")))
 	s.Signal(syscall.SIGTERM)
@@ -315,9 +315,9 @@ func TestShutdownTimeout(t *testing.T) {
 // serve waits for a database that starts late, and mends by itself after one that went away.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
-	proxy, through := service.EmptyPostgres(t).ThroughProxy()
+	proxy, through := servicetest.EmptyPostgres(t).ThroughProxy()
 	proxy.Down()
-	p := service.NewProgram(t, "DATABASE_URL="+through, "DB_TIMEOUT=2s")
+	p := servicetest.NewProgram(t, "DATABASE_URL="+through, "DB_TIMEOUT=2s")
 	s := p.Serve()
 	for range 3 {
 		if live, ready := s.Admin("/livez"), s.Admin("/readyz"); live != 200 || ready != 503 {
@@ -326,10 +326,10 @@ func TestDatabaseAway(t *testing.T) {
 	}
 	ready := func() bool { return s.Admin("/readyz") == 200 }
 	proxy.Up()
-	service.Eventually(t, 20*time.Second, "ready", ready)
+	servicetest.Eventually(t, 20*time.Second, "ready", ready)
 	cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
 	proxy.Down()
-	service.Eventually(t, 10*time.Second, "not ready", func() bool { return s.Admin("/readyz") == 503 })
+	servicetest.Eventually(t, 10*time.Second, "not ready", func() bool { return s.Admin("/readyz") == 503 })
 	if status := s.Admin("/livez"); status != 200 {
 		t.Errorf("/livez %d with the database away", status)
 	}
@@ -337,7 +337,7 @@ func TestDatabaseAway(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	proxy.Up()
-	service.Eventually(t, 20*time.Second, "ready again", ready)
+	servicetest.Eventually(t, 20*time.Second, "ready again", ready)
 	if status, body := s.Do("GET", refresh, "", cookies); status != 200 {
 		t.Errorf("%d %s", status, body)
 	}
@@ -346,7 +346,7 @@ func TestDatabaseAway(t *testing.T) {
 // A database that waiting cannot mend is an error at once.
 func TestDatabaseThatCanNeverWork(t *testing.T) {
 	t.Parallel()
-	p := service.NewProgram(t)
+	p := servicetest.NewProgram(t)
 	if err := os.WriteFile(filepath.Join(p.Dir, "worldevents.db"), []byte(strings.Repeat("this is no database ", 500)), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -365,7 +365,7 @@ func TestListenersInUse(t *testing.T) {
 	}
 	defer l.Close()
 	for _, name := range []string{"LISTEN_ADDR", "ADMIN_ADDR"} {
-		p := service.NewProgram(t, name+"="+l.Addr().String())
+		p := servicetest.NewProgram(t, name+"="+l.Addr().String())
 		if _, stderr, status := p.Run("serve"); status != 1 || !strings.Contains(stderr, "worldevents: "+name) {
 			t.Errorf("%s: %d %q", name, status, stderr)
 		}
@@ -375,7 +375,7 @@ func TestListenersInUse(t *testing.T) {
 // An empty ADMIN_ADDR turns the operator's listener off; nothing of it is ever public.
 func TestAdminOff(t *testing.T) {
 	t.Parallel()
-	p := service.NewProgram(t)
+	p := servicetest.NewProgram(t)
 	s := p.ServeReady()
 	for _, path := range []string{"/metrics", "/livez", "/readyz", "/debug/pprof/", "/debug/vars"} {
 		if status, _ := s.Do("GET", path, "", ""); status != 404 {
@@ -399,7 +399,7 @@ func TestAdminOff(t *testing.T) {
 		command.Process.Kill()
 		command.Wait()
 	}()
-	service.Eventually(t, 20*time.Second, "serve answers", func() bool {
+	servicetest.Eventually(t, 20*time.Second, "serve answers", func() bool {
 		res, err := http.Get("http://" + p.Getenv("LISTEN_ADDR") + session)
 		if err == nil {
 			res.Body.Close()
@@ -414,10 +414,10 @@ func TestAdminOff(t *testing.T) {
 // The real listener bounds headers and the time that they take to come.
 func TestListenerLimits(t *testing.T) {
 	t.Parallel()
-	p := service.NewProgram(t)
+	p := servicetest.NewProgram(t)
 	s := p.ServeReady()
 	long := "token=" + strings.Repeat("x", 4091)
-	if status, body := s.Do("GET", session, "", long+"; refreshToken="+service.RefreshToken(1)); status != 400 || body != service.SessionInvalid {
+	if status, body := s.Do("GET", session, "", long+"; refreshToken="+servicetest.RefreshToken(1)); status != 400 || body != servicetest.SessionInvalid {
 		t.Errorf("cookies as large as they may be: %d %s", status, body)
 	}
 	if status, _ := s.Do("GET", session, "", "x="+strings.Repeat("x", 64<<10)); status != 431 {

@@ -9,17 +9,19 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // ifNoneMatch is sent by those who have a list already.
-func ifNoneMatch(tag string) service.With { return service.Header("If-None-Match", tag) }
+func ifNoneMatch(tag string) servicetest.RequestOption {
+	return servicetest.Header("If-None-Match", tag)
+}
 
 // often is more than how many times a list must be asked for in vain until the service looks for changes in another way.
 const often = 6
 
 // addEvent makes event n behind the service's back, in 2031.
-func addEvent(s *service.Service, world string, n int, name, description string) {
+func addEvent(s *servicetest.Service, world string, n int, name, description string) {
 	s.Database.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES (?, ?, ?, ?, ?, ?)",
 		idOf(n), world, name, description, at(2031), at(2030))
 }
@@ -28,7 +30,7 @@ func idOf(n int) string { return fmt.Sprintf("00000000-0000-7000-8001-%012d", n)
 
 // Whoever has an old list is answered as if they had none, in every shape of list; whoever has the list, 304.
 func TestListEventsConditional(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		crowd(t, s, "plaza", 1, 0, 255, 256, 257, 0, 600, 3)
 		for i := range 300 { // more than one batch, and texts of all kinds
@@ -53,7 +55,7 @@ func at(year int) time.Time { return time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Events never change, except by the hand of an operator; then, too, nobody keeps the old list.
 func TestListEventsConditionalAfterEdits(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		id := alice.Create("plaza", "a", when)
 		other := alice.Create("plaza", "b", when)
@@ -86,14 +88,14 @@ func TestListEventsConditionalAfterEdits(t *testing.T) {
 
 // A list that has been the same for long is noticed to change, and to change back.
 func TestListEventsConditionalAfterRSVPs(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice, bob := s.SignIn("alice"), s.SignIn("bob")
 		first := alice.Create("plaza", "a", when)
 		second := alice.Create("plaza", "b", when)
 		tags := map[string]bool{}
 		tag := alice.Get(plaza).Header.Get("ETag")
 		for _, step := range []struct {
-			user         *service.Client
+			user         *servicetest.Client
 			method, path string
 			names        [2][]string
 		}{
@@ -109,7 +111,7 @@ func TestListEventsConditionalAfterRSVPs(t *testing.T) {
 			}
 			tags[tag] = true
 			s.Clock.Advance(time.Second)
-			step.user.Do(step.method, step.path, "").Is(200, service.Success)
+			step.user.Do(step.method, step.path, "").Is(200, servicetest.Success)
 			tag = alice.Get(plaza, ifNoneMatch(tag)).Is(200, list(
 				listed(first, "a", "", when, step.names[0]...), listed(second, "b", "", when, step.names[1]...))).Header.Get("ETag")
 		}
@@ -123,7 +125,7 @@ func TestListEventsConditionalAfterRSVPs(t *testing.T) {
 
 // A list too large to hold is streamed without ETag, whatever the client says that it has.
 func TestListEventsConditionalLarge(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		alice.Create("plaza", "n", when)
 		for i := range 200 {
@@ -139,7 +141,7 @@ func TestListEventsConditionalLarge(t *testing.T) {
 // While events come, go and are edited by hand, every list is of one moment as far as anybody can tell: no event
 // twice, none with the texts of another or of two times.
 func TestListEventsConditionalWhileEventsChange(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		add := func(i int) { addEvent(s, "plaza", i, idOf(i)+" 0", "0") }
 		const events = 50
@@ -160,7 +162,7 @@ func TestListEventsConditionalWhileEventsChange(t *testing.T) {
 		var bodies sync.Map // by ETag
 		atOnce(400, func(i int) {
 			// Different parameters are not shared.
-			res := retried(func() *service.Response {
+			res := retried(func() *servicetest.Response {
 				return alice.Get(fmt.Sprintf("%s?limit=%d", plaza, 100+i%8), ifNoneMatch(`W/"0123456789abcdef"`))
 			})
 			if body, known := bodies.LoadOrStore(res.Header.Get("ETag"), res.Body); known && body != res.Body {
@@ -187,7 +189,7 @@ func TestListEventsConditionalWhileEventsChange(t *testing.T) {
 
 // Of those who share a query, some have the list, some an old one, some none.
 func TestListEventsConditionalShared(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice, bob, ghost := s.SignIn("alice"), s.SignIn("bob"), s.SignIn("ghost")
 		id := alice.Create("plaza", "n", when)
 		want := list(listed(id, "n", "", when, "alice"))
@@ -213,7 +215,7 @@ func TestListEventsConditionalShared(t *testing.T) {
 
 // A change far down in a large event, or far down a long list, is noticed like any other.
 func TestListEventsConditionalFarDown(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		crowd(t, s, "one", 600)
 		for i := range 300 {

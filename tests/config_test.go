@@ -10,13 +10,13 @@ import (
 	"testing"
 
 	"worldevents/config"
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // .env.example lists exactly the variables there are, with their defaults.
 func TestEnvExample(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(service.Root(t), ".env.example"))
+	text, err := os.ReadFile(filepath.Join(servicetest.Root(t), ".env.example"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,65 +72,65 @@ func TestConfigDefaults(t *testing.T) {
 func TestConfigFaults(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2-hunter2-hunter2"
-	p := service.NewProgram(t)
+	p := servicetest.NewProgram(t)
 	for setting, faults := range map[string][]string{
-		"APP_ENV=dev":                                        {"APP_ENV"},
-		"APP_ENV=Production":                                 {"APP_ENV"},
-		"LISTEN_ADDR=8080":                                   {"LISTEN_ADDR"},
-		"ADMIN_ADDR=localhost":                               {"ADMIN_ADDR"},
-		"BASE_URL=example.org":                               {"BASE_URL"},
-		"BASE_URL=ftp://example.org":                         {"BASE_URL"},
-		"BASE_URL=https://example.org/?x":                    {"BASE_URL"},
-		"BASE_URL=https://example.org/#x":                    {"BASE_URL"},
-		"BASE_URL=https://u:" + secret + "@x.org":            {"BASE_URL"},
-		"BASE_URL=https://example.org/a;b":                   {"BASE_URL"},
-		"DATABASE_URL=mysql://u:" + secret + "@x/db":         {"DATABASE_URL"},
-		"DATABASE_URL=postgres://u:" + secret + "@[x":        {"DATABASE_URL"},
-		"DATABASE_URL=postgres://u:" + secret + "@h:port/db": {"DATABASE_URL"},
-		"DATABASE_URL=sqlite:":                               {"DATABASE_URL"},
-		"DATABASE_URL=sqlite::memory:":                       {"DATABASE_URL"},
-		"DATABASE_URL=worldevents.db":                        {"DATABASE_URL"},
-		"DB_MAX_CONNS=0":                                     {"DB_MAX_CONNS"},
-		"DB_MAX_CONNS=many":                                  {"DB_MAX_CONNS"},
-		"DB_TIMEOUT=0":                                       {"DB_TIMEOUT"},
-		"DB_TIMEOUT=-1s":                                     {"DB_TIMEOUT"},
-		"DB_TIMEOUT=2":                                       {"DB_TIMEOUT"},
-		"JWT_SECRET=":                                        {"JWT_SECRET"},
-		"JWT_SECRET=" + secret:                               {"JWT_SECRET"},
-		"JWT_SECRET=" + strings.Repeat("x", 31):              {"JWT_SECRET"},
-		"JWT_SECRET=" + string(service.Key) + ",":            {"JWT_SECRET"},
-		"JWT_SECRET=" + string(service.Key) + "," + secret:   {"JWT_SECRET"},
-		"JWT_SECRET=your-256-bit-secret-your-256-bit-secret": {"JWT_SECRET"},
-		"JWT_SECRET=a-string-secret-at-least-256-bits-long":  {"JWT_SECRET"},
-		"JWT_SECRET=CHANGEME-CHANGEME-CHANGEME-CHANGEME":     {"JWT_SECRET"},
-		"REFRESH_TOKEN_TTL=0":                                {"REFRESH_TOKEN_TTL"},
-		"REFRESH_TOKEN_TTL=30d":                              {"REFRESH_TOKEN_TTL"},
-		"REFRESH_TOKEN_TTL=9601h":                            {"REFRESH_TOKEN_TTL"},
-		"REFRESH_REUSE_LEEWAY=-1s":                           {"REFRESH_REUSE_LEEWAY"},
-		"ALLOWED_ORIGINS=*":                                  {"ALLOWED_ORIGINS"},
-		"ALLOWED_ORIGINS=null":                               {"ALLOWED_ORIGINS"},
-		"ALLOWED_ORIGINS=https://*.example.org":              {"ALLOWED_ORIGINS"},
-		"ALLOWED_ORIGINS=https://a.example,*":                {"ALLOWED_ORIGINS"},
-		"ALLOWED_ORIGINS=https://a.example/":                 {"ALLOWED_ORIGINS"},
-		"ALLOWED_ORIGINS=https://a.example/path":             {"ALLOWED_ORIGINS"},
-		"ALLOWED_ORIGINS=a.example":                          {"ALLOWED_ORIGINS"},
-		"ALLOWED_ORIGINS=https://A.example":                  {"ALLOWED_ORIGINS"}, // browsers send lower case: it could never match
-		"ALLOWED_ORIGINS=https://a.example:443":              {"ALLOWED_ORIGINS"}, // nor does the default port
-		"COOKIE_DOMAIN=example.org":                          {"COOKIE_DOMAIN"},   // BASE_URL is localhost
-		"COOKIE_DOMAIN=localhost; Secure":                    {"COOKIE_DOMAIN"},
-		"COOKIE_PARTITIONED=true":                            {"COOKIE_PARTITIONED"}, // development sets no Secure
-		"COOKIE_PARTITIONED=maybe":                           {"COOKIE_PARTITIONED"},
-		"TRUSTED_PROXIES=10.0.0.1":                           {"TRUSTED_PROXIES"},
-		"TRUSTED_PROXIES=10.0.0.0/33":                        {"TRUSTED_PROXIES"},
-		"RATE_LIMIT=-1":                                      {"RATE_LIMIT"},
-		"RATE_LIMIT=NaN":                                     {"RATE_LIMIT"},
-		"RATE_LIMIT=+Inf":                                    {"RATE_LIMIT"},
-		"MAX_IN_FLIGHT=0":                                    {"MAX_IN_FLIGHT"},
-		"DOCS=perhaps":                                       {"DOCS"},
-		"LOG_LEVEL=loud":                                     {"LOG_LEVEL"},
-		"LOG_FORMAT=xml":                                     {"LOG_FORMAT"},
-		"SHUTDOWN_TIMEOUT=0":                                 {"SHUTDOWN_TIMEOUT"},
-		"SHUTDOWN_TIMEOUT=soon":                              {"SHUTDOWN_TIMEOUT"},
+		"APP_ENV=dev":                                          {"APP_ENV"},
+		"APP_ENV=Production":                                   {"APP_ENV"},
+		"LISTEN_ADDR=8080":                                     {"LISTEN_ADDR"},
+		"ADMIN_ADDR=localhost":                                 {"ADMIN_ADDR"},
+		"BASE_URL=example.org":                                 {"BASE_URL"},
+		"BASE_URL=ftp://example.org":                           {"BASE_URL"},
+		"BASE_URL=https://example.org/?x":                      {"BASE_URL"},
+		"BASE_URL=https://example.org/#x":                      {"BASE_URL"},
+		"BASE_URL=https://u:" + secret + "@x.org":              {"BASE_URL"},
+		"BASE_URL=https://example.org/a;b":                     {"BASE_URL"},
+		"DATABASE_URL=mysql://u:" + secret + "@x/db":           {"DATABASE_URL"},
+		"DATABASE_URL=postgres://u:" + secret + "@[x":          {"DATABASE_URL"},
+		"DATABASE_URL=postgres://u:" + secret + "@h:port/db":   {"DATABASE_URL"},
+		"DATABASE_URL=sqlite:":                                 {"DATABASE_URL"},
+		"DATABASE_URL=sqlite::memory:":                         {"DATABASE_URL"},
+		"DATABASE_URL=worldevents.db":                          {"DATABASE_URL"},
+		"DB_MAX_CONNS=0":                                       {"DB_MAX_CONNS"},
+		"DB_MAX_CONNS=many":                                    {"DB_MAX_CONNS"},
+		"DB_TIMEOUT=0":                                         {"DB_TIMEOUT"},
+		"DB_TIMEOUT=-1s":                                       {"DB_TIMEOUT"},
+		"DB_TIMEOUT=2":                                         {"DB_TIMEOUT"},
+		"JWT_SECRET=":                                          {"JWT_SECRET"},
+		"JWT_SECRET=" + secret:                                 {"JWT_SECRET"},
+		"JWT_SECRET=" + strings.Repeat("x", 31):                {"JWT_SECRET"},
+		"JWT_SECRET=" + string(servicetest.Key) + ",":          {"JWT_SECRET"},
+		"JWT_SECRET=" + string(servicetest.Key) + "," + secret: {"JWT_SECRET"},
+		"JWT_SECRET=your-256-bit-secret-your-256-bit-secret":   {"JWT_SECRET"},
+		"JWT_SECRET=a-string-secret-at-least-256-bits-long":    {"JWT_SECRET"},
+		"JWT_SECRET=CHANGEME-CHANGEME-CHANGEME-CHANGEME":       {"JWT_SECRET"},
+		"REFRESH_TOKEN_TTL=0":                                  {"REFRESH_TOKEN_TTL"},
+		"REFRESH_TOKEN_TTL=30d":                                {"REFRESH_TOKEN_TTL"},
+		"REFRESH_TOKEN_TTL=9601h":                              {"REFRESH_TOKEN_TTL"},
+		"REFRESH_REUSE_LEEWAY=-1s":                             {"REFRESH_REUSE_LEEWAY"},
+		"ALLOWED_ORIGINS=*":                                    {"ALLOWED_ORIGINS"},
+		"ALLOWED_ORIGINS=null":                                 {"ALLOWED_ORIGINS"},
+		"ALLOWED_ORIGINS=https://*.example.org":                {"ALLOWED_ORIGINS"},
+		"ALLOWED_ORIGINS=https://a.example,*":                  {"ALLOWED_ORIGINS"},
+		"ALLOWED_ORIGINS=https://a.example/":                   {"ALLOWED_ORIGINS"},
+		"ALLOWED_ORIGINS=https://a.example/path":               {"ALLOWED_ORIGINS"},
+		"ALLOWED_ORIGINS=a.example":                            {"ALLOWED_ORIGINS"},
+		"ALLOWED_ORIGINS=https://A.example":                    {"ALLOWED_ORIGINS"}, // browsers send lower case: it could never match
+		"ALLOWED_ORIGINS=https://a.example:443":                {"ALLOWED_ORIGINS"}, // nor does the default port
+		"COOKIE_DOMAIN=example.org":                            {"COOKIE_DOMAIN"},   // BASE_URL is localhost
+		"COOKIE_DOMAIN=localhost; Secure":                      {"COOKIE_DOMAIN"},
+		"COOKIE_PARTITIONED=true":                              {"COOKIE_PARTITIONED"}, // development sets no Secure
+		"COOKIE_PARTITIONED=maybe":                             {"COOKIE_PARTITIONED"},
+		"TRUSTED_PROXIES=10.0.0.1":                             {"TRUSTED_PROXIES"},
+		"TRUSTED_PROXIES=10.0.0.0/33":                          {"TRUSTED_PROXIES"},
+		"RATE_LIMIT=-1":                                        {"RATE_LIMIT"},
+		"RATE_LIMIT=NaN":                                       {"RATE_LIMIT"},
+		"RATE_LIMIT=+Inf":                                      {"RATE_LIMIT"},
+		"MAX_IN_FLIGHT=0":                                      {"MAX_IN_FLIGHT"},
+		"DOCS=perhaps":                                         {"DOCS"},
+		"LOG_LEVEL=loud":                                       {"LOG_LEVEL"},
+		"LOG_FORMAT=xml":                                       {"LOG_FORMAT"},
+		"SHUTDOWN_TIMEOUT=0":                                   {"SHUTDOWN_TIMEOUT"},
+		"SHUTDOWN_TIMEOUT=soon":                                {"SHUTDOWN_TIMEOUT"},
 		// Several at once, of every kind.
 		"APP_ENV=x\nDB_MAX_CONNS=x\nDB_TIMEOUT=0\nJWT_SECRET=" + secret + "\nALLOWED_ORIGINS=*\nDOCS=x\nLOG_FORMAT=xml\nBASE_URL=x\nRATE_LIMIT=-1": {
 			"APP_ENV", "DB_MAX_CONNS", "DB_TIMEOUT", "JWT_SECRET", "ALLOWED_ORIGINS", "DOCS", "LOG_FORMAT", "BASE_URL", "RATE_LIMIT"},
@@ -150,7 +150,7 @@ func TestConfigFaults(t *testing.T) {
 		if !slices.Equal(slices.Compact(named), faults) {
 			t.Errorf("%s: names %q, want %q:\n%s", setting, named, faults, stderr)
 		}
-		if strings.Contains(stderr, secret) || strings.Contains(stderr, string(service.Key)) {
+		if strings.Contains(stderr, secret) || strings.Contains(stderr, string(servicetest.Key)) {
 			t.Errorf("%s: shows a secret: %s", setting, stderr)
 		}
 	}
@@ -170,7 +170,7 @@ func TestConfigWarnings(t *testing.T) {
 		{[]string{"APP_ENV=production", "BASE_URL=https://example.org"}, nil},
 		{nil, nil},
 	} {
-		s := service.NewProgram(t, test.env...).ServeReady()
+		s := servicetest.NewProgram(t, test.env...).ServeReady()
 		var warnings []string
 		for line := range strings.Lines(s.Log.String()) {
 			// Asking too early is answered, and logged as well.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 const (
@@ -42,10 +42,10 @@ func quote(text string) string {
 }
 
 func TestCreateEventStoresEventAndRSVP(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		s.Clock.Freeze(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 		alice := s.SignIn("alice")
-		res := alice.Post(plaza, event).Is(200, service.Success).SetsNoCookie()
+		res := alice.Post(plaza, event).Is(200, servicetest.Success).SetsNoCookie()
 		id := res.Header.Get("Event-Id")
 		alice.Get(plaza).Is(200, list(listed(id, "Chess", "Bring a board.", when, "alice")))
 		alice.Get("/api/event/elsewhere").Is(200, list())
@@ -66,7 +66,7 @@ func TestCreateEventStoresEventAndRSVP(t *testing.T) {
 
 // The id is a UUIDv7: new rows land at the end of their index.
 func TestCreateEventId(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		a, b := alice.Create("w", "a", when), alice.Create("w", "b", when)
 		if len(a) != 36 || a[14] != '7' || a >= b {
@@ -77,20 +77,20 @@ func TestCreateEventId(t *testing.T) {
 
 // Nobody acts for another: whatever the body, the query or a header says, it is the session's user.
 func TestCreateEventBindsNothingElse(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice, bob := s.SignIn("alice"), s.SignIn("bob").Session
 		body := strings.TrimSuffix(event, "}") + fmt.Sprintf(`,"id":"%[1]s","ID":"x","worldId":"other","world_id":"other","creatorId":"%[1]s","creator_id":"%[1]s",
 			"userId":"%[1]s","createdAt":"2000-01-01T00:00:00Z","RSVPs":[{"user":{"username":"bob"}}],"Name":"wrong case","NAME":7,
 			"huge":1e999,"digits":%[2]s,"null":null,"nested":{"a":[1,{"b":[]}]}}`, bob.UserID, strings.Repeat("9", 400))
-		res := alice.Post(plaza+"?id=other&name=query&userId="+bob.UserID, body, service.Header("X-HTTP-Method-Override", "DELETE"),
-			service.Header("X-User", "bob")).Is(200, service.Success)
+		res := alice.Post(plaza+"?id=other&name=query&userId="+bob.UserID, body, servicetest.Header("X-HTTP-Method-Override", "DELETE"),
+			servicetest.Header("X-User", "bob")).Is(200, servicetest.Success)
 		alice.Get(plaza).Is(200, list(listed(res.Header.Get("Event-Id"), "Chess", "Bring a board.", when, "alice")))
 		alice.Get("/api/event/other").Is(200, list())
 	})
 }
 
 func TestCreateEventFields(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		type fields = map[string]any
 		with := func(name string, value any) fields {
@@ -123,7 +123,7 @@ func TestCreateEventFields(t *testing.T) {
 			world := "/api/event/" + fmt.Sprint(len(f["name"].(string)), len(f["description"].(string)), s.Clock.Now().UnixNano())
 			world = strings.ReplaceAll(world, " ", "-")
 			body, _ := json.Marshal(f)
-			id := alice.Post(world, string(body)).Is(200, service.Success).Header.Get("Event-Id")
+			id := alice.Post(world, string(body)).Is(200, servicetest.Success).Header.Get("Event-Id")
 			alice.Get(world).Is(200, list(listed(id, f["name"].(string), f["description"].(string), when, "alice")))
 		}
 
@@ -149,7 +149,7 @@ func TestCreateEventFields(t *testing.T) {
 // All bad fields are named at once, the path's among them.
 func TestCreateEventNamesEveryBadField(t *testing.T) {
 	t.Parallel()
-	alice := service.New(t).SignIn("alice")
+	alice := servicetest.New(t).SignIn("alice")
 	alice.Post(plaza, `{}`).IsError(400, "validation_failed", "name", "description", "scheduledAt")
 	alice.Post(plaza, `{"name":"","description":null,"scheduledAt":"tomorrow"}`).IsError(400, "validation_failed", "name", "description", "scheduledAt")
 	alice.Post(plaza, `{"Name":"n","DESCRIPTION":"d","scheduledat":"`+when+`"}`).IsError(400, "validation_failed", "name", "description", "scheduledAt")
@@ -164,7 +164,7 @@ func TestCreateEventNamesEveryBadField(t *testing.T) {
 }
 
 func TestCreateEventScheduledAt(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		for in, out := range map[string]string{
 			"2030-01-02T03:04:05Z":                     when,
@@ -214,13 +214,13 @@ func TestCreateEventScheduledAt(t *testing.T) {
 
 // Any id of 1 to 128 code points without control characters is a world.
 func TestCreateEventWorlds(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		for _, path := range []string{
 			"w", "join", "W", "%20", "%C3%A9", "e%CC%81", "a%2Fb", "a%2f..%2fb", "100%25", "a%2541", "..%2F", "%3Fx=1", "%23", "+", "a+b", "a%20b",
 			strings.Repeat("w", 128), strings.Repeat("%F0%9F%98%80", 128), "%22%5C%3C%26", "%E2%80%A8", "a;b=c,d", "$1", "%25s", ":id", "*", "~", "%EF%BF%BD",
 		} {
-			id := alice.Post("/api/event/"+path, event).Is(200, service.Success).Header.Get("Event-Id")
+			id := alice.Post("/api/event/"+path, event).Is(200, servicetest.Success).Header.Get("Event-Id")
 			alice.Get("/api/event/"+path).Is(200, list(listed(id, "Chess", "Bring a board.", when, "alice")))
 		}
 		for _, path := range []string{
@@ -234,7 +234,7 @@ func TestCreateEventWorlds(t *testing.T) {
 
 // Different spellings of one path are one world, and each is decoded exactly once.
 func TestPathsAreDecodedOnce(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		for stored, spellings := range map[string][]string{
 			"a/b":    {"a%2Fb", "a%2fb", "%61%2Fb"},
@@ -246,7 +246,7 @@ func TestPathsAreDecodedOnce(t *testing.T) {
 			"a:b@c!": {"a:b@c!", "a%3Ab%40c%21"},
 		} {
 			for i, path := range spellings {
-				alice.Post("/api/event/"+path, event).Is(200, service.Success)
+				alice.Post("/api/event/"+path, event).Is(200, servicetest.Success)
 				if n := s.Database.Count("events WHERE world_id = ?", stored); n != i+1 {
 					t.Errorf("%s: %d events in world %q, want %d", path, n, stored, i+1)
 				}
@@ -257,7 +257,7 @@ func TestPathsAreDecodedOnce(t *testing.T) {
 
 func TestCreateEventBody(t *testing.T) {
 	t.Parallel()
-	s := service.New(t)
+	s := servicetest.New(t)
 	alice := s.SignIn("alice")
 	nested := func(depth int, inner string) string {
 		// The members of the body are at depth 1 already.
@@ -320,13 +320,13 @@ func TestCreateEventBody(t *testing.T) {
 		alice.Post("/api/event/bad", body).IsError(400, "validation_failed", "body")
 	}
 	// No body at all.
-	alice.Post("/api/event/bad", "", service.Header("Content-Type", "application/json")).IsError(400, "malformed_json")
+	alice.Post("/api/event/bad", "", servicetest.Header("Content-Type", "application/json")).IsError(400, "malformed_json")
 	alice.Post("/api/event/bad", "").IsError(415, "unsupported_media_type")
 
 	alice.Post("/api/event/bad", padded(64<<10+1)).IsError(413, "body_too_large")
 	alice.Post("/api/event/bad", padded(1<<20)).IsError(413, "body_too_large")
 	alice.Post("/api/event/bad", padded(64<<10+1), chunked).IsError(413, "body_too_large")
-	alice.Post(plaza, padded(64<<10), chunked).Is(200, service.Success)
+	alice.Post(plaza, padded(64<<10), chunked).Is(200, servicetest.Success)
 	alice.Get("/api/event/bad").Is(200, list())
 }
 
@@ -335,13 +335,13 @@ func chunked(r *http.Request) { r.ContentLength, r.GetBody = -1, nil }
 
 func TestCreateEventMediaTypes(t *testing.T) {
 	t.Parallel()
-	s := service.New(t)
+	s := servicetest.New(t)
 	alice := s.SignIn("alice")
 	for _, value := range []string{
 		"application/json", "APPLICATION/JSON", "application/json;charset=utf-8", "application/json; charset=UTF-8", `application/json; charset="utf-8"`,
 		"application/json; charset=utf8", "application/json ;Charset=Utf-8", "application/json; v=1",
 	} {
-		alice.Post(plaza, event, service.Header("Content-Type", value)).Is(200, service.Success)
+		alice.Post(plaza, event, servicetest.Header("Content-Type", value)).Is(200, servicetest.Success)
 	}
 	for _, value := range []string{
 		"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/xml", "text/json", "application/json5",
@@ -349,7 +349,7 @@ func TestCreateEventMediaTypes(t *testing.T) {
 		"application/json; charset=iso-8859-1", `application/json; charset=""`, "application/json, text/plain", "text/plain, application/json",
 		"application/json; charset=utf-8; charset=utf-16",
 	} {
-		alice.Post("/api/event/bad", event, service.Header("Content-Type", value)).IsError(415, "unsupported_media_type")
+		alice.Post("/api/event/bad", event, servicetest.Header("Content-Type", value)).IsError(415, "unsupported_media_type")
 	}
 	twice := func(r *http.Request) { r.Header["Content-Type"] = []string{"application/json", "text/plain"} }
 	alice.Post("/api/event/bad", event, twice).IsError(415, "unsupported_media_type")
@@ -358,15 +358,15 @@ func TestCreateEventMediaTypes(t *testing.T) {
 	z := gzip.NewWriter(&compressed)
 	z.Write([]byte(event))
 	z.Close()
-	alice.Post("/api/event/bad", compressed.String(), service.Header("Content-Encoding", "gzip")).IsError(415, "unsupported_media_type")
-	alice.Post("/api/event/bad", event, service.Header("Content-Encoding", "br")).IsError(415, "unsupported_media_type")
+	alice.Post("/api/event/bad", compressed.String(), servicetest.Header("Content-Encoding", "gzip")).IsError(415, "unsupported_media_type")
+	alice.Post("/api/event/bad", event, servicetest.Header("Content-Encoding", "br")).IsError(415, "unsupported_media_type")
 	alice.Get("/api/event/bad").Is(200, list())
 }
 
 // A client that asks first is refused before it sends what is too large.
 func TestCreateEventExpectContinue(t *testing.T) {
 	t.Parallel()
-	s := service.New(t)
+	s := servicetest.New(t)
 	cookie := "token=" + s.SignIn("alice").Session.Token
 	ask := func(size int) string {
 		return s.Raw(fmt.Sprintf("POST /api/event/plaza HTTP/1.1\r\nHost: x\r\nCookie: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n", cookie, size))
@@ -381,7 +381,7 @@ func TestCreateEventExpectContinue(t *testing.T) {
 
 // The event and its creator's RSVP come together or not at all.
 func TestCreateEventIsAllOrNothing(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		s.Database.Exec("ALTER TABLE rsvps RENAME TO rsvps_away")
 		alice.Post(plaza, event).IsError(500, "internal")
@@ -389,6 +389,6 @@ func TestCreateEventIsAllOrNothing(t *testing.T) {
 			t.Errorf("%d events without an RSVP", n)
 		}
 		s.Database.Exec("ALTER TABLE rsvps_away RENAME TO rsvps")
-		alice.Post(plaza, event).Is(200, service.Success)
+		alice.Post(plaza, event).Is(200, servicetest.Success)
 	})
 }

@@ -11,16 +11,16 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
-func withDocs(o *service.Options) { o.Docs = true }
+func withDocs(o *servicetest.Options) { o.Docs = true }
 
-func belowPath(o *service.Options) { o.BaseURL, _ = url.Parse("https://example.org/base") }
+func belowPath(o *servicetest.Options) { o.BaseURL, _ = url.Parse("https://example.org/base") }
 
 func TestDocs(t *testing.T) {
 	t.Parallel()
-	s := service.New(t, withDocs)
+	s := servicetest.New(t, withDocs)
 	c := s.Client()
 	c.Get("/").Is(303, "").HasHeader("Location", "/docs")
 	page := c.Get("/docs").HasHeader("Content-Type", "text/html; charset=utf-8").HasHeader("Cache-Control", "no-store")
@@ -59,10 +59,10 @@ func TestDocs(t *testing.T) {
 
 func TestPublishedContract(t *testing.T) {
 	t.Parallel()
-	s := service.New(t, withDocs, belowPath)
+	s := servicetest.New(t, withDocs, belowPath)
 	json := s.Client().Get("/openapi.json").HasHeader("Content-Type", "application/json")
 	yaml := s.Client().Get("/openapi.yaml").HasHeader("Content-Type", "application/yaml")
-	for _, res := range []*service.Response{json, yaml} {
+	for _, res := range []*servicetest.Response{json, yaml} {
 		doc, err := openapi3.NewLoader().LoadFromData([]byte(res.Body))
 		if err != nil {
 			t.Fatal(err)
@@ -89,9 +89,9 @@ func TestPublishedContract(t *testing.T) {
 // What the page and the redirects name begins with the path of BASE_URL.
 func TestDocsBelowPath(t *testing.T) {
 	t.Parallel()
-	s := service.New(t, withDocs, belowPath)
+	s := servicetest.New(t, withDocs, belowPath)
 	s.Client().Get("/").Is(303, "").HasHeader("Location", "/base/docs")
-	for _, page := range []*service.Response{s.Client().Get("/docs"), s.SignIn("alice").Get("/docs"), s.Client().Get("/sign-in")} {
+	for _, page := range []*servicetest.Response{s.Client().Get("/docs"), s.SignIn("alice").Get("/docs"), s.Client().Get("/sign-in")} {
 		for _, link := range regexp.MustCompile(`(?:src|href|action)="([^"]+)"`).FindAllStringSubmatch(page.Body, -1) {
 			if !strings.HasPrefix(link[1], "/base/") {
 				t.Errorf("leads to %s", link[1])
@@ -102,7 +102,7 @@ func TestDocsBelowPath(t *testing.T) {
 
 func TestDocsOff(t *testing.T) {
 	t.Parallel()
-	s := service.New(t) // Docs is off
+	s := servicetest.New(t) // Docs is off
 	for _, path := range []string{"/docs", "/docs/swagger-ui.css", "/openapi.json", "/openapi.yaml", "/"} {
 		s.Client().Get(path).IsError(404, "not_found")
 	}
@@ -111,7 +111,7 @@ func TestDocsOff(t *testing.T) {
 // The contract in words that the specification fixes: the exact bodies, and the least of each operation's statuses.
 func TestContractNamesEveryStatus(t *testing.T) {
 	t.Parallel()
-	doc := service.Document(t)
+	doc := servicetest.Document(t)
 	for id, want := range map[string][]string{
 		"getSession":     {"200", "400", "403", "429", "500", "503"},
 		"refreshSession": {"200", "400", "403", "429", "500", "503"},
@@ -143,7 +143,7 @@ func TestContractNamesEveryStatus(t *testing.T) {
 			bodies[string(text)] = true
 		}
 	}
-	for _, body := range []string{service.SessionNoToken, service.SessionInvalid, service.SessionNoRefresh, service.SessionInvalidRefresh, service.NoRefresh, service.InvalidRefresh} {
+	for _, body := range []string{servicetest.SessionNoToken, servicetest.SessionInvalid, servicetest.SessionNoRefresh, servicetest.SessionInvalidRefresh, servicetest.NoRefresh, servicetest.InvalidRefresh} {
 		if !bodies[body] {
 			t.Errorf("no example %s", body)
 		}

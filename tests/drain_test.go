@@ -11,15 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // Until the database has been migrated for the first time every request is told to come again, pages included.
 func TestStarting(t *testing.T) {
 	t.Parallel()
-	proxy, through := service.EmptyPostgres(t).ThroughProxy()
+	proxy, through := servicetest.EmptyPostgres(t).ThroughProxy()
 	proxy.Down()
-	s := service.NewProgram(t, "DATABASE_URL="+through).Serve()
+	s := servicetest.NewProgram(t, "DATABASE_URL="+through).Serve()
 	defer http.DefaultClient.CloseIdleConnections()
 	for _, path := range []string{session, refresh, plaza, "/docs", "/sign-in", "/nowhere"} {
 		res, err := http.Get(s.URL + path)
@@ -33,8 +33,8 @@ func TestStarting(t *testing.T) {
 		}
 	}
 	proxy.Up()
-	service.Eventually(t, 20*time.Second, "ready", func() bool { return s.Admin("/readyz") == 200 })
-	if status, body := s.Do("GET", session, "", ""); status != 400 || body != service.SessionNoToken {
+	servicetest.Eventually(t, 20*time.Second, "ready", func() bool { return s.Admin("/readyz") == 200 })
+	if status, body := s.Do("GET", session, "", ""); status != 400 || body != servicetest.SessionNoToken {
 		t.Errorf("%d %s", status, body)
 	}
 	s.Signal(syscall.SIGINT)
@@ -45,7 +45,7 @@ func TestStarting(t *testing.T) {
 // before.
 func TestResponsesCloseWhileDraining(t *testing.T) {
 	t.Parallel()
-	s := service.New(t)
+	s := servicetest.New(t)
 	alice := s.SignIn("alice")
 	for _, drained := range []bool{false, true} {
 		conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), &tls.Config{InsecureSkipVerify: true})

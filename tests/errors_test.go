@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // eventCalls are the four operations that need a session, with what makes them succeed.
@@ -26,9 +26,9 @@ var eventCalls = []struct{ name, method, path, body string }{
 // The contract itself says which operations are secured; none may have lost its guard.
 func TestSecuredOperationsAnswer401(t *testing.T) {
 	t.Parallel()
-	s := service.New(t)
+	s := servicetest.New(t)
 	secured := 0
-	for path, item := range service.Document(t).Paths.Map() {
+	for path, item := range servicetest.Document(t).Paths.Map() {
 		for method, op := range item.Operations() {
 			optional := op.Security == nil
 			if !optional {
@@ -53,7 +53,7 @@ func TestSecuredOperationsAnswer401(t *testing.T) {
 
 func TestUnauthorized(t *testing.T) {
 	t.Parallel()
-	s := service.New(t)
+	s := servicetest.New(t)
 	alice := s.SignIn("alice")
 	id := alice.Create("plaza", "n", when)
 	expired := s.Expired(alice.Session.UserID)
@@ -65,23 +65,23 @@ func TestUnauthorized(t *testing.T) {
 			"refreshToken=" + alice.Session.RefreshToken: "no_token",
 			"token=x":                             "invalid_token",
 			"token=" + alice.Session.RefreshToken: "invalid_token",
-			"token=" + service.Sign([]byte("x"), `{"alg":"HS256"}`, s.Claims(alice.Session.UserID, -time.Hour).JSON()): "invalid_token",
+			"token=" + servicetest.Sign([]byte("x"), `{"alg":"HS256"}`, s.Claims(alice.Session.UserID, -time.Hour).JSON()): "invalid_token",
 			"token=" + expired: "token_expired",
 			// requireAuth never refreshes by itself.
 			"token=" + expired + "; refreshToken=" + alice.Session.RefreshToken: "token_expired",
 		} {
-			s.Client().Do(call.method, path, call.body, service.Cookies(cookies)).IsError(401, code).SetsNoCookie()
+			s.Client().Do(call.method, path, call.body, servicetest.Cookies(cookies)).IsError(401, code).SetsNoCookie()
 		}
 		// Only the cookie counts.
 		s.Client().Do(call.method, path+"?token="+alice.Session.Token, call.body,
-			service.Header("Authorization", "Bearer "+alice.Session.Token)).IsError(401, "no_token")
+			servicetest.Header("Authorization", "Bearer "+alice.Session.Token)).IsError(401, "no_token")
 	}
-	alice.Get(refresh).Is(200, service.Success) // nothing was spent
+	alice.Get(refresh).Is(200, servicetest.Success) // nothing was spent
 }
 
 // A user who is gone is gone at once, but for the session endpoint, which does not look.
 func TestDeletedUser(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice, bob := s.SignIn("alice"), s.SignIn("bob")
 		id := bob.Create("plaza", "n", when)
 		joined := alice.Create("plaza", "mine", when)
@@ -93,11 +93,11 @@ func TestDeletedUser(t *testing.T) {
 		alice.Get(plaza).IsError(401, "invalid_token")
 		alice.Get("/api/event/empty?limit=1").IsError(401, "invalid_token")
 		alice.Post(plaza, event).IsError(401, "invalid_token")
-		alice.Get(session).Is(200, service.Authenticated)
-		alice.Get(refresh).Is(400, service.InvalidRefresh).SetsNoCookie()
+		alice.Get(session).Is(200, servicetest.Authenticated)
+		alice.Get(refresh).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
 		// Nor does a signature make a user of a subject that is none.
 		for _, sub := range []string{"alice", "7", "' OR 1=1 --", strings.ToUpper(bob.Session.UserID), "00000000-0000-0000-0000-000000000000"} {
-			cookie := service.Cookies("token=" + s.JWT(s.Claims(sub, time.Minute)))
+			cookie := servicetest.Cookies("token=" + s.JWT(s.Claims(sub, time.Minute)))
 			for _, call := range eventCalls {
 				s.Client().Do(call.method, strings.ReplaceAll(call.path, "{id}", id), call.body, cookie).IsError(401, "invalid_token")
 			}
@@ -110,7 +110,7 @@ func TestDeletedUser(t *testing.T) {
 
 func TestPathsAndMethods(t *testing.T) {
 	t.Parallel()
-	s := service.New(t)
+	s := servicetest.New(t)
 	for _, path := range []string{
 		"/x", "/api", "/api/", "/api/auth", "/api/auth/", "/api/auth/session/", "/api/auth/login", "/api/Auth/session", "/api/auth%2Fsession", "/api//auth/session",
 		"/api/event", "/api/event/", "/api/event/a/b", "/api/event/a/", "/api/event/join/", "/api/event/join/a/b", "/api/event/join/a/", "/api/event//", "/api/event//a",
@@ -125,7 +125,7 @@ func TestPathsAndMethods(t *testing.T) {
 		"/api/event/%61%2Fb": {"DELETE", "GET", "POST"}, "/api/event/join/%61%2Fb": {"POST"},
 	}
 	for path, methods := range operations {
-		allow := func(res *service.Response) {
+		allow := func(res *servicetest.Response) {
 			t.Helper()
 			got := strings.Split(strings.Join(res.Header.Values("Allow"), ", "), ", ")
 			for _, method := range methods {
@@ -159,19 +159,19 @@ func TestPathsAndMethods(t *testing.T) {
 // A HEAD must not spend a token.
 func TestHeadSpendsNothing(t *testing.T) {
 	t.Parallel()
-	s := service.New(t)
+	s := servicetest.New(t)
 	alice := s.SignIn("alice")
 	for _, method := range []string{"HEAD", "OPTIONS", "POST"} {
 		alice.Do(method, refresh, "").SetsNoCookie()
-		s.Client().Do(method, session, "", service.Cookies("token="+s.Expired(alice.Session.UserID)+"; refreshToken="+alice.Session.RefreshToken)).SetsNoCookie()
+		s.Client().Do(method, session, "", servicetest.Cookies("token="+s.Expired(alice.Session.UserID)+"; refreshToken="+alice.Session.RefreshToken)).SetsNoCookie()
 	}
-	alice.Get(refresh).Is(200, service.Success)
+	alice.Get(refresh).Is(200, servicetest.Success)
 }
 
 // Dot segments are ids like any other once they reach the service; they never climb.
 func TestDotSegments(t *testing.T) {
 	t.Parallel()
-	s := service.New(t)
+	s := servicetest.New(t)
 	token := s.SignIn("alice").Session.Token
 	for path, status := range map[string]string{
 		"/api/event/%2E%2E": "200", "/api/event/%2e": "200", "/api/event/..%2F..%2Flivez": "200",
@@ -187,16 +187,16 @@ func TestDotSegments(t *testing.T) {
 // The request id is always made here.
 func TestRequestId(t *testing.T) {
 	t.Parallel()
-	s := service.New(t)
+	s := servicetest.New(t)
 	seen := make(map[string]bool)
 	for range 3 {
-		res := s.Client().Get(plaza, service.Header("X-Request-Id", "mine\" level=ERROR"), service.Header("Traceparent", "00-aa-bb-01"))
+		res := s.Client().Get(plaza, servicetest.Header("X-Request-Id", "mine\" level=ERROR"), servicetest.Header("Traceparent", "00-aa-bb-01"))
 		id := res.IsError(401, "no_token").Error().RequestID
 		if seen[id] || id == "mine" {
 			t.Errorf("request id %s", id)
 		}
 		seen[id] = true
-		service.Eventually(t, 5*time.Second, "the request is in the log under its id", func() bool { return strings.Contains(s.Log.String(), id) })
+		servicetest.Eventually(t, 5*time.Second, "the request is in the log under its id", func() bool { return strings.Contains(s.Log.String(), id) })
 	}
 	if strings.Contains(s.Log.String(), "mine") {
 		t.Error("a client wrote into the log")
@@ -205,7 +205,7 @@ func TestRequestId(t *testing.T) {
 
 // A 500 says what was being done and the class of the cause, and nothing of what is inside.
 func TestInternalErrors(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		id := alice.Create("plaza", "n", when)
 		s.Store.Close()
@@ -218,7 +218,7 @@ func TestInternalErrors(t *testing.T) {
 			if inside := regexp.MustCompile(`(?i)sql|select|insert|pgx|dial|127\.0\.0\.1|\.go|/tmp|goroutine|alice`).FindString(res.Body); inside != "" {
 				t.Errorf("tells of %q: %s", inside, res.Body)
 			}
-			service.Eventually(t, 5*time.Second, "the cause is in the log", func() bool {
+			servicetest.Eventually(t, 5*time.Second, "the cause is in the log", func() bool {
 				return strings.Contains(s.Log.String(), res.Error().RequestID)
 			})
 		}
@@ -228,10 +228,10 @@ func TestInternalErrors(t *testing.T) {
 // With the database away the detail names that class.
 func TestInternalErrorNamesTheDatabase(t *testing.T) {
 	t.Parallel()
-	db := service.Postgres(t)
+	db := servicetest.Postgres(t)
 	proxy, through := db.ThroughProxy()
 	db.URL = through
-	s := service.Start(t, db, func(o *service.Options) { o.DBTimeout = 2 * time.Second })
+	s := servicetest.Start(t, db, func(o *servicetest.Options) { o.DBTimeout = 2 * time.Second })
 	alice := s.SignIn("alice")
 	alice.Create("plaza", "n", when)
 	proxy.Down()
@@ -244,21 +244,21 @@ func TestInternalErrorNamesTheDatabase(t *testing.T) {
 	if detail := alice.Get(refresh).IsError(500, "internal").SetsNoCookie().Error().Detail; detail != "refresh session: database unavailable" {
 		t.Errorf("refresh: detail %q", detail)
 	}
-	expired := service.Cookies("token=" + s.Expired(alice.Session.UserID) + "; refreshToken=" + alice.Session.RefreshToken)
+	expired := servicetest.Cookies("token=" + s.Expired(alice.Session.UserID) + "; refreshToken=" + alice.Session.RefreshToken)
 	if detail := s.Client().Get(session, expired).IsError(500, "internal").SetsNoCookie().Error().Detail; detail != "get session: database unavailable" {
 		t.Errorf("session: detail %q", detail)
 	}
 	proxy.Up()
-	service.Eventually(t, 10*time.Second, "the service recovers by itself", func() bool { return alice.Get(plaza).Status == 200 })
-	alice.Get(refresh).Is(200, service.Success) // the token was not spent
+	servicetest.Eventually(t, 10*time.Second, "the service recovers by itself", func() bool { return alice.Get(plaza).Status == 200 })
+	alice.Get(refresh).Is(200, servicetest.Success) // the token was not spent
 }
 
 // A panic is a 500 like any other, and the process lives.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	var panics bool
-	s := service.New(t)
-	broken := s.Another(func(o *service.Options) {
+	s := servicetest.New(t)
+	broken := s.NewInstance(func(o *servicetest.Options) {
 		now := o.Now
 		o.Now = func() time.Time {
 			if panics {
@@ -279,21 +279,21 @@ func TestPanic(t *testing.T) {
 
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
-	s := service.New(t, func(o *service.Options) { o.RateLimit, o.AllowedOrigins = 0.01, []string{"https://app.example"} })
+	s := servicetest.New(t, func(o *servicetest.Options) { o.RateLimit, o.AllowedOrigins = 0.01, []string{"https://app.example"} })
 	alice := s.SignIn("alice")
 	alice.Get(plaza).Is(200, list())
 	for _, path := range []string{plaza, session, refresh, "/sign-in"} {
 		alice.Get(path).IsError(429, "rate_limited").HasHeader("Retry-After", "1").SetsNoCookie()
 	}
 	// Who is behind X-Forwarded-For counts only when a trusted proxy says so.
-	alice.Get(plaza, service.Header("X-Forwarded-For", "192.0.2.1"), service.Header("X-Real-Ip", "192.0.2.1")).IsError(429, "rate_limited")
-	alice.Get(plaza, service.Origin("https://app.example")).IsError(429, "rate_limited").
+	alice.Get(plaza, servicetest.Header("X-Forwarded-For", "192.0.2.1"), servicetest.Header("X-Real-Ip", "192.0.2.1")).IsError(429, "rate_limited")
+	alice.Get(plaza, servicetest.Origin("https://app.example")).IsError(429, "rate_limited").
 		HasHeader("Access-Control-Allow-Origin", "https://app.example")
 }
 
 func TestRateLimitBehindProxy(t *testing.T) {
 	t.Parallel()
-	s := service.New(t, func(o *service.Options) {
+	s := servicetest.New(t, func(o *servicetest.Options) {
 		o.RateLimit = 0.01
 		o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8")}
 	})
@@ -307,7 +307,7 @@ func TestRateLimitBehindProxy(t *testing.T) {
 		{"192.0.2.2, 10.1.2.3", 429},                                         // and trusted proxies are passed over
 		{"2001:db8::1", 200}, {"2001:db8::2", 429}, {"2001:db8:0:1::1", 200}, // an IPv6 client is its /64
 	} {
-		if res := alice.Get(plaza, service.Header("X-Forwarded-For", test.from)); res.Status != test.status {
+		if res := alice.Get(plaza, servicetest.Header("X-Forwarded-For", test.from)); res.Status != test.status {
 			t.Errorf("%s: %d, want %d", test.from, res.Status, test.status)
 		}
 	}
@@ -316,10 +316,10 @@ func TestRateLimitBehindProxy(t *testing.T) {
 // Too many requests in flight are refused at once; the ones in flight are answered.
 func TestMaxInFlight(t *testing.T) {
 	t.Parallel()
-	s := service.New(t, func(o *service.Options) { o.MaxInFlight = 1 })
+	s := servicetest.New(t, func(o *servicetest.Options) { o.MaxInFlight = 1 })
 	alice := s.SignIn("alice")
 	slow, body := newSlowBody()
-	taken, done := make(chan struct{}), make(chan *service.Response)
+	taken, done := make(chan struct{}), make(chan *servicetest.Response)
 	go func() {
 		done <- alice.Do("POST", plaza, event, func(r *http.Request) {
 			r.Body, r.GetBody = slow, nil
@@ -333,30 +333,30 @@ func TestMaxInFlight(t *testing.T) {
 	alice.Get(plaza).IsError(503, "overloaded").HasHeader("Retry-After", "1")
 	body <- event
 	close(body)
-	(<-done).Is(200, service.Success)
-	alice.Get(session).Is(200, service.Authenticated)
+	(<-done).Is(200, servicetest.Success)
+	alice.Get(session).Is(200, servicetest.Authenticated)
 }
 
 var inUse = regexp.MustCompile(`(?m)^go_sql_in_use_connections\{db_name="(postgres|sqlite_write)"\} 1$`)
 
 // Where no pooled connection comes free in time the answer is 503, and no token is spent.
 func TestNoConnectionInTime(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		release := lockUsers(t, s.Database)
-		first := make(chan *service.Response)
+		first := make(chan *servicetest.Response)
 		go func() { first <- alice.On(s).Get(refresh) }()
-		service.Eventually(t, 10*time.Second, "the first refresh waits", func() bool {
+		servicetest.Eventually(t, 10*time.Second, "the first refresh waits", func() bool {
 			return inUse.MatchString(metrics(t, s))
 		})
 		alice.On(s).Get(refresh).IsError(503, "overloaded").HasHeader("Retry-After", "1").SetsNoCookie()
 		release()
-		(<-first).Is(200, service.Success)
-	}, func(o *service.Options) { o.DBMaxConns, o.DBTimeout = 1, 19*time.Second })
+		(<-first).Is(200, servicetest.Success)
+	}, func(o *servicetest.Options) { o.DBMaxConns, o.DBTimeout = 1, 19*time.Second })
 }
 
 // lockUsers keeps everybody else from changing users until release is called.
-func lockUsers(t *testing.T, db *service.Database) (release func()) {
+func lockUsers(t *testing.T, db *servicetest.Database) (release func()) {
 	t.Helper()
 	conn, err := db.DB.Conn(context.Background())
 	if err != nil {

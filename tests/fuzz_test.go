@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // The fuzz targets hold the service to three things, whatever it is sent: no crash, no 5xx, and no list that can no
@@ -18,12 +18,12 @@ import (
 
 // fuzzed is a service that is called without a network between, and a session on it.
 type fuzzed struct {
-	*service.Service
+	*servicetest.Service
 	token, refreshToken string
 }
 
 func newFuzzed(f *testing.F) *fuzzed {
-	s := service.New(f, func(o *service.Options) { o.Log = slog.New(slog.DiscardHandler) })
+	s := servicetest.New(f, func(o *servicetest.Options) { o.Log = slog.New(slog.DiscardHandler) })
 	alice := s.SignIn("alice").Session
 	return &fuzzed{s, alice.Token, alice.RefreshToken}
 }
@@ -141,7 +141,7 @@ func FuzzJWT(f *testing.F) {
 		f.Add(seed[0], seed[1])
 	}
 	f.Fuzz(func(t *testing.T, header, claims string) {
-		signed := service.Sign(service.Key, header, claims)
+		signed := servicetest.Sign(servicetest.Key, header, claims)
 		for _, token := range []string{signed, header + "." + claims, signed[:len(signed)-1]} {
 			cookies := http.Header{"Cookie": {"token=" + token + "; refreshToken=" + z.refreshToken}}
 			w := z.send(t, "GET", "/api/auth/session", "", cookies)

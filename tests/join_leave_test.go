@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 func TestJoinAndLeaveEvent(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice, bob, carol := s.SignIn("alice"), s.SignIn("bob"), s.SignIn("carol")
 		id := alice.Create("plaza", "n", when)
 		is := func(usernames ...string) {
@@ -20,27 +20,27 @@ func TestJoinAndLeaveEvent(t *testing.T) {
 			s.Clock.Advance(time.Second)
 		}
 		is("alice")
-		bob.Post("/api/event/join/"+id, "").Is(200, service.Success).HasHeader("Event-Id", "").SetsNoCookie()
+		bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success).HasHeader("Event-Id", "").SetsNoCookie()
 		is("alice", "bob")
-		carol.Post("/api/event/join/"+id, "").Is(200, service.Success)
+		carol.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 		is("alice", "bob", "carol")
 		// Joining again keeps the first RSVP and its time.
-		bob.Post("/api/event/join/"+id, "").Is(200, service.Success)
-		alice.Post("/api/event/join/"+id, "").Is(200, service.Success)
+		bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+		alice.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 		is("alice", "bob", "carol")
 		// The creator leaves; the event stays.
-		alice.Delete("/api/event/"+id).Is(200, service.Success)
+		alice.Delete("/api/event/"+id).Is(200, servicetest.Success)
 		is("bob", "carol")
-		alice.Delete("/api/event/"+id).Is(200, service.Success)
+		alice.Delete("/api/event/"+id).Is(200, servicetest.Success)
 		is("bob", "carol")
 		// Coming back is a new RSVP.
-		alice.Post("/api/event/join/"+id, "").Is(200, service.Success)
-		bob.Delete("/api/event/"+id).Is(200, service.Success)
+		alice.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+		bob.Delete("/api/event/"+id).Is(200, servicetest.Success)
 		is("carol", "alice")
-		bob.Post("/api/event/join/"+id, "").Is(200, service.Success)
+		bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 		is("carol", "alice", "bob")
-		for _, c := range []*service.Client{alice, bob, carol} {
-			c.Delete("/api/event/"+id).Is(200, service.Success)
+		for _, c := range []*servicetest.Client{alice, bob, carol} {
+			c.Delete("/api/event/"+id).Is(200, servicetest.Success)
 		}
 		is()
 	})
@@ -48,7 +48,7 @@ func TestJoinAndLeaveEvent(t *testing.T) {
 
 // A malformed id is just an unknown one.
 func TestJoinAndLeaveUnknownEvents(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		id := s.SignIn("bob").Create("plaza", "n", when)
 		for _, unknown := range []string{
@@ -63,22 +63,22 @@ func TestJoinAndLeaveUnknownEvents(t *testing.T) {
 			t.Errorf("%d RSVPs", n)
 		}
 		// Percent-encoding does not make it another id.
-		alice.Post("/api/event/join/%30"+id[1:], "").Is(200, service.Success)
-		alice.Delete("/api/event/"+strings.ReplaceAll(id, "-", "%2D")).Is(200, service.Success)
+		alice.Post("/api/event/join/%30"+id[1:], "").Is(200, servicetest.Success)
+		alice.Delete("/api/event/"+strings.ReplaceAll(id, "-", "%2D")).Is(200, servicetest.Success)
 	})
 }
 
 // The acting user comes from the session alone.
 func TestJoinEventForNobodyElse(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice, bob := s.SignIn("alice"), s.SignIn("bob")
 		id := alice.Create("plaza", "n", when)
 		s.Clock.Advance(time.Second)
 		// Even under a name that the JWT got wrong: the row is the user's of its subject.
 		token := s.JWT(s.Claims(bob.Session.UserID, time.Minute).And("username", "mallory"))
-		s.Client().Post("/api/event/join/"+id+"?userId="+alice.Session.UserID, "", service.Cookies("token="+token)).Is(200, service.Success)
+		s.Client().Post("/api/event/join/"+id+"?userId="+alice.Session.UserID, "", servicetest.Cookies("token="+token)).Is(200, servicetest.Success)
 		bob.Get(plaza).Is(200, list(listed(id, "n", "", when, "alice", "bob")))
-		bob.Delete("/api/event/"+id+"?userId="+alice.Session.UserID).Is(200, service.Success)
+		bob.Delete("/api/event/"+id+"?userId="+alice.Session.UserID).Is(200, servicetest.Success)
 		bob.Get(plaza).Is(200, list(listed(id, "n", "", when, "alice")))
 	})
 }
@@ -86,32 +86,32 @@ func TestJoinEventForNobodyElse(t *testing.T) {
 // Only createEvent has a body. Elsewhere many clients send "{}"; whatever is sent, the response is the same as without.
 func TestUnwantedBodiesAreIgnored(t *testing.T) {
 	t.Parallel()
-	s := service.New(t)
+	s := servicetest.New(t)
 	alice, bob := s.SignIn("alice"), s.SignIn("bob")
 	id := alice.Create("plaza", "n", when)
 	s.Clock.Advance(time.Second)
-	bob.Post("/api/event/join/"+id, "").Is(200, service.Success)
+	bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 	both := list(listed(id, "n", "", when, "alice", "bob"))
 	etag := alice.Get(plaza).Is(200, both).Header.Get("ETag")
-	notModified := service.Header("If-None-Match", etag)
+	notModified := servicetest.Header("If-None-Match", etag)
 
 	for name, body := range map[string]string{
 		"an object": "{}", "null": "null", "a form": "userId=x&name=", "text": "hello", "invalid JSON": `{"a":1,"a":`, "an event": event,
 		"invalid UTF-8": "\xff\x00", "white space": " ", "64 KiB": strings.Repeat(" ", 64<<10), "64 KiB and a byte": strings.Repeat("x", 64<<10+1),
 	} {
 		for _, contentType := range []string{"", "application/json", "application/x-www-form-urlencoded", "text/plain", "application/json; charset=utf-16", ";"} {
-			for _, length := range []service.With{func(*http.Request) {}, chunked} {
-				send := func(c *service.Client, method, path string, with ...service.With) *service.Response {
+			for _, length := range []servicetest.With{func(*http.Request) {}, chunked} {
+				send := func(c *servicetest.Client, method, path string, with ...servicetest.With) *servicetest.Response {
 					t.Helper()
-					return c.Do(method, path, body, append(with, service.Header("Content-Type", contentType), length)...)
+					return c.Do(method, path, body, append(with, servicetest.Header("Content-Type", contentType), length)...)
 				}
-				send(bob, "DELETE", "/api/event/"+id).Is(200, service.Success)
-				send(bob, "POST", "/api/event/join/"+id).Is(200, service.Success)
+				send(bob, "DELETE", "/api/event/"+id).Is(200, servicetest.Success)
+				send(bob, "POST", "/api/event/join/"+id).Is(200, servicetest.Success)
 				send(alice, "GET", plaza).Is(200, both)
 				send(alice, "GET", plaza, notModified).Is(304, "")
 				send(bob, "POST", "/api/event/join/x").IsError(404, "event_not_found")
 				send(alice, "GET", plaza+"?limit=0").IsError(400, "validation_failed", "limit")
-				send(alice, "GET", "/api/auth/session").Is(200, service.Authenticated)
+				send(alice, "GET", "/api/auth/session").Is(200, servicetest.Authenticated)
 				if t.Failed() {
 					t.Fatalf("with %s as %q", name, contentType)
 				}
@@ -119,13 +119,13 @@ func TestUnwantedBodiesAreIgnored(t *testing.T) {
 		}
 	}
 	// A media type without a body is as harmless.
-	alice.Post("/api/event/join/"+id, "", service.Header("Content-Type", "text/plain")).Is(200, service.Success)
+	alice.Post("/api/event/join/"+id, "", servicetest.Header("Content-Type", "text/plain")).Is(200, servicetest.Success)
 }
 
 // A client that asks before it sends an unwanted body may send a small one, and gets its response without a large one.
 func TestUnwantedBodiesExpectContinue(t *testing.T) {
 	t.Parallel()
-	s := service.New(t)
+	s := servicetest.New(t)
 	alice := s.SignIn("alice")
 	id := alice.Create("plaza", "n", when)
 	for _, target := range []string{"POST /api/event/join/" + id, "DELETE /api/event/" + id, "GET " + plaza} {
@@ -145,7 +145,7 @@ func TestUnwantedBodiesExpectContinue(t *testing.T) {
 // A connection outlives an unwanted body, and what the body holds is not taken for another request.
 func TestUnwantedBodiesKeepTheConnection(t *testing.T) {
 	t.Parallel()
-	s := service.New(t)
+	s := servicetest.New(t)
 	alice := s.SignIn("alice")
 	alice.Create("plaza", "n", when)
 	request := func(body string) string {
@@ -159,8 +159,8 @@ func TestUnwantedBodiesKeepTheConnection(t *testing.T) {
 
 // The database itself refuses RSVPs of nobody, to nothing, or under a wrong name.
 func TestRSVPForeignKeys(t *testing.T) {
-	service.EachDatabase(t, func(t *testing.T, db *service.Database) {
-		s := service.Start(t, db)
+	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
+		s := servicetest.Start(t, db)
 		alice := s.SignIn("alice")
 		event, user := alice.Create("plaza", "n", when), alice.Session.UserID
 		bob := s.AddUser("bob")

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 func TestListEventsOrder(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		// Texts of different length and offset must not order as text.
 		var want []string
@@ -38,52 +38,52 @@ func TestListEventsOrder(t *testing.T) {
 
 // RSVPs are listed by the time of joining, then by user id, never by name.
 func TestListEventsRSVPOrder(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		s.Clock.Freeze(begin)
-		users := []*service.Client{s.SignIn("zoe"), s.SignIn("yan"), s.SignIn("xia"), s.SignIn("Alice"), s.SignIn("alice")}
+		users := []*servicetest.Client{s.SignIn("zoe"), s.SignIn("yan"), s.SignIn("xia"), s.SignIn("Alice"), s.SignIn("alice")}
 		id := users[2].Create("plaza", "n", when)
 		s.Clock.Freeze(begin.Add(20 * time.Microsecond))
-		users[4].Post("/api/event/join/"+id, "").Is(200, service.Success)
+		users[4].Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 		s.Clock.Freeze(begin.Add(3 * time.Microsecond)) // 3 < 20, though not as text
-		users[3].Post("/api/event/join/"+id, "").Is(200, service.Success)
+		users[3].Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 		s.Clock.Freeze(begin.Add(time.Second))
-		users[1].Post("/api/event/join/"+id, "").Is(200, service.Success)
-		users[0].Post("/api/event/join/"+id, "").Is(200, service.Success)
+		users[1].Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+		users[0].Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 		users[0].Get(plaza).Is(200, list(listed(id, "n", "", when, "xia", "Alice", "alice", "zoe", "yan")))
 	})
 }
 
 // The list is one text on both databases, whatever is in it.
 func TestListEventsEscapes(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		name := `"\/<b>&amp;'; -- $1 ?{}[],:` + "\u2028\u2029\ufeff\u202eé😀\U0010ffff\ufffd\u00ad"
 		user := s.SignIn(name)
 		second := s.SignIn(`\`)
 		third := s.SignIn(`a,"b"],"c":[`)
 		id := user.Create("plaza", name, when)
 		s.Clock.Advance(time.Second)
-		second.Post("/api/event/join/"+id, "").Is(200, service.Success)
+		second.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 		s.Clock.Advance(time.Second)
-		third.Post("/api/event/join/"+id, "").Is(200, service.Success)
+		third.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 		user.Get(plaza).Is(200, list(listed(id, name, "", when, name, `\`, `a,"b"],"c":[`)))
 	})
 }
 
 func TestListEventsNeverNull(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		alice.Get(plaza).Is(200, `{"events":[]}`)
 		alice.Get(plaza+"?limit=1").Is(200, `{"events":[]}`).HasHeader("Link", "")
 		id := alice.Create("plaza", "n", when)
-		alice.Delete("/api/event/"+id).Is(200, service.Success)
+		alice.Delete("/api/event/"+id).Is(200, servicetest.Success)
 		alice.Get(plaza).Is(200, list(listed(id, "n", "", when)))
 		alice.Get(plaza+"?from=2031-01-01T00:00:00Z&to=2030-01-01T00:00:00Z").Is(200, `{"events":[]}`)
 	})
 }
 
 func TestListEventsFromTo(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		for name, at := range map[string]string{"a": "1970-01-01T00:00:00Z", "b": "2030-01-01T00:00:00.000Z", "c": "2030-01-01T00:00:00.001Z", "d": "2030-01-01T00:00:00.002Z", "e": "9999-12-31T23:59:59.999Z"} {
 			alice.Create("plaza", name, at)
@@ -140,7 +140,7 @@ func TestListEventsFromTo(t *testing.T) {
 
 func TestListEventsParameters(t *testing.T) {
 	t.Parallel()
-	s := service.New(t)
+	s := servicetest.New(t)
 	alice := s.SignIn("alice")
 	alice.Create("plaza", "n", when)
 	for _, query := range []string{
@@ -186,7 +186,7 @@ func TestListEventsParameters(t *testing.T) {
 }
 
 func TestListEventsPages(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		const n = 9
 		for i := range n {
@@ -244,7 +244,7 @@ func TestListEventsPages(t *testing.T) {
 // The last character of a cursor may carry bits that decode to nothing: only one spelling counts.
 func TestListEventsCursorIsCanonical(t *testing.T) {
 	t.Parallel()
-	s := service.New(t)
+	s := servicetest.New(t)
 	alice := s.SignIn("alice")
 	alice.Create("plaza", "a", when)
 	alice.Create("plaza", "b", when)
@@ -258,12 +258,12 @@ func TestListEventsCursorIsCanonical(t *testing.T) {
 // The Link leads through a proxy: it is built from BASE_URL, with the world escaped once.
 func TestListEventsLinkAddress(t *testing.T) {
 	t.Parallel()
-	s := service.New(t, func(o *service.Options) { o.BaseURL, _ = url.Parse("https://example.org:8443/a%20b/c/") })
+	s := servicetest.New(t, func(o *servicetest.Options) { o.BaseURL, _ = url.Parse("https://example.org:8443/a%20b/c/") })
 	alice := s.SignIn("alice")
 	for path, spelled := range map[string]string{"plaza": "plaza", "a%2Fb": "a%2Fb", "100%25": "100%25", "%C3%A9%20x": "%C3%A9%20x", "a%3Fb%23c": "a%3Fb%23c", "%22%3E%3Cb": "%22%3E%3Cb"} {
-		cookie := service.Cookies("token=" + alice.Session.Token)
-		s.Client().Post("/api/event/"+path, event, cookie).Is(200, service.Success)
-		s.Client().Post("/api/event/"+path, event, cookie).Is(200, service.Success)
+		cookie := servicetest.Cookies("token=" + alice.Session.Token)
+		s.Client().Post("/api/event/"+path, event, cookie).Is(200, servicetest.Success)
+		s.Client().Post("/api/event/"+path, event, cookie).Is(200, servicetest.Success)
 		link := s.Client().Get("/api/event/"+path+"?limit=1", cookie).Header.Get("Link")
 		if want := "<https://example.org:8443/a%20b/c/api/event/" + spelled + "?limit=1&cursor="; !strings.HasPrefix(link, want) {
 			t.Errorf("Link %s\nwant %s", link, want)
@@ -272,7 +272,7 @@ func TestListEventsLinkAddress(t *testing.T) {
 }
 
 func TestListEventsETag(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice, bob := s.SignIn("alice"), s.SignIn("bob")
 		id := alice.Create("plaza", "a", when)
 		alice.Create("plaza", "b", when)
@@ -309,11 +309,11 @@ func TestListEventsETag(t *testing.T) {
 		alice.Get(plaza, ifNoneMatch(tag)).Is(304, "")
 
 		// Joining changes it, leaving brings it back.
-		bob.Post("/api/event/join/"+id, "").Is(200, service.Success)
+		bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 		if joined := alice.Get(plaza, ifNoneMatch(tag)); joined.Status != 200 || joined.Header.Get("ETag") == tag {
 			t.Errorf("after a join: %d %s", joined.Status, joined.Header.Get("ETag"))
 		}
-		bob.Delete("/api/event/"+id).Is(200, service.Success)
+		bob.Delete("/api/event/"+id).Is(200, servicetest.Success)
 		alice.Get(plaza, ifNoneMatch(tag)).Is(304, "")
 		// Requests that fail are not answered 304.
 		s.Client().Get(plaza, ifNoneMatch("*")).IsError(401, "no_token")
@@ -323,25 +323,25 @@ func TestListEventsETag(t *testing.T) {
 
 // A new name shows at once, in old RSVPs too: the database keeps the copies true.
 func TestListEventsFollowsUsernames(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice, bob := s.SignIn("alice"), s.SignIn("bob")
 		id := alice.Create("plaza", "n", when)
 		s.Clock.Advance(time.Second)
-		bob.Post("/api/event/join/"+id, "").Is(200, service.Success)
+		bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 		tag := bob.Get(plaza).Header.Get("ETag")
 		s.Database.Exec("UPDATE users SET username = ? WHERE username = ?", "Alicia \"A\"", "alice")
 		bob.Get(plaza, ifNoneMatch(tag)).Is(200, list(listed(id, "n", "", when, "Alicia \"A\"", "bob")))
-		alice.Get(refresh).Is(200, service.Success).HasHeader("Session-User", url.PathEscape("Alicia \"A\""))
+		alice.Get(refresh).Is(200, servicetest.Success).HasHeader("Session-User", url.PathEscape("Alicia \"A\""))
 	})
 }
 
 // Events outlive their creator; RSVPs go with their user.
 func TestListEventsWithoutCreator(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice, bob := s.SignIn("alice"), s.SignIn("bob")
 		id := alice.Create("plaza", "n", when)
 		s.Clock.Advance(time.Second)
-		bob.Post("/api/event/join/"+id, "").Is(200, service.Success)
+		bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 		s.Database.Exec("DELETE FROM users WHERE username = ?", "alice")
 		bob.Get(plaza).Is(200, list(listed(id, "n", "", when, "bob")))
 	})
@@ -349,7 +349,7 @@ func TestListEventsWithoutCreator(t *testing.T) {
 
 // A list of many events and RSVPs is whole.
 func TestListEventsLarge(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		var want []string
 		for i := range 60 {
@@ -361,7 +361,7 @@ func TestListEventsLarge(t *testing.T) {
 }
 
 // walk follows the Links to the last page and joins what pick finds in each.
-func walk(t *testing.T, s *service.Service, c *service.Client, path string, pick func(*testing.T, string) []string) (all []string) {
+func walk(t *testing.T, s *servicetest.Service, c *servicetest.Client, path string, pick func(*testing.T, string) []string) (all []string) {
 	t.Helper()
 	for range 100 {
 		res := c.Get(path)
@@ -376,7 +376,7 @@ func walk(t *testing.T, s *service.Service, c *service.Client, path string, pick
 }
 
 // nextPage reads the Link of a page.
-func nextPage(t *testing.T, s *service.Service, res *service.Response) *url.URL {
+func nextPage(t *testing.T, s *servicetest.Service, res *servicetest.Response) *url.URL {
 	t.Helper()
 	link := res.Header.Get("Link")
 	target, ok := strings.CutSuffix(strings.TrimPrefix(link, "<"), `>; rel="next"`)

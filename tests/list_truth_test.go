@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // addEvents writes events of the world behind the service's back, an hour apart from the year on, with ids of a kind.
-func addEvents(s *service.Service, world string, kind, n, year int, description string) {
+func addEvents(s *servicetest.Service, world string, kind, n, year int, description string) {
 	id := fmt.Sprintf("CAST('00000000-0000-7000-%04d-' || lpad(CAST(i AS text), 12, '0') AS uuid)", kind)
 	at := fmt.Sprintf("CAST('%d-01-01 00:00:00+00' AS timestamptz) + i * interval '1 hour'", year)
 	if s.Database.Dialect == "sqlite" {
@@ -32,7 +32,7 @@ func addEvents(s *service.Service, world string, kind, n, year int, description 
 
 // Every walk over pages gives every event once, and every page but the last is full, however large the events are.
 func TestListEventsPagesOfLargeEvents(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		const events = 1000
 		addEvents(s, "plaza", 8000, events, 2030, strings.Repeat("d", 5000))
 		addEvents(s, "small", 8100, events, 2030, strings.Repeat("d", 700))
@@ -65,7 +65,7 @@ func TestListEventsPagesOfLargeEvents(t *testing.T) {
 }
 
 // slowly begins to ask for a list, reads a little of it, runs meanwhile, and then reads the rest.
-func slowly(t *testing.T, s *service.Service, c *service.Client, path string, meanwhile func()) string {
+func slowly(t *testing.T, s *servicetest.Service, c *servicetest.Client, path string, meanwhile func()) string {
 	t.Helper()
 	res, conn := openList(t, s, c, path, time.Now().Add(20*time.Second))
 	defer conn.Close()
@@ -94,7 +94,7 @@ func slowly(t *testing.T, s *service.Service, c *service.Client, path string, me
 
 // A page that is being read holds what it held when it began, whatever appears in its range meanwhile; and it ends.
 func TestListEventsPageWhileEventsAppear(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		// More than the network holds for a client that does not read.
 		addEvents(s, "plaza", 8000, 900, 2030, strings.Repeat("d", 5000))
 		alice := s.SignIn("alice")
@@ -116,7 +116,7 @@ func TestListEventsPageWhileEventsAppear(t *testing.T) {
 
 // The request of a client that has hung up ends, whatever there is still to read.
 func TestListEventsEndsWithItsClient(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		addEvents(s, "plaza", 8000, 900, 2030, strings.Repeat("d", 5000))
 		alice := s.SignIn("alice")
 		for _, path := range []string{plaza, plaza + "?limit=850"} {
@@ -127,7 +127,7 @@ func TestListEventsEndsWithItsClient(t *testing.T) {
 			}
 			before := strings.Count(s.Log.String(), "listEvents")
 			conn.Close()
-			service.Eventually(t, 10*time.Second, "the request is logged", func() bool {
+			servicetest.Eventually(t, 10*time.Second, "the request is logged", func() bool {
 				return strings.Count(s.Log.String(), "listEvents") > before
 			})
 		}
@@ -136,7 +136,7 @@ func TestListEventsEndsWithItsClient(t *testing.T) {
 
 // A user who leaves a large event and joins it again while it is being read stands in it once.
 func TestListEventsRejoinDuringStream(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		want := crowd(t, s, "plaza", 50000)[0]
 		s.Clock.Freeze(at(2031)) // the crowd joined in 2030
 		alice, bob := s.SignIn("alice"), s.SignIn("bob")
@@ -145,9 +145,9 @@ func TestListEventsRejoinDuringStream(t *testing.T) {
 		s.Database.Exec("UPDATE users SET username = 'last' WHERE username = ?", want[len(want)-1])
 		first := s.SignIn("first")
 		names := usernames(t, slowly(t, s, alice, plaza, func() {
-			bob.Post("/api/event/join/"+event, "").Is(200, service.Success)
-			first.Delete("/api/event/"+event).Is(200, service.Success)
-			first.Post("/api/event/join/"+event, "").Is(200, service.Success)
+			bob.Post("/api/event/join/"+event, "").Is(200, servicetest.Success)
+			first.Delete("/api/event/"+event).Is(200, servicetest.Success)
+			first.Post("/api/event/join/"+event, "").Is(200, servicetest.Success)
 		}))[0]
 		count := map[string]int{}
 		for _, name := range names {
@@ -163,7 +163,7 @@ func TestListEventsRejoinDuringStream(t *testing.T) {
 
 // The digest in a cursor is no secret: what it names must be checked all the same.
 func TestListEventsCursorOutOfRange(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		alice.Create("plaza", "a", when)
 		for _, milli := range []int64{-1, -62135596800001, 253402300800000, 1 << 62, -1 << 63, 1<<63 - 1} {
@@ -180,7 +180,7 @@ func TestListEventsCursorOutOfRange(t *testing.T) {
 
 // The schema refuses times that a cursor could not name, and ids that are none.
 func TestSchemaRefusesWhatNoListCanName(t *testing.T) {
-	service.EachDatabase(t, func(t *testing.T, db *service.Database) {
+	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
 		insert := func(id, scheduledAt string) error {
 			_, err := db.TryExec(fmt.Sprintf(`INSERT INTO events (id, world_id, name, description, scheduled_at, created_at)
 				VALUES ('%s', 'plaza', 'n', '', '%s', '2030-01-01 00:00:00+00:00')`, id, scheduledAt))
@@ -213,10 +213,10 @@ func TestSchemaRefusesWhatNoListCanName(t *testing.T) {
 
 // ETags need a key: whoever has another cannot compute them, and all instances with the same agree.
 func TestListEventsETagNeedsTheKey(t *testing.T) {
-	service.EachDatabase(t, func(t *testing.T, db *service.Database) {
-		s := service.Start(t, db)
-		same := s.Another()
-		other := s.Another(func(o *service.Options) {
+	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
+		s := servicetest.Start(t, db)
+		same := s.NewInstance()
+		other := s.NewInstance(func(o *servicetest.Options) {
 			o.Keys = [][]byte{[]byte("another key of 32 bytes or more, for other ETags")}
 		})
 		alice := s.SignIn("alice")
@@ -237,7 +237,7 @@ func TestListEventsETagNeedsTheKey(t *testing.T) {
 // A rename or removal that commits while a statement of the same user waits for it is followed, never an error of ours.
 func TestEventsWhileUsersChange(t *testing.T) {
 	t.Parallel()
-	s := service.Start(t, service.Postgres(t))
+	s := servicetest.Start(t, servicetest.Postgres(t))
 	host := s.SignIn("host")
 	for _, test := range []struct {
 		change string
@@ -255,25 +255,25 @@ func TestEventsWhileUsersChange(t *testing.T) {
 			if operation == "create" {
 				path, body = plaza, `{"name":"n","description":"","scheduledAt":"`+when+`"}`
 			}
-			res := during(t, s, test.change, name, func() *service.Response { return guest.Post(path, body) })
+			res := during(t, s, test.change, name, func() *servicetest.Response { return guest.Post(path, body) })
 			if test.status != 200 {
 				res.IsError(test.status, test.code)
 				continue
 			}
-			res.Is(200, service.Success)
+			res.Is(200, servicetest.Success)
 			if !strings.Contains(host.Get(plaza).Body, `"`+name+` renamed"`) {
 				t.Errorf("%s: not listed by the new name", name)
 			}
 		}
 	}
 	event := host.Create("plaza", "n", when)
-	during(t, s, "DELETE FROM events WHERE id = CAST(? AS uuid)", event, func() *service.Response {
+	during(t, s, "DELETE FROM events WHERE id = CAST(? AS uuid)", event, func() *servicetest.Response {
 		return s.SignIn("late").Post("/api/event/join/"+event, "")
 	}).IsError(404, "event_not_found")
 }
 
 // during runs a change, makes a request that waits for it, and commits.
-func during(t *testing.T, s *service.Service, change, what string, request func() *service.Response) (res *service.Response) {
+func during(t *testing.T, s *servicetest.Service, change, what string, request func() *servicetest.Response) (res *servicetest.Response) {
 	t.Helper()
 	tx, err := s.Database.DB.BeginTx(context.Background(), nil)
 	if err != nil {
@@ -288,7 +288,7 @@ func during(t *testing.T, s *service.Service, change, what string, request func(
 		defer close(done)
 		res = request()
 	}()
-	service.Eventually(t, 20*time.Second, "the request waits", func() bool {
+	servicetest.Eventually(t, 20*time.Second, "the request waits", func() bool {
 		return s.Database.Count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0
 	})
 	if err := tx.Commit(); err != nil {
@@ -301,7 +301,7 @@ func during(t *testing.T, s *service.Service, change, what string, request func(
 // Whatever form the database or the role prefers for times, lists are read.
 func TestDateStyles(t *testing.T) {
 	t.Parallel()
-	db := service.Postgres(t)
+	db := servicetest.Postgres(t)
 	var name string
 	db.Read("SELECT current_database()", nil, &name)
 	for _, style := range []string{"German", "SQL, DMY", "Postgres"} {
@@ -309,10 +309,10 @@ func TestDateStyles(t *testing.T) {
 		for _, mode := range []string{"", "?default_query_exec_mode=exec", "?default_query_exec_mode=simple_protocol"} {
 			other := *db
 			other.URL += mode
-			s := service.Start(t, &other)
+			s := servicetest.Start(t, &other)
 			alice := s.SignIn("alice")
 			world := "/api/event/" + strings.NewReplacer(" ", "", ",", "", "?", "", "=", "").Replace(style+mode)
-			id := alice.Post(world, event).Is(200, service.Success).Header.Get("Event-Id")
+			id := alice.Post(world, event).Is(200, servicetest.Success).Header.Get("Event-Id")
 			if got := eventIDs(t, alice.Get(world).Body); !slices.Equal(got, []string{id}) {
 				t.Errorf("%s %s: %v", style, mode, got)
 			}
@@ -324,8 +324,8 @@ func TestDateStyles(t *testing.T) {
 // A database that cannot hold every text refuses to start.
 func TestEncodings(t *testing.T) {
 	t.Parallel()
-	db := service.PostgresWith(t, " ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
-	p := service.NewProgram(t, "DATABASE_URL="+db.URL)
+	db := servicetest.PostgresWith(t, " ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+	p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
 	for _, command := range []string{"migrate", "serve"} {
 		if _, stderr, status := p.Run(command); status != 1 || !strings.Contains(stderr, "LATIN1") || !strings.Contains(stderr, "UTF8 is needed") {
 			t.Errorf("%s: %d %q", command, status, stderr)
@@ -336,11 +336,11 @@ func TestEncodings(t *testing.T) {
 // A connection that takes longer to be made than it used to may: as long as DB_TIMEOUT allows.
 func TestConnectingTakesItsTime(t *testing.T) {
 	t.Parallel()
-	db := service.Postgres(t)
+	db := servicetest.Postgres(t)
 	proxy, url := db.ThroughProxy()
 	behind := *db
 	behind.URL = url
-	s := service.Start(t, &behind)
+	s := servicetest.Start(t, &behind)
 	alice := s.SignIn("alice")
 	alice.Create("plaza", "n", when)
 	proxy.Down()

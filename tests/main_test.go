@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(service.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(servicetest.Main(m)) }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"worldevents/models"
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // atOnce calls f n times concurrently, at most 200 at a time, all waiting for the same start.
@@ -32,16 +32,16 @@ func atOnce(n int, f func(i int)) {
 
 // Of any number of refreshes of one token, through either operation and over two instances, exactly one wins.
 func TestConcurrentRefreshesHaveOneWinner(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
-		instances := []*service.Service{s, s.Another()}
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		instances := []*servicetest.Service{s, s.NewInstance()}
 		alice := s.SignIn("alice").Session
-		cookies := service.Cookies("token=" + s.Expired(alice.UserID) + "; refreshToken=" + alice.RefreshToken)
+		cookies := servicetest.Cookies("token=" + s.Expired(alice.UserID) + "; refreshToken=" + alice.RefreshToken)
 		var mu sync.Mutex
-		var winners []*service.Response
+		var winners []*servicetest.Response
 		atOnce(1000, func(i int) {
-			path, won, lost := refresh, service.Success, service.InvalidRefresh
+			path, won, lost := refresh, servicetest.Success, servicetest.InvalidRefresh
 			if i%2 == 0 {
-				path, won, lost = session, service.Authenticated, service.SessionInvalidRefresh
+				path, won, lost = session, servicetest.Authenticated, servicetest.SessionInvalidRefresh
 			}
 			res := instances[i/2%2].Client().Get(path, cookies)
 			if res.Status != 200 {
@@ -58,20 +58,20 @@ func TestConcurrentRefreshesHaveOneWinner(t *testing.T) {
 		}
 		pair := winners[0]
 		// The winner's cookies work, and the race has revoked nothing.
-		s.Client().Get(plaza, service.Cookies("token="+pair.Cookie("token").Value)).Is(200, list())
-		s.Client().Get(refresh, service.Cookies("refreshToken="+pair.Cookie("refreshToken").Value)).Is(200, service.Success)
+		s.Client().Get(plaza, servicetest.Cookies("token="+pair.Cookie("token").Value)).Is(200, list())
+		s.Client().Get(refresh, servicetest.Cookies("refreshToken="+pair.Cookie("refreshToken").Value)).Is(200, servicetest.Success)
 	}, patient)
 }
 
 // patient makes room for many requests at once, which a test on two cores cannot answer within a second.
-func patient(o *service.Options) { o.DBTimeout, o.DBMaxConns = 60*time.Second, 20 }
+func patient(o *servicetest.Options) { o.DBTimeout, o.DBMaxConns = 60*time.Second, 20 }
 
 func TestConcurrentJoinsOfOneUser(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		id := s.SignIn("alice").Create("plaza", "n", when)
 		bob := s.SignIn("bob")
 		atOnce(500, func(int) {
-			retried(func() *service.Response { return bob.Post("/api/event/join/"+id, "") }).Is(200, service.Success)
+			retried(func() *servicetest.Response { return bob.Post("/api/event/join/"+id, "") }).Is(200, servicetest.Success)
 		})
 		if n := s.Database.Count("rsvps WHERE event_id = ?", id); n != 2 {
 			t.Errorf("%d RSVPs, want alice's and bob's", n)
@@ -80,15 +80,15 @@ func TestConcurrentJoinsOfOneUser(t *testing.T) {
 }
 
 func TestConcurrentCreates(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
-		users := make([]*service.Client, 10)
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		users := make([]*servicetest.Client, 10)
 		for i := range users {
 			users[i] = s.SignIn(fmt.Sprint("user", i))
 		}
 		var ids sync.Map
 		atOnce(500, func(i int) {
 			body := fmt.Sprintf(`{"name":"%d","description":"","scheduledAt":"%s"}`, i, when)
-			res := retried(func() *service.Response { return users[i%10].Post(plaza, body) }).Is(200, service.Success)
+			res := retried(func() *servicetest.Response { return users[i%10].Post(plaza, body) }).Is(200, servicetest.Success)
 			if _, twice := ids.LoadOrStore(res.Header.Get("Event-Id"), true); twice {
 				t.Errorf("id %s twice", res.Header.Get("Event-Id"))
 			}
@@ -103,7 +103,7 @@ func TestConcurrentCreates(t *testing.T) {
 }
 
 // retried repeats a call that was refused as too much at once, as clients do.
-func retried(call func() *service.Response) (res *service.Response) {
+func retried(call func() *servicetest.Response) (res *servicetest.Response) {
 	for range 100 {
 		if res = call(); res.Status != 503 {
 			break
@@ -115,8 +115,8 @@ func retried(call func() *service.Response) (res *service.Response) {
 
 // However joins and leaves fall together, all are answered 200, and each user's last call is what stays.
 func TestConcurrentJoinsAndLeaves(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
-		instances := []*service.Service{s, s.Another(patient)}
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		instances := []*servicetest.Service{s, s.NewInstance(patient)}
 		alice := s.SignIn("alice")
 		ids := []string{alice.Create("plaza", "a", when), alice.Create("plaza", "b", when)}
 		var wait sync.WaitGroup
@@ -129,10 +129,10 @@ func TestConcurrentJoinsAndLeaves(t *testing.T) {
 				for range 25 {
 					e := random.IntN(2)
 					if random.IntN(2) == 0 {
-						retried(func() *service.Response { return user.Post("/api/event/join/"+ids[e], "") }).Is(200, service.Success)
+						retried(func() *servicetest.Response { return user.Post("/api/event/join/"+ids[e], "") }).Is(200, servicetest.Success)
 						joined[u][e] = true
 					} else {
-						retried(func() *service.Response { return user.Delete("/api/event/" + ids[e]) }).Is(200, service.Success)
+						retried(func() *servicetest.Response { return user.Delete("/api/event/" + ids[e]) }).Is(200, servicetest.Success)
 						joined[u][e] = false
 					}
 					if random.IntN(5) == 0 {
@@ -155,8 +155,8 @@ func TestConcurrentJoinsAndLeaves(t *testing.T) {
 
 // Many sign-ins of a new name make one user, and the last one's session counts.
 func TestConcurrentSignIns(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
-		clients := make([]*service.Client, 50)
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		clients := make([]*servicetest.Client, 50)
 		atOnce(len(clients), func(i int) {
 			clients[i] = s.Client()
 			clients[i].Post("/sign-in", "username=alice", asForm).Is(303, "")
@@ -178,10 +178,10 @@ func TestConcurrentSignIns(t *testing.T) {
 
 // A sign-out and refreshes at once: whatever the order, the old token is dead afterwards.
 func TestConcurrentSignOutAndRefresh(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		for range 10 {
 			alice := s.SignIn("alice").Session
-			cookies := service.Cookies("token=" + alice.Token + "; refreshToken=" + alice.RefreshToken)
+			cookies := servicetest.Cookies("token=" + alice.Token + "; refreshToken=" + alice.RefreshToken)
 			var rotated atomic.Int64
 			atOnce(10, func(i int) {
 				if i == 5 {
@@ -193,7 +193,7 @@ func TestConcurrentSignOutAndRefresh(t *testing.T) {
 			if rotated.Load() > 1 {
 				t.Errorf("%d refreshes won", rotated.Load())
 			}
-			s.Client().Get(refresh, cookies).Is(400, service.InvalidRefresh)
+			s.Client().Get(refresh, cookies).Is(400, servicetest.InvalidRefresh)
 		}
 	}, patient)
 }
@@ -203,7 +203,7 @@ func TestConcurrentMigrations(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		db := service.EmptyPostgres(t)
+		db := servicetest.EmptyPostgres(t)
 		atOnce(5, func(int) {
 			store, err := models.Open(models.Options{URL: db.URL, MaxConns: 5, Timeout: 20 * time.Second})
 			if err != nil {
@@ -215,13 +215,13 @@ func TestConcurrentMigrations(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		service.Start(t, db).SignIn("alice").Create("plaza", "n", when)
+		servicetest.Start(t, db).SignIn("alice").Create("plaza", "n", when)
 	})
-	for name, make := range map[string]func(testing.TB) *service.Database{"postgres processes": service.EmptyPostgres, "sqlite processes": service.EmptySQLite} {
+	for name, make := range map[string]func(testing.TB) *servicetest.Database{"postgres processes": servicetest.EmptyPostgres, "sqlite processes": servicetest.EmptySQLite} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := make(t)
-			program := service.NewProgram(t, "DATABASE_URL="+db.URL)
+			program := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
 			commands := []*exec.Cmd{}
 			for range 5 {
 				command := program.Command("migrate")
@@ -236,7 +236,7 @@ func TestConcurrentMigrations(t *testing.T) {
 					t.Errorf("%v: %s", err, command.Stderr)
 				}
 			}
-			service.Start(t, db).SignIn("alice").Create("plaza", "n", when)
+			servicetest.Start(t, db).SignIn("alice").Create("plaza", "n", when)
 		})
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 var refreshToken = regexp.MustCompile(`^[0-9a-f]{128}$`)
@@ -33,11 +33,11 @@ func decode(t *testing.T, token string) (header, claims map[string]any) {
 }
 
 func TestRefreshReplacesBothCookies(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		seen := map[string]bool{alice.Cookie("token"): true, alice.Cookie("refreshToken"): true}
 		for range 3 {
-			res := alice.Get(refresh).Is(200, service.Success)
+			res := alice.Get(refresh).Is(200, servicetest.Success)
 			if !refreshToken.MatchString(res.Cookie("refreshToken").Value) {
 				t.Errorf("refreshToken=%s", res.Cookie("refreshToken").Value)
 			}
@@ -50,39 +50,39 @@ func TestRefreshReplacesBothCookies(t *testing.T) {
 			_, claims := decode(t, alice.Cookie("token"))
 			expires := time.Unix(int64(claims["exp"].(float64)), 0).UTC().Format("2006-01-02T15:04:05.000Z")
 			res.HasHeader("Session-User", "alice").HasHeader("Session-Expires", expires).HasHeader("Cache-Control", "no-store")
-			alice.Get(session).Is(200, service.Authenticated).HasHeader("Session-Expires", expires)
+			alice.Get(session).Is(200, servicetest.Authenticated).HasHeader("Session-Expires", expires)
 		}
 	})
 }
 
 // Only refreshToken counts, whatever the JWT.
 func TestRefreshRefusals(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice, bob := s.SignIn("alice").Session, s.SignIn("bob").Session
 		current := "refreshToken=" + alice.RefreshToken
 		for _, test := range []struct {
 			name, cookies, body string
 		}{
-			{"no cookie", "", service.NoRefresh},
-			{"a JWT alone", "token=" + alice.Token, service.NoRefresh},
-			{"empty", "refreshToken=", service.NoRefresh},
-			{"the name in another case", "refreshtoken=" + alice.RefreshToken, service.NoRefresh},
-			{"unknown", "refreshToken=" + service.RefreshToken(3), service.InvalidRefresh},
-			{"too short", current[:len(current)-1], service.InvalidRefresh},
-			{"too long", current + "0", service.InvalidRefresh},
-			{"in upper case", "refreshToken=" + strings.ToUpper(alice.RefreshToken), service.InvalidRefresh},
-			{"quoted", `refreshToken="` + alice.RefreshToken + `"`, service.InvalidRefresh},
-			{"percent-encoded", "refreshToken=" + percent(alice.RefreshToken), service.InvalidRefresh},
-			{"a JWT", "refreshToken=" + alice.Token, service.InvalidRefresh},
-			{"SQL", "refreshToken=' OR '1'='1", service.InvalidRefresh},
-			{"the stored hash", "refreshToken=" + strings.Repeat(service.KeyID([]byte(alice.RefreshToken)), 8), service.InvalidRefresh},
+			{"no cookie", "", servicetest.NoRefresh},
+			{"a JWT alone", "token=" + alice.Token, servicetest.NoRefresh},
+			{"empty", "refreshToken=", servicetest.NoRefresh},
+			{"the name in another case", "refreshtoken=" + alice.RefreshToken, servicetest.NoRefresh},
+			{"unknown", "refreshToken=" + servicetest.RefreshToken(3), servicetest.InvalidRefresh},
+			{"too short", current[:len(current)-1], servicetest.InvalidRefresh},
+			{"too long", current + "0", servicetest.InvalidRefresh},
+			{"in upper case", "refreshToken=" + strings.ToUpper(alice.RefreshToken), servicetest.InvalidRefresh},
+			{"quoted", `refreshToken="` + alice.RefreshToken + `"`, servicetest.InvalidRefresh},
+			{"percent-encoded", "refreshToken=" + percent(alice.RefreshToken), servicetest.InvalidRefresh},
+			{"a JWT", "refreshToken=" + alice.Token, servicetest.InvalidRefresh},
+			{"SQL", "refreshToken=' OR '1'='1", servicetest.InvalidRefresh},
+			{"the stored hash", "refreshToken=" + strings.Repeat(servicetest.KeyID([]byte(alice.RefreshToken)), 8), servicetest.InvalidRefresh},
 		} {
 			t.Log(test.name)
-			s.Client().Get(refresh, service.Cookies(test.cookies)).Is(400, test.body).SetsNoCookie()
+			s.Client().Get(refresh, servicetest.Cookies(test.cookies)).Is(400, test.body).SetsNoCookie()
 		}
 		// The JWT is not looked at: garbage, another user's, or none.
-		s.Client().Get(refresh, service.Cookies(current+"; token="+bob.Token)).Is(200, service.Success).HasHeader("Session-User", "alice")
-		s.Client().Get(refresh, service.Cookies("token=garbage; refreshToken="+bob.RefreshToken)).Is(200, service.Success).HasHeader("Session-User", "bob")
+		s.Client().Get(refresh, servicetest.Cookies(current+"; token="+bob.Token)).Is(200, servicetest.Success).HasHeader("Session-User", "alice")
+		s.Client().Get(refresh, servicetest.Cookies("token=garbage; refreshToken="+bob.RefreshToken)).Is(200, servicetest.Success).HasHeader("Session-User", "bob")
 	})
 }
 
@@ -90,10 +90,10 @@ func TestRefreshRefusals(t *testing.T) {
 func percent(text string) string { return "%" + "3" + text[1:2] + text[1:] }
 
 func TestRefreshTokenIsStoredAsHashAlone(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		signedIn := alice.Cookie("refreshToken")
-		alice.Get(refresh).Is(200, service.Success)
+		alice.Get(refresh).Is(200, servicetest.Success)
 		var current, previous []byte
 		s.Database.Read("SELECT refresh_hash, previous_hash FROM users WHERE username = ?", []any{"alice"}, &current, &previous)
 		for name, stored := range map[string]struct {
@@ -119,13 +119,13 @@ func TestRefreshReplay(t *testing.T) {
 		{"days later", 72 * time.Hour, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			service.Each(t, func(t *testing.T, s *service.Service) {
+			servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 				s.Clock.Freeze(time.Now())
 				alice := s.SignIn("alice")
 				spent := "refreshToken=" + alice.Cookie("refreshToken")
-				alice.Get(refresh).Is(200, service.Success)
+				alice.Get(refresh).Is(200, servicetest.Success)
 				s.Clock.Advance(test.after)
-				s.Client().Get(refresh, service.Cookies(spent)).Is(400, service.InvalidRefresh).SetsNoCookie()
+				s.Client().Get(refresh, servicetest.Cookies(spent)).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
 
 				if logged := strings.Contains(s.Log.String(), "security event"); logged != test.revokes {
 					t.Errorf("security event logged: %v", logged)
@@ -135,16 +135,16 @@ func TestRefreshReplay(t *testing.T) {
 					t.Errorf("metrics lack %s", metric[test.revokes])
 				}
 				if !test.revokes {
-					alice.Get(refresh).Is(200, service.Success)
+					alice.Get(refresh).Is(200, servicetest.Success)
 					return
 				}
 				current := alice.Cookie("refreshToken")
-				alice.Get(refresh).Is(400, service.InvalidRefresh).SetsNoCookie()
+				alice.Get(refresh).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
 				if alice.Cookie("refreshToken") != current {
 					t.Error("the refusal cleared the cookie")
 				}
 				// The JWT stays what it is until it expires; the user can sign in again.
-				s.SignIn("alice").Get(refresh).Is(200, service.Success)
+				s.SignIn("alice").Get(refresh).Is(200, servicetest.Success)
 			})
 		})
 	}
@@ -152,101 +152,101 @@ func TestRefreshReplay(t *testing.T) {
 
 // The session endpoint detects a replay just as well.
 func TestRefreshReplayAtSession(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		spent := alice.Cookie("refreshToken")
-		alice.Get(refresh).Is(200, service.Success)
+		alice.Get(refresh).Is(200, servicetest.Success)
 		s.Clock.Advance(2 * time.Minute)
-		s.Client().Get(session, service.Cookies("token="+s.Expired(alice.Session.UserID)+"; refreshToken="+spent)).
-			Is(400, service.SessionInvalidRefresh).SetsNoCookie()
-		alice.Get(refresh).Is(400, service.InvalidRefresh)
+		s.Client().Get(session, servicetest.Cookies("token="+s.Expired(alice.Session.UserID)+"; refreshToken="+spent)).
+			Is(400, servicetest.SessionInvalidRefresh).SetsNoCookie()
+		alice.Get(refresh).Is(400, servicetest.InvalidRefresh)
 	})
 }
 
 // Only the value that the last refresh replaced is a sign of theft: older ones are merely unknown.
 func TestRefreshReplayOfOlderValue(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		oldest := alice.Cookie("refreshToken")
-		alice.Get(refresh).Is(200, service.Success)
-		alice.Get(refresh).Is(200, service.Success)
+		alice.Get(refresh).Is(200, servicetest.Success)
+		alice.Get(refresh).Is(200, servicetest.Success)
 		s.Clock.Advance(time.Hour)
-		s.Client().Get(refresh, service.Cookies("refreshToken="+oldest)).Is(400, service.InvalidRefresh)
-		alice.Get(refresh).Is(200, service.Success)
+		s.Client().Get(refresh, servicetest.Cookies("refreshToken="+oldest)).Is(400, servicetest.InvalidRefresh)
+		alice.Get(refresh).Is(200, servicetest.Success)
 	})
 }
 
 // Signing in on a second device ends the first one's session, whose cookies then harm nobody, however late.
 func TestRefreshAfterSignInElsewhere(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		first := s.SignIn("alice")
 		before := "refreshToken=" + first.Cookie("refreshToken")
-		first.Get(refresh).Is(200, service.Success)
+		first.Get(refresh).Is(200, servicetest.Success)
 		second := s.SignIn("alice")
 		s.Clock.Advance(2 * time.Minute)
-		first.Get(refresh).Is(400, service.InvalidRefresh).SetsNoCookie()
-		s.Client().Get(refresh, service.Cookies(before)).Is(400, service.InvalidRefresh)
+		first.Get(refresh).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
+		s.Client().Get(refresh, servicetest.Cookies(before)).Is(400, servicetest.InvalidRefresh)
 		if strings.Contains(s.Log.String(), "security event") {
 			t.Error("a second device is no security event")
 		}
-		second.Get(refresh).Is(200, service.Success)
+		second.Get(refresh).Is(200, servicetest.Success)
 	})
 }
 
 func TestRefreshAfterSignOut(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		before := "refreshToken=" + alice.Cookie("refreshToken")
-		alice.Get(refresh).Is(200, service.Success)
+		alice.Get(refresh).Is(200, servicetest.Success)
 		last := "refreshToken=" + alice.Cookie("refreshToken")
 		alice.Post("/sign-out", "").Is(204, "")
 		fresh := s.SignIn("alice")
 		s.Clock.Advance(2 * time.Minute)
 		for _, cookies := range []string{before, last} {
-			s.Client().Get(refresh, service.Cookies(cookies)).Is(400, service.InvalidRefresh).SetsNoCookie()
+			s.Client().Get(refresh, servicetest.Cookies(cookies)).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
 		}
-		fresh.Get(refresh).Is(200, service.Success)
+		fresh.Get(refresh).Is(200, servicetest.Success)
 	})
 }
 
 func TestRefreshLifetime(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		begin := time.Now().UTC().Truncate(time.Second)
 		s.Clock.Freeze(begin)
 		alice := s.SignIn("alice")
 		s.Clock.Advance(720*time.Hour - time.Second)
-		alice.Get(refresh).Is(200, service.Success) // and 30 days begin anew
+		alice.Get(refresh).Is(200, servicetest.Success) // and 30 days begin anew
 		s.Clock.Advance(720*time.Hour - time.Second)
-		alice.Get(refresh).Is(200, service.Success)
+		alice.Get(refresh).Is(200, servicetest.Success)
 		s.Clock.Advance(720 * time.Hour)
-		alice.Get(refresh).Is(400, service.InvalidRefresh).SetsNoCookie()
-		alice.Get(session).Is(400, service.SessionInvalidRefresh).SetsNoCookie()
+		alice.Get(refresh).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
+		alice.Get(session).Is(400, servicetest.SessionInvalidRefresh).SetsNoCookie()
 	})
 }
 
 func TestRefreshCookieAttributes(t *testing.T) {
-	base := func(text string) service.Change {
-		return func(o *service.Options) { o.BaseURL, _ = url.Parse(text) }
+	base := func(text string) servicetest.Option {
+		return func(o *servicetest.Options) { o.BaseURL, _ = url.Parse(text) }
 	}
 	for _, test := range []struct {
 		name       string
-		changes    []service.Change
+		changes    []servicetest.Option
 		attributes string
 	}{
 		{"development", nil, "Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax"},
-		{"production", []service.Change{service.Production}, "Path=/; Max-Age=2592000; HttpOnly; Secure; SameSite=None"},
-		{"lifetime", []service.Change{func(o *service.Options) { o.RefreshTTL = 90 * time.Minute }}, "Path=/; Max-Age=5400; HttpOnly; SameSite=Lax"},
-		{"base URL with a path", []service.Change{base("https://example.org/a%20b/c/")}, "Path=/a%20b/c; Max-Age=2592000; HttpOnly; SameSite=Lax"},
-		{"base URL with a slash", []service.Change{base("https://example.org/")}, "Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax"},
-		{"domain and partitioned", []service.Change{service.Production, base("https://api.example.org"), func(o *service.Options) {
+		{"production", []servicetest.Option{servicetest.Production}, "Path=/; Max-Age=2592000; HttpOnly; Secure; SameSite=None"},
+		{"lifetime", []servicetest.Option{func(o *servicetest.Options) { o.RefreshTTL = 90 * time.Minute }}, "Path=/; Max-Age=5400; HttpOnly; SameSite=Lax"},
+		{"base URL with a path", []servicetest.Option{base("https://example.org/a%20b/c/")}, "Path=/a%20b/c; Max-Age=2592000; HttpOnly; SameSite=Lax"},
+		{"base URL with a slash", []servicetest.Option{base("https://example.org/")}, "Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax"},
+		{"domain and partitioned", []servicetest.Option{servicetest.Production, base("https://api.example.org"), func(o *servicetest.Options) {
 			o.CookieDomain, o.CookiePartitioned = "example.org", true
 		}}, "Path=/; Domain=example.org; Max-Age=2592000; HttpOnly; Secure; SameSite=None; Partitioned"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s := service.New(t, test.changes...)
+			s := servicetest.New(t, test.changes...)
 			alice := s.SignIn("alice").Session
-			check := func(what string, res *service.Response, attributes string) {
+			check := func(what string, res *servicetest.Response, attributes string) {
 				t.Helper()
 				if got := len(res.Header["Set-Cookie"]); got != 2 {
 					t.Errorf("%s: %d cookies", what, got)
@@ -258,16 +258,16 @@ func TestRefreshCookieAttributes(t *testing.T) {
 					}
 				}
 			}
-			res := s.Client().Get(refresh, service.Cookies("refreshToken="+alice.RefreshToken)).Is(200, service.Success)
+			res := s.Client().Get(refresh, servicetest.Cookies("refreshToken="+alice.RefreshToken)).Is(200, servicetest.Success)
 			check("refresh", res, test.attributes)
 			cookies := "token=" + s.Expired(alice.UserID) + "; refreshToken=" + res.Cookie("refreshToken").Value
-			res = s.Client().Get(session, service.Cookies(cookies)).Is(200, service.Authenticated)
+			res = s.Client().Get(session, servicetest.Cookies(cookies)).Is(200, servicetest.Authenticated)
 			check("session", res, test.attributes)
 			// Browsers drop a cookie only when it is cleared with the attributes that it was set with.
 			cleared := regexp.MustCompile(`Max-Age=\d+`).ReplaceAllString(test.attributes, "Max-Age=0")
 			check("sign-out", s.Client().Post("/sign-out", "").Is(204, ""), cleared)
 			if !strings.Contains(test.name, "prod") && !strings.Contains(test.name, "domain") {
-				form := service.Header("Content-Type", "application/x-www-form-urlencoded")
+				form := servicetest.Header("Content-Type", "application/x-www-form-urlencoded")
 				check("sign-in", s.Client().Post("/sign-in", "username=alice", form), test.attributes)
 			}
 		})
@@ -276,21 +276,21 @@ func TestRefreshCookieAttributes(t *testing.T) {
 
 // Lost storage is no refusal: a client that were told "Invalid" would throw its session away.
 func TestAuthWithStorageDown(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		expired := "token=" + s.Expired(alice.Session.UserID) + "; refreshToken=" + alice.Session.RefreshToken
 		s.Store.Close()
-		for _, res := range []*service.Response{
+		for _, res := range []*servicetest.Response{
 			alice.Get(refresh),
-			s.Client().Get(session, service.Cookies(expired)),
-			s.Client().Get(refresh, service.Cookies(expired)),
+			s.Client().Get(session, servicetest.Cookies(expired)),
+			s.Client().Get(refresh, servicetest.Cookies(expired)),
 			alice.Post("/sign-out", ""),
 		} {
 			res.IsError(http.StatusInternalServerError, "internal").SetsNoCookie()
 		}
 		// What needs no storage goes on.
-		alice.Get(session).Is(200, service.Authenticated)
-		s.Client().Get(refresh).Is(400, service.NoRefresh)
-		s.Client().Get(refresh, service.Cookies("refreshToken=x")).Is(400, service.InvalidRefresh)
+		alice.Get(session).Is(200, servicetest.Authenticated)
+		s.Client().Get(refresh).Is(400, servicetest.NoRefresh)
+		s.Client().Get(refresh, servicetest.Cookies("refreshToken=x")).Is(400, servicetest.InvalidRefresh)
 	})
 }

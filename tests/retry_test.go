@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // PostgreSQL may ask for a transaction to be repeated. It is, whole, and a bounded number of times; nothing else ever
@@ -31,7 +31,7 @@ func TestRetry(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s %d times", test.code, test.failures), func(t *testing.T) {
 			t.Parallel()
-			s := service.Start(t, service.Postgres(t))
+			s := servicetest.Start(t, servicetest.Postgres(t))
 			alice, bob := s.SignIn("alice"), s.SignIn("bob")
 			joined := alice.Create("w", "x", "2030-01-01T00:00:00Z")
 			events, rsvps := s.Database.Count("events"), s.Database.Count("rsvps")
@@ -52,13 +52,13 @@ func TestRetry(t *testing.T) {
 			}
 			for _, act := range []struct {
 				table string
-				send  func() *service.Response
+				send  func() *servicetest.Response
 			}{
-				{"rsvps", func() *service.Response {
+				{"rsvps", func() *servicetest.Response {
 					return alice.Post("/api/event/w", `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z"}`)
 				}},
-				{"rsvps", func() *service.Response { return bob.Post("/api/event/join/"+joined, "") }},
-				{"users", func() *service.Response { return alice.Get(refresh) }},
+				{"rsvps", func() *servicetest.Response { return bob.Post("/api/event/join/"+joined, "") }},
+				{"users", func() *servicetest.Response { return alice.Get(refresh) }},
 			} {
 				res := act.send()
 				if n := tried(act.table); res.Status != test.status || n != test.want {

@@ -6,25 +6,25 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
-var asForm = service.Header("Content-Type", "application/x-www-form-urlencoded")
+var asForm = servicetest.Header("Content-Type", "application/x-www-form-urlencoded")
 
 // navigates is how browsers send a form.
-var navigates = service.Header("Sec-Fetch-Mode", "navigate")
+var navigates = servicetest.Header("Sec-Fetch-Mode", "navigate")
 
 func TestSignIn(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		c := s.Client()
 		page := c.Get("/sign-in").HasHeader("Content-Type", "text/html; charset=utf-8").HasHeader("Cache-Control", "no-store").SetsNoCookie()
 		if page.Status != 200 || !strings.Contains(page.Body, `name="username"`) {
 			t.Fatalf("%d %s", page.Status, page.Body)
 		}
 		c.Post("/sign-in", "username=alice", asForm, navigates).Is(303, "").HasHeader("Location", "/docs").HasHeader("Cache-Control", "no-store")
-		c.Get(session).Is(200, service.Authenticated).HasHeader("Session-User", "alice")
+		c.Get(session).Is(200, servicetest.Authenticated).HasHeader("Session-User", "alice")
 		c.Get(plaza).Is(200, list())
-		c.Get(refresh).Is(200, service.Success)
+		c.Get(refresh).Is(200, servicetest.Success)
 
 		// The same name is the same user, whose earlier session ends.
 		again := s.Client()
@@ -32,8 +32,8 @@ func TestSignIn(t *testing.T) {
 		if n := s.Database.Count("users"); n != 1 {
 			t.Errorf("%d users", n)
 		}
-		c.Get(refresh).Is(400, service.InvalidRefresh)
-		again.Get(refresh).Is(200, service.Success)
+		c.Get(refresh).Is(400, servicetest.InvalidRefresh)
+		again.Get(refresh).Is(200, servicetest.Success)
 		// Names are exact.
 		s.Client().Post("/sign-in", "username=Alice", asForm).Is(303, "")
 		s.Client().Post("/sign-in", "username=alice+", asForm).Is(303, "")
@@ -44,7 +44,7 @@ func TestSignIn(t *testing.T) {
 }
 
 func TestSignInUsernames(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		for _, name := range []string{"a", strings.Repeat("x", 100), strings.Repeat("😀", 100), " a", "e\u0301", "<script>alert(1)</script>", "\u200b", "' OR 1=1 --", "a;b=c,d"} {
 			c := s.Client()
 			c.Post("/sign-in", url.Values{"username": {name}}.Encode(), asForm).Is(303, "")
@@ -79,11 +79,11 @@ func TestSignInUsernames(t *testing.T) {
 // After signing in nobody is led away from here.
 func TestSignInReturnTo(t *testing.T) {
 	t.Parallel()
-	base := func(o *service.Options) { o.BaseURL, _ = url.Parse("https://example.org/base") }
+	base := func(o *servicetest.Options) { o.BaseURL, _ = url.Parse("https://example.org/base") }
 	for _, test := range []struct {
 		name, prefix string
-		s            *service.Service
-	}{{"at the root", "", service.New(t)}, {"below a path", "/base", service.New(t, base)}} {
+		s            *servicetest.Service
+	}{{"at the root", "", servicetest.New(t)}, {"below a path", "/base", servicetest.New(t, base)}} {
 		t.Run(test.name, func(t *testing.T) {
 			for to, location := range map[string]string{
 				"":                       test.prefix + "/docs",
@@ -121,7 +121,7 @@ func TestSignInReturnTo(t *testing.T) {
 		})
 	}
 	// Below a path another path of the same host is somebody else's.
-	s := service.New(t, base)
+	s := servicetest.New(t, base)
 	for _, to := range []string{"/", "/docs", "/basement", "/base"} {
 		s.Client().Post("/sign-in", url.Values{"username": {"a"}, "return_to": {to}}.Encode(), asForm).Is(303, "").HasHeader("Location", "/base/docs")
 	}
@@ -129,9 +129,9 @@ func TestSignInReturnTo(t *testing.T) {
 
 func TestSignInPageEscapes(t *testing.T) {
 	t.Parallel()
-	s := service.New(t)
+	s := servicetest.New(t)
 	const evil = `"><script>alert(1)</script>`
-	for _, page := range []*service.Response{
+	for _, page := range []*servicetest.Response{
 		s.Client().Get("/sign-in?return_to=" + url.QueryEscape(evil)),
 		s.Client().Post("/sign-in", url.Values{"username": {evil + "\x00"}, "return_to": {evil}}.Encode(), asForm),
 		s.SignIn(evil).Get("/sign-in"),
@@ -144,7 +144,7 @@ func TestSignInPageEscapes(t *testing.T) {
 
 func TestProductionHasNoSignIn(t *testing.T) {
 	t.Parallel()
-	s := service.New(t, service.Production, func(o *service.Options) { o.Docs = true })
+	s := servicetest.New(t, servicetest.Production, func(o *servicetest.Options) { o.Docs = true })
 	s.Client().Get("/sign-in").IsError(404, "not_found")
 	s.Client().Post("/sign-in", "username=alice", asForm).IsError(404, "not_found").SetsNoCookie()
 	if n := s.Database.Count("users"); n != 0 {
@@ -157,40 +157,40 @@ func TestProductionHasNoSignIn(t *testing.T) {
 
 func TestSignInWithStorageDown(t *testing.T) {
 	t.Parallel()
-	s := service.New(t)
+	s := servicetest.New(t)
 	s.Store.Close()
 	s.Client().Post("/sign-in", "username=alice", asForm).IsError(500, "internal").SetsNoCookie()
 }
 
 func TestSignOut(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		for _, test := range []struct {
 			name    string
-			cookies func(alice *service.Client) string
+			cookies func(alice *servicetest.Client) string
 			revokes bool
 		}{
-			{"both cookies", func(a *service.Client) string {
+			{"both cookies", func(a *servicetest.Client) string {
 				return "token=" + a.Cookie("token") + "; refreshToken=" + a.Cookie("refreshToken")
 			}, true},
-			{"only the refresh token", func(a *service.Client) string { return "refreshToken=" + a.Cookie("refreshToken") }, true},
-			{"only a valid JWT", func(a *service.Client) string { return "token=" + a.Cookie("token") }, true},
-			{"only an expired JWT", func(a *service.Client) string { return "token=" + s.Expired(a.Session.UserID) }, true},
-			{"an expired JWT and an unknown refresh token", func(a *service.Client) string {
-				return "token=" + s.Expired(a.Session.UserID) + "; refreshToken=" + service.RefreshToken(5)
+			{"only the refresh token", func(a *servicetest.Client) string { return "refreshToken=" + a.Cookie("refreshToken") }, true},
+			{"only a valid JWT", func(a *servicetest.Client) string { return "token=" + a.Cookie("token") }, true},
+			{"only an expired JWT", func(a *servicetest.Client) string { return "token=" + s.Expired(a.Session.UserID) }, true},
+			{"an expired JWT and an unknown refresh token", func(a *servicetest.Client) string {
+				return "token=" + s.Expired(a.Session.UserID) + "; refreshToken=" + servicetest.RefreshToken(5)
 			}, true},
-			{"an expired JWT and garbage", func(a *service.Client) string { return "token=" + s.Expired(a.Session.UserID) + "; refreshToken=x" }, true},
-			{"no cookie", func(*service.Client) string { return "" }, false},
-			{"a forged JWT", func(a *service.Client) string {
-				return "token=" + service.Sign([]byte("x"), `{"alg":"HS256"}`, s.Claims(a.Session.UserID, time.Hour).JSON())
+			{"an expired JWT and garbage", func(a *servicetest.Client) string { return "token=" + s.Expired(a.Session.UserID) + "; refreshToken=x" }, true},
+			{"no cookie", func(*servicetest.Client) string { return "" }, false},
+			{"a forged JWT", func(a *servicetest.Client) string {
+				return "token=" + servicetest.Sign([]byte("x"), `{"alg":"HS256"}`, s.Claims(a.Session.UserID, time.Hour).JSON())
 			}, false},
-			{"a forged and expired JWT", func(a *service.Client) string {
-				return "token=" + service.Sign([]byte("x"), `{"alg":"HS256"}`, s.Claims(a.Session.UserID, -time.Hour).JSON())
+			{"a forged and expired JWT", func(a *servicetest.Client) string {
+				return "token=" + servicetest.Sign([]byte("x"), `{"alg":"HS256"}`, s.Claims(a.Session.UserID, -time.Hour).JSON())
 			}, false},
-			{"JWTs that disagree", func(a *service.Client) string { return "token=x; token=" + a.Cookie("token") }, false},
-			{"a JWT of a subject that is no id", func(*service.Client) string { return "token=" + s.Expired("alice") }, false},
+			{"JWTs that disagree", func(a *servicetest.Client) string { return "token=x; token=" + a.Cookie("token") }, false},
+			{"a JWT of a subject that is no id", func(*servicetest.Client) string { return "token=" + s.Expired("alice") }, false},
 		} {
 			alice, bob := s.SignIn("alice"), s.SignIn("bob")
-			res := s.Client().Post("/sign-out", "", service.Cookies(test.cookies(alice))).Is(204, "").HasHeader("Cache-Control", "no-store")
+			res := s.Client().Post("/sign-out", "", servicetest.Cookies(test.cookies(alice))).Is(204, "").HasHeader("Cache-Control", "no-store")
 			for _, name := range []string{"token", "refreshToken"} {
 				if cookie := res.Cookie(name); cookie.Value != "" || cookie.MaxAge != -1 {
 					t.Errorf("%s: %s", test.name, cookie.Raw)
@@ -199,33 +199,33 @@ func TestSignOut(t *testing.T) {
 			if revoked := alice.Get(refresh).Status == 400; revoked != test.revokes {
 				t.Errorf("%s: revoked %v", test.name, revoked)
 			}
-			bob.Get(refresh).Is(200, service.Success)
+			bob.Get(refresh).Is(200, servicetest.Success)
 		}
 	})
 }
 
 // When the cookies name two users the refresh token decides.
 func TestSignOutOfTwoUsers(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice, bob := s.SignIn("alice"), s.SignIn("bob")
-		s.Client().Post("/sign-out", "", service.Cookies("token="+bob.Cookie("token")+"; refreshToken="+alice.Cookie("refreshToken"))).Is(204, "")
-		alice.Get(refresh).Is(400, service.InvalidRefresh)
-		bob.Get(refresh).Is(200, service.Success)
+		s.Client().Post("/sign-out", "", servicetest.Cookies("token="+bob.Cookie("token")+"; refreshToken="+alice.Cookie("refreshToken"))).Is(204, "")
+		alice.Get(refresh).Is(400, servicetest.InvalidRefresh)
+		bob.Get(refresh).Is(200, servicetest.Success)
 	})
 }
 
 // The browser's jar is empty afterwards, and signing out again is fine.
 func TestSignOutClearsTheJar(t *testing.T) {
 	t.Parallel()
-	for name, changes := range map[string][]service.Change{"development": nil, "production": {service.Production}} {
-		s := service.New(t, changes...)
+	for name, changes := range map[string][]servicetest.Option{"development": nil, "production": {servicetest.Production}} {
+		s := servicetest.New(t, changes...)
 		alice := s.SignIn("alice")
-		alice.Get(refresh).Is(200, service.Success)
+		alice.Get(refresh).Is(200, servicetest.Success)
 		alice.Post("/sign-out", "").Is(204, "")
 		if alice.Cookie("token") != "" || alice.Cookie("refreshToken") != "" {
 			t.Errorf("%s: the cookies are still there", name)
 		}
-		alice.Get(session).Is(400, service.SessionNoToken)
+		alice.Get(session).Is(400, servicetest.SessionNoToken)
 		alice.Post("/sign-out", "").Is(204, "")
 	}
 }
@@ -233,19 +233,19 @@ func TestSignOutClearsTheJar(t *testing.T) {
 // A form is led to a page; a script is told that it is done.
 func TestSignOutLeadsTo(t *testing.T) {
 	t.Parallel()
-	base := func(o *service.Options) { o.BaseURL, _ = url.Parse("https://example.org/base") }
-	html := service.Header("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+	base := func(o *servicetest.Options) { o.BaseURL, _ = url.Parse("https://example.org/base") }
+	html := servicetest.Header("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
 	for _, test := range []struct {
-		changes  []service.Change
+		changes  []servicetest.Option
 		location string
 	}{
-		{nil, "/sign-in"}, {[]service.Change{base}, "/base/sign-in"}, {[]service.Change{service.Production}, "/docs"}, {[]service.Change{service.Production, base}, "/base/docs"},
+		{nil, "/sign-in"}, {[]servicetest.Option{base}, "/base/sign-in"}, {[]servicetest.Option{servicetest.Production}, "/docs"}, {[]servicetest.Option{servicetest.Production, base}, "/base/docs"},
 	} {
-		s := service.New(t, test.changes...)
-		for _, with := range [][]service.With{{navigates}, {navigates, html}, {html}} {
+		s := servicetest.New(t, test.changes...)
+		for _, with := range [][]servicetest.RequestOption{{navigates}, {navigates, html}, {html}} {
 			s.Client().Post("/sign-out", "", with...).Is(303, "").HasHeader("Location", test.location)
 		}
-		for _, with := range [][]service.With{{}, {service.Header("Accept", "*/*")}, {service.Header("Sec-Fetch-Mode", "cors")}, {service.Header("Sec-Fetch-Mode", "cors"), html}} {
+		for _, with := range [][]servicetest.RequestOption{{}, {servicetest.Header("Accept", "*/*")}, {servicetest.Header("Sec-Fetch-Mode", "cors")}, {servicetest.Header("Sec-Fetch-Mode", "cors"), html}} {
 			s.Client().Post("/sign-out", "", with...).Is(204, "").HasHeader("Location", "")
 		}
 		s.Client().Get("/sign-out").IsError(405, "method_not_allowed").HasHeader("Allow", "OPTIONS, POST").SetsNoCookie()
@@ -254,12 +254,12 @@ func TestSignOutLeadsTo(t *testing.T) {
 
 // With storage down nothing is cleared: the session is still good.
 func TestSignOutWithStorageDown(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		s.Store.Close()
 		alice.Post("/sign-out", "").IsError(500, "internal").SetsNoCookie()
 		alice.Post("/sign-out", "", navigates).IsError(500, "internal").SetsNoCookie()
-		s.Client().Post("/sign-out", "", service.Cookies("token="+s.Expired(alice.Session.UserID))).IsError(500, "internal").SetsNoCookie()
+		s.Client().Post("/sign-out", "", servicetest.Cookies("token="+s.Expired(alice.Session.UserID))).IsError(500, "internal").SetsNoCookie()
 		s.Client().Post("/sign-out", "").Is(204, "") // nothing to revoke
 	})
 }

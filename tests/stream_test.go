@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // crowd is a world of events with these numbers of RSVPs, whose users' names are long so that the list is large. It is
 // written behind the service's back. The result is the usernames expected of each event.
-func crowd(t *testing.T, s *service.Service, world string, sizes ...int) (want [][]string) {
+func crowd(t *testing.T, s *servicetest.Service, world string, sizes ...int) (want [][]string) {
 	t.Helper()
 	id := func(kind int, n string) string {
 		if s.Database.Dialect == "postgres" {
@@ -74,7 +74,7 @@ var crowdSizes = []int{1, 0, 255, 256, 257, 0, 4095, 4096, 4097, 3, 16384, 8192 
 
 // A list is the same whether it is read at once, in batches, or in pages that are streamed each.
 func TestListEventsStreamed(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		want := crowd(t, s, "plaza", crowdSizes...)
 		alice := s.SignIn("alice")
 		whole := alice.Get(plaza)
@@ -105,7 +105,7 @@ func TestListEventsStreamed(t *testing.T) {
 
 // Clients who share the beginning of a streamed list go on by themselves, each from its own place.
 func TestListEventsStreamedToMany(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		const events, clients, rounds = 4000, 16, 5
 		alice := s.SignIn("alice")
 		id := "CAST('00000000-0000-7000-8000-' || lpad(CAST(i AS text), 12, '0') AS uuid)"
@@ -131,7 +131,7 @@ func TestListEventsStreamedToMany(t *testing.T) {
 }
 
 // open is openList of the large list.
-func open(t *testing.T, s *service.Service, c *service.Client, deadline time.Time) (*http.Response, func()) {
+func open(t *testing.T, s *servicetest.Service, c *servicetest.Client, deadline time.Time) (*http.Response, func()) {
 	t.Helper()
 	res, conn := openList(t, s, c, plaza, deadline)
 	return res, func() { conn.Close() }
@@ -139,7 +139,7 @@ func open(t *testing.T, s *service.Service, c *service.Client, deadline time.Tim
 
 // openList begins to ask for a list and reads a little of it. It asks again when those before it still fill the buffers
 // of the network with what they have not read.
-func openList(t *testing.T, s *service.Service, c *service.Client, path string, deadline time.Time) (*http.Response, *net.TCPConn) {
+func openList(t *testing.T, s *servicetest.Service, c *servicetest.Client, path string, deadline time.Time) (*http.Response, *net.TCPConn) {
 	t.Helper()
 	plain, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "https://"))
 	if err != nil {
@@ -164,25 +164,25 @@ func openList(t *testing.T, s *service.Service, c *service.Client, path string, 
 
 // More slow readers than there are connections to the database keep nobody waiting.
 func TestListEventsSlowReaders(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		crowd(t, s, "plaza", 50000)
 		alice := s.SignIn("alice")
 		for range 10 { // SQLite has eight connections for readers
 			_, hangUp := open(t, s, alice, time.Now().Add(20*time.Second))
 			defer hangUp()
 		}
-		service.Eventually(t, 20*time.Second, "a connection is free", func() bool {
+		servicetest.Eventually(t, 20*time.Second, "a connection is free", func() bool {
 			return alice.Get("/api/event/quiet").Status == 200
 		})
 		id := alice.Create("quiet", "n", when)
 		alice.Get("/api/event/quiet").Is(200, list(listed(id, "n", "", when, "alice")))
-		alice.Get("/api/auth/refresh").Is(200, service.Success)
-	}, func(o *service.Options) { o.DBMaxConns = 2 })
+		alice.Get("/api/auth/refresh").Is(200, servicetest.Success)
+	}, func(o *servicetest.Options) { o.DBMaxConns = 2 })
 }
 
 // A client that goes away in the middle leaves nothing behind.
 func TestListEventsClientGone(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		want := crowd(t, s, "plaza", 50000)
 		alice := s.SignIn("alice")
 		for range 5 {
@@ -192,7 +192,7 @@ func TestListEventsClientGone(t *testing.T) {
 		if got := usernames(t, alice.Get(plaza).Body); !equal(got, want) {
 			t.Error("the next list differs")
 		}
-		service.Eventually(t, 5*time.Second, "all six requests are logged", func() bool {
+		servicetest.Eventually(t, 5*time.Second, "all six requests are logged", func() bool {
 			return strings.Count(s.Log.String(), "listEvents") >= 6
 		})
 		if strings.Contains(s.Log.String(), "ERROR") {
@@ -204,11 +204,11 @@ func TestListEventsClientGone(t *testing.T) {
 // A database that goes away in the middle ends the answer, never as if it were whole.
 func TestListEventsDatabaseGone(t *testing.T) {
 	t.Parallel()
-	db := service.Postgres(t)
+	db := servicetest.Postgres(t)
 	proxy, url := db.ThroughProxy()
 	behind := *db
 	behind.URL = url
-	s := service.Start(t, &behind)
+	s := servicetest.Start(t, &behind)
 	crowd(t, s, "plaza", 100000)
 	res, hangUp := open(t, s, s.SignIn("alice"), time.Now().Add(20*time.Second))
 	defer hangUp()
@@ -221,7 +221,7 @@ func TestListEventsDatabaseGone(t *testing.T) {
 
 // Requests that share a query are each checked for themselves.
 func TestListEventsSharedDeletedUser(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice, ghost := s.SignIn("alice"), s.SignIn("ghost")
 		id := alice.Create("plaza", "n", when)
 		s.Database.Exec("DELETE FROM users WHERE username = 'ghost'")
@@ -238,11 +238,11 @@ func TestListEventsSharedDeletedUser(t *testing.T) {
 
 // Whoever shares a query reads what was acknowledged before they asked: their own writes and everybody's.
 func TestListEventsReadsWrites(t *testing.T) {
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		id := s.SignIn("host").Create("plaza", "n", when)
 		other := s
 		if s.Database.Dialect == "postgres" { // SQLite is for one instance: two fight for its one write lock
-			other = s.Another()
+			other = s.NewInstance()
 		}
 		atOnce(24, func(i int) {
 			name := fmt.Sprintf("user %d", i)
@@ -251,11 +251,11 @@ func TestListEventsReadsWrites(t *testing.T) {
 				c = c.On(other)
 			}
 			for range 10 {
-				c.Post("/api/event/join/"+id, "").Is(200, service.Success)
+				c.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 				if !strings.Contains(c.Get(plaza).Body, `"`+name+`"`) {
 					t.Errorf("%s joined and is not listed", name)
 				}
-				c.Delete("/api/event/"+id).Is(200, service.Success)
+				c.Delete("/api/event/"+id).Is(200, servicetest.Success)
 				if strings.Contains(c.Get(plaza).Body, `"`+name+`"`) {
 					t.Errorf("%s left and is listed", name)
 				}

@@ -198,7 +198,7 @@ func appendRest(b, name, description []byte, scheduledAt time.Time, usernames []
 
 var lineFeed = []byte{'\n'}
 
-// isPlain tells whether nothing in text but line feeds needs an escape.
+// isPlain reports whether nothing in text but line feeds needs an escape.
 func isPlain(text []byte) bool {
 	for _, c := range text {
 		if odd[c] {

@@ -19,7 +19,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 const (
@@ -63,7 +63,7 @@ func newStage(binary string) (*stage, error) {
 	// Durable, as installed. Autovacuum and checkpoints would come at any moment: they are
 	// asked for between the rows instead.
 	var stop func()
-	if s.postgres, stop, err = service.StartPostgres("max_connections=200", "autovacuum=off", "checkpoint_timeout=1h", "max_wal_size=16GB"); err != nil {
+	if s.postgres, stop, err = servicetest.StartPostgres("max_connections=200", "autovacuum=off", "checkpoint_timeout=1h", "max_wal_size=16GB"); err != nil {
 		return s, err
 	}
 	s.stops = append(s.stops, stop)
@@ -127,13 +127,13 @@ func (s *stage) service(databaseURL string) (*server, error) {
 
 // program is service, of another binary.
 func (s *stage) program(name, binary, databaseURL string) (*server, error) {
-	addr := fmt.Sprintf("127.0.0.1:%d", service.FreePort())
+	addr := fmt.Sprintf("127.0.0.1:%d", servicetest.FreePort())
 	command := exec.Command(binary, "serve")
 	command.Dir = s.dir
 	command.Env = []string{
 		"APP_ENV=production", "BASE_URL=https://api.example.org", "DATABASE_URL=" + databaseURL, "JWT_SECRET=" + string(jwtKey),
 		"DB_MAX_CONNS=" + strconv.Itoa(poolSize), "LISTEN_ADDR=" + addr,
-		fmt.Sprintf("ADMIN_ADDR=127.0.0.1:%d", service.FreePort()),
+		fmt.Sprintf("ADMIN_ADDR=127.0.0.1:%d", servicetest.FreePort()),
 	}
 	admin := strings.TrimPrefix(command.Env[len(command.Env)-1], "ADMIN_ADDR=")
 	command.Env = append(command.Env, os.Environ()...)
@@ -153,7 +153,7 @@ func (s *stage) program(name, binary, databaseURL string) (*server, error) {
 
 // other starts this program as one of the other servers.
 func (s *stage) other(name, databaseURL string) (*server, error) {
-	addr := fmt.Sprintf("127.0.0.1:%d", service.FreePort())
+	addr := fmt.Sprintf("127.0.0.1:%d", servicetest.FreePort())
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err

@@ -8,19 +8,19 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // No list ever shows an event without its creator's RSVP: not while events are being made, nor when the connection to
 // the database breaks after any number of bytes of what a create sends or receives.
 func TestCreateIsWhole(t *testing.T) {
-	whole := func(t *testing.T, db *service.Database) {
+	whole := func(t *testing.T, db *servicetest.Database) {
 		t.Helper()
 		if n := db.Count("events e WHERE NOT EXISTS (SELECT 1 FROM rsvps r WHERE r.event_id = e.id AND r.user_id = e.creator_id)"); n != 0 {
 			t.Errorf("%d events without their creator", n)
 		}
 	}
-	eachProcess(t, func(t *testing.T, db *service.Database, one, two *service.Process) {
+	eachProcess(t, func(t *testing.T, db *servicetest.Database, one, two *servicetest.Process) {
 		const creators, each = 4, 100
 		transport := newTransport(2 * creators)
 		defer transport.CloseIdleConnections()
@@ -49,7 +49,7 @@ func TestCreateIsWhole(t *testing.T) {
 				t.Error(a)
 			}
 		})
-		service.Eventually(t, time.Minute, "all events are made", func() bool { return db.Count("events") == creators*each })
+		servicetest.Eventually(t, time.Minute, "all events are made", func() bool { return db.Count("events") == creators*each })
 		close(creations)
 		waitCreators()
 		close(stop)
@@ -59,10 +59,10 @@ func TestCreateIsWhole(t *testing.T) {
 	})
 
 	t.Run("broken connections", func(t *testing.T) {
-		db := service.Postgres(t)
+		db := servicetest.Postgres(t)
 		target := strings.Split(strings.SplitN(db.URL, "@", 2)[1], "/")[0]
 		proxy := newToxiproxy(t, target)
-		p := service.NewProgram(t, "DATABASE_URL="+strings.Replace(db.URL, target, proxy.Listen, 1), "DB_MAX_CONNS=1").ServeReady()
+		p := servicetest.NewProgram(t, "DATABASE_URL="+strings.Replace(db.URL, target, proxy.Listen, 1), "DB_MAX_CONNS=1").ServeReady()
 		alice := signIn(t, plain.Transport, p.URL, "alice")
 		broken, made := 0, 0
 		for bytes := 0; bytes <= 1200; bytes += 12 {

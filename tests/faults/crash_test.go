@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // kill -9 under load, again and again: what was acknowledged is there afterwards, what was spent stays spent, and the
 // database is sound.
 func TestCrash(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
-		db := service.SQLite(t)
+		db := servicetest.SQLite(t)
 		crash(t, 100, db)
 		for query, want := range map[string]string{"PRAGMA integrity_check": "ok", "SELECT count(*) FROM pragma_foreign_key_check": "0"} {
 			var got string
@@ -29,7 +29,7 @@ func TestCrash(t *testing.T) {
 			}
 		}
 	})
-	t.Run("postgres", func(t *testing.T) { crash(t, 20, service.NewPostgresServer(t).Database()) })
+	t.Run("postgres", func(t *testing.T) { crash(t, 20, servicetest.NewPostgresServer(t).Database()) })
 }
 
 // crasher is one user at work, and what the service has told him.
@@ -42,8 +42,8 @@ type crasher struct {
 	unknown bool              // whether the current refresh token has been spent
 }
 
-func crash(t *testing.T, rounds int, db *service.Database) {
-	program := service.NewProgram(t, "DATABASE_URL="+db.URL)
+func crash(t *testing.T, rounds int, db *servicetest.Database) {
+	program := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
 	transport := newTransport(8)
 	defer transport.CloseIdleConnections()
 	p := program.ServeReady()
@@ -162,7 +162,7 @@ func (c *crasher) check(t *testing.T, event, name string) {
 // On SQLite every acknowledged write has been given to the disk before: a commit is in the log, and the log is synced.
 func TestCrashFsync(t *testing.T) {
 	strace := need(t, "strace")
-	program := service.NewProgram(t)
+	program := servicetest.NewProgram(t)
 	trace := filepath.Join(t.TempDir(), "trace")
 	command := exec.Command(strace, append([]string{"-f", "-y", "-e", "trace=fsync,fdatasync", "-o", trace}, program.Command("serve").Args...)...)
 	command.Dir, command.Env = program.Dir, append(program.Env, "PATH="+os.Getenv("PATH"))
@@ -175,7 +175,7 @@ func TestCrashFsync(t *testing.T) {
 		command.Wait()
 	})
 	address := "http://" + program.Getenv("LISTEN_ADDR")
-	service.Eventually(t, 20*time.Second, "ready", func() bool {
+	servicetest.Eventually(t, 20*time.Second, "ready", func() bool {
 		a := (&user{url: "http://" + program.Getenv("ADMIN_ADDR"), http: plain}).do("GET", "/readyz", "")
 		return a.status == 200
 	})
@@ -199,7 +199,7 @@ func TestCrashFsync(t *testing.T) {
 			}
 		}
 	}
-	service.Eventually(t, 5*time.Second, fmt.Sprintf("%d syncs of the log", writes), func() bool { return synced()-before >= writes })
+	servicetest.Eventually(t, 5*time.Second, fmt.Sprintf("%d syncs of the log", writes), func() bool { return synced()-before >= writes })
 	t.Logf("%d acknowledged writes, %d syncs of the log", writes, synced()-before)
 }
 

@@ -15,13 +15,13 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // What is far too large or too deep is refused at once, as JSON where net/http leaves the answer to the service, and
 // costs next to no memory.
 func TestHugeRequests(t *testing.T) {
-	p := service.NewProgram(t).ServeReady()
+	p := servicetest.NewProgram(t).ServeReady()
 	alice := signIn(t, plain.Transport, p.URL, "alice")
 	token := "token=" + alice.cookies["token"]
 	const mega = 1 << 20

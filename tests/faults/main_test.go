@@ -18,10 +18,10 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(service.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(servicetest.Main(m)) }
 
 // need returns the path of a tool. Where it is missing the test is skipped loudly, or fails when CI=true.
 func need(t *testing.T, tool string) string {
@@ -50,7 +50,7 @@ type answer struct {
 	err    error
 }
 
-// isJSON tells whether the answer is a JSON document and says so.
+// isJSON reports whether the answer is a JSON document and says so.
 func (a answer) isJSON() bool {
 	return a.header.Get("Content-Type") == "application/json" && json.Valid([]byte(a.body))
 }
@@ -136,7 +136,7 @@ func (u *user) with(name, value string) *user {
 
 // expired is a JWT of the user whose only fault is its age.
 func (u *user) expired(id string) string {
-	return service.Sign(service.Key, `{"alg":"HS256"}`, fmt.Sprintf(`{"sub":%q,"exp":%d}`, id, time.Now().Add(-time.Minute).Unix()))
+	return servicetest.Sign(servicetest.Key, `{"alg":"HS256"}`, fmt.Sprintf(`{"sub":%q,"exp":%d}`, id, time.Now().Add(-time.Minute).Unix()))
 }
 
 // create creates an event and returns its id, "" when that failed.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // Offered twice what it can do, the service goes on doing nearly as much as it can; the rest is told to come back. The
@@ -22,10 +22,10 @@ func TestOverload(t *testing.T) {
 		{"too many in flight", "MAX_IN_FLIGHT=40"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			db := service.Postgres(t)
+			db := servicetest.Postgres(t)
 			target := strings.Split(strings.SplitN(db.URL, "@", 2)[1], "/")[0]
 			proxy := newToxiproxy(t, target)
-			p := service.NewProgram(t, "DATABASE_URL="+strings.Replace(db.URL, target, proxy.Listen, 1), "DB_MAX_CONNS=4", "DB_TIMEOUT=2s", test.setting).ServeReady()
+			p := servicetest.NewProgram(t, "DATABASE_URL="+strings.Replace(db.URL, target, proxy.Listen, 1), "DB_MAX_CONNS=4", "DB_TIMEOUT=2s", test.setting).ServeReady()
 			transport := newTransport(2000)
 			defer transport.CloseIdleConnections()
 			alice := signIn(t, transport, p.URL, "alice")
@@ -46,7 +46,7 @@ func TestOverload(t *testing.T) {
 					t.Fatalf("goodput fell below %.0f %% of the peak, nothing was refused, or wrongly: %v", 100*share, faults)
 				}
 			}
-			service.Eventually(t, 2*time.Second, "all is well again", func() bool {
+			servicetest.Eventually(t, 2*time.Second, "all is well again", func() bool {
 				_, a := alice.create("w", "x")
 				return a.status == 200
 			})
@@ -106,7 +106,7 @@ func offer(u *user, rate float64) (goodput float64, statuses map[int]int, faults
 
 // A client over its rate is told so, and only that client.
 func TestRateLimit(t *testing.T) {
-	p := service.NewProgram(t, "RATE_LIMIT=5", "TRUSTED_PROXIES=127.0.0.0/8").ServeReady()
+	p := servicetest.NewProgram(t, "RATE_LIMIT=5", "TRUSTED_PROXIES=127.0.0.0/8").ServeReady()
 	from := func(address string) answer {
 		u := &user{url: p.URL, http: plain}
 		r, _ := http.NewRequest("GET", p.URL+"/api/auth/session", nil)

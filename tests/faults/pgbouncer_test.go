@@ -11,20 +11,20 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // The functional tests pass with PgBouncer between, in transaction mode, and with the URL that OPERATING.md gives.
 func TestPgBouncer(t *testing.T) {
 	pgbouncer := need(t, "pgbouncer")
-	server := service.NewPostgresServer(t, "fsync=off", "synchronous_commit=off")
+	server := servicetest.NewPostgresServer(t, "fsync=off", "synchronous_commit=off")
 	host, port, _ := net.SplitHostPort(server.Addr)
 	dir, err := os.MkdirTemp("/tmp", "we")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	listen := service.FreePort()
+	listen := servicetest.FreePort()
 	config := filepath.Join(dir, "pgbouncer.ini")
 	os.WriteFile(config, []byte(fmt.Sprintf(`
 [databases]
@@ -41,9 +41,9 @@ max_client_conn = 2000
 server_idle_timeout = 1
 `, host, port, listen)), 0o644)
 	command := exec.Command(pgbouncer, config)
-	command.SysProcAttr = service.Unprivileged(t, dir)
+	command.SysProcAttr = servicetest.Unprivileged(t, dir)
 	command.Dir = dir
-	log := new(service.Log)
+	log := new(servicetest.Log)
 	command.Stdout, command.Stderr = log, log
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ server_idle_timeout = 1
 		command.Process.Kill()
 		command.Wait()
 	}()
-	service.Eventually(t, 10*time.Second, "PgBouncer listens", func() bool {
+	servicetest.Eventually(t, 10*time.Second, "PgBouncer listens", func() bool {
 		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", listen))
 		if err == nil {
 			conn.Close()
@@ -62,7 +62,7 @@ server_idle_timeout = 1
 
 	// A database that is made read-only stays writable on the connections that PgBouncer has.
 	suite := exec.Command("go", "test", "-count=1", "-run", "/^postgres$", "-skip", "^TestReadinessOfReadOnlyDatabase$", "-timeout", "5m", "./tests")
-	suite.Dir = service.Root(t)
+	suite.Dir = servicetest.Root(t)
 	suite.Env = append(os.Environ(), "CI=true", // or without a database it would skip, and pass
 		fmt.Sprintf("TEST_DATABASE_URL=postgres://postgres@127.0.0.1:%d/postgres?default_query_exec_mode=exec", listen))
 	out, err := suite.CombinedOutput()

@@ -14,7 +14,7 @@ import (
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // newToxiproxy starts a proxy in front of target, host:port.
@@ -45,7 +45,7 @@ func poison(t *testing.T, proxy *toxiproxy.Proxy, kind, attributes string) (mend
 // While PostgreSQL is away, in whatever way, every request is answered within three seconds, as JSON, and never as if
 // the session were bad. Liveness stays; readiness follows; all is well again by itself.
 func TestPostgresFaults(t *testing.T) {
-	server := service.NewPostgresServer(t)
+	server := servicetest.NewPostgresServer(t)
 	for _, fault := range []struct {
 		name string
 		// begin breaks something and returns what ends it.
@@ -83,21 +83,21 @@ func TestPostgresFaults(t *testing.T) {
 		t.Run(fault.name, func(t *testing.T) {
 			proxy := newToxiproxy(t, server.Addr)
 			address := strings.Replace(server.URL(), server.Addr, proxy.Listen, 1)
-			p := service.NewProgram(t, "DATABASE_URL="+address, "DB_TIMEOUT=2s").ServeReady()
+			p := servicetest.NewProgram(t, "DATABASE_URL="+address, "DB_TIMEOUT=2s").ServeReady()
 			watch := watchFault(t, p)
 			end := sync.OnceFunc(fault.begin(t, proxy))
 			defer end() // a fault that outlived its test would fail those behind it
 			begun := time.Now()
 			if fault.away {
-				service.Eventually(t, 2500*time.Millisecond, "readiness says 503", func() bool { return p.Admin("/readyz") == 503 })
+				servicetest.Eventually(t, 2500*time.Millisecond, "readiness says 503", func() bool { return p.Admin("/readyz") == 503 })
 				t.Logf("readiness 503 after %v", time.Since(begun).Round(time.Millisecond))
 			}
 			time.Sleep(max(0, fault.lasts-time.Since(begun))) // for requests to pile up
 			end()
 			ended := time.Now()
-			service.Eventually(t, 2*time.Second, "readiness says 200", func() bool { return p.Admin("/readyz") == 200 })
+			servicetest.Eventually(t, 2*time.Second, "readiness says 200", func() bool { return p.Admin("/readyz") == 200 })
 			ready := time.Since(ended)
-			service.Eventually(t, 2*time.Second, "a write succeeds", func() bool {
+			servicetest.Eventually(t, 2*time.Second, "a write succeeds", func() bool {
 				_, a := watch.other.create("recovery", "x")
 				return a.status == 200
 			})
@@ -114,7 +114,7 @@ type faultWatch struct {
 	finish func(t *testing.T)
 }
 
-func watchFault(t *testing.T, p *service.Process) *faultWatch {
+func watchFault(t *testing.T, p *servicetest.Process) *faultWatch {
 	t.Helper()
 	const n = 60
 	world := url.PathEscape(t.Name())

@@ -12,15 +12,15 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // eachProcess runs test twice: with two instances of the program on SQLite and on PostgreSQL, and the database.
-func eachProcess(t *testing.T, test func(t *testing.T, db *service.Database, a, b *service.Process)) {
-	for _, open := range []func(testing.TB) *service.Database{service.SQLite, service.Postgres} {
+func eachProcess(t *testing.T, test func(t *testing.T, db *servicetest.Database, a, b *servicetest.Process)) {
+	for _, open := range []func(testing.TB) *servicetest.Database{servicetest.SQLite, servicetest.Postgres} {
 		db := open(t)
 		t.Run(db.Dialect, func(t *testing.T) {
-			program := func() *service.Process { return service.NewProgram(t, "DATABASE_URL="+db.URL).ServeReady() }
+			program := func() *servicetest.Process { return servicetest.NewProgram(t, "DATABASE_URL="+db.URL).ServeReady() }
 			test(t, db, program(), program())
 		})
 	}
@@ -29,7 +29,7 @@ func eachProcess(t *testing.T, test func(t *testing.T, db *service.Database, a, 
 // A thousand uses of one refresh token at once, over two instances and both endpoints: exactly one wins.
 func TestRefreshHasOneWinner(t *testing.T) {
 	const rounds, uses = 20, 1000
-	eachProcess(t, func(t *testing.T, db *service.Database, one, two *service.Process) {
+	eachProcess(t, func(t *testing.T, db *servicetest.Database, one, two *servicetest.Process) {
 		transport := newTransport(uses)
 		defer transport.CloseIdleConnections()
 		for round := range rounds {
@@ -46,9 +46,9 @@ func TestRefreshHasOneWinner(t *testing.T) {
 				if i%2 == 1 {
 					b = b.on(two)
 				}
-				path, lost := "/api/auth/refresh", service.InvalidRefresh
+				path, lost := "/api/auth/refresh", servicetest.InvalidRefresh
 				if i/2%2 == 1 {
-					path, lost = "/api/auth/session", service.SessionInvalidRefresh
+					path, lost = "/api/auth/session", servicetest.SessionInvalidRefresh
 				}
 				browsers[i] = b
 				all.Go(func() {
@@ -98,7 +98,7 @@ func TestJoinAndLeaveAreLinearizable(t *testing.T) {
 			return out == state, state
 		},
 	}
-	eachProcess(t, func(t *testing.T, db *service.Database, one, two *service.Process) {
+	eachProcess(t, func(t *testing.T, db *servicetest.Database, one, two *servicetest.Process) {
 		transport := newTransport(clients)
 		defer transport.CloseIdleConnections()
 		host, guest := signIn(t, transport, one.URL, "host"), signIn(t, transport, one.URL, "guest")
@@ -135,7 +135,7 @@ func TestJoinAndLeaveAreLinearizable(t *testing.T) {
 		begin := time.Now()
 		for client := range clients {
 			all.Go(func() {
-				u := guest.clone().on([]*service.Process{one, two}[client%2])
+				u := guest.clone().on([]*servicetest.Process{one, two}[client%2])
 				var seen answer
 				for range (operations + clients - 1) / clients {
 					op := porcupine.Operation{ClientId: client, Call: int64(time.Since(begin))}

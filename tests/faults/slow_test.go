@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // idle is how many files may be open besides, for connections kept to the database.
@@ -34,7 +34,7 @@ func TestSlowClients(t *testing.T) {
 		{"bodies", []string{"-B", "-c", "5000", "-r", "3000", "-i", "2", "-s", "60000", "-x", "10", "-l", "16", "-f", "application/json"}, 16 * time.Second, 1000},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := service.NewProgram(t).ServeReady()
+			p := servicetest.NewProgram(t).ServeReady()
 			alice := signIn(t, plain.Transport, p.URL, "alice")
 			health := watchHealth(t, p, alice)
 			files, memory := p.Files(), p.Memory("VmRSS")
@@ -54,7 +54,7 @@ func TestSlowClients(t *testing.T) {
 				close(ended)
 			}()
 			most, peak := 0, 0
-			service.Eventually(t, 60*time.Second, "slowhttptest ends", func() bool {
+			servicetest.Eventually(t, 60*time.Second, "slowhttptest ends", func() bool {
 				most, peak = max(most, p.Files()-files), max(peak, p.Memory("VmRSS")-memory)
 				select {
 				case <-ended:
@@ -63,7 +63,7 @@ func TestSlowClients(t *testing.T) {
 					return false
 				}
 			})
-			service.Eventually(t, test.lasts, "all are closed", func() bool { return p.Files() <= files+idle })
+			servicetest.Eventually(t, test.lasts, "all are closed", func() bool { return p.Files() <= files+idle })
 			health(t)
 			if _, a := alice.create("w", "x"); a.status != 200 {
 				t.Error(a)
@@ -82,7 +82,7 @@ func TestSlowClients(t *testing.T) {
 // Ten thousand connections at once that stop in the middle of their headers.
 func TestHalfOpenConnections(t *testing.T) {
 	const n = 10_000
-	p := service.NewProgram(t).ServeReady()
+	p := servicetest.NewProgram(t).ServeReady()
 	alice := signIn(t, plain.Transport, p.URL, "alice")
 	health := watchHealth(t, p, alice)
 	files, memory := p.Files(), p.Memory("VmRSS")
@@ -103,7 +103,7 @@ func TestHalfOpenConnections(t *testing.T) {
 	}
 	all.Wait()
 	most, peak, opened := 0, 0, time.Now()
-	service.Eventually(t, 10*time.Second, "all are closed", func() bool {
+	servicetest.Eventually(t, 10*time.Second, "all are closed", func() bool {
 		most, peak = max(most, p.Files()-files), max(peak, p.Memory("VmRSS")-memory)
 		return p.Files() <= files+idle
 	})
@@ -118,7 +118,7 @@ func TestHalfOpenConnections(t *testing.T) {
 // Clients that ask for a large list and do not read it hold no connection to the database, and are cut off.
 func TestSlowReaders(t *testing.T) {
 	const readers = 60
-	p := service.NewProgram(t).ServeReady()
+	p := servicetest.NewProgram(t).ServeReady()
 	alice := signIn(t, plain.Transport, p.URL, "alice")
 	for range 1500 {
 		if a := alice.do("POST", "/api/event/large", fmt.Sprintf(`{"name":"n","description":%q,"scheduledAt":"2030-01-01T00:00:00Z"}`, strings.Repeat("x", 5000))); a.status != 200 {
@@ -140,7 +140,7 @@ func TestSlowReaders(t *testing.T) {
 		time.Sleep(20 * time.Millisecond) // the first bytes cost work, and this is about the others
 	}
 	peak := 0
-	service.Eventually(t, 60*time.Second, "all are closed", func() bool {
+	servicetest.Eventually(t, 60*time.Second, "all are closed", func() bool {
 		peak = max(peak, p.Memory("VmRSS")-memory)
 		return time.Since(begin) > time.Second && p.Files() <= files+idle
 	})
@@ -155,7 +155,7 @@ func TestSlowReaders(t *testing.T) {
 // slow reader no more than small ones.
 func TestSlowReadersOfLargeEvents(t *testing.T) {
 	const readers, events, users, perReader = 40, 127, 256, 4 << 20
-	for _, open := range []func(testing.TB) *service.Database{service.SQLite, service.Postgres} {
+	for _, open := range []func(testing.TB) *servicetest.Database{servicetest.SQLite, servicetest.Postgres} {
 		db := open(t)
 		t.Run(db.Dialect, func(t *testing.T) {
 			id := func(kind int, n string) string {
@@ -172,7 +172,7 @@ func TestSlowReadersOfLargeEvents(t *testing.T) {
 				events, id(8000, "i"), strings.Repeat("😀", 5000), moment, moment))
 			db.Exec("INSERT INTO rsvps (event_id, user_id, username, created_at) SELECT e.id, u.id, u.username, " + moment + " FROM events e, users u")
 
-			p := service.NewProgram(t, "DATABASE_URL="+db.URL).ServeReady()
+			p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL).ServeReady()
 			alice := signIn(t, plain.Transport, p.URL, "alice")
 			size := len(alice.do("GET", "/api/event/large", "").body)
 			memory := p.Memory("VmRSS")
@@ -198,7 +198,7 @@ func TestSlowReadersOfLargeEvents(t *testing.T) {
 }
 
 // watchHealth sends requests as healthy clients do until the returned function judges how they fared.
-func watchHealth(t *testing.T, p *service.Process, u *user) func(t *testing.T) {
+func watchHealth(t *testing.T, p *servicetest.Process, u *user) func(t *testing.T) {
 	var mu sync.Mutex
 	var took []time.Duration
 	stop := make(chan struct{})

@@ -8,21 +8,21 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // Two hosts in the URL, the second a synchronous standby. The first dies under load and the standby is promoted: the
 // first write succeeds within a second, and nothing that was acknowledged is lost.
 func TestPromotedStandby(t *testing.T) {
-	primary := service.NewPostgresServer(t)
+	primary := servicetest.NewPostgresServer(t)
 	standby := primary.Standby("standby")
 	primary.Exec("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
 	primary.Exec("SELECT pg_reload_conf()")
 	db := primary.Database()
-	service.Eventually(t, 10*time.Second, "the standby is synchronous", func() bool {
+	servicetest.Eventually(t, 10*time.Second, "the standby is synchronous", func() bool {
 		return db.Count("pg_stat_replication WHERE sync_state = 'sync'") == 1
 	})
-	p := service.NewProgram(t, "DATABASE_URL="+service.PostgresURL(primary, standby), "DB_TIMEOUT=2s").ServeReady()
+	p := servicetest.NewProgram(t, "DATABASE_URL="+servicetest.PostgresURL(primary, standby), "DB_TIMEOUT=2s").ServeReady()
 
 	const n = 10
 	transport := newTransport(n)
@@ -44,7 +44,7 @@ func TestPromotedStandby(t *testing.T) {
 			t.Error(a)
 		}
 	})
-	service.Eventually(t, 20*time.Second, "there is load", func() bool {
+	servicetest.Eventually(t, 20*time.Second, "there is load", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(acknowledged) > 200
@@ -52,12 +52,12 @@ func TestPromotedStandby(t *testing.T) {
 	primary.Kill()
 	standby.Promote()
 	promoted := time.Now()
-	service.Eventually(t, time.Second, "a write succeeds", func() bool {
+	servicetest.Eventually(t, time.Second, "a write succeeds", func() bool {
 		id, _ := probe.create("w", "first")
 		return id != ""
 	})
 	first := time.Since(promoted)
-	service.Eventually(t, 2*time.Second, "readiness says 200", func() bool { return p.Admin("/readyz") == 200 })
+	servicetest.Eventually(t, 2*time.Second, "readiness says 200", func() bool { return p.Admin("/readyz") == 200 })
 	close(stop)
 	wait()
 	there := make(map[string]bool)
@@ -74,7 +74,7 @@ func TestPromotedStandby(t *testing.T) {
 
 // Started while the database is away, in whatever way, the service waits and becomes ready by itself.
 func TestStartWithoutDatabase(t *testing.T) {
-	server := service.NewPostgresServer(t)
+	server := servicetest.NewPostgresServer(t)
 	for _, test := range []struct {
 		name        string
 		leave, back func()
@@ -84,18 +84,18 @@ func TestStartWithoutDatabase(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.leave()
-			p := service.NewProgram(t, "DATABASE_URL="+server.URL()).Serve()
+			p := servicetest.NewProgram(t, "DATABASE_URL="+server.URL()).Serve()
 			for begin := time.Now(); time.Since(begin) < 3*time.Second; time.Sleep(100 * time.Millisecond) {
 				if live, ready := p.Admin("/livez"), p.Admin("/readyz"); live != 200 || ready != 503 {
 					t.Fatalf("liveness %d, readiness %d", live, ready)
 				}
 			}
-			if status, body := p.Do("GET", "/api/auth/session", "", ""); status != 400 || body != service.SessionNoToken {
+			if status, body := p.Do("GET", "/api/auth/session", "", ""); status != 400 || body != servicetest.SessionNoToken {
 				t.Errorf("meanwhile: %d %s", status, body)
 			}
 			test.back()
 			back := time.Now()
-			service.Eventually(t, 5*time.Second, "readiness says 200", func() bool { return p.Admin("/readyz") == 200 })
+			servicetest.Eventually(t, 5*time.Second, "readiness says 200", func() bool { return p.Admin("/readyz") == 200 })
 			t.Logf("ready after %v", time.Since(back).Round(time.Millisecond))
 			signIn(t, plain.Transport, p.URL, "alice")
 		})

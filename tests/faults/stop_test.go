@@ -17,14 +17,14 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // SIGTERM with a hundred requests in flight, twenty times: readiness ends first, each request gets its answer, and the
 // process ends by itself, well and in time.
 func TestStopBreaksNoRequest(t *testing.T) {
 	const rounds, inFlight, timeout = 20, 100, 5 * time.Second
-	program := service.NewProgram(t, "SHUTDOWN_TIMEOUT="+timeout.String())
+	program := servicetest.NewProgram(t, "SHUTDOWN_TIMEOUT="+timeout.String())
 	var slowest time.Duration
 	for range rounds {
 		p := program.ServeReady()
@@ -36,7 +36,7 @@ func TestStopBreaksNoRequest(t *testing.T) {
 		}
 		begin := time.Now()
 		p.Signal(syscall.SIGTERM)
-		service.Eventually(t, timeout/5, "readiness says 503, before new connections are refused", func() bool {
+		servicetest.Eventually(t, timeout/5, "readiness says 503, before new connections are refused", func() bool {
 			return p.Admin("/readyz") == 503
 		})
 		if status, _ := p.Do("GET", "/api/event/"+world, "", ""); status != 401 {
@@ -65,7 +65,7 @@ func TestStopBreaksNoRequest(t *testing.T) {
 }
 
 // on is the same browser at another instance.
-func (u *user) on(p *service.Process) *user {
+func (u *user) on(p *servicetest.Process) *user {
 	other := *u
 	other.url = p.URL
 	return &other
@@ -77,7 +77,7 @@ type halfRequest struct {
 	rest string
 }
 
-func beginRequest(t *testing.T, p *service.Process, u *user, world string) *halfRequest {
+func beginRequest(t *testing.T, p *servicetest.Process, u *user, world string) *halfRequest {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(p.URL, "http://"))
 	if err != nil {
@@ -109,18 +109,18 @@ func (r *halfRequest) finish(t *testing.T) {
 // nothing, as it must not: a resent refresh would spend its token twice.
 func TestRollingRestartLosesNoRequest(t *testing.T) {
 	haproxy := need(t, "haproxy")
-	server := service.NewPostgresServer(t)
-	var programs []*service.Program
-	var processes []*service.Process
+	server := servicetest.NewPostgresServer(t)
+	var programs []*servicetest.Program
+	var processes []*servicetest.Process
 	backends := ""
 	for i := range 2 {
-		program := service.NewProgram(t, "DATABASE_URL="+server.URL(), "SHUTDOWN_TIMEOUT=5s")
+		program := servicetest.NewProgram(t, "DATABASE_URL="+server.URL(), "SHUTDOWN_TIMEOUT=5s")
 		programs, processes = append(programs, program), append(processes, program.ServeReady())
 		_, adminPort, _ := net.SplitHostPort(program.Getenv("ADMIN_ADDR"))
 		backends += fmt.Sprintf("  server s%d %s check port %s inter 100ms fall 1 rise 1\n", i, program.Getenv("LISTEN_ADDR"), adminPort)
 	}
-	address := fmt.Sprintf("127.0.0.1:%d", service.FreePort())
-	status := fmt.Sprintf("127.0.0.1:%d", service.FreePort())
+	address := fmt.Sprintf("127.0.0.1:%d", servicetest.FreePort())
+	status := fmt.Sprintf("127.0.0.1:%d", servicetest.FreePort())
 	config := filepath.Join(t.TempDir(), "haproxy.cfg")
 	os.WriteFile(config, []byte(`
 defaults
@@ -142,7 +142,7 @@ backend instances
 `+backends), 0o600)
 	proxy := exec.Command(haproxy, "-db", "-f", config)
 	proxy.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	log := new(service.Log)
+	log := new(servicetest.Log)
 	proxy.Stdout, proxy.Stderr = log, log
 	if err := proxy.Start(); err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ backend instances
 		text, _ := io.ReadAll(res.Body)
 		return strings.Count(string(text), ",UP,") == 3 // two servers and the backend
 	}
-	service.Eventually(t, 5*time.Second, "HAProxy has found both", bothAreUp)
+	servicetest.Eventually(t, 5*time.Second, "HAProxy has found both", bothAreUp)
 
 	const n = 20
 	transport := newTransport(n)
@@ -191,9 +191,9 @@ backend instances
 				t.Errorf("exit status %d", status)
 			}
 			processes[i] = program.ServeReady()
-			service.Eventually(t, 5*time.Second, "HAProxy has found both", bothAreUp)
+			servicetest.Eventually(t, 5*time.Second, "HAProxy has found both", bothAreUp)
 			up := sent.Load()
-			service.Eventually(t, 5*time.Second, "requests go on", func() bool { return sent.Load() > up+200 })
+			servicetest.Eventually(t, 5*time.Second, "requests go on", func() bool { return sent.Load() > up+200 })
 		}
 	}
 	close(stop)

@@ -13,22 +13,22 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
-// site is two instances of the service over one database. Its requests are sent without service.Client, which fails the
+// site is two instances of the service over one database. Its requests are sent without servicetest.Client, which fails the
 // whole test where rapid must see a run fail that it can shrink, and reads large lists too slowly.
 type site struct {
-	*service.Database
-	instances [2]*service.Service
+	*servicetest.Database
+	instances [2]*servicetest.Service
 	http      *http.Client
 	made      atomic.Int64 // numbers what must be unique in the database
 }
 
-func newSite(t *testing.T, db *service.Database) *site {
+func newSite(t *testing.T, db *servicetest.Database) *site {
 	s := &site{Database: db}
-	s.instances[0] = service.Start(t, db, behindBalancer)
-	s.instances[1] = s.instances[0].Another(behindBalancer)
+	s.instances[0] = servicetest.Start(t, db, behindBalancer)
+	s.instances[1] = s.instances[0].NewInstance(behindBalancer)
 	transport := &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableCompression: true, MaxIdleConnsPerHost: 64,
 	}

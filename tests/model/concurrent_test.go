@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // roundTime is how long a world lives: its history must stay small enough to be judged with each response.
@@ -21,7 +21,7 @@ const clients = 5
 // TestConcurrent has everybody do everything at once.
 func TestConcurrent(t *testing.T) {
 	end := until(concurrentShare)
-	both(t, func(t *testing.T, db *service.Database) {
+	both(t, func(t *testing.T, db *servicetest.Database) {
 		s := newSite(t, db)
 		requests := 0
 		for time.Now().Before(end) && !t.Failed() {

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // The drivers' shares of MODELTIME, in percent.
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	flag.Set("rapid.checks", "1")
 	flag.Set("rapid.steps", "40")
 	flag.Set("rapid.nofailfile", "true")
-	os.Exit(service.Main(m))
+	os.Exit(servicetest.Main(m))
 }
 
 // until is the end of a driver's share of the time.
@@ -44,8 +44,8 @@ func until(share int) time.Time { return time.Now().Add(modelTime * time.Duratio
 
 // both runs test on both databases at once, and waits for both. Drivers run one after the other, for heaps and patience
 // are shared.
-func both(t *testing.T, test func(t *testing.T, db *service.Database)) {
-	for name, open := range map[string]func(testing.TB) *service.Database{"sqlite": service.SQLite, "postgres": service.Postgres} {
+func both(t *testing.T, test func(t *testing.T, db *servicetest.Database)) {
+	for name, open := range map[string]func(testing.TB) *servicetest.Database{"sqlite": servicetest.SQLite, "postgres": servicetest.Postgres} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, open(t))
@@ -56,4 +56,4 @@ func both(t *testing.T, test func(t *testing.T, db *service.Database)) {
 // baseURL is the public address of both instances, as behind a balancer: Link and ETag must not tell them apart.
 const baseURL = "https://worlds.example/x%20y"
 
-func behindBalancer(o *service.Options) { o.BaseURL, _ = url.Parse(baseURL) }
+func behindBalancer(o *servicetest.Options) { o.BaseURL, _ = url.Parse(baseURL) }

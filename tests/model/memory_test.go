@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // slowReaders are how many read one large list at once, each holding what has been read for them.
@@ -21,7 +21,7 @@ const mostHeld = 3 << 20
 // meanwhile: server and test share a heap.
 func TestMemory(t *testing.T) {
 	end := until(memoryShare)
-	sites := []*site{newSite(t, service.SQLite(t)), newSite(t, service.Postgres(t))}
+	sites := []*site{newSite(t, servicetest.SQLite(t)), newSite(t, servicetest.Postgres(t))}
 	for runs := 0; time.Now().Before(end) && !t.Failed(); runs++ {
 		s := sites[runs%len(sites)]
 		rapid.Check(silent{t}, func(t *rapid.T) {

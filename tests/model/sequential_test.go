@@ -9,13 +9,13 @@ import (
 
 	"pgregory.net/rapid"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // TestSequential sends one request after the other. What a plain list must be is known to the byte.
 func TestSequential(t *testing.T) {
 	end := until(sequentialShare)
-	both(t, func(t *testing.T, db *service.Database) {
+	both(t, func(t *testing.T, db *servicetest.Database) {
 		s := newSite(t, db)
 		runs := 0
 		for ; time.Now().Before(end) && !t.Failed(); runs++ {
@@ -155,7 +155,7 @@ func fail(format string, args ...any) { panic(findingf(format, args...)) }
 // success fails the run unless a write was answered as it must be.
 func success(r response, err error) {
 	ok(err)
-	if r.status != 200 || r.body != service.Success {
+	if r.status != 200 || r.body != servicetest.Success {
 		fail("a write: %v", r)
 	}
 }

@@ -4,14 +4,14 @@ import (
 	"strings"
 	"testing"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // TestConfiguration: what can never work, or is unsafe, is refused at start, all at once and without the secret.
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
 	const secret = "a-client-secret-nobody-should-see"
-	good := service.NewProgram(t, "OIDC_ISSUER=https://login.example.org/people", "OIDC_CLIENT_ID=worldevents",
+	good := servicetest.NewProgram(t, "OIDC_ISSUER=https://login.example.org/people", "OIDC_CLIENT_ID=worldevents",
 		"OIDC_CLIENT_SECRET="+secret, "RETURN_ORIGINS=https://app.example.org,http://localhost:5173")
 	good.MustRun("migrate")
 	good.With("APP_ENV=production").MustRun("migrate")
@@ -61,13 +61,13 @@ func TestConfiguration(t *testing.T) {
 func TestStartWithoutProvider(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	program := service.NewProgram(t, "APP_ENV=production", "OIDC_ISSUER="+p.Issuer(), "OIDC_CLIENT_ID="+p.ClientID, "OIDC_CLIENT_SECRET="+p.ClientSecret)
+	program := servicetest.NewProgram(t, "APP_ENV=production", "OIDC_ISSUER="+p.Issuer(), "OIDC_CLIENT_ID="+p.ClientID, "OIDC_CLIENT_SECRET="+p.ClientSecret)
 	p.Server.Close()
 	s := program.ServeReady()
 	if status, body := s.Do("GET", "/sign-in", "", ""); status != 502 || !strings.Contains(body, `"code":"provider_failed"`) {
 		t.Errorf("sign-in: %d %s", status, body)
 	}
-	if status, body := s.Do("GET", "/api/auth/session", "", ""); status != 400 || body != service.SessionNoToken {
+	if status, body := s.Do("GET", "/api/auth/session", "", ""); status != 400 || body != servicetest.SessionNoToken {
 		t.Errorf("session: %d %s", status, body)
 	}
 	if strings.Contains(s.Log.String(), p.ClientSecret) {

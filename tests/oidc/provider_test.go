@@ -20,10 +20,10 @@ import (
 	"github.com/oauth2-proxy/mockoidc"
 
 	"worldevents/server"
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(service.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(servicetest.Main(m)) }
 
 // provider is an identity provider that signs in whom a test says, and misbehaves on demand.
 type provider struct {
@@ -93,8 +93,8 @@ func (p *provider) answer(endpoint string, with http.HandlerFunc) {
 	}
 }
 
-// options is a Change that configures a service to sign in with p.
-func (p *provider) options(o *service.Options) {
+// options is an Option that configures a service to sign in with p.
+func (p *provider) options(o *servicetest.Options) {
 	o.Development = false
 	o.OIDC = &server.OIDC{
 		Issuer: p.Issuer(), ClientID: p.ClientID, ClientSecret: p.ClientSecret,
@@ -174,7 +174,7 @@ func (p *provider) visit(authorize string) *url.URL {
 }
 
 // checkLog fails the test when the service has logged what only it and the provider may know.
-func (p *provider) checkLog(s *service.Service) {
+func (p *provider) checkLog(s *servicetest.Service) {
 	p.t.Helper()
 	for _, secret := range append([]string{p.ClientSecret, "id_token", "access_token", "eyJ"}, p.codes...) {
 		if secret != "" && strings.Contains(s.Log.String(), secret) {
@@ -184,18 +184,18 @@ func (p *provider) checkLog(s *service.Service) {
 }
 
 // signIn goes the whole way in the browser c, and returns the answer to the callback.
-func (p *provider) signIn(c *service.Client, who person, returnTo string) *service.Response {
+func (p *provider) signIn(c *servicetest.Client, who person, returnTo string) *servicetest.Response {
 	p.t.Helper()
 	return c.Get(p.consent(begin(c, returnTo), who).RequestURI())
 }
 
 // begin returns the address at the provider that c is sent to.
-func begin(c *service.Client, returnTo string) string {
+func begin(c *servicetest.Client, returnTo string) string {
 	return c.Get("/sign-in?return_to="+url.QueryEscape(returnTo)).HasHeader("Cache-Control", "no-store").Header.Get("Location")
 }
 
 // failed checks that an answer is this error, and that nobody is signed in, not even half.
-func failed(t testing.TB, s *service.Service, c *service.Client, r *service.Response, status int, code string) {
+func failed(t testing.TB, s *servicetest.Service, c *servicetest.Client, r *servicetest.Response, status int, code string) {
 	t.Helper()
 	r.IsError(status, code)
 	for _, line := range r.Header.Values("Set-Cookie") {
@@ -203,7 +203,7 @@ func failed(t testing.TB, s *service.Service, c *service.Client, r *service.Resp
 			t.Errorf("a cookie is set: %s", line)
 		}
 	}
-	c.Get("/api/auth/session").Is(400, service.SessionNoToken)
+	c.Get("/api/auth/session").Is(400, servicetest.SessionNoToken)
 	if n := s.Database.Count("users WHERE refresh_hash IS NOT NULL"); n != 0 {
 		t.Errorf("%d users have a session", n)
 	}

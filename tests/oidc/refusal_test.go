@@ -14,15 +14,15 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 // TestRefusedAttempts are callbacks that do not belong to the attempt of this browser.
 func TestRefusedAttempts(t *testing.T) {
 	p := newProvider(t)
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := called("1", "alice")
-		refused := func(c *service.Client, u *url.URL, changes ...string) {
+		refused := func(c *servicetest.Client, u *url.URL, changes ...string) {
 			t.Helper()
 			q := u.Query()
 			for i := 0; i < len(changes); i += 2 {
@@ -67,14 +67,14 @@ func TestRefusedAttempts(t *testing.T) {
 		u = p.consent(begin(c, "/docs"), alice)
 		parts := strings.Split(c.Cookie("signIn"), ".")
 		parts[2] = base64.RawURLEncoding.EncodeToString([]byte("/openapi.json"))
-		changed := service.Cookies("signIn=" + strings.Join(parts, "."))
+		changed := servicetest.Cookies("signIn=" + strings.Join(parts, "."))
 		s.Client().Get(u.RequestURI(), changed).IsError(400, "invalid_sign_in")
 		for _, rubbish := range []string{"signIn=", "signIn=x", "signIn=..", "signIn=a.b.c", "signIn=a.1.!", "signIn=" + c.Cookie("signIn") + "; signIn=x"} {
-			s.Client().Get(u.RequestURI(), service.Cookies(rubbish)).IsError(400, "invalid_sign_in").SetsNoCookie()
+			s.Client().Get(u.RequestURI(), servicetest.Cookies(rubbish)).IsError(400, "invalid_sign_in").SetsNoCookie()
 		}
 
 		// Too late, although the browser still has the cookie.
-		late := service.Cookies("signIn=" + c.Cookie("signIn"))
+		late := servicetest.Cookies("signIn=" + c.Cookie("signIn"))
 		s.Clock.Advance(10 * time.Minute)
 		expired := s.Client()
 		failed(t, s, expired, expired.Get(u.RequestURI(), late), 400, "invalid_sign_in")
@@ -87,10 +87,10 @@ func TestRefusedAttempts(t *testing.T) {
 // TestReplay repeats a callback that went well, with all cookies of then.
 func TestReplay(t *testing.T) {
 	p := newProvider(t)
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		c := s.Client()
 		u := p.consent(begin(c, ""), called("1", "alice"))
-		cookie := service.Cookies("signIn=" + c.Cookie("signIn"))
+		cookie := servicetest.Cookies("signIn=" + c.Cookie("signIn"))
 		c.Get(u.RequestURI()).Is(303, "")
 		c.Get(u.RequestURI()).IsError(400, "invalid_sign_in").SetsNoCookie() // back button: the cookie is gone
 		r := s.Client().Get(u.RequestURI(), cookie)
@@ -98,14 +98,14 @@ func TestReplay(t *testing.T) {
 		if strings.Contains(strings.Join(r.Header.Values("Set-Cookie"), "\n"), "oken=") {
 			t.Errorf("signed in by a used code")
 		}
-		c.Get("/api/auth/refresh").Is(200, service.Success) // the session that began is unharmed
+		c.Get("/api/auth/refresh").Is(200, servicetest.Success) // the session that began is unharmed
 		p.checkLog(s)
 	}, p.options)
 }
 
 func TestRefusedByProvider(t *testing.T) {
 	p := newProvider(t)
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		for code, want := range map[string]string{
 			"access_denied": "403 access_denied", "server_error": "502 provider_failed",
 			"temporarily_unavailable": "502 provider_failed", "<script>": "502 provider_failed",
@@ -135,7 +135,7 @@ func TestIssuerParameter(t *testing.T) {
 	p.answer("openid-configuration", func(w http.ResponseWriter, r *http.Request) {
 		p.discovery(w, map[string]any{"authorization_response_iss_parameter_supported": true})
 	})
-	s := service.New(t, p.options)
+	s := servicetest.New(t, p.options)
 	c := s.Client()
 	failed(t, s, c, p.signIn(c, called("1", "alice"), ""), 400, "invalid_sign_in")
 	u := p.consent(begin(c, ""), called("1", "alice"))
@@ -246,9 +246,9 @@ func failures(p *provider) map[string]failure {
 func TestProviderFails(t *testing.T) {
 	for name := range failures(newProvider(t)) {
 		t.Run(name, func(t *testing.T) {
-			service.EachDatabase(t, func(t *testing.T, db *service.Database) {
+			servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
 				p := newProvider(t)
-				s := service.Start(t, db, p.options)
+				s := servicetest.Start(t, db, p.options)
 				test := failures(p)[name]
 				p.answer(test.endpoint, test.with)
 				c := s.Client()
@@ -286,9 +286,9 @@ func TestProviderHangs(t *testing.T) {
 		asked <- struct{}{}
 		<-r.Context().Done()
 	})
-	s := service.New(t, p.options)
+	s := servicetest.New(t, p.options)
 	bob := s.SignIn("bob")
-	answers := make(chan *service.Response, crowd)
+	answers := make(chan *servicetest.Response, crowd)
 	begun := time.Now()
 	for range crowd {
 		go func() { answers <- s.Client().Get("/sign-in") }()
@@ -299,7 +299,7 @@ func TestProviderHangs(t *testing.T) {
 	for range crowd - asking { // more are not sent to it
 		(<-answers).IsError(502, "provider_failed").SetsNoCookie()
 	}
-	bob.Get("/api/auth/session").Is(200, service.Authenticated)
+	bob.Get("/api/auth/session").Is(200, servicetest.Authenticated)
 	if n := len(answers); n > 0 {
 		t.Errorf("%d answers of a provider that says nothing", n)
 	}
@@ -315,7 +315,7 @@ func TestProviderHangs(t *testing.T) {
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	s := service.New(t, p.options)
+	s := servicetest.New(t, p.options)
 	c := s.Client()
 	u := p.consent(begin(c, ""), called("1", "alice"))
 	s.Database.Exec("ALTER TABLE users RENAME TO gone")
@@ -332,22 +332,22 @@ func TestDatabaseAway(t *testing.T) {
 func TestBehindBacks(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	s := service.New(t, p.options)
+	s := servicetest.New(t, p.options)
 	c := s.Client()
 	u := p.consent(begin(c, ""), called("1", "alice"))
 	for _, path := range []string{"/sign-in", u.RequestURI()} {
 		for header, value := range map[string]string{"Sec-Fetch-Dest": "iframe", "Sec-Purpose": "prefetch"} {
-			c.Get(path, service.Header(header, value)).IsError(403, "cross_origin").SetsNoCookie()
+			c.Get(path, servicetest.Header(header, value)).IsError(403, "cross_origin").SetsNoCookie()
 		}
 	}
-	c.Get(u.RequestURI(), service.Header("Sec-Fetch-Dest", "document"), service.Header("Sec-Fetch-Site", "cross-site")).Is(303, "")
+	c.Get(u.RequestURI(), servicetest.Header("Sec-Fetch-Dest", "document"), servicetest.Header("Sec-Fetch-Site", "cross-site")).Is(303, "")
 }
 
 // TestFaultPage is what people see.
 func TestFaultPage(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	s := service.New(t, p.options)
+	s := servicetest.New(t, p.options)
 	browser := http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	browser.Jar, _ = cookiejar.New(nil)
 	browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/tests/service"
+	"worldevents/tests/servicetest"
 )
 
 func TestSignIn(t *testing.T) {
 	p := newProvider(t)
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		c := s.Client()
 		away := c.Get("/sign-in?return_to=/openapi.json")
 		away.Is(303, "")
@@ -51,19 +51,19 @@ func TestSignIn(t *testing.T) {
 				t.Errorf("cookie: %v", set)
 			}
 		}
-		c.Get("/api/auth/session").Is(200, service.Authenticated).HasHeader("Session-User", "alice")
+		c.Get("/api/auth/session").Is(200, servicetest.Authenticated).HasHeader("Session-User", "alice")
 		c.Create("plaza", "Chess night", "2030-01-01T00:00:00Z")
 
 		// On another device: the same user, whose first session ends, and the value that it had before is forgotten.
 		before := c.Cookie("refreshToken")
-		c.Get("/api/auth/refresh").Is(200, service.Success)
+		c.Get("/api/auth/refresh").Is(200, servicetest.Success)
 		d := s.Client()
 		p.signIn(d, called("1", "renamed"), "").Is(303, "").HasHeader("Location", "/docs")
-		d.Get("/api/auth/session").Is(200, service.Authenticated).HasHeader("Session-User", "alice")
-		c.Get("/api/auth/refresh").Is(400, service.InvalidRefresh)
+		d.Get("/api/auth/session").Is(200, servicetest.Authenticated).HasHeader("Session-User", "alice")
+		c.Get("/api/auth/refresh").Is(400, servicetest.InvalidRefresh)
 		s.Clock.Advance(2 * time.Minute)
-		s.Client().Get("/api/auth/refresh", service.Cookies("refreshToken="+before)).Is(400, service.InvalidRefresh)
-		d.Get("/api/auth/refresh").Is(200, service.Success) // not revoked
+		s.Client().Get("/api/auth/refresh", servicetest.Cookies("refreshToken="+before)).Is(400, servicetest.InvalidRefresh)
+		d.Get("/api/auth/refresh").Is(200, servicetest.Success) // not revoked
 		if n := s.Database.Count("users"); n != 1 {
 			t.Errorf("%d users", n)
 		}
@@ -73,7 +73,7 @@ func TestSignIn(t *testing.T) {
 
 func TestUsernames(t *testing.T) {
 	p := newProvider(t)
-	service.Each(t, func(t *testing.T, s *service.Service) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		s.AddUser("alice") // without the provider: never taken over
 		long := strings.Repeat("é", 100)
 		for i, test := range []struct {
@@ -98,7 +98,7 @@ func TestUsernames(t *testing.T) {
 		} {
 			c := s.Client()
 			p.signIn(c, person{"sub": fmt.Sprint("s", i), "preferred_username": test.name}, "").Is(303, "")
-			got := c.Get("/api/auth/session").Is(200, service.Authenticated).Header.Get("Session-User")
+			got := c.Get("/api/auth/session").Is(200, servicetest.Authenticated).Header.Get("Session-User")
 			if strings.HasSuffix(test.want, "-") && len(got) == len(test.want)+8 {
 				got = got[:len(test.want)]
 			}
@@ -120,9 +120,9 @@ func TestUsernames(t *testing.T) {
 
 // TestUsernameFromUserInfo: some providers keep the name out of the ID token.
 func TestUsernameFromUserInfo(t *testing.T) {
-	service.EachDatabase(t, func(t *testing.T, db *service.Database) {
+	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
 		p := newProvider(t)
-		s := service.Start(t, db, p.options)
+		s := servicetest.Start(t, db, p.options)
 		info := func(sub string) http.HandlerFunc {
 			return func(w http.ResponseWriter, r *http.Request) {
 				if !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer ey") {
@@ -144,15 +144,15 @@ func TestUsernameFromUserInfo(t *testing.T) {
 // TestConcurrently lets many browsers sign in for the first time at once, over two instances.
 func TestConcurrently(t *testing.T) {
 	p := newProvider(t)
-	service.Each(t, func(t *testing.T, s *service.Service) {
-		instances := []*service.Service{s, s.Another(p.options)}
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		instances := []*servicetest.Service{s, s.NewInstance(p.options)}
 		const n = 12
 		race := func(subject func(i int) string, name string) {
-			callbacks := make([]func() *service.Response, n)
+			callbacks := make([]func() *servicetest.Response, n)
 			for i := range n {
 				c := instances[i%2].Client()
 				u := p.consent(begin(c, ""), called(subject(i), name))
-				callbacks[i] = func() *service.Response { return c.Get(u.RequestURI()) }
+				callbacks[i] = func() *servicetest.Response { return c.Get(u.RequestURI()) }
 			}
 			var group sync.WaitGroup
 			for _, callback := range callbacks {
@@ -177,7 +177,7 @@ func TestConcurrently(t *testing.T) {
 func TestReturnTo(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	s := service.New(t, p.options)
+	s := servicetest.New(t, p.options)
 	for returnTo, want := range map[string]string{
 		"":                                        "/docs",
 		"/docs?x=1#top":                           "/docs?x=1#top",
@@ -223,10 +223,10 @@ func TestReturnTo(t *testing.T) {
 func TestReturnToOfForgedAttempt(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	s := service.New(t, p.options)
+	s := servicetest.New(t, p.options)
 	text := fmt.Sprintf("x.%d.%s", time.Now().Add(time.Minute).Unix(), base64.RawURLEncoding.EncodeToString([]byte("https://evil.example/")))
 	derive := func(purpose string) string {
-		return service.Base64(string(service.MAC(sha256.New, []byte(text), purpose)))
+		return servicetest.Base64(string(servicetest.MAC(sha256.New, []byte(text), purpose)))
 	}
 	authorize, _ := url.Parse(begin(s.Client(), ""))
 	q := authorize.Query()
@@ -236,13 +236,13 @@ func TestReturnToOfForgedAttempt(t *testing.T) {
 	q.Set("code_challenge", base64.RawURLEncoding.EncodeToString(challenge[:]))
 	authorize.RawQuery = q.Encode()
 	u := p.consent(authorize.String(), called("1", "alice"))
-	s.Client().Get(u.RequestURI(), service.Cookies("signIn="+text)).Is(303, "").HasHeader("Location", "/docs")
+	s.Client().Get(u.RequestURI(), servicetest.Cookies("signIn="+text)).Is(303, "").HasHeader("Location", "/docs")
 }
 
 func TestBasePath(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	s := service.New(t, p.options, func(o *service.Options) { o.BaseURL.Path = "/worlds" })
+	s := servicetest.New(t, p.options, func(o *servicetest.Options) { o.BaseURL.Path = "/worlds" })
 	c := s.Client()
 	away := c.Get("/sign-in")
 	if kept := away.Cookie("signIn"); kept.Path != "/worlds" {
@@ -253,7 +253,7 @@ func TestBasePath(t *testing.T) {
 		t.Errorf("callback at %s", u)
 	}
 	// The proxy in front strips the path.
-	back := s.Client().Get("/sign-in/callback?"+u.RawQuery, service.Cookies("signIn="+away.Cookie("signIn").Value))
+	back := s.Client().Get("/sign-in/callback?"+u.RawQuery, servicetest.Cookies("signIn="+away.Cookie("signIn").Value))
 	back.Is(303, "").HasHeader("Location", "/worlds/docs")
 	if set := back.Cookie("token"); set.Path != "/worlds" {
 		t.Errorf("cookie: %v", set)
@@ -266,24 +266,24 @@ func TestBasePath(t *testing.T) {
 func TestPages(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	has := func(r *service.Response, text string, want bool) {
+	has := func(r *servicetest.Response, text string, want bool) {
 		t.Helper()
 		if strings.Contains(r.Body, text) != want {
 			t.Errorf("%q on the page: want %v\n%s", text, want, r.Body)
 		}
 	}
-	withDocs := func(o *service.Options) { o.Docs = true }
+	withDocs := func(o *servicetest.Options) { o.Docs = true }
 
-	without := service.New(t, service.Production, withDocs)
+	without := servicetest.New(t, servicetest.Production, withDocs)
 	without.Client().Get("/sign-in").IsError(404, "not_found")
 	without.Client().Get("/sign-in/callback").IsError(404, "not_found")
 	has(without.Client().Get("/docs"), `/sign-in`, false)
 
-	production := service.New(t, p.options, withDocs)
+	production := servicetest.New(t, p.options, withDocs)
 	has(production.Client().Get("/docs"), `<a href="/sign-in?return_to=/docs">`, true)
 	production.Client().Post("/sign-in", "").IsError(405, "method_not_allowed")
 
-	development := service.New(t, p.options, func(o *service.Options) { o.Development = true })
+	development := servicetest.New(t, p.options, func(o *servicetest.Options) { o.Development = true })
 	c := development.Client()
 	page := c.Get("/sign-in?return_to=/openapi.json%3Fa%26b")
 	has(page, "any name signs in", true)
@@ -296,5 +296,5 @@ func TestPages(t *testing.T) {
 	away := c.Get("/sign-in/provider?return_to=/openapi.json").Header.Get("Location")
 	c.Get(p.consent(away, called("1", "alice")).RequestURI()).Is(303, "").HasHeader("Location", "/openapi.json")
 	c.Get("/api/auth/session").HasHeader("Session-User", "alice")
-	has(service.New(t).Client().Get("/sign-in"), "Sign in with", false)
+	has(servicetest.New(t).Client().Get("/sign-in"), "Sign in with", false)
 }

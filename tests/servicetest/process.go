@@ -1,4 +1,4 @@
-package service
+package servicetest
 
 import (
 	"bytes"
@@ -128,7 +128,7 @@ type Process struct {
 	ended   chan struct{}
 }
 
-// Serve starts serve and waits until it answers on the admin listener. It is killed when the test ends.
+// Serve starts serve and waits until it responds on the admin listener. It is killed when the test ends.
 func (p *Program) Serve() *Process {
 	p.tb.Helper()
 	s := &Process{
@@ -147,7 +147,7 @@ func (p *Program) Serve() *Process {
 		s.command.Process.Kill()
 		<-s.ended
 	})
-	Eventually(p.tb, 20*time.Second, "serve answers /livez", func() bool { return s.Admin("/livez") == 200 || s.hasEnded() })
+	Eventually(p.tb, 20*time.Second, "serve responds on /livez", func() bool { return s.Admin("/livez") == 200 || s.hasEnded() })
 	if s.hasEnded() {
 		p.tb.Fatalf("serve ended: %s", s.Log)
 	}
@@ -171,7 +171,7 @@ func (s *Process) hasEnded() bool {
 	}
 }
 
-// Admin asks the admin listener and returns the status, 0 without an answer.
+// Admin asks the admin listener and returns the status, 0 without a response.
 func (s *Process) Admin(path string) int {
 	res, err := plain.Get(s.AdminURL + path)
 	if err != nil {
@@ -203,7 +203,7 @@ var plain = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// Do sends a request with these cookies to the public listener and returns status and body, 0 without an answer.
+// Do sends a request with these cookies to the public listener and returns status and body, 0 without a response.
 func (s *Process) Do(method, path, body, cookies string) (int, string) {
 	s.tb.Helper()
 	r, err := http.NewRequest(method, s.URL+path, strings.NewReader(body))

@@ -1,4 +1,4 @@
-package service
+package servicetest
 
 import (
 	"bytes"
@@ -38,7 +38,7 @@ var document struct {
 	err  error
 }
 
-// checkedTransport fails the test when an answer breaks openapi.yaml, or a rule that holds for all answers.
+// checkedTransport fails the test when a response breaks openapi.yaml, or a rule that holds for all responses.
 type checkedTransport struct {
 	*http.Transport
 	tb         testing.TB
@@ -77,7 +77,7 @@ func (c *checkedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// faults says what is wrong with an answer.
+// faults says what is wrong with a response.
 func (c *checkedTransport) faults(r *http.Request, res *http.Response, body []byte) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	want := func(name, value string) {
@@ -86,7 +86,7 @@ func (c *checkedTransport) faults(r *http.Request, res *http.Response, body []by
 		}
 	}
 
-	faults = append(faults, leaksInAnswer(res, body)...)
+	faults = append(faults, leaksInResponse(res, body)...)
 	id := res.Header.Get("X-Request-Id")
 	if len(id) != 36 {
 		fault("X-Request-Id is %q", id)

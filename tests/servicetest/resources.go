@@ -1,4 +1,4 @@
-package service
+package servicetest
 
 import (
 	"fmt"
@@ -19,8 +19,8 @@ func inUse() resources {
 // slack is for what the runtime opens once and keeps, such as its poller.
 const slack = 5
 
-// isBack waits until no more is in use than before, and else says what is.
-func (before resources) isBack() bool {
+// released waits until no more is in use than before, and else says what is.
+func (before resources) released() bool {
 	var now resources
 	err := poll(20*time.Second, func() error {
 		runtime.GC() // package net keeps the pipes that it copies through until they are collected

@@ -1,4 +1,4 @@
-package service
+package servicetest
 
 import (
 	"bytes"
@@ -113,7 +113,7 @@ func (s *PostgresServer) tryExec(statement string) error {
 	return err
 }
 
-// Start starts the server again after Kill, and waits until it answers.
+// Start starts the server again after Kill, and waits until it responds.
 func (s *PostgresServer) Start() {
 	s.tb.Helper()
 	_, port, _ := net.SplitHostPort(s.Addr)

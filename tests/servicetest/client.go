@@ -1,4 +1,4 @@
-package service
+package servicetest
 
 import (
 	"context"
@@ -82,11 +82,11 @@ func (c *Client) root() *url.URL {
 	return u
 }
 
-// With alters a request.
-type With func(*http.Request)
+// RequestOption alters a request.
+type RequestOption func(*http.Request)
 
 // Header sets a header, or removes it when value is empty.
-func Header(name, value string) With {
+func Header(name, value string) RequestOption {
 	return func(r *http.Request) {
 		if r.Header.Del(name); value != "" {
 			r.Header.Set(name, value)
@@ -95,27 +95,27 @@ func Header(name, value string) With {
 }
 
 // Cookies sets the header Cookie, one line for each text, byte for byte. Use it on a client without cookies.
-func Cookies(lines ...string) With {
+func Cookies(lines ...string) RequestOption {
 	return func(r *http.Request) { r.Header["Cookie"] = lines }
 }
 
 // Origin sets the header Origin.
-func Origin(origin string) With { return Header("Origin", origin) }
+func Origin(origin string) RequestOption { return Header("Origin", origin) }
 
 // Get asks for a path, which is sent exactly as written.
-func (c *Client) Get(path string, with ...With) *Response {
+func (c *Client) Get(path string, with ...RequestOption) *Response {
 	c.s.tb.Helper()
 	return c.Do("GET", path, "", with...)
 }
 
 // Post sends a JSON body, or none when it is empty.
-func (c *Client) Post(path, body string, with ...With) *Response {
+func (c *Client) Post(path, body string, with ...RequestOption) *Response {
 	c.s.tb.Helper()
 	return c.Do("POST", path, body, with...)
 }
 
 // Delete sends DELETE.
-func (c *Client) Delete(path string, with ...With) *Response {
+func (c *Client) Delete(path string, with ...RequestOption) *Response {
 	c.s.tb.Helper()
 	return c.Do("DELETE", path, "", with...)
 }
@@ -127,18 +127,18 @@ func (c *Client) Create(world, name, scheduledAt string) string {
 	return c.Post("/api/event/"+url.PathEscape(world), string(body)).Is(200, Success).Header.Get("Event-Id")
 }
 
-// Do sends a request and reads the answer whole. A request that gets no answer fails the test and has status 0.
-func (c *Client) Do(method, path, body string, with ...With) *Response {
+// Do sends a request and reads the response whole. A request that gets no response fails the test and has status 0.
+func (c *Client) Do(method, path, body string, with ...RequestOption) *Response {
 	c.s.tb.Helper()
-	answer := &Response{tb: c.s.tb, what: method + " " + path}
+	response := &Response{tb: c.s.tb, what: method + " " + path}
 	var content io.Reader
 	if body != "" {
 		content = strings.NewReader(body)
 	}
 	r, err := http.NewRequest(method, c.s.URL+path, content)
 	if err != nil {
-		c.s.tb.Errorf("%s: %v", answer.what, err)
-		return answer
+		c.s.tb.Errorf("%s: %v", response.what, err)
+		return response
 	}
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
@@ -148,16 +148,16 @@ func (c *Client) Do(method, path, body string, with ...With) *Response {
 	}
 	res, err := c.http.Do(r)
 	if err != nil {
-		c.s.tb.Errorf("%s: %v", answer.what, err)
-		return answer
+		c.s.tb.Errorf("%s: %v", response.what, err)
+		return response
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	if err != nil {
-		c.s.tb.Errorf("%s: %v", answer.what, err)
+		c.s.tb.Errorf("%s: %v", response.what, err)
 	}
-	answer.Status, answer.Header, answer.Body, answer.cookies = res.StatusCode, res.Header, string(text), res.Cookies()
-	return answer
+	response.Status, response.Header, response.Body, response.cookies = res.StatusCode, res.Header, string(text), res.Cookies()
+	return response
 }
 
 // Raw sends text over a connection of its own and returns what comes back until the connection ends, or is silent for
@@ -172,19 +172,19 @@ func (s *Service) Raw(text string) string {
 	if _, err := io.WriteString(conn, text); err != nil {
 		s.tb.Fatal(err)
 	}
-	var answer []byte
+	var response []byte
 	for buffer := make([]byte, 64<<10); ; {
-		conn.SetReadDeadline(time.Now().Add(rawPatience(answer)))
+		conn.SetReadDeadline(time.Now().Add(rawPatience(response)))
 		n, err := conn.Read(buffer)
-		if answer = append(answer, buffer[:n]...); err != nil {
-			return string(answer)
+		if response = append(response, buffer[:n]...); err != nil {
+			return string(response)
 		}
 	}
 }
 
 // rawPatience is long until the first byte has come.
-func rawPatience(answer []byte) time.Duration {
-	if len(answer) == 0 {
+func rawPatience(response []byte) time.Duration {
+	if len(response) == 0 {
 		return 30 * time.Second
 	}
 	return 500 * time.Millisecond
@@ -203,7 +203,7 @@ const (
 	InvalidRefresh        = `{"error":"Invalid refresh token"}`
 )
 
-// Response is an answer, read whole.
+// Response is what came back, read whole.
 type Response struct {
 	Status int
 	Header http.Header
@@ -223,7 +223,7 @@ func (r *Response) Is(status int, body string) *Response {
 	return r
 }
 
-// IsError fails the test unless the answer is this error, about exactly these fields.
+// IsError fails the test unless the response is this error, about exactly these fields.
 func (r *Response) IsError(status int, code string, fields ...string) *Response {
 	r.tb.Helper()
 	e := r.Error()
@@ -252,7 +252,7 @@ func (r *Response) SetsNoCookie() *Response {
 	return r.HasHeader("Set-Cookie", "")
 }
 
-// Cookie returns the cookie that the answer sets; without one it fails the test and returns an empty one.
+// Cookie returns the cookie that the response sets; without one it fails the test and returns an empty one.
 func (r *Response) Cookie(name string) *http.Cookie {
 	r.tb.Helper()
 	for _, cookie := range r.cookies {

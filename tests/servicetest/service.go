@@ -1,6 +1,6 @@
-// Package service runs the real service for tests: over TLS, with a fresh database, a clock that tests can move, and
-// clients with a cookie jar whose every answer is held against openapi.yaml.
-package service
+// Package servicetest runs the real service for tests: over TLS, with a fresh database, a clock that tests can move, and
+// clients with a cookie jar whose every response is held against openapi.yaml.
+package servicetest
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ import (
 // Key signs the JWTs of every Service, unless a test says otherwise.
 var Key = []byte("0123456789abcdefghijklmnopqrstuvwxyz-tests")
 
-// Options of a Service. Contract, Store, Log, Now and BaseURL are filled in before a Change sees them.
+// Options of a Service. Contract, Store, Log, Now and BaseURL are filled in before an Option sees them.
 type Options struct {
 	server.Options
 	// DBMaxConns and DBTimeout are those of models.Options.
@@ -32,10 +32,10 @@ type Options struct {
 	DBTimeout  time.Duration
 }
 
-// Change alters the options of one test.
-type Change func(*Options)
+// Option alters the options of one test.
+type Option func(*Options)
 
-// Production is a Change to the settings of production.
+// Production is the Option that sets what is set in production.
 func Production(o *Options) { o.Development = false }
 
 // Service is one instance of the service, listening on loopback.
@@ -54,7 +54,7 @@ type Service struct {
 }
 
 // Each runs test twice in parallel: as "sqlite" and as "postgres", each with a service over a fresh database.
-func Each(t *testing.T, test func(t *testing.T, s *Service), changes ...Change) {
+func Each(t *testing.T, test func(t *testing.T, s *Service), changes ...Option) {
 	EachDatabase(t, func(t *testing.T, db *Database) { test(t, Start(t, db, changes...)) })
 }
 
@@ -72,11 +72,11 @@ func EachDatabase(t *testing.T, test func(t *testing.T, db *Database)) {
 }
 
 // New starts a service on SQLite, for what has nothing to do with storage.
-func New(tb testing.TB, changes ...Change) *Service { return Start(tb, SQLite(tb), changes...) }
+func New(tb testing.TB, changes ...Option) *Service { return Start(tb, SQLite(tb), changes...) }
 
 // Start starts a service over db: in development, without docs, allowing no other origin. It ends with the test, which
 // fails if a token or key was logged.
-func Start(tb testing.TB, db *Database, changes ...Change) *Service {
+func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 	tb.Helper()
 	s := &Service{Database: db, Clock: new(Clock), Log: new(Log), tb: tb}
 	public := httptest.NewUnstartedServer(nil)
@@ -118,11 +118,11 @@ func Start(tb testing.TB, db *Database, changes ...Change) *Service {
 	return s
 }
 
-// Another starts a further instance over the same database and clock.
-func (s *Service) Another(changes ...Change) *Service {
+// NewInstance starts a further instance over the same database and clock.
+func (s *Service) NewInstance(changes ...Option) *Service {
 	s.tb.Helper()
 	clock := s.Clock
-	return Start(s.tb, s.Database, append([]Change{func(o *Options) { o.Now = clock.Now }}, changes...)...)
+	return Start(s.tb, s.Database, append([]Option{func(o *Options) { o.Now = clock.Now }}, changes...)...)
 }
 
 // checkLog fails the test when a secret was logged: a key, or a value that any cookie of this service had.
@@ -233,7 +233,7 @@ func Main(m *testing.M) int {
 	status := m.Run()
 	stopCluster()
 	removeBinary()
-	if status == 0 && !before.isBack() {
+	if status == 0 && !before.released() {
 		return 1
 	}
 	return status

@@ -1,4 +1,4 @@
-package service
+package servicetest
 
 import (
 	"context"

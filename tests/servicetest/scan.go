@@ -1,4 +1,4 @@
-package service
+package servicetest
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// secrets are what no answer and no log line may hold, whatever the test: what gives away how the service is built or
+// secrets are what no response and no log line may hold, whatever the test: what gives away how the service is built or
 // where it runs. Keys and the values of cookies are looked for by checkLog.
 var secrets = []struct {
 	what string
@@ -35,9 +35,9 @@ func leaks(text string, allowed ...string) (found []string) {
 	return found
 }
 
-// leaksInAnswer looks through what the service itself says: headers, and bodies of errors. Other bodies are exact, or
+// leaksInResponse looks through what the service itself says: headers, and bodies of errors. Other bodies are exact, or
 // what users wrote.
-func leaksInAnswer(res *http.Response, body []byte) []string {
+func leaksInResponse(res *http.Response, body []byte) []string {
 	var text strings.Builder
 	for name, values := range res.Header {
 		switch name {
