@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// pace is how long and how often is measured. Many short rounds in turns see the same of whatever else the machine does.
-type pace struct {
+// settings say how long and how often is measured. Many short rounds in turns see the same of whatever else the machine does.
+type settings struct {
 	rounds int
 	round  time.Duration
 	// toJoin and toLeave is how many events there are for each server, by all users each. A row ends when they run out.
@@ -27,8 +27,8 @@ type pace struct {
 }
 
 var (
-	full  = pace{rounds: 15, round: 500 * time.Millisecond, toJoin: 500, toLeave: 64, big: 4, elsewhere: 25, large: 1_000_000}
-	short = pace{rounds: 3, round: 300 * time.Millisecond, toJoin: 100, toLeave: 8, big: 1, elsewhere: 3, large: 100_000}
+	full  = settings{rounds: 15, round: 500 * time.Millisecond, toJoin: 500, toLeave: 64, big: 4, elsewhere: 25, large: 1_000_000}
+	short = settings{rounds: 3, round: 300 * time.Millisecond, toJoin: 100, toLeave: 8, big: 1, elsewhere: 3, large: 100_000}
 )
 
 func main() {
@@ -62,13 +62,13 @@ func measureAll(binary, before, only, out string, quick bool) error {
 	if err != nil {
 		return err
 	}
-	b := &bench{pace: full, only: pattern, before: before, begin: time.Now()}
+	b := &bench{settings: full, only: pattern, before: before, begin: time.Now()}
 	if quick {
-		b.pace = short
+		b.settings = short
 	}
 	b.say("starting PostgreSQL and building the service")
-	b.stage, err = newStage(binary)
-	defer b.stage.close()
+	b.env, err = newEnv(binary)
+	defer b.env.close()
 	if err != nil {
 		return err
 	}
@@ -76,10 +76,10 @@ func measureAll(binary, before, only, out string, quick bool) error {
 	signal.Notify(interrupted, os.Interrupt)
 	go func() {
 		<-interrupted
-		b.stage.close()
+		b.env.close()
 		os.Exit(1)
 	}()
-	b.report.Machine, err = machine(b.stage)
+	b.report.Machine, err = machine(b.env)
 	if err != nil {
 		return err
 	}
@@ -101,8 +101,8 @@ func measureAll(binary, before, only, out string, quick bool) error {
 
 // bench is one run.
 type bench struct {
-	pace
-	*stage
+	settings
+	*env
 	only   *regexp.Regexp
 	before string // the binary to measure against, "" for the reference
 	begin  time.Time

@@ -80,19 +80,19 @@ func (b *bench) main() error {
 	old := having(func(int) string { return `W/"0123456789abcdef"` })
 	session := func(i int) requests { return always(c.get("/api/auth/session", "")) }
 	// Each server writes to rows of its own.
-	writes := func(of func(group int) func(int) requests) []side {
-		sides := []side{
+	writes := func(of func(group int) func(int) requests) []contender {
+		contenders := []contender{
 			calls("service", service, connections, of(0)),
 			calls(reference.name, reference, connections, of(1)),
 			calls("naive", naive, connections, of(2)),
 		}
-		sides[2].rounds = 3
+		contenders[2].rounds = 3
 		if b.before != "" {
-			return sides[:2]
+			return contenders[:2]
 		}
-		return sides
+		return contenders
 	}
-	reads := func(of func(int) requests) []side {
+	reads := func(of func(int) requests) []contender {
 		return writes(func(int) func(int) requests { return of })
 	}
 	slowly := calls("naive", naive, 2, big)
@@ -100,21 +100,21 @@ func (b *bench) main() error {
 	refreshes := func(group int) func(int) requests { return c.refresh(1 + group*connections) }
 	type work struct {
 		work, goal string
-		sides      []side
+		contenders []contender
 	}
 	rows := []work{
 		{"list 10 x 5", "0.9", reads(small)},
 		{"list 100 x 20", "0.9", reads(middle)},
 		{"list 1,000 x 100", "0.9", append(reads(big)[:2], slowly)},
-		{"list 100 x 20, If-None-Match holds", "1.1", []side{
+		{"list 100 x 20, If-None-Match holds", "1.1", []contender{
 			calls("service", service, connections, held),
 			calls("service, full list", service, connections, middle),
 		}},
-		{"list 100 x 20, If-None-Match no longer holds", "", []side{
+		{"list 100 x 20, If-None-Match no longer holds", "", []contender{
 			calls("service", service, connections, old),
 			calls("service, full list", service, connections, middle),
 		}},
-		{"list 100 x 20, 256 connections on one world", "3", []side{
+		{"list 100 x 20, 256 connections on one world", "3", []contender{
 			calls("service", service, 256, hot),
 			calls("reference", reference, 256, hot),
 		}},
@@ -122,7 +122,7 @@ func (b *bench) main() error {
 		{"create", "0.9", writes(c.create)},
 		{"leave", "0.9", writes(c.leave(b.toLeave))},
 		{"refresh", "0.9", writes(refreshes)},
-		{"session", "0.8", []side{
+		{"session", "0.8", []contender{
 			calls("service", service, connections, session),
 			calls("bare Echo", bare, connections, session),
 		}},
@@ -132,12 +132,12 @@ func (b *bench) main() error {
 			{"list 10 x 5", "", reads(small)},
 			{"list 100 x 20", "", reads(middle)},
 			{"list 1,000 x 100", "", reads(big)},
-			{"list 100 x 20, If-None-Match holds", "", []side{
+			{"list 100 x 20, If-None-Match holds", "", []contender{
 				calls("service", service, connections, held),
 				calls(reference.name, reference, connections, heldThere),
 			}},
 			{"list 100 x 20, If-None-Match no longer holds", "", reads(old)},
-			{"list 100 x 20, 256 connections on one world", "", []side{
+			{"list 100 x 20, 256 connections on one world", "", []contender{
 				calls("service", service, 256, hot),
 				calls(reference.name, reference, 256, hot),
 			}},
@@ -149,7 +149,7 @@ func (b *bench) main() error {
 		}
 	}
 	for _, r := range rows {
-		if err := b.row(r.work, r.goal, r.sides...); err != nil {
+		if err := b.row(r.work, r.goal, r.contenders...); err != nil {
 			return err
 		}
 	}
@@ -253,9 +253,9 @@ func (b *bench) large() error {
 		return err
 	}
 	defer service.stop()
-	b.say("filling worlds of up to %d RSVPs", b.pace.large)
+	b.say("filling worlds of up to %d RSVPs", b.settings.large)
 	// Keys need no check here, and the indices are built at once.
-	seed := []string{"SET session_replication_role = replica", seedUsers(b.pace.large), "DROP INDEX rsvps_user", "DROP INDEX rsvps_list"}
+	seed := []string{"SET session_replication_role = replica", seedUsers(b.settings.large), "DROP INDEX rsvps_user", "DROP INDEX rsvps_list"}
 	type world struct {
 		split split
 		rsvps int
@@ -263,10 +263,10 @@ func (b *bench) large() error {
 	}
 	var all []world
 	for i, split := range splits {
-		for rsvps := 100; rsvps <= b.pace.large; rsvps *= 10 {
+		for rsvps := 100; rsvps <= b.settings.large; rsvps *= 10 {
 			name := fmt.Sprintf("split%d-%d", i, rsvps)
 			all = append(all, world{split, rsvps, worldOf(name, 0)})
-			seed = append(seed, seedWorldOf(name, 0, rsvps/split.perEvent(rsvps), split.perEvent(rsvps), b.pace.large))
+			seed = append(seed, seedWorldOf(name, 0, rsvps/split.perEvent(rsvps), split.perEvent(rsvps), b.settings.large))
 		}
 	}
 	for events := 10; events <= 10_000; events *= 10 {
@@ -294,7 +294,7 @@ func (b *bench) large() error {
 	}
 	for _, w := range all {
 		for _, name := range []string{"service", "reference"} {
-			if w.rsvps == b.pace.large {
+			if w.rsvps == b.settings.large {
 				s, err := begin(name) // anew: what others have grown is no growth
 				if err != nil {
 					return err

@@ -16,7 +16,7 @@ type report struct {
 	Streams, Growth []listing
 }
 
-// row compares the first side with the second: Ratio of medians, and the lowest and the highest of a round.
+// row compares the first contender with the second: Ratio of medians, and the lowest and the highest of a round.
 type row struct {
 	Work, Goal       string
 	Sides            []sideResult
@@ -119,7 +119,7 @@ func (r *report) write(path string) error {
 }
 
 // machine describes what everything ran on.
-func machine(s *stage) (string, error) {
+func machine(s *env) (string, error) {
 	postgres, err := s.ask("postgres", "SHOW server_version")
 	cpu := runtime.GOARCH
 	info, _ := os.ReadFile("/proc/cpuinfo")

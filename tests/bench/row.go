@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// side is one of those that a row compares.
-type side struct {
+// contender is one of those that a row compares.
+type contender struct {
 	name string
 	// run keeps it busy for a round and returns the rate a second and the number of all that was done.
 	run    func(warmup, round time.Duration) (rate float64, n int, err error)
@@ -18,25 +18,25 @@ type side struct {
 	rounds int     // how many are enough, for what nobody is set against; 0 for all
 }
 
-// calls is a side that answers requests. It has more of the processors than those who make them.
-func calls(name string, s *server, conns int, of func(connection int) requests) side {
-	return side{name: name, server: s, run: func(warmup, round time.Duration) (float64, int, error) {
+// calls is a contender that answers requests. It has more of the processors than those who make them.
+func calls(name string, s *server, conns int, of func(connection int) requests) contender {
+	return contender{name: name, server: s, run: func(warmup, round time.Duration) (float64, int, error) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(1, runtime.NumCPU()/2)))
 		return load(s.addr, conns, warmup, round, of)
 	}}
 }
 
-// row measures the sides in turns and reports their rates. The first is set against the second.
-func (b *bench) row(work, goal string, sides ...side) error {
+// row measures the contenders in turns and reports their rates. The first is set against the second.
+func (b *bench) row(work, goal string, contenders ...contender) error {
 	if !b.only.MatchString(work) {
 		return nil
 	}
-	rates := make([][]float64, len(sides))
-	cpu := make([]time.Duration, len(sides))
-	done := make([]int, len(sides))
+	rates := make([][]float64, len(contenders))
+	cpu := make([]time.Duration, len(contenders))
+	done := make([]int, len(contenders))
 turns:
 	for turn := range b.rounds {
-		for i, s := range sides {
+		for i, s := range contenders {
 			if s.rounds > 0 && turn >= s.rounds {
 				continue
 			}
@@ -57,7 +57,7 @@ turns:
 		}
 	}
 	r := row{Work: work, Goal: goal}
-	for i, s := range sides {
+	for i, s := range contenders {
 		r.Sides = append(r.Sides, sideResult{s.name, median(rates[i]), cpu[i].Seconds() * 1e6 / float64(done[i])})
 	}
 	var ratios []float64

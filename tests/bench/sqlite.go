@@ -58,7 +58,7 @@ func (b *bench) sqlite() error {
 	}
 	err = b.row("SQLite: list 100 x 20", "0.5",
 		calls("service", service, connections, c.lists("middle", worlds)),
-		side{name: "the query on the driver", run: func(warmup, round time.Duration) (float64, int, error) {
+		contender{name: "the query on the driver", run: func(warmup, round time.Duration) (float64, int, error) {
 			return spread(connections, warmup, round, func(connection int) func() error {
 				var buffer bytes.Buffer
 				return func() error {
@@ -89,7 +89,7 @@ func (b *bench) sqlite() error {
 	joins := calls("service", service, connections, c.join(b.toJoin)(0))
 	err = b.row("SQLite: join", "",
 		joins,
-		side{name: "the statement on the driver", run: func(warmup, round time.Duration) (float64, int, error) {
+		contender{name: "the statement on the driver", run: func(warmup, round time.Duration) (float64, int, error) {
 			return paced(warmup, round, func() error {
 				joined++
 				_, err := insert.Exec(eventID(worldOf("join", 1), 1+joined/users), time.Now().UTC(), userID(1+joined%users))
@@ -101,7 +101,7 @@ func (b *bench) sqlite() error {
 	}
 	return b.row("SQLite: join, and the disk", "",
 		joins,
-		side{name: "fdatasyncs of 16 KiB", run: func(warmup, round time.Duration) (float64, int, error) {
+		contender{name: "fdatasyncs of 16 KiB", run: func(warmup, round time.Duration) (float64, int, error) {
 			return paced(warmup, round, disk.write)
 		}})
 }

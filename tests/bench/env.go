@@ -37,16 +37,16 @@ var (
 	}()
 )
 
-// stage is everything that a run starts, and ends.
-type stage struct {
+// env is everything that a run starts, and ends.
+type env struct {
 	dir      string
 	binary   string // the service
 	postgres *url.URL
 	stops    []func()
 }
 
-func newStage(binary string) (*stage, error) {
-	s := &stage{binary: binary}
+func newEnv(binary string) (*env, error) {
+	s := &env{binary: binary}
 	var err error
 	if s.dir, err = os.MkdirTemp("", "worldevents-bench"); err != nil {
 		return s, err
@@ -76,20 +76,20 @@ func newStage(binary string) (*stage, error) {
 	return s, err
 }
 
-func (s *stage) close() {
+func (s *env) close() {
 	for i := len(s.stops) - 1; i >= 0; i-- {
 		s.stops[i]()
 	}
 }
 
-func (s *stage) url(database string) string {
+func (s *env) url(database string) string {
 	u := *s.postgres
 	u.Path = "/" + database
 	return u.String()
 }
 
 // exec runs statements, each in a transaction of its own.
-func (s *stage) exec(database string, statements ...string) error {
+func (s *env) exec(database string, statements ...string) error {
 	ctx := context.Background()
 	db, err := pgx.Connect(ctx, s.url(database))
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *stage) exec(database string, statements ...string) error {
 	return nil
 }
 
-func (s *stage) ask(database, query string) (text string, err error) {
+func (s *env) ask(database, query string) (text string, err error) {
 	ctx := context.Background()
 	db, err := pgx.Connect(ctx, s.url(database))
 	if err != nil {
@@ -121,12 +121,12 @@ type server struct {
 }
 
 // service starts the real program in production settings.
-func (s *stage) service(databaseURL string) (*server, error) {
+func (s *env) service(databaseURL string) (*server, error) {
 	return s.program("service", s.binary, databaseURL)
 }
 
 // program is service, of another binary.
-func (s *stage) program(name, binary, databaseURL string) (*server, error) {
+func (s *env) program(name, binary, databaseURL string) (*server, error) {
 	addr := fmt.Sprintf("127.0.0.1:%d", servicetest.FreePort())
 	command := exec.Command(binary, "serve")
 	command.Dir = s.dir
@@ -152,7 +152,7 @@ func (s *stage) program(name, binary, databaseURL string) (*server, error) {
 }
 
 // other starts this program as one of the other servers.
-func (s *stage) other(name, databaseURL string) (*server, error) {
+func (s *env) other(name, databaseURL string) (*server, error) {
 	addr := fmt.Sprintf("127.0.0.1:%d", servicetest.FreePort())
 	program, err := os.Executable()
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *stage) other(name, databaseURL string) (*server, error) {
 }
 
 // start runs a server whose log nobody reads.
-func (s *stage) start(name, addr string, command *exec.Cmd) (*server, error) {
+func (s *env) start(name, addr string, command *exec.Cmd) (*server, error) {
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := command.Start(); err != nil {
 		return nil, err
