@@ -1,38 +1,12 @@
 package tests
 
 import (
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"worldevents/tests/servicetest"
 )
-
-func adminGet(t *testing.T, s *servicetest.Service, path string) (int, string) {
-	t.Helper()
-	res, err := http.Get(s.AdminURL + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, string(text)
-}
-
-// metrics is what Prometheus would read.
-func metrics(t *testing.T, s *servicetest.Service) string {
-	t.Helper()
-	status, text := adminGet(t, s, "/metrics")
-	if status != 200 {
-		t.Fatalf("/metrics: %d %s", status, text)
-	}
-	return text
-}
 
 func TestProbes(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {

@@ -312,51 +312,6 @@ func TestShutdownTimeout(t *testing.T) {
 	}
 }
 
-// serve waits for a database that starts late, and mends by itself after one that went away.
-func TestDatabaseAway(t *testing.T) {
-	t.Parallel()
-	proxy, through := servicetest.EmptyPostgres(t).ThroughProxy()
-	proxy.Down()
-	p := servicetest.NewProgram(t, "DATABASE_URL="+through, "DB_TIMEOUT=2s")
-	s := p.Serve()
-	for range 3 {
-		if live, ready := s.Admin("/livez"), s.Admin("/readyz"); live != 200 || ready != 503 {
-			t.Errorf("before the database is there: /livez %d, /readyz %d", live, ready)
-		}
-	}
-	ready := func() bool { return s.Admin("/readyz") == 200 }
-	proxy.Up()
-	servicetest.Eventually(t, 20*time.Second, "ready", ready)
-	cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
-	proxy.Down()
-	servicetest.Eventually(t, 10*time.Second, "not ready", func() bool { return s.Admin("/readyz") == 503 })
-	if status := s.Admin("/livez"); status != 200 {
-		t.Errorf("/livez %d with the database away", status)
-	}
-	if status, body := s.Do("GET", refresh, "", cookies); status != 500 || !strings.Contains(body, `"detail":"refresh session: database unavailable"`) {
-		t.Errorf("%d %s", status, body)
-	}
-	proxy.Up()
-	servicetest.Eventually(t, 20*time.Second, "ready again", ready)
-	if status, body := s.Do("GET", refresh, "", cookies); status != 200 {
-		t.Errorf("%d %s", status, body)
-	}
-}
-
-// A database that waiting cannot mend is an error at once.
-func TestDatabaseThatCanNeverWork(t *testing.T) {
-	t.Parallel()
-	p := servicetest.NewProgram(t)
-	if err := os.WriteFile(filepath.Join(p.Dir, "worldevents.db"), []byte(strings.Repeat("this is no database ", 500)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, command := range []string{"migrate", "serve"} {
-		if _, stderr, status := p.Run(command); status != 1 || !strings.Contains(stderr, "worldevents: ") {
-			t.Errorf("%s: %d %q", command, status, stderr)
-		}
-	}
-}
-
 func TestListenersInUse(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

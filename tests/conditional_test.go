@@ -3,6 +3,7 @@ package tests
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,21 +13,81 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// ifNoneMatch is sent by those who have a list already.
-func ifNoneMatch(tag string) servicetest.RequestOption {
-	return servicetest.Header("If-None-Match", tag)
-}
-
 // often is more than how many times a list must be asked for in vain until the service looks for changes in another way.
 const often = 6
 
-// addEvent makes event n behind the service's back, in 2031.
-func addEvent(s *servicetest.Service, world string, n int, name, description string) {
-	s.Database.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES (?, ?, ?, ?, ?, ?)",
-		idOf(n), world, name, description, at(2031), at(2030))
+func TestListEventsETag(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		id := alice.Create("plaza", "a", when)
+		alice.Create("plaza", "b", when)
+		res := alice.Get(plaza).HasHeader("Cache-Control", "private, no-cache").HasHeader("Vary", "Cookie, Origin")
+		tag, body := res.Header.Get("ETag"), res.Body
+		opaque := strings.TrimPrefix(tag, "W/")
+		if !strings.HasPrefix(tag, `W/"`) || len(tag) < 12 {
+			t.Fatalf("ETag %s", tag)
+		}
+		bob.Get(plaza).HasHeader("ETag", tag) // the same body, whoever asks
+
+		for _, value := range []string{tag, opaque, `"x", ` + tag, tag + `,"x"`, `W/"x",` + tag + `,W/"y"`, "*", " " + tag + " "} {
+			alice.Get(plaza, ifNoneMatch(value)).Is(304, "").HasHeader("ETag", tag).HasHeader("Link", "").
+				HasHeader("Cache-Control", "private, no-cache").HasHeader("Vary", "Cookie, Origin").SetsNoCookie()
+		}
+		lines := func(r *http.Request) { r.Header["If-None-Match"] = []string{`"x"`, tag} }
+		alice.Get(plaza, lines).Is(304, "")
+		for _, value := range []string{`"x"`, `W/"x"`, strings.Trim(opaque, `"`), strings.ToLower(tag), `"` + tag + `"`, `""`, `x`} {
+			alice.Get(plaza, ifNoneMatch(value)).Is(200, body).HasHeader("ETag", tag)
+		}
+
+		// The tag also stands for the Link.
+		page := alice.Get(plaza + "?limit=1")
+		pageTag, link := page.Header.Get("ETag"), page.Header.Get("Link")
+		alice.Get(plaza+"?limit=1", ifNoneMatch(pageTag)).Is(304, "").HasHeader("ETag", pageTag).HasHeader("Link", link)
+		whole := alice.Get(plaza + "?limit=2")
+		whole.Is(200, body).HasHeader("ETag", tag).HasHeader("Link", "")
+		third := alice.Create("plaza", "c", "2040-01-01T00:00:00Z")
+		after := alice.Get(plaza+"?limit=2", ifNoneMatch(tag)).Is(200, body) // the same body, but more follows
+		if after.Header.Get("Link") == "" || after.Header.Get("ETag") == tag {
+			t.Errorf("a new Link needs a new ETag: %v", after.Header)
+		}
+		s.Database.Exec("DELETE FROM events WHERE id = ?", third)
+		alice.Get(plaza, ifNoneMatch(tag)).Is(304, "")
+
+		// Joining changes it, leaving brings it back.
+		bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+		if joined := alice.Get(plaza, ifNoneMatch(tag)); joined.Status != 200 || joined.Header.Get("ETag") == tag {
+			t.Errorf("after a join: %d %s", joined.Status, joined.Header.Get("ETag"))
+		}
+		bob.Delete("/api/event/"+id).Is(200, servicetest.Success)
+		alice.Get(plaza, ifNoneMatch(tag)).Is(304, "")
+		// Requests that fail are not answered 304.
+		s.Client().Get(plaza, ifNoneMatch("*")).IsError(401, "no_token")
+		alice.Get(plaza+"?limit=0", ifNoneMatch("*")).IsError(400, "validation_failed", "limit")
+	})
 }
 
-func idOf(n int) string { return fmt.Sprintf("00000000-0000-7000-8001-%012d", n) }
+// ETags need a key: whoever has another cannot compute them, and all instances with the same agree.
+func TestListEventsETagNeedsTheKey(t *testing.T) {
+	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
+		s := servicetest.Start(t, db)
+		same := s.NewInstance()
+		other := s.NewInstance(func(o *servicetest.Options) {
+			o.Keys = [][]byte{[]byte("another key of 32 bytes or more, for other ETags")}
+		})
+		alice := s.SignIn("alice")
+		alice.Create("plaza", "a", when)
+		res := alice.Get(plaza)
+		tag := res.Header.Get("ETag")
+		if opaque := strings.TrimSuffix(strings.TrimPrefix(tag, `W/"`), `"`); len(opaque) != 22 || strings.Trim(opaque, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+			t.Errorf("ETag %s", tag)
+		}
+		alice.On(same).Get(plaza, ifNoneMatch(tag)).Is(304, "").HasHeader("ETag", tag)
+		stranger := other.SignIn("bob")
+		if got := stranger.Get(plaza, ifNoneMatch(tag)).Is(200, res.Body).Header.Get("ETag"); got == tag {
+			t.Errorf("two keys give one ETag %s", tag)
+		}
+	})
+}
 
 // Whoever has an old list is answered as if they had none, in every shape of list; whoever has the list, 304.
 func TestListEventsConditional(t *testing.T) {
@@ -50,8 +111,6 @@ func TestListEventsConditional(t *testing.T) {
 		}
 	})
 }
-
-func at(year int) time.Time { return time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // Events never change, except by the hand of an operator; then, too, nobody keeps the old list.
 func TestListEventsConditionalAfterEdits(t *testing.T) {

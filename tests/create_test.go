@@ -13,34 +13,6 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-const (
-	plaza = "/api/event/plaza"
-	when  = "2030-01-02T03:04:05.000Z"
-	event = `{"name":"Chess","description":"Bring a board.","scheduledAt":"` + when + `"}`
-)
-
-// listed is the JSON of an event in a list.
-func listed(id, name, description, scheduledAt string, usernames ...string) string {
-	rsvps := make([]string, len(usernames))
-	for i, username := range usernames {
-		rsvps[i] = `{"user":{"username":` + quote(username) + `}}`
-	}
-	return fmt.Sprintf(`{"id":"%s","name":%s,"description":%s,"scheduledAt":"%s","RSVPs":[%s]}`,
-		id, quote(name), quote(description), scheduledAt, strings.Join(rsvps, ","))
-}
-
-// list is the body of a list.
-func list(events ...string) string { return `{"events":[` + strings.Join(events, ",") + `]}` }
-
-// quote is JSON text without the escapes that only HTML needs.
-func quote(text string) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.Encode(text)
-	return strings.NewReplacer(`\u2028`, "\u2028", `\u2029`, "\u2029").Replace(strings.TrimSuffix(b.String(), "\n"))
-}
-
 func TestCreateEventStoresEventAndRSVP(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		s.Clock.Freeze(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -329,9 +301,6 @@ func TestCreateEventBody(t *testing.T) {
 	alice.Post(plaza, padded(64<<10), chunked).Is(200, servicetest.Success)
 	alice.Get("/api/event/bad").Is(200, list())
 }
-
-// chunked sends a body without saying how long it is.
-func chunked(r *http.Request) { r.ContentLength, r.GetBody = -1, nil }
 
 func TestCreateEventMediaTypes(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
@@ -13,22 +14,6 @@ import (
 	"worldevents/models"
 	"worldevents/tests/servicetest"
 )
-
-// atOnce calls f n times concurrently, at most 200 at a time, all waiting for the same start.
-func atOnce(n int, f func(i int)) {
-	var wait sync.WaitGroup
-	begin, next := make(chan struct{}), atomic.Int64{}
-	for range min(n, 200) {
-		wait.Go(func() {
-			<-begin
-			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
-				f(int(i))
-			}
-		})
-	}
-	close(begin)
-	wait.Wait()
-}
 
 // Of any number of refreshes of one token, through either operation and over two instances, exactly one wins.
 func TestConcurrentRefreshesHaveOneWinner(t *testing.T) {
@@ -62,9 +47,6 @@ func TestConcurrentRefreshesHaveOneWinner(t *testing.T) {
 		s.Client().Get(refresh, servicetest.Cookies("refreshToken="+pair.Cookie("refreshToken").Value)).Is(200, servicetest.Success)
 	}, patient)
 }
-
-// patient makes room for many requests at once, which a test on two cores cannot answer within a second.
-func patient(o *servicetest.Options) { o.DBTimeout, o.DBMaxConns = 60*time.Second, 20 }
 
 func TestConcurrentJoinsOfOneUser(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
@@ -100,17 +82,6 @@ func TestConcurrentCreates(t *testing.T) {
 			t.Errorf("%d creators' RSVPs", n)
 		}
 	}, patient)
-}
-
-// retried repeats a call that was refused as too much at once, as clients do.
-func retried(call func() *servicetest.Response) (res *servicetest.Response) {
-	for range 100 {
-		if res = call(); res.Status != 503 {
-			break
-		}
-		time.Sleep(time.Duration(rand.IntN(100)) * time.Millisecond)
-	}
-	return res
 }
 
 // However joins and leaves fall together, all are answered 200, and each user's last call is what stays.
@@ -239,4 +210,68 @@ func TestConcurrentMigrations(t *testing.T) {
 			servicetest.Start(t, db).SignIn("alice").Create("plaza", "n", when)
 		})
 	}
+}
+
+// A rename or removal that commits while a statement of the same user waits for it is followed, never an error of ours.
+func TestEventsWhileUsersChange(t *testing.T) {
+	t.Parallel()
+	s := servicetest.Start(t, servicetest.Postgres(t))
+	host := s.SignIn("host")
+	for _, test := range []struct {
+		change string
+		status int
+		code   string
+	}{
+		{"UPDATE users SET username = username || ' renamed' WHERE username = ?", 200, ""},
+		{"DELETE FROM users WHERE username = ?", 401, "invalid_token"},
+	} {
+		for _, operation := range []string{"create", "join"} {
+			name := operation + " " + test.code
+			guest := s.SignIn(name)
+			event := host.Create("plaza", "n", when)
+			path, body := "/api/event/join/"+event, ""
+			if operation == "create" {
+				path, body = plaza, `{"name":"n","description":"","scheduledAt":"`+when+`"}`
+			}
+			res := during(t, s, test.change, name, func() *servicetest.Response { return guest.Post(path, body) })
+			if test.status != 200 {
+				res.IsError(test.status, test.code)
+				continue
+			}
+			res.Is(200, servicetest.Success)
+			if !strings.Contains(host.Get(plaza).Body, `"`+name+` renamed"`) {
+				t.Errorf("%s: not listed by the new name", name)
+			}
+		}
+	}
+	event := host.Create("plaza", "n", when)
+	during(t, s, "DELETE FROM events WHERE id = CAST(? AS uuid)", event, func() *servicetest.Response {
+		return s.SignIn("late").Post("/api/event/join/"+event, "")
+	}).IsError(404, "event_not_found")
+}
+
+// during runs a change, makes a request that waits for it, and commits.
+func during(t *testing.T, s *servicetest.Service, change, what string, request func() *servicetest.Response) (res *servicetest.Response) {
+	t.Helper()
+	tx, err := s.Database.DB.BeginTx(context.Background(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if _, err := tx.Exec(strings.Replace(change, "?", "$1", 1), what); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		res = request()
+	}()
+	servicetest.Eventually(t, 20*time.Second, "the request waits", func() bool {
+		return s.Database.Count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0
+	})
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	return res
 }

@@ -2,11 +2,8 @@ package tests
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
 	"net/http"
 	"net/url"
-	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,21 +13,6 @@ import (
 )
 
 var refreshToken = regexp.MustCompile(`^[0-9a-f]{128}$`)
-
-func equal(a, b any) bool { return reflect.DeepEqual(a, b) }
-
-// decode reads header and claims of a JWT.
-func decode(t *testing.T, token string) (header, claims map[string]any) {
-	t.Helper()
-	parts := strings.Split(token, ".")
-	for i, into := range []*map[string]any{&header, &claims} {
-		text, err := base64.RawURLEncoding.DecodeString(parts[i])
-		if err != nil || json.Unmarshal(text, into) != nil {
-			t.Fatalf("part %d of %s", i, token)
-		}
-	}
-	return header, claims
-}
 
 func TestRefreshReplacesBothCookies(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {

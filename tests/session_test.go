@@ -9,11 +9,6 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-const (
-	session = "/api/auth/session"
-	refresh = "/api/auth/refresh"
-)
-
 func TestSessionAnswersActiveOrOneOfFourRefusals(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice").Session
@@ -225,13 +220,6 @@ func TestSessionTokens(t *testing.T) {
 		}
 	}
 	s.Client().Get(refresh, servicetest.Cookies("refreshToken="+alice.RefreshToken)).Is(200, servicetest.Success)
-}
-
-// nonCanonical changes the bits of the last character that decode to nothing.
-func nonCanonical(token string) string {
-	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-	last := strings.IndexByte(alphabet, token[len(token)-1])
-	return token[:len(token)-1] + string(alphabet[last^1])
 }
 
 // standardBase64 spells a signature so that it surely differs from base64url: with a plus in front of the same bits.

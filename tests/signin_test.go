@@ -9,8 +9,6 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-var asForm = servicetest.Header("Content-Type", "application/x-www-form-urlencoded")
-
 // navigates is how browsers send a form.
 var navigates = servicetest.Header("Sec-Fetch-Mode", "navigate")
 

@@ -3,7 +3,6 @@ package tests
 import (
 	"bufio"
 	"crypto/tls"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -15,59 +14,6 @@ import (
 
 	"worldevents/tests/servicetest"
 )
-
-// crowd is a world of events with these numbers of RSVPs, whose users' names are long so that the list is large. It is
-// written behind the service's back. The result is the usernames expected of each event.
-func crowd(t *testing.T, s *servicetest.Service, world string, sizes ...int) (want [][]string) {
-	t.Helper()
-	id := func(kind int, n string) string {
-		if s.Database.Dialect == "postgres" {
-			return fmt.Sprintf("CAST('00000000-0000-7000-%04d-' || lpad(CAST(%s AS text), 12, '0') AS uuid)", kind, n)
-		}
-		return fmt.Sprintf("printf('00000000-0000-7000-%04d-%%012d', %s)", kind, n)
-	}
-	const numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) "
-	const moment = "'2030-01-01 00:00:00+00:00'"
-	name := func(i int) string { return fmt.Sprintf("%s %d", strings.Repeat("é", 40), i) }
-	s.Database.Exec(fmt.Sprintf("INSERT INTO users (id, username, created_at) "+numbers+
-		"SELECT %s, '%s ' || CAST(i AS text), %s FROM n", slices.Max(sizes), id(9000, "i"), strings.Repeat("é", 40), moment))
-	for e, size := range sizes {
-		event := id(8000, fmt.Sprint(e))
-		s.Database.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) SELECT "+
-			event+", ?, 'n', '', "+moment+", "+moment, world)
-		var names []string
-		if size > 0 {
-			s.Database.Exec(fmt.Sprintf("INSERT INTO rsvps (event_id, user_id, username, created_at) "+numbers+
-				"SELECT %s, %s, '%s ' || CAST(i AS text), %s FROM n", size, event, id(9000, "i"), strings.Repeat("é", 40), moment))
-			for i := range size {
-				names = append(names, name(i+1))
-			}
-		}
-		want = append(want, names)
-	}
-	return want
-}
-
-// usernames reads a list's usernames, event by event.
-func usernames(t *testing.T, body string) (got [][]string) {
-	t.Helper()
-	var list struct {
-		Events []struct {
-			RSVPs []struct{ User struct{ Username string } }
-		}
-	}
-	if err := json.Unmarshal([]byte(body), &list); err != nil {
-		t.Fatalf("%v at the end of %d bytes", err, len(body))
-	}
-	for _, e := range list.Events {
-		var names []string
-		for _, r := range e.RSVPs {
-			names = append(names, r.User.Username)
-		}
-		got = append(got, names)
-	}
-	return got
-}
 
 // crowdSizes surround the numbers at which the service reads differently: 256 and 4096.
 var crowdSizes = []int{1, 0, 255, 256, 257, 0, 4095, 4096, 4097, 3, 16384, 8192 + 256, 256, 1}
@@ -261,5 +207,102 @@ func TestListEventsReadsWrites(t *testing.T) {
 				}
 			}
 		})
+	})
+}
+
+// slowly begins to ask for a list, reads a little of it, runs meanwhile, and then reads the rest.
+func slowly(t *testing.T, s *servicetest.Service, c *servicetest.Client, path string, meanwhile func()) string {
+	t.Helper()
+	res, conn := openList(t, s, c, path, time.Now().Add(20*time.Second))
+	defer conn.Close()
+	begin, err := io.ReadAll(io.LimitReader(res.Body, 1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	meanwhile()
+	conn.SetReadBuffer(4 << 20)
+	rest := make(chan []byte, 1)
+	go func() {
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Errorf("the rest of %s: %v after %d bytes", path, err, len(text))
+		}
+		rest <- text
+	}()
+	select {
+	case text := <-rest:
+		return string(begin) + string(text)
+	case <-time.After(30 * time.Second):
+		t.Fatalf("%s does not end", path)
+		return ""
+	}
+}
+
+// A page that is being read holds what it held when it began, whatever appears in its range meanwhile; and it ends.
+func TestListEventsPageWhileEventsAppear(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		// More than the network holds for a client that does not read.
+		addEvents(s, "plaza", 8000, 900, 2030, strings.Repeat("d", 5000))
+		alice := s.SignIn("alice")
+		want := eventIDs(t, alice.Get(plaza+"?limit=900").Body)
+		body := slowly(t, s, alice, plaza+"?limit=900", func() {
+			s.Database.Exec("DELETE FROM events WHERE id = '00000000-0000-7000-8000-000000000890'")
+			// In one gap, ahead of what has been read: between two events, an hour apart, of February.
+			for i := range 700 {
+				s.Database.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES (?, 'plaza', 'new', '', ?, ?)",
+					idOf(i), time.Date(2030, 2, 5, 12, 30, 0, 0, time.UTC), at(2030))
+			}
+		})
+		got := eventIDs(t, body)
+		if i := slices.Index(want, "00000000-0000-7000-8000-000000000890"); !slices.Equal(got, slices.Delete(want, i, i+1)) {
+			t.Errorf("%d events, want %d", len(got), len(want)-1)
+		}
+	})
+}
+
+// The request of a client that has hung up ends, whatever there is still to read.
+func TestListEventsEndsWithItsClient(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		addEvents(s, "plaza", 8000, 900, 2030, strings.Repeat("d", 5000))
+		alice := s.SignIn("alice")
+		for _, path := range []string{plaza, plaza + "?limit=850"} {
+			_, conn := openList(t, s, alice, path, time.Now().Add(20*time.Second))
+			for i := range 300 {
+				s.Database.TryExec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES (?, 'plaza', 'new', '', ?, ?)",
+					idOf(i), time.Date(2030, 2, 5, 12, 30, 0, 0, time.UTC), at(2030))
+			}
+			before := strings.Count(s.Log.String(), "listEvents")
+			conn.Close()
+			servicetest.Eventually(t, 10*time.Second, "the request is logged", func() bool {
+				return strings.Count(s.Log.String(), "listEvents") > before
+			})
+		}
+	})
+}
+
+// A user who leaves a large event and joins it again while it is being read stands in it once.
+func TestListEventsRejoinDuringStream(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		want := crowd(t, s, "plaza", 50000)[0]
+		s.Clock.Freeze(at(2031)) // the crowd joined in 2030
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		event := "00000000-0000-7000-8000-000000000000"
+		s.Database.Exec("UPDATE users SET username = 'first' WHERE username = ?", want[0])
+		s.Database.Exec("UPDATE users SET username = 'last' WHERE username = ?", want[len(want)-1])
+		first := s.SignIn("first")
+		names := usernames(t, slowly(t, s, alice, plaza, func() {
+			bob.Post("/api/event/join/"+event, "").Is(200, servicetest.Success)
+			first.Delete("/api/event/"+event).Is(200, servicetest.Success)
+			first.Post("/api/event/join/"+event, "").Is(200, servicetest.Success)
+		}))[0]
+		count := map[string]int{}
+		for _, name := range names {
+			if count[name]++; count[name] > 1 {
+				t.Errorf("%q stands there twice", name)
+			}
+		}
+		if len(names) < len(want) || count["last"] != 1 {
+			t.Errorf("%d usernames of %d", len(names), len(want))
+		}
 	})
 }

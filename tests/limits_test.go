@@ -1,0 +1,132 @@
+package tests
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"regexp"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+func TestRateLimit(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, func(o *servicetest.Options) { o.RateLimit, o.AllowedOrigins = 0.01, []string{"https://app.example"} })
+	alice := s.SignIn("alice")
+	alice.Get(plaza).Is(200, list())
+	for _, path := range []string{plaza, session, refresh, "/sign-in"} {
+		alice.Get(path).IsError(429, "rate_limited").HasHeader("Retry-After", "1").SetsNoCookie()
+	}
+	// Who is behind X-Forwarded-For counts only when a trusted proxy says so.
+	alice.Get(plaza, servicetest.Header("X-Forwarded-For", "192.0.2.1"), servicetest.Header("X-Real-Ip", "192.0.2.1")).IsError(429, "rate_limited")
+	alice.Get(plaza, servicetest.Origin("https://app.example")).IsError(429, "rate_limited").
+		HasHeader("Access-Control-Allow-Origin", "https://app.example")
+}
+
+func TestRateLimitBehindProxy(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, func(o *servicetest.Options) {
+		o.RateLimit = 0.01
+		o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8")}
+	})
+	alice := s.SignIn("alice")
+	for _, test := range []struct {
+		from   string
+		status int
+	}{
+		{"192.0.2.1", 200}, {"192.0.2.1", 429}, {"192.0.2.2", 200},
+		{"192.0.2.9, 192.0.2.2", 429},                                        // what the client itself claims is further left
+		{"192.0.2.2, 10.1.2.3", 429},                                         // and trusted proxies are passed over
+		{"2001:db8::1", 200}, {"2001:db8::2", 429}, {"2001:db8:0:1::1", 200}, // an IPv6 client is its /64
+	} {
+		if res := alice.Get(plaza, servicetest.Header("X-Forwarded-For", test.from)); res.Status != test.status {
+			t.Errorf("%s: %d, want %d", test.from, res.Status, test.status)
+		}
+	}
+}
+
+// Too many requests in flight are refused at once; the ones in flight are answered.
+func TestMaxInFlight(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, func(o *servicetest.Options) { o.MaxInFlight = 1 })
+	alice := s.SignIn("alice")
+	slow, body := newSlowBody()
+	taken, done := make(chan struct{}), make(chan *servicetest.Response)
+	go func() {
+		done <- alice.Do("POST", plaza, event, func(r *http.Request) {
+			r.Body, r.GetBody = slow, nil
+			r.Header.Set("Expect", "100-continue") // which is said when the body is to be read
+			trace := &httptrace.ClientTrace{Got100Continue: func() { close(taken) }}
+			*r = *r.WithContext(httptrace.WithClientTrace(r.Context(), trace))
+		})
+	}()
+	<-taken
+	alice.Get(session).IsError(503, "overloaded")
+	alice.Get(plaza).IsError(503, "overloaded").HasHeader("Retry-After", "1")
+	body <- event
+	close(body)
+	(<-done).Is(200, servicetest.Success)
+	alice.Get(session).Is(200, servicetest.Authenticated)
+}
+
+var inUse = regexp.MustCompile(`(?m)^go_sql_in_use_connections\{db_name="(postgres|sqlite_write)"\} 1$`)
+
+// Where no pooled connection comes free in time the answer is 503, and no token is spent.
+func TestNoConnectionInTime(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		release := lockUsers(t, s.Database)
+		first := make(chan *servicetest.Response)
+		go func() { first <- alice.On(s).Get(refresh) }()
+		servicetest.Eventually(t, 10*time.Second, "the first refresh waits", func() bool {
+			return inUse.MatchString(metrics(t, s))
+		})
+		alice.On(s).Get(refresh).IsError(503, "overloaded").HasHeader("Retry-After", "1").SetsNoCookie()
+		release()
+		(<-first).Is(200, servicetest.Success)
+	}, func(o *servicetest.Options) { o.DBMaxConns, o.DBTimeout = 1, 19*time.Second })
+}
+
+// lockUsers keeps everybody else from changing users until release is called.
+func lockUsers(t *testing.T, db *servicetest.Database) (release func()) {
+	t.Helper()
+	conn, err := db.DB.Conn(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	statements := []string{"BEGIN IMMEDIATE"}
+	if db.Dialect == "postgres" {
+		statements = []string{"BEGIN", "LOCK TABLE users"}
+	}
+	for _, statement := range statements {
+		if _, err := conn.ExecContext(context.Background(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func() {
+		conn.ExecContext(context.Background(), "ROLLBACK")
+		conn.Close()
+	}
+}
+
+// slowBody is a request body that comes when it is sent to the channel.
+type slowBody struct{ text chan string }
+
+func newSlowBody() (io.ReadCloser, chan<- string) {
+	text := make(chan string)
+	return slowBody{text}, text
+}
+
+func (b slowBody) Read(p []byte) (int, error) {
+	text, ok := <-b.text
+	if !ok {
+		return 0, io.EOF
+	}
+	return copy(p, text), nil
+}
+
+func (slowBody) Close() error { return nil }
