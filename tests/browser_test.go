@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -155,24 +156,26 @@ func TestCrossOriginRequests(t *testing.T) {
 		{"", "https://127.0.0.1", false},
 		{"", "nonsense", false},
 	} {
-		for _, call := range changing {
-			// With garbage for cookies: who is refused for the origin is refused first, and nobody signs anybody out.
-			with := []servicetest.RequestOption{servicetest.Header("Sec-Fetch-Site", test.site), servicetest.Origin(test.origin), servicetest.Cookies("token=x; refreshToken=x")}
-			if call.path == "/sign-in" {
-				with = append(with, servicetest.Header("Content-Type", "application/x-www-form-urlencoded"))
+		s.Run(t, fmt.Sprintf("Sec-Fetch-Site %q, Origin %q", test.site, test.origin), func(t *testing.T) {
+			for _, call := range changing {
+				// With garbage for cookies: who is refused for the origin is refused first, and nobody signs anybody out.
+				with := []servicetest.RequestOption{servicetest.Header("Sec-Fetch-Site", test.site), servicetest.Origin(test.origin), servicetest.Cookies("token=x; refreshToken=x")}
+				if call.path == "/sign-in" {
+					with = append(with, servicetest.Header("Content-Type", "application/x-www-form-urlencoded"))
+				}
+				res := s.Client().Do(call.method, call.path, call.body, with...)
+				refused := res.Status == 403
+				if refused == test.passes {
+					t.Errorf("%s %s: %d %s", call.method, call.path, res.Status, res.Body)
+				}
+				if refused {
+					res.IsError(403, "cross_origin").SetsNoCookie()
+				}
 			}
-			res := s.Client().Do(call.method, call.path, call.body, with...)
-			refused := res.Status == 403
-			if refused == test.passes {
-				t.Errorf("%s %s, Sec-Fetch-Site %q, Origin %q: %d %s", call.method, call.path, test.site, test.origin, res.Status, res.Body)
-			}
-			if refused {
-				res.IsError(403, "cross_origin").SetsNoCookie()
-			}
-		}
-		// A list changes nothing: it is answered, though browsers keep it from the page.
-		s.Client().Get(plaza, servicetest.Header("Sec-Fetch-Site", test.site), servicetest.Origin(test.origin), servicetest.Cookies("token="+alice.Token)).
-			Is(200, list(listed(id, "n", "", when, "bob")))
+			// A list changes nothing: it is answered, though browsers keep it from the page.
+			s.Client().Get(plaza, servicetest.Header("Sec-Fetch-Site", test.site), servicetest.Origin(test.origin), servicetest.Cookies("token="+alice.Token)).
+				Is(200, list(listed(id, "n", "", when, "bob")))
+		})
 	}
 
 	// Refused refreshes have spent nothing.

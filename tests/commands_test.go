@@ -320,10 +320,12 @@ func TestListenersInUse(t *testing.T) {
 	}
 	defer l.Close()
 	for _, name := range []string{"LISTEN_ADDR", "ADMIN_ADDR"} {
-		p := servicetest.NewProgram(t, name+"="+l.Addr().String())
-		if _, stderr, status := p.Run("serve"); status != 1 || !strings.Contains(stderr, "worldevents: "+name) {
-			t.Errorf("%s: %d %q", name, status, stderr)
-		}
+		t.Run(name, func(t *testing.T) {
+			p := servicetest.NewProgram(t, name+"="+l.Addr().String())
+			if _, stderr, status := p.Run("serve"); status != 1 || !strings.Contains(stderr, "worldevents: "+name) {
+				t.Errorf("%d %q", status, stderr)
+			}
+		})
 	}
 }
 

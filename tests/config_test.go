@@ -137,22 +137,24 @@ func TestConfigFaults(t *testing.T) {
 		"APP_ENV=x\nLISTEN_ADDR=x\nADMIN_ADDR=x\nDATABASE_URL=x\nJWT_SECRET=x\nREFRESH_TOKEN_TTL=0\nCOOKIE_PARTITIONED=true\nTRUSTED_PROXIES=x\nMAX_IN_FLIGHT=0\nSHUTDOWN_TIMEOUT=0": {
 			"APP_ENV", "LISTEN_ADDR", "ADMIN_ADDR", "DATABASE_URL", "JWT_SECRET", "REFRESH_TOKEN_TTL", "TRUSTED_PROXIES", "MAX_IN_FLIGHT", "SHUTDOWN_TIMEOUT"},
 	} {
-		stdout, stderr, status := p.With(strings.Split(setting, "\n")...).Run("session", "issue", "alice")
-		if status != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "worldevents: ") {
-			t.Errorf("%s: status %d\n%s", setting, status, stderr)
-		}
-		var named []string
-		for _, name := range regexp.MustCompile(`\b([A-Z]+(?:_[A-Z]+)+|DOCS): `).FindAllStringSubmatch(stderr, -1) {
-			named = append(named, name[1])
-		}
-		slices.Sort(named)
-		slices.Sort(faults)
-		if !slices.Equal(slices.Compact(named), faults) {
-			t.Errorf("%s: names %q, want %q:\n%s", setting, named, faults, stderr)
-		}
-		if strings.Contains(stderr, secret) || strings.Contains(stderr, string(servicetest.Key)) {
-			t.Errorf("%s: shows a secret: %s", setting, stderr)
-		}
+		t.Run(setting, func(t *testing.T) {
+			stdout, stderr, status := p.For(t).With(strings.Split(setting, "\n")...).Run("session", "issue", "alice")
+			if status != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "worldevents: ") {
+				t.Errorf("status %d\n%s", status, stderr)
+			}
+			var named []string
+			for _, name := range regexp.MustCompile(`\b([A-Z]+(?:_[A-Z]+)+|DOCS): `).FindAllStringSubmatch(stderr, -1) {
+				named = append(named, name[1])
+			}
+			slices.Sort(named)
+			slices.Sort(faults)
+			if !slices.Equal(slices.Compact(named), faults) {
+				t.Errorf("names %q, want %q:\n%s", named, faults, stderr)
+			}
+			if strings.Contains(stderr, secret) || strings.Contains(stderr, string(servicetest.Key)) {
+				t.Errorf("shows a secret: %s", stderr)
+			}
+		})
 	}
 	if files, _ := os.ReadDir(p.Dir); len(files) != 0 {
 		t.Errorf("refused, yet left %v", files)
@@ -163,27 +165,30 @@ func TestConfigFaults(t *testing.T) {
 func TestConfigWarnings(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
+		name string
 		env  []string
 		want []string
 	}{
-		{[]string{"APP_ENV=production", "DATABASE_URL="}, []string{"BASE_URL", "DATABASE_URL"}},
-		{[]string{"APP_ENV=production", "BASE_URL=https://example.org"}, nil},
-		{nil, nil},
+		{"production with defaults", []string{"APP_ENV=production", "DATABASE_URL="}, []string{"BASE_URL", "DATABASE_URL"}},
+		{"production", []string{"APP_ENV=production", "BASE_URL=https://example.org"}, nil},
+		{"development", nil, nil},
 	} {
-		s := servicetest.NewProgram(t, test.env...).ServeReady()
-		var warnings []string
-		for line := range strings.Lines(s.Log.String()) {
-			// Asking too early is answered, and logged as well.
-			if strings.Contains(line, "WARN") && !strings.Contains(line, "not ready") {
-				warnings = append(warnings, regexp.MustCompile("BASE_URL|DATABASE_URL").FindString(line))
+		t.Run(test.name, func(t *testing.T) {
+			s := servicetest.NewProgram(t, test.env...).ServeReady()
+			var warnings []string
+			for line := range strings.Lines(s.Log.String()) {
+				// Asking too early is answered, and logged as well.
+				if strings.Contains(line, "WARN") && !strings.Contains(line, "not ready") {
+					warnings = append(warnings, regexp.MustCompile("BASE_URL|DATABASE_URL").FindString(line))
+				}
 			}
-		}
-		if !slices.Equal(warnings, test.want) {
-			t.Errorf("%q: warnings %q, want %q: %s", test.env, warnings, test.want, s.Log)
-		}
-		// Production logs JSON, development text.
-		if json := strings.HasPrefix(s.Log.String(), "{"); json != (len(test.env) > 0) {
-			t.Errorf("%q: %s", test.env, s.Log)
-		}
+			if !slices.Equal(warnings, test.want) {
+				t.Errorf("warnings %q, want %q: %s", warnings, test.want, s.Log)
+			}
+			// Production logs JSON, development text.
+			if json := strings.HasPrefix(s.Log.String(), "{"); json != (len(test.env) > 0) {
+				t.Errorf("logged as JSON: %v: %s", json, s.Log)
+			}
+		})
 	}
 }

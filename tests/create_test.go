@@ -109,10 +109,12 @@ func TestCreateEventFields(t *testing.T) {
 			{"scheduledAt", []any{nil, null, "", 7, 1893553445000, []string{when}}},
 		}
 		for _, test := range invalid {
-			for _, value := range test.values {
-				body, _ := json.Marshal(with(test.field, value))
-				alice.Post("/api/event/bad", string(body)).IsError(400, "validation_failed", test.field)
-			}
+			s.Run(t, test.field, func(t *testing.T) {
+				for _, value := range test.values {
+					body, _ := json.Marshal(with(test.field, value))
+					alice.Post("/api/event/bad", string(body)).IsError(400, "validation_failed", test.field)
+				}
+			})
 		}
 		alice.Get("/api/event/bad").Is(200, list())
 	})
@@ -159,9 +161,11 @@ func TestCreateEventScheduledAt(t *testing.T) {
 			"2028-02-29T00:00:00Z":                     "2028-02-29T00:00:00.000Z",
 			"2000-02-29T00:00:00Z":                     "2000-02-29T00:00:00.000Z",
 		} {
-			world := fmt.Sprintf("w%x", in)
-			id := alice.Create(world, "n", in)
-			alice.Get("/api/event/"+world).Is(200, list(listed(id, "n", "", out, "alice")))
+			s.Run(t, in, func(t *testing.T) {
+				world := fmt.Sprintf("w%x", in)
+				id := alice.Create(world, "n", in)
+				alice.Get("/api/event/"+world).Is(200, list(listed(id, "n", "", out, "alice")))
+			})
 		}
 		for _, in := range []string{
 			"", " ", "x", "2030-01-02", "2030-01-02T03:04:05", "2030-01-02 03:04:05Z", "20300102T030405Z", "2030-01-02T03:04Z",
@@ -217,12 +221,14 @@ func TestPathsAreDecodedOnce(t *testing.T) {
 			"a b+c":  {"a%20b+c", "a%20b%2Bc"},
 			"a:b@c!": {"a:b@c!", "a%3Ab%40c%21"},
 		} {
-			for i, path := range spellings {
-				alice.Post("/api/event/"+path, event).Is(200, servicetest.Success)
-				if n := s.Database.Count("events WHERE world_id = ?", stored); n != i+1 {
-					t.Errorf("%s: %d events in world %q, want %d", path, n, stored, i+1)
+			s.Run(t, stored, func(t *testing.T) {
+				for i, path := range spellings {
+					alice.Post("/api/event/"+path, event).Is(200, servicetest.Success)
+					if n := s.Database.Count("events WHERE world_id = ?", stored); n != i+1 {
+						t.Errorf("%s: %d events in world %q, want %d", path, n, stored, i+1)
+					}
 				}
-			}
+			})
 		}
 	})
 }
@@ -249,9 +255,11 @@ func TestCreateEventBody(t *testing.T) {
 		"a huge number":                 strings.TrimSuffix(event, "}") + `,"x":-1E+99999}`,
 		"a number of many digits":       strings.TrimSuffix(event, "}") + `,"x":0.` + strings.Repeat("1", 1000) + `}`,
 	} {
-		if res := alice.Post(plaza, body); res.Status != 200 {
-			t.Errorf("%s: %d %s", name, res.Status, res.Body)
-		}
+		s.Run(t, name, func(t *testing.T) {
+			if res := alice.Post(plaza, body); res.Status != 200 {
+				t.Errorf("%d %s", res.Status, res.Body)
+			}
+		})
 	}
 	for name, body := range map[string]string{
 		"cut short":                     strings.TrimSuffix(event, "}"),
@@ -284,9 +292,11 @@ func TestCreateEventBody(t *testing.T) {
 		"a raw line feed":               "{\"name\":\"a\nb\",\"description\":\"\",\"scheduledAt\":\"" + when + "\"}",
 		"a form":                        "name=x&description=&scheduledAt=" + when,
 	} {
-		if res := alice.Post("/api/event/bad", body); res.Status != 400 || res.Error().Code != "malformed_json" {
-			t.Errorf("%s: %d %s", name, res.Status, res.Body)
-		}
+		s.Run(t, name, func(t *testing.T) {
+			if res := alice.Post("/api/event/bad", body); res.Status != 400 || res.Error().Code != "malformed_json" {
+				t.Errorf("%d %s", res.Status, res.Body)
+			}
+		})
 	}
 	for _, body := range []string{"null", "[]", "[" + event + "]", `"x"`, "7", "true"} {
 		alice.Post("/api/event/bad", body).IsError(400, "validation_failed", "body")

@@ -120,20 +120,22 @@ func TestContractNamesEveryStatus(t *testing.T) {
 		"joinEvent":      {"200", "400", "401", "403", "404", "429", "500", "503"},
 		"leaveEvent":     {"200", "400", "401", "403", "404", "429", "500", "503"},
 	} {
-		found := false
-		for _, item := range doc.Paths.Map() {
-			for _, op := range item.Operations() {
-				if op.OperationID == id {
-					found = true
-					if got := slices.Sorted(maps.Keys(op.Responses.Map())); !slices.Equal(got, want) {
-						t.Errorf("%s: %q, want %q", id, got, want)
+		t.Run(id, func(t *testing.T) {
+			found := false
+			for _, item := range doc.Paths.Map() {
+				for _, op := range item.Operations() {
+					if op.OperationID == id {
+						found = true
+						if got := slices.Sorted(maps.Keys(op.Responses.Map())); !slices.Equal(got, want) {
+							t.Errorf("%q, want %q", got, want)
+						}
 					}
 				}
 			}
-		}
-		if !found {
-			t.Errorf("no operation %s", id)
-		}
+			if !found {
+				t.Error("no such operation")
+			}
+		})
 	}
 	bodies := map[string]bool{}
 	for _, path := range []string{session, refresh} {

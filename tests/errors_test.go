@@ -54,22 +54,25 @@ func TestUnauthorized(t *testing.T) {
 	expired := s.Expired(alice.Session.UserID)
 	for _, call := range eventCalls {
 		path := strings.ReplaceAll(call.path, "{id}", id)
-		for cookies, code := range map[string]string{
-			"":       "no_token",
-			"token=": "no_token",
-			"refreshToken=" + alice.Session.RefreshToken: "no_token",
-			"token=x":                             "invalid_token",
-			"token=" + alice.Session.RefreshToken: "invalid_token",
-			"token=" + servicetest.Sign([]byte("x"), `{"alg":"HS256"}`, s.Claims(alice.Session.UserID, -time.Hour).JSON()): "invalid_token",
-			"token=" + expired: "token_expired",
+		for _, test := range []struct{ name, cookies, code string }{
+			{"no cookie", "", "no_token"},
+			{"an empty token", "token=", "no_token"},
+			{"a refresh token alone", "refreshToken=" + alice.Session.RefreshToken, "no_token"},
+			{"not a JWT", "token=x", "invalid_token"},
+			{"a refresh token in place of the JWT", "token=" + alice.Session.RefreshToken, "invalid_token"},
+			{"forged and expired", "token=" + servicetest.Sign([]byte("x"), `{"alg":"HS256"}`, s.Claims(alice.Session.UserID, -time.Hour).JSON()), "invalid_token"},
+			{"expired", "token=" + expired, "token_expired"},
 			// requireAuth never refreshes by itself.
-			"token=" + expired + "; refreshToken=" + alice.Session.RefreshToken: "token_expired",
+			{"expired, with a refresh token", "token=" + expired + "; refreshToken=" + alice.Session.RefreshToken, "token_expired"},
 		} {
-			s.Client().Do(call.method, path, call.body, servicetest.Cookies(cookies)).IsError(401, code).SetsNoCookie()
+			s.Run(t, call.name+": "+test.name, func(t *testing.T) {
+				s.Client().Do(call.method, path, call.body, servicetest.Cookies(test.cookies)).IsError(401, test.code).SetsNoCookie()
+			})
 		}
-		// Only the cookie counts.
-		s.Client().Do(call.method, path+"?token="+alice.Session.Token, call.body,
-			servicetest.Header("Authorization", "Bearer "+alice.Session.Token)).IsError(401, "no_token")
+		s.Run(t, call.name+": only the cookie counts", func(t *testing.T) {
+			s.Client().Do(call.method, path+"?token="+alice.Session.Token, call.body,
+				servicetest.Header("Authorization", "Bearer "+alice.Session.Token)).IsError(401, "no_token")
+		})
 	}
 	alice.Get(refresh).Is(200, servicetest.Success) // nothing was spent
 }
@@ -120,34 +123,36 @@ func TestPathsAndMethods(t *testing.T) {
 		"/api/event/%61%2Fb": {"DELETE", "GET", "POST"}, "/api/event/join/%61%2Fb": {"POST"},
 	}
 	for path, methods := range operations {
-		allow := func(res *servicetest.Response) {
-			t.Helper()
-			got := strings.Split(strings.Join(res.Header.Values("Allow"), ", "), ", ")
-			for _, method := range methods {
-				if !slices.Contains(got, method) {
-					t.Errorf("%s: Allow %q lacks %s", path, got, method)
+		s.Run(t, path, func(t *testing.T) {
+			allow := func(res *servicetest.Response) {
+				t.Helper()
+				got := strings.Split(strings.Join(res.Header.Values("Allow"), ", "), ", ")
+				for _, method := range methods {
+					if !slices.Contains(got, method) {
+						t.Errorf("Allow %q lacks %s", got, method)
+					}
+				}
+				for _, method := range got {
+					if method != "OPTIONS" && !slices.Contains(methods, method) {
+						t.Errorf("Allow %q", got)
+					}
 				}
 			}
-			for _, method := range got {
-				if method != "OPTIONS" && !slices.Contains(methods, method) {
-					t.Errorf("%s: Allow %q", path, got)
+			for _, method := range []string{"GET", "POST", "DELETE", "HEAD", "PUT", "PATCH", "TRACE", "PROPFIND", "get"} {
+				if slices.Contains(methods, method) {
+					continue
+				}
+				res := s.Client().Do(method, path, "")
+				if allow(res); res.Status != 405 {
+					t.Errorf("%s: %d", method, res.Status)
+				}
+				if method != "HEAD" {
+					res.IsError(405, "method_not_allowed")
 				}
 			}
-		}
-		for _, method := range []string{"GET", "POST", "DELETE", "HEAD", "PUT", "PATCH", "TRACE", "PROPFIND", "get"} {
-			if slices.Contains(methods, method) {
-				continue
-			}
-			res := s.Client().Do(method, path, "")
-			if allow(res); res.Status != 405 {
-				t.Errorf("%s %s: %d", method, path, res.Status)
-			}
-			if method != "HEAD" {
-				res.IsError(405, "method_not_allowed")
-			}
-		}
-		res := s.Client().Do("OPTIONS", path, "").Is(204, "")
-		allow(res)
+			res := s.Client().Do("OPTIONS", path, "").Is(204, "")
+			allow(res)
+		})
 	}
 }
 
@@ -172,10 +177,12 @@ func TestDotSegments(t *testing.T) {
 		"/api/event/%2E%2E": "200", "/api/event/%2e": "200", "/api/event/..%2F..%2Flivez": "200",
 		"/api/event/../auth/session": "404", "/api/event/x/../plaza": "404", "/api/event/%2e%2e/plaza": "404", "//api/event/plaza": "404",
 	} {
-		got := s.Raw("GET " + path + " HTTP/1.1\r\nHost: x\r\nCookie: token=" + token + "\r\nConnection: close\r\n\r\n")
-		if !strings.HasPrefix(got, "HTTP/1.1 "+status+" ") {
-			t.Errorf("%s: %.80q, want %s", path, got, status)
-		}
+		s.Run(t, path, func(t *testing.T) {
+			got := s.Raw("GET " + path + " HTTP/1.1\r\nHost: x\r\nCookie: token=" + token + "\r\nConnection: close\r\n\r\n")
+			if !strings.HasPrefix(got, "HTTP/1.1 "+status+" ") {
+				t.Errorf("%.80q, want %s", got, status)
+			}
+		})
 	}
 }
 
@@ -205,16 +212,18 @@ func TestInternalErrors(t *testing.T) {
 		id := alice.Create("plaza", "n", when)
 		s.Store.Close()
 		for _, call := range eventCalls {
-			res := alice.Do(call.method, strings.ReplaceAll(call.path, "{id}", id), call.body)
-			detail := res.IsError(500, "internal").SetsNoCookie().Error().Detail
-			if !strings.HasPrefix(detail, call.name+": ") {
-				t.Errorf("detail %q, want it to begin with %q", detail, call.name)
-			}
-			if inside := regexp.MustCompile(`(?i)sql|select|insert|pgx|dial|127\.0\.0\.1|\.go|/tmp|goroutine|alice`).FindString(res.Body); inside != "" {
-				t.Errorf("tells of %q: %s", inside, res.Body)
-			}
-			servicetest.Eventually(t, 5*time.Second, "the cause is in the log", func() bool {
-				return strings.Contains(s.Log.String(), res.Error().RequestID)
+			s.Run(t, call.name, func(t *testing.T) {
+				res := alice.Do(call.method, strings.ReplaceAll(call.path, "{id}", id), call.body)
+				detail := res.IsError(500, "internal").SetsNoCookie().Error().Detail
+				if !strings.HasPrefix(detail, call.name+": ") {
+					t.Errorf("detail %q, want it to begin with %q", detail, call.name)
+				}
+				if inside := regexp.MustCompile(`(?i)sql|select|insert|pgx|dial|127\.0\.0\.1|\.go|/tmp|goroutine|alice`).FindString(res.Body); inside != "" {
+					t.Errorf("tells of %q: %s", inside, res.Body)
+				}
+				servicetest.Eventually(t, 5*time.Second, "the cause is in the log", func() bool {
+					return strings.Contains(s.Log.String(), res.Error().RequestID)
+				})
 			})
 		}
 	})
@@ -231,10 +240,12 @@ func TestInternalErrorNamesTheDatabase(t *testing.T) {
 	alice.Create("plaza", "n", when)
 	proxy.Down()
 	for _, call := range eventCalls {
-		res := alice.Do(call.method, strings.ReplaceAll(call.path, "{id}", "01980000-0000-7000-8000-000000000001"), call.body)
-		if detail := res.IsError(500, "internal").Error().Detail; detail != call.name+": database unavailable" {
-			t.Errorf("%s: detail %q", call.name, detail)
-		}
+		s.Run(t, call.name, func(t *testing.T) {
+			res := alice.Do(call.method, strings.ReplaceAll(call.path, "{id}", "01980000-0000-7000-8000-000000000001"), call.body)
+			if detail := res.IsError(500, "internal").Error().Detail; detail != call.name+": database unavailable" {
+				t.Errorf("detail %q", detail)
+			}
+		})
 	}
 	if detail := alice.Get(refresh).IsError(500, "internal").SetsNoCookie().Error().Detail; detail != "refresh session: database unavailable" {
 		t.Errorf("refresh: detail %q", detail)

@@ -112,26 +112,27 @@ func TestListEventsFromTo(t *testing.T) {
 			{"", "9999-12-31T23:59:59.9990000000001Z", "abcde"},
 			{"9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59.9999999999Z", "e"},
 		} {
-			query := url.Values{}
-			if test.from != "" {
-				query.Set("from", test.from)
-			}
-			if test.to != "" {
-				query.Set("to", test.to)
-			}
-			res := alice.Get(plaza + "?" + query.Encode())
-			if res.Status != 200 {
-				t.Errorf("from %s to %s: %d %s", test.from, test.to, res.Status, res.Body)
-				continue
-			}
-			got := strings.Join(names(t, res.Body), "")
-			if got != test.want {
-				t.Errorf("from %s to %s: %q, want %q", test.from, test.to, got, test.want)
-			}
-			// In pages it is the same.
-			if got := strings.Join(walk(t, s, alice, plaza+"?limit=1&"+query.Encode(), names), ""); got != test.want {
-				t.Errorf("from %s to %s in pages: %q, want %q", test.from, test.to, got, test.want)
-			}
+			s.Run(t, fmt.Sprintf("from %s to %s", test.from, test.to), func(t *testing.T) {
+				query := url.Values{}
+				if test.from != "" {
+					query.Set("from", test.from)
+				}
+				if test.to != "" {
+					query.Set("to", test.to)
+				}
+				res := alice.Get(plaza + "?" + query.Encode())
+				if res.Status != 200 {
+					t.Fatalf("%d %s", res.Status, res.Body)
+				}
+				got := strings.Join(names(t, res.Body), "")
+				if got != test.want {
+					t.Errorf("%q, want %q", got, test.want)
+				}
+				// In pages it is the same.
+				if got := strings.Join(walk(t, s, alice, plaza+"?limit=1&"+query.Encode(), names), ""); got != test.want {
+					t.Errorf("in pages: %q, want %q", got, test.want)
+				}
+			})
 		}
 	})
 }
@@ -175,7 +176,9 @@ func TestListEventsParameters(t *testing.T) {
 		"?from=x&from=x&to=y&to=y&limit=0&limit=0&cursor=&cursor=": {"from", "to", "limit", "cursor"},
 		"?cursor=a&cursor=a":                                       {"cursor"},
 	} {
-		alice.Get(plaza+query).IsError(400, "validation_failed", fields...)
+		s.Run(t, query, func(t *testing.T) {
+			alice.Get(plaza+query).IsError(400, "validation_failed", fields...)
+		})
 	}
 	alice.Get("/api/event/"+strings.Repeat("w", 129)+"?limit=0").IsError(400, "validation_failed", "id", "limit")
 	if res := alice.Get(plaza + "?limit=%zz"); res.Status != 400 || res.Error().Code != "validation_failed" {

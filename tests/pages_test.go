@@ -115,13 +115,15 @@ func TestListEventsLinkAddress(t *testing.T) {
 	s := servicetest.New(t, func(o *servicetest.Options) { o.BaseURL, _ = url.Parse("https://example.org:8443/a%20b/c/") })
 	alice := s.SignIn("alice")
 	for path, spelled := range map[string]string{"plaza": "plaza", "a%2Fb": "a%2Fb", "100%25": "100%25", "%C3%A9%20x": "%C3%A9%20x", "a%3Fb%23c": "a%3Fb%23c", "%22%3E%3Cb": "%22%3E%3Cb"} {
-		cookie := servicetest.Cookies("token=" + alice.Session.Token)
-		s.Client().Post("/api/event/"+path, event, cookie).Is(200, servicetest.Success)
-		s.Client().Post("/api/event/"+path, event, cookie).Is(200, servicetest.Success)
-		link := s.Client().Get("/api/event/"+path+"?limit=1", cookie).Header.Get("Link")
-		if want := "<https://example.org:8443/a%20b/c/api/event/" + spelled + "?limit=1&cursor="; !strings.HasPrefix(link, want) {
-			t.Errorf("Link %s\nwant %s", link, want)
-		}
+		s.Run(t, path, func(t *testing.T) {
+			cookie := servicetest.Cookies("token=" + alice.Session.Token)
+			s.Client().Post("/api/event/"+path, event, cookie).Is(200, servicetest.Success)
+			s.Client().Post("/api/event/"+path, event, cookie).Is(200, servicetest.Success)
+			link := s.Client().Get("/api/event/"+path+"?limit=1", cookie).Header.Get("Link")
+			if want := "<https://example.org:8443/a%20b/c/api/event/" + spelled + "?limit=1&cursor="; !strings.HasPrefix(link, want) {
+				t.Errorf("Link %s\nwant %s", link, want)
+			}
+		})
 	}
 }
 

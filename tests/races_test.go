@@ -227,21 +227,23 @@ func TestEventsWhileUsersChange(t *testing.T) {
 	} {
 		for _, operation := range []string{"create", "join"} {
 			name := operation + " " + test.code
-			guest := s.SignIn(name)
-			event := host.Create("plaza", "n", when)
-			path, body := "/api/event/join/"+event, ""
-			if operation == "create" {
-				path, body = plaza, `{"name":"n","description":"","scheduledAt":"`+when+`"}`
-			}
-			res := during(t, s, test.change, name, func() *servicetest.Response { return guest.Post(path, body) })
-			if test.status != 200 {
-				res.IsError(test.status, test.code)
-				continue
-			}
-			res.Is(200, servicetest.Success)
-			if !strings.Contains(host.Get(plaza).Body, `"`+name+` renamed"`) {
-				t.Errorf("%s: not listed by the new name", name)
-			}
+			s.Run(t, name, func(t *testing.T) {
+				guest := s.SignIn(name)
+				event := host.Create("plaza", "n", when)
+				path, body := "/api/event/join/"+event, ""
+				if operation == "create" {
+					path, body = plaza, `{"name":"n","description":"","scheduledAt":"`+when+`"}`
+				}
+				res := during(t, s, test.change, name, func() *servicetest.Response { return guest.Post(path, body) })
+				if test.status != 200 {
+					res.IsError(test.status, test.code)
+					return
+				}
+				res.Is(200, servicetest.Success)
+				if !strings.Contains(host.Get(plaza).Body, `"`+name+` renamed"`) {
+					t.Error("not listed by the new name")
+				}
+			})
 		}
 	}
 	event := host.Create("plaza", "n", when)

@@ -59,8 +59,9 @@ func TestRefreshRefusals(t *testing.T) {
 			{"SQL", "refreshToken=' OR '1'='1", servicetest.InvalidRefresh},
 			{"the stored hash", "refreshToken=" + strings.Repeat(servicetest.KeyID([]byte(alice.RefreshToken)), 8), servicetest.InvalidRefresh},
 		} {
-			t.Log(test.name)
-			s.Client().Get(refresh, servicetest.Cookies(test.cookies)).Is(400, test.body).SetsNoCookie()
+			s.Run(t, test.name, func(t *testing.T) {
+				s.Client().Get(refresh, servicetest.Cookies(test.cookies)).Is(400, test.body).SetsNoCookie()
+			})
 		}
 		// The JWT is not looked at: garbage, another user's, or none.
 		s.Client().Get(refresh, servicetest.Cookies(current+"; token="+bob.Token)).Is(200, servicetest.Success).HasHeader("Session-User", "alice")
@@ -82,9 +83,11 @@ func TestRefreshTokenIsStoredAsHashAlone(t *testing.T) {
 			hash  []byte
 			value string
 		}{"current": {current, alice.Cookie("refreshToken")}, "previous": {previous, signedIn}} {
-			if want := sha256.Sum256([]byte(stored.value)); string(stored.hash) != string(want[:]) {
-				t.Errorf("the %s value is not stored as its SHA-256: %x", name, stored.hash)
-			}
+			t.Run(name, func(t *testing.T) {
+				if want := sha256.Sum256([]byte(stored.value)); string(stored.hash) != string(want[:]) {
+					t.Errorf("the value is not stored as its SHA-256: %x", stored.hash)
+				}
+			})
 		}
 	})
 }

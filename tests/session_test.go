@@ -38,17 +38,19 @@ func TestSessionAnswersActiveOrOneOfFourRefusals(t *testing.T) {
 			{"expired, with a JWT as refresh token", expired + "; refreshToken=" + alice.Token, 400, servicetest.SessionInvalidRefresh},
 			{"expired, with the refresh token in upper case", expired + "; refreshToken=" + strings.ToUpper(alice.RefreshToken), 400, servicetest.SessionInvalidRefresh},
 			{"expired, with a quoted refresh token", expired + `; refreshToken="` + alice.RefreshToken + `"`, 400, servicetest.SessionInvalidRefresh},
-			{"expired, refreshes by itself", expired + "; " + current, 200, servicetest.Authenticated},
-			{"expired, the refresh token is spent", expired + "; " + current, 400, servicetest.SessionInvalidRefresh},
 		} {
-			t.Log(test.name)
-			res := s.Client().Get(session, servicetest.Cookies(test.cookies)).Is(test.status, test.body)
-			if test.name != "expired, refreshes by itself" {
-				res.SetsNoCookie()
-			} else if res.Cookie("token").Value == "" || res.Cookie("refreshToken").Value == "" {
-				t.Error("the refresh set no cookies")
-			}
+			s.Run(t, test.name, func(t *testing.T) {
+				s.Client().Get(session, servicetest.Cookies(test.cookies)).Is(test.status, test.body).SetsNoCookie()
+			})
 		}
+
+		// An expired one refreshes by itself, once.
+		both := servicetest.Cookies(expired + "; " + current)
+		res := s.Client().Get(session, both).Is(200, servicetest.Authenticated)
+		if res.Cookie("token").Value == "" || res.Cookie("refreshToken").Value == "" {
+			t.Error("the refresh set no cookies")
+		}
+		s.Client().Get(session, both).Is(400, servicetest.SessionInvalidRefresh).SetsNoCookie()
 	})
 }
 
@@ -82,14 +84,16 @@ func TestSessionExpiry(t *testing.T) {
 		{15*time.Minute - time.Second, servicetest.Authenticated},
 		{15 * time.Minute, servicetest.SessionNoRefresh},
 	} {
-		s.Clock.Freeze(begin.Truncate(time.Second).Add(test.after))
-		res := s.Client().Get(session, servicetest.Cookies("token="+alice.Session.Token))
-		if res.Body != test.body {
-			t.Errorf("after %v: %s", test.after, res.Body)
-		}
-		if res.Status == 200 {
-			res.HasHeader("Session-Expires", "2030-01-02T03:19:05.000Z").HasHeader("Session-User", "alice")
-		}
+		s.Run(t, test.after.String(), func(t *testing.T) {
+			s.Clock.Freeze(begin.Truncate(time.Second).Add(test.after))
+			res := s.Client().Get(session, servicetest.Cookies("token="+alice.Session.Token))
+			if res.Body != test.body {
+				t.Error(res.Body)
+			}
+			if res.Status == 200 {
+				res.HasHeader("Session-Expires", "2030-01-02T03:19:05.000Z").HasHeader("Session-User", "alice")
+			}
+		})
 	}
 }
 
@@ -239,24 +243,27 @@ func TestSessionIssuerAndAudience(t *testing.T) {
 	claims := s.Claims(alice.Session.UserID, time.Hour).And("iss", "https://issuer.example").And("aud", "worlds")
 	stale := s.Claims(alice.Session.UserID, -time.Hour)
 	for _, test := range []struct {
+		name   string
 		claims servicetest.Claims
 		body   string
 	}{
-		{claims, servicetest.Authenticated},
-		{claims.And("aud", []string{"other", "worlds"}), servicetest.Authenticated},
-		{claims.Without("iss"), servicetest.SessionInvalid},
-		{claims.Without("aud"), servicetest.SessionInvalid},
-		{claims.And("iss", "https://issuer.example/"), servicetest.SessionInvalid},
-		{claims.And("aud", "Worlds"), servicetest.SessionInvalid},
-		{claims.And("aud", []string{}), servicetest.SessionInvalid},
-		{stale, servicetest.SessionInvalid},
-		{stale.And("iss", "https://issuer.example"), servicetest.SessionInvalid},
-		{stale.And("iss", "https://issuer.example").And("aud", "other"), servicetest.SessionInvalid},
-		{stale.And("iss", "https://issuer.example").And("aud", "worlds"), servicetest.SessionNoRefresh},
+		{"both", claims, servicetest.Authenticated},
+		{"one audience of several", claims.And("aud", []string{"other", "worlds"}), servicetest.Authenticated},
+		{"no issuer", claims.Without("iss"), servicetest.SessionInvalid},
+		{"no audience", claims.Without("aud"), servicetest.SessionInvalid},
+		{"the issuer with a slash", claims.And("iss", "https://issuer.example/"), servicetest.SessionInvalid},
+		{"the audience in another case", claims.And("aud", "Worlds"), servicetest.SessionInvalid},
+		{"no audience in the list", claims.And("aud", []string{}), servicetest.SessionInvalid},
+		{"expired, neither", stale, servicetest.SessionInvalid},
+		{"expired, no audience", stale.And("iss", "https://issuer.example"), servicetest.SessionInvalid},
+		{"expired, another audience", stale.And("iss", "https://issuer.example").And("aud", "other"), servicetest.SessionInvalid},
+		{"expired, both", stale.And("iss", "https://issuer.example").And("aud", "worlds"), servicetest.SessionNoRefresh},
 	} {
-		if res := s.Client().Get(session, servicetest.Cookies("token="+s.JWT(test.claims))); res.Body != test.body {
-			t.Errorf("%s: %s", test.claims.JSON(), res.Body)
-		}
+		s.Run(t, test.name, func(t *testing.T) {
+			if res := s.Client().Get(session, servicetest.Cookies("token="+s.JWT(test.claims))); res.Body != test.body {
+				t.Errorf("%s: %s", test.claims.JSON(), res.Body)
+			}
+		})
 	}
 }
 
@@ -342,12 +349,14 @@ func TestSessionCookieLines(t *testing.T) {
 		{"a value, then empty", []string{a + "; token="}, servicetest.SessionInvalid},
 		{"valid and garbage", []string{a + "; token=x"}, servicetest.SessionInvalid},
 	} {
-		if res := s.Client().Get(session, servicetest.Cookies(test.lines...)); res.Body != test.body {
-			t.Errorf("%s: %s", test.name, res.Body)
-		}
-		if res := s.Client().Get("/api/event/w", servicetest.Cookies(test.lines...)); (res.Status == 200) != (test.body == servicetest.Authenticated) {
-			t.Errorf("%s: requireAuth: %d %s", test.name, res.Status, res.Body)
-		}
+		s.Run(t, test.name, func(t *testing.T) {
+			if res := s.Client().Get(session, servicetest.Cookies(test.lines...)); res.Body != test.body {
+				t.Error(res.Body)
+			}
+			if res := s.Client().Get("/api/event/w", servicetest.Cookies(test.lines...)); (res.Status == 200) != (test.body == servicetest.Authenticated) {
+				t.Errorf("requireAuth: %d %s", res.Status, res.Body)
+			}
+		})
 	}
 
 	// The same for refreshToken; the value that lost to another stays unspent.

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -82,7 +83,7 @@ func TestSignInReturnTo(t *testing.T) {
 		name, prefix string
 		s            *servicetest.Service
 	}{{"at the root", "", servicetest.New(t)}, {"below a path", "/base", servicetest.New(t, base)}} {
-		t.Run(test.name, func(t *testing.T) {
+		test.s.Run(t, test.name, func(t *testing.T) {
 			for to, location := range map[string]string{
 				"":                       test.prefix + "/docs",
 				test.prefix + "/sign-in": test.prefix + "/sign-in",
@@ -108,13 +109,15 @@ func TestSignInReturnTo(t *testing.T) {
 				test.prefix + "/x\r\nSet-Cookie: a=b":                              test.prefix + "/docs",
 				test.prefix + "/%zz":                                               test.prefix + "/docs",
 			} {
-				form := url.Values{"username": {"alice"}, "return_to": {to}}.Encode()
-				test.s.Client().Post("/sign-in", form, asForm).Is(303, "").HasHeader("Location", location)
-				// The page hands on what it was called with; a template must not let it out of its attribute.
-				page := test.s.Client().Get("/sign-in?return_to=" + url.QueryEscape(to))
-				if page.Status != 200 || strings.Contains(page.Body, `value="`+to+`"><script`) {
-					t.Errorf("%q: %d", to, page.Status)
-				}
+				test.s.Run(t, fmt.Sprintf("%q", to), func(t *testing.T) {
+					form := url.Values{"username": {"alice"}, "return_to": {to}}.Encode()
+					test.s.Client().Post("/sign-in", form, asForm).Is(303, "").HasHeader("Location", location)
+					// The page hands on what it was called with; a template must not let it out of its attribute.
+					page := test.s.Client().Get("/sign-in?return_to=" + url.QueryEscape(to))
+					if page.Status != 200 || strings.Contains(page.Body, `value="`+to+`"><script`) {
+						t.Errorf("the page: %d %s", page.Status, page.Body)
+					}
+				})
 			}
 		})
 	}
@@ -187,17 +190,19 @@ func TestSignOut(t *testing.T) {
 			{"JWTs that disagree", func(a *servicetest.Client) string { return "token=x; token=" + a.Cookie("token") }, false},
 			{"a JWT of a subject that is no id", func(*servicetest.Client) string { return "token=" + s.Expired("alice") }, false},
 		} {
-			alice, bob := s.SignIn("alice"), s.SignIn("bob")
-			res := s.Client().Post("/sign-out", "", servicetest.Cookies(test.cookies(alice))).Is(204, "").HasHeader("Cache-Control", "no-store")
-			for _, name := range []string{"token", "refreshToken"} {
-				if cookie := res.Cookie(name); cookie.Value != "" || cookie.MaxAge != -1 {
-					t.Errorf("%s: %s", test.name, cookie.Raw)
+			s.Run(t, test.name, func(t *testing.T) {
+				alice, bob := s.SignIn("alice"), s.SignIn("bob")
+				res := s.Client().Post("/sign-out", "", servicetest.Cookies(test.cookies(alice))).Is(204, "").HasHeader("Cache-Control", "no-store")
+				for _, name := range []string{"token", "refreshToken"} {
+					if cookie := res.Cookie(name); cookie.Value != "" || cookie.MaxAge != -1 {
+						t.Error(cookie.Raw)
+					}
 				}
-			}
-			if revoked := alice.Get(refresh).Status == 400; revoked != test.revokes {
-				t.Errorf("%s: revoked %v", test.name, revoked)
-			}
-			bob.Get(refresh).Is(200, servicetest.Success)
+				if revoked := alice.Get(refresh).Status == 400; revoked != test.revokes {
+					t.Errorf("revoked %v", revoked)
+				}
+				bob.Get(refresh).Is(200, servicetest.Success)
+			})
 		}
 	})
 }
@@ -216,15 +221,17 @@ func TestSignOutOfTwoUsers(t *testing.T) {
 func TestSignOutClearsTheJar(t *testing.T) {
 	t.Parallel()
 	for name, changes := range map[string][]servicetest.Option{"development": nil, "production": {servicetest.Production}} {
-		s := servicetest.New(t, changes...)
-		alice := s.SignIn("alice")
-		alice.Get(refresh).Is(200, servicetest.Success)
-		alice.Post("/sign-out", "").Is(204, "")
-		if alice.Cookie("token") != "" || alice.Cookie("refreshToken") != "" {
-			t.Errorf("%s: the cookies are still there", name)
-		}
-		alice.Get(session).Is(400, servicetest.SessionNoToken)
-		alice.Post("/sign-out", "").Is(204, "")
+		t.Run(name, func(t *testing.T) {
+			s := servicetest.New(t, changes...)
+			alice := s.SignIn("alice")
+			alice.Get(refresh).Is(200, servicetest.Success)
+			alice.Post("/sign-out", "").Is(204, "")
+			if alice.Cookie("token") != "" || alice.Cookie("refreshToken") != "" {
+				t.Error("the cookies are still there")
+			}
+			alice.Get(session).Is(400, servicetest.SessionNoToken)
+			alice.Post("/sign-out", "").Is(204, "")
+		})
 	}
 }
 
@@ -234,19 +241,25 @@ func TestSignOutLeadsTo(t *testing.T) {
 	base := func(o *servicetest.Options) { o.BaseURL, _ = url.Parse("https://example.org/base") }
 	html := servicetest.Header("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
 	for _, test := range []struct {
+		name     string
 		changes  []servicetest.Option
 		location string
 	}{
-		{nil, "/sign-in"}, {[]servicetest.Option{base}, "/base/sign-in"}, {[]servicetest.Option{servicetest.Production}, "/docs"}, {[]servicetest.Option{servicetest.Production, base}, "/base/docs"},
+		{"development", nil, "/sign-in"},
+		{"development below a path", []servicetest.Option{base}, "/base/sign-in"},
+		{"production", []servicetest.Option{servicetest.Production}, "/docs"},
+		{"production below a path", []servicetest.Option{servicetest.Production, base}, "/base/docs"},
 	} {
-		s := servicetest.New(t, test.changes...)
-		for _, with := range [][]servicetest.RequestOption{{navigates}, {navigates, html}, {html}} {
-			s.Client().Post("/sign-out", "", with...).Is(303, "").HasHeader("Location", test.location)
-		}
-		for _, with := range [][]servicetest.RequestOption{{}, {servicetest.Header("Accept", "*/*")}, {servicetest.Header("Sec-Fetch-Mode", "cors")}, {servicetest.Header("Sec-Fetch-Mode", "cors"), html}} {
-			s.Client().Post("/sign-out", "", with...).Is(204, "").HasHeader("Location", "")
-		}
-		s.Client().Get("/sign-out").IsError(405, "method_not_allowed").HasHeader("Allow", "OPTIONS, POST").SetsNoCookie()
+		t.Run(test.name, func(t *testing.T) {
+			s := servicetest.New(t, test.changes...)
+			for _, with := range [][]servicetest.RequestOption{{navigates}, {navigates, html}, {html}} {
+				s.Client().Post("/sign-out", "", with...).Is(303, "").HasHeader("Location", test.location)
+			}
+			for _, with := range [][]servicetest.RequestOption{{}, {servicetest.Header("Accept", "*/*")}, {servicetest.Header("Sec-Fetch-Mode", "cors")}, {servicetest.Header("Sec-Fetch-Mode", "cors"), html}} {
+				s.Client().Post("/sign-out", "", with...).Is(204, "").HasHeader("Location", "")
+			}
+			s.Client().Get("/sign-out").IsError(405, "method_not_allowed").HasHeader("Allow", "OPTIONS, POST").SetsNoCookie()
+		})
 	}
 }
 

@@ -38,22 +38,24 @@ func TestConfiguration(t *testing.T) {
 		"RETURN_ORIGINS=javascript://x":                    {"RETURN_ORIGINS: "},
 		"OIDC_ISSUER=x OIDC_CLIENT_ID= RETURN_ORIGINS=app": {"OIDC_ISSUER: ", "OIDC_CLIENT_ID: ", "RETURN_ORIGINS: "},
 	} {
-		variables := strings.Fields(env)
-		if strings.HasPrefix(env, "OIDC_SCOPES") {
-			variables = []string{env}
-		}
-		stdout, stderr, status := good.With("APP_ENV=production").With(variables...).Run("migrate")
-		if status != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: status %d, stdout %q, stderr %q", env, status, stdout, stderr)
-		}
-		for _, fault := range faults {
-			if !strings.Contains(stderr, fault) {
-				t.Errorf("%s: %q does not say %q", env, stderr, fault)
+		t.Run(env, func(t *testing.T) {
+			variables := strings.Fields(env)
+			if strings.HasPrefix(env, "OIDC_SCOPES") {
+				variables = []string{env}
 			}
-		}
-		if strings.Contains(stderr, secret) || strings.Contains(stderr, "pass") {
-			t.Errorf("%s: a secret is shown: %q", env, stderr)
-		}
+			stdout, stderr, status := good.For(t).With("APP_ENV=production").With(variables...).Run("migrate")
+			if status != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 {
+				t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
+			}
+			for _, fault := range faults {
+				if !strings.Contains(stderr, fault) {
+					t.Errorf("%q does not say %q", stderr, fault)
+				}
+			}
+			if strings.Contains(stderr, secret) || strings.Contains(stderr, "pass") {
+				t.Errorf("a secret is shown: %q", stderr)
+			}
+		})
 	}
 }
 

@@ -110,20 +110,22 @@ func TestRefusedByProvider(t *testing.T) {
 			"access_denied": "403 access_denied", "server_error": "502 provider_failed",
 			"temporarily_unavailable": "502 provider_failed", "<script>": "502 provider_failed",
 		} {
-			c := s.Client()
-			u := p.visit(begin(c, ""))
-			q := url.Values{"state": u.Query()["state"], "error": {code}, "error_description": {"<b>no</b>"}}
-			var status int
-			var word string
-			fmt.Sscan(want, &status, &word)
-			failed(t, s, c, c.Get("/sign-in/callback?"+q.Encode()), status, word)
-			failed(t, s, c, c.Get(u.RequestURI()), 400, "invalid_sign_in") // a no cannot become a yes
-			// A no of somebody else's attempt ends none.
-			begin(c, "")
-			failed(t, s, c, c.Get("/sign-in/callback?"+q.Encode()), 400, "invalid_sign_in")
-			if c.Cookie("signIn") == "" {
-				t.Errorf("the attempt is gone")
-			}
+			s.Run(t, code, func(t *testing.T) {
+				c := s.Client()
+				u := p.visit(begin(c, ""))
+				q := url.Values{"state": u.Query()["state"], "error": {code}, "error_description": {"<b>no</b>"}}
+				var status int
+				var word string
+				fmt.Sscan(want, &status, &word)
+				failed(t, s, c, c.Get("/sign-in/callback?"+q.Encode()), status, word)
+				failed(t, s, c, c.Get(u.RequestURI()), 400, "invalid_sign_in") // a no cannot become a yes
+				// A no of somebody else's attempt ends none.
+				begin(c, "")
+				failed(t, s, c, c.Get("/sign-in/callback?"+q.Encode()), 400, "invalid_sign_in")
+				if c.Cookie("signIn") == "" {
+					t.Errorf("the attempt is gone")
+				}
+			})
 		}
 	}, p.options)
 }

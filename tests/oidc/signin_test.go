@@ -208,13 +208,15 @@ func TestReturnTo(t *testing.T) {
 		s.URL + "/docs":                           "/docs",
 		"data:text/html,https://app.example.org/": "/docs",
 	} {
-		c := s.Client()
-		u := p.consent(begin(c, returnTo), called("1", "alice"))
-		kept, _ := base64.RawURLEncoding.DecodeString(strings.Split(c.Cookie("signIn"), ".")[2])
-		if string(kept) != want {
-			t.Errorf("%q: the attempt leads to %q, want %q", returnTo, kept, want)
-		}
-		c.Get(u.RequestURI()).Is(303, "").HasHeader("Location", want)
+		s.Run(t, fmt.Sprintf("%q", returnTo), func(t *testing.T) {
+			c := s.Client()
+			u := p.consent(begin(c, returnTo), called("1", "alice"))
+			kept, _ := base64.RawURLEncoding.DecodeString(strings.Split(c.Cookie("signIn"), ".")[2])
+			if string(kept) != want {
+				t.Errorf("the attempt leads to %q, want %q", kept, want)
+			}
+			c.Get(u.RequestURI()).Is(303, "").HasHeader("Location", want)
+		})
 	}
 }
 

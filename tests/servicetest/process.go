@@ -67,6 +67,13 @@ func NewProgram(tb testing.TB, env ...string) *Program {
 	}, env...)}
 }
 
+// For returns the same program, whose failures are those of tb.
+func (p *Program) For(tb testing.TB) *Program {
+	other := *p
+	other.tb = tb
+	return &other
+}
+
 // With returns the same program in the same folder with more environment.
 func (p *Program) With(env ...string) *Program {
 	other := *p

@@ -125,6 +125,21 @@ func (s *Service) NewInstance(changes ...Option) *Service {
 	return Start(s.tb, s.Database, append([]Option{func(o *Options) { o.Now = clock.Now }}, changes...)...)
 }
 
+// Run is t.Run for a case of a table: what fails during it is the case's failure, whichever client of s it fails for.
+// The case must not be parallel.
+func (s *Service) Run(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	parent := s.tb
+	t.Run(name, func(t *testing.T) {
+		defer s.report(parent)
+		s.report(t)
+		test(t)
+	})
+}
+
+// report makes failures those of tb.
+func (s *Service) report(tb testing.TB) { s.tb, s.transport.tb, s.Database.tb = tb, tb, tb }
+
 // checkLog fails the test when a secret was logged: a key, or a value that any cookie of this service had.
 func (s *Service) checkLog() {
 	text := s.Log.String()
