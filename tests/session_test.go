@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"worldevents/server"
 	"worldevents/tests/servicetest"
 )
 
@@ -123,56 +124,99 @@ func TestSessionReplayOfAnotherUsersTokenRevokesNothing(t *testing.T) {
 	})
 }
 
+// oldKey verifies what it has signed; strangeKey is nobody's.
+var (
+	oldKey     = []byte("an older key that still verifies what it signed")
+	strangeKey = []byte("a key that this service has never heard of")
+)
+
+const hs256 = `{"alg":"HS256"}`
+
+// kid is a header that names a key.
+func kid(key []byte) string { return `{"alg":"HS256","kid":"` + servicetest.KeyID(key) + `"}` }
+
+// tokenTest is a JWT, and what the session endpoint says of it.
+type tokenTest struct{ name, token, body string }
+
+// newTokens starts a service with an older key, too, and signs alice in. The claims are the least that makes a JWT hers.
+func newTokens(t *testing.T) (s *servicetest.Service, alice server.Session, claims servicetest.Claims) {
+	t.Helper()
+	s = servicetest.New(t, func(o *servicetest.Options) { o.Keys = append(o.Keys, oldKey) })
+	alice = s.SignIn("alice").Session
+	return s, alice, s.Claims(alice.UserID, time.Hour)
+}
+
+// checkTokens has the service judge JWTs. None of those that are wrong may take alice's refresh token with it.
+func checkTokens(t *testing.T, s *servicetest.Service, alice server.Session, tests []tokenTest) {
+	t.Helper()
+	for _, test := range tests {
+		s.Run(t, test.name, func(t *testing.T) {
+			res := s.Client().Get(session, servicetest.Cookies("token="+test.token))
+			if res.Body != test.body {
+				t.Errorf("got %s", res.Body)
+			}
+			if test.body == servicetest.SessionInvalid {
+				s.Client().Get(session, servicetest.Cookies("token="+test.token+"; refreshToken="+alice.RefreshToken)).SetsNoCookie()
+				if res := s.Client().Get("/api/event/w", servicetest.Cookies("token="+test.token)); res.Status != 401 || res.Error().Code != "invalid_token" {
+					t.Errorf("requireAuth: %d %s", res.Status, res.Body)
+				}
+			}
+		})
+	}
+	s.Client().Get(refresh, servicetest.Cookies("refreshToken="+alice.RefreshToken)).Is(200, servicetest.Success)
+}
+
 func TestSessionTokens(t *testing.T) {
 	t.Parallel()
-	old := []byte("an older key that still verifies what it signed")
-	s := servicetest.New(t, func(o *servicetest.Options) { o.Keys = append(o.Keys, old) })
-	alice := s.SignIn("alice").Session
-	id := alice.UserID
-	now := s.Clock.Now()
-	claims := s.Claims(id, time.Hour)
-	text := claims.JSON()
-	stale := s.Claims(id, -time.Hour).JSON()
-	const hs256 = `{"alg":"HS256"}`
-	good := servicetest.Sign(servicetest.Key, hs256, text)
-	parts := strings.Split(good, ".")
-	kid := func(key []byte) string { return `{"alg":"HS256","kid":"` + servicetest.KeyID(key) + `"}` }
-	strange := []byte("a key that this service has never heard of")
-
-	// What is wrong in any way is Invalid token, even when it has expired as well.
-	for _, test := range []struct {
-		name, token, body string
-	}{
-		{"the least there is", good, servicetest.Authenticated},
+	s, alice, claims := newTokens(t)
+	id, now, text := alice.UserID, s.Clock.Now(), claims.JSON()
+	checkTokens(t, s, alice, []tokenTest{
+		{"the least there is", servicetest.Sign(servicetest.Key, hs256, text), servicetest.Authenticated},
 		{"extra claims and headers", servicetest.Sign(servicetest.Key, `{"alg":"HS256","typ":"at+jwt","jku":"https://evil.example/keys","jwk":{"kty":"oct","k":"AA"},"x5u":"https://evil.example","x5c":["AA"]}`, claims.And("role", "x").JSON()), servicetest.Authenticated},
 		{"our kid", servicetest.Sign(servicetest.Key, kid(servicetest.Key), text), servicetest.Authenticated},
-		{"the old key's kid", servicetest.Sign(old, kid(old), text), servicetest.Authenticated},
-		{"no kid, signed with the old key", servicetest.Sign(old, hs256, text), servicetest.Authenticated},
+		{"the old key's kid", servicetest.Sign(oldKey, kid(oldKey), text), servicetest.Authenticated},
+		{"no kid, signed with the old key", servicetest.Sign(oldKey, hs256, text), servicetest.Authenticated},
 		{"fractional exp", servicetest.Sign(servicetest.Key, hs256, `{"sub":"`+id+`","exp":4102444800.5}`), servicetest.Authenticated},
 		{"iat and nbf in the past", s.JWT(claims.And("iat", now.Unix()-60).And("nbf", now.Unix()-60)), servicetest.Authenticated},
 		{"iss and aud nobody asks for", s.JWT(claims.And("iss", "x").And("aud", "y")), servicetest.Authenticated},
-		{"expired", s.JWT(s.Claims(id, -time.Hour)), servicetest.SessionNoRefresh},
+	})
+}
 
+func TestSessionTokenHeaders(t *testing.T) {
+	t.Parallel()
+	s, alice, claims := newTokens(t)
+	text := claims.JSON()
+	checkTokens(t, s, alice, []tokenTest{
 		{"unknown kid", servicetest.Sign(servicetest.Key, `{"alg":"HS256","kid":"0000000000000000"}`, text), servicetest.SessionInvalid},
 		{"empty kid", servicetest.Sign(servicetest.Key, `{"alg":"HS256","kid":""}`, text), servicetest.SessionInvalid},
 		{"kid null", servicetest.Sign(servicetest.Key, `{"alg":"HS256","kid":null}`, text), servicetest.SessionInvalid},
 		{"kid a number", servicetest.Sign(servicetest.Key, `{"alg":"HS256","kid":7}`, text), servicetest.SessionInvalid},
 		{"kid a path", servicetest.Sign([]byte{}, `{"alg":"HS256","kid":"../../../../dev/null"}`, text), servicetest.SessionInvalid},
-		{"kid of the other key", servicetest.Sign(servicetest.Key, kid(old), text), servicetest.SessionInvalid},
+		{"kid of the other key", servicetest.Sign(servicetest.Key, kid(oldKey), text), servicetest.SessionInvalid},
 		{"kid in upper case", servicetest.Sign(servicetest.Key, `{"alg":"HS256","kid":"`+strings.ToUpper(servicetest.KeyID(servicetest.Key))+`"}`, text), servicetest.SessionInvalid},
-		{"another key", servicetest.Sign(strange, hs256, text), servicetest.SessionInvalid},
+		{"another key", servicetest.Sign(strangeKey, hs256, text), servicetest.SessionInvalid},
 		{"the key's id as key", servicetest.Sign([]byte(servicetest.KeyID(servicetest.Key)), hs256, text), servicetest.SessionInvalid},
 		{"an empty key", servicetest.Sign([]byte{}, hs256, text), servicetest.SessionInvalid},
 		{"crit", servicetest.Sign(servicetest.Key, `{"alg":"HS256","crit":["b64"],"b64":false}`, text), servicetest.SessionInvalid},
 		{"crit of exp", servicetest.Sign(servicetest.Key, `{"alg":"HS256","crit":["exp"]}`, text), servicetest.SessionInvalid},
 		{"empty crit", servicetest.Sign(servicetest.Key, `{"alg":"HS256","crit":[]}`, text), servicetest.SessionInvalid},
-		{"alg none", servicetest.Base64(`{"alg":"none"}`) + "." + parts[1] + ".", servicetest.SessionInvalid},
+		{"alg none", servicetest.Base64(`{"alg":"none"}`) + "." + servicetest.Base64(text) + ".", servicetest.SessionInvalid},
 		{"alg None with our signature", servicetest.Sign(servicetest.Key, `{"alg":"None"}`, text), servicetest.SessionInvalid},
 		{"alg in lower case", servicetest.Sign(servicetest.Key, `{"alg":"hs256"}`, text), servicetest.SessionInvalid},
 		{"no alg", servicetest.Sign(servicetest.Key, `{}`, text), servicetest.SessionInvalid},
 		{"HS384", servicetest.SignWith(servicetest.SHA384, servicetest.Key, `{"alg":"HS384"}`, text), servicetest.SessionInvalid},
 		{"HS512", servicetest.SignWith(servicetest.SHA512, servicetest.Key, `{"alg":"HS512"}`, text), servicetest.SessionInvalid},
 		{"RS256", servicetest.Sign(servicetest.Key, `{"alg":"RS256"}`, text), servicetest.SessionInvalid},
+	})
+}
+
+func TestSessionTokenForm(t *testing.T) {
+	t.Parallel()
+	s, alice, claims := newTokens(t)
+	id, text := alice.UserID, claims.JSON()
+	good := servicetest.Sign(servicetest.Key, hs256, text)
+	parts := strings.Split(good, ".")
+	checkTokens(t, s, alice, []tokenTest{
 		{"no signature", parts[0] + "." + parts[1] + ".", servicetest.SessionInvalid},
 		{"two parts", parts[0] + "." + parts[1], servicetest.SessionInvalid},
 		{"four parts", good + ".", servicetest.SessionInvalid},
@@ -188,6 +232,14 @@ func TestSessionTokens(t *testing.T) {
 		{"duplicate claim", servicetest.Sign(servicetest.Key, hs256, `{"sub":"x",`+text[1:]), servicetest.SessionInvalid},
 		{"wrongly cased exp", servicetest.Sign(servicetest.Key, hs256, `{"sub":"`+id+`","Exp":4102444800}`), servicetest.SessionInvalid},
 		{"wrongly cased sub", servicetest.Sign(servicetest.Key, hs256, `{"SUB":"`+id+`","exp":4102444800}`), servicetest.SessionInvalid},
+	})
+}
+
+func TestSessionTokenClaims(t *testing.T) {
+	t.Parallel()
+	s, alice, claims := newTokens(t)
+	id, now := alice.UserID, s.Clock.Now()
+	checkTokens(t, s, alice, []tokenTest{
 		{"no sub", s.JWT(claims.Without("sub")), servicetest.SessionInvalid},
 		{"empty sub", s.JWT(claims.And("sub", "")), servicetest.SessionInvalid},
 		{"sub a number", s.JWT(claims.And("sub", 7)), servicetest.SessionInvalid},
@@ -202,7 +254,18 @@ func TestSessionTokens(t *testing.T) {
 		{"not yet valid", s.JWT(claims.And("nbf", now.Unix()+120)), servicetest.SessionInvalid},
 		{"username a number", s.JWT(claims.And("username", 7)), servicetest.SessionInvalid},
 		{"longer than a cookie may be", s.JWT(claims.And("x", strings.Repeat("x", 4096))), servicetest.SessionInvalid},
-		{"expired, another key", servicetest.Sign(strange, hs256, stale), servicetest.SessionInvalid},
+	})
+}
+
+// What is wrong in any way is Invalid token, even when it has expired as well.
+func TestSessionTokensExpired(t *testing.T) {
+	t.Parallel()
+	s, alice, _ := newTokens(t)
+	id, now := alice.UserID, s.Clock.Now()
+	stale := s.Claims(id, -time.Hour).JSON()
+	checkTokens(t, s, alice, []tokenTest{
+		{"expired", s.JWT(s.Claims(id, -time.Hour)), servicetest.SessionNoRefresh},
+		{"expired, another key", servicetest.Sign(strangeKey, hs256, stale), servicetest.SessionInvalid},
 		{"expired, HS512", servicetest.SignWith(servicetest.SHA512, servicetest.Key, `{"alg":"HS512"}`, stale), servicetest.SessionInvalid},
 		{"expired, alg none", servicetest.Base64(`{"alg":"none"}`) + "." + servicetest.Base64(stale) + ".", servicetest.SessionInvalid},
 		{"expired, crit", servicetest.Sign(servicetest.Key, `{"alg":"HS256","crit":["x"]}`, stale), servicetest.SessionInvalid},
@@ -210,20 +273,7 @@ func TestSessionTokens(t *testing.T) {
 		{"expired, not yet valid", s.JWT(s.Claims(id, -time.Hour).And("nbf", now.Unix()+120)), servicetest.SessionInvalid},
 		{"expired, issued in the future", s.JWT(s.Claims(id, -time.Hour).And("iat", now.Unix()+120)), servicetest.SessionInvalid},
 		{"expired, unknown kid", servicetest.Sign(servicetest.Key, `{"alg":"HS256","kid":"0"}`, stale), servicetest.SessionInvalid},
-	} {
-		res := s.Client().Get(session, servicetest.Cookies("token="+test.token))
-		if res.Body != test.body {
-			t.Errorf("%s: got %s", test.name, res.Body)
-		}
-		// Nor may any of them take the refresh token with it.
-		if test.body == servicetest.SessionInvalid {
-			s.Client().Get(session, servicetest.Cookies("token="+test.token+"; refreshToken="+alice.RefreshToken)).SetsNoCookie()
-			if res := s.Client().Get("/api/event/w", servicetest.Cookies("token="+test.token)); res.Status != 401 || res.Error().Code != "invalid_token" {
-				t.Errorf("%s: requireAuth: %d %s", test.name, res.Status, res.Body)
-			}
-		}
-	}
-	s.Client().Get(refresh, servicetest.Cookies("refreshToken="+alice.RefreshToken)).Is(200, servicetest.Success)
+	})
 }
 
 // standardBase64 spells a signature so that it surely differs from base64url: with a plus in front of the same bits.
@@ -322,69 +372,4 @@ func TestSessionUserHeader(t *testing.T) {
 		s.Client().Get(session, servicetest.Cookies("token="+s.JWT(s.Claims(user.UserID, time.Minute)))).
 			Is(200, servicetest.Authenticated).HasHeader("Session-User", "")
 	})
-}
-
-func TestSessionCookieLines(t *testing.T) {
-	t.Parallel()
-	s := servicetest.New(t)
-	alice, bob := s.SignIn("alice").Session, s.SignIn("bob").Session
-	a, b := "token="+alice.Token, "token="+bob.Token
-	for _, test := range []struct {
-		name  string
-		lines []string
-		body  string
-	}{
-		{"the same twice", []string{a + "; " + a}, servicetest.Authenticated},
-		{"the same in two lines", []string{a, a}, servicetest.Authenticated},
-		{"among others", []string{"x=1; " + a + ";y=2"}, servicetest.Authenticated},
-		{"in the second line", []string{"x=1", a}, servicetest.Authenticated},
-		{"without spaces", []string{"x=1;" + a + ";y=2"}, servicetest.Authenticated},
-		{"behind a cookie without =", []string{"odd; " + a}, servicetest.Authenticated},
-		{"behind a cookie with odd characters", []string{`x="a b,c"; y={"z":1}; ` + a}, servicetest.Authenticated},
-		{"two values", []string{a + "; " + b}, servicetest.SessionInvalid},
-		{"two values, the other order", []string{b + "; " + a}, servicetest.SessionInvalid},
-		{"two values in two lines", []string{a, b}, servicetest.SessionInvalid},
-		{"two of three differ", []string{a + "; " + a + "; " + b}, servicetest.SessionInvalid},
-		{"empty, then a value", []string{"token=; " + a}, servicetest.SessionInvalid},
-		{"a value, then empty", []string{a + "; token="}, servicetest.SessionInvalid},
-		{"valid and garbage", []string{a + "; token=x"}, servicetest.SessionInvalid},
-	} {
-		s.Run(t, test.name, func(t *testing.T) {
-			if res := s.Client().Get(session, servicetest.Cookies(test.lines...)); res.Body != test.body {
-				t.Error(res.Body)
-			}
-			if res := s.Client().Get("/api/event/w", servicetest.Cookies(test.lines...)); (res.Status == 200) != (test.body == servicetest.Authenticated) {
-				t.Errorf("requireAuth: %d %s", res.Status, res.Body)
-			}
-		})
-	}
-
-	// The same for refreshToken; the value that lost to another stays unspent.
-	r, other := "refreshToken="+alice.RefreshToken, "refreshToken="+servicetest.RefreshToken(1)
-	for _, lines := range [][]string{{r + "; " + other}, {other + "; " + r}, {r, other}, {r + "; refreshToken="}, {"refreshToken=; " + r}} {
-		s.Client().Get(refresh, servicetest.Cookies(lines...)).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
-		expired := "token=" + s.Expired(alice.UserID)
-		s.Client().Get(session, servicetest.Cookies(append(lines, expired)...)).Is(400, servicetest.SessionInvalidRefresh).SetsNoCookie()
-	}
-	s.Client().Get(refresh, servicetest.Cookies(r+"; "+r)).Is(200, servicetest.Success)
-}
-
-// Name and value together may have 4096 bytes.
-func TestSessionCookieSize(t *testing.T) {
-	t.Parallel()
-	s := servicetest.New(t)
-	id := s.AddUser("alice")
-	sized := func(size int) string {
-		for pad := size * 3 / 4; ; pad-- {
-			token := s.JWT(s.Claims(id, time.Hour).And("x", strings.Repeat("x", pad)))
-			if len("token")+len(token) == size {
-				return token
-			}
-			if len(token) < size-16 {
-				t.Fatalf("no JWT makes %d bytes", size)
-			}
-		}
-	}
-	s.Client().Get(session, servicetest.Cookies("token="+sized(4096))).Is(200, servicetest.Authenticated)
-	s.Client().Get(session, servicetest.Cookies("token="+sized(4098))).Is(400, servicetest.SessionInvalid)
 }
