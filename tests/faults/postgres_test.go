@@ -5,6 +5,7 @@ package faults
 import (
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -102,79 +103,47 @@ func TestPostgresFaults(t *testing.T) {
 				return a.status == 200
 			})
 			t.Logf("ready %v, a write %v after the end of it", ready.Round(time.Millisecond), time.Since(ended).Round(time.Millisecond))
-			watch.finish(t)
+			watch.finish()
 		})
 	}
 }
 
 // faultWatch sends every kind of request, from more users than the pool has connections, and judges the answers.
 type faultWatch struct {
-	users  []*user
-	other  *user // who sends nothing by himself
-	finish func(t *testing.T)
+	t         *testing.T
+	p         *servicetest.Process
+	transport *http.Transport
+	world     string
+	users     []*user
+	ids       []string // the event of each user
+	other     *user    // who sends nothing by himself
+
+	stop func() // ends all requests and waits for them
+
+	mu       sync.Mutex
+	statuses map[int]int
+	slowest  time.Duration
 }
 
 func watchFault(t *testing.T, p *servicetest.Process) *faultWatch {
 	t.Helper()
 	const n = 60
-	world := url.PathEscape(t.Name())
-	transport := newTransport(n)
-	t.Cleanup(transport.CloseIdleConnections)
-	w := new(faultWatch)
-	var ids []string
-	w.other = signIn(t, transport, p.URL, "other")
+	w := &faultWatch{t: t, p: p, transport: newTransport(n), world: t.Name(), statuses: make(map[int]int)}
+	t.Cleanup(w.transport.CloseIdleConnections)
+	w.other = w.signIn("other")
 	for i := range n {
-		u := signIn(t, transport, p.URL, fmt.Sprintf("user%d", i))
-		id, a := u.create(t.Name(), "there before")
+		u := w.signIn(fmt.Sprintf("user%d", i))
+		id, a := u.create(w.world, "there before")
 		if id == "" {
 			t.Fatal(a)
 		}
-		w.users, ids = append(w.users, u), append(ids, id)
-	}
-	var mu sync.Mutex
-	statuses := make(map[int]int)
-	var slowest time.Duration
-	judge := func(what string, a answer) {
-		mu.Lock()
-		defer mu.Unlock()
-		statuses[a.status]++
-		slowest = max(slowest, a.took)
-		switch {
-		case a.status != 200 && a.status != 500 && a.status != 503:
-			t.Errorf("%s: %v", what, a)
-		case !a.isJSON():
-			t.Errorf("%s: no JSON: %v", what, a)
-		case a.took > 3*time.Second:
-			t.Errorf("%s: too late: %v", what, a)
-		}
+		w.users, w.ids = append(w.users, u), append(w.ids, id)
 	}
 	stop := make(chan struct{})
 	rounds := make([]int, n)
 	waitUsers := workers(n, stop, func(i int) {
-		u, id := w.users[i], ids[i]
 		rounds[i]++
-		switch rounds[i] % 6 {
-		case 0:
-			judge("session", u.do("GET", "/api/auth/session", ""))
-		case 1:
-			_, a := u.create(t.Name(), "x")
-			judge("create", a)
-		case 2:
-			judge("join", u.do("POST", "/api/event/join/"+id, ""))
-		case 3:
-			judge("leave", u.do("DELETE", "/api/event/"+id, ""))
-		case 4:
-			judge("list", u.do("GET", fmt.Sprintf("/api/event/%s?limit=20&from=20%02d-01-01T00:00:00Z", world, i%20), ""))
-		case 5:
-			if u.cookies["refreshToken"] == "" {
-				return
-			}
-			a := u.do("GET", "/api/auth/refresh", "")
-			judge("refresh", a)
-			if a.status != 200 { // it may have been spent or not: no more to be said about this session
-				delete(u.cookies, "refreshToken")
-			}
-		}
+		w.send(i, rounds[i])
 	})
 	waitProbes := workers(1, stop, func(int) {
 		if status := p.Admin("/livez"); status != 200 {
@@ -182,33 +151,83 @@ func watchFault(t *testing.T, p *servicetest.Process) *faultWatch {
 		}
 		time.Sleep(50 * time.Millisecond)
 	})
-	w.finish = func(t *testing.T) {
+	w.stop = sync.OnceFunc(func() {
 		close(stop)
 		waitUsers()
 		waitProbes()
-		t.Logf("answers by status: %v, the slowest after %v", statuses, slowest.Round(time.Millisecond))
-		if statuses[200] == 0 {
-			t.Error("nothing ever succeeded")
+	})
+	t.Cleanup(w.stop) // the test may fail before it finishes
+	return w
+}
+
+func (w *faultWatch) signIn(name string) *user {
+	w.t.Helper()
+	return signIn(w.t, w.transport, w.p.URL, name)
+}
+
+func (w *faultWatch) list(query string) string {
+	return "/api/event/" + url.PathEscape(w.world) + query
+}
+
+// send sends the request that is user i's turn in a round.
+func (w *faultWatch) send(i, round int) {
+	u, id := w.users[i], w.ids[i]
+	switch round % 6 {
+	case 0:
+		w.judge("session", u.do("GET", "/api/auth/session", ""))
+	case 1:
+		_, a := u.create(w.world, "x")
+		w.judge("create", a)
+	case 2:
+		w.judge("join", u.do("POST", "/api/event/join/"+id, ""))
+	case 3:
+		w.judge("leave", u.do("DELETE", "/api/event/"+id, ""))
+	case 4:
+		w.judge("list", u.do("GET", w.list(fmt.Sprintf("?limit=20&from=20%02d-01-01T00:00:00Z", i%20)), ""))
+	case 5:
+		if u.cookies["refreshToken"] == "" {
+			return
 		}
-		for i := range w.users {
-			fresh := signIn(t, transport, p.URL, fmt.Sprintf("user%d", i))
-			if a := fresh.do("GET", "/api/auth/refresh", ""); a.status != 200 {
-				t.Errorf("afterwards: %v", a)
-			}
-		}
-		// What was acknowledged before is there.
-		if text := w.users[0].do("GET", "/api/event/"+world, "").body; strings.Count(text, "there before") != n {
-			t.Errorf("of %d events made before %d are left", n, strings.Count(text, "there before"))
+		a := u.do("GET", "/api/auth/refresh", "")
+		w.judge("refresh", a)
+		if a.status != 200 { // it may have been spent or not: no more to be said about this session
+			delete(u.cookies, "refreshToken")
 		}
 	}
-	t.Cleanup(func() {
-		select {
-		case <-stop:
-		default: // the test has failed before
-			close(stop)
-			waitUsers()
-			waitProbes()
+}
+
+// judge counts an answer, which must be JSON, in time, and never a refusal.
+func (w *faultWatch) judge(what string, a answer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.statuses[a.status]++
+	w.slowest = max(w.slowest, a.took)
+	switch {
+	case a.status != 200 && a.status != 500 && a.status != 503:
+		w.t.Errorf("%s: %v", what, a)
+	case !a.isJSON():
+		w.t.Errorf("%s: no JSON: %v", what, a)
+	case a.took > 3*time.Second:
+		w.t.Errorf("%s: too late: %v", what, a)
+	}
+}
+
+// finish ends the requests and looks at what is left: something must have succeeded, every user can go on, and what was
+// acknowledged before is there.
+func (w *faultWatch) finish() {
+	w.t.Helper()
+	w.stop()
+	w.t.Logf("answers by status: %v, the slowest after %v", w.statuses, w.slowest.Round(time.Millisecond))
+	if w.statuses[200] == 0 {
+		w.t.Error("nothing ever succeeded")
+	}
+	for i := range w.users {
+		fresh := w.signIn(fmt.Sprintf("user%d", i))
+		if a := fresh.do("GET", "/api/auth/refresh", ""); a.status != 200 {
+			w.t.Errorf("afterwards: %v", a)
 		}
-	})
-	return w
+	}
+	if text := w.users[0].do("GET", w.list(""), "").body; strings.Count(text, "there before") != len(w.users) {
+		w.t.Errorf("of %d events made before %d are left", len(w.users), strings.Count(text, "there before"))
+	}
 }

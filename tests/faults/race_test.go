@@ -5,6 +5,7 @@ package faults
 import (
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -85,85 +86,99 @@ func TestRefreshHasOneWinner(t *testing.T) {
 // agrees with all answers (linearizability).
 func TestJoinAndLeaveAreLinearizable(t *testing.T) {
 	const operations, clients = 500, 8
-	type input struct{ kind string }
-	model := porcupine.Model{
-		Init: func() any { return false }, // whether the user has joined
-		Step: func(state, in, out any) (bool, any) {
-			switch in.(input).kind {
-			case "join":
-				return true, true
-			case "leave":
-				return true, false
-			}
-			return out == state, state
-		},
-	}
 	eachProcess(t, func(t *testing.T, db *servicetest.Database, one, two *servicetest.Process) {
 		transport := newTransport(clients)
 		defer transport.CloseIdleConnections()
-		host, guest := signIn(t, transport, one.URL, "host"), signIn(t, transport, one.URL, "guest")
+		host, alone := signIn(t, transport, one.URL, "host"), &guest{user: signIn(t, transport, one.URL, "guest")}
 		event, a := host.create("w", "x")
 		if event == "" {
 			t.Fatal(a)
-		}
-		joined := func(u *user) bool { return len(u.list(t, "w").Events[0].RSVPs) == 2 }
-		// again asks for what may have changed since, as a browser does that keeps what it was answered.
-		again := func(u *user, seen *answer) bool {
-			r, _ := http.NewRequest("GET", u.url+"/api/event/w", nil)
-			if tag := seen.header.Get("ETag"); tag != "" {
-				r.Header.Set("If-None-Match", tag)
-			}
-			if a := u.send(r); a.status == 200 {
-				*seen = a
-			} else if a.status != 304 {
-				t.Errorf("list again: %v", a)
-			}
-			return strings.Contains(seen.body, `"guest"`)
 		}
 		for _, step := range []struct {
 			method, path string
 			joined       bool
 		}{{"POST", "/api/event/join/", true}, {"DELETE", "/api/event/", false}, {"POST", "/api/event/join/", true}, {"DELETE", "/api/event/", false}} {
-			if a := guest.do(step.method, step.path+event, ""); a.status != 200 || joined(guest) != step.joined {
+			if a := alone.do(step.method, step.path+event, ""); a.status != 200 || alone.joined(t) != step.joined {
 				t.Fatalf("%s: %v", step.method, a)
 			}
 		}
 
-		var mu sync.Mutex
-		var history []porcupine.Operation
+		histories := make([][]porcupine.Operation, clients)
 		var all sync.WaitGroup
 		begin := time.Now()
 		for client := range clients {
 			all.Go(func() {
-				u := guest.clone().on([]*servicetest.Process{one, two}[client%2])
-				var seen answer
+				g := &guest{user: alone.clone().on([]*servicetest.Process{one, two}[client%2]), event: event}
 				for range (operations + clients - 1) / clients {
 					op := porcupine.Operation{ClientId: client, Call: int64(time.Since(begin))}
-					var status int
-					switch n := rand.IntN(4); n {
-					case 0:
-						op.Input, status = input{"join"}, u.do("POST", "/api/event/join/"+event, "").status
-					case 1:
-						op.Input, status = input{"leave"}, u.do("DELETE", "/api/event/"+event, "").status
-					case 2:
-						op.Input, op.Output, status = input{"list"}, joined(u), http.StatusOK
-					case 3:
-						op.Input, op.Output, status = input{"list"}, again(u, &seen), http.StatusOK
-					}
+					op.Input, op.Output = g.act(t)
 					op.Return = int64(time.Since(begin))
-					if status != 200 {
-						t.Errorf("%v: %d", op.Input, status)
-					}
-					mu.Lock()
-					history = append(history, op)
-					mu.Unlock()
+					histories[client] = append(histories[client], op)
 				}
 			})
 		}
 		all.Wait()
-		if result := porcupine.CheckOperationsTimeout(model, history, time.Minute); result != porcupine.Ok {
+		history := slices.Concat(histories...)
+		if result := porcupine.CheckOperationsTimeout(membership, history, time.Minute); result != porcupine.Ok {
 			t.Errorf("the history is not linearizable: %v", result)
 		}
 		t.Logf("%d operations of %d clients over two instances: linearizable", len(history), clients)
 	})
+}
+
+// membership is whether a user has joined: joining and leaving set it, and a list shows it.
+var membership = porcupine.Model{
+	Init: func() any { return false },
+	Step: func(state, in, out any) (bool, any) {
+		switch in {
+		case "join":
+			return true, true
+		case "leave":
+			return true, false
+		}
+		return out == state, state
+	},
+}
+
+// guest is one browser of the user who joins the one event of world w, and leaves it.
+type guest struct {
+	*user
+	event string
+	seen  answer // the list that the browser keeps
+}
+
+// act does anything, and returns what, and what it has seen.
+func (g *guest) act(t *testing.T) (what string, joined any) {
+	status := http.StatusOK
+	switch rand.IntN(4) {
+	case 0:
+		what, status = "join", g.do("POST", "/api/event/join/"+g.event, "").status
+	case 1:
+		what, status = "leave", g.do("DELETE", "/api/event/"+g.event, "").status
+	case 2:
+		what, joined = "list", g.joined(t)
+	case 3:
+		what, joined = "list", g.joinedSince(t)
+	}
+	if status != http.StatusOK {
+		t.Errorf("%s: %d", what, status)
+	}
+	return what, joined
+}
+
+// joined reports whether the guest is listed beside the host.
+func (g *guest) joined(t *testing.T) bool { return len(g.list(t, "w").Events[0].RSVPs) == 2 }
+
+// joinedSince asks for what may have changed since, as a browser does that keeps what it was answered.
+func (g *guest) joinedSince(t *testing.T) bool {
+	r, _ := http.NewRequest("GET", g.url+"/api/event/w", nil)
+	if tag := g.seen.header.Get("ETag"); tag != "" {
+		r.Header.Set("If-None-Match", tag)
+	}
+	if a := g.send(r); a.status == 200 {
+		g.seen = a
+	} else if a.status != 304 {
+		t.Errorf("list again: %v", a)
+	}
+	return strings.Contains(g.seen.body, `"guest"`)
 }
