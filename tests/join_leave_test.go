@@ -100,8 +100,8 @@ func TestUnwantedBodiesAreIgnored(t *testing.T) {
 		"invalid UTF-8": "\xff\x00", "white space": " ", "64 KiB": strings.Repeat(" ", 64<<10), "64 KiB and a byte": strings.Repeat("x", 64<<10+1),
 	} {
 		for _, contentType := range []string{"", "application/json", "application/x-www-form-urlencoded", "text/plain", "application/json; charset=utf-16", ";"} {
-			for _, length := range []servicetest.With{func(*http.Request) {}, chunked} {
-				send := func(c *servicetest.Client, method, path string, with ...servicetest.With) *servicetest.Response {
+			for _, length := range []servicetest.RequestOption{func(*http.Request) {}, chunked} {
+				send := func(c *servicetest.Client, method, path string, with ...servicetest.RequestOption) *servicetest.Response {
 					t.Helper()
 					return c.Do(method, path, body, append(with, servicetest.Header("Content-Type", contentType), length)...)
 				}
