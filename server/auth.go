@@ -4,50 +4,53 @@ import (
 	"context"
 	"errors"
 	"net/url"
-	"time"
 
 	"worldevents/gen"
 	"worldevents/models"
+	"worldevents/server/internal/session"
 )
 
-// GetSession tells whether the browser is signed in, and refreshes a session whose JWT has merely expired.
+// Session is a user who is signed in, with both tokens.
+type Session = session.Session
+
+// GetSession reports whether the browser is signed in, and refreshes a session whose JWT has merely expired.
 func (s *Server) GetSession(ctx context.Context, _ gen.GetSessionRequestObject) (gen.GetSessionResponseObject, error) {
 	header := callOf(ctx).request.Header
-	token, err := cookieValue(header, tokenCookie)
+	token, err := session.Cookie(header, session.TokenCookie)
 	if err != nil {
 		return sessionRefused(gen.SessionRefusalErrorInvalidToken), nil
 	}
-	user, err := s.sessions.verify(token)
+	user, err := s.sessions.Verify(token)
 	switch {
 	case err == nil:
-		return sessionActive(user.Username, user.ExpiresAt.time()), nil
-	case errors.Is(err, errNoToken):
+		return sessionActive(user), nil
+	case errors.Is(err, session.ErrNoToken):
 		return sessionRefused(gen.SessionRefusalErrorNoToken), nil
-	case !errors.Is(err, errExpired):
+	case !errors.Is(err, session.ErrExpired):
 		return sessionRefused(gen.SessionRefusalErrorInvalidToken), nil
 	}
 
-	old, err := cookieValue(header, refreshCookie)
+	old, err := session.Cookie(header, session.RefreshCookie)
 	if err == nil && old == "" {
 		return sessionRefused(gen.SessionRefusalErrorNoRefreshToken), nil
 	}
-	session, err := s.refresh(ctx, user.Subject, old)
+	refreshed, err := s.refresh(ctx, user.UserID, old)
 	if errors.Is(err, models.ErrRefreshToken) {
 		return sessionRefused(gen.SessionRefusalErrorInvalidRefreshToken), nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return sessionActive(session.Username, session.Expires), nil
+	return sessionActive(refreshed), nil
 }
 
-// RefreshSession replaces both cookies. Only the refresh token counts.
+// RefreshSession replaces both cookies. It looks at the refresh token alone.
 func (s *Server) RefreshSession(ctx context.Context, _ gen.RefreshSessionRequestObject) (gen.RefreshSessionResponseObject, error) {
-	old, err := cookieValue(callOf(ctx).request.Header, refreshCookie)
+	old, err := session.Cookie(callOf(ctx).request.Header, session.RefreshCookie)
 	if err == nil && old == "" {
 		return gen.RefreshSession400JSONResponse{Body: gen.RefreshRefusal{Error: gen.RefreshRefusalErrorNoRefreshToken}}, nil
 	}
-	session, err := s.refresh(ctx, "", old) // cookies that disagree are "", which no refresh token is
+	refreshed, err := s.refresh(ctx, "", old) // cookies that disagree are "", which is no refresh token
 	if errors.Is(err, models.ErrRefreshToken) {
 		return gen.RefreshSession400JSONResponse{Body: gen.RefreshRefusal{Error: gen.RefreshRefusalErrorInvalidRefreshToken}}, nil
 	}
@@ -57,15 +60,55 @@ func (s *Server) RefreshSession(ctx context.Context, _ gen.RefreshSessionRequest
 	return gen.RefreshSession200JSONResponse{
 		Body: gen.Success{Success: true},
 		Headers: gen.RefreshSession200ResponseHeaders{
-			SessionUser: headerName(session.Username), SessionExpires: gen.DateTime(session.Expires),
+			SessionUser: headerName(refreshed.Username), SessionExpires: gen.DateTime(refreshed.Expires),
 		},
 	}, nil
 }
 
-func sessionActive(username string, expires time.Time) gen.GetSession200JSONResponse {
+// SignIn issues a session to the user called username, which ends the user's earlier one. With create it makes a user
+// who does not exist; otherwise it returns models.ErrNoUser. It returns models.ErrUsername for an impossible name.
+func (s *Server) SignIn(ctx context.Context, username string, create bool) (Session, error) {
+	token, hash, expires := s.sessions.NewRefreshToken()
+	user, err := s.store.SignIn(ctx, username, create, hash, expires)
+	if err != nil {
+		return Session{}, err
+	}
+	return s.sessions.Issue(user, token), nil
+}
+
+// refresh spends the refresh token old and sets both cookies. If userID is not "", the token must be this user's. It
+// returns models.ErrRefreshToken, and sets no cookie when it fails.
+func (s *Server) refresh(ctx context.Context, userID, old string) (Session, error) {
+	call := callOf(ctx)
+	hash, ok := session.HashRefreshToken(old)
+	if !ok {
+		s.metrics.refreshes.WithLabelValues("refused").Inc()
+		return Session{}, models.ErrRefreshToken
+	}
+	token, next, expires := s.sessions.NewRefreshToken()
+	user, err := s.store.Refresh(ctx, userID, hash, next, expires, s.reuseLeeway)
+	switch {
+	case errors.Is(err, models.ErrReused):
+		s.metrics.refreshes.WithLabelValues("reused").Inc()
+		s.log.Warn("security event: spent refresh token used again, session revoked", "request_id", call.requestID, "user", user.ID)
+		return Session{}, err
+	case errors.Is(err, models.ErrRefreshToken):
+		s.metrics.refreshes.WithLabelValues("refused").Inc()
+		return Session{}, err
+	case err != nil:
+		s.metrics.refreshes.WithLabelValues("failed").Inc()
+		return Session{}, err
+	}
+	refreshed := s.sessions.Issue(user, token)
+	s.metrics.refreshes.WithLabelValues("refreshed").Inc()
+	s.sessions.SetCookies(call.header, refreshed)
+	return refreshed, nil
+}
+
+func sessionActive(user Session) gen.GetSession200JSONResponse {
 	return gen.GetSession200JSONResponse{
 		Body:    gen.SessionActive{Authenticated: true},
-		Headers: gen.GetSession200ResponseHeaders{SessionUser: headerName(username), SessionExpires: gen.DateTime(expires)},
+		Headers: gen.GetSession200ResponseHeaders{SessionUser: headerName(user.Username), SessionExpires: gen.DateTime(user.Expires)},
 	}
 }
 
@@ -73,7 +116,8 @@ func sessionRefused(why gen.SessionRefusalError) gen.GetSession400JSONResponse {
 	return gen.GetSession400JSONResponse{Body: gen.SessionRefusal{Authenticated: false, Error: why}}
 }
 
-// headerName makes a username fit for a header; decodeURIComponent undoes it. A JWT may name nobody.
+// headerName makes a username fit for a header; decodeURIComponent undoes it. It returns nil for a JWT that names
+// nobody.
 func headerName(username string) *string {
 	if username == "" {
 		return nil

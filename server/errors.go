@@ -14,6 +14,7 @@ import (
 	"worldevents/models"
 	"worldevents/server/internal/contract"
 	"worldevents/server/internal/eventlist"
+	"worldevents/server/internal/session"
 )
 
 // problem is an error as a client sees it. Only these reach clients; any other error becomes errInternal.
@@ -31,7 +32,7 @@ func (p *problem) with(fields map[string]string) *problem {
 	return &problem{p.status, p.code, p.message, fields}
 }
 
-// Every answer that is an error, but for the exact 400 bodies of the auth operations.
+// These are all responses that are errors, except the exact 400 bodies of the auth operations.
 var (
 	errValidation  = &problem{status: 400, code: "validation_failed", message: "The request does not fit the contract"}
 	errCursor      = errValidation.with(map[string]string{"cursor": "must be a cursor from the Link of this world's list"})
@@ -54,7 +55,7 @@ var (
 	errInternal    = &problem{status: 500, code: "internal", message: "Internal error"}
 )
 
-// problems says what a named error means to a client.
+// problems is the one table of what named errors mean to clients.
 var problems = []struct {
 	err error
 	*problem
@@ -66,13 +67,18 @@ var problems = []struct {
 	{contract.ErrTooLarge, errTooLarge},
 	{contract.ErrMalformed, errMalformed},
 	{eventlist.ErrCursor, errCursor},
+	{session.ErrNoToken, errNoToken},
+	{session.ErrExpired, errExpired},
+	{session.ErrInvalid, errToken},
+	{session.ErrCookies, errToken},
 	{echo.ErrNotFound, errNotFound},
 	{echo.ErrMethodNotAllowed, errMethod},
 }
 
-// causes are the classes of a 500 that a client is told.
+// causes are the classes of error that a 500 names to the client.
 var causes = []error{models.ErrUnavailable, models.ErrTimeout}
 
+// problemOf returns what a client is told of err.
 func problemOf(err error) *problem {
 	var p *problem
 	if errors.As(err, &p) {
@@ -94,7 +100,7 @@ func problemOf(err error) *problem {
 	return errInternal
 }
 
-// writeError answers err. It is Echo's HTTPErrorHandler: every failure ends here.
+// writeError writes the response for err. It is Echo's HTTPErrorHandler, so every failure ends here.
 func (s *Server) writeError(err error, c echo.Context) {
 	call := callOf(c.Request().Context())
 	p := problemOf(err)
@@ -102,7 +108,7 @@ func (s *Server) writeError(err error, c echo.Context) {
 		s.log.Error("request failed", "request_id", call.requestID, "operation", call.operation.id, "error", err.Error())
 	}
 	if c.Response().Committed {
-		// The answer has begun and must not end as if it were whole.
+		// The response has begun and must not end as if it were whole.
 		panic(http.ErrAbortHandler)
 	}
 	h := c.Response().Header()
@@ -112,8 +118,8 @@ func (s *Server) writeError(err error, c echo.Context) {
 	if p.status == http.StatusTooManyRequests || p.status == http.StatusServiceUnavailable {
 		h.Set("Retry-After", "1")
 	}
-	if call.asPage {
-		s.render(c, p.status, "fault.html", pagePolicy, page{Fault: p.message, RequestID: call.requestID, ReturnTo: call.returnTo})
+	if call.wantsHTML {
+		s.render(c, p.status, "error.html", pagePolicy, page{Error: p.message, RequestID: call.requestID, ReturnTo: call.returnTo})
 		return
 	}
 	body := gen.APIError{Error: p.message, Code: p.code, RequestID: call.requestID}
@@ -121,7 +127,7 @@ func (s *Server) writeError(err error, c echo.Context) {
 		body.Fields = &p.fields
 	}
 	if p == errInternal {
-		detail := words(call.operation.id) + ": " + cause(err)
+		detail := humanize(call.operation.id) + ": " + safeCause(err)
 		body.Detail = &detail
 	}
 	text, _ := json.Marshal(body, json.Deterministic(true))
@@ -130,8 +136,8 @@ func (s *Server) writeError(err error, c echo.Context) {
 	c.Response().Write(text)
 }
 
-// cause is the class of err, in words that give nothing away.
-func cause(err error) string {
+// safeCause returns the class of err, which is safe to tell a client.
+func safeCause(err error) string {
 	for _, class := range causes {
 		if errors.Is(err, class) {
 			return class.Error()
@@ -140,8 +146,8 @@ func cause(err error) string {
 	return "unexpected error"
 }
 
-// words spells an operationId: "create event" for createEvent.
-func words(operation string) string {
+// humanize spells an operationId in words: "create event" for createEvent.
+func humanize(operation string) string {
 	if operation == "" {
 		return "handle request"
 	}

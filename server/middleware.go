@@ -20,6 +20,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"worldevents/models"
+	"worldevents/server/internal/session"
 )
 
 // call is what one request carries from middleware to handler. It is the request's context: strict handlers see
@@ -30,12 +31,12 @@ type call struct {
 	// storeUntil ends all work of the store together. It is set once the request has been read.
 	storeUntil time.Time
 	operation  *operation
-	user       claims // set by requireAuth
+	user       session.Session // set by requireAuth
 	request    *http.Request
-	header     http.Header // of the answer
+	header     http.Header // of the response
 
-	asPage   bool   // an error is shown to a person
-	returnTo string // where a sign-in leads
+	wantsHTML bool   // an error is shown to a person
+	returnTo  string // where a sign-in leads
 }
 
 type callKey struct{}
@@ -133,11 +134,11 @@ func (w responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // requireAuth lets a request pass that carries a valid JWT, whose user then is the acting one. It never refreshes.
 func (s *Server) requireAuth(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		token, err := cookieValue(c.Request().Header, tokenCookie)
+		token, err := session.Cookie(c.Request().Header, session.TokenCookie)
 		if err != nil {
-			return errToken
+			return err
 		}
-		user, err := s.sessions.verify(token)
+		user, err := s.sessions.Verify(token)
 		if err != nil {
 			return err
 		}

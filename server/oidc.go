@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"worldevents/server/internal/session"
 )
 
 const (
@@ -77,10 +79,10 @@ func (s *Server) setAttempt(h http.Header, a *attempt) {
 
 // beginSignIn sends the browser to the identity provider.
 func (s *Server) beginSignIn(c echo.Context) error {
-	if !isNavigation(c.Request()) {
+	if !isTopLevel(c.Request()) {
 		return errCrossOrigin
 	}
-	a := newAttempt(s.returnAddress(c.QueryParam("return_to")), s.sessions.now().Add(attemptTTL))
+	a := newAttempt(s.safeReturnURL(c.QueryParam("return_to")), s.now().Add(attemptTTL))
 	callOf(c.Request().Context()).returnTo = a.returnTo
 	to, err := s.provider.authorizeURL(c.Request().Context(), a)
 	if err != nil {
@@ -94,10 +96,10 @@ func (s *Server) beginSignIn(c echo.Context) error {
 // the attempt that it began. An attempt ends with the first callback that knows its state, however that goes.
 func (s *Server) finishSignIn(c echo.Context) error {
 	r, h := c.Request(), c.Response().Header()
-	if !isNavigation(r) {
+	if !isTopLevel(r) {
 		return errCrossOrigin
 	}
-	text, _ := cookieValue(r.Header, attemptCookie) // cookies that disagree are no attempt
+	text, _ := session.Cookie(r.Header, attemptCookie) // cookies that disagree are no attempt
 	a, ok := parseAttempt(text)
 	if !ok {
 		return fmt.Errorf("%w: no attempt in this browser", errSignIn)
@@ -112,47 +114,47 @@ func (s *Server) finishSignIn(c echo.Context) error {
 		return fmt.Errorf("%w: state of another attempt", errSignIn)
 	}
 	s.setAttempt(h, nil)
-	returnTo := s.returnAddress(a.returnTo) // once more: what is allowed may have changed
+	returnTo := s.safeReturnURL(a.returnTo) // once more: what is allowed may have changed
 	callOf(r.Context()).returnTo = returnTo
-	if !s.sessions.now().Before(a.expires) {
+	if !s.now().Before(a.expires) {
 		return fmt.Errorf("%w: attempt expired", errSignIn)
 	}
 	who, err := s.provider.redeem(r.Context(), a, answer)
 	if err != nil {
 		return err
 	}
-	session, err := s.signInExternal(r.Context(), who)
+	issued, err := s.signInExternal(r.Context(), who)
 	if err != nil {
 		return err
 	}
-	s.sessions.setCookies(h, &session)
-	s.log.Info("signed in", "request_id", callOf(r.Context()).requestID, "user", session.UserID)
+	s.sessions.SetCookies(h, issued)
+	s.log.Info("signed in", "request_id", callOf(r.Context()).requestID, "user", issued.UserID)
 	return c.Redirect(http.StatusSeeOther, returnTo)
 }
 
 // signInExternal issues a session to the user whom the identity provider vouches for, making the user if need be.
 func (s *Server) signInExternal(ctx context.Context, who identity) (Session, error) {
-	token, hash, expires := s.sessions.newRefreshToken()
+	token, hash, expires := s.sessions.NewRefreshToken()
 	user, err := s.store.SignInExternal(ctx, s.provider.Issuer, who.subject, who.username, hash, expires)
 	if err != nil {
 		return Session{}, err
 	}
-	return s.sessions.issue(user, token), nil
+	return s.sessions.Issue(user, token), nil
 }
 
-// isNavigation tells whether a person is on the way to see the answer (Fetch Metadata): not a frame, an image or a
+// isTopLevel tells whether a person is on the way to see the answer (Fetch Metadata): not a frame, an image or a
 // script of some page, and not a prefetch. Other pages may send people here, but not sign them in behind their backs.
-func isNavigation(r *http.Request) bool {
+func isTopLevel(r *http.Request) bool {
 	dest := r.Header.Get("Sec-Fetch-Dest")
 	return (dest == "" || dest == "document") && r.Header.Get("Sec-Purpose") == ""
 }
 
-// forPeople makes a page of an error when the request asks for HTML, and leaves a line in the log for each refusal
+// htmlErrors makes a page of an error when the request asks for HTML, and leaves a line in the log for each refusal
 // (what is our fault or the provider's is logged with all errors).
-func (s *Server) forPeople(next echo.HandlerFunc) echo.HandlerFunc {
+func (s *Server) htmlErrors(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		call := callOf(c.Request().Context())
-		call.asPage = strings.Contains(c.Request().Header.Get("Accept"), "text/html")
+		call.wantsHTML = strings.Contains(c.Request().Header.Get("Accept"), "text/html")
 		c.Response().Header().Set("Cache-Control", "no-store")
 		err := next(c)
 		if err != nil && problemOf(err).status < 500 {

@@ -21,6 +21,7 @@ import (
 	"worldevents/models"
 	"worldevents/server/internal/contract"
 	"worldevents/server/internal/eventlist"
+	"worldevents/server/internal/session"
 )
 
 // Options of a Server.
@@ -75,7 +76,7 @@ type Server struct {
 	store    *models.Store
 	log      *slog.Logger
 	access   *slog.Logger
-	sessions *sessions
+	sessions *session.Manager
 	lists    *eventlist.Lists
 	metrics  *metrics
 	other    *operation // all that the contract does not name
@@ -83,6 +84,8 @@ type Server struct {
 	base     string     // its path
 	provider *provider  // nil without OIDC
 
+	now           func() time.Time
+	reuseLeeway   time.Duration
 	development   bool
 	returnOrigins []string
 	draining      atomic.Bool
@@ -107,21 +110,30 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		store:    o.Store,
-		log:      o.Log,
-		access:   cmp.Or(o.AccessLog, o.Log),
-		sessions: newSessions(o),
-		metrics:  newMetrics(o.Store),
-		baseURL:  strings.TrimRight(o.BaseURL.String(), "/"),
-		base:     basePath(o.BaseURL),
+		store:   o.Store,
+		log:     o.Log,
+		access:  cmp.Or(o.AccessLog, o.Log),
+		metrics: newMetrics(o.Store),
+		baseURL: strings.TrimRight(o.BaseURL.String(), "/"),
+		base:    basePath(o.BaseURL),
 
+		now:           o.Now,
+		reuseLeeway:   o.ReuseLeeway,
 		development:   o.Development,
 		returnOrigins: o.ReturnOrigins,
 	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	s.sessions = session.New(session.Options{
+		Keys: o.Keys, Issuer: o.Issuer, Audience: o.Audience, RefreshTTL: o.RefreshTTL, Now: s.now,
+		Development: o.Development, CookiePath: cmp.Or(s.base, "/"),
+		CookieDomain: o.CookieDomain, CookiePartitioned: o.CookiePartitioned,
+	})
 	s.lists = eventlist.New(o.Store, s.baseURL, o.Keys[0])
 	s.other = s.newOperation("", "")
 	if o.OIDC != nil {
-		s.provider = newProvider(*o.OIDC, s.baseURL, s.sessions.now)
+		s.provider = newProvider(*o.OIDC, s.baseURL, s.now)
 	}
 
 	e := echo.New()

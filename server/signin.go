@@ -9,10 +9,11 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"worldevents/models"
+	"worldevents/server/internal/session"
 )
 
 // registerSignIn serves the pages around the session: sign-out always, sign-in by name in development, and sign-in
-// with an identity provider where there is one. In production nothing stands between /sign-in and the provider.
+// with an identity provider if there is one. In production /sign-in leads straight to the provider.
 func (s *Server) registerSignIn(e *echo.Echo) {
 	e.POST("/sign-out", s.signOut)
 	if s.development {
@@ -24,8 +25,8 @@ func (s *Server) registerSignIn(e *echo.Echo) {
 		if s.development {
 			begin = "/sign-in/provider"
 		}
-		e.GET(begin, s.beginSignIn, s.newOperation("beginSignIn", http.MethodGet).middleware, s.forPeople)
-		e.GET("/sign-in/callback", s.finishSignIn, s.newOperation("finishSignIn", http.MethodGet).middleware, s.forPeople)
+		e.GET(begin, s.beginSignIn, s.newOperation("beginSignIn", http.MethodGet).middleware, s.htmlErrors)
+		e.GET("/sign-in/callback", s.finishSignIn, s.newOperation("finishSignIn", http.MethodGet).middleware, s.htmlErrors)
 	}
 }
 
@@ -33,7 +34,7 @@ func (s *Server) signInPage(c echo.Context) error {
 	return s.render(c, http.StatusOK, "sign-in.html", s.signInPolicy(), page{ReturnTo: c.QueryParam("return_to")})
 }
 
-// signInPolicy is pagePolicy with the addresses that the form may lead to: browsers hold its redirect to form-action.
+// signInPolicy is pagePolicy with the origins that the form may lead to: browsers apply form-action to its redirect.
 func (s *Server) signInPolicy() string {
 	const own = "form-action 'self'"
 	return strings.Replace(pagePolicy, own, strings.Join(append([]string{own}, s.returnOrigins...), " "), 1)
@@ -42,7 +43,7 @@ func (s *Server) signInPolicy() string {
 // maxForm bounds the sign-in form, in bytes.
 const maxForm = 8 << 10
 
-// signIn signs in as anybody: development only.
+// signIn signs in by name, as anybody. It exists in development only.
 func (s *Server) signIn(c echo.Context) error {
 	r := c.Request()
 	r.Body = http.MaxBytesReader(c.Response(), r.Body, maxForm)
@@ -50,34 +51,34 @@ func (s *Server) signIn(c echo.Context) error {
 		return errValidation.with(map[string]string{"body": "must be a form of at most 8 KiB"})
 	}
 	returnTo := r.Form.Get("return_to")
-	session, err := s.SignIn(r.Context(), r.PostForm.Get("username"), true)
+	issued, err := s.SignIn(r.Context(), r.PostForm.Get("username"), true)
 	if errors.Is(err, models.ErrUsername) {
 		return s.render(c, http.StatusBadRequest, "sign-in.html", s.signInPolicy(), page{
-			ReturnTo: returnTo, Username: r.PostForm.Get("username"), Fault: models.ErrUsername.Error(),
+			ReturnTo: returnTo, Username: r.PostForm.Get("username"), Error: models.ErrUsername.Error(),
 		})
 	}
 	if err != nil {
 		return err
 	}
-	s.sessions.setCookies(c.Response().Header(), &session)
+	s.sessions.SetCookies(c.Response().Header(), issued)
 	c.Response().Header().Set("Cache-Control", "no-store")
-	return c.Redirect(http.StatusSeeOther, s.returnAddress(returnTo))
+	return c.Redirect(http.StatusSeeOther, s.safeReturnURL(returnTo))
 }
 
-// signOut revokes the session and clears both cookies. It works without a session: a browser that has lost one half
-// of it must still get rid of the other.
+// signOut revokes the session and clears both cookies. It works without a session: a browser that has lost one cookie
+// must still get rid of the other.
 func (s *Server) signOut(c echo.Context) error {
 	r := c.Request()
 	var hash models.Hash // the zero hash is nobody's
-	if refreshToken, err := cookieValue(r.Header, refreshCookie); err == nil {
-		if h, ok := hashRefreshToken(refreshToken); ok {
+	if refreshToken, err := session.Cookie(r.Header, session.RefreshCookie); err == nil {
+		if h, ok := session.HashRefreshToken(refreshToken); ok {
 			hash = h
 		}
 	}
 	var userID string
-	if token, err := cookieValue(r.Header, tokenCookie); err == nil {
-		if user, err := s.sessions.verify(token); err == nil || errors.Is(err, errExpired) {
-			userID = user.Subject
+	if token, err := session.Cookie(r.Header, session.TokenCookie); err == nil {
+		if user, err := s.sessions.Verify(token); err == nil || errors.Is(err, session.ErrExpired) {
+			userID = user.UserID
 		}
 	}
 	if hash != (models.Hash{}) || userID != "" {
@@ -85,9 +86,9 @@ func (s *Server) signOut(c echo.Context) error {
 			return err
 		}
 	}
-	s.sessions.setCookies(c.Response().Header(), nil)
+	s.sessions.ClearCookies(c.Response().Header())
 	c.Response().Header().Set("Cache-Control", "no-store")
-	if !isForm(r) {
+	if !isNavigation(r) {
 		return c.NoContent(http.StatusNoContent)
 	}
 	if s.development {
@@ -96,44 +97,44 @@ func (s *Server) signOut(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, s.base+"/docs")
 }
 
-// isForm tells a form, after which the browser shows what is answered, from a script's fetch (Fetch Metadata; older
-// browsers say it by what they accept).
-func isForm(r *http.Request) bool {
+// isNavigation reports whether the browser will show the response, as after a form; a script's fetch handles it itself.
+// Fetch Metadata says which, and Accept does in browsers that are too old for it.
+func isNavigation(r *http.Request) bool {
 	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" {
 		return mode == "navigate"
 	}
 	return strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
-// maxReturn bounds a return address, in bytes: it must fit into a cookie.
+// maxReturn bounds a return URL, in bytes: it must fit into a cookie.
 const maxReturn = 2000
 
-// returnAddress is target when a sign-in may lead there: to an address of an allowed origin or a path of this
-// service. Else it is the docs. The origin is matched as text, so that no parser can disagree with the browser's.
-func (s *Server) returnAddress(target string) string {
+// safeReturnURL returns target if a sign-in may lead there: to a URL of an allowed origin or to a path of this service.
+// Otherwise it returns the docs. The origin is matched as text, so that no parser can disagree with the browser's.
+func (s *Server) safeReturnURL(target string) string {
 	if len(target) > maxReturn {
 		target = ""
 	}
 	for _, origin := range s.returnOrigins {
 		rest, ok := strings.CutPrefix(target, origin)
-		if ok && (rest == "" || strings.Contains("/?#", rest[:1])) && !strings.ContainsFunc(rest, odd) {
+		if ok && (rest == "" || strings.Contains("/?#", rest[:1])) && !strings.ContainsFunc(rest, unsafeInURL) {
 			return target
 		}
 	}
-	return s.localPath(target)
+	return s.safePath(target)
 }
 
-// odd tells what browsers drop from an address, or take for something else: they read a backslash as a slash.
-func odd(r rune) bool { return r == '\\' || r <= ' ' || r == 0x7f }
+// unsafeInURL reports whether browsers drop r from a URL or read it as something else: a backslash as a slash.
+func unsafeInURL(r rune) bool { return r == '\\' || r <= ' ' || r == 0x7f }
 
-// localPath is target when it is a path of this service, else the docs. What a browser might read as another host
-// is no path: "//host", and "/\host", since browsers take a backslash for a slash.
-func (s *Server) localPath(target string) string {
+// safePath returns target if it is a path of this service, otherwise the docs. A text that a browser might read as
+// another host is no path: "//host", and "/\host", because browsers read a backslash as a slash.
+func (s *Server) safePath(target string) string {
 	u, err := url.Parse(target)
 	switch {
 	case err != nil, u.Scheme != "", u.Host != "", u.User != nil,
 		!strings.HasPrefix(target, s.base+"/"), strings.HasPrefix(target, "//"),
-		strings.ContainsFunc(target, odd):
+		strings.ContainsFunc(target, unsafeInURL):
 		return s.base + "/docs"
 	}
 	return target

@@ -10,6 +10,8 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/swaggest/swgui/v5/static"
 	"github.com/vearutop/statigz"
+
+	"worldevents/server/internal/session"
 )
 
 var (
@@ -29,14 +31,14 @@ const pagePolicy = "default-src 'none'; style-src 'self'; img-src 'self'; form-a
 type page struct {
 	Base        string // the path of the public address
 	User        string // who is signed in, or ""
-	Expired     bool   // the JWT is: the session may still be refreshed
+	Expired     bool   // the JWT has expired: the session may still be refreshed
 	Development bool
 	SignIn      bool   // there is a way to sign in
 	Provider    string // the identity provider's host, or ""
 	ReturnTo    string
 	Username    string
-	Fault       string
-	RequestID   string // of the request that Fault is about
+	Error       string
+	RequestID   string // of the request that Error is about
 }
 
 // registerDocs serves the published contract, and Swagger UI from files inside the binary.
@@ -70,7 +72,7 @@ func asset(files http.Handler) echo.HandlerFunc {
 	}
 }
 
-// render writes one of our pages, which say who is signed in.
+// render writes one of our pages. Each of them says who is signed in.
 func (s *Server) render(c echo.Context, status int, name, policy string, p page) error {
 	p.Base = s.base
 	p.Development = s.development
@@ -78,12 +80,12 @@ func (s *Server) render(c echo.Context, status int, name, policy string, p page)
 	if s.provider != nil {
 		p.Provider = s.provider.host()
 	}
-	if token, err := cookieValue(c.Request().Header, tokenCookie); err == nil {
-		user, err := s.sessions.verify(token)
+	if token, err := session.Cookie(c.Request().Header, session.TokenCookie); err == nil {
+		user, err := s.sessions.Verify(token)
 		if err == nil {
 			p.User = user.Username
 		}
-		p.Expired = errors.Is(err, errExpired)
+		p.Expired = errors.Is(err, session.ErrExpired)
 	}
 	h := c.Response().Header()
 	h.Set("Content-Security-Policy", policy)

@@ -1,0 +1,95 @@
+// Package session issues and verifies the two tokens that say who is signed in, and reads and writes their cookies.
+//
+// The token is a JWT that lives 15 minutes and is verified without the database. The refresh token is random and works
+// once. This package makes and hashes it; the store keeps the hash, and decides whether a refresh token is the current
+// one. Both cookies live as long as the refresh token: a browser that had dropped an expired JWT could not refresh it.
+//
+// Verify leaves only the form and the signature of a JWT to golang-jwt. It reads the claims strictly and checks them
+// itself, because ErrExpired must mean that age is the only fault: a refresh mends age and nothing else. A signature
+// that was right once is remembered, but dates are checked on every use.
+//
+// Cookie compares bytes and believes nobody in doubt: of several cookies of one name with different values, none counts.
+package session
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+var (
+	// ErrNoToken is returned by Verify for "".
+	ErrNoToken = errors.New("no token")
+	// ErrExpired is returned by Verify for a JWT whose only fault is its age.
+	ErrExpired = errors.New("token has expired")
+	// ErrInvalid is returned by Verify for a JWT with any other fault, expired or not.
+	ErrInvalid = errors.New("invalid token")
+)
+
+// Options of a Manager.
+type Options struct {
+	// Keys sign JWTs (the first) and verify them (all).
+	Keys [][]byte
+	// Issuer and Audience are written into JWTs and required of them, unless empty.
+	Issuer, Audience string
+	// RefreshTTL is the lifetime of a refresh token, and of both cookies.
+	RefreshTTL time.Duration
+	// Now is the clock.
+	Now func() time.Time
+
+	// Development makes cookies for plain HTTP.
+	Development bool
+	// CookiePath is the Path of both cookies.
+	CookiePath string
+	// CookieDomain is their Domain; empty keeps them host-only.
+	CookieDomain string
+	// CookiePartitioned adds the attribute Partitioned (CHIPS).
+	CookiePartitioned bool
+}
+
+// Manager issues and verifies tokens, and writes their cookies. Its methods may be called concurrently.
+type Manager struct {
+	keys             []key
+	issuer, audience string
+	refreshTTL       time.Duration
+	now              func() time.Time
+	// These follow the value of either cookie, to set it and to clear it.
+	setAttributes, clearAttributes string
+	verified                       [1 << 14]atomic.Pointer[verifiedToken]
+}
+
+type key struct {
+	id     string
+	secret []byte
+	header string // the first part of a JWT that is signed with the key
+}
+
+// Session is a user who is signed in, and the tokens that prove it.
+type Session struct {
+	UserID   string `json:"userId"`
+	Username string `json:"username"`
+	Token    string `json:"token"`
+	// RefreshToken is known when it is issued; Verify leaves it empty.
+	RefreshToken string `json:"refreshToken"`
+	// Expires is when the JWT does.
+	Expires time.Time `json:"expires"`
+}
+
+// New returns a Manager.
+func New(o Options) *Manager {
+	m := &Manager{
+		issuer: o.Issuer, audience: o.Audience, refreshTTL: o.RefreshTTL, now: o.Now,
+		setAttributes:   cookieAttributes(o, int(o.RefreshTTL/time.Second)),
+		clearAttributes: cookieAttributes(o, -1),
+	}
+	for _, secret := range o.Keys {
+		sum := sha256.Sum256(secret)
+		id := hex.EncodeToString(sum[:8])
+		header := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","kid":"` + id + `","typ":"JWT"}`))
+		m.keys = append(m.keys, key{id, secret, header})
+	}
+	return m
+}

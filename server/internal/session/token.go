@@ -1,0 +1,150 @@
+package session
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/google/uuid"
+
+	"worldevents/models"
+)
+
+const (
+	// jwtTTL is the lifetime of a JWT.
+	jwtTTL = 15 * time.Minute
+	// refreshChars is the length of a refresh token: 64 random bytes in hexadecimal.
+	refreshChars = 128
+)
+
+// NewRefreshToken returns a new refresh token, its hash for the store, and when it expires.
+func (m *Manager) NewRefreshToken() (token string, hash models.Hash, expires time.Time) {
+	random := make([]byte, refreshChars/2)
+	rand.Read(random) // never fails: without randomness the process ends
+	token = hex.EncodeToString(random)
+	return token, sha256.Sum256([]byte(token)), m.now().Add(m.refreshTTL)
+}
+
+// HashRefreshToken returns the hash by which the store knows a refresh token. It is false for a text that cannot be
+// one: no other spelling of the same 64 bytes counts.
+func HashRefreshToken(token string) (models.Hash, bool) {
+	if len(token) != refreshChars || strings.Trim(token, "0123456789abcdef") != "" {
+		return models.Hash{}, false
+	}
+	return sha256.Sum256([]byte(token)), true
+}
+
+// Issue signs a JWT for the user, to go with a refresh token that the store has accepted.
+func (m *Manager) Issue(user models.Identity, refreshToken string) Session {
+	now := m.now().UTC().Truncate(time.Second)
+	c := claims{
+		Subject: user.ID, Username: user.Username, Issuer: m.issuer, ID: uuid.NewString(),
+		IssuedAt: newNumericDate(now), ExpiresAt: newNumericDate(now.Add(jwtTTL)),
+	}
+	if m.audience != "" {
+		c.Audience = jwt.ClaimStrings{m.audience}
+	}
+	return c.session(m.keys[0].sign(c), refreshToken)
+}
+
+// sign makes a JWT.
+func (k key) sign(c claims) string {
+	payload, err := json.Marshal(c, jsontext.AllowInvalidUTF8(true)) // a database may hold anything
+	if err != nil {                                                  // cannot be: strings and whole numbers
+		panic(err)
+	}
+	text := k.header + "." + base64.RawURLEncoding.EncodeToString(payload)
+	signature, err := jwt.SigningMethodHS256.Sign(text, k.secret)
+	if err != nil { // cannot be: a []byte is a key
+		panic(err)
+	}
+	return text + "." + base64.RawURLEncoding.EncodeToString(signature)
+}
+
+// Verify checks a JWT as RFC 7519 section 7.2 and RFC 8725 demand, and returns whose it is. It returns ErrNoToken,
+// ErrInvalid, or ErrExpired. With ErrExpired alone the session is returned as well.
+func (m *Manager) Verify(token string) (Session, error) {
+	if token == "" {
+		return Session{}, ErrNoToken
+	}
+	if len(TokenCookie)+len(token) > maxCookie {
+		return Session{}, ErrInvalid
+	}
+	c, err := m.parseCached(token)
+	if err != nil {
+		return Session{}, ErrInvalid
+	}
+	switch err := c.check(m.now(), m.issuer, m.audience); err {
+	case nil, ErrExpired:
+		return c.session(token, ""), err
+	default:
+		return Session{}, err
+	}
+}
+
+// verifiedToken is a JWT whose signature has been checked. A browser sends the same one for a quarter of an hour. The
+// cache is direct-mapped: the digest of a token picks its slot, and a newer token evicts the older one from there.
+// Dates are checked on every use.
+type verifiedToken struct {
+	digest [sha256.Size]byte
+	claims claims
+}
+
+// parseCached is parse, but checks the signature of a JWT that is in the cache no second time.
+func (m *Manager) parseCached(token string) (claims, error) {
+	digest := sha256.Sum256([]byte(token))
+	slot := m.slot(digest)
+	if cached := slot.Load(); cached != nil && cached.digest == digest {
+		return cached.claims, nil
+	}
+	c, err := m.parse(token)
+	if err == nil {
+		slot.Store(&verifiedToken{digest, c})
+	}
+	return c, err
+}
+
+// slot returns the one place in the cache for a token of this digest.
+func (m *Manager) slot(digest [sha256.Size]byte) *atomic.Pointer[verifiedToken] {
+	return &m.verified[binary.NativeEndian.Uint64(digest[:])%uint64(len(m.verified))]
+}
+
+// parse returns the claims of a JWT whose form and signature are right.
+func (m *Manager) parse(token string) (c claims, err error) {
+	_, err = parser.ParseWithClaims(token, &c, m.keysFor)
+	return c, err
+}
+
+// parser leaves the claims to Verify, which has to know whether age is the only fault.
+var parser = jwt.NewParser(jwt.WithValidMethods([]string{"HS256"}), jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation())
+
+var errKey = errors.New("no key for this header")
+
+// keysFor returns the keys to try. A kid is compared with ours and never looked up elsewhere, and keys that a header
+// brings along are ignored. A header with crit is refused: it names extensions that the reader must understand, and
+// this one understands none (RFC 7515 section 4.1.11).
+func (m *Manager) keysFor(t *jwt.Token) (any, error) {
+	if _, ok := t.Header["crit"]; ok {
+		return nil, errKey
+	}
+	id, named := t.Header["kid"]
+	var set jwt.VerificationKeySet
+	for _, k := range m.keys {
+		if !named || id == k.id {
+			set.Keys = append(set.Keys, k.secret)
+		}
+	}
+	if len(set.Keys) == 0 {
+		return nil, errKey
+	}
+	return set, nil
+}
