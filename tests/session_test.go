@@ -178,6 +178,7 @@ func TestSessionTokens(t *testing.T) {
 		{"no kid, signed with the old key", servicetest.Sign(oldKey, hs256, text), servicetest.Authenticated},
 		{"fractional exp", servicetest.Sign(servicetest.Key, hs256, `{"sub":"`+id+`","exp":4102444800.5}`), servicetest.Authenticated},
 		{"iat and nbf in the past", s.JWT(claims.And("iat", now.Unix()-60).And("nbf", now.Unix()-60)), servicetest.Authenticated},
+		{"iat and nbf of a clock that is ahead", s.JWT(claims.And("iat", now.Unix()+55).And("nbf", now.Unix()+55)), servicetest.Authenticated},
 		{"iss and aud nobody asks for", s.JWT(claims.And("iss", "x").And("aud", "y")), servicetest.Authenticated},
 	})
 }

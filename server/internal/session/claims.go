@@ -10,7 +10,7 @@ import (
 )
 
 // clockSkew is how far the clock of another issuer or instance may be ahead of ours.
-const clockSkew = 5 * time.Second
+const clockSkew = time.Minute
 
 // claims of a JWT (RFC 7519 section 4.1). Names are case-sensitive and must not repeat.
 type claims struct {
