@@ -1,0 +1,268 @@
+package session
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"worldevents/models"
+)
+
+var (
+	newKey = []byte("0123456789abcdefghijklmnopqrstuvwxyz")
+	oldKey = []byte("another key, of more than thirty-two bytes")
+	alice  = models.Identity{ID: "01900000-0000-7000-8000-000000000001", Username: "alice"}
+)
+
+// clock is set by tests.
+type clock struct{ time.Time }
+
+func (c *clock) now() time.Time { return c.Time }
+
+// newTestManager returns a manager with two keys, and its clock, which stands at 2,000,000,000 seconds.
+func newTestManager(changes ...func(*Options)) (*Manager, *clock) {
+	c := &clock{time.Unix(2_000_000_000, 0)}
+	o := Options{Keys: [][]byte{newKey, oldKey}, RefreshTTL: 720 * time.Hour, CookiePath: "/", Now: c.now}
+	for _, change := range changes {
+		change(&o)
+	}
+	return New(o), c
+}
+
+// signed makes a JWT of any header and claims.
+func signed(secret []byte, header, claims string) string {
+	text := encode(header) + "." + encode(claims)
+	return text + "." + encode(signature(secret, text))
+}
+
+func signature(secret []byte, text string) string {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(text))
+	return string(mac.Sum(nil))
+}
+
+func encode(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
+
+func TestIssue(t *testing.T) {
+	m, c := newTestManager()
+	refreshToken, hash, expires := m.NewRefreshToken()
+	if h, ok := HashRefreshToken(refreshToken); !ok || h != hash || expires != c.Add(720*time.Hour) {
+		t.Errorf("refresh token %q until %v", refreshToken, expires)
+	}
+	issued := m.Issue(alice, refreshToken)
+	want := Session{alice.ID, "alice", issued.Token, refreshToken, c.Add(15 * time.Minute).UTC()}
+	if issued != want {
+		t.Errorf("issued %+v", issued)
+	}
+	want.RefreshToken = ""
+	if got, err := m.Verify(issued.Token); err != nil || got != want {
+		t.Errorf("verified %+v, %v", got, err)
+	}
+}
+
+func TestHashRefreshToken(t *testing.T) {
+	token := strings.Repeat("0123456789abcdef", 8)
+	for _, test := range []struct {
+		name, token string
+		ok          bool
+	}{
+		{"right", token, true},
+		{"empty", "", false},
+		{"short", token[1:], false},
+		{"long", token + "0", false},
+		{"upper case", strings.ToUpper(token), false},
+		{"no hexadecimal", "g" + token[1:], false},
+		{"no hexadecimal inside", token[:64] + " " + token[65:], false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if _, ok := HashRefreshToken(test.token); ok != test.ok {
+				t.Error(ok)
+			}
+		})
+	}
+}
+
+// A second token in the same slot evicts the first, and both are right whenever they come.
+func TestCacheEvicts(t *testing.T) {
+	m, _ := newTestManager()
+	seen := make(map[any]string)
+	var first, second string
+	for first == "" { // jti makes each token another one
+		second = m.Issue(alice, "").Token
+		slot := m.slot(sha256.Sum256([]byte(second)))
+		first, seen[slot] = seen[slot], second
+	}
+	slot := m.slot(sha256.Sum256([]byte(first)))
+	for _, token := range []string{first, second, second, first} {
+		if user, err := m.Verify(token); err != nil || user.Token != token {
+			t.Errorf("%+v, %v", user, err)
+		}
+		if cached := slot.Load(); cached == nil || cached.digest != sha256.Sum256([]byte(token)) {
+			t.Error("the slot has another token")
+		}
+	}
+}
+
+func TestCacheKeepsOnlyTokensThatAreRight(t *testing.T) {
+	m, _ := newTestManager()
+	forged := signed([]byte("a key that nobody knows"), `{"alg":"HS256"}`, `{"sub":"s","exp":4102444800}`)
+	for range 2 {
+		if _, err := m.Verify(forged); err != ErrInvalid {
+			t.Error(err)
+		}
+	}
+	if m.slot(sha256.Sum256([]byte(forged))).Load() != nil {
+		t.Error("the forged token is in the cache")
+	}
+}
+
+// Dates are checked on each use of a token that is in the cache.
+func TestCacheChecksDates(t *testing.T) {
+	m, c := newTestManager()
+	begin := c.Time
+	token := m.Issue(alice, "").Token
+	for _, test := range []struct {
+		name string
+		now  time.Time
+		want error
+	}{
+		{"at once", begin, nil},
+		{"just before exp", begin.Add(15*time.Minute - 1), nil},
+		{"at exp", begin.Add(15 * time.Minute), ErrExpired},
+		{"clock set back", begin, nil},
+		{"iat 60 s ahead", begin.Add(-time.Minute), nil},
+		{"iat more than that ahead", begin.Add(-time.Minute - 1), ErrInvalid},
+		{"clock set forth", begin, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c.Time = test.now
+			if _, err := m.Verify(token); err != test.want {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestVerifyEdges(t *testing.T) {
+	m, _ := newTestManager()
+	if _, err := m.Verify(""); err != ErrNoToken {
+		t.Error(err)
+	}
+	sized := func(size int) string { // the length of its header makes a JWT as long as is wanted
+		for header := `{"alg":"HS256","x":"`; ; header += "x" {
+			if token := signed(newKey, header+`"}`, `{"sub":"s","exp":4102444800}`); len(token) >= size {
+				return token
+			}
+		}
+	}
+	const most = maxCookie - len(TokenCookie)
+	for _, test := range []struct {
+		size int
+		want error
+	}{{most, nil}, {most + 2, ErrInvalid}} { // no base64 has a length of 4n+1
+		if token := sized(test.size); len(token) > test.size+1 {
+			t.Errorf("no JWT has %d bytes", test.size)
+		} else if _, err := m.Verify(token); err != test.want {
+			t.Errorf("%d bytes: %v", len(token), err)
+		}
+	}
+}
+
+func TestKeys(t *testing.T) {
+	m, _ := newTestManager()
+	first, second := m.keys[0].id, m.keys[1].id
+	for _, test := range []struct {
+		name, header string
+		key          []byte
+		want         error
+	}{
+		{"no kid, first key", `{"alg":"HS256"}`, newKey, nil},
+		{"no kid, second key", `{"alg":"HS256"}`, oldKey, nil},
+		{"kid of the first", `{"alg":"HS256","kid":"` + first + `"}`, newKey, nil},
+		{"kid of the second", `{"alg":"HS256","kid":"` + second + `"}`, oldKey, nil},
+		{"kid of the other", `{"alg":"HS256","kid":"` + second + `"}`, newKey, ErrInvalid},
+		{"kid in upper case", `{"alg":"HS256","kid":"` + strings.ToUpper(first) + `"}`, newKey, ErrInvalid},
+		{"unknown kid", `{"alg":"HS256","kid":"0000000000000000"}`, newKey, ErrInvalid},
+		{"empty kid", `{"alg":"HS256","kid":""}`, newKey, ErrInvalid},
+		{"kid null", `{"alg":"HS256","kid":null}`, newKey, ErrInvalid},
+		{"kid a number", `{"alg":"HS256","kid":0}`, newKey, ErrInvalid},
+		{"kid an array", `{"alg":"HS256","kid":["` + first + `"]}`, newKey, ErrInvalid},
+		{"unknown key", `{"alg":"HS256"}`, []byte("a key that nobody knows"), ErrInvalid},
+		{"empty key", `{"alg":"HS256"}`, nil, ErrInvalid},
+		{"crit", `{"alg":"HS256","crit":["b64"],"b64":false}`, newKey, ErrInvalid},
+		{"crit with a kid", `{"alg":"HS256","crit":["exp"],"kid":"` + first + `"}`, newKey, ErrInvalid},
+		{"empty crit", `{"alg":"HS256","crit":[]}`, newKey, ErrInvalid},
+		{"crit null", `{"alg":"HS256","crit":null}`, newKey, ErrInvalid},
+		{"crit in another case", `{"alg":"HS256","CRIT":["x"]}`, newKey, nil},
+		{"alg none", `{"alg":"none"}`, newKey, ErrInvalid},
+		{"alg HS512", `{"alg":"HS512"}`, newKey, ErrInvalid},
+		{"alg in lower case", `{"alg":"hs256"}`, newKey, ErrInvalid},
+		{"a key brought along", `{"alg":"HS256","jwk":{"kty":"oct","k":"AA"},"jku":"https://evil.example"}`, []byte{0}, ErrInvalid},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			token := signed(test.key, test.header, `{"sub":"s","exp":4102444800}`)
+			if _, err := m.Verify(token); err != test.want {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func FuzzVerify(f *testing.F) {
+	m, _ := newTestManager()
+	parts := strings.Split(m.Issue(alice, "").Token, ".")
+	f.Add(parts[0], parts[1], parts[2])
+	f.Add(encode(`{"alg":"HS256"}`), encode(`{"sub":"s","exp":4102444800}`), "")
+	f.Add(encode(`{"alg":"none"}`), parts[1], "")
+	f.Add(encode(`{"alg":"HS256","crit":["x"],"kid":7}`), encode(`{"sub":"s","exp":1e400,"nbf":-1e300,"aud":[1]}`), parts[2])
+	f.Add(encode(`{"alg":"HS512"}`), encode(`null`), parts[2])
+	f.Add(encode(`{"alg":"HS256"}`), encode(`{"sub":"\ud800","exp":253402300799.999,"iat":0.5}`), "=")
+	f.Fuzz(func(t *testing.T, header, claims, sum string) {
+		text := header + "." + claims
+		for _, token := range []string{text + "." + sum, text + "." + encode(signature(newKey, text)), signed(newKey, header, claims)} {
+			user, err := m.Verify(token)
+			if err != nil && !errors.Is(err, ErrExpired) {
+				if user != (Session{}) {
+					t.Fatalf("%v with %+v", err, user)
+				}
+				continue
+			}
+			last := strings.LastIndexByte(token, '.')
+			if s := token[last+1:]; s != encode(signature(newKey, token[:last])) && s != encode(signature(oldKey, token[:last])) {
+				t.Fatalf("%q is not signed", token)
+			}
+			if year := user.Expires.Year(); user.UserID == "" || year < 1970 || year > 9999 {
+				t.Fatalf("%q is %+v", token, user)
+			}
+		}
+	})
+}
+
+// BenchmarkVerifyJWT verifies a JWT that has not been seen before, and one that has.
+func BenchmarkVerifyJWT(b *testing.B) {
+	m, _ := newTestManager(func(o *Options) { o.Keys = o.Keys[:1] })
+	token := m.Issue(alice, "").Token
+	b.Run("first", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := m.parse(token); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("again", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := m.Verify(token); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func lines(s string) http.Header { return http.Header{"Cookie": strings.Split(s, "\n")} }
