@@ -14,6 +14,7 @@ import (
 	"worldevents/models"
 	"worldevents/server/internal/contract"
 	"worldevents/server/internal/eventlist"
+	"worldevents/server/internal/oidc"
 	"worldevents/server/internal/session"
 )
 
@@ -71,6 +72,9 @@ var problems = []struct {
 	{session.ErrExpired, errExpired},
 	{session.ErrInvalid, errToken},
 	{session.ErrCookies, errToken},
+	{oidc.ErrFlow, errSignIn},
+	{oidc.ErrDenied, errDenied},
+	{oidc.ErrProvider, errProvider},
 	{echo.ErrNotFound, errNotFound},
 	{echo.ErrMethodNotAllowed, errMethod},
 }

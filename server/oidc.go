@@ -3,127 +3,58 @@ package server
 import (
 	"cmp"
 	"context"
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"worldevents/server/internal/oidc"
 	"worldevents/server/internal/session"
 )
 
-const (
-	attemptCookie = "signIn"
-	// attemptTTL is how long somebody may take at the provider.
-	attemptTTL = 10 * time.Minute
-)
+// OIDC is an identity provider to sign in with, and this service as its client.
+type OIDC = oidc.Config
 
-// attempt is a sign-in on its way: a random secret, when it ends, and where it leads. It is kept in a cookie of the
-// browser that began it and nowhere else. State, nonce and PKCE verifier are hashes of the whole text, so a callback
-// counts in this browser alone, and nothing in the text can be changed on the way.
-type attempt struct {
-	text     string // the cookie's value
-	expires  time.Time
-	returnTo string
-}
-
-func newAttempt(returnTo string, expires time.Time) attempt {
-	text := fmt.Sprintf("%s.%d.%s", rand.Text(), expires.Unix(), base64.RawURLEncoding.EncodeToString([]byte(returnTo)))
-	return attempt{text, expires, returnTo}
-}
-
-// parseAttempt reads a cookie. Whether its text is one that we wrote is for the state to tell.
-func parseAttempt(text string) (attempt, bool) {
-	parts := strings.Split(text, ".")
-	if len(parts) != 3 {
-		return attempt{}, false
-	}
-	expires, err := strconv.ParseInt(parts[1], 10, 64)
-	returnTo, err2 := base64.RawURLEncoding.DecodeString(parts[2])
-	return attempt{text, time.Unix(expires, 0), string(returnTo)}, err == nil && err2 == nil
-}
-
-// state is what the callback must bring back (RFC 6749 section 10.12).
-func (a attempt) state() string { return a.derive("state") }
-
-// nonce is what the ID token must carry (OpenID Connect Core 1.0 section 15.5.2).
-func (a attempt) nonce() string { return a.derive("nonce") }
-
-// verifier is what proves to the token endpoint who began (RFC 7636 section 4.1).
-func (a attempt) verifier() string { return a.derive("verifier") }
-
-func (a attempt) derive(purpose string) string {
-	mac := hmac.New(sha256.New, []byte(a.text))
-	mac.Write([]byte(purpose))
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
-}
-
-// setAttempt keeps a in the browser; nil clears it. SameSite=Lax: it must come along when the provider sends the
-// browser back, and with no other request of another site.
-func (s *Server) setAttempt(h http.Header, a *attempt) {
-	cookie := http.Cookie{
-		Name: attemptCookie, Path: cmp.Or(s.base, "/"), MaxAge: -1,
-		HttpOnly: true, Secure: !s.development, SameSite: http.SameSiteLaxMode,
-	}
-	if a != nil {
-		cookie.Value, cookie.MaxAge = a.text, int(attemptTTL/time.Second)
-	}
-	h.Add("Set-Cookie", cookie.String())
-}
+// flowCookie keeps a sign-in that is under way at the provider.
+const flowCookie = "signIn"
 
 // beginSignIn sends the browser to the identity provider.
 func (s *Server) beginSignIn(c echo.Context) error {
 	if !isTopLevel(c.Request()) {
 		return errCrossOrigin
 	}
-	a := newAttempt(s.safeReturnURL(c.QueryParam("return_to")), s.now().Add(attemptTTL))
-	callOf(c.Request().Context()).returnTo = a.returnTo
-	to, err := s.provider.authorizeURL(c.Request().Context(), a)
+	flow := s.provider.NewFlow(s.safeReturnURL(c.QueryParam("return_to")))
+	callOf(c.Request().Context()).returnTo = flow.ReturnTo
+	to, err := s.provider.AuthCodeURL(c.Request().Context(), flow)
 	if err != nil {
 		return err
 	}
-	s.setAttempt(c.Response().Header(), &a)
+	s.setFlowCookie(c.Response().Header(), flow.Cookie(), int(oidc.FlowTTL/time.Second))
 	return c.Redirect(http.StatusSeeOther, to)
 }
 
-// finishSignIn takes the browser back from the identity provider, and signs it in when all that it brings belongs to
-// the attempt that it began. An attempt ends with the first callback that knows its state, however that goes.
+// finishSignIn takes the browser back from the identity provider, and signs it in if the callback belongs to the flow
+// that this browser began. The first callback that knows a flow's state ends the flow, whether it signs in or fails.
 func (s *Server) finishSignIn(c echo.Context) error {
 	r, h := c.Request(), c.Response().Header()
 	if !isTopLevel(r) {
 		return errCrossOrigin
 	}
-	text, _ := session.Cookie(r.Header, attemptCookie) // cookies that disagree are no attempt
-	a, ok := parseAttempt(text)
-	if !ok {
-		return fmt.Errorf("%w: no attempt in this browser", errSignIn)
-	}
-	answer := r.URL.Query()
-	for _, values := range answer {
-		if len(values) > 1 { // RFC 6749 section 3.1
-			return fmt.Errorf("%w: repeated parameter", errSignIn)
-		}
-	}
-	if !hmac.Equal([]byte(answer.Get("state")), []byte(a.state())) {
-		return fmt.Errorf("%w: state of another attempt", errSignIn)
-	}
-	s.setAttempt(h, nil)
-	returnTo := s.safeReturnURL(a.returnTo) // once more: what is allowed may have changed
-	callOf(r.Context()).returnTo = returnTo
-	if !s.now().Before(a.expires) {
-		return fmt.Errorf("%w: attempt expired", errSignIn)
-	}
-	who, err := s.provider.redeem(r.Context(), a, answer)
+	cookie, _ := session.Cookie(r.Header, flowCookie) // cookies that disagree are no flow
+	callback := r.URL.Query()
+	flow, err := s.provider.ResumeFlow(cookie, callback)
 	if err != nil {
 		return err
 	}
-	issued, err := s.signInExternal(r.Context(), who)
+	s.setFlowCookie(h, "", -1)
+	returnTo := s.safeReturnURL(flow.ReturnTo) // checked again: the configuration may have changed
+	callOf(r.Context()).returnTo = returnTo
+	user, err := s.provider.Exchange(r.Context(), flow, callback)
+	if err != nil {
+		return err
+	}
+	issued, err := s.signInExternal(r.Context(), user)
 	if err != nil {
 		return err
 	}
@@ -132,25 +63,36 @@ func (s *Server) finishSignIn(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, returnTo)
 }
 
-// signInExternal issues a session to the user whom the identity provider vouches for, making the user if need be.
-func (s *Server) signInExternal(ctx context.Context, who identity) (Session, error) {
+// signInExternal issues a session to the user for whom the identity provider vouches. It makes an unknown user.
+func (s *Server) signInExternal(ctx context.Context, external oidc.Identity) (Session, error) {
 	token, hash, expires := s.sessions.NewRefreshToken()
-	user, err := s.store.SignInExternal(ctx, s.provider.Issuer, who.subject, who.username, hash, expires)
+	user, err := s.store.SignInExternal(ctx, external.Issuer, external.Subject, external.Username, hash, expires)
 	if err != nil {
 		return Session{}, err
 	}
 	return s.sessions.Issue(user, token), nil
 }
 
-// isTopLevel tells whether a person is on the way to see the answer (Fetch Metadata): not a frame, an image or a
-// script of some page, and not a prefetch. Other pages may send people here, but not sign them in behind their backs.
+// setFlowCookie sets the flow's cookie; a negative maxAge clears it. It is SameSite=Lax because it must come along when
+// the provider sends the browser back, and with no other request from another site.
+func (s *Server) setFlowCookie(h http.Header, value string, maxAge int) {
+	cookie := http.Cookie{
+		Name: flowCookie, Value: value, Path: cmp.Or(s.base, "/"), MaxAge: maxAge,
+		HttpOnly: true, Secure: !s.development, SameSite: http.SameSiteLaxMode,
+	}
+	h.Add("Set-Cookie", cookie.String())
+}
+
+// isTopLevel reports whether the response will be what the browser's window shows (Fetch Metadata). It is false for a
+// frame, an image or a script of a page, and for a prefetch: other pages may send people here, but must not sign them
+// in unseen.
 func isTopLevel(r *http.Request) bool {
 	dest := r.Header.Get("Sec-Fetch-Dest")
 	return (dest == "" || dest == "document") && r.Header.Get("Sec-Purpose") == ""
 }
 
-// htmlErrors makes a page of an error when the request asks for HTML, and leaves a line in the log for each refusal
-// (what is our fault or the provider's is logged with all errors).
+// htmlErrors makes errors a page if the request asks for HTML, and logs each refusal. Failures of this service or of
+// the provider are logged with all errors.
 func (s *Server) htmlErrors(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		call := callOf(c.Request().Context())

@@ -78,7 +78,7 @@ func (s *Server) render(c echo.Context, status int, name, policy string, p page)
 	p.Development = s.development
 	p.SignIn = s.development || s.provider != nil
 	if s.provider != nil {
-		p.Provider = s.provider.host()
+		p.Provider = s.provider.Host()
 	}
 	if token, err := session.Cookie(c.Request().Header, session.TokenCookie); err == nil {
 		user, err := s.sessions.Verify(token)

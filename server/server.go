@@ -21,6 +21,7 @@ import (
 	"worldevents/models"
 	"worldevents/server/internal/contract"
 	"worldevents/server/internal/eventlist"
+	"worldevents/server/internal/oidc"
 	"worldevents/server/internal/session"
 )
 
@@ -79,10 +80,10 @@ type Server struct {
 	sessions *session.Manager
 	lists    *eventlist.Lists
 	metrics  *metrics
-	other    *operation // all that the contract does not name
-	baseURL  string     // the public address, without a slash at its end
-	base     string     // its path
-	provider *provider  // nil without OIDC
+	other    *operation     // all that the contract does not name
+	baseURL  string         // the public address, without a slash at its end
+	base     string         // its path
+	provider *oidc.Provider // nil without OIDC
 
 	now           func() time.Time
 	reuseLeeway   time.Duration
@@ -133,7 +134,7 @@ func New(o Options) (*Server, error) {
 	s.lists = eventlist.New(o.Store, s.baseURL, o.Keys[0])
 	s.other = s.newOperation("", "")
 	if o.OIDC != nil {
-		s.provider = newProvider(*o.OIDC, s.baseURL, s.now)
+		s.provider = oidc.New(*o.OIDC, s.baseURL+"/sign-in/callback", s.now)
 	}
 
 	e := echo.New()

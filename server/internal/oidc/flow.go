@@ -1,0 +1,85 @@
+package oidc
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// FlowTTL is how long a user may take at the provider.
+const FlowTTL = 10 * time.Minute
+
+// Flow is a sign-in that is under way: a random secret, when it expires, and where it leads. A cookie of the browser
+// that began it is the only place where it is kept. State, nonce and PKCE verifier are MACs whose key is the whole
+// text, so a callback counts in this browser alone, and nothing in the text can be changed on the way.
+type Flow struct {
+	// ReturnTo is where the sign-in leads.
+	ReturnTo string
+
+	text    string // the cookie's value
+	expires time.Time
+}
+
+// NewFlow begins a sign-in.
+func (p *Provider) NewFlow(returnTo string) Flow {
+	expires := p.now().Add(FlowTTL)
+	text := fmt.Sprintf("%s.%d.%s", rand.Text(), expires.Unix(), base64.RawURLEncoding.EncodeToString([]byte(returnTo)))
+	return Flow{returnTo, text, expires}
+}
+
+// ResumeFlow returns the flow that cookie keeps, if the callback's parameters belong to it. It returns ErrFlow. It does
+// not look at the time: a flow that has expired is over, but it is this browser's.
+func (p *Provider) ResumeFlow(cookie string, callback url.Values) (Flow, error) {
+	f, ok := parseFlow(cookie)
+	if !ok {
+		return Flow{}, fmt.Errorf("%w: none in this browser", ErrFlow)
+	}
+	for _, values := range callback {
+		if len(values) > 1 { // RFC 6749 section 3.1
+			return Flow{}, fmt.Errorf("%w: repeated parameter", ErrFlow)
+		}
+	}
+	if !hmac.Equal([]byte(callback.Get("state")), []byte(f.state())) {
+		return Flow{}, fmt.Errorf("%w: state of another flow", ErrFlow)
+	}
+	return f, nil
+}
+
+// parseFlow reads the text of a flow. It does not authenticate the text; comparing state, which is derived from it,
+// does.
+func parseFlow(text string) (Flow, bool) {
+	parts := strings.Split(text, ".")
+	if len(parts) != 3 {
+		return Flow{}, false
+	}
+	expires, err := strconv.ParseInt(parts[1], 10, 64)
+	if err != nil {
+		return Flow{}, false
+	}
+	returnTo, err := base64.RawURLEncoding.DecodeString(parts[2])
+	return Flow{string(returnTo), text, time.Unix(expires, 0)}, err == nil
+}
+
+// Cookie returns the value of the cookie that keeps the flow. It is secret.
+func (f Flow) Cookie() string { return f.text }
+
+// state is what the callback must bring back (RFC 6749 section 10.12).
+func (f Flow) state() string { return f.derive("state") }
+
+// nonce is what the ID token must carry (OpenID Connect Core 1.0 section 15.5.2).
+func (f Flow) nonce() string { return f.derive("nonce") }
+
+// verifier proves to the token endpoint that the client which began the flow ends it (RFC 7636 section 4.1).
+func (f Flow) verifier() string { return f.derive("verifier") }
+
+func (f Flow) derive(purpose string) string {
+	mac := hmac.New(sha256.New, []byte(f.text))
+	mac.Write([]byte(purpose))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
