@@ -35,7 +35,7 @@ fuzz: ## Look for inputs that break the service, FUZZTIME=1m for each target
 	for target in tests/FuzzBody tests/FuzzPathAndQuery tests/FuzzJWT tests/FuzzCookies \
 		server/internal/contract/FuzzBody server/internal/contract/FuzzQuery \
 		server/internal/eventlist/FuzzAppendString server/internal/eventlist/FuzzEncode server/internal/eventlist/FuzzCursor \
-		server/internal/session/FuzzVerify server/internal/session/FuzzCookie; do \
+		server/internal/session/FuzzVerify server/internal/session/FuzzCookie server/internal/oidc/FuzzResumeFlow; do \
 		go test -run '^$$' -fuzz "^$${target##*/}\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./$${target%/*} || exit 1; done
 
 race: build ## Run all tests under the race detector (needs a C compiler)

@@ -1,0 +1,95 @@
+package oidc
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+func newTestProvider(issuer string) (*Provider, *time.Time) {
+	now := time.Unix(2_000_000_000, 0)
+	c := Config{Issuer: issuer, ClientID: "client", ClientSecret: "secret", Scopes: []string{"openid"}, UsernameClaim: "name"}
+	return New(c, "https://api.example.org/sign-in/callback", func() time.Time { return now }), &now
+}
+
+func TestResumeFlow(t *testing.T) {
+	p, now := newTestProvider("https://provider.example")
+	f := p.NewFlow("/docs?x=1.2")
+	other := p.NewFlow("/docs?x=1.2")
+	state := url.Values{"state": {f.state()}, "code": {"c"}}
+	parts := strings.Split(f.Cookie(), ".")
+	for _, test := range []struct {
+		name, cookie string
+		callback     url.Values
+		ok           bool
+	}{
+		{"its own", f.Cookie(), state, true},
+		{"no cookie", "", state, false},
+		{"rubbish", "x", state, false},
+		{"three empty parts", "..", state, false},
+		{"no number", parts[0] + ".x." + parts[2], state, false},
+		{"no base64", parts[0] + "." + parts[1] + ".!", state, false},
+		{"four parts", f.Cookie() + ".", state, false},
+		{"another flow", other.Cookie(), state, false},
+		{"another expiry", parts[0] + ".4102444800." + parts[2], state, false},
+		{"another return URL", parts[0] + "." + parts[1] + "." + "L2V2aWw", state, false},
+		{"no state", f.Cookie(), url.Values{"code": {"c"}}, false},
+		{"empty state", f.Cookie(), url.Values{"state": {""}}, false},
+		{"the cookie as state", f.Cookie(), url.Values{"state": {f.Cookie()}}, false},
+		{"the nonce as state", f.Cookie(), url.Values{"state": {f.nonce()}}, false},
+		{"state twice", f.Cookie(), url.Values{"state": {f.state(), f.state()}}, false},
+		{"code twice", f.Cookie(), url.Values{"state": {f.state()}, "code": {"c", "d"}}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := p.ResumeFlow(test.cookie, test.callback)
+			switch {
+			case test.ok && (err != nil || got != f):
+				t.Errorf("%+v, %v", got, err)
+			case !test.ok && !errors.Is(err, ErrFlow):
+				t.Error(err)
+			}
+		})
+	}
+	if want := now.Add(FlowTTL); !f.expires.Equal(want) {
+		t.Errorf("expires %v, want %v", f.expires, want)
+	}
+}
+
+// What goes to the provider, or comes back from it, says nothing about the other secrets of a flow.
+func TestFlowSecretsDiffer(t *testing.T) {
+	p, _ := newTestProvider("https://provider.example")
+	seen := make(map[string]bool)
+	for range 2 {
+		f := p.NewFlow("/docs")
+		for _, secret := range []string{f.Cookie(), f.state(), f.nonce(), f.verifier()} {
+			if seen[secret] {
+				t.Errorf("%q repeats", secret)
+			}
+			seen[secret] = true
+		}
+		if n := len(f.verifier()); n < 43 || n > 128 { // RFC 7636 section 4.1
+			t.Errorf("the verifier has %d characters", n)
+		}
+	}
+}
+
+// A text that parses without having been written by NewFlow leads nowhere: only its own state would be accepted.
+func FuzzResumeFlow(f *testing.F) {
+	p, _ := newTestProvider("https://provider.example")
+	flow := p.NewFlow("/docs")
+	f.Add(flow.Cookie(), flow.state())
+	f.Add("a.1.", "")
+	f.Add("..", "x")
+	f.Add("a.-9223372036854775808.!", "x")
+	f.Fuzz(func(t *testing.T, cookie, state string) {
+		got, err := p.ResumeFlow(cookie, url.Values{"state": {state}})
+		if err == nil && (got.Cookie() != cookie || got.state() != state || len(state) != 43) {
+			t.Fatalf("%+v", got)
+		}
+		if err != nil && (got != (Flow{}) || !errors.Is(err, ErrFlow)) {
+			t.Fatalf("%+v, %v", got, err)
+		}
+	})
+}
