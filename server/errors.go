@@ -22,7 +22,7 @@ import (
 type problem struct {
 	status  int
 	code    string // stable, for programs
-	message string // for people
+	message string // human-readable
 	fields  map[string]string
 }
 
