@@ -222,39 +222,6 @@ func (l *EventReader) nextEvents(t try, userID string, sink EventSink, s *readSt
 	return nil
 }
 
-// query asks for the next rows events, or about them. The user's existence is a condition of the same statement, so no
-// events at all may mean that there is no such user.
-func (l *EventReader) query(selected projection, userID string, rows int) (string, []any) {
-	args := make([]any, 0, 10)
-	q := listQuery{projection: selected, from: !l.options.From.IsZero(), to: !l.options.To.IsZero(), after: l.Last.ID != "", until: l.until.ID != "", user: userID != ""}
-	if q.projection == withFingerprints || q.projection == fingerprintOnly {
-		args = append(args, l.store.seed)
-	}
-	args = append(args, l.options.WorldID)
-	if q.from {
-		args = append(args, l.options.From)
-	}
-	if q.to {
-		args = append(args, l.options.To)
-	}
-	if q.after {
-		args = append(args, l.Last.ScheduledAt, l.Last.ID)
-	}
-	if q.until {
-		args = append(args, l.until.ScheduledAt, l.until.ID)
-	}
-	if q.user {
-		args = append(args, userID)
-	}
-	args = append(args, rows)
-	if text, known := l.store.lists.Load(q); known {
-		return text.(string), args
-	}
-	text := l.store.dialect.bind(q.sql(l.store.dialect))
-	l.store.lists.Store(q, text)
-	return text, args
-}
-
 // noID comes before every id.
 const noID = "00000000-0000-0000-0000-000000000000"
 
@@ -328,54 +295,4 @@ func (l *EventReader) PinPage(ctx context.Context) (Position, error) {
 	}
 	l.pinned, l.until, l.More, l.remaining = pinned, last, more, -1
 	return last, nil
-}
-
-// ListFingerprint returns a hash of the selected list, computed from indexes alone, which takes the database less time
-// than the list. An unchanged list has the same fingerprint, and any other list has another; values are comparable
-// within this process only. It is meant for lists that fit in one batch, and ignores Limit: it has not cut off any of
-// such a list. ok is false for a database without fingerprints, for a list without events, and for a user who does not
-// exist.
-func (s *Store) ListFingerprint(ctx context.Context, options ListOptions, userID string) (fingerprint uint64, ok bool, err error) {
-	if s.dialect.fingerprint == "" || userID != "" && !validID(userID) {
-		return 0, false, nil
-	}
-	query, args := s.List(options).query(fingerprintOnly, userID, firstRows)
-	var signed sql.NullInt64
-	err = s.do(ctx, s.read, func(t try) error { return t.dialect.row(t, query, args).Scan(&signed) })
-	if err != nil {
-		return 0, false, fmt.Errorf("make fingerprint of events: %w", err)
-	}
-	return uint64(signed.Int64), signed.Valid, nil
-}
-
-// ExistingUsers returns which of these users exist.
-func (s *Store) ExistingUsers(ctx context.Context, userIDs []string) (map[string]bool, error) {
-	known := make(map[string]bool, len(userIDs))
-	valid := make([]string, 0, len(userIDs))
-	for _, id := range userIDs {
-		if validID(id) {
-			valid = append(valid, id)
-		}
-	}
-	err := s.do(ctx, s.read, func(t try) error {
-		clear(known)
-		// One array parameter: with an IN list every length would be another statement to prepare.
-		rows, err := t.conn.QueryContext(t.ctx, s.dialect.bind("SELECT id FROM users WHERE id "+s.dialect.anyOf), s.dialect.arrayArg(valid))
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var id string
-			if err := rows.Scan(&id); err != nil {
-				return err
-			}
-			known[id] = true
-		}
-		return rows.Err()
-	})
-	if err != nil {
-		return nil, fmt.Errorf("look up users: %w", err)
-	}
-	return known, nil
 }

@@ -63,6 +63,38 @@ func (s *Store) AddUser(ctx context.Context, username string) (Identity, error) 
 	return Identity{id, username}, nil
 }
 
+// ExistingUsers returns which of these users exist.
+func (s *Store) ExistingUsers(ctx context.Context, userIDs []string) (map[string]bool, error) {
+	known := make(map[string]bool, len(userIDs))
+	valid := make([]string, 0, len(userIDs))
+	for _, id := range userIDs {
+		if validID(id) {
+			valid = append(valid, id)
+		}
+	}
+	err := s.do(ctx, s.read, func(t try) error {
+		clear(known)
+		// One array parameter: with an IN list every length would be another statement to prepare.
+		rows, err := t.conn.QueryContext(t.ctx, s.dialect.bind("SELECT id FROM users WHERE id "+s.dialect.anyOf), s.dialect.arrayArg(valid))
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id string
+			if err := rows.Scan(&id); err != nil {
+				return err
+			}
+			known[id] = true
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look up users: %w", err)
+	}
+	return known, nil
+}
+
 // SignIn makes token the user's current refresh token until expires, which ends the user's earlier session and
 // forgets the value that it replaced. With create it makes a user who does not exist; else it returns ErrNoUser.
 func (s *Store) SignIn(ctx context.Context, username string, create bool, token Hash, expires time.Time) (Identity, error) {
