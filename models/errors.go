@@ -24,7 +24,7 @@ var (
 	ErrUserExists = errors.New("the username is taken")
 	// ErrUsername is returned for a name that breaks the rules of ValidUsername.
 	ErrUsername = errors.New("a username is 1 to 100 characters, not only white space, without control characters")
-	// ErrRefreshToken is returned by Refresh for a token that is unknown, expired, spent, or another user's.
+	// ErrRefreshToken is returned by RefreshSession for a token that is unknown, expired, spent, or another user's.
 	ErrRefreshToken = errors.New("invalid refresh token")
 	// ErrReused is the ErrRefreshToken of a spent token used after the leeway: somebody holds a copy, and the user's
 	// current refresh token has just been revoked (RFC 9700 section 4.14.2).

@@ -129,11 +129,11 @@ func (s *Store) SignIn(ctx context.Context, username string, create bool, token 
 	return identity, nil
 }
 
-// Refresh replaces the refresh token old, which then is spent, by next, valid until expires. With a userID, old must
+// RefreshSession replaces the refresh token old, which then is spent, by next, valid until expires. With a userID, old must
 // be this user's. One conditional UPDATE decides: of any number of concurrent calls with the same old, over any
 // number of instances, exactly one succeeds. The others get ErrRefreshToken and change nothing; a value that was
 // replaced leeway or longer ago revokes the user's current token and is ErrReused, with the user's id.
-func (s *Store) Refresh(ctx context.Context, userID string, old, next Hash, expires time.Time, leeway time.Duration) (Identity, error) {
+func (s *Store) RefreshSession(ctx context.Context, userID string, old, next Hash, expires time.Time, leeway time.Duration) (Identity, error) {
 	if userID != "" && !validID(userID) {
 		return Identity{}, fmt.Errorf("refresh session: %w", ErrRefreshToken)
 	}

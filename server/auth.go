@@ -86,7 +86,7 @@ func (s *Server) refresh(ctx context.Context, userID, old string) (Session, erro
 		return Session{}, models.ErrRefreshToken
 	}
 	token, next, expires := s.sessions.NewRefreshToken()
-	user, err := s.store.Refresh(ctx, userID, hash, next, expires, s.reuseLeeway)
+	user, err := s.store.RefreshSession(ctx, userID, hash, next, expires, s.reuseLeeway)
 	switch {
 	case errors.Is(err, models.ErrReused):
 		s.metrics.refreshes.WithLabelValues("reused").Inc()
