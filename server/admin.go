@@ -23,11 +23,11 @@ func newMetrics(store *models.Store) *metrics {
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "worldevents_requests_total",
-			Help: "Requests answered, by operation and status.",
+			Help: "Responses, by operation and status.",
 		}, []string{"operation", "status"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "worldevents_request_duration_seconds",
-			Help:    "Time from a request's headers to the end of its answer, by operation.",
+			Help:    "Time from a request's headers to the end of its response, by operation.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"operation"}),
 		refreshes: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -46,8 +46,8 @@ func newMetrics(store *models.Store) *metrics {
 	return m
 }
 
-// adminHandler answers the operator: /livez is 200 while the process runs, /readyz while it can serve (the schema is
-// up to date, the database answers and takes writes, and no stop has begun), /metrics for Prometheus.
+// adminHandler responds to the operator: /livez is 200 while the process runs, /readyz while it can serve (the schema is
+// up to date, the database responds and takes writes, and no stop has begun), /metrics for Prometheus.
 func (s *Server) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) })

@@ -15,7 +15,7 @@ type Session = session.Session
 
 // GetSession reports whether the browser is signed in, and refreshes a session whose JWT has merely expired.
 func (s *Server) GetSession(ctx context.Context, _ gen.GetSessionRequestObject) (gen.GetSessionResponseObject, error) {
-	header := callOf(ctx).request.Header
+	header := requestFrom(ctx).request.Header
 	token, err := session.Cookie(header, session.TokenCookie)
 	if err != nil {
 		return sessionRefused(gen.SessionRefusalErrorInvalidToken), nil
@@ -46,7 +46,7 @@ func (s *Server) GetSession(ctx context.Context, _ gen.GetSessionRequestObject) 
 
 // RefreshSession replaces both cookies. It looks at the refresh token alone.
 func (s *Server) RefreshSession(ctx context.Context, _ gen.RefreshSessionRequestObject) (gen.RefreshSessionResponseObject, error) {
-	old, err := session.Cookie(callOf(ctx).request.Header, session.RefreshCookie)
+	old, err := session.Cookie(requestFrom(ctx).request.Header, session.RefreshCookie)
 	if err == nil && old == "" {
 		return gen.RefreshSession400JSONResponse{Body: gen.RefreshRefusal{Error: gen.RefreshRefusalErrorNoRefreshToken}}, nil
 	}
@@ -79,7 +79,7 @@ func (s *Server) SignIn(ctx context.Context, username string, create bool) (Sess
 // refresh spends the refresh token old and sets both cookies. If userID is not "", the token must be this user's. It
 // returns models.ErrRefreshToken, and sets no cookie when it fails.
 func (s *Server) refresh(ctx context.Context, userID, old string) (Session, error) {
-	call := callOf(ctx)
+	req := requestFrom(ctx)
 	hash, ok := session.HashRefreshToken(old)
 	if !ok {
 		s.metrics.refreshes.WithLabelValues("refused").Inc()
@@ -90,7 +90,7 @@ func (s *Server) refresh(ctx context.Context, userID, old string) (Session, erro
 	switch {
 	case errors.Is(err, models.ErrReused):
 		s.metrics.refreshes.WithLabelValues("reused").Inc()
-		s.log.Warn("security event: spent refresh token used again, session revoked", "request_id", call.requestID, "user", user.ID)
+		s.log.Warn("security event: spent refresh token used again, session revoked", "request_id", req.requestID, "user", user.ID)
 		return Session{}, err
 	case errors.Is(err, models.ErrRefreshToken):
 		s.metrics.refreshes.WithLabelValues("refused").Inc()
@@ -101,7 +101,7 @@ func (s *Server) refresh(ctx context.Context, userID, old string) (Session, erro
 	}
 	refreshed := s.sessions.Issue(user, token)
 	s.metrics.refreshes.WithLabelValues("refreshed").Inc()
-	s.sessions.SetCookies(call.header, refreshed)
+	s.sessions.SetCookies(req.header, refreshed)
 	return refreshed, nil
 }
 

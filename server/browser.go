@@ -13,7 +13,7 @@ import (
 // browserRules are what browsers are told and held to: security headers, CORS, and refusal across origins.
 type browserRules struct {
 	origins    []string
-	always     http.Header // of every answer
+	always     http.Header // of every response
 	protection *http.CrossOriginProtection
 }
 
@@ -39,7 +39,7 @@ func newBrowserRules(o Options) (*browserRules, error) {
 	return b, nil
 }
 
-// headers sets what every answer carries. Pages widen the policy to what they need.
+// headers sets what every response carries. Pages widen the policy to what they need.
 func (b *browserRules) headers(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		h := c.Response().Header()
@@ -51,17 +51,17 @@ func (b *browserRules) headers(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// Values of headers that many answers have. What is appended to one of them is copied first.
+// Values of headers that many responses have. What is appended to one of them is copied first.
 var (
 	varyOrigin = []string{"Origin"}
 	noStore    = []string{"no-store"}
 )
 
-// exposed are the headers of an answer that scripts of an allowed origin may read.
+// exposed are the headers of a response that scripts of an allowed origin may read.
 const exposed = "Event-Id, Session-User, Session-Expires, ETag, Link, Retry-After, X-Request-Id"
 
 // cors tells browsers what pages of other origins may do (Fetch standard, section 3.3). An origin that is not
-// allowed is told nothing; the browser then keeps the answer from the page.
+// allowed is told nothing; the browser then keeps the response from the page.
 func (b *browserRules) cors(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r, h := c.Request(), c.Response().Header()

@@ -106,10 +106,10 @@ func problemOf(err error) *problem {
 
 // writeError writes the response for err. It is Echo's HTTPErrorHandler, so every failure ends here.
 func (s *Server) writeError(err error, c echo.Context) {
-	call := callOf(c.Request().Context())
+	req := requestFrom(c.Request().Context())
 	p := problemOf(err)
 	if p.status >= 500 && !errors.Is(err, context.Canceled) && !errors.Is(err, eventlist.ErrClientGone) {
-		s.log.Error("request failed", "request_id", call.requestID, "operation", call.operation.id, "error", err.Error())
+		s.log.Error("request failed", "request_id", req.requestID, "operation", req.operation.id, "error", err.Error())
 	}
 	if c.Response().Committed {
 		// The response has begun and must not end as if it were whole.
@@ -122,16 +122,16 @@ func (s *Server) writeError(err error, c echo.Context) {
 	if p.status == http.StatusTooManyRequests || p.status == http.StatusServiceUnavailable {
 		h.Set("Retry-After", "1")
 	}
-	if call.wantsHTML {
-		s.render(c, p.status, "error.html", pagePolicy, page{Error: p.message, RequestID: call.requestID, ReturnTo: call.returnTo})
+	if req.wantsHTML {
+		s.render(c, p.status, "error.html", pagePolicy, page{Error: p.message, RequestID: req.requestID, ReturnTo: req.returnTo})
 		return
 	}
-	body := gen.APIError{Error: p.message, Code: p.code, RequestID: call.requestID}
+	body := gen.APIError{Error: p.message, Code: p.code, RequestID: req.requestID}
 	if p.fields != nil {
 		body.Fields = &p.fields
 	}
 	if p == errInternal {
-		detail := humanize(call.operation.id) + ": " + safeCause(err)
+		detail := humanize(req.operation.id) + ": " + safeCause(err)
 		body.Detail = &detail
 	}
 	text, _ := json.Marshal(body, json.Deterministic(true))

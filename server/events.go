@@ -12,7 +12,7 @@ import (
 
 // CreateEvent stores an event and its creator's RSVP.
 func (s *Server) CreateEvent(ctx context.Context, r gen.CreateEventRequestObject) (gen.CreateEventResponseObject, error) {
-	id, err := s.store.CreateEvent(ctx, callOf(ctx).user.UserID, models.Event{
+	id, err := s.store.CreateEvent(ctx, requestFrom(ctx).user.UserID, models.Event{
 		WorldID:     r.ID,
 		Name:        r.Body.Name,
 		Description: r.Body.Description,
@@ -26,10 +26,10 @@ func (s *Server) CreateEvent(ctx context.Context, r gen.CreateEventRequestObject
 
 // ListEvents responds with the events of a world, or one page of them.
 func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) (gen.ListEventsResponseObject, error) {
-	call := callOf(ctx)
+	req := requestFrom(ctx)
 	list, err := s.lists.Get(ctx,
-		eventlist.Query{World: r.ID, Params: r.Params, Raw: call.request.URL.RawQuery},
-		eventlist.Caller{UserID: call.user.UserID, IfNoneMatch: call.request.Header["If-None-Match"]})
+		eventlist.Query{World: r.ID, Params: r.Params, Raw: req.request.URL.RawQuery},
+		eventlist.Caller{UserID: req.user.UserID, IfNoneMatch: req.request.Header["If-None-Match"]})
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (r listResponse) VisitListEventsResponse(w http.ResponseWriter) error { ret
 
 // JoinEvent adds the user's RSVP.
 func (s *Server) JoinEvent(ctx context.Context, r gen.JoinEventRequestObject) (gen.JoinEventResponseObject, error) {
-	if err := s.store.JoinEvent(ctx, callOf(ctx).user.UserID, r.ID); err != nil {
+	if err := s.store.JoinEvent(ctx, requestFrom(ctx).user.UserID, r.ID); err != nil {
 		return nil, err
 	}
 	return gen.JoinEvent200JSONResponse{Body: success}, nil
@@ -52,7 +52,7 @@ func (s *Server) JoinEvent(ctx context.Context, r gen.JoinEventRequestObject) (g
 
 // LeaveEvent removes the user's RSVP.
 func (s *Server) LeaveEvent(ctx context.Context, r gen.LeaveEventRequestObject) (gen.LeaveEventResponseObject, error) {
-	if err := s.store.LeaveEvent(ctx, callOf(ctx).user.UserID, r.ID); err != nil {
+	if err := s.store.LeaveEvent(ctx, requestFrom(ctx).user.UserID, r.ID); err != nil {
 		return nil, err
 	}
 	return gen.LeaveEvent200JSONResponse{Body: success}, nil

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"io"
 	"math"
 	"net"
@@ -14,74 +13,36 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 	"golang.org/x/time/rate"
 
-	"worldevents/models"
 	"worldevents/server/internal/session"
 )
-
-// call is what one request carries from middleware to handler. It is the request's context: strict handlers see
-// nothing else.
-type call struct {
-	context.Context
-	requestID string
-	// storeUntil ends all work of the store together. It is set once the request has been read.
-	storeUntil time.Time
-	operation  *operation
-	user       session.Session // set by requireAuth
-	request    *http.Request
-	header     http.Header // of the response
-
-	wantsHTML bool   // an error is shown to a person
-	returnTo  string // where a sign-in leads
-}
-
-type callKey struct{}
-
-// Value finds the call itself, and what the store wants to know of it.
-func (c *call) Value(key any) any {
-	switch key {
-	case callKey{}:
-		return c
-	case models.Deadline{}:
-		if !c.storeUntil.IsZero() {
-			return c.storeUntil
-		}
-	}
-	return c.Context.Value(key)
-}
-
-func callOf(ctx context.Context) *call {
-	c, _ := ctx.Value(callKey{}).(*call)
-	return c
-}
 
 // observe gives the request its id, turns a panic into a 500, and leaves a log line and metrics behind.
 func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		begin := time.Now()
 		r := c.Request()
-		cl := &call{Context: r.Context(), requestID: newRequestID(), operation: s.other, header: c.Response().Header()}
-		r = r.WithContext(cl)
-		cl.request = r
+		req := &request{Context: r.Context(), requestID: newRequestID(), operation: s.unmatched, header: c.Response().Header()}
+		r = r.WithContext(req)
+		req.request = r
 		c.SetRequest(r)
-		cl.header["X-Request-Id"] = []string{cl.requestID}
+		req.header["X-Request-Id"] = []string{req.requestID}
 		c.Response().Writer = responseWriter{c.Response().Writer, &s.draining}
 
 		defer func() {
-			fault := recover()
-			if fault != nil && fault != http.ErrAbortHandler {
-				s.log.Error("panic", "request_id", cl.requestID, "operation", cl.operation.id, "fault", fault, "stack", string(debug.Stack()))
+			p := recover()
+			if p != nil && p != http.ErrAbortHandler {
+				s.log.Error("panic", "request_id", req.requestID, "operation", req.operation.id, "panic", p, "stack", string(debug.Stack()))
 				if !c.Response().Committed {
 					s.writeError(errInternal, c)
-					fault = nil
+					p = nil
 				}
 			}
-			cl.operation.record(c, cl, begin)
-			if fault != nil {
+			req.operation.record(c, req, begin)
+			if p != nil {
 				panic(http.ErrAbortHandler) // net/http closes the connection and says nothing
 			}
 		}()
@@ -102,35 +63,6 @@ func (s *Server) refuseUntilMigrated(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// newRequestID makes a random UUID (RFC 9562 section 5.4).
-func newRequestID() string { return uuid.NewString() }
-
-// responseWriter is what every response passes last.
-type responseWriter struct {
-	http.ResponseWriter
-	draining *atomic.Bool
-}
-
-// WriteHeader closes the connection after a response that is written while the instance is being drained, also when its
-// request came before.
-func (w responseWriter) WriteHeader(status int) {
-	if w.draining.Load() {
-		w.Header().Set("Connection", "close")
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Write drops the line feed that generated code ends a JSON body with: the contract's bodies are exact.
-func (w responseWriter) Write(b []byte) (int, error) {
-	if n := len(b); n > 0 && b[n-1] == '\n' && w.Header().Get("Content-Type") == "application/json" {
-		_, err := w.ResponseWriter.Write(b[:n-1])
-		return n, err
-	}
-	return w.ResponseWriter.Write(b)
-}
-
-func (w responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
 // requireAuth lets a request pass that carries a valid JWT, whose user then is the acting one. It never refreshes.
 func (s *Server) requireAuth(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
@@ -142,7 +74,7 @@ func (s *Server) requireAuth(next echo.HandlerFunc) echo.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		callOf(c.Request().Context()).user = user
+		requestFrom(c.Request().Context()).user = user
 		return next(c)
 	}
 }
@@ -166,9 +98,9 @@ func canonicalPath(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// closePaths ends the last path parameter at a slash. Echo lets a parameter without anything below it swallow the
-// rest of the path, so that /api/event/a/b would be the world "a/b".
-func closePaths(e *echo.Echo) {
+// rejectExtraSegments ends the last path parameter at a slash. Echo lets a parameter without anything below it swallow
+// the rest of the path, so that /api/event/a/b would be the world "a/b".
+func rejectExtraSegments(e *echo.Echo) {
 	for _, route := range e.Routes() {
 		if strings.Contains(route.Path, ":") {
 			e.RouteNotFound(route.Path+"/", echo.NotFoundHandler)
@@ -176,7 +108,7 @@ func closePaths(e *echo.Echo) {
 	}
 }
 
-// limitInFlight answers 503 when limit requests are being handled already. Half of the places at most are for
+// limitInFlight responds 503 when limit requests are being handled already. Half of the places at most are for
 // requests whose body has not arrived: else a few clients that send slowly would shut out all others.
 func limitInFlight(limit int) echo.MiddlewareFunc {
 	var inFlight, arriving atomic.Int64
@@ -187,7 +119,7 @@ func limitInFlight(limit int) echo.MiddlewareFunc {
 				return errOverloaded
 			}
 			if r := c.Request(); r.ContentLength != 0 {
-				body := &arrivingBody{ReadCloser: r.Body, arrived: func() { arriving.Add(-1) }}
+				body := &countedBody{ReadCloser: r.Body, arrived: func() { arriving.Add(-1) }}
 				defer body.end()
 				if arriving.Add(1) > int64(limit+1)/2 {
 					return errOverloaded
@@ -199,14 +131,14 @@ func limitInFlight(limit int) echo.MiddlewareFunc {
 	}
 }
 
-// arrivingBody is a request's body that tells, once, when nothing more of it is awaited.
-type arrivingBody struct {
+// countedBody is a request's body that calls arrived, once, when nothing more of it is awaited.
+type countedBody struct {
 	io.ReadCloser
 	once    sync.Once
 	arrived func()
 }
 
-func (b *arrivingBody) Read(p []byte) (int, error) {
+func (b *countedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
 		b.end()
@@ -214,20 +146,20 @@ func (b *arrivingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *arrivingBody) end() { b.once.Do(b.arrived) }
+func (b *countedBody) end() { b.once.Do(b.arrived) }
 
-// limitTime begins the time that all together which a handler asks of the store may take, and waiting until somebody
-// else's reading of a list has ended: now that the request has been read. A streamed list has its own.
-func limitTime(limit time.Duration) echo.MiddlewareFunc {
+// setStoreDeadline gives all store calls of a request one deadline, counted from when the request has been read. A list
+// that is streamed replaces it batch by batch.
+func setStoreDeadline(limit time.Duration) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			callOf(c.Request().Context()).storeUntil = time.Now().Add(limit)
+			requestFrom(c.Request().Context()).storeDeadline = time.Now().Add(limit)
 			return next(c)
 		}
 	}
 }
 
-// limitRate answers 429 to a client that asks more often than perSecond. An IPv6 client is its /64: it can choose
+// limitRate responds 429 to a client that asks more often than perSecond. An IPv6 client is its /64: it can choose
 // among all addresses of that.
 func limitRate(perSecond float64) echo.MiddlewareFunc {
 	if perSecond <= 0 {

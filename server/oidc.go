@@ -25,7 +25,7 @@ func (s *Server) beginSignIn(c echo.Context) error {
 		return errCrossOrigin
 	}
 	flow := s.provider.NewFlow(s.safeReturnURL(c.QueryParam("return_to")))
-	callOf(c.Request().Context()).returnTo = flow.ReturnTo
+	requestFrom(c.Request().Context()).returnTo = flow.ReturnTo
 	to, err := s.provider.AuthCodeURL(c.Request().Context(), flow)
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func (s *Server) finishSignIn(c echo.Context) error {
 	}
 	s.setFlowCookie(h, "", -1)
 	returnTo := s.safeReturnURL(flow.ReturnTo) // checked again: the configuration may have changed
-	callOf(r.Context()).returnTo = returnTo
+	requestFrom(r.Context()).returnTo = returnTo
 	user, err := s.provider.Exchange(r.Context(), flow, callback)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (s *Server) finishSignIn(c echo.Context) error {
 		return err
 	}
 	s.sessions.SetCookies(h, issued)
-	s.log.Info("signed in", "request_id", callOf(r.Context()).requestID, "user", issued.UserID)
+	s.log.Info("signed in", "request_id", requestFrom(r.Context()).requestID, "user", issued.UserID)
 	return c.Redirect(http.StatusSeeOther, returnTo)
 }
 
@@ -95,12 +95,12 @@ func isTopLevel(r *http.Request) bool {
 // the provider are logged with all errors.
 func (s *Server) htmlErrors(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		call := callOf(c.Request().Context())
-		call.wantsHTML = strings.Contains(c.Request().Header.Get("Accept"), "text/html")
+		req := requestFrom(c.Request().Context())
+		req.wantsHTML = strings.Contains(c.Request().Header.Get("Accept"), "text/html")
 		c.Response().Header().Set("Cache-Control", "no-store")
 		err := next(c)
 		if err != nil && problemOf(err).status < 500 {
-			s.log.Warn("sign-in refused", "request_id", call.requestID, "error", err.Error())
+			s.log.Warn("sign-in refused", "request_id", req.requestID, "error", err.Error())
 		}
 		return err
 	}

@@ -40,13 +40,13 @@ func (s *Server) newOperation(id, method string) *operation {
 // middleware makes a request one of the operation.
 func (o *operation) middleware(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		callOf(c.Request().Context()).operation = o
+		requestFrom(c.Request().Context()).operation = o
 		return next(c)
 	}
 }
 
-// record counts an answer and logs it.
-func (o *operation) record(c echo.Context, cl *call, begin time.Time) {
+// record counts a response and logs it.
+func (o *operation) record(c echo.Context, req *request, begin time.Time) {
 	now := time.Now()
 	took := now.Sub(begin)
 	status := c.Response().Status
@@ -55,14 +55,14 @@ func (o *operation) record(c echo.Context, cl *call, begin time.Time) {
 	if ctx := context.Background(); o.log.Enabled(ctx, slog.LevelInfo) {
 		line := slog.NewRecord(now, slog.LevelInfo, "request", 0)
 		line.AddAttrs( // more than five would be allocated
-			slog.String("request_id", cl.requestID),
+			slog.String("request_id", req.requestID),
 			slog.Int("status", status),
 			slog.Duration("duration", took),
 			slog.Int64("bytes", c.Response().Size),
 			slog.String("client", c.RealIP()),
 		)
 		if o.method == "" {
-			line.AddAttrs(slog.String("method", cl.request.Method))
+			line.AddAttrs(slog.String("method", req.request.Method))
 		}
 		o.log.Handle(ctx, line)
 	}

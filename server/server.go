@@ -1,4 +1,4 @@
-// Package server answers HTTP: the six operations of openapi.yaml, the pages around them, and the operator's
+// Package server is the service over HTTP: the six operations of openapi.yaml, the pages around them, and the operator's
 // endpoints. All that touches Echo is here.
 package server
 
@@ -68,22 +68,22 @@ type Options struct {
 	TrustedProxies []netip.Prefix
 	// RateLimit is the number of requests a second allowed to one client; 0 means no limit.
 	RateLimit float64
-	// MaxInFlight is the number of requests handled at once; more are answered 503.
+	// MaxInFlight is the number of requests handled at once; more get 503.
 	MaxInFlight int
 }
 
 // Server is the service behind its two listeners.
 type Server struct {
-	store    *models.Store
-	log      *slog.Logger
-	access   *slog.Logger
-	sessions *session.Manager
-	lists    *eventlist.Lists
-	metrics  *metrics
-	other    *operation     // all that the contract does not name
-	baseURL  string         // the public address, without a slash at its end
-	base     string         // its path
-	provider *oidc.Provider // nil without OIDC
+	store     *models.Store
+	log       *slog.Logger
+	access    *slog.Logger
+	sessions  *session.Manager
+	lists     *eventlist.Lists
+	metrics   *metrics
+	unmatched *operation     // all that the contract does not name
+	baseURL   string         // the public address, without a slash at its end
+	base      string         // its path
+	provider  *oidc.Provider // nil without OIDC
 
 	now           func() time.Time
 	reuseLeeway   time.Duration
@@ -92,7 +92,7 @@ type Server struct {
 	draining      atomic.Bool
 	migrated      atomic.Bool
 
-	// Public answers the internet, Admin the operator.
+	// Public is for the internet, Admin for the operator.
 	Public, Admin http.Handler
 }
 
@@ -132,7 +132,7 @@ func New(o Options) (*Server, error) {
 		CookieDomain: o.CookieDomain, CookiePartitioned: o.CookiePartitioned,
 	})
 	s.lists = eventlist.New(o.Store, s.baseURL, o.Keys[0])
-	s.other = s.newOperation("", "")
+	s.unmatched = s.newOperation("", "")
 	if o.OIDC != nil {
 		s.provider = oidc.New(*o.OIDC, s.baseURL+"/sign-in/callback", s.now)
 	}
@@ -154,9 +154,9 @@ func New(o Options) (*Server, error) {
 	)
 	// Then, for each operation, what the contract demands of it; then its handler below.
 	gen.RegisterHandlersWithOptions(e, gen.NewStrictHandler(s, nil), gen.RegisterHandlersOptions{
-		OperationMiddlewares: s.operationMiddlewares(operations, limitTime(o.Store.Timeout())),
+		OperationMiddlewares: s.operationMiddlewares(operations, setStoreDeadline(o.Store.Timeout())),
 	})
-	closePaths(e)
+	rejectExtraSegments(e)
 	s.registerSignIn(e)
 	registerPageAssets(e)
 	if o.Docs {
