@@ -2,6 +2,7 @@ package eventlist
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"sync"
@@ -95,6 +96,16 @@ func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, read fun
 		return nil, shared, fmt.Errorf("list events of world %q: %w", key.world, err)
 	}
 	return r, shared, nil
+}
+
+// doTwice is do, and once more if a reading failed that others shared: its cause, such as a connection that broke, need
+// not be the caller's.
+func (c *coalescer) doTwice(ctx context.Context, key readKey, caller Caller, read func(context.Context, *sharedRead) error) (*sharedRead, error) {
+	r, shared, err := c.do(ctx, key, caller, read)
+	if err != nil && shared && !errors.Is(err, models.ErrNoUser) && ctx.Err() == nil {
+		r, _, err = c.do(ctx, key, caller, read)
+	}
+	return r, err
 }
 
 // wait waits until r is done.

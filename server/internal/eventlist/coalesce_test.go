@@ -167,6 +167,61 @@ func TestFailuresAreShared(t *testing.T) {
 	}
 }
 
+// Those who shared a reading that failed try once more, together; whoever read alone does not.
+func TestSharersTryAgain(t *testing.T) {
+	c := newTestCoalescer()
+	key := readKey{world: "w"}
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	var reads atomic.Int32
+	// The first reading holds the others back, the second fails for all of them, the third works.
+	read := func(_ context.Context, r *sharedRead) error {
+		switch reads.Add(1) {
+		case 1:
+			close(begun)
+			<-goOn
+		case 2:
+			return models.ErrUnavailable
+		}
+		fill(r, "x")
+		return nil
+	}
+	var wait sync.WaitGroup
+	get := func() {
+		r, err := c.doTwice(context.Background(), key, Caller{}, read)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		r.release()
+	}
+	wait.Go(get)
+	<-begun
+	const sharers = 8
+	for range sharers {
+		wait.Go(get)
+	}
+	for waiting := 0; waiting < sharers; {
+		c.mu.Lock()
+		if next := c.running[key]; next != nil {
+			waiting = len(next.callers)
+		}
+		c.mu.Unlock()
+	}
+	close(goOn)
+	wait.Wait()
+	if n := reads.Load(); n > 2+sharers {
+		t.Errorf("%d readings", n)
+	}
+	alone := 0
+	_, err := c.doTwice(context.Background(), key, Caller{}, func(context.Context, *sharedRead) error {
+		alone++
+		return models.ErrUnavailable
+	})
+	if !errors.Is(err, models.ErrUnavailable) || alone != 1 {
+		t.Errorf("%d readings alone, %v", alone, err)
+	}
+}
+
 // Whoever waits longer than may be is told so, and takes nothing along.
 func TestWaitingEnds(t *testing.T) {
 	c := newTestCoalescer()

@@ -67,12 +67,7 @@ func (l *Lists) Get(ctx context.Context, q Query, caller Caller) (*Response, err
 	if err != nil {
 		return nil, err
 	}
-	read := func(ctx context.Context, r *sharedRead) error { return l.read(ctx, span, key, r) }
-	r, shared, err := l.reads.do(ctx, key, caller, read)
-	if err != nil && shared && !errors.Is(err, models.ErrNoUser) && ctx.Err() == nil {
-		// The reading failed for all who shared it. Its cause, such as a connection that broke, need not be ours.
-		r, _, err = l.reads.do(ctx, key, caller, read)
-	}
+	r, err := l.reads.doTwice(ctx, key, caller, func(ctx context.Context, r *sharedRead) error { return l.read(ctx, span, key, r) })
 	if err != nil {
 		return nil, err
 	}
