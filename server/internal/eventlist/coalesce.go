@@ -99,10 +99,10 @@ func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, read fun
 }
 
 // doTwice is do, and once more if a reading failed that others shared: its cause, such as a connection that broke, need
-// not be the caller's.
+// not be the caller's. A pool that is busy is everybody's, and more requests would not mend it.
 func (c *coalescer) doTwice(ctx context.Context, key readKey, caller Caller, read func(context.Context, *sharedRead) error) (*sharedRead, error) {
 	r, shared, err := c.do(ctx, key, caller, read)
-	if err != nil && shared && !errors.Is(err, models.ErrNoUser) && ctx.Err() == nil {
+	if err != nil && shared && !errors.Is(err, models.ErrNoUser) && !errors.Is(err, models.ErrBusy) && ctx.Err() == nil {
 		r, _, err = c.do(ctx, key, caller, read)
 	}
 	return r, err
