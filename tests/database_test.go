@@ -3,6 +3,7 @@ package tests
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,14 +53,24 @@ func TestDateStyles(t *testing.T) {
 	db := servicetest.Postgres(t)
 	var name string
 	db.Read("SELECT current_database()", nil, &name)
+	address, err := url.Parse(db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := address.Query()
+	const execMode = "default_query_exec_mode"
 	for _, style := range []string{"German", "SQL, DMY", "Postgres"} {
 		db.Exec("ALTER DATABASE " + name + " SET datestyle = '" + style + "'")
-		for _, mode := range []string{"", "?default_query_exec_mode=exec", "?default_query_exec_mode=simple_protocol"} {
+		for i, mode := range []string{query.Get(execMode), "exec", "simple_protocol"} { // the first is that of the database's URL
+			if query.Del(execMode); mode != "" {
+				query.Set(execMode, mode)
+			}
+			address.RawQuery = query.Encode()
 			other := *db
-			other.URL += mode
+			other.URL = address.String()
 			s := servicetest.Start(t, &other)
 			alice := s.SignIn("alice")
-			world := "/api/event/" + strings.NewReplacer(" ", "", ",", "", "?", "", "=", "").Replace(style+mode)
+			world := "/api/event/" + url.PathEscape(fmt.Sprint(style, " ", i))
 			id := alice.Post(world, event).Is(200, servicetest.Success).Header.Get("Event-Id")
 			if got := eventIDs(t, alice.Get(world).Body); !slices.Equal(got, []string{id}) {
 				t.Errorf("%s %s: %v", style, mode, got)

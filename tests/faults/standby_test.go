@@ -4,6 +4,7 @@ package faults
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -90,7 +91,7 @@ func TestStartWithoutDatabase(t *testing.T) {
 					t.Fatalf("liveness %d, readiness %d", live, ready)
 				}
 			}
-			if status, body := p.Do("GET", "/api/auth/session", "", ""); status != 400 || body != servicetest.SessionNoToken {
+			if status, body := p.Do("GET", "/api/auth/session", "", ""); status != 503 || !strings.HasPrefix(body, `{"error":"Starting","code":"overloaded"`) {
 				t.Errorf("meanwhile: %d %s", status, body)
 			}
 			test.back()
