@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,14 +53,16 @@ type sharedRead struct {
 	link    string // the Link header, "" on the last page
 	encode  sync.Once
 	json    *encoder
+	encoded bool
 }
 
 // handOver is called wherever one goroutine leaves a sharedRead to others. Tests delay it.
 var handOver = func() {}
 
 // do returns a reading that began after the call, to be released, and whether it was another goroutine's. It returns
-// the error of the reading, models.ErrNoUser when this caller does not exist, models.ErrTimeout when the reading took
-// too long, and the error of ctx when that ended first.
+// the error of the reading, models.ErrNoUser when this caller does not exist, and models.ErrTimeout when the reading
+// took too long. It does not ask whether the client is still there: waiting is short, and a client may close its side of
+// the connection after the request.
 func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, read func(context.Context, *sharedRead) error) (r *sharedRead, shared bool, err error) {
 	deadline := time.Now().Add(c.timeout)
 	if d, ok := ctx.Value(models.Deadline{}).(time.Time); ok && d.Before(deadline) {
@@ -81,7 +84,7 @@ func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, read fun
 	handOver()
 
 	if shared {
-		err = r.wait(ctx, deadline)
+		err = r.wait(deadline)
 	} else {
 		c.run(key, r, deadline)
 	}
@@ -99,24 +102,25 @@ func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, read fun
 }
 
 // doTwice is do, and once more if a reading failed that others shared: its cause, such as a connection that broke, need
-// not be the caller's. A pool that is busy is everybody's, and more requests would not mend it.
+// not be the caller's. A pool that is busy, or a deadline that has passed, is everybody's: more work would not mend it.
 func (c *coalescer) doTwice(ctx context.Context, key readKey, caller Caller, read func(context.Context, *sharedRead) error) (*sharedRead, error) {
 	r, shared, err := c.do(ctx, key, caller, read)
-	if err != nil && shared && !errors.Is(err, models.ErrNoUser) && !errors.Is(err, models.ErrBusy) && ctx.Err() == nil {
+	for _, final := range []error{models.ErrNoUser, models.ErrBusy, models.ErrTimeout} {
+		shared = shared && !errors.Is(err, final)
+	}
+	if err != nil && shared {
 		r, _, err = c.do(ctx, key, caller, read)
 	}
 	return r, err
 }
 
 // wait waits until r is done.
-func (r *sharedRead) wait(ctx context.Context, deadline time.Time) error {
+func (r *sharedRead) wait(deadline time.Time) error {
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	select {
 	case <-r.done:
 		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	case <-timer.C:
 		return models.ErrTimeout
 	}
@@ -126,7 +130,7 @@ func (r *sharedRead) wait(ctx context.Context, deadline time.Time) error {
 func (c *coalescer) run(key readKey, r *sharedRead, deadline time.Time) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.err = fmt.Errorf("panic: %v", p)
+			r.err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 		handOver()
 		close(r.done)
@@ -145,13 +149,18 @@ func (c *coalescer) run(key readKey, r *sharedRead, deadline time.Time) {
 	r.err = r.read(context.WithValue(context.Background(), models.Deadline{}, deadline), r)
 }
 
-// body returns the JSON of a list that is held, which the first caller who needs it makes.
+// body returns the JSON of a list that is held, which the first caller who needs it makes. If that panics, it panics for
+// all who share it.
 func (r *sharedRead) body() []byte {
 	r.encode.Do(func() {
 		r.json = newEncoder()
 		r.json.encode(r.records.bytes, maxInt)
 		r.json.end()
+		r.encoded = true
 	})
+	if !r.encoded {
+		panic("the list that is shared could not be encoded")
+	}
 	return r.json.out
 }
 

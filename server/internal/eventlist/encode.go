@@ -51,13 +51,14 @@ func (r *records) release() {
 // Size implements models.EventSink.
 func (r *records) Size() int { return len(r.bytes) }
 
-// Truncate implements models.EventSink.
+// Truncate implements models.EventSink. It also ends the record that is growing, whose length may be that of more than is
+// left: each try of a batch begins a record of its own.
 func (r *records) Truncate(size int) {
 	r.bytes = r.bytes[:size]
-	if r.growing > size {
-		r.growing = 0
+	if r.growing <= size {
+		r.setLength()
 	}
-	r.setLength()
+	r.growing = 0
 }
 
 // Event implements models.EventSink.

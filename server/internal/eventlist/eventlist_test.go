@@ -48,6 +48,39 @@ func FuzzAppendString(f *testing.F) {
 	})
 }
 
+// A try that is taken back leaves no trace, however much it had added to a record that was growing.
+func TestTruncate(t *testing.T) {
+	var r records
+	r.Event([]byte(uuid.Nil.String()), []byte("n"), nil, time.UnixMilli(0))
+	r.Usernames([]byte("first"))
+	size := r.Size()
+	var want []string
+	for try := range 3 {
+		r.Truncate(size)
+		want = []string{"first"}
+		for i := range 3000 {
+			name := fmt.Sprint("try ", try, " user ", i)
+			r.Usernames([]byte(name))
+			want = append(want, name)
+		}
+	}
+	e := newEncoder()
+	e.encode(r.bytes, maxInt)
+	e.end()
+	var list gen.EventList
+	if err := json.Unmarshal(e.out, &list); err != nil {
+		t.Fatal(err)
+	}
+	for i, rsvp := range list.Events[0].RSVPs {
+		if rsvp.User.Username != want[i] {
+			t.Fatalf("RSVP %d is %q, want %q", i, rsvp.User.Username, want[i])
+		}
+	}
+	if len(list.Events[0].RSVPs) != len(want) {
+		t.Errorf("%d RSVPs", len(list.Events[0].RSVPs))
+	}
+}
+
 // Records in any cut, encoded in chunks of any size, are the JSON that the generated type has.
 func FuzzEncode(f *testing.F) {
 	f.Add("Chess \"night\"", "a\nb", "alice\nbob\n\"q\"", uint16(1), uint8(3), int64(1893456000000))
