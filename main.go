@@ -134,8 +134,8 @@ func (a userAddCommand) Run() error {
 		return err
 	}
 	return printJSON(struct {
-		ID       string `json:"id"`
-		Username string `json:"username"`
+		ID       models.ID `json:"id"`
+		Username string    `json:"username"`
 	}(user))
 }
 

@@ -4,29 +4,31 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"gorm.io/gorm"
 )
 
 // Demo fills a database without events with a few users and the world plaza, whose first event has the id of the
 // contract's examples. It does nothing to a database that has events.
 func (s *Store) Demo(ctx context.Context) error {
 	var filled bool
-	err := s.do(ctx, s.read, func(t try) error {
-		return t.gorm().Raw("SELECT EXISTS (SELECT 1 FROM events)").Row().Scan(&filled)
+	err := s.read(ctx, func(tx *gorm.DB) error {
+		return scan(tx.Raw("SELECT EXISTS (SELECT 1 FROM events)"), &filled)
 	})
 	if err != nil || filled {
 		return err
 	}
-	users := make(map[string]string)
+	users := make(map[string]ID)
 	for _, name := range []string{"alice", "bob", "carol"} {
 		var user User
-		err := s.do(ctx, s.write, func(t try) error {
-			return t.gorm().Where("username = ?", name).Limit(1).Find(&user).Error
+		err := s.write(ctx, func(tx *gorm.DB) error {
+			return tx.Where("username = ?", name).Limit(1).Find(&user).Error
 		})
 		if err != nil {
 			return fmt.Errorf("demo: %w", err)
 		}
 		users[name] = user.ID
-		if user.ID == "" {
+		if user.ID.IsZero() {
 			added, err := s.AddUser(ctx, name)
 			if err != nil {
 				return fmt.Errorf("demo: %w", err)
@@ -44,8 +46,11 @@ func (s *Store) Demo(ctx context.Context) error {
 		{"Chess night", "Bring a board if you have one.\nBeginners welcome.", "bob", 9, []string{"alice"}},
 		{"Garden planning", "", "carol", 14, nil},
 	} {
-		id := fmt.Sprintf("01980000-0000-7000-8000-%012d", i+1)
-		_, err := s.CreateEvent(ctx, users[event.creator], Event{
+		id, err := ParseID(fmt.Sprintf("01980000-0000-7000-8000-%012d", i+1))
+		if err != nil {
+			return fmt.Errorf("demo: %w", err)
+		}
+		_, err = s.CreateEvent(ctx, users[event.creator], Event{
 			ID: id, WorldID: "plaza", Name: event.name, Description: event.description,
 			ScheduledAt: evening.AddDate(0, 0, event.days),
 		})

@@ -5,92 +5,96 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"gorm.io/gorm"
 )
 
 // Event is something scheduled in a world. Events never change.
 type Event struct {
-	ID          string `gorm:"primaryKey"`
-	WorldID     string
-	CreatorID   *string // nil once the creator's account is gone
-	Name        string
-	Description string
-	ScheduledAt time.Time // UTC, whole milliseconds
-	CreatedAt   time.Time
-	RSVPs       []RSVP
+	ID          ID     `gorm:"primaryKey;not null"`
+	WorldID     string `gorm:"not null"`
+	CreatorID   *ID    // nil once the creator's account is gone
+	Name        string `gorm:"not null"`
+	Description string `gorm:"not null"`
+	// ScheduledAt is in UTC, and a whole number of milliseconds.
+	ScheduledAt time.Time `gorm:"not null"`
+	CreatedAt   time.Time `gorm:"not null"`
+	// Digest stands for all of the above in fingerprints of lists. PostgreSQL computes it; SQLite has none.
+	Digest int64 `gorm:"->;not null"`
 }
 
 // RSVP is one user's promise to take part in one event. Leaving deletes the row.
 type RSVP struct {
-	EventID   string `gorm:"primaryKey"`
-	UserID    string `gorm:"primaryKey"`
-	Username  string // always the user's; the database keeps it so
-	CreatedAt time.Time
+	EventID   ID        `gorm:"primaryKey;not null"`
+	UserID    ID        `gorm:"primaryKey;not null"`
+	Username  string    `gorm:"not null"` // always the user's; the database keeps it so
+	CreatedAt time.Time `gorm:"not null"`
 }
 
 // CreateEvent stores e, which needs WorldID, Name, Description and ScheduledAt, and the RSVP of its creator, both or
 // neither, and returns the new event's id. It returns ErrNoUser.
-func (s *Store) CreateEvent(ctx context.Context, userID string, e Event) (string, error) {
-	if !validID(userID) {
-		return "", fmt.Errorf("create event in world %q: %w", e.WorldID, ErrNoUser)
+func (s *Store) CreateEvent(ctx context.Context, user ID, e Event) (ID, error) {
+	if e.ID.IsZero() {
+		e.ID = newID()
 	}
-	var err error
-	if e.ID == "" {
-		if e.ID, err = newID(); err != nil {
-			return "", err
+	e.CreatorID = &user
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		err := s.dialect.create(tx, e, s.timestamp())
+		if !violatesKey(err) {
+			return err
 		}
-	}
-	e.CreatorID = &userID
-	err = s.do(ctx, s.write, func(t try) error {
-		err := s.dialect.create(t, e)
-		if errors.Is(classify(err), errForeignKey) {
-			err = t.missing(err, userID, "")
-		}
-		return err
+		return repeatUnless(err, checkUser(tx, user))
 	})
 	if err != nil {
-		return "", fmt.Errorf("create event in world %q: %w", e.WorldID, err)
+		return ID{}, fmt.Errorf("create event in world %q: %w", e.WorldID, err)
 	}
 	return e.ID, nil
 }
 
 // JoinEvent adds the user's RSVP. Joining twice keeps the first. It returns ErrNoUser or ErrNoEvent.
-func (s *Store) JoinEvent(ctx context.Context, userID, eventID string) error {
-	err := s.do(ctx, s.write, func(t try) error {
-		if !validID(userID) || !validID(eventID) {
-			return t.checkExist(userID, eventID)
-		}
-		added, err := t.exec(`
+func (s *Store) JoinEvent(ctx context.Context, user, event ID) error {
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		res := tx.Exec(`
 			INSERT INTO rsvps (event_id, user_id, username, created_at)
-			SELECT ?, id, username, `+s.dialect.timestamp+` FROM users WHERE id = ?`+s.dialect.keepKey+`
-			ON CONFLICT DO NOTHING`,
-			eventID, s.writeTime(), userID)
-		switch {
-		case err == nil && added == 0: // joined before, or no such user
-			return t.checkExist(userID, "")
-		case errors.Is(classify(err), errForeignKey):
-			return t.missing(err, userID, eventID)
+			SELECT ?, id, username, ? FROM users WHERE id = ?`+s.dialect.keepKey+`
+			ON CONFLICT DO NOTHING`, event, s.timestamp(), user)
+		if res.Error == nil && res.RowsAffected == 0 { // joined before, or no such user
+			return checkUser(tx, user)
 		}
-		return err
+		if !violatesKey(res.Error) {
+			return res.Error
+		}
+		return repeatUnless(res.Error, checkExist(tx, user, event))
 	})
 	if err != nil {
-		return fmt.Errorf("join event %q: %w", eventID, err)
+		return fmt.Errorf("join event %s: %w", event, err)
 	}
 	return nil
 }
 
+// violatesKey reports whether a row is missing that err's statement refers to.
+func violatesKey(err error) bool { return errors.Is(classify(err), errForeignKey) }
+
+// repeatUnless returns missing, which says that the row is gone. Without it the row is there, and the violation came
+// from a user who was renamed while the statement ran: then it must be repeated.
+func repeatUnless(violation, missing error) error {
+	if missing != nil {
+		return missing
+	}
+	return fmt.Errorf("%w: %w", errSerialize, violation)
+}
+
 // LeaveEvent removes the user's RSVP, if there is one. It returns ErrNoUser or ErrNoEvent.
-func (s *Store) LeaveEvent(ctx context.Context, userID, eventID string) error {
-	err := s.do(ctx, s.write, func(t try) error {
-		if validID(userID) && validID(eventID) {
-			removed, err := t.exec("DELETE FROM rsvps WHERE event_id = ? AND user_id = ?", eventID, userID)
-			if err != nil || removed > 0 {
-				return err
-			}
+func (s *Store) LeaveEvent(ctx context.Context, user, event ID) error {
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		res := tx.Exec("DELETE FROM rsvps WHERE event_id = ? AND user_id = ?", event, user)
+		if res.Error == nil && res.RowsAffected == 0 {
+			return checkExist(tx, user, event)
 		}
-		return t.checkExist(userID, eventID)
+		return res.Error
 	})
 	if err != nil {
-		return fmt.Errorf("leave event %q: %w", eventID, err)
+		return fmt.Errorf("leave event %s: %w", event, err)
 	}
 	return nil
 }

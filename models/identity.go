@@ -8,26 +8,25 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"gorm.io/gorm"
 )
 
 // SignInExternal is SignIn for somebody whom an identity provider vouches for. Issuer and subject together decide who
 // it is, never the name: somebody unknown becomes a new user, called username or, when that cannot be, by the first of
 // usernameCandidates that is free. A user keeps the name of the first time.
 func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username string, token Hash, expires time.Time) (Identity, error) {
-	id, err := newID()
-	if err != nil {
-		return Identity{}, err
-	}
 	var identity Identity
+	var err error
 	for name := range usernameCandidates(username) {
-		err = s.do(ctx, s.write, func(t try) error {
-			return t.row(`
+		err = s.write(ctx, func(tx *gorm.DB) error {
+			return scan(tx.Raw(`
 				INSERT INTO users (id, username, created_at, issuer, subject, refresh_hash, refresh_expires_at)
 				VALUES (?, ?, ?, ?, ?, ?, ?)
 				ON CONFLICT (issuer, subject) DO UPDATE SET refresh_hash = excluded.refresh_hash,
 					refresh_expires_at = excluded.refresh_expires_at, previous_hash = NULL, rotated_at = NULL
 				RETURNING id, username`,
-				id, name, s.timestamp(), issuer, subject, token[:], expires.UTC()).Scan(&identity.ID, &identity.Username)
+				newID(), name, s.timestamp(), issuer, subject, token, expires.UTC()), &identity.ID, &identity.Username)
 		})
 		// The name is taken, or the same subject was made a moment ago by another sign-in: the next round finds it.
 		if !errors.Is(err, errDuplicate) {

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"gorm.io/gorm"
 )
 
 // ListOptions selects events of a world, in the order of the list: by ScheduledAt, then id.
@@ -23,13 +25,13 @@ type ListOptions struct {
 // Position is where an event stands in its world's list.
 type Position struct {
 	ScheduledAt time.Time
-	ID          string
+	ID          ID
 }
 
 // EventSink takes a list as it is read. Its methods must not wait for a client: a connection is held meanwhile.
 type EventSink interface {
 	// Event begins an event; what follows belongs to it. The slices are only lent.
-	Event(id, name, description []byte, scheduledAt time.Time)
+	Event(id ID, name, description []byte, scheduledAt time.Time)
 	// Usernames are those of the event's next RSVPs in the order of joining, each ended by a line feed but the last;
 	// no username contains one. It is called any number of times for an event, never with nothing.
 	Usernames(text []byte)
@@ -47,13 +49,13 @@ type EventReader struct {
 	readState
 	withFingerprint bool
 	// Once PinPage has been called: the ids of the events still to come, and the position of the last of them.
-	pinned map[string]bool
+	pinned map[ID]bool
 	until  Position
 }
 
 // listRow is a row of a batch: an event, or the RSVP of a user. It is valid until the next one.
 type listRow struct {
-	id []byte
+	id ID
 	at time.Time // scheduled, or joined
 	// The texts of an event: its name, description, and first usernames, at most one more than largeRSVPs. An RSVP has
 	// a username alone, as name.
@@ -89,7 +91,7 @@ type rsvpState struct {
 	rows int // RSVPs to ask for in the next batch
 	// The position of the last RSVP read.
 	joinedAt time.Time
-	userID   string
+	userID   ID
 	// until is when the last user had joined as the reading of the event began. Whoever joins later is left out, so
 	// that nobody who leaves and joins again meanwhile stands in the event twice.
 	until time.Time
@@ -133,15 +135,15 @@ func (l *EventReader) WithFingerprint() { l.withFingerprint = l.store.dialect.fi
 // errStuck is returned for a batch after which the reading stands where it stood, which would go on for ever.
 var errStuck = errors.New("the reading does not move on")
 
-// Next reads one batch into sink. On behalf of a user who does not exist it returns ErrNoUser; with an empty userID it
-// does not look. After an error the sink is as it was before.
-func (l *EventReader) Next(ctx context.Context, userID string, sink EventSink) error {
+// Next reads one batch into sink. On behalf of a user who does not exist it returns ErrNoUser; with the zero ID it does
+// not look. After an error the sink is as it was before.
+func (l *EventReader) Next(ctx context.Context, user ID, sink EventSink) error {
 	size := sink.Size()
-	maxWait := min(time.Second, l.store.timeout/2)
+	maxWait := l.store.maxWait()
 	if l.begun { // a response that has begun is worth more waiting than one that could still be refused
 		maxWait = l.store.timeout
 	}
-	err := l.store.doWithin(ctx, l.store.read, maxWait, func(t try) error {
+	err := l.store.run(ctx, l.store.reader, maxWait, func(tx *gorm.DB) error {
 		next := l.readState
 		next.begun = true
 		sink.Truncate(size) // what an earlier try left
@@ -149,7 +151,7 @@ func (l *EventReader) Next(ctx context.Context, userID string, sink EventSink) e
 		if l.rsvps != nil {
 			read = l.nextRSVPs
 		}
-		if err := read(t, userID, sink, &next); err != nil {
+		if err := read(tx, user, sink, &next); err != nil {
 			return err
 		}
 		if !next.isAfter(l.readState) {
@@ -166,10 +168,7 @@ func (l *EventReader) Next(ctx context.Context, userID string, sink EventSink) e
 }
 
 // nextEvents reads the next events with their RSVPs, up to and including the first large one, without RSVPs.
-func (l *EventReader) nextEvents(t try, userID string, sink EventSink, s *readState) error {
-	if userID != "" && !validID(userID) {
-		return ErrNoUser
-	}
+func (l *EventReader) nextEvents(tx *gorm.DB, user ID, sink EventSink, s *readState) error {
 	want := s.rows
 	if s.remaining >= 0 {
 		want = min(want, s.remaining+1) // the one beyond shows that more follow
@@ -178,24 +177,23 @@ func (l *EventReader) nextEvents(t try, userID string, sink EventSink, s *readSt
 	if l.withFingerprint && !l.begun {
 		selected = withFingerprints
 	}
-	query, args := l.query(selected, userID, want)
+	query := l.query(tx, selected, user, want)
 	start, got, ended := sink.Size(), 0, false // ended means before the query did
 	beyond := false                            // the page is full, and there is one event more
-	lastID := make([]byte, 0, len(noID))       // of this call alone: copies of the reader share what it has read
-	err := t.dialect.rows(t, query, args, func(row *listRow) (more bool) {
+	err := l.store.dialect.rows(query, func(row *listRow) (more bool) {
 		got++
 		s.Fingerprint ^= row.fingerprint
 		if beyond = s.remaining == 0; beyond {
 			return false
 		}
-		s.Last.ScheduledAt, lastID = row.at, append(lastID[:0], row.id...)
-		if l.pinned != nil && !l.pinned[string(row.id)] {
+		s.Last = Position{row.at, row.id}
+		if l.pinned != nil && !l.pinned[row.id] {
 			return true // it was created after the page had been pinned
 		}
 		s.remaining--
 		sink.Event(row.id, row.name, row.description, row.at)
 		if row.large() {
-			s.rsvps = &rsvpState{rows: firstRSVPs, userID: noID}
+			s.rsvps = &rsvpState{rows: firstRSVPs}
 		} else if len(row.usernames) > 0 {
 			sink.Usernames(row.usernames)
 		}
@@ -205,13 +203,10 @@ func (l *EventReader) nextEvents(t try, userID string, sink EventSink, s *readSt
 	if err != nil {
 		return err
 	}
-	if got == 0 && userID != "" {
-		if err := t.checkExist(userID, ""); err != nil {
+	if got == 0 && !user.IsZero() {
+		if err := checkUser(tx, user); err != nil {
 			return err
 		}
-	}
-	if len(lastID) > 0 {
-		s.Last.ID = string(lastID)
 	}
 	s.More = s.More || beyond
 	s.Done = beyond || got < want && !ended
@@ -222,14 +217,11 @@ func (l *EventReader) nextEvents(t try, userID string, sink EventSink, s *readSt
 	return nil
 }
 
-// noID comes before every id.
-const noID = "00000000-0000-0000-0000-000000000000"
-
 // nextRSVPs reads the next RSVPs of the large event at l.Last.
-func (l *EventReader) nextRSVPs(t try, _ string, sink EventSink, s *readState) error {
+func (l *EventReader) nextRSVPs(tx *gorm.DB, _ ID, sink EventSink, s *readState) error {
 	r := *s.rsvps // the reading of others, who share the beginning, has the same
 	if r.until.IsZero() {
-		err := t.row("SELECT created_at FROM rsvps WHERE event_id = ? ORDER BY created_at DESC, user_id DESC LIMIT 1", s.Last.ID).Scan(&r.until)
+		err := scan(tx.Raw("SELECT created_at FROM rsvps WHERE event_id = ? ORDER BY created_at DESC, user_id DESC LIMIT 1", s.Last.ID), &r.until)
 		if errors.Is(err, sql.ErrNoRows) { // everybody has left since, or the event is gone
 			s.rsvps = nil
 			return nil
@@ -239,15 +231,14 @@ func (l *EventReader) nextRSVPs(t try, _ string, sink EventSink, s *readState) e
 		}
 	}
 	start, got, ended := sink.Size(), 0, false
-	lastID := make([]byte, 0, len(noID))
-	query := t.dialect.bind(`
+	query := tx.Raw(`
 		SELECT user_id, created_at, username FROM rsvps
 		WHERE event_id = ? AND (created_at, user_id) > (?, ?) AND created_at <= ?
-		ORDER BY created_at, user_id LIMIT ?`)
-	err := t.dialect.rows(t, query, []any{s.Last.ID, r.joinedAt, r.userID, r.until, r.rows}, func(row *listRow) (more bool) {
+		ORDER BY created_at, user_id LIMIT ?`, s.Last.ID, r.joinedAt, r.userID, r.until, r.rows)
+	err := l.store.dialect.rows(query, func(row *listRow) (more bool) {
 		got++
 		sink.Usernames(row.name)
-		r.joinedAt, lastID = row.at, append(lastID[:0], row.id...)
+		r.joinedAt, r.userID = row.at, row.id
 		ended = sink.Size()-start >= batchBytes
 		return !ended
 	})
@@ -258,7 +249,6 @@ func (l *EventReader) nextRSVPs(t try, _ string, sink EventSink, s *readState) e
 		s.rsvps = nil
 		return nil
 	}
-	r.userID = string(lastID)
 	r.rows = resize(r.rows, got, sink.Size()-start, maxRSVPs)
 	s.rsvps = &r
 	return nil
@@ -268,31 +258,23 @@ func (l *EventReader) nextRSVPs(t try, _ string, sink EventSink, s *readState) e
 // been read: events that are created later are left out. It returns the position of the last one; More is known from
 // now on.
 func (l *EventReader) PinPage(ctx context.Context) (Position, error) {
-	var pinned map[string]bool
-	var more bool
+	var pinned map[ID]bool
+	var beyond bool
 	last := l.Last
-	err := l.store.do(ctx, l.store.read, func(t try) error {
-		query, args := l.query(positionsOnly, "", l.remaining+1)
-		rows, err := t.conn.QueryContext(t.ctx, query, args...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		pinned, more, last = make(map[string]bool), false, l.Last
-		for rows.Next() {
-			if more = len(pinned) == l.remaining; more {
-				break
+	err := l.store.read(ctx, func(tx *gorm.DB) error {
+		pinned, beyond, last = make(map[ID]bool), false, l.Last
+		return l.store.dialect.rows(l.query(tx, positionsOnly, ID{}, l.remaining+1), func(row *listRow) (more bool) {
+			if beyond = len(pinned) == l.remaining; beyond {
+				return false
 			}
-			if err := rows.Scan(&last.ScheduledAt, &last.ID); err != nil {
-				return err
-			}
-			pinned[last.ID] = true
-		}
-		return rows.Err()
+			last = Position{row.at, row.id}
+			pinned[row.id] = true
+			return true
+		})
 	})
 	if err != nil {
 		return Position{}, fmt.Errorf("pin page: %w", err)
 	}
-	l.pinned, l.until, l.More, l.remaining = pinned, last, more, -1
+	l.pinned, l.until, l.More, l.remaining = pinned, last, beyond, -1
 	return last, nil
 }

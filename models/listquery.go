@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
+
+	"gorm.io/gorm"
 )
 
 // projection is which columns a query selects.
@@ -35,7 +37,7 @@ func (q listQuery) sql(d dialect) string {
 	add(q.projection == eventsOnly, events+d.usernames)
 	add(q.projection == withFingerprints, "SELECT id, scheduled_at, name, description, usernames, "+d.fingerprint+" FROM ("+
 		events+d.usernames+" AS usernames, e.digest")
-	add(q.projection == positionsOnly, "SELECT e.scheduled_at, e.id")
+	add(q.projection == positionsOnly, "SELECT e.id, e.scheduled_at")
 	add(q.projection == fingerprintOnly, "SELECT bit_xor("+d.fingerprint+") FROM (SELECT e.digest, "+d.usernames+" AS usernames")
 	add(true, " FROM events e WHERE e.world_id = ?")
 	add(q.from, " AND e.scheduled_at >= ?")
@@ -50,9 +52,10 @@ func (q listQuery) sql(d dialect) string {
 
 // query asks for the next rows events, or about them. The user's existence is a condition of the same statement, so no
 // events at all may mean that there is no such user.
-func (l *EventReader) query(selected projection, userID string, rows int) (string, []any) {
+func (l *EventReader) query(tx *gorm.DB, selected projection, user ID, rows int) *gorm.DB {
 	args := make([]any, 0, 10)
-	q := listQuery{projection: selected, from: !l.options.From.IsZero(), to: !l.options.To.IsZero(), after: l.Last.ID != "", until: l.until.ID != "", user: userID != ""}
+	q := listQuery{projection: selected, from: !l.options.From.IsZero(), to: !l.options.To.IsZero(),
+		after: !l.Last.ScheduledAt.IsZero(), until: !l.until.ScheduledAt.IsZero(), user: !user.IsZero()}
 	if q.projection == withFingerprints || q.projection == fingerprintOnly {
 		args = append(args, l.store.seed)
 	}
@@ -70,15 +73,15 @@ func (l *EventReader) query(selected projection, userID string, rows int) (strin
 		args = append(args, l.until.ScheduledAt, l.until.ID)
 	}
 	if q.user {
-		args = append(args, userID)
+		args = append(args, user)
 	}
 	args = append(args, rows)
-	if text, known := l.store.lists.Load(q); known {
-		return text.(string), args
+	text, known := l.store.lists.Load(q)
+	if !known {
+		text = q.sql(l.store.dialect)
+		l.store.lists.Store(q, text)
 	}
-	text := l.store.dialect.bind(q.sql(l.store.dialect))
-	l.store.lists.Store(q, text)
-	return text, args
+	return tx.Raw(text.(string), args...)
 }
 
 // ListFingerprint returns a hash of the selected list, computed from indexes alone, which takes the database less time
@@ -86,13 +89,14 @@ func (l *EventReader) query(selected projection, userID string, rows int) (strin
 // within this process only. It is meant for lists that fit in one batch, and ignores Limit: it has not cut off any of
 // such a list. ok is false for a database without fingerprints, for a list without events, and for a user who does not
 // exist.
-func (s *Store) ListFingerprint(ctx context.Context, options ListOptions, userID string) (fingerprint uint64, ok bool, err error) {
-	if s.dialect.fingerprint == "" || userID != "" && !validID(userID) {
+func (s *Store) ListFingerprint(ctx context.Context, options ListOptions, user ID) (fingerprint uint64, ok bool, err error) {
+	if s.dialect.fingerprint == "" {
 		return 0, false, nil
 	}
-	query, args := s.List(options).query(fingerprintOnly, userID, firstRows)
 	var signed sql.NullInt64
-	err = s.do(ctx, s.read, func(t try) error { return t.dialect.row(t, query, args).Scan(&signed) })
+	err = s.read(ctx, func(tx *gorm.DB) error {
+		return scan(s.List(options).query(tx, fingerprintOnly, user, firstRows), &signed)
+	})
 	if err != nil {
 		return 0, false, fmt.Errorf("make fingerprint of events: %w", err)
 	}

@@ -17,13 +17,14 @@ var migrations embed.FS
 // with ErrUnavailable, ErrTimeout or ErrBusy when it is worth another try.
 func (s *Store) Migrate(ctx context.Context) error {
 	// A pool of its own: the lock and goose need a connection each, whatever the size of the store's pool.
-	p, err := s.dialect.open(3)
+	db, err := s.dialect.connect()
 	if err != nil {
 		return err
 	}
-	defer p.sql.Close()
+	defer db.Close()
+	db.SetMaxOpenConns(3)
 	if s.dialect.check != nil {
-		if err := classify(s.dialect.check(ctx, p.sql)); err != nil {
+		if err := classify(s.dialect.check(ctx, db)); err != nil {
 			return fmt.Errorf("migrate: %w", err)
 		}
 	}
@@ -31,8 +32,8 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = s.dialect.withMigrationLock(ctx, p.sql, func() error {
-		provider, err := goose.NewProvider(s.dialect.goose, p.sql, files)
+	err = s.dialect.withMigrationLock(ctx, db, func() error {
+		provider, err := goose.NewProvider(s.dialect.goose, db, files)
 		if err != nil {
 			return err
 		}

@@ -5,20 +5,16 @@ import (
 	"database/sql"
 	sqldriver "database/sql/driver"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
-	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
 )
 
 // migrationLock is the advisory lock that one migrating instance holds.
@@ -39,20 +35,15 @@ func postgresDialect(url string, timeout time.Duration) (dialect, error) {
 		name:          "postgres",
 		goose:         goose.DialectPostgres,
 		writableQuery: "SELECT NOT CAST(current_setting('transaction_read_only') AS boolean)",
-		open: func(n int) (pool, error) {
-			db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(setPlannerOptions))
-			return newPool(postgres.New(postgres.Config{Conn: db}), db, n)
+		connect: func() (*sql.DB, error) {
+			return stdlib.OpenDB(*config, stdlib.OptionAfterConnect(setPlannerOptions)), nil
 		},
-		bind:              numbered(),
-		timestamp:         "coalesce(CAST(? AS timestamptz), clock_timestamp())",
+		gorm:              func(db *sql.DB) gorm.Dialector { return postgres.New(postgres.Config{Conn: pgxPool{db}}) },
 		keepKey:           " FOR KEY SHARE",
 		check:             checkPostgres,
 		joinUsernames:     `string_agg(username, E'\n')`,
 		fingerprint:       "hashtextextended(coalesce(usernames, ''), digest # CAST(? AS bigint))",
-		anyOf:             "= ANY (CAST(? AS uuid[]))",
-		arrayArg:          func(ids []string) any { return ids },
-		exec:              execInPostgres,
-		row:               func(t try, query string, args []any) scanner { return rowInPostgres{t, query, args} },
+		anyOf:             "= ANY (ARRAY (SELECT CAST(jsonb_array_elements_text(CAST(? AS jsonb)) AS uuid)))",
 		rows:              rowsInPostgres,
 		create:            createInPostgres,
 		withMigrationLock: withAdvisoryLock,
@@ -126,13 +117,37 @@ func setPlannerOptions(ctx context.Context, c *pgx.Conn) error {
 	return err
 }
 
-// withPgxConn runs f on a pooled pgx connection. database/sql would convert every column (a third of a list's time) and
-// start a goroutine for each query with a deadline. A connection that turns out to be dead leaves the pool. If f says
-// that it may be run again, it is, on another.
-func withPgxConn(t try, f func(c *pgx.Conn) (again bool, err error)) (err error) {
+// pgxPool is the connection pool of PostgreSQL, below GORM (gorm.ConnPool). What is hot runs on pgx itself: database/sql
+// would convert every value (a third of a list's time) and start a goroutine for each query with a deadline.
+type pgxPool struct{ *sql.DB }
+
+// GetDBConn implements gorm.GetDBConnector.
+func (p pgxPool) GetDBConn() (*sql.DB, error) { return p.DB, nil }
+
+// ExecContext implements gorm.ConnPool. It runs a statement again only if nothing of it was sent.
+func (p pgxPool) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	var tag pgconn.CommandTag
+	err := p.withConn(ctx, func(c *pgx.Conn) (again bool, err error) {
+		tag, err = c.Exec(ctx, query, args...)
+		return pgconn.SafeToRetry(err), err
+	})
+	return sqldriver.RowsAffected(tag.RowsAffected()), err
+}
+
+// scanRow reads the only row of a query into dest. It runs the query again only if nothing of it was sent.
+func (p pgxPool) scanRow(query *gorm.Statement, dest []any) error {
+	return p.withConn(query.Context, func(c *pgx.Conn) (again bool, err error) {
+		err = c.QueryRow(query.Context, query.SQL.String(), query.Vars...).Scan(dest...)
+		return pgconn.SafeToRetry(err), err
+	})
+}
+
+// withConn runs f on a connection of the pool. A connection that turns out to be dead leaves the pool. If f says that
+// it may be run again, it is, on another.
+func (p pgxPool) withConn(ctx context.Context, f func(c *pgx.Conn) (again bool, err error)) (err error) {
 	for range 3 {
 		var conn *sql.Conn
-		if conn, err = t.pool.sql.Conn(t.ctx); err != nil {
+		if conn, err = p.Conn(ctx); err != nil {
 			return err
 		}
 		again := false
@@ -147,40 +162,17 @@ func withPgxConn(t try, f func(c *pgx.Conn) (again bool, err error)) (err error)
 		if err == nil {
 			return rawErr // Raw may fail without having run f
 		}
-		if !again || rawErr == nil || t.ctx.Err() != nil {
+		if !again || rawErr == nil || ctx.Err() != nil {
 			break
 		}
 	}
 	return err
 }
 
-// execInPostgres runs a statement, and again only if nothing of it was sent.
-func execInPostgres(t try, query string, args []any) (touched int64, err error) {
-	err = withPgxConn(t, func(c *pgx.Conn) (bool, error) {
-		tag, err := c.Exec(t.ctx, query, args...)
-		touched = tag.RowsAffected()
-		return pgconn.SafeToRetry(err), err
-	})
-	return touched, err
-}
-
-// rowInPostgres is a row to scan. Scan runs the query, and again only if nothing of it was sent.
-type rowInPostgres struct {
-	try
-	query string
-	args  []any
-}
-
-func (r rowInPostgres) Scan(dest ...any) error {
-	return withPgxConn(r.try, func(c *pgx.Conn) (bool, error) {
-		err := c.QueryRow(r.ctx, r.query, r.args...).Scan(dest...)
-		return pgconn.SafeToRetry(err), err
-	})
-}
-
-func rowsInPostgres(t try, query string, args []any, each func(*listRow) (more bool)) error {
-	return withPgxConn(t, func(c *pgx.Conn) (bool, error) {
-		gotRow, err := readRows(t.ctx, c, query, args, each)
+func rowsInPostgres(query *gorm.DB, each func(*listRow) (more bool)) error {
+	s := query.Statement
+	return s.ConnPool.(pgxPool).withConn(s.Context, func(c *pgx.Conn) (again bool, err error) {
+		gotRow, err := readRows(s.Context, c, s.SQL.String(), s.Vars, each)
 		return !gotRow, err
 	})
 }
@@ -192,7 +184,7 @@ func readRows(ctx context.Context, c *pgx.Conn, query string, args []any, each f
 		return false, err
 	}
 	defer rows.Close()
-	row := listRow{id: make([]byte, 0, 36)}
+	var row listRow
 	for rows.Next() {
 		gotRow = true
 		if err := row.read(rows); err != nil {
@@ -219,7 +211,7 @@ func (row *listRow) read(rows pgx.Rows) error {
 		*texts[i] = text
 	}
 	if columns[id].Format == pgx.BinaryFormatCode && columns[at].Format == pgx.BinaryFormatCode {
-		row.id = appendID(row.id[:0], uuid.UUID(values[id]))
+		row.id = ID(values[id])
 		micros := int64(binary.BigEndian.Uint64(values[at]))
 		row.at = time.UnixMicro(postgresEpoch + micros)
 		if len(values) > fingerprint {
@@ -227,56 +219,28 @@ func (row *listRow) read(rows pgx.Rows) error {
 		}
 		return nil
 	}
-	var text string
 	var signed int64
-	into := []any{&text, &row.at, nil, nil, nil, &signed}
+	into := []any{&row.id, &row.at, nil, nil, nil, &signed}
 	err := rows.Scan(into[:len(values)]...)
-	row.id, row.fingerprint = append(row.id[:0], text...), uint64(signed)
+	row.fingerprint = uint64(signed)
 	return err
 }
 
-// appendID writes an id as uuid.UUID.String does.
-func appendID(b []byte, id uuid.UUID) []byte {
-	b = append(hex.AppendEncode(b, id[:4]), '-')
-	b = append(hex.AppendEncode(b, id[4:6]), '-')
-	b = append(hex.AppendEncode(b, id[6:8]), '-')
-	b = append(hex.AppendEncode(b, id[8:10]), '-')
-	return hex.AppendEncode(b, id[10:])
-}
-
-// numbered returns a function that writes $1 for the first ?, and so on. The statements of this package are few, and
-// it remembers them.
-func numbered() func(query string) string {
-	var known sync.Map
-	return func(query string) string {
-		if text, ok := known.Load(query); ok {
-			return text.(string)
-		}
-		parts := strings.Split(query, "?")
-		text := parts[0]
-		for n, part := range parts[1:] {
-			text += "$" + strconv.Itoa(n+1) + part
-		}
-		known.Store(query, text)
-		return text
-	}
-}
-
 // createInPostgres needs one statement, so one round trip: foreign keys are checked at its end.
-func createInPostgres(t try, e Event) error {
-	added, err := t.exec(`
+func createInPostgres(tx *gorm.DB, e Event, now any) error {
+	res := tx.Exec(`
 		WITH creator AS (
 			SELECT id, username FROM users WHERE id = ? FOR KEY SHARE
 		), event AS (
 			INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
-			SELECT ?, ?, id, ?, ?, ?, `+t.dialect.timestamp+` FROM creator
+			SELECT ?, ?, id, ?, ?, ?, ? FROM creator
 			RETURNING id, created_at
 		)
 		INSERT INTO rsvps (event_id, user_id, username, created_at)
 		SELECT event.id, creator.id, creator.username, event.created_at FROM event, creator`,
-		e.CreatorID, e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, t.writeTime())
-	if err == nil && added == 0 {
+		e.CreatorID, e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, now)
+	if res.Error == nil && res.RowsAffected == 0 {
 		return ErrNoUser
 	}
-	return err
+	return res.Error
 }

@@ -3,18 +3,14 @@ package models
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"sync"
 	"time"
 
 	"github.com/pressly/goose/v3"
+	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
-	"gorm.io/gorm/callbacks"
-	"gorm.io/gorm/clause"
-	"gorm.io/gorm/migrator"
-	"gorm.io/gorm/schema"
 	_ "modernc.org/sqlite" // the driver "sqlite", without cgo
 )
 
@@ -39,39 +35,14 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 		goose:         goose.DialectSQLite3,
 		isFile:        true,
 		writableQuery: "SELECT true",
-		open: func(n int) (pool, error) {
-			db, err := sql.Open("sqlite", dsn)
-			if err != nil {
-				return pool{}, err
-			}
-			p, err := newPool(sqliteDialector{db}, db, n)
-			p.conn = &preparing{DB: db}
-			if n == 1 {
-				// A write is over in the time of a sync; watching over it would take a goroutine each time.
-				p.limiter, p.enforceDeadline = newSerialWriter(), false
-			}
-			return p, err
+		connect:       func() (*sql.DB, error) { return sql.Open("sqlite", dsn) },
+		gorm: func(db *sql.DB) gorm.Dialector {
+			return sqliteDialector{pool: stmtCache{db, new(sync.Map)}}
 		},
-		bind:          func(query string) string { return query },
-		timestamp:     "?",
 		joinUsernames: "group_concat(username, char(10))",
 		anyOf:         "IN (SELECT value FROM json_each(?))",
-		arrayArg: func(ids []string) any {
-			text, _ := json.Marshal(ids) // of strings: cannot fail
-			return string(text)
-		},
-		exec: func(t try, query string, args []any) (int64, error) {
-			res, err := t.conn.ExecContext(t.ctx, query, args...)
-			if err != nil {
-				return 0, err
-			}
-			return res.RowsAffected()
-		},
-		row: func(t try, query string, args []any) scanner {
-			return t.conn.QueryRowContext(t.ctx, query, args...)
-		},
-		rows:   rowsInSQLite,
-		create: createInSQLite,
+		rows:          rowsInSQLite,
+		create:        createInSQLite,
 		withMigrationLock: func(ctx context.Context, _ *sql.DB, fn func() error) error {
 			// Each migration is a transaction with the write lock, so of several processes one applies it and the
 			// others fail on what is already there; then there is nothing left to do.
@@ -87,51 +58,69 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 	}
 }
 
-// preparing has SQLite compile each statement once for each connection. The statements of this package are few.
-type preparing struct {
+// stmtCache is the connection pool of SQLite, below GORM (gorm.ConnPool). It has SQLite compile each statement once for
+// each connection; the statements of this package are few. GORM's own cache, PrepareStmt, starts a goroutine that never
+// ends, and after a day it closes a statement that somebody may be about to use.
+type stmtCache struct {
 	*sql.DB
-	known sync.Map // *sql.Stmt by text
+	stmts *sync.Map // *sql.Stmt by text
 }
 
 // prepared is nil where preparing fails: running the text then fails in the same way.
-func (p *preparing) prepared(ctx context.Context, query string) *sql.Stmt {
-	if known, ok := p.known.Load(query); ok {
-		return known.(*sql.Stmt)
+func (c stmtCache) prepared(ctx context.Context, query string) *sql.Stmt {
+	if stmt, ok := c.stmts.Load(query); ok {
+		return stmt.(*sql.Stmt)
 	}
-	made, err := p.DB.PrepareContext(ctx, query)
+	stmt, err := c.PrepareContext(ctx, query)
 	if err != nil {
 		return nil
 	}
-	if known, raced := p.known.LoadOrStore(query, made); raced {
-		made.Close()
-		return known.(*sql.Stmt)
+	if first, raced := c.stmts.LoadOrStore(query, stmt); raced {
+		stmt.Close()
+		return first.(*sql.Stmt)
 	}
-	return made
+	return stmt
 }
 
-func (p *preparing) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	if s := p.prepared(ctx, query); s != nil {
-		return s.ExecContext(ctx, args...)
+// ExecContext implements gorm.ConnPool.
+func (c stmtCache) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if stmt := c.prepared(ctx, query); stmt != nil {
+		return stmt.ExecContext(ctx, args...)
 	}
-	return p.DB.ExecContext(ctx, query, args...)
+	return c.DB.ExecContext(ctx, query, args...)
 }
 
-func (p *preparing) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if s := p.prepared(ctx, query); s != nil {
-		return s.QueryContext(ctx, args...)
+// QueryContext implements gorm.ConnPool.
+func (c stmtCache) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if stmt := c.prepared(ctx, query); stmt != nil {
+		return stmt.QueryContext(ctx, args...)
 	}
-	return p.DB.QueryContext(ctx, query, args...)
+	return c.DB.QueryContext(ctx, query, args...)
 }
 
-func (p *preparing) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	if s := p.prepared(ctx, query); s != nil {
-		return s.QueryRowContext(ctx, args...)
-	}
-	return p.DB.QueryRowContext(ctx, query, args...)
+// sqliteDialector is GORM's own for SQLite. That asks for the version of SQLite when it starts, which here must not open
+// the file yet: a database in memory tells the same. It imports a second SQLite, written in C, which builds without cgo
+// leave out, and which no build uses.
+type sqliteDialector struct {
+	sqlite.Dialector
+	pool gorm.ConnPool
 }
 
-func rowsInSQLite(t try, query string, args []any, each func(*listRow) (more bool)) error {
-	rows, err := t.conn.QueryContext(t.ctx, query, args...)
+// Initialize implements gorm.Dialector.
+func (d sqliteDialector) Initialize(db *gorm.DB) error {
+	memory, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		return err
+	}
+	defer memory.Close()
+	d.Conn = memory
+	err = d.Dialector.Initialize(db)
+	db.ConnPool = d.pool
+	return err
+}
+
+func rowsInSQLite(query *gorm.DB, each func(*listRow) (more bool)) error {
+	rows, err := query.Rows()
 	if err != nil {
 		return err
 	}
@@ -141,9 +130,13 @@ func rowsInSQLite(t try, query string, args []any, each func(*listRow) (more boo
 		return err
 	}
 	var row listRow
-	into := []any{(*sql.RawBytes)(&row.id), &row.at, (*sql.RawBytes)(&row.name), (*sql.RawBytes)(&row.description), (*sql.RawBytes)(&row.usernames)}
+	var id sql.RawBytes
+	into := []any{&id, &row.at, (*sql.RawBytes)(&row.name), (*sql.RawBytes)(&row.description), (*sql.RawBytes)(&row.usernames)}
 	for rows.Next() {
 		if err := rows.Scan(into[:len(columns)]...); err != nil {
+			return err
+		}
+		if err := row.id.Scan([]byte(id)); err != nil {
 			return err
 		}
 		if !each(&row) {
@@ -153,63 +146,21 @@ func rowsInSQLite(t try, query string, args []any, each func(*listRow) (more boo
 	return rows.Err()
 }
 
-func createInSQLite(t try, e Event) error {
-	now := t.writeTime()
-	tx, err := t.pool.sql.BeginTx(t.ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
-	t.conn = tx
-	added, err := t.exec(`
-		INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
-		SELECT ?, ?, id, ?, ?, ?, ? FROM users WHERE id = ?`,
-		e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, now, e.CreatorID)
-	if err == nil && added == 0 {
-		return ErrNoUser
-	}
-	if err != nil {
-		return err
-	}
-	_, err = t.exec(`
-		INSERT INTO rsvps (event_id, user_id, username, created_at)
-		SELECT ?, id, username, ? FROM users WHERE id = ?`,
-		e.ID, now, e.CreatorID)
-	if err != nil {
-		return err
-	}
-	return tx.Commit()
-}
-
-// sqliteDialector is what GORM needs to speak SQLite through any driver. The ready-made one links a second SQLite,
-// in C, into every binary that is built with cgo.
-type sqliteDialector struct{ db *sql.DB }
-
-func (d sqliteDialector) Name() string { return "sqlite" }
-
-func (d sqliteDialector) Initialize(db *gorm.DB) error {
-	db.ConnPool = d.db
-	callbacks.RegisterDefaultCallbacks(db, &callbacks.Config{})
-	return nil
-}
-
-func (d sqliteDialector) BindVarTo(w clause.Writer, _ *gorm.Statement, _ any) { w.WriteByte('?') }
-
-func (d sqliteDialector) QuoteTo(w clause.Writer, name string) {
-	w.WriteByte('"')
-	w.WriteString(name)
-	w.WriteByte('"')
-}
-
-func (d sqliteDialector) Explain(statement string, _ ...any) string { return statement }
-
-func (d sqliteDialector) DefaultValueOf(*schema.Field) clause.Expression {
-	return clause.Expr{SQL: "NULL"}
-}
-
-// The schema comes from migrations/sqlite, never from GORM.
-func (d sqliteDialector) DataTypeOf(*schema.Field) string { return "" }
-
-func (d sqliteDialector) Migrator(db *gorm.DB) gorm.Migrator {
-	return migrator.Migrator{Config: migrator.Config{DB: db, Dialector: d}}
+func createInSQLite(tx *gorm.DB, e Event, now any) error {
+	return tx.Transaction(func(tx *gorm.DB) error {
+		res := tx.Exec(`
+			INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
+			SELECT ?, ?, id, ?, ?, ?, ? FROM users WHERE id = ?`,
+			e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, now, e.CreatorID)
+		if res.Error != nil {
+			return res.Error
+		}
+		if res.RowsAffected == 0 {
+			return ErrNoUser
+		}
+		return tx.Exec(`
+			INSERT INTO rsvps (event_id, user_id, username, created_at)
+			SELECT ?, id, username, ? FROM users WHERE id = ?`,
+			e.ID, now, e.CreatorID).Error
+	})
 }

@@ -3,6 +3,7 @@
 package models
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -13,10 +14,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/pressly/goose/v3"
 	"golang.org/x/sync/semaphore"
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 	"gorm.io/gorm/logger"
 )
 
@@ -36,8 +37,8 @@ type Options struct {
 // Store is the database. Its methods may be called concurrently.
 type Store struct {
 	dialect dialect
-	write   pool
-	read    pool // the same as write on PostgreSQL
+	writer  pool
+	reader  pool // the same as writer on PostgreSQL
 	timeout time.Duration
 	now     func() time.Time
 	// serverClock means that the database's clock is used where rows keep the time of writing.
@@ -48,9 +49,8 @@ type Store struct {
 
 // pool is a connection pool and how its connections are shared.
 type pool struct {
-	db   *gorm.DB
+	gorm *gorm.DB
 	sql  *sql.DB
-	conn gorm.ConnPool // what statements written by hand run on
 	// limiter shares the connections.
 	limiter limiter
 	// enforceDeadline means that running statements are cancelled at the call's deadline.
@@ -66,36 +66,29 @@ type dialect struct {
 	isFile bool
 	// writableQuery selects true when the database can be written to.
 	writableQuery string
-	// open makes a pool of at most n connections.
-	open func(n int) (pool, error)
-	// bind rewrites ? placeholders for the database ($1, $2, …). Statements contain no literal ?.
-	bind func(query string) string
-	// joinUsernames aggregates usernames into one text, with line feeds between them.
-	joinUsernames string
-	// timestamp is an expression for the time of writing, with Store.writeTime as its parameter.
-	timestamp string
-	// keepKey follows a query for a user: nobody can rename the user until the end of the transaction.
-	keepKey string
+	// connect prepares a pool of connections. It makes none yet.
+	connect func() (*sql.DB, error)
+	// gorm is how GORM uses such a pool.
+	gorm func(db *sql.DB) gorm.Dialector
 	// check fails, in words for the operator, on a server that the service cannot work with; nil where there is none.
 	check func(ctx context.Context, db *sql.DB) error
+	// joinUsernames aggregates usernames into one text, with line feeds between them.
+	joinUsernames string
+	// keepKey follows a query for a user: nobody can rename the user until the end of the transaction.
+	keepKey string
 	// usernames is the SQL for up to largeRSVPs+1 usernames of event e in joining order, separated by line feeds; NULL if
 	// there are none. The extra one marks the event as large.
 	usernames string
 	// fingerprint is the SQL for a signed integer that stands for an event with its usernames. Its one parameter is the
 	// store's seed. It is empty where there are no fingerprints.
 	fingerprint string
-	// anyOf is the SQL after a column that tests membership in an array parameter; arrayArg encodes the parameter.
-	anyOf    string
-	arrayArg func(ids []string) any
-	// exec runs a statement and returns how many rows it touched.
-	exec func(t try, query string, args []any) (int64, error)
-	// row runs a query for one row, at the latest when it is scanned. The error is sql.ErrNoRows if there is none.
-	row func(t try, query string, args []any) scanner
-	// rows runs a query of a list's batch and calls each with every row, until it wants no more. The query selects an id,
-	// a time, and then the texts of a listRow.
-	rows func(t try, query string, args []any, each func(*listRow) (more bool)) error
+	// anyOf is the SQL after a column that tests membership in a parameter of type ids.
+	anyOf string
+	// rows runs a query of a list's batch, which Raw has built, and calls each with every row, until it wants no more. The
+	// query selects an id, a time, and then the texts of a listRow.
+	rows func(query *gorm.DB, each func(*listRow) (more bool)) error
 	// create stores an event and its creator's RSVP, both or neither. It returns ErrNoUser for an unknown creator.
-	create func(t try, e Event) error
+	create func(tx *gorm.DB, e Event, now any) error
 	// withMigrationLock runs fn while no other process does the same.
 	withMigrationLock func(ctx context.Context, db *sql.DB, fn func() error) error
 }
@@ -113,14 +106,16 @@ func Open(o Options) (*Store, error) {
 	var err error
 	if path, ok := strings.CutPrefix(o.URL, "sqlite:"); ok {
 		s.dialect = sqliteDialect(path, o.Timeout)
-		if s.write, err = s.dialect.open(1); err == nil {
-			s.read, err = s.dialect.open(sqliteReaders)
+		if s.writer, err = newPool(s.dialect, 1); err == nil {
+			// A write is over in the time of a sync; watching over it would take a goroutine each time.
+			s.writer.limiter, s.writer.enforceDeadline = newSerialWriter(), false
+			s.reader, err = newPool(s.dialect, sqliteReaders)
 		}
 	} else {
 		if s.dialect, err = postgresDialect(o.URL, o.Timeout); err == nil {
-			s.write, err = s.dialect.open(o.MaxConns)
+			s.writer, err = newPool(s.dialect, o.MaxConns)
 		}
-		s.read = s.write
+		s.reader = s.writer
 	}
 	if err != nil {
 		return nil, err
@@ -134,32 +129,36 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// newPool puts GORM over db. Statements run without GORM's implicit transaction (one statement is one anyway),
-// without its prepared statements (they break behind PgBouncer; pgx has its own) and without its logger (it prints
-// bound values, tokens among them).
-func newPool(dialector gorm.Dialector, db *sql.DB, n int) (pool, error) {
+// newPool makes a pool of n connections, with GORM over it. GORM makes no transaction of its own around one statement,
+// prepares nothing (its prepared statements break behind PgBouncer), and does not log: it would print bound values, tokens
+// among them.
+func newPool(d dialect, n int) (pool, error) {
+	db, err := d.connect()
+	if err != nil {
+		return pool{}, err
+	}
 	db.SetMaxOpenConns(n)
 	db.SetMaxIdleConns(n)
-	g, err := gorm.Open(dialector, &gorm.Config{
+	g, err := gorm.Open(d.gorm(db), &gorm.Config{
 		SkipDefaultTransaction: true,
 		DisableAutomaticPing:   true,
 		Logger:                 logger.Discard,
 	})
-	return pool{db: g, sql: db, conn: db, limiter: semaphoreLimiter{semaphore.NewWeighted(int64(n))}, enforceDeadline: true}, err
+	return pool{gorm: g, sql: db, limiter: semaphoreLimiter{semaphore.NewWeighted(int64(n))}, enforceDeadline: true}, err
 }
 
 // Close closes all connections.
 func (s *Store) Close() error {
-	s.write.limiter.close()
-	return errors.Join(s.write.sql.Close(), s.read.sql.Close())
+	s.writer.limiter.close()
+	return errors.Join(s.writer.sql.Close(), s.reader.sql.Close())
 }
 
 // Pools returns the connection pools by name, for metrics.
 func (s *Store) Pools() map[string]*sql.DB {
-	if s.read.sql == s.write.sql {
-		return map[string]*sql.DB{s.dialect.name: s.write.sql}
+	if s.reader.sql == s.writer.sql {
+		return map[string]*sql.DB{s.dialect.name: s.writer.sql}
 	}
-	return map[string]*sql.DB{s.dialect.name + "_write": s.write.sql, s.dialect.name + "_read": s.read.sql}
+	return map[string]*sql.DB{s.dialect.name + "_write": s.writer.sql, s.dialect.name + "_read": s.reader.sql}
 }
 
 // Timeout is what Options said.
@@ -171,7 +170,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, min(time.Second, s.timeout))
 	defer cancel()
 	var writable bool
-	if err := classify(s.read.sql.QueryRowContext(ctx, s.dialect.writableQuery).Scan(&writable)); err != nil {
+	if err := classify(s.reader.sql.QueryRowContext(ctx, s.dialect.writableQuery).Scan(&writable)); err != nil {
 		return err
 	}
 	if !writable {
@@ -187,16 +186,24 @@ const maxAttempts = 4
 // zero bounds nothing. It is a value, and no deadline of the context, because each of those costs a timer.
 type Deadline struct{}
 
-// do runs fn, one statement or one whole transaction, on a connection of p within the store's timeout, waiting for
-// the connection included, and before the deadlines of ctx. It repeats fn when the database asks for it (SQLSTATE
-// 40001 and 40P01) and for no other reason. Once fn has begun it is not cut short by the caller going away:
+// write runs fn, one statement or one whole transaction, on a connection that may write, within the store's timeout,
+// waiting for the connection included, and before the deadlines of ctx. It repeats fn when the database asks for it
+// (SQLSTATE 40001 and 40P01) and for no other reason. Once fn has begun it is not cut short by the caller going away:
 // cancelling would cost the pool a connection.
-func (s *Store) do(ctx context.Context, p pool, fn func(t try) error) error {
-	return s.doWithin(ctx, p, min(time.Second, s.timeout/2), fn)
+func (s *Store) write(ctx context.Context, fn func(tx *gorm.DB) error) error {
+	return s.run(ctx, s.writer, s.maxWait(), fn)
 }
 
-// doWithin is do, waiting for a connection up to maxWait.
-func (s *Store) doWithin(ctx context.Context, p pool, maxWait time.Duration, fn func(t try) error) error {
+// read is write on a connection that need not be able to write.
+func (s *Store) read(ctx context.Context, fn func(tx *gorm.DB) error) error {
+	return s.run(ctx, s.reader, s.maxWait(), fn)
+}
+
+// maxWait is how long a call waits for a connection.
+func (s *Store) maxWait() time.Duration { return min(time.Second, s.timeout/2) }
+
+// run is write on a connection of p, for which it waits up to maxWait.
+func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(tx *gorm.DB) error) error {
 	deadline := time.Now().Add(s.timeout)
 	if d, ok := ctx.Value(Deadline{}).(time.Time); ok && !d.IsZero() && d.Before(deadline) {
 		deadline = d
@@ -214,7 +221,7 @@ func (s *Store) doWithin(ctx context.Context, p pool, maxWait time.Duration, fn 
 		}
 		defer cancel()
 		for n := 1; ; n++ {
-			err := classify(fn(try{s, p, p.conn, work}))
+			err := classify(fn(p.gorm.WithContext(work)))
 			if n == maxAttempts || !errors.Is(err, errSerialize) {
 				return err
 			}
@@ -227,87 +234,64 @@ func (s *Store) doWithin(ctx context.Context, p pool, maxWait time.Duration, fn 
 	})
 }
 
-// try is what one try of a call works with.
-type try struct {
-	*Store
-	pool pool
-	conn gorm.ConnPool   // the pool, or a transaction
-	ctx  context.Context // ends at the call's deadline, if the pool is watched
+// scan runs a query that Raw has built and reads the columns of its only row into dest. The error is sql.ErrNoRows if
+// there is none. On PostgreSQL the row comes from pgx itself.
+func scan(query *gorm.DB, dest ...any) error {
+	if query.Error != nil {
+		return query.Error
+	}
+	if p, ok := query.Statement.ConnPool.(pgxPool); ok {
+		return p.scanRow(query.Statement, dest)
+	}
+	rows, err := query.Rows()
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		return cmp.Or(rows.Err(), sql.ErrNoRows)
+	}
+	if err := rows.Scan(dest...); err != nil {
+		return err
+	}
+	return cmp.Or(rows.Close(), rows.Err())
 }
 
-// gorm is GORM on the same pool. Statements written by hand, for which its callbacks can do nothing, leave it out.
-func (t try) gorm() *gorm.DB { return t.pool.db.WithContext(t.ctx) }
-
-// exec runs a statement with ? for parameters and returns how many rows it touched.
-func (t try) exec(query string, args ...any) (int64, error) {
-	return t.dialect.exec(t, t.dialect.bind(query), args)
+// checkUser fails with ErrNoUser when there is no such user.
+func checkUser(tx *gorm.DB, user ID) error {
+	var exists bool
+	err := scan(tx.Raw("SELECT EXISTS (SELECT 1 FROM users WHERE id = ?)", user), &exists)
+	if err == nil && !exists {
+		return ErrNoUser
+	}
+	return err
 }
 
-// row runs a query for one row.
-func (t try) row(query string, args ...any) scanner {
-	return t.dialect.row(t, t.dialect.bind(query), args)
-}
-
-type scanner interface{ Scan(dest ...any) error }
-
-// checkExist fails with ErrNoUser or ErrNoEvent, in this order, when the row is missing. An empty event id asks for the
-// user alone.
-func (t try) checkExist(userID, eventID string) error {
-	var user, event bool
-	err := t.row("SELECT EXISTS (SELECT 1 FROM users WHERE id = ?), EXISTS (SELECT 1 FROM events WHERE id = ?)",
-		idOrNil(userID), idOrNil(eventID)).Scan(&user, &event)
+// checkExist fails with ErrNoUser or ErrNoEvent, in this order, when the row is missing.
+func checkExist(tx *gorm.DB, user, event ID) error {
+	var userExists, eventExists bool
+	err := scan(tx.Raw("SELECT EXISTS (SELECT 1 FROM users WHERE id = ?), EXISTS (SELECT 1 FROM events WHERE id = ?)",
+		user, event), &userExists, &eventExists)
 	switch {
 	case err != nil:
 		return err
-	case !user:
+	case !userExists:
 		return ErrNoUser
-	case !event && eventID != "":
+	case !eventExists:
 		return ErrNoEvent
 	}
 	return nil
 }
 
-// missing explains a violated foreign key: with ErrNoUser or ErrNoEvent when that row is gone. When both are there the
-// user was renamed while the statement ran, and it must be repeated.
-func (t try) missing(violation error, userID, eventID string) error {
-	if err := t.checkExist(userID, eventID); err != nil {
-		return err
+// timestamp is the time of writing, as a parameter of a statement. A server that has a clock uses that, unless
+// Options.Now is set: one clock orders the RSVPs of all instances.
+func (s *Store) timestamp() any {
+	now := s.now().UTC().Truncate(time.Microsecond) // what PostgreSQL keeps
+	switch {
+	case s.dialect.isFile:
+		return now
+	case s.serverClock:
+		return clause.Expr{SQL: "clock_timestamp()"}
 	}
-	return fmt.Errorf("%w: %w", errSerialize, violation)
+	return clause.Expr{SQL: "CAST(? AS timestamptz)", Vars: []any{now}}
 }
-
-// validID reports whether id has the one form that ids made here have: lower-case UUID text. PostgreSQL would take
-// other spellings of the same UUID, and fail on anything else.
-func validID(id string) bool {
-	u, err := uuid.Parse(id)
-	return err == nil && u.String() == id
-}
-
-// idOrNil is id, or NULL, which equals no id, when it cannot be one.
-func idOrNil(id string) any {
-	if validID(id) {
-		return id
-	}
-	return nil
-}
-
-// newID makes a UUIDv7 (RFC 9562 section 5.7): new rows land at the end of their index.
-func newID() (string, error) {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return "", fmt.Errorf("make id: %w", err)
-	}
-	return id.String(), nil
-}
-
-// writeTime is nil for a server that has a clock, unless Options.Now is set: then one clock orders the RSVPs of all
-// instances.
-func (s *Store) writeTime() any {
-	if s.serverClock {
-		return nil
-	}
-	return s.timestamp()
-}
-
-// timestamp is now in UTC, cut to the microsecond that PostgreSQL keeps.
-func (s *Store) timestamp() time.Time { return s.now().UTC().Truncate(time.Microsecond) }

@@ -34,7 +34,11 @@ func (s *Server) GetSession(ctx context.Context, _ gen.GetSessionRequestObject) 
 	if err == nil && old == "" {
 		return sessionRefused(gen.SessionRefusalErrorNoRefreshToken), nil
 	}
-	refreshed, err := s.refresh(ctx, user.UserID, old)
+	id, err := models.ParseID(user.UserID)
+	if err != nil {
+		return sessionRefused(gen.SessionRefusalErrorInvalidRefreshToken), nil // the JWT is no user's, so neither is the other
+	}
+	refreshed, err := s.refresh(ctx, id, old)
 	if errors.Is(err, models.ErrRefreshToken) {
 		return sessionRefused(gen.SessionRefusalErrorInvalidRefreshToken), nil
 	}
@@ -50,7 +54,7 @@ func (s *Server) RefreshSession(ctx context.Context, _ gen.RefreshSessionRequest
 	if err == nil && old == "" {
 		return gen.RefreshSession400JSONResponse{Body: gen.RefreshRefusal{Error: gen.RefreshRefusalErrorNoRefreshToken}}, nil
 	}
-	refreshed, err := s.refresh(ctx, "", old) // cookies that disagree are "", which is no refresh token
+	refreshed, err := s.refresh(ctx, models.ID{}, old) // cookies that disagree are "", which is no refresh token
 	if errors.Is(err, models.ErrRefreshToken) {
 		return gen.RefreshSession400JSONResponse{Body: gen.RefreshRefusal{Error: gen.RefreshRefusalErrorInvalidRefreshToken}}, nil
 	}
@@ -76,9 +80,9 @@ func (s *Server) SignIn(ctx context.Context, username string, create bool) (Sess
 	return s.sessions.Issue(user, token), nil
 }
 
-// refresh spends the refresh token old and sets both cookies. If userID is not "", the token must be this user's. It
+// refresh spends the refresh token old and sets both cookies. With a user, the token must be theirs. It
 // returns models.ErrRefreshToken, and sets no cookie when it fails.
-func (s *Server) refresh(ctx context.Context, userID, old string) (Session, error) {
+func (s *Server) refresh(ctx context.Context, user models.ID, old string) (Session, error) {
 	req := requestFrom(ctx)
 	hash, ok := session.HashRefreshToken(old)
 	if !ok {
@@ -86,11 +90,11 @@ func (s *Server) refresh(ctx context.Context, userID, old string) (Session, erro
 		return Session{}, models.ErrRefreshToken
 	}
 	token, next, expires := s.sessions.NewRefreshToken()
-	user, err := s.store.RefreshSession(ctx, userID, hash, next, expires, s.reuseLeeway)
+	identity, err := s.store.RefreshSession(ctx, user, hash, next, expires, s.reuseLeeway)
 	switch {
 	case errors.Is(err, models.ErrReused):
 		s.metrics.refreshes.WithLabelValues("reused").Inc()
-		s.log.Warn("security event: spent refresh token used again, session revoked", "request_id", req.requestID, "user", user.ID)
+		s.log.Warn("security event: spent refresh token used again, session revoked", "request_id", req.requestID, "user", identity.ID)
 		return Session{}, err
 	case errors.Is(err, models.ErrRefreshToken):
 		s.metrics.refreshes.WithLabelValues("refused").Inc()
@@ -99,7 +103,7 @@ func (s *Server) refresh(ctx context.Context, userID, old string) (Session, erro
 		s.metrics.refreshes.WithLabelValues("failed").Inc()
 		return Session{}, err
 	}
-	refreshed := s.sessions.Issue(user, token)
+	refreshed := s.sessions.Issue(identity, token)
 	s.metrics.refreshes.WithLabelValues("refreshed").Inc()
 	s.sessions.SetCookies(req.header, refreshed)
 	return refreshed, nil

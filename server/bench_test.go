@@ -38,7 +38,7 @@ func newBenchServer(b *testing.B) *Server {
 	return s
 }
 
-var benchUser = models.Identity{ID: "01900000-0000-7000-8000-000000000001", Username: "user1"}
+var benchUser = models.Identity{ID: models.ID{15: 1}, Username: "user1"}
 
 // BenchmarkSession is a whole call, from the handler of net/http down.
 func BenchmarkSession(b *testing.B) {

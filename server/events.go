@@ -12,7 +12,7 @@ import (
 
 // CreateEvent stores an event and its creator's RSVP.
 func (s *Server) CreateEvent(ctx context.Context, r gen.CreateEventRequestObject) (gen.CreateEventResponseObject, error) {
-	id, err := s.store.CreateEvent(ctx, requestFrom(ctx).user.UserID, models.Event{
+	id, err := s.store.CreateEvent(ctx, requestFrom(ctx).caller, models.Event{
 		WorldID:     r.ID,
 		Name:        r.Body.Name,
 		Description: r.Body.Description,
@@ -21,7 +21,7 @@ func (s *Server) CreateEvent(ctx context.Context, r gen.CreateEventRequestObject
 	if err != nil {
 		return nil, err
 	}
-	return gen.CreateEvent200JSONResponse{Body: success, Headers: gen.CreateEvent200ResponseHeaders{EventID: id}}, nil
+	return gen.CreateEvent200JSONResponse{Body: success, Headers: gen.CreateEvent200ResponseHeaders{EventID: id.String()}}, nil
 }
 
 // ListEvents responds with the events of a world, or one page of them.
@@ -29,7 +29,7 @@ func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) 
 	req := requestFrom(ctx)
 	list, err := s.lists.Get(ctx,
 		eventlist.Query{World: r.ID, Params: r.Params, Raw: req.request.URL.RawQuery},
-		eventlist.Caller{UserID: req.user.UserID, IfNoneMatch: req.request.Header["If-None-Match"]})
+		eventlist.Caller{User: req.caller, IfNoneMatch: req.request.Header["If-None-Match"]})
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,8 @@ func (r listResponse) VisitListEventsResponse(w http.ResponseWriter) error { ret
 
 // JoinEvent adds the user's RSVP.
 func (s *Server) JoinEvent(ctx context.Context, r gen.JoinEventRequestObject) (gen.JoinEventResponseObject, error) {
-	if err := s.store.JoinEvent(ctx, requestFrom(ctx).user.UserID, r.ID); err != nil {
+	event, _ := models.ParseID(r.ID) // else the zero ID, which is no event's
+	if err := s.store.JoinEvent(ctx, requestFrom(ctx).caller, event); err != nil {
 		return nil, err
 	}
 	return gen.JoinEvent200JSONResponse{Body: success}, nil
@@ -52,7 +53,8 @@ func (s *Server) JoinEvent(ctx context.Context, r gen.JoinEventRequestObject) (g
 
 // LeaveEvent removes the user's RSVP.
 func (s *Server) LeaveEvent(ctx context.Context, r gen.LeaveEventRequestObject) (gen.LeaveEventResponseObject, error) {
-	if err := s.store.LeaveEvent(ctx, requestFrom(ctx).user.UserID, r.ID); err != nil {
+	event, _ := models.ParseID(r.ID)
+	if err := s.store.LeaveEvent(ctx, requestFrom(ctx).caller, event); err != nil {
 		return nil, err
 	}
 	return gen.LeaveEvent200JSONResponse{Body: success}, nil

@@ -17,6 +17,7 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 	"golang.org/x/time/rate"
 
+	"worldevents/models"
 	"worldevents/server/internal/session"
 )
 
@@ -63,7 +64,7 @@ func (s *Server) refuseUntilMigrated(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// requireAuth lets a request pass that carries a valid JWT, whose user then is the acting one. It never refreshes.
+// requireAuth lets a request pass that carries a valid JWT, whose subject then is the caller. It never refreshes.
 func (s *Server) requireAuth(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		token, err := session.Cookie(c.Request().Header, session.TokenCookie)
@@ -74,7 +75,11 @@ func (s *Server) requireAuth(next echo.HandlerFunc) echo.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		requestFrom(c.Request().Context()).user = user
+		caller, err := models.ParseID(user.UserID)
+		if err != nil {
+			return models.ErrNoUser
+		}
+		requestFrom(c.Request().Context()).caller = caller
 		return next(c)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"worldevents/models"
-	"worldevents/server/internal/session"
 )
 
 // request is what one request carries from middleware to handler. It is the request's context: strict handlers see
@@ -20,7 +19,7 @@ type request struct {
 	// storeDeadline bounds all calls of the store together. It is set once the request has been read.
 	storeDeadline time.Time
 	operation     *operation
-	user          session.Session // set by requireAuth
+	caller        models.ID // who asks, set by requireAuth
 	request       *http.Request
 	header        http.Header // of the response
 

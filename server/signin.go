@@ -75,13 +75,13 @@ func (s *Server) signOut(c echo.Context) error {
 			hash = h
 		}
 	}
-	var userID string
+	var userID models.ID
 	if token, err := session.Cookie(r.Header, session.TokenCookie); err == nil {
 		if user, err := s.sessions.Verify(token); err == nil || errors.Is(err, session.ErrExpired) {
-			userID = user.UserID
+			userID, _ = models.ParseID(user.UserID)
 		}
 	}
-	if hash != (models.Hash{}) || userID != "" {
+	if hash != (models.Hash{}) || !userID.IsZero() {
 		if err := s.store.SignOut(r.Context(), hash, userID); err != nil {
 			return err
 		}

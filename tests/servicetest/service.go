@@ -261,7 +261,7 @@ func (s *Service) AddUser(username string) string {
 	if err != nil {
 		s.tb.Fatal(err)
 	}
-	return user.ID
+	return user.ID.String()
 }
 
 // RefreshToken is a well-formed refresh token that nobody has: 128 times the digit.

@@ -46,7 +46,7 @@ type sharedRead struct {
 
 	// Set when done.
 	err     error
-	unknown map[string]bool     // callers who do not exist
+	unknown map[models.ID]bool  // callers who do not exist
 	list    *models.EventReader // read so far, at least up to where records end
 	records *records
 	etag    string // "" for a list too large to hold
@@ -91,7 +91,7 @@ func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, read fun
 	if err == nil {
 		err = r.err
 	}
-	if err == nil && r.unknown[caller.UserID] {
+	if err == nil && r.unknown[caller.User] {
 		err = models.ErrNoUser
 	}
 	if err != nil {

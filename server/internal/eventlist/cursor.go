@@ -6,8 +6,6 @@ import (
 	"encoding/binary"
 	"time"
 
-	"github.com/google/uuid"
-
 	"worldevents/models"
 )
 
@@ -20,9 +18,8 @@ const (
 var strictBase64 = base64.RawURLEncoding.Strict()
 
 func writeCursor(world string, position models.Position) string {
-	id := uuid.MustParse(position.ID)
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, cursorBytes), uint64(position.ScheduledAt.UnixMilli()))
-	b = append(b, id[:]...)
+	b = append(b, position.ID[:]...)
 	return strictBase64.EncodeToString(append(b, cursorDigest(world, b)...))
 }
 
@@ -39,7 +36,7 @@ func readCursor(world, text string) (models.Position, bool) {
 	if at.Year() < 1970 || at.Year() > 9999 { // the digest is no secret, and a database need not know every year
 		return models.Position{}, false
 	}
-	return models.Position{ScheduledAt: at, ID: uuid.UUID(b[8:positionBytes]).String()}, true
+	return models.Position{ScheduledAt: at, ID: models.ID(b[8:])}, true
 }
 
 func cursorDigest(world string, position []byte) []byte {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"worldevents/gen"
+	"worldevents/models"
 )
 
 // maxPooled is the largest buffer kept for another list, in bytes. The others are left to the collector.
@@ -17,7 +18,7 @@ const maxPooled = 4 * maxBuffered
 // records is a list as it comes from the store; it is the store's models.EventSink. It becomes JSON once somebody needs
 // that: a client that has the list already gets 304 without.
 //
-// A record is its kind and its texts, each after its length. The texts of an event are id, time, name and description.
+// A record is its kind and its texts, each after its length. An event is its id, time, name and description.
 type records struct {
 	bytes []byte
 	// growing is where the text of the last record begins, if more usernames may be added to it; else 0.
@@ -62,10 +63,10 @@ func (r *records) Truncate(size int) {
 }
 
 // Event implements models.EventSink.
-func (r *records) Event(id, name, description []byte, scheduledAt time.Time) {
+func (r *records) Event(id models.ID, name, description []byte, scheduledAt time.Time) {
 	r.growing = 0
 	b := append(r.bytes, eventRecord)
-	b = appendText(b, id)
+	b = append(b, id[:]...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(scheduledAt.UnixMilli()))
 	b = appendText(b, name)
 	r.bytes = appendText(b, description)
@@ -165,7 +166,8 @@ func (e *encoder) encode(in []byte, size int) (rest []byte) {
 		}
 		e.inEvent, e.hasRSVPs = true, false
 		b = append(b, `{"id":"`...)
-		b = append(b, text()...)
+		b, _ = models.ID(in).AppendText(b)
+		in = in[len(models.ID{}):]
 		at := time.UnixMilli(int64(binary.LittleEndian.Uint64(in)))
 		in = in[8:]
 		b = append(b, `","name":`...)

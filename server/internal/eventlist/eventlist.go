@@ -1,6 +1,7 @@
 package eventlist
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"hash/maphash"
@@ -52,8 +53,8 @@ type Query struct {
 
 // Caller is who asks.
 type Caller struct {
-	// UserID must be an existing user's.
-	UserID string
+	// User must exist.
+	User models.ID
 	// IfNoneMatch are the lines of that header.
 	IfNoneMatch []string
 }
@@ -107,7 +108,7 @@ func roundUpToMilli(d *gen.DateTime) time.Time {
 func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, r *sharedRead) error {
 	r.list = l.store.List(span)
 	users := r.users()
-	soleUser := "" // whose existence the first statement checks along
+	var soleUser models.ID // whose existence the first statement checks along
 	if len(users) == 1 {
 		soleUser = users[0]
 	} else if err := l.checkUsers(ctx, r, users); err != nil {
@@ -131,14 +132,14 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 	batches := 0
 	for !r.list.Done && r.records.Size() < maxBuffered {
 		err := r.list.Next(ctx, soleUser, r.records)
-		if soleUser != "" && errors.Is(err, models.ErrNoUser) {
-			r.unknown = map[string]bool{soleUser: true}
+		if !soleUser.IsZero() && errors.Is(err, models.ErrNoUser) {
+			r.unknown = map[models.ID]bool{soleUser: true}
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		soleUser = ""
+		soleUser = models.ID{}
 		batches++
 	}
 	last := r.list.Last
@@ -161,9 +162,9 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 }
 
 // checkUsers notes which callers do not exist: sharing a reading never skips a caller's own check.
-func (l *Lists) checkUsers(ctx context.Context, r *sharedRead, users []string) error {
+func (l *Lists) checkUsers(ctx context.Context, r *sharedRead, users []models.ID) error {
 	known, err := l.store.ExistingUsers(ctx, users)
-	r.unknown = make(map[string]bool)
+	r.unknown = make(map[models.ID]bool)
 	for _, id := range users {
 		if !known[id] {
 			r.unknown[id] = true
@@ -173,12 +174,12 @@ func (l *Lists) checkUsers(ctx context.Context, r *sharedRead, users []string) e
 }
 
 // users are those who share r, each once.
-func (r *sharedRead) users() []string {
-	ids := make([]string, len(r.callers))
+func (r *sharedRead) users() []models.ID {
+	ids := make([]models.ID, len(r.callers))
 	for i, caller := range r.callers {
-		ids[i] = caller.UserID
+		ids[i] = caller.User
 	}
-	slices.Sort(ids)
+	slices.SortFunc(ids, func(a, b models.ID) int { return bytes.Compare(a[:], b[:]) })
 	return slices.Compact(ids)
 }
 

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"worldevents/gen"
 	"worldevents/models"
 )
@@ -51,7 +49,7 @@ func FuzzAppendString(f *testing.F) {
 // A try that is taken back leaves no trace, however much it had added to a record that was growing.
 func TestTruncate(t *testing.T) {
 	var r records
-	r.Event([]byte(uuid.Nil.String()), []byte("n"), nil, time.UnixMilli(0))
+	r.Event(models.ID{}, []byte("n"), nil, time.UnixMilli(0))
 	r.Usernames([]byte("first"))
 	size := r.Size()
 	var want []string
@@ -103,9 +101,9 @@ func FuzzEncode(f *testing.F) {
 		r := newRecords()
 		defer r.release()
 		for e := range 3 {
-			id := uuid.UUID{15: byte(e)}.String()
-			event := gen.WorldEvent{ID: id, Name: name, Description: description, ScheduledAt: gen.DateTime(at), RSVPs: []gen.RSVP{}}
-			r.Event([]byte(id), []byte(name), []byte(description), at)
+			id := models.ID{15: byte(e)}
+			event := gen.WorldEvent{ID: id.String(), Name: name, Description: description, ScheduledAt: gen.DateTime(at), RSVPs: []gen.RSVP{}}
+			r.Event(id, []byte(name), []byte(description), at)
 			for i, user := range users {
 				if every > 0 && i%int(every) == 0 { // what is taken back leaves no trace
 					before := r.Size()
@@ -150,7 +148,7 @@ func FuzzCursor(f *testing.F) {
 		if len(id) != 16 {
 			return
 		}
-		position := models.Position{ScheduledAt: time.UnixMilli(milli).UTC(), ID: uuid.UUID(id).String()}
+		position := models.Position{ScheduledAt: time.UnixMilli(milli).UTC(), ID: models.ID(id)}
 		cursor := writeCursor(world, position)
 		got, ok := readCursor(world, cursor)
 		if inRange := milli >= 0 && milli <= 253402300799999; ok != inRange || ok && got != position {
@@ -244,7 +242,7 @@ func BenchmarkEncode(b *testing.B) {
 		}
 		usernames = append(usernames, []byte(strings.Join(names, "\n")))
 	}
-	id, name, description := []byte(uuid.Nil.String()), []byte("Event 12"), []byte("Bring a coat, a lamp and something to eat.")
+	id, name, description := models.ID{}, []byte("Event 12"), []byte("Bring a coat, a lamp and something to eat.")
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, events := range []int{1, 100} {
 		b.Run(fmt.Sprintf("%dx20", events), func(b *testing.B) {

@@ -30,7 +30,7 @@ type fingerprintEntry struct {
 type fingerprintKey struct {
 	world           string
 	from, to, after int64
-	afterID         string
+	afterID         models.ID
 	limit           int
 }
 

@@ -47,7 +47,7 @@ func HashRefreshToken(token string) (models.Hash, bool) {
 func (m *Manager) Issue(user models.Identity, refreshToken string) Session {
 	now := m.now().UTC().Truncate(time.Second)
 	c := claims{
-		Subject: user.ID, Username: user.Username, Issuer: m.issuer, ID: uuid.NewString(),
+		Subject: user.ID.String(), Username: user.Username, Issuer: m.issuer, ID: uuid.NewString(),
 		IssuedAt: newNumericDate(now), ExpiresAt: newNumericDate(now.Add(jwtTTL)),
 	}
 	if m.audience != "" {

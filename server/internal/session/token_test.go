@@ -16,7 +16,7 @@ import (
 var (
 	newKey = []byte("0123456789abcdefghijklmnopqrstuvwxyz")
 	oldKey = []byte("another key, of more than thirty-two bytes")
-	alice  = models.Identity{ID: "01900000-0000-7000-8000-000000000001", Username: "alice"}
+	alice  = models.Identity{ID: models.ID{15: 1}, Username: "alice"}
 )
 
 // clock is set by tests.
@@ -55,7 +55,7 @@ func TestIssue(t *testing.T) {
 		t.Errorf("refresh token %q until %v", refreshToken, expires)
 	}
 	issued := m.Issue(alice, refreshToken)
-	want := Session{alice.ID, "alice", issued.Token, refreshToken, c.Add(15 * time.Minute).UTC()}
+	want := Session{alice.ID.String(), "alice", issued.Token, refreshToken, c.Add(15 * time.Minute).UTC()}
 	if issued != want {
 		t.Errorf("issued %+v", issued)
 	}

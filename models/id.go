@@ -1,0 +1,89 @@
+package models
+
+import (
+	"database/sql/driver"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
+	"gorm.io/gorm"
+	"gorm.io/gorm/schema"
+)
+
+// ID names a user or an event: a UUID (RFC 9562). The zero ID is nobody's and nothing's, and comes before every other.
+type ID [16]byte
+
+// errID is returned by ParseID.
+var errID = errors.New("not an id, which is a UUID in lower case")
+
+// ParseID reads an id in the one form that ids made here have: lower-case text with hyphens (RFC 9562 section 4).
+// Other spellings of a UUID are refused, because an id is compared as text by everybody who has only seen it, and so is
+// the zero ID. With the error it returns the zero ID.
+func ParseID(text string) (ID, error) {
+	u, err := uuid.Parse(text)
+	if id := ID(u); err == nil && !id.IsZero() && id.String() == text {
+		return id, nil
+	}
+	return ID{}, errID
+}
+
+// newID makes a UUIDv7 (RFC 9562 section 5.7): new rows land at the end of their index.
+func newID() ID { return ID(uuid.Must(uuid.NewV7())) } // it fails without randomness, and then the process has ended
+
+// IsZero reports whether id is the zero ID.
+func (id ID) IsZero() bool { return id == ID{} }
+
+func (id ID) String() string {
+	text, _ := id.AppendText(make([]byte, 0, 36))
+	return string(text)
+}
+
+// AppendText implements encoding.TextAppender. It never fails.
+func (id ID) AppendText(b []byte) ([]byte, error) {
+	b = append(hex.AppendEncode(b, id[:4]), '-')
+	b = append(hex.AppendEncode(b, id[4:6]), '-')
+	b = append(hex.AppendEncode(b, id[6:8]), '-')
+	b = append(hex.AppendEncode(b, id[8:10]), '-')
+	return hex.AppendEncode(b, id[10:]), nil
+}
+
+// MarshalText implements encoding.TextMarshaler. It never fails.
+func (id ID) MarshalText() ([]byte, error) { return id.AppendText(nil) }
+
+// Value implements driver.Valuer. It never fails.
+func (id ID) Value() (driver.Value, error) { return id.String(), nil }
+
+// Scan implements sql.Scanner for text.
+func (id *ID) Scan(value any) (err error) {
+	switch text := value.(type) {
+	case string:
+		*id, err = ParseID(text)
+	case []byte:
+		*id, err = ParseID(string(text))
+	default:
+		err = fmt.Errorf("scan %T: %w", value, errID)
+	}
+	return err
+}
+
+// UUIDValue implements pgtype.UUIDValuer: PostgreSQL takes the 16 bytes. It never fails.
+func (id ID) UUIDValue() (pgtype.UUID, error) { return pgtype.UUID{Bytes: id, Valid: true}, nil }
+
+// ScanUUID implements pgtype.UUIDScanner.
+func (id *ID) ScanUUID(u pgtype.UUID) error {
+	if !u.Valid {
+		return fmt.Errorf("scan NULL: %w", errID)
+	}
+	*id = u.Bytes
+	return nil
+}
+
+// GormDBDataType is the type of an id's column.
+func (ID) GormDBDataType(db *gorm.DB, _ *schema.Field) string {
+	if db.Name() == "postgres" {
+		return "uuid"
+	}
+	return "text"
+}
