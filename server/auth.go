@@ -15,8 +15,8 @@ type Session = session.Session
 
 // GetSession reports whether the browser is signed in, and refreshes a session whose JWT has merely expired.
 func (s *Server) GetSession(ctx context.Context, _ gen.GetSessionRequestObject) (gen.GetSessionResponseObject, error) {
-	header := requestFrom(ctx).request.Header
-	token, err := session.Cookie(header, session.TokenCookie)
+	cookies := session.ReadCookies(requestFrom(ctx).request.Header)
+	token, err := cookies.Token()
 	if err != nil {
 		return sessionRefused(gen.SessionRefusalErrorInvalidToken), nil
 	}
@@ -30,7 +30,7 @@ func (s *Server) GetSession(ctx context.Context, _ gen.GetSessionRequestObject) 
 		return sessionRefused(gen.SessionRefusalErrorInvalidToken), nil
 	}
 
-	old, err := session.Cookie(header, session.RefreshCookie)
+	old, err := cookies.RefreshToken()
 	if err == nil && old == "" {
 		return sessionRefused(gen.SessionRefusalErrorNoRefreshToken), nil
 	}
@@ -50,7 +50,7 @@ func (s *Server) GetSession(ctx context.Context, _ gen.GetSessionRequestObject) 
 
 // RefreshSession replaces both cookies. It looks at the refresh token alone.
 func (s *Server) RefreshSession(ctx context.Context, _ gen.RefreshSessionRequestObject) (gen.RefreshSessionResponseObject, error) {
-	old, err := session.Cookie(requestFrom(ctx).request.Header, session.RefreshCookie)
+	old, err := session.ReadCookies(requestFrom(ctx).request.Header).RefreshToken()
 	if err == nil && old == "" {
 		return gen.RefreshSession400JSONResponse{Body: gen.RefreshRefusal{Error: gen.RefreshRefusalErrorNoRefreshToken}}, nil
 	}

@@ -71,7 +71,6 @@ var problems = []struct {
 	{session.ErrNoToken, errNoToken},
 	{session.ErrExpired, errExpired},
 	{session.ErrInvalid, errToken},
-	{session.ErrCookies, errToken},
 	{oidc.ErrFlow, errSignIn},
 	{oidc.ErrDenied, errDenied},
 	{oidc.ErrProvider, errProvider},

@@ -67,7 +67,7 @@ func (s *Server) refuseUntilMigrated(next echo.HandlerFunc) echo.HandlerFunc {
 // requireAuth lets a request pass that carries a valid JWT, whose subject then is the caller. It never refreshes.
 func (s *Server) requireAuth(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		token, err := session.Cookie(c.Request().Header, session.TokenCookie)
+		token, err := session.ReadCookies(c.Request().Header).Token()
 		if err != nil {
 			return err
 		}

@@ -16,8 +16,15 @@ import (
 // OIDC is an identity provider to sign in with, and this service as its client.
 type OIDC = oidc.Config
 
-// flowCookie keeps a sign-in that is under way at the provider.
-const flowCookie = "signIn"
+// flowCookieName returns the name of the cookie that keeps a sign-in which is under way at the provider. Where the cookie
+// can meet its conditions the prefix __Host- keeps other hosts of the domain from setting it (RFC 6265bis section 4.1.3.2).
+func flowCookieName(o Options) string {
+	const name = "signIn"
+	if basePath(o.BaseURL) == "" && o.BaseURL.Scheme == "https" && !o.Development {
+		return "__Host-" + name
+	}
+	return name
+}
 
 // beginSignIn sends the browser to the identity provider.
 func (s *Server) beginSignIn(c echo.Context) error {
@@ -41,9 +48,8 @@ func (s *Server) finishSignIn(c echo.Context) error {
 	if !isTopLevel(r) {
 		return errCrossOrigin
 	}
-	cookie, _ := session.Cookie(r.Header, flowCookie) // cookies that disagree are no flow
 	callback := r.URL.Query()
-	flow, err := s.provider.ResumeFlow(cookie, callback)
+	flow, err := s.provider.ResumeFlow(s.readFlowCookie(r), callback)
 	if err != nil {
 		return err
 	}
@@ -58,7 +64,7 @@ func (s *Server) finishSignIn(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	s.sessions.SetCookies(h, issued)
+	s.sessions.ReplaceCookies(h, session.ReadCookies(r.Header), issued)
 	s.log.Info("signed in", "request_id", requestFrom(r.Context()).requestID, "user", issued.UserID)
 	return c.Redirect(http.StatusSeeOther, returnTo)
 }
@@ -73,11 +79,23 @@ func (s *Server) signInExternal(ctx context.Context, external oidc.Identity) (Se
 	return s.sessions.Issue(user, token), nil
 }
 
+// readFlowCookie returns the value of the flow's cookie. It is "", which is no flow, if there is none or if several differ.
+func (s *Server) readFlowCookie(r *http.Request) string {
+	var value string
+	for i, cookie := range r.CookiesNamed(s.flowName) {
+		if i > 0 && cookie.Value != value {
+			return ""
+		}
+		value = cookie.Value
+	}
+	return value
+}
+
 // setFlowCookie sets the flow's cookie; a negative maxAge clears it. It is SameSite=Lax because it must come along when
 // the provider sends the browser back, and with no other request from another site.
 func (s *Server) setFlowCookie(h http.Header, value string, maxAge int) {
 	cookie := http.Cookie{
-		Name: flowCookie, Value: value, Path: cmp.Or(s.base, "/"), MaxAge: maxAge,
+		Name: s.flowName, Value: value, Path: cmp.Or(s.base, "/"), MaxAge: maxAge,
 		HttpOnly: true, Secure: !s.development, SameSite: http.SameSiteLaxMode,
 	}
 	h.Add("Set-Cookie", cookie.String())

@@ -80,7 +80,7 @@ func (s *Server) render(c echo.Context, status int, name, policy string, p page)
 	if s.provider != nil {
 		p.Provider = s.provider.Host()
 	}
-	if token, err := session.Cookie(c.Request().Header, session.TokenCookie); err == nil {
+	if token, err := session.ReadCookies(c.Request().Header).Token(); err == nil {
 		user, err := s.sessions.Verify(token)
 		if err == nil {
 			p.User = user.Username

@@ -84,6 +84,7 @@ type Server struct {
 	baseURL   string         // the public address, without a slash at its end
 	base      string         // its path
 	provider  *oidc.Provider // nil without OIDC
+	flowName  string         // of the cookie that keeps a sign-in at the provider
 
 	now           func() time.Time
 	reuseLeeway   time.Duration
@@ -128,13 +129,14 @@ func New(o Options) (*Server, error) {
 	}
 	s.sessions = session.New(session.Options{
 		Keys: o.Keys, Issuer: o.Issuer, Audience: o.Audience, RefreshTTL: o.RefreshTTL, Now: s.now,
-		Development: o.Development, CookiePath: cmp.Or(s.base, "/"),
+		Host: o.BaseURL.Hostname(), Development: o.Development, CookiePath: cmp.Or(s.base, "/"),
 		CookieDomain: o.CookieDomain, CookiePartitioned: o.CookiePartitioned,
 	})
 	s.lists = eventlist.New(o.Store, s.baseURL, o.Keys[0])
 	s.unmatched = s.newOperation("", "")
 	if o.OIDC != nil {
 		s.provider = oidc.New(*o.OIDC, s.baseURL+"/sign-in/callback", s.now)
+		s.flowName = flowCookieName(o)
 	}
 
 	e := echo.New()

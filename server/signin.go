@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -60,7 +61,7 @@ func (s *Server) signIn(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	s.sessions.SetCookies(c.Response().Header(), issued)
+	s.sessions.ReplaceCookies(c.Response().Header(), session.ReadCookies(r.Header), issued)
 	c.Response().Header().Set("Cache-Control", "no-store")
 	return c.Redirect(http.StatusSeeOther, s.safeReturnURL(returnTo))
 }
@@ -69,24 +70,11 @@ func (s *Server) signIn(c echo.Context) error {
 // must still get rid of the other.
 func (s *Server) signOut(c echo.Context) error {
 	r := c.Request()
-	var hash models.Hash // the zero hash is nobody's
-	if refreshToken, err := session.Cookie(r.Header, session.RefreshCookie); err == nil {
-		if h, ok := session.HashRefreshToken(refreshToken); ok {
-			hash = h
-		}
+	cookies := session.ReadCookies(r.Header)
+	if err := s.revoke(r.Context(), cookies); err != nil {
+		return err
 	}
-	var userID models.ID
-	if token, err := session.Cookie(r.Header, session.TokenCookie); err == nil {
-		if user, err := s.sessions.Verify(token); err == nil || errors.Is(err, session.ErrExpired) {
-			userID, _ = models.ParseID(user.UserID)
-		}
-	}
-	if hash != (models.Hash{}) || !userID.IsZero() {
-		if err := s.store.SignOut(r.Context(), hash, userID); err != nil {
-			return err
-		}
-	}
-	s.sessions.ClearCookies(c.Response().Header())
+	s.sessions.ClearCookies(c.Response().Header(), cookies)
 	c.Response().Header().Set("Cache-Control", "no-store")
 	if !isNavigation(r) {
 		return c.NoContent(http.StatusNoContent)
@@ -95,6 +83,32 @@ func (s *Server) signOut(c echo.Context) error {
 		return c.Redirect(http.StatusSeeOther, s.base+"/sign-in")
 	}
 	return c.Redirect(http.StatusSeeOther, s.base+"/docs")
+}
+
+// revoke ends the session of every refresh token that was sent. Only if there is one at most, and it is not current, the
+// JWT says whose session ends.
+func (s *Server) revoke(ctx context.Context, cookies session.Cookies) error {
+	var hashes []models.Hash
+	for _, refreshToken := range cookies.RefreshTokens() {
+		if hash, ok := session.HashRefreshToken(refreshToken); ok {
+			hashes = append(hashes, hash)
+		}
+	}
+	var userID models.ID
+	if token, err := cookies.Token(); err == nil && len(hashes) <= 1 {
+		if user, err := s.sessions.Verify(token); err == nil || errors.Is(err, session.ErrExpired) {
+			userID, _ = models.ParseID(user.UserID)
+		}
+	}
+	if len(hashes) == 0 && !userID.IsZero() {
+		hashes = []models.Hash{{}} // the zero hash is nobody's
+	}
+	for _, hash := range hashes {
+		if err := s.store.SignOut(ctx, hash, userID); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // isNavigation reports whether the browser will show the response, as after a form; a script's fetch handles it itself.

@@ -25,6 +25,9 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(servicetest.Main(m)) }
 
+// flowCookie keeps a sign-in that is under way, over https at the root of a host.
+const flowCookie = "__Host-signIn"
+
 // provider is an identity provider that signs in whom a test says, and misbehaves on demand.
 type provider struct {
 	*mockoidc.MockOIDC
@@ -199,7 +202,7 @@ func failed(t testing.TB, s *servicetest.Service, c *servicetest.Client, r *serv
 	t.Helper()
 	r.IsError(status, code)
 	for _, line := range r.Header.Values("Set-Cookie") {
-		if !strings.HasPrefix(line, "signIn=;") {
+		if !strings.HasPrefix(line, flowCookie+"=;") {
 			t.Errorf("a cookie is set: %s", line)
 		}
 	}

@@ -40,7 +40,7 @@ func TestRefusedAttempts(t *testing.T) {
 		u := p.consent(begin(c, ""), alice)
 		refused(c, u, "state", "")
 		refused(c, u, "state", u.Query().Get("state")+"x")
-		refused(c, u, "state", c.Cookie("signIn"))
+		refused(c, u, "state", c.Cookie(flowCookie))
 		c.Get(u.RequestURI()+"&state="+u.Query().Get("state")).IsError(400, "invalid_sign_in")
 
 		// None of these ended the attempt; this does, although it fails.
@@ -65,16 +65,16 @@ func TestRefusedAttempts(t *testing.T) {
 		// What the cookie says cannot be changed.
 		c = s.Client()
 		u = p.consent(begin(c, "/docs"), alice)
-		parts := strings.Split(c.Cookie("signIn"), ".")
+		parts := strings.Split(c.Cookie(flowCookie), ".")
 		parts[2] = base64.RawURLEncoding.EncodeToString([]byte("/openapi.json"))
-		changed := servicetest.Cookies("signIn=" + strings.Join(parts, "."))
+		changed := servicetest.Cookies(flowCookie + "=" + strings.Join(parts, "."))
 		s.Client().Get(u.RequestURI(), changed).IsError(400, "invalid_sign_in")
-		for _, rubbish := range []string{"signIn=", "signIn=x", "signIn=..", "signIn=a.b.c", "signIn=a.1.!", "signIn=" + c.Cookie("signIn") + "; signIn=x"} {
-			s.Client().Get(u.RequestURI(), servicetest.Cookies(rubbish)).IsError(400, "invalid_sign_in").SetsNoCookie()
+		for _, rubbish := range []string{"", "x", "..", "a.b.c", "a.1.!", c.Cookie(flowCookie) + "; " + flowCookie + "=x"} {
+			s.Client().Get(u.RequestURI(), servicetest.Cookies(flowCookie+"="+rubbish)).IsError(400, "invalid_sign_in").SetsNoCookie()
 		}
 
 		// Too late, although the browser still has the cookie.
-		late := servicetest.Cookies("signIn=" + c.Cookie("signIn"))
+		late := servicetest.Cookies(flowCookie + "=" + c.Cookie(flowCookie))
 		s.Clock.Advance(10 * time.Minute)
 		expired := s.Client()
 		failed(t, s, expired, expired.Get(u.RequestURI(), late), 400, "invalid_sign_in")
@@ -90,7 +90,7 @@ func TestReplay(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		c := s.Client()
 		u := p.consent(begin(c, ""), called("1", "alice"))
-		cookie := servicetest.Cookies("signIn=" + c.Cookie("signIn"))
+		cookie := servicetest.Cookies(flowCookie + "=" + c.Cookie(flowCookie))
 		c.Get(u.RequestURI()).Is(303, "")
 		c.Get(u.RequestURI()).IsError(400, "invalid_sign_in").SetsNoCookie() // back button: the cookie is gone
 		r := s.Client().Get(u.RequestURI(), cookie)
@@ -122,7 +122,7 @@ func TestRefusedByProvider(t *testing.T) {
 				// A no of somebody else's attempt ends none.
 				begin(c, "")
 				failed(t, s, c, c.Get("/sign-in/callback?"+q.Encode()), 400, "invalid_sign_in")
-				if c.Cookie("signIn") == "" {
+				if c.Cookie(flowCookie) == "" {
 					t.Errorf("the attempt is gone")
 				}
 			})

@@ -6,11 +6,14 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/net/publicsuffix"
 
 	"worldevents/tests/servicetest"
 )
@@ -21,7 +24,7 @@ func TestSignIn(t *testing.T) {
 		c := s.Client()
 		away := c.Get("/sign-in?return_to=/openapi.json")
 		away.Is(303, "")
-		kept := away.Cookie("signIn")
+		kept := away.Cookie(flowCookie)
 		if !kept.HttpOnly || !kept.Secure || kept.SameSite != http.SameSiteLaxMode || kept.Path != "/" || kept.MaxAge != 600 || kept.Domain != "" {
 			t.Errorf("cookie of the attempt: %v", kept)
 		}
@@ -43,7 +46,7 @@ func TestSignIn(t *testing.T) {
 
 		back := c.Get(p.consent(to.String(), called("1", "alice")).RequestURI())
 		back.Is(303, "").HasHeader("Location", "/openapi.json").HasHeader("Cache-Control", "no-store")
-		if gone := back.Cookie("signIn"); gone.Value != "" || gone.MaxAge != -1 || gone.Path != "/" {
+		if gone := back.Cookie(flowCookie); gone.Value != "" || gone.MaxAge != -1 || gone.Path != "/" {
 			t.Errorf("cookie of the attempt afterwards: %v", gone)
 		}
 		for _, name := range []string{"token", "refreshToken"} {
@@ -211,7 +214,7 @@ func TestReturnTo(t *testing.T) {
 		s.Run(t, fmt.Sprintf("%q", returnTo), func(t *testing.T) {
 			c := s.Client()
 			u := p.consent(begin(c, returnTo), called("1", "alice"))
-			kept, _ := base64.RawURLEncoding.DecodeString(strings.Split(c.Cookie("signIn"), ".")[2])
+			kept, _ := base64.RawURLEncoding.DecodeString(strings.Split(c.Cookie(flowCookie), ".")[2])
 			if string(kept) != want {
 				t.Errorf("the attempt leads to %q, want %q", kept, want)
 			}
@@ -238,7 +241,7 @@ func TestReturnToOfForgedAttempt(t *testing.T) {
 	q.Set("code_challenge", base64.RawURLEncoding.EncodeToString(challenge[:]))
 	authorize.RawQuery = q.Encode()
 	u := p.consent(authorize.String(), called("1", "alice"))
-	s.Client().Get(u.RequestURI(), servicetest.Cookies("signIn="+text)).Is(303, "").HasHeader("Location", "/docs")
+	s.Client().Get(u.RequestURI(), servicetest.Cookies(flowCookie+"="+text)).Is(303, "").HasHeader("Location", "/docs")
 }
 
 func TestBasePath(t *testing.T) {
@@ -263,6 +266,66 @@ func TestBasePath(t *testing.T) {
 	if gone := back.Cookie("signIn"); gone.Path != "/worlds" {
 		t.Errorf("cookie of the attempt afterwards: %v", gone)
 	}
+}
+
+// The prefix __Host- is for https at the root of a host; browsers refuse it elsewhere.
+func TestFlowCookieName(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	base := func(text string) servicetest.Option {
+		return func(o *servicetest.Options) { o.BaseURL, _ = url.Parse(text) }
+	}
+	for _, test := range []struct {
+		name, base, path, cookie string
+		development              bool
+	}{
+		{"production", "https://example.org", "/sign-in", "__Host-signIn", false},
+		{"production with a slash", "https://example.org/", "/sign-in", "__Host-signIn", false},
+		{"production below a path", "https://example.org/app", "/sign-in", "signIn", false},
+		{"production without TLS", "http://example.org", "/sign-in", "signIn", false},
+		{"development", "https://example.org", "/sign-in/provider", "signIn", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := servicetest.New(t, p.options, base(test.base), func(o *servicetest.Options) { o.Development = test.development })
+			kept := s.Client().Get(test.path).Cookie(test.cookie)
+			if host := test.cookie != "signIn"; host && (!kept.Secure || kept.Path != "/" || kept.Domain != "") {
+				t.Errorf("browsers refuse %v", kept)
+			}
+		})
+	}
+}
+
+// Cookies that an earlier configuration left do not outlive a sign-in.
+func TestSignInHealsCookies(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := servicetest.New(t, p.options, func(o *servicetest.Options) { o.BaseURL, _ = url.Parse("https://api.example.org") })
+	address := *s.Options.BaseURL
+	address.Path = "/"
+	jar, _ := cookiejar.New(&cookiejar.Options{PublicSuffixList: publicsuffix.List})
+	jar.SetCookies(&address, []*http.Cookie{
+		{Name: "token", Value: "old", Path: "/", Domain: "example.org"}, {Name: "refreshToken", Value: "old", Path: "/", Domain: "example.org"},
+		{Name: "token", Value: "new", Path: "/"}, {Name: "refreshToken", Value: "new", Path: "/"},
+	})
+	sent := func(more ...string) servicetest.RequestOption {
+		for _, cookie := range jar.Cookies(&address) {
+			more = append(more, cookie.Name+"="+cookie.Value)
+		}
+		return servicetest.Cookies(strings.Join(more, "; "))
+	}
+	s.Client().Get("/api/auth/session", sent()).Is(400, servicetest.SessionInvalid)
+
+	away := s.Client().Get("/sign-in", sent()).Is(303, "")
+	u := p.consent(away.Header.Get("Location"), called("1", "alice"))
+	back := s.Client().Get(u.RequestURI(), sent(flowCookie+"="+away.Cookie(flowCookie).Value)).Is(303, "")
+	if n := len(back.Header["Set-Cookie"]); n <= 3 || n > 16 {
+		t.Errorf("%q", back.Header["Set-Cookie"])
+	}
+	jar.SetCookies(&address, (&http.Response{Header: back.Header}).Cookies())
+	if cookies := jar.Cookies(&address); len(cookies) != 2 {
+		t.Errorf("%v", cookies)
+	}
+	s.Client().Get("/api/auth/session", sent()).Is(200, servicetest.Authenticated)
 }
 
 func TestPages(t *testing.T) {

@@ -8,7 +8,10 @@
 // itself, because ErrExpired must mean that age is the only fault: a refresh mends age and nothing else. A signature
 // that was right once is remembered, but dates are checked on every use.
 //
-// Cookie compares bytes and believes nobody in doubt: of several cookies of one name with different values, none counts.
+// Cookies of one name with different values are never believed, and a browser that holds such cookies keeps sending them.
+// Sign-in and sign-out mend this: they expire the cookies that an earlier configuration of the service can have left in
+// other scopes (COOKIE_DOMAIN, the path of BASE_URL, COOKIE_PARTITIONED). A refresh does not: its response can come late,
+// and would then delete the cookies of a newer sign-in.
 package session
 
 import (
@@ -25,7 +28,8 @@ var (
 	ErrNoToken = errors.New("no token")
 	// ErrExpired is returned by Verify for a JWT whose only fault is its age.
 	ErrExpired = errors.New("token has expired")
-	// ErrInvalid is returned by Verify for a JWT with any other fault, expired or not.
+	// ErrInvalid is returned by Verify for a JWT with any other fault, expired or not, and by Cookies for values that
+	// differ.
 	ErrInvalid = errors.New("invalid token")
 )
 
@@ -40,6 +44,8 @@ type Options struct {
 	// Now is the clock.
 	Now func() time.Time
 
+	// Host is the host of the service's public address. It tells which domains its cookies can have had.
+	Host string
 	// Development makes cookies for plain HTTP.
 	Development bool
 	// CookiePath is the Path of both cookies.
@@ -58,6 +64,7 @@ type Manager struct {
 	now              func() time.Time
 	// These follow the value of either cookie, to set it and to clear it.
 	setAttributes, clearAttributes string
+	staleAttributes                []string // to expire either cookie in scopes of earlier configurations
 	verified                       [1 << 14]atomic.Pointer[verifiedToken]
 }
 
@@ -80,10 +87,12 @@ type Session struct {
 
 // New returns a Manager.
 func New(o Options) *Manager {
+	live := liveScope(o)
 	m := &Manager{
 		issuer: o.Issuer, audience: o.Audience, refreshTTL: o.RefreshTTL, now: o.Now,
-		setAttributes:   cookieAttributes(o, int(o.RefreshTTL/time.Second)),
-		clearAttributes: cookieAttributes(o, -1),
+		setAttributes:   attributes(live.cookie(o.Development, int(o.RefreshTTL/time.Second))),
+		clearAttributes: attributes(live.cookie(o.Development, -1)),
+		staleAttributes: staleAttributes(o),
 	}
 	for _, secret := range o.Keys {
 		sum := sha256.Sum256(secret)

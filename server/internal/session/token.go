@@ -76,7 +76,7 @@ func (m *Manager) Verify(token string) (Session, error) {
 	if token == "" {
 		return Session{}, ErrNoToken
 	}
-	if len(TokenCookie)+len(token) > maxCookie {
+	if len(tokenCookie)+len(token) > maxCookie {
 		return Session{}, ErrInvalid
 	}
 	c, err := m.parseCached(token)

@@ -160,7 +160,7 @@ func TestVerifyEdges(t *testing.T) {
 			}
 		}
 	}
-	const most = maxCookie - len(TokenCookie)
+	const most = maxCookie - len(tokenCookie)
 	for _, test := range []struct {
 		size int
 		want error

@@ -1,0 +1,183 @@
+package session
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"worldevents/models"
+)
+
+func TestCookieDomains(t *testing.T) {
+	for _, test := range []struct {
+		host, configured string
+		want             []string
+	}{
+		{"example.org", "", []string{"", "example.org"}},
+		{"api.example.org", "", []string{"", "example.org", "api.example.org"}},
+		{"API.Example.ORG", "", []string{"", "example.org", "api.example.org"}},
+		{"v1.api.example.org", "", []string{"", "example.org", "api.example.org", "v1.api.example.org"}},
+		{"a.b.c.d.example.org", "", []string{"", "example.org", "b.c.d.example.org", "a.b.c.d.example.org"}},
+		{"a.b.c.d.example.org", "d.example.org", []string{"", "d.example.org", "example.org", "b.c.d.example.org", "a.b.c.d.example.org"}},
+		{"api.example.org", "example.org", []string{"", "example.org", "api.example.org"}},
+		{"shop.example.co.uk", "", []string{"", "example.co.uk", "shop.example.co.uk"}},
+		{"service.corp.internal", "", []string{"", "corp.internal", "service.corp.internal"}},
+
+		// Public suffixes, of registries and of companies, and what is configured in vain.
+		{"org", "", []string{""}},
+		{"co.uk", "", []string{""}},
+		{"localhost", "", []string{""}},
+		{"localhost", "localhost", []string{""}},
+		{"github.io", "", []string{""}},
+		{"me.github.io", "", []string{"", "me.github.io"}},
+		{"me.github.io", "github.io", []string{"", "me.github.io"}},
+		{"example.org", "org", []string{"", "example.org"}},
+		{"example.org", "elsewhere.example", []string{"", "example.org"}},
+		{"example.org", "ample.org", []string{"", "example.org"}},
+
+		{"127.0.0.1", "", []string{""}},
+		{"127.0.0.1", "0.0.1", []string{""}},
+		{"::1", "", []string{""}},
+		{"example.org.", "", []string{""}},
+		{"", "", []string{""}},
+	} {
+		t.Run(test.host+" "+test.configured, func(t *testing.T) {
+			if got := cookieDomains(test.host, test.configured); !slices.Equal(got, test.want) {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}
+
+func TestStaleScopes(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		options Options
+		want    []scope
+	}{
+		{"a name without a dot", Options{Host: "localhost", CookiePath: "/", Development: true}, nil},
+		{"an address", Options{Host: "192.0.2.1", CookiePath: "/"}, []scope{{"", "/", true}}},
+		{"development", Options{Host: "localhost", CookiePath: "/app", Development: true}, []scope{{"", "/", false}}},
+		{"production", Options{Host: "api.example.org", CookiePath: "/"}, []scope{
+			{"example.org", "/", false}, {"api.example.org", "/", false}, {"", "/", true},
+			{"example.org", "/", true}, {"api.example.org", "/", true},
+		}},
+		{"with a domain", Options{Host: "api.example.org", CookieDomain: ".Example.org", CookiePath: "/"}, []scope{
+			{"", "/", false}, {"api.example.org", "/", false}, {"example.org", "/", true},
+			{"", "/", true}, {"api.example.org", "/", true},
+		}},
+		{"with all", Options{Host: "api.example.org", CookieDomain: "example.org", CookiePath: "/app", CookiePartitioned: true}, []scope{
+			{"", "/app", true}, {"api.example.org", "/app", true}, {"example.org", "/", true}, {"example.org", "/app", false},
+			{"", "/", true}, {"api.example.org", "/", true}, {"", "/app", false}, {"api.example.org", "/app", false}, {"example.org", "/", false},
+			{"", "/", false}, {"api.example.org", "/", false},
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := staleScopes(test.options); !slices.Equal(got, test.want) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+func TestStaleAttributes(t *testing.T) {
+	const end = "; Max-Age=0; HttpOnly; Secure; SameSite=None"
+	long := strings.Repeat("x", 60)
+	for _, test := range []struct {
+		name    string
+		options Options
+		want    []string
+	}{
+		{"development", Options{Host: "www.example.org", CookiePath: "/", Development: true}, []string{
+			"; Path=/; Domain=example.org; Max-Age=0; HttpOnly; SameSite=Lax", "; Path=/; Domain=www.example.org; Max-Age=0; HttpOnly; SameSite=Lax",
+		}},
+		{"few", Options{Host: "example.org", CookiePath: "/"}, []string{
+			"; Path=/; Domain=example.org" + end, "; Path=/" + end + "; Partitioned", "; Path=/; Domain=example.org" + end + "; Partitioned",
+		}},
+		{"six", Options{Host: "api.example.org", CookiePath: "/app"}, []string{
+			"; Path=/app; Domain=example.org" + end, "; Path=/app; Domain=api.example.org" + end, "; Path=/" + end, "; Path=/app" + end + "; Partitioned",
+			"; Path=/; Domain=example.org" + end, "; Path=/; Domain=api.example.org" + end,
+		}},
+		{"as long as the bytes last", Options{Host: "example.org", CookiePath: "/" + strings.Repeat("x", 650)}, []string{
+			"; Path=/" + strings.Repeat("x", 650) + "; Domain=example.org" + end,
+		}},
+		{"a host that is no cookie's domain", Options{Host: long + long + ".example.org", CookiePath: "/"}, []string{
+			"; Path=/; Domain=example.org" + end, "; Path=/" + end + "; Partitioned", "; Path=/; Domain=example.org" + end + "; Partitioned",
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := staleAttributes(test.options); !slices.Equal(got, test.want) {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}
+
+// Only a conflict makes more than two cookies. The live ones come last, and none of the others is of their scope.
+func TestHealing(t *testing.T) {
+	conflict := ReadCookies(lines("token=a; refreshToken=b; refreshToken=c"))
+	for _, test := range []struct {
+		name string
+		sent Cookies
+		more bool
+	}{
+		{"no cookie", Cookies{}, false},
+		{"one of each", ReadCookies(lines("token=a; refreshToken=b")), false},
+		{"the same twice", ReadCookies(lines("token=a; token=a")), false},
+		{"two tokens", ReadCookies(lines("token=a; token=b")), true},
+		{"two refresh tokens", conflict, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m, _ := newTestManager(func(o *Options) { o.Host, o.CookiePath = "api.example.org", "/app" })
+			for _, response := range []struct {
+				write func(http.Header)
+				live  []string
+			}{
+				{func(h http.Header) { m.ReplaceCookies(h, test.sent, Session{Token: "x", RefreshToken: "y"}) }, []string{"token=x" + m.setAttributes, "refreshToken=y" + m.setAttributes}},
+				{func(h http.Header) { m.ClearCookies(h, test.sent) }, []string{"token=" + m.clearAttributes, "refreshToken=" + m.clearAttributes}},
+			} {
+				var want []string
+				if test.more {
+					for _, stale := range m.staleAttributes {
+						want = append(want, "token="+stale, "refreshToken="+stale)
+					}
+				}
+				h := make(http.Header)
+				response.write(h)
+				if got := h["Set-Cookie"]; !slices.Equal(got, append(want, response.live...)) {
+					t.Errorf("%q", got)
+				}
+				if slices.Contains(m.staleAttributes, m.clearAttributes) {
+					t.Error("the live scope is stale")
+				}
+			}
+		})
+	}
+}
+
+// A sign-in that heals stays below 16 cookies and 3 KB, whatever the configuration, with the longest username.
+func TestHealingIsBounded(t *testing.T) {
+	sent := ReadCookies(lines("token=a; token=b"))
+	for _, change := range []func(*Options){
+		func(o *Options) { o.Host = "api.example.org" },
+		func(o *Options) {
+			o.Host, o.CookiePath, o.CookiePartitioned = "a.b.c.d.example.org", "/some/longer/path", true
+		},
+		func(o *Options) {
+			o.Host, o.CookieDomain, o.CookiePath = "a.b.c.d.example.org", "c.d.example.org", "/app"
+		},
+	} {
+		m, _ := newTestManager(change)
+		refreshToken, _, _ := m.NewRefreshToken()
+		h := http.Header{"Set-Cookie": {"__Host-signIn=; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Lax"}}
+		m.ReplaceCookies(h, sent, m.Issue(models.Identity{ID: alice.ID, Username: strings.Repeat("😀", 100)}, refreshToken))
+		size := 0
+		for _, line := range h["Set-Cookie"] {
+			size += len("Set-Cookie: \r\n") + len(line)
+		}
+		if n := len(h["Set-Cookie"]); n > 16 || n < 9 || size > 3<<10 {
+			t.Errorf("%d cookies, %d bytes", n, size)
+		}
+	}
+}
