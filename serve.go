@@ -25,7 +25,7 @@ const ballast = 16 << 20
 // while readiness is 503: a proxy goes on sending until it has noticed.
 const drainFraction = 5
 
-// Run serves until a signal, then answers what is in flight.
+// Run serves until a signal, then completes what is in flight.
 func (serveCommand) Run() error {
 	c, store, err := open(true)
 	if err != nil {

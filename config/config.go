@@ -64,7 +64,7 @@ type Config struct {
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
 	// RateLimit is the number of requests a second allowed to one client; 0 means no limit.
 	RateLimit float64 `env:"RATE_LIMIT" envDefault:"0"`
-	// MaxInFlight is the number of requests handled at once; more are answered 503.
+	// MaxInFlight is the number of requests handled at once; more get 503.
 	MaxInFlight int `env:"MAX_IN_FLIGHT" envDefault:"2048"`
 	// Docs turns on /docs, /openapi.json and /openapi.yaml.
 	Docs bool `env:"DOCS" envDefault:"true"`

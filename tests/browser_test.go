@@ -22,7 +22,7 @@ func forPages(t *testing.T, changes ...servicetest.Option) *servicetest.Service 
 // exposed is what scripts of an allowed origin may read.
 const exposed = "Event-Id, Session-User, Session-Expires, ETag, Link, Retry-After, X-Request-Id"
 
-func TestCORSAnswers(t *testing.T) {
+func TestCORSResponses(t *testing.T) {
 	t.Parallel()
 	s := forPages(t)
 	alice := s.SignIn("alice")
@@ -172,7 +172,7 @@ func TestCrossOriginRequests(t *testing.T) {
 					res.IsError(403, "cross_origin").SetsNoCookie()
 				}
 			}
-			// A list changes nothing: it is answered, though browsers keep it from the page.
+			// A list changes nothing: it is served, though browsers keep it from the page.
 			s.Client().Get(plaza, servicetest.Header("Sec-Fetch-Site", test.site), servicetest.Origin(test.origin), servicetest.Cookies("token="+alice.Token)).
 				Is(200, list(listed(id, "n", "", when, "bob")))
 		})
@@ -205,7 +205,7 @@ func TestPrefetch(t *testing.T) {
 	alice.Get(refresh).Is(200, servicetest.Success)
 }
 
-// Every answer is checked for its security headers; here for the two sets of settings, on a few kinds of answers.
+// Every response is checked for its security headers; here for the two sets of settings, on a few kinds of responses.
 func TestSecurityHeaders(t *testing.T) {
 	t.Parallel()
 	for name, changes := range map[string][]servicetest.Option{"development": nil, "production": {servicetest.Production}} {

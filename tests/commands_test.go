@@ -229,7 +229,7 @@ func TestDotEnv(t *testing.T) {
 	}
 }
 
-// What is in flight at SIGTERM is answered; then the process ends with status 0.
+// What is in flight at SIGTERM completes; then the process ends with status 0.
 func TestGracefulStop(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(signal.String(), func(t *testing.T) {
@@ -249,8 +249,8 @@ func TestGracefulStop(t *testing.T) {
 					}
 					return err != nil
 				})
-				if answer := finish(conn); !strings.HasPrefix(answer, "HTTP/1.1 200 OK\r\n") || !strings.HasSuffix(answer, "\r\n\r\n"+servicetest.Success) {
-					t.Errorf("in flight: %q", answer)
+				if response := finish(conn); !strings.HasPrefix(response, "HTTP/1.1 200 OK\r\n") || !strings.HasSuffix(response, "\r\n\r\n"+servicetest.Success) {
+					t.Errorf("in flight: %q", response)
 				}
 				if status := s.Wait(10 * time.Second); status != 0 {
 					t.Errorf("exit status %d: %s", status, s.Log)
@@ -280,11 +280,11 @@ func begin(t *testing.T, s *servicetest.Process, cookies string) net.Conn {
 	return conn
 }
 
-// finish sends the last byte and returns the answer.
+// finish sends the last byte and returns the response.
 func finish(conn net.Conn) string {
 	io.WriteString(conn, event[len(event)-1:])
-	answer, _ := io.ReadAll(conn)
-	return string(answer)
+	response, _ := io.ReadAll(conn)
+	return string(response)
 }
 
 func TestSecondSignalEndsAtOnce(t *testing.T) {
@@ -356,7 +356,7 @@ func TestAdminOff(t *testing.T) {
 		command.Process.Kill()
 		command.Wait()
 	}()
-	servicetest.Eventually(t, 20*time.Second, "serve answers", func() bool {
+	servicetest.Eventually(t, 20*time.Second, "serve is up", func() bool {
 		res, err := http.Get("http://" + p.Getenv("LISTEN_ADDR") + session)
 		if err == nil {
 			res.Body.Close()

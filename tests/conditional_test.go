@@ -60,7 +60,7 @@ func TestListEventsETag(t *testing.T) {
 		}
 		bob.Delete("/api/event/"+id).Is(200, servicetest.Success)
 		alice.Get(plaza, ifNoneMatch(tag)).Is(304, "")
-		// Requests that fail are not answered 304.
+		// Requests that fail do not get 304.
 		s.Client().Get(plaza, ifNoneMatch("*")).IsError(401, "no_token")
 		alice.Get(plaza+"?limit=0", ifNoneMatch("*")).IsError(400, "validation_failed", "limit")
 	})
@@ -89,7 +89,7 @@ func TestListEventsETagNeedsTheKey(t *testing.T) {
 	})
 }
 
-// Whoever has an old list is answered as if they had none, in every shape of list; whoever has the list, 304.
+// Whoever has an old list gets the new one as if they had none, in every shape of list; whoever has the list gets 304.
 func TestListEventsConditional(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")

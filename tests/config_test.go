@@ -177,7 +177,7 @@ func TestConfigWarnings(t *testing.T) {
 			s := servicetest.NewProgram(t, test.env...).ServeReady()
 			var warnings []string
 			for line := range strings.Lines(s.Log.String()) {
-				// Asking too early is answered, and logged as well.
+				// Asking too early gets a response, and is logged as well.
 				if strings.Contains(line, "WARN") && !strings.Contains(line, "not ready") {
 					warnings = append(warnings, regexp.MustCompile("BASE_URL|DATABASE_URL").FindString(line))
 				}

@@ -19,7 +19,7 @@ var eventCalls = []struct{ name, method, path, body string }{
 }
 
 // The contract itself says which operations are secured; none may have lost its guard.
-func TestSecuredOperationsAnswer401(t *testing.T) {
+func TestSecuredOperationsReturn401(t *testing.T) {
 	t.Parallel()
 	s := servicetest.New(t)
 	secured := 0

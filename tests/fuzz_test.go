@@ -29,7 +29,7 @@ func newFuzzed(f *testing.F) *fuzzed {
 	return &fuzzed{s, alice.Token, alice.RefreshToken}
 }
 
-// send sends a request whose target is sent as written; an answer of 0 means that net/http would not let it through.
+// send sends a request whose target is sent as written; status 0 means that net/http would not let it through.
 func (z *fuzzed) send(t *testing.T, method, target, body string, header http.Header) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()

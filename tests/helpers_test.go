@@ -213,7 +213,7 @@ func retried(call func() *servicetest.Response) (res *servicetest.Response) {
 	return res
 }
 
-// patient makes room for many requests at once, which a test on two cores cannot answer within a second.
+// patient makes room for many requests at once, which a test on two cores cannot serve within a second.
 func patient(o *servicetest.Options) { o.DBTimeout, o.DBMaxConns = 60*time.Second, 20 }
 
 func equal(a, b any) bool { return reflect.DeepEqual(a, b) }

@@ -49,7 +49,7 @@ func TestRateLimitBehindProxy(t *testing.T) {
 	}
 }
 
-// Too many requests in flight are refused at once; the ones in flight are answered.
+// Too many requests in flight are refused at once; the ones in flight complete.
 func TestMaxInFlight(t *testing.T) {
 	t.Parallel()
 	s := servicetest.New(t, func(o *servicetest.Options) { o.MaxInFlight = 1 })
@@ -75,7 +75,7 @@ func TestMaxInFlight(t *testing.T) {
 
 var inUse = regexp.MustCompile(`(?m)^go_sql_in_use_connections\{db_name="(postgres|sqlite_write)"\} 1$`)
 
-// Where no pooled connection comes free in time the answer is 503, and no token is spent.
+// Where no pooled connection comes free in time the response is 503, and no token is spent.
 func TestNoConnectionInTime(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")

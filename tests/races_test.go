@@ -84,7 +84,7 @@ func TestConcurrentCreates(t *testing.T) {
 	}, patient)
 }
 
-// However joins and leaves fall together, all are answered 200, and each user's last call is what stays.
+// However joins and leaves fall together, all get 200, and each user's last call is what stays.
 func TestConcurrentJoinsAndLeaves(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		instances := []*servicetest.Service{s, s.NewInstance(patient)}

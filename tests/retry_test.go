@@ -62,7 +62,7 @@ func TestRetry(t *testing.T) {
 			} {
 				res := act.send()
 				if n := tried(act.table); res.Status != test.status || n != test.want {
-					t.Errorf("%s: answered %d after %d tries, want %d after %d", act.table, res.Status, n, test.status, test.want)
+					t.Errorf("%s: got %d after %d tries, want %d after %d", act.table, res.Status, n, test.status, test.want)
 				}
 			}
 			if test.status == 200 {

@@ -10,7 +10,7 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-func TestSessionAnswersActiveOrOneOfFourRefusals(t *testing.T) {
+func TestSessionIsActiveOrOneOfFourRefusals(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice").Session
 		valid, expired := "token="+alice.Token, "token="+s.Expired(alice.UserID)

@@ -147,7 +147,7 @@ func TestListEventsClientGone(t *testing.T) {
 	})
 }
 
-// A database that goes away in the middle ends the answer, never as if it were whole.
+// A database that goes away in the middle ends the response, never as if it were whole.
 func TestListEventsDatabaseGone(t *testing.T) {
 	t.Parallel()
 	db := servicetest.Postgres(t)
@@ -161,7 +161,7 @@ func TestListEventsDatabaseGone(t *testing.T) {
 	proxy.Down()
 	rest, err := io.ReadAll(res.Body)
 	if err == nil {
-		t.Errorf("the answer ends like a whole one, %d bytes on", len(rest))
+		t.Errorf("the response ends like a whole one, %d bytes on", len(rest))
 	}
 }
 

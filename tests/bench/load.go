@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// answer is what the load generator keeps of a response.
-type answer struct {
+// response is what the load generator keeps of one.
+type response struct {
 	status       int
 	size         int64         // of the body
 	firstByte    time.Duration // of the body, since the request was sent
@@ -21,9 +21,9 @@ type answer struct {
 	refreshToken string
 }
 
-// requests makes the requests of one connection: the bytes of the next one, given the answer to the one before, or
-// nothing when there are no more. The answer is zero at first, and always at the same place.
-type requests func(buf []byte, last *answer) []byte
+// requests makes the requests of one connection: the bytes of the next one, given the response to the one before, or
+// nothing when there are no more. The response is zero at first, and always at the same place.
+type requests func(buf []byte, last *response) []byte
 
 var errNoMore = errors.New("no more requests to make")
 
@@ -42,13 +42,13 @@ func dial(addr string) (*client, error) {
 	return &client{conn: conn, r: bufio.NewReaderSize(conn, 64<<10)}, nil
 }
 
-// do sends a request and reads the answer. Its body goes to body, or nowhere when that is nil.
-func (c *client) do(request []byte, a *answer, body io.Writer) error {
+// do sends a request and reads the response. Its body goes to body, or nowhere when that is nil.
+func (c *client) do(request []byte, res *response, body io.Writer) error {
 	c.begin = time.Now()
 	if _, err := c.conn.Write(request); err != nil {
 		return err
 	}
-	*a = answer{etag: a.etag, refreshToken: a.refreshToken}
+	*res = response{etag: res.etag, refreshToken: res.refreshToken}
 	length, chunked := int64(0), false
 	for first := true; ; first = false {
 		line, err := c.r.ReadSlice('\n')
@@ -60,7 +60,7 @@ func (c *client) do(request []byte, a *answer, body io.Writer) error {
 			if len(line) < 12 {
 				return fmt.Errorf("status line %q", line)
 			}
-			a.status = int(line[9]-'0')*100 + int(line[10]-'0')*10 + int(line[11]-'0')
+			res.status = int(line[9]-'0')*100 + int(line[10]-'0')*10 + int(line[11]-'0')
 			continue
 		}
 		if len(line) == 0 {
@@ -72,16 +72,16 @@ func (c *client) do(request []byte, a *answer, body io.Writer) error {
 		case "Transfer-Encoding":
 			chunked = true
 		case "Etag":
-			a.etag = string(value)
+			res.etag = string(value)
 		case "Set-Cookie":
 			if value, ok := bytes.CutPrefix(value, []byte("refreshToken=")); ok {
 				value, _, _ = bytes.Cut(value, []byte(";"))
-				a.refreshToken = string(value)
+				res.refreshToken = string(value)
 			}
 		}
 	}
 	if !chunked {
-		return c.take(a, length, body)
+		return c.take(res, length, body)
 	}
 	for {
 		line, err := c.r.ReadSlice('\n')
@@ -92,7 +92,7 @@ func (c *client) do(request []byte, a *answer, body io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if err := c.take(a, n, body); err != nil {
+		if err := c.take(res, n, body); err != nil {
 			return err
 		}
 		if _, err := c.r.Discard(2); err != nil || n == 0 {
@@ -101,17 +101,17 @@ func (c *client) do(request []byte, a *answer, body io.Writer) error {
 	}
 }
 
-func (c *client) take(a *answer, n int64, body io.Writer) error {
+func (c *client) take(res *response, n int64, body io.Writer) error {
 	if n == 0 {
 		return nil
 	}
-	if a.size == 0 {
+	if res.size == 0 {
 		if _, err := c.r.Peek(1); err != nil {
 			return err
 		}
-		a.firstByte = time.Since(c.begin)
+		res.firstByte = time.Since(c.begin)
 	}
-	a.size += n
+	res.size += n
 	if body != nil {
 		_, err := io.CopyN(body, c.r, n)
 		return err
@@ -120,27 +120,27 @@ func (c *client) take(a *answer, n int64, body io.Writer) error {
 	return err
 }
 
-// fetch sends one request and returns the answer with its body.
-func fetch(addr string, request []byte) (answer, []byte, error) {
-	var a answer
+// fetch sends one request and returns the response with its body.
+func fetch(addr string, request []byte) (response, []byte, error) {
+	var res response
 	c, err := dial(addr)
 	if err != nil {
-		return a, nil, err
+		return res, nil, err
 	}
 	defer c.conn.Close()
 	var body bytes.Buffer
-	err = c.do(request, &a, &body)
-	return a, body.Bytes(), err
+	err = c.do(request, &res, &body)
+	return res, body.Bytes(), err
 }
 
 // discard is fetch without keeping the body.
-func discard(addr string, request []byte) (a answer, err error) {
+func discard(addr string, request []byte) (res response, err error) {
 	c, err := dial(addr)
 	if err != nil {
-		return a, err
+		return res, err
 	}
 	defer c.conn.Close()
-	return a, c.do(request, &a, nil)
+	return res, c.do(request, &res, nil)
 }
 
 // load keeps connections busy for a round and returns the rate of requests a second and the number of all of them.
@@ -177,7 +177,7 @@ func times(addr string, conns, n int, of func(connection int) requests) error {
 type session struct {
 	*client
 	next requests
-	last answer
+	last response
 	buf  []byte
 }
 

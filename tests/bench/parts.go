@@ -66,7 +66,7 @@ func (b *bench) main() error {
 			}
 		}
 	}
-	b.say("all servers answer lists with the same bytes")
+	b.say("all servers return the same bytes for each list")
 
 	small, middle, big := c.lists("small", worlds), c.lists("middle", worlds), c.lists("big", b.big)
 	hot := func(i int) requests { return always(c.getAs(1+i, "/api/event/"+worldOf("middle", 0), "")) } // as many users
@@ -338,23 +338,23 @@ func listed(s *server, request []byte, clients, tries int) (listing, error) {
 	}
 	var whole, first []time.Duration
 	for range tries {
-		answers := make(chan answer, clients)
+		responses := make(chan response, clients)
 		errs := make(chan error, clients)
 		begin := time.Now()
 		for range clients {
 			go func() {
-				a, err := discard(s.addr, request)
-				answers <- a
+				res, err := discard(s.addr, request)
+				responses <- res
 				errs <- err
 			}()
 		}
 		for range clients {
-			a := <-answers
+			res := <-responses
 			if err := <-errs; err != nil {
 				return l, err
 			}
-			l.Bytes = a.size
-			first = append(first, a.firstByte)
+			l.Bytes = res.size
+			first = append(first, res.firstByte)
 		}
 		whole = append(whole, time.Since(begin))
 	}

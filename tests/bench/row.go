@@ -18,7 +18,7 @@ type contender struct {
 	rounds int     // how many are enough, for what nobody is set against; 0 for all
 }
 
-// calls is a contender that answers requests. It has more of the processors than those who make them.
+// calls is a contender that serves requests. It has more of the processors than those who make them.
 func calls(name string, s *server, conns int, of func(connection int) requests) contender {
 	return contender{name: name, server: s, run: func(warmup, round time.Duration) (float64, int, error) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(1, runtime.NumCPU()/2)))
@@ -74,17 +74,17 @@ func median[T int | float64 | time.Duration](values []T) T {
 	return slices.Sorted(slices.Values(values))[len(values)/2]
 }
 
-// sameBytes fails unless all servers answer a request with the same body. It returns the ETag of the first.
+// sameBytes fails unless all servers respond to a request with the same body. It returns the ETag of the first.
 func sameBytes(request []byte, servers ...*server) (etag string, err error) {
 	var want string
 	for i, s := range servers {
-		a, body, err := fetch(s.addr, request)
+		res, body, err := fetch(s.addr, request)
 		text := strings.TrimRight(string(body), "\n")
 		switch {
 		case err != nil:
 			return "", err
 		case i == 0:
-			want, etag = text, a.etag
+			want, etag = text, res.etag
 		case text != want:
 			return "", errors.New("different bytes from " + s.name)
 		}

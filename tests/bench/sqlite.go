@@ -148,7 +148,7 @@ const listInSQLite = `
 	FROM events e WHERE e.world_id = ? AND EXISTS (SELECT 1 FROM users WHERE id = ?)
 	ORDER BY e.scheduled_at, e.id`
 
-// listSQLite writes the list of a world, as the service answers it.
+// listSQLite writes the list of a world, as the service returns it.
 func listSQLite(list *sql.Stmt, world string, out *bytes.Buffer) error {
 	rows, err := list.Query(world, userID(1))
 	if err != nil {

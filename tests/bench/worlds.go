@@ -84,7 +84,7 @@ func (c crowd) list(world string) []byte { return c.get("/api/event/"+world, "")
 
 // always sends the same request.
 func always(request []byte) requests {
-	return func([]byte, *answer) []byte { return request }
+	return func([]byte, *response) []byte { return request }
 }
 
 // lists spreads the connections over worlds of a kind.
@@ -98,7 +98,7 @@ func (c crowd) rsvps(start, kind string, events int) func(group int) func(connec
 		world := worldOf(kind, group)
 		var n atomic.Int64
 		return func(int) requests {
-			return func(b []byte, _ *answer) []byte {
+			return func(b []byte, _ *response) []byte {
 				i := int(n.Add(1)) - 1
 				if i >= events*c.users() {
 					return nil
@@ -133,20 +133,20 @@ func (c crowd) create(n int) func(connection int) requests {
 // refresh spends the refresh tokens of the users from first on, one user for each connection.
 func (c crowd) refresh(first int) func(connection int) requests {
 	var mu sync.Mutex
-	answers := make(map[int]*answer) // the last of each connection: the next round goes on from there
+	responses := make(map[int]*response) // the last of each connection: the next round goes on from there
 	return func(connection int) requests {
 		mu.Lock()
 		defer mu.Unlock()
 		token := refreshTokenOf(first + connection)
-		if before := answers[connection]; before != nil {
+		if before := responses[connection]; before != nil {
 			token = before.refreshToken
 		}
-		return func(b []byte, last *answer) []byte {
+		return func(b []byte, last *response) []byte {
 			if last.refreshToken != "" {
 				token = last.refreshToken
 			} else {
 				mu.Lock()
-				answers[connection] = last
+				responses[connection] = last
 				mu.Unlock()
 			}
 			b = append(b, "GET /api/auth/refresh HTTP/1.1\r\nHost: api.example.org\r\nCookie: refreshToken="...)

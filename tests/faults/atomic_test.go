@@ -45,8 +45,8 @@ func TestCreateIsWhole(t *testing.T) {
 			if done[i]++; done[i] > each {
 				return
 			}
-			if _, a := users[i].create("w", "x"); a.status != 200 {
-				t.Error(a)
+			if _, res := users[i].create("w", "x"); res.status != 200 {
+				t.Error(res)
 			}
 		})
 		servicetest.Eventually(t, time.Minute, "all events are made", func() bool { return db.Count("events") == creators*each })
@@ -71,15 +71,15 @@ func TestCreateIsWhole(t *testing.T) {
 				if _, err := proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
 					t.Fatal(err)
 				}
-				_, a := alice.create("w", fmt.Sprint(bytes))
+				_, res := alice.create("w", fmt.Sprint(bytes))
 				proxy.Toxics.ResetToxics(t.Context())
 				switch {
-				case a.status == 200:
+				case res.status == 200:
 					made++
-				case a.status == 500 && a.isJSON():
+				case res.status == 500 && res.isJSON():
 					broken++
 				default:
-					t.Errorf("after %d bytes %s: %v", bytes, stream, a)
+					t.Errorf("after %d bytes %s: %v", bytes, stream, res)
 				}
 			}
 		}

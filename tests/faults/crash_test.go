@@ -37,7 +37,7 @@ type crasher struct {
 	*user
 	world   string
 	events  []string          // acknowledged
-	joined  map[string]string // by event: "yes", "no", or "unknown" after a request without an answer
+	joined  map[string]string // by event: "yes", "no", or "unknown" after a request without a response
 	spent   []string          // refresh tokens that were replaced
 	unknown bool              // whether the current refresh token has been spent
 }
@@ -48,9 +48,9 @@ func crash(t *testing.T, rounds int, db *servicetest.Database) {
 	defer transport.CloseIdleConnections()
 	p := program.ServeReady()
 	plaza := signIn(t, transport, p.URL, "host")
-	event, a := plaza.create("plaza", "x")
+	event, res := plaza.create("plaza", "x")
 	if event == "" {
-		t.Fatal(a)
+		t.Fatal(res)
 	}
 	crashers := make([]*crasher, 8)
 	for i := range crashers {
@@ -128,16 +128,16 @@ func (c *crasher) work(event string, i int) {
 func (c *crasher) check(t *testing.T, event, name string) {
 	t.Helper()
 	for _, old := range c.spent[max(0, len(c.spent)-3):] {
-		if a := c.with("refreshToken", old).do("GET", "/api/auth/refresh", ""); a.status != 400 {
-			t.Errorf("a spent refresh token lives: %v", a)
+		if res := c.with("refreshToken", old).do("GET", "/api/auth/refresh", ""); res.status != 400 {
+			t.Errorf("a spent refresh token lives: %v", res)
 		}
 	}
 	c.spent = nil
-	a := c.do("GET", "/api/auth/refresh", "")
-	if a.status != 200 && !(c.unknown && a.status == 400) {
-		t.Errorf("the current refresh token is dead: %v", a)
+	res := c.do("GET", "/api/auth/refresh", "")
+	if res.status != 200 && !(c.unknown && res.status == 400) {
+		t.Errorf("the current refresh token is dead: %v", res)
 	}
-	if a.status != 200 { // the crash came between the commit and the answer
+	if res.status != 200 { // the crash came between the commit and the response
 		c.user = signIn(t, c.http.Transport, c.url, name)
 	}
 	c.unknown = false
@@ -153,8 +153,8 @@ func (c *crasher) check(t *testing.T, event, name string) {
 		}
 	}
 	for _, id := range c.events[max(0, len(c.events)-3):] {
-		if a := c.do("POST", "/api/event/join/"+id, ""); a.status != 200 {
-			t.Errorf("event %s was acknowledged and is not there: %v", id, a)
+		if res := c.do("POST", "/api/event/join/"+id, ""); res.status != 200 {
+			t.Errorf("event %s was acknowledged and is not there: %v", id, res)
 		}
 	}
 }
@@ -176,8 +176,8 @@ func TestCrashFsync(t *testing.T) {
 	})
 	address := "http://" + program.Getenv("LISTEN_ADDR")
 	servicetest.Eventually(t, 20*time.Second, "ready", func() bool {
-		a := (&user{url: "http://" + program.Getenv("ADMIN_ADDR"), http: plain}).do("GET", "/readyz", "")
-		return a.status == 200
+		res := (&user{url: "http://" + program.Getenv("ADMIN_ADDR"), http: plain}).do("GET", "/readyz", "")
+		return res.status == 200
 	})
 	u := signIn(t, plain.Transport, address, "alice")
 	synced := func() int {
@@ -190,12 +190,12 @@ func TestCrashFsync(t *testing.T) {
 	const writes = 50
 	before := synced()
 	for range writes / 5 {
-		id, a := u.create("w", "x")
-		answers := []answer{a, u.do("DELETE", "/api/event/"+id, ""), u.do("POST", "/api/event/join/"+id, ""),
+		id, res := u.create("w", "x")
+		responses := []response{res, u.do("DELETE", "/api/event/"+id, ""), u.do("POST", "/api/event/join/"+id, ""),
 			u.do("GET", "/api/auth/refresh", ""), u.do("DELETE", "/api/event/"+id, "")}
-		for _, a := range answers {
-			if a.status != 200 {
-				t.Fatal(a)
+		for _, res := range responses {
+			if res.status != 200 {
+				t.Fatal(res)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// What is far too large or too deep is refused at once, as JSON where net/http leaves the answer to the service, and
+// What is far too large or too deep is refused at once, as JSON where net/http leaves the response to the service, and
 // costs next to no memory.
 func TestHugeRequests(t *testing.T) {
 	p := servicetest.NewProgram(t).ServeReady()
@@ -27,7 +27,7 @@ func TestHugeRequests(t *testing.T) {
 	const mega = 1 << 20
 	bomb := gzipped(t, 100*mega)
 	event := `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z","x":`
-	// send writes a request in pieces, as long as the other side takes them, and reads the answer.
+	// send writes a request in pieces, as long as the other side takes them, and reads the response.
 	send := func(head string, body io.Reader) (int, string, string) {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(p.URL, "http://"))
 		if err != nil {

@@ -41,22 +41,22 @@ func need(t *testing.T, tool string) string {
 	return ""
 }
 
-// answer is what a request came to.
-type answer struct {
-	status int // 0 without an answer
+// response is what a request came to.
+type response struct {
+	status int // 0 without a response
 	body   string
 	header http.Header
 	took   time.Duration
 	err    error
 }
 
-// isJSON reports whether the answer is a JSON document and says so.
-func (a answer) isJSON() bool {
-	return a.header.Get("Content-Type") == "application/json" && json.Valid([]byte(a.body))
+// isJSON reports whether the response is a JSON document and says so.
+func (res response) isJSON() bool {
+	return res.header.Get("Content-Type") == "application/json" && json.Valid([]byte(res.body))
 }
 
-func (a answer) String() string {
-	return fmt.Sprintf("%d %.300s %v after %v", a.status, a.body, a.err, a.took)
+func (res response) String() string {
+	return fmt.Sprintf("%d %.300s %v after %v", res.status, res.body, res.err, res.took)
 }
 
 // user is a browser at work: it holds the two cookies of one session.
@@ -80,21 +80,21 @@ func signIn(t *testing.T, transport http.RoundTripper, address, name string) *us
 	}}
 	r, _ := http.NewRequest("POST", address+"/sign-in", strings.NewReader(url.Values{"username": {name}}.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if a := u.send(r); a.status != 303 || len(u.cookies) != 2 {
-		t.Fatalf("sign in: %v", a)
+	if res := u.send(r); res.status != 303 || len(u.cookies) != 2 {
+		t.Fatalf("sign in: %v", res)
 	}
 	return u
 }
 
-// do sends a request with the cookies, and keeps the cookies of the answer.
-func (u *user) do(method, path, body string) answer {
+// do sends a request with the cookies, and keeps the cookies of the response.
+func (u *user) do(method, path, body string) response {
 	var content io.Reader
 	if body != "" {
 		content = strings.NewReader(body)
 	}
 	r, err := http.NewRequest(method, u.url+path, content)
 	if err != nil {
-		return answer{err: err}
+		return response{err: err}
 	}
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
@@ -102,22 +102,21 @@ func (u *user) do(method, path, body string) answer {
 	return u.send(r)
 }
 
-func (u *user) send(r *http.Request) answer {
+func (u *user) send(r *http.Request) response {
 	for name, value := range u.cookies {
 		r.AddCookie(&http.Cookie{Name: name, Value: value})
 	}
 	begin := time.Now()
 	res, err := u.http.Do(r)
 	if err != nil {
-		return answer{err: err, took: time.Since(begin)}
+		return response{err: err, took: time.Since(begin)}
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	a := answer{res.StatusCode, string(text), res.Header, time.Since(begin), err}
 	for _, cookie := range res.Cookies() {
 		u.cookies[cookie.Name] = cookie.Value
 	}
-	return a
+	return response{res.StatusCode, string(text), res.Header, time.Since(begin), err}
 }
 
 // clone is another browser with the same cookies.
@@ -140,12 +139,12 @@ func (u *user) expired(id string) string {
 }
 
 // create creates an event and returns its id, "" when that failed.
-func (u *user) create(world, name string) (string, answer) {
-	a := u.do("POST", "/api/event/"+url.PathEscape(world), fmt.Sprintf(`{"name":%q,"description":"","scheduledAt":"2030-01-02T03:04:05Z"}`, name))
-	if a.status != 200 {
-		return "", a
+func (u *user) create(world, name string) (string, response) {
+	res := u.do("POST", "/api/event/"+url.PathEscape(world), fmt.Sprintf(`{"name":%q,"description":"","scheduledAt":"2030-01-02T03:04:05Z"}`, name))
+	if res.status != 200 {
+		return "", res
 	}
-	return a.header.Get("Event-Id"), a
+	return res.header.Get("Event-Id"), res
 }
 
 // list is the body of a list.
@@ -158,9 +157,9 @@ type list struct {
 
 func (u *user) list(t *testing.T, world string) (l list) {
 	t.Helper()
-	a := u.do("GET", "/api/event/"+url.PathEscape(world), "")
-	if a.status != 200 || json.Unmarshal([]byte(a.body), &l) != nil {
-		t.Fatalf("list %s: %v", world, a)
+	res := u.do("GET", "/api/event/"+url.PathEscape(world), "")
+	if res.status != 200 || json.Unmarshal([]byte(res.body), &l) != nil {
+		t.Fatalf("list %s: %v", world, res)
 	}
 	return l
 }

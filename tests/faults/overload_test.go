@@ -37,18 +37,18 @@ func TestOverload(t *testing.T) {
 			const tries, share = 3, 0.8
 			for try := 1; ; try++ {
 				peak := peakOf(alice)
-				goodput, statuses, faults := offer(alice, 2*peak)
-				t.Logf("peak %.0f/s; offered twice as much %.0f/s (%.0f %%), answers by status %v", peak, goodput, 100*goodput/peak, statuses)
-				if goodput >= share*peak && statuses[503] > 0 && len(faults) == 0 {
+				goodput, statuses, unexpected := offer(alice, 2*peak)
+				t.Logf("peak %.0f/s; offered twice as much %.0f/s (%.0f %%), responses by status %v", peak, goodput, 100*goodput/peak, statuses)
+				if goodput >= share*peak && statuses[503] > 0 && len(unexpected) == 0 {
 					break
 				}
 				if try == tries {
-					t.Fatalf("goodput fell below %.0f %% of the peak, nothing was refused, or wrongly: %v", 100*share, faults)
+					t.Fatalf("goodput fell below %.0f %% of the peak, nothing was refused, or wrongly: %v", 100*share, unexpected)
 				}
 			}
 			servicetest.Eventually(t, 2*time.Second, "all is well again", func() bool {
-				_, a := alice.create("w", "x")
-				return a.status == 200
+				_, res := alice.create("w", "x")
+				return res.status == 200
 			})
 		})
 	}
@@ -61,7 +61,7 @@ func peakOf(u *user) float64 {
 	var done atomic.Int64
 	stop := make(chan struct{})
 	wait := workers(20, stop, func(int) {
-		if _, a := u.clone().create("w", "x"); a.status == 200 {
+		if _, res := u.clone().create("w", "x"); res.status == 200 {
 			done.Add(1)
 		}
 	})
@@ -72,9 +72,9 @@ func peakOf(u *user) float64 {
 	return peak
 }
 
-// offer sends so many creates a second and returns how many succeeded a second, all answers by status, and those that
+// offer sends so many creates a second and returns how many succeeded a second, all responses by status, and those that
 // are neither a success nor a proper 503.
-func offer(u *user, rate float64) (goodput float64, statuses map[int]int, faults []answer) {
+func offer(u *user, rate float64) (goodput float64, statuses map[int]int, unexpected []response) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	statuses = make(map[int]int)
@@ -84,30 +84,30 @@ func offer(u *user, rate float64) (goodput float64, statuses map[int]int, faults
 	for sent := 0; time.Since(begin) < during+patience; time.Sleep(2 * time.Millisecond) {
 		for ; float64(sent) < rate*time.Since(begin).Seconds(); sent++ {
 			all.Go(func() {
-				_, a := u.clone().create("w", "x")
+				_, res := u.clone().create("w", "x")
 				at := time.Since(begin)
 				mu.Lock()
 				defer mu.Unlock()
-				statuses[a.status]++
+				statuses[res.status]++
 				switch {
-				case a.status == 200:
+				case res.status == 200:
 					if at > patience && at <= during+patience {
 						inTime++
 					}
-				case a.status != 503 || a.header.Get("Retry-After") == "" || !a.isJSON():
-					faults = append(faults, a)
+				case res.status != 503 || res.header.Get("Retry-After") == "" || !res.isJSON():
+					unexpected = append(unexpected, res)
 				}
 			})
 		}
 	}
 	all.Wait()
-	return float64(inTime) / during.Seconds(), statuses, faults
+	return float64(inTime) / during.Seconds(), statuses, unexpected
 }
 
 // A client over its rate is told so, and only that client.
 func TestRateLimit(t *testing.T) {
 	p := servicetest.NewProgram(t, "RATE_LIMIT=5", "TRUSTED_PROXIES=127.0.0.0/8").ServeReady()
-	from := func(address string) answer {
+	from := func(address string) response {
 		u := &user{url: p.URL, http: plain}
 		r, _ := http.NewRequest("GET", p.URL+"/api/auth/session", nil)
 		r.Header.Set("X-Forwarded-For", address)
@@ -115,16 +115,16 @@ func TestRateLimit(t *testing.T) {
 	}
 	statuses := make(map[int]int)
 	for i := range 50 {
-		a := from(fmt.Sprintf("2001:db8::%x", i)) // one client: it can choose among all addresses of its network
-		statuses[a.status]++
-		if a.status == 429 && (a.header.Get("Retry-After") == "" || !a.isJSON()) {
-			t.Errorf("429 without Retry-After or JSON: %v", a)
+		res := from(fmt.Sprintf("2001:db8::%x", i)) // one client: it can choose among all addresses of its network
+		statuses[res.status]++
+		if res.status == 429 && (res.header.Get("Retry-After") == "" || !res.isJSON()) {
+			t.Errorf("429 without Retry-After or JSON: %v", res)
 		}
 	}
 	if statuses[429] < 30 || statuses[400] < 5 {
 		t.Errorf("50 requests at once, 5 a second allowed: %v", statuses)
 	}
-	if a := from("192.0.2.1"); a.status != 400 {
-		t.Errorf("another client: %v", a)
+	if res := from("192.0.2.1"); res.status != 400 {
+		t.Errorf("another client: %v", res)
 	}
 }

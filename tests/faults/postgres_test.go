@@ -43,7 +43,7 @@ func poison(t *testing.T, proxy *toxiproxy.Proxy, kind, attributes string) (mend
 	return func() { proxy.Toxics.ResetToxics(t.Context()) }
 }
 
-// While PostgreSQL is away, in whatever way, every request is answered within three seconds, as JSON, and never as if
+// While PostgreSQL is away, in whatever way, every request gets a response within three seconds, as JSON, and never as if
 // the session were bad. Liveness stays; readiness follows; all is well again by itself.
 func TestPostgresFaults(t *testing.T) {
 	server := servicetest.NewPostgresServer(t)
@@ -99,8 +99,8 @@ func TestPostgresFaults(t *testing.T) {
 			servicetest.Eventually(t, 2*time.Second, "readiness says 200", func() bool { return p.Admin("/readyz") == 200 })
 			ready := time.Since(ended)
 			servicetest.Eventually(t, 2*time.Second, "a write succeeds", func() bool {
-				_, a := watch.other.create("recovery", "x")
-				return a.status == 200
+				_, res := watch.other.create("recovery", "x")
+				return res.status == 200
 			})
 			t.Logf("ready %v, a write %v after the end of it", ready.Round(time.Millisecond), time.Since(ended).Round(time.Millisecond))
 			watch.finish()
@@ -108,7 +108,7 @@ func TestPostgresFaults(t *testing.T) {
 	}
 }
 
-// faultWatch sends every kind of request, from more users than the pool has connections, and judges the answers.
+// faultWatch sends every kind of request, from more users than the pool has connections, and judges the responses.
 type faultWatch struct {
 	t         *testing.T
 	p         *servicetest.Process
@@ -133,9 +133,9 @@ func watchFault(t *testing.T, p *servicetest.Process) *faultWatch {
 	w.other = w.signIn("other")
 	for i := range n {
 		u := w.signIn(fmt.Sprintf("user%d", i))
-		id, a := u.create(w.world, "there before")
+		id, res := u.create(w.world, "there before")
 		if id == "" {
-			t.Fatal(a)
+			t.Fatal(res)
 		}
 		w.users, w.ids = append(w.users, u), append(w.ids, id)
 	}
@@ -176,8 +176,8 @@ func (w *faultWatch) send(i, round int) {
 	case 0:
 		w.judge("session", u.do("GET", "/api/auth/session", ""))
 	case 1:
-		_, a := u.create(w.world, "x")
-		w.judge("create", a)
+		_, res := u.create(w.world, "x")
+		w.judge("create", res)
 	case 2:
 		w.judge("join", u.do("POST", "/api/event/join/"+id, ""))
 	case 3:
@@ -188,27 +188,27 @@ func (w *faultWatch) send(i, round int) {
 		if u.cookies["refreshToken"] == "" {
 			return
 		}
-		a := u.do("GET", "/api/auth/refresh", "")
-		w.judge("refresh", a)
-		if a.status != 200 { // it may have been spent or not: no more to be said about this session
+		res := u.do("GET", "/api/auth/refresh", "")
+		w.judge("refresh", res)
+		if res.status != 200 { // it may have been spent or not: no more to be said about this session
 			delete(u.cookies, "refreshToken")
 		}
 	}
 }
 
-// judge counts an answer, which must be JSON, in time, and never a refusal.
-func (w *faultWatch) judge(what string, a answer) {
+// judge counts a response, which must be JSON, in time, and never a refusal.
+func (w *faultWatch) judge(what string, res response) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.statuses[a.status]++
-	w.slowest = max(w.slowest, a.took)
+	w.statuses[res.status]++
+	w.slowest = max(w.slowest, res.took)
 	switch {
-	case a.status != 200 && a.status != 500 && a.status != 503:
-		w.t.Errorf("%s: %v", what, a)
-	case !a.isJSON():
-		w.t.Errorf("%s: no JSON: %v", what, a)
-	case a.took > 3*time.Second:
-		w.t.Errorf("%s: too late: %v", what, a)
+	case res.status != 200 && res.status != 500 && res.status != 503:
+		w.t.Errorf("%s: %v", what, res)
+	case !res.isJSON():
+		w.t.Errorf("%s: no JSON: %v", what, res)
+	case res.took > 3*time.Second:
+		w.t.Errorf("%s: too late: %v", what, res)
 	}
 }
 
@@ -217,14 +217,14 @@ func (w *faultWatch) judge(what string, a answer) {
 func (w *faultWatch) finish() {
 	w.t.Helper()
 	w.stop()
-	w.t.Logf("answers by status: %v, the slowest after %v", w.statuses, w.slowest.Round(time.Millisecond))
+	w.t.Logf("responses by status: %v, the slowest after %v", w.statuses, w.slowest.Round(time.Millisecond))
 	if w.statuses[200] == 0 {
 		w.t.Error("nothing ever succeeded")
 	}
 	for i := range w.users {
 		fresh := w.signIn(fmt.Sprintf("user%d", i))
-		if a := fresh.do("GET", "/api/auth/refresh", ""); a.status != 200 {
-			w.t.Errorf("afterwards: %v", a)
+		if res := fresh.do("GET", "/api/auth/refresh", ""); res.status != 200 {
+			w.t.Errorf("afterwards: %v", res)
 		}
 	}
 	if text := w.users[0].do("GET", w.list(""), "").body; strings.Count(text, "there before") != len(w.users) {

@@ -39,7 +39,7 @@ func TestRefreshHasOneWinner(t *testing.T) {
 			db.Read("SELECT id FROM users WHERE username = ?", []any{"alice"}, &id)
 			expired := alice.with("token", alice.expired(id))
 			browsers := make([]*user, uses)
-			answers := make([]answer, uses)
+			responses := make([]response, uses)
 			var all sync.WaitGroup
 			start := make(chan struct{})
 			for i := range uses {
@@ -54,23 +54,23 @@ func TestRefreshHasOneWinner(t *testing.T) {
 				browsers[i] = b
 				all.Go(func() {
 					<-start
-					answers[i] = b.do("GET", path, "")
-					if a := answers[i]; a.status != 200 && (a.status != 400 || a.body != lost || a.header["Set-Cookie"] != nil) {
-						t.Errorf("a loser: %v %v", a, a.header["Set-Cookie"])
+					responses[i] = b.do("GET", path, "")
+					if res := responses[i]; res.status != 200 && (res.status != 400 || res.body != lost || res.header["Set-Cookie"] != nil) {
+						t.Errorf("a loser: %v %v", res, res.header["Set-Cookie"])
 					}
 				})
 			}
 			close(start)
 			all.Wait()
 			winners := 0
-			for i, a := range answers {
-				if a.status != 200 {
+			for i, res := range responses {
+				if res.status != 200 {
 					continue
 				}
 				winners++
 				for _, path := range []string{"/api/auth/session", "/api/auth/refresh"} {
-					if a := browsers[i].do("GET", path, ""); a.status != 200 {
-						t.Errorf("the winner's pair: %s: %v", path, a)
+					if res := browsers[i].do("GET", path, ""); res.status != 200 {
+						t.Errorf("the winner's pair: %s: %v", path, res)
 					}
 				}
 			}
@@ -83,23 +83,23 @@ func TestRefreshHasOneWinner(t *testing.T) {
 }
 
 // Joins and leaves of one user, and looks at the list, at once and over two instances: there is an order of them that
-// agrees with all answers (linearizability).
+// agrees with all responses (linearizability).
 func TestJoinAndLeaveAreLinearizable(t *testing.T) {
 	const operations, clients = 500, 8
 	eachProcess(t, func(t *testing.T, db *servicetest.Database, one, two *servicetest.Process) {
 		transport := newTransport(clients)
 		defer transport.CloseIdleConnections()
 		host, alone := signIn(t, transport, one.URL, "host"), &guest{user: signIn(t, transport, one.URL, "guest")}
-		event, a := host.create("w", "x")
+		event, res := host.create("w", "x")
 		if event == "" {
-			t.Fatal(a)
+			t.Fatal(res)
 		}
 		for _, step := range []struct {
 			method, path string
 			joined       bool
 		}{{"POST", "/api/event/join/", true}, {"DELETE", "/api/event/", false}, {"POST", "/api/event/join/", true}, {"DELETE", "/api/event/", false}} {
-			if a := alone.do(step.method, step.path+event, ""); a.status != 200 || alone.joined(t) != step.joined {
-				t.Fatalf("%s: %v", step.method, a)
+			if res := alone.do(step.method, step.path+event, ""); res.status != 200 || alone.joined(t) != step.joined {
+				t.Fatalf("%s: %v", step.method, res)
 			}
 		}
 
@@ -144,7 +144,7 @@ var membership = porcupine.Model{
 type guest struct {
 	*user
 	event string
-	seen  answer // the list that the browser keeps
+	seen  response // the list that the browser keeps
 }
 
 // act does anything, and returns what, and what it has seen.
@@ -169,16 +169,16 @@ func (g *guest) act(t *testing.T) (what string, joined any) {
 // joined reports whether the guest is listed beside the host.
 func (g *guest) joined(t *testing.T) bool { return len(g.list(t, "w").Events[0].RSVPs) == 2 }
 
-// joinedSince asks for what may have changed since, as a browser does that keeps what it was answered.
+// joinedSince asks for what may have changed since, as a browser does that keeps the response.
 func (g *guest) joinedSince(t *testing.T) bool {
 	r, _ := http.NewRequest("GET", g.url+"/api/event/w", nil)
 	if tag := g.seen.header.Get("ETag"); tag != "" {
 		r.Header.Set("If-None-Match", tag)
 	}
-	if a := g.send(r); a.status == 200 {
-		g.seen = a
-	} else if a.status != 304 {
-		t.Errorf("list again: %v", a)
+	if res := g.send(r); res.status == 200 {
+		g.seen = res
+	} else if res.status != 304 {
+		t.Errorf("list again: %v", res)
 	}
 	return strings.Contains(g.seen.body, `"guest"`)
 }

@@ -65,8 +65,8 @@ func TestSlowClients(t *testing.T) {
 			})
 			servicetest.Eventually(t, test.lasts, "all are closed", func() bool { return p.Files() <= files+idle })
 			health(t)
-			if _, a := alice.create("w", "x"); a.status != 200 {
-				t.Error(a)
+			if _, res := alice.create("w", "x"); res.status != 200 {
+				t.Error(res)
 			}
 			if most < test.most {
 				t.Errorf("only %d connections at once:\n%s", most, out.String())
@@ -121,8 +121,8 @@ func TestSlowReaders(t *testing.T) {
 	p := servicetest.NewProgram(t).ServeReady()
 	alice := signIn(t, plain.Transport, p.URL, "alice")
 	for range 1500 {
-		if a := alice.do("POST", "/api/event/large", fmt.Sprintf(`{"name":"n","description":%q,"scheduledAt":"2030-01-01T00:00:00Z"}`, strings.Repeat("x", 5000))); a.status != 200 {
-			t.Fatal(a)
+		if res := alice.do("POST", "/api/event/large", fmt.Sprintf(`{"name":"n","description":%q,"scheduledAt":"2030-01-01T00:00:00Z"}`, strings.Repeat("x", 5000))); res.status != 200 {
+			t.Fatal(res)
 		}
 	}
 	size := len(alice.do("GET", "/api/event/large", "").body)
@@ -204,12 +204,12 @@ func watchHealth(t *testing.T, p *servicetest.Process, u *user) func(t *testing.
 	stop := make(chan struct{})
 	wait := workers(2, stop, func(int) {
 		u := u.clone()
-		for _, a := range []answer{u.do("GET", "/api/auth/session", ""), u.do("GET", "/api/event/healthy", ""), u.do("POST", "/api/event/join/x", "")} {
-			if a.status != 200 && a.status != 404 {
-				t.Errorf("healthy: %v", a)
+		for _, res := range []response{u.do("GET", "/api/auth/session", ""), u.do("GET", "/api/event/healthy", ""), u.do("POST", "/api/event/join/x", "")} {
+			if res.status != 200 && res.status != 404 {
+				t.Errorf("healthy: %v", res)
 			}
 			mu.Lock()
-			took = append(took, a.took)
+			took = append(took, res.took)
 			mu.Unlock()
 		}
 		if live := p.Admin("/livez"); live != 200 {

@@ -37,12 +37,12 @@ func TestPromotedStandby(t *testing.T) {
 	var acknowledged []string
 	stop := make(chan struct{})
 	wait := workers(n, stop, func(i int) {
-		if id, a := users[i].create("w", "x"); id != "" {
+		if id, res := users[i].create("w", "x"); id != "" {
 			mu.Lock()
 			defer mu.Unlock()
 			acknowledged = append(acknowledged, id)
-		} else if !a.isJSON() {
-			t.Error(a)
+		} else if !res.isJSON() {
+			t.Error(res)
 		}
 	})
 	servicetest.Eventually(t, 20*time.Second, "there is load", func() bool {

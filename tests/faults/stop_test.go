@@ -20,7 +20,7 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// SIGTERM with a hundred requests in flight, twenty times: readiness ends first, each request gets its answer, and the
+// SIGTERM with a hundred requests in flight, twenty times: readiness ends first, each request gets its response, and the
 // process ends by itself, well and in time.
 func TestStopBreaksNoRequest(t *testing.T) {
 	const rounds, inFlight, timeout = 20, 100, 5 * time.Second
@@ -173,14 +173,14 @@ backend instances
 	var sent, lost atomic.Int64
 	stop := make(chan struct{})
 	wait := workers(n, stop, func(i int) {
-		for _, a := range []answer{
+		for _, res := range []response{
 			users[i].do("GET", "/api/auth/refresh", ""),
 			users[i].do("GET", "/api/auth/session", ""),
 			users[i].do("POST", "/api/event/w", `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z"}`),
 			users[i].do("GET", "/api/event/w?limit=1", ""),
 		} {
-			if sent.Add(1); a.status != 200 && lost.Add(1) <= 5 {
-				t.Errorf("lost: %v", a)
+			if sent.Add(1); res.status != 200 && lost.Add(1) <= 5 {
+				t.Errorf("lost: %v", res)
 			}
 		}
 	})

@@ -108,7 +108,7 @@ func (c *client) gone(r response, e *event) bool {
 		}
 		return true
 	case c.user.life.untilBy < r.call:
-		c.keep(findingf("a user who is gone is answered: %v", r))
+		c.keep(findingf("a user who is gone gets: %v", r))
 	case e == nil:
 	case r.is(404, "event_not_found"):
 		if e.life.throughout(r.call, r.ret) {

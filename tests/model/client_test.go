@@ -66,7 +66,7 @@ func (r response) is(status int, code string) bool {
 
 func (r response) String() string { return fmt.Sprintf("%d %.300s", r.status, r.body) }
 
-// busyPatience is how long a request is repeated that is answered 503: two instances share SQLite's one write lock.
+// busyPatience is how long a request that gets 503 is repeated: two instances share SQLite's one write lock.
 const busyPatience = 30 * time.Second
 
 // do sends a request, again while the service is busy. The span of the response is that of all its tries.

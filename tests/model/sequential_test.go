@@ -35,7 +35,7 @@ func (s silent) Logf(format string, args ...any) {
 	}
 }
 
-// machine is one run: its own world and users, and what they have been answered.
+// machine is one run: its own world and users, and the responses that they have got.
 type machine struct {
 	*site
 	*state
@@ -152,7 +152,7 @@ func ok(err error) {
 
 func fail(format string, args ...any) { panic(findingf(format, args...)) }
 
-// success fails the run unless a write was answered as it must be.
+// success fails the run unless a write succeeded as it must.
 func success(r response, err error) {
 	ok(err)
 	if r.status != 200 || r.body != servicetest.Success {

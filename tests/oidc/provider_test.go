@@ -34,7 +34,7 @@ type provider struct {
 	t testing.TB
 
 	mu sync.Mutex // the mock has no locks of its own
-	// instead, when it answers true, has answered a request in the mock's place. The key is the path's last segment.
+	// instead, when it returns true, has served a request in the mock's place. The key is the path's last segment.
 	instead map[string]func(http.ResponseWriter, *http.Request) bool
 	codes   []string // all that were issued
 }
@@ -83,8 +83,8 @@ func newProvider(t testing.TB) *provider {
 	return p
 }
 
-// answer replaces what an endpoint answers, from now on; nil puts it back.
-func (p *provider) answer(endpoint string, with http.HandlerFunc) {
+// respond replaces what an endpoint returns, from now on; nil puts it back.
+func (p *provider) respond(endpoint string, with http.HandlerFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.instead, endpoint)
@@ -106,7 +106,7 @@ func (p *provider) options(o *servicetest.Options) {
 	o.ReturnOrigins = []string{"https://app.example.org", "http://localhost:5173"}
 }
 
-// discovery answers the usual metadata with changes; nil removes.
+// discovery responds with the usual metadata with changes; nil removes.
 func (p *provider) discovery(w http.ResponseWriter, change map[string]any) {
 	usual := httptest.NewRecorder()
 	p.Discovery(usual, nil)
@@ -186,7 +186,7 @@ func (p *provider) checkLog(s *servicetest.Service) {
 	}
 }
 
-// signIn goes the whole way in the browser c, and returns the answer to the callback.
+// signIn goes the whole way in the browser c, and returns the response to the callback.
 func (p *provider) signIn(c *servicetest.Client, who person, returnTo string) *servicetest.Response {
 	p.t.Helper()
 	return c.Get(p.consent(begin(c, returnTo), who).RequestURI())
@@ -197,7 +197,7 @@ func begin(c *servicetest.Client, returnTo string) string {
 	return c.Get("/sign-in?return_to="+url.QueryEscape(returnTo)).HasHeader("Cache-Control", "no-store").Header.Get("Location")
 }
 
-// failed checks that an answer is this error, and that nobody is signed in, not even half.
+// failed checks that a response is this error, and that nobody is signed in, not even half.
 func failed(t testing.TB, s *servicetest.Service, c *servicetest.Client, r *servicetest.Response, status int, code string) {
 	t.Helper()
 	r.IsError(status, code)

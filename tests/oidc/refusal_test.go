@@ -52,7 +52,7 @@ func TestRefusedAttempts(t *testing.T) {
 		stolen := p.consent(begin(s.Client(), ""), alice).Query().Get("code")
 		refused(c, p.consent(begin(c, ""), alice), "code", stolen)
 
-		// Another issuer's answer.
+		// Another issuer's response.
 		c = s.Client()
 		refused(c, p.consent(begin(c, ""), alice), "iss", "https://other.example")
 
@@ -134,7 +134,7 @@ func TestRefusedByProvider(t *testing.T) {
 func TestIssuerParameter(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	p.answer("openid-configuration", func(w http.ResponseWriter, r *http.Request) {
+	p.respond("openid-configuration", func(w http.ResponseWriter, r *http.Request) {
 		p.discovery(w, map[string]any{"authorization_response_iss_parameter_supported": true})
 	})
 	s := servicetest.New(t, p.options)
@@ -144,7 +144,7 @@ func TestIssuerParameter(t *testing.T) {
 	c.Get(u.RequestURI()+"&iss="+url.QueryEscape(p.Issuer())).Is(303, "")
 }
 
-// failure is what an endpoint answers, or what an ID token claims.
+// failure is what an endpoint returns, or what an ID token claims.
 type failure struct {
 	endpoint string
 	with     http.HandlerFunc
@@ -252,7 +252,7 @@ func TestProviderFails(t *testing.T) {
 				p := newProvider(t)
 				s := servicetest.Start(t, db, p.options)
 				test := failures(p)[name]
-				p.answer(test.endpoint, test.with)
+				p.respond(test.endpoint, test.with)
 				c := s.Client()
 				r := c.Get("/sign-in")
 				if test.endpoint != "openid-configuration" {
@@ -270,7 +270,7 @@ func TestProviderFails(t *testing.T) {
 				}
 				p.checkLog(s)
 
-				p.answer(test.endpoint, nil) // back again: nothing of the failure is left
+				p.respond(test.endpoint, nil) // back again: nothing of the failure is left
 				p.signIn(c, called("1", "alice"), "").Is(303, "")
 			})
 		})
@@ -284,29 +284,29 @@ func TestProviderHangs(t *testing.T) {
 	p := newProvider(t)
 	const crowd, asking = 80, 64
 	asked := make(chan struct{}, crowd)
-	p.answer("openid-configuration", func(_ http.ResponseWriter, r *http.Request) {
+	p.respond("openid-configuration", func(_ http.ResponseWriter, r *http.Request) {
 		asked <- struct{}{}
 		<-r.Context().Done()
 	})
 	s := servicetest.New(t, p.options)
 	bob := s.SignIn("bob")
-	answers := make(chan *servicetest.Response, crowd)
+	responses := make(chan *servicetest.Response, crowd)
 	begun := time.Now()
 	for range crowd {
-		go func() { answers <- s.Client().Get("/sign-in") }()
+		go func() { responses <- s.Client().Get("/sign-in") }()
 	}
 	for range asking {
 		<-asked
 	}
 	for range crowd - asking { // more are not sent to it
-		(<-answers).IsError(502, "provider_failed").SetsNoCookie()
+		(<-responses).IsError(502, "provider_failed").SetsNoCookie()
 	}
 	bob.Get("/api/auth/session").Is(200, servicetest.Authenticated)
-	if n := len(answers); n > 0 {
-		t.Errorf("%d answers of a provider that says nothing", n)
+	if n := len(responses); n > 0 {
+		t.Errorf("%d responses through a provider that says nothing", n)
 	}
 	for range asking {
-		(<-answers).IsError(502, "provider_failed").SetsNoCookie()
+		(<-responses).IsError(502, "provider_failed").SetsNoCookie()
 	}
 	if took := time.Since(begun); took > 15*time.Second {
 		t.Errorf("gave up after %v", took)

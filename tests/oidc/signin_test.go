@@ -135,10 +135,10 @@ func TestUsernameFromUserInfo(t *testing.T) {
 				fmt.Fprintf(w, `{"sub":%q,"preferred_username":"dora"}`, sub)
 			}
 		}
-		p.answer("userinfo", info("somebody else"))
+		p.respond("userinfo", info("somebody else"))
 		c := s.Client()
 		failed(t, s, c, p.signIn(c, person{"sub": "1"}, ""), 502, "provider_failed")
-		p.answer("userinfo", info("1"))
+		p.respond("userinfo", info("1"))
 		p.signIn(c, person{"sub": "1"}, "").Is(303, "")
 		c.Get("/api/auth/session").HasHeader("Session-User", "dora")
 	})

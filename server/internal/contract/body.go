@@ -33,7 +33,7 @@ func readBody(r *http.Request) (any, error) {
 	if !isJSON(r.Header) {
 		return nil, ErrMediaType
 	}
-	// net/http answers "Expect: 100-continue" with 100 when a body is first read. Too large a body is not asked for.
+	// net/http responds 100 to "Expect: 100-continue" when a body is first read. Too large a body is not asked for.
 	if r.ContentLength > maxBody {
 		return nil, ErrTooLarge
 	}

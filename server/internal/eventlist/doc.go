@@ -1,4 +1,4 @@
-// Package eventlist answers listEvents: it reads a world's events, shares that reading among the requests that wait
+// Package eventlist serves listEvents: it reads a world's events, shares that reading among the requests that wait
 // for it, and writes the response.
 //
 // Requests share readings. While a list is being read, requests for the same list wait for the next reading and share
