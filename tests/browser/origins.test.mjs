@@ -1,14 +1,10 @@
 // Pages of other origins, over TLS and with a service in production mode, whose cookies are Secure and SameSite=None.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { createHash, X509Certificate } from "node:crypto";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { after, before, beforeEach, test } from "node:test";
 import { cookiesOf, startChromium, startProfile } from "./chromium.mjs";
 import { startFront } from "./front.mjs";
 import { fetchWithCookies, freePort, startService } from "./service.mjs";
+import { makeCertificate } from "./tls.mjs";
 
 let service, fronts, browser, profile, session, eventId;
 let api, allowed, sameSite, other; // origins; allowed and other are on sites of their own
@@ -181,18 +177,3 @@ test("a link on another site cannot refresh", async () => {
   assert.equal(answer.status(), 403);
   assert.equal(await service.refreshes("refreshed"), spent);
 });
-
-/** A certificate for these hosts, and the pin that makes Chromium believe it. */
-async function makeCertificate(...hosts) {
-  const folder = await mkdtemp(join(tmpdir(), "worldevents-tls-"));
-  const [keyFile, certFile] = [join(folder, "key.pem"), join(folder, "cert.pem")];
-  execFileSync("openssl", [
-    "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-    "-keyout", keyFile, "-out", certFile, "-subj", "/CN=worldevents test",
-    "-addext", `subjectAltName=${hosts.map((host) => `DNS:${host}`)}`,
-  ], { stdio: "pipe" });
-  const [key, cert] = [await readFile(keyFile), await readFile(certFile)];
-  await rm(folder, { recursive: true });
-  const publicKey = new X509Certificate(cert).publicKey.export({ type: "spki", format: "der" });
-  return { key, cert, pin: createHash("sha256").update(publicKey).digest("base64") };
-}
