@@ -76,7 +76,9 @@ func open(needKey bool) (*config.Config, *models.Store, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := models.Open(models.Options{URL: c.DatabaseURL, MaxConns: c.DBMaxConns, Timeout: c.DBTimeout})
+	store, err := models.Open(models.Options{URL: c.DatabaseURL, MaxConns: c.DBMaxConns, Timeout: c.DBTimeout, Sessions: models.SessionPolicy{
+		TTL: c.RefreshTokenTTL, MaxAge: c.SessionMaxAge, ReuseLeeway: c.RefreshReuseLeeway, PerUser: c.SessionsPerUser,
+	}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("DATABASE_URL: %w", err)
 	}
@@ -96,7 +98,6 @@ func newServer(c *config.Config, store *models.Store, log, accessLog *slog.Logge
 		Contract: contract, Store: store, Log: log, AccessLog: accessLog,
 		Development: c.Development, BaseURL: c.Base, Docs: c.Docs,
 		Keys: c.Keys, Issuer: c.JWTIssuer, Audience: c.JWTAudience,
-		RefreshTTL: c.RefreshTokenTTL, ReuseLeeway: c.RefreshReuseLeeway,
 		CookieDomain: c.CookieDomain, CookiePartitioned: c.CookiePartitioned,
 		OIDC: provider, ReturnOrigins: c.ReturnOrigins,
 		AllowedOrigins: c.AllowedOrigins, TrustedProxies: c.Proxies,

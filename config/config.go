@@ -43,6 +43,10 @@ type Config struct {
 	RefreshTokenTTL time.Duration `env:"REFRESH_TOKEN_TTL" envDefault:"720h"`
 	// RefreshReuseLeeway is how long a refresh token that was just replaced may come back without harm.
 	RefreshReuseLeeway time.Duration `env:"REFRESH_REUSE_LEEWAY" envDefault:"60s"`
+	// SessionsPerUser is how many sessions a user may have.
+	SessionsPerUser int `env:"SESSIONS_PER_USER" envDefault:"1"`
+	// SessionMaxAge is the lifetime of a session, however often it is refreshed; 0 means no limit.
+	SessionMaxAge time.Duration `env:"SESSION_MAX_AGE" envDefault:"0"`
 	// AllowedOrigins are the exact origins whose pages may call the API, comma-separated.
 	AllowedOrigins []string `env:"ALLOWED_ORIGINS"`
 	// CookieDomain widens the cookies to a domain; empty keeps them host-only.

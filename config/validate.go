@@ -53,6 +53,12 @@ func (c *Config) validate(needKey bool) (problems []error) {
 	if c.RefreshReuseLeeway < 0 {
 		problem("REFRESH_REUSE_LEEWAY", "must not be negative")
 	}
+	if c.SessionsPerUser < 1 || c.SessionsPerUser > 100 {
+		problem("SESSIONS_PER_USER", "must be from 1 to 100")
+	}
+	if c.SessionMaxAge < 0 || c.SessionMaxAge > 0 && c.SessionMaxAge < time.Second {
+		problem("SESSION_MAX_AGE", "must be 0, which means no limit, or 1s or more")
+	}
 	checkOrigins := func(name string, origins []string) {
 		for _, origin := range origins {
 			if !isOrigin(origin) {

@@ -50,13 +50,13 @@ func (s *Store) Demo(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("demo: %w", err)
 		}
-		_, err = s.CreateEvent(ctx, users[event.creator], Event{
+		_, err = s.CreateEvent(ctx, Caller{UserID: users[event.creator]}, Event{
 			ID: id, WorldID: "plaza", Name: event.name, Description: event.description,
 			ScheduledAt: evening.AddDate(0, 0, event.days),
 		})
 		for _, name := range event.joining {
 			if err == nil {
-				err = s.JoinEvent(ctx, users[name], id)
+				err = s.JoinEvent(ctx, Caller{UserID: users[name]}, id)
 			}
 		}
 		if err != nil {

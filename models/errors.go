@@ -18,16 +18,18 @@ import (
 var (
 	// ErrNoEvent is returned by JoinEvent and LeaveEvent for an event that does not exist, malformed ids included.
 	ErrNoEvent = errors.New("no such event")
-	// ErrNoUser is returned when the acting or named user does not exist.
+	// ErrNoUser is returned when the named user does not exist.
 	ErrNoUser = errors.New("no such user")
+	// ErrSignedOut is returned to a caller whose session is revoked, or whose user does not exist.
+	ErrSignedOut = errors.New("the session is revoked, or its user is gone")
 	// ErrUserExists is returned by AddUser for a name that is taken.
 	ErrUserExists = errors.New("the username is taken")
 	// ErrUsername is returned for a name that breaks the rules of ValidUsername.
 	ErrUsername = errors.New("a username is 1 to 100 characters, not only white space, without control characters")
-	// ErrRefreshToken is returned by RefreshSession for a token that is unknown, expired, spent, or another user's.
+	// ErrRefreshToken is returned by RefreshSession for a token that is unknown, expired, spent, or another session's.
 	ErrRefreshToken = errors.New("invalid refresh token")
-	// ErrReused is the ErrRefreshToken of a spent token used after the leeway: somebody holds a copy, and the user's
-	// current refresh token has just been revoked (RFC 9700 section 4.14.2).
+	// ErrReused is the ErrRefreshToken of a spent token used after the leeway: somebody holds a copy, and the session has
+	// just been revoked (RFC 9700 section 4.14.2).
 	ErrReused = fmt.Errorf("%w: spent token used again, session revoked", ErrRefreshToken)
 
 	// ErrBusy means that no pooled connection came free in time, or that other processes kept SQLite's write lock.

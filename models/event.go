@@ -32,18 +32,18 @@ type RSVP struct {
 }
 
 // CreateEvent stores e, which needs WorldID, Name, Description and ScheduledAt, and the RSVP of its creator, both or
-// neither, and returns the new event's id. It returns ErrNoUser.
-func (s *Store) CreateEvent(ctx context.Context, user ID, e Event) (ID, error) {
+// neither, and returns the new event's id. It returns ErrSignedOut.
+func (s *Store) CreateEvent(ctx context.Context, caller Caller, e Event) (ID, error) {
 	if e.ID.IsZero() {
 		e.ID = newID()
 	}
-	e.CreatorID = &user
+	e.CreatorID = &caller.UserID
 	err := s.write(ctx, func(tx *gorm.DB) error {
-		err := s.dialect.create(tx, e, s.timestamp())
+		err := s.dialect.create(tx, caller, e, s.timestamp())
 		if !violatesKey(err) {
 			return err
 		}
-		return repeatUnless(err, checkUser(tx, user))
+		return repeatUnless(err, caller.check(tx))
 	})
 	if err != nil {
 		return ID{}, fmt.Errorf("create event in world %q: %w", e.WorldID, err)
@@ -51,20 +51,20 @@ func (s *Store) CreateEvent(ctx context.Context, user ID, e Event) (ID, error) {
 	return e.ID, nil
 }
 
-// JoinEvent adds the user's RSVP. Joining twice keeps the first. It returns ErrNoUser or ErrNoEvent.
-func (s *Store) JoinEvent(ctx context.Context, user, event ID) error {
+// JoinEvent adds the caller's RSVP. Joining twice keeps the first. It returns ErrSignedOut or ErrNoEvent.
+func (s *Store) JoinEvent(ctx context.Context, caller Caller, event ID) error {
 	err := s.write(ctx, func(tx *gorm.DB) error {
 		res := tx.Exec(`
 			INSERT INTO rsvps (event_id, user_id, username, created_at)
-			SELECT ?, id, username, ? FROM users WHERE id = ?`+s.dialect.keepKey+`
-			ON CONFLICT DO NOTHING`, event, s.timestamp(), user)
-		if res.Error == nil && res.RowsAffected == 0 { // joined before, or no such user
-			return checkUser(tx, user)
+			SELECT ?, id, username, ? FROM users WHERE id = ? AND ?`+s.dialect.keepKey+`
+			ON CONFLICT DO NOTHING`, event, s.timestamp(), caller.UserID, caller.isActive())
+		if res.Error == nil && res.RowsAffected == 0 { // joined before, or signed out
+			return caller.check(tx)
 		}
 		if !violatesKey(res.Error) {
 			return res.Error
 		}
-		return repeatUnless(res.Error, checkExist(tx, user, event))
+		return repeatUnless(res.Error, caller.checkEvent(tx, event))
 	})
 	if err != nil {
 		return fmt.Errorf("join event %s: %w", event, err)
@@ -75,7 +75,7 @@ func (s *Store) JoinEvent(ctx context.Context, user, event ID) error {
 // violatesKey reports whether a row is missing that err's statement refers to.
 func violatesKey(err error) bool { return errors.Is(classify(err), errForeignKey) }
 
-// repeatUnless returns missing, which says that the row is gone. Without it the row is there, and the violation came
+// repeatUnless returns missing, which says what is gone. Without it the row is there, and the violation came
 // from a user who was renamed while the statement ran: then it must be repeated.
 func repeatUnless(violation, missing error) error {
 	if missing != nil {
@@ -84,12 +84,12 @@ func repeatUnless(violation, missing error) error {
 	return fmt.Errorf("%w: %w", errSerialize, violation)
 }
 
-// LeaveEvent removes the user's RSVP, if there is one. It returns ErrNoUser or ErrNoEvent.
-func (s *Store) LeaveEvent(ctx context.Context, user, event ID) error {
+// LeaveEvent removes the caller's RSVP, if there is one. It returns ErrSignedOut or ErrNoEvent.
+func (s *Store) LeaveEvent(ctx context.Context, caller Caller, event ID) error {
 	err := s.write(ctx, func(tx *gorm.DB) error {
-		res := tx.Exec("DELETE FROM rsvps WHERE event_id = ? AND user_id = ?", event, user)
+		res := tx.Exec("DELETE FROM rsvps WHERE event_id = ? AND user_id = ? AND ?", event, caller.UserID, caller.isActive())
 		if res.Error == nil && res.RowsAffected == 0 {
-			return checkExist(tx, user, event)
+			return caller.checkEvent(tx, event)
 		}
 		return res.Error
 	})

@@ -1,6 +1,7 @@
 package models_test
 
 import (
+	"crypto/sha256"
 	"maps"
 	"testing"
 	"time"
@@ -16,26 +17,24 @@ import (
 // somebody's next one may be: RETURNING must work on both databases.
 func TestTextbookRefresh(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice := s.AddUser("alice")
+		alice := s.SignIn("alice").Session
+		handle, first := models.Hash(sha256.Sum256([]byte(alice.RefreshToken[:32]))), models.Hash(sha256.Sum256([]byte(alice.RefreshToken)))
 		db := s.Store.GORM().WithContext(t.Context())
-		sum := func(text string) []byte { h := models.Hash{}; copy(h[:], text); return h[:] }
-		refresh := func(old, next string) (user models.User, updated int64) {
-			res := db.Model(&user).Clauses(clause.Returning{}).Where("refresh_hash = ?", sum(old)).
-				Updates(map[string]any{"refresh_hash": sum(next), "rotated_at": time.Now().UTC()})
+		refresh := func(old, next models.Hash) (row models.Session, updated int64) {
+			res := db.Model(&row).Clauses(clause.Returning{}).Where("handle_hash = ? AND token_hash = ?", handle, old).
+				Updates(map[string]any{"token_hash": next, "refreshed_at": time.Now().UTC()})
 			if res.Error != nil {
 				t.Fatal(res.Error)
 			}
-			return user, res.RowsAffected
+			return row, res.RowsAffected
 		}
-		if err := db.Model(&models.User{}).Where("username = ?", "alice").Update("refresh_hash", sum("first")).Error; err != nil {
-			t.Fatal(err)
+		second := models.Hash{1}
+		row, updated := refresh(first, second)
+		if updated != 1 || row.UserID.String() != alice.UserID || row.HandleHash != handle || row.TokenHash == nil || *row.TokenHash != second {
+			t.Errorf("%d rows: %+v, want the session of %s", updated, row, alice.UserID)
 		}
-		user, updated := refresh("first", "second")
-		if updated != 1 || user.ID.String() != alice || user.Username != "alice" || string(user.RefreshHash) != string(sum("second")) || user.RotatedAt == nil {
-			t.Errorf("%d rows: %+v, want alice %s", updated, user, alice)
-		}
-		if user, updated := refresh("first", "third"); updated != 0 || !user.ID.IsZero() {
-			t.Errorf("a spent token updates %d rows: %+v", updated, user)
+		if row, updated := refresh(first, models.Hash{2}); updated != 0 || !row.ID.IsZero() {
+			t.Errorf("a spent token updates %d rows: %+v", updated, row)
 		}
 	})
 }
@@ -54,7 +53,7 @@ var columns = map[string]string{
 func TestModelsDescribeTheirTables(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		db := s.Store.GORM()
-		for _, model := range []any{&models.User{}, &models.Event{}, &models.RSVP{}} {
+		for _, model := range []any{&models.User{}, &models.Session{}, &models.Event{}, &models.RSVP{}} {
 			statement := &gorm.Statement{DB: db}
 			if err := statement.Parse(model); err != nil {
 				t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"gorm.io/gorm/schema"
 )
 
-// ID names a user or an event: a UUID (RFC 9562). The zero ID is nobody's and nothing's, and comes before every other.
+// ID names a user, an event or a session: a UUID (RFC 9562). The zero ID is nobody's and nothing's, and comes before every other.
 type ID [16]byte
 
 // errID is returned by ParseID.
@@ -55,9 +55,11 @@ func (id ID) MarshalText() ([]byte, error) { return id.AppendText(nil) }
 // Value implements driver.Valuer. It never fails.
 func (id ID) Value() (driver.Value, error) { return id.String(), nil }
 
-// Scan implements sql.Scanner for text.
+// Scan implements sql.Scanner for text. NULL is the zero ID.
 func (id *ID) Scan(value any) (err error) {
 	switch text := value.(type) {
+	case nil:
+		*id = ID{}
 	case string:
 		*id, err = ParseID(text)
 	case []byte:
@@ -71,11 +73,8 @@ func (id *ID) Scan(value any) (err error) {
 // UUIDValue implements pgtype.UUIDValuer: PostgreSQL takes the 16 bytes. It never fails.
 func (id ID) UUIDValue() (pgtype.UUID, error) { return pgtype.UUID{Bytes: id, Valid: true}, nil }
 
-// ScanUUID implements pgtype.UUIDScanner.
+// ScanUUID implements pgtype.UUIDScanner. NULL is the zero ID.
 func (id *ID) ScanUUID(u pgtype.UUID) error {
-	if !u.Valid {
-		return fmt.Errorf("scan NULL: %w", errID)
-	}
 	*id = u.Bytes
 	return nil
 }

@@ -7,36 +7,40 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 )
 
 // SignInExternal is SignIn for somebody whom an identity provider vouches for. Issuer and subject together decide who
 // it is, never the name: somebody unknown becomes a new user, called username or, when that cannot be, by the first of
 // usernameCandidates that is free. A user keeps the name of the first time.
-func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username string, token Hash, expires time.Time) (Identity, error) {
-	var identity Identity
-	var err error
-	for name := range usernameCandidates(username) {
-		err = s.write(ctx, func(tx *gorm.DB) error {
-			return scan(tx.Raw(`
-				INSERT INTO users (id, username, created_at, issuer, subject, refresh_hash, refresh_expires_at)
-				VALUES (?, ?, ?, ?, ?, ?, ?)
-				ON CONFLICT (issuer, subject) DO UPDATE SET refresh_hash = excluded.refresh_hash,
-					refresh_expires_at = excluded.refresh_expires_at, previous_hash = NULL, rotated_at = NULL
-				RETURNING id, username`,
-				newID(), name, s.timestamp(), issuer, subject, token, expires.UTC()), &identity.ID, &identity.Username)
-		})
-		// The name is taken, or the same subject was made a moment ago by another sign-in: the next round finds it.
-		if !errors.Is(err, errDuplicate) {
-			break
+func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username string, in SignIn) (Grant, error) {
+	var grant Grant
+	err := s.transaction(ctx, func(tx *gorm.DB) error {
+		// Nothing is inserted where the name is taken, or where the same subject was made a moment ago by another sign-in.
+		user, err := lockUser(tx.Where("issuer = ? AND subject = ?", issuer, subject))
+		for name := range usernameCandidates(username) {
+			if !errors.Is(err, ErrNoUser) {
+				break
+			}
+			user = s.newUser(name)
+			user.Issuer, user.Subject = &issuer, &subject
+			if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&user).Error; err != nil {
+				return err
+			}
+			user, err = lockUser(tx.Where("issuer = ? AND subject = ?", issuer, subject))
 		}
-	}
+		if err != nil {
+			return err
+		}
+		grant, err = s.begin(tx, Identity{user.ID, user.Username}, in)
+		return err
+	})
 	if err != nil {
-		return Identity{}, fmt.Errorf("sign in: %w", err)
+		return Grant{}, fmt.Errorf("sign in: %w", err)
 	}
-	return identity, nil
+	return grant, nil
 }
 
 // usernameCandidates are the names to try for a new user who prefers one: that itself, with -2 to -9 after it, then with

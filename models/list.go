@@ -135,9 +135,9 @@ func (l *EventReader) WithFingerprint() { l.withFingerprint = l.store.dialect.fi
 // errStuck is returned for a batch after which the reading stands where it stood, which would go on for ever.
 var errStuck = errors.New("the reading does not move on")
 
-// Next reads one batch into sink. On behalf of a user who does not exist it returns ErrNoUser; with the zero ID it does
-// not look. After an error the sink is as it was before.
-func (l *EventReader) Next(ctx context.Context, user ID, sink EventSink) error {
+// Next reads one batch into sink. On behalf of a caller who is not active it returns ErrSignedOut; with the zero
+// Caller it does not look. After an error the sink is as it was before.
+func (l *EventReader) Next(ctx context.Context, caller Caller, sink EventSink) error {
 	size := sink.Size()
 	maxWait := l.store.maxWait()
 	if l.begun { // a response that has begun is worth more waiting than one that could still be refused
@@ -151,7 +151,7 @@ func (l *EventReader) Next(ctx context.Context, user ID, sink EventSink) error {
 		if l.rsvps != nil {
 			read = l.nextRSVPs
 		}
-		if err := read(tx, user, sink, &next); err != nil {
+		if err := read(tx, caller, sink, &next); err != nil {
 			return err
 		}
 		if !next.isAfter(l.readState) {
@@ -168,7 +168,7 @@ func (l *EventReader) Next(ctx context.Context, user ID, sink EventSink) error {
 }
 
 // nextEvents reads the next events with their RSVPs, up to and including the first large one, without RSVPs.
-func (l *EventReader) nextEvents(tx *gorm.DB, user ID, sink EventSink, s *readState) error {
+func (l *EventReader) nextEvents(tx *gorm.DB, caller Caller, sink EventSink, s *readState) error {
 	want := s.rows
 	if s.remaining >= 0 {
 		want = min(want, s.remaining+1) // the one beyond shows that more follow
@@ -177,7 +177,7 @@ func (l *EventReader) nextEvents(tx *gorm.DB, user ID, sink EventSink, s *readSt
 	if l.withFingerprint && !l.begun {
 		selected = withFingerprints
 	}
-	query := l.query(tx, selected, user, want)
+	query := l.query(tx, selected, caller, want)
 	start, got, ended := sink.Size(), 0, false // ended means before the query did
 	beyond := false                            // the page is full, and there is one event more
 	err := l.store.dialect.rows(query, func(row *listRow) (more bool) {
@@ -203,8 +203,8 @@ func (l *EventReader) nextEvents(tx *gorm.DB, user ID, sink EventSink, s *readSt
 	if err != nil {
 		return err
 	}
-	if got == 0 && !user.IsZero() {
-		if err := checkUser(tx, user); err != nil {
+	if got == 0 && caller != (Caller{}) {
+		if err := caller.check(tx); err != nil {
 			return err
 		}
 	}
@@ -218,7 +218,7 @@ func (l *EventReader) nextEvents(tx *gorm.DB, user ID, sink EventSink, s *readSt
 }
 
 // nextRSVPs reads the next RSVPs of the large event at l.Last.
-func (l *EventReader) nextRSVPs(tx *gorm.DB, _ ID, sink EventSink, s *readState) error {
+func (l *EventReader) nextRSVPs(tx *gorm.DB, _ Caller, sink EventSink, s *readState) error {
 	r := *s.rsvps // the reading of others, who share the beginning, has the same
 	if r.until.IsZero() {
 		err := scan(tx.Raw("SELECT created_at FROM rsvps WHERE event_id = ? ORDER BY created_at DESC, user_id DESC LIMIT 1", s.Last.ID), &r.until)
@@ -263,7 +263,7 @@ func (l *EventReader) PinPage(ctx context.Context) (Position, error) {
 	last := l.Last
 	err := l.store.read(ctx, func(tx *gorm.DB) error {
 		pinned, beyond, last = make(map[ID]bool), false, l.Last
-		return l.store.dialect.rows(l.query(tx, positionsOnly, ID{}, l.remaining+1), func(row *listRow) (more bool) {
+		return l.store.dialect.rows(l.query(tx, positionsOnly, Caller{}, l.remaining+1), func(row *listRow) (more bool) {
 			if beyond = len(pinned) == l.remaining; beyond {
 				return false
 			}

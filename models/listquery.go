@@ -22,7 +22,7 @@ const (
 // listQuery is what the queries of lists differ in: columns and conditions.
 type listQuery struct {
 	projection
-	from, to, after, until, user bool
+	from, to, after, until, caller bool
 }
 
 // sql leaves the order of a batch with fingerprints to the subquery, whose LIMIT keeps it a step of its own.
@@ -44,18 +44,18 @@ func (q listQuery) sql(d dialect) string {
 	add(q.to, " AND e.scheduled_at < ?")
 	add(q.after, " AND (e.scheduled_at, e.id) > (?, ?)")
 	add(q.until, " AND (e.scheduled_at, e.id) <= (?, ?)")
-	add(q.user, " AND EXISTS (SELECT 1 FROM users WHERE id = ?)")
+	add(q.caller, " AND ?")
 	add(true, " ORDER BY e.scheduled_at, e.id LIMIT ?")
 	add(q.projection == withFingerprints || q.projection == fingerprintOnly, ") batch")
 	return b.String()
 }
 
-// query asks for the next rows events, or about them. The user's existence is a condition of the same statement, so no
-// events at all may mean that there is no such user.
-func (l *EventReader) query(tx *gorm.DB, selected projection, user ID, rows int) *gorm.DB {
+// query asks for the next rows events, or about them. That the caller is active is a condition of the same statement, so no
+// events at all may mean that they are not.
+func (l *EventReader) query(tx *gorm.DB, selected projection, caller Caller, rows int) *gorm.DB {
 	args := make([]any, 0, 10)
 	q := listQuery{projection: selected, from: !l.options.From.IsZero(), to: !l.options.To.IsZero(),
-		after: !l.Last.ScheduledAt.IsZero(), until: !l.until.ScheduledAt.IsZero(), user: !user.IsZero()}
+		after: !l.Last.ScheduledAt.IsZero(), until: !l.until.ScheduledAt.IsZero(), caller: caller != Caller{}}
 	if q.projection == withFingerprints || q.projection == fingerprintOnly {
 		args = append(args, l.store.seed)
 	}
@@ -72,8 +72,8 @@ func (l *EventReader) query(tx *gorm.DB, selected projection, user ID, rows int)
 	if q.until {
 		args = append(args, l.until.ScheduledAt, l.until.ID)
 	}
-	if q.user {
-		args = append(args, user)
+	if q.caller {
+		args = append(args, caller.isActive())
 	}
 	args = append(args, rows)
 	text, known := l.store.lists.Load(q)
@@ -87,15 +87,15 @@ func (l *EventReader) query(tx *gorm.DB, selected projection, user ID, rows int)
 // ListFingerprint returns a hash of the selected list, computed from indexes alone, which takes the database less time
 // than the list. An unchanged list has the same fingerprint, and any other list has another; values are comparable
 // within this process only. It is meant for lists that fit in one batch, and ignores Limit: it has not cut off any of
-// such a list. ok is false for a database without fingerprints, for a list without events, and for a user who does not
-// exist.
-func (s *Store) ListFingerprint(ctx context.Context, options ListOptions, user ID) (fingerprint uint64, ok bool, err error) {
+// such a list. ok is false for a database without fingerprints, for a list without events, and for a caller who is
+// not active.
+func (s *Store) ListFingerprint(ctx context.Context, options ListOptions, caller Caller) (fingerprint uint64, ok bool, err error) {
 	if s.dialect.fingerprint == "" {
 		return 0, false, nil
 	}
 	var signed sql.NullInt64
 	err = s.read(ctx, func(tx *gorm.DB) error {
-		return scan(s.List(options).query(tx, fingerprintOnly, user, firstRows), &signed)
+		return scan(s.List(options).query(tx, fingerprintOnly, caller, firstRows), &signed)
 	})
 	if err != nil {
 		return 0, false, fmt.Errorf("make fingerprint of events: %w", err)

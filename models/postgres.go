@@ -39,6 +39,7 @@ func postgresDialect(url string, timeout time.Duration) (dialect, error) {
 			return stdlib.OpenDB(*config, stdlib.OptionAfterConnect(setPlannerOptions)), nil
 		},
 		gorm:              func(db *sql.DB) gorm.Dialector { return postgres.New(postgres.Config{Conn: pgxPool{db}}) },
+		blob:              "bytea",
 		keepKey:           " FOR KEY SHARE",
 		check:             checkPostgres,
 		joinUsernames:     `string_agg(username, E'\n')`,
@@ -227,10 +228,10 @@ func (row *listRow) read(rows pgx.Rows) error {
 }
 
 // createInPostgres needs one statement, so one round trip: foreign keys are checked at its end.
-func createInPostgres(tx *gorm.DB, e Event, now any) error {
+func createInPostgres(tx *gorm.DB, caller Caller, e Event, now any) error {
 	res := tx.Exec(`
 		WITH creator AS (
-			SELECT id, username FROM users WHERE id = ? FOR KEY SHARE
+			SELECT id, username FROM users WHERE id = ? AND ? FOR KEY SHARE
 		), event AS (
 			INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
 			SELECT ?, ?, id, ?, ?, ?, ? FROM creator
@@ -238,9 +239,9 @@ func createInPostgres(tx *gorm.DB, e Event, now any) error {
 		)
 		INSERT INTO rsvps (event_id, user_id, username, created_at)
 		SELECT event.id, creator.id, creator.username, event.created_at FROM event, creator`,
-		e.CreatorID, e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, now)
+		caller.UserID, caller.isActive(), e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, now)
 	if res.Error == nil && res.RowsAffected == 0 {
-		return ErrNoUser
+		return ErrSignedOut
 	}
 	return res.Error
 }

@@ -39,6 +39,7 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 		gorm: func(db *sql.DB) gorm.Dialector {
 			return sqliteDialector{pool: stmtCache{db, new(sync.Map)}}
 		},
+		blob:          "BLOB",
 		joinUsernames: "group_concat(username, char(10))",
 		anyOf:         "IN (SELECT value FROM json_each(?))",
 		rows:          rowsInSQLite,
@@ -146,21 +147,21 @@ func rowsInSQLite(query *gorm.DB, each func(*listRow) (more bool)) error {
 	return rows.Err()
 }
 
-func createInSQLite(tx *gorm.DB, e Event, now any) error {
+func createInSQLite(tx *gorm.DB, caller Caller, e Event, now any) error {
 	return tx.Transaction(func(tx *gorm.DB) error {
 		res := tx.Exec(`
 			INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
-			SELECT ?, ?, id, ?, ?, ?, ? FROM users WHERE id = ?`,
-			e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, now, e.CreatorID)
+			SELECT ?, ?, id, ?, ?, ?, ? FROM users WHERE id = ? AND ?`,
+			e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, now, caller.UserID, caller.isActive())
 		if res.Error != nil {
 			return res.Error
 		}
 		if res.RowsAffected == 0 {
-			return ErrNoUser
+			return ErrSignedOut
 		}
 		return tx.Exec(`
 			INSERT INTO rsvps (event_id, user_id, username, created_at)
 			SELECT ?, id, username, ? FROM users WHERE id = ?`,
-			e.ID, now, e.CreatorID).Error
+			e.ID, now, caller.UserID).Error
 	})
 }

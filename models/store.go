@@ -30,8 +30,10 @@ type Options struct {
 	// Timeout bounds all database work of one call, retries and waiting for a connection included. The latter takes
 	// at most half of it, and never more than a second.
 	Timeout time.Duration
-	// Now is the clock; nil means time.Now.
+	// Now is the clock; nil means time.Now, and on PostgreSQL the server's clock for all that rows keep.
 	Now func() time.Time
+	// Sessions is how long sessions last, and how many a user may have.
+	Sessions SessionPolicy
 }
 
 // Store is the database. Its methods may be called concurrently.
@@ -41,6 +43,7 @@ type Store struct {
 	reader  pool // the same as writer on PostgreSQL
 	timeout time.Duration
 	now     func() time.Time
+	policy  SessionPolicy
 	// serverClock means that the database's clock is used where rows keep the time of writing.
 	serverClock bool
 	lists       sync.Map // the text of a list's queries, by listQuery
@@ -74,6 +77,8 @@ type dialect struct {
 	check func(ctx context.Context, db *sql.DB) error
 	// joinUsernames aggregates usernames into one text, with line feeds between them.
 	joinUsernames string
+	// blob is the type of bytes.
+	blob string
 	// keepKey follows a query for a user: nobody can rename the user until the end of the transaction.
 	keepKey string
 	// usernames is the SQL for up to largeRSVPs+1 usernames of event e in joining order, separated by line feeds; NULL if
@@ -87,8 +92,8 @@ type dialect struct {
 	// rows runs a query of a list's batch, which Raw has built, and calls each with every row, until it wants no more. The
 	// query selects an id, a time, and then the texts of a listRow.
 	rows func(query *gorm.DB, each func(*listRow) (more bool)) error
-	// create stores an event and its creator's RSVP, both or neither. It returns ErrNoUser for an unknown creator.
-	create func(tx *gorm.DB, e Event, now any) error
+	// create stores an event and its creator's RSVP, both or neither. It returns ErrSignedOut.
+	create func(tx *gorm.DB, caller Caller, e Event, now any) error
 	// withMigrationLock runs fn while no other process does the same.
 	withMigrationLock func(ctx context.Context, db *sql.DB, fn func() error) error
 }
@@ -96,7 +101,7 @@ type dialect struct {
 // Open prepares a Store. It does not connect: a database that is away shows in Migrate and Ready. An error means
 // that the URL can never work.
 func Open(o Options) (*Store, error) {
-	s := &Store{timeout: o.Timeout, now: o.Now}
+	s := &Store{timeout: o.Timeout, now: o.Now, policy: o.Sessions}
 	var seed [8]byte
 	rand.Read(seed[:])
 	s.seed = int64(binary.NativeEndian.Uint64(seed[:]))
@@ -163,6 +168,9 @@ func (s *Store) Pools() map[string]*sql.DB {
 
 // Timeout is what Options said.
 func (s *Store) Timeout() time.Duration { return s.timeout }
+
+// SessionPolicy is what Options said.
+func (s *Store) SessionPolicy() SessionPolicy { return s.policy }
 
 // Ready reports whether the database answers within a second and can be written to. It does not queue behind other
 // calls: a busy pool is no reason to take an instance out of service, a dead one is.
@@ -257,41 +265,25 @@ func scan(query *gorm.DB, dest ...any) error {
 	return cmp.Or(rows.Close(), rows.Err())
 }
 
-// checkUser fails with ErrNoUser when there is no such user.
-func checkUser(tx *gorm.DB, user ID) error {
-	var exists bool
-	err := scan(tx.Raw("SELECT EXISTS (SELECT 1 FROM users WHERE id = ?)", user), &exists)
-	if err == nil && !exists {
-		return ErrNoUser
-	}
-	return err
+// transaction is write for several statements that are done all or not at all.
+func (s *Store) transaction(ctx context.Context, fn func(tx *gorm.DB) error) error {
+	return s.write(ctx, func(tx *gorm.DB) error { return tx.Transaction(fn) })
 }
 
-// checkExist fails with ErrNoUser or ErrNoEvent, in this order, when the row is missing.
-func checkExist(tx *gorm.DB, user, event ID) error {
-	var userExists, eventExists bool
-	err := scan(tx.Raw("SELECT EXISTS (SELECT 1 FROM users WHERE id = ?), EXISTS (SELECT 1 FROM events WHERE id = ?)",
-		user, event), &userExists, &eventExists)
-	switch {
-	case err != nil:
-		return err
-	case !userExists:
-		return ErrNoUser
-	case !eventExists:
-		return ErrNoEvent
-	}
-	return nil
-}
+// timestamp is the time of writing, as a parameter of a statement.
+func (s *Store) timestamp() any { return s.after(0) }
 
-// timestamp is the time of writing, as a parameter of a statement. A server that has a clock uses that, unless
-// Options.Now is set: one clock orders the RSVPs of all instances.
-func (s *Store) timestamp() any {
+// after is a time so long after that of writing, as a parameter of a statement. A server that has a clock uses that, unless
+// Options.Now is set: one clock orders the RSVPs of all instances, and says which sessions have expired.
+func (s *Store) after(d time.Duration) any {
 	now := s.now().UTC().Truncate(time.Microsecond) // what PostgreSQL keeps
 	switch {
 	case s.dialect.isFile:
-		return now
-	case s.serverClock:
+		return now.Add(d)
+	case s.serverClock && d == 0:
 		return clause.Expr{SQL: "clock_timestamp()"}
+	case s.serverClock:
+		return clause.Expr{SQL: "clock_timestamp() + CAST(? AS interval)", Vars: []any{d}}
 	}
-	return clause.Expr{SQL: "CAST(? AS timestamptz)", Vars: []any{now}}
+	return clause.Expr{SQL: "CAST(? AS timestamptz)", Vars: []any{now.Add(d)}}
 }

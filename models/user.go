@@ -2,9 +2,6 @@ package models
 
 import (
 	"context"
-	"database/sql"
-	"database/sql/driver"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -12,20 +9,14 @@ import (
 	"unicode/utf8"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 )
 
-// User is somebody who signs in. There is one current refresh token per user, kept as its SHA-256.
+// User is somebody who signs in.
 type User struct {
 	ID        ID        `gorm:"primaryKey;not null"`
 	Username  string    `gorm:"not null;unique"`
 	CreatedAt time.Time `gorm:"not null"`
-
-	RefreshHash      []byte
-	RefreshExpiresAt *time.Time
-	// PreviousHash is the hash of the value that the last refresh replaced, at RotatedAt.
-	PreviousHash []byte
-	RotatedAt    *time.Time
-
 	// Issuer and Subject say who the user is at an identity provider (OpenID Connect Core 1.0 section 2). Both are nil for
 	// a user who never signed in there.
 	Issuer, Subject *string
@@ -36,12 +27,6 @@ type Identity struct {
 	ID       ID
 	Username string
 }
-
-// Hash is the SHA-256 of a refresh token.
-type Hash [32]byte
-
-// Value implements driver.Valuer. It never fails.
-func (h Hash) Value() (driver.Value, error) { return h[:], nil }
 
 // ValidUsername reports whether name is 1 to 100 code points of valid UTF-8, not only white space, without control
 // characters.
@@ -61,7 +46,7 @@ func (s *Store) AddUser(ctx context.Context, username string) (Identity, error) 
 	if !ValidUsername(username) {
 		return Identity{}, fmt.Errorf("add user: %w", ErrUsername)
 	}
-	user := User{ID: newID(), Username: username, CreatedAt: s.now().UTC().Truncate(time.Microsecond)}
+	user := s.newUser(username)
 	err := s.write(ctx, func(tx *gorm.DB) error { return tx.Create(&user).Error })
 	if errors.Is(err, errDuplicate) {
 		err = ErrUserExists
@@ -72,120 +57,45 @@ func (s *Store) AddUser(ctx context.Context, username string) (Identity, error) 
 	return Identity{user.ID, username}, nil
 }
 
-// ids is a set as one parameter: with IN and a list every length would be another statement to prepare.
-type ids []ID
-
-// Value implements driver.Valuer as a JSON array of texts. It never fails.
-func (s ids) Value() (driver.Value, error) {
-	text, err := json.Marshal([]ID(s))
-	return string(text), err
+// newUser is a user who is not stored yet.
+func (s *Store) newUser(username string) User {
+	return User{ID: newID(), Username: username, CreatedAt: s.now().UTC().Truncate(time.Microsecond)}
 }
 
-// ExistingUsers returns which of these users exist.
-func (s *Store) ExistingUsers(ctx context.Context, users []ID) (map[ID]bool, error) {
-	var found []ID
-	err := s.read(ctx, func(tx *gorm.DB) error {
-		return tx.Raw("SELECT id FROM users WHERE id "+s.dialect.anyOf, ids(users)).Scan(&found).Error
-	})
-	if err != nil {
-		return nil, fmt.Errorf("look up users: %w", err)
-	}
-	exists := make(map[ID]bool, len(found))
-	for _, id := range found {
-		exists[id] = true
-	}
-	return exists, nil
-}
-
-// SignIn makes token the user's current refresh token until expires, which ends the user's earlier session and
-// forgets the value that it replaced. With create it makes a user who does not exist; else it returns ErrNoUser.
-func (s *Store) SignIn(ctx context.Context, username string, create bool, token Hash, expires time.Time) (Identity, error) {
+// SignIn begins a session of the user called username. With create it makes a user who does not exist; else it returns
+// ErrNoUser. It returns ErrUsername for an impossible name.
+func (s *Store) SignIn(ctx context.Context, username string, create bool, in SignIn) (Grant, error) {
 	if !ValidUsername(username) {
-		return Identity{}, fmt.Errorf("sign in: %w", ErrUsername)
+		return Grant{}, fmt.Errorf("sign in: %w", ErrUsername)
 	}
-	identity := Identity{Username: username}
-	err := s.write(ctx, func(tx *gorm.DB) error {
-		if !create {
-			return scan(tx.Raw(`
-				UPDATE users SET refresh_hash = ?, refresh_expires_at = ?, previous_hash = NULL, rotated_at = NULL
-				WHERE username = ? RETURNING id`,
-				token, expires.UTC(), username), &identity.ID)
+	var grant Grant
+	err := s.transaction(ctx, func(tx *gorm.DB) error {
+		if create {
+			user := s.newUser(username)
+			if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&user).Error; err != nil {
+				return err
+			}
 		}
-		return scan(tx.Raw(`
-			INSERT INTO users (id, username, created_at, refresh_hash, refresh_expires_at) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (username) DO UPDATE SET refresh_hash = excluded.refresh_hash,
-				refresh_expires_at = excluded.refresh_expires_at, previous_hash = NULL, rotated_at = NULL
-			RETURNING id`,
-			newID(), username, s.timestamp(), token, expires.UTC()), &identity.ID)
-	})
-	if errors.Is(err, sql.ErrNoRows) {
-		err = ErrNoUser
-	}
-	if err != nil {
-		return Identity{}, fmt.Errorf("sign in: %w", err)
-	}
-	return identity, nil
-}
-
-// RefreshSession replaces the refresh token old, which then is spent, by next, valid until expires. With a user, old must
-// be theirs; the zero ID asks nothing. One conditional UPDATE decides: of any number of concurrent calls with the same
-// old, over any number of instances, exactly one succeeds. The others get ErrRefreshToken and change nothing; a value that
-// was replaced leeway or longer ago revokes the user's current token and is ErrReused, with the user's id.
-func (s *Store) RefreshSession(ctx context.Context, user ID, old, next Hash, expires time.Time, leeway time.Duration) (Identity, error) {
-	var identity Identity
-	err := s.write(ctx, func(tx *gorm.DB) error {
-		now := s.now().UTC()
-		andUser, args := "", []any{next, expires.UTC(), old, now, old, now}
-		if !user.IsZero() {
-			andUser, args = " AND id = ?", append(args, user)
+		user, err := lockUser(tx.Where("username = ?", username))
+		if err != nil {
+			return err
 		}
-		return scan(tx.Raw(`
-			UPDATE users SET refresh_hash = ?, refresh_expires_at = ?, previous_hash = ?, rotated_at = ?
-			WHERE refresh_hash = ? AND refresh_expires_at > ?`+andUser+` RETURNING id, username`, args...),
-			&identity.ID, &identity.Username)
-	})
-	if errors.Is(err, sql.ErrNoRows) {
-		identity.ID, err = s.revokeIfReused(ctx, user, old, leeway)
-	}
-	if err != nil {
-		return identity, fmt.Errorf("refresh session: %w", err)
-	}
-	return identity, nil
-}
-
-// revokeIfReused returns why old lost: ErrRefreshToken, or ErrReused with the user's id after revoking.
-func (s *Store) revokeIfReused(ctx context.Context, user ID, old Hash, leeway time.Duration) (revoked ID, err error) {
-	err = s.write(ctx, func(tx *gorm.DB) error {
-		andUser, args := "", []any{old, s.now().UTC().Add(-leeway)}
-		if !user.IsZero() {
-			andUser, args = " AND id = ?", append(args, user)
-		}
-		return scan(tx.Raw(`
-			UPDATE users SET refresh_hash = NULL, refresh_expires_at = NULL, previous_hash = NULL, rotated_at = NULL
-			WHERE previous_hash = ? AND rotated_at <= ?`+andUser+` RETURNING id`, args...), &revoked)
-	})
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return ID{}, ErrRefreshToken
-	case err != nil:
-		return ID{}, err
-	}
-	return revoked, ErrReused
-}
-
-// SignOut revokes the session of the user whose current refresh token is token, else, when there is none, the one
-// of user. Either may be zero. Nobody to sign out is no error.
-func (s *Store) SignOut(ctx context.Context, token Hash, user ID) error {
-	err := s.write(ctx, func(tx *gorm.DB) error {
-		const revoke = "UPDATE users SET refresh_hash = NULL, refresh_expires_at = NULL, previous_hash = NULL, rotated_at = NULL WHERE "
-		res := tx.Exec(revoke+"refresh_hash = ?", token)
-		if res.Error != nil || res.RowsAffected > 0 {
-			return res.Error
-		}
-		return tx.Exec(revoke+"id = ?", user).Error
+		grant, err = s.begin(tx, Identity{user.ID, user.Username}, in)
+		return err
 	})
 	if err != nil {
-		return fmt.Errorf("sign out: %w", err)
+		return Grant{}, fmt.Errorf("sign in: %w", err)
 	}
-	return nil
+	return grant, nil
+}
+
+// lockUser reads the user that query selects. Nobody else begins a session of the user until the end of the transaction:
+// so concurrent sign-ins never leave more sessions than a user may have. It returns ErrNoUser.
+func lockUser(query *gorm.DB) (User, error) {
+	var user User
+	res := query.Clauses(clause.Locking{Strength: "NO KEY UPDATE"}).Limit(1).Find(&user)
+	if res.Error == nil && res.RowsAffected == 0 {
+		return User{}, ErrNoUser
+	}
+	return user, res.Error
 }

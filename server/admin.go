@@ -16,6 +16,8 @@ type metrics struct {
 	requests  *prometheus.CounterVec
 	duration  *prometheus.HistogramVec
 	refreshes *prometheus.CounterVec
+	// securityEvents has the events of security.go.
+	securityEvents *prometheus.CounterVec
 }
 
 func newMetrics(store *models.Store) *metrics {
@@ -34,11 +36,18 @@ func newMetrics(store *models.Store) *metrics {
 			Name: "worldevents_refreshes_total",
 			Help: "Uses of a refresh token, by outcome: refreshed, refused, reused (a spent one after the leeway: the session was revoked), failed.",
 		}, []string{"outcome"}),
+		securityEvents: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "worldevents_security_events_total",
+			Help: "What happened to sessions, as in the log: signed_in, refused (a sign-in), signed_out, revoked, reused.",
+		}, []string{"event"}),
 	}
 	for _, outcome := range []string{"refreshed", "refused", "reused", "failed"} {
 		m.refreshes.WithLabelValues(outcome)
 	}
-	m.registry.MustRegister(m.requests, m.duration, m.refreshes,
+	for _, event := range []string{signedIn, refused, signedOut, revoked, reused} {
+		m.securityEvents.WithLabelValues(event)
+	}
+	m.registry.MustRegister(m.requests, m.duration, m.refreshes, m.securityEvents,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for name, db := range store.Pools() {
 		m.registry.MustRegister(collectors.NewDBStatsCollector(db, name))

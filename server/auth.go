@@ -34,11 +34,11 @@ func (s *Server) GetSession(ctx context.Context, _ gen.GetSessionRequestObject) 
 	if err == nil && old == "" {
 		return sessionRefused(gen.SessionRefusalErrorNoRefreshToken), nil
 	}
-	id, err := models.ParseID(user.UserID)
+	caller, err := user.Caller()
 	if err != nil {
-		return sessionRefused(gen.SessionRefusalErrorInvalidRefreshToken), nil // the JWT is no user's, so neither is the other
+		return sessionRefused(gen.SessionRefusalErrorInvalidRefreshToken), nil // no session is this JWT's
 	}
-	refreshed, err := s.refresh(ctx, id, old)
+	refreshed, err := s.refresh(ctx, caller, old)
 	if errors.Is(err, models.ErrRefreshToken) {
 		return sessionRefused(gen.SessionRefusalErrorInvalidRefreshToken), nil
 	}
@@ -54,7 +54,7 @@ func (s *Server) RefreshSession(ctx context.Context, _ gen.RefreshSessionRequest
 	if err == nil && old == "" {
 		return gen.RefreshSession400JSONResponse{Body: gen.RefreshRefusal{Error: gen.RefreshRefusalErrorNoRefreshToken}}, nil
 	}
-	refreshed, err := s.refresh(ctx, models.ID{}, old) // cookies that disagree are "", which is no refresh token
+	refreshed, err := s.refresh(ctx, models.Caller{}, old) // cookies that disagree are "", which is no refresh token
 	if errors.Is(err, models.ErrRefreshToken) {
 		return gen.RefreshSession400JSONResponse{Body: gen.RefreshRefusal{Error: gen.RefreshRefusalErrorInvalidRefreshToken}}, nil
 	}
@@ -69,32 +69,41 @@ func (s *Server) RefreshSession(ctx context.Context, _ gen.RefreshSessionRequest
 	}, nil
 }
 
-// SignIn issues a session to the user called username, which ends the user's earlier one. With create it makes a user
-// who does not exist; otherwise it returns models.ErrNoUser. It returns models.ErrUsername for an impossible name.
+// SignIn issues a session to the user called username. With create it makes a user who does not exist; otherwise it
+// returns models.ErrNoUser. It returns models.ErrUsername for an impossible name. Of the user's sessions beyond
+// SessionPolicy.PerUser it takes the refresh token, those refreshed longest ago first.
 func (s *Server) SignIn(ctx context.Context, username string, create bool) (Session, error) {
-	token, hash, expires := s.sessions.NewRefreshToken()
-	user, err := s.store.SignIn(ctx, username, create, hash, expires)
+	return s.begin(ctx, func(in models.SignIn) (models.Grant, error) {
+		return s.store.SignIn(ctx, username, create, in)
+	})
+}
+
+// begin issues a session that the store begins.
+func (s *Server) begin(ctx context.Context, signIn func(models.SignIn) (models.Grant, error)) (Session, error) {
+	token, hashes := session.NewRefreshToken()
+	device, network := s.origin(ctx)
+	grant, err := signIn(models.SignIn{RefreshToken: hashes, Device: device, Network: network})
 	if err != nil {
 		return Session{}, err
 	}
-	return s.sessions.Issue(user, token), nil
+	s.securityEvent(ctx, signedIn, models.Caller{UserID: grant.ID, SessionID: grant.SessionID}, "")
+	return s.sessions.Issue(grant, token), nil
 }
 
-// refresh spends the refresh token old and sets both cookies. With a user, the token must be theirs. It
-// returns models.ErrRefreshToken, and sets no cookie when it fails.
-func (s *Server) refresh(ctx context.Context, user models.ID, old string) (Session, error) {
-	req := requestFrom(ctx)
-	hash, ok := session.HashRefreshToken(old)
+// refresh spends the refresh token old and sets both cookies. If caller is not zero, the token must be theirs. It returns
+// models.ErrRefreshToken, and sets no cookie when it fails.
+func (s *Server) refresh(ctx context.Context, caller models.Caller, old string) (Session, error) {
+	hashes, ok := session.HashRefreshToken(old)
 	if !ok {
 		s.metrics.refreshes.WithLabelValues("refused").Inc()
 		return Session{}, models.ErrRefreshToken
 	}
-	token, next, expires := s.sessions.NewRefreshToken()
-	identity, err := s.store.RefreshSession(ctx, user, hash, next, expires, s.reuseLeeway)
+	token, next := session.NextRefreshToken(old)
+	grant, err := s.store.RefreshSession(ctx, caller, hashes, next)
 	switch {
 	case errors.Is(err, models.ErrReused):
 		s.metrics.refreshes.WithLabelValues("reused").Inc()
-		s.log.Warn("security event: spent refresh token used again, session revoked", "request_id", req.requestID, "user", identity.ID)
+		s.securityEvent(ctx, reused, models.Caller{UserID: grant.ID, SessionID: grant.SessionID}, "a spent refresh token came back after the leeway: session revoked")
 		return Session{}, err
 	case errors.Is(err, models.ErrRefreshToken):
 		s.metrics.refreshes.WithLabelValues("refused").Inc()
@@ -103,9 +112,9 @@ func (s *Server) refresh(ctx context.Context, user models.ID, old string) (Sessi
 		s.metrics.refreshes.WithLabelValues("failed").Inc()
 		return Session{}, err
 	}
-	refreshed := s.sessions.Issue(identity, token)
+	refreshed := s.sessions.Issue(grant, token)
 	s.metrics.refreshes.WithLabelValues("refreshed").Inc()
-	s.sessions.SetCookies(req.header, refreshed)
+	s.sessions.SetCookies(requestFrom(ctx).header, refreshed)
 	return refreshed, nil
 }
 

@@ -29,7 +29,7 @@ func newBenchServer(b *testing.B) *Server {
 	s, err := New(Options{
 		Contract: text, Store: store, Log: slog.New(slog.NewJSONHandler(io.Discard, nil)),
 		BaseURL: &url.URL{Scheme: "https", Host: "api.example.org"},
-		Keys:    [][]byte{[]byte("0123456789abcdefghijklmnopqrstuvwxyz-bench")}, RefreshTTL: 720 * time.Hour, MaxInFlight: 10,
+		Keys:    [][]byte{[]byte("0123456789abcdefghijklmnopqrstuvwxyz-bench")}, MaxInFlight: 10,
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -38,7 +38,7 @@ func newBenchServer(b *testing.B) *Server {
 	return s
 }
 
-var benchUser = models.Identity{ID: models.ID{15: 1}, Username: "user1"}
+var benchUser = models.Grant{Identity: models.Identity{ID: models.ID{15: 1}, Username: "user1"}, SessionID: models.ID{15: 2}}
 
 // BenchmarkSession is a whole call, from the handler of net/http down.
 func BenchmarkSession(b *testing.B) {

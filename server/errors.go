@@ -62,7 +62,7 @@ var problems = []struct {
 	*problem
 }{
 	{models.ErrNoEvent, errNoEvent},
-	{models.ErrNoUser, errToken},
+	{models.ErrSignedOut, errToken},
 	{models.ErrBusy, errOverloaded},
 	{contract.ErrMediaType, errMediaType},
 	{contract.ErrTooLarge, errTooLarge},

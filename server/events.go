@@ -29,7 +29,7 @@ func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) 
 	req := requestFrom(ctx)
 	list, err := s.lists.Get(ctx,
 		eventlist.Query{World: r.ID, Params: r.Params, Raw: req.request.URL.RawQuery},
-		eventlist.Caller{User: req.caller, IfNoneMatch: req.request.Header["If-None-Match"]})
+		eventlist.Caller{Caller: req.caller, IfNoneMatch: req.request.Header["If-None-Match"]})
 	if err != nil {
 		return nil, err
 	}

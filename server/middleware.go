@@ -17,7 +17,6 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 	"golang.org/x/time/rate"
 
-	"worldevents/models"
 	"worldevents/server/internal/session"
 )
 
@@ -75,9 +74,9 @@ func (s *Server) requireAuth(next echo.HandlerFunc) echo.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		caller, err := models.ParseID(user.UserID)
+		caller, err := user.Caller()
 		if err != nil {
-			return models.ErrNoUser
+			return err
 		}
 		requestFrom(c.Request().Context()).caller = caller
 		return next(c)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"worldevents/models"
 	"worldevents/server/internal/oidc"
 	"worldevents/server/internal/session"
 )
@@ -65,18 +66,14 @@ func (s *Server) finishSignIn(c echo.Context) error {
 		return err
 	}
 	s.sessions.ReplaceCookies(h, session.ReadCookies(r.Header), issued)
-	s.log.Info("signed in", "request_id", requestFrom(r.Context()).requestID, "user", issued.UserID)
 	return c.Redirect(http.StatusSeeOther, returnTo)
 }
 
 // signInExternal issues a session to the user for whom the identity provider vouches. It makes an unknown user.
 func (s *Server) signInExternal(ctx context.Context, external oidc.Identity) (Session, error) {
-	token, hash, expires := s.sessions.NewRefreshToken()
-	user, err := s.store.SignInExternal(ctx, external.Issuer, external.Subject, external.Username, hash, expires)
-	if err != nil {
-		return Session{}, err
-	}
-	return s.sessions.Issue(user, token), nil
+	return s.begin(ctx, func(in models.SignIn) (models.Grant, error) {
+		return s.store.SignInExternal(ctx, external.Issuer, external.Subject, external.Username, in)
+	})
 }
 
 // readFlowCookie returns the value of the flow's cookie. It is "", which is no flow, if there is none or if several differ.
@@ -118,7 +115,7 @@ func (s *Server) htmlErrors(next echo.HandlerFunc) echo.HandlerFunc {
 		c.Response().Header().Set("Cache-Control", "no-store")
 		err := next(c)
 		if err != nil && problemOf(err).status < 500 {
-			s.log.Warn("sign-in refused", "request_id", req.requestID, "error", err.Error())
+			s.securityEvent(req, refused, models.Caller{}, err.Error())
 		}
 		return err
 	}

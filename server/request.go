@@ -19,7 +19,7 @@ type request struct {
 	// storeDeadline bounds all calls of the store together. It is set once the request has been read.
 	storeDeadline time.Time
 	operation     *operation
-	caller        models.ID // who asks, set by requireAuth
+	caller        models.Caller // set by requireAuth
 	request       *http.Request
 	header        http.Header // of the response
 

@@ -48,10 +48,6 @@ type Options struct {
 	Keys [][]byte
 	// Issuer and Audience are written into JWTs and required of them, unless empty.
 	Issuer, Audience string
-	// RefreshTTL is the lifetime of a refresh token since the last refresh, and of both cookies.
-	RefreshTTL time.Duration
-	// ReuseLeeway is how long a refresh token that was just replaced may come back without harm.
-	ReuseLeeway time.Duration
 	// CookieDomain widens both cookies to a domain; empty keeps them host-only.
 	CookieDomain string
 	// CookiePartitioned adds the attribute Partitioned (CHIPS).
@@ -87,7 +83,7 @@ type Server struct {
 	flowName  string         // of the cookie that keeps a sign-in at the provider
 
 	now           func() time.Time
-	reuseLeeway   time.Duration
+	clientIP      echo.IPExtractor
 	development   bool
 	returnOrigins []string
 	draining      atomic.Bool
@@ -120,7 +116,7 @@ func New(o Options) (*Server, error) {
 		base:    basePath(o.BaseURL),
 
 		now:           o.Now,
-		reuseLeeway:   o.ReuseLeeway,
+		clientIP:      clientIP(o.TrustedProxies),
 		development:   o.Development,
 		returnOrigins: o.ReturnOrigins,
 	}
@@ -128,7 +124,7 @@ func New(o Options) (*Server, error) {
 		s.now = time.Now
 	}
 	s.sessions = session.New(session.Options{
-		Keys: o.Keys, Issuer: o.Issuer, Audience: o.Audience, RefreshTTL: o.RefreshTTL, Now: s.now,
+		Keys: o.Keys, Issuer: o.Issuer, Audience: o.Audience, RefreshTTL: o.Store.SessionPolicy().TTL, Now: s.now,
 		Host: o.BaseURL.Hostname(), Development: o.Development, CookiePath: cmp.Or(s.base, "/"),
 		CookieDomain: o.CookieDomain, CookiePartitioned: o.CookiePartitioned,
 	})
@@ -142,7 +138,7 @@ func New(o Options) (*Server, error) {
 	e := echo.New()
 	e.HTTPErrorHandler = s.writeError
 	e.Binder = strictBinder{}
-	e.IPExtractor = clientIP(o.TrustedProxies)
+	e.IPExtractor = s.clientIP
 	// What a request meets, in this order; then routing.
 	e.Pre(
 		s.observe,

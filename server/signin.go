@@ -66,12 +66,13 @@ func (s *Server) signIn(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, s.safeReturnURL(returnTo))
 }
 
-// signOut revokes the session and clears both cookies. It works without a session: a browser that has lost one cookie
-// must still get rid of the other.
+// signOut revokes what revokeSent says and clears both cookies. It works without a session: a browser that has lost one
+// cookie must still get rid of the other.
 func (s *Server) signOut(c echo.Context) error {
 	r := c.Request()
-	cookies := session.ReadCookies(r.Header)
-	if err := s.revoke(r.Context(), cookies); err != nil {
+	r.Body = http.MaxBytesReader(c.Response(), r.Body, maxForm)
+	cookies, everywhere := session.ReadCookies(r.Header), r.FormValue("everywhere") == "true"
+	if err := s.revokeSent(r.Context(), cookies, everywhere); err != nil {
 		return err
 	}
 	s.sessions.ClearCookies(c.Response().Header(), cookies)
@@ -85,30 +86,93 @@ func (s *Server) signOut(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, s.base+"/docs")
 }
 
-// revoke ends the session of every refresh token that was sent. Only if there is one at most, and it is not current, the
-// JWT says whose session ends.
-func (s *Server) revoke(ctx context.Context, cookies session.Cookies) error {
-	var hashes []models.Hash
-	for _, refreshToken := range cookies.RefreshTokens() {
-		if hash, ok := session.HashRefreshToken(refreshToken); ok {
-			hashes = append(hashes, hash)
+// revokeSent revokes the session of every refresh token that was sent, spent ones included. If that is none, it revokes
+// those that the JWTs name, which may have expired. With everywhere it revokes all sessions of the user, if what was sent
+// shows that one of them is live.
+func (s *Server) revokeSent(ctx context.Context, cookies session.Cookies, everywhere bool) error {
+	if everywhere {
+		users, err := s.liveUsers(ctx, cookies)
+		if err != nil {
+			return err
+		}
+		for _, user := range users {
+			revoked, err := s.store.RevokeUser(ctx, user, models.ID{})
+			if err != nil {
+				return err
+			}
+			s.logSignedOut(ctx, revoked, "everywhere")
 		}
 	}
-	var userID models.ID
-	if token, err := cookies.Token(); err == nil && len(hashes) <= 1 {
-		if user, err := s.sessions.Verify(token); err == nil || errors.Is(err, session.ErrExpired) {
-			userID, _ = models.ParseID(user.UserID)
-		}
-	}
-	if len(hashes) == 0 && !userID.IsZero() {
-		hashes = []models.Hash{{}} // the zero hash is nobody's
-	}
-	for _, hash := range hashes {
-		if err := s.store.SignOut(ctx, hash, userID); err != nil {
+	if tokens := refreshTokens(cookies); len(tokens) > 0 {
+		revoked, err := s.store.RevokeTokens(ctx, tokens)
+		s.logSignedOut(ctx, revoked, "")
+		if err != nil || len(revoked) > 0 {
 			return err
 		}
 	}
+	for _, token := range cookies.Tokens() {
+		named, err := s.sessions.Verify(token)
+		if err != nil && !errors.Is(err, session.ErrExpired) {
+			continue
+		}
+		caller, err := named.Caller()
+		if err != nil || caller.SessionID.IsZero() {
+			continue
+		}
+		revoked, err := s.store.RevokeSession(ctx, caller)
+		if err != nil {
+			return err
+		}
+		s.logSignedOut(ctx, revoked, "")
+	}
 	return nil
+}
+
+// liveUsers are the users of whose live sessions the cookies hold a proof: the current refresh token, or a JWT that has
+// not expired and whose session is not revoked.
+func (s *Server) liveUsers(ctx context.Context, cookies session.Cookies) ([]models.ID, error) {
+	var named []models.Caller
+	for _, token := range cookies.Tokens() {
+		if user, err := s.sessions.Verify(token); err == nil {
+			if caller, err := user.Caller(); err == nil && !caller.SessionID.IsZero() {
+				named = append(named, caller)
+			}
+		}
+	}
+	live, err := s.store.ActiveCallers(ctx, named)
+	if err != nil {
+		return nil, err
+	}
+	for _, token := range refreshTokens(cookies) {
+		caller, err := s.store.FindSession(ctx, token)
+		switch {
+		case err == nil:
+			live[caller] = true
+		case !errors.Is(err, models.ErrRefreshToken):
+			return nil, err
+		}
+	}
+	var users []models.ID
+	for caller := range live {
+		users = append(users, caller.UserID)
+	}
+	return users, nil
+}
+
+// refreshTokens are the hashes of what can be a refresh token.
+func refreshTokens(cookies session.Cookies) (tokens []models.RefreshToken) {
+	for _, value := range cookies.RefreshTokens() {
+		if token, ok := session.HashRefreshToken(value); ok {
+			tokens = append(tokens, token)
+		}
+	}
+	return tokens
+}
+
+func (s *Server) logSignedOut(ctx context.Context, sessions []models.Caller, cause string) {
+	for _, session := range sessions {
+		s.securityEvent(ctx, signedOut, session, cause)
+	}
 }
 
 // isNavigation reports whether the browser will show the response, as after a form; a script's fetch handles it itself.

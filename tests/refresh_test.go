@@ -220,7 +220,7 @@ func TestRefreshCookieAttributes(t *testing.T) {
 	}{
 		{"development", nil, "Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax"},
 		{"production", []servicetest.Option{servicetest.Production}, "Path=/; Max-Age=2592000; HttpOnly; Secure; SameSite=None"},
-		{"lifetime", []servicetest.Option{func(o *servicetest.Options) { o.RefreshTTL = 90 * time.Minute }}, "Path=/; Max-Age=5400; HttpOnly; SameSite=Lax"},
+		{"lifetime", []servicetest.Option{func(o *servicetest.Options) { o.Sessions.TTL = 90 * time.Minute }}, "Path=/; Max-Age=5400; HttpOnly; SameSite=Lax"},
 		{"base URL with a path", []servicetest.Option{base("https://example.org/a%20b/c/")}, "Path=/a%20b/c; Max-Age=2592000; HttpOnly; SameSite=Lax"},
 		{"base URL with a slash", []servicetest.Option{base("https://example.org/")}, "Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax"},
 		{"domain and partitioned", []servicetest.Option{servicetest.Production, base("https://api.example.org"), func(o *servicetest.Options) {

@@ -27,9 +27,10 @@ var Key = []byte("0123456789abcdefghijklmnopqrstuvwxyz-tests")
 // Options of a Service. Contract, Store, Log, Now and BaseURL are filled in before an Option sees them.
 type Options struct {
 	server.Options
-	// DBMaxConns and DBTimeout are those of models.Options.
+	// DBMaxConns, DBTimeout and Sessions are those of models.Options.
 	DBMaxConns int
 	DBTimeout  time.Duration
+	Sessions   models.SessionPolicy
 }
 
 // Option alters the options of one test.
@@ -85,15 +86,18 @@ func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 		Options: server.Options{
 			Contract: Contract(tb), Now: s.Clock.Now, Log: slog.New(slog.NewJSONHandler(s.Log, nil)),
 			Development: true, BaseURL: base, Keys: [][]byte{Key},
-			RefreshTTL: 720 * time.Hour, ReuseLeeway: time.Minute, MaxInFlight: 2048,
+			MaxInFlight: 2048,
 		},
+		Sessions:   models.SessionPolicy{TTL: 720 * time.Hour, ReuseLeeway: time.Minute, PerUser: 1},
 		DBMaxConns: 5, DBTimeout: 20 * time.Second, // patient: tests compete for two cores
 	}
 	for _, change := range changes {
 		change(&s.Options)
 	}
 	var err error
-	s.Store, err = models.Open(models.Options{URL: db.URL, MaxConns: s.Options.DBMaxConns, Timeout: s.Options.DBTimeout, Now: s.Options.Now})
+	s.Store, err = models.Open(models.Options{
+		URL: db.URL, MaxConns: s.Options.DBMaxConns, Timeout: s.Options.DBTimeout, Now: s.Options.Now, Sessions: s.Options.Sessions,
+	})
 	if err != nil {
 		tb.Fatal(err)
 	}

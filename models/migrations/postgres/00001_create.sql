@@ -5,16 +5,37 @@ CREATE TABLE users (
     -- Lists join the names with line feeds. The other rules for names are the program's.
     username           text        COLLATE "C" NOT NULL UNIQUE CHECK (username <> '' AND position(E'\n' IN username) = 0),
     created_at         timestamptz NOT NULL,
-    -- SHA-256 of the current refresh token; the value itself is stored nowhere.
-    refresh_hash       bytea       UNIQUE CHECK (octet_length(refresh_hash) = 32),
-    refresh_expires_at timestamptz,
-    -- SHA-256 of the value that the last refresh replaced, and when: tells a late second tab from a stolen copy.
-    previous_hash      bytea       CHECK (octet_length(previous_hash) = 32),
-    rotated_at         timestamptz,
+    -- Who the user is at an identity provider: OpenID Connect Core 1.0 section 2 lets nothing but iss and sub together
+    -- identify somebody. Both are NULL for users who never signed in there. The unique key makes one user of any number
+    -- of concurrent first sign-ins.
+    issuer             text        COLLATE "C",
+    subject            text        COLLATE "C" CHECK ((issuer IS NULL) = (subject IS NULL)),
+    UNIQUE (issuer, subject),
     -- What rsvps refers to.
     UNIQUE (id, username)
 );
-CREATE INDEX users_previous_hash ON users (previous_hash) WHERE previous_hash IS NOT NULL;
+
+-- A refresh changes only columns that no index has, and finds room for the new version of the row on its page: then it
+-- writes to no index (a heap-only tuple). What it changes stands together behind what it does not, which is what the
+-- write-ahead log need not repeat.
+CREATE TABLE sessions (
+    id           uuid        PRIMARY KEY,
+    user_id      uuid        NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    -- SHA-256 of the part that all refresh tokens of the session begin with.
+    handle_hash  bytea       NOT NULL UNIQUE CHECK (octet_length(handle_hash) = 32),
+    created_at   timestamptz NOT NULL,
+    -- For the user to know the session by.
+    device       text        NOT NULL,
+    network      text        NOT NULL,
+    revoked_at   timestamptz,
+    refreshed_at timestamptz NOT NULL,
+    expires_at   timestamptz NOT NULL,
+    -- SHA-256 of the current refresh token; NULL once a revocation or a newer sign-in has taken it.
+    token_hash   bytea       CHECK (octet_length(token_hash) = 32),
+    -- The refresh tokens spent last, newest first: 8 bytes of SHA-256 and 8 of the time, in microseconds since 1970.
+    spent        bytea       NOT NULL CHECK (octet_length(spent) <= 256)
+) WITH (fillfactor = 50);
+CREATE INDEX sessions_user ON sessions (user_id);
 
 CREATE TABLE events (
     id           uuid        PRIMARY KEY,
@@ -25,9 +46,15 @@ CREATE TABLE events (
     -- What a cursor can name: whole milliseconds of the years 1970 to 9999 (UTC).
     scheduled_at timestamptz NOT NULL CHECK (scheduled_at >= '1970-01-01 00:00:00+00' AND scheduled_at < '10000-01-01 00:00:00+00'
         AND scheduled_at AT TIME ZONE 'UTC' = date_trunc('milliseconds', scheduled_at AT TIME ZONE 'UTC')),
-    created_at   timestamptz NOT NULL
+    created_at   timestamptz NOT NULL,
+    -- Stands for all of an event, whose texts are too long for an index: whether a list has changed is answered from
+    -- indexes alone, also when an event was changed by hand.
+    digest       bigint      NOT NULL GENERATED ALWAYS AS (
+        hashtextextended(description, hashtextextended(name,
+            hashtextextended(encode(timestamptz_send(scheduled_at), 'hex'), uuid_hash_extended(id, 0))))
+    ) STORED
 );
-CREATE INDEX events_list ON events (world_id, scheduled_at, id);
+CREATE INDEX events_list ON events (world_id, scheduled_at, id) INCLUDE (digest);
 CREATE INDEX events_creator ON events (creator_id);
 
 -- The username is kept in the row, and kept true by the database, so that a list reads one index and no users.
@@ -45,4 +72,5 @@ CREATE INDEX rsvps_user ON rsvps (user_id);
 -- +goose Down
 DROP TABLE rsvps;
 DROP TABLE events;
+DROP TABLE sessions;
 DROP TABLE users;

@@ -6,13 +6,26 @@ CREATE TABLE users (
     id                 TEXT     PRIMARY KEY NOT NULL CHECK (id GLOB '????????-????-????-????-????????????' AND length(replace(id, '-', '')) = 32 AND replace(id, '-', '') NOT GLOB '*[^0-9a-f]*'),
     username           TEXT     NOT NULL UNIQUE CHECK (username <> '' AND instr(username, char(10)) = 0),
     created_at         DATETIME NOT NULL,
-    refresh_hash       BLOB     UNIQUE CHECK (length(refresh_hash) = 32),
-    refresh_expires_at DATETIME,
-    previous_hash      BLOB     CHECK (length(previous_hash) = 32),
-    rotated_at         DATETIME,
+    issuer             TEXT,
+    subject            TEXT     CHECK ((issuer IS NULL) = (subject IS NULL)),
+    UNIQUE (issuer, subject),
     UNIQUE (id, username)
 );
-CREATE INDEX users_previous_hash ON users (previous_hash) WHERE previous_hash IS NOT NULL;
+
+CREATE TABLE sessions (
+    id           TEXT     PRIMARY KEY NOT NULL CHECK (id GLOB '????????-????-????-????-????????????' AND length(replace(id, '-', '')) = 32 AND replace(id, '-', '') NOT GLOB '*[^0-9a-f]*'),
+    user_id      TEXT     NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    handle_hash  BLOB     NOT NULL UNIQUE CHECK (length(handle_hash) = 32),
+    created_at   DATETIME NOT NULL,
+    device       TEXT     NOT NULL,
+    network      TEXT     NOT NULL,
+    revoked_at   DATETIME,
+    refreshed_at DATETIME NOT NULL,
+    expires_at   DATETIME NOT NULL,
+    token_hash   BLOB     CHECK (length(token_hash) = 32),
+    spent        BLOB     NOT NULL CHECK (length(spent) <= 256)
+);
+CREATE INDEX sessions_user ON sessions (user_id);
 
 CREATE TABLE events (
     id           TEXT     PRIMARY KEY NOT NULL CHECK (id GLOB '????????-????-????-????-????????????' AND length(replace(id, '-', '')) = 32 AND replace(id, '-', '') NOT GLOB '*[^0-9a-f]*'),
@@ -46,4 +59,5 @@ CREATE INDEX rsvps_user ON rsvps (user_id, username);
 -- +goose Down
 DROP TABLE rsvps;
 DROP TABLE events;
+DROP TABLE sessions;
 DROP TABLE users;

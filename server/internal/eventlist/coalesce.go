@@ -45,22 +45,22 @@ type sharedRead struct {
 	refs atomic.Int32
 
 	// Set when done.
-	err     error
-	unknown map[models.ID]bool  // callers who do not exist
-	list    *models.EventReader // read so far, at least up to where records end
-	records *records
-	etag    string // "" for a list too large to hold
-	link    string // the Link header, "" on the last page
-	encode  sync.Once
-	json    *encoder
-	encoded bool
+	err       error
+	signedOut map[models.Caller]bool // callers who are not active
+	list      *models.EventReader    // read so far, at least up to where records end
+	records   *records
+	etag      string // "" for a list too large to hold
+	link      string // the Link header, "" on the last page
+	encode    sync.Once
+	json      *encoder
+	encoded   bool
 }
 
 // handOver is called wherever one goroutine leaves a sharedRead to others. Tests delay it.
 var handOver = func() {}
 
 // do returns a reading that began after the call, to be released, and whether it was another goroutine's. It returns
-// the error of the reading, models.ErrNoUser when this caller does not exist, and models.ErrTimeout when the reading
+// the error of the reading, models.ErrSignedOut when this caller is not active, and models.ErrTimeout when the reading
 // took too long. It does not ask whether the client is still there: waiting is short, and a client may close its side of
 // the connection after the request.
 func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, read func(context.Context, *sharedRead) error) (r *sharedRead, shared bool, err error) {
@@ -91,8 +91,8 @@ func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, read fun
 	if err == nil {
 		err = r.err
 	}
-	if err == nil && r.unknown[caller.User] {
-		err = models.ErrNoUser
+	if err == nil && r.signedOut[caller.Caller] {
+		err = models.ErrSignedOut
 	}
 	if err != nil {
 		r.release()
@@ -105,7 +105,7 @@ func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, read fun
 // not be the caller's. A pool that is busy, or a deadline that has passed, is everybody's: more work would not mend it.
 func (c *coalescer) doTwice(ctx context.Context, key readKey, caller Caller, read func(context.Context, *sharedRead) error) (*sharedRead, error) {
 	r, shared, err := c.do(ctx, key, caller, read)
-	for _, final := range []error{models.ErrNoUser, models.ErrBusy, models.ErrTimeout} {
+	for _, final := range []error{models.ErrSignedOut, models.ErrBusy, models.ErrTimeout} {
 		shared = shared && !errors.Is(err, final)
 	}
 	if err != nil && shared {

@@ -2,6 +2,7 @@ package eventlist
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"hash/maphash"
@@ -53,15 +54,15 @@ type Query struct {
 
 // Caller is who asks.
 type Caller struct {
-	// User must exist.
-	User models.ID
+	// Caller must be active.
+	models.Caller
 	// IfNoneMatch are the lines of that header.
 	IfNoneMatch []string
 }
 
 // Get returns a response that reflects every write that was acknowledged before the call. It must be written, which
-// also gives back its memory. ctx is the request's; Write goes on with it. It returns ErrCursor, models.ErrNoUser when
-// the caller does not exist, and the errors of reading.
+// also gives back its memory. ctx is the request's; Write goes on with it. It returns ErrCursor, models.ErrSignedOut
+// when the caller is not active, and the errors of reading.
 func (l *Lists) Get(ctx context.Context, q Query, caller Caller) (*Response, error) {
 	key := newReadKey(q.World, q.Raw)
 	span, err := newSpan(q)
@@ -107,17 +108,17 @@ func roundUpToMilli(d *gen.DateTime) time.Time {
 // read reads a list into r, whole or until it is too large to hold; or finds that all callers have it.
 func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, r *sharedRead) error {
 	r.list = l.store.List(span)
-	users := r.users()
-	var soleUser models.ID // whose existence the first statement checks along
-	if len(users) == 1 {
-		soleUser = users[0]
-	} else if err := l.checkUsers(ctx, r, users); err != nil {
+	callers := r.distinctCallers()
+	var soleCaller models.Caller // whom the first statement checks along
+	if len(callers) == 1 {
+		soleCaller = callers[0]
+	} else if err := l.checkCallers(ctx, r, callers); err != nil {
 		return err
 	}
 	entry := l.known.get(span)
 	match := entry != nil && r.allMatch(entry.etag)
 	if match && entry.useFingerprint() {
-		fingerprint, ok, err := l.store.ListFingerprint(ctx, span, soleUser)
+		fingerprint, ok, err := l.store.ListFingerprint(ctx, span, soleCaller)
 		if err != nil {
 			return err
 		}
@@ -131,15 +132,15 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 	}
 	batches := 0
 	for !r.list.Done && r.records.Size() < maxBuffered {
-		err := r.list.Next(ctx, soleUser, r.records)
-		if !soleUser.IsZero() && errors.Is(err, models.ErrNoUser) {
-			r.unknown = map[models.ID]bool{soleUser: true}
+		err := r.list.Next(ctx, soleCaller, r.records)
+		if soleCaller != (models.Caller{}) && errors.Is(err, models.ErrSignedOut) {
+			r.signedOut = map[models.Caller]bool{soleCaller: true}
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		soleUser = models.ID{}
+		soleCaller = models.Caller{}
 		batches++
 	}
 	last := r.list.Last
@@ -161,26 +162,28 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 	return nil
 }
 
-// checkUsers notes which callers do not exist: sharing a reading never skips a caller's own check.
-func (l *Lists) checkUsers(ctx context.Context, r *sharedRead, users []models.ID) error {
-	known, err := l.store.ExistingUsers(ctx, users)
-	r.unknown = make(map[models.ID]bool)
-	for _, id := range users {
-		if !known[id] {
-			r.unknown[id] = true
+// checkCallers notes which callers are not active: sharing a reading never skips a caller's own check.
+func (l *Lists) checkCallers(ctx context.Context, r *sharedRead, callers []models.Caller) error {
+	active, err := l.store.ActiveCallers(ctx, callers)
+	r.signedOut = make(map[models.Caller]bool)
+	for _, caller := range callers {
+		if !active[caller] {
+			r.signedOut[caller] = true
 		}
 	}
 	return err
 }
 
-// users are those who share r, each once.
-func (r *sharedRead) users() []models.ID {
-	ids := make([]models.ID, len(r.callers))
+// distinctCallers are those who share r, each once.
+func (r *sharedRead) distinctCallers() []models.Caller {
+	callers := make([]models.Caller, len(r.callers))
 	for i, caller := range r.callers {
-		ids[i] = caller.User
+		callers[i] = caller.Caller
 	}
-	slices.SortFunc(ids, func(a, b models.ID) int { return bytes.Compare(a[:], b[:]) })
-	return slices.Compact(ids)
+	slices.SortFunc(callers, func(a, b models.Caller) int {
+		return cmp.Or(bytes.Compare(a.UserID[:], b.UserID[:]), bytes.Compare(a.SessionID[:], b.SessionID[:]))
+	})
+	return slices.Compact(callers)
 }
 
 // allMatch reports whether every caller's If-None-Match matches etag.

@@ -71,7 +71,7 @@ func (p *Response) stream(w http.ResponseWriter) error {
 			return err
 		}
 		batch.reset()
-		if err := list.Next(ctx, models.ID{}, batch); err != nil {
+		if err := list.Next(ctx, models.Caller{}, batch); err != nil {
 			return err
 		}
 		if err := client.writeBatch(json, batch.bytes, list.Done); err != nil {

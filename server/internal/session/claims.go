@@ -15,6 +15,7 @@ const clockSkew = time.Minute
 // claims of a JWT (RFC 7519 section 4.1). Names are case-sensitive and must not repeat.
 type claims struct {
 	Subject   string           `json:"sub"`
+	SessionID string           `json:"sid,omitzero"`
 	Username  string           `json:"username,omitzero"`
 	Issuer    string           `json:"iss,omitzero"`
 	Audience  jwt.ClaimStrings `json:"aud,omitzero"`
@@ -48,7 +49,7 @@ func (c *claims) check(now time.Time, issuer, audience string) error {
 
 // session returns the session that the claims of a token describe.
 func (c *claims) session(token, refreshToken string) Session {
-	return Session{c.Subject, c.Username, token, refreshToken, c.ExpiresAt.time()}
+	return Session{c.Subject, c.SessionID, c.Username, token, refreshToken, c.ExpiresAt.time()}
 }
 
 // jwt.Claims demands these six getters. They return nothing, because check reads the fields itself.

@@ -50,6 +50,9 @@ func (c Cookies) Token() (string, error) { return c.token.value() }
 // differ.
 func (c Cookies) RefreshToken() (string, error) { return c.refreshToken.value() }
 
+// Tokens returns the distinct values of the cookie token in the order they were sent in, maxValues at most.
+func (c Cookies) Tokens() []string { return c.token.values() }
+
 // RefreshTokens returns the distinct values of the cookie refreshToken in the order they were sent in, maxValues at most.
 func (c Cookies) RefreshTokens() []string { return c.refreshToken.values() }
 

@@ -169,9 +169,9 @@ func TestHealingIsBounded(t *testing.T) {
 		},
 	} {
 		m, _ := newTestManager(change)
-		refreshToken, _, _ := m.NewRefreshToken()
+		refreshToken, _ := NewRefreshToken()
 		h := http.Header{"Set-Cookie": {"__Host-signIn=; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Lax"}}
-		m.ReplaceCookies(h, sent, m.Issue(models.Identity{ID: alice.ID, Username: strings.Repeat("😀", 100)}, refreshToken))
+		m.ReplaceCookies(h, sent, m.Issue(models.Grant{Identity: models.Identity{ID: alice.ID, Username: strings.Repeat("😀", 100)}, SessionID: alice.SessionID}, refreshToken))
 		size := 0
 		for _, line := range h["Set-Cookie"] {
 			size += len("Set-Cookie: \r\n") + len(line)

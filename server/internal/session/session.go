@@ -21,6 +21,8 @@ import (
 	"errors"
 	"sync/atomic"
 	"time"
+
+	"worldevents/models"
 )
 
 var (
@@ -76,13 +78,26 @@ type key struct {
 
 // Session is a user who is signed in, and the tokens that prove it.
 type Session struct {
-	UserID   string `json:"userId"`
-	Username string `json:"username"`
-	Token    string `json:"token"`
+	UserID string `json:"userId"`
+	// SessionID is "" in a JWT of an issuer that knows no sessions.
+	SessionID string `json:"-"`
+	Username  string `json:"username"`
+	Token     string `json:"token"`
 	// RefreshToken is known when it is issued; Verify leaves it empty.
 	RefreshToken string `json:"refreshToken"`
 	// Expires is when the JWT does.
 	Expires time.Time `json:"expires"`
+}
+
+// Caller returns whom the JWT speaks for. It returns ErrInvalid if its subject or its session cannot be one of ours.
+func (s Session) Caller() (caller models.Caller, err error) {
+	if caller.UserID, err = models.ParseID(s.UserID); err == nil && s.SessionID != "" {
+		caller.SessionID, err = models.ParseID(s.SessionID)
+	}
+	if err != nil {
+		return models.Caller{}, ErrInvalid
+	}
+	return caller, nil
 }
 
 // New returns a Manager.

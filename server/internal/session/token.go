@@ -19,36 +19,58 @@ import (
 	"worldevents/models"
 )
 
+// A refresh token is 64 random bytes in hexadecimal. The first 16 are the handle of its session and stay the same through
+// all refreshes, so that every refresh token of the session is known however long ago it was spent. The others are fresh.
 const (
-	// jwtTTL is the lifetime of a JWT.
-	jwtTTL = 15 * time.Minute
-	// refreshChars is the length of a refresh token: 64 random bytes in hexadecimal.
 	refreshChars = 128
+	handleChars  = 32
 )
 
-// NewRefreshToken returns a new refresh token, its hash for the store, and when it expires.
-func (m *Manager) NewRefreshToken() (token string, hash models.Hash, expires time.Time) {
-	random := make([]byte, refreshChars/2)
-	rand.Read(random) // never fails: without randomness the process ends
-	token = hex.EncodeToString(random)
-	return token, sha256.Sum256([]byte(token)), m.now().Add(m.refreshTTL)
+// NewRefreshToken returns the first refresh token of a session, and the hashes that the store keeps of it.
+func NewRefreshToken() (string, models.RefreshToken) {
+	handle := make([]byte, handleChars/2)
+	rand.Read(handle) // never fails: without randomness the process ends
+	return successor(hex.EncodeToString(handle))
 }
 
-// HashRefreshToken returns the hash by which the store knows a refresh token. It is false for a text that cannot be
+// successor returns a fresh refresh token of the session with this handle.
+func successor(handle string) (string, models.RefreshToken) {
+	fresh := make([]byte, (refreshChars-handleChars)/2)
+	rand.Read(fresh)
+	token := handle + hex.EncodeToString(fresh)
+	hashes, _ := HashRefreshToken(token)
+	return token, hashes
+}
+
+// NextRefreshToken returns the refresh token that is to replace token, which HashRefreshToken has accepted, and its hash.
+func NextRefreshToken(token string) (string, models.Hash) {
+	next, hashes := successor(token[:handleChars])
+	return next, hashes.Token
+}
+
+// HashRefreshToken returns the hashes by which the store knows a refresh token. It is false for a text that cannot be
 // one: no other spelling of the same 64 bytes counts.
-func HashRefreshToken(token string) (models.Hash, bool) {
+func HashRefreshToken(token string) (models.RefreshToken, bool) {
 	if len(token) != refreshChars || strings.Trim(token, "0123456789abcdef") != "" {
-		return models.Hash{}, false
+		return models.RefreshToken{}, false
 	}
-	return sha256.Sum256([]byte(token)), true
+	return models.RefreshToken{
+		Handle: sha256.Sum256([]byte(token[:handleChars])),
+		Token:  sha256.Sum256([]byte(token)),
+	}, true
 }
 
-// Issue signs a JWT for the user, to go with a refresh token that the store has accepted.
-func (m *Manager) Issue(user models.Identity, refreshToken string) Session {
+// Issue signs a JWT of a session, to go with a refresh token that the store has accepted. It expires after
+// models.TokenTTL, or with the session.
+func (m *Manager) Issue(grant models.Grant, refreshToken string) Session {
 	now := m.now().UTC().Truncate(time.Second)
+	expires := now.Add(models.TokenTTL)
+	if !grant.Ends.IsZero() && grant.Ends.Before(expires) {
+		expires = grant.Ends
+	}
 	c := claims{
-		Subject: user.ID.String(), Username: user.Username, Issuer: m.issuer, ID: uuid.NewString(),
-		IssuedAt: newNumericDate(now), ExpiresAt: newNumericDate(now.Add(jwtTTL)),
+		Subject: grant.ID.String(), SessionID: grant.SessionID.String(), Username: grant.Username, Issuer: m.issuer,
+		ID: uuid.NewString(), IssuedAt: newNumericDate(now), ExpiresAt: newNumericDate(expires),
 	}
 	if m.audience != "" {
 		c.Audience = jwt.ClaimStrings{m.audience}

@@ -16,7 +16,7 @@ import (
 var (
 	newKey = []byte("0123456789abcdefghijklmnopqrstuvwxyz")
 	oldKey = []byte("another key, of more than thirty-two bytes")
-	alice  = models.Identity{ID: models.ID{15: 1}, Username: "alice"}
+	alice  = models.Grant{Identity: models.Identity{ID: models.ID{15: 1}, Username: "alice"}, SessionID: models.ID{15: 2}}
 )
 
 // clock is set by tests.
@@ -50,18 +50,48 @@ func encode(s string) string { return base64.RawURLEncoding.EncodeToString([]byt
 
 func TestIssue(t *testing.T) {
 	m, c := newTestManager()
-	refreshToken, hash, expires := m.NewRefreshToken()
-	if h, ok := HashRefreshToken(refreshToken); !ok || h != hash || expires != c.Add(720*time.Hour) {
-		t.Errorf("refresh token %q until %v", refreshToken, expires)
-	}
+	refreshToken := strings.Repeat("0123456789abcdef", 8)
 	issued := m.Issue(alice, refreshToken)
-	want := Session{alice.ID.String(), "alice", issued.Token, refreshToken, c.Add(15 * time.Minute).UTC()}
+	want := Session{alice.ID.String(), alice.SessionID.String(), "alice", issued.Token, refreshToken, c.Add(15 * time.Minute).UTC()}
 	if issued != want {
 		t.Errorf("issued %+v", issued)
 	}
 	want.RefreshToken = ""
 	if got, err := m.Verify(issued.Token); err != nil || got != want {
 		t.Errorf("verified %+v, %v", got, err)
+	}
+}
+
+// A session that ends sooner than the JWT would takes the JWT with it.
+func TestIssueAtTheEnd(t *testing.T) {
+	m, c := newTestManager()
+	grant := alice
+	for _, test := range []struct{ left, want time.Duration }{
+		{time.Hour, 15 * time.Minute}, {15 * time.Minute, 15 * time.Minute}, {14 * time.Minute, 14 * time.Minute}, {time.Second, time.Second},
+	} {
+		grant.Ends = c.Add(test.left)
+		if got := m.Issue(grant, "").Expires.Sub(c.Time); got != test.want {
+			t.Errorf("%v before the end the JWT lives %v, want %v", test.left, got, test.want)
+		}
+	}
+}
+
+// All refresh tokens of a session begin with its handle, and nothing else of them repeats.
+func TestRefreshTokens(t *testing.T) {
+	first, hashes := NewRefreshToken()
+	if again, ok := HashRefreshToken(first); !ok || again != hashes {
+		t.Errorf("%q is not known again", first)
+	}
+	second, hash := NextRefreshToken(first)
+	again, ok := HashRefreshToken(second)
+	if !ok || again.Token != hash || again.Handle != hashes.Handle || again.Token == hashes.Token {
+		t.Errorf("%q does not follow %q", second, first)
+	}
+	if first[:32] != second[:32] || first[32:64] == second[32:64] || first[96:] == second[96:] {
+		t.Errorf("%q after %q: want the handle, then 48 fresh bytes", second, first)
+	}
+	if other, _ := NewRefreshToken(); other[:32] == first[:32] {
+		t.Error("two sessions have one handle")
 	}
 }
 

@@ -1,0 +1,142 @@
+package models
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+)
+
+// FindSession returns whose current refresh token this is, and spends nothing. It returns ErrRefreshToken.
+func (s *Store) FindSession(ctx context.Context, token RefreshToken) (Caller, error) {
+	var found []Caller
+	err := s.read(ctx, func(tx *gorm.DB) error {
+		return tx.Raw("SELECT user_id, id AS session_id FROM sessions WHERE handle_hash = ? AND token_hash = ? AND ?",
+			token.Handle, token.Token, s.isFresh()).Scan(&found).Error
+	})
+	if err == nil && len(found) == 0 {
+		err = ErrRefreshToken
+	}
+	if err != nil {
+		return Caller{}, fmt.Errorf("find session: %w", err)
+	}
+	return found[0], nil
+}
+
+// Sessions returns the sessions of a user that can be refreshed, those refreshed last first.
+func (s *Store) Sessions(ctx context.Context, user ID) ([]Session, error) {
+	var sessions []Session
+	err := s.read(ctx, func(tx *gorm.DB) error {
+		return tx.Where("user_id = ? AND token_hash IS NOT NULL AND ?", user, s.isFresh()).
+			Order("refreshed_at DESC, id DESC").Find(&sessions).Error
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	return sessions, nil
+}
+
+// FindUser returns the user called username, or ErrNoUser.
+func (s *Store) FindUser(ctx context.Context, username string) (Identity, error) {
+	var user User
+	err := s.read(ctx, func(tx *gorm.DB) error {
+		return tx.Where("username = ?", username).Take(&user).Error
+	})
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		err = ErrNoUser
+	}
+	if err != nil {
+		return Identity{}, fmt.Errorf("find user: %w", err)
+	}
+	return Identity{user.ID, user.Username}, nil
+}
+
+// RevokeTokens revokes the session of each refresh token, current or spent. It returns those that it has revoked.
+func (s *Store) RevokeTokens(ctx context.Context, tokens []RefreshToken) ([]Caller, error) {
+	handles := make([]Hash, len(tokens))
+	for i, token := range tokens {
+		handles[i] = token.Handle
+	}
+	return s.revoke(ctx, "handle_hash IN ?", handles)
+}
+
+// RevokeSession revokes a session of the caller's user; with a zero UserID, of anybody.
+func (s *Store) RevokeSession(ctx context.Context, session Caller) ([]Caller, error) {
+	if session.UserID.IsZero() {
+		return s.revoke(ctx, "id = ?", session.SessionID)
+	}
+	return s.revoke(ctx, "id = ? AND user_id = ?", session.SessionID, session.UserID)
+}
+
+// RevokeUser revokes all sessions of a user but one, which may be zero.
+func (s *Store) RevokeUser(ctx context.Context, user, except ID) ([]Caller, error) {
+	return s.revoke(ctx, "user_id = ? AND id <> ?", user, except)
+}
+
+// revoke revokes the sessions that a condition selects, and returns those that were not revoked before. Their refresh
+// tokens and their JWTs end.
+func (s *Store) revoke(ctx context.Context, condition string, args ...any) ([]Caller, error) {
+	var revoked []Session
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		revoked = nil
+		return tx.Model(&revoked).Clauses(clause.Returning{Columns: []clause.Column{{Name: "id"}, {Name: "user_id"}}}).
+			Where("revoked_at IS NULL").Where(condition, args...).Updates(s.revocation()).Error
+	})
+	if err != nil {
+		return nil, fmt.Errorf("revoke sessions: %w", err)
+	}
+	callers := make([]Caller, len(revoked))
+	for i, session := range revoked {
+		callers[i] = Caller{session.UserID, session.ID}
+	}
+	return callers, nil
+}
+
+// revocation is what becomes of a session that is revoked.
+func (s *Store) revocation() map[string]any {
+	return map[string]any{"revoked_at": s.timestamp(), "token_hash": nil, "spent": []byte{}}
+}
+
+// revokeBatch is how many sessions one statement revokes or looks at: none is felt.
+const batchOfSessions = 1000
+
+// RevokeAll revokes all sessions of everybody, and returns how many.
+func (s *Store) RevokeAll(ctx context.Context) (revoked int64, err error) {
+	err = s.eachBatch(ctx, func(ctx context.Context, after, last ID) error {
+		return s.write(ctx, func(tx *gorm.DB) error {
+			res := tx.Model(&Session{}).Where("revoked_at IS NULL AND id > ? AND id <= ?", after, last).Updates(s.revocation())
+			revoked += res.RowsAffected
+			return res.Error
+		})
+	})
+	if err != nil {
+		return revoked, fmt.Errorf("revoke all sessions: %w", err)
+	}
+	return revoked, nil
+}
+
+// eachBatch walks all sessions by their ids.
+func (s *Store) eachBatch(ctx context.Context, do func(ctx context.Context, after, last ID) error) error {
+	for after := (ID{}); ; {
+		last, err := s.endOfBatch(ctx, after)
+		if err != nil || last.IsZero() {
+			return err
+		}
+		if err := do(ctx, after, last); err != nil {
+			return err
+		}
+		after = last
+	}
+}
+
+// endOfBatch returns the last id of the next batch, or zero when there is none.
+func (s *Store) endOfBatch(ctx context.Context, after ID) (last ID, err error) {
+	err = s.read(ctx, func(tx *gorm.DB) error {
+		return scan(tx.Raw(`
+			SELECT max(id) FROM (SELECT id FROM sessions WHERE id > ? ORDER BY id LIMIT ?) batch`,
+			after, batchOfSessions), &last)
+	})
+	return last, err
+}

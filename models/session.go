@@ -1,0 +1,224 @@
+package models
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+)
+
+// Session is what one sign-in began. It has at most one current refresh token, and keeps only hashes.
+type Session struct {
+	ID     ID `gorm:"primaryKey;not null"` // the JWT's sid; it opens nothing
+	UserID ID `gorm:"not null"`
+	// HandleHash is the hash of what all refresh tokens of the session begin with.
+	HandleHash Hash      `gorm:"not null"`
+	CreatedAt  time.Time `gorm:"not null"`
+	// Device and Network are for the user to know the session by.
+	Device  string `gorm:"not null"`
+	Network string `gorm:"not null"`
+	// RevokedAt is when the session's JWTs ended with it.
+	RevokedAt   *time.Time
+	RefreshedAt time.Time `gorm:"not null"`
+	ExpiresAt   time.Time `gorm:"not null"`
+	// TokenHash is the hash of the current refresh token. It is nil once a revocation or a newer sign-in has taken it.
+	TokenHash *Hash
+	// Spent are the refresh tokens that were replaced last; see wasSpentWithin.
+	Spent []byte `gorm:"not null"`
+}
+
+// SessionPolicy says how long sessions last, and how many a user may have.
+type SessionPolicy struct {
+	// TTL is the lifetime of a refresh token.
+	TTL time.Duration
+	// MaxAge is the lifetime of a session, however often it is refreshed; 0 means no limit.
+	MaxAge time.Duration
+	// ReuseLeeway is how long a refresh token that was just replaced may come back without harm.
+	ReuseLeeway time.Duration
+	// PerUser is the number of sessions that a user may have, at least 1.
+	PerUser int
+}
+
+// TokenTTL is the lifetime of a JWT. The row of a session outlives the last of them.
+const TokenTTL = 15 * time.Minute
+
+// Hash is a SHA-256.
+type Hash [32]byte
+
+// Value implements driver.Valuer. It never fails.
+func (h Hash) Value() (driver.Value, error) { return h[:], nil }
+
+// Scan implements sql.Scanner.
+func (h *Hash) Scan(value any) error {
+	if b, ok := value.([]byte); ok && len(b) == len(h) {
+		copy(h[:], b)
+		return nil
+	}
+	return fmt.Errorf("scan %T: not a SHA-256", value)
+}
+
+// GormDataType is the kind of a hash's column.
+func (Hash) GormDataType() string { return "bytes" }
+
+// RefreshToken is what a refresh token is known by: the hash of its handle, with which all refresh tokens of a session
+// begin, and that of the whole.
+type RefreshToken struct{ Handle, Token Hash }
+
+// SignIn is a session to begin: its first refresh token, and what the user will know it by.
+type SignIn struct {
+	RefreshToken
+	Device, Network string
+}
+
+// Grant is a session whose refresh token has just been made or replaced.
+type Grant struct {
+	Identity
+	SessionID ID
+	// Ends is when the session ends, however often it is refreshed; zero means that it need not.
+	Ends time.Time
+}
+
+// begin stores a session of the user, whose row tx has locked. Sessions beyond the limit lose their refresh token, those
+// refreshed longest ago first; their JWTs live to their end.
+func (s *Store) begin(tx *gorm.DB, user Identity, in SignIn) (Grant, error) {
+	now := s.timestamp()
+	res := tx.Exec(`
+		UPDATE sessions SET token_hash = NULL, spent = ? WHERE user_id = ? AND token_hash IS NOT NULL AND id NOT IN (
+			SELECT id FROM sessions WHERE user_id = ? AND token_hash IS NOT NULL AND ?
+			ORDER BY refreshed_at DESC, id DESC LIMIT ?)`,
+		[]byte{}, user.ID, user.ID, s.isFresh(), s.policy.PerUser-1)
+	if res.Error != nil {
+		return Grant{}, res.Error
+	}
+	grant := Grant{Identity: user, SessionID: newID(), Ends: s.ends(s.now())}
+	return grant, tx.Exec(`
+		INSERT INTO sessions (id, user_id, handle_hash, created_at, device, network, refreshed_at, expires_at, token_hash, spent)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		grant.SessionID, user.ID, in.Handle, now, in.Device, in.Network, now, s.after(s.policy.TTL), in.Token, []byte{}).Error
+}
+
+// isFresh is the condition that a session has not expired.
+func (s *Store) isFresh() clause.Expr {
+	if s.policy.MaxAge == 0 {
+		return clause.Expr{SQL: "expires_at > ?", Vars: []any{s.timestamp()}}
+	}
+	return clause.Expr{SQL: "expires_at > ? AND created_at > ?", Vars: []any{s.timestamp(), s.after(-s.policy.MaxAge)}}
+}
+
+// ends is when a session that was created then ends.
+func (s *Store) ends(created time.Time) time.Time {
+	if s.policy.MaxAge == 0 {
+		return time.Time{}
+	}
+	return created.Add(s.policy.MaxAge)
+}
+
+// belongsTo is the condition that a session is the caller's. What is zero is not asked for.
+func (c Caller) belongsTo() clause.Expr {
+	switch {
+	case c.UserID.IsZero():
+		return clause.Expr{SQL: "true"}
+	case c.SessionID.IsZero():
+		return clause.Expr{SQL: "user_id = ?", Vars: []any{c.UserID}}
+	}
+	return clause.Expr{SQL: "user_id = ? AND id = ?", Vars: []any{c.UserID, c.SessionID}}
+}
+
+const (
+	// A spent token is kept as spentHash bytes of its hash and 8 of the time, for the last spentTokens of a session.
+	spentHash   = 8
+	spentBytes  = spentHash + 8
+	spentTokens = 16
+)
+
+// RefreshSession replaces the refresh token old, which then is spent, by next. If caller is not zero, old must be theirs.
+// One conditional UPDATE decides: of any number of concurrent calls with the same old, over any number of instances,
+// exactly one succeeds. The others get ErrRefreshToken and change nothing. A value of the session that was spent
+// ReuseLeeway or longer ago, or more than 16 refreshes ago, means that somebody holds a copy: it revokes the session and
+// is ErrReused, together with the session.
+func (s *Store) RefreshSession(ctx context.Context, caller Caller, old RefreshToken, next Hash) (Grant, error) {
+	var grant Grant
+	var created time.Time
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		// What was spent before the leeway began needs no place: unless the last refresh was within it, that is all.
+		return scan(tx.Raw(`
+			UPDATE sessions SET token_hash = ?, refreshed_at = ?, expires_at = ?, spent = substr(CAST(
+				substr(token_hash, 1, ?) || ? || CASE WHEN refreshed_at > ? THEN spent ELSE ? END AS `+s.dialect.blob+`), 1, ?)
+			WHERE handle_hash = ? AND token_hash = ? AND ? AND ?
+			RETURNING id, user_id, (SELECT username FROM users WHERE id = user_id), created_at`,
+			next, s.timestamp(), s.after(s.policy.TTL),
+			spentHash, s.spentNow(), s.after(-s.policy.ReuseLeeway), []byte{}, spentBytes*spentTokens,
+			old.Handle, old.Token, s.isFresh(), caller.belongsTo()),
+			&grant.SessionID, &grant.ID, &grant.Username, &created)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		grant, err = s.revokeIfReused(ctx, caller, old)
+	}
+	if err != nil {
+		return grant, fmt.Errorf("refresh session: %w", err)
+	}
+	grant.Ends = s.ends(created)
+	return grant, nil
+}
+
+// revokeIfReused returns why old lost: ErrRefreshToken, or ErrReused with the session that it has revoked. A value that is
+// spent stays so, which is why the session may be refreshed between the two statements.
+func (s *Store) revokeIfReused(ctx context.Context, caller Caller, old RefreshToken) (revoked Grant, err error) {
+	err = s.write(ctx, func(tx *gorm.DB) error {
+		var session Session
+		var now int64
+		err := scan(tx.Raw(`
+			SELECT id, spent, ? FROM sessions WHERE handle_hash = ? AND token_hash <> ? AND ? AND ?`,
+			s.microseconds(), old.Handle, old.Token, s.isFresh(), caller.belongsTo()),
+			&session.ID, &session.Spent, &now)
+		if err != nil {
+			return err
+		}
+		if session.wasSpentWithin(old.Token, now-s.policy.ReuseLeeway.Microseconds()) {
+			return ErrRefreshToken
+		}
+		return scan(tx.Raw(`
+			UPDATE sessions SET revoked_at = ?, token_hash = NULL, spent = ? WHERE id = ? AND token_hash IS NOT NULL
+			RETURNING id, user_id, (SELECT username FROM users WHERE id = user_id)`,
+			s.timestamp(), []byte{}, session.ID), &revoked.SessionID, &revoked.ID, &revoked.Username)
+	})
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return Grant{}, ErrRefreshToken
+	case err != nil:
+		return Grant{}, err
+	}
+	return revoked, ErrReused
+}
+
+// wasSpentWithin reports whether the token was spent after a time, in microseconds since 1970.
+func (s *Session) wasSpentWithin(token Hash, after int64) bool {
+	for spent := s.Spent; len(spent) >= spentBytes; spent = spent[spentBytes:] {
+		if string(spent[:spentHash]) == string(token[:spentHash]) {
+			return int64(binary.BigEndian.Uint64(spent[spentHash:spentBytes])) > after
+		}
+	}
+	return false
+}
+
+// microseconds is now, in microseconds since 1970, as a parameter of a statement.
+func (s *Store) microseconds() any {
+	if s.dialect.isFile {
+		return s.now().UnixMicro()
+	}
+	return clause.Expr{SQL: "CAST(extract(epoch FROM ?) * 1000000 AS bigint)", Vars: []any{s.timestamp()}}
+}
+
+// spentNow is now as the time of a spent token: 8 bytes, big-endian.
+func (s *Store) spentNow() any {
+	if s.dialect.isFile {
+		return binary.BigEndian.AppendUint64(nil, uint64(s.now().UnixMicro()))
+	}
+	return clause.Expr{SQL: "int8send(?)", Vars: []any{s.microseconds()}}
+}
