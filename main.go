@@ -32,7 +32,9 @@ type commands struct {
 		Add userAddCommand `cmd:"" help:"Add a user and print it as JSON."`
 	} `cmd:"" help:"Manage users."`
 	Session struct {
-		Issue sessionIssueCommand `cmd:"" help:"Sign a user in and print the cookies, ready for curl -b. Ends the user's earlier session."`
+		Issue  sessionIssueCommand  `cmd:"" help:"Sign a user in and print the cookies, ready for curl -b. Ends the user's earlier session, or the oldest beyond SESSIONS_PER_USER."`
+		List   sessionListCommand   `cmd:"" help:"Print the sessions of a user that can be refreshed."`
+		Revoke sessionRevokeCommand `cmd:"" help:"End sessions at once, of a user, one by its id, or everybody's."`
 	} `cmd:"" help:"Manage sessions."`
 	Demo    demoCommand    `cmd:"" help:"Development: fill an empty database with users alice, bob and carol and the world plaza."`
 	Version versionCommand `cmd:"" help:"Print the version and commit of this program, and the versions of Go and the database drivers."`
@@ -46,6 +48,16 @@ type (
 	}
 	sessionIssueCommand struct {
 		Name string `arg:"" help:"The username. In development a new one makes a new user."`
+		JSON bool   `help:"Print JSON."`
+	}
+	sessionListCommand struct {
+		Name string `arg:"" help:"The username."`
+		JSON bool   `help:"Print JSON."`
+	}
+	sessionRevokeCommand struct {
+		Name string `arg:"" optional:"" help:"The username: all sessions of the user."`
+		ID   string `help:"The session with this id." placeholder:"ID"`
+		All  bool   `help:"All sessions of everybody, as after restoring a backup."`
 		JSON bool   `help:"Print JSON."`
 	}
 	demoCommand    struct{}
@@ -138,30 +150,6 @@ func (a userAddCommand) Run() error {
 		ID       models.ID `json:"id"`
 		Username string    `json:"username"`
 	}(user))
-}
-
-// Run signs a user in. In production the user must exist.
-func (i sessionIssueCommand) Run() error {
-	c, store, err := openMigrated(true)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	log, _, flush := newLogs(c, os.Stderr)
-	defer flush()
-	srv, err := newServer(c, store, log, log)
-	if err != nil {
-		return err
-	}
-	session, err := srv.SignIn(context.Background(), i.Name, c.Development)
-	if err != nil {
-		return err
-	}
-	if i.JSON {
-		return printJSON(session)
-	}
-	fmt.Printf("token=%s; refreshToken=%s\n", session.Token, session.RefreshToken)
-	return nil
 }
 
 // Run fills an empty database.

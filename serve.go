@@ -71,6 +71,7 @@ func (serveCommand) Run() error {
 		case err == nil:
 			srv.Ready()
 			log.Info("ready")
+			pruneSessions(ctx, store, log)
 		case ctx.Err() == nil:
 			errc <- err
 		}
@@ -128,6 +129,28 @@ func migrateWhenAvailable(ctx context.Context, store *models.Store, log *slog.Lo
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// pruneInterval is how long pruning rests after each thousand sessions: a million of them are looked at in an hour and a
+// half, and nobody feels it.
+const pruneInterval = 5 * time.Second
+
+// pruneSessions deletes sessions of which nothing is left, until ctx ends. Every instance does so.
+func pruneSessions(ctx context.Context, store *models.Store, log *slog.Logger) {
+	tick := time.NewTicker(pruneInterval)
+	defer tick.Stop()
+	var last models.ID
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		var err error
+		if last, _, err = store.PruneSessions(ctx, last); err != nil && ctx.Err() == nil {
+			log.Debug("sessions not pruned", "error", err.Error())
 		}
 	}
 }

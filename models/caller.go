@@ -61,6 +61,10 @@ func (s ids) Value() (driver.Value, error) {
 
 // ActiveCallers returns which of the callers are users who exist, with sessions that are not revoked, in one statement.
 func (s *Store) ActiveCallers(ctx context.Context, callers []Caller) (map[Caller]bool, error) {
+	active := make(map[Caller]bool, len(callers))
+	if len(callers) == 0 {
+		return active, nil
+	}
 	users, sessions := ids{}, ids{}
 	for _, c := range callers {
 		if c.SessionID.IsZero() {
@@ -78,7 +82,6 @@ func (s *Store) ActiveCallers(ctx context.Context, callers []Caller) (map[Caller
 	if err != nil {
 		return nil, fmt.Errorf("look up callers: %w", err)
 	}
-	active := make(map[Caller]bool, len(found))
 	for _, c := range found {
 		active[c] = true
 	}

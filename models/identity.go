@@ -9,7 +9,6 @@ import (
 	"iter"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 )
 
 // SignInExternal is SignIn for somebody whom an identity provider vouches for. Issuer and subject together decide who
@@ -18,7 +17,6 @@ import (
 func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username string, in SignIn) (Grant, error) {
 	var grant Grant
 	err := s.transaction(ctx, func(tx *gorm.DB) error {
-		// Nothing is inserted where the name is taken, or where the same subject was made a moment ago by another sign-in.
 		user, err := lockUser(tx.Where("issuer = ? AND subject = ?", issuer, subject))
 		for name := range usernameCandidates(username) {
 			if !errors.Is(err, ErrNoUser) {
@@ -26,7 +24,7 @@ func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username st
 			}
 			user = s.newUser(name)
 			user.Issuer, user.Subject = &issuer, &subject
-			if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&user).Error; err != nil {
+			if err := addMissing(tx, user); err != nil {
 				return err
 			}
 			user, err = lockUser(tx.Where("issuer = ? AND subject = ?", issuer, subject))

@@ -2,6 +2,7 @@ package models
 
 import (
 	"context"
+	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
@@ -33,6 +34,9 @@ func (s *Store) Migrate(ctx context.Context) error {
 		return err
 	}
 	err = s.dialect.withMigrationLock(ctx, db, func() error {
+		if err := s.refuseOldSchema(ctx, db); err != nil {
+			return err
+		}
 		provider, err := goose.NewProvider(s.dialect.goose, db, files)
 		if err != nil {
 			return err
@@ -46,6 +50,21 @@ func (s *Store) Migrate(ctx context.Context) error {
 	}
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
+	}
+	return nil
+}
+
+// errOldSchema is returned by Migrate for a database that was made before sessions had rows of their own.
+var errOldSchema = errors.New("the database was made by a version before the first release, which this one cannot read: delete it (the file, or its tables) and start again")
+
+// refuseOldSchema knows such a database by a column that only it has.
+func (s *Store) refuseOldSchema(ctx context.Context, db *sql.DB) error {
+	var old bool
+	if err := db.QueryRowContext(ctx, s.dialect.oldSchemaQuery).Scan(&old); err != nil {
+		return err
+	}
+	if old {
+		return errOldSchema
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package models
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
@@ -34,6 +35,11 @@ func (s *Store) Sessions(ctx context.Context, user ID) ([]Session, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	for i, session := range sessions {
+		if ends := s.ends(session.CreatedAt); !ends.IsZero() && ends.Before(session.ExpiresAt) {
+			sessions[i].ExpiresAt = ends
+		}
 	}
 	return sessions, nil
 }
@@ -99,7 +105,7 @@ func (s *Store) revocation() map[string]any {
 	return map[string]any{"revoked_at": s.timestamp(), "token_hash": nil, "spent": []byte{}}
 }
 
-// revokeBatch is how many sessions one statement revokes or looks at: none is felt.
+// batchOfSessions is how many sessions one statement revokes or looks at.
 const batchOfSessions = 1000
 
 // RevokeAll revokes all sessions of everybody, and returns how many.
@@ -135,8 +141,11 @@ func (s *Store) eachBatch(ctx context.Context, do func(ctx context.Context, afte
 func (s *Store) endOfBatch(ctx context.Context, after ID) (last ID, err error) {
 	err = s.read(ctx, func(tx *gorm.DB) error {
 		return scan(tx.Raw(`
-			SELECT max(id) FROM (SELECT id FROM sessions WHERE id > ? ORDER BY id LIMIT ?) batch`,
+			SELECT id FROM (SELECT id FROM sessions WHERE id > ? ORDER BY id LIMIT ?) batch ORDER BY id DESC LIMIT 1`,
 			after, batchOfSessions), &last)
 	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return ID{}, nil
+	}
 	return last, err
 }

@@ -31,11 +31,12 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 		},
 	}.Encode()
 	return dialect{
-		name:          "sqlite",
-		goose:         goose.DialectSQLite3,
-		isFile:        true,
-		writableQuery: "SELECT true",
-		connect:       func() (*sql.DB, error) { return sql.Open("sqlite", dsn) },
+		name:           "sqlite",
+		goose:          goose.DialectSQLite3,
+		isFile:         true,
+		writableQuery:  "SELECT true",
+		oldSchemaQuery: "SELECT EXISTS (SELECT 1 FROM pragma_table_info('users') WHERE name = 'refresh_hash')",
+		connect:        func() (*sql.DB, error) { return sql.Open("sqlite", dsn) },
 		gorm: func(db *sql.DB) gorm.Dialector {
 			return sqliteDialector{pool: stmtCache{db, new(sync.Map)}}
 		},

@@ -69,6 +69,8 @@ type dialect struct {
 	isFile bool
 	// writableQuery selects true when the database can be written to.
 	writableQuery string
+	// oldSchemaQuery selects true in a database of a version that cannot be carried along.
+	oldSchemaQuery string
 	// connect prepares a pool of connections. It makes none yet.
 	connect func() (*sql.DB, error)
 	// gorm is how GORM uses such a pool.

@@ -70,13 +70,13 @@ func (s *Store) SignIn(ctx context.Context, username string, create bool, in Sig
 	}
 	var grant Grant
 	err := s.transaction(ctx, func(tx *gorm.DB) error {
-		if create {
-			user := s.newUser(username)
-			if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&user).Error; err != nil {
+		user, err := lockUser(tx.Where("username = ?", username))
+		if create && errors.Is(err, ErrNoUser) {
+			if err := addMissing(tx, s.newUser(username)); err != nil {
 				return err
 			}
+			user, err = lockUser(tx.Where("username = ?", username))
 		}
-		user, err := lockUser(tx.Where("username = ?", username))
 		if err != nil {
 			return err
 		}
@@ -87,6 +87,12 @@ func (s *Store) SignIn(ctx context.Context, username string, create bool, in Sig
 		return Grant{}, fmt.Errorf("sign in: %w", err)
 	}
 	return grant, nil
+}
+
+// addMissing stores a user, unless the name or the identity is taken: perhaps by a sign-in at the same time, whose end it
+// then has waited for.
+func addMissing(tx *gorm.DB, user User) error {
+	return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&user).Error
 }
 
 // lockUser reads the user that query selects. Nobody else begins a session of the user until the end of the transaction:

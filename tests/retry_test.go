@@ -35,7 +35,7 @@ func TestRetry(t *testing.T) {
 			alice, bob := s.SignIn("alice"), s.SignIn("bob")
 			joined := alice.Create("w", "x", "2030-01-01T00:00:00Z")
 			events, rsvps := s.Database.Count("events"), s.Database.Count("rsvps")
-			for _, table := range []string{"rsvps", "users"} { // what is written last of all by create and join, and by refresh
+			for _, table := range []string{"rsvps", "sessions"} { // what is written last of all by create and join, and by refresh
 				// A sequence counts what a rollback takes back.
 				s.Database.Exec("CREATE SEQUENCE tries_" + table)
 				s.Database.Exec(fmt.Sprintf(`
@@ -58,7 +58,7 @@ func TestRetry(t *testing.T) {
 					return alice.Post("/api/event/w", `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z"}`)
 				}},
 				{"rsvps", func() *servicetest.Response { return bob.Post("/api/event/join/"+joined, "") }},
-				{"users", func() *servicetest.Response { return alice.Get(refresh) }},
+				{"sessions", func() *servicetest.Response { return alice.Get(refresh) }},
 			} {
 				res := act.send()
 				if n := tried(act.table); res.Status != test.status || n != test.want {

@@ -329,7 +329,7 @@ func TestSessionJWT(t *testing.T) {
 		t.Errorf("header %v, want %v", header, want)
 	}
 	jti, _ := claims["jti"].(string)
-	want := map[string]any{"sub": alice.UserID, "username": "alice", "iat": 2e9, "exp": 2e9 + 900, "jti": jti, "iss": "i", "aud": []any{"a"}}
+	want := map[string]any{"sub": alice.UserID, "sid": alice.SessionID, "username": "alice", "iat": 2e9, "exp": 2e9 + 900, "jti": jti, "iss": "i", "aud": []any{"a"}}
 	if jti == "" || !equal(claims, want) {
 		t.Errorf("claims %v, want %v", claims, want)
 	}

@@ -175,11 +175,20 @@ func TestSignOut(t *testing.T) {
 			}, true},
 			{"only the refresh token", func(a *servicetest.Client) string { return "refreshToken=" + a.Cookie("refreshToken") }, true},
 			{"only a valid JWT", func(a *servicetest.Client) string { return "token=" + a.Cookie("token") }, true},
-			{"only an expired JWT", func(a *servicetest.Client) string { return "token=" + s.Expired(a.Session.UserID) }, true},
+			{"only an expired JWT", func(a *servicetest.Client) string { return "token=" + s.ExpiredSession(a.Session) }, true},
+			{"a JWT that names no session", func(a *servicetest.Client) string {
+				return "token=" + s.JWT(s.Claims(a.Session.UserID, time.Hour))
+			}, false},
+			{"an expired JWT that names no session", func(a *servicetest.Client) string { return "token=" + s.Expired(a.Session.UserID) }, false},
+			{"a JWT of another user's session", func(a *servicetest.Client) string {
+				claims := s.Claims(s.SignIn("carol").Session.UserID, time.Hour)
+				claims["sid"] = a.Session.SessionID
+				return "token=" + s.JWT(claims)
+			}, false},
 			{"an expired JWT and an unknown refresh token", func(a *servicetest.Client) string {
-				return "token=" + s.Expired(a.Session.UserID) + "; refreshToken=" + servicetest.RefreshToken(5)
+				return "token=" + s.ExpiredSession(a.Session) + "; refreshToken=" + servicetest.RefreshToken(5)
 			}, true},
-			{"an expired JWT and garbage", func(a *servicetest.Client) string { return "token=" + s.Expired(a.Session.UserID) + "; refreshToken=x" }, true},
+			{"an expired JWT and garbage", func(a *servicetest.Client) string { return "token=" + s.ExpiredSession(a.Session) + "; refreshToken=x" }, true},
 			{"no cookie", func(*servicetest.Client) string { return "" }, false},
 			{"a forged JWT", func(a *servicetest.Client) string {
 				return "token=" + servicetest.Sign([]byte("x"), `{"alg":"HS256"}`, s.Claims(a.Session.UserID, time.Hour).JSON())
@@ -187,7 +196,7 @@ func TestSignOut(t *testing.T) {
 			{"a forged and expired JWT", func(a *servicetest.Client) string {
 				return "token=" + servicetest.Sign([]byte("x"), `{"alg":"HS256"}`, s.Claims(a.Session.UserID, -time.Hour).JSON())
 			}, false},
-			{"JWTs that disagree", func(a *servicetest.Client) string { return "token=x; token=" + a.Cookie("token") }, false},
+			{"JWTs that disagree", func(a *servicetest.Client) string { return "token=x; token=" + a.Cookie("token") }, true},
 			{"a JWT of a subject that is no id", func(*servicetest.Client) string { return "token=" + s.Expired("alice") }, false},
 		} {
 			s.Run(t, test.name, func(t *testing.T) {
@@ -270,7 +279,7 @@ func TestSignOutWithStorageDown(t *testing.T) {
 		s.Store.Close()
 		alice.Post("/sign-out", "").IsError(500, "internal").SetsNoCookie()
 		alice.Post("/sign-out", "", navigates).IsError(500, "internal").SetsNoCookie()
-		s.Client().Post("/sign-out", "", servicetest.Cookies("token="+s.Expired(alice.Session.UserID))).IsError(500, "internal").SetsNoCookie()
+		s.Client().Post("/sign-out", "", servicetest.Cookies("token="+s.ExpiredSession(alice.Session))).IsError(500, "internal").SetsNoCookie()
 		s.Client().Post("/sign-out", "").Is(204, "") // nothing to revoke
 	})
 }

@@ -10,6 +10,8 @@ import (
 	"hash"
 	"maps"
 	"time"
+
+	"worldevents/server"
 )
 
 // Claims of a JWT.
@@ -48,6 +50,13 @@ func (s *Service) JWT(c Claims) string { return Sign(Key, `{"alg":"HS256","typ":
 
 // Expired is a JWT of the user whose only fault is its age.
 func (s *Service) Expired(userID string) string { return s.JWT(s.Claims(userID, -time.Second)) }
+
+// ExpiredSession is the JWT of a session, whose only fault is its age.
+func (s *Service) ExpiredSession(of server.Session) string {
+	claims := s.Claims(of.UserID, -time.Second)
+	claims["sid"] = of.SessionID
+	return s.JWT(claims)
+}
 
 // Sign makes a JWT of any header and claims, however odd their text, with HS256.
 func Sign(key []byte, header, claims string) string { return SignWith(sha256.New, key, header, claims) }
