@@ -2,13 +2,13 @@ package models
 
 import (
 	"context"
-	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
 
 	"github.com/pressly/goose/v3"
+	"gorm.io/gorm"
 )
 
 //go:embed migrations
@@ -18,14 +18,14 @@ var migrations embed.FS
 // with ErrUnavailable, ErrTimeout or ErrBusy when it is worth another try.
 func (s *Store) Migrate(ctx context.Context) error {
 	// A pool of its own: the lock and goose need a connection each, whatever the size of the store's pool.
-	db, err := s.dialect.connect()
+	p, err := newPool(s.dialect, 3)
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	db.SetMaxOpenConns(3)
+	defer p.sql.Close()
+	tx := p.gorm.WithContext(ctx)
 	if s.dialect.check != nil {
-		if err := classify(s.dialect.check(ctx, db)); err != nil {
+		if err := classify(s.dialect.check(tx)); err != nil {
 			return fmt.Errorf("migrate: %w", err)
 		}
 	}
@@ -33,11 +33,11 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = s.dialect.withMigrationLock(ctx, db, func() error {
-		if err := s.refuseOldSchema(ctx, db); err != nil {
+	err = s.dialect.withMigrationLock(tx, func() error {
+		if err := s.refuseOldSchema(tx); err != nil {
 			return err
 		}
-		provider, err := goose.NewProvider(s.dialect.goose, db, files)
+		provider, err := goose.NewProvider(s.dialect.goose, p.sql, files)
 		if err != nil {
 			return err
 		}
@@ -58,13 +58,11 @@ func (s *Store) Migrate(ctx context.Context) error {
 var errOldSchema = errors.New("the database was made by a version before the first release, which this one cannot read: delete it (the file, or its tables) and start again")
 
 // refuseOldSchema knows such a database by a column that only it has.
-func (s *Store) refuseOldSchema(ctx context.Context, db *sql.DB) error {
+func (s *Store) refuseOldSchema(tx *gorm.DB) error {
 	var old bool
-	if err := db.QueryRowContext(ctx, s.dialect.oldSchemaQuery).Scan(&old); err != nil {
-		return err
-	}
-	if old {
+	err := scan(tx.Raw(s.dialect.oldSchemaQuery), &old)
+	if err == nil && old {
 		return errOldSchema
 	}
-	return nil
+	return err
 }

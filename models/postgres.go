@@ -56,24 +56,21 @@ func postgresDialect(url string, timeout time.Duration) (dialect, error) {
 // withAdvisoryLock holds an advisory lock of a transaction, not of a session, so that it also works behind
 // PgBouncer. Who waits holds nothing meanwhile: the waiting could take all of a small pool's connections, and the one
 // that migrates needs two.
-func withAdvisoryLock(ctx context.Context, db *sql.DB, fn func() error) error {
+func withAdvisoryLock(tx *gorm.DB, fn func() error) error {
 	for {
-		tx, err := db.BeginTx(ctx, nil)
-		if err != nil {
-			return err
-		}
 		var locked bool
-		err = tx.QueryRowContext(ctx, "SELECT pg_try_advisory_xact_lock($1)", migrationLock).Scan(&locked)
-		if locked {
-			err = fn()
-		}
-		tx.Rollback()
+		err := tx.Transaction(func(tx *gorm.DB) error {
+			if err := scan(tx.Raw("SELECT pg_try_advisory_xact_lock(?)", migrationLock), &locked); err != nil || !locked {
+				return err
+			}
+			return fn()
+		})
 		if err != nil || locked {
 			return err
 		}
 		select {
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-tx.Statement.Context.Done():
+			return tx.Statement.Context.Err()
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
@@ -83,11 +80,10 @@ func withAdvisoryLock(ctx context.Context, db *sql.DB, fn func() error) error {
 const minPostgres = 15
 
 // checkPostgres refuses a server or a database that the service cannot work with.
-func checkPostgres(ctx context.Context, db *sql.DB) error {
+func checkPostgres(tx *gorm.DB) error {
 	var version int
 	var encoding string
-	err := db.QueryRowContext(ctx, "SELECT CAST(current_setting('server_version_num') AS integer), current_setting('server_encoding')").
-		Scan(&version, &encoding)
+	err := scan(tx.Raw("SELECT CAST(current_setting('server_version_num') AS integer), current_setting('server_encoding')"), &version, &encoding)
 	if err != nil {
 		return err
 	}

@@ -45,12 +45,12 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 		anyOf:         "IN (SELECT value FROM json_each(?))",
 		rows:          rowsInSQLite,
 		create:        createInSQLite,
-		withMigrationLock: func(ctx context.Context, _ *sql.DB, fn func() error) error {
+		withMigrationLock: func(tx *gorm.DB, fn func() error) error {
 			// Each migration is a transaction with the write lock, so of several processes one applies it and the
 			// others fail on what is already there; then there is nothing left to do.
 			var err error
 			for range 10 {
-				if err = fn(); err == nil || ctx.Err() != nil {
+				if err = fn(); err == nil || tx.Statement.Context.Err() != nil {
 					break
 				}
 				time.Sleep(20 * time.Millisecond)

@@ -76,7 +76,7 @@ type dialect struct {
 	// gorm is how GORM uses such a pool.
 	gorm func(db *sql.DB) gorm.Dialector
 	// check fails, in words for the operator, on a server that the service cannot work with; nil where there is none.
-	check func(ctx context.Context, db *sql.DB) error
+	check func(tx *gorm.DB) error
 	// joinUsernames aggregates usernames into one text, with line feeds between them.
 	joinUsernames string
 	// blob is the type of bytes.
@@ -97,7 +97,7 @@ type dialect struct {
 	// create stores an event and its creator's RSVP, both or neither. It returns ErrSignedOut.
 	create func(tx *gorm.DB, caller Caller, e Event, now any) error
 	// withMigrationLock runs fn while no other process does the same.
-	withMigrationLock func(ctx context.Context, db *sql.DB, fn func() error) error
+	withMigrationLock func(tx *gorm.DB, fn func() error) error
 }
 
 // Open prepares a Store. It does not connect: a database that is away shows in Migrate and Ready. An error means
@@ -180,7 +180,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, min(time.Second, s.timeout))
 	defer cancel()
 	var writable bool
-	if err := classify(s.reader.sql.QueryRowContext(ctx, s.dialect.writableQuery).Scan(&writable)); err != nil {
+	if err := classify(scan(s.reader.gorm.WithContext(ctx).Raw(s.dialect.writableQuery), &writable)); err != nil {
 		return err
 	}
 	if !writable {
