@@ -283,3 +283,54 @@ func TestSignOutWithStorageDown(t *testing.T) {
 		s.Client().Post("/sign-out", "").Is(204, "") // nothing to revoke
 	})
 }
+
+// Signing out everywhere needs the proof of a live session. Without it, it is an ordinary sign-out.
+func TestSignOutEverywhere(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		for _, test := range []struct {
+			name    string
+			cookies func(alice *servicetest.Client) string
+			own     bool // alice's session ends
+			others  bool // and her other one
+		}{
+			{"both cookies", func(a *servicetest.Client) string {
+				return "token=" + a.Cookie("token") + "; refreshToken=" + a.Cookie("refreshToken")
+			}, true, true},
+			{"the current refresh token", func(a *servicetest.Client) string { return "refreshToken=" + a.Cookie("refreshToken") }, true, true},
+			{"a valid JWT", func(a *servicetest.Client) string { return "token=" + a.Cookie("token") }, true, true},
+			{"an expired JWT", func(a *servicetest.Client) string { return "token=" + s.ExpiredSession(a.Session) }, true, false},
+			{"a spent refresh token", func(a *servicetest.Client) string {
+				spent := a.Cookie("refreshToken")
+				a.Get(refresh).Is(200, servicetest.Success)
+				return "refreshToken=" + spent
+			}, true, false},
+			{"the JWT of a session that is revoked", func(a *servicetest.Client) string {
+				s.Client().Post("/sign-out", "", servicetest.Cookies("refreshToken="+a.Cookie("refreshToken"))).Is(204, "")
+				return "token=" + a.Cookie("token")
+			}, true, false},
+			{"a JWT that names no session", func(a *servicetest.Client) string {
+				return "token=" + s.JWT(s.Claims(a.Session.UserID, time.Hour))
+			}, false, false},
+			{"nothing", func(*servicetest.Client) string { return "" }, false, false},
+		} {
+			s.Run(t, test.name, func(t *testing.T) {
+				for _, path := range []string{"/sign-out?everywhere=true", "/sign-out"} {
+					alice, phone, bob := s.SignIn("alice"), s.SignIn("alice"), s.SignIn("bob")
+					body, with := "", []servicetest.RequestOption{servicetest.Cookies(test.cookies(alice))}
+					if path == "/sign-out" {
+						body, with = "everywhere=true", append(with, asForm)
+					}
+					s.Client().Post(path, body, with...).Is(204, "")
+					for client, ended := range map[*servicetest.Client]bool{alice: test.own, phone: test.others, bob: false} {
+						if got := client.Get(plaza).Status == 401; got != ended {
+							t.Errorf("%s: %s's JWT has ended: %v, want %v", path, client.Session.Username, got, ended)
+						}
+						if got := client.Get(refresh).Status == 400; got != ended {
+							t.Errorf("%s: %s's refresh token has ended: %v, want %v", path, client.Session.Username, got, ended)
+						}
+					}
+				}
+			})
+		}
+	}, func(o *servicetest.Options) { o.Sessions.PerUser = 2 })
+}
