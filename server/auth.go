@@ -30,35 +30,34 @@ func (s *Server) GetSession(ctx context.Context, _ gen.GetSessionRequestObject) 
 		return sessionRefused(gen.SessionRefusalErrorInvalidToken), nil
 	}
 
-	old, err := cookies.RefreshToken()
-	if err == nil && old == "" {
-		return sessionRefused(gen.SessionRefusalErrorNoRefreshToken), nil
-	}
 	caller, err := user.Caller()
 	if err != nil {
-		return sessionRefused(gen.SessionRefusalErrorInvalidRefreshToken), nil // no session is this JWT's
+		caller = nobody
 	}
-	refreshed, err := s.refresh(ctx, caller, old)
-	if errors.Is(err, models.ErrRefreshToken) {
+	refreshed, err := s.refresh(ctx, caller, cookies)
+	switch {
+	case err == nil:
+		return sessionActive(refreshed), nil
+	case errors.Is(err, session.ErrNoToken):
+		return sessionRefused(gen.SessionRefusalErrorNoRefreshToken), nil
+	case errors.Is(err, models.ErrRefreshToken), errors.Is(err, session.ErrInvalid):
 		return sessionRefused(gen.SessionRefusalErrorInvalidRefreshToken), nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return sessionActive(refreshed), nil
+	return nil, err
 }
+
+// nobody has no session: no refresh token is theirs.
+var nobody = models.Caller{UserID: models.ID{1}, SessionID: models.ID{1}}
 
 // RefreshSession replaces both cookies. It looks at the refresh token alone.
 func (s *Server) RefreshSession(ctx context.Context, _ gen.RefreshSessionRequestObject) (gen.RefreshSessionResponseObject, error) {
-	old, err := session.ReadCookies(requestFrom(ctx).request.Header).RefreshToken()
-	if err == nil && old == "" {
+	refreshed, err := s.refresh(ctx, models.Caller{}, session.ReadCookies(requestFrom(ctx).request.Header))
+	switch {
+	case errors.Is(err, session.ErrNoToken):
 		return gen.RefreshSession400JSONResponse{Body: gen.RefreshRefusal{Error: gen.RefreshRefusalErrorNoRefreshToken}}, nil
-	}
-	refreshed, err := s.refresh(ctx, models.Caller{}, old) // cookies that disagree are "", which is no refresh token
-	if errors.Is(err, models.ErrRefreshToken) {
+	case errors.Is(err, models.ErrRefreshToken), errors.Is(err, session.ErrInvalid):
 		return gen.RefreshSession400JSONResponse{Body: gen.RefreshRefusal{Error: gen.RefreshRefusalErrorInvalidRefreshToken}}, nil
-	}
-	if err != nil {
+	case err != nil:
 		return nil, err
 	}
 	return gen.RefreshSession200JSONResponse{
@@ -80,9 +79,9 @@ func (s *Server) SignIn(ctx context.Context, username string, create bool) (Sess
 
 // begin issues a session that the store begins.
 func (s *Server) begin(ctx context.Context, signIn func(models.SignIn) (models.Grant, error)) (Session, error) {
-	token, hashes := session.NewRefreshToken()
+	token := session.NewRefreshToken()
 	device, network := s.origin(ctx)
-	grant, err := signIn(models.SignIn{RefreshToken: hashes, Device: device, Network: network})
+	grant, err := signIn(models.SignIn{RefreshToken: token.RefreshToken, Device: device, Network: network})
 	if err != nil {
 		return Session{}, err
 	}
@@ -90,16 +89,18 @@ func (s *Server) begin(ctx context.Context, signIn func(models.SignIn) (models.G
 	return s.sessions.Issue(grant, token), nil
 }
 
-// refresh spends the refresh token old and sets both cookies. If caller is not zero, the token must be theirs. It returns
-// models.ErrRefreshToken, and sets no cookie when it fails.
-func (s *Server) refresh(ctx context.Context, caller models.Caller, old string) (Session, error) {
-	hashes, ok := session.HashRefreshToken(old)
-	if !ok {
-		s.metrics.refreshes.WithLabelValues("refused").Inc()
-		return Session{}, models.ErrRefreshToken
+// refresh spends the refresh token that was sent and sets both cookies. If caller is not zero, the token must be theirs. It
+// returns session.ErrNoToken or ErrInvalid, or models.ErrRefreshToken, and sets no cookie when it fails.
+func (s *Server) refresh(ctx context.Context, caller models.Caller, sent session.Cookies) (Session, error) {
+	old, err := sent.RefreshToken()
+	if err != nil {
+		if errors.Is(err, session.ErrInvalid) {
+			s.metrics.refreshes.WithLabelValues("refused").Inc()
+		}
+		return Session{}, err
 	}
-	token, next := session.NextRefreshToken(old)
-	grant, err := s.store.RefreshSession(ctx, caller, hashes, next)
+	token := old.Next()
+	grant, err := s.store.RefreshSession(ctx, caller, old.RefreshToken, token.Token)
 	switch {
 	case errors.Is(err, models.ErrReused):
 		s.metrics.refreshes.WithLabelValues("reused").Inc()

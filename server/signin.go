@@ -103,7 +103,7 @@ func (s *Server) revokeSent(ctx context.Context, cookies session.Cookies, everyw
 			s.logSignedOut(ctx, revoked, "everywhere")
 		}
 	}
-	if tokens := refreshTokens(cookies); len(tokens) > 0 {
+	if tokens := cookies.RefreshTokens(); len(tokens) > 0 {
 		revoked, err := s.store.RevokeTokens(ctx, tokens)
 		s.logSignedOut(ctx, revoked, "")
 		if err != nil || len(revoked) > 0 {
@@ -143,7 +143,7 @@ func (s *Server) liveUsers(ctx context.Context, cookies session.Cookies) ([]mode
 	if err != nil {
 		return nil, err
 	}
-	for _, token := range refreshTokens(cookies) {
+	for _, token := range cookies.RefreshTokens() {
 		caller, err := s.store.FindSession(ctx, token)
 		switch {
 		case err == nil:
@@ -157,16 +157,6 @@ func (s *Server) liveUsers(ctx context.Context, cookies session.Cookies) ([]mode
 		users = append(users, caller.UserID)
 	}
 	return users, nil
-}
-
-// refreshTokens are the hashes of what can be a refresh token.
-func refreshTokens(cookies session.Cookies) (tokens []models.RefreshToken) {
-	for _, value := range cookies.RefreshTokens() {
-		if token, ok := session.HashRefreshToken(value); ok {
-			tokens = append(tokens, token)
-		}
-	}
-	return tokens
 }
 
 func (s *Server) logSignedOut(ctx context.Context, sessions []models.Caller, cause string) {

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"worldevents/models"
 )
 
 // The names of the two cookies.
@@ -46,15 +48,31 @@ func ReadCookies(h http.Header) (c Cookies) {
 // Token returns the value of the cookie token, or "" if there is none. It returns ErrInvalid if values differ.
 func (c Cookies) Token() (string, error) { return c.token.value() }
 
-// RefreshToken returns the value of the cookie refreshToken, or "" if there is none. It returns ErrInvalid if values
-// differ.
-func (c Cookies) RefreshToken() (string, error) { return c.refreshToken.value() }
+// RefreshToken returns the value of the cookie refreshToken. It returns ErrNoToken if there is none, and ErrInvalid if
+// values differ or cannot be a refresh token.
+func (c Cookies) RefreshToken() (RefreshToken, error) {
+	text, err := c.refreshToken.value()
+	if err == nil && text == "" {
+		return RefreshToken{}, ErrNoToken
+	}
+	if token, ok := parseRefreshToken(text); ok {
+		return token, nil
+	}
+	return RefreshToken{}, ErrInvalid
+}
 
 // Tokens returns the distinct values of the cookie token in the order they were sent in, maxValues at most.
 func (c Cookies) Tokens() []string { return c.token.values() }
 
-// RefreshTokens returns the distinct values of the cookie refreshToken in the order they were sent in, maxValues at most.
-func (c Cookies) RefreshTokens() []string { return c.refreshToken.values() }
+// RefreshTokens returns the distinct refresh tokens in the order they were sent in, maxValues at most.
+func (c Cookies) RefreshTokens() (tokens []models.RefreshToken) {
+	for _, text := range c.refreshToken.values() {
+		if token, ok := parseRefreshToken(text); ok {
+			tokens = append(tokens, token.RefreshToken)
+		}
+	}
+	return tokens
+}
 
 // Conflict reports whether one of the two cookies was sent with different values.
 func (c Cookies) Conflict() bool { return len(c.token.others)+len(c.refreshToken.others) > 0 }

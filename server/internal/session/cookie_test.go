@@ -52,13 +52,13 @@ func TestReadCookies(t *testing.T) {
 			if v, e := c.Token(); v != value || e != err || c.Conflict() != conflict || !slices.Equal(c.token.values(), test.values) {
 				t.Errorf("token: %q, %v, %v of %q", v, e, c.Conflict(), c.token.values())
 			}
-			if v, e := c.RefreshToken(); v != "" || e != nil || c.RefreshTokens() != nil {
-				t.Errorf("refreshToken: %q, %v", v, e)
+			if _, e := c.RefreshToken(); e != ErrNoToken || c.refreshToken.values() != nil {
+				t.Errorf("refreshToken: %v", e)
 			}
 			// The same for the other name.
 			c = ReadCookies(lines(strings.NewReplacer("token", "refreshToken", "Token", "RefreshToken").Replace(test.lines)))
-			if v, e := c.RefreshToken(); v != value || e != err || c.Conflict() != conflict || !slices.Equal(c.RefreshTokens(), test.values) {
-				t.Errorf("refreshToken: %q, %v, %v of %q", v, e, c.Conflict(), c.RefreshTokens())
+			if v, e := c.refreshToken.value(); v != value || e != err || c.Conflict() != conflict || !slices.Equal(c.refreshToken.values(), test.values) {
+				t.Errorf("refreshToken: %q, %v, %v of %q", v, e, c.Conflict(), c.refreshToken.values())
 			}
 			if v, e := c.Token(); v != "" || e != nil {
 				t.Errorf("token: %q, %v", v, e)
@@ -74,11 +74,29 @@ func TestReadCookiesKeepsFewValues(t *testing.T) {
 		pairs = append(pairs, fmt.Sprintf("refreshToken=%d", i))
 	}
 	c := ReadCookies(http.Header{"Cookie": {strings.Join(pairs, "; ")}})
-	if values := c.RefreshTokens(); len(values) != maxValues || values[0] != "0" || values[maxValues-1] != fmt.Sprint(maxValues-1) {
+	if values := c.refreshToken.values(); len(values) != maxValues || values[0] != "0" || values[maxValues-1] != fmt.Sprint(maxValues-1) {
 		t.Errorf("%q", values)
 	}
-	if v, err := c.RefreshToken(); v != "" || err != ErrInvalid {
-		t.Errorf("%q, %v", v, err)
+	if _, err := c.RefreshToken(); err != ErrInvalid {
+		t.Error(err)
+	}
+}
+
+// What cannot be a refresh token is none, beside one that can.
+func TestRefreshTokensSent(t *testing.T) {
+	token := NewRefreshToken()
+	c := ReadCookies(lines("refreshToken=x; refreshToken=" + token.text + "; refreshToken=" + strings.ToUpper(token.text)))
+	if tokens := c.RefreshTokens(); len(tokens) != 1 || tokens[0] != token.RefreshToken {
+		t.Errorf("%v", tokens)
+	}
+	if _, err := c.RefreshToken(); err != ErrInvalid {
+		t.Error(err)
+	}
+	if got, err := ReadCookies(lines("refreshToken=" + token.text)).RefreshToken(); got != token || err != nil {
+		t.Error(got, err)
+	}
+	if _, err := ReadCookies(lines("refreshToken=x")).RefreshToken(); err != ErrInvalid {
+		t.Error(err)
 	}
 }
 
@@ -90,7 +108,7 @@ func TestReadCookiesAllocatesNothing(t *testing.T) {
 		if token, err := c.Token(); token != "a" || err != nil {
 			t.Error(token, err)
 		}
-		if refreshToken, err := c.RefreshToken(); refreshToken != "b" || err != nil {
+		if refreshToken, err := c.refreshToken.value(); refreshToken != "b" || err != nil {
 			t.Error(refreshToken, err)
 		}
 	}); n != 0 {

@@ -169,7 +169,7 @@ func TestHealingIsBounded(t *testing.T) {
 		},
 	} {
 		m, _ := newTestManager(change)
-		refreshToken, _ := NewRefreshToken()
+		refreshToken := NewRefreshToken()
 		h := http.Header{"Set-Cookie": {"__Host-signIn=; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Lax"}}
 		m.ReplaceCookies(h, sent, m.Issue(models.Grant{Identity: models.Identity{ID: alice.ID, Username: strings.Repeat("😀", 100)}, SessionID: alice.SessionID}, refreshToken))
 		size := 0

@@ -26,11 +26,11 @@ import (
 )
 
 var (
-	// ErrNoToken is returned by Verify for "".
+	// ErrNoToken is returned where there is no token.
 	ErrNoToken = errors.New("no token")
 	// ErrExpired is returned by Verify for a JWT whose only fault is its age.
 	ErrExpired = errors.New("token has expired")
-	// ErrInvalid is returned by Verify for a JWT with any other fault, expired or not, and by Cookies for values that
+	// ErrInvalid is returned for a JWT with any other fault, expired or not, and by Cookies for values that
 	// differ.
 	ErrInvalid = errors.New("invalid token")
 )

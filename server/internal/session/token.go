@@ -1,13 +1,10 @@
 package session
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,50 +16,9 @@ import (
 	"worldevents/models"
 )
 
-// A refresh token is 64 random bytes in hexadecimal. The first 16 are the handle of its session and stay the same through
-// all refreshes, so that every refresh token of the session is known however long ago it was spent. The others are fresh.
-const (
-	refreshChars = 128
-	handleChars  = 32
-)
-
-// NewRefreshToken returns the first refresh token of a session, and the hashes that the store keeps of it.
-func NewRefreshToken() (string, models.RefreshToken) {
-	handle := make([]byte, handleChars/2)
-	rand.Read(handle) // never fails: without randomness the process ends
-	return successor(hex.EncodeToString(handle))
-}
-
-// successor returns a fresh refresh token of the session with this handle.
-func successor(handle string) (string, models.RefreshToken) {
-	fresh := make([]byte, (refreshChars-handleChars)/2)
-	rand.Read(fresh)
-	token := handle + hex.EncodeToString(fresh)
-	hashes, _ := HashRefreshToken(token)
-	return token, hashes
-}
-
-// NextRefreshToken returns the refresh token that is to replace token, which HashRefreshToken has accepted, and its hash.
-func NextRefreshToken(token string) (string, models.Hash) {
-	next, hashes := successor(token[:handleChars])
-	return next, hashes.Token
-}
-
-// HashRefreshToken returns the hashes by which the store knows a refresh token. It is false for a text that cannot be
-// one: no other spelling of the same 64 bytes counts.
-func HashRefreshToken(token string) (models.RefreshToken, bool) {
-	if len(token) != refreshChars || strings.Trim(token, "0123456789abcdef") != "" {
-		return models.RefreshToken{}, false
-	}
-	return models.RefreshToken{
-		Handle: sha256.Sum256([]byte(token[:handleChars])),
-		Token:  sha256.Sum256([]byte(token)),
-	}, true
-}
-
 // Issue signs a JWT of a session, to go with a refresh token that the store has accepted. It expires after
 // models.TokenTTL, or with the session.
-func (m *Manager) Issue(grant models.Grant, refreshToken string) Session {
+func (m *Manager) Issue(grant models.Grant, refreshToken RefreshToken) Session {
 	now := m.now().UTC().Truncate(time.Second)
 	expires := now.Add(models.TokenTTL)
 	if !grant.Ends.IsZero() && grant.Ends.Before(expires) {
@@ -75,7 +31,7 @@ func (m *Manager) Issue(grant models.Grant, refreshToken string) Session {
 	if m.audience != "" {
 		c.Audience = jwt.ClaimStrings{m.audience}
 	}
-	return c.session(m.keys[0].sign(c), refreshToken)
+	return c.session(m.keys[0].sign(c), refreshToken.text)
 }
 
 // sign makes a JWT.

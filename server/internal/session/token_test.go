@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -50,9 +51,9 @@ func encode(s string) string { return base64.RawURLEncoding.EncodeToString([]byt
 
 func TestIssue(t *testing.T) {
 	m, c := newTestManager()
-	refreshToken := strings.Repeat("0123456789abcdef", 8)
+	refreshToken := NewRefreshToken()
 	issued := m.Issue(alice, refreshToken)
-	want := Session{alice.ID.String(), alice.SessionID.String(), "alice", issued.Token, refreshToken, c.Add(15 * time.Minute).UTC()}
+	want := Session{alice.ID.String(), alice.SessionID.String(), "alice", issued.Token, refreshToken.text, c.Add(15 * time.Minute).UTC()}
 	if issued != want {
 		t.Errorf("issued %+v", issued)
 	}
@@ -70,7 +71,7 @@ func TestIssueAtTheEnd(t *testing.T) {
 		{time.Hour, 15 * time.Minute}, {15 * time.Minute, 15 * time.Minute}, {14 * time.Minute, 14 * time.Minute}, {time.Second, time.Second},
 	} {
 		grant.Ends = c.Add(test.left)
-		if got := m.Issue(grant, "").Expires.Sub(c.Time); got != test.want {
+		if got := m.Issue(grant, RefreshToken{}).Expires.Sub(c.Time); got != test.want {
 			t.Errorf("%v before the end the JWT lives %v, want %v", test.left, got, test.want)
 		}
 	}
@@ -78,24 +79,27 @@ func TestIssueAtTheEnd(t *testing.T) {
 
 // All refresh tokens of a session begin with its handle, and nothing else of them repeats.
 func TestRefreshTokens(t *testing.T) {
-	first, hashes := NewRefreshToken()
-	if again, ok := HashRefreshToken(first); !ok || again != hashes {
-		t.Errorf("%q is not known again", first)
+	first := NewRefreshToken()
+	if again, ok := parseRefreshToken(first.text); !ok || again != first {
+		t.Errorf("%q is not known again", first.text)
 	}
-	second, hash := NextRefreshToken(first)
-	again, ok := HashRefreshToken(second)
-	if !ok || again.Token != hash || again.Handle != hashes.Handle || again.Token == hashes.Token {
-		t.Errorf("%q does not follow %q", second, first)
+	second := first.Next()
+	again, ok := parseRefreshToken(second.text)
+	if !ok || again != second || second.Handle != first.Handle || second.Token == first.Token {
+		t.Errorf("%q does not follow %q", second.text, first.text)
 	}
-	if first[:32] != second[:32] || first[32:64] == second[32:64] || first[96:] == second[96:] {
-		t.Errorf("%q after %q: want the handle, then 48 fresh bytes", second, first)
+	if first.text[:32] != second.text[:32] || first.text[32:64] == second.text[32:64] || first.text[96:] == second.text[96:] {
+		t.Errorf("%q after %q: want the handle, then 48 fresh bytes", second.text, first.text)
 	}
-	if other, _ := NewRefreshToken(); other[:32] == first[:32] {
+	if other := NewRefreshToken(); other.text[:32] == first.text[:32] {
 		t.Error("two sessions have one handle")
+	}
+	if printed := fmt.Sprint(first, &first, []any{first}); strings.Contains(printed, first.text[:32]) {
+		t.Errorf("printed as %s", printed)
 	}
 }
 
-func TestHashRefreshToken(t *testing.T) {
+func TestParseRefreshToken(t *testing.T) {
 	token := strings.Repeat("0123456789abcdef", 8)
 	for _, test := range []struct {
 		name, token string
@@ -110,7 +114,7 @@ func TestHashRefreshToken(t *testing.T) {
 		{"no hexadecimal inside", token[:64] + " " + token[65:], false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if _, ok := HashRefreshToken(test.token); ok != test.ok {
+			if _, ok := parseRefreshToken(test.token); ok != test.ok {
 				t.Error(ok)
 			}
 		})
@@ -123,7 +127,7 @@ func TestCacheEvicts(t *testing.T) {
 	seen := make(map[any]string)
 	var first, second string
 	for first == "" { // jti makes each token another one
-		second = m.Issue(alice, "").Token
+		second = m.Issue(alice, RefreshToken{}).Token
 		slot := m.slot(sha256.Sum256([]byte(second)))
 		first, seen[slot] = seen[slot], second
 	}
@@ -155,7 +159,7 @@ func TestCacheKeepsOnlyTokensThatAreRight(t *testing.T) {
 func TestCacheChecksDates(t *testing.T) {
 	m, c := newTestManager()
 	begin := c.Time
-	token := m.Issue(alice, "").Token
+	token := m.Issue(alice, RefreshToken{}).Token
 	for _, test := range []struct {
 		name string
 		now  time.Time
@@ -245,7 +249,7 @@ func TestKeys(t *testing.T) {
 
 func FuzzVerify(f *testing.F) {
 	m, _ := newTestManager()
-	parts := strings.Split(m.Issue(alice, "").Token, ".")
+	parts := strings.Split(m.Issue(alice, RefreshToken{}).Token, ".")
 	f.Add(parts[0], parts[1], parts[2])
 	f.Add(encode(`{"alg":"HS256"}`), encode(`{"sub":"s","exp":4102444800}`), "")
 	f.Add(encode(`{"alg":"none"}`), parts[1], "")
@@ -276,7 +280,7 @@ func FuzzVerify(f *testing.F) {
 // BenchmarkVerifyJWT verifies a JWT that has not been seen before, and one that has.
 func BenchmarkVerifyJWT(b *testing.B) {
 	m, _ := newTestManager(func(o *Options) { o.Keys = o.Keys[:1] })
-	token := m.Issue(alice, "").Token
+	token := m.Issue(alice, RefreshToken{}).Token
 	b.Run("first", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

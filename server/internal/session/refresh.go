@@ -1,0 +1,55 @@
+package session
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	"worldevents/models"
+)
+
+// RefreshToken is 64 random bytes in hexadecimal, and the hashes by which the store knows them. The first 16 bytes are the
+// handle of the session and stay the same through all refreshes, so that every refresh token of the session is known,
+// however long ago it was spent. The others are fresh each time.
+type RefreshToken struct {
+	models.RefreshToken
+	text string
+}
+
+// The lengths of a refresh token and of the handle in it, in characters.
+const (
+	refreshChars = 128
+	handleChars  = 32
+)
+
+// NewRefreshToken returns the first refresh token of a session.
+func NewRefreshToken() RefreshToken { return newRefreshToken(randomHex(handleChars)) }
+
+// Next returns the refresh token that is to replace t.
+func (t RefreshToken) Next() RefreshToken { return newRefreshToken(t.text[:handleChars]) }
+
+// String keeps the token out of whatever prints it.
+func (RefreshToken) String() string { return "refresh token" }
+
+func newRefreshToken(handle string) RefreshToken {
+	t, _ := parseRefreshToken(handle + randomHex(refreshChars-handleChars))
+	return t
+}
+
+func randomHex(chars int) string {
+	random := make([]byte, chars/2)
+	rand.Read(random) // never fails: without randomness the process ends
+	return hex.EncodeToString(random)
+}
+
+// parseRefreshToken is false for a text that cannot be a refresh token: no other spelling of the same 64 bytes counts.
+func parseRefreshToken(text string) (RefreshToken, bool) {
+	if len(text) != refreshChars || strings.Trim(text, "0123456789abcdef") != "" {
+		return RefreshToken{}, false
+	}
+	return RefreshToken{models.RefreshToken{
+		Handle: sha256.Sum256([]byte(text[:handleChars])),
+		Token:  sha256.Sum256([]byte(text)),
+	}, text}, true
+}
