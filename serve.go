@@ -155,6 +155,9 @@ func pruneSessions(ctx context.Context, store *models.Store, log *slog.Logger) {
 	}
 }
 
+// clientRetry is how long the TypeScript client may repeat a refresh that has lost its race.
+const clientRetry = 20 * time.Second
+
 // warn says what is allowed but rarely meant.
 func warn(c *config.Config, log *slog.Logger) {
 	if c.Development {
@@ -165,5 +168,8 @@ func warn(c *config.Config, log *slog.Logger) {
 	}
 	if !c.DatabaseSet {
 		log.Warn("DATABASE_URL is not set: keeping data in worldevents.db in the working directory")
+	}
+	if c.RefreshReuseLeeway < clientRetry {
+		log.Warn("REFRESH_REUSE_LEEWAY is below 20s: an ordinary client that repeats a refresh may end its user's session")
 	}
 }

@@ -41,7 +41,8 @@ type Config struct {
 	JWTAudience string `env:"JWT_AUDIENCE"`
 	// RefreshTokenTTL is the lifetime of a refresh token since the last refresh, and of both cookies.
 	RefreshTokenTTL time.Duration `env:"REFRESH_TOKEN_TTL" envDefault:"720h"`
-	// RefreshReuseLeeway is how long a refresh token that was just replaced may come back without harm.
+	// RefreshReuseLeeway is how long a refresh token that was just replaced may come back without harm. Unset, it is no
+	// longer than RefreshTokenTTL.
 	RefreshReuseLeeway time.Duration `env:"REFRESH_REUSE_LEEWAY" envDefault:"60s"`
 	// SessionsPerUser is how many sessions a user may have.
 	SessionsPerUser int `env:"SESSIONS_PER_USER" envDefault:"1"`
@@ -84,8 +85,8 @@ type Config struct {
 	Base        *url.URL       `env:"-"`
 	Keys        [][]byte       `env:"-"`
 	Proxies     []netip.Prefix `env:"-"`
-	// DatabaseSet means that DATABASE_URL was given.
-	DatabaseSet bool `env:"-"`
+	// DatabaseSet and LeewaySet mean that DATABASE_URL and REFRESH_REUSE_LEEWAY were given.
+	DatabaseSet, LeewaySet bool `env:"-"`
 }
 
 // Load reads the file .env in the working directory, if there is one, and the environment, which wins. The error
@@ -122,6 +123,7 @@ func parse(values map[string]string, needKey bool) (*Config, error) {
 		c.AdminAddr = admin // but here empty means off
 	}
 	c.DatabaseSet = values["DATABASE_URL"] != ""
+	c.LeewaySet = values["REFRESH_REUSE_LEEWAY"] != ""
 
 	problems = append(problems, c.validate(needKey)...)
 	return c, errors.Join(problems...)

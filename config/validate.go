@@ -47,11 +47,17 @@ func (c *Config) validate(needKey bool) (problems []error) {
 		problem("DB_TIMEOUT", "must be 1ms or more")
 	}
 	problems = append(problems, c.secrets(needKey, c.JWTSecret)...)
+	longestLeeway := 10 * time.Minute
 	if c.RefreshTokenTTL < time.Second || c.RefreshTokenTTL > 400*24*time.Hour {
 		problem("REFRESH_TOKEN_TTL", "must be from 1s to 9600h, the longest that browsers keep a cookie")
+	} else {
+		longestLeeway = min(longestLeeway, c.RefreshTokenTTL)
 	}
-	if c.RefreshReuseLeeway < 0 {
-		problem("REFRESH_REUSE_LEEWAY", "must not be negative")
+	if !c.LeewaySet {
+		c.RefreshReuseLeeway = min(c.RefreshReuseLeeway, longestLeeway)
+	}
+	if c.RefreshReuseLeeway <= 0 || c.RefreshReuseLeeway > longestLeeway {
+		problem("REFRESH_REUSE_LEEWAY", "must be more than 0, at most 10m and at most REFRESH_TOKEN_TTL")
 	}
 	if c.SessionsPerUser < 1 || c.SessionsPerUser > 100 {
 		problem("SESSIONS_PER_USER", "must be from 1 to 100")

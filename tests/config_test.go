@@ -52,7 +52,7 @@ func TestConfigDefaults(t *testing.T) {
 	want := map[string]string{
 		"APP_ENV": "production", "LISTEN_ADDR": ":8080", "ADMIN_ADDR": "127.0.0.1:9090", "BASE_URL": "http://localhost:8080",
 		"DATABASE_URL": "sqlite:worldevents.db", "DB_MAX_CONNS": "20", "DB_TIMEOUT": "2s", "JWT_SECRET": "", "JWT_ISSUER": "", "JWT_AUDIENCE": "",
-		"REFRESH_TOKEN_TTL": "720h", "REFRESH_REUSE_LEEWAY": "60s", "ALLOWED_ORIGINS": "", "COOKIE_DOMAIN": "", "COOKIE_PARTITIONED": "false",
+		"REFRESH_TOKEN_TTL": "720h", "REFRESH_REUSE_LEEWAY": "60s", "SESSIONS_PER_USER": "1", "SESSION_MAX_AGE": "0", "ALLOWED_ORIGINS": "", "COOKIE_DOMAIN": "", "COOKIE_PARTITIONED": "false",
 		"OIDC_ISSUER": "", "OIDC_CLIENT_ID": "", "OIDC_CLIENT_SECRET": "", "OIDC_SCOPES": "openid profile",
 		"OIDC_USERNAME_CLAIM": "preferred_username", "RETURN_ORIGINS": "",
 		"TRUSTED_PROXIES": "", "RATE_LIMIT": "0", "MAX_IN_FLIGHT": "2048", "DOCS": "true", "LOG_LEVEL": "info", "LOG_FORMAT": "", "SHUTDOWN_TIMEOUT": "10s",
@@ -107,6 +107,19 @@ func TestConfigFaults(t *testing.T) {
 		"REFRESH_TOKEN_TTL=30d":                                {"REFRESH_TOKEN_TTL"},
 		"REFRESH_TOKEN_TTL=9601h":                              {"REFRESH_TOKEN_TTL"},
 		"REFRESH_REUSE_LEEWAY=-1s":                             {"REFRESH_REUSE_LEEWAY"},
+		"REFRESH_REUSE_LEEWAY=0":                               {"REFRESH_REUSE_LEEWAY"},
+		"REFRESH_REUSE_LEEWAY=10m1ms":                          {"REFRESH_REUSE_LEEWAY"},
+		"REFRESH_REUSE_LEEWAY=60":                              {"REFRESH_REUSE_LEEWAY"},
+		"REFRESH_TOKEN_TTL=30s\nREFRESH_REUSE_LEEWAY=31s":      {"REFRESH_REUSE_LEEWAY"},
+		"REFRESH_TOKEN_TTL=0\nREFRESH_REUSE_LEEWAY=0":          {"REFRESH_TOKEN_TTL", "REFRESH_REUSE_LEEWAY"},
+		"REFRESH_TOKEN_TTL=0\nREFRESH_REUSE_LEEWAY=60s":        {"REFRESH_TOKEN_TTL"},
+		"SESSIONS_PER_USER=0":                                  {"SESSIONS_PER_USER"},
+		"SESSIONS_PER_USER=101":                                {"SESSIONS_PER_USER"},
+		"SESSIONS_PER_USER=-1":                                 {"SESSIONS_PER_USER"},
+		"SESSIONS_PER_USER=1.5":                                {"SESSIONS_PER_USER"},
+		"SESSION_MAX_AGE=-1s":                                  {"SESSION_MAX_AGE"},
+		"SESSION_MAX_AGE=999ms":                                {"SESSION_MAX_AGE"},
+		"SESSION_MAX_AGE=30d":                                  {"SESSION_MAX_AGE"},
 		"ALLOWED_ORIGINS=*":                                    {"ALLOWED_ORIGINS"},
 		"ALLOWED_ORIGINS=null":                                 {"ALLOWED_ORIGINS"},
 		"ALLOWED_ORIGINS=https://*.example.org":                {"ALLOWED_ORIGINS"},
@@ -161,6 +174,30 @@ func TestConfigFaults(t *testing.T) {
 	}
 }
 
+// The limits themselves are allowed, and what follows another setting follows it.
+func TestConfigLimits(t *testing.T) {
+	t.Parallel()
+	for _, setting := range []string{
+		"REFRESH_REUSE_LEEWAY=1ms",
+		"REFRESH_REUSE_LEEWAY=10m",
+		"REFRESH_TOKEN_TTL=30s\nREFRESH_REUSE_LEEWAY=30s",
+		"REFRESH_TOKEN_TTL=1s", // shorter than the leeway's default
+		"REFRESH_TOKEN_TTL=1s\nREFRESH_REUSE_LEEWAY=",
+		"SESSIONS_PER_USER=1",
+		"SESSIONS_PER_USER=100",
+		"SESSION_MAX_AGE=0",
+		"SESSION_MAX_AGE=1s",
+		"SESSION_MAX_AGE=1h\nREFRESH_TOKEN_TTL=720h",
+	} {
+		t.Run(setting, func(t *testing.T) {
+			p := servicetest.NewProgram(t, strings.Split(setting, "\n")...)
+			if _, stderr, status := p.Run("session", "issue", "alice"); status != 0 {
+				t.Errorf("status %d: %s", status, stderr)
+			}
+		})
+	}
+}
+
 // What is allowed but rarely meant is one warning.
 func TestConfigWarnings(t *testing.T) {
 	t.Parallel()
@@ -171,7 +208,11 @@ func TestConfigWarnings(t *testing.T) {
 	}{
 		{"production with defaults", []string{"APP_ENV=production", "DATABASE_URL="}, []string{"BASE_URL", "DATABASE_URL"}},
 		{"production", []string{"APP_ENV=production", "BASE_URL=https://example.org"}, nil},
+		{"a leeway that the client needs", []string{"APP_ENV=production", "BASE_URL=https://example.org", "REFRESH_REUSE_LEEWAY=20s"}, nil},
+		{"a short leeway", []string{"APP_ENV=production", "BASE_URL=https://example.org", "REFRESH_REUSE_LEEWAY=19s"}, []string{"REFRESH_REUSE_LEEWAY"}},
+		{"a short lifetime", []string{"APP_ENV=production", "BASE_URL=https://example.org", "REFRESH_TOKEN_TTL=10s"}, []string{"REFRESH_REUSE_LEEWAY"}},
 		{"development", nil, nil},
+		{"development, a short leeway", []string{"LOG_FORMAT=json", "REFRESH_REUSE_LEEWAY=1s"}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := servicetest.NewProgram(t, test.env...).ServeReady()
@@ -179,7 +220,7 @@ func TestConfigWarnings(t *testing.T) {
 			for line := range strings.Lines(s.Log.String()) {
 				// Asking too early gets a response, and is logged as well.
 				if strings.Contains(line, "WARN") && !strings.Contains(line, "not ready") {
-					warnings = append(warnings, regexp.MustCompile("BASE_URL|DATABASE_URL").FindString(line))
+					warnings = append(warnings, regexp.MustCompile("BASE_URL|DATABASE_URL|REFRESH_REUSE_LEEWAY").FindString(line))
 				}
 			}
 			if !slices.Equal(warnings, test.want) {
