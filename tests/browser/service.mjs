@@ -78,7 +78,7 @@ export async function startService(env = {}) {
     /** The same session with a JWT that has run out of time. */
     expired: (session) => ({
       ...session,
-      token: sign({ sub: session.userId, username: session.username, exp: Math.floor(Date.now() / 1000) - 60 }, secret),
+      token: sign({ ...claimsOf(session.token), exp: Math.floor(Date.now() / 1000) - 60 }, secret),
     }),
     /** How many uses of a refresh token ended so: refreshed, refused, reused or failed. */
     refreshes: async (outcome) => {
@@ -87,6 +87,8 @@ export async function startService(env = {}) {
     },
   };
 }
+
+const claimsOf = (token) => JSON.parse(Buffer.from(token.split(".")[1], "base64url"));
 
 function sign(claims, secret) {
   const part = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");

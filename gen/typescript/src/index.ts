@@ -13,8 +13,9 @@ export interface Connection {
   /** The service's public address, such as `https://api.example.org`; `""` is the origin of the page. */
   baseUrl: string;
   /**
-   * Called when a call fails because the user has to sign in: once, then not again before a call has succeeded.
-   * The call's own result says so too, as a 401.
+   * Called when a call fails because the user has to sign in: once, then not again before an event operation or
+   * `refreshSession` has succeeded. `getSession` does not count: it may succeed for 15 minutes after the session was
+   * revoked. The call's own result says so too, as a 401.
    */
   onSignInNeeded?: () => void;
   /** Used in place of the global `fetch`. */
@@ -89,7 +90,7 @@ export function keepSession({ baseUrl, onSignInNeeded, fetch: send = (...call) =
     if (request.url === sessionUrl(baseUrl) || request.url === refreshUrl(baseUrl)) {
       const answer = await share(request.url);
       request.signal.throwIfAborted();
-      if (answer.ok) told = false;
+      if (answer.ok && request.url === refreshUrl(baseUrl)) told = false;
       return answer;
     }
 
@@ -97,6 +98,7 @@ export function keepSession({ baseUrl, onSignInNeeded, fetch: send = (...call) =
     const response = await send(request);
     if (response.ok) told = false;
     if (response.status !== 401) return response;
+    // Only age can be mended: the refresh token of a session that was revoked ended with it.
     if ((await word(response, "code")) !== "token_expired") return refused(response);
 
     const session = await share(sessionUrl(baseUrl));
@@ -107,7 +109,10 @@ export function keepSession({ baseUrl, onSignInNeeded, fetch: send = (...call) =
   };
 }
 
-/** Signs out here and in every tab, and revokes the session. Scripts cannot clear the httpOnly cookies themselves. */
+/**
+ * Signs out here and in every tab, and revokes the session; the user's others go on. Scripts cannot clear the httpOnly
+ * cookies themselves.
+ */
 export async function signOut(): Promise<void> {
   const { baseUrl = "" } = client.getConfig();
   const response = await alone(baseUrl, () => fetch(`${baseUrl}/sign-out`, { method: "POST", credentials: "include" }));

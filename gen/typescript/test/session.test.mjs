@@ -22,6 +22,18 @@ function connectWith(session, wrap = (send) => send) {
 }
 const refreshes = async () => (await service.refreshes("refreshed")) - spent;
 
+/** Ends a session from outside the client, which keeps its cookies. */
+async function revoke(session) {
+  const response = await fetchWithCookies(session)(`${service.address}/sign-out`, { method: "POST" });
+  assert.equal(response.status, 204);
+}
+
+/** Notes the path of each request. */
+const watch = (paths) => (send) => (input, init) => {
+  paths.push(new URL(input.url ?? input).pathname);
+  return send(input, init);
+};
+
 test("an expired JWT is refreshed once for all calls, and each call succeeds", async () => {
   connectWith(service.expired(await service.issue("alice")));
   const results = await Promise.all(Array.from({ length: 20 }, () => listEvents({ path })));
@@ -92,6 +104,64 @@ test("a session that was ended elsewhere ends here", async () => {
   assert.equal((await listEvents({ path })).error?.code, "token_expired");
   assert.equal(asked, 1);
   assert.equal(await refreshes(), 0);
+});
+
+test("a session that was revoked is signed out at its next call, without a refresh", async () => {
+  const session = await service.issue("alice");
+  await revoke(session);
+  const urls = [];
+  connectWith(session, watch(urls));
+  const results = await Promise.all([listEvents({ path }), joinEvent({ path }), listEvents({ path })]);
+  assert.deepEqual(results.map((result) => result.error?.code), Array(3).fill("invalid_token"));
+  assert.equal(urls.length, 3);
+  assert.equal(asked, 1);
+});
+
+test("a session that is revoked while it is refreshed is asked for no second time", async () => {
+  const session = service.expired(await service.issue("alice"));
+  const urls = [];
+  connectWith(session, (send) => watch(urls)(async (input, init) => {
+    const response = await send(input, init);
+    const [, refreshToken] = response.headers.getSetCookie().join().match(/refreshToken=(\w+)/) ?? [];
+    if (refreshToken) await revoke({ refreshToken });
+    return response;
+  }));
+  assert.equal((await listEvents({ path })).error?.code, "invalid_token");
+  assert.deepEqual(urls, ["/api/event/plaza", "/api/auth/session", "/api/event/plaza"]);
+  assert.equal(asked, 1);
+});
+
+test("what getSession says of a revoked session does not ask again: a page that looks there first does not loop", async () => {
+  const session = await service.issue("alice");
+  await revoke(session);
+  const send = fetchWithCookies(session);
+  let shown = 0;
+  const show = async () => {
+    if (++shown > 3) return;
+    if ((await getSession()).data) await listEvents({ path });
+  };
+  let pending;
+  connect({ baseUrl: service.address, fetch: send, onSignInNeeded: () => (asked++, (pending = show())) });
+  await show();
+  await pending;
+  assert.equal(shown, 2);
+  assert.equal(asked, 1);
+});
+
+test("after signing in again, in a window of its own, the page is told of the next end", async () => {
+  const session = await service.issue("alice");
+  let send = fetchWithCookies(session);
+  connect({ baseUrl: service.address, fetch: (...call) => send(...call), onSignInNeeded: () => asked++ });
+  await revoke(session);
+  await listEvents({ path });
+  for (const proves of [() => listEvents({ path }), () => refreshSession()]) {
+    const next = await service.issue("alice");
+    send = fetchWithCookies(next);
+    assert.ok((await proves()).data);
+    await revoke(next);
+    await listEvents({ path });
+  }
+  assert.equal(asked, 3);
 });
 
 test("an error other than 401 is left alone", async () => {
