@@ -22,10 +22,11 @@ export type Options<TData extends TDataShape = TDataShape, ThrowOnError extends 
  * Tell whether the browser is signed in
  *
  * Checks the `token` cookie. When the JWT has merely expired, the session is refreshed in the same request: the
- * `refreshToken` cookie must be the current one of the JWT's user, both cookies are set anew, and the answer is the same
- * 200. A JWT that is wrong in any other way is `Invalid token`, and the refresh token is left untouched.
+ * `refreshToken` cookie must be the current one of the JWT's session (of its user, when the JWT has no `sid`), both
+ * cookies are set anew, and the response is the same 200. A JWT that is wrong in any other way is `Invalid token`, and
+ * the refresh token is left untouched.
  *
- * The user is not looked up: a 200 may outlive a deleted user by 15 minutes.
+ * Neither the session nor the user is looked up: a 200 may outlive a revoked session or a deleted user by 15 minutes.
  *
  */
 export const getSession = <ThrowOnError extends boolean = false>(options?: Options<GetSessionData, ThrowOnError>): RequestResult<GetSessionResponses, GetSessionErrors, ThrowOnError> => (options?.client ?? client).get<GetSessionResponses, GetSessionErrors, ThrowOnError>({
@@ -47,9 +48,9 @@ export const getSession = <ThrowOnError extends boolean = false>(options?: Optio
  *
  * Spends the `refreshToken` cookie and sets both cookies anew. Only this cookie counts; the JWT is not looked at.
  *
- * Each value works once. A value that the last refresh replaced is refused without any effect for 60 seconds (a second
- * tab lost the race); later its use revokes the user's current refresh token as well, since somebody holds a copy
- * (RFC 9700 section 4.14.2).
+ * Each value works once. A spent value is refused without any effect for 60 seconds after it was replaced, unless
+ * configured otherwise (a second tab lost the race). Later, however many refreshes ago it was spent, its use revokes the
+ * session, since somebody holds a copy (RFC 9700 section 4.14.2). The user's other sessions go on.
  *
  */
 export const refreshSession = <ThrowOnError extends boolean = false>(options?: Options<RefreshSessionData, ThrowOnError>): RequestResult<RefreshSessionResponses, RefreshSessionErrors, ThrowOnError> => (options?.client ?? client).get<RefreshSessionResponses, RefreshSessionErrors, ThrowOnError>({

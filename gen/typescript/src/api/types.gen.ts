@@ -267,7 +267,7 @@ export type RefreshSessionData = {
 export type RefreshSessionErrors = {
     /**
      * Not refreshed, and no cookie is set. `No refresh token`: there is no such cookie. `Invalid refresh token`: it is
-     * unknown, expired, or already spent.
+     * unknown, expired or already spent, or its session has ended.
      *
      */
     400: RefreshRefusal;
@@ -320,8 +320,9 @@ export type LeaveEventErrors = {
      */
     400: BadRequestError;
     /**
-     * Not signed in. `token_expired`: refresh once, then repeat the call. `no_token`, `invalid_token`: sign in. A user who no
-     * longer exists is `invalid_token`.
+     * Not signed in. `token_expired`: refresh once, then repeat the call. `no_token`, `invalid_token`: sign in. A session that
+     * was revoked and a user who no longer exists are `invalid_token` at once, though `GET /api/auth/session` may still be
+     * 200.
      *
      */
     401: UnauthorizedError;
@@ -399,8 +400,9 @@ export type ListEventsErrors = {
      */
     400: BadRequestError;
     /**
-     * Not signed in. `token_expired`: refresh once, then repeat the call. `no_token`, `invalid_token`: sign in. A user who no
-     * longer exists is `invalid_token`.
+     * Not signed in. `token_expired`: refresh once, then repeat the call. `no_token`, `invalid_token`: sign in. A session that
+     * was revoked and a user who no longer exists are `invalid_token` at once, though `GET /api/auth/session` may still be
+     * 200.
      *
      */
     401: UnauthorizedError;
@@ -449,8 +451,9 @@ export type CreateEventErrors = {
      */
     400: BadRequestError;
     /**
-     * Not signed in. `token_expired`: refresh once, then repeat the call. `no_token`, `invalid_token`: sign in. A user who no
-     * longer exists is `invalid_token`.
+     * Not signed in. `token_expired`: refresh once, then repeat the call. `no_token`, `invalid_token`: sign in. A session that
+     * was revoked and a user who no longer exists are `invalid_token` at once, though `GET /api/auth/session` may still be
+     * 200.
      *
      */
     401: UnauthorizedError;
@@ -511,8 +514,9 @@ export type JoinEventErrors = {
      */
     400: BadRequestError;
     /**
-     * Not signed in. `token_expired`: refresh once, then repeat the call. `no_token`, `invalid_token`: sign in. A user who no
-     * longer exists is `invalid_token`.
+     * Not signed in. `token_expired`: refresh once, then repeat the call. `no_token`, `invalid_token`: sign in. A session that
+     * was revoked and a user who no longer exists are `invalid_token` at once, though `GET /api/auth/session` may still be
+     * 200.
      *
      */
     401: UnauthorizedError;
