@@ -61,11 +61,15 @@ func (s *Store) FindUser(ctx context.Context, username string) (Identity, error)
 
 // RevokeTokens revokes the session of each refresh token, current or spent. It returns those that it has revoked.
 func (s *Store) RevokeTokens(ctx context.Context, tokens []RefreshToken) ([]Caller, error) {
-	handles := make([]Hash, len(tokens))
+	return s.revoke(ctx, "handle_hash IN ?", handles(tokens))
+}
+
+func handles(tokens []RefreshToken) []Hash {
+	hashes := make([]Hash, len(tokens))
 	for i, token := range tokens {
-		handles[i] = token.Handle
+		hashes[i] = token.Handle
 	}
-	return s.revoke(ctx, "handle_hash IN ?", handles)
+	return hashes
 }
 
 // RevokeSession revokes a session of the caller's user; with a zero UserID, of anybody.

@@ -74,6 +74,8 @@ type RefreshToken struct{ Handle, Token Hash }
 type SignIn struct {
 	RefreshToken
 	Device, Network string
+	// Replaces are the refresh tokens that the browser held until now, current or spent.
+	Replaces []RefreshToken
 }
 
 // Grant is a session whose refresh token has just been made or replaced.
@@ -84,10 +86,17 @@ type Grant struct {
 	Ends time.Time
 }
 
-// begin stores a session of the user, whose row tx has locked. Sessions beyond the limit lose their refresh token, those
-// refreshed longest ago first; their JWTs live to their end.
+// begin stores a session of the user, whose row tx has locked. The browser's earlier sessions lose their refresh token, and
+// so do those beyond the limit, which are refreshed longest ago; their JWTs live to their end.
 func (s *Store) begin(tx *gorm.DB, user Identity, in SignIn) (Grant, error) {
 	now := s.timestamp()
+	if len(in.Replaces) > 0 {
+		res := tx.Exec("UPDATE sessions SET token_hash = NULL, spent = ? WHERE handle_hash IN ? AND token_hash IS NOT NULL",
+			[]byte{}, handles(in.Replaces))
+		if res.Error != nil {
+			return Grant{}, res.Error
+		}
+	}
 	res := tx.Exec(`
 		UPDATE sessions SET token_hash = NULL, spent = ? WHERE user_id = ? AND token_hash IS NOT NULL AND id NOT IN (
 			SELECT id FROM sessions WHERE user_id = ? AND token_hash IS NOT NULL AND ?

@@ -80,8 +80,12 @@ func (s *Server) SignIn(ctx context.Context, username string, create bool) (Sess
 // begin issues a session that the store begins.
 func (s *Server) begin(ctx context.Context, signIn func(models.SignIn) (models.Grant, error)) (Session, error) {
 	token := session.NewRefreshToken()
-	device, network := s.origin(ctx)
-	grant, err := signIn(models.SignIn{RefreshToken: token.RefreshToken, Device: device, Network: network})
+	in := models.SignIn{RefreshToken: token.RefreshToken}
+	in.Device, in.Network = s.origin(ctx)
+	if req := requestFrom(ctx); req != nil {
+		in.Replaces = session.ReadCookies(req.request.Header).RefreshTokens()
+	}
+	grant, err := signIn(in)
 	if err != nil {
 		return Session{}, err
 	}

@@ -211,6 +211,28 @@ func TestRefreshAfterSignInElsewhere(t *testing.T) {
 	})
 }
 
+// Signing in again ends what the browser held, also where a user may have more sessions: nobody who has copied its refresh
+// token goes on.
+func TestRefreshAfterSignInAgain(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice, other := s.SignIn("alice"), s.SignIn("alice")
+		thief := s.Client()
+		thief.Get(refresh, servicetest.Cookies("refreshToken="+alice.Cookie("refreshToken"))).Is(200, servicetest.Success)
+		copied, jwt := alice.Cookie("refreshToken"), alice.Cookie("token")
+		alice.Get(refresh).Is(400, servicetest.InvalidRefresh) // the thief was faster
+		alice.Post("/sign-in", "username=alice", asForm).Is(303, "")
+		thief.Get(refresh).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
+		s.Client().Get(refresh, servicetest.Cookies("refreshToken="+copied)).Is(400, servicetest.InvalidRefresh)
+		s.Client().Get(plaza, servicetest.Cookies("token="+jwt)).Is(200, `{"events":[]}`)
+		alice.Get(refresh).Is(200, servicetest.Success)
+		other.Get(refresh).Is(200, servicetest.Success)
+		alice.Post("/sign-in", "username=bob", asForm).Is(303, "") // and as somebody else
+		if n := s.Database.Count("sessions WHERE token_hash IS NOT NULL"); n != 2 {
+			t.Errorf("%d sessions can be refreshed, want alice's other one and bob's", n)
+		}
+	}, func(o *servicetest.Options) { o.Sessions.PerUser = 5 })
+}
+
 func TestRefreshAfterSignOut(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
