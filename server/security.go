@@ -4,8 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
-	"strings"
-	"unicode"
 
 	"worldevents/models"
 )
@@ -42,9 +40,6 @@ func (s *Server) securityEvent(ctx context.Context, event string, who models.Cal
 	s.log.Log(ctx, level, "security event", attributes...)
 }
 
-// maxDevice is the length of a device's label, in code points.
-const maxDevice = 60
-
 // origin is what a user will know a session by: the device, and the network of the client, no more of its address than
 // that (/24 of IPv4, /48 of IPv6).
 func (s *Server) origin(ctx context.Context) (device, network string) {
@@ -53,18 +48,6 @@ func (s *Server) origin(ctx context.Context) (device, network string) {
 		return "command line", ""
 	}
 	return deviceLabel(req.request.UserAgent()), networkOf(s.clientIP(req.request))
-}
-
-// deviceLabel is the beginning of a User-Agent (RFC 9110 section 10.1.5).
-func deviceLabel(userAgent string) string {
-	label := strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(userAgent, " "))
-	runes := []rune(strings.TrimSpace(label))
-	return string(runes[:min(len(runes), maxDevice)])
 }
 
 // networkOf returns the network of an address, or "" for a text that is none.
