@@ -121,8 +121,8 @@ func (s *Server) writeError(err error, c echo.Context) {
 	if p.status == http.StatusTooManyRequests || p.status == http.StatusServiceUnavailable {
 		h.Set("Retry-After", "1")
 	}
-	if req.wantsHTML {
-		s.render(c, p.status, "error.html", pagePolicy, page{Error: p.message, RequestID: req.requestID, ReturnTo: req.returnTo})
+	if req.errorPage != "" {
+		s.render(c, p.status, req.errorPage, pagePolicy, page{Error: p.message, RequestID: req.requestID, ReturnTo: req.returnTo})
 		return
 	}
 	body := gen.APIError{Error: p.message, Code: p.code, RequestID: req.requestID}

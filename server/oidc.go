@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -106,16 +105,12 @@ func isTopLevel(r *http.Request) bool {
 	return (dest == "" || dest == "document") && r.Header.Get("Sec-Purpose") == ""
 }
 
-// htmlErrors makes errors a page if the request asks for HTML, and logs each refusal. Failures of this service or of
-// the provider are logged with all errors.
-func (s *Server) htmlErrors(next echo.HandlerFunc) echo.HandlerFunc {
+// logRefusals logs each sign-in that is refused. Failures of this service or of the provider are logged with all errors.
+func (s *Server) logRefusals(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		req := requestFrom(c.Request().Context())
-		req.wantsHTML = strings.Contains(c.Request().Header.Get("Accept"), "text/html")
-		c.Response().Header().Set("Cache-Control", "no-store")
 		err := next(c)
 		if err != nil && problemOf(err).status < 500 {
-			s.securityEvent(req, refused, models.Caller{}, err.Error())
+			s.securityEvent(c.Request().Context(), refused, models.Caller{}, err.Error())
 		}
 		return err
 	}

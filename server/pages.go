@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 	"github.com/swaggest/swgui/v5/static"
@@ -39,6 +40,9 @@ type page struct {
 	Username    string
 	Error       string
 	RequestID   string // of the request that Error is about
+
+	Current *sessionEntry // the session that the page was asked for from; nil if there is none
+	Others  []sessionEntry
 }
 
 // registerDocs serves the published contract, and Swagger UI from files inside the binary.
@@ -72,20 +76,38 @@ func asset(files http.Handler) echo.HandlerFunc {
 	}
 }
 
-// render writes one of our pages. Each of them says who is signed in.
-func (s *Server) render(c echo.Context, status int, name, policy string, p page) error {
-	p.Base = s.base
-	p.Development = s.development
-	p.SignIn = s.development || s.provider != nil
-	if s.provider != nil {
-		p.Provider = s.provider.Host()
+// showErrors makes errors a page of this template if the request asks for HTML.
+func showErrors(template string) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if strings.Contains(c.Request().Header.Get("Accept"), "text/html") {
+				requestFrom(c.Request().Context()).errorPage = template
+			}
+			c.Response().Header().Set("Cache-Control", "no-store")
+			return next(c)
+		}
 	}
+}
+
+// render is renderPage for a page that says whom the JWT names.
+func (s *Server) render(c echo.Context, status int, name, policy string, p page) error {
 	if token, err := session.ReadCookies(c.Request().Header).Token(); err == nil {
 		user, err := s.sessions.Verify(token)
 		if err == nil {
 			p.User = user.Username
 		}
 		p.Expired = errors.Is(err, session.ErrExpired)
+	}
+	return s.renderPage(c, status, name, policy, p)
+}
+
+// renderPage writes one of our pages.
+func (s *Server) renderPage(c echo.Context, status int, name, policy string, p page) error {
+	p.Base = s.base
+	p.Development = s.development
+	p.SignIn = s.development || s.provider != nil
+	if s.provider != nil {
+		p.Provider = s.provider.Host()
 	}
 	h := c.Response().Header()
 	h.Set("Content-Security-Policy", policy)

@@ -23,7 +23,7 @@ type request struct {
 	request       *http.Request
 	header        http.Header // of the response
 
-	wantsHTML bool   // an error is shown to a person
+	errorPage string // the template that shows an error to a person; "" for JSON
 	returnTo  string // where a sign-in leads
 }
 

@@ -156,6 +156,7 @@ func New(o Options) (*Server, error) {
 	})
 	rejectExtraSegments(e)
 	s.registerSignIn(e)
+	s.registerSessions(e)
 	registerPageAssets(e)
 	if o.Docs {
 		s.registerDocs(e, published)

@@ -19,15 +19,16 @@ func (s *Server) registerSignIn(e *echo.Echo) {
 	e.POST("/sign-out", s.signOut)
 	if s.development {
 		e.GET("/sign-in", s.signInPage)
-		e.POST("/sign-in", s.signIn)
+		e.POST("/sign-in", s.signIn, readForm)
 	}
 	if s.provider != nil {
 		begin := "/sign-in"
 		if s.development {
 			begin = "/sign-in/provider"
 		}
-		e.GET(begin, s.beginSignIn, s.newOperation("beginSignIn", http.MethodGet).middleware, s.htmlErrors)
-		e.GET("/sign-in/callback", s.finishSignIn, s.newOperation("finishSignIn", http.MethodGet).middleware, s.htmlErrors)
+		onErrors := showErrors("error.html")
+		e.GET(begin, s.beginSignIn, s.newOperation("beginSignIn", http.MethodGet).middleware, onErrors, s.logRefusals)
+		e.GET("/sign-in/callback", s.finishSignIn, s.newOperation("finishSignIn", http.MethodGet).middleware, onErrors, s.logRefusals)
 	}
 }
 
@@ -41,16 +42,24 @@ func (s *Server) signInPolicy() string {
 	return strings.Replace(pagePolicy, own, strings.Join(append([]string{own}, s.returnOrigins...), " "), 1)
 }
 
-// maxForm bounds the sign-in form, in bytes.
+// maxForm bounds a form, in bytes.
 const maxForm = 8 << 10
+
+// readForm reads the form that a request carries.
+func readForm(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		r.Body = http.MaxBytesReader(c.Response(), r.Body, maxForm)
+		if err := r.ParseForm(); err != nil {
+			return errValidation.with(map[string]string{"body": "must be a form of at most 8 KiB"})
+		}
+		return next(c)
+	}
+}
 
 // signIn signs in by name, as anybody. It exists in development only.
 func (s *Server) signIn(c echo.Context) error {
 	r := c.Request()
-	r.Body = http.MaxBytesReader(c.Response(), r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
-		return errValidation.with(map[string]string{"body": "must be a form of at most 8 KiB"})
-	}
 	returnTo := r.Form.Get("return_to")
 	issued, err := s.SignIn(r.Context(), r.PostForm.Get("username"), true)
 	if errors.Is(err, models.ErrUsername) {
@@ -75,15 +84,25 @@ func (s *Server) signOut(c echo.Context) error {
 	if err := s.revokeSent(r.Context(), cookies, everywhere); err != nil {
 		return err
 	}
+	return s.leaveSession(c, cookies)
+}
+
+// leaveSession clears both cookies of a session that has ended.
+func (s *Server) leaveSession(c echo.Context, cookies session.Cookies) error {
 	s.sessions.ClearCookies(c.Response().Header(), cookies)
+	if s.development {
+		return s.leadTo(c, "/sign-in")
+	}
+	return s.leadTo(c, "/docs")
+}
+
+// leadTo responds to a POST that is done: a form is led to a path of this service, a script is told no more.
+func (s *Server) leadTo(c echo.Context, path string) error {
 	c.Response().Header().Set("Cache-Control", "no-store")
-	if !isNavigation(r) {
+	if !isNavigation(c.Request()) {
 		return c.NoContent(http.StatusNoContent)
 	}
-	if s.development {
-		return c.Redirect(http.StatusSeeOther, s.base+"/sign-in")
-	}
-	return c.Redirect(http.StatusSeeOther, s.base+"/docs")
+	return c.Redirect(http.StatusSeeOther, s.base+path)
 }
 
 // revokeSent revokes the session of every refresh token that was sent, spent ones included. If that is none, it revokes
@@ -91,12 +110,12 @@ func (s *Server) signOut(c echo.Context) error {
 // shows that one of them is live.
 func (s *Server) revokeSent(ctx context.Context, cookies session.Cookies, everywhere bool) error {
 	if everywhere {
-		users, err := s.liveUsers(ctx, cookies)
+		live, err := s.liveSessions(ctx, cookies)
 		if err != nil {
 			return err
 		}
-		for _, user := range users {
-			revoked, err := s.store.RevokeUser(ctx, user, models.ID{})
+		for _, session := range live {
+			revoked, err := s.store.RevokeUser(ctx, session.UserID, models.ID{})
 			if err != nil {
 				return err
 			}
@@ -128,9 +147,13 @@ func (s *Server) revokeSent(ctx context.Context, cookies session.Cookies, everyw
 	return nil
 }
 
-// liveUsers are the users of whose live sessions the cookies hold a proof: the current refresh token, or a JWT that has
-// not expired and whose session is not revoked.
-func (s *Server) liveUsers(ctx context.Context, cookies session.Cookies) ([]models.ID, error) {
+// liveSessions are the sessions of which the cookies hold a proof: the current refresh token, or a JWT that has not
+// expired and whose session is not revoked. Those of refresh tokens come first.
+func (s *Server) liveSessions(ctx context.Context, cookies session.Cookies) ([]models.Caller, error) {
+	live, err := s.refreshableSessions(ctx, cookies)
+	if err != nil {
+		return nil, err
+	}
 	var named []models.Caller
 	for _, token := range cookies.Tokens() {
 		if user, err := s.sessions.Verify(token); err == nil {
@@ -139,24 +162,30 @@ func (s *Server) liveUsers(ctx context.Context, cookies session.Cookies) ([]mode
 			}
 		}
 	}
-	live, err := s.store.ActiveCallers(ctx, named)
+	active, err := s.store.ActiveCallers(ctx, named)
 	if err != nil {
 		return nil, err
 	}
+	for _, caller := range named {
+		if active[caller] {
+			live = append(live, caller)
+		}
+	}
+	return live, nil
+}
+
+// refreshableSessions are the sessions whose current refresh tokens the cookies hold. Nothing is spent.
+func (s *Server) refreshableSessions(ctx context.Context, cookies session.Cookies) (found []models.Caller, err error) {
 	for _, token := range cookies.RefreshTokens() {
-		caller, err := s.store.FindSession(ctx, token)
+		session, err := s.store.FindSession(ctx, token)
 		switch {
 		case err == nil:
-			live[caller] = true
+			found = append(found, session)
 		case !errors.Is(err, models.ErrRefreshToken):
 			return nil, err
 		}
 	}
-	var users []models.ID
-	for caller := range live {
-		users = append(users, caller.UserID)
-	}
-	return users, nil
+	return found, nil
 }
 
 func (s *Server) logSignedOut(ctx context.Context, sessions []models.Caller, cause string) {

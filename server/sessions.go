@@ -1,0 +1,129 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"worldevents/models"
+	"worldevents/server/internal/session"
+)
+
+// registerSessions serves the page on which users see their sessions and end them.
+func (s *Server) registerSessions(e *echo.Echo) {
+	onErrors, deadline := showErrors("sessions.html"), setStoreDeadline(s.store.Timeout())
+	e.GET("/sessions", s.sessionsPage, onErrors, deadline)
+	e.POST("/sessions/end", s.fromLiveSession(s.endSession), onErrors, readForm, deadline)
+	e.POST("/sessions/end-others", s.fromLiveSession(s.endOtherSessions), onErrors, readForm, deadline)
+}
+
+// sessionEntry is a session as its user sees it. The id opens nothing.
+type sessionEntry struct {
+	Base, ID, Device, Network string
+	Begun, Active             time.Time // in UTC
+}
+
+// sessionsPage lists the sessions of the user whose current refresh token was sent. It spends nothing and sets no cookie:
+// its response can come late, and must not undo what another tab does meanwhile.
+func (s *Server) sessionsPage(c echo.Context) error {
+	ctx, cookies := c.Request().Context(), session.ReadCookies(c.Request().Header)
+	var p page
+	found, err := s.refreshableSessions(ctx, cookies)
+	if err == nil && len(found) > 0 && !cookies.Conflict() {
+		p.Current, p.Others, err = s.sessionEntries(ctx, found[0])
+		p.User = s.usernameOf(found[0].UserID, cookies)
+	}
+	if err != nil {
+		return err
+	}
+	return s.renderPage(c, http.StatusOK, "sessions.html", pagePolicy, p)
+}
+
+// sessionEntries returns own and the other sessions of its user, those refreshed last first. All are nil if own has ended
+// since it was found.
+func (s *Server) sessionEntries(ctx context.Context, own models.Caller) (current *sessionEntry, others []sessionEntry, err error) {
+	sessions, err := s.store.Sessions(ctx, own.UserID)
+	for _, session := range sessions {
+		entry := sessionEntry{
+			Base: s.base, ID: session.ID.String(), Device: session.Device, Network: session.Network,
+			Begun: session.CreatedAt.UTC(), Active: session.RefreshedAt.UTC(),
+		}
+		if session.ID == own.SessionID {
+			current = &entry
+		} else {
+			others = append(others, entry)
+		}
+	}
+	if current == nil {
+		others = nil
+	}
+	return current, others, err
+}
+
+// usernameOf returns what a JWT among the cookies calls the user, or "". The JWT may have expired: the refresh token shows
+// who is signed in.
+func (s *Server) usernameOf(user models.ID, cookies session.Cookies) string {
+	for _, token := range cookies.Tokens() {
+		named, _ := s.sessions.Verify(token) // of no user if the JWT is invalid
+		if named.UserID == user.String() {
+			return named.Username
+		}
+	}
+	return ""
+}
+
+// fromLiveSession handles a form that a live session may send. Others are led back to the page, which then says that
+// nobody is signed in; a script gets a 401.
+func (s *Server) fromLiveSession(handle func(c echo.Context, cookies session.Cookies, own models.Caller) error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		cookies := session.ReadCookies(c.Request().Header)
+		live, err := s.liveSessions(c.Request().Context(), cookies)
+		switch {
+		case err != nil:
+			return err
+		case len(live) > 0 && !cookies.Conflict():
+			return handle(c, cookies, live[0])
+		case isNavigation(c.Request()):
+			return s.leadTo(c, "/sessions")
+		}
+		return models.ErrSignedOut
+	}
+}
+
+// endSession ends the session that the form names, if it is one of the user's. Whoever ends their own signs out.
+func (s *Server) endSession(c echo.Context, cookies session.Cookies, own models.Caller) error {
+	ctx := c.Request().Context()
+	id, err := models.ParseID(c.Request().PostForm.Get("id"))
+	if err != nil { // nobody's, as is the id of another user's session
+		return s.leadTo(c, "/sessions")
+	}
+	ended, err := s.store.RevokeSession(ctx, models.Caller{UserID: own.UserID, SessionID: id})
+	if err != nil {
+		return err
+	}
+	if id == own.SessionID {
+		s.logSignedOut(ctx, ended, "")
+		return s.leaveSession(c, cookies)
+	}
+	s.logRevoked(ctx, ended, own)
+	return s.leadTo(c, "/sessions")
+}
+
+// endOtherSessions ends all sessions of the user but their own.
+func (s *Server) endOtherSessions(c echo.Context, _ session.Cookies, own models.Caller) error {
+	ctx := c.Request().Context()
+	ended, err := s.store.RevokeUser(ctx, own.UserID, own.SessionID)
+	if err != nil {
+		return err
+	}
+	s.logRevoked(ctx, ended, own)
+	return s.leadTo(c, "/sessions")
+}
+
+func (s *Server) logRevoked(ctx context.Context, sessions []models.Caller, by models.Caller) {
+	for _, session := range sessions {
+		s.securityEvent(ctx, revoked, session, "ended from session "+by.SessionID.String())
+	}
+}
