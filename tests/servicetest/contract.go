@@ -124,7 +124,7 @@ func (c *checkedTransport) faults(r *http.Request, res *http.Response, body []by
 		want("ETag", "")
 		want("Link", "")
 	}
-	if res.StatusCode >= 400 && (api || r.URL.Path != "/sign-in") {
+	if res.StatusCode >= 400 && !(strings.HasPrefix(r.URL.Path, "/sessions") || r.URL.Path == "/sign-in") {
 		want("Content-Type", "application/json")
 	}
 	if op == nil {
