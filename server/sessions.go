@@ -33,10 +33,12 @@ func (s *Server) sessionsPage(c echo.Context) error {
 	found, err := s.refreshableSessions(ctx, cookies)
 	if err == nil && len(found) > 0 && !cookies.Conflict() {
 		p.Current, p.Others, err = s.sessionEntries(ctx, found[0])
-		p.User = s.usernameOf(found[0].UserID, cookies)
 	}
 	if err != nil {
 		return err
+	}
+	if p.Current != nil {
+		p.User = s.usernameOf(found[0].UserID, cookies)
 	}
 	return s.renderPage(c, http.StatusOK, "sessions.html", pagePolicy, p)
 }

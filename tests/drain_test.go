@@ -21,7 +21,7 @@ func TestStarting(t *testing.T) {
 	proxy.Down()
 	s := servicetest.NewProgram(t, "DATABASE_URL="+through).Serve()
 	defer http.DefaultClient.CloseIdleConnections()
-	for _, path := range []string{session, refresh, plaza, "/docs", "/sign-in", "/nowhere"} {
+	for _, path := range []string{session, refresh, plaza, "/docs", "/sign-in", "/sessions", "/nowhere"} {
 		res, err := http.Get(s.URL + path)
 		if err != nil {
 			t.Fatal(err)

@@ -236,6 +236,26 @@ func TestEndOtherSessions(t *testing.T) {
 	}, upTo(3))
 }
 
+// A session that is ended while it is being refreshed stays ended.
+func TestEndSessionThatIsRefreshed(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		laptop := signInFrom(s, "alice", firefox, "")
+		for range 20 {
+			phone := signInFrom(s, "alice", edge, "")
+			_, others := sessionsOf(t, laptop)
+			atOnce(4, func(i int) {
+				if i == 0 {
+					end(laptop, others[0].id).Is(303, "")
+				} else {
+					phone.Get(refresh)
+				}
+			})
+			isEnded(t, phone)
+		}
+		lives(t, laptop)
+	}, upTo(3))
+}
+
 // A device whose refresh token a newer sign-in has taken is not listed, but its JWT ends with the others.
 func TestEndOtherSessionsEndsDisplacedOnes(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
