@@ -105,11 +105,14 @@ func (s *Store) begin(tx *gorm.DB, user Identity, in SignIn) (Grant, error) {
 	if res.Error != nil {
 		return Grant{}, res.Error
 	}
-	grant := Grant{Identity: user, SessionID: newID(), Ends: s.ends(s.now())}
-	return grant, tx.Exec(`
+	grant := Grant{Identity: user, SessionID: newID()}
+	var created time.Time
+	err := scan(tx.Raw(`
 		INSERT INTO sessions (id, user_id, handle_hash, created_at, device, network, refreshed_at, expires_at, token_hash, spent)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		grant.SessionID, user.ID, in.Handle, now, in.Device, in.Network, now, s.after(s.policy.TTL), in.Token, []byte{}).Error
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING created_at`,
+		grant.SessionID, user.ID, in.Handle, now, in.Device, in.Network, now, s.after(s.policy.TTL), in.Token, []byte{}), &created)
+	grant.Ends = s.ends(created)
+	return grant, err
 }
 
 // isFresh is the condition that a session has not expired.
