@@ -26,8 +26,10 @@ test-faults: build ## Break databases, networks and the process itself under loa
 	go test -tags faults -count=1 -timeout 20m ./tests/faults
 
 MODELTIME ?= 10m
-test-model: ## Hold the service against a model of worlds, MODELTIME=10m in all
+SESSIONHISTORIES ?= 10000
+test-model: ## Hold the service against models of worlds, MODELTIME=10m in all, and of sessions, SESSIONHISTORIES=10000
 	MODELTIME=$(MODELTIME) go test -count=1 -timeout 0 ./tests/model
+	SESSIONHISTORIES=$(SESSIONHISTORIES) go test -count=1 -timeout 0 ./tests/sessionmodel
 
 # Minimizing what is found would take most of the time.
 FUZZTIME ?= 1m

@@ -31,6 +31,8 @@ type Options struct {
 	DBMaxConns int
 	DBTimeout  time.Duration
 	Sessions   models.SessionPolicy
+	// DatabaseClock makes the store go by PostgreSQL's clock, as in production. Now is then the server's alone.
+	DatabaseClock bool
 }
 
 // Option alters the options of one test.
@@ -94,10 +96,14 @@ func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 	for _, change := range changes {
 		change(&s.Options)
 	}
-	var err error
-	s.Store, err = models.Open(models.Options{
+	stored := models.Options{
 		URL: db.URL, MaxConns: s.Options.DBMaxConns, Timeout: s.Options.DBTimeout, Now: s.Options.Now, Sessions: s.Options.Sessions,
-	})
+	}
+	if s.Options.DatabaseClock {
+		stored.Now = nil
+	}
+	var err error
+	s.Store, err = models.Open(stored)
 	if err != nil {
 		tb.Fatal(err)
 	}
