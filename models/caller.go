@@ -82,8 +82,14 @@ func (s *Store) ActiveCallers(ctx context.Context, callers []Caller) (map[Caller
 	if err != nil {
 		return nil, fmt.Errorf("look up callers: %w", err)
 	}
+	exists := make(map[Caller]bool, len(found))
 	for _, c := range found {
-		active[c] = true
+		exists[c] = true
+	}
+	for _, c := range callers {
+		if exists[c] { // else the session may be another user's
+			active[c] = true
+		}
 	}
 	return active, nil
 }
