@@ -260,3 +260,52 @@ func TestConcurrentRevocationAndEvents(t *testing.T) {
 		wait.Wait()
 	}, patient)
 }
+
+// Sign-ins, refreshes and sign-outs of one user, of one session or of all, lock the same rows in different orders. None
+// of them fails for that.
+func TestConcurrentSessionsOfOneUser(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		instances := []*servicetest.Service{s, s.NewInstance(patient, perUser(10))}
+		s.AddUser("alice")
+		var mu sync.Mutex
+		var tokens []string
+		add := func(res *servicetest.Response) {
+			mu.Lock()
+			defer mu.Unlock()
+			tokens = append(tokens, res.Cookie("refreshToken").Value)
+		}
+		some := func(i, n int) string { // cookies with n of the last tokens
+			mu.Lock()
+			defer mu.Unlock()
+			var cookies []string
+			for j := range min(n, len(tokens)) {
+				cookies = append(cookies, "refreshToken="+tokens[len(tokens)-1-(i*7+j*5)%min(12, len(tokens))])
+			}
+			return strings.Join(cookies, "; ")
+		}
+		atOnce(300, func(i int) {
+			c := instances[i/6%2].Client()
+			post := func(path, body string, with ...servicetest.RequestOption) *servicetest.Response {
+				return retried(func() *servicetest.Response { return c.Post(path, body, with...) })
+			}
+			switch {
+			case i%3 == 0:
+				add(post("/sign-in", "username=alice", asForm).Is(303, ""))
+			case i%25 == 1:
+				post("/sign-out?everywhere=true", "", servicetest.Cookies(some(i, 1))).Is(204, "")
+			case i%10 == 2:
+				post("/sign-out", "", servicetest.Cookies(some(i, 3))).Is(204, "")
+			default:
+				if res := retried(func() *servicetest.Response { return c.Get(refresh, servicetest.Cookies(some(i, 1))) }); res.Status == 200 {
+					add(res)
+				} else if res.Status != 400 {
+					t.Errorf("%d %s", res.Status, res.Body)
+				}
+			}
+		})
+		alive := s.Database.Count("sessions WHERE token_hash IS NOT NULL")
+		if n := s.Database.Count("sessions WHERE token_hash IS NOT NULL AND revoked_at IS NOT NULL"); n != 0 || alive > 10 {
+			t.Errorf("%d sessions, %d of them revoked", alive, n)
+		}
+	}, patient, perUser(10))
+}
