@@ -166,16 +166,18 @@ func TestRefreshReplayOfManyQuickOnes(t *testing.T) {
 // Each spent token has its own leeway, also when refreshes follow one another.
 func TestRefreshReplayOfSeveral(t *testing.T) {
 	for _, test := range []struct {
-		name    string
-		replay  int // which of the tokens comes back
-		after   time.Duration
-		revokes bool
+		name           string
+		between, after time.Duration // the two refreshes; the second and the replay
+		replay         int           // which of the two tokens comes back
+		revokes        bool
 	}{
-		{"the first within its leeway", 0, 29*time.Second + 999*time.Millisecond, false},
-		{"the first after it", 0, 30 * time.Second, true},
-		{"the second meanwhile", 1, 30 * time.Second, false},
-		{"the second within its leeway", 1, 59*time.Second + 999*time.Millisecond, false},
-		{"the second after it", 1, 60 * time.Second, true},
+		{"the first within its leeway", 30 * time.Second, 29*time.Second + 999*time.Millisecond, 0, false},
+		{"the first after it", 30 * time.Second, 30 * time.Second, 0, true},
+		{"the second meanwhile", 30 * time.Second, 30 * time.Second, 1, false},
+		{"the second within its leeway", 30 * time.Second, 59*time.Second + 999*time.Millisecond, 1, false},
+		{"the second after it", 30 * time.Second, 60 * time.Second, 1, true},
+		{"the first at the end of its leeway", 59*time.Second + 900*time.Millisecond, 99 * time.Millisecond, 0, false},
+		{"the first when its leeway has ended before the second", 60 * time.Second, 0, 0, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
@@ -183,7 +185,7 @@ func TestRefreshReplayOfSeveral(t *testing.T) {
 				alice := s.SignIn("alice")
 				tokens := []string{alice.Cookie("refreshToken")}
 				alice.Get(refresh).Is(200, servicetest.Success)
-				s.Clock.Advance(30 * time.Second)
+				s.Clock.Advance(test.between)
 				tokens = append(tokens, alice.Cookie("refreshToken"))
 				alice.Get(refresh).Is(200, servicetest.Success)
 				s.Clock.Advance(test.after)
