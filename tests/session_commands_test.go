@@ -1,15 +1,12 @@
 package tests
 
 import (
-	"context"
 	"database/sql"
 	"encoding/json"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"worldevents/models"
 	"worldevents/tests/servicetest"
 )
 
@@ -66,48 +63,6 @@ func TestSessionCommands(t *testing.T) {
 			if stdout, stderr, status := p.Run(append([]string{"session"}, args...)...); status != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 {
 				t.Errorf("%v: %d %q %q", args, status, stdout, stderr)
 			}
-		}
-	})
-}
-
-// Sessions go once neither a refresh token nor a JWT of them is valid, and no moment earlier.
-func TestPruneSessions(t *testing.T) {
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		s.Clock.Freeze(time.Now())
-		prune := func() (deleted int64) {
-			t.Helper()
-			for last := (models.ID{}); ; {
-				next, n, err := s.Store.PruneSessions(context.Background(), last)
-				if err != nil {
-					t.Fatal(err)
-				}
-				deleted += n
-				if next.IsZero() {
-					return deleted
-				}
-				last = next
-			}
-		}
-		displaced := s.SignIn("alice")
-		alice, bob := s.SignIn("alice"), s.SignIn("bob")
-		bob.Post("/sign-out", "").Is(204, "")
-		s.Clock.Advance(15*time.Minute - time.Second)
-		if n := prune(); n != 0 {
-			t.Errorf("%d sessions went while a JWT was valid", n)
-		}
-		displaced.Get(plaza).Is(200, `{"events":[]}`)
-		s.Clock.Advance(time.Minute + 2*time.Second)
-		if n := prune(); n != 2 {
-			t.Errorf("%d sessions went, want the displaced and the revoked one", n)
-		}
-		alice.Get(refresh).Is(200, servicetest.Success)
-		s.Clock.Advance(720*time.Hour + 15*time.Minute)
-		if n := prune(); n != 0 {
-			t.Errorf("%d sessions went while a clock may be behind", n)
-		}
-		s.Clock.Advance(2 * time.Minute)
-		if n := prune(); n != 1 {
-			t.Errorf("%d sessions went, want the expired one", n)
 		}
 	})
 }
