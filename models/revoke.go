@@ -59,9 +59,20 @@ func (s *Store) FindUser(ctx context.Context, username string) (Identity, error)
 	return Identity{user.ID, user.Username}, nil
 }
 
-// RevokeTokens revokes the session of each refresh token, current or spent. It returns those that it has revoked.
-func (s *Store) RevokeTokens(ctx context.Context, tokens []RefreshToken) ([]Caller, error) {
-	return s.revoke(ctx, "handle_hash IN ?", handles(tokens))
+// RevokeTokens revokes the session of each refresh token, current or spent. It returns those that it has revoked, and
+// whether there is a session of any of the tokens, which may have been revoked before.
+func (s *Store) RevokeTokens(ctx context.Context, tokens []RefreshToken) (revoked []Caller, known bool, err error) {
+	revoked, err = s.revoke(ctx, "handle_hash IN ?", handles(tokens))
+	if err != nil || len(revoked) > 0 {
+		return revoked, true, err
+	}
+	err = s.read(ctx, func(tx *gorm.DB) error {
+		return scan(tx.Raw("SELECT EXISTS (SELECT 1 FROM sessions WHERE handle_hash IN ?)", handles(tokens)), &known)
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("find sessions: %w", err)
+	}
+	return nil, known, nil
 }
 
 func handles(tokens []RefreshToken) []Hash {

@@ -182,24 +182,25 @@ func (s *Store) RefreshSession(ctx context.Context, caller Caller, old RefreshTo
 // revokeIfReused returns why old lost: ErrRefreshToken, or ErrReused with the session that it has revoked. A value that is
 // spent stays so, which is why the session may be refreshed between the two statements.
 func (s *Store) revokeIfReused(ctx context.Context, caller Caller, old RefreshToken) (revoked Grant, err error) {
-	err = s.write(ctx, func(tx *gorm.DB) error {
-		var session Session
-		var now int64
-		err := scan(tx.Raw(`
+	var session Session
+	var now int64
+	err = s.read(ctx, func(tx *gorm.DB) error {
+		return scan(tx.Raw(`
 			SELECT id, spent, ? FROM sessions WHERE handle_hash = ? AND token_hash <> ? AND ? AND ?`,
 			s.microseconds(), old.Handle, old.Token, s.isFresh(), caller.belongsTo()),
 			&session.ID, &session.Spent, &now)
-		if err != nil {
-			return err
-		}
-		if session.wasSpentWithin(old.Token, now-s.policy.ReuseLeeway.Microseconds()) {
-			return ErrRefreshToken
-		}
-		return scan(tx.Raw(`
-			UPDATE sessions SET revoked_at = ?, token_hash = NULL, spent = ? WHERE id = ? AND token_hash IS NOT NULL
-			RETURNING id, user_id, (SELECT username FROM users WHERE id = user_id)`,
-			s.timestamp(), []byte{}, session.ID), &revoked.SessionID, &revoked.ID, &revoked.Username)
 	})
+	if err == nil && session.wasSpentWithin(old.Token, now-s.policy.ReuseLeeway.Microseconds()) {
+		return Grant{}, ErrRefreshToken // a second tab
+	}
+	if err == nil {
+		err = s.write(ctx, func(tx *gorm.DB) error {
+			return scan(tx.Raw(`
+				UPDATE sessions SET revoked_at = ?, token_hash = NULL, spent = ? WHERE id = ? AND token_hash IS NOT NULL
+				RETURNING id, user_id, (SELECT username FROM users WHERE id = user_id)`,
+				s.timestamp(), []byte{}, session.ID), &revoked.SessionID, &revoked.ID, &revoked.Username)
+		})
+	}
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return Grant{}, ErrRefreshToken

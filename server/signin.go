@@ -123,9 +123,9 @@ func (s *Server) revokeSent(ctx context.Context, cookies session.Cookies, everyw
 		}
 	}
 	if tokens := cookies.RefreshTokens(); len(tokens) > 0 {
-		revoked, err := s.store.RevokeTokens(ctx, tokens)
+		revoked, known, err := s.store.RevokeTokens(ctx, tokens)
 		s.logSignedOut(ctx, revoked, "")
-		if err != nil || len(revoked) > 0 {
+		if err != nil || known {
 			return err
 		}
 	}

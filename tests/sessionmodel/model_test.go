@@ -161,11 +161,12 @@ func (m *model) signOut(tokens []*refreshToken, jwts []*jwt, everywhere bool, at
 			}
 		}
 	}
-	before := ended
+	known := false
 	for _, r := range tokens {
+		known = known || r.session.state != pruned
 		revoke(r.session)
 	}
-	if ended == before {
+	if !known {
 		for _, j := range jwts {
 			revoke(j.session)
 		}
@@ -179,6 +180,9 @@ func (m *model) prune(at moment) {
 		last := s.refreshed.Add(leftover)
 		if s.state == live {
 			last = last.Add(m.policy.TTL)
+		}
+		if m.policy.MaxAge > 0 && last.After(s.created.Add(m.policy.MaxAge+leftover)) {
+			last = s.created.Add(m.policy.MaxAge + leftover)
 		}
 		if at.database.After(last) {
 			s.state = pruned
