@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -19,10 +18,18 @@ type naive struct{ db *gorm.DB }
 
 type (
 	naiveUser struct {
-		ID               string `gorm:"primaryKey"`
-		Username         string
-		RefreshHash      []byte
-		RefreshExpiresAt *time.Time
+		ID       string `gorm:"primaryKey"`
+		Username string
+	}
+	naiveSession struct {
+		ID          string `gorm:"primaryKey"`
+		UserID      string
+		User        naiveUser
+		HandleHash  []byte
+		TokenHash   []byte
+		RefreshedAt time.Time
+		ExpiresAt   time.Time
+		RevokedAt   *time.Time
 	}
 	naiveEvent struct {
 		ID          string `gorm:"primaryKey"`
@@ -43,9 +50,10 @@ type (
 	}
 )
 
-func (naiveUser) TableName() string  { return "users" }
-func (naiveEvent) TableName() string { return "events" }
-func (naiveRSVP) TableName() string  { return "rsvps" }
+func (naiveUser) TableName() string    { return "users" }
+func (naiveSession) TableName() string { return "sessions" }
+func (naiveEvent) TableName() string   { return "events" }
+func (naiveRSVP) TableName() string    { return "rsvps" }
 
 // What goes over the wire.
 type (
@@ -91,16 +99,17 @@ func newNaive(url string) (http.Handler, error) {
 	return mux, nil
 }
 
-// asUser lets a request pass whose JWT names a user who exists.
+// asUser lets a request pass whose JWT names a session that is not revoked.
 func (s *naive) asUser(next func(http.ResponseWriter, *http.Request, naiveUser)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		userID, ok := authenticated(r)
-		var user naiveUser
-		if !ok || s.db.WithContext(r.Context()).First(&user, "id = ?", uuid.UUID(userID).String()).Error != nil {
+		c, ok := authenticated(r)
+		var session naiveSession
+		if !ok || s.db.WithContext(r.Context()).Preload("User").First(&session, "id = ? AND user_id = ? AND revoked_at IS NULL",
+			uuid.UUID(c.session).String(), uuid.UUID(c.user).String()).Error != nil {
 			fail(w, http.StatusUnauthorized)
 			return
 		}
-		next(w, r, user)
+		next(w, r, session.User)
 	}
 }
 
@@ -174,23 +183,22 @@ func (s *naive) leave(w http.ResponseWriter, r *http.Request, user naiveUser) {
 
 func (s *naive) refresh(w http.ResponseWriter, r *http.Request) {
 	cookie, err := r.Cookie("refreshToken")
-	if err != nil {
+	if err != nil || len(cookie.Value) != refreshChars {
 		fail(w, http.StatusBadRequest)
 		return
 	}
 	db := s.db.WithContext(r.Context())
-	old := sha256.Sum256([]byte(cookie.Value))
+	token, handle, old, next := successor(cookie.Value)
 	now := time.Now()
-	var user naiveUser
-	if err := db.First(&user, "refresh_hash = ? AND refresh_expires_at > ?", old[:], now).Error; err != nil {
+	var session naiveSession
+	err = db.Preload("User").First(&session, "handle_hash = ? AND token_hash = ? AND expires_at > ?", handle[:], old[:], now).Error
+	if err != nil {
 		fail(w, http.StatusBadRequest)
 		return
 	}
-	token, next := newRefreshToken()
-	expires := now.Add(refreshTTL)
-	err = db.Model(&user).Updates(naiveUser{RefreshHash: next[:], RefreshExpiresAt: &expires}).Error
+	err = db.Model(&session).Omit("User").Updates(naiveSession{TokenHash: next[:], RefreshedAt: now, ExpiresAt: now.Add(refreshTTL)}).Error
 	if err == nil {
-		setCookies(w.Header(), sign(user.ID, user.Username, now, jwtTTL), token)
+		setCookies(w.Header(), sign(session.UserID, session.ID, session.User.Username, now, jwtTTL), token)
 	}
 	reply(w, wireSuccess{true}, err)
 }

@@ -18,8 +18,20 @@ func (b *bench) main() error {
 		return err
 	}
 	defer service.stop()
+	databases := []string{"main"}
+	var reference *server
+	if b.before != "" { // its schema may be another
+		databases = append(databases, "before")
+		if err := b.exec("postgres", "CREATE DATABASE before"); err != nil {
+			return err
+		}
+		if reference, err = b.program("before", b.before, b.url("before")); err != nil {
+			return err
+		}
+		defer reference.stop()
+	}
 	b.say("filling worlds of 10 x 5, 100 x 20 and 1,000 x 100")
-	seed := []string{seedUsers(users)}
+	seed := []string{seedUsers(users), seedSessions(users)}
 	for w := range worlds {
 		seed = append(seed, seedWorld("small", w, 10, 5), seedWorld("middle", w, 100, 20))
 	}
@@ -30,17 +42,17 @@ func (b *bench) main() error {
 	for w := range 3 {
 		seed = append(seed, seedWorld("join", w, b.toJoin, 0), seedWorld("leave", w, b.toLeave, users))
 	}
-	if err := b.exec("main", append(seed, "VACUUM ANALYZE", "CHECKPOINT")...); err != nil {
-		return err
+	for _, database := range databases {
+		if err := b.exec(database, append(seed, "VACUUM ANALYZE", "CHECKPOINT")...); err != nil {
+			return err
+		}
 	}
-	reference, err := b.other("reference", b.url("main"))
-	if b.before != "" {
-		reference, err = b.program("before", b.before, b.url("main"))
+	if b.before == "" {
+		if reference, err = b.other("reference", b.url("main")); err != nil {
+			return err
+		}
+		defer reference.stop()
 	}
-	if err != nil {
-		return err
-	}
-	defer reference.stop()
 	naive, err := b.other("naive", b.url("main"))
 	if err != nil {
 		return err
@@ -183,7 +195,7 @@ func (b *bench) stale() error {
 			return err
 		}
 		defer service.stop()
-		seed := []string{seedUsers(users), seedWorld("join", 0, b.elsewhere, 0)}
+		seed := []string{seedUsers(users), seedSessions(users), seedWorld("join", 0, b.elsewhere, 0)}
 		for w := range worlds {
 			seed = append(seed, seedWorld("middle", w, 100, 20))
 		}
@@ -255,7 +267,8 @@ func (b *bench) large() error {
 	defer service.stop()
 	b.say("filling worlds of up to %d RSVPs", b.settings.large)
 	// Keys need no check here, and the indices are built at once.
-	seed := []string{"SET session_replication_role = replica", seedUsers(b.settings.large), "DROP INDEX rsvps_user", "DROP INDEX rsvps_list"}
+	seed := []string{"SET session_replication_role = replica", seedUsers(b.settings.large), seedSessions(connections),
+		"DROP INDEX rsvps_user", "DROP INDEX rsvps_list"}
 	type world struct {
 		split split
 		rsvps int

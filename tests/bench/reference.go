@@ -51,7 +51,7 @@ func (s *reference) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refresh(w, r)
 		return
 	}
-	userID, ok := authenticated(r)
+	c, ok := authenticated(r)
 	if !ok {
 		fail(w, http.StatusUnauthorized)
 		return
@@ -59,13 +59,13 @@ func (s *reference) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	last := path[strings.LastIndexByte(path, '/')+1:]
 	switch {
 	case r.Method == http.MethodGet:
-		s.list(w, r, userID, last)
+		s.list(w, r, c, last)
 	case r.Method == http.MethodDelete:
-		s.leave(w, r, userID, last)
+		s.leave(w, r, c, last)
 	case strings.HasPrefix(path, "/api/event/join/"):
-		s.join(w, r, userID, last)
+		s.join(w, r, c, last)
 	default:
-		s.create(w, r, userID, last)
+		s.create(w, r, c, last)
 	}
 }
 
@@ -82,17 +82,30 @@ func parseID(text string) (id, bool) {
 	return u, err == nil
 }
 
+// claims are what a JWT says, in the order in which the service writes it.
+type claims struct {
+	jwt.RegisteredClaims
+	SessionID string `json:"sid"`
+	Username  string `json:"username"`
+}
+
+// caller is who sends a request.
+type caller struct{ user, session id }
+
 // authenticated verifies the JWT in the cookie.
-func authenticated(r *http.Request) (userID id, ok bool) {
+func authenticated(r *http.Request) (c caller, ok bool) {
 	cookie, err := r.Cookie("token")
 	if err != nil {
-		return userID, false
+		return c, false
 	}
-	var claims jwt.RegisteredClaims
+	var claims claims
 	if _, err := parser.ParseWithClaims(cookie.Value, &claims, keyOf); err != nil {
-		return userID, false
+		return c, false
 	}
-	return parseID(claims.Subject)
+	var isUser, isSession bool
+	c.user, isUser = parseID(claims.Subject)
+	c.session, isSession = parseID(claims.SessionID)
+	return c, isUser && isSession
 }
 
 var (
@@ -114,20 +127,20 @@ func succeed(w http.ResponseWriter) {
 }
 
 // listStatement reads one index for the events and one for the RSVPs, an event's usernames as one value. That the
-// user exists is a condition of it.
+// session is not revoked is a condition of it, as of all other statements.
 const listStatement = `
 	SELECT e.id, e.name, e.description, e.scheduled_at, (
 		SELECT string_agg(username, E'\n') FROM (
 			SELECT username FROM rsvps WHERE event_id = e.id ORDER BY created_at, user_id
 		) ordered)
-	FROM events e WHERE e.world_id = $1 AND EXISTS (SELECT 1 FROM users WHERE id = $2)
+	FROM events e WHERE e.world_id = $1 AND EXISTS (SELECT 1 FROM sessions WHERE id = $2 AND user_id = $3 AND revoked_at IS NULL)
 	ORDER BY e.scheduled_at, e.id`
 
-func (s *reference) list(w http.ResponseWriter, r *http.Request, userID id, world string) {
+func (s *reference) list(w http.ResponseWriter, r *http.Request, c caller, world string) {
 	buffer := s.buffers.Get().(*[]byte)
 	defer s.buffers.Put(buffer)
 	b := append((*buffer)[:0], `{"events":[`...)
-	rows, err := s.db.Query(r.Context(), listStatement, world, userID)
+	rows, err := s.db.Query(r.Context(), listStatement, world, c.session, c.user)
 	if err != nil {
 		fail(w, http.StatusInternalServerError)
 		return
@@ -144,7 +157,7 @@ func (s *reference) list(w http.ResponseWriter, r *http.Request, userID id, worl
 		fail(w, http.StatusInternalServerError)
 		return
 	}
-	if events == 0 && !s.known(r.Context(), userID) {
+	if events == 0 && !s.active(r.Context(), c) {
 		fail(w, http.StatusUnauthorized)
 		return
 	}
@@ -223,12 +236,13 @@ func appendQuoted(b, text []byte) []byte {
 	return append(append(append(b, '"'), text...), '"')
 }
 
-func (s *reference) known(ctx context.Context, userID id) (known bool) {
-	s.db.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM users WHERE id = $1)", userID).Scan(&known)
-	return known
+func (s *reference) active(ctx context.Context, c caller) (active bool) {
+	s.db.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM sessions WHERE id = $1 AND user_id = $2 AND revoked_at IS NULL)",
+		c.session, c.user).Scan(&active)
+	return active
 }
 
-func (s *reference) join(w http.ResponseWriter, r *http.Request, userID id, event string) {
+func (s *reference) join(w http.ResponseWriter, r *http.Request, c caller, event string) {
 	eventID, ok := parseID(event)
 	if !ok {
 		fail(w, http.StatusNotFound)
@@ -236,8 +250,10 @@ func (s *reference) join(w http.ResponseWriter, r *http.Request, userID id, even
 	}
 	tag, err := s.db.Exec(r.Context(), `
 		INSERT INTO rsvps (event_id, user_id, username, created_at)
-		SELECT $1, id, username, $2 FROM users WHERE id = $3 ON CONFLICT DO NOTHING`,
-		eventID, time.Now(), userID)
+		SELECT $1, id, username, $2 FROM users
+		WHERE id = $3 AND EXISTS (SELECT 1 FROM sessions WHERE id = $4 AND user_id = $3 AND revoked_at IS NULL)
+		ON CONFLICT DO NOTHING`,
+		eventID, time.Now(), c.user, c.session)
 	if fault, ok := errors.AsType[*pgconn.PgError](err); ok && fault.Code == "23503" {
 		fail(w, http.StatusNotFound)
 		return
@@ -246,29 +262,33 @@ func (s *reference) join(w http.ResponseWriter, r *http.Request, userID id, even
 		fail(w, http.StatusInternalServerError)
 		return
 	}
-	if tag.RowsAffected() == 0 && !s.known(r.Context(), userID) {
+	if tag.RowsAffected() == 0 && !s.active(r.Context(), c) {
 		fail(w, http.StatusUnauthorized)
 		return
 	}
 	succeed(w)
 }
 
-func (s *reference) leave(w http.ResponseWriter, r *http.Request, userID id, event string) {
+func (s *reference) leave(w http.ResponseWriter, r *http.Request, c caller, event string) {
 	eventID, ok := parseID(event)
 	if !ok {
 		fail(w, http.StatusNotFound)
 		return
 	}
-	tag, err := s.db.Exec(r.Context(), "DELETE FROM rsvps WHERE event_id = $1 AND user_id = $2", eventID, userID)
+	tag, err := s.db.Exec(r.Context(), `
+		DELETE FROM rsvps WHERE event_id = $1 AND user_id = $2
+		AND EXISTS (SELECT 1 FROM sessions WHERE id = $3 AND user_id = $2 AND revoked_at IS NULL)`,
+		eventID, c.user, c.session)
 	if err != nil {
 		fail(w, http.StatusInternalServerError)
 		return
 	}
 	if tag.RowsAffected() == 0 {
-		var user, event bool
-		s.db.QueryRow(r.Context(), "SELECT EXISTS (SELECT 1 FROM users WHERE id = $1), EXISTS (SELECT 1 FROM events WHERE id = $2)",
-			userID, eventID).Scan(&user, &event)
-		if !user || !event {
+		var active, event bool
+		s.db.QueryRow(r.Context(), `
+			SELECT EXISTS (SELECT 1 FROM sessions WHERE id = $1 AND user_id = $2 AND revoked_at IS NULL),
+				EXISTS (SELECT 1 FROM events WHERE id = $3)`, c.session, c.user, eventID).Scan(&active, &event)
+		if !active || !event {
 			fail(w, http.StatusNotFound)
 			return
 		}
@@ -283,7 +303,7 @@ type createBody struct {
 	ScheduledAt time.Time `json:"scheduledAt"`
 }
 
-func (s *reference) create(w http.ResponseWriter, r *http.Request, userID id, world string) {
+func (s *reference) create(w http.ResponseWriter, r *http.Request, c caller, world string) {
 	var body createBody
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || body.Name == "" {
 		fail(w, http.StatusBadRequest)
@@ -296,14 +316,15 @@ func (s *reference) create(w http.ResponseWriter, r *http.Request, userID id, wo
 	}
 	tag, err := s.db.Exec(r.Context(), `
 		WITH creator AS (
-			SELECT id, username FROM users WHERE id = $1
+			SELECT id, username FROM users
+			WHERE id = $1 AND EXISTS (SELECT 1 FROM sessions WHERE id = $8 AND user_id = $1 AND revoked_at IS NULL)
 		), event AS (
 			INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
 			SELECT $2, $3, id, $4, $5, $6, $7 FROM creator
 		)
 		INSERT INTO rsvps (event_id, user_id, username, created_at)
 		SELECT $2, id, username, $7 FROM creator`,
-		userID, id(eventID), world, body.Name, body.Description, body.ScheduledAt.UTC().Truncate(time.Millisecond), time.Now())
+		c.user, id(eventID), world, body.Name, body.Description, body.ScheduledAt.UTC().Truncate(time.Millisecond), time.Now(), c.session)
 	if err != nil {
 		fail(w, http.StatusInternalServerError)
 		return
@@ -318,37 +339,45 @@ func (s *reference) create(w http.ResponseWriter, r *http.Request, userID id, wo
 
 func (s *reference) refresh(w http.ResponseWriter, r *http.Request) {
 	cookie, err := r.Cookie("refreshToken")
-	if err != nil {
+	if err != nil || len(cookie.Value) != refreshChars {
 		fail(w, http.StatusBadRequest)
 		return
 	}
-	token, next := newRefreshToken()
-	old := sha256.Sum256([]byte(cookie.Value))
-	now := time.Now()
-	var userID [16]byte
+	token, handle, old, next := successor(cookie.Value)
+	var c caller
 	var username string
-	err = s.db.QueryRow(r.Context(), `
-		UPDATE users SET refresh_hash = $1, refresh_expires_at = $2, previous_hash = $3, rotated_at = $4
-		WHERE refresh_hash = $3 AND refresh_expires_at > $4 RETURNING id, username`,
-		next[:], now.Add(refreshTTL), old[:], now).Scan(&userID, &username)
+	err = s.db.QueryRow(r.Context(), refreshStatement,
+		next[:], refreshTTL, reuseLeeway, handle[:], old[:]).Scan(&c.session, &c.user, &username)
 	if err != nil {
 		fail(w, http.StatusBadRequest)
 		return
 	}
-	setCookies(w.Header(), sign(uuid.UUID(userID).String(), username, now, jwtTTL), token)
+	setCookies(w.Header(), sign(uuid.UUID(c.user).String(), uuid.UUID(c.session).String(), username, time.Now(), jwtTTL), token)
 	succeed(w)
 }
 
+// refreshStatement is what the service runs, without the creation of the session, which it ignores by default.
+const refreshStatement = `
+	UPDATE sessions SET token_hash = $1, refreshed_at = clock_timestamp(), expires_at = clock_timestamp() + $2::interval, spent = substr(
+		substr(token_hash, 1, 8) || int8send((extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+		|| CASE WHEN refreshed_at > clock_timestamp() - $3::interval THEN spent ELSE '' END, 1, 256)
+	WHERE handle_hash = $4 AND token_hash = $5 AND expires_at > clock_timestamp()
+	RETURNING id, user_id, (SELECT username FROM users WHERE id = user_id)`
+
 const (
-	jwtTTL     = 15 * time.Minute
-	refreshTTL = 720 * time.Hour
+	jwtTTL       = 15 * time.Minute
+	refreshTTL   = 720 * time.Hour
+	reuseLeeway  = time.Minute
+	refreshChars = 128
+	handleChars  = 32
 )
 
-func newRefreshToken() (token string, hash [32]byte) {
-	random := make([]byte, 64)
+// successor returns the refresh token that replaces old, and the hashes of their handle, of old and of itself.
+func successor(old string) (token string, handle, oldHash, hash [32]byte) {
+	random := make([]byte, (refreshChars-handleChars)/2)
 	rand.Read(random)
-	token = hex.EncodeToString(random)
-	return token, sha256.Sum256([]byte(token))
+	token = old[:handleChars] + hex.EncodeToString(random)
+	return token, sha256.Sum256([]byte(old[:handleChars])), sha256.Sum256([]byte(old)), sha256.Sum256([]byte(token))
 }
 
 // setCookies sets the two cookies of a session as the service does.
@@ -359,13 +388,10 @@ func setCookies(h http.Header, token, refreshToken string) {
 }
 
 // sign makes a JWT with the header and the claims that the service writes.
-func sign(userID, username string, now time.Time, ttl time.Duration) string {
-	token := jwt.NewWithClaims(jwt.SigningMethodHS256, struct {
-		jwt.RegisteredClaims
-		Username string `json:"username"`
-	}{jwt.RegisteredClaims{
+func sign(userID, sessionID, username string, now time.Time, ttl time.Duration) string {
+	token := jwt.NewWithClaims(jwt.SigningMethodHS256, claims{jwt.RegisteredClaims{
 		Subject: userID, ID: uuid.NewString(), IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(ttl)),
-	}, username})
+	}, sessionID, username})
 	token.Header["kid"] = keyID
 	text, err := token.SignedString(jwtKey)
 	if err != nil {

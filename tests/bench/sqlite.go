@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -81,7 +82,8 @@ func (b *bench) sqlite() error {
 	}
 	defer writer.Close()
 	insert, err := writer.Prepare(`INSERT INTO rsvps (event_id, user_id, username, created_at)
-		SELECT ?, id, username, ? FROM users WHERE id = ? ON CONFLICT DO NOTHING`)
+		SELECT ?, id, username, ? FROM users WHERE id = ?
+		AND EXISTS (SELECT 1 FROM sessions WHERE id = ? AND user_id = users.id AND revoked_at IS NULL) ON CONFLICT DO NOTHING`)
 	if err != nil {
 		return err
 	}
@@ -92,7 +94,8 @@ func (b *bench) sqlite() error {
 		contender{name: "the statement on the driver", run: func(warmup, round time.Duration) (float64, int, error) {
 			return paced(warmup, round, func() error {
 				joined++
-				_, err := insert.Exec(eventID(worldOf("join", 1), 1+joined/users), time.Now().UTC(), userID(1+joined%users))
+				user := 1 + joined%users
+				_, err := insert.Exec(eventID(worldOf("join", 1), 1+joined/users), time.Now().UTC(), userID(user), sessionID(user))
 				return err
 			})
 		}})
@@ -145,12 +148,12 @@ const listInSQLite = `
 		SELECT group_concat(username, char(10)) FROM (
 			SELECT username FROM rsvps WHERE event_id = e.id ORDER BY created_at, user_id
 		))
-	FROM events e WHERE e.world_id = ? AND EXISTS (SELECT 1 FROM users WHERE id = ?)
+	FROM events e WHERE e.world_id = ? AND EXISTS (SELECT 1 FROM sessions WHERE id = ? AND user_id = ? AND revoked_at IS NULL)
 	ORDER BY e.scheduled_at, e.id`
 
 // listSQLite writes the list of a world, as the service returns it.
 func listSQLite(list *sql.Stmt, world string, out *bytes.Buffer) error {
-	rows, err := list.Query(world, userID(1))
+	rows, err := list.Query(world, sessionID(1), userID(1))
 	if err != nil {
 		return err
 	}
@@ -187,6 +190,9 @@ func seedSQLite(db *sql.DB, joinEvents int) error {
 	now := time.Now().UTC()
 	for u := 1; u <= users; u++ {
 		exec("INSERT INTO users (id, username, created_at) VALUES (?, ?, ?)", userID(u), "user"+strconv.Itoa(u), now)
+		handle := sha256.Sum256([]byte(strconv.Itoa(u)))
+		exec(`INSERT INTO sessions (id, user_id, handle_hash, created_at, device, network, refreshed_at, expires_at, spent)
+			VALUES (?, ?, ?, ?, '', '', ?, ?, x'')`, sessionID(u), userID(u), handle[:], now, now, now)
 	}
 	world := func(name string, events, rsvps int) {
 		for e := 1; e <= events; e++ {

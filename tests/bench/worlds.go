@@ -11,11 +11,15 @@ import (
 
 // Ids count up, as those of the service do (UUIDv7).
 const (
-	userIDs  = "01900000-0000-7000-8000-"
-	eventIDs = "0191"
+	userIDs    = "01900000-0000-7000-8000-"
+	sessionIDs = "01900000-0000-7000-9000-"
+	eventIDs   = "0191"
 )
 
 func userID(n int) string { return fmt.Sprintf("%s%012x", userIDs, n) }
+
+// sessionID is the id of the one session of user n.
+func sessionID(n int) string { return fmt.Sprintf("%s%012x", sessionIDs, n) }
 
 // worldOf is the name of one of several worlds of a kind.
 func worldOf(kind string, n int) string { return fmt.Sprintf("%s-%d", kind, n) }
@@ -29,14 +33,31 @@ func idsOf(world string) string {
 	return fmt.Sprintf("%s%04x-%04x-7000-8000-", eventIDs, sum>>16, sum&0xffff)
 }
 
-// seedUsers makes the users 1 to n, each with the refresh token refreshTokenOf(n).
+// seedUsers makes the users 1 to n.
 func seedUsers(n int) string {
-	return fmt.Sprintf(`INSERT INTO users (id, username, created_at, refresh_hash, refresh_expires_at)
-		SELECT ('%s' || lpad(to_hex(i), 12, '0'))::uuid, 'user' || i, now(), sha256(convert_to(lpad(i::text, 128, '0'), 'UTF8')), now() + interval '30 days'
-		FROM generate_series(1, %d) i`, userIDs, n)
+	return fmt.Sprintf(`INSERT INTO users (id, username, created_at)
+		SELECT ('%s' || lpad(to_hex(i), 12, '0'))::uuid, 'user' || i, now() FROM generate_series(1, %d) i`, userIDs, n)
 }
 
-func refreshTokenOf(n int) string { return fmt.Sprintf("%0128d", n) }
+// seedSessions makes a session for each of the users 1 to n, with the refresh token refreshTokenOf(n). A binary from
+// before there were sessions, which -before may name, keeps that in the user's row.
+func seedSessions(n int) string {
+	return fmt.Sprintf(`DO $$ BEGIN
+		IF to_regclass('sessions') IS NULL THEN
+			UPDATE users SET refresh_hash = sha256(convert_to(lpad(substr(username, 5), 32, '0') || repeat('0', 96), 'UTF8')),
+				refresh_expires_at = now() + interval '30 days';
+			RETURN;
+		END IF;
+		INSERT INTO sessions (id, user_id, handle_hash, created_at, device, network, refreshed_at, expires_at, token_hash, spent)
+		SELECT ('%s' || lpad(to_hex(i), 12, '0'))::uuid, ('%s' || lpad(to_hex(i), 12, '0'))::uuid, sha256(convert_to(handle, 'UTF8')),
+			now(), 'Firefox on Linux', '192.0.2.0/24', now(), now() + interval '30 days',
+			sha256(convert_to(handle || repeat('0', 96), 'UTF8')), ''
+		FROM generate_series(1, %d) i, lpad(i::text, 32, '0') handle;
+	END $$`, sessionIDs, userIDs, n)
+}
+
+// refreshTokenOf is the first refresh token of user n. Its handle, the first 32 digits, is the user's own.
+func refreshTokenOf(n int) string { return fmt.Sprintf("%032d%096d", n, 0) }
 
 // seedWorld makes one of the worlds of a kind, with events of so many RSVPs each.
 func seedWorld(kind string, n, events, rsvps int) string {
@@ -66,7 +87,7 @@ type crowd []string
 func newCrowd(n int) crowd {
 	tokens := make(crowd, n+1)
 	for i := range tokens {
-		tokens[i] = sign(userID(i), "user"+strconv.Itoa(i), time.Now(), time.Hour)
+		tokens[i] = sign(userID(i), sessionID(i), "user"+strconv.Itoa(i), time.Now(), time.Hour)
 	}
 	return tokens
 }
