@@ -32,8 +32,7 @@ func (b *bench) row(work, goal string, contenders ...contender) error {
 		return nil
 	}
 	rates := make([][]float64, len(contenders))
-	cpu := make([]time.Duration, len(contenders))
-	done := make([]int, len(contenders))
+	cpu := make([][]float64, len(contenders)) // microseconds for each request
 turns:
 	for turn := range b.rounds {
 		for i, s := range contenders {
@@ -52,13 +51,12 @@ turns:
 				return fmt.Errorf("%s: %s: %w", work, s.name, err)
 			}
 			rates[i] = append(rates[i], rate)
-			cpu[i] += s.server.cpu() - before
-			done[i] += n
+			cpu[i] = append(cpu[i], (s.server.cpu()-before).Seconds()*1e6/float64(n))
 		}
 	}
 	r := row{Work: work, Goal: goal}
 	for i, s := range contenders {
-		r.Sides = append(r.Sides, sideResult{s.name, median(rates[i]), cpu[i].Seconds() * 1e6 / float64(done[i])})
+		r.Sides = append(r.Sides, sideResult{s.name, median(rates[i]), median(cpu[i])})
 	}
 	var ratios []float64
 	for turn := range rates[0] {
