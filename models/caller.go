@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 )
 
 // Caller is who asks: a user, and the session that the request comes from. The zero SessionID stands for a JWT of
@@ -15,20 +14,20 @@ import (
 type Caller struct{ UserID, SessionID ID }
 
 // isActive is the condition that the user exists and the session is not revoked. A session that is gone counts as revoked.
-func (c Caller) isActive() clause.Expr {
+func (c Caller) isActive() expr {
 	if c.SessionID.IsZero() {
-		return clause.Expr{SQL: "EXISTS (SELECT 1 FROM users WHERE id = ?)", Vars: []any{c.UserID}}
+		return expr{"EXISTS (SELECT 1 FROM users WHERE id = ?)", []any{c.UserID}}
 	}
-	return clause.Expr{
-		SQL:  "EXISTS (SELECT 1 FROM sessions WHERE id = ? AND user_id = ? AND revoked_at IS NULL)",
-		Vars: []any{c.SessionID, c.UserID},
+	return expr{
+		sql:  "EXISTS (SELECT 1 FROM sessions WHERE id = ? AND user_id = ? AND revoked_at IS NULL)",
+		vars: []any{c.SessionID, c.UserID},
 	}
 }
 
 // check returns ErrSignedOut unless the caller is active.
 func (c Caller) check(tx *gorm.DB) error {
 	var active bool
-	err := scan(tx.Raw("SELECT ?", c.isActive()), &active)
+	err := scan(raw(tx, "SELECT ?", c.isActive()), &active)
 	if err == nil && !active {
 		return ErrSignedOut
 	}
@@ -38,7 +37,7 @@ func (c Caller) check(tx *gorm.DB) error {
 // checkEvent returns ErrSignedOut unless the caller is active, and else ErrNoEvent unless there is such an event.
 func (c Caller) checkEvent(tx *gorm.DB, event ID) error {
 	var active, exists bool
-	err := scan(tx.Raw("SELECT ?, EXISTS (SELECT 1 FROM events WHERE id = ?)", c.isActive(), event), &active, &exists)
+	err := scan(raw(tx, "SELECT ?, EXISTS (SELECT 1 FROM events WHERE id = ?)", c.isActive(), event), &active, &exists)
 	switch {
 	case err != nil:
 		return err

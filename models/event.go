@@ -54,7 +54,7 @@ func (s *Store) CreateEvent(ctx context.Context, caller Caller, e Event) (ID, er
 // JoinEvent adds the caller's RSVP. Joining twice keeps the first. It returns ErrSignedOut or ErrNoEvent.
 func (s *Store) JoinEvent(ctx context.Context, caller Caller, event ID) error {
 	err := s.write(ctx, func(tx *gorm.DB) error {
-		res := tx.Exec(`
+		res := exec(tx, `
 			INSERT INTO rsvps (event_id, user_id, username, created_at)
 			SELECT ?, id, username, ? FROM users WHERE id = ? AND ?`+s.dialect.keepKey+`
 			ON CONFLICT DO NOTHING`, event, s.timestamp(), caller.UserID, caller.isActive())
@@ -87,7 +87,7 @@ func repeatUnless(violation, missing error) error {
 // LeaveEvent removes the caller's RSVP, if there is one. It returns ErrSignedOut or ErrNoEvent.
 func (s *Store) LeaveEvent(ctx context.Context, caller Caller, event ID) error {
 	err := s.write(ctx, func(tx *gorm.DB) error {
-		res := tx.Exec("DELETE FROM rsvps WHERE event_id = ? AND user_id = ? AND ?", event, caller.UserID, caller.isActive())
+		res := exec(tx, "DELETE FROM rsvps WHERE event_id = ? AND user_id = ? AND ?", event, caller.UserID, caller.isActive())
 		if res.Error == nil && res.RowsAffected == 0 {
 			return caller.checkEvent(tx, event)
 		}

@@ -81,7 +81,7 @@ func (l *EventReader) query(tx *gorm.DB, selected projection, caller Caller, row
 		text = q.sql(l.store.dialect)
 		l.store.lists.Store(q, text)
 	}
-	return tx.Raw(text.(string), args...)
+	return raw(tx, text.(string), args...)
 }
 
 // ListFingerprint returns a hash of the selected list, computed from indexes alone, which takes the database less time

@@ -227,7 +227,7 @@ func (row *listRow) read(rows pgx.Rows) error {
 
 // createInPostgres needs one statement, so one round trip: foreign keys are checked at its end.
 func createInPostgres(tx *gorm.DB, caller Caller, e Event, now any) error {
-	res := tx.Exec(`
+	res := exec(tx, `
 		WITH creator AS (
 			SELECT id, username FROM users WHERE id = ? AND ? FOR KEY SHARE
 		), event AS (

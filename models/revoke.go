@@ -117,7 +117,7 @@ func (s *Store) revoke(ctx context.Context, condition string, args ...any) ([]Ca
 
 // revocation is what becomes of a session that is revoked.
 func (s *Store) revocation() map[string]any {
-	return map[string]any{"revoked_at": s.timestamp(), "token_hash": nil, "spent": []byte{}}
+	return map[string]any{"revoked_at": gorm.Expr("?", s.timestamp()), "token_hash": nil, "spent": []byte{}}
 }
 
 // batchOfSessions is how many sessions one statement revokes or looks at.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 )
 
 // Session is what one sign-in began. It has at most one current refresh token, and keeps only hashes.
@@ -63,6 +62,9 @@ func (h *Hash) Scan(value any) error {
 	return fmt.Errorf("scan %T: not a SHA-256", value)
 }
 
+// BytesValue implements pgtype.BytesValuer: PostgreSQL takes the 32 bytes. It never fails.
+func (h Hash) BytesValue() ([]byte, error) { return h[:], nil }
+
 // GormDataType is the kind of a hash's column.
 func (Hash) GormDataType() string { return "bytes" }
 
@@ -97,7 +99,7 @@ func (s *Store) begin(tx *gorm.DB, user Identity, in SignIn) (Grant, error) {
 			return Grant{}, res.Error
 		}
 	}
-	res := tx.Exec(`
+	res := exec(tx, `
 		UPDATE sessions SET token_hash = NULL, spent = ? WHERE user_id = ? AND token_hash IS NOT NULL AND id NOT IN (
 			SELECT id FROM sessions WHERE user_id = ? AND token_hash IS NOT NULL AND ?
 			ORDER BY refreshed_at DESC, id DESC LIMIT ?)`,
@@ -107,7 +109,7 @@ func (s *Store) begin(tx *gorm.DB, user Identity, in SignIn) (Grant, error) {
 	}
 	grant := Grant{Identity: user, SessionID: newID()}
 	var created time.Time
-	err := scan(tx.Raw(`
+	err := scan(raw(tx, `
 		INSERT INTO sessions (id, user_id, handle_hash, created_at, device, network, refreshed_at, expires_at, token_hash, spent)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING created_at`,
 		grant.SessionID, user.ID, in.Handle, now, in.Device, in.Network, now, s.after(s.policy.TTL), in.Token, []byte{}), &created)
@@ -116,11 +118,11 @@ func (s *Store) begin(tx *gorm.DB, user Identity, in SignIn) (Grant, error) {
 }
 
 // isFresh is the condition that a session has not expired.
-func (s *Store) isFresh() clause.Expr {
+func (s *Store) isFresh() expr {
 	if s.policy.MaxAge == 0 {
-		return clause.Expr{SQL: "expires_at > ?", Vars: []any{s.timestamp()}}
+		return expr{"expires_at > ?", []any{s.timestamp()}}
 	}
-	return clause.Expr{SQL: "expires_at > ? AND created_at > ?", Vars: []any{s.timestamp(), s.after(-s.policy.MaxAge)}}
+	return expr{"expires_at > ? AND created_at > ?", []any{s.timestamp(), s.after(-s.policy.MaxAge)}}
 }
 
 // ends is when a session that was created then ends.
@@ -132,14 +134,14 @@ func (s *Store) ends(created time.Time) time.Time {
 }
 
 // belongsTo is the condition that a session is the caller's. What is zero is not asked for.
-func (c Caller) belongsTo() clause.Expr {
+func (c Caller) belongsTo() expr {
 	switch {
 	case c.UserID.IsZero():
-		return clause.Expr{SQL: "true"}
+		return expr{sql: "true"}
 	case c.SessionID.IsZero():
-		return clause.Expr{SQL: "user_id = ?", Vars: []any{c.UserID}}
+		return expr{"user_id = ?", []any{c.UserID}}
 	}
-	return clause.Expr{SQL: "user_id = ? AND id = ?", Vars: []any{c.UserID, c.SessionID}}
+	return expr{"user_id = ? AND id = ?", []any{c.UserID, c.SessionID}}
 }
 
 const (
@@ -159,7 +161,7 @@ func (s *Store) RefreshSession(ctx context.Context, caller Caller, old RefreshTo
 	var created time.Time
 	err := s.write(ctx, func(tx *gorm.DB) error {
 		// What was spent before the leeway began needs no place: unless the last refresh was within it, that is all.
-		return scan(tx.Raw(`
+		return scan(raw(tx, `
 			UPDATE sessions SET token_hash = ?, refreshed_at = ?, expires_at = ?, spent = substr(CAST(
 				substr(token_hash, 1, ?) || ? || CASE WHEN refreshed_at > ? THEN spent ELSE ? END AS `+s.dialect.blob+`), 1, ?)
 			WHERE handle_hash = ? AND token_hash = ? AND ? AND ?
@@ -185,7 +187,7 @@ func (s *Store) revokeIfReused(ctx context.Context, caller Caller, old RefreshTo
 	var session Session
 	var now int64
 	err = s.read(ctx, func(tx *gorm.DB) error {
-		return scan(tx.Raw(`
+		return scan(raw(tx, `
 			SELECT id, spent, ? FROM sessions WHERE handle_hash = ? AND token_hash <> ? AND ? AND ?`,
 			s.microseconds(), old.Handle, old.Token, s.isFresh(), caller.belongsTo()),
 			&session.ID, &session.Spent, &now)
@@ -195,7 +197,7 @@ func (s *Store) revokeIfReused(ctx context.Context, caller Caller, old RefreshTo
 	}
 	if err == nil {
 		err = s.write(ctx, func(tx *gorm.DB) error {
-			return scan(tx.Raw(`
+			return scan(raw(tx, `
 				UPDATE sessions SET revoked_at = ?, token_hash = NULL, spent = ? WHERE id = ? AND token_hash IS NOT NULL
 				RETURNING id, user_id, (SELECT username FROM users WHERE id = user_id)`,
 				s.timestamp(), []byte{}, session.ID), &revoked.SessionID, &revoked.ID, &revoked.Username)
@@ -225,7 +227,7 @@ func (s *Store) microseconds() any {
 	if s.dialect.isFile {
 		return s.now().UnixMicro()
 	}
-	return clause.Expr{SQL: "CAST(extract(epoch FROM ?) * 1000000 AS bigint)", Vars: []any{s.timestamp()}}
+	return expr{"CAST(extract(epoch FROM ?) * 1000000 AS bigint)", []any{s.timestamp()}}
 }
 
 // spentNow is now as the time of a spent token: 8 bytes, big-endian.
@@ -233,5 +235,5 @@ func (s *Store) spentNow() any {
 	if s.dialect.isFile {
 		return binary.BigEndian.AppendUint64(nil, uint64(s.now().UnixMicro()))
 	}
-	return clause.Expr{SQL: "int8send(?)", Vars: []any{s.microseconds()}}
+	return expr{"int8send(?)", []any{s.microseconds()}}
 }

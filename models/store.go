@@ -17,7 +17,6 @@ import (
 	"github.com/pressly/goose/v3"
 	"golang.org/x/sync/semaphore"
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 	"gorm.io/gorm/logger"
 )
 
@@ -231,7 +230,7 @@ func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(
 		}
 		defer cancel()
 		for n := 1; ; n++ {
-			err := classify(fn(p.gorm.WithContext(work)))
+			err := classify(fn(p.gorm.Session(&gorm.Session{NewDB: true, Context: work})))
 			if n == maxAttempts || !errors.Is(err, errSerialize) {
 				return err
 			}
@@ -278,14 +277,17 @@ func (s *Store) timestamp() any { return s.after(0) }
 // after is a time so long after that of writing, as a parameter of a statement. A server that has a clock uses that, unless
 // Options.Now is set: one clock orders the RSVPs of all instances, and says which sessions have expired.
 func (s *Store) after(d time.Duration) any {
-	now := s.now().UTC().Truncate(time.Microsecond) // what PostgreSQL keeps
 	switch {
-	case s.dialect.isFile:
-		return now.Add(d)
 	case s.serverClock && d == 0:
-		return clause.Expr{SQL: "clock_timestamp()"}
+		return serverNow
 	case s.serverClock:
-		return clause.Expr{SQL: "clock_timestamp() + CAST(? AS interval)", Vars: []any{d}}
+		return expr{"clock_timestamp() + CAST(? AS interval)", []any{d}}
 	}
-	return clause.Expr{SQL: "CAST(? AS timestamptz)", Vars: []any{now.Add(d)}}
+	then := s.now().UTC().Truncate(time.Microsecond).Add(d) // what PostgreSQL keeps
+	if s.dialect.isFile {
+		return then
+	}
+	return expr{"CAST(? AS timestamptz)", []any{then}}
 }
+
+var serverNow any = expr{sql: "clock_timestamp()"}
