@@ -145,9 +145,12 @@ func (c Caller) belongsTo() expr {
 }
 
 const (
-	// A spent token is kept as spentHash bytes of its hash and 8 of the time, for the last spentTokens of a session.
-	spentHash   = 8
-	spentBytes  = spentHash + 8
+	// A spent token is kept as spentHash bytes of its hash and spentTime of the time, for the last spentTokens of a session.
+	// They are few because all move with each refresh, into the write-ahead log. Nobody gains from a value with the same
+	// six: it is refused, and at worst revokes nothing.
+	spentHash   = 6
+	spentTime   = 6
+	spentBytes  = spentHash + spentTime
 	spentTokens = 16
 )
 
@@ -189,10 +192,10 @@ func (s *Store) revokeIfReused(ctx context.Context, caller Caller, old RefreshTo
 	err = s.read(ctx, func(tx *gorm.DB) error {
 		return scan(raw(tx, `
 			SELECT id, spent, ? FROM sessions WHERE handle_hash = ? AND token_hash <> ? AND ? AND ?`,
-			s.microseconds(), old.Handle, old.Token, s.isFresh(), caller.belongsTo()),
+			s.milliseconds(), old.Handle, old.Token, s.isFresh(), caller.belongsTo()),
 			&session.ID, &session.Spent, &now)
 	})
-	if err == nil && session.wasSpentWithin(old.Token, now-s.policy.ReuseLeeway.Microseconds()) {
+	if err == nil && session.wasSpentWithin(old.Token, now-s.policy.ReuseLeeway.Milliseconds()) {
 		return Grant{}, ErrRefreshToken // a second tab
 	}
 	if err == nil {
@@ -212,28 +215,30 @@ func (s *Store) revokeIfReused(ctx context.Context, caller Caller, old RefreshTo
 	return revoked, ErrReused
 }
 
-// wasSpentWithin reports whether the token was spent after a time, in microseconds since 1970.
+// wasSpentWithin reports whether the token was spent after a time, in milliseconds since 1970.
 func (s *Session) wasSpentWithin(token Hash, after int64) bool {
 	for spent := s.Spent; len(spent) >= spentBytes; spent = spent[spentBytes:] {
 		if string(spent[:spentHash]) == string(token[:spentHash]) {
-			return int64(binary.BigEndian.Uint64(spent[spentHash:spentBytes])) > after
+			var at [8]byte
+			copy(at[8-spentTime:], spent[spentHash:spentBytes])
+			return int64(binary.BigEndian.Uint64(at[:])) > after
 		}
 	}
 	return false
 }
 
-// microseconds is now, in microseconds since 1970, as a parameter of a statement.
-func (s *Store) microseconds() any {
+// milliseconds is now, in milliseconds since 1970, as a parameter of a statement.
+func (s *Store) milliseconds() any {
 	if s.dialect.isFile {
-		return s.now().UnixMicro()
+		return s.now().UnixMilli()
 	}
-	return expr{"CAST(extract(epoch FROM ?) * 1000000 AS bigint)", []any{s.timestamp()}}
+	return expr{"CAST(extract(epoch FROM ?) * 1000 AS bigint)", []any{s.timestamp()}}
 }
 
-// spentNow is now as the time of a spent token: 8 bytes, big-endian.
+// spentNow is now as the time of a spent token: spentTime bytes, big-endian.
 func (s *Store) spentNow() any {
 	if s.dialect.isFile {
-		return binary.BigEndian.AppendUint64(nil, uint64(s.now().UnixMicro()))
+		return binary.BigEndian.AppendUint64(nil, uint64(s.now().UnixMilli()))[8-spentTime:]
 	}
-	return expr{"int8send(?)", []any{s.microseconds()}}
+	return expr{"substr(int8send(?), ?)", []any{s.milliseconds(), 1 + 8 - spentTime}}
 }

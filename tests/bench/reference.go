@@ -359,8 +359,8 @@ func (s *reference) refresh(w http.ResponseWriter, r *http.Request) {
 // refreshStatement is what the service runs, without the creation of the session, which it ignores by default.
 const refreshStatement = `
 	UPDATE sessions SET token_hash = $1, refreshed_at = clock_timestamp(), expires_at = clock_timestamp() + $2::interval, spent = substr(
-		substr(token_hash, 1, 8) || int8send((extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
-		|| CASE WHEN refreshed_at > clock_timestamp() - $3::interval THEN spent ELSE '' END, 1, 256)
+		substr(token_hash, 1, 6) || substr(int8send((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 3)
+		|| CASE WHEN refreshed_at > clock_timestamp() - $3::interval THEN spent ELSE '' END, 1, 192)
 	WHERE handle_hash = $4 AND token_hash = $5 AND expires_at > clock_timestamp()
 	RETURNING id, user_id, (SELECT username FROM users WHERE id = user_id)`
 

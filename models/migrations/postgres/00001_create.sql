@@ -32,9 +32,9 @@ CREATE TABLE sessions (
     expires_at   timestamptz NOT NULL,
     -- SHA-256 of the current refresh token; NULL once a revocation or a newer sign-in has taken it.
     token_hash   bytea       CHECK (octet_length(token_hash) = 32),
-    -- The refresh tokens spent last, newest first: 8 bytes of SHA-256 and 8 of the time, in microseconds since 1970.
-    spent        bytea       NOT NULL CHECK (octet_length(spent) <= 256)
-) WITH (fillfactor = 50);
+    -- The refresh tokens spent last, newest first: 6 bytes of SHA-256 and 6 of the time, in milliseconds since 1970.
+    spent        bytea       NOT NULL CHECK (octet_length(spent) <= 192)
+) WITH (fillfactor = 90);
 CREATE INDEX sessions_user ON sessions (user_id);
 
 CREATE TABLE events (

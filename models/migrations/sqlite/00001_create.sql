@@ -23,7 +23,7 @@ CREATE TABLE sessions (
     refreshed_at DATETIME NOT NULL,
     expires_at   DATETIME NOT NULL,
     token_hash   BLOB     CHECK (length(token_hash) = 32),
-    spent        BLOB     NOT NULL CHECK (length(spent) <= 256)
+    spent        BLOB     NOT NULL CHECK (length(spent) <= 192)
 );
 CREATE INDEX sessions_user ON sessions (user_id);
 
