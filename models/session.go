@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"gorm.io/gorm"
@@ -100,10 +101,10 @@ func (s *Store) begin(tx *gorm.DB, user Identity, in SignIn) (Grant, error) {
 		}
 	}
 	res := exec(tx, `
-		UPDATE sessions SET token_hash = NULL, spent = ? WHERE user_id = ? AND token_hash IS NOT NULL AND id NOT IN (
+		UPDATE sessions SET token_hash = NULL, spent = ? WHERE token_hash IS NOT NULL AND id IN (
 			SELECT id FROM sessions WHERE user_id = ? AND token_hash IS NOT NULL AND ?
-			ORDER BY refreshed_at DESC, id DESC LIMIT ?)`,
-		[]byte{}, user.ID, user.ID, s.isFresh(), s.policy.PerUser-1)
+			ORDER BY refreshed_at DESC, id DESC LIMIT ? OFFSET ?)`,
+		[]byte{}, user.ID, s.isFresh(), math.MaxInt32, s.policy.PerUser-1)
 	if res.Error != nil {
 		return Grant{}, res.Error
 	}
