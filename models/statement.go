@@ -8,7 +8,7 @@ import (
 )
 
 // expr is a statement, or a part of one, with its parameters: each ? stands for the next of vars. It is clause.Expr for
-// what has no lists of values; but that writes byte by byte, which for a refresh was a twentieth of the request.
+// what has no lists of values; but that writes byte by byte, which shows in what a refresh costs.
 type expr struct {
 	sql  string
 	vars []any
