@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"gorm.io/gorm"
@@ -90,7 +89,7 @@ type Grant struct {
 }
 
 // begin stores a session of the user, whose row tx has locked. The browser's earlier sessions lose their refresh token, and
-// so do those beyond the limit, which are refreshed longest ago; their JWTs live to their end.
+// so do those beyond the limit: the expired ones, then those refreshed longest ago. Their JWTs live to their end.
 func (s *Store) begin(tx *gorm.DB, user Identity, in SignIn) (Grant, error) {
 	now := s.timestamp()
 	if len(in.Replaces) > 0 {
@@ -102,9 +101,9 @@ func (s *Store) begin(tx *gorm.DB, user Identity, in SignIn) (Grant, error) {
 	}
 	res := exec(tx, `
 		UPDATE sessions SET token_hash = NULL, spent = ? WHERE token_hash IS NOT NULL AND id IN (
-			SELECT id FROM sessions WHERE user_id = ? AND token_hash IS NOT NULL AND ?
-			ORDER BY refreshed_at DESC, id DESC LIMIT ? OFFSET ?)`,
-		[]byte{}, user.ID, s.isFresh(), math.MaxInt32, s.policy.PerUser-1)
+			SELECT id FROM sessions WHERE user_id = ? AND token_hash IS NOT NULL
+			ORDER BY (?) DESC, refreshed_at DESC, id DESC LIMIT 1000000 OFFSET ?)`,
+		[]byte{}, user.ID, s.isFresh(), s.policy.PerUser-1)
 	if res.Error != nil {
 		return Grant{}, res.Error
 	}

@@ -128,7 +128,7 @@ func (s *site) fill(e *event, crowd []*user, first time.Time, apart bool) error 
 // wipe empties the database.
 func (s *site) wipe() error {
 	if s.Dialect == "postgres" {
-		return s.change("TRUNCATE rsvps, events, users")
+		return s.change("TRUNCATE rsvps, events, sessions, users")
 	}
 	for _, table := range []string{"rsvps", "events", "users"} {
 		if err := s.change("DELETE FROM " + table); err != nil {

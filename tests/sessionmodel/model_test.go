@@ -76,18 +76,20 @@ func (m *model) fresh(s *session, now time.Time) bool {
 
 // signIn begins a session and takes the refresh tokens of those beyond the limit.
 func (m *model) signIn(user int, at moment) *session {
-	var kept []*session
+	var own []*session
 	for _, s := range m.sessions {
-		if s.user != user || s.state != live {
-			continue
-		}
-		if s.state = displaced; m.fresh(s, at.database) {
-			kept = append(kept, s)
+		if s.user == user && s.state == live {
+			own = append(own, s)
 		}
 	}
-	slices.SortStableFunc(kept, func(a, b *session) int { return a.refreshed.Compare(b.refreshed) })
-	for _, s := range kept[max(0, len(kept)-m.policy.PerUser+1):] {
-		s.state = live
+	slices.SortStableFunc(own, func(a, b *session) int {
+		if fresh := m.fresh(a, at.database); fresh != m.fresh(b, at.database) {
+			return map[bool]int{false: -1, true: 1}[fresh]
+		}
+		return a.refreshed.Compare(b.refreshed)
+	})
+	for _, s := range own[:max(0, len(own)-m.policy.PerUser+1)] {
+		s.state = displaced
 	}
 	s := &session{name: fmt.Sprint("s", len(m.sessions)), user: user, state: live, created: at.database}
 	m.sessions = append(m.sessions, s)
