@@ -317,7 +317,7 @@ func TestManySessions(t *testing.T) {
 	})
 }
 
-// Spent tokens are bytes in either database: 16 for each, at most 16 of them, and none once they are older than the
+// Spent tokens are bytes in either database: 12 for each, at most 16 of them, and none once they are older than the
 // leeway.
 func TestSpentTokensAreBytes(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
@@ -327,9 +327,9 @@ func TestSpentTokensAreBytes(t *testing.T) {
 			if i == 30 {
 				s.Clock.Advance(time.Minute)
 			}
-			want := 16 * min(i, 16)
+			want := 12 * min(i, 16)
 			if i > 30 {
-				want = 16 * (i - 30)
+				want = 12 * (i - 30)
 			}
 			kind := "octet_length(spent)"
 			if s.Database.Dialect == "sqlite" {
