@@ -2,9 +2,6 @@ package models
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -46,68 +43,3 @@ func acquireErr(ctx context.Context, deadline time.Time) error {
 	}
 	return ErrBusy
 }
-
-// serialWriter runs every write to SQLite on one goroutine, first come first served. Handing one connection from
-// caller to caller left it idle a third of the time, waiting for the next goroutine to be scheduled.
-type serialWriter struct {
-	jobs chan *job
-	quit chan struct{}
-	stop func() // closes quit, once
-}
-
-type job struct {
-	work     func() error
-	done     chan struct{}
-	err      error
-	panicked any // what work panicked with, and where
-}
-
-func newSerialWriter() serialWriter {
-	w := serialWriter{jobs: make(chan *job), quit: make(chan struct{})}
-	w.stop = sync.OnceFunc(func() { close(w.quit) })
-	go func() {
-		for {
-			select {
-			case j := <-w.jobs:
-				j.run()
-			case <-w.quit:
-				return
-			}
-		}
-	}()
-	return w
-}
-
-func (j *job) run() {
-	defer close(j.done)
-	defer func() {
-		if r := recover(); r != nil {
-			j.panicked = fmt.Sprintf("%v\n%s", r, debug.Stack())
-		}
-	}()
-	j.err = j.work()
-}
-
-func (w serialWriter) do(ctx context.Context, deadline time.Time, maxWait time.Duration, work func() error) error {
-	j := &job{work: work, done: make(chan struct{})}
-	select {
-	case w.jobs <- j:
-	default:
-		wait, cancel := context.WithTimeout(ctx, min(maxWait, time.Until(deadline)))
-		defer cancel()
-		select {
-		case w.jobs <- j:
-		case <-wait.Done():
-			return acquireErr(ctx, deadline)
-		case <-w.quit:
-			return ErrUnavailable
-		}
-	}
-	<-j.done
-	if j.panicked != nil {
-		panic(j.panicked) // on the goroutine that can respond to it
-	}
-	return j.err
-}
-
-func (w serialWriter) close() { w.stop() }

@@ -45,6 +45,7 @@ var (
 	errForeignKey = errors.New("foreign key violated")
 	errDuplicate  = errors.New("unique key violated")
 	errSerialize  = errors.New("transaction must be repeated")
+	errPanicked   = errors.New("panicked")
 )
 
 // classify wraps err, as a driver returned it, with what it means.

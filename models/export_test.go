@@ -1,6 +1,10 @@
 package models
 
-import "gorm.io/gorm"
+import (
+	"context"
 
-// GORM lets tests use the database as somebody would who adds a statement.
-func (s *Store) GORM() *gorm.DB { return s.writer.gorm }
+	"gorm.io/gorm"
+)
+
+// Write lets tests use the database as somebody would who adds a statement.
+func (s *Store) Write(ctx context.Context, fn func(tx *gorm.DB) error) error { return s.write(ctx, fn) }

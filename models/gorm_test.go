@@ -2,6 +2,7 @@ package models_test
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"maps"
 	"testing"
 	"time"
@@ -19,14 +20,18 @@ func TestTextbookRefresh(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice").Session
 		handle, first := models.Hash(sha256.Sum256([]byte(alice.RefreshToken[:32]))), models.Hash(sha256.Sum256([]byte(alice.RefreshToken)))
-		db := s.Store.GORM().WithContext(t.Context())
 		refresh := func(old, next models.Hash) (row models.Session, updated int64) {
-			res := db.Model(&row).Clauses(clause.Returning{}).Where("handle_hash = ? AND token_hash = ?", handle, old).
-				Updates(map[string]any{"token_hash": next, "refreshed_at": time.Now().UTC()})
-			if res.Error != nil {
-				t.Fatal(res.Error)
+			t.Helper()
+			err := s.Store.Write(t.Context(), func(tx *gorm.DB) error {
+				res := tx.Model(&row).Clauses(clause.Returning{}).Where("handle_hash = ? AND token_hash = ?", handle, old).
+					Updates(map[string]any{"token_hash": next, "refreshed_at": time.Now().UTC()})
+				updated = res.RowsAffected
+				return res.Error
+			})
+			if err != nil {
+				t.Fatal(err)
 			}
-			return row, res.RowsAffected
+			return row, updated
 		}
 		second := models.Hash{1}
 		row, updated := refresh(first, second)
@@ -52,46 +57,66 @@ var columns = map[string]string{
 // The models describe all columns of the migrated tables, as the database has them.
 func TestModelsDescribeTheirTables(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		db := s.Store.GORM()
 		for _, model := range []any{&models.User{}, &models.Session{}, &models.Event{}, &models.RSVP{}} {
-			statement := &gorm.Statement{DB: db}
-			if err := statement.Parse(model); err != nil {
-				t.Fatal(err)
-			}
-			described := make(map[string]string)
-			for _, name := range statement.Schema.DBNames {
-				field := statement.Schema.LookUpField(name)
-				described[name] = db.Migrator().FullDataTypeOf(field).SQL
-				if field.PrimaryKey {
-					described[name] += " PRIMARY KEY"
+			err := s.Store.Write(t.Context(), func(tx *gorm.DB) error {
+				table, described, err := describe(tx, model)
+				if err != nil {
+					return err
 				}
-			}
-			if s.Database.Dialect == "sqlite" {
-				delete(described, "digest")
-			}
-			rows, err := db.Raw(columns[s.Database.Dialect], statement.Table).Rows()
+				if s.Database.Dialect == "sqlite" {
+					delete(described, "digest")
+				}
+				there, err := columnsOf(tx, columns[s.Database.Dialect], table)
+				if err == nil && !maps.Equal(described, there) {
+					err = fmt.Errorf("%s\nthe model has    %v\nthe database has %v", table, described, there)
+				}
+				return err
+			})
 			if err != nil {
-				t.Fatal(err)
-			}
-			defer rows.Close()
-			there := make(map[string]string)
-			for rows.Next() {
-				var name, kind string
-				var notNull, key bool
-				if err := rows.Scan(&name, &kind, &notNull, &key); err != nil {
-					t.Fatal(err)
-				}
-				if notNull {
-					kind += " NOT NULL"
-				}
-				if key {
-					kind += " PRIMARY KEY"
-				}
-				there[name] = kind
-			}
-			if !maps.Equal(described, there) {
-				t.Errorf("%s\nthe model has    %v\nthe database has %v", statement.Table, described, there)
+				t.Error(err)
 			}
 		}
 	})
+}
+
+// describe returns a model's table, and its columns as GORM would make them.
+func describe(tx *gorm.DB, model any) (table string, described map[string]string, err error) {
+	statement := &gorm.Statement{DB: tx}
+	if err := statement.Parse(model); err != nil {
+		return "", nil, err
+	}
+	described = make(map[string]string)
+	for _, name := range statement.Schema.DBNames {
+		field := statement.Schema.LookUpField(name)
+		described[name] = tx.Migrator().FullDataTypeOf(field).SQL
+		if field.PrimaryKey {
+			described[name] += " PRIMARY KEY"
+		}
+	}
+	return statement.Table, described, nil
+}
+
+// columnsOf returns the columns that the database has.
+func columnsOf(tx *gorm.DB, query, table string) (map[string]string, error) {
+	rows, err := tx.Raw(query, table).Rows()
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	there := make(map[string]string)
+	for rows.Next() {
+		var name, kind string
+		var notNull, key bool
+		if err := rows.Scan(&name, &kind, &notNull, &key); err != nil {
+			return nil, err
+		}
+		if notNull {
+			kind += " NOT NULL"
+		}
+		if key {
+			kind += " PRIMARY KEY"
+		}
+		there[name] = kind
+	}
+	return there, rows.Err()
 }

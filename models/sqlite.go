@@ -3,6 +3,7 @@ package models
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/url"
 	"sync"
@@ -64,7 +65,7 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 // each connection; the statements of this package are few. GORM's own cache, PrepareStmt, starts a goroutine that never
 // ends, and after a day it closes a statement that somebody may be about to use.
 type stmtCache struct {
-	*sql.DB
+	gorm.ConnPool
 	stmts *sync.Map // *sql.Stmt by text
 }
 
@@ -89,7 +90,7 @@ func (c stmtCache) ExecContext(ctx context.Context, query string, args ...any) (
 	if stmt := c.prepared(ctx, query); stmt != nil {
 		return stmt.ExecContext(ctx, args...)
 	}
-	return c.DB.ExecContext(ctx, query, args...)
+	return c.ConnPool.ExecContext(ctx, query, args...)
 }
 
 // QueryContext implements gorm.ConnPool.
@@ -97,8 +98,79 @@ func (c stmtCache) QueryContext(ctx context.Context, query string, args ...any) 
 	if stmt := c.prepared(ctx, query); stmt != nil {
 		return stmt.QueryContext(ctx, args...)
 	}
-	return c.DB.QueryContext(ctx, query, args...)
+	return c.ConnPool.QueryContext(ctx, query, args...)
 }
+
+// sqliteWriter is the connection that writes, as GORM uses it (gorm.ConnPool), and the transaction of a batch on it. Only
+// the goroutine of the batchWriter uses it. Its statements have no deadline: they are over in the time of a sync, and an
+// interrupt would take back the whole batch.
+type sqliteWriter struct {
+	stmtCache // of the connection, once it is open
+	db        *sql.DB
+}
+
+// newSQLiteWriter makes the pool of the one connection that writes.
+func newSQLiteWriter(d dialect) (pool, error) {
+	db, err := d.connect()
+	if err != nil {
+		return pool{}, err
+	}
+	db.SetMaxOpenConns(1)
+	w := &sqliteWriter{db: db}
+	g, err := openGORM(sqliteDialector{pool: w})
+	return pool{gorm: g, sql: db, limiter: newBatchWriter(w)}, err
+}
+
+func (w *sqliteWriter) exec(statement string) error {
+	_, err := w.ExecContext(context.Background(), statement)
+	return classify(err)
+}
+
+func (w *sqliteWriter) begin() error {
+	if w.ConnPool == nil {
+		conn, err := w.db.Conn(context.Background())
+		if err != nil {
+			return classify(err)
+		}
+		w.stmtCache = stmtCache{conn, new(sync.Map)}
+	}
+	return w.exec("BEGIN IMMEDIATE")
+}
+
+func (w *sqliteWriter) mark() error { return w.exec("SAVEPOINT job") }
+func (w *sqliteWriter) keep() error { return w.exec("RELEASE job") }
+
+func (w *sqliteWriter) undo() error {
+	if err := w.exec("ROLLBACK TO job"); err != nil {
+		return err
+	}
+	return w.keep()
+}
+
+func (w *sqliteWriter) commit() error {
+	err := w.exec("COMMIT")
+	if err != nil {
+		w.rollback()
+	}
+	return err
+}
+
+// rollback ends the transaction, if SQLite has not done so itself.
+func (w *sqliteWriter) rollback() { w.exec("ROLLBACK") }
+
+func (w *sqliteWriter) close() {
+	if conn, ok := w.ConnPool.(*sql.Conn); ok {
+		w.stmts.Range(func(_, stmt any) bool { // database/sql leaves those of one connection open
+			stmt.(*sql.Stmt).Close()
+			return true
+		})
+		conn.Close()
+	}
+}
+
+// Commit and Rollback show GORM that there is a transaction already (gorm.TxCommitter). It never calls them.
+func (w *sqliteWriter) Commit() error   { return errors.ErrUnsupported }
+func (w *sqliteWriter) Rollback() error { return errors.ErrUnsupported }
 
 // sqliteDialector is GORM's own for SQLite. That asks for the version of SQLite when it starts, which here must not open
 // the file yet: a database in memory tells the same. It imports a second SQLite, written in C, which builds without cgo

@@ -112,9 +112,7 @@ func Open(o Options) (*Store, error) {
 	var err error
 	if path, ok := strings.CutPrefix(o.URL, "sqlite:"); ok {
 		s.dialect = sqliteDialect(path, o.Timeout)
-		if s.writer, err = newPool(s.dialect, 1); err == nil {
-			// A write is over in the time of a sync; watching over it would take a goroutine each time.
-			s.writer.limiter, s.writer.enforceDeadline = newSerialWriter(), false
+		if s.writer, err = newSQLiteWriter(s.dialect); err == nil {
 			s.reader, err = newPool(s.dialect, sqliteReaders)
 		}
 	} else {
@@ -135,9 +133,7 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// newPool makes a pool of n connections, with GORM over it. GORM makes no transaction of its own around one statement,
-// prepares nothing (its prepared statements break behind PgBouncer), and does not log: it would print bound values, tokens
-// among them.
+// newPool makes a pool of n connections, with GORM over it.
 func newPool(d dialect, n int) (pool, error) {
 	db, err := d.connect()
 	if err != nil {
@@ -145,12 +141,20 @@ func newPool(d dialect, n int) (pool, error) {
 	}
 	db.SetMaxOpenConns(n)
 	db.SetMaxIdleConns(n)
-	g, err := gorm.Open(d.gorm(db), &gorm.Config{
-		SkipDefaultTransaction: true,
-		DisableAutomaticPing:   true,
-		Logger:                 logger.Discard,
-	})
+	g, err := openGORM(d.gorm(db))
 	return pool{gorm: g, sql: db, limiter: semaphoreLimiter{semaphore.NewWeighted(int64(n))}, enforceDeadline: true}, err
+}
+
+// openGORM puts GORM over a pool. It makes no transaction of its own around one statement or inside another, prepares
+// nothing (its prepared statements break behind PgBouncer), and does not log: it would print bound values, tokens among
+// them.
+func openGORM(dialector gorm.Dialector) (*gorm.DB, error) {
+	return gorm.Open(dialector, &gorm.Config{
+		SkipDefaultTransaction:   true,
+		DisableAutomaticPing:     true,
+		DisableNestedTransaction: true,
+		Logger:                   logger.Discard,
+	})
 }
 
 // Close closes all connections.

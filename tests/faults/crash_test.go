@@ -159,7 +159,8 @@ func (c *crasher) check(t *testing.T, event, name string) {
 	}
 }
 
-// On SQLite every acknowledged write has been given to the disk before: a commit is in the log, and the log is synced.
+// On SQLite every acknowledged write has been given to the disk before: a commit is in the log, and the log is synced. That
+// writes at the same time share a sync, which begins after all of them, is TestBatch's.
 func TestCrashFsync(t *testing.T) {
 	strace := need(t, "strace")
 	program := servicetest.NewProgram(t)
@@ -187,6 +188,7 @@ func TestCrashFsync(t *testing.T) {
 		}
 		return len(syncOfLog.FindAllString(string(text), -1))
 	}
+	// One after the other, each write has a sync of its own.
 	const writes = 50
 	before := synced()
 	for range writes / 5 {
