@@ -10,55 +10,6 @@ import (
 	"gorm.io/gorm/clause"
 )
 
-// FindSession returns whose current refresh token this is, and spends nothing. It returns ErrRefreshToken.
-func (s *Store) FindSession(ctx context.Context, token RefreshToken) (Caller, error) {
-	var found []Caller
-	err := s.read(ctx, func(tx *gorm.DB) error {
-		return tx.Raw("SELECT user_id, id AS session_id FROM sessions WHERE handle_hash = ? AND token_hash = ? AND ?",
-			token.Handle, token.Token, s.isFresh()).Scan(&found).Error
-	})
-	if err == nil && len(found) == 0 {
-		err = ErrRefreshToken
-	}
-	if err != nil {
-		return Caller{}, fmt.Errorf("find session: %w", err)
-	}
-	return found[0], nil
-}
-
-// Sessions returns the sessions of a user that can be refreshed, those refreshed last first.
-func (s *Store) Sessions(ctx context.Context, user ID) ([]Session, error) {
-	var sessions []Session
-	err := s.read(ctx, func(tx *gorm.DB) error {
-		return tx.Where("user_id = ? AND token_hash IS NOT NULL AND ?", user, s.isFresh()).
-			Order("refreshed_at DESC, id DESC").Find(&sessions).Error
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list sessions: %w", err)
-	}
-	for i, session := range sessions {
-		if ends := s.ends(session.CreatedAt); !ends.IsZero() && ends.Before(session.ExpiresAt) {
-			sessions[i].ExpiresAt = ends
-		}
-	}
-	return sessions, nil
-}
-
-// FindUser returns the user called username, or ErrNoUser.
-func (s *Store) FindUser(ctx context.Context, username string) (Identity, error) {
-	var user User
-	err := s.read(ctx, func(tx *gorm.DB) error {
-		return tx.Where("username = ?", username).Take(&user).Error
-	})
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		err = ErrNoUser
-	}
-	if err != nil {
-		return Identity{}, fmt.Errorf("find user: %w", err)
-	}
-	return Identity{user.ID, user.Username}, nil
-}
-
 // RevokeTokens revokes the session of each refresh token, current or spent. It returns those that it has revoked, and
 // whether there is a session of any of the tokens, which may have been revoked before.
 func (s *Store) RevokeTokens(ctx context.Context, tokens []RefreshToken) (revoked []Caller, known bool, err error) {

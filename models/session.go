@@ -242,3 +242,37 @@ func (s *Store) spentNow() any {
 	}
 	return expr{"substr(int8send(?), 3)", []any{s.milliseconds()}} // from byte 3 on, the first being 1
 }
+
+// FindSession returns whose current refresh token this is, and spends nothing. It returns ErrRefreshToken.
+func (s *Store) FindSession(ctx context.Context, token RefreshToken) (Caller, error) {
+	var found []Caller
+	err := s.read(ctx, func(tx *gorm.DB) error {
+		return tx.Raw("SELECT user_id, id AS session_id FROM sessions WHERE handle_hash = ? AND token_hash = ? AND ?",
+			token.Handle, token.Token, s.isFresh()).Scan(&found).Error
+	})
+	if err == nil && len(found) == 0 {
+		err = ErrRefreshToken
+	}
+	if err != nil {
+		return Caller{}, fmt.Errorf("find session: %w", err)
+	}
+	return found[0], nil
+}
+
+// Sessions returns the sessions of a user that can be refreshed, those refreshed last first.
+func (s *Store) Sessions(ctx context.Context, user ID) ([]Session, error) {
+	var sessions []Session
+	err := s.read(ctx, func(tx *gorm.DB) error {
+		return tx.Where("user_id = ? AND token_hash IS NOT NULL AND ?", user, s.isFresh()).
+			Order("refreshed_at DESC, id DESC").Find(&sessions).Error
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	for i, session := range sessions {
+		if ends := s.ends(session.CreatedAt); !ends.IsZero() && ends.Before(session.ExpiresAt) {
+			sessions[i].ExpiresAt = ends
+		}
+	}
+	return sessions, nil
+}

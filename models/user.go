@@ -57,6 +57,21 @@ func (s *Store) AddUser(ctx context.Context, username string) (Identity, error) 
 	return Identity{user.ID, username}, nil
 }
 
+// FindUser returns the user called username, or ErrNoUser.
+func (s *Store) FindUser(ctx context.Context, username string) (Identity, error) {
+	var user User
+	err := s.read(ctx, func(tx *gorm.DB) error {
+		return tx.Where("username = ?", username).Take(&user).Error
+	})
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		err = ErrNoUser
+	}
+	if err != nil {
+		return Identity{}, fmt.Errorf("find user: %w", err)
+	}
+	return Identity{user.ID, user.Username}, nil
+}
+
 // newUser is a user who is not stored yet.
 func (s *Store) newUser(username string) User {
 	return User{ID: newID(), Username: username, CreatedAt: s.now().UTC().Truncate(time.Microsecond)}
