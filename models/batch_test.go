@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -99,58 +100,56 @@ func TestBatch(t *testing.T) {
 
 // Those who wait while a batch runs are the next one, at most maxBatch of them, and a panic reaches its caller alone.
 func TestBatchWriter(t *testing.T) {
-	tx := new(script)
-	w := newBatchWriter(tx)
-	deadline := time.Now().Add(time.Minute)
-	do := func(work func() error) error { return w.do(context.Background(), deadline, time.Minute, work) }
-	running, goOn := make(chan struct{}), make(chan struct{})
-	var all sync.WaitGroup
-	all.Go(func() { do(func() error { close(running); <-goOn; return nil }) })
-	<-running
-	var waiting sync.WaitGroup
-	for i := range 2 * maxBatch {
-		waiting.Add(1)
-		all.Go(func() {
-			waiting.Done()
-			defer func() {
-				if r := recover(); (r != nil) != (i == 7) {
-					t.Errorf("job %d: %v", i, r)
-				}
-			}()
-			if err := do(func() error {
-				if i == 7 {
-					panic("seven")
-				}
-				return nil
-			}); err != nil {
-				t.Errorf("job %d: %v", i, err)
-			}
-		})
-	}
-	waiting.Wait()
-	close(goOn)
-	all.Wait()
-	w.close()
-	w.close()
-	batches, size := 0, 0
-	for _, step := range tx.steps {
-		switch step {
-		case "mark":
-			size++
-		case "commit":
-			if batches++; size > maxBatch {
-				t.Errorf("a batch of %d", size)
-			}
-			size = 0
+	synctest.Test(t, func(t *testing.T) {
+		tx := new(script)
+		w := newBatchWriter(tx)
+		do := func(work func() error) error {
+			return w.do(context.Background(), time.Now().Add(time.Minute), time.Minute, work)
 		}
-	}
-	if batches > maxBatch { // whoever has not come to wait yet is in a later one
-		t.Errorf("%d batches", batches)
-	}
-	if tx.steps[len(tx.steps)-1] != "close" || slices.Index(tx.steps, "close") != len(tx.steps)-1 {
-		t.Error("not closed at the end, once")
-	}
-	if err := do(func() error { return nil }); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("after the end: %v", err)
-	}
+		goOn := make(chan struct{})
+		go do(func() error { <-goOn; return nil })
+		synctest.Wait()
+		var all sync.WaitGroup
+		for i := range 2 * maxBatch {
+			all.Go(func() {
+				defer func() {
+					if r := recover(); (r != nil) != (i == 7) {
+						t.Errorf("job %d: %v", i, r)
+					}
+				}()
+				if err := do(func() error {
+					if i == 7 {
+						panic("seven")
+					}
+					return nil
+				}); err != nil {
+					t.Errorf("job %d: %v", i, err)
+				}
+			})
+		}
+		synctest.Wait() // until all of them wait
+		close(goOn)
+		all.Wait()
+		w.close()
+		w.close()
+		var batches []int // the size of each, 0 for a single job, which needs no savepoint
+		size := 0
+		for _, step := range tx.steps {
+			switch step {
+			case "mark":
+				size++
+			case "commit":
+				batches, size = append(batches, size), 0
+			}
+		}
+		if want := []int{0, maxBatch, maxBatch}; !slices.Equal(batches, want) {
+			t.Errorf("batches of %v, want %v", batches, want)
+		}
+		if tx.steps[len(tx.steps)-1] != "close" || slices.Index(tx.steps, "close") != len(tx.steps)-1 {
+			t.Error("not closed at the end, once")
+		}
+		if err := do(func() error { return nil }); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
 }
