@@ -11,7 +11,8 @@ import (
 
 // Event is something scheduled in a world. Events never change.
 type Event struct {
-	ID          ID     `gorm:"primaryKey;not null"`
+	Number      int64  `gorm:"primaryKey;not null"` // stands for the event in RSVPs; the database assigns it
+	ID          ID     `gorm:"not null;unique"`
 	WorldID     string `gorm:"not null"`
 	CreatorID   *ID    // nil once the creator's account is gone
 	Name        string `gorm:"not null"`
@@ -25,10 +26,10 @@ type Event struct {
 
 // RSVP is one user's promise to take part in one event. Leaving deletes the row.
 type RSVP struct {
-	EventID   ID        `gorm:"primaryKey;not null"`
-	UserID    ID        `gorm:"primaryKey;not null"`
-	Username  string    `gorm:"not null"` // always the user's; the database keeps it so
-	CreatedAt time.Time `gorm:"not null"`
+	EventNumber int64     `gorm:"primaryKey;autoIncrement:false;not null"`
+	CreatedAt   time.Time `gorm:"not null"`
+	UserNumber  int32     `gorm:"primaryKey;autoIncrement:false;not null"`
+	Username    string    `gorm:"not null"` // always the user's; the database keeps it so
 }
 
 // CreateEvent stores e, which needs WorldID, Name, Description and ScheduledAt, and the RSVP of its creator, both or
@@ -55,11 +56,11 @@ func (s *Store) CreateEvent(ctx context.Context, caller Caller, e Event) (ID, er
 func (s *Store) JoinEvent(ctx context.Context, caller Caller, event ID) error {
 	err := s.write(ctx, func(tx *gorm.DB) error {
 		res := exec(tx, `
-			INSERT INTO rsvps (event_id, user_id, username, created_at)
-			SELECT ?, id, username, ? FROM users WHERE id = ? AND ?`+s.dialect.keepKey+`
-			ON CONFLICT DO NOTHING`, event, s.timestamp(), caller.UserID, caller.isActive())
-		if res.Error == nil && res.RowsAffected == 0 { // joined before, or signed out
-			return caller.check(tx)
+			INSERT INTO rsvps (event_number, created_at, user_number, username)
+			SELECT e.number, ?, u.number, u.username FROM events e, users u WHERE e.id = ? AND u.id = ? AND ?`+s.dialect.keepUser+`
+			ON CONFLICT DO NOTHING`, s.timestamp(), event, caller.UserID, caller.isActive())
+		if res.Error == nil && res.RowsAffected == 0 { // joined before, signed out, or no such event
+			return caller.checkEvent(tx, event)
 		}
 		if !violatesKey(res.Error) {
 			return res.Error
@@ -87,7 +88,9 @@ func repeatUnless(violation, missing error) error {
 // LeaveEvent removes the caller's RSVP, if there is one. It returns ErrSignedOut or ErrNoEvent.
 func (s *Store) LeaveEvent(ctx context.Context, caller Caller, event ID) error {
 	err := s.write(ctx, func(tx *gorm.DB) error {
-		res := exec(tx, "DELETE FROM rsvps WHERE event_id = ? AND user_id = ? AND ?", event, caller.UserID, caller.isActive())
+		res := exec(tx, `
+			DELETE FROM rsvps WHERE event_number = (SELECT number FROM events WHERE id = ?)
+			AND user_number = (SELECT number FROM users WHERE id = ?) AND ?`, event, caller.UserID, caller.isActive())
 		if res.Error == nil && res.RowsAffected == 0 {
 			return caller.checkEvent(tx, event)
 		}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,7 +49,7 @@ func TestTextbookRefresh(t *testing.T) {
 var columns = map[string]string{
 	"sqlite": `SELECT name, lower(type), "notnull" = 1, pk > 0 FROM pragma_table_info(?)`,
 	"postgres": `
-		SELECT attname, CASE WHEN atttypid = 'int8'::regtype THEN 'bigint' ELSE typname END, attnotnull,
+		SELECT attname, CASE typname WHEN 'int8' THEN 'bigint' WHEN 'int4' THEN 'integer' ELSE typname END, attnotnull,
 			EXISTS (SELECT 1 FROM pg_index WHERE indrelid = attrelid AND indisprimary AND attnum = ANY (indkey))
 		FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
 		WHERE attrelid = CAST(? AS regclass) AND attnum > 0 AND NOT attisdropped`,
@@ -79,6 +80,9 @@ func TestModelsDescribeTheirTables(t *testing.T) {
 	})
 }
 
+// generated takes away how GORM would have a database assign numbers.
+var generated = strings.NewReplacer(" PRIMARY KEY AUTOINCREMENT", "", "bigserial", "bigint", "serial", "integer")
+
 // describe returns a model's table, and its columns as GORM would make them.
 func describe(tx *gorm.DB, model any) (table string, described map[string]string, err error) {
 	statement := &gorm.Statement{DB: tx}
@@ -88,7 +92,7 @@ func describe(tx *gorm.DB, model any) (table string, described map[string]string
 	described = make(map[string]string)
 	for _, name := range statement.Schema.DBNames {
 		field := statement.Schema.LookUpField(name)
-		described[name] = tx.Migrator().FullDataTypeOf(field).SQL
+		described[name] = generated.Replace(tx.Migrator().FullDataTypeOf(field).SQL)
 		if field.PrimaryKey {
 			described[name] += " PRIMARY KEY"
 		}

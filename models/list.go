@@ -55,12 +55,24 @@ type EventReader struct {
 
 // listRow is a row of a batch: an event, or the RSVP of a user. It is valid until the next one.
 type listRow struct {
-	id ID
-	at time.Time // scheduled, or joined
+	id         ID        // of an event
+	userNumber int32     // of an RSVP
+	at         time.Time // scheduled, or joined
 	// The texts of an event: its name, description, and first usernames, at most one more than largeRSVPs. An RSVP has
 	// a username alone, as name.
 	name, description, usernames []byte
 	fingerprint                  uint64 // of all these, if asked for
+}
+
+// rsvpColumns tells a query of RSVPs from those of events: the user's number, the time of joining, and the username.
+const rsvpColumns = 3
+
+// key is where the first of so many columns is read into.
+func (r *listRow) key(columns int) any {
+	if columns == rsvpColumns {
+		return &r.userNumber
+	}
+	return &r.id
 }
 
 // large reports whether the event has more than largeRSVPs. Counting takes the database longer.
@@ -88,10 +100,11 @@ type readState struct {
 
 // rsvpState is how far the RSVPs of a large event have been read.
 type rsvpState struct {
-	rows int // RSVPs to ask for in the next batch
+	event int64 // the Number of the event, once until is set
+	rows  int   // RSVPs to ask for in the next batch
 	// The position of the last RSVP read.
-	joinedAt time.Time
-	userID   ID
+	joinedAt   time.Time
+	userNumber int32
 	// until is when the last user had joined as the reading of the event began. Whoever joins later is left out, so
 	// that nobody who leaves and joins again meanwhile stands in the event twice.
 	until time.Time
@@ -221,7 +234,9 @@ func (l *EventReader) nextEvents(tx *gorm.DB, caller Caller, sink EventSink, s *
 func (l *EventReader) nextRSVPs(tx *gorm.DB, _ Caller, sink EventSink, s *readState) error {
 	r := *s.rsvps // the reading of others, who share the beginning, has the same
 	if r.until.IsZero() {
-		err := scan(tx.Raw("SELECT created_at FROM rsvps WHERE event_id = ? ORDER BY created_at DESC, user_id DESC LIMIT 1", s.Last.ID), &r.until)
+		err := scan(tx.Raw(`
+			SELECT event_number, created_at FROM rsvps WHERE event_number = (SELECT number FROM events WHERE id = ?)
+			ORDER BY created_at DESC, user_number DESC LIMIT 1`, s.Last.ID), &r.event, &r.until)
 		if errors.Is(err, sql.ErrNoRows) { // everybody has left since, or the event is gone
 			s.rsvps = nil
 			return nil
@@ -232,13 +247,13 @@ func (l *EventReader) nextRSVPs(tx *gorm.DB, _ Caller, sink EventSink, s *readSt
 	}
 	start, got, ended := sink.Size(), 0, false
 	query := tx.Raw(`
-		SELECT user_id, created_at, username FROM rsvps
-		WHERE event_id = ? AND (created_at, user_id) > (?, ?) AND created_at <= ?
-		ORDER BY created_at, user_id LIMIT ?`, s.Last.ID, r.joinedAt, r.userID, r.until, r.rows)
+		SELECT user_number, created_at, username FROM rsvps
+		WHERE event_number = ? AND (created_at, user_number) > (?, ?) AND created_at <= ?
+		ORDER BY created_at, user_number LIMIT ?`, r.event, r.joinedAt, r.userNumber, r.until, r.rows)
 	err := l.store.dialect.rows(query, func(row *listRow) (more bool) {
 		got++
 		sink.Usernames(row.name)
-		r.joinedAt, r.userID = row.at, row.id
+		r.joinedAt, r.userNumber = row.at, row.userNumber
 		ended = sink.Size()-start >= batchBytes
 		return !ended
 	})

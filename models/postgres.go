@@ -42,7 +42,7 @@ func postgresDialect(url string, timeout time.Duration) (dialect, error) {
 		},
 		gorm:              func(db *sql.DB) gorm.Dialector { return postgres.New(postgres.Config{Conn: pgxPool{db}}) },
 		blob:              "bytea",
-		keepKey:           " FOR KEY SHARE",
+		keepUser:          " FOR KEY SHARE OF u",
 		check:             checkPostgres,
 		joinUsernames:     `string_agg(username, E'\n')`,
 		fingerprint:       "hashtextextended(coalesce(usernames, ''), digest # CAST(? AS bigint))",
@@ -200,17 +200,21 @@ func readRows(ctx context.Context, c *pgx.Conn, query string, args []any, each f
 // postgresEpoch is what PostgreSQL counts the microseconds of a timestamptz from.
 var postgresEpoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
-// read takes a row as it is on the wire: id, time, texts, fingerprint. Where ids and times come as text, as with
+// read takes a row as it is on the wire: id or number, time, texts, fingerprint. Where those come as text, as with
 // default_query_exec_mode=exec, pgx reads it.
 func (row *listRow) read(rows pgx.Rows) error {
-	const id, at, fingerprint = 0, 1, 5
+	const key, at, fingerprint = 0, 1, 5
 	values, columns := rows.RawValues(), rows.FieldDescriptions()
 	texts := [...]*[]byte{&row.name, &row.description, &row.usernames}
 	for i, text := range values[2:min(len(values), fingerprint)] {
 		*texts[i] = text
 	}
-	if columns[id].Format == pgx.BinaryFormatCode && columns[at].Format == pgx.BinaryFormatCode {
-		row.id = ID(values[id])
+	if columns[key].Format == pgx.BinaryFormatCode && columns[at].Format == pgx.BinaryFormatCode {
+		if len(values) == rsvpColumns {
+			row.userNumber = int32(binary.BigEndian.Uint32(values[key]))
+		} else {
+			row.id = ID(values[key])
+		}
 		micros := int64(binary.BigEndian.Uint64(values[at]))
 		row.at = time.UnixMicro(postgresEpoch + micros)
 		if len(values) > fingerprint {
@@ -219,7 +223,7 @@ func (row *listRow) read(rows pgx.Rows) error {
 		return nil
 	}
 	var signed int64
-	into := []any{&row.id, &row.at, nil, nil, nil, &signed}
+	into := []any{row.key(len(values)), &row.at, nil, nil, nil, &signed}
 	err := rows.Scan(into[:len(values)]...)
 	row.fingerprint = uint64(signed)
 	return err
@@ -229,14 +233,14 @@ func (row *listRow) read(rows pgx.Rows) error {
 func createInPostgres(tx *gorm.DB, caller Caller, e Event, now any) error {
 	res := exec(tx, `
 		WITH creator AS (
-			SELECT id, username FROM users WHERE id = ? AND ? FOR KEY SHARE
+			SELECT number, id, username FROM users WHERE id = ? AND ? FOR KEY SHARE
 		), event AS (
 			INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
 			SELECT ?, ?, id, ?, ?, ?, ? FROM creator
-			RETURNING id, created_at
+			RETURNING number, created_at
 		)
-		INSERT INTO rsvps (event_id, user_id, username, created_at)
-		SELECT event.id, creator.id, creator.username, event.created_at FROM event, creator`,
+		INSERT INTO rsvps (event_number, created_at, user_number, username)
+		SELECT event.number, event.created_at, creator.number, creator.username FROM event, creator`,
 		caller.UserID, caller.isActive(), e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, now)
 	if res.Error == nil && res.RowsAffected == 0 {
 		return ErrSignedOut

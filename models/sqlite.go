@@ -204,13 +204,9 @@ func rowsInSQLite(query *gorm.DB, each func(*listRow) (more bool)) error {
 		return err
 	}
 	var row listRow
-	var id sql.RawBytes
-	into := []any{&id, &row.at, (*sql.RawBytes)(&row.name), (*sql.RawBytes)(&row.description), (*sql.RawBytes)(&row.usernames)}
+	into := []any{row.key(len(columns)), &row.at, (*sql.RawBytes)(&row.name), (*sql.RawBytes)(&row.description), (*sql.RawBytes)(&row.usernames)}
 	for rows.Next() {
 		if err := rows.Scan(into[:len(columns)]...); err != nil {
-			return err
-		}
-		if err := row.id.Scan([]byte(id)); err != nil {
 			return err
 		}
 		if !each(&row) {
@@ -233,8 +229,8 @@ func createInSQLite(tx *gorm.DB, caller Caller, e Event, now any) error {
 			return ErrSignedOut
 		}
 		return tx.Exec(`
-			INSERT INTO rsvps (event_id, user_id, username, created_at)
-			SELECT ?, id, username, ? FROM users WHERE id = ?`,
-			e.ID, now, caller.UserID).Error
+			INSERT INTO rsvps (event_number, created_at, user_number, username)
+			SELECT last_insert_rowid(), ?, number, username FROM users WHERE id = ?`,
+			now, caller.UserID).Error
 	})
 }

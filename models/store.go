@@ -80,8 +80,8 @@ type dialect struct {
 	joinUsernames string
 	// blob is the type of bytes.
 	blob string
-	// keepKey follows a query for a user: nobody can rename the user until the end of the transaction.
-	keepKey string
+	// keepUser follows a query for a user u: nobody can rename the user until the end of the transaction.
+	keepUser string
 	// usernames is the SQL for up to largeRSVPs+1 usernames of event e in joining order, separated by line feeds; NULL if
 	// there are none. The extra one marks the event as large.
 	usernames string
@@ -91,7 +91,7 @@ type dialect struct {
 	// anyOf is the SQL after a column that tests membership in a parameter of type ids.
 	anyOf string
 	// rows runs a query of a list's batch, which Raw has built, and calls each with every row, until it wants no more. The
-	// query selects an id, a time, and then the texts of a listRow.
+	// query selects an event's id or a user's number, a time, and then the texts of a listRow.
 	rows func(query *gorm.DB, each func(*listRow) (more bool)) error
 	// create stores an event and its creator's RSVP, both or neither. It returns ErrSignedOut.
 	create func(tx *gorm.DB, caller Caller, e Event, now any) error
@@ -128,7 +128,7 @@ func Open(o Options) (*Store, error) {
 	// The inner LIMIT keeps the order, and a large event from being read whole.
 	s.dialect.usernames = fmt.Sprintf(`
 		(SELECT %s FROM (
-			SELECT username FROM rsvps WHERE event_id = e.id ORDER BY created_at, user_id LIMIT %d
+			SELECT username FROM rsvps WHERE event_number = e.number ORDER BY created_at, user_number LIMIT %d
 		) first)`, s.dialect.joinUsernames, largeRSVPs+1)
 	return s, nil
 }

@@ -14,7 +14,8 @@ import (
 
 // User is somebody who signs in.
 type User struct {
-	ID        ID        `gorm:"primaryKey;not null"`
+	Number    int32     `gorm:"primaryKey;not null"` // stands for the user in RSVPs; the database assigns it
+	ID        ID        `gorm:"not null;unique"`
 	Username  string    `gorm:"not null;unique"`
 	CreatedAt time.Time `gorm:"not null"`
 	// Issuer and Subject say who the user is at an identity provider (OpenID Connect Core 1.0 section 2). Both are nil for

@@ -25,7 +25,7 @@ func TestCreateEventStoresEventAndRSVP(t *testing.T) {
 		var world, creator, name, description string
 		var scheduled, created, joined time.Time
 		s.Database.Read(`SELECT world_id, creator_id, name, description, scheduled_at, e.created_at, r.created_at
-			FROM events e JOIN rsvps r ON r.event_id = e.id AND r.user_id = e.creator_id WHERE e.id = ?`,
+			FROM events e JOIN rsvps r ON r.event_number = e.number JOIN users u ON u.number = r.user_number AND u.id = e.creator_id WHERE e.id = ?`,
 			[]any{id}, &world, &creator, &name, &description, &scheduled, &created, &joined)
 		got := []any{world, creator, name, description, scheduled.UTC(), created.UTC(), joined.UTC()}
 		now := s.Clock.Now()

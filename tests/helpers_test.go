@@ -175,8 +175,8 @@ func crowd(t *testing.T, s *servicetest.Service, world string, sizes ...int) (wa
 			event+", ?, 'n', '', "+moment+", "+moment, world)
 		var names []string
 		if size > 0 {
-			s.Database.Exec(fmt.Sprintf("INSERT INTO rsvps (event_id, user_id, username, created_at) "+numbers+
-				"SELECT %s, %s, '%s ' || CAST(i AS text), %s FROM n", size, event, id(9000, "i"), strings.Repeat("é", 40), moment))
+			s.Database.Exec(fmt.Sprintf("INSERT INTO rsvps (event_number, user_number, username, created_at) "+numbers+
+				"SELECT e.number, u.number, u.username, %s FROM n JOIN users u ON u.id = %s JOIN events e ON e.id = %s", size, moment, id(9000, "i"), event))
 			for i := range size {
 				names = append(names, name(i+1))
 			}

@@ -166,7 +166,10 @@ func TestRSVPForeignKeys(t *testing.T) {
 		bob := s.AddUser("bob")
 		const nobody = "01980000-0000-7000-8000-00000000dead"
 		for _, row := range [][]any{{event, nobody, "bob"}, {nobody, bob, "bob"}, {event, bob, "alice"}, {event, user, "alice"}} {
-			if _, err := db.TryExec("INSERT INTO rsvps (event_id, user_id, username, created_at) VALUES (?, ?, ?, ?)", append(row, s.Clock.Now())...); err == nil {
+			if _, err := db.TryExec(`
+				INSERT INTO rsvps (event_number, user_number, username, created_at)
+				VALUES (coalesce((SELECT number FROM events WHERE id = ?), 7), coalesce((SELECT number FROM users WHERE id = ?), 7), ?, ?)`,
+				append(row, s.Clock.Now())...); err == nil {
 				t.Errorf("stored %v", row)
 			}
 		}

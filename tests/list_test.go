@@ -34,7 +34,7 @@ func TestListEventsOrder(t *testing.T) {
 	})
 }
 
-// RSVPs are listed by the time of joining, then by user id, never by name.
+// RSVPs are listed by the time of joining, then by who has been a user for longer, never by name.
 func TestListEventsRSVPOrder(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -56,7 +56,7 @@ func TestConcurrentJoinsOfOneUser(t *testing.T) {
 		atOnce(500, func(int) {
 			retried(func() *servicetest.Response { return bob.Post("/api/event/join/"+id, "") }).Is(200, servicetest.Success)
 		})
-		if n := s.Database.Count("rsvps WHERE event_id = ?", id); n != 2 {
+		if n := s.Database.Count("rsvps r JOIN events e ON e.number = r.event_number WHERE e.id = ?", id); n != 2 {
 			t.Errorf("%d RSVPs, want alice's and bob's", n)
 		}
 	}, patient)
@@ -79,7 +79,7 @@ func TestConcurrentCreates(t *testing.T) {
 		if n := s.Database.Count("events"); n != 500 {
 			t.Errorf("%d events", n)
 		}
-		if n := s.Database.Count("rsvps r JOIN events e ON e.id = r.event_id AND e.creator_id = r.user_id"); n != 500 {
+		if n := s.Database.Count("rsvps r JOIN events e ON e.number = r.event_number JOIN users u ON u.number = r.user_number AND u.id = e.creator_id"); n != 500 {
 			t.Errorf("%d creators' RSVPs", n)
 		}
 	}, patient)
@@ -116,7 +116,7 @@ func TestConcurrentJoinsAndLeaves(t *testing.T) {
 		wait.Wait()
 		for u, events := range joined {
 			for e, want := range events {
-				got := s.Database.Count("rsvps WHERE event_id = ? AND username = ?", ids[e], fmt.Sprint("user", u)) == 1
+				got := s.Database.Count("rsvps r JOIN events e ON e.number = r.event_number WHERE e.id = ? AND username = ?", ids[e], fmt.Sprint("user", u)) == 1
 				if got != want {
 					t.Errorf("user%d, event %d: joined %v, want %v", u, e, got, want)
 				}

@@ -18,13 +18,14 @@ type naive struct{ db *gorm.DB }
 
 type (
 	naiveUser struct {
-		ID       string `gorm:"primaryKey"`
+		Number   int32 `gorm:"primaryKey"`
+		ID       string
 		Username string
 	}
 	naiveSession struct {
 		ID          string `gorm:"primaryKey"`
 		UserID      string
-		User        naiveUser
+		User        naiveUser `gorm:"references:ID"`
 		HandleHash  []byte
 		TokenHash   []byte
 		RefreshedAt time.Time
@@ -32,21 +33,22 @@ type (
 		RevokedAt   *time.Time
 	}
 	naiveEvent struct {
-		ID          string `gorm:"primaryKey"`
+		Number      int64 `gorm:"primaryKey"`
+		ID          string
 		WorldID     string
 		CreatorID   string
 		Name        string
 		Description string
 		ScheduledAt time.Time
 		CreatedAt   time.Time
-		RSVPs       []naiveRSVP `gorm:"foreignKey:EventID"`
+		RSVPs       []naiveRSVP `gorm:"foreignKey:EventNumber"`
 	}
 	naiveRSVP struct {
-		EventID   string `gorm:"primaryKey"`
-		UserID    string `gorm:"primaryKey"`
-		Username  string
-		CreatedAt time.Time
-		User      naiveUser
+		EventNumber int64 `gorm:"primaryKey;autoIncrement:false"`
+		UserNumber  int32 `gorm:"primaryKey;autoIncrement:false"`
+		Username    string
+		CreatedAt   time.Time
+		User        naiveUser `gorm:"foreignKey:UserNumber"`
 	}
 )
 
@@ -128,7 +130,7 @@ func reply(w http.ResponseWriter, v any, err error) {
 func (s *naive) list(w http.ResponseWriter, r *http.Request, _ naiveUser) {
 	var events []naiveEvent
 	err := s.db.WithContext(r.Context()).
-		Preload("RSVPs", func(db *gorm.DB) *gorm.DB { return db.Order("created_at, user_id") }).
+		Preload("RSVPs", func(db *gorm.DB) *gorm.DB { return db.Order("created_at, user_number") }).
 		Preload("RSVPs.User").
 		Where("world_id = ?", r.PathValue("id")).Order("scheduled_at, id").Find(&events).Error
 	list := wireList{Events: []wireEvent{}}
@@ -151,7 +153,7 @@ func (s *naive) create(w http.ResponseWriter, r *http.Request, user naiveUser) {
 	event := naiveEvent{
 		ID: uuid.NewString(), WorldID: r.PathValue("id"), CreatorID: user.ID,
 		Name: body.Name, Description: body.Description, ScheduledAt: body.ScheduledAt,
-		RSVPs: []naiveRSVP{{UserID: user.ID, Username: user.Username}},
+		RSVPs: []naiveRSVP{{UserNumber: user.Number, Username: user.Username}},
 	}
 	err := s.db.WithContext(r.Context()).Create(&event).Error
 	w.Header().Set("Event-Id", event.ID)
@@ -163,7 +165,7 @@ func (s *naive) join(w http.ResponseWriter, r *http.Request, user naiveUser) {
 	var event naiveEvent
 	err := db.First(&event, "id = ?", r.PathValue("id")).Error
 	if err == nil {
-		err = db.Omit("User").Create(&naiveRSVP{EventID: event.ID, UserID: user.ID, Username: user.Username}).Error
+		err = db.Omit("User").Create(&naiveRSVP{EventNumber: event.Number, UserNumber: user.Number, Username: user.Username}).Error
 	}
 	if errors.Is(err, gorm.ErrDuplicatedKey) {
 		err = nil
@@ -176,7 +178,7 @@ func (s *naive) leave(w http.ResponseWriter, r *http.Request, user naiveUser) {
 	var event naiveEvent
 	err := db.First(&event, "id = ?", r.PathValue("id")).Error
 	if err == nil {
-		err = db.Delete(&naiveRSVP{}, "event_id = ? AND user_id = ?", event.ID, user.ID).Error
+		err = db.Delete(&naiveRSVP{}, "event_number = ? AND user_number = ?", event.Number, user.Number).Error
 	}
 	reply(w, wireSuccess{true}, err)
 }

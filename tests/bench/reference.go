@@ -8,7 +8,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -131,7 +130,7 @@ func succeed(w http.ResponseWriter) {
 const listStatement = `
 	SELECT e.id, e.name, e.description, e.scheduled_at, (
 		SELECT string_agg(username, E'\n') FROM (
-			SELECT username FROM rsvps WHERE event_id = e.id ORDER BY created_at, user_id
+			SELECT username FROM rsvps WHERE event_number = e.number ORDER BY created_at, user_number
 		) ordered)
 	FROM events e WHERE e.world_id = $1 AND EXISTS (SELECT 1 FROM sessions WHERE id = $2 AND user_id = $3 AND revoked_at IS NULL)
 	ORDER BY e.scheduled_at, e.id`
@@ -249,24 +248,12 @@ func (s *reference) join(w http.ResponseWriter, r *http.Request, c caller, event
 		return
 	}
 	tag, err := s.db.Exec(r.Context(), `
-		INSERT INTO rsvps (event_id, user_id, username, created_at)
-		SELECT $1, id, username, $2 FROM users
-		WHERE id = $3 AND EXISTS (SELECT 1 FROM sessions WHERE id = $4 AND user_id = $3 AND revoked_at IS NULL)
+		INSERT INTO rsvps (event_number, created_at, user_number, username)
+		SELECT e.number, $2, u.number, u.username FROM events e, users u
+		WHERE e.id = $1 AND u.id = $3 AND EXISTS (SELECT 1 FROM sessions WHERE id = $4 AND user_id = $3 AND revoked_at IS NULL)
 		ON CONFLICT DO NOTHING`,
 		eventID, time.Now(), c.user, c.session)
-	if fault, ok := errors.AsType[*pgconn.PgError](err); ok && fault.Code == "23503" {
-		fail(w, http.StatusNotFound)
-		return
-	}
-	if err != nil {
-		fail(w, http.StatusInternalServerError)
-		return
-	}
-	if tag.RowsAffected() == 0 && !s.active(r.Context(), c) {
-		fail(w, http.StatusUnauthorized)
-		return
-	}
-	succeed(w)
+	s.changed(w, r, c, eventID, tag, err)
 }
 
 func (s *reference) leave(w http.ResponseWriter, r *http.Request, c caller, event string) {
@@ -276,9 +263,14 @@ func (s *reference) leave(w http.ResponseWriter, r *http.Request, c caller, even
 		return
 	}
 	tag, err := s.db.Exec(r.Context(), `
-		DELETE FROM rsvps WHERE event_id = $1 AND user_id = $2
-		AND EXISTS (SELECT 1 FROM sessions WHERE id = $3 AND user_id = $2 AND revoked_at IS NULL)`,
+		DELETE FROM rsvps WHERE event_number = (SELECT number FROM events WHERE id = $1)
+		AND user_number = (SELECT number FROM users WHERE id = $2) AND EXISTS (SELECT 1 FROM sessions WHERE id = $3 AND user_id = $2 AND revoked_at IS NULL)`,
 		eventID, c.user, c.session)
+	s.changed(w, r, c, eventID, tag, err)
+}
+
+// changed responds to a join or leave.
+func (s *reference) changed(w http.ResponseWriter, r *http.Request, c caller, eventID id, tag pgconn.CommandTag, err error) {
 	if err != nil {
 		fail(w, http.StatusInternalServerError)
 		return
@@ -316,14 +308,15 @@ func (s *reference) create(w http.ResponseWriter, r *http.Request, c caller, wor
 	}
 	tag, err := s.db.Exec(r.Context(), `
 		WITH creator AS (
-			SELECT id, username FROM users
+			SELECT number, id, username FROM users
 			WHERE id = $1 AND EXISTS (SELECT 1 FROM sessions WHERE id = $8 AND user_id = $1 AND revoked_at IS NULL)
 		), event AS (
 			INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
 			SELECT $2, $3, id, $4, $5, $6, $7 FROM creator
+			RETURNING number
 		)
-		INSERT INTO rsvps (event_id, user_id, username, created_at)
-		SELECT $2, id, username, $7 FROM creator`,
+		INSERT INTO rsvps (event_number, created_at, user_number, username)
+		SELECT event.number, $7, creator.number, username FROM event, creator`,
 		c.user, id(eventID), world, body.Name, body.Description, body.ScheduledAt.UTC().Truncate(time.Millisecond), time.Now(), c.session)
 	if err != nil {
 		fail(w, http.StatusInternalServerError)

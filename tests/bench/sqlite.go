@@ -81,9 +81,9 @@ func (b *bench) sqlite() error {
 		return err
 	}
 	defer writer.Close()
-	insert, err := writer.Prepare(`INSERT INTO rsvps (event_id, user_id, username, created_at)
-		SELECT ?, id, username, ? FROM users WHERE id = ?
-		AND EXISTS (SELECT 1 FROM sessions WHERE id = ? AND user_id = users.id AND revoked_at IS NULL) ON CONFLICT DO NOTHING`)
+	insert, err := writer.Prepare(`INSERT INTO rsvps (event_number, created_at, user_number, username)
+		SELECT e.number, ?, u.number, username FROM events e, users u WHERE e.id = ? AND u.id = ?
+		AND EXISTS (SELECT 1 FROM sessions WHERE id = ? AND user_id = u.id AND revoked_at IS NULL) ON CONFLICT DO NOTHING`)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (b *bench) sqlite() error {
 			return paced(warmup, round, func() error {
 				joined++
 				user := 1 + joined%users
-				_, err := insert.Exec(eventID(worldOf("join", 1), 1+joined/users), time.Now().UTC(), userID(user), sessionID(user))
+				_, err := insert.Exec(time.Now().UTC(), eventID(worldOf("join", 1), 1+joined/users), userID(user), sessionID(user))
 				return err
 			})
 		}})
@@ -146,7 +146,7 @@ func (d *disk) write() error {
 const listInSQLite = `
 	SELECT e.id, e.name, e.description, e.scheduled_at, (
 		SELECT group_concat(username, char(10)) FROM (
-			SELECT username FROM rsvps WHERE event_id = e.id ORDER BY created_at, user_id
+			SELECT username FROM rsvps WHERE event_number = e.number ORDER BY created_at, user_number
 		))
 	FROM events e WHERE e.world_id = ? AND EXISTS (SELECT 1 FROM sessions WHERE id = ? AND user_id = ? AND revoked_at IS NULL)
 	ORDER BY e.scheduled_at, e.id`
@@ -201,8 +201,9 @@ func seedSQLite(db *sql.DB, joinEvents int) error {
 				eventID(name, e), name, userID(1), fmt.Sprint("Event ", e), fmt.Sprint("Bring a coat, a lamp and something to eat. Number ", e), at, now)
 			for j := range rsvps {
 				u := 1 + (e*37+j)%users
-				exec("INSERT INTO rsvps (event_id, user_id, username, created_at) VALUES (?, ?, ?, ?)",
-					eventID(name, e), userID(u), "user"+strconv.Itoa(u), now.Add(time.Duration(j)*time.Second))
+				exec(`INSERT INTO rsvps (event_number, created_at, user_number, username)
+					SELECT e.number, ?, u.number, username FROM events e, users u WHERE e.id = ? AND u.id = ?`,
+					now.Add(time.Duration(j)*time.Second), eventID(name, e), userID(u))
 			}
 		}
 	}

@@ -64,21 +64,29 @@ func seedWorld(kind string, n, events, rsvps int) string {
 	return seedWorldOf(kind, n, events, rsvps, users)
 }
 
-// seedWorldOf is seedWorld among another number of users.
+// seedWorldOf is seedWorld among another number of users. In the schema of an earlier binary, which -before may name, RSVPs
+// refer to ids.
 func seedWorldOf(kind string, n, events, rsvps, users int) string {
 	world := worldOf(kind, n)
-	return fmt.Sprintf(`
-		WITH event AS (
-			INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
+	return fmt.Sprintf(`DO $$ BEGIN
+		CREATE TEMPORARY TABLE plan ON COMMIT DROP AS
+			SELECT i, ('%[1]s' || lpad(to_hex(i), 12, '0'))::uuid AS event, 'user' || u AS username,
+				timestamptz '2029-01-01 00:00Z' + j * interval '1 second' AS joined
+			FROM generate_series(1, %[4]d) i, generate_series(1, %[5]d) j, LATERAL (SELECT 1 + (i * 37 + j) %% %[6]d) one(u);
+		INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
 			SELECT ('%[1]s' || lpad(to_hex(i), 12, '0'))::uuid, '%[2]s', '%[3]s1', 'Event ' || i,
 				'Bring a coat, a lamp and something to eat. Number ' || i, timestamptz '2030-01-01 00:00Z' + i * interval '1 hour', now()
-			FROM generate_series(1, %[4]d) i RETURNING id, scheduled_at
-		)
-		INSERT INTO rsvps (event_id, user_id, username, created_at)
-		SELECT id, ('%[5]s' || lpad(to_hex(u), 12, '0'))::uuid, 'user' || u, timestamptz '2029-01-01 00:00Z' + j * interval '1 second'
-		FROM event, generate_series(1, %[6]d) j,
-			LATERAL (SELECT 1 + (extract(epoch FROM scheduled_at)::bigint / 3600 * 37 + j) %% %[7]d) one(u)`,
-		idsOf(world), world, userIDs+"00000000000", events, userIDs, rsvps, users)
+			FROM generate_series(1, %[4]d) i;
+		IF EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = 'rsvps'::regclass AND attname = 'event_id') THEN
+			INSERT INTO rsvps (event_id, user_id, username, created_at)
+			SELECT event, u.id, username, joined FROM plan JOIN users u USING (username) ORDER BY i, joined;
+		ELSE
+			INSERT INTO rsvps (event_number, user_number, username, created_at)
+			SELECT e.number, u.number, username, joined FROM plan JOIN events e ON e.id = event JOIN users u USING (username)
+			ORDER BY i, joined;
+		END IF;
+	END $$`,
+		idsOf(world), world, userIDs+"00000000000", events, rsvps, users)
 }
 
 // crowd are the users that the load generator acts as: the JWT of each, from 1 on.

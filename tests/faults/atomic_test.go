@@ -16,7 +16,7 @@ import (
 func TestCreateIsWhole(t *testing.T) {
 	whole := func(t *testing.T, db *servicetest.Database) {
 		t.Helper()
-		if n := db.Count("events e WHERE NOT EXISTS (SELECT 1 FROM rsvps r WHERE r.event_id = e.id AND r.user_id = e.creator_id)"); n != 0 {
+		if n := db.Count("events e WHERE NOT EXISTS (SELECT 1 FROM rsvps r JOIN users u ON u.number = r.user_number WHERE r.event_number = e.number AND u.id = e.creator_id)"); n != 0 {
 			t.Errorf("%d events without their creator", n)
 		}
 	}

@@ -170,7 +170,7 @@ func TestSlowReadersOfLargeEvents(t *testing.T) {
 				users, id(9000, "i"), strings.Repeat("😀", 96), moment))
 			db.Exec(fmt.Sprintf("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) "+numbers+"SELECT %s, 'large', 'n', '%s', %s, %s FROM n",
 				events, id(8000, "i"), strings.Repeat("😀", 5000), moment, moment))
-			db.Exec("INSERT INTO rsvps (event_id, user_id, username, created_at) SELECT e.id, u.id, u.username, " + moment + " FROM events e, users u")
+			db.Exec("INSERT INTO rsvps (event_number, user_number, username, created_at) SELECT e.number, u.number, u.username, " + moment + " FROM events e, users u")
 
 			p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL).ServeReady()
 			alice := signIn(t, plain.Transport, p.URL, "alice")

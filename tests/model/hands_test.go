@@ -172,7 +172,7 @@ func (o *operator) moveOne(w *world) {
 		return
 	}
 	call := now()
-	o.keep(o.change("DELETE FROM rsvps WHERE event_id = ? AND user_id = ?", e.id, gone.user.id))
+	o.keep(o.deleteRSVP(e, gone.user))
 	o.locked(func() { gone.life.untilBy = now() })
 	o.keep(o.fill(e, []*user{gone.user}, lately(0), false))
 	o.locked(func() { w.note("operator", call, "%s leaves %s and joins", gone.user.id, e.id) })

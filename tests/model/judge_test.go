@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -166,7 +165,7 @@ func (u *user) had(name string, call, ret int64) bool {
 // before reports whether r stands before other for sure.
 func (r *rsvp) before(other *rsvp) bool {
 	if r.low == r.high && other.low == other.high {
-		return cmp.Or(cmp.Compare(r.low, other.low), strings.Compare(r.user.id, other.user.id)) < 0
+		return cmp.Or(cmp.Compare(r.low, other.low), cmp.Compare(r.user.number, other.user.number)) < 0
 	}
 	const microsecond = int64(time.Microsecond) // what the databases keep
 	return r.high < other.low-microsecond

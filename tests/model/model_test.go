@@ -37,10 +37,11 @@ func (l *life) know() { l.fromBy = min(l.fromBy, now()) }
 
 // user has one name at a time. A name is never given to a second user.
 type user struct {
-	id    string
-	life  life
-	names []naming
-	token string // empty for those who only fill events
+	id     string
+	number int64 // of those who only fill events, below zero; 0 for all others, whom the service numbers
+	life   life
+	names  []naming
+	token  string // empty for those who only fill events
 }
 
 type naming struct {
@@ -86,7 +87,7 @@ func (e *event) members() (members []*rsvp) {
 		}
 	}
 	slices.SortFunc(members, func(a, b *rsvp) int {
-		return cmp.Or(cmp.Compare(a.low, b.low), strings.Compare(a.user.id, b.user.id))
+		return cmp.Or(cmp.Compare(a.low, b.low), cmp.Compare(a.user.number, b.user.number))
 	})
 	return members
 }

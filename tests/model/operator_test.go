@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// rows inserts rows of so many columns, some hundred with each statement.
-func (s *site) rows(into string, columns int, rows [][]any) error {
-	const values = 4000
-	marks := "(" + strings.Repeat("?, ", columns-1) + "?)"
+// rows inserts rows, some hundred with each statement. values is the SQL of one row.
+func (s *site) rows(into, values string, rows [][]any) error {
+	const parameters = 4000
+	columns := strings.Count(values, "?")
 	for len(rows) > 0 {
-		n := min(len(rows), values/columns)
+		n := min(len(rows), parameters/columns)
 		args := make([]any, 0, n*columns)
 		for _, row := range rows[:n] {
 			args = append(args, row...)
 		}
-		if err := s.change("INSERT INTO "+into+" VALUES "+strings.Repeat(marks+", ", n-1)+marks, args...); err != nil {
+		if err := s.change("INSERT INTO "+into+" VALUES "+strings.Repeat(values+", ", n-1)+values, args...); err != nil {
 			return err
 		}
 		rows = rows[n:]
@@ -48,11 +48,12 @@ func (s *site) crowd(known *state, n, length int) ([]*user, error) {
 			id := s.id(i)
 			name := fmt.Sprintf("crowd %s ", id[24:])
 			name += strings.Repeat("é", max(0, length-len(name)))
-			rows[i] = []any{id, name, past}
 			users[i] = known.addUser(id, name, "")
+			users[i].number = -s.serial() // against the order of making
+			rows[i] = []any{users[i].number, id, name, past}
 		}
 	})
-	return users, s.rows("users (id, username, created_at)", 3, rows)
+	return users, s.rows("users (number, id, username, created_at)", "(?, ?, ?, ?)", rows)
 }
 
 // past dates what is written behind the service's back before everything that clients do.
@@ -90,7 +91,7 @@ func (s *site) addBulk(w *world, b bulk) error {
 			made[i] = w.addEvent(id, name, description, at, unborn(call))
 		}
 	})
-	err := s.rows("events (id, world_id, name, description, scheduled_at, created_at)", 6, rows)
+	err := s.rows("events (id, world_id, name, description, scheduled_at, created_at)", "(?, ?, ?, ?, ?, ?)", rows)
 	w.known.locked(func() {
 		for _, e := range made {
 			e.life.know()
@@ -116,13 +117,20 @@ func (s *site) fill(e *event, crowd []*user, first time.Time, apart bool) error 
 			}
 		}
 	})
-	err := s.rows("rsvps (event_id, user_id, username, created_at)", 4, rows)
+	err := s.rows("rsvps (event_number, user_number, username, created_at)",
+		"((SELECT number FROM events WHERE id = ?), (SELECT number FROM users WHERE id = ?), ?, ?)", rows)
 	e.world.known.locked(func() {
 		for _, r := range made {
 			r.life.know()
 		}
 	})
 	return err
+}
+
+// deleteRSVP deletes an RSVP behind the service's back.
+func (s *site) deleteRSVP(e *event, u *user) error {
+	return s.change(`DELETE FROM rsvps WHERE event_number = (SELECT number FROM events WHERE id = ?)
+		AND user_number = (SELECT number FROM users WHERE id = ?)`, e.id, u.id)
 }
 
 // wipe empties the database.

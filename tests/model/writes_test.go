@@ -75,7 +75,7 @@ func (m *machine) rejoinIn(t *rapid.T, e *event) {
 		return
 	}
 	call := now()
-	ok(m.change("DELETE FROM rsvps WHERE event_id = ? AND user_id = ?", e.id, r.user.id))
+	ok(m.deleteRSVP(e, r.user))
 	r.life.end(call, now())
 	ok(m.fill(e, []*user{r.user}, lately(0), false))
 }

@@ -113,7 +113,7 @@ func (d *Database) Read(query string, args []any, dest ...any) {
 	}
 }
 
-// Count counts rows: Count("rsvps WHERE event_id = ?", id).
+// Count counts rows: Count("events WHERE world_id = ?", world).
 func (d *Database) Count(from string, args ...any) (n int) {
 	d.tb.Helper()
 	d.Read("SELECT count(*) FROM "+from, args, &n)

@@ -3,13 +3,14 @@
 -- times would not be equal: 2030-01-02 03:04:05.25+00:00, without zeros at the end of the fraction. Events are scheduled
 -- at whole milliseconds. Ids are UUIDs in lower case.
 CREATE TABLE users (
-    id                 TEXT     PRIMARY KEY NOT NULL CHECK (id GLOB '????????-????-????-????-????????????' AND length(replace(id, '-', '')) = 32 AND replace(id, '-', '') NOT GLOB '*[^0-9a-f]*'),
+    number             INTEGER  PRIMARY KEY NOT NULL,
+    id                 TEXT     NOT NULL UNIQUE CHECK (id GLOB '????????-????-????-????-????????????' AND length(replace(id, '-', '')) = 32 AND replace(id, '-', '') NOT GLOB '*[^0-9a-f]*'),
     username           TEXT     NOT NULL UNIQUE CHECK (username <> '' AND instr(username, char(10)) = 0),
     created_at         DATETIME NOT NULL,
     issuer             TEXT,
     subject            TEXT     CHECK ((issuer IS NULL) = (subject IS NULL)),
     UNIQUE (issuer, subject),
-    UNIQUE (id, username)
+    UNIQUE (number, username)
 );
 
 CREATE TABLE sessions (
@@ -28,7 +29,8 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_user ON sessions (user_id);
 
 CREATE TABLE events (
-    id           TEXT     PRIMARY KEY NOT NULL CHECK (id GLOB '????????-????-????-????-????????????' AND length(replace(id, '-', '')) = 32 AND replace(id, '-', '') NOT GLOB '*[^0-9a-f]*'),
+    number       INTEGER  PRIMARY KEY NOT NULL,
+    id           TEXT     NOT NULL UNIQUE CHECK (id GLOB '????????-????-????-????-????????????' AND length(replace(id, '-', '')) = 32 AND replace(id, '-', '') NOT GLOB '*[^0-9a-f]*'),
     world_id     TEXT     NOT NULL,
     creator_id   TEXT     REFERENCES users (id) ON DELETE SET NULL,
     name         TEXT     NOT NULL,
@@ -43,18 +45,17 @@ CREATE INDEX events_list ON events (world_id, scheduled_at, id);
 CREATE INDEX events_creator ON events (creator_id);
 
 CREATE TABLE rsvps (
-    event_id   TEXT     NOT NULL REFERENCES events (id) ON DELETE CASCADE,
-    user_id    TEXT     NOT NULL,
-    username   TEXT     NOT NULL,
-    created_at DATETIME NOT NULL CHECK (
+    event_number INTEGER  NOT NULL REFERENCES events (number) ON DELETE CASCADE,
+    created_at   DATETIME NOT NULL CHECK (
         datetime(substr(created_at, 1, 19), '+0 seconds') IS substr(created_at, 1, 19) AND substr(created_at, 1, 4) >= '1970'
         AND (substr(created_at, 20) = '+00:00' OR substr(created_at, 20) GLOB '.*[1-9]+00:00'
             AND substr(created_at, 21, length(created_at) - 26) NOT GLOB '*[^0-9]*' AND length(created_at) <= 35)),
-    PRIMARY KEY (event_id, user_id),
-    FOREIGN KEY (user_id, username) REFERENCES users (id, username) ON UPDATE CASCADE ON DELETE CASCADE
+    user_number  INTEGER  NOT NULL,
+    username     TEXT     NOT NULL,
+    PRIMARY KEY (user_number, event_number),
+    FOREIGN KEY (user_number, username) REFERENCES users (number, username) ON UPDATE CASCADE ON DELETE CASCADE
 ) WITHOUT ROWID;
-CREATE INDEX rsvps_list ON rsvps (event_id, created_at, user_id, username);
-CREATE INDEX rsvps_user ON rsvps (user_id, username);
+CREATE INDEX rsvps_list ON rsvps (event_number, created_at, user_number, username);
 
 -- +goose Down
 DROP TABLE rsvps;
