@@ -11,7 +11,7 @@ import (
 
 // Event is something scheduled in a world. Events never change.
 type Event struct {
-	Number      int64  `gorm:"primaryKey;not null"` // stands for the event in RSVPs; the database assigns it
+	Number      int64  `gorm:"primaryKey;not null"` // stands for the event in RSVPs; the database assigns it, from 1 on
 	ID          ID     `gorm:"not null;unique"`
 	WorldID     string `gorm:"not null"`
 	CreatorID   *ID    // nil once the creator's account is gone
@@ -52,15 +52,16 @@ func (s *Store) CreateEvent(ctx context.Context, caller Caller, e Event) (ID, er
 	return e.ID, nil
 }
 
-// JoinEvent adds the caller's RSVP. Joining twice keeps the first. It returns ErrSignedOut or ErrNoEvent.
+// JoinEvent adds the caller's RSVP. Joining twice keeps the first. It returns ErrSignedOut or ErrNoEvent. No event has the
+// number 0, so an event that does not exist violates the foreign key: a subquery costs less than a join.
 func (s *Store) JoinEvent(ctx context.Context, caller Caller, event ID) error {
 	err := s.write(ctx, func(tx *gorm.DB) error {
 		res := exec(tx, `
 			INSERT INTO rsvps (event_number, created_at, user_number, username)
-			SELECT e.number, ?, u.number, u.username FROM events e, users u WHERE e.id = ? AND u.id = ? AND ?`+s.dialect.keepUser+`
-			ON CONFLICT DO NOTHING`, s.timestamp(), event, caller.UserID, caller.isActive())
-		if res.Error == nil && res.RowsAffected == 0 { // joined before, signed out, or no such event
-			return caller.checkEvent(tx, event)
+			SELECT coalesce((SELECT number FROM events WHERE id = ?), 0), ?, number, username FROM users WHERE id = ? AND ?
+			ON CONFLICT DO NOTHING`, event, s.timestamp(), caller.UserID, caller.isActive())
+		if res.Error == nil && res.RowsAffected == 0 { // joined before, or signed out
+			return caller.check(tx)
 		}
 		if !violatesKey(res.Error) {
 			return res.Error

@@ -42,7 +42,6 @@ func postgresDialect(url string, timeout time.Duration) (dialect, error) {
 		},
 		gorm:              func(db *sql.DB) gorm.Dialector { return postgres.New(postgres.Config{Conn: pgxPool{db}}) },
 		blob:              "bytea",
-		keepUser:          " FOR KEY SHARE OF u",
 		check:             checkPostgres,
 		joinUsernames:     `string_agg(username, E'\n')`,
 		fingerprint:       "hashtextextended(coalesce(usernames, ''), digest # CAST(? AS bigint))",
@@ -233,7 +232,7 @@ func (row *listRow) read(rows pgx.Rows) error {
 func createInPostgres(tx *gorm.DB, caller Caller, e Event, now any) error {
 	res := exec(tx, `
 		WITH creator AS (
-			SELECT number, id, username FROM users WHERE id = ? AND ? FOR KEY SHARE
+			SELECT number, id, username FROM users WHERE id = ? AND ?
 		), event AS (
 			INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
 			SELECT ?, ?, id, ?, ?, ?, ? FROM creator

@@ -80,8 +80,6 @@ type dialect struct {
 	joinUsernames string
 	// blob is the type of bytes.
 	blob string
-	// keepUser follows a query for a user u: nobody can rename the user until the end of the transaction.
-	keepUser string
 	// usernames is the SQL for up to largeRSVPs+1 usernames of event e in joining order, separated by line feeds; NULL if
 	// there are none. The extra one marks the event as large.
 	usernames string

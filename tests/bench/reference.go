@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -249,8 +250,8 @@ func (s *reference) join(w http.ResponseWriter, r *http.Request, c caller, event
 	}
 	tag, err := s.db.Exec(r.Context(), `
 		INSERT INTO rsvps (event_number, created_at, user_number, username)
-		SELECT e.number, $2, u.number, u.username FROM events e, users u
-		WHERE e.id = $1 AND u.id = $3 AND EXISTS (SELECT 1 FROM sessions WHERE id = $4 AND user_id = $3 AND revoked_at IS NULL)
+		SELECT coalesce((SELECT number FROM events WHERE id = $1), 0), $2, number, username FROM users
+		WHERE id = $3 AND EXISTS (SELECT 1 FROM sessions WHERE id = $4 AND user_id = $3 AND revoked_at IS NULL)
 		ON CONFLICT DO NOTHING`,
 		eventID, time.Now(), c.user, c.session)
 	s.changed(w, r, c, eventID, tag, err)
@@ -271,6 +272,10 @@ func (s *reference) leave(w http.ResponseWriter, r *http.Request, c caller, even
 
 // changed responds to a join or leave.
 func (s *reference) changed(w http.ResponseWriter, r *http.Request, c caller, eventID id, tag pgconn.CommandTag, err error) {
+	if fault, ok := errors.AsType[*pgconn.PgError](err); ok && fault.Code == "23503" {
+		fail(w, http.StatusNotFound)
+		return
+	}
 	if err != nil {
 		fail(w, http.StatusInternalServerError)
 		return

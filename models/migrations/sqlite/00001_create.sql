@@ -29,7 +29,7 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_user ON sessions (user_id);
 
 CREATE TABLE events (
-    number       INTEGER  PRIMARY KEY NOT NULL,
+    number       INTEGER  PRIMARY KEY NOT NULL CHECK (number > 0),
     id           TEXT     NOT NULL UNIQUE CHECK (id GLOB '????????-????-????-????-????????????' AND length(replace(id, '-', '')) = 32 AND replace(id, '-', '') NOT GLOB '*[^0-9a-f]*'),
     world_id     TEXT     NOT NULL,
     creator_id   TEXT     REFERENCES users (id) ON DELETE SET NULL,
