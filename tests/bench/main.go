@@ -24,11 +24,13 @@ type settings struct {
 	elsewhere int
 	// large is the number of RSVPs of the largest world.
 	large int
+	// crowd is the number of users of the grown database, which has 25 RSVPs for each of them.
+	crowd int
 }
 
 var (
-	full  = settings{rounds: 15, round: 500 * time.Millisecond, toJoin: 500, toLeave: 64, big: 4, elsewhere: 25, large: 1_000_000}
-	short = settings{rounds: 3, round: 300 * time.Millisecond, toJoin: 100, toLeave: 8, big: 1, elsewhere: 3, large: 100_000}
+	full  = settings{rounds: 15, round: 500 * time.Millisecond, toJoin: 500, toLeave: 64, big: 4, elsewhere: 25, large: 1_000_000, crowd: 200_000}
+	short = settings{rounds: 3, round: 300 * time.Millisecond, toJoin: 100, toLeave: 8, big: 1, elsewhere: 3, large: 100_000, crowd: 20_000}
 )
 
 func main() {
@@ -83,7 +85,7 @@ func measureAll(binary, before, only, out string, quick bool) error {
 	if err != nil {
 		return err
 	}
-	parts := []func() error{b.main, b.stale, b.large, b.sqlite}
+	parts := []func() error{b.main, b.stale, b.grown, b.large, b.sqlite}
 	if before != "" {
 		parts = parts[:1]
 	}

@@ -14,6 +14,9 @@ type report struct {
 	Rows    []row
 	// Streams are several clients at once on the largest worlds; Growth is one client on worlds of all sizes.
 	Streams, Growth []listing
+	// Decade are lists of a world of ten years, in a grown database, whose RSVPs take so many bytes each.
+	Decade       []listing
+	BytesPerRSVP string
 }
 
 // row compares the first contender with the second: Ratio of medians, and the lowest and the highest of a round.
@@ -76,7 +79,7 @@ func (r *report) String() string {
 	for _, part := range []struct {
 		of       string
 		listings []listing
-	}{{"Several clients at once", r.Streams}, {"One client", r.Growth}} {
+	}{{"Several clients at once", r.Streams}, {"One client", r.Growth}, {"A world of ten years", r.Decade}} {
 		if len(part.listings) == 0 {
 			continue
 		}
@@ -85,6 +88,9 @@ func (r *report) String() string {
 			fmt.Fprintf(&b, "| %s | %s | %s | %d | %.2f | %s | %s | %.1f MB |\n", l.Split, l.Server, number(float64(l.RSVPs)), l.Clients,
 				float64(l.Bytes)/1e6, millis(l.Seconds), millis(l.FirstByte), l.PeakMB)
 		}
+	}
+	if r.BytesPerRSVP != "" {
+		fmt.Fprintf(&b, "\nAn RSVP of the grown database takes %s bytes, indexes included.\n", r.BytesPerRSVP)
 	}
 	return b.String()
 }
