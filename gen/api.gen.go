@@ -1591,11 +1591,12 @@ type ListEventsResponseObject interface {
 }
 
 type ListEvents200ResponseHeaders struct {
-	CacheControl *string
-	ETag         *string
-	Link         *string
-	Vary         *string
-	XRequestID   *string
+	CacheControl    *string
+	ContentEncoding *string
+	ETag            *string
+	Link            *string
+	Vary            *string
+	XRequestID      *string
 }
 
 type ListEvents200JSONResponse struct {
@@ -1612,6 +1613,9 @@ func (response ListEvents200JSONResponse) VisitListEventsResponse(w http.Respons
 	w.Header().Set("Content-Type", "application/json")
 	if response.Headers.CacheControl != nil {
 		w.Header().Set("Cache-Control", fmt.Sprint(*response.Headers.CacheControl))
+	}
+	if response.Headers.ContentEncoding != nil {
+		w.Header().Set("Content-Encoding", fmt.Sprint(*response.Headers.ContentEncoding))
 	}
 	if response.Headers.ETag != nil {
 		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))

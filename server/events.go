@@ -29,7 +29,9 @@ func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) 
 	req := requestFrom(ctx)
 	list, err := s.lists.Get(ctx,
 		eventlist.Query{World: r.ID, Params: r.Params, Raw: req.request.URL.RawQuery},
-		eventlist.Caller{Caller: req.caller, IfNoneMatch: req.request.Header["If-None-Match"]})
+		eventlist.Caller{
+			Caller: req.caller, IfNoneMatch: req.request.Header["If-None-Match"], AcceptEncoding: req.request.Header["Accept-Encoding"],
+		})
 	if err != nil {
 		return nil, err
 	}

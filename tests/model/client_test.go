@@ -88,6 +88,9 @@ func (s *site) do(u *user, instance int, method, path, body, held string) (respo
 		if held != "" {
 			request.Header.Set("If-None-Match", held)
 		}
+		if method == "GET" {
+			servicetest.AlternateGzip(request)
+		}
 		res, err := s.http.Do(request)
 		if err != nil {
 			return r, err
@@ -106,8 +109,11 @@ func readAll(res *http.Response) (string, error) {
 	if res.ContentLength > 0 {
 		b.Grow(int(res.ContentLength))
 	}
-	_, err := io.Copy(&b, res.Body)
-	return b.String(), err
+	if _, err := io.Copy(&b, res.Body); err != nil || res.Header.Get("Content-Encoding") == "" {
+		return b.String(), err
+	}
+	text, err := servicetest.Decompress(res.Header, []byte(b.String()))
+	return string(text), err
 }
 
 func worldPath(w *world) string { return "/api/event/" + url.PathEscape(w.name) }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -56,25 +57,52 @@ func newCheckedTransport(tb testing.TB, base *http.Transport, o Options) *checke
 
 // RoundTrip implements http.RoundTripper.
 func (c *checkedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	res, err := c.Transport.RoundTrip(r)
+	asked, isList := r, c.isList(r)
+	if isList {
+		asked = r.Clone(r.Context())
+		AlternateGzip(asked)
+	}
+	res, err := c.Transport.RoundTrip(asked)
 	if err != nil {
 		return nil, err
 	}
-	body, err := io.ReadAll(res.Body)
+	sent, err := io.ReadAll(res.Body)
 	res.Body.Close()
 	if err != nil {
 		return nil, err
+	}
+	body := sent
+	if isList {
+		if body, err = Decompress(res.Header, sent); err != nil {
+			return nil, err
+		}
 	}
 	for _, cookie := range res.Cookies() {
 		if cookie.Value != "" {
 			c.secrets.Store(cookie.Value, true)
 		}
 	}
-	for _, fault := range c.faults(r, res, body) {
+	faults := c.faults(r, res, body)
+	if isList && (res.StatusCode == http.StatusOK || res.StatusCode == http.StatusNotModified) {
+		faults = append(faults, encodingFaults(asked, res, sent, body)...)
+	}
+	for _, fault := range faults {
 		c.tb.Errorf("%s %s: %d %s\nbreaks the contract: %s", r.Method, r.URL.EscapedPath(), res.StatusCode, body, fault)
+	}
+	if r.Header["Accept-Encoding"] != nil { // the test wants to see what was sent
+		body = sent
+	} else if len(body) != len(sent) {
+		res.Header.Del("Content-Encoding")
+		res.Header.Set("Content-Length", strconv.Itoa(len(body)))
 	}
 	res.Body = io.NopCloser(bytes.NewReader(body))
 	return res, nil
+}
+
+// isList reports whether a request asks for a list.
+func (c *checkedTransport) isList(r *http.Request) bool {
+	op := c.operation(r)
+	return op != nil && op.OperationID == "listEvents"
 }
 
 // faults says what is wrong with a response.

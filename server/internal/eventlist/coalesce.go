@@ -1,6 +1,7 @@
 package eventlist
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -54,6 +55,8 @@ type sharedRead struct {
 	encode    sync.Once
 	json      *encoder
 	encoded   bool
+	compress  sync.Once
+	gzip      *bytes.Buffer // nil until somebody needs it
 }
 
 // handOver is called wherever one goroutine leaves a sharedRead to others. Tests delay it.
@@ -164,6 +167,13 @@ func (r *sharedRead) body() []byte {
 	return r.json.out
 }
 
+// gzipBody returns body, which is that of r, as gzip. The first caller who needs that makes it; if that panics, r.gzip is
+// nil and it panics for all of them.
+func (r *sharedRead) gzipBody(body []byte) []byte {
+	r.compress.Do(func() { r.gzip = compress(body) })
+	return r.gzip.Bytes()
+}
+
 // release says that one of those who need the buffers does so no longer.
 func (r *sharedRead) release() {
 	handOver()
@@ -173,5 +183,8 @@ func (r *sharedRead) release() {
 	r.records.release()
 	if r.json != nil {
 		r.json.release()
+	}
+	if r.gzip != nil {
+		releaseCompressed(r.gzip)
 	}
 }

@@ -1,9 +1,12 @@
 package eventlist
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -66,6 +69,11 @@ func TestBuffersHaveOneOwner(t *testing.T) {
 				if err == nil {
 					handOver()
 					check(world, r)
+					if client%3 > 0 { // some want gzip
+						if text := decompressed(t, r.gzipBody(r.records.bytes)); strings.ReplaceAll(text, world, "") != "" {
+							t.Errorf("%s has %.40q as gzip", world, text)
+						}
+					}
 					r.release()
 				} else if !errors.Is(err, models.ErrTimeout) {
 					t.Error(err)
@@ -74,6 +82,40 @@ func TestBuffersHaveOneOwner(t *testing.T) {
 		})
 	}
 	wait.Wait()
+}
+
+// A list is compressed once for all who share it.
+func TestCompressedOnce(t *testing.T) {
+	r := &sharedRead{records: newRecords()}
+	fill(r, "x")
+	var first atomic.Pointer[byte]
+	var wait sync.WaitGroup
+	for range 16 {
+		wait.Go(func() {
+			body := r.gzipBody(r.records.bytes)
+			if !first.CompareAndSwap(nil, &body[0]) && first.Load() != &body[0] {
+				t.Error("it was compressed again")
+			}
+			if text := decompressed(t, body); text != string(r.records.bytes) {
+				t.Errorf("it becomes %.40q", text)
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// decompressed is what a body of gzip contains.
+func decompressed(t *testing.T, body []byte) string {
+	z, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
 }
 
 // A reading that is shared began after all who share it asked.

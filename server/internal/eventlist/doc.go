@@ -6,8 +6,9 @@
 // and those of anybody who has had a response, on any number of instances.
 //
 // A list is held or streamed. One that is small enough is held in memory whole: it has an ETag, and its JSON is made
-// once for all who share it. A larger one is streamed batch by batch: those who share its beginning go on from there
-// by themselves. No connection to the database is held while a client reads, and no more than a batch in memory.
+// once for all who share it. So is its gzip form, which has the same ETag, when a client accepts that. A larger list is
+// streamed batch by batch, never compressed: those who share its beginning go on from there by themselves. No
+// connection to the database is held while a client reads, and no more than a batch in memory.
 //
 // A list that clients have already is revalidated. Once a list has been read several times only to say 304, the
 // database is asked for a fingerprint of the list as it is now. While that stays the same, so does the ETag.

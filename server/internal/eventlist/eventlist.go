@@ -56,8 +56,8 @@ type Query struct {
 type Caller struct {
 	// Caller must be active.
 	models.Caller
-	// IfNoneMatch are the lines of that header.
-	IfNoneMatch []string
+	// IfNoneMatch and AcceptEncoding are the lines of these headers.
+	IfNoneMatch, AcceptEncoding []string
 }
 
 // Get returns a response that reflects every write that was acknowledged before the call. It must be written, which
@@ -73,7 +73,7 @@ func (l *Lists) Get(ctx context.Context, q Query, caller Caller) (*Response, err
 	if err != nil {
 		return nil, err
 	}
-	return &Response{r, ctx, caller.IfNoneMatch}, nil
+	return &Response{r, ctx, caller}, nil
 }
 
 // newSpan is what the parameters select.

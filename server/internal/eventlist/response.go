@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"worldevents/models"
+	"worldevents/server/internal/accept"
 )
 
 // Response is the response 200, or 304 when the client has the list already.
 type Response struct {
 	*sharedRead
-	ctx         context.Context
-	ifNoneMatch []string
+	ctx    context.Context
+	caller Caller
 }
 
 // Write writes the response. It returns ErrClientGone, and for a list that is streamed the errors of reading: then the
@@ -33,11 +34,15 @@ func (p *Response) Write(w http.ResponseWriter) error {
 	}
 	defer p.release()
 	h["Etag"] = []string{p.etag}
-	if etagMatches(p.ifNoneMatch, p.etag) {
+	if etagMatches(p.caller.IfNoneMatch, p.etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
 	body := p.body()
+	if len(body) >= minCompressed && accept.Gzip(p.caller.AcceptEncoding) {
+		body = p.gzipBody(body)
+		h["Content-Encoding"] = gzipCoding
+	}
 	h["Content-Type"] = jsonType
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(http.StatusOK)
@@ -49,8 +54,10 @@ func (p *Response) Write(w http.ResponseWriter) error {
 
 var (
 	mustRevalidate = []string{"private, no-cache"}
-	varyList       = []string{"Cookie, Origin"}
-	jsonType       = []string{"application/json"}
+	// varyList is that of every list, also of one that is never compressed: what is small or streamed now need not stay so.
+	varyList   = []string{"Cookie, Origin, Accept-Encoding"}
+	jsonType   = []string{"application/json"}
+	gzipCoding = []string{"gzip"}
 )
 
 // stream writes a list that is too large to hold: what has been read of it, then batch by batch. What is read before

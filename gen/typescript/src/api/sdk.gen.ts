@@ -93,6 +93,9 @@ export const leaveEvent = <ThrowOnError extends boolean = false>(options: Option
  * Send the `ETag` of an earlier answer in `If-None-Match` to get 304 while nothing has changed. Browsers do so by
  * themselves.
  *
+ * A list that has an `ETag` and is not small is compressed for clients that accept `gzip` (RFC 9110 section
+ * 12.5.3); the `ETag` is the same. Browsers decompress by themselves.
+ *
  */
 export const listEvents = <ThrowOnError extends boolean = false>(options: Options<ListEventsData, ThrowOnError>): RequestResult<ListEventsResponses, ListEventsErrors, ThrowOnError> => (options.client ?? client).get<ListEventsResponses, ListEventsErrors, ThrowOnError>({
     security: [{
