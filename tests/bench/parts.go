@@ -9,6 +9,8 @@ const (
 	users = 2000
 	// Each connection lists a world of its own, so that the service has nothing to share between requests.
 	worlds = connections
+	// acceptGzip is what browsers say, more or less.
+	acceptGzip = "Accept-Encoding: gzip, deflate, br, zstd\r\n"
 )
 
 // main measures all that needs nothing but an ordinary database.
@@ -81,7 +83,20 @@ func (b *bench) main() error {
 	b.say("all servers return the same bytes for each list")
 
 	small, middle, big := c.lists("small", worlds), c.lists("middle", worlds), c.lists("big", b.big)
-	hot := func(i int) requests { return always(c.getAs(1+i, "/api/event/"+worldOf("middle", 0), "")) } // as many users
+	hotWith := func(header string) func(int) requests {
+		return func(i int) requests { return always(c.getAs(1+i, "/api/event/"+worldOf("middle", 0), header)) } // as many users
+	}
+	hot := hotWith("")
+	compressed := func(i int) requests { return always(c.get("/api/event/"+worldOf("middle", i%worlds), acceptGzip)) }
+	plain, _, err := fetch(service.addr, c.list(worldOf("middle", 0)))
+	if err != nil {
+		return err
+	}
+	short, _, err := fetch(service.addr, c.get("/api/event/"+worldOf("middle", 0), acceptGzip))
+	if err != nil {
+		return err
+	}
+	gzip := fmt.Sprintf(", gzip: %s bytes instead of %s", number(float64(short.size)), number(float64(plain.size)))
 	having := func(etag func(world int) string) func(int) requests {
 		return func(i int) requests {
 			return always(c.get("/api/event/"+worldOf("middle", i%worlds), "If-None-Match: "+etag(i%worlds)+"\r\n"))
@@ -129,6 +144,14 @@ func (b *bench) main() error {
 		{"list 100 x 20, 256 connections on one world", "3", []contender{
 			calls("service", service, 256, hot),
 			calls("reference", reference, 256, hot),
+		}},
+		{"list 100 x 20" + gzip, "", []contender{
+			calls("service", service, connections, compressed),
+			calls("service, not compressed", service, connections, middle),
+		}},
+		{"list 100 x 20, 256 connections on one world" + gzip, "1", []contender{
+			calls("service", service, 256, hotWith(acceptGzip)),
+			calls("service, not compressed", service, 256, hot),
 		}},
 		{"join", "0.9", writes(c.join(b.toJoin))},
 		{"create", "0.9", writes(c.create)},
