@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/labstack/echo/v4"
-	"github.com/swaggest/swgui/v5/static"
-	"github.com/vearutop/statigz"
 
 	"worldevents/server/internal/session"
 )
@@ -55,8 +53,9 @@ func (s *Server) registerDocs(e *echo.Echo, c *publishedContract) {
 		return ctx.Blob(http.StatusOK, "application/yaml", c.yaml)
 	})
 	e.GET("/docs", func(c echo.Context) error { return s.render(c, http.StatusOK, "docs.html", docsPolicy, page{}) })
+	swagger := http.StripPrefix("/docs/", newSwaggerFiles())
 	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js"} {
-		e.GET("/docs/"+name, asset(http.StripPrefix("/docs/", statigz.FileServer(static.FS))))
+		e.GET("/docs/"+name, asset(swagger))
 	}
 }
 

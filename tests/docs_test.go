@@ -2,10 +2,12 @@ package tests
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -54,6 +56,80 @@ func TestDocs(t *testing.T) {
 	}
 	if page := s.SignIn("<b>alice").Get("/docs"); !strings.Contains(page.Body, "&lt;b&gt;alice") || strings.Contains(page.Body, "<b>alice") {
 		t.Errorf("%s", page.Body)
+	}
+}
+
+// The files of Swagger UI are the same for clients that accept gzip and for those that do not, each with an ETag and
+// ranges of its own.
+func TestDocsEncodings(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, withDocs)
+	c := s.Client()
+	for _, path := range []string{"/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js"} {
+		coded := c.Get(path, accepting("gzip"))
+		want := content(t, coded)
+		tags := map[string]string{"gzip": coded.Header.Get("ETag")}
+		tags[""] = c.Get(path).Header.Get("ETag")
+		if tags[""] == "" || tags["gzip"] == "" || tags[""] == tags["gzip"] || len(want) < 3*len(coded.Body) {
+			t.Fatalf("%s: ETags %q, %d bytes of %d", path, tags, len(coded.Body), len(want))
+		}
+		for _, test := range []struct {
+			lines    []string
+			encoding string
+		}{
+			{nil, ""},
+			{[]string{""}, ""},
+			{[]string{"identity"}, ""},
+			{[]string{"br"}, ""},
+			{[]string{"gzip;q=0"}, ""},
+			{[]string{"gzip;q=0, *"}, ""},
+			{[]string{"notgzip"}, ""},
+			{[]string{"br", "gzip"}, "gzip"},
+			{[]string{"GZIP"}, "gzip"},
+			{[]string{"*"}, "gzip"},
+		} {
+			body := want
+			if test.encoding == "gzip" {
+				body = coded.Body
+			}
+			with, tag := accepting(test.lines...), tags[test.encoding]
+			is := func(res *servicetest.Response, status int, body string) *servicetest.Response {
+				t.Helper()
+				if res.Status != status || res.Body != body {
+					t.Errorf("%s, %q: %d, %d bytes, want %d, %d", path, test.lines, res.Status, len(res.Body), status, len(body))
+				}
+				return res.HasHeader("Vary", "Accept-Encoding").HasHeader("Cache-Control", "public, max-age=3600")
+			}
+			for range 2 { // the first may be the one who decompresses
+				is(c.Get(path, with), 200, body).HasHeader("Content-Encoding", test.encoding).HasHeader("ETag", tag).
+					HasHeader("Content-Length", strconv.Itoa(len(body)))
+			}
+			is(c.Get(path, with, ifNoneMatch(tag)), 304, "")
+			is(c.Get(path, with, ifNoneMatch(`"x"`)), 200, body)
+			is(c.Get(path, with, servicetest.Header("Range", "bytes=100-199")), 206, body[100:200]).
+				HasHeader("Content-Range", fmt.Sprintf("bytes 100-199/%d", len(body))).HasHeader("Content-Encoding", test.encoding)
+		}
+		// What one form's ETag says is no news for the other.
+		if c.Get(path, accepting("gzip"), ifNoneMatch(tags[""])).Status != 200 || c.Get(path, ifNoneMatch(tags["gzip"])).Status != 200 {
+			t.Errorf("%s: the ETag of another encoding matches", path)
+		}
+	}
+}
+
+// Clients that come at once get the file whole, whoever decompresses it.
+func TestDocsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, withDocs)
+	c := s.Client()
+	var sizes [24]int
+	atOnce(len(sizes), func(i int) {
+		path := []string{"/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js"}[i%2]
+		sizes[i] = len(content(t, c.Get(path, accepting([]string{"", "gzip"}[i/2%2]))))
+	})
+	for i, size := range sizes {
+		if size != sizes[i%2] || size < 100_000 {
+			t.Errorf("client %d gets %d bytes, another %d", i, size, sizes[i%2])
+		}
 	}
 }
 
