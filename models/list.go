@@ -190,10 +190,10 @@ func (l *EventReader) nextEvents(tx *gorm.DB, caller Caller, sink EventSink, s *
 	if l.withFingerprint && !l.begun {
 		selected = withFingerprints
 	}
-	query := l.query(tx, selected, caller, want)
+	query, args := l.query(selected, caller, want)
 	start, got, ended := sink.Size(), 0, false // ended means before the query did
 	beyond := false                            // the page is full, and there is one event more
-	err := l.store.dialect.rows(query, func(row *listRow) (more bool) {
+	err := l.store.dialect.rows(tx, query, args, func(row *listRow) (more bool) {
 		got++
 		s.Fingerprint ^= row.fingerprint
 		if beyond = s.remaining == 0; beyond {
@@ -246,11 +246,10 @@ func (l *EventReader) nextRSVPs(tx *gorm.DB, _ Caller, sink EventSink, s *readSt
 		}
 	}
 	start, got, ended := sink.Size(), 0, false
-	query := tx.Raw(`
+	err := l.store.dialect.rows(tx, `
 		SELECT user_number, created_at, username FROM rsvps
 		WHERE event_number = ? AND (created_at, user_number) > (?, ?) AND created_at <= ?
-		ORDER BY created_at, user_number LIMIT ?`, r.event, r.joinedAt, r.userNumber, r.until, r.rows)
-	err := l.store.dialect.rows(query, func(row *listRow) (more bool) {
+		ORDER BY created_at, user_number LIMIT ?`, []any{r.event, r.joinedAt, r.userNumber, r.until, r.rows}, func(row *listRow) (more bool) {
 		got++
 		sink.Usernames(row.name)
 		r.joinedAt, r.userNumber = row.at, row.userNumber
@@ -278,7 +277,8 @@ func (l *EventReader) PinPage(ctx context.Context) (Position, error) {
 	last := l.Last
 	err := l.store.read(ctx, func(tx *gorm.DB) error {
 		pinned, beyond, last = make(map[ID]bool), false, l.Last
-		return l.store.dialect.rows(l.query(tx, positionsOnly, Caller{}, l.remaining+1), func(row *listRow) (more bool) {
+		query, args := l.query(positionsOnly, Caller{}, l.remaining+1)
+		return l.store.dialect.rows(tx, query, args, func(row *listRow) (more bool) {
 			if beyond = len(pinned) == l.remaining; beyond {
 				return false
 			}

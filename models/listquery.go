@@ -22,7 +22,8 @@ const (
 // listQuery is what the queries of lists differ in: columns and conditions.
 type listQuery struct {
 	projection
-	from, to, after, until, caller bool
+	from, to, after, until bool
+	active                 string // the condition that the caller is active, "" for none
 }
 
 // sql leaves the order of a batch with fingerprints to the subquery, whose LIMIT keeps it a step of its own.
@@ -44,7 +45,7 @@ func (q listQuery) sql(d dialect) string {
 	add(q.to, " AND e.scheduled_at < ?")
 	add(q.after, " AND (e.scheduled_at, e.id) > (?, ?)")
 	add(q.until, " AND (e.scheduled_at, e.id) <= (?, ?)")
-	add(q.caller, " AND ?")
+	add(q.active != "", " AND "+q.active)
 	add(true, " ORDER BY e.scheduled_at, e.id LIMIT ?")
 	add(q.projection == withFingerprints || q.projection == fingerprintOnly, ") batch")
 	return b.String()
@@ -52,10 +53,10 @@ func (q listQuery) sql(d dialect) string {
 
 // query asks for the next rows events, or about them. That the caller is active is a condition of the same statement, so no
 // events at all may mean that they are not.
-func (l *EventReader) query(tx *gorm.DB, selected projection, caller Caller, rows int) *gorm.DB {
-	args := make([]any, 0, 10)
+func (l *EventReader) query(selected projection, caller Caller, rows int) (text string, args []any) {
+	args = make([]any, 0, 12)
 	q := listQuery{projection: selected, from: !l.options.From.IsZero(), to: !l.options.To.IsZero(),
-		after: !l.Last.ScheduledAt.IsZero(), until: !l.until.ScheduledAt.IsZero(), caller: caller != Caller{}}
+		after: !l.Last.ScheduledAt.IsZero(), until: !l.until.ScheduledAt.IsZero()}
 	if q.projection == withFingerprints || q.projection == fingerprintOnly {
 		args = append(args, l.store.seed)
 	}
@@ -72,16 +73,17 @@ func (l *EventReader) query(tx *gorm.DB, selected projection, caller Caller, row
 	if q.until {
 		args = append(args, l.until.ScheduledAt, l.until.ID)
 	}
-	if q.caller {
-		args = append(args, caller.isActive())
+	if caller != (Caller{}) {
+		active := caller.isActive()
+		q.active = active.sql
+		args = append(args, active.vars...)
 	}
 	args = append(args, rows)
-	text, known := l.store.lists.Load(q)
-	if !known {
-		text = q.sql(l.store.dialect)
-		l.store.lists.Store(q, text)
+	known, ok := l.store.lists.Load(q)
+	if !ok {
+		known, _ = l.store.lists.LoadOrStore(q, q.sql(l.store.dialect))
 	}
-	return raw(tx, text.(string), args...)
+	return known.(string), args
 }
 
 // ListFingerprint returns a hash of the selected list, computed from indexes alone, which takes the database less time
@@ -95,7 +97,8 @@ func (s *Store) ListFingerprint(ctx context.Context, options ListOptions, caller
 	}
 	var signed sql.NullInt64
 	err = s.read(ctx, func(tx *gorm.DB) error {
-		return scan(s.List(options).query(tx, fingerprintOnly, caller, firstRows), &signed)
+		text, args := s.List(options).query(fingerprintOnly, caller, firstRows)
+		return scan(raw(tx, text, args...), &signed)
 	})
 	if err != nil {
 		return 0, false, fmt.Errorf("make fingerprint of events: %w", err)

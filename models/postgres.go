@@ -7,6 +7,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -167,12 +170,31 @@ func (p pgxPool) withConn(ctx context.Context, f func(c *pgx.Conn) (again bool, 
 	return err
 }
 
-func rowsInPostgres(query *gorm.DB, each func(*listRow) (more bool)) error {
-	s := query.Statement
-	return s.ConnPool.(pgxPool).withConn(s.Context, func(c *pgx.Conn) (again bool, err error) {
-		gotRow, err := readRows(s.Context, c, s.SQL.String(), s.Vars, each)
+func rowsInPostgres(tx *gorm.DB, query string, args []any, each func(*listRow) (more bool)) error {
+	ctx := tx.Statement.Context
+	return tx.Statement.ConnPool.(pgxPool).withConn(ctx, func(c *pgx.Conn) (again bool, err error) {
+		gotRow, err := readRows(ctx, c, numbered(query), args, each)
 		return !gotRow, err
 	})
+}
+
+// numberedQueries has the queries of lists as PostgreSQL wants them: there are few, and they are run often.
+var numberedQueries sync.Map
+
+// numbered returns a query whose parameters are $1, $2 and so on instead of question marks.
+func numbered(query string) string {
+	if known, ok := numberedQueries.Load(query); ok {
+		return known.(string)
+	}
+	var b strings.Builder
+	for i, part := range strings.Split(query, "?") {
+		if i > 0 {
+			b.WriteString("$" + strconv.Itoa(i))
+		}
+		b.WriteString(part)
+	}
+	numberedQueries.Store(query, b.String())
+	return b.String()
 }
 
 // readRows also reports whether a row has come. What each does not want is received and dropped.

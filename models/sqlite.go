@@ -193,8 +193,8 @@ func (d sqliteDialector) Initialize(db *gorm.DB) error {
 	return err
 }
 
-func rowsInSQLite(query *gorm.DB, each func(*listRow) (more bool)) error {
-	rows, err := query.Rows()
+func rowsInSQLite(tx *gorm.DB, query string, args []any, each func(*listRow) (more bool)) error {
+	rows, err := tx.Statement.ConnPool.QueryContext(tx.Statement.Context, query, args...)
 	if err != nil {
 		return err
 	}

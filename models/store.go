@@ -88,9 +88,9 @@ type dialect struct {
 	fingerprint string
 	// anyOf is the SQL after a column that tests membership in a parameter of type ids.
 	anyOf string
-	// rows runs a query of a list's batch, which Raw has built, and calls each with every row, until it wants no more. The
-	// query selects an event's id or a user's number, a time, and then the texts of a listRow.
-	rows func(query *gorm.DB, each func(*listRow) (more bool)) error
+	// rows runs a query of a list's batch on the connection pool of tx itself, past GORM, and calls each with every row,
+	// until it wants no more. The query selects an event's id or a user's number, a time, and then the texts of a listRow.
+	rows func(tx *gorm.DB, query string, args []any, each func(*listRow) (more bool)) error
 	// create stores an event and its creator's RSVP, both or neither. It returns ErrSignedOut.
 	create func(tx *gorm.DB, caller Caller, e Event, now any) error
 	// withMigrationLock runs fn while no other process does the same.
