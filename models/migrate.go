@@ -54,10 +54,10 @@ func (s *Store) Migrate(ctx context.Context) error {
 	return nil
 }
 
-// errOldSchema is returned by Migrate for a database that was made before sessions had rows of their own.
+// errOldSchema is returned by Migrate for a database that was made before users and events had numbers.
 var errOldSchema = errors.New("the database was made by a version before the first release, which this one cannot read: delete it (the file, or its tables) and start again")
 
-// refuseOldSchema knows such a database by a column that only it has.
+// refuseOldSchema knows such a database by a column that it lacks.
 func (s *Store) refuseOldSchema(tx *gorm.DB) error {
 	var old bool
 	err := scan(tx.Raw(s.dialect.oldSchemaQuery), &old)

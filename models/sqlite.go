@@ -36,7 +36,7 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 		goose:          goose.DialectSQLite3,
 		isFile:         true,
 		writableQuery:  "SELECT true",
-		oldSchemaQuery: "SELECT EXISTS (SELECT 1 FROM pragma_table_info('users') WHERE name = 'refresh_hash')",
+		oldSchemaQuery: "SELECT count(*) > 0 AND max(name = 'number') = 0 FROM pragma_table_info('users')",
 		connect:        func() (*sql.DB, error) { return sql.Open("sqlite", dsn) },
 		gorm: func(db *sql.DB) gorm.Dialector {
 			return sqliteDialector{pool: stmtCache{db, new(sync.Map)}}

@@ -53,7 +53,11 @@ func (s *site) crowd(known *state, n, length int) ([]*user, error) {
 			rows[i] = []any{users[i].number, id, name, past}
 		}
 	})
-	return users, s.rows("users (number, id, username, created_at)", "(?, ?, ?, ?)", rows)
+	into := "users (number, id, username, created_at)"
+	if s.Dialect == "postgres" {
+		into += " OVERRIDING SYSTEM VALUE"
+	}
+	return users, s.rows(into, "(?, ?, ?, ?)", rows)
 }
 
 // past dates what is written behind the service's back before everything that clients do.
