@@ -9,6 +9,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -159,37 +162,13 @@ func (c *crasher) check(t *testing.T, event, name string) {
 	}
 }
 
-// On SQLite every acknowledged write has been given to the disk before: a commit is in the log, and the log is synced. That
-// writes at the same time share a sync, which begins after all of them, is TestBatch's.
+// On SQLite every acknowledged write has been given to the disk before: a commit is in the log, and the log is synced. One
+// after the other, each write has a sync of its own.
 func TestCrashFsync(t *testing.T) {
-	strace := need(t, "strace")
-	program := servicetest.NewProgram(t)
-	trace := filepath.Join(t.TempDir(), "trace")
-	command := exec.Command(strace, append([]string{"-f", "-y", "-e", "trace=fsync,fdatasync", "-o", trace}, program.Command("serve").Args...)...)
-	command.Dir, command.Env = program.Dir, append(program.Env, "PATH="+os.Getenv("PATH"))
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // what is traced outlives a dead strace
-		command.Wait()
-	})
-	address := "http://" + program.Getenv("LISTEN_ADDR")
-	servicetest.Eventually(t, 20*time.Second, "ready", func() bool {
-		res := (&user{url: "http://" + program.Getenv("ADMIN_ADDR"), http: plain}).do("GET", "/readyz", "")
-		return res.status == 200
-	})
-	u := signIn(t, plain.Transport, address, "alice")
-	synced := func() int {
-		text, err := os.ReadFile(trace)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(syncOfLog.FindAllString(string(text), -1))
-	}
-	// One after the other, each write has a sync of its own.
 	const writes = 50
+	address, trace := serveTraced(t, "-e", "trace=fsync,fdatasync")
+	u := signIn(t, plain.Transport, address, "alice")
+	synced := func() int { return len(syncOfLog.FindAllString(trace(), -1)) }
 	before := synced()
 	for range writes / 5 {
 		id, res := u.create("w", "x")
@@ -205,4 +184,116 @@ func TestCrashFsync(t *testing.T) {
 	t.Logf("%d acknowledged writes, %d syncs of the log", writes, synced()-before)
 }
 
-var syncOfLog = regexp.MustCompile(`f(data)?sync\(\d+<[^>]*-wal>`)
+// Writes at the same time share syncs. Each is written to the log, then a sync of the log begins, and its response is sent
+// when that has ended.
+func TestCrashFsyncOfConcurrentWrites(t *testing.T) {
+	const writers, each = 16, 20
+	address, trace := serveTraced(t, "-e", "trace=fsync,fdatasync,pwrite64,write", "-s", "5000")
+	transport := newTransport(writers)
+	defer transport.CloseIdleConnections()
+	var created sync.Map // name of each event by its id
+	var all sync.WaitGroup
+	for i := range writers {
+		u := signIn(t, transport, address, fmt.Sprintf("user%d", i))
+		all.Go(func() {
+			for n := range each {
+				name := fmt.Sprintf("event %d of %d.", n, i)
+				id, res := u.create("w", name)
+				if id == "" {
+					t.Error(res)
+				}
+				created.Store(id, name)
+			}
+		})
+	}
+	all.Wait()
+	servicetest.Eventually(t, 5*time.Second, "all is in the trace", func() bool {
+		return len(headerOfID.FindAllString(trace(), -1)) >= writers*each
+	})
+
+	written, sent := make(map[string]int), make(map[string]int) // lines of the trace: of the first time in the log, of the response
+	var syncs [][2]int                                          // begin and end
+	begun := make(map[string]int)                               // of syncs that run, by thread
+	for at, line := range strings.Split(trace(), "\n") {
+		thread, call, _ := strings.Cut(line, " ")
+		switch call = strings.TrimSpace(call); {
+		case syncOfLog.MatchString(call):
+			if strings.Contains(call, "<unfinished") {
+				begun[thread] = at
+			} else {
+				syncs = append(syncs, [2]int{at, at})
+			}
+		case syncResumed.MatchString(call):
+			if begin, ok := begun[thread]; ok {
+				syncs = append(syncs, [2]int{begin, at})
+				delete(begun, thread)
+			}
+		case writeOfLog.MatchString(call):
+			for _, name := range nameOfEvent.FindAllString(call, -1) {
+				if _, again := written[name]; !again {
+					written[name] = at
+				}
+			}
+		case strings.HasPrefix(call, "write("):
+			if id := headerOfID.FindStringSubmatch(call); id != nil {
+				sent[id[1]] = at
+			}
+		}
+	}
+	n := 0
+	created.Range(func(id, name any) bool {
+		n++
+		begin, logged := written[name.(string)]
+		end, responded := sent[id.(string)]
+		if !logged || !responded {
+			t.Fatalf("%s is in the log: %t, its response: %t", name, logged, responded)
+		}
+		if !slices.ContainsFunc(syncs, func(s [2]int) bool { return begin < s[0] && s[1] < end }) {
+			t.Errorf("%s is written in line %d and acknowledged in line %d, and no sync is between them", name, begin, end)
+		}
+		return true
+	})
+	if n != writers*each || len(syncs) >= n {
+		t.Errorf("%d of %d writes, %d syncs: they share none", n, writers*each, len(syncs))
+	}
+	t.Logf("%d writes at the same time, %d syncs of the log", n, len(syncs))
+}
+
+var (
+	syncOfLog   = regexp.MustCompile(`f(data)?sync\(\d+<[^>]*-wal>`)
+	syncResumed = regexp.MustCompile(`^<\.\.\. f(data)?sync resumed>`)
+	writeOfLog  = regexp.MustCompile(`^pwrite64\(\d+<[^>]*-wal>`)
+	nameOfEvent = regexp.MustCompile(`event \d+ of \d+\.`)
+	headerOfID  = regexp.MustCompile(`Event-Id: ([0-9a-f-]{36})`)
+)
+
+// serveTraced serves on SQLite under strace with these arguments. It returns the address, and a function that returns what
+// strace has written.
+func serveTraced(t *testing.T, args ...string) (address string, trace func() string) {
+	t.Helper()
+	strace := need(t, "strace")
+	program := servicetest.NewProgram(t)
+	file := filepath.Join(t.TempDir(), "trace")
+	args = append(append([]string{"-f", "-y", "-o", file}, args...), program.Command("serve").Args...)
+	command := exec.Command(strace, args...)
+	command.Dir, command.Env = program.Dir, append(program.Env, "PATH="+os.Getenv("PATH"))
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // what is traced outlives a dead strace
+		command.Wait()
+	})
+	servicetest.Eventually(t, 20*time.Second, "ready", func() bool {
+		res := (&user{url: "http://" + program.Getenv("ADMIN_ADDR"), http: plain}).do("GET", "/readyz", "")
+		return res.status == 200
+	})
+	return "http://" + program.Getenv("LISTEN_ADDR"), func() string {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+}
