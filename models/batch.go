@@ -15,6 +15,7 @@ import (
 // that only read what another one wrote.
 type batchWriter struct {
 	jobs    chan *job
+	pauses  chan func() // what is to run between two batches
 	quit    chan struct{}
 	stopped chan struct{}
 	stop    func() // closes quit, once
@@ -44,7 +45,7 @@ type job struct {
 }
 
 func newBatchWriter(tx batchTransaction) batchWriter {
-	w := batchWriter{jobs: make(chan *job), quit: make(chan struct{}), stopped: make(chan struct{})}
+	w := batchWriter{jobs: make(chan *job), pauses: make(chan func()), quit: make(chan struct{}), stopped: make(chan struct{})}
 	w.stop = sync.OnceFunc(func() { close(w.quit) })
 	go func() {
 		defer close(w.stopped)
@@ -53,6 +54,8 @@ func newBatchWriter(tx batchTransaction) batchWriter {
 			select {
 			case j := <-w.jobs:
 				runBatch(tx, w.collect(j))
+			case fn := <-w.pauses:
+				fn()
 			case <-w.quit:
 				return
 			}
@@ -146,6 +149,16 @@ func (w batchWriter) do(ctx context.Context, deadline time.Time, maxWait time.Du
 		panic(j.panicked) // on the goroutine that can respond to it
 	}
 	return j.err
+}
+
+// pause runs fn on the goroutine that writes, between two batches, unless ctx ends before it begins.
+func (w batchWriter) pause(ctx context.Context, fn func()) {
+	done := make(chan struct{})
+	select {
+	case w.pauses <- func() { defer close(done); fn() }:
+		<-done
+	case <-ctx.Done():
+	}
 }
 
 // close waits for the batch that is running.

@@ -19,18 +19,22 @@ import (
 // process is fair and never fails, where many connections that want the lock fail with SQLITE_BUSY.
 const sqliteReaders = 8
 
-func sqliteDialect(path string, timeout time.Duration) dialect {
-	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + url.Values{
+// sqliteDSN is how a file is opened. Its connections wait for other processes, and for each other, no longer than busy.
+func sqliteDSN(path string, busy time.Duration) string {
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + url.Values{
 		"_txlock":      {"immediate"}, // else a transaction that reads first fails when it wants to write
 		"_time_format": {"sqlite"},
 		"_timezone":    {"UTC"},
 		"_texttotime":  {"1"},
 		"_pragma": {
-			// Other processes on the same file. The other half of the time is for waiting in this one.
-			fmt.Sprintf("busy_timeout(%d)", timeout.Milliseconds()/2),
+			fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()),
 			"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)",
 		},
 	}.Encode()
+}
+
+func sqliteDialect(path string, timeout time.Duration) dialect {
+	dsn := sqliteDSN(path, timeout/2) // the other half is for waiting in this process
 	return dialect{
 		name:           "sqlite",
 		goose:          goose.DialectSQLite3,
@@ -109,16 +113,30 @@ type sqliteWriter struct {
 	db        *sql.DB
 }
 
-// newSQLiteWriter makes the pool of the one connection that writes.
-func newSQLiteWriter(d dialect) (pool, error) {
-	db, err := d.connect()
+// openSQLite makes the pool of the one connection that writes, that of readers, and what keeps the log small.
+func (s *Store) openSQLite(path string) error {
+	db, err := s.dialect.connect()
 	if err != nil {
-		return pool{}, err
+		return err
 	}
 	db.SetMaxOpenConns(1)
-	w := &sqliteWriter{db: db}
-	g, err := openGORM(sqliteDialector{pool: w})
-	return pool{gorm: g, sql: db, limiter: newBatchWriter(w)}, err
+	commits := &sqliteWriter{db: db}
+	g, err := openGORM(sqliteDialector{pool: commits})
+	if err != nil {
+		return err
+	}
+	if s.reader, err = newPool(s.dialect, sqliteReaders); err != nil {
+		return err
+	}
+	hold := s.maxWait() / 4
+	checkpoints, err := sql.Open("sqlite", sqliteDSN(path, hold/2))
+	if err != nil {
+		return err
+	}
+	writer := newBatchWriter(commits)
+	s.writer = pool{gorm: g, sql: db, limiter: writer}
+	s.wal = newWAL(path, checkpoints, hold, s.reader.limiter.(semaphoreLimiter), writer, commits)
+	return nil
 }
 
 func (w *sqliteWriter) exec(statement string) error {
@@ -153,6 +171,18 @@ func (w *sqliteWriter) commit() error {
 		w.rollback()
 	}
 	return err
+}
+
+// checkpoint sets whether commits copy the log into the database, as they do by default once it has 1000 frames.
+func (w *sqliteWriter) checkpoint(on bool) {
+	if w.ConnPool == nil {
+		return
+	}
+	if on {
+		w.exec("PRAGMA wal_autocheckpoint = 1000")
+	} else {
+		w.exec("PRAGMA wal_autocheckpoint = 0")
+	}
 }
 
 // rollback ends the transaction, if SQLite has not done so itself.

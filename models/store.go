@@ -40,6 +40,7 @@ type Store struct {
 	dialect dialect
 	writer  pool
 	reader  pool // the same as writer on PostgreSQL
+	wal     *WAL // nil on PostgreSQL
 	timeout time.Duration
 	now     func() time.Time
 	policy  SessionPolicy
@@ -110,9 +111,7 @@ func Open(o Options) (*Store, error) {
 	var err error
 	if path, ok := strings.CutPrefix(o.URL, "sqlite:"); ok {
 		s.dialect = sqliteDialect(path, o.Timeout)
-		if s.writer, err = newSQLiteWriter(s.dialect); err == nil {
-			s.reader, err = newPool(s.dialect, sqliteReaders)
-		}
+		err = s.openSQLite(path)
 	} else {
 		if s.dialect, err = postgresDialect(o.URL, o.Timeout); err == nil {
 			s.writer, err = newPool(s.dialect, o.MaxConns)
@@ -157,6 +156,9 @@ func openGORM(dialector gorm.Dialector) (*gorm.DB, error) {
 
 // Close closes all connections.
 func (s *Store) Close() error {
+	if s.wal != nil {
+		s.wal.close()
+	}
 	s.writer.limiter.close()
 	return errors.Join(s.writer.sql.Close(), s.reader.sql.Close())
 }
@@ -168,6 +170,9 @@ func (s *Store) Pools() map[string]*sql.DB {
 	}
 	return map[string]*sql.DB{s.dialect.name + "_write": s.writer.sql, s.dialect.name + "_read": s.reader.sql}
 }
+
+// WAL returns the write-ahead log of SQLite, for metrics; nil on PostgreSQL, which looks after its own.
+func (s *Store) WAL() *WAL { return s.wal }
 
 // Timeout is what Options said.
 func (s *Store) Timeout() time.Duration { return s.timeout }

@@ -52,6 +52,15 @@ func newMetrics(store *models.Store) *metrics {
 	for name, db := range store.Pools() {
 		m.registry.MustRegister(collectors.NewDBStatsCollector(db, name))
 	}
+	if wal := store.WAL(); wal != nil {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "worldevents_sqlite_wal_bytes",
+			Help: "Size of SQLite's write-ahead log.",
+		}, func() float64 { return float64(wal.Size()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "worldevents_sqlite_checkpoint_blocked_seconds",
+			Help: "For how long the log could not be emptied, since another process reads an old state of the database; 0 if it can.",
+		}, func() float64 { return wal.Blocked().Seconds() }))
+	}
 	return m
 }
 
