@@ -21,7 +21,7 @@ const (
 	maxWAL = 64 << 20
 	// The worlds are so large that each is read in several batches.
 	largeWorlds, eventsOfLargeWorld, rsvpsOfLargeEvent = 16, 100, 200
-	// In the log they take twice what it may come to, or more.
+	// In the log so many writes take half as much again as it may come to, or more.
 	walWrites = 3000
 )
 
