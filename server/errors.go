@@ -37,11 +37,13 @@ func (p *problem) with(fields map[string]string) *problem {
 var (
 	errValidation  = &problem{status: 400, code: "validation_failed", message: "The request does not fit the contract"}
 	errCursor      = errValidation.with(map[string]string{"cursor": "must be a cursor from the Link of this world's list"})
+	errHost        = errValidation.with(map[string]string{"Host": "must name a host"})
 	errMalformed   = &problem{status: 400, code: "malformed_json", message: "The body is not one JSON document in UTF-8 without duplicate names"}
 	errNoToken     = &problem{status: 401, code: "no_token", message: "Not authenticated"}
 	errExpired     = &problem{status: 401, code: "token_expired", message: "Not authenticated"}
 	errToken       = &problem{status: 401, code: "invalid_token", message: "Not authenticated"}
 	errCrossOrigin = &problem{status: 403, code: "cross_origin", message: "Cross-origin request refused"}
+	errUnknownHost = &problem{status: 403, code: "unknown_host", message: "In development people sign in at localhost, an IP address or the host of BASE_URL alone"}
 	errNoEvent     = &problem{status: 404, code: "event_not_found", message: "No such event"}
 	errNotFound    = &problem{status: 404, code: "not_found", message: "No such path"}
 	errMethod      = &problem{status: 405, code: "method_not_allowed", message: "The path does not have this method"}

@@ -53,6 +53,17 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
+// refuseEmptyHost refuses a request for no host (RFC 9110 section 4.2.1): one of HTTP/1.0 without Host, or an empty Host.
+// net/http itself refuses one of HTTP/1.1 without Host.
+func refuseEmptyHost(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if host := c.Request().Host; host == "" || host[0] == ':' {
+			return errHost
+		}
+		return next(c)
+	}
+}
+
 // refuseUntilMigrated responds 503 until the schema is up to date: no statement would work.
 func (s *Server) refuseUntilMigrated(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {

@@ -79,6 +79,7 @@ type Server struct {
 	unmatched *operation     // all that the contract does not name
 	baseURL   string         // the public address, without a slash at its end
 	base      string         // its path
+	host      string         // its host, without the port
 	provider  *oidc.Provider // nil without OIDC
 	flowName  string         // of the cookie that keeps a sign-in at the provider
 
@@ -114,6 +115,7 @@ func New(o Options) (*Server, error) {
 		metrics: newMetrics(o.Store),
 		baseURL: strings.TrimRight(o.BaseURL.String(), "/"),
 		base:    basePath(o.BaseURL),
+		host:    o.BaseURL.Hostname(),
 
 		now:           o.Now,
 		clientIP:      clientIP(o.TrustedProxies),
@@ -143,6 +145,7 @@ func New(o Options) (*Server, error) {
 	e.Pre(
 		s.observe,
 		browsers.headers,
+		refuseEmptyHost,
 		browsers.cors,
 		s.refuseUntilMigrated,
 		limitInFlight(o.MaxInFlight),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 
@@ -18,8 +19,8 @@ import (
 func (s *Server) registerSignIn(e *echo.Echo) {
 	e.POST("/sign-out", s.signOut)
 	if s.development {
-		e.GET("/sign-in", s.signInPage)
-		e.POST("/sign-in", s.signIn, readForm)
+		e.GET("/sign-in", s.signInPage, s.refuseUnknownHost)
+		e.POST("/sign-in", s.signIn, s.refuseUnknownHost, readForm)
 	}
 	if s.provider != nil {
 		begin := "/sign-in"
@@ -34,6 +35,20 @@ func (s *Server) registerSignIn(e *echo.Echo) {
 
 func (s *Server) signInPage(c echo.Context) error {
 	return s.render(c, http.StatusOK, "sign-in.html", s.signInPolicy(), page{ReturnTo: c.QueryParam("return_to")})
+}
+
+// refuseUnknownHost refuses a Host that is neither this machine, an IP address nor the host of the public address. Somebody
+// else's name can lead here as well (DNS rebinding): a page of that name would be one of this origin to browsers, and sign
+// in by itself.
+func (s *Server) refuseUnknownHost(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		host := (&url.URL{Host: strings.ToLower(c.Request().Host)}).Hostname()
+		_, err := netip.ParseAddr(host)
+		if err == nil || host == "localhost" || strings.HasSuffix(host, ".localhost") || host == strings.ToLower(s.host) {
+			return next(c)
+		}
+		return errUnknownHost
+	}
 }
 
 // signInPolicy is pagePolicy with the origins that the form may lead to: browsers apply form-action to its redirect.
