@@ -26,6 +26,9 @@ const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 // pagePolicy is for pages without scripts.
 const pagePolicy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
+// deniedFeatures are what no page of ours, nor a frame in one, ever asks a browser for (W3C Permissions Policy).
+const deniedFeatures = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
+
 // page is what the templates show.
 type page struct {
 	Base        string // the path of the public address
@@ -110,6 +113,8 @@ func (s *Server) renderPage(c echo.Context, status int, name, policy string, p p
 	}
 	h := c.Response().Header()
 	h.Set("Content-Security-Policy", policy)
+	h.Set("Cross-Origin-Opener-Policy", "same-origin") // no page that opened ours holds on to its window
+	h.Set("Permissions-Policy", deniedFeatures)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	c.Response().WriteHeader(status)

@@ -38,6 +38,7 @@ export async function startService(env = {}) {
   const settings = {
     PATH: process.env.PATH,
     APP_ENV: "development",
+    DEVELOPMENT_PUBLIC: "true", // hosts such as api.one.test
     LOG_LEVEL: "error",
     LISTEN_ADDR: `127.0.0.1:${port}`,
     ADMIN_ADDR: `127.0.0.1:${adminPort}`,

@@ -84,6 +84,23 @@ test("from a page of another origin and back to it", options, async () => {
   ]);
 });
 
+test("in a pop-up, which keeps the page that opened it", options, async () => {
+  const page = await freshPage();
+  await page.goto(servers.app.origin);
+  await page.evaluate(() => {
+    window.heard = new Promise((hear) => (window.onmessage = ({ data }) => hear(data)));
+  });
+  const [popup] = await Promise.all([
+    page.waitForEvent("popup"),
+    page.evaluate((url) => void window.open(url), `${servers.address}/sign-in?return_to=${encodeURIComponent(servers.app.origin)}`),
+  ]);
+  popup.setDefaultTimeout(15_000);
+  await logIn(popup, "paula");
+  await popup.getByText("Hello paula").waitFor();
+  await popup.evaluate((origin) => window.opener.postMessage("signed in", origin), servers.app.origin);
+  assert.equal(await page.evaluate(() => window.heard), "signed in");
+});
+
 test("a taken name is shown as what it became, and signing out is local", options, async () => {
   const page = await freshPage();
   await page.goto(`${servers.address}/docs`);

@@ -135,6 +135,12 @@ func (c *checkedTransport) faults(r *http.Request, res *http.Response, body []by
 	} else if policy := res.Header.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none';") || strings.Contains(policy, "unsafe") {
 		fault("Content-Security-Policy is %q", policy)
 	}
+	opener, features := "", ""
+	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
+		opener, features = "same-origin", "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
+	}
+	want("Cross-Origin-Opener-Policy", opener)
+	want("Permissions-Policy", features)
 	if strings.HasPrefix(r.URL.Path, "/api/auth/") && r.Method != http.MethodOptions {
 		want("Cache-Control", "no-store")
 	}
