@@ -22,6 +22,7 @@ const sqliteReaders = 8
 // sqliteDSN is how a file is opened. Its connections wait for other processes, and for each other, no longer than busy.
 func sqliteDSN(path string, busy time.Duration) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + url.Values{
+		"mode":         {"rw"},        // the file is made by createPrivate
 		"_txlock":      {"immediate"}, // else a transaction that reads first fails when it wants to write
 		"_time_format": {"sqlite"},
 		"_timezone":    {"UTC"},
@@ -41,7 +42,7 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 		isFile:         true,
 		writableQuery:  "SELECT true",
 		oldSchemaQuery: "SELECT count(*) > 0 AND max(name = 'number') = 0 FROM pragma_table_info('users')",
-		connect:        func() (*sql.DB, error) { return sql.Open("sqlite", dsn) },
+		connect:        func() (*sql.DB, error) { return openSQLiteFile(path, dsn) },
 		gorm: func(db *sql.DB) gorm.Dialector {
 			return sqliteDialector{pool: stmtCache{db, new(sync.Map)}}
 		},

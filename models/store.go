@@ -44,6 +44,7 @@ type Store struct {
 	timeout time.Duration
 	now     func() time.Time
 	policy  SessionPolicy
+	file    string // of SQLite
 	// serverClock means that the database's clock is used where rows keep the time of writing.
 	serverClock bool
 	lists       sync.Map // the text of a list's queries, by listQuery
@@ -110,6 +111,7 @@ func Open(o Options) (*Store, error) {
 	}
 	var err error
 	if path, ok := strings.CutPrefix(o.URL, "sqlite:"); ok {
+		s.file = sqliteFile(path)
 		s.dialect = sqliteDialect(path, o.Timeout)
 		err = s.openSQLite(path)
 	} else {

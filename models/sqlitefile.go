@@ -1,0 +1,86 @@
+package models
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+)
+
+// openSQLiteFile makes a pool of connections to the database in the file at path. Its first connection makes the file.
+func openSQLiteFile(path, dsn string) (*sql.DB, error) {
+	db, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	return sql.OpenDB(sqliteConnector{db.Driver(), sqliteFile(path), dsn}), nil
+}
+
+// sqliteConnector connects to a file that only its owner can read and write (driver.Connector).
+type sqliteConnector struct {
+	driver    driver.Driver
+	file, dsn string
+}
+
+// Connect implements driver.Connector.
+func (c sqliteConnector) Connect(context.Context) (driver.Conn, error) {
+	createPrivate(c.file)
+	return c.driver.Open(c.dsn)
+}
+
+// Driver implements driver.Connector.
+func (c sqliteConnector) Driver() driver.Driver { return c.driver }
+
+// sqliteFile is the file that SQLite finds at path, which it reads as the rest of a URI: a path that begins with two
+// slashes names a host first (RFC 8089 section 2). The result is "" where that is another machine.
+func sqliteFile(path string) string {
+	authority, ok := strings.CutPrefix(path, "//")
+	if !ok {
+		return path
+	}
+	host, file, ok := strings.Cut(authority, "/")
+	if !ok || host != "" && host != "localhost" {
+		return ""
+	}
+	return "/" + file
+}
+
+// creating is held while a file is made. Closing any descriptor of a file drops all locks that this process has on it,
+// so none may be opened once SQLite has the file.
+var creating sync.Mutex
+
+// createPrivate makes the file for its owner alone, if it does not exist. SQLite would make it readable for everybody;
+// to its -wal and -shm it gives the mode of the file. What fails here fails in SQLite, too, which says why.
+func createPrivate(file string) {
+	if file == "" {
+		return
+	}
+	creating.Lock()
+	defer creating.Unlock()
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600); err == nil { // without O_EXCL, for a symbolic link
+		f.Chmod(0o600) // a umask may have taken the owner's bits
+		f.Close()
+	}
+}
+
+// SharedFiles returns the database files that users of the machine besides the owner can read or write. There are none
+// on PostgreSQL.
+func (s *Store) SharedFiles() (files []string) {
+	if s.file == "" {
+		return nil
+	}
+	for _, file := range []string{s.file, s.file + "-wal", s.file + "-shm"} {
+		if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o066 != 0 {
+			files = append(files, file)
+		}
+	}
+	return files
+}
