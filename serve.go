@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -34,38 +36,45 @@ func (serveCommand) Run() error {
 	defer store.Close()
 	log, accessLog, flush := newLogs(c, os.Stderr)
 	defer flush()
+	listeners, err := listenEach(c.ListenAddrs)
+	if err != nil {
+		return fmt.Errorf("LISTEN_ADDR: %w", err)
+	}
+	c.UsePort(listeners[0].Addr().(*net.TCPAddr).Port)
 	srv, err := newServer(c, store, log, accessLog)
 	if err != nil {
 		return err
 	}
-	warn(c, log)
+	warn(c, store, listeners, log)
 	defer runtime.KeepAlive(make([]byte, ballast))
 
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	errc := make(chan error, 3)
+	errc := make(chan error, 4)
 	public := &http.Server{
 		Handler:           srv.Public,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      30 * time.Second,
+		WriteTimeout:      config.WriteTimeout,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    12 << 10, // net/http adds 4 KiB
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	admin := &http.Server{Handler: srv.Admin, ReadHeaderTimeout: 5 * time.Second}
-	if err := listen(public, c.ListenAddr, errc); err != nil {
-		return fmt.Errorf("LISTEN_ADDR: %w", err)
+	for _, l := range listeners {
+		go serve(public, l, errc)
 	}
 	if c.AdminAddr != "" {
-		if err := listen(admin, c.AdminAddr, errc); err != nil {
+		l, err := net.Listen("tcp", c.AdminAddr)
+		if err != nil {
 			return fmt.Errorf("ADMIN_ADDR: %w", err)
 		}
+		go serve(admin, l, errc)
 		defer admin.Close()
 	}
-	log.Info("serving", "address", c.ListenAddr, "base_url", c.BaseURL, "environment", c.AppEnv)
+	log.Info("serving", "address", addresses(listeners), "base_url", c.BaseURL, "environment", c.AppEnv)
 	go func() {
 		switch err := migrateWhenAvailable(ctx, store, log); {
 		case err == nil:
@@ -99,18 +108,39 @@ func (serveCommand) Run() error {
 	return nil
 }
 
-// listen begins to serve on addr. What ends the server unasked goes to errc.
-func listen(s *http.Server, addr string, errc chan<- error) error {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return err
-	}
-	go func() {
-		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			errc <- err
+// listenEach listens on every address that this machine has, which must be one at least: not every machine has IPv6.
+func listenEach(addresses []string) (listeners []net.Listener, err error) {
+	for _, address := range addresses {
+		l, failed := net.Listen("tcp", address)
+		switch {
+		case failed == nil:
+			listeners = append(listeners, l)
+		case errors.Is(failed, syscall.EADDRNOTAVAIL), errors.Is(failed, syscall.EAFNOSUPPORT):
+			err = failed
+		default:
+			return nil, failed
 		}
-	}()
-	return nil
+	}
+	if len(listeners) == 0 {
+		return nil, err
+	}
+	return listeners, nil
+}
+
+// serve serves on a listener. What ends the server unasked goes to errc.
+func serve(s *http.Server, l net.Listener, errc chan<- error) {
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		errc <- err
+	}
+}
+
+// addresses are those that the listeners have, which a port 0 leaves to the system.
+func addresses(listeners []net.Listener) string {
+	var text []string
+	for _, l := range listeners {
+		text = append(text, l.Addr().String())
+	}
+	return strings.Join(text, ", ")
 }
 
 // migrateWhenAvailable waits for a database that is away. It gives up on an error that waiting cannot mend,
@@ -155,21 +185,15 @@ func pruneSessions(ctx context.Context, store *models.Store, log *slog.Logger) {
 	}
 }
 
-// clientRetry is how long the TypeScript client may repeat a refresh that has lost its race.
-const clientRetry = 20 * time.Second
-
-// warn says what is allowed but rarely meant.
-func warn(c *config.Config, log *slog.Logger) {
-	if c.Development {
-		return
+// warn logs what is allowed but rarely meant, one line each.
+func warn(c *config.Config, store *models.Store, listeners []net.Listener, log *slog.Logger) {
+	for _, warning := range c.Warnings {
+		log.Warn(warning)
 	}
-	if c.Base.Scheme == "http" {
-		log.Warn("BASE_URL is plain http: browsers keep Secure cookies from it, except on localhost")
+	if c.Development && slices.ContainsFunc(listeners, func(l net.Listener) bool { return !l.Addr().(*net.TCPAddr).IP.IsLoopback() }) {
+		log.Warn("LISTEN_ADDR is not a loopback address: in development whoever reaches it signs in as anybody")
 	}
-	if !c.DatabaseSet {
-		log.Warn("DATABASE_URL is not set: keeping data in worldevents.db in the working directory")
-	}
-	if c.RefreshReuseLeeway < clientRetry {
-		log.Warn("REFRESH_REUSE_LEEWAY is below 20s: an ordinary client that repeats a refresh may end its user's session")
+	if files := store.SharedFiles(); len(files) > 0 {
+		log.Warn("DATABASE_URL: other users of this machine can read or write the database: chmod 600", "files", files)
 	}
 }

@@ -4,7 +4,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"log/slog"
 	"maps"
@@ -15,24 +14,26 @@ import (
 	"time"
 
 	"github.com/caarlos0/env/v11"
-	"github.com/joho/godotenv"
 )
 
 // Config is what the environment says.
 type Config struct {
 	// AppEnv is production or development: cookies for plain HTTP, the sign-in page, logs as text.
 	AppEnv string `env:"APP_ENV" envDefault:"production"`
-	// ListenAddr is the public listener.
+	// DevelopmentPublic allows development with a BASE_URL that is not local: there anybody signs in as anybody.
+	DevelopmentPublic bool `env:"DEVELOPMENT_PUBLIC" envDefault:"false"`
+	// ListenAddr is the public listener. Unset, development listens on the two loopback addresses alone.
 	ListenAddr string `env:"LISTEN_ADDR" envDefault:":8080"`
 	// AdminAddr is the listener of /livez, /readyz and /metrics; set but empty turns it off.
 	AdminAddr string `env:"ADMIN_ADDR" envDefault:"127.0.0.1:9090"`
-	// BaseURL is the public address. Its path is the cookies' Path and the prefix of every link; a proxy strips it.
+	// BaseURL is the public address. Its path is the cookies' Path and the prefix of every link; a proxy strips it. Unset,
+	// it has in development the port of ListenAddr.
 	BaseURL string `env:"BASE_URL" envDefault:"http://localhost:8080"`
 	// DatabaseURL is sqlite:PATH or postgres://…
 	DatabaseURL string `env:"DATABASE_URL" envDefault:"sqlite:worldevents.db"`
 	// DBMaxConns is the size of the PostgreSQL pool.
 	DBMaxConns int `env:"DB_MAX_CONNS" envDefault:"20"`
-	// DBTimeout bounds all database work of one request.
+	// DBTimeout bounds all database work of one request, WriteTimeout at most.
 	DBTimeout time.Duration `env:"DB_TIMEOUT" envDefault:"2s"`
 	// JWTSecret is one or more keys of 32 bytes or more, comma-separated: the first signs, all verify.
 	JWTSecret string `env:"JWT_SECRET"`
@@ -82,29 +83,39 @@ type Config struct {
 
 	// What the texts above mean, filled in by Load.
 	Development bool           `env:"-"`
+	ListenAddrs []string       `env:"-"`
 	Base        *url.URL       `env:"-"`
 	Keys        [][]byte       `env:"-"`
 	Proxies     []netip.Prefix `env:"-"`
-	// DatabaseSet and LeewaySet mean that DATABASE_URL and REFRESH_REUSE_LEEWAY were given.
-	DatabaseSet, LeewaySet bool `env:"-"`
+	// Warnings are what is allowed but rarely meant, one line each, for the log of a serving process.
+	Warnings []string `env:"-"`
+	// given are the settings that are not empty; all others have their defaults.
+	given map[string]string
 }
+
+// WriteTimeout bounds the time that a response takes from the end of the request's headers on.
+const WriteTimeout = 30 * time.Second
 
 // Load reads the file .env in the working directory, if there is one, and the environment, which wins. The error
 // names every problem at once and quotes no secret. A command that signs or verifies nothing needs no key.
 func Load(needKey bool) (*Config, error) {
-	values, err := godotenv.Read()
-	if path := new(fs.PathError); errors.As(err, &path) && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf(".env: %w", path.Err)
-	} else if err != nil && path.Err == nil {
-		return nil, errors.New(".env: must be lines of NAME=value") // the cause would quote the line
-	}
+	file, problems := readDotEnv()
 	all := make(map[string]string)
-	maps.Copy(all, values)
+	maps.Copy(all, file.values)
 	maps.Copy(all, env.ToMap(os.Environ()))
-	return parse(all, needKey)
+	c, more := parse(all, needKey)
+	problems = append(problems, more...)
+	if file.exposed != "" && !c.Development {
+		problems = append(problems, fmt.Errorf("%s: %s", dotEnvFile, file.exposed))
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	c.Warnings = c.warnings(all, file)
+	return c, nil
 }
 
-func parse(values map[string]string, needKey bool) (*Config, error) {
+func parse(values map[string]string, needKey bool) (*Config, []error) {
 	c := new(Config)
 	admin, adminSet := values["ADMIN_ADDR"]
 	maps.DeleteFunc(values, func(_, value string) bool { return value == "" }) // empty is unset
@@ -122,11 +133,8 @@ func parse(values map[string]string, needKey bool) (*Config, error) {
 	if adminSet {
 		c.AdminAddr = admin // but here empty means off
 	}
-	c.DatabaseSet = values["DATABASE_URL"] != ""
-	c.LeewaySet = values["REFRESH_REUSE_LEEWAY"] != ""
-
-	problems = append(problems, c.validate(needKey)...)
-	return c, errors.Join(problems...)
+	c.given = values
+	return c, append(problems, c.validate(needKey)...)
 }
 
 // parseErrors are the fields whose text is not of their type.

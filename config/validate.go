@@ -3,12 +3,16 @@ package config
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/net/publicsuffix"
 )
 
 // validate fills in what the texts mean, and returns everything that is wrong with their values.
@@ -22,8 +26,8 @@ func (c *Config) validate(needKey bool) (problems []error) {
 	default:
 		problem("APP_ENV", "must be production or development")
 	}
-	if _, _, err := net.SplitHostPort(c.ListenAddr); err != nil {
-		problem("LISTEN_ADDR", "must be host:port or :port")
+	if err := c.listener(); err != nil {
+		problem("LISTEN_ADDR", "%v", err)
 	}
 	if _, _, err := net.SplitHostPort(c.AdminAddr); err != nil && c.AdminAddr != "" {
 		problem("ADMIN_ADDR", "must be host:port, :port or empty")
@@ -33,6 +37,8 @@ func (c *Config) validate(needKey bool) (problems []error) {
 		strings.ContainsAny(c.BaseURL, ";, \"<>") {
 		problem("BASE_URL", "must be an http or https address without a query")
 		c.Base = nil
+	} else if c.Development && !c.DevelopmentPublic && !isLoopback(c.Base.Hostname()) {
+		problem("BASE_URL", "must be on localhost in development, where anybody signs in as anybody, unless DEVELOPMENT_PUBLIC=true")
 	}
 	switch scheme, rest, _ := strings.Cut(c.DatabaseURL, ":"); {
 	case scheme == "sqlite" && rest == "", scheme == "sqlite" && strings.HasPrefix(rest, ":memory:"):
@@ -43,8 +49,8 @@ func (c *Config) validate(needKey bool) (problems []error) {
 	if c.DBMaxConns < 1 {
 		problem("DB_MAX_CONNS", "must be 1 or more")
 	}
-	if c.DBTimeout < time.Millisecond {
-		problem("DB_TIMEOUT", "must be 1ms or more")
+	if c.DBTimeout < time.Millisecond || c.DBTimeout > WriteTimeout {
+		problem("DB_TIMEOUT", "must be from 1ms to %v, when the server gives a response up", WriteTimeout)
 	}
 	problems = append(problems, c.secrets(needKey, c.JWTSecret)...)
 	longestLeeway := 10 * time.Minute
@@ -53,7 +59,7 @@ func (c *Config) validate(needKey bool) (problems []error) {
 	} else {
 		longestLeeway = min(longestLeeway, c.RefreshTokenTTL)
 	}
-	if !c.LeewaySet {
+	if c.given["REFRESH_REUSE_LEEWAY"] == "" {
 		c.RefreshReuseLeeway = min(c.RefreshReuseLeeway, longestLeeway)
 	}
 	if c.RefreshReuseLeeway <= 0 || c.RefreshReuseLeeway > longestLeeway {
@@ -69,6 +75,8 @@ func (c *Config) validate(needKey bool) (problems []error) {
 		for _, origin := range origins {
 			if !isOrigin(origin) {
 				problem(name, "%q must be an exact origin as browsers send it, such as https://app.example.org: scheme, host and, unless it is the usual one, port, in lower case", origin)
+			} else if u, _ := url.Parse(origin); u.Scheme == "http" && !c.Development && !isLoopback(u.Hostname()) {
+				problem(name, "%q must be https in production, except on localhost", origin)
 			}
 		}
 	}
@@ -76,9 +84,8 @@ func (c *Config) validate(needKey bool) (problems []error) {
 	checkOrigins("RETURN_ORIGINS", c.ReturnOrigins)
 	problems = append(problems, c.provider()...)
 	if c.CookieDomain != "" && c.Base != nil {
-		domain, host := strings.TrimPrefix(c.CookieDomain, "."), c.Base.Hostname()
-		if host != domain && !strings.HasSuffix(host, "."+domain) || net.ParseIP(domain) != nil || strings.Trim(domain, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.") != "" {
-			problem("COOKIE_DOMAIN", "must be the host of BASE_URL or a domain above it, or browsers refuse the cookies")
+		if err := checkCookieDomain(c.CookieDomain, c.Base.Hostname()); err != nil {
+			problem("COOKIE_DOMAIN", "%v", err)
 		}
 	}
 	if c.CookiePartitioned && c.Development {
@@ -88,8 +95,12 @@ func (c *Config) validate(needKey bool) (problems []error) {
 		prefix, err := netip.ParsePrefix(cidr)
 		if err != nil {
 			problem("TRUSTED_PROXIES", "%q must be a network such as 10.0.0.0/8", cidr)
+			continue
 		}
-		c.Proxies = append(c.Proxies, prefix)
+		c.Proxies = append(c.Proxies, unmap(prefix))
+	}
+	if tooWide(c.Proxies) {
+		problem("TRUSTED_PROXIES", "trusts a sixteenth of all addresses or more, so that clients choose the address they come from: list the networks of the proxies")
 	}
 	if !(c.RateLimit >= 0 && c.RateLimit <= 1e9) {
 		problem("RATE_LIMIT", "must be 0 or more")
@@ -109,37 +120,6 @@ func (c *Config) validate(needKey bool) (problems []error) {
 	}
 	if c.ShutdownTimeout <= 0 {
 		problem("SHUTDOWN_TIMEOUT", "must be more than 0")
-	}
-	return problems
-}
-
-// wellKnownSecrets are parts of keys that stand in documentation for everybody to read.
-var wellKnownSecrets = []string{
-	"changeme", "change-me", "change_me", "change this", "replace-me", "replace_me", "your-256-bit-secret", "your-secret",
-	"your_secret", "a-string-secret-at-least-256-bits-long", "a-valid-string-secret-that-is-at-least-512-bits-long",
-}
-
-// secrets splits the keys (RFC 7518 section 3.2 asks for 256 bits) and says what is wrong with them, never what
-// they are.
-func (c *Config) secrets(needKey bool, text string) (problems []error) {
-	if text == "" {
-		if needKey {
-			problems = append(problems, errors.New("JWT_SECRET: is required: 32 bytes or more, such as the output of: openssl rand -hex 32"))
-		}
-		return problems
-	}
-	for i, secret := range strings.Split(text, ",") {
-		secret = strings.TrimSpace(secret)
-		c.Keys = append(c.Keys, []byte(secret))
-		if len(secret) < 32 {
-			problems = append(problems, fmt.Errorf("JWT_SECRET: key %d is shorter than 32 bytes", i+1))
-		}
-		for _, example := range wellKnownSecrets {
-			if strings.Contains(strings.ToLower(secret), example) {
-				problems = append(problems, fmt.Errorf("JWT_SECRET: key %d is a known example", i+1))
-				break
-			}
-		}
 	}
 	return problems
 }
@@ -168,6 +148,84 @@ func (c *Config) provider() (problems []error) {
 		problem("OIDC_SCOPES: must name openid, and what else to ask for, separated by spaces")
 	}
 	return problems
+}
+
+// listener finds out where to listen. In development that is on loopback alone, unless LISTEN_ADDR says otherwise: there
+// anybody who reaches the service signs in as anybody.
+func (c *Config) listener() error {
+	c.ListenAddrs = []string{c.ListenAddr}
+	_, text, err := net.SplitHostPort(c.ListenAddr)
+	if err != nil {
+		return errors.New("must be host:port or :port")
+	}
+	port, err := net.LookupPort("tcp", text)
+	if err != nil {
+		return errors.New("must end with a port, 0 to 65535")
+	}
+	if c.Development && c.given["LISTEN_ADDR"] == "" {
+		c.ListenAddrs = []string{net.JoinHostPort("127.0.0.1", text), net.JoinHostPort("::1", text)}
+	}
+	c.UsePort(port)
+	return nil
+}
+
+// UsePort makes port, of the public listener, that of the default of BASE_URL. It changes nothing in production, nor
+// where BASE_URL is set.
+func (c *Config) UsePort(port int) {
+	if !c.Development || c.given["BASE_URL"] != "" {
+		return
+	}
+	c.BaseURL = "http://localhost"
+	if port != 80 {
+		c.BaseURL += ":" + strconv.Itoa(port)
+	}
+	c.Base, _ = url.Parse(c.BaseURL)
+}
+
+// checkCookieDomain returns an error for a domain that browsers take no cookies of host for (RFC 6265 section 5.3).
+func checkCookieDomain(domain, host string) error {
+	domain = strings.TrimPrefix(domain, ".")
+	if domain == "" || host != domain && !strings.HasSuffix(host, "."+domain) || net.ParseIP(domain) != nil ||
+		strings.Trim(domain, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.") != "" {
+		return errors.New("must be the host of BASE_URL or a domain above it, or browsers refuse the cookies")
+	}
+	name := strings.ToLower(strings.TrimSuffix(domain, "."))
+	suffix, icann := publicsuffix.PublicSuffix(name)
+	// A name that is on no list, such as localhost, counts as a suffix. Only of the very host do browsers take it.
+	listed := icann || strings.Contains(suffix, ".")
+	if name == suffix && (listed || host != domain) {
+		return errors.New("is a public suffix, below which anybody may have a host: browsers refuse the cookies")
+	}
+	return nil
+}
+
+// unmap spells a network of IPv4 addresses that are mapped into IPv6 (RFC 4291 section 2.5.5.2) as one of IPv4, which is
+// what package net takes it for.
+func unmap(p netip.Prefix) netip.Prefix {
+	if p.Addr().Is4In6() {
+		return netip.PrefixFrom(p.Addr().Unmap(), max(p.Bits()-96, 0))
+	}
+	return p
+}
+
+// tooWide reports whether networks hold a sixteenth of all IPv4 or of all IPv6 addresses. All private networks are less,
+// all public addresses of either kind are more.
+func tooWide(networks []netip.Prefix) bool {
+	var shares [2]float64
+	for _, p := range networks {
+		family := 0
+		if p.Addr().Is6() {
+			family = 1
+		}
+		shares[family] += math.Ldexp(1, -p.Bits())
+	}
+	return max(shares[0], shares[1]) >= 1./16
+}
+
+// isLoopback reports whether browsers take host for this machine (RFC 6761 section 6.3).
+func isLoopback(host string) bool {
+	host = strings.ToLower(host)
+	return isLocal(host) || strings.HasSuffix(host, ".localhost")
 }
 
 func isLocal(host string) bool {

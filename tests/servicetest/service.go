@@ -22,7 +22,7 @@ import (
 )
 
 // Key signs the JWTs of every Service, unless a test says otherwise.
-var Key = []byte("0123456789abcdefghijklmnopqrstuvwxyz-tests")
+var Key = []byte("a-key-of-tests-7f3c9be1d40852a6cbd1f09e6347")
 
 // Options of a Service. Contract, Store, Log, Now and BaseURL are filled in before an Option sees them.
 type Options struct {

@@ -1,0 +1,33 @@
+package config
+
+import "time"
+
+// clientRetry is how long the TypeScript client may repeat a refresh that has lost its race.
+const clientRetry = 20 * time.Second
+
+// warnings returns what is allowed but rarely meant, one line each. None of them shows a secret.
+func (c *Config) warnings(given map[string]string, file dotEnv) []string {
+	warnings := misspelt(given)
+	if c.Development {
+		if file.exposed != "" {
+			warnings = append(warnings, dotEnvFile+": "+file.exposed)
+		}
+		if c.DevelopmentPublic && !isLoopback(c.Base.Hostname()) {
+			warnings = append(warnings, "DEVELOPMENT_PUBLIC: whoever reaches this service signs in as anybody")
+		}
+		return warnings
+	}
+	if c.Base.Scheme == "http" {
+		warnings = append(warnings, "BASE_URL is plain http: browsers keep Secure cookies from it, except on localhost")
+	}
+	if given["DATABASE_URL"] == "" {
+		warnings = append(warnings, "DATABASE_URL is not set: keeping data in worldevents.db in the working directory")
+	}
+	if c.RefreshReuseLeeway < clientRetry {
+		warnings = append(warnings, "REFRESH_REUSE_LEEWAY is below 20s: an ordinary client that repeats a refresh may end its user's session")
+	}
+	if c.OIDCIssuer == "" {
+		warnings = append(warnings, "OIDC_ISSUER is not set: nobody can sign in but through the command session issue")
+	}
+	return append(warnings, c.weakKeys()...)
+}
