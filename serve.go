@@ -54,7 +54,6 @@ func (serveCommand) Run() error {
 	defer stop()
 	errc := make(chan error, 4)
 	public := &http.Server{
-		Handler:           srv.Public,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      config.WriteTimeout,
@@ -63,6 +62,9 @@ func (serveCommand) Run() error {
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	admin := &http.Server{Handler: srv.Admin, ReadHeaderTimeout: 5 * time.Second}
+	for i, l := range listeners {
+		listeners[i] = srv.Attach(public, l)
+	}
 	for _, l := range listeners {
 		go serve(public, l, errc)
 	}

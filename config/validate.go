@@ -105,6 +105,9 @@ func (c *Config) validate(needKey bool) (problems []error) {
 	if !(c.RateLimit >= 0 && c.RateLimit <= 1e9) {
 		problem("RATE_LIMIT", "must be 0 or more")
 	}
+	if !(c.WriteRate >= 0 && c.WriteRate <= 1e9) {
+		problem("WRITE_RATE", "must be 0 or more")
+	}
 	if c.MaxInFlight < 1 {
 		problem("MAX_IN_FLIGHT", "must be 1 or more")
 	}

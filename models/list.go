@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -48,9 +49,8 @@ type EventReader struct {
 	options ListOptions
 	readState
 	withFingerprint bool
-	// Once PinPage has been called: the ids of the events still to come, and the position of the last of them.
-	pinned map[ID]bool
-	until  Position
+	batchLimits
+	until Position // of the last event, once PinPage has been called
 }
 
 // listRow is a row of a batch: an event, or the RSVP of a user. It is valid until the next one.
@@ -75,8 +75,17 @@ func (r *listRow) key(columns int) any {
 	return &r.id
 }
 
-// large reports whether the event has more than largeRSVPs. Counting takes the database longer.
-func (r *listRow) large() bool { return bytes.Count(r.usernames, lineFeed) >= largeRSVPs }
+// hasMore reports whether the event has more RSVPs than limit. Counting takes the database longer.
+func (r *listRow) hasMore(limit int) bool { return bytes.Count(r.usernames, lineFeed) >= limit }
+
+// size returns how many bytes of text the event adds to a batch: the usernames of a large one are read by themselves.
+func (r *listRow) size(large bool) int {
+	n := len(r.name) + len(r.description)
+	if !large {
+		n += len(r.usernames)
+	}
+	return n
+}
 
 var lineFeed = []byte{'\n'}
 
@@ -86,6 +95,7 @@ type readState struct {
 	remaining int // events still wanted; below 0 for all
 	begun     bool
 	rsvps     *rsvpState // inside a large event, else nil
+	pinned    []ID       // the events still to come, in order, once PinPage has been called; else nil
 
 	// Last is the position of the last event read.
 	Last Position
@@ -120,22 +130,33 @@ func (s *readState) isAfter(earlier readState) bool {
 
 const (
 	// Of most worlds the first batch is the whole list.
-	firstRows, maxRows = 128, 512
-	// An event of more RSVPs is large: they are read in batches, too.
-	largeRSVPs           = 256
-	firstRSVPs, maxRSVPs = 4096, 16384
-	// A batch ends with the row that reaches batchBytes: at most 130 KB more, the largest event that is not large.
-	batchBytes = 384 << 10
+	firstRows = 128
+	// A query for events asks for one username more of each.
+	largeRSVPs = 256
+	firstRSVPs = 4096
 )
 
-// resize returns how many rows to ask for when the last batch brought n of them in so many bytes.
-func resize(asked, n, bytes, most int) int {
-	return min(2*asked, max(1, n*batchBytes/max(1, bytes)), most)
+// batchLimits are how much is read at once.
+type batchLimits struct {
+	maxRows, maxRSVPs int
+	large             int // an event of more RSVPs is large: they are read in batches, too; at most largeRSVPs
+	// A batch has no more bytes, unless it is one event: at most 130 KB, and 30 KB in a small batch.
+	maxBytes int
+}
+
+var (
+	usualBatches = batchLimits{maxRows: 512, maxRSVPs: 16384, large: largeRSVPs, maxBytes: 384 << 10}
+	smallBatches = batchLimits{maxRows: 32, maxRSVPs: 256, large: 16, maxBytes: 8 << 10}
+)
+
+// resize returns how many rows to ask for, at most most, when the last batch brought n of them in so many bytes.
+func (l batchLimits) resize(asked, n, bytes, most int) int {
+	return min(2*asked, max(1, n*l.maxBytes/max(1, bytes)), most)
 }
 
 // List begins to read a list.
 func (s *Store) List(options ListOptions) *EventReader {
-	l := &EventReader{store: s, options: options, readState: readState{rows: firstRows, remaining: options.Limit, Last: options.After}}
+	l := &EventReader{store: s, options: options, batchLimits: usualBatches, readState: readState{rows: firstRows, remaining: options.Limit, Last: options.After}}
 	if options.Limit == 0 {
 		l.remaining = -1
 	}
@@ -144,6 +165,14 @@ func (s *Store) List(options ListOptions) *EventReader {
 
 // WithFingerprint makes l have a Fingerprint, which takes the database longer. A database without fingerprints ignores it.
 func (l *EventReader) WithFingerprint() { l.withFingerprint = l.store.dialect.fingerprint != "" }
+
+// SetSmall makes the next batches small ones, or usual ones again. Small batches take the database longer.
+func (l *EventReader) SetSmall(small bool) {
+	l.batchLimits = usualBatches
+	if small {
+		l.batchLimits = smallBatches
+	}
+}
 
 // errStuck is returned for a batch after which the reading stands where it stood, which would go on for ever.
 var errStuck = errors.New("the reading does not move on")
@@ -182,7 +211,7 @@ func (l *EventReader) Next(ctx context.Context, caller Caller, sink EventSink) e
 
 // nextEvents reads the next events with their RSVPs, up to and including the first large one, without RSVPs.
 func (l *EventReader) nextEvents(tx *gorm.DB, caller Caller, sink EventSink, s *readState) error {
-	want := s.rows
+	want := min(s.rows, l.maxRows)
 	if s.remaining >= 0 {
 		want = min(want, s.remaining+1) // the one beyond shows that more follow
 	}
@@ -194,23 +223,31 @@ func (l *EventReader) nextEvents(tx *gorm.DB, caller Caller, sink EventSink, s *
 	start, got, ended := sink.Size(), 0, false // ended means before the query did
 	beyond := false                            // the page is full, and there is one event more
 	err := l.store.dialect.rows(tx, query, args, func(row *listRow) (more bool) {
+		large := row.hasMore(l.large)
+		if ended = got > 0 && s.remaining != 0 && sink.Size()-start+row.size(large) > l.maxBytes; ended {
+			return false // it begins the next batch
+		}
 		got++
 		s.Fingerprint ^= row.fingerprint
 		if beyond = s.remaining == 0; beyond {
 			return false
 		}
 		s.Last = Position{row.at, row.id}
-		if l.pinned != nil && !l.pinned[row.id] {
-			return true // it was created after the page had been pinned
+		if s.pinned != nil {
+			i := slices.Index(s.pinned, row.id)
+			if i < 0 {
+				return true // it was created after the page had been pinned
+			}
+			s.pinned = s.pinned[i+1:]
 		}
 		s.remaining--
 		sink.Event(row.id, row.name, row.description, row.at)
-		if row.large() {
+		if large {
 			s.rsvps = &rsvpState{rows: firstRSVPs}
 		} else if len(row.usernames) > 0 {
 			sink.Usernames(row.usernames)
 		}
-		ended = s.rsvps != nil || sink.Size()-start >= batchBytes
+		ended = s.rsvps != nil
 		return !ended
 	})
 	if err != nil {
@@ -223,7 +260,7 @@ func (l *EventReader) nextEvents(tx *gorm.DB, caller Caller, sink EventSink, s *
 	}
 	s.More = s.More || beyond
 	s.Done = beyond || got < want && !ended
-	s.rows = resize(s.rows, got, sink.Size()-start, maxRows)
+	s.rows = l.resize(s.rows, got, sink.Size()-start, l.maxRows)
 	if s.rsvps != nil {
 		s.rows = max(2, 2*got)
 	}
@@ -245,25 +282,25 @@ func (l *EventReader) nextRSVPs(tx *gorm.DB, _ Caller, sink EventSink, s *readSt
 			return err
 		}
 	}
-	start, got, ended := sink.Size(), 0, false
+	start, got, ended, want := sink.Size(), 0, false, min(r.rows, l.maxRSVPs)
 	err := l.store.dialect.rows(tx, `
 		SELECT user_number, created_at, username FROM rsvps
 		WHERE event_number = ? AND (created_at, user_number) > (?, ?) AND created_at <= ?
-		ORDER BY created_at, user_number LIMIT ?`, []any{r.event, r.joinedAt, r.userNumber, r.until, r.rows}, func(row *listRow) (more bool) {
+		ORDER BY created_at, user_number LIMIT ?`, []any{r.event, r.joinedAt, r.userNumber, r.until, want}, func(row *listRow) (more bool) {
 		got++
 		sink.Usernames(row.name)
 		r.joinedAt, r.userNumber = row.at, row.userNumber
-		ended = sink.Size()-start >= batchBytes
+		ended = sink.Size()-start >= l.maxBytes
 		return !ended
 	})
 	if err != nil {
 		return err
 	}
-	if got < r.rows && !ended {
+	if got < want && !ended {
 		s.rsvps = nil
 		return nil
 	}
-	r.rows = resize(r.rows, got, sink.Size()-start, maxRSVPs)
+	r.rows = l.resize(want, got, sink.Size()-start, l.maxRSVPs)
 	s.rsvps = &r
 	return nil
 }
@@ -272,18 +309,18 @@ func (l *EventReader) nextRSVPs(tx *gorm.DB, _ Caller, sink EventSink, s *readSt
 // been read: events that are created later are left out. It returns the position of the last one; More is known from
 // now on.
 func (l *EventReader) PinPage(ctx context.Context) (Position, error) {
-	var pinned map[ID]bool
+	var pinned []ID
 	var beyond bool
 	last := l.Last
 	err := l.store.read(ctx, func(tx *gorm.DB) error {
-		pinned, beyond, last = make(map[ID]bool), false, l.Last
+		pinned, beyond, last = make([]ID, 0, l.remaining), false, l.Last
 		query, args := l.query(positionsOnly, Caller{}, l.remaining+1)
 		return l.store.dialect.rows(tx, query, args, func(row *listRow) (more bool) {
 			if beyond = len(pinned) == l.remaining; beyond {
 				return false
 			}
 			last = Position{row.at, row.id}
-			pinned[row.id] = true
+			pinned = append(pinned, row.id)
 			return true
 		})
 	})

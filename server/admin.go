@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"worldevents/models"
+	"worldevents/server/internal/backpressure"
 )
 
 // metrics are what Prometheus collects. Labels come from the contract and from lists here, never from a request.
@@ -20,7 +21,7 @@ type metrics struct {
 	securityEvents *prometheus.CounterVec
 }
 
-func newMetrics(store *models.Store) *metrics {
+func newMetrics(store *models.Store, waiting *backpressure.Class) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -48,6 +49,14 @@ func newMetrics(store *models.Store) *metrics {
 		m.securityEvents.WithLabelValues(event)
 	}
 	m.registry.MustRegister(m.requests, m.duration, m.refreshes, m.securityEvents,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "worldevents_waiting_responses",
+			Help: "Responses that wait for clients who read slowly.",
+		}, func() float64 { return float64(waiting.Waiting()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "worldevents_aborted_responses_total",
+			Help: "Responses that were aborted since too many waited for their clients.",
+		}, func() float64 { return float64(waiting.Aborted()) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for name, db := range store.Pools() {
 		m.registry.MustRegister(collectors.NewDBStatsCollector(db, name))

@@ -27,6 +27,10 @@ func (s *Server) CreateEvent(ctx context.Context, r gen.CreateEventRequestObject
 // ListEvents responds with the events of a world, or one page of them.
 func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) (gen.ListEventsResponseObject, error) {
 	req := requestFrom(ctx)
+	if s.waiting.IsFull(req.caller.UserID.String()) { // another response would most likely abort one
+		req.header.Set("Connection", "close")
+		return nil, errOverloaded
+	}
 	list, err := s.lists.Get(ctx,
 		eventlist.Query{World: r.ID, Params: r.Params, Raw: req.request.URL.RawQuery},
 		eventlist.Caller{

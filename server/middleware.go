@@ -2,7 +2,6 @@ package server
 
 import (
 	"io"
-	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -14,9 +13,9 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"github.com/labstack/echo/v4/middleware"
-	"golang.org/x/time/rate"
 
+	"worldevents/models"
+	"worldevents/server/internal/backpressure"
 	"worldevents/server/internal/session"
 )
 
@@ -124,7 +123,8 @@ func rejectExtraSegments(e *echo.Echo) {
 }
 
 // limitInFlight responds 503 when limit requests are being handled already. Half of the places at most are for
-// requests whose body has not arrived: else a few clients that send slowly would shut out all others.
+// requests whose body has not arrived: else a few clients that send slowly would shut out all others. A request whose
+// response waits for its client has no place meanwhile, for the same reason.
 func limitInFlight(limit int) echo.MiddlewareFunc {
 	var inFlight, arriving atomic.Int64
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
@@ -133,7 +133,16 @@ func limitInFlight(limit int) echo.MiddlewareFunc {
 			if inFlight.Add(1) > int64(limit) {
 				return errOverloaded
 			}
-			if r := c.Request(); r.ContentLength != 0 {
+			r := c.Request()
+			req, conn := requestFrom(r.Context()), backpressure.FromContext(r.Context())
+			conn.Begin(&backpressure.Request{InFlight: &inFlight, Client: func() (user, address string) {
+				if req.caller != (models.Caller{}) {
+					user = req.caller.UserID.String()
+				}
+				return user, clientNetwork(c.RealIP())
+			}})
+			defer conn.End()
+			if r.ContentLength != 0 {
 				body := &countedBody{ReadCloser: r.Body, arrived: func() { arriving.Add(-1) }}
 				defer body.end()
 				if arriving.Add(1) > int64(limit+1)/2 {
@@ -174,30 +183,14 @@ func setStoreDeadline(limit time.Duration) echo.MiddlewareFunc {
 	}
 }
 
-// limitRate responds 429 to a client that asks more often than perSecond. An IPv6 client is its /64: it can choose
+// clientNetwork returns what counts as one client: the address, but the /64 of an IPv6 address, since a client can choose
 // among all addresses of that.
-func limitRate(perSecond float64) echo.MiddlewareFunc {
-	if perSecond <= 0 {
-		return func(next echo.HandlerFunc) echo.HandlerFunc { return next }
+func clientNetwork(address string) string {
+	if ip, err := netip.ParseAddr(address); err == nil && ip.Is6() && !ip.Is4In6() {
+		prefix, _ := ip.WithZone("").Prefix(64)
+		return prefix.String()
 	}
-	clients := middleware.NewRateLimiterMemoryStoreWithConfig(middleware.RateLimiterMemoryStoreConfig{
-		Rate:      rate.Limit(perSecond),
-		Burst:     int(math.Ceil(perSecond)),
-		ExpiresIn: time.Minute,
-	})
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			client := c.RealIP()
-			if ip, err := netip.ParseAddr(client); err == nil && ip.Is6() && !ip.Is4In6() {
-				prefix, _ := ip.WithZone("").Prefix(64)
-				client = prefix.String()
-			}
-			if ok, _ := clients.Allow(client); !ok {
-				return errRate
-			}
-			return next(c)
-		}
-	}
+	return address
 }
 
 // clientIP finds the client's address: the connection's, or what trusted proxies say.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -19,6 +20,7 @@ import (
 
 	"worldevents/gen"
 	"worldevents/models"
+	"worldevents/server/internal/backpressure"
 	"worldevents/server/internal/contract"
 	"worldevents/server/internal/eventlist"
 	"worldevents/server/internal/oidc"
@@ -64,7 +66,10 @@ type Options struct {
 	TrustedProxies []netip.Prefix
 	// RateLimit is the number of requests a second allowed to one client; 0 means no limit.
 	RateLimit float64
-	// MaxInFlight is the number of requests handled at once; more get 503.
+	// WriteRate is the number of writes a second allowed to one user, after a burst of 1000; 0 means no limit.
+	WriteRate float64
+	// MaxInFlight is the number of requests handled at once; more get 503. Those whose response waits for its client do
+	// not count, but there is a quarter as many at most.
 	MaxInFlight int
 }
 
@@ -75,6 +80,7 @@ type Server struct {
 	access    *slog.Logger
 	sessions  *session.Manager
 	lists     *eventlist.Lists
+	waiting   *backpressure.Class
 	metrics   *metrics
 	unmatched *operation     // all that the contract does not name
 	baseURL   string         // the public address, without a slash at its end
@@ -112,7 +118,7 @@ func New(o Options) (*Server, error) {
 		store:   o.Store,
 		log:     o.Log,
 		access:  cmp.Or(o.AccessLog, o.Log),
-		metrics: newMetrics(o.Store),
+		waiting: backpressure.New(o.MaxInFlight / 4),
 		baseURL: strings.TrimRight(o.BaseURL.String(), "/"),
 		base:    basePath(o.BaseURL),
 		host:    o.BaseURL.Hostname(),
@@ -122,6 +128,7 @@ func New(o Options) (*Server, error) {
 		development:   o.Development,
 		returnOrigins: o.ReturnOrigins,
 	}
+	s.metrics = newMetrics(o.Store, s.waiting)
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -131,6 +138,7 @@ func New(o Options) (*Server, error) {
 		CookieDomain: o.CookieDomain, CookiePartitioned: o.CookiePartitioned,
 	})
 	s.lists = eventlist.New(o.Store, s.baseURL, o.Keys[0])
+	s.lists.Pause = func(ctx context.Context) func() { return backpressure.FromContext(ctx).Pause() }
 	s.unmatched = s.newOperation("", "")
 	if o.OIDC != nil {
 		s.provider = oidc.New(*o.OIDC, s.baseURL+"/sign-in/callback", s.now)
@@ -155,7 +163,7 @@ func New(o Options) (*Server, error) {
 	)
 	// Then, for each operation, what the contract demands of it; then its handler below.
 	gen.RegisterHandlersWithOptions(e, gen.NewStrictHandler(s, nil), gen.RegisterHandlersOptions{
-		OperationMiddlewares: s.operationMiddlewares(operations, setStoreDeadline(o.Store.Timeout())),
+		OperationMiddlewares: s.operationMiddlewares(operations, o.WriteRate, setStoreDeadline(o.Store.Timeout())),
 	})
 	rejectExtraSegments(e)
 	s.registerSignIn(e)
@@ -168,6 +176,13 @@ func New(o Options) (*Server, error) {
 	s.Public = e
 	s.Admin = s.adminHandler()
 	return s, nil
+}
+
+// Attach makes h the server of Public, and returns the listener for it to serve on, which is l with bounds for clients
+// that read slowly. It must be called before h serves.
+func (s *Server) Attach(h *http.Server, l net.Listener) net.Listener {
+	h.Handler = s.Public
+	return s.waiting.Attach(h, l)
 }
 
 // Ready begins to report readiness and to take requests: the schema is up to date.

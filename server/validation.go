@@ -8,14 +8,14 @@ import (
 )
 
 // operationMiddlewares returns what stands in front of each operation's handler, by operationId: what the operation is
-// logged and counted as, requireAuth where the contract names security that cannot be left out, and the validation of
-// the request. innermost comes after all these.
-func (s *Server) operationMiddlewares(operations []*contract.Operation, innermost echo.MiddlewareFunc) map[string][]echo.MiddlewareFunc {
-	all := make(map[string][]echo.MiddlewareFunc)
+// logged and counted as, requireAuth where the contract names security that cannot be left out, with the limit of writes,
+// and the validation of the request. innermost comes after all these.
+func (s *Server) operationMiddlewares(operations []*contract.Operation, writeRate float64, innermost echo.MiddlewareFunc) map[string][]echo.MiddlewareFunc {
+	all, limit := make(map[string][]echo.MiddlewareFunc), limitWrites(writeRate)
 	for _, op := range operations {
 		chain := []echo.MiddlewareFunc{s.newOperation(op.ID, op.Method).middleware}
 		if op.Secured {
-			chain = append(chain, s.requireAuth)
+			chain = append(chain, s.requireAuth, limit(op))
 		}
 		all[op.ID] = append(chain, validate(op), innermost)
 	}

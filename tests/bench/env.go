@@ -131,6 +131,7 @@ func (s *env) program(name, binary, databaseURL string) (*server, error) {
 	command := exec.Command(binary, "serve")
 	command.Dir = s.dir
 	command.Env = []string{
+		"WRITE_RATE=0", // the users of the bench write more than people do
 		"APP_ENV=production", "BASE_URL=https://api.example.org", "DATABASE_URL=" + databaseURL, "JWT_SECRET=" + string(jwtKey),
 		"DB_MAX_CONNS=" + strconv.Itoa(poolSize), "LISTEN_ADDR=" + addr,
 		fmt.Sprintf("ADMIN_ADDR=127.0.0.1:%d", servicetest.FreePort()),

@@ -57,12 +57,13 @@ type Program struct {
 	path string
 }
 
-// NewProgram prepares the program with development settings, a key, the SQLite file of the folder, and free ports.
+// NewProgram prepares the program with development settings, a key, the SQLite file of the folder, free ports, and no limit
+// of writes: tests write more than a person does.
 // Later values of env win.
 func NewProgram(tb testing.TB, env ...string) *Program {
 	tb.Helper()
 	return &Program{Dir: tb.TempDir(), tb: tb, path: Binary(tb), Env: append([]string{
-		"APP_ENV=development", "JWT_SECRET=" + string(Key), "DATABASE_URL=sqlite:worldevents.db", "DB_TIMEOUT=20s",
+		"APP_ENV=development", "JWT_SECRET=" + string(Key), "DATABASE_URL=sqlite:worldevents.db", "DB_TIMEOUT=20s", "WRITE_RATE=0",
 		fmt.Sprintf("LISTEN_ADDR=127.0.0.1:%d", FreePort()), fmt.Sprintf("ADMIN_ADDR=127.0.0.1:%d", FreePort()),
 	}, env...)}
 }

@@ -112,7 +112,7 @@ func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 		tb.Fatal(err)
 	}
 	s.Ready()
-	public.Config.Handler = s.Public
+	public.Listener = s.Attach(public.Config, public.Listener)
 	public.Config.ErrorLog = slog.NewLogLogger(s.Options.Log.Handler(), slog.LevelInfo)
 	public.StartTLS()
 	admin := httptest.NewServer(s.Admin)

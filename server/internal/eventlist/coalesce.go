@@ -57,6 +57,12 @@ type sharedRead struct {
 	encoded   bool
 	compress  sync.Once
 	gzip      *bytes.Buffer // nil until somebody needs it
+	gzipOf    int           // bytes
+
+	// holder has the memory of the list, held bytes, counted as its own while holders responses hold it.
+	mu            sync.Mutex
+	holder        models.ID
+	held, holders int
 }
 
 // handOver is called wherever one goroutine leaves a sharedRead to others. Tests delay it.
@@ -74,7 +80,7 @@ func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, read fun
 	c.mu.Lock()
 	r, shared = c.running[key]
 	if r == nil {
-		r = &sharedRead{read: read, done: make(chan struct{}), records: newRecords()}
+		r = &sharedRead{read: read, done: make(chan struct{}), records: newRecords(true)}
 		r.refs.Store(1) // of the goroutine that will read
 	}
 	r.callers = append(r.callers, caller)
@@ -156,10 +162,12 @@ func (c *coalescer) run(key readKey, r *sharedRead, deadline time.Time) {
 // all who share it.
 func (r *sharedRead) body() []byte {
 	r.encode.Do(func() {
-		r.json = newEncoder()
+		r.json = newEncoder(len(r.records.bytes) > maxOwn/4)
 		r.json.encode(r.records.bytes, maxInt)
 		r.json.end()
 		r.encoded = true
+		r.records.release()
+		r.records = nil // a response may wait long for its client
 	})
 	if !r.encoded {
 		panic("the list that is shared could not be encoded")
@@ -170,8 +178,35 @@ func (r *sharedRead) body() []byte {
 // gzipBody returns body, which is that of r, as gzip. The first caller who needs that makes it; if that panics, r.gzip is
 // nil and it panics for all of them.
 func (r *sharedRead) gzipBody(body []byte) []byte {
-	r.compress.Do(func() { r.gzip = compress(body) })
+	r.compress.Do(func() { r.gzip, r.gzipOf = compress(body), len(body) })
 	return r.gzip.Bytes()
+}
+
+// hold has a response hold size bytes until free is called. A stream holds its own; the JSON of a list is counted once,
+// however many share it. It reports whether the budget had room for user.
+func (r *sharedRead) hold(b *budget, user models.ID, size int) (free func(), ok bool) {
+	if size <= maxOwn {
+		return func() {}, true
+	}
+	if !r.list.Done {
+		return func() { b.release(user, size) }, b.acquire(user, size)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.holders == 0 {
+		if !b.acquire(user, size) {
+			return nil, false
+		}
+		r.holder, r.held = user, size
+	}
+	r.holders++
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.holders--; r.holders == 0 {
+			b.release(r.holder, r.held)
+		}
+	}, true
 }
 
 // release says that one of those who need the buffers does so no longer.
@@ -180,11 +215,13 @@ func (r *sharedRead) release() {
 	if r.refs.Add(-1) > 0 {
 		return
 	}
-	r.records.release()
-	if r.json != nil {
-		r.json.release()
+	if r.records != nil {
+		r.records.release()
 	}
 	if r.gzip != nil {
-		releaseCompressed(r.gzip)
+		releaseCompressed(r.gzip, r.gzipOf)
+	}
+	if r.json != nil {
+		r.json.release()
 	}
 }

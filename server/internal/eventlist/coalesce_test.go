@@ -86,7 +86,7 @@ func TestBuffersHaveOneOwner(t *testing.T) {
 
 // A list is compressed once for all who share it.
 func TestCompressedOnce(t *testing.T) {
-	r := &sharedRead{records: newRecords()}
+	r := &sharedRead{records: newRecords(true)}
 	fill(r, "x")
 	var first atomic.Pointer[byte]
 	var wait sync.WaitGroup

@@ -10,6 +10,10 @@
 // streamed batch by batch, never compressed: those who share its beginning go on from there by themselves. No
 // connection to the database is held while a client reads, and no more than a batch in memory.
 //
+// What responses hold while their clients read is bounded. A list larger than 32 KiB needs a part of a budget, of which
+// each user may have a part. Where there is none, the list is read again in small batches, each of which is written before
+// the next is read. It then goes without ETag.
+//
 // A list that clients have already is revalidated. Once a list has been read several times only to say 304, the
 // database is asked for a fingerprint of the list as it is now. While that stays the same, so does the ETag.
 package eventlist

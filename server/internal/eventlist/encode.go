@@ -23,6 +23,7 @@ type records struct {
 	bytes []byte
 	// growing is where the text of the last record begins, if more usernames may be added to it; else 0.
 	growing int
+	large   bool // from recordsPool
 }
 
 const (
@@ -32,11 +33,17 @@ const (
 	maxGrowing = 8 << 10
 )
 
-var recordsPool = sync.Pool{New: func() any { return new(records) }}
+// Whoever needs little does not get a large buffer: it may hold it while it waits.
+var recordsPool, smallRecordsPool = sync.Pool{New: func() any { return new(records) }}, sync.Pool{New: func() any { return new(records) }}
 
-func newRecords() *records {
-	r := recordsPool.Get().(*records)
+func newRecords(large bool) *records {
+	pool := &smallRecordsPool
+	if large {
+		pool = &recordsPool
+	}
+	r := pool.Get().(*records)
 	r.reset()
+	r.large = large
 	return r
 }
 
@@ -44,8 +51,11 @@ func (r *records) reset() { r.bytes, r.growing = r.bytes[:0], 0 }
 
 // release keeps the buffer for another list.
 func (r *records) release() {
-	if cap(r.bytes) <= maxPooled {
+	switch {
+	case r.large && cap(r.bytes) <= maxPooled:
 		recordsPool.Put(r)
+	case cap(r.bytes) <= maxOwn:
+		smallRecordsPool.Put(r)
 	}
 }
 
@@ -113,20 +123,29 @@ type encoder struct {
 	out []byte // encoded, not written yet
 	// Where the encoding stands: inside the list, inside an event, and whether that has RSVPs already.
 	begun, inEvent, hasRSVPs bool
+	large                    bool // from encoderPool
 }
 
-var encoderPool = sync.Pool{New: func() any { return new(encoder) }}
+// As for records: a response may hold the buffer of its encoder for long.
+var encoderPool, smallEncoderPool = sync.Pool{New: func() any { return new(encoder) }}, sync.Pool{New: func() any { return new(encoder) }}
 
-func newEncoder() *encoder {
-	e := encoderPool.Get().(*encoder)
-	*e = encoder{out: e.out[:0]}
+func newEncoder(large bool) *encoder {
+	pool := &smallEncoderPool
+	if large {
+		pool = &encoderPool
+	}
+	e := pool.Get().(*encoder)
+	*e = encoder{out: e.out[:0], large: large}
 	return e
 }
 
 // release keeps the buffer for another list.
 func (e *encoder) release() {
-	if cap(e.out) <= maxPooled {
+	switch {
+	case e.large && cap(e.out) <= maxPooled:
 		encoderPool.Put(e)
+	case cap(e.out) <= maxOwn:
+		smallEncoderPool.Put(e)
 	}
 }
 

@@ -5,11 +5,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"worldevents/gen"
 	"worldevents/models"
@@ -17,6 +20,9 @@ import (
 
 // maxBuffered is the size at which a list is no longer held but streamed, in bytes before they are JSON.
 const maxBuffered = 256 << 10
+
+// maxSmallReads is how many small batches are read at once.
+const maxSmallReads = 4
 
 var (
 	// ErrCursor is returned by Get for a cursor that was not made for this world.
@@ -32,6 +38,15 @@ type Lists struct {
 	tagger  *tagger
 	reads   coalescer
 	known   fingerprintCache
+	memory  *budget
+	small   *budget // lists that are streamed in small batches
+	turns   turns
+	// smallReads are the small batches that are being read.
+	smallReads *semaphore.Weighted
+
+	// Pause is called with a request's context when the request begins to wait for its turn, and what it returns
+	// when the request goes on.
+	Pause func(context.Context) (resume func())
 }
 
 // New returns the lists of a store. Links begin with baseURL, which has no slash at its end. ETags are made with a key
@@ -39,8 +54,12 @@ type Lists struct {
 func New(store *models.Store, baseURL string, secret []byte) *Lists {
 	return &Lists{
 		store: store, baseURL: baseURL, tagger: newTagger(secret),
-		reads: coalescer{running: make(map[readKey]*sharedRead), timeout: store.Timeout()},
-		known: fingerprintCache{seed: maphash.MakeSeed()},
+		reads:  coalescer{running: make(map[readKey]*sharedRead), timeout: store.Timeout()},
+		known:  fingerprintCache{seed: maphash.MakeSeed()},
+		memory: newBudget(budgetBytes, userBytes), small: newBudget(maxSmall, userSmall),
+		turns:      turns{users: make(map[models.ID]*readingUser)},
+		smallReads: semaphore.NewWeighted(maxSmallReads),
+		Pause:      func(context.Context) func() { return func() {} },
 	}
 }
 
@@ -62,18 +81,26 @@ type Caller struct {
 
 // Get returns a response that reflects every write that was acknowledged before the call. It must be written, which
 // also gives back its memory. ctx is the request's; Write goes on with it. It returns ErrCursor, models.ErrSignedOut
-// when the caller is not active, and the errors of reading.
+// when the caller is not active, models.ErrBusy when too many lists are being read for them, and the errors of reading.
 func (l *Lists) Get(ctx context.Context, q Query, caller Caller) (*Response, error) {
 	key := newReadKey(q.World, q.Raw)
 	span, err := newSpan(q)
 	if err != nil {
 		return nil, err
 	}
+	waited, err := l.turns.take(ctx, caller.UserID, key, func() func() { return l.Pause(ctx) })
+	if err != nil {
+		return nil, fmt.Errorf("wait to list events of world %q: %w", key.world, err)
+	}
+	if waited { // that was none of the store's time
+		ctx = context.WithValue(ctx, models.Deadline{}, time.Now().Add(l.store.Timeout()))
+	}
 	r, err := l.reads.doTwice(ctx, key, caller, func(ctx context.Context, r *sharedRead) error { return l.read(ctx, span, key, r) })
 	if err != nil {
+		l.turns.release(caller.UserID, key)
 		return nil, err
 	}
-	return &Response{r, ctx, caller}, nil
+	return &Response{r, ctx, l, key, span, caller}, nil
 }
 
 // newSpan is what the parameters select.

@@ -62,7 +62,7 @@ func TestTruncate(t *testing.T) {
 			want = append(want, name)
 		}
 	}
-	e := newEncoder()
+	e := newEncoder(true)
 	e.encode(r.bytes, maxInt)
 	e.end()
 	var list gen.EventList
@@ -98,7 +98,7 @@ func FuzzEncode(f *testing.F) {
 		}
 		at := time.UnixMilli(milli).UTC()
 		want := gen.EventList{Events: []gen.WorldEvent{}}
-		r := newRecords()
+		r := newRecords(true)
 		defer r.release()
 		for e := range 3 {
 			id := models.ID{15: byte(e)}
@@ -115,7 +115,7 @@ func FuzzEncode(f *testing.F) {
 			}
 			want.Events = append(want.Events, event)
 		}
-		encoder := newEncoder()
+		encoder := newEncoder(true)
 		defer encoder.release()
 		var got []byte
 		for rest := r.bytes; ; {
@@ -248,7 +248,7 @@ func BenchmarkEncode(b *testing.B) {
 		b.Run(fmt.Sprintf("%dx20", events), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				r, e := newRecords(), newEncoder()
+				r, e := newRecords(true), newEncoder(true)
 				for _, names := range usernames[:events] {
 					r.Event(id, name, description, at)
 					r.Usernames(names)

@@ -17,12 +17,17 @@ var (
 		w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // fails for other levels alone
 		return w
 	}}
-	compressedPool = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+	// As for records: a response may hold its buffer for long.
+	compressedPool, smallCompressedPool = sync.Pool{New: func() any { return new(bytes.Buffer) }}, sync.Pool{New: func() any { return new(bytes.Buffer) }}
 )
 
 // compress returns data as gzip (RFC 1952), in a buffer that releaseCompressed takes back.
 func compress(data []byte) *bytes.Buffer {
-	out := compressedPool.Get().(*bytes.Buffer)
+	pool := &smallCompressedPool
+	if len(data) > maxOwn {
+		pool = &compressedPool
+	}
+	out := pool.Get().(*bytes.Buffer)
 	out.Reset()
 	w := compressorPool.Get().(*gzip.Writer)
 	w.Reset(out)
@@ -33,9 +38,12 @@ func compress(data []byte) *bytes.Buffer {
 	return out
 }
 
-// releaseCompressed keeps the buffer for another list.
-func releaseCompressed(b *bytes.Buffer) {
-	if b.Cap() <= maxPooled {
+// releaseCompressed keeps the buffer, of size bytes of data, for another list.
+func releaseCompressed(b *bytes.Buffer, size int) {
+	switch {
+	case size > maxOwn && b.Cap() <= maxPooled:
 		compressedPool.Put(b)
+	case b.Cap() <= maxOwn:
+		smallCompressedPool.Put(b)
 	}
 }

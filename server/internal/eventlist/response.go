@@ -15,41 +15,79 @@ import (
 type Response struct {
 	*sharedRead
 	ctx    context.Context
+	lists  *Lists
+	key    readKey
+	span   models.ListOptions
 	caller Caller
 }
 
-// Write writes the response. It returns ErrClientGone, and for a list that is streamed the errors of reading: then the
-// response has begun and must be aborted, so that it does not end as if it were whole.
+// Write writes the response. It returns ErrClientGone, and for a list that is streamed the errors of reading. Unless the
+// response has not begun, it must then be aborted, so that it does not end as if it were whole.
 func (p *Response) Write(w http.ResponseWriter) error {
 	h := w.Header()
 	h["Cache-Control"] = mustRevalidate
 	h["Vary"] = varyList
-	if p.link != "" {
-		h.Set("Link", p.link)
+	if p.list.Done && etagMatches(p.caller.IfNoneMatch, p.etag) {
+		p.endTurn()
+		p.setLink(h, p.link)
+		h["Etag"] = []string{p.etag}
+		w.WriteHeader(http.StatusNotModified)
+		p.release()
+		return nil
 	}
+	free, ok := p.prepare()
+	if !ok {
+		p.release()
+		return p.streamAnew(w)
+	}
+	defer free()
+	p.setLink(h, p.link)
+	h["Content-Type"] = jsonType
 	if !p.list.Done {
-		h["Content-Type"] = jsonType
 		w.WriteHeader(http.StatusOK)
 		return p.stream(w)
 	}
 	defer p.release()
 	h["Etag"] = []string{p.etag}
-	if etagMatches(p.caller.IfNoneMatch, p.etag) {
-		w.WriteHeader(http.StatusNotModified)
-		return nil
-	}
 	body := p.body()
-	if len(body) >= minCompressed && accept.Gzip(p.caller.AcceptEncoding) {
+	if p.isCompressed() {
 		body = p.gzipBody(body)
 		h["Content-Encoding"] = gzipCoding
 	}
-	h["Content-Type"] = jsonType
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(http.StatusOK)
 	if _, err := w.Write(body); err != nil {
 		return fmt.Errorf("%w: %w", ErrClientGone, err)
 	}
 	return nil
+}
+
+// prepare makes the JSON of a list that is held, and ends the turn. It reports whether there is room for the response's
+// memory, to be freed.
+func (p *Response) prepare() (free func(), ok bool) {
+	defer p.endTurn()
+	size := streamBytes
+	if p.list.Done {
+		body := p.body()
+		size = cap(body)
+		if p.isCompressed() {
+			size += cap(p.gzipBody(body))
+		}
+	}
+	return p.hold(p.lists.memory, p.caller.UserID, size)
+}
+
+// isCompressed reports whether the response has a list that is held as gzip.
+func (p *Response) isCompressed() bool {
+	return len(p.body()) >= minCompressed && accept.Gzip(p.caller.AcceptEncoding)
+}
+
+func (p *Response) endTurn() { p.lists.turns.release(p.caller.UserID, p.key) }
+
+func (p *Response) setLink(h http.Header, link string) {
+	if link != "" {
+		h.Set("Link", link)
+	}
 }
 
 var (
@@ -63,14 +101,14 @@ var (
 // stream writes a list that is too large to hold: what has been read of it, then batch by batch. What is read before
 // the first write is shared; from there on the response has a reader and a buffer of its own.
 func (p *Response) stream(w http.ResponseWriter) error {
-	list, json, client := *p.list, newEncoder(), newPacedWriter(w)
+	list, json, client := *p.list, newEncoder(true), newPacedWriter(w)
 	defer json.release()
 	err := client.writeBatch(json, p.records.bytes, list.Done)
 	p.release()
-	if err != nil || list.Done {
+	if err != nil {
 		return err
 	}
-	batch := newRecords()
+	batch := newRecords(true)
 	defer batch.release()
 	ctx := context.WithValue(p.ctx, models.Deadline{}, time.Time{}) // each batch has the store's whole timeout
 	for !list.Done {
@@ -85,6 +123,69 @@ func (p *Response) stream(w http.ResponseWriter) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// streamAnew reads the list again, in small batches, and writes each whole, so that the response holds no more than one
+// as JSON while its client reads. It returns models.ErrBusy, and writes nothing, when too many lists are streamed so.
+func (p *Response) streamAnew(w http.ResponseWriter) error {
+	if !p.lists.small.acquire(p.caller.UserID, 1) {
+		w.Header().Set("Connection", "close") // a connection costs nearly as much as a small batch
+		return models.ErrBusy
+	}
+	defer p.lists.small.release(p.caller.UserID, 1)
+	list := p.lists.store.List(p.span)
+	list.SetSmall(true)
+	if p.span.Limit > 0 {
+		last, err := list.PinPage(p.ctx)
+		if err != nil {
+			return err
+		}
+		if list.More {
+			p.setLink(w.Header(), p.lists.nextLink(p.key, last))
+		}
+	}
+	w.Header()["Content-Type"] = jsonType
+	w.WriteHeader(http.StatusOK)
+	json, client := newEncoder(false), newPacedWriter(w)
+	defer json.release()
+	ctx := context.WithValue(p.ctx, models.Deadline{}, time.Time{})
+	for !list.Done {
+		if err := client.check(ctx); err != nil {
+			return err
+		}
+		if err := p.lists.readSmall(ctx, list, json); err != nil {
+			return err
+		}
+		if list.Done {
+			json.end()
+		}
+		if err := client.write(json.out); err != nil {
+			return err
+		}
+		json.out = json.out[:0]
+	}
+	return nil
+}
+
+// readSmall encodes the next small batch of a list. Few do so at once: there may be many such lists, and the database's
+// connections are for all.
+func (l *Lists) readSmall(ctx context.Context, list *models.EventReader, json *encoder) error {
+	if !l.smallReads.TryAcquire(1) {
+		resume := l.Pause(ctx)
+		err := l.smallReads.Acquire(ctx, 1)
+		resume()
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrClientGone, err)
+		}
+	}
+	defer l.smallReads.Release(1)
+	batch := newRecords(false)
+	defer batch.release()
+	if err := list.Next(ctx, models.Caller{}, batch); err != nil {
+		return err
+	}
+	json.encode(batch.bytes, maxInt)
 	return nil
 }
 

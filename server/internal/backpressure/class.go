@@ -1,0 +1,136 @@
+package backpressure
+
+import (
+	"container/list"
+	"sync"
+	"sync/atomic"
+)
+
+// Class is the responses that wait for their clients.
+type Class struct {
+	limit, perUser, perAddress int
+
+	mu        sync.Mutex
+	users     map[string]*list.List // of *entry, the one that has waited longest first
+	addresses map[string]*list.List
+	total     int
+	entered   uint64 // so far
+	aborted   uint64 // so far
+}
+
+// entry is a response in the class.
+type entry struct {
+	conn              *Conn
+	user, address     string
+	number            uint64        // in the order of entering
+	ofUser, ofAddress *list.Element // nil once it has left
+	aborted           atomic.Bool
+}
+
+// New returns a class of at most limit responses: an address may hold half of them, and a user, or all without a user
+// at one address, an eighth.
+func New(limit int) *Class {
+	return &Class{
+		limit: max(1, limit), perUser: max(1, limit/8), perAddress: max(1, limit/2),
+		users: make(map[string]*list.List), addresses: make(map[string]*list.List),
+	}
+}
+
+// Waiting returns the number of responses in the class.
+func (c *Class) Waiting() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.total
+}
+
+// Aborted returns how many responses were aborted to keep to the bounds.
+func (c *Class) Aborted() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.aborted
+}
+
+// IsFull reports whether user has as many responses in the class as they may have.
+func (c *Class) IsFull(user string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	group := c.users[userKey(user)]
+	return group != nil && group.Len() >= c.perUser
+}
+
+// userKey tells users from addresses without a user.
+func userKey(user string) string { return "user " + user }
+
+// enter adds a response. If that passes a bound, it aborts another.
+func (c *Class) enter(conn *Conn, user, address string) *entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.entered++
+	e := &entry{conn: conn, user: user, address: address, number: c.entered}
+	e.ofUser, e.ofAddress = push(c.users, user, e), push(c.addresses, address, e)
+	c.total++
+	switch {
+	case c.users[user].Len() > c.perUser:
+		c.abort(c.users[user])
+	case c.addresses[address].Len() > c.perAddress:
+		c.abort(c.addresses[address])
+	case c.total > c.limit:
+		c.abort(c.largest())
+	}
+	return e
+}
+
+// leave takes a response out of the class, unless it was aborted.
+func (c *Class) leave(e *entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.remove(e)
+}
+
+// abort ends the response that has waited longest.
+func (c *Class) abort(group *list.List) {
+	e := group.Front().Value.(*entry)
+	c.remove(e)
+	c.aborted++
+	e.aborted.Store(true)
+	e.conn.wake()
+}
+
+func (c *Class) remove(e *entry) {
+	if e.ofUser == nil {
+		return
+	}
+	pull(c.users, e.user, e.ofUser)
+	pull(c.addresses, e.address, e.ofAddress)
+	e.ofUser = nil
+	c.total--
+}
+
+// largest returns the responses of the user who has most of them; of several such users, those of whoever has waited
+// longest. It looks at all users, but is called only when the class is full.
+func (c *Class) largest() (most *list.List) {
+	oldest := func(group *list.List) uint64 { return group.Front().Value.(*entry).number }
+	for _, group := range c.users {
+		if most == nil || group.Len() > most.Len() || group.Len() == most.Len() && oldest(group) < oldest(most) {
+			most = group
+		}
+	}
+	return most
+}
+
+func push(groups map[string]*list.List, key string, e *entry) *list.Element {
+	group := groups[key]
+	if group == nil {
+		group = list.New()
+		groups[key] = group
+	}
+	return group.PushBack(e)
+}
+
+func pull(groups map[string]*list.List, key string, e *list.Element) {
+	group := groups[key]
+	group.Remove(e)
+	if group.Len() == 0 {
+		delete(groups, key)
+	}
+}

@@ -1,0 +1,208 @@
+package backpressure
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// moment is how long a write may take before its response stands in the class. A client that reads, even over a
+	// slow network, mostly makes room sooner.
+	moment = 20 * time.Millisecond
+	// minRate is how many bytes a second a client must read for its response to go on after the write deadline.
+	minRate = 16 << 10
+	// unread is how much of what is written may be with nobody but the network, in bytes: it shows no client that reads.
+	unread = 256 << 10
+)
+
+// errAborted is returned by writes of a response that others had to make room for.
+var errAborted = errors.New("response aborted: too many wait for their clients")
+
+// Attach makes h serve the connections of l with c's rules, and returns the listener to serve on.
+func (c *Class) Attach(h *http.Server, l net.Listener) net.Listener {
+	h.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		if tls, ok := conn.(interface{ NetConn() net.Conn }); ok {
+			conn = tls.NetConn()
+		}
+		return context.WithValue(ctx, connKey{}, conn)
+	}
+	// With HTTP/2 a connection has many responses at once, and another goroutine writes them.
+	h.Protocols = new(http.Protocols)
+	h.Protocols.SetHTTP1(true)
+	return listener{l, c}
+}
+
+type connKey struct{}
+
+// FromContext returns the connection of a request, nil if it has none of an attached listener.
+func FromContext(ctx context.Context) *Conn {
+	conn, _ := ctx.Value(connKey{}).(*Conn)
+	return conn
+}
+
+type listener struct {
+	net.Listener
+	class *Class
+}
+
+func (l listener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	limitUnsent(conn)
+	return &Conn{Conn: conn, class: l.class}, nil
+}
+
+// Conn is a connection to a client. A nil Conn counts nothing.
+type Conn struct {
+	net.Conn
+	class *Class
+	// The write deadline in nanoseconds of Unix time, 0 for none, and what has been written since it was set.
+	deadline, written atomic.Int64
+	current           atomic.Pointer[Request]
+}
+
+// Request is a request that is being handled on a connection.
+type Request struct {
+	// InFlight counts the request while it does not wait.
+	InFlight *atomic.Int64
+	// Client returns whose response it is: the user, "" for nobody in particular, and the client's address.
+	Client func() (user, address string)
+}
+
+// Begin makes r the request of c until End.
+func (c *Conn) Begin(r *Request) {
+	if c != nil {
+		c.current.Store(r)
+	}
+}
+
+// End says that the request has been handled. The last bytes of its response may be yet to write.
+func (c *Conn) End() { c.Begin(nil) }
+
+// Pause takes the request of c from those in flight until resume is called.
+func (c *Conn) Pause() (resume func()) {
+	if c == nil {
+		return func() {}
+	}
+	r := c.current.Load()
+	if r == nil {
+		return func() {}
+	}
+	r.InFlight.Add(-1)
+	return func() { r.InFlight.Add(1) }
+}
+
+// SetDeadline implements net.Conn.
+func (c *Conn) SetDeadline(t time.Time) error {
+	c.SetWriteDeadline(t)
+	return c.SetReadDeadline(t)
+}
+
+// SetWriteDeadline implements net.Conn. A write may go on after t for a second for each minRate bytes that the client
+// has read since the call.
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	nanoseconds := int64(0)
+	if !t.IsZero() {
+		nanoseconds = t.UnixNano()
+	}
+	c.deadline.Store(nanoseconds)
+	c.written.Store(0)
+	return nil
+}
+
+// limit returns when a write must end, the zero time for never.
+func (c *Conn) limit() time.Time {
+	deadline := c.deadline.Load()
+	if deadline == 0 {
+		return time.Time{}
+	}
+	read := max(0, c.written.Load()-unread)
+	return time.Unix(0, deadline).Add(time.Duration(read) * time.Second / minRate)
+}
+
+// Write implements net.Conn. Besides the errors of the connection it returns errAborted.
+func (c *Conn) Write(p []byte) (int, error) {
+	soon, limit := time.Now().Add(moment), c.limit()
+	final := !limit.IsZero() && limit.Before(soon)
+	if final {
+		soon = limit
+	}
+	n, err := c.writeUntil(soon, p)
+	if err == nil || final || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, err
+	}
+	m, err := c.wait(p[n:])
+	return n + m, err
+}
+
+// wait is Write for a response that stands in the class meanwhile.
+func (c *Conn) wait(p []byte) (n int, err error) {
+	defer c.Pause()()
+	user, address := c.client()
+	e := c.class.enter(c, user, address)
+	defer c.class.leave(e)
+	for {
+		var m int
+		m, err = c.writeUntilAborted(e, p[n:])
+		n += m
+		if m == 0 || !errors.Is(err, os.ErrDeadlineExceeded) || e.aborted.Load() {
+			break
+		}
+	}
+	if e.aborted.Load() {
+		c.reset()
+		return n, errAborted
+	}
+	return n, err
+}
+
+// writeUntilAborted writes until limit. The deadline that wake sets is not replaced by another: either this sees that
+// e was aborted, or wake comes after it.
+func (c *Conn) writeUntilAborted(e *entry, p []byte) (int, error) {
+	c.Conn.SetWriteDeadline(c.limit())
+	if e.aborted.Load() {
+		return 0, errAborted
+	}
+	n, err := c.Conn.Write(p)
+	c.written.Add(int64(n))
+	return n, err
+}
+
+func (c *Conn) writeUntil(deadline time.Time, p []byte) (int, error) {
+	c.Conn.SetWriteDeadline(deadline)
+	n, err := c.Conn.Write(p)
+	c.written.Add(int64(n))
+	return n, err
+}
+
+// wake ends a write that is waiting.
+func (c *Conn) wake() { c.Conn.SetWriteDeadline(time.Unix(1, 0)) }
+
+// reset closes the connection so that what is yet unsent takes no more memory, and so that no client takes what it has
+// got for a whole response.
+func (c *Conn) reset() {
+	if tcp, ok := c.Conn.(*net.TCPConn); ok {
+		tcp.SetLinger(0)
+	}
+	c.Conn.Close()
+}
+
+// client returns whose response is being written: a user, or nobody in particular at an address; and the address.
+func (c *Conn) client() (user, address string) {
+	if r := c.current.Load(); r != nil {
+		user, address = r.Client()
+	} else {
+		address, _, _ = net.SplitHostPort(c.RemoteAddr().String())
+	}
+	if user == "" {
+		return "address " + address, address
+	}
+	return userKey(user), address
+}

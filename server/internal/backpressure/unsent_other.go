@@ -1,0 +1,8 @@
+//go:build !linux
+
+package backpressure
+
+import "net"
+
+// limitUnsent does nothing: the kernel's own limit holds.
+func limitUnsent(net.Conn) {}
