@@ -94,13 +94,19 @@ func TestNoConnectionInTime(t *testing.T) {
 // lockUsers keeps everybody else from changing users until release is called.
 func lockUsers(t *testing.T, db *servicetest.Database) (release func()) {
 	t.Helper()
+	return lock(t, db, "users")
+}
+
+// lock keeps everybody else from a table of PostgreSQL, and from changing any of SQLite, until release is called.
+func lock(t *testing.T, db *servicetest.Database, table string) (release func()) {
+	t.Helper()
 	conn, err := db.DB.Conn(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	statements := []string{"BEGIN IMMEDIATE"}
 	if db.Dialect == "postgres" {
-		statements = []string{"BEGIN", "LOCK TABLE users"}
+		statements = []string{"BEGIN", "LOCK TABLE " + table}
 	}
 	for _, statement := range statements {
 		if _, err := conn.ExecContext(context.Background(), statement); err != nil {
