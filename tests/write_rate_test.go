@@ -42,7 +42,7 @@ func TestWriteRate(t *testing.T) {
 	}, func(o *servicetest.Options) { o.WriteRate = 0.001 })
 }
 
-// Of one user's different lists 16 are read at once. The others wait for their turn and are not refused, and nobody else
+// Of one user's different lists 16 are read at once. The others wait and are not refused, and nobody else
 // waits for them.
 func TestDifferentListsAtOnce(t *testing.T) {
 	t.Parallel()

@@ -40,7 +40,7 @@ type Lists struct {
 	known   fingerprintCache
 	memory  *budget
 	small   *budget // lists that are streamed in small batches
-	turns   turns
+	limiter userLimiter
 	// smallReads are the small batches that are being read.
 	smallReads *semaphore.Weighted
 
@@ -57,7 +57,7 @@ func New(store *models.Store, baseURL string, secret []byte) *Lists {
 		reads:  coalescer{running: make(map[readKey]*sharedRead), timeout: store.Timeout()},
 		known:  fingerprintCache{seed: maphash.MakeSeed()},
 		memory: newBudget(budgetBytes, userBytes), small: newBudget(maxSmall, userSmall),
-		turns:      turns{users: make(map[models.ID]*readingUser)},
+		limiter:    userLimiter{users: make(map[models.ID]*readingUser)},
 		smallReads: semaphore.NewWeighted(maxSmallReads),
 		Pause:      func(context.Context) func() { return func() {} },
 	}
@@ -88,7 +88,7 @@ func (l *Lists) Get(ctx context.Context, q Query, caller Caller) (*Response, err
 	if err != nil {
 		return nil, err
 	}
-	waited, err := l.turns.take(ctx, caller.UserID, key, func() func() { return l.Pause(ctx) })
+	waited, err := l.limiter.acquire(ctx, caller.UserID, key, func() func() { return l.Pause(ctx) })
 	if err != nil {
 		return nil, fmt.Errorf("wait to list events of world %q: %w", key.world, err)
 	}
@@ -97,7 +97,7 @@ func (l *Lists) Get(ctx context.Context, q Query, caller Caller) (*Response, err
 	}
 	r, err := l.reads.doTwice(ctx, key, caller, func(ctx context.Context, r *sharedRead) error { return l.read(ctx, span, key, r) })
 	if err != nil {
-		l.turns.release(caller.UserID, key)
+		l.limiter.release(caller.UserID, key)
 		return nil, err
 	}
 	return &Response{r, ctx, l, key, span, caller}, nil

@@ -28,7 +28,7 @@ func (p *Response) Write(w http.ResponseWriter) error {
 	h["Cache-Control"] = mustRevalidate
 	h["Vary"] = varyList
 	if p.list.Done && etagMatches(p.caller.IfNoneMatch, p.etag) {
-		p.endTurn()
+		p.endRead()
 		p.setLink(h, p.link)
 		h["Etag"] = []string{p.etag}
 		w.WriteHeader(http.StatusNotModified)
@@ -62,10 +62,10 @@ func (p *Response) Write(w http.ResponseWriter) error {
 	return nil
 }
 
-// prepare makes the JSON of a list that is held, and ends the turn. It reports whether there is room for the response's
+// prepare makes the JSON of a list that is held, and lets the user read another list. It reports whether there is room for the response's
 // memory, to be freed.
 func (p *Response) prepare() (free func(), ok bool) {
-	defer p.endTurn()
+	defer p.endRead()
 	size := streamBytes
 	if p.list.Done {
 		body := p.body()
@@ -82,7 +82,7 @@ func (p *Response) isCompressed() bool {
 	return len(p.body()) >= minCompressed && accept.Gzip(p.caller.AcceptEncoding)
 }
 
-func (p *Response) endTurn() { p.lists.turns.release(p.caller.UserID, p.key) }
+func (p *Response) endRead() { p.lists.limiter.release(p.caller.UserID, p.key) }
 
 func (p *Response) setLink(h http.Header, link string) {
 	if link != "" {
