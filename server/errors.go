@@ -76,6 +76,7 @@ var problems = []struct {
 	{oidc.ErrFlow, errSignIn},
 	{oidc.ErrDenied, errDenied},
 	{oidc.ErrProvider, errProvider},
+	{oidc.ErrBusy, errOverloaded},
 	{echo.ErrNotFound, errNotFound},
 	{echo.ErrMethodNotAllowed, errMethod},
 }

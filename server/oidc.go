@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -31,9 +32,10 @@ func (s *Server) beginSignIn(c echo.Context) error {
 	if !isTopLevel(c.Request()) {
 		return errCrossOrigin
 	}
+	r := c.Request()
 	flow := s.provider.NewFlow(s.safeReturnURL(c.QueryParam("return_to")))
-	requestFrom(c.Request().Context()).returnTo = flow.ReturnTo
-	to, err := s.provider.AuthCodeURL(c.Request().Context(), flow)
+	requestFrom(r.Context()).returnTo = flow.ReturnTo
+	to, err := s.provider.AuthCodeURL(r.Context(), clientNetwork(s.clientIP(r)), flow)
 	if err != nil {
 		return err
 	}
@@ -42,7 +44,8 @@ func (s *Server) beginSignIn(c echo.Context) error {
 }
 
 // finishSignIn takes the browser back from the identity provider, and signs it in if the callback belongs to the flow
-// that this browser began. The first callback that knows a flow's state ends the flow, whether it signs in or fails.
+// that this browser began. The first callback that knows a flow's state ends the flow, whether it signs in or fails. Where
+// there was no place at the provider the flow goes on: the browser may load the address again.
 func (s *Server) finishSignIn(c echo.Context) error {
 	r, h := c.Request(), c.Response().Header()
 	if !isTopLevel(r) {
@@ -53,10 +56,12 @@ func (s *Server) finishSignIn(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	s.setFlowCookie(h, "", -1)
 	returnTo := s.safeReturnURL(flow.ReturnTo) // checked again: the configuration may have changed
 	requestFrom(r.Context()).returnTo = returnTo
-	user, err := s.provider.Exchange(r.Context(), flow, callback)
+	user, err := s.provider.Exchange(r.Context(), clientNetwork(s.clientIP(r)), flow, callback)
+	if !errors.Is(err, oidc.ErrBusy) {
+		s.setFlowCookie(h, "", -1)
+	}
 	if err != nil {
 		return err
 	}

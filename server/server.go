@@ -46,7 +46,8 @@ type Options struct {
 	// Docs turns on /docs and the published contract.
 	Docs bool
 
-	// Keys sign JWTs (the first) and verify them (all), 32 bytes or more each.
+	// Keys sign JWTs (the first) and verify them (all), 32 bytes or more each. Other keys of the service are derived from
+	// them.
 	Keys [][]byte
 	// Issuer and Audience are written into JWTs and required of them, unless empty.
 	Issuer, Audience string
@@ -141,7 +142,7 @@ func New(o Options) (*Server, error) {
 	s.lists.Pause = func(ctx context.Context) func() { return backpressure.FromContext(ctx).Pause() }
 	s.unmatched = s.newOperation("", "")
 	if o.OIDC != nil {
-		s.provider = oidc.New(*o.OIDC, s.baseURL+"/sign-in/callback", s.now)
+		s.provider = oidc.New(*o.OIDC, s.baseURL+"/sign-in/callback", o.Keys, s.now)
 		s.flowName = flowCookieName(o)
 	}
 

@@ -223,25 +223,61 @@ func TestReturnTo(t *testing.T) {
 	}
 }
 
-// TestReturnToOfForgedAttempt: whoever can set cookies, as a neighbouring host can, can make an attempt of their own,
-// but not lead people elsewhere.
-func TestReturnToOfForgedAttempt(t *testing.T) {
+// TestForgedAttempt: whoever can set cookies, as a neighbouring host can, cannot make an attempt of their own. The provider
+// hears nothing of one.
+func TestForgedAttempt(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	s := servicetest.New(t, p.options)
-	text := fmt.Sprintf("x.%d.%s", time.Now().Add(time.Minute).Unix(), base64.RawURLEncoding.EncodeToString([]byte("https://evil.example/")))
-	derive := func(purpose string) string {
-		return servicetest.Base64(string(servicetest.MAC(sha256.New, []byte(text), purpose)))
-	}
 	authorize, _ := url.Parse(begin(s.Client(), ""))
-	q := authorize.Query()
-	challenge := sha256.Sum256([]byte(derive("verifier")))
-	q.Set("state", derive("state"))
-	q.Set("nonce", derive("nonce"))
-	q.Set("code_challenge", base64.RawURLEncoding.EncodeToString(challenge[:]))
-	authorize.RawQuery = q.Encode()
-	u := p.consent(authorize.String(), called("1", "alice"))
-	s.Client().Get(u.RequestURI(), servicetest.Cookies(flowCookie+"="+text)).Is(303, "").HasHeader("Location", "/docs")
+	p.respond("token", func(w http.ResponseWriter, _ *http.Request) {
+		t.Error("a forged attempt costs a call")
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	text := fmt.Sprintf("x.%d.%s", time.Now().Add(time.Minute).Unix(), base64.RawURLEncoding.EncodeToString([]byte("https://evil.example/")))
+	for _, key := range []string{text, "", string(servicetest.Key)} {
+		for _, content := range []string{"%s", "%s." + text, text + ".%s"} {
+			derive := func(purpose string) string {
+				return servicetest.Base64(string(servicetest.MAC(sha256.New, []byte(key), fmt.Sprintf(content, purpose))))
+			}
+			q := authorize.Query()
+			challenge := sha256.Sum256([]byte(derive("verifier")))
+			q.Set("state", derive("state"))
+			q.Set("nonce", derive("nonce"))
+			q.Set("code_challenge", base64.RawURLEncoding.EncodeToString(challenge[:]))
+			authorize.RawQuery = q.Encode()
+			u := p.consent(authorize.String(), called("1", "alice"))
+			s.Client().Get(u.RequestURI(), servicetest.Cookies(flowCookie+"="+text)).IsError(400, "invalid_sign_in").SetsNoCookie()
+		}
+	}
+}
+
+// TestKeysOfAttempt: an attempt ends on every instance that knows the key which began it.
+func TestKeysOfAttempt(t *testing.T) {
+	p := newProvider(t)
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		const old, next = "the key of before, which is on its way out", "the next key, which will sign from now on"
+		keys := func(keys ...string) *servicetest.Service {
+			return s.NewInstance(p.options, func(o *servicetest.Options) {
+				o.BaseURL, o.Keys = s.Options.BaseURL, nil
+				for _, key := range keys {
+					o.Keys = append(o.Keys, []byte(key))
+				}
+			})
+		}
+		before, both, after := keys(old), keys(old, next), keys(next, old)
+		for i, test := range []struct {
+			begin, end *servicetest.Service
+			status     int
+		}{{before, both, 303}, {both, before, 303}, {before, after, 303}, {after, both, 303}, {after, before, 400}, {before, keys(next), 400}} {
+			c := test.begin.Client()
+			u := p.consent(begin(c, ""), called(fmt.Sprint("key", i), "alice"))
+			r := test.end.Client().Get(u.RequestURI(), servicetest.Cookies(flowCookie+"="+c.Cookie(flowCookie)))
+			if r.Status != test.status {
+				t.Errorf("%d: %d %s", i, r.Status, r.Body)
+			}
+		}
+	}, p.options)
 }
 
 func TestBasePath(t *testing.T) {

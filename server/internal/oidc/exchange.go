@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	goidc "github.com/coreos/go-oidc/v3/oidc"
@@ -12,22 +13,37 @@ import (
 )
 
 // Exchange trades the callback's code for the user's identity. The flow must come from ResumeFlow, which has compared
-// the state. It returns ErrFlow if the flow has expired, or if the code or the ID token belongs to another flow or was
-// used before. It returns ErrDenied if the callback says so, and ErrProvider.
-func (p *Provider) Exchange(ctx context.Context, f Flow, callback url.Values) (Identity, error) {
+// the state. The client is the address that shares the places. It returns ErrFlow if the flow has expired, or if the
+// code or the ID token belongs to another flow or was used before. It returns ErrDenied if the callback says so,
+// ErrProvider, and ErrBusy.
+func (p *Provider) Exchange(ctx context.Context, client string, f Flow, callback url.Values) (Identity, error) {
 	if !p.now().Before(f.expires) {
 		return Identity{}, fmt.Errorf("%w: expired", ErrFlow)
 	}
-	ctx, cancel := context.WithTimeout(goidc.ClientContext(ctx, p.client), flowTimeout)
+	ctx, cancel := context.WithTimeout(goidc.ClientContext(ctx, p.client), callTimeout)
 	defer cancel()
-	m, err := p.discover(ctx)
+	m, err := p.discover(ctx, client)
 	if err != nil {
 		return Identity{}, err
 	}
 	if err := m.checkCallback(callback, p.config.Issuer); err != nil {
 		return Identity{}, err
 	}
-	tokens, err := m.oauth.Exchange(ctx, callback.Get("code"), oauth2.VerifierOption(f.verifier()))
+	release, err := p.places.take(ctx, client)
+	if err != nil {
+		return Identity{}, err
+	}
+	defer release()
+	identity, err := p.redeem(ctx, m, f, callback.Get("code"))
+	if errors.Is(err, ErrProvider) {
+		p.suspect(m)
+	}
+	return identity, err
+}
+
+// redeem makes the requests of Exchange and returns its errors.
+func (p *Provider) redeem(ctx context.Context, m *metadata, f Flow, code string) (Identity, error) {
+	tokens, err := m.oauth.Exchange(ctx, code, oauth2.VerifierOption(f.verifier()))
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) && refused.ErrorCode == "invalid_grant" { // used, expired, or of another flow
 		return Identity{}, fmt.Errorf("%w: code refused", ErrFlow)
@@ -69,7 +85,7 @@ func (m *metadata) checkCallback(callback url.Values, issuer string) error {
 // claim or "". It returns ErrFlow or ErrProvider.
 func (p *Provider) verifyIDToken(ctx context.Context, m *metadata, f Flow, tokens *oauth2.Token) (subject, username string, err error) {
 	raw, _ := tokens.Extra("id_token").(string)
-	token, err := m.VerifierContext(ctx, &goidc.Config{ClientID: p.config.ClientID, Now: p.now}).Verify(ctx, raw)
+	token, err := m.verifier.Verify(ctx, raw)
 	if err != nil {
 		return "", "", wrapErr("ID token", err)
 	}
@@ -111,22 +127,36 @@ func validSubject(sub string) bool {
 	return sub != "" && len(sub) <= 255 && !strings.ContainsFunc(sub, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
+// errorCodes are the codes that a log repeats: those of RFC 6749 sections 4.1.2.1 and 5.2, and of OpenID Connect Core
+// 1.0 section 3.1.2.6. Whoever has begun a sign-in can put any other text into a callback.
+var errorCodes = []string{
+	"invalid_request", "unauthorized_client", "access_denied", "unsupported_response_type", "invalid_scope", "server_error",
+	"temporarily_unavailable",
+	"invalid_client", "invalid_grant", "unsupported_grant_type",
+	"interaction_required", "login_required", "account_selection_required", "consent_required", "invalid_request_uri",
+	"invalid_request_object", "request_not_supported", "request_uri_not_supported", "registration_not_supported",
+}
+
 // wrapErr returns ErrProvider with what may be logged of err. It leaves out the provider's response wherever that could
-// repeat a code or a token.
+// repeat a code or a token, and quotes what a library says of it elsewhere.
 func wrapErr(step string, err error) error {
 	if errors.Is(err, context.Canceled) { // the browser went away, and the provider is not to blame
 		return err
 	}
 	var refused *oauth2.RetrieveError
 	var network *url.Error
-	why := err.Error()
+	why := fmt.Sprintf("%.200q", err.Error())
 	switch {
+	case errors.As(err, &refused) && slices.Contains(errorCodes, refused.ErrorCode):
+		why = "refused with " + refused.ErrorCode
+	case errors.As(err, &refused) && refused.Response != nil:
+		why = fmt.Sprintf("HTTP status %d without a registered error code", refused.Response.StatusCode)
 	case errors.As(err, &refused):
-		why = fmt.Sprintf("refused with %.60q", refused.ErrorCode)
+		why = "refused with an error code that is not registered"
 	case errors.As(err, &network):
-		why = network.Err.Error()
+		why = fmt.Sprintf("%.200q", network.Err.Error())
 	case step == "UserInfo":
 		why = "unusable response"
 	}
-	return fmt.Errorf("%w: %s: %.200s", ErrProvider, step, why)
+	return fmt.Errorf("%w: %s: %s", ErrProvider, step, why)
 }

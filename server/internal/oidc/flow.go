@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -16,25 +17,40 @@ import (
 const FlowTTL = 10 * time.Minute
 
 // Flow is a sign-in that is under way: a random secret, when it expires, and where it leads. A cookie of the browser
-// that began it is the only place where it is kept. State, nonce and PKCE verifier are MACs whose key is the whole
-// text, so a callback counts in this browser alone, and nothing in the text can be changed on the way.
+// that began it is the only place where it is kept. State, nonce and PKCE verifier are MACs of the whole text with a key
+// of the service. So a callback counts in this browser alone, nobody else can make a text that counts, and nothing in it
+// can be changed on the way.
 type Flow struct {
 	// ReturnTo is where the sign-in leads.
 	ReturnTo string
 
 	text    string // the cookie's value
 	expires time.Time
+	key     flowKey
+}
+
+// flowKey is the key of the MACs.
+type flowKey [sha256.Size]byte
+
+// newFlowKey derives the key from a secret that has other uses. With another issuer it is another key: no code goes to
+// a provider that did not issue it, also when the configuration has changed since the flow began.
+func newFlowKey(secret []byte, issuer string) flowKey {
+	key, err := hkdf.Key(sha256.New, secret, nil, "worldevents sign-in at "+issuer, sha256.Size)
+	if err != nil { // no more was asked for than HKDF can give
+		panic(err)
+	}
+	return flowKey(key)
 }
 
 // NewFlow begins a sign-in.
 func (p *Provider) NewFlow(returnTo string) Flow {
 	expires := p.now().Add(FlowTTL)
 	text := fmt.Sprintf("%s.%d.%s", rand.Text(), expires.Unix(), base64.RawURLEncoding.EncodeToString([]byte(returnTo)))
-	return Flow{returnTo, text, expires}
+	return Flow{returnTo, text, expires, p.keys[0]}
 }
 
-// ResumeFlow returns the flow that cookie keeps, if the callback's parameters belong to it. It returns ErrFlow. It does
-// not look at the time: a flow that has expired is over, but it is this browser's.
+// ResumeFlow returns the flow that cookie keeps, if this service began it and the callback's parameters belong to it. It
+// returns ErrFlow. It does not look at the time: a flow that has expired is over, but it is this browser's.
 func (p *Provider) ResumeFlow(cookie string, callback url.Values) (Flow, error) {
 	f, ok := parseFlow(cookie)
 	if !ok {
@@ -45,14 +61,15 @@ func (p *Provider) ResumeFlow(cookie string, callback url.Values) (Flow, error) 
 			return Flow{}, fmt.Errorf("%w: repeated parameter", ErrFlow)
 		}
 	}
-	if !hmac.Equal([]byte(callback.Get("state")), []byte(f.state())) {
-		return Flow{}, fmt.Errorf("%w: state of another flow", ErrFlow)
+	for _, f.key = range p.keys {
+		if hmac.Equal([]byte(callback.Get("state")), []byte(f.state())) {
+			return f, nil
+		}
 	}
-	return f, nil
+	return Flow{}, fmt.Errorf("%w: state of another flow", ErrFlow)
 }
 
-// parseFlow reads the text of a flow. It does not authenticate the text; comparing state, which is derived from it,
-// does.
+// parseFlow reads the text of a flow. It does not authenticate the text; comparing state, which is a MAC of it, does.
 func parseFlow(text string) (Flow, bool) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 {
@@ -63,7 +80,7 @@ func parseFlow(text string) (Flow, bool) {
 		return Flow{}, false
 	}
 	returnTo, err := base64.RawURLEncoding.DecodeString(parts[2])
-	return Flow{string(returnTo), text, time.Unix(expires, 0)}, err == nil
+	return Flow{ReturnTo: string(returnTo), text: text, expires: time.Unix(expires, 0)}, err == nil
 }
 
 // Cookie returns the value of the cookie that keeps the flow. It is secret.
@@ -79,7 +96,7 @@ func (f Flow) nonce() string { return f.derive("nonce") }
 func (f Flow) verifier() string { return f.derive("verifier") }
 
 func (f Flow) derive(purpose string) string {
-	mac := hmac.New(sha256.New, []byte(f.text))
-	mac.Write([]byte(purpose))
+	mac := hmac.New(sha256.New, f.key[:])
+	mac.Write([]byte(purpose + "." + f.text))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }

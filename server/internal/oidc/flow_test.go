@@ -11,8 +11,10 @@ import (
 func newTestProvider(issuer string) (*Provider, *time.Time) {
 	now := time.Unix(2_000_000_000, 0)
 	c := Config{Issuer: issuer, ClientID: "client", ClientSecret: "secret", Scopes: []string{"openid"}, UsernameClaim: "name"}
-	return New(c, "https://api.example.org/sign-in/callback", func() time.Time { return now }), &now
+	return New(c, "https://api.example.org/sign-in/callback", testSecrets, func() time.Time { return now }), &now
 }
+
+var testSecrets = [][]byte{[]byte("the first of the secrets that tests have"), []byte("the second of the secrets that tests have")}
 
 func TestResumeFlow(t *testing.T) {
 	p, now := newTestProvider("https://provider.example")
@@ -57,6 +59,33 @@ func TestResumeFlow(t *testing.T) {
 	}
 }
 
+// A flow ends wherever the secret is known that began it, first or not, and at no other issuer.
+func TestResumeFlowKeys(t *testing.T) {
+	c := Config{Issuer: "https://provider.example"}
+	other := Config{Issuer: "https://other.example"}
+	a, b := testSecrets[0], testSecrets[1]
+	begin := New(c, "", [][]byte{a, b}, time.Now).NewFlow("/docs")
+	for _, test := range []struct {
+		name    string
+		config  Config
+		secrets [][]byte
+		ok      bool
+	}{
+		{"another instance", c, [][]byte{a, b}, true},
+		{"before the keys changed places", c, [][]byte{b, a}, true},
+		{"the other key alone", c, [][]byte{b}, false},
+		{"another issuer", other, [][]byte{a, b}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := New(test.config, "", test.secrets, time.Now)
+			f, err := p.ResumeFlow(begin.Cookie(), url.Values{"state": {begin.state()}})
+			if test.ok && (err != nil || f.verifier() != begin.verifier() || f.nonce() != begin.nonce()) || !test.ok && !errors.Is(err, ErrFlow) {
+				t.Errorf("%+v, %v", f, err)
+			}
+		})
+	}
+}
+
 // What goes to the provider, or comes back from it, says nothing about the other secrets of a flow.
 func TestFlowSecretsDiffer(t *testing.T) {
 	p, _ := newTestProvider("https://provider.example")
@@ -75,7 +104,7 @@ func TestFlowSecretsDiffer(t *testing.T) {
 	}
 }
 
-// A text that parses without having been written by NewFlow leads nowhere: only its own state would be accepted.
+// A text that NewFlow has not written leads nowhere: only a state that nobody can compute would be accepted.
 func FuzzResumeFlow(f *testing.F) {
 	p, _ := newTestProvider("https://provider.example")
 	flow := p.NewFlow("/docs")

@@ -2,12 +2,15 @@
 // authorization code flow and PKCE.
 //
 // Nothing about a sign-in is kept here. A Flow lives in a cookie of the browser that began it, and everything that must
-// match at its end is derived from that text. So any instance can end what another began, and no callback counts in
-// another browser.
+// match at its end is derived from that text and a key. So any instance with the key can end what another began, no
+// callback counts in another browser, and nobody else can begin a flow: only flows of ours reach the provider.
 //
-// The provider is trusted with users' names and with nothing else. What it sends is bounded in size and time, a
-// provider that hangs cannot hold more than maxConcurrent requests, and errors repeat nothing that it sent where a code
-// or a token could be in it.
+// The provider is trusted with users' names and with nothing else. What it sends is bounded in size and time, and the
+// places for requests to it are shared among clients. Errors repeat nothing of a callback, and nothing of a response
+// where a code or a token could be in it.
+//
+// The provider's metadata is kept for metadataTTL, and with it the keys that verify ID tokens. A token of a new key has
+// the keys fetched at once.
 package oidc
 
 import (
@@ -15,20 +18,17 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	goidc "github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
-	"golang.org/x/sync/semaphore"
 )
 
 const (
 	// requestTimeout bounds one request to the provider.
 	requestTimeout = 5 * time.Second
-	// flowTimeout bounds all requests to the provider for one call.
-	flowTimeout = 10 * time.Second
+	// callTimeout bounds all that one call waits for.
+	callTimeout = 20 * time.Second
 )
 
 var (
@@ -38,6 +38,8 @@ var (
 	ErrDenied = errors.New("sign-in denied")
 	// ErrProvider means that the provider did not respond, or not as it must.
 	ErrProvider = errors.New("identity provider failed")
+	// ErrBusy means that too many sign-ins are at the provider. Nothing was sent to it, and the flow may be tried again.
+	ErrBusy = errors.New("too many sign-ins at once")
 )
 
 // Config is an identity provider to sign in with, and this service as its client.
@@ -52,22 +54,15 @@ type Config struct {
 	UsernameClaim string
 }
 
-// Provider is the identity provider. It keeps the metadata once discovered. Its methods may be called concurrently.
+// Provider is the identity provider. Its methods may be called concurrently.
 type Provider struct {
 	config      Config
 	redirectURL string
+	keys        []flowKey
 	now         func() time.Time
 	client      *http.Client
-	discovered  atomic.Pointer[metadata]
-}
-
-// metadata is what the provider publishes about itself.
-type metadata struct {
-	*goidc.Provider
-	// oauth is shared by all flows: it remembers how the token endpoint expects the secret.
-	oauth oauth2.Config
-	// issParamSupported means that every callback names the issuer (RFC 9207 section 3).
-	issParamSupported bool
+	places      *places
+	discovery   discovery
 }
 
 // Identity is a user for whom the provider vouches. Issuer and Subject together say who it is.
@@ -77,19 +72,23 @@ type Identity struct {
 	Username string
 }
 
-// New returns a provider, without a request to it. The redirectURL is where the provider sends browsers back to; now is
-// the clock.
-func New(c Config, redirectURL string, now func() time.Time) *Provider {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	return &Provider{
+// New returns a provider, without a request to it. The redirectURL is where the provider sends browsers back to. Of the
+// secrets, one at least, the first begins flows and all end them; now is the clock.
+func New(c Config, redirectURL string, secrets [][]byte, now func() time.Time) *Provider {
+	p := &Provider{
 		config: c, redirectURL: redirectURL, now: now,
 		client: &http.Client{
-			Transport: &boundedTransport{transport, semaphore.NewWeighted(maxConcurrent)},
+			Transport: boundedTransport{http.DefaultTransport.(*http.Transport).Clone()},
 			Timeout:   requestTimeout,
 			// The provider has no reason to redirect these requests, least of all one with a code and our secret.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
+		places: newPlaces(),
 	}
+	for _, secret := range secrets {
+		p.keys = append(p.keys, newFlowKey(secret, c.Issuer))
+	}
+	return p
 }
 
 // Host returns the provider's host: its name on pages.
@@ -101,46 +100,14 @@ func (p *Provider) Host() string {
 	return u.Host
 }
 
-// AuthCodeURL returns where to send the browser (OpenID Connect Core 1.0 section 3.1.2.1, RFC 7636 section 4.3). It
-// returns ErrProvider.
-func (p *Provider) AuthCodeURL(ctx context.Context, f Flow) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, flowTimeout)
+// AuthCodeURL returns where to send the browser (OpenID Connect Core 1.0 section 3.1.2.1, RFC 7636 section 4.3). The
+// client is the address that shares the places. It returns ErrProvider or ErrBusy.
+func (p *Provider) AuthCodeURL(ctx context.Context, client string, f Flow) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	m, err := p.discover(ctx)
+	m, err := p.discover(ctx, client)
 	if err != nil {
 		return "", err
 	}
 	return m.oauth.AuthCodeURL(f.state(), goidc.Nonce(f.nonce()), oauth2.S256ChallengeOption(f.verifier())), nil
-}
-
-// discover returns the provider's metadata (OpenID Connect Discovery 1.0 section 4). It asks until it has succeeded
-// once. It returns ErrProvider.
-func (p *Provider) discover(ctx context.Context) (*metadata, error) {
-	if m := p.discovered.Load(); m != nil {
-		return m, nil
-	}
-	provider, err := goidc.NewProvider(goidc.ClientContext(ctx, p.client), p.config.Issuer) // refuses another issuer
-	if err != nil {
-		return nil, wrapErr("discovery", err)
-	}
-	var more struct {
-		JWKS              string `json:"jwks_uri"`
-		IssParamSupported bool   `json:"authorization_response_iss_parameter_supported"`
-	}
-	if err := provider.Claims(&more); err != nil {
-		return nil, wrapErr("discovery", err)
-	}
-	endpoint := provider.Endpoint()
-	for _, address := range []string{endpoint.AuthURL, endpoint.TokenURL, more.JWKS} {
-		u, err := url.Parse(address)
-		if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || strings.HasPrefix(p.config.Issuer, "https:")) {
-			return nil, wrapErr("discovery", errors.New("an endpoint is missing or not https"))
-		}
-	}
-	m := &metadata{provider, oauth2.Config{
-		ClientID: p.config.ClientID, ClientSecret: p.config.ClientSecret,
-		Endpoint: endpoint, RedirectURL: p.redirectURL, Scopes: p.config.Scopes,
-	}, more.IssParamSupported}
-	p.discovered.Store(m)
-	return m, nil
 }

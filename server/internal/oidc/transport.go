@@ -3,36 +3,27 @@ package oidc
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
-
-	"golang.org/x/sync/semaphore"
 )
 
-const (
-	// maxResponse bounds a response of the provider, in bytes.
-	maxResponse = 1 << 20
-	// maxConcurrent bounds the requests to the provider that are under way at once. Beyond it sign-ins fail at once, so
-	// that a provider which hangs does not take the rest of the service along.
-	maxConcurrent = 64
-)
+// maxResponse bounds a response of the provider, in bytes.
+const maxResponse = 1 << 20
 
-// boundedTransport reads each response whole, up to maxResponse, and admits as many requests at once as slots has.
-type boundedTransport struct {
-	next  http.RoundTripper
-	slots *semaphore.Weighted
-}
+// boundedTransport reads each response whole, up to maxResponse. A GET that does not return 200 fails without its body,
+// which libraries would repeat in their errors.
+type boundedTransport struct{ next http.RoundTripper }
 
-func (t *boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !t.slots.TryAcquire(1) {
-		return nil, errors.New("too many sign-ins at once")
-	}
-	defer t.slots.Release(1)
+func (t boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := t.next.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
 	defer res.Body.Close()
+	if r.Method == http.MethodGet && res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("HTTP status %d", res.StatusCode)
+	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxResponse+1))
 	if err == nil && len(body) > maxResponse {
 		err = errors.New("response too large")

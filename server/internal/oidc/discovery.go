@@ -1,0 +1,145 @@
+package oidc
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	goidc "github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
+)
+
+const (
+	// metadataTTL is how long metadata is used before the provider is asked again.
+	metadataTTL = time.Hour
+	// retryInterval replaces it after a failure at the provider, which may have changed its endpoints.
+	retryInterval = 10 * time.Second
+)
+
+// metadata is what the provider publishes about itself.
+type metadata struct {
+	*goidc.Provider
+	// oauth is shared by all flows: it remembers how the token endpoint expects the secret.
+	oauth oauth2.Config
+	// verifier is shared by all flows: it keeps the provider's keys, and fetches them again for a token that none of
+	// them has signed.
+	verifier *goidc.IDTokenVerifier
+	// issParamSupported means that every callback names the issuer (RFC 9207 section 3).
+	issParamSupported bool
+}
+
+// discovery keeps the metadata. One request for it at a time is under way, whose result all who wait share.
+type discovery struct {
+	requests singleflight.Group
+
+	mu      sync.Mutex
+	latest  *metadata // nil until the first success
+	tried   time.Time // when the provider was asked last
+	suspect bool      // something has failed at the provider since
+}
+
+// discover returns the provider's metadata (OpenID Connect Discovery 1.0 section 4). While the provider does not
+// publish any that is usable, it returns the metadata of before. It returns ErrProvider if there never was any, ErrBusy,
+// and the error of ctx.
+func (p *Provider) discover(ctx context.Context, client string) (*metadata, error) {
+	if m := p.current(); m != nil {
+		return m, nil
+	}
+	release, err := p.places.take(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	// The request goes on when the browser that began it goes away: others wait for it, too.
+	shared := p.discovery.requests.DoChan("", func() (any, error) { return p.refresh() })
+	select {
+	case result := <-shared:
+		m, _ := result.Val.(*metadata)
+		return m, result.Err
+	case <-ctx.Done():
+		return nil, wrapErr("discovery", ctx.Err())
+	}
+}
+
+// current returns the metadata, or nil if the provider must be asked for it.
+func (p *Provider) current() *metadata {
+	d := &p.discovery
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ttl := metadataTTL
+	if d.suspect {
+		ttl = retryInterval
+	}
+	if p.now().Sub(d.tried) >= ttl {
+		return nil
+	}
+	return d.latest
+}
+
+// suspect has the metadata m replaced before its time, because something failed that new metadata may mend.
+func (p *Provider) suspect(m *metadata) {
+	d := &p.discovery
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.suspect = d.suspect || d.latest == m
+}
+
+// refresh replaces the metadata. If that fails it returns the metadata of before.
+func (p *Provider) refresh() (*metadata, error) {
+	if m := p.current(); m != nil {
+		return m, nil // somebody has just replaced it
+	}
+	now := p.now()
+	m, err := p.fetchMetadata()
+	d := &p.discovery
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tried, d.suspect = now, err != nil
+	if err == nil {
+		d.latest = m
+	}
+	if d.latest != nil {
+		return d.latest, nil
+	}
+	return nil, err
+}
+
+// fetchMetadata asks the provider. It returns ErrProvider.
+func (p *Provider) fetchMetadata() (*metadata, error) {
+	ctx := goidc.ClientContext(context.Background(), p.client) // which bounds the time
+	provider, err := goidc.NewProvider(ctx, p.config.Issuer)   // refuses another issuer
+	if err != nil {
+		return nil, wrapErr("discovery", err)
+	}
+	var more struct {
+		JWKS              string `json:"jwks_uri"`
+		IssParamSupported bool   `json:"authorization_response_iss_parameter_supported"`
+	}
+	if err := provider.Claims(&more); err != nil {
+		return nil, wrapErr("discovery", err)
+	}
+	endpoint := provider.Endpoint()
+	addresses := []string{endpoint.AuthURL, endpoint.TokenURL, more.JWKS}
+	if userInfo := provider.UserInfoEndpoint(); userInfo != "" {
+		addresses = append(addresses, userInfo)
+	}
+	for _, address := range addresses {
+		u, err := url.Parse(address)
+		if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || strings.HasPrefix(p.config.Issuer, "https:")) {
+			return nil, wrapErr("discovery", errors.New("an endpoint is missing or not https"))
+		}
+	}
+	return &metadata{
+		Provider: provider,
+		oauth: oauth2.Config{
+			ClientID: p.config.ClientID, ClientSecret: p.config.ClientSecret,
+			Endpoint: endpoint, RedirectURL: p.redirectURL, Scopes: p.config.Scopes,
+		},
+		verifier:          provider.Verifier(&goidc.Config{ClientID: p.config.ClientID, Now: p.now}),
+		issParamSupported: more.IssParamSupported,
+	}, nil
+}

@@ -1,0 +1,232 @@
+package oidc
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/oauth2-proxy/mockoidc"
+
+	"worldevents/tests/servicetest"
+)
+
+// count counts the requests to an endpoint, which go on to the provider.
+func (p *provider) count(endpoint string) *atomic.Int64 {
+	n := new(atomic.Int64)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.instead[endpoint] = func(http.ResponseWriter, *http.Request) bool {
+		n.Add(1)
+		return false
+	}
+	return n
+}
+
+// rotate gives the provider another key.
+func (p *provider) rotate() {
+	p.t.Helper()
+	k, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	pair, err := mockoidc.NewKeypair(k)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Keypair = pair
+}
+
+// TestKeysOfProvider: keys are fetched when they change, and only then.
+func TestKeysOfProvider(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := servicetest.New(t, p.options)
+	fetched, discovered := p.count("jwks.json"), p.count("openid-configuration")
+	sign := func(want int64) {
+		t.Helper()
+		p.signIn(s.Client(), called("1", "alice"), "").Is(303, "")
+		if n := fetched.Load(); n != want {
+			t.Errorf("keys were fetched %d times, want %d", n, want)
+		}
+	}
+	sign(1)
+	sign(1)
+	p.rotate()
+	sign(2)
+	sign(2)
+	if n := discovered.Load(); n != 1 {
+		t.Errorf("discovered %d times", n)
+	}
+	s.Clock.Advance(time.Hour)
+	p.FastForward(time.Hour)
+	sign(3) // a key that the provider has withdrawn is forgotten
+	if n := discovered.Load(); n != 2 {
+		t.Errorf("discovered %d times", n)
+	}
+}
+
+// TestEndpointsChange: new endpoints are noticed within an hour, and a few seconds after an old one has failed.
+func TestEndpointsChange(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := servicetest.New(t, p.options)
+	c := s.Client()
+	p.signIn(c, called("1", "alice"), "").Is(303, "")
+
+	moved := func(w http.ResponseWriter, _ *http.Request) {
+		p.discovery(w, map[string]any{"authorization_endpoint": p.Issuer() + "/elsewhere"})
+	}
+	at := func() string {
+		u, _ := url.Parse(begin(s.Client(), ""))
+		return u.Path
+	}
+	usual := at()
+	p.respond("openid-configuration", moved)
+	s.Clock.Advance(time.Hour - time.Minute)
+	if path := at(); path != usual {
+		t.Errorf("asked again too early: %s", path)
+	}
+	s.Clock.Advance(time.Minute)
+	if path := at(); path != "/oidc/elsewhere" {
+		t.Errorf("still at %s after an hour", path)
+	}
+
+	// The provider is away: what was known is used, and it is asked again soon.
+	p.respond("openid-configuration", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })
+	s.Clock.Advance(time.Hour)
+	if path := at(); path != "/oidc/elsewhere" {
+		t.Errorf("at %s while the provider is away", path)
+	}
+	asked := p.count("openid-configuration")
+	if path := at(); path != "/oidc/elsewhere" || asked.Load() != 0 {
+		t.Errorf("asked again at once, at %s", path)
+	}
+	s.Clock.Advance(10 * time.Second)
+	if path := at(); path != usual {
+		t.Errorf("still at %s", path)
+	}
+
+	// The token endpoint fails, which may be because it has moved.
+	p.respond("token", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) })
+	c = s.Client()
+	p.signIn(c, called("1", "alice"), "").IsError(502, "provider_failed")
+	p.respond("openid-configuration", moved)
+	s.Clock.Advance(10 * time.Second)
+	if path := at(); path != "/oidc/elsewhere" {
+		t.Errorf("still at %s after a failure", path)
+	}
+}
+
+// TestCrowdAtSlowProvider: callbacks with codes that somebody has made up keep a provider busy that is slow. They come from
+// one address, or from one IPv6 network, and take no place from anybody else.
+func TestCrowdAtSlowProvider(t *testing.T) {
+	t.Parallel()
+	for name, address := range map[string]func(i int) string{
+		"one address":      func(int) string { return "192.0.2.1" },
+		"one IPv6 network": func(i int) string { return fmt.Sprintf("2001:db8:1:1::%x", i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newProvider(t)
+			s := servicetest.New(t, p.options, func(o *servicetest.Options) {
+				o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+			})
+			from := func(address string) servicetest.RequestOption { return servicetest.Header("X-Forwarded-For", address) }
+			p.signIn(s.Client(), called("first", "first"), "").Is(303, "") // the form of the secret is known
+
+			held, release := new(atomic.Int64), make(chan struct{})
+			full := make(chan struct{})
+			p.mu.Lock()
+			p.instead["token"] = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.FormValue("code") != "made up" {
+					return false
+				}
+				if held.Add(1) == 16 {
+					close(full)
+				}
+				<-release
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(400)
+				fmt.Fprint(w, `{"error":"invalid_grant"}`)
+				return true
+			}
+			p.mu.Unlock()
+			var crowd sync.WaitGroup
+			for i := range 90 {
+				c := s.Client()
+				u, _ := url.Parse(begin(c, ""))
+				q := url.Values{"state": u.Query()["state"], "code": {"made up"}}
+				crowd.Go(func() {
+					r := c.Get("/sign-in/callback?"+q.Encode(), from(address(i)))
+					if r.Status == 503 { // its attempt is not over
+						r.IsError(503, "overloaded").SetsNoCookie()
+					} else {
+						r.IsError(400, "invalid_sign_in")
+					}
+				})
+			}
+			<-full
+			for i := range 11 {
+				c := s.Client()
+				u := p.consent(begin(c, ""), called(fmt.Sprint("honest", i), "alice"))
+				c.Get(u.RequestURI(), from(fmt.Sprintf("198.51.100.%d", i))).Is(303, "")
+			}
+			if n := held.Load(); n != 16 {
+				t.Errorf("the crowd has %d places", n)
+			}
+			close(release)
+			crowd.Wait()
+		})
+	}
+}
+
+// TestBusyKeepsAttempt: a sign-in for which there was no place may be tried again.
+func TestBusyKeepsAttempt(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := servicetest.New(t, p.options)
+	p.signIn(s.Client(), called("first", "first"), "").Is(303, "")
+	c := s.Client()
+	u := p.consent(begin(c, ""), called("1", "alice"))
+
+	release := make(chan struct{})
+	full := make(chan struct{}, 200)
+	p.mu.Lock()
+	p.instead["token"] = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.FormValue("code") != "made up" {
+			return false
+		}
+		full <- struct{}{}
+		<-release
+		w.WriteHeader(400)
+		return true
+	}
+	p.mu.Unlock()
+	other := s.Client()
+	v, _ := url.Parse(begin(other, ""))
+	q := url.Values{"state": v.Query()["state"], "code": {"made up"}}
+	cookie := servicetest.Cookies(flowCookie + "=" + other.Cookie(flowCookie))
+	var crowd sync.WaitGroup
+	refused := make(chan struct{}, 200)
+	for range 150 {
+		crowd.Go(func() {
+			if s.Client().Get("/sign-in/callback?"+q.Encode(), cookie).Status == 503 {
+				refused <- struct{}{}
+			}
+		})
+	}
+	<-refused // all that one client may have is taken
+	c.Get(u.RequestURI()).IsError(503, "overloaded").SetsNoCookie()
+	close(release)
+	crowd.Wait()
+	c.Get(u.RequestURI()).Is(303, "")
+}
