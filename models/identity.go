@@ -13,7 +13,7 @@ import (
 
 // SignInExternal is SignIn for somebody whom an identity provider vouches for. Issuer and subject together decide who
 // it is, never the name: somebody unknown becomes a new user, called username or, when that cannot be, by the first of
-// usernameCandidates that is free. A user keeps the name of the first time.
+// usernameCandidates that looks like nobody's name. A user keeps the name of the first time.
 func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username string, in SignIn) (Grant, error) {
 	var grant Grant
 	err := s.transaction(ctx, func(tx *gorm.DB) error {
@@ -24,7 +24,7 @@ func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username st
 			}
 			user = s.newUser(name)
 			user.Issuer, user.Subject = &issuer, &subject
-			if err := addMissing(tx, user); err != nil {
+			if err := addUnlessAlike(tx, user); err != nil {
 				return err
 			}
 			user, err = lockUser(tx.Where("issuer = ? AND subject = ?", issuer, subject))
@@ -41,11 +41,25 @@ func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username st
 	return grant, nil
 }
 
-// usernameCandidates are the names to try for a new user who prefers one: that itself, with -2 to -9 after it, then with
-// eight random hexadecimal digits. A preferred name that is no username becomes "user" with such digits.
+// addUnlessAlike is addMissing for a user of an identity provider, whose name must look like nobody's. The unique keys
+// see to those whom providers named. The names of others, which only their operator chooses, are looked up.
+func addUnlessAlike(tx *gorm.DB, user User) error {
+	var alike bool
+	err := scan(tx.Raw(`SELECT EXISTS (SELECT 1 FROM users WHERE issuer IS NULL AND folded = ?)
+		OR EXISTS (SELECT 1 FROM users WHERE issuer IS NULL AND skeleton = ?)`, *user.Folded, *user.Skeleton), &alike)
+	if err != nil || alike {
+		return err
+	}
+	return addMissing(tx, user)
+}
+
+// usernameCandidates are the names to try for a new user who prefers one: that itself as normalizeUsername spells it, with
+// -2 to -9 after it, then with eight random hexadecimal digits. A preferred name that cannot be becomes "user" with such
+// digits.
 func usernameCandidates(preferred string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		if ValidUsername(preferred) {
+		preferred := normalizeUsername(preferred)
+		if preferred != "" {
 			if !yield(preferred) {
 				return
 			}

@@ -54,7 +54,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 	return nil
 }
 
-// errOldSchema is returned by Migrate for a database that was made before users and events had numbers.
+// errOldSchema is returned by Migrate for a database that was made before usernames had skeletons.
 var errOldSchema = errors.New("the database was made by a version before the first release, which this one cannot read: delete it (the file, or its tables) and start again")
 
 // refuseOldSchema knows such a database by a column that it lacks.

@@ -38,7 +38,7 @@ func postgresDialect(url string, timeout time.Duration) (dialect, error) {
 		name:          "postgres",
 		goose:         goose.DialectPostgres,
 		writableQuery: "SELECT NOT CAST(current_setting('transaction_read_only') AS boolean)",
-		oldSchemaQuery: `SELECT count(*) > 0 AND NOT bool_or(column_name = 'number') FROM information_schema.columns
+		oldSchemaQuery: `SELECT count(*) > 0 AND NOT bool_or(column_name = 'skeleton') FROM information_schema.columns
 			WHERE table_schema = ANY (current_schemas(false)) AND table_name = 'users'`,
 		connect: func() (*sql.DB, error) {
 			return stdlib.OpenDB(*config, stdlib.OptionAfterConnect(setPlannerOptions)), nil

@@ -41,7 +41,7 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 		goose:          goose.DialectSQLite3,
 		isFile:         true,
 		writableQuery:  "SELECT true",
-		oldSchemaQuery: "SELECT count(*) > 0 AND max(name = 'number') = 0 FROM pragma_table_info('users')",
+		oldSchemaQuery: "SELECT count(*) > 0 AND max(name = 'skeleton') = 0 FROM pragma_table_info('users')",
 		connect:        func() (*sql.DB, error) { return openSQLiteFile(path, dsn) },
 		gorm: func(db *sql.DB) gorm.Dialector {
 			return sqliteDialector{pool: stmtCache{db, new(sync.Map)}}

@@ -21,6 +21,9 @@ type User struct {
 	// Issuer and Subject say who the user is at an identity provider (OpenID Connect Core 1.0 section 2). Both are nil for
 	// a user who never signed in there.
 	Issuer, Subject *string
+	// Folded and Skeleton are foldUsername and usernameSkeleton of the username. They are unique among the users of
+	// identity providers.
+	Folded, Skeleton *string
 }
 
 // Identity is a user as a session knows them.
@@ -75,7 +78,11 @@ func (s *Store) FindUser(ctx context.Context, username string) (Identity, error)
 
 // newUser is a user who is not stored yet.
 func (s *Store) newUser(username string) User {
-	return User{ID: newID(), Username: username, CreatedAt: s.now().UTC().Truncate(time.Microsecond)}
+	folded, skeleton := foldUsername(username), usernameSkeleton(username)
+	return User{
+		ID: newID(), Username: username, CreatedAt: s.now().UTC().Truncate(time.Microsecond),
+		Folded: &folded, Skeleton: &skeleton,
+	}
 }
 
 // SignIn begins a session of the user called username. With create it makes a user who does not exist; else it returns

@@ -87,7 +87,12 @@ func TestUsernames(t *testing.T) {
 			{"alice", "alice-2"},
 			{"alice", "alice-3"},
 			{"bob", "bob-2"},
-			{"Alice", "Alice"},
+			{"bob ", "bob-3"},
+			{"ＢＯＢ", "BOB-4"},
+			{"Вob", "%D0%92ob-5"}, // in Cyrillic
+			{"b\u200bob", "user-"},
+			{"  carol\u00a0 x ", "carol%20x"},
+			{"Alice", "Alice-4"},
 			{"Zoë Ω", "Zo%C3%AB%20%CE%A9"},
 			{long, url.PathEscape(long)},
 			{long, url.PathEscape(long[:180]) + "-2"},
@@ -112,11 +117,81 @@ func TestUsernames(t *testing.T) {
 		for range 7 { // up to alice-9 and beyond
 			p.signIn(s.Client(), called(fmt.Sprint("n", time.Now().UnixNano()), "alice"), "").Is(303, "")
 		}
-		if n := s.Database.Count("users WHERE username LIKE 'alice-%' AND length(username) = 7"); n != 8 {
+		if n := s.Database.Count("users WHERE lower(username) LIKE 'alice-%' AND length(username) = 7"); n != 8 {
 			t.Errorf("%d users called alice-N, want alice-2 to alice-9", n)
 		}
-		if n := s.Database.Count("users WHERE username LIKE 'alice-________'"); n != 1 {
-			t.Errorf("%d users called alice with random digits, want 1", n)
+		if n := s.Database.Count("users WHERE username LIKE 'alice-________'"); n != 2 {
+			t.Errorf("%d users called alice with random digits, want 2", n)
+		}
+	}, p.options)
+}
+
+// TestLookalikes: nobody new is called what looks like the name of somebody who is there, whoever named them. The names
+// that an operator chooses stay as they are.
+func TestLookalikes(t *testing.T) {
+	p := newProvider(t)
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		become := func(subject, name string) string {
+			t.Helper()
+			c := s.Client()
+			p.signIn(c, called(subject, name), "").Is(303, "")
+			got, _ := url.PathUnescape(c.Get("/api/auth/session").Is(200, servicetest.Authenticated).Header.Get("Session-User"))
+			return got
+		}
+		is := func(got, want string) {
+			t.Helper()
+			if got != want {
+				t.Errorf("the name is %q, want %q", got, want)
+			}
+		}
+		s.AddUser("Operator ")
+		s.AddUser("operator")
+		s.SignIn("ｏperator").Get("/api/auth/session").HasHeader("Session-User", url.PathEscape("ｏperator"))
+		is(become("1", "operator"), "operator-2")
+		is(become("2", "Operator"), "Operator-3")
+		is(become("3", "οperator"), "οperator-4") // in Greek
+		is(become("4", "0perator"), "0perator-5")
+		is(become("5", "alice"), "alice")
+		is(become("6", "аӏісе"), "аӏісе-2") // in Cyrillic
+		is(become("7", "alice"), "alice-3")
+		s.AddUser("Alice") // an operator may
+		is(become("5", "somebody else"), "alice")
+		is(become("6", "alice"), "аӏісе-2")
+		is(become("8", "Вера"), "Вера")
+		is(become("9", "вера"), "вера-2")
+		s.Database.Exec("INSERT INTO users (id, username, created_at) VALUES ('01980000-0000-7000-8000-000000000001', 'by hand', '2030-01-01 00:00:00+00:00')")
+		is(become("10", "by hand"), "by hand-2")
+	}, p.options)
+}
+
+// TestLookalikesConcurrently lets people sign in for the first time at once whose names look alike, over two instances.
+func TestLookalikesConcurrently(t *testing.T) {
+	p := newProvider(t)
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		s.AddUser("ALICE")
+		instances := []*servicetest.Service{s, s.NewInstance(p.options)}
+		names := []string{"alice", "Alice ", "ａｌｉｃｅ", "аlice", "a1ice", "alIce", "АLICE", "al\u200bice", "alice\u00a0", "alice-2"}
+		const n = 50
+		clients := make([]*servicetest.Client, n)
+		callbacks := make([]string, n)
+		for i := range n {
+			clients[i] = instances[i%2].Client()
+			callbacks[i] = p.consent(begin(clients[i], ""), called(fmt.Sprint(i), names[i%len(names)])).RequestURI()
+		}
+		var group sync.WaitGroup
+		for i := range n {
+			group.Go(func() { clients[i].Get(callbacks[i]).Is(303, "") })
+		}
+		group.Wait()
+		for _, column := range []string{"username", "folded", "skeleton"} {
+			var different int
+			s.Database.Read("SELECT count(DISTINCT "+column+") FROM users", nil, &different)
+			if different != n+1 {
+				t.Errorf("%d users have %d values of %s", n+1, different, column)
+			}
+		}
+		if n := s.Database.Count("users WHERE username = 'alice'"); n != 0 {
+			t.Errorf("somebody looks like the operator's user")
 		}
 	}, p.options)
 }

@@ -13,9 +13,18 @@ CREATE TABLE users (
     issuer             text        COLLATE "C",
     subject            text        COLLATE "C" CHECK ((issuer IS NULL) = (subject IS NULL)),
     UNIQUE (issuer, subject),
+    -- The program makes both of the username: equal texts mean equal but for case, and alike. They are NULL for users who
+    -- were added by hand.
+    folded             text        COLLATE "C",
+    skeleton           text        COLLATE "C",
     -- What the username in rsvps refers to.
     UNIQUE (number, username)
 );
+-- No two names that identity providers gave look alike, however many come at once. Operators may give any name.
+CREATE UNIQUE INDEX users_folded ON users (folded) WHERE issuer IS NOT NULL;
+CREATE UNIQUE INDEX users_skeleton ON users (skeleton) WHERE issuer IS NOT NULL;
+CREATE INDEX users_given_folded ON users (folded) WHERE issuer IS NULL;
+CREATE INDEX users_given_skeleton ON users (skeleton) WHERE issuer IS NULL;
 
 -- A refresh changes only columns that no index has, and finds room for the new version of the row on its page: then it
 -- writes to no index (a heap-only tuple). What it changes stands together behind what it does not, which is what the

@@ -9,9 +9,15 @@ CREATE TABLE users (
     created_at         DATETIME NOT NULL,
     issuer             TEXT,
     subject            TEXT     CHECK ((issuer IS NULL) = (subject IS NULL)),
+    folded             TEXT,
+    skeleton           TEXT,
     UNIQUE (issuer, subject),
     UNIQUE (number, username)
 );
+CREATE UNIQUE INDEX users_folded ON users (folded) WHERE issuer IS NOT NULL;
+CREATE UNIQUE INDEX users_skeleton ON users (skeleton) WHERE issuer IS NOT NULL;
+CREATE INDEX users_given_folded ON users (folded) WHERE issuer IS NULL;
+CREATE INDEX users_given_skeleton ON users (skeleton) WHERE issuer IS NULL;
 
 CREATE TABLE sessions (
     id           TEXT     PRIMARY KEY NOT NULL CHECK (id GLOB '????????-????-????-????-????????????' AND length(replace(id, '-', '')) = 32 AND replace(id, '-', '') NOT GLOB '*[^0-9a-f]*'),
