@@ -56,13 +56,14 @@ func (l listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	limitUnsent(conn)
-	return &Conn{Conn: conn, class: l.class}, nil
+	return &Conn{Conn: conn, class: l.class, try: newTryWriter(conn)}, nil
 }
 
 // Conn is a connection to a client. A nil Conn counts nothing.
 type Conn struct {
 	net.Conn
 	class *Class
+	try   *tryWriter
 	// The write deadline in nanoseconds of Unix time, 0 for none, and what has been written since it was set.
 	deadline, written atomic.Int64
 	current           atomic.Pointer[Request]
@@ -129,12 +130,26 @@ func (c *Conn) limit() time.Time {
 
 // Write implements net.Conn. Besides the errors of the connection it returns errAborted.
 func (c *Conn) Write(p []byte) (int, error) {
+	n := c.try.write(p)
+	c.written.Add(int64(n))
+	if n == len(p) {
+		return n, nil
+	}
+	m, err := c.writeRest(p[n:])
+	return n + m, err
+}
+
+// writeRest is Write for what the kernel does not take at once.
+func (c *Conn) writeRest(p []byte) (int, error) {
 	soon, limit := time.Now().Add(moment), c.limit()
 	final := !limit.IsZero() && limit.Before(soon)
 	if final {
 		soon = limit
 	}
 	n, err := c.writeUntil(soon, p)
+	if err == nil {
+		c.Conn.SetWriteDeadline(time.Time{}) // or the next one could not be tried at once
+	}
 	if err == nil || final || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return n, err
 	}
@@ -159,6 +174,10 @@ func (c *Conn) wait(p []byte) (n int, err error) {
 	if e.aborted.Load() {
 		c.reset()
 		return n, errAborted
+	}
+	if err == nil {
+		c.class.leave(e) // first: nobody wakes it any more
+		c.Conn.SetWriteDeadline(time.Time{})
 	}
 	return n, err
 }

@@ -15,12 +15,15 @@ const (
 	// maxWaiting is how many requests of one user wait for that, and maxLimiterWait for how long: more get ErrBusy.
 	maxWaiting     = 256
 	maxLimiterWait = 10 * time.Second
+	// maxIdle is how many users without requests are kept to be used again.
+	maxIdle = 64
 )
 
 // userLimiter lets each user read a few lists at once. Requests for more wait, first come first served.
 type userLimiter struct {
 	mu    sync.Mutex
 	users map[models.ID]*readingUser
+	idle  []*readingUser // to be used again
 }
 
 // readingUser is a user with requests that read lists or wait to do so.
@@ -48,7 +51,7 @@ func (l *userLimiter) acquire(ctx context.Context, user models.ID, key readKey, 
 	l.mu.Lock()
 	u := l.users[user]
 	if u == nil {
-		u = new(readingUser)
+		u = l.newUser()
 		l.users[user] = u
 	}
 	if u.begin(key) {
@@ -114,5 +117,19 @@ func (l *userLimiter) release(user models.ID, key readKey) {
 	}
 	if len(u.reading) == 0 {
 		delete(l.users, user)
+		if len(l.idle) < maxIdle {
+			l.idle = append(l.idle, u)
+		}
 	}
+}
+
+// newUser returns a user without requests.
+func (l *userLimiter) newUser() *readingUser {
+	last := len(l.idle) - 1
+	if last < 0 {
+		return new(readingUser)
+	}
+	u := l.idle[last]
+	l.idle = l.idle[:last]
+	return u
 }

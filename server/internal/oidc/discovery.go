@@ -49,7 +49,7 @@ func (p *Provider) discover(ctx context.Context, client string) (*metadata, erro
 	if m := p.current(); m != nil {
 		return m, nil
 	}
-	release, err := p.places.take(ctx, client)
+	release, err := p.limiter.acquire(ctx, client)
 	if err != nil {
 		return nil, err
 	}

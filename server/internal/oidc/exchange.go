@@ -29,7 +29,7 @@ func (p *Provider) Exchange(ctx context.Context, client string, f Flow, callback
 	if err := m.checkCallback(callback, p.config.Issuer); err != nil {
 		return Identity{}, err
 	}
-	release, err := p.places.take(ctx, client)
+	release, err := p.limiter.acquire(ctx, client)
 	if err != nil {
 		return Identity{}, err
 	}

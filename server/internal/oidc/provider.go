@@ -61,7 +61,7 @@ type Provider struct {
 	keys        []flowKey
 	now         func() time.Time
 	client      *http.Client
-	places      *places
+	limiter     *limiter
 	discovery   discovery
 }
 
@@ -83,7 +83,7 @@ func New(c Config, redirectURL string, secrets [][]byte, now func() time.Time) *
 			// The provider has no reason to redirect these requests, least of all one with a code and our secret.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		places: newPlaces(),
+		limiter: newLimiter(),
 	}
 	for _, secret := range secrets {
 		p.keys = append(p.keys, newFlowKey(secret, c.Issuer))

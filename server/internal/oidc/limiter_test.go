@@ -12,7 +12,7 @@ import (
 
 // crowd has n sign-ins of each client take a place and keep it until release is closed. It counts in got who has one.
 type crowd struct {
-	places  *places
+	limiter *limiter
 	release chan struct{}
 	group   sync.WaitGroup
 
@@ -22,13 +22,13 @@ type crowd struct {
 }
 
 func newCrowd() *crowd {
-	return &crowd{places: newPlaces(), release: make(chan struct{}), got: make(map[string]int), busy: make(map[string]int)}
+	return &crowd{limiter: newLimiter(), release: make(chan struct{}), got: make(map[string]int), busy: make(map[string]int)}
 }
 
 func (c *crowd) send(client string, n int) {
 	for range n {
 		c.group.Go(func() {
-			release, err := c.places.take(context.Background(), client)
+			release, err := c.limiter.acquire(context.Background(), client)
 			c.mu.Lock()
 			if err != nil {
 				c.busy[client]++
@@ -50,8 +50,8 @@ func (c *crowd) end(t *testing.T) {
 	t.Helper()
 	close(c.release)
 	c.group.Wait()
-	if c.places.inside != 0 || len(c.places.clients) != 0 || !c.places.free.TryAcquire(maxConcurrent) {
-		t.Errorf("%d inside, %d clients", c.places.inside, len(c.places.clients))
+	if c.limiter.inside != 0 || len(c.limiter.clients) != 0 || !c.limiter.free.TryAcquire(maxConcurrent) {
+		t.Errorf("%d inside, %d clients", c.limiter.inside, len(c.limiter.clients))
 	}
 }
 
@@ -135,7 +135,7 @@ func TestPlacesLeft(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		errc := make(chan error)
 		go func() {
-			_, err := c.places.take(ctx, "a")
+			_, err := c.limiter.acquire(ctx, "a")
 			errc <- err
 		}()
 		synctest.Wait()
