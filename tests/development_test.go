@@ -22,11 +22,11 @@ func inOwnNetwork(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread() // never unlocked: the thread ends with the test, and takes its network along
 	if err := syscall.Unshare(syscall.CLONE_NEWNET); err != nil {
-		t.Skipf("needs a network of its own: %v", err)
+		servicetest.Missing(t, "needs a network of its own: %v", err)
 	}
 	for _, args := range []string{"link set lo up", "address add 192.0.2.1/32 dev lo"} {
 		if out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput(); err != nil {
-			t.Skipf("ip %s: %v: %s", args, err, out)
+			servicetest.Missing(t, "ip %s: %v: %s", args, err, out)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestDevelopmentListensOnLoopback(t *testing.T) {
 			inOwnNetwork(t)
 			if !test.ipv6 {
 				if err := os.WriteFile("/proc/sys/net/ipv6/conf/all/disable_ipv6", []byte("1"), 0); err != nil {
-					t.Skip(err)
+					servicetest.Missing(t, "%v", err)
 				}
 			}
 			log := startIn(t, p, ipv4)
@@ -109,7 +109,7 @@ func TestDevelopmentListensOnLoopback(t *testing.T) {
 		inOwnNetwork(t)
 		l, err := net.Listen("tcp", ipv6)
 		if err != nil {
-			t.Skip(err)
+			servicetest.Missing(t, "%v", err)
 		}
 		defer l.Close()
 		if _, stderr, status := p.Run("serve"); status != 1 || !oneLine(stderr, "worldevents: LISTEN_ADDR: ") {

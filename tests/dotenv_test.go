@@ -164,7 +164,7 @@ func TestDotEnvThatOthersCanWrite(t *testing.T) {
 			}
 			if test.owner >= 0 {
 				if err := os.Chown(file, test.owner, -1); err != nil {
-					t.Skip(err) // needs root
+					servicetest.Missing(t, "needs root: %v", err)
 				}
 			}
 			production := p.With("APP_ENV=production", "BASE_URL=https://example.org")

@@ -65,7 +65,7 @@ func TestSQLiteFileIsMadePrivate(t *testing.T) {
 	t.Parallel()
 	strace, err := exec.LookPath("strace")
 	if err != nil {
-		t.Skip(err)
+		servicetest.Missing(t, "%v", err)
 	}
 	p := servicetest.NewProgram(t)
 	command := p.Command("migrate")
@@ -73,7 +73,7 @@ func TestSQLiteFileIsMadePrivate(t *testing.T) {
 	command.Args = append([]string{"strace", "-f", "-o", trace, "-e", "trace=open,openat,creat,chmod,fchmod,fchmodat"}, append([]string{command.Path}, command.Args[1:]...)...)
 	command.Path = strace
 	if out, err := command.CombinedOutput(); err != nil {
-		t.Skipf("strace: %v: %s", err, out)
+		servicetest.Missing(t, "strace: %v: %s", err, out)
 	}
 	text, err := os.ReadFile(trace)
 	if err != nil {

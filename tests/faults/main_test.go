@@ -33,11 +33,7 @@ func need(t *testing.T, tool string) string {
 	if err == nil {
 		return path
 	}
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("%s is not installed", tool)
-	}
-	fmt.Fprintf(os.Stderr, "\n!!! %s IS SKIPPED: %s is not installed\n\n", t.Name(), tool)
-	t.Skipf("%s is not installed", tool)
+	servicetest.Missing(t, "%s is not installed", tool)
 	return ""
 }
 

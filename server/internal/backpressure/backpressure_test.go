@@ -124,7 +124,7 @@ func TestWriteDeadline(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if took := time.Since(begin); took < 2*timeout {
-		t.Skipf("the client was too fast: %v", took)
+		t.Errorf("the client was too fast to show anything: %v", took)
 	}
 	eventually(t, "the other has ended", func() bool { return c.Waiting() == 0 })
 	if stalled.isWhole(t) {
