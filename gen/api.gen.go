@@ -334,7 +334,7 @@ type ForbiddenError struct {
 type ForbiddenErrorCode string
 
 // Instant An instant: RFC 3339 with `Z` or a numeric offset of at most 14:00, in UTC within the years 1970 to 9999,
-// such as `2030-01-02T03:04:05Z`. In a query, write the `+` of an offset as `%2B`.
+// such as `2030-01-02T03:04:05Z`. A leap second (`23:59:60`) is refused. In a query, write the `+` of an offset as `%2B`.
 type Instant = DateTime
 
 // InternalError Something unforeseen.
@@ -371,7 +371,7 @@ type NewEvent struct {
 	Name string `json:"name"`
 
 	// ScheduledAt When it takes place: RFC 3339 with `Z` or a numeric offset of at most 14:00, in UTC within the years 1970 to 9999.
-	// Cut to the millisecond. The past is allowed.
+	// Cut to the millisecond. The past is allowed; a leap second (`23:59:60`) is refused.
 	//
 	//
 	// Example: 2030-01-02T03:04:05.000Z

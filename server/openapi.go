@@ -22,5 +22,5 @@ func publishContract(text []byte, baseURL string) (*publishedContract, error) {
 	}
 	text = bytes.Replace(text, []byte(serverLine), fmt.Appendf(nil, "\n  - url: %q\n", baseURL), 1)
 	inJSON, err := yaml.YAMLToJSON(text) // keeps the order of the text
-	return &publishedContract{text, inJSON}, err
+	return &publishedContract{text, bytes.TrimRight(inJSON, "\n")}, err
 }

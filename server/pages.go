@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -16,8 +17,8 @@ import (
 var (
 	//go:embed pages
 	pages     embed.FS
-	files, _  = fs.Sub(pages, "pages")
-	templates = template.Must(template.ParseFS(files, "*.html"))
+	templates = template.Must(template.ParseFS(pages, "pages/*.html"))
+	files, _  = fs.Sub(pages, "pages/assets")
 )
 
 // docsPolicy is what Swagger UI needs: its own files, the API of this origin, and icons inside its style sheet.
@@ -49,24 +50,36 @@ type page struct {
 // registerDocs serves the published contract, and Swagger UI from files inside the binary.
 func (s *Server) registerDocs(e *echo.Echo, c *publishedContract) {
 	e.GET("/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, s.base+"/docs") })
-	e.GET("/openapi.json", func(ctx echo.Context) error {
-		return ctx.Blob(http.StatusOK, "application/json", c.json)
-	})
-	e.GET("/openapi.yaml", func(ctx echo.Context) error {
-		return ctx.Blob(http.StatusOK, "application/yaml", c.yaml)
-	})
-	e.GET("/docs", func(c echo.Context) error { return s.render(c, http.StatusOK, "docs.html", docsPolicy, page{}) })
+	getOrHead(e, "/openapi.json", func(ctx echo.Context) error { return publish(ctx, "application/json", c.json) })
+	getOrHead(e, "/openapi.yaml", func(ctx echo.Context) error { return publish(ctx, "application/yaml", c.yaml) })
+	getOrHead(e, "/docs", func(c echo.Context) error { return s.render(c, http.StatusOK, "docs.html", docsPolicy, page{}) })
+	getOrHead(e, "/docs/docs.js", asset(http.StripPrefix("/docs", http.FileServerFS(files))))
 	swagger := http.StripPrefix("/docs/", newSwaggerFiles())
 	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js"} {
-		e.GET("/docs/"+name, asset(swagger))
+		getOrHead(e, "/docs/"+name, asset(swagger))
 	}
 }
 
-// registerPageAssets serves the style sheet, script and icon of our own pages.
+// registerPageAssets serves the style sheet and icon of our own pages. They are below a path that is ours, as /assets is
+// not where a proxy shares the origin with an application.
 func registerPageAssets(e *echo.Echo) {
-	for _, name := range []string{"page.css", "docs.js", "icon.svg"} {
-		e.GET("/assets/"+name, asset(http.FileServerFS(files)))
+	for _, name := range []string{"page.css", "icon.svg"} {
+		getOrHead(e, "/sign-in/"+name, asset(http.StripPrefix("/sign-in", http.FileServerFS(files))))
 	}
+}
+
+// getOrHead registers what responds to HEAD as well: it spends nothing, unlike an operation.
+func getOrHead(e *echo.Echo, path string, h echo.HandlerFunc) {
+	e.Match([]string{http.MethodGet, http.MethodHead}, path, h)
+}
+
+// publish writes the contract. Pages of any origin may read it: it is the same for all, and has no secret.
+func publish(c echo.Context, mediaType string, text []byte) error {
+	h := c.Response().Header()
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	return c.Blob(http.StatusOK, mediaType, text)
 }
 
 // asset lets browsers keep a file of this binary for an hour.

@@ -39,5 +39,5 @@ func validate(op *contract.Operation) echo.MiddlewareFunc {
 type strictBinder struct{}
 
 func (strictBinder) Bind(v any, c echo.Context) error {
-	return json.UnmarshalRead(c.Request().Body, v)
+	return json.UnmarshalRead(c.Request().Body, v, contract.LoneSurrogates)
 }

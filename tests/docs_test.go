@@ -49,7 +49,7 @@ func TestDocs(t *testing.T) {
 			t.Errorf("%s: %d, %d bytes of %s", asset[1], res.Status, len(res.Body), res.Header.Get("Content-Type"))
 		}
 	}
-	for _, path := range []string{"/docs/nothing.js", "/docs/", "/docs/../main.go", "/docs/%2e%2e%2fmain.go", "/assets/nothing.css", "/assets/", "/assets/docs.html"} {
+	for _, path := range []string{"/docs/nothing.js", "/docs/", "/docs/../main.go", "/docs/%2e%2e%2fmain.go", "/sign-in/nothing.css", "/sign-in/docs.html", "/assets/page.css"} {
 		if res := c.Get(path); res.Status != 404 {
 			t.Errorf("%s: %d", path, res.Status)
 		}
@@ -130,6 +130,41 @@ func TestDocsAtOnce(t *testing.T) {
 		if size != sizes[i%2] || size < 100_000 {
 			t.Errorf("client %d gets %d bytes, another %d", i, size, sizes[i%2])
 		}
+	}
+}
+
+// HEAD works where it spends nothing: on the pages of the contract, and on files.
+func TestDocsHead(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, withDocs)
+	c := s.Client()
+	for _, path := range []string{"/docs", "/openapi.json", "/openapi.yaml", "/docs/docs.js", "/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js", "/sign-in/page.css", "/sign-in/icon.svg"} {
+		get, head := c.Get(path), c.Do("HEAD", path, "")
+		if head.Status != 200 || head.Body != "" {
+			t.Errorf("%s: %d, %d bytes", path, head.Status, len(head.Body))
+		}
+		for _, name := range []string{"Content-Type", "Content-Length", "Cache-Control", "ETag", "Access-Control-Allow-Origin"} {
+			if name == "Content-Length" && head.Header.Get(name) == "" {
+				continue // it may be left out where only writing the body would tell (RFC 9110 section 8.6)
+			}
+			head.HasHeader(name, get.Header.Get(name))
+		}
+		c.Do("POST", path, "").IsError(405, "method_not_allowed").HasHeader("Allow", "OPTIONS, GET, HEAD")
+	}
+	for _, path := range []string{"/", "/sign-in", "/sessions"} {
+		if res := c.Do("HEAD", path, ""); res.Status != 405 {
+			t.Errorf("%s: %d", path, res.Status)
+		}
+	}
+}
+
+// Tools on any page may read the contract, and nothing else.
+func TestPublishedContractFromElsewhere(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, withDocs)
+	for path, allowed := range map[string]string{"/openapi.json": "*", "/openapi.yaml": "*", "/docs": "", "/docs/docs.js": "", "/sign-in": ""} {
+		s.Client().Get(path, servicetest.Origin("https://editor.example")).HasHeader("Access-Control-Allow-Origin", allowed).
+			HasHeader("Access-Control-Allow-Credentials", "")
 	}
 }
 

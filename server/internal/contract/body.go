@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -27,6 +28,10 @@ var (
 	ErrMalformed = errors.New("body is malformed JSON")
 )
 
+// LoneSurrogates has a body decoded in which an escape such as \ud800 stands alone, which the grammar allows (RFC 8259
+// section 8.2). A field with one does not fit; an unknown member may have it.
+var LoneSurrogates = jsontext.AllowInvalidUTF8(true)
+
 // readBody returns the value of a JSON body, and leaves the body to be read again. It returns ErrMediaType, ErrTooLarge
 // or ErrMalformed.
 func readBody(r *http.Request) (any, error) {
@@ -42,7 +47,7 @@ func readBody(r *http.Request) (any, error) {
 		return nil, ErrTooLarge
 	}
 	var v anyJSON
-	if err != nil || json.Unmarshal(text, &v) != nil {
+	if err != nil || !utf8.Valid(text) || json.Unmarshal(text, &v, LoneSurrogates) != nil {
 		return nil, ErrMalformed
 	}
 	r.Body = io.NopCloser(bytes.NewReader(text))
@@ -86,6 +91,9 @@ var errTooDeep = errors.New("nested too deep")
 
 // decodeValue decodes the next value. It returns errTooDeep beyond maxDepth, and the errors of the decoder.
 func decodeValue(d *jsontext.Decoder) (any, error) {
+	if d.PeekKind() == '"' {
+		return decodeString(d)
+	}
 	token, err := d.ReadToken()
 	if err != nil {
 		return nil, err
@@ -96,8 +104,6 @@ func decodeValue(d *jsontext.Decoder) (any, error) {
 	switch token.Kind() {
 	case 't', 'f':
 		return token.Bool(), nil
-	case '"':
-		return token.String(), nil
 	case '0':
 		// A number beyond float64 is no error here. It may be an unknown member, which is ignored.
 		number, _ := token.Float()
@@ -129,4 +135,17 @@ func decodeValue(d *jsontext.Decoder) (any, error) {
 		return object, err
 	}
 	return nil, nil // null
+}
+
+// decodeString decodes a string. What has a lone surrogate is no text in Unicode: it becomes null, which fits no field.
+func decodeString(d *jsontext.Decoder) (any, error) {
+	quoted, err := d.ReadValue()
+	if err != nil {
+		return nil, err
+	}
+	text, err := jsontext.AppendUnquote(nil, quoted)
+	if err != nil {
+		return nil, nil
+	}
+	return string(text), nil
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -72,6 +74,7 @@ func newOperationSchema(op *openapi3.Operation) (s operationSchema, err error) {
 		if p.Schema == nil || !p.Schema.Value.Type.Is(openapi3.TypeString) && !p.Schema.Value.Type.Is(openapi3.TypeInteger) {
 			return s, fmt.Errorf("parameter %s: want a string or an integer", p.Name)
 		}
+		p.Schema.Value.Pattern = goPattern(p.Schema.Value.Pattern)
 		switch p.In {
 		case openapi3.ParameterInPath:
 			s.path = append(s.path, p)
@@ -88,9 +91,16 @@ func newOperationSchema(op *openapi3.Operation) (s operationSchema, err error) {
 			return s, errors.New("request body: want it required, and application/json alone")
 		}
 		s.body = content.Schema.Value
+		for _, member := range s.body.Properties {
+			member.Value.Pattern = goPattern(member.Value.Pattern)
+		}
 	}
 	return s, nil
 }
+
+// goPattern returns a pattern as Go reads it, where \s is ASCII. In ECMA-262, the dialect of the contract's patterns, it is
+// the white space of Unicode, and U+FEFF, which is none here: a byte order mark has always been a name.
+func goPattern(pattern string) string { return strings.ReplaceAll(pattern, `\s`, `\t-\r\pZ`) }
 
 // Validate returns nil for a request that fits the contract. Its body can then be read again from the beginning; the
 // body of an operation that has none is dropped. param returns a path parameter, percent-encoded as in the path.
@@ -151,9 +161,16 @@ func (e *FieldsError) validateParameter(p *openapi3.Parameter, text string, deco
 		decoded = decoded && err == nil
 		value = float64(n)
 	}
-	if message := schemaMessage(schema); message != "" && (!decoded || !utf8.ValidString(text)) {
+	if message := schemaMessage(schema); message != "" && (!decoded || !utf8.ValidString(text) || isExcluded(schema, text)) {
 		e.add(p.Name, message)
 		return
 	}
 	e.validateValue(schema, p.Name, value)
+}
+
+// isExcluded reports whether x-excluded has the text: what the description alone says, where a pattern would be another
+// promise to generated clients.
+func isExcluded(schema *openapi3.Schema, text string) bool {
+	excluded, _ := schema.Extensions["x-excluded"].([]any)
+	return slices.Contains(excluded, any(text))
 }

@@ -214,7 +214,11 @@ func TestBodies(t *testing.T) {
 		{"invalid UTF-8", with("\"x\":\"\xff\""), ErrMalformed},
 		{"invalid UTF-8 in a name", with("\"\xff\":1"), ErrMalformed},
 		{"an encoded surrogate", with("\"x\":\"\xed\xa0\x80\""), ErrMalformed},
-		{"a lone surrogate", with(`"x":"\ud83d"`), ErrMalformed},
+		{"a lone surrogate", with(`"x":"\ud83d"`), nil},
+		{"a lone surrogate in a name", with(`"\ud83d":1`), nil},
+		{"names that only differ in lone surrogates", with(`"\ud83d":1,"\ud83e":2`), ErrMalformed},
+		{"a string that does not end", with(`"x":"`), ErrMalformed},
+		{"half an escape", with(`"x":"\ud8"`), ErrMalformed},
 		{"a huge number", with(`"x":-1E+99999`), nil},
 		{"NaN", with(`"x":NaN`), ErrMalformed},
 		{"a comma too many", with(""), ErrMalformed},
@@ -327,7 +331,7 @@ const (
 	nameMessage        = "must be 1 to 200 characters, not only white space, without control characters"
 	descriptionMessage = "must be 0 to 5000 characters, without control characters other than tab and line breaks"
 	instantMessage     = "must be an RFC 3339 date-time with Z or an offset up to 14:00, in UTC within the years 1970 to 9999"
-	worldMessage       = "must be 1 to 128 characters without control characters, in UTF-8"
+	worldMessage       = "must be 1 to 128 characters without control characters, in UTF-8, and not . or .."
 )
 
 // Every bad field is named at once.
@@ -346,6 +350,12 @@ func TestFields(t *testing.T) {
 		{"wrong types", create, "w", "", `{"name":null,"description":[],"scheduledAt":{"x":1}}`,
 			FieldsError{"name": nameMessage, "description": descriptionMessage, "scheduledAt": instantMessage}},
 		{"names in another case", create, "w", "", `{"Name":"n","description":"","scheduledAt":"` + when + `"}`, FieldsError{"name": "is required"}},
+		{"lone surrogates", create, "w", "", `{"name":"a\ud83d","description":"\ude00","scheduledAt":"\ud83d\ud83d"}`,
+			FieldsError{"name": nameMessage, "description": descriptionMessage, "scheduledAt": instantMessage}},
+		{"a pair of surrogates, and what stands for what cannot be read", create, "w", "", `{"name":"\ud83d\ude00","description":"\ufffd","scheduledAt":"` + when + `"}`, nil},
+		{"white space of all kinds", create, "w", "", "{\"name\":\"\u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000\",\"description\":\"\",\"scheduledAt\":\"" + when + "\"}",
+			FieldsError{"name": nameMessage}},
+		{"a leap second", create, "w", "", `{"name":"n","description":"","scheduledAt":"2016-12-31T23:59:60Z"}`, FieldsError{"scheduledAt": instantMessage}},
 		{"null", create, "w", "", "null", FieldsError{"body": "must be a JSON object"}},
 		{"an array", create, "w", "", "[" + event + "]", FieldsError{"body": "must be a JSON object"}},
 		{"a number, and a bad world", create, "%00", "", "7", FieldsError{"id": worldMessage, "body": "must be a JSON object"}},
@@ -355,6 +365,10 @@ func TestFields(t *testing.T) {
 		{"a world of 129 characters", list, strings.Repeat("x", 129), "", "", FieldsError{"id": worldMessage}},
 		{"a world that is not UTF-8", list, "%ff", "", "", FieldsError{"id": worldMessage}},
 		{"a world that is not decoded", list, "%zz", "", "", FieldsError{"id": worldMessage}},
+		{"a world that is a step in a path", list, ".", "", "", FieldsError{"id": worldMessage}},
+		{"a world that is a step back", create, "%2e%2E", "", event, FieldsError{"id": worldMessage}},
+		{"a world of three dots", list, "...", "", "", nil},
+		{"an opaque id of two dots", join, "..", "", "", nil},
 		{"an opaque id may be anything", join, "%ff", "", "", nil},
 		{"an opaque id that is not decoded", join, "%zz", "", "", nil},
 

@@ -113,7 +113,8 @@ export const listEvents = <ThrowOnError extends boolean = false>(options: Option
  * Stores the event and its creator's RSVP in one operation. The creator is the signed-in user. Membership of the world is
  * not checked.
  *
- * The body is one JSON document in UTF-8 of at most 64 KiB, without duplicate names, nested at most 32 deep. Names are
+ * The body is one JSON document in UTF-8 of at most 64 KiB, without duplicate names, nested at most 32 deep. An escape of half a
+ * surrogate pair, such as `�` alone, is no character: a member with one is a bad field. Names are
  * case-sensitive; unknown members are ignored.
  *
  */

@@ -35,7 +35,7 @@ export type Success = {
 
 /**
  * An instant: RFC 3339 with `Z` or a numeric offset of at most 14:00, in UTC within the years 1970 to 9999,
- * such as `2030-01-02T03:04:05Z`. In a query, write the `+` of an offset as `%2B`.
+ * such as `2030-01-02T03:04:05Z`. A leap second (`23:59:60`) is refused. In a query, write the `+` of an offset as `%2B`.
  *
  */
 export type Instant = string;
@@ -54,7 +54,7 @@ export type NewEvent = {
     description: string;
     /**
      * When it takes place: RFC 3339 with `Z` or a numeric offset of at most 14:00, in UTC within the years 1970 to 9999.
-     * Cut to the millisecond. The past is allowed.
+     * Cut to the millisecond. The past is allowed; a leap second (`23:59:60`) is refused.
      *
      */
     scheduledAt: string;
@@ -200,7 +200,9 @@ export type OverloadedError = ApiError & {
 };
 
 /**
- * The world. Any id of 1 to 128 characters without control characters, percent-encoded once.
+ * The world. Any id of 1 to 128 characters without control characters, percent-encoded once. Not `.` or `..`: they are steps
+ * in a path to browsers, percent-encoded too, so no page could ask for such a world.
+ *
  */
 export type WorldId = string;
 
@@ -363,7 +365,9 @@ export type ListEventsData = {
     body?: never;
     path: {
         /**
-         * The world. Any id of 1 to 128 characters without control characters, percent-encoded once.
+         * The world. Any id of 1 to 128 characters without control characters, percent-encoded once. Not `.` or `..`: they are steps
+         * in a path to browsers, percent-encoded too, so no page could ask for such a world.
+         *
          */
         id: string;
     };
@@ -435,7 +439,9 @@ export type CreateEventData = {
     body: NewEvent;
     path: {
         /**
-         * The world. Any id of 1 to 128 characters without control characters, percent-encoded once.
+         * The world. Any id of 1 to 128 characters without control characters, percent-encoded once. Not `.` or `..`: they are steps
+         * in a path to browsers, percent-encoded too, so no page could ask for such a world.
+         *
          */
         id: string;
     };
