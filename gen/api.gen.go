@@ -609,7 +609,7 @@ type RateLimited = RateLimitedError
 
 // Unauthorized Not signed in, or no longer.
 //
-// Example: {"code":"token_expired","error":"Not authenticated","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
+// Example: {"code":"no_token","error":"Not authenticated","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type Unauthorized = UnauthorizedError
 
 // UnsupportedMediaType The body is not JSON.
@@ -883,7 +883,7 @@ type NoSuchEventJSONResponse struct {
 
 type OverloadedResponseHeaders struct {
 	CacheControl *string
-	RetryAfter   int
+	RetryAfter   int32
 	XRequestID   *string
 }
 type OverloadedJSONResponse struct {
@@ -894,7 +894,7 @@ type OverloadedJSONResponse struct {
 
 type RateLimitedResponseHeaders struct {
 	CacheControl *string
-	RetryAfter   int
+	RetryAfter   int32
 	XRequestID   *string
 }
 type RateLimitedJSONResponse struct {

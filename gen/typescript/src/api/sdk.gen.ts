@@ -91,7 +91,8 @@ export const leaveEvent = <ThrowOnError extends boolean = false>(options: Option
  * the next page with `rel="next"` (RFC 8288). Unknown query parameters are ignored; one that is given twice is an error.
  *
  * Send the `ETag` of an earlier answer in `If-None-Match` to get 304 while nothing has changed. Browsers do so by
- * themselves.
+ * themselves: their cache keeps the list, asks before each use, and turns the 304 into the kept 200. A script that sends
+ * `If-None-Match` itself, best with `cache: "no-store"`, sees the 304.
  *
  * A list that has an `ETag` and is not small is compressed for clients that accept `gzip` (RFC 9110 section
  * 12.5.3); the `ETag` is the same. Browsers decompress by themselves.
