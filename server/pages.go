@@ -53,7 +53,9 @@ func (s *Server) registerDocs(e *echo.Echo, c *publishedContract) {
 	getOrHead(e, "/openapi.json", func(ctx echo.Context) error { return publish(ctx, "application/json", c.json) })
 	getOrHead(e, "/openapi.yaml", func(ctx echo.Context) error { return publish(ctx, "application/yaml", c.yaml) })
 	getOrHead(e, "/docs", func(c echo.Context) error { return s.render(c, http.StatusOK, "docs.html", docsPolicy, page{}) })
-	getOrHead(e, "/docs/docs.js", asset(http.StripPrefix("/docs", http.FileServerFS(files))))
+	for _, name := range []string{"docs.css", "docs.js"} {
+		getOrHead(e, "/docs/"+name, asset(http.StripPrefix("/docs", http.FileServerFS(files))))
+	}
 	swagger := http.StripPrefix("/docs/", newSwaggerFiles())
 	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js"} {
 		getOrHead(e, "/docs/"+name, asset(swagger))

@@ -10,6 +10,23 @@ const withoutAuthorize = () => ({
   },
 });
 
+// The operations come first, and what the contract says about all of them after the last.
+const operationsFirst = ({ React }) => {
+  let Info;
+  return {
+    wrapComponents: {
+      InfoContainer: (original) => {
+        Info = original;
+        return () => React.createElement("h2", { className: "operations" }, "Operations");
+      },
+      Models: (Models) => (props) => React.createElement("div", null, React.createElement(Models, props), React.createElement(Info, props)),
+    },
+  };
+};
+
+// Scripts cannot read the cookies that the browser sends, so the command printed for a call shows their place.
+const withCookieHint = (request) => Object.assign(request, { curlOptions: ["-b", "token=…; refreshToken=…"] });
+
 async function show() {
   // An expired session refreshes itself when asked; then the page can say whose it is.
   if ("expired" in root.dataset && (await fetch(`${base}/api/auth/session`)).ok) return location.reload();
@@ -20,7 +37,8 @@ async function show() {
     spec,
     domNode: root,
     presets: [SwaggerUIBundle.presets.apis],
-    plugins: [withoutAuthorize],
+    plugins: [withoutAuthorize, operationsFirst],
+    requestInterceptor: withCookieHint,
     layout: "BaseLayout",
     deepLinking: true,
     displayRequestDuration: true,
