@@ -65,6 +65,8 @@ func classOf(err error) error {
 	var connect *pgconn.ConnectError
 	var network net.Error
 	switch {
+	case errors.Is(err, ErrBusy):
+		return nil // it is said already
 	case errors.As(err, &pg):
 		return classOfPostgres(pg.Code)
 	case errors.As(err, &lite):

@@ -24,16 +24,11 @@ import (
 const migrationLock = 0x776f726c64 // "world"
 
 func postgresDialect(url string, timeout time.Duration) (dialect, error) {
-	config, err := pgx.ParseConfig(url)
-	if err != nil {
-		return dialect{}, errors.New("not a PostgreSQL URL that can be used") // err may quote the password
+	parse := func() (*pgx.ConnConfig, error) { return parsePostgres(url, timeout) }
+	if _, err := parse(); err != nil {
+		return dialect{}, err
 	}
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = timeout
-	}
-	// Times and texts are read in these forms, whatever the database or the role has as its default.
-	config.RuntimeParams["datestyle"] = "ISO"
-	config.RuntimeParams["client_encoding"] = "UTF8"
+	health := &health{timeout: timeout}
 	return dialect{
 		name:          "postgres",
 		goose:         goose.DialectPostgres,
@@ -41,8 +36,13 @@ func postgresDialect(url string, timeout time.Duration) (dialect, error) {
 		oldSchemaQuery: `SELECT count(*) > 0 AND NOT bool_or(column_name = 'skeleton') FROM information_schema.columns
 			WHERE table_schema = ANY (current_schemas(false)) AND table_name = 'users'`,
 		connect: func() (*sql.DB, error) {
-			return stdlib.OpenDB(*config, stdlib.OptionAfterConnect(setPlannerOptions)), nil
+			c, err := newConnector(parse, timeout, health)
+			if err != nil {
+				return nil, err
+			}
+			return sql.OpenDB(c), nil
 		},
+		timedOut:          health.doubt,
 		gorm:              func(db *sql.DB) gorm.Dialector { return postgres.New(postgres.Config{Conn: pgxPool{db}}) },
 		blob:              "bytea",
 		check:             checkPostgres,
@@ -53,6 +53,21 @@ func postgresDialect(url string, timeout time.Duration) (dialect, error) {
 		create:            createInPostgres,
 		withMigrationLock: withAdvisoryLock,
 	}, nil
+}
+
+// parsePostgres reads a URL and the files that it names, such as the one with passwords, as they are now.
+func parsePostgres(url string, timeout time.Duration) (*pgx.ConnConfig, error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, errors.New("not a PostgreSQL URL that can be used") // err may quote the password
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = timeout
+	}
+	// Times and texts are read in these forms, whatever the database or the role has as its default.
+	config.RuntimeParams["datestyle"] = "ISO"
+	config.RuntimeParams["client_encoding"] = "UTF8"
+	return config, nil
 }
 
 // withAdvisoryLock holds an advisory lock of a transaction, not of a session, so that it also works behind
@@ -149,7 +164,7 @@ func (p pgxPool) withConn(ctx context.Context, f func(c *pgx.Conn) (again bool, 
 	for range 3 {
 		var conn *sql.Conn
 		if conn, err = p.Conn(ctx); err != nil {
-			return err
+			return noConnection(err)
 		}
 		again := false
 		rawErr := conn.Raw(func(driver any) error {
@@ -166,6 +181,14 @@ func (p pgxPool) withConn(ctx context.Context, f func(c *pgx.Conn) (again bool, 
 		if !again || rawErr == nil || ctx.Err() != nil {
 			break
 		}
+	}
+	return err
+}
+
+// noConnection wraps the error of a call that had no connection in time with ErrBusy.
+func noConnection(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrBusy) {
+		return fmt.Errorf("%w: %w", ErrBusy, err)
 	}
 	return err
 }

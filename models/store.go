@@ -74,6 +74,8 @@ type dialect struct {
 	oldSchemaQuery string
 	// connect prepares a pool of connections. It makes none yet.
 	connect func() (*sql.DB, error)
+	// timedOut is called after a call that has run out of time; nil where that tells nothing of the connections.
+	timedOut func()
 	// gorm is how GORM uses such a pool.
 	gorm func(db *sql.DB) gorm.Dialector
 	// check fails, in words for the operator, on a server that the service cannot work with; nil where there is none.
@@ -240,6 +242,9 @@ func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(
 		defer cancel()
 		for n := 1; ; n++ {
 			err := classify(fn(p.gorm.Session(&gorm.Session{NewDB: true, Context: work})))
+			if s.dialect.timedOut != nil && errors.Is(err, ErrTimeout) {
+				s.dialect.timedOut()
+			}
 			if n == maxAttempts || !errors.Is(err, errSerialize) {
 				return err
 			}
