@@ -21,7 +21,7 @@ import (
 )
 
 // Postgres makes a migrated database: on the server of TEST_DATABASE_URL, else on a throwaway server that all tests of
-// the process share. Where there is neither the test is skipped, or fails when CI=true.
+// the process share. Where there is neither the test is skipped, or fails when CI=true or TEST_POSTGRES_BIN is set.
 func Postgres(tb testing.TB) *Database {
 	tb.Helper()
 	return createDatabase(tb, " TEMPLATE "+template(tb))
@@ -56,7 +56,7 @@ var cluster struct {
 func template(tb testing.TB) string {
 	tb.Helper()
 	cluster.once.Do(func() { cluster.err = startCluster() })
-	if cluster.err != nil && os.Getenv("CI") == "true" {
+	if cluster.err != nil && (os.Getenv("CI") == "true" || os.Getenv("TEST_POSTGRES_BIN") != "") {
 		tb.Fatalf("no PostgreSQL: %v", cluster.err)
 	}
 	if cluster.err != nil {
@@ -176,8 +176,12 @@ func StartPostgres(settings ...string) (u *url.URL, stop func(), err error) {
 	return u, stop, nil
 }
 
-// postgresBinaries finds the folder of initdb and postgres, the newest version outside PATH.
+// postgresBinaries finds the folder of initdb and postgres: TEST_POSTGRES_BIN, else that of PATH, else the newest version of
+// Debian's.
 func postgresBinaries() (string, error) {
+	if bin := os.Getenv("TEST_POSTGRES_BIN"); bin != "" {
+		return filepath.Abs(bin)
+	}
 	if path, err := exec.LookPath("initdb"); err == nil {
 		if real, err := filepath.EvalSymlinks(path); err == nil {
 			path = real
