@@ -25,6 +25,9 @@ test: build ## Run all tests, on SQLite and on PostgreSQL
 test-faults: build ## Break databases, networks and the process itself under load (minutes; needs pgbouncer, haproxy, slowhttptest and strace)
 	go test -tags faults -count=1 -timeout 20m ./tests/faults
 
+test-cluster: build ## Lose the leader of a PostgreSQL cluster under load (minutes; needs patroni, etcd and haproxy)
+	go test -tags cluster -count=1 -v -timeout 15m ./tests/cluster
+
 test-postgres: build ## Run the tests on PostgreSQL with the newest version, 18 (needs Node)
 	@.ci/node tests/postgres ./test
 
@@ -72,4 +75,4 @@ generate: ## Regenerate gen/ from openapi.yaml (the TypeScript client needs Node
 	go generate ./gen
 	@.ci/node gen/typescript npm run --silent generate
 
-.PHONY: help run build test race test-faults test-postgres test-model fuzz client test-clients test-browser test-oidc bench check generate
+.PHONY: help run build test race test-faults test-cluster test-postgres test-model fuzz client test-clients test-browser test-oidc bench check generate

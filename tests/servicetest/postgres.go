@@ -120,7 +120,7 @@ func stopCluster() {
 // StartPostgres starts a server in a temporary folder, on loopback, with settings given as name=value. stop ends it and
 // removes the folder; it also ends with this process.
 func StartPostgres(settings ...string) (u *url.URL, stop func(), err error) {
-	bin, err := postgresBinaries()
+	bin, err := PostgresBinaries()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -176,9 +176,9 @@ func StartPostgres(settings ...string) (u *url.URL, stop func(), err error) {
 	return u, stop, nil
 }
 
-// postgresBinaries finds the folder of initdb and postgres: TEST_POSTGRES_BIN, else that of PATH, else the newest version of
+// PostgresBinaries finds the folder of initdb and postgres: TEST_POSTGRES_BIN, else that of PATH, else the newest version of
 // Debian's.
-func postgresBinaries() (string, error) {
+func PostgresBinaries() (string, error) {
 	if bin := os.Getenv("TEST_POSTGRES_BIN"); bin != "" {
 		return filepath.Abs(bin)
 	}

@@ -42,7 +42,7 @@ func NewPostgresServer(tb testing.TB, settings ...string) *PostgresServer {
 func newPostgresServer(tb testing.TB, settings []string) *PostgresServer {
 	tb.Helper()
 	template(tb) // skips or fails where there is no PostgreSQL
-	bin, err := postgresBinaries()
+	bin, err := PostgresBinaries()
 	if err != nil {
 		Missing(tb, "needs the programs of PostgreSQL: %v", err)
 	}
