@@ -22,7 +22,7 @@ type client struct {
 }
 
 func newClient(t *testing.T, address string) *client {
-	transport := &http.Transport{MaxIdleConnsPerHost: maxInFlight}
+	transport := &http.Transport{MaxIdleConnsPerHost: many}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &client{address, &http.Client{
 		Transport: transport, Timeout: 30 * time.Second,
@@ -91,8 +91,8 @@ func (c *client) refresh(cookies string) response {
 const (
 	// pace is the time between two creates, whatever became of those before.
 	pace = 20 * time.Millisecond
-	// maxInFlight is how many creates wait for a response at most.
-	maxInFlight = 200
+	// many is how many creates wait for a response at most: more than there are connections.
+	many = 200
 )
 
 // load writes to one address: it creates events, and it signs users in and refreshes their session once.
@@ -112,8 +112,8 @@ type load struct {
 	sessions map[string]string // by the cookies that an acknowledged refresh has set, the user
 }
 
-// startLoad begins to write to an address; every event is in the world.
-func startLoad(t *testing.T, name, address, world string) *load {
+// startLoad begins to write to an address, with so many creates at once at most; every event is in the world.
+func startLoad(t *testing.T, name, address, world string, atOnce int) *load {
 	t.Helper()
 	l := &load{name: name, world: world, client: newClient(t, address), t: t, stopped: make(chan struct{}), sessions: make(map[string]string)}
 	res := l.client.signIn(world + " creator at " + name)
@@ -121,17 +121,17 @@ func startLoad(t *testing.T, name, address, world string) *load {
 		t.Fatalf("sign in: %v", res)
 	}
 	cookies := res.cookies()
-	l.all.Go(func() { l.create(cookies) })
+	l.all.Go(func() { l.create(cookies, atOnce) })
 	l.all.Go(l.refresh)
 	t.Cleanup(l.stop) // the test may fail before it stops
 	return l
 }
 
-// create creates an event after the other, and waits for no response.
-func (l *load) create(cookies string) {
+// create creates an event after the other, and waits for no response unless there are enough at once.
+func (l *load) create(cookies string, atOnce int) {
 	tick := time.NewTicker(pace)
 	defer tick.Stop()
-	places := make(chan struct{}, maxInFlight)
+	places := make(chan struct{}, atOnce)
 	for {
 		select {
 		case <-l.stopped:
