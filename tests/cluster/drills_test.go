@@ -155,7 +155,7 @@ func (l *load) waitFor(n int, since time.Time) {
 // becomeReady waits until an instance is ready, before anybody brings the old leader back.
 func (i *instance) becomeReady(t *testing.T, promoted time.Time) {
 	t.Helper()
-	servicetest.Eventually(t, limit, i.name+": ready", func() bool { return i.process.Admin("/readyz") == 200 })
+	servicetest.Eventually(t, 10*time.Second, i.name+": ready", func() bool { return i.process.Admin("/readyz") == 200 })
 	t.Logf("%s, %s: ready %v after the promotion", t.Name(), i.name, time.Since(promoted).Round(time.Millisecond))
 }
 
