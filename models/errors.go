@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"modernc.org/sqlite"
@@ -40,8 +41,12 @@ var (
 	ErrUnavailable = errors.New("database unavailable")
 )
 
+// errSick means that the database lacks what it needs to write, such as room on its disk.
+var errSick = fmt.Errorf("%w: it cannot write", ErrUnavailable)
+
 // Errors that statements provoke on purpose, or that call for another try. They do not leave the package.
 var (
+	errCrowded    = fmt.Errorf("%w: too many connections", ErrBusy)
 	errForeignKey = errors.New("foreign key violated")
 	errDuplicate  = errors.New("unique key violated")
 	errSerialize  = errors.New("transaction must be repeated")
@@ -66,7 +71,7 @@ func classOf(err error) error {
 	var network net.Error
 	switch {
 	case errors.Is(err, ErrBusy):
-		return nil // it is said already
+		return nil // classified already
 	case errors.As(err, &pg):
 		return classOfPostgres(pg.Code)
 	case errors.As(err, &lite):
@@ -91,8 +96,13 @@ func classOfPostgres(code string) error {
 		return errSerialize
 	case "57014": // canceled, by statement_timeout or by our own deadline
 		return ErrTimeout
-	case "53300", // too many connections
-		"25006",                            // read-only: a standby, or a primary just demoted
+	case "53300": // too many connections, of the server, the database or the role
+		return errCrowded
+	case "53000", "53100", "53200", // resources in general, disk full, out of memory
+		"58000", "58030": // system error, input or output
+		return errSick
+	case "25006", // read-only: a standby, or a primary just demoted
+		"28000", "28P01", "3D000", // refused: the role, its password, or no such database
 		"57P01", "57P02", "57P03", "57P05": // stopping, crashed, starting, idle too long
 		return ErrUnavailable
 	}
@@ -100,6 +110,13 @@ func classOfPostgres(code string) error {
 		return ErrUnavailable
 	}
 	return nil
+}
+
+// isRefusal reports whether the server has refused the credentials, or knows no such database: while the service starts,
+// a mistake in the settings.
+func isRefusal(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && slices.Contains([]string{"28000", "28P01", "3D000"}, pg.Code)
 }
 
 // classOfSQLite maps extended result codes (sqlite.org/rescode.html).

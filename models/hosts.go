@@ -32,6 +32,8 @@ type connector struct {
 	current *host                  // nil until a search has found one, and after it refused
 	running *search                // nil when there is none
 	rested  time.Time              // when the next search may begin that only a slow response calls for
+	crowded error                  // what the server said last, if it takes no more connections
+	retry   time.Time              // when it is asked again
 	tracked map[*activity]struct{} // of all connections and attempts, if there are several hosts
 }
 
@@ -46,6 +48,8 @@ const (
 	retryInterval = 50 * time.Millisecond
 	// restInterval is for how long the host of a slow statement counts as alive once it has been asked.
 	restInterval = time.Second
+	// crowdedInterval is for how long nobody asks for a connection once the server has refused one more.
+	crowdedInterval = 100 * time.Millisecond
 )
 
 // newConnector prepares connections as parse says, which is called for each of them: credentials may have changed. An
@@ -168,12 +172,38 @@ func (c *connector) Close() error {
 // Connect implements driver.Connector. It returns ErrBusy when no host has responded in time: nothing was asked of the
 // database then, so the caller may try again.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	if err := c.refusal(); err != nil {
+		return nil, err
+	}
 	conn, err := c.connect(ctx)
+	if isCrowded(err) {
+		c.refuse(err)
+	}
 	var network net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout() {
 		err = fmt.Errorf("%w: %w", ErrBusy, err)
 	}
 	return conn, err
+}
+
+// isCrowded reports whether a server takes no more connections.
+func isCrowded(err error) bool { return err != nil && errors.Is(classify(err), errCrowded) }
+
+// refuse has nobody else ask for a connection for a while: each would cost the server a process.
+func (c *connector) refuse(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.crowded, c.retry = err, time.Now().Add(crowdedInterval)
+}
+
+// refusal returns what the server said, as long as it is not to be asked again.
+func (c *connector) refusal() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.crowded != nil && time.Now().After(c.retry) {
+		c.crowded = nil
+	}
+	return c.crowded
 }
 
 func (c *connector) connect(ctx context.Context) (driver.Conn, error) {
@@ -191,7 +221,7 @@ func (c *connector) connect(ctx context.Context) (driver.Conn, error) {
 		conn, err := h.connect(attempt)
 		c.unfollow(a)
 		cancel()
-		if err == nil || ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil || isCrowded(err) {
 			return conn, err
 		}
 		if c.leave(h); tries == maxAttempts {

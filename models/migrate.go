@@ -25,7 +25,11 @@ func (s *Store) Migrate(ctx context.Context) error {
 	defer p.sql.Close()
 	tx := p.gorm.WithContext(ctx)
 	if s.dialect.check != nil {
-		if err := classify(s.dialect.check(tx)); err != nil {
+		err := classify(s.dialect.check(tx))
+		if isRefusal(err) {
+			err = errors.New(err.Error()) // a wrong password is nothing to wait for
+		}
+		if err != nil {
 			return fmt.Errorf("migrate: %w", err)
 		}
 	}

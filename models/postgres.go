@@ -32,6 +32,7 @@ func postgresDialect(url string, timeout time.Duration) (dialect, error) {
 	return dialect{
 		name:          "postgres",
 		goose:         goose.DialectPostgres,
+		probe:         probePostgres,
 		writableQuery: "SELECT NOT CAST(current_setting('transaction_read_only') AS boolean)",
 		oldSchemaQuery: `SELECT count(*) > 0 AND NOT bool_or(column_name = 'skeleton') FROM information_schema.columns
 			WHERE table_schema = ANY (current_schemas(false)) AND table_name = 'users'`,
@@ -92,6 +93,25 @@ func withAdvisoryLock(tx *gorm.DB, fn func() error) error {
 		}
 	}
 }
+
+// probePostgres has the server write to its disk what leaves no trace: a temporary table of a few hundred kilobytes, taken
+// back. A role that may not make one proves nothing, and passes.
+func probePostgres(tx *gorm.DB) error {
+	err := tx.Transaction(func(tx *gorm.DB) error {
+		if err := tx.Exec("CREATE TEMPORARY TABLE probe AS SELECT n FROM generate_series(1, 10000) n").Error; err != nil {
+			return err
+		}
+		return errProbed
+	})
+	var pg *pgconn.PgError
+	if errors.Is(err, errProbed) || errors.As(err, &pg) && pg.Code == "42501" {
+		return nil
+	}
+	return err
+}
+
+// errProbed takes back a probe that has succeeded.
+var errProbed = errors.New("probed")
 
 // minPostgres is the oldest version that the service is tested with.
 const minPostgres = 15

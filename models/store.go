@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pressly/goose/v3"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
@@ -49,6 +50,7 @@ type Store struct {
 	serverClock bool
 	lists       sync.Map // the text of a list's queries, by listQuery
 	seed        int64    // of fingerprints: nobody can make two lists with one fingerprint, not knowing it
+	sick        sickness
 }
 
 // pool is a connection pool and how its connections are shared.
@@ -57,6 +59,7 @@ type pool struct {
 	sql  *sql.DB
 	// limiter shares the connections.
 	limiter limiter
+	timings timings
 	// enforceDeadline means that running statements are cancelled at the call's deadline.
 	enforceDeadline bool
 }
@@ -70,6 +73,8 @@ type dialect struct {
 	isFile bool
 	// writableQuery selects true when the database can be written to.
 	writableQuery string
+	// probe writes something and takes it back; nil where errSick is not known.
+	probe func(tx *gorm.DB) error
 	// oldSchemaQuery selects true in a database of a version that cannot be carried along.
 	oldSchemaQuery string
 	// connect prepares a pool of connections. It makes none yet.
@@ -125,6 +130,12 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.writer.timings = newTimings(s.dialect.name + "_write"); s.reader.sql == s.writer.sql {
+		s.writer.timings = newTimings(s.dialect.name)
+		s.reader = s.writer
+	} else {
+		s.reader.timings = newTimings(s.dialect.name + "_read")
+	}
 	s.serverClock = o.Now == nil && !s.dialect.isFile
 	// The inner LIMIT keeps the order, and a large event from being read whole.
 	s.dialect.usernames = fmt.Sprintf(`
@@ -178,6 +189,16 @@ func (s *Store) Pools() map[string]*sql.DB {
 // WAL returns the write-ahead log of SQLite, for metrics; nil on PostgreSQL, which looks after its own.
 func (s *Store) WAL() *WAL { return s.wal }
 
+// Timings returns histograms, in seconds, of how long calls waited for a connection and of how long they took then. A
+// call that got none in time counts as waiting.
+func (s *Store) Timings() []prometheus.Collector {
+	all := s.writer.timings.collectors()
+	if s.reader.sql != s.writer.sql {
+		all = append(all, s.reader.timings.collectors()...)
+	}
+	return all
+}
+
 // Timeout is what Options said.
 func (s *Store) Timeout() time.Duration { return s.timeout }
 
@@ -185,18 +206,25 @@ func (s *Store) Timeout() time.Duration { return s.timeout }
 func (s *Store) SessionPolicy() SessionPolicy { return s.policy }
 
 // Ready reports whether the database answers within a second and can be written to. It does not queue behind other
-// calls: a busy pool is no reason to take an instance out of service, a dead one is.
+// calls: a busy pool is no reason to take an instance out of service, a dead one is. Once a write has failed for want of
+// room or the like, it wants a write of its own to succeed first.
 func (s *Store) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, min(time.Second, s.timeout))
 	defer cancel()
 	var writable bool
-	if err := classify(scan(s.reader.gorm.WithContext(ctx).Raw(s.dialect.writableQuery), &writable)); err != nil {
+	err := whileCrowded(ctx, func() error {
+		return classify(scan(s.reader.gorm.WithContext(ctx).Raw(s.dialect.writableQuery), &writable))
+	})
+	if err != nil {
 		return err
 	}
 	if !writable {
 		return fmt.Errorf("%w: read-only", ErrUnavailable)
 	}
-	return nil
+	if s.dialect.probe == nil {
+		return nil
+	}
+	return s.sick.cure(func() error { return classify(s.dialect.probe(s.writer.gorm.WithContext(ctx))) })
 }
 
 // maxAttempts is how often a call is tried when the database says that the transaction must be repeated.
@@ -224,15 +252,17 @@ func (s *Store) maxWait() time.Duration { return min(time.Second, s.timeout/2) }
 
 // run is write on a connection of p, for which it waits up to maxWait.
 func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(tx *gorm.DB) error) error {
-	deadline := time.Now().Add(s.timeout)
+	begun := time.Now()
+	deadline := begun.Add(s.timeout)
 	if d, ok := ctx.Value(Deadline{}).(time.Time); ok && !d.IsZero() && d.Before(deadline) {
 		deadline = d
 	}
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
 	}
-	return p.limiter.do(ctx, deadline, maxWait, func() error {
-		if !time.Now().Before(deadline) {
+	var started time.Time // zero if it never was
+	err := p.limiter.do(ctx, deadline, maxWait, func() error {
+		if started = time.Now(); !started.Before(deadline) {
 			return ErrTimeout
 		}
 		work, cancel := context.WithoutCancel(ctx), context.CancelFunc(func() {})
@@ -240,21 +270,64 @@ func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(
 			work, cancel = context.WithDeadline(work, deadline)
 		}
 		defer cancel()
-		for n := 1; ; n++ {
-			err := classify(fn(p.gorm.Session(&gorm.Session{NewDB: true, Context: work})))
-			if s.dialect.timedOut != nil && errors.Is(err, ErrTimeout) {
-				s.dialect.timedOut()
-			}
-			if n == maxAttempts || !errors.Is(err, errSerialize) {
-				return err
-			}
-			select {
-			case <-work.Done():
-				return fmt.Errorf("%w: %w", ErrTimeout, err)
-			case <-time.After(time.Duration(n*n) * 5 * time.Millisecond):
-			}
+		err := s.attempt(work, p, fn)
+		if errors.Is(err, errCrowded) {
+			err = s.attemptWhileCrowded(work, p, begun.Add(maxWait), fn)
 		}
+		return err
 	})
+	p.timings.observe(begun, started, err)
+	s.note(err)
+	return err
+}
+
+// attempt runs fn, and repeats it while the database asks for that, until ctx ends.
+func (s *Store) attempt(ctx context.Context, p pool, fn func(tx *gorm.DB) error) error {
+	for n := 1; ; n++ {
+		err := classify(fn(p.gorm.Session(&gorm.Session{NewDB: true, Context: ctx})))
+		if n == maxAttempts || !errors.Is(err, errSerialize) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ErrTimeout, err)
+		case <-time.After(time.Duration(n*n) * 5 * time.Millisecond):
+		}
+	}
+}
+
+// attemptWhileCrowded is attempt again and again until giveUp while the server takes no more connections: one of the pool
+// may come free, or another client may end.
+func (s *Store) attemptWhileCrowded(ctx context.Context, p pool, giveUp time.Time, fn func(tx *gorm.DB) error) error {
+	wait, cancel := context.WithDeadline(ctx, giveUp)
+	defer cancel()
+	return whileCrowded(wait, func() error { return s.attempt(ctx, p, fn) })
+}
+
+// whileCrowded calls fn again as long as it returns errCrowded, until ctx ends.
+func whileCrowded(ctx context.Context, fn func() error) error {
+	for {
+		err := fn()
+		if !errors.Is(err, errCrowded) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(crowdedInterval / 10):
+		}
+	}
+}
+
+// note remembers what an error says about the database.
+func (s *Store) note(err error) {
+	switch {
+	case err == nil:
+	case errors.Is(err, errSick):
+		s.sick.begin()
+	case errors.Is(err, ErrTimeout) && s.dialect.timedOut != nil:
+		s.dialect.timedOut()
+	}
 }
 
 // scan runs a query that Raw has built and reads the columns of its only row into dest. The error is sql.ErrNoRows if

@@ -58,6 +58,7 @@ func newMetrics(store *models.Store, waiting *backpressure.Class) *metrics {
 			Help: "Responses that were aborted since too many waited for their clients.",
 		}, func() float64 { return float64(waiting.Aborted()) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(store.Timings()...)
 	for name, db := range store.Pools() {
 		m.registry.MustRegister(collectors.NewDBStatsCollector(db, name))
 	}

@@ -1,0 +1,95 @@
+package tests
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"worldevents/tests/servicetest"
+)
+
+// Requests that wait for the database, or in it, show in two histograms: those that had to give up as those that waited
+// for so long, and never as database time.
+func TestTimingsOfTheDatabase(t *testing.T) {
+	for _, test := range []struct {
+		name, lock, pool string
+		db               func(testing.TB) *servicetest.Database
+	}{
+		{"sqlite", "BEGIN IMMEDIATE", "sqlite_write", servicetest.SQLite},
+		{"postgres", "BEGIN; LOCK TABLE rsvps", "postgres", servicetest.Postgres},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			db := test.db(t)
+			p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "DB_MAX_CONNS=1", "DB_TIMEOUT=2s")
+			s := p.ServeReady()
+			cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+			const create = `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z"}`
+			if status, body := s.Do("POST", plaza, create, cookies); status != 200 {
+				t.Fatal(status, body)
+			}
+			waitBefore, workBefore := timings(t, s, "wait_", test.pool), timings(t, s, "", test.pool)
+			if waitBefore.count == 0 || waitBefore.count != workBefore.count || waitBefore.sum > 1 || workBefore.sum == 0 {
+				t.Errorf("undisturbed: waiting %v, database %v", waitBefore, workBefore)
+			}
+			conn, err := db.DB.Conn(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, err := conn.ExecContext(t.Context(), test.lock); err != nil {
+				t.Fatal(err)
+			}
+			var mu sync.Mutex
+			refused, failed := 0.0, 0.0
+			atOnce(5, func(int) {
+				status, _ := s.Do("POST", plaza, create, cookies)
+				mu.Lock()
+				defer mu.Unlock()
+				switch status {
+				case http.StatusServiceUnavailable:
+					refused++
+				case http.StatusInternalServerError:
+					failed++
+				}
+			})
+			conn.ExecContext(context.Background(), "ROLLBACK")
+			wait, work := timings(t, s, "wait_", test.pool), timings(t, s, "", test.pool)
+			if refused < 4 || refused+failed != 5 {
+				t.Fatalf("%v refused and %v failed", refused, failed)
+			}
+			if got := wait.sum - waitBefore.sum; got < 0.7*refused || got > 2.5*5 {
+				t.Errorf("%v requests gave up, %v seconds were waited", refused, got)
+			}
+			if wait.count-waitBefore.count < 5 || work.count-workBefore.count > failed+1 || failed > 0 && work.sum-workBefore.sum < 0.7 {
+				t.Errorf("%v refused, %v failed; waiting %v, before %v; database %v, before %v", refused, failed, wait, waitBefore, work, workBefore)
+			}
+		})
+	}
+}
+
+type histogram struct{ count, sum float64 }
+
+// timings reads a histogram of a pool.
+func timings(t *testing.T, s *servicetest.Process, kind, pool string) (h histogram) {
+	t.Helper()
+	res, err := http.Get(s.AdminURL + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, _ := io.ReadAll(res.Body)
+	for name, value := range map[string]*float64{"count": &h.count, "sum": &h.sum} {
+		match := regexp.MustCompile(`(?m)^worldevents_database_` + kind + `duration_seconds_` + name + `\{pool="` + pool + `"\} (\S+)$`).FindSubmatch(text)
+		if match == nil {
+			t.Fatalf("no %s of %sduration_seconds of %s", name, kind, pool)
+		}
+		*value, _ = strconv.ParseFloat(string(match[1]), 64)
+	}
+	return h
+}
