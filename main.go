@@ -117,7 +117,16 @@ func newServer(c *config.Config, store *models.Store, log, accessLog *slog.Logge
 	})
 }
 
-// openMigrated opens the store and brings it up to date, for commands that use it once.
+// openCurrent opens a store that is up to date, for commands that use it once.
+func openCurrent(needKey bool) (*config.Config, *models.Store, error) {
+	c, store, err := open(needKey)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, store, store.CheckSchema(context.Background())
+}
+
+// openMigrated opens the store and brings it up to date.
 func openMigrated(needKey bool) (*config.Config, *models.Store, error) {
 	c, store, err := open(needKey)
 	if err != nil {
@@ -137,7 +146,7 @@ func (migrateCommand) Run() error {
 
 // Run adds a user.
 func (a userAddCommand) Run() error {
-	_, store, err := openMigrated(false)
+	_, store, err := openCurrent(false)
 	if err != nil {
 		return err
 	}

@@ -80,6 +80,9 @@ func (serveCommand) Run() error {
 	go func() {
 		switch err := migrateWhenAvailable(ctx, store, log); {
 		case err == nil:
+			if schema := store.NewerSchema(); schema > 0 {
+				log.Warn("the schema of the database is newer than this version of worldevents, and compatible", "schema", schema)
+			}
 			srv.Ready()
 			log.Info("ready")
 			pruneSessions(ctx, store, log)

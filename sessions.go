@@ -13,7 +13,7 @@ import (
 
 // Run signs a user in. In production the user must exist.
 func (i sessionIssueCommand) Run() error {
-	c, store, err := openMigrated(true)
+	c, store, err := openCurrent(true)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ type sessionLine struct {
 
 // Run lists the sessions of a user.
 func (l sessionListCommand) Run() error {
-	_, store, err := openMigrated(false)
+	_, store, err := openCurrent(false)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (r sessionRevokeCommand) Run() error {
 			return fmt.Errorf("--id: %w", err)
 		}
 	}
-	_, store, err := openMigrated(false)
+	_, store, err := openCurrent(false)
 	if err != nil {
 		return err
 	}

@@ -5,8 +5,13 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"path"
+	"strings"
+	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
 	"gorm.io/gorm"
 )
@@ -14,7 +19,11 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// Migrate brings the schema up to date. It is safe when several instances start at once on one database. It fails
+// migrationTries is how often Migrate tries a migration that did not get its locks.
+const migrationTries = 10
+
+// Migrate brings the schema up to date. It is safe when several instances start at once on one database. A schema that
+// is newer than those of this program stays as it is, and Migrate fails unless this program can work with it. It fails
 // with ErrUnavailable, ErrTimeout or ErrBusy when it is worth another try.
 func (s *Store) Migrate(ctx context.Context) error {
 	// A pool of its own: the lock and goose need a connection each, whatever the size of the store's pool.
@@ -23,40 +32,97 @@ func (s *Store) Migrate(ctx context.Context) error {
 		return err
 	}
 	defer p.sql.Close()
-	tx := p.gorm.WithContext(ctx)
 	if s.dialect.check != nil {
-		err := classify(s.dialect.check(tx))
-		if isRefusal(err) {
-			err = errors.New(err.Error()) // a wrong password is nothing to wait for
+		err = s.dialect.check(p.gorm.WithContext(ctx))
+	}
+	for n := 1; err == nil; n++ {
+		if err = s.migrate(ctx, p); n == migrationTries || !isLockTimeout(err) {
+			break
 		}
-		if err != nil {
-			return fmt.Errorf("migrate: %w", err)
+		select { // in which those who have queued behind the migration go on
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-time.After(time.Second):
+			err = nil
 		}
 	}
-	files, err := fs.Sub(migrations, "migrations/"+s.dialect.name)
-	if err != nil {
-		return err
+	if isLockTimeout(err) {
+		err = fmt.Errorf("%w: another transaction keeps a table that must be changed: %w", ErrBusy, err)
 	}
-	err = s.dialect.withMigrationLock(tx, func() error {
-		if err := s.refuseOldSchema(tx); err != nil {
-			return err
-		}
-		provider, err := goose.NewProvider(s.dialect.goose, p.sql, files)
-		if err != nil {
-			return err
-		}
-		_, err = provider.Up(ctx)
-		return err
-	})
 	err = classify(err)
-	if s.dialect.isFile && errors.Is(err, ErrUnavailable) {
-		err = errors.New(err.Error()) // a file that cannot be opened is not one to wait for
+	if s.dialect.isFile && errors.Is(err, ErrUnavailable) || isRefusal(err) {
+		err = errors.New(err.Error()) // a file that cannot be opened, or a wrong password, is nothing to wait for
 	}
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	return nil
 }
+
+// migrate is one try.
+func (s *Store) migrate(ctx context.Context, p pool) error {
+	tx := p.gorm.WithContext(ctx)
+	return s.dialect.withMigrationLock(tx, func() error {
+		if err := s.refuseOldSchema(tx); err != nil {
+			return err
+		}
+		schema, err := s.schemaOf(tx)
+		if err != nil {
+			return err
+		}
+		if err := schema.check(); err != nil {
+			return err
+		}
+		if schema.version < schema.known {
+			provider, err := goose.NewProvider(s.dialect.goose, p.sql, migrationFiles{s.migrationFolder(), s.dialect.migrationSettings})
+			if err != nil {
+				return err
+			}
+			if _, err = provider.Up(ctx); err != nil {
+				return err
+			}
+		}
+		if schema.version > schema.known {
+			s.newerSchema.Store(schema.version)
+		}
+		return verifySchema(tx)
+	})
+}
+
+// isLockTimeout reports whether lock_timeout has ended a statement.
+func isLockTimeout(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "55P03"
+}
+
+// migrationFiles are migrations with settings in front of each.
+type migrationFiles struct {
+	fs.FS
+	settings string
+}
+
+// Open implements fs.FS.
+func (m migrationFiles) Open(name string) (fs.File, error) {
+	file, err := m.FS.Open(name)
+	if err != nil || m.settings == "" || path.Ext(name) != ".sql" {
+		return file, err
+	}
+	text, err := io.ReadAll(file)
+	if err != nil {
+		return nil, err
+	}
+	const up = "-- +goose Up\n"
+	return migrationFile{file, strings.NewReader(strings.Replace(string(text), up, up+m.settings, 1))}, nil
+}
+
+// migrationFile is a file with another text.
+type migrationFile struct {
+	fs.File
+	text *strings.Reader
+}
+
+// Read implements fs.File.
+func (f migrationFile) Read(p []byte) (int, error) { return f.text.Read(p) }
 
 // errOldSchema is returned by Migrate for a database that was made before usernames had skeletons.
 var errOldSchema = errors.New("the database was made by a version before the first release, which this one cannot read: delete it (the file, or its tables) and start again")

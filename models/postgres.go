@@ -36,6 +36,8 @@ func postgresDialect(url string, timeout time.Duration) (dialect, error) {
 		writableQuery: "SELECT NOT CAST(current_setting('transaction_read_only') AS boolean)",
 		oldSchemaQuery: `SELECT count(*) > 0 AND NOT bool_or(column_name = 'skeleton') FROM information_schema.columns
 			WHERE table_schema = ANY (current_schemas(false)) AND table_name = 'users'`,
+		hasTableQuery:     "SELECT to_regclass(?) IS NOT NULL",
+		migrationSettings: noLimits + "SET LOCAL lock_timeout = '200ms';\n",
 		connect: func() (*sql.DB, error) {
 			c, err := newConnector(parse, timeout, health)
 			if err != nil {
@@ -71,6 +73,14 @@ func parsePostgres(url string, timeout time.Duration) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
+// noLimits lifts the limits of time that a role or a database may have for the rest of a transaction: a migration that is
+// ended by one of them would begin anew for ever, with its locks each time. What waits for a lock keeps all others waiting
+// that come behind it, so that has a limit of ours.
+const noLimits = `SET LOCAL statement_timeout = 0;
+SET LOCAL idle_in_transaction_session_timeout = 0;
+SELECT set_config('transaction_timeout', '0', true) WHERE current_setting('transaction_timeout', true) IS NOT NULL;
+`
+
 // withAdvisoryLock holds an advisory lock of a transaction, not of a session, so that it also works behind
 // PgBouncer. Who waits holds nothing meanwhile: the waiting could take all of a small pool's connections, and the one
 // that migrates needs two.
@@ -78,6 +88,11 @@ func withAdvisoryLock(tx *gorm.DB, fn func() error) error {
 	for {
 		var locked bool
 		err := tx.Transaction(func(tx *gorm.DB) error {
+			for statement := range strings.SplitAfterSeq(strings.TrimSpace(noLimits), ";") {
+				if err := tx.Exec(statement).Error; err != nil {
+					return err
+				}
+			}
 			if err := scan(tx.Raw("SELECT pg_try_advisory_xact_lock(?)", migrationLock), &locked); err != nil || !locked {
 				return err
 			}

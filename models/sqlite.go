@@ -42,6 +42,7 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 		isFile:         true,
 		writableQuery:  "SELECT true",
 		oldSchemaQuery: "SELECT count(*) > 0 AND max(name = 'skeleton') = 0 FROM pragma_table_info('users')",
+		hasTableQuery:  "SELECT count(*) > 0 FROM sqlite_master WHERE type = 'table' AND name = ?",
 		connect:        func() (*sql.DB, error) { return openSQLiteFile(path, dsn) },
 		gorm: func(db *sql.DB) gorm.Dialector {
 			return sqliteDialector{pool: stmtCache{db, new(sync.Map)}}

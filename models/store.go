@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -51,6 +52,7 @@ type Store struct {
 	lists       sync.Map // the text of a list's queries, by listQuery
 	seed        int64    // of fingerprints: nobody can make two lists with one fingerprint, not knowing it
 	sick        sickness
+	newerSchema atomic.Int64
 }
 
 // pool is a connection pool and how its connections are shared.
@@ -77,6 +79,10 @@ type dialect struct {
 	probe func(tx *gorm.DB) error
 	// oldSchemaQuery selects true in a database of a version that cannot be carried along.
 	oldSchemaQuery string
+	// hasTableQuery selects whether there is a table of the name that is its parameter.
+	hasTableQuery string
+	// migrationSettings are statements that each migration begins with.
+	migrationSettings string
 	// connect prepares a pool of connections. It makes none yet.
 	connect func() (*sql.DB, error)
 	// timedOut is called after a call that has run out of time; nil where that tells nothing of the connections.

@@ -5,14 +5,9 @@ package faults
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -108,98 +103,21 @@ func (r *halfRequest) finish(t *testing.T) {
 // Two instances behind HAProxy are replaced one after the other, again and again, under load. HAProxy resends
 // nothing, as it must not: a resent refresh would spend its token twice.
 func TestRollingRestartLosesNoRequest(t *testing.T) {
-	haproxy := need(t, "haproxy")
 	server := servicetest.NewPostgresServer(t)
-	var programs []*servicetest.Program
-	var processes []*servicetest.Process
-	backends := ""
-	for i := range 2 {
-		program := servicetest.NewProgram(t, "DATABASE_URL="+server.URL(), "SHUTDOWN_TIMEOUT=5s")
-		programs, processes = append(programs, program), append(processes, program.ServeReady())
-		_, adminPort, _ := net.SplitHostPort(program.Getenv("ADMIN_ADDR"))
-		backends += fmt.Sprintf("  server s%d %s check port %s inter 100ms fall 1 rise 1\n", i, program.Getenv("LISTEN_ADDR"), adminPort)
-	}
-	address := fmt.Sprintf("127.0.0.1:%d", servicetest.FreePort())
-	status := fmt.Sprintf("127.0.0.1:%d", servicetest.FreePort())
-	config := filepath.Join(t.TempDir(), "haproxy.cfg")
-	os.WriteFile(config, []byte(`
-defaults
-  mode http
-  retries 0
-  timeout connect 2s
-  timeout check 1s
-  timeout client 30s
-  timeout server 30s
-frontend public
-  bind `+address+`
-  default_backend instances
-frontend status
-  bind `+status+`
-  stats enable
-  stats uri /
-backend instances
-  option httpchk GET /readyz
-`+backends), 0o600)
-	proxy := exec.Command(haproxy, "-db", "-f", config)
-	proxy.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	log := new(servicetest.Log)
-	proxy.Stdout, proxy.Stderr = log, log
-	if err := proxy.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		proxy.Process.Kill()
-		proxy.Wait()
-	})
-	// An instance is replaced when the proxy has noticed that the one before is back.
-	bothAreUp := func() bool {
-		res, err := http.Get("http://" + status + "/;csv")
-		if err != nil {
-			return false
-		}
-		defer res.Body.Close()
-		text, _ := io.ReadAll(res.Body)
-		return strings.Count(string(text), ",UP,") == 3 // two servers and the backend
-	}
-	servicetest.Eventually(t, 5*time.Second, "HAProxy has found both", bothAreUp)
-
-	const n = 20
-	transport := newTransport(n)
-	defer transport.CloseIdleConnections()
-	users := make([]*user, n)
-	for i := range users {
-		users[i] = signIn(t, transport, "http://"+address, fmt.Sprintf("user%d", i))
-	}
-	var sent, lost atomic.Int64
-	stop := make(chan struct{})
-	wait := workers(n, stop, func(i int) {
-		for _, res := range []response{
-			users[i].do("GET", "/api/auth/refresh", ""),
-			users[i].do("GET", "/api/auth/session", ""),
-			users[i].do("POST", "/api/event/w", `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z"}`),
-			users[i].do("GET", "/api/event/w?limit=1", ""),
-		} {
-			if sent.Add(1); res.status != 200 && lost.Add(1) <= 5 {
-				t.Errorf("lost: %v", res)
-			}
-		}
-	})
+	f := newFleet(t, server)
+	load := f.load(20)
 	for range 3 {
-		for i, program := range programs {
-			processes[i].Signal(syscall.SIGTERM)
-			if status := processes[i].Wait(6 * time.Second); status != 0 {
-				t.Errorf("exit status %d", status)
-			}
-			processes[i] = program.ServeReady()
-			servicetest.Eventually(t, 5*time.Second, "HAProxy has found both", bothAreUp)
-			up := sent.Load()
-			servicetest.Eventually(t, 5*time.Second, "requests go on", func() bool { return sent.Load() > up+200 })
+		for i := range f.programs {
+			f.replace(i, f.programs[i])
+			load.goOn(200)
 		}
 	}
-	close(stop)
-	wait()
-	t.Logf("6 restarts under %d requests, %d lost", sent.Load(), lost.Load())
+	load.finish()
+	for _, res := range load.failed {
+		t.Errorf("lost: %v", res)
+	}
+	t.Logf("6 restarts under %d requests, %d lost", load.sent.Load(), len(load.failed))
 	if t.Failed() {
-		t.Logf("HAProxy:\n%s", log)
+		t.Logf("HAProxy:\n%s", f.log)
 	}
 }

@@ -1,4 +1,11 @@
 -- +goose Up
+-- One row: the lowest number of a schema that a program must know to work with this database. A migration after which older
+-- programs would fail sets it to its own number.
+CREATE TABLE compatibility (
+    oldest bigint  NOT NULL
+);
+INSERT INTO compatibility VALUES (1);
+
 -- Text compares byte by byte (COLLATE "C"): names and ids are exact, and the order is the same on every machine.
 CREATE TABLE users (
     -- What rsvps refers to, in a quarter of the bytes of an id.
@@ -87,3 +94,4 @@ DROP TABLE rsvps;
 DROP TABLE events;
 DROP TABLE sessions;
 DROP TABLE users;
+DROP TABLE compatibility;

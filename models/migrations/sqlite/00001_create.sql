@@ -1,4 +1,11 @@
 -- +goose Up
+-- One row: the lowest number of a schema that a program must know to work with this database. A migration after which older
+-- programs would fail sets it to its own number.
+CREATE TABLE compatibility (
+    oldest INTEGER NOT NULL
+);
+INSERT INTO compatibility VALUES (1);
+
 -- Times are UTC text that sorts; see migrations/postgres for what the columns mean. Each time has one spelling, or equal
 -- times would not be equal: 2030-01-02 03:04:05.25+00:00, without zeros at the end of the fraction. Events are scheduled
 -- at whole milliseconds. Ids are UUIDs in lower case.
@@ -68,3 +75,4 @@ DROP TABLE rsvps;
 DROP TABLE events;
 DROP TABLE sessions;
 DROP TABLE users;
+DROP TABLE compatibility;

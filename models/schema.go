@@ -1,0 +1,123 @@
+package models
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/pressly/goose/v3"
+	"gorm.io/gorm"
+)
+
+// schemaState is the schema of a database, beside those that this program has.
+type schemaState struct {
+	// version is the number of its last migration, 0 of an empty database.
+	version int64
+	// known is the number of this program's last migration.
+	known int64
+	// oldest is the lowest known of a program that can work with the database. A migration that takes something away, or
+	// that wants more of those who write, sets it in the table compatibility.
+	oldest int64
+}
+
+// ErrSchemaOlder is returned by CheckSchema for a database that must be migrated first.
+var ErrSchemaOlder = errors.New("the schema of the database is older than this version of worldevents: run worldevents migrate")
+
+// errSchemaNewer is returned for a database that this program cannot work with.
+var errSchemaNewer = errors.New("the schema of the database is newer, and needs a newer version of worldevents")
+
+// errDamaged is returned for a database that lacks what its schema has.
+var errDamaged = errors.New("the database is damaged, or was made by a version before the first release: restore a backup, or delete it")
+
+// check returns errSchemaNewer, with the numbers, unless this program can work with the schema once it is migrated.
+func (s schemaState) check() error {
+	if s.oldest > s.known {
+		return fmt.Errorf("%w: it has schema %d, which programs that know schema %d can use, and this one knows %d", errSchemaNewer, s.version, s.oldest, s.known)
+	}
+	return nil
+}
+
+// CheckSchema returns ErrSchemaOlder, or another error in words for the operator, unless this program can work with the
+// database as it is. It changes nothing.
+func (s *Store) CheckSchema(ctx context.Context) error {
+	return s.read(ctx, func(tx *gorm.DB) error {
+		if err := s.refuseOldSchema(tx); err != nil {
+			return err
+		}
+		schema, err := s.schemaOf(tx)
+		if err != nil {
+			return err
+		}
+		if err := schema.check(); err != nil {
+			return err
+		}
+		if schema.version < schema.known {
+			return ErrSchemaOlder
+		}
+		return verifySchema(tx)
+	})
+}
+
+// NewerSchema returns the number of a schema that is newer than those of this program, which works with it all the same,
+// once Migrate has found one; else 0.
+func (s *Store) NewerSchema() int64 { return s.newerSchema.Load() }
+
+func (s *Store) migrationFolder() fs.FS {
+	folder, _ := fs.Sub(migrations, "migrations/"+s.dialect.name) // fails for a malformed path only
+	return folder
+}
+
+func (s *Store) schemaOf(tx *gorm.DB) (found schemaState, err error) {
+	files, err := fs.Glob(s.migrationFolder(), "*.sql")
+	if err != nil {
+		return found, err
+	}
+	for _, file := range files {
+		version, err := goose.NumericComponent(file)
+		if err != nil {
+			return found, err
+		}
+		found.known = max(found.known, version)
+	}
+	var migrated, compatible bool
+	if err := scan(tx.Raw(s.dialect.hasTableQuery, "goose_db_version"), &migrated); err != nil || !migrated {
+		return found, err
+	}
+	if err := scan(tx.Raw("SELECT coalesce(max(version_id), 0) FROM goose_db_version"), &found.version); err != nil || found.version == 0 {
+		return found, err
+	}
+	if err := scan(tx.Raw(s.dialect.hasTableQuery, "compatibility"), &compatible); err != nil {
+		return found, err
+	}
+	if !compatible {
+		return found, fmt.Errorf("%w: no table compatibility", errDamaged)
+	}
+	return found, scan(tx.Raw("SELECT max(oldest) FROM compatibility"), &found.oldest)
+}
+
+// schemaTables are the tables, with their columns. Tests hold them to the migrations.
+var schemaTables = map[string]string{
+	"compatibility": "oldest",
+	"users":         "number, id, username, created_at, issuer, subject, folded, skeleton",
+	"sessions":      "id, user_id, handle_hash, created_at, device, network, revoked_at, refreshed_at, expires_at, token_hash, spent",
+	"events":        "number, id, world_id, creator_id, name, description, scheduled_at, created_at",
+	"rsvps":         "event_number, created_at, user_number, username",
+}
+
+// verifySchema returns errDamaged unless all tables and columns are there.
+func verifySchema(tx *gorm.DB) error {
+	for table, columns := range schemaTables {
+		rows, err := tx.Raw("SELECT " + columns + " FROM " + table + " WHERE false").Rows()
+		if err == nil {
+			err = errors.Join(rows.Err(), rows.Close())
+		}
+		if err != nil && classOf(err) == nil {
+			return fmt.Errorf("%w: table %s: %v", errDamaged, table, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,36 @@
+package models_test
+
+import (
+	"slices"
+	"testing"
+
+	"worldevents/models"
+	"worldevents/tests/servicetest"
+)
+
+// The list of tables and columns that a schema is held to is that of the migrations.
+func TestSchemaTables(t *testing.T) {
+	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
+		query := "SELECT m.name || '.' || c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite%' AND m.name <> 'goose_db_version'"
+		if db.Dialect == "postgres" {
+			query = "SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = 'public' AND table_name <> 'goose_db_version' AND is_generated = 'NEVER'"
+		}
+		rows, err := db.DB.Query(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		var got []string
+		for rows.Next() {
+			var name string
+			if err := rows.Scan(&name); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, name)
+		}
+		slices.Sort(got)
+		if want := models.SchemaColumns(); !slices.Equal(got, want) {
+			t.Errorf("the migrations make %v\nmodels/schema.go lists %v", got, want)
+		}
+	})
+}
