@@ -82,6 +82,13 @@ func (p *Program) With(env ...string) *Program {
 	return &other
 }
 
+// At returns the program with another binary, in the same folder with the same environment.
+func (p *Program) At(path string) *Program {
+	other := *p
+	other.path = path
+	return &other
+}
+
 // Getenv returns a variable of the program's environment.
 func (p *Program) Getenv(name string) (value string) {
 	for _, pair := range p.Env {
