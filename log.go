@@ -1,66 +1,236 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"io"
 	"log/slog"
+	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"worldevents/config"
 )
 
-// flushInterval is how long the line of a request may wait to be written together with others.
-const flushInterval = 10 * time.Millisecond
+// stderr is where this process writes its log, and the error that ends it.
+var stderr = newLogQueue(os.Stderr)
 
-// newLogs returns the two logs of the process, which share an output: that of events is written at once, with all
-// before it; that of requests is buffered, since a system call for each line would be a tenth of a request's time.
-// flush writes what the latter still holds.
-func newLogs(c *config.Config, w io.Writer) (log, accessLog *slog.Logger, flush func()) {
-	b := &bufferedWriter{out: bufio.NewWriterSize(w, 64<<10)}
+// logLevel is the level of both logs. SIGHUP changes it while the process serves.
+var logLevel slog.LevelVar
+
+// newLogs returns the two logs of the process, which share its stderr and keep the order of their lines: that of events is
+// written at once; that of requests is gathered, since a system call for each line would be a tenth of a request's time.
+func newLogs(c *config.Config) (log, accessLog *slog.Logger) {
+	logLevel.Set(c.LogLevel)
 	newLog := func(w io.Writer) *slog.Logger {
-		options := &slog.HandlerOptions{Level: c.LogLevel}
+		options := &slog.HandlerOptions{Level: &logLevel}
 		if c.LogFormat == "text" {
 			return slog.New(slog.NewTextHandler(w, options))
 		}
 		return slog.New(slog.NewJSONHandler(w, options))
 	}
-	return newLog(promptWriter{b}), newLog(b), b.flush
+	log, accessLog = newLog(stderr), newLog(gatheredLines{stderr})
+	stderr.onRecovery(func(dropped int64, err error) {
+		cause := "it was not read fast enough"
+		if err != nil {
+			cause = err.Error()
+		}
+		log.Warn("log lines were dropped", "lines", dropped, "cause", cause)
+	})
+	return log, accessLog
 }
 
-// bufferedWriter writes what has gathered once in a flushInterval.
-type bufferedWriter struct {
-	mu             sync.Mutex
-	out            *bufio.Writer
-	flushScheduled bool
+const (
+	// maxQueuedLines bounds in bytes the lines that wait to be written. Those of requests take half of it at most, so that they
+	// do not push out what matters more.
+	maxQueuedLines = 2 << 20
+	// gatherInterval is how long the line of a request may wait to be written together with others.
+	gatherInterval = 10 * time.Millisecond
+	// logRetryInterval is how long the log rests after a write that failed.
+	logRetryInterval = 250 * time.Millisecond
+	// logFlushTimeout is how long the end of the process waits for a log that nobody reads.
+	logFlushTimeout = time.Second
+	// keptBuffer is the largest buffer that is used again, in bytes.
+	keptBuffer = 256 << 10
+)
+
+// logQueue writes lines to a file or pipe that may be full, broken or not read, and keeps nobody waiting for it. One goroutine
+// writes, in order. Lines that come while maxQueuedLines wait are dropped and counted. After an error it tries again, for
+// ever: a disk may have room again, and a named pipe a new reader.
+type logQueue struct {
+	out     io.Writer
+	wake    chan struct{}      // holds one token while there is something to write
+	flushes chan chan struct{} // each is closed once all lines before it are written
+	dropped atomic.Int64
+	// scheduled means that wake gets its token within gatherInterval.
+	scheduled atomic.Bool
+
+	mu        sync.Mutex
+	lines     []byte // that wait, each whole
+	lost      int64  // lines dropped since the last call of recovered
+	recovered func(dropped int64, err error)
 }
 
-// Write implements io.Writer.
-func (b *bufferedWriter) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.flushScheduled {
-		b.flushScheduled = true
-		time.AfterFunc(flushInterval, b.flush)
+func newLogQueue(out io.Writer) *logQueue {
+	q := &logQueue{out: out, wake: make(chan struct{}, 1), flushes: make(chan chan struct{})}
+	go q.run()
+	return q
+}
+
+// Write queues a line to be written at once (io.Writer). It never fails.
+func (q *logQueue) Write(line []byte) (int, error) {
+	if q.add(line, maxQueuedLines) {
+		q.signal()
 	}
-	return b.out.Write(p)
+	return len(line), nil
 }
 
-func (b *bufferedWriter) flush() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.flushScheduled = false
-	b.out.Flush()
+// gatheredLines queues lines that may wait for others.
+type gatheredLines struct{ *logQueue }
+
+// Write implements io.Writer. It never fails.
+func (g gatheredLines) Write(line []byte) (int, error) {
+	if g.add(line, maxQueuedLines/2) && g.scheduled.CompareAndSwap(false, true) {
+		time.AfterFunc(gatherInterval, g.signal)
+	}
+	return len(line), nil
 }
 
-// promptWriter writes at once.
-type promptWriter struct{ *bufferedWriter }
+// add reports whether there was room for the line.
+func (q *logQueue) add(line []byte, limit int) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.lines)+len(line) > limit {
+		q.dropped.Add(1)
+		q.lost++
+		return false
+	}
+	q.lines = append(q.lines, line...)
+	return true
+}
 
-// Write implements io.Writer.
-func (p promptWriter) Write(line []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n, err := p.out.Write(line)
-	p.out.Flush()
-	return n, err
+func (q *logQueue) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Dropped returns how many lines were dropped.
+func (q *logQueue) Dropped() int64 { return q.dropped.Load() }
+
+// onRecovery has fn called when lines are written again after some were dropped: how many, and the error that was the
+// reason, nil if writing took too long.
+func (q *logQueue) onRecovery(fn func(dropped int64, err error)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.recovered = fn
+}
+
+// flush waits until all lines are written, logFlushTimeout at most.
+func (q *logQueue) flush() {
+	timeout := time.NewTimer(logFlushTimeout)
+	defer timeout.Stop()
+	done := make(chan struct{})
+	select {
+	case q.flushes <- done:
+	case <-timeout.C:
+		return
+	}
+	select {
+	case <-done:
+	case <-timeout.C:
+	}
+}
+
+func (q *logQueue) run() {
+	var spare []byte
+	for {
+		var flushed chan struct{}
+		select {
+		case <-q.wake:
+		case flushed = <-q.flushes:
+		}
+		lines := q.take(spare)
+		err := q.writeAll(lines)
+		if flushed != nil {
+			close(flushed)
+		}
+		q.reportDropped(err)
+		if spare = lines[:0]; cap(spare) > keptBuffer {
+			spare = nil
+		}
+	}
+}
+
+// take returns the lines that wait. Those to come are gathered in spare.
+func (q *logQueue) take(spare []byte) []byte {
+	q.scheduled.Store(false) // a line that is added from here on schedules itself
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	lines := q.lines
+	q.lines = spare
+	return lines
+}
+
+// writeAll writes all lines, however often it must try, and returns the error of the last attempt that failed.
+func (q *logQueue) writeAll(lines []byte) (failed error) {
+	for cut, size := 0, int64(0); len(lines) > 0; {
+		var err error
+		if lines, cut, size, err = q.write(lines, cut, size); err != nil {
+			failed = err
+			time.Sleep(logRetryInterval)
+		}
+	}
+	return failed
+}
+
+// write writes lines. An error has cut the first of them after so many bytes, in a file that had this size then. The line goes
+// on there, but begins again on a new line if the file has changed: somebody emptied it to make room, or writes to it,
+// too. The results are the same of what could not be written.
+func (q *logQueue) write(lines []byte, cut int, size int64) ([]byte, int, int64, error) {
+	if cut > 0 && q.fileSize() != size {
+		if _, err := q.out.Write([]byte{'\n'}); err != nil {
+			return lines, cut, changed, err
+		}
+		if lines[cut] == '\n' {
+			lines = lines[cut+1:] // that was all it lacked
+		}
+		cut = 0
+	}
+	n, err := q.out.Write(lines[cut:])
+	if err == nil {
+		return nil, 0, 0, nil
+	}
+	begin := bytes.LastIndexByte(lines[:cut+n], '\n') + 1
+	return lines[begin:], cut + n - begin, q.fileSize(), err
+}
+
+// What fileSize returns of a pipe, a terminal or a device, and what it never returns.
+const (
+	noFile  = -1
+	changed = -2
+)
+
+// fileSize returns the size of an ordinary file.
+func (q *logQueue) fileSize() int64 {
+	if f, ok := q.out.(*os.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			return info.Size()
+		}
+	}
+	return noFile
+}
+
+// reportDropped reports the lines that were dropped before writing went on, if there are any.
+func (q *logQueue) reportDropped(err error) {
+	q.mu.Lock()
+	lost, report := q.lost, q.recovered
+	if report != nil {
+		q.lost = 0
+	}
+	q.mu.Unlock()
+	if lost > 0 && report != nil {
+		report(lost, err)
+	}
 }

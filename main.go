@@ -77,7 +77,10 @@ func main() {
 	}
 	if err != nil {
 		oneLine := strings.NewReplacer(":\n\t", ": ", "\n\t", "; ", "\n", "; ")
-		fmt.Fprintln(os.Stderr, "worldevents:", oneLine.Replace(err.Error()))
+		fmt.Fprintln(stderr, "worldevents:", oneLine.Replace(err.Error()))
+	}
+	stderr.flush()
+	if err != nil {
 		os.Exit(1)
 	}
 }
@@ -107,7 +110,7 @@ func newServer(c *config.Config, store *models.Store, log, accessLog *slog.Logge
 		}
 	}
 	return server.New(server.Options{
-		Contract: contract, Store: store, Log: log, AccessLog: accessLog,
+		Contract: contract, Store: store, Log: log, AccessLog: accessLog, LogLinesDropped: stderr.Dropped,
 		Development: c.Development, BaseURL: c.Base, Docs: c.Docs,
 		Keys: c.Keys, Issuer: c.JWTIssuer, Audience: c.JWTAudience,
 		CookieDomain: c.CookieDomain, CookiePartitioned: c.CookiePartitioned,

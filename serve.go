@@ -29,13 +29,16 @@ const drainFraction = 5
 
 // Run serves until a signal, then completes what is in flight.
 func (serveCommand) Run() error {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	// Else the runtime ends the process when the reader of its log has gone (package os/signal). So it is an error of writing.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	c, store, err := open(true)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	log, accessLog, flush := newLogs(c, os.Stderr)
-	defer flush()
+	log, accessLog := newLogs(c)
 	listeners, err := listenEach(c.ListenAddrs)
 	if err != nil {
 		return fmt.Errorf("LISTEN_ADDR: %w", err)
@@ -76,6 +79,7 @@ func (serveCommand) Run() error {
 		go serve(admin, l, errc)
 		defer admin.Close()
 	}
+	go rereadOnHangup(c, hangups, log)
 	log.Info("serving", "address", addresses(listeners), "base_url", c.BaseURL, "environment", c.AppEnv)
 	go func() {
 		switch err := migrateWhenAvailable(ctx, store, log); {
@@ -97,7 +101,7 @@ func (serveCommand) Run() error {
 		return err
 	case got = <-signals:
 	}
-	signal.Reset() // a second signal ends the process at once
+	signal.Reset(syscall.SIGTERM, os.Interrupt) // a second signal ends the process at once
 	stop()
 	srv.Drain()
 	log.Info("stopping")
@@ -111,6 +115,20 @@ func (serveCommand) Run() error {
 		public.Close()
 	}
 	return nil
+}
+
+// rereadOnHangup reads LOG_LEVEL again with each signal. The level stays as it is where that or the file .env is wrong.
+func rereadOnHangup(c *config.Config, hangups <-chan os.Signal, log *slog.Logger) {
+	for range hangups {
+		level, err := c.RereadLogLevel()
+		if err != nil {
+			log.Error("SIGHUP: LOG_LEVEL stays as it is", "error", err.Error())
+			continue
+		}
+		logLevel.Set(min(level, logLevel.Level())) // one of both lets the line pass that tells of the change
+		log.Info("SIGHUP: LOG_LEVEL was read again", "level", strings.ToLower(level.String()))
+		logLevel.Set(level)
+	}
 }
 
 // listenEach listens on every address that this machine has, which must be one at least: not every machine has IPv6.

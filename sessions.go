@@ -18,8 +18,7 @@ func (i sessionIssueCommand) Run() error {
 		return err
 	}
 	defer store.Close()
-	log, _, flush := newLogs(c, os.Stderr)
-	defer flush()
+	log, _ := newLogs(c)
 	srv, err := newServer(c, store, log, log)
 	if err != nil {
 		return err

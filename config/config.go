@@ -102,10 +102,7 @@ const WriteTimeout = 30 * time.Second
 // Load reads the file .env in the working directory, if there is one, and the environment, which wins. The error
 // names every problem at once and quotes no secret. A command that signs or verifies nothing needs no key.
 func Load(needKey bool) (*Config, error) {
-	file, problems := readDotEnv()
-	all := make(map[string]string)
-	maps.Copy(all, file.values)
-	maps.Copy(all, env.ToMap(os.Environ()))
+	all, file, problems := readSettings()
 	c, more := parse(all, needKey)
 	problems = append(problems, more...)
 	if file.exposed != "" && !c.Development {
@@ -116,6 +113,27 @@ func Load(needKey bool) (*Config, error) {
 	}
 	c.Warnings = c.warnings(all, file)
 	return c, nil
+}
+
+// readSettings returns what the environment and the file .env say, and what is wrong with the file.
+func readSettings() (all map[string]string, file dotEnv, problems []error) {
+	file, problems = readDotEnv()
+	all = make(map[string]string)
+	maps.Copy(all, file.values)
+	maps.Copy(all, env.ToMap(os.Environ()))
+	return all, file, problems
+}
+
+// RereadLogLevel returns LOG_LEVEL as Load would find it now. The error names every problem with that setting and with the
+// file .env at once.
+func (c *Config) RereadLogLevel() (slog.Level, error) {
+	all, file, problems := readSettings()
+	now, more := parse(map[string]string{"LOG_LEVEL": all["LOG_LEVEL"]}, false)
+	problems = append(problems, more...)
+	if file.exposed != "" && !c.Development {
+		problems = append(problems, fmt.Errorf("%s: %s", dotEnvFile, file.exposed))
+	}
+	return now.LogLevel, errors.Join(problems...)
 }
 
 func parse(values map[string]string, needKey bool) (*Config, []error) {

@@ -21,7 +21,10 @@ type metrics struct {
 	securityEvents *prometheus.CounterVec
 }
 
-func newMetrics(store *models.Store, waiting *backpressure.Class) *metrics {
+func newMetrics(store *models.Store, waiting *backpressure.Class, logLinesDropped func() int64) *metrics {
+	if logLinesDropped == nil {
+		logLinesDropped = func() int64 { return 0 }
+	}
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -57,6 +60,10 @@ func newMetrics(store *models.Store, waiting *backpressure.Class) *metrics {
 			Name: "worldevents_aborted_responses_total",
 			Help: "Responses that were aborted since too many waited for their clients.",
 		}, func() float64 { return float64(waiting.Aborted()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "worldevents_log_lines_dropped_total",
+			Help: "Lines of the log that were dropped, since it was not read fast enough or could not be written.",
+		}, func() float64 { return float64(logLinesDropped()) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(store.Timings()...)
 	for name, db := range store.Pools() {

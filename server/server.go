@@ -36,6 +36,8 @@ type Options struct {
 	// Log receives a line for each event and each error, AccessLog one for each request; nil means Log. No secret is ever
 	// in either.
 	Log, AccessLog *slog.Logger
+	// LogLinesDropped returns how many lines of the logs were dropped, for metrics; nil means none ever.
+	LogLinesDropped func() int64
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 
@@ -129,7 +131,7 @@ func New(o Options) (*Server, error) {
 		development:   o.Development,
 		returnOrigins: o.ReturnOrigins,
 	}
-	s.metrics = newMetrics(o.Store, s.waiting)
+	s.metrics = newMetrics(o.Store, s.waiting, o.LogLinesDropped)
 	if s.now == nil {
 		s.now = time.Now
 	}

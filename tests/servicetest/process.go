@@ -146,11 +146,25 @@ type Process struct {
 // Serve starts serve and waits until it responds on the admin listener. It is killed when the test ends.
 func (p *Program) Serve() *Process {
 	p.tb.Helper()
+	log := new(Log)
+	return p.serve(log, log)
+}
+
+// ServeTo is ServeReady with another stdout and stderr, a pipe or a file. Log stays empty.
+func (p *Program) ServeTo(out *os.File) *Process {
+	p.tb.Helper()
+	s := p.serve(new(Log), out)
+	s.waitReady()
+	return s
+}
+
+func (p *Program) serve(log *Log, out io.Writer) *Process {
+	p.tb.Helper()
 	s := &Process{
 		URL: "http://" + p.Getenv("LISTEN_ADDR"), AdminURL: "http://" + p.Getenv("ADMIN_ADDR"),
-		Log: new(Log), tb: p.tb, command: p.Command("serve"), ended: make(chan struct{}),
+		Log: log, tb: p.tb, command: p.Command("serve"), ended: make(chan struct{}),
 	}
-	s.command.Stdout, s.command.Stderr = s.Log, s.Log
+	s.command.Stdout, s.command.Stderr = out, out
 	if err := s.command.Start(); err != nil {
 		p.tb.Fatal(err)
 	}
@@ -173,8 +187,13 @@ func (p *Program) Serve() *Process {
 func (p *Program) ServeReady() *Process {
 	p.tb.Helper()
 	s := p.Serve()
-	Eventually(p.tb, 20*time.Second, "serve is ready", func() bool { return s.Admin("/readyz") == 200 })
+	s.waitReady()
 	return s
+}
+
+func (s *Process) waitReady() {
+	s.tb.Helper()
+	Eventually(s.tb, 20*time.Second, "serve is ready", func() bool { return s.Admin("/readyz") == 200 })
 }
 
 func (s *Process) hasEnded() bool {
@@ -188,12 +207,19 @@ func (s *Process) hasEnded() bool {
 
 // Admin asks the admin listener and returns the status, 0 without a response.
 func (s *Process) Admin(path string) int {
+	status, _ := s.AdminBody(path)
+	return status
+}
+
+// AdminBody is Admin with the body.
+func (s *Process) AdminBody(path string) (int, string) {
 	res, err := plain.Get(s.AdminURL + path)
 	if err != nil {
-		return 0
+		return 0, err.Error()
 	}
-	res.Body.Close()
-	return res.StatusCode
+	defer res.Body.Close()
+	text, _ := io.ReadAll(res.Body)
+	return res.StatusCode, string(text)
 }
 
 // Signal sends a signal.

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// disk takes so many bytes, and fails in the middle of a line.
+type disk struct {
+	mu   sync.Mutex
+	room int
+	text strings.Builder
+}
+
+func (d *disk) Write(p []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := min(d.room, len(p))
+	d.room -= n
+	d.text.Write(p[:n])
+	if n < len(p) {
+		return n, syscall.ENOSPC
+	}
+	return n, nil
+}
+
+func (d *disk) grow(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.room += n
+}
+
+func (d *disk) lines() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return strings.Split(strings.TrimSuffix(d.text.String(), "\n"), "\n")
+}
+
+// However often writing fails in the middle of a line, each line is written whole, once and in order.
+func TestLogQueueCutLines(t *testing.T) {
+	t.Parallel()
+	var want []string
+	for i := range 30 {
+		want = append(want, fmt.Sprintf(`{"line":"%02d"}`, i))
+	}
+	d := new(disk)
+	q := newLogQueue(d)
+	for i, line := range want {
+		if i%2 == 0 {
+			fmt.Fprintln(q, line)
+		} else {
+			fmt.Fprintln(gatheredLines{q}, line)
+		}
+	}
+	for _, room := range []int{0, 5, 14, 1, 1, 40, 33} {
+		d.grow(room)
+		time.Sleep(logRetryInterval / 3) // whatever is tried meanwhile
+	}
+	d.grow(1 << 20)
+	servicetest.Eventually(t, 20*time.Second, "all lines are written", func() bool { return len(d.lines()) >= len(want) })
+	if got := d.lines(); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if q.Dropped() != 0 {
+		t.Errorf("%d dropped", q.Dropped())
+	}
+}
+
+// stall is a pipe that nobody reads until it is closed.
+type stall struct {
+	disk
+	closed chan struct{}
+}
+
+func (s *stall) Write(p []byte) (int, error) {
+	<-s.closed
+	return s.disk.Write(p)
+}
+
+// While nothing is written requests cannot push out what matters more, each dropped line is counted, and nobody waits.
+func TestLogQueueStalls(t *testing.T) {
+	t.Parallel()
+	s := &stall{disk: disk{room: 1 << 30}, closed: make(chan struct{})}
+	q := newLogQueue(s)
+	type report struct {
+		lines int64
+		err   error
+	}
+	reports := make(chan report, 100)
+	q.onRecovery(func(dropped int64, err error) { reports <- report{dropped, err} })
+	request := []byte(strings.Repeat("r", 1023) + "\n")
+	n := 0
+	for q.Dropped() < 10 {
+		gatheredLines{q}.Write(request)
+		n++
+	}
+	for i := range 100 {
+		fmt.Fprintln(q, "event", i)
+	}
+	if q.Dropped() != 10 {
+		t.Errorf("%d dropped: events among them", q.Dropped())
+	}
+	for q.Dropped() < 20 {
+		q.Write(request)
+		n++
+	}
+	begin := time.Now()
+	q.flush()
+	if took := time.Since(begin); took < logFlushTimeout {
+		t.Errorf("flush waited only %v for what was not written", took)
+	}
+	close(s.closed)
+	if got := <-reports; got != (report{20, nil}) {
+		t.Errorf("%+v", got)
+	}
+	q.flush()
+	requests, events := 0, 0
+	for _, line := range s.lines() {
+		if line == fmt.Sprint("event ", events) {
+			events++
+		} else if line+"\n" == string(request) {
+			requests++
+		}
+	}
+	if requests != n-20 || events != 100 {
+		t.Errorf("%d of %d requests, %d events", requests, n-20, events)
+	}
+}
+
+// flush writes the last lines, however short their time was.
+func TestLogQueueFlush(t *testing.T) {
+	t.Parallel()
+	d := &disk{room: 1 << 20}
+	q := newLogQueue(d)
+	for i := range 1000 {
+		fmt.Fprintln(gatheredLines{q}, i)
+		q.flush()
+		if lines := d.lines(); lines[len(lines)-1] != fmt.Sprint(i) {
+			t.Fatalf("%d: %q", i, lines[len(lines)-1])
+		}
+	}
+}
+
+// In a file a cut line goes on where it was cut, unless the file was emptied meanwhile.
+func TestLogQueueFile(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		emptied   bool
+		cut, want string
+	}{
+		{false, "seco", "first line\nsecond line\nthird line\n"},
+		{true, "seco", "\nsecond line\nthird line\n"},
+		{true, "second line", "\nthird line\n"},
+	} {
+		file, err := os.OpenFile(filepath.Join(t.TempDir(), "log"), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		q := &logQueue{out: file}
+		file.WriteString("first line\n" + test.cut)
+		size := q.fileSize()
+		if test.emptied {
+			file.Truncate(0)
+		}
+		if rest, cut, _, err := q.write([]byte("second line\nthird line\n"), len(test.cut), size); len(rest) > 0 || cut != 0 || err != nil {
+			t.Errorf("%q %d %v", rest, cut, err)
+		}
+		if got, err := os.ReadFile(file.Name()); err != nil || string(got) != test.want {
+			t.Errorf("%q %v, want %q", got, err, test.want)
+		}
+	}
+}
