@@ -181,3 +181,14 @@ func workers(n int, stop <-chan struct{}, work func(i int)) (wait func()) {
 
 // plain opens a connection for each request.
 var plain = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
+
+// metric reads one that has no labels.
+func metric(t *testing.T, p *servicetest.Process, name string) (value float64) {
+	t.Helper()
+	_, text := p.AdminBody("/metrics")
+	_, rest, _ := strings.Cut(text, "\n"+name+" ")
+	if _, err := fmt.Sscan(rest, &value); err != nil {
+		t.Errorf("no metric %s: %v", name, err)
+	}
+	return value
+}
