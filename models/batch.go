@@ -2,6 +2,7 @@ package models
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -108,6 +109,9 @@ func runAll(tx batchTransaction, batch []*job) error {
 		failed := j.run()
 		if failed != nil {
 			if tx.undo() != nil { // SQLite has taken back the whole transaction, as it does when the disk is full
+				if errors.Is(failed, ErrUnwritable) {
+					return failed
+				}
 				return fmt.Errorf("%w: %v", ErrUnavailable, failed) // for all, whatever it means to this one
 			}
 		} else if err := tx.keep(); err != nil {

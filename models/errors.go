@@ -39,6 +39,9 @@ var (
 	ErrTimeout = errors.New("database timeout")
 	// ErrUnavailable means that the database is away, starting, stopping or read-only.
 	ErrUnavailable = errors.New("database unavailable")
+	// ErrUnwritable is the ErrUnavailable of a SQLite file that was removed or replaced, is damaged, or is on a disk that is
+	// full or fails. The store finds out by itself when it takes writes again.
+	ErrUnwritable = fmt.Errorf("%w: its file takes no writes", ErrUnavailable)
 )
 
 // errSick means that the database lacks what it needs to write, such as room on its disk.
@@ -70,7 +73,7 @@ func classOf(err error) error {
 	var connect *pgconn.ConnectError
 	var network net.Error
 	switch {
-	case errors.Is(err, ErrBusy):
+	case errors.Is(err, ErrBusy), errors.Is(err, ErrUnwritable):
 		return nil // classified already
 	case errors.As(err, &pg):
 		return classOfPostgres(pg.Code)
@@ -132,8 +135,9 @@ func classOfSQLite(code int) error {
 		return ErrBusy
 	case sqlite3.SQLITE_INTERRUPT:
 		return ErrTimeout
-	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY:
-		return ErrUnavailable
+	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY,
+		sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return ErrUnwritable
 	}
 	return nil
 }

@@ -19,6 +19,11 @@ import (
 // process is fair and never fails, where many connections that want the lock fail with SQLITE_BUSY.
 const sqliteReaders = 8
 
+// sqliteReadOnlyDSN is how a file is opened that must not change.
+func sqliteReadOnlyDSN(path string) string {
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?mode=ro&_pragma=busy_timeout(1000)"
+}
+
 // sqliteDSN is how a file is opened. Its connections wait for other processes, and for each other, no longer than busy.
 func sqliteDSN(path string, busy time.Duration) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + url.Values{
@@ -34,8 +39,8 @@ func sqliteDSN(path string, busy time.Duration) string {
 	}.Encode()
 }
 
-func sqliteDialect(path string, timeout time.Duration) dialect {
-	dsn := sqliteDSN(path, timeout/2) // the other half is for waiting in this process
+func sqliteDialect(file *databaseFile, timeout time.Duration) dialect {
+	dsn := sqliteDSN(file.uri, timeout/2) // the other half is for waiting in this process
 	return dialect{
 		name:           "sqlite",
 		goose:          goose.DialectSQLite3,
@@ -43,7 +48,7 @@ func sqliteDialect(path string, timeout time.Duration) dialect {
 		writableQuery:  "SELECT true",
 		oldSchemaQuery: "SELECT count(*) > 0 AND max(name = 'skeleton') = 0 FROM pragma_table_info('users')",
 		hasTableQuery:  "SELECT count(*) > 0 FROM sqlite_master WHERE type = 'table' AND name = ?",
-		connect:        func() (*sql.DB, error) { return openSQLiteFile(path, dsn) },
+		connect:        func() (*sql.DB, error) { return openSQLiteFile(file, dsn) },
 		gorm: func(db *sql.DB) gorm.Dialector {
 			return sqliteDialector{pool: stmtCache{db, new(sync.Map)}}
 		},
@@ -113,6 +118,7 @@ func (c stmtCache) QueryContext(ctx context.Context, query string, args ...any) 
 type sqliteWriter struct {
 	stmtCache // of the connection, once it is open
 	db        *sql.DB
+	file      *databaseFile
 }
 
 // openSQLite makes the pool of the one connection that writes, that of readers, and what keeps the log small.
@@ -122,7 +128,7 @@ func (s *Store) openSQLite(path string) error {
 		return err
 	}
 	db.SetMaxOpenConns(1)
-	commits := &sqliteWriter{db: db}
+	commits := &sqliteWriter{db: db, file: s.file}
 	g, err := openGORM(sqliteDialector{pool: commits})
 	if err != nil {
 		return err
@@ -131,12 +137,17 @@ func (s *Store) openSQLite(path string) error {
 		return err
 	}
 	hold := s.maxWait() / 4
-	checkpoints, err := sql.Open("sqlite", sqliteDSN(path, hold/2))
+	checkpoints, err := openSQLiteFile(s.file, sqliteDSN(path, hold/2))
 	if err != nil {
 		return err
 	}
 	writer := newBatchWriter(commits)
 	s.writer = pool{gorm: g, sql: db, limiter: writer}
+	s.file.write = func(ctx context.Context) error {
+		err := ErrUnavailable // when ctx ends first
+		writer.pause(ctx, func() { err = commits.probe(ctx) })
+		return err
+	}
 	s.wal = newWAL(path, checkpoints, hold, s.reader.limiter.(semaphoreLimiter), writer, commits)
 	return nil
 }
@@ -147,12 +158,16 @@ func (w *sqliteWriter) exec(statement string) error {
 }
 
 func (w *sqliteWriter) begin() error {
+	if err := w.file.admit(); err != nil {
+		return err
+	}
 	if w.ConnPool == nil {
 		conn, err := w.db.Conn(context.Background())
 		if err != nil {
 			return classify(err)
 		}
 		w.stmtCache = stmtCache{conn, new(sync.Map)}
+		defer w.file.addLog() // the transaction has opened it
 	}
 	return w.exec("BEGIN IMMEDIATE")
 }
@@ -167,12 +182,31 @@ func (w *sqliteWriter) undo() error {
 	return w.keep()
 }
 
+// commit also fails, too late to take anything back, when the file is no longer the one that the path names: what was
+// written will be gone with it.
 func (w *sqliteWriter) commit() error {
-	err := w.exec("COMMIT")
+	if err := w.exec("COMMIT"); err != nil {
+		w.rollback()
+		return err
+	}
+	return w.file.check()
+}
+
+// probe writes a page of the database, and changes nothing.
+func (w *sqliteWriter) probe(ctx context.Context) error {
+	if err := w.begin(); err != nil {
+		return err
+	}
+	var version int
+	err := classify(w.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version))
+	if err == nil {
+		err = w.exec(fmt.Sprintf("PRAGMA user_version = %d", version))
+	}
 	if err != nil {
 		w.rollback()
+		return err
 	}
-	return err
+	return w.commit()
 }
 
 // checkpoint sets whether commits copy the log into the database, as they do by default once it has 1000 frames.

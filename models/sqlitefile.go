@@ -11,26 +11,26 @@ import (
 	"sync"
 )
 
-// openSQLiteFile makes a pool of connections to the database in the file at path. Its first connection makes the file.
-func openSQLiteFile(path, dsn string) (*sql.DB, error) {
+// openSQLiteFile makes a pool of connections to the database in a file. Its first connection makes the file.
+func openSQLiteFile(file *databaseFile, dsn string) (*sql.DB, error) {
 	db, err := sql.Open("sqlite", dsn)
 	if err != nil {
 		return nil, err
 	}
 	defer db.Close()
-	return sql.OpenDB(sqliteConnector{db.Driver(), sqliteFile(path), dsn}), nil
+	return sql.OpenDB(sqliteConnector{db.Driver(), file, dsn}), nil
 }
 
 // sqliteConnector connects to a file that only its owner can read and write (driver.Connector).
 type sqliteConnector struct {
-	driver    driver.Driver
-	file, dsn string
+	driver driver.Driver
+	file   *databaseFile
+	dsn    string
 }
 
 // Connect implements driver.Connector.
-func (c sqliteConnector) Connect(context.Context) (driver.Conn, error) {
-	createPrivate(c.file)
-	return c.driver.Open(c.dsn)
+func (c sqliteConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	return c.file.connect(ctx, func() (driver.Conn, error) { return c.driver.Open(c.dsn) })
 }
 
 // Driver implements driver.Connector.
@@ -76,10 +76,10 @@ func createPrivate(file string) {
 // SharedFiles returns the database files that users of the machine besides the owner can read or write. There are none
 // on PostgreSQL.
 func (s *Store) SharedFiles() (files []string) {
-	if s.file == "" {
+	if s.file == nil {
 		return nil
 	}
-	for _, file := range []string{s.file, s.file + "-wal", s.file + "-shm"} {
+	for _, file := range []string{s.file.path, s.file.path + "-wal", s.file.path + "-shm"} {
 		if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o066 != 0 {
 			files = append(files, file)
 		}

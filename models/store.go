@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,7 +47,7 @@ type Store struct {
 	timeout time.Duration
 	now     func() time.Time
 	policy  SessionPolicy
-	file    string // of SQLite
+	file    *databaseFile // nil on PostgreSQL
 	// serverClock means that the database's clock is used where rows keep the time of writing.
 	serverClock bool
 	lists       sync.Map // the text of a list's queries, by listQuery
@@ -124,8 +125,8 @@ func Open(o Options) (*Store, error) {
 	}
 	var err error
 	if path, ok := strings.CutPrefix(o.URL, "sqlite:"); ok {
-		s.file = sqliteFile(path)
-		s.dialect = sqliteDialect(path, o.Timeout)
+		s.file = newDatabaseFile(path)
+		s.dialect = sqliteDialect(s.file, o.Timeout)
 		err = s.openSQLite(path)
 	} else {
 		if s.dialect, err = postgresDialect(o.URL, o.Timeout); err == nil {
@@ -180,6 +181,9 @@ func (s *Store) Close() error {
 	if s.wal != nil {
 		s.wal.close()
 	}
+	if s.file != nil {
+		s.file.close()
+	}
 	s.writer.limiter.close()
 	return errors.Join(s.writer.sql.Close(), s.reader.sql.Close())
 }
@@ -205,6 +209,14 @@ func (s *Store) Timings() []prometheus.Collector {
 	return all
 }
 
+// LogTo has the store log what no caller is told: that a SQLite file is checked, that it takes no writes, and that it takes
+// them again. It must be called before other methods.
+func (s *Store) LogTo(log *slog.Logger) {
+	if s.file != nil {
+		s.file.log = log
+	}
+}
+
 // Timeout is what Options said.
 func (s *Store) Timeout() time.Duration { return s.timeout }
 
@@ -213,10 +225,15 @@ func (s *Store) SessionPolicy() SessionPolicy { return s.policy }
 
 // Ready reports whether the database answers within a second and can be written to. It does not queue behind other
 // calls: a busy pool is no reason to take an instance out of service, a dead one is. Once a write has failed for want of
-// room or the like, it wants a write of its own to succeed first.
+// room or the like, it wants a write to succeed first: on PostgreSQL one of its own, on SQLite the probe's.
 func (s *Store) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, min(time.Second, s.timeout))
 	defer cancel()
+	if s.file != nil {
+		if err := s.file.ready(); err != nil {
+			return err
+		}
+	}
 	var writable bool
 	err := whileCrowded(ctx, func() error {
 		return classify(scan(s.reader.gorm.WithContext(ctx).Raw(s.dialect.writableQuery), &writable))
@@ -331,6 +348,8 @@ func (s *Store) note(err error) {
 	case err == nil:
 	case errors.Is(err, errSick):
 		s.sick.begin()
+	case errors.Is(err, ErrUnwritable) && s.file != nil:
+		s.file.fail(err)
 	case errors.Is(err, ErrTimeout) && s.dialect.timedOut != nil:
 		s.dialect.timedOut()
 	}

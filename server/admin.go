@@ -87,8 +87,9 @@ func (s *Server) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		if err := s.ready(r.Context()); err != nil {
-			s.log.Warn("not ready", "error", err.Error())
+		err := s.ready(r.Context())
+		s.logReadiness(err)
+		if err != nil {
 			http.Error(w, "not ready", http.StatusServiceUnavailable)
 			return
 		}
@@ -96,4 +97,19 @@ func (s *Server) adminHandler() http.Handler {
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
 	return mux
+}
+
+// logReadiness logs why the instance is not ready, and that it is again, once each: probes come every second.
+func (s *Server) logReadiness(err error) {
+	why := ""
+	if err != nil {
+		why = err.Error()
+	}
+	switch before, _ := s.notReady.Swap(why).(string); {
+	case why == before:
+	case why == "":
+		s.log.Info("ready again")
+	default:
+		s.log.Warn("not ready", "error", why)
+	}
 }

@@ -54,6 +54,7 @@ var (
 	errMediaType   = &problem{status: 415, code: "unsupported_media_type", message: "The body must be application/json in UTF-8"}
 	errRate        = &problem{status: 429, code: "rate_limited", message: "Too many requests"}
 	errOverloaded  = &problem{status: 503, code: "overloaded", message: "Overloaded"}
+	errUnwritable  = &problem{status: 503, code: "overloaded", message: "Database unavailable"}
 	errStarting    = &problem{status: 503, code: "overloaded", message: "Starting"}
 	errInternal    = &problem{status: 500, code: "internal", message: "Internal error"}
 )
@@ -66,6 +67,7 @@ var problems = []struct {
 	{models.ErrNoEvent, errNoEvent},
 	{models.ErrSignedOut, errToken},
 	{models.ErrBusy, errOverloaded},
+	{models.ErrUnwritable, errUnwritable},
 	{contract.ErrMediaType, errMediaType},
 	{contract.ErrTooLarge, errTooLarge},
 	{contract.ErrMalformed, errMalformed},

@@ -98,6 +98,7 @@ type Server struct {
 	returnOrigins []string
 	draining      atomic.Bool
 	migrated      atomic.Bool
+	notReady      atomic.Value // the reason that readiness gave last, a string
 
 	// Public is for the internet, Admin for the operator.
 	Public, Admin http.Handler
@@ -131,6 +132,7 @@ func New(o Options) (*Server, error) {
 		development:   o.Development,
 		returnOrigins: o.ReturnOrigins,
 	}
+	o.Store.LogTo(o.Log)
 	s.metrics = newMetrics(o.Store, s.waiting, o.LogLinesDropped)
 	if s.now == nil {
 		s.now = time.Now

@@ -1,0 +1,285 @@
+package models
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// databaseFile is the file of SQLite. It sees to it that all connections have the same one, knows whether that is still what
+// the path names, and whether it takes writes. SQLite itself notices neither a file that was removed nor one that was
+// replaced, and goes on with what no path leads to.
+type databaseFile struct {
+	uri  string // as DATABASE_URL names it
+	path string // as SQLite finds it
+	log  *slog.Logger
+	// write writes something, in a transaction that changes nothing.
+	write func(ctx context.Context) error
+
+	opening sync.Mutex                  // until the first connection is made
+	refused error                       // what was found before that, if it can never be made
+	opened  atomic.Pointer[[]namedFile] // by the first connection; then the log and its index, once there is something written
+
+	ctx     context.Context // ends with the store
+	cancel  context.CancelFunc
+	probing sync.WaitGroup
+	mu      sync.Mutex
+	failure error // why it takes no writes; nil while it does
+	damaged bool  // the failure may be one of what the file holds
+}
+
+// namedFile is a file that was found at a path.
+type namedFile struct {
+	path string
+	fs.FileInfo
+}
+
+func newDatabaseFile(uri string) *databaseFile {
+	f := &databaseFile{uri: uri, path: sqliteFile(uri), log: slog.New(slog.DiscardHandler)}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	return f
+}
+
+// close ends probing.
+func (f *databaseFile) close() {
+	f.mu.Lock()
+	f.cancel()
+	f.mu.Unlock()
+	f.probing.Wait()
+}
+
+// connect makes a connection by open. The first one makes the file if there is none, and before that looks at a log that was
+// left. All others fail unless they come to the same file.
+func (f *databaseFile) connect(ctx context.Context, open func() (driver.Conn, error)) (driver.Conn, error) {
+	if f.opened.Load() == nil {
+		f.opening.Lock()
+		defer f.opening.Unlock()
+	}
+	if f.opened.Load() == nil {
+		return f.connectFirst(ctx, open)
+	}
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	conn, err := open()
+	if err != nil {
+		return nil, err
+	}
+	if err := f.check(); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+func (f *databaseFile) connectFirst(ctx context.Context, open func() (driver.Conn, error)) (driver.Conn, error) {
+	if f.refused != nil {
+		return nil, f.refused
+	}
+	if err := f.checkLeftLog(ctx); err != nil {
+		return nil, err
+	}
+	createPrivate(f.path)
+	for range 3 { // some file systems put another file in its place when it is first opened for writing
+		before, _ := os.Stat(f.path)
+		conn, err := open()
+		if err != nil {
+			return nil, err
+		}
+		if after, err := os.Stat(f.path); err == nil && before != nil && os.SameFile(before, after) {
+			f.opened.Store(&[]namedFile{{f.path, after}})
+			return conn, nil
+		}
+		conn.Close()
+	}
+	return nil, fmt.Errorf("%w: another file appears at %s each time it is opened", ErrUnwritable, f.path)
+}
+
+// addLog has check look at the log and its index, too. They stay the same ones while the connection that writes is open.
+func (f *databaseFile) addLog() {
+	real, err := filepath.EvalSymlinks(f.path) // SQLite puts them beside the file itself
+	if err != nil {
+		return
+	}
+	files := (*f.opened.Load())[:1:1]
+	for _, path := range []string{real + "-wal", real + "-shm"} {
+		if info, err := os.Stat(path); err == nil {
+			files = append(files, namedFile{path, info})
+		}
+	}
+	f.opened.Store(&files)
+}
+
+// check returns an error unless the path names the file that is open. What is written to another is lost.
+func (f *databaseFile) check() error {
+	for _, file := range *f.opened.Load() {
+		switch now, err := os.Stat(file.path); {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("%w: %s was removed while it was open", ErrUnwritable, file.path)
+		case err != nil:
+			return fmt.Errorf("%w: %w", ErrUnwritable, err)
+		case !os.SameFile(file.FileInfo, now):
+			return fmt.Errorf("%w: %s was replaced while it was open", ErrUnwritable, file.path)
+		}
+	}
+	return nil
+}
+
+// ready returns why the file takes no writes, nil if it does.
+func (f *databaseFile) ready() error {
+	if f.opened.Load() != nil {
+		if err := f.check(); err != nil {
+			f.fail(err)
+			return err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failure
+}
+
+// admit returns an error when it is known beforehand that what is written would be lost.
+func (f *databaseFile) admit() error {
+	f.mu.Lock()
+	failure := f.failure
+	f.mu.Unlock()
+	if failure == nil || f.opened.Load() == nil {
+		return nil
+	}
+	return f.check()
+}
+
+// fail notes an ErrUnwritable. Until a probe succeeds the file is not ready.
+func (f *databaseFile) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.damaged = f.damaged || isDamage(err)
+	if f.failure != nil || f.ctx.Err() != nil {
+		return
+	}
+	f.failure = err
+	f.log.Error("the database takes no writes", "error", err.Error())
+	f.probing.Go(f.probeUntilWritable)
+}
+
+// isDamage reports whether err is one of what the file holds, which a write elsewhere in the file does not meet.
+func isDamage(err error) bool {
+	var lite *sqlite.Error
+	if !errors.As(err, &lite) {
+		return false
+	}
+	switch lite.Code() {
+	case sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS, sqlite3.SQLITE_IOERR_DATA:
+		return true
+	}
+	return lite.Code()&0xff == sqlite3.SQLITE_CORRUPT || lite.Code()&0xff == sqlite3.SQLITE_NOTADB
+}
+
+const (
+	// minProbeDelay and maxProbeDelay bound the time between two probes, which is otherwise ten times what one takes.
+	minProbeDelay = 250 * time.Millisecond
+	maxProbeDelay = time.Minute
+)
+
+// probeUntilWritable probes until the file takes writes again, or the store is closed.
+func (f *databaseFile) probeUntilWritable() {
+	for delay := minProbeDelay; ; {
+		select {
+		case <-f.ctx.Done():
+			return
+		case <-time.After(delay):
+		}
+		begin := time.Now()
+		err := f.probe()
+		delay = min(max(10*time.Since(begin), minProbeDelay), maxProbeDelay)
+		f.mu.Lock()
+		if f.failure = err; err == nil {
+			f.damaged = false
+			f.mu.Unlock()
+			f.log.Info("the database takes writes again")
+			return
+		}
+		f.damaged = f.damaged || isDamage(err)
+		f.mu.Unlock()
+	}
+}
+
+// probe writes something, and before that has a file checked that may be damaged.
+func (f *databaseFile) probe() error {
+	f.mu.Lock()
+	damaged := f.damaged
+	f.mu.Unlock()
+	if f.opened.Load() != nil {
+		if err := f.check(); err != nil {
+			return err
+		}
+	}
+	if damaged {
+		if err := f.quickCheck(f.ctx); err != nil {
+			return err
+		}
+	}
+	return f.write(f.ctx)
+}
+
+// checkLeftLog has SQLite check a database that somebody has left with its log: a process that was killed, or who put
+// another file in its place. SQLite cannot tell, and writes whatever the log holds into the file.
+func (f *databaseFile) checkLeftLog(ctx context.Context) error {
+	real, err := filepath.EvalSymlinks(f.path)
+	if err == nil {
+		real, err = filepath.Abs(real) // for whoever reads of it
+	}
+	if err != nil {
+		return nil // there is no database: SQLite begins a new one, and deletes the log
+	}
+	database, err := os.Stat(real)
+	if err != nil || database.Size() == 0 {
+		return nil
+	}
+	log, err := os.Stat(real + "-wal")
+	if err != nil || log.Size() == 0 || indexInUse(real+"-shm") {
+		return nil
+	}
+	f.log.Info("checking the database, since a write-ahead log was left: this takes longer the larger it is",
+		"file", f.path, "bytes", database.Size(), "log_bytes", log.Size())
+	err = f.quickCheck(ctx)
+	if !isDamage(err) && !errors.Is(err, errMalformed) {
+		return err
+	}
+	f.refused = fmt.Errorf("%s and its -wal are malformed together (%v): if the file was restored, the log is not its own: move %s-wal and %s-shm away and start again; "+
+		"otherwise restore a backup", real, err, real, real)
+	return f.refused
+}
+
+var errMalformed = errors.New("quick_check")
+
+// quickCheck has SQLite check the file (sqlite.org/pragma.html#pragma_quick_check). It uses a connection that cannot write:
+// another one would write the log into the file when it is closed.
+func (f *databaseFile) quickCheck(ctx context.Context) error {
+	db, err := sql.Open("sqlite", sqliteReadOnlyDSN(f.uri))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	var found string
+	if err := db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
+		return classify(err)
+	}
+	if found != "ok" {
+		return fmt.Errorf("%w: %s", errMalformed, strings.TrimPrefix(found, "*** in database main ***\n"))
+	}
+	return nil
+}

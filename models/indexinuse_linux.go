@@ -1,0 +1,38 @@
+package models
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// indexInUse reports whether a process has the database open to which this index of a log belongs (-shm). Each of them holds a
+// lock on byte 128 of it (sqlite.org/walformat.html#the_wal_index_file_format). A lock of another PID namespace is not
+// seen. Asking the kernel about the file itself would need a descriptor, and closing that would drop the locks that this
+// process has.
+func indexInUse(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return false
+	}
+	locks, err := os.Open("/proc/locks")
+	if err != nil {
+		return false
+	}
+	defer locks.Close()
+	lock := fmt.Sprintf(" %02x:%02x:%d 128 128", unix.Major(stat.Dev), unix.Minor(stat.Dev), stat.Ino)
+	for scan := bufio.NewScanner(locks); scan.Scan(); {
+		if strings.HasSuffix(scan.Text(), lock) {
+			return true
+		}
+	}
+	return false
+}
