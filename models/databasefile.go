@@ -33,6 +33,8 @@ type databaseFile struct {
 	refused error                       // what was found before that, if it can never be made
 	opened  atomic.Pointer[[]namedFile] // by the first connection; then the log and its index, once there is something written
 
+	checkedLog time.Time // by the goroutine that writes
+
 	ctx     context.Context // ends with the store
 	cancel  context.CancelFunc
 	probing sync.WaitGroup
@@ -123,9 +125,21 @@ func (f *databaseFile) addLog() {
 	f.opened.Store(&files)
 }
 
+// checkCommit is check for what was just committed. The log and its index are looked at less often: without them what was
+// committed is not lost yet.
+func (f *databaseFile) checkCommit() error {
+	if now := time.Now(); now.Sub(f.checkedLog) > logCheckInterval {
+		f.checkedLog = now
+		return f.check()
+	}
+	return checkFiles((*f.opened.Load())[:1])
+}
+
 // check returns an error unless the path names the file that is open. What is written to another is lost.
-func (f *databaseFile) check() error {
-	for _, file := range *f.opened.Load() {
+func (f *databaseFile) check() error { return checkFiles(*f.opened.Load()) }
+
+func checkFiles(files []namedFile) error {
+	for _, file := range files {
 		switch now, err := os.Stat(file.path); {
 		case errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("%w: %s was removed while it was open", ErrUnwritable, file.path)
@@ -189,6 +203,8 @@ func isDamage(err error) bool {
 }
 
 const (
+	// logCheckInterval is how often commits look at the log and its index.
+	logCheckInterval = 100 * time.Millisecond
 	// minProbeDelay and maxProbeDelay bound the time between two probes, which is otherwise ten times what one takes.
 	minProbeDelay = 250 * time.Millisecond
 	maxProbeDelay = time.Minute

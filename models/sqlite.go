@@ -189,7 +189,7 @@ func (w *sqliteWriter) commit() error {
 		w.rollback()
 		return err
 	}
-	return w.file.check()
+	return w.file.checkCommit()
 }
 
 // probe writes a page of the database, and changes nothing.

@@ -146,6 +146,10 @@ func TestSQLiteFileIsReplaced(t *testing.T) {
 			if err := test.replace(s); err != nil {
 				t.Fatal(err)
 			}
+			if test.name == "the file is gone" || test.words == "replaced" {
+				closed.Store(true) // from the moment on that it is
+			}
+			servicetest.Eventually(t, 20*time.Second, "not ready", func() bool { return s.Admin("/readyz") == 503 })
 			closed.Store(true)
 			for range 20 {
 				if live, ready := s.Admin("/livez"), s.Admin("/readyz"); live != 200 || ready != 503 {

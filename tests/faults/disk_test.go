@@ -4,9 +4,12 @@ package faults
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -116,4 +119,71 @@ func TestLogOnFullDisk(t *testing.T) {
 		t.Errorf("%d requests: %d written, %d dropped; the last line is %q", sent, written, dropped, last)
 	}
 	t.Logf("%d requests: %d written, %d dropped and counted", sent, written, dropped)
+}
+
+// The disk of the SQLite file is full for a while: writes are 503 and the instance is not ready until there is room, reads go on,
+// and nothing that was acknowledged is lost.
+func TestSQLiteOnFullDisk(t *testing.T) {
+	dir := smallDisk(t, "16384")
+	program := servicetest.NewProgram(t, "DATABASE_URL=sqlite:"+filepath.Join(dir, "full.db"), "LOG_FORMAT=json")
+	p := program.ServeReady()
+	const users = 4
+	transport := newTransport(users)
+	defer transport.CloseIdleConnections()
+	alice := make([]*user, users)
+	for i := range alice {
+		alice[i] = signIn(t, transport, p.URL, fmt.Sprint("user", i))
+	}
+	var mu sync.Mutex
+	acknowledged := make(map[string]bool)
+	var refused atomic.Int64
+	write := func(i int) {
+		switch res := alice[i].createLarge("full"); {
+		case res.status == 200:
+			mu.Lock()
+			acknowledged[res.header.Get("Event-Id")] = true
+			mu.Unlock()
+		case res.status != 503 || !res.isJSON() || res.header.Get("Retry-After") == "":
+			t.Error(res)
+		default:
+			refused.Add(1)
+		}
+	}
+	stop := make(chan struct{})
+	wait := workers(users, stop, write)
+	free := fill(t, dir)
+	servicetest.Eventually(t, time.Minute, "writes are refused", func() bool { return refused.Load() > 0 })
+	for before := refused.Load(); refused.Load() < before+200; {
+		if res := alice[0].clone().do("GET", "/api/event/full?limit=1", ""); res.status != 200 {
+			t.Fatal(res)
+		}
+	}
+	close(stop)
+	wait()
+	write(0)
+	for begin := time.Now(); time.Since(begin) < 2*time.Second; { // several probes
+		if live, ready := p.Admin("/livez"), p.Admin("/readyz"); live != 200 || ready != 503 {
+			t.Fatalf("/livez %d, /readyz %d while the disk is full", live, ready)
+		}
+	}
+	free()
+	servicetest.Eventually(t, 20*time.Second, "ready again", func() bool { return p.Admin("/readyz") == 200 })
+	if res := alice[0].createLarge("full"); res.status != 200 {
+		t.Error(res)
+	}
+	if !strings.Contains(p.Log.String(), "the database takes no writes") {
+		t.Error("no line says it")
+	}
+	p.Signal(syscall.SIGINT)
+	p.Wait(20 * time.Second)
+	kept := make(map[string]bool)
+	for _, event := range alice[0].on(program.ServeReady()).list(t, "full").Events {
+		kept[event.ID] = true
+	}
+	for id := range acknowledged {
+		if !kept[id] {
+			t.Errorf("%s was acknowledged, and is lost", id)
+		}
+	}
+	t.Logf("%d acknowledged and kept, %d refused", len(acknowledged), refused.Load())
 }

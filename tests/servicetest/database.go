@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -133,4 +134,45 @@ func (d *Database) rebind(query string) string {
 		b.WriteString(part)
 	}
 	return b.String()
+}
+
+// Snapshot is a copy of a PostgreSQL database.
+type Snapshot struct{ name string }
+
+// Snapshot copies a PostgreSQL database to which nobody is connected.
+func (d *Database) Snapshot() Snapshot {
+	d.tb.Helper()
+	d.DB.SetMaxIdleConns(0) // nor are we
+	name := d.name()
+	s := Snapshot{name + "_snapshot"}
+	d.admin("CREATE DATABASE " + s.name + " TEMPLATE " + name)
+	d.tb.Cleanup(func() { cluster.admin.Exec("DROP DATABASE IF EXISTS " + s.name + " WITH (FORCE)") })
+	return s
+}
+
+// Restore puts a copy in the place of the database, to which nobody is connected.
+func (d *Database) Restore(s Snapshot) {
+	d.tb.Helper()
+	d.admin("DROP DATABASE " + d.name())
+	d.admin("CREATE DATABASE " + d.name() + " TEMPLATE " + s.name)
+}
+
+func (d *Database) name() string {
+	u, err := url.Parse(d.URL)
+	if err != nil {
+		d.tb.Fatal(err)
+	}
+	return strings.TrimPrefix(u.Path, "/")
+}
+
+// admin runs a statement that needs the database to itself: connections that were just closed, or that a pooler keeps, end.
+func (d *Database) admin(statement string) {
+	d.tb.Helper()
+	if err := poll(20*time.Second, func() error {
+		cluster.admin.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", d.name())
+		_, err := cluster.admin.Exec(statement)
+		return err
+	}); err != nil {
+		d.tb.Fatalf("%s: %v", statement, err)
+	}
 }
