@@ -193,6 +193,29 @@ func firstError(errs ...error) error {
 	return nil
 }
 
+// The first write after the file was removed is refused, whether anybody asks for readiness or not.
+func TestSQLiteFileIsRemoved(t *testing.T) {
+	t.Parallel()
+	s := serveSQLite(t)
+	if _, status, body := s.create(); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	if err := os.Remove(s.file); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if name, status, body := s.create(); status != 503 {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	if n := strings.Count(s.Log.String(), takesNoWrites); n != 1 {
+		t.Errorf("%d lines say it", n)
+	}
+	if _, err := os.Stat(s.file); err == nil {
+		t.Error("the service made another file")
+	}
+}
+
 // Without its log the file is whole again after a stop.
 func TestSQLiteLogIsRemoved(t *testing.T) {
 	t.Parallel()
@@ -208,6 +231,13 @@ func TestSQLiteLogIsRemoved(t *testing.T) {
 	if err := firstError(os.Remove(s.file+"-wal"), os.Remove(s.file+"-shm")); err != nil {
 		t.Fatal(err)
 	}
+	servicetest.Eventually(t, 20*time.Second, "it is seen without readiness", func() bool {
+		name, status, _ := s.create()
+		if status == 200 {
+			acknowledged = append(acknowledged, name)
+		}
+		return status == 503
+	})
 	for range 5 {
 		if name, status, body := s.create(); status != 503 {
 			t.Errorf("%s: %d %s", name, status, body)
