@@ -43,7 +43,7 @@ func TestDatabaseDiskFull(t *testing.T) {
 		t.Fatal(res)
 	}
 	filler := filepath.Join(dir, "filler")
-	fill(t, filler)
+	fillFile(t, filler)
 	servicetest.Eventually(t, 10*time.Second, "a write fails", func() bool {
 		res := create()
 		if res.status != 200 && (res.status != 500 || !strings.Contains(res.body, `"create event: database unavailable"`)) {
@@ -68,8 +68,8 @@ func TestDatabaseDiskFull(t *testing.T) {
 	}
 }
 
-// fill writes a file until the file system is full.
-func fill(t *testing.T, path string) {
+// fillFile writes a file until the file system is full.
+func fillFile(t *testing.T, path string) {
 	t.Helper()
 	file, err := os.Create(path)
 	if err != nil {
