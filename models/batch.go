@@ -155,13 +155,14 @@ func (w batchWriter) do(ctx context.Context, deadline time.Time, maxWait time.Du
 	return j.err
 }
 
-// pause runs fn on the goroutine that writes, between two batches, unless ctx ends before it begins.
+// pause runs fn on the goroutine that writes, between two batches, unless ctx or the writer ends before it begins.
 func (w batchWriter) pause(ctx context.Context, fn func()) {
 	done := make(chan struct{})
 	select {
 	case w.pauses <- func() { defer close(done); fn() }:
 		<-done
 	case <-ctx.Done():
+	case <-w.quit:
 	}
 }
 

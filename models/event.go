@@ -39,12 +39,12 @@ func (s *Store) CreateEvent(ctx context.Context, caller Caller, e Event) (ID, er
 		e.ID = newID()
 	}
 	e.CreatorID = &caller.UserID
-	err := s.write(ctx, func(tx *gorm.DB) error {
-		err := s.dialect.create(tx, caller, e, s.timestamp())
-		if !violatesKey(err) {
-			return err
+	err := s.change(ctx, WorldHint(e.WorldID), func(tx *gorm.DB) (changed bool, err error) {
+		err = s.dialect.create(tx, caller, e, s.timestamp())
+		if violatesKey(err) {
+			err = repeatUnless(err, caller.check(tx))
 		}
-		return repeatUnless(err, caller.check(tx))
+		return !errors.Is(err, ErrSignedOut), err
 	})
 	if err != nil {
 		return ID{}, fmt.Errorf("create event in world %q: %w", e.WorldID, err)
@@ -55,18 +55,18 @@ func (s *Store) CreateEvent(ctx context.Context, caller Caller, e Event) (ID, er
 // JoinEvent adds the caller's RSVP. Joining twice keeps the first. It returns ErrSignedOut or ErrNoEvent. No event has the
 // number 0, so an event that does not exist violates the foreign key: a subquery costs less than a join.
 func (s *Store) JoinEvent(ctx context.Context, caller Caller, event ID) error {
-	err := s.write(ctx, func(tx *gorm.DB) error {
+	err := s.change(ctx, EventHint(event), func(tx *gorm.DB) (changed bool, err error) {
 		res := exec(tx, `
 			INSERT INTO rsvps (event_number, created_at, user_number, username)
 			SELECT coalesce((SELECT number FROM events WHERE id = ?), 0), ?, number, username FROM users WHERE id = ? AND ?
 			ON CONFLICT DO NOTHING`, event, s.timestamp(), caller.UserID, caller.isActive())
 		if res.Error == nil && res.RowsAffected == 0 { // joined before, or signed out
-			return caller.check(tx)
+			return false, caller.check(tx)
 		}
 		if !violatesKey(res.Error) {
-			return res.Error
+			return true, res.Error
 		}
-		return repeatUnless(res.Error, caller.checkEvent(tx, event))
+		return false, repeatUnless(res.Error, caller.checkEvent(tx, event))
 	})
 	if err != nil {
 		return fmt.Errorf("join event %s: %w", event, err)
@@ -88,14 +88,14 @@ func repeatUnless(violation, missing error) error {
 
 // LeaveEvent removes the caller's RSVP, if there is one. It returns ErrSignedOut or ErrNoEvent.
 func (s *Store) LeaveEvent(ctx context.Context, caller Caller, event ID) error {
-	err := s.write(ctx, func(tx *gorm.DB) error {
+	err := s.change(ctx, EventHint(event), func(tx *gorm.DB) (changed bool, err error) {
 		res := exec(tx, `
 			DELETE FROM rsvps WHERE event_number = (SELECT number FROM events WHERE id = ?)
 			AND user_number = (SELECT number FROM users WHERE id = ?) AND ?`, event, caller.UserID, caller.isActive())
 		if res.Error == nil && res.RowsAffected == 0 {
-			return caller.checkEvent(tx, event)
+			return false, caller.checkEvent(tx, event)
 		}
-		return res.Error
+		return true, res.Error
 	})
 	if err != nil {
 		return fmt.Errorf("leave event %s: %w", event, err)

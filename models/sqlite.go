@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -119,6 +120,7 @@ type sqliteWriter struct {
 	stmtCache // of the connection, once it is open
 	db        *sql.DB
 	file      *databaseFile
+	addedLog  bool // file knows the log that is open
 }
 
 // openSQLite makes the pool of the one connection that writes, that of readers, and what keeps the log small.
@@ -152,24 +154,46 @@ func (s *Store) openSQLite(path string) error {
 	return nil
 }
 
+// dataVersion is that of the connection that writes, asked between two batches.
+func (s *Store) dataVersion(ctx context.Context) (version int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.maxWait())
+	defer cancel()
+	err = ErrBusy
+	s.writer.limiter.(batchWriter).pause(ctx, func() { version, err = s.wal.commits.dataVersion() })
+	return version, err
+}
+
 func (w *sqliteWriter) exec(statement string) error {
 	_, err := w.ExecContext(context.Background(), statement)
 	return classify(err)
+}
+
+// open opens the connection, if it is not.
+func (w *sqliteWriter) open() error {
+	if w.ConnPool != nil {
+		return nil
+	}
+	conn, err := w.db.Conn(context.Background())
+	if err != nil {
+		return classify(err)
+	}
+	w.stmtCache = stmtCache{conn, new(sync.Map)}
+	return nil
 }
 
 func (w *sqliteWriter) begin() error {
 	if err := w.file.admit(); err != nil {
 		return err
 	}
-	if w.ConnPool == nil {
-		conn, err := w.db.Conn(context.Background())
-		if err != nil {
-			return classify(err)
-		}
-		w.stmtCache = stmtCache{conn, new(sync.Map)}
-		defer w.file.addLog() // the transaction has opened it
+	if err := w.open(); err != nil {
+		return err
 	}
-	return w.exec("BEGIN IMMEDIATE")
+	err := w.exec("BEGIN IMMEDIATE")
+	if err == nil && !w.addedLog { // the transaction has opened it
+		w.addedLog = true
+		w.file.addLog()
+	}
+	return err
 }
 
 func (w *sqliteWriter) mark() error { return w.exec("SAVEPOINT job") }
@@ -219,6 +243,23 @@ func (w *sqliteWriter) checkpoint(on bool) {
 	} else {
 		w.exec("PRAGMA wal_autocheckpoint = 0")
 	}
+}
+
+// dataVersion returns a number that changes with the commits of others, in this process and in others, and not with those
+// of this connection (sqlite.org/pragma.html#pragma_data_version).
+func (w *sqliteWriter) dataVersion() (version int64, err error) {
+	if err := w.open(); err != nil {
+		return 0, err
+	}
+	rows, err := w.QueryContext(context.Background(), "PRAGMA data_version")
+	if err != nil {
+		return 0, classify(err)
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		return 0, classify(cmp.Or(rows.Err(), sql.ErrNoRows))
+	}
+	return version, classify(cmp.Or(rows.Scan(&version), rows.Close()))
 }
 
 // rollback ends the transaction, if SQLite has not done so itself.

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
@@ -44,10 +45,13 @@ type Store struct {
 	writer  pool
 	reader  pool // the same as writer on PostgreSQL
 	wal     *WAL // nil on PostgreSQL
-	timeout time.Duration
-	now     func() time.Time
-	policy  SessionPolicy
-	file    *databaseFile // nil on PostgreSQL
+	// instances are nil on SQLite.
+	instances  *Instances
+	subscriber atomic.Pointer[func(Source, ...Hint)]
+	timeout    time.Duration
+	now        func() time.Time
+	policy     SessionPolicy
+	file       *databaseFile // nil on PostgreSQL
 	// serverClock means that the database's clock is used where rows keep the time of writing.
 	serverClock bool
 	lists       sync.Map // the text of a list's queries, by listQuery
@@ -90,6 +94,10 @@ type dialect struct {
 	timedOut func()
 	// gorm is how GORM uses such a pool.
 	gorm func(db *sql.DB) gorm.Dialector
+	// positionQuery selects a signed integer that changes whenever a write becomes visible; empty for a file.
+	positionQuery string
+	// beside is how to connect beside the pool; nil for a file.
+	beside func() (*pgconn.Config, error)
 	// check fails, in words for the operator, on a server that the service cannot work with; nil where there is none.
 	check func(tx *gorm.DB) error
 	// joinUsernames aggregates usernames into one text, with line feeds between them.
@@ -134,6 +142,9 @@ func Open(o Options) (*Store, error) {
 		}
 		s.reader = s.writer
 	}
+	if err == nil && s.dialect.beside != nil {
+		s.instances = newInstances(s.dialect.beside)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -176,8 +187,11 @@ func openGORM(dialector gorm.Dialector) (*gorm.DB, error) {
 	})
 }
 
-// Close closes all connections.
+// Close closes all connections. Other instances have been told of all writes before, unless that takes a second.
 func (s *Store) Close() error {
+	if s.instances != nil {
+		s.instances.close()
+	}
 	if s.wal != nil {
 		s.wal.close()
 	}

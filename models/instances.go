@@ -1,0 +1,117 @@
+package models
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Instances passes hints on between the instances that share a PostgreSQL database, with NOTIFY and LISTEN, on two
+// connections beside the pool. NOTIFY is never part of a write's own transaction: PostgreSQL commits transactions that
+// notify one after the other, and writes would be several times slower.
+type Instances struct {
+	notifier *notifier
+	listener *listener
+}
+
+// channel is the name of the notifications.
+const channel = "worldevents"
+
+// newInstances connects to nothing yet. Each connection is made as config then says.
+func newInstances(config func() (*pgconn.Config, error)) *Instances {
+	return &Instances{notifier: newNotifier(config, randomHint()), listener: newListener(config)}
+}
+
+// connectBeside connects as config says.
+func connectBeside(ctx context.Context, config func() (*pgconn.Config, error)) (*pgconn.PgConn, error) {
+	c, err := config()
+	if err != nil {
+		return nil, err
+	}
+	return pgconn.ConnectConfig(ctx, c)
+}
+
+func (i *Instances) listen(log *slog.Logger, deliver func(Source, ...Hint)) {
+	i.listener.start(i.notifier, log, deliver)
+}
+
+// Hears is Store.Hears.
+func (i *Instances) Hears() bool { return i != nil && i.listener.hears.Load() }
+
+// Sent is how many hints were passed on to other instances.
+func (i *Instances) Sent() uint64 { return i.notifier.sent.Load() }
+
+// Dropped is how many hints were not, because the database took none for too long.
+func (i *Instances) Dropped() uint64 { return i.notifier.dropped.Load() }
+
+// Received is how many hints of other instances arrived.
+func (i *Instances) Received() uint64 { return i.listener.received.Load() }
+
+// close has the hints of all writes sent before it returns, if that takes no longer than flushTimeout.
+func (i *Instances) close() {
+	i.listener.close()
+	i.notifier.close()
+}
+
+// randomHint is one that no event and no world has.
+func randomHint() Hint {
+	var b [8]byte
+	rand.Read(b[:]) // never fails
+	return Hint(binary.BigEndian.Uint64(b[:]))
+}
+
+const (
+	hintBytes = 8
+	// maxPayload is the size of a payload in bytes before base64: PostgreSQL takes less than 8000 bytes of text.
+	maxPayload = 5992
+)
+
+// payloads spells hints as texts of notifications: base64 of 8 bytes each, the first being the instance.
+func payloads(instance Hint, hints []Hint) (texts []string) {
+	for some := range slices.Chunk(hints, maxPayload/hintBytes-1) {
+		b := binary.BigEndian.AppendUint64(make([]byte, 0, maxPayload), uint64(instance))
+		for _, hint := range some {
+			b = binary.BigEndian.AppendUint64(b, uint64(hint))
+		}
+		texts = append(texts, base64.RawURLEncoding.EncodeToString(b))
+	}
+	return texts
+}
+
+// parsePayload returns the instance and its hints, and whether text is a payload at all: everybody who can connect to the
+// database can notify.
+func parsePayload(text string) (instance Hint, hints []Hint, ok bool) {
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(b) <= hintBytes || len(b)%hintBytes != 0 {
+		return 0, nil, false
+	}
+	for ; len(b) > 0; b = b[hintBytes:] {
+		hints = append(hints, Hint(binary.BigEndian.Uint64(b)))
+	}
+	return hints[0], hints[1:], true
+}
+
+// notifyStatement is one statement, so one transaction, that may also run behind a pooler: nothing of it stays with the
+// connection. It does not wait for the disk, since who misses a notification finds the write by reading.
+func notifyStatement(texts []string) string {
+	var b strings.Builder
+	b.WriteString("SELECT set_config('synchronous_commit', 'off', true)")
+	for _, text := range texts {
+		b.WriteString(", pg_notify('" + channel + "', '" + text + "')")
+	}
+	return b.String()
+}
+
+// disconnect closes a connection without waiting for a server that does not respond.
+func disconnect(conn *pgconn.PgConn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	conn.Close(ctx)
+}
