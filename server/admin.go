@@ -69,6 +69,9 @@ func newMetrics(store *models.Store, waiting *backpressure.Class, logLinesDroppe
 	for name, db := range store.Pools() {
 		m.registry.MustRegister(collectors.NewDBStatsCollector(db, name))
 	}
+	if instances := store.Instances(); instances != nil {
+		m.registry.MustRegister(newInstanceMetrics(instances)...)
+	}
 	if wal := store.WAL(); wal != nil {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "worldevents_sqlite_wal_bytes",
@@ -79,6 +82,29 @@ func newMetrics(store *models.Store, waiting *backpressure.Class, logLinesDroppe
 		}, func() float64 { return wal.Blocked().Seconds() }))
 	}
 	return m
+}
+
+// newInstanceMetrics are about the hints that instances give each other.
+func newInstanceMetrics(i *models.Instances) []prometheus.Collector {
+	hints := func(outcome, help string, count func() uint64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "worldevents_hints_" + outcome + "_total", Help: help,
+		}, func() float64 { return float64(count()) })
+	}
+	return []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "worldevents_hears_instances",
+			Help: "1 while other instances' hints of changed lists arrive; 0 while changes are only found by reading.",
+		}, func() float64 {
+			if i.Hears() {
+				return 1
+			}
+			return 0
+		}),
+		hints("sent", "Hints of changed lists that were sent to other instances.", i.Sent),
+		hints("received", "Hints of changed lists that came from other instances.", i.Received),
+		hints("dropped", "Hints of changed lists that were not sent, since the database took none.", i.Dropped),
+	}
 }
 
 // adminHandler responds to the operator: /livez is 200 while the process runs, /readyz while it can serve (the schema is
