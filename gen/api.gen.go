@@ -631,6 +631,10 @@ type ListEventsParams struct {
 	// Cursor Where the page begins: take it from the `Link` of the page before. Opaque, and good for this world only. Without
 	// `limit`, everything after it is returned.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Wait For how many seconds the answer may wait while the list is the one of `If-None-Match`. It is no part of what
+	// is listed: `ETag` and `Link` are the same with and without it.
+	Wait *int32 `form:"wait,omitempty" json:"wait,omitempty"`
 }
 
 // CreateEventJSONRequestBody defines body for CreateEvent for application/json ContentType.
@@ -752,6 +756,13 @@ func (w *ServerInterfaceWrapper) ListEvents(ctx echo.Context) error {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", ctx.QueryParams(), &params.Wait, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter wait: %s", err))
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -1638,6 +1649,7 @@ type ListEvents304ResponseHeaders struct {
 	CacheControl *string
 	ETag         *string
 	Link         *string
+	RetryAfter   *int
 	Vary         *string
 	XRequestID   *string
 }
@@ -1655,6 +1667,9 @@ func (response ListEvents304Response) VisitListEventsResponse(w http.ResponseWri
 	}
 	if response.Headers.Link != nil {
 		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
 	if response.Headers.Vary != nil {
 		w.Header().Set("Vary", fmt.Sprint(*response.Headers.Vary))

@@ -392,6 +392,12 @@ export type ListEventsData = {
          *
          */
         cursor?: string;
+        /**
+         * For how many seconds the answer may wait while the list is the one of `If-None-Match`. It is no part of what
+         * is listed: `ETag` and `Link` are the same with and without it.
+         *
+         */
+        wait?: number;
     };
     url: '/api/event/{id}';
 };
