@@ -116,7 +116,7 @@ func newServer(c *config.Config, store *models.Store, log, accessLog *slog.Logge
 		CookieDomain: c.CookieDomain, CookiePartitioned: c.CookiePartitioned,
 		OIDC: provider, ReturnOrigins: c.ReturnOrigins,
 		AllowedOrigins: c.AllowedOrigins, TrustedProxies: c.Proxies,
-		RateLimit: c.RateLimit, WriteRate: c.WriteRate, MaxInFlight: c.MaxInFlight,
+		RateLimit: c.RateLimit, WriteRate: c.WriteRate, MaxInFlight: c.MaxInFlight, MaxWaiting: c.MaxWaiting,
 	})
 }
 

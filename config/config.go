@@ -75,6 +75,9 @@ type Config struct {
 	WriteRate float64 `env:"WRITE_RATE" envDefault:"10"`
 	// MaxInFlight is the number of requests handled at once; more get 503.
 	MaxInFlight int `env:"MAX_IN_FLIGHT" envDefault:"2048"`
+	// MaxWaiting is the number of requests that wait for news of a list at once, an eighth of them of one user; more get
+	// their response at once.
+	MaxWaiting int `env:"MAX_WAITING" envDefault:"10000"`
 	// Docs turns on /docs, /openapi.json and /openapi.yaml.
 	Docs bool `env:"DOCS" envDefault:"true"`
 	// LogLevel is debug, info, warn or error.

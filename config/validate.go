@@ -111,6 +111,9 @@ func (c *Config) validate(needKey bool) (problems []error) {
 	if c.MaxInFlight < 1 {
 		problem("MAX_IN_FLIGHT", "must be 1 or more")
 	}
+	if c.MaxWaiting < 0 {
+		problem("MAX_WAITING", "must be 0 or more")
+	}
 	switch c.LogFormat {
 	case "":
 		c.LogFormat = "json"

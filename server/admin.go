@@ -2,6 +2,8 @@ package server
 
 import (
 	"net/http"
+	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -9,6 +11,7 @@ import (
 
 	"worldevents/models"
 	"worldevents/server/internal/backpressure"
+	"worldevents/server/internal/eventlist"
 )
 
 // metrics are what Prometheus collects. Labels come from the contract and from lists here, never from a request.
@@ -21,7 +24,7 @@ type metrics struct {
 	securityEvents *prometheus.CounterVec
 }
 
-func newMetrics(store *models.Store, waiting *backpressure.Class, logLinesDropped func() int64) *metrics {
+func newMetrics(store *models.Store, waiting *backpressure.Class, lists *eventlist.Lists, logLinesDropped func() int64) *metrics {
 	if logLinesDropped == nil {
 		logLinesDropped = func() int64 { return 0 }
 	}
@@ -66,6 +69,7 @@ func newMetrics(store *models.Store, waiting *backpressure.Class, logLinesDroppe
 		}, func() float64 { return float64(logLinesDropped()) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(store.Timings()...)
+	m.registerWaits(lists)
 	for name, db := range store.Pools() {
 		m.registry.MustRegister(collectors.NewDBStatsCollector(db, name))
 	}
@@ -105,6 +109,32 @@ func newInstanceMetrics(i *models.Instances) []prometheus.Collector {
 		hints("received", "Hints of changed lists that came from other instances.", i.Received),
 		hints("dropped", "Hints of changed lists that were not sent, since the database took none.", i.Dropped),
 	}
+}
+
+// registerWaits registers what there is to say of requests that wait for news of a list.
+func (m *metrics) registerWaits(lists *eventlist.Lists) {
+	counts := lists.WaitCounts()
+	lag := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "worldevents_list_wait_lag_seconds",
+		Help:    "Time from a write of this instance to the end of a response that waited for it.",
+		Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+	})
+	lists.Lag = func(d time.Duration) { lag.Observe(d.Seconds()) }
+	m.registry.MustRegister(lag, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "worldevents_list_waits",
+		Help: "Requests that wait for news of a list.",
+	}, func() float64 { return float64(counts.Waiting()) }))
+	counters := func(name, help, label string, all map[string]*atomic.Uint64) {
+		for value, n := range all {
+			m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+				Name: name, Help: help, ConstLabels: prometheus.Labels{label: value},
+			}, func() float64 { return float64(n.Load()) }))
+		}
+	}
+	counters("worldevents_list_waits_total", "Requests that wanted to wait for news of a list, by why their wait was over: changed, elapsed, full (too many wait), stopped (the instance stops), revoked (the session), gone (the client).",
+		"outcome", counts.Outcomes())
+	counters("worldevents_list_wait_readings_total", "Readings of lists that are waited for, by cause: own_write, hint (of another instance), sweep, arrival (of a request).",
+		"cause", counts.Readings())
 }
 
 // adminHandler responds to the operator: /livez is 200 while the process runs, /readyz while it can serve (the schema is

@@ -31,11 +31,19 @@ func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) 
 		req.header.Set("Connection", "close")
 		return nil, errOverloaded
 	}
-	list, err := s.lists.Get(ctx,
-		eventlist.Query{World: r.ID, Params: r.Params, Raw: req.request.URL.RawQuery},
-		eventlist.Caller{
-			Caller: req.caller, IfNoneMatch: req.request.Header["If-None-Match"], AcceptEncoding: req.request.Header["Accept-Encoding"],
-		})
+	query := eventlist.Query{World: r.ID, Params: r.Params, Raw: req.request.URL.RawQuery}
+	caller := eventlist.Caller{
+		Caller: req.caller, IfNoneMatch: req.request.Header["If-None-Match"], AcceptEncoding: req.request.Header["Accept-Encoding"],
+	}
+	if r.Params.Wait != nil {
+		wait := min(time.Duration(*r.Params.Wait)*time.Second, req.expires.Sub(s.now()))
+		list, err := s.lists.Wait(ctx, query, caller, time.Now().Add(wait))
+		if err != nil {
+			return nil, err
+		}
+		return waitingResponse{list, req}, nil
+	}
+	list, err := s.lists.Get(ctx, query, caller)
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +55,19 @@ type listResponse struct{ *eventlist.Response }
 
 // VisitListEventsResponse implements gen.ListEventsResponseObject.
 func (r listResponse) VisitListEventsResponse(w http.ResponseWriter) error { return r.Write(w) }
+
+// waitingResponse is a listResponse that may wait for news first.
+type waitingResponse struct {
+	*eventlist.Waiting
+	req *request
+}
+
+// VisitListEventsResponse implements gen.ListEventsResponseObject.
+func (r waitingResponse) VisitListEventsResponse(w http.ResponseWriter) error {
+	err := r.Write(w)
+	r.req.waited = r.Waited
+	return err
+}
 
 // JoinEvent adds the user's RSVP.
 func (s *Server) JoinEvent(ctx context.Context, r gen.JoinEventRequestObject) (gen.JoinEventResponseObject, error) {

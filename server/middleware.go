@@ -88,7 +88,8 @@ func (s *Server) requireAuth(next echo.HandlerFunc) echo.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		requestFrom(c.Request().Context()).caller = caller
+		req := requestFrom(c.Request().Context())
+		req.caller, req.expires = caller, user.Expires
 		return next(c)
 	}
 }
@@ -129,18 +130,23 @@ func limitInFlight(limit int) echo.MiddlewareFunc {
 	var inFlight, arriving atomic.Int64
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			defer inFlight.Add(-1)
-			if inFlight.Add(1) > int64(limit) {
-				return errOverloaded
-			}
 			r := c.Request()
 			req, conn := requestFrom(r.Context()), backpressure.FromContext(r.Context())
-			conn.Begin(&backpressure.Request{InFlight: &inFlight, Client: func() (user, address string) {
+			current := &backpressure.Request{InFlight: &inFlight, Client: func() (user, address string) {
 				if req.caller != (models.Caller{}) {
 					user = req.caller.UserID.String()
 				}
 				return user, clientNetwork(c.RealIP())
-			}})
+			}}
+			defer func() {
+				if !current.HasLeft() {
+					inFlight.Add(-1)
+				}
+			}()
+			if inFlight.Add(1) > int64(limit) {
+				return errOverloaded
+			}
+			conn.Begin(current)
 			defer conn.End()
 			if r.ContentLength != 0 {
 				body := &countedBody{ReadCloser: r.Body, arrived: func() { arriving.Add(-1) }}

@@ -51,7 +51,7 @@ func (o *operation) record(c echo.Context, req *request, begin time.Time) {
 	took := now.Sub(begin)
 	status := c.Response().Status
 	o.requests.WithLabelValues(strconv.Itoa(status)).Inc()
-	o.duration.Observe(took.Seconds())
+	o.duration.Observe((took - req.waited).Seconds())
 	if ctx := context.Background(); o.log.Enabled(ctx, slog.LevelInfo) {
 		line := slog.NewRecord(now, slog.LevelInfo, "request", 0)
 		line.AddAttrs( // more than five would be allocated
@@ -63,6 +63,9 @@ func (o *operation) record(c echo.Context, req *request, begin time.Time) {
 		)
 		if o.method == "" {
 			line.AddAttrs(slog.String("method", req.request.Method))
+		}
+		if req.waited > 0 {
+			line.AddAttrs(slog.Duration("waited", req.waited))
 		}
 		o.log.Handle(ctx, line)
 	}

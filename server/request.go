@@ -20,6 +20,8 @@ type request struct {
 	storeDeadline time.Time
 	operation     *operation
 	caller        models.Caller // set by requireAuth
+	expires       time.Time     // when the caller's JWT does
+	waited        time.Duration // for news of a list
 	request       *http.Request
 	header        http.Header // of the response
 

@@ -74,6 +74,9 @@ type Options struct {
 	// MaxInFlight is the number of requests handled at once; more get 503. Those whose response waits for its client do
 	// not count, but there is a quarter as many at most.
 	MaxInFlight int
+	// MaxWaiting is the number of requests that wait for news of a list, an eighth of them of one user; more get their
+	// response at once. They are none that are handled meanwhile.
+	MaxWaiting int
 }
 
 // Server is the service behind its two listeners.
@@ -133,7 +136,6 @@ func New(o Options) (*Server, error) {
 		returnOrigins: o.ReturnOrigins,
 	}
 	o.Store.LogTo(o.Log)
-	s.metrics = newMetrics(o.Store, s.waiting, o.LogLinesDropped)
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -142,8 +144,10 @@ func New(o Options) (*Server, error) {
 		Host: o.BaseURL.Hostname(), Development: o.Development, CookiePath: cmp.Or(s.base, "/"),
 		CookieDomain: o.CookieDomain, CookiePartitioned: o.CookiePartitioned,
 	})
-	s.lists = eventlist.New(o.Store, s.baseURL, o.Keys[0])
+	s.lists = eventlist.New(o.Store, s.baseURL, o.Keys[0], eventlist.WaitOptions{MaxWaiting: o.MaxWaiting, MaxAnswering: o.MaxInFlight / 4, Log: o.Log})
 	s.lists.Pause = func(ctx context.Context) func() { return backpressure.FromContext(ctx).Pause() }
+	s.lists.Leave = func(ctx context.Context, slow func()) { backpressure.FromContext(ctx).Leave(slow) }
+	s.metrics = newMetrics(o.Store, s.waiting, s.lists, o.LogLinesDropped)
 	s.unmatched = s.newOperation("", "")
 	if o.OIDC != nil {
 		s.provider = oidc.New(*o.OIDC, s.baseURL+"/sign-in/callback", o.Keys, s.now)
@@ -194,8 +198,12 @@ func (s *Server) Attach(h *http.Server, l net.Listener) net.Listener {
 func (s *Server) Ready() { s.migrated.Store(true) }
 
 // Drain ends readiness, so that no new work is sent here, and has every response close its connection: a proxy that
-// keeps connections must not send a request down one that the stop is about to close.
-func (s *Server) Drain() { s.draining.Store(true) }
+// keeps connections must not send a request down one that the stop is about to close. Requests that wait for news have
+// their response at once.
+func (s *Server) Drain() {
+	s.draining.Store(true)
+	s.lists.Stop()
+}
 
 var errNotReady = errors.New("starting or stopping")
 

@@ -88,7 +88,7 @@ func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 		Options: server.Options{
 			Contract: Contract(tb), Now: s.Clock.Now, Log: slog.New(slog.NewJSONHandler(s.Log, nil)),
 			Development: true, BaseURL: base, Keys: [][]byte{Key},
-			MaxInFlight: 2048,
+			MaxInFlight: 2048, MaxWaiting: 10000,
 		},
 		Sessions:   models.SessionPolicy{TTL: 720 * time.Hour, ReuseLeeway: time.Minute, PerUser: 1},
 		DBMaxConns: 5, DBTimeout: 20 * time.Second, // patient: tests compete for two cores
@@ -120,6 +120,7 @@ func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 	s.transport = newCheckedTransport(tb, public.Client().Transport.(*http.Transport), s.Options)
 	tb.Cleanup(func() {
 		s.transport.CloseIdleConnections()
+		s.Drain() // or what waits for news would be waited for
 		public.Close()
 		admin.Close()
 		s.Store.Close()
@@ -134,6 +135,9 @@ func (s *Service) NewInstance(changes ...Option) *Service {
 	clock := s.Clock
 	return Start(s.tb, s.Database, append([]Option{func(o *Options) { o.Now = clock.Now }}, changes...)...)
 }
+
+// HTTP returns a transport to the service, for requests that no Client makes.
+func (s *Service) HTTP() http.RoundTripper { return s.transport.Transport }
 
 // Run is t.Run for a case of a table: what fails during it is the case's failure, whichever client of s it fails for.
 // The case must not be parallel.

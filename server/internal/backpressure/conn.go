@@ -75,7 +75,12 @@ type Request struct {
 	InFlight *atomic.Int64
 	// Client returns whose response it is: the user, "" for nobody in particular, and the client's address.
 	Client func() (user, address string)
+
+	slow func() // set by Leave
 }
+
+// HasLeft reports whether the request is no longer one that is in flight.
+func (r *Request) HasLeft() bool { return r.slow != nil }
 
 // Begin makes r the request of c until End.
 func (c *Conn) Begin(r *Request) {
@@ -93,11 +98,26 @@ func (c *Conn) Pause() (resume func()) {
 		return func() {}
 	}
 	r := c.current.Load()
-	if r == nil {
+	switch {
+	case r == nil:
+		return func() {}
+	case r.HasLeft():
+		r.slow()
 		return func() {}
 	}
 	r.InFlight.Add(-1)
 	return func() { r.InFlight.Add(1) }
+}
+
+// Leave takes the request of c from those in flight for good. From then on Pause calls slow instead.
+func (c *Conn) Leave(slow func()) {
+	if c == nil {
+		return
+	}
+	if r := c.current.Load(); r != nil && !r.HasLeft() {
+		r.slow = slow
+		r.InFlight.Add(-1)
+	}
 }
 
 // SetDeadline implements net.Conn.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,11 @@ func newReadKey(world, rawQuery string) readKey {
 	}
 	query, _ := url.ParseQuery(rawQuery) // checked before
 	return readKey{world, query.Get("from"), query.Get("to"), query.Get("limit"), query.Get("cursor")}
+}
+
+// clone returns a key that does not keep the request alive.
+func (k readKey) clone() readKey {
+	return readKey{strings.Clone(k.world), strings.Clone(k.from), strings.Clone(k.to), strings.Clone(k.limit), strings.Clone(k.cursor)}
 }
 
 // coalescer lets requests share readings. Unlike singleflight's, a reading that is shared has begun after all who
@@ -50,8 +56,10 @@ type sharedRead struct {
 	signedOut map[models.Caller]bool // callers who are not active
 	list      *models.EventReader    // read so far, at least up to where records end
 	records   *records
-	etag      string // "" for a list too large to hold
-	link      string // the Link header, "" on the last page
+	etag      string        // "" for a list too large to hold
+	link      string        // the Link header, "" on the last page
+	since     uint64        // the hub's position before the reading
+	hints     []models.Hint // of the list, if a caller wants them and it is held
 	encode    sync.Once
 	json      *encoder
 	encoded   bool

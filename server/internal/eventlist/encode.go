@@ -118,6 +118,24 @@ func appendText(b, text []byte) []byte {
 	return append(binary.LittleEndian.AppendUint32(b, uint32(len(text))), text...)
 }
 
+// hints returns the hints of a world and of the events in r.
+func (r *records) hints(world string) []models.Hint {
+	hints := []models.Hint{models.WorldHint(world)}
+	for in := r.bytes; len(in) > 0; {
+		kind := in[0]
+		in = in[1:]
+		texts := 1
+		if kind == eventRecord {
+			hints = append(hints, models.EventHint(models.ID(in)))
+			in, texts = in[len(models.ID{})+8:], 2
+		}
+		for range texts {
+			in = in[4+binary.LittleEndian.Uint32(in):]
+		}
+	}
+	return hints
+}
+
 // encoder makes gen.EventList of records, without a value for each event and RSVP.
 type encoder struct {
 	out []byte // encoded, not written yet

@@ -41,13 +41,32 @@ func (t *tagger) etag(link string, records []byte) string {
 	return `W/"` + base64.RawURLEncoding.EncodeToString(tag) + `"`
 }
 
-// etagMatches compares weakly, as If-None-Match does (RFC 9110 section 13.1.2).
-func etagMatches(ifNoneMatch []string, etag string) bool {
-	opaque := strings.TrimPrefix(etag, "W/")
+// opaqueTag returns an ETag without W/, as it is compared weakly.
+func opaqueTag(etag string) string { return strings.TrimPrefix(etag, "W/") }
+
+// entityTags returns the entity tags of If-None-Match without W/, and none if it is "*" or has that.
+func entityTags(ifNoneMatch []string) (tags []string) {
 	for _, line := range ifNoneMatch {
 		for candidate := range strings.SplitSeq(line, ",") {
 			candidate = strings.TrimSpace(candidate)
-			if candidate == "*" || strings.TrimPrefix(candidate, "W/") == opaque {
+			if candidate == "*" {
+				return nil
+			}
+			if tag := opaqueTag(candidate); len(tag) > 2 && tag[0] == '"' && tag[len(tag)-1] == '"' {
+				tags = append(tags, tag)
+			}
+		}
+	}
+	return tags
+}
+
+// etagMatches compares weakly, as If-None-Match does (RFC 9110 section 13.1.2).
+func etagMatches(ifNoneMatch []string, etag string) bool {
+	opaque := opaqueTag(etag)
+	for _, line := range ifNoneMatch {
+		for candidate := range strings.SplitSeq(line, ",") {
+			candidate = strings.TrimSpace(candidate)
+			if candidate == "*" || opaqueTag(candidate) == opaque {
 				return true
 			}
 		}

@@ -43,16 +43,26 @@ type Lists struct {
 	limiter userLimiter
 	// smallReads are the small batches that are being read.
 	smallReads *semaphore.Weighted
+	hub        *hub
+	// beginning and answering are the requests that begin to wait for news, and that have waited.
+	beginning, answering *semaphore.Weighted
 
 	// Pause is called with a request's context when the request begins to wait for its turn, and what it returns
 	// when the request goes on.
 	Pause func(context.Context) (resume func())
+	// Leave is called with a request's context when the request begins to wait for news: from then on it is none that is in
+	// flight. slow is to be called when its response begins to wait for its client.
+	Leave func(ctx context.Context, slow func())
+	// Lag is called after each response to a request that waited for news which a write of this instance was, with the
+	// time since that write.
+	Lag func(time.Duration)
 }
 
 // New returns the lists of a store. Links begin with baseURL, which has no slash at its end. ETags are made with a key
 // that is derived from secret: all instances need the same, and nobody else may have it.
-func New(store *models.Store, baseURL string, secret []byte) *Lists {
-	return &Lists{
+func New(store *models.Store, baseURL string, secret []byte, wait WaitOptions) *Lists {
+	answering := int64(max(1, min(wait.MaxAnswering, maxAnswering)))
+	l := &Lists{
 		store: store, baseURL: baseURL, tagger: newTagger(secret),
 		reads:  coalescer{running: make(map[readKey]*sharedRead), timeout: store.Timeout()},
 		known:  fingerprintCache{seed: maphash.MakeSeed()},
@@ -60,7 +70,13 @@ func New(store *models.Store, baseURL string, secret []byte) *Lists {
 		limiter:    userLimiter{users: make(map[models.ID]*readingUser)},
 		smallReads: semaphore.NewWeighted(maxSmallReads),
 		Pause:      func(context.Context) func() { return func() {} },
+		Leave:      func(context.Context, func()) {},
+		Lag:        func(time.Duration) {},
+		beginning:  semaphore.NewWeighted(answering),
+		answering:  semaphore.NewWeighted(answering),
 	}
+	l.hub = newHub(l, wait.MaxWaiting, wait.Log)
+	return l
 }
 
 // Query is what a request selects.
@@ -77,6 +93,10 @@ type Caller struct {
 	models.Caller
 	// IfNoneMatch and AcceptEncoding are the lines of these headers.
 	IfNoneMatch, AcceptEncoding []string
+
+	// watches means that the hints of the list are wanted, unless it has the ETag hintsOf.
+	watches bool
+	hintsOf string
 }
 
 // Get returns a response that reflects every write that was acknowledged before the call. It must be written, which
@@ -95,12 +115,17 @@ func (l *Lists) Get(ctx context.Context, q Query, caller Caller) (*Response, err
 	if waited { // that was none of the store's time
 		ctx = context.WithValue(ctx, models.Deadline{}, time.Now().Add(l.store.Timeout()))
 	}
-	r, err := l.reads.doTwice(ctx, key, caller, func(ctx context.Context, r *sharedRead) error { return l.read(ctx, span, key, r) })
+	r, err := l.reads.doTwice(ctx, key, caller, l.reader(span, key))
 	if err != nil {
 		l.limiter.release(caller.UserID, key)
 		return nil, err
 	}
-	return &Response{r, ctx, l, key, span, caller}, nil
+	return &Response{sharedRead: r, ctx: ctx, lists: l, key: key, span: span, caller: caller, limited: true}, nil
+}
+
+// reader reads a list.
+func (l *Lists) reader(span models.ListOptions, key readKey) func(context.Context, *sharedRead) error {
+	return func(ctx context.Context, r *sharedRead) error { return l.read(ctx, span, key, r) }
 }
 
 // newSpan is what the parameters select.
@@ -134,6 +159,7 @@ func roundUpToMilli(d *gen.DateTime) time.Time {
 
 // read reads a list into r, whole or until it is too large to hold; or finds that all callers have it.
 func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, r *sharedRead) error {
+	r.since = l.hub.position()
 	r.list = l.store.List(span)
 	callers := r.distinctCallers()
 	var soleCaller models.Caller // whom the first statement checks along
@@ -144,7 +170,7 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 	}
 	entry := l.known.get(span)
 	match := entry != nil && r.allMatch(entry.etag)
-	if match && entry.useFingerprint() {
+	if match && entry.useFingerprint() && r.hintsKnown(entry.etag) {
 		fingerprint, ok, err := l.store.ListFingerprint(ctx, span, soleCaller)
 		if err != nil {
 			return err
@@ -185,13 +211,16 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 		if batches == 1 && r.link == "" && r.records.Size() > 0 {
 			l.known.update(span, entry, r)
 		}
+		if slices.ContainsFunc(r.callers, func(c Caller) bool { return c.watches }) {
+			r.hints = r.records.hints(key.world)
+		}
 	}
 	return nil
 }
 
 // checkCallers notes which callers are not active: sharing a reading never skips a caller's own check.
 func (l *Lists) checkCallers(ctx context.Context, r *sharedRead, callers []models.Caller) error {
-	active, err := l.store.ActiveCallers(ctx, callers)
+	active, err := l.activeCallers(ctx, callers)
 	r.signedOut = make(map[models.Caller]bool)
 	for _, caller := range callers {
 		if !active[caller] {
@@ -201,11 +230,13 @@ func (l *Lists) checkCallers(ctx context.Context, r *sharedRead, callers []model
 	return err
 }
 
-// distinctCallers are those who share r, each once.
+// distinctCallers are those who share r, each once. A reading of the service itself has no caller.
 func (r *sharedRead) distinctCallers() []models.Caller {
-	callers := make([]models.Caller, len(r.callers))
-	for i, caller := range r.callers {
-		callers[i] = caller.Caller
+	callers := make([]models.Caller, 0, len(r.callers))
+	for _, caller := range r.callers {
+		if caller.Caller != (models.Caller{}) {
+			callers = append(callers, caller.Caller)
+		}
 	}
 	slices.SortFunc(callers, func(a, b models.Caller) int {
 		return cmp.Or(bytes.Compare(a.UserID[:], b.UserID[:]), bytes.Compare(a.SessionID[:], b.SessionID[:]))
@@ -216,6 +247,11 @@ func (r *sharedRead) distinctCallers() []models.Caller {
 // allMatch reports whether every caller's If-None-Match matches etag.
 func (r *sharedRead) allMatch(etag string) bool {
 	return !slices.ContainsFunc(r.callers, func(c Caller) bool { return !etagMatches(c.IfNoneMatch, etag) })
+}
+
+// hintsKnown reports whether nobody wants the hints of the list with this ETag.
+func (r *sharedRead) hintsKnown(etag string) bool {
+	return !slices.ContainsFunc(r.callers, func(c Caller) bool { return c.watches && c.hintsOf != etag })
 }
 
 // nextLink is the page that begins after position (RFC 8288), asked for with the same from, to and limit.

@@ -19,29 +19,31 @@ type Response struct {
 	key    readKey
 	span   models.ListOptions
 	caller Caller
+	// limited means that the limiter counts the response, until endRead.
+	limited bool
+	// early means that the client wanted to wait, and should ask again later.
+	early bool
 }
 
 // Write writes the response. It returns ErrClientGone, and for a list that is streamed the errors of reading. Unless the
 // response has not begun, it must then be aborted, so that it does not end as if it were whole.
 func (p *Response) Write(w http.ResponseWriter) error {
-	h := w.Header()
-	h["Cache-Control"] = mustRevalidate
-	h["Vary"] = varyList
 	if p.list.Done && etagMatches(p.caller.IfNoneMatch, p.etag) {
 		p.endRead()
-		p.setLink(h, p.link)
-		h["Etag"] = []string{p.etag}
-		w.WriteHeader(http.StatusNotModified)
+		writeNotModified(w, p.etag, p.link, p.early)
 		p.release()
 		return nil
 	}
+	h := w.Header()
+	h["Cache-Control"] = mustRevalidate
+	h["Vary"] = varyList
 	free, ok := p.prepare()
 	if !ok {
 		p.release()
 		return p.streamAnew(w)
 	}
 	defer free()
-	p.setLink(h, p.link)
+	setLink(h, p.link)
 	h["Content-Type"] = jsonType
 	if !p.list.Done {
 		w.WriteHeader(http.StatusOK)
@@ -82,9 +84,27 @@ func (p *Response) isCompressed() bool {
 	return len(p.body()) >= minCompressed && accept.Gzip(p.caller.AcceptEncoding)
 }
 
-func (p *Response) endRead() { p.lists.limiter.release(p.caller.UserID, p.key) }
+func (p *Response) endRead() {
+	if p.limited {
+		p.limited = false
+		p.lists.limiter.release(p.caller.UserID, p.key)
+	}
+}
 
-func (p *Response) setLink(h http.Header, link string) {
+// writeNotModified writes a 304. One that is early says when to ask again.
+func writeNotModified(w http.ResponseWriter, etag, link string, early bool) {
+	h := w.Header()
+	h["Cache-Control"] = mustRevalidate
+	h["Vary"] = varyList
+	h["Etag"] = []string{etag}
+	setLink(h, link)
+	if early {
+		h["Retry-After"] = retryAfter
+	}
+	w.WriteHeader(http.StatusNotModified)
+}
+
+func setLink(h http.Header, link string) {
 	if link != "" {
 		h.Set("Link", link)
 	}
@@ -96,6 +116,7 @@ var (
 	varyList   = []string{"Cookie, Origin, Accept-Encoding"}
 	jsonType   = []string{"application/json"}
 	gzipCoding = []string{"gzip"}
+	retryAfter = []string{"1"}
 )
 
 // stream writes a list that is too large to hold: what has been read of it, then batch by batch. What is read before
@@ -142,7 +163,7 @@ func (p *Response) streamAnew(w http.ResponseWriter) error {
 			return err
 		}
 		if list.More {
-			p.setLink(w.Header(), p.lists.nextLink(p.key, last))
+			setLink(w.Header(), p.lists.nextLink(p.key, last))
 		}
 	}
 	w.Header()["Content-Type"] = jsonType

@@ -1,0 +1,340 @@
+package eventlist
+
+import (
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"worldevents/models"
+)
+
+const (
+	// lingering is how long a list is kept for which nobody waits any more: after a change all of them come back.
+	lingering = 2 * time.Second
+	// maxIndexed is how many events all lists that are waited for may have together.
+	maxIndexed = 1 << 20
+	// ringSize is how many hints are remembered for readings that are running. What is older counts as a hit.
+	ringSize = 1 << 12
+	// shares is how many users fill a bound: none has more than their share of it.
+	shares = 8
+)
+
+// hub holds the requests that wait for news of a list. It knows the events of these lists, and reads a list once for all
+// who wait for it when a hint says that it may have changed.
+//
+// Nothing is lost between a reading and the waiting that follows: hints are numbered, a reading notes the number before
+// its statement begins, and the list is read again if one of its hints has come since.
+type hub struct {
+	lists    *Lists
+	limit    int // of requests that wait
+	sessions sessionChecker
+	counts   WaitCounts
+
+	mu      sync.Mutex
+	ring    [ringSize]models.Hint
+	hints   uint64 // so far
+	watched map[readKey]*watchedList
+	byHint  map[models.Hint][]*watchedList
+	waiting map[models.ID]int // requests, by user
+	total   int               // of these
+	indexed map[models.ID]int // events of lists, by the user who came first
+	events  int               // of these
+	stopped bool
+	queue   lookQueue
+	// unwatched is closed when the last list is dropped.
+	unwatched chan struct{}
+}
+
+// watchedList is a list that requests wait for.
+type watchedList struct {
+	key  readKey
+	span models.ListOptions
+	// What the last reading found.
+	etag, link string
+	hints      []models.Hint // of its world and events
+	owner      models.ID     // whose share its events count in
+
+	watchers []*watcher
+	idle     *time.Timer // ends lingering
+	lookState
+}
+
+// watcher is a request that waits for news of a list.
+type watcher struct {
+	caller models.Caller
+	tags   []string // of If-None-Match, without W/
+	list   *watchedList
+	index  int // in list.watchers; -1 once it does not wait any more
+	// round is the reading of the list during which the watcher came, which can be too old for it.
+	round uint64
+	// verified means that a reading which began after the request found the list unchanged and the session active.
+	verified bool
+	news     chan news
+}
+
+// news is why a watcher waits no longer.
+type news struct {
+	// read is the changed list, to be released; nil if there is none.
+	read *sharedRead
+	// err is models.ErrSignedOut for a session that is not active.
+	err error
+	// unheld means that the list has no ETag any more.
+	unheld bool
+	// stopped means that the instance stops.
+	stopped bool
+	// etag and link are those of the list, if that is unchanged and the session was active when it was read; else empty.
+	etag, link string
+	// hinted is when the first write of this instance was acknowledged that the change is due to, if known.
+	hinted time.Time
+}
+
+func newHub(l *Lists, limit int, log *slog.Logger) *hub {
+	h := &hub{
+		lists: l, limit: limit, sessions: sessionChecker{lists: l},
+		watched: make(map[readKey]*watchedList), byHint: make(map[models.Hint][]*watchedList),
+		places: make(map[models.ID]int), indexed: make(map[models.ID]int),
+	}
+	h.counts.waiting = func() int {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.watching
+	}
+	l.store.Subscribe(log, h.hinted)
+	return h
+}
+
+// enter reports whether one more request of user may wait, until exit.
+func (h *hub) enter(user models.ID) (ok, stopped bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stopped || h.placed >= h.limit || h.places[user] >= max(1, h.limit/shares) {
+		return false, h.stopped
+	}
+	h.placed++
+	h.places[user]++
+	return true, false
+}
+
+func (h *hub) exit(user models.ID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.placed--
+	if h.places[user]--; h.places[user] == 0 {
+		delete(h.places, user)
+	}
+}
+
+// join has a request wait for a list that others wait for already, if it is the one that the client has. The next
+// reading verifies that. It returns nil if there is no such list.
+func (h *hub) join(key readKey, caller models.Caller, tags []string) *watcher {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w := h.watched[key]
+	if w == nil || h.stopped || !slices.Contains(tags, opaqueTag(w.etag)) {
+		return nil
+	}
+	v := h.add(w, caller, tags)
+	h.want(w, arrival)
+	return v
+}
+
+// register has a request wait for a list that was just read for it, and which the client has. It returns nil if there is
+// no room for the list's events.
+func (h *hub) register(key readKey, span models.ListOptions, r *sharedRead, caller models.Caller, tags []string) *watcher {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stopped {
+		return nil
+	}
+	w := h.watched[key]
+	if w == nil {
+		if !h.hasRoom(caller.UserID, len(r.hints)) {
+			return nil
+		}
+		w = &watchedList{key: key.clone(), span: span, owner: caller.UserID}
+		w.span.WorldID = w.key.world
+		w.begin(none, time.Now())
+		h.watched[w.key] = w
+		h.update(w, r)
+		if len(h.watched) == 1 {
+			h.unwatched = make(chan struct{})
+			go h.sweepAll(h.unwatched)
+		}
+	}
+	v := h.add(w, caller, tags)
+	v.verified = w.etag == r.etag
+	if !v.verified {
+		h.want(w, notified) // two readings side by side: a third one decides
+	}
+	h.schedule(w)
+	return v
+}
+
+func (h *hub) add(w *watchedList, caller models.Caller, tags []string) *watcher {
+	if w.idle != nil {
+		w.idle.Stop()
+		w.idle = nil
+	}
+	v := &watcher{caller: caller, tags: tags, list: w, index: len(w.watchers), round: w.round, news: make(chan news, 1)}
+	w.watchers = append(w.watchers, v)
+	h.watching++
+	return v
+}
+
+// leave ends the waiting of v, and returns what is known of the list; told means that there was news already.
+func (h *hub) leave(v *watcher) (n news, told bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if v.index < 0 {
+		return <-v.news, true
+	}
+	h.remove(v)
+	return v.unchanged(), false
+}
+
+// unchanged is the news that there is none.
+func (v *watcher) unchanged() news {
+	if !v.verified || !v.has(v.list.etag) {
+		return news{}
+	}
+	return news{etag: v.list.etag, link: v.list.link}
+}
+
+// has reports whether the client has the list with this ETag.
+func (v *watcher) has(etag string) bool { return slices.Contains(v.tags, opaqueTag(etag)) }
+
+// tell ends the waiting of v with news.
+func (h *hub) tell(v *watcher, n news) {
+	h.remove(v)
+	v.news <- n
+}
+
+func (h *hub) remove(v *watcher) {
+	w, last := v.list, len(v.list.watchers)-1
+	w.watchers[v.index] = w.watchers[last]
+	w.watchers[v.index].index = v.index
+	w.watchers[last] = nil
+	w.watchers = w.watchers[:last]
+	v.index = -1
+	h.watching--
+	if last == 0 {
+		w.watchers = nil // it may have been large
+		w.idle = time.AfterFunc(lingering, func() { h.forget(w) })
+	}
+}
+
+// forget drops a list that nobody has waited for for a while.
+func (h *hub) forget(w *watchedList) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(w.watchers) > 0 || h.watched[w.key] != w {
+		return
+	}
+	if w.reading { // its end would add to the index
+		w.idle = time.AfterFunc(lingering, func() { h.forget(w) })
+		return
+	}
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	delete(h.watched, w.key)
+	h.unindex(w)
+	if len(h.watched) == 0 {
+		close(h.unwatched)
+	}
+}
+
+// hasRoom reports whether a user's lists may have so many events more.
+func (h *hub) hasRoom(user models.ID, events int) bool {
+	return h.events+events <= maxIndexed && h.indexed[user]+events <= maxIndexed/shares
+}
+
+// update makes w what r found, which must have an ETag. It wants another reading if w has changed since r began.
+func (h *hub) update(w *watchedList, r *sharedRead) {
+	if w.etag != r.etag {
+		h.unindex(w)
+		w.etag, w.link, w.hints = r.etag, r.link, r.hints
+		h.index(w)
+	}
+	if h.hintedSince(w, r.since) {
+		h.want(w, notified)
+	}
+}
+
+func (h *hub) index(w *watchedList) {
+	for _, hint := range w.hints {
+		h.byHint[hint] = append(h.byHint[hint], w)
+	}
+	h.events += len(w.hints)
+	h.indexed[w.owner] += len(w.hints)
+}
+
+func (h *hub) unindex(w *watchedList) {
+	for _, hint := range w.hints {
+		all := h.byHint[hint]
+		i := slices.Index(all, w)
+		if all = slices.Delete(all, i, i+1); len(all) == 0 {
+			delete(h.byHint, hint)
+		} else {
+			h.byHint[hint] = all
+		}
+	}
+	h.events -= len(w.hints)
+	if h.indexed[w.owner] -= len(w.hints); h.indexed[w.owner] == 0 {
+		delete(h.indexed, w.owner)
+	}
+	w.hints = nil
+}
+
+// position is the number of hints so far. A reading notes it before its first statement.
+func (h *hub) position() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.hints
+}
+
+// hintedSince reports whether a hint of w may have come since.
+func (h *hub) hintedSince(w *watchedList, since uint64) bool {
+	if h.hints-since > ringSize {
+		return true
+	}
+	for ; since < h.hints; since++ {
+		if slices.Contains(h.byHint[h.ring[since%ringSize]], w) {
+			return true
+		}
+	}
+	return false
+}
+
+// hinted takes hints from the store. It runs on the goroutine of whoever wrote.
+func (h *hub) hinted(source models.Source, hints ...models.Hint) {
+	why := notified
+	if source == models.OwnWrite {
+		why = ownWrite
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, hint := range hints {
+		h.ring[h.hints%ringSize] = hint
+		h.hints++
+		for _, w := range h.byHint[hint] {
+			h.want(w, why)
+		}
+	}
+}
+
+// stop tells all who wait that the instance stops, and lets nobody wait any more.
+func (h *hub) stop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stopped = true
+	for _, w := range h.watched {
+		for len(w.watchers) > 0 {
+			v := w.watchers[len(w.watchers)-1]
+			n := v.unchanged()
+			n.stopped = true
+			h.tell(v, n)
+		}
+	}
+}

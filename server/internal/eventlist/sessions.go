@@ -1,0 +1,81 @@
+package eventlist
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"worldevents/models"
+)
+
+// maxCallers is how many callers one statement looks up.
+const maxCallers = 1000
+
+// activeCallers returns which of the callers are active.
+func (l *Lists) activeCallers(ctx context.Context, callers []models.Caller) (map[models.Caller]bool, error) {
+	if len(callers) <= maxCallers {
+		return l.store.ActiveCallers(ctx, callers)
+	}
+	all := make(map[models.Caller]bool, len(callers))
+	for some := range slices.Chunk(callers, maxCallers) {
+		active, err := l.store.ActiveCallers(ctx, some)
+		if err != nil {
+			return nil, err
+		}
+		for caller := range active {
+			all[caller] = true
+		}
+	}
+	return all, nil
+}
+
+// sessionChecker looks up the sessions of those whose wait is over, all together who come while it does so.
+type sessionChecker struct {
+	lists   *Lists
+	mu      sync.Mutex
+	next    *sessionCheck // to run, nil while nobody waits
+	running bool
+}
+
+type sessionCheck struct {
+	callers []models.Caller
+	done    chan struct{}
+	active  map[models.Caller]bool
+	err     error
+}
+
+// check returns models.ErrSignedOut for a caller who is not active, and the errors of looking that up.
+func (c *sessionChecker) check(caller models.Caller) error {
+	c.mu.Lock()
+	if c.next == nil {
+		c.next = &sessionCheck{done: make(chan struct{})}
+	}
+	check := c.next
+	check.callers = append(check.callers, caller)
+	if !c.running {
+		c.running = true
+		go c.run()
+	}
+	c.mu.Unlock()
+	<-check.done
+	if check.err == nil && !check.active[caller] {
+		return models.ErrSignedOut
+	}
+	return check.err
+}
+
+func (c *sessionChecker) run() {
+	for {
+		c.mu.Lock()
+		check := c.next
+		c.next = nil
+		if check == nil {
+			c.running = false
+			c.mu.Unlock()
+			return
+		}
+		c.mu.Unlock()
+		check.active, check.err = c.lists.activeCallers(context.Background(), check.callers)
+		close(check.done)
+	}
+}

@@ -1,0 +1,268 @@
+package eventlist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"worldevents/models"
+)
+
+// maxAnswering is how many requests that wait for news are answered at once, and how many of them begin to wait.
+const maxAnswering = 64
+
+// answerTimeout is how long a response to a request that has waited may take.
+const answerTimeout = 30 * time.Second
+
+// WaitOptions bound the requests that wait for news.
+type WaitOptions struct {
+	// MaxWaiting is how many wait at once; more get the response at once.
+	MaxWaiting int
+	// MaxAnswering is how many of them are answered at once, beside the requests in flight; at most 64.
+	MaxAnswering int
+	// Log receives a line when the changes of other instances begin to be heard of, and when they no longer are.
+	Log *slog.Logger
+}
+
+// WaitCounts are for metrics.
+type WaitCounts struct {
+	waiting  func() int
+	outcomes [outcomes]atomic.Uint64
+	readings [len(causeNames)]atomic.Uint64
+}
+
+// outcome is why a wait was over.
+type outcome int
+
+const (
+	changed outcome = iota
+	elapsed
+	full
+	stopped
+	revoked
+	gone
+	outcomes
+)
+
+// outcomeNames are those of metrics.
+var outcomeNames = [outcomes]string{"changed", "elapsed", "full", "stopped", "revoked", "gone"}
+
+// Waiting returns the number of requests that wait.
+func (c *WaitCounts) Waiting() int { return c.waiting() }
+
+// Outcomes returns why waits were over, by name.
+func (c *WaitCounts) Outcomes() map[string]*atomic.Uint64 {
+	all := make(map[string]*atomic.Uint64)
+	for i, name := range outcomeNames {
+		all[name] = &c.outcomes[i]
+	}
+	return all
+}
+
+// Readings returns how many readings there were for those who wait, by the name of their cause.
+func (c *WaitCounts) Readings() map[string]*atomic.Uint64 {
+	all := make(map[string]*atomic.Uint64)
+	for i, name := range causeNames {
+		if name != "" {
+			all[name] = &c.readings[i]
+		}
+	}
+	return all
+}
+
+// WaitCounts returns the counts of l.
+func (l *Lists) WaitCounts() *WaitCounts { return &l.hub.counts }
+
+// Stop ends all waiting at once, and lets nobody wait any more.
+func (l *Lists) Stop() { l.hub.stop() }
+
+// Waiting is a response that waits while the client has the list.
+type Waiting struct {
+	ctx    context.Context
+	lists  *Lists
+	query  Query
+	span   models.ListOptions
+	key    readKey
+	caller Caller
+	tags   []string
+	until  time.Time
+	slot   *semaphore.Weighted // nil without one
+
+	// Waited is for how long the response waited for news. It is known once it has been written.
+	Waited time.Duration
+}
+
+// Wait returns a response that waits until the list is no longer the one of If-None-Match, or until then. It returns
+// ErrCursor.
+func (l *Lists) Wait(ctx context.Context, q Query, caller Caller, until time.Time) (*Waiting, error) {
+	span, err := newSpan(q)
+	if err != nil {
+		return nil, err
+	}
+	return &Waiting{
+		ctx: ctx, lists: l, query: q, span: span, key: newReadKey(q.World, q.Raw),
+		caller: caller, tags: entityTags(caller.IfNoneMatch), until: until,
+	}, nil
+}
+
+// Write waits, and then writes the response. Besides the errors of Get and Response.Write it returns models.ErrSignedOut
+// when the session was revoked meanwhile.
+func (p *Waiting) Write(w http.ResponseWriter) error {
+	h := p.lists.hub
+	if len(p.tags) == 0 {
+		return p.writeList(w, false)
+	}
+	if ok, stopping := h.enter(p.caller.UserID); !ok {
+		if stopping {
+			h.counts.outcomes[stopped].Add(1)
+		} else {
+			h.counts.outcomes[full].Add(1)
+		}
+		return p.writeList(w, true)
+	}
+	exit := sync.OnceFunc(func() { h.exit(p.caller.UserID) })
+	defer exit()
+	p.lists.Leave(p.ctx, p.releaseSlot)
+	defer p.releaseSlot()
+	control := http.NewResponseController(w)
+	control.SetReadDeadline(time.Time{}) // that of the request; it would end the wait
+
+	v, response, err := p.begin()
+	if v == nil {
+		control.SetWriteDeadline(time.Now().Add(answerTimeout))
+		if err != nil {
+			return err
+		}
+		return response.Write(w)
+	}
+	n, why := p.wait(v)
+	exit()
+	h.counts.outcomes[why].Add(1)
+	if err := p.takeSlot(context.Background(), p.lists.answering); err != nil {
+		return err
+	}
+	control.SetWriteDeadline(time.Now().Add(answerTimeout))
+	switch {
+	case n.err != nil:
+		return fmt.Errorf("list events of world %q: %w", p.key.world, n.err)
+	case n.read != nil:
+		response := &Response{sharedRead: n.read, ctx: p.renewed(), lists: p.lists, key: p.key, span: p.span, caller: p.caller}
+		err := response.Write(w)
+		if err == nil && !n.hinted.IsZero() {
+			p.lists.Lag(time.Since(n.hinted))
+		}
+		return err
+	case n.etag == "":
+		return p.writeList(w, n.stopped)
+	}
+	writeNotModified(w, n.etag, n.link, why != elapsed)
+	return nil
+}
+
+// begin has the request wait, or returns the response for a client who has another list, or for whom there is no room.
+func (p *Waiting) begin() (*watcher, *Response, error) {
+	h := p.lists.hub
+	ctx, cancel := context.WithDeadline(p.ctx, p.until)
+	err := p.takeSlot(ctx, p.lists.beginning)
+	cancel()
+	if err != nil {
+		return nil, nil, err
+	}
+	if v := h.join(p.key, p.caller.Caller, p.tags); v != nil {
+		p.releaseSlot()
+		return v, nil, nil
+	}
+	caller := p.caller
+	caller.watches = true
+	response, err := p.lists.Get(p.renewed(), p.query, caller)
+	if err != nil || response.etag == "" || !slices.Contains(p.tags, opaqueTag(response.etag)) {
+		return nil, response, err
+	}
+	v := h.register(p.key, p.span, response.sharedRead, p.caller.Caller, p.tags)
+	if v == nil {
+		h.counts.outcomes[full].Add(1)
+		response.early = true
+		return nil, response, nil
+	}
+	response.endRead()
+	response.release()
+	p.releaseSlot()
+	return v, nil, nil
+}
+
+// wait waits for news.
+func (p *Waiting) wait(v *watcher) (n news, why outcome) {
+	h := p.lists.hub
+	begin := time.Now()
+	timer := time.NewTimer(p.until.Sub(begin))
+	defer timer.Stop()
+	var told bool
+	select {
+	case n = <-v.news:
+		told = true
+	case <-timer.C:
+		n, told = h.leave(v)
+		why = elapsed
+	case <-p.ctx.Done():
+		n, told = h.leave(v)
+		why = gone
+	}
+	p.Waited = time.Since(begin)
+	switch {
+	case n.stopped:
+		why = stopped
+	case n.err != nil:
+		why = revoked
+	case told:
+		why = changed
+	case why == elapsed && n.etag != "":
+		// A database that does not respond changes nothing.
+		if err := h.sessions.check(p.caller.Caller); errors.Is(err, models.ErrSignedOut) {
+			return news{err: err}, revoked
+		}
+	}
+	return n, why
+}
+
+// writeList writes the list without waiting. With early a 304 says when to ask again.
+func (p *Waiting) writeList(w http.ResponseWriter, early bool) error {
+	response, err := p.lists.Get(p.renewed(), p.query, p.caller)
+	if err != nil {
+		return err
+	}
+	response.early = early
+	return response.Write(w)
+}
+
+// renewed is the request's context with the store's whole timeout.
+func (p *Waiting) renewed() context.Context {
+	return context.WithValue(p.ctx, models.Deadline{}, time.Now().Add(p.lists.store.Timeout()))
+}
+
+// takeSlot waits for one of few places for requests that are worked on while they are not in flight. It returns
+// models.ErrBusy if there is none before the deadline of ctx, and ErrClientGone.
+func (p *Waiting) takeSlot(ctx context.Context, of *semaphore.Weighted) error {
+	switch err := of.Acquire(ctx, 1); {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", models.ErrBusy, err)
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrClientGone, err)
+	}
+	p.slot = of
+	return nil
+}
+
+func (p *Waiting) releaseSlot() {
+	if p.slot != nil {
+		p.slot.Release(1)
+		p.slot = nil
+	}
+}
