@@ -31,17 +31,18 @@ type hub struct {
 	sessions sessionChecker
 	counts   WaitCounts
 
-	mu      sync.Mutex
-	ring    [ringSize]models.Hint
-	hints   uint64 // so far
-	watched map[readKey]*watchedList
-	byHint  map[models.Hint][]*watchedList
-	waiting map[models.ID]int // requests, by user
-	total   int               // of these
-	indexed map[models.ID]int // events of lists, by the user who came first
-	events  int               // of these
-	stopped bool
-	queue   lookQueue
+	mu       sync.Mutex
+	ring     [ringSize]models.Hint
+	hints    uint64 // so far
+	watched  map[readKey]*watchedList
+	byHint   map[models.Hint][]*watchedList
+	places   map[models.ID]int // of requests that wait, begin to, or have just done so, by user
+	placed   int               // of these
+	watching int               // requests that wait
+	indexed  map[models.ID]int // events of lists, by the user who came first
+	events   int               // of these
+	stopped  bool
+	queue    lookQueue
 	// unwatched is closed when the last list is dropped.
 	unwatched chan struct{}
 }
