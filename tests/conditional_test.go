@@ -187,13 +187,44 @@ func TestListEventsConditionalLarge(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		alice.Create("plaza", "n", when)
-		for i := range 200 {
+		for i := range 300 {
 			addEvent(s, "plaza", i, "n", strings.Repeat("d", 5000))
 		}
 		plain := alice.Get(plaza).HasHeader("ETag", "")
-		alice.Get(plaza, ifNoneMatch(`W/"0123456789abcdef"`)).Is(200, plain.Body).HasHeader("ETag", "")
-		page := alice.Get(plaza+"?limit=200").HasHeader("ETag", "")
-		alice.Get(plaza+"?limit=200", ifNoneMatch(`"x"`)).Is(200, page.Body).HasHeader("ETag", "").HasHeader("Link", page.Header.Get("Link"))
+		for _, value := range []string{`W/"0123456789abcdef"`, "*"} {
+			alice.Get(plaza, ifNoneMatch(value)).Is(200, plain.Body).HasHeader("ETag", "")
+		}
+		page := alice.Get(plaza+"?limit=300").HasHeader("ETag", "")
+		alice.Get(plaza+"?limit=300", ifNoneMatch(`"x"`)).Is(200, page.Body).HasHeader("ETag", "").HasHeader("Link", page.Header.Get("Link"))
+	})
+}
+
+// A list has an ETag up to 1 MiB of JSON, to the byte, on every instance.
+func TestListEventsConditionalLimit(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		other := s.NewInstance()
+		alice := s.SignIn("alice")
+		const events, mib = 150, 1 << 20
+		for i := range events {
+			addEvent(s, "plaza", i, "n", strings.Repeat(`d"`, 2300))
+		}
+		rest := mib - len(alice.Get(plaza).Body)
+		if rest < 0 {
+			t.Fatal("too large")
+		}
+		for ; rest > 5000; rest = mib - len(alice.Get(plaza).Body) {
+			addEvent(s, "plaza", events+rest, "n", strings.Repeat("d", 4000))
+		}
+		for _, more := range []int{rest, rest + 1, rest - 1, rest} {
+			s.Database.Exec("UPDATE events SET description = ? WHERE id = ?", strings.Repeat(`d"`, 2300)+strings.Repeat("x", more), idOf(0))
+			for _, query := range []string{"", "?limit=500"} {
+				res := alice.Get(plaza + query)
+				if len(res.Body) != mib+more-rest || (res.Header.Get("ETag") != "") != (more <= rest) {
+					t.Errorf("%d bytes have the ETag %q", len(res.Body), res.Header.Get("ETag"))
+				}
+				alice.On(other).Get(plaza+query).Is(200, res.Body).HasHeader("ETag", res.Header.Get("ETag"))
+			}
+		}
 	})
 }
 

@@ -205,7 +205,7 @@ func addLargeWorlds(db *servicetest.Database) {
 	for i, world := range []struct {
 		name   string
 		events int
-	}{{"large", 1500}, {"medium", 45}, {"crowd", 1}} {
+	}{{"large", 1500}, {"medium", 200}, {"crowd", 1}} {
 		db.Exec(fmt.Sprintf("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) "+numbers+"SELECT %s, '%s', 'n', '%s', %s, %s FROM n",
 			world.events, id(8000+i, "i"), world.name, strings.Repeat("x", 5000), moment, moment))
 	}

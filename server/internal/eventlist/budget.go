@@ -11,9 +11,10 @@ const (
 	maxOwn = 32 << 10
 	// budgetBytes is how much all other responses of an instance may hold together, and userBytes how much of that those
 	// of one user.
-	budgetBytes = 24 << 20
+	budgetBytes = 64 << 20
 	userBytes   = budgetBytes / 8
-	// streamBytes is what a stream of usual batches holds: a batch, which grows by a quarter at a time, and a chunk.
+	// streamBytes is what a stream of usual batches holds: a batch, which grows by a quarter at a time, and a chunk. Until its
+	// beginning is written it may hold more.
 	streamBytes = 768 << 10
 	// maxSmall is how many lists are streamed in small batches at once, and userSmall how many of those to one user.
 	maxSmall  = 512

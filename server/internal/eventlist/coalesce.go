@@ -196,7 +196,7 @@ func (r *sharedRead) hold(b *budget, user models.ID, size int) (free func(), ok 
 	if size <= maxOwn {
 		return func() {}, true
 	}
-	if !r.list.Done {
+	if r.etag == "" {
 		return func() { b.release(user, size) }, b.acquire(user, size)
 	}
 	r.mu.Lock()

@@ -13,7 +13,7 @@ import (
 )
 
 // maxPooled is the largest buffer kept for another list, in bytes. The others are left to the collector.
-const maxPooled = 4 * maxBuffered
+const maxPooled = 2 * maxHeld
 
 // records is a list as it comes from the store; it is the store's models.EventSink. It becomes JSON once somebody needs
 // that: a client that has the list already gets 304 without.

@@ -18,8 +18,8 @@ import (
 	"worldevents/models"
 )
 
-// maxBuffered is the size at which a list is no longer held but streamed, in bytes before they are JSON.
-const maxBuffered = 256 << 10
+// maxHeld is how long a list may be that is held and not streamed, in bytes of JSON.
+const maxHeld = 1 << 20
 
 // maxSmallReads is how many small batches are read at once.
 const maxSmallReads = 4
@@ -184,7 +184,9 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 		r.list.WithFingerprint()
 	}
 	batches := 0
-	for !r.list.Done && r.records.Size() < maxBuffered {
+	var json sizer
+	for !r.list.Done && json.size() <= maxHeld {
+		before := r.records.Size()
 		err := r.list.Next(ctx, soleCaller, r.records)
 		if soleCaller != (models.Caller{}) && errors.Is(err, models.ErrSignedOut) {
 			r.signedOut = map[models.Caller]bool{soleCaller: true}
@@ -194,6 +196,7 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 			return err
 		}
 		soleCaller = models.Caller{}
+		json.add(r.records.bytes[before:])
 		batches++
 	}
 	last := r.list.Last
@@ -206,7 +209,7 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 	if r.list.More {
 		r.link = l.nextLink(key, last)
 	}
-	if r.list.Done {
+	if r.list.Done && json.size() <= maxHeld {
 		r.etag = l.tagger.etag(r.link, r.records.bytes)
 		if batches == 1 && r.link == "" && r.records.Size() > 0 {
 			l.known.update(span, entry, r)

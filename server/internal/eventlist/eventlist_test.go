@@ -115,6 +115,9 @@ func FuzzEncode(f *testing.F) {
 			}
 			want.Events = append(want.Events, event)
 		}
+		var length sizer
+		length.add(r.bytes[:0])
+		length.add(r.bytes)
 		encoder := newEncoder(true)
 		defer encoder.release()
 		var got []byte
@@ -128,6 +131,9 @@ func FuzzEncode(f *testing.F) {
 			if len(rest) == 0 {
 				break
 			}
+		}
+		if length.size() != len(got) {
+			t.Errorf("%d bytes, not %d: %.300s", len(got), length.size(), got)
 		}
 		var list gen.EventList
 		if err := json.Unmarshal(got, &list); err != nil {

@@ -28,7 +28,7 @@ type Response struct {
 // Write writes the response. It returns ErrClientGone, and for a list that is streamed the errors of reading. Unless the
 // response has not begun, it must then be aborted, so that it does not end as if it were whole.
 func (p *Response) Write(w http.ResponseWriter) error {
-	if p.list.Done && etagMatches(p.caller.IfNoneMatch, p.etag) {
+	if p.etag != "" && etagMatches(p.caller.IfNoneMatch, p.etag) {
 		p.endRead()
 		writeNotModified(w, p.etag, p.link, p.early)
 		p.release()
@@ -45,7 +45,7 @@ func (p *Response) Write(w http.ResponseWriter) error {
 	defer free()
 	setLink(h, p.link)
 	h["Content-Type"] = jsonType
-	if !p.list.Done {
+	if p.etag == "" {
 		w.WriteHeader(http.StatusOK)
 		return p.stream(w)
 	}
@@ -68,8 +68,10 @@ func (p *Response) Write(w http.ResponseWriter) error {
 // memory, to be freed.
 func (p *Response) prepare() (free func(), ok bool) {
 	defer p.endRead()
-	size := streamBytes
-	if p.list.Done {
+	size := 0
+	if p.etag == "" {
+		size = max(streamBytes, cap(p.records.bytes)+maxChunk)
+	} else {
 		body := p.body()
 		size = cap(body)
 		if p.isCompressed() {
