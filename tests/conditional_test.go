@@ -204,7 +204,7 @@ func TestListEventsConditionalLimit(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		other := s.NewInstance()
 		alice := s.SignIn("alice")
-		const events, mib = 150, 1 << 20
+		const events, mib = 130, 1 << 20
 		for i := range events {
 			addEvent(s, "plaza", i, "n", strings.Repeat(`d"`, 2300))
 		}

@@ -40,7 +40,7 @@ func TestListEventsBesideSlowReaders(t *testing.T) {
 		if first.Header.Get("ETag") == "" || len(first.Body) < 64<<10 {
 			t.Fatalf("a page of %d bytes with ETag %q", len(first.Body), first.Header.Get("ETag"))
 		}
-		defer stall(t, s, alice, 16)()
+		defer stall(t, s, alice, 8)()
 
 		if got := usernames(t, alice.Get(plaza).Body); !equal(got, want) {
 			t.Errorf("the whole list differs: %d events", len(got))

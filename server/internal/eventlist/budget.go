@@ -13,9 +13,9 @@ const (
 	// of one user.
 	budgetBytes = 64 << 20
 	userBytes   = budgetBytes / 8
-	// streamBytes is what a stream of usual batches holds: a batch, which grows by a quarter at a time, and a chunk. Until its
-	// beginning is written it may hold more.
-	streamBytes = 768 << 10
+	// streamBytes is what a stream of usual batches holds at most: what was read before it turned out to be too long, which
+	// is a batch more than maxHeld, and a chunk.
+	streamBytes = 2 << 20
 	// maxSmall is how many lists are streamed in small batches at once, and userSmall how many of those to one user.
 	maxSmall  = 512
 	userSmall = maxSmall / 8

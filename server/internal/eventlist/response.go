@@ -68,10 +68,8 @@ func (p *Response) Write(w http.ResponseWriter) error {
 // memory, to be freed.
 func (p *Response) prepare() (free func(), ok bool) {
 	defer p.endRead()
-	size := 0
-	if p.etag == "" {
-		size = max(streamBytes, cap(p.records.bytes)+maxChunk)
-	} else {
+	size := streamBytes
+	if p.etag != "" {
 		body := p.body()
 		size = cap(body)
 		if p.isCompressed() {
