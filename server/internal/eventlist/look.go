@@ -110,10 +110,8 @@ func (h *hub) want(w *watchedList, why cause) {
 	if why == ownWrite && w.hinted.IsZero() {
 		w.hinted = time.Now()
 	}
-	if why > w.wanted {
-		w.wanted = why
-		h.schedule(w)
-	}
+	w.wanted = max(w.wanted, why)
+	h.schedule(w) // also if it was wanted before: perhaps nobody waited for it
 }
 
 // schedule queues w, or has itself called again when the time has come.
