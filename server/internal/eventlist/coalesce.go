@@ -59,6 +59,7 @@ type sharedRead struct {
 	etag      string        // "" for a list too large to hold
 	link      string        // the Link header, "" on the last page
 	since     uint64        // the hub's position before the reading
+	begun     time.Time     // before the reading
 	hints     []models.Hint // of the list, if a caller wants them and it is held
 	encode    sync.Once
 	json      *encoder

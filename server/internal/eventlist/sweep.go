@@ -43,13 +43,14 @@ func (h *hub) sweepAll(end <-chan struct{}) {
 
 // sweepOnce has each list read that was not since it was called, beginning with the one that was read longest ago.
 func (h *hub) sweepOnce(end <-chan struct{}) {
-	begin := time.Now()
 	h.mu.Lock()
+	begin := time.Now()
+	h.swept = begin
 	lists := slices.Collect(maps.Values(h.watched))
 	// In any other order one could be the first of a sweep and the last of the next, and be read half as often.
 	slices.SortFunc(lists, func(a, b *watchedList) int { return a.begun[0].Compare(b.begun[0]) })
 	h.mu.Unlock()
-	next := begin
+	next := time.Now()
 	for _, w := range lists {
 		h.mu.Lock()
 		if h.watched[w.key] == w && w.begun[0].Before(begin) {
