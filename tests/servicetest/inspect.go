@@ -39,3 +39,6 @@ func (s *Process) Files() int {
 	}
 	return len(entries)
 }
+
+// Pid is the id of the process.
+func (s *Process) Pid() int { return s.command.Process.Pid }
