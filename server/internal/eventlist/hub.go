@@ -43,7 +43,6 @@ type hub struct {
 	events   int               // of these
 	stopped  bool
 	queue    lookQueue
-	swept    time.Time // when the last sweep began
 	// unwatched is closed when the last list is dropped.
 	unwatched chan struct{}
 }
@@ -159,9 +158,6 @@ func (h *hub) register(key readKey, span models.ListOptions, r *sharedRead, call
 		w.begin(none, r.begun)
 		h.watched[w.key] = w
 		h.update(w, r)
-		if r.begun.Before(h.swept) {
-			h.want(w, sweep) // the sweep that has begun since does not know the list
-		}
 		if len(h.watched) == 1 {
 			h.unwatched = make(chan struct{})
 			go h.sweepAll(h.unwatched)

@@ -2,74 +2,86 @@ package eventlist
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 )
 
-// A sweep looks at every list that is waited for, for changes of which no hint has come. While the hints of other
-// instances arrive it takes patientSweep, else hastySweep, unless there are so many lists that this would be more than
-// patientRate or hastyRate of them a second. A sweep begins when something was written since the last one began, which
-// is asked for after patientPoll or hastyPoll.
+// Sweeping finds changes of which no hint has come. A list is due patientRest after its last reading while the hints of other
+// instances arrive, else hastyRest, if something was written since. Whether that is so is asked for every patientPoll or
+// hastyPoll. At most patientRate or hastyRate lists a second are swept, first those that were read longest ago.
 const (
-	patientSweep, hastySweep = 4 * time.Second, 1500 * time.Millisecond
-	patientRate, hastyRate   = 250, 700
-	patientPoll, hastyPoll   = 500 * time.Millisecond, 250 * time.Millisecond
+	patientRest, hastyRest = 3500 * time.Millisecond, 1200 * time.Millisecond
+	patientPoll, hastyPoll = 500 * time.Millisecond, 250 * time.Millisecond
+	patientRate, hastyRate = 250, 700
 	// maxSwept is how many lists of a sweep wait to be read.
 	maxSwept = 64
 )
 
+// pace is how sweeping goes while hints arrive or do not.
+type pace struct {
+	rest, poll time.Duration
+	rate       int
+}
+
 // sweepAll sweeps until end.
 func (h *hub) sweepAll(end <-chan struct{}) {
 	store := h.lists.store
-	swept, last := false, int64(0)
-	for {
+	var last int64
+	var written time.Time // lists whose reading began earlier may be too old
+	for known := false; ; {
 		ctx, cancel := context.WithTimeout(context.Background(), store.Timeout())
 		position, err := store.WritePosition(ctx)
 		cancel()
-		if err != nil || !swept || position != last {
-			h.sweepOnce(end)
+		if !known || err != nil || position != last {
+			written = time.Now() // a write that is in the position may be later than a reading that began meanwhile
 		}
-		swept, last = err == nil, position
-		poll := hastyPoll
+		known, last = err == nil, position
+		p := pace{hastyRest, hastyPoll, hastyRate}
 		if store.Hears() {
-			poll = patientPoll
+			p = pace{patientRest, patientPoll, patientRate}
 		}
-		if !pause(time.Now().Add(poll), end) {
+		if !h.sweepDue(written, p, end) {
 			return
 		}
 	}
 }
 
-// sweepOnce has each list read that was not since it was called, beginning with the one that was read longest ago.
-func (h *hub) sweepOnce(end <-chan struct{}) {
-	h.mu.Lock()
+// sweepDue has lists read that are due, for as long as p.poll. It reports whether end was not before that.
+func (h *hub) sweepDue(written time.Time, p pace, end <-chan struct{}) (more bool) {
 	begin := time.Now()
-	h.swept = begin
-	lists := slices.Collect(maps.Values(h.watched))
-	// In any other order one could be the first of a sweep and the last of the next, and be read half as often.
-	slices.SortFunc(lists, func(a, b *watchedList) int { return a.begun[0].Compare(b.begun[0]) })
-	h.mu.Unlock()
-	next := time.Now()
-	for _, w := range lists {
+	next := begin
+	for _, w := range h.due(written, begin.Add(p.poll-p.rest)) {
 		h.mu.Lock()
-		if h.watched[w.key] == w && w.begun[0].Before(begin) {
+		waiting := len(h.queue.later)
+		if h.watched[w.key] == w && waiting < maxSwept {
 			h.want(w, sweep)
 		}
-		waiting := len(h.queue.later)
 		h.mu.Unlock()
-		duration, rate := hastySweep, hastyRate
-		if h.lists.store.Hears() {
-			duration, rate = patientSweep, patientRate
-		}
-		next = next.Add(max(duration/time.Duration(len(lists)), time.Second/time.Duration(rate)))
-		if waiting >= maxSwept {
-			next = time.Now().Add(lastRetry)
+		next = next.Add(time.Second / time.Duration(p.rate))
+		if waiting >= maxSwept || next.Sub(begin) >= p.poll { // the others are still due the next time
+			break
 		}
 		if !pause(next, end) {
-			return
+			return false
 		}
 	}
+	return pause(begin.Add(p.poll), end)
+}
+
+// due returns the lists that were last read before both times and are not to be read anyhow, those read longest ago first.
+func (h *hub) due(written, rested time.Time) (lists []*watchedList) {
+	if rested.Before(written) {
+		written = rested
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.watched {
+		if w.wanted < sweep && !w.reading && len(w.watchers) > 0 && w.begun[0].Before(written) {
+			lists = append(lists, w)
+		}
+	}
+	slices.SortFunc(lists, func(a, b *watchedList) int { return a.begun[0].Compare(b.begun[0]) })
+	return lists
 }
 
 // pause waits until then, and reports whether end was not before that.
