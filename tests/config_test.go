@@ -76,7 +76,7 @@ func TestConfigDefaults(t *testing.T) {
 		"REFRESH_TOKEN_TTL": "720h", "REFRESH_REUSE_LEEWAY": "60s", "SESSIONS_PER_USER": "1", "SESSION_MAX_AGE": "0", "ALLOWED_ORIGINS": "", "COOKIE_DOMAIN": "", "COOKIE_PARTITIONED": "false",
 		"OIDC_ISSUER": "", "OIDC_CLIENT_ID": "", "OIDC_CLIENT_SECRET": "", "OIDC_SCOPES": "openid profile",
 		"OIDC_USERNAME_CLAIM": "preferred_username", "RETURN_ORIGINS": "",
-		"TRUSTED_PROXIES": "", "RATE_LIMIT": "0", "WRITE_RATE": "10", "MAX_IN_FLIGHT": "2048", "DOCS": "true", "LOG_LEVEL": "info", "LOG_FORMAT": "", "SHUTDOWN_TIMEOUT": "10s",
+		"TRUSTED_PROXIES": "", "RATE_LIMIT": "0", "WRITE_RATE": "10", "MAX_IN_FLIGHT": "2048", "MAX_WAITING": "10000", "DOCS": "true", "LOG_LEVEL": "info", "LOG_FORMAT": "", "SHUTDOWN_TIMEOUT": "10s",
 	}
 	got := map[string]string{}
 	for field := range reflect.TypeFor[config.Config]().Fields() {

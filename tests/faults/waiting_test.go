@@ -98,7 +98,7 @@ func followAll(t *testing.T, p *servicetest.Process, users []*user, n int, path 
 		})
 	}
 	wait.Wait()
-	servicetest.Eventually(t, 40*time.Second, "all wait", func() bool { return gauge(t, p, "worldevents_list_waits") == float64(n) })
+	servicetest.Eventually(t, 2*time.Minute, "all wait", func() bool { return gauge(t, p, "worldevents_list_waits") == float64(n) })
 	return all
 }
 

@@ -5,7 +5,7 @@
 // it. A reading that a request gets has always begun after the request did, so that everybody reads their own writes,
 // and those of anybody who has had a response, on any number of instances.
 //
-// A list is held or streamed. One that is small enough is held in memory whole: it has an ETag, and its JSON is made
+// A list is held or streamed. One of at most 1 MiB of JSON is held in memory whole: it has an ETag, and its JSON is made
 // once for all who share it. So is its gzip form, which has the same ETag, when a client accepts that. A larger list is
 // streamed batch by batch, never compressed: those who share its beginning go on from there by themselves. No
 // connection to the database is held while a client reads, and no more than a batch in memory.
@@ -16,4 +16,8 @@
 //
 // A list that clients have already is revalidated. Once a list has been read several times only to say 304, the
 // database is asked for a fingerprint of the list as it is now. While that stays the same, so does the ETag.
+//
+// A request may wait for news of a list that its client has. A hub reads the list again when a hint says that it may have
+// changed, once for all who wait, and sweeps for changes of which no hint came. Who waits holds nothing but a connection
+// and a place in the hub: the request is none that is in flight, and comes back only to have its response written.
 package eventlist

@@ -61,7 +61,7 @@ type Lists struct {
 // New returns the lists of a store. Links begin with baseURL, which has no slash at its end. ETags are made with a key
 // that is derived from secret: all instances need the same, and nobody else may have it.
 func New(store *models.Store, baseURL string, secret []byte, wait WaitOptions) *Lists {
-	answering := int64(max(1, min(wait.MaxAnswering, maxAnswering)))
+	most := max(1, wait.MaxAnswering)
 	l := &Lists{
 		store: store, baseURL: baseURL, tagger: newTagger(secret),
 		reads:  coalescer{running: make(map[readKey]*sharedRead), timeout: store.Timeout()},
@@ -72,8 +72,8 @@ func New(store *models.Store, baseURL string, secret []byte, wait WaitOptions) *
 		Pause:      func(context.Context) func() { return func() {} },
 		Leave:      func(context.Context, func()) {},
 		Lag:        func(time.Duration) {},
-		beginning:  semaphore.NewWeighted(answering),
-		answering:  semaphore.NewWeighted(answering),
+		beginning:  semaphore.NewWeighted(int64(min(most, maxBeginning))),
+		answering:  semaphore.NewWeighted(int64(min(most, maxAnswering))),
 	}
 	l.hub = newHub(l, wait.MaxWaiting, wait.Log)
 	return l

@@ -16,17 +16,22 @@ import (
 	"worldevents/models"
 )
 
-// maxAnswering is how many requests that wait for news are answered at once, and how many of them begin to wait.
-const maxAnswering = 64
-
-// answerTimeout is how long a response to a request that has waited may take.
-const answerTimeout = 30 * time.Second
+const (
+	// maxBeginning is how many requests begin to wait at once: most of them read a list, and other requests need the
+	// database, too.
+	maxBeginning = 16
+	// maxAnswering is how many requests that have waited have their responses written at once.
+	maxAnswering = 64
+	// answerTimeout is how long a response to a request that has waited may take.
+	answerTimeout = 30 * time.Second
+)
 
 // WaitOptions bound the requests that wait for news.
 type WaitOptions struct {
 	// MaxWaiting is how many wait at once; more get the response at once.
 	MaxWaiting int
-	// MaxAnswering is how many of them are answered at once, beside the requests in flight; at most 64.
+	// MaxAnswering bounds how many of them begin to wait, and how many have their responses written, at once. They are
+	// beside the requests in flight. There are other bounds besides, so that it may be large.
 	MaxAnswering int
 	// Log receives a line when the changes of other instances begin to be heard of, and when they no longer are.
 	Log *slog.Logger
