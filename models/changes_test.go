@@ -155,9 +155,16 @@ func TestHintsOfOthers(t *testing.T) {
 	var worlds []models.Hint // more than fit in one notification
 	var all sync.WaitGroup
 	for i := range 1000 {
-		world := fmt.Sprintf("world %d", i)
-		worlds = append(worlds, models.WorldHint(world))
-		all.Go(func() { createEvent(t, first.Store, alice, world) })
+		worlds = append(worlds, models.WorldHint(fmt.Sprintf("world %d", i)))
+	}
+	for i := range 4 { // the pool's connections
+		all.Go(func() {
+			for n := i; n < 1000; n += 4 {
+				if _, err := first.CreateEvent(t.Context(), alice, newEvent(fmt.Sprintf("world %d", n))); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
 	all.Wait()
 	second.awaits(t, "1000 creates", worlds...)
@@ -245,10 +252,19 @@ func TestWritePosition(t *testing.T) {
 			}
 			before = after
 		}
-		changes("nothing", false)
+		rests := func() {
+			t.Helper()
+			// On PostgreSQL the writes of other databases count, too, which other tests have there.
+			servicetest.Eventually(t, 20*time.Second, "the position rests", func() bool {
+				was := before
+				before = position()
+				return was == before
+			})
+		}
+		rests()
 		event := createEvent(t, there, alice, "w")
 		changes("a create by another", true)
-		changes("nothing", false)
+		rests()
 		for range 20 {
 			if err := there.LeaveEvent(t.Context(), alice, event); err != nil {
 				t.Fatal(err)
@@ -257,7 +273,10 @@ func TestWritePosition(t *testing.T) {
 			if err := here.JoinEvent(t.Context(), alice, event); err != nil {
 				t.Fatal(err)
 			}
-			changes("an own join", db.Dialect == "postgres")
+			if db.Dialect == "sqlite" {
+				changes("an own join", false)
+			}
+			before = position()
 		}
 		db.Exec("UPDATE events SET name = 'y'")
 		changes("an update behind the service's back", true)
@@ -268,7 +287,7 @@ func TestWritePosition(t *testing.T) {
 				changes("a checkpoint behind an update", true)
 			}
 		}
-		changes("nothing", false)
+		rests()
 	})
 }
 
