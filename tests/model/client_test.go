@@ -71,13 +71,18 @@ const busyPatience = 30 * time.Second
 
 // do sends a request, again while the service is busy. The span of the response is that of all its tries.
 func (s *site) do(u *user, instance int, method, path, body, held string) (response, error) {
+	return s.doUntil(context.Background(), u, instance, method, path, body, held)
+}
+
+// doUntil is do, cut short by ctx.
+func (s *site) doUntil(ctx context.Context, u *user, instance int, method, path, body, held string) (response, error) {
 	r := response{call: now()}
 	for deadline := time.Now().Add(busyPatience); ; {
 		var content io.Reader
 		if body != "" {
 			content = strings.NewReader(body)
 		}
-		request, err := http.NewRequest(method, s.instances[instance].URL+path, content)
+		request, err := http.NewRequestWithContext(ctx, method, s.instances[instance].URL+path, content)
 		if err != nil {
 			return r, err
 		}
@@ -121,6 +126,11 @@ func worldPath(w *world) string { return "/api/event/" + url.PathEscape(w.name) 
 // list asks for a list, held being If-None-Match.
 func (s *site) list(u *user, instance int, w *world, q query, held string) (response, error) {
 	return s.do(u, instance, "GET", worldPath(w)+q.String(), "", held)
+}
+
+// wait asks for the list of a world once it is no longer the one that is held.
+func (s *site) wait(ctx context.Context, u *user, instance int, w *world, held string) (response, error) {
+	return s.doUntil(ctx, u, instance, "GET", worldPath(w)+"?wait=50", "", held)
 }
 
 func (s *site) create(u *user, instance int, w *world, name, description string, at int64) (response, error) {

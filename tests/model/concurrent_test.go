@@ -53,6 +53,11 @@ func (r *round) run(t *testing.T) {
 	for i := range 2 {
 		r.addWorld(fmt.Sprintf("world %d %d", r.serial(), i))
 	}
+	watchers, stop, err := r.watchAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
 	var all sync.WaitGroup
 	for i := range clients {
 		u, err := r.signIn(r.state, fmt.Sprintf("user %d", r.serial()))
@@ -69,6 +74,7 @@ func (r *round) run(t *testing.T) {
 	all.Wait()
 	if r.found.Load() == nil {
 		r.settled()
+		r.watched(watchers)
 	}
 	if f := r.found.Load(); f != nil {
 		t.Errorf("seed %d: %s", r.seed, f.text)
