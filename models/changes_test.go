@@ -318,7 +318,7 @@ func TestWritePositionWhileOthersWrite(t *testing.T) {
 }
 
 // A commit that waits for a synchronous standby is in the log and not visible yet. The position of that time is not the
-// one of later, when it is.
+// one of later, when it is. Notifications have nothing to wait for.
 func TestWritePositionBeforeVisible(t *testing.T) {
 	t.Parallel()
 	server := servicetest.NewPostgresServer(t, "fsync=off")
@@ -348,6 +348,7 @@ func TestWritePositionBeforeVisible(t *testing.T) {
 		return db.Count("pg_stat_activity WHERE query LIKE '%INTO events%' AND wait_event = 'SyncRep'") == 1
 	})
 	close(stop)
+	newEar(t, server.URL()).awaitHearing(t) // notifications do not wait
 	visible := db.Count("events")
 	before, err := here.WritePosition(t.Context())
 	if err != nil {

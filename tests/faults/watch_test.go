@@ -4,6 +4,7 @@ package faults
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -300,11 +301,34 @@ func TestWatchers(t *testing.T) {
 					t.Errorf("the log: %s", p.Log)
 				}
 			}
+			nobodyListens(t, pooled)
 		})
 		t.Run("sqlite", func(t *testing.T) {
 			program := servicetest.NewProgram(t)
 			watchHistory(t, size, 2*time.Second, nil, program, another(program))
 		})
+	}
+}
+
+// nobodyListens looks at the server connections that PgBouncer has: whoever gets one of them would be told what others
+// listen for.
+func nobodyListens(t *testing.T, pooled string) {
+	t.Helper()
+	db, err := sql.Open("pgx", "postgres://postgres@"+pooled+"/worldevents?default_query_exec_mode=exec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for range 8 {
+		tx, err := db.Begin() // each keeps a server connection
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		var channels int
+		if err := tx.QueryRow("SELECT count(*) FROM pg_listening_channels()").Scan(&channels); err != nil || channels > 0 {
+			t.Errorf("a shared connection listens to %d channels, %v", channels, err)
+		}
 	}
 }
 
