@@ -22,7 +22,7 @@ build: ## Build bin/worldevents
 test: build ## Run all tests, on SQLite and on PostgreSQL
 	go test ./...
 
-test-faults: build ## Break databases, networks and the process itself under load (minutes; needs pgbouncer, haproxy, slowhttptest and strace)
+test-faults: build ## Break databases, networks and the process itself under load (minutes; needs pgbouncer, haproxy, nginx, slowhttptest and strace)
 	go test -tags faults -count=1 -timeout 20m ./tests/faults
 
 test-cluster: build ## Lose the leader of a PostgreSQL cluster under load (minutes; needs patroni, etcd and haproxy)

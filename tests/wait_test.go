@@ -2,11 +2,16 @@ package tests
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -325,4 +330,99 @@ func TestWaitIsNotInFlight(t *testing.T) {
 		}
 		alice.Get(session).Is(200, servicetest.Authenticated)
 	}, func(o *servicetest.Options) { o.MaxInFlight = 1 })
+}
+
+// waitRaw asks for a list over a connection of its own, whose buffers are small, and returns once the request waits.
+func waitRaw(t *testing.T, s *servicetest.Service, c *servicetest.Client, path, tag string) *tls.Conn {
+	t.Helper()
+	before := waits(t, s)
+	plain, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "https://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain.(*net.TCPConn).SetReadBuffer(4 << 10)
+	conn := tls.Client(plain, &tls.Config{InsecureSkipVerify: true})
+	t.Cleanup(func() { conn.Close() })
+	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\nCookie: token=%s\r\nIf-None-Match: %s\r\n\r\n", path, c.Cookie("token"), tag)
+	servicetest.Eventually(t, 20*time.Second, "the request waits", func() bool { return waits(t, s) > before })
+	return conn
+}
+
+// A client that does not read its response takes the place of nobody who waits.
+func TestWaitBesideClientThatDoesNotRead(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		for i := range 180 {
+			addEvent(s, "plaza", i, "n", strings.Repeat("d", 5000))
+		}
+		tag := alice.Get(plaza).Header.Get("ETag")
+		if tag == "" {
+			t.Fatal("no ETag")
+		}
+		waitRaw(t, s, bob, plaza+"?wait=50", tag)
+		id := alice.Create("plaza", "a", when)
+		servicetest.Eventually(t, soon, "the response waits for its client", func() bool {
+			now, _ := waitingResponses(t, s)
+			return now == 1
+		})
+		// Of four in flight one response is written at once to those who have waited.
+		res := await(t, s, alice, plaza+"?wait=50", alice.Get(plaza).Header.Get("ETag"))
+		alice.Delete("/api/event/"+id).Is(200, servicetest.Success)
+		if r := come(t, res); r.Status != 200 {
+			t.Errorf("%d", r.Status)
+		}
+	}, func(o *servicetest.Options) { o.MaxInFlight = 4 })
+}
+
+// A client that closes its side of the connection after the request has a response at once: nobody can tell it from one
+// that is gone. A stop closes the connection.
+func TestWaitHalfClosed(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		alice.Create("plaza", "a", when)
+		tag := alice.Get(plaza).Header.Get("ETag")
+		for _, test := range []struct {
+			end  func(*tls.Conn)
+			want string
+		}{
+			{func(c *tls.Conn) { c.CloseWrite() }, ""},
+			{func(*tls.Conn) { s.Drain() }, "Connection: close\r\n"},
+		} {
+			conn := waitRaw(t, s, alice, plaza+"?wait=50", tag)
+			test.end(conn)
+			conn.SetReadDeadline(time.Now().Add(soon))
+			text, err := io.ReadAll(conn)
+			if err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 304 ") || !strings.Contains(string(text), "Retry-After: 1\r\n") || !strings.Contains(string(text), test.want) {
+				t.Errorf("%v: %s", err, text)
+			}
+		}
+	})
+}
+
+// Requests that come together wait together, whatever the limit of those in flight, and no other is refused.
+func TestWaitAllAtOnce(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		id := alice.Create("plaza", "a", when)
+		tag := alice.Get(plaza).Header.Get("ETag")
+		const n = 200
+		var statuses sync.Map
+		var wait sync.WaitGroup
+		for i := range n {
+			wait.Go(func() {
+				res := alice.Get(fmt.Sprintf("%s?limit=%d&wait=50", plaza, 1+i%10), ifNoneMatch(tag))
+				count, _ := statuses.LoadOrStore(res.Status, new(atomic.Int64))
+				count.(*atomic.Int64).Add(1)
+			})
+		}
+		servicetest.Eventually(t, 40*time.Second, "all wait", func() bool { return waits(t, s) == n })
+		alice.Delete("/api/event/"+id).Is(200, servicetest.Success)
+		wait.Wait()
+		if count, ok := statuses.Load(200); !ok || count.(*atomic.Int64).Load() != n {
+			statuses.Range(func(status, count any) bool {
+				t.Errorf("%d: %d times", status, count.(*atomic.Int64).Load())
+				return true
+			})
+		}
+	}, patient, func(o *servicetest.Options) { o.MaxInFlight = 250 })
 }

@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -188,6 +190,9 @@ func TestManyWait(t *testing.T) {
 			share := float64(cpuOf(p.Pid())-cpu) / float64(time.Since(from)) * 100
 			t.Logf("%.1f kB for each who waits, stacks %.1f, heap %.1f; %.1f %% of a core while nothing is written", each,
 				gauge(t, p, "go_memstats_stack_inuse_bytes")/float64(waiters)/1000, gauge(t, p, "go_memstats_heap_inuse_bytes")/float64(waiters)/1000, share)
+			if n := gauge(t, p, "worldevents_list_waits"); n != float64(waiters) { // the deadline for reading a request is over
+				t.Errorf("%.0f still wait", n)
+			}
 			if each > 80 {
 				t.Errorf("%.1f kB for each", each)
 			}
@@ -374,5 +379,99 @@ func TestManyWaitThroughRestart(t *testing.T) {
 	}
 	for _, f := range all {
 		f.hangUp()
+	}
+}
+
+// A response that was waited for may take as long as any other, although the deadlines of its request are over.
+func TestWaitPastDeadlines(t *testing.T) {
+	p := servicetest.NewProgram(t).ServeReady()
+	alice := signIn(t, plain.Transport, p.URL, "alice")
+	for range 150 {
+		if res := alice.do("POST", "/api/event/plaza", `{"name":"n","description":"`+strings.Repeat("d", 5000)+`","scheduledAt":"2030-01-02T03:04:05Z"}`); res.status != 200 {
+			t.Fatal(res)
+		}
+	}
+	f := newFollower(t, p, alice, "/api/event/plaza", tagsOf(t, alice, "/api/event/plaza")["/api/event/plaza"])
+	dialer := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
+		return c.Control(func(fd uintptr) { syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
+	}}
+	var err error
+	if f.conn, err = dialer.Dial("tcp", f.address); err != nil {
+		t.Fatal(err)
+	}
+	defer f.hangUp()
+	f.r = bufio.NewReaderSize(f.conn, 1024)
+	if err := f.send(50); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(31 * time.Second) // longer than the deadline for writing a response
+	if n := gauge(t, p, "worldevents_list_waits"); n != 1 {
+		t.Fatalf("%.0f wait", n)
+	}
+	alice.clone().do("POST", "/api/event/plaza", `{"name":"n","description":"","scheduledAt":"2030-01-02T03:04:05Z"}`)
+	time.Sleep(500 * time.Millisecond) // the kernel does not take all of it at once
+	if status, _, err := f.read(); status != 200 || err != nil {
+		t.Errorf("%d %v", status, err)
+	}
+}
+
+// Through nginx a list waits like any other request. Where the proxy gives up first its client is told so, and the
+// service takes the client for gone.
+func TestWaitThroughNginx(t *testing.T) {
+	nginx := need(t, "nginx")
+	p := servicetest.NewProgram(t).ServeReady()
+	alice := signIn(t, plain.Transport, p.URL, "alice")
+	event, res := alice.create("plaza", "a")
+	if event == "" {
+		t.Fatal(res)
+	}
+	dir := t.TempDir()
+	patient, hasty := fmt.Sprintf("127.0.0.1:%d", servicetest.FreePort()), fmt.Sprintf("127.0.0.1:%d", servicetest.FreePort())
+	target := strings.TrimPrefix(p.URL, "http://")
+	config := filepath.Join(dir, "nginx.conf")
+	os.WriteFile(config, []byte(`
+daemon off;
+master_process off;
+pid `+dir+`/pid;
+error_log stderr warn;
+events {}
+http {
+  access_log off;
+  client_body_temp_path `+dir+`/body; proxy_temp_path `+dir+`/proxy; fastcgi_temp_path `+dir+`/f; uwsgi_temp_path `+dir+`/u; scgi_temp_path `+dir+`/s;
+  proxy_set_header Host $host;
+  proxy_next_upstream off;
+  server { listen `+patient+`; location / { proxy_pass http://`+target+`; } }
+  server { listen `+hasty+`; location / { proxy_pass http://`+target+`; proxy_read_timeout 1s; } }
+}
+`), 0o600)
+	proxy := exec.Command(nginx, "-p", dir, "-c", config)
+	proxy.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	log := new(servicetest.Log)
+	proxy.Stdout, proxy.Stderr = log, log
+	if err := proxy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		proxy.Process.Kill()
+		proxy.Wait()
+	})
+	through := func(address string, etag string) response {
+		r, _ := http.NewRequest("GET", "http://"+address+"/api/event/plaza?wait=20", nil)
+		r.Header.Set("If-None-Match", etag)
+		return alice.clone().send(r)
+	}
+	servicetest.Eventually(t, 10*time.Second, "nginx passes requests on", func() bool { return through(patient, `"x"`).status == 200 })
+	etag := through(patient, `"x"`).header.Get("Etag")
+	if res := through(hasty, etag); res.status != 504 {
+		t.Errorf("a proxy that gives up: %v", res)
+	}
+	servicetest.Eventually(t, 10*time.Second, "the client is gone", func() bool { return gauge(t, p, "worldevents_list_waits") == 0 })
+	done := make(chan response)
+	go func() { done <- through(patient, etag) }()
+	servicetest.Eventually(t, 10*time.Second, "the request waits", func() bool { return gauge(t, p, "worldevents_list_waits") == 1 })
+	time.Sleep(2 * time.Second)
+	alice.clone().do("DELETE", "/api/event/"+event, "")
+	if res := <-done; res.status != 200 || res.header.Get("Etag") == etag {
+		t.Errorf("after a change: %v\n%s", res, log)
 	}
 }
