@@ -162,6 +162,27 @@ func TestWaitForChange(t *testing.T) {
 	})
 }
 
+// A list that was polled for long is waited for like any other: its events are known, and a write to one is noticed itself.
+func TestWaitAfterPolling(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		id := alice.Create("plaza", "a", when)
+		tag := alice.Get(plaza).Header.Get("ETag")
+		for range often {
+			alice.Get(plaza, ifNoneMatch(tag)).Is(304, "")
+		}
+		res := await(t, s, alice, plaza+"?wait=50", tag)
+		alice.Delete("/api/event/"+id).Is(200, servicetest.Success)
+		come(t, res).Is(200, list(listed(id, "a", "", when)))
+		if n := metric(t, s, `worldevents_list_wait_readings_total{cause="own_write"}`); n != 1 {
+			t.Errorf("%v readings for an own write", n)
+		}
+		if n := metric(t, s, "worldevents_list_wait_lag_seconds_count"); n != 1 {
+			t.Errorf("%v lags", n)
+		}
+	})
+}
+
 // Without a change the response is a 304 like any other, after the time that was asked for.
 func TestWaitElapsed(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {

@@ -410,6 +410,7 @@ func TestWaitPastDeadlines(t *testing.T) {
 	}
 	alice.clone().do("POST", "/api/event/plaza", `{"name":"n","description":"","scheduledAt":"2030-01-02T03:04:05Z"}`)
 	time.Sleep(500 * time.Millisecond) // the kernel does not take all of it at once
+	f.conn.(*net.TCPConn).SetReadBuffer(4 << 20)
 	if status, _, err := f.read(); status != 200 || err != nil {
 		t.Errorf("%d %v", status, err)
 	}
