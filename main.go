@@ -2,7 +2,6 @@
 package main
 
 import (
-	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
@@ -25,48 +25,32 @@ import (
 //go:embed openapi.yaml
 var contract []byte
 
+// commands are what the program does. The example of each stands in its help.
 type commands struct {
-	Serve   serveCommand   `cmd:"" default:"1" help:"Serve. Migrates the database first."`
-	Migrate migrateCommand `cmd:"" help:"Migrate the database and exit."`
+	Serve   serveCommand   `cmd:"" default:"1" help:"Serve. Migrates the database first." example:"worldevents serve"`
+	Migrate migrateCommand `cmd:"" help:"Migrate the database and exit." example:"worldevents migrate"`
 	User    struct {
-		Add userAddCommand `cmd:"" help:"Add a user and print it as JSON."`
+		Add userAddCommand `cmd:"" help:"Add a user and print it as JSON." example:"worldevents user add alice"`
 	} `cmd:"" help:"Manage users."`
 	Session struct {
-		Issue  sessionIssueCommand  `cmd:"" help:"Sign a user in and print the cookies, ready for curl -b. Ends the user's earlier session, or the oldest beyond SESSIONS_PER_USER."`
-		List   sessionListCommand   `cmd:"" help:"Print the sessions of a user that can be refreshed."`
-		Revoke sessionRevokeCommand `cmd:"" help:"End sessions at once, of a user, one by its id, or everybody's."`
+		Issue  sessionIssueCommand  `cmd:"" help:"Sign a user in and print the cookies, ready for curl -b. Ends the user's earlier session, or the oldest beyond SESSIONS_PER_USER." example:"worldevents session issue alice"`
+		List   sessionListCommand   `cmd:"" help:"Print the sessions of a user that can be refreshed." example:"worldevents session list alice --json"`
+		Revoke sessionRevokeCommand `cmd:"" help:"End sessions at once, of a user, one by its id, or everybody's." example:"worldevents session revoke alice"`
 	} `cmd:"" help:"Manage sessions."`
-	Demo    demoCommand    `cmd:"" help:"Development: fill an empty database with users alice, bob and carol and the world plaza."`
-	Version versionCommand `cmd:"" help:"Print the version and commit of this program, and the versions of Go and the database drivers."`
+	Demo    demoCommand    `cmd:"" help:"Development: fill an empty database with users alice, bob and carol and the world plaza." example:"worldevents demo"`
+	Version versionCommand `cmd:"" help:"Print the version and commit of this program, and the versions of Go and the database drivers." example:"worldevents version"`
 }
 
 type (
 	serveCommand   struct{}
 	migrateCommand struct{}
-	userAddCommand struct {
-		Name string `arg:"" help:"1 to 100 characters, unique exactly as written."`
-	}
-	sessionIssueCommand struct {
-		Name string `arg:"" help:"The username. In development a new one makes a new user."`
-		JSON bool   `help:"Print JSON."`
-	}
-	sessionListCommand struct {
-		Name string `arg:"" help:"The username."`
-		JSON bool   `help:"Print JSON."`
-	}
-	sessionRevokeCommand struct {
-		Name string `arg:"" optional:"" help:"The username: all sessions of the user."`
-		ID   string `help:"The session with this id." placeholder:"ID"`
-		All  bool   `help:"All sessions of everybody, as after restoring a backup."`
-		JSON bool   `help:"Print JSON."`
-	}
 	demoCommand    struct{}
 	versionCommand struct{}
 )
 
 func main() {
 	var cli commands
-	parser := kong.Must(&cli, kong.Name("worldevents"), kong.UsageOnError(),
+	parser := kong.Must(&cli, kong.Name("worldevents"), kong.UsageOnError(), kong.Help(printHelp),
 		kong.Description("Sessions and scheduled events for social worlds. Configured by environment variables, see README.md."))
 	command, err := parser.Parse(os.Args[1:])
 	if slices.ContainsFunc(os.Args, func(arg string) bool { return !utf8.ValidString(arg) }) {
@@ -82,19 +66,15 @@ func main() {
 	}
 }
 
-// open reads the configuration and opens the store.
-func open(needKey bool) (*config.Config, *models.Store, error) {
-	c, err := config.Load(needKey)
-	if err != nil {
-		return nil, nil, err
-	}
-	store, err := models.Open(models.Options{URL: c.DatabaseURL, MaxConns: c.DBMaxConns, Timeout: c.DBTimeout, Sessions: models.SessionPolicy{
+// openStore opens the configured database, whose calls take so long at most.
+func openStore(c *config.Config, timeout time.Duration) (*models.Store, error) {
+	store, err := models.Open(models.Options{URL: c.DatabaseURL, MaxConns: c.DBMaxConns, Timeout: timeout, Sessions: models.SessionPolicy{
 		TTL: c.RefreshTokenTTL, MaxAge: c.SessionMaxAge, ReuseLeeway: c.RefreshReuseLeeway, PerUser: c.SessionsPerUser,
 	}})
 	if err != nil {
-		return nil, nil, fmt.Errorf("DATABASE_URL: %w", err)
+		return nil, fmt.Errorf("DATABASE_URL: %w", err)
 	}
-	return c, store, nil
+	return store, nil
 }
 
 // newServer copies the configuration into a server's options.
@@ -117,52 +97,21 @@ func newServer(c *config.Config, store *models.Store, log, accessLog *slog.Logge
 	})
 }
 
-// openMigrated opens the store and brings it up to date, for commands that use it once.
-func openMigrated(needKey bool) (*config.Config, *models.Store, error) {
-	c, store, err := open(needKey)
-	if err != nil {
-		return nil, nil, err
-	}
-	return c, store, store.Migrate(context.Background())
-}
-
 // Run migrates.
-func (migrateCommand) Run() error {
-	_, store, err := openMigrated(false)
-	if err != nil {
-		return err
-	}
-	return store.Close()
-}
-
-// Run adds a user.
-func (a userAddCommand) Run() error {
-	_, store, err := openMigrated(false)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	user, err := store.AddUser(context.Background(), a.Name)
-	if err != nil {
-		return err
-	}
-	return printJSON(struct {
-		ID       models.ID `json:"id"`
-		Username string    `json:"username"`
-	}(user))
-}
+func (migrateCommand) Run() error { return operate(false, func(*operation) error { return nil }) }
 
 // Run fills an empty database.
 func (demoCommand) Run() error {
-	c, store, err := openMigrated(false)
-	if err != nil {
+	return operate(false, func(o *operation) error {
+		if !o.config.Development {
+			return errors.New("demo: only with APP_ENV=development")
+		}
+		filled, err := o.store.Demo(o)
+		if err == nil && filled {
+			o.audit("demo", "world", "plaza")
+		}
 		return err
-	}
-	defer store.Close()
-	if !c.Development {
-		return errors.New("demo: only with APP_ENV=development")
-	}
-	return store.Demo(context.Background())
+	})
 }
 
 // Run prints versions.

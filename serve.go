@@ -29,7 +29,11 @@ const drainFraction = 5
 
 // Run serves until a signal, then completes what is in flight.
 func (serveCommand) Run() error {
-	c, store, err := open(true)
+	c, err := config.Load(true)
+	if err != nil {
+		return err
+	}
+	store, err := openStore(c, c.DBTimeout)
 	if err != nil {
 		return err
 	}
