@@ -2,6 +2,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -30,13 +32,26 @@ type commands struct {
 	Serve   serveCommand   `cmd:"" default:"1" help:"Serve. Migrates the database first." example:"worldevents serve"`
 	Migrate migrateCommand `cmd:"" help:"Migrate the database and exit." example:"worldevents migrate"`
 	User    struct {
-		Add userAddCommand `cmd:"" help:"Add a user and print it as JSON." example:"worldevents user add alice"`
+		Add     userAddCommand     `cmd:"" help:"Add a user and print it as JSON." example:"worldevents user add alice"`
+		List    userListCommand    `cmd:"" help:"Print all users as a JSON array, one to a line, in the order in which they came." example:"worldevents user list"`
+		Show    userShowCommand    `cmd:"" help:"Print all that is kept about a user as JSON: who they are, sessions, events created, RSVPs." example:"worldevents user show alice"`
+		Rename  userRenameCommand  `cmd:"" help:"Rename a user, in all lists at once." example:"worldevents user rename alice alicia"`
+		Block   userBlockCommand   `cmd:"" help:"Keep a user from signing in, and end their sessions at once." example:"worldevents user block alice"`
+		Unblock userUnblockCommand `cmd:"" help:"Let a user sign in again." example:"worldevents user unblock alice"`
+		Remove  userRemoveCommand  `cmd:"" help:"Delete a user with sessions and RSVPs. Events that they created stay, without a creator." example:"worldevents user remove alice"`
 	} `cmd:"" help:"Manage users."`
 	Session struct {
 		Issue  sessionIssueCommand  `cmd:"" help:"Sign a user in and print the cookies, ready for curl -b. Ends the user's earlier session, or the oldest beyond SESSIONS_PER_USER." example:"worldevents session issue alice"`
 		List   sessionListCommand   `cmd:"" help:"Print the sessions of a user that can be refreshed." example:"worldevents session list alice --json"`
 		Revoke sessionRevokeCommand `cmd:"" help:"End sessions at once, of a user, one by its id, or everybody's." example:"worldevents session revoke alice"`
 	} `cmd:"" help:"Manage sessions."`
+	Event struct {
+		List   eventListCommand   `cmd:"" help:"Print the events of a world as a JSON array, one to a line." example:"worldevents event list --world plaza"`
+		Show   eventShowCommand   `cmd:"" help:"Print an event with its RSVPs as JSON." example:"worldevents event show 01980000-0000-7000-8000-000000000001"`
+		Edit   eventEditCommand   `cmd:"" help:"Change an event." example:"worldevents event edit 01980000-0000-7000-8000-000000000001 --name 'Rooftop concert, moved' --scheduled-at 2030-01-02T19:00:00+01:00"`
+		Remove eventRemoveCommand `cmd:"" help:"Delete an event with its RSVPs." example:"worldevents event remove 01980000-0000-7000-8000-000000000001"`
+		Prune  eventPruneCommand  `cmd:"" help:"Delete the events that were scheduled before a time, with their RSVPs, in small batches." example:"worldevents event prune --before 2020-01-01T00:00:00Z --dry-run"`
+	} `cmd:"" help:"Moderate events, and delete old ones."`
 	Demo    demoCommand    `cmd:"" help:"Development: fill an empty database with users alice, bob and carol and the world plaza." example:"worldevents demo"`
 	Version versionCommand `cmd:"" help:"Print the version and commit of this program, and the versions of Go and the database drivers." example:"worldevents version"`
 }
@@ -142,7 +157,38 @@ func (versionCommand) Run() error {
 }
 
 func printJSON(v any) error {
-	e := json.NewEncoder(os.Stdout)
+	text, err := encode(v)
+	if err == nil {
+		_, err = os.Stdout.Write(append(text, '\n'))
+	}
+	return err
+}
+
+// printArray prints all that list calls print with as one JSON array, an element to a line.
+func printArray(list func(print func(any) error) error) error {
+	out := bufio.NewWriter(os.Stdout)
+	before, after := "[\n", "[]\n"
+	err := list(func(v any) error {
+		text, err := encode(v)
+		if err == nil {
+			out.WriteString(before)
+			_, err = out.Write(text)
+		}
+		before, after = ",\n", "\n]\n"
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	out.WriteString(after)
+	return out.Flush()
+}
+
+// encode is json.Marshal without the escapes that only HTML needs.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }

@@ -59,6 +59,10 @@ type sessionLine struct {
 	Expires   time.Time `json:"expires"`
 }
 
+func newSessionLine(s models.Session) sessionLine {
+	return sessionLine{s.ID, s.Device, s.Network, s.CreatedAt.UTC(), s.RefreshedAt.UTC(), s.ExpiresAt.UTC()}
+}
+
 // Run lists the sessions of a user.
 func (l sessionListCommand) Run() error {
 	return operate(false, func(o *operation) error {
@@ -72,7 +76,7 @@ func (l sessionListCommand) Run() error {
 		}
 		lines := []sessionLine{}
 		for _, s := range sessions {
-			lines = append(lines, sessionLine{s.ID, s.Device, s.Network, s.CreatedAt.UTC(), s.RefreshedAt.UTC(), s.ExpiresAt.UTC()})
+			lines = append(lines, newSessionLine(s))
 		}
 		if l.JSON {
 			return printJSON(lines)
