@@ -30,9 +30,14 @@ type operation struct {
 // somebody with many RSVPs may take longer.
 const commandTimeout = 30 * time.Second
 
-// operate runs fn on the configured database. What fn prints on stdout is the result, JSON; words go to stderr. The
-// process ends with status 1 and one line if fn returns an error.
+// operate runs fn on the configured database, whose schema must be there. What fn prints on stdout is the result, JSON; words
+// go to stderr. The process ends with status 1 and one line if fn returns an error.
 func operate(needKey bool, fn func(*operation) error) error {
+	return operateAfter((*models.Store).CheckSchema, needKey, fn)
+}
+
+// operateAfter is operate once prepare has seen to the schema.
+func operateAfter(prepare func(*models.Store, context.Context) error, needKey bool, fn func(*operation) error) error {
 	c, err := config.Load(needKey)
 	if err != nil {
 		return err
@@ -45,7 +50,7 @@ func operate(needKey bool, fn func(*operation) error) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	if err := store.Migrate(ctx); err != nil {
+	if err := prepare(store, ctx); err != nil {
 		return err
 	}
 	err = fn(&operation{ctx, c, store})

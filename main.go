@@ -113,11 +113,13 @@ func newServer(c *config.Config, store *models.Store, log, accessLog *slog.Logge
 }
 
 // Run migrates.
-func (migrateCommand) Run() error { return operate(false, func(*operation) error { return nil }) }
+func (migrateCommand) Run() error {
+	return operateAfter((*models.Store).Migrate, false, func(*operation) error { return nil })
+}
 
 // Run fills an empty database.
 func (demoCommand) Run() error {
-	return operate(false, func(o *operation) error {
+	return operateAfter((*models.Store).Migrate, false, func(o *operation) error {
 		if !o.config.Development {
 			return errors.New("demo: only with APP_ENV=development")
 		}

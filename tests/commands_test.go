@@ -65,6 +65,7 @@ func TestFirstSteps(t *testing.T) {
 
 func TestSessionIssue(t *testing.T) {
 	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
+		p.MustRun("migrate")
 		var first struct{ UserID, Username, Token, RefreshToken, Expires string }
 		text := p.MustRun("session", "issue", "--json", "Zoë <b>")
 		if err := json.Unmarshal([]byte(text), &first); err != nil {
@@ -101,6 +102,7 @@ func oneLine(text, what string) bool {
 
 func TestUserAdd(t *testing.T) {
 	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
+		p.MustRun("migrate")
 		if text := p.MustRun("user", "add", "alice & co"); !regexp.MustCompile(`^\{"id":"[0-9a-f-]{36}","username":"alice & co"\}\n$`).MatchString(text) {
 			t.Errorf("printed %s", text)
 		}
@@ -122,6 +124,7 @@ func TestUserAdd(t *testing.T) {
 
 func TestDemo(t *testing.T) {
 	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
+		p.MustRun("migrate")
 		p.MustRun("user", "add", "bob") // who is there already is used
 		p.MustRun("demo")
 		s := p.ServeReady()
@@ -210,12 +213,13 @@ func TestDotEnv(t *testing.T) {
 		return err == nil
 	}
 	write("# comment\nAPP_ENV=development\nJWT_SECRET=" + string(servicetest.Key) + "\nDATABASE_URL=sqlite:from-file.db\n")
+	p.MustRun("migrate")
 	p.MustRun("session", "issue", "alice")
 	if !exists("from-file.db") {
 		t.Error(".env was not read")
 	}
 	// Real variables win.
-	p.With("DATABASE_URL=sqlite:real.db").MustRun("session", "issue", "alice")
+	p.With("DATABASE_URL=sqlite:real.db").MustRun("migrate")
 	if !exists("real.db") {
 		t.Error("the real variable did not win")
 	}

@@ -73,6 +73,7 @@ func TestDotEnvKey(t *testing.T) {
 	t.Parallel()
 	const key = "k$PATH-${APP_ENV}-$1-#no-comment-aB3$"
 	p := inFolder(t, "APP_ENV=development\nJWT_SECRET="+key+"\n")
+	p.MustRun("migrate")
 	fromFile := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
 	p.Env = servicetest.NewProgram(t, "JWT_SECRET="+key).Env
 	if status, body := p.ServeReady().Do("GET", session, "", fromFile); status != 200 {
