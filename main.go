@@ -52,6 +52,7 @@ type commands struct {
 		Remove eventRemoveCommand `cmd:"" help:"Delete an event with its RSVPs." example:"worldevents event remove 01980000-0000-7000-8000-000000000001"`
 		Prune  eventPruneCommand  `cmd:"" help:"Delete the events that were scheduled before a time, with their RSVPs, in small batches." example:"worldevents event prune --before 2020-01-01T00:00:00Z --dry-run"`
 	} `cmd:"" help:"Moderate events, and delete old ones."`
+	Check   checkCommand   `cmd:"" help:"Look at settings, database, disk, rights and identity provider before serving, and change nothing. Exits with status 1 on a fault." example:"worldevents check"`
 	Demo    demoCommand    `cmd:"" help:"Development: fill an empty database with users alice, bob and carol and the world plaza." example:"worldevents demo"`
 	Version versionCommand `cmd:"" help:"Print the version and commit of this program, and the versions of Go and the database drivers." example:"worldevents version"`
 }
@@ -94,22 +95,26 @@ func openStore(c *config.Config, timeout time.Duration) (*models.Store, error) {
 
 // newServer copies the configuration into a server's options.
 func newServer(c *config.Config, store *models.Store, log, accessLog *slog.Logger) (*server.Server, error) {
-	var provider *server.OIDC
-	if c.OIDCIssuer != "" {
-		provider = &server.OIDC{
-			Issuer: c.OIDCIssuer, ClientID: c.OIDCClientID, ClientSecret: c.OIDCClientSecret,
-			Scopes: strings.Fields(c.OIDCScopes), UsernameClaim: c.OIDCUsernameClaim,
-		}
-	}
 	return server.New(server.Options{
 		Contract: contract, Store: store, Log: log, AccessLog: accessLog,
 		Development: c.Development, BaseURL: c.Base, Docs: c.Docs,
 		Keys: c.Keys, Issuer: c.JWTIssuer, Audience: c.JWTAudience,
 		CookieDomain: c.CookieDomain, CookiePartitioned: c.CookiePartitioned,
-		OIDC: provider, ReturnOrigins: c.ReturnOrigins,
+		OIDC: newProvider(c), ReturnOrigins: c.ReturnOrigins,
 		AllowedOrigins: c.AllowedOrigins, TrustedProxies: c.Proxies,
 		RateLimit: c.RateLimit, WriteRate: c.WriteRate, MaxInFlight: c.MaxInFlight,
 	})
+}
+
+// newProvider is the identity provider of the configuration, or nil.
+func newProvider(c *config.Config) *server.OIDC {
+	if c.OIDCIssuer == "" {
+		return nil
+	}
+	return &server.OIDC{
+		Issuer: c.OIDCIssuer, ClientID: c.OIDCClientID, ClientSecret: c.OIDCClientSecret,
+		Scopes: strings.Fields(c.OIDCScopes), UsernameClaim: c.OIDCUsernameClaim,
+	}
 }
 
 // Run migrates.

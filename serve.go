@@ -191,13 +191,16 @@ func pruneSessions(ctx context.Context, store *models.Store, log *slog.Logger) {
 	}
 }
 
+// openListener is what LISTEN_ADDR is warned of in development.
+const openListener = "is not a loopback address: in development whoever reaches it signs in as anybody"
+
 // warn logs what is allowed but rarely meant, one line each.
 func warn(c *config.Config, store *models.Store, listeners []net.Listener, log *slog.Logger) {
 	for _, warning := range c.Warnings {
 		log.Warn(warning)
 	}
 	if c.Development && slices.ContainsFunc(listeners, func(l net.Listener) bool { return !l.Addr().(*net.TCPAddr).IP.IsLoopback() }) {
-		log.Warn("LISTEN_ADDR is not a loopback address: in development whoever reaches it signs in as anybody")
+		log.Warn("LISTEN_ADDR " + openListener)
 	}
 	if files := store.SharedFiles(); len(files) > 0 {
 		log.Warn("DATABASE_URL: other users of this machine can read or write the database: chmod 600", "files", files)
