@@ -157,6 +157,12 @@ func TestUserBlock(t *testing.T) {
 			c.Post("/api/event/join/"+id, "").IsError(401, "invalid_token")
 			c.Delete("/api/event/"+id).IsError(401, "invalid_token")
 		}
+		userID, _ := models.ParseID(alice.Session.UserID)
+		sessionID, _ := models.ParseID(alice.Session.SessionID)
+		active, err := s.Store.ActiveCallers(context.Background(), []models.Caller{{UserID: userID}, {UserID: userID, SessionID: sessionID}}) // as for a shared list
+		if err != nil || len(active) > 0 {
+			t.Errorf("%v, active: %v", err, active)
+		}
 		alice.Get(refresh).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
 		alice.SetCookie("token", s.ExpiredSession(alice.Session))
 		alice.Get(session).Is(400, servicetest.SessionInvalidRefresh).SetsNoCookie()
