@@ -3,6 +3,8 @@ package models
 import (
 	"context"
 	"fmt"
+	"io/fs"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -96,4 +98,18 @@ func rootCause(err error) string {
 			return err.Error()
 		}
 	}
+}
+
+// neededSchema is the last migration that this program has.
+func (s *Store) neededSchema() (last int64, err error) {
+	files, err := fs.ReadDir(migrations, "migrations/"+s.dialect.name)
+	for _, file := range files {
+		number, _, _ := strings.Cut(file.Name(), "_")
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("migration %s: %w", file.Name(), err)
+		}
+		last = max(last, n)
+	}
+	return last, err
 }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
-	"strings"
 
 	"gorm.io/gorm"
 )
@@ -60,18 +58,4 @@ func (s *Store) schemaVersion(tx *gorm.DB) (int64, error) {
 	var version sql.NullInt64
 	err := scan(tx.Raw("SELECT max(version_id) FROM goose_db_version WHERE is_applied"), &version)
 	return version.Int64, err
-}
-
-// neededSchema is the last migration that this program has.
-func (s *Store) neededSchema() (last int64, err error) {
-	files, err := fs.ReadDir(migrations, "migrations/"+s.dialect.name)
-	for _, file := range files {
-		number, _, _ := strings.Cut(file.Name(), "_")
-		n, err := strconv.ParseInt(number, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("migration %s: %w", file.Name(), err)
-		}
-		last = max(last, n)
-	}
-	return last, err
 }
