@@ -2,7 +2,8 @@
 package main
 
 import (
-	"context"
+	"bufio"
+	"bytes"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
@@ -25,48 +27,46 @@ import (
 //go:embed openapi.yaml
 var contract []byte
 
+// commands are what the program does. The example of each stands in its help.
 type commands struct {
-	Serve   serveCommand   `cmd:"" default:"1" help:"Serve. Migrates the database first."`
-	Migrate migrateCommand `cmd:"" help:"Migrate the database and exit."`
+	Serve   serveCommand   `cmd:"" default:"1" help:"Serve. Migrates the database first." example:"worldevents serve"`
+	Migrate migrateCommand `cmd:"" help:"Migrate the database and exit." example:"worldevents migrate"`
 	User    struct {
-		Add userAddCommand `cmd:"" help:"Add a user and print it as JSON."`
+		Add     userAddCommand     `cmd:"" help:"Add a user and print it as JSON." example:"worldevents user add alice"`
+		List    userListCommand    `cmd:"" help:"Print all users as a JSON array, one to a line, in the order in which they came." example:"worldevents user list"`
+		Show    userShowCommand    `cmd:"" help:"Print all that is kept about a user as JSON: who they are, sessions, events created, RSVPs." example:"worldevents user show alice"`
+		Rename  userRenameCommand  `cmd:"" help:"Rename a user, in all lists at once." example:"worldevents user rename alice alicia"`
+		Block   userBlockCommand   `cmd:"" help:"Keep a user from signing in, and end their sessions at once." example:"worldevents user block alice"`
+		Unblock userUnblockCommand `cmd:"" help:"Let a user sign in again." example:"worldevents user unblock alice"`
+		Remove  userRemoveCommand  `cmd:"" help:"Delete a user with sessions and RSVPs. Events that they created stay, without a creator." example:"worldevents user remove alice"`
 	} `cmd:"" help:"Manage users."`
 	Session struct {
-		Issue  sessionIssueCommand  `cmd:"" help:"Sign a user in and print the cookies, ready for curl -b. Ends the user's earlier session, or the oldest beyond SESSIONS_PER_USER."`
-		List   sessionListCommand   `cmd:"" help:"Print the sessions of a user that can be refreshed."`
-		Revoke sessionRevokeCommand `cmd:"" help:"End sessions at once, of a user, one by its id, or everybody's."`
+		Issue  sessionIssueCommand  `cmd:"" help:"Sign a user in and print the cookies, ready for curl -b. Ends the user's earlier session, or the oldest beyond SESSIONS_PER_USER." example:"worldevents session issue alice"`
+		List   sessionListCommand   `cmd:"" help:"Print the sessions of a user that can be refreshed." example:"worldevents session list alice --json"`
+		Revoke sessionRevokeCommand `cmd:"" help:"End sessions at once, of a user, one by its id, or everybody's." example:"worldevents session revoke alice"`
 	} `cmd:"" help:"Manage sessions."`
-	Demo    demoCommand    `cmd:"" help:"Development: fill an empty database with users alice, bob and carol and the world plaza."`
-	Version versionCommand `cmd:"" help:"Print the version and commit of this program, and the versions of Go and the database drivers."`
+	Event struct {
+		List   eventListCommand   `cmd:"" help:"Print the events of a world as a JSON array, one to a line." example:"worldevents event list --world plaza"`
+		Show   eventShowCommand   `cmd:"" help:"Print an event with its RSVPs as JSON." example:"worldevents event show 01980000-0000-7000-8000-000000000001"`
+		Edit   eventEditCommand   `cmd:"" help:"Change an event." example:"worldevents event edit 01980000-0000-7000-8000-000000000001 --name 'Rooftop concert, moved' --scheduled-at 2030-01-02T19:00:00+01:00"`
+		Remove eventRemoveCommand `cmd:"" help:"Delete an event with its RSVPs." example:"worldevents event remove 01980000-0000-7000-8000-000000000001"`
+		Prune  eventPruneCommand  `cmd:"" help:"Delete the events that were scheduled before a time, with their RSVPs, in small batches." example:"worldevents event prune --before 2020-01-01T00:00:00Z --dry-run"`
+	} `cmd:"" help:"Moderate events, and delete old ones."`
+	Check   checkCommand   `cmd:"" help:"Look at settings, database, disk, rights and identity provider before serving, and change nothing. Exits with status 1 on a fault." example:"worldevents check"`
+	Demo    demoCommand    `cmd:"" help:"Development: fill an empty database with users alice, bob and carol and the world plaza." example:"worldevents demo"`
+	Version versionCommand `cmd:"" help:"Print the version and commit of this program, and the versions of Go and the database drivers." example:"worldevents version"`
 }
 
 type (
 	serveCommand   struct{}
 	migrateCommand struct{}
-	userAddCommand struct {
-		Name string `arg:"" help:"1 to 100 characters, unique exactly as written."`
-	}
-	sessionIssueCommand struct {
-		Name string `arg:"" help:"The username. In development a new one makes a new user."`
-		JSON bool   `help:"Print JSON."`
-	}
-	sessionListCommand struct {
-		Name string `arg:"" help:"The username."`
-		JSON bool   `help:"Print JSON."`
-	}
-	sessionRevokeCommand struct {
-		Name string `arg:"" optional:"" help:"The username: all sessions of the user."`
-		ID   string `help:"The session with this id." placeholder:"ID"`
-		All  bool   `help:"All sessions of everybody, as after restoring a backup."`
-		JSON bool   `help:"Print JSON."`
-	}
 	demoCommand    struct{}
 	versionCommand struct{}
 )
 
 func main() {
 	var cli commands
-	parser := kong.Must(&cli, kong.Name("worldevents"), kong.UsageOnError(),
+	parser := kong.Must(&cli, kong.Name("worldevents"), kong.UsageOnError(), kong.Help(printHelp),
 		kong.Description("Sessions and scheduled events for social worlds. Configured by environment variables, see README.md."))
 	command, err := parser.Parse(os.Args[1:])
 	if slices.ContainsFunc(os.Args, func(arg string) bool { return !utf8.ValidString(arg) }) {
@@ -85,96 +85,58 @@ func main() {
 	}
 }
 
-// open reads the configuration and opens the store.
-func open(needKey bool) (*config.Config, *models.Store, error) {
-	c, err := config.Load(needKey)
-	if err != nil {
-		return nil, nil, err
-	}
-	store, err := models.Open(models.Options{URL: c.DatabaseURL, MaxConns: c.DBMaxConns, Timeout: c.DBTimeout, Sessions: models.SessionPolicy{
+// openStore opens the configured database, whose calls take so long at most.
+func openStore(c *config.Config, timeout time.Duration) (*models.Store, error) {
+	store, err := models.Open(models.Options{URL: c.DatabaseURL, MaxConns: c.DBMaxConns, Timeout: timeout, Sessions: models.SessionPolicy{
 		TTL: c.RefreshTokenTTL, MaxAge: c.SessionMaxAge, ReuseLeeway: c.RefreshReuseLeeway, PerUser: c.SessionsPerUser,
 	}})
 	if err != nil {
-		return nil, nil, fmt.Errorf("DATABASE_URL: %w", err)
+		return nil, fmt.Errorf("DATABASE_URL: %w", err)
 	}
-	return c, store, nil
+	return store, nil
 }
 
 // newServer copies the configuration into a server's options.
 func newServer(c *config.Config, store *models.Store, log, accessLog *slog.Logger) (*server.Server, error) {
-	var provider *server.OIDC
-	if c.OIDCIssuer != "" {
-		provider = &server.OIDC{
-			Issuer: c.OIDCIssuer, ClientID: c.OIDCClientID, ClientSecret: c.OIDCClientSecret,
-			Scopes: strings.Fields(c.OIDCScopes), UsernameClaim: c.OIDCUsernameClaim,
-		}
-	}
 	return server.New(server.Options{
 		Contract: contract, Store: store, Log: log, AccessLog: accessLog, LogLinesDropped: stderr.Dropped,
 		Development: c.Development, BaseURL: c.Base, Docs: c.Docs,
 		Keys: c.Keys, Issuer: c.JWTIssuer, Audience: c.JWTAudience,
 		CookieDomain: c.CookieDomain, CookiePartitioned: c.CookiePartitioned,
-		OIDC: provider, ReturnOrigins: c.ReturnOrigins,
+		OIDC: newProvider(c), ReturnOrigins: c.ReturnOrigins,
 		AllowedOrigins: c.AllowedOrigins, TrustedProxies: c.Proxies,
 		RateLimit: c.RateLimit, WriteRate: c.WriteRate, MaxInFlight: c.MaxInFlight, MaxWaiting: c.MaxWaiting,
 	})
 }
 
-// openCurrent opens a store that is up to date, for commands that use it once.
-func openCurrent(needKey bool) (*config.Config, *models.Store, error) {
-	c, store, err := open(needKey)
-	if err != nil {
-		return nil, nil, err
+// newProvider is the identity provider of the configuration, or nil.
+func newProvider(c *config.Config) *server.OIDC {
+	if c.OIDCIssuer == "" {
+		return nil
 	}
-	return c, store, store.CheckSchema(context.Background())
-}
-
-// openMigrated opens the store and brings it up to date.
-func openMigrated(needKey bool) (*config.Config, *models.Store, error) {
-	c, store, err := open(needKey)
-	if err != nil {
-		return nil, nil, err
+	return &server.OIDC{
+		Issuer: c.OIDCIssuer, ClientID: c.OIDCClientID, ClientSecret: c.OIDCClientSecret,
+		Scopes: strings.Fields(c.OIDCScopes), UsernameClaim: c.OIDCUsernameClaim,
 	}
-	return c, store, store.Migrate(context.Background())
 }
 
 // Run migrates.
 func (migrateCommand) Run() error {
-	_, store, err := openMigrated(false)
-	if err != nil {
-		return err
-	}
-	return store.Close()
-}
-
-// Run adds a user.
-func (a userAddCommand) Run() error {
-	_, store, err := openCurrent(false)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	user, err := store.AddUser(context.Background(), a.Name)
-	if err != nil {
-		return err
-	}
-	return printJSON(struct {
-		ID       models.ID `json:"id"`
-		Username string    `json:"username"`
-	}(user))
+	return operateAfter((*models.Store).Migrate, false, func(*operation) error { return nil })
 }
 
 // Run fills an empty database.
 func (demoCommand) Run() error {
-	c, store, err := openMigrated(false)
-	if err != nil {
+	return operateAfter((*models.Store).Migrate, false, func(o *operation) error {
+		if !o.config.Development {
+			return errors.New("demo: only with APP_ENV=development")
+		}
+		filled, err := o.store.Demo(o)
+		if err == nil && filled {
+			o.audit("demo", "world", "plaza")
+		}
 		return err
-	}
-	defer store.Close()
-	if !c.Development {
-		return errors.New("demo: only with APP_ENV=development")
-	}
-	return store.Demo(context.Background())
+	})
 }
 
 // Run prints versions.
@@ -205,7 +167,38 @@ func (versionCommand) Run() error {
 }
 
 func printJSON(v any) error {
-	e := json.NewEncoder(os.Stdout)
+	text, err := encode(v)
+	if err == nil {
+		_, err = os.Stdout.Write(append(text, '\n'))
+	}
+	return err
+}
+
+// printArray prints all that list calls print with as one JSON array, an element to a line.
+func printArray(list func(print func(any) error) error) error {
+	out := bufio.NewWriter(os.Stdout)
+	before, after := "[\n", "[]\n"
+	err := list(func(v any) error {
+		text, err := encode(v)
+		if err == nil {
+			out.WriteString(before)
+			_, err = out.Write(text)
+		}
+		before, after = ",\n", "\n]\n"
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	out.WriteString(after)
+	return out.Flush()
+}
+
+// encode is json.Marshal without the escapes that only HTML needs.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }

@@ -33,7 +33,11 @@ func (serveCommand) Run() error {
 	signal.Notify(hangups, syscall.SIGHUP)
 	// Else the runtime ends the process when the reader of its log has gone (package os/signal). So it is an error of writing.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	c, store, err := open(true)
+	c, err := config.Load(true)
+	if err != nil {
+		return err
+	}
+	store, err := openStore(c, c.DBTimeout)
 	if err != nil {
 		return err
 	}
@@ -208,13 +212,16 @@ func pruneSessions(ctx context.Context, store *models.Store, log *slog.Logger) {
 	}
 }
 
+// openListener is what LISTEN_ADDR is warned of in development.
+const openListener = "is not a loopback address: in development whoever reaches it signs in as anybody"
+
 // warn logs what is allowed but rarely meant, one line each.
 func warn(c *config.Config, store *models.Store, listeners []net.Listener, log *slog.Logger) {
 	for _, warning := range c.Warnings {
 		log.Warn(warning)
 	}
 	if c.Development && slices.ContainsFunc(listeners, func(l net.Listener) bool { return !l.Addr().(*net.TCPAddr).IP.IsLoopback() }) {
-		log.Warn("LISTEN_ADDR is not a loopback address: in development whoever reaches it signs in as anybody")
+		log.Warn("LISTEN_ADDR " + openListener)
 	}
 	if files := store.SharedFiles(); len(files) > 0 {
 		log.Warn("DATABASE_URL: other users of this machine can read or write the database: chmod 600", "files", files)

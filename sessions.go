@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,27 +10,42 @@ import (
 	"worldevents/models"
 )
 
+type (
+	sessionIssueCommand struct {
+		Name string `arg:"" help:"The username. In development a new one makes a new user."`
+		JSON bool   `help:"Print JSON."`
+	}
+	sessionListCommand struct {
+		Name string `arg:"" help:"The username."`
+		JSON bool   `help:"Print JSON."`
+	}
+	sessionRevokeCommand struct {
+		Name string `arg:"" optional:"" help:"The username: all sessions of the user."`
+		ID   string `help:"The session with this id." placeholder:"ID"`
+		All  bool   `help:"All sessions of everybody, as after restoring a backup."`
+		JSON bool   `help:"Print JSON."`
+	}
+)
+
 // Run signs a user in. In production the user must exist.
 func (i sessionIssueCommand) Run() error {
-	c, store, err := openCurrent(true)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	log, _ := newLogs(c)
-	srv, err := newServer(c, store, log, log)
-	if err != nil {
-		return err
-	}
-	session, err := srv.SignIn(context.Background(), i.Name, c.Development)
-	if err != nil {
-		return err
-	}
-	if i.JSON {
-		return printJSON(session)
-	}
-	fmt.Printf("token=%s; refreshToken=%s\n", session.Token, session.RefreshToken)
-	return nil
+	return operate(true, func(o *operation) error {
+		log, _ := newLogs(o.config)
+		srv, err := newServer(o.config, o.store, log, log)
+		if err != nil {
+			return err
+		}
+		session, err := srv.SignIn(o, i.Name, o.config.Development)
+		if err != nil {
+			return err
+		}
+		o.audit("session issue", "user", session.UserID, "username", session.Username)
+		if i.JSON {
+			return printJSON(session)
+		}
+		fmt.Printf("token=%s; refreshToken=%s\n", session.Token, session.RefreshToken)
+		return nil
+	})
 }
 
 // sessionLine is what the command prints of a session: nothing of its tokens.
@@ -44,35 +58,36 @@ type sessionLine struct {
 	Expires   time.Time `json:"expires"`
 }
 
+func newSessionLine(s models.Session) sessionLine {
+	return sessionLine{s.ID, s.Device, s.Network, s.CreatedAt.UTC(), s.RefreshedAt.UTC(), s.ExpiresAt.UTC()}
+}
+
 // Run lists the sessions of a user.
 func (l sessionListCommand) Run() error {
-	_, store, err := openCurrent(false)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	user, err := store.FindUser(context.Background(), l.Name)
-	if err != nil {
-		return err
-	}
-	sessions, err := store.Sessions(context.Background(), user.ID)
-	if err != nil {
-		return err
-	}
-	lines := []sessionLine{}
-	for _, s := range sessions {
-		lines = append(lines, sessionLine{s.ID, s.Device, s.Network, s.CreatedAt.UTC(), s.RefreshedAt.UTC(), s.ExpiresAt.UTC()})
-	}
-	if l.JSON {
-		return printJSON(lines)
-	}
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tCREATED\tREFRESHED\tEXPIRES\tNETWORK\tDEVICE")
-	for _, s := range lines {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, s.Created.Format(time.RFC3339),
-			s.Refreshed.Format(time.RFC3339), s.Expires.Format(time.RFC3339), s.Network, s.Device)
-	}
-	return table.Flush()
+	return operate(false, func(o *operation) error {
+		user, err := o.store.FindUser(o, l.Name)
+		if err != nil {
+			return err
+		}
+		sessions, err := o.store.Sessions(o, user.ID)
+		if err != nil {
+			return err
+		}
+		lines := []sessionLine{}
+		for _, s := range sessions {
+			lines = append(lines, newSessionLine(s))
+		}
+		if l.JSON {
+			return printJSON(lines)
+		}
+		table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(table, "ID\tCREATED\tREFRESHED\tEXPIRES\tNETWORK\tDEVICE")
+		for _, s := range lines {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, s.Created.Format(time.RFC3339),
+				s.Refreshed.Format(time.RFC3339), s.Expires.Format(time.RFC3339), s.Network, s.Device)
+		}
+		return table.Flush()
+	})
 }
 
 // Run revokes sessions.
@@ -87,38 +102,44 @@ func (r sessionRevokeCommand) Run() error {
 			return fmt.Errorf("--id: %w", err)
 		}
 	}
-	_, store, err := openCurrent(false)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	revoked, err := r.revoke(store, session)
-	if err != nil {
-		return err
-	}
-	if r.JSON {
-		return printJSON(struct {
-			Revoked int64 `json:"revoked"`
-		}{revoked})
-	}
-	fmt.Println("revoked:", revoked)
-	return nil
+	return operate(false, func(o *operation) error {
+		revoked, err := r.revoke(o, session)
+		if err != nil {
+			return err
+		}
+		if r.JSON {
+			return printJSON(struct {
+				Revoked int64 `json:"revoked"`
+			}{revoked})
+		}
+		fmt.Println("revoked:", revoked)
+		return nil
+	})
 }
 
-func (r sessionRevokeCommand) revoke(store *models.Store, session models.ID) (int64, error) {
-	ctx := context.Background()
+func (r sessionRevokeCommand) revoke(o *operation, session models.ID) (int64, error) {
 	switch {
 	case r.All:
-		return store.RevokeAll(ctx)
+		revoked, err := o.store.RevokeAll(o)
+		if revoked > 0 || err == nil {
+			o.audit("session revoke", "all", true, "revoked", revoked)
+		}
+		return revoked, err
 	case r.ID != "":
-		revoked, err := store.RevokeSession(ctx, models.Caller{SessionID: session})
+		revoked, err := o.store.RevokeSession(o, models.Caller{SessionID: session})
+		if err == nil {
+			o.audit("session revoke", "session", session, "revoked", len(revoked))
+		}
 		return int64(len(revoked)), err
 	}
-	user, err := store.FindUser(ctx, r.Name)
+	user, err := o.store.FindUser(o, r.Name)
 	if err != nil {
 		return 0, err
 	}
-	revoked, err := store.RevokeUser(ctx, user.ID, models.ID{})
+	revoked, err := o.store.RevokeUser(o, user.ID, models.ID{})
+	if err == nil {
+		o.audit("session revoke", "user", user.ID, "username", user.Username, "revoked", len(revoked))
+	}
 	return int64(len(revoked)), err
 }
 

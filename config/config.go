@@ -105,17 +105,25 @@ const WriteTimeout = 30 * time.Second
 // Load reads the file .env in the working directory, if there is one, and the environment, which wins. The error
 // names every problem at once and quotes no secret. A command that signs or verifies nothing needs no key.
 func Load(needKey bool) (*Config, error) {
+	c, problems := Inspect(needKey)
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	return c, nil
+}
+
+// Inspect is Load that returns every problem by itself, and what can be made of the other settings.
+func Inspect(needKey bool) (*Config, []error) {
 	all, file, problems := readSettings()
 	c, more := parse(all, needKey)
 	problems = append(problems, more...)
 	if file.exposed != "" && !c.Development {
 		problems = append(problems, fmt.Errorf("%s: %s", dotEnvFile, file.exposed))
 	}
-	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
+	if c.Base != nil {
+		c.Warnings = c.warnings(all, file)
 	}
-	c.Warnings = c.warnings(all, file)
-	return c, nil
+	return c, problems
 }
 
 // readSettings returns what the environment and the file .env say, and what is wrong with the file.

@@ -14,9 +14,10 @@ import (
 type Caller struct{ UserID, SessionID ID }
 
 // isActive is the condition that the user exists and the session is not revoked. A session that is gone counts as revoked.
+// A user who is blocked has none left; only without a session is it looked up.
 func (c Caller) isActive() expr {
 	if c.SessionID.IsZero() {
-		return expr{"EXISTS (SELECT 1 FROM users WHERE id = ?)", []any{c.UserID}}
+		return expr{"EXISTS (SELECT 1 FROM users WHERE id = ? AND blocked_at IS NULL)", []any{c.UserID}}
 	}
 	return expr{
 		sql:  "EXISTS (SELECT 1 FROM sessions WHERE id = ? AND user_id = ? AND revoked_at IS NULL)",
@@ -58,7 +59,7 @@ func (s ids) Value() (driver.Value, error) {
 	return string(text), err
 }
 
-// ActiveCallers returns which of the callers are users who exist, with sessions that are not revoked, in one statement.
+// ActiveCallers returns which of the callers are users who exist and are not blocked, with sessions that are not revoked, in one statement.
 func (s *Store) ActiveCallers(ctx context.Context, callers []Caller) (map[Caller]bool, error) {
 	active := make(map[Caller]bool, len(callers))
 	if len(callers) == 0 {
@@ -76,7 +77,7 @@ func (s *Store) ActiveCallers(ctx context.Context, callers []Caller) (map[Caller
 	err := s.read(ctx, func(tx *gorm.DB) error {
 		return tx.Raw(`
 			SELECT user_id, id AS session_id FROM sessions WHERE revoked_at IS NULL AND id `+s.dialect.anyOf+`
-			UNION ALL SELECT id, NULL FROM users WHERE id `+s.dialect.anyOf, sessions, users).Scan(&found).Error
+			UNION ALL SELECT id, NULL FROM users WHERE blocked_at IS NULL AND id `+s.dialect.anyOf, sessions, users).Scan(&found).Error
 	})
 	if err != nil {
 		return nil, fmt.Errorf("look up callers: %w", err)

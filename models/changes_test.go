@@ -121,7 +121,7 @@ func TestOwnHints(t *testing.T) {
 			{"leave again", func() error { return e.LeaveEvent(t.Context(), bob, event) }, false, nil},
 			{"leave by nobody", func() error { return e.LeaveEvent(t.Context(), nobody, event) }, true, nil},
 			{"leave nothing", func() error { return e.LeaveEvent(t.Context(), bob, models.ID{2}) }, true, nil},
-			{"demo", func() error { return openStore(t, db.URL).Demo(t.Context()) }, false, nil},
+			{"demo", func() error { _, err := openStore(t, db.URL).Demo(t.Context()); return err }, false, nil},
 		} {
 			if err := step.do(); (err != nil) != step.fail {
 				t.Fatalf("%s: %v", step.name, err)

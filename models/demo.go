@@ -9,14 +9,14 @@ import (
 )
 
 // Demo fills a database without events with a few users and the world plaza, whose first event has the id of the
-// contract's examples. It does nothing to a database that has events.
-func (s *Store) Demo(ctx context.Context) error {
+// contract's examples. It does nothing to a database that has events, and reports whether it has filled one.
+func (s *Store) Demo(ctx context.Context) (done bool, err error) {
 	var filled bool
-	err := s.read(ctx, func(tx *gorm.DB) error {
+	err = s.read(ctx, func(tx *gorm.DB) error {
 		return scan(tx.Raw("SELECT EXISTS (SELECT 1 FROM events)"), &filled)
 	})
 	if err != nil || filled {
-		return err
+		return false, err
 	}
 	users := make(map[string]ID)
 	for _, name := range []string{"alice", "bob", "carol"} {
@@ -25,13 +25,13 @@ func (s *Store) Demo(ctx context.Context) error {
 			return tx.Where("username = ?", name).Limit(1).Find(&user).Error
 		})
 		if err != nil {
-			return fmt.Errorf("demo: %w", err)
+			return false, fmt.Errorf("demo: %w", err)
 		}
 		users[name] = user.ID
 		if user.ID.IsZero() {
 			added, err := s.AddUser(ctx, name)
 			if err != nil {
-				return fmt.Errorf("demo: %w", err)
+				return false, fmt.Errorf("demo: %w", err)
 			}
 			users[name] = added.ID
 		}
@@ -48,7 +48,7 @@ func (s *Store) Demo(ctx context.Context) error {
 	} {
 		id, err := ParseID(fmt.Sprintf("01980000-0000-7000-8000-%012d", i+1))
 		if err != nil {
-			return fmt.Errorf("demo: %w", err)
+			return false, fmt.Errorf("demo: %w", err)
 		}
 		_, err = s.CreateEvent(ctx, Caller{UserID: users[event.creator]}, Event{
 			ID: id, WorldID: "plaza", Name: event.name, Description: event.description,
@@ -60,8 +60,8 @@ func (s *Store) Demo(ctx context.Context) error {
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("demo: %w", err)
+			return false, fmt.Errorf("demo: %w", err)
 		}
 	}
-	return nil
+	return true, nil
 }

@@ -17,14 +17,20 @@ import (
 
 // What a caller can act on. Every error of a Store wraps one of these, or none when it is unforeseen.
 var (
-	// ErrNoEvent is returned by JoinEvent and LeaveEvent for an event that does not exist, malformed ids included.
+	// ErrNoEvent is returned for an event that does not exist, malformed ids included.
 	ErrNoEvent = errors.New("no such event")
 	// ErrNoUser is returned when the named user does not exist.
 	ErrNoUser = errors.New("no such user")
-	// ErrSignedOut is returned to a caller whose session is revoked, or whose user does not exist.
-	ErrSignedOut = errors.New("the session is revoked, or its user is gone")
-	// ErrUserExists is returned by AddUser for a name that is taken.
+	// ErrBlocked is returned when somebody signs in whom the operator has blocked.
+	ErrBlocked = errors.New("the user is blocked")
+	// ErrNoIdentity is returned by RemoveUser when an identity is to be blocked that the user does not have.
+	ErrNoIdentity = errors.New("the user has never signed in with an identity provider, so no identity can be blocked")
+	// ErrSignedOut is returned to a caller whose session is revoked, or whose user is blocked or does not exist.
+	ErrSignedOut = errors.New("the session is revoked, or its user is blocked or gone")
+	// ErrUserExists is returned by AddUser and RenameUser for a name that is taken.
 	ErrUserExists = errors.New("the username is taken")
+	// ErrUserAlike is returned by RenameUser for a user of an identity provider, whose name must look like nobody's.
+	ErrUserAlike = errors.New("the username looks like another user's")
 	// ErrUsername is returned for a name that breaks the rules of ValidUsername.
 	ErrUsername = errors.New("a username is 1 to 100 characters, not only white space, without control characters")
 	// ErrRefreshToken is returned by RefreshSession for a token that is unknown, expired, spent, or another session's.

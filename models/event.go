@@ -9,7 +9,7 @@ import (
 	"gorm.io/gorm"
 )
 
-// Event is something scheduled in a world. Events never change.
+// Event is something scheduled in a world. Only the operator changes one.
 type Event struct {
 	Number      int64  `gorm:"primaryKey;not null"` // stands for the event in RSVPs; the database assigns it, from 1 on
 	ID          ID     `gorm:"not null;unique"`

@@ -13,11 +13,13 @@ import (
 
 // SignInExternal is SignIn for somebody whom an identity provider vouches for. Issuer and subject together decide who
 // it is, never the name: somebody unknown becomes a new user, called username or, when that cannot be, by the first of
-// usernameCandidates that looks like nobody's name. A user keeps the name of the first time.
+// usernameCandidates that looks like nobody's name. A user keeps the name of the first time. It returns ErrBlocked for a
+// user who is blocked, and for one who was removed for good.
 func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username string, in SignIn) (Grant, error) {
 	var grant Grant
 	err := s.transaction(ctx, func(tx *gorm.DB) error {
 		user, err := lockUser(tx.Where("issuer = ? AND subject = ?", issuer, subject))
+		isNew := errors.Is(err, ErrNoUser)
 		for name := range usernameCandidates(username) {
 			if !errors.Is(err, ErrNoUser) {
 				break
@@ -29,10 +31,13 @@ func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username st
 			}
 			user, err = lockUser(tx.Where("issuer = ? AND subject = ?", issuer, subject))
 		}
+		if err == nil && isNew { // afterwards: the same identity may have been added and removed meanwhile
+			err = refuseBlocked(tx, identityHash(issuer, subject))
+		}
 		if err != nil {
 			return err
 		}
-		grant, err = s.begin(tx, Identity{user.ID, user.Username}, in)
+		grant, err = s.begin(tx, user, in)
 		return err
 	})
 	if err != nil {

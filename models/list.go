@@ -42,8 +42,8 @@ type EventSink interface {
 }
 
 // EventReader reads a list in batches, so that neither memory nor the time until the first event grows with the world.
-// Each batch is a snapshot of its own: events never change, so only RSVPs can move between batches. A copy of an
-// EventReader goes on by itself.
+// Each batch is a snapshot of its own: between batches RSVPs come and go. An event that EditEvent moves to another time just
+// then may be read twice, or not at all. A copy of an EventReader goes on by itself.
 type EventReader struct {
 	store   *Store
 	options ListOptions

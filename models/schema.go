@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 
 	"github.com/pressly/goose/v3"
 	"gorm.io/gorm"
@@ -24,6 +25,9 @@ type schemaState struct {
 // ErrSchemaOlder is returned by CheckSchema for a database that must be migrated first.
 var ErrSchemaOlder = errors.New("the schema of the database is older than this version of worldevents: run worldevents migrate")
 
+// errNoSchema is returned by CheckSchema for a database that Migrate has never seen.
+var errNoSchema = errors.New("the database has no tables yet: run worldevents migrate")
+
 // errSchemaNewer is returned for a database that this program cannot work with.
 var errSchemaNewer = errors.New("the schema of the database is newer, and needs a newer version of worldevents")
 
@@ -39,8 +43,13 @@ func (s schemaState) check() error {
 }
 
 // CheckSchema returns ErrSchemaOlder, or another error in words for the operator, unless this program can work with the
-// database as it is. It changes nothing.
+// database as it is. It changes nothing, and makes no SQLite file.
 func (s *Store) CheckSchema(ctx context.Context) error {
+	if s.file != nil {
+		if _, err := os.Stat(s.file.path); errors.Is(err, fs.ErrNotExist) {
+			return errNoSchema
+		}
+	}
 	return s.read(ctx, func(tx *gorm.DB) error {
 		if err := s.refuseOldSchema(tx); err != nil {
 			return err
@@ -51,6 +60,9 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 		}
 		if err := schema.check(); err != nil {
 			return err
+		}
+		if schema.version == 0 {
+			return errNoSchema
 		}
 		if schema.version < schema.known {
 			return ErrSchemaOlder
@@ -68,17 +80,25 @@ func (s *Store) migrationFolder() fs.FS {
 	return folder
 }
 
-func (s *Store) schemaOf(tx *gorm.DB) (found schemaState, err error) {
+// knownSchema returns the number of this program's last migration.
+func (s *Store) knownSchema() (last int64, err error) {
 	files, err := fs.Glob(s.migrationFolder(), "*.sql")
 	if err != nil {
-		return found, err
+		return 0, err
 	}
 	for _, file := range files {
 		version, err := goose.NumericComponent(file)
 		if err != nil {
-			return found, err
+			return 0, err
 		}
-		found.known = max(found.known, version)
+		last = max(last, version)
+	}
+	return last, nil
+}
+
+func (s *Store) schemaOf(tx *gorm.DB) (found schemaState, err error) {
+	if found.known, err = s.knownSchema(); err != nil {
+		return found, err
 	}
 	var migrated, compatible bool
 	if err := scan(tx.Raw(s.dialect.hasTableQuery, "goose_db_version"), &migrated); err != nil || !migrated {
@@ -98,11 +118,12 @@ func (s *Store) schemaOf(tx *gorm.DB) (found schemaState, err error) {
 
 // schemaTables are the tables, with their columns. Tests hold them to the migrations.
 var schemaTables = map[string]string{
-	"compatibility": "oldest",
-	"users":         "number, id, username, created_at, issuer, subject, folded, skeleton",
-	"sessions":      "id, user_id, handle_hash, created_at, device, network, revoked_at, refreshed_at, expires_at, token_hash, spent",
-	"events":        "number, id, world_id, creator_id, name, description, scheduled_at, created_at",
-	"rsvps":         "event_number, created_at, user_number, username",
+	"compatibility":      "oldest",
+	"users":              "number, id, username, created_at, issuer, subject, folded, skeleton, blocked_at",
+	"blocked_identities": "hash, blocked_at",
+	"sessions":           "id, user_id, handle_hash, created_at, device, network, revoked_at, refreshed_at, expires_at, token_hash, spent",
+	"events":             "number, id, world_id, creator_id, name, description, scheduled_at, created_at",
+	"rsvps":              "event_number, created_at, user_number, username",
 }
 
 // verifySchema returns errDamaged unless all tables and columns are there.

@@ -89,8 +89,12 @@ type Grant struct {
 }
 
 // begin stores a session of the user, whose row tx has locked. The browser's earlier sessions lose their refresh token, and
-// so do those beyond the limit: the expired ones, then those refreshed longest ago. Their JWTs live to their end.
-func (s *Store) begin(tx *gorm.DB, user Identity, in SignIn) (Grant, error) {
+// so do those beyond the limit: the expired ones, then those refreshed longest ago. Their JWTs live to their end. It returns
+// ErrBlocked.
+func (s *Store) begin(tx *gorm.DB, user User, in SignIn) (Grant, error) {
+	if user.BlockedAt != nil {
+		return Grant{}, ErrBlocked
+	}
 	now := s.timestamp()
 	if len(in.Replaces) > 0 {
 		res := tx.Exec("UPDATE sessions SET token_hash = NULL, spent = ? WHERE handle_hash IN ? AND token_hash IS NOT NULL",
@@ -107,7 +111,7 @@ func (s *Store) begin(tx *gorm.DB, user Identity, in SignIn) (Grant, error) {
 	if res.Error != nil {
 		return Grant{}, res.Error
 	}
-	grant := Grant{Identity: user, SessionID: newID()}
+	grant := Grant{Identity: Identity{user.ID, user.Username}, SessionID: newID()}
 	var created time.Time
 	err := scan(raw(tx, `
 		INSERT INTO sessions (id, user_id, handle_hash, created_at, device, network, refreshed_at, expires_at, token_hash, spent)

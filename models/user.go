@@ -24,6 +24,8 @@ type User struct {
 	// Folded and Skeleton are foldUsername and usernameSkeleton of the username. They are unique among the users of
 	// identity providers.
 	Folded, Skeleton *string
+	// BlockedAt is since when the user may not sign in; nil means that they may.
+	BlockedAt *time.Time
 }
 
 // Identity is a user as a session knows them.
@@ -86,7 +88,7 @@ func (s *Store) newUser(username string) User {
 }
 
 // SignIn begins a session of the user called username. With create it makes a user who does not exist; else it returns
-// ErrNoUser. It returns ErrUsername for an impossible name.
+// ErrNoUser. It returns ErrUsername for an impossible name, and ErrBlocked.
 func (s *Store) SignIn(ctx context.Context, username string, create bool, in SignIn) (Grant, error) {
 	if !ValidUsername(username) {
 		return Grant{}, fmt.Errorf("sign in: %w", ErrUsername)
@@ -103,7 +105,7 @@ func (s *Store) SignIn(ctx context.Context, username string, create bool, in Sig
 		if err != nil {
 			return err
 		}
-		grant, err = s.begin(tx, Identity{user.ID, user.Username}, in)
+		grant, err = s.begin(tx, user, in)
 		return err
 	})
 	if err != nil {
@@ -119,7 +121,8 @@ func addMissing(tx *gorm.DB, user User) error {
 }
 
 // lockUser reads the user that query selects. Nobody else begins a session of the user until the end of the transaction:
-// so concurrent sign-ins never leave more sessions than a user may have. It returns ErrNoUser.
+// so concurrent sign-ins never leave more sessions than a user may have, and none begins while a user is being blocked. It
+// returns ErrNoUser.
 func lockUser(query *gorm.DB) (User, error) {
 	var user User
 	res := query.Clauses(clause.Locking{Strength: "NO KEY UPDATE"}).Limit(1).Find(&user)

@@ -49,6 +49,7 @@ var (
 	errMethod      = &problem{status: 405, code: "method_not_allowed", message: "The path does not have this method"}
 	errSignIn      = &problem{status: 400, code: "invalid_sign_in", message: "This sign-in was not begun in this browser, took too long, or is over already"}
 	errDenied      = &problem{status: 403, code: "access_denied", message: "The sign-in was cancelled, or the identity provider refused it"}
+	errBlocked     = &problem{status: 403, code: "user_blocked", message: "This account is blocked"}
 	errProvider    = &problem{status: 502, code: "provider_failed", message: "The identity provider is away, or gave no usable response"}
 	errTooLarge    = &problem{status: 413, code: "body_too_large", message: "The body is larger than 64 KiB"}
 	errMediaType   = &problem{status: 415, code: "unsupported_media_type", message: "The body must be application/json in UTF-8"}
@@ -66,6 +67,7 @@ var problems = []struct {
 }{
 	{models.ErrNoEvent, errNoEvent},
 	{models.ErrSignedOut, errToken},
+	{models.ErrBlocked, errBlocked},
 	{models.ErrBusy, errOverloaded},
 	{models.ErrUnwritable, errUnwritable},
 	{contract.ErrMediaType, errMediaType},

@@ -120,3 +120,8 @@ func (s *Server) logRefusals(next echo.HandlerFunc) echo.HandlerFunc {
 		return err
 	}
 }
+
+// CheckProvider returns an error unless an identity provider publishes what a sign-in needs.
+func CheckProvider(ctx context.Context, provider OIDC) error {
+	return oidc.New(provider, "", nil, time.Now).Check(ctx)
+}

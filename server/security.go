@@ -18,7 +18,7 @@ const (
 )
 
 // securityEvent logs and counts something that happened to a session. Cause is human-readable. What a command of the
-// operator does is on their terminal, and in no log.
+// operator does leaves an audit line of its own.
 func (s *Server) securityEvent(ctx context.Context, event string, who models.Caller, cause string) {
 	req := requestFrom(ctx)
 	if req == nil {

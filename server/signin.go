@@ -77,12 +77,15 @@ func (s *Server) signIn(c echo.Context) error {
 	r := c.Request()
 	returnTo := r.Form.Get("return_to")
 	issued, err := s.SignIn(r.Context(), r.PostForm.Get("username"), true)
-	if errors.Is(err, models.ErrUsername) {
-		return s.render(c, http.StatusBadRequest, "sign-in.html", s.signInPolicy(), page{
-			ReturnTo: returnTo, Username: r.PostForm.Get("username"), Error: models.ErrUsername.Error(),
-		})
-	}
-	if err != nil {
+	again := page{ReturnTo: returnTo, Username: r.PostForm.Get("username")}
+	switch {
+	case errors.Is(err, models.ErrUsername):
+		again.Error = models.ErrUsername.Error()
+		return s.render(c, http.StatusBadRequest, "sign-in.html", s.signInPolicy(), again)
+	case errors.Is(err, models.ErrBlocked):
+		again.Error = errBlocked.message
+		return s.render(c, errBlocked.status, "sign-in.html", s.signInPolicy(), again)
+	case err != nil:
 		return err
 	}
 	s.sessions.ReplaceCookies(c.Response().Header(), session.ReadCookies(r.Header), issued)

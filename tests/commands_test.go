@@ -65,8 +65,8 @@ func TestFirstSteps(t *testing.T) {
 
 func TestSessionIssue(t *testing.T) {
 	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
-		var first struct{ UserID, Username, Token, RefreshToken, Expires string }
 		p.MustRun("migrate")
+		var first struct{ UserID, Username, Token, RefreshToken, Expires string }
 		text := p.MustRun("session", "issue", "--json", "Zoë <b>")
 		if err := json.Unmarshal([]byte(text), &first); err != nil {
 			t.Fatal(err)
@@ -214,6 +214,7 @@ func TestDotEnv(t *testing.T) {
 	}
 	write("# comment\nAPP_ENV=development\nJWT_SECRET=" + string(servicetest.Key) + "\nDATABASE_URL=sqlite:from-file.db\n")
 	p.MustRun("migrate")
+	p.MustRun("session", "issue", "alice")
 	if !exists("from-file.db") {
 		t.Error(".env was not read")
 	}

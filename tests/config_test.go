@@ -282,7 +282,7 @@ func TestConfigLimits(t *testing.T) {
 	} {
 		t.Run(setting, func(t *testing.T) {
 			p := servicetest.NewProgram(t, strings.Split(setting, "\n")...)
-			p.Run("migrate")
+			p.MustRun("migrate")
 			if _, stderr, status := p.Run("session", "issue", "alice"); status != 0 {
 				t.Errorf("status %d: %s", status, stderr)
 			}

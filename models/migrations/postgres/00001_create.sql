@@ -24,6 +24,8 @@ CREATE TABLE users (
     -- were added by hand.
     folded             text        COLLATE "C",
     skeleton           text        COLLATE "C",
+    -- Since when the user may not sign in. Their sessions are revoked.
+    blocked_at         timestamptz,
     -- What the username in rsvps refers to.
     UNIQUE (number, username)
 );
@@ -32,6 +34,12 @@ CREATE UNIQUE INDEX users_folded ON users (folded) WHERE issuer IS NOT NULL;
 CREATE UNIQUE INDEX users_skeleton ON users (skeleton) WHERE issuer IS NOT NULL;
 CREATE INDEX users_given_folded ON users (folded) WHERE issuer IS NULL;
 CREATE INDEX users_given_skeleton ON users (skeleton) WHERE issuer IS NULL;
+
+-- Who was removed and may not come back: SHA-256 of issuer, a zero byte and subject.
+CREATE TABLE blocked_identities (
+    hash       bytea       PRIMARY KEY CHECK (octet_length(hash) = 32),
+    blocked_at timestamptz NOT NULL
+);
 
 -- A refresh changes only columns that no index has, and finds room for the new version of the row on its page: then it
 -- writes to no index (a heap-only tuple). What it changes stands together behind what it does not, which is what the
@@ -93,5 +101,6 @@ CREATE INDEX rsvps_list ON rsvps (event_number, created_at, user_number) INCLUDE
 DROP TABLE rsvps;
 DROP TABLE events;
 DROP TABLE sessions;
+DROP TABLE blocked_identities;
 DROP TABLE users;
 DROP TABLE compatibility;

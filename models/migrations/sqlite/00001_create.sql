@@ -18,6 +18,7 @@ CREATE TABLE users (
     subject            TEXT     CHECK ((issuer IS NULL) = (subject IS NULL)),
     folded             TEXT,
     skeleton           TEXT,
+    blocked_at         DATETIME,
     UNIQUE (issuer, subject),
     UNIQUE (number, username)
 );
@@ -25,6 +26,11 @@ CREATE UNIQUE INDEX users_folded ON users (folded) WHERE issuer IS NOT NULL;
 CREATE UNIQUE INDEX users_skeleton ON users (skeleton) WHERE issuer IS NOT NULL;
 CREATE INDEX users_given_folded ON users (folded) WHERE issuer IS NULL;
 CREATE INDEX users_given_skeleton ON users (skeleton) WHERE issuer IS NULL;
+
+CREATE TABLE blocked_identities (
+    hash       BLOB     PRIMARY KEY NOT NULL CHECK (length(hash) = 32),
+    blocked_at DATETIME NOT NULL
+);
 
 CREATE TABLE sessions (
     id           TEXT     PRIMARY KEY NOT NULL CHECK (id GLOB '????????-????-????-????-????????????' AND length(replace(id, '-', '')) = 32 AND replace(id, '-', '') NOT GLOB '*[^0-9a-f]*'),
@@ -74,5 +80,6 @@ CREATE INDEX rsvps_list ON rsvps (event_number, created_at, user_number, usernam
 DROP TABLE rsvps;
 DROP TABLE events;
 DROP TABLE sessions;
+DROP TABLE blocked_identities;
 DROP TABLE users;
 DROP TABLE compatibility;

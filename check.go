@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"worldevents/config"
+	"worldevents/models"
+	"worldevents/server"
+)
+
+type checkCommand struct{}
+
+// checked is the result of the command.
+type checked struct {
+	OK       bool              `json:"ok"` // there is no fault
+	Findings []finding         `json:"findings"`
+	Settings map[string]string `json:"settings"` // secrets are masked
+}
+
+type finding struct {
+	Level models.Level `json:"level"`
+	About string       `json:"about"`
+	Text  string       `json:"text"`
+}
+
+func (c *checked) add(level models.Level, about, text string) {
+	c.Findings = append(c.Findings, finding{level, about, strings.Join(strings.Fields(text), " ")})
+}
+
+// Run looks at all that serving needs, and changes nothing.
+func (checkCommand) Run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	c, problems := config.Inspect(true)
+	result := checked{Findings: []finding{}, Settings: c.Settings()}
+	result.settings(c, problems)
+	if !strings.Contains(fmt.Sprint(problems), "DATABASE_URL:") {
+		for _, f := range models.Inspect(ctx, models.Options{URL: c.DatabaseURL, MaxConns: c.DBMaxConns, Timeout: c.DBTimeout}) {
+			result.add(f.Level, f.About, f.Text)
+		}
+	}
+	if provider := newProvider(c); provider != nil && !strings.Contains(fmt.Sprint(problems), "OIDC_") {
+		if err := server.CheckProvider(ctx, *provider); err != nil {
+			result.add(models.Fault, "OIDC_ISSUER", err.Error())
+		} else {
+			result.add(models.Fine, "OIDC_ISSUER", "publishes its endpoints and keys")
+		}
+	}
+	return result.print()
+}
+
+// settings says what is wrong with settings, and what of them serve would warn of.
+func (c *checked) settings(settings *config.Config, problems []error) {
+	for _, problem := range problems {
+		about, text, _ := strings.Cut(problem.Error(), ": ")
+		c.add(models.Fault, about, text)
+	}
+	for _, warning := range settings.Warnings {
+		c.add(models.Warning, "settings", warning)
+	}
+	usable := 0
+	for _, address := range settings.ListenAddrs {
+		err := canListen(address)
+		if err == nil {
+			usable++
+			if host, _, _ := net.SplitHostPort(address); settings.Development && !isLoopback(host) {
+				c.add(models.Warning, "LISTEN_ADDR", openListener)
+			}
+		} else if len(settings.ListenAddrs) == 1 {
+			c.add(models.Fault, "LISTEN_ADDR", err.Error())
+		}
+	}
+	if usable == 0 && len(settings.ListenAddrs) > 1 {
+		c.add(models.Fault, "LISTEN_ADDR", "this machine has none of the addresses")
+	}
+	if settings.AdminAddr != "" {
+		if err := canListen(settings.AdminAddr); err != nil {
+			c.add(models.Fault, "ADMIN_ADDR", err.Error())
+		}
+	}
+	if len(problems) == 0 {
+		c.add(models.Fine, "settings", "can be used")
+	}
+}
+
+// canListen returns an error unless this machine has the host of an address. Whether the port is free is not asked: it is in
+// use where the service runs.
+func canListen(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil // said before
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// print prints the result on stdout, and faults and warnings on stderr. It returns an error if there are faults.
+func (c *checked) print() error {
+	faults := 0
+	for _, f := range c.Findings {
+		if f.Level != models.Fine {
+			fmt.Fprintf(os.Stderr, "%s: %s: %s\n", f.Level, f.About, f.Text)
+		}
+		if f.Level == models.Fault {
+			faults++
+		}
+	}
+	c.OK = faults == 0
+	if err := printJSON(c); err != nil {
+		return err
+	}
+	if faults > 0 {
+		return fmt.Errorf("check: faults: %d", faults)
+	}
+	return nil
+}

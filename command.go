@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"os/user"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"worldevents/config"
+	"worldevents/models"
+)
+
+// operation is what a command works with that reads or changes the database, perhaps beside serving instances.
+type operation struct {
+	// Context ends with the first SIGINT or SIGTERM. A second signal ends the process at once.
+	context.Context
+	config *config.Config
+	store  *models.Store
+}
+
+// commandTimeout is the least time that the database has for one call of a command. DB_TIMEOUT is for requests: renaming
+// somebody with many RSVPs may take longer.
+const commandTimeout = 30 * time.Second
+
+// operate runs fn on the configured database, whose schema must be there. What fn prints on stdout is the result, JSON; words
+// go to stderr. The process ends with status 1 and one line if fn returns an error.
+func operate(needKey bool, fn func(*operation) error) error {
+	return operateAfter((*models.Store).CheckSchema, needKey, fn)
+}
+
+// operateAfter is operate once prepare has seen to the schema.
+func operateAfter(prepare func(*models.Store, context.Context) error, needKey bool, fn func(*operation) error) error {
+	c, err := config.Load(needKey)
+	if err != nil {
+		return err
+	}
+	store, err := openStore(c, max(c.DBTimeout, commandTimeout))
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	if err := prepare(store, ctx); err != nil {
+		return err
+	}
+	err = fn(&operation{ctx, c, store})
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return errors.New("interrupted")
+	}
+	return err
+}
+
+// audit writes the one line that a change leaves: when, which user of the operating system, what, and whom or what it
+// was about. It is written whatever LOG_LEVEL says, after the change.
+func (o *operation) audit(action string, attributes ...any) {
+	c := *o.config
+	c.LogLevel = slog.LevelInfo
+	log, _ := newLogs(&c)
+	log.Info("audit", append([]any{"action", action, "os_user", osUser()}, attributes...)...)
+}
+
+// osUser is the name of the process's user, or the number where it has no name, as in a container.
+func osUser() string {
+	id := strconv.Itoa(os.Getuid())
+	if u, err := user.LookupId(id); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return id
+}
+
+// progress tells on stderr how far a command is: on a terminal in one line that is written over, elsewhere in a line
+// every few seconds.
+type progress struct {
+	terminal bool
+	interval time.Duration
+	told     time.Time
+}
+
+func newProgress() *progress {
+	info, err := os.Stderr.Stat()
+	p := &progress{interval: 5 * time.Second, told: time.Now()}
+	if err == nil && info.Mode()&os.ModeCharDevice != 0 {
+		p.terminal, p.interval = true, 200*time.Millisecond
+	}
+	return p
+}
+
+// tell writes how far the command is, unless it has just done so.
+func (p *progress) tell(format string, args ...any) {
+	if time.Since(p.told) < p.interval {
+		return
+	}
+	p.told = time.Now()
+	text := fmt.Sprintf(format, args...)
+	if p.terminal {
+		fmt.Fprintf(os.Stderr, "\r\x1b[K%s", text)
+	} else {
+		fmt.Fprintln(os.Stderr, text)
+	}
+}
+
+// end removes what stands on a terminal.
+func (p *progress) end() {
+	if p.terminal {
+		fmt.Fprint(os.Stderr, "\r\x1b[K")
+	}
+}
+
+// printHelp adds the command's example, the tag of that name in commands.
+func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
+	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
+		return err
+	}
+	if selected := ctx.Selected(); selected != nil && selected.Tag.Get("example") != "" {
+		fmt.Fprintf(ctx.Stdout, "\nExample:\n  %s\n", selected.Tag.Get("example"))
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"reflect"
+	"strings"
+)
+
+// masked stands for a secret that is set, as url.URL.Redacted writes it.
+const masked = "xxxxx"
+
+// Settings returns the effective value of each setting by its name, with secrets masked.
+func (c *Config) Settings() map[string]string {
+	all := make(map[string]string)
+	value := reflect.ValueOf(*c)
+	for field, v := range value.Fields() {
+		name := field.Tag.Get("env")
+		if name == "" || name == "-" {
+			continue
+		}
+		var text string
+		switch v := v.Interface().(type) {
+		case []string:
+			text = strings.Join(v, ",")
+		default:
+			text = fmt.Sprint(v)
+		}
+		all[name] = mask(name, text)
+	}
+	if len(c.ListenAddrs) > 0 {
+		all["LISTEN_ADDR"] = strings.Join(c.ListenAddrs, ",")
+	}
+	return all
+}
+
+// mask hides what is secret in the value of a setting: all of a key, or the passwords in a database's URL.
+func mask(name, text string) string {
+	switch {
+	case strings.HasSuffix(name, "_SECRET") && text != "":
+		return strings.Join(mapped(strings.Split(text, ","), func(string) string { return masked }), ",")
+	case name == "DATABASE_URL" && !strings.HasPrefix(text, "sqlite:"):
+		u, err := url.Parse(text)
+		if err != nil || u.Host == "" && u.Opaque != "" {
+			return masked
+		}
+		query := u.Query()
+		for name := range query {
+			if strings.Contains(strings.ToLower(name), "password") {
+				query.Set(name, masked)
+			}
+		}
+		u.RawQuery = query.Encode()
+		return u.Redacted()
+	}
+	return text
+}
+
+func mapped(texts []string, f func(string) string) (all []string) {
+	for _, text := range texts {
+		all = append(all, f(text))
+	}
+	return all
+}

@@ -1,0 +1,72 @@
+package models
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+
+	"gorm.io/gorm"
+)
+
+// BlockUser keeps the user called username from signing in, and revokes their sessions. It returns ErrNoUser. changed is
+// false for a user who was blocked before.
+func (s *Store) BlockUser(ctx context.Context, username string) (user Identity, changed bool, err error) {
+	return s.setBlocked(ctx, "block user", username, s.timestamp())
+}
+
+// UnblockUser lets the user called username sign in again. It returns ErrNoUser. changed is false for a user who was not
+// blocked.
+func (s *Store) UnblockUser(ctx context.Context, username string) (user Identity, changed bool, err error) {
+	return s.setBlocked(ctx, "unblock user", username, nil)
+}
+
+// setBlocked changes since when a user is blocked, nil for not at all.
+func (s *Store) setBlocked(ctx context.Context, what, username string, since any) (found Identity, changed bool, err error) {
+	err = s.transaction(ctx, func(tx *gorm.DB) error {
+		user, err := lockUser(tx.Where("username = ?", username))
+		if err != nil {
+			return err
+		}
+		found, changed = Identity{user.ID, user.Username}, (user.BlockedAt == nil) != (since == nil)
+		if !changed {
+			return nil
+		}
+		if err := exec(tx, "UPDATE users SET blocked_at = ? WHERE id = ?", since, user.ID).Error; err != nil || since == nil {
+			return err
+		}
+		return tx.Model(&Session{}).Where("user_id = ? AND revoked_at IS NULL", user.ID).Updates(s.revocation()).Error
+	})
+	if err != nil {
+		return Identity{}, false, fmt.Errorf("%s: %w", what, err)
+	}
+	return found, changed, nil
+}
+
+// identityHash is what is kept of an identity that must not come back. No issuer has a zero byte.
+func identityHash(issuer, subject string) Hash {
+	return sha256.Sum256([]byte(issuer + "\x00" + subject))
+}
+
+// refuseBlocked returns ErrBlocked for an identity that must not come back.
+func refuseBlocked(tx *gorm.DB, identity Hash) error {
+	var blocked bool
+	err := scan(tx.Raw("SELECT EXISTS (SELECT 1 FROM blocked_identities WHERE hash = ?)", identity), &blocked)
+	if err == nil && blocked {
+		return ErrBlocked
+	}
+	return err
+}
+
+// UnblockIdentity lets an identity become a user again whose user RemoveUser has removed for good. It reports whether it was
+// blocked.
+func (s *Store) UnblockIdentity(ctx context.Context, identity Hash) (changed bool, err error) {
+	err = s.write(ctx, func(tx *gorm.DB) error {
+		res := tx.Exec("DELETE FROM blocked_identities WHERE hash = ?", identity)
+		changed = res.RowsAffected > 0
+		return res.Error
+	})
+	if err != nil {
+		return false, fmt.Errorf("unblock identity: %w", err)
+	}
+	return changed, nil
+}

@@ -1,0 +1,90 @@
+package models
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Finding is one thing that Inspect has looked at.
+type Finding struct {
+	Level Level
+	// About is a setting, a host or a file, and Text what there is to say. Neither has a secret.
+	About, Text string
+}
+
+// Level says how bad a Finding is.
+type Level string
+
+const (
+	// Fine is as it should be.
+	Fine Level = "ok"
+	// Warning works, and is rarely meant.
+	Warning Level = "warning"
+	// Fault keeps the service from working, now or soon, or means that data is damaged.
+	Fault Level = "fault"
+)
+
+// inspection collects findings.
+type inspection []Finding
+
+func (i *inspection) add(level Level, about, format string, args ...any) {
+	*i = append(*i, Finding{level, about, fmt.Sprintf(format, args...)})
+}
+
+// Inspect looks at the database of options without changing anything: no file is made, nothing is migrated.
+func Inspect(ctx context.Context, o Options) []Finding {
+	if path, ok := strings.CutPrefix(o.URL, "sqlite:"); ok {
+		return inspectSQLite(ctx, path, o.Timeout)
+	}
+	return inspectPostgres(ctx, o)
+}
+
+// inspectTimeout bounds a connection, and looking at what is small.
+const inspectTimeout = 5 * time.Second
+
+// inspectedIndexes are the indexes that no constraint brings along.
+var inspectedIndexes = []string{
+	"users_folded", "users_skeleton", "users_given_folded", "users_given_skeleton", "sessions_user", "events_list", "events_creator", "rsvps_list",
+}
+
+// orphans are the references that the database keeps true, unless somebody has switched that off: each selects rows that
+// refer to nothing.
+var orphans = map[string]string{
+	"sessions of no user":     "SELECT 1 FROM sessions s WHERE NOT EXISTS (SELECT 1 FROM users WHERE id = s.user_id)",
+	"events of no user":       "SELECT 1 FROM events e WHERE creator_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM users WHERE id = e.creator_id)",
+	"RSVPs for no event":      "SELECT 1 FROM rsvps r WHERE NOT EXISTS (SELECT 1 FROM events WHERE number = r.event_number)",
+	"RSVPs of no user's name": "SELECT 1 FROM rsvps r WHERE NOT EXISTS (SELECT 1 FROM users WHERE number = r.user_number AND username = r.username)",
+}
+
+// schema says how the version of the schema compares, and reports whether there is one to look at.
+func (i *inspection) schema(about string, version, needed int64) bool {
+	switch {
+	case version == 0:
+		i.add(Warning, about, "has no tables yet: serve and migrate make them")
+		return false
+	case version < needed:
+		i.add(Warning, about, "the schema is version %d: serve and migrate bring it to version %d", version, needed)
+		return false
+	case version > needed:
+		i.add(Warning, about, "the schema is version %d, and this program knows %d: it is of a newer one", version, needed)
+	default:
+		i.add(Fine, about, "the schema is version %d", version)
+	}
+	return true
+}
+
+// rootCause is err for the operator: what the database or the network said, without what is put in front of it.
+func rootCause(err error) string {
+	for {
+		switch e := err.(type) {
+		case interface{ Unwrap() error }:
+			err = e.Unwrap()
+		case interface{ Unwrap() []error }: // of several tries, the last
+			err = e.Unwrap()[len(e.Unwrap())-1]
+		default:
+			return err.Error()
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package models
+
+import (
+	"context"
+	"fmt"
+
+	"gorm.io/gorm"
+)
+
+// Removed is what RemoveUser has removed.
+type Removed struct {
+	ID ID
+	// Sessions and RSVPs are gone with the user.
+	Sessions, RSVPs int64
+	// Events are those that the user had created. They stay, without a creator.
+	Events int64
+	// Identity is what is kept of a user who must not come back, else nil.
+	Identity *Hash
+}
+
+// RemoveUser deletes the user called username with sessions and RSVPs, at once. With block the user's identity at its provider
+// can become no user again. It returns ErrNoUser, and ErrNoIdentity if there is none to block.
+func (s *Store) RemoveUser(ctx context.Context, username string, block bool) (Removed, error) {
+	var removed Removed
+	err := s.transaction(ctx, func(tx *gorm.DB) error {
+		user, err := lockUser(tx.Where("username = ?", username))
+		if err != nil {
+			return err
+		}
+		removed = Removed{ID: user.ID}
+		if block {
+			if user.Issuer == nil {
+				return ErrNoIdentity
+			}
+			hash := identityHash(*user.Issuer, *user.Subject)
+			removed.Identity = &hash
+			err := exec(tx, "INSERT INTO blocked_identities (hash, blocked_at) VALUES (?, ?) ON CONFLICT DO NOTHING", hash, s.timestamp()).Error
+			if err != nil {
+				return err
+			}
+		}
+		err = scan(tx.Raw(`
+			SELECT (SELECT count(*) FROM sessions WHERE user_id = ?), (SELECT count(*) FROM rsvps WHERE user_number = ?),
+				(SELECT count(*) FROM events WHERE creator_id = ?)`, user.ID, user.Number, user.ID),
+			&removed.Sessions, &removed.RSVPs, &removed.Events)
+		if err != nil {
+			return err
+		}
+		return tx.Exec("DELETE FROM users WHERE id = ?", user.ID).Error // the database does the rest
+	})
+	if err != nil {
+		return Removed{}, fmt.Errorf("remove user: %w", err)
+	}
+	return removed, nil
+}

@@ -1,0 +1,62 @@
+package models
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"gorm.io/gorm"
+)
+
+// RenameUser calls the user username to from now on, in all lists at once. JWTs name them so from their session's next
+// refresh on. It returns ErrNoUser, ErrUsername, ErrUserExists or ErrUserAlike.
+//
+// The operator may give any name that is free. Only a user of an identity provider may not look like somebody else, as at
+// the first sign-in: those names are what people are told apart by who chose them themselves.
+func (s *Store) RenameUser(ctx context.Context, username, to string) (Identity, error) {
+	if !ValidUsername(to) {
+		return Identity{}, fmt.Errorf("rename user: %w", ErrUsername)
+	}
+	var user User
+	err := s.transaction(ctx, func(tx *gorm.DB) (err error) {
+		if user, err = lockUser(tx.Where("username = ?", username)); err != nil {
+			return err
+		}
+		renamed := s.newUser(to)
+		if err := refuseTaken(tx, user, renamed); err != nil {
+			return err
+		}
+		user.Username = to
+		err = tx.Model(&User{}).Where("id = ?", user.ID).Updates(map[string]any{
+			"username": to, "folded": renamed.Folded, "skeleton": renamed.Skeleton, // the database does the same in rsvps
+		}).Error
+		if errors.Is(classify(err), errDuplicate) { // taken since
+			return ErrUserExists
+		}
+		return err
+	})
+	if err != nil {
+		return Identity{}, fmt.Errorf("rename user: %w", err)
+	}
+	return Identity{user.ID, user.Username}, nil
+}
+
+// refuseTaken returns ErrUserExists if somebody else than user has the name of renamed, and ErrUserAlike if it looks like
+// somebody else's and must not. Unique keys see to those who come at the same time.
+func refuseTaken(tx *gorm.DB, user, renamed User) error {
+	var taken string
+	err := scan(tx.Raw(`
+		SELECT username FROM users WHERE id <> ? AND (username = ? OR ? AND (folded = ? OR skeleton = ?))
+		ORDER BY username <> ? LIMIT 1`,
+		user.ID, renamed.Username, user.Issuer != nil, *renamed.Folded, *renamed.Skeleton, renamed.Username), &taken)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	case taken == renamed.Username:
+		return ErrUserExists
+	}
+	return ErrUserAlike
+}

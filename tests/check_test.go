@@ -1,0 +1,238 @@
+package tests
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"worldevents/tests/servicetest"
+)
+
+// checked is what check prints.
+type checked struct {
+	OK       bool
+	Findings []struct{ Level, About, Text string }
+	Settings map[string]string
+}
+
+// check runs the command, whose status and words must agree with what it prints.
+func check(t *testing.T, p *servicetest.Program) (result checked, stderr string) {
+	t.Helper()
+	stdout, stderr, status := p.Run("check")
+	if err := json.Unmarshal([]byte(stdout), &result); err != nil {
+		t.Fatalf("%v: %s %s", err, stdout, stderr)
+	}
+	if result.OK != (status == 0) || result.OK != !strings.Contains(stderr, "worldevents: check: faults: ") {
+		t.Errorf("status %d: %s %s", status, stdout, stderr)
+	}
+	for _, secret := range []string{string(servicetest.Key), "s3cr3t"} {
+		if strings.Contains(stdout+stderr, secret) {
+			t.Errorf("prints %s: %s %s", secret, stdout, stderr)
+		}
+	}
+	// The PostgreSQL of tests need not survive a crash.
+	return result, regexp.MustCompile(`(?m)^warning: .*fsync=off.*\n`).ReplaceAllString(stderr, "")
+}
+
+// has fails the test unless there is a finding of the level whose words match.
+func (c checked) has(t *testing.T, level, words string) {
+	t.Helper()
+	for _, f := range c.Findings {
+		if f.Level == level && regexp.MustCompile(words).MatchString(f.About+": "+f.Text) {
+			return
+		}
+	}
+	t.Errorf("no %s %q: %+v", level, words, c.Findings)
+}
+
+// What is as it should be is no fault, and nothing is made or changed.
+func TestCheck(t *testing.T) {
+	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
+		result, _ := check(t, p)
+		result.has(t, "warning", "no database yet|no tables yet")
+		if !result.OK || result.Settings["DB_TIMEOUT"] != "20s" || result.Settings["JWT_SECRET"] != "xxxxx" || result.Settings["DOCS"] != "true" {
+			t.Errorf("%+v", result)
+		}
+		if files, _ := os.ReadDir(p.Dir); len(files) != 0 {
+			t.Errorf("it made %v", files)
+		}
+		p.MustRun("demo")
+		before := folder(t, p.Dir)
+		result, stderr := check(t, p)
+		result.has(t, "ok", "foreign keys")
+		result.has(t, "ok", "version 1")
+		if !result.OK || stderr != "" {
+			t.Errorf("%+v %s", result, stderr)
+		}
+		if after := folder(t, p.Dir); after != before {
+			t.Errorf("the folder was\n%s and is\n%s", before, after)
+		}
+		s := p.ServeReady() // beside which it sees the same
+		names := folderNames(t, p.Dir)
+		if result, stderr = check(t, p); !result.OK || stderr != "" {
+			t.Errorf("%+v %s", result, stderr)
+		}
+		if after := folderNames(t, p.Dir); after != names {
+			t.Errorf("the folder had\n%s and has\n%s", names, after)
+		}
+		if status := s.Admin("/readyz"); status != 200 {
+			t.Errorf("/readyz %d", status)
+		}
+	})
+}
+
+// folder is all files with contents and times.
+func folder(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	files, _ := os.ReadDir(dir)
+	for _, file := range files {
+		info, err := file.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := os.ReadFile(filepath.Join(dir, file.Name()))
+		b.WriteString(file.Name() + " " + info.ModTime().String() + " " + string(text) + "\n")
+	}
+	return b.String()
+}
+
+func folderNames(t *testing.T, dir string) (names string) {
+	t.Helper()
+	files, _ := os.ReadDir(dir)
+	for _, file := range files {
+		names += file.Name() + "\n"
+	}
+	return names
+}
+
+func TestCheckSettings(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t, "APP_ENV=production", "DB_TIMEOUT=soon", "JWT_SECRET=short", "JWT_SECRTE=s3cr3t", "BASE_URL=ftp://x", "LISTEN_ADDR=192.0.2.1:80")
+	result, _ := check(t, p)
+	result.has(t, "fault", "^DB_TIMEOUT: ")
+	result.has(t, "fault", "^JWT_SECRET: ")
+	result.has(t, "fault", "^BASE_URL: ")
+	result.has(t, "fault", "^LISTEN_ADDR: .*cannot assign")
+	p = servicetest.NewProgram(t, "APP_ENV=production", "JWT_SECRTE=s3cr3t", "OIDC_CLIENT_SECRET=s3cr3t", "OIDC_ISSUER=http://localhost:1", "OIDC_CLIENT_ID=x")
+	result, _ = check(t, p)
+	result.has(t, "warning", "JWT_SECRTE is no setting")
+	result.has(t, "warning", "BASE_URL is plain http")
+	result.has(t, "fault", "^OIDC_ISSUER: ")
+}
+
+// The identity provider must publish its endpoints and keys.
+func TestCheckProvider(t *testing.T) {
+	t.Parallel()
+	var issuer, keys string
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/keys" {
+			w.Write([]byte(keys))
+			return
+		}
+		json.NewEncoder(w).Encode(map[string]any{"issuer": issuer, "authorization_endpoint": issuer + "/a", "token_endpoint": issuer + "/t", "jwks_uri": issuer + "/keys"})
+	}))
+	defer provider.Close()
+	p := servicetest.NewProgram(t, "OIDC_ISSUER="+provider.URL, "OIDC_CLIENT_ID=x")
+	for _, test := range []struct{ issuer, keys, level string }{
+		{provider.URL, `{"keys":[{}]}`, "ok"}, {provider.URL, `{"keys":[]}`, "fault"}, {provider.URL, `x`, "fault"}, {provider.URL + "/other", `{"keys":[{}]}`, "fault"},
+	} {
+		issuer, keys = test.issuer, test.keys
+		result, _ := check(t, p)
+		result.has(t, test.level, "^OIDC_ISSUER: ")
+	}
+}
+
+// Damage that the service would not notice at once is a fault.
+func TestCheckDamage(t *testing.T) {
+	eachDamaged := func(t *testing.T, words string, damage func(*servicetest.Database)) {
+		servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
+			p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
+			if result, stderr := check(t, p); !result.OK {
+				t.Fatal(stderr)
+			}
+			damage(db)
+			result, _ := check(t, p)
+			result.has(t, "fault", words)
+		})
+	}
+	t.Run("table", func(t *testing.T) {
+		eachDamaged(t, "table blocked_identities", func(db *servicetest.Database) { db.Exec("DROP TABLE blocked_identities") })
+	})
+	t.Run("column", func(t *testing.T) {
+		eachDamaged(t, "table users: .*blocked_at", func(db *servicetest.Database) { db.Exec("ALTER TABLE users DROP COLUMN blocked_at") })
+	})
+	t.Run("index", func(t *testing.T) {
+		eachDamaged(t, "index rsvps_list is missing", func(db *servicetest.Database) { db.Exec("DROP INDEX rsvps_list") })
+	})
+	t.Run("orphan", func(t *testing.T) {
+		eachDamaged(t, "RSVPs for no event|rsvps refers to events", func(db *servicetest.Database) {
+			db.DB.SetMaxOpenConns(1)
+			if db.Dialect == "sqlite" {
+				db.Exec("PRAGMA foreign_keys = OFF")
+			} else {
+				db.Exec("SET session_replication_role = replica")
+			}
+			db.Exec("INSERT INTO users (id, username, created_at) VALUES (?, 'x', ?)", idOf(1), at(2030))
+			db.Exec("INSERT INTO rsvps (event_number, user_number, username, created_at) SELECT 99, number, username, ? FROM users", at(2030))
+		})
+	})
+}
+
+func TestCheckSQLiteFile(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t)
+	p.MustRun("demo")
+	file := filepath.Join(p.Dir, "worldevents.db")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Chmod(file, 0o644)
+	result, _ := check(t, p)
+	result.has(t, "warning", "chmod 600")
+	os.Chmod(file, 0o600)
+	damaged := append([]byte{}, text...)
+	for i := 3 * 4096; i < len(damaged); i += 4096 {
+		copy(damaged[i:], strings.Repeat("\xff", 64))
+	}
+	os.WriteFile(file, damaged, 0o600)
+	result, _ = check(t, p)
+	result.has(t, "fault", "damaged|malformed")
+	os.WriteFile(file, []byte("this is no database at all, but text"), 0o600)
+	result, _ = check(t, p)
+	result.has(t, "fault", "not a database")
+	os.WriteFile(file, text, 0o600)
+	os.WriteFile(file+"-wal", []byte("x"), 0o600)
+	result, _ = check(t, p)
+	result.has(t, "warning", "-wal without a -shm")
+	if names := folderNames(t, p.Dir); names != "worldevents.db\nworldevents.db-wal\n" {
+		t.Errorf("it made %s", names)
+	}
+	p = p.With("DATABASE_URL=sqlite:missing/worldevents.db")
+	result, _ = check(t, p)
+	result.has(t, "fault", "missing: .*no such file")
+}
+
+// Each host of the URL is looked at by itself.
+func TestCheckPostgresHosts(t *testing.T) {
+	t.Parallel()
+	db := servicetest.Postgres(t)
+	beyond := strings.Replace(db.URL, "@", ":s3cr3t@", 1)
+	beyond = regexp.MustCompile(`@([^/]*)/`).ReplaceAllString(beyond, "@127.0.0.1:1,$1/")
+	result, _ := check(t, servicetest.NewProgram(t, "DATABASE_URL="+beyond))
+	result.has(t, "fault", `^127\.0\.0\.1:1: no connection: connection refused`)
+	result.has(t, "ok", "PostgreSQL ")
+	result.has(t, "ok", "foreign keys")
+	result, _ = check(t, servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "DB_MAX_CONNS=100000"))
+	result.has(t, "fault", "DB_MAX_CONNS=100000: the server has")
+	result, _ = check(t, servicetest.NewProgram(t, "DATABASE_URL="+regexp.MustCompile(`/[^/?]*($|\?)`).ReplaceAllString(db.URL, "/nowhere$1")))
+	result.has(t, "fault", `database "nowhere" does not exist`)
+	result.has(t, "fault", "no host takes writes")
+}

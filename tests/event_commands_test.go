@@ -1,0 +1,230 @@
+package tests
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// eventLine is what commands print of an event.
+type eventLine struct {
+	ID, World, Name, Description, ScheduledAt, Created string
+	Creator                                            *string
+	RSVPs                                              any
+}
+
+func TestEventListAndShow(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		if text := p.MustRun("event", "list", "--world", "plaza"); text != "[]\n" {
+			t.Errorf("of nothing: %q", text)
+		}
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		late := alice.Create("plaza", "late", "2031-01-01T00:00:00Z")
+		early := bob.Create("plaza", "early <b>", when)
+		bob.Create("elsewhere", "n", when)
+		alice.Post("/api/event/join/"+early, "").Is(200, servicetest.Success)
+		var lines []eventLine
+		text := p.MustRun("event", "list", "--world", "plaza")
+		if err := json.Unmarshal([]byte(text), &lines); err != nil {
+			t.Fatal(err)
+		}
+		if len(lines) != 2 || lines[0].ID != early || lines[1].ID != late || lines[0].RSVPs != 2.0 || *lines[0].Creator != "bob" || lines[0].ScheduledAt != when {
+			t.Errorf("%s", text)
+		}
+		var shown eventLine
+		text = p.MustRun("event", "show", early)
+		if err := json.Unmarshal([]byte(text), &shown); err != nil {
+			t.Fatal(err)
+		}
+		joined, _ := json.Marshal(shown.RSVPs)
+		if shown.Name != "early <b>" || strings.Index(string(joined), `"bob"`) > strings.Index(string(joined), `"alice"`) || strings.Count(string(joined), "joined") != 2 {
+			t.Errorf("%s", text)
+		}
+		addEvents(s, "large", 7000, 1700, 2031, "d")
+		if err := json.Unmarshal([]byte(p.MustRun("event", "list", "--world", "large")), &lines); err != nil || len(lines) != 1700 {
+			t.Errorf("%v, %d lines", err, len(lines))
+		}
+		fails(t, p, "no such event", "event", "show", idOf(1))
+		fails(t, p, "not an id", "event", "show", "x")
+	})
+}
+
+// An edit shows in the next list, whatever was remembered of the one before, and obeys the contract.
+func TestEventEdit(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		alice := s.SignIn("alice")
+		id := alice.Create("plaza", "Chess", when)
+		other := alice.Create("plaza", "Other", "2030-06-01T00:00:00Z")
+		for i, edit := range []struct {
+			args []string
+			want []string
+		}{
+			{[]string{"--name", "Go"}, []string{listed(id, "Go", "", when, "alice"), listed(other, "Other", "", "2030-06-01T00:00:00.000Z", "alice")}},
+			{[]string{"--description", "Bring\na board."}, []string{listed(id, "Go", "Bring\na board.", when, "alice"), listed(other, "Other", "", "2030-06-01T00:00:00.000Z", "alice")}},
+			{[]string{"--description", ""}, []string{listed(id, "Go", "", when, "alice"), listed(other, "Other", "", "2030-06-01T00:00:00.000Z", "alice")}},
+			{[]string{"--scheduled-at", "2031-01-01T02:00:00.9999+02:00", "--name", "Later"},
+				[]string{listed(other, "Other", "", "2030-06-01T00:00:00.000Z", "alice"), listed(id, "Later", "", "2031-01-01T00:00:00.999Z", "alice")}},
+		} {
+			tag := alice.Get(plaza).Header.Get("ETag")
+			for range 5 {
+				alice.Get(plaza, ifNoneMatch(tag)).Is(304, "")
+			}
+			p.MustRun(append([]string{"event", "edit", id}, edit.args...)...)
+			if res := alice.Get(plaza, ifNoneMatch(tag)).Is(200, list(edit.want...)); res.Header.Get("ETag") == tag {
+				t.Errorf("edit %d keeps the ETag", i)
+			}
+		}
+		for words, args := range map[string][]string{
+			"needs one or more of":             nil,
+			"name must be":                     {"--name", " "},
+			"name must be 1 to 200":            {"--name", strings.Repeat("x", 201), "--description", "fine"},
+			"description must be":              {"--description", "\x07"},
+			"scheduledAt must be":              {"--scheduled-at", "2030-02-30T00:00:00Z"},
+			"scheduledAt must be an RFC 3339 ": {"--scheduled-at", "tomorrow"},
+		} {
+			fails(t, p, words, append([]string{"event", "edit", id}, args...)...)
+		}
+		fails(t, p, "scheduledAt must be", "event", "edit", id, "--name", "", "--scheduled-at", "9999-12-31T23:59:59-14:00")
+		fails(t, p, "no such event", "event", "edit", idOf(1), "--name", "x")
+		if _, stderr, _ := p.Run("event", "edit", id, "--name", "Last"); !servicetest.IsAudit(stderr) || !strings.Contains(stderr, id) || !strings.Contains(stderr, "os_user=") {
+			t.Errorf("the audit line: %s", stderr)
+		}
+	})
+}
+
+func TestEventRemove(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		alice := s.SignIn("alice")
+		id := alice.Create("plaza", "spam", when)
+		kept := alice.Create("plaza", "kept", when)
+		crowd(t, s, "full", 1700, 3) // the first takes several batches
+		tag := alice.Get(plaza).Header.Get("ETag")
+		if got := p.MustRun("event", "remove", id); got != `{"id":"`+id+`","rsvps":1}`+"\n" {
+			t.Errorf("printed %s", got)
+		}
+		alice.Get(plaza, ifNoneMatch(tag)).Is(200, list(listed(kept, "kept", "", when, "alice")))
+		alice.Post("/api/event/join/"+id, "").IsError(404, "event_not_found")
+		alice.Delete("/api/event/"+id).IsError(404, "event_not_found")
+		fails(t, p, "no such event", "event", "remove", id)
+
+		large := eventIDs(t, alice.Get("/api/event/full").Body)[0]
+		if got := p.MustRun("event", "remove", large); got != `{"id":"`+large+`","rsvps":1700}`+"\n" {
+			t.Errorf("printed %s", got)
+		}
+		if n := len(eventIDs(t, alice.Get("/api/event/full").Body)); n != 1 {
+			t.Errorf("%d events", n)
+		}
+		if events, rsvps := s.Database.Count("events"), s.Database.Count("rsvps"); events != 2 || rsvps != 1+3 {
+			t.Errorf("%d events and %d RSVPs are left", events, rsvps)
+		}
+	})
+}
+
+// Pruning deletes what was scheduled before, of one world or all, and only that.
+func TestEventPrune(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		alice := s.SignIn("alice")
+		addEvents(s, "one", 7001, 250, 2020, "d")
+		addEvents(s, "two", 7002, 30, 2020, "d")
+		crowd(t, s, "full", 1200, 40) // in 2030, the first in several batches
+		s.Database.Exec("INSERT INTO rsvps (event_number, user_number, username, created_at) SELECT e.number, u.number, u.username, e.created_at FROM events e, users u WHERE e.world_id = 'two' AND u.username = 'alice'")
+		kept := alice.Create("one", "kept", "2031-01-01T00:00:00Z")
+		exactly := alice.Create("two", "exactly then", "2031-01-01T00:00:00Z")
+
+		count := func() [2]int { return [2]int{s.Database.Count("events"), s.Database.Count("rsvps")} }
+		before := count()
+		prune := func(want string, args ...string) {
+			t.Helper()
+			if got := p.MustRun(append([]string{"event", "prune"}, args...)...); got != want+"\n" {
+				t.Errorf("%q printed %s, want %s", args, got, want)
+			}
+		}
+		prune(`{"events":282,"rsvps":1270,"dryRun":true}`, "--before", "2031-01-01T00:00:00Z", "--dry-run")
+		prune(`{"events":30,"rsvps":30,"dryRun":true}`, "--before", "2031-01-01T00:00:00Z", "--dry-run", "--world", "two")
+		prune(`{"events":0,"rsvps":0,"dryRun":false}`, "--before", "2020-01-01T00:00:00Z")
+		if got := count(); got != before {
+			t.Errorf("a dry run leaves %v of %v", got, before)
+		}
+		prune(`{"events":30,"rsvps":30,"dryRun":false}`, "--before", "2031-01-01T01:00:00+01:00", "--world", "two")
+		if got := eventIDs(t, alice.Get("/api/event/two").Body); !equal(got, []string{exactly}) {
+			t.Errorf("left in two: %v", got)
+		}
+		prune(`{"events":252,"rsvps":1240,"dryRun":false}`, "--before", "2031-01-01T00:00:00Z")
+		if got := eventIDs(t, alice.Get("/api/event/one").Body); !equal(got, []string{kept}) {
+			t.Errorf("left in one: %v", got)
+		}
+		if got := count(); got != [2]int{2, 2} {
+			t.Errorf("left: %v", got)
+		}
+		fails(t, p, "--before", "event", "prune", "--before", "yesterday")
+		fails(t, p, "--before", "event", "prune")
+		fails(t, p, "--world", "event", "prune", "--before", when, "--world", "")
+	})
+}
+
+// Two at once, one of them interrupted, delete each event once, beside lists and joins that go on.
+func TestEventPruneAtOnce(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		alice := s.SignIn("alice")
+		addEvents(s, "old", 7001, 3000, 2020, "d")
+		crowd(t, s, "old", 2500)
+		kept := alice.Create("old", "kept", "2040-01-01T00:00:00Z")
+		stop := make(chan struct{})
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if got := eventIDs(t, alice.Get("/api/event/old").Body); !slices.Contains(got, kept) {
+					t.Errorf("%d events without the one that stays", len(got))
+				}
+				alice.Delete("/api/event/"+kept).Is(200, servicetest.Success)
+				alice.Post("/api/event/join/"+kept, "").Is(200, servicetest.Success)
+			}
+		})
+		cut := p.Command("event", "prune", "--before", "2035-01-01T00:00:00Z")
+		var said servicetest.Log
+		cut.Stderr = &said
+		if err := cut.Start(); err != nil {
+			t.Fatal(err)
+		}
+		servicetest.Eventually(t, 20*time.Second, "some are gone", func() bool { return s.Database.Count("events") < 3002 })
+		var other strings.Builder
+		second := p.Command("event", "prune", "--before", "2035-01-01T00:00:00Z")
+		second.Stdout = &other
+		if err := second.Start(); err != nil {
+			t.Fatal(err)
+		}
+		cut.Process.Signal(syscall.SIGINT)
+		cut.Wait()
+		second.Wait()
+		close(stop)
+		wait.Wait()
+		if status := cut.ProcessState.ExitCode(); status == 1 {
+			var events int
+			_, rest, _ := strings.Cut(said.String(), "worldevents: interrupted after ")
+			if n, err := fmt.Sscan(rest, &events); n != 1 || err != nil || events == 0 || strings.Count(said.String(), "\n") != 2 || !strings.Contains(said.String(), "msg=audit") {
+				t.Errorf("%v %q", err, said.String())
+			}
+		} else if status != 0 { // it may have been quicker
+			t.Errorf("%d %s", status, said.String())
+		}
+		var result struct{ Events, RSVPs int }
+		if err := json.Unmarshal([]byte(other.String()), &result); err != nil {
+			t.Errorf("%v: %q", err, other.String())
+		}
+		if events, rsvps := s.Database.Count("events"), s.Database.Count("rsvps"); events != 1 || rsvps != 1 {
+			t.Errorf("%d events and %d RSVPs are left", events, rsvps)
+		}
+	}, patient)
+}

@@ -1,0 +1,112 @@
+package oidc
+
+import (
+	"context"
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"worldevents/models"
+	"worldevents/tests/servicetest"
+)
+
+// Whoever is blocked, or removed for good, does not sign in with the identity provider, and is told so.
+func TestBlockedSignIn(t *testing.T) {
+	p := newProvider(t)
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		signIn := func() *servicetest.Response {
+			c := s.Client()
+			return c.Get(p.consent(begin(c, ""), called("7", "alice")).RequestURI())
+		}
+		signIn().Is(303, "")
+		ctx := context.Background()
+		refused := func() {
+			t.Helper()
+			res := signIn()
+			res.IsError(403, "user_blocked")
+			if strings.Contains(strings.Join(res.Header.Values("Set-Cookie"), "\n"), "oken=") {
+				t.Error("signed in")
+			}
+			c := s.Client()
+			page := c.Get(p.consent(begin(c, ""), called("7", "alice")).RequestURI(), servicetest.Header("Accept", "text/html"))
+			if page.Status != 403 || !strings.Contains(page.Body, "This account is blocked") {
+				t.Errorf("%d %s", page.Status, page.Body)
+			}
+		}
+		if _, _, err := s.Store.BlockUser(ctx, "alice"); err != nil {
+			t.Fatal(err)
+		}
+		refused()
+		if _, _, err := s.Store.UnblockUser(ctx, "alice"); err != nil {
+			t.Fatal(err)
+		}
+		signIn().Is(303, "")
+
+		removed, err := s.Store.RemoveUser(ctx, "alice", true)
+		if err != nil || removed.Identity == nil {
+			t.Fatal(removed, err)
+		}
+		refused()
+		if n := s.Database.Count("users"); n != 0 {
+			t.Errorf("%d users", n)
+		}
+		c := s.Client() // another subject is somebody else
+		c.Get(p.consent(begin(c, ""), called("8", "alice")).RequestURI()).Is(303, "")
+		program := servicetest.NewProgram(t, "DATABASE_URL="+s.Database.URL)
+		program.MustRun("user", "unblock", "--identity", hex.EncodeToString(removed.Identity[:]))
+		if _, _, status := program.Run("user", "unblock", "--identity", hex.EncodeToString(removed.Identity[:])); status != 1 {
+			t.Error("unblocked what was not blocked")
+		}
+		signIn().Is(303, "")
+
+		// Removed without more, they come back as somebody new.
+		if _, err := s.Store.RemoveUser(ctx, "alice-2", false); err != nil {
+			t.Fatal(err)
+		}
+		signIn().Is(303, "")
+		if n := s.Database.Count("users"); n != 2 {
+			t.Errorf("%d users", n)
+		}
+		p.checkLog(s)
+	}, p.options)
+}
+
+// However many sign-ins are under way, none outlives the removal for good.
+func TestRemoveRace(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		ctx := context.Background()
+		for round := range 10 {
+			subject := strings.Repeat("x", round+1)
+			done := make(chan bool)
+			var started = make(chan bool, 8)
+			for i := range 8 {
+				go func() {
+					in := models.SignIn{RefreshToken: models.RefreshToken{Handle: models.Hash{byte(round), byte(i), 1}}}
+					for n := range 4 {
+						in.Handle[3] = byte(n)
+						s.Store.SignInExternal(ctx, "https://login.example.org", subject, subject+"y", in)
+						if n == 0 {
+							started <- true
+						}
+					}
+					done <- true
+				}()
+			}
+			<-started
+			name := ""
+			s.Database.Read("SELECT username FROM users WHERE subject = ?", []any{subject}, &name)
+			if _, err := s.Store.RemoveUser(ctx, name, true); err != nil {
+				t.Error(err)
+			}
+			for range 8 {
+				<-done
+			}
+			if n := s.Database.Count("users WHERE subject = ?", subject); n != 0 {
+				t.Errorf("%d users came back", n)
+			}
+		}
+		if n := s.Database.Count("sessions"); n != 0 {
+			t.Errorf("%d sessions", n)
+		}
+	}, func(o *servicetest.Options) { o.DBMaxConns = 10 })
+}

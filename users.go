@@ -1,0 +1,233 @@
+package main
+
+import (
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"worldevents/gen"
+	"worldevents/models"
+)
+
+type (
+	userAddCommand struct {
+		Name string `arg:"" help:"1 to 100 characters, unique exactly as written."`
+	}
+	userListCommand struct{}
+	userShowCommand struct {
+		Name string `arg:"" help:"The username."`
+	}
+	userRenameCommand struct {
+		Name string `arg:"" help:"The username."`
+		To   string `arg:"" help:"The new one."`
+	}
+	userBlockCommand struct {
+		Name string `arg:"" help:"The username."`
+	}
+	userUnblockCommand struct {
+		Name     string `arg:"" optional:"" help:"The username."`
+		Identity string `help:"Instead of a username: what user remove --block has printed as identity." placeholder:"SHA256"`
+	}
+	userRemoveCommand struct {
+		Name  string `arg:"" help:"The username."`
+		Block bool   `help:"Keep a SHA-256 of who the user is at the identity provider, so that they cannot come back as a new user."`
+	}
+)
+
+// userLine is what commands print of a user.
+type userLine struct {
+	ID       models.ID  `json:"id"`
+	Username string     `json:"username"`
+	Created  time.Time  `json:"created"`
+	Blocked  *time.Time `json:"blocked"` // since when
+}
+
+func newUserLine(u models.User) userLine {
+	return userLine{u.ID, u.Username, u.CreatedAt.UTC(), utc(u.BlockedAt)}
+}
+
+// utc is t in UTC; nil stays nil.
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}
+
+// namedUser is what commands print of a user whom they have changed.
+type namedUser struct {
+	ID       models.ID `json:"id"`
+	Username string    `json:"username"`
+}
+
+// Run adds a user.
+func (a userAddCommand) Run() error {
+	return operate(false, func(o *operation) error {
+		user, err := o.store.AddUser(o, a.Name)
+		if err != nil {
+			return err
+		}
+		o.audit("user add", "user", user.ID, "username", user.Username)
+		return printJSON(namedUser(user))
+	})
+}
+
+// Run lists all users.
+func (userListCommand) Run() error {
+	return operate(false, func(o *operation) error {
+		return printArray(func(print func(any) error) error {
+			return o.store.EachUser(o, func(u models.User) error { return print(newUserLine(u)) })
+		})
+	})
+}
+
+// person is all that is kept about a user.
+type person struct {
+	userLine
+	Issuer   *string         `json:"issuer"`
+	Subject  *string         `json:"subject"`
+	Folded   *string         `json:"folded"`   // what other names are compared with
+	Skeleton *string         `json:"skeleton"` // likewise
+	Sessions []personSession `json:"sessions"`
+	Events   []personEvent   `json:"events"`
+	RSVPs    []personRSVP    `json:"rsvps"`
+}
+
+// personSession is a session, over or not.
+type personSession struct {
+	sessionLine
+	Revoked *time.Time `json:"revoked"`
+}
+
+// personEvent is an event that the user has created.
+type personEvent struct {
+	ID          models.ID    `json:"id"`
+	World       string       `json:"world"`
+	Name        string       `json:"name"`
+	Description string       `json:"description"`
+	ScheduledAt gen.DateTime `json:"scheduledAt"`
+	Created     time.Time    `json:"created"`
+}
+
+// personRSVP is an event that the user has joined.
+type personRSVP struct {
+	Event       models.ID    `json:"event"`
+	World       string       `json:"world"`
+	Name        string       `json:"name"`
+	ScheduledAt gen.DateTime `json:"scheduledAt"`
+	Joined      time.Time    `json:"joined"`
+}
+
+// Run prints all that is kept about a user.
+func (s userShowCommand) Run() error {
+	return operate(false, func(o *operation) error {
+		found, err := o.store.FindPerson(o, s.Name)
+		if err != nil {
+			return err
+		}
+		p := person{
+			userLine: newUserLine(found.User), Issuer: found.Issuer, Subject: found.Subject, Folded: found.Folded, Skeleton: found.Skeleton,
+			Sessions: []personSession{}, Events: []personEvent{}, RSVPs: []personRSVP{},
+		}
+		for _, s := range found.Sessions {
+			p.Sessions = append(p.Sessions, personSession{newSessionLine(s), utc(s.RevokedAt)})
+		}
+		for _, e := range found.Events {
+			p.Events = append(p.Events, personEvent{e.ID, e.WorldID, e.Name, e.Description, gen.DateTime(e.ScheduledAt), e.CreatedAt.UTC()})
+		}
+		for _, r := range found.RSVPs {
+			p.RSVPs = append(p.RSVPs, personRSVP{r.EventID, r.WorldID, r.Name, gen.DateTime(r.ScheduledAt), r.CreatedAt.UTC()})
+		}
+		return printJSON(p)
+	})
+}
+
+// Run renames a user.
+func (r userRenameCommand) Run() error {
+	return operate(false, func(o *operation) error {
+		user, err := o.store.RenameUser(o, r.Name, r.To)
+		if err != nil {
+			return err
+		}
+		o.audit("user rename", "user", user.ID, "username", r.Name, "to", r.To)
+		return printJSON(namedUser(user))
+	})
+}
+
+// Run blocks a user.
+func (b userBlockCommand) Run() error {
+	return operate(false, func(o *operation) error {
+		user, changed, err := o.store.BlockUser(o, b.Name)
+		return printBlocked(o, "user block", user, changed, err)
+	})
+}
+
+// Run unblocks a user, or an identity.
+func (u userUnblockCommand) Run() error {
+	if (u.Name == "") == (u.Identity == "") {
+		return errors.New("user unblock needs one of: a username, --identity")
+	}
+	if u.Identity != "" {
+		return u.unblockIdentity()
+	}
+	return operate(false, func(o *operation) error {
+		user, changed, err := o.store.UnblockUser(o, u.Name)
+		return printBlocked(o, "user unblock", user, changed, err)
+	})
+}
+
+func (u userUnblockCommand) unblockIdentity() error {
+	var identity models.Hash
+	if n, err := hex.Decode(identity[:], []byte(u.Identity)); len(u.Identity) != 2*len(identity) || n != len(identity) || err != nil {
+		return errors.New("--identity: must be 64 hexadecimal digits")
+	}
+	return operate(false, func(o *operation) error {
+		changed, err := o.store.UnblockIdentity(o, identity)
+		switch {
+		case err != nil:
+			return err
+		case !changed:
+			return errors.New("--identity: is not blocked")
+		}
+		o.audit("user unblock", "identity", u.Identity)
+		return printJSON(struct {
+			Identity string `json:"identity"`
+		}{u.Identity})
+	})
+}
+
+// printBlocked says what has become of a user whom action was to block or to unblock.
+func printBlocked(o *operation, action string, user models.Identity, changed bool, err error) error {
+	if err != nil {
+		return err
+	}
+	if changed {
+		o.audit(action, "user", user.ID, "username", user.Username)
+	}
+	return printJSON(namedUser(user))
+}
+
+// Run removes a user. The audit line has no name.
+func (r userRemoveCommand) Run() error {
+	return operate(false, func(o *operation) error {
+		removed, err := o.store.RemoveUser(o, r.Name, r.Block)
+		if err != nil {
+			return err
+		}
+		result := struct {
+			ID       models.ID `json:"id"`
+			Sessions int64     `json:"sessions"`
+			RSVPs    int64     `json:"rsvps"`
+			Events   int64     `json:"events"` // which stay, without a creator
+			Identity string    `json:"identity,omitempty"`
+		}{ID: removed.ID, Sessions: removed.Sessions, RSVPs: removed.RSVPs, Events: removed.Events}
+		attributes := []any{"user", removed.ID}
+		if removed.Identity != nil {
+			result.Identity = hex.EncodeToString(removed.Identity[:])
+			attributes = append(attributes, "identity", result.Identity)
+		}
+		o.audit("user remove", attributes...)
+		return printJSON(result)
+	})
+}
