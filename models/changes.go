@@ -77,12 +77,37 @@ func (s *Store) change(ctx context.Context, hint Hint, fn func(tx *gorm.DB) (cha
 		return err
 	})
 	if changed {
-		if fn := s.subscriber.Load(); fn != nil {
-			(*fn)(OwnWrite, hint)
-		}
-		if s.instances != nil {
+		s.tell(hint)
+	}
+	return err
+}
+
+// tell sends hints out, after a write.
+func (s *Store) tell(hints ...Hint) {
+	if len(hints) == 0 {
+		return
+	}
+	if fn := s.subscriber.Load(); fn != nil {
+		(*fn)(OwnWrite, hints...)
+	}
+	if s.instances != nil {
+		for _, hint := range hints {
 			s.instances.notifier.add(hint)
 		}
 	}
-	return err
+}
+
+// tellOf is tell for all events that a user has joined, whose ids are read before the write.
+func (s *Store) tellOf(joined []ID) {
+	hints := make([]Hint, len(joined))
+	for i, id := range joined {
+		hints[i] = EventHint(id)
+	}
+	s.tell(hints...)
+}
+
+// eventsJoined returns the events that a user has joined.
+func eventsJoined(tx *gorm.DB, user User) (joined []ID, err error) {
+	err = tx.Raw("SELECT id FROM events WHERE number IN (SELECT event_number FROM rsvps WHERE user_number = ?)", user.Number).Scan(&joined).Error
+	return joined, err
 }

@@ -122,6 +122,25 @@ func TestOwnHints(t *testing.T) {
 			{"leave by nobody", func() error { return e.LeaveEvent(t.Context(), nobody, event) }, true, nil},
 			{"leave nothing", func() error { return e.LeaveEvent(t.Context(), bob, models.ID{2}) }, true, nil},
 			{"demo", func() error { _, err := openStore(t, db.URL).Demo(t.Context()); return err }, false, nil},
+			{"rename", func() error { _, err := e.RenameUser(t.Context(), "alice", "alicia"); return err }, false, func() []models.Hint { return []models.Hint{models.EventHint(event)} }},
+			{"rename nobody", func() error { _, err := e.RenameUser(t.Context(), "alice", "alicia"); return err }, true, nil},
+			{"edit", func() error {
+				_, err := e.EditEvent(t.Context(), event, models.EventEdit{Name: new("other")})
+				return err
+			}, false, func() []models.Hint { return []models.Hint{models.WorldHint("w")} }},
+			{"edit nothing", func() error {
+				_, err := e.EditEvent(t.Context(), models.ID{2}, models.EventEdit{Name: new("other")})
+				return err
+			}, true, nil},
+			{"remove a user", func() error { _, err := e.RemoveUser(t.Context(), "alicia", false); return err }, false, func() []models.Hint { return []models.Hint{models.EventHint(event)} }},
+			{"remove an event", func() error { _, err := e.RemoveEvent(t.Context(), event); return err }, false, func() []models.Hint { return []models.Hint{models.WorldHint("w")} }},
+			{"remove nothing", func() error { _, err := e.RemoveEvent(t.Context(), event); return err }, true, nil},
+			{"prune", func() error {
+				event = createEvent(t, e.Store, bob, "old")
+				e.heard(models.OwnWrite)
+				_, err := e.PruneEvents(t.Context(), models.EventPrune{Before: time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC), World: "old", Progress: func(models.RemovedEvents) {}})
+				return err
+			}, false, func() []models.Hint { return []models.Hint{models.WorldHint("old")} }},
 		} {
 			if err := step.do(); (err != nil) != step.fail {
 				t.Fatalf("%s: %v", step.name, err)

@@ -101,6 +101,9 @@ func (s *Store) EditEvent(ctx context.Context, id ID, edit EventEdit) (EventDeta
 		}
 		return event.read(tx, id)
 	})
+	if event.WorldID != "" {
+		s.tell(WorldHint(event.WorldID))
+	}
 	if err != nil {
 		return EventDetails{}, fmt.Errorf("edit event %s: %w", id, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -27,10 +28,12 @@ const (
 func (s *Store) RemoveEvent(ctx context.Context, id ID) (RemovedEvents, error) {
 	var removed RemovedEvents
 	var rsvps int64
+	var world string
 	err := s.transaction(ctx, func(tx *gorm.DB) error {
 		var number int64
 		err := scan(tx.Raw(`
-			SELECT number, (SELECT count(*) FROM rsvps WHERE event_number = e.number) FROM events e WHERE id = ?`, id), &number, &rsvps)
+			SELECT number, world_id, (SELECT count(*) FROM rsvps WHERE event_number = e.number) FROM events e WHERE id = ?`, id),
+			&number, &world, &rsvps)
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrNoEvent
 		}
@@ -42,6 +45,9 @@ func (s *Store) RemoveEvent(ctx context.Context, id ID) (RemovedEvents, error) {
 		}
 		return tx.Exec("DELETE FROM events WHERE number = ?", number).Error
 	})
+	if world != "" {
+		s.tell(WorldHint(world))
+	}
 	if err == nil {
 		removed.Events = 1
 		if rsvps > maxRemoved {
@@ -184,8 +190,12 @@ func (s *Store) removeBatch(ctx context.Context, prune EventPrune, batch []pruna
 		return err
 	}
 	found := make(ids, len(batch))
+	var hints []Hint
 	for i, e := range batch {
 		found[i] = e.ID
+		if hint := WorldHint(e.WorldID); !slices.Contains(hints, hint) {
+			hints = append(hints, hint)
+		}
 	}
 	var events, rsvps int64
 	err := s.transaction(ctx, func(tx *gorm.DB) error {
@@ -199,6 +209,7 @@ func (s *Store) removeBatch(ctx context.Context, prune EventPrune, batch []pruna
 		events = res.RowsAffected
 		return res.Error
 	})
+	s.tell(hints...)
 	if err == nil {
 		removed.Events += events
 		removed.RSVPs += rsvps
