@@ -36,6 +36,7 @@ type commands struct {
 		List   sessionListCommand   `cmd:"" help:"Print the sessions of a user that can be refreshed."`
 		Revoke sessionRevokeCommand `cmd:"" help:"End sessions at once, of a user, one by its id, or everybody's."`
 	} `cmd:"" help:"Manage sessions."`
+	Copy    copyCommand    `cmd:"" help:"Copy the database into a new file or an empty database: a backup, a restore, a move. All or nothing."`
 	Demo    demoCommand    `cmd:"" help:"Development: fill an empty database with users alice, bob and carol and the world plaza."`
 	Version versionCommand `cmd:"" help:"Print the version and commit of this program, and the versions of Go and the database drivers."`
 }
@@ -60,6 +61,9 @@ type (
 		All  bool   `help:"All sessions of everybody, as after restoring a backup."`
 		JSON bool   `help:"Print JSON."`
 	}
+	copyCommand struct {
+		To string `required:"" placeholder:"URL" help:"sqlite:FILE, which must not exist, or postgres://…, which must be empty. Example: worldevents copy --to sqlite:backup.db"`
+	}
 	demoCommand    struct{}
 	versionCommand struct{}
 )
@@ -72,7 +76,9 @@ func main() {
 	if slices.ContainsFunc(os.Args, func(arg string) bool { return !utf8.ValidString(arg) }) {
 		err = errors.New("arguments must be UTF-8") // the parser would replace what is not
 	}
-	if err == nil {
+	if err != nil {
+		err = errors.New(withoutURLs(err.Error(), os.Args))
+	} else {
 		err = command.Run()
 	}
 	if err != nil {
@@ -83,6 +89,16 @@ func main() {
 	if err != nil {
 		os.Exit(1)
 	}
+}
+
+// withoutURLs is what the parser says of arguments, without those that may have a password in them.
+func withoutURLs(text string, args []string) string {
+	for _, arg := range args {
+		if strings.Contains(arg, "://") {
+			text = strings.ReplaceAll(text, arg, "URL")
+		}
+	}
+	return text
 }
 
 // open reads the configuration and opens the store.
