@@ -152,6 +152,9 @@ func (c *copying) run(ctx context.Context, from, to copyURL) (err error) {
 	// A file that becomes a file is copied whole.
 	if file, ok := c.target.(*sqliteFileCopy); ok {
 		err = file.vacuum(ctx, func(part float64) { c.report(CopyRows, int64(part*float64(c.total)), c.total) })
+		if err == nil {
+			err = c.countRows(ctx) // of the moment that it shows
+		}
 	} else {
 		err = c.fill(ctx, to.file == "")
 	}
@@ -182,7 +185,7 @@ func (c *copying) report(step CopyStep, done, total int64) {
 
 // countRows learns what there is to copy.
 func (c *copying) countRows(ctx context.Context) error {
-	c.rows = make(map[string]int64)
+	c.rows, c.total = make(map[string]int64), 0
 	for _, t := range copiedTables {
 		n, err := c.source.count(ctx, t.name)
 		if err != nil {
