@@ -6,10 +6,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // CopyOptions of Copy.
@@ -81,16 +84,23 @@ type copying struct {
 	rows     map[string]int64
 	total    int64
 	checksum string
-	reported CopyProgress
+
+	reporting sync.Mutex
+	reported  CopyProgress
+}
+
+// copyReader reads one side of a copy.
+type copyReader interface {
+	// columns returns the columns of a table that can be written.
+	columns(ctx context.Context, table string) ([]copyColumn, error)
+	// read calls each with the rows of a table, in the order of these columns, or in any if that is "". A row is only lent.
+	read(ctx context.Context, table string, columns []copyColumn, order string, each func(copyRow) error) error
 }
 
 // copySource is a snapshot of a database: it shows one moment until it is closed.
 type copySource interface {
-	// columns returns the columns of a table that can be written.
-	columns(ctx context.Context, table string) ([]copyColumn, error)
+	copyReader
 	count(ctx context.Context, table string) (int64, error)
-	// read calls each with the rows of a table, in the order of these columns, or in any if that is "". A row is only lent.
-	read(ctx context.Context, table string, columns []copyColumn, order string, each func(copyRow) error) error
 	// users says who else has the database open; "" if nobody is known.
 	users(ctx context.Context) string
 	close()
@@ -98,9 +108,7 @@ type copySource interface {
 
 // copyTarget is a database that is being made. Before commit nobody sees it.
 type copyTarget interface {
-	// columns and read are those of copySource, of what was written.
-	columns(ctx context.Context, table string) ([]copyColumn, error)
-	read(ctx context.Context, table string, columns []copyColumn, order string, each func(copyRow) error) error
+	copyReader
 	// fill writes the table and all of source's rows that each is called with.
 	fill(ctx context.Context, table string, columns []copyColumn, rows func(each func(copyRow) error) error) error
 	// finish makes what is made once the rows are there, and checks them.
@@ -176,6 +184,8 @@ func (c *copying) run(ctx context.Context, from, to copyURL) (err error) {
 
 // report calls Progress, but not for every row.
 func (c *copying) report(step CopyStep, done, total int64) {
+	c.reporting.Lock()
+	defer c.reporting.Unlock()
 	if c.Progress == nil || step == c.reported.Step && done < total && done-c.reported.Done < 1000 {
 		return
 	}
@@ -250,38 +260,54 @@ func (c *copying) columns(ctx context.Context, table string) ([]copyColumn, erro
 // compare reads both sides in the order of the lists. They must have the same rows.
 func (c *copying) compare(ctx context.Context) error {
 	all := sha256.New()
-	var done int64
+	var done atomic.Int64
 	c.report(CopyCompare, 0, 2*c.total)
 	for _, t := range copiedTables {
 		columns, err := c.columns(ctx, t.name)
 		if err != nil {
 			return err
 		}
-		var sums [2]hash.Hash
-		var counts [2]int64
-		for i, read := range []func(context.Context, string, []copyColumn, string, func(copyRow) error) error{c.source.read, c.target.read} {
-			sums[i] = sha256.New()
-			var text []byte
-			err := read(ctx, t.name, columns, t.list, func(row copyRow) error {
-				counts[i]++
-				done++
-				c.report(CopyCompare, done, 2*c.total)
-				text = row.appendCanonical(text[:0], columns)
-				sums[i].Write(text)
-				return nil
+		sides := [2]copyDigest{{reader: c.source}, {reader: c.target}}
+		both, ctx := errgroup.WithContext(ctx)
+		for i := range sides {
+			both.Go(func() error {
+				return sides[i].add(ctx, t, columns, func() { c.report(CopyCompare, done.Add(1), 2*c.total) })
 			})
-			if err != nil {
-				return fmt.Errorf("%s: %w", t.name, err)
-			}
 		}
-		if counts[0] != c.rows[t.name] || counts[1] != counts[0] {
-			return fmt.Errorf("the copy of %s has %d rows of %d", t.name, counts[1], c.rows[t.name])
+		if err := both.Wait(); err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
 		}
-		if !slices.Equal(sums[0].Sum(nil), sums[1].Sum(nil)) {
+		from, to := sides[0], sides[1]
+		if from.rows != c.rows[t.name] || to.rows != from.rows {
+			return fmt.Errorf("the copy of %s has %d rows of %d", t.name, to.rows, c.rows[t.name])
+		}
+		if from.sum != to.sum {
 			return fmt.Errorf("the copy of %s is not equal: does the source have times finer than microseconds, or a broken index?", t.name)
 		}
-		all.Write(sums[0].Sum(nil))
+		all.Write(from.sum[:])
 	}
 	c.checksum = hex.EncodeToString(all.Sum(nil))
 	return nil
+}
+
+// copyDigest is what is compared of a table.
+type copyDigest struct {
+	reader copyReader
+	rows   int64
+	sum    [sha256.Size]byte
+}
+
+// add reads the table in the order of the lists, and calls next for each row.
+func (d *copyDigest) add(ctx context.Context, t copiedTable, columns []copyColumn, next func()) error {
+	sum := sha256.New()
+	var text []byte
+	err := d.reader.read(ctx, t.name, columns, t.list, func(row copyRow) error {
+		d.rows++
+		next()
+		text = row.appendCanonical(text[:0], columns)
+		sum.Write(text)
+		return nil
+	})
+	sum.Sum(d.sum[:0])
+	return err
 }

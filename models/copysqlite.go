@@ -341,14 +341,20 @@ func (t *sqliteTarget) fill(ctx context.Context, table string, columns []copyCol
 	}
 	defer insert.Close()
 	values := make([]any, len(columns))
-	err = rows(func(row copyRow) (err error) {
+	err = rows(func(row copyRow) error {
+		var failed error
 		for i, value := range row {
-			if values[i], err = columns[i].kind.decode(value); err != nil {
-				return fmt.Errorf("%s %w", columns[i].name, err)
+			decoded, err := columns[i].kind.decode(value)
+			if err != nil {
+				failed = fmt.Errorf("%s %w", columns[i].name, err)
 			}
+			values[i] = decoded
 		}
-		if _, err = insert.Exec(values...); err != nil {
-			return fmt.Errorf("%w, in the row with %s", err, identify(columns, values))
+		if failed == nil {
+			_, failed = insert.Exec(values...)
+		}
+		if failed != nil {
+			return fmt.Errorf("%w, in the row with %s", failed, identify(columns, values))
 		}
 		return nil
 	})
@@ -359,7 +365,8 @@ func (t *sqliteTarget) fill(ctx context.Context, table string, columns []copyCol
 }
 
 func (t *sqliteTarget) finish(ctx context.Context) error {
-	for _, statement := range t.indexes {
+	// Sorting takes several times the memory of the cache.
+	for _, statement := range append([]string{"PRAGMA cache_size = -16384"}, t.indexes...) {
 		if err := t.exec(ctx, statement); err != nil {
 			return err
 		}
