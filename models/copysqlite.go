@@ -311,7 +311,7 @@ func (t *sqliteTarget) prepare(ctx context.Context) error {
 		return err
 	}
 	// Nobody sees the file before it is whole, so it needs no journal.
-	t.sqliteSide, err = openSQLiteSide(ctx, t.file.temporary, "locking_mode(EXCLUSIVE)", "journal_mode(OFF)", "synchronous(OFF)", "foreign_keys(0)", "cache_size(-65536)")
+	t.sqliteSide, err = openSQLiteSide(ctx, t.file.temporary, "locking_mode(EXCLUSIVE)", "journal_mode(OFF)", "synchronous(OFF)", "foreign_keys(0)", "cache_size(-32768)")
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ type copyURL struct {
 	file string
 }
 
-// parseCopyURL also refuses what pgx would read as the settings of its default.
+// parseCopyURL also refuses what pgx would read as settings of a database that nobody has named.
 func parseCopyURL(text string) (copyURL, error) {
 	if path, ok := strings.CutPrefix(text, "sqlite:"); ok {
 		file := sqliteFile(path)
