@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/mattn/go-isatty"
 
 	"worldevents/config"
 	"worldevents/models"
@@ -62,10 +63,12 @@ func operateAfter(prepare func(*models.Store, context.Context) error, needKey bo
 
 // audit writes the one line that a change leaves: when, which user of the operating system, what, and whom or what it
 // was about. It is written whatever LOG_LEVEL says, after the change.
-func (o *operation) audit(action string, attributes ...any) {
-	c := *o.config
-	c.LogLevel = slog.LevelInfo
-	log, _ := newLogs(&c)
+func (o *operation) audit(action string, attributes ...any) { audit(o.config, action, attributes...) }
+
+func audit(c *config.Config, action string, attributes ...any) {
+	always := *c
+	always.LogLevel = slog.LevelInfo
+	log, _ := newLogs(&always)
 	log.Info("audit", append([]any{"action", action, "os_user", osUser()}, attributes...)...)
 }
 
@@ -87,9 +90,8 @@ type progress struct {
 }
 
 func newProgress() *progress {
-	info, err := os.Stderr.Stat()
 	p := &progress{interval: 5 * time.Second, told: time.Now()}
-	if err == nil && info.Mode()&os.ModeCharDevice != 0 {
+	if isatty.IsTerminal(os.Stderr.Fd()) {
 		p.terminal, p.interval = true, 200*time.Millisecond
 	}
 	return p

@@ -53,6 +53,7 @@ type commands struct {
 		Prune  eventPruneCommand  `cmd:"" help:"Delete the events that were scheduled before a time, with their RSVPs, in small batches." example:"worldevents event prune --before 2020-01-01T00:00:00Z --dry-run"`
 	} `cmd:"" help:"Moderate events, and delete old ones."`
 	Check   checkCommand   `cmd:"" help:"Look at settings, database, disk, rights and identity provider before serving, and change nothing. Exits with status 1 on a fault." example:"worldevents check"`
+	Copy    copyCommand    `cmd:"" help:"Copy the database into a new file or an empty database: a backup, a restore, a move. All or nothing." example:"worldevents copy --to sqlite:backup.db"`
 	Demo    demoCommand    `cmd:"" help:"Development: fill an empty database with users alice, bob and carol and the world plaza." example:"worldevents demo"`
 	Version versionCommand `cmd:"" help:"Print the version and commit of this program, and the versions of Go and the database drivers." example:"worldevents version"`
 }
@@ -72,7 +73,9 @@ func main() {
 	if slices.ContainsFunc(os.Args, func(arg string) bool { return !utf8.ValidString(arg) }) {
 		err = errors.New("arguments must be UTF-8") // the parser would replace what is not
 	}
-	if err == nil {
+	if err != nil {
+		err = errors.New(withoutURLs(err.Error(), os.Args))
+	} else {
 		err = command.Run()
 	}
 	if err != nil {
@@ -83,6 +86,16 @@ func main() {
 	if err != nil {
 		os.Exit(1)
 	}
+}
+
+// withoutURLs is what the parser says of arguments, without those that may have a password in them.
+func withoutURLs(text string, args []string) string {
+	for _, arg := range args {
+		if strings.Contains(arg, "://") {
+			text = strings.ReplaceAll(text, arg, "URL")
+		}
+	}
+	return text
 }
 
 // openStore opens the configured database, whose calls take so long at most.

@@ -44,7 +44,12 @@ func SQLite(tb testing.TB) *Database {
 // EmptySQLite names a file that does not exist yet.
 func EmptySQLite(tb testing.TB) *Database {
 	tb.Helper()
-	path := filepath.Join(tb.TempDir(), "test.db")
+	return OpenSQLite(tb, filepath.Join(tb.TempDir(), "test.db"))
+}
+
+// OpenSQLite looks into a file, which need not exist yet.
+func OpenSQLite(tb testing.TB, path string) *Database {
+	tb.Helper()
 	return open(tb, "sqlite", "sqlite", "sqlite:"+path, "file:"+path+"?_pragma=busy_timeout(20000)&_pragma=foreign_keys(1)&_time_format=sqlite&_texttotime=1")
 }
 

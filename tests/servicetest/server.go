@@ -72,6 +72,9 @@ func (s *PostgresServer) run(program string, args ...string) {
 	}
 }
 
+// Binaries is the folder of the programs of PostgreSQL.
+func (s *PostgresServer) Binaries() string { return s.bin }
+
 // URL leads to the database worldevents.
 func (s *PostgresServer) URL() string { return postgresURL(s.Addr) }
 

@@ -1,0 +1,314 @@
+package models
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// CopyOptions of Copy.
+type CopyOptions struct {
+	// From and To are URLs as in Options: a database with the schema of this program, and one that is to be made.
+	From, To string
+	// Timeout bounds the making of a connection, and nothing else.
+	Timeout time.Duration
+	// Note is called with what the operator should know. It may be nil.
+	Note func(text string)
+	// Progress is called often, from one goroutine at a time. It may be nil.
+	Progress func(CopyProgress)
+}
+
+// CopyProgress says how far a step of a copy has come.
+type CopyProgress struct {
+	Step CopyStep
+	// Done and Total count rows of all tables. Total is 0 for a step that counts none.
+	Done, Total int64
+}
+
+// CopyStep is a part of a copy.
+type CopyStep string
+
+// The steps of a copy, in this order.
+const (
+	CopyRows    CopyStep = "copying"
+	CopyIndexes CopyStep = "building indexes"
+	CopyCompare CopyStep = "comparing"
+)
+
+// CopyResult is what was copied.
+type CopyResult struct {
+	// From and To name the databases without secrets.
+	From, To string
+	// Rows counts those of each table.
+	Rows map[string]int64
+	// Checksum is a SHA-256 of all rows in the order of the lists. It is the same for equal databases, whatever they are
+	// kept in.
+	Checksum string
+}
+
+// Copy makes To a copy of one moment of From: all of it, or nothing. From may be written to meanwhile. To must be a file that
+// does not exist, or a database in PostgreSQL without rows. Both are read when all is there, and must be equal.
+func Copy(ctx context.Context, o CopyOptions) (CopyResult, error) {
+	c := copying{CopyOptions: o}
+	from, err := parseCopyURL(o.From)
+	if err != nil {
+		return CopyResult{}, fmt.Errorf("DATABASE_URL: %w", err)
+	}
+	to, err := parseCopyURL(o.To)
+	if err != nil {
+		return CopyResult{}, fmt.Errorf("the target: %w", err)
+	}
+	result := CopyResult{From: from.name, To: to.name}
+	err = c.run(ctx, from, to)
+	if ctx.Err() != nil && err != nil {
+		err = errors.New("interrupted")
+	}
+	result.Rows, result.Checksum = c.rows, c.checksum
+	return result, err
+}
+
+// copying is a copy on its way.
+type copying struct {
+	CopyOptions
+	source   copySource
+	target   copyTarget
+	rows     map[string]int64
+	total    int64
+	checksum string
+
+	reporting sync.Mutex
+	reported  CopyProgress
+}
+
+// copyReader reads one side of a copy.
+type copyReader interface {
+	// columns returns the columns of a table that can be written.
+	columns(ctx context.Context, table string) ([]copyColumn, error)
+	// read calls each with the rows of a table, in the order of these columns, or in any if that is "". A row is only lent.
+	read(ctx context.Context, table string, columns []copyColumn, order string, each func(copyRow) error) error
+}
+
+// copySource is a snapshot of a database: it shows one moment until it is closed.
+type copySource interface {
+	copyReader
+	count(ctx context.Context, table string) (int64, error)
+	// users says who else has the database open; "" if nobody is known.
+	users(ctx context.Context) string
+	close()
+}
+
+// copyTarget is a database that is being made. Before commit nobody sees it.
+type copyTarget interface {
+	copyReader
+	// fill writes the table and all of source's rows that each is called with.
+	fill(ctx context.Context, table string, columns []copyColumn, rows func(each func(copyRow) error) error) error
+	// finish makes what is made once the rows are there, and checks them.
+	finish(ctx context.Context) error
+	// commit makes the copy appear. close undoes what commit has not done.
+	commit(ctx context.Context) error
+	close()
+}
+
+// copiedTable is a table of the schema. All of its columns are copied.
+type copiedTable struct {
+	name string
+	// key is the order in which SQLite keeps the rows, and which is quickest to write there.
+	key string
+	// list is an order that the rows of both databases have, in which lists show them.
+	list string
+}
+
+// copiedTables are all tables of the schema, and those that others refer to come first.
+var copiedTables = []copiedTable{
+	{"users", "number", "number"},
+	{"blocked_identities", "hash", "hash"},
+	{"sessions", "id", "id"},
+	{"events", "number", "world_id, scheduled_at, id"},
+	{"rsvps", "user_number, event_number", "event_number, created_at, user_number"},
+}
+
+func tableNames() (names []string) {
+	for _, t := range copiedTables {
+		names = append(names, t.name)
+	}
+	return names
+}
+
+func (c *copying) run(ctx context.Context, from, to copyURL) (err error) {
+	if c.source, err = from.openSource(ctx, c.Timeout); err != nil {
+		return fmt.Errorf("%s: %w", from.name, classify(err))
+	}
+	defer c.source.close()
+	if who := c.source.users(ctx); who != "" && c.Note != nil {
+		c.Note(who)
+	}
+	if err := c.countRows(ctx); err != nil {
+		return fmt.Errorf("%s: %w", from.name, classify(err))
+	}
+	if c.target, err = to.openTarget(ctx, c.source, c.Timeout); err != nil {
+		return fmt.Errorf("%s: %w", to.name, classify(err))
+	}
+	defer c.target.close()
+	// A file that becomes a file is copied whole.
+	if file, ok := c.target.(*sqliteFileCopy); ok {
+		err = file.vacuum(ctx, func(part float64) { c.report(CopyRows, int64(part*float64(c.total)), c.total) })
+		if err == nil {
+			err = c.countRows(ctx) // of the moment that it shows
+		}
+	} else {
+		err = c.fill(ctx, to.file == "")
+	}
+	if err == nil {
+		c.report(CopyIndexes, 0, 0)
+		err = c.target.finish(ctx)
+	}
+	if err == nil {
+		err = c.compare(ctx)
+	}
+	if err == nil {
+		err = c.target.commit(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("%s to %s: %w", from.name, to.name, classify(err))
+	}
+	return nil
+}
+
+// report calls Progress, but not for every row.
+func (c *copying) report(step CopyStep, done, total int64) {
+	c.reporting.Lock()
+	defer c.reporting.Unlock()
+	if c.Progress == nil || step == c.reported.Step && done < total && done-c.reported.Done < 1000 {
+		return
+	}
+	c.reported = CopyProgress{step, done, total}
+	c.Progress(c.reported)
+}
+
+// countRows learns what there is to copy.
+func (c *copying) countRows(ctx context.Context) error {
+	c.rows, c.total = make(map[string]int64), 0
+	for _, t := range copiedTables {
+		n, err := c.source.count(ctx, t.name)
+		if err != nil {
+			return err
+		}
+		c.rows[t.name] = n
+		c.total += n
+	}
+	return nil
+}
+
+// fill writes the rows of all tables, in any order if the target does not care.
+func (c *copying) fill(ctx context.Context, anyOrder bool) error {
+	var done int64
+	c.report(CopyRows, 0, c.total)
+	for _, t := range copiedTables {
+		columns, err := c.columns(ctx, t.name)
+		if err != nil {
+			return err
+		}
+		order := t.key
+		if anyOrder {
+			order = ""
+		}
+		err = c.target.fill(ctx, t.name, columns, func(each func(copyRow) error) error {
+			return c.source.read(ctx, t.name, columns, order, func(row copyRow) error {
+				done++
+				c.report(CopyRows, done, c.total)
+				return each(row)
+			})
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
+		}
+	}
+	return nil
+}
+
+// columns returns the columns of a table, which must have the same ones on both sides, with PostgreSQL's types if one of
+// them is PostgreSQL.
+func (c *copying) columns(ctx context.Context, table string) ([]copyColumn, error) {
+	from, err := c.source.columns(ctx, table)
+	if err != nil {
+		return nil, err
+	}
+	to, err := c.target.columns(ctx, table)
+	if err != nil {
+		return nil, err
+	}
+	byName := func(a, b copyColumn) int { return strings.Compare(a.name, b.name) }
+	slices.SortFunc(from, byName)
+	slices.SortFunc(to, byName)
+	if !slices.EqualFunc(from, to, func(a, b copyColumn) bool { return a.name == b.name }) {
+		return nil, fmt.Errorf("the columns of %s differ: %s here, %s there", table, columnList(from), columnList(to))
+	}
+	for i := range from {
+		from[i].kind = min(from[i].kind, to[i].kind) // those of PostgreSQL come first
+	}
+	return from, nil
+}
+
+// compare reads both sides in the order of the lists. They must have the same rows.
+func (c *copying) compare(ctx context.Context) error {
+	all := sha256.New()
+	var done atomic.Int64
+	c.report(CopyCompare, 0, 2*c.total)
+	for _, t := range copiedTables {
+		columns, err := c.columns(ctx, t.name)
+		if err != nil {
+			return err
+		}
+		sides := [2]copyDigest{{reader: c.source}, {reader: c.target}}
+		both, ctx := errgroup.WithContext(ctx)
+		for i := range sides {
+			both.Go(func() error {
+				return sides[i].add(ctx, t, columns, func() { c.report(CopyCompare, done.Add(1), 2*c.total) })
+			})
+		}
+		if err := both.Wait(); err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
+		}
+		from, to := sides[0], sides[1]
+		if from.rows != c.rows[t.name] || to.rows != from.rows {
+			return fmt.Errorf("the copy of %s has %d rows of %d", t.name, to.rows, c.rows[t.name])
+		}
+		if from.sum != to.sum {
+			return fmt.Errorf("the copy of %s is not equal: does the source have times finer than microseconds, or a broken index?", t.name)
+		}
+		all.Write(from.sum[:])
+	}
+	c.checksum = hex.EncodeToString(all.Sum(nil))
+	return nil
+}
+
+// copyDigest is what is compared of a table.
+type copyDigest struct {
+	reader copyReader
+	rows   int64
+	sum    [sha256.Size]byte
+}
+
+// add reads the table in the order of the lists, and calls next for each row.
+func (d *copyDigest) add(ctx context.Context, t copiedTable, columns []copyColumn, next func()) error {
+	sum := sha256.New()
+	var text []byte
+	err := d.reader.read(ctx, t.name, columns, t.list, func(row copyRow) error {
+		d.rows++
+		next()
+		text = row.appendCanonical(text[:0], columns)
+		sum.Write(text)
+		return nil
+	})
+	sum.Sum(d.sum[:0])
+	return err
+}

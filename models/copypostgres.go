@@ -1,0 +1,367 @@
+package models
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// postgresSide is a transaction in a PostgreSQL database, on a connection of its own.
+type postgresSide struct {
+	conn *pgx.Conn
+}
+
+// openPostgres begins a transaction, which no timeout of the server or the role ends.
+func openPostgres(ctx context.Context, url string, timeout time.Duration, begin string) (postgresSide, error) {
+	config, err := parsePostgres(url, timeout)
+	if err != nil {
+		return postgresSide{}, err
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return postgresSide{}, err
+	}
+	s := postgresSide{conn}
+	err = s.exec(ctx, begin+`;
+		SELECT set_config(name, '0', true) FROM pg_settings
+		WHERE name IN ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')`)
+	if err != nil {
+		s.close()
+		return postgresSide{}, err
+	}
+	return s, nil
+}
+
+// exec runs statements without parameters.
+func (s postgresSide) exec(ctx context.Context, statements string) error {
+	return withDetail(s.conn.PgConn().Exec(ctx, statements).Close())
+}
+
+// withDetail adds which row it was, where the server says so.
+func withDetail(err error) error {
+	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Detail != "" {
+		return fmt.Errorf("%w: %s", err, pg.Detail)
+	}
+	return err
+}
+
+// texts returns the rows of a query for one text.
+func (s postgresSide) texts(ctx context.Context, query string, args ...any) ([]string, error) {
+	rows, err := s.conn.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+func (s postgresSide) value(ctx context.Context, into any, query string, args ...any) error {
+	return s.conn.QueryRow(ctx, query, args...).Scan(into)
+}
+
+// close rolls back what is not committed.
+func (s postgresSide) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	s.conn.Close(ctx)
+}
+
+func (s postgresSide) columns(ctx context.Context, table string) (columns []copyColumn, err error) {
+	rows, err := s.conn.Query(ctx, `
+		SELECT CAST(attname AS text), format_type(atttypid, atttypmod) FROM pg_attribute
+		WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped AND attgenerated = ''`, table)
+	if err != nil {
+		return nil, err
+	}
+	var name, declared string
+	_, err = pgx.ForEachRow(rows, []any{&name, &declared}, func() error {
+		column, err := kindOf(postgresKinds, table, name, declared)
+		columns = append(columns, column)
+		return err
+	})
+	return columns, err
+}
+
+func (s postgresSide) count(ctx context.Context, table string) (n int64, err error) {
+	return n, s.value(ctx, &n, "SELECT count(*) FROM "+table)
+}
+
+func (s postgresSide) read(ctx context.Context, table string, columns []copyColumn, order string, each func(copyRow) error) error {
+	if order != "" {
+		order = " ORDER BY " + order
+	}
+	parser := &copyParser{each: each}
+	_, err := s.conn.PgConn().CopyTo(ctx, parser, fmt.Sprintf("COPY (SELECT %s FROM %s%s) TO STDOUT (FORMAT binary)", columnList(columns), table, order))
+	return err
+}
+
+// schema returns the version of the schema, 0 if there is none.
+func (s postgresSide) schema(ctx context.Context) (version int64, err error) {
+	there, err := s.exists(ctx, "goose_db_version")
+	if err == nil && there {
+		err = s.value(ctx, &version, schemaQuery)
+	}
+	return version, err
+}
+
+func (s postgresSide) exists(ctx context.Context, table string) (there bool, err error) {
+	return there, s.value(ctx, &there, "SELECT to_regclass($1) IS NOT NULL", table)
+}
+
+// postgresSource is a snapshot of a database.
+type postgresSource struct {
+	postgresSide
+	// lock is an advisory lock that is held: who cannot have it is in the same database.
+	lock   int64
+	schema string
+}
+
+func openPostgresSource(ctx context.Context, url string, timeout time.Duration) (*postgresSource, error) {
+	side, err := openPostgres(ctx, url, timeout, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+	if err != nil {
+		return nil, err
+	}
+	s := &postgresSource{postgresSide: side, lock: rand.Int64()}
+	version, err := side.schema(ctx)
+	if err == nil {
+		err = checkSourceSchema(version)
+	}
+	if err == nil {
+		err = s.value(ctx, &s.schema, "SELECT coalesce(CAST(current_schema() AS text), '') FROM pg_advisory_xact_lock($1)", s.lock)
+	}
+	if err != nil {
+		side.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *postgresSource) users(ctx context.Context) string {
+	var n int
+	err := s.value(ctx, &n, `SELECT count(*) FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid() AND usesysid IS NOT NULL AND backend_type IS DISTINCT FROM 'parallel worker'`)
+	if err != nil || n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d other connections have the database open: what they write from now on is not in the copy. To move to the copy, stop the service first", n)
+}
+
+// copyLock is the advisory lock of a transaction that fills a database.
+const copyLock = migrationLock + 1
+
+// postgresTarget is a database that is being filled, in one transaction.
+type postgresTarget struct {
+	postgresSide
+	restore []string // makes the constraints and indexes that were dropped
+}
+
+// openPostgresTarget makes the schema, which stays, and empty, if the copy fails. It refuses a database with rows.
+func openPostgresTarget(ctx context.Context, url string, timeout time.Duration, source *postgresSource) (*postgresTarget, error) {
+	side, err := openPostgres(ctx, url, timeout, "BEGIN READ WRITE")
+	if err != nil {
+		return nil, err
+	}
+	err = side.checkEmpty(ctx, source)
+	side.close() // migrating takes locks
+	if err != nil {
+		return nil, err
+	}
+	store, err := Open(Options{URL: url, MaxConns: 1, Timeout: timeout})
+	if err != nil {
+		return nil, err
+	}
+	err = store.Migrate(ctx)
+	store.Close()
+	if err != nil {
+		return nil, err
+	}
+	if side, err = openPostgres(ctx, url, timeout, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"); err != nil {
+		return nil, err
+	}
+	t := &postgresTarget{postgresSide: side}
+	if err := t.prepare(ctx); err != nil {
+		t.close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// checkEmpty refuses a database that has rows, is the source, or has tables of somebody else's.
+func (s postgresSide) checkEmpty(ctx context.Context, source *postgresSource) error {
+	if source != nil {
+		var same bool
+		err := s.value(ctx, &same, "SELECT NOT pg_try_advisory_xact_lock($1) AND current_schema() = $2", source.lock, source.schema)
+		if err != nil {
+			return err
+		}
+		if same {
+			return errSameDatabase
+		}
+	}
+	version, err := s.schema(ctx)
+	if err == nil && version > newestSchema() {
+		err = errNewerSchema(version)
+	}
+	if err != nil {
+		return err
+	}
+	for _, table := range tableNames() {
+		there, err := s.exists(ctx, table)
+		switch {
+		case err != nil:
+			return err
+		case there && version == 0:
+			return fmt.Errorf("has a table %s that is not this program's: name an empty database", table)
+		case there:
+			if err := s.checkNoRows(ctx, table); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var errSameDatabase = errors.New("is the database that is to be copied")
+
+func (s postgresSide) checkNoRows(ctx context.Context, table string) error {
+	var filled bool
+	if err := s.value(ctx, &filled, "SELECT EXISTS (SELECT 1 FROM "+table+")"); err != nil {
+		return err
+	}
+	if filled {
+		return fmt.Errorf("has rows in %s: name an empty database", table)
+	}
+	return nil
+}
+
+// prepare takes the tables for this transaction alone, and drops what is quicker made once they are full.
+func (t *postgresTarget) prepare(ctx context.Context) error {
+	var locked bool
+	if err := t.value(ctx, &locked, "SELECT pg_try_advisory_xact_lock($1)", int64(copyLock)); err != nil {
+		return err
+	}
+	if !locked {
+		return errors.New("another copy into it is running")
+	}
+	// A server notices within two seconds that this program is gone, where it can.
+	err := t.exec(ctx, "SAVEPOINT watch; SET LOCAL client_connection_check_interval = '2s'")
+	if pg := new(pgconn.PgError); errors.As(err, &pg) {
+		err = t.exec(ctx, "ROLLBACK TO watch")
+	}
+	if err != nil {
+		return err
+	}
+	err = t.exec(ctx, "SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = '5s'; LOCK TABLE users, sessions, events, rsvps IN ACCESS EXCLUSIVE MODE; SET LOCAL lock_timeout = 0")
+	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Code == "55P03" {
+		return errors.New("somebody uses its tables: stop what is running on it")
+	}
+	if err != nil {
+		return err
+	}
+	for _, table := range tableNames() {
+		if err := t.checkNoRows(ctx, table); err != nil { // written since the first look
+			return err
+		}
+	}
+	drop, err := t.texts(ctx, `
+		SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', CAST(conrelid AS regclass), conname) FROM pg_constraint
+		WHERE `+ourConstraints+` ORDER BY contype <> 'f', conname`)
+	if err != nil {
+		return err
+	}
+	dropIndexes, err := t.texts(ctx, `SELECT format('DROP INDEX %s', CAST(indexrelid AS regclass)) FROM pg_index WHERE `+ourIndexes)
+	if err != nil {
+		return err
+	}
+	constraints, err := t.texts(ctx, `
+		SELECT format('ALTER TABLE %s ADD CONSTRAINT %I %s', CAST(conrelid AS regclass), conname, pg_get_constraintdef(oid)) FROM pg_constraint
+		WHERE `+ourConstraints+` ORDER BY contype = 'f', conname`)
+	if err != nil {
+		return err
+	}
+	indexes, err := t.texts(ctx, `SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE `+ourIndexes)
+	if err != nil {
+		return err
+	}
+	t.restore = append(indexes, constraints...)
+	for _, statement := range append(drop, dropIndexes...) {
+		if err := t.exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	// After it the rows can be written frozen: nobody needs to vacuum them.
+	return t.exec(ctx, "TRUNCATE users, sessions, events, rsvps RESTART IDENTITY")
+}
+
+const (
+	ourTables      = "ANY (ARRAY['users', 'sessions', 'events', 'rsvps']::regclass[])"
+	ourConstraints = "conrelid = " + ourTables + " AND contype IN ('p', 'u', 'f')"
+	ourIndexes     = "indrelid = " + ourTables + " AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = indexrelid AND contype IN ('p', 'u'))"
+)
+
+func (t *postgresTarget) fill(ctx context.Context, table string, columns []copyColumn, rows func(each func(copyRow) error) error) error {
+	pipe, in := io.Pipe()
+	read := make(chan error, 1)
+	go func() {
+		out := bufio.NewWriterSize(in, 64<<10)
+		io.WriteString(out, copySignature)
+		var data []byte
+		err := rows(func(row copyRow) error {
+			data = row.append(data[:0])
+			_, err := out.Write(data)
+			return err
+		})
+		if err == nil {
+			io.WriteString(out, copyTrailer)
+			err = out.Flush()
+		}
+		in.CloseWithError(err)
+		read <- err
+	}()
+	_, err := t.conn.PgConn().CopyFrom(ctx, pipe, fmt.Sprintf("COPY %s (%s) FROM STDIN (FORMAT binary, FREEZE)", table, columnList(columns)))
+	pipe.CloseWithError(errTargetFailed)
+	if readErr := <-read; readErr != nil && !errors.Is(readErr, errTargetFailed) {
+		return readErr // the target has only been told that it failed
+	}
+	return withDetail(err)
+}
+
+var errTargetFailed = errors.New("the target takes no more")
+
+func (t *postgresTarget) finish(ctx context.Context) error {
+	for _, statement := range t.restore {
+		if err := t.exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	numbered, err := t.texts(ctx, `
+		SELECT format('SELECT setval(pg_get_serial_sequence(%L, %L), greatest(max(%I), 1), coalesce(max(%I) > 0, false)) FROM %s',
+			CAST(CAST(attrelid AS regclass) AS text), attname, attname, attname, CAST(attrelid AS regclass))
+		FROM pg_attribute WHERE attrelid = `+ourTables+` AND attidentity <> ''`)
+	if err != nil {
+		return err
+	}
+	for _, statement := range append(numbered, "ANALYZE users, sessions, events, rsvps") {
+		if err := t.exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commit is not cut short: afterwards it is known whether it happened.
+func (t *postgresTarget) commit(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := t.exec(context.WithoutCancel(ctx), "COMMIT"); err != nil {
+		return fmt.Errorf("commit: %w: look whether the target has rows", err)
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package models
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// copyURL is one side of a copy.
+type copyURL struct {
+	url string
+	// name is the URL without secrets.
+	name string
+	// file is that of SQLite, else "".
+	file string
+}
+
+// parseCopyURL also refuses what pgx would read as settings of a database that nobody has named.
+func parseCopyURL(text string) (copyURL, error) {
+	if path, ok := strings.CutPrefix(text, "sqlite:"); ok {
+		file := sqliteFile(path)
+		if file == "" || strings.HasSuffix(file, "/") || strings.IndexByte(file, 0) >= 0 {
+			return copyURL{}, errors.New("sqlite: needs the name of a file of this machine")
+		}
+		return copyURL{text, text, file}, nil
+	}
+	if !strings.HasPrefix(text, "postgres://") && !strings.HasPrefix(text, "postgresql://") {
+		return copyURL{}, errors.New("must be sqlite:FILE or postgres://…")
+	}
+	config, err := parsePostgres(text, 0)
+	if err != nil {
+		return copyURL{}, err
+	}
+	return copyURL{text, postgresName(config), ""}, nil
+}
+
+// postgresName says which database it is, and nothing of how to get in.
+func postgresName(config *pgx.ConnConfig) string {
+	var hosts []string
+	add := func(host string, port uint16) {
+		if address := net.JoinHostPort(host, strconv.Itoa(int(port))); !slices.Contains(hosts, address) {
+			hosts = append(hosts, address)
+		}
+	}
+	add(config.Host, config.Port)
+	for _, other := range config.Fallbacks {
+		add(other.Host, other.Port)
+	}
+	return "postgres://" + url.PathEscape(config.User) + "@" + strings.Join(hosts, ",") + "/" + url.PathEscape(config.Database)
+}
+
+func (u copyURL) openSource(ctx context.Context, timeout time.Duration) (copySource, error) {
+	if u.file != "" {
+		return openSQLiteSource(ctx, u.file)
+	}
+	return openPostgresSource(ctx, u.url, timeout)
+}
+
+func (u copyURL) openTarget(ctx context.Context, source copySource, timeout time.Duration) (copyTarget, error) {
+	if u.file != "" {
+		file, _ := source.(*sqliteSource)
+		return openSQLiteTarget(ctx, u.file, file)
+	}
+	postgres, _ := source.(*postgresSource)
+	return openPostgresTarget(ctx, u.url, timeout, postgres)
+}
+
+// newestSchema is the version of the last migration that this program has. All databases have the same versions.
+func newestSchema() (newest int64) {
+	files, _ := fs.Glob(migrations, "migrations/postgres/*.sql")
+	for _, file := range files {
+		number, _, _ := strings.Cut(path.Base(file), "_")
+		version, _ := strconv.ParseInt(number, 10, 64)
+		newest = max(newest, version)
+	}
+	return newest
+}
+
+// schemaQuery selects the version of a schema from the table that goose keeps.
+const schemaQuery = "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied"
+
+// checkSourceSchema refuses a database whose rows this program cannot copy. version is 0 without a schema.
+func checkSourceSchema(version int64) error {
+	switch newest := newestSchema(); {
+	case version == 0:
+		return errors.New("has no schema of this program: there is nothing to copy")
+	case version < newest:
+		return fmt.Errorf("has the schema %d, and this program is for %d: run worldevents migrate first", version, newest)
+	case version > newest:
+		return errNewerSchema(version)
+	}
+	return nil
+}
+
+func errNewerSchema(version int64) error {
+	return fmt.Errorf("has the schema %d, and this program knows only those up to %d: use a newer version of it", version, newestSchema())
+}
