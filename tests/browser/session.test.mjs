@@ -110,6 +110,63 @@ test("effects that run twice and are undone once, as in React's StrictMode, spen
   assert.equal(await service.refreshes("refreshed") - before, 1);
 });
 
+test("calls with headers of their own are not shared, and still one refresh is spent", async () => {
+  const session = await service.issue("alice");
+  await keep(session);
+  const tab = await context.newPage();
+  await tab.goto(page);
+  await upToDate(tab);
+  await keep({ ...service.expired(session), refreshToken: await cookie("refreshToken") });
+  const before = await service.refreshes("refreshed");
+  const sessions = await tab.evaluate(async () => {
+    const { getSession } = await import("../client/index.js");
+    const own = { headers: { "If-None-Match": "x" } }; // any that the service lets other origins send, too
+    const results = await Promise.all([getSession(own), getSession(), getSession(own), getSession()]);
+    return results.map(({ data }) => data?.authenticated);
+  });
+  assert.deepEqual(sessions, [true, true, true, true]);
+  assert.equal(await service.refreshes("refreshed") - before, 1);
+});
+
+test("sign-out and sign-in are told to all tabs, and nobody is sent to sign in again after signing out", async () => {
+  await keep(await service.issue("alice"));
+  const tabs = await Promise.all(Array.from({ length: 3 }, () => context.newPage()));
+  for (const tab of tabs) {
+    await tab.goto(page);
+    await upToDate(tab);
+    await tab.evaluate(async () => {
+      const { connect, getSession, onSessionChange } = await import("../client/index.js");
+      window.told = [];
+      connect({ baseUrl: "", onSignInNeeded: () => told.push("sign in") });
+      onSessionChange((session) => told.push(session ? session.username : "nobody"));
+      await getSession();
+    });
+  }
+  const told = async (...want) => {
+    for (const tab of tabs) await tab.waitForFunction((want) => told.join() === want, want.join());
+  };
+  const call = (tab, name, ...args) => tab.evaluate(
+    async ([name, args]) => (await import("../client/index.js"))[name](...args).then((result) => result?.error?.code), [name, args]);
+  await told();
+  await call(tabs[0], "signOut");
+  await told("nobody");
+  for (const tab of tabs) assert.equal(await call(tab, "listEvents", { path: { id: "plaza" } }), "no_token");
+  await told("nobody");
+
+  const bob = await service.issue("bob");
+  await keep(bob);
+  await call(tabs[1], "getSession");
+  await told("nobody", "bob");
+  for (const tab of tabs) assert.equal(await call(tab, "listEvents", { path: { id: "plaza" } }), undefined);
+
+  // Ended elsewhere: the tab that finds out tells the others.
+  await fetchWithCookies(bob)(`${service.address}/sign-out`, { method: "POST" });
+  assert.equal(await call(tabs[2], "listEvents", { path: { id: "plaza" } }), "invalid_token");
+  for (const [i, tab] of tabs.entries()) {
+    await tab.waitForFunction((want) => told.join() === want, `nobody,bob,nobody${i === 2 ? ",sign in" : ""}`);
+  }
+});
+
 test("the page lists, joins and leaves, shows others' names live, and says what went wrong", async () => {
   const bob = fetchWithCookies(await service.issue("bob"));
   const created = await bob(`${service.address}/api/event/plaza`, {

@@ -3,15 +3,20 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, beforeEach, test } from "node:test";
 import { gzipSync } from "node:zlib";
-import { connect, createEvent, getSession, joinEvent, keepSession, listEvents, refreshSession, sessionOf } from "worldevents-client";
+import {
+  allEvents, CallError, client, connect, createClient, createEvent, getSession, joinEvent, keepSession, leaveEvent, listEvents,
+  nextPage, onSessionChange, refreshSession, serverClient, sessionOf, signInUrl, signOut,
+} from "worldevents-client";
 import { fetchWithCookies, startService } from "../../../tests/browser/service.mjs";
 
 const path = { id: "plaza" };
+const body = { name: "Boat trip", description: "", scheduledAt: "2030-01-01T00:00:00Z" };
 let service, asked, spent;
 
 before(async () => (service = await startService()));
 after(() => service?.stop());
 beforeEach(async () => {
+  globalThis.document = {}; // as in a page
   asked = 0;
   spent = await service.refreshes("refreshed");
 });
@@ -44,9 +49,9 @@ test("an expired JWT is refreshed once for all calls, and each call succeeds", a
 
 test("a body is sent again", async () => {
   connectWith(service.expired(await service.issue("alice")));
-  const body = { name: "Boat trip", description: "", scheduledAt: "2030-01-01T00:00:00Z" };
   const { data } = await createEvent({ path: { id: "harbour" }, body });
-  assert.deepEqual(data, { success: true });
+  const { data: list } = await listEvents({ path: { id: "harbour" } });
+  assert.deepEqual(data, { success: true, id: list.events[0].id });
 });
 
 test("asking twice for the session asks the service once, as StrictMode's double effects do", async () => {
@@ -189,6 +194,282 @@ test("keepSession serves other clients, and respects that they omit cookies", as
   const send = keepSession({ baseUrl: service.address, fetch: fetchWithCookies(await service.issue("alice")) });
   assert.equal((await send(`${service.address}/api/event/plaza`)).status, 200);
   assert.equal((await send(`${service.address}/api/event/plaza`, { credentials: "omit" })).status, 401);
+});
+
+/** Runs as a server does, where there is no page. */
+function onServer() {
+  delete globalThis.document;
+}
+
+test("on a server two users at once are two users", async () => {
+  onServer();
+  const cookie = ({ token, refreshToken }) => ({ headers: { Cookie: `token=${token}; refreshToken=${refreshToken}` } });
+  connect({ baseUrl: service.address });
+  const [alice, bob] = await Promise.all(["alice", "bob"].map((name) => service.issue(name)));
+  const sessions = await Promise.all([alice, bob, alice].map((session) => getSession(cookie(session))));
+  assert.deepEqual(sessions.map((session) => sessionOf(session).username), ["alice", "bob", "alice"]);
+
+  // Both JWTs have expired: each call refreshes with the cookies of its own user.
+  const refreshed = [];
+  connect({ baseUrl: service.address, fetch: async (input, init) => {
+    const response = await fetch(input, init);
+    if (response.headers.has("Session-User")) refreshed.push(response.headers.get("Session-User"));
+    return response;
+  } });
+  await Promise.all([alice, bob].map((session) => listEvents({ path, ...cookie(service.expired(session)) })));
+  assert.deepEqual(refreshed.sort(), ["alice", "bob"]);
+});
+
+test("serverClient sends the user's JWT alone, so nothing is refreshed and nobody is signed out", async () => {
+  onServer();
+  const session = await service.issue("alice");
+  const sent = [];
+  const server = (session) => serverClient({
+    baseUrl: service.address,
+    cookie: `theme=dark; token=${session.token}; refreshToken=${session.refreshToken}; xtoken=1`,
+    fetch: (input, init) => (sent.push(new Request(input, init).headers.get("Cookie")), fetch(input, init)),
+  });
+  assert.equal(sessionOf(await getSession({ client: server(session) })).username, "alice");
+  assert.deepEqual(Object.keys((await listEvents({ client: server(session), path })).data), ["events"]);
+
+  const expired = server(service.expired(session));
+  assert.equal((await listEvents({ client: expired, path })).error.code, "token_expired");
+  assert.deepEqual((await getSession({ client: expired })).error, { authenticated: false, error: "No refresh token" });
+  assert.deepEqual((await refreshSession({ client: expired })).error, { error: "No refresh token" });
+  await assert.rejects(listEvents({ client: expired, path, throwOnError: true }), { name: "CallError", code: "token_expired" });
+  assert.equal(await refreshes(), 0);
+  assert.ok(sent.every((cookie) => /^token=[^;]*$/.test(cookie)), sent.join("\n"));
+
+  const nobody = serverClient({ baseUrl: service.address, cookie: undefined });
+  assert.equal((await listEvents({ client: nobody, path })).error.code, "no_token");
+});
+
+test("under throwOnError calls reject with what went wrong", async () => {
+  connectWith({});
+  const api = connect({ baseUrl: service.address, fetch: fetchWithCookies(await service.issue("alice")), throwOnError: true });
+  assert.deepEqual((await api.listEvents({ path: { id: "quiet" } })).data, { events: [] });
+  await assert.rejects(createEvent({ path, body: { ...body, name: "" } }), (error) => {
+    assert.ok(error instanceof CallError && error instanceof Error);
+    assert.deepEqual([error.status, error.code, Object.keys(error.fields)], [400, "validation_failed", ["name"]]);
+    assert.match(error.requestId, /^[0-9a-f-]{36}$/);
+    assert.match(error.stack, /CallError/);
+    return true;
+  });
+  await assert.rejects(joinEvent({ path: { id: "nothing" } }), { status: 404, code: "event_not_found", fields: {}, retryAfter: undefined });
+  assert.equal((await joinEvent({ path: { id: "nothing" }, throwOnError: false })).error.code, "event_not_found");
+
+  connectWith({});
+  await assert.rejects(listEvents({ path, throwOnError: true }), { status: 401, code: "no_token" });
+  await assert.rejects(getSession({ throwOnError: true }), { status: 400, code: undefined, message: "No token" });
+  assert.equal((await listEvents({ path })).error.code, "no_token");
+});
+
+test("what is not the contract's rejects, whatever throwOnError says", async () => {
+  for (const foreign of [
+    () => new Response("<h1>Bad Gateway</h1>", { status: 502 }),
+    () => Response.json({ message: "no upstream" }, { status: 502 }),
+    () => Response.json(null, { status: 502 }),
+    () => new Response(null, { status: 502 }),
+  ]) {
+    connectWith({}, () => async () => foreign());
+    await assert.rejects(listEvents({ path }), { name: "CallError", status: 502, code: undefined });
+  }
+  connectWith({}, () => async () => new Response('{"events":[', { headers: { "Content-Type": "application/json" } }));
+  await assert.rejects(listEvents({ path }), SyntaxError);
+});
+
+test("ids that no browser can ask for are refused here, with the field", async () => {
+  const urls = [];
+  connectWith({}, watch(urls));
+  for (const id of ["", ".", ".."]) {
+    for (const call of [listEvents, joinEvent, leaveEvent, (options) => createEvent({ ...options, body })]) {
+      const { error } = await call({ path: { id } });
+      assert.deepEqual([error.code, Object.keys(error.fields)], ["validation_failed", ["id"]]);
+      await assert.rejects(call({ path: { id }, throwOnError: true }), { name: "CallError", status: 400, code: "validation_failed" });
+    }
+    await assert.rejects(allEvents({ path: { id } }).next(), { name: "CallError", status: 400 });
+  }
+  assert.deepEqual(urls, []);
+  connectWith(await service.issue("alice"), watch(urls));
+  for (const id of ["...", "a/../b", "%2E", "?", " "]) assert.ok((await listEvents({ path: { id } })).data, id);
+});
+
+/** Refuses the first calls so, with no effect. */
+const refuseFirst = (times, status, retryAfter) => (send) => (input, init) => times-- > 0
+  ? Promise.resolve(Response.json(
+    { error: "Later", code: status === 429 ? "rate_limited" : "overloaded", requestId: "1" },
+    { status, headers: { "Retry-After": retryAfter } }))
+  : send(input, init);
+
+test("429 and 503 are repeated as told, bodies too", async () => {
+  const session = await service.issue("alice");
+  for (const status of [429, 503]) {
+    connectWith(session, refuseFirst(2, status, "0"));
+    assert.ok((await createEvent({ path: { id: "pier" }, body })).data?.id);
+  }
+  assert.equal((await listEvents({ path: { id: "pier" } })).data.events.length, 2);
+
+  connectWith(session, refuseFirst(1, 503, "1"));
+  const began = Date.now();
+  assert.ok((await listEvents({ path })).data);
+  assert.ok(Date.now() - began >= 1000, "it waits as long as told");
+
+  connectWith(service.expired(session), refuseFirst(1, 429, "0"));
+  assert.ok((await getSession()).data, "a refresh that was refused has spent nothing");
+  assert.equal(await refreshes(), 1);
+});
+
+test("429 and 503 are repeated twice at most, and not when told to wait long, or not told", async () => {
+  for (const [refusals, status, retryAfter, calls] of [[9, 429, "0", 3], [9, 503, "11", 1], [9, 503, "", 1], [9, 503, "soon", 1]]) {
+    const urls = [];
+    connectWith({}, (send) => watch(urls)(refuseFirst(refusals, status, retryAfter)(send)));
+    assert.equal((await listEvents({ path })).response.status, status);
+    assert.equal(urls.length, calls);
+  }
+  connectWith({}, refuseFirst(9, 429, "60"));
+  await assert.rejects(listEvents({ path, throwOnError: true }), { code: "rate_limited", retryAfter: 60 });
+
+  const undone = new AbortController();
+  connectWith({}, refuseFirst(9, 503, "10"));
+  setTimeout(() => undone.abort(), 20);
+  const began = Date.now();
+  await assert.rejects(listEvents({ path, signal: undone.signal }), { name: "AbortError" });
+  assert.ok(Date.now() - began < 5000, "waiting ends with the call");
+});
+
+test("allEvents follows Link to the last page", async () => {
+  connectWith(await service.issue("alice"));
+  const world = { id: "a/b?&" };
+  const ids = [];
+  for (let i = 0; i < 7; i++) ids.push((await createEvent({ path: world, body: { ...body, scheduledAt: `203${i}-01-01T00:00:00Z` } })).data.id);
+  for (const limit of [1, 3, 7, 100, undefined]) {
+    const read = [];
+    for await (const event of allEvents({ path: world, query: { limit } })) read.push(event.id);
+    assert.deepEqual(read, ids, `limit ${limit}`);
+  }
+  const read = [];
+  for await (const event of allEvents({ path: world, query: { limit: 2, from: "2031-01-01T00:00:00Z", to: "2036-01-01T00:00:00Z" } })) read.push(event.id);
+  assert.deepEqual(read, ids.slice(1, 6));
+  assert.equal(nextPage(await listEvents({ path: world })), undefined);
+  assert.ok(nextPage(await listEvents({ path: world, query: { limit: 3 } })).cursor);
+  connectWith({});
+  await assert.rejects(allEvents({ path: world }).next(), { name: "CallError", code: "no_token" });
+});
+
+test("a second client has a service and a session of its own", async () => {
+  const urls = [];
+  const second = createClient({ baseUrl: service.address, fetch: watch(urls)(fetchWithCookies(await service.issue("bob"))) });
+  connectWith(await service.issue("alice"));
+  assert.notEqual(second, client);
+  const [first, other] = [await getSession(), await getSession({ client: second })];
+  assert.deepEqual([first, other].map((session) => sessionOf(session).username), ["alice", "bob"]);
+  assert.equal((await joinEvent({ client: second, path: { id: "nothing" } })).error.code, "event_not_found");
+  assert.deepEqual(urls, ["/api/auth/session", "/api/event/join/nothing"]);
+  assert.equal(signInUrl("/x", { client: second }), `${service.address}/sign-in?return_to=%2Fx`);
+});
+
+test("after signOut late calls ask nobody to sign in, until somebody has", async () => {
+  let session = await service.issue("alice");
+  let send = fetchWithCookies(session);
+  let slow;
+  connect({ baseUrl: service.address, onSignInNeeded: () => asked++, fetch: async (input, init) => {
+    const response = await send(input, init);
+    if (slow && `${input.url ?? input}`.includes("/api/event/")) await slow;
+    return response;
+  } });
+  await getSession();
+  let release;
+  slow = new Promise((resolve) => (release = resolve));
+  const early = listEvents({ path }); // it succeeds, but its response comes after signOut
+  await new Promise((next) => setTimeout(next, 200));
+  const leaving = signOut();
+  const meanwhile = listEvents({ path });
+  await leaving;
+  release();
+  slow = undefined;
+  assert.ok((await early).data);
+  await meanwhile;
+  for (let i = 0; i < 2; i++) assert.equal((await listEvents({ path })).error.code, "no_token");
+  assert.equal(asked, 0);
+
+  session = await service.issue("alice");
+  send = fetchWithCookies(session);
+  assert.ok((await listEvents({ path })).data);
+  await revoke(session);
+  await listEvents({ path });
+  assert.equal(asked, 1);
+});
+
+test("a signOut that fails changes nothing", async () => {
+  const session = await service.issue("alice");
+  let down = true;
+  connectWith(session, (send) => async (input, init) =>
+    down && `${input.url ?? input}`.endsWith("/sign-out")
+      ? Response.json({ error: "Internal", code: "internal", requestId: "1" }, { status: 500 }) : send(input, init));
+  await getSession();
+  const changes = [];
+  const end = onSessionChange((session) => changes.push(session?.username));
+  await assert.rejects(signOut(), { name: "CallError", status: 500 });
+  assert.ok((await listEvents({ path })).data);
+  assert.deepEqual(changes, []);
+  down = false;
+  await signOut();
+  assert.deepEqual(changes, [undefined]);
+  end();
+});
+
+test("onSessionChange tells sign-in, sign-out and the end of a session, once each", async () => {
+  let session = await service.issue("alice");
+  let send = fetchWithCookies(session);
+  connect({ baseUrl: service.address, fetch: (...call) => send(...call), onSignInNeeded: () => asked++ });
+  const changes = [];
+  const end = onSessionChange((session) => changes.push(session && session.username));
+  await getSession();
+  await getSession();
+  await refreshSession();
+  assert.deepEqual(changes, [], "what was so before is no change");
+  await signOut();
+  await getSession();
+  assert.deepEqual(changes.splice(0), [undefined]);
+
+  session = await service.issue("bob");
+  send = fetchWithCookies(session);
+  await getSession();
+  assert.deepEqual(changes.splice(0), ["bob"]);
+
+  // The session is revoked, though getSession goes on to succeed: a page that asks at each change does not loop.
+  await revoke(session);
+  for (let i = 0; i < 3; i++) {
+    await listEvents({ path });
+    assert.ok((await getSession()).data);
+  }
+  assert.deepEqual(changes.splice(0), [undefined]);
+  assert.equal(asked, 1);
+
+  send = fetchWithCookies(await service.issue("carol"));
+  await Promise.all([getSession(), listEvents({ path }), getSession()]);
+  assert.deepEqual(changes.splice(0), ["carol"]);
+  end();
+  await signOut();
+  assert.deepEqual(changes, []);
+});
+
+test("polyfills without throwIfAborted and reasons do, as React Native's", async () => {
+  const { throwIfAborted } = AbortSignal.prototype;
+  const reason = Object.getOwnPropertyDescriptor(AbortSignal.prototype, "reason");
+  delete AbortSignal.prototype.throwIfAborted;
+  Object.defineProperty(AbortSignal.prototype, "reason", { value: undefined, configurable: true });
+  try {
+    connectWith(await service.issue("alice"));
+    assert.ok((await getSession()).data);
+    const undone = new AbortController();
+    const call = getSession({ signal: undone.signal });
+    undone.abort();
+    await assert.rejects(call, { name: "AbortError" });
+  } finally {
+    AbortSignal.prototype.throwIfAborted = throwIfAborted;
+    Object.defineProperty(AbortSignal.prototype, "reason", reason);
+  }
 });
 
 test("our own file stays small", async () => {

@@ -1,0 +1,43 @@
+/** Operations on events that the generated ones do not spell out: the id of a new event, and all pages of a list. */
+import type { Options } from "./api/index.js";
+import type {
+  CreateEventData, CreateEventErrors, ListEventsData, Success, WorldEvent,
+} from "./api/index.js";
+import type { RequestResult } from "./api/client/index.js";
+import * as api from "./api/sdk.gen.js";
+
+/** A new event's id, beside what the service says. */
+export type Created = Success & { id: string };
+
+/** Schedules an event in a world. The creator has joined it. The result's `data` has the id of the new event. */
+export function createEvent<ThrowOnError extends boolean = false>(
+  options: Options<CreateEventData, ThrowOnError>,
+): RequestResult<{ 200: Created }, CreateEventErrors, ThrowOnError> {
+  const created = api.createEvent(options).then((result) => {
+    if (result.data) Object.assign(result.data, { id: result.response?.headers.get("Event-Id") ?? "" });
+    return result;
+  });
+  return created as unknown as RequestResult<{ 200: Created }, CreateEventErrors, ThrowOnError>;
+}
+
+/** The query of the page after a result of `listEvents` with a limit, from its `Link`; undefined after the last page. */
+export function nextPage({ response }: { response?: Response }): { cursor: string } | undefined {
+  const next = response?.headers.get("Link")?.match(/<([^>]*)>\s*;\s*rel="?next"?/)?.[1];
+  const cursor = next && new URL(next, "http://service").searchParams.get("cursor");
+  return cursor ? { cursor } : undefined;
+}
+
+/**
+ * Every event of a list, page by page: `query.limit` events (100 if it is not given) are in memory at a time. Rejects
+ * with `CallError`.
+ */
+export async function* allEvents(options: Options<ListEventsData, true>): AsyncGenerator<WorldEvent, void, undefined> {
+  let query = { limit: 100, ...options.query };
+  for (;;) {
+    const page = await api.listEvents({ ...options, query, throwOnError: true });
+    yield* page.data.events;
+    const next = nextPage(page);
+    if (!next) return;
+    query = { ...query, ...next };
+  }
+}

@@ -1,0 +1,369 @@
+/** The browser's session: kept alive, shared by all tabs, ended. */
+import { client as defaultClient } from "./api/client.gen.js";
+import type { Client } from "./api/client/index.js";
+import { CallError, retryAfter } from "./errors.js";
+
+/** How to reach the service. */
+export interface Connection {
+  /** The service's public address, such as `https://api.example.org`; `""` is the origin of the page. */
+  baseUrl: string;
+  /**
+   * Called when a call fails because the user has to sign in: once, then not again before an event operation or
+   * `refreshSession` has succeeded. `getSession` does not count: it may succeed for 15 minutes after the session was
+   * revoked. The call's own result says so too, as a 401. It is not called after `signOut`, in this tab or another.
+   */
+  onSignInNeeded?: () => void;
+  /** Used in place of the global `fetch`. */
+  fetch?: typeof fetch;
+}
+
+/** Who is signed in, and until when without a refresh. */
+export interface Session {
+  username: string | undefined;
+  expires: Date;
+}
+
+/** How often a call that was 429 or 503 is repeated, and the longest `Retry-After`, in seconds, that is waited for. */
+const maxRetries = 2;
+const maxRetryAfter = 10;
+
+/**
+ * A `fetch` for any client of the API that sends the cookies and keeps the session alive. When a call finds the JWT
+ * expired, the session is refreshed once for all calls and tabs, and the call is repeated once. A call that is 429 or
+ * 503 with `Retry-After` is repeated as told: up to twice, and only if that is at most 10 seconds.
+ *
+ * `getSession` and `refreshSession` go through the same gate: of any number at once, one request is made. Only a page or
+ * a worker shares, and only calls without headers of their own: elsewhere one process may serve many users.
+ */
+export function keepSession(connection: Connection): typeof fetch {
+  const { baseUrl, fetch: given = (...call) => fetch(...call) } = connection;
+  const send = retrying(given);
+  const shares = inBrowser();
+  const running = new Map<string, Promise<Response>>();
+  const state = new SessionState(connection, send, shares);
+
+  /** The response to one request for everybody who asks meanwhile, in all tabs one after the other. */
+  async function share(url: string): Promise<Response> {
+    let response = running.get(url);
+    if (!response) {
+      response = withTabLock(baseUrl, () => ask(url)).finally(() => running.delete(url));
+      running.set(url, response);
+    }
+    return (await response).clone();
+  }
+
+  /** The response to a request of this caller alone, whose headers may name another user than those of the next one. */
+  function askAlone(url: string, headers: Headers): Promise<Response> {
+    for (const name of ["content-type", "content-length", "if-none-match"]) headers.delete(name);
+    return shares ? withTabLock(baseUrl, () => ask(url, headers)) : ask(url, headers);
+  }
+
+  /**
+   * Lets the service refresh an expired session. `keepalive` lets the request outlive the page, so that its cookies
+   * reach the browser even when the user reloads.
+   */
+  async function ask(url: string, headers?: Headers): Promise<Response> {
+    const once = () => send(url, { credentials: "include", cache: "no-store", keepalive: true, headers });
+    const mark = shares ? markRefreshPending(baseUrl) : undefined;
+    const epoch = state.epoch;
+    try {
+      let response = await once();
+      if (url === sessionUrl(baseUrl) && (await lostRace(response))) {
+        response = await once();
+        // A page that is gone, or one of a browser without Web Locks, may still be waiting for the winner's cookies.
+        while (mark?.otherTabPending() && (await lostRace(response))) {
+          await new Promise((next) => setTimeout(next, 250));
+          response = await once();
+        }
+      }
+      if (response.ok) {
+        mark?.clear();
+        if (url === refreshUrl(baseUrl)) state.works(epoch);
+        state.signedIn(sessionOf({ response }), epoch);
+      } else if (response.status === 400) state.nobody(epoch);
+      return response;
+    } finally {
+      mark?.done();
+    }
+  }
+
+  const keeping: typeof fetch = async (input, init) => {
+    let request = new Request(input, init);
+    if (request.credentials === "omit") return send(request);
+    request = new Request(request, { credentials: "include" });
+    const { url } = request;
+    if (url === sessionUrl(baseUrl) || url === refreshUrl(baseUrl)) {
+      const own = !shares || !isEmpty(request.headers);
+      const response = await (own ? askAlone(url, new Headers(request.headers)) : share(url));
+      if (request.signal?.aborted) throw request.signal.reason ?? abortError();
+      return response;
+    }
+
+    let epoch = state.epoch;
+    const again = request.clone();
+    const response = await send(request);
+    if (response.ok) state.works(epoch);
+    if (response.status !== 401) return response;
+    const refused = (response: Response) => {
+      state.refused(epoch);
+      return response;
+    };
+    // Only age can be mended: the refresh token of a session that was revoked ended with it.
+    if ((await bodyField(response, "code")) !== "token_expired") return refused(response);
+
+    const session = await (shares ? share(sessionUrl(baseUrl)) : askAlone(sessionUrl(baseUrl), new Headers(again.headers)));
+    if (session.status === 400) return refused(response);
+    if (!session.ok) return session; // 429, 500, 503: nothing is known about the session
+    epoch = state.epoch;
+    const repeated = await send(again);
+    if (repeated.ok) state.works(epoch);
+    return repeated.status === 401 ? refused(repeated) : repeated;
+  };
+  states.set(keeping, state);
+  return keeping;
+}
+
+/** The state of each `fetch` that keepSession has made. */
+const states = new WeakMap<typeof fetch, SessionState>();
+
+const stateOf = (client: Client) => {
+  const { fetch } = client.getConfig();
+  return fetch && states.get(fetch);
+};
+
+/** What is known of the session, here and from other tabs. */
+class SessionState {
+  /** Counts the changes of the user. The response to a call that began before the last one tells nothing any more. */
+  epoch = 0;
+  readonly listeners = new Set<(session: Session | undefined) => void>();
+  /** Why onSignInNeeded is not called: it has been, or the user has signed out. */
+  #quiet: "notified" | "signed out" | undefined;
+  /** Undefined until something is known, null when nobody is signed in. */
+  #session: Session | null | undefined;
+  /** The session that has ended: getSession may go on to succeed with it, until its JWT expires. */
+  #ended: Session | undefined;
+  readonly #channel: BroadcastChannel | undefined;
+  readonly #onSignInNeeded: (() => void) | undefined;
+
+  constructor({ baseUrl, onSignInNeeded }: Connection, readonly send: typeof fetch, shares: boolean) {
+    this.#onSignInNeeded = onSignInNeeded;
+    if (!shares || !("BroadcastChannel" in globalThis)) return;
+    this.#channel = new BroadcastChannel(`worldevents ${absolute(baseUrl)}`);
+    (this.#channel as { unref?(): void }).unref?.(); // Where tests pretend to be a page, Node would wait for it.
+    this.#channel.onmessage = ({ data: { session, signedOut } }: MessageEvent<Told>) => {
+      if (signedOut) this.#quiet = "signed out";
+      if (differ(this.#session, session) && !this.#isEnded(session)) this.#change(session);
+    };
+  }
+
+  /** An event operation or a refresh has succeeded. */
+  works(epoch: number): void {
+    if (epoch !== this.epoch) return;
+    this.#quiet = undefined;
+    this.#ended = undefined;
+  }
+
+  /** The user has to sign in. */
+  refused(epoch: number): void {
+    if (epoch !== this.epoch) return;
+    const notify = !this.#quiet;
+    this.#quiet ??= "notified";
+    this.#learn(null);
+    if (notify) this.#onSignInNeeded?.();
+  }
+
+  signedIn(session: Session, epoch: number): void {
+    if (epoch === this.epoch && !this.#isEnded(session)) this.#learn(session);
+  }
+
+  nobody(epoch: number): void {
+    if (epoch === this.epoch) this.#learn(null);
+  }
+
+  /** The user signs out: calls that are under way, or come late, ask nobody to sign in again. */
+  async signOut(act: () => Promise<void>): Promise<void> {
+    const before = this.#quiet;
+    this.#quiet = "signed out";
+    this.epoch++;
+    try {
+      await act();
+    } catch (error) {
+      this.#quiet = before;
+      throw error;
+    }
+    this.#quiet = "signed out";
+    this.epoch++; // The calls that began meanwhile may still have succeeded.
+    this.#channel?.postMessage({ session: null, signedOut: true } satisfies Told);
+    if (differ(this.#session, null)) this.#change(null);
+  }
+
+  #isEnded(session: Session | null): boolean {
+    return !!session && !differ(this.#ended, session) && this.#ended?.expires.getTime() === session.expires.getTime();
+  }
+
+  /** Takes what a response says. The first one changes nothing here, though it may in other tabs. */
+  #learn(session: Session | null): void {
+    if (!differ(this.#session, session)) {
+      if (session) this.#session = session;
+      return;
+    }
+    this.#channel?.postMessage({ session, signedOut: false } satisfies Told);
+    if (this.#session === undefined) this.#session = session;
+    else this.#change(session);
+  }
+
+  #change(session: Session | null): void {
+    if (!session && this.#session) this.#ended = this.#session;
+    // The cookies were gone, so this is a sign-in. Otherwise it may be the 200 of a session that was revoked.
+    if (session && this.#quiet === "signed out") this.#quiet = undefined;
+    this.#session = session;
+    this.epoch++;
+    for (const listener of [...this.listeners]) listener(session ?? undefined);
+  }
+}
+
+/** What a tab tells the others. */
+interface Told {
+  session: Session | null;
+  signedOut: boolean;
+}
+
+const differ = (before: Session | null | undefined, session: Session | null) =>
+  before === undefined || !before !== !session || before?.username !== session?.username;
+
+/**
+ * Calls back whenever somebody signs in, with the session, and whenever the session ends, with undefined: in this tab or
+ * another. A tab learns of a sign-in when a page that the user returns to calls `getSession`. Returns a function that
+ * ends it. Call `connect` first.
+ */
+export function onSessionChange(
+  callback: (session: Session | undefined) => void, { client = defaultClient }: { client?: Client } = {},
+): () => void {
+  const listeners = stateOf(client)?.listeners;
+  const listener = (session: Session | undefined) => callback(session);
+  listeners?.add(listener);
+  return () => void listeners?.delete(listener);
+}
+
+/**
+ * Signs out here and in every tab, and revokes the session; the user's others go on. Scripts cannot clear the httpOnly
+ * cookies themselves.
+ */
+export async function signOut({ client = defaultClient }: { client?: Client } = {}): Promise<void> {
+  const { baseUrl = "" } = client.getConfig();
+  const state = stateOf(client);
+  const act = () => withTabLock(baseUrl, async () => {
+    const response = await (state?.send ?? fetch)(`${baseUrl}/sign-out`, { method: "POST", credentials: "include" });
+    if (!response.ok) throw new CallError(response.status, await response.json().catch(() => undefined), response.headers);
+  });
+  await (state ? state.signOut(act) : act());
+}
+
+/** The address that signs the user in and then returns to `returnTo`. */
+export function signInUrl(returnTo: string, { client = defaultClient }: { client?: Client } = {}): string {
+  return `${client.getConfig().baseUrl ?? ""}/sign-in?return_to=${encodeURIComponent(returnTo)}`;
+}
+
+/** Who is signed in, from the result of `getSession` or `refreshSession`. */
+export function sessionOf({ response }: { response?: Response }): Session {
+  const name = response?.headers.get("Session-User");
+  return {
+    username: name == null ? undefined : decodeURIComponent(name),
+    expires: new Date(response?.headers.get("Session-Expires") ?? NaN),
+  };
+}
+
+/** Reports whether this is a page or a worker of one, or a React Native app: all that runs here is one user's. */
+export const inBrowser = (): boolean =>
+  "document" in globalThis || ("WorkerGlobalScope" in globalThis && !!globalThis.location) ||
+  globalThis.navigator?.product === "ReactNative";
+
+export const absolute = (url: string): string => new URL(url, globalThis.location?.href).href;
+const sessionUrl = (baseUrl: string) => absolute(`${baseUrl}/api/auth/session`);
+const refreshUrl = (baseUrl: string) => absolute(`${baseUrl}/api/auth/refresh`);
+
+const isEmpty = (headers: Headers) => {
+  let empty = true;
+  headers.forEach(() => (empty = false));
+  return empty;
+};
+
+/** Repeats calls that were 429 or 503 as their Retry-After tells, with jitter. They have had no effect. */
+function retrying(send: typeof fetch): typeof fetch {
+  return async (input, init) => {
+    const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined);
+    for (let retry = 0; ; retry++) {
+      const last = retry === maxRetries;
+      const response = await send(input instanceof Request && !last ? input.clone() : input, init);
+      const seconds = retryAfter(response.headers);
+      const refused = response.status === 429 || response.status === 503;
+      if (last || !refused || seconds === undefined || seconds > maxRetryAfter) return response;
+      await sleep(seconds * 1000 + Math.random() * 500 * (retry + 1), signal);
+    }
+  };
+}
+
+/** Waits, and rejects with the reason of `signal` when that is aborted. */
+export function sleep(milliseconds: number, signal?: AbortSignal | null): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const abort = () => {
+      clearTimeout(timer);
+      reject(signal?.reason ?? abortError());
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", abort);
+      resolve();
+    }, milliseconds);
+    if (signal?.aborted) abort();
+    else signal?.addEventListener("abort", abort, { once: true });
+  });
+}
+
+/** What a call rejects with where signals have no reason, as in React Native. */
+const abortError = () => Object.assign(new Error("The call was aborted."), { name: "AbortError" });
+
+/** A member of a JSON body that can still be read afterwards. */
+async function bodyField(response: Response, name: "code" | "error"): Promise<unknown> {
+  const body = await response.clone().json().catch(() => undefined);
+  return body?.[name];
+}
+
+/** Reports whether somebody else has spent the refresh token. */
+const lostRace = async (response: Response) =>
+  response.status === 400 && (await bodyField(response, "error")) === "Invalid refresh token";
+
+/** Runs when no other tab runs: Web Locks exist on https and localhost. Without them the service decides who wins. */
+async function withTabLock<T>(name: string, run: () => Promise<T>): Promise<T> {
+  const locks = inBrowser() ? globalThis.navigator?.locks as LockManager | undefined : undefined;
+  return locks ? locks.request(`worldevents ${name}`, run) : run();
+}
+
+/**
+ * Notes in localStorage that a refresh is under way, since its response may arrive after its page has gone. A note of
+ * another page counts for 20 seconds: less than the service's leeway for a spent token, 60 seconds.
+ */
+function markRefreshPending(name: string) {
+  const key = `worldevents ${name}`;
+  const me = Math.random().toString(36).slice(2);
+  const storage = openStorage();
+  const note = () => storage?.getItem(key)?.split(" ") ?? [];
+  const otherTabPending = () => {
+    const [since, who] = note();
+    return who !== me && Math.abs(Date.now() - Number(since)) < 20_000;
+  };
+  if (!otherTabPending()) storage?.setItem(key, `${Date.now()} ${me}`);
+  return {
+    otherTabPending,
+    done: () => note()[1] === me && storage?.removeItem(key),
+    clear: () => storage?.removeItem(key),
+  };
+}
+
+/** None outside browsers, nor where the user has blocked it: then the getter throws. */
+function openStorage(): Storage | undefined {
+  try {
+    return globalThis.localStorage;
+  } catch {
+    return undefined;
+  }
+}
