@@ -1,6 +1,7 @@
 # Everything needs only Go and make. Without cgo the binary is static; the race detector alone wants a C compiler.
 export CGO_ENABLED ?= 0
 export CHROMIUM ?= /usr/bin/chromium
+export FIREFOX ?= /usr/bin/firefox-esr
 
 .DEFAULT_GOAL := help
 
@@ -58,7 +59,7 @@ test-clients: build client ## Test the TypeScript client, and those of five gene
 	@.ci/node gen/typescript node --test --test-reporter=spec test
 	@.ci/node tests/clients node --test --test-reporter=spec
 
-test-browser: build client ## Test in Chromium: many tabs, other origins, Swagger UI (needs Node)
+test-browser: build client ## Test in Chromium and Firefox: many tabs, other origins, Swagger UI (needs Node)
 	@NEEDS=$(CHROMIUM) .ci/node tests/browser node --test --test-concurrency=1 --test-reporter=spec
 
 test-oidc: build ## Test signing in through a certified OpenID provider in Chromium (needs Node)

@@ -7,7 +7,7 @@ import http from "node:http";
 import https from "node:https";
 import { extname, join, normalize } from "node:path";
 
-const folders = {
+const ownFolders = {
   "/page/": join(import.meta.dirname, "page"),
   "/client/": join(import.meta.dirname, "../../gen/typescript/dist"),
 };
@@ -15,10 +15,13 @@ const types = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", "
 
 /**
  * Starts a front of the service at `address`. `tls` is `{ key, cert }`; `path` is stripped from what is passed on;
- * `connect` are further origins that the page may call. `hold(request, answer)` may return a promise: the service's
- * answer waits for it.
+ * `connect` are further origins that the page may call; `pages` are further folders by their paths. `hold(request, answer)`
+ * may return a promise: the service's answer waits for it. `arrive(request, response)` sees each request that is passed
+ * on, before it is.
  */
-export async function startFront(address, { tls, path = "", port = 0, connect = "", hold = () => {} } = {}) {
+export async function startFront(
+  address, { tls, path = "", port = 0, connect = "", pages = {}, hold = () => {}, arrive = () => {} } = {},
+) {
   const server = (tls ? https : http).createServer(tls ?? {}, async (request, response) => {
     try {
       await answer(request, response);
@@ -29,6 +32,7 @@ export async function startFront(address, { tls, path = "", port = 0, connect = 
 
   async function answer(request, response) {
     const { pathname } = new URL(request.url, "http://front");
+    const folders = { ...ownFolders, ...pages };
     const folder = Object.keys(folders).find((name) => pathname.startsWith(name));
     if (folder) {
       const file = normalize(pathname.slice(folder.length)).replace(/^\.$|\/$/, "index.html");
@@ -41,10 +45,13 @@ export async function startFront(address, { tls, path = "", port = 0, connect = 
       return response.end(text);
     }
     if (!request.url.startsWith(path)) return response.writeHead(404).end();
+    arrive(request, response);
     const passed = http.request(address + (request.url.slice(path.length) || "/"), {
       method: request.method, headers: request.headers, setHost: false,
     });
     request.pipe(passed);
+    response.on("close", () => passed.destroy());
+    passed.on("error", () => response.destroy());
     const [received] = await once(passed, "response");
     await hold(request, received);
     response.writeHead(received.statusCode, received.rawHeaders);

@@ -66,6 +66,11 @@ export async function startService(env = {}) {
     await new Promise((next) => setTimeout(next, 20));
   }
 
+  const expiresIn = (session, seconds) => ({
+    ...session,
+    token: sign({ ...claimsOf(session.token), exp: Math.floor(Date.now() / 1000) + seconds }, secret),
+  });
+
   return {
     address,
     port,
@@ -77,10 +82,9 @@ export async function startService(env = {}) {
     /** Signs a user in. */
     issue: (name) => run("session", "issue", "--json", name),
     /** The same session with a JWT that has run out of time. */
-    expired: (session) => ({
-      ...session,
-      token: sign({ ...claimsOf(session.token), exp: Math.floor(Date.now() / 1000) - 60 }, secret),
-    }),
+    expired: (session) => expiresIn(session, -60),
+    /** The same session with a JWT that expires in so many seconds. */
+    expiresIn,
     /** How many uses of a refresh token ended so: refreshed, refused, reused or failed. */
     refreshes: async (outcome) => {
       const metrics = await (await fetch(`${admin}/metrics`)).text();

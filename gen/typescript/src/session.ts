@@ -102,7 +102,7 @@ export function keepSession(connection: Connection): typeof fetch {
     let epoch = state.epoch;
     const again = request.clone();
     const response = await send(request);
-    if (response.ok) state.works(epoch);
+    if (response.ok || response.status === 304) state.done(epoch, request);
     if (response.status !== 401) return response;
     const refused = (response: Response) => {
       state.refused(epoch);
@@ -116,7 +116,7 @@ export function keepSession(connection: Connection): typeof fetch {
     if (!session.ok) return session; // 429, 500, 503: nothing is known about the session
     epoch = state.epoch;
     const repeated = await send(again);
-    if (repeated.ok) state.works(epoch);
+    if (repeated.ok || repeated.status === 304) state.done(epoch, again);
     return repeated.status === 401 ? refused(repeated) : repeated;
   };
   states.set(keeping, state);
@@ -136,6 +136,8 @@ class SessionState {
   /** Counts the changes of the user. The response to a call that began before the last one tells nothing any more. */
   epoch = 0;
   readonly listeners = new Set<(session: Session | undefined) => void>();
+  /** Called after an event operation of this tab that may have changed a list. */
+  readonly writeListeners = new Set<() => void>();
   /** Why onSignInNeeded is not called: it has been, or the user has signed out. */
   #quiet: "notified" | "signed out" | undefined;
   /** Undefined until something is known, null when nobody is signed in. */
@@ -156,7 +158,13 @@ class SessionState {
     };
   }
 
-  /** An event operation or a refresh has succeeded. */
+  /** An event operation has succeeded, with this request. */
+  done(epoch: number, { method }: Request): void {
+    this.works(epoch);
+    if (method !== "GET") for (const listener of [...this.writeListeners]) listener();
+  }
+
+  /** The session works: an event operation or a refresh has succeeded. */
   works(epoch: number): void {
     if (epoch !== this.epoch) return;
     this.#quiet = undefined;
@@ -243,6 +251,13 @@ export function onSessionChange(
   const listener = (session: Session | undefined) => callback(session);
   listeners?.add(listener);
   return () => void listeners?.delete(listener);
+}
+
+/** Calls back after each write of this tab. Returns a function that ends it. */
+export function onWrite(callback: () => void, client: Client): () => void {
+  const listeners = stateOf(client)?.writeListeners;
+  listeners?.add(callback);
+  return () => void listeners?.delete(callback);
 }
 
 /**

@@ -1,8 +1,8 @@
 // The client in Node, against the real service. The browser's part is in tests/browser.
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
 import { after, before, beforeEach, test } from "node:test";
 import { gzipSync } from "node:zlib";
+import { buildSync } from "esbuild";
 import {
   allEvents, CallError, client, connect, createClient, createEvent, getSession, joinEvent, keepSession, leaveEvent, listEvents,
   nextPage, onSessionChange, refreshSession, serverClient, sessionOf, signInUrl, signOut,
@@ -472,6 +472,16 @@ test("polyfills without throwIfAborted and reasons do, as React Native's", async
   }
 });
 
-test("our own file stays small", async () => {
-  assert.ok(gzipSync(await readFile(new URL("../dist/index.js", import.meta.url))).length < 5000);
+test("the package stays small, minified and gzipped", () => {
+  const size = (names) => {
+    const { outputFiles: [{ contents }] } = buildSync({
+      stdin: { contents: `export { ${names} } from "worldevents-client"`, resolveDir: import.meta.dirname },
+      bundle: true, minify: true, format: "esm", write: false,
+    });
+    return gzipSync(contents).length;
+  };
+  const usual = "connect, createEvent, getSession, joinEvent, leaveEvent, listEvents, onSessionChange, sessionOf, signInUrl, signOut";
+  assert.ok(size(usual) < 7000, `${size(usual)} bytes`);
+  const live = size(`${usual}, watchEvents, eventLists`) - size(usual);
+  assert.ok(live < 2000, `${live} bytes for live lists`);
 });

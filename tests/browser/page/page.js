@@ -1,82 +1,77 @@
 // Shows a world's events and who comes, live. Open it as ?world=plaza, and with &api=https://… for a service elsewhere.
 import {
-  connect, createEvent, getSession, joinEvent, leaveEvent, listEvents, sessionOf, signInUrl, signOut,
+  connect, createEvent, getSession, joinEvent, leaveEvent, onSessionChange, sessionOf, signInUrl, signOut, watchEvents,
 } from "../client/index.js";
 
 const query = new URLSearchParams(location.search);
 const world = query.get("world") ?? "plaza";
 const api = query.get("api") ?? "";
-const interval = Number(query.get("poll") ?? 3000);
 const element = (id) => document.getElementById(id);
 
 let user; // who is signed in
-let shown; // the ETag of the list on the screen
+let stopWatching = () => {};
 
 connect({ baseUrl: api, onSignInNeeded: () => showUser(undefined) });
+onSessionChange((session) => showUser(session?.username));
 element("world").textContent = world;
 element("sign-in").href = signInUrl(api ? location.href : location.pathname + location.search);
-element("sign-out").onclick = () => work("Signing out", async () => {
-  await signOut();
-  showUser(undefined);
-});
+element("sign-out").onclick = () => work("Signing out", signOut);
 element("create").onsubmit = (submitted) => {
   submitted.preventDefault();
   const form = new FormData(submitted.target);
   work("Creating", async () => {
     const when = new Date(form.get("scheduledAt")).toISOString();
     const body = { name: form.get("name"), description: form.get("description"), scheduledAt: when };
-    succeed(await createEvent({ path: { id: world }, body }));
+    await createEvent({ path: { id: world }, body, throwOnError: true });
     submitted.target.reset();
-    await refreshList();
   });
 };
 
 await work("Loading", async () => {
   const session = await getSession();
   showUser(session.data && sessionOf(session).username);
-  if (user) await refreshList();
 });
-setInterval(() => user && !document.hidden && work("", refreshList), interval);
 
 /** Does something for the user to see: what is going on, and what went wrong. */
 async function work(what, act) {
-  if (what) element("status").textContent = `${what}…`;
+  element("status").textContent = `${what}…`;
   try {
     await act();
-    if (what || !element("fault").dataset.of) element("fault").hidden = true; // a poll ends only its own fault
-    element("status").textContent = user ? `Up to date at ${new Date().toLocaleTimeString()}` : "Sign in to see the events.";
+    element("fault").hidden = true;
+    element("status").textContent = user ? "" : "Sign in to see the events.";
   } catch (error) {
-    element("status").textContent = "";
-    element("fault").textContent = error.message;
-    element("fault").dataset.of = what;
-    element("fault").hidden = false;
+    showError(error);
   }
 }
 
-/** The data of a result, or its error as people read it. */
-function succeed({ data, error }) {
-  if (data) return data;
-  const fields = Object.entries(error.fields ?? {}).map(([name, fault]) => `\n${name} ${fault}`);
-  throw new Error((error.detail ?? error.error) + fields.join(""));
+function showError(error) {
+  const fields = Object.entries(error.fields ?? {}).map(([name, problem]) => `\n${name} ${problem}`);
+  element("status").textContent = "";
+  element("fault").textContent = error.message + fields.join("");
+  element("fault").hidden = false;
 }
 
+/** Shows who is signed in, and watches the list as that user. */
 function showUser(name) {
+  stopWatching();
   user = name;
   element("who").textContent = name ? `Signed in as ${name}` : "Not signed in";
   element("sign-in").hidden = !!name;
   element("sign-out").hidden = element("create").hidden = !name;
-  if (!name) element("events").replaceChildren();
-  shown = undefined;
-}
-
-/** The browser asks with the ETag it has; while nothing has changed it gets 304, and hands us what it had. */
-async function refreshList() {
-  const result = await listEvents({ path: { id: world } });
-  const { events } = succeed(result);
-  const etag = result.response.headers.get("ETag");
-  if (etag && etag === shown) return;
-  element("events").replaceChildren(...events.map(card));
-  shown = etag;
+  if (!name) return element("events").replaceChildren();
+  let failed = false;
+  stopWatching = watchEvents({ path: { id: world } }, {
+    onList({ events }) {
+      element("events").replaceChildren(...events.map(card));
+      element("status").textContent = `Up to date at ${new Date().toLocaleTimeString()}`;
+      if (failed) element("fault").hidden = true;
+      failed = false;
+    },
+    onError(error) {
+      failed = true;
+      showError(error);
+    },
+  });
 }
 
 function card(event) {
@@ -98,10 +93,8 @@ function card(event) {
     find(selector).hidden = !visible;
     find(selector).onclick = (click) => {
       click.target.disabled = true;
-      return work(what, async () => {
-        succeed(await operation({ path: { id: event.id } }));
-        await refreshList();
-      }).finally(() => (click.target.disabled = false));
+      const act = () => operation({ path: { id: event.id }, throwOnError: true });
+      return work(what, act).finally(() => (click.target.disabled = false));
     };
   };
   bind(".join", "Joining", joinEvent, !names.includes(user));

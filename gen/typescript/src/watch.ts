@@ -1,0 +1,282 @@
+/** Lists that stay up to date while somebody looks: one waiting call for all tabs of a browser that show a list. */
+import { client as defaultClient } from "./api/client.gen.js";
+import { type EventList, listEvents, type ListEventsData, type Options } from "./api/index.js";
+import { CallError, retryAfter } from "./errors.js";
+import { absolute, onSessionChange, onWrite, sleep } from "./session.js";
+
+/** How long a call waits for news, in seconds: less than the 30 after which many proxies cut a silent response. */
+const waitSeconds = 25;
+/** How often, in milliseconds, a list is asked for that may not wait. */
+const pollInterval = 5_000;
+/** How many calls may wait for all tabs: over HTTP/1.1 a browser has six connections to an origin. */
+const maxWaiting = 2;
+/** How often tabs look after each other, and how long the leading one may be silent before another takes over. */
+const tickInterval = 2_000;
+const maxSilence = 5_000;
+
+/** The list to watch: what `listEvents` takes. */
+export interface WatchOptions extends Pick<Options<ListEventsData>, "client" | "path"> {
+  query?: Omit<NonNullable<ListEventsData["query"]>, "wait">;
+}
+
+/** What to do with the lists. */
+export interface Watcher {
+  /** Called with the list, and with each new one. */
+  onList: (list: EventList) => void;
+  /**
+   * Called when a call fails, in the tab that has made it. The watch goes on by itself, unless it has ended: the user has
+   * to sign in, or the list does not exist. The error is a `CallError`, or what `fetch` rejected with.
+   */
+  onError?: (error: unknown, ended: boolean) => void;
+  /** Ends the watch. */
+  signal?: AbortSignal;
+}
+
+/**
+ * Watches a list until the function that it returns is called: `onList` is called with the list, and with each new one as
+ * soon as it has changed. Lists in between may be left out, the latest never.
+ *
+ * Of all tabs that show a list one waits for news and tells the others, until it is closed, hidden or frozen. Two lists
+ * wait at a time; further ones are asked for every 5 seconds, as is any where there are no Web Locks (plain http, other
+ * than localhost). A tab that is hidden pauses.
+ */
+export function watchEvents(options: WatchOptions, { onList, onError, signal }: Watcher): () => void {
+  const { client = defaultClient, path, query } = options;
+  const url = absolute(client.buildUrl({ url: "/api/event/{id}", path, query }));
+  const name = `worldevents ${url}`;
+  const inPage = "document" in globalThis;
+  const locks = inPage || "WorkerGlobalScope" in globalThis ? globalThis.navigator?.locks as LockManager | undefined : undefined;
+  const end = new AbortController();
+  let run: AbortController | undefined;
+  let list: EventList | undefined;
+  let etag: string | undefined;
+  let version = ""; // of list, the same in all tabs
+  let term = 0; // of the leading tab: each one's is higher than the last one's
+  let fresh = false; // whether the leading tab, this one, has asked for the list
+  let askSoon = () => {}; // ends the pause between two calls that do not wait
+
+  /** Takes a list, and reports whether it is a new one. */
+  function take(next: EventList, nextEtag: string | undefined): boolean {
+    const same = list && (etag && nextEtag ? etag === nextEtag : JSON.stringify(list) === JSON.stringify(next));
+    etag = nextEtag;
+    if (same) return false;
+    list = next;
+    // In a task of its own: what the callback throws is the page's error, and must not end the watch.
+    queueMicrotask(() => end.signal.aborted || onList(next));
+    return true;
+  }
+
+  /** Takes part until `signal`: follows the tab that leads, and leads when there is none or when it is silent. */
+  async function takePart(signal: AbortSignal): Promise<void> {
+    if (!locks) {
+      const unsubscribe = onWrite(() => askSoon(), client);
+      signal.addEventListener("abort", unsubscribe);
+      return lead(signal, () => {});
+    }
+    const channel = new BroadcastChannel(name);
+    let leading = false;
+    let heard = Date.now();
+    let ticked = heard;
+    const tell = (told?: Told) => {
+      if (!signal.aborted) channel.postMessage({ term, version, ...told } satisfies Told);
+    };
+    const begin = (lock: LockOptions) => hold(name, lock, signal, restart).then((held) => {
+      if (!held || leading || signal.aborted) return;
+      leading = true;
+      term = Math.max(Date.now(), term + 1);
+      tell();
+      return lead(signal, tell);
+    }).catch(() => {
+      // It has stopped to take part, or this is a page that may not have locks.
+      if (!leading && !signal.aborted) return lead(signal, tell);
+    });
+    const tick = () => {
+      const now = Date.now();
+      if (now - ticked > 3 * maxSilence) return restart(); // The machine has slept, and connections may be dead.
+      ticked = now;
+      if (leading) return;
+      if (now - heard > maxSilence) void begin({ steal: true });
+      else channel.postMessage({ version } satisfies Told);
+    };
+
+    channel.onmessage = ({ data }: MessageEvent<Told>) => {
+      if (!data.term) {
+        if (data.wrote) askSoon();
+        if (leading) tell(fresh && data.version !== version ? { list, etag } : undefined);
+      } else if (data.term >= term) {
+        term = data.term;
+        heard = Date.now();
+        if (data.list) {
+          take(data.list, data.etag);
+          version = data.version!;
+        }
+      }
+    };
+    channel.postMessage({ version } satisfies Told);
+    const timer = setInterval(tick, tickInterval);
+    const unsubscribe = onWrite(() => leading ? askSoon() : channel.postMessage({ version, wrote: true } satisfies Told), client);
+    signal.addEventListener("abort", () => {
+      unsubscribe();
+      clearInterval(timer);
+      channel.close();
+    });
+    await begin({ signal });
+  }
+
+  /** Asks for the list until `signal`, and tells the other tabs. */
+  async function lead(signal: AbortSignal, tell: (told?: Told) => void): Promise<void> {
+    let mayWait = !locks && !inPage;
+    let early = 0;
+    let failures = 0;
+    fresh = false;
+    while (!signal.aborted) {
+      for (let i = 0; locks && !mayWait && i < maxWaiting; i++) {
+        mayWait = await hold(`worldevents wait ${i} ${new URL(url).origin}`, { ifAvailable: true }, signal).catch(() => false);
+      }
+      if (signal.aborted) return;
+      // The first call does not wait: another tab may want the list now.
+      const waits = mayWait && fresh && !!etag;
+      const began = Date.now();
+      let pause = 0;
+      try {
+        const response = await call(waits, signal);
+        failures = 0;
+        const changed = response.data && take(response.data, response.etag);
+        if (changed) version = `${term} ${began}`;
+        if (changed || !fresh) tell({ list, etag });
+        fresh = true;
+        const soon = Date.now() - began < (changed ? 100 : 1_000);
+        early = waits && soon ? early + 1 : 0;
+        if (response.retryAfter !== undefined) pause = Math.max(response.retryAfter, 1) * 1_000 * (1 + Math.random());
+        else if (!mayWait || !etag) await Promise.race([sleep(pollInterval, signal), new Promise<void>((soon) => (askSoon = soon))]);
+        else if (early) pause = Math.min(pollInterval, 125 * 2 ** early); // The service does not wait.
+      } catch (error) {
+        if (signal.aborted) return;
+        const { status = 0, retryAfter = 0 } = error instanceof CallError ? error : {};
+        const ended = status >= 400 && status < 500 && ![408, 425, 429].includes(status);
+        if (ended) stop();
+        queueMicrotask(() => onError?.(error, ended));
+        pause = retryAfter * 1_000 + Math.min(30_000, 500 * 2 ** failures++) * (0.5 + Math.random());
+      }
+      await sleep(pause, signal);
+    }
+  }
+
+  /** Asks once. The browser's HTTP cache would let one of several equal calls through at a time. */
+  async function call(waits: boolean, signal: AbortSignal) {
+    const timeout = new AbortController();
+    const abort = () => timeout.abort(signal.aborted ? signal.reason : new Error("The service does not respond"));
+    const timer = setTimeout(abort, (waitSeconds + 10) * 1_000);
+    signal.addEventListener("abort", abort);
+    try {
+      const { data, error, response } = await listEvents({
+        client, path, query: waits ? { ...query, wait: waitSeconds } : query, signal: timeout.signal,
+        cache: "no-store", headers: etag ? { "If-None-Match": etag } : {}, throwOnError: false,
+      });
+      // Without a response the call was not made: the id is one that no browser can ask for.
+      const { status, headers } = response ?? new Response(null, { status: 400 });
+      if (!data && status !== 304) throw new CallError(status, error, headers);
+      return { data, etag: headers.get("ETag") ?? undefined, retryAfter: data ? undefined : retryAfter(headers) };
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", abort);
+    }
+  }
+
+  function pause(): void {
+    run?.abort();
+    run = undefined;
+  }
+
+  function restart(): void {
+    pause();
+    review();
+  }
+
+  /** Takes part while somebody can see the page, and anew after something that may have cut connections. */
+  function review(event?: Event): void {
+    const away = event?.type === "freeze" || event?.type === "pagehide";
+    if (end.signal.aborted || away || (inPage && document.hidden)) return pause();
+    if (event?.type === "online") pause();
+    if (run) return;
+    run = new AbortController();
+    takePart(run.signal).catch(() => {}); // It has stopped to take part.
+  }
+
+  function stop(): void {
+    end.abort();
+    pause();
+    unsubscribe();
+  }
+
+  const unsubscribe = onSessionChange(restart, { client });
+  for (const type of ["visibilitychange", "freeze", "resume", "pagehide", "pageshow", "online"]) {
+    globalThis.addEventListener?.(type, review, { capture: true, signal: end.signal });
+  }
+  signal?.addEventListener("abort", stop, { signal: end.signal });
+  if (signal?.aborted) stop();
+  else review();
+  return stop;
+}
+
+/**
+ * The list, and each new one as soon as it has changed, as `watchEvents` has them. It ends with `signal`, and throws what
+ * ends the watch.
+ */
+export async function* eventLists(
+  { signal, ...options }: WatchOptions & { signal?: AbortSignal },
+): AsyncGenerator<EventList, void, undefined> {
+  let latest: EventList | undefined;
+  let failure: { error: unknown } | undefined;
+  let wake = () => {};
+  const stop = watchEvents(options, {
+    signal,
+    onList: (list) => {
+      latest = list;
+      wake();
+    },
+    onError: (error, ended) => {
+      if (ended) failure = { error };
+      wake();
+    },
+  });
+  const abort = () => wake();
+  signal?.addEventListener("abort", abort);
+  try {
+    while (!signal?.aborted) {
+      const list = latest;
+      latest = undefined;
+      if (list) yield list;
+      else if (failure) throw failure.error;
+      else await new Promise<void>((resolve) => (wake = resolve));
+    }
+  } finally {
+    signal?.removeEventListener("abort", abort);
+    stop();
+  }
+}
+
+/** What tabs tell each other. Without a term it is a question: the leading tab says that it lives, and what is new. */
+interface Told {
+  term?: number;
+  version?: string;
+  /** This tab has joined, left or created: the list may have changed. */
+  wrote?: boolean;
+  list?: EventList | undefined;
+  etag?: string | undefined;
+}
+
+/** Takes a lock and holds it until `until`. Reports whether it was to be had; calls `lost` if another tab steals it. */
+function hold(name: string, options: LockOptions, until: AbortSignal, lost = () => {}): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    let granted = false;
+    navigator.locks.request(name, options, (lock) => {
+      granted = !!lock;
+      resolve(granted);
+      if (lock && !until.aborted) return new Promise<void>((release) => until.addEventListener("abort", () => release()));
+    }).catch((error: unknown) => {
+      reject(error);
+      if (granted && !until.aborted) lost();
+    });
+  });
+}

@@ -1,0 +1,172 @@
+// Watching a list in Node, against the real service and against ones that misbehave. tests/browser has the tabs.
+import assert from "node:assert/strict";
+import { after, before, beforeEach, describe, test } from "node:test";
+import { CallError, connect, createClient, createEvent, eventLists, joinEvent, leaveEvent, signOut, watchEvents } from "worldevents-client";
+import { fetchWithCookies, startService } from "../../../tests/browser/service.mjs";
+
+const body = { name: "Boat trip", description: "", scheduledAt: "2030-01-01T00:00:00Z" };
+let service, worlds = 0, path;
+
+before(async () => (service = await startService({ SESSIONS_PER_USER: "100" })));
+after(() => service?.stop());
+beforeEach(() => {
+  path = { id: `world-${++worlds}` };
+  delete globalThis.document;
+});
+
+const connectWith = (session, wrap = (send) => send) =>
+  connect({ baseUrl: service.address, fetch: wrap(fetchWithCookies(session)) });
+
+/** Watches `path`, and notes what is told. */
+function watch(options = {}) {
+  const seen = { lists: [], errors: [] };
+  seen.stop = watchEvents({ path, ...options }, {
+    onList: ({ events }) => seen.lists.push(events.map(({ RSVPs }) => RSVPs.map(({ user }) => user.username).join())),
+    onError: (error, ended) => seen.errors.push([error, ended]),
+    signal: options.signal,
+  });
+  return seen;
+}
+
+async function eventually(holds, what = holds) {
+  for (const until = Date.now() + 20_000; !holds(); await new Promise((next) => setTimeout(next, 10))) {
+    assert.ok(Date.now() < until, `not so: ${what}`);
+  }
+}
+
+test("each change is told, and nothing once it is stopped", async () => {
+  connectWith(await service.issue("alice"));
+  const seen = watch();
+  await eventually(() => seen.lists.length === 1);
+  const { data } = await createEvent({ path, body });
+  await eventually(() => seen.lists.length === 2);
+  await leaveEvent({ path: { id: data.id } });
+  await eventually(() => seen.lists.length === 3);
+  seen.stop();
+  await joinEvent({ path: { id: data.id } });
+  await new Promise((next) => setTimeout(next, 500));
+  assert.deepEqual(seen.lists, [[], ["alice"], [""]]);
+  assert.deepEqual(seen.errors, []);
+});
+
+test("the iterator has the lists, and ends with its signal", async () => {
+  connectWith(await service.issue("alice"));
+  const end = new AbortController();
+  let lists = 0;
+  for await (const { events } of eventLists({ path, query: { limit: 2 }, signal: end.signal })) {
+    assert.equal(events.length, Math.min(lists++, 2));
+    if (lists === 4) end.abort();
+    else if (events.length < 2) await createEvent({ path, body });
+    else break;
+  }
+  assert.equal(lists, 3);
+
+  setTimeout(() => end.abort(), 200);
+  for await (const { events } of eventLists({ path, signal: end.signal })) assert.equal(events.length, 2);
+  const late = watch({ signal: end.signal });
+  await new Promise((next) => setTimeout(next, 200));
+  assert.deepEqual(late.lists, []);
+});
+
+test("what the user cannot mend is told and tried again, what ends the watch ends it", async () => {
+  const session = await service.issue("alice");
+  let refusals = 0;
+  connectWith(session, (send) => (input, init) => refusals-- > 0 ? Promise.reject(new TypeError("fetch failed")) : send(input, init));
+  refusals = 2;
+  const seen = watch();
+  await eventually(() => seen.lists.length === 1);
+  assert.deepEqual(seen.errors.map(([error, ended]) => [error.constructor, ended]), [[TypeError, false], [TypeError, false]]);
+
+  await fetchWithCookies(session)(`${service.address}/sign-out`, { method: "POST" });
+  const bob = fetchWithCookies(await service.issue("bob"));
+  await bob(`${service.address}/api/event/${path.id}`, {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
+  });
+  await eventually(() => seen.errors.length === 3);
+  const [error, ended] = seen.errors[2];
+  assert.ok(error instanceof CallError);
+  assert.deepEqual([error.status, error.code, ended], [401, "invalid_token", true]);
+
+  for (const [bad, code] of [[{ id: ".." }, "validation_failed"], [{ id: "x".repeat(129) }, "validation_failed"]]) {
+    await assert.rejects(eventLists({ path: bad }).next(), { name: "CallError", status: 400, code });
+  }
+});
+
+test("signing out ends it at once, although the call waits", async () => {
+  connectWith(await service.issue("alice"));
+  const seen = watch();
+  await eventually(() => seen.lists.length === 1);
+  await new Promise((next) => setTimeout(next, 200));
+  await signOut();
+  await eventually(() => seen.errors.length === 1);
+  assert.deepEqual([seen.errors[0][0].code, seen.errors[0][1]], ["no_token", true]);
+});
+
+test("a callback that throws does not end the watch", async () => {
+  connectWith(await service.issue("alice"));
+  const thrown = [];
+  const listeners = process.listeners("uncaughtException");
+  process.removeAllListeners("uncaughtException");
+  process.on("uncaughtException", (error) => thrown.push(error.message));
+  let lists = 0;
+  const stop = watchEvents({ path }, { onList: () => { throw new Error(`list ${++lists}`); } });
+  try {
+    await eventually(() => lists === 1);
+    await createEvent({ path, body });
+    await eventually(() => lists === 2);
+    assert.deepEqual(thrown, ["list 1", "list 2"]);
+  } finally {
+    stop();
+    process.removeAllListeners("uncaughtException");
+    for (const listener of listeners) process.on("uncaughtException", listener);
+  }
+});
+
+const list = (etag, name = "x") => new Response(
+  JSON.stringify({ events: [{ ...body, id: "1", name, RSVPs: [] }] }),
+  { headers: { "Content-Type": "application/json", ...(etag && { ETag: etag }) } });
+
+/** Services that never wait, and how many lists they have. */
+const hasty = {
+  "304 at once": [() => new Response(null, { status: 304 }), 1],
+  "200 with the same ETag": [() => list('W/"1"'), 1],
+  "200 without an ETag": [() => list(), 1],
+  "200 with ever new ETags": [(n) => list(`W/"${n}"`, `${n}`), Infinity],
+  "200 of ever new lists without an ETag": [(n) => list(undefined, `${n}`), Infinity],
+  "304 that says to come back at once": [() => new Response(null, { status: 304, headers: { "Retry-After": "0" } }), 1],
+  "502 of a proxy": [() => new Response("<h1>Bad Gateway</h1>", { status: 502 }), 1],
+  "503 with Retry-After: 0": [() => Response.json(
+    { error: "Overloaded", code: "overloaded", requestId: "1" }, { status: 503, headers: { "Retry-After": "0" } }), 1],
+  "no network": [() => Promise.reject(new TypeError("fetch failed")), 1],
+};
+
+describe("it paces itself", { concurrency: true }, () => {
+  for (const [name, [answer, most]] of Object.entries(hasty)) {
+    test(name, async () => {
+      let calls = 0;
+      const client = createClient({ baseUrl: service.address, fetch: async () => ++calls === 1 ? list('W/"1"') : answer(calls) });
+      const seen = watch({ client });
+      await new Promise((next) => setTimeout(next, 4_000));
+      seen.stop();
+      assert.ok(calls > 1, "it goes on");
+      // Twice as many as it makes when nothing delays it: a 503 is repeated twice each time.
+      assert.ok(calls <= 24, `${calls} calls in 4 seconds`);
+      assert.ok(seen.lists.length >= 1 && seen.lists.length <= most, `${seen.lists.length} lists`);
+      const before = calls;
+      await new Promise((next) => setTimeout(next, 1_000));
+      assert.equal(calls, before, "a watch that was stopped calls");
+    });
+  }
+});
+
+test("a page without Web Locks polls", async () => {
+  globalThis.document = {};
+  const urls = [];
+  connectWith(await service.issue("alice"), (send) => (input, init) => (urls.push(input.url), send(input, init)));
+  const seen = watch();
+  await eventually(() => seen.lists.length === 1);
+  await createEvent({ path, body }); // its own write it sees at once
+  await eventually(() => seen.lists.length === 2);
+  seen.stop();
+  assert.ok(urls.every((url) => !url.includes("wait=")), urls.join("\n"));
+});

@@ -1,0 +1,244 @@
+// Watching lists in many tabs, in Chromium and Firefox. ROUNDS=20 repeats each test so often.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { after, before, describe, test } from "node:test";
+import { engines, openProfile, startEngine } from "./engines.mjs";
+import { startFront } from "./front.mjs";
+import { fetchWithCookies, startService } from "./service.mjs";
+
+const rounds = Number(process.env.ROUNDS ?? 1);
+let service, front, url;
+let waiting; // the calls that wait now: their responses
+let calls; // how many lists have been asked for
+let arrive = () => {};
+let hold = () => {};
+
+before(async () => {
+  service = await startService({ SESSIONS_PER_USER: "100", ...JSON.parse(process.env.SERVICE_ENV ?? "{}") });
+  front = await startFront(service.address, {
+    hold: (...call) => hold(...call),
+    arrive(request, response) {
+      arrive(request, response);
+      if (request.method !== "GET" || !request.url.startsWith("/api/event/")) return;
+      calls++;
+      if (!/[?&]wait=/.test(request.url)) return;
+      waiting.add(response);
+      response.on("close", () => waiting.delete(response));
+    },
+  });
+  url = `http://localhost:${front.port}`;
+});
+after(async () => {
+  await front?.stop();
+  await service?.stop();
+});
+
+for (const { name, skip } of engines) {
+  describe(name, { skip }, () => {
+    let browser;
+    before(async () => (browser = await startEngine(name)));
+    after(() => browser?.close());
+
+    /** Repeats a test, each time with new worlds, a user and a profile of their own. */
+    const repeat = (what, act, options) => test(what, options, async () => {
+      for (let round = 1; round <= rounds; round++) {
+        [waiting, calls, arrive, hold] = [new Set(), 0, () => {}, () => {}];
+        const session = await service.issue("alice");
+        const profile = await openProfile(browser, session, url);
+        try {
+          const openTabs = (worlds) => profile.openTabs(worlds.map((world) => `/page/?world=${world}`));
+          await act({ ...profile, openTabs, session });
+        } catch (error) {
+          throw new Error(`round ${round}: ${error.message}`, { cause: error });
+        } finally {
+          await profile.close();
+        }
+      }
+      if (rounds > 1) console.log(`${name}: ${what}: ${rounds} of ${rounds}, slowest ordinary call ${Math.round(slowest)} ms`);
+    });
+
+    repeat("six tabs on one world have one waiting call, which is handed over", async ({ openTabs }) => {
+      const world = await newWorld();
+      const tabs = await openTabs(Array(6).fill(world));
+      await everybodySees(tabs, await write(world));
+      await eventually("one call waits", () => waiting.size === 1);
+      await ordinaryCallIsFast(tabs[3]);
+      while (tabs.length > 1) {
+        await tabs.shift().close();
+        await everybodySees(tabs, await write(world));
+        await eventually("one call waits", () => waiting.size === 1);
+      }
+    });
+
+    repeat("six tabs on six worlds have two waiting calls, and the others poll", async ({ openTabs }) => {
+      const worlds = await Promise.all(Array.from({ length: 6 }, newWorld));
+      let most = 0;
+      arrive = () => setImmediate(() => (most = Math.max(most, waiting.size)));
+      const tabs = await openTabs(worlds);
+      await eventually("two calls wait", () => waiting.size === 2);
+      for (const tab of tabs) await ordinaryCallIsFast(tab);
+      await Promise.all(tabs.map(async (tab, i) => everybodySees([tab], await write(worlds[i]))));
+      // A user's own write is seen at once, also where the list polls.
+      for (const tab of tabs) {
+        await tab.click(".join");
+        await tab.waitForFunction(() => [...document.querySelectorAll("li.me")].length === 1);
+      }
+      assert.ok(most <= 2, `${most} calls waited`);
+    });
+
+    repeat("reloading tabs neither loses news nor piles up calls", async ({ openTabs }) => {
+      const world = await newWorld();
+      const tabs = await openTabs(Array(3).fill(world));
+      for (let i = 0; i < 6; i++) {
+        await Promise.all([tabs[i % 3].reload(), i % 2 && tabs[(i + 1) % 3].reload()]);
+        await everybodySees(tabs, await write(world));
+      }
+      await eventually("one call waits", () => waiting.size === 1);
+    });
+
+    repeat("a tab that hangs loses the lead", async ({ openTabs }) => {
+      const world = await newWorld();
+      const tabs = await openTabs([world]); // the first one leads
+      await everybodySees(tabs, await write(world));
+      for (let i = 0; i < 2; i++) tabs.push(...await openTabs([world]));
+      await everybodySees(tabs, await write(world));
+      const hang = tabs[0].evaluate(() => {
+        for (const until = Date.now() + 12_000; Date.now() < until;);
+      });
+      const event = await write(world);
+      await everybodySees(tabs.slice(1), event);
+      await hang;
+      await everybodySees(tabs, event);
+      await everybodySees(tabs, await write(world));
+      await eventually("one call waits", () => waiting.size <= 1);
+    });
+
+    repeat("a tab that is frozen hands over, and takes part again", async ({ openTabs }) => {
+      const world = await newWorld();
+      const tabs = await openTabs([world]);
+      await everybodySees(tabs, await write(world));
+      tabs.push(...await openTabs([world]));
+      const devtools = await tabs[0].createCDPSession();
+      await devtools.send("Page.setWebLifecycleState", { state: "frozen" });
+      const event = await write(world);
+      await everybodySees(tabs.slice(1), event);
+      await devtools.send("Page.setWebLifecycleState", { state: "active" });
+      await show(tabs[0], true); // The driver hides a page that it freezes, and leaves it so.
+      await everybodySees(tabs, event);
+      await everybodySees(tabs, await write(world));
+    }, { skip: name !== "chrome" && "only Chromium's driver can freeze a page" });
+
+    repeat("a hidden tab makes no calls, and shows the latest list once it is seen", async ({ openTabs }) => {
+      const world = await newWorld();
+      const tabs = await openTabs([world, world]);
+      await everybodySees(tabs, await write(world));
+      await show(tabs[0], false);
+      await everybodySees(tabs.slice(1), await write(world));
+      await show(tabs[1], false);
+      await eventually("nobody waits", () => waiting.size === 0);
+      const before = calls;
+      const event = await write(world);
+      await new Promise((next) => setTimeout(next, 6_000)); // longer than the interval of polling
+      assert.equal(calls, before);
+      for (const tab of tabs) await show(tab, true);
+      await everybodySees(tabs, event);
+      await everybodySees(tabs, await write(world));
+    });
+
+    repeat("a JWT that expires while tabs wait is refreshed once, and nothing is lost", async ({ openTabs, keep, session }) => {
+      const world = await newWorld();
+      const before = await service.refreshes("refreshed");
+      const tabs = await openTabs(Array(3).fill(world));
+      await everybodySees(tabs, await write(world));
+      await keep(service.expiresIn(session, 5));
+      await everybodySees(tabs, await write(world)); // The next call waits with this JWT.
+      await eventually("the session is refreshed", async () => await service.refreshes("refreshed") > before);
+      await everybodySees(tabs, await write(world));
+      assert.equal(await service.refreshes("refreshed") - before, 1);
+      for (const tab of tabs) assert.match(await tab.$eval("#who", (who) => who.textContent), /^Signed in as alice/);
+    });
+
+    repeat("signing out in one tab ends the watches of all", async ({ openTabs }) => {
+      const world = await newWorld();
+      const tabs = await openTabs(Array(3).fill(world));
+      await everybodySees(tabs, await write(world));
+      await tabs[1].click("#sign-out");
+      for (const tab of tabs) await tab.waitForFunction(() => document.getElementById("who").textContent === "Not signed in");
+      await eventually("nobody waits", () => waiting.size === 0);
+      const before = calls;
+      await write(world);
+      await new Promise((next) => setTimeout(next, 2_000));
+      assert.equal(calls, before);
+      for (const tab of tabs) assert.equal(await tab.$$eval("article", (articles) => articles.length), 0);
+    });
+
+    repeat("after the machine has slept a dead connection is not waited for", async ({ openTabs }) => {
+      const world = await newWorld();
+      const tabs = await openTabs([world, world]);
+      await everybodySees(tabs, await write(world));
+      await eventually("one call waits", () => waiting.size === 1);
+      const lost = new Set(waiting);
+      hold = (request, answer) => {
+        if (/[?&]wait=/.test(request.url) && lost.size) return lost.clear(), new Promise(() => {}); // never arrives
+      };
+      const processes = descendants(browser.process().pid);
+      for (const pid of processes) process.kill(pid, "SIGSTOP");
+      const event = await write(world);
+      await new Promise((next) => setTimeout(next, 17_000));
+      for (const pid of processes.reverse()) process.kill(pid, "SIGCONT");
+      await everybodySees(tabs, event);
+    });
+  });
+}
+
+let worlds = 0;
+const newWorld = async () => {
+  const world = `world-${process.pid}-${++worlds}`;
+  await write(world);
+  return world;
+};
+
+/** Bob creates an event; returns its id. */
+async function write(world) {
+  write.bob ??= fetchWithCookies(await service.issue("bob"));
+  const created = await write.bob(`${service.address}/api/event/${world}`, {
+    method: "POST", headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ name: "Rooftop concert", description: "", scheduledAt: "2030-01-02T03:04:05Z" }),
+  });
+  assert.equal(created.status, 200);
+  return created.headers.get("Event-Id");
+}
+
+const everybodySees = (tabs, id) => Promise.all(tabs.map((tab) =>
+  tab.waitForFunction((id) => document.getElementById(id), { timeout: 20_000, polling: 50 }, id)));
+
+let slowest = 0;
+
+/** Without a limit on the calls that wait it takes as long as they do. It is meant to take less than a second. */
+async function ordinaryCallIsFast(tab) {
+  const took = await tab.evaluate(async () => {
+    const begin = performance.now();
+    await fetch("/api/auth/session");
+    return performance.now() - begin;
+  });
+  slowest = Math.max(slowest, took);
+  assert.ok(took < 5_000, `an ordinary call took ${took} ms`);
+}
+
+/** Shows or hides a tab, as its page sees it. */
+const show = (tab, visible) => tab.evaluate((visible) => {
+  Object.defineProperty(document, "hidden", { value: !visible, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange", { bubbles: true }));
+}, visible);
+
+async function eventually(what, holds, timeout = 20_000) {
+  for (const until = Date.now() + timeout; !(await holds()); await new Promise((next) => setTimeout(next, 20))) {
+    assert.ok(Date.now() < until, `not so: ${what} (${waiting.size} calls wait)`);
+  }
+}
+
+/** A process and all that it has started, parents first. */
+function descendants(pid) {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean).map(Number);
+  return [pid, ...children.flatMap(descendants)];
+}
