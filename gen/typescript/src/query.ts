@@ -1,0 +1,69 @@
+/**
+ * The session and lists as query options, for TanStack Query in any framework: plain objects, which need none of it here.
+ *
+ * @packageDocumentation
+ */
+import {
+  allEvents, CallError, type EventList, getSession, listEvents, nextPage, type Session, sessionOf, type WatchOptions, type WorldEvent,
+} from "./index.js";
+
+/** What selects events of a world: `from`, `to`, and `limit` for the size of a page. */
+export type ListQuery = Omit<NonNullable<WatchOptions["query"]>, "cursor">;
+
+/** A page of a list, and the cursor of the next one. */
+export type Page = EventList & { next: string | undefined };
+
+/** The keys of the queries. Lists of a world begin with `events(world)`, all lists with `allEvents`. */
+export const queryKeys = {
+  session: ["worldevents", "session"] as const,
+  allEvents: ["worldevents", "events"] as const,
+  events: (world: string) => ["worldevents", "events", world] as const,
+};
+
+/** What a query hands to its function. */
+interface Call {
+  signal?: AbortSignal;
+}
+
+/** The client repeats what can be repeated, and refreshes by itself. */
+const retry = (failures: number, error: unknown) => !(error instanceof CallError) && failures < 2;
+
+/** Who is signed in, or null: for a query. */
+export const sessionOptions = () => ({
+  queryKey: queryKeys.session,
+  queryFn: async ({ signal }: Call): Promise<Session | null> => {
+    const result = await getSession({ signal, throwOnError: false });
+    if (result.data) return sessionOf(result);
+    if (result.response?.status === 400) return null;
+    throw new CallError(result.response?.status ?? 0, result.error, result.response?.headers);
+  },
+  staleTime: Infinity,
+  retry,
+});
+
+/** The events of a world, for a query. With a `limit` all pages are read, one after the other. */
+export const eventsOptions = (world: string, query: ListQuery = {}) => ({
+  queryKey: [...queryKeys.events(world), "list", query],
+  queryFn: async ({ signal }: Call): Promise<EventList> => {
+    const options = { path: { id: world }, query, signal, throwOnError: true as const };
+    if (query.limit === undefined) return (await listEvents(options)).data;
+    const events: WorldEvent[] = [];
+    for await (const event of allEvents(options)) events.push(event);
+    return { events };
+  },
+  retry,
+});
+
+/** The events of a world page by page, for an infinite query: `data` is the events of all pages that have been read. */
+export const eventPagesOptions = (world: string, query: ListQuery = {}) => ({
+  queryKey: [...queryKeys.events(world), "pages", query],
+  queryFn: async ({ signal, pageParam }: Call & { pageParam: string | undefined }): Promise<Page> => {
+    const cursor = pageParam === undefined ? {} : { cursor: pageParam };
+    const page = await listEvents({ path: { id: world }, query: { limit: 20, ...query, ...cursor }, signal, throwOnError: true });
+    return { ...page.data, next: nextPage(page)?.cursor };
+  },
+  initialPageParam: undefined as string | undefined,
+  getNextPageParam: (page: Page) => page.next,
+  select: (data: { pages: Page[] }) => data.pages.flatMap((page) => page.events),
+  retry,
+});

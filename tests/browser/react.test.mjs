@@ -1,0 +1,143 @@
+// worldevents-client/react in Chromium: an app in StrictMode, against the real service.
+import assert from "node:assert/strict";
+import { mkdtemp, readFile, rm, copyFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, afterEach, before, beforeEach, test } from "node:test";
+import { build } from "esbuild";
+import { cookiesOf, startChromium } from "./chromium.mjs";
+import { startFront } from "./front.mjs";
+import { fetchWithCookies, startService } from "./service.mjs";
+
+const here = import.meta.dirname;
+const client = join(here, "../../gen/typescript/dist");
+let browser, service, front, context, folder, bob, world, worlds = 0;
+let hold = () => {};
+
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), "worldevents-react-"));
+  await copyFile(join(here, "react/index.html"), join(folder, "index.html"));
+  await build({
+    entryPoints: [join(here, "react/app.jsx")], outfile: join(folder, "app.js"), bundle: true, format: "esm", jsx: "automatic",
+    define: { "process.env.NODE_ENV": '"development"' }, logLevel: "warning",
+    alias: { // one React for the client and the app, as in an installed package
+      "worldevents-client/react": join(client, "react.js"), "worldevents-client": join(client, "index.js"),
+      react: join(here, "node_modules/react"), "@tanstack/react-query": join(here, "node_modules/@tanstack/react-query"),
+    },
+  });
+  service = await startService({ SESSIONS_PER_USER: "100" });
+  front = await startFront(service.address, { pages: { "/react/": folder }, hold: (...call) => hold(...call) });
+  browser = await startChromium();
+  bob = fetchWithCookies(await service.issue("bob"));
+});
+after(async () => {
+  await browser?.close();
+  await front?.stop();
+  await service?.stop();
+  if (folder) await rm(folder, { recursive: true });
+});
+beforeEach(async () => {
+  world = `world-${++worlds}`;
+  context = await browser.newContext({ baseURL: `http://localhost:${front.port}` });
+  context.setDefaultTimeout(20_000);
+});
+afterEach(async () => {
+  hold = () => {};
+  await context.close();
+});
+
+const keep = (session) => context.addCookies(cookiesOf(session, `http://localhost:${front.port}`));
+
+async function openTab(query = "") {
+  const tab = await context.newPage();
+  tab.errors = [];
+  tab.on("pageerror", (error) => tab.errors.push(error.message));
+  tab.on("console", (message) => message.text().startsWith("Warning:") && tab.errors.push(message.text()));
+  await tab.goto(`/react/?world=${world}${query}`);
+  return tab;
+}
+
+async function create(name) {
+  const created = await bob(`${service.address}/api/event/${world}`, {
+    method: "POST", headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ name, description: "", scheduledAt: "2030-01-02T03:04:05Z" }),
+  });
+  return created.headers.get("Event-Id");
+}
+
+const names = (tab, id, want) => tab.waitForFunction(
+  ([id, want]) => document.querySelector(`[id="${id}"] span`)?.textContent === want, [id, want]);
+
+test("an app lists live in two tabs, creates with messages for fields, joins and leaves, signs in and out", async () => {
+  const id = await create("Rooftop concert");
+  const [tab, other] = [await openTab(), await openTab()];
+  await tab.getByRole("link", { name: "Sign in" }).click();
+  await tab.getByLabel("Username").fill("alice");
+  await tab.getByRole("button", { name: "Sign in" }).click();
+  for (const each of [tab, other]) await names(each, id, "bob"); // the other tab hears of it
+
+  await tab.getByRole("button", { name: "Join" }).click();
+  for (const each of [tab, other]) await names(each, id, "bob, alice");
+  await bob(`${service.address}/api/event/${id}`, { method: "DELETE" });
+  for (const each of [tab, other]) await names(each, id, "alice");
+
+  const before = await service.refreshes("refreshed");
+  const cookies = Object.fromEntries((await context.cookies()).map(({ name, value }) => [name, value]));
+  await keep(service.expired(cookies)); // in the middle of it all
+  await other.getByRole("button", { name: "Leave" }).click();
+  for (const each of [tab, other]) await names(each, id, "");
+  assert.equal(await service.refreshes("refreshed") - before, 1);
+
+  await tab.getByRole("button", { name: "Create" }).click();
+  await tab.getByText("must be 1 to 200 characters").waitFor();
+  await tab.getByLabel("Name").fill("Boat trip");
+  await tab.getByRole("button", { name: "Create" }).click();
+  await tab.getByText("Created").waitFor();
+  for (const each of [tab, other]) await each.getByRole("heading", { name: "Boat trip" }).waitFor();
+
+  await other.getByRole("button", { name: "Sign out" }).click();
+  for (const each of [tab, other]) {
+    await each.getByRole("link", { name: "Sign in" }).waitFor();
+    assert.equal(await each.getByRole("heading").count(), 0);
+    assert.deepEqual(each.errors, []);
+  }
+});
+
+test("a join shows before the service has responded, and no longer when it fails", async () => {
+  await keep(await service.issue("alice"));
+  const id = await create("Rooftop concert");
+  const tab = await openTab();
+  await names(tab, id, "bob");
+  let release;
+  const released = new Promise((resolve) => (release = resolve));
+  hold = async (request, answer) => {
+    if (request.method !== "POST" || !request.url.startsWith("/api/event/join/")) return;
+    await released;
+    answer.statusCode = 500;
+  };
+  await tab.getByRole("button", { name: "Join" }).click();
+  await names(tab, id, "bob, alice");
+  await fetchWithCookies(await service.issue("alice"))(`${service.address}/api/event/${id}`, { method: "DELETE" });
+  release();
+  await names(tab, id, "bob");
+  await tab.getByRole("alert").getByText(/./).waitFor();
+});
+
+test("pages are read as Link says", async () => {
+  await keep(await service.issue("alice"));
+  for (let i = 1; i <= 5; i++) await create(`Event ${i}`);
+  const tab = await openTab("&pages");
+  const count = (want) => tab.waitForFunction((want) => document.querySelectorAll("article").length === want, want);
+  await count(2);
+  await tab.getByRole("button", { name: "More" }).click();
+  await count(4);
+  await tab.getByRole("button", { name: "More" }).click();
+  await count(5);
+  await tab.getByRole("button", { name: "More" }).waitFor({ state: "detached" });
+});
+
+test("the app needs at most 20 lines of glue", async () => {
+  const lines = (await readFile(join(here, "react/app.jsx"), "utf8")).split("\n");
+  const glue = lines.filter((line) => line.endsWith("// glue")).length;
+  assert.ok(glue > 0 && glue <= 20, `${glue} lines`);
+});
