@@ -10,6 +10,7 @@ const rounds = Number(process.env.ROUNDS ?? 1);
 let service, front, url;
 let waiting; // the calls that wait now: their responses
 let calls; // how many lists have been asked for
+let bob; // writes from elsewhere
 let arrive = () => {};
 let hold = () => {};
 
@@ -44,6 +45,7 @@ for (const { name, skip } of engines) {
       for (let round = 1; round <= rounds; round++) {
         [waiting, calls, arrive, hold] = [new Set(), 0, () => {}, () => {}];
         const session = await service.issue("alice");
+        bob = fetchWithCookies(await service.issue("bob")); // anew: 20 rounds take longer than a JWT lasts
         const profile = await openProfile(browser, session, url);
         try {
           const openTabs = (worlds) => profile.openTabs(worlds.map((world) => `/page/?world=${world}`));
@@ -200,8 +202,7 @@ const newWorld = async () => {
 
 /** Bob creates an event; returns its id. */
 async function write(world) {
-  write.bob ??= fetchWithCookies(await service.issue("bob"));
-  const created = await write.bob(`${service.address}/api/event/${world}`, {
+  const created = await bob(`${service.address}/api/event/${world}`, {
     method: "POST", headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ name: "Rooftop concert", description: "", scheduledAt: "2030-01-02T03:04:05Z" }),
   });

@@ -140,6 +140,8 @@ class SessionState {
   readonly writeListeners = new Set<() => void>();
   /** Why onSignInNeeded is not called: it has been, or the user has signed out. */
   #quiet: "notified" | "signed out" | undefined;
+  /** How many calls of signOut are under way. */
+  #leaving = 0;
   /** Undefined until something is known, null when nobody is signed in. */
   #session: Session | null | undefined;
   /** The session that has ended: getSession may go on to succeed with it, until its JWT expires. */
@@ -166,14 +168,14 @@ class SessionState {
 
   /** The session works: an event operation or a refresh has succeeded. */
   works(epoch: number): void {
-    if (epoch !== this.epoch) return;
+    if (this.#isStale(epoch)) return;
     this.#quiet = undefined;
     this.#ended = undefined;
   }
 
   /** The user has to sign in. */
   refused(epoch: number): void {
-    if (epoch !== this.epoch) return;
+    if (this.#isStale(epoch)) return;
     const notify = !this.#quiet;
     this.#quiet ??= "notified";
     this.#learn(null);
@@ -181,28 +183,30 @@ class SessionState {
   }
 
   signedIn(session: Session, epoch: number): void {
-    if (epoch === this.epoch && !this.#isEnded(session)) this.#learn(session);
+    if (!this.#isStale(epoch) && !this.#isEnded(session)) this.#learn(session);
   }
 
   nobody(epoch: number): void {
-    if (epoch === this.epoch) this.#learn(null);
+    if (!this.#isStale(epoch)) this.#learn(null);
   }
 
   /** The user signs out: calls that are under way, or come late, ask nobody to sign in again. */
   async signOut(act: () => Promise<void>): Promise<void> {
-    const before = this.#quiet;
-    this.#quiet = "signed out";
-    this.epoch++;
+    this.#leaving++;
     try {
       await act();
-    } catch (error) {
-      this.#quiet = before;
-      throw error;
+    } finally {
+      this.#leaving--;
     }
     this.#quiet = "signed out";
     this.epoch++; // The calls that began meanwhile may still have succeeded.
     this.#channel?.postMessage({ session: null, signedOut: true } satisfies Told);
     if (differ(this.#session, null)) this.#change(null);
+  }
+
+  /** Reports whether the response to a call that began at `epoch` tells nothing about the session any more. */
+  #isStale(epoch: number): boolean {
+    return this.#leaving > 0 || epoch !== this.epoch;
   }
 
   #isEnded(session: Session | null): boolean {

@@ -166,11 +166,17 @@ export function watchEvents(options: WatchOptions, { onList, onError, signal }: 
   async function call(waits: boolean, signal: AbortSignal) {
     const timeout = new AbortController();
     const abort = () => timeout.abort(signal.aborted ? signal.reason : new Error("The service does not respond"));
-    const timer = setTimeout(abort, (waitSeconds + 10) * 1_000);
+    let timer = setTimeout(abort, (waitSeconds + 10) * 1_000);
+    const send: typeof fetch = async (...request) => {
+      const response = await (client.getConfig().fetch ?? fetch)(...request);
+      clearTimeout(timer);
+      timer = setTimeout(abort, 300_000); // A long list may take a slow connection minutes.
+      return response;
+    };
     signal.addEventListener("abort", abort);
     try {
       const { data, error, response } = await listEvents({
-        client, path, query: waits ? { ...query, wait: waitSeconds } : query, signal: timeout.signal,
+        client, path, query: waits ? { ...query, wait: waitSeconds } : query, signal: timeout.signal, fetch: send,
         cache: "no-store", headers: etag ? { "If-None-Match": etag } : {}, throwOnError: false,
       });
       // Without a response the call was not made: the id is one that no browser can ask for.

@@ -371,24 +371,33 @@ test("a second client has a service and a session of its own", async () => {
 test("after signOut late calls ask nobody to sign in, until somebody has", async () => {
   let session = await service.issue("alice");
   let send = fetchWithCookies(session);
-  let slow;
+  const gate = () => {
+    let open;
+    const passed = new Promise((resolve) => (open = resolve));
+    return { passed, open };
+  };
+  const [late, toService, revoked, fromService] = [gate(), gate(), gate(), gate()];
+  let lists = 0;
   connect({ baseUrl: service.address, onSignInNeeded: () => asked++, fetch: async (input, init) => {
+    const leaves = `${input.url ?? input}`.endsWith("/sign-out");
+    if (leaves) await toService.passed;
     const response = await send(input, init);
-    if (slow && `${input.url ?? input}`.includes("/api/event/")) await slow;
+    if (leaves) {
+      revoked.open();
+      await fromService.passed;
+    } else if (++lists === 1) await late.passed;
     return response;
   } });
-  await getSession();
-  let release;
-  slow = new Promise((resolve) => (release = resolve));
   const early = listEvents({ path }); // it succeeds, but its response comes after signOut
-  await new Promise((next) => setTimeout(next, 200));
   const leaving = signOut();
-  const meanwhile = listEvents({ path });
+  assert.ok((await listEvents({ path })).data); // still signed in
+  toService.open();
+  await revoked.passed;
+  assert.equal((await listEvents({ path })).error.code, "no_token"); // signed out, though the page does not know yet
+  fromService.open();
   await leaving;
-  release();
-  slow = undefined;
+  late.open();
   assert.ok((await early).data);
-  await meanwhile;
   for (let i = 0; i < 2; i++) assert.equal((await listEvents({ path })).error.code, "no_token");
   assert.equal(asked, 0);
 
