@@ -100,7 +100,13 @@ func followAll(t *testing.T, p *servicetest.Process, users []*user, n int, path 
 		})
 	}
 	wait.Wait()
-	servicetest.Eventually(t, 2*time.Minute, "all wait", func() bool { return gauge(t, p, "worldevents_list_waits") == float64(n) })
+	waiting := func() bool { return gauge(t, p, "worldevents_list_waits") == float64(n) }
+	for deadline := time.Now().Add(time.Minute); !waiting(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%.0f wait; the waits of %.0f are over, %.0f lists had a response; %s", gauge(t, p, "worldevents_list_waits"),
+				gauge(t, p, "worldevents_list_waits_total"), gauge(t, p, "worldevents_requests_total"), p.Log)
+		}
+	}
 	return all
 }
 
