@@ -42,6 +42,7 @@ type lookState struct {
 	hinted  time.Time // of the first own write that is not in the list yet
 	round   uint64    // number of the last reading
 	reading bool
+	failed  bool // the last reading
 	queued  bool
 	timer   *time.Timer
 	begun   [maxRate]time.Time // the last readings, the latest first
@@ -67,6 +68,9 @@ func (s *lookState) earliest() time.Time {
 		rest = s.begun[0].Add(arrivalRest)
 	case s.wanted >= notified:
 		rest = s.byHint.Add(hintRest)
+	}
+	if again := s.begun[0].Add(hintRest); s.failed && again.After(rest) {
+		rest = again
 	}
 	if rest.After(at) {
 		return rest
@@ -200,7 +204,7 @@ func (h *hub) look(w *watchedList) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	w.reading = false
+	w.reading, w.failed = false, err != nil
 	if err != nil {
 		h.queue.failures++
 		if w.hinted.IsZero() {
