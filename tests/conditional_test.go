@@ -205,18 +205,19 @@ func TestListEventsConditionalLimit(t *testing.T) {
 		other := s.NewInstance()
 		alice := s.SignIn("alice")
 		const events, mib = 130, 1 << 20
+		addEvent(s, "plaza", 0, "n", "") // to be given what is left
 		for i := range events {
-			addEvent(s, "plaza", i, "n", strings.Repeat(`d"`, 2300))
+			addEvent(s, "plaza", i+1, "n", strings.Repeat(`d"`, 2300))
 		}
 		rest := mib - len(alice.Get(plaza).Body)
 		if rest < 0 {
 			t.Fatal("too large")
 		}
-		for ; rest > 5000; rest = mib - len(alice.Get(plaza).Body) {
+		for ; rest > 4900; rest = mib - len(alice.Get(plaza).Body) {
 			addEvent(s, "plaza", events+rest, "n", strings.Repeat("d", 4000))
 		}
 		for _, more := range []int{rest, rest + 1, rest - 1, rest} {
-			s.Database.Exec("UPDATE events SET description = ? WHERE id = ?", strings.Repeat(`d"`, 2300)+strings.Repeat("x", more), idOf(0))
+			s.Database.Exec("UPDATE events SET description = ? WHERE id = ?", strings.Repeat("x", more), idOf(0))
 			for _, query := range []string{"", "?limit=500"} {
 				res := alice.Get(plaza + query)
 				if len(res.Body) != mib+more-rest || (res.Header.Get("ETag") != "") != (more <= rest) {
