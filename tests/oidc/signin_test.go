@@ -453,7 +453,7 @@ func TestPages(t *testing.T) {
 	without := servicetest.New(t, servicetest.Production, withDocs)
 	without.Client().Get("/sign-in").IsError(404, "not_found")
 	without.Client().Get("/sign-in/callback").IsError(404, "not_found")
-	has(without.Client().Get("/docs"), `/sign-in`, false)
+	has(without.Client().Get("/docs"), `/sign-in?`, false)
 
 	production := servicetest.New(t, p.options, withDocs)
 	has(production.Client().Get("/docs"), `<a href="/sign-in?return_to=/docs">`, true)
