@@ -144,7 +144,7 @@ func New(o Options) (*Server, error) {
 		Host: o.BaseURL.Hostname(), Development: o.Development, CookiePath: cmp.Or(s.base, "/"),
 		CookieDomain: o.CookieDomain, CookiePartitioned: o.CookiePartitioned,
 	})
-	s.lists = eventlist.New(o.Store, s.baseURL, o.Keys[0], eventlist.WaitOptions{MaxWaiting: o.MaxWaiting, MaxAnswering: o.MaxInFlight / 4, Log: o.Log})
+	s.lists = eventlist.New(o.Store, s.baseURL, o.Keys[0], eventlist.WaitOptions{MaxWaiting: o.MaxWaiting, MaxAnswering: o.MaxInFlight / 4})
 	s.lists.Pause = func(ctx context.Context) func() { return backpressure.FromContext(ctx).Pause() }
 	s.lists.Leave = func(ctx context.Context, slow func()) { backpressure.FromContext(ctx).Leave(slow) }
 	s.metrics = newMetrics(o.Store, s.waiting, s.lists, o.LogLinesDropped)
@@ -194,8 +194,11 @@ func (s *Server) Attach(h *http.Server, l net.Listener) net.Listener {
 	return s.waiting.Attach(h, l)
 }
 
-// Ready begins to report readiness and to take requests: the schema is up to date.
-func (s *Server) Ready() { s.migrated.Store(true) }
+// Ready begins to report readiness and to take requests: the schema is up to date. It is called once.
+func (s *Server) Ready() {
+	s.lists.Listen(s.log)
+	s.migrated.Store(true)
+}
 
 // Drain ends readiness, so that no new work is sent here, and has every response close its connection: a proxy that
 // keeps connections must not send a request down one that the stop is about to close. Requests that wait for news have

@@ -42,6 +42,7 @@ func TestRevokeAllAfterRestore(t *testing.T) {
 // revokeAfterRestore calls back and restore while nothing serves.
 func revokeAfterRestore(t *testing.T, p *servicetest.Program, backup, restore func()) {
 	t.Helper()
+	p.MustRun("migrate")
 	stolen := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
 	backup()
 	use := func(want int) {

@@ -75,7 +75,7 @@ func New(store *models.Store, baseURL string, secret []byte, wait WaitOptions) *
 		beginning:  semaphore.NewWeighted(int64(min(most, maxBeginning))),
 		answering:  semaphore.NewWeighted(int64(min(most, maxAnswering))),
 	}
-	l.hub = newHub(l, wait.MaxWaiting, wait.Log)
+	l.hub = newHub(l, wait.MaxWaiting)
 	return l
 }
 

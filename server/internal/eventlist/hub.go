@@ -1,7 +1,6 @@
 package eventlist
 
 import (
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -36,8 +35,8 @@ type hub struct {
 	hints    uint64 // so far
 	watched  map[readKey]*watchedList
 	byHint   map[models.Hint][]*watchedList
-	places   map[models.ID]int // of requests that wait, begin to, or have just done so, by user
-	placed   int               // of these
+	byUser   map[models.ID]int // of requests that wait, begin to, or have just done so, by user
+	entered  int               // of these
 	watching int               // requests that wait
 	indexed  map[models.ID]int // events of lists, by the user who came first
 	events   int               // of these
@@ -90,18 +89,17 @@ type news struct {
 	hinted time.Time
 }
 
-func newHub(l *Lists, limit int, log *slog.Logger) *hub {
+func newHub(l *Lists, limit int) *hub {
 	h := &hub{
 		lists: l, limit: limit, sessions: sessionChecker{lists: l},
 		watched: make(map[readKey]*watchedList), byHint: make(map[models.Hint][]*watchedList),
-		places: make(map[models.ID]int), indexed: make(map[models.ID]int),
+		byUser: make(map[models.ID]int), indexed: make(map[models.ID]int),
 	}
 	h.counts.waiting = func() int {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return h.watching
 	}
-	l.store.Subscribe(log, h.hinted)
 	return h
 }
 
@@ -109,20 +107,20 @@ func newHub(l *Lists, limit int, log *slog.Logger) *hub {
 func (h *hub) enter(user models.ID) (ok, stopped bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.stopped || h.placed >= h.limit || h.places[user] >= max(1, h.limit/shares) {
+	if h.stopped || h.entered >= h.limit || h.byUser[user] >= max(1, h.limit/shares) {
 		return false, h.stopped
 	}
-	h.placed++
-	h.places[user]++
+	h.entered++
+	h.byUser[user]++
 	return true, false
 }
 
 func (h *hub) exit(user models.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.placed--
-	if h.places[user]--; h.places[user] == 0 {
-		delete(h.places, user)
+	h.entered--
+	if h.byUser[user]--; h.byUser[user] == 0 {
+		delete(h.byUser, user)
 	}
 }
 

@@ -38,7 +38,8 @@ func newTestLists(t *testing.T, waiting int) (*Lists, *models.Store) {
 		t.Cleanup(func() { store.Close() })
 		stores[i] = store
 	}
-	l := New(stores[0], "http://localhost", []byte("a secret of the test"), WaitOptions{MaxWaiting: waiting, MaxAnswering: 4, Log: slog.New(slog.DiscardHandler)})
+	l := New(stores[0], "http://localhost", []byte("a secret of the test"), WaitOptions{MaxWaiting: waiting, MaxAnswering: 4})
+	l.Listen(slog.New(slog.DiscardHandler))
 	return l, stores[1]
 }
 
@@ -198,8 +199,8 @@ func (h *hub) mustBeEmpty(t *testing.T) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		h.mu.Lock()
-		left := fmt.Sprintf("%d wait, %d places of %d users, %d lists, %d hints, %d events of %d users, %d queued", h.watching, h.placed,
-			len(h.places), len(h.watched), len(h.byHint), h.events, len(h.indexed), len(h.queue.urgent)+len(h.queue.later))
+		left := fmt.Sprintf("%d wait, %d places of %d users, %d lists, %d hints, %d events of %d users, %d queued", h.watching, h.entered,
+			len(h.byUser), len(h.watched), len(h.byHint), h.events, len(h.indexed), len(h.queue.urgent)+len(h.queue.later))
 		h.mu.Unlock()
 		if left == "0 wait, 0 places of 0 users, 0 lists, 0 hints, 0 events of 0 users, 0 queued" {
 			return

@@ -33,8 +33,6 @@ type WaitOptions struct {
 	// MaxAnswering bounds how many of them begin to wait, and how many have their responses written, at once. They are
 	// beside the requests in flight. There are other bounds besides, so that it may be large.
 	MaxAnswering int
-	// Log receives a line when the changes of other instances begin to be heard of, and when they no longer are.
-	Log *slog.Logger
 }
 
 // WaitCounts are for metrics.
@@ -85,6 +83,10 @@ func (c *WaitCounts) Readings() map[string]*atomic.Uint64 {
 
 // WaitCounts returns the counts of l.
 func (l *Lists) WaitCounts() *WaitCounts { return &l.hub.counts }
+
+// Listen begins to hear of changes, of this instance and of others. It must be called once, before requests are served. Log
+// receives a line when the changes of other instances begin to be heard of, and when they no longer are.
+func (l *Lists) Listen(log *slog.Logger) { l.store.Subscribe(log, l.hub.hinted) }
 
 // Stop ends all waiting at once, and lets nobody wait any more.
 func (l *Lists) Stop() { l.hub.stop() }
