@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -257,7 +258,7 @@ func (t *postgresTarget) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = t.exec(ctx, "SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = '5s'; LOCK TABLE users, sessions, events, rsvps IN ACCESS EXCLUSIVE MODE; SET LOCAL lock_timeout = 0")
+	err = t.exec(ctx, "SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = '5s'; LOCK TABLE "+copiedNames+" IN ACCESS EXCLUSIVE MODE; SET LOCAL lock_timeout = 0")
 	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Code == "55P03" {
 		return errors.New("somebody uses its tables: stop what is running on it")
 	}
@@ -296,11 +297,12 @@ func (t *postgresTarget) prepare(ctx context.Context) error {
 		}
 	}
 	// After it the rows can be written frozen: nobody needs to vacuum them.
-	return t.exec(ctx, "TRUNCATE users, sessions, events, rsvps RESTART IDENTITY")
+	return t.exec(ctx, "TRUNCATE "+copiedNames+" RESTART IDENTITY")
 }
 
-const (
-	ourTables      = "ANY (ARRAY['users', 'sessions', 'events', 'rsvps']::regclass[])"
+var (
+	copiedNames    = strings.Join(tableNames(), ", ")
+	ourTables      = "ANY (ARRAY['" + strings.Join(tableNames(), "', '") + "']::regclass[])"
 	ourConstraints = "conrelid = " + ourTables + " AND contype IN ('p', 'u', 'f')"
 	ourIndexes     = "indrelid = " + ourTables + " AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = indexrelid AND contype IN ('p', 'u'))"
 )
@@ -347,7 +349,7 @@ func (t *postgresTarget) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, statement := range append(numbered, "ANALYZE users, sessions, events, rsvps") {
+	for _, statement := range append(numbered, "ANALYZE "+copiedNames) {
 		if err := t.exec(ctx, statement); err != nil {
 			return err
 		}

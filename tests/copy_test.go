@@ -40,7 +40,7 @@ func eachCopy(t *testing.T, test func(t *testing.T, from, to *servicetest.Databa
 // programOn is the program on a database.
 func programOn(t *testing.T, db *servicetest.Database) *servicetest.Program {
 	t.Helper()
-	return servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
+	return servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "LOG_LEVEL=warn") // a slow command may log that it hears others
 }
 
 // copied is what copy prints.
@@ -62,7 +62,7 @@ func mustCopy(t *testing.T, p *servicetest.Program, to string) (c copied, words 
 // fileOf is the file of a database in SQLite.
 func fileOf(db *servicetest.Database) string { return strings.TrimPrefix(db.URL, "sqlite:") }
 
-var copiedTables = []string{"users", "sessions", "events", "rsvps"}
+var copiedTables = []string{"users", "blocked_identities", "sessions", "events", "rsvps"}
 
 // counts are the rows of all tables; nil where there are no tables.
 func counts(t *testing.T, db *servicetest.Database) map[string]int {
@@ -84,10 +84,10 @@ func schemaOf(t *testing.T, db *servicetest.Database) (schema []string) {
 	query := "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY sql"
 	if db.Dialect == "postgres" {
 		query = `
-			SELECT pg_get_indexdef(indexrelid) AS line FROM pg_index WHERE indrelid::regclass::text = ANY ('{users,sessions,events,rsvps}')
-			UNION ALL SELECT conname || convalidated::text || pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid::regclass::text = ANY ('{users,sessions,events,rsvps}')
+			SELECT pg_get_indexdef(indexrelid) AS line FROM pg_index WHERE indrelid::regclass::text = ANY ('{` + strings.Join(copiedTables, ",") + `}')
+			UNION ALL SELECT conname || convalidated::text || pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid::regclass::text = ANY ('{` + strings.Join(copiedTables, ",") + `}')
 			UNION ALL SELECT attrelid::regclass::text || attname || format_type(atttypid, atttypmod) || attnotnull::text || attidentity::text || attgenerated::text || attcollation::text
-				FROM pg_attribute WHERE attrelid::regclass::text = ANY ('{users,sessions,events,rsvps}') AND attnum > 0
+				FROM pg_attribute WHERE attrelid::regclass::text = ANY ('{` + strings.Join(copiedTables, ",") + `}') AND attnum > 0
 			ORDER BY line`
 	}
 	rows, err := db.DB.Query(query)
@@ -110,6 +110,7 @@ func schemaOf(t *testing.T, db *servicetest.Database) (schema []string) {
 
 // addOddities writes rows behind the service's back, with values at the ends of what there can be.
 func addOddities(db *servicetest.Database) {
+	db.Exec("INSERT INTO blocked_identities (hash, blocked_at) VALUES (?, ?)", bytes.Repeat([]byte{0, 0xff}, 16), at(2029))
 	name := strings.Repeat("\U0010ffff", 100)
 	for i, user := range []struct {
 		number int
@@ -597,7 +598,7 @@ func TestCopyEnded(t *testing.T) {
 func empty(t *testing.T, db *servicetest.Database) {
 	t.Helper()
 	if db.Dialect == "postgres" {
-		db.Exec("TRUNCATE users, sessions, events, rsvps")
+		db.Exec("TRUNCATE " + strings.Join(copiedTables, ", "))
 	} else if err := os.Remove(fileOf(db)); err != nil {
 		t.Fatal(err)
 	}
@@ -654,7 +655,7 @@ func (w *signalOn) Write(p []byte) (int, error) {
 func TestCopyKnowsAllTables(t *testing.T) {
 	t.Parallel()
 	db := servicetest.SQLite(t)
-	if n := db.Count("sqlite_schema WHERE type = 'table' AND name NOT IN ('goose_db_version', 'compatibility', 'users', 'sessions', 'events', 'rsvps') AND name NOT LIKE 'sqlite_%'"); n != 0 {
+	if n := db.Count("sqlite_schema WHERE type = 'table' AND name NOT IN ('goose_db_version', 'compatibility', '" + strings.Join(copiedTables, "', '") + "') AND name NOT LIKE 'sqlite_%'"); n != 0 {
 		t.Errorf("%d tables are not copied", n)
 	}
 }

@@ -59,7 +59,7 @@ func newMachine(t *testing.T, server *servicetest.PostgresServer) *machine {
 		"PGHOST=" + address.Hostname(), "PGPORT=" + address.Port(), "PGUSER=" + address.User.Username(),
 	}}
 	var lines []string
-	for _, line := range append(m.p.Env, "SHUTDOWN_TIMEOUT=1s") {
+	for _, line := range append(m.p.Env, "SHUTDOWN_TIMEOUT=1s", "LOG_LEVEL=warn") {
 		if !strings.HasPrefix(line, "LISTEN_ADDR=") && !strings.HasPrefix(line, "ADMIN_ADDR=") {
 			lines = append(lines, line)
 		}
