@@ -24,7 +24,7 @@ test: build ## Run all tests, on SQLite and on PostgreSQL
 	go test ./...
 
 test-faults: build ## Break databases, networks and the process itself under load (minutes; needs pgbouncer, haproxy, nginx, slowhttptest and strace)
-	go test -tags faults -count=1 -timeout 20m ./tests/faults
+	go test -tags faults -count=1 -timeout 40m ./tests/faults
 
 test-cluster: build ## Lose the leader of a PostgreSQL cluster under load (minutes; needs patroni, etcd and haproxy)
 	go test -tags cluster -count=1 -v -timeout 15m ./tests/cluster

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -216,14 +217,30 @@ func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 	return attributes, os.Chown(dir, uid, gid)
 }
 
-// FreePort is a TCP port on loopback that nobody listens to.
+// Ports from firstPort to below lastPort are none that the kernel gives to connections: one of those may be taken before
+// whoever was told of it listens there.
+const firstPort, lastPort = 15000, 32000
+
+// lastGiven is the port that FreePort returned last. Other test processes begin elsewhere.
+var lastGiven = struct {
+	sync.Mutex
+	port int
+}{port: firstPort + rand.IntN(lastPort-firstPort)}
+
+// FreePort returns a port of the loopback interface on which nobody listens.
 func FreePort() int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		panic(err)
+	lastGiven.Lock()
+	defer lastGiven.Unlock()
+	for range lastPort - firstPort {
+		if lastGiven.port++; lastGiven.port >= lastPort {
+			lastGiven.port = firstPort
+		}
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", lastGiven.port)); err == nil {
+			l.Close()
+			return lastGiven.port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	panic("all ports are taken")
 }
 
 func poll(patience time.Duration, try func() error) (err error) {
