@@ -181,7 +181,8 @@ func (s *PostgresServer) Restart() {
 
 // Pause stops all processes of the server without closing anything, until Resume.
 func (s *PostgresServer) Pause() {
-	for _, pid := range append([]int{s.process.Pid}, s.children()...) {
+	syscall.Kill(s.process.Pid, syscall.SIGSTOP) // first, or it would begin another child meanwhile
+	for _, pid := range s.children() {
 		syscall.Kill(pid, syscall.SIGSTOP)
 	}
 }
