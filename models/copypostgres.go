@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -128,7 +127,7 @@ func openPostgresSource(ctx context.Context, url string, timeout time.Duration) 
 	if err != nil {
 		return nil, err
 	}
-	s := &postgresSource{postgresSide: side, lock: rand.Int64()}
+	s := &postgresSource{postgresSide: side, lock: randomNumber()}
 	version, err := side.schema(ctx)
 	if err == nil {
 		err = checkSourceSchema(version)

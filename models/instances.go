@@ -2,7 +2,6 @@ package models
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/base64"
 	"encoding/binary"
 	"log/slog"
@@ -26,7 +25,7 @@ const channel = "worldevents"
 
 // newInstances connects to nothing yet. Each connection is made as config then says.
 func newInstances(config func() (*pgconn.Config, error)) *Instances {
-	return &Instances{notifier: newNotifier(config, randomHint()), listener: newListener(config)}
+	return &Instances{notifier: newNotifier(config, Hint(randomNumber())), listener: newListener(config)}
 }
 
 // connectBeside connects as config says.
@@ -58,13 +57,6 @@ func (i *Instances) Received() uint64 { return i.listener.received.Load() }
 func (i *Instances) close() {
 	i.listener.close()
 	i.notifier.close()
-}
-
-// randomHint is one that no event and no world has.
-func randomHint() Hint {
-	var b [8]byte
-	rand.Read(b[:]) // never fails
-	return Hint(binary.BigEndian.Uint64(b[:]))
 }
 
 const (

@@ -125,9 +125,7 @@ type dialect struct {
 // that the URL can never work.
 func Open(o Options) (*Store, error) {
 	s := &Store{timeout: o.Timeout, now: o.Now, policy: o.Sessions}
-	var seed [8]byte
-	rand.Read(seed[:])
-	s.seed = int64(binary.NativeEndian.Uint64(seed[:]))
+	s.seed = randomNumber()
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -161,6 +159,13 @@ func Open(o Options) (*Store, error) {
 			SELECT username FROM rsvps WHERE event_number = e.number ORDER BY created_at, user_number LIMIT %d
 		) first)`, s.dialect.joinUsernames, largeRSVPs+1)
 	return s, nil
+}
+
+// randomNumber returns one that nobody can guess.
+func randomNumber() int64 {
+	var b [8]byte
+	rand.Read(b[:]) // never fails
+	return int64(binary.NativeEndian.Uint64(b[:]))
 }
 
 // newPool makes a pool of n connections, with GORM over it.

@@ -93,12 +93,10 @@ type audience struct {
 	t         *testing.T
 	size      watchSize
 	programs  []*servicetest.Program
-	mu        sync.Mutex // of processes
 	processes []*servicetest.Process
 	transport *http.Transport
 	watchers  []*watcher
 	writers   [][]*user // of each, the same user on both instances
-	stop      func()
 
 	eventsMu sync.Mutex
 	events   []string // of all worlds
