@@ -11,7 +11,7 @@ const (
 	maxOwn = 32 << 10
 	// budgetBytes is how much all other responses of an instance may hold together, and userBytes how much of that those
 	// of one user.
-	budgetBytes = 64 << 20
+	budgetBytes = 24 << 20
 	userBytes   = budgetBytes / 8
 	// streamBytes is what a stream of usual batches holds at most: what was read before it turned out to be too long, which
 	// is a batch more than maxHeld, and a chunk.
@@ -45,6 +45,13 @@ func (b *budget) acquire(user models.ID, n int) bool {
 	b.used += n
 	b.users[user] += n
 	return true
+}
+
+// isMostlyFree reports whether no more than a sixteenth is used.
+func (b *budget) isMostlyFree() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used <= b.limit/16
 }
 
 func (b *budget) release(user models.ID, n int) {

@@ -21,6 +21,13 @@ import (
 // maxHeld is how long a list may be that is held and not streamed, in bytes of JSON.
 const maxHeld = 1 << 20
 
+// A list of more than maxShort bytes of JSON is long. It is held only while few lists wait for their clients, and maxLongReads
+// of them are read at once for that: else those who do not read would have each of their requests gather a megabyte.
+const (
+	maxShort     = 256 << 10
+	maxLongReads = 4
+)
+
 // maxSmallReads is how many small batches are read at once.
 const maxSmallReads = 4
 
@@ -43,7 +50,9 @@ type Lists struct {
 	limiter userLimiter
 	// smallReads are the small batches that are being read.
 	smallReads *semaphore.Weighted
-	hub        *hub
+	// longReads are the long lists that are being read to be held.
+	longReads *semaphore.Weighted
+	hub       *hub
 	// beginning and answering are the requests that begin to wait for news, and that have waited.
 	beginning, answering *semaphore.Weighted
 
@@ -68,12 +77,12 @@ func New(store *models.Store, baseURL string, secret []byte, wait WaitOptions) *
 		known:  fingerprintCache{seed: maphash.MakeSeed()},
 		memory: newBudget(budgetBytes, userBytes), small: newBudget(maxSmall, userSmall),
 		limiter:    userLimiter{users: make(map[models.ID]*readingUser)},
-		smallReads: semaphore.NewWeighted(maxSmallReads),
-		Pause:      func(context.Context) func() { return func() {} },
-		Leave:      func(context.Context, func()) {},
-		Lag:        func(time.Duration) {},
-		beginning:  semaphore.NewWeighted(int64(min(most, maxBeginning))),
-		answering:  semaphore.NewWeighted(int64(min(most, maxAnswering))),
+		smallReads: semaphore.NewWeighted(maxSmallReads), longReads: semaphore.NewWeighted(maxLongReads),
+		Pause:     func(context.Context) func() { return func() {} },
+		Leave:     func(context.Context, func()) {},
+		Lag:       func(time.Duration) {},
+		beginning: semaphore.NewWeighted(int64(min(most, maxBeginning))),
+		answering: semaphore.NewWeighted(int64(min(most, maxAnswering))),
 	}
 	l.hub = newHub(l, wait.MaxWaiting)
 	return l
@@ -185,7 +194,14 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 	}
 	batches := 0
 	var json sizer
+	long := false
 	for !r.list.Done && json.size() <= maxHeld {
+		if json.size() > maxShort && !long {
+			if long = l.memory.isMostlyFree() && l.longReads.TryAcquire(1); !long {
+				break
+			}
+			defer l.longReads.Release(1)
+		}
 		before := r.records.Size()
 		err := r.list.Next(ctx, soleCaller, r.records)
 		if soleCaller != (models.Caller{}) && errors.Is(err, models.ErrSignedOut) {
