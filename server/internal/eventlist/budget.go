@@ -13,9 +13,9 @@ const (
 	// of one user.
 	budgetBytes = 24 << 20
 	userBytes   = budgetBytes / 8
-	// streamBytes is what a stream of usual batches holds at most: what was read before it turned out to be too long, which
-	// is a batch more than maxHeld, and a chunk.
-	streamBytes = 2 << 20
+	// streamBytes is what a stream of usual batches holds: a batch, which grows by a quarter at a time, and a chunk. The few
+	// that begin as a long list hold more of it until they have written that.
+	streamBytes = 768 << 10
 	// maxSmall is how many lists are streamed in small batches at once, and userSmall how many of those to one user.
 	maxSmall  = 512
 	userSmall = maxSmall / 8
