@@ -11,10 +11,6 @@ import (
 const (
 	// lingering is how long a list is kept for which nobody waits any more: after a change all of them come back.
 	lingering = 2 * time.Second
-	// maxIndexed is how many events all lists that are waited for may have together.
-	maxIndexed = 1 << 20
-	// ringSize is how many hints are remembered for readings that are running. What is older counts as a hit.
-	ringSize = 1 << 12
 	// shares is how many users fill a bound: none has more than their share of it.
 	shares = 8
 )
@@ -30,18 +26,14 @@ type hub struct {
 	sessions sessionChecker
 	counts   WaitCounts
 
-	mu       sync.Mutex
-	ring     [ringSize]models.Hint
-	hints    uint64 // so far
+	mu       sync.Mutex // of all below, watched lists and watchers included
 	watched  map[readKey]*watchedList
-	byHint   map[models.Hint][]*watchedList
-	byUser   map[models.ID]int // of requests that wait, begin to, or have just done so, by user
+	index    hintIndex
+	queue    readQueue
+	byUser   map[models.ID]int // places of requests that wait or begin to, by user
 	entered  int               // of these
 	watching int               // requests that wait
-	indexed  map[models.ID]int // events of lists, by the user who came first
-	events   int               // of these
 	stopped  bool
-	queue    lookQueue
 	// unwatched is closed when the last list is dropped.
 	unwatched chan struct{}
 }
@@ -57,7 +49,7 @@ type watchedList struct {
 
 	watchers []*watcher
 	idle     *time.Timer // ends lingering
-	lookState
+	readState
 }
 
 // watcher is a request that waits for news of a list.
@@ -92,8 +84,7 @@ type news struct {
 func newHub(l *Lists, limit int) *hub {
 	h := &hub{
 		lists: l, limit: limit, sessions: sessionChecker{lists: l},
-		watched: make(map[readKey]*watchedList), byHint: make(map[models.Hint][]*watchedList),
-		byUser: make(map[models.ID]int), indexed: make(map[models.ID]int),
+		watched: make(map[readKey]*watchedList), byUser: make(map[models.ID]int), index: newHintIndex(),
 	}
 	h.counts.waiting = func() int {
 		h.mu.Lock()
@@ -103,7 +94,8 @@ func newHub(l *Lists, limit int) *hub {
 	return h
 }
 
-// enter reports whether one more request of user may wait, until exit.
+// enter takes a place for one more request of user that waits, until remove or exit. It reports whether there was one, and
+// whether the instance stops.
 func (h *hub) enter(user models.ID) (ok, stopped bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,9 +107,14 @@ func (h *hub) enter(user models.ID) (ok, stopped bool) {
 	return true, false
 }
 
+// exit gives the place of a request back that did not come to wait.
 func (h *hub) exit(user models.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.releasePlace(user)
+}
+
+func (h *hub) releasePlace(user models.ID) {
 	h.entered--
 	if h.byUser[user]--; h.byUser[user] == 0 {
 		delete(h.byUser, user)
@@ -148,7 +145,7 @@ func (h *hub) register(key readKey, span models.ListOptions, r *sharedRead, call
 	}
 	w := h.watched[key]
 	if w == nil {
-		if !h.hasRoom(caller.UserID, len(r.hints)) {
+		if !h.index.hasRoom(caller.UserID, len(r.hints)) {
 			return nil
 		}
 		w = &watchedList{key: key.clone(), span: span, owner: caller.UserID}
@@ -181,8 +178,8 @@ func (h *hub) add(w *watchedList, caller models.Caller, tags []string) *watcher 
 	return v
 }
 
-// leave ends the waiting of v, and returns what is known of the list; told means that there was news already.
-func (h *hub) leave(v *watcher) (n news, told bool) {
+// leave ends the waiting of v, and returns what is known of the list; woken means that there was news already.
+func (h *hub) leave(v *watcher) (n news, woken bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if v.index < 0 {
@@ -203,12 +200,14 @@ func (v *watcher) unchanged() news {
 // has reports whether the client has the list with this ETag.
 func (v *watcher) has(etag string) bool { return slices.Contains(v.tags, opaqueTag(etag)) }
 
-// tell ends the waiting of v with news.
-func (h *hub) tell(v *watcher, n news) {
+// wake ends the waiting of v with news.
+func (h *hub) wake(v *watcher, n news) {
 	h.remove(v)
 	v.news <- n
 }
 
+// remove takes v from its list, and gives its place back: v itself does not need mu again, for which thousands that are woken
+// together would queue in front of those who write.
 func (h *hub) remove(v *watcher) {
 	w, last := v.list, len(v.list.watchers)-1
 	w.watchers[v.index] = w.watchers[last]
@@ -217,6 +216,7 @@ func (h *hub) remove(v *watcher) {
 	w.watchers = w.watchers[:last]
 	v.index = -1
 	h.watching--
+	h.releasePlace(v.caller.UserID)
 	if last == 0 {
 		w.watchers = nil // it may have been large
 		w.idle = time.AfterFunc(lingering, func() { h.forget(w) })
@@ -238,92 +238,13 @@ func (h *hub) forget(w *watchedList) {
 		w.timer.Stop()
 	}
 	delete(h.watched, w.key)
-	h.unindex(w)
+	h.index.remove(w)
 	if len(h.watched) == 0 {
 		close(h.unwatched)
 	}
 }
 
-// hasRoom reports whether a user's lists may have so many events more.
-func (h *hub) hasRoom(user models.ID, events int) bool {
-	return h.events+events <= maxIndexed && h.indexed[user]+events <= maxIndexed/shares
-}
-
-// update makes w what r found, which must have an ETag. It wants another reading if w has changed since r began.
-func (h *hub) update(w *watchedList, r *sharedRead) {
-	if w.etag != r.etag {
-		h.unindex(w)
-		w.etag, w.link, w.hints = r.etag, r.link, r.hints
-		h.index(w)
-	}
-	if h.hintedSince(w, r.since) {
-		h.want(w, notified)
-	}
-}
-
-func (h *hub) index(w *watchedList) {
-	for _, hint := range w.hints {
-		h.byHint[hint] = append(h.byHint[hint], w)
-	}
-	h.events += len(w.hints)
-	h.indexed[w.owner] += len(w.hints)
-}
-
-func (h *hub) unindex(w *watchedList) {
-	for _, hint := range w.hints {
-		all := h.byHint[hint]
-		i := slices.Index(all, w)
-		if all = slices.Delete(all, i, i+1); len(all) == 0 {
-			delete(h.byHint, hint)
-		} else {
-			h.byHint[hint] = all
-		}
-	}
-	h.events -= len(w.hints)
-	if h.indexed[w.owner] -= len(w.hints); h.indexed[w.owner] == 0 {
-		delete(h.indexed, w.owner)
-	}
-	w.hints = nil
-}
-
-// position is the number of hints so far. A reading notes it before its first statement.
-func (h *hub) position() uint64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.hints
-}
-
-// hintedSince reports whether a hint of w may have come since.
-func (h *hub) hintedSince(w *watchedList, since uint64) bool {
-	if h.hints-since > ringSize {
-		return true
-	}
-	for ; since < h.hints; since++ {
-		if slices.Contains(h.byHint[h.ring[since%ringSize]], w) {
-			return true
-		}
-	}
-	return false
-}
-
-// hinted takes hints from the store. It runs on the goroutine of whoever wrote.
-func (h *hub) hinted(source models.Source, hints ...models.Hint) {
-	why := notified
-	if source == models.OwnWrite {
-		why = ownWrite
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, hint := range hints {
-		h.ring[h.hints%ringSize] = hint
-		h.hints++
-		for _, w := range h.byHint[hint] {
-			h.want(w, why)
-		}
-	}
-}
-
-// stop tells all who wait that the instance stops, and lets nobody wait any more.
+// stop ends all waiting since the instance stops, and lets nobody wait any more.
 func (h *hub) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -333,7 +254,7 @@ func (h *hub) stop() {
 			v := w.watchers[len(w.watchers)-1]
 			n := v.unchanged()
 			n.stopped = true
-			h.tell(v, n)
+			h.wake(v, n)
 		}
 	}
 }

@@ -200,7 +200,7 @@ func (h *hub) mustBeEmpty(t *testing.T) {
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		h.mu.Lock()
 		left := fmt.Sprintf("%d wait, %d places of %d users, %d lists, %d hints, %d events of %d users, %d queued", h.watching, h.entered,
-			len(h.byUser), len(h.watched), len(h.byHint), h.events, len(h.indexed), len(h.queue.urgent)+len(h.queue.later))
+			len(h.byUser), len(h.watched), len(h.index.lists), h.index.events, len(h.index.byUser), len(h.queue.urgent)+len(h.queue.later))
 		h.mu.Unlock()
 		if left == "0 wait, 0 places of 0 users, 0 lists, 0 hints, 0 events of 0 users, 0 queued" {
 			return

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -135,8 +134,12 @@ func (p *Waiting) Write(w http.ResponseWriter) error {
 		}
 		return p.writeList(w, true)
 	}
-	exit := sync.OnceFunc(func() { h.exit(p.caller.UserID) })
-	defer exit()
+	var v *watcher // gives the place of enter back itself
+	defer func() {
+		if v == nil {
+			h.exit(p.caller.UserID)
+		}
+	}()
 	p.lists.Leave(p.ctx, p.releaseSlot)
 	defer p.releaseSlot()
 	control := http.NewResponseController(w)
@@ -151,7 +154,6 @@ func (p *Waiting) Write(w http.ResponseWriter) error {
 		return response.Write(w)
 	}
 	n, why := p.wait(v)
-	exit()
 	h.counts.outcomes[why].Add(1)
 	if err := p.takeSlot(context.Background(), p.lists.answering); err != nil {
 		return err
@@ -211,15 +213,15 @@ func (p *Waiting) wait(v *watcher) (n news, why outcome) {
 	begin := time.Now()
 	timer := time.NewTimer(p.until.Sub(begin))
 	defer timer.Stop()
-	var told bool
+	var woken bool
 	select {
 	case n = <-v.news:
-		told = true
+		woken = true
 	case <-timer.C:
-		n, told = h.leave(v)
+		n, woken = h.leave(v)
 		why = elapsed
 	case <-p.ctx.Done():
-		n, told = h.leave(v)
+		n, woken = h.leave(v)
 		why = gone
 	}
 	p.Waited = time.Since(begin)
@@ -228,7 +230,7 @@ func (p *Waiting) wait(v *watcher) (n news, why outcome) {
 		why = stopped
 	case n.err != nil:
 		why = revoked
-	case told:
+	case woken:
 		why = changed
 	case why == elapsed && n.etag != "":
 		// A database that does not respond changes nothing.
