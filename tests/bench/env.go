@@ -117,6 +117,7 @@ func (s *env) ask(database, query string) (text string, err error) {
 // server is a process under measurement.
 type server struct {
 	name, addr string
+	admin      string // of the service
 	command    *exec.Cmd
 }
 
@@ -142,6 +143,7 @@ func (s *env) program(name, binary, databaseURL string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
+	server.admin = admin
 	return server, await(func() bool {
 		res, err := http.Get("http://" + admin + "/readyz")
 		if err != nil {
@@ -168,7 +170,7 @@ func (s *env) start(name, addr string, command *exec.Cmd) (*server, error) {
 	if err := command.Start(); err != nil {
 		return nil, err
 	}
-	server := &server{name, addr, command}
+	server := &server{name: name, addr: addr, command: command}
 	s.stops = append(s.stops, server.stop)
 	return server, await(func() bool {
 		conn, err := net.Dial("tcp", addr)

@@ -42,12 +42,20 @@ func dial(addr string) (*client, error) {
 	return &client{conn: conn, r: bufio.NewReaderSize(conn, 64<<10)}, nil
 }
 
+// newSmallReader is for one of thousands of connections.
+func newSmallReader(conn net.Conn) *bufio.Reader { return bufio.NewReaderSize(conn, 1<<10) }
+
 // do sends a request and reads the response. Its body goes to body, or nowhere when that is nil.
 func (c *client) do(request []byte, res *response, body io.Writer) error {
 	c.begin = time.Now()
 	if _, err := c.conn.Write(request); err != nil {
 		return err
 	}
+	return c.read(res, body)
+}
+
+// read reads the response to a request that was sent at begin.
+func (c *client) read(res *response, body io.Writer) error {
 	*res = response{etag: res.etag, refreshToken: res.refreshToken}
 	length, chunked := int64(0), false
 	for first := true; ; first = false {

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"regexp"
 	"runtime"
+	"strings"
 	"time"
 )
 
@@ -24,13 +25,15 @@ type settings struct {
 	elsewhere int
 	// large is the number of RSVPs of the largest world.
 	large int
+	// waiters is how many wait for news of lists at once.
+	waiters int
 	// crowd is the number of users of the grown database, which has 25 RSVPs for each of them.
 	crowd int
 }
 
 var (
-	full  = settings{rounds: 15, round: 500 * time.Millisecond, toJoin: 500, toLeave: 64, big: 4, elsewhere: 25, large: 1_000_000, crowd: 200_000}
-	short = settings{rounds: 3, round: 300 * time.Millisecond, toJoin: 100, toLeave: 8, big: 1, elsewhere: 3, large: 100_000, crowd: 20_000}
+	full  = settings{rounds: 15, round: 500 * time.Millisecond, toJoin: 500, toLeave: 64, big: 4, elsewhere: 25, large: 1_000_000, waiters: 10_000, crowd: 200_000}
+	short = settings{rounds: 3, round: 300 * time.Millisecond, toJoin: 100, toLeave: 8, big: 1, elsewhere: 3, large: 100_000, waiters: 1000, crowd: 20_000}
 )
 
 func main() {
@@ -40,13 +43,16 @@ func main() {
 	binary := flag.String("service", "", "measure this binary of the service instead of building it")
 	before := flag.String("before", "", "measure the service against this earlier binary of it, and nothing else")
 	// How this program starts the servers that it brings along.
+	calls := flag.String("calls", "", "make ordinary calls there until standard input ends, and say how long they took")
 	role := flag.String("serve", "", "be one of the other servers: reference, naive or bare")
 	addr := flag.String("addr", "", "listen there")
 	database := flag.String("database", "", "PostgreSQL URL")
 	flag.Parse()
 
 	var err error
-	if *role != "" {
+	if *calls != "" {
+		err = makeCalls(*calls)
+	} else if *role != "" {
 		err = serve(*role, *addr, *database)
 	} else {
 		err = measureAll(*binary, *before, *only, *out, *quick)
@@ -85,7 +91,10 @@ func measureAll(binary, before, only, out string, quick bool) error {
 	if err != nil {
 		return err
 	}
-	parts := []func() error{b.main, b.stale, b.grown, b.large, b.sqlite}
+	parts := []func() error{b.main, b.stale, b.grown, b.large, b.sqlite, b.waits}
+	if strings.HasPrefix(only, "wait") {
+		parts = parts[len(parts)-1:] // the others would fill their databases all the same
+	}
 	if before != "" {
 		parts = parts[:1]
 	}

@@ -17,7 +17,12 @@ type report struct {
 	// Decade are lists of a world of ten years, in a grown database, whose RSVPs take so many bytes each.
 	Decade       []listing
 	BytesPerRSVP string
+	// Waits are what was measured of those who wait for news of lists.
+	Waits []waitResult `json:",omitempty"`
 }
+
+// waitResult is figures beside their goals.
+type waitResult struct{ Work, Figure, Goal, Measured string }
 
 // row compares the first contender with the second: Ratio of medians, and the lowest and the highest of a round.
 type row struct {
@@ -88,6 +93,12 @@ func (r *report) String() string {
 			fmt.Fprintf(&b, "| %s | %s | %s | %d | %.2f | %s | %s | %.1f MB |\n", l.Split, l.Server, number(float64(l.RSVPs)), l.Clients,
 				float64(l.Bytes)/1e6, millis(l.Seconds), millis(l.FirstByte), l.PeakMB)
 		}
+	}
+	if len(r.Waits) > 0 {
+		b.WriteString("\n| Waiting for news | Figure | Goal | Measured |\n|---|---|--:|--:|\n")
+	}
+	for _, w := range r.Waits {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", w.Work, w.Figure, w.Goal, w.Measured)
 	}
 	if r.BytesPerRSVP != "" {
 		fmt.Fprintf(&b, "\nAn RSVP of the grown database takes %s bytes, indexes included.\n", r.BytesPerRSVP)

@@ -151,12 +151,19 @@ func (c crowd) leave(events int) func(group int) func(connection int) requests {
 }
 
 func (c crowd) create(n int) func(connection int) requests {
+	return func(connection int) requests { return always(c.creation(1+connection, worldOf("create", n))) }
+}
+
+// creation is a request of a user that creates an event.
+func (c crowd) creation(user int, world string) []byte {
 	const body = `{"name":"Boat trip","description":"Bring a coat, a lamp and something to eat.","scheduledAt":"2030-06-01T10:00:00+02:00"}`
-	return func(connection int) requests {
-		return always(fmt.Appendf(nil, "POST /api/event/%s HTTP/1.1\r\nHost: api.example.org\r\n"+
-			"Content-Type: application/json\r\nContent-Length: %d\r\nCookie: token=%s\r\n\r\n%s",
-			worldOf("create", n), len(body), c[1+connection], body))
-	}
+	return fmt.Appendf(nil, "POST /api/event/%s HTTP/1.1\r\nHost: api.example.org\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\nCookie: token=%s\r\n\r\n%s", world, len(body), c[user], body)
+}
+
+// write is a request of a user without a body.
+func (c crowd) write(method, path string, user int) []byte {
+	return []byte(method + " " + path + " HTTP/1.1\r\nHost: api.example.org\r\nCookie: token=" + c[user] + "\r\n\r\n")
 }
 
 // refresh spends the refresh tokens of the users from first on, one user for each connection.
