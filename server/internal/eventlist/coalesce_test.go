@@ -17,11 +17,17 @@ import (
 	"worldevents/models"
 )
 
-// delays turns on delays at each hand-over.
-var delays atomic.Bool
+// delays turns on delays at each hand-over, and atHandOver is called there, too.
+var (
+	delays     atomic.Bool
+	atHandOver atomic.Pointer[func()]
+)
 
 func init() {
 	handOver = func() {
+		if f := atHandOver.Load(); f != nil {
+			(*f)()
+		}
 		if delays.Load() {
 			time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
 		}
