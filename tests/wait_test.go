@@ -39,6 +39,13 @@ func outcomes(t *testing.T, s *servicetest.Service, why string) int {
 	return int(metric(t, s, `worldevents_list_waits_total{outcome="`+why+`"}`))
 }
 
+// waiterOf signs alice in, who creates an event of the world plaza and has its list.
+func waiterOf(s *servicetest.Service) (alice *servicetest.Client, id, tag string) {
+	alice = s.SignIn("alice")
+	id = alice.Create("plaza", "a", when)
+	return alice, id, alice.Get(plaza).Header.Get("ETag")
+}
+
 // arrived is a response with the time that it took.
 type arrived struct {
 	*servicetest.Response
@@ -86,11 +93,19 @@ func come(t *testing.T, res <-chan arrived) arrived {
 	}
 }
 
+// allCome fails the test unless all responses come at once, with a list.
+func allCome(t *testing.T, all []<-chan arrived) {
+	t.Helper()
+	for _, res := range all {
+		if r := come(t, res); r.Status != 200 {
+			t.Errorf("%d", r.Status)
+		}
+	}
+}
+
 func TestWaitParameter(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice := s.SignIn("alice")
-		alice.Create("plaza", "a", when)
-		tag := alice.Get(plaza).Header.Get("ETag")
+		alice, _, tag := waiterOf(s)
 		for _, query := range []string{
 			"wait=0", "wait=51", "wait=-1", "wait=x", "wait=", "wait", "wait=1.5", "wait=1&wait=1", "wait=1&wait=2", "wait=1e1", "wait=0x1",
 			"wait=%201", "wait=99999999999999999999", "wait=1s", "wait=%FF", "wait=1&limit=2&wait=1",
@@ -134,9 +149,8 @@ func TestWaitNotAtAll(t *testing.T) {
 // Whatever way the client says which list it has, it waits, and has the new one once there is one.
 func TestWaitForChange(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice, bob := s.SignIn("alice"), s.SignIn("bob")
-		id := alice.Create("plaza", "a", when)
-		tag := alice.Get(plaza).Header.Get("ETag")
+		alice, id, tag := waiterOf(s)
+		bob := s.SignIn("bob")
 		opaque := strings.TrimPrefix(tag, "W/")
 		join := func() { bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success) }
 		leave := func() { bob.Delete("/api/event/"+id).Is(200, servicetest.Success) }
@@ -165,9 +179,7 @@ func TestWaitForChange(t *testing.T) {
 // A list that was polled for long is waited for like any other: its events are known, and a write to one is noticed itself.
 func TestWaitAfterPolling(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice := s.SignIn("alice")
-		id := alice.Create("plaza", "a", when)
-		tag := alice.Get(plaza).Header.Get("ETag")
+		alice, id, tag := waiterOf(s)
 		for range often {
 			alice.Get(plaza, ifNoneMatch(tag)).Is(304, "")
 		}
@@ -208,9 +220,7 @@ func TestWaitElapsed(t *testing.T) {
 // A wait ends with the JWT.
 func TestWaitUntilExpiry(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice := s.SignIn("alice")
-		alice.Create("plaza", "a", when)
-		tag := alice.Get(plaza).Header.Get("ETag")
+		alice, _, tag := waiterOf(s)
 		s.Clock.Advance(15*time.Minute - 2*time.Second)
 		begin := time.Now()
 		alice.Get(plaza+"?wait=50", ifNoneMatch(tag)).Is(304, "").HasHeader("Retry-After", "")
@@ -224,19 +234,22 @@ func TestWaitUntilExpiry(t *testing.T) {
 // Whose session was revoked meanwhile is told so, with the change or at the end.
 func TestWaitRevoked(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice, bob, carol := s.SignIn("alice"), s.SignIn("bob"), s.SignIn("carol")
-		id := alice.Create("plaza", "a", when)
-		tag := alice.Get(plaza).Header.Get("ETag")
+		alice, id, tag := waiterOf(s)
+		bob, carol, dave := s.SignIn("bob"), s.SignIn("carol"), s.SignIn("dave")
 		first := await(t, s, bob, plaza+"?wait=50", tag)
 		second := await(t, s, carol, plaza+"?wait=50", tag)
 		third := await(t, s, bob, plaza+"?wait=4", tag)
 		bob.On(s).Post("/sign-out", "").Is(204, "")
 		come(t, third).IsError(401, "invalid_token")
 		still(t, first)
+		nowhere := dave.Get("/api/event/nowhere")
+		alone := await(t, s, dave, "/api/event/nowhere?wait=2", nowhere.Header.Get("ETag"))
+		dave.On(s).Post("/sign-out", "").Is(204, "")
+		come(t, alone).IsError(401, "invalid_token") // its list was read before, and is not again
 		alice.Delete("/api/event/"+id).Is(200, servicetest.Success)
 		come(t, first).IsError(401, "invalid_token").HasHeader("ETag", "").HasHeader("Cache-Control", "no-store")
 		come(t, second).Is(200, list(listed(id, "a", "", when)))
-		if n := outcomes(t, s, "revoked"); n != 2 {
+		if n := outcomes(t, s, "revoked"); n != 3 {
 			t.Errorf("%d revoked", n)
 		}
 		carol.Get(plaza+"?wait=50", ifNoneMatch(tag)).Is(200, list(listed(id, "a", "", when)))
@@ -247,9 +260,7 @@ func TestWaitRevoked(t *testing.T) {
 // A stop ends all waiting at once, and lets nobody wait any more.
 func TestWaitStop(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice := s.SignIn("alice")
-		alice.Create("plaza", "a", when)
-		tag := alice.Get(plaza).Header.Get("ETag")
+		alice, _, tag := waiterOf(s)
 		first := await(t, s, alice, plaza+"?wait=50", tag)
 		second := await(t, s, alice, plaza+"?wait=50&limit=1", tag)
 		s.Drain()
@@ -268,9 +279,7 @@ func TestWaitStop(t *testing.T) {
 // Too many who wait have the response at once: all together, or of one user.
 func TestWaitFull(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice := s.SignIn("alice")
-		alice.Create("plaza", "a", when)
-		tag := alice.Get(plaza).Header.Get("ETag")
+		alice, _, tag := waiterOf(s)
 		var all []<-chan arrived
 		for range 2 {
 			all = append(all, await(t, s, alice, plaza+"?wait=50", tag))
@@ -289,11 +298,7 @@ func TestWaitFull(t *testing.T) {
 			t.Errorf("%d full", n)
 		}
 		alice.Create("plaza", "b", when)
-		for _, res := range all {
-			if r := come(t, res); r.Status != 200 {
-				t.Errorf("%d", r.Status)
-			}
-		}
+		allCome(t, all)
 		servicetest.Eventually(t, soon, "nobody waits", func() bool { return waits(t, s) == 0 })
 		tag = alice.Get(plaza).Header.Get("ETag")
 		res := await(t, s, last, plaza+"?wait=50", tag)
@@ -306,9 +311,7 @@ func TestWaitFull(t *testing.T) {
 // A client that hangs up gives its place back.
 func TestWaitClientGone(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice := s.SignIn("alice")
-		alice.Create("plaza", "a", when)
-		tag := alice.Get(plaza).Header.Get("ETag")
+		alice, _, tag := waiterOf(s)
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})
 		for range 3 {
@@ -335,20 +338,14 @@ func TestWaitClientGone(t *testing.T) {
 // A request that waits is none that is in flight, neither before nor when it has its response.
 func TestWaitIsNotInFlight(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice := s.SignIn("alice")
-		alice.Create("plaza", "a", when)
-		tag := alice.Get(plaza).Header.Get("ETag")
+		alice, _, tag := waiterOf(s)
 		var all []<-chan arrived
 		for range 5 {
 			all = append(all, await(t, s, alice, plaza+"?wait=50", tag))
 		}
 		alice.Get(session).Is(200, servicetest.Authenticated)
 		alice.Create("plaza", "b", when)
-		for _, res := range all {
-			if r := come(t, res); r.Status != 200 {
-				t.Errorf("%d", r.Status)
-			}
-		}
+		allCome(t, all)
 		alice.Get(session).Is(200, servicetest.Authenticated)
 	}, func(o *servicetest.Options) { o.MaxInFlight = 1 })
 }
@@ -399,9 +396,7 @@ func TestWaitBesideClientThatDoesNotRead(t *testing.T) {
 // that is gone. A stop closes the connection.
 func TestWaitHalfClosed(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice := s.SignIn("alice")
-		alice.Create("plaza", "a", when)
-		tag := alice.Get(plaza).Header.Get("ETag")
+		alice, _, tag := waiterOf(s)
 		for _, test := range []struct {
 			end  func(*tls.Conn)
 			want string
@@ -423,9 +418,7 @@ func TestWaitHalfClosed(t *testing.T) {
 // Requests that come together wait together, whatever the limit of those in flight, and no other is refused.
 func TestWaitAllAtOnce(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice := s.SignIn("alice")
-		id := alice.Create("plaza", "a", when)
-		tag := alice.Get(plaza).Header.Get("ETag")
+		alice, id, tag := waiterOf(s)
 		const n = 200
 		var statuses sync.Map
 		var wait sync.WaitGroup
