@@ -24,7 +24,7 @@ func (b *bench) waits() error {
 		name string
 		of   func(crowd) error
 	}
-	parts := []part{{"wait, idle", b.waitIdle}, {"wait for one", b.waitForOne}, {"wait, lag", b.waitLag}, {"wait or poll", b.waitOrPoll}}
+	parts := []part{{"wait, idle", b.waitIdle}, {"wait for one", b.waitForOne}, {"wait, lag", b.waitLag}, {"wait or poll", b.waitOrPoll}, {"wait beside joins", b.waitBesideJoins}}
 	parts = slices.DeleteFunc(parts, func(p part) bool { return !b.only.MatchString(p.name) })
 	if len(parts) == 0 {
 		return nil
@@ -35,7 +35,8 @@ func (b *bench) waits() error {
 	}
 	service.stop()
 	b.say("filling %d worlds", b.waiters)
-	err = b.exec("wait", seedUsers(users), seedSessions(users), seedWorld("middle", 0, 100, 20), seedTiny(b.waiters), "VACUUM ANALYZE", "CHECKPOINT")
+	err = b.exec("wait", seedUsers(users), seedSessions(users), seedWorld("middle", 0, 100, 20), seedTiny(b.waiters),
+		seedWorld("join", 0, b.toJoin, 0), seedWorld("join", 1, b.toJoin, 0), "VACUUM ANALYZE", "CHECKPOINT")
 	if err != nil {
 		return err
 	}
@@ -379,6 +380,42 @@ func (w *watcher) poll(c crowd, end time.Time) error {
 		}
 	}
 	return nil
+}
+
+// waitBesideJoins sets joins beside 1,000 who wait on other worlds against joins alone, each on an instance of its own.
+func (b *bench) waitBesideJoins(c crowd) error {
+	const watchers, worlds = 1000, 100
+	var services [2]*server
+	for i := range services {
+		var err error
+		if services[i], err = b.service(b.url("wait")); err != nil {
+			return err
+		}
+		defer services[i].stop()
+	}
+	etags, err := c.etagsOf(services[0], worlds, tiny(worlds))
+	if err != nil {
+		return err
+	}
+	all, err := c.watch(services[0], watchers, 50, tiny(worlds), etags)
+	if err == nil {
+		err = services[0].awaitWaits(watchers)
+	}
+	if err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() {
+		done <- each(watchers, func(i int) error {
+			_, err := all[i].follow(c, time.Now().Add(time.Hour))
+			return err
+		})
+	}()
+	err = b.row("wait beside joins: 1,000 on 100 other worlds", "0.9",
+		calls("service", services[0], connections, c.join(b.toJoin)(0)), calls("service, nobody waits", services[1], connections, c.join(b.toJoin)(1)))
+	hangUp(all)
+	<-done // they were cut off
+	return err
 }
 
 // awaitWaits returns once n requests wait.

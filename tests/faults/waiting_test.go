@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -128,20 +127,6 @@ func gauge(t *testing.T, p *servicetest.Process, name string) (sum float64) {
 
 const readings = "worldevents_list_wait_readings_total"
 
-// cpuOf returns the CPU time that the processes have taken.
-func cpuOf(pids ...int) (total time.Duration) {
-	for _, pid := range pids {
-		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		_, rest, _ := strings.Cut(string(stat), ") ")
-		if fields := strings.Fields(rest); len(fields) > 12 {
-			user, _ := strconv.Atoi(fields[11])
-			system, _ := strconv.Atoi(fields[12])
-			total += time.Duration(user+system) * time.Second / 100
-		}
-	}
-	return total
-}
-
 // addWaitingWorlds makes the world "one" of 100 events with 20 RSVPs each, and n worlds of one event with 20.
 func addWaitingWorlds(t *testing.T, db *servicetest.Database, n int) {
 	t.Helper()
@@ -190,12 +175,9 @@ func TestManyWait(t *testing.T) {
 			all := followAll(t, p, users, waiters, func(i int) string { return worldPath(i % worlds) }, tags)
 			t.Logf("%d wait after %v", waiters, time.Since(begin).Round(time.Millisecond))
 			each := float64(p.Memory("VmRSS")-before) / float64(waiters) / 1000
-			time.Sleep(5 * time.Second)
-			cpu, from := cpuOf(p.Pid()), time.Now()
-			time.Sleep(10 * time.Second)
-			share := float64(cpuOf(p.Pid())-cpu) / float64(time.Since(from)) * 100
-			t.Logf("%.1f kB for each who waits, stacks %.1f, heap %.1f; %.1f %% of a core while nothing is written", each,
-				gauge(t, p, "go_memstats_stack_inuse_bytes")/float64(waiters)/1000, gauge(t, p, "go_memstats_heap_inuse_bytes")/float64(waiters)/1000, share)
+			time.Sleep(15 * time.Second)
+			t.Logf("%.1f kB for each who waits, stacks %.1f, heap %.1f", each,
+				gauge(t, p, "go_memstats_stack_inuse_bytes")/float64(waiters)/1000, gauge(t, p, "go_memstats_heap_inuse_bytes")/float64(waiters)/1000)
 			if n := gauge(t, p, "worldevents_list_waits"); n != float64(waiters) { // the deadline for reading a request is over
 				t.Errorf("%.0f still wait", n)
 			}
@@ -274,54 +256,6 @@ func TestManyWaitForOne(t *testing.T) {
 	}
 }
 
-// Who waits for other worlds costs those who write next to nothing.
-func TestJoinsWhileManyWait(t *testing.T) {
-	db := servicetest.Postgres(t)
-	addWaitingWorlds(t, db, 200)
-	p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "LOG_LEVEL=error").ServeReady()
-	users := signInAll(t, p, 20)
-	var paths []string
-	for i := range 100 {
-		paths = append(paths, worldPath(i))
-	}
-	tags := tagsOf(t, users[0], paths...)
-	joins := func(d time.Duration) float64 {
-		stop := make(chan struct{})
-		var done atomic.Int64
-		transport := newTransport(16)
-		defer transport.CloseIdleConnections()
-		wait := workers(8, stop, func(i int) {
-			u := users[i].clone()
-			u.http = &http.Client{Transport: transport, Timeout: 30 * time.Second}
-			id := fmt.Sprintf("00000000-0000-7000-8000-%012d", 201+rand.IntN(100))
-			for _, call := range [][2]string{{"POST", "/api/event/join/" + id}, {"DELETE", "/api/event/" + id}} {
-				if res := u.do(call[0], call[1], ""); res.status != 200 {
-					t.Errorf("%v", res)
-				}
-				done.Add(1)
-			}
-		})
-		time.Sleep(d)
-		close(stop)
-		wait()
-		return float64(done.Load()) / d.Seconds()
-	}
-	joins(time.Second)
-	var plainRate, besideRate []float64
-	for range 5 {
-		plainRate = append(plainRate, joins(2*time.Second))
-		all := followAll(t, p, users, 1000, func(i int) string { return paths[i%len(paths)] }, tags)
-		besideRate = append(besideRate, joins(2*time.Second))
-		for _, f := range all {
-			f.hangUp()
-		}
-		servicetest.Eventually(t, 20*time.Second, "nobody waits", func() bool { return gauge(t, p, "worldevents_list_waits") == 0 })
-	}
-	slices.Sort(plainRate)
-	slices.Sort(besideRate)
-	t.Logf("%.0f writes a second alone, %.0f beside 1000 who wait: %.2f", plainRate[2], besideRate[2], besideRate[2]/plainRate[2])
-}
-
 // A stop sends all who wait elsewhere, and there nobody else notices.
 func TestManyWaitThroughRestart(t *testing.T) {
 	db := servicetest.Postgres(t)
@@ -378,8 +312,11 @@ func TestManyWaitThroughRestart(t *testing.T) {
 	close(stop)
 	wait()
 	perList := gauge(t, second, readings) / worlds
-	t.Logf("%d are told within %v and wait elsewhere after %v, with %.1f readings a list beside those of the first; %d ordinary calls within %v", n,
+	t.Logf("%d have left after %v and wait elsewhere after %v, with %.1f readings a list beside those of the first; %d ordinary calls within %v", n,
 		time.Duration(left.Load()).Round(time.Millisecond), again.Round(time.Millisecond), perList, calls.Load(), time.Duration(slowest.Load()).Round(time.Millisecond))
+	if perList > max(3, again.Seconds()/3+1) { // a machine that takes long to let them in reads for newcomers every 3 s
+		t.Errorf("%.1f readings a list", perList)
+	}
 	if status := first.Wait(20 * time.Second); status != 0 {
 		t.Errorf("exit status %d", status)
 	}

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,13 +42,6 @@ type watcher struct {
 	body string
 	at   time.Time // when it came
 	bad  string    // a response that must not be
-	// grown is how many events the lists had that came.
-	grown []growth
-}
-
-type growth struct {
-	events int
-	at     time.Time
 }
 
 // watch asks once and takes what comes. It waits for long: each new request would find what the waiting has missed.
@@ -70,7 +62,6 @@ func (w *watcher) watch(ctx context.Context) {
 			w.bad = "the list that the client has"
 		}
 		w.etag, w.body, w.at = res.header.Get("ETag"), res.body, time.Now()
-		w.grown = append(w.grown, growth{strings.Count(w.body, `"id":`), w.at})
 		return
 	case res.status == 304 && res.header.Get("Retry-After") == "":
 		return
@@ -441,77 +432,4 @@ func TestWatchersWhileListenersAreSilent(t *testing.T) {
 		}
 		a.timed("once all is heard again", time.Now(), time.Second, a.watchers)
 	}
-}
-
-// How long after the acknowledgement of a write those who wait have it. The times are printed and not judged: only a machine
-// that does nothing else can keep them.
-func TestWatchersLag(t *testing.T) {
-	server := servicetest.NewPostgresServer(t)
-	program := servicetest.NewProgram(t, "DATABASE_URL="+server.URL())
-	size := watchSize{watchers: 400, worlds: 200}
-	a := newAudience(t, size, program, another(program))
-	a.lag("200 writes a second over 200 worlds, the bars are 100 and 300 ms", 200, time.Second)
-	a.lag("20 writes a second in each of 5 worlds, the bars are 400 and 600 ms", 5, 50*time.Millisecond)
-}
-
-// lag creates events in some worlds, one after the other in each, on the first instance. A world has only grown, so the number
-// of events in a list says which writes it has.
-func (a *audience) lag(what string, worlds int, pause time.Duration) {
-	a.t.Helper()
-	const lasts = 5 * time.Second
-	acknowledged := make([][]time.Time, worlds)
-	before := make([]int, worlds)
-	for _, w := range a.watchers {
-		w.mu.Lock()
-		w.grown = nil
-		w.mu.Unlock()
-	}
-	var all sync.WaitGroup
-	end := time.Now().Add(lasts)
-	for i := range worlds {
-		before[i] = len(a.writers[0][0].list(a.t, world(i)).Events)
-		all.Go(func() {
-			u := a.writers[i%len(a.writers)][0].clone()
-			time.Sleep(rand.N(pause)) // the worlds are not in step
-			for next := time.Now(); next.Before(end); next = next.Add(pause) {
-				time.Sleep(time.Until(next))
-				if id, res := u.create(world(i), "x"); id == "" {
-					a.t.Error(res)
-					return
-				}
-				acknowledged[i] = append(acknowledged[i], time.Now())
-			}
-		})
-	}
-	all.Wait()
-	a.settle(what, end, a.watchers)
-	var lags [2][]time.Duration // on the same instance, on the other
-	for i, process := range a.processes {
-		for n, times := range acknowledged {
-			for _, w := range a.of(i) {
-				if w.path == "/api/event/"+url.PathEscape(world(n)) {
-					lags[i] = append(lags[i], w.lags(before[n], times)...)
-				}
-			}
-		}
-		slices.Sort(lags[i])
-		most := len(lags[i])
-		a.t.Logf("%s, instance %d (%s): %d writes, half of them seen within %v, 99 %% within %v, all within %v", what, i, process.URL, most,
-			lags[i][most/2].Round(time.Millisecond), lags[i][most*99/100].Round(time.Millisecond), lags[i][most-1].Round(time.Millisecond))
-	}
-}
-
-// lags returns how long after each write the watcher had it, where the world had so many events before.
-func (w *watcher) lags(before int, acknowledged []time.Time) (lags []time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for n, at := range acknowledged {
-		for _, g := range w.grown {
-			if g.events > before+n {
-				lags = append(lags, max(0, g.at.Sub(at)))
-				break
-			}
-		}
-	}
-	return lags
 }
