@@ -53,8 +53,8 @@ type Lists struct {
 	// longReads are the long lists that are being read to be held.
 	longReads *semaphore.Weighted
 	hub       *hub
-	// beginning and answering are the requests that begin to wait for news, and that have waited.
-	beginning, answering *semaphore.Weighted
+	// beginning are the requests that begin to wait for news.
+	beginning *semaphore.Weighted
 
 	// Pause is called with a request's context when the request begins to wait for its turn, and what it returns
 	// when the request goes on.
@@ -82,9 +82,8 @@ func New(store *models.Store, baseURL string, secret []byte, wait WaitOptions) *
 		Leave:     func(context.Context, func()) {},
 		Lag:       func(time.Duration) {},
 		beginning: semaphore.NewWeighted(int64(min(most, maxBeginning))),
-		answering: semaphore.NewWeighted(int64(min(most, maxAnswering))),
 	}
-	l.hub = newHub(l, wait.MaxWaiting)
+	l.hub = newHub(l, wait.MaxWaiting, min(most, maxAnswering))
 	return l
 }
 

@@ -25,6 +25,7 @@ type hub struct {
 	limit    int // of requests that wait
 	sessions sessionChecker
 	counts   WaitCounts
+	turns    turns
 
 	mu       sync.Mutex // of all below, watched lists and watchers included
 	watched  map[readKey]*watchedList
@@ -81,9 +82,10 @@ type news struct {
 	hinted time.Time
 }
 
-func newHub(l *Lists, limit int) *hub {
+func newHub(l *Lists, limit, answering int) *hub {
 	h := &hub{
 		lists: l, limit: limit, sessions: sessionChecker{lists: l},
+		turns:   turns{free: answering},
 		watched: make(map[readKey]*watchedList), byUser: make(map[models.ID]int), index: newHintIndex(),
 	}
 	h.counts.waiting = func() int {
@@ -181,10 +183,11 @@ func (h *hub) add(w *watchedList, caller models.Caller, tags []string) *watcher 
 // leave ends the waiting of v, and returns what is known of the list; woken means that there was news already.
 func (h *hub) leave(v *watcher) (n news, woken bool) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	if v.index < 0 {
-		return <-v.news, true
+		h.mu.Unlock()
+		return <-v.news, true // when its turn has come
 	}
+	defer h.mu.Unlock()
 	h.remove(v)
 	return v.unchanged(), false
 }
@@ -200,14 +203,14 @@ func (v *watcher) unchanged() news {
 // has reports whether the client has the list with this ETag.
 func (v *watcher) has(etag string) bool { return slices.Contains(v.tags, opaqueTag(etag)) }
 
-// wake ends the waiting of v with news.
+// wake ends the waiting of v with news, which it gets when its turn has come.
 func (h *hub) wake(v *watcher, n news) {
 	h.remove(v)
-	v.news <- n
+	h.turns.give(v.news, n)
 }
 
-// remove takes v from its list, and gives its place back: v itself does not need mu again, for which thousands that are woken
-// together would queue in front of those who write.
+// remove takes v from its list, and gives its place back. Thousands that are woken together need not queue for mu, in
+// front of those who write, to do so themselves.
 func (h *hub) remove(v *watcher) {
 	w, last := v.list, len(v.list.watchers)-1
 	w.watchers[v.index] = w.watchers[last]

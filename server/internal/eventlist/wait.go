@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"worldevents/models"
 )
 
@@ -100,7 +98,7 @@ type Waiting struct {
 	caller Caller
 	tags   []string
 	until  time.Time
-	slot   *semaphore.Weighted // nil without one
+	end    func() // gives the place or the turn back that the request has, nil without one
 
 	// Waited is for how long the response waited for news. It is known once it has been written.
 	Waited time.Duration
@@ -140,8 +138,8 @@ func (p *Waiting) Write(w http.ResponseWriter) error {
 			h.exit(p.caller.UserID)
 		}
 	}()
-	p.lists.Leave(p.ctx, p.releaseSlot)
-	defer p.releaseSlot()
+	p.lists.Leave(p.ctx, p.endTurn)
+	defer p.endTurn()
 	control := http.NewResponseController(w)
 	control.SetReadDeadline(time.Time{}) // that of the request; it would end the wait
 
@@ -154,10 +152,8 @@ func (p *Waiting) Write(w http.ResponseWriter) error {
 		return response.Write(w)
 	}
 	n, why := p.wait(v)
+	p.end = h.turns.end
 	h.counts.outcomes[why].Add(1)
-	if err := p.takeSlot(context.Background(), p.lists.answering); err != nil {
-		return err
-	}
 	control.SetWriteDeadline(time.Now().Add(answerTimeout))
 	switch {
 	case n.err != nil:
@@ -180,13 +176,13 @@ func (p *Waiting) Write(w http.ResponseWriter) error {
 func (p *Waiting) begin() (*watcher, *Response, error) {
 	h := p.lists.hub
 	ctx, cancel := context.WithDeadline(p.ctx, p.until)
-	err := p.takeSlot(ctx, p.lists.beginning)
+	err := p.takePlace(ctx)
 	cancel()
 	if err != nil {
 		return nil, nil, err
 	}
 	if v := h.join(p.key, p.caller.Caller, p.tags); v != nil {
-		p.releaseSlot()
+		p.endTurn()
 		return v, nil, nil
 	}
 	caller := p.caller
@@ -203,11 +199,11 @@ func (p *Waiting) begin() (*watcher, *Response, error) {
 	}
 	response.endRead()
 	response.release()
-	p.releaseSlot()
+	p.endTurn()
 	return v, nil, nil
 }
 
-// wait waits for news.
+// wait waits for news, and for the turn to respond.
 func (p *Waiting) wait(v *watcher) (n news, why outcome) {
 	h := p.lists.hub
 	begin := time.Now()
@@ -227,18 +223,20 @@ func (p *Waiting) wait(v *watcher) (n news, why outcome) {
 	p.Waited = time.Since(begin)
 	switch {
 	case n.stopped:
-		why = stopped
+		return n, stopped
 	case n.err != nil:
-		why = revoked
+		return n, revoked
 	case woken:
-		why = changed
+		return n, changed
 	case why == elapsed && n.etag != "":
 		// A database that does not respond changes nothing.
 		if err := h.sessions.check(p.caller.Caller); errors.Is(err, models.ErrSignedOut) {
-			return news{err: err}, revoked
+			n, why = news{err: err}, revoked
 		}
 	}
-	return n, why
+	turn := make(chan news, 1)
+	h.turns.give(turn, n)
+	return <-turn, why
 }
 
 // writeList writes the list without waiting. With early a 304 says when to ask again.
@@ -256,22 +254,22 @@ func (p *Waiting) renewed() context.Context {
 	return context.WithValue(p.ctx, models.Deadline{}, time.Now().Add(p.lists.store.Timeout()))
 }
 
-// takeSlot waits for one of few places for requests that are worked on while they are not in flight. It returns
-// models.ErrBusy if there is none before the deadline of ctx, and ErrClientGone.
-func (p *Waiting) takeSlot(ctx context.Context, of *semaphore.Weighted) error {
-	switch err := of.Acquire(ctx, 1); {
+// takePlace waits for one of few places for requests that begin to wait. It returns models.ErrBusy if there is none before the
+// deadline of ctx, and ErrClientGone.
+func (p *Waiting) takePlace(ctx context.Context) error {
+	switch err := p.lists.beginning.Acquire(ctx, 1); {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w: %w", models.ErrBusy, err)
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrClientGone, err)
 	}
-	p.slot = of
+	p.end = func() { p.lists.beginning.Release(1) }
 	return nil
 }
 
-func (p *Waiting) releaseSlot() {
-	if p.slot != nil {
-		p.slot.Release(1)
-		p.slot = nil
+func (p *Waiting) endTurn() {
+	if p.end != nil {
+		p.end()
+		p.end = nil
 	}
 }

@@ -250,14 +250,18 @@ func TestHubWritesFewAtOnce(t *testing.T) {
 		<-goOn
 		writing.Add(-1)
 	}
-	var all []*awaiting
-	for range 100 {
+	ctx, hangUp := context.WithCancel(t.Context())
+	all := []*awaiting{beginWith(ctx, l, alice, plaza, etag, 20*time.Second)}
+	l.hub.waits(t, 1)
+	for range 99 {
 		all = append(all, begin(l, alice, plaza, etag, 20*time.Second))
 	}
 	l.hub.waits(t, 100)
 	addEvent(t, l.store, alice)
 	for deadline := time.Now().Add(20 * time.Second); writing.Load() < 4 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 	}
+	hangUp() // while its news waits for its turn
+	time.Sleep(20 * time.Millisecond)
 	get(t, l, alice, plaza)
 	get(t, l, alice, Query{World: "elsewhere"})
 	addEvent(t, l.store, alice)
