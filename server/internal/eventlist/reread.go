@@ -96,7 +96,9 @@ func (h *hub) deliver(w *watchedList, r *sharedRead, active map[models.Caller]bo
 		case !held:
 			h.wake(v, news{unheld: true})
 		case v.round == w.round:
-			if !v.verified || !v.has(w.etag) {
+			if !v.has(w.etag) {
+				h.want(w, notified)
+			} else if !v.verified {
 				h.want(w, arrival)
 			}
 		case same && v.verified:

@@ -118,6 +118,39 @@ func TestHubNewcomerDuringReading(t *testing.T) {
 	l.hub.mustBeEmpty(t)
 }
 
+// Who comes with the old list while a changed one is read gets that soon, as after a hint, and not when newcomers are read for.
+func TestHubNewcomerWithOldList(t *testing.T) {
+	l, _ := newTestLists(t, 1000)
+	alice, bob := signIn(t, l.store, "alice"), signIn(t, l.store, "bob")
+	id := addEvent(t, l.store, alice)
+	etag := get(t, l, alice, plaza).Header().Get("Etag")
+	first := begin(l, alice, plaza, etag, 20*time.Second)
+	l.hub.waits(t, 1)
+	var calls atomic.Int32
+	read, goOn := make(chan struct{}), make(chan struct{})
+	block := func() {
+		if calls.Add(1) == 2 { // after the reading
+			close(read)
+			<-goOn
+		}
+	}
+	atHandOver.Store(&block)
+	defer atHandOver.Store(nil)
+	if err := l.store.JoinEvent(t.Context(), bob, id); err != nil {
+		t.Fatal(err)
+	}
+	<-read
+	second := begin(l, bob, plaza, etag, 20*time.Second)
+	l.hub.waits(t, 2)
+	close(goOn)
+	first.is(t, 200)
+	second.is(t, 200)
+	if hints, newcomers := l.hub.counts.readings[notified].Load(), l.hub.counts.readings[arrival].Load(); hints != 1 || newcomers != 0 {
+		t.Errorf("%d readings after hints, %d for newcomers", hints, newcomers)
+	}
+	l.hub.mustBeEmpty(t)
+}
+
 // Those who come one after the other cost few readings, however long that takes: the first has read the list.
 func TestHubNewcomersAreReadFor(t *testing.T) {
 	l, _ := newTestLists(t, 1000)
