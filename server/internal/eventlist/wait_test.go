@@ -347,9 +347,9 @@ func TestHubSessionsAtTheEnd(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if i%2 == 0 {
-				staying = append(staying, begin(l, alice, limit(10+i), etag, 700*time.Millisecond))
+				staying = append(staying, begin(l, alice, limit(10+i), etag, 3*time.Second))
 			} else {
-				leaving = append(leaving, begin(l, gone, limit(10+i), etag, 700*time.Millisecond))
+				leaving = append(leaving, begin(l, gone, limit(10+i), etag, 3*time.Second))
 			}
 		})
 	}
