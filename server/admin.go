@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"net/http/pprof"
 	"sync/atomic"
 	"time"
 
@@ -138,7 +139,8 @@ func (m *metrics) registerWaits(lists *eventlist.Lists) {
 }
 
 // adminHandler responds to the operator: /livez is 200 while the process runs, /readyz while it can serve (the schema is
-// up to date, the database responds and takes writes, and no stop has begun), /metrics for Prometheus.
+// up to date, the database responds and takes writes, and no stop has begun), /metrics for Prometheus, /debug/pprof/ for
+// go tool pprof.
 func (s *Server) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) })
@@ -152,6 +154,9 @@ func (s *Server) adminHandler() http.Handler {
 		w.Write([]byte("ok\n"))
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	return mux
 }
 

@@ -96,3 +96,28 @@ func TestRequestLog(t *testing.T) {
 		t.Fatalf("logged %q", lines)
 	}
 }
+
+// Profiles are for the operator alone, and show the program but nothing of what it handles.
+func TestProfiles(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t)
+	alice := s.SignIn("alice")
+	id := alice.Create("plaza", "n", when)
+	for _, path := range []string{"profile?seconds=1", "trace?seconds=1", "heap", "allocs", "goroutine?debug=2"} {
+		path = "/debug/pprof/" + path
+		status, text := adminGet(t, s, path)
+		if status != 200 || len(text) < 100 {
+			t.Errorf("%s: %d with %d bytes", path, status, len(text))
+		}
+		for _, secret := range []string{id, alice.Cookie("token"), alice.Cookie("refreshToken"), string(servicetest.Key)} {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s shows %s", path, secret)
+			}
+		}
+		alice.Get(path).IsError(404, "not_found")
+	}
+	// The command line is not among them.
+	if status, _ := adminGet(t, s, "/debug/pprof/cmdline"); status != 404 {
+		t.Errorf("cmdline: %d", status)
+	}
+}
