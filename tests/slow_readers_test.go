@@ -90,6 +90,32 @@ func TestListEventsSlowInSmallBatches(t *testing.T) {
 	})
 }
 
+// A list that began in small batches goes on in usual ones, in the middle of an event, once there is memory again; it gives that back.
+func TestListEventsWithMemoryAgain(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		want := crowd(t, s, "plaza", 20, 500, 40000)
+		medium := plaza + "?limit=2" // takes its part of the memory, too
+		alice := s.SignIn("alice")
+		for range 5 { // one more than the memory is for
+			hangUp := stall(t, s, alice, 4)
+			alice.Get(medium).HasHeader("ETag", "")
+			body := slowly(t, s, alice, plaza, func() {
+				hangUp()
+				servicetest.Eventually(t, 20*time.Second, "the others have gone", func() bool {
+					now, _ := waitingResponses(t, s)
+					return now <= 1
+				})
+			})
+			if got := usernames(t, body); !equal(got, want) {
+				t.Fatalf("the list differs: %d events, %d bytes", len(got), len(body))
+			}
+		}
+		if alice.Get(medium).Header.Get("ETag") == "" {
+			t.Error("some memory was not given back")
+		}
+	})
+}
+
 var waiting = regexp.MustCompile(`(?m)^worldevents_(waiting_responses|aborted_responses_total) (\d+)$`)
 
 // waitingResponses are how many responses wait for their clients, and how many were aborted.

@@ -129,9 +129,18 @@ func (p *Response) stream(w http.ResponseWriter) error {
 	if err != nil {
 		return err
 	}
+	return streamRest(p.streamContext(), &list, json, client)
+}
+
+// streamContext gives each batch of a stream the store's whole timeout.
+func (p *Response) streamContext() context.Context {
+	return context.WithValue(p.ctx, models.Deadline{}, time.Time{})
+}
+
+// streamRest writes what is left of a list in usual batches.
+func streamRest(ctx context.Context, list *models.EventReader, json *encoder, client *pacedWriter) error {
 	batch := newRecords(true)
 	defer batch.release()
-	ctx := context.WithValue(p.ctx, models.Deadline{}, time.Time{}) // each batch has the store's whole timeout
 	for !list.Done {
 		if err := client.check(ctx); err != nil {
 			return err
@@ -147,16 +156,16 @@ func (p *Response) stream(w http.ResponseWriter) error {
 	return nil
 }
 
-// streamAnew reads the list again, in small batches, and writes each whole, so that the response holds no more than one
-// as JSON while its client reads. It returns models.ErrBusy, and writes nothing, when too many lists are streamed so.
+// streamAnew reads the list again, in small batches until there is memory for usual ones. It returns models.ErrBusy, and
+// writes nothing, when too many lists are streamed so.
 func (p *Response) streamAnew(w http.ResponseWriter) error {
-	if !p.lists.small.acquire(p.caller.UserID, 1) {
+	user := p.caller.UserID
+	if !p.lists.small.acquire(user, 1) {
 		w.Header().Set("Connection", "close") // a connection costs nearly as much as a small batch
 		return models.ErrBusy
 	}
-	defer p.lists.small.release(p.caller.UserID, 1)
+	defer p.lists.small.release(user, 1)
 	list := p.lists.store.List(p.span)
-	list.SetSmall(true)
 	if p.span.Limit > 0 {
 		last, err := list.PinPage(p.ctx)
 		if err != nil {
@@ -168,12 +177,28 @@ func (p *Response) streamAnew(w http.ResponseWriter) error {
 	}
 	w.Header()["Content-Type"] = jsonType
 	w.WriteHeader(http.StatusOK)
-	json, client := newEncoder(false), newPacedWriter(w)
+	ctx, json, client := p.streamContext(), newEncoder(false), newPacedWriter(w)
 	defer json.release()
-	ctx := context.WithValue(p.ctx, models.Deadline{}, time.Time{})
+	if err := p.streamSmall(ctx, list, json, client); err != nil || list.Done {
+		return err
+	}
+	defer p.lists.memory.release(user, streamBytes)
+	json.large = true
+	return streamRest(ctx, list, json, client)
+}
+
+// streamSmall writes the list in small batches, each whole, so that the response holds no more than one as JSON while its client
+// reads. It returns before the list is done once it has acquired the memory for usual batches: a small batch
+// takes the database nearly as long as a usual one.
+func (p *Response) streamSmall(ctx context.Context, list *models.EventReader, json *encoder, client *pacedWriter) error {
+	list.SetSmall(true)
 	for !list.Done {
 		if err := client.check(ctx); err != nil {
 			return err
+		}
+		if p.lists.memory.acquire(p.caller.UserID, streamBytes) {
+			list.SetSmall(false)
+			return nil
 		}
 		if err := p.lists.readSmall(ctx, list, json); err != nil {
 			return err
