@@ -109,17 +109,17 @@ func openStore(c *config.Config, timeout time.Duration) (*models.Store, error) {
 	return store, nil
 }
 
-// newServer copies the configuration into a server's options.
-func newServer(c *config.Config, store *models.Store, log, accessLog *slog.Logger) (*server.Server, error) {
-	return server.New(server.Options{
+// serverOptions copies the configuration into a server's options.
+func serverOptions(c *config.Config, store *models.Store, log, accessLog *slog.Logger) server.Options {
+	return server.Options{
 		Contract: contract, Store: store, Log: log, AccessLog: accessLog, LogLinesDropped: stderr.Dropped,
 		Development: c.Development, BaseURL: c.Base, Docs: c.Docs,
-		Keys: c.Keys, Issuer: c.JWTIssuer, Audience: c.JWTAudience,
+		Keys: c.Keys, Issuer: c.JWTIssuer, Audience: c.JWTAudience, JWTTTL: c.JWTTTL,
 		CookieDomain: c.CookieDomain, CookiePartitioned: c.CookiePartitioned,
 		OIDC: newProvider(c), ReturnOrigins: c.ReturnOrigins,
 		AllowedOrigins: c.AllowedOrigins, TrustedProxies: c.Proxies,
 		RateLimit: c.RateLimit, WriteRate: c.WriteRate, MaxInFlight: c.MaxInFlight, MaxWaiting: c.MaxWaiting,
-	})
+	}
 }
 
 // newProvider is the identity provider of the configuration, or nil.

@@ -17,6 +17,7 @@ import (
 
 	"worldevents/config"
 	"worldevents/models"
+	"worldevents/server"
 )
 
 // ballast is a heap ballast, in bytes: never touched, so it takes no memory, but the collector counts it as live.
@@ -48,7 +49,7 @@ func (serveCommand) Run() error {
 		return fmt.Errorf("LISTEN_ADDR: %w", err)
 	}
 	c.UsePort(listeners[0].Addr().(*net.TCPAddr).Port)
-	srv, err := newServer(c, store, log, accessLog)
+	srv, err := server.New(serverOptions(c, store, log, accessLog))
 	if err != nil {
 		return err
 	}

@@ -8,12 +8,15 @@ import (
 	"time"
 
 	"worldevents/models"
+	"worldevents/server"
 )
 
 type (
 	sessionIssueCommand struct {
 		Name string `arg:"" help:"The username. In development a new one makes a new user."`
 		JSON bool   `help:"Print JSON."`
+		// Expired is for frontends, which need not wait to see what happens then.
+		Expired bool `help:"Development: the JWT has expired already, the refresh token has not."`
 	}
 	sessionListCommand struct {
 		Name string `arg:"" help:"The username."`
@@ -30,8 +33,15 @@ type (
 // Run signs a user in. In production the user must exist.
 func (i sessionIssueCommand) Run() error {
 	return operate(true, func(o *operation) error {
+		if i.Expired && !o.config.Development {
+			return errors.New("session issue --expired: only with APP_ENV=development")
+		}
 		log, _ := newLogs(o.config)
-		srv, err := newServer(o.config, o.store, log, log)
+		options := serverOptions(o.config, o.store, log, log)
+		if i.Expired {
+			options.Now = func() time.Time { return time.Now().Add(-options.JWTTTL - time.Second) }
+		}
+		srv, err := server.New(options)
 		if err != nil {
 			return err
 		}

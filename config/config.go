@@ -40,6 +40,8 @@ type Config struct {
 	// JWTIssuer and JWTAudience are written into JWTs and required of them when set.
 	JWTIssuer   string `env:"JWT_ISSUER"`
 	JWTAudience string `env:"JWT_AUDIENCE"`
+	// JWTTTL is the lifetime of a JWT. Only development may shorten it.
+	JWTTTL time.Duration `env:"JWT_TTL" envDefault:"15m"`
 	// RefreshTokenTTL is the lifetime of a refresh token since the last refresh, and of both cookies.
 	RefreshTokenTTL time.Duration `env:"REFRESH_TOKEN_TTL" envDefault:"720h"`
 	// RefreshReuseLeeway is how long a refresh token that was just replaced may come back without harm. Unset, it is no
@@ -101,6 +103,9 @@ type Config struct {
 
 // WriteTimeout bounds the time that a response takes from the end of the request's headers on.
 const WriteTimeout = 30 * time.Second
+
+// jwtTTL is the lifetime of a JWT in production, and the longest anywhere: models.TokenTTL.
+const jwtTTL = 15 * time.Minute
 
 // Load reads the file .env in the working directory, if there is one, and the environment, which wins. The error
 // names every problem at once and quotes no secret. A command that signs or verifies nothing needs no key.

@@ -53,6 +53,11 @@ func (c *Config) validate(needKey bool) (problems []error) {
 		problem("DB_TIMEOUT", "must be from 1ms to %v, when the server gives a response up", WriteTimeout)
 	}
 	problems = append(problems, c.secrets(needKey, c.JWTSecret)...)
+	if c.JWTTTL < time.Second || c.JWTTTL > jwtTTL {
+		problem("JWT_TTL", "must be from 1s to 15m")
+	} else if c.JWTTTL != jwtTTL && !c.Development {
+		problem("JWT_TTL", "must be 15m in production: only development may shorten it")
+	}
 	longestLeeway := 10 * time.Minute
 	if c.RefreshTokenTTL < time.Second || c.RefreshTokenTTL > 400*24*time.Hour {
 		problem("REFRESH_TOKEN_TTL", "must be from 1s to 9600h, the longest that browsers keep a cookie")

@@ -53,6 +53,8 @@ type Options struct {
 	Keys [][]byte
 	// Issuer and Audience are written into JWTs and required of them, unless empty.
 	Issuer, Audience string
+	// JWTTTL is the lifetime of a JWT; 0 means models.TokenTTL, which it must not exceed.
+	JWTTTL time.Duration
 	// CookieDomain widens both cookies to a domain; empty keeps them host-only.
 	CookieDomain string
 	// CookiePartitioned adds the attribute Partitioned (CHIPS).
@@ -140,7 +142,7 @@ func New(o Options) (*Server, error) {
 		s.now = time.Now
 	}
 	s.sessions = session.New(session.Options{
-		Keys: o.Keys, Issuer: o.Issuer, Audience: o.Audience, RefreshTTL: o.Store.SessionPolicy().TTL, Now: s.now,
+		Keys: o.Keys, Issuer: o.Issuer, Audience: o.Audience, TokenTTL: o.JWTTTL, RefreshTTL: o.Store.SessionPolicy().TTL, Now: s.now,
 		Host: o.BaseURL.Hostname(), Development: o.Development, CookiePath: cmp.Or(s.base, "/"),
 		CookieDomain: o.CookieDomain, CookiePartitioned: o.CookiePartitioned,
 	})

@@ -95,6 +95,78 @@ func TestSessionIssue(t *testing.T) {
 	})
 }
 
+// With the cookies of an expired session calls are refused until one refresh, for which the refresh token is good.
+func TestSessionIssueExpired(t *testing.T) {
+	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
+		p.MustRun("migrate")
+		s := p.ServeReady()
+		for _, setting := range []string{"JWT_TTL=15m", "JWT_TTL=1s", "SESSION_MAX_AGE=1m"} {
+			var issued struct {
+				Token, RefreshToken string
+				Expires             time.Time
+			}
+			text := p.With(setting).MustRun("session", "issue", "--expired", "--json", "alice")
+			if err := json.Unmarshal([]byte(text), &issued); err != nil || time.Since(issued.Expires) < time.Second || time.Since(issued.Expires) > time.Minute {
+				t.Errorf("%s: %v: %s", setting, err, text)
+			}
+			cookies := strings.TrimSpace(p.With(setting).MustRun("session", "issue", "--expired", "alice"))
+			token, _, _ := strings.Cut(cookies, ";")
+			if status, body := s.Do("GET", plaza, "", cookies); status != 401 || !strings.Contains(body, `"token_expired"`) {
+				t.Errorf("%s: a list: %d %s", setting, status, body)
+			}
+			for _, step := range []struct{ cookies, want string }{
+				{token, servicetest.SessionNoRefresh}, {cookies, servicetest.Authenticated}, {cookies, servicetest.SessionInvalidRefresh},
+			} {
+				if _, body := s.Do("GET", session, "", step.cookies); body != step.want {
+					t.Errorf("%s: the session: %s, want %s", setting, body, step.want)
+				}
+			}
+		}
+		production := p.With("APP_ENV=production", "BASE_URL=https://example.org")
+		if stdout, stderr, status := production.Run("session", "issue", "--expired", "alice"); status != 1 || stdout != "" || !oneLine(stderr, "APP_ENV=development") {
+			t.Errorf("in production: %d %q %q", status, stdout, stderr)
+		}
+	})
+}
+
+// JWT_TTL shortens the JWTs of sign-ins and of refreshes, and nothing else.
+func TestJWTTTL(t *testing.T) {
+	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
+		p = p.With("JWT_TTL=5m")
+		p.MustRun("migrate")
+		s := p.ServeReady()
+		short := func(text string) {
+			t.Helper()
+			expires, err := time.Parse(time.RFC3339, text)
+			if left := time.Until(expires); err != nil || left > 5*time.Minute || left < 4*time.Minute {
+				t.Errorf("the JWT expires in %v (%v)", left, err)
+			}
+		}
+		var issued struct{ Token, RefreshToken, Expires string }
+		if err := json.Unmarshal([]byte(p.MustRun("session", "issue", "--json", "alice")), &issued); err != nil {
+			t.Fatal(err)
+		}
+		short(issued.Expires)
+		req, _ := http.NewRequest("GET", s.URL+refresh, nil)
+		req.Header.Set("Cookie", "refreshToken="+issued.RefreshToken)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		short(res.Header.Get("Session-Expires"))
+		cookies := res.Cookies()
+		for _, cookie := range cookies {
+			if cookie.MaxAge != 720*3600 {
+				t.Errorf("%s is kept for %d seconds", cookie.Name, cookie.MaxAge)
+			}
+		}
+		if len(cookies) != 2 {
+			t.Errorf("%d cookies", len(cookies))
+		}
+	})
+}
+
 // oneLine reports whether text is one line that contains what.
 func oneLine(text, what string) bool {
 	return strings.Count(text, "\n") == 1 && strings.HasSuffix(text, "\n") && strings.Contains(text, what)

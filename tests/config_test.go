@@ -72,7 +72,7 @@ func TestConfigDefaults(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{
 		"APP_ENV": "production", "DEVELOPMENT_PUBLIC": "false", "LISTEN_ADDR": ":8080", "ADMIN_ADDR": "127.0.0.1:9090", "BASE_URL": "http://localhost:8080",
-		"DATABASE_URL": "sqlite:worldevents.db", "DB_MAX_CONNS": "20", "DB_TIMEOUT": "2s", "JWT_SECRET": "", "JWT_ISSUER": "", "JWT_AUDIENCE": "",
+		"DATABASE_URL": "sqlite:worldevents.db", "DB_MAX_CONNS": "20", "DB_TIMEOUT": "2s", "JWT_SECRET": "", "JWT_ISSUER": "", "JWT_AUDIENCE": "", "JWT_TTL": "15m",
 		"REFRESH_TOKEN_TTL": "720h", "REFRESH_REUSE_LEEWAY": "60s", "SESSIONS_PER_USER": "1", "SESSION_MAX_AGE": "0", "ALLOWED_ORIGINS": "", "COOKIE_DOMAIN": "", "COOKIE_PARTITIONED": "false",
 		"OIDC_ISSUER": "", "OIDC_CLIENT_ID": "", "OIDC_CLIENT_SECRET": "", "OIDC_SCOPES": "openid profile",
 		"OIDC_USERNAME_CLAIM": "preferred_username", "RETURN_ORIGINS": "",
@@ -142,6 +142,13 @@ func TestConfigFaults(t *testing.T) {
 		"JWT_SECRET=" + secret + secret + ", " + secret + secret:                {"JWT_SECRET"}, // the blank is no part of the key
 		"JWT_SECRET=" + string(servicetest.Key) + "," + strings.Repeat("x", 64): {"JWT_SECRET"},
 		"JWT_SECRET=" + string(servicetest.Key) + ",A" + secret + secret + "," + string(servicetest.Key): {"JWT_SECRET"},
+		"JWT_TTL=0":                                       {"JWT_TTL"},
+		"JWT_TTL=999ms":                                   {"JWT_TTL"},
+		"JWT_TTL=15m1s":                                   {"JWT_TTL"},
+		"JWT_TTL=-1s":                                     {"JWT_TTL"},
+		"JWT_TTL=900":                                     {"JWT_TTL"},
+		public + "JWT_TTL=14m59s":                         {"JWT_TTL"},
+		public + "JWT_TTL=16m":                            {"JWT_TTL"},
 		"REFRESH_TOKEN_TTL=0":                             {"REFRESH_TOKEN_TTL"},
 		"REFRESH_TOKEN_TTL=30d":                           {"REFRESH_TOKEN_TTL"},
 		"REFRESH_TOKEN_TTL=9601h":                         {"REFRESH_TOKEN_TTL"},
@@ -259,6 +266,8 @@ func TestConfigLimits(t *testing.T) {
 		"REFRESH_TOKEN_TTL=30s\nREFRESH_REUSE_LEEWAY=30s",
 		"REFRESH_TOKEN_TTL=1s", // shorter than the leeway's default
 		"REFRESH_TOKEN_TTL=1s\nREFRESH_REUSE_LEEWAY=",
+		"JWT_TTL=1s",
+		"JWT_TTL=15m",
 		"SESSIONS_PER_USER=1",
 		"SESSIONS_PER_USER=100",
 		"DB_TIMEOUT=30s",
@@ -309,6 +318,7 @@ func TestConfigWarnings(t *testing.T) {
 		want []string
 	}{
 		{"production with defaults", []string{"APP_ENV=production", "DATABASE_URL="}, []string{"BASE_URL", "DATABASE_URL", "OIDC_ISSUER"}},
+		{"the lifetime of JWTs that production has", with("JWT_TTL=15m"), nil},
 		{"production", with("DEVELOPMENT_PUBLIC=true"), nil},
 		{"a leeway that the client needs", with("REFRESH_REUSE_LEEWAY=20s"), nil},
 		{"a short leeway", with("REFRESH_REUSE_LEEWAY=19s"), []string{"REFRESH_REUSE_LEEWAY"}},

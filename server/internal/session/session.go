@@ -15,6 +15,7 @@
 package session
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -41,6 +42,8 @@ type Options struct {
 	Keys [][]byte
 	// Issuer and Audience are written into JWTs and required of them, unless empty.
 	Issuer, Audience string
+	// TokenTTL is the lifetime of a JWT; 0 means models.TokenTTL, which it must not exceed.
+	TokenTTL time.Duration
 	// RefreshTTL is the lifetime of a refresh token, and of both cookies.
 	RefreshTTL time.Duration
 	// Now is the clock.
@@ -62,6 +65,7 @@ type Options struct {
 type Manager struct {
 	keys             []key
 	issuer, audience string
+	tokenTTL         time.Duration
 	refreshTTL       time.Duration
 	now              func() time.Time
 	// These follow the value of either cookie, to set it and to clear it.
@@ -104,7 +108,8 @@ func (s Session) Caller() (caller models.Caller, err error) {
 func New(o Options) *Manager {
 	live := liveScope(o)
 	m := &Manager{
-		issuer: o.Issuer, audience: o.Audience, refreshTTL: o.RefreshTTL, now: o.Now,
+		issuer: o.Issuer, audience: o.Audience, now: o.Now,
+		tokenTTL: cmp.Or(o.TokenTTL, models.TokenTTL), refreshTTL: o.RefreshTTL,
 		setAttributes:   attributes(live.cookie(o.Development, int(o.RefreshTTL/time.Second))),
 		clearAttributes: attributes(live.cookie(o.Development, -1)),
 		staleAttributes: staleAttributes(o),

@@ -17,10 +17,10 @@ import (
 )
 
 // Issue signs a JWT of a session, to go with a refresh token that the store has accepted. It expires after
-// models.TokenTTL, or with the session.
+// Options.TokenTTL, or with the session.
 func (m *Manager) Issue(grant models.Grant, refreshToken RefreshToken) Session {
 	now := m.now().UTC().Truncate(time.Second)
-	expires := now.Add(models.TokenTTL)
+	expires := now.Add(m.tokenTTL)
 	if !grant.Ends.IsZero() && grant.Ends.Before(expires) {
 		expires = grant.Ends
 	}
