@@ -104,16 +104,6 @@ export const leaveEvent = <ThrowOnError extends boolean = false>(options: Option
  * Following a list in a browser, set `If-None-Match` yourself and ask with `cache: "no-store"`: the HTTP cache may
  * let only one of several equal requests through at a time, so that two tabs would wait one after the other.
  *
- * With `wait` as well the answer waits for news: it comes as soon as the list is no longer the one of `If-None-Match`
- * (200), or when so many seconds are over (304). To follow a list ask for it once, and then again and again with the
- * `ETag` of the latest answer: nothing is lost between two calls, since the `ETag` is the state. There is nothing to
- * wait for, and the answer comes at once, without `If-None-Match`, when it is `*`, when it does not match, and for a
- * list without `ETag`. A 304 with `Retry-After` comes early, since too many wait or the service stops: ask again after
- * that. A wait also ends when the JWT expires (304); when the session is revoked meanwhile the answer is 401.
- *
- * Following a list in a browser, set `If-None-Match` yourself and ask with `cache: "no-store"`: the HTTP cache may
- * let only one of several equal requests through at a time, so that two tabs would wait one after the other.
- *
  * A list that has an `ETag` and is not small is compressed for clients that accept `gzip` (RFC 9110 section
  * 12.5.3); the `ETag` is the same. Browsers decompress by themselves.
  *
