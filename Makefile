@@ -55,7 +55,7 @@ client: ## Pack the TypeScript client into bin/ (needs Node)
 	@mkdir -p bin
 	@.ci/node gen/typescript npm pack --silent --pack-destination ../../bin
 
-test-clients: build client ## Test the TypeScript client, and those of five generators (needs Node)
+test-clients: build client ## Test the TypeScript client, and what other tools make of the contract (needs Node)
 	@.ci/node gen/typescript node --test --test-reporter=spec test
 	@.ci/node tests/clients node --test --test-reporter=spec
 
