@@ -14,28 +14,34 @@ export const engines = Object.keys(programs).map((name) => ({
   skip: !existsSync(programs[name]) && process.env.CI !== "true" && `${programs[name]} is not installed`,
 }));
 
-/** Starts the engine `name` of `engines`. */
-export const startEngine = (name) => puppeteer.launch({
-  browser: name, executablePath: programs[name], args: args[name], headless: true,
+/** Starts the engine `name` of `engines`, with preferences of Firefox and other options of the driver. */
+export const startEngine = (name, { preferences, chromeArgs = [], ...options } = {}) => puppeteer.launch({
+  browser: name, executablePath: programs[name], headless: true, ...options,
+  args: name === "chrome" ? [...args.chrome, ...chromeArgs] : args.firefox, extraPrefsFirefox: preferences,
 });
 
-/** A browser profile of its own, whose tabs are signed in with these cookies. */
-export async function openProfile(browser, session, url) {
+/** A browser profile of its own, whose tabs are signed in with these cookies, if any. */
+export async function openProfile(browser, session, url, attributes = { sameSite: "Lax" }) {
   const context = await browser.createBrowserContext();
   const { hostname } = new URL(url);
   const keep = (session) => context.setCookie(...["token", "refreshToken"].map((name) => (
-    { name, value: session[name], domain: hostname, path: "/", httpOnly: true, sameSite: "Lax" })));
-  await keep(session);
+    { name, value: session[name], domain: hostname, path: "/", httpOnly: true, ...attributes })));
+  if (session) await keep(session);
   return {
     keep,
+    cookies: () => context.cookies(),
     cookie: async (name) => (await context.cookies()).find((cookie) => cookie.name === name)?.value,
     close: () => context.close(),
-    /** Opens tabs on these addresses. One after the other: of several at once Chromium shows only the last. */
-    async openTabs(paths) {
+    /**
+     * Opens tabs on these addresses, in which `script` runs before all others. One after the other: of several at once Chromium
+     * shows only the last.
+     */
+    async openTabs(paths, script = () => {}) {
       const tabs = [];
       for (const path of paths) {
         const tab = await context.newPage({ type: "window" });
-        await tab.goto(url + path);
+        await tab.evaluateOnNewDocument(script);
+        if (path !== undefined) await tab.goto(url + path);
         tabs.push(tab);
       }
       return tabs;

@@ -1,6 +1,6 @@
 // A front such as a deployment has: serves the example page under /page/ and passes everything else to the service,
 // over TLS and under a path if asked to. Alone it serves the page to look at:
-//   node tests/browser/front.mjs http://localhost:8080
+//   PORT=8090 node tests/browser/front.mjs http://localhost:8080
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import http from "node:http";
@@ -15,12 +15,13 @@ const types = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", "
 
 /**
  * Starts a front of the service at `address`. `tls` is `{ key, cert }`; `path` is stripped from what is passed on;
- * `connect` are further origins that the page may call; `pages` are further folders by their paths. `hold(request, answer)`
+ * `connect` are further origins that the page may call; `pages` are further folders by their paths; `render(request)` makes the page
+ * at the root. `hold(request, answer)`
  * may return a promise: the service's answer waits for it. `arrive(request, response)` sees each request that is passed
  * on, before it is.
  */
 export async function startFront(
-  address, { tls, path = "", port = 0, connect = "", pages = {}, hold = () => {}, arrive = () => {} } = {},
+  address, { tls, path = "", port = 0, connect = "", pages = {}, render, hold = () => {}, arrive = () => {} } = {},
 ) {
   const server = (tls ? https : http).createServer(tls ?? {}, async (request, response) => {
     try {
@@ -43,6 +44,10 @@ export async function startFront(
         "Content-Security-Policy": `default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self' ${connect}`,
       });
       return response.end(text);
+    }
+    if (render && pathname === "/") {
+      const page = await render(request);
+      return response.writeHead(200, { "Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-store" }).end(page);
     }
     if (!request.url.startsWith(path)) return response.writeHead(404).end();
     arrive(request, response);
@@ -70,6 +75,6 @@ export async function startFront(
 }
 
 if (process.argv[1] === import.meta.filename) {
-  const { port } = await startFront(process.argv[2] ?? "http://localhost:8080", { port: 8090 });
+  const { port } = await startFront(process.argv[2] ?? "http://localhost:8080", { port: Number(process.env.PORT ?? 8090) });
   console.log(`http://localhost:${port}/page/?world=plaza`);
 }

@@ -1,0 +1,76 @@
+// The commands and files of the README's "A page in ten minutes", exactly: they make a page that lists and joins.
+import assert from "node:assert/strict";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { promisify } from "node:util";
+import { startChromium } from "./chromium.mjs";
+import { readme, writeFiles } from "./readme.mjs";
+import { fetchWithCookies, freePort, startService } from "./service.mjs";
+
+const repository = join(import.meta.dirname, "../..");
+let browser, service, folder, page;
+
+before(async () => {
+  browser = await startChromium();
+  service = await startService({ BASE_URL: "" });
+  folder = await mkdtemp(join(tmpdir(), "worldevents-quickstart-"));
+  const { commands, files } = await readme("A page in ten minutes");
+  assert.equal(commands.shift(), "make client"); // which make test-browser has done
+  const script = commands.join("\n").replaceAll("../bin/", `${repository}/bin/`);
+  await promisify(execFile)("sh", ["-ec", script], { cwd: folder });
+  page = join(folder, "my-page");
+  for (const path of Object.keys(files)) files[path] = files[path].replaceAll("http://localhost:8080", service.address);
+  await writeFiles(page, files);
+});
+after(async () => {
+  await browser?.close();
+  await service?.stop();
+  if (folder) await rm(folder, { recursive: true, maxRetries: 5 });
+});
+
+test("it type-checks and builds", () => promisify(execFile)("npm", ["run", "build"], { cwd: page }));
+
+for (const command of ["dev", "preview"]) {
+  test(`npm run ${command}: it signs in, lists live, joins and signs out`, async (t) => {
+    const port = await freePort();
+    const vite = spawn("npm", ["run", command, "--", "--port", port, "--strictPort"], { cwd: page, stdio: "ignore", detached: true });
+    t.after(async () => {
+      process.kill(-vite.pid);
+      await once(vite, "exit");
+    });
+    while (!await fetch(`http://localhost:${port}/`).then((response) => response.ok, () => false)) {
+      assert.equal(vite.exitCode, null, "Vite has ended");
+      await new Promise((next) => setTimeout(next, 100));
+    }
+    const bob = fetchWithCookies(await service.issue("bob"));
+    const name = `Rooftop concert in ${command}`;
+    const create = (name) => bob(`${service.address}/api/event/plaza`, {
+      method: "POST", headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ name, description: "", scheduledAt: "2030-01-02T03:04:05Z" }),
+    });
+    await create(name);
+
+    const context = await browser.newContext();
+    t.after(() => context.close());
+    context.setDefaultTimeout(30_000);
+    const tab = await context.newPage();
+    const errors = [];
+    tab.on("pageerror", (error) => errors.push(error.message));
+    await tab.goto(`http://localhost:${port}/`);
+    await tab.getByRole("link", { name: "Sign in" }).click();
+    await tab.getByLabel("Username").fill("alice");
+    await tab.getByRole("button", { name: "Sign in" }).click();
+    await tab.getByText("Signed in as alice").waitFor();
+    await tab.getByRole("button", { name: `${name}: bob`, exact: true }).click();
+    await tab.getByRole("button", { name: `${name}: bob, alice`, exact: true }).waitFor();
+    await create(`${name}, too`);
+    await tab.getByRole("button", { name: `${name}, too: bob`, exact: true }).waitFor();
+    await tab.getByRole("button", { name: "Sign out" }).click();
+    await tab.getByRole("link", { name: "Sign in" }).waitFor();
+    assert.deepEqual(errors, []);
+  });
+}

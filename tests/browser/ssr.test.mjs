@@ -1,0 +1,133 @@
+// A page that a server renders with serverClient, and the README's component goes on with: in plain Node, and with NEXT=1 in the
+// README's Next.js, which takes minutes and 400 MB. ROUNDS=40 makes 200 reloads.
+import assert from "node:assert/strict";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { copyFile, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { promisify } from "node:util";
+import { build } from "esbuild";
+import { cookiesOf, startChromium } from "./chromium.mjs";
+import { startFront } from "./front.mjs";
+import { readme, writeFiles } from "./readme.mjs";
+import { fetchWithCookies, freePort, startService } from "./service.mjs";
+
+const here = import.meta.dirname;
+const client = join(here, "../../gen/typescript/dist");
+const rounds = Number(process.env.ROUNDS ?? 6);
+let browser, recipe;
+
+before(async () => {
+  browser = await startChromium();
+  recipe = await readme("On a server");
+});
+after(() => browser?.close());
+
+/** A page in plain Node at http://localhost:PORT, in front of the service. */
+async function startPlain(service, port, folder) {
+  await writeFiles(folder, { "events.tsx": recipe.files["app/events.tsx"] });
+  for (const name of ["page.jsx", "browser.jsx"]) await copyFile(join(here, "ssr", name), join(folder, name));
+  const bundle = (name, options) => build({
+    entryPoints: [join(folder, `${name}.jsx`)], bundle: true, format: "esm", jsx: "automatic", logLevel: "error", nodePaths: [join(here, "node_modules")],
+    alias: {
+      "worldevents-client/react": join(client, "react.js"), "worldevents-client": join(client, "index.js"),
+      react: join(here, "node_modules/react"), "@tanstack/react-query": join(here, "node_modules/@tanstack/react-query"),
+    },
+    ...options,
+  });
+  await bundle("browser", { outfile: join(folder, "out/browser.js"), define: { "process.env.NODE_ENV": '"development"' } });
+  await bundle("page", {
+    outfile: join(folder, "page.mjs"), platform: "node",
+    banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
+  });
+  const { render } = await import(join(folder, "page.mjs"));
+  return startFront(service.address, {
+    port, pages: { "/ssr/": join(folder, "out") }, render: (request) => render(service.address, request.headers.cookie),
+  });
+}
+
+/** The README's Next.js, built and served. */
+async function startNext(service, port, folder) {
+  await writeFiles(folder, recipe.files);
+  const env = { ...process.env, SERVICE: service.address, PORT: String(port), NEXT_TELEMETRY_DISABLED: "1" };
+  for (const command of recipe.commands) {
+    const local = command.replace("../worldevents/bin", join(here, "../../bin"));
+    if (local !== "npx next start") await promisify(execFile)("sh", ["-c", local], { cwd: folder, env });
+  }
+  const child = spawn("npx", ["next", "start"], { cwd: folder, env, stdio: "ignore", detached: true });
+  while (!await fetch(`http://localhost:${port}/`).then((response) => response.ok, () => false)) {
+    assert.equal(child.exitCode, null, "Next.js has ended");
+    await new Promise((next) => setTimeout(next, 200));
+  }
+  return {
+    async stop() {
+      process.kill(-child.pid);
+      await once(child, "exit");
+    },
+  };
+}
+
+for (const [name, start, skip] of [["plain Node", startPlain, false], ["Next.js", startNext, !process.env.NEXT && "takes minutes: NEXT=1"]]) {
+  test(`in ${name} the server renders the list, the browser refreshes, and nobody is signed out`, { skip }, async (t) => {
+    const port = await freePort();
+    const service = await startService({ BASE_URL: `http://localhost:${port}`, SESSIONS_PER_USER: "10" });
+    t.after(service.stop);
+    const folder = await mkdtemp(join(tmpdir(), "worldevents-ssr-"));
+    t.after(() => rm(folder, { recursive: true, maxRetries: 5 }));
+    const server = await start(service, port, folder);
+    t.after(server.stop);
+    const context = await browser.newContext({ baseURL: `http://localhost:${port}` });
+    t.after(() => context.close());
+    context.setDefaultTimeout(30_000);
+
+    const bob = fetchWithCookies(await service.issue("bob"));
+    await bob(`${service.address}/api/event/plaza`, {
+      method: "POST", headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ name: "</script>Rooftop & concert", description: "", scheduledAt: "2030-01-02T03:04:05Z" }),
+    });
+    const session = await service.issue("alice");
+    const keep = (session) => context.addCookies(cookiesOf(session, `http://localhost:${port}`));
+    const cookie = async (name) => (await context.cookies()).find((cookie) => cookie.name === name)?.value;
+    const fetched = async (cookies) => (await fetch(`http://localhost:${port}/`, { headers: { Cookie: cookies } })).text();
+
+    const [alices, bobs, expired, nobodys] = await Promise.all([ // at once: no user sees another's page
+      fetched(`token=${session.token}`), fetched(`token=${(await service.issue("bob")).token}`),
+      fetched(`token=${service.expired(session).token}; refreshToken=${session.refreshToken}`), fetched(""),
+    ]);
+    assert.match(alices, /Signed in as (<!-- -->)?alice/);
+    assert.match(alices, /Rooftop &amp; concert/);
+    assert.match(bobs, /Signed in as (<!-- -->)?bob/);
+    for (const shell of [expired, nobodys]) assert.doesNotMatch(shell, /Signed in|Rooftop/);
+
+    const tabs = await Promise.all(Array.from({ length: 5 }, async () => {
+      const tab = await context.newPage();
+      tab.errors = [];
+      tab.on("pageerror", (error) => tab.errors.push(error.message));
+      return tab;
+    }));
+    await keep(session);
+    await Promise.all(tabs.map((tab) => tab.goto("/")));
+    const before = await service.refreshes("refreshed");
+    for (let round = 1; round <= rounds; round++) {
+      await Promise.all(tabs.map((tab) => tab.getByRole("button", { name: "Rooftop & concert: bob" }).waitFor()));
+      await keep({ ...service.expired(session), refreshToken: await cookie("refreshToken") });
+      await Promise.all(tabs.map((tab) => tab.reload()));
+      for (const tab of tabs) {
+        await tab.getByText("Signed in as alice").waitFor();
+        assert.equal(await tab.getByRole("link", { name: "Sign in" }).count(), 0, `round ${round}`);
+      }
+      assert.equal(await service.refreshes("refreshed") - before, round);
+    }
+    assert.equal(await service.refreshes("refused"), 0);
+    if (rounds > 6) console.log(`${name}: ${rounds * tabs.length} reloads, nobody signed out`);
+
+    await tabs[0].reload(); // whose JWT is good
+    await tabs[0].getByRole("button", { name: "Rooftop" }).click();
+    for (const tab of tabs) await tab.getByRole("button", { name: "Rooftop & concert: bob, alice" }).waitFor();
+    await tabs[1].reload();
+    await tabs[1].getByRole("button", { name: "Rooftop & concert: bob, alice" }).waitFor();
+    for (const tab of tabs) assert.deepEqual(tab.errors, []); // React reports a page that is not what the server has made
+  });
+}
