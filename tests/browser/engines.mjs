@@ -14,10 +14,10 @@ export const engines = Object.keys(programs).map((name) => ({
   skip: !existsSync(programs[name]) && process.env.CI !== "true" && `${programs[name]} is not installed`,
 }));
 
-/** Starts the engine `name` of `engines`, with preferences of Firefox and other options of the driver. */
-export const startEngine = (name, { preferences, chromeArgs = [], ...options } = {}) => puppeteer.launch({
+/** Starts the engine `name` of `engines`, with preferences of Firefox and further options of the driver. */
+export const startEngine = (name, { preferences, ...options } = {}) => puppeteer.launch({
   browser: name, executablePath: programs[name], headless: true, ...options,
-  args: name === "chrome" ? [...args.chrome, ...chromeArgs] : args.firefox, extraPrefsFirefox: preferences,
+  args: args[name], extraPrefsFirefox: preferences,
 });
 
 /** A browser profile of its own, whose tabs are signed in with these cookies, if any. */
@@ -41,7 +41,7 @@ export async function openProfile(browser, session, url, attributes = { sameSite
       for (const path of paths) {
         const tab = await context.newPage({ type: "window" });
         await tab.evaluateOnNewDocument(script);
-        if (path !== undefined) await tab.goto(url + path);
+        await tab.goto(new URL(path, url).href);
         tabs.push(tab);
       }
       return tabs;

@@ -1,7 +1,8 @@
-// Pages of other origins, over TLS and with a service in production mode, whose cookies are Secure and SameSite=None.
+// Pages of other origins, in Chromium and the usual way in Firefox, over TLS and with a service in production mode, whose cookies are Secure and SameSite=None.
 import assert from "node:assert/strict";
-import { after, before, beforeEach, test } from "node:test";
+import { after, before, beforeEach, describe, test } from "node:test";
 import { cookiesOf, startChromium, startProfile } from "./chromium.mjs";
+import { engines, openProfile, startEngine } from "./engines.mjs";
 import { startFront } from "./front.mjs";
 import { fetchWithCookies, freePort, startService } from "./service.mjs";
 import { makeCertificate } from "./tls.mjs";
@@ -87,6 +88,45 @@ async function useThePage(context, origin) {
   await tab.getByText("Not signed in").waitFor();
   assert.deepEqual(await context.cookies(api), []);
 }
+
+const firefox = engines.find(({ name }) => name === "firefox");
+describe("firefox", { skip: firefox.skip }, () => {
+  const ownDefault = 5, allowAll = 0; // of network.cookie.cookieBehavior
+  for (const [what, cookieBehavior, origin, works] of [
+    ["on the same site works", ownDefault, () => sameSite, true],
+    ["on another site works where third-party cookies are allowed", allowAll, () => allowed, true],
+    ["on another site is nobody's otherwise, since cookies are kept apart by site", ownDefault, () => allowed, false],
+  ]) {
+    test(`a page of an allowed origin ${what}`, async (t) => {
+      const preferences = {
+        "network.dns.localDomains": [api, allowed, sameSite].map((url) => new URL(url).hostname).join(),
+        "network.cookie.cookieBehavior": cookieBehavior,
+      };
+      const browser = await startEngine("firefox", { acceptInsecureCerts: true, preferences });
+      t.after(() => browser.close());
+      const expired = service.expired(session);
+      const profile = await openProfile(browser, expired, api, { secure: true, sameSite: "None" });
+      const [tab] = await profile.openTabs([`${origin()}/page/?world=plaza&api=${api}`]);
+      const says = (text) => tab.waitForFunction((text) => document.body.innerText.includes(text), { polling: 50 }, text);
+      if (!works) {
+        await says("Not signed in");
+        assert.equal(await profile.cookie("token"), expired.token);
+        return;
+      }
+      await says("Signed in as alice");
+      assert.notEqual(await profile.cookie("token"), expired.token);
+      const takesPart = (want) => tab.waitForFunction(
+        (want) => [...document.querySelectorAll("li")].some((name) => name.textContent === "alice") === want, { polling: 50 }, want);
+      await tab.locator("::-p-aria(Join)").click();
+      await takesPart(true);
+      await tab.locator("::-p-aria(Leave)").click();
+      await takesPart(false);
+      await tab.locator("::-p-aria(Sign out)").click();
+      await says("Not signed in");
+      assert.deepEqual((await profile.cookies()).map(({ name }) => name), []);
+    });
+  }
+});
 
 test("an allowed page reads errors and the exposed headers", async () => {
   const tab = await tabAt(`${allowed}/page/?world=plaza&api=${api}`);

@@ -184,9 +184,10 @@ for (const { name, skip } of engines) {
 
       const [tab] = await profile.openTabs([page]);
       const click = (text) => tab.locator(`::-p-aria([name="${text}"])`).click();
-      await Promise.all([tab.waitForNavigation(), click("Sign in")]);
+      await tab.waitForSelector("#sign-in:not([hidden])");
+      await Promise.all([tab.waitForNavigation(), tab.click("#sign-in")]);
       await tab.type("#username", "alice");
-      await Promise.all([tab.waitForNavigation(), click("Sign in")]);
+      await Promise.all([tab.waitForNavigation(), tab.click("form .primary")]);
       await signedIn(tab);
       const names = (...want) => tab.waitForFunction(
         (id, want) => [...document.getElementById(id)?.querySelectorAll("li") ?? []].map((li) => li.textContent).join() === want,

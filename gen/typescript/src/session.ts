@@ -27,6 +27,9 @@ export interface Session {
 const maxRetries = 2;
 const maxRetryAfter = 10;
 
+/** How often, every 250 ms, a tab without Web Locks asks again whether the cookies of a faster one have arrived. */
+const maxRaces = 8;
+
 /**
  * A `fetch` for any client of the API that sends the cookies and keeps the session alive. When a call finds the JWT
  * expired, the session is refreshed once for all calls and tabs, and the call is repeated once. A call that is 429 or
@@ -70,8 +73,10 @@ export function keepSession(connection: Connection): typeof fetch {
       let response = await once();
       if (url === sessionUrl(baseUrl) && (await lostRace(response))) {
         response = await once();
-        // A page that is gone, or one of a browser without Web Locks, may still be waiting for the winner's cookies.
-        while (mark?.otherTabPending() && (await lostRace(response))) {
+        // A page that is gone may still be waiting for the winner's cookies. So may any other tab where there are no Web Locks:
+        // there the tabs overwrite each other's note.
+        let retries = shares && !tabLocks() ? maxRaces : 0;
+        while ((mark?.otherTabPending() || retries-- > 0) && (await lostRace(response))) {
           await new Promise((next) => setTimeout(next, 250));
           response = await once();
         }
@@ -351,9 +356,12 @@ async function bodyField(response: Response, name: "code" | "error"): Promise<un
 const lostRace = async (response: Response) =>
   response.status === 400 && (await bodyField(response, "error")) === "Invalid refresh token";
 
+/** Undefined where there are none, whatever the types say. */
+const tabLocks = () => inBrowser() ? globalThis.navigator?.locks as LockManager | undefined : undefined;
+
 /** Runs when no other tab runs: Web Locks exist on https and localhost. Without them the service decides who wins. */
 async function withTabLock<T>(name: string, run: () => Promise<T>): Promise<T> {
-  const locks = inBrowser() ? globalThis.navigator?.locks as LockManager | undefined : undefined;
+  const locks = tabLocks();
   return locks ? locks.request(`worldevents ${name}`, run) : run();
 }
 
