@@ -123,6 +123,39 @@ test("a join shows before the service has responded, and no longer when it fails
   await tab.getByRole("alert").getByText(/./).waitFor();
 });
 
+test("signing out in the middle of a join shows nothing of it, nor when the response comes at last", async () => {
+  await keep(await service.issue("alice"));
+  const id = await create("Rooftop concert");
+  const [tab, other] = [await openTab(), await openTab()];
+  for (const each of [tab, other]) await names(each, id, "bob");
+  let release;
+  const released = new Promise((resolve) => (release = resolve));
+  let held = 0;
+  hold = (request) => {
+    if (request.method === "POST" && request.url.startsWith("/api/event/join/")) return held++, released;
+  };
+  await tab.getByRole("button", { name: "Join" }).click();
+  await names(tab, id, "bob, alice");
+  await tab.getByRole("button", { name: "Sign out" }).click();
+  for (const each of [tab, other]) await each.getByRole("link", { name: "Sign in" }).waitFor();
+  assert.equal(held, 1);
+  const joined = tab.waitForResponse((response) => response.url().includes("/api/event/join/"));
+  release();
+  await (await joined).finished();
+  await tab.evaluate(() => fetch("/api/auth/session")); // whatever the response has set off is over
+  for (const each of [tab, other]) {
+    assert.equal(await each.getByRole("heading").count(), 0);
+    assert.equal(await each.getByRole("link", { name: "Sign in" }).count(), 1);
+    assert.deepEqual(each.errors, []);
+  }
+  // The next user sees what has been done, and nothing that the last one was shown.
+  await keep(await service.issue("carol"));
+  await tab.reload();
+  await names(tab, id, "bob, alice");
+  await other.getByRole("button", { name: "Join" }).click();
+  for (const each of [tab, other]) await names(each, id, "bob, alice, carol");
+});
+
 test("pages are read as Link says", async () => {
   await keep(await service.issue("alice"));
   for (let i = 1; i <= 5; i++) await create(`Event ${i}`);

@@ -356,6 +356,69 @@ test("allEvents follows Link to the last page", async () => {
   await assert.rejects(allEvents({ path: world }).next(), { name: "CallError", code: "no_token" });
 });
 
+test("any world that the contract allows is reached, and no other", async () => {
+  connectWith(await service.issue("alice"));
+  const worlds = [
+    "100%", "%", "%2F", "%2f..", "a/b", "/", "//", "?", "#", "a?limit=1#b", "&=", "+", " ", "a b", "\\", "...", "..a", "~", ":", ";", "ü", "u\u0308", "😀",
+    "x".repeat(128), "😀".repeat(128), "\u2028", "\uFEFF", "</script>", "join", "api", "constructor", "__proto__",
+  ];
+  for (const world of worlds) {
+    const id = { id: world };
+    assert.equal((await createEvent({ path: id, body: { ...body, name: `In ${worlds.indexOf(world)}` } })).error, undefined, world);
+  }
+  for (const [i, world] of worlds.entries()) {
+    const names = [];
+    for await (const { name } of allEvents({ path: { id: world }, query: { limit: 1 } })) names.push(name);
+    assert.deepEqual(names, [`In ${i}`], world);
+  }
+  for (const world of ["x".repeat(129), "\n", "\u0000", "\u0085"]) {
+    const { error } = await listEvents({ path: { id: world } });
+    assert.deepEqual([error.code, Object.keys(error.fields)], ["validation_failed", ["id"]], JSON.stringify(world));
+  }
+});
+
+test("allEvents goes on after a 503 in its middle, and rejects where the service stays away", async () => {
+  const session = await service.issue("alice");
+  connectWith(session);
+  const world = { id: "gallery" };
+  for (let i = 0; i < 4; i++) await createEvent({ path: world, body: { ...body, name: `Event ${i}`, scheduledAt: `203${i}-01-01T00:00:00Z` } });
+  for (const [refusals, want] of [[1, 4], [9, 2]]) {
+    let pages = 0;
+    connectWith(session, (send) => {
+      const refusing = refuseFirst(refusals, 503, "0")(send);
+      return (input, init) => (pages++ < 1 ? send : refusing)(input, init);
+    });
+    const names = [];
+    const read = async () => {
+      for await (const { name } of allEvents({ path: world, query: { limit: 2 } })) names.push(name);
+    };
+    if (want < 4) await assert.rejects(read, { name: "CallError", status: 503 });
+    else await read();
+    assert.deepEqual(names, Array.from({ length: want }, (_, i) => `Event ${i}`));
+  }
+});
+
+test("an aborted signal ends each operation, before and amid the call, and spends nothing", async () => {
+  const id = { id: "nothing" };
+  const operations = {
+    getSession, refreshSession, listEvents: (o) => listEvents({ path, ...o }), createEvent: (o) => createEvent({ path, body, ...o }),
+    joinEvent: (o) => joinEvent({ path: id, ...o }), leaveEvent: (o) => leaveEvent({ path: id, ...o }),
+    allEvents: async ({ signal }) => {
+      for await (const _ of allEvents({ path, signal }));
+    },
+  };
+  connectWith(await service.issue("alice"));
+  for (const [name, call] of Object.entries(operations)) {
+    const undone = new AbortController();
+    const amid = call({ signal: undone.signal });
+    undone.abort();
+    await assert.rejects(amid, { name: "AbortError" }, name);
+    await assert.rejects(async () => call({ signal: undone.signal }), { name: "AbortError" }, name);
+  }
+  assert.ok((await listEvents({ path })).data, "the session goes on");
+  assert.equal(asked, 0);
+});
+
 test("a second client has a service and a session of its own", async () => {
   const urls = [];
   const second = createClient({ baseUrl: service.address, fetch: watch(urls)(fetchWithCookies(await service.issue("bob"))) });
