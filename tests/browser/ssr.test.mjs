@@ -127,6 +127,13 @@ for (const [name, start, skip] of [["plain Node", startPlain, false], ["Next.js"
     for (const tab of tabs) await tab.getByRole("button", { name: "Rooftop & concert: bob, alice" }).waitFor();
     await tabs[1].reload();
     await tabs[1].getByRole("button", { name: "Rooftop & concert: bob, alice" }).waitFor();
+
+    await context.clearCookies();
+    await tabs[0].reload();
+    await tabs[0].getByRole("link", { name: "Sign in" }).click();
+    await tabs[0].getByLabel("Username").fill("dora");
+    await tabs[0].getByRole("button", { name: "Sign in" }).click();
+    await tabs[0].getByText("Signed in as dora").waitFor();
     for (const tab of tabs) assert.deepEqual(tab.errors, []); // React reports a page that is not what the server has made
   });
 }
