@@ -26,7 +26,7 @@ interface Call {
 }
 
 /** The client repeats what can be repeated, and refreshes by itself. */
-const retry = (failures: number, error: unknown) => !(error instanceof CallError) && failures < 2;
+const retry = (failures: number, error: Error) => !(error instanceof CallError) && failures < 2;
 
 /** Who is signed in, or null: for a query. */
 export const sessionOptions = () => ({
