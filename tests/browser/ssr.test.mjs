@@ -89,7 +89,10 @@ for (const [name, start, skip] of [["plain Node", startPlain, false], ["Next.js"
     });
     const session = await service.issue("alice");
     const keep = (session) => context.addCookies(cookiesOf(session, `http://localhost:${port}`));
-    const cookie = async (name) => (await context.cookies()).find((cookie) => cookie.name === name)?.value;
+    const expire = async () => { // The refresh token stays: a tab may be about to replace it.
+      const [token] = cookiesOf(service.expired(session), `http://localhost:${port}`);
+      await context.addCookies([token]);
+    };
     const fetched = async (cookies) => (await fetch(`http://localhost:${port}/`, { headers: { Cookie: cookies } })).text();
 
     const [alices, bobs, expired, nobodys] = await Promise.all([ // at once: no user sees another's page
@@ -112,11 +115,11 @@ for (const [name, start, skip] of [["plain Node", startPlain, false], ["Next.js"
     const before = await service.refreshes("refreshed");
     for (let round = 1; round <= rounds; round++) {
       await Promise.all(tabs.map((tab) => tab.getByRole("button", { name: "Rooftop & concert: bob" }).waitFor()));
-      await keep({ ...service.expired(session), refreshToken: await cookie("refreshToken") });
+      await expire();
       await Promise.all(tabs.map((tab) => tab.reload()));
       for (const tab of tabs) {
-        await tab.getByText("Signed in as alice").waitFor();
-        assert.equal(await tab.getByRole("link", { name: "Sign in" }).count(), 0, `round ${round}`);
+        await tab.getByText(/Signed in as alice|Sign in/).waitFor().catch(() => {});
+        assert.match(await tab.locator("body").innerText(), /Signed in as alice/, `round ${round}`);
       }
       assert.equal(await service.refreshes("refreshed") - before, round);
     }
