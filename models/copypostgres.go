@@ -65,11 +65,16 @@ func (s postgresSide) value(ctx context.Context, into any, query string, args ..
 	return s.conn.QueryRow(ctx, query, args...).Scan(into)
 }
 
-// close rolls back what is not committed.
+// close rolls back what is not committed. It waits until a statement that was interrupted is cancelled: PgBouncer before
+// version 1.20 ends when the process that has asked for that goes away first.
 func (s postgresSide) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	s.conn.Close(ctx)
+	select {
+	case <-s.conn.PgConn().CleanupDone():
+	case <-ctx.Done():
+	}
 }
 
 func (s postgresSide) columns(ctx context.Context, table string) (columns []copyColumn, err error) {
