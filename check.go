@@ -1,13 +1,10 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"worldevents/config"
 	"worldevents/models"
@@ -35,7 +32,7 @@ func (c *checked) add(level models.Level, about, text string) {
 
 // Run looks at all that serving needs, and changes nothing.
 func (checkCommand) Run() error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible()
 	defer stop()
 	c, problems := config.Inspect(true)
 	result := checked{Findings: []finding{}, Settings: c.Settings()}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
-	"github.com/mattn/go-isatty"
 
 	"worldevents/config"
 	"worldevents/models"
@@ -21,10 +20,9 @@ import (
 
 // operation is what a command works with that reads or changes the database, perhaps beside serving instances.
 type operation struct {
-	// Context ends with the first SIGINT or SIGTERM. A second signal ends the process at once.
-	context.Context
-	config *config.Config
-	store  *models.Store
+	context.Context // ends with the first SIGINT or SIGTERM
+	config          *config.Config
+	store           *models.Store
 }
 
 // commandTimeout is the least time that the database has for one call of a command. DB_TIMEOUT is for requests: renaming
@@ -48,9 +46,8 @@ func operateAfter(prepare func(*models.Store, context.Context) error, needKey bo
 		return err
 	}
 	defer store.Close()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible()
 	defer stop()
-	context.AfterFunc(ctx, stop)
 	if err := prepare(store, ctx); err != nil {
 		return err
 	}
@@ -59,6 +56,13 @@ func operateAfter(prepare func(*models.Store, context.Context) error, needKey bo
 		return errors.New("interrupted")
 	}
 	return err
+}
+
+// interruptible returns a context that ends with the first SIGINT or SIGTERM. A second signal ends the process at once.
+func interruptible() (ctx context.Context, stop func()) {
+	ctx, stop = signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 // audit writes the one line that a change leaves: when, which user of the operating system, what, and whom or what it
@@ -70,6 +74,7 @@ func audit(c *config.Config, action string, attributes ...any) {
 	always.LogLevel = slog.LevelInfo
 	log, _ := newLogs(&always)
 	log.Info("audit", append([]any{"action", action, "os_user", osUser()}, attributes...)...)
+	stderr.flush() // a reader of stdout who has gone away ends the process at the next line there
 }
 
 // osUser is the name of the process's user, or the number where it has no name, as in a container.
@@ -79,43 +84,6 @@ func osUser() string {
 		return u.Username
 	}
 	return id
-}
-
-// progress tells on stderr how far a command is: on a terminal in one line that is written over, elsewhere in a line
-// every few seconds.
-type progress struct {
-	terminal bool
-	interval time.Duration
-	told     time.Time
-}
-
-func newProgress() *progress {
-	p := &progress{interval: 5 * time.Second, told: time.Now()}
-	if isatty.IsTerminal(os.Stderr.Fd()) {
-		p.terminal, p.interval = true, 200*time.Millisecond
-	}
-	return p
-}
-
-// tell writes how far the command is, unless it has just done so.
-func (p *progress) tell(format string, args ...any) {
-	if time.Since(p.told) < p.interval {
-		return
-	}
-	p.told = time.Now()
-	text := fmt.Sprintf(format, args...)
-	if p.terminal {
-		fmt.Fprintf(os.Stderr, "\r\x1b[K%s", text)
-	} else {
-		fmt.Fprintln(os.Stderr, text)
-	}
-}
-
-// end removes what stands on a terminal.
-func (p *progress) end() {
-	if p.terminal {
-		fmt.Fprint(os.Stderr, "\r\x1b[K")
-	}
 }
 
 // printHelp adds the command's example, the tag of that name in commands.

@@ -1,17 +1,10 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"os"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
-
-	"github.com/mattn/go-isatty"
 
 	"worldevents/config"
 	"worldevents/models"
@@ -21,16 +14,15 @@ type copyCommand struct {
 	To string `required:"" placeholder:"URL" help:"sqlite:FILE, which must not exist, or postgres://…, which must be empty."`
 }
 
-// Run copies the database. The first signal ends it and undoes what was done; a second one ends it at once.
+// Run copies the database. The first signal ends it and undoes what was done.
 func (a copyCommand) Run() error {
 	c, err := config.Load(false)
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible()
 	defer stop()
-	context.AfterFunc(ctx, stop)
-	progress := newCopyProgress(stderr, isatty.IsTerminal(os.Stderr.Fd()))
+	progress := &copyProgress{progress: newProgress()}
 	copied, err := models.Copy(ctx, models.CopyOptions{
 		From: c.DatabaseURL, To: a.To, Timeout: c.DBTimeout,
 		Note: progress.note, Progress: progress.report,
@@ -48,61 +40,20 @@ func (a copyCommand) Run() error {
 	}(copied))
 }
 
-const (
-	// terminalInterval is how often the line on a terminal changes, lineInterval how often another line is written elsewhere.
-	terminalInterval = 100 * time.Millisecond
-	lineInterval     = 10 * time.Second
-)
-
-// copyProgress tells how far a copy has come: in one line that changes on a terminal, in plain lines elsewhere.
+// copyProgress tells how far a copy has come: in a line for each step at once, and then now and then.
 type copyProgress struct {
-	out      io.Writer
-	terminal bool
-	step     models.CopyStep
-	begun    time.Time // the step
-	written  time.Time // the last line
-	width    int       // of the line on the terminal
+	*progress
+	step  models.CopyStep
+	begun time.Time // the step
 }
 
-func newCopyProgress(out io.Writer, terminal bool) *copyProgress {
-	return &copyProgress{out: out, terminal: terminal}
-}
-
-// note writes a line of words.
-func (p *copyProgress) note(text string) {
-	p.end()
-	fmt.Fprintln(p.out, "worldevents:", text)
-}
-
-// report writes how far a step has come, now and then.
 func (p *copyProgress) report(at models.CopyProgress) {
-	now := time.Now()
-	interval := lineInterval
-	if p.terminal {
-		interval = terminalInterval
-	}
-	switch {
-	case at.Step != p.step:
-		p.step, p.begun = at.Step, now
-	case now.Sub(p.written) < interval && (at.Done < at.Total || !p.terminal):
+	if at.Step != p.step {
+		p.step, p.begun = at.Step, time.Now()
+		p.write(describeProgress(at, 0))
 		return
 	}
-	p.written = now
-	line := describeProgress(at, now.Sub(p.begun))
-	if !p.terminal {
-		fmt.Fprintln(p.out, line)
-		return
-	}
-	fmt.Fprintf(p.out, "\r%-*s", p.width, line)
-	p.width = len(line)
-}
-
-// end leaves the line on the terminal.
-func (p *copyProgress) end() {
-	if p.width > 0 {
-		fmt.Fprintln(p.out)
-		p.width = 0
-	}
+	p.tell(describeProgress(at, time.Since(p.begun)))
 }
 
 // describeProgress is one line, with the time left once it can be guessed.

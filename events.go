@@ -34,6 +34,9 @@ type (
 	}
 )
 
+// errNoWorld refuses an empty name, which no world has.
+var errNoWorld = errors.New("--world: must not be empty")
+
 func parseEventID(text string) (models.ID, error) {
 	id, err := models.ParseID(text)
 	if err != nil {
@@ -60,6 +63,9 @@ func newEventLine(e models.EventDetails) eventLine {
 
 // Run lists the events of a world.
 func (l eventListCommand) Run() error {
+	if l.World == "" {
+		return errNoWorld
+	}
 	return operate(false, func(o *operation) error {
 		return printArray(func(print func(any) error) error {
 			return o.store.EachEvent(o, l.World, func(e models.EventDetails) error { return print(newEventLine(e)) })
@@ -177,12 +183,12 @@ func (p eventPruneCommand) Run() error {
 	prune := models.EventPrune{Before: before.Time(), DryRun: p.DryRun}
 	if p.World != nil {
 		if prune.World = *p.World; prune.World == "" {
-			return errors.New("--world: must not be empty")
+			return errNoWorld
 		}
 	}
 	return operate(false, func(o *operation) error {
 		progress := newProgress()
-		prune.Progress = func(r models.RemovedEvents) { progress.tell("%d events with %d RSVPs", r.Events, r.RSVPs) }
+		prune.Progress = func(r models.RemovedEvents) { progress.tell(fmt.Sprintf("%d events with %d RSVPs", r.Events, r.RSVPs)) }
 		removed, err := o.store.PruneEvents(o, prune)
 		progress.end()
 		if removed.Events > 0 && !p.DryRun {

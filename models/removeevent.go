@@ -26,24 +26,37 @@ const (
 // RemoveEvent deletes an event with its RSVPs. It is gone for everybody at once; RSVPs beyond maxRemoved are deleted after
 // that, in batches. It returns ErrNoEvent, and the error of ctx if that ends before all is deleted.
 func (s *Store) RemoveEvent(ctx context.Context, id ID) (RemovedEvents, error) {
+	return s.removeEvent(ctx, id, endOfTime)
+}
+
+// endOfTime is later than any event: those have milliseconds at most. SQLite compares texts, so it has four digits of a year.
+var endOfTime = time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
+
+// removeEvent is RemoveEvent for an event that is scheduled before a time; it returns ErrNoEvent for a later one.
+func (s *Store) removeEvent(ctx context.Context, id ID, before time.Time) (RemovedEvents, error) {
 	var removed RemovedEvents
 	var rsvps int64
 	var world string
 	err := s.transaction(ctx, func(tx *gorm.DB) error {
-		var number int64
-		err := scan(tx.Raw(`
-			SELECT number, world_id, (SELECT count(*) FROM rsvps WHERE event_number = e.number) FROM events e WHERE id = ?`, id),
-			&number, &world, &rsvps)
+		err := scan(tx.Raw("SELECT world_id, (SELECT count(*) FROM rsvps WHERE event_number = e.number) FROM events e WHERE id = ?", id),
+			&world, &rsvps)
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrNoEvent
 		}
 		if err != nil {
 			return err
 		}
+		const unchanged = " WHERE id = ? AND scheduled_at < ?" // since it was looked up
+		var res *gorm.DB
 		if rsvps > maxRemoved {
-			return tx.Exec("UPDATE events SET id = ?, world_id = ? WHERE number = ?", newID(), detached, number).Error
+			res = tx.Exec("UPDATE events SET id = ?, world_id = ?"+unchanged, newID(), detached, id, before)
+		} else {
+			res = tx.Exec("DELETE FROM events"+unchanged, id, before)
 		}
-		return tx.Exec("DELETE FROM events WHERE number = ?", number).Error
+		if res.Error == nil && res.RowsAffected == 0 {
+			return ErrNoEvent
+		}
+		return res.Error
 	})
 	if world != "" {
 		s.tell(WorldHint(world))
@@ -92,13 +105,16 @@ func (s *Store) sweepDetached(ctx context.Context, removed *RemovedEvents) error
 	}
 }
 
-// rest leaves the database to others for three times as long as the work since begin has taken. It returns the error of
-// ctx.
+// maxRest bounds a rest. On a machine that is busy the work of a batch is mostly waiting, which leaves room to others itself.
+const maxRest = 250 * time.Millisecond
+
+// rest leaves the database to others for three times as long as the work since begin has taken, maxRest at most. It returns
+// the error of ctx.
 func rest(ctx context.Context, begin time.Time) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(max(3*time.Since(begin), 10*time.Millisecond)):
+	case <-time.After(min(3*time.Since(begin), maxRest)):
 		return nil
 	}
 }
@@ -181,7 +197,7 @@ func (s *Store) prunable(ctx context.Context, prune EventPrune, last prunable) (
 // removeBatch deletes the events of a batch, unless somebody has just moved them to a later time.
 func (s *Store) removeBatch(ctx context.Context, prune EventPrune, batch []prunable, removed *RemovedEvents) error {
 	if batch[0].RSVPs > maxRemoved {
-		large, err := s.RemoveEvent(ctx, batch[0].ID)
+		large, err := s.removeEvent(ctx, batch[0].ID, prune.Before)
 		removed.Events += large.Events
 		removed.RSVPs += large.RSVPs
 		if errors.Is(err, ErrNoEvent) {

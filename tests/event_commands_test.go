@@ -1,15 +1,19 @@
 package tests
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"worldevents/models"
 	"worldevents/tests/servicetest"
 )
 
@@ -25,6 +29,7 @@ func TestEventListAndShow(t *testing.T) {
 		if text := p.MustRun("event", "list", "--world", "plaza"); text != "[]\n" {
 			t.Errorf("of nothing: %q", text)
 		}
+		fails(t, p, "--world: must not be empty", "event", "list", "--world", "")
 		alice, bob := s.SignIn("alice"), s.SignIn("bob")
 		late := alice.Create("plaza", "late", "2031-01-01T00:00:00Z")
 		early := bob.Create("plaza", "early <b>", when)
@@ -224,6 +229,99 @@ func TestEventPruneAtOnce(t *testing.T) {
 			t.Errorf("%v: %q", err, other.String())
 		}
 		if events, rsvps := s.Database.Count("events"), s.Database.Count("rsvps"); events != 1 || rsvps != 1 {
+			t.Errorf("%d events and %d RSVPs are left", events, rsvps)
+		}
+	}, patient)
+}
+
+// What an interrupted removal has left is no event any more, and goes with the next one. A dry run touches and counts nothing of it.
+func TestEventPruneSweeps(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		crowd(t, s, "full", 1200, 2)
+		leave := func() { // as a removal does that ends after its first transaction
+			s.Database.Exec("UPDATE events SET id = ?, world_id = '' WHERE id = (SELECT id FROM events WHERE world_id = 'full' ORDER BY scheduled_at, id LIMIT 1)", idOf(9))
+		}
+		leave()
+		name := ""
+		s.Database.Read("SELECT username FROM rsvps r JOIN events e ON e.number = r.event_number WHERE e.world_id = '' LIMIT 1", nil, &name)
+		if text := p.MustRun("user", "show", name); strings.Contains(text, idOf(9)) {
+			t.Errorf("shows what is removed: %s", text)
+		}
+		stdout, stderr, _ := p.Run("event", "prune", "--before", "2040-01-01T00:00:00Z", "--dry-run")
+		if stdout != `{"events":1,"rsvps":2,"dryRun":true}`+"\n" || stderr != "" {
+			t.Errorf("dry run: %s %s", stdout, stderr)
+		}
+		if n := s.Database.Count("rsvps"); n != 1202 {
+			t.Errorf("%d RSVPs after a dry run", n)
+		}
+		// Nothing is due: there is only what is left.
+		if got := p.MustRun("event", "prune", "--before", "1980-01-01T00:00:00Z"); got != `{"events":0,"rsvps":0,"dryRun":false}`+"\n" {
+			t.Errorf("printed %s", got)
+		}
+		if events, rsvps := s.Database.Count("events"), s.Database.Count("rsvps"); events != 1 || rsvps != 2 {
+			t.Errorf("%d events and %d RSVPs are left", events, rsvps)
+		}
+		stdout, stderr, _ = p.Run("event", "prune", "--before", "2040-01-01T00:00:00Z", "--world", "full")
+		if stdout != `{"events":1,"rsvps":2,"dryRun":false}`+"\n" || !servicetest.IsAudit(stderr) || !strings.Contains(stderr, "world=full events=1 rsvps=2") {
+			t.Errorf("%s %s", stdout, stderr)
+		}
+	})
+}
+
+// An event that somebody moves to a later time while events are pruned stays, or was gone before: never is a move acknowledged
+// and the event deleted. One of them has more RSVPs than one transaction deletes.
+func TestEventPruneBesideEdit(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		crowd(t, s, "old", append([]int{600, 600}, slices.Repeat([]int{60}, 60)...)...)
+		ids := eventIDs(t, s.SignIn("alice").Get("/api/event/old").Body)
+		later := at(2040)
+		var moved []string
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			p.MustRun("event", "prune", "--before", "2035-01-01T00:00:00Z")
+		})
+		for i := range ids {
+			id := ids[len(ids)-1-i] // towards what is being deleted
+			parsed, _ := models.ParseID(id)
+			switch _, err := s.Store.EditEvent(context.Background(), parsed, models.EventEdit{ScheduledAt: &later}); {
+			case err == nil:
+				moved = append(moved, id)
+			case !errors.Is(err, models.ErrNoEvent):
+				t.Error(err)
+			}
+		}
+		wait.Wait()
+		for _, id := range moved {
+			if s.Database.Count("events WHERE id = ?", id) != 1 {
+				t.Errorf("%s was moved, and is gone", id)
+			}
+		}
+		if n := s.Database.Count("events"); n != len(moved) {
+			t.Errorf("%d events, and %d were moved", n, len(moved))
+		}
+	}, patient)
+}
+
+// Of several who remove an event at once one has removed it.
+func TestEventRemovesAtOnce(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		crowd(t, s, "w", 700, 20, 700, 20, 700, 20)
+		for _, id := range eventIDs(t, s.SignIn("alice").Get("/api/event/w").Body) {
+			parsed, _ := models.ParseID(id)
+			var removed atomic.Int64
+			atOnce(4, func(int) {
+				switch result, err := s.Store.RemoveEvent(context.Background(), parsed); {
+				case err == nil:
+					removed.Add(result.Events)
+				case !errors.Is(err, models.ErrNoEvent):
+					t.Error(err)
+				}
+			})
+			if n := removed.Load(); n != 1 {
+				t.Errorf("removed %d times", n)
+			}
+		}
+		if events, rsvps := s.Database.Count("events"), s.Database.Count("rsvps"); events != 0 || rsvps != 0 {
 			t.Errorf("%d events and %d RSVPs are left", events, rsvps)
 		}
 	}, patient)

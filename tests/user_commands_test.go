@@ -1,11 +1,13 @@
 package tests
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -395,4 +397,65 @@ func TestUserList(t *testing.T) {
 			t.Errorf("%d users, %d names, %d blocked, %d lines", len(users), len(seen), blocked, strings.Count(text, "\n"))
 		}
 	})
+}
+
+// Of two users who are given one name at once one gets it, and renaming beside removing leaves one of both.
+func TestUserCommandsAtOnce(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		bob := s.SignIn("bob")
+		id := bob.Create("plaza", "n", when)
+		for round := range 4 {
+			a, b, same := fmt.Sprint("a", round), fmt.Sprint("b", round), fmt.Sprint("same", round)
+			for _, name := range []string{a, b} {
+				s.SignIn(name).Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+			}
+			var status [2]int
+			var stderr [2]string
+			atOnce(2, func(i int) {
+				_, stderr[i], status[i] = p.Run("user", "rename", []string{a, b}[i], same)
+			})
+			if loser := 1 - slices.Index(status[:], 0); status[0]+status[1] != 1 || !oneLine(stderr[loser], "the username is taken") {
+				t.Errorf("%v %q", status, stderr)
+			}
+			atOnce(2, func(i int) {
+				if i == 0 {
+					_, stderr[i], status[i] = p.Run("user", "rename", same, "renamed")
+				} else {
+					_, stderr[i], status[i] = p.Run("user", "remove", same)
+				}
+			})
+			if loser := 1 - slices.Index(status[:], 0); status[0]+status[1] != 1 || !oneLine(stderr[loser], "no such user") {
+				t.Errorf("%v %q", status, stderr)
+			}
+			names := slices.Concat(usernames(t, bob.Get(plaza).Body)...)
+			if slices.Contains(names, same) || slices.Contains(names, "renamed") != (status[0] == 0) {
+				t.Errorf("%v %v", status, names)
+			}
+			if status[0] == 0 {
+				p.MustRun("user", "remove", "renamed")
+			}
+		}
+	}, patient)
+}
+
+// Whoever reads the output and goes away does not take the audit line with them.
+func TestAuditWithoutReader(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t)
+	p.MustRun("migrate")
+	for i := range 20 {
+		reader, writer, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader.Close()
+		var stderr bytes.Buffer
+		command := p.Command("user", "add", fmt.Sprint("user", i))
+		command.Stdout, command.Stderr = writer, &stderr
+		command.Run()
+		writer.Close()
+		if !servicetest.IsAudit(stderr.String()) {
+			t.Fatalf("run %d: %q", i, &stderr)
+		}
+	}
 }

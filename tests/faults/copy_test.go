@@ -80,7 +80,8 @@ func TestCopyOfALargeDatabase(t *testing.T) {
 	seedCopy(first, rsvps/25, rsvps/20, rsvps)
 	file, second := servicetest.EmptySQLite(t), servicetest.EmptySQLite(t)
 	checksum := ""
-	for _, step := range []struct{ from, to *servicetest.Database }{{first, file}, {file, second}, {second, servicetest.EmptyPostgres(t)}, {first, servicetest.EmptyPostgres(t)}} {
+	back := servicetest.EmptyPostgres(t)
+	for _, step := range []struct{ from, to *servicetest.Database }{{first, file}, {file, second}, {second, back}, {first, servicetest.EmptyPostgres(t)}} {
 		begin := time.Now()
 		copied, memory := copyMeasured(t, p.With("DATABASE_URL="+step.from.URL), step.to.URL)
 		t.Logf("%s to %s: %d RSVPs in %.1f s, with %d MB of memory", step.from.Dialect, step.to.Dialect, copied.Rows["rsvps"], time.Since(begin).Seconds(), memory>>20)
@@ -95,6 +96,33 @@ func TestCopyOfALargeDatabase(t *testing.T) {
 		}
 		checksum = copied.Checksum
 	}
+	want := worldLists(t, first)
+	for _, db := range []*servicetest.Database{file, back} {
+		for world, list := range worldLists(t, db) {
+			if list != want[world] {
+				t.Errorf("world %d of %s: %.300s, want %.300s", world, db.Dialect, list, want[world])
+			}
+		}
+	}
+}
+
+// worldLists are the lists of all worlds of seedCopy, as they come over HTTP.
+func worldLists(t *testing.T, db *servicetest.Database) (lists [1000]string) {
+	t.Helper()
+	transport := newTransport(1)
+	defer transport.CloseIdleConnections()
+	s := servicetest.NewProgram(t, "DATABASE_URL="+db.URL).ServeReady()
+	reader := signIn(t, transport, s.URL, "reader")
+	for world := range lists {
+		res := reader.do("GET", fmt.Sprintf("/api/event/world%%20%d", world), "")
+		if res.status != 200 || !strings.Contains(res.body, `"username":"user `) {
+			t.Fatalf("world %d: %v", world, res)
+		}
+		lists[world] = res.body
+	}
+	s.Signal(syscall.SIGINT)
+	s.Wait(20 * time.Second)
+	return lists
 }
 
 // copied is what copy prints.
