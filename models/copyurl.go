@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/url"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,20 +72,6 @@ func (u copyURL) openTarget(ctx context.Context, source copySource, timeout time
 	postgres, _ := source.(*postgresSource)
 	return openPostgresTarget(ctx, u.url, timeout, postgres)
 }
-
-// newestSchema is the version of the last migration that this program has. All databases have the same versions.
-func newestSchema() (newest int64) {
-	files, _ := fs.Glob(migrations, "migrations/postgres/*.sql")
-	for _, file := range files {
-		number, _, _ := strings.Cut(path.Base(file), "_")
-		version, _ := strconv.ParseInt(number, 10, 64)
-		newest = max(newest, version)
-	}
-	return newest
-}
-
-// schemaQuery selects the version of a schema from the table that goose keeps.
-const schemaQuery = "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied"
 
 // checkSourceSchema refuses a database whose rows this program cannot copy. version is 0 without a schema.
 func checkSourceSchema(version int64) error {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/pressly/goose/v3"
 )
 
 func inspectPostgres(ctx context.Context, o Options) []Finding {
@@ -167,24 +166,18 @@ func (i postgresInspection) settings(ctx context.Context, pool int) {
 
 // database looks into the database.
 func (i postgresInspection) database(ctx context.Context) {
-	s := &Store{dialect: dialect{name: "postgres", goose: goose.DialectPostgres}}
-	needed, err := s.knownSchema()
-	if err != nil {
-		i.add(Fault, i.about, "%v", err)
-		return
-	}
 	var made, users bool
 	var version int64
 	if !i.read(ctx, "SELECT to_regclass('goose_db_version') IS NOT NULL, to_regclass('users') IS NOT NULL", &made, &users) {
 		return
 	}
 	switch {
-	case made && !i.read(ctx, "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied", &version):
+	case made && !i.read(ctx, schemaQuery, &version):
 		return
 	case !made && users:
 		i.add(Fault, i.about, "has tables of another program, or of a version before the first release")
 		return
-	case !i.schema(i.about, version, needed):
+	case !i.version(i.about, version):
 		return
 	}
 	whole := true

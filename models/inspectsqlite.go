@@ -2,7 +2,6 @@ package models
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/pressly/goose/v3"
 )
 
 func inspectSQLite(ctx context.Context, path string, timeout time.Duration) []Finding {
@@ -43,7 +40,9 @@ func inspectSQLite(ctx context.Context, path string, timeout time.Duration) []Fi
 			found.add(Warning, file, "a -wal without a -shm is beside it: the process that wrote it was killed, or it was copied here. Not looked into: the first connection takes the -wal in")
 			return found
 		}
-		inside := inspectFile(ctx, file, "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+mode+fmt.Sprintf("&_pragma=busy_timeout(%d)", timeout.Milliseconds()/2))
+		inside := inspectFile(ctx, file, path, url.Values{
+			"mode": {"ro"}, mode: {"1"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", timeout.Milliseconds()/2)},
+		})
 		if readOnlyMode(file) == mode || ctx.Err() != nil { // else somebody has opened or closed it meanwhile
 			return append(found, inside...)
 		}
@@ -97,8 +96,8 @@ func inspectFolder(found *inspection, folder string) {
 	}
 }
 
-// readOnlyMode is how to open the file so that SQLite makes none, or "" if there is no such way. The log is beside the file
-// that a symbolic link leads to.
+// readOnlyMode is the parameter with which SQLite reads the file and makes none, or "" if there is no such way. The log is
+// beside the file that a symbolic link leads to.
 func readOnlyMode(file string) string {
 	if target, err := filepath.EvalSymlinks(file); err == nil {
 		file = target
@@ -106,93 +105,90 @@ func readOnlyMode(file string) string {
 	exists := func(name string) bool { _, err := os.Stat(name); return err == nil }
 	switch wal, shm := exists(file+"-wal"), exists(file+"-shm"); {
 	case wal && shm: // somebody has it open
-		return "mode=ro&readonly_shm=1"
+		return "readonly_shm"
 	case !wal: // nobody has, and all is in the file
-		return "mode=ro&immutable=1"
+		return "immutable"
 	}
 	return ""
 }
 
 // inspectFile looks into the database.
-func inspectFile(ctx context.Context, file, dsn string) (found inspection) {
-	fault := func(err error) bool {
-		if err != nil {
-			found.add(Fault, file, "%s", rootCause(err))
-		}
-		return err != nil
-	}
-	db, err := sql.Open("sqlite", dsn)
-	if fault(err) {
+func inspectFile(ctx context.Context, file, path string, parameters url.Values) (found inspection) {
+	conn, err := openSQLiteConn(ctx, path, parameters)
+	if err != nil {
+		found.add(Fault, file, "%s", rootCause(err))
 		return found
 	}
-	defer db.Close()
-	db.SetMaxOpenConns(1)
-	s := &Store{dialect: dialect{name: "sqlite", goose: goose.DialectSQLite3, isFile: true}}
-	needed, err := s.knownSchema()
-	if fault(err) {
-		return found
-	}
-	objects, err := texts(ctx, db, "SELECT name FROM sqlite_master")
-	if fault(err) {
-		return found
-	}
-	var version int64
-	if slices.Contains(objects, "goose_db_version") {
-		if fault(db.QueryRowContext(ctx, "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Scan(&version)) {
-			return found
-		}
-	} else if slices.Contains(objects, "users") {
-		found.add(Fault, file, "has tables of another program, or of a version before the first release")
-		return found
-	}
-	if !found.schema(file, version, needed) {
-		return found
-	}
-	for table, columns := range schemaTables {
-		if _, err := texts(ctx, db, "SELECT "+columns+" FROM "+table+" LIMIT 0"); err != nil {
-			found.add(Fault, file, "table %s: %s", table, rootCause(err))
-		}
-	}
-	for _, index := range inspectedIndexes {
-		if !slices.Contains(objects, index) {
-			found.add(Fault, file, "the index %s is missing", index)
-		}
-	}
-	problems, err := texts(ctx, db, "PRAGMA integrity_check(5)")
-	if fault(err) {
-		return found
-	}
-	if len(problems) == 1 && problems[0] == "ok" {
-		found.add(Fine, file, "integrity")
-	} else {
-		found.add(Fault, file, "the file is damaged: %s", strings.Join(problems, "; "))
-	}
-	broken, err := texts(ctx, db, `SELECT DISTINCT "table" || ' refers to ' || parent || ', where there is no such row' FROM pragma_foreign_key_check`)
-	if fault(err) {
-		return found
-	}
-	for _, text := range broken {
-		found.add(Fault, file, "%s", text)
-	}
-	if len(broken) == 0 {
-		found.add(Fine, file, "foreign keys")
+	defer conn.close()
+	i := sqliteInspection{&found, file, conn}
+	if i.schema(ctx) {
+		i.integrity(ctx)
 	}
 	return found
 }
 
-// texts returns the first column of a query's rows.
-func texts(ctx context.Context, db *sql.DB, query string) (all []string, err error) {
-	rows, err := db.QueryContext(ctx, query)
+// sqliteInspection looks into a file.
+type sqliteInspection struct {
+	*inspection
+	file string
+	conn sqliteConn
+}
+
+// texts returns the rows of a query for one text, and reports whether that went well.
+func (i sqliteInspection) texts(ctx context.Context, query string) (texts []string, ok bool) {
+	texts, err := i.conn.texts(ctx, query)
 	if err != nil {
-		return nil, err
+		i.add(Fault, i.file, "%s", rootCause(err))
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return nil, err
+	return texts, err == nil
+}
+
+// schema looks at tables and indexes, and reports whether there are tables of this program.
+func (i sqliteInspection) schema(ctx context.Context) bool {
+	objects, ok := i.texts(ctx, "SELECT name FROM sqlite_schema")
+	if !ok {
+		return false
+	}
+	version, err := i.conn.schema(ctx)
+	switch {
+	case err != nil:
+		i.add(Fault, i.file, "%s", rootCause(err))
+		return false
+	case !slices.Contains(objects, "goose_db_version") && slices.Contains(objects, "users"):
+		i.add(Fault, i.file, "has tables of another program, or of a version before the first release")
+		return false
+	case !i.version(i.file, version):
+		return false
+	}
+	for table, columns := range schemaTables {
+		if _, err := i.conn.texts(ctx, "SELECT "+columns+" FROM "+table+" LIMIT 0"); err != nil {
+			i.add(Fault, i.file, "table %s: %s", table, rootCause(err))
 		}
-		all = append(all, text)
 	}
-	return all, rows.Err()
+	for _, index := range inspectedIndexes {
+		if !slices.Contains(objects, index) {
+			i.add(Fault, i.file, "the index %s is missing", index)
+		}
+	}
+	return true
+}
+
+// integrity has SQLite check all pages, and looks for references to nothing.
+func (i sqliteInspection) integrity(ctx context.Context) {
+	problems, ok := i.texts(ctx, "PRAGMA integrity_check(5)")
+	switch {
+	case !ok:
+		return
+	case slices.Equal(problems, []string{"ok"}):
+		i.add(Fine, i.file, "integrity")
+	default:
+		i.add(Fault, i.file, "the file is damaged: %s", strings.Join(problems, "; "))
+	}
+	broken, ok := i.texts(ctx, `SELECT DISTINCT "table" || ' refers to ' || parent || ', where there is no such row' FROM pragma_foreign_key_check`)
+	for _, text := range broken {
+		i.add(Fault, i.file, "%s", text)
+	}
+	if ok && len(broken) == 0 {
+		i.add(Fine, i.file, "foreign keys")
+	}
 }

@@ -80,26 +80,21 @@ func (s *Store) migrationFolder() fs.FS {
 	return folder
 }
 
-// knownSchema returns the number of this program's last migration.
-func (s *Store) knownSchema() (last int64, err error) {
-	files, err := fs.Glob(s.migrationFolder(), "*.sql")
-	if err != nil {
-		return 0, err
-	}
+// newestSchema is the number of this program's last migration, the same for both databases.
+func newestSchema() (newest int64) {
+	files, _ := fs.Glob(migrations, "migrations/postgres/*.sql") // fails for a malformed pattern only
 	for _, file := range files {
-		version, err := goose.NumericComponent(file)
-		if err != nil {
-			return 0, err
-		}
-		last = max(last, version)
+		version, _ := goose.NumericComponent(file) // goose has refused other names before
+		newest = max(newest, version)
 	}
-	return last, nil
+	return newest
 }
 
+// schemaQuery selects the version of a schema from the table that goose keeps.
+const schemaQuery = "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied"
+
 func (s *Store) schemaOf(tx *gorm.DB) (found schemaState, err error) {
-	if found.known, err = s.knownSchema(); err != nil {
-		return found, err
-	}
+	found.known = newestSchema()
 	var migrated, compatible bool
 	if err := scan(tx.Raw(s.dialect.hasTableQuery, "goose_db_version"), &migrated); err != nil || !migrated {
 		return found, err

@@ -1,0 +1,87 @@
+package models
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// sqliteSource is a snapshot of a file.
+type sqliteSource struct {
+	*sqliteSide
+	file  string
+	owner string // another process that has it open
+}
+
+func openSQLiteSource(ctx context.Context, file string) (*sqliteSource, error) {
+	if info, err := os.Stat(file); err != nil { // SQLite would say that it is unable to open the file
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, errors.New("is no file")
+	}
+	owner := whoHasOpen(file) // before SQLite opens it: closing a file drops this process's locks
+	side, err := openSQLiteSide(ctx, file, "query_only(1)")
+	if err != nil {
+		return nil, err
+	}
+	version, err := side.schema(ctx)
+	if err == nil {
+		err = checkSourceSchema(version)
+	}
+	if err != nil {
+		side.close()
+		return nil, err
+	}
+	s := &sqliteSource{side, file, owner}
+	if err := s.begin(ctx); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// begin takes the snapshot, which SQLite does at the first reading.
+func (s *sqliteSource) begin(ctx context.Context) error {
+	if err := s.exec(ctx, "BEGIN"); err != nil {
+		return err
+	}
+	var n int
+	return s.value(ctx, &n, "SELECT count(*) FROM sqlite_schema")
+}
+
+// renew takes the snapshot anew.
+func (s *sqliteSource) renew(ctx context.Context) error {
+	if err := s.exec(ctx, "ROLLBACK"); err != nil {
+		return err
+	}
+	return s.begin(ctx)
+}
+
+// holdWrites keeps everybody from writing until release is called, once or more often.
+func (s *sqliteSource) holdWrites(ctx context.Context) (release func(), err error) {
+	locker, err := openSQLiteSide(ctx, s.file)
+	if err != nil {
+		return nil, err
+	}
+	if err := locker.exec(ctx, "BEGIN IMMEDIATE"); err != nil && !isReadOnly(err) { // else nobody writes anyway
+		locker.close()
+		return nil, err
+	}
+	return sync.OnceFunc(locker.close), nil
+}
+
+func isReadOnly(err error) bool {
+	var lite *sqlite.Error
+	return errors.As(err, &lite) && lite.Code()&0xff == sqlite3.SQLITE_READONLY
+}
+
+func (s *sqliteSource) users(context.Context) string {
+	if s.owner == "" {
+		return ""
+	}
+	return s.owner + " has the database open: what it writes from now on is not in the copy, and its write-ahead log grows until the copy is done. To move to the copy, stop it first"
+}
