@@ -162,7 +162,7 @@ func (r eventRemoveCommand) Run() error {
 			o.audit("event remove", "event", id, "rsvps", removed.RSVPs)
 		}
 		if errors.Is(err, context.Canceled) && removed.Events > 0 {
-			return errors.New("interrupted: the event is gone, and the next event remove or event prune deletes the rest of its RSVPs")
+			return errors.New("interrupted: the event is gone, and the next event prune deletes what is left of its RSVPs")
 		}
 		if err != nil {
 			return err

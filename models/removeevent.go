@@ -11,7 +11,7 @@ import (
 	"gorm.io/gorm"
 )
 
-// RemovedEvents is how many rows a removal of events has deleted so far, or would delete.
+// RemovedEvents is how many events a removal has deleted so far, or would delete, and how many RSVPs these have, or had.
 type RemovedEvents struct{ Events, RSVPs int64 }
 
 const (
@@ -62,11 +62,9 @@ func (s *Store) removeEvent(ctx context.Context, id ID, before time.Time) (Remov
 		s.tell(WorldHint(world))
 	}
 	if err == nil {
-		removed.Events = 1
+		removed = RemovedEvents{1, rsvps}
 		if rsvps > maxRemoved {
-			err = s.sweepDetached(ctx, &removed)
-		} else {
-			removed.RSVPs = rsvps
+			err = s.sweepDetached(ctx)
 		}
 	}
 	if err != nil {
@@ -76,7 +74,7 @@ func (s *Store) removeEvent(ctx context.Context, id ID, before time.Time) (Remov
 }
 
 // sweepDetached deletes what is left of events that are removed, also of those whose removal was interrupted.
-func (s *Store) sweepDetached(ctx context.Context, removed *RemovedEvents) error {
+func (s *Store) sweepDetached(ctx context.Context) error {
 	for {
 		begin := time.Now()
 		var number, deleted int64
@@ -98,7 +96,6 @@ func (s *Store) sweepDetached(ctx context.Context, removed *RemovedEvents) error
 		if err != nil {
 			return err
 		}
-		removed.RSVPs += deleted
 		if err := rest(ctx, begin); err != nil {
 			return err
 		}
@@ -143,7 +140,7 @@ type prunable struct {
 // an error, which is that of ctx if that has ended.
 func (s *Store) PruneEvents(ctx context.Context, prune EventPrune) (removed RemovedEvents, err error) {
 	if !prune.DryRun {
-		err = s.sweepDetached(ctx, new(RemovedEvents))
+		err = s.sweepDetached(ctx)
 	}
 	var last prunable
 	for err == nil {

@@ -2,8 +2,11 @@ package tests
 
 import (
 	"encoding/json"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -119,6 +122,10 @@ func TestCheckSettings(t *testing.T) {
 	result.has(t, "fault", "^JWT_SECRET: ")
 	result.has(t, "fault", "^BASE_URL: ")
 	result.has(t, "fault", "^LISTEN_ADDR: .*cannot assign")
+	p = servicetest.NewProgram(t, "LISTEN_ADDR=0.0.0.0:80", "ADMIN_ADDR=192.0.2.1:80")
+	result, _ = check(t, p)
+	result.has(t, "warning", "^LISTEN_ADDR: ")
+	result.has(t, "fault", "^ADMIN_ADDR: .*cannot assign")
 	p = servicetest.NewProgram(t, "APP_ENV=production", "JWT_SECRTE=s3cr3t", "OIDC_CLIENT_SECRET=s3cr3t", "OIDC_ISSUER=http://localhost:1", "OIDC_CLIENT_ID=x")
 	result, _ = check(t, p)
 	result.has(t, "warning", "JWT_SECRTE is no setting")
@@ -198,6 +205,10 @@ func TestCheckSQLiteFile(t *testing.T) {
 	result, _ := check(t, p)
 	result.has(t, "warning", "chmod 600")
 	os.Chmod(file, 0o600)
+	os.Chmod(p.Dir, 0o777)
+	result, _ = check(t, p)
+	result.has(t, "warning", "can replace files in it: chmod go-w")
+	os.Chmod(p.Dir, 0o700)
 	damaged := append([]byte{}, text...)
 	for i := 3 * 4096; i < len(damaged); i += 4096 {
 		copy(damaged[i:], strings.Repeat("\xff", 64))
@@ -235,4 +246,123 @@ func TestCheckPostgresHosts(t *testing.T) {
 	result, _ = check(t, servicetest.NewProgram(t, "DATABASE_URL="+regexp.MustCompile(`/[^/?]*($|\?)`).ReplaceAllString(db.URL, "/nowhere$1")))
 	result.has(t, "fault", `database "nowhere" does not exist`)
 	result.has(t, "fault", "no host takes writes")
+}
+
+// What serve would migrate, work with all the same, or refuse.
+func TestCheckSchema(t *testing.T) {
+	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
+		p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
+		db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)")
+		result, _ := check(t, p)
+		result.has(t, "warning", "the schema is version 99999, and this program knows")
+		result.has(t, "ok", "foreign keys")
+		db.Exec("DELETE FROM goose_db_version WHERE version_id > 0")
+		result, _ = check(t, p)
+		result.has(t, "warning", "has no tables yet")
+		db.Exec("DROP TABLE goose_db_version")
+		result, _ = check(t, p)
+		result.has(t, "fault", "tables of another program")
+	})
+}
+
+// Limits of the server, the database and the role, and what else a server may be set to.
+func TestCheckPostgresServer(t *testing.T) {
+	t.Parallel()
+	db := servicetest.Postgres(t)
+	address, err := url.Parse(db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.TrimPrefix(address.Path, "/")
+	p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "DB_MAX_CONNS=7")
+	for _, test := range []struct {
+		statement, undo string
+		level, words    string
+	}{
+		{"", "", "ok", "DB_MAX_CONNS=7: the server has .* enough for"},
+		{"ALTER DATABASE " + name + " CONNECTION LIMIT 9", "", "fault", "DB_MAX_CONNS=7: the server has 9 connections for this role, and an instance may need 10"},
+		{"ALTER DATABASE " + name + " CONNECTION LIMIT 10", "", "warning", "enough for one instance and not for two"},
+		{"ALTER DATABASE " + name + " CONNECTION LIMIT 20", "ALTER DATABASE " + name + " CONNECTION LIMIT -1", "ok", "enough for 2 instances"},
+		{"ALTER DATABASE " + name + " SET synchronous_commit = off", "ALTER DATABASE " + name + " RESET synchronous_commit", "warning", "synchronous_commit=off"},
+		{"ALTER DATABASE " + name + " SET default_transaction_read_only = on", "", "warning", "which takes no writes"},
+		{"", "ALTER DATABASE " + name + " RESET default_transaction_read_only", "fault", "no host takes writes"},
+		{"UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'rsvps_list'::regclass", "UPDATE pg_index SET indisvalid = true", "fault", "the index rsvps_list is not valid"},
+		{"ALTER TABLE sessions DROP CONSTRAINT sessions_user_id_fkey", "", "fault", "3 of 4 foreign keys"},
+	} {
+		if test.statement != "" {
+			db.Exec(test.statement)
+		}
+		result, _ := check(t, p)
+		result.has(t, test.level, test.words)
+		if test.undo != "" {
+			db.Exec("SET default_transaction_read_only = off")
+			db.Exec(test.undo)
+		}
+	}
+	ascii := servicetest.PostgresWith(t, " ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+	result, _ := check(t, servicetest.NewProgram(t, "DATABASE_URL="+ascii.URL))
+	result.has(t, "fault", "the encoding of the database is SQL_ASCII")
+}
+
+// A connection that leaves the machine should be encrypted.
+func TestCheckPlainConnection(t *testing.T) {
+	t.Parallel()
+	db := servicetest.Postgres(t)
+	address, err := url.Parse(db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, _ := check(t, servicetest.NewProgram(t, "DATABASE_URL="+db.URL))
+	for _, f := range result.Findings {
+		if strings.Contains(f.Text, "encrypted") {
+			t.Errorf("on this machine: %+v", f)
+		}
+	}
+	proxy := forwardFromOutside(t, address.Host)
+	address.Host = proxy
+	result, _ = check(t, servicetest.NewProgram(t, "DATABASE_URL="+address.String()))
+	result.has(t, "warning", "^"+regexp.QuoteMeta(proxy)+": the connection is not encrypted")
+}
+
+// forwardFromOutside listens on an address of this machine that is not a loopback one, and forwards to target.
+func forwardFromOutside(t *testing.T, target string) (address string) {
+	t.Helper()
+	addresses, _ := net.InterfaceAddrs()
+	for _, a := range addresses {
+		ip, ok := a.(*net.IPNet)
+		if !ok || ip.IP.To4() == nil || ip.IP.IsLoopback() {
+			continue
+		}
+		listener, err := net.Listen("tcp", net.JoinHostPort(ip.IP.String(), "0"))
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() { listener.Close() })
+		go func() {
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				go forward(conn, target)
+			}
+		}()
+		return listener.Addr().String()
+	}
+	servicetest.Missing(t, "this machine has no address but loopback ones")
+	return ""
+}
+
+// forward copies both ways until one side ends.
+func forward(conn net.Conn, target string) {
+	defer conn.Close()
+	other, err := net.Dial("tcp", target)
+	if err != nil {
+		return
+	}
+	go func() {
+		defer other.Close()
+		io.Copy(other, conn)
+	}()
+	io.Copy(conn, other)
 }
