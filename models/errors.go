@@ -50,6 +50,9 @@ var (
 	ErrUnwritable = fmt.Errorf("%w: its file takes no writes", ErrUnavailable)
 )
 
+// errNoRoom is the ErrUnwritable of a file beside which SQLite cannot make or enlarge its index (sqlite.org/rescode.html#ioerr_shmsize).
+var errNoRoom = fmt.Errorf("%w: the disk may be full", ErrUnwritable)
+
 // errSick means that the database lacks what it needs to write, such as room on its disk.
 var errSick = fmt.Errorf("%w: it cannot write", ErrUnavailable)
 
@@ -135,6 +138,8 @@ func classOfSQLite(code int) error {
 		return errForeignKey
 	case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
 		return errDuplicate
+	case sqlite3.SQLITE_IOERR_SHMSIZE:
+		return errNoRoom
 	}
 	switch code & 0xff {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
