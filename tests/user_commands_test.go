@@ -459,3 +459,22 @@ func TestAuditWithoutReader(t *testing.T) {
 		}
 	}
 }
+
+// Commands work with a schema that is newer than they are as long as it says that they can, and else change nothing.
+func TestCommandsOfANewerSchema(t *testing.T) {
+	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
+		p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
+		db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)")
+		p.MustRun("user", "add", "alice")
+		db.Exec("UPDATE compatibility SET oldest = 99999")
+		for _, args := range [][]string{
+			{"user", "add", "bob"}, {"user", "list"}, {"user", "rename", "alice", "bob"}, {"user", "remove", "alice"},
+			{"event", "list", "--world", "plaza"}, {"event", "prune", "--before", when},
+		} {
+			fails(t, p, "needs a newer version", args...)
+		}
+		if n := db.Count("users WHERE username = 'alice'"); n != 1 {
+			t.Error("alice is gone")
+		}
+	})
+}

@@ -173,12 +173,12 @@ func TestCopyKilledAnywhere(t *testing.T) {
 				took := time.Since(begin)
 				to := makeTo(t)
 				killed := 0
-				for i := range 15 {
+				for i := range 8 {
 					command := p.Command("copy", "--to", to.URL)
 					if err := command.Start(); err != nil {
 						t.Fatal(err)
 					}
-					time.Sleep(took * time.Duration(i) / 15)
+					time.Sleep(took * time.Duration(i) / 8)
 					command.Process.Kill()
 					command.Wait()
 					if command.ProcessState.ExitCode() == 0 { // it was quicker
@@ -188,12 +188,12 @@ func TestCopyKilledAnywhere(t *testing.T) {
 					killed++
 					if file, ok := strings.CutPrefix(to.URL, "sqlite:"); ok {
 						if left, _ := filepath.Glob(file); len(left) > 0 {
-							t.Fatalf("killed after %v: left %v", took*time.Duration(i)/15, left)
+							t.Fatalf("killed after %v: left %v", took*time.Duration(i)/8, left)
 						}
 					} else if to.Count("pg_tables WHERE tablename = 'rsvps'") == 1 {
 						for _, table := range []string{"users", "sessions", "events", "rsvps"} {
 							if n := to.Count(table); n != 0 {
-								t.Fatalf("killed after %v: %d rows of %s", took*time.Duration(i)/15, n, table)
+								t.Fatalf("killed after %v: %d rows of %s", took*time.Duration(i)/8, n, table)
 							}
 						}
 					}
