@@ -302,6 +302,66 @@ func TestEventPruneBesideEdit(t *testing.T) {
 	}, patient)
 }
 
+// An event with many RSVPs is pruned in several transactions, the first of which takes it out of its list.
+func TestEventPruneInBatches(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		crowd(t, s, "w", 10_000)
+		alice := s.SignIn("alice")
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			p.MustRun("event", "prune", "--before", "2035-01-01T00:00:00Z")
+		}()
+		seen := make(map[int]bool)
+		for left := 10_000; left > 0; left = s.Database.Count("rsvps") {
+			if seen[left] = true; left < 10_000 && len(seen) == 2 {
+				alice.Get("/api/event/w").Is(200, list())
+			}
+		}
+		<-done
+		if len(seen) < 4 {
+			t.Errorf("seen while pruning: %v", seen)
+		}
+	}, patient)
+}
+
+// An event whose move is committed just before it would be deleted stays, be it small or large.
+func TestEventPruneAfterEdit(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) { // SQLite has one writer
+		s := servicetest.Start(t, servicetest.Postgres(t))
+		p := servicetest.NewProgram(t, "DATABASE_URL="+s.Database.URL)
+		crowd(t, s, "w", 700, 20)
+		for _, id := range eventIDs(t, s.SignIn("alice").Get("/api/event/w").Body) {
+			s.Database.Exec("UPDATE events SET scheduled_at = ?", at(2040))
+			s.Database.Exec("UPDATE events SET scheduled_at = ? WHERE id = ?", at(2030), id)
+			tx, err := s.Database.DB.Begin()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tx.Exec("UPDATE events SET scheduled_at = '2040-01-01' WHERE id = $1", id); err != nil {
+				t.Fatal(err)
+			}
+			var wait sync.WaitGroup
+			wait.Go(func() {
+				if got := p.MustRun("event", "prune", "--before", "2035-01-01T00:00:00Z"); !strings.HasPrefix(got, `{"events":0,`) {
+					t.Errorf("printed %s", got)
+				}
+			})
+			servicetest.Eventually(t, 20*time.Second, "pruning waits for the move", func() bool {
+				return s.Database.Count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0
+			})
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			wait.Wait()
+			if s.Database.Count("events WHERE id = ?", id) != 1 {
+				t.Errorf("%s was moved, and is gone", id)
+			}
+		}
+	})
+}
+
 // Of several who remove an event at once one has removed it.
 func TestEventRemovesAtOnce(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
@@ -325,4 +385,39 @@ func TestEventRemovesAtOnce(t *testing.T) {
 			t.Errorf("%d events and %d RSVPs are left", events, rsvps)
 		}
 	}, patient)
+}
+
+// A list that a client waits for comes when a command has changed it. PostgreSQL tells the service at once which list it is.
+func TestCommandsWakeWhoWaits(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		postgres := s.Database.Dialect == "postgres"
+		received := func() float64 {
+			if !postgres {
+				return 0
+			}
+			return metric(t, s, "worldevents_hints_received_total")
+		}
+		if postgres {
+			servicetest.Eventually(t, 20*time.Second, "the service hears others", func() bool { return metric(t, s, "worldevents_hears_instances") == 1 })
+		}
+		bob := s.SignIn("bob")
+		id := bob.Create("plaza", "n", when)
+		s.SignIn("alice").Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+		bob.Create("plaza", "old", "2020-01-01T00:00:00Z")
+		for _, args := range [][]string{
+			{"user", "rename", "alice", "anna"}, {"user", "remove", "anna"}, {"event", "edit", id, "--name", "m"},
+			{"event", "prune", "--before", "2025-01-01T00:00:00Z"}, {"event", "remove", id},
+		} {
+			tag, before := bob.Get(plaza).Header.Get("ETag"), received()
+			res := await(t, s, bob, plaza+"?wait=50", tag)
+			p.MustRun(args...)
+			r := come(t, res)
+			if r.Is(200, bob.Get(plaza).Body); r.Header.Get("ETag") == tag {
+				t.Errorf("%q: the same list", args)
+			}
+			if postgres {
+				servicetest.Eventually(t, 20*time.Second, fmt.Sprintf("a hint of %q comes", args), func() bool { return received() > before })
+			}
+		}
+	})
 }
