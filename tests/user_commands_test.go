@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -475,6 +476,47 @@ func TestCommandsOfANewerSchema(t *testing.T) {
 		}
 		if n := db.Count("users WHERE username = 'alice'"); n != 1 {
 			t.Error("alice is gone")
+		}
+	})
+}
+
+// A command that waits for somebody else's transaction ends with a signal, says so, and has changed nothing.
+func TestCommandInterrupted(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) { // whose waiting can be seen
+		db := servicetest.Postgres(t)
+		p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
+		p.MustRun("user", "add", "alice")
+		for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+			tx, err := db.DB.Begin()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback()
+			if _, err := tx.Exec("UPDATE users SET blocked_at = now()"); err != nil {
+				t.Fatal(err)
+			}
+			var stderr bytes.Buffer
+			command := p.Command("user", "rename", "alice", "anna")
+			command.Stderr = &stderr
+			if err := command.Start(); err != nil {
+				t.Fatal(err)
+			}
+			servicetest.Eventually(t, 20*time.Second, "it waits", func() bool {
+				return db.Count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
+			})
+			command.Process.Signal(signal)
+			command.Wait()
+			tx.Rollback()
+			if status := command.ProcessState.ExitCode(); status != 1 || stderr.String() != "worldevents: interrupted\n" {
+				t.Errorf("%v: %d %q", signal, status, &stderr)
+			}
+			servicetest.Eventually(t, 20*time.Second, "the server has noticed", func() bool {
+				return db.Count("pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND state = 'active'") == 0
+			})
+		}
+		if n := db.Count("users WHERE username = 'alice'"); n != 1 {
+			t.Error("renamed all the same")
 		}
 	})
 }
