@@ -20,7 +20,7 @@ import (
 
 // operation is what a command works with that reads or changes the database, perhaps beside serving instances.
 type operation struct {
-	context.Context // ends with the first SIGINT or SIGTERM
+	context.Context // ends with the first SIGINT or SIGTERM; a call of store that has begun goes on
 	config          *config.Config
 	store           *models.Store
 }

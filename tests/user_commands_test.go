@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"slices"
@@ -480,43 +481,28 @@ func TestCommandsOfANewerSchema(t *testing.T) {
 	})
 }
 
-// A command that waits for somebody else's transaction ends with a signal, says so, and has changed nothing.
+// A command that is interrupted between two readings ends with one line.
 func TestCommandInterrupted(t *testing.T) {
-	t.Parallel()
-	t.Run("postgres", func(t *testing.T) { // whose waiting can be seen
-		db := servicetest.Postgres(t)
-		p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
-		p.MustRun("user", "add", "alice")
-		for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
-			tx, err := db.DB.Begin()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tx.Rollback()
-			if _, err := tx.Exec("UPDATE users SET blocked_at = now()"); err != nil {
-				t.Fatal(err)
-			}
-			var stderr bytes.Buffer
-			command := p.Command("user", "rename", "alice", "anna")
-			command.Stderr = &stderr
-			if err := command.Start(); err != nil {
-				t.Fatal(err)
-			}
-			servicetest.Eventually(t, 20*time.Second, "it waits", func() bool {
-				return db.Count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
-			})
-			command.Process.Signal(signal)
-			command.Wait()
-			tx.Rollback()
-			if status := command.ProcessState.ExitCode(); status != 1 || stderr.String() != "worldevents: interrupted\n" {
-				t.Errorf("%v: %d %q", signal, status, &stderr)
-			}
-			servicetest.Eventually(t, 20*time.Second, "the server has noticed", func() bool {
-				return db.Count("pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND state = 'active'") == 0
-			})
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		crowd(t, s, "w", 20_000) // twenty readings
+		var stderr bytes.Buffer
+		command := p.Command("user", "list")
+		command.Stderr = &stderr
+		stdout, err := command.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
 		}
-		if n := db.Count("users WHERE username = 'alice'"); n != 1 {
-			t.Error("renamed all the same")
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
 		}
-	})
+		if _, err := stdout.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		command.Process.Signal(syscall.SIGINT) // while it can write no more
+		io.Copy(io.Discard, stdout)
+		command.Wait()
+		if status := command.ProcessState.ExitCode(); status != 1 || stderr.String() != "worldevents: interrupted\n" {
+			t.Errorf("%d %q", status, &stderr)
+		}
+	}, patient)
 }
