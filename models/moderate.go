@@ -23,8 +23,8 @@ const eventDetails = `
 // batchOfEvents is how many events are read at once.
 const batchOfEvents = 500
 
-// EachEvent calls each with all events of a world, in the order of its list, until it returns an error. It reads some at a
-// time: events that are created meanwhile may be among them.
+// EachEvent calls each with all events of a world, in the order of its list, until it returns an error or ctx ends. It
+// reads some at a time: events that are created meanwhile may be among them.
 func (s *Store) EachEvent(ctx context.Context, world string, each func(EventDetails) error) error {
 	for after := (Position{}); ; {
 		var events []EventDetails
@@ -46,6 +46,9 @@ func (s *Store) EachEvent(ctx context.Context, world string, each func(EventDeta
 		}
 		if len(events) < batchOfEvents {
 			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 	}
 }

@@ -75,8 +75,8 @@ func (s *Store) snapshot(ctx context.Context, fn func(tx *gorm.DB) error) error 
 // batchOfUsers is how many users are read at once.
 const batchOfUsers = 1000
 
-// EachUser calls each with all users, in the order in which they were added, until it returns an error. It reads some at a
-// time: users who are added meanwhile may be among them.
+// EachUser calls each with all users, in the order in which they were added, until it returns an error or ctx ends. It
+// reads some at a time: users who are added meanwhile may be among them.
 func (s *Store) EachUser(ctx context.Context, each func(User) error) error {
 	for after := (ID{}); ; {
 		var users []User
@@ -94,6 +94,9 @@ func (s *Store) EachUser(ctx context.Context, each func(User) error) error {
 		}
 		if len(users) < batchOfUsers {
 			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 	}
 }

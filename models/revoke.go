@@ -99,6 +99,9 @@ func (s *Store) eachBatch(ctx context.Context, do func(ctx context.Context, afte
 		if err := do(ctx, after, last); err != nil {
 			return err
 		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		after = last
 	}
 }
