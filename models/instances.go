@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // Instances passes hints on between the instances that share a PostgreSQL database, with NOTIFY and LISTEN, on two
@@ -23,18 +24,26 @@ type Instances struct {
 // channel is the name of the notifications.
 const channel = "worldevents"
 
-// newInstances connects to nothing yet. Each connection is made as config then says.
-func newInstances(config func() (*pgconn.Config, error)) *Instances {
-	return &Instances{notifier: newNotifier(config, Hint(randomNumber())), listener: newListener(config)}
-}
-
-// connectBeside connects as config says.
-func connectBeside(ctx context.Context, config func() (*pgconn.Config, error)) (*pgconn.PgConn, error) {
-	c, err := config()
+// newInstances connects to nothing yet. beside prepares connections, which call hear with each notification.
+func newInstances(beside func(hear func(*pgconn.Notification)) (*connector, error)) (*Instances, error) {
+	toTell, err := beside(func(*pgconn.Notification) {}) // a pooler may pass on what others listen for
 	if err != nil {
 		return nil, err
 	}
-	return pgconn.ConnectConfig(ctx, c)
+	l := new(listener)
+	if l.conns, err = beside(l.hear); err != nil {
+		return nil, err
+	}
+	return &Instances{notifier: newNotifier(toTell, Hint(randomNumber())), listener: l}, nil
+}
+
+// connectBeside makes a connection that database/sql does not know.
+func connectBeside(ctx context.Context, conns *connector) (*pgconn.PgConn, error) {
+	conn, err := conns.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*stdlib.Conn).Conn().PgConn(), nil
 }
 
 func (i *Instances) listen(log *slog.Logger, deliver func(Source, ...Hint)) {
@@ -57,6 +66,8 @@ func (i *Instances) Received() uint64 { return i.listener.received.Load() }
 func (i *Instances) close() {
 	i.listener.close()
 	i.notifier.close()
+	i.listener.conns.Close()
+	i.notifier.conns.Close()
 }
 
 const (

@@ -16,7 +16,7 @@ import (
 // heard one that this instance sent over another connection: PgBouncer in transaction mode accepts LISTEN and never passes
 // a notification on.
 type listener struct {
-	config   func() (*pgconn.Config, error)
+	conns    *connector
 	notifier *notifier
 	log      *slog.Logger
 	deliver  func(Source, ...Hint)
@@ -45,18 +45,6 @@ const (
 
 // errDeaf means that LISTEN was accepted and nothing was heard, as behind PgBouncer in transaction mode.
 var errDeaf = errors.New("notifications do not arrive: is a connection pooler in between?")
-
-func newListener(config func() (*pgconn.Config, error)) *listener {
-	l := new(listener)
-	l.config = func() (*pgconn.Config, error) {
-		c, err := config()
-		if err == nil {
-			c.OnNotification = func(_ *pgconn.PgConn, n *pgconn.Notification) { l.hear(n) }
-		}
-		return c, err
-	}
-	return l
-}
 
 func (l *listener) start(n *notifier, log *slog.Logger, deliver func(Source, ...Hint)) {
 	l.notifier, l.log, l.deliver, l.stopped = n, log, deliver, make(chan struct{})
@@ -105,7 +93,7 @@ func (l *listener) run(ctx context.Context) {
 
 // listen hears notifications until something fails, which it returns.
 func (l *listener) listen(ctx context.Context) error {
-	conn, err := connectBeside(ctx, l.config)
+	conn, err := connectBeside(ctx, l.conns)
 	if err != nil {
 		return err
 	}

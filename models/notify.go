@@ -13,6 +13,7 @@ import (
 // notifyInterval; the first after a rest is sent at once. No write ever waits for it.
 type notifier struct {
 	instance Hint
+	conns    *connector
 	// send sends hints, and is only called from one goroutine.
 	send func(context.Context, []Hint) error
 	// disconnect is called at the end.
@@ -46,9 +47,9 @@ const (
 	maxPending = 8192
 )
 
-func newNotifier(config func() (*pgconn.Config, error), instance Hint) *notifier {
+func newNotifier(conns *connector, instance Hint) *notifier {
 	n := &notifier{
-		instance: instance, wake: make(chan struct{}, 1), quit: make(chan struct{}), stopped: make(chan struct{}),
+		instance: instance, conns: conns, wake: make(chan struct{}, 1), quit: make(chan struct{}), stopped: make(chan struct{}),
 		pending: make(map[Hint]struct{}),
 	}
 	n.stop = sync.OnceFunc(func() { close(n.quit) })
@@ -62,7 +63,7 @@ func newNotifier(config func() (*pgconn.Config, error), instance Hint) *notifier
 	}
 	n.send = func(ctx context.Context, hints []Hint) (err error) {
 		if conn == nil {
-			if conn, err = connectBeside(ctx, config); err != nil {
+			if conn, err = connectBeside(ctx, conns); err != nil {
 				return err
 			}
 		}

@@ -37,7 +37,15 @@ func postgresDialect(url string, timeout time.Duration) (dialect, error) {
 		// A write is visible once its commit is in the log and, with a synchronous standby, in that of others: a position in
 		// the log is too early. The snapshot says exactly what is visible, and the time of the start which server says so.
 		positionQuery: "SELECT hashtextextended(concat(pg_current_snapshot(), ' ', extract(epoch FROM pg_postmaster_start_time())), 0)",
-		beside:        func() (*pgconn.Config, error) { return besidePool(parse) },
+		beside: func(hear func(*pgconn.Notification)) (*connector, error) {
+			return newConnector(func() (*pgx.ConnConfig, error) {
+				config, err := parse()
+				if err == nil {
+					config.OnNotification = func(_ *pgconn.PgConn, n *pgconn.Notification) { hear(n) }
+				}
+				return config, err
+			}, timeout, health)
+		},
 		oldSchemaQuery: `SELECT count(*) > 0 AND NOT bool_or(column_name = 'skeleton') FROM information_schema.columns
 			WHERE table_schema = ANY (current_schemas(false)) AND table_name = 'users'`,
 		hasTableQuery:     "SELECT to_regclass(?) IS NOT NULL",
@@ -77,18 +85,6 @@ func parsePostgres(url string, timeout time.Duration) (*pgx.ConnConfig, error) {
 	// pgx would keep notifications, which a pooler may pass on to anybody, until somebody asks for them.
 	config.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) {}
 	return config, nil
-}
-
-// besidePool returns how to connect beside the pool, to the one of several hosts that takes writes.
-func besidePool(parse func() (*pgx.ConnConfig, error)) (*pgconn.Config, error) {
-	config, err := parse()
-	if err != nil {
-		return nil, err
-	}
-	if len(hostsOf(config)) > 1 && config.ValidateConnect == nil {
-		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
-	}
-	return &config.Config, nil
 }
 
 // noLimits lifts the limits of time that a role or a database may have for the rest of a transaction: a migration that is

@@ -96,8 +96,8 @@ type dialect struct {
 	gorm func(db *sql.DB) gorm.Dialector
 	// positionQuery selects a signed integer that changes whenever a write becomes visible; empty for a file.
 	positionQuery string
-	// beside is how to connect beside the pool; nil for a file.
-	beside func() (*pgconn.Config, error)
+	// beside prepares connections beside the pool, which call hear with each notification; nil for a file.
+	beside func(hear func(*pgconn.Notification)) (*connector, error)
 	// check fails, in words for the operator, on a server that the service cannot work with; nil where there is none.
 	check func(tx *gorm.DB) error
 	// joinUsernames aggregates usernames into one text, with line feeds between them.
@@ -141,7 +141,7 @@ func Open(o Options) (*Store, error) {
 		s.reader = s.writer
 	}
 	if err == nil && s.dialect.beside != nil {
-		s.instances = newInstances(s.dialect.beside)
+		s.instances, err = newInstances(s.dialect.beside)
 	}
 	if err != nil {
 		return nil, err

@@ -11,6 +11,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
+const (
+	// watchInterval is how often connections are looked at that wait for a response.
+	watchInterval = 50 * time.Millisecond
+	// patience is how many intervals one waits, and its host says nothing to anybody, before the host may be silent.
+	patience = 4
+)
+
 // activity is a connection to a host, or an attempt to make one, that may be waiting for the host to respond.
 type activity struct {
 	host *host
@@ -39,8 +46,9 @@ func (c *connector) unfollow(a *activity) {
 	delete(c.tracked, a)
 }
 
-// watch searches for another host whenever somebody has waited too long for a response, until the connector is closed.
-// The statement may merely be slow: then the search finds the same host, and nothing happens.
+// watch searches for another host whenever somebody has waited too long for a response while the host said nothing to
+// others either, until the connector is closed. The statement may merely be slow: then the search finds the same host, which
+// has said something by that, and nothing happens.
 func (c *connector) watch() {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
@@ -51,7 +59,8 @@ func (c *connector) watch() {
 		case <-tick.C:
 		}
 		c.mu.Lock()
-		if c.isWaiting() && c.running == nil && time.Now().After(c.rested) {
+		waiting, quiet := c.isWaiting(), c.quiet.lasts(c.current)
+		if waiting && quiet && c.running == nil {
 			c.beginSearch()
 		}
 		c.mu.Unlock()
@@ -70,6 +79,26 @@ func (c *connector) isWaiting() (tooLong bool) {
 		tooLong = tooLong || a.waits >= patience
 	}
 	return tooLong
+}
+
+// quiet is for how long a host has said nothing on any connection. Where many statements run some are slow, and a search for
+// each would make connections to all hosts when they have the least room for that.
+type quiet struct {
+	host      *host
+	heard     uint64 // what host.heard was
+	intervals int    // since then
+}
+
+// lasts reports whether the host has been quiet for too long. It is called once in each interval.
+func (q *quiet) lasts(h *host) bool {
+	if h == nil {
+		return true
+	}
+	if heard := h.heard.Load(); q.host != h || q.heard != heard {
+		*q = quiet{host: h, heard: heard}
+	}
+	q.intervals++
+	return q.intervals > patience
 }
 
 // followed has the connections that dial makes to the host followed.
@@ -99,6 +128,9 @@ func (w watchedConn) Write(b []byte) (int, error) {
 func (w watchedConn) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	w.activity.heard.Store(w.activity.sent.Load())
+	if n > 0 { // and not when the connection is closed
+		w.activity.host.heard.Add(1)
+	}
 	return n, err
 }
 

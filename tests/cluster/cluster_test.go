@@ -46,7 +46,7 @@ type instance struct {
 // newCluster starts everything and waits until it is ready. All of it ends with the test, or with this process.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	c := &cluster{t: t, acknowledged: make(map[string]bool), tools: tools{etcd: need(t, "etcd"), patroni: need(t, "patroni"), haproxy: need(t, "haproxy"), postgres: postgresBinaries(t)}}
+	c := &cluster{t: t, acknowledged: make(map[string]bool), tools: tools{etcd: servicetest.Tool(t, "etcd"), patroni: servicetest.Tool(t, "patroni"), haproxy: servicetest.Tool(t, "haproxy"), postgres: postgresBinaries(t)}}
 	c.network = fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), rand.IntN(256))
 	dir, err := os.MkdirTemp("/tmp", "we") // short: the path of a socket has at most 107 bytes
 	if err != nil {

@@ -7,23 +7,9 @@ package cluster
 
 import (
 	"os"
-	"os/exec"
 	"testing"
 
 	"worldevents/tests/servicetest"
 )
 
 func TestMain(m *testing.M) { os.Exit(servicetest.Main(m)) }
-
-// need returns the path of a tool. Where it is missing the test is skipped loudly, or fails when CI=true.
-func need(t *testing.T, tool string) string {
-	t.Helper()
-	path, err := exec.LookPath(tool)
-	if err != nil {
-		path, err = exec.LookPath("/usr/sbin/" + tool) // not in everybody's PATH
-	}
-	if err != nil {
-		servicetest.Missing(t, "%s is not installed", tool)
-	}
-	return path
-}

@@ -271,7 +271,7 @@ var (
 // strace has written.
 func serveTraced(t *testing.T, args ...string) (address string, trace func() string) {
 	t.Helper()
-	strace := need(t, "strace")
+	strace := servicetest.Tool(t, "strace")
 	program := servicetest.NewProgram(t)
 	file := filepath.Join(t.TempDir(), "trace")
 	args = append(append([]string{"-f", "-y", "-o", file}, args...), program.Command("serve").Args...)

@@ -31,7 +31,7 @@ type fleet struct {
 
 func newFleet(t *testing.T, server *servicetest.PostgresServer, env ...string) *fleet {
 	t.Helper()
-	haproxy := need(t, "haproxy")
+	haproxy := servicetest.Tool(t, "haproxy")
 	listen := func() string { return fmt.Sprintf("127.0.0.1:%d", servicetest.FreePort()) }
 	f := &fleet{t: t, address: listen(), stat: listen(), log: new(servicetest.Log)}
 	settings := proxySettings(t)

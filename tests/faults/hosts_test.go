@@ -100,19 +100,7 @@ func (c *creators) firstWrite(limit time.Duration) time.Duration {
 func (c *creators) finish() {
 	c.t.Helper()
 	c.stop()
-	there := make(map[string]bool)
-	for _, e := range c.probe.list(c.t, "w").Events {
-		there[e.ID] = true
-	}
-	lost := 0
-	for _, id := range c.acknowledged {
-		if !there[id] {
-			lost++
-		}
-	}
-	if lost > 0 {
-		c.t.Errorf("%d of %d acknowledged events are lost", lost, len(c.acknowledged))
-	}
+	c.probe.keeps(c.t, "w", c.acknowledged)
 }
 
 // Three hosts are in the URL. The first is silent, without closing anything, and the last is promoted, then or later: the
@@ -126,12 +114,7 @@ func TestSilentHost(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			primary := servicetest.NewPostgresServer(t)
 			other, standby := primary.Standby("other"), primary.Standby("standby")
-			primary.Exec("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
-			primary.Exec("SELECT pg_reload_conf()")
-			db := primary.Database()
-			servicetest.Eventually(t, 10*time.Second, "the standby is synchronous", func() bool {
-				return db.Count("pg_stat_replication WHERE sync_state = 'sync'") == 1
-			})
+			makeSynchronous(t, primary)
 			p := servicetest.NewProgram(t, "DATABASE_URL="+servicetest.PostgresURL(primary, other, standby), "DB_TIMEOUT=2s").ServeReady()
 			load := newCreators(t, p, 30)
 			primary.Pause()

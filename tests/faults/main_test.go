@@ -12,7 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -23,18 +23,15 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(servicetest.Main(m)) }
 
-// need returns the path of a tool. Where it is missing the test is skipped loudly, or fails when CI=true.
-func need(t *testing.T, tool string) string {
+// under returns the program as a command of the shell runs it, whose last arguments are the program and its own.
+func under(t *testing.T, program *servicetest.Program, command string) *servicetest.Program {
 	t.Helper()
-	path, err := exec.LookPath(tool)
-	if err != nil {
-		path, err = exec.LookPath("/usr/sbin/" + tool) // not in everybody's PATH
+	script := filepath.Join(t.TempDir(), "worldevents")
+	text := fmt.Sprintf("#!/bin/sh\nexec %s %s \"$@\"\n", command, servicetest.Binary(t))
+	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
 	}
-	if err == nil {
-		return path
-	}
-	servicetest.Missing(t, "%s is not installed", tool)
-	return ""
+	return program.At(script)
 }
 
 // response is what a request came to.
@@ -158,6 +155,20 @@ func (u *user) list(t *testing.T, world string) (l list) {
 		t.Fatalf("list %s: %v", world, res)
 	}
 	return l
+}
+
+// keeps fails the test unless all of these events are in the world, which were acknowledged.
+func (u *user) keeps(t *testing.T, world string, acknowledged []string) {
+	t.Helper()
+	there := make(map[string]bool)
+	for _, e := range u.list(t, world).Events {
+		there[e.ID] = true
+	}
+	for _, id := range acknowledged {
+		if !there[id] {
+			t.Errorf("event %s was acknowledged and is lost", id)
+		}
+	}
 }
 
 // workers runs work(0) to work(n-1) at once, each again and again until stop is closed, and returns a function that

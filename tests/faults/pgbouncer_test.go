@@ -17,7 +17,7 @@ import (
 // startPgBouncer starts it in front of a server, in transaction mode, and returns its address.
 func startPgBouncer(t *testing.T, server *servicetest.PostgresServer, poolSize int) (address string) {
 	t.Helper()
-	pgbouncer := need(t, "pgbouncer")
+	pgbouncer := servicetest.Tool(t, "pgbouncer")
 	host, port, _ := net.SplitHostPort(server.Addr)
 	dir, err := os.MkdirTemp("/tmp", "we")
 	if err != nil {

@@ -22,7 +22,7 @@ const idle = 40
 
 // Thousands of connections that dawdle are closed in time, and meanwhile others are served fast.
 func TestSlowClients(t *testing.T) {
-	slowhttptest := need(t, "slowhttptest")
+	slowhttptest := servicetest.Tool(t, "slowhttptest")
 	for _, test := range []struct {
 		name string
 		args []string

@@ -362,7 +362,7 @@ func TestWaitPastDeadlines(t *testing.T) {
 // Through nginx a list waits like any other request. Where the proxy gives up first its client is told so, and the
 // service takes the client for gone.
 func TestWaitThroughNginx(t *testing.T) {
-	nginx := need(t, "nginx")
+	nginx := servicetest.Tool(t, "nginx")
 	p := servicetest.NewProgram(t).ServeReady()
 	alice := signIn(t, plain.Transport, p.URL, "alice")
 	event, res := alice.create("plaza", "a")

@@ -3,6 +3,7 @@ package servicetest
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"testing"
 )
 
@@ -16,4 +17,17 @@ func Missing(tb testing.TB, format string, args ...any) {
 	}
 	fmt.Fprintf(os.Stderr, "\n!!! %s IS SKIPPED: %s\n\n", tb.Name(), why)
 	tb.Skip(why)
+}
+
+// Tool returns the path of a program. Where there is none it is Missing.
+func Tool(tb testing.TB, name string) (path string) {
+	tb.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		path, err = exec.LookPath("/usr/sbin/" + name) // not in everybody's PATH
+	}
+	if err != nil {
+		Missing(tb, "%s is not installed", name)
+	}
+	return path
 }
