@@ -25,7 +25,6 @@ import (
 type databaseFile struct {
 	uri  string // as DATABASE_URL names it
 	path string // as SQLite finds it
-	log  *slog.Logger
 	// write writes something, in a transaction that changes nothing.
 	write func(ctx context.Context) error
 
@@ -39,6 +38,7 @@ type databaseFile struct {
 	cancel  context.CancelFunc
 	probing sync.WaitGroup
 	mu      sync.Mutex
+	log     *slog.Logger
 	failure error // why it takes no writes; nil while it does
 	damaged bool  // the failure may be one of what the file holds
 }
@@ -53,6 +53,19 @@ func newDatabaseFile(uri string) *databaseFile {
 	f := &databaseFile{uri: uri, path: sqliteFile(uri), log: slog.New(slog.DiscardHandler)}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	return f
+}
+
+// logTo sets where to log what no caller is told.
+func (f *databaseFile) logTo(log *slog.Logger) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.log = log
+}
+
+func (f *databaseFile) logger() *slog.Logger {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.log
 }
 
 // close ends probing.
@@ -225,7 +238,7 @@ func (f *databaseFile) probeUntilWritable() {
 		if f.failure = err; err == nil {
 			f.damaged = false
 			f.mu.Unlock()
-			f.log.Info("the database takes writes again")
+			f.logger().Info("the database takes writes again")
 			return
 		}
 		f.damaged = f.damaged || isDamage(err)
@@ -266,10 +279,18 @@ func (f *databaseFile) checkLeftLog(ctx context.Context) error {
 		return nil
 	}
 	log, err := os.Stat(real + "-wal")
-	if err != nil || log.Size() == 0 || indexInUse(real+"-shm") {
+	if err != nil || log.Size() == 0 {
 		return nil
 	}
-	f.log.Info("checking the database, since a write-ahead log was left: this takes longer the larger it is",
+	if indexInUse(real + "-shm") {
+		// Whoever has it open may just come or go: then one of the three says so.
+		if !databaseInUse(real) && indexInUse(real+"-shm") {
+			return fmt.Errorf("beside %s is the -wal of another file, which a process has open that was in its place before: "+
+				"stop that process, move %s-wal and %s-shm away if they are still there, and start again", real, real, real)
+		}
+		return nil
+	}
+	f.logger().Info("checking the database, since a write-ahead log was left: this takes longer the larger it is",
 		"file", f.path, "bytes", database.Size(), "log_bytes", log.Size())
 	err = f.quickCheck(ctx)
 	if !isDamage(err) && !errors.Is(err, errMalformed) {

@@ -3,7 +3,6 @@ package models
 import (
 	"context"
 	"database/sql/driver"
-	"errors"
 	"net"
 	"slices"
 	"sync/atomic"
@@ -33,18 +32,16 @@ func hostsOf(config *pgx.ConnConfig) (hosts [][]*pgconn.FallbackConfig) {
 type host struct {
 	driver.Connector
 	c *connector
-	// addresses are those that the name had last, and address is the one of them that connected last.
-	addresses atomic.Pointer[[]string]
-	address   atomic.Pointer[string]
-	// unresolved means that the resolver has failed or was silent.
-	unresolved atomic.Bool
+	// name leads to addresses, and address is the one of them that connected last.
+	name    hostName
+	address atomic.Pointer[string]
 	// heard counts what came from the host, if it is one of several.
 	heard atomic.Uint64
 }
 
 // newHost prepares connections to one host, which is one of several or the only one.
 func (c *connector) newHost(config *pgx.ConnConfig, variants []*pgconn.FallbackConfig, several bool) *host {
-	h, config := &host{c: c}, config.Copy()
+	h, config := &host{c: c, name: hostName{timeout: c.timeout}}, config.Copy()
 	config.Host, config.Port, config.TLSConfig = variants[0].Host, variants[0].Port, variants[0].TLSConfig
 	config.Fallbacks = variants[1:]
 	if several {
@@ -75,7 +72,7 @@ func (h *host) prepare(ctx context.Context, config *pgx.ConnConfig) error {
 	if network, _ := pgconn.NetworkAddress(config.Host, config.Port); network == "unix" {
 		return nil
 	}
-	addresses, err := h.resolve(ctx, config.LookupFunc, config.Host)
+	addresses, err := h.name.resolve(ctx, config.LookupFunc, config.Host)
 	if err != nil {
 		return err
 	}
@@ -97,53 +94,6 @@ func (h *host) prepare(ctx context.Context, config *pgx.ConnConfig) error {
 		config.ConnectTimeout = min(config.ConnectTimeout, time.Until(deadline)/time.Duration(attempts))
 	}
 	return nil
-}
-
-// maxLookup is how long an attempt to connect waits for the resolver, if the host's addresses are known.
-const maxLookup = 100 * time.Millisecond
-
-// resolve looks a name up. While the resolver fails or is silent the result is what it was before: with the resolver not more
-// should be lost. A name that does not exist any more is an error.
-func (h *host) resolve(ctx context.Context, lookup pgconn.LookupFunc, name string) ([]string, error) {
-	type result struct {
-		addresses []string
-		err       error
-	}
-	results := make(chan result, 1)
-	go func() { // beyond the end of this attempt, for the next
-		ctx, cancel := context.WithTimeout(h.c.ctx, h.c.timeout)
-		defer cancel()
-		addresses, err := lookup(ctx, name)
-		if err == nil {
-			h.addresses.Store(&addresses)
-			h.unresolved.Store(false)
-		}
-		results <- result{addresses, err}
-	}()
-	known, wait := h.addresses.Load(), h.c.timeout
-	switch {
-	case known != nil && h.unresolved.Load():
-		wait = 0
-	case known != nil:
-		wait = maxLookup
-	}
-	var err error = context.DeadlineExceeded
-	select {
-	case r := <-results:
-		var dns *net.DNSError
-		if r.err == nil || errors.As(r.err, &dns) && dns.IsNotFound {
-			return r.addresses, r.err
-		}
-		err = r.err
-	case <-time.After(wait):
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	h.unresolved.Store(true)
-	if known == nil {
-		return nil, err
-	}
-	return *known, nil
 }
 
 // connect makes a connection to the host, within the connector's timeout.

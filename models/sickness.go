@@ -6,25 +6,28 @@ import (
 )
 
 // sickness is that of a database that responds but lacks what it needs to write, such as room on its disk.
-type sickness struct{ last atomic.Int64 } // when a write failed of it, in nanoseconds since 1970; 0 if it is well
+type sickness struct{ last atomic.Pointer[time.Time] } // when a write failed of it; nil if it is well
 
 // minSickness is how long it lasts after a write that failed: a probe may find room where a large write does not.
 const minSickness = 2 * time.Second
 
-func (s *sickness) begin() { s.last.Store(time.Now().UnixNano()) }
+func (s *sickness) begin() {
+	now := time.Now()
+	s.last.Store(&now)
+}
 
 // cure returns errSick, or the error of probe, unless the database is well or probe succeeds.
 func (s *sickness) cure(probe func() error) error {
 	last := s.last.Load()
-	if last == 0 {
+	if last == nil {
 		return nil
 	}
-	if time.Now().UnixNano() < last+minSickness.Nanoseconds() {
+	if time.Since(*last) < minSickness {
 		return errSick
 	}
 	if err := probe(); err != nil {
 		return err
 	}
-	s.last.CompareAndSwap(last, 0)
+	s.last.CompareAndSwap(last, nil)
 	return nil
 }

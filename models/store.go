@@ -229,10 +229,10 @@ func (s *Store) Timings() []prometheus.Collector {
 }
 
 // LogTo has the store log what no caller is told: that a SQLite file is checked, that it takes no writes, and that it takes
-// them again. It must be called before other methods.
+// them again, and that its log cannot be emptied.
 func (s *Store) LogTo(log *slog.Logger) {
 	if s.file != nil {
-		s.file.log = log
+		s.file.logTo(log)
 	}
 }
 

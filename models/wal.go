@@ -3,6 +3,7 @@ package models
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -25,6 +26,7 @@ type WAL struct {
 
 	blockedSince atomic.Pointer[time.Time] // nil while nothing is wrong
 	stuckAt      int                       // the frames that were in the database when emptying the log failed
+	reported     bool                      // that the database cannot be written to; until the log is empty
 
 	cancel  context.CancelFunc
 	stopped chan struct{}
@@ -99,6 +101,7 @@ func (l *WAL) watch(ctx context.Context) {
 		begin := time.Now()
 		if l.empty(ctx) {
 			l.blockedSince.Store(nil)
+			l.reported = false
 			delay, next = 0, time.Time{}
 			continue
 		}
@@ -160,9 +163,14 @@ type progress struct{ log, done int }
 // isWhole reports whether all of the log is in the database.
 func (p progress) isWhole() bool { return p.log >= 0 && p.done == p.log }
 
-// checkpoint does what sqlite.org/pragma.html#pragma_wal_checkpoint says. Being in somebody's way is no error.
+// checkpoint does what sqlite.org/pragma.html#pragma_wal_checkpoint says. Being in somebody's way is no error. A disk that takes
+// nothing more of the database is reported and no more than that: what is in the log is safe, and others read it there.
 func (l *WAL) checkpoint(ctx context.Context, mode string) (progress, error) {
 	p, busy := progress{-1, -1}, false
-	err := l.db.QueryRowContext(ctx, "PRAGMA wal_checkpoint("+mode+")").Scan(&busy, &p.log, &p.done)
+	err := classify(l.db.QueryRowContext(ctx, "PRAGMA wal_checkpoint("+mode+")").Scan(&busy, &p.log, &p.done))
+	if errors.Is(err, ErrUnwritable) && !l.reported {
+		l.reported = true
+		l.commits.file.logger().Error("the write-ahead log cannot be emptied, and grows with each write", "error", err.Error())
+	}
 	return p, err
 }

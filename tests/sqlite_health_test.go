@@ -216,6 +216,94 @@ func TestSQLiteFileIsRemoved(t *testing.T) {
 	}
 }
 
+// Two instances share a file. One of them reaches it through a link that leads elsewhere for a while: it acknowledges nothing
+// meanwhile, the other goes on, and nothing is lost.
+func TestSQLiteFileIsReplacedForOne(t *testing.T) {
+	t.Parallel()
+	one := serveSQLite(t)
+	two := &sqliteService{program: one.program.With("DATABASE_URL=sqlite:data/real.db", freeAddress("LISTEN_ADDR"), freeAddress("ADMIN_ADDR")), cookies: one.cookies}
+	two.Process = two.program.ServeReady()
+	two.made.Store(1e6) // its names are its own
+	link := filepath.Join(one.program.Dir, "link.db")
+	relink := func(target string) {
+		t.Helper()
+		if err := firstError(os.Symlink(target, link+".new"), os.Rename(link+".new", link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var never, closed atomic.Bool
+	stopTwo, stopOne := two.writers(t, &never), one.writers(t, &closed)
+	if err := os.WriteFile(one.file+".other", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	relink("data/real.db.other")
+	closed.Store(true)
+	servicetest.Eventually(t, 20*time.Second, "one is not ready", func() bool { return one.Admin("/readyz") == 503 })
+	for range 20 {
+		if _, status, body := two.create(); status != 200 {
+			t.Errorf("the other: %d %s", status, body)
+		}
+		if status := two.Admin("/readyz"); status != 200 {
+			t.Errorf("the other: /readyz %d", status)
+		}
+	}
+	closed.Store(false)
+	relink("data/real.db")
+	servicetest.Eventually(t, 20*time.Second, "one is ready again", func() bool { return one.Admin("/readyz") == 200 })
+	acknowledged := append(stopOne(), stopTwo()...)
+	if info, err := os.Stat(one.file + ".other"); err != nil || info.Size() > 0 {
+		t.Errorf("the other file was written to: %v", err)
+	}
+	for _, s := range []*sqliteService{one, two} {
+		s.Signal(syscall.SIGINT)
+		s.Wait(20 * time.Second)
+	}
+	one.Process = one.program.ServeReady()
+	kept := one.kept(t)
+	for _, name := range acknowledged {
+		if !kept[name] {
+			t.Errorf("%s was acknowledged, and is lost", name)
+		}
+	}
+}
+
+func freeAddress(setting string) string {
+	return fmt.Sprintf("%s=127.0.0.1:%d", setting, servicetest.FreePort())
+}
+
+// A file is restored while an instance still runs on the old one, whose log stays beside it: no command takes that log for
+// the restored file's, and none changes it.
+func TestSQLiteRestoredWhileServing(t *testing.T) {
+	t.Parallel()
+	s := serveSQLite(t)
+	for range 100 {
+		s.create()
+	}
+	restored := restoredFile(t)
+	if err := firstError(os.WriteFile(s.file+".new", restored, 0o600), os.Rename(s.file+".new", s.file)); err != nil {
+		t.Fatal(err)
+	}
+	other := s.program.With(freeAddress("LISTEN_ADDR"), freeAddress("ADMIN_ADDR"))
+	for _, args := range [][]string{{"session", "revoke", "--all"}, {"migrate"}, {"serve"}} {
+		stdout, stderr, status := other.Run(args...)
+		if status != 1 || stdout != "" || !strings.Contains(stderr, "the -wal of another file") {
+			t.Errorf("%v: %d %q %q", args, status, stdout, stderr)
+		}
+		if now, err := os.ReadFile(s.file); err != nil || !bytes.Equal(now, restored) {
+			t.Fatalf("%v changed the restored file: %v", args, err)
+		}
+	}
+	s.Signal(syscall.SIGTERM)
+	if status := s.Wait(20 * time.Second); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	s.Process = s.program.ServeReady()
+	s.cookies = strings.TrimSpace(s.program.MustRun("session", "issue", "alice"))
+	if kept := s.kept(t); len(kept) != 200 || !kept["restored 200"] {
+		t.Errorf("%d events", len(kept))
+	}
+}
+
 // Without its log the file is whole again after a stop.
 func TestSQLiteLogIsRemoved(t *testing.T) {
 	t.Parallel()

@@ -4,14 +4,12 @@ package faults
 
 import (
 	"database/sql"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,15 +19,7 @@ import (
 // The disk of the server is full: statements that need no room succeed, and the instance is not ready until there is room.
 func TestDatabaseDiskFull(t *testing.T) {
 	server := servicetest.NewPostgresServer(t)
-	dir, err := os.MkdirTemp("/tmp", "we")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=24m"); err != nil {
-		servicetest.Missing(t, "cannot mount a small file system: %v", err)
-	}
-	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
+	dir := smallDisk(t, "24576")
 	servicetest.Unprivileged(t, dir) // who then owns it
 	server.Exec("CREATE TABLESPACE small LOCATION '" + dir + "'")
 	server.Exec("ALTER DATABASE worldevents SET TABLESPACE small")
@@ -42,8 +32,7 @@ func TestDatabaseDiskFull(t *testing.T) {
 	if res := create(); res.status != 200 {
 		t.Fatal(res)
 	}
-	filler := filepath.Join(dir, "filler")
-	fillFile(t, filler)
+	free := fill(t, dir)
 	servicetest.Eventually(t, 10*time.Second, "a write fails", func() bool {
 		res := create()
 		if res.status != 200 && (res.status != 500 || !strings.Contains(res.body, `"create event: database unavailable"`)) {
@@ -59,28 +48,10 @@ func TestDatabaseDiskFull(t *testing.T) {
 	if res := alice.do("GET", "/api/event/w?limit=1", ""); res.status != 200 {
 		t.Errorf("a list meanwhile: %v", res)
 	}
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
+	free()
 	servicetest.Eventually(t, 5*time.Second, "readiness says 200", func() bool { return p.Admin("/readyz") == 200 })
 	if res := create(); res.status != 200 {
 		t.Errorf("with room again: %v", res)
-	}
-}
-
-// fillFile writes a file until the file system is full.
-func fillFile(t *testing.T, path string) {
-	t.Helper()
-	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	for block := make([]byte, 4096); err == nil; {
-		_, err = file.Write(block)
-	}
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatal(err)
 	}
 }
 
@@ -124,6 +95,21 @@ func TestRotatedPassword(t *testing.T) {
 	servicetest.Eventually(t, 5*time.Second, "readiness says 200", func() bool { return p.Admin("/readyz") == 200 })
 	if _, res := alice.create("w", "x"); res.status != 200 {
 		t.Errorf("with the new password: %v", res)
+	}
+	for name, change := range map[string]func() error{
+		"no file":                func() error { return os.Remove(file) },
+		"an empty file":          func() error { return os.WriteFile(file, nil, 0o600) },
+		"a file of other people": func() error { return os.WriteFile(file, []byte("*:*:*:somebody:secret\n"), 0o600) },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'service'")
+		servicetest.Eventually(t, 5*time.Second, name+": a write succeeds", func() bool {
+			_, res := alice.create("w", "x")
+			return res.status == 200
+		})
+		write("second")
 	}
 }
 
