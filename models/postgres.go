@@ -4,12 +4,9 @@ import (
 	"context"
 	"database/sql"
 	sqldriver "database/sql/driver"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -239,86 +236,6 @@ func noConnection(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrBusy) {
 		return fmt.Errorf("%w: %w", ErrBusy, err)
 	}
-	return err
-}
-
-func rowsInPostgres(tx *gorm.DB, query string, args []any, each func(*listRow) (more bool)) error {
-	ctx := tx.Statement.Context
-	return tx.Statement.ConnPool.(pgxPool).withConn(ctx, func(c *pgx.Conn) (again bool, err error) {
-		gotRow, err := readRows(ctx, c, numbered(query), args, each)
-		return !gotRow, err
-	})
-}
-
-// numberedQueries has the queries of lists as PostgreSQL wants them: there are few, and they are run often.
-var numberedQueries sync.Map
-
-// numbered returns a query whose parameters are $1, $2 and so on instead of question marks.
-func numbered(query string) string {
-	if known, ok := numberedQueries.Load(query); ok {
-		return known.(string)
-	}
-	var b strings.Builder
-	for i, part := range strings.Split(query, "?") {
-		if i > 0 {
-			b.WriteString("$" + strconv.Itoa(i))
-		}
-		b.WriteString(part)
-	}
-	numberedQueries.Store(query, b.String())
-	return b.String()
-}
-
-// readRows also reports whether a row has come. What each does not want is received and dropped.
-func readRows(ctx context.Context, c *pgx.Conn, query string, args []any, each func(*listRow) (more bool)) (gotRow bool, err error) {
-	rows, err := c.Query(ctx, query, args...)
-	if err != nil {
-		return false, err
-	}
-	defer rows.Close()
-	var row listRow
-	for rows.Next() {
-		gotRow = true
-		if err := row.read(rows); err != nil {
-			return true, err
-		}
-		if !each(&row) {
-			break
-		}
-	}
-	rows.Close()
-	return gotRow, rows.Err()
-}
-
-// postgresEpoch is what PostgreSQL counts the microseconds of a timestamptz from.
-var postgresEpoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
-
-// read takes a row as it is on the wire: id or number, time, texts, fingerprint. Where those come as text, as with
-// default_query_exec_mode=exec, pgx reads it.
-func (row *listRow) read(rows pgx.Rows) error {
-	const key, at, fingerprint = 0, 1, 5
-	values, columns := rows.RawValues(), rows.FieldDescriptions()
-	texts := [...]*[]byte{&row.name, &row.description, &row.usernames}
-	for i, text := range values[2:min(len(values), fingerprint)] {
-		*texts[i] = text
-	}
-	if columns[key].Format == pgx.BinaryFormatCode && columns[at].Format == pgx.BinaryFormatCode {
-		if len(values) == rsvpColumns {
-			row.userNumber = int32(binary.BigEndian.Uint32(values[key]))
-		} else {
-			row.id = ID(values[key])
-		}
-		micros := int64(binary.BigEndian.Uint64(values[at]))
-		row.at = time.UnixMicro(postgresEpoch + micros)
-		if len(values) > fingerprint {
-			row.fingerprint = binary.BigEndian.Uint64(values[fingerprint])
-		}
-		return nil
-	}
-	var signed int64
-	into := []any{row.key(len(values)), &row.at, nil, nil, nil, &signed}
-	err := rows.Scan(into[:len(values)]...)
-	row.fingerprint = uint64(signed)
 	return err
 }
 

@@ -1,0 +1,59 @@
+package models
+
+import (
+	"database/sql"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/pressly/goose/v3"
+	"gorm.io/gorm"
+)
+
+// dialect is all that differs between the databases. Statements are otherwise the same.
+type dialect struct {
+	// name of the database, of its folder below migrations, and of its pools in metrics.
+	name  string
+	goose goose.Dialect
+	// isFile means that the database is a file, and not a server that may be away.
+	isFile bool
+	// writableQuery selects true when the database can be written to.
+	writableQuery string
+	// probe writes something and takes it back; nil where errSick is not known.
+	probe func(tx *gorm.DB) error
+	// oldSchemaQuery selects true in a database of a version that cannot be carried along.
+	oldSchemaQuery string
+	// hasTableQuery selects whether there is a table of the name that is its parameter.
+	hasTableQuery string
+	// migrationSettings are statements that each migration begins with.
+	migrationSettings string
+	// connect prepares a pool of connections. It makes none yet.
+	connect func() (*sql.DB, error)
+	// timedOut is called after a call that has run out of time; nil where that tells nothing of the connections.
+	timedOut func()
+	// gorm is how GORM uses such a pool.
+	gorm func(db *sql.DB) gorm.Dialector
+	// positionQuery selects a signed integer that changes whenever a write becomes visible; empty for a file.
+	positionQuery string
+	// beside prepares connections beside the pool, which call hear with each notification; nil for a file.
+	beside func(hear func(*pgconn.Notification)) (*connector, error)
+	// check fails, in words for the operator, on a server that the service cannot work with; nil where there is none.
+	check func(tx *gorm.DB) error
+	// joinUsernames aggregates usernames into one text, with line feeds between them.
+	joinUsernames string
+	// blob is the type of bytes.
+	blob string
+	// usernames is the SQL for up to largeRSVPs+1 usernames of event e in joining order, separated by line feeds; NULL if
+	// there are none. The extra one marks the event as large.
+	usernames string
+	// fingerprint is the SQL for a signed integer that stands for an event with its usernames. Its one parameter is the
+	// store's seed. It is empty where there are no fingerprints.
+	fingerprint string
+	// anyOf is the SQL after a column that tests membership in a parameter of type ids.
+	anyOf string
+	// rows runs a query of a list's batch on the connection pool of tx itself, past GORM, and calls each with every row,
+	// until it wants no more. The query selects an event's id or a user's number, a time, and then the texts of a listRow.
+	rows func(tx *gorm.DB, query string, args []any, each func(*listRow) (more bool)) error
+	// create stores an event and its creator's RSVP, both or neither. It returns ErrSignedOut.
+	create func(tx *gorm.DB, caller Caller, e Event, now any) error
+	// withMigrationLock runs fn while no other process does the same.
+	withMigrationLock func(tx *gorm.DB, fn func() error) error
+}

@@ -1,0 +1,178 @@
+package models
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+
+	"gorm.io/gorm"
+)
+
+// stmtCache is the connection pool of SQLite, below GORM (gorm.ConnPool). It has SQLite compile each statement once for
+// each connection; the statements of this package are few. GORM's own cache, PrepareStmt, starts a goroutine that never
+// ends, and after a day it closes a statement that somebody may be about to use.
+type stmtCache struct {
+	gorm.ConnPool
+	stmts *sync.Map // *sql.Stmt by text
+}
+
+// prepared is nil where preparing fails: running the text then fails in the same way.
+func (c stmtCache) prepared(ctx context.Context, query string) *sql.Stmt {
+	if stmt, ok := c.stmts.Load(query); ok {
+		return stmt.(*sql.Stmt)
+	}
+	stmt, err := c.PrepareContext(ctx, query)
+	if err != nil {
+		return nil
+	}
+	if first, raced := c.stmts.LoadOrStore(query, stmt); raced {
+		stmt.Close()
+		return first.(*sql.Stmt)
+	}
+	return stmt
+}
+
+// ExecContext implements gorm.ConnPool.
+func (c stmtCache) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if stmt := c.prepared(ctx, query); stmt != nil {
+		return stmt.ExecContext(ctx, args...)
+	}
+	return c.ConnPool.ExecContext(ctx, query, args...)
+}
+
+// QueryContext implements gorm.ConnPool.
+func (c stmtCache) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if stmt := c.prepared(ctx, query); stmt != nil {
+		return stmt.QueryContext(ctx, args...)
+	}
+	return c.ConnPool.QueryContext(ctx, query, args...)
+}
+
+// sqliteWriter is the connection that writes, as GORM uses it (gorm.ConnPool), and the transaction of a batch on it. Only
+// the goroutine of the batchWriter uses it. Its statements have no deadline: they are over in the time of a sync, and an
+// interrupt would take back the whole batch.
+type sqliteWriter struct {
+	stmtCache // of the connection, once it is open
+	db        *sql.DB
+	file      *databaseFile
+	addedLog  bool // file knows the log that is open
+}
+
+func (w *sqliteWriter) exec(statement string) error {
+	_, err := w.ExecContext(context.Background(), statement)
+	return classify(err)
+}
+
+// open opens the connection, if it is not.
+func (w *sqliteWriter) open() error {
+	if w.ConnPool != nil {
+		return nil
+	}
+	conn, err := w.db.Conn(context.Background())
+	if err != nil {
+		return classify(err)
+	}
+	w.stmtCache = stmtCache{conn, new(sync.Map)}
+	return nil
+}
+
+func (w *sqliteWriter) begin() error {
+	if err := w.file.admit(); err != nil {
+		return err
+	}
+	if err := w.open(); err != nil {
+		return err
+	}
+	err := w.exec("BEGIN IMMEDIATE")
+	if err == nil && !w.addedLog { // the transaction has opened it
+		w.addedLog = true
+		w.file.addLog()
+	}
+	return err
+}
+
+func (w *sqliteWriter) mark() error { return w.exec("SAVEPOINT job") }
+func (w *sqliteWriter) keep() error { return w.exec("RELEASE job") }
+
+func (w *sqliteWriter) undo() error {
+	if err := w.exec("ROLLBACK TO job"); err != nil {
+		return err
+	}
+	return w.keep()
+}
+
+// commit also fails, too late to take anything back, when the file is no longer the one that the path names: what was
+// written will be gone with it.
+func (w *sqliteWriter) commit() error {
+	if err := w.exec("COMMIT"); err != nil {
+		w.rollback()
+		return err
+	}
+	return w.file.checkCommit()
+}
+
+// probe writes a page of the database, and changes nothing.
+func (w *sqliteWriter) probe(ctx context.Context) error {
+	if err := w.begin(); err != nil {
+		return err
+	}
+	var version int
+	err := classify(w.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version))
+	if err == nil {
+		err = w.exec(fmt.Sprintf("PRAGMA user_version = %d", version))
+	}
+	if err != nil {
+		w.rollback()
+		return err
+	}
+	return w.commit()
+}
+
+// checkpoint sets whether commits copy the log into the database, as they do by default once it has 1000 frames.
+func (w *sqliteWriter) checkpoint(on bool) {
+	if w.ConnPool == nil {
+		return
+	}
+	if on {
+		w.exec("PRAGMA wal_autocheckpoint = 1000")
+	} else {
+		w.exec("PRAGMA wal_autocheckpoint = 0")
+	}
+}
+
+// dataVersion returns a number that changes with the commits of others, in this process and in others, and not with those
+// of this connection (sqlite.org/pragma.html#pragma_data_version).
+func (w *sqliteWriter) dataVersion() (version int64, err error) {
+	if err := w.open(); err != nil {
+		return 0, err
+	}
+	rows, err := w.QueryContext(context.Background(), "PRAGMA data_version")
+	if err != nil {
+		return 0, classify(err)
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		return 0, classify(cmp.Or(rows.Err(), sql.ErrNoRows))
+	}
+	return version, classify(cmp.Or(rows.Scan(&version), rows.Close()))
+}
+
+// rollback ends the transaction, if SQLite has not done so itself.
+func (w *sqliteWriter) rollback() { w.exec("ROLLBACK") }
+
+func (w *sqliteWriter) close() {
+	if conn, ok := w.ConnPool.(*sql.Conn); ok {
+		w.stmts.Range(func(_, stmt any) bool { // database/sql leaves those of one connection open
+			stmt.(*sql.Stmt).Close()
+			return true
+		})
+		conn.Close()
+	}
+}
+
+// Commit and Rollback show GORM that there is a transaction already (gorm.TxCommitter). It never calls them.
+func (w *sqliteWriter) Commit() error   { return errors.ErrUnsupported }
+func (w *sqliteWriter) Rollback() error { return errors.ErrUnsupported }
