@@ -297,6 +297,11 @@ func TestSQLiteRestoredWhileServing(t *testing.T) {
 	if status := s.Wait(20 * time.Second); status != 0 {
 		t.Errorf("exit status %d", status)
 	}
+	for _, file := range []string{"-wal", "-shm"} { // as they say
+		if err := os.Rename(s.file+file, s.file+file+".old"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s.Process = s.program.ServeReady()
 	s.cookies = strings.TrimSpace(s.program.MustRun("session", "issue", "alice"))
 	if kept := s.kept(t); len(kept) != 200 || !kept["restored 200"] {
