@@ -102,14 +102,13 @@ func parsePayload(text string) (instance Hint, hints []Hint, ok bool) {
 }
 
 // notifyStatement is one statement, so one transaction, that may also run behind a pooler: nothing of it stays with the
-// connection. It does not wait for the disk, since who misses a notification finds the write by reading.
+// connection. PostgreSQL has a transaction that only notifies wait neither for the disk nor for a standby.
 func notifyStatement(texts []string) string {
-	var b strings.Builder
-	b.WriteString("SELECT set_config('synchronous_commit', 'off', true)")
-	for _, text := range texts {
-		b.WriteString(", pg_notify('" + channel + "', '" + text + "')")
+	calls := make([]string, len(texts))
+	for i, text := range texts {
+		calls[i] = "pg_notify('" + channel + "', '" + text + "')"
 	}
-	return b.String()
+	return "SELECT " + strings.Join(calls, ", ")
 }
 
 // disconnect closes a connection without waiting for a server that does not respond.

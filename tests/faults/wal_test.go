@@ -108,8 +108,8 @@ type walLoad struct {
 
 func startReadersAndWriters(t *testing.T, p *servicetest.Process) *walLoad {
 	t.Helper()
-	// There are fewer readers than connections: none waits but for the log.
-	const readers, writers = 5, 8
+	// There are as many readers as connections for them: none waits but for the log.
+	const readers, writers = 8, 8
 	transport := newTransport(readers + writers)
 	users := make([]*user, readers+writers)
 	for i := range users {
