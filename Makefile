@@ -69,9 +69,6 @@ bench: ## Measure the service beside a reference and draw the plots (needs Postg
 	go run ./tests/bench -o tests/bench/results.json
 	go -C tests/bench/plot run . ../results.json ..
 
-profile: ## Renew default.pgo, by which the compiler knows the service's hot paths (needs PostgreSQL's binaries; minutes)
-	go run ./tests/bench -profile default.pgo
-
 check: ## Check format, vet, known vulnerabilities, modules, generated code, and the contract against the released one
 	@.ci/check
 
@@ -79,4 +76,4 @@ generate: ## Regenerate gen/ from openapi.yaml (the TypeScript client needs Node
 	go generate ./gen
 	@.ci/node gen/typescript npm run --silent generate
 
-.PHONY: help run build test race test-faults test-cluster test-postgres test-model fuzz client test-clients test-browser test-oidc bench profile check generate
+.PHONY: help run build test race test-faults test-cluster test-postgres test-model fuzz client test-clients test-browser test-oidc bench check generate

@@ -42,7 +42,6 @@ func main() {
 	only := flag.String("only", "", "measure only the rows that match this regular expression")
 	binary := flag.String("service", "", "measure this binary of the service instead of building it")
 	before := flag.String("before", "", "measure the service against this earlier binary of it, and nothing else")
-	profile := flag.String("profile", "", "write where the service spends its processor time to this file, for the compiler")
 	// How this program starts the servers that it brings along.
 	calls := flag.String("calls", "", "make ordinary calls there until standard input ends, and say how long they took")
 	role := flag.String("serve", "", "be one of the other servers: reference, naive or bare")
@@ -56,7 +55,7 @@ func main() {
 	} else if *role != "" {
 		err = serve(*role, *addr, *database)
 	} else {
-		err = measureAll(*binary, *before, *only, *profile, *out, *quick)
+		err = measureAll(*binary, *before, *only, *out, *quick)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -64,14 +63,14 @@ func main() {
 	}
 }
 
-func measureAll(binary, before, only, profile, out string, quick bool) error {
+func measureAll(binary, before, only, out string, quick bool) error {
 	// The servers die with the thread that starts them, so this thread must live as long as the run.
 	runtime.LockOSThread()
 	pattern, err := regexp.Compile(only)
 	if err != nil {
 		return err
 	}
-	b := &bench{settings: full, only: pattern, before: before, profileTo: profile, begin: time.Now()}
+	b := &bench{settings: full, only: pattern, before: before, begin: time.Now()}
 	if quick {
 		b.settings = short
 	}
@@ -96,7 +95,7 @@ func measureAll(binary, before, only, profile, out string, quick bool) error {
 	if strings.HasPrefix(only, "wait") {
 		parts = parts[len(parts)-1:] // the others would fill their databases all the same
 	}
-	if before != "" || profile != "" {
+	if before != "" {
 		parts = parts[:1]
 	}
 	for _, part := range parts {
@@ -119,8 +118,6 @@ type bench struct {
 	before string // the binary to measure against, "" for the reference
 	begin  time.Time
 	report report
-	// profileTo is the file that gets the profile of the service, "" for none.
-	profileTo string
 }
 
 // say shows progress.

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -16,7 +14,7 @@ const (
 )
 
 // main measures all that needs nothing but an ordinary database.
-func (b *bench) main() (err error) {
+func (b *bench) main() error {
 	service, err := b.database("main")
 	if err != nil {
 		return err
@@ -68,15 +66,6 @@ func (b *bench) main() (err error) {
 	}
 	defer bare.stop()
 
-	if b.profileTo != "" {
-		ctx, cancel := context.WithCancel(context.Background())
-		profiled := make(chan error, 1)
-		go func() { profiled <- service.profile(ctx, b.dir, b.profileTo) }()
-		defer func() {
-			cancel()
-			err = errors.Join(err, <-profiled)
-		}()
-	}
 	c := newCrowd(users)
 	var etags, theirs [worlds]string
 	for w := range worlds {
