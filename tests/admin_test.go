@@ -116,8 +116,4 @@ func TestProfiles(t *testing.T) {
 		}
 		alice.Get(path).IsError(404, "not_found")
 	}
-	// The command line is not among them.
-	if status, _ := adminGet(t, s, "/debug/pprof/cmdline"); status != 404 {
-		t.Errorf("cmdline: %d", status)
-	}
 }

@@ -415,7 +415,7 @@ func TestAdminOff(t *testing.T) {
 			t.Errorf("%s is public: %d", path, status)
 		}
 	}
-	for _, path := range []string{session, plaza, "/docs", "/debug/pprof/"} {
+	for _, path := range []string{session, plaza, "/docs", "/debug/pprof/cmdline"} {
 		if status := s.Admin(path); status != 404 {
 			t.Errorf("%s on the admin listener: %d", path, status)
 		}
