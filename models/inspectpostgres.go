@@ -177,7 +177,7 @@ func (i postgresInspection) database(ctx context.Context) {
 	case !made && users:
 		i.add(Fault, i.about, "has tables of another program, or of a version before the first release")
 		return
-	case !i.version(i.about, version):
+	case !i.version(i.about, version, newestSchema()):
 		return
 	}
 	whole := true

@@ -157,7 +157,7 @@ func (i sqliteInspection) schema(ctx context.Context) bool {
 	case !slices.Contains(objects, "goose_db_version") && slices.Contains(objects, "users"):
 		i.add(Fault, i.file, "has tables of another program, or of a version before the first release")
 		return false
-	case !i.version(i.file, version):
+	case !i.version(i.file, version, newestSchema()):
 		return false
 	}
 	for table, columns := range schemaTables {
