@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"net"
@@ -11,7 +12,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"worldevents/tests/servicetest"
 )
@@ -36,6 +39,11 @@ func check(t *testing.T, p *servicetest.Program) (result checked, stderr string)
 	for _, secret := range []string{string(servicetest.Key), "s3cr3t"} {
 		if strings.Contains(stdout+stderr, secret) {
 			t.Errorf("prints %s: %s %s", secret, stdout, stderr)
+		}
+	}
+	for _, f := range result.Findings {
+		if line := f.Level + ": " + f.About + ": " + f.Text + "\n"; strings.Contains(stderr, line) != (f.Level != "ok") {
+			t.Errorf("%q and stderr %s", line, stderr)
 		}
 	}
 	// The PostgreSQL of tests need not survive a crash.
@@ -216,6 +224,9 @@ func TestCheckSQLiteFile(t *testing.T) {
 	os.WriteFile(file, damaged, 0o600)
 	result, _ = check(t, p)
 	result.has(t, "fault", "damaged|malformed")
+	os.WriteFile(file, bytes.Replace(text, []byte("alice"), []byte("alicf"), 1), 0o600) // in a table, and not in its index
+	result, _ = check(t, p)
+	result.has(t, "fault", "damaged: .*missing from index")
 	os.WriteFile(file, []byte("this is no database at all, but text"), 0o600)
 	result, _ = check(t, p)
 	result.has(t, "fault", "not a database")
@@ -229,6 +240,29 @@ func TestCheckSQLiteFile(t *testing.T) {
 	p = p.With("DATABASE_URL=sqlite:missing/worldevents.db")
 	result, _ = check(t, p)
 	result.has(t, "fault", "missing: .*no such file")
+}
+
+// What a killed service leaves is read as it is: only who may write takes the log in, or rolls a journal back.
+func TestCheckAfterKill(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t)
+	p.MustRun("demo")
+	s := p.ServeReady()
+	s.Signal(syscall.SIGKILL)
+	s.Wait(20 * time.Second)
+	before := folder(t, p.Dir)
+	result, _ := check(t, p)
+	result.has(t, "ok", "foreign keys")
+	if after := folder(t, p.Dir); after != before {
+		t.Errorf("the folder was\n%q and is\n%q", before, after)
+	}
+	os.WriteFile(filepath.Join(p.Dir, "worldevents.db-journal"), []byte("x"), 0o600)
+	before = folder(t, p.Dir)
+	result, _ = check(t, p)
+	result.has(t, "fault", "readonly")
+	if after := folder(t, p.Dir); after != before {
+		t.Errorf("the folder was\n%q and is\n%q", before, after)
+	}
 }
 
 // Each host of the URL is looked at by itself.
