@@ -2,6 +2,7 @@ package tests
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
@@ -256,25 +257,40 @@ func TestEventsWhileUsersChange(t *testing.T) {
 // during runs a change, makes a request that waits for it, and commits.
 func during(t *testing.T, s *servicetest.Service, change, what string, request func() *servicetest.Response) (res *servicetest.Response) {
 	t.Helper()
-	tx, err := s.Database.DB.BeginTx(context.Background(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tx.Rollback()
+	tx := beginTx(t, s.Database)
 	if _, err := tx.Exec(strings.Replace(change, "?", "$1", 1), what); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		res = request()
-	}()
-	servicetest.Eventually(t, 20*time.Second, "the request waits", func() bool {
-		return s.Database.Count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0
+	commitUnder(t, s.Database, tx, 0, func() { res = request() })
+	return res
+}
+
+// beginTx runs statements in a transaction that is rolled back when the test ends.
+func beginTx(t *testing.T, db *servicetest.Database, statements ...string) *sql.Tx {
+	t.Helper()
+	tx, err := db.DB.BeginTx(context.Background(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tx.Rollback() })
+	for _, statement := range statements {
+		if _, err := tx.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tx
+}
+
+// commitUnder runs fn to its end, and commits once fn has waited for a lock of tx as long as least.
+func commitUnder(t *testing.T, db *servicetest.Database, tx *sql.Tx, least time.Duration, fn func()) {
+	t.Helper()
+	var wait sync.WaitGroup
+	wait.Go(fn)
+	servicetest.Eventually(t, 20*time.Second, "somebody waits for the lock", func() bool {
+		return db.Count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND now() - query_start >= make_interval(secs => ?)", least.Seconds()) > 0
 	})
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	<-done
-	return res
+	wait.Wait()
 }

@@ -115,6 +115,19 @@ func TestUserRenameAlike(t *testing.T) {
 	})
 }
 
+// A name that somebody else takes while the command waits for them is taken, and the command waits longer than a request.
+func TestUserRenameTakenMeanwhile(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) { // SQLite has one writer
+		const timeout = 100 * time.Millisecond
+		db := servicetest.Postgres(t)
+		p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "DB_TIMEOUT="+timeout.String())
+		p.MustRun("user", "add", "alice")
+		tx := beginTx(t, db, "INSERT INTO users (id, username, created_at) VALUES ('"+idOf(1)+"', 'bob', now())")
+		commitUnder(t, db, tx, 5*timeout, func() { fails(t, p, "the username is taken", "user", "rename", "alice", "bob") })
+	})
+}
+
 // Renaming while the user joins and leaves loses nothing, and no RSVP keeps the old name.
 func TestUserRenameRace(t *testing.T) {
 	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
@@ -183,8 +196,12 @@ func TestUserBlock(t *testing.T) {
 		if n := s.Database.Count("sessions WHERE user_id = ? AND revoked_at IS NULL", alice.Session.UserID); n != 0 {
 			t.Errorf("%d sessions", n)
 		}
+		before := p.MustRun("user", "show", "alice") // with the time of the block
 		if _, stderr, _ := p.Run("user", "block", "alice"); stderr != "" {
 			t.Errorf("blocking again is no change: %s", stderr)
+		}
+		if after := p.MustRun("user", "show", "alice"); after != before {
+			t.Errorf("blocking again makes %s of %s", after, before)
 		}
 		p.MustRun("user", "unblock", "alice")
 		alice.Get(refresh).Is(400, servicetest.InvalidRefresh) // the old session stays over
@@ -364,10 +381,25 @@ func TestUserShow(t *testing.T) {
 			}
 		}
 		p.MustRun("user", "block", "alice")
-		if text := p.MustRun("user", "show", "alice"); !strings.Contains(text, `"blocked":"20`) || strings.Contains(text, `"revoked":null`) {
+		if text := p.MustRun("user", "show", "alice"); !strings.Contains(text, `"blocked":"20`) || strings.Count(text, `"revoked":"20`) != 2 {
 			t.Errorf("blocked: %s", text)
 		}
 		fails(t, p, "no such user", "user", "show", "nobody")
+	})
+}
+
+// The export of a person is of one moment.
+func TestUserShowSnapshot(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) { // on SQLite nobody writes meanwhile
+		s := servicetest.Start(t, servicetest.Postgres(t), patient)
+		s.SignIn("alice").Create("plaza", "n", when)
+		tx := beginTx(t, s.Database, "LOCK TABLE rsvps", "DELETE FROM events") // RSVPs are read last
+		commitUnder(t, s.Database, tx, 0, func() {
+			if person, err := s.Store.FindPerson(context.Background(), "alice"); err != nil || len(person.Events) != 1 || len(person.RSVPs) != 1 {
+				t.Errorf("%v, %d events, %d RSVPs", err, len(person.Events), len(person.RSVPs))
+			}
+		})
 	})
 }
 

@@ -52,6 +52,10 @@ func TestBlockedSignIn(t *testing.T) {
 		}
 		c := s.Client() // another subject is somebody else
 		c.Get(p.consent(begin(c, ""), called("8", "alice")).RequestURI()).Is(303, "")
+		in := models.SignIn{RefreshToken: models.RefreshToken{Handle: models.Hash{1}}}
+		if _, err := s.Store.SignInExternal(ctx, "https://other.example.org", "7", "bob", in); err != nil { // and so is that of another issuer
+			t.Error(err)
+		}
 		program := servicetest.NewProgram(t, "DATABASE_URL="+s.Database.URL)
 		program.MustRun("user", "unblock", "--identity", hex.EncodeToString(removed.Identity[:]))
 		if _, _, status := program.Run("user", "unblock", "--identity", hex.EncodeToString(removed.Identity[:])); status != 1 {
@@ -64,7 +68,7 @@ func TestBlockedSignIn(t *testing.T) {
 			t.Fatal(err)
 		}
 		signIn().Is(303, "")
-		if n := s.Database.Count("users"); n != 2 {
+		if n := s.Database.Count("users"); n != 3 {
 			t.Errorf("%d users", n)
 		}
 		p.checkLog(s)
