@@ -335,7 +335,7 @@ func TestEventPruneAfterEdit(t *testing.T) {
 		for _, id := range eventIDs(t, s.SignIn("alice").Get("/api/event/w").Body) {
 			s.Database.Exec("UPDATE events SET scheduled_at = ?", at(2040))
 			s.Database.Exec("UPDATE events SET scheduled_at = ? WHERE id = ?", at(2030), id)
-			tx := beginTx(t, s.Database, "UPDATE events SET scheduled_at = '2040-01-01' WHERE id = '"+id+"'")
+			tx := beginTx(t, s.Database, "UPDATE events SET scheduled_at = '2035-01-01T00:00:00Z' WHERE id = '"+id+"'") // when pruning stops
 			commitUnder(t, s.Database, tx, 0, func() {
 				if got := p.MustRun("event", "prune", "--before", "2035-01-01T00:00:00Z"); !strings.HasPrefix(got, `{"events":0,`) {
 					t.Errorf("printed %s", got)
