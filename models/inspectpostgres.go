@@ -156,8 +156,12 @@ func (i postgresInspection) settings(ctx context.Context, pool int) {
 	default:
 		i.add(Fine, i.about, "DB_MAX_CONNS=%d: the server has %d connections for this role, enough for %d instances", pool, places, places/need)
 	}
-	if syncCommit == "off" || fsync == "off" {
-		i.add(Warning, i.about, "synchronous_commit=%s and fsync=%s: a crash may lose writes that were acknowledged", syncCommit, fsync)
+	const unsafe = "%s=off: a crash may lose writes that were acknowledged"
+	if syncCommit == "off" {
+		i.add(Warning, i.about, unsafe, "synchronous_commit")
+	}
+	if fsync == "off" {
+		i.add(Warning, i.about, unsafe, "fsync")
 	}
 	if apart := time.Since(clock).Abs(); apart > clockSkew {
 		i.add(Warning, i.about, "its clock and that of this machine are %v apart", apart.Round(time.Second))

@@ -47,7 +47,7 @@ func check(t *testing.T, p *servicetest.Program) (result checked, stderr string)
 		}
 	}
 	// The PostgreSQL of tests need not survive a crash.
-	return result, regexp.MustCompile(`(?m)^warning: .*fsync=off.*\n`).ReplaceAllString(stderr, "")
+	return result, regexp.MustCompile(`(?m)^warning: .*: (fsync|synchronous_commit)=off: .*\n`).ReplaceAllString(stderr, "")
 }
 
 // has fails the test unless there is a finding of the level whose words match.
