@@ -74,6 +74,21 @@ func (h *hub) waits(t *testing.T, n int) {
 	}
 }
 
+// holdReading has the next reading stop when it has read, which closes read, until goOn is closed.
+func holdReading(t *testing.T) (read, goOn chan struct{}) {
+	read, goOn = make(chan struct{}), make(chan struct{})
+	var calls atomic.Int32
+	hold := func() {
+		if calls.Add(1) == 2 { // the first is before the reading
+			close(read)
+			<-goOn
+		}
+	}
+	atHandOver.Store(&hold)
+	t.Cleanup(func() { atHandOver.Store(nil) })
+	return read, goOn
+}
+
 // A reading that was running when a request came may be too old for it: it neither ends its waiting nor says that the list
 // is still the same.
 func TestHubNewcomerDuringReading(t *testing.T) {
@@ -84,16 +99,7 @@ func TestHubNewcomerDuringReading(t *testing.T) {
 	first := begin(l, alice, plaza, etag, 20*time.Second)
 	l.hub.waits(t, 1)
 
-	var calls atomic.Int32
-	read, goOn := make(chan struct{}), make(chan struct{})
-	block := func() {
-		if calls.Add(1) == 2 { // the first is before the reading, the second after it
-			close(read)
-			<-goOn
-		}
-	}
-	atHandOver.Store(&block)
-	defer atHandOver.Store(nil)
+	read, goOn := holdReading(t)
 	l.hub.hinted(models.Notified, models.EventHint(id))
 	<-read
 	if err := other.JoinEvent(t.Context(), bob, id); err != nil {
@@ -126,16 +132,7 @@ func TestHubNewcomerWithOldList(t *testing.T) {
 	etag := get(t, l, alice, plaza).Header().Get("Etag")
 	first := begin(l, alice, plaza, etag, 20*time.Second)
 	l.hub.waits(t, 1)
-	var calls atomic.Int32
-	read, goOn := make(chan struct{}), make(chan struct{})
-	block := func() {
-		if calls.Add(1) == 2 { // after the reading
-			close(read)
-			<-goOn
-		}
-	}
-	atHandOver.Store(&block)
-	defer atHandOver.Store(nil)
+	read, goOn := holdReading(t)
 	if err := l.store.JoinEvent(t.Context(), bob, id); err != nil {
 		t.Fatal(err)
 	}
