@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"worldevents/build"
 	"worldevents/config"
 	"worldevents/models"
 	"worldevents/server"
@@ -154,26 +154,16 @@ func (demoCommand) Run() error {
 
 // Run prints versions.
 func (versionCommand) Run() error {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return errors.New("no build information")
-	}
-	fmt.Println("worldevents", strings.Trim(info.Main.Version, "()")) // (devel) without version control
-	settings := make(map[string]string)
-	for _, s := range info.Settings {
-		settings[s.Key] = s.Value
-	}
-	if commit := settings["vcs.revision"]; commit != "" {
-		if settings["vcs.modified"] == "true" {
-			commit += " and changes"
-		}
-		fmt.Println("commit", commit, settings["vcs.time"])
-	}
-	fmt.Println("go", strings.TrimPrefix(runtime.Version(), "go"))
-	for _, dep := range info.Deps {
-		switch dep.Path {
-		case "github.com/jackc/pgx/v5", "modernc.org/sqlite", "gorm.io/gorm":
-			fmt.Println(dep.Path, dep.Version)
+	this := build.Read()
+	fmt.Println("worldevents", this.Version)
+	fmt.Println(strings.TrimSpace("commit " + this.Commit + " " + this.Time))
+	fmt.Println("go", this.Go)
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, dep := range info.Deps {
+			switch dep.Path {
+			case "github.com/jackc/pgx/v5", "modernc.org/sqlite", "gorm.io/gorm":
+				fmt.Println(dep.Path, dep.Version)
+			}
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"worldevents/build"
 	"worldevents/config"
 	"worldevents/models"
 	"worldevents/server"
@@ -85,7 +86,9 @@ func (serveCommand) Run() error {
 		defer admin.Close()
 	}
 	go rereadOnHangup(c, hangups, log)
-	log.Info("serving", "address", addresses(listeners), "base_url", c.BaseURL, "environment", c.AppEnv)
+	this := build.Read()
+	log.Info("serving", "version", this.Version, "commit", this.Commit, "commit_time", this.Time,
+		"address", addresses(listeners), "base_url", c.BaseURL, "environment", c.AppEnv)
 	go func() {
 		switch err := migrateWhenAvailable(ctx, store, log); {
 		case err == nil:
