@@ -22,14 +22,7 @@ var logLevel slog.LevelVar
 // written at once; that of requests is gathered, since a system call for each line would be a tenth of a request's time.
 func newLogs(c *config.Config) (log, accessLog *slog.Logger) {
 	logLevel.Set(c.LogLevel)
-	newLog := func(w io.Writer) *slog.Logger {
-		options := &slog.HandlerOptions{Level: &logLevel}
-		if c.LogFormat == "text" {
-			return slog.New(slog.NewTextHandler(w, options))
-		}
-		return slog.New(slog.NewJSONHandler(w, options))
-	}
-	log, accessLog = newLog(stderr), newLog(gatheredLines{stderr})
+	log, accessLog = newLog(c, stderr, &logLevel), newLog(c, gatheredLines{stderr}, &logLevel)
 	stderr.onRecovery(func(dropped int64, err error) {
 		cause := "it was not read fast enough"
 		if err != nil {
@@ -38,6 +31,15 @@ func newLogs(c *config.Config) (log, accessLog *slog.Logger) {
 		log.Warn("log lines were dropped", "lines", dropped, "cause", cause)
 	})
 	return log, accessLog
+}
+
+// newLog returns a log in the format of the configuration.
+func newLog(c *config.Config, w io.Writer, level slog.Leveler) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if c.LogFormat == "text" {
+		return slog.New(slog.NewTextHandler(w, options))
+	}
+	return slog.New(slog.NewJSONHandler(w, options))
 }
 
 const (

@@ -79,13 +79,17 @@ func main() {
 		err = command.Run()
 	}
 	if err != nil {
-		oneLine := strings.NewReplacer(":\n\t", ": ", "\n\t", "; ", "\n", "; ")
-		fmt.Fprintln(stderr, "worldevents:", oneLine.Replace(err.Error()))
+		fmt.Fprintln(stderr, "worldevents:", oneLine(err))
 	}
 	stderr.flush()
 	if err != nil {
 		os.Exit(1)
 	}
+}
+
+// oneLine is an error, which may be several joined, in one line.
+func oneLine(err error) string {
+	return strings.NewReplacer(":\n\t", ": ", "\n\t", "; ", "\n", "; ").Replace(err.Error())
 }
 
 // withoutURLs is what the parser says of arguments, without those that may have a password in them.

@@ -85,7 +85,7 @@ func (serveCommand) Run() error {
 		go serve(admin, l, errc)
 		defer admin.Close()
 	}
-	go rereadOnHangup(c, hangups, log)
+	go reloadOnHangup(hangups, newLog(c, stderr, slog.LevelInfo), reloadLogLevel(c))
 	this := build.Read()
 	log.Info("serving", "version", this.Version, "commit", this.Commit, "commit_time", this.Time,
 		"address", addresses(listeners), "base_url", c.BaseURL, "environment", c.AppEnv)
@@ -123,20 +123,6 @@ func (serveCommand) Run() error {
 		public.Close()
 	}
 	return nil
-}
-
-// rereadOnHangup reads LOG_LEVEL again with each signal. The level stays as it is where that or the file .env is wrong.
-func rereadOnHangup(c *config.Config, hangups <-chan os.Signal, log *slog.Logger) {
-	for range hangups {
-		level, err := c.RereadLogLevel()
-		if err != nil {
-			log.Error("SIGHUP: LOG_LEVEL stays as it is", "error", err.Error())
-			continue
-		}
-		logLevel.Set(min(level, logLevel.Level())) // one of both lets the line pass that tells of the change
-		log.Info("SIGHUP: LOG_LEVEL was read again", "level", strings.ToLower(level.String()))
-		logLevel.Set(level)
-	}
 }
 
 // listenEach listens on every address that this machine has, which must be one at least: not every machine has IPv6.

@@ -254,6 +254,7 @@ func TestHangup(t *testing.T) {
 	if logs(s, "error") {
 		t.Error("LOG_LEVEL=error logs requests")
 	}
+	hangUp(s, `"level":"error"`) // the line is written whatever the level is
 	os.Remove(p.Dir + "/.env")
 	hangUp(s, `"level":"info"`)
 	logs(s, "info")
