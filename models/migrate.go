@@ -82,10 +82,11 @@ func (s *Store) migrate(ctx context.Context, p pool) error {
 				return err
 			}
 		}
-		if schema.version > schema.known {
-			s.newerSchema.Store(schema.version)
+		if err := verifySchema(tx); err != nil {
+			return err
 		}
-		return verifySchema(tx)
+		s.schema.Store(max(schema.version, schema.known))
+		return nil
 	})
 }
 

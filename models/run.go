@@ -45,7 +45,9 @@ func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(
 		deadline = d
 	}
 	var started time.Time // zero if it never was
+	p.timings.waiting.Add(1)
 	err := p.limiter.do(ctx, deadline, maxWait, func() error {
+		p.timings.waiting.Add(-1)
 		if started = time.Now(); !started.Before(deadline) {
 			return ErrTimeout
 		}
@@ -60,7 +62,10 @@ func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(
 		}
 		return err
 	})
-	p.timings.observe(begun, started, err)
+	if started.IsZero() {
+		p.timings.waiting.Add(-1)
+	}
+	p.timings.observe(begun, started, err, UsageOf(ctx))
 	s.note(err)
 	return err
 }
@@ -72,6 +77,7 @@ func (s *Store) attempt(ctx context.Context, p pool, fn func(tx *gorm.DB) error)
 		if n == maxAttempts || !errors.Is(err, errSerialize) {
 			return err
 		}
+		p.timings.countError(err)
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ErrTimeout, err)

@@ -73,7 +73,15 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 
 // NewerSchema returns the number of a schema that is newer than those of this program, which works with it all the same,
 // once Migrate has found one; else 0.
-func (s *Store) NewerSchema() int64 { return s.newerSchema.Load() }
+func (s *Store) NewerSchema() int64 {
+	if version := s.schema.Load(); version > newestSchema() {
+		return version
+	}
+	return 0
+}
+
+// Schema returns the number of the database's schema, that of its last migration, once Migrate has seen to it; else 0.
+func (s *Store) Schema() int64 { return s.schema.Load() }
 
 func (s *Store) migrationFolder() fs.FS {
 	folder, _ := fs.Sub(migrations, "migrations/"+s.dialect.name) // fails for a malformed path only

@@ -54,7 +54,7 @@ type Store struct {
 	lists       sync.Map // the text of a list's queries, by listQuery
 	seed        int64    // of fingerprints: nobody can make two lists with one fingerprint, not knowing it
 	sick        sickness
-	newerSchema atomic.Int64
+	schema      atomic.Int64 // the version of the schema, 0 until it is known
 }
 
 // pool is a connection pool and how its connections are shared.
@@ -165,14 +165,13 @@ func (s *Store) Pools() map[string]*sql.DB {
 // WAL returns the write-ahead log of SQLite, for metrics; nil on PostgreSQL, which looks after its own.
 func (s *Store) WAL() *WAL { return s.wal }
 
-// Timings returns histograms, in seconds, of how long calls waited for a connection and of how long they took then. A
-// call that got none in time counts as waiting.
+// Timings returns what is counted of each pool: histograms, in seconds, of how long calls waited for a connection and of how
+// long they took then, how many wait now, and errors by class. A call that got no connection in time counts as waiting.
 func (s *Store) Timings() []prometheus.Collector {
-	all := s.writer.timings.collectors()
-	if s.reader.sql != s.writer.sql {
-		all = append(all, s.reader.timings.collectors()...)
+	if s.reader.sql == s.writer.sql {
+		return s.writer.timings.collectors(s.dialect.name)
 	}
-	return all
+	return append(s.writer.timings.collectors(s.dialect.name+"_write"), s.reader.timings.collectors(s.dialect.name+"_read")...)
 }
 
 // LogTo has the store log what no caller is told: that a SQLite file is checked, that it takes no writes, and that it takes

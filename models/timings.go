@@ -2,35 +2,101 @@ package models
 
 import (
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// timings are the metrics of a pool, in seconds.
-type timings struct{ wait, work prometheus.Histogram }
+// timings are the metrics of a pool. Durations are in seconds.
+type timings struct {
+	wait, work prometheus.Histogram
+	// waiting is how many calls wait for a connection now.
+	waiting *atomic.Int64
+	errors  []errorCount
+}
+
+// errorCount counts the errors of a class.
+type errorCount struct {
+	class error
+	count prometheus.Counter
+}
+
+// errorClasses are the errors that say something of the database, by their names in metrics. An error counts as the first
+// of them that it is.
+var errorClasses = []struct {
+	name  string
+	class error
+}{
+	{"busy", ErrBusy},
+	{"timeout", ErrTimeout},
+	{"unwritable", ErrUnwritable},
+	{"unavailable", ErrUnavailable},
+	{"repeat", errSerialize},
+}
 
 func newTimings(pool string) timings {
+	labels := prometheus.Labels{"pool": pool}
 	histogram := func(name, help string) prometheus.Histogram {
 		return prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: name, Help: help, ConstLabels: prometheus.Labels{"pool": pool},
+			Name: name, Help: help, ConstLabels: labels,
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		})
 	}
-	return timings{
-		wait: histogram("worldevents_database_wait_duration_seconds", "Time that calls waited for a connection to the database, those included that got none."),
-		work: histogram("worldevents_database_duration_seconds", "Time that calls took once they had a connection."),
+	t := timings{
+		wait:    histogram("worldevents_database_wait_duration_seconds", "Time in seconds that calls waited for a connection to the database, or for their turn to write, those included that got none."),
+		work:    histogram("worldevents_database_duration_seconds", "Time in seconds that calls took once they had a connection."),
+		waiting: new(atomic.Int64),
+	}
+	for _, c := range errorClasses {
+		t.errors = append(t.errors, errorCount{c.class, prometheus.NewCounter(prometheus.CounterOpts{
+			Name:        "worldevents_database_errors_total",
+			Help:        "Errors of the database, by class: busy (no connection in time, or a lock of another process), timeout, unwritable (the SQLite file), unavailable, repeat (the database asked for the transaction once more).",
+			ConstLabels: prometheus.Labels{"pool": pool, "class": c.name},
+		})})
+	}
+	return t
+}
+
+// collectors returns all metrics of the pool.
+func (t timings) collectors(pool string) []prometheus.Collector {
+	all := []prometheus.Collector{t.wait, t.work, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "worldevents_database_waiting_calls", Help: "Calls that wait for a connection to the database, or for their turn to write.",
+		ConstLabels: prometheus.Labels{"pool": pool},
+	}, func() float64 { return float64(t.waiting.Load()) })}
+	for _, e := range t.errors {
+		all = append(all, e.count)
+	}
+	return all
+}
+
+// observe counts a call that has ended now with err, and that had its connection since started; never, if that is zero. It
+// adds what it took to usage, unless that is nil.
+func (t timings) observe(begun, started time.Time, err error, usage *Usage) {
+	now := time.Now()
+	wait, work := now.Sub(begun), time.Duration(0)
+	if started.IsZero() || err != nil && errors.Is(err, ErrBusy) {
+		t.wait.Observe(wait.Seconds())
+	} else {
+		wait, work = started.Sub(begun), now.Sub(started)
+		t.wait.Observe(wait.Seconds())
+		t.work.Observe(work.Seconds())
+	}
+	if err != nil {
+		t.countError(err)
+	}
+	if usage != nil {
+		usage.Wait += wait
+		usage.Work += work
 	}
 }
 
-func (t timings) collectors() []prometheus.Collector { return []prometheus.Collector{t.wait, t.work} }
-
-// observe counts a call that has ended now with err, and that had its connection since started; never, if that is zero.
-func (t timings) observe(begun, started time.Time, err error) {
-	if started.IsZero() || err != nil && errors.Is(err, ErrBusy) {
-		t.wait.Observe(time.Since(begun).Seconds())
-		return
+// countError counts an error that says something of the database.
+func (t timings) countError(err error) {
+	for _, e := range t.errors {
+		if errors.Is(err, e.class) {
+			e.count.Inc()
+			return
+		}
 	}
-	t.wait.Observe(started.Sub(begun).Seconds())
-	t.work.Observe(time.Since(started).Seconds())
 }

@@ -19,6 +19,7 @@ import (
 type metrics struct {
 	registry  *prometheus.Registry
 	requests  *prometheus.CounterVec
+	signIns   *prometheus.CounterVec
 	duration  *prometheus.HistogramVec
 	refreshes *prometheus.CounterVec
 	// securityEvents has the events of security.go.
@@ -33,11 +34,12 @@ func newMetrics(store *models.Store, waiting *backpressure.Class, lists *eventli
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "worldevents_requests_total",
-			Help: "Responses, by operation and status.",
-		}, []string{"operation", "status"}),
+			Help: "Responses, by operation, status and the code of the error that they are, empty for none. Status 499 stands for a client that hung up first.",
+		}, []string{"operation", "status", "code"}),
+		signIns: newSignInCounts(),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "worldevents_request_duration_seconds",
-			Help:    "Time from a request's headers to the end of its response, by operation.",
+			Help:    "Time in seconds from a request's headers to the end of its response, by operation, without the time that it waited for news of a list.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"operation"}),
 		refreshes: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -55,7 +57,7 @@ func newMetrics(store *models.Store, waiting *backpressure.Class, lists *eventli
 	for _, event := range []string{signedIn, refused, signedOut, revoked, reused} {
 		m.securityEvents.WithLabelValues(event)
 	}
-	m.registry.MustRegister(m.requests, m.duration, m.refreshes, m.securityEvents,
+	m.registry.MustRegister(m.requests, m.duration, m.refreshes, m.securityEvents, m.signIns,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "worldevents_waiting_responses",
 			Help: "Responses that wait for clients who read slowly.",
@@ -132,6 +134,8 @@ func (m *metrics) registerWaits(lists *eventlist.Lists) {
 			}, func() float64 { return float64(n.Load()) }))
 		}
 	}
+	counters("worldevents_list_responses_total", "Responses that are lists, by how: read (from the database), shared (of a reading for several requests), news (of a reading for those who waited), streamed (too large to hold), streamed_small (in small batches, as memory is short), unchanged_read, unchanged_fingerprint (304, after reading the list or only its fingerprint), unchanged_memory (304 to those who waited, without the database).",
+		"how", lists.Ways())
 	counters("worldevents_list_waits_total", "Requests that wanted to wait for news of a list, by why their wait was over: changed, elapsed, full (too many wait), stopped (the instance stops), revoked (the session), gone (the client).",
 		"outcome", counts.Outcomes())
 	counters("worldevents_list_wait_readings_total", "Readings of lists that are waited for, by cause: own_write, hint (of another instance), sweep, arrival (of a request).",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"strings"
 
 	"worldevents/gen"
 	"worldevents/models"
@@ -18,16 +19,16 @@ func (s *Server) GetSession(ctx context.Context, _ gen.GetSessionRequestObject) 
 	cookies := session.ReadCookies(requestFrom(ctx).request.Header)
 	token, err := cookies.Token()
 	if err != nil {
-		return sessionRefused(gen.SessionRefusalErrorInvalidToken), nil
+		return sessionRefused(ctx, gen.SessionRefusalErrorInvalidToken), nil
 	}
 	user, err := s.sessions.Verify(token)
 	switch {
 	case err == nil:
 		return sessionActive(user), nil
 	case errors.Is(err, session.ErrNoToken):
-		return sessionRefused(gen.SessionRefusalErrorNoToken), nil
+		return sessionRefused(ctx, gen.SessionRefusalErrorNoToken), nil
 	case !errors.Is(err, session.ErrExpired):
-		return sessionRefused(gen.SessionRefusalErrorInvalidToken), nil
+		return sessionRefused(ctx, gen.SessionRefusalErrorInvalidToken), nil
 	}
 
 	caller, err := user.Caller()
@@ -39,9 +40,9 @@ func (s *Server) GetSession(ctx context.Context, _ gen.GetSessionRequestObject) 
 	case err == nil:
 		return sessionActive(refreshed), nil
 	case errors.Is(err, session.ErrNoToken):
-		return sessionRefused(gen.SessionRefusalErrorNoRefreshToken), nil
+		return sessionRefused(ctx, gen.SessionRefusalErrorNoRefreshToken), nil
 	case errors.Is(err, models.ErrRefreshToken), errors.Is(err, session.ErrInvalid):
-		return sessionRefused(gen.SessionRefusalErrorInvalidRefreshToken), nil
+		return sessionRefused(ctx, gen.SessionRefusalErrorInvalidRefreshToken), nil
 	}
 	return nil, err
 }
@@ -54,9 +55,9 @@ func (s *Server) RefreshSession(ctx context.Context, _ gen.RefreshSessionRequest
 	refreshed, err := s.refresh(ctx, models.Caller{}, session.ReadCookies(requestFrom(ctx).request.Header))
 	switch {
 	case errors.Is(err, session.ErrNoToken):
-		return gen.RefreshSession400JSONResponse{Body: gen.RefreshRefusal{Error: gen.RefreshRefusalErrorNoRefreshToken}}, nil
+		return refreshRefused(ctx, gen.RefreshRefusalErrorNoRefreshToken), nil
 	case errors.Is(err, models.ErrRefreshToken), errors.Is(err, session.ErrInvalid):
-		return gen.RefreshSession400JSONResponse{Body: gen.RefreshRefusal{Error: gen.RefreshRefusalErrorInvalidRefreshToken}}, nil
+		return refreshRefused(ctx, gen.RefreshRefusalErrorInvalidRefreshToken), nil
 	case err != nil:
 		return nil, err
 	}
@@ -82,12 +83,16 @@ func (s *Server) begin(ctx context.Context, signIn func(models.SignIn) (models.G
 	token := session.NewRefreshToken()
 	in := models.SignIn{RefreshToken: token.RefreshToken}
 	in.Device, in.Network = s.origin(ctx)
-	if req := requestFrom(ctx); req != nil {
+	req := requestFrom(ctx) // nil for a command
+	if req != nil {
 		in.Replaces = session.ReadCookies(req.request.Header).RefreshTokens()
 	}
 	grant, err := signIn(in)
 	if err != nil {
 		return Session{}, err
+	}
+	if req != nil {
+		req.signedIn = true
 	}
 	s.securityEvent(ctx, signedIn, models.Caller{UserID: grant.ID, SessionID: grant.SessionID}, "")
 	return s.sessions.Issue(grant, token), nil
@@ -130,9 +135,19 @@ func sessionActive(user Session) gen.GetSession200JSONResponse {
 	}
 }
 
-func sessionRefused(why gen.SessionRefusalError) gen.GetSession400JSONResponse {
+func sessionRefused(ctx context.Context, why gen.SessionRefusalError) gen.GetSession400JSONResponse {
+	requestFrom(ctx).code = codeOf(string(why))
 	return gen.GetSession400JSONResponse{Body: gen.SessionRefusal{Authenticated: false, Error: why}}
 }
+
+func refreshRefused(ctx context.Context, why gen.RefreshRefusalError) gen.RefreshSession400JSONResponse {
+	requestFrom(ctx).code = codeOf(string(why))
+	return gen.RefreshSession400JSONResponse{Body: gen.RefreshRefusal{Error: why}}
+}
+
+// codeOf spells the reason of a refusal, which has no code in the contract, as the codes of other errors: "no_token" for
+// "No token".
+func codeOf(why string) string { return strings.ReplaceAll(strings.ToLower(why), " ", "_") }
 
 // headerName makes a username fit for a header; decodeURIComponent undoes it. It returns nil for a JWT that names
 // nobody.

@@ -113,8 +113,12 @@ func problemOf(err error) *problem {
 // writeError writes the response for err. It is Echo's HTTPErrorHandler, so every failure ends here.
 func (s *Server) writeError(err error, c echo.Context) {
 	req := requestFrom(c.Request().Context())
+	s.resolveOperation(c, req)
 	p := problemOf(err)
-	if p.status >= 500 && !errors.Is(err, context.Canceled) && !errors.Is(err, eventlist.ErrClientGone) {
+	req.code = p.code
+	if p.status >= 500 && isClientGone(err) {
+		req.code = clientGone
+	} else if p.status >= 500 {
 		s.log.Error("request failed", "request_id", req.requestID, "operation", req.operation.id, "error", err.Error())
 	}
 	if c.Response().Committed {
@@ -146,6 +150,11 @@ func (s *Server) writeError(err error, c echo.Context) {
 	c.Response().Write(text)
 }
 
+// isClientGone reports whether err means that the client has hung up.
+func isClientGone(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, eventlist.ErrClientGone)
+}
+
 // safeCause returns the class of err, which is safe to tell a client.
 func safeCause(err error) string {
 	for _, class := range causes {
@@ -158,9 +167,6 @@ func safeCause(err error) string {
 
 // humanize spells an operationId in words: "create event" for createEvent.
 func humanize(operation string) string {
-	if operation == "" {
-		return "handle request"
-	}
 	var b strings.Builder
 	for _, r := range operation {
 		if unicode.IsUpper(r) {

@@ -24,7 +24,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		begin := time.Now()
 		r := c.Request()
-		req := &request{Context: r.Context(), requestID: newRequestID(), operation: s.unmatched, header: c.Response().Header()}
+		req := &request{Context: r.Context(), requestID: newRequestID(), operation: s.unrouted.notFound, header: c.Response().Header()}
 		r = r.WithContext(req)
 		req.request = r
 		c.SetRequest(r)
@@ -40,6 +40,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 					p = nil
 				}
 			}
+			s.resolveOperation(c, req)
 			req.operation.record(c, req, begin)
 			if p != nil {
 				panic(http.ErrAbortHandler) // net/http closes the connection and says nothing
@@ -99,18 +100,24 @@ func (s *Server) requireAuth(next echo.HandlerFunc) echo.HandlerFunc {
 func canonicalPath(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		u := c.Request().URL
-		if u.RawPath = u.EscapedPath(); !strings.Contains(u.RawPath, "%") {
-			return next(c)
-		}
-		segments := strings.Split(u.RawPath, "/")
-		for i, segment := range segments {
-			if text, err := url.PathUnescape(segment); err == nil {
-				segments[i] = url.PathEscape(text)
-			}
-		}
-		u.RawPath = strings.Join(segments, "/")
+		u.RawPath = canonical(u)
 		return next(c)
 	}
+}
+
+// canonical returns the path of u in the spelling that canonicalPath gives it.
+func canonical(u *url.URL) string {
+	path := u.EscapedPath()
+	if !strings.Contains(path, "%") {
+		return path
+	}
+	segments := strings.Split(path, "/")
+	for i, segment := range segments {
+		if text, err := url.PathUnescape(segment); err == nil {
+			segments[i] = url.PathEscape(text)
+		}
+	}
+	return strings.Join(segments, "/")
 }
 
 // rejectExtraSegments ends the last path parameter at a slash. Echo lets a parameter without anything below it swallow
@@ -125,14 +132,14 @@ func rejectExtraSegments(e *echo.Echo) {
 
 // limitInFlight responds 503 when limit requests are being handled already. Half of the places at most are for
 // requests whose body has not arrived: else a few clients that send slowly would shut out all others. A request whose
-// response waits for its client has no place meanwhile, for the same reason.
-func limitInFlight(limit int) echo.MiddlewareFunc {
-	var inFlight, arriving atomic.Int64
+// response waits for its client has no place meanwhile, for the same reason. inFlight counts the places that are taken.
+func limitInFlight(limit int, inFlight *atomic.Int64) echo.MiddlewareFunc {
+	var arriving atomic.Int64
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			r := c.Request()
 			req, conn := requestFrom(r.Context()), backpressure.FromContext(r.Context())
-			current := &backpressure.Request{InFlight: &inFlight, Client: func() (user, address string) {
+			current := &backpressure.Request{InFlight: inFlight, Client: func() (user, address string) {
 				if req.caller != (models.Caller{}) {
 					user = req.caller.UserID.String()
 				}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -13,28 +14,54 @@ import (
 // operation is what a request is counted and logged as. What its requests have in common is made once, so that their
 // log line and metrics cost each of them next to nothing.
 type operation struct {
-	id       string // the contract's operationId, "" for all that is no operation
+	id       string // of the contract, or of the same kind
 	method   string // "" for any
 	log      slog.Handler
 	duration prometheus.Observer
-	requests *prometheus.CounterVec
+	requests *prometheus.CounterVec // by status and code
+	common   []commonResponse
 }
 
-// newOperation is called once for each.
-func (s *Server) newOperation(id, method string) *operation {
-	label, log := id, s.access.With("operation", id)
-	if id == "" {
-		label = "other"
-	} else {
+// responseKind is what responses are counted by: the status, and the code of the error that they are, "" for none.
+type responseKind struct {
+	status int
+	code   string
+}
+
+// commonResponse is a kind of response that is counted from 0 on, and without a look at requests.
+type commonResponse struct {
+	responseKind
+	count prometheus.Counter
+}
+
+// clientGone is the code of a request whose client hung up before the response, which nobody gets. statusClientGone is
+// the status that it is counted and logged with, as proxies do: it is no error of the service.
+const (
+	clientGone       = "client_gone"
+	statusClientGone = 499
+)
+
+// newOperation returns an operation. Those of one id have the same metrics. Errors of the service are counted from 0 on, so
+// that the first of them is an increase, and so are the kinds of expected.
+func (s *Server) newOperation(id, method string, expected ...responseKind) *operation {
+	log := s.access.With("operation", id)
+	if method != "" {
 		log = log.With("method", method)
 	}
-	return &operation{
+	o := &operation{
 		id:       id,
 		method:   method,
 		log:      log.Handler(),
-		duration: s.metrics.duration.WithLabelValues(label),
-		requests: s.metrics.requests.MustCurryWith(prometheus.Labels{"operation": label}),
+		duration: s.metrics.duration.WithLabelValues(id),
+		requests: s.metrics.requests.MustCurryWith(prometheus.Labels{"operation": id}),
 	}
+	for _, p := range []*problem{errInternal, errOverloaded} {
+		expected = append(expected, responseKind{p.status, p.code})
+	}
+	for _, kind := range expected {
+		o.common = append(o.common, commonResponse{kind, o.requests.WithLabelValues(strconv.Itoa(kind.status), kind.code)})
+	}
+	return o
 }
 
 // middleware makes a request one of the operation.
@@ -45,12 +72,26 @@ func (o *operation) middleware(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
+// count counts a response.
+func (o *operation) count(kind responseKind) {
+	for i := range o.common {
+		if o.common[i].responseKind == kind {
+			o.common[i].count.Inc()
+			return
+		}
+	}
+	o.requests.WithLabelValues(strconv.Itoa(kind.status), kind.code).Inc()
+}
+
 // record counts a response and logs it.
 func (o *operation) record(c echo.Context, req *request, begin time.Time) {
 	now := time.Now()
 	took := now.Sub(begin)
 	status := c.Response().Status
-	o.requests.WithLabelValues(strconv.Itoa(status)).Inc()
+	if req.code == clientGone && status >= http.StatusInternalServerError {
+		status = statusClientGone
+	}
+	o.count(responseKind{status, req.code})
 	o.duration.Observe((took - req.waited).Seconds())
 	if ctx := context.Background(); o.log.Enabled(ctx, slog.LevelInfo) {
 		line := slog.NewRecord(now, slog.LevelInfo, "request", 0)

@@ -48,31 +48,26 @@ type page struct {
 }
 
 // registerDocs serves the published contract, and Swagger UI from files inside the binary.
-func (s *Server) registerDocs(e *echo.Echo, c *publishedContract) {
-	e.GET("/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, s.base+"/docs") })
-	getOrHead(e, "/openapi.json", func(ctx echo.Context) error { return publish(ctx, "application/json", c.json) })
-	getOrHead(e, "/openapi.yaml", func(ctx echo.Context) error { return publish(ctx, "application/yaml", c.yaml) })
-	getOrHead(e, "/docs", func(c echo.Context) error { return s.render(c, http.StatusOK, "docs.html", docsPolicy, page{}) })
+func (s *Server) registerDocs(c *publishedContract) {
+	s.get("docs", "/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, s.base+"/docs") })
+	s.getOrHead("contract", "/openapi.json", func(ctx echo.Context) error { return publish(ctx, "application/json", c.json) })
+	s.getOrHead("contract", "/openapi.yaml", func(ctx echo.Context) error { return publish(ctx, "application/yaml", c.yaml) })
+	s.getOrHead("docs", "/docs", func(c echo.Context) error { return s.render(c, http.StatusOK, "docs.html", docsPolicy, page{}) })
 	for _, name := range []string{"docs.css", "docs.js"} {
-		getOrHead(e, "/docs/"+name, asset(http.StripPrefix("/docs", http.FileServerFS(files))))
+		s.getOrHead("assets", "/docs/"+name, asset(http.StripPrefix("/docs", http.FileServerFS(files))))
 	}
 	swagger := http.StripPrefix("/docs/", newSwaggerFiles())
 	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js"} {
-		getOrHead(e, "/docs/"+name, asset(swagger))
+		s.getOrHead("assets", "/docs/"+name, asset(swagger))
 	}
 }
 
 // registerPageAssets serves the style sheet and icon of our own pages. They are below a path that is ours, as /assets is
 // not where a proxy shares the origin with an application.
-func registerPageAssets(e *echo.Echo) {
+func (s *Server) registerPageAssets() {
 	for _, name := range []string{"page.css", "icon.svg"} {
-		getOrHead(e, "/sign-in/"+name, asset(http.StripPrefix("/sign-in", http.FileServerFS(files))))
+		s.getOrHead("assets", "/sign-in/"+name, asset(http.StripPrefix("/sign-in", http.FileServerFS(files))))
 	}
-}
-
-// getOrHead registers what responds to HEAD as well: it spends nothing, unlike an operation.
-func getOrHead(e *echo.Echo, path string, h echo.HandlerFunc) {
-	e.Match([]string{http.MethodGet, http.MethodHead}, path, h)
 }
 
 // publish writes the contract. Pages of any origin may read it: it is the same for all, and has no secret.

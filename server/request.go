@@ -19,8 +19,10 @@ type request struct {
 	// storeDeadline bounds all calls of the store together. It is set once the request has been read.
 	storeDeadline time.Time
 	operation     *operation
+	code          string        // of the error that the response is, "" for none
 	caller        models.Caller // set by requireAuth
 	expires       time.Time     // when the caller's JWT does
+	signedIn      bool          // the request has begun a session
 	waited        time.Duration // for news of a list
 	request       *http.Request
 	header        http.Header // of the response

@@ -83,19 +83,22 @@ type Options struct {
 
 // Server is the service behind its two listeners.
 type Server struct {
-	store     *models.Store
-	log       *slog.Logger
-	access    *slog.Logger
-	sessions  *session.Manager
-	lists     *eventlist.Lists
-	waiting   *backpressure.Class
-	metrics   *metrics
-	unmatched *operation     // all that the contract does not name
-	baseURL   string         // the public address, without a slash at its end
-	base      string         // its path
-	host      string         // its host, without the port
-	provider  *oidc.Provider // nil without OIDC
-	flowName  string         // of the cookie that keeps a sign-in at the provider
+	store    *models.Store
+	log      *slog.Logger
+	access   *slog.Logger
+	sessions *session.Manager
+	lists    *eventlist.Lists
+	waiting  *backpressure.Class
+	metrics  *metrics
+	echo     *echo.Echo
+	routes   map[route]*operation
+	unrouted unrouted
+	inFlight atomic.Int64
+	baseURL  string         // the public address, without a slash at its end
+	base     string         // its path
+	host     string         // its host, without the port
+	provider *oidc.Provider // nil without OIDC
+	flowName string         // of the cookie that keeps a sign-in at the provider
 
 	now           func() time.Time
 	clientIP      echo.IPExtractor
@@ -136,6 +139,9 @@ func New(o Options) (*Server, error) {
 		clientIP:      clientIP(o.TrustedProxies),
 		development:   o.Development,
 		returnOrigins: o.ReturnOrigins,
+
+		echo:   echo.New(),
+		routes: make(map[route]*operation),
 	}
 	o.Store.LogTo(o.Log)
 	if s.now == nil {
@@ -150,13 +156,14 @@ func New(o Options) (*Server, error) {
 	s.lists.Pause = func(ctx context.Context) func() { return backpressure.FromContext(ctx).Pause() }
 	s.lists.Leave = func(ctx context.Context, slow func()) { backpressure.FromContext(ctx).Leave(slow) }
 	s.metrics = newMetrics(o.Store, s.waiting, s.lists, o.LogLinesDropped)
-	s.unmatched = s.newOperation("", "")
+	s.metrics.registerProcess(o.Store, &s.inFlight)
+	s.unrouted = s.newUnrouted()
 	if o.OIDC != nil {
 		s.provider = oidc.New(*o.OIDC, s.baseURL+"/sign-in/callback", o.Keys, s.now)
 		s.flowName = flowCookieName(o)
 	}
 
-	e := echo.New()
+	e := s.echo
 	e.HTTPErrorHandler = s.writeError
 	e.Binder = strictBinder{}
 	e.IPExtractor = s.clientIP
@@ -167,7 +174,7 @@ func New(o Options) (*Server, error) {
 		refuseEmptyHost,
 		browsers.cors,
 		s.refuseUntilMigrated,
-		limitInFlight(o.MaxInFlight),
+		limitInFlight(o.MaxInFlight, &s.inFlight),
 		limitRate(o.RateLimit),
 		browsers.refuseCrossOrigin,
 		canonicalPath,
@@ -177,11 +184,11 @@ func New(o Options) (*Server, error) {
 		OperationMiddlewares: s.operationMiddlewares(operations, o.WriteRate, setStoreDeadline(o.Store.Timeout())),
 	})
 	rejectExtraSegments(e)
-	s.registerSignIn(e)
-	s.registerSessions(e)
-	registerPageAssets(e)
+	s.registerSignIn()
+	s.registerSessions()
+	s.registerPageAssets()
 	if o.Docs {
-		s.registerDocs(e, published)
+		s.registerDocs(published)
 	}
 
 	s.Public = e

@@ -12,11 +12,11 @@ import (
 )
 
 // registerSessions serves the page on which users see their sessions and end them.
-func (s *Server) registerSessions(e *echo.Echo) {
+func (s *Server) registerSessions() {
 	onErrors, deadline := showErrors("sessions.html"), setStoreDeadline(s.store.Timeout())
-	e.GET("/sessions", s.sessionsPage, onErrors, deadline)
-	e.POST("/sessions/end", s.fromLiveSession(s.endSession), onErrors, readForm, deadline)
-	e.POST("/sessions/end-others", s.fromLiveSession(s.endOtherSessions), onErrors, readForm, deadline)
+	s.get("showSessions", "/sessions", s.sessionsPage, onErrors, deadline)
+	s.post("endSession", "/sessions/end", s.fromLiveSession(s.endSession), onErrors, readForm, deadline)
+	s.post("endOtherSessions", "/sessions/end-others", s.fromLiveSession(s.endOtherSessions), onErrors, readForm, deadline)
 }
 
 // sessionEntry is a session as its user sees it. The id opens nothing.

@@ -16,20 +16,22 @@ import (
 
 // registerSignIn serves the pages around the session: sign-out always, sign-in by name in development, and sign-in
 // with an identity provider if there is one. In production /sign-in leads straight to the provider.
-func (s *Server) registerSignIn(e *echo.Echo) {
-	e.POST("/sign-out", s.signOut)
+func (s *Server) registerSignIn() {
+	s.post("signOut", "/sign-out", s.signOut)
 	if s.development {
-		e.GET("/sign-in", s.signInPage, s.refuseUnknownHost)
-		e.POST("/sign-in", s.signIn, s.refuseUnknownHost, readForm)
+		s.get("showSignIn", "/sign-in", s.signInPage, s.refuseUnknownHost)
+		s.post("signIn", "/sign-in", s.signIn, s.countSignIns(byForm), s.refuseUnknownHost, readForm)
 	}
 	if s.provider != nil {
 		begin := "/sign-in"
 		if s.development {
 			begin = "/sign-in/provider"
 		}
-		onErrors := showErrors("error.html")
-		e.GET(begin, s.beginSignIn, s.newOperation("beginSignIn", http.MethodGet).middleware, onErrors, s.logRefusals)
-		e.GET("/sign-in/callback", s.finishSignIn, s.newOperation("finishSignIn", http.MethodGet).middleware, onErrors, s.logRefusals)
+		onErrors, count := showErrors("error.html"), s.countSignIns(byProvider)
+		around := []echo.MiddlewareFunc{onErrors, count, s.logRefusals}
+		failure := responseKind{errProvider.status, errProvider.code}
+		s.register(s.newOperation("beginSignIn", http.MethodGet, failure), http.MethodGet, begin, s.beginSignIn, around)
+		s.register(s.newOperation("finishSignIn", http.MethodGet, failure), http.MethodGet, "/sign-in/callback", s.finishSignIn, around)
 	}
 }
 
@@ -81,9 +83,11 @@ func (s *Server) signIn(c echo.Context) error {
 	switch {
 	case errors.Is(err, models.ErrUsername):
 		again.Error = models.ErrUsername.Error()
+		requestFrom(r.Context()).code = errValidation.code
 		return s.render(c, http.StatusBadRequest, "sign-in.html", s.signInPolicy(), again)
 	case errors.Is(err, models.ErrBlocked):
 		again.Error = errBlocked.message
+		requestFrom(r.Context()).code = errBlocked.code
 		return s.render(c, errBlocked.status, "sign-in.html", s.signInPolicy(), again)
 	case err != nil:
 		return err

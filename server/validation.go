@@ -1,6 +1,9 @@
 package server
 
 import (
+	"net/http"
+	"strings"
+
 	"github.com/go-json-experiment/json"
 	"github.com/labstack/echo/v4"
 
@@ -13,7 +16,9 @@ import (
 func (s *Server) operationMiddlewares(operations []*contract.Operation, writeRate float64, innermost echo.MiddlewareFunc) map[string][]echo.MiddlewareFunc {
 	all, limit := make(map[string][]echo.MiddlewareFunc), limitWrites(writeRate)
 	for _, op := range operations {
-		chain := []echo.MiddlewareFunc{s.newOperation(op.ID, op.Method).middleware}
+		route := route{op.Method, strings.NewReplacer("{", ":", "}", "").Replace(op.Path)}
+		s.routes[route] = s.newOperation(op.ID, op.Method, responseKind{http.StatusOK, ""})
+		chain := []echo.MiddlewareFunc{s.routes[route].middleware}
 		if op.Secured {
 			chain = append(chain, s.requireAuth, limit(op))
 		}

@@ -59,10 +59,10 @@ func TestMetrics(t *testing.T) {
 		alice.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 		text := metrics(t, s)
 		for _, line := range []string{
-			`worldevents_requests_total{operation="createEvent",status="200"} 1`,
-			`worldevents_requests_total{operation="listEvents",status="200"} 1`,
-			`worldevents_requests_total{operation="joinEvent",status="200"} 1`,
-			`worldevents_requests_total{operation="listEvents",status="401"} 1`,
+			responses("createEvent", 200, "") + " 1",
+			responses("listEvents", 200, "") + " 1",
+			responses("joinEvent", 200, "") + " 1",
+			responses("listEvents", 401, "no_token") + " 1",
 			`worldevents_refreshes_total{outcome="refreshed"} 1`,
 			`worldevents_request_duration_seconds_count{operation="refreshSession"} 1`,
 			`go_sql_max_open_connections{db_name="` + s.Database.Dialect,

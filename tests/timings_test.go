@@ -2,13 +2,14 @@ package tests
 
 import (
 	"context"
-	"io"
+	"math"
 	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"worldevents/tests/servicetest"
 )
@@ -45,6 +46,18 @@ func TestTimingsOfTheDatabase(t *testing.T) {
 			if _, err := conn.ExecContext(t.Context(), test.lock); err != nil {
 				t.Fatal(err)
 			}
+			waiting := func() float64 { return value(t, s, `worldevents_database_waiting_calls{pool="`+test.pool+`"}`) }
+			seen, stop := make(chan bool), make(chan struct{})
+			go func() {
+				for most := 0.0; ; most = max(most, waiting()) {
+					select {
+					case <-stop:
+						seen <- most > 0
+						return
+					case <-time.After(10 * time.Millisecond):
+					}
+				}
+			}()
 			var mu sync.Mutex
 			refused, failed := 0.0, 0.0
 			atOnce(5, func(int) {
@@ -58,6 +71,16 @@ func TestTimingsOfTheDatabase(t *testing.T) {
 					failed++
 				}
 			})
+			close(stop)
+			if !<-seen || waiting() != 0 {
+				t.Errorf("none was seen to wait, or still %v do", waiting())
+			}
+			if n := value(t, s, `worldevents_database_errors_total{class="busy",pool="`+test.pool+`"}`); n != refused {
+				t.Errorf("%v refused, %v counted", refused, n)
+			}
+			if n := value(t, s, `worldevents_database_errors_total{class="timeout",pool="`+test.pool+`"}`); n != failed {
+				t.Errorf("%v failed, %v counted", failed, n)
+			}
 			conn.ExecContext(context.Background(), "ROLLBACK")
 			wait, work := timings(t, s, "wait_", test.pool), timings(t, s, "", test.pool)
 			if refused < 4 || refused+failed != 5 {
@@ -76,20 +99,20 @@ func TestTimingsOfTheDatabase(t *testing.T) {
 type histogram struct{ count, sum float64 }
 
 // timings reads a histogram of a pool.
-func timings(t *testing.T, s *servicetest.Process, kind, pool string) (h histogram) {
+func timings(t *testing.T, s *servicetest.Process, kind, pool string) histogram {
 	t.Helper()
-	res, err := http.Get(s.AdminURL + "/metrics")
-	if err != nil {
-		t.Fatal(err)
+	name := `worldevents_database_` + kind + `duration_seconds_`
+	return histogram{value(t, s, name+`count{pool="`+pool+`"}`), value(t, s, name+`sum{pool="`+pool+`"}`)}
+}
+
+// value reads a metric, which is named with its labels. It is NaN if there is none.
+func value(t *testing.T, s *servicetest.Process, name string) float64 {
+	_, text := s.AdminBody("/metrics")
+	match := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + ` (\S+)$`).FindStringSubmatch(text)
+	if match == nil {
+		t.Errorf("no %s", name)
+		return math.NaN()
 	}
-	defer res.Body.Close()
-	text, _ := io.ReadAll(res.Body)
-	for name, value := range map[string]*float64{"count": &h.count, "sum": &h.sum} {
-		match := regexp.MustCompile(`(?m)^worldevents_database_` + kind + `duration_seconds_` + name + `\{pool="` + pool + `"\} (\S+)$`).FindSubmatch(text)
-		if match == nil {
-			t.Fatalf("no %s of %sduration_seconds of %s", name, kind, pool)
-		}
-		*value, _ = strconv.ParseFloat(string(match[1]), 64)
-	}
-	return h
+	n, _ := strconv.ParseFloat(match[1], 64)
+	return n
 }

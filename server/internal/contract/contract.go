@@ -17,8 +17,8 @@ import (
 type Operation struct {
 	// ID is the operationId.
 	ID string
-	// Method is the HTTP method.
-	Method string
+	// Method is the HTTP method, and Path the path as the contract spells it, with {name} for a parameter.
+	Method, Path string
 	// Secured reports whether every alternative of the operation's security requires something.
 	Secured bool
 
@@ -52,7 +52,7 @@ func Load(text []byte) ([]*Operation, error) {
 			if op.Security != nil {
 				security = *op.Security
 			}
-			all = append(all, &Operation{op.OperationID, method, isSecured(security), schema})
+			all = append(all, &Operation{op.OperationID, method, path, isSecured(security), schema})
 		}
 	}
 	return all, nil

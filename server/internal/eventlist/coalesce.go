@@ -56,17 +56,19 @@ type sharedRead struct {
 	signedOut map[models.Caller]bool // callers who are not active
 	list      *models.EventReader    // read so far, at least up to where records end
 	records   *records
-	etag      string        // "" for a list too large to hold
-	link      string        // the Link header, "" on the last page
-	since     uint64        // the hub's position before the reading
-	begun     time.Time     // before the reading
-	hints     []models.Hint // of the list, if a caller wants them and it is held
-	encode    sync.Once
-	json      *encoder
-	encoded   bool
-	compress  sync.Once
-	gzip      *bytes.Buffer // nil until somebody needs it
-	gzipOf    int           // bytes
+	etag      string // "" for a list too large to hold
+	// byFingerprint means that the list was not read, since its fingerprint says that all callers have it.
+	byFingerprint bool
+	link          string        // the Link header, "" on the last page
+	since         uint64        // the hub's position before the reading
+	begun         time.Time     // before the reading
+	hints         []models.Hint // of the list, if a caller wants them and it is held
+	encode        sync.Once
+	json          *encoder
+	encoded       bool
+	compress      sync.Once
+	gzip          *bytes.Buffer // nil until somebody needs it
+	gzipOf        int           // bytes
 
 	// holder has the memory of the list, held bytes, counted as its own while holders responses hold it.
 	mu            sync.Mutex

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -55,6 +56,7 @@ type Lists struct {
 	hub       *hub
 	// beginning are the requests that begin to wait for news.
 	beginning *semaphore.Weighted
+	ways      [ways]atomic.Uint64
 
 	// Pause is called with a request's context when the request begins to wait for its turn, and what it returns
 	// when the request goes on.
@@ -184,7 +186,7 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 			return err
 		}
 		if ok && fingerprint == entry.fingerprint {
-			r.etag, r.list.Done = entry.etag, true
+			r.etag, r.list.Done, r.byFingerprint = entry.etag, true, true
 			return nil
 		}
 	}

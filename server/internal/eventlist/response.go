@@ -20,6 +20,8 @@ type Response struct {
 	caller Caller
 	// limited means that the limiter counts the response, until endRead.
 	limited bool
+	// news means that the client has waited for the list.
+	news bool
 	// early means that the client wanted to wait, and should ask again later.
 	early bool
 }
@@ -28,6 +30,7 @@ type Response struct {
 // response has not begun, it must then be aborted, so that it does not end as if it were whole.
 func (p *Response) Write(w http.ResponseWriter) error {
 	if p.etag != "" && etagMatches(p.caller.IfNoneMatch, p.etag) {
+		p.lists.count(p.unchangedWay())
 		p.endRead()
 		writeNotModified(w, p.etag, p.link, p.early)
 		p.release()
@@ -45,6 +48,7 @@ func (p *Response) Write(w http.ResponseWriter) error {
 	setLink(h, p.link)
 	h["Content-Type"] = jsonType
 	if p.etag == "" {
+		p.lists.count(wayStreamed)
 		w.WriteHeader(http.StatusOK)
 		return p.stream(w)
 	}
@@ -56,6 +60,7 @@ func (p *Response) Write(w http.ResponseWriter) error {
 		h["Content-Encoding"] = gzipCoding
 	}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	p.lists.count(p.wholeWay())
 	w.WriteHeader(http.StatusOK)
 	if _, err := w.Write(body); err != nil {
 		return fmt.Errorf("%w: %w", ErrClientGone, err)

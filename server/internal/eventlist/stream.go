@@ -65,6 +65,7 @@ func (p *Response) streamAnew(w http.ResponseWriter) error {
 			setLink(w.Header(), p.lists.nextLink(p.key, last))
 		}
 	}
+	p.lists.count(wayStreamedSmall)
 	w.Header()["Content-Type"] = jsonType
 	w.WriteHeader(http.StatusOK)
 	ctx, json, client := p.streamContext(), newEncoder(false), newPacedWriter(w)

@@ -163,7 +163,7 @@ func (p *Waiting) Write(w http.ResponseWriter) error {
 	case n.err != nil:
 		return fmt.Errorf("list events of world %q: %w", p.key.world, n.err)
 	case n.read != nil:
-		response := &Response{sharedRead: n.read, ctx: p.renewed(), lists: p.lists, key: p.key, span: p.span, caller: p.caller}
+		response := &Response{sharedRead: n.read, ctx: p.renewed(), lists: p.lists, key: p.key, span: p.span, caller: p.caller, news: true}
 		err := response.Write(w)
 		if err == nil && !n.hinted.IsZero() {
 			p.lists.Lag(time.Since(n.hinted))
@@ -172,6 +172,7 @@ func (p *Waiting) Write(w http.ResponseWriter) error {
 	case n.etag == "":
 		return p.writeList(w, n.stopped)
 	}
+	p.lists.count(wayUnchangedMemory)
 	writeNotModified(w, n.etag, n.link, why != elapsed)
 	return nil
 }

@@ -1,0 +1,53 @@
+package eventlist
+
+import "sync/atomic"
+
+// way is how a response came about.
+type way int
+
+const (
+	wayRead way = iota
+	wayShared
+	wayNews
+	wayStreamed
+	wayStreamedSmall
+	wayUnchangedRead
+	wayUnchangedFingerprint
+	wayUnchangedMemory
+	ways
+)
+
+// wayNames are those of metrics.
+var wayNames = [ways]string{
+	"read", "shared", "news", "streamed", "streamed_small", "unchanged_read", "unchanged_fingerprint", "unchanged_memory",
+}
+
+func (l *Lists) count(w way) { l.ways[w].Add(1) }
+
+// Ways returns how many responses came about in which way, by name.
+func (l *Lists) Ways() map[string]*atomic.Uint64 {
+	all := make(map[string]*atomic.Uint64)
+	for i, name := range wayNames {
+		all[name] = &l.ways[i]
+	}
+	return all
+}
+
+// unchangedWay is the way of a 304.
+func (p *Response) unchangedWay() way {
+	if p.byFingerprint {
+		return wayUnchangedFingerprint
+	}
+	return wayUnchangedRead
+}
+
+// wholeWay is the way of a list that is held.
+func (p *Response) wholeWay() way {
+	switch {
+	case p.news:
+		return wayNews
+	case len(p.callers) > 1:
+		return wayShared
+	}
+	return wayRead
+}
