@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
 	"strings"
+	"time"
 
+	"worldevents/certificate"
 	"worldevents/config"
 	"worldevents/models"
 	"worldevents/server"
@@ -42,6 +45,9 @@ func (checkCommand) Run() error {
 			result.add(f.Level, f.About, f.Text)
 		}
 	}
+	if !strings.Contains(fmt.Sprint(problems), "TLS: ") && c.Base != nil {
+		result.certificate(ctx, c)
+	}
 	if provider := newProvider(c); provider != nil && !strings.Contains(fmt.Sprint(problems), "OIDC_") {
 		if err := server.CheckProvider(ctx, *provider); err != nil {
 			result.add(models.Fault, "OIDC_ISSUER", err.Error())
@@ -76,13 +82,41 @@ func (c *checked) settings(settings *config.Config, problems []error) {
 	if usable == 0 && len(settings.ListenAddrs) > 1 {
 		c.add(models.Fault, "LISTEN_ADDR", "this machine has none of the addresses")
 	}
-	if settings.AdminAddr != "" {
-		if err := canListen(settings.AdminAddr); err != nil {
-			c.add(models.Fault, "ADMIN_ADDR", err.Error())
+	for _, l := range []struct{ name, address string }{{"ADMIN_ADDR", settings.AdminAddr}, {"HTTP_ADDR", settings.HTTPAddr}} {
+		if l.address == "" {
+			continue
+		}
+		if err := canListen(l.address); err != nil {
+			c.add(models.Fault, l.name, err.Error())
 		}
 	}
 	if len(problems) == 0 {
 		c.add(models.Fine, "settings", "can be used")
+	}
+}
+
+// certificate says what serve would find of the certificate, or of the authority that is to give one.
+func (c *checked) certificate(ctx context.Context, settings *config.Config) {
+	switch settings.TLS {
+	case "files":
+		files, err := certificate.OpenFiles(settings.TLSDir, settings.Base.Hostname())
+		if err != nil {
+			c.add(models.Fault, "TLS_DIR", err.Error())
+			return
+		}
+		for _, warning := range files.Warnings() {
+			c.add(models.Warning, "TLS_DIR", warning)
+		}
+		c.add(models.Fine, "TLS_DIR", "has a certificate that expires at "+files.Expiry().UTC().Format(time.RFC3339))
+	case "acme":
+		if err := certificate.CheckFolder(settings.TLSDir); err != nil {
+			c.add(models.Fault, "TLS_DIR", err.Error())
+		}
+		if err := certificate.CheckAuthority(ctx, settings.ACMEDirectory); err != nil {
+			c.add(models.Warning, "ACME_DIRECTORY", err.Error())
+		} else {
+			c.add(models.Fine, "ACME_DIRECTORY", "responds")
+		}
 	}
 }
 

@@ -121,7 +121,7 @@ func serverOptions(c *config.Config, store *models.Store, log, accessLog *slog.L
 		Keys: c.Keys, Issuer: c.JWTIssuer, Audience: c.JWTAudience, JWTTTL: c.JWTTTL,
 		CookieDomain: c.CookieDomain, CookiePartitioned: c.CookiePartitioned,
 		OIDC: newProvider(c), ReturnOrigins: c.ReturnOrigins,
-		AllowedOrigins: c.AllowedOrigins, TrustedProxies: c.Proxies,
+		HSTS: c.HSTS, AllowedOrigins: c.AllowedOrigins, TrustedProxies: c.Proxies,
 		RateLimit: c.RateLimit, WriteRate: c.WriteRate, MaxInFlight: c.MaxInFlight, MaxWaiting: c.MaxWaiting,
 	}
 }

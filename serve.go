@@ -50,7 +50,15 @@ func (serveCommand) Run() error {
 		return fmt.Errorf("LISTEN_ADDR: %w", err)
 	}
 	c.UsePort(listeners[0].Addr().(*net.TCPAddr).Port)
-	srv, err := server.New(serverOptions(c, store, log, accessLog))
+	cert, err := openCertificate(c)
+	if err != nil {
+		return err
+	}
+	options := serverOptions(c, store, log, accessLog)
+	if cert != nil {
+		options.CertificateExpiry = cert.Expiry
+	}
+	srv, err := server.New(options)
 	if err != nil {
 		return err
 	}
@@ -61,7 +69,7 @@ func (serveCommand) Run() error {
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	errc := make(chan error, 4)
+	errc := make(chan error, 5)
 	public := &http.Server{
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
@@ -71,11 +79,19 @@ func (serveCommand) Run() error {
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	admin := &http.Server{Handler: srv.Admin, ReadHeaderTimeout: 5 * time.Second}
+	servePublic := serve
+	if cert != nil {
+		public.TLSConfig, servePublic = cert.Config(), serveTLS
+		for _, warning := range cert.Warnings() {
+			log.Warn("TLS: " + warning)
+		}
+		go keepCertificate(ctx, cert, log)
+	}
 	for i, l := range listeners {
 		listeners[i] = srv.Attach(public, l)
 	}
 	for _, l := range listeners {
-		go serve(public, l, errc)
+		go servePublic(public, l, errc)
 	}
 	if c.AdminAddr != "" {
 		l, err := net.Listen("tcp", c.AdminAddr)
@@ -85,7 +101,14 @@ func (serveCommand) Run() error {
 		go serve(admin, l, errc)
 		defer admin.Close()
 	}
-	go reloadOnHangup(hangups, newLog(c, stderr, slog.LevelInfo), reloadLogLevel(c))
+	if c.HTTPAddr != "" {
+		plain, err := servePlain(c, cert, log, errc)
+		if err != nil {
+			return err
+		}
+		defer plain.Close()
+	}
+	go reloadOnHangup(hangups, newLog(c, stderr, slog.LevelInfo), append(reloadCertificate(cert, log), reloadLogLevel(c))...)
 	this := build.Read()
 	log.Info("serving", "version", this.Version, "commit", this.Commit, "commit_time", this.Time,
 		"address", addresses(listeners), "base_url", c.BaseURL, "environment", c.AppEnv)
@@ -147,6 +170,13 @@ func listenEach(addresses []string) (listeners []net.Listener, err error) {
 // serve serves on a listener. What ends the server unasked goes to errc.
 func serve(s *http.Server, l net.Listener, errc chan<- error) {
 	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		errc <- err
+	}
+}
+
+// serveTLS is serve with the certificate of s.
+func serveTLS(s *http.Server, l net.Listener, errc chan<- error) {
+	if err := s.ServeTLS(l, "", ""); !errors.Is(err, http.ErrServerClosed) {
 		errc <- err
 	}
 }

@@ -29,6 +29,17 @@ type Config struct {
 	// BaseURL is the public address. Its path is the cookies' Path and the prefix of every link; a proxy strips it. Unset,
 	// it has in development the port of ListenAddr.
 	BaseURL string `env:"BASE_URL" envDefault:"http://localhost:8080"`
+	// TLS says where the certificate of ListenAddr comes from: off is plain HTTP, acme asks an authority for one, files has
+	// cert.pem and key.pem.
+	TLS string `env:"TLS" envDefault:"off"`
+	// TLSDir is the folder of the certificate and its key.
+	TLSDir string `env:"TLS_DIR" envDefault:"tls"`
+	// HTTPAddr is a listener that redirects plain HTTP to BaseURL, and serves HTTP-01 challenges; empty means none.
+	HTTPAddr string `env:"HTTP_ADDR"`
+	// ACMEDirectory is the directory of the authority (RFC 8555 section 7.1.1); empty means Let's Encrypt.
+	ACMEDirectory string `env:"ACME_DIRECTORY"`
+	// HSTS is the header Strict-Transport-Security, which development never sends; set but empty means none.
+	HSTS string `env:"HSTS" envDefault:"max-age=31536000; includeSubDomains"`
 	// DatabaseURL is sqlite:PATH or postgres://…
 	DatabaseURL string `env:"DATABASE_URL" envDefault:"sqlite:worldevents.db"`
 	// DBMaxConns is the size of the PostgreSQL pool.
@@ -155,6 +166,7 @@ func (c *Config) RereadLogLevel() (slog.Level, error) {
 func parse(values map[string]string, needKey bool) (*Config, []error) {
 	c := new(Config)
 	admin, adminSet := values["ADMIN_ADDR"]
+	hsts, hstsSet := values["HSTS"]
 	maps.DeleteFunc(values, func(_, value string) bool { return value == "" }) // empty is unset
 	var problems []error
 	for err := range parseErrors(env.ParseWithOptions(c, env.Options{Environment: values})) {
@@ -169,6 +181,9 @@ func parse(values map[string]string, needKey bool) (*Config, []error) {
 	}
 	if adminSet {
 		c.AdminAddr = admin // but here empty means off
+	}
+	if hstsSet {
+		c.HSTS = hsts // and here, too
 	}
 	c.given = values
 	return c, append(problems, c.validate(needKey)...)

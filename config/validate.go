@@ -40,6 +40,7 @@ func (c *Config) validate(needKey bool) (problems []error) {
 	} else if c.Development && !c.DevelopmentPublic && !isLoopback(c.Base.Hostname()) {
 		problem("BASE_URL", "must be on localhost in development, where anybody signs in as anybody, unless DEVELOPMENT_PUBLIC=true")
 	}
+	problems = append(problems, c.tls()...)
 	switch scheme, rest, _ := strings.Cut(c.DatabaseURL, ":"); {
 	case scheme == "sqlite" && rest == "", scheme == "sqlite" && strings.HasPrefix(rest, ":memory:"):
 		problem("DATABASE_URL", "sqlite: needs the path of a file")
@@ -186,8 +187,12 @@ func (c *Config) UsePort(port int) {
 	if !c.Development || c.given["BASE_URL"] != "" {
 		return
 	}
-	c.BaseURL = "http://localhost"
-	if port != 80 {
+	scheme, usual := "http", 80
+	if c.TLS != "off" {
+		scheme, usual = "https", 443
+	}
+	c.BaseURL = scheme + "://localhost"
+	if port != usual {
 		c.BaseURL += ":" + strconv.Itoa(port)
 	}
 	c.Base, _ = url.Parse(c.BaseURL)

@@ -8,6 +8,9 @@ const clientRetry = 20 * time.Second
 // warnings returns what is allowed but rarely meant, one line each. None of them shows a secret.
 func (c *Config) warnings(given map[string]string, file dotEnv) []string {
 	warnings := misspelt(given)
+	if c.ACMEDirectory != "" && c.TLS != "acme" {
+		warnings = append(warnings, "ACME_DIRECTORY has no effect without TLS=acme")
+	}
 	if c.Development {
 		if file.exposed != "" {
 			warnings = append(warnings, dotEnvFile+": "+file.exposed)

@@ -114,6 +114,14 @@ func newInstanceMetrics(i *models.Instances) []prometheus.Collector {
 	}
 }
 
+// registerCertificate registers when the certificate expires, which is the zero time while there is none.
+func (m *metrics) registerCertificate(expiry func() time.Time) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "worldevents_tls_certificate_expiry_timestamp_seconds",
+		Help: "When the certificate of the public listener expires, in seconds since 1970; 0 while there is none.",
+	}, func() float64 { return float64(max(0, expiry().Unix())) }))
+}
+
 // registerWaits registers what there is to say of requests that wait for news of a list.
 func (m *metrics) registerWaits(lists *eventlist.Lists) {
 	counts := lists.WaitCounts()

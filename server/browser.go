@@ -28,8 +28,8 @@ func newBrowserRules(o Options) (*browserRules, error) {
 		},
 		protection: http.NewCrossOriginProtection(),
 	}
-	if !o.Development {
-		b.always["Strict-Transport-Security"] = []string{"max-age=31536000; includeSubDomains"}
+	if !o.Development && o.HSTS != "" {
+		b.always["Strict-Transport-Security"] = []string{o.HSTS}
 	}
 	for _, origin := range append([]string{o.BaseURL.Scheme + "://" + o.BaseURL.Host}, o.AllowedOrigins...) {
 		if err := b.protection.AddTrustedOrigin(origin); err != nil {

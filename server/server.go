@@ -65,6 +65,10 @@ type Options struct {
 	// ReturnOrigins are the exact origins, besides the service's own paths, that a sign-in may lead back to.
 	ReturnOrigins []string
 
+	// HSTS is the header Strict-Transport-Security; empty means none, and so does Development.
+	HSTS string
+	// CertificateExpiry returns when the public listener's certificate expires, for metrics; nil means that it has none.
+	CertificateExpiry func() time.Time
 	// AllowedOrigins are the exact origins whose pages may call the API.
 	AllowedOrigins []string
 	// TrustedProxies are the networks whose X-Forwarded-For is believed.
@@ -158,6 +162,9 @@ func New(o Options) (*Server, error) {
 	s.metrics = newMetrics(o.Store, s.waiting, s.lists, o.LogLinesDropped)
 	s.metrics.registerProcess(o.Store, &s.inFlight)
 	s.unrouted = s.newUnrouted()
+	if o.CertificateExpiry != nil {
+		s.metrics.registerCertificate(o.CertificateExpiry)
+	}
 	if o.OIDC != nil {
 		s.provider = oidc.New(*o.OIDC, s.baseURL+"/sign-in/callback", o.Keys, s.now)
 		s.flowName = flowCookieName(o)

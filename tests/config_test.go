@@ -57,7 +57,8 @@ func TestSettingsAreDocumented(t *testing.T) {
 	if !strings.Contains(example, "\nAPP_ENV=development\n") || !strings.Contains(example, "\nJWT_SECRET=\n") {
 		t.Error(".env.example must say development, and leave JWT_SECRET empty")
 	}
-	inCode["TEST_DATABASE_URL"], inCode["TEST_POSTGRES_BIN"] = "", "" // of the tests
+	inCode["TEST_DATABASE_URL"], inCode["TEST_POSTGRES_BIN"] = "", ""                               // of the tests
+	inCode["SSL_CERT_FILE"], inCode["RENEWED_LINEAGE"], inCode["CAP_NET_BIND_SERVICE"] = "", "", "" // of package crypto/x509, certbot and Linux
 	for _, page := range []string{"README.md", "OPERATING.md", "SECURITY.md", "CHANGELOG.md", ".env.example", "gen/typescript/README.md"} {
 		for _, name := range regexp.MustCompile(`\b[A-Z]+(_[A-Z]+)+\b`).FindAllString(read(page), -1) {
 			if _, known := inCode[name]; !known {
@@ -76,6 +77,7 @@ func TestConfigDefaults(t *testing.T) {
 		"REFRESH_TOKEN_TTL": "720h", "REFRESH_REUSE_LEEWAY": "60s", "SESSIONS_PER_USER": "1", "SESSION_MAX_AGE": "0", "ALLOWED_ORIGINS": "", "COOKIE_DOMAIN": "", "COOKIE_PARTITIONED": "false",
 		"OIDC_ISSUER": "", "OIDC_CLIENT_ID": "", "OIDC_CLIENT_SECRET": "", "OIDC_SCOPES": "openid profile",
 		"OIDC_USERNAME_CLAIM": "preferred_username", "RETURN_ORIGINS": "",
+		"TLS": "off", "TLS_DIR": "tls", "HTTP_ADDR": "", "ACME_DIRECTORY": "", "HSTS": "max-age=31536000; includeSubDomains",
 		"TRUSTED_PROXIES": "", "RATE_LIMIT": "0", "WRITE_RATE": "10", "MAX_IN_FLIGHT": "2048", "MAX_WAITING": "10000", "DOCS": "true", "LOG_LEVEL": "info", "LOG_FORMAT": "", "SHUTDOWN_TIMEOUT": "10s",
 	}
 	got := map[string]string{}
@@ -189,6 +191,33 @@ func TestConfigFaults(t *testing.T) {
 		public + "BASE_URL=https://a.b.kawasaki.jp\nCOOKIE_DOMAIN=b.kawasaki.jp": {"COOKIE_DOMAIN"},
 		public + "BASE_URL=https://we.internal\nCOOKIE_DOMAIN=internal":          {"COOKIE_DOMAIN"},
 		"BASE_URL=http://we.localhost:8080\nCOOKIE_DOMAIN=localhost":             {"COOKIE_DOMAIN"},
+		"TLS=on":             {"TLS"},
+		"TLS=FILES":          {"TLS"},
+		"HTTP_ADDR=:0":       {"HTTP_ADDR"}, // without TLS there is nothing to redirect to
+		public + "TLS=files": {"BASE_URL"},
+		"TLS=files\nBASE_URL=http://localhost:8080":               {"BASE_URL"},
+		public + "TLS=files\nBASE_URL=http://example.org":         {"BASE_URL"},
+		public + "TLS=acme\nBASE_URL=http://example.org":          {"BASE_URL"},
+		public + "TLS=acme\nBASE_URL=https://192.0.2.1":           {"BASE_URL"},
+		public + "TLS=acme\nBASE_URL=https://[2001:db8::1]":       {"BASE_URL"},
+		public + "TLS=acme\nBASE_URL=https://localhost":           {"BASE_URL"},
+		public + "TLS=acme\nBASE_URL=https://we.localhost":        {"BASE_URL"},
+		public + "TLS=acme\nBASE_URL=https://intranet":            {"BASE_URL"},
+		public + "TLS=acme\nBASE_URL=https://example.org.":        {"BASE_URL"},
+		public + "TLS=acme\nBASE_URL=https://we_are.example.org":  {"BASE_URL"},
+		public + "TLS=acme\nBASE_URL=https://b\u00fccher.example": {"BASE_URL"},
+		public + "TLS=acme\nBASE_URL=https://1.2.3":               {"BASE_URL"},
+		"TLS=acme": {"BASE_URL"},
+		public + "TLS=acme\nBASE_URL=https://example.org\nHTTP_ADDR=80":                           {"HTTP_ADDR"},
+		public + "TLS=acme\nBASE_URL=https://example.org\nHTTP_ADDR=:http2":                       {"HTTP_ADDR"},
+		public + "TLS=acme\nBASE_URL=https://example.org\nACME_DIRECTORY=http://ca.example":       {"ACME_DIRECTORY"},
+		public + "TLS=acme\nBASE_URL=https://example.org\nACME_DIRECTORY=ca.example":              {"ACME_DIRECTORY"},
+		public + "TLS=acme\nBASE_URL=http://example.org\nHTTP_ADDR=80\nACME_DIRECTORY=ca\nHSTS=x": {"HSTS", "HTTP_ADDR", "ACME_DIRECTORY", "BASE_URL"},
+		"HSTS=31536000":                        {"HSTS"},
+		"HSTS=includeSubDomains":               {"HSTS"},
+		"HSTS=max-age=1y":                      {"HSTS"},
+		"HSTS=max-age=1, includeSubDomains":    {"HSTS"},
+		"HSTS=max-age=1; includeSubDomains; x": {"HSTS"},
 		// In development anybody is anybody.
 		"BASE_URL=https://example.org":                           {"BASE_URL"},
 		"BASE_URL=http://192.168.1.5:8080":                       {"BASE_URL"},
@@ -239,7 +268,7 @@ func TestConfigFaults(t *testing.T) {
 				t.Errorf("status %d\n%s", status, stderr)
 			}
 			var named []string
-			for _, name := range regexp.MustCompile(`\b([A-Z]+(?:_[A-Z]+)+|DOCS): `).FindAllStringSubmatch(stderr, -1) {
+			for _, name := range regexp.MustCompile(`\b([A-Z]+(?:_[A-Z]+)+|DOCS|HSTS|TLS): `).FindAllStringSubmatch(stderr, -1) {
 				named = append(named, name[1])
 			}
 			slices.Sort(named)
@@ -285,6 +314,13 @@ func TestConfigLimits(t *testing.T) {
 		"BASE_URL=https://we.internal\nCOOKIE_DOMAIN=we.internal\nDEVELOPMENT_PUBLIC=true",
 		"TRUSTED_PROXIES=10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,100.64.0.0/10,127.0.0.0/8,fc00::/7,fe80::/10,::1/128,::ffff:10.0.0.0/104",
 		"ALLOWED_ORIGINS=http://app.example.org\nRETURN_ORIGINS=http://app.example.org",
+		"TLS=files", // BASE_URL is https then
+		"TLS=files\nHTTP_ADDR=:0",
+		"TLS=acme\nBASE_URL=https://EXAMPLE.org:8443/path\nDEVELOPMENT_PUBLIC=true",
+		"TLS=acme\nBASE_URL=https://xn--bcher-kva.example\nDEVELOPMENT_PUBLIC=true",
+		"HSTS=",
+		"HSTS=max-age=0",
+		"HSTS=MAX-AGE=63072000;includeSubDomains ; preload",
 		"SESSION_MAX_AGE=0",
 		"SESSION_MAX_AGE=1s",
 		"SESSION_MAX_AGE=1h\nREFRESH_TOKEN_TTL=720h",
@@ -335,6 +371,7 @@ func TestConfigWarnings(t *testing.T) {
 		{"misspelt names", with("ALOWED_ORIGINS=x", "JWT_SECRETS="+string(servicetest.Key), "jwt_secret=x", "Trusted_Proxies=x", "TRUSTED_PROXY=x", "LISTEN_ADDRESS=x", "COOKIEDOMAIN=x", "DB_TIMOEUT=x", "BSAE_URL=x", "docs=x"),
 			[]string{"ALOWED_ORIGINS ALLOWED_ORIGINS", "BSAE_URL BASE_URL", "COOKIEDOMAIN COOKIE_DOMAIN", "DB_TIMOEUT DB_TIMEOUT", "JWT_SECRETS JWT_SECRET",
 				"LISTEN_ADDRESS LISTEN_ADDR", "TRUSTED_PROXY TRUSTED_PROXIES", "Trusted_Proxies TRUSTED_PROXIES", "docs DOCS", "jwt_secret JWT_SECRET"}},
+		{"another authority without ACME", with("ACME_DIRECTORY=https://ca.example.org/directory"), []string{"ACME_DIRECTORY"}},
 		{"ordinary names", with(ordinary...), nil},
 		{"development", nil, nil},
 		{"development, a short leeway", []string{"LOG_FORMAT=json", "REFRESH_REUSE_LEEWAY=1s"}, nil},

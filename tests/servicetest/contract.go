@@ -42,17 +42,21 @@ var document struct {
 // checkedTransport fails the test when a response breaks openapi.yaml, or a rule that holds for all responses.
 type checkedTransport struct {
 	*http.Transport
-	tb         testing.TB
-	doc        *openapi3.T
-	production bool
-	secrets    sync.Map // every value that a session cookie was set to
+	tb      testing.TB
+	doc     *openapi3.T
+	hsts    string
+	secrets sync.Map // every value that a session cookie was set to
 }
 
 func newCheckedTransport(tb testing.TB, base *http.Transport, o Options) *checkedTransport {
 	base = base.Clone()
 	base.DisableCompression = true
 	base.MaxIdleConnsPerHost = 1000
-	return &checkedTransport{Transport: base, tb: tb, doc: Document(tb), production: !o.Development}
+	hsts := o.HSTS
+	if o.Development {
+		hsts = ""
+	}
+	return &checkedTransport{Transport: base, tb: tb, doc: Document(tb), hsts: hsts}
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -121,11 +125,7 @@ func (c *checkedTransport) faults(r *http.Request, res *http.Response, body []by
 	}
 	want("X-Content-Type-Options", "nosniff")
 	want("Referrer-Policy", "no-referrer")
-	hsts := ""
-	if c.production {
-		hsts = "max-age=31536000; includeSubDomains"
-	}
-	want("Strict-Transport-Security", hsts)
+	want("Strict-Transport-Security", c.hsts)
 	for _, banner := range []string{"Server", "X-Powered-By"} {
 		want(banner, "")
 	}

@@ -166,8 +166,12 @@ func (p *Program) ServeTo(out *os.File) *Process {
 
 func (p *Program) serve(log *Log, out io.Writer) *Process {
 	p.tb.Helper()
+	scheme := "http"
+	if from := p.Getenv("TLS"); from != "" && from != "off" {
+		scheme = "https"
+	}
 	s := &Process{
-		URL: "http://" + p.Getenv("LISTEN_ADDR"), AdminURL: "http://" + p.Getenv("ADMIN_ADDR"),
+		URL: scheme + "://" + p.Getenv("LISTEN_ADDR"), AdminURL: "http://" + p.Getenv("ADMIN_ADDR"),
 		Log: log, tb: p.tb, command: p.Command("serve"), ended: make(chan struct{}),
 	}
 	s.command.Stdout, s.command.Stderr = out, out

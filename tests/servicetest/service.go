@@ -88,7 +88,8 @@ func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 		Options: server.Options{
 			Contract: Contract(tb), Now: s.Clock.Now, Log: slog.New(slog.NewJSONHandler(s.Log, nil)),
 			Development: true, BaseURL: base, Keys: [][]byte{Key},
-			MaxInFlight: 2048, MaxWaiting: 10000,
+			MaxInFlight: 2048, MaxWaiting: 10000, HSTS: "max-age=31536000; includeSubDomains",
+			CertificateExpiry: func() time.Time { return time.Now().Add(time.Hour) },
 		},
 		Sessions:   models.SessionPolicy{TTL: 720 * time.Hour, ReuseLeeway: time.Minute, PerUser: 1},
 		DBMaxConns: 5, DBTimeout: 20 * time.Second, // patient: tests compete for two cores

@@ -1,0 +1,60 @@
+// Package certificate has the certificate that the public listener shows: one of files, or one of an authority that speaks
+// ACME (RFC 8555).
+package certificate
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// Source is where the certificate comes from.
+type Source interface {
+	// Config returns what a listener needs, with a certificate that may change at any time.
+	Config() *tls.Config
+	// Expiry returns when the certificate expires, the zero time while there is none.
+	Expiry() time.Time
+	// Warnings returns what the operator should know of the certificate, one line each.
+	Warnings() []string
+}
+
+// current is the certificate that handshakes are given, with its Leaf; nil while there is none.
+type current struct {
+	atomic.Pointer[tls.Certificate]
+}
+
+// Expiry implements Source.
+func (c *current) Expiry() time.Time {
+	if cert := c.Load(); cert != nil {
+		return cert.Leaf.NotAfter
+	}
+	return time.Time{}
+}
+
+// newConfig returns a configuration that accepts TLS 1.2 and newer (RFC 9325 section 3.1.1). The rest is crypto/tls's own
+// choice, which moves on with Go.
+func newConfig(get func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: get}
+}
+
+// soon is the last part, one in so many, of a certificate's time: by then any renewal that works has renewed it. Those
+// of 90 days and of 6 are renewed when a third is left.
+const soon = 5
+
+// warnings returns what is wrong with showing leaf to clients of host at a time.
+func warnings(leaf *x509.Certificate, host string, now time.Time) (all []string) {
+	switch {
+	case now.Before(leaf.NotBefore):
+		all = append(all, "the certificate is not valid before "+leaf.NotBefore.UTC().Format(time.RFC3339))
+	case now.After(leaf.NotAfter):
+		all = append(all, "the certificate has expired at "+leaf.NotAfter.UTC().Format(time.RFC3339))
+	case leaf.NotAfter.Sub(now) < leaf.NotAfter.Sub(leaf.NotBefore)/soon:
+		all = append(all, "the certificate expires soon, at "+leaf.NotAfter.UTC().Format(time.RFC3339))
+	}
+	if leaf.VerifyHostname(host) != nil {
+		all = append(all, fmt.Sprintf("the certificate is not for %s, the host of BASE_URL", host))
+	}
+	return all
+}

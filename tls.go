@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"worldevents/certificate"
+	"worldevents/config"
+	"worldevents/server"
+)
+
+// openCertificate returns where the certificate of the public listener comes from, nil without TLS.
+func openCertificate(c *config.Config) (source certificate.Source, err error) {
+	switch c.TLS {
+	case "acme":
+		source, err = certificate.OpenACME(c.TLSDir, c.Base.Hostname(), c.ACMEDirectory)
+	case "files":
+		source, err = certificate.OpenFiles(c.TLSDir, c.Base.Hostname())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("TLS_DIR: %w", err)
+	}
+	return source, nil
+}
+
+// servePlain serves HTTP_ADDR: redirects, and the challenges of an authority.
+func servePlain(c *config.Config, source certificate.Source, log *slog.Logger, errc chan<- error) (*http.Server, error) {
+	handler := server.Redirect(c.Base)
+	if acme, ok := source.(*certificate.ACME); ok {
+		handler = acme.Handler(handler)
+	}
+	s := &http.Server{
+		Handler:        handler,
+		ReadTimeout:    5 * time.Second,
+		WriteTimeout:   5 * time.Second,
+		MaxHeaderBytes: 12 << 10,
+		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	l, err := net.Listen("tcp", c.HTTPAddr)
+	if err != nil {
+		return nil, fmt.Errorf("HTTP_ADDR: %w", err)
+	}
+	go serve(s, l, errc)
+	return s, nil
+}
+
+// keepCertificate has the certificate of an authority renewed until ctx ends.
+func keepCertificate(ctx context.Context, source certificate.Source, log *slog.Logger) {
+	if acme, ok := source.(*certificate.ACME); ok {
+		acme.Run(ctx, log)
+	}
+}
+
+// reloadCertificate is the part of the certificate's files, if it has any.
+func reloadCertificate(source certificate.Source, log *slog.Logger) []reloadable {
+	files, ok := source.(*certificate.Files)
+	if !ok {
+		return nil
+	}
+	return []reloadable{{"the certificate", func() ([]any, error) {
+		if err := files.Reload(); err != nil {
+			return nil, err
+		}
+		for _, warning := range files.Warnings() {
+			log.Warn("TLS: " + warning)
+		}
+		return []any{"expires", files.Expiry()}, nil
+	}}}
+}
