@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -190,9 +191,7 @@ func (p *Waiting) begin() (*watcher, *Response, error) {
 		p.endTurn()
 		return v, nil, nil
 	}
-	caller := p.caller
-	caller.watches = true
-	response, err := p.lists.Get(p.renewed(), p.query, caller)
+	response, err := p.get()
 	if err != nil || response.etag == "" || !slices.Contains(p.tags, opaqueTag(response.etag)) {
 		return nil, response, err
 	}
@@ -206,6 +205,28 @@ func (p *Waiting) begin() (*watcher, *Response, error) {
 	response.release()
 	p.endTurn()
 	return v, nil, nil
+}
+
+// get is Lists.Get on another stack: a reading makes its stack large, and a request that waits keeps its own for long.
+func (p *Waiting) get() (response *Response, err error) {
+	var panicked any
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if r := recover(); r != nil {
+				panicked = fmt.Sprintf("%v\n%s", r, debug.Stack())
+			}
+		}()
+		caller := p.caller
+		caller.watches = true
+		response, err = p.lists.Get(p.renewed(), p.query, caller)
+	}()
+	<-done
+	if panicked != nil {
+		panic(panicked) // on the goroutine that can respond to it
+	}
+	return response, err
 }
 
 // wait waits for news, and for the turn to respond.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -365,4 +366,14 @@ func TestHubSessionsAtTheEnd(t *testing.T) {
 		}
 	}
 	l.hub.mustBeEmpty(t)
+}
+
+// A panic of the reading reaches the goroutine that can respond to it, although another one reads.
+func TestWaitingPanic(t *testing.T) {
+	defer func() {
+		if text := fmt.Sprint(recover()); !strings.Contains(text, "nil pointer") || !strings.Contains(text, "eventlist.(*Waiting)") {
+			t.Errorf("recovered %q", text)
+		}
+	}()
+	(&Waiting{ctx: context.Background()}).get()
 }
