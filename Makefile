@@ -15,6 +15,9 @@ run: build .env ## Build, fill a new database with a demo, and serve at http://l
 build: ## Build bin/worldevents
 	go build -ldflags '-s -w' -o bin/worldevents .
 
+release: ## Build what a release consists of into dist/: programs for Linux and macOS, the client, checksums (needs Node)
+	@.ci/release
+
 .env:
 	@secret=$$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n') && umask 077 && \
 		sed "s/^JWT_SECRET=.*/JWT_SECRET=$$secret/" .env.example > .env.new && mv .env.new .env
@@ -76,4 +79,4 @@ generate: ## Regenerate gen/ from openapi.yaml (the TypeScript client needs Node
 	go generate ./gen
 	@.ci/node gen/typescript npm run --silent generate
 
-.PHONY: help run build test race test-faults test-cluster test-postgres test-model fuzz client test-clients test-browser test-oidc bench check generate
+.PHONY: help run build release test race test-faults test-cluster test-postgres test-model fuzz client test-clients test-browser test-oidc bench check generate

@@ -1,0 +1,118 @@
+package deploy
+
+import (
+	"debug/elf"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"worldevents/build"
+	"worldevents/tests/servicetest"
+)
+
+// commitCopy makes a repository of one commit of the project's files as they are now.
+func commitCopy(t *testing.T) (dir string) {
+	t.Helper()
+	root, dir := servicetest.Root(t), t.TempDir()
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(root, path)
+		switch {
+		case err != nil:
+			return err
+		case entry.Name() == "node_modules" || name == ".git" || name == "bin" || name == "dist":
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case entry.IsDir():
+			return os.MkdirAll(filepath.Join(dir, name), 0o755)
+		case !entry.Type().IsRegular():
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(dir, name), text, info.Mode())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inCopy(t, dir, nil, "git", "init", "--quiet")
+	inCopy(t, dir, nil, "git", "add", "--all")
+	inCopy(t, dir, nil, "git", "commit", "--quiet", "--message", "all")
+	return dir
+}
+
+// inCopy runs a command that must succeed, without the settings that somebody has for git.
+func inCopy(t *testing.T, dir string, env []string, name string, args ...string) {
+	t.Helper()
+	command := exec.Command(servicetest.Tool(t, name), args...)
+	command.Dir = dir
+	command.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_AUTHOR_DATE=2030-01-02T03:04:05Z",
+		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org", "GIT_COMMITTER_DATE=2030-01-02T03:04:05Z")
+	command.Env = append(command.Env, env...)
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%s %q: %v\n%s", name, args, err, out)
+	}
+}
+
+// A program that is built twice, in two folders by two people with settings of their own, is the same to the byte, and
+// knows its commit.
+func TestReleaseTwice(t *testing.T) {
+	t.Parallel()
+	var programs, sums [2]string
+	dir := commitCopy(t)
+	other := filepath.Join(t.TempDir(), "elsewhere")
+	inCopy(t, dir, nil, "git", "clone", "--quiet", dir, other)
+	for i, env := range [][]string{
+		{"TZ=UTC"},
+		{"TZ=Asia/Tokyo", "GOFLAGS=-buildvcs=false -ldflags=-X=main.x=y -tags=x", "GOAMD64=v3", "CGO_ENABLED=1"},
+	} {
+		dir := []string{dir, other}[i]
+		inCopy(t, dir, env, "sh", "-c", `umask "$0" && .ci/release dist linux/amd64`, []string{"022", "077"}[i])
+		programs[i] = filepath.Join(dir, "dist", "worldevents-"+build.Version+"-linux-amd64")
+		sums[i] = readAll(t, filepath.Join(dir, "dist", "SHA256SUMS"))
+		inCopy(t, filepath.Join(dir, "dist"), nil, "sha256sum", "--check", "--strict", "SHA256SUMS")
+	}
+	if one, two := readAll(t, programs[0]), readAll(t, programs[1]); one != two || sums[0] != sums[1] {
+		t.Errorf("the programs differ: %s%s", sums[0], sums[1])
+	}
+	if text := readAll(t, programs[0]); strings.Contains(text, dir) || strings.Contains(text, servicetest.Root(t)) {
+		t.Error("a path of the builder is in the program")
+	}
+	commit, err := exec.Command("git", "-C", dir, "rev-parse", "HEAD").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "worldevents " + build.Version + "\ncommit " + strings.TrimSpace(string(commit)) + " 2030-01-02T03:04:05Z\n"
+	if got := servicetest.NewProgram(t).At(programs[0]).MustRun("version"); !strings.HasPrefix(got, want) {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if file, err := elf.Open(programs[0]); err != nil {
+		t.Error(err)
+	} else {
+		for _, part := range file.Progs {
+			if part.Type == elf.PT_INTERP {
+				t.Error("the program is not static")
+			}
+		}
+		file.Close()
+	}
+
+	if err := os.WriteFile(filepath.Join(dir, "new.go"), []byte("package main\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(filepath.Join(dir, ".ci/release"), "dist", "linux/amd64")
+	if out, err := command.CombinedOutput(); err == nil || !strings.Contains(string(out), "new.go") {
+		t.Errorf("with a file that is not committed: %v, %s", err, out)
+	}
+}
