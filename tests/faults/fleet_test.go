@@ -3,10 +3,14 @@
 package faults
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,78 +24,119 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// fleet is two instances behind HAProxy, with the settings that OPERATING.md has.
+// fleet is two instances behind a proxy, which runs with its file in deploy/.
 type fleet struct {
-	t             *testing.T
-	programs      []*servicetest.Program
-	processes     []*servicetest.Process
-	address, stat string // host:port
-	log           *servicetest.Log
+	t         *testing.T
+	programs  []*servicetest.Program
+	processes []*servicetest.Process
+	url, stat string // stat is host:port
+	log       *servicetest.Log
+	// http2 makes clients speak HTTP/2.
+	http2 bool
+	// waitUp waits until the proxy sends requests to both instances.
+	waitUp func()
 }
 
+// newInstances starts two instances without a proxy.
+func newInstances(t *testing.T, server *servicetest.PostgresServer, env ...string) *fleet {
+	t.Helper()
+	f := &fleet{t: t, log: new(servicetest.Log), waitUp: func() {}}
+	for range 2 {
+		program := servicetest.NewProgram(t, append([]string{"DATABASE_URL=" + server.URL()}, env...)...)
+		f.programs, f.processes = append(f.programs, program), append(f.processes, program.ServeReady())
+	}
+	return f
+}
+
+// newFleet starts two instances behind HAProxy.
 func newFleet(t *testing.T, server *servicetest.PostgresServer, env ...string) *fleet {
 	t.Helper()
 	haproxy := servicetest.Tool(t, "haproxy")
-	listen := func() string { return fmt.Sprintf("127.0.0.1:%d", servicetest.FreePort()) }
-	f := &fleet{t: t, address: listen(), stat: listen(), log: new(servicetest.Log)}
-	settings := proxySettings(t)
-	for i := range 2 {
-		program := servicetest.NewProgram(t, append([]string{"DATABASE_URL=" + server.URL(), "SHUTDOWN_TIMEOUT=5s"}, env...)...)
-		f.programs, f.processes = append(f.programs, program), append(f.processes, program.ServeReady())
-		_, port, _ := net.SplitHostPort(program.Getenv("LISTEN_ADDR"))
-		_, adminPort, _ := net.SplitHostPort(program.Getenv("ADMIN_ADDR"))
-		// The names and ports of the documented settings become those of the instance.
-		host := fmt.Sprintf("10.0.0.%d", i+1)
-		lines := strings.Split(settings, "\n")
-		for n, line := range lines {
-			if strings.Contains(line, host+":8080") {
-				lines[n] = strings.NewReplacer(host+":8080", "127.0.0.1:"+port, "9090", adminPort, "inter 1s", "inter 100ms").Replace(line)
-			}
+	f := newInstances(t, server, env...)
+	public, dir := freeAddress(), t.TempDir()
+	f.url, f.stat = "https://"+public, freeAddress()
+	settings := f.shipped("haproxy.cfg",
+		"bind :80\n", "bind "+freeAddress()+"\n", "bind :443 ", "bind "+public+" ", "/etc/haproxy/worldevents.pem", filepath.Join(dir, "pem"))
+	certificate, key := newCertificate(t)
+	config := filepath.Join(dir, "haproxy.cfg")
+	for path, text := range map[string]string{
+		filepath.Join(dir, "pem"): certificate + key,
+		config:                    settings + "\nfrontend status\n  bind " + f.stat + "\n  stats enable\n  stats uri /\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
 		}
-		settings = strings.Join(lines, "\n")
 	}
-	config := filepath.Join(t.TempDir(), "haproxy.cfg")
-	os.WriteFile(config, []byte(`
-defaults
-  mode http
-  timeout connect 2s
-  timeout client 30s
-  timeout server 30s
-frontend public
-  bind `+f.address+`
-  default_backend worldevents
-frontend status
-  bind `+f.stat+`
-  stats enable
-  stats uri /
-`+settings), 0o600)
-	proxy := exec.Command(haproxy, "-db", "-f", config)
-	proxy.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	proxy.Stdout, proxy.Stderr = f.log, f.log
-	if err := proxy.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		proxy.Process.Kill()
-		proxy.Wait()
-	})
+	f.startProxy(haproxy, "-db", "-f", config)
+	f.waitUp = f.waitFound
 	f.waitUp()
 	return f
 }
 
-// proxySettings returns the backend that OPERATING.md has for HAProxy.
-func proxySettings(t *testing.T) string {
+func freeAddress() string { return fmt.Sprintf("127.0.0.1:%d", servicetest.FreePort()) }
+
+// shipped returns a file of deploy/ with the addresses of the instances and those of replace, pairs of old and new.
+func (f *fleet) shipped(name string, replace ...string) string {
+	f.t.Helper()
+	text, err := os.ReadFile(filepath.Join(servicetest.Root(f.t), "deploy", name))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	for i, program := range f.programs {
+		documented, found := fmt.Sprintf("10.0.0.%d:8080", i+1), false
+		_, adminPort, _ := net.SplitHostPort(program.Getenv("ADMIN_ADDR"))
+		for n, line := range lines {
+			if strings.Contains(line, documented) {
+				lines[n] = strings.NewReplacer(documented, program.Getenv("LISTEN_ADDR"), " port 9090 ", " port "+adminPort+" ").Replace(line)
+				found = true
+			}
+		}
+		if !found {
+			f.t.Fatalf("no %s in %s", documented, name)
+		}
+	}
+	settings := strings.Join(lines, "")
+	for i := 0; i < len(replace); i += 2 {
+		if !strings.Contains(settings, replace[i]) {
+			f.t.Fatalf("no %s in %s", replace[i], name)
+		}
+		settings = strings.ReplaceAll(settings, replace[i], replace[i+1])
+	}
+	return settings
+}
+
+// insecure trusts newCertificate. A transport changes what it is given.
+func insecure() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
+
+// newCertificate returns a certificate that nobody trusts, and its key.
+func newCertificate(t *testing.T) (certificate, key string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(servicetest.Root(t), "OPERATING.md"))
+	s := httptest.NewUnstartedServer(nil)
+	s.StartTLS()
+	defer s.Close()
+	private, err := x509.MarshalPKCS8PrivateKey(s.TLS.Certificates[0].PrivateKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, settings, found := strings.Cut(string(text), "```haproxy\n")
-	settings, _, ended := strings.Cut(settings, "```")
-	if !found || !ended || strings.Count(settings, "10.0.0.") != 6 {
-		t.Fatal("no settings of HAProxy for two instances in OPERATING.md")
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.TLS.Certificates[0].Certificate[0]})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
+}
+
+// startProxy starts a proxy, which is killed when the test ends.
+func (f *fleet) startProxy(program string, args ...string) *os.Process {
+	f.t.Helper()
+	proxy := exec.Command(program, args...)
+	proxy.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	proxy.Stdout, proxy.Stderr = f.log, f.log
+	if err := proxy.Start(); err != nil {
+		f.t.Fatal(err)
 	}
-	return settings
+	f.t.Cleanup(func() {
+		proxy.Process.Kill()
+		proxy.Wait()
+	})
+	return proxy.Process
 }
 
 // states returns the state of each server of the backend, by name.
@@ -111,8 +156,8 @@ func (f *fleet) states() map[string]string {
 	return states
 }
 
-// waitUp waits until HAProxy has found both instances, in both roles.
-func (f *fleet) waitUp() {
+// waitFound waits until HAProxy has found both instances, in both roles.
+func (f *fleet) waitFound() {
 	f.t.Helper()
 	servicetest.Eventually(f.t, 20*time.Second, "HAProxy has found both", func() bool {
 		up := 0
@@ -160,10 +205,11 @@ type fleetLoad struct {
 func (f *fleet) load(n int) *fleetLoad {
 	f.t.Helper()
 	transport := newTransport(n)
+	transport.TLSClientConfig, transport.ForceAttemptHTTP2 = insecure(), f.http2
 	f.t.Cleanup(transport.CloseIdleConnections)
 	l := &fleetLoad{t: f.t}
 	for i := range n {
-		l.users = append(l.users, signIn(f.t, transport, "http://"+f.address, fmt.Sprintf("user%d", i)))
+		l.users = append(l.users, signIn(f.t, transport, f.url, fmt.Sprintf("user%d", i)))
 	}
 	stop := make(chan struct{})
 	wait := workers(n, stop, func(i int) {
@@ -212,7 +258,7 @@ func TestNobodyIsReady(t *testing.T) {
 		return states["one"] == "DOWN" && states["two"] == "DOWN" && states["one-backup"] == "UP" && states["two-backup"] == "UP"
 	})
 	load.goOn(400)
-	r, _ := http.NewRequest("GET", "http://"+f.address+"/api/event/w", nil)
+	r, _ := http.NewRequest("GET", f.url+"/api/event/w", nil)
 	r.Header.Set("Origin", origin)
 	if res := load.users[0].clone().send(r); res.status < 500 || res.header.Get("Access-Control-Allow-Origin") != origin {
 		t.Errorf("from another origin: %v %v", res, res.header)
