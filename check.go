@@ -40,7 +40,7 @@ func (checkCommand) Run() error {
 	c, problems := config.Inspect(true)
 	result := checked{Findings: []finding{}, Settings: c.Settings()}
 	result.settings(c, problems)
-	if !strings.Contains(fmt.Sprint(problems), "DATABASE_URL:") {
+	if !strings.Contains(fmt.Sprint(problems), "DATABASE_URL") {
 		for _, f := range models.Inspect(ctx, models.Options{URL: c.DatabaseURL, MaxConns: c.DBMaxConns, Timeout: c.DBTimeout}) {
 			result.add(f.Level, f.About, f.Text)
 		}

@@ -108,7 +108,7 @@ func openStore(c *config.Config, timeout time.Duration) (*models.Store, error) {
 		TTL: c.RefreshTokenTTL, MaxAge: c.SessionMaxAge, ReuseLeeway: c.RefreshReuseLeeway, PerUser: c.SessionsPerUser,
 	}})
 	if err != nil {
-		return nil, fmt.Errorf("DATABASE_URL: %w", err)
+		return nil, fmt.Errorf("%s: %w", c.Source("DATABASE_URL"), err)
 	}
 	return store, nil
 }

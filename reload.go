@@ -1,11 +1,16 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 
 	"worldevents/config"
+	"worldevents/models"
+	"worldevents/server"
 )
 
 // reloadable is a part of the configuration that SIGHUP has read again while the process serves.
@@ -31,6 +36,21 @@ func reloadOnHangup(hangups <-chan os.Signal, log *slog.Logger, parts ...reloada
 	}
 }
 
+// reloadables are the parts of a configuration.
+func reloadables(c *config.Config, srv *server.Server, store *models.Store, log *slog.Logger) []reloadable {
+	parts := []reloadable{reloadLogLevel(c)}
+	if c.JWTSecretFile != "" {
+		parts = append(parts, reloadKeys(c, srv, log))
+	}
+	if c.DatabaseURLFile != "" {
+		parts = append(parts, reloadDatabaseURL(c, store, log))
+	}
+	if c.OIDCClientSecretFile != "" {
+		parts = append(parts, reloadClientSecret(c, srv, log))
+	}
+	return parts
+}
+
 // reloadLogLevel is the part of LOG_LEVEL.
 func reloadLogLevel(c *config.Config) reloadable {
 	return reloadable{"LOG_LEVEL", func() ([]any, error) {
@@ -41,4 +61,69 @@ func reloadLogLevel(c *config.Config) reloadable {
 		logLevel.Set(level)
 		return []any{"level", strings.ToLower(level.String())}, nil
 	}}
+}
+
+// reloadKeys is the part of JWT_SECRET_FILE. Its line names keys by the kid that every JWT shows.
+func reloadKeys(c *config.Config, srv *server.Server, log *slog.Logger) reloadable {
+	current := c.Keys
+	return reloadable{"JWT_SECRET_FILE", func() ([]any, error) {
+		keys, warnings, err := c.RereadKeys()
+		if err != nil {
+			return nil, err
+		}
+		warnAll(log, warnings)
+		changed := !slices.EqualFunc(keys, current, bytes.Equal)
+		if changed {
+			srv.SetKeys(keys)
+			current = keys
+		}
+		var ids []string
+		for _, key := range keys {
+			ids = append(ids, server.KeyID(key))
+		}
+		return []any{"changed", changed, "signs", ids[0], "verify", ids}, nil
+	}}
+}
+
+// reloadDatabaseURL is the part of DATABASE_URL_FILE.
+func reloadDatabaseURL(c *config.Config, store *models.Store, log *slog.Logger) reloadable {
+	return reloadable{"DATABASE_URL_FILE", func() ([]any, error) {
+		text, warnings, err := c.Reread("DATABASE_URL")
+		if err != nil {
+			return nil, err
+		}
+		warnAll(log, warnings)
+		used, err := store.UseCredentials(context.Background(), text)
+		if err != nil {
+			return nil, err
+		}
+		if used.Untried != nil {
+			log.Warn("DATABASE_URL_FILE: the new user and password could not be tried", "error", used.Untried.Error())
+		}
+		return []any{"changed", used.Changed}, nil
+	}}
+}
+
+// reloadClientSecret is the part of OIDC_CLIENT_SECRET_FILE.
+func reloadClientSecret(c *config.Config, srv *server.Server, log *slog.Logger) reloadable {
+	current := c.OIDCClientSecret
+	return reloadable{"OIDC_CLIENT_SECRET_FILE", func() ([]any, error) {
+		secret, warnings, err := c.Reread("OIDC_CLIENT_SECRET")
+		if err != nil {
+			return nil, err
+		}
+		warnAll(log, warnings)
+		changed := secret != current
+		if changed {
+			srv.SetClientSecret(secret)
+			current = secret
+		}
+		return []any{"changed", changed}, nil
+	}}
+}
+
+func warnAll(log *slog.Logger, warnings []string) {
+	for _, warning := range warnings {
+		log.Warn(warning)
+	}
 }

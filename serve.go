@@ -108,7 +108,7 @@ func (serveCommand) Run() error {
 		}
 		defer plain.Close()
 	}
-	go reloadOnHangup(hangups, newLog(c, stderr, slog.LevelInfo), append(reloadCertificate(cert, log), reloadLogLevel(c))...)
+	go reloadOnHangup(hangups, newLog(c, stderr, slog.LevelInfo), append(reloadCertificate(cert, log), reloadables(c, srv, store, log)...)...)
 	this := build.Read()
 	log.Info("serving", "version", this.Version, "commit", this.Commit, "commit_time", this.Time,
 		"address", addresses(listeners), "base_url", c.BaseURL, "environment", c.AppEnv)

@@ -42,12 +42,16 @@ type Config struct {
 	HSTS string `env:"HSTS" envDefault:"max-age=31536000; includeSubDomains"`
 	// DatabaseURL is sqlite:PATH or postgres://…
 	DatabaseURL string `env:"DATABASE_URL" envDefault:"sqlite:worldevents.db"`
+	// DatabaseURLFile, JWTSecretFile and OIDCClientSecretFile are files that say what the setting of the same name would; Load
+	// fills that in.
+	DatabaseURLFile string `env:"DATABASE_URL_FILE"`
 	// DBMaxConns is the size of the PostgreSQL pool.
 	DBMaxConns int `env:"DB_MAX_CONNS" envDefault:"20"`
 	// DBTimeout bounds all database work of one request, WriteTimeout at most.
 	DBTimeout time.Duration `env:"DB_TIMEOUT" envDefault:"2s"`
 	// JWTSecret is one or more keys of 32 bytes or more, comma-separated: the first signs, all verify.
-	JWTSecret string `env:"JWT_SECRET"`
+	JWTSecret     string `env:"JWT_SECRET"`
+	JWTSecretFile string `env:"JWT_SECRET_FILE"`
 	// JWTIssuer and JWTAudience are written into JWTs and required of them when set.
 	JWTIssuer   string `env:"JWT_ISSUER"`
 	JWTAudience string `env:"JWT_AUDIENCE"`
@@ -71,8 +75,9 @@ type Config struct {
 	// OIDCIssuer is the identity provider to sign in with, exactly as it calls itself; empty means none.
 	OIDCIssuer string `env:"OIDC_ISSUER"`
 	// OIDCClientID and OIDCClientSecret are what the provider gave this service; a public client has no secret.
-	OIDCClientID     string `env:"OIDC_CLIENT_ID"`
-	OIDCClientSecret string `env:"OIDC_CLIENT_SECRET"`
+	OIDCClientID         string `env:"OIDC_CLIENT_ID"`
+	OIDCClientSecret     string `env:"OIDC_CLIENT_SECRET"`
+	OIDCClientSecretFile string `env:"OIDC_CLIENT_SECRET_FILE"`
 	// OIDCScopes are asked for, separated by spaces.
 	OIDCScopes string `env:"OIDC_SCOPES" envDefault:"openid profile"`
 	// OIDCUsernameClaim is the claim that new users are named after.
@@ -110,6 +115,8 @@ type Config struct {
 	Warnings []string `env:"-"`
 	// given are the settings that are not empty; all others have their defaults.
 	given map[string]string
+	// exposed says which files of secrets others can write.
+	exposed []string
 }
 
 // WriteTimeout bounds the time that a response takes from the end of the request's headers on.
@@ -168,7 +175,7 @@ func parse(values map[string]string, needKey bool) (*Config, []error) {
 	admin, adminSet := values["ADMIN_ADDR"]
 	hsts, hstsSet := values["HSTS"]
 	maps.DeleteFunc(values, func(_, value string) bool { return value == "" }) // empty is unset
-	var problems []error
+	exposed, problems := readSecretFiles(values)
 	for err := range parseErrors(env.ParseWithOptions(c, env.Options{Environment: values})) {
 		field, _ := reflect.TypeFor[Config]().FieldByName(err.Name)
 		name := field.Tag.Get("env")
@@ -185,8 +192,14 @@ func parse(values map[string]string, needKey bool) (*Config, []error) {
 	if hstsSet {
 		c.HSTS = hsts // and here, too
 	}
-	c.given = values
-	return c, append(problems, c.validate(needKey)...)
+	c.given, c.exposed = values, exposed
+	problems = append(problems, c.validate(needKey)...)
+	for _, file := range exposed {
+		if !c.Development {
+			problems = append(problems, errors.New(file))
+		}
+	}
+	return c, problems
 }
 
 // parseErrors are the fields whose text is not of their type.

@@ -18,7 +18,7 @@ var wellKnownSecrets = []string{
 // they are.
 func (c *Config) secrets(needKey bool, text string) (problems []error) {
 	if text == "" {
-		if needKey {
+		if needKey && c.Source("JWT_SECRET") == "JWT_SECRET" { // else it is said what is wrong with the file
 			problems = append(problems, errors.New("JWT_SECRET: is required: 32 bytes or more, such as the output of: openssl rand -hex 32"))
 		}
 		return problems
@@ -27,7 +27,7 @@ func (c *Config) secrets(needKey bool, text string) (problems []error) {
 	for i, secret := range strings.Split(text, ",") {
 		secret = strings.TrimSpace(secret)
 		problem := func(format string, args ...any) {
-			problems = append(problems, fmt.Errorf("JWT_SECRET: key %d %s", i+1, fmt.Sprintf(format, args...)))
+			problems = append(problems, fmt.Errorf("%s: key %d %s", c.Source("JWT_SECRET"), i+1, fmt.Sprintf(format, args...)))
 		}
 		if len(secret) < 32 {
 			problem("is shorter than 32 bytes")
@@ -51,9 +51,9 @@ func (c *Config) weakKeys() (warnings []string) {
 	for i, key := range c.Keys {
 		switch secret := string(key); {
 		case distinct(secret) < 8:
-			warnings = append(warnings, fmt.Sprintf("JWT_SECRET: key %d has fewer than 8 distinct characters: make one with openssl rand -hex 32", i+1))
+			warnings = append(warnings, fmt.Sprintf("%s: key %d has fewer than 8 distinct characters: make one with openssl rand -hex 32", c.Source("JWT_SECRET"), i+1))
 		case isSequence(secret):
-			warnings = append(warnings, fmt.Sprintf("JWT_SECRET: key %d is a plain sequence: make one with openssl rand -hex 32", i+1))
+			warnings = append(warnings, fmt.Sprintf("%s: key %d is a plain sequence: make one with openssl rand -hex 32", c.Source("JWT_SECRET"), i+1))
 		}
 	}
 	return warnings

@@ -37,6 +37,8 @@ func (c *Config) Settings() map[string]string {
 // mask hides what is secret in the value of a setting: all of a key, or the passwords in a database's URL.
 func mask(name, text string) string {
 	switch {
+	case strings.HasSuffix(name, fileSuffix) && isNoPath(text):
+		return masked
 	case strings.HasSuffix(name, "_SECRET") && text != "":
 		return strings.Join(mapped(strings.Split(text, ","), func(string) string { return masked }), ",")
 	case name == "DATABASE_URL" && !strings.HasPrefix(text, "sqlite:"):

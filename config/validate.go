@@ -43,9 +43,9 @@ func (c *Config) validate(needKey bool) (problems []error) {
 	problems = append(problems, c.tls()...)
 	switch scheme, rest, _ := strings.Cut(c.DatabaseURL, ":"); {
 	case scheme == "sqlite" && rest == "", scheme == "sqlite" && strings.HasPrefix(rest, ":memory:"):
-		problem("DATABASE_URL", "sqlite: needs the path of a file")
+		problem(c.Source("DATABASE_URL"), "sqlite: needs the path of a file")
 	case scheme != "sqlite" && scheme != "postgres" && scheme != "postgresql":
-		problem("DATABASE_URL", "must begin with sqlite: or postgres://")
+		problem(c.Source("DATABASE_URL"), "must begin with sqlite: or postgres://")
 	}
 	if c.DBMaxConns < 1 {
 		problem("DB_MAX_CONNS", "must be 1 or more")

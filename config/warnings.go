@@ -15,6 +15,7 @@ func (c *Config) warnings(given map[string]string, file dotEnv) []string {
 		if file.exposed != "" {
 			warnings = append(warnings, dotEnvFile+": "+file.exposed)
 		}
+		warnings = append(warnings, c.exposed...)
 		if c.DevelopmentPublic && !isLoopback(c.Base.Hostname()) {
 			warnings = append(warnings, "DEVELOPMENT_PUBLIC: whoever reaches this service signs in as anybody")
 		}
@@ -23,7 +24,7 @@ func (c *Config) warnings(given map[string]string, file dotEnv) []string {
 	if c.Base.Scheme == "http" {
 		warnings = append(warnings, "BASE_URL is plain http: browsers keep Secure cookies from it, except on localhost")
 	}
-	if given["DATABASE_URL"] == "" {
+	if given["DATABASE_URL"] == "" && c.DatabaseURLFile == "" {
 		warnings = append(warnings, "DATABASE_URL is not set: keeping data in worldevents.db in the working directory")
 	}
 	if c.RefreshReuseLeeway < clientRetry {

@@ -13,6 +13,8 @@ type dialect struct {
 	// name of the database, of its folder below migrations, and of its pools in metrics.
 	name  string
 	goose goose.Dialect
+	// url is that of a server; nil for a file.
+	url *postgresURL
 	// isFile means that the database is a file, and not a server that may be away.
 	isFile bool
 	// writableQuery selects true when the database can be written to.

@@ -52,6 +52,7 @@ func (c *connector) newHost(config *pgx.ConnConfig, variants []*pgconn.FallbackC
 	}
 	h.Connector = stdlib.GetConnector(*config,
 		stdlib.OptionBeforeConnect(func(ctx context.Context, config *pgx.ConnConfig) error {
+			config.AfterConnect = c.url.mark()
 			config.User, config.Password = c.credentials()
 			return h.prepare(ctx, config)
 		}),

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -21,8 +22,7 @@ type connector struct {
 	// timeout bounds one attempt to connect, and one search.
 	timeout time.Duration
 	health  *health
-	// parse reads the URL, and the files that it names, as they are now.
-	parse func() (*pgx.ConnConfig, error)
+	url     *postgresURL
 	// stop ends attempts, searches and the watch; ctx is what it ends.
 	ctx  context.Context
 	stop context.CancelFunc
@@ -41,13 +41,16 @@ type connector struct {
 // crowdedInterval is for how long nobody asks for a connection once the server has refused one more.
 const crowdedInterval = 100 * time.Millisecond
 
-// newConnector prepares connections as parse says. An attempt to connect takes no longer than timeout.
-func newConnector(parse func() (*pgx.ConnConfig, error), timeout time.Duration, health *health) (*connector, error) {
-	config, err := parse()
+// newConnector prepares connections, which call hear with each notification unless it is nil.
+func newConnector(url *postgresURL, hear func(*pgconn.Notification), health *health) (*connector, error) {
+	config, err := url.parse()
 	if err != nil {
 		return nil, err
 	}
-	c := &connector{timeout: timeout, health: health, parse: parse, user: config.User, password: config.Password, tracked: make(map[*activity]struct{})}
+	if hear != nil {
+		config.OnNotification = func(_ *pgconn.PgConn, n *pgconn.Notification) { hear(n) }
+	}
+	c := &connector{timeout: url.timeout, health: health, url: url, user: config.User, password: config.Password, tracked: make(map[*activity]struct{})}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	hosts := hostsOf(config)
 	for _, variants := range hosts {
@@ -62,7 +65,7 @@ func newConnector(parse func() (*pgx.ConnConfig, error), timeout time.Duration, 
 // credentials are those of the next connection: they may have changed. Where there is no password any more, as while its file
 // is replaced, it is that of before.
 func (c *connector) credentials() (user, password string) {
-	config, err := c.parse()
+	config, err := c.url.parse()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil && (config.Password != "" || config.User != c.user) {
@@ -187,6 +190,9 @@ func (c *connector) switchTo(h *host) {
 // reset is called before each use of a pooled connection but the first. One that must not be used any more leaves the pool.
 func (c *connector) reset(ctx context.Context, conn *pgx.Conn) error {
 	if a := activityOf(conn); a != nil && a.ended.Load() {
+		return driver.ErrBadConn
+	}
+	if c.url.isStale(conn.PgConn()) {
 		return driver.ErrBadConn
 	}
 	return c.health.check(ctx, conn)

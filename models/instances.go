@@ -62,6 +62,9 @@ func (i *Instances) Dropped() uint64 { return i.notifier.dropped.Load() }
 // Received is how many hints of other instances arrived.
 func (i *Instances) Received() uint64 { return i.listener.received.Load() }
 
+// renew has the connections of before the last replacement of user and password closed, that of the listener within maxSilence.
+func (i *Instances) renew() { i.notifier.signal() }
+
 // close has the hints of all writes sent before it returns, if that takes no longer than flushTimeout.
 func (i *Instances) close() {
 	i.listener.close()

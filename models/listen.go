@@ -46,6 +46,9 @@ const (
 // errDeaf means that LISTEN was accepted and nothing was heard, as behind PgBouncer in transaction mode.
 var errDeaf = errors.New("notifications do not arrive: is a connection pooler in between?")
 
+// errStale means that another connection is to take the place of this one.
+var errStale = errors.New("the user or the password was replaced")
+
 func (l *listener) start(n *notifier, log *slog.Logger, deliver func(Source, ...Hint)) {
 	l.notifier, l.log, l.deliver, l.stopped = n, log, deliver, make(chan struct{})
 	var ctx context.Context
@@ -69,7 +72,7 @@ func (l *listener) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if !l.deaf {
+		if !l.deaf && !errors.Is(err, errStale) {
 			l.log.Warn("other instances are not heard: lists that are waited for are read again and again", "error", err.Error())
 			l.deaf = true
 		}
@@ -112,6 +115,9 @@ func (l *listener) listen(ctx context.Context) error {
 	l.deaf = false
 	l.hears.Store(true)
 	for {
+		if l.conns.url.isStale(conn) {
+			return errStale
+		}
 		err := wait(ctx, conn, maxSilence)
 		if err == nil {
 			continue

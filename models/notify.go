@@ -18,6 +18,8 @@ type notifier struct {
 	send func(context.Context, []Hint) error
 	// disconnect is called at the end.
 	disconnect func()
+	// renew disconnects if the user or the password was replaced, and is called from the goroutine of send.
+	renew func()
 
 	wake    chan struct{} // has room for one: something is pending
 	quit    chan struct{}
@@ -61,6 +63,11 @@ func newNotifier(conns *connector, instance Hint) *notifier {
 			conn = nil
 		}
 	}
+	n.renew = func() {
+		if conn != nil && conns.url.isStale(conn) {
+			n.disconnect()
+		}
+	}
 	n.send = func(ctx context.Context, hints []Hint) (err error) {
 		if conn == nil {
 			if conn, err = connectBeside(ctx, conns); err != nil {
@@ -83,6 +90,11 @@ func (n *notifier) add(hint Hint) {
 	n.mu.Lock()
 	n.keep(hint)
 	n.mu.Unlock()
+	n.signal()
+}
+
+// signal has what is pending sent, and a stale connection closed.
+func (n *notifier) signal() {
 	select {
 	case n.wake <- struct{}{}:
 	default:
@@ -108,6 +120,7 @@ func (n *notifier) run() {
 			closing = true
 		case <-n.wake:
 		}
+		n.renew()
 		err := n.sendPending(n.ctx)
 		switch {
 		case closing && err == nil, n.ctx.Err() != nil:
@@ -150,10 +163,7 @@ func (n *notifier) sendPending(ctx context.Context) error {
 	for _, hint := range hints {
 		n.keep(hint)
 	}
-	select {
-	case n.wake <- struct{}{}:
-	default:
-	}
+	n.signal()
 	return err
 }
 

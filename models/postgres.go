@@ -20,14 +20,15 @@ import (
 // migrationLock is the advisory lock that one migrating instance holds.
 const migrationLock = 0x776f726c64 // "world"
 
-func postgresDialect(url string, timeout time.Duration) (dialect, error) {
-	parse := func() (*pgx.ConnConfig, error) { return parsePostgres(url, timeout) }
-	if _, err := parse(); err != nil {
+func postgresDialect(text string, timeout time.Duration) (dialect, error) {
+	url := newPostgresURL(text, timeout)
+	if _, err := url.parse(); err != nil {
 		return dialect{}, err
 	}
 	health := &health{timeout: timeout}
 	return dialect{
 		name:          "postgres",
+		url:           url,
 		goose:         goose.DialectPostgres,
 		probe:         probePostgres,
 		writableQuery: "SELECT NOT CAST(current_setting('transaction_read_only') AS boolean)",
@@ -35,20 +36,14 @@ func postgresDialect(url string, timeout time.Duration) (dialect, error) {
 		// the log is too early. The snapshot says exactly what is visible, and the time of the start which server says so.
 		positionQuery: "SELECT hashtextextended(concat(pg_current_snapshot(), ' ', extract(epoch FROM pg_postmaster_start_time())), 0)",
 		beside: func(hear func(*pgconn.Notification)) (*connector, error) {
-			return newConnector(func() (*pgx.ConnConfig, error) {
-				config, err := parse()
-				if err == nil {
-					config.OnNotification = func(_ *pgconn.PgConn, n *pgconn.Notification) { hear(n) }
-				}
-				return config, err
-			}, timeout, health)
+			return newConnector(url, hear, health)
 		},
 		oldSchemaQuery: `SELECT count(*) > 0 AND NOT bool_or(column_name = 'skeleton') FROM information_schema.columns
 			WHERE table_schema = ANY (current_schemas(false)) AND table_name = 'users'`,
 		hasTableQuery:     "SELECT to_regclass(?) IS NOT NULL",
 		migrationSettings: noLimits + "SET LOCAL lock_timeout = '200ms';\n",
 		connect: func() (*sql.DB, error) {
-			c, err := newConnector(parse, timeout, health)
+			c, err := newConnector(url, nil, health)
 			if err != nil {
 				return nil, err
 			}

@@ -46,6 +46,8 @@ type Store struct {
 	instances  *Instances
 	subscriber atomic.Pointer[func(Source, ...Hint)]
 	timeout    time.Duration
+	url        string // of Options
+	maxConns   int
 	now        func() time.Time
 	policy     SessionPolicy
 	file       *databaseFile // nil on PostgreSQL
@@ -71,7 +73,7 @@ type pool struct {
 // Open prepares a Store. It does not connect: a database that is away shows in Migrate and Ready. An error means
 // that the URL can never work.
 func Open(o Options) (*Store, error) {
-	s := &Store{timeout: o.Timeout, now: o.Now, policy: o.Sessions}
+	s := &Store{timeout: o.Timeout, url: o.URL, maxConns: o.MaxConns, now: o.Now, policy: o.Sessions}
 	s.seed = randomNumber()
 	if s.now == nil {
 		s.now = time.Now

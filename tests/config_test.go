@@ -73,9 +73,9 @@ func TestConfigDefaults(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{
 		"APP_ENV": "production", "DEVELOPMENT_PUBLIC": "false", "LISTEN_ADDR": ":8080", "ADMIN_ADDR": "127.0.0.1:9090", "BASE_URL": "http://localhost:8080",
-		"DATABASE_URL": "sqlite:worldevents.db", "DB_MAX_CONNS": "20", "DB_TIMEOUT": "2s", "JWT_SECRET": "", "JWT_ISSUER": "", "JWT_AUDIENCE": "", "JWT_TTL": "15m",
+		"DATABASE_URL": "sqlite:worldevents.db", "DATABASE_URL_FILE": "", "DB_MAX_CONNS": "20", "DB_TIMEOUT": "2s", "JWT_SECRET": "", "JWT_SECRET_FILE": "", "JWT_ISSUER": "", "JWT_AUDIENCE": "", "JWT_TTL": "15m",
 		"REFRESH_TOKEN_TTL": "720h", "REFRESH_REUSE_LEEWAY": "60s", "SESSIONS_PER_USER": "1", "SESSION_MAX_AGE": "0", "ALLOWED_ORIGINS": "", "COOKIE_DOMAIN": "", "COOKIE_PARTITIONED": "false",
-		"OIDC_ISSUER": "", "OIDC_CLIENT_ID": "", "OIDC_CLIENT_SECRET": "", "OIDC_SCOPES": "openid profile",
+		"OIDC_ISSUER": "", "OIDC_CLIENT_ID": "", "OIDC_CLIENT_SECRET": "", "OIDC_CLIENT_SECRET_FILE": "", "OIDC_SCOPES": "openid profile",
 		"OIDC_USERNAME_CLAIM": "preferred_username", "RETURN_ORIGINS": "",
 		"TLS": "off", "TLS_DIR": "tls", "HTTP_ADDR": "", "ACME_DIRECTORY": "", "HSTS": "max-age=31536000; includeSubDomains",
 		"TRUSTED_PROXIES": "", "RATE_LIMIT": "0", "WRITE_RATE": "10", "MAX_IN_FLIGHT": "2048", "MAX_WAITING": "10000", "DOCS": "true", "LOG_LEVEL": "info", "LOG_FORMAT": "", "SHUTDOWN_TIMEOUT": "10s",

@@ -111,6 +111,14 @@ func (m *machine) systemctl(what string) {
 		m.service.Wait(20 * time.Second)
 	case "start worldevents":
 		m.service = m.p.ServeReady()
+	case "reload worldevents":
+		n := len(m.service.Log.String())
+		m.service.Signal(syscall.SIGHUP)
+		since := func() string { return m.service.Log.String()[n:] }
+		servicetest.Eventually(m.t, 20*time.Second, "the last file is read", func() bool { return strings.Contains(since(), "SIGHUP: DATABASE_URL_FILE") })
+		if strings.Contains(since(), "stays as it is") || strings.Count(since(), "changed=true") != 1 {
+			m.t.Errorf("%s", since())
+		}
 	default:
 		m.t.Errorf("systemctl %s", what)
 	}
@@ -180,5 +188,58 @@ func TestRunbooks(t *testing.T) {
 	restored(restore[1])
 	if env, _ := os.ReadFile(filepath.Join(m.p.Dir, ".env")); !strings.Contains(string(env), "\nDATABASE_URL=postgres:///worldevents_restored\n") {
 		t.Errorf("%s", env)
+	}
+}
+
+// So do those that rotate a key and the role of the database: nobody is signed out by them before the old key is gone.
+func TestRotationRunbooks(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("openssl"); err != nil {
+		servicetest.Missing(t, "needs openssl: %v", err)
+	}
+	server := servicetest.NewPostgresServer(t)
+	for _, statement := range []string{
+		"CREATE ROLE worldevents", "ALTER DATABASE worldevents OWNER TO worldevents",
+		"CREATE ROLE worldevents_a LOGIN PASSWORD 'hunter2' IN ROLE worldevents", "ALTER ROLE worldevents_a SET role = worldevents",
+	} {
+		server.Exec(statement)
+	}
+	m := newMachine(t, server)
+	secrets := filepath.Join(m.p.Dir, "secrets")
+	if err := os.Mkdir(secrets, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeSecret(t, filepath.Join(secrets, "jwt"), keyA+"\n")
+	writeSecret(t, filepath.Join(secrets, "url"), strings.Replace(server.URL(), "postgres@", "worldevents_a:hunter2@", 1)+"\n")
+	m.systemctl("stop worldevents")
+	writeDotEnv(t, m.p, "APP_ENV=development\nLOG_LEVEL=warn\nDB_TIMEOUT=20s\nJWT_SECRET_FILE=secrets/jwt\nDATABASE_URL_FILE=secrets/url\n")
+	m.systemctl("start worldevents")
+
+	key, password := runbooks(t, "Rotate a key"), runbooks(t, "Rotate the database password")
+	old := m.signIn("alice")
+	m.is("GET", plaza, "", old, 200)
+	m.run(key[0])
+	m.is("GET", plaza, "", old, 200)
+	m.run(key[1])
+	m.is("GET", plaza, "", old, 200)
+	latest := m.signIn("bob")
+	m.run(key[2])
+	m.is("GET", plaza, "", old, 401)
+	m.is("GET", refresh, "", old, 200)
+	m.is("GET", plaza, "", latest, 200)
+
+	m.run(password[0])
+	m.is("POST", plaza, event, latest, 200)
+	servicetest.Eventually(t, 30*time.Second, "no connection of the old role is left", func() bool {
+		var n int
+		server.Database().Read("SELECT count(*) FROM pg_stat_activity WHERE usename = 'worldevents_a'", nil, &n)
+		return n == 0
+	})
+	m.run(password[1])
+	m.is("POST", plaza, event, latest, 200)
+	for _, name := range []string{"jwt", "url"} {
+		if info, err := os.Stat(filepath.Join(secrets, name)); err != nil || info.Mode() != 0o600 {
+			t.Errorf("%v, %v", info, err)
+		}
 	}
 }

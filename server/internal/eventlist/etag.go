@@ -32,6 +32,10 @@ func newTagger(secret []byte) *tagger {
 	return t
 }
 
+// SetKey replaces the secret of New. ETags of before match no list that is read afterwards, and who waits with one gets the
+// list again.
+func (l *Lists) SetKey(secret []byte) { l.tagger.Store(newTagger(secret)) }
+
 // etag is a function of Link and body: the records are what the body is made of.
 func (t *tagger) etag(link string, records []byte) string {
 	var nonce [12]byte

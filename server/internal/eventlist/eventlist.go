@@ -43,7 +43,7 @@ var (
 type Lists struct {
 	store   *models.Store
 	baseURL string
-	tagger  *tagger
+	tagger  atomic.Pointer[tagger]
 	reads   coalescer
 	known   fingerprintCache
 	memory  *budget
@@ -74,7 +74,7 @@ type Lists struct {
 func New(store *models.Store, baseURL string, secret []byte, wait WaitOptions) *Lists {
 	most := max(1, wait.MaxAnswering)
 	l := &Lists{
-		store: store, baseURL: baseURL, tagger: newTagger(secret),
+		store: store, baseURL: baseURL,
 		reads:  coalescer{running: make(map[readKey]*sharedRead), timeout: store.Timeout()},
 		known:  fingerprintCache{seed: maphash.MakeSeed()},
 		memory: newBudget(budgetBytes, userBytes), small: newBudget(maxSmall, userSmall),
@@ -85,6 +85,7 @@ func New(store *models.Store, baseURL string, secret []byte, wait WaitOptions) *
 		Lag:       func(time.Duration) {},
 		beginning: semaphore.NewWeighted(int64(min(most, maxBeginning))),
 	}
+	l.SetKey(secret)
 	l.hub = newHub(l, wait.MaxWaiting, min(most, maxAnswering))
 	return l
 }
@@ -227,7 +228,7 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 		r.link = l.nextLink(key, last)
 	}
 	if r.list.Done && json.size() <= maxHeld {
-		r.etag = l.tagger.etag(r.link, r.records.bytes)
+		r.etag = l.tagger.Load().etag(r.link, r.records.bytes)
 		if batches == 1 && r.link == "" && r.records.Size() > 0 {
 			l.known.update(span, entry, r)
 		}

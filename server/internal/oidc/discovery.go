@@ -37,6 +37,7 @@ type discovery struct {
 	requests singleflight.Group
 
 	mu      sync.Mutex
+	secret  string    // of this service as the provider's client, "" for a public one
 	latest  *metadata // nil until the first success
 	tried   time.Time // when the provider was asked last
 	suspect bool      // something has failed at the provider since
@@ -100,7 +101,7 @@ func (p *Provider) refresh() (*metadata, error) {
 	defer d.mu.Unlock()
 	d.tried, d.suspect = now, err != nil
 	if err == nil {
-		d.latest = m
+		d.latest = m.withSecret(d.secret)
 	}
 	if d.latest != nil {
 		return d.latest, nil
@@ -108,7 +109,29 @@ func (p *Provider) refresh() (*metadata, error) {
 	return nil, err
 }
 
-// fetchMetadata asks the provider. It returns ErrProvider.
+// SetClientSecret replaces the secret of Config, for all token requests that begin afterwards.
+func (p *Provider) SetClientSecret(secret string) {
+	d := &p.discovery
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.secret = secret
+	if d.latest != nil {
+		d.latest = d.latest.withSecret(secret)
+	}
+}
+
+// withSecret returns the same metadata for a client with this secret.
+func (m *metadata) withSecret(secret string) *metadata {
+	return &metadata{
+		Provider: m.Provider, verifier: m.verifier, issParamSupported: m.issParamSupported,
+		oauth: oauth2.Config{
+			ClientID: m.oauth.ClientID, ClientSecret: secret,
+			Endpoint: m.oauth.Endpoint, RedirectURL: m.oauth.RedirectURL, Scopes: m.oauth.Scopes,
+		},
+	}
+}
+
+// fetchMetadata asks the provider. What it returns lacks the client's secret. It returns ErrProvider.
 func (p *Provider) fetchMetadata() (*metadata, error) {
 	ctx := goidc.ClientContext(context.Background(), p.client) // which bounds the time
 	provider, err := goidc.NewProvider(ctx, p.config.Issuer)   // refuses another issuer
@@ -136,8 +159,7 @@ func (p *Provider) fetchMetadata() (*metadata, error) {
 	return &metadata{
 		Provider: provider,
 		oauth: oauth2.Config{
-			ClientID: p.config.ClientID, ClientSecret: p.config.ClientSecret,
-			Endpoint: endpoint, RedirectURL: p.redirectURL, Scopes: p.config.Scopes,
+			ClientID: p.config.ClientID, Endpoint: endpoint, RedirectURL: p.redirectURL, Scopes: p.config.Scopes,
 		},
 		verifier:          provider.Verifier(&goidc.Config{ClientID: p.config.ClientID, Now: p.now}),
 		issParamSupported: more.IssParamSupported,

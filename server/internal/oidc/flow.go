@@ -46,7 +46,7 @@ func newFlowKey(secret []byte, issuer string) flowKey {
 func (p *Provider) NewFlow(returnTo string) Flow {
 	expires := p.now().Add(FlowTTL)
 	text := fmt.Sprintf("%s.%d.%s", rand.Text(), expires.Unix(), base64.RawURLEncoding.EncodeToString([]byte(returnTo)))
-	return Flow{returnTo, text, expires, p.keys[0]}
+	return Flow{returnTo, text, expires, (*p.keys.Load())[0]}
 }
 
 // ResumeFlow returns the flow that cookie keeps, if this service began it and the callback's parameters belong to it. It
@@ -61,7 +61,7 @@ func (p *Provider) ResumeFlow(cookie string, callback url.Values) (Flow, error) 
 			return Flow{}, fmt.Errorf("%w: repeated parameter", ErrFlow)
 		}
 	}
-	for _, f.key = range p.keys {
+	for _, f.key = range *p.keys.Load() {
 		if hmac.Equal([]byte(callback.Get("state")), []byte(f.state())) {
 			return f, nil
 		}

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	goidc "github.com/coreos/go-oidc/v3/oidc"
@@ -58,7 +59,7 @@ type Config struct {
 type Provider struct {
 	config      Config
 	redirectURL string
-	keys        []flowKey
+	keys        atomic.Pointer[[]flowKey]
 	now         func() time.Time
 	client      *http.Client
 	limiter     *limiter
@@ -85,10 +86,18 @@ func New(c Config, redirectURL string, secrets [][]byte, now func() time.Time) *
 		},
 		limiter: newLimiter(),
 	}
-	for _, secret := range secrets {
-		p.keys = append(p.keys, newFlowKey(secret, c.Issuer))
-	}
+	p.discovery.secret = c.ClientSecret
+	p.SetKeys(secrets)
 	return p
+}
+
+// SetKeys replaces the secrets of New. A flow that began with one that is no longer among them has ended.
+func (p *Provider) SetKeys(secrets [][]byte) {
+	var keys []flowKey
+	for _, secret := range secrets {
+		keys = append(keys, newFlowKey(secret, p.config.Issuer))
+	}
+	p.keys.Store(&keys)
 }
 
 // Host returns the provider's host: its name on pages.

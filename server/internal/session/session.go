@@ -16,9 +16,6 @@ package session
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -63,7 +60,7 @@ type Options struct {
 
 // Manager issues and verifies tokens, and writes their cookies. Its methods may be called concurrently.
 type Manager struct {
-	keys             []key
+	keyring          atomic.Pointer[keyring]
 	issuer, audience string
 	tokenTTL         time.Duration
 	refreshTTL       time.Duration
@@ -71,13 +68,6 @@ type Manager struct {
 	// These follow the value of either cookie, to set it and to clear it.
 	setAttributes, clearAttributes string
 	staleAttributes                []string // to expire either cookie in scopes of earlier configurations
-	verified                       [1 << 14]atomic.Pointer[verifiedToken]
-}
-
-type key struct {
-	id     string
-	secret []byte
-	header string // the first part of a JWT that is signed with the key
 }
 
 // Session is a user who is signed in, and the tokens that prove it.
@@ -114,11 +104,6 @@ func New(o Options) *Manager {
 		clearAttributes: attributes(live.cookie(o.Development, -1)),
 		staleAttributes: staleAttributes(o),
 	}
-	for _, secret := range o.Keys {
-		sum := sha256.Sum256(secret)
-		id := hex.EncodeToString(sum[:8])
-		header := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","kid":"` + id + `","typ":"JWT"}`))
-		m.keys = append(m.keys, key{id, secret, header})
-	}
+	m.SetKeys(o.Keys)
 	return m
 }

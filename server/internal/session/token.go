@@ -31,7 +31,7 @@ func (m *Manager) Issue(grant models.Grant, refreshToken RefreshToken) Session {
 	if m.audience != "" {
 		c.Audience = jwt.ClaimStrings{m.audience}
 	}
-	return c.session(m.keys[0].sign(c), refreshToken.text)
+	return c.session(m.keyring.Load().keys[0].sign(c), refreshToken.text)
 }
 
 // sign makes a JWT.
@@ -57,7 +57,7 @@ func (m *Manager) Verify(token string) (Session, error) {
 	if len(tokenCookie)+len(token) > maxCookie {
 		return Session{}, ErrInvalid
 	}
-	c, err := m.parseCached(token)
+	c, err := m.keyring.Load().parseCached(token)
 	if err != nil {
 		return Session{}, ErrInvalid
 	}
@@ -78,13 +78,13 @@ type verifiedToken struct {
 }
 
 // parseCached is parse, but checks the signature of a JWT that is in the cache no second time.
-func (m *Manager) parseCached(token string) (claims, error) {
+func (r *keyring) parseCached(token string) (claims, error) {
 	digest := sha256.Sum256([]byte(token))
-	slot := m.slot(digest)
+	slot := r.slot(digest)
 	if cached := slot.Load(); cached != nil && cached.digest == digest {
 		return cached.claims, nil
 	}
-	c, err := m.parse(token)
+	c, err := r.parse(token)
 	if err == nil {
 		slot.Store(&verifiedToken{digest, c})
 	}
@@ -92,13 +92,13 @@ func (m *Manager) parseCached(token string) (claims, error) {
 }
 
 // slot returns the one place in the cache for a token of this digest.
-func (m *Manager) slot(digest [sha256.Size]byte) *atomic.Pointer[verifiedToken] {
-	return &m.verified[binary.NativeEndian.Uint64(digest[:])%uint64(len(m.verified))]
+func (r *keyring) slot(digest [sha256.Size]byte) *atomic.Pointer[verifiedToken] {
+	return &r.verified[binary.NativeEndian.Uint64(digest[:])%uint64(len(r.verified))]
 }
 
 // parse returns the claims of a JWT whose form and signature are right.
-func (m *Manager) parse(token string) (c claims, err error) {
-	_, err = parser.ParseWithClaims(token, &c, m.keysFor)
+func (r *keyring) parse(token string) (c claims, err error) {
+	_, err = parser.ParseWithClaims(token, &c, r.keysFor)
 	return c, err
 }
 
@@ -110,13 +110,13 @@ var errKey = errors.New("no key for this header")
 // keysFor returns the keys to try. A kid is compared with ours and never looked up elsewhere, and keys that a header
 // brings along are ignored. A header with crit is refused: it names extensions that the reader must understand, and
 // this one understands none (RFC 7515 section 4.1.11).
-func (m *Manager) keysFor(t *jwt.Token) (any, error) {
+func (r *keyring) keysFor(t *jwt.Token) (any, error) {
 	if _, ok := t.Header["crit"]; ok {
 		return nil, errKey
 	}
 	id, named := t.Header["kid"]
 	var set jwt.VerificationKeySet
-	for _, k := range m.keys {
+	for _, k := range r.keys {
 		if !named || id == k.id {
 			set.Keys = append(set.Keys, k.secret)
 		}

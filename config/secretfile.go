@@ -1,0 +1,159 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"unicode"
+	"unicode/utf8"
+)
+
+// fromFiles are the settings whose value may stand in a file, which the setting with fileSuffix names.
+var fromFiles = []string{"DATABASE_URL", "JWT_SECRET", "OIDC_CLIENT_SECRET"}
+
+const fileSuffix = "_FILE"
+
+// maxSecretFile is the size of such a file in bytes at most.
+const maxSecretFile = 64 << 10
+
+// readSecretFiles adds to values what the files say. It returns what is wrong with them, and which of them others can write.
+func readSecretFiles(values map[string]string) (exposed []string, problems []error) {
+	for _, name := range fromFiles {
+		path := values[name+fileSuffix]
+		switch {
+		case path == "":
+			continue
+		case values[name] != "":
+			problems = append(problems, fmt.Errorf("%s: is set together with %s, in the environment or in %s: one of them must be empty", name+fileSuffix, name, dotEnvFile))
+			delete(values, name+fileSuffix)
+			continue
+		}
+		text, writable, err := readSecretFile(path)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", name+fileSuffix, err))
+			continue
+		}
+		values[name] = text
+		if writable != "" {
+			exposed = append(exposed, name+fileSuffix+": "+writable)
+		}
+	}
+	return exposed, problems
+}
+
+// readSecretFile returns the line of text that a file has, without its line ending. writable is not empty if others than its
+// owner can write the file. No error quotes what is in it.
+//
+// The owner may be anybody: container engines mount files that belong to users of another machine.
+func readSecretFile(path string) (text, writable string, err error) {
+	if isNoPath(path) {
+		return "", "", errors.New("must be the path of a file, and not what is in it")
+	}
+	content, info, err := readRegularFile(path)
+	if cause := new(fs.PathError); errors.As(err, &cause) {
+		err = cause.Err
+	}
+	if err == nil {
+		text, err = oneLine(content)
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("%q: %w", path, err)
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		writable = fmt.Sprintf("%q: its mode lets others write it: chmod go-w", path)
+	}
+	return text, writable, nil
+}
+
+// readRegularFile returns what is in a file, of at most maxSecretFile bytes. Symbolic links are followed, as Kubernetes has them.
+func readRegularFile(path string) ([]byte, fs.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // else a pipe that nobody writes to would be waited for
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat() // of the open file: nobody can exchange it meanwhile
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case info.IsDir():
+		return nil, nil, errors.New("is a directory")
+	case !info.Mode().IsRegular():
+		return nil, nil, errors.New("is not a regular file")
+	}
+	content, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
+	if err == nil && len(content) > maxSecretFile {
+		err = fmt.Errorf("is larger than %d bytes", maxSecretFile)
+	}
+	return content, info, err
+}
+
+// oneLine returns a text in UTF-8 without the line ending that most editors leave, LF or CRLF.
+func oneLine(content []byte) (string, error) {
+	text := string(content)
+	if rest, ok := strings.CutSuffix(text, "\n"); ok {
+		text = strings.TrimSuffix(rest, "\r")
+	}
+	switch {
+	case text == "":
+		return "", errors.New("is empty")
+	case !utf8.ValidString(text):
+		return "", errors.New("is not UTF-8")
+	case strings.Contains(text, "\x00"):
+		return "", errors.New("has a NUL character")
+	case strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\t' }):
+		return "", errors.New("must be one line without control characters")
+	}
+	return text, nil
+}
+
+// isNoPath reports whether the value of a setting with fileSuffix looks like that of the one without: errors and check would
+// show it.
+func isNoPath(path string) bool {
+	return strings.Contains(path, "://") || len(path) >= 32 && !strings.ContainsAny(path, "/.")
+}
+
+// Source returns the setting that says name: name itself, or the one that names its file.
+func (c *Config) Source(name string) string {
+	if slices.Contains(fromFiles, name) && c.given[name+fileSuffix] != "" {
+		return name + fileSuffix
+	}
+	return name
+}
+
+// Reread returns the value that the file of a setting has now, and a warning if others can write it in development. It
+// must have a file.
+func (c *Config) Reread(name string) (text string, warnings []string, err error) {
+	text, writable, err := readSecretFile(c.given[name+fileSuffix])
+	if err == nil && writable != "" && !c.Development {
+		err = errors.New(writable)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	if writable != "" {
+		warnings = []string{c.Source(name) + ": " + writable}
+	}
+	return text, warnings, nil
+}
+
+// RereadKeys is Reread for JWT_SECRET, under the rules of Load. In production it warns of weak keys.
+func (c *Config) RereadKeys() (keys [][]byte, warnings []string, err error) {
+	text, warnings, err := c.Reread("JWT_SECRET")
+	if err != nil {
+		return nil, nil, err
+	}
+	next := Config{given: c.given}
+	if problems := next.secrets(true, text); len(problems) > 0 {
+		return nil, nil, errors.Join(problems...)
+	}
+	if !c.Development {
+		warnings = append(warnings, next.weakKeys()...)
+	}
+	return next.Keys, warnings, nil
+}
