@@ -42,11 +42,11 @@ func reloadables(c *config.Config, srv *server.Server, store *models.Store, log 
 	if c.JWTSecretFile != "" {
 		parts = append(parts, reloadKeys(c, srv, log))
 	}
-	if c.DatabaseURLFile != "" {
-		parts = append(parts, reloadDatabaseURL(c, store, log))
-	}
 	if c.OIDCClientSecretFile != "" {
 		parts = append(parts, reloadClientSecret(c, srv, log))
+	}
+	if c.DatabaseURLFile != "" { // last: it waits for the database
+		parts = append(parts, reloadDatabaseURL(c, store, log))
 	}
 	return parts
 }
@@ -98,7 +98,7 @@ func reloadDatabaseURL(c *config.Config, store *models.Store, log *slog.Logger) 
 			return nil, err
 		}
 		if used.Untried != nil {
-			log.Warn("DATABASE_URL_FILE: the new user and password could not be tried", "error", used.Untried.Error())
+			log.Warn("DATABASE_URL_FILE: the new user and password could not be tried", "error", oneLine(used.Untried))
 		}
 		return []any{"changed", used.Changed}, nil
 	}}

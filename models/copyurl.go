@@ -32,7 +32,7 @@ func parseCopyURL(text string) (copyURL, error) {
 		}
 		return copyURL{text, text, file}, nil
 	}
-	if !strings.HasPrefix(text, "postgres://") && !strings.HasPrefix(text, "postgresql://") {
+	if !isPostgresURL(text) {
 		return copyURL{}, errors.New("must be sqlite:FILE or postgres://…")
 	}
 	config, err := parsePostgres(text, 0)
@@ -40,6 +40,11 @@ func parseCopyURL(text string) (copyURL, error) {
 		return copyURL{}, err
 	}
 	return copyURL{text, postgresName(config), ""}, nil
+}
+
+// isPostgresURL reports whether pgx reads a text as a URL, and not as keywords and values.
+func isPostgresURL(text string) bool {
+	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
 }
 
 // postgresName says which database it is, and nothing of how to get in.

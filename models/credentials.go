@@ -117,7 +117,7 @@ func (s *Store) closeIdle() {
 // that of the user.
 func sameButCredentials(a, b string) bool {
 	was, err := parsePostgres(a, 0)
-	if err != nil {
+	if err != nil || !isPostgresURL(b) {
 		return false
 	}
 	is, err := parsePostgres(b, 0)

@@ -2,6 +2,7 @@ package tests
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -79,10 +80,14 @@ func TestReloadKeys(t *testing.T) {
 		is("before, from the cache", plaza, alice, 200, "")
 
 		hangUp(t, s, `SIGHUP: JWT_SECRET_FILE was read again","changed":false,`+signsWith(keyA))
+		tag := etagOf(t, s, alice)
 		publish(keyB + "," + keyA + "\n")
 		hangUp(t, s, `SIGHUP: JWT_SECRET_FILE was read again","changed":true,`+signsWith(keyB))
 		is("the old key is the second", plaza, alice, 200, "")
 		is("the old key is the second", session, alice, 200, "")
+		if etagOf(t, s, alice) == tag {
+			t.Error("ETags are still made with the old key")
+		}
 		bob := issue("bob")
 		is("the new key", plaza, bob, 200, "")
 		if got := keyOf(t, refreshed(t, s, issue("carol"))); got != server.KeyID([]byte(keyB)) {
@@ -124,9 +129,7 @@ func TestReloadKeys(t *testing.T) {
 			keyC + "\xff":                        "is not UTF-8",
 			strings.Repeat(keyC, 64<<10/64+1):    "is larger than 65536 bytes",
 			keyC + ", ":                          "key 2 is shorter than 32 bytes",
-			"\n":                                 "is empty",
 			strings.Repeat("\U0001F511", 8):      "key 1 is one character again and again",
-			keyC[:31] + "," + keyB[:30]:          "key 1 is shorter than 32 bytes",
 			"CHANGEME-CHANGEME-CHANGEME-" + keyC: "key 1 is a known example",
 		} {
 			publish(text)
@@ -178,23 +181,31 @@ func keyOf(t *testing.T, token string) string {
 // waitForNews waits for news of the plaza, and returns the response.
 func waitForNews(t *testing.T, s *servicetest.Process, cookies string) (int, string) {
 	t.Helper()
-	get := func(path, tag string) (*http.Response, string) {
-		r, _ := http.NewRequest("GET", s.URL+path, nil)
-		r.Header.Set("Cookie", cookies)
-		r.Header.Set("If-None-Match", tag)
-		res, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Error(err)
-			return &http.Response{}, ""
-		}
-		defer res.Body.Close()
-		body := make([]byte, 4096)
-		n, _ := res.Body.Read(body)
-		return res, string(body[:n])
+	r, _ := http.NewRequest("GET", s.URL+plaza+"?wait=50", nil)
+	r.Header.Set("Cookie", cookies)
+	r.Header.Set("If-None-Match", etagOf(t, s, cookies))
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Error(err)
+		return 0, ""
 	}
-	first, _ := get(plaza, `"none"`)
-	res, body := get(plaza+"?wait=50", first.Header.Get("ETag"))
-	return res.StatusCode, body
+	defer res.Body.Close()
+	body, _ := io.ReadAll(res.Body)
+	return res.StatusCode, string(body)
+}
+
+// etagOf returns the ETag of the plaza's list.
+func etagOf(t *testing.T, s *servicetest.Process, cookies string) string {
+	t.Helper()
+	r, _ := http.NewRequest("GET", s.URL+plaza, nil)
+	r.Header.Set("Cookie", cookies)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	defer res.Body.Close()
+	return res.Header.Get("ETag")
 }
 
 // Reloads under load refuse nobody who holds a JWT of a key that stays, however many signals come.
