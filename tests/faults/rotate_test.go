@@ -121,6 +121,11 @@ func TestRotatedRole(t *testing.T) {
 	done.Store(true)
 	all.Wait()
 	r.server.Exec("DROP ROLE second")
+	for _, roles := range [][2]string{{"first", "third"}, {"third", "first"}} { // while nobody writes
+		r.use(roles[1])
+		hangUp(t, p, `SIGHUP: DATABASE_URL_FILE was read again","changed":true`)
+		servicetest.Eventually(t, 30*time.Second, roles[0]+" has no connection", func() bool { return r.connections(roles[0]) == 0 })
+	}
 
 	alice := signIn(t, transport, p.URL, "alice")
 	current := r.url("first", "hunter2-of-first")
