@@ -17,14 +17,6 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// hangUp sends SIGHUP and waits until the log says something after it.
-func hangUp(t *testing.T, s *servicetest.Process, want string) {
-	t.Helper()
-	n := len(s.Log.String())
-	s.Signal(syscall.SIGHUP)
-	servicetest.Eventually(t, 20*time.Second, want, func() bool { return strings.Contains(s.Log.String()[n:], want) })
-}
-
 // signsWith is what the log says of the key that signs.
 func signsWith(key string) string { return fmt.Sprintf(`"signs":"%s"`, server.KeyID([]byte(key))) }
 
