@@ -1,0 +1,184 @@
+package deploy
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// installedUnit is worldevents.service with the program where this machine has it.
+func installedUnit(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "worldevents.service")
+	text := readAll(t, projectPath(t, "deploy/worldevents.service"))
+	text = strings.ReplaceAll(text, "/usr/local/bin/worldevents", servicetest.Binary(t))
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// unitValue returns what a line of the unit sets.
+func unitValue(t *testing.T, name string) string {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^` + name + `=(.*)$`).FindStringSubmatch(readAll(t, projectPath(t, "deploy/worldevents.service")))
+	if found == nil {
+		t.Fatalf("the unit does not set %s", name)
+	}
+	return found[1]
+}
+
+// systemd understands every line of the unit, and finds what it starts.
+func TestUnitIsValid(t *testing.T) {
+	t.Parallel()
+	analyze := servicetest.Tool(t, "systemd-analyze")
+	if out, err := exec.Command(analyze, "verify", "--man=no", installedUnit(t)).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// The sandbox of the unit is as tight as it was: systemd calls below 2 "OK", and a service without any 9.6.
+func TestUnitSandbox(t *testing.T) {
+	t.Parallel()
+	analyze := servicetest.Tool(t, "systemd-analyze")
+	out, err := exec.Command(analyze, "security", "--offline=true", "--threshold=17", "--no-pager", installedUnit(t)).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// systemd kills a service that has not ended by then.
+func TestUnitLetsTheServiceEnd(t *testing.T) {
+	t.Parallel()
+	kill, err := time.ParseDuration(unitValue(t, "TimeoutStopSec"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^#SHUTDOWN_TIMEOUT=(.*)$`).FindStringSubmatch(readAll(t, projectPath(t, ".env.example")))
+	if stop, err := time.ParseDuration(found[1]); err != nil || kill < stop+5*time.Second {
+		t.Errorf("the service takes up to %v to stop, and is killed after %v: %v", stop, kill, err)
+	}
+	found = regexp.MustCompile(`(?m)^#MAX_WAITING=(.*)$`).FindStringSubmatch(readAll(t, projectPath(t, ".env.example")))
+	files, _ := strconv.Atoi(unitValue(t, "LimitNOFILE"))
+	if waiting, err := strconv.Atoi(found[1]); err != nil || files < 2*waiting {
+		t.Errorf("%d requests may wait, with %d open files: %v", waiting, files, err)
+	}
+}
+
+// Whatever a serving process asks of the kernel, the unit allows: system calls, kinds of sockets, memory. It serves, logs,
+// rereads, writes and stops meanwhile.
+func TestUnitAllowsWhatServeDoes(t *testing.T) {
+	strace, analyze := servicetest.Tool(t, "strace"), servicetest.Tool(t, "systemd-analyze")
+	allowed := allowedCalls(t, analyze)
+	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
+		p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
+		trace, script := filepath.Join(t.TempDir(), "trace"), filepath.Join(t.TempDir(), "worldevents")
+		text := "#!/bin/sh\nexec " + strace + " -f -qq -o " + trace + " " + servicetest.Binary(t) + " \"$@\"\n"
+		if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		s := p.At(script).ServeReady()
+		pid := traced(t, trace)
+		ended := false
+		t.Cleanup(func() { // strace, killed, would leave it
+			if !ended {
+				syscall.Kill(pid, syscall.SIGKILL)
+			}
+		})
+		cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+		for range 20 {
+			if status, body := s.Do("POST", "/api/event/w", `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z"}`, cookies); status != 200 {
+				t.Fatalf("%d %s", status, body)
+			}
+		}
+		s.Do("GET", "/api/event/w", "", cookies)
+		s.Admin("/metrics")
+		syscall.Kill(pid, syscall.SIGHUP)
+		servicetest.Eventually(t, 20*time.Second, "it rereads", func() bool { return strings.Contains(s.Log.String(), "SIGHUP") })
+		syscall.Kill(pid, syscall.SIGTERM)
+		if status := s.Wait(60 * time.Second); status != 0 {
+			t.Fatalf("exit status %d: %s", status, s.Log)
+		}
+		ended = true
+		refused := make(map[string]string)
+		for _, line := range strings.Split(readAll(t, trace), "\n") {
+			name, arguments, isCall := strings.Cut(strings.TrimLeft(line, "0123456789 "), "(")
+			switch {
+			case !isCall || strings.ContainsAny(name, "<+- "):
+			case name == "fchown" && os.Getuid() == 0: // SQLite, as root alone, gives its files the owner of the database
+			case !slices.Contains(allowed, name):
+				refused[name] = line
+			case name == "socket" && !regexp.MustCompile(`^AF_(INET6?|UNIX),`).MatchString(arguments):
+				refused[arguments[:min(len(arguments), 20)]] = line
+			case strings.Contains(arguments, "PROT_WRITE|PROT_EXEC"):
+				refused["PROT_EXEC"] = line
+			}
+		}
+		for name, line := range refused {
+			t.Errorf("%s: %s", name, line)
+		}
+	})
+}
+
+// traced returns the process that strace started, whose first line is execve.
+func traced(t *testing.T, trace string) int {
+	t.Helper()
+	id, _, _ := strings.Cut(readAll(t, trace), " ")
+	pid, err := strconv.Atoi(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// allowedCalls returns the system calls that pass the unit's filters, which are groups of systemd's alone.
+func allowedCalls(t *testing.T, analyze string) []string {
+	t.Helper()
+	allowed := make(map[string]bool)
+	for _, line := range regexp.MustCompile(`(?m)^SystemCallFilter=(~?)(.*)$`).FindAllStringSubmatch(readAll(t, projectPath(t, "deploy/worldevents.service")), -1) {
+		for _, group := range strings.Fields(line[2]) {
+			for _, name := range callsOf(t, analyze, group) {
+				allowed[name] = line[1] == ""
+			}
+		}
+	}
+	// systemd always lets a program start.
+	names := []string{"execve", "exit", "exit_group"}
+	for name, is := range allowed {
+		if is {
+			names = append(names, name)
+		}
+	}
+	if len(names) < 100 {
+		t.Fatalf("allowed are only %q", names)
+	}
+	return names
+}
+
+// callsOf expands a group, and the groups in it.
+func callsOf(t *testing.T, analyze, group string) (names []string) {
+	t.Helper()
+	out, err := exec.Command(analyze, "syscall-filter", "--no-pager", group).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(string(out), "\n")[1:] {
+		switch name := strings.TrimSpace(line); {
+		case name == "" || strings.HasPrefix(name, "#"):
+		case strings.HasPrefix(name, "@"):
+			names = append(names, callsOf(t, analyze, name)...)
+		default:
+			names = append(names, name)
+		}
+	}
+	return names
+}
