@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
+	_ "golang.org/x/crypto/x509roots/fallback" // authorities for where the system has none, as in a container
 
 	"worldevents/build"
 	"worldevents/config"

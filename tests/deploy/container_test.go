@@ -1,0 +1,170 @@
+package deploy
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// image is what deploy/Containerfile builds, unpacked.
+type image struct {
+	root  string
+	size  int64 // compressed, in bytes
+	OCIv1 struct {
+		Config struct {
+			User, WorkingDir, StopSignal string
+			Env, Entrypoint              []string
+			Volumes                      map[string]any
+		}
+	}
+}
+
+// buildImage builds the image with a program that is built as for a release.
+func buildImage(t *testing.T) (i image) {
+	t.Helper()
+	buildah := servicetest.Tool(t, "buildah")
+	context, state := t.TempDir(), t.TempDir()
+	compile := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(context, "program"), ".")
+	compile.Dir, compile.Env = servicetest.Root(t), append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := compile.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := os.WriteFile(filepath.Join(context, ".env.example"), []byte(readAll(t, projectPath(t, ".env.example"))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		command := exec.Command(buildah, append([]string{"--storage-driver", "vfs", "--root", state + "/root", "--runroot", state + "/run"}, args...)...)
+		command.Dir = context
+		var stderr strings.Builder
+		command.Stderr = &stderr
+		out, err := command.Output()
+		if err != nil {
+			if strings.Contains(stderr.String(), "operation not permitted") {
+				servicetest.Missing(t, "buildah may not build here: %s", stderr.String())
+			}
+			t.Fatalf("buildah %q: %v\n%s", args, err, stderr.String())
+		}
+		return strings.TrimSpace(string(out))
+	}
+	run("build", "--isolation", "chroot", "--file", projectPath(t, "deploy/Containerfile"), "--build-arg", "PROGRAM=program", "--tag", "worldevents", ".")
+	run("push", "--quiet", "worldevents", "oci:"+filepath.Join(context, "oci"))
+	filepath.WalkDir(filepath.Join(context, "oci"), func(_ string, entry fs.DirEntry, _ error) error {
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
+			i.size += info.Size()
+		}
+		return nil
+	})
+	if err := json.Unmarshal([]byte(run("inspect", "--type", "image", "worldevents")), &i); err != nil {
+		t.Fatal(err)
+	}
+	i.root = run("mount", run("from", "worldevents"))
+	return i
+}
+
+// under returns the program as the image runs it: with its root, read-only, a volume for what it keeps, its user and its
+// folder, and nothing of this machine.
+func (i image) under(t *testing.T, volume string) *servicetest.Program {
+	t.Helper()
+	unshare := servicetest.Tool(t, "unshare")
+	if out, err := exec.Command(unshare, "--mount", "true").CombinedOutput(); err != nil {
+		servicetest.Missing(t, "this machine allows no mounts: %s", out)
+	}
+	user, group, _ := strings.Cut(i.OCIv1.Config.User, ":")
+	script := filepath.Join(t.TempDir(), "container")
+	text := fmt.Sprintf(`#!/bin/sh
+exec %[1]s --mount sh -eu -c '
+mount --bind %[2]s %[2]s
+mount --bind %[3]s %[2]s/data
+mount -o remount,bind,ro %[2]s
+exec %[1]s --root=%[2]s --wd=%[4]s --setgid=%[6]s --setuid=%[5]s %[7]s "$@"' container "$@"
+`, unshare, i.root, volume, i.OCIv1.Config.WorkingDir, user, group, strings.Join(i.OCIv1.Config.Entrypoint, " "))
+	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := servicetest.NewProgram(t).At(script)
+	// All that a container has is what the image sets, and what it is given.
+	p.Env = append(i.OCIv1.Config.Env, "APP_ENV=development", "JWT_SECRET="+string(servicetest.Key), "LISTEN_ADDR="+p.Getenv("LISTEN_ADDR"), "ADMIN_ADDR="+p.Getenv("ADMIN_ADDR"))
+	return p
+}
+
+// The image is small, holds the program alone, and serves as a user without rights from a root that is read-only. What it keeps
+// is in its volume, and there when the container is gone.
+func TestContainer(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		servicetest.Missing(t, "only root may build and run the image")
+	}
+	i := buildImage(t)
+	if i.size > 25<<20 {
+		t.Errorf("%d bytes compressed", i.size)
+	}
+	config := i.OCIv1.Config
+	if user, group, _ := strings.Cut(config.User, ":"); user == "0" || user != group || strings.Trim(user, "0123456789") != "" {
+		t.Errorf("user %q is not a number or root's", config.User)
+	}
+	if _, kept := config.Volumes[config.WorkingDir]; !kept || config.StopSignal != "SIGTERM" {
+		t.Errorf("%+v", config)
+	}
+	if !strings.Contains(readAll(t, filepath.Join(i.root, "worldevents")), "ISRG Root X1") {
+		t.Error("the program knows no authorities of certificates")
+	}
+	var files []string
+	filepath.WalkDir(i.root, func(path string, entry fs.DirEntry, _ error) error {
+		if !entry.IsDir() {
+			files = append(files, strings.TrimPrefix(path, i.root))
+		}
+		return nil
+	})
+	if len(files) != 2 {
+		t.Errorf("the image has %q", files)
+	}
+	info, err := os.Stat(filepath.Join(i.root, config.WorkingDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := info.Sys().(*syscall.Stat_t)
+	if fmt.Sprintf("%d:%d", owner.Uid, owner.Gid) != config.User {
+		t.Errorf("the volume is made for %d:%d", owner.Uid, owner.Gid)
+	}
+
+	volume := t.TempDir()
+	if err := os.Chown(volume, int(owner.Uid), int(owner.Gid)); err != nil {
+		t.Fatal(err)
+	}
+	p := i.under(t, volume)
+	s := p.ServeReady()
+	cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+	if status, body := s.Do("POST", "/api/event/w", `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z"}`, cookies); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	p.MustRun("check")
+	if _, stderr, status := p.Run("copy", "--to", "sqlite:backup.db"); status != 0 {
+		t.Errorf("copy: %d %s", status, stderr)
+	}
+	if _, stderr, status := p.Run("copy", "--to", "sqlite:/backup.db"); status == 0 {
+		t.Errorf("the root is not read-only: %s", stderr)
+	}
+	s.Signal(syscall.SIGTERM)
+	if status := s.Wait(30 * time.Second); status != 0 {
+		t.Errorf("exit status %d: %s", status, s.Log)
+	}
+	again := i.under(t, volume).ServeReady()
+	if status, body := again.Do("GET", "/api/event/w", "", cookies); status != 200 || !strings.Contains(body, `"name":"n"`) {
+		t.Errorf("after a restart: %d %s", status, body)
+	}
+	for _, name := range []string{"worldevents.db", "backup.db"} {
+		if info, err := os.Stat(filepath.Join(volume, name)); err != nil || info.Sys().(*syscall.Stat_t).Uid != owner.Uid {
+			t.Errorf("%s: %v %v", name, info, err)
+		}
+	}
+}
