@@ -50,6 +50,11 @@ func newMachine(t *testing.T, server *servicetest.PostgresServer) *machine {
 	if err := os.WriteFile(filepath.Join(bin, "systemctl"), []byte(systemctl), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	// The user of the service is that of the test.
+	runuser := "#!/bin/sh\n[ \"$1 $2 $3\" = '-u worldevents --' ] && shift 3 && exec \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(bin, "runuser"), []byte(runuser), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	address, err := url.Parse(server.URL())
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goccy/go-yaml"
 
@@ -105,7 +106,7 @@ func TestAlertsAskForWhatIsThere(t *testing.T) {
 				}
 			}
 		}
-	})
+	}, func(o *servicetest.Options) { o.CertificateExpiry = time.Now })
 }
 
 // series returns the labels of a selector that a series must have letter for letter, without the job, which is Prometheus's own.

@@ -182,3 +182,30 @@ func callsOf(t *testing.T, analyze, group string) (names []string) {
 	}
 	return names
 }
+
+// The secrets that the unit hands over are where the service looks for them.
+func TestUnitHandsOverSecrets(t *testing.T) {
+	t.Parallel()
+	unit := readAll(t, projectPath(t, "deploy/worldevents.service"))
+	for _, all := range []bool{false, true} {
+		if all {
+			unit = regexp.MustCompile(`(?m)^#(LoadCredential|Environment)=`).ReplaceAllString(unit, "$1=")
+		}
+		credentials := t.TempDir()
+		p := servicetest.NewProgram(t, "OIDC_ISSUER=http://127.0.0.1:1", "OIDC_CLIENT_ID=worldevents")
+		secrets := map[string]string{"jwt_secret": string(servicetest.Key), "database_url": "sqlite:worldevents.db", "oidc_client_secret": "s3cret-of-tests"}
+		for _, line := range regexp.MustCompile(`(?m)^LoadCredential=(\w+):/etc/worldevents/(\w+)$`).FindAllStringSubmatch(unit, -1) {
+			if line[1] != line[2] || secrets[line[1]] == "" {
+				t.Errorf("%s", line[0])
+			}
+			if err := os.WriteFile(filepath.Join(credentials, line[1]), []byte(secrets[line[1]]+"\n"), 0o400); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, line := range regexp.MustCompile(`(?m)^Environment=((\w+)_FILE=.*)$`).FindAllStringSubmatch(unit, -1) {
+			p.Env = slices.DeleteFunc(p.Env, func(pair string) bool { return strings.HasPrefix(pair, line[2]+"=") })
+			p.Env = append(p.Env, strings.ReplaceAll(line[1], "%d", credentials))
+		}
+		p.ServeReady()
+	}
+}

@@ -4,13 +4,10 @@ package faults
 
 import (
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,7 +39,7 @@ func newInstances(t *testing.T, server *servicetest.PostgresServer, env ...strin
 	t.Helper()
 	f := &fleet{t: t, log: new(servicetest.Log), waitUp: func() {}}
 	for range 2 {
-		program := servicetest.NewProgram(t, append([]string{"DATABASE_URL=" + server.URL()}, env...)...)
+		program := servicetest.NewProgram(t, append([]string{"DATABASE_URL=" + server.URL(), "TRUSTED_PROXIES=127.0.0.0/8"}, env...)...)
 		f.programs, f.processes = append(f.programs, program), append(f.processes, program.ServeReady())
 	}
 	return f
@@ -57,10 +54,10 @@ func newFleet(t *testing.T, server *servicetest.PostgresServer, env ...string) *
 	f.url, f.stat = "https://"+public, freeAddress()
 	settings := f.shipped("haproxy.cfg",
 		"bind :80\n", "bind "+freeAddress()+"\n", "bind :443 ", "bind "+public+" ", "/etc/haproxy/worldevents.pem", filepath.Join(dir, "pem"))
-	certificate, key := newCertificate(t)
+	certificate := servicetest.NewCertificate(t, time.Hour, time.Hour)
 	config := filepath.Join(dir, "haproxy.cfg")
 	for path, text := range map[string]string{
-		filepath.Join(dir, "pem"): certificate + key,
+		filepath.Join(dir, "pem"): string(certificate.Cert) + string(certificate.Key),
 		config:                    settings + "\nfrontend status\n  bind " + f.stat + "\n  stats enable\n  stats uri /\n",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -106,22 +103,8 @@ func (f *fleet) shipped(name string, replace ...string) string {
 	return settings
 }
 
-// insecure trusts newCertificate. A transport changes what it is given.
+// insecure trusts every certificate. A transport changes what it is given.
 func insecure() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
-
-// newCertificate returns a certificate that nobody trusts, and its key.
-func newCertificate(t *testing.T) (certificate, key string) {
-	t.Helper()
-	s := httptest.NewUnstartedServer(nil)
-	s.StartTLS()
-	defer s.Close()
-	private, err := x509.MarshalPKCS8PrivateKey(s.TLS.Certificates[0].PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.TLS.Certificates[0].Certificate[0]})),
-		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
-}
 
 // startProxy starts a proxy, which is killed when the test ends.
 func (f *fleet) startProxy(program string, args ...string) *os.Process {
@@ -168,6 +151,24 @@ func (f *fleet) waitFound() {
 		}
 		return up == 4
 	})
+}
+
+// dropsClaims fails the test if the proxy passes on what a client says about its own address, which instances would believe.
+func (f *fleet) dropsClaims() {
+	f.t.Helper()
+	const claimed = "192.0.2.66"
+	transport := newTransport(1)
+	transport.TLSClientConfig = insecure()
+	defer transport.CloseIdleConnections()
+	r, _ := http.NewRequest("GET", f.url+"/api/auth/session", nil)
+	r.Header.Set("X-Forwarded-For", claimed)
+	res := (&user{http: &http.Client{Transport: transport}, cookies: make(map[string]string)}).send(r)
+	id := res.header.Get("X-Request-Id")
+	logs := func() string { return f.processes[0].Log.String() + f.processes[1].Log.String() }
+	servicetest.Eventually(f.t, 20*time.Second, "the request is in a log", func() bool { return id != "" && strings.Contains(logs(), id) })
+	if strings.Contains(logs(), claimed) {
+		f.t.Error("a client may choose its address")
+	}
 }
 
 // replace stops an instance and starts program in its place.

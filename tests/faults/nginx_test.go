@@ -30,10 +30,8 @@ func newNginxFleet(t *testing.T, server *servicetest.PostgresServer, env ...stri
 	public := freeAddress()
 	f.url = "https://" + public
 	f.settings = f.shipped("nginx.conf", "listen 80;", "listen "+freeAddress()+";", "listen 443 ", "listen "+public+" ",
-		"/etc/nginx/worldevents.crt", "crt", "/etc/nginx/worldevents.key", "key")
-	certificate, key := newCertificate(t)
-	f.write("crt", certificate)
-	f.write("key", key)
+		"/etc/nginx/worldevents.crt", "cert.pem", "/etc/nginx/worldevents.key", "key.pem")
+	servicetest.NewCertificate(t, time.Hour, time.Hour).Write(t, f.dir)
 	f.write("shipped.conf", f.settings)
 	f.write("nginx.conf", `
 daemon off;
@@ -117,6 +115,7 @@ func TestRollingRestartBehindNginx(t *testing.T) {
 	f.start(0, f.programs[0])
 	load.goOn(200)
 	load.finish()
+	f.dropsClaims()
 	for _, res := range load.failed {
 		t.Errorf("lost: %v", res)
 	}

@@ -113,6 +113,7 @@ func TestRollingRestartLosesNoRequest(t *testing.T) {
 		}
 	}
 	load.finish()
+	f.dropsClaims()
 	for _, res := range load.failed {
 		t.Errorf("lost: %v", res)
 	}
