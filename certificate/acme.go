@@ -139,7 +139,37 @@ func (a *ACME) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 }
 
 // Handler serves HTTP-01 challenges (RFC 8555 section 8.3), and hands all else on.
-func (a *ACME) Handler(next http.Handler) http.Handler { return a.manager.HTTPHandler(next) }
+func (a *ACME) Handler(next http.Handler) http.Handler {
+	const path = "/.well-known/acme-challenge/"
+	challenges := a.manager.HTTPHandler(nil)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, path) {
+			challenges.ServeHTTP(&silentWriter{ResponseWriter: w}, r)
+		} else {
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// silentWriter leaves out what autocert says of an error, which may name files.
+type silentWriter struct {
+	http.ResponseWriter
+	failed bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *silentWriter) WriteHeader(status int) {
+	w.failed = status >= 400
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *silentWriter) Write(p []byte) (int, error) {
+	if w.failed {
+		return len(p), nil
+	}
+	return w.ResponseWriter.Write(p)
+}
 
 // Warnings implements Source: of what there is yet nobody has to be told.
 func (a *ACME) Warnings() []string { return nil }
