@@ -37,7 +37,8 @@ func shown(t *testing.T, s *servicetest.Process, config *tls.Config) string {
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
 
-// With TLS=files the listener speaks TLS 1.2 and newer with the certificate of the folder, and nothing else.
+// With TLS=files the listener speaks TLS 1.2 and newer with the certificate of the folder, and HTTP/1.1 also to clients that
+// know HTTP/2.
 func TestTLSFiles(t *testing.T) {
 	t.Parallel()
 	cert := servicetest.NewCertificate(t, day, 90*day)
@@ -52,8 +53,8 @@ func TestTLSFiles(t *testing.T) {
 			continue
 		}
 		res.Body.Close()
-		if res.StatusCode != 400 || res.Header.Get("Strict-Transport-Security") != "max-age=60" {
-			t.Errorf("%s: %d %v", tls.VersionName(version), res.StatusCode, res.Header)
+		if res.Proto != "HTTP/1.1" || res.StatusCode != 400 || res.Header.Get("Strict-Transport-Security") != "max-age=60" {
+			t.Errorf("%s: %s %d %v", tls.VersionName(version), res.Proto, res.StatusCode, res.Header)
 		}
 	}
 	old := servicetest.Trusting("localhost", cert)

@@ -31,7 +31,8 @@ func (c *Class) Attach(h *http.Server, l net.Listener) net.Listener {
 		}
 		return context.WithValue(ctx, connKey{}, conn)
 	}
-	// With HTTP/2 a connection has many responses at once, and another goroutine writes them.
+	// With HTTP/2 a connection has many responses at once, and another goroutine writes them. Their number and what the service
+	// keeps for each would be up to the clients.
 	h.Protocols = new(http.Protocols)
 	h.Protocols.SetHTTP1(true)
 	return listener{l, c}
