@@ -235,9 +235,10 @@ func TestRotationRunbooks(t *testing.T) {
 
 	m.run(password[0])
 	m.is("POST", plaza, event, latest, 200)
+	db := server.Database()
 	servicetest.Eventually(t, 30*time.Second, "no connection of the old role is left", func() bool {
 		var n int
-		server.Database().Read("SELECT count(*) FROM pg_stat_activity WHERE usename = 'worldevents_a'", nil, &n)
+		db.Read("SELECT count(*) FROM pg_stat_activity WHERE usename = 'worldevents_a'", nil, &n)
 		return n == 0
 	})
 	m.run(password[1])
