@@ -80,12 +80,24 @@ func main() {
 		err = command.Run()
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, "worldevents:", oneLine(err))
+		reportFailure(command, err)
 	}
 	stderr.flush()
 	if err != nil {
 		os.Exit(1)
 	}
+}
+
+// reportFailure writes the error that ends the process, in one line: for a person, but in the format of the log for a command
+// that supervisors run, whose lines programs read. command is nil if the arguments name none.
+func reportFailure(command *kong.Context, err error) {
+	if command == nil || command.Command() != "serve" && command.Command() != "migrate" {
+		fmt.Fprintln(stderr, "worldevents:", oneLine(err))
+		return
+	}
+	c, _ := config.Inspect(false) // the format stands, whatever is wrong with other settings
+	log, _ := newLogs(c)
+	log.Error("failed", "command", command.Command(), "error", oneLine(err))
 }
 
 // oneLine is an error, which may be several joined, in one line.

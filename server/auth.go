@@ -24,7 +24,7 @@ func (s *Server) GetSession(ctx context.Context, _ gen.GetSessionRequestObject) 
 	user, err := s.sessions.Verify(token)
 	switch {
 	case err == nil:
-		return sessionActive(user), nil
+		return sessionActive(ctx, user), nil
 	case errors.Is(err, session.ErrNoToken):
 		return sessionRefused(ctx, gen.SessionRefusalErrorNoToken), nil
 	case !errors.Is(err, session.ErrExpired):
@@ -38,7 +38,7 @@ func (s *Server) GetSession(ctx context.Context, _ gen.GetSessionRequestObject) 
 	refreshed, err := s.refresh(ctx, caller, cookies)
 	switch {
 	case err == nil:
-		return sessionActive(refreshed), nil
+		return sessionActive(ctx, refreshed), nil
 	case errors.Is(err, session.ErrNoToken):
 		return sessionRefused(ctx, gen.SessionRefusalErrorNoRefreshToken), nil
 	case errors.Is(err, models.ErrRefreshToken), errors.Is(err, session.ErrInvalid):
@@ -91,11 +91,13 @@ func (s *Server) begin(ctx context.Context, signIn func(models.SignIn) (models.G
 	if err != nil {
 		return Session{}, err
 	}
+	s.securityEvent(ctx, signedIn, models.Caller{UserID: grant.ID, SessionID: grant.SessionID}, "")
+	issued := s.sessions.Issue(grant, token)
 	if req != nil {
 		req.signedIn = true
+		req.setUser(issued)
 	}
-	s.securityEvent(ctx, signedIn, models.Caller{UserID: grant.ID, SessionID: grant.SessionID}, "")
-	return s.sessions.Issue(grant, token), nil
+	return issued, nil
 }
 
 // refresh spends the refresh token that was sent and sets both cookies. If caller is not zero, the token must be theirs. It
@@ -124,11 +126,14 @@ func (s *Server) refresh(ctx context.Context, caller models.Caller, sent session
 	}
 	refreshed := s.sessions.Issue(grant, token)
 	s.metrics.refreshes.WithLabelValues("refreshed").Inc()
-	s.sessions.SetCookies(requestFrom(ctx).header, refreshed)
+	req := requestFrom(ctx)
+	req.setUser(refreshed)
+	s.sessions.SetCookies(req.header, refreshed)
 	return refreshed, nil
 }
 
-func sessionActive(user Session) gen.GetSession200JSONResponse {
+func sessionActive(ctx context.Context, user Session) gen.GetSession200JSONResponse {
+	requestFrom(ctx).setUser(user)
 	return gen.GetSession200JSONResponse{
 		Body:    gen.SessionActive{Authenticated: true},
 		Headers: gen.GetSession200ResponseHeaders{SessionUser: headerName(user.Username), SessionExpires: gen.DateTime(user.Expires)},

@@ -12,7 +12,9 @@ import (
 
 // CreateEvent stores an event and its creator's RSVP.
 func (s *Server) CreateEvent(ctx context.Context, r gen.CreateEventRequestObject) (gen.CreateEventResponseObject, error) {
-	id, err := s.store.CreateEvent(ctx, requestFrom(ctx).caller, models.Event{
+	req := requestFrom(ctx)
+	req.worldID = r.ID
+	id, err := s.store.CreateEvent(ctx, req.caller, models.Event{
 		WorldID:     r.ID,
 		Name:        r.Body.Name,
 		Description: r.Body.Description,
@@ -21,12 +23,14 @@ func (s *Server) CreateEvent(ctx context.Context, r gen.CreateEventRequestObject
 	if err != nil {
 		return nil, err
 	}
-	return gen.CreateEvent200JSONResponse{Body: success, Headers: gen.CreateEvent200ResponseHeaders{EventID: id.String()}}, nil
+	req.eventID = id.String()
+	return gen.CreateEvent200JSONResponse{Body: success, Headers: gen.CreateEvent200ResponseHeaders{EventID: req.eventID}}, nil
 }
 
 // ListEvents responds with the events of a world, or one page of them.
 func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) (gen.ListEventsResponseObject, error) {
 	req := requestFrom(ctx)
+	req.worldID = r.ID
 	if s.waiting.IsFull(req.caller.UserID.String()) { // another response would most likely abort one
 		req.header.Set("Connection", "close")
 		return nil, errOverloaded
@@ -65,14 +69,15 @@ type waitingResponse struct {
 // VisitListEventsResponse implements gen.ListEventsResponseObject.
 func (r waitingResponse) VisitListEventsResponse(w http.ResponseWriter) error {
 	err := r.Write(w)
-	r.req.waited = r.Waited
+	r.req.newsWait = r.Waited
+	r.req.turnWait += r.Queued
 	return err
 }
 
 // JoinEvent adds the user's RSVP.
 func (s *Server) JoinEvent(ctx context.Context, r gen.JoinEventRequestObject) (gen.JoinEventResponseObject, error) {
-	event, _ := models.ParseID(r.ID) // else the zero ID, which is no event's
-	if err := s.store.JoinEvent(ctx, requestFrom(ctx).caller, event); err != nil {
+	req := requestFrom(ctx)
+	if err := s.store.JoinEvent(ctx, req.caller, req.event(r.ID)); err != nil {
 		return nil, err
 	}
 	return gen.JoinEvent200JSONResponse{Body: success}, nil
@@ -80,11 +85,20 @@ func (s *Server) JoinEvent(ctx context.Context, r gen.JoinEventRequestObject) (g
 
 // LeaveEvent removes the user's RSVP.
 func (s *Server) LeaveEvent(ctx context.Context, r gen.LeaveEventRequestObject) (gen.LeaveEventResponseObject, error) {
-	event, _ := models.ParseID(r.ID)
-	if err := s.store.LeaveEvent(ctx, requestFrom(ctx).caller, event); err != nil {
+	req := requestFrom(ctx)
+	if err := s.store.LeaveEvent(ctx, req.caller, req.event(r.ID)); err != nil {
 		return nil, err
 	}
 	return gen.LeaveEvent200JSONResponse{Body: success}, nil
+}
+
+// event returns the event that a path names, or the zero ID, which is no event's.
+func (c *request) event(text string) models.ID {
+	id, err := models.ParseID(text)
+	if err == nil {
+		c.eventID = text
+	}
+	return id
 }
 
 var success = gen.Success{Success: true}

@@ -29,7 +29,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		req.request = r
 		c.SetRequest(r)
 		req.header["X-Request-Id"] = []string{req.requestID}
-		c.Response().Writer = responseWriter{c.Response().Writer, &s.draining}
+		c.Response().Writer = responseWriter{c.Response().Writer, &s.draining, req}
 
 		defer func() {
 			p := recover()
@@ -41,7 +41,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 				}
 			}
 			s.resolveOperation(c, req)
-			req.operation.record(c, req, begin)
+			s.record(c, req, begin)
 			if p != nil {
 				panic(http.ErrAbortHandler) // net/http closes the connection and says nothing
 			}
@@ -90,7 +90,7 @@ func (s *Server) requireAuth(next echo.HandlerFunc) echo.HandlerFunc {
 			return err
 		}
 		req := requestFrom(c.Request().Context())
-		req.caller, req.expires = caller, user.Expires
+		req.caller, req.userID, req.expires = caller, user.UserID, user.Expires
 		return next(c)
 	}
 }
@@ -139,12 +139,13 @@ func limitInFlight(limit int, inFlight *atomic.Int64) echo.MiddlewareFunc {
 		return func(c echo.Context) error {
 			r := c.Request()
 			req, conn := requestFrom(r.Context()), backpressure.FromContext(r.Context())
-			current := &backpressure.Request{InFlight: inFlight, Client: func() (user, address string) {
+			req.connection = backpressure.Request{InFlight: inFlight, Client: func() (user, address string) {
 				if req.caller != (models.Caller{}) {
 					user = req.caller.UserID.String()
 				}
 				return user, clientNetwork(c.RealIP())
 			}}
+			current := &req.connection
 			defer func() {
 				if !current.HasLeft() {
 					inFlight.Add(-1)

@@ -84,30 +84,19 @@ func (o *operation) count(kind responseKind) {
 }
 
 // record counts a response and logs it.
-func (o *operation) record(c echo.Context, req *request, begin time.Time) {
-	now := time.Now()
+func (s *Server) record(c echo.Context, req *request, begin time.Time) {
+	o, now := req.operation, time.Now()
 	took := now.Sub(begin)
 	status := c.Response().Status
 	if req.code == clientGone && status >= http.StatusInternalServerError {
 		status = statusClientGone
 	}
 	o.count(responseKind{status, req.code})
-	o.duration.Observe((took - req.waited).Seconds())
+	o.duration.Observe((took - req.newsWait).Seconds())
 	if ctx := context.Background(); o.log.Enabled(ctx, slog.LevelInfo) {
 		line := slog.NewRecord(now, slog.LevelInfo, "request", 0)
-		line.AddAttrs( // more than five would be allocated
-			slog.String("request_id", req.requestID),
-			slog.Int("status", status),
-			slog.Duration("duration", took),
-			slog.Int64("bytes", c.Response().Size),
-			slog.String("client", c.RealIP()),
-		)
-		if o.method == "" {
-			line.AddAttrs(slog.String("method", req.request.Method))
-		}
-		if req.waited > 0 {
-			line.AddAttrs(slog.Duration("waited", req.waited))
-		}
+		var fields [maxAttributes]slog.Attr // on the stack
+		line.AddAttrs(s.requestAttributes(fields[:0], c, req, status, took)...)
 		o.log.Handle(ctx, line)
 	}
 }

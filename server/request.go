@@ -9,6 +9,8 @@ import (
 	"github.com/google/uuid"
 
 	"worldevents/models"
+	"worldevents/server/internal/backpressure"
+	"worldevents/server/internal/session"
 )
 
 // request is what one request carries from middleware to handler. It is the request's context: strict handlers see
@@ -23,9 +25,16 @@ type request struct {
 	caller        models.Caller // set by requireAuth
 	expires       time.Time     // when the caller's JWT does
 	signedIn      bool          // the request has begun a session
-	waited        time.Duration // for news of a list
 	request       *http.Request
 	header        http.Header // of the response
+
+	// What the log says of the request. The ids are "" where there is none.
+	userID, worldID, eventID string
+	usage                    models.Usage
+	newsWait                 time.Duration // for news of a list
+	turnWait                 time.Duration // for a turn to read a list, or to respond with one
+	connection               backpressure.Request
+	dropped                  int64 // bytes that the handler wrote and the response does not have
 
 	errorPage string // the template that shows an error to a person; "" for JSON
 	returnTo  string // where a sign-in leads
@@ -38,6 +47,8 @@ func (c *request) Value(key any) any {
 	switch key {
 	case requestKey{}:
 		return c
+	case models.UsageKey{}:
+		return &c.usage
 	case models.Deadline{}:
 		if !c.storeDeadline.IsZero() {
 			return c.storeDeadline
@@ -51,6 +62,23 @@ func requestFrom(ctx context.Context) *request {
 	return r
 }
 
+// setUser has the log name a user, unless the JWT of another issuer calls them by no id of ours.
+func (c *request) setUser(user session.Session) {
+	const idLength = 36
+	if len(user.UserID) == idLength {
+		c.userID = user.UserID
+	}
+}
+
+// pauseForTurn takes the request of a context from those in flight while it waits for its turn.
+func pauseForTurn(ctx context.Context) (resume func()) {
+	begin, count := time.Now(), backpressure.FromContext(ctx).Pause()
+	return func() {
+		requestFrom(ctx).turnWait += time.Since(begin)
+		count()
+	}
+}
+
 // newRequestID makes a random UUID (RFC 9562 section 5.4).
 func newRequestID() string { return uuid.NewString() }
 
@@ -58,6 +86,7 @@ func newRequestID() string { return uuid.NewString() }
 type responseWriter struct {
 	http.ResponseWriter
 	draining *atomic.Bool
+	req      *request
 }
 
 // WriteHeader closes the connection after a response that is written while the instance is being drained, also when its
@@ -73,6 +102,7 @@ func (w responseWriter) WriteHeader(status int) {
 func (w responseWriter) Write(b []byte) (int, error) {
 	if n := len(b); n > 0 && b[n-1] == '\n' && w.Header().Get("Content-Type") == "application/json" {
 		_, err := w.ResponseWriter.Write(b[:n-1])
+		w.req.dropped++
 		return n, err
 	}
 	return w.ResponseWriter.Write(b)

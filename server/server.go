@@ -106,6 +106,7 @@ type Server struct {
 
 	now           func() time.Time
 	clientIP      echo.IPExtractor
+	proxies       []netip.Prefix // those that are trusted
 	development   bool
 	returnOrigins []string
 	draining      atomic.Bool
@@ -141,6 +142,7 @@ func New(o Options) (*Server, error) {
 
 		now:           o.Now,
 		clientIP:      clientIP(o.TrustedProxies),
+		proxies:       o.TrustedProxies,
 		development:   o.Development,
 		returnOrigins: o.ReturnOrigins,
 
@@ -157,7 +159,7 @@ func New(o Options) (*Server, error) {
 		CookieDomain: o.CookieDomain, CookiePartitioned: o.CookiePartitioned,
 	})
 	s.lists = eventlist.New(o.Store, s.baseURL, o.Keys[0], eventlist.WaitOptions{MaxWaiting: o.MaxWaiting, MaxAnswering: o.MaxInFlight / 4})
-	s.lists.Pause = func(ctx context.Context) func() { return backpressure.FromContext(ctx).Pause() }
+	s.lists.Pause = pauseForTurn
 	s.lists.Leave = func(ctx context.Context, slow func()) { backpressure.FromContext(ctx).Leave(slow) }
 	s.metrics = newMetrics(o.Store, s.waiting, s.lists, o.LogLinesDropped)
 	s.metrics.registerProcess(o.Store, &s.inFlight)

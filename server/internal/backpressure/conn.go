@@ -77,8 +77,12 @@ type Request struct {
 	// Client returns whose response it is: the user, "" for nobody in particular, and the client's address.
 	Client func() (user, address string)
 
-	slow func() // set by Leave
+	slow   func()       // set by Leave
+	waited atomic.Int64 // nanoseconds
 }
+
+// Waited returns for how long the response has waited for its client. What net/http writes after the handler does not count.
+func (r *Request) Waited() time.Duration { return time.Duration(r.waited.Load()) }
 
 // HasLeft reports whether the request is no longer one that is in flight.
 func (r *Request) HasLeft() bool { return r.slow != nil }
@@ -162,7 +166,11 @@ func (c *Conn) Write(p []byte) (int, error) {
 
 // writeRest is Write for what the kernel does not take at once.
 func (c *Conn) writeRest(p []byte) (int, error) {
-	soon, limit := time.Now().Add(moment), c.limit()
+	begin := time.Now()
+	if r := c.current.Load(); r != nil {
+		defer func() { r.waited.Add(int64(time.Since(begin))) }()
+	}
+	soon, limit := begin.Add(moment), c.limit()
 	final := !limit.IsZero() && limit.Before(soon)
 	if final {
 		soon = limit

@@ -53,6 +53,7 @@ type sharedRead struct {
 
 	// Set when done.
 	err       error
+	usage     models.Usage
 	signedOut map[models.Caller]bool // callers who are not active
 	list      *models.EventReader    // read so far, at least up to where records end
 	records   *records
@@ -109,6 +110,7 @@ func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, read fun
 		c.run(key, r, deadline)
 	}
 	if err == nil {
+		models.UsageOf(ctx).Add(r.usage) // which is the same for all who share it
 		err = r.err
 	}
 	if err == nil && r.signedOut[caller.Caller] {
@@ -165,8 +167,25 @@ func (c *coalescer) run(key readKey, r *sharedRead, deadline time.Time) {
 			delete(c.running, key)
 		}
 	}()
-	// For all who share it, whoever of them goes away.
-	r.err = r.read(context.WithValue(context.Background(), models.Deadline{}, deadline), r)
+	r.err = r.read(readContext{context.Background(), deadline, &r.usage}, r)
+}
+
+// readContext is the context of a reading for all who share it, whoever of them goes away.
+type readContext struct {
+	context.Context
+	deadline time.Time
+	usage    *models.Usage
+}
+
+// Value implements context.Context.
+func (c readContext) Value(key any) any {
+	switch key {
+	case models.Deadline{}:
+		return c.deadline
+	case models.UsageKey{}:
+		return c.usage
+	}
+	return c.Context.Value(key)
 }
 
 // body returns the JSON of a list that is held, which the first caller who needs it makes. If that panics, it panics for

@@ -104,6 +104,8 @@ type Waiting struct {
 
 	// Waited is for how long the response waited for news. It is known once it has been written.
 	Waited time.Duration
+	// Queued is for how long it waited for one of few places to begin in, and for its turn to be written.
+	Queued time.Duration
 }
 
 // Wait returns a response that waits until the list is no longer the one of If-None-Match, or until then. It returns
@@ -262,7 +264,9 @@ func (p *Waiting) wait(v *watcher) (n news, why outcome) {
 	}
 	turn := make(chan news, 1)
 	h.turns.give(turn, n)
-	return <-turn, why
+	n = <-turn
+	p.Queued += time.Since(begin) - p.Waited
+	return n, why
 }
 
 // writeList writes the list without waiting. With early a 304 says when to ask again.
@@ -283,7 +287,10 @@ func (p *Waiting) renewed() context.Context {
 // takePlace waits for one of few places for requests that begin to wait. It returns models.ErrBusy if there is none before the
 // deadline of ctx, and ErrClientGone.
 func (p *Waiting) takePlace(ctx context.Context) error {
-	switch err := p.lists.beginning.Acquire(ctx, 1); {
+	begin := time.Now()
+	err := p.lists.beginning.Acquire(ctx, 1)
+	p.Queued += time.Since(begin)
+	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w: %w", models.ErrBusy, err)
 	case err != nil:
