@@ -398,7 +398,7 @@ func TestListenersInUse(t *testing.T) {
 	for _, name := range []string{"LISTEN_ADDR", "ADMIN_ADDR"} {
 		t.Run(name, func(t *testing.T) {
 			p := servicetest.NewProgram(t, name+"="+l.Addr().String())
-			if _, stderr, status := p.Run("serve"); status != 1 || !strings.Contains(stderr, "worldevents: "+name) {
+			if _, stderr, status := p.Run("serve"); status != 1 || !strings.Contains(stderr, `level=ERROR msg=failed command=serve error="`+name+": ") {
 				t.Errorf("%d %q", status, stderr)
 			}
 		})

@@ -151,7 +151,7 @@ func TestDatabaseThatCanNeverWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, command := range []string{"migrate", "serve"} {
-		if _, stderr, status := p.Run(command); status != 1 || !strings.Contains(stderr, "worldevents: ") {
+		if _, stderr, status := p.Run(command); status != 1 || !strings.Contains(stderr, " level=ERROR msg=failed ") {
 			t.Errorf("%s: %d %q", command, status, stderr)
 		}
 	}

@@ -112,7 +112,7 @@ func TestDevelopmentListensOnLoopback(t *testing.T) {
 			servicetest.Missing(t, "%v", err)
 		}
 		defer l.Close()
-		if _, stderr, status := p.Run("serve"); status != 1 || !oneLine(stderr, "worldevents: LISTEN_ADDR: ") {
+		if _, stderr, status := p.Run("serve"); status != 1 || !oneLine(stderr, ` error="LISTEN_ADDR: `) {
 			t.Errorf("%d %q", status, stderr)
 		}
 	})

@@ -124,7 +124,7 @@ func TestDotEnvErrors(t *testing.T) {
 			for _, found := range regexp.MustCompile(`\.env:(\d+): |([A-Z]+(?:_[A-Z]+)*): `).FindAllStringSubmatch(stderr, -1) {
 				got = append(got, found[1]+found[2])
 			}
-			if status != 1 || stdout != "" || !oneLine(stderr, "worldevents: .env:") || strings.Join(got, " ") != lines {
+			if status != 1 || stdout != "" || !oneLine(stderr, `".env:`) || strings.Join(got, " ") != lines {
 				t.Errorf("names %q, want %s: %d %q", got, lines, status, stderr)
 			}
 			if strings.Contains(stderr, "hunter2") || strings.Contains(stderr, secret) {
