@@ -75,6 +75,7 @@ func TestSecretFileErrors(t *testing.T) {
 			for _, setting := range []string{"JWT_SECRET_FILE", "DATABASE_URL_FILE", "OIDC_CLIENT_SECRET_FILE"} {
 				_, stderr, status := p.For(t).With("JWT_SECRET="+keyA).With(strings.Replace(setting, "JWT_SECRET_FILE", "JWT_SECRET", 1)+"=").
 					With(setting+"="+test.path, "DOCS=perhaps").Run("migrate")
+				stderr = strings.ReplaceAll(stderr, `\"`, `"`) // as the log quotes them
 				if want := fmt.Sprintf("%s: %q: %s", setting, test.path, test.want); status != 1 || !oneLine(stderr, want) || !strings.Contains(stderr, "DOCS: ") {
 					t.Errorf("%d %q, want %q", status, stderr, want)
 				}
@@ -213,7 +214,7 @@ func TestSecretFileThatOthersCanWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, stderr, status := production.Run("migrate")
-		if (status == 1 && oneLine(stderr, `JWT_SECRET_FILE: "key": its mode lets others write it`)) != exposed || status == 0 == exposed {
+		if (status == 1 && oneLine(stderr, `JWT_SECRET_FILE: \"key\": its mode lets others write it`)) != exposed || status == 0 == exposed {
 			t.Errorf("%o: %d %q", mode, status, stderr)
 		}
 		if _, stderr, _ := p.Run("check"); strings.Contains(stderr, "warning: settings: JWT_SECRET_FILE: ") != exposed {
