@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"worldevents/certificate"
 	"worldevents/config"
 	"worldevents/models"
 	"worldevents/server"
+	"worldevents/server/certificate"
 )
 
 type checkCommand struct{}

@@ -19,8 +19,8 @@ import (
 	"github.com/alecthomas/kong"
 	_ "golang.org/x/crypto/x509roots/fallback" // authorities for where the system has none, as in a container
 
-	"worldevents/build"
 	"worldevents/config"
+	"worldevents/config/build"
 	"worldevents/models"
 	"worldevents/server"
 )

@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"worldevents/build"
 	"worldevents/config"
+	"worldevents/config/build"
 	"worldevents/models"
 	"worldevents/server"
 )

@@ -8,9 +8,9 @@ import (
 	"net/http"
 	"time"
 
-	"worldevents/certificate"
 	"worldevents/config"
 	"worldevents/server"
+	"worldevents/server/certificate"
 )
 
 // openCertificate returns where the certificate of the public listener comes from, nil without TLS.

@@ -6,7 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"worldevents/build"
+	"worldevents/config/build"
 	"worldevents/models"
 )
 

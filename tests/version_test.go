@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"worldevents/build"
+	"worldevents/config/build"
 	"worldevents/tests/servicetest"
 )
 
