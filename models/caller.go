@@ -59,37 +59,63 @@ func (s ids) Value() (driver.Value, error) {
 	return string(text), err
 }
 
-// ActiveCallers returns which of the callers are users who exist and are not blocked, with sessions that are not revoked, in one statement.
-func (s *Store) ActiveCallers(ctx context.Context, callers []Caller) (map[Caller]bool, error) {
-	active := make(map[Caller]bool, len(callers))
-	if len(callers) == 0 {
+// callers is a list as one parameter, for dialect.callers.
+type callers []Caller
+
+// Value implements driver.Valuer as a JSON array with the ids of each caller, the session's left out where there is none. It
+// never fails.
+func (s callers) Value() (driver.Value, error) {
+	b := append(make([]byte, 0, 2+len(s)*len(`["","",]`)+len(s)*2*36), '[')
+	for i, c := range s {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b, _ = c.UserID.AppendText(append(b, `["`...))
+		if !c.SessionID.IsZero() {
+			b, _ = c.SessionID.AppendText(append(b, `","`...))
+		}
+		b = append(b, `"]`...)
+	}
+	return string(append(b, ']')), nil
+}
+
+// ActiveCallers returns which of the callers are users who exist and are not blocked, with sessions that are not revoked, in one
+// statement. That selects the others, of whom there are few. Its subqueries are scalar ones, so that PostgreSQL looks each
+// caller up by key whatever its statistics are.
+func (s *Store) ActiveCallers(ctx context.Context, all []Caller) (map[Caller]bool, error) {
+	active := make(map[Caller]bool, len(all))
+	if len(all) == 0 {
 		return active, nil
 	}
-	users, sessions := ids{}, ids{}
-	for _, c := range callers {
-		if c.SessionID.IsZero() {
-			users = append(users, c.UserID)
-		} else {
-			sessions = append(sessions, c.SessionID)
-		}
-	}
-	var found []Caller
+	var signedOut []int // from 0 on
 	err := s.read(ctx, func(tx *gorm.DB) error {
-		return tx.Raw(`
-			SELECT user_id, id AS session_id FROM sessions WHERE revoked_at IS NULL AND id `+s.dialect.anyOf+`
-			UNION ALL SELECT id, NULL FROM users WHERE blocked_at IS NULL AND id `+s.dialect.anyOf, sessions, users).Scan(&found).Error
+		signedOut = signedOut[:0]
+		rows, err := raw(tx, `
+			SELECT n - 1 FROM `+s.dialect.callers+` AS caller WHERE NOT coalesce(
+				(SELECT true FROM sessions WHERE id = caller.session_id AND user_id = caller.user_id AND revoked_at IS NULL),
+				caller.session_id IS NULL AND (SELECT true FROM users WHERE id = caller.user_id AND blocked_at IS NULL), false)`,
+			callers(all)).Rows()
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var i int
+			if err := rows.Scan(&i); err != nil {
+				return err
+			}
+			signedOut = append(signedOut, i)
+		}
+		return rows.Err()
 	})
 	if err != nil {
 		return nil, fmt.Errorf("look up callers: %w", err)
 	}
-	exists := make(map[Caller]bool, len(found))
-	for _, c := range found {
-		exists[c] = true
+	for _, c := range all {
+		active[c] = true
 	}
-	for _, c := range callers {
-		if exists[c] { // else the session may be another user's
-			active[c] = true
-		}
+	for _, i := range signedOut {
+		delete(active, all[i])
 	}
 	return active, nil
 }

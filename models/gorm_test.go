@@ -1,9 +1,12 @@
 package models_test
 
 import (
+	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,4 +126,82 @@ func columnsOf(tx *gorm.DB, query, table string) (map[string]string, error) {
 		there[name] = kind
 	}
 	return there, rows.Err()
+}
+
+// Sessions of GORM are used again: none has anything of the call before, not even after an error.
+func TestSessionsKeepNothing(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		s.SignIn("alice")
+		type key struct{}
+		for i := range 50 {
+			ctx := context.WithValue(t.Context(), key{}, i)
+			err := s.Store.Write(ctx, func(tx *gorm.DB) error {
+				if tx.Error != nil || tx.Statement.Context.Value(key{}) != i {
+					t.Errorf("call %d has the error %v and the context of %v", i, tx.Error, tx.Statement.Context.Value(key{}))
+				}
+				var users int64
+				if err := tx.Model(&models.User{}).Count(&users).Error; err != nil || users != 1 {
+					t.Errorf("call %d: %d users, %v", i, users, err)
+				}
+				switch i % 3 {
+				case 0:
+					return tx.Where("username = 'nobody'").Take(&models.User{}).Error
+				case 1:
+					return tx.AddError(errors.New("added"))
+				}
+				tx.Where("username = 'nobody'").Limit(1).Select("id") // begun, and never run
+				return nil
+			})
+			if (err != nil) != (i%3 != 2) {
+				t.Errorf("call %d: %v", i, err)
+			}
+		}
+	})
+}
+
+// Of any callers those are active whose user is not blocked and whose session is theirs and not revoked.
+func TestActiveCallers(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		caller := func(name string) models.Caller {
+			c := s.SignIn(name)
+			user, err := models.ParseID(c.Session.UserID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			session, err := models.ParseID(c.Session.SessionID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return models.Caller{UserID: user, SessionID: session}
+		}
+		alice, bob, carol, dan := caller("alice"), caller("bob"), caller("carol"), caller("dan")
+		if _, err := s.Store.RevokeSession(t.Context(), bob); err != nil {
+			t.Fatal(err)
+		}
+		s.Database.Exec("UPDATE users SET blocked_at = ? WHERE username = 'carol'", time.Now().UTC())
+		user := func(c models.Caller) models.Caller { return models.Caller{UserID: c.UserID} }
+		want := map[models.Caller]bool{
+			alice: true, user(alice): true, // without a session only the user counts
+			bob: false, user(bob): true,
+			user(carol): false,
+			dan:         true, user(dan): true,
+			{UserID: alice.UserID, SessionID: dan.SessionID}: false, // a session of somebody else
+			{UserID: models.ID{1}, SessionID: models.ID{2}}:  false,
+			{UserID: models.ID{1}}:                           false,
+			{UserID: alice.UserID, SessionID: models.ID{2}}:  false,
+		}
+		all := append(slices.Collect(maps.Keys(want)), alice, bob) // twice
+		got, err := s.Store.ActiveCallers(t.Context(), all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for c := range want {
+			if got[c] != want[c] {
+				t.Errorf("%v: active %v, want %v", c, got[c], want[c])
+			}
+		}
+		if got, err := s.Store.ActiveCallers(t.Context(), nil); err != nil || len(got) > 0 {
+			t.Errorf("of nobody %v are active, %v", got, err)
+		}
+	})
 }

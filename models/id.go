@@ -23,8 +23,11 @@ var errID = errors.New("not an id, which is a UUID in lower case")
 // the zero ID. With the error it returns the zero ID.
 func ParseID(text string) (ID, error) {
 	u, err := uuid.Parse(text)
-	if id := ID(u); err == nil && !id.IsZero() && id.String() == text {
-		return id, nil
+	if id := ID(u); err == nil && !id.IsZero() {
+		var buf [36]byte
+		if ours, _ := id.AppendText(buf[:0]); string(ours) == text {
+			return id, nil
+		}
 	}
 	return ID{}, errID
 }

@@ -49,13 +49,15 @@ func postgresDialect(text string, timeout time.Duration) (dialect, error) {
 			}
 			return sql.OpenDB(c), nil
 		},
-		timedOut:          health.doubt,
-		gorm:              func(db *sql.DB) gorm.Dialector { return postgres.New(postgres.Config{Conn: pgxPool{db}}) },
-		blob:              "bytea",
-		check:             checkPostgres,
-		joinUsernames:     `string_agg(username, E'\n')`,
-		fingerprint:       "hashtextextended(coalesce(usernames, ''), digest # CAST(? AS bigint))",
-		anyOf:             "= ANY (ARRAY (SELECT CAST(jsonb_array_elements_text(CAST(? AS jsonb)) AS uuid)))",
+		timedOut:      health.doubt,
+		gorm:          func(db *sql.DB) gorm.Dialector { return postgres.New(postgres.Config{Conn: pgxPool{db}}) },
+		blob:          "bytea",
+		check:         checkPostgres,
+		joinUsernames: `string_agg(username, E'\n')`,
+		fingerprint:   "hashtextextended(coalesce(usernames, ''), digest # CAST(? AS bigint))",
+		anyOf:         "= ANY (ARRAY (SELECT CAST(jsonb_array_elements_text(CAST(? AS jsonb)) AS uuid)))",
+		callers: `(SELECT n, CAST(ids ->> 0 AS uuid) AS user_id, CAST(ids ->> 1 AS uuid) AS session_id
+			FROM jsonb_array_elements(CAST(? AS jsonb)) WITH ORDINALITY AS given (ids, n))`,
 		rows:              rowsInPostgres,
 		create:            createInPostgres,
 		withMigrationLock: withAdvisoryLock,

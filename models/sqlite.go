@@ -54,6 +54,7 @@ func sqliteDialect(file *databaseFile, timeout time.Duration) dialect {
 		blob:          "BLOB",
 		joinUsernames: "group_concat(username, char(10))",
 		anyOf:         "IN (SELECT value FROM json_each(?))",
+		callers:       "(SELECT key + 1 AS n, value ->> 0 AS user_id, value ->> 1 AS session_id FROM json_each(?))",
 		rows:          rowsInSQLite,
 		create:        createInSQLite,
 		withMigrationLock: func(tx *gorm.DB, fn func() error) error {
@@ -92,7 +93,7 @@ func (s *Store) openSQLite(path string) error {
 		return err
 	}
 	writer := newBatchWriter(commits)
-	s.writer = pool{gorm: g, sql: db, limiter: writer}
+	s.writer = pool{gorm: g, sessions: &sessions{db: g}, sql: db, limiter: writer}
 	s.file.write = func(ctx context.Context) error {
 		err := ErrUnavailable // when ctx ends first
 		writer.pause(ctx, func() { err = commits.probe(ctx) })

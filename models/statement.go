@@ -24,7 +24,11 @@ func (e expr) Build(b clause.Builder) {
 		var text string
 		text, rest, _ = strings.Cut(rest, "?")
 		b.WriteString(text)
-		b.AddVar(b, v)
+		if part, ok := v.(expr); ok {
+			part.Build(b)
+		} else {
+			b.AddVar(b, v)
+		}
 	}
 	b.WriteString(rest)
 }

@@ -61,8 +61,9 @@ type Store struct {
 
 // pool is a connection pool and how its connections are shared.
 type pool struct {
-	gorm *gorm.DB
-	sql  *sql.DB
+	gorm     *gorm.DB
+	sessions *sessions
+	sql      *sql.DB
 	// limiter shares the connections.
 	limiter limiter
 	timings timings
@@ -126,7 +127,7 @@ func newPool(d dialect, n int) (pool, error) {
 	db.SetMaxOpenConns(n)
 	db.SetMaxIdleConns(n)
 	g, err := openGORM(d.gorm(db))
-	return pool{gorm: g, sql: db, limiter: semaphoreLimiter{semaphore.NewWeighted(int64(n))}, enforceDeadline: true}, err
+	return pool{gorm: g, sessions: &sessions{db: g}, sql: db, limiter: semaphoreLimiter{semaphore.NewWeighted(int64(n))}, enforceDeadline: true}, err
 }
 
 // openGORM puts GORM over a pool. It makes no transaction of its own around one statement or inside another, prepares
