@@ -35,7 +35,9 @@ func (e *FieldsError) add(name, message string) {
 
 // validateValue validates value against schema. name is the field that value as a whole is.
 func (e *FieldsError) validateValue(schema *openapi3.Schema, name string, value any) {
-	e.addFieldErrors(name, schema.VisitJSON(value, validationOptions...))
+	if err := schema.VisitJSON(value, validationOptions...); err != nil {
+		e.addFieldErrors(name, err)
+	}
 }
 
 // validationOptions are made once, as every request needs it. kin-openapi's own date-times include February 30.
@@ -54,7 +56,6 @@ func (e *FieldsError) addFieldErrors(name string, err error) {
 	var several openapi3.MultiError
 	var one *openapi3.SchemaError
 	switch {
-	case err == nil:
 	case errors.As(err, &several):
 		for _, err := range several {
 			e.addFieldErrors(name, err)
