@@ -23,7 +23,7 @@ import (
 
 // ballast is a heap ballast, in bytes: never touched, so it takes no memory, but the collector counts it as live.
 // Without it this small heap would be collected dozens of times a second. A large heap does not notice it.
-const ballast = 16 << 20
+const ballast = 32 << 20
 
 // drainFraction is the part of the shutdown timeout, one in so many, for which requests are still taken after SIGTERM
 // while readiness is 503: a proxy goes on sending until it has noticed.
