@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,38 +20,50 @@ import (
 	"worldevents/server/internal/session"
 )
 
-// observe gives the request its id, turns a panic into a 500, and leaves a log line and metrics behind.
-func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		begin := time.Now()
-		r := c.Request()
-		req := &request{Context: r.Context(), requestID: newRequestID(), operation: s.unrouted.notFound, header: c.Response().Header()}
-		r = r.WithContext(req)
-		req.request = r
-		c.SetRequest(r)
-		req.header["X-Request-Id"] = []string{req.requestID}
-		c.Response().Writer = responseWriter{c.Response().Writer, &s.draining, req}
-
-		defer func() {
-			p := recover()
-			if p != nil && p != http.ErrAbortHandler {
-				s.log.Error("panic", "request_id", req.requestID, "operation", req.operation.id, "panic", p, "stack", string(debug.Stack()))
-				if !c.Response().Committed {
-					s.writeError(errInternal, c)
-					p = nil
-				}
-			}
-			s.resolveOperation(c, req)
-			s.record(c, req, begin)
-			if p != nil {
-				panic(http.ErrAbortHandler) // net/http closes the connection and says nothing
-			}
-		}()
-		if err := next(c); err != nil {
-			s.writeError(err, c)
-		}
-		return nil
+// observe gives the request its id, turns a panic into a 500, and leaves a log line and metrics behind. In between the
+// request passes inner, in this order, and then routing. Echo itself would put this chain together anew for each request.
+func (s *Server) observe(inner ...echo.MiddlewareFunc) echo.MiddlewareFunc {
+	chain := func(c echo.Context) error { return requestFrom(c.Request().Context()).route(c) }
+	for _, m := range slices.Backward(inner) {
+		chain = m(chain)
 	}
+	return func(route echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error { return s.handle(c, chain, route) }
+	}
+}
+
+// handle is observe for one request.
+func (s *Server) handle(c echo.Context, chain, route echo.HandlerFunc) error {
+	begin := time.Now()
+	r := c.Request()
+	req := &request{Context: r.Context(), requestID: newRequestID(), operation: s.unrouted.notFound, header: c.Response().Header(), route: route}
+	r = r.WithContext(req)
+	req.request = r
+	c.SetRequest(r)
+	req.idLine[0] = req.requestID
+	req.header["X-Request-Id"] = req.idLine[:]
+	req.writer = responseWriter{c.Response().Writer, &s.draining, req}
+	c.Response().Writer = &req.writer
+
+	defer func() {
+		p := recover()
+		if p != nil && p != http.ErrAbortHandler {
+			s.log.Error("panic", "request_id", req.requestID, "operation", req.operation.id, "panic", p, "stack", string(debug.Stack()))
+			if !c.Response().Committed {
+				s.writeError(errInternal, c)
+				p = nil
+			}
+		}
+		s.resolveOperation(c, req)
+		s.record(c, req, begin)
+		if p != nil {
+			panic(http.ErrAbortHandler) // net/http closes the connection and says nothing
+		}
+	}()
+	if err := chain(c); err != nil {
+		s.writeError(err, c)
+	}
+	return nil
 }
 
 // refuseEmptyHost refuses a request for no host (RFC 9110 section 4.2.1): one of HTTP/1.0 without Host, or an empty Host.

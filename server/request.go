@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
 
 	"worldevents/models"
 	"worldevents/server/internal/backpressure"
@@ -18,6 +19,8 @@ import (
 type request struct {
 	context.Context
 	requestID string
+	idLine    [1]string // of the header X-Request-Id
+	writer    responseWriter
 	// storeDeadline bounds all calls of the store together. It is set once the request has been read.
 	storeDeadline time.Time
 	operation     *operation
@@ -26,7 +29,8 @@ type request struct {
 	expires       time.Time     // when the caller's JWT does
 	signedIn      bool          // the request has begun a session
 	request       *http.Request
-	header        http.Header // of the response
+	route         echo.HandlerFunc // what comes after the middleware
+	header        http.Header      // of the response
 
 	// What the log says of the request. The ids are "" where there is none.
 	userID, worldID, eventID string
@@ -91,7 +95,7 @@ type responseWriter struct {
 
 // WriteHeader closes the connection after a response that is written while the instance is being drained, also when its
 // request came before.
-func (w responseWriter) WriteHeader(status int) {
+func (w *responseWriter) WriteHeader(status int) {
 	if w.draining.Load() {
 		w.Header().Set("Connection", "close")
 	}
@@ -99,13 +103,13 @@ func (w responseWriter) WriteHeader(status int) {
 }
 
 // Write drops the line feed that generated code ends a JSON body with: the contract's bodies are exact.
-func (w responseWriter) Write(b []byte) (int, error) {
+func (w *responseWriter) Write(b []byte) (int, error) {
 	if n := len(b); n > 0 && b[n-1] == '\n' && w.Header().Get("Content-Type") == "application/json" {
 		_, err := w.ResponseWriter.Write(b[:n-1])
 		w.req.dropped++
 		return n, err
 	}
-	return w.ResponseWriter.Write(b)
+	return backpressure.FromContext(w.req.Context).WriteBody(w.ResponseWriter, b)
 }
 
-func (w responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -13,7 +13,7 @@ import (
 const maxAttributes = 18
 
 // requestAttributes appends to line the fields of a request's line that its operation does not have. Those that say nothing
-// are left out: ids and codes that there are none of, and times of less than a microsecond.
+// are left out: ids and codes that there are none of, work of less than a microsecond, and waits of less than 0.1 ms.
 func (s *Server) requestAttributes(line []slog.Attr, c echo.Context, req *request, status int, took time.Duration) []slog.Attr {
 	r := req.request
 	line = append(line,
@@ -39,22 +39,27 @@ func (s *Server) requestAttributes(line []slog.Attr, c echo.Context, req *reques
 			line = append(line, slog.String(text.name, text.value))
 		}
 	}
-	for _, time := range [...]struct {
+	if ms := milliseconds(req.usage.Work); ms > 0 {
+		line = append(line, slog.Float64("db_ms", ms))
+	}
+	for _, wait := range [...]struct {
 		name  string
 		value time.Duration
 	}{
-		{"db_ms", req.usage.Work},
 		{"db_wait_ms", req.usage.Wait},
 		{"turn_wait_ms", req.turnWait},
 		{"news_wait_ms", req.newsWait},
 		{"client_wait_ms", req.connection.Waited()},
 	} {
-		if ms := milliseconds(time.value); ms > 0 {
-			line = append(line, slog.Float64(time.name, ms))
+		if wait.value >= minLoggedWait {
+			line = append(line, slog.Float64(wait.name, milliseconds(wait.value)))
 		}
 	}
 	return line
 }
+
+// minLoggedWait is how long a wait must have been for the log to have it: less is the time of asking whether to wait.
+const minLoggedWait = 100 * time.Microsecond
 
 // milliseconds is a time in milliseconds, to the microsecond.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -177,8 +177,7 @@ func New(o Options) (*Server, error) {
 	e.Binder = strictBinder{}
 	e.IPExtractor = s.clientIP
 	// What a request meets, in this order; then routing.
-	e.Pre(
-		s.observe,
+	e.Pre(s.observe(
 		browsers.headers,
 		refuseEmptyHost,
 		browsers.cors,
@@ -187,7 +186,7 @@ func New(o Options) (*Server, error) {
 		limitRate(o.RateLimit),
 		browsers.refuseCrossOrigin,
 		canonicalPath,
-	)
+	))
 	// Then, for each operation, what the contract demands of it; then its handler below.
 	gen.RegisterHandlersWithOptions(e, gen.NewStrictHandler(s, nil), gen.RegisterHandlersOptions{
 		OperationMiddlewares: s.operationMiddlewares(operations, o.WriteRate, setStoreDeadline(o.Store.Timeout())),

@@ -10,10 +10,11 @@ import (
 type Class struct {
 	limit, perUser, perAddress int
 
+	total atomic.Int64 // written under mu
+
 	mu        sync.Mutex
 	users     map[string]*list.List // of *entry, the one that has waited longest first
 	addresses map[string]*list.List
-	total     int
 	entered   uint64 // so far
 	aborted   uint64 // so far
 }
@@ -37,11 +38,7 @@ func New(limit int) *Class {
 }
 
 // Waiting returns the number of responses in the class.
-func (c *Class) Waiting() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.total
-}
+func (c *Class) Waiting() int { return int(c.total.Load()) }
 
 // Aborted returns how many responses were aborted to keep to the bounds.
 func (c *Class) Aborted() uint64 {
@@ -68,13 +65,13 @@ func (c *Class) enter(conn *Conn, user, address string) *entry {
 	c.entered++
 	e := &entry{conn: conn, user: user, address: address, number: c.entered}
 	e.ofUser, e.ofAddress = push(c.users, user, e), push(c.addresses, address, e)
-	c.total++
+	c.total.Add(1)
 	switch {
 	case c.users[user].Len() > c.perUser:
 		c.abort(c.users[user])
 	case c.addresses[address].Len() > c.perAddress:
 		c.abort(c.addresses[address])
-	case c.total > c.limit:
+	case c.Waiting() > c.limit:
 		c.abort(c.largest())
 	}
 	return e
@@ -103,7 +100,7 @@ func (c *Class) remove(e *entry) {
 	pull(c.users, e.user, e.ofUser)
 	pull(c.addresses, e.address, e.ofAddress)
 	e.ofUser = nil
-	c.total--
+	c.total.Add(-1)
 }
 
 // largest returns the responses of the user who has most of them; of several such users, those of whoever has waited
