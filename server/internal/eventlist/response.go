@@ -24,6 +24,8 @@ type Response struct {
 	news bool
 	// early means that the client wanted to wait, and should ask again later.
 	early bool
+	// etagLine and lengthLine are those of the headers ETag and Content-Length.
+	etagLine, lengthLine [1]string
 }
 
 // Write writes the response. It returns ErrClientGone, and for a list that is streamed the errors of reading. Unless the
@@ -53,13 +55,15 @@ func (p *Response) Write(w http.ResponseWriter) error {
 		return p.stream(w)
 	}
 	defer p.release()
-	h["Etag"] = []string{p.etag}
+	p.etagLine[0] = p.etag
+	h["Etag"] = p.etagLine[:]
 	body := p.body()
 	if p.isCompressed() {
 		body = p.gzipBody(body)
 		h["Content-Encoding"] = gzipCoding
 	}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	p.lengthLine[0] = strconv.Itoa(len(body))
+	h["Content-Length"] = p.lengthLine[:]
 	p.lists.count(p.wholeWay())
 	w.WriteHeader(http.StatusOK)
 	if _, err := w.Write(body); err != nil {

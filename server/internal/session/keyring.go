@@ -11,7 +11,7 @@ import (
 // has verified is believed under the present ones.
 type keyring struct {
 	keys     []key
-	verified [1 << 14]atomic.Pointer[verifiedToken]
+	verified [1 << 13][2]atomic.Pointer[verifiedToken]
 }
 
 type key struct {

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -121,23 +123,38 @@ func TestParseRefreshToken(t *testing.T) {
 	}
 }
 
-// A second token in the same slot evicts the first, and both are right whenever they come.
+// Two tokens of a set are both in the cache. A third evicts the older of them, and all are right whenever they come.
 func TestCacheEvicts(t *testing.T) {
 	m, _ := newTestManager()
-	seen := make(map[any]string)
-	var first, second string
-	for first == "" { // jti makes each token another one
-		second = m.Issue(alice, RefreshToken{}).Token
-		slot := m.keyring.Load().slot(sha256.Sum256([]byte(second)))
-		first, seen[slot] = seen[slot], second
+	type set = *[2]atomic.Pointer[verifiedToken]
+	seen := make(map[set][]string)
+	var tokens []string
+	var of set
+	for len(tokens) < 3 { // jti makes each token another one
+		token := m.Issue(alice, RefreshToken{}).Token
+		of = m.keyring.Load().set(sha256.Sum256([]byte(token)))
+		seen[of] = append(seen[of], token)
+		tokens = seen[of]
 	}
-	slot := m.keyring.Load().slot(sha256.Sum256([]byte(first)))
-	for _, token := range []string{first, second, second, first} {
-		if user, err := m.Verify(token); err != nil || user.Token != token {
+	cached := func() (in []int) {
+		for i := range of {
+			if slot := of[i].Load(); slot != nil {
+				in = append(in, slices.IndexFunc(tokens, func(token string) bool { return slot.digest == sha256.Sum256([]byte(token)) }))
+			}
+		}
+		return in
+	}
+	for _, step := range []struct {
+		token int
+		want  []int // the newest first
+	}{
+		{0, []int{0}}, {1, []int{1, 0}}, {0, []int{1, 0}}, {1, []int{1, 0}}, {2, []int{2, 1}}, {1, []int{2, 1}}, {0, []int{0, 2}}, {0, []int{0, 2}},
+	} {
+		if user, err := m.Verify(tokens[step.token]); err != nil || user.Token != tokens[step.token] {
 			t.Errorf("%+v, %v", user, err)
 		}
-		if cached := slot.Load(); cached == nil || cached.digest != sha256.Sum256([]byte(token)) {
-			t.Error("the slot has another token")
+		if got := cached(); !slices.Equal(got, step.want) {
+			t.Fatalf("after token %d the cache has %v, want %v", step.token, got, step.want)
 		}
 	}
 }
@@ -150,7 +167,7 @@ func TestCacheKeepsOnlyTokensThatAreRight(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if m.keyring.Load().slot(sha256.Sum256([]byte(forged))).Load() != nil {
+	if m.keyring.Load().set(sha256.Sum256([]byte(forged)))[0].Load() != nil {
 		t.Error("the forged token is in the cache")
 	}
 }
