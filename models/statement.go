@@ -14,23 +14,30 @@ type expr struct {
 	vars []any
 }
 
-// Build implements clause.Expression. There are as many parameters as question marks.
+// Build implements clause.Expression. There are as many parameters as question marks. What has no lists of values needs none
+// of the cases that GORM distinguishes.
 func (e expr) Build(b clause.Builder) {
-	if stmt, ok := b.(*gorm.Statement); ok && stmt.SQL.Len() == 0 {
+	stmt, ok := b.(*gorm.Statement)
+	if !ok {
+		clause.Expr{SQL: e.sql, Vars: e.vars}.Build(b)
+		return
+	}
+	if stmt.SQL.Len() == 0 {
 		stmt.SQL.Grow(len(e.sql) + 32*len(e.vars))
 	}
 	rest := e.sql
 	for _, v := range e.vars {
 		var text string
 		text, rest, _ = strings.Cut(rest, "?")
-		b.WriteString(text)
+		stmt.SQL.WriteString(text)
 		if part, ok := v.(expr); ok {
-			part.Build(b)
+			part.Build(stmt)
 		} else {
-			b.AddVar(b, v)
+			stmt.Vars = append(stmt.Vars, v)
+			stmt.BindVarTo(stmt, stmt, v)
 		}
 	}
-	b.WriteString(rest)
+	stmt.SQL.WriteString(rest)
 }
 
 // raw is tx.Raw for a statement that is run often.
