@@ -69,6 +69,9 @@ func isJSON(h http.Header) bool {
 	if len(h["Content-Type"]) != 1 || len(h["Content-Encoding"]) > 0 {
 		return false
 	}
+	if h["Content-Type"][0] == "application/json" {
+		return true
+	}
 	mediaType, parameters, err := mime.ParseMediaType(h.Get("Content-Type"))
 	if err != nil || mediaType != "application/json" {
 		return false
