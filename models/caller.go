@@ -80,8 +80,8 @@ func (s callers) Value() (driver.Value, error) {
 }
 
 // ActiveCallers returns which of the callers are users who exist and are not blocked, with sessions that are not revoked, in one
-// statement. That selects the others, of whom there are few. Its subqueries are scalar ones, so that PostgreSQL looks each
-// caller up by key whatever its statistics are.
+// statement. That selects the others, of whom there are few. Its subqueries are scalar ones with no
+// other condition than the key, so that PostgreSQL looks each caller up by that whatever its statistics are.
 func (s *Store) ActiveCallers(ctx context.Context, all []Caller) (map[Caller]bool, error) {
 	active := make(map[Caller]bool, len(all))
 	if len(all) == 0 {
@@ -92,8 +92,8 @@ func (s *Store) ActiveCallers(ctx context.Context, all []Caller) (map[Caller]boo
 		signedOut = signedOut[:0]
 		rows, err := raw(tx, `
 			SELECT n - 1 FROM `+s.dialect.callers+` AS caller WHERE NOT coalesce(
-				(SELECT true FROM sessions WHERE id = caller.session_id AND user_id = caller.user_id AND revoked_at IS NULL),
-				caller.session_id IS NULL AND (SELECT true FROM users WHERE id = caller.user_id AND blocked_at IS NULL), false)`,
+				(SELECT user_id = caller.user_id AND revoked_at IS NULL FROM sessions WHERE id = caller.session_id),
+				caller.session_id IS NULL AND (SELECT blocked_at IS NULL FROM users WHERE id = caller.user_id), false)`,
 			callers(all)).Rows()
 		if err != nil {
 			return err
