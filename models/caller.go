@@ -17,13 +17,16 @@ type Caller struct{ UserID, SessionID ID }
 // A user who is blocked has none left; only without a session is it looked up.
 func (c Caller) isActive() expr {
 	if c.SessionID.IsZero() {
-		return expr{"EXISTS (SELECT 1 FROM users WHERE id = ? AND blocked_at IS NULL)", []any{c.UserID}}
+		return expr{userIsActive, []any{c.UserID}}
 	}
-	return expr{
-		sql:  "EXISTS (SELECT 1 FROM sessions WHERE id = ? AND user_id = ? AND revoked_at IS NULL)",
-		vars: []any{c.SessionID, c.UserID},
-	}
+	return expr{sessionIsActive, []any{c.SessionID, c.UserID}}
 }
+
+// The two conditions of isActive.
+const (
+	userIsActive    = "EXISTS (SELECT 1 FROM users WHERE id = ? AND blocked_at IS NULL)"
+	sessionIsActive = "EXISTS (SELECT 1 FROM sessions WHERE id = ? AND user_id = ? AND revoked_at IS NULL)"
+)
 
 // check returns ErrSignedOut unless the caller is active.
 func (c Caller) check(tx *gorm.DB) error {

@@ -53,6 +53,8 @@ type dialect struct {
 	anyOf string
 	// callers is the SQL for the rows of a parameter of type callers, each with n, from 1 on, user_id and session_id.
 	callers string
+	// parameters spells the parameters of a query for rows, which are question marks.
+	parameters func(query string) string
 	// rows runs a query of a list's batch on the connection pool of tx itself, past GORM, and calls each with every row,
 	// until it wants no more. The query selects an event's id or a user's number, a time, and then the texts of a listRow.
 	rows func(tx *gorm.DB, query string, args []any, each func(*listRow) (more bool)) error

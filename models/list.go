@@ -283,10 +283,10 @@ func (l *EventReader) nextRSVPs(tx *gorm.DB, _ Caller, sink EventSink, s *readSt
 		}
 	}
 	start, got, ended, want := sink.Size(), 0, false, min(r.rows, l.maxRSVPs)
-	err := l.store.dialect.rows(tx, `
+	err := l.store.dialect.rows(tx, l.store.dialect.parameters(`
 		SELECT user_number, created_at, username FROM rsvps
 		WHERE event_number = ? AND (created_at, user_number) > (?, ?) AND created_at <= ?
-		ORDER BY created_at, user_number LIMIT ?`, []any{r.event, r.joinedAt, r.userNumber, r.until, want}, func(row *listRow) (more bool) {
+		ORDER BY created_at, user_number LIMIT ?`), []any{r.event, r.joinedAt, r.userNumber, r.until, want}, func(row *listRow) (more bool) {
 		got++
 		sink.Usernames(row.name)
 		r.joinedAt, r.userNumber = row.at, row.userNumber

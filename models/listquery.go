@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"gorm.io/gorm"
 )
@@ -17,13 +18,43 @@ const (
 	withFingerprints
 	positionsOnly
 	fingerprintOnly
+	projections
 )
 
 // listQuery is what the queries of lists differ in: columns and conditions.
 type listQuery struct {
 	projection
 	from, to, after, until bool
-	active                 string // the condition that the caller is active, "" for none
+	userActive             bool // the user of the caller is
+	sessionActive          bool // the caller's session is
+}
+
+// listQueries has the text of each listQuery that was ever used, by its number.
+type listQueries [int(projections) << 6]atomic.Pointer[string]
+
+// number tells a listQuery from all others.
+func (q listQuery) number() int {
+	n := int(q.projection)
+	for _, yes := range [...]bool{q.from, q.to, q.after, q.until, q.userActive, q.sessionActive} {
+		if n <<= 1; yes {
+			n++
+		}
+	}
+	return n
+}
+
+// text returns the text of a query, which it makes once.
+func (all *listQueries) text(q listQuery, d dialect) string {
+	known := &all[q.number()]
+	if text := known.Load(); text != nil {
+		return *text
+	}
+	text := q.sql(d)
+	if q.projection != fingerprintOnly { // that one is run by GORM
+		text = d.parameters(text)
+	}
+	known.Store(&text)
+	return text
 }
 
 // sql leaves the order of a batch with fingerprints to the subquery, whose LIMIT keeps it a step of its own.
@@ -45,7 +76,8 @@ func (q listQuery) sql(d dialect) string {
 	add(q.to, " AND e.scheduled_at < ?")
 	add(q.after, " AND (e.scheduled_at, e.id) > (?, ?)")
 	add(q.until, " AND (e.scheduled_at, e.id) <= (?, ?)")
-	add(q.active != "", " AND "+q.active)
+	add(q.userActive, " AND "+userIsActive)
+	add(q.sessionActive, " AND "+sessionIsActive)
 	add(true, " ORDER BY e.scheduled_at, e.id LIMIT ?")
 	add(q.projection == withFingerprints || q.projection == fingerprintOnly, ") batch")
 	return b.String()
@@ -73,17 +105,16 @@ func (l *EventReader) query(selected projection, caller Caller, rows int) (text 
 	if q.until {
 		args = append(args, l.until.ScheduledAt, l.until.ID)
 	}
-	if caller != (Caller{}) {
-		active := caller.isActive()
-		q.active = active.sql
-		args = append(args, active.vars...)
+	switch {
+	case caller == Caller{}:
+	case caller.SessionID.IsZero():
+		q.userActive = true
+		args = append(args, caller.UserID)
+	default:
+		q.sessionActive = true
+		args = append(args, caller.SessionID, caller.UserID)
 	}
-	args = append(args, rows)
-	known, ok := l.store.lists.Load(q)
-	if !ok {
-		known, _ = l.store.lists.LoadOrStore(q, q.sql(l.store.dialect))
-	}
-	return known.(string), args
+	return l.store.lists.text(q, l.store.dialect), append(args, rows)
 }
 
 // ListFingerprint returns a hash of the selected list, computed from indexes alone, which takes the database less time

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,19 +14,13 @@ import (
 func rowsInPostgres(tx *gorm.DB, query string, args []any, each func(*listRow) (more bool)) error {
 	ctx := tx.Statement.Context
 	return tx.Statement.ConnPool.(pgxPool).withConn(ctx, func(c *pgx.Conn) (again bool, err error) {
-		gotRow, err := readRows(ctx, c, numbered(query), args, each)
+		gotRow, err := readRows(ctx, c, query, args, each)
 		return !gotRow, err
 	})
 }
 
-// numberedQueries has the queries of lists as PostgreSQL wants them: there are few, and they are run often.
-var numberedQueries sync.Map
-
 // numbered returns a query whose parameters are $1, $2 and so on instead of question marks.
 func numbered(query string) string {
-	if known, ok := numberedQueries.Load(query); ok {
-		return known.(string)
-	}
 	var b strings.Builder
 	for i, part := range strings.Split(query, "?") {
 		if i > 0 {
@@ -35,7 +28,6 @@ func numbered(query string) string {
 		}
 		b.WriteString(part)
 	}
-	numberedQueries.Store(query, b.String())
 	return b.String()
 }
 

@@ -55,6 +55,7 @@ func sqliteDialect(file *databaseFile, timeout time.Duration) dialect {
 		joinUsernames: "group_concat(username, char(10))",
 		anyOf:         "IN (SELECT value FROM json_each(?))",
 		callers:       "(SELECT key + 1 AS n, value ->> 0 AS user_id, value ->> 1 AS session_id FROM json_each(?))",
+		parameters:    func(query string) string { return query },
 		rows:          rowsInSQLite,
 		create:        createInSQLite,
 		withMigrationLock: func(tx *gorm.DB, fn func() error) error {

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -53,7 +52,7 @@ type Store struct {
 	file       *databaseFile // nil on PostgreSQL
 	// serverClock means that the database's clock is used where rows keep the time of writing.
 	serverClock bool
-	lists       sync.Map // the text of a list's queries, by listQuery
+	lists       listQueries
 	seed        int64    // of fingerprints: nobody can make two lists with one fingerprint, not knowing it
 	sick        sickness
 	schema      atomic.Int64 // the version of the schema, 0 until it is known
