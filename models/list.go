@@ -1,7 +1,6 @@
 package models
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -53,42 +52,6 @@ type EventReader struct {
 	until Position // of the last event, once PinPage has been called
 }
 
-// listRow is a row of a batch: an event, or the RSVP of a user. It is valid until the next one.
-type listRow struct {
-	id         ID        // of an event
-	userNumber int32     // of an RSVP
-	at         time.Time // scheduled, or joined
-	// The texts of an event: its name, description, and first usernames, at most one more than largeRSVPs. An RSVP has
-	// a username alone, as name.
-	name, description, usernames []byte
-	fingerprint                  uint64 // of all these, if asked for
-}
-
-// rsvpColumns tells a query of RSVPs from those of events: the user's number, the time of joining, and the username.
-const rsvpColumns = 3
-
-// key is where the first of so many columns is read into.
-func (r *listRow) key(columns int) any {
-	if columns == rsvpColumns {
-		return &r.userNumber
-	}
-	return &r.id
-}
-
-// hasMore reports whether the event has more RSVPs than limit. Counting takes the database longer.
-func (r *listRow) hasMore(limit int) bool { return bytes.Count(r.usernames, lineFeed) >= limit }
-
-// size returns how many bytes of text the event adds to a batch: the usernames of a large one are read by themselves.
-func (r *listRow) size(large bool) int {
-	n := len(r.name) + len(r.description)
-	if !large {
-		n += len(r.usernames)
-	}
-	return n
-}
-
-var lineFeed = []byte{'\n'}
-
 // readState is how far a list has been read.
 type readState struct {
 	rows      int // events to ask for in the next batch
@@ -126,32 +89,6 @@ func (s *readState) isAfter(earlier readState) bool {
 		return s.Done || s.Last != earlier.Last || s.rsvps != earlier.rsvps
 	}
 	return *s.rsvps != *earlier.rsvps
-}
-
-const (
-	// Of most worlds the first batch is the whole list.
-	firstRows = 128
-	// A query for events asks for one username more of each.
-	largeRSVPs = 256
-	firstRSVPs = 4096
-)
-
-// batchLimits are how much is read at once.
-type batchLimits struct {
-	maxRows, maxRSVPs int
-	large             int // an event of more RSVPs is large: they are read in batches, too; at most largeRSVPs
-	// A batch has no more bytes, unless it is one event: at most 130 KB, and 30 KB in a small batch.
-	maxBytes int
-}
-
-var (
-	usualBatches = batchLimits{maxRows: 512, maxRSVPs: 16384, large: largeRSVPs, maxBytes: 384 << 10}
-	smallBatches = batchLimits{maxRows: 32, maxRSVPs: 256, large: 16, maxBytes: 8 << 10}
-)
-
-// resize returns how many rows to ask for, at most most, when the last batch brought n of them in so many bytes.
-func (l batchLimits) resize(asked, n, bytes, most int) int {
-	return min(2*asked, max(1, n*l.maxBytes/max(1, bytes)), most)
 }
 
 // List begins to read a list.
