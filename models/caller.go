@@ -83,8 +83,8 @@ func (s callers) Value() (driver.Value, error) {
 }
 
 // ActiveCallers returns which of the callers are users who exist and are not blocked, with sessions that are not revoked, in one
-// statement. That selects the others, of whom there are few. Its subqueries are scalar ones with no
-// other condition than the key, so that PostgreSQL looks each caller up by that whatever its statistics are.
+// statement. That selects the others, of whom there are few. Its subqueries are scalar and have no other condition than the
+// key, so that PostgreSQL looks each caller up by that, whatever its statistics are.
 func (s *Store) ActiveCallers(ctx context.Context, all []Caller) (map[Caller]bool, error) {
 	active := make(map[Caller]bool, len(all))
 	if len(all) == 0 {

@@ -50,8 +50,8 @@ func TestWriteBody(t *testing.T) {
 				t.Error(err)
 			}
 			at += n
-			if conn.announced > 0 {
-				t.Errorf("%s, parts %v: %d bytes are awaited after a part", r.Method, parts, conn.announced)
+			if rest := conn.announced.Load(); rest > 0 {
+				t.Errorf("%s, parts %v: %d bytes are awaited after a part", r.Method, parts, rest)
 			}
 			for i, this := range writes[before:] {
 				if this.more && before+i == len(writes)-1 {

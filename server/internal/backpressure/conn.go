@@ -71,7 +71,7 @@ type Conn struct {
 	try   *tryWriter
 	// The write deadline in nanoseconds of Unix time, 0 for none, and what has been written since it was set.
 	deadline, written atomic.Int64
-	announced         int // how many bytes at least the WriteBody that runs has yet to write
+	announced         atomic.Int64 // how many bytes at least the WriteBody that runs has yet to write
 	current           atomic.Pointer[Request]
 }
 
@@ -162,17 +162,16 @@ func (c *Conn) limit() time.Time {
 // one and writes that by itself, then the rest: WriteBody has the kernel send both together.
 func (c *Conn) WriteBody(w io.Writer, body []byte) (int, error) {
 	if c != nil && len(body) >= longBody {
-		c.announced = len(body)
-		defer func() { c.announced = 0 }()
+		c.announced.Store(int64(len(body)))
+		defer c.announced.Store(0)
 	}
 	return w.Write(body)
 }
 
 // Write implements net.Conn. Besides the errors of the connection it returns errAborted.
 func (c *Conn) Write(p []byte) (int, error) {
-	more := len(p) < c.announced
-	c.announced -= len(p)
-	n := c.try.write(p, more)
+	rest := c.announced.Add(-int64(len(p)))
+	n := c.try.write(p, rest > 0)
 	c.written.Add(int64(n))
 	if n == len(p) {
 		return n, nil
