@@ -53,7 +53,7 @@ type Store struct {
 	// serverClock means that the database's clock is used where rows keep the time of writing.
 	serverClock bool
 	lists       listQueries
-	seed        int64    // of fingerprints: nobody can make two lists with one fingerprint, not knowing it
+	seed        int64 // of fingerprints: nobody can make two lists with one fingerprint, not knowing it
 	sick        sickness
 	schema      atomic.Int64 // the version of the schema, 0 until it is known
 }
