@@ -109,7 +109,7 @@ func (w *responseWriter) Write(b []byte) (int, error) {
 		w.req.dropped++
 		return n, err
 	}
-	return backpressure.FromContext(w.req.Context).WriteBody(w.ResponseWriter, b)
+	return w.ResponseWriter.Write(b)
 }
 
 func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

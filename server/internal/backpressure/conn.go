@@ -3,7 +3,6 @@ package backpressure
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -19,9 +18,6 @@ const (
 	minRate = 16 << 10
 	// unread is how much of what is written may be with nobody but the network, in bytes: it shows no client that reads.
 	unread = 256 << 10
-	// longBody is how long a body must be, in bytes, for its end to be surely written at once: net/http has buffers of 2 and
-	// 4 KiB before a connection, and what would fill the latter once more goes past both.
-	longBody = 12 << 10
 )
 
 // errAborted is returned by writes of a response that others had to make room for.
@@ -71,7 +67,6 @@ type Conn struct {
 	try   *tryWriter
 	// The write deadline in nanoseconds of Unix time, 0 for none, and what has been written since it was set.
 	deadline, written atomic.Int64
-	announced         atomic.Int64 // how many bytes at least the WriteBody that runs has yet to write
 	current           atomic.Pointer[Request]
 }
 
@@ -158,20 +153,9 @@ func (c *Conn) limit() time.Time {
 	return time.Unix(0, deadline).Add(time.Duration(read) * time.Second / minRate)
 }
 
-// WriteBody writes a body, or a part of one, to the response w of c. net/http fills its buffer with the beginning of a long
-// one and writes that by itself, then the rest: WriteBody has the kernel send both together.
-func (c *Conn) WriteBody(w io.Writer, body []byte) (int, error) {
-	if c != nil && len(body) >= longBody {
-		c.announced.Store(int64(len(body)))
-		defer c.announced.Store(0)
-	}
-	return w.Write(body)
-}
-
 // Write implements net.Conn. Besides the errors of the connection it returns errAborted.
 func (c *Conn) Write(p []byte) (int, error) {
-	rest := c.announced.Add(-int64(len(p)))
-	n := c.try.write(p, rest > 0)
+	n := c.try.write(p)
 	c.written.Add(int64(n))
 	if n == len(p) {
 		return n, nil

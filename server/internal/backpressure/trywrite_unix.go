@@ -13,7 +13,6 @@ type tryWriter struct {
 	raw     syscall.RawConn
 	attempt func(fd uintptr) bool // made once: it would be allocated for each write
 	p       []byte
-	more    bool
 	n       int
 }
 
@@ -29,18 +28,18 @@ func newTryWriter(conn net.Conn) *tryWriter {
 	}
 	w := &tryWriter{raw: raw}
 	w.attempt = func(fd uintptr) bool {
-		w.n, _ = send(int(fd), w.p, w.more) // an error comes again where the rest is written
+		w.n, _ = syscall.Write(int(fd), w.p) // an error comes again where the rest is written
 		return true
 	}
 	return w
 }
 
-// write returns how much of p it has written, which may be nothing. With more, another write follows at once.
-func (w *tryWriter) write(p []byte, more bool) int {
+// write returns how much of p it has written, which may be nothing.
+func (w *tryWriter) write(p []byte) int {
 	if w == nil {
 		return 0
 	}
-	w.p, w.more, w.n = p, more, 0
+	w.p, w.n = p, 0
 	w.raw.Write(w.attempt)
 	w.p = nil
 	return max(0, w.n)
