@@ -59,8 +59,8 @@ client: ## Pack the TypeScript client into bin/ (needs Node)
 	@.ci/node gen/typescript npm pack --silent --pack-destination ../../bin
 
 test-clients: build client ## Test the TypeScript client, and what other tools make of the contract (needs Node)
-	@.ci/node gen/typescript node --test --test-reporter=spec
-	@.ci/node tests/clients node --test --test-reporter=spec
+	@.ci/node gen/typescript node --test --test-timeout=600000 --test-reporter=spec
+	@.ci/node tests/clients node --test --test-timeout=600000 --test-reporter=spec
 
 test-browser: build client ## Test in Chromium and Firefox: many tabs, other origins, Swagger UI (needs Node)
 	@NEEDS=$(CHROMIUM) .ci/node tests/browser node --test --test-concurrency=1 --test-reporter=spec

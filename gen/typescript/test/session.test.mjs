@@ -443,12 +443,13 @@ test("after signOut late calls ask nobody to sign in, until somebody has", async
   let lists = 0;
   connect({ baseUrl: service.address, onSignInNeeded: () => asked++, fetch: async (input, init) => {
     const leaves = `${input.url ?? input}`.endsWith("/sign-out");
+    const isEarly = !leaves && ++lists === 1; // whichever response comes first
     if (leaves) await toService.passed;
     const response = await send(input, init);
     if (leaves) {
       revoked.open();
       await fromService.passed;
-    } else if (++lists === 1) await late.passed;
+    } else if (isEarly) await late.passed;
     return response;
   } });
   const early = listEvents({ path }); // it succeeds, but its response comes after signOut
