@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"worldevents/models/socket"
 )
 
 // hostsOf returns the hosts of the URL, each with the variants of connecting to it: with TLS, without, or both.
@@ -44,6 +46,7 @@ func (c *connector) newHost(config *pgx.ConnConfig, variants []*pgconn.FallbackC
 	h, config := &host{c: c, name: hostName{timeout: c.timeout}}, config.Copy()
 	config.Host, config.Port, config.TLSConfig = variants[0].Host, variants[0].Port, variants[0].TLSConfig
 	config.Fallbacks = variants[1:]
+	config.DialFunc = withCheapWrites(config.DialFunc)
 	if several {
 		config.DialFunc = h.followed(config.DialFunc)
 		if config.ValidateConnect == nil { // or whichever responds first would do, a standby, too
@@ -65,6 +68,17 @@ func (c *connector) newHost(config *pgx.ConnConfig, variants []*pgconn.FallbackC
 		}),
 		stdlib.OptionResetSession(c.reset))
 	return h
+}
+
+// withCheapWrites wraps the connections that dial makes.
+func withCheapWrites(dial pgconn.DialFunc) pgconn.DialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return socket.Wrap(conn), nil
+	}
 }
 
 // prepare resolves the host's name, and gives each address its share of the time. The address that connected last comes

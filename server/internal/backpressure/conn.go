@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"worldevents/models/socket"
 )
 
 const (
@@ -57,14 +59,15 @@ func (l listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	limitUnsent(conn)
-	return &Conn{Conn: conn, class: l.class, try: newTryWriter(conn)}, nil
+	return &Conn{Conn: conn, class: l.class, try: socket.NewWriter(conn)}, nil
 }
 
 // Conn is a connection to a client. A nil Conn counts nothing.
 type Conn struct {
 	net.Conn
 	class *Class
-	try   *tryWriter
+	// What the kernel takes at once needs no deadline, which would be set for every response only to be replaced by the next.
+	try *socket.Writer
 	// The write deadline in nanoseconds of Unix time, 0 for none, and what has been written since it was set.
 	deadline, written atomic.Int64
 	current           atomic.Pointer[Request]
@@ -155,10 +158,10 @@ func (c *Conn) limit() time.Time {
 
 // Write implements net.Conn. Besides the errors of the connection it returns errAborted.
 func (c *Conn) Write(p []byte) (int, error) {
-	n := c.try.write(p)
+	n, err := c.try.Write(p)
 	c.written.Add(int64(n))
-	if n == len(p) {
-		return n, nil
+	if n == len(p) || err != nil {
+		return n, err
 	}
 	m, err := c.writeRest(p[n:])
 	return n + m, err

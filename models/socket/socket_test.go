@@ -1,0 +1,138 @@
+//go:build unix
+
+package socket_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/models/socket"
+)
+
+// pair returns both ends of a connection, the first of them wrapped.
+func pair(t *testing.T, network, address string) (wrapped, peer net.Conn) {
+	t.Helper()
+	l, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	conn, err := net.Dial(network, l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if peer, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	if wrapped = socket.Wrap(conn); wrapped == conn {
+		t.Fatal("it is not wrapped")
+	}
+	t.Cleanup(func() { wrapped.Close(); peer.Close() })
+	return wrapped, peer
+}
+
+func forEachNetwork(t *testing.T, test func(t *testing.T, wrapped, peer net.Conn)) {
+	for network, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")} {
+		t.Run(network, func(t *testing.T) {
+			wrapped, peer := pair(t, network, address)
+			test(t, wrapped, peer)
+		})
+	}
+}
+
+// What is written arrives once and in order, also where the kernel takes only a part at once.
+func TestWrites(t *testing.T) {
+	forEachNetwork(t, func(t *testing.T, wrapped, peer net.Conn) {
+		random := rand.NewChaCha8([32]byte{1})
+		sizes := rand.New(random)
+		sent := make(chan []byte, 1)
+		go func() {
+			defer wrapped.Close()
+			var all []byte
+			for range 300 {
+				p := make([]byte, 1<<sizes.IntN(21)-1)
+				random.Read(p)
+				if n, err := wrapped.Write(p); n != len(p) || err != nil {
+					t.Errorf("%d of %d bytes, %v", n, len(p), err)
+				}
+				all = append(all, p...)
+			}
+			sent <- all
+		}()
+		got, err := io.ReadAll(peer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := <-sent; !bytes.Equal(got, want) {
+			t.Errorf("%d bytes have arrived, and are not the %d that were sent", len(got), len(want))
+		}
+	})
+}
+
+// A write that its deadline ends says how much of it has been sent.
+func TestWriteDeadline(t *testing.T) {
+	forEachNetwork(t, func(t *testing.T, wrapped, peer net.Conn) {
+		much := make([]byte, 64<<20)
+		wrapped.SetWriteDeadline(time.Now().Add(time.Second))
+		sent, err := wrapped.Write(much)
+		if !errors.Is(err, os.ErrDeadlineExceeded) || sent == 0 || sent == 64<<20 {
+			t.Fatalf("%d bytes, %v", sent, err)
+		}
+		if n, err := wrapped.Write([]byte("late")); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("after the deadline: %d bytes, %v", n, err)
+		}
+		wrapped.Close()
+		if got, err := io.ReadAll(peer); err != nil || len(got) != sent {
+			t.Errorf("%d bytes have arrived of %d, %v", len(got), sent, err)
+		}
+	})
+}
+
+func TestWriteAfterTheEnd(t *testing.T) {
+	forEachNetwork(t, func(t *testing.T, wrapped, peer net.Conn) {
+		peer.Close()
+		var err error
+		for range 100 { // the first ones may be on their way before the other end says that it is gone
+			if _, err = wrapped.Write([]byte("x")); err != nil {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if err == nil {
+			t.Error("writes to nobody succeed")
+		}
+		wrapped.Close()
+		if n, err := wrapped.Write([]byte("x")); n != 0 || !errors.Is(err, net.ErrClosed) {
+			t.Errorf("after Close: %d bytes, %v", n, err)
+		}
+	})
+}
+
+// The error of a connection is told once, to whoever writes next, and must not be lost.
+func TestReset(t *testing.T) {
+	wrapped, peer := pair(t, "tcp", "127.0.0.1:0")
+	peer.(*net.TCPConn).SetLinger(0)
+	peer.Close()
+	var op *net.OpError
+	if n, err := wrapped.Write([]byte("x")); n != 0 || !errors.Is(err, syscall.ECONNRESET) || !errors.As(err, &op) {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+}
+
+// What has no file descriptor stays as it is.
+func TestWrapOther(t *testing.T) {
+	conn, peer := net.Pipe()
+	defer conn.Close()
+	defer peer.Close()
+	if socket.Wrap(conn) != conn {
+		t.Error("a pipe in memory is wrapped")
+	}
+}
