@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -152,4 +154,127 @@ func TestBatchWriter(t *testing.T) {
 			t.Errorf("after the end: %v", err)
 		}
 	})
+}
+
+// What pauses the writing gives up after a moment, so it comes before all who wait, however many they are.
+func TestPauseComesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tx := new(script)
+		w := newBatchWriter(tx)
+		defer w.close()
+		goOn := make(chan struct{})
+		var all sync.WaitGroup
+		do := func(work func() error) {
+			all.Go(func() { w.do(context.Background(), time.Now().Add(time.Minute), time.Minute, work) })
+			synctest.Wait()
+		}
+		do(func() error { <-goOn; return nil })
+		for range 3 {
+			do(func() error { return tx.step("work") })
+		}
+		for i := range 2 {
+			all.Go(func() { w.pause(context.Background(), func() { tx.step(fmt.Sprint("pause", i)) }) })
+			synctest.Wait()
+		}
+		close(goOn)
+		all.Wait()
+		const want = "begin commit pause0 pause1 begin mark work keep mark work keep mark work keep commit"
+		if got := strings.Join(tx.steps, " "); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	})
+}
+
+// panicking panics instead of committing.
+type panicking struct{ *script }
+
+func (p panicking) commit() error { panic("commit") }
+
+// Whoever calls may recover from a panic of the transaction, which must not stay open then.
+func TestTransactionPanics(t *testing.T) {
+	tx := panicking{new(script)}
+	w := newBatchWriter(tx)
+	defer w.close()
+	for range 2 {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			w.do(context.Background(), time.Now().Add(time.Minute), time.Minute, func() error { return tx.step("work") })
+		}()
+	}
+	if got := strings.Join(tx.steps, " "); got != "begin work rollback begin work rollback" {
+		t.Error(got)
+	}
+}
+
+// Whoever comes, leaves, fails, panics or pauses when: one at a time runs, each job once or, if it left or was refused,
+// never, in a transaction of its batch, and everybody returns.
+func TestBatchWriterHistories(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		tx := new(script)
+		w := newBatchWriter(tx)
+		var running atomic.Int32
+		var all sync.WaitGroup
+		for range 1 + random.IntN(40) {
+			kind, wait := random.IntN(10), time.Duration(random.IntN(300))*time.Microsecond
+			begin, took := time.Duration(random.IntN(300))*time.Microsecond, time.Duration(random.IntN(100))*time.Microsecond
+			all.Go(func() {
+				time.Sleep(begin)
+				ran := 0
+				work := func() {
+					if running.Add(1) != 1 {
+						t.Error("two at a time")
+					}
+					time.Sleep(took)
+					ran++
+					running.Add(-1)
+				}
+				ctx, cancel := context.WithTimeout(context.Background(), wait)
+				defer cancel()
+				if kind == 0 {
+					if took > wait { // it has all the time that it needs
+						ctx = context.Background()
+					}
+					w.pause(ctx, work)
+					if ran > 1 {
+						t.Errorf("a pause ran %d times", ran)
+					}
+					return
+				}
+				want := error(nil)
+				defer func() {
+					if r := recover(); (r != nil) != (kind == 1 && ran == 1) || ran > 1 {
+						t.Errorf("a job of kind %d ran %d times: %v", kind, ran, r)
+					}
+				}()
+				err := w.do(ctx, time.Now().Add(time.Minute), wait, func() error {
+					work()
+					switch kind {
+					case 1:
+						panic("oh")
+					case 2:
+						want = errWork
+					}
+					return want
+				})
+				if ran == 1 && !errors.Is(err, want) || ran == 0 && err == nil {
+					t.Errorf("a job of kind %d ran %d times and returned %v", kind, ran, err)
+				}
+			})
+		}
+		if random.IntN(2) == 0 { // the end may come in between
+			time.Sleep(time.Duration(random.IntN(300)) * time.Microsecond)
+		} else {
+			all.Wait()
+		}
+		w.close()
+		all.Wait()
+		if last := len(tx.steps) - 1; slices.Index(tx.steps, "close") != last {
+			t.Errorf("seed %d: closed in between, or more than once: %v", seed, tx.steps)
+		}
+	}
 }

@@ -30,7 +30,7 @@ type databaseFile struct {
 	refused error                       // what was found before that, if it can never be made
 	opened  atomic.Pointer[[]namedFile] // by the first connection; then the log and its index, once there is something written
 
-	checkedLog time.Time // by the goroutine that writes
+	checkedLog time.Time // by whoever writes
 
 	ctx     context.Context // ends with the store
 	cancel  context.CancelFunc

@@ -109,7 +109,7 @@ func (s *Store) dataVersion(ctx context.Context) (version int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.maxWait())
 	defer cancel()
 	err = ErrBusy
-	s.writer.limiter.(batchWriter).pause(ctx, func() { version, err = s.wal.commits.dataVersion() })
+	s.writer.limiter.(*batchWriter).pause(ctx, func() { version, err = s.wal.commits.dataVersion() })
 	return version, err
 }
 

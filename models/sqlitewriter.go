@@ -52,7 +52,7 @@ func (c stmtCache) QueryContext(ctx context.Context, query string, args ...any) 
 }
 
 // sqliteWriter is the connection that writes, as GORM uses it (gorm.ConnPool), and the transaction of a batch on it. Only
-// the goroutine of the batchWriter uses it. Its statements have no deadline: they are over in the time of a sync, and an
+// whoever is busy in the batchWriter uses it. Its statements have no deadline: they are over in the time of a sync, and an
 // interrupt would take back the whole batch.
 type sqliteWriter struct {
 	stmtCache // of the connection, once it is open
