@@ -116,9 +116,12 @@ func always(request []byte) requests {
 	return func([]byte, *response) []byte { return request }
 }
 
-// lists spreads the connections over worlds of a kind.
+// lists spreads the connections over worlds of a kind. Each is another user's: large lists of one user share what one user
+// may have of the service's memory.
 func (c crowd) lists(kind string, worlds int) func(connection int) requests {
-	return func(connection int) requests { return always(c.list(worldOf(kind, connection%worlds))) }
+	return func(connection int) requests {
+		return always(c.getAs(1+connection%c.users(), "/api/event/"+worldOf(kind, connection%worlds), ""))
+	}
 }
 
 // rsvps sends start and an event id, for all users one event after the other, and goes on from round to round.
