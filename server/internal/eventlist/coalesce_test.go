@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,6 +37,26 @@ func init() {
 
 func newTestCoalescer() *coalescer {
 	return &coalescer{running: make(map[readKey]*sharedRead), timeout: 10 * time.Second}
+}
+
+// awaitCallers returns when n callers wait for the next reading of key.
+func awaitCallers(c *coalescer, key readKey, n int) {
+	for waiting := 0; waiting < n; runtime.Gosched() {
+		c.mu.Lock()
+		if next := c.running[key]; next != nil {
+			waiting = len(next.callers)
+		}
+		c.mu.Unlock()
+	}
+}
+
+// awaitIdle returns when the goroutines that read have noticed that nobody waits.
+func awaitIdle(c *coalescer) {
+	for running := 1; running > 0; runtime.Gosched() {
+		c.mu.Lock()
+		running = len(c.running)
+		c.mu.Unlock()
+	}
 }
 
 // fill is a reading that fills the buffer with one text.
@@ -194,23 +215,13 @@ func TestFailuresAreShared(t *testing.T) {
 					r.release()
 				})
 			}
-			for waiting := 0; waiting < 8; {
-				c.mu.Lock()
-				if next := c.running[key]; next != nil {
-					waiting = len(next.callers)
-				}
-				c.mu.Unlock()
-			}
+			awaitCallers(c, key, 8)
 			close(goOn)
 			if err := <-first; err == nil {
 				t.Error("the reading that failed has no error")
 			}
 			wait.Wait()
-			for running := 1; running > 0; { // until the goroutine that read has noticed that nobody waits
-				c.mu.Lock()
-				running = len(c.running)
-				c.mu.Unlock()
-			}
+			awaitIdle(c)
 		})
 	}
 }
@@ -248,18 +259,13 @@ func TestSharersTryAgain(t *testing.T) {
 	for range sharers {
 		wait.Go(get)
 	}
-	for waiting := 0; waiting < sharers; {
-		c.mu.Lock()
-		if next := c.running[key]; next != nil {
-			waiting = len(next.callers)
-		}
-		c.mu.Unlock()
-	}
+	awaitCallers(c, key, sharers)
 	close(goOn)
 	wait.Wait()
 	if n := reads.Load(); n > 2+sharers {
 		t.Errorf("%d readings", n)
 	}
+	awaitIdle(c) // or one more would wait for the next reading, which is not its own
 	alone := 0
 	_, err := c.doTwice(context.Background(), key, Caller{}, func(context.Context, *sharedRead) error {
 		alone++
