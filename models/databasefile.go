@@ -74,8 +74,8 @@ func (f *databaseFile) close() {
 	f.probing.Wait()
 }
 
-// connect makes a connection by open. The first one makes the file if there is none, and before that looks at a log that was
-// left. All others fail unless they come to the same file.
+// connect makes a connection by open, which must not read or write the file. The first one makes the file if there is none,
+// and before that looks at a log that was left. All others fail unless they come to the same file.
 func (f *databaseFile) connect(ctx context.Context, open func() (driver.Conn, error)) (driver.Conn, error) {
 	if f.opened.Load() == nil {
 		f.opening.Lock()
@@ -92,6 +92,15 @@ func (f *databaseFile) connect(ctx context.Context, open func() (driver.Conn, er
 		return nil, err
 	}
 	if err := f.check(); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return configured(ctx, conn)
+}
+
+// configured returns conn with sqliteSettings, or closes it.
+func configured(ctx context.Context, conn driver.Conn) (driver.Conn, error) {
+	if _, err := conn.(driver.ExecerContext).ExecContext(ctx, sqliteSettings, nil); err != nil {
 		conn.Close()
 		return nil, err
 	}
@@ -113,8 +122,10 @@ func (f *databaseFile) connectFirst(ctx context.Context, open func() (driver.Con
 			return nil, err
 		}
 		if after, err := os.Stat(f.path); err == nil && before != nil && os.SameFile(before, after) {
-			f.opened.Store(&[]namedFile{{f.path, after}})
-			return conn, nil
+			if conn, err = configured(ctx, conn); err == nil {
+				f.opened.Store(&[]namedFile{{f.path, after}})
+			}
+			return conn, err
 		}
 		conn.Close()
 	}

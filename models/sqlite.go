@@ -31,12 +31,13 @@ func sqliteDSN(path string, busy time.Duration) string {
 		"_time_format": {"sqlite"},
 		"_timezone":    {"UTC"},
 		"_texttotime":  {"1"},
-		"_pragma": {
-			fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()),
-			"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)",
-		},
+		"_pragma":      {fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds())},
 	}.Encode()
 }
+
+// sqliteSettings are those of each connection, once it is known to have the right file: some of them read the file, and
+// the first connection of all writes to it.
+const sqliteSettings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = 1"
 
 func sqliteDialect(file *databaseFile, timeout time.Duration) dialect {
 	dsn := sqliteDSN(file.uri, timeout/2) // the other half is for waiting in this process
