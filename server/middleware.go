@@ -77,13 +77,24 @@ func refuseEmptyHost(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// refuseUntilMigrated responds 503 until the schema is up to date: no statement would work.
-func (s *Server) refuseUntilMigrated(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		if !s.migrated.Load() {
+// awaitMigration holds requests back until the schema is up to date: before that no statement would work. A restart then
+// costs nobody a response, but whoever has waited for as long as limit is told to come again.
+func (s *Server) awaitMigration(limit time.Duration) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			select {
+			case <-s.migrated:
+				return next(c)
+			default:
+			}
+			select {
+			case <-s.migrated:
+				return next(c)
+			case <-c.Request().Context().Done():
+			case <-time.After(limit):
+			}
 			return errStarting
 		}
-		return next(c)
 	}
 }
 

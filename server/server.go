@@ -110,8 +110,8 @@ type Server struct {
 	development   bool
 	returnOrigins []string
 	draining      atomic.Bool
-	migrated      atomic.Bool
-	notReady      atomic.Value // the reason that readiness gave last, a string
+	migrated      chan struct{} // closed by Ready
+	notReady      atomic.Value  // the reason that readiness gave last, a string
 
 	// Public is for the internet, Admin for the operator.
 	Public, Admin http.Handler
@@ -146,8 +146,9 @@ func New(o Options) (*Server, error) {
 		development:   o.Development,
 		returnOrigins: o.ReturnOrigins,
 
-		echo:   echo.New(),
-		routes: make(map[route]*operation),
+		echo:     echo.New(),
+		routes:   make(map[route]*operation),
+		migrated: make(chan struct{}),
 	}
 	o.Store.LogTo(o.Log)
 	if s.now == nil {
@@ -181,8 +182,8 @@ func New(o Options) (*Server, error) {
 		browsers.headers,
 		refuseEmptyHost,
 		browsers.cors,
-		s.refuseUntilMigrated,
 		limitInFlight(o.MaxInFlight, &s.inFlight),
+		s.awaitMigration(o.Store.Timeout()/2),
 		limitRate(o.RateLimit),
 		browsers.refuseCrossOrigin,
 		canonicalPath,
@@ -214,7 +215,7 @@ func (s *Server) Attach(h *http.Server, l net.Listener) net.Listener {
 // Ready begins to report readiness and to take requests: the schema is up to date. It is called once.
 func (s *Server) Ready() {
 	s.lists.Listen(s.log)
-	s.migrated.Store(true)
+	close(s.migrated)
 }
 
 // Drain ends readiness, so that no new work is sent here, and has every response close its connection: a proxy that
@@ -228,10 +229,14 @@ func (s *Server) Drain() {
 var errNotReady = errors.New("starting or stopping")
 
 func (s *Server) ready(ctx context.Context) error {
-	if s.draining.Load() || !s.migrated.Load() {
-		return errNotReady
+	select {
+	case <-s.migrated:
+		if !s.draining.Load() {
+			return s.store.Ready(ctx)
+		}
+	default:
 	}
-	return s.store.Ready(ctx)
+	return errNotReady
 }
 
 var _ gen.StrictServerInterface = (*Server)(nil)

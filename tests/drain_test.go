@@ -14,12 +14,13 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// Until the database has been migrated for the first time every request is told to come again, pages included.
+// Until the database has been migrated for the first time every request waits a little, and then is told to come again,
+// pages included.
 func TestStarting(t *testing.T) {
 	t.Parallel()
 	proxy, through := servicetest.EmptyPostgres(t).ThroughProxy()
 	proxy.Down()
-	s := servicetest.NewProgram(t, "DATABASE_URL="+through).Serve()
+	s := servicetest.NewProgram(t, "DATABASE_URL="+through, "DB_TIMEOUT=2s").Serve()
 	defer http.DefaultClient.CloseIdleConnections()
 	for _, path := range []string{session, refresh, plaza, "/docs", "/sign-in", "/sessions", "/nowhere"} {
 		res, err := http.Get(s.URL + path)
@@ -39,6 +40,32 @@ func TestStarting(t *testing.T) {
 	}
 	s.Signal(syscall.SIGINT)
 	s.Wait(10 * time.Second)
+}
+
+// Requests that come while the service starts wait for that, as clients do who meet a restart.
+func TestRequestsAwaitTheStart(t *testing.T) {
+	t.Parallel()
+	proxy, through := servicetest.EmptyPostgres(t).ThroughProxy()
+	proxy.Down()
+	s := servicetest.NewProgram(t, "DATABASE_URL="+through, "DB_TIMEOUT=30s").Serve()
+	const requests = 10
+	responses := make(chan string, requests)
+	for range requests {
+		go func() {
+			status, body := s.Do("GET", session, "", "")
+			responses <- fmt.Sprint(status, " ", body)
+		}()
+	}
+	servicetest.Eventually(t, 10*time.Second, "they wait", func() bool {
+		_, metrics := s.AdminBody("/metrics")
+		return strings.Contains(metrics, fmt.Sprintf("\nworldevents_in_flight_requests %d\n", requests))
+	})
+	proxy.Up()
+	for range requests {
+		if got := <-responses; got != "400 "+servicetest.SessionNoToken {
+			t.Error(got)
+		}
+	}
 }
 
 // A response that is written while the instance is being drained closes its connection, also when its request began
