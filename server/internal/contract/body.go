@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -32,9 +33,9 @@ var (
 // section 8.2). A field with one does not fit; an unknown member may have it.
 var LoneSurrogates = jsontext.AllowInvalidUTF8(true)
 
-// readBody returns the value of a JSON body, and leaves the body to be read again. It returns ErrMediaType, ErrTooLarge
-// or ErrMalformed.
-func readBody(r *http.Request) (any, error) {
+// readBody returns the text of a JSON body, and leaves the body to be read again. It returns ErrMediaType, ErrTooLarge or
+// ErrMalformed.
+func readBody(r *http.Request) ([]byte, error) {
 	if !isJSON(r.Header) {
 		return nil, ErrMediaType
 	}
@@ -46,12 +47,11 @@ func readBody(r *http.Request) (any, error) {
 	if len(text) > maxBody {
 		return nil, ErrTooLarge
 	}
-	var v anyJSON
-	if err != nil || !utf8.Valid(text) || json.Unmarshal(text, &v, LoneSurrogates) != nil {
+	if err != nil || !utf8.Valid(text) {
 		return nil, ErrMalformed
 	}
 	r.Body = io.NopCloser(bytes.NewReader(text))
-	return v.value, nil
+	return text, nil
 }
 
 // discardBody drops a body that the operation does not have; many clients send "{}". It reads the body first, because
@@ -80,75 +80,96 @@ func isJSON(h http.Header) bool {
 	return !declared || strings.EqualFold(charset, "utf-8") || strings.EqualFold(charset, "utf8")
 }
 
-// anyJSON decodes any JSON value into the types that kin-openapi validates: bool, float64, string, []any,
-// map[string]any, and nil for null.
-type anyJSON struct{ value any }
+// validate adds the fields of a body that do not fit. It returns the errors of readBody.
+func (o *object) validate(r *http.Request, fields *FieldsError) error {
+	text, err := readBody(r)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, &validator{o, fields}, LoneSurrogates); err != nil {
+		return ErrMalformed
+	}
+	return nil
+}
 
-// UnmarshalJSONFrom implements json.UnmarshalerFrom.
-func (v *anyJSON) UnmarshalJSONFrom(d *jsontext.Decoder) (err error) {
-	v.value, err = decodeValue(d)
+// validator validates a body while it is decoded.
+type validator struct {
+	*object
+	fields *FieldsError
+}
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom. It returns the errors of the decoder, and errTooDeep.
+func (v *validator) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if d.PeekKind() != '{' {
+		v.fields.add("body", v.message)
+		return skipValue(d)
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return err
+	}
+	present := make([]bool, len(v.members))
+	for d.PeekKind() != '}' {
+		name, _, err := readString(d)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(v.members, func(f field) bool { return f.name == name })
+		if i < 0 {
+			if err := skipValue(d); err != nil {
+				return err
+			}
+			continue
+		}
+		present[i] = true
+		if err := v.validateMember(&v.members[i], d); err != nil {
+			return err
+		}
+	}
+	for i, f := range v.members {
+		if f.required && !present[i] {
+			v.fields.add(f.name, "is required")
+		}
+	}
+	_, err := d.ReadToken()
 	return err
+}
+
+func (v *validator) validateMember(f *field, d *jsontext.Decoder) error {
+	if d.PeekKind() != '"' {
+		v.fields.add(f.name, f.message)
+		return skipValue(d)
+	}
+	text, whole, err := readString(d)
+	if err == nil && !(whole && f.fits(text)) {
+		v.fields.add(f.name, f.message)
+	}
+	return err
+}
+
+// readString reads a string. One that is not whole has a lone surrogate, which is no character of Unicode.
+func readString(d *jsontext.Decoder) (text string, whole bool, err error) {
+	quoted, err := d.ReadValue()
+	if err != nil {
+		return "", false, err
+	}
+	var buffer [64]byte
+	unquoted, err := jsontext.AppendUnquote(buffer[:0], quoted)
+	return string(unquoted), err == nil, nil
 }
 
 var errTooDeep = errors.New("nested too deep")
 
-// decodeValue decodes the next value. It returns errTooDeep beyond maxDepth, and the errors of the decoder.
-func decodeValue(d *jsontext.Decoder) (any, error) {
-	if d.PeekKind() == '"' {
-		return decodeString(d)
-	}
-	token, err := d.ReadToken()
-	if err != nil {
-		return nil, err
-	}
-	if d.StackDepth() > maxDepth {
-		return nil, errTooDeep
-	}
-	switch token.Kind() {
-	case 't', 'f':
-		return token.Bool(), nil
-	case '0':
-		// A number beyond float64 is no error here. It may be an unknown member, which is ignored.
-		number, _ := token.Float()
-		return number, nil
-	case '[':
-		array := []any{}
-		for d.PeekKind() != ']' {
-			value, err := decodeValue(d)
-			if err != nil {
-				return nil, err
-			}
-			array = append(array, value)
+// skipValue reads a value. It returns errTooDeep beyond maxDepth, and the errors of the decoder.
+func skipValue(d *jsontext.Decoder) error {
+	for outer := d.StackDepth(); ; {
+		if _, err := d.ReadToken(); err != nil {
+			return err
 		}
-		_, err = d.ReadToken()
-		return array, err
-	case '{':
-		object := make(map[string]any)
-		for d.PeekKind() != '}' {
-			name, err := d.ReadToken()
-			if err != nil {
-				return nil, err
-			}
-			key := name.String() // before the next read makes the token invalid
-			if object[key], err = decodeValue(d); err != nil {
-				return nil, err
-			}
+		switch depth := d.StackDepth(); {
+		case depth > maxDepth:
+			return errTooDeep
+		case depth <= outer:
+			return nil
 		}
-		_, err = d.ReadToken()
-		return object, err
 	}
-	return nil, nil // null
-}
-
-// decodeString decodes a string. What has a lone surrogate is no text in Unicode: it becomes null, which fits no field.
-func decodeString(d *jsontext.Decoder) (any, error) {
-	quoted, err := d.ReadValue()
-	if err != nil {
-		return nil, err
-	}
-	text, err := jsontext.AppendUnquote(nil, quoted)
-	if err != nil {
-		return nil, nil
-	}
-	return string(text), nil
 }

@@ -5,10 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
-	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/getkin/kin-openapi/openapi3"
 )
@@ -27,8 +23,8 @@ type Operation struct {
 
 // operationSchema is what the contract says of an operation's parameters and body.
 type operationSchema struct {
-	path, query []*openapi3.Parameter
-	body        *openapi3.Schema // nil for an operation without one
+	path, query []field
+	body        *object // nil for an operation without one
 }
 
 // Load reads openapi.yaml and returns its operations, in no particular order. It returns an error when the text is no
@@ -71,17 +67,20 @@ func isSecured(alternatives openapi3.SecurityRequirements) bool {
 func newOperationSchema(op *openapi3.Operation) (s operationSchema, err error) {
 	for _, ref := range op.Parameters {
 		p := ref.Value
-		if p.Schema == nil || !p.Schema.Value.Type.Is(openapi3.TypeString) && !p.Schema.Value.Type.Is(openapi3.TypeInteger) {
-			return s, fmt.Errorf("parameter %s: want a string or an integer", p.Name)
+		if p.Schema == nil {
+			return s, fmt.Errorf("%s: want a schema", p.Name)
 		}
-		p.Schema.Value.Pattern = goPattern(p.Schema.Value.Pattern)
+		f, err := newField(p.Name, p.Required, p.Schema.Value)
+		if err != nil {
+			return s, err
+		}
 		switch p.In {
 		case openapi3.ParameterInPath:
-			s.path = append(s.path, p)
+			s.path = append(s.path, f)
 		case openapi3.ParameterInQuery:
-			s.query = append(s.query, p)
+			s.query = append(s.query, f)
 		default:
-			return s, fmt.Errorf("parameter %s: want it in path or query", p.Name)
+			return s, fmt.Errorf("%s: want it in path or query", p.Name)
 		}
 	}
 	if op.RequestBody != nil {
@@ -90,17 +89,10 @@ func newOperationSchema(op *openapi3.Operation) (s operationSchema, err error) {
 		if !body.Required || len(body.Content) != 1 || content == nil || content.Schema == nil {
 			return s, errors.New("request body: want it required, and application/json alone")
 		}
-		s.body = content.Schema.Value
-		for _, member := range s.body.Properties {
-			member.Value.Pattern = goPattern(member.Value.Pattern)
-		}
+		s.body, err = newObject(content.Schema.Value)
 	}
-	return s, nil
+	return s, err
 }
-
-// goPattern returns a pattern as Go reads it, where \s is ASCII. In ECMA-262, the dialect of the contract's patterns, it is
-// the white space of Unicode, and U+FEFF, which is none here: a byte order mark has always been a name.
-func goPattern(pattern string) string { return strings.ReplaceAll(pattern, `\s`, `\t-\r\pZ`) }
 
 // Validate returns nil for a request that fits the contract. Its body can then be read again from the beginning; the
 // body of an operation that has none is dropped. param returns a path parameter, percent-encoded as in the path.
@@ -109,19 +101,16 @@ func goPattern(pattern string) string { return strings.ReplaceAll(pattern, `\s`,
 // otherwise a FieldsError with every field that does not fit.
 func (o *Operation) Validate(r *http.Request, param func(name string) string) error {
 	var fields FieldsError
-	for _, p := range o.schema.path {
-		text, err := url.PathUnescape(param(p.Name))
-		fields.validateParameter(p, text, err == nil)
+	for i := range o.schema.path {
+		f := &o.schema.path[i]
+		text, err := url.PathUnescape(param(f.name))
+		fields.validateParameter(f, text, err == nil)
 	}
 	fields.validateQuery(o.schema.query, r.URL.RawQuery)
 	if o.schema.body == nil {
 		discardBody(r)
-	} else {
-		value, err := readBody(r)
-		if err != nil {
-			return err
-		}
-		fields.validateValue(o.schema.body, "body", value)
+	} else if err := o.schema.body.validate(r, &fields); err != nil {
+		return err
 	}
 	if len(fields) > 0 {
 		return fields
@@ -129,7 +118,7 @@ func (o *Operation) Validate(r *http.Request, param func(name string) string) er
 	return nil
 }
 
-func (e *FieldsError) validateQuery(parameters []*openapi3.Parameter, raw string) {
+func (e *FieldsError) validateQuery(parameters []field, raw string) {
 	var query url.Values
 	if raw != "" && len(parameters) > 0 {
 		var err error
@@ -138,39 +127,24 @@ func (e *FieldsError) validateQuery(parameters []*openapi3.Parameter, raw string
 			return
 		}
 	}
-	for _, p := range parameters {
-		switch values := query[p.Name]; len(values) {
+	for i := range parameters {
+		f := &parameters[i]
+		switch values := query[f.name]; len(values) {
 		case 0:
-			if p.Required {
-				e.add(p.Name, "is required")
+			if f.required {
+				e.add(f.name, "is required")
 			}
 		case 1:
-			e.validateParameter(p, values[0], true)
+			e.validateParameter(f, values[0], true)
 		default:
-			e.add(p.Name, "must be given once")
+			e.add(f.name, "must be given once")
 		}
 	}
 }
 
 // validateParameter validates the text of a parameter; decoded is false when its percent-encoding is broken.
-func (e *FieldsError) validateParameter(p *openapi3.Parameter, text string, decoded bool) {
-	schema := p.Schema.Value
-	var value any = text
-	if schema.Type.Is(openapi3.TypeInteger) {
-		n, err := strconv.ParseInt(text, 10, 64)
-		decoded = decoded && err == nil
-		value = float64(n)
+func (e *FieldsError) validateParameter(f *field, text string, decoded bool) {
+	if f.message != "" && !(decoded && f.fits(text)) {
+		e.add(f.name, f.message)
 	}
-	if message := schemaMessage(schema); message != "" && (!decoded || !utf8.ValidString(text) || isExcluded(schema, text)) {
-		e.add(p.Name, message)
-		return
-	}
-	e.validateValue(schema, p.Name, value)
-}
-
-// isExcluded reports whether x-excluded has the text: what the description alone says, where a pattern would be another
-// promise to generated clients.
-func isExcluded(schema *openapi3.Schema, text string) bool {
-	excluded, _ := schema.Extensions["x-excluded"].([]any)
-	return slices.Contains(excluded, any(text))
 }

@@ -94,16 +94,46 @@ func TestLoad(t *testing.T) {
 // A contract with rules that Validate would not enforce is no contract to start with.
 func TestLoadRefuses(t *testing.T) {
 	const head, responses = "openapi: 3.0.3\ninfo: {title: t, version: '1'}\n", "responses: {'200': {description: d}}"
+	query := func(schema string) string {
+		return head + "paths: {/x: {get: {parameters: [{name: q, in: query, schema: {" + schema + "}}], " + responses + "}}}"
+	}
+	body := func(schema string) string {
+		return head + "paths: {/x: {post: {requestBody: {required: true, content: {application/json: {schema: {" + schema + "}}}}, " + responses + "}}}"
+	}
+	for _, good := range []string{
+		query("type: string"),
+		query("type: integer, minimum: 1, maximum: 7, x-message: m"),
+		body("type: object, x-message: m, required: [a], properties: {a: {type: string, maxLength: 7, x-message: m}}"),
+	} {
+		if _, err := Load([]byte(good)); err != nil {
+			t.Error(err)
+		}
+	}
 	for _, test := range []struct{ name, text string }{
 		{"no YAML", "\t{"},
 		{"a dangling reference", head + "paths: {/x: {get: {parameters: [{$ref: '#/components/parameters/X'}], " + responses + "}}}"},
 		{"a header", head + "paths: {/x: {get: {parameters: [{name: h, in: header, schema: {type: string}}], " + responses + "}}}"},
 		{"a cookie", head + "paths: {/x: {get: {parameters: [{name: c, in: cookie, schema: {type: string}}], " + responses + "}}}"},
-		{"an array", head + "paths: {/x: {get: {parameters: [{name: q, in: query, schema: {type: array, items: {type: string}}}], " + responses + "}}}"},
-		{"a parameter without type", head + "paths: {/x: {get: {parameters: [{name: q, in: query, schema: {}}], " + responses + "}}}"},
+		{"an array", query("type: array, items: {type: string}")},
+		{"a parameter without type", query("")},
+		{"a rule without words", query("type: string, minLength: 1")},
+		{"an enumeration", query("type: string, enum: [a], x-message: m")},
+		{"another format", query("type: string, format: uuid, x-message: m")},
+		{"a pattern that Go does not read", query("type: string, pattern: '(?=a)', x-message: m")},
+		{"a minimum of a string", query("type: string, minimum: 1, x-message: m")},
+		{"a length of an integer", query("type: integer, maxLength: 1, x-message: m")},
+		{"a minimum that is not allowed itself", query("type: integer, minimum: 1, exclusiveMinimum: true, x-message: m")},
+		{"alternatives", query("type: string, x-message: m, oneOf: [{maxLength: 1}]")},
 		{"parameters of a path", head + "paths: {/x: {parameters: [{name: q, in: query, schema: {type: string}}], get: {" + responses + "}}}"},
 		{"an optional body", head + "paths: {/x: {post: {requestBody: {content: {application/json: {schema: {type: object}}}}, " + responses + "}}}"},
 		{"a form", head + "paths: {/x: {post: {requestBody: {required: true, content: {multipart/form-data: {schema: {type: object}}}}, " + responses + "}}}"},
+		{"a body that is an array", body("type: array, x-message: m, items: {type: string}")},
+		{"a body without words", body("type: object, properties: {a: {type: string, x-message: m}}")},
+		{"a body with a number", body("type: object, x-message: m, properties: {a: {type: integer, x-message: m}}")},
+		{"a body with a member without words", body("type: object, x-message: m, properties: {a: {type: string}}")},
+		{"a body with a member that may be null", body("type: object, x-message: m, properties: {a: {type: string, nullable: true, x-message: m}}")},
+		{"a body with no other members", body("type: object, x-message: m, properties: {a: {type: string, x-message: m}}, additionalProperties: false")},
+		{"a body that needs what it does not describe", body("type: object, x-message: m, required: [a]")},
 		{"a body without schema", head + "paths: {/x: {post: {requestBody: {required: true, content: {application/json: {}}}, " + responses + "}}}"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -394,6 +424,21 @@ func TestFields(t *testing.T) {
 				t.Errorf("\n got %v\nwant %v", err, test.want)
 			}
 		})
+	}
+}
+
+// What cannot be decoded does not fit, even where nothing would.
+func TestParameterThatIsNotDecoded(t *testing.T) {
+	all, err := Load([]byte("openapi: 3.0.3\ninfo: {title: t, version: '1'}\n" +
+		"paths: {'/x/{id}': {get: {parameters: [{name: id, in: path, required: true, schema: {type: string, maxLength: 7, x-message: m}}], " +
+		"responses: {'200': {description: d}}}}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, fits := range map[string]bool{"": true, "%20": true, "%zz": false} {
+		if err := all[0].Validate(newRequest(all[0], "", "", ""), withID(id)); (err == nil) != fits {
+			t.Errorf("%q: %v", id, err)
+		}
 	}
 }
 
