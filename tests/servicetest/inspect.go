@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Memory returns how many bytes of memory the process has (VmRSS) or has had at most (VmHWM).
+// Memory returns how many bytes of memory the process has (VmRSS; RssAnon without files) or has had at most (VmHWM).
 func (s *Process) Memory(what string) int {
 	s.tb.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.command.Process.Pid))

@@ -1,0 +1,25 @@
+//go:build faults
+
+package faults
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// The heap has a ballast of 32 MB that takes no memory, wherever in the heap it comes to lie: collecting all the time makes that
+// differ from start to start.
+func TestBallastTakesNoMemory(t *testing.T) {
+	program := servicetest.NewProgram(t, "GOGC=1")
+	for range 15 {
+		p := program.ServeReady()
+		if memory := p.Memory("RssAnon"); memory > 25<<20 {
+			t.Errorf("%d MB", memory>>20)
+		}
+		p.Signal(syscall.SIGINT)
+		p.Wait(10 * time.Second)
+	}
+}
