@@ -82,18 +82,17 @@ func refuseEmptyHost(next echo.HandlerFunc) echo.HandlerFunc {
 func (s *Server) awaitMigration(limit time.Duration) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			select {
-			case <-s.migrated:
-				return next(c)
-			default:
+			if !s.migrated.Load() {
+				select {
+				case <-s.started:
+				case <-c.Request().Context().Done():
+				case <-time.After(limit):
+				}
+				if !s.migrated.Load() {
+					return errStarting
+				}
 			}
-			select {
-			case <-s.migrated:
-				return next(c)
-			case <-c.Request().Context().Done():
-			case <-time.After(limit):
-			}
-			return errStarting
+			return next(c)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -110,7 +111,9 @@ type Server struct {
 	development   bool
 	returnOrigins []string
 	draining      atomic.Bool
-	migrated      chan struct{} // closed by Ready
+	migrated      atomic.Bool
+	started       chan struct{} // closed once migrated is true, or never will be
+	endStart      func()        // closes started, once
 	notReady      atomic.Value  // the reason that readiness gave last, a string
 
 	// Public is for the internet, Admin for the operator.
@@ -146,10 +149,11 @@ func New(o Options) (*Server, error) {
 		development:   o.Development,
 		returnOrigins: o.ReturnOrigins,
 
-		echo:     echo.New(),
-		routes:   make(map[route]*operation),
-		migrated: make(chan struct{}),
+		echo:    echo.New(),
+		routes:  make(map[route]*operation),
+		started: make(chan struct{}),
 	}
+	s.endStart = sync.OnceFunc(func() { close(s.started) })
 	o.Store.LogTo(o.Log)
 	if s.now == nil {
 		s.now = time.Now
@@ -215,28 +219,26 @@ func (s *Server) Attach(h *http.Server, l net.Listener) net.Listener {
 // Ready begins to report readiness and to take requests: the schema is up to date. It is called once.
 func (s *Server) Ready() {
 	s.lists.Listen(s.log)
-	close(s.migrated)
+	s.migrated.Store(true)
+	s.endStart()
 }
 
 // Drain ends readiness, so that no new work is sent here, and has every response close its connection: a proxy that
-// keeps connections must not send a request down one that the stop is about to close. Requests that wait for news have
-// their response at once.
+// keeps connections must not send a request down one that the stop is about to close. Requests that wait for news, or for the
+// start, have their response at once.
 func (s *Server) Drain() {
 	s.draining.Store(true)
+	s.endStart()
 	s.lists.Stop()
 }
 
 var errNotReady = errors.New("starting or stopping")
 
 func (s *Server) ready(ctx context.Context) error {
-	select {
-	case <-s.migrated:
-		if !s.draining.Load() {
-			return s.store.Ready(ctx)
-		}
-	default:
+	if s.draining.Load() || !s.migrated.Load() {
+		return errNotReady
 	}
-	return errNotReady
+	return s.store.Ready(ctx)
 }
 
 var _ gen.StrictServerInterface = (*Server)(nil)

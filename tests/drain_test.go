@@ -42,29 +42,42 @@ func TestStarting(t *testing.T) {
 	s.Wait(10 * time.Second)
 }
 
-// Requests that come while the service starts wait for that, as clients do who meet a restart.
+// Requests that come while the service starts wait for that, as clients do who meet a restart. If it is stopped first, they
+// are told to come again.
 func TestRequestsAwaitTheStart(t *testing.T) {
 	t.Parallel()
-	proxy, through := servicetest.EmptyPostgres(t).ThroughProxy()
-	proxy.Down()
-	s := servicetest.NewProgram(t, "DATABASE_URL="+through, "DB_TIMEOUT=30s").Serve()
-	const requests = 10
-	responses := make(chan string, requests)
-	for range requests {
-		go func() {
-			status, body := s.Do("GET", session, "", "")
-			responses <- fmt.Sprint(status, " ", body)
-		}()
-	}
-	servicetest.Eventually(t, 10*time.Second, "they wait", func() bool {
-		_, metrics := s.AdminBody("/metrics")
-		return strings.Contains(metrics, fmt.Sprintf("\nworldevents_in_flight_requests %d\n", requests))
-	})
-	proxy.Up()
-	for range requests {
-		if got := <-responses; got != "400 "+servicetest.SessionNoToken {
-			t.Error(got)
-		}
+	for _, starts := range []bool{true, false} {
+		t.Run(fmt.Sprintf("starts %v", starts), func(t *testing.T) {
+			t.Parallel()
+			proxy, through := servicetest.EmptyPostgres(t).ThroughProxy()
+			proxy.Down()
+			s := servicetest.NewProgram(t, "DATABASE_URL="+through, "DB_TIMEOUT=30s", "SHUTDOWN_TIMEOUT=60s").Serve()
+			const requests = 10
+			responses := make(chan string, requests)
+			for range requests {
+				go func() {
+					status, body := s.Do("GET", session, "", "")
+					responses <- fmt.Sprintf("%d %.19s", status, body)
+				}()
+			}
+			servicetest.Eventually(t, 10*time.Second, "they wait", func() bool {
+				_, metrics := s.AdminBody("/metrics")
+				return strings.Contains(metrics, fmt.Sprintf("\nworldevents_in_flight_requests %d\n", requests))
+			})
+			want := `503 {"error":"Starting"`
+			if starts {
+				proxy.Up()
+				want = fmt.Sprintf("400 %.19s", servicetest.SessionNoToken)
+			} else {
+				s.Signal(syscall.SIGINT)
+				s.Wait(10 * time.Second)
+			}
+			for range requests {
+				if got := <-responses; got != want {
+					t.Error(got)
+				}
+			}
+		})
 	}
 }
 
