@@ -35,8 +35,7 @@ func (c *checked) add(level models.Level, about, text string) {
 
 // Run looks at all that serving needs, and changes nothing.
 func (checkCommand) Run() error {
-	ctx, stop := interruptible()
-	defer stop()
+	ctx := interruptible()
 	c, problems := config.Inspect(true)
 	result := checked{Findings: []finding{}, Settings: c.Settings()}
 	result.settings(c, problems)

@@ -46,8 +46,7 @@ func operateAfter(prepare func(*models.Store, context.Context) error, needKey bo
 		return err
 	}
 	defer store.Close()
-	ctx, stop := interruptible()
-	defer stop()
+	ctx := interruptible()
 	if err := prepare(store, ctx); err != nil {
 		return err
 	}
@@ -58,11 +57,12 @@ func operateAfter(prepare func(*models.Store, context.Context) error, needKey bo
 	return err
 }
 
-// interruptible returns a context that ends with the first SIGINT or SIGTERM. A second signal ends the process at once.
-func interruptible() (ctx context.Context, stop func()) {
-	ctx, stop = signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+// interruptible returns a context that ends with the first SIGINT or SIGTERM. A second signal ends the process at once. The
+// first never does: when it comes after all is done, the status must still say so.
+func interruptible() context.Context {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	return ctx, stop
+	return ctx
 }
 
 // audit writes the one line that a change leaves: when, which user of the operating system, what, and whom or what it

@@ -20,8 +20,7 @@ func (a copyCommand) Run() error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := interruptible()
-	defer stop()
+	ctx := interruptible()
 	progress := &copyProgress{progress: newProgress()}
 	copied, err := models.Copy(ctx, models.CopyOptions{
 		From: c.DatabaseURL, To: a.To, Timeout: c.DBTimeout,

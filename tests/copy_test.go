@@ -594,6 +594,20 @@ func TestCopyEnded(t *testing.T) {
 	})
 }
 
+// A signal that comes after a copy is done, when the process is about to end, changes nothing: its status says that it is done.
+func TestCopyEndedTooLate(t *testing.T) {
+	eachCopy(t, func(t *testing.T, from, to *servicetest.Database) {
+		p := programOn(t, from)
+		p.MustRun("demo")
+		for range 10 {
+			if stderr, status := endCopyAt(t, p, to.URL, "action=copy", syscall.SIGINT); status != 0 {
+				t.Fatalf("%d %q", status, stderr)
+			}
+			empty(t, to)
+		}
+	})
+}
+
 // empty takes back a copy.
 func empty(t *testing.T, db *servicetest.Database) {
 	t.Helper()
