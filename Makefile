@@ -24,7 +24,7 @@ release: ## Build what a release consists of into dist/: programs for Linux and 
 	@echo 'wrote .env with a fresh JWT_SECRET'
 
 test: build ## Run all tests, on SQLite and on PostgreSQL
-	go test ./...
+	go test -timeout 20m ./...
 
 test-faults: build ## Break databases, networks and the process itself under load (minutes; needs pgbouncer, haproxy, nginx, slowhttptest and strace)
 	go test -tags faults -count=1 -timeout 40m ./tests/faults
@@ -51,7 +51,7 @@ fuzz: ## Look for inputs that break the service, FUZZTIME=1m for each target
 		go test -run '^$$' -fuzz "^$${target##*/}\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./$${target%/*} || exit 1; done
 
 race: build ## Run all tests under the race detector (needs a C compiler)
-	CGO_ENABLED=1 go test -race ./...
+	CGO_ENABLED=1 go test -race -timeout 40m ./...
 
 # Where Node or a browser is missing these are skipped, but never with CI=true.
 client: ## Pack the TypeScript client into bin/ (needs Node)
