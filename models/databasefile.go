@@ -74,8 +74,8 @@ func (f *databaseFile) close() {
 	f.probing.Wait()
 }
 
-// connect makes a connection by open, which must not read or write the file. The first one makes the file if there is none,
-// and before that looks at a log that was left. All others fail unless they come to the same file.
+// connect makes a connection by open, which must not write to the file, nor touch its log. The first one makes the file if
+// there is none, and before that looks at a log that was left. All others fail unless they come to the same file.
 func (f *databaseFile) connect(ctx context.Context, open func() (driver.Conn, error)) (driver.Conn, error) {
 	if f.opened.Load() == nil {
 		f.opening.Lock()

@@ -35,8 +35,8 @@ func sqliteDSN(path string, busy time.Duration) string {
 	}.Encode()
 }
 
-// sqliteSettings are those of each connection, once it is known to have the right file: some of them read the file, and
-// the first connection of all writes to it.
+// sqliteSettings are those of each connection, once it is known to have the right file: they open its log, and the first
+// connection of all writes to the file.
 const sqliteSettings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = 1"
 
 func sqliteDialect(file *databaseFile, timeout time.Duration) dialect {

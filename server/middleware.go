@@ -77,6 +77,9 @@ func refuseEmptyHost(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
+// maxStartWait bounds how long a request is held back: its body must then still have time to arrive.
+const maxStartWait = 5 * time.Second
+
 // awaitMigration holds requests back until the schema is up to date: before that no statement would work. A restart then
 // costs nobody a response, but whoever has waited for as long as limit is told to come again.
 func (s *Server) awaitMigration(limit time.Duration) echo.MiddlewareFunc {
@@ -86,6 +89,7 @@ func (s *Server) awaitMigration(limit time.Duration) echo.MiddlewareFunc {
 				select {
 				case <-s.started:
 				case <-c.Request().Context().Done():
+					return c.Request().Context().Err()
 				case <-time.After(limit):
 				}
 				if !s.migrated.Load() {

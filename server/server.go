@@ -112,7 +112,7 @@ type Server struct {
 	returnOrigins []string
 	draining      atomic.Bool
 	migrated      atomic.Bool
-	started       chan struct{} // closed once migrated is true, or never will be
+	started       chan struct{} // closed once migrated is true, or the service stops
 	endStart      func()        // closes started, once
 	notReady      atomic.Value  // the reason that readiness gave last, a string
 
@@ -187,8 +187,8 @@ func New(o Options) (*Server, error) {
 		refuseEmptyHost,
 		browsers.cors,
 		limitInFlight(o.MaxInFlight, &s.inFlight),
-		s.awaitMigration(o.Store.Timeout()/2),
 		limitRate(o.RateLimit),
+		s.awaitMigration(min(o.Store.Timeout()/2, maxStartWait)),
 		browsers.refuseCrossOrigin,
 		canonicalPath,
 	))

@@ -2,11 +2,14 @@ package tests
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -49,7 +52,7 @@ func TestRequestsAwaitTheStart(t *testing.T) {
 	for _, starts := range []bool{true, false} {
 		t.Run(fmt.Sprintf("starts %v", starts), func(t *testing.T) {
 			t.Parallel()
-			proxy, through := servicetest.EmptyPostgres(t).ThroughProxy()
+			proxy, through := servicetest.Postgres(t).ThroughProxy()
 			proxy.Down()
 			s := servicetest.NewProgram(t, "DATABASE_URL="+through, "DB_TIMEOUT=30s", "SHUTDOWN_TIMEOUT=60s").Serve()
 			const requests = 10
@@ -110,5 +113,35 @@ func TestResponsesCloseWhileDraining(t *testing.T) {
 		if err != nil || res.StatusCode != 200 || res.Close != drained {
 			t.Errorf("drained: %v, %v %v", drained, res, err)
 		}
+	}
+}
+
+// While the service starts, whoever sends too much hears so at once, and whoever leaves is no failure of the service.
+func TestRulesDuringTheStart(t *testing.T) {
+	t.Parallel()
+	proxy, through := servicetest.Postgres(t).ThroughProxy()
+	proxy.Down()
+	s := servicetest.NewProgram(t, "DATABASE_URL="+through, "DB_TIMEOUT=30s", "RATE_LIMIT=1").Serve()
+	ctx, leave := context.WithCancel(t.Context())
+	var wait sync.WaitGroup
+	var refused atomic.Int32
+	for range 50 {
+		wait.Go(func() {
+			req, _ := http.NewRequestWithContext(ctx, "GET", s.URL+session, nil)
+			if res, err := http.DefaultClient.Do(req); err == nil {
+				res.Body.Close()
+				if res.StatusCode != 429 {
+					t.Errorf("%d", res.StatusCode)
+				}
+				refused.Add(1)
+			}
+		})
+	}
+	servicetest.Eventually(t, 4*time.Second, "somebody is refused", func() bool { return refused.Load() > 0 })
+	leave()
+	wait.Wait()
+	servicetest.Eventually(t, 10*time.Second, "those who left are logged", func() bool { return strings.Contains(s.Log.String(), "status=499") })
+	if strings.Contains(s.Log.String(), "status=503") {
+		t.Error("a client that left is a failure")
 	}
 }

@@ -63,9 +63,11 @@ func newField(name string, required bool, schema *openapi3.Schema) (field, error
 				return f, fmt.Errorf("%s: %w", name, err)
 			}
 		}
-		excluded, _ := schema.Extensions["x-excluded"].([]any)
-		for _, text := range excluded {
-			f.excluded = append(f.excluded, fmt.Sprint(text))
+		if excluded, ok := rules.Extensions[xExcluded].([]any); ok {
+			for _, text := range excluded {
+				f.excluded = append(f.excluded, fmt.Sprint(text))
+			}
+			rules.Extensions = nil
 		}
 		rules.MinLength, rules.MaxLength, rules.Pattern = 0, nil, ""
 		if rules.Format == "date-time" {
@@ -134,12 +136,18 @@ func newObject(schema *openapi3.Schema) (*object, error) {
 	return o, nil
 }
 
+// xExcluded is a rule of our own.
+const xExcluded = "x-excluded"
+
 // rulesOf returns what a schema demands of values of its type.
 func rulesOf(schema *openapi3.Schema) openapi3.Schema {
 	rules := *schema
 	rules.Type = nil
 	rules.Title, rules.Description, rules.Default, rules.Example, rules.Examples = "", "", nil, nil, nil
 	rules.ExternalDocs, rules.Deprecated, rules.Extensions, rules.Origin = nil, false, nil, nil
+	if excluded, ok := schema.Extensions[xExcluded]; ok {
+		rules.Extensions = map[string]any{xExcluded: excluded}
+	}
 	return rules
 }
 
