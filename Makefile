@@ -1,5 +1,7 @@
 # Everything needs only Go and make. Without cgo the binary is static; the race detector alone wants a C compiler.
 export CGO_ENABLED ?= 0
+# Releases are built without paths of the machine. What is compiled for them, for tests and for use is then the same.
+export GOFLAGS := -trimpath $(GOFLAGS)
 export CHROMIUM ?= /usr/bin/chromium
 export FIREFOX ?= /usr/bin/firefox-esr
 
@@ -23,14 +25,20 @@ release: ## Build what a release consists of into dist/: programs for Linux and 
 		sed "s/^JWT_SECRET=.*/JWT_SECRET=$$secret/" .env.example > .env.new && mv .env.new .env
 	@echo 'wrote .env with a fresh JWT_SECRET'
 
-test: build ## Run all tests, on SQLite and on PostgreSQL
-	go test -timeout 20m ./...
+# Tests mostly wait, so more of them run at once than there are cores. All of them start the program that was just built.
+GOTEST = TEST_PROGRAM=$(CURDIR)/bin/worldevents go test -parallel 8
+
+test: build ## Test what a change most likely breaks, on SQLite and on PostgreSQL
+	$(GOTEST) -timeout 10m $$(go list ./... | grep -v /tests/long/)
 
 test-faults: build ## Break databases, networks and the process itself under load (minutes; needs pgbouncer, haproxy, nginx, slowhttptest and strace)
-	go test -tags faults -count=1 -timeout 40m ./tests/faults
+	$(GOTEST) -count=1 -timeout 40m ./tests/long/faults
 
 test-cluster: build ## Lose the leader of a PostgreSQL cluster under load (minutes; needs patroni, etcd and haproxy)
-	go test -tags cluster -count=1 -v -timeout 15m ./tests/cluster
+	$(GOTEST) -count=1 -v -timeout 15m ./tests/long/cluster
+
+test-deploy: build ## Test releases, the unit, the image, the alerts and certificates by ACME (minutes; needs systemd, buildah and prometheus)
+	$(GOTEST) -count=1 -timeout 15m ./tests/long/acme ./tests/long/deploy
 
 test-postgres: build ## Run the tests on PostgreSQL with the newest version, 18 (needs Node)
 	@.ci/node tests/postgres ./test
@@ -44,14 +52,14 @@ test-model: ## Hold the service against models of worlds, MODELTIME=10m in all, 
 # Minimizing what is found would take most of the time.
 FUZZTIME ?= 1m
 fuzz: ## Look for inputs that break the service, FUZZTIME=1m for each target
-	for target in tests/FuzzBody tests/FuzzPathAndQuery tests/FuzzJWT tests/FuzzCookies server/FuzzDeviceLabel \
+	for target in tests/api/FuzzBody tests/api/FuzzPathAndQuery tests/api/FuzzJWT tests/api/FuzzCookies server/FuzzDeviceLabel \
 		server/internal/contract/FuzzBody server/internal/contract/FuzzQuery \
 		server/internal/eventlist/FuzzAppendString server/internal/eventlist/FuzzEncode server/internal/eventlist/FuzzCursor \
 		server/internal/session/FuzzVerify server/internal/session/FuzzCookie server/internal/oidc/FuzzResumeFlow; do \
 		go test -run '^$$' -fuzz "^$${target##*/}\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./$${target%/*} || exit 1; done
 
 race: build ## Run all tests under the race detector (needs a C compiler)
-	CGO_ENABLED=1 go test -race -timeout 40m ./...
+	CGO_ENABLED=1 $(GOTEST) -race -timeout 40m $$(go list ./... | grep -v /tests/long/)
 
 # Where Node or a browser is missing these are skipped, but never with CI=true.
 client: ## Pack the TypeScript client into bin/ (needs Node)
@@ -79,4 +87,4 @@ generate: ## Regenerate gen/ from openapi.yaml (the TypeScript client needs Node
 	go generate ./gen
 	@.ci/node gen/typescript npm run --silent generate
 
-.PHONY: help run build release test race test-faults test-cluster test-postgres test-model fuzz client test-clients test-browser test-oidc bench check generate
+.PHONY: help run build release test race test-faults test-cluster test-deploy test-postgres test-model fuzz client test-clients test-browser test-oidc bench check generate

@@ -118,7 +118,7 @@ var errStuck = errors.New("the reading does not move on")
 // Caller it does not look. After an error the sink is as it was before.
 func (l *EventReader) Next(ctx context.Context, caller Caller, sink EventSink) error {
 	size := sink.Size()
-	maxWait := l.store.maxWait()
+	maxWait := l.store.maxWait
 	if l.begun { // a response that has begun is worth more waiting than one that could still be refused
 		maxWait = l.store.timeout
 	}

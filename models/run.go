@@ -24,16 +24,13 @@ type Deadline struct{}
 // (SQLSTATE 40001 and 40P01) and for no other reason. Once fn has begun it is not cut short by the caller going away:
 // cancelling would cost the pool a connection.
 func (s *Store) write(ctx context.Context, fn func(tx *gorm.DB) error) error {
-	return s.run(ctx, s.writer, s.maxWait(), fn)
+	return s.run(ctx, s.writer, s.maxWait, fn)
 }
 
 // read is write on a connection that need not be able to write.
 func (s *Store) read(ctx context.Context, fn func(tx *gorm.DB) error) error {
-	return s.run(ctx, s.reader, s.maxWait(), fn)
+	return s.run(ctx, s.reader, s.maxWait, fn)
 }
-
-// maxWait is how long a call waits for a connection.
-func (s *Store) maxWait() time.Duration { return min(time.Second, s.timeout/2) }
 
 // run is write on a connection of p, for which it waits up to maxWait.
 func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(tx *gorm.DB) error) error {

@@ -89,7 +89,7 @@ func (s *Store) openSQLite(path string) error {
 	if s.reader, err = newPool(s.dialect, sqliteReaders); err != nil {
 		return err
 	}
-	hold := s.maxWait() / 4
+	hold := s.maxWait / 4
 	checkpoints, err := openSQLiteFile(s.file, sqliteDSN(path, hold/2))
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (s *Store) openSQLite(path string) error {
 
 // dataVersion is that of the connection that writes, asked between two batches.
 func (s *Store) dataVersion(ctx context.Context) (version int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.maxWait())
+	ctx, cancel := context.WithTimeout(ctx, s.maxWait)
 	defer cancel()
 	err = ErrBusy
 	s.writer.limiter.(*batchWriter).pause(ctx, func() { version, err = s.wal.commits.dataVersion() })

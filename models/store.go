@@ -3,6 +3,7 @@
 package models
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -26,9 +27,10 @@ type Options struct {
 	URL string
 	// MaxConns is the size of the PostgreSQL pool, at least 1.
 	MaxConns int
-	// Timeout bounds all database work of one call, retries and waiting for a connection included. The latter takes
-	// at most half of it, and never more than a second.
+	// Timeout bounds all database work of one call, retries and waiting for a connection included.
 	Timeout time.Duration
+	// MaxWait bounds the wait of one call for a connection; zero means a second. It takes at most half of Timeout.
+	MaxWait time.Duration
 	// Now is the clock; nil means time.Now, and on PostgreSQL the server's clock for all that rows keep.
 	Now func() time.Time
 	// Sessions is how long sessions last, and how many a user may have.
@@ -45,6 +47,7 @@ type Store struct {
 	instances  *Instances
 	subscriber atomic.Pointer[func(Source, ...Hint)]
 	timeout    time.Duration
+	maxWait    time.Duration
 	url        string // of Options
 	maxConns   int
 	now        func() time.Time
@@ -73,7 +76,7 @@ type pool struct {
 // Open prepares a Store. It does not connect: a database that is away shows in Migrate and Ready. An error means
 // that the URL can never work.
 func Open(o Options) (*Store, error) {
-	s := &Store{timeout: o.Timeout, url: o.URL, maxConns: o.MaxConns, now: o.Now, policy: o.Sessions}
+	s := &Store{timeout: o.Timeout, maxWait: min(cmp.Or(o.MaxWait, time.Second), o.Timeout/2), url: o.URL, maxConns: o.MaxConns, now: o.Now, policy: o.Sessions}
 	s.seed = randomNumber()
 	if s.now == nil {
 		s.now = time.Now

@@ -128,16 +128,15 @@ func (s *env) service(databaseURL string) (*server, error) {
 
 // program is service, of another binary.
 func (s *env) program(name, binary, databaseURL string) (*server, error) {
-	addr := fmt.Sprintf("127.0.0.1:%d", servicetest.FreePort())
+	addr, admin := freeAddress(), freeAddress()
 	command := exec.Command(binary, "serve")
 	command.Dir = s.dir
 	command.Env = []string{
 		"WRITE_RATE=0", // the users of the bench write more than people do
 		"APP_ENV=production", "BASE_URL=https://api.example.org", "DATABASE_URL=" + databaseURL, "JWT_SECRET=" + string(jwtKey),
 		"DB_MAX_CONNS=" + strconv.Itoa(poolSize), "LISTEN_ADDR=" + addr,
-		fmt.Sprintf("ADMIN_ADDR=127.0.0.1:%d", servicetest.FreePort()),
+		"ADMIN_ADDR=" + admin,
 	}
-	admin := strings.TrimPrefix(command.Env[len(command.Env)-1], "ADMIN_ADDR=")
 	command.Env = append(command.Env, os.Environ()...)
 	server, err := s.start(name, addr, command)
 	if err != nil {
@@ -154,9 +153,18 @@ func (s *env) program(name, binary, databaseURL string) (*server, error) {
 	})
 }
 
+// freeAddress is reserved until the bench ends.
+func freeAddress() string {
+	port, _, err := servicetest.ReservePort()
+	if err != nil {
+		panic(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", port)
+}
+
 // other starts this program as one of the other servers.
 func (s *env) other(name, databaseURL string) (*server, error) {
-	addr := fmt.Sprintf("127.0.0.1:%d", servicetest.FreePort())
+	addr := freeAddress()
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err

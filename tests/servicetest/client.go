@@ -5,10 +5,13 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -278,3 +281,78 @@ func (r *Response) Error() (e APIError) {
 	}
 	return e
 }
+
+// Accepting is a header Accept-Encoding of these lines.
+func Accepting(lines ...string) RequestOption {
+	return func(r *http.Request) { r.Header["Accept-Encoding"] = lines }
+}
+
+// Content is what a response contains, compressed or not.
+func Content(t *testing.T, res *Response) string {
+	t.Helper()
+	text, err := Decompress(res.Header, []byte(res.Body))
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
+}
+
+const (
+	SessionPath = "/api/auth/session"
+	RefreshPath = "/api/auth/refresh"
+)
+
+var AsForm = Header("Content-Type", "application/x-www-form-urlencoded")
+
+// Chunked sends a body without saying how long it is.
+func Chunked(r *http.Request) { r.ContentLength, r.GetBody = -1, nil }
+
+// IfNoneMatch is sent by those who have a list already.
+func IfNoneMatch(tag string) RequestOption {
+	return Header("If-None-Match", tag)
+}
+
+// AtOnce calls f n times concurrently, at most 200 at a time, all waiting for the same start.
+func AtOnce(n int, f func(i int)) {
+	var wait sync.WaitGroup
+	begin, next := make(chan struct{}), atomic.Int64{}
+	for range min(n, 200) {
+		wait.Go(func() {
+			<-begin
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				f(int(i))
+			}
+		})
+	}
+	close(begin)
+	wait.Wait()
+}
+
+// Retried repeats a call that was refused as too much at once, as clients do.
+func Retried(call func() *Response) (res *Response) {
+	for range 100 {
+		if res = call(); res.Status != 503 {
+			break
+		}
+		time.Sleep(time.Duration(rand.IntN(100)) * time.Millisecond)
+	}
+	return res
+}
+
+// slowBody is a request body that comes when it is sent to the channel.
+type slowBody struct{ text chan string }
+
+func NewSlowBody() (io.ReadCloser, chan<- string) {
+	text := make(chan string)
+	return slowBody{text}, text
+}
+
+func (b slowBody) Read(p []byte) (int, error) {
+	text, ok := <-b.text
+	if !ok {
+		return 0, io.EOF
+	}
+	return copy(p, text), nil
+}
+
+func (slowBody) Close() error { return nil }

@@ -181,3 +181,55 @@ func (d *Database) admin(statement string) {
 		d.tb.Fatalf("%s: %v", statement, err)
 	}
 }
+
+// Lock keeps everybody else from a table of PostgreSQL, and from changing any of SQLite, until release is called.
+func Lock(t *testing.T, db *Database, table string) (release func()) {
+	t.Helper()
+	conn, err := db.DB.Conn(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	statements := []string{"BEGIN IMMEDIATE"}
+	if db.Dialect == "postgres" {
+		statements = []string{"BEGIN", "LOCK TABLE " + table}
+	}
+	for _, statement := range statements {
+		if _, err := conn.ExecContext(context.Background(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func() {
+		conn.ExecContext(context.Background(), "ROLLBACK")
+		conn.Close()
+	}
+}
+
+// BeginTx runs statements in a transaction that is rolled back when the test ends.
+func BeginTx(t *testing.T, db *Database, statements ...string) *sql.Tx {
+	t.Helper()
+	tx, err := db.DB.BeginTx(context.Background(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tx.Rollback() })
+	for _, statement := range statements {
+		if _, err := tx.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tx
+}
+
+// CommitUnder runs fn to its end, and commits once fn has waited for a lock of tx as long as least.
+func CommitUnder(t *testing.T, db *Database, tx *sql.Tx, least time.Duration, fn func()) {
+	t.Helper()
+	var wait sync.WaitGroup
+	wait.Go(fn)
+	Eventually(t, 20*time.Second, "somebody waits for the lock", func() bool {
+		return db.Count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND now() - query_start >= make_interval(secs => ?)", least.Seconds()) > 0
+	})
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	wait.Wait()
+}

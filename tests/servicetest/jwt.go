@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"hash"
 	"maps"
+	"strings"
+	"testing"
 	"time"
 
 	"worldevents/server"
@@ -87,4 +89,24 @@ var (
 func KeyID(key []byte) string {
 	sum := sha256.Sum256(key)
 	return hex.EncodeToString(sum[:8])
+}
+
+// DecodeJWT reads header and claims of a JWT.
+func DecodeJWT(t *testing.T, token string) (header, claims map[string]any) {
+	t.Helper()
+	parts := strings.Split(token, ".")
+	for i, into := range []*map[string]any{&header, &claims} {
+		text, err := base64.RawURLEncoding.DecodeString(parts[i])
+		if err != nil || json.Unmarshal(text, into) != nil {
+			t.Fatalf("part %d of %s", i, token)
+		}
+	}
+	return header, claims
+}
+
+// NonCanonical changes the bits of the last character that decode to nothing.
+func NonCanonical(token string) string {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	last := strings.IndexByte(alphabet, token[len(token)-1])
+	return token[:len(token)-1] + string(alphabet[last^1])
 }

@@ -144,7 +144,15 @@ func StartPostgres(settings ...string) (u *url.URL, stop func(), err error) {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return nil, nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
-	port := FreePort()
+	port, release, err := ReservePort()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
 	command := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", strconv.Itoa(port), "-k", dir, "-c", "listen_addresses=127.0.0.1")
 	for _, setting := range settings {
 		command.Args = append(command.Args, "-c", setting)
@@ -171,6 +179,7 @@ func StartPostgres(settings ...string) (u *url.URL, stop func(), err error) {
 	stop = func() {
 		command.Process.Signal(syscall.SIGQUIT)
 		<-ended
+		release()
 		os.RemoveAll(dir)
 	}
 	u = &url.URL{Scheme: "postgres", User: url.User("postgres"), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Path: "/postgres"}
@@ -227,20 +236,44 @@ var lastGiven = struct {
 	port int
 }{port: firstPort + rand.IntN(lastPort-firstPort)}
 
-// FreePort returns a port of the loopback interface on which nobody listens.
-func FreePort() int {
+// FreePort returns a port of the loopback interface on which nobody listens, and which no other call gets until the test
+// ends.
+func FreePort(tb testing.TB) int {
+	tb.Helper()
+	port, release, err := ReservePort()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(release)
+	return port
+}
+
+// FreeAddress is a host and a free port.
+func FreeAddress(tb testing.TB) string {
+	tb.Helper()
+	return fmt.Sprintf("127.0.0.1:%d", FreePort(tb))
+}
+
+// ReservePort finds a free port for a program without tests. It binds a socket to a port and does not listen. SO_REUSEADDR, set once the port is ours, lets a program
+// listen there that sets it too, as servers do; another bind without it fails.
+func ReservePort() (port int, release func(), err error) {
 	lastGiven.Lock()
 	defer lastGiven.Unlock()
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, nil, err
+	}
 	for range lastPort - firstPort {
 		if lastGiven.port++; lastGiven.port >= lastPort {
 			lastGiven.port = firstPort
 		}
-		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", lastGiven.port)); err == nil {
-			l.Close()
-			return lastGiven.port
+		if syscall.Bind(socket, &syscall.SockaddrInet4{Port: lastGiven.port, Addr: [4]byte{127, 0, 0, 1}}) == nil {
+			err = syscall.SetsockoptInt(socket, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
+			return lastGiven.port, func() { syscall.Close(socket) }, err
 		}
 	}
-	panic("all ports are taken")
+	syscall.Close(socket)
+	return 0, nil, errors.New("all ports are taken")
 }
 
 func poll(patience time.Duration, try func() error) (err error) {

@@ -23,9 +23,15 @@ var binary struct {
 	err  error
 }
 
-// Binary builds the program, once for all tests of a process, and returns its path.
+// Binary is the path of the program: that of TEST_PROGRAM, else one that it builds, once for all tests of a process.
 func Binary(tb testing.TB) string {
 	tb.Helper()
+	if path := os.Getenv("TEST_PROGRAM"); path != "" {
+		if _, err := os.Stat(path); err != nil { // which has go test run the tests again when the program has changed
+			tb.Fatal(err)
+		}
+		return path
+	}
 	root := Root(tb)
 	binary.once.Do(func() {
 		if binary.dir, binary.err = os.MkdirTemp("", "worldevents"); binary.err != nil {
@@ -64,7 +70,7 @@ func NewProgram(tb testing.TB, env ...string) *Program {
 	tb.Helper()
 	return &Program{Dir: tb.TempDir(), tb: tb, path: Binary(tb), Env: append([]string{
 		"APP_ENV=development", "JWT_SECRET=" + string(Key), "DATABASE_URL=sqlite:worldevents.db", "DB_TIMEOUT=20s", "WRITE_RATE=0",
-		fmt.Sprintf("LISTEN_ADDR=127.0.0.1:%d", FreePort()), fmt.Sprintf("ADMIN_ADDR=127.0.0.1:%d", FreePort()),
+		"LISTEN_ADDR=" + FreeAddress(tb), "ADMIN_ADDR=" + FreeAddress(tb),
 	}, env...)}
 }
 
@@ -80,6 +86,11 @@ func (p *Program) With(env ...string) *Program {
 	other := *p
 	other.Env = append(slices.Clone(p.Env), env...)
 	return &other
+}
+
+// Another is a second instance of the program: with other ports, in the same folder.
+func (p *Program) Another() *Program {
+	return p.With("LISTEN_ADDR="+FreeAddress(p.tb), "ADMIN_ADDR="+FreeAddress(p.tb))
 }
 
 // At returns the program with another binary, in the same folder with the same environment.
@@ -368,4 +379,9 @@ func (d *Database) ThroughProxy() (proxy *Proxy, url string) {
 	d.tb.Helper()
 	proxy = NewProxy(d.tb, cluster.url.Host)
 	return proxy, strings.Replace(d.URL, cluster.url.Host, proxy.Addr, 1)
+}
+
+// OneLine reports whether text is one line that contains what.
+func OneLine(text, what string) bool {
+	return strings.Count(text, "\n") == 1 && strings.HasSuffix(text, "\n") && strings.Contains(text, what)
 }

@@ -3,7 +3,6 @@ package servicetest
 import (
 	"bytes"
 	"database/sql"
-	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -50,7 +49,7 @@ func newPostgresServer(tb testing.TB, settings []string) *PostgresServer {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := &PostgresServer{Addr: fmt.Sprintf("127.0.0.1:%d", FreePort()), tb: tb, bin: bin, dir: dir, settings: settings}
+	s := &PostgresServer{Addr: FreeAddress(tb), tb: tb, bin: bin, dir: dir, settings: settings}
 	tb.Cleanup(func() {
 		s.Kill()
 		os.RemoveAll(dir)

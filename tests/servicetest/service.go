@@ -27,9 +27,11 @@ var Key = []byte("a-key-of-tests-7f3c9be1d40852a6cbd1f09e6347")
 // Options of a Service. Contract, Store, Log, Now and BaseURL are filled in before an Option sees them.
 type Options struct {
 	server.Options
-	// DBMaxConns, DBTimeout and Sessions are those of models.Options.
+	// DBMaxConns, DBTimeout, DBMaxWait and Sessions are MaxConns, Timeout, MaxWait and Sessions of models.Options. Unless a
+	// test says otherwise they are so patient that no request is refused on a machine that does much else.
 	DBMaxConns int
 	DBTimeout  time.Duration
+	DBMaxWait  time.Duration
 	Sessions   models.SessionPolicy
 	// DatabaseClock makes the store go by PostgreSQL's clock, as in production. Now is then the server's alone.
 	DatabaseClock bool
@@ -92,13 +94,13 @@ func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 			CertificateExpiry: func() time.Time { return time.Now().Add(time.Hour) },
 		},
 		Sessions:   models.SessionPolicy{TTL: 720 * time.Hour, ReuseLeeway: time.Minute, PerUser: 1},
-		DBMaxConns: 5, DBTimeout: 20 * time.Second, // patient: tests compete for two cores
+		DBMaxConns: 20, DBTimeout: time.Minute, DBMaxWait: 20 * time.Second,
 	}
 	for _, change := range changes {
 		change(&s.Options)
 	}
 	stored := models.Options{
-		URL: db.URL, MaxConns: s.Options.DBMaxConns, Timeout: s.Options.DBTimeout, Now: s.Options.Now, Sessions: s.Options.Sessions,
+		URL: db.URL, MaxConns: s.Options.DBMaxConns, Timeout: s.Options.DBTimeout, MaxWait: s.Options.DBMaxWait, Now: s.Options.Now, Sessions: s.Options.Sessions,
 	}
 	if s.Options.DatabaseClock {
 		stored.Now = nil
@@ -155,24 +157,35 @@ func (s *Service) Run(t *testing.T, name string, test func(t *testing.T)) {
 // report makes failures those of tb.
 func (s *Service) report(tb testing.TB) { s.tb, s.transport.tb, s.Database.tb = tb, tb, tb }
 
-// checkLog fails the test when a secret was logged: a key, or a value that any cookie of this service had.
+// checkLog fails the test when a secret was logged: a key, or a value that any cookie of this service had. It reads the
+// log once, however many those are.
 func (s *Service) checkLog() {
 	text := s.Log.String()
 	for _, leak := range leaksInLog(text) {
 		s.tb.Error(leak)
 	}
-	for _, key := range s.Options.Keys {
-		if strings.Contains(text, string(key)) {
-			s.tb.Errorf("a key is in the log")
+	const beginning = 16 // bytes of a secret that find it
+	secrets := make(map[string][]string)
+	add := func(secret string) {
+		if len(secret) >= beginning {
+			secrets[secret[:beginning]] = append(secrets[secret[:beginning]], secret)
 		}
 	}
+	for _, key := range s.Options.Keys {
+		add(string(key))
+	}
 	s.transport.secrets.Range(func(secret, _ any) bool {
-		if strings.Contains(text, secret.(string)) {
-			s.tb.Errorf("the value of a cookie is in the log: %s", secret)
-			return false
-		}
+		add(secret.(string))
 		return true
 	})
+	for i := range max(len(text)-beginning, 0) {
+		for _, secret := range secrets[text[i:i+beginning]] {
+			if strings.HasPrefix(text[i:], secret) {
+				s.tb.Errorf("a key or the value of a cookie is in the log: %s", secret)
+				return
+			}
+		}
+	}
 }
 
 // Log collects what a service logs.

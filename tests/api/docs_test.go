@@ -1,0 +1,264 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"worldevents/tests/servicetest"
+)
+
+func withDocs(o *servicetest.Options) { o.Docs = true }
+
+func belowPath(o *servicetest.Options) { o.BaseURL, _ = url.Parse("https://example.org/base") }
+
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, withDocs)
+	c := s.Client()
+	c.Get("/").Is(303, "").HasHeader("Location", "/docs")
+	page := c.Get("/docs").HasHeader("Content-Type", "text/html; charset=utf-8").HasHeader("Cache-Control", "no-store")
+	if page.Status != 200 || !strings.Contains(page.Body, "Not signed in") {
+		t.Fatalf("%d %s", page.Status, page.Body)
+	}
+	// Nothing in the page needs more than the policy allows, and all that it names is there.
+	policy := page.Header.Get("Content-Security-Policy")
+	for _, part := range []string{"default-src 'none'", "script-src 'self'", "connect-src 'self'", "frame-ancestors 'none'", "base-uri 'none'"} {
+		if !strings.Contains(policy, part) {
+			t.Errorf("policy %q lacks %s", policy, part)
+		}
+	}
+	if inline := regexp.MustCompile(`(?i)<style|\sstyle=|\son\w+=|javascript:|<script>|https?://`).FindString(page.Body); inline != "" {
+		t.Errorf("the page has %q", inline)
+	}
+	assets := regexp.MustCompile(`(?:src|href)="(/[^"]+\.[a-z]+)"`).FindAllStringSubmatch(page.Body, -1)
+	if len(assets) < 4 {
+		t.Fatalf("assets %q", assets)
+	}
+	for _, asset := range assets {
+		res := c.Get(asset[1])
+		if res.Status != 200 || len(res.Body) < 100 || strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
+			t.Errorf("%s: %d, %d bytes of %s", asset[1], res.Status, len(res.Body), res.Header.Get("Content-Type"))
+		}
+	}
+	for _, path := range []string{"/docs/nothing.js", "/docs/", "/docs/../main.go", "/docs/%2e%2e%2fmain.go", "/sign-in/nothing.css", "/sign-in/docs.html", "/assets/page.css"} {
+		if res := c.Get(path); res.Status != 404 {
+			t.Errorf("%s: %d", path, res.Status)
+		}
+	}
+	if page := s.SignIn("<b>alice").Get("/docs"); !strings.Contains(page.Body, "&lt;b&gt;alice") || strings.Contains(page.Body, "<b>alice") {
+		t.Errorf("%s", page.Body)
+	}
+}
+
+// The files of Swagger UI are the same for clients that accept gzip and for those that do not, each with an ETag and
+// ranges of its own.
+func TestDocsEncodings(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, withDocs)
+	c := s.Client()
+	for _, path := range []string{"/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js"} {
+		coded := c.Get(path, servicetest.Accepting("gzip"))
+		want := servicetest.Content(t, coded)
+		tags := map[string]string{"gzip": coded.Header.Get("ETag")}
+		tags[""] = c.Get(path).Header.Get("ETag")
+		if tags[""] == "" || tags["gzip"] == "" || tags[""] == tags["gzip"] || len(want) < 3*len(coded.Body) {
+			t.Fatalf("%s: ETags %q, %d bytes of %d", path, tags, len(coded.Body), len(want))
+		}
+		for _, test := range []struct {
+			lines    []string
+			encoding string
+		}{
+			{nil, ""},
+			{[]string{""}, ""},
+			{[]string{"identity"}, ""},
+			{[]string{"br"}, ""},
+			{[]string{"gzip;q=0"}, ""},
+			{[]string{"gzip;q=0, *"}, ""},
+			{[]string{"notgzip"}, ""},
+			{[]string{"br", "gzip"}, "gzip"},
+			{[]string{"GZIP"}, "gzip"},
+			{[]string{"*"}, "gzip"},
+		} {
+			body := want
+			if test.encoding == "gzip" {
+				body = coded.Body
+			}
+			with, tag := servicetest.Accepting(test.lines...), tags[test.encoding]
+			is := func(res *servicetest.Response, status int, body string) *servicetest.Response {
+				t.Helper()
+				if res.Status != status || res.Body != body {
+					t.Errorf("%s, %q: %d, %d bytes, want %d, %d", path, test.lines, res.Status, len(res.Body), status, len(body))
+				}
+				return res.HasHeader("Vary", "Accept-Encoding").HasHeader("Cache-Control", "public, max-age=3600")
+			}
+			for range 2 { // the first may be the one who decompresses
+				is(c.Get(path, with), 200, body).HasHeader("Content-Encoding", test.encoding).HasHeader("ETag", tag).
+					HasHeader("Content-Length", strconv.Itoa(len(body)))
+			}
+			is(c.Get(path, with, servicetest.IfNoneMatch(tag)), 304, "")
+			is(c.Get(path, with, servicetest.IfNoneMatch(`"x"`)), 200, body)
+			is(c.Get(path, with, servicetest.Header("Range", "bytes=100-199")), 206, body[100:200]).
+				HasHeader("Content-Range", fmt.Sprintf("bytes 100-199/%d", len(body))).HasHeader("Content-Encoding", test.encoding)
+		}
+		// What one form's ETag says is no news for the other.
+		if c.Get(path, servicetest.Accepting("gzip"), servicetest.IfNoneMatch(tags[""])).Status != 200 || c.Get(path, servicetest.IfNoneMatch(tags["gzip"])).Status != 200 {
+			t.Errorf("%s: the ETag of another encoding matches", path)
+		}
+	}
+}
+
+// Clients that come at once get the file whole, whoever decompresses it.
+func TestDocsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, withDocs)
+	c := s.Client()
+	var sizes [24]int
+	servicetest.AtOnce(len(sizes), func(i int) {
+		path := []string{"/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js"}[i%2]
+		sizes[i] = len(servicetest.Content(t, c.Get(path, servicetest.Accepting([]string{"", "gzip"}[i/2%2]))))
+	})
+	for i, size := range sizes {
+		if size != sizes[i%2] || size < 100_000 {
+			t.Errorf("client %d gets %d bytes, another %d", i, size, sizes[i%2])
+		}
+	}
+}
+
+// HEAD works where it spends nothing: on the pages of the contract, and on files.
+func TestDocsHead(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, withDocs)
+	c := s.Client()
+	for _, path := range []string{"/docs", "/openapi.json", "/openapi.yaml", "/docs/docs.js", "/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js", "/sign-in/page.css", "/sign-in/icon.svg"} {
+		get, head := c.Get(path), c.Do("HEAD", path, "")
+		if head.Status != 200 || head.Body != "" {
+			t.Errorf("%s: %d, %d bytes", path, head.Status, len(head.Body))
+		}
+		for _, name := range []string{"Content-Type", "Content-Length", "Cache-Control", "ETag", "Access-Control-Allow-Origin"} {
+			if name == "Content-Length" && head.Header.Get(name) == "" {
+				continue // it may be left out where only writing the body would tell (RFC 9110 section 8.6)
+			}
+			head.HasHeader(name, get.Header.Get(name))
+		}
+		c.Do("POST", path, "").IsError(405, "method_not_allowed").HasHeader("Allow", "OPTIONS, GET, HEAD")
+	}
+	for _, path := range []string{"/", "/sign-in", "/sessions"} {
+		if res := c.Do("HEAD", path, ""); res.Status != 405 {
+			t.Errorf("%s: %d", path, res.Status)
+		}
+	}
+}
+
+// Tools on any page may read the contract, and nothing else.
+func TestPublishedContractFromElsewhere(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, withDocs)
+	for path, allowed := range map[string]string{"/openapi.json": "*", "/openapi.yaml": "*", "/docs": "", "/docs/docs.js": "", "/sign-in": ""} {
+		s.Client().Get(path, servicetest.Origin("https://editor.example")).HasHeader("Access-Control-Allow-Origin", allowed).
+			HasHeader("Access-Control-Allow-Credentials", "")
+	}
+}
+
+func TestPublishedContract(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, withDocs, belowPath)
+	json := s.Client().Get("/openapi.json").HasHeader("Content-Type", "application/json")
+	yaml := s.Client().Get("/openapi.yaml").HasHeader("Content-Type", "application/yaml")
+	for _, res := range []*servicetest.Response{json, yaml} {
+		doc, err := openapi3.NewLoader().LoadFromData([]byte(res.Body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var operations []string
+		for path, item := range doc.Paths.Map() {
+			for method, op := range item.Operations() {
+				operations = append(operations, op.OperationID+" "+method+" "+path)
+			}
+		}
+		slices.Sort(operations)
+		if want := []string{
+			"createEvent POST /api/event/{id}", "getSession GET /api/auth/session", "joinEvent POST /api/event/join/{id}",
+			"leaveEvent DELETE /api/event/{id}", "listEvents GET /api/event/{id}", "refreshSession GET /api/auth/refresh",
+		}; !slices.Equal(operations, want) {
+			t.Errorf("operations %q", operations)
+		}
+		if len(doc.Servers) != 1 || doc.Servers[0].URL != "https://example.org/base" {
+			t.Errorf("servers %v", doc.Servers)
+		}
+	}
+}
+
+// What the page and the redirects name begins with the path of BASE_URL.
+func TestDocsBelowPath(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, withDocs, belowPath)
+	s.Client().Get("/").Is(303, "").HasHeader("Location", "/base/docs")
+	for _, page := range []*servicetest.Response{s.Client().Get("/docs"), s.SignIn("alice").Get("/docs"), s.Client().Get("/sign-in")} {
+		for _, link := range regexp.MustCompile(`(?:src|href|action)="([^"]+)"`).FindAllStringSubmatch(page.Body, -1) {
+			if !strings.HasPrefix(link[1], "/base/") {
+				t.Errorf("leads to %s", link[1])
+			}
+		}
+	}
+}
+
+func TestDocsOff(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t) // Docs is off
+	for _, path := range []string{"/docs", "/docs/swagger-ui.css", "/openapi.json", "/openapi.yaml", "/"} {
+		s.Client().Get(path).IsError(404, "not_found")
+	}
+}
+
+// The contract in words that the specification fixes: the exact bodies, and the least of each operation's statuses.
+func TestContractNamesEveryStatus(t *testing.T) {
+	t.Parallel()
+	doc := servicetest.Document(t)
+	for id, want := range map[string][]string{
+		"getSession":     {"200", "400", "403", "429", "500", "503"},
+		"refreshSession": {"200", "400", "403", "429", "500", "503"},
+		"createEvent":    {"200", "400", "401", "403", "413", "415", "429", "500", "503"},
+		"listEvents":     {"200", "304", "400", "401", "429", "500", "503"},
+		"joinEvent":      {"200", "400", "401", "403", "404", "429", "500", "503"},
+		"leaveEvent":     {"200", "400", "401", "403", "404", "429", "500", "503"},
+	} {
+		t.Run(id, func(t *testing.T) {
+			found := false
+			for _, item := range doc.Paths.Map() {
+				for _, op := range item.Operations() {
+					if op.OperationID == id {
+						found = true
+						if got := slices.Sorted(maps.Keys(op.Responses.Map())); !slices.Equal(got, want) {
+							t.Errorf("%q, want %q", got, want)
+						}
+					}
+				}
+			}
+			if !found {
+				t.Error("no such operation")
+			}
+		})
+	}
+	bodies := map[string]bool{}
+	for _, path := range []string{servicetest.SessionPath, servicetest.RefreshPath} {
+		examples := doc.Paths.Value(path).Get.Responses.Value("400").Value.Content["application/json"].Examples
+		for _, example := range examples {
+			text, _ := json.Marshal(example.Value.Value)
+			bodies[string(text)] = true
+		}
+	}
+	for _, body := range []string{servicetest.SessionNoToken, servicetest.SessionInvalid, servicetest.SessionNoRefresh, servicetest.SessionInvalidRefresh, servicetest.NoRefresh, servicetest.InvalidRefresh} {
+		if !bodies[body] {
+			t.Errorf("no example %s", body)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// Until the database has been migrated for the first time every request waits a little, and then is told to come again,
+// pages included.
+func TestStarting(t *testing.T) {
+	t.Parallel()
+	proxy, through := servicetest.EmptyPostgres(t).ThroughProxy()
+	proxy.Down()
+	s := servicetest.NewProgram(t, "DATABASE_URL="+through, "DB_TIMEOUT=2s").Serve()
+	defer http.DefaultClient.CloseIdleConnections()
+	for _, path := range []string{servicetest.SessionPath, servicetest.RefreshPath, servicetest.Plaza, "/docs", "/sign-in", "/sessions", "/nowhere"} {
+		res, err := http.Get(s.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(res.Body)
+		res.Body.Close()
+		if res.StatusCode != 503 || res.Header.Get("Retry-After") != "1" || !strings.HasPrefix(string(body), `{"error":"Starting","code":"overloaded","requestId":"`) {
+			t.Errorf("%s: %d %v %s", path, res.StatusCode, res.Header, body)
+		}
+	}
+	proxy.Up()
+	servicetest.Eventually(t, 20*time.Second, "ready", func() bool { return s.Admin("/readyz") == 200 })
+	if status, body := s.Do("GET", servicetest.SessionPath, "", ""); status != 400 || body != servicetest.SessionNoToken {
+		t.Errorf("%d %s", status, body)
+	}
+	s.Signal(syscall.SIGINT)
+	s.Wait(10 * time.Second)
+}
+
+// Requests that come while the service starts wait for that, as clients do who meet a restart. If it is stopped first, they
+// are told to come again.
+func TestRequestsAwaitTheStart(t *testing.T) {
+	t.Parallel()
+	for _, starts := range []bool{true, false} {
+		t.Run(fmt.Sprintf("starts %v", starts), func(t *testing.T) {
+			t.Parallel()
+			proxy, through := servicetest.Postgres(t).ThroughProxy()
+			proxy.Down()
+			s := servicetest.NewProgram(t, "DATABASE_URL="+through, "DB_TIMEOUT=30s", "SHUTDOWN_TIMEOUT=60s").Serve()
+			const requests = 10
+			responses := make(chan string, requests)
+			for range requests {
+				go func() {
+					status, body := s.Do("GET", servicetest.SessionPath, "", "")
+					responses <- fmt.Sprintf("%d %.19s", status, body)
+				}()
+			}
+			servicetest.Eventually(t, 10*time.Second, "they wait", func() bool {
+				_, metrics := s.AdminBody("/metrics")
+				return strings.Contains(metrics, fmt.Sprintf("\nworldevents_in_flight_requests %d\n", requests))
+			})
+			want := `503 {"error":"Starting"`
+			if starts {
+				proxy.Up()
+				want = fmt.Sprintf("400 %.19s", servicetest.SessionNoToken)
+			} else {
+				s.Signal(syscall.SIGINT)
+				s.Wait(10 * time.Second)
+			}
+			for range requests {
+				if got := <-responses; got != want {
+					t.Error(got)
+				}
+			}
+		})
+	}
+}
+
+// A response that is written while the instance is being drained closes its connection, also when its request began
+// before.
+func TestResponsesCloseWhileDraining(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t)
+	alice := s.SignIn("alice")
+	for _, drained := range []bool{false, true} {
+		conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(20 * time.Second))
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nCookie: token=%s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n",
+			servicetest.Plaza, alice.Session.Token, len(servicetest.EventBody))
+		r := bufio.NewReader(conn)
+		// 100 Continue says that the handler has begun to read.
+		if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 100") {
+			t.Fatalf("%q %v", line, err)
+		}
+		r.ReadString('\n')
+		if drained {
+			s.Drain()
+		}
+		io.WriteString(conn, servicetest.EventBody)
+		res, err := http.ReadResponse(r, nil)
+		if err != nil || res.StatusCode != 200 || res.Close != drained {
+			t.Errorf("drained: %v, %v %v", drained, res, err)
+		}
+	}
+}
+
+// While the service starts, whoever sends too much hears so at once, and whoever leaves is no failure of the service.
+func TestRulesDuringTheStart(t *testing.T) {
+	t.Parallel()
+	proxy, through := servicetest.Postgres(t).ThroughProxy()
+	proxy.Down()
+	s := servicetest.NewProgram(t, "DATABASE_URL="+through, "DB_TIMEOUT=30s", "RATE_LIMIT=1").Serve()
+	ctx, leave := context.WithCancel(t.Context())
+	var wait sync.WaitGroup
+	var refused atomic.Int32
+	for range 50 {
+		wait.Go(func() {
+			req, _ := http.NewRequestWithContext(ctx, "GET", s.URL+servicetest.SessionPath, nil)
+			if res, err := http.DefaultClient.Do(req); err == nil {
+				res.Body.Close()
+				if res.StatusCode != 429 {
+					t.Errorf("%d", res.StatusCode)
+				}
+				refused.Add(1)
+			}
+		})
+	}
+	servicetest.Eventually(t, 4*time.Second, "somebody is refused", func() bool { return refused.Load() > 0 })
+	leave()
+	wait.Wait()
+	servicetest.Eventually(t, 10*time.Second, "those who left are logged", func() bool { return strings.Contains(s.Log.String(), "status=499") })
+	if strings.Contains(s.Log.String(), "status=503") {
+		t.Error("a client that left is a failure")
+	}
+}

@@ -1,0 +1,77 @@
+package api
+
+import (
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// A request for no host is refused as all others are that do not fit the contract.
+func TestEmptyHost(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t, "ALLOWED_ORIGINS=http://localhost:5173")
+	s := p.ServeReady()
+	for request, want := range map[string]string{
+		"GET /api/auth/session HTTP/1.1\r\nHost:":                    "400",
+		"GET /api/auth/session HTTP/1.1\r\nHost: \t ":                "400",
+		"GET /api/auth/session HTTP/1.1\r\nHost: :8080":              "400",
+		"GET http://:8080/api/auth/session HTTP/1.1\r\nHost: :8080":  "400",
+		"GET /api/auth/session HTTP/1.0":                             "400",
+		"GET /docs HTTP/1.0":                                         "400",
+		"GET /sign-in HTTP/1.0":                                      "400",
+		"GET /nothing HTTP/1.0":                                      "400",
+		"POST /sign-in HTTP/1.0\r\nContent-Length: 0":                "400",
+		"OPTIONS /api/event/plaza HTTP/1.0":                          "400",
+		"GET /api/event/plaza HTTP/1.1\r\nHost:\r\nOrigin: http://x": "400",
+		"OPTIONS /api/event/plaza HTTP/1.0\r\nOrigin: http://localhost:5173\r\nAccess-Control-Request-Method: POST": "400",
+		"GET /docs HTTP/1.0\r\nHost: x":                     "200",
+		"GET /docs HTTP/1.1\r\nHost: x":                     "200",
+		"GET http://localhost:8080/docs HTTP/1.1\r\nHost: ": "200", // the address of the request counts (RFC 9112 section 3.2.2)
+	} {
+		t.Run(request, func(t *testing.T) {
+			response := sendRaw(t, strings.TrimPrefix(s.URL, "http://"), request+"\r\nConnection: close\r\n\r\n")
+			head, body, _ := strings.Cut(response, "\r\n\r\n")
+			_, status, _ := strings.Cut(head, " ")
+			if !strings.HasPrefix(status, want+" ") {
+				t.Fatalf("%.300q", response)
+			}
+			if want == "200" {
+				return
+			}
+			for _, line := range []string{"Content-Type: application/json", "Cache-Control: no-store", "X-Content-Type-Options: nosniff", "X-Request-Id: "} {
+				if !strings.Contains(head, "\r\n"+line) {
+					t.Errorf("no %s: %s", line, head)
+				}
+			}
+			if !strings.HasPrefix(body, `{"error":"The request does not fit the contract","code":"validation_failed","requestId":"`) ||
+				!strings.HasSuffix(body, `"fields":{"Host":"must name a host"}}`) {
+				t.Errorf("%s", body)
+			}
+		})
+	}
+	// Health checks of proxies often name no host.
+	if response := sendRaw(t, p.Getenv("ADMIN_ADDR"), "GET /readyz HTTP/1.0\r\n\r\n"); !strings.HasPrefix(response, "HTTP/1.0 200 ") {
+		t.Errorf("the admin listener: %.300q", response)
+	}
+}
+
+// sendRaw sends text to address over a connection of its own and returns all that comes back.
+func sendRaw(t *testing.T, address, text string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	io.WriteString(conn, text)
+	response, err := io.ReadAll(conn)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(response)
+}

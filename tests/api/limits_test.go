@@ -1,0 +1,93 @@
+package api
+
+import (
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+func TestRateLimit(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, func(o *servicetest.Options) { o.RateLimit, o.AllowedOrigins = 0.01, []string{"https://app.example"} })
+	alice := s.SignIn("alice")
+	alice.Get(servicetest.Plaza).Is(200, servicetest.List())
+	for _, path := range []string{servicetest.Plaza, servicetest.SessionPath, servicetest.RefreshPath, "/sign-in"} {
+		alice.Get(path).IsError(429, "rate_limited").HasHeader("Retry-After", "1").SetsNoCookie()
+	}
+	// Who is behind X-Forwarded-For counts only when a trusted proxy says so.
+	alice.Get(servicetest.Plaza, servicetest.Header("X-Forwarded-For", "192.0.2.1"), servicetest.Header("X-Real-Ip", "192.0.2.1")).IsError(429, "rate_limited")
+	alice.Get(servicetest.Plaza, servicetest.Origin("https://app.example")).IsError(429, "rate_limited").
+		HasHeader("Access-Control-Allow-Origin", "https://app.example")
+}
+
+func TestRateLimitBehindProxy(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, func(o *servicetest.Options) {
+		o.RateLimit = 0.01
+		o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8")}
+	})
+	alice := s.SignIn("alice")
+	for _, test := range []struct {
+		from   string
+		status int
+	}{
+		{"192.0.2.1", 200}, {"192.0.2.1", 429}, {"192.0.2.2", 200},
+		{"192.0.2.9, 192.0.2.2", 429},                                        // what the client itself claims is further left
+		{"192.0.2.2, 10.1.2.3", 429},                                         // and trusted proxies are passed over
+		{"2001:db8::1", 200}, {"2001:db8::2", 429}, {"2001:db8:0:1::1", 200}, // an IPv6 client is its /64
+	} {
+		if res := alice.Get(servicetest.Plaza, servicetest.Header("X-Forwarded-For", test.from)); res.Status != test.status {
+			t.Errorf("%s: %d, want %d", test.from, res.Status, test.status)
+		}
+	}
+}
+
+// Too many requests in flight are refused at once; the ones in flight complete.
+func TestMaxInFlight(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, func(o *servicetest.Options) { o.MaxInFlight = 1 })
+	alice := s.SignIn("alice")
+	slow, body := servicetest.NewSlowBody()
+	taken, done := make(chan struct{}), make(chan *servicetest.Response)
+	go func() {
+		done <- alice.Do("POST", servicetest.Plaza, servicetest.EventBody, func(r *http.Request) {
+			r.Body, r.GetBody = slow, nil
+			r.Header.Set("Expect", "100-continue") // which is said when the body is to be read
+			trace := &httptrace.ClientTrace{Got100Continue: func() { close(taken) }}
+			*r = *r.WithContext(httptrace.WithClientTrace(r.Context(), trace))
+		})
+	}()
+	<-taken
+	alice.Get(servicetest.SessionPath).IsError(503, "overloaded")
+	alice.Get(servicetest.Plaza).IsError(503, "overloaded").HasHeader("Retry-After", "1")
+	body <- servicetest.EventBody
+	close(body)
+	(<-done).Is(200, servicetest.Success)
+	alice.Get(servicetest.SessionPath).Is(200, servicetest.Authenticated)
+}
+
+// Where no pooled connection comes free in time the response is 503, and no token is spent.
+func TestNoConnectionInTime(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		release := lockUsers(t, s.Database)
+		responses := make(chan *servicetest.Response)
+		for range 2 {
+			go func() { responses <- alice.On(s).Get(servicetest.RefreshPath) }()
+		}
+		// One of them has the connection and waits for the lock, and the other waits for the connection.
+		(<-responses).IsError(503, "overloaded").HasHeader("Retry-After", "1").SetsNoCookie()
+		release()
+		(<-responses).Is(200, servicetest.Success)
+	}, func(o *servicetest.Options) { o.DBMaxConns, o.DBTimeout = 1, 19*time.Second })
+}
+
+// lockUsers keeps everybody else from changing users until release is called.
+func lockUsers(t *testing.T, db *servicetest.Database) (release func()) {
+	t.Helper()
+	return servicetest.Lock(t, db, "users")
+}

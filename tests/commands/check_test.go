@@ -1,0 +1,360 @@
+package commands
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// What is as it should be is no fault, and nothing is made or changed.
+func TestCheck(t *testing.T) {
+	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
+		result, _ := servicetest.Check(t, p)
+		result.Has(t, "warning", "no database yet|no tables yet")
+		if !result.OK || result.Settings["DB_TIMEOUT"] != "20s" || result.Settings["JWT_SECRET"] != "xxxxx" || result.Settings["DOCS"] != "true" {
+			t.Errorf("%+v", result)
+		}
+		if files, _ := os.ReadDir(p.Dir); len(files) != 0 {
+			t.Errorf("it made %v", files)
+		}
+		p.MustRun("demo")
+		before := folder(t, p.Dir)
+		result, stderr := servicetest.Check(t, p)
+		result.Has(t, "ok", "foreign keys")
+		result.Has(t, "ok", "version 1")
+		if !result.OK || stderr != "" {
+			t.Errorf("%+v %s", result, stderr)
+		}
+		if after := folder(t, p.Dir); after != before {
+			t.Errorf("the folder was\n%s and is\n%s", before, after)
+		}
+		s := p.ServeReady() // beside which it sees the same
+		names := folderNames(t, p.Dir)
+		if result, stderr = servicetest.Check(t, p); !result.OK || stderr != "" {
+			t.Errorf("%+v %s", result, stderr)
+		}
+		if after := folderNames(t, p.Dir); after != names {
+			t.Errorf("the folder had\n%s and has\n%s", names, after)
+		}
+		if status := s.Admin("/readyz"); status != 200 {
+			t.Errorf("/readyz %d", status)
+		}
+	})
+}
+
+// folder is all files with contents and times.
+func folder(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	files, _ := os.ReadDir(dir)
+	for _, file := range files {
+		info, err := file.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := os.ReadFile(filepath.Join(dir, file.Name()))
+		b.WriteString(file.Name() + " " + info.ModTime().String() + " " + string(text) + "\n")
+	}
+	return b.String()
+}
+
+func folderNames(t *testing.T, dir string) (names string) {
+	t.Helper()
+	files, _ := os.ReadDir(dir)
+	for _, file := range files {
+		names += file.Name() + "\n"
+	}
+	return names
+}
+
+func TestCheckSettings(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t, "APP_ENV=production", "DB_TIMEOUT=soon", "JWT_SECRET=short", "JWT_SECRTE=s3cr3t", "BASE_URL=ftp://x", "LISTEN_ADDR=192.0.2.1:80")
+	result, _ := servicetest.Check(t, p)
+	result.Has(t, "fault", "^DB_TIMEOUT: ")
+	result.Has(t, "fault", "^JWT_SECRET: ")
+	result.Has(t, "fault", "^BASE_URL: ")
+	result.Has(t, "fault", "^LISTEN_ADDR: .*cannot assign")
+	p = servicetest.NewProgram(t, "LISTEN_ADDR=0.0.0.0:80", "ADMIN_ADDR=192.0.2.1:80")
+	result, _ = servicetest.Check(t, p)
+	result.Has(t, "warning", "^LISTEN_ADDR: ")
+	result.Has(t, "fault", "^ADMIN_ADDR: .*cannot assign")
+	p = servicetest.NewProgram(t, "APP_ENV=production", "JWT_SECRTE=s3cr3t", "OIDC_CLIENT_SECRET=s3cr3t", "OIDC_ISSUER=http://localhost:1", "OIDC_CLIENT_ID=x")
+	result, _ = servicetest.Check(t, p)
+	result.Has(t, "warning", "JWT_SECRTE is no setting")
+	result.Has(t, "warning", "BASE_URL is plain http")
+	result.Has(t, "fault", "^OIDC_ISSUER: ")
+}
+
+// The identity provider must publish its endpoints and keys.
+func TestCheckProvider(t *testing.T) {
+	t.Parallel()
+	var issuer, keys string
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/keys" {
+			w.Write([]byte(keys))
+			return
+		}
+		json.NewEncoder(w).Encode(map[string]any{"issuer": issuer, "authorization_endpoint": issuer + "/a", "token_endpoint": issuer + "/t", "jwks_uri": issuer + "/keys"})
+	}))
+	defer provider.Close()
+	p := servicetest.NewProgram(t, "OIDC_ISSUER="+provider.URL, "OIDC_CLIENT_ID=x")
+	for _, test := range []struct{ issuer, keys, level string }{
+		{provider.URL, `{"keys":[{}]}`, "ok"}, {provider.URL, `{"keys":[]}`, "fault"}, {provider.URL, `x`, "fault"}, {provider.URL + "/other", `{"keys":[{}]}`, "fault"},
+	} {
+		issuer, keys = test.issuer, test.keys
+		result, _ := servicetest.Check(t, p)
+		result.Has(t, test.level, "^OIDC_ISSUER: ")
+	}
+}
+
+// Damage that the service would not notice at once is a fault.
+func TestCheckDamage(t *testing.T) {
+	eachDamaged := func(t *testing.T, words string, damage func(*servicetest.Database)) {
+		servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
+			p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
+			if result, stderr := servicetest.Check(t, p); !result.OK {
+				t.Fatal(stderr)
+			}
+			damage(db)
+			result, _ := servicetest.Check(t, p)
+			result.Has(t, "fault", words)
+		})
+	}
+	t.Run("table", func(t *testing.T) {
+		eachDamaged(t, "table blocked_identities", func(db *servicetest.Database) { db.Exec("DROP TABLE blocked_identities") })
+	})
+	t.Run("column", func(t *testing.T) {
+		eachDamaged(t, "table users: .*blocked_at", func(db *servicetest.Database) { db.Exec("ALTER TABLE users DROP COLUMN blocked_at") })
+	})
+	t.Run("index", func(t *testing.T) {
+		eachDamaged(t, "index rsvps_list is missing", func(db *servicetest.Database) { db.Exec("DROP INDEX rsvps_list") })
+	})
+	t.Run("orphan", func(t *testing.T) {
+		eachDamaged(t, "RSVPs for no event|rsvps refers to events", func(db *servicetest.Database) {
+			db.DB.SetMaxOpenConns(1)
+			if db.Dialect == "sqlite" {
+				db.Exec("PRAGMA foreign_keys = OFF")
+			} else {
+				db.Exec("SET session_replication_role = replica")
+			}
+			db.Exec("INSERT INTO users (id, username, created_at) VALUES (?, 'x', ?)", servicetest.IDOf(1), servicetest.At(2030))
+			db.Exec("INSERT INTO rsvps (event_number, user_number, username, created_at) SELECT 99, number, username, ? FROM users", servicetest.At(2030))
+		})
+	})
+}
+
+func TestCheckSQLiteFile(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t)
+	p.MustRun("demo")
+	file := filepath.Join(p.Dir, "worldevents.db")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Chmod(file, 0o644)
+	result, _ := servicetest.Check(t, p)
+	result.Has(t, "warning", "chmod 600")
+	os.Chmod(file, 0o600)
+	os.Chmod(p.Dir, 0o777)
+	result, _ = servicetest.Check(t, p)
+	result.Has(t, "warning", "can replace files in it: chmod go-w")
+	os.Chmod(p.Dir, 0o700)
+	damaged := append([]byte{}, text...)
+	for i := 3 * 4096; i < len(damaged); i += 4096 {
+		copy(damaged[i:], strings.Repeat("\xff", 64))
+	}
+	os.WriteFile(file, damaged, 0o600)
+	result, _ = servicetest.Check(t, p)
+	result.Has(t, "fault", "damaged|malformed")
+	os.WriteFile(file, bytes.Replace(text, []byte("alice"), []byte("alicf"), 1), 0o600) // in a table, and not in its index
+	result, _ = servicetest.Check(t, p)
+	result.Has(t, "fault", "damaged: .*missing from index")
+	os.WriteFile(file, []byte("this is no database at all, but text"), 0o600)
+	result, _ = servicetest.Check(t, p)
+	result.Has(t, "fault", "not a database")
+	os.WriteFile(file, text, 0o600)
+	os.WriteFile(file+"-wal", []byte("x"), 0o600)
+	result, _ = servicetest.Check(t, p)
+	result.Has(t, "warning", "-wal without a -shm")
+	if names := folderNames(t, p.Dir); names != "worldevents.db\nworldevents.db-wal\n" {
+		t.Errorf("it made %s", names)
+	}
+	p = p.With("DATABASE_URL=sqlite:missing/worldevents.db")
+	result, _ = servicetest.Check(t, p)
+	result.Has(t, "fault", "missing: .*no such file")
+}
+
+// What a killed service leaves is read as it is: only who may write takes the log in, or rolls a journal back.
+func TestCheckAfterKill(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t)
+	p.MustRun("demo")
+	s := p.ServeReady()
+	s.Signal(syscall.SIGKILL)
+	s.Wait(20 * time.Second)
+	before := folder(t, p.Dir)
+	result, _ := servicetest.Check(t, p)
+	result.Has(t, "ok", "foreign keys")
+	if after := folder(t, p.Dir); after != before {
+		t.Errorf("the folder was\n%q and is\n%q", before, after)
+	}
+	os.WriteFile(filepath.Join(p.Dir, "worldevents.db-journal"), []byte("x"), 0o600)
+	before = folder(t, p.Dir)
+	result, _ = servicetest.Check(t, p)
+	result.Has(t, "fault", "readonly")
+	if after := folder(t, p.Dir); after != before {
+		t.Errorf("the folder was\n%q and is\n%q", before, after)
+	}
+}
+
+// Each host of the URL is looked at by itself.
+func TestCheckPostgresHosts(t *testing.T) {
+	t.Parallel()
+	db := servicetest.Postgres(t)
+	beyond := strings.Replace(db.URL, "@", ":s3cr3t@", 1)
+	beyond = regexp.MustCompile(`@([^/]*)/`).ReplaceAllString(beyond, "@127.0.0.1:1,$1/")
+	result, _ := servicetest.Check(t, servicetest.NewProgram(t, "DATABASE_URL="+beyond))
+	result.Has(t, "fault", `^127\.0\.0\.1:1: no connection: connection refused`)
+	result.Has(t, "ok", "PostgreSQL ")
+	result.Has(t, "ok", "foreign keys")
+	result, _ = servicetest.Check(t, servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "DB_MAX_CONNS=100000"))
+	result.Has(t, "fault", "DB_MAX_CONNS=100000: the server has")
+	result, _ = servicetest.Check(t, servicetest.NewProgram(t, "DATABASE_URL="+regexp.MustCompile(`/[^/?]*($|\?)`).ReplaceAllString(db.URL, "/nowhere$1")))
+	result.Has(t, "fault", `database "nowhere" does not exist`)
+	result.Has(t, "fault", "no host takes writes")
+}
+
+// What serve would migrate, work with all the same, or refuse.
+func TestCheckSchema(t *testing.T) {
+	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
+		p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
+		db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)")
+		result, _ := servicetest.Check(t, p)
+		result.Has(t, "warning", "the schema is version 99999, and this program knows")
+		result.Has(t, "ok", "foreign keys")
+		db.Exec("DELETE FROM goose_db_version WHERE version_id > 0")
+		result, _ = servicetest.Check(t, p)
+		result.Has(t, "warning", "has no tables yet")
+		db.Exec("DROP TABLE goose_db_version")
+		result, _ = servicetest.Check(t, p)
+		result.Has(t, "fault", "tables of another program")
+	})
+}
+
+// Limits of the server, the database and the role, and what else a server may be set to.
+func TestCheckPostgresServer(t *testing.T) {
+	t.Parallel()
+	db := servicetest.Postgres(t)
+	address, err := url.Parse(db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.TrimPrefix(address.Path, "/")
+	p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "DB_MAX_CONNS=7")
+	for _, test := range []struct {
+		statement, undo string
+		level, words    string
+	}{
+		{"", "", "ok", "DB_MAX_CONNS=7: the server has .* enough for"},
+		{"ALTER DATABASE " + name + " CONNECTION LIMIT 9", "", "fault", "DB_MAX_CONNS=7: the server has 9 connections for this role, and an instance may need 10"},
+		{"ALTER DATABASE " + name + " CONNECTION LIMIT 10", "", "warning", "enough for one instance and not for two"},
+		{"ALTER DATABASE " + name + " CONNECTION LIMIT 20", "ALTER DATABASE " + name + " CONNECTION LIMIT -1", "ok", "enough for 2 instances"},
+		{"ALTER DATABASE " + name + " SET synchronous_commit = off", "ALTER DATABASE " + name + " RESET synchronous_commit", "warning", "synchronous_commit=off"},
+		{"ALTER DATABASE " + name + " SET default_transaction_read_only = on", "", "warning", "which takes no writes"},
+		{"", "ALTER DATABASE " + name + " RESET default_transaction_read_only", "fault", "no host takes writes"},
+		{"UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'rsvps_list'::regclass", "UPDATE pg_index SET indisvalid = true", "fault", "the index rsvps_list is not valid"},
+		{"ALTER TABLE sessions DROP CONSTRAINT sessions_user_id_fkey", "", "fault", "3 of 4 foreign keys"},
+	} {
+		if test.statement != "" {
+			db.Exec(test.statement)
+		}
+		result, _ := servicetest.Check(t, p)
+		result.Has(t, test.level, test.words)
+		if test.undo != "" {
+			db.Exec("SET default_transaction_read_only = off")
+			db.Exec(test.undo)
+		}
+	}
+	ascii := servicetest.PostgresWith(t, " ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+	result, _ := servicetest.Check(t, servicetest.NewProgram(t, "DATABASE_URL="+ascii.URL))
+	result.Has(t, "fault", "the encoding of the database is SQL_ASCII")
+}
+
+// A connection that leaves the machine should be encrypted.
+func TestCheckPlainConnection(t *testing.T) {
+	t.Parallel()
+	db := servicetest.Postgres(t)
+	address, err := url.Parse(db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, _ := servicetest.Check(t, servicetest.NewProgram(t, "DATABASE_URL="+db.URL))
+	for _, f := range result.Findings {
+		if strings.Contains(f.Text, "encrypted") {
+			t.Errorf("on this machine: %+v", f)
+		}
+	}
+	proxy := forwardFromOutside(t, address.Host)
+	address.Host = proxy
+	result, _ = servicetest.Check(t, servicetest.NewProgram(t, "DATABASE_URL="+address.String()))
+	result.Has(t, "warning", "^"+regexp.QuoteMeta(proxy)+": the connection is not encrypted")
+}
+
+// forwardFromOutside listens on an address of this machine that is not a loopback one, and forwards to target.
+func forwardFromOutside(t *testing.T, target string) (address string) {
+	t.Helper()
+	addresses, _ := net.InterfaceAddrs()
+	for _, a := range addresses {
+		ip, ok := a.(*net.IPNet)
+		if !ok || ip.IP.To4() == nil || ip.IP.IsLoopback() {
+			continue
+		}
+		listener, err := net.Listen("tcp", net.JoinHostPort(ip.IP.String(), "0"))
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() { listener.Close() })
+		go func() {
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				go forward(conn, target)
+			}
+		}()
+		return listener.Addr().String()
+	}
+	servicetest.Missing(t, "this machine has no address but loopback ones")
+	return ""
+}
+
+// forward copies both ways until one side ends.
+func forward(conn net.Conn, target string) {
+	defer conn.Close()
+	other, err := net.Dial("tcp", target)
+	if err != nil {
+		return
+	}
+	go func() {
+		defer other.Close()
+		io.Copy(other, conn)
+	}()
+	io.Copy(conn, other)
+}

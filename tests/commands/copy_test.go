@@ -1,0 +1,675 @@
+package commands
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// emptyDatabases makes one of each kind that does not exist yet, or is empty.
+var emptyDatabases = map[string]func(testing.TB) *servicetest.Database{
+	"sqlite": servicetest.EmptySQLite, "postgres": servicetest.EmptyPostgres,
+}
+
+// eachCopy runs test for copies from each kind of database to each.
+func eachCopy(t *testing.T, test func(t *testing.T, from, to *servicetest.Database)) {
+	t.Parallel()
+	for from, makeFrom := range emptyDatabases {
+		for to, makeTo := range emptyDatabases {
+			t.Run(from+" to "+to, func(t *testing.T) {
+				t.Parallel()
+				test(t, makeFrom(t), makeTo(t))
+			})
+		}
+	}
+}
+
+// programOn is the program on a database.
+func programOn(t *testing.T, db *servicetest.Database) *servicetest.Program {
+	t.Helper()
+	return servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "LOG_LEVEL=warn") // a slow command may log that it hears others
+}
+
+// copied is what copy prints.
+type copied struct {
+	From, To, Checksum string
+	Rows               map[string]int
+}
+
+// mustCopy copies to a URL, and returns what it printed on stdout and stderr.
+func mustCopy(t *testing.T, p *servicetest.Program, to string) (c copied, words string) {
+	t.Helper()
+	stdout, stderr, status := p.Run("copy", "--to", to)
+	if status != 0 || json.Unmarshal([]byte(stdout), &c) != nil {
+		t.Fatalf("copy: %d %s %s", status, stdout, stderr)
+	}
+	return c, stderr
+}
+
+// fileOf is the file of a database in SQLite.
+func fileOf(db *servicetest.Database) string { return strings.TrimPrefix(db.URL, "sqlite:") }
+
+var copiedTables = []string{"users", "blocked_identities", "sessions", "events", "rsvps"}
+
+// counts are the rows of all tables; nil where there are no tables.
+func counts(t *testing.T, db *servicetest.Database) map[string]int {
+	t.Helper()
+	n := make(map[string]int)
+	for _, table := range copiedTables {
+		if db.Dialect == "postgres" && db.Count("pg_tables WHERE tablename = ?", table) == 0 ||
+			db.Dialect == "sqlite" && db.Count("sqlite_schema WHERE name = ?", table) == 0 {
+			return nil
+		}
+		n[table] = db.Count(table)
+	}
+	return n
+}
+
+// schemaOf lists all that the tables are made of.
+func schemaOf(t *testing.T, db *servicetest.Database) (schema []string) {
+	t.Helper()
+	query := "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY sql"
+	if db.Dialect == "postgres" {
+		query = `
+			SELECT pg_get_indexdef(indexrelid) AS line FROM pg_index WHERE indrelid::regclass::text = ANY ('{` + strings.Join(copiedTables, ",") + `}')
+			UNION ALL SELECT conname || convalidated::text || pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid::regclass::text = ANY ('{` + strings.Join(copiedTables, ",") + `}')
+			UNION ALL SELECT attrelid::regclass::text || attname || format_type(atttypid, atttypmod) || attnotnull::text || attidentity::text || attgenerated::text || attcollation::text
+				FROM pg_attribute WHERE attrelid::regclass::text = ANY ('{` + strings.Join(copiedTables, ",") + `}') AND attnum > 0
+			ORDER BY line`
+	}
+	rows, err := db.DB.Query(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			t.Fatal(err)
+		}
+		schema = append(schema, line)
+	}
+	if len(schema) < 10 {
+		t.Fatalf("schema %q", schema)
+	}
+	return schema
+}
+
+// addOddities writes rows behind the service's back, with values at the ends of what there can be.
+func addOddities(db *servicetest.Database) {
+	db.Exec("INSERT INTO blocked_identities (hash, blocked_at) VALUES (?, ?)", bytes.Repeat([]byte{0, 0xff}, 16), servicetest.At(2029))
+	name := strings.Repeat("\U0010ffff", 100)
+	for i, user := range []struct {
+		number int
+		name   string
+		issuer any
+	}{
+		{-7, "é", nil}, {900, "e\u0301", "https://id.example.org"}, {901, "\u2028\ufeff", "https://id.example.org"},
+		{2147483000, name, "https://id.example.org"}, {902, "NULL", nil}, {903, "\\N\\.", nil}, {904, " 2030 ", nil},
+	} {
+		subject := user.issuer
+		if subject != nil {
+			subject = fmt.Sprint("subject '", i)
+		}
+		over := ""
+		if db.Dialect == "postgres" {
+			over = "OVERRIDING SYSTEM VALUE "
+		}
+		db.Exec("INSERT INTO users (number, id, username, created_at, issuer, subject, folded, skeleton) "+over+"VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+			user.number, servicetest.IDOf(5000+i), user.name, servicetest.At(2029).Add(time.Duration(i)*time.Microsecond), user.issuer, subject, nil, nil)
+	}
+	for i, e := range []struct{ name, description, at string }{
+		{"\t", strings.Repeat("😀", 5000), "9999-12-31 23:59:59.999+00:00"}, {"'; DROP TABLE users; --", "", "1970-01-01 00:00:00+00:00"},
+		{"25 ms", "a\r\n\tb\\x00", "2030-01-01 00:00:00.025+00:00"}, {"250 ms", "", "2030-01-01 00:00:00.25+00:00"},
+	} {
+		db.Exec("INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at) VALUES (?, ?, NULL, ?, ?, ?, ?)",
+			servicetest.IDOf(6000+i), "odd/😀%", e.name, e.description, e.at, servicetest.At(2029))
+		db.Exec("INSERT INTO rsvps (event_number, user_number, username, created_at) SELECT e.number, u.number, u.username, '2029-01-01 00:00:00.000001+00:00' FROM events e, users u WHERE e.id = ?", servicetest.IDOf(6000+i))
+	}
+}
+
+// A copy has the lists, sessions and schema of its source to the byte, whatever both are kept in, and life goes on there.
+func TestCopy(t *testing.T) {
+	eachCopy(t, func(t *testing.T, from, to *servicetest.Database) {
+		p := programOn(t, from).With("SESSIONS_PER_USER=5")
+		p.MustRun("demo")
+		addOddities(from)
+		source := p.ServeReady()
+		session := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+		ended := strings.TrimSpace(p.MustRun("session", "issue", "bob"))
+		p.MustRun("session", "revoke", "bob")
+		if status, body := source.Do("GET", servicetest.RefreshPath, "", strings.TrimSpace(p.MustRun("session", "issue", "alice"))); status != 200 { // has a spent token
+			t.Fatalf("%d %s", status, body)
+		}
+		done, words := mustCopy(t, p, to.URL)
+		if want := counts(t, from); !maps.Equal(done.Rows, want) || !maps.Equal(counts(t, to), want) || want["rsvps"] < 40 {
+			t.Errorf("copied %v of %v, and there are %v", done.Rows, want, counts(t, to))
+		}
+		if !strings.Contains(words, "open") || !strings.Contains(words, "not in the copy") {
+			t.Errorf("nothing about the service on the source: %s", words)
+		}
+
+		target := programOn(t, to).ServeReady()
+		for _, world := range []string{servicetest.Plaza, "/api/event/" + url.PathEscape("odd/😀%"), "/api/event/none"} {
+			_, want := source.Do("GET", world, "", session)
+			if status, got := target.Do("GET", world, "", session); status != 200 || got != want {
+				t.Errorf("%s: %d %.300s, want %.300s", world, status, got, want)
+			}
+		}
+		migrated := map[string]func(testing.TB) *servicetest.Database{"sqlite": servicetest.SQLite, "postgres": servicetest.Postgres}[to.Dialect](t)
+		if got, want := schemaOf(t, to), schemaOf(t, migrated); !slices.Equal(got, want) {
+			t.Errorf("schema\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		is := func(method, path, body, cookies string, want int) {
+			t.Helper()
+			if status, text := target.Do(method, path, body, cookies); status != want {
+				t.Errorf("%s %s: %d %s, want %d", method, path, status, text, want)
+			}
+		}
+		is("GET", servicetest.Plaza, "", ended, 401)
+		is("GET", servicetest.RefreshPath, "", ended, 400)
+		is("GET", servicetest.RefreshPath, "", session, 200)
+		is("GET", servicetest.RefreshPath, "", session, 400)
+		is("POST", "/api/event/new", servicetest.EventBody, session, 200) // the next number is free
+		on := programOn(t, to)
+		on.MustRun("user", "add", "new")
+		if n := to.Count("rsvps r JOIN events e ON e.number = r.event_number WHERE e.world_id = 'new'"); n != 1 {
+			t.Errorf("%d RSVPs of the new event", n)
+		}
+
+		third := servicetest.EmptySQLite(t)
+		first, _ := mustCopy(t, on, third.URL)
+		again, _ := mustCopy(t, programOn(t, third), servicetest.EmptyPostgres(t).URL)
+		if first.Checksum == done.Checksum || first.Checksum != again.Checksum {
+			t.Errorf("checksums %s, then %s, and of that %s", done.Checksum, first.Checksum, again.Checksum)
+		}
+	})
+}
+
+// The file of a copy is its owner's alone, and nothing is left beside it.
+func TestCopyMakesOneFile(t *testing.T) {
+	t.Parallel()
+	for name, makeFrom := range emptyDatabases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := programOn(t, makeFrom(t))
+			p.MustRun("demo")
+			mustCopy(t, p, "sqlite:backup ü%20?.db")
+			entries, err := os.ReadDir(p.Dir)
+			if err != nil || len(entries) != 1 || entries[0].Name() != "backup ü%20?.db" {
+				t.Fatalf("%v %v", entries, err)
+			}
+			if info, err := entries[0].Info(); err != nil || info.Mode() != 0o600 {
+				t.Errorf("%v %v", info.Mode(), err)
+			}
+		})
+	}
+}
+
+// Each change leaves one line: when, who, what. Nothing of a password is printed.
+func TestCopyLeavesAnAuditLine(t *testing.T) {
+	t.Parallel()
+	db := servicetest.EmptyPostgres(t)
+	secret := "pass-word-of-the-target"
+	address, err := url.Parse(db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address.User = url.UserPassword(address.User.Username(), secret)
+	p := servicetest.NewProgram(t, "LOG_FORMAT=json", "LOG_LEVEL=error")
+	p.MustRun("demo")
+	stdout, stderr, status := p.Run("copy", "--to", address.String())
+	if status != 0 || strings.Contains(stdout+stderr, secret) {
+		t.Fatalf("%d %s %s", status, stdout, stderr)
+	}
+	lines := strings.Split(strings.TrimSpace(stderr), "\n")
+	var line struct {
+		Time, Msg, Action, From, To string
+		OSUser                      string `json:"os_user"`
+	}
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &line); err != nil {
+		t.Fatal(err)
+	}
+	if line.Time == "" || line.Msg != "audit" || line.Action != "copy" || line.OSUser == "" || line.From != "sqlite:worldevents.db" ||
+		!strings.HasPrefix(line.To, "postgres://") || !strings.Contains(line.To, address.Path) || strings.Count(stderr, `"audit"`) != 1 {
+		t.Errorf("%+v", line)
+	}
+	for _, args := range [][]string{
+		{"copy", "--to", address.String()}, {"copy", address.String()}, {"copy", "--to", "x" + address.String()}, {"copy", "--to=" + address.String() + "&sslmode=x?"},
+		{"copy", "--too=" + address.String()}, {"copy", "--to", address.String(), "--to", address.String(), address.String()},
+		{"copy", "--to", strings.Replace(address.String(), address.Port(), "1", 1)}, {"copy", "--to", strings.Replace(address.String(), "@", "%zz@", 1)},
+	} {
+		if stdout, stderr, status := p.Run(args...); status != 1 || stdout != "" || !servicetest.OneLine(stderr, "worldevents: ") || strings.Contains(stderr, secret) {
+			t.Errorf("%q: %d %q %q", args, status, stdout, stderr)
+		}
+	}
+}
+
+// What cannot be a source or a target is refused in one line, and changed in nothing.
+func TestCopyRefuses(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t)
+	p.MustRun("demo")
+	file := filepath.Join(p.Dir, "worldevents.db")
+	write := func(name string) string {
+		path := filepath.Join(p.Dir, name)
+		if err := os.WriteFile(path, []byte("of somebody else"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	link := func(make func(old, new string) error, name string) string {
+		if err := make(file, filepath.Join(p.Dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	write("wal.db-wal")
+	write("shm.db-shm")
+	write("journal.db-journal")
+	write("way.db.copying")
+	link(os.Symlink, "symbolic.db")
+	link(os.Link, "hard.db")
+	if err := os.Symlink("nowhere", filepath.Join(p.Dir, "dangling.db")); err != nil {
+		t.Fatal(err)
+	}
+	full, foreign, newer, oldSource, newSource := servicetest.EmptyPostgres(t), servicetest.EmptyPostgres(t), servicetest.Postgres(t), servicetest.Postgres(t), servicetest.Postgres(t)
+	programOn(t, full).MustRun("demo")
+	foreign.Exec("CREATE TABLE events (id int)")
+	newer.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)")
+	newSource.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)")
+	oldSource.Exec("DELETE FROM goose_db_version WHERE version_id > 0")
+	partial := servicetest.Postgres(t) // rows in the last table one looks at would do, too
+	partial.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES (?, 'w', 'n', '', ?, ?)", servicetest.IDOf(1), servicetest.At(2030), servicetest.At(2030))
+	notOurs := filepath.Join(p.Dir, "text.db")
+	if err := os.WriteFile(notOurs, bytes.Repeat([]byte("no database "), 999), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	empty := filepath.Join(p.Dir, "empty.db")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	old := filepath.Join(p.Dir, "old.db")
+	mustCopy(t, p, "sqlite:"+old)
+	oldDB := servicetest.OpenSQLite(t, old)
+	oldDB.Exec("DELETE FROM goose_db_version WHERE version_id > 0")
+	before := filesIn(t, p.Dir)
+	for _, test := range []struct{ from, to, says string }{
+		{"", "sqlite:worldevents.db", "is the database that is to be copied"},
+		{"", "sqlite:./../" + filepath.Base(p.Dir) + "/worldevents.db", "is the database that is to be copied"},
+		{"", "sqlite:///" + file, "is the database that is to be copied"},
+		{"", "sqlite:symbolic.db", "is the database that is to be copied"},
+		{"", "sqlite:hard.db", "is the database that is to be copied"},
+		{"", "sqlite:dangling.db", "exists"},
+		{"", "sqlite:text.db", "exists"},
+		{"", "sqlite:empty.db", "exists"},
+		{"", "sqlite:.", "exists"},
+		{"", "sqlite:wal.db", "wal.db-wal is left"},
+		{"", "sqlite:shm.db", "shm.db-shm is left"},
+		{"", "sqlite:journal.db", "journal.db-journal is left"},
+		{"", "sqlite:worldevents.db-wal", "SQLite's own"},
+		{"", "sqlite:way.db", "way.db.copying is in the way"},
+		{"", "sqlite:nowhere/backup.db", "no such file or directory"},
+		{"", "sqlite:", "name of a file"},
+		{"", "sqlite:folder/", "name of a file"},
+		{"", "sqlite://example.org/backup.db", "name of a file"},
+		{"", "backup.db", "must be sqlite:FILE or postgres://"},
+		{"", "", "must be"},
+		{"", "mysql://x/y", "must be sqlite:FILE or postgres://"},
+		{"", "host=127.0.0.1 dbname=x", "must be sqlite:FILE or postgres://"},
+		{"", "postgres://127.0.0.1:x/y", "not a PostgreSQL URL"},
+		{"", "postgres://127.0.0.1:1/y", "unavailable"},
+		{"", strings.Replace(full.URL, "worldevents_", "nothing_", 1), "does not exist"},
+		{"", full.URL, "has rows in users"},
+		{"", partial.URL, "has rows in events"},
+		{"", foreign.URL, "not this program's"},
+		{"", newer.URL, "schema 99999"},
+		{full.URL, full.URL, "is the database that is to be copied"},
+		{full.URL, withParameter(strings.Replace(full.URL, "127.0.0.1", "localhost", 1), "application_name=x"), "is the database that is to be copied"},
+		{full.URL, partial.URL, "has rows in events"},
+		{newSource.URL, "sqlite:backup.db", "schema 99999"},
+		{oldSource.URL, "sqlite:backup.db", "nothing to copy"},
+		{foreign.URL, "sqlite:backup.db", "nothing to copy"},
+		{"sqlite:absent.db", "sqlite:backup.db", "no such file"},
+		{"sqlite:.", "sqlite:backup.db", "is no file"},
+		{"sqlite:text.db", "sqlite:backup.db", "not a database"},
+		{"sqlite:empty.db", "sqlite:backup.db", "nothing to copy"},
+		{"sqlite:old.db", "sqlite:backup.db", "nothing to copy"},
+	} {
+		on := p
+		if test.from != "" {
+			on = p.With("DATABASE_URL=" + test.from)
+		}
+		if stdout, stderr, status := on.Run("copy", "--to", test.to); status != 1 || stdout != "" || !servicetest.OneLine(stderr, test.says) {
+			t.Errorf("%s to %s: %d %q %q", test.from, test.to, status, stdout, stderr)
+		}
+	}
+	if _, stderr, status := p.Run("copy"); status != 1 || !servicetest.OneLine(stderr, "--to") {
+		t.Errorf("without --to: %d %s", status, stderr)
+	}
+	if after := filesIn(t, p.Dir); !maps.Equal(after, before) {
+		t.Errorf("files\n%v\nbecame\n%v", before, after)
+	}
+	if n := foreign.Count("pg_tables WHERE schemaname = 'public'"); n != 1 {
+		t.Errorf("%d tables beside somebody else's", n)
+	}
+	if n := partial.Count("events"); n != 1 {
+		t.Errorf("%d events", n)
+	}
+}
+
+// filesIn has the content of each file of a folder, but of those that SQLite keeps while a database is open.
+func filesIn(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string]string)
+	for _, entry := range entries {
+		content, _ := os.ReadFile(filepath.Join(folder, entry.Name()))
+		files[entry.Name()] = string(content)
+	}
+	return files
+}
+
+// withParameter adds a parameter to a URL.
+func withParameter(address, parameter string) string {
+	if strings.Contains(address, "?") {
+		return address + "&" + parameter
+	}
+	return address + "?" + parameter
+}
+
+// Another schema of the same database is another target.
+func TestCopyBetweenSchemas(t *testing.T) {
+	t.Parallel()
+	t.Run("search_path", func(t *testing.T) { // which PgBouncer does not pass on
+		db := servicetest.EmptyPostgres(t)
+		programOn(t, db).MustRun("demo")
+		db.Exec(`CREATE SCHEMA "other Schema"`)
+		done, _ := mustCopy(t, programOn(t, db), withParameter(db.URL, "search_path=%22other%20Schema%22"))
+		if n := db.Count(`"other Schema".rsvps`); n != 6 || done.Rows["rsvps"] != 6 {
+			t.Errorf("%d RSVPs, and %+v", n, done)
+		}
+	})
+}
+
+// What SQLite holds and PostgreSQL cannot is refused by name, and what is broken nowhere passes for a copy. A file that becomes
+// a file keeps it.
+func TestCopyOfWhatPostgresCannotKeep(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		statement, says string
+		toSQLite        bool
+	}{
+		"NUL":              {"INSERT INTO users (number, id, username, created_at, issuer, subject) VALUES (50, '" + servicetest.IDOf(1) + "', 'x', '2030-01-01 00:00:00+00:00', 'i', 'a' || char(0) || 'b')", "users: subject has a NUL, which PostgreSQL cannot keep, in the row with id " + servicetest.IDOf(1) + ", number 50", true},
+		"no UTF-8":         {"UPDATE events SET description = CAST(x'ff' AS text) WHERE number = 2", "events: description is not UTF-8", true},
+		"bytes as text":    {"UPDATE events SET name = x'41' WHERE number = 2", "events: name is no text", true},
+		"large number":     {"UPDATE users SET number = 2147483648 WHERE username = 'alice'", "users: number is no integer of the column's size", true},
+		"text for a time":  {"UPDATE users SET created_at = 'yesterday' WHERE username = 'alice'", "users: created_at is no time", true},
+		"number as time":   {"UPDATE users SET created_at = 2030 WHERE username = 'alice'", "users: created_at is no time", true},
+		"orphan":           {"DELETE FROM events WHERE number = 1", "rsvps", false},
+		"long for indexes": {"UPDATE events SET world_id = (WITH RECURSIVE n (i, x) AS (SELECT 1, hex(randomblob(32)) UNION ALL SELECT i + 1, x || hex(randomblob(32)) FROM n WHERE i < 200) SELECT x FROM n ORDER BY i DESC LIMIT 1)", "index row", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := servicetest.NewProgram(t)
+			p.MustRun("demo")
+			source := servicetest.OpenSQLite(t, filepath.Join(p.Dir, "worldevents.db"))
+			source.DB.SetMaxOpenConns(1)
+			source.Exec("PRAGMA foreign_keys = OFF")
+			if name == "large number" {
+				source.Exec("UPDATE rsvps SET user_number = 2147483648 WHERE username = 'alice'")
+			}
+			source.Exec(test.statement)
+			to := servicetest.EmptyPostgres(t)
+			if stdout, stderr, status := p.Run("copy", "--to", to.URL); status != 1 || stdout != "" || !servicetest.OneLine(lastLine(stderr), test.says) {
+				t.Errorf("%d %q %q", status, stdout, stderr)
+			}
+			for table, n := range counts(t, to) {
+				if n != 0 {
+					t.Errorf("%d rows of %s", n, table)
+				}
+			}
+			_, stderr, status := p.Run("copy", "--to", "sqlite:backup.db")
+			if test.toSQLite != (status == 0) {
+				t.Errorf("to a file: %d %s", status, stderr)
+			}
+			if _, err := os.Stat(filepath.Join(p.Dir, "backup.db")); test.toSQLite != (err == nil) {
+				t.Errorf("to a file: %v", err)
+			}
+		})
+	}
+	for _, test := range []struct{ statement, says string }{
+		{"UPDATE users SET created_at = 'infinity'", "users: created_at is no time"},
+		{"UPDATE users SET created_at = '0044-03-15 BC'", "users: created_at is no time"},
+		{"UPDATE rsvps SET created_at = '12000-01-01'", "rsvps: created_at is no time"},
+		{"UPDATE rsvps SET created_at = '1969-12-31'", "CHECK constraint failed"},
+		{"ALTER TABLE users ADD COLUMN mine text", "the columns of users differ"},
+		{"ALTER TABLE users ADD COLUMN mine point", "cannot be copied"},
+	} {
+		t.Run(test.statement, func(t *testing.T) {
+			t.Parallel()
+			db := servicetest.EmptyPostgres(t)
+			p := programOn(t, db)
+			p.MustRun("demo")
+			db.Exec(test.statement)
+			if _, stderr, status := p.Run("copy", "--to", "sqlite:backup.db"); status != 1 || !servicetest.OneLine(lastLine(stderr), test.says) {
+				t.Errorf("%d %q", status, stderr)
+			}
+			if entries, _ := os.ReadDir(p.Dir); len(entries) != 0 {
+				t.Errorf("left %v", entries)
+			}
+		})
+	}
+}
+
+func lastLine(text string) string {
+	lines := strings.SplitAfter(text, "\n")
+	return strings.Join(lines[max(0, len(lines)-2):], "")
+}
+
+// A copy that is made under load shows one moment: no event without its creator's RSVP. Nobody is refused for it.
+func TestCopyUnderLoad(t *testing.T) {
+	eachCopy(t, func(t *testing.T, from, to *servicetest.Database) {
+		p := programOn(t, from)
+		s := p.ServeReady()
+		var stop atomic.Bool
+		var work sync.WaitGroup
+		defer work.Wait()
+		defer stop.Store(true)
+		var created atomic.Int64
+		for i := range 4 {
+			cookies := strings.TrimSpace(p.MustRun("session", "issue", fmt.Sprint("user", i)))
+			work.Go(func() {
+				for !stop.Load() {
+					if status, body := s.Do("POST", servicetest.Plaza, servicetest.EventBody, cookies); status != 200 {
+						t.Errorf("%d %s", status, body)
+					}
+					created.Add(1)
+				}
+			})
+		}
+		servicetest.Eventually(t, 30*time.Second, "events", func() bool { return created.Load() > 50 })
+		done, _ := mustCopy(t, p, to.URL)
+		if n := to.Count("events"); n < 50 || n != done.Rows["events"] || n != to.Count("rsvps") {
+			t.Errorf("%d events, %d RSVPs, and %v", n, to.Count("rsvps"), done.Rows)
+		}
+		if n := to.Count(`events e WHERE NOT EXISTS (SELECT 1 FROM rsvps r JOIN users u ON u.number = r.user_number
+			WHERE r.event_number = e.number AND u.id = e.creator_id)`); n != 0 {
+			t.Errorf("%d events without their creators", n)
+		}
+	})
+}
+
+// Of several copies into one target at once one succeeds, and it is whole.
+func TestCopiesAtOnce(t *testing.T) {
+	eachCopy(t, func(t *testing.T, from, to *servicetest.Database) {
+		p := programOn(t, from)
+		p.MustRun("demo")
+		var succeeded atomic.Int64
+		servicetest.AtOnce(4, func(int) {
+			stdout, stderr, status := p.Run("copy", "--to", to.URL)
+			switch {
+			case status == 0:
+				succeeded.Add(1)
+			case status != 1 || stdout != "" || !strings.HasPrefix(lastLine(stderr), "worldevents: copy: "):
+				t.Errorf("%d %q %q", status, stdout, stderr)
+			}
+		})
+		if n := succeeded.Load(); n != 1 {
+			t.Errorf("%d succeeded", n)
+		}
+		if want := counts(t, from); !maps.Equal(counts(t, to), want) {
+			t.Errorf("%v, want %v", counts(t, to), want)
+		}
+		if to.Dialect == "sqlite" {
+			if left, _ := filepath.Glob(fileOf(to) + ".*"); len(left) != 0 {
+				t.Errorf("left %v", left)
+			}
+		}
+	})
+}
+
+// However a copy is ended, and whatever it was doing, the target is empty or absent, and takes a copy afterwards.
+func TestCopyEnded(t *testing.T) {
+	eachCopy(t, func(t *testing.T, from, to *servicetest.Database) {
+		p := programOn(t, from)
+		p.MustRun("demo")
+		addMany(from, 20_000)
+		for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
+			for _, step := range []string{"copying", "building indexes", "comparing"} {
+				var stderr string
+				status := 0
+				for range 5 { // the copy may be quicker than the signal
+					if stderr, status = endCopyAt(t, p, to.URL, step, signal); status != 0 {
+						break
+					}
+					empty(t, to)
+				}
+				if status == 0 {
+					t.Fatalf("%v while %s comes too late: %s", signal, step, stderr)
+				}
+				if signal != syscall.SIGKILL {
+					if status != 1 || lastLine(stderr) == "" || !strings.HasSuffix(stderr, "interrupted\n") {
+						t.Errorf("%v while %s: %d %q", signal, step, status, stderr)
+					}
+				}
+				if to.Dialect == "postgres" {
+					for table, n := range counts(t, to) {
+						if n != 0 {
+							t.Fatalf("%v while %s: %d rows of %s", signal, step, n, table)
+						}
+					}
+					continue
+				}
+				left, _ := filepath.Glob(fileOf(to) + "*")
+				if slices.Contains(left, fileOf(to)) || signal != syscall.SIGKILL && len(left) > 0 {
+					t.Fatalf("%v while %s: left %v", signal, step, left)
+				}
+			}
+		}
+		if done, _ := mustCopy(t, p, to.URL); !maps.Equal(counts(t, to), done.Rows) {
+			t.Errorf("%v, want %v", counts(t, to), done.Rows)
+		}
+		if to.Dialect == "sqlite" {
+			if left, _ := filepath.Glob(fileOf(to) + ".*"); len(left) != 0 {
+				t.Errorf("left %v", left)
+			}
+		}
+	})
+}
+
+// A signal that comes after a copy is done, when the process is about to end, changes nothing: its status says that it is done.
+func TestCopyEndedTooLate(t *testing.T) {
+	eachCopy(t, func(t *testing.T, from, to *servicetest.Database) {
+		p := programOn(t, from)
+		p.MustRun("demo")
+		for range 10 {
+			if stderr, status := endCopyAt(t, p, to.URL, "action=copy", syscall.SIGINT); status != 0 {
+				t.Fatalf("%d %q", status, stderr)
+			}
+			empty(t, to)
+		}
+	})
+}
+
+// empty takes back a copy.
+func empty(t *testing.T, db *servicetest.Database) {
+	t.Helper()
+	if db.Dialect == "postgres" {
+		db.Exec("TRUNCATE " + strings.Join(copiedTables, ", "))
+	} else if err := os.Remove(fileOf(db)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// addMany adds so many RSVPs to the demo's first event.
+func addMany(db *servicetest.Database, n int) {
+	id := "CAST('00000000-0000-7000-7000-' || lpad(CAST(i AS text), 12, '0') AS uuid)"
+	if db.Dialect == "sqlite" {
+		id = "printf('00000000-0000-7000-7000-%012d', i)"
+	}
+	db.Exec(fmt.Sprintf(`
+		INSERT INTO users (id, username, created_at)
+		WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+		SELECT %s, 'many ' || CAST(i AS text), '2030-01-01 00:00:00+00:00' FROM n`, n, id))
+	db.Exec(`INSERT INTO rsvps (event_number, user_number, username, created_at)
+		SELECT e.number, u.number, u.username, '2030-01-01 00:00:00+00:00' FROM users u, events e
+		WHERE u.username LIKE 'many %' AND e.id = '01980000-0000-7000-8000-000000000001'`)
+}
+
+// endCopyAt runs copy and sends the signal as soon as it says that it does the step.
+func endCopyAt(t *testing.T, p *servicetest.Program, to, step string, signal syscall.Signal) (stderr string, status int) {
+	t.Helper()
+	command := p.Command("copy", "--to", to)
+	words := &signalOn{step: step, send: func() { command.Process.Signal(signal) }}
+	command.Stderr = words
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill := time.AfterFunc(60*time.Second, func() { command.Process.Kill() })
+	defer kill.Stop()
+	command.Wait()
+	return words.text.String(), command.ProcessState.ExitCode()
+}
+
+// signalOn is a writer that sends once the text has come to a step.
+type signalOn struct {
+	step string
+	text bytes.Buffer
+	send func()
+	sent bool
+}
+
+func (w *signalOn) Write(p []byte) (int, error) {
+	w.text.Write(p)
+	if !w.sent && strings.Contains(w.text.String(), w.step) {
+		w.sent = true
+		w.send()
+	}
+	return len(p), nil
+}
+
+// The tables that are copied are all that the migrations make, but for what is the same in every database of one schema.
+func TestCopyKnowsAllTables(t *testing.T) {
+	t.Parallel()
+	db := servicetest.SQLite(t)
+	if n := db.Count("sqlite_schema WHERE type = 'table' AND name NOT IN ('goose_db_version', 'compatibility', '" + strings.Join(copiedTables, "', '") + "') AND name NOT LIKE 'sqlite_%'"); n != 0 {
+		t.Errorf("%d tables are not copied", n)
+	}
+}

@@ -1,0 +1,409 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/models"
+	"worldevents/tests/servicetest"
+)
+
+// eventLine is what commands print of an event.
+type eventLine struct {
+	ID, World, Name, Description, ScheduledAt, Created string
+	Creator                                            *string
+	RSVPs                                              any
+}
+
+func TestEventListAndShow(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		if text := p.MustRun("event", "list", "--world", "plaza"); text != "[]\n" {
+			t.Errorf("of nothing: %q", text)
+		}
+		fails(t, p, "--world: must not be empty", "event", "list", "--world", "")
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		late := alice.Create("plaza", "late", "2031-01-01T00:00:00Z")
+		early := bob.Create("plaza", "early <b>", servicetest.When)
+		bob.Create("elsewhere", "n", servicetest.When)
+		alice.Post("/api/event/join/"+early, "").Is(200, servicetest.Success)
+		var lines []eventLine
+		text := p.MustRun("event", "list", "--world", "plaza")
+		if err := json.Unmarshal([]byte(text), &lines); err != nil {
+			t.Fatal(err)
+		}
+		if len(lines) != 2 || lines[0].ID != early || lines[1].ID != late || lines[0].RSVPs != 2.0 || *lines[0].Creator != "bob" || lines[0].ScheduledAt != servicetest.When {
+			t.Errorf("%s", text)
+		}
+		var shown eventLine
+		text = p.MustRun("event", "show", early)
+		if err := json.Unmarshal([]byte(text), &shown); err != nil {
+			t.Fatal(err)
+		}
+		joined, _ := json.Marshal(shown.RSVPs)
+		if shown.Name != "early <b>" || strings.Index(string(joined), `"bob"`) > strings.Index(string(joined), `"alice"`) || strings.Count(string(joined), "joined") != 2 {
+			t.Errorf("%s", text)
+		}
+		servicetest.AddEvents(s, "large", 7000, 1700, 2031, "d")
+		if err := json.Unmarshal([]byte(p.MustRun("event", "list", "--world", "large")), &lines); err != nil || len(lines) != 1700 {
+			t.Errorf("%v, %d lines", err, len(lines))
+		}
+		fails(t, p, "no such event", "event", "show", servicetest.IDOf(1))
+		fails(t, p, "not an id", "event", "show", "x")
+	})
+}
+
+// An edit shows in the next list, whatever was remembered of the one before, and obeys the contract.
+func TestEventEdit(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		alice := s.SignIn("alice")
+		id := alice.Create("plaza", "Chess", servicetest.When)
+		other := alice.Create("plaza", "Other", "2030-06-01T00:00:00Z")
+		for i, edit := range []struct {
+			args []string
+			want []string
+		}{
+			{[]string{"--name", "Go"}, []string{servicetest.Listed(id, "Go", "", servicetest.When, "alice"), servicetest.Listed(other, "Other", "", "2030-06-01T00:00:00.000Z", "alice")}},
+			{[]string{"--description", "Bring\na board."}, []string{servicetest.Listed(id, "Go", "Bring\na board.", servicetest.When, "alice"), servicetest.Listed(other, "Other", "", "2030-06-01T00:00:00.000Z", "alice")}},
+			{[]string{"--description", ""}, []string{servicetest.Listed(id, "Go", "", servicetest.When, "alice"), servicetest.Listed(other, "Other", "", "2030-06-01T00:00:00.000Z", "alice")}},
+			{[]string{"--scheduled-at", "2031-01-01T02:00:00.9999+02:00", "--name", "Later"},
+				[]string{servicetest.Listed(other, "Other", "", "2030-06-01T00:00:00.000Z", "alice"), servicetest.Listed(id, "Later", "", "2031-01-01T00:00:00.999Z", "alice")}},
+		} {
+			tag := alice.Get(servicetest.Plaza).Header.Get("ETag")
+			for range 5 {
+				alice.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(304, "")
+			}
+			p.MustRun(append([]string{"event", "edit", id}, edit.args...)...)
+			if res := alice.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(200, servicetest.List(edit.want...)); res.Header.Get("ETag") == tag {
+				t.Errorf("edit %d keeps the ETag", i)
+			}
+		}
+		for words, args := range map[string][]string{
+			"needs one or more of":             nil,
+			"name must be":                     {"--name", " "},
+			"name must be 1 to 200":            {"--name", strings.Repeat("x", 201), "--description", "fine"},
+			"description must be":              {"--description", "\x07"},
+			"scheduledAt must be":              {"--scheduled-at", "2030-02-30T00:00:00Z"},
+			"scheduledAt must be an RFC 3339 ": {"--scheduled-at", "tomorrow"},
+		} {
+			fails(t, p, words, append([]string{"event", "edit", id}, args...)...)
+		}
+		fails(t, p, "scheduledAt must be", "event", "edit", id, "--name", "", "--scheduled-at", "9999-12-31T23:59:59-14:00")
+		fails(t, p, "no such event", "event", "edit", servicetest.IDOf(1), "--name", "x")
+		if _, stderr, _ := p.Run("event", "edit", id, "--name", "Last"); !servicetest.IsAudit(stderr) || !strings.Contains(stderr, id) || !strings.Contains(stderr, "os_user=") {
+			t.Errorf("the audit line: %s", stderr)
+		}
+	})
+}
+
+func TestEventRemove(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		alice := s.SignIn("alice")
+		id := alice.Create("plaza", "spam", servicetest.When)
+		kept := alice.Create("plaza", "kept", servicetest.When)
+		servicetest.Crowd(t, s, "full", 1700, 3) // the first takes several batches
+		tag := alice.Get(servicetest.Plaza).Header.Get("ETag")
+		if got := p.MustRun("event", "remove", id); got != `{"id":"`+id+`","rsvps":1}`+"\n" {
+			t.Errorf("printed %s", got)
+		}
+		alice.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(200, servicetest.List(servicetest.Listed(kept, "kept", "", servicetest.When, "alice")))
+		alice.Post("/api/event/join/"+id, "").IsError(404, "event_not_found")
+		alice.Delete("/api/event/"+id).IsError(404, "event_not_found")
+		fails(t, p, "no such event", "event", "remove", id)
+
+		large := servicetest.EventIDs(t, alice.Get("/api/event/full").Body)[0]
+		if got := p.MustRun("event", "remove", large); got != `{"id":"`+large+`","rsvps":1700}`+"\n" {
+			t.Errorf("printed %s", got)
+		}
+		if n := len(servicetest.EventIDs(t, alice.Get("/api/event/full").Body)); n != 1 {
+			t.Errorf("%d events", n)
+		}
+		if events, rsvps := s.Database.Count("events"), s.Database.Count("rsvps"); events != 2 || rsvps != 1+3 {
+			t.Errorf("%d events and %d RSVPs are left", events, rsvps)
+		}
+	})
+}
+
+// Pruning deletes what was scheduled before, of one world or all, and only that.
+func TestEventPrune(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		alice := s.SignIn("alice")
+		servicetest.AddEvents(s, "one", 7001, 250, 2020, "d")
+		servicetest.AddEvents(s, "two", 7002, 30, 2020, "d")
+		servicetest.Crowd(t, s, "full", 1200, 40) // in 2030, the first in several batches
+		s.Database.Exec("INSERT INTO rsvps (event_number, user_number, username, created_at) SELECT e.number, u.number, u.username, e.created_at FROM events e, users u WHERE e.world_id = 'two' AND u.username = 'alice'")
+		kept := alice.Create("one", "kept", "2031-01-01T00:00:00Z")
+		exactly := alice.Create("two", "exactly then", "2031-01-01T00:00:00Z")
+
+		count := func() [2]int { return [2]int{s.Database.Count("events"), s.Database.Count("rsvps")} }
+		before := count()
+		prune := func(want string, args ...string) {
+			t.Helper()
+			if got := p.MustRun(append([]string{"event", "prune"}, args...)...); got != want+"\n" {
+				t.Errorf("%q printed %s, want %s", args, got, want)
+			}
+		}
+		prune(`{"events":282,"rsvps":1270,"dryRun":true}`, "--before", "2031-01-01T00:00:00Z", "--dry-run")
+		prune(`{"events":30,"rsvps":30,"dryRun":true}`, "--before", "2031-01-01T00:00:00Z", "--dry-run", "--world", "two")
+		prune(`{"events":0,"rsvps":0,"dryRun":false}`, "--before", "2020-01-01T00:00:00Z")
+		if got := count(); got != before {
+			t.Errorf("a dry run leaves %v of %v", got, before)
+		}
+		prune(`{"events":30,"rsvps":30,"dryRun":false}`, "--before", "2031-01-01T01:00:00+01:00", "--world", "two")
+		if got := servicetest.EventIDs(t, alice.Get("/api/event/two").Body); !servicetest.Equal(got, []string{exactly}) {
+			t.Errorf("left in two: %v", got)
+		}
+		prune(`{"events":252,"rsvps":1240,"dryRun":false}`, "--before", "2031-01-01T00:00:00Z")
+		if got := servicetest.EventIDs(t, alice.Get("/api/event/one").Body); !servicetest.Equal(got, []string{kept}) {
+			t.Errorf("left in one: %v", got)
+		}
+		if got := count(); got != [2]int{2, 2} {
+			t.Errorf("left: %v", got)
+		}
+		fails(t, p, "--before", "event", "prune", "--before", "yesterday")
+		fails(t, p, "--before", "event", "prune")
+		fails(t, p, "--world", "event", "prune", "--before", servicetest.When, "--world", "")
+	})
+}
+
+// Two at once, one of them interrupted, delete each event once, beside lists and joins that go on.
+func TestEventPruneAtOnce(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		alice := s.SignIn("alice")
+		servicetest.AddEvents(s, "old", 7001, 3000, 2020, "d")
+		servicetest.Crowd(t, s, "old", 2500)
+		kept := alice.Create("old", "kept", "2040-01-01T00:00:00Z")
+		stop := make(chan struct{})
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if got := servicetest.EventIDs(t, alice.Get("/api/event/old").Body); !slices.Contains(got, kept) {
+					t.Errorf("%d events without the one that stays", len(got))
+				}
+				alice.Delete("/api/event/"+kept).Is(200, servicetest.Success)
+				alice.Post("/api/event/join/"+kept, "").Is(200, servicetest.Success)
+			}
+		})
+		cut := p.Command("event", "prune", "--before", "2035-01-01T00:00:00Z")
+		var said servicetest.Log
+		cut.Stderr = &said
+		if err := cut.Start(); err != nil {
+			t.Fatal(err)
+		}
+		servicetest.Eventually(t, 20*time.Second, "some are gone", func() bool { return s.Database.Count("events") < 3002 })
+		var other strings.Builder
+		second := p.Command("event", "prune", "--before", "2035-01-01T00:00:00Z")
+		second.Stdout = &other
+		if err := second.Start(); err != nil {
+			t.Fatal(err)
+		}
+		cut.Process.Signal(syscall.SIGINT)
+		cut.Wait()
+		second.Wait()
+		close(stop)
+		wait.Wait()
+		if status := cut.ProcessState.ExitCode(); status == 1 {
+			var events int
+			_, rest, _ := strings.Cut(said.String(), "worldevents: interrupted after ")
+			if n, err := fmt.Sscan(rest, &events); n != 1 || err != nil || events == 0 || strings.Count(said.String(), "\n") != 2 || !strings.Contains(said.String(), "msg=audit") {
+				t.Errorf("%v %q", err, said.String())
+			}
+		} else if status != 0 { // it may have been quicker
+			t.Errorf("%d %s", status, said.String())
+		}
+		var result struct{ Events, RSVPs int }
+		if err := json.Unmarshal([]byte(other.String()), &result); err != nil {
+			t.Errorf("%v: %q", err, other.String())
+		}
+		if events, rsvps := s.Database.Count("events"), s.Database.Count("rsvps"); events != 1 || rsvps != 1 {
+			t.Errorf("%d events and %d RSVPs are left", events, rsvps)
+		}
+	}, servicetest.Patient)
+}
+
+// What an interrupted removal has left is no event any more, and goes with the next one. A dry run touches and counts nothing of it.
+func TestEventPruneSweeps(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		servicetest.Crowd(t, s, "full", 1200, 2)
+		leave := func() { // as a removal does that ends after its first transaction
+			s.Database.Exec("UPDATE events SET id = ?, world_id = '' WHERE id = (SELECT id FROM events WHERE world_id = 'full' ORDER BY scheduled_at, id LIMIT 1)", servicetest.IDOf(9))
+		}
+		leave()
+		name := ""
+		s.Database.Read("SELECT username FROM rsvps r JOIN events e ON e.number = r.event_number WHERE e.world_id = '' LIMIT 1", nil, &name)
+		if text := p.MustRun("user", "show", name); strings.Contains(text, servicetest.IDOf(9)) {
+			t.Errorf("shows what is removed: %s", text)
+		}
+		stdout, stderr, _ := p.Run("event", "prune", "--before", "2040-01-01T00:00:00Z", "--dry-run")
+		if stdout != `{"events":1,"rsvps":2,"dryRun":true}`+"\n" || stderr != "" {
+			t.Errorf("dry run: %s %s", stdout, stderr)
+		}
+		if n := s.Database.Count("rsvps"); n != 1202 {
+			t.Errorf("%d RSVPs after a dry run", n)
+		}
+		// Nothing is due: there is only what is left.
+		if got := p.MustRun("event", "prune", "--before", "1980-01-01T00:00:00Z"); got != `{"events":0,"rsvps":0,"dryRun":false}`+"\n" {
+			t.Errorf("printed %s", got)
+		}
+		if events, rsvps := s.Database.Count("events"), s.Database.Count("rsvps"); events != 1 || rsvps != 2 {
+			t.Errorf("%d events and %d RSVPs are left", events, rsvps)
+		}
+		stdout, stderr, _ = p.Run("event", "prune", "--before", "2040-01-01T00:00:00Z", "--world", "full")
+		if stdout != `{"events":1,"rsvps":2,"dryRun":false}`+"\n" || !servicetest.IsAudit(stderr) || !strings.Contains(stderr, "world=full events=1 rsvps=2") {
+			t.Errorf("%s %s", stdout, stderr)
+		}
+	})
+}
+
+// An event that somebody moves to a later time while events are pruned stays, or was gone before: never is a move acknowledged
+// and the event deleted. One of them has more RSVPs than one transaction deletes.
+func TestEventPruneBesideEdit(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		servicetest.Crowd(t, s, "old", append([]int{600, 600}, slices.Repeat([]int{60}, 60)...)...)
+		ids := servicetest.EventIDs(t, s.SignIn("alice").Get("/api/event/old").Body)
+		later := servicetest.At(2040)
+		var moved []string
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			p.MustRun("event", "prune", "--before", "2035-01-01T00:00:00Z")
+		})
+		for i := range ids {
+			id := ids[len(ids)-1-i] // towards what is being deleted
+			parsed, _ := models.ParseID(id)
+			switch _, err := s.Store.EditEvent(context.Background(), parsed, models.EventEdit{ScheduledAt: &later}); {
+			case err == nil:
+				moved = append(moved, id)
+			case !errors.Is(err, models.ErrNoEvent):
+				t.Error(err)
+			}
+		}
+		wait.Wait()
+		for _, id := range moved {
+			if s.Database.Count("events WHERE id = ?", id) != 1 {
+				t.Errorf("%s was moved, and is gone", id)
+			}
+		}
+		if n := s.Database.Count("events"); n != len(moved) {
+			t.Errorf("%d events, and %d were moved", n, len(moved))
+		}
+	}, servicetest.Patient)
+}
+
+// An event with many RSVPs is pruned in several transactions, the first of which takes it out of its list.
+func TestEventPruneInBatches(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		servicetest.Crowd(t, s, "w", 10_000)
+		alice := s.SignIn("alice")
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			p.MustRun("event", "prune", "--before", "2035-01-01T00:00:00Z")
+		}()
+		seen := make(map[int]bool)
+		for left := 10_000; left > 0; left = s.Database.Count("rsvps") {
+			if seen[left] = true; left < 10_000 && len(seen) == 2 {
+				alice.Get("/api/event/w").Is(200, servicetest.List())
+			}
+		}
+		<-done
+		if len(seen) < 4 {
+			t.Errorf("seen while pruning: %v", seen)
+		}
+	}, servicetest.Patient)
+}
+
+// An event whose move is committed just before it would be deleted stays, be it small or large.
+func TestEventPruneAfterEdit(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) { // SQLite has one writer
+		s := servicetest.Start(t, servicetest.Postgres(t))
+		p := servicetest.NewProgram(t, "DATABASE_URL="+s.Database.URL)
+		servicetest.Crowd(t, s, "w", 700, 20)
+		for _, id := range servicetest.EventIDs(t, s.SignIn("alice").Get("/api/event/w").Body) {
+			s.Database.Exec("UPDATE events SET scheduled_at = ?", servicetest.At(2040))
+			s.Database.Exec("UPDATE events SET scheduled_at = ? WHERE id = ?", servicetest.At(2030), id)
+			tx := servicetest.BeginTx(t, s.Database, "UPDATE events SET scheduled_at = '2035-01-01T00:00:00Z' WHERE id = '"+id+"'") // when pruning stops
+			servicetest.CommitUnder(t, s.Database, tx, 0, func() {
+				if got := p.MustRun("event", "prune", "--before", "2035-01-01T00:00:00Z"); !strings.HasPrefix(got, `{"events":0,`) {
+					t.Errorf("printed %s", got)
+				}
+			})
+			if s.Database.Count("events WHERE id = ?", id) != 1 {
+				t.Errorf("%s was moved, and is gone", id)
+			}
+		}
+	})
+}
+
+// Of several who remove an event at once one has removed it.
+func TestEventRemovesAtOnce(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		servicetest.Crowd(t, s, "w", 700, 20, 700, 20, 700, 20)
+		for _, id := range servicetest.EventIDs(t, s.SignIn("alice").Get("/api/event/w").Body) {
+			parsed, _ := models.ParseID(id)
+			var removed atomic.Int64
+			servicetest.AtOnce(4, func(int) {
+				switch result, err := s.Store.RemoveEvent(context.Background(), parsed); {
+				case err == nil:
+					removed.Add(result.Events)
+				case !errors.Is(err, models.ErrNoEvent):
+					t.Error(err)
+				}
+			})
+			if n := removed.Load(); n != 1 {
+				t.Errorf("removed %d times", n)
+			}
+		}
+		if events, rsvps := s.Database.Count("events"), s.Database.Count("rsvps"); events != 0 || rsvps != 0 {
+			t.Errorf("%d events and %d RSVPs are left", events, rsvps)
+		}
+	}, servicetest.Patient)
+}
+
+// A list that a client waits for comes when a command has changed it. PostgreSQL tells the service at once which list it is.
+func TestCommandsWakeWhoWaits(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		postgres := s.Database.Dialect == "postgres"
+		received := func() float64 {
+			if !postgres {
+				return 0
+			}
+			return servicetest.Metric(t, s, "worldevents_hints_received_total")
+		}
+		if postgres {
+			servicetest.Eventually(t, 20*time.Second, "the service hears others", func() bool { return servicetest.Metric(t, s, "worldevents_hears_instances") == 1 })
+		}
+		bob := s.SignIn("bob")
+		id := bob.Create("plaza", "n", servicetest.When)
+		s.SignIn("alice").Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+		bob.Create("plaza", "old", "2020-01-01T00:00:00Z")
+		for _, args := range [][]string{
+			{"user", "rename", "alice", "anna"}, {"user", "remove", "anna"}, {"event", "edit", id, "--name", "m"},
+			{"event", "prune", "--before", "2025-01-01T00:00:00Z"}, {"event", "remove", id},
+		} {
+			tag, before := bob.Get(servicetest.Plaza).Header.Get("ETag"), received()
+			res := servicetest.Await(t, s, bob, servicetest.Plaza+"?wait=50", tag)
+			p.MustRun(args...)
+			r := servicetest.Come(t, res)
+			if r.Is(200, bob.Get(servicetest.Plaza).Body); r.Header.Get("ETag") == tag {
+				t.Errorf("%q: the same list", args)
+			}
+			if postgres {
+				servicetest.Eventually(t, 20*time.Second, fmt.Sprintf("a hint of %q comes", args), func() bool { return received() > before })
+			}
+		}
+	})
+}

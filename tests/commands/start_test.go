@@ -1,0 +1,464 @@
+package commands
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// eachProgram runs test with the real program on both databases.
+func eachProgram(t *testing.T, test func(t *testing.T, p *servicetest.Program)) {
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, servicetest.NewProgram(t))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(t, servicetest.NewProgram(t, "DATABASE_URL="+servicetest.EmptyPostgres(t).URL))
+	})
+}
+
+// From nothing to an event, with what the README shows: serve, session issue, curl.
+func TestFirstSteps(t *testing.T) {
+	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
+		p.MustRun("demo")
+		s := p.ServeReady()
+		issued := p.MustRun("session", "issue", "dave")
+		if !regexp.MustCompile(`^token=[\w-]+\.[\w-]+\.[\w-]+; refreshToken=[0-9a-f]{128}\n$`).MatchString(issued) {
+			t.Fatalf("session issue printed %q", issued)
+		}
+		cookies := strings.TrimSpace(issued)
+		is := func(method, path, body string, status int, want string) {
+			t.Helper()
+			if gotStatus, got := s.Do(method, path, body, cookies); gotStatus != status || got != want {
+				t.Errorf("%s %s: %d %s, want %d %s", method, path, gotStatus, got, status, want)
+			}
+		}
+		is("GET", servicetest.SessionPath, "", 200, servicetest.Authenticated)
+		is("POST", "/api/event/cellar", servicetest.EventBody, 200, servicetest.Success)
+		is("POST", "/api/event/join/01980000-0000-7000-8000-000000000001", "", 200, servicetest.Success)
+		is("DELETE", "/api/event/01980000-0000-7000-8000-000000000001", "", 200, servicetest.Success)
+		if _, body := s.Do("GET", servicetest.Plaza, "", cookies); strings.Count(body, `"id"`) < 2 || !strings.Contains(body, `"alice"`) {
+			t.Errorf("the demo: %s", body)
+		}
+		is("GET", servicetest.RefreshPath, "", 200, servicetest.Success)
+		is("GET", servicetest.RefreshPath, "", 400, servicetest.InvalidRefresh)
+		for _, secret := range append(strings.FieldsFunc(cookies, func(r rune) bool { return r == '=' || r == ';' })[1:2], cookies[len(cookies)-128:], string(servicetest.Key)) {
+			if strings.Contains(s.Log.String(), secret) {
+				t.Errorf("the log has %s", secret)
+			}
+		}
+	})
+}
+
+func TestSessionIssue(t *testing.T) {
+	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
+		p.MustRun("migrate")
+		var first struct{ UserID, Username, Token, RefreshToken, Expires string }
+		text := p.MustRun("session", "issue", "--json", "Zoë <b>")
+		if err := json.Unmarshal([]byte(text), &first); err != nil {
+			t.Fatal(err)
+		}
+		if !regexp.MustCompile(`^\{"userId":"[0-9a-f-]{36}","username":"Zoë <b>","token":"[^"]+","refreshToken":"[0-9a-f]{128}","expires":"[0-9T:-]+Z"\}\n$`).MatchString(text) {
+			t.Errorf("printed %s", text)
+		}
+		if expires, err := time.Parse(time.RFC3339, first.Expires); err != nil || time.Until(expires) < 14*time.Minute || time.Until(expires) > 15*time.Minute {
+			t.Errorf("expires %s", first.Expires)
+		}
+		// Like every sign-in it ends the session before.
+		p.MustRun("session", "issue", "Zoë <b>")
+		s := p.ServeReady()
+		if _, body := s.Do("GET", servicetest.RefreshPath, "", "refreshToken="+first.RefreshToken); body != servicetest.InvalidRefresh {
+			t.Errorf("the earlier session: %s", body)
+		}
+
+		production := p.With("APP_ENV=production", "BASE_URL=https://example.org")
+		if stdout, stderr, status := production.Run("session", "issue", "nobody"); status != 1 || stdout != "" || !servicetest.OneLine(stderr, "no such user") {
+			t.Errorf("an unknown name in production: %d %q %q", status, stdout, stderr)
+		}
+		production.MustRun("session", "issue", "Zoë <b>")
+		if stdout, stderr, status := p.Run("session", "issue", " "); status != 1 || stdout != "" || !servicetest.OneLine(stderr, "username") {
+			t.Errorf("a bad name: %d %q %q", status, stdout, stderr)
+		}
+	})
+}
+
+// With the cookies of an expired session calls are refused until one refresh, for which the refresh token is good.
+func TestSessionIssueExpired(t *testing.T) {
+	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
+		p.MustRun("migrate")
+		s := p.ServeReady()
+		for _, setting := range []string{"JWT_TTL=15m", "JWT_TTL=1s", "SESSION_MAX_AGE=1m"} {
+			var issued struct {
+				Token, RefreshToken string
+				Expires             time.Time
+			}
+			text := p.With(setting).MustRun("session", "issue", "--expired", "--json", "alice")
+			if err := json.Unmarshal([]byte(text), &issued); err != nil || time.Since(issued.Expires) < time.Second || time.Since(issued.Expires) > time.Minute {
+				t.Errorf("%s: %v: %s", setting, err, text)
+			}
+			cookies := strings.TrimSpace(p.With(setting).MustRun("session", "issue", "--expired", "alice"))
+			token, _, _ := strings.Cut(cookies, ";")
+			if status, body := s.Do("GET", servicetest.Plaza, "", cookies); status != 401 || !strings.Contains(body, `"token_expired"`) {
+				t.Errorf("%s: a list: %d %s", setting, status, body)
+			}
+			for _, step := range []struct{ cookies, want string }{
+				{token, servicetest.SessionNoRefresh}, {cookies, servicetest.Authenticated}, {cookies, servicetest.SessionInvalidRefresh},
+			} {
+				if _, body := s.Do("GET", servicetest.SessionPath, "", step.cookies); body != step.want {
+					t.Errorf("%s: the session: %s, want %s", setting, body, step.want)
+				}
+			}
+		}
+		production := p.With("APP_ENV=production", "BASE_URL=https://example.org")
+		if stdout, stderr, status := production.Run("session", "issue", "--expired", "alice"); status != 1 || stdout != "" || !servicetest.OneLine(stderr, "APP_ENV=development") {
+			t.Errorf("in production: %d %q %q", status, stdout, stderr)
+		}
+	})
+}
+
+// JWT_TTL shortens the JWTs of sign-ins and of refreshes, and nothing else.
+func TestJWTTTL(t *testing.T) {
+	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
+		p = p.With("JWT_TTL=5m")
+		p.MustRun("migrate")
+		s := p.ServeReady()
+		short := func(text string) {
+			t.Helper()
+			expires, err := time.Parse(time.RFC3339, text)
+			if left := time.Until(expires); err != nil || left > 5*time.Minute || left < 4*time.Minute {
+				t.Errorf("the JWT expires in %v (%v)", left, err)
+			}
+		}
+		var issued struct{ Token, RefreshToken, Expires string }
+		if err := json.Unmarshal([]byte(p.MustRun("session", "issue", "--json", "alice")), &issued); err != nil {
+			t.Fatal(err)
+		}
+		short(issued.Expires)
+		req, _ := http.NewRequest("GET", s.URL+servicetest.RefreshPath, nil)
+		req.Header.Set("Cookie", "refreshToken="+issued.RefreshToken)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		short(res.Header.Get("Session-Expires"))
+		cookies := res.Cookies()
+		for _, cookie := range cookies {
+			if cookie.MaxAge != 720*3600 {
+				t.Errorf("%s is kept for %d seconds", cookie.Name, cookie.MaxAge)
+			}
+		}
+		if len(cookies) != 2 {
+			t.Errorf("%d cookies", len(cookies))
+		}
+	})
+}
+
+func TestUserAdd(t *testing.T) {
+	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
+		p.MustRun("migrate")
+		if text := p.MustRun("user", "add", "alice & co"); !regexp.MustCompile(`^\{"id":"[0-9a-f-]{36}","username":"alice & co"\}\n$`).MatchString(text) {
+			t.Errorf("printed %s", text)
+		}
+		if stdout, stderr, status := p.Run("user", "add", "alice & co"); status != 1 || stdout != "" || !servicetest.OneLine(stderr, "the username is taken") {
+			t.Errorf("again: %d %q %q", status, stdout, stderr)
+		}
+		p.MustRun("user", "add", "Alice & co") // names are exact
+		p.MustRun("user", "add", strings.Repeat("😀", 100))
+		for _, name := range []string{"", " ", "\u2003", strings.Repeat("x", 101), "a\nb", "a\x7f", "\xff"} {
+			if stdout, stderr, status := p.Run("user", "add", "--", name); status != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 {
+				t.Errorf("%q: %d %q %q", name, status, stdout, stderr)
+			}
+		}
+		// A key is needed only where something is signed.
+		p.With("JWT_SECRET=").MustRun("user", "add", "bob")
+		p.With("JWT_SECRET=").MustRun("migrate")
+	})
+}
+
+func TestDemo(t *testing.T) {
+	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
+		p.MustRun("migrate")
+		p.MustRun("user", "add", "bob") // who is there already is used
+		p.MustRun("demo")
+		s := p.ServeReady()
+		cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+		_, before := s.Do("GET", servicetest.Plaza, "", cookies)
+		for _, name := range []string{`"alice"`, `"bob"`, `"carol"`, `01980000-0000-7000-8000-000000000001`} {
+			if !strings.Contains(before, name) {
+				t.Errorf("no %s: %s", name, before)
+			}
+		}
+		p.MustRun("demo")
+		if _, after := s.Do("GET", servicetest.Plaza, "", cookies); after != before {
+			t.Errorf("a second demo changed\n%s to\n%s", before, after)
+		}
+		if _, stderr, status := p.With("APP_ENV=production").Run("demo"); status != 1 || !servicetest.OneLine(stderr, "development") {
+			t.Errorf("in production: %d %q", status, stderr)
+		}
+	})
+}
+
+// The commands may run beside serve, on the same SQLite file too.
+func TestCommandsBesideServe(t *testing.T) {
+	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
+		s := p.ServeReady()
+		cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+		stop, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if status, body := s.Do("POST", servicetest.Plaza, servicetest.EventBody, cookies); status != 200 {
+					t.Errorf("%d %s", status, body)
+				}
+			}
+		}()
+		for i := range 5 {
+			p.MustRun("user", "add", fmt.Sprint("user", i))
+			p.MustRun("migrate")
+		}
+		close(stop)
+		<-done
+	})
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t)
+	p.Env = nil // it needs nothing
+	text := p.MustRun("version")
+	for _, name := range []string{"worldevents ", "go 1.", "pgx", "sqlite"} {
+		if !strings.Contains(text, name) {
+			t.Errorf("no %s: %s", name, text)
+		}
+	}
+	if files, _ := os.ReadDir(p.Dir); len(files) != 0 {
+		t.Errorf("left %v", files)
+	}
+}
+
+func TestUnknownCommands(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t)
+	for _, args := range [][]string{{"fly"}, {"user"}, {"user", "add"}, {"session", "issue"}, {"serve", "--port", "1"}, {"migrate", "x"}} {
+		if _, stderr, status := p.Run(args...); status != 1 || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%q: %d %q", args, status, stderr)
+		}
+	}
+}
+
+func TestDotEnv(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t)
+	p.Env = []string{} // nothing but the file
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(p.Dir, ".env"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exists := func(name string) bool {
+		_, err := os.Stat(filepath.Join(p.Dir, name))
+		return err == nil
+	}
+	write("# comment\nAPP_ENV=development\nJWT_SECRET=" + string(servicetest.Key) + "\nDATABASE_URL=sqlite:from-file.db\n")
+	p.MustRun("migrate")
+	p.MustRun("session", "issue", "alice")
+	if !exists("from-file.db") {
+		t.Error(".env was not read")
+	}
+	// Real variables win.
+	p.With("DATABASE_URL=sqlite:real.db").MustRun("migrate")
+	if !exists("real.db") {
+		t.Error("the real variable did not win")
+	}
+	if _, stderr, status := p.With("APP_ENV=elsewhere").Run("migrate"); status != 1 || !servicetest.OneLine(stderr, "APP_ENV") {
+		t.Errorf("%d %q", status, stderr)
+	}
+	const secret = "do-not-print-this-secret-of-32-bytes"
+	write("JWT_SECRET " + secret + "\n\x00=")
+	if _, stderr, status := p.Run("migrate"); status != 1 || !servicetest.OneLine(stderr, ".env") || strings.Contains(stderr, secret) {
+		t.Errorf("%d %q", status, stderr)
+	}
+}
+
+// What is in flight at SIGTERM completes; then the process ends with status 0.
+func TestGracefulStop(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(signal.String(), func(t *testing.T) {
+			eachProgram(t, func(t *testing.T, p *servicetest.Program) {
+				s := p.ServeReady()
+				cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+				conn := begin(t, s, cookies)
+				s.Signal(signal)
+				servicetest.Eventually(t, 10*time.Second, "readiness ends", func() bool { return s.Admin("/readyz") == 503 })
+				if status := s.Admin("/livez"); status != 200 {
+					t.Errorf("/livez %d while stopping", status)
+				}
+				servicetest.Eventually(t, 10*time.Second, "no new connections", func() bool {
+					other, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
+					if err == nil {
+						other.Close()
+					}
+					return err != nil
+				})
+				if response := finish(conn); !strings.HasPrefix(response, "HTTP/1.1 200 OK\r\n") || !strings.HasSuffix(response, "\r\n\r\n"+servicetest.Success) {
+					t.Errorf("in flight: %q", response)
+				}
+				if status := s.Wait(10 * time.Second); status != 0 {
+					t.Errorf("exit status %d: %s", status, s.Log)
+				}
+			})
+		})
+	}
+}
+
+// begin sends a create but for the last byte of its body.
+func begin(t *testing.T, s *servicetest.Process, cookies string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nCookie: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\nExpect: 100-continue\r\n\r\n",
+		servicetest.Plaza, cookies, len(servicetest.EventBody))
+	// 100 Continue says that the handler has begun to read.
+	line := make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))
+	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.ReadFull(conn, line); err != nil || !strings.HasPrefix(string(line), "HTTP/1.1 100") {
+		t.Fatalf("%q %v", line, err)
+	}
+	io.WriteString(conn, servicetest.EventBody[:len(servicetest.EventBody)-1])
+	return conn
+}
+
+// finish sends the last byte and returns the response.
+func finish(conn net.Conn) string {
+	io.WriteString(conn, servicetest.EventBody[len(servicetest.EventBody)-1:])
+	response, _ := io.ReadAll(conn)
+	return string(response)
+}
+
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t, "SHUTDOWN_TIMEOUT=1m")
+	s := p.ServeReady()
+	begin(t, s, strings.TrimSpace(p.MustRun("session", "issue", "alice")))
+	s.Signal(syscall.SIGTERM)
+	servicetest.Eventually(t, 10*time.Second, "readiness ends", func() bool { return s.Admin("/readyz") == 503 })
+	s.Signal(syscall.SIGTERM)
+	if status := s.Wait(5 * time.Second); status == 0 {
+		t.Error("the request in flight was cut, yet the exit status is 0")
+	}
+}
+
+// SHUTDOWN_TIMEOUT bounds how long a slow client can hold the process.
+func TestShutdownTimeout(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t, "SHUTDOWN_TIMEOUT=300ms")
+	s := p.ServeReady()
+	begin(t, s, strings.TrimSpace(p.MustRun("session", "issue", "alice")))
+	s.Signal(syscall.SIGTERM)
+	if status := s.Wait(5 * time.Second); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+}
+
+func TestListenersInUse(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, name := range []string{"LISTEN_ADDR", "ADMIN_ADDR"} {
+		t.Run(name, func(t *testing.T) {
+			p := servicetest.NewProgram(t, name+"="+l.Addr().String())
+			if _, stderr, status := p.Run("serve"); status != 1 || !strings.Contains(stderr, `level=ERROR msg=failed command=serve error="`+name+": ") {
+				t.Errorf("%d %q", status, stderr)
+			}
+		})
+	}
+}
+
+// An empty ADMIN_ADDR turns the operator's listener off; nothing of it is ever public.
+func TestAdminOff(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t)
+	s := p.ServeReady()
+	for _, path := range []string{"/metrics", "/livez", "/readyz", "/debug/pprof/", "/debug/vars"} {
+		if status, _ := s.Do("GET", path, "", ""); status != 404 {
+			t.Errorf("%s is public: %d", path, status)
+		}
+	}
+	for _, path := range []string{servicetest.SessionPath, servicetest.Plaza, "/docs", "/debug/pprof/cmdline"} {
+		if status := s.Admin(path); status != 404 {
+			t.Errorf("%s on the admin listener: %d", path, status)
+		}
+	}
+	s.Signal(syscall.SIGTERM)
+	s.Wait(10 * time.Second)
+
+	off := p.With("ADMIN_ADDR=")
+	command := off.Command("serve")
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		command.Process.Kill()
+		command.Wait()
+	}()
+	servicetest.Eventually(t, 20*time.Second, "serve is up", func() bool {
+		res, err := http.Get("http://" + p.Getenv("LISTEN_ADDR") + servicetest.SessionPath)
+		if err == nil {
+			res.Body.Close()
+		}
+		return err == nil && res.StatusCode == 400
+	})
+	if _, err := net.Dial("tcp", p.Getenv("ADMIN_ADDR")); err == nil {
+		t.Error("the admin listener is on")
+	}
+}
+
+// The real listener bounds headers and the time that they take to come.
+func TestListenerLimits(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t)
+	s := p.ServeReady()
+	long := "token=" + strings.Repeat("x", 4091)
+	if status, body := s.Do("GET", servicetest.SessionPath, "", long+"; refreshToken="+servicetest.RefreshToken(1)); status != 400 || body != servicetest.SessionInvalid {
+		t.Errorf("cookies as large as they may be: %d %s", status, body)
+	}
+	if status, _ := s.Do("GET", servicetest.SessionPath, "", "x="+strings.Repeat("x", 64<<10)); status != 431 {
+		t.Errorf("64 KiB of headers: %d", status)
+	}
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, "GET / HTTP/1.1\r\nX: ")
+	conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.ReadAll(conn); err != nil {
+		t.Errorf("unfinished headers were not cut off: %v", err)
+	}
+}

@@ -1,0 +1,540 @@
+package commands
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/models"
+	"worldevents/tests/servicetest"
+)
+
+// eachBeside runs test with a service on both databases, and the program for commands beside it.
+func eachBeside(t *testing.T, test func(t *testing.T, s *servicetest.Service, p *servicetest.Program), changes ...servicetest.Option) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		test(t, s, servicetest.NewProgram(t, "DATABASE_URL="+s.Database.URL))
+	}, changes...)
+}
+
+// fails runs a command that must fail with one line which has these words, and change nothing that it says.
+func fails(t *testing.T, p *servicetest.Program, words string, args ...string) {
+	t.Helper()
+	if stdout, stderr, status := p.Run(args...); status != 1 || stdout != "" || !servicetest.OneLine(stderr, words) {
+		t.Errorf("%q: %d %q %q, want %q", args, status, stdout, stderr, words)
+	}
+}
+
+// external signs somebody in whom an identity provider vouches for, and returns the name that they got.
+func external(t *testing.T, s *servicetest.Service, subject, name string) string {
+	t.Helper()
+	var in models.SignIn
+	rand.Read(in.Handle[:])
+	grant, err := s.Store.SignInExternal(context.Background(), "https://login.example.org", subject, name, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return grant.Username
+}
+
+// A renamed user has the new name in all lists and ETags at once, and after the next refresh in the header.
+func TestUserRename(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		worlds := []string{"/api/event/one", "/api/event/two"}
+		var tags []string
+		for _, world := range worlds {
+			id := bob.Create(strings.TrimPrefix(world, "/api/event/"), "n", servicetest.When)
+			alice.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+			tag := bob.Get(world).Header.Get("ETag")
+			for range 5 { // so often that fingerprints are used
+				bob.Get(world, servicetest.IfNoneMatch(tag)).Is(304, "")
+			}
+			tags = append(tags, tag)
+		}
+		if got := p.MustRun("user", "rename", "alice", "alice & <co>"); got != `{"id":"`+alice.Session.UserID+`","username":"alice & <co>"}`+"\n" {
+			t.Errorf("printed %s", got)
+		}
+		for i, world := range worlds {
+			res := bob.Get(world, servicetest.IfNoneMatch(tags[i]))
+			if got := servicetest.Usernames(t, res.Body); !servicetest.Equal(got, [][]string{{"bob", "alice & <co>"}}) || res.Header.Get("ETag") == tags[i] {
+				t.Errorf("%v, ETag %s", got, res.Header.Get("ETag"))
+			}
+		}
+		alice.Get(servicetest.SessionPath).Is(200, servicetest.Authenticated).HasHeader("Session-User", "alice")
+		id := alice.Create("three", "n", servicetest.When)
+		if got := servicetest.Usernames(t, bob.Get("/api/event/three").Body); !servicetest.Equal(got, [][]string{{"alice & <co>"}}) {
+			t.Errorf("a JWT of before creates %s for %v", id, got)
+		}
+		alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success).HasHeader("Session-User", url.PathEscape("alice & <co>"))
+
+		fails(t, p, "no such user", "user", "rename", "alice", "x")
+		fails(t, p, "the username is taken", "user", "rename", "bob", "alice & <co>")
+		fails(t, p, "a username is", "user", "rename", "bob", " ")
+		p.MustRun("user", "rename", "bob", "bob") // as it is
+		p.MustRun("user", "rename", "bob", "alice")
+		if got := p.MustRun("user", "add", "bob"); !strings.Contains(got, `"bob"`) { // the name is free
+			t.Error(got)
+		}
+	})
+}
+
+// Operators give any name to whom they have added. A user of an identity provider must look like nobody.
+func TestUserRenameAlike(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		external(t, s, "1", "paul")
+		external(t, s, "2", "mary")
+		p.MustRun("user", "add", "ringo")
+		for _, alike := range []string{"Paul", "pau1", "р\u0430ul", "paul\u200b", "R1NGO"} { // with Cyrillic letters, and an invisible one
+			fails(t, p, "looks like another user's", "user", "rename", "mary", alike)
+			p.MustRun("user", "rename", "ringo", alike)
+			p.MustRun("user", "rename", alike, "ringo")
+		}
+		fails(t, p, "is taken", "user", "rename", "mary", "ringo")
+		p.MustRun("user", "rename", "mary", "Mary") // their own
+		p.MustRun("user", "rename", "Mary", "marie")
+		if got := external(t, s, "2", "mary"); got != "marie" {
+			t.Errorf("the provider gives back %q", got)
+		}
+		if got := external(t, s, "3", "marle"); got != "marle-2" {
+			t.Errorf("a new user is called %q beside marie", got)
+		}
+		if got := external(t, s, "4", "mary"); got != "mary" {
+			t.Errorf("the old name is not free: %q", got)
+		}
+	})
+}
+
+// A name that somebody else takes while the command waits for them is taken, and the command waits longer than a request.
+func TestUserRenameTakenMeanwhile(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) { // SQLite has one writer
+		const timeout = 100 * time.Millisecond
+		db := servicetest.Postgres(t)
+		p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "DB_TIMEOUT="+timeout.String())
+		p.MustRun("user", "add", "alice")
+		tx := servicetest.BeginTx(t, db, "INSERT INTO users (id, username, created_at) VALUES ('"+servicetest.IDOf(1)+"', 'bob', now())")
+		servicetest.CommitUnder(t, db, tx, 5*timeout, func() { fails(t, p, "the username is taken", "user", "rename", "alice", "bob") })
+	})
+}
+
+// Renaming while the user joins and leaves loses nothing, and no RSVP keeps the old name.
+func TestUserRenameRace(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		var events []string
+		for range 40 {
+			events = append(events, bob.Create("w", "n", servicetest.When))
+		}
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			for _, id := range events {
+				alice.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+			}
+		})
+		names := []string{"alice", "b", "c", "d", "e"}
+		for i := range names[1:] {
+			if _, err := s.Store.RenameUser(context.Background(), names[i], names[i+1]); err != nil {
+				t.Error(err)
+			}
+		}
+		wait.Wait()
+		for _, event := range servicetest.Usernames(t, bob.Get("/api/event/w").Body) {
+			if !servicetest.Equal(event, []string{"bob", "e"}) {
+				t.Errorf("%v", event)
+			}
+		}
+	}, servicetest.Patient)
+}
+
+// A blocked user is out at once, wherever a JWT is still valid, and does not come back until unblocked.
+func TestUserBlock(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		id := bob.Create("plaza", "n", servicetest.When)
+		foreign := s.Client() // a JWT of another issuer, which names no session
+		foreign.SetCookie("token", s.JWT(s.Claims(alice.Session.UserID, time.Hour)))
+		for _, c := range []*servicetest.Client{alice, foreign} {
+			c.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+		}
+		p.MustRun("user", "block", "alice")
+		for _, c := range []*servicetest.Client{alice, foreign} {
+			c.Get(servicetest.Plaza).IsError(401, "invalid_token")
+			c.Post(servicetest.Plaza, servicetest.EventBody).IsError(401, "invalid_token")
+			c.Post("/api/event/join/"+id, "").IsError(401, "invalid_token")
+			c.Delete("/api/event/"+id).IsError(401, "invalid_token")
+		}
+		userID, _ := models.ParseID(alice.Session.UserID)
+		sessionID, _ := models.ParseID(alice.Session.SessionID)
+		active, err := s.Store.ActiveCallers(context.Background(), []models.Caller{{UserID: userID}, {UserID: userID, SessionID: sessionID}}) // as for a shared list
+		if err != nil || len(active) > 0 {
+			t.Errorf("%v, active: %v", err, active)
+		}
+		alice.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
+		alice.SetCookie("token", s.ExpiredSession(alice.Session))
+		alice.Get(servicetest.SessionPath).Is(400, servicetest.SessionInvalidRefresh).SetsNoCookie()
+		if got := servicetest.Usernames(t, bob.Get(servicetest.Plaza).Body); !servicetest.Equal(got, [][]string{{"bob", "alice"}}) {
+			t.Errorf("RSVPs: %v", got)
+		}
+
+		again := s.Client()
+		form := again.Post("/sign-in", "username=alice", servicetest.AsForm)
+		if form.SetsNoCookie(); form.Status != 403 || !strings.Contains(form.Body, "This account is blocked") {
+			t.Errorf("%d %s", form.Status, form.Body)
+		}
+		fails(t, p, "the user is blocked", "session", "issue", "alice")
+		if n := s.Database.Count("sessions WHERE user_id = ? AND revoked_at IS NULL", alice.Session.UserID); n != 0 {
+			t.Errorf("%d sessions", n)
+		}
+		before := p.MustRun("user", "show", "alice") // with the time of the block
+		if _, stderr, _ := p.Run("user", "block", "alice"); stderr != "" {
+			t.Errorf("blocking again is no change: %s", stderr)
+		}
+		if after := p.MustRun("user", "show", "alice"); after != before {
+			t.Errorf("blocking again makes %s of %s", after, before)
+		}
+		p.MustRun("user", "unblock", "alice")
+		alice.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh) // the old session stays over
+		foreign.Get(servicetest.Plaza).Is(200, bob.Get(servicetest.Plaza).Body)
+		s.SignIn("alice").Get(servicetest.Plaza).Is(200, bob.Get(servicetest.Plaza).Body)
+		fails(t, p, "no such user", "user", "block", "nobody")
+		fails(t, p, "no such user", "user", "unblock", "nobody")
+		fails(t, p, "needs one of", "user", "unblock")
+	})
+}
+
+// Of sign-ins and refreshes at the same time as a block none leaves a session.
+func TestUserBlockRace(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		for round := range 10 {
+			name := fmt.Sprint("user", round)
+			before := s.SignIn(name)
+			servicetest.AtOnce(12, func(i int) {
+				switch {
+				case i == 6:
+					if _, _, err := s.Store.BlockUser(context.Background(), name); err != nil {
+						t.Error(err)
+					}
+				case i%2 == 0:
+					s.Server.SignIn(context.Background(), name, true)
+				default:
+					before.Get(servicetest.RefreshPath)
+				}
+			})
+			if n := s.Database.Count("sessions WHERE user_id = ? AND (revoked_at IS NULL OR token_hash IS NOT NULL)", before.Session.UserID); n != 0 {
+				t.Errorf("%d sessions are left", n)
+			}
+			before.Get(servicetest.Plaza).IsError(401, "invalid_token")
+		}
+	}, servicetest.Patient)
+}
+
+// What is removed leaves no row and no name; events stay, without a creator.
+func TestUserRemove(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		const name = "Zebulon Q. Unmistakable"
+		gone, bob := s.SignIn(name), s.SignIn("bob")
+		own := gone.Create("plaza", "own", servicetest.When)
+		other := bob.Create("plaza", "other", servicetest.When)
+		gone.Post("/api/event/join/"+other, "").Is(200, servicetest.Success)
+		bob.Post("/api/event/join/"+own, "").Is(200, servicetest.Success)
+		tag := bob.Get(servicetest.Plaza).Header.Get("ETag")
+
+		stdout, stderr, status := p.Run("user", "remove", name)
+		if want := `{"id":"` + gone.Session.UserID + `","sessions":1,"rsvps":2,"events":1}` + "\n"; status != 0 || stdout != want || !servicetest.IsAudit(stderr) {
+			t.Errorf("%d %s %s", status, stdout, stderr)
+		}
+		if strings.Contains(stderr, "Zebulon") || !strings.Contains(stderr, gone.Session.UserID) {
+			t.Errorf("the audit line: %s", stderr)
+		}
+		if text := dump(t, s.Database); strings.Contains(text, "Zebulon") || strings.Contains(text, gone.Session.UserID) {
+			t.Errorf("left: %s", text)
+		}
+		res := bob.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag))
+		if got := servicetest.Usernames(t, res.Body); res.Status != 200 || !servicetest.Equal(got, [][]string{{"bob"}, {"bob"}}) {
+			t.Errorf("%d %v", res.Status, got)
+		}
+		gone.Get(servicetest.Plaza).IsError(401, "invalid_token")
+		gone.Post("/api/event/join/"+own, "").IsError(401, "invalid_token")
+		gone.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh)
+		gone.SetCookie("token", s.ExpiredSession(gone.Session))
+		gone.Get(servicetest.SessionPath).Is(400, servicetest.SessionInvalidRefresh)
+		fails(t, p, "no such user", "user", "remove", name)
+		fails(t, p, "never signed in with an identity provider", "user", "remove", "bob", "--block")
+		bob.Get(servicetest.Plaza).Is(200, res.Body)
+		if fresh := s.SignIn(name); fresh.Session.UserID == gone.Session.UserID { // the name is free
+			t.Error("the same user")
+		}
+	})
+}
+
+// dump is all that the tables hold, as text.
+func dump(t *testing.T, db *servicetest.Database) string {
+	t.Helper()
+	var b strings.Builder
+	for _, table := range []string{"users", "sessions", "events", "rsvps", "blocked_identities"} {
+		rows, err := db.DB.Query("SELECT * FROM " + table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		columns, _ := rows.Columns()
+		values := make([]any, len(columns))
+		for rows.Next() {
+			for i := range values {
+				values[i] = new(any)
+			}
+			if err := rows.Scan(values...); err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range values {
+				value := *v.(*any)
+				if bytes, ok := value.([]byte); ok {
+					value = string(bytes)
+				}
+				fmt.Fprintf(&b, "%v\t", value)
+			}
+		}
+		rows.Close()
+	}
+	return b.String()
+}
+
+// A user who is removed while they join, create, refresh and sign in leaves nothing behind.
+func TestUserRemoveRace(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		bob := s.SignIn("bob")
+		for round := range 10 {
+			name := fmt.Sprint("user", round)
+			c := s.SignIn(name)
+			id := bob.Create("plaza", "n", servicetest.When)
+			servicetest.AtOnce(12, func(i int) {
+				switch {
+				case i == 6:
+					if _, err := s.Store.RemoveUser(context.Background(), name, false); err != nil {
+						t.Error(err)
+					}
+				case i%3 == 0:
+					c.Post("/api/event/join/"+id, "")
+				case i%3 == 1:
+					c.Post(servicetest.Plaza, servicetest.EventBody)
+				default:
+					c.Get(servicetest.RefreshPath)
+				}
+			})
+			c.Get(servicetest.Plaza).IsError(401, "invalid_token")
+		}
+		if got := slices.Concat(servicetest.Usernames(t, bob.Get(servicetest.Plaza).Body)...); slices.ContainsFunc(got, func(name string) bool { return name != "bob" }) {
+			t.Errorf("left: %v", got)
+		}
+		if n := s.Database.Count("sessions") + s.Database.Count("users"); n != 2 {
+			t.Errorf("%d rows beside bob's", n-2)
+		}
+	}, servicetest.Patient)
+}
+
+// The export of a person is all that is kept, without anything that opens a session.
+func TestUserShow(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		external(t, s, "subject-7", "alice")
+		grant := s.SignIn("alice")
+		bob := s.SignIn("bob")
+		own := grant.Create("plaza", "Chess", servicetest.When)
+		other := bob.Create("cellar & <attic>", "Other", servicetest.When)
+		grant.Post("/api/event/join/"+other, "").Is(200, servicetest.Success)
+		text := p.MustRun("user", "show", "alice")
+		var shown struct {
+			ID, Username, Created string
+			Issuer, Subject       string
+			Blocked               *string
+			Sessions              []struct{ ID, Device, Network, Created, Refreshed, Expires string }
+			Events                []struct{ ID, World, Name, Description, ScheduledAt, Created string }
+			RSVPs                 []struct{ Event, World, Name, ScheduledAt, Joined string }
+		}
+		if err := json.Unmarshal([]byte(text), &shown); err != nil {
+			t.Fatal(err)
+		}
+		if shown.ID != grant.Session.UserID || shown.Username != "alice" || shown.Issuer != "https://login.example.org" || shown.Subject != "subject-7" || shown.Blocked != nil {
+			t.Errorf("%s", text)
+		}
+		if len(shown.Sessions) != 2 || shown.Sessions[1].ID != grant.Session.SessionID { // the first has ended
+			t.Errorf("sessions: %+v", shown.Sessions)
+		}
+		if len(shown.Events) != 1 || shown.Events[0].ID != own || shown.Events[0].ScheduledAt != servicetest.When {
+			t.Errorf("events: %+v", shown.Events)
+		}
+		if len(shown.RSVPs) != 2 || shown.RSVPs[0].Event != own || shown.RSVPs[1].World != "cellar & <attic>" {
+			t.Errorf("RSVPs: %+v", shown.RSVPs)
+		}
+		for _, column := range []string{"hash", "spent", "token"} {
+			if strings.Contains(text, column) {
+				t.Errorf("has %q: %s", column, text)
+			}
+		}
+		p.MustRun("user", "block", "alice")
+		if text := p.MustRun("user", "show", "alice"); !strings.Contains(text, `"blocked":"20`) || strings.Count(text, `"revoked":"20`) != 2 {
+			t.Errorf("blocked: %s", text)
+		}
+		fails(t, p, "no such user", "user", "show", "nobody")
+	})
+}
+
+// The export of a person is of one moment.
+func TestUserShowSnapshot(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) { // on SQLite nobody writes meanwhile
+		s := servicetest.Start(t, servicetest.Postgres(t), servicetest.Patient)
+		s.SignIn("alice").Create("plaza", "n", servicetest.When)
+		tx := servicetest.BeginTx(t, s.Database, "LOCK TABLE rsvps", "DELETE FROM events") // RSVPs are read last
+		servicetest.CommitUnder(t, s.Database, tx, 0, func() {
+			if person, err := s.Store.FindPerson(context.Background(), "alice"); err != nil || len(person.Events) != 1 || len(person.RSVPs) != 1 {
+				t.Errorf("%v, %d events, %d RSVPs", err, len(person.Events), len(person.RSVPs))
+			}
+		})
+	})
+}
+
+func TestUserList(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		if text := p.MustRun("user", "list"); text != "[]\n" {
+			t.Errorf("of nobody: %q", text)
+		}
+		servicetest.Crowd(t, s, "plaza", 2500) // more than are read at once
+		s.AddUser("alice")
+		p.MustRun("user", "block", "alice")
+		text := p.MustRun("user", "list")
+		var users []struct {
+			ID, Username, Created string
+			Blocked               *string
+		}
+		if err := json.Unmarshal([]byte(text), &users); err != nil {
+			t.Fatal(err)
+		}
+		seen := make(map[string]bool)
+		blocked := 0
+		for _, u := range users {
+			seen[u.Username] = true
+			if u.Blocked != nil {
+				blocked++
+			}
+		}
+		if len(users) != 2501 || len(seen) != 2501 || blocked != 1 || strings.Count(text, "\n") != 2503 {
+			t.Errorf("%d users, %d names, %d blocked, %d lines", len(users), len(seen), blocked, strings.Count(text, "\n"))
+		}
+	})
+}
+
+// Of two users who are given one name at once one gets it, and renaming beside removing leaves one of both.
+func TestUserCommandsAtOnce(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		bob := s.SignIn("bob")
+		id := bob.Create("plaza", "n", servicetest.When)
+		for round := range 4 {
+			a, b, same := fmt.Sprint("a", round), fmt.Sprint("b", round), fmt.Sprint("same", round)
+			for _, name := range []string{a, b} {
+				s.SignIn(name).Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+			}
+			var status [2]int
+			var stderr [2]string
+			servicetest.AtOnce(2, func(i int) {
+				_, stderr[i], status[i] = p.Run("user", "rename", []string{a, b}[i], same)
+			})
+			if loser := 1 - slices.Index(status[:], 0); status[0]+status[1] != 1 || !servicetest.OneLine(stderr[loser], "the username is taken") {
+				t.Errorf("%v %q", status, stderr)
+			}
+			servicetest.AtOnce(2, func(i int) {
+				if i == 0 {
+					_, stderr[i], status[i] = p.Run("user", "rename", same, "renamed")
+				} else {
+					_, stderr[i], status[i] = p.Run("user", "remove", same)
+				}
+			})
+			if loser := 1 - slices.Index(status[:], 0); status[0]+status[1] != 1 || !servicetest.OneLine(stderr[loser], "no such user") {
+				t.Errorf("%v %q", status, stderr)
+			}
+			names := slices.Concat(servicetest.Usernames(t, bob.Get(servicetest.Plaza).Body)...)
+			if slices.Contains(names, same) || slices.Contains(names, "renamed") != (status[0] == 0) {
+				t.Errorf("%v %v", status, names)
+			}
+			if status[0] == 0 {
+				p.MustRun("user", "remove", "renamed")
+			}
+		}
+	}, servicetest.Patient)
+}
+
+// Whoever reads the output and goes away does not take the audit line with them.
+func TestAuditWithoutReader(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t)
+	p.MustRun("migrate")
+	for i := range 20 {
+		reader, writer, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader.Close()
+		var stderr bytes.Buffer
+		command := p.Command("user", "add", fmt.Sprint("user", i))
+		command.Stdout, command.Stderr = writer, &stderr
+		command.Run()
+		writer.Close()
+		if !servicetest.IsAudit(stderr.String()) {
+			t.Fatalf("run %d: %q", i, &stderr)
+		}
+	}
+}
+
+// Commands work with a schema that is newer than they are as long as it says that they can, and else change nothing.
+func TestCommandsOfANewerSchema(t *testing.T) {
+	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
+		p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
+		db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)")
+		p.MustRun("user", "add", "alice")
+		db.Exec("UPDATE compatibility SET oldest = 99999")
+		for _, args := range [][]string{
+			{"user", "add", "bob"}, {"user", "list"}, {"user", "rename", "alice", "bob"}, {"user", "remove", "alice"},
+			{"event", "list", "--world", "plaza"}, {"event", "prune", "--before", servicetest.When},
+		} {
+			fails(t, p, "needs a newer version", args...)
+		}
+		if n := db.Count("users WHERE username = 'alice'"); n != 1 {
+			t.Error("alice is gone")
+		}
+	})
+}
+
+// A command that is interrupted between two readings ends with one line.
+func TestCommandInterrupted(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		servicetest.Crowd(t, s, "w", 20_000) // twenty readings
+		var stderr bytes.Buffer
+		command := p.Command("user", "list")
+		command.Stderr = &stderr
+		stdout, err := command.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stdout.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		command.Process.Signal(syscall.SIGINT) // while it can write no more
+		io.Copy(io.Discard, stdout)
+		command.Wait()
+		if status := command.ProcessState.ExitCode(); status != 1 || stderr.String() != "worldevents: interrupted\n" {
+			t.Errorf("%d %q", status, &stderr)
+		}
+	}, servicetest.Patient)
+}

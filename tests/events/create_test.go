@@ -1,0 +1,394 @@
+package events
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+func TestCreateEventStoresEventAndRSVP(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		s.Clock.Freeze(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+		alice := s.SignIn("alice")
+		res := alice.Post(servicetest.Plaza, servicetest.EventBody).Is(200, servicetest.Success).SetsNoCookie()
+		id := res.Header.Get("Event-Id")
+		alice.Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(id, "Chess", "Bring a board.", servicetest.When, "alice")))
+		alice.Get("/api/event/elsewhere").Is(200, servicetest.List())
+
+		var world, creator, name, description string
+		var scheduled, created, joined time.Time
+		s.Database.Read(`SELECT world_id, creator_id, name, description, scheduled_at, e.created_at, r.created_at
+			FROM events e JOIN rsvps r ON r.event_number = e.number JOIN users u ON u.number = r.user_number AND u.id = e.creator_id WHERE e.id = ?`,
+			[]any{id}, &world, &creator, &name, &description, &scheduled, &created, &joined)
+		got := []any{world, creator, name, description, scheduled.UTC(), created.UTC(), joined.UTC()}
+		now := s.Clock.Now()
+		want := []any{"plaza", alice.Session.UserID, "Chess", "Bring a board.", time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), now, now}
+		if !servicetest.Equal(got, want) {
+			t.Errorf("stored %v\n  want %v", got, want)
+		}
+	})
+}
+
+// The id is a UUIDv7: new rows land at the end of their index.
+func TestCreateEventId(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		a, b := alice.Create("w", "a", servicetest.When), alice.Create("w", "b", servicetest.When)
+		if len(a) != 36 || a[14] != '7' || a >= b {
+			t.Errorf("ids %s, %s", a, b)
+		}
+	})
+}
+
+// Nobody acts for another: whatever the body, the query or a header says, it is the session's user.
+func TestCreateEventBindsNothingElse(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice, bob := s.SignIn("alice"), s.SignIn("bob").Session
+		body := strings.TrimSuffix(servicetest.EventBody, "}") + fmt.Sprintf(`,"id":"%[1]s","ID":"x","worldId":"other","world_id":"other","creatorId":"%[1]s","creator_id":"%[1]s",
+			"userId":"%[1]s","createdAt":"2000-01-01T00:00:00Z","RSVPs":[{"user":{"username":"bob"}}],"Name":"wrong case","NAME":7,
+			"huge":1e999,"digits":%[2]s,"null":null,"nested":{"a":[1,{"b":[]}]}}`, bob.UserID, strings.Repeat("9", 400))
+		res := alice.Post(servicetest.Plaza+"?id=other&name=query&userId="+bob.UserID, body, servicetest.Header("X-HTTP-Method-Override", "DELETE"),
+			servicetest.Header("X-User", "bob")).Is(200, servicetest.Success)
+		alice.Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(res.Header.Get("Event-Id"), "Chess", "Bring a board.", servicetest.When, "alice")))
+		alice.Get("/api/event/other").Is(200, servicetest.List())
+	})
+}
+
+func TestCreateEventFields(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		type fields = map[string]any
+		with := func(name string, value any) fields {
+			f := fields{"name": "n", "description": "d", "scheduledAt": servicetest.When}
+			if f[name] = value; value == nil {
+				delete(f, name)
+			}
+			return f
+		}
+		null := json.RawMessage("null")
+		valid := []fields{
+			with("name", "x"),
+			with("name", strings.Repeat("x", 200)),
+			with("name", strings.Repeat("😀", 200)),
+			with("name", strings.Repeat("é", 200)),
+			with("name", " x "),
+			with("name", "\u200b"), // zero width, yet no white space to Unicode
+			with("name", "\ufeff"),
+			with("name", `"quotes" \ / <b>&amp;</b> `+"\u2028\u2029"),
+			with("name", "e\u0301\u202e"),
+			with("name", "\U0010ffff"),
+			with("name", "'; DROP TABLE events; --"),
+			with("description", ""),
+			with("description", "  "),
+			with("description", "\t\r\n"),
+			with("description", strings.Repeat("😀", 5000)),
+			with("description", "\\u0000 %s ? $1 :name"),
+		}
+		for _, f := range valid {
+			world := "/api/event/" + fmt.Sprint(len(f["name"].(string)), len(f["description"].(string)), s.Clock.Now().UnixNano())
+			world = strings.ReplaceAll(world, " ", "-")
+			body, _ := json.Marshal(f)
+			id := alice.Post(world, string(body)).Is(200, servicetest.Success).Header.Get("Event-Id")
+			alice.Get(world).Is(200, servicetest.List(servicetest.Listed(id, f["name"].(string), f["description"].(string), servicetest.When, "alice")))
+		}
+
+		var invalid = []struct {
+			field  string
+			values []any
+		}{
+			{"name", []any{nil, null, "", " ", "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000",
+				strings.Repeat("x", 201), strings.Repeat("😀", 201), "a\x00", "a\nb", "a\tb", "\x1b[0m", "a\x7f", "a\u0080", "a\u0085b", "a\u009f", 7, true, []string{"x"}, fields{"x": "y"}}},
+			{"description", []any{nil, null, strings.Repeat("x", 5001), strings.Repeat("😀", 5001), "\x00", "\x0b", "\x0c", "\x1f", "\x7f", "\u0080", "\u0085", "\u009f", 7, false}},
+			{"scheduledAt", []any{nil, null, "", 7, 1893553445000, []string{servicetest.When}}},
+		}
+		for _, test := range invalid {
+			s.Run(t, test.field, func(t *testing.T) {
+				for _, value := range test.values {
+					body, _ := json.Marshal(with(test.field, value))
+					alice.Post("/api/event/bad", string(body)).IsError(400, "validation_failed", test.field)
+				}
+			})
+		}
+		for body, field := range map[string]string{
+			`{"name":"\ud83d","description":"","scheduledAt":"` + servicetest.When + `"}`:  "name",
+			`{"name":"a","description":"\ude00","scheduledAt":"` + servicetest.When + `"}`: "description",
+		} {
+			alice.Post("/api/event/bad", body).IsError(400, "validation_failed", field)
+		}
+		for _, world := range []string{".", "..", "%2e", "%2E%2e"} {
+			alice.Post("/api/event/"+world, servicetest.EventBody).IsError(400, "validation_failed", "id")
+			alice.Get("/api/event/"+world).IsError(400, "validation_failed", "id")
+		}
+		alice.Get("/api/event/bad").Is(200, servicetest.List())
+	})
+}
+
+// All bad fields are named at once, the path's among them.
+func TestCreateEventNamesEveryBadField(t *testing.T) {
+	t.Parallel()
+	alice := servicetest.New(t).SignIn("alice")
+	alice.Post(servicetest.Plaza, `{}`).IsError(400, "validation_failed", "name", "description", "scheduledAt")
+	alice.Post(servicetest.Plaza, `{"name":"","description":null,"scheduledAt":"tomorrow"}`).IsError(400, "validation_failed", "name", "description", "scheduledAt")
+	alice.Post(servicetest.Plaza, `{"Name":"n","DESCRIPTION":"d","scheduledat":"`+servicetest.When+`"}`).IsError(400, "validation_failed", "name", "description", "scheduledAt")
+	alice.Post("/api/event/"+strings.Repeat("w", 129), `{"name":"","description":"","scheduledAt":"x"}`).
+		IsError(400, "validation_failed", "id", "name", "scheduledAt")
+	e := alice.Post(servicetest.Plaza, `{"name":" ","description":"","scheduledAt":"x"}`).Error()
+	for field, message := range e.Fields {
+		if !strings.HasPrefix(message, "must be ") {
+			t.Errorf("%s: %q", field, message)
+		}
+	}
+}
+
+func TestCreateEventScheduledAt(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		for in, out := range map[string]string{
+			"2030-01-02T03:04:05Z":                     servicetest.When,
+			"2030-01-02t03:04:05z":                     servicetest.When,
+			"2030-01-02T03:04:05+00:00":                servicetest.When,
+			"2030-01-02T03:04:05-00:00":                servicetest.When,
+			"2030-01-02T17:04:05+14:00":                servicetest.When,
+			"2030-01-01T13:04:05-14:00":                servicetest.When,
+			"2030-01-02T08:34:05.0+05:30":              servicetest.When,
+			"2030-01-02T03:04:05.1Z":                   "2030-01-02T03:04:05.100Z",
+			"2030-01-02T03:04:05.123456789Z":           "2030-01-02T03:04:05.123Z",
+			"2030-01-02T03:04:05.0009999999999999999Z": servicetest.When, // cut, not rounded
+			"2030-01-02T03:04:05.9999Z":                "2030-01-02T03:04:05.999Z",
+			"1970-01-01T00:00:00Z":                     "1970-01-01T00:00:00.000Z",
+			"1970-01-01T14:00:00+14:00":                "1970-01-01T00:00:00.000Z",
+			"1969-12-31T23:00:00-01:00":                "1970-01-01T00:00:00.000Z",
+			"1999-12-31T23:59:59.999Z":                 "1999-12-31T23:59:59.999Z", // the past is allowed
+			"9999-12-31T23:59:59.9999999Z":             "9999-12-31T23:59:59.999Z",
+			"9999-12-31T23:59:59+14:00":                "9999-12-31T09:59:59.000Z",
+			"2028-02-29T00:00:00Z":                     "2028-02-29T00:00:00.000Z",
+			"2000-02-29T00:00:00Z":                     "2000-02-29T00:00:00.000Z",
+		} {
+			s.Run(t, in, func(t *testing.T) {
+				world := fmt.Sprintf("w%x", in)
+				id := alice.Create(world, "n", in)
+				alice.Get("/api/event/"+world).Is(200, servicetest.List(servicetest.Listed(id, "n", "", out, "alice")))
+			})
+		}
+		for _, in := range []string{
+			"", " ", "x", "2030-01-02", "2030-01-02T03:04:05", "2030-01-02 03:04:05Z", "20300102T030405Z", "2030-01-02T03:04Z",
+			" 2030-01-02T03:04:05Z", "2030-01-02T03:04:05Z ", "2030-01-02T03:04:05Z\n", "2030-01-02T03:04:05 Z",
+			"2030-01-02T3:04:05Z", "2030-1-2T03:04:05Z", "02030-01-02T03:04:05Z", "+2030-01-02T03:04:05Z",
+			"2030-01-02T03:04:05,5Z", "2030-01-02T03:04:05.Z", "2030-01-02T03:04:05.1.2Z",
+			"2030-02-30T00:00:00Z", "2030-02-29T00:00:00Z", "1900-02-29T00:00:00Z", "2030-04-31T00:00:00Z", "2030-13-01T00:00:00Z",
+			"2030-00-01T00:00:00Z", "2030-01-00T00:00:00Z", "2030-01-32T00:00:00Z",
+			"2030-01-02T24:00:00Z", "2030-01-02T03:60:00Z", "2030-01-02T03:04:61Z",
+			"2030-01-02T03:04:05+14:01", "2030-01-02T03:04:05-14:01", "2030-01-02T03:04:05+24:00", "2030-01-02T03:04:05+13:60",
+			"2030-01-02T03:04:05+0100", "2030-01-02T03:04:05+1:00", "2030-01-02T03:04:05+01", "2030-01-02T03:04:05UTC", "2030-01-02T03:04:05\u221201:00",
+			"1969-12-31T23:59:59.999Z", "1970-01-01T00:00:00+00:01", "0000-01-01T00:00:00Z", "0001-01-01T00:00:00Z",
+			"9999-12-31T23:59:59-14:00", "9999-12-31T23:59:59-00:01", "10000-01-01T00:00:00Z",
+			"２０３０-01-02T03:04:05Z",
+		} {
+			body, _ := json.Marshal(map[string]string{"name": "n", "description": "", "scheduledAt": in})
+			alice.Post("/api/event/bad", string(body)).IsError(400, "validation_failed", "scheduledAt")
+		}
+		for body, field := range map[string]string{
+			`{"name":"\ud83d","description":"","scheduledAt":"` + servicetest.When + `"}`:  "name",
+			`{"name":"a","description":"\ude00","scheduledAt":"` + servicetest.When + `"}`: "description",
+		} {
+			alice.Post("/api/event/bad", body).IsError(400, "validation_failed", field)
+		}
+		for _, world := range []string{".", "..", "%2e", "%2E%2e"} {
+			alice.Post("/api/event/"+world, servicetest.EventBody).IsError(400, "validation_failed", "id")
+			alice.Get("/api/event/"+world).IsError(400, "validation_failed", "id")
+		}
+		alice.Get("/api/event/bad").Is(200, servicetest.List())
+	})
+}
+
+// Any id of 1 to 128 code points without control characters is a world.
+func TestCreateEventWorlds(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		for _, path := range []string{
+			"w", "join", "W", "%20", "%C3%A9", "e%CC%81", "a%2Fb", "a%2f..%2fb", "100%25", "a%2541", "..%2F", "%3Fx=1", "%23", "+", "a+b", "a%20b",
+			strings.Repeat("w", 128), strings.Repeat("%F0%9F%98%80", 128), "%22%5C%3C%26", "%E2%80%A8", "a;b=c,d", "$1", "%25s", ":id", "*", "~", "%EF%BF%BD",
+		} {
+			id := alice.Post("/api/event/"+path, servicetest.EventBody).Is(200, servicetest.Success).Header.Get("Event-Id")
+			alice.Get("/api/event/"+path).Is(200, servicetest.List(servicetest.Listed(id, "Chess", "Bring a board.", servicetest.When, "alice")))
+		}
+		for _, path := range []string{
+			strings.Repeat("w", 129), strings.Repeat("%F0%9F%98%80", 129), "%ff", "a%C3", "%ED%A0%80", "%00", "a%0A", "%09", "%1F", "%7F", "%C2%80", "%C2%85", "%C2%9F",
+		} {
+			alice.Post("/api/event/"+path, servicetest.EventBody).IsError(400, "validation_failed", "id")
+			alice.Get("/api/event/"+path).IsError(400, "validation_failed", "id")
+		}
+	})
+}
+
+// Different spellings of one path are one world, and each is decoded exactly once.
+func TestPathsAreDecodedOnce(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		for stored, spellings := range map[string][]string{
+			"a/b":    {"a%2Fb", "a%2fb", "%61%2Fb"},
+			"100%":   {"100%25"},
+			"a%41":   {"a%2541", "%61%2541"},
+			"a%2Fb":  {"a%252Fb", "a%252F%62"},
+			"plaza2": {"plaza2", "%70laza2", "plaz%612"},
+			"a b+c":  {"a%20b+c", "a%20b%2Bc"},
+			"a:b@c!": {"a:b@c!", "a%3Ab%40c%21"},
+		} {
+			s.Run(t, stored, func(t *testing.T) {
+				for i, path := range spellings {
+					alice.Post("/api/event/"+path, servicetest.EventBody).Is(200, servicetest.Success)
+					if n := s.Database.Count("events WHERE world_id = ?", stored); n != i+1 {
+						t.Errorf("%s: %d events in world %q, want %d", path, n, stored, i+1)
+					}
+				}
+			})
+		}
+	})
+}
+
+func TestCreateEventBody(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t)
+	alice := s.SignIn("alice")
+	nested := func(depth int, inner string) string {
+		// The members of the body are at depth 1 already.
+		return strings.TrimSuffix(servicetest.EventBody, "}") + `,"x":` + strings.Repeat("[", depth-1) + inner + strings.Repeat("]", depth-1) + "}"
+	}
+	padded := func(size int) string {
+		return servicetest.EventBody + strings.Repeat(" ", size-len(servicetest.EventBody))
+	}
+
+	for name, body := range map[string]string{
+		"white space around":            " \t\r\n" + servicetest.EventBody + "\n",
+		"escapes":                       `{"n\u0061me":"\ud83d\ude00","description":"\/","scheduledAt":"` + servicetest.When + `"}`,
+		"nested 32 deep":                nested(32, "1"),
+		"nested 32 deep, nothing in it": nested(32, ""),
+		"64 KiB":                        padded(64 << 10),
+		"the same name at two depths":   strings.TrimSuffix(servicetest.EventBody, "}") + `,"x":{"name":1}}`,
+		"a name in another case":        strings.TrimSuffix(servicetest.EventBody, "}") + `,"NAME":"x","nAme":"y"}`,
+		"an empty unknown name":         strings.TrimSuffix(servicetest.EventBody, "}") + `,"":0}`,
+		"a huge number":                 strings.TrimSuffix(servicetest.EventBody, "}") + `,"x":-1E+99999}`,
+		"a lone low surrogate":          strings.TrimSuffix(servicetest.EventBody, "}") + `,"x":"\ude00"}`,
+		"surrogates in the wrong order": strings.TrimSuffix(servicetest.EventBody, "}") + `,"\ude00\ud83d":["\ude00\ud83d"]}`,
+		"a number of many digits":       strings.TrimSuffix(servicetest.EventBody, "}") + `,"x":0.` + strings.Repeat("1", 1000) + `}`,
+	} {
+		s.Run(t, name, func(t *testing.T) {
+			if res := alice.Post(servicetest.Plaza, body); res.Status != 200 {
+				t.Errorf("%d %s", res.Status, res.Body)
+			}
+		})
+	}
+	for name, body := range map[string]string{
+		"cut short":                     strings.TrimSuffix(servicetest.EventBody, "}"),
+		"white space alone":             "  ",
+		"two documents":                 servicetest.EventBody + servicetest.EventBody,
+		"something behind":              servicetest.EventBody + "x",
+		"a zero byte behind":            servicetest.EventBody + "\x00",
+		"a byte order mark":             "\ufeff" + servicetest.EventBody,
+		"UTF-16":                        "{\x00}\x00",
+		"invalid UTF-8":                 `{"name":"` + "\xff" + `","description":"","scheduledAt":"` + servicetest.When + `"}`,
+		"invalid UTF-8, unknown":        strings.TrimSuffix(servicetest.EventBody, "}") + `,"x":"` + "\xc3\x28" + `"}`,
+		"invalid UTF-8 in a name":       strings.TrimSuffix(servicetest.EventBody, "}") + `,"` + "\xff" + `":1}`,
+		"an encoded surrogate":          `{"name":"` + "\xed\xa0\x80" + `","description":"","scheduledAt":"` + servicetest.When + `"}`,
+		"a duplicate name":              strings.TrimSuffix(servicetest.EventBody, "}") + `,"name":"again"}`,
+		"a duplicate by escapes":        strings.TrimSuffix(servicetest.EventBody, "}") + `,"n\u0061me":"again"}`,
+		"a duplicate, unknown":          strings.TrimSuffix(servicetest.EventBody, "}") + `,"x":1,"x":1}`,
+		"a duplicate, deep":             strings.TrimSuffix(servicetest.EventBody, "}") + `,"x":[{"y":1,"y":1}]}`,
+		"nested 33 deep":                nested(33, "1"),
+		"nested 33 deep, nothing in it": nested(33, ""),
+		"nested 10000 deep":             nested(10000, ""),
+		"nested 33 deep in objects":     strings.TrimSuffix(servicetest.EventBody, "}") + `,"x":` + strings.Repeat(`{"a":`, 32) + "1" + strings.Repeat("}", 32) + "}",
+		"single quotes":                 `{'name':'x'}`,
+		"a comment":                     "/**/" + servicetest.EventBody,
+		"a comma too many":              strings.TrimSuffix(servicetest.EventBody, "}") + ",}",
+		"NaN":                           strings.TrimSuffix(servicetest.EventBody, "}") + `,"x":NaN}`,
+		"a leading zero":                strings.TrimSuffix(servicetest.EventBody, "}") + `,"x":01}`,
+		"a raw line feed":               "{\"name\":\"a\nb\",\"description\":\"\",\"scheduledAt\":\"" + servicetest.When + "\"}",
+		"a form":                        "name=x&description=&scheduledAt=" + servicetest.When,
+	} {
+		s.Run(t, name, func(t *testing.T) {
+			if res := alice.Post("/api/event/bad", body); res.Status != 400 || res.Error().Code != "malformed_json" {
+				t.Errorf("%d %s", res.Status, res.Body)
+			}
+		})
+	}
+	for _, body := range []string{"null", "[]", "[" + servicetest.EventBody + "]", `"x"`, "7", "true"} {
+		alice.Post("/api/event/bad", body).IsError(400, "validation_failed", "body")
+	}
+	// No body at all.
+	alice.Post("/api/event/bad", "", servicetest.Header("Content-Type", "application/json")).IsError(400, "malformed_json")
+	alice.Post("/api/event/bad", "").IsError(415, "unsupported_media_type")
+
+	alice.Post("/api/event/bad", padded(64<<10+1)).IsError(413, "body_too_large")
+	alice.Post("/api/event/bad", padded(1<<20)).IsError(413, "body_too_large")
+	alice.Post("/api/event/bad", padded(64<<10+1), servicetest.Chunked).IsError(413, "body_too_large")
+	alice.Post(servicetest.Plaza, padded(64<<10), servicetest.Chunked).Is(200, servicetest.Success)
+	alice.Get("/api/event/bad").Is(200, servicetest.List())
+}
+
+func TestCreateEventMediaTypes(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t)
+	alice := s.SignIn("alice")
+	for _, value := range []string{
+		"application/json", "APPLICATION/JSON", "application/json;charset=utf-8", "application/json; charset=UTF-8", `application/json; charset="utf-8"`,
+		"application/json; charset=utf8", "application/json ;Charset=Utf-8", "application/json; v=1",
+	} {
+		alice.Post(servicetest.Plaza, servicetest.EventBody, servicetest.Header("Content-Type", value)).Is(200, servicetest.Success)
+	}
+	for _, value := range []string{
+		"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/xml", "text/json", "application/json5",
+		"application/ld+json", "application/vnd.api+json", "application/*", "*/*", "application", "json", ";", "application/json; charset=utf-16",
+		"application/json; charset=iso-8859-1", `application/json; charset=""`, "application/json, text/plain", "text/plain, application/json",
+		"application/json; charset=utf-8; charset=utf-16",
+	} {
+		alice.Post("/api/event/bad", servicetest.EventBody, servicetest.Header("Content-Type", value)).IsError(415, "unsupported_media_type")
+	}
+	twice := func(r *http.Request) { r.Header["Content-Type"] = []string{"application/json", "text/plain"} }
+	alice.Post("/api/event/bad", servicetest.EventBody, twice).IsError(415, "unsupported_media_type")
+
+	var compressed bytes.Buffer
+	z := gzip.NewWriter(&compressed)
+	z.Write([]byte(servicetest.EventBody))
+	z.Close()
+	alice.Post("/api/event/bad", compressed.String(), servicetest.Header("Content-Encoding", "gzip")).IsError(415, "unsupported_media_type")
+	alice.Post("/api/event/bad", servicetest.EventBody, servicetest.Header("Content-Encoding", "br")).IsError(415, "unsupported_media_type")
+	alice.Get("/api/event/bad").Is(200, servicetest.List())
+}
+
+// A client that asks first is refused before it sends what is too large.
+func TestCreateEventExpectContinue(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t)
+	cookie := "token=" + s.SignIn("alice").Session.Token
+	ask := func(size int) string {
+		return s.Raw(fmt.Sprintf("POST /api/event/plaza HTTP/1.1\r\nHost: x\r\nCookie: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n", cookie, size))
+	}
+	if got := ask(64<<10 + 1); !strings.HasPrefix(got, "HTTP/1.1 413 ") {
+		t.Errorf("for too much: %.60q", got)
+	}
+	if got := ask(64 << 10); !strings.HasPrefix(got, "HTTP/1.1 100 Continue\r\n") {
+		t.Errorf("for 64 KiB: %.60q", got)
+	}
+}
+
+// The event and its creator's RSVP come together or not at all.
+func TestCreateEventIsAllOrNothing(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		s.Database.Exec("ALTER TABLE rsvps RENAME TO rsvps_away")
+		alice.Post(servicetest.Plaza, servicetest.EventBody).IsError(500, "internal")
+		if n := s.Database.Count("events"); n != 0 {
+			t.Errorf("%d events without an RSVP", n)
+		}
+		s.Database.Exec("ALTER TABLE rsvps_away RENAME TO rsvps")
+		alice.Post(servicetest.Plaza, servicetest.EventBody).Is(200, servicetest.Success)
+	})
+}

@@ -1,0 +1,166 @@
+package events
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"worldevents/tests/servicetest"
+)
+
+// plainly asks for a list that is not compressed, and is not one of those that servicetest asks for as gzip.
+var plainly = servicetest.Accepting("identity")
+
+// create creates an event and returns its id, again when that is refused as too much at once.
+func create(c *servicetest.Client, world, name, scheduledAt string) string {
+	body := fmt.Sprintf(`{"name":%s,"description":"","scheduledAt":"%s"}`, servicetest.Quote(name), scheduledAt)
+	res := servicetest.Retried(func() *servicetest.Response { return c.Post("/api/event/"+world, body) })
+	return res.Is(200, servicetest.Success).Header.Get("Event-Id")
+}
+
+// isGzip fails the test unless the response is this list as gzip.
+func isGzip(t *testing.T, res *servicetest.Response, list string) {
+	t.Helper()
+	res.HasHeader("Content-Encoding", "gzip").HasHeader("Content-Length", strconv.Itoa(len(res.Body)))
+	res.HasHeader("Content-Type", "application/json").HasHeader("Vary", "Cookie, Origin, Accept-Encoding")
+	if got := servicetest.Content(t, res); res.Status != 200 || got != list {
+		t.Errorf("%d %.100q", res.Status, got)
+	}
+}
+
+// A list of 100 events with 20 RSVPs each has at most a fifth of its size as gzip, also with random usernames.
+func TestListEventsGzipSize(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		var users []*servicetest.Client
+		for range 60 {
+			users = append(users, s.SignIn(fmt.Sprintf("%012x", rand.Uint64N(1<<48))))
+		}
+		servicetest.AtOnce(10, func(int) { // few, since the machine may be busy
+			for range 10 {
+				guests := rand.Perm(len(users))[:20]
+				id := create(users[guests[0]], "plaza", "Chess", servicetest.When)
+				for _, guest := range guests[1:] {
+					servicetest.Retried(func() *servicetest.Response { return users[guest].Post("/api/event/join/"+id, "") }).Is(200, servicetest.Success)
+				}
+			}
+		})
+		whole := users[0].Get(servicetest.Plaza, plainly).HasHeader("Content-Encoding", "")
+		res := users[0].Get(servicetest.Plaza, servicetest.Accepting("gzip"))
+		isGzip(t, res, whole.Body)
+		if n := strings.Count(whole.Body, `"username"`); n != 2000 || len(res.Body)*5 > len(whole.Body) {
+			t.Errorf("%d RSVPs: %d bytes become %d", n, len(whole.Body), len(res.Body))
+		}
+		t.Logf("%d bytes become %d", len(whole.Body), len(res.Body))
+	}, servicetest.Patient)
+}
+
+// Clients get the encoding that they accept, with the same ETag. Of the header internal/accept knows more.
+func TestListEventsGzip(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		for i := range 40 {
+			servicetest.AddEvent(s, "plaza", i, "n", "é\n")
+		}
+		for _, query := range []string{"", "?limit=20"} {
+			whole := alice.Get(servicetest.Plaza+query, plainly)
+			tag, link := whole.Header.Get("ETag"), whole.Header.Get("Link")
+			for _, test := range []struct {
+				lines []string
+				want  bool
+			}{
+				{[]string{"gzip"}, true},
+				{[]string{"gzip, deflate, br, zstd"}, true},
+				{[]string{"br;q=1.0", "X-GZIP ; q=0.5"}, true},
+				{[]string{"*"}, true},
+				{[]string{"gzip", "identity;q=0"}, true},
+				{[]string{""}, false},
+				{[]string{"identity"}, false},
+				{[]string{"br"}, false},
+				{[]string{"gzip;q=0"}, false},
+				{[]string{"*", "gzip;q=0"}, false},
+				{[]string{"gzip;q=0.4, identity;q=0.5"}, false},
+				{[]string{"identity;q=0"}, false}, // gzip is not accepted either, and an error would help nobody
+				{[]string{"gzip;q=yes"}, false},
+				{[]string{"\xff;;q=,", "notgzip"}, false},
+			} {
+				res := alice.Get(servicetest.Plaza+query, servicetest.Accepting(test.lines...)).HasHeader("ETag", tag).HasHeader("Link", link)
+				if test.want {
+					isGzip(t, res, whole.Body)
+				} else {
+					res.Is(200, whole.Body).HasHeader("Content-Encoding", "").HasHeader("Vary", "Cookie, Origin, Accept-Encoding")
+				}
+				// Either form is what the client has already.
+				for range often {
+					alice.Get(servicetest.Plaza+query, servicetest.Accepting(test.lines...), servicetest.IfNoneMatch(tag)).Is(304, "").HasHeader("ETag", tag).
+						HasHeader("Content-Encoding", "").HasHeader("Content-Length", "").HasHeader("Vary", "Cookie, Origin, Accept-Encoding")
+				}
+			}
+			isGzip(t, alice.Get(servicetest.Plaza+query, servicetest.Accepting("gzip"), servicetest.IfNoneMatch(`W/"x"`)), whole.Body)
+		}
+		alice.Do("HEAD", servicetest.Plaza, "", servicetest.Accepting("gzip")).HasHeader("Content-Encoding", "").Is(405, "")
+		alice.Get(servicetest.Plaza+"?limit=0", servicetest.Accepting("gzip")).IsError(400, "validation_failed", "limit").HasHeader("Content-Encoding", "")
+		s.Client().Get(servicetest.Plaza, servicetest.Accepting("gzip")).IsError(401, "no_token").HasHeader("Content-Encoding", "")
+	})
+}
+
+// Small lists and streams are not compressed; a list is as soon as it is worth it.
+func TestListEventsGzipBounds(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		alice.Get("/api/event/lobby", servicetest.Accepting("gzip")).Is(200, servicetest.List()).HasHeader("Content-Encoding", "")
+		servicetest.AddEvent(s, "lobby", 0, "n", "d")
+		one := len(alice.Get("/api/event/lobby", servicetest.Accepting("gzip")).HasHeader("Content-Encoding", "").Body)
+		for i, size := range []int{1399, 1400} {
+			world := fmt.Sprint("world", i)
+			servicetest.AddEvent(s, world, 1+i, "n", strings.Repeat("d", 1+size-one))
+			res := alice.Get("/api/event/"+world, servicetest.Accepting("gzip"))
+			if got := len(servicetest.Content(t, res)); got != size {
+				t.Fatalf("%d bytes, want %d", got, size)
+			}
+			res.HasHeader("Content-Encoding", []string{"", "gzip"}[i]).HasHeader("Vary", "Cookie, Origin, Accept-Encoding")
+		}
+		want := servicetest.Crowd(t, s, "plaza", crowdSizes...)
+		stream := alice.Get(servicetest.Plaza, servicetest.Accepting("gzip")).HasHeader("ETag", "").HasHeader("Content-Encoding", "").
+			HasHeader("Vary", "Cookie, Origin, Accept-Encoding")
+		if got := servicetest.Usernames(t, stream.Body); !servicetest.Equal(got, want) {
+			t.Errorf("the stream differs: %d events", len(got))
+		}
+	})
+}
+
+// Many clients who ask for several lists in both forms at once, while these grow, get lists that have existed.
+func TestListEventsGzipTogether(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		const worlds, clients, rounds = 3, 24, 15
+		alice := s.SignIn("alice")
+		world := func(n int) string { return "/api/event/world" + strconv.Itoa(n) }
+		for w := range worlds {
+			servicetest.AddEvents(s, "world"+strconv.Itoa(w), 8000+w, 60, 2031, strings.Repeat(strconv.Itoa(w), 40))
+		}
+		names := []string{}
+		for i := range rounds {
+			names = append(names, fmt.Sprint("round ", i))
+		}
+		servicetest.AtOnce(clients, func(client int) {
+			for round := range rounds {
+				w := client % worlds
+				if client < worlds { // one client of each world adds events, each later than the last
+					create(alice, "world"+strconv.Itoa(w), names[round], fmt.Sprintf("%d-01-01T00:00:00Z", 2040+round))
+				}
+				coding := []string{"gzip", "identity"}[client/worlds%2]
+				res := servicetest.Retried(func() *servicetest.Response { return alice.Get(world(w), servicetest.Accepting(coding)) })
+				text := servicetest.Content(t, res)
+				added := servicetest.Members(t, text, "name")[60:]
+				if !slices.Equal(added, names[:len(added)]) || client < worlds && len(added) != round+1 {
+					t.Errorf("%s: added %q", res.Header.Get("Content-Encoding"), added)
+				}
+				if n := strings.Count(text, `"description":"`+strings.Repeat(strconv.Itoa(w), 40)+`"`); n != 60 {
+					t.Errorf("%s: %d descriptions of world %d", res.Header.Get("Content-Encoding"), n, w)
+				}
+			}
+		})
+	}, servicetest.Patient)
+}

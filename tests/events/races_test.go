@@ -1,0 +1,264 @@
+package events
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"worldevents/models"
+	"worldevents/tests/servicetest"
+)
+
+// Of any number of refreshes of one token, through either operation and over two instances, exactly one wins.
+func TestConcurrentRefreshesHaveOneWinner(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		instances := []*servicetest.Service{s, s.NewInstance()}
+		alice := s.SignIn("alice").Session
+		cookies := servicetest.Cookies("token=" + s.Expired(alice.UserID) + "; refreshToken=" + alice.RefreshToken)
+		var mu sync.Mutex
+		var winners []*servicetest.Response
+		servicetest.AtOnce(1000, func(i int) {
+			path, won, lost := servicetest.RefreshPath, servicetest.Success, servicetest.InvalidRefresh
+			if i%2 == 0 {
+				path, won, lost = servicetest.SessionPath, servicetest.Authenticated, servicetest.SessionInvalidRefresh
+			}
+			// What is refused as too much at once has spent nothing.
+			res := servicetest.Retried(func() *servicetest.Response { return instances[i/2%2].Client().Get(path, cookies) })
+			if res.Status != 200 {
+				res.Is(400, lost).SetsNoCookie()
+				return
+			}
+			res.Is(200, won)
+			mu.Lock()
+			winners = append(winners, res)
+			mu.Unlock()
+		})
+		if len(winners) != 1 {
+			t.Fatalf("%d winners", len(winners))
+		}
+		pair := winners[0]
+		// The winner's cookies work, and the race has revoked nothing.
+		s.Client().Get(servicetest.Plaza, servicetest.Cookies("token="+pair.Cookie("token").Value)).Is(200, servicetest.List())
+		s.Client().Get(servicetest.RefreshPath, servicetest.Cookies("refreshToken="+pair.Cookie("refreshToken").Value)).Is(200, servicetest.Success)
+	}, servicetest.Patient)
+}
+
+func TestConcurrentJoinsOfOneUser(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		id := s.SignIn("alice").Create("plaza", "n", servicetest.When)
+		bob := s.SignIn("bob")
+		servicetest.AtOnce(500, func(int) {
+			servicetest.Retried(func() *servicetest.Response { return bob.Post("/api/event/join/"+id, "") }).Is(200, servicetest.Success)
+		})
+		if n := s.Database.Count("rsvps r JOIN events e ON e.number = r.event_number WHERE e.id = ?", id); n != 2 {
+			t.Errorf("%d RSVPs, want alice's and bob's", n)
+		}
+	}, servicetest.Patient)
+}
+
+func TestConcurrentCreates(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		users := make([]*servicetest.Client, 10)
+		for i := range users {
+			users[i] = s.SignIn(fmt.Sprint("user", i))
+		}
+		var ids sync.Map
+		servicetest.AtOnce(500, func(i int) {
+			body := fmt.Sprintf(`{"name":"%d","description":"","scheduledAt":"%s"}`, i, servicetest.When)
+			res := servicetest.Retried(func() *servicetest.Response { return users[i%10].Post(servicetest.Plaza, body) }).Is(200, servicetest.Success)
+			if _, twice := ids.LoadOrStore(res.Header.Get("Event-Id"), true); twice {
+				t.Errorf("id %s twice", res.Header.Get("Event-Id"))
+			}
+		})
+		if n := s.Database.Count("events"); n != 500 {
+			t.Errorf("%d events", n)
+		}
+		if n := s.Database.Count("rsvps r JOIN events e ON e.number = r.event_number JOIN users u ON u.number = r.user_number AND u.id = e.creator_id"); n != 500 {
+			t.Errorf("%d creators' RSVPs", n)
+		}
+	}, servicetest.Patient)
+}
+
+// However joins and leaves fall together, all get 200, and each user's last call is what stays.
+func TestConcurrentJoinsAndLeaves(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		instances := []*servicetest.Service{s, s.NewInstance(servicetest.Patient)}
+		alice := s.SignIn("alice")
+		ids := []string{alice.Create("plaza", "a", servicetest.When), alice.Create("plaza", "b", servicetest.When)}
+		var wait sync.WaitGroup
+		const users = 10
+		joined := make([][2]bool, users)
+		for u := range users {
+			user := s.SignIn(fmt.Sprint("user", u)).On(instances[u%2])
+			wait.Go(func() {
+				random := rand.New(rand.NewPCG(1, uint64(u)))
+				for range 25 {
+					e := random.IntN(2)
+					if random.IntN(2) == 0 {
+						servicetest.Retried(func() *servicetest.Response { return user.Post("/api/event/join/"+ids[e], "") }).Is(200, servicetest.Success)
+						joined[u][e] = true
+					} else {
+						servicetest.Retried(func() *servicetest.Response { return user.Delete("/api/event/" + ids[e]) }).Is(200, servicetest.Success)
+						joined[u][e] = false
+					}
+					if random.IntN(5) == 0 {
+						user.Get(servicetest.Plaza)
+					}
+				}
+			})
+		}
+		wait.Wait()
+		for u, events := range joined {
+			for e, want := range events {
+				got := s.Database.Count("rsvps r JOIN events e ON e.number = r.event_number WHERE e.id = ? AND username = ?", ids[e], fmt.Sprint("user", u)) == 1
+				if got != want {
+					t.Errorf("user%d, event %d: joined %v, want %v", u, e, got, want)
+				}
+			}
+		}
+	}, servicetest.Patient)
+}
+
+// Many sign-ins of a new name make one user, and the last one's session counts.
+func TestConcurrentSignIns(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		clients := make([]*servicetest.Client, 50)
+		servicetest.AtOnce(len(clients), func(i int) {
+			clients[i] = s.Client()
+			servicetest.Retried(func() *servicetest.Response { return clients[i].Post("/sign-in", "username=alice", servicetest.AsForm) }).Is(303, "")
+		})
+		if n := s.Database.Count("users"); n != 1 {
+			t.Errorf("%d users", n)
+		}
+		alive := 0
+		for _, client := range clients {
+			if client.Get(servicetest.RefreshPath).Status == 200 {
+				alive++
+			}
+		}
+		if alive != 1 {
+			t.Errorf("%d sessions", alive)
+		}
+	}, servicetest.Patient)
+}
+
+// A sign-out and refreshes at once: whatever the order, the old token is dead afterwards.
+func TestConcurrentSignOutAndRefresh(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		for range 10 {
+			alice := s.SignIn("alice").Session
+			cookies := servicetest.Cookies("token=" + alice.Token + "; refreshToken=" + alice.RefreshToken)
+			var rotated atomic.Int64
+			servicetest.AtOnce(10, func(i int) {
+				if i == 5 {
+					s.Client().Post("/sign-out", "", cookies).Is(204, "")
+				} else if s.Client().Get(servicetest.RefreshPath, cookies).Status == 200 {
+					rotated.Add(1)
+				}
+			})
+			if rotated.Load() > 1 {
+				t.Errorf("%d refreshes won", rotated.Load())
+			}
+			s.Client().Get(servicetest.RefreshPath, cookies).Is(400, servicetest.InvalidRefresh)
+		}
+	}, servicetest.Patient)
+}
+
+// Several instances that start on one empty database migrate it once.
+func TestConcurrentMigrations(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		db := servicetest.EmptyPostgres(t)
+		servicetest.AtOnce(5, func(int) {
+			store, err := models.Open(models.Options{URL: db.URL, MaxConns: 5, Timeout: 20 * time.Second})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer store.Close()
+			if err := store.Migrate(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		servicetest.Start(t, db).SignIn("alice").Create("plaza", "n", servicetest.When)
+	})
+	for name, make := range map[string]func(testing.TB) *servicetest.Database{"postgres processes": servicetest.EmptyPostgres, "sqlite processes": servicetest.EmptySQLite} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := make(t)
+			program := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
+			commands := []*exec.Cmd{}
+			for range 5 {
+				command := program.Command("migrate")
+				command.Stderr = new(strings.Builder)
+				commands = append(commands, command)
+				if err := command.Start(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, command := range commands {
+				if err := command.Wait(); err != nil {
+					t.Errorf("%v: %s", err, command.Stderr)
+				}
+			}
+			servicetest.Start(t, db).SignIn("alice").Create("plaza", "n", servicetest.When)
+		})
+	}
+}
+
+// A rename or removal that commits while a statement of the same user waits for it is followed, never an error of ours.
+func TestEventsWhileUsersChange(t *testing.T) {
+	t.Parallel()
+	s := servicetest.Start(t, servicetest.Postgres(t))
+	host := s.SignIn("host")
+	for _, test := range []struct {
+		change string
+		status int
+		code   string
+	}{
+		{"UPDATE users SET username = username || ' renamed' WHERE username = ?", 200, ""},
+		{"DELETE FROM users WHERE username = ?", 401, "invalid_token"},
+	} {
+		for _, operation := range []string{"create", "join"} {
+			name := operation + " " + test.code
+			s.Run(t, name, func(t *testing.T) {
+				guest := s.SignIn(name)
+				event := host.Create("plaza", "n", servicetest.When)
+				path, body := "/api/event/join/"+event, ""
+				if operation == "create" {
+					path, body = servicetest.Plaza, `{"name":"n","description":"","scheduledAt":"`+servicetest.When+`"}`
+				}
+				res := during(t, s, test.change, name, func() *servicetest.Response { return guest.Post(path, body) })
+				if test.status != 200 {
+					res.IsError(test.status, test.code)
+					return
+				}
+				res.Is(200, servicetest.Success)
+				if !strings.Contains(host.Get(servicetest.Plaza).Body, `"`+name+` renamed"`) {
+					t.Error("not listed by the new name")
+				}
+			})
+		}
+	}
+	event := host.Create("plaza", "n", servicetest.When)
+	during(t, s, "DELETE FROM events WHERE id = CAST(? AS uuid)", event, func() *servicetest.Response {
+		return s.SignIn("late").Post("/api/event/join/"+event, "")
+	}).IsError(404, "event_not_found")
+}
+
+// during runs a change, makes a request that waits for it, and commits.
+func during(t *testing.T, s *servicetest.Service, change, what string, request func() *servicetest.Response) (res *servicetest.Response) {
+	t.Helper()
+	tx := servicetest.BeginTx(t, s.Database)
+	if _, err := tx.Exec(strings.Replace(change, "?", "$1", 1), what); err != nil {
+		t.Fatal(err)
+	}
+	servicetest.CommitUnder(t, s.Database, tx, 0, func() { res = request() })
+	return res
+}

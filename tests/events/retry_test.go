@@ -1,0 +1,76 @@
+package events
+
+import (
+	"fmt"
+	"testing"
+
+	"worldevents/tests/servicetest"
+)
+
+// PostgreSQL may ask for a transaction to be repeated. It is, whole, and a bounded number of times; nothing else ever
+// is: a write that failed in another way may have happened.
+func TestRetry(t *testing.T) {
+	const tries = 4
+	for _, test := range []struct {
+		code         string
+		failures     int
+		status, want int // want is how often it is tried
+	}{
+		{"40001", 1, 200, 2},
+		{"40P01", 1, 200, 2},
+		{"40001", tries - 1, 200, tries},
+		{"40P01", tries, 500, tries},
+		{"40001", 99, 500, tries},
+		{"40000", 1, 500, 1}, // transaction rollback
+		{"55P03", 1, 500, 1}, // lock not available
+		{"53100", 1, 500, 1}, // disk full
+		{"57014", 1, 500, 1}, // canceled
+		{"57P01", 1, 500, 1}, // shutting down
+		{"08006", 1, 500, 1}, // connection failure
+		{"XX000", 1, 500, 1}, // internal error
+	} {
+		t.Run(fmt.Sprintf("%s %d times", test.code, test.failures), func(t *testing.T) {
+			t.Parallel()
+			s := servicetest.Start(t, servicetest.Postgres(t))
+			alice, bob := s.SignIn("alice"), s.SignIn("bob")
+			joined := alice.Create("w", "x", "2030-01-01T00:00:00Z")
+			events, rsvps := s.Database.Count("events"), s.Database.Count("rsvps")
+			for _, table := range []string{"rsvps", "sessions"} { // what is written last of all by create and join, and by refresh
+				// A sequence counts what a rollback takes back.
+				s.Database.Exec("CREATE SEQUENCE tries_" + table)
+				s.Database.Exec(fmt.Sprintf(`
+					CREATE FUNCTION fail_%[1]s() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+						IF nextval('tries_%[1]s') <= %[2]d THEN RAISE EXCEPTION 'injected' USING ERRCODE = '%[3]s'; END IF;
+						RETURN NEW;
+					END $$`, table, test.failures, test.code))
+				s.Database.Exec(fmt.Sprintf("CREATE TRIGGER fail AFTER INSERT OR UPDATE ON %[1]s FOR EACH ROW EXECUTE FUNCTION fail_%[1]s()", table))
+			}
+			tried := func(table string) (n int) {
+				s.Database.Read("SELECT last_value FROM tries_"+table, nil, &n)
+				s.Database.Exec("ALTER SEQUENCE tries_" + table + " RESTART")
+				return n
+			}
+			for _, act := range []struct {
+				table string
+				send  func() *servicetest.Response
+			}{
+				{"rsvps", func() *servicetest.Response {
+					return alice.Post("/api/event/w", `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z"}`)
+				}},
+				{"rsvps", func() *servicetest.Response { return bob.Post("/api/event/join/"+joined, "") }},
+				{"sessions", func() *servicetest.Response { return alice.Get(servicetest.RefreshPath) }},
+			} {
+				res := act.send()
+				if n := tried(act.table); res.Status != test.status || n != test.want {
+					t.Errorf("%s: got %d after %d tries, want %d after %d", act.table, res.Status, n, test.status, test.want)
+				}
+			}
+			if test.status == 200 {
+				events, rsvps = events+1, rsvps+2
+			}
+			if e, r := s.Database.Count("events"), s.Database.Count("rsvps"); e != events || r != rsvps {
+				t.Errorf("%d events and %d RSVPs, want %d and %d", e, r, events, rsvps)
+			}
+		})
+	}
+}

@@ -1,0 +1,91 @@
+package faults
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// No list ever shows an event without its creator's RSVP: not while events are being made, nor when the connection to
+// the database breaks after any number of bytes of what a create sends or receives.
+func TestCreateIsWhole(t *testing.T) {
+	whole := func(t *testing.T, db *servicetest.Database) {
+		t.Helper()
+		if n := db.Count("events e WHERE NOT EXISTS (SELECT 1 FROM rsvps r JOIN users u ON u.number = r.user_number WHERE r.event_number = e.number AND u.id = e.creator_id)"); n != 0 {
+			t.Errorf("%d events without their creator", n)
+		}
+	}
+	eachProcess(t, func(t *testing.T, db *servicetest.Database, one, two *servicetest.Process) {
+		const creators, each = 4, 100
+		transport := newTransport(2 * creators)
+		defer transport.CloseIdleConnections()
+		watcher := signIn(t, transport, two.URL, "watcher")
+		stop := make(chan struct{})
+		looks := 0
+		wait := workers(1, stop, func(int) {
+			looks++
+			for _, e := range watcher.list(t, "w").Events {
+				if len(e.RSVPs) != 1 {
+					t.Errorf("seen with %d RSVPs", len(e.RSVPs))
+				}
+			}
+		})
+		creations := make(chan struct{})
+		var done [creators]int
+		users := make([]*user, creators)
+		for i := range users {
+			users[i] = signIn(t, transport, one.URL, fmt.Sprintf("user%d", i))
+		}
+		waitCreators := workers(creators, creations, func(i int) {
+			if done[i]++; done[i] > each {
+				return
+			}
+			if _, res := users[i].create("w", "x"); res.status != 200 {
+				t.Error(res)
+			}
+		})
+		servicetest.Eventually(t, time.Minute, "all events are made", func() bool { return db.Count("events") == creators*each })
+		close(creations)
+		waitCreators()
+		close(stop)
+		wait()
+		whole(t, db)
+		t.Logf("%d looks at a growing list of %d events", looks, creators*each)
+	})
+
+	t.Run("broken connections", func(t *testing.T) {
+		db := servicetest.Postgres(t)
+		target := strings.Split(strings.SplitN(db.URL, "@", 2)[1], "/")[0]
+		proxy := newToxiproxy(t, target)
+		p := servicetest.NewProgram(t, "DATABASE_URL="+strings.Replace(db.URL, target, proxy.Listen, 1), "DB_MAX_CONNS=1").ServeReady()
+		alice := signIn(t, plain.Transport, p.URL, "alice")
+		broken, made := 0, 0
+		for bytes := 0; bytes <= 1200; bytes += 12 {
+			for _, stream := range []string{"upstream", "downstream"} {
+				toxic := fmt.Sprintf(`{"type":"limit_data","stream":%q,"attributes":{"bytes":%d}}`, stream, bytes)
+				if _, err := proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
+					t.Fatal(err)
+				}
+				_, res := alice.create("w", fmt.Sprint(bytes))
+				proxy.Toxics.ResetToxics(t.Context())
+				switch {
+				case res.status == 200:
+					made++
+				case res.status == 500 && res.isJSON():
+					broken++
+				default:
+					t.Errorf("after %d bytes %s: %v", bytes, stream, res)
+				}
+			}
+		}
+		whole(t, db)
+		n := db.Count("events")
+		if broken == 0 || made == 0 || n < made {
+			t.Errorf("%d creates broke, %d succeeded, %d events are there", broken, made, n)
+		}
+		t.Logf("%d creates broke, %d succeeded, %d events are there, all whole", broken, made, n)
+	})
+}

@@ -1,0 +1,216 @@
+package faults
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// A disk that is full while the operator changes users and events: each command says so in one line with status 1 and changes
+// nothing, reading goes on, and so does everything once there is room. The same without a service beside.
+func TestCommandsOnAFullDisk(t *testing.T) {
+	dir := smallDisk(t, "32768")
+	file := filepath.Join(dir, "full.db")
+	p := servicetest.NewProgram(t, "DATABASE_URL=sqlite:"+file)
+	s := p.ServeReady()
+	transport := newTransport(1)
+	defer transport.CloseIdleConnections()
+	bob := signIn(t, transport, s.URL, "bob")
+	event, _ := bob.create("plaza", "Chess")
+	db := servicetest.OpenSQLite(t, file)
+	for _, name := range []string{"alice", "carol"} { // they have joined so much that changing them takes more than the log has room for
+		p.MustRun("user", "add", name)
+	}
+	db.Exec(`INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
+		WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)
+		SELECT printf('00000000-0000-7000-0003-%012d', i), 'many', NULL, 'n', '', '2030-01-01 00:00:00+00:00', '2030-01-01 00:00:00+00:00' FROM n`)
+	db.Exec(`INSERT INTO rsvps (event_number, user_number, username, created_at)
+		SELECT e.number, u.number, u.username, '2030-01-01 00:00:00+00:00' FROM events e, users u WHERE e.world_id = 'many' AND u.username <> 'bob'`)
+	state := func() string { return p.MustRun("user", "list") + p.MustRun("event", "list", "--world", "many") }
+	before, list := state(), bob.do("GET", "/api/event/plaza", "").body
+	fails := func(args ...string) {
+		t.Helper()
+		stdout, stderr, status := p.Run(args...)
+		if status != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "worldevents: ") || !strings.Contains(stderr, "full") {
+			t.Errorf("%q: %d %q %q", args, status, stdout, stderr)
+		}
+	}
+	changes := [][]string{
+		{"user", "rename", "alice", strings.Repeat("é", 100)}, {"user", "remove", "carol"}, {"event", "prune", "--before", "2035-01-01T00:00:00Z", "--world", "many"},
+	}
+	// Room that the log has already would be used again.
+	emptyLog := func() {
+		t.Helper()
+		servicetest.Eventually(t, 20*time.Second, "the log is empty", func() bool {
+			db.TryExec("PRAGMA wal_checkpoint(TRUNCATE)")
+			info, err := os.Stat(file + "-wal")
+			return err == nil && info.Size() == 0
+		})
+	}
+	emptyLog()
+	free := fill(t, dir)
+	for _, args := range changes {
+		fails(args...)
+	}
+	// What is small may find room: it is done and says so, or neither.
+	for _, args := range [][]string{{"event", "edit", event, "--description", "d"}, {"event", "edit", event, "--description", ""}} {
+		stdout, stderr, status := p.Run(args...)
+		if status == 0 && (stdout == "" || stderr != "" && !servicetest.IsAudit(stderr)) || status != 0 && (stdout != "" || strings.Count(stderr, "\n") != 1) {
+			t.Errorf("%q: %d %q %q", args, status, stdout, stderr)
+		}
+	}
+	if now := state(); now != before {
+		t.Errorf("state %.300s, was %.300s", now, before)
+	}
+	free()
+	servicetest.Eventually(t, 20*time.Second, "the service takes writes", func() bool { return s.Admin("/readyz") == 200 })
+	bob = signIn(t, transport, s.URL, "bob")
+	if got := bob.do("GET", "/api/event/plaza", "").body; got != list {
+		t.Errorf("the list is %s, was %s", got, list)
+	}
+
+	s.Signal(syscall.SIGKILL)
+	s.Wait(20 * time.Second)
+	emptyLog()
+	free = fill(t, dir)
+	for _, args := range changes {
+		fails(args...)
+	}
+	free()
+	if now := state(); now != before {
+		t.Errorf("state %.300s, was %.300s", now, before)
+	}
+	for _, args := range changes {
+		p.MustRun(args...)
+	}
+	if n := db.Count("rsvps r WHERE username NOT IN (SELECT username FROM users WHERE number = r.user_number)"); n != 0 {
+		t.Errorf("%d RSVPs have another name than their user", n)
+	}
+
+	db.DB.Close()
+	p.MustRun("user", "list") // the last to close the file takes the log away
+	free = fill(t, dir)
+	fails("user", "block", "bob")
+	free()
+	p.MustRun("user", "block", "bob")
+}
+
+// A standby is as good a source as its primary, although nothing can be written there.
+func TestCopyOfAStandby(t *testing.T) {
+	primary := servicetest.NewPostgresServer(t)
+	p := servicetest.NewProgram(t, "DATABASE_URL="+primary.URL())
+	p.MustRun("demo")
+	standby := primary.Standby("standby")
+	want, _ := copyMeasured(t, p, servicetest.EmptySQLite(t).URL)
+	for _, to := range []*servicetest.Database{servicetest.EmptySQLite(t), servicetest.EmptyPostgres(t)} {
+		got, _ := copyMeasured(t, p.With("DATABASE_URL="+standby.URL()), to.URL)
+		if got.Checksum != want.Checksum || got.Rows["rsvps"] != 6 {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	stdout, stderr, status := p.Run("copy", "--to", standby.URL())
+	if status != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "worldevents: copy: ") {
+		t.Errorf("to a standby: %d %q %q", status, stdout, stderr)
+	}
+}
+
+// A copy through PgBouncer that is interrupted, whatever it is doing, leaves PgBouncer running and the target empty.
+func TestCopyInterruptedBehindPgBouncer(t *testing.T) {
+	server := servicetest.NewPostgresServer(t, "fsync=off")
+	address := startPgBouncer(t, server, 3)
+	from := servicetest.EmptySQLite(t)
+	p := servicetest.NewProgram(t, "DATABASE_URL="+from.URL)
+	p.MustRun("migrate")
+	seedCopy(from, 20_000, 100, 20_000)
+	to := fmt.Sprintf("postgres://postgres@%s/worldevents?default_query_exec_mode=exec", address)
+	interrupted := 0
+	for i := range 20 {
+		command := p.Command("copy", "--to", to)
+		words := new(servicetest.Log)
+		command.Stderr = words
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		servicetest.Eventually(t, 30*time.Second, "it copies", func() bool { return strings.Contains(words.String(), "copying") })
+		time.Sleep(time.Duration(i%10) * 10 * time.Millisecond)
+		command.Process.Signal(syscall.SIGINT)
+		command.Wait()
+		if command.ProcessState.ExitCode() == 0 { // it was quicker
+			server.Exec("TRUNCATE users, blocked_identities, sessions, events, rsvps")
+			continue
+		}
+		if interrupted++; !strings.HasSuffix(words.String(), "worldevents: copy: interrupted\n") {
+			t.Fatalf("copy %d: %s", i, words)
+		}
+	}
+	if interrupted == 0 {
+		t.Error("none was interrupted")
+	}
+	if got, _ := copyMeasured(t, p, to); got.Rows["rsvps"] != 20_000 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// However often a copy is killed, and whenever, the target is empty or absent, and takes a copy afterwards.
+func TestCopyKilledAnywhere(t *testing.T) {
+	for fromName, makeFrom := range emptyDatabases {
+		from := makeFrom(t)
+		p := servicetest.NewProgram(t, "DATABASE_URL="+from.URL)
+		p.MustRun("migrate")
+		seedCopy(from, 20_000, 100, 20_000)
+		for toName, makeTo := range emptyDatabases {
+			t.Run(fromName+" to "+toName, func(t *testing.T) {
+				begin := time.Now()
+				copyMeasured(t, p, makeTo(t).URL)
+				took := time.Since(begin)
+				to := makeTo(t)
+				killed := 0
+				for i := range 8 {
+					command := p.Command("copy", "--to", to.URL)
+					if err := command.Start(); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(took * time.Duration(i) / 8)
+					command.Process.Kill()
+					command.Wait()
+					if command.ProcessState.ExitCode() == 0 { // it was quicker
+						to = makeTo(t)
+						continue
+					}
+					killed++
+					if file, ok := strings.CutPrefix(to.URL, "sqlite:"); ok {
+						if left, _ := filepath.Glob(file); len(left) > 0 {
+							t.Fatalf("killed after %v: left %v", took*time.Duration(i)/8, left)
+						}
+					} else if to.Count("pg_tables WHERE tablename = 'rsvps'") == 1 {
+						for _, table := range []string{"users", "sessions", "events", "rsvps"} {
+							if n := to.Count(table); n != 0 {
+								t.Fatalf("killed after %v: %d rows of %s", took*time.Duration(i)/8, n, table)
+							}
+						}
+					}
+				}
+				if killed == 0 {
+					t.Error("none was killed")
+				}
+				// The server may be building an index for the one that was killed last.
+				servicetest.Eventually(t, 30*time.Second, "a copy succeeds", func() bool {
+					_, stderr, status := p.Run("copy", "--to", to.URL)
+					if status != 0 && !strings.Contains(stderr, "another copy into it is running") {
+						t.Fatal(stderr)
+					}
+					return status == 0
+				})
+				if n := to.Count("rsvps"); n != 20_000 {
+					t.Errorf("%d RSVPs", n)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package faults
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// silentListener accepts connections and never says a word.
+func silentListener(t *testing.T) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		var conns []net.Conn
+		defer func() {
+			for _, conn := range conns {
+				conn.Close()
+			}
+		}()
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conns = append(conns, conn)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// creators create events without a pause, and remember those that were acknowledged.
+type creators struct {
+	t            *testing.T
+	probe        *user // creates nothing by itself
+	mu           sync.Mutex
+	acknowledged []string
+	slowest      time.Duration
+	stop         func()
+}
+
+func newCreators(t *testing.T, p *servicetest.Process, n int) *creators {
+	t.Helper()
+	transport := newTransport(n + 1)
+	t.Cleanup(transport.CloseIdleConnections)
+	users := make([]*user, n)
+	for i := range users {
+		users[i] = signIn(t, transport, p.URL, fmt.Sprintf("user%d", i))
+	}
+	c := &creators{t: t, probe: signIn(t, transport, p.URL, "probe")}
+	stop := make(chan struct{})
+	wait := workers(n, stop, func(i int) {
+		id, res := users[i].create("w", "x")
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.slowest = max(c.slowest, res.took)
+		if id != "" {
+			c.acknowledged = append(c.acknowledged, id)
+		} else if !res.isJSON() {
+			t.Error(res)
+		}
+	})
+	c.stop = sync.OnceFunc(func() {
+		close(stop)
+		wait()
+	})
+	t.Cleanup(c.stop)
+	servicetest.Eventually(t, 20*time.Second, "there is load", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.acknowledged) > 200
+	})
+	return c
+}
+
+// firstWrite returns after what time a write succeeds.
+func (c *creators) firstWrite(limit time.Duration) time.Duration {
+	c.t.Helper()
+	begin := time.Now()
+	servicetest.Eventually(c.t, limit, "a write succeeds", func() bool {
+		id, _ := c.probe.create("w", "first")
+		return id != ""
+	})
+	return time.Since(begin)
+}
+
+// finish ends the load and checks that all is there that was acknowledged.
+func (c *creators) finish() {
+	c.t.Helper()
+	c.stop()
+	c.probe.keeps(c.t, "w", c.acknowledged)
+}
+
+// Three hosts are in the URL. The first is silent, without closing anything, and the last is promoted, then or later: the
+// first write succeeds within a second of the promotion, however long the first stays silent, and also when it has just become
+// so, which must be noticed first.
+func TestSilentHost(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		after time.Duration // the promotion comes after so much silence
+	}{{"promoted later", 5 * time.Second}, {"promoted at once", 0}} {
+		t.Run(test.name, func(t *testing.T) {
+			primary := servicetest.NewPostgresServer(t)
+			other, standby := primary.Standby("other"), primary.Standby("standby")
+			makeSynchronous(t, primary)
+			p := servicetest.NewProgram(t, "DATABASE_URL="+servicetest.PostgresURL(primary, other, standby), "DB_TIMEOUT=2s").ServeReady()
+			load := newCreators(t, p, 30)
+			primary.Pause()
+			time.Sleep(test.after) // the outage, not for anything to happen
+			standby.Promote()
+			promoted := time.Now()
+			first := load.firstWrite(time.Second)
+			servicetest.Eventually(t, 2*time.Second, "readiness says 200", func() bool { return p.Admin("/readyz") == 200 })
+			ready := time.Since(promoted)
+			load.finish()
+			if load.slowest > 3*time.Second {
+				t.Errorf("a response took %v", load.slowest)
+			}
+			t.Logf("first write %v and ready %v after the promotion, %d acknowledged events are all there, the slowest response took %v",
+				first.Round(time.Millisecond), ready.Round(time.Millisecond), len(load.acknowledged), load.slowest.Round(time.Millisecond))
+		})
+	}
+}
+
+// Hosts that refuse, that are silent, or that accept connections and are silent then, cost nothing but the first search.
+func TestUselessHosts(t *testing.T) {
+	server := servicetest.NewPostgresServer(t)
+	refused := servicetest.FreeAddress(t)
+	for _, hosts := range [][]string{
+		{refused, silentListener(t), server.Addr},
+		{silentListener(t), silentListener(t), silentListener(t), server.Addr},
+		{"name.invalid:5432", silentListener(t), server.Addr, refused},
+	} {
+		for _, attributes := range []string{"", "?target_session_attrs=read-write", "?target_session_attrs=primary"} {
+			url := strings.Replace(server.URL(), server.Addr, strings.Join(hosts, ","), 1) + attributes
+			begin := time.Now()
+			p := servicetest.NewProgram(t, "DATABASE_URL="+url, "DB_TIMEOUT=2s").ServeReady()
+			u := signIn(t, plain.Transport, p.URL, "alice")
+			if _, res := u.create("w", "x"); res.status != 200 || res.took > time.Second {
+				t.Errorf("%v%s: %v", hosts, attributes, res)
+			}
+			if took := time.Since(begin); took > 10*time.Second {
+				t.Errorf("%v%s: ready after %v", hosts, attributes, took)
+			}
+			p.Signal(syscall.SIGKILL)
+			p.Wait(5 * time.Second)
+		}
+	}
+}
+
+// When all hosts are silent, requests that need the database are refused in time, with 503 and Retry-After where nothing
+// was asked of it, and all goes on by itself.
+func TestAllHostsSilent(t *testing.T) {
+	server := servicetest.NewPostgresServer(t)
+	for _, url := range []string{
+		server.URL(),
+		strings.Replace(server.URL(), server.Addr, silentListener(t)+","+server.Addr, 1) + "?target_session_attrs=read-write",
+	} {
+		p := servicetest.NewProgram(t, "DATABASE_URL="+url, "DB_TIMEOUT=2s").ServeReady()
+		transport := newTransport(60)
+		t.Cleanup(transport.CloseIdleConnections)
+		alice := signIn(t, transport, p.URL, "alice")
+		server.Pause()
+		resume := sync.OnceFunc(server.Resume)
+		t.Cleanup(resume)
+		var mu sync.Mutex
+		statuses := make(map[int]int)
+		var all sync.WaitGroup
+		for range 60 {
+			all.Go(func() {
+				for range 4 {
+					_, res := alice.clone().create("w", "x")
+					mu.Lock()
+					statuses[res.status]++
+					mu.Unlock()
+					if res.took > 3*time.Second || !res.isJSON() || res.status != 500 && (res.status != 503 || res.header.Get("Retry-After") == "") {
+						t.Error(res)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if statuses[503] < statuses[500] {
+			t.Errorf("responses by status: %v", statuses)
+		}
+		if res := alice.do("GET", "/api/auth/session", ""); res.status != 200 {
+			t.Errorf("a session is verified meanwhile: %v", res)
+		}
+		resume()
+		begin := time.Now()
+		servicetest.Eventually(t, 2*time.Second, "a write succeeds", func() bool {
+			_, res := alice.create("w", "x")
+			return res.status == http.StatusOK
+		})
+		t.Logf("responses by status while all are silent: %v; a write %v after the end of it", statuses, time.Since(begin).Round(time.Millisecond))
+	}
+}

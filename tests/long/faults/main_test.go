@@ -1,0 +1,203 @@
+// Package faults breaks what the service stands on, and what it talks to, and proves that nothing is lost and nobody
+// gets in. It takes minutes and needs tools: make test-faults.
+package faults
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(servicetest.Main(m)) }
+
+// under returns the program as a command of the shell runs it, whose last arguments are the program and its own.
+func under(t *testing.T, program *servicetest.Program, command string) *servicetest.Program {
+	t.Helper()
+	script := filepath.Join(t.TempDir(), "worldevents")
+	text := fmt.Sprintf("#!/bin/sh\nexec %s %s \"$@\"\n", command, servicetest.Binary(t))
+	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return program.At(script)
+}
+
+// response is what a request came to.
+type response struct {
+	status int // 0 without a response
+	body   string
+	header http.Header
+	took   time.Duration
+	err    error
+}
+
+// isJSON reports whether the response is a JSON document and says so.
+func (res response) isJSON() bool {
+	return res.header.Get("Content-Type") == "application/json" && json.Valid([]byte(res.body))
+}
+
+func (res response) String() string {
+	return fmt.Sprintf("%d %.300s %v after %v", res.status, res.body, res.err, res.took)
+}
+
+// user is a browser at work: it holds the two cookies of one session.
+type user struct {
+	url     string
+	http    *http.Client
+	cookies map[string]string
+}
+
+// newTransport keeps connections for as many requests at once.
+func newTransport(conns int) *http.Transport {
+	return &http.Transport{MaxIdleConnsPerHost: conns, DisableCompression: true}
+}
+
+// signIn signs a user in over HTTP on a service in development.
+func signIn(t *testing.T, transport http.RoundTripper, address, name string) *user {
+	t.Helper()
+	u := &user{url: address, cookies: make(map[string]string), http: &http.Client{
+		Transport: transport, Timeout: 30 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	r, _ := http.NewRequest("POST", address+"/sign-in", strings.NewReader(url.Values{"username": {name}}.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if res := u.send(r); res.status != 303 || len(u.cookies) != 2 {
+		t.Fatalf("sign in: %v", res)
+	}
+	return u
+}
+
+// do sends a request with the cookies, and keeps the cookies of the response.
+func (u *user) do(method, path, body string) response {
+	var content io.Reader
+	if body != "" {
+		content = strings.NewReader(body)
+	}
+	r, err := http.NewRequest(method, u.url+path, content)
+	if err != nil {
+		return response{err: err}
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return u.send(r)
+}
+
+func (u *user) send(r *http.Request) response {
+	for name, value := range u.cookies {
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	begin := time.Now()
+	res, err := u.http.Do(r)
+	if err != nil {
+		return response{err: err, took: time.Since(begin)}
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	for _, cookie := range res.Cookies() {
+		u.cookies[cookie.Name] = cookie.Value
+	}
+	return response{res.StatusCode, string(text), res.Header, time.Since(begin), err}
+}
+
+// clone is another browser with the same cookies.
+func (u *user) clone() *user {
+	other := *u
+	other.cookies = maps.Clone(u.cookies)
+	return &other
+}
+
+// with is a clone with one cookie changed.
+func (u *user) with(name, value string) *user {
+	other := u.clone()
+	other.cookies[name] = value
+	return other
+}
+
+// expired is a JWT of the user whose only fault is its age.
+func (u *user) expired(id string) string {
+	return servicetest.Sign(servicetest.Key, `{"alg":"HS256"}`, fmt.Sprintf(`{"sub":%q,"exp":%d}`, id, time.Now().Add(-time.Minute).Unix()))
+}
+
+// create creates an event and returns its id, "" when that failed.
+func (u *user) create(world, name string) (string, response) {
+	res := u.do("POST", "/api/event/"+url.PathEscape(world), fmt.Sprintf(`{"name":%q,"description":"","scheduledAt":"2030-01-02T03:04:05Z"}`, name))
+	if res.status != 200 {
+		return "", res
+	}
+	return res.header.Get("Event-Id"), res
+}
+
+// list is the body of a list.
+type list struct {
+	Events []struct {
+		ID    string
+		RSVPs []struct{ User struct{ Username string } }
+	}
+}
+
+func (u *user) list(t *testing.T, world string) (l list) {
+	t.Helper()
+	res := u.do("GET", "/api/event/"+url.PathEscape(world), "")
+	if res.status != 200 || json.Unmarshal([]byte(res.body), &l) != nil {
+		t.Fatalf("list %s: %v", world, res)
+	}
+	return l
+}
+
+// keeps fails the test unless all of these events are in the world, which were acknowledged.
+func (u *user) keeps(t *testing.T, world string, acknowledged []string) {
+	t.Helper()
+	there := make(map[string]bool)
+	for _, e := range u.list(t, world).Events {
+		there[e.ID] = true
+	}
+	for _, id := range acknowledged {
+		if !there[id] {
+			t.Errorf("event %s was acknowledged and is lost", id)
+		}
+	}
+}
+
+// workers runs work(0) to work(n-1) at once, each again and again until stop is closed, and returns a function that
+// waits for them.
+func workers(n int, stop <-chan struct{}, work func(i int)) (wait func()) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					work(i)
+				}
+			}
+		})
+	}
+	return all.Wait
+}
+
+// plain opens a connection for each request.
+var plain = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
+
+// metric reads one that has no labels.
+func metric(t *testing.T, p *servicetest.Process, name string) (value float64) {
+	t.Helper()
+	_, text := p.AdminBody("/metrics")
+	_, rest, _ := strings.Cut(text, "\n"+name+" ")
+	if _, err := fmt.Sscan(rest, &value); err != nil {
+		t.Errorf("no metric %s: %v", name, err)
+	}
+	return value
+}

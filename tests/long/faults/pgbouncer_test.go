@@ -1,0 +1,82 @@
+package faults
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// startPgBouncer starts it in front of a server, in transaction mode, and returns its address.
+func startPgBouncer(t *testing.T, server *servicetest.PostgresServer, poolSize int) (address string) {
+	t.Helper()
+	pgbouncer := servicetest.Tool(t, "pgbouncer")
+	host, port, _ := net.SplitHostPort(server.Addr)
+	dir, err := os.MkdirTemp("/tmp", "we")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	listen := servicetest.FreePort(t)
+	config := filepath.Join(dir, "pgbouncer.ini")
+	os.WriteFile(config, []byte(fmt.Sprintf(`
+[databases]
+* = host=%s port=%s user=postgres
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = %d
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = %d
+max_client_conn = 2000
+; the tests copy and drop databases, which nobody may be connected to
+server_idle_timeout = 1
+`, host, port, listen, poolSize)), 0o644)
+	command := exec.Command(pgbouncer, config)
+	command.SysProcAttr = servicetest.Unprivileged(t, dir)
+	command.Dir = dir
+	log := new(servicetest.Log)
+	command.Stdout, command.Stderr = log, log
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		command.Process.Kill()
+		command.Wait()
+		t.Logf("PgBouncer: %.500s", log)
+	})
+	address = fmt.Sprintf("127.0.0.1:%d", listen)
+	servicetest.Eventually(t, 10*time.Second, "PgBouncer listens", func() bool {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	return address
+}
+
+// The functional tests pass with PgBouncer between, in transaction mode, and with the URL that OPERATING.md gives.
+func TestPgBouncer(t *testing.T) {
+	server := servicetest.NewPostgresServer(t, "fsync=off", "synchronous_commit=off")
+	address := startPgBouncer(t, server, 3)
+
+	// A database that is made read-only stays writable on the connections that PgBouncer has, and notifications do not
+	// come through it.
+	const skipped = "^(TestReadinessOfReadOnlyDatabase|TestCheckPostgresServer|TestCommandsWakeWhoWaits)$"
+	suite := exec.Command("go", "test", "-count=1", "-run", "/^postgres$", "-skip", skipped, "-timeout", "8m", "./tests")
+	suite.Dir = servicetest.Root(t)
+	suite.Env = append(os.Environ(), "CI=true", // or without a database it would skip, and pass
+		"TEST_DATABASE_URL=postgres://postgres@"+address+"/postgres?default_query_exec_mode=exec")
+	out, err := suite.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%.20000s", err, out)
+	}
+	t.Logf("%s", out)
+}

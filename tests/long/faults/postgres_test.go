@@ -1,0 +1,231 @@
+package faults
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+
+	"worldevents/tests/servicetest"
+)
+
+// newToxiproxy starts a proxy in front of target, host:port.
+func newToxiproxy(t *testing.T, target string) *toxiproxy.Proxy {
+	t.Helper()
+	quiet := zerolog.New(io.Discard)
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), quiet)
+	proxy := toxiproxy.NewProxy(server, "database", "127.0.0.1:0", target)
+	if err := proxy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Stop)
+	return proxy
+}
+
+// poison adds a toxic in both directions; mend removes both.
+func poison(t *testing.T, proxy *toxiproxy.Proxy, kind, attributes string) (mend func()) {
+	t.Helper()
+	for _, stream := range []string{"upstream", "downstream"} {
+		toxic := fmt.Sprintf(`{"name":%q,"type":%q,"stream":%q,"attributes":%s}`, stream, kind, stream, attributes)
+		if _, err := proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func() { proxy.Toxics.ResetToxics(t.Context()) }
+}
+
+// While PostgreSQL is away, in whatever way, every request gets a response within three seconds, as JSON, and never as if
+// the session were bad. Liveness stays; readiness follows; all is well again by itself.
+func TestPostgresFaults(t *testing.T) {
+	server := servicetest.NewPostgresServer(t)
+	for _, fault := range []struct {
+		name string
+		// begin breaks something and returns what ends it.
+		begin func(t *testing.T, proxy *toxiproxy.Proxy) (end func())
+		// away means that the database cannot be reached at all meanwhile.
+		away  bool
+		lasts time.Duration
+	}{
+		{"killed", func(*testing.T, *toxiproxy.Proxy) func() { server.Kill(); return server.Start }, true, 4 * time.Second},
+		{"restarted", func(*testing.T, *toxiproxy.Proxy) func() { server.Restart(); return func() {} }, false, time.Second},
+		{"backends terminated", func(*testing.T, *toxiproxy.Proxy) func() {
+			for range 5 {
+				server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'worldevents'")
+				time.Sleep(200 * time.Millisecond) // between blows, not for anything to happen
+			}
+			return func() {}
+		}, false, 0},
+		{"paused", func(*testing.T, *toxiproxy.Proxy) func() { server.Pause(); return server.Resume }, true, 4 * time.Second},
+		{"black hole", func(t *testing.T, proxy *toxiproxy.Proxy) func() { return poison(t, proxy, "timeout", `{"timeout":0}`) }, true, 4 * time.Second},
+		{"slow", func(t *testing.T, proxy *toxiproxy.Proxy) func() {
+			return poison(t, proxy, "latency", `{"latency":400,"jitter":300}`)
+		}, false, 4 * time.Second},
+		{"connections reset", func(t *testing.T, proxy *toxiproxy.Proxy) func() {
+			return poison(t, proxy, "reset_peer", `{"timeout":20}`)
+		}, true, 4 * time.Second},
+		{"connections refused", func(t *testing.T, proxy *toxiproxy.Proxy) func() {
+			proxy.Stop()
+			return func() {
+				if err := proxy.Start(); err != nil {
+					t.Error(err)
+				}
+			}
+		}, true, 4 * time.Second},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			proxy := newToxiproxy(t, server.Addr)
+			address := strings.Replace(server.URL(), server.Addr, proxy.Listen, 1)
+			p := servicetest.NewProgram(t, "DATABASE_URL="+address, "DB_TIMEOUT=2s").ServeReady()
+			watch := watchFault(t, p)
+			end := sync.OnceFunc(fault.begin(t, proxy))
+			defer end() // a fault that outlived its test would fail those behind it
+			begun := time.Now()
+			if fault.away {
+				servicetest.Eventually(t, 2500*time.Millisecond, "readiness says 503", func() bool { return p.Admin("/readyz") == 503 })
+				t.Logf("readiness 503 after %v", time.Since(begun).Round(time.Millisecond))
+			}
+			time.Sleep(max(0, fault.lasts-time.Since(begun))) // for requests to pile up
+			end()
+			ended := time.Now()
+			servicetest.Eventually(t, 2*time.Second, "readiness says 200", func() bool { return p.Admin("/readyz") == 200 })
+			ready := time.Since(ended)
+			servicetest.Eventually(t, 2*time.Second, "a write succeeds", func() bool {
+				_, res := watch.other.create("recovery", "x")
+				return res.status == 200
+			})
+			t.Logf("ready %v, a write %v after the end of it", ready.Round(time.Millisecond), time.Since(ended).Round(time.Millisecond))
+			watch.finish()
+		})
+	}
+}
+
+// faultWatch sends every kind of request, from more users than the pool has connections, and judges the responses.
+type faultWatch struct {
+	t         *testing.T
+	p         *servicetest.Process
+	transport *http.Transport
+	world     string
+	users     []*user
+	ids       []string // the event of each user
+	other     *user    // who sends nothing by himself
+
+	stop func() // ends all requests and waits for them
+
+	mu       sync.Mutex
+	statuses map[int]int
+	slowest  time.Duration
+}
+
+func watchFault(t *testing.T, p *servicetest.Process) *faultWatch {
+	t.Helper()
+	const n = 60
+	w := &faultWatch{t: t, p: p, transport: newTransport(n), world: t.Name(), statuses: make(map[int]int)}
+	t.Cleanup(w.transport.CloseIdleConnections)
+	w.other = w.signIn("other")
+	for i := range n {
+		u := w.signIn(fmt.Sprintf("user%d", i))
+		id, res := u.create(w.world, "there before")
+		if id == "" {
+			t.Fatal(res)
+		}
+		w.users, w.ids = append(w.users, u), append(w.ids, id)
+	}
+	stop := make(chan struct{})
+	rounds := make([]int, n)
+	waitUsers := workers(n, stop, func(i int) {
+		rounds[i]++
+		w.send(i, rounds[i])
+	})
+	waitProbes := workers(1, stop, func(int) {
+		if status := p.Admin("/livez"); status != 200 {
+			t.Errorf("liveness says %d", status)
+		}
+		time.Sleep(50 * time.Millisecond)
+	})
+	w.stop = sync.OnceFunc(func() {
+		close(stop)
+		waitUsers()
+		waitProbes()
+	})
+	t.Cleanup(w.stop) // the test may fail before it finishes
+	return w
+}
+
+func (w *faultWatch) signIn(name string) *user {
+	w.t.Helper()
+	return signIn(w.t, w.transport, w.p.URL, name)
+}
+
+func (w *faultWatch) list(query string) string {
+	return "/api/event/" + url.PathEscape(w.world) + query
+}
+
+// send sends the request that is user i's turn in a round.
+func (w *faultWatch) send(i, round int) {
+	u, id := w.users[i], w.ids[i]
+	switch round % 6 {
+	case 0:
+		w.judge("session", u.do("GET", "/api/auth/session", ""))
+	case 1:
+		_, res := u.create(w.world, "x")
+		w.judge("create", res)
+	case 2:
+		w.judge("join", u.do("POST", "/api/event/join/"+id, ""))
+	case 3:
+		w.judge("leave", u.do("DELETE", "/api/event/"+id, ""))
+	case 4:
+		w.judge("list", u.do("GET", w.list(fmt.Sprintf("?limit=20&from=20%02d-01-01T00:00:00Z", i%20)), ""))
+	case 5:
+		if u.cookies["refreshToken"] == "" {
+			return
+		}
+		res := u.do("GET", "/api/auth/refresh", "")
+		w.judge("refresh", res)
+		if res.status != 200 { // it may have been spent or not: no more to be said about this session
+			delete(u.cookies, "refreshToken")
+		}
+	}
+}
+
+// judge counts a response, which must be JSON, in time, and never a refusal.
+func (w *faultWatch) judge(what string, res response) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.statuses[res.status]++
+	w.slowest = max(w.slowest, res.took)
+	switch {
+	case res.status != 200 && res.status != 500 && res.status != 503:
+		w.t.Errorf("%s: %v", what, res)
+	case !res.isJSON():
+		w.t.Errorf("%s: no JSON: %v", what, res)
+	case res.took > 3*time.Second:
+		w.t.Errorf("%s: too late: %v", what, res)
+	}
+}
+
+// finish ends the requests and looks at what is left: something must have succeeded, every user can go on, and what was
+// acknowledged before is there.
+func (w *faultWatch) finish() {
+	w.t.Helper()
+	w.stop()
+	w.t.Logf("responses by status: %v, the slowest after %v", w.statuses, w.slowest.Round(time.Millisecond))
+	if w.statuses[200] == 0 {
+		w.t.Error("nothing ever succeeded")
+	}
+	for i := range w.users {
+		fresh := w.signIn(fmt.Sprintf("user%d", i))
+		if res := fresh.do("GET", "/api/auth/refresh", ""); res.status != 200 {
+			w.t.Errorf("afterwards: %v", res)
+		}
+	}
+	if text := w.users[0].do("GET", w.list(""), "").body; strings.Count(text, "there before") != len(w.users) {
+		w.t.Errorf("of %d events made before %d are left", len(w.users), strings.Count(text, "there before"))
+	}
+}

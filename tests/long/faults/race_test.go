@@ -1,0 +1,182 @@
+package faults
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"worldevents/tests/servicetest"
+)
+
+// eachProcess runs test twice: with two instances of the program on SQLite and on PostgreSQL, and the database.
+func eachProcess(t *testing.T, test func(t *testing.T, db *servicetest.Database, a, b *servicetest.Process)) {
+	for _, open := range []func(testing.TB) *servicetest.Database{servicetest.SQLite, servicetest.Postgres} {
+		db := open(t)
+		t.Run(db.Dialect, func(t *testing.T) {
+			program := func() *servicetest.Process { return servicetest.NewProgram(t, "DATABASE_URL="+db.URL).ServeReady() }
+			test(t, db, program(), program())
+		})
+	}
+}
+
+// A thousand uses of one refresh token at once, over two instances and both endpoints: exactly one wins.
+func TestRefreshHasOneWinner(t *testing.T) {
+	const rounds, uses = 20, 1000
+	eachProcess(t, func(t *testing.T, db *servicetest.Database, one, two *servicetest.Process) {
+		transport := newTransport(uses)
+		defer transport.CloseIdleConnections()
+		for round := range rounds {
+			alice := signIn(t, transport, one.URL, "alice")
+			var id string
+			db.Read("SELECT id FROM users WHERE username = ?", []any{"alice"}, &id)
+			expired := alice.with("token", alice.expired(id))
+			browsers := make([]*user, uses)
+			responses := make([]response, uses)
+			var all sync.WaitGroup
+			start := make(chan struct{})
+			for i := range uses {
+				b := expired.clone()
+				if i%2 == 1 {
+					b = b.on(two)
+				}
+				path, lost := "/api/auth/refresh", servicetest.InvalidRefresh
+				if i/2%2 == 1 {
+					path, lost = "/api/auth/session", servicetest.SessionInvalidRefresh
+				}
+				browsers[i] = b
+				all.Go(func() {
+					<-start
+					responses[i] = b.do("GET", path, "")
+					if res := responses[i]; res.status != 200 && (res.status != 400 || res.body != lost || res.header["Set-Cookie"] != nil) {
+						t.Errorf("a loser: %v %v", res, res.header["Set-Cookie"])
+					}
+				})
+			}
+			close(start)
+			all.Wait()
+			winners := 0
+			for i, res := range responses {
+				if res.status != 200 {
+					continue
+				}
+				winners++
+				for _, path := range []string{"/api/auth/session", "/api/auth/refresh"} {
+					if res := browsers[i].do("GET", path, ""); res.status != 200 {
+						t.Errorf("the winner's pair: %s: %v", path, res)
+					}
+				}
+			}
+			if winners != 1 {
+				t.Fatalf("round %d: %d winners", round, winners)
+			}
+		}
+		t.Logf("%d rounds of %d uses: one winner each", rounds, uses)
+	})
+}
+
+// Joins and leaves of one user, and looks at the list, at once and over two instances: there is an order of them that
+// agrees with all responses (linearizability).
+func TestJoinAndLeaveAreLinearizable(t *testing.T) {
+	const operations, clients = 500, 8
+	eachProcess(t, func(t *testing.T, db *servicetest.Database, one, two *servicetest.Process) {
+		transport := newTransport(clients)
+		defer transport.CloseIdleConnections()
+		host, alone := signIn(t, transport, one.URL, "host"), &guest{user: signIn(t, transport, one.URL, "guest")}
+		event, res := host.create("w", "x")
+		if event == "" {
+			t.Fatal(res)
+		}
+		for _, step := range []struct {
+			method, path string
+			joined       bool
+		}{{"POST", "/api/event/join/", true}, {"DELETE", "/api/event/", false}, {"POST", "/api/event/join/", true}, {"DELETE", "/api/event/", false}} {
+			if res := alone.do(step.method, step.path+event, ""); res.status != 200 || alone.joined(t) != step.joined {
+				t.Fatalf("%s: %v", step.method, res)
+			}
+		}
+
+		histories := make([][]porcupine.Operation, clients)
+		var all sync.WaitGroup
+		begin := time.Now()
+		for client := range clients {
+			all.Go(func() {
+				g := &guest{user: alone.clone().on([]*servicetest.Process{one, two}[client%2]), event: event}
+				for range (operations + clients - 1) / clients {
+					op := porcupine.Operation{ClientId: client, Call: int64(time.Since(begin))}
+					op.Input, op.Output = g.act(t)
+					op.Return = int64(time.Since(begin))
+					histories[client] = append(histories[client], op)
+				}
+			})
+		}
+		all.Wait()
+		history := slices.Concat(histories...)
+		if result := porcupine.CheckOperationsTimeout(membership, history, time.Minute); result != porcupine.Ok {
+			t.Errorf("the history is not linearizable: %v", result)
+		}
+		t.Logf("%d operations of %d clients over two instances: linearizable", len(history), clients)
+	})
+}
+
+// membership is whether a user has joined: joining and leaving set it, and a list shows it.
+var membership = porcupine.Model{
+	Init: func() any { return false },
+	Step: func(state, in, out any) (bool, any) {
+		switch in {
+		case "join":
+			return true, true
+		case "leave":
+			return true, false
+		}
+		return out == state, state
+	},
+}
+
+// guest is one browser of the user who joins the one event of world w, and leaves it.
+type guest struct {
+	*user
+	event string
+	seen  response // the list that the browser keeps
+}
+
+// act does anything, and returns what, and what it has seen.
+func (g *guest) act(t *testing.T) (what string, joined any) {
+	status := http.StatusOK
+	switch rand.IntN(4) {
+	case 0:
+		what, status = "join", g.do("POST", "/api/event/join/"+g.event, "").status
+	case 1:
+		what, status = "leave", g.do("DELETE", "/api/event/"+g.event, "").status
+	case 2:
+		what, joined = "list", g.joined(t)
+	case 3:
+		what, joined = "list", g.joinedSince(t)
+	}
+	if status != http.StatusOK {
+		t.Errorf("%s: %d", what, status)
+	}
+	return what, joined
+}
+
+// joined reports whether the guest is listed beside the host.
+func (g *guest) joined(t *testing.T) bool { return len(g.list(t, "w").Events[0].RSVPs) == 2 }
+
+// joinedSince asks for what may have changed since, as a browser does that keeps the response.
+func (g *guest) joinedSince(t *testing.T) bool {
+	r, _ := http.NewRequest("GET", g.url+"/api/event/w", nil)
+	if tag := g.seen.header.Get("ETag"); tag != "" {
+		r.Header.Set("If-None-Match", tag)
+	}
+	if res := g.send(r); res.status == 200 {
+		g.seen = res
+	} else if res.status != 304 {
+		t.Errorf("list again: %v", res)
+	}
+	return strings.Contains(g.seen.body, `"guest"`)
+}

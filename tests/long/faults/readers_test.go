@@ -1,0 +1,242 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+const (
+	// attackers is how many clients at once ask and do not read, attackTime for how long.
+	attackers  = 3000
+	attackTime = 15 * time.Second
+	// attackBegin is the time within which they have all begun.
+	attackBegin = 3 * time.Second
+	// attackerStays is after how long such a client hangs up and comes back.
+	attackerStays = 8 * time.Second
+	// Meanwhile honest requests take so long at most, but one of a hundred, and memory grows by less than this.
+	honestTime   = 300 * time.Millisecond
+	attackMemory = 200 << 20
+)
+
+// Thousands of clients who ask for much and read nothing take nothing from others: nobody who reads is refused or slow,
+// and memory stays in bounds. It is the same with one account, with many at many addresses, and with none.
+func TestUnreadResponses(t *testing.T) {
+	for _, open := range []func(testing.TB) *servicetest.Database{servicetest.SQLite, servicetest.Postgres} {
+		db := open(t)
+		t.Run(db.Dialect, func(t *testing.T) {
+			addLargeWorlds(db)
+			for _, test := range []struct {
+				name string
+				// request is what an attacker sends: the i-th, who is one of users.
+				request func(i int, users []*user) string
+			}{
+				{"one large list", func(_ int, users []*user) string { return get("/api/event/large", users[0]) }},
+				{"different lists of one account", func(i int, users []*user) string {
+					return get(fmt.Sprintf("/api/event/large?from=%d-01-01T00:00:00Z", 1970+i%50), users[0])
+				}},
+				{"many accounts", func(i int, users []*user) string {
+					return get([]string{"/api/event/large", "/api/event/medium", "/api/event/crowd", "/api/event/large?limit=1000"}[i%4], users[i%len(users)])
+				}},
+				{"a file", func(int, []*user) string { return strings.Repeat(get("/docs/swagger-ui-bundle.js", nil), 16) }},
+			} {
+				t.Run(test.name, func(t *testing.T) {
+					p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "DB_TIMEOUT=2s", "LOG_LEVEL=error").ServeReady()
+					users := make([]*user, 1)
+					if test.name == "many accounts" {
+						users = make([]*user, 100)
+					}
+					for i := range users {
+						users[i] = signIn(t, plain.Transport, p.URL, fmt.Sprint("attacker ", i))
+					}
+					manyAddresses := strings.Contains(test.name, "many")
+					judge := watchHonest(t, p)
+					refused := attack(t, p, manyAddresses, func(i int) string { return test.request(i, users) })
+					judge(t)
+					t.Logf("of the attackers %d could not connect; %s", refused, waitingMetrics(t, p))
+				})
+			}
+		})
+	}
+}
+
+// get is a request of a user, or of nobody.
+func get(path string, u *user) string {
+	text := "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n"
+	if u != nil {
+		text += "Cookie: token=" + u.cookies["token"] + "\r\n"
+	}
+	return text + "\r\n"
+}
+
+// attack has attackers clients send requests and read nothing, and returns how often one could not connect.
+func attack(t *testing.T, p *servicetest.Process, manyAddresses bool, request func(i int) string) (refused int64) {
+	address := strings.TrimPrefix(p.URL, "http://")
+	begin, failed, end := time.Now(), new(atomic.Int64), time.After(attackTime)
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	for i := range attackers {
+		all.Go(func() {
+			dialer := net.Dialer{Timeout: 5 * time.Second, Control: func(_, _ string, c syscall.RawConn) error {
+				return c.Control(func(fd uintptr) { syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
+			}}
+			if manyAddresses {
+				dialer.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+i%100))}
+			}
+			wait := time.Duration(i) * attackBegin / attackers
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(wait):
+				}
+				wait = attackerStays
+				conn, err := dialer.Dial("tcp", address)
+				if err != nil {
+					failed.Add(1)
+					continue
+				}
+				conn.SetWriteDeadline(time.Now().Add(time.Second))
+				io.WriteString(conn, request(i))
+				select {
+				case <-stop:
+				case <-time.After(wait):
+				}
+				conn.(*net.TCPConn).SetLinger(0)
+				conn.Close()
+				wait = time.Duration(time.Since(begin).Nanoseconds() % int64(100*time.Millisecond))
+			}
+		})
+	}
+	<-end
+	close(stop)
+	all.Wait()
+	return failed.Load()
+}
+
+// watchHonest has a user work, and watches the memory, until the returned function judges how both fared.
+func watchHonest(t *testing.T, p *servicetest.Process) func(t *testing.T) {
+	alice := signIn(t, newTransport(4), p.URL, "alice")
+	if alice.do("GET", "/api/event/medium", "").status != 200 {
+		t.Fatal("no list")
+	}
+	memory := p.Memory("VmRSS")
+	peak := memory
+	var mu sync.Mutex
+	var took []time.Duration
+	refused := 0
+	stop := make(chan struct{})
+	wait := workers(2, stop, func(i int) {
+		u := alice.clone()
+		results := []response{u.do("GET", "/api/auth/session", ""), u.do("GET", "/api/event/quiet", ""), u.do("GET", "/openapi.json", "")}
+		grown := p.Memory("VmRSS")
+		mu.Lock()
+		defer mu.Unlock()
+		peak = max(peak, grown)
+		for _, res := range results {
+			took = append(took, res.took)
+			if res.status != 200 {
+				if refused++; refused <= 3 {
+					t.Errorf("honest: %v", res)
+				}
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
+	})
+	var once sync.Once
+	end := func() {
+		once.Do(func() {
+			close(stop)
+			wait()
+		})
+	}
+	t.Cleanup(end)
+	return func(t *testing.T) {
+		end()
+		slices.Sort(took)
+		p99 := took[len(took)*99/100]
+		if p99 > honestTime || refused > 0 {
+			t.Errorf("of %d honest requests %d were refused, 99 %% took up to %v", len(took), refused, p99)
+		}
+		if peak-memory > attackMemory {
+			t.Errorf("memory grew by %d MB", (peak-memory)>>20)
+		}
+		t.Logf("%d honest requests, %d refused: median %v, 99 %% within %v; memory grew by %d MB from %d MB",
+			len(took), refused, took[len(took)/2].Round(10*time.Microsecond), p99.Round(10*time.Microsecond), (peak-memory)>>20, memory>>20)
+	}
+}
+
+var waitingLine = regexp.MustCompile(`(?m)^worldevents_(?:waiting|aborted)_\S+ \S+$`)
+
+// waitingMetrics returns what the service says of responses that wait, without their names' common part.
+func waitingMetrics(t *testing.T, p *servicetest.Process) string {
+	res, err := plain.Get(p.AdminURL + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, _ := io.ReadAll(res.Body)
+	return strings.Join(waitingLine.FindAllString(string(text), -1), ", ")
+}
+
+// addLargeWorlds makes a world of 7 MB, one that is just small enough to be held, and one whose event has 100,000 RSVPs.
+func addLargeWorlds(db *servicetest.Database) {
+	id := func(kind int, n string) string {
+		if db.Dialect == "postgres" {
+			return fmt.Sprintf("CAST('00000000-0000-7000-%d-' || lpad(CAST(%s AS text), 12, '0') AS uuid)", kind, n)
+		}
+		return fmt.Sprintf("printf('00000000-0000-7000-%d-%%012d', %s)", kind, n)
+	}
+	const numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) "
+	const moment = "'2030-01-01 00:00:00+00:00'"
+	for i, world := range []struct {
+		name   string
+		events int
+	}{{"large", 1500}, {"medium", 200}, {"crowd", 1}} {
+		db.Exec(fmt.Sprintf("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) "+numbers+"SELECT %s, '%s', 'n', '%s', %s, %s FROM n",
+			world.events, id(8000+i, "i"), world.name, strings.Repeat("x", 5000), moment, moment))
+	}
+	db.Exec(fmt.Sprintf("INSERT INTO users (id, username, created_at) "+numbers+"SELECT %s, 'somebody ' || i, %s FROM n", 100_000, id(9000, "i"), moment))
+	db.Exec("INSERT INTO rsvps (event_number, user_number, username, created_at) SELECT e.number, u.number, u.username, " + moment + " FROM events e, users u WHERE e.world_id = 'crowd' AND u.username LIKE 'somebody %'")
+}
+
+// Thousands of connections that are open and say nothing refuse nobody.
+func TestIdleConnections(t *testing.T) {
+	p := servicetest.NewProgram(t).ServeReady()
+	judge := watchHonest(t, p)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var all sync.WaitGroup
+	for range 10 {
+		all.Go(func() {
+			transport := newTransport(attackers)
+			t.Cleanup(transport.CloseIdleConnections)
+			for range attackers / 10 {
+				conn, err := new(net.Dialer).DialContext(ctx, "tcp", strings.TrimPrefix(p.URL, "http://"))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				t.Cleanup(func() { conn.Close() })
+				io.WriteString(conn, get("/api/auth/session", nil))
+				if _, err := io.ReadFull(conn, make([]byte, 12)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	time.Sleep(2 * time.Second) // a while for honest requests
+	judge(t)
+}

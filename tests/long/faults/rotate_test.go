@@ -1,0 +1,185 @@
+package faults
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// rotation is a server whose database belongs to a role that nobody signs in as, and a file with the URL of a service.
+type rotation struct {
+	t      *testing.T
+	server *servicetest.PostgresServer
+	db     *servicetest.Database // the administrator's
+	file   string
+}
+
+func newRotation(t *testing.T) *rotation {
+	server := servicetest.NewPostgresServer(t)
+	r := &rotation{t, server, server.Database(), filepath.Join(t.TempDir(), "url")}
+	server.Exec("CREATE ROLE owner")
+	for _, role := range []string{"first", "second", "third"} {
+		server.Exec(fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD 'hunter2-of-%[1]s' IN ROLE owner", role))
+		server.Exec("ALTER ROLE " + role + " SET role = owner")
+	}
+	server.Exec("CREATE ROLE stranger LOGIN PASSWORD 'hunter2-of-stranger'")
+	server.Exec("ALTER DATABASE worldevents OWNER TO owner")
+	server.Exec(`DO $$ BEGIN
+		EXECUTE format('COPY (SELECT unnest(%L::text[])) TO %L',
+			'{host all postgres 127.0.0.1/32 trust,host all all 127.0.0.1/32 scram-sha-256}', current_setting('hba_file'));
+		PERFORM pg_reload_conf();
+	END $$`)
+	return r
+}
+
+// url is that of a role with its password.
+func (r *rotation) url(role, password string) string {
+	u, err := url.Parse(r.server.URL())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	u.User = url.UserPassword(role, password)
+	return u.String()
+}
+
+func (r *rotation) write(text string) {
+	r.t.Helper()
+	if err := os.WriteFile(r.file+".new", []byte(text+"\n"), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.Rename(r.file+".new", r.file); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rotation) use(role string) { r.write(r.url(role, "hunter2-of-"+role)) }
+
+// connections counts those of a role.
+func (r *rotation) connections(role string) (n int) {
+	r.db.Read("SELECT count(*) FROM pg_stat_activity WHERE usename = ?", []any{role}, &n)
+	return n
+}
+
+func hangUp(t *testing.T, p *servicetest.Process, want string) {
+	t.Helper()
+	n := len(p.Log.String())
+	p.Signal(syscall.SIGHUP)
+	servicetest.Eventually(t, 20*time.Second, want, func() bool { return strings.Contains(p.Log.String()[n:], want) })
+}
+
+// The role of the service is replaced while requests write: none fails, and soon no connection is left of the old one. What
+// the database refuses, or is not merely another user or password, changes nothing.
+func TestRotatedRole(t *testing.T) {
+	r := newRotation(t)
+	r.use("first")
+	program := servicetest.NewProgram(t, "DATABASE_URL=", "DATABASE_URL_FILE="+r.file, "DB_TIMEOUT=5s", "LOG_FORMAT=json", "LOG_LEVEL=warn")
+	p := program.ServeReady()
+	transport := newTransport(10)
+	defer transport.CloseIdleConnections()
+	hears := func() bool {
+		_, metrics := p.AdminBody("/metrics")
+		return strings.Contains(metrics, "\nworldevents_hears_instances 1\n")
+	}
+	servicetest.Eventually(t, 20*time.Second, "instances are heard", hears)
+
+	var done atomic.Bool
+	var writes atomic.Int64
+	var all sync.WaitGroup
+	for i := range 10 {
+		writer := signIn(t, transport, p.URL, fmt.Sprint("writer", i))
+		all.Go(func() {
+			for !done.Load() {
+				if _, res := writer.create("w", "x"); res.status != 200 {
+					t.Errorf("a write during the rotation: %v", res)
+					return
+				}
+				writes.Add(1)
+			}
+		})
+	}
+	for _, roles := range [][2]string{{"first", "second"}, {"second", "third"}, {"third", "first"}} {
+		r.use(roles[1])
+		hangUp(t, p, `SIGHUP: DATABASE_URL_FILE was read again","changed":true`)
+		servicetest.Eventually(t, 30*time.Second, roles[0]+" has no connection", func() bool { return r.connections(roles[0]) == 0 })
+		servicetest.Eventually(t, 20*time.Second, "instances are heard", hears)
+		before := writes.Load()
+		servicetest.Eventually(t, 20*time.Second, "writes go on", func() bool { return t.Failed() || writes.Load() > before+10 })
+		if r.connections(roles[1]) == 0 {
+			t.Errorf("%s has no connection", roles[1])
+		}
+	}
+	done.Store(true)
+	all.Wait()
+	r.server.Exec("DROP ROLE second")
+	for _, roles := range [][2]string{{"first", "third"}, {"third", "first"}} { // while nobody writes
+		r.use(roles[1])
+		hangUp(t, p, `SIGHUP: DATABASE_URL_FILE was read again","changed":true`)
+		servicetest.Eventually(t, 30*time.Second, roles[0]+" has no connection", func() bool { return r.connections(roles[0]) == 0 })
+	}
+
+	alice := signIn(t, transport, p.URL, "alice")
+	current := r.url("first", "hunter2-of-first")
+	const refused, fixed = "the database refuses the new user or password", "only the user and the password may change"
+	for _, test := range []struct{ text, want string }{
+		{r.url("first", "hunter2-wrong"), refused},
+		{r.url("second", "hunter2-of-second"), refused},
+		{r.url("stranger", "hunter2-of-stranger"), "the role may not read and write all tables"},
+		{strings.Replace(current, "/worldevents", "/postgres", 1), fixed},
+		{strings.Replace(current, "127.0.0.1", "localhost", 1), fixed},
+		{current + "?sslmode=disable", fixed},
+		{"sqlite:worldevents.db", fixed},
+		{"postgres://hunter2", fixed},
+		{"hunter2", fixed},
+	} {
+		r.write(test.text)
+		hangUp(t, p, "SIGHUP: DATABASE_URL_FILE stays as it is")
+		if !strings.Contains(p.Log.String(), test.want) {
+			t.Errorf("%s: the log does not say %q: %s", test.text, test.want, p.Log)
+		}
+		r.server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'first'")
+		servicetest.Eventually(t, 20*time.Second, "the old ones serve", func() bool {
+			_, res := alice.create("w", "x")
+			return res.status == 200
+		})
+	}
+	r.write(strings.Replace(current, "first:hunter2-of-first@", "", 1) + "?password=hunter2-of-third&user=third")
+	hangUp(t, p, `SIGHUP: DATABASE_URL_FILE was read again","changed":true`)
+	if strings.Contains(p.Log.String(), "hunter2") {
+		t.Errorf("the log shows a password: %s", p.Log)
+	}
+}
+
+// While the database is away, from the start or later, new credentials are taken untried.
+func TestRotatedRoleWithoutDatabase(t *testing.T) {
+	r := newRotation(t)
+	r.use("first")
+	program := servicetest.NewProgram(t, "DATABASE_URL=", "DATABASE_URL_FILE="+r.file, "DB_TIMEOUT=1s", "LOG_FORMAT=json")
+	program.MustRun("migrate")
+	r.server.Kill()
+	p := program.Serve()
+	for range 20 {
+		p.Signal(syscall.SIGHUP)
+	}
+	r.use("second")
+	p.Signal(syscall.SIGHUP)
+	servicetest.Eventually(t, 20*time.Second, "the new ones are taken", func() bool { // maybe by an earlier signal
+		return strings.Contains(p.Log.String(), "the new user and password could not be tried")
+	})
+	r.server.Start()
+	servicetest.Eventually(t, 20*time.Second, "serve is ready", func() bool { return p.Admin("/readyz") == 200 })
+	if n := r.connections("first"); n != 0 || r.connections("second") == 0 {
+		t.Errorf("%d connections of the old role", n)
+	}
+	if strings.Contains(p.Log.String(), "hunter2") {
+		t.Errorf("the log shows a password: %s", p.Log)
+	}
+}

@@ -1,0 +1,159 @@
+package faults
+
+import (
+	"database/sql"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// The disk of the server is full: statements that need no room succeed, and the instance is not ready until there is room.
+func TestDatabaseDiskFull(t *testing.T) {
+	server := servicetest.NewPostgresServer(t)
+	dir := smallDisk(t, "24576")
+	servicetest.Unprivileged(t, dir) // who then owns it
+	server.Exec("CREATE TABLESPACE small LOCATION '" + dir + "'")
+	server.Exec("ALTER DATABASE worldevents SET TABLESPACE small")
+
+	p := servicetest.NewProgram(t, "DATABASE_URL="+server.URL(), "DB_TIMEOUT=2s").ServeReady()
+	alice := signIn(t, plain.Transport, p.URL, "alice")
+	create := func() response {
+		return alice.do("POST", "/api/event/w", fmt.Sprintf(`{"name":"n","description":"%s","scheduledAt":"2030-01-02T03:04:05Z"}`, strings.Repeat("\U0001f600", 5000)))
+	}
+	if res := create(); res.status != 200 {
+		t.Fatal(res)
+	}
+	free := fill(t, dir)
+	servicetest.Eventually(t, 10*time.Second, "a write fails", func() bool {
+		res := create()
+		if res.status != 200 && (res.status != 500 || !strings.Contains(res.body, `"create event: database unavailable"`)) {
+			t.Error(res)
+		}
+		return res.status != 200
+	})
+	for begin := time.Now(); time.Since(begin) < 4*time.Second; time.Sleep(50 * time.Millisecond) {
+		if status := p.Admin("/readyz"); status != 503 {
+			t.Fatalf("readiness %d with a full disk", status)
+		}
+	}
+	if res := alice.do("GET", "/api/event/w?limit=1", ""); res.status != 200 {
+		t.Errorf("a list meanwhile: %v", res)
+	}
+	free()
+	servicetest.Eventually(t, 5*time.Second, "readiness says 200", func() bool { return p.Admin("/readyz") == 200 })
+	if res := create(); res.status != 200 {
+		t.Errorf("with room again: %v", res)
+	}
+}
+
+// The password of the role changes, and the file that PGPASSFILE names with it: the service goes on.
+func TestRotatedPassword(t *testing.T) {
+	server := servicetest.NewPostgresServer(t)
+	server.Exec("CREATE ROLE service LOGIN PASSWORD 'first'")
+	server.Exec("ALTER DATABASE worldevents OWNER TO service")
+	server.Exec(`DO $$ BEGIN
+		EXECUTE format('COPY (SELECT unnest(%L::text[])) TO %L',
+			'{host all service 127.0.0.1/32 scram-sha-256,host all postgres 127.0.0.1/32 trust}', current_setting('hba_file'));
+		PERFORM pg_reload_conf();
+	END $$`)
+	file := filepath.Join(t.TempDir(), "pgpass")
+	write := func(password string) {
+		if err := os.WriteFile(file, []byte("*:*:*:service:"+password+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	address, _ := url.Parse(server.URL())
+	address.User = url.User("service")
+	program := servicetest.NewProgram(t, "DATABASE_URL="+address.String(), "PGPASSFILE="+file, "DB_TIMEOUT=2s")
+	write("wrong")
+	servicetest.Eventually(t, 10*time.Second, "the server has read its file", func() bool {
+		_, stderr, status := program.Run("migrate")
+		return status == 1 && strings.Contains(stderr, "password authentication failed")
+	})
+	if _, stderr, status := program.Run("serve"); status != 1 || !strings.Contains(stderr, "password authentication failed") || strings.Contains(stderr, "wrong") {
+		t.Errorf("a wrong password from the start: %d %s", status, stderr)
+	}
+	write("first")
+	p := program.ServeReady()
+	alice := signIn(t, plain.Transport, p.URL, "alice")
+	server.Exec("ALTER ROLE service PASSWORD 'second'")
+	server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'service'")
+	servicetest.Eventually(t, 5*time.Second, "readiness says 503", func() bool { return p.Admin("/readyz") == 503 })
+	if _, res := alice.create("w", "x"); res.status != 500 || !strings.Contains(res.body, `"create event: database unavailable"`) {
+		t.Errorf("with the old password: %v", res)
+	}
+	write("second")
+	servicetest.Eventually(t, 5*time.Second, "readiness says 200", func() bool { return p.Admin("/readyz") == 200 })
+	if _, res := alice.create("w", "x"); res.status != 200 {
+		t.Errorf("with the new password: %v", res)
+	}
+	for name, change := range map[string]func() error{
+		"no file":                func() error { return os.Remove(file) },
+		"an empty file":          func() error { return os.WriteFile(file, nil, 0o600) },
+		"a file of other people": func() error { return os.WriteFile(file, []byte("*:*:*:somebody:secret\n"), 0o600) },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'service'")
+		servicetest.Eventually(t, 5*time.Second, name+": a write succeeds", func() bool {
+			_, res := alice.create("w", "x")
+			return res.status == 200
+		})
+		write("second")
+	}
+}
+
+// Two instances want more connections than the server has. Requests wait for those that there are, or are refused with
+// 503 and Retry-After; none fails, and an instance that has connections stays ready.
+func TestTooManyConnections(t *testing.T) {
+	server := servicetest.NewPostgresServer(t, "max_connections=20")
+	program := servicetest.NewProgram(t, "DATABASE_URL="+server.URL(), "DB_TIMEOUT=10s", "DB_MAX_CONNS=20")
+	first := program.ServeReady()
+	second := program.Another().ServeReady()
+	const n = 80
+	transport := newTransport(n)
+	defer transport.CloseIdleConnections()
+	users := make([]*user, n)
+	for i := range users {
+		users[i] = signIn(t, transport, []string{first.URL, second.URL}[i%2], fmt.Sprintf("user%d", i/2))
+	}
+	var mu sync.Mutex
+	statuses := make(map[int]int)
+	stop := make(chan struct{})
+	wait := workers(n, stop, func(i int) {
+		_, res := users[i].create("w", "x")
+		mu.Lock()
+		defer mu.Unlock()
+		if statuses[res.status]++; res.status != 200 && (res.status != 503 || res.header.Get("Retry-After") == "" || !res.isJSON()) {
+			t.Error(res)
+		}
+	})
+	servicetest.Eventually(t, 20*time.Second, "the server takes no more connections", func() bool {
+		db, err := sql.Open("pgx", server.URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		err = db.Ping()
+		return err != nil && strings.Contains(err.Error(), "53300")
+	})
+	mu.Lock()
+	before := statuses[200]
+	mu.Unlock()
+	servicetest.Eventually(t, 20*time.Second, "requests go on", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return statuses[200] > before+200
+	})
+	close(stop)
+	wait()
+	t.Logf("responses by status: %v", statuses)
+}

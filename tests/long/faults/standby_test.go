@@ -1,0 +1,78 @@
+package faults
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// Two hosts in the URL, the second a synchronous standby. The first dies under load and the standby is promoted: the
+// first write succeeds within a second, and nothing that was acknowledged is lost.
+func TestPromotedStandby(t *testing.T) {
+	primary := servicetest.NewPostgresServer(t)
+	standby := primary.Standby("standby")
+	makeSynchronous(t, primary)
+	p := servicetest.NewProgram(t, "DATABASE_URL="+servicetest.PostgresURL(primary, standby), "DB_TIMEOUT=2s").ServeReady()
+	load := newCreators(t, p, 10)
+	primary.Kill()
+	standby.Promote()
+	first := load.firstWrite(time.Second)
+	servicetest.Eventually(t, 2*time.Second, "readiness says 200", func() bool { return p.Admin("/readyz") == 200 })
+	load.finish()
+	t.Logf("first write %v after the promotion, %d acknowledged events are all there", first.Round(time.Millisecond), len(load.acknowledged))
+}
+
+// makeSynchronous has commits wait for the standby of that name, once it is there.
+func makeSynchronous(t *testing.T, primary *servicetest.PostgresServer) {
+	t.Helper()
+	primary.Exec("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
+	primary.Exec("SELECT pg_reload_conf()")
+	db := primary.Database()
+	servicetest.Eventually(t, 10*time.Second, "the standby is synchronous", func() bool {
+		return db.Count("pg_stat_replication WHERE sync_state = 'sync'") == 1
+	})
+}
+
+// Started while the database is away, in whatever way, the service waits and becomes ready by itself.
+func TestStartWithoutDatabase(t *testing.T) {
+	server := servicetest.NewPostgresServer(t)
+	for _, test := range []struct {
+		name        string
+		leave, back func()
+	}{
+		{"down", server.Kill, server.Start},
+		{"paused", server.Pause, server.Resume},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.leave()
+			p := servicetest.NewProgram(t, "DATABASE_URL="+server.URL()).Serve()
+			for begin := time.Now(); time.Since(begin) < 3*time.Second; time.Sleep(100 * time.Millisecond) {
+				if live, ready := p.Admin("/livez"), p.Admin("/readyz"); live != 200 || ready != 503 {
+					t.Fatalf("liveness %d, readiness %d", live, ready)
+				}
+			}
+			if status, body := p.Do("GET", "/api/auth/session", "", ""); status != 503 || !strings.HasPrefix(body, `{"error":"Starting","code":"overloaded"`) {
+				t.Errorf("meanwhile: %d %s", status, body)
+			}
+			test.back()
+			back := time.Now()
+			servicetest.Eventually(t, 5*time.Second, "readiness says 200", func() bool { return p.Admin("/readyz") == 200 })
+			t.Logf("ready after %v", time.Since(back).Round(time.Millisecond))
+			signIn(t, plain.Transport, p.URL, "alice")
+		})
+	}
+}
+
+// While no synchronous standby responds every commit of a write waits for one, and that of a notification does not: instances hear each
+// other.
+func TestInstancesAreHeardWithoutStandby(t *testing.T) {
+	server := servicetest.NewPostgresServer(t)
+	program := servicetest.NewProgram(t, "DATABASE_URL="+server.URL(), "DB_TIMEOUT=2s")
+	program.MustRun("migrate")
+	server.Exec("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+	server.Exec("SELECT pg_reload_conf()")
+	p := program.ServeReady()
+	servicetest.Eventually(t, 20*time.Second, "instances are heard", func() bool { return metric(t, p, "worldevents_hears_instances") == 1 })
+}

@@ -1,0 +1,88 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// exampleMigration is what a release may add: what the version before goes on with.
+const exampleMigration = `-- +goose Up
+ALTER TABLE events ADD COLUMN example text;
+CREATE TABLE examples (event_number bigint PRIMARY KEY REFERENCES events (number) ON DELETE CASCADE);
+
+-- +goose Down
+DROP TABLE examples;
+ALTER TABLE events DROP COLUMN example;
+`
+
+// nextRelease builds the program with one migration more, and returns its path.
+func nextRelease(t *testing.T) string {
+	t.Helper()
+	root, dir := servicetest.Root(t), t.TempDir()
+	migration, overlay, path := filepath.Join(dir, "migration.sql"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "worldevents")
+	text, _ := json.Marshal(map[string]any{"Replace": map[string]string{
+		filepath.Join(root, "models/migrations/postgres/99999_example.sql"): migration,
+	}})
+	for file, text := range map[string][]byte{migration: []byte(exampleMigration), overlay: text} {
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build := exec.Command("go", "build", "-overlay", overlay, "-o", path, ".")
+	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
+}
+
+// Two instances under load are replaced one by one by those of a release with one migration more, while a long
+// transaction, such as that of a backup, keeps the tables from being changed: no request fails, and the version before
+// can work with the new schema.
+func TestUpgradeUnderLoad(t *testing.T) {
+	next := nextRelease(t)
+	server := servicetest.NewPostgresServer(t)
+	f := newFleet(t, server)
+	load := f.load(20)
+	db := server.Database()
+	tx, err := db.DB.BeginTx(context.Background(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if _, err := tx.Exec("SELECT count(*) FROM events"); err != nil {
+		t.Fatal(err)
+	}
+	f.stop(0)
+	f.programs[0] = f.programs[0].At(next)
+	f.processes[0] = f.programs[0].Serve()
+	for begin := time.Now(); time.Since(begin) < 6*time.Second; time.Sleep(100 * time.Millisecond) {
+		if status := f.processes[0].Admin("/readyz"); status != 503 {
+			t.Fatalf("readiness %d before the migration could be done", status)
+		}
+	}
+	load.goOn(100)
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	f.waitUp()
+	f.replace(1, f.programs[1].At(next))
+	load.goOn(200)
+	f.replace(0, servicetest.NewProgram(t, f.programs[0].Env...)) // back to the version before
+	load.goOn(200)
+	load.finish()
+	for _, res := range load.failed {
+		t.Errorf("failed: %v", res)
+	}
+	if n := db.Count("information_schema.columns WHERE column_name = 'example'"); n != 1 {
+		t.Error("the example was not migrated")
+	}
+	t.Logf("%d requests during an upgrade and a way back, %d failed", load.sent.Load(), len(load.failed))
+}

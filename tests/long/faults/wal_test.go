@@ -1,0 +1,195 @@
+package faults
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+const (
+	// maxWAL is what SQLite's write-ahead log may come to in bytes.
+	maxWAL = 64 << 20
+	// The worlds are so large that each is read in several batches.
+	largeWorlds, eventsOfLargeWorld, rsvpsOfLargeEvent = 16, 100, 200
+	// In the log so many writes take half as much again as it may come to, or more.
+	walWrites = 3000
+)
+
+// Without end, worlds are read that take several batches, so that at any moment some snapshot is in use, while others
+// write.
+func TestWALIsBounded(t *testing.T) {
+	p, db := largeWorldsOnSQLite(t)
+	load := startReadersAndWriters(t, p)
+	largest := int64(0)
+	load.until(t, walWrites, func() { largest = max(largest, walSize(t, db)) })
+	load.stop()
+	if largest > maxWAL {
+		t.Errorf("the log came to %d MB", largest>>20)
+	}
+	t.Logf("the log came to %d MB; %v", largest>>20, load)
+}
+
+// While another process reads one snapshot the log grows, and metrics say so. Nobody is refused, then and afterwards, and
+// soon after the snapshot's end the log is small again.
+func TestWALBehindSnapshot(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		quiet bool // nothing is read or written any more when the snapshot ends
+	}{{"under load", false}, {"in silence", true}} {
+		t.Run(test.name, func(t *testing.T) {
+			p, db := largeWorldsOnSQLite(t)
+			end := snapshot(t, db)
+			load := startReadersAndWriters(t, p)
+			load.until(t, walWrites, func() {})
+			if size := walSize(t, db); size < maxWAL {
+				t.Fatalf("the snapshot holds back nothing: %d MB", size>>20)
+			}
+			size, blocked := walMetrics(t, p)
+			if size < maxWAL || blocked < 1 {
+				t.Errorf("the metrics say %.0f bytes, blocked for %.1f s", size, blocked)
+			}
+			if test.quiet {
+				load.stop()
+			}
+			end()
+			begin := time.Now()
+			servicetest.Eventually(t, 10*time.Second, "the log is small", func() bool { return walSize(t, db) < maxWAL })
+			took := time.Since(begin)
+			servicetest.Eventually(t, 10*time.Second, "the metrics say so", func() bool {
+				size, blocked := walMetrics(t, p)
+				return size < maxWAL && blocked == 0
+			})
+			if !test.quiet {
+				load.stop()
+			}
+			t.Logf("small %v after the end of the snapshot, which was blocked for %.1f s; %v", took.Round(time.Millisecond), blocked, load)
+		})
+	}
+}
+
+// largeWorldsOnSQLite serves worlds that are large.
+func largeWorldsOnSQLite(t *testing.T) (*servicetest.Process, *servicetest.Database) {
+	t.Helper()
+	db := servicetest.SQLite(t)
+	const numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) "
+	const moment = "'2030-01-01 00:00:00+00:00'"
+	id := func(kind int) string { return fmt.Sprintf("printf('00000000-0000-7000-%d-%%012d', i)", kind) }
+	db.Exec(fmt.Sprintf("INSERT INTO users (id, username, created_at) "+numbers+"SELECT %s, 'u' || (1000 + i), %s FROM n", rsvpsOfLargeEvent, id(9000), moment))
+	db.Exec(fmt.Sprintf("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) "+numbers+
+		"SELECT %s, 'large' || (i %% %d), 'n', '', %s, %s FROM n", largeWorlds*eventsOfLargeWorld, id(8000), largeWorlds, moment, moment))
+	db.Exec("INSERT INTO rsvps (event_number, user_number, username, created_at) SELECT e.number, u.number, u.username, " + moment + " FROM events e, users u")
+	db.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
+	// A call waits for a connection as long as with the default, a second at most: nobody may be held back for longer. To read a
+	// large world may take longer than the default on a machine that others use, too.
+	return servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "DB_TIMEOUT=20s").ServeReady(), db
+}
+
+// createLarge creates an event with a long description.
+func (u *user) createLarge(world string) response {
+	return u.do("POST", "/api/event/"+world, fmt.Sprintf(`{"name":"n","description":%q,"scheduledAt":"2030-01-02T03:04:05Z"}`, strings.Repeat("😀", 5000)))
+}
+
+// walLoad is readers of large worlds and writers at work.
+type walLoad struct {
+	reads, writes atomic.Int64
+	slowest       atomic.Int64 // of the writes, in nanoseconds
+	stop          func()
+}
+
+func startReadersAndWriters(t *testing.T, p *servicetest.Process) *walLoad {
+	t.Helper()
+	// There are as many readers as connections for them: none waits but for the log.
+	const readers, writers = 8, 8
+	transport := newTransport(readers + writers)
+	users := make([]*user, readers+writers)
+	for i := range users {
+		users[i] = signIn(t, transport, p.URL, fmt.Sprintf("user%d", i))
+	}
+	load := new(walLoad)
+	stop := make(chan struct{})
+	wait := workers(len(users), stop, func(i int) {
+		u := users[i]
+		var res response
+		if i < readers {
+			res = u.do("GET", fmt.Sprintf("/api/event/large%d", i%largeWorlds), "")
+			load.reads.Add(1)
+		} else {
+			res = u.createLarge(fmt.Sprintf("other%d", i))
+			load.writes.Add(1)
+			for slowest := load.slowest.Load(); int64(res.took) > slowest && !load.slowest.CompareAndSwap(slowest, int64(res.took)); slowest = load.slowest.Load() {
+			}
+		}
+		if res.status != 200 || res.err != nil {
+			t.Error(res)
+		}
+	})
+	load.stop = sync.OnceFunc(func() {
+		close(stop)
+		wait()
+		transport.CloseIdleConnections()
+	})
+	t.Cleanup(load.stop)
+	return load
+}
+
+// until waits until there have been so many writes, and calls each again and again meanwhile.
+func (l *walLoad) until(t *testing.T, writes int64, each func()) {
+	t.Helper()
+	servicetest.Eventually(t, 3*time.Minute, fmt.Sprintf("%d writes", writes), func() bool {
+		each()
+		return l.writes.Load() >= writes
+	})
+}
+
+func (l *walLoad) String() string {
+	return fmt.Sprintf("%d reads, %d writes, the slowest took %v", l.reads.Load(), l.writes.Load(), time.Duration(l.slowest.Load()).Round(time.Millisecond))
+}
+
+// snapshot begins to read as another process does, and returns a function that ends it.
+func snapshot(t *testing.T, db *servicetest.Database) (end func()) {
+	t.Helper()
+	tx, err := db.DB.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if err := tx.QueryRow("SELECT count(*) FROM users").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return func() { tx.Rollback() }
+}
+
+func walSize(t *testing.T, db *servicetest.Database) int64 {
+	t.Helper()
+	info, err := os.Stat(strings.TrimPrefix(db.URL, "sqlite:") + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// walMetrics are the size of the log in bytes, and for how many seconds checkpoints have been blocked.
+func walMetrics(t *testing.T, p *servicetest.Process) (size, blocked float64) {
+	t.Helper()
+	res := (&user{url: p.AdminURL, http: plain}).do("GET", "/metrics", "")
+	found := 0
+	for line := range strings.Lines(res.body) {
+		for name, value := range map[string]*float64{"worldevents_sqlite_wal_bytes": &size, "worldevents_sqlite_checkpoint_blocked_seconds": &blocked} {
+			if n, _ := fmt.Sscanf(line, name+" %g", value); n == 1 {
+				found++
+			}
+		}
+	}
+	if found != 2 {
+		t.Errorf("%d of 2 metrics", found)
+	}
+	return size, blocked
+}

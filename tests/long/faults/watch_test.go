@@ -1,0 +1,428 @@
+package faults
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// watchSize is how much a history of watchers does.
+type watchSize struct{ watchers, worlds, writes, cuts, kills int }
+
+// watchRuns are the histories of a test: a small one, or as many whole ones as WATCH_RUNS says.
+func watchRuns() (size watchSize, runs int) {
+	if runs, _ = strconv.Atoi(os.Getenv("WATCH_RUNS")); runs > 0 {
+		return watchSize{watchers: 200, worlds: 20, writes: 1000, cuts: 20, kills: 5}, runs
+	}
+	return watchSize{watchers: 40, worlds: 8, writes: 150, cuts: 4, kills: 1}, 1
+}
+
+// watcher holds a list and waits for news of it, as a page does.
+type watcher struct {
+	*user
+	path string
+
+	mu   sync.Mutex
+	etag string
+	body string
+	at   time.Time // when it came
+	bad  string    // a response that must not be
+}
+
+// watch asks once and takes what comes. It waits for long: each new request would find what the waiting has missed.
+func (w *watcher) watch(ctx context.Context) {
+	w.mu.Lock()
+	etag := w.etag
+	w.mu.Unlock()
+	r, _ := http.NewRequestWithContext(ctx, "GET", w.url+w.path+"?wait=50", nil)
+	if etag != "" {
+		r.Header.Set("If-None-Match", etag)
+	}
+	res := w.send(r)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case res.status == 200 && res.err == nil:
+		if res.header.Get("ETag") == etag {
+			w.bad = "the list that the client has"
+		}
+		w.etag, w.body, w.at = res.header.Get("ETag"), res.body, time.Now()
+		return
+	case res.status == 304 && res.header.Get("Retry-After") == "":
+		return
+	case res.status != 0 && res.status != 200 && res.status != 304 && res.status != 500 && res.status != 503:
+		w.bad = res.String()
+	}
+	w.mu.Unlock()
+	time.Sleep(50 * time.Millisecond) // the instance is away, stops or has no room
+	w.mu.Lock()
+}
+
+func (w *watcher) has(body string) (ok bool, at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.body == body, w.at
+}
+
+// audience is watchers of worlds, and writers, on two instances.
+type audience struct {
+	t         *testing.T
+	size      watchSize
+	programs  []*servicetest.Program
+	processes []*servicetest.Process
+	transport *http.Transport
+	watchers  []*watcher
+	writers   [][]*user // of each, the same user on both instances
+
+	eventsMu sync.Mutex
+	events   []string // of all worlds
+}
+
+func world(n int) string { return fmt.Sprintf("world %d", n) }
+
+func newAudience(t *testing.T, size watchSize, programs ...*servicetest.Program) *audience {
+	t.Helper()
+	a := &audience{t: t, size: size, programs: programs, transport: newTransport(size.watchers)}
+	t.Cleanup(a.transport.CloseIdleConnections)
+	for _, p := range programs {
+		a.processes = append(a.processes, p.ServeReady())
+	}
+	for i := range 10 {
+		u := signIn(t, a.transport, a.processes[0].URL, fmt.Sprintf("writer %d", i))
+		both := []*user{u}
+		for _, p := range a.processes[1:] {
+			other := u.clone()
+			other.url = p.URL
+			both = append(both, other)
+		}
+		a.writers = append(a.writers, both)
+	}
+	for i := range size.worlds {
+		for range 3 {
+			id, res := a.writers[0][0].create(world(i), "x")
+			if id == "" {
+				t.Fatal(res)
+			}
+			a.events = append(a.events, id)
+		}
+	}
+	for i := range 20 { // of one user at most an eighth of MAX_WAITING wait
+		u := signIn(t, a.transport, a.processes[0].URL, fmt.Sprintf("watcher %d", i))
+		u.http.Timeout = 70 * time.Second
+		for j := i; j < size.watchers; j += 20 {
+			w := &watcher{user: u.clone(), path: "/api/event/" + url.PathEscape(world(j%size.worlds))}
+			w.url = a.processes[j/size.worlds%len(a.processes)].URL
+			a.watchers = append(a.watchers, w)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	wait := workers(len(a.watchers), ctx.Done(), func(i int) { a.watchers[i].watch(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		wait()
+		for _, w := range a.watchers {
+			if w.bad != "" {
+				t.Errorf("a watcher got %s", w.bad)
+			}
+		}
+	})
+	a.settle("at first", time.Now(), a.watchers)
+	return a
+}
+
+// of is the watchers on an instance.
+func (a *audience) of(instance int) (all []*watcher) {
+	for _, w := range a.watchers {
+		if w.url == a.processes[instance].URL {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// write makes a random change through an instance, and reports whether it was acknowledged.
+func (a *audience) write(instance int) bool {
+	u := a.writers[rand.IntN(len(a.writers))][instance].clone()
+	a.eventsMu.Lock()
+	event := a.events[rand.IntN(len(a.events))]
+	a.eventsMu.Unlock()
+	switch n := rand.IntN(10); {
+	case n < 2:
+		id, _ := u.create(world(rand.IntN(a.size.worlds)), "x")
+		if id != "" {
+			a.eventsMu.Lock()
+			a.events = append(a.events, id)
+			a.eventsMu.Unlock()
+		}
+		return id != ""
+	case n < 6:
+		return u.do("POST", "/api/event/join/"+event, "").status == 200
+	default:
+		return u.do("DELETE", "/api/event/"+event, "").status == 200
+	}
+}
+
+// writeAll writes on all instances at once, until enough is acknowledged, and calls each with the number of those so far.
+func (a *audience) writeAll(each func(n int)) {
+	var done atomic.Int64
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for done.Load() < int64(a.size.writes) {
+				if a.write(i % len(a.processes)) {
+					done.Add(1)
+				} else {
+					time.Sleep(20 * time.Millisecond)
+				}
+				time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+			}
+		})
+	}
+	ended := make(chan struct{})
+	go func() { all.Wait(); close(ended) }()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-tick.C:
+			each(int(done.Load()))
+		}
+	}
+}
+
+// kill ends an instance as a loss of power would.
+func (a *audience) kill(i int) {
+	a.processes[i].Signal(syscall.SIGKILL)
+	a.processes[i].Wait(10 * time.Second)
+}
+
+func (a *audience) restart(i int) {
+	a.processes[i] = a.programs[i].ServeReady()
+}
+
+// settle waits until each of the watchers has what a plain GET says, and returns how long after since the last one had it.
+func (a *audience) settle(when string, since time.Time, watchers []*watcher) (took time.Duration) {
+	a.t.Helper()
+	final := make(map[string]string)
+	for i := range a.size.worlds {
+		path := "/api/event/" + url.PathEscape(world(i))
+		for instance := 0; final[path] == "" && instance < len(a.processes); instance++ { // one may be dead
+			if res := a.writers[0][instance].do("GET", path, ""); res.status == 200 {
+				final[path] = res.body
+			}
+		}
+	}
+	stale := len(watchers)
+	for deadline := time.Now().Add(20 * time.Second); stale > 0 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		stale, took = 0, 0
+		for _, w := range watchers {
+			ok, at := w.has(final[w.path])
+			if !ok {
+				stale++
+			}
+			took = max(took, at.Sub(since))
+		}
+	}
+	if stale > 0 {
+		for _, w := range watchers {
+			if ok, at := w.has(final[w.path]); !ok {
+				a.t.Logf("%s%s is stale since %v", w.url, w.path, time.Since(at))
+			}
+		}
+		a.t.Fatalf("%s: %d of %d watchers are stale", when, stale, len(watchers))
+	}
+	return took
+}
+
+// timed is settle for a bar: it notes the time, and fails beyond four times of it, which no busy machine explains.
+func (a *audience) timed(when string, since time.Time, bar time.Duration, watchers []*watcher) {
+	a.t.Helper()
+	took := a.settle(when, since, watchers)
+	mark := ""
+	if took > bar {
+		mark = " BEYOND THE BAR"
+	}
+	a.t.Logf("%s: all have the last list after %v, the bar is %v%s", when, took.Round(time.Millisecond), bar, mark)
+	if took > 4*bar {
+		a.t.Errorf("%s: after %v", when, took)
+	}
+}
+
+// ofListeners selects the connections that listen.
+const ofListeners = "FROM pg_stat_activity WHERE query LIKE 'LISTEN %' OR query LIKE '%pg_listening_channels%' AND pid <> pg_backend_pid()"
+
+// Watchers never end up with an old list, whatever is cut and killed meanwhile, and whoever wrote.
+func TestWatchers(t *testing.T) {
+	size, runs := watchRuns()
+	for range runs {
+		t.Run("postgres", func(t *testing.T) {
+			server := servicetest.NewPostgresServer(t, "fsync=off", "synchronous_commit=off")
+			program := servicetest.NewProgram(t, "DATABASE_URL="+server.URL())
+			watchHistory(t, size, 5*time.Second, server, program, program.Another())
+		})
+		t.Run("pgbouncer", func(t *testing.T) {
+			server := servicetest.NewPostgresServer(t, "fsync=off", "synchronous_commit=off")
+			pooled := startPgBouncer(t, server, 10)
+			program := servicetest.NewProgram(t, "DATABASE_URL=postgres://postgres@"+pooled+"/worldevents?default_query_exec_mode=exec", "DB_MAX_CONNS=5")
+			a := watchHistory(t, size, 2*time.Second, server, program, program.Another())
+			for _, p := range a.processes {
+				servicetest.Eventually(t, 20*time.Second, "the log says that others are not heard", func() bool {
+					return strings.Contains(p.Log.String(), "notifications do not arrive")
+				})
+				if strings.Contains(p.Log.String(), "instances are heard") {
+					t.Errorf("the log: %s", p.Log)
+				}
+			}
+			nobodyListens(t, pooled)
+		})
+		t.Run("sqlite", func(t *testing.T) {
+			program := servicetest.NewProgram(t)
+			watchHistory(t, size, 2*time.Second, nil, program, program.Another())
+		})
+	}
+}
+
+// nobodyListens looks at the server connections that PgBouncer has: whoever gets one of them would be told what others
+// listen for.
+func nobodyListens(t *testing.T, pooled string) {
+	t.Helper()
+	db, err := sql.Open("pgx", "postgres://postgres@"+pooled+"/worldevents?default_query_exec_mode=exec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for range 8 {
+		tx, err := db.Begin() // each keeps a server connection
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		var channels int
+		if err := tx.QueryRow("SELECT count(*) FROM pg_listening_channels()").Scan(&channels); err != nil || channels > 0 {
+			t.Errorf("a shared connection listens to %d channels, %v", channels, err)
+		}
+	}
+}
+
+// watchHistory is random writes while listeners are cut and instances are killed, and then the worst of ends.
+func watchHistory(t *testing.T, size watchSize, bar time.Duration, server *servicetest.PostgresServer, programs ...*servicetest.Program) *audience {
+	t.Helper()
+	a := newAudience(t, size, programs...)
+	cuts, kills := 0, 0
+	back := time.Now()
+	a.writeAll(func(n int) {
+		if server != nil && cuts < size.cuts && n >= (cuts+1)*size.writes/(size.cuts+1) {
+			server.Exec("SELECT pg_terminate_backend(pid) " + ofListeners)
+			cuts++
+		}
+		if kills < size.kills && n >= (kills+1)*size.writes/(size.kills+1) {
+			a.kill(kills % 2)
+			a.restart(kills % 2)
+			kills++
+			back = time.Now()
+		}
+	})
+	last := time.Now()
+	if back.After(last) {
+		last = back
+	}
+	a.timed("after random writes", last, bar, a.watchers)
+
+	// A write whose instance dies as it is acknowledged, and of which nobody is told.
+	for i := range 2 {
+		for n := range a.size.worlds {
+			if id, res := a.writers[0][i].create(world(n), "the last"); id == "" {
+				t.Fatal(res)
+			}
+		}
+		written := time.Now()
+		a.kill(i)
+		a.timed("after a write and the end of its instance", written, bar, a.of(1-i))
+		a.restart(i)
+		a.timed("after its return", time.Now(), bar, a.watchers)
+	}
+	return a
+}
+
+// Writes of which no instance is told are found, by reading, and rotate through all lists in time.
+func TestWatchersWithoutHints(t *testing.T) {
+	size := watchSize{watchers: 400, worlds: 200}
+	t.Run("postgres", func(t *testing.T) {
+		server := servicetest.NewPostgresServer(t, "fsync=off", "synchronous_commit=off")
+		program := servicetest.NewProgram(t, "DATABASE_URL="+server.URL())
+		withoutHints(t, newAudience(t, size, program, program.Another()), server.Database(), 5*time.Second)
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		db := servicetest.SQLite(t)
+		program := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
+		withoutHints(t, newAudience(t, size, program, program.Another()), db, 2*time.Second)
+	})
+}
+
+func withoutHints(t *testing.T, a *audience, db *servicetest.Database, bar time.Duration) {
+	t.Helper()
+	for i := range 5 {
+		time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond) // at any moment of a sweep
+		for n := i; n < a.size.worlds; n += 10 {
+			db.Exec("UPDATE events SET name = ? WHERE world_id = ?", fmt.Sprint("renamed ", i), world(n))
+		}
+		a.timed("after writes behind the service's back", time.Now(), bar, a.watchers)
+	}
+}
+
+// An instance whose listening connection is silent for ever finds what others write, notices, and hears again.
+func TestWatchersWhileListenersAreSilent(t *testing.T) {
+	server := servicetest.NewPostgresServer(t, "fsync=off", "synchronous_commit=off")
+	program := servicetest.NewProgram(t, "DATABASE_URL="+server.URL())
+	size := watchSize{watchers: 80, worlds: 20}
+	a := newAudience(t, size, program, program.Another())
+	db := server.Database()
+	for _, p := range a.processes {
+		servicetest.Eventually(t, 10*time.Second, "instances hear each other", func() bool { return strings.Contains(p.Log.String(), "instances are heard") })
+	}
+	var pids []int
+	rows, err := db.DB.Query("SELECT pid " + ofListeners)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rows.Next() {
+		pids = append(pids, 0)
+		rows.Scan(&pids[len(pids)-1])
+	}
+	rows.Close()
+	if len(pids) != 2 {
+		t.Fatalf("%d connections listen", len(pids))
+	}
+	for _, pid := range pids {
+		syscall.Kill(pid, syscall.SIGSTOP)
+	}
+	silent := time.Now()
+	for time.Since(silent) < 8*time.Second {
+		for !a.write(rand.IntN(2)) {
+		}
+		a.timed("while nothing is heard", time.Now(), 5*time.Second, a.watchers)
+	}
+	for _, p := range a.processes {
+		servicetest.Eventually(t, 20*time.Second, "instances hear each other again", func() bool { return strings.Count(p.Log.String(), "instances are heard") == 2 })
+	}
+	for range 5 {
+		for !a.write(rand.IntN(2)) {
+		}
+		a.timed("once all is heard again", time.Now(), time.Second, a.watchers)
+	}
+}

@@ -1,0 +1,158 @@
+package operating
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// The schema refuses times that a cursor could not name, and ids that are none.
+func TestSchemaRefusesWhatNoListCanName(t *testing.T) {
+	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
+		insert := func(id, scheduledAt string) error {
+			_, err := db.TryExec(fmt.Sprintf(`INSERT INTO events (id, world_id, name, description, scheduled_at, created_at)
+				VALUES ('%s', 'plaza', 'n', '', '%s', '2030-01-01 00:00:00+00:00')`, id, scheduledAt))
+			return err
+		}
+		for i, at := range []string{"2030-01-01 00:00:00+00:00", "2030-01-01 00:00:00.1+00:00", "2030-01-01 00:00:00.999+00:00", "1970-01-01 00:00:00+00:00", "9999-12-31 23:59:59.999+00:00"} {
+			if err := insert(servicetest.IDOf(i), at); err != nil {
+				t.Errorf("%s: %v", at, err)
+			}
+		}
+		for _, at := range []string{"2030-01-01 00:00:00.0001+00:00", "2030-01-01 00:00:00.000001+00:00", "1969-12-31 23:59:59.999+00:00", "10000-01-01 00:00:00+00:00", "2030-02-30 00:00:00+00:00", "infinity"} {
+			if err := insert(servicetest.IDOf(100), at); err == nil {
+				t.Errorf("%s is taken", at)
+			}
+		}
+		if db.Dialect == "sqlite" { // whose times and ids are text, of which each has one spelling
+			for _, at := range []string{"2030-01-01 00:00:00.10+00:00", "2030-01-01T00:00:00Z", "2030-01-01 00:00:00", "2030-01-01 01:00:00+01:00", "2030-01-01 00:00:00.+00:00", "2030-01-01 00:00:00.1 +00:00"} {
+				if err := insert(servicetest.IDOf(100), at); err == nil {
+					t.Errorf("%s is taken", at)
+				}
+			}
+		}
+		for _, id := range []string{"x", "", "00000000-0000-7000-8000-00000000000g"} {
+			if err := insert(id, "2030-01-01 00:00:00+00:00"); err == nil {
+				t.Errorf("the id %q is taken", id)
+			}
+		}
+	})
+}
+
+// Whatever form the database or the role prefers for times, lists are read.
+func TestDateStyles(t *testing.T) {
+	t.Parallel()
+	db := servicetest.Postgres(t)
+	var name string
+	db.Read("SELECT current_database()", nil, &name)
+	address, err := url.Parse(db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := address.Query()
+	const execMode = "default_query_exec_mode"
+	for _, style := range []string{"German", "SQL, DMY", "Postgres"} {
+		db.Exec("ALTER DATABASE " + name + " SET datestyle = '" + style + "'")
+		for i, mode := range []string{query.Get(execMode), "exec", "simple_protocol"} { // the first is that of the database's URL
+			if query.Del(execMode); mode != "" {
+				query.Set(execMode, mode)
+			}
+			address.RawQuery = query.Encode()
+			other := *db
+			other.URL = address.String()
+			s := servicetest.Start(t, &other)
+			alice := s.SignIn("alice")
+			world := "/api/event/" + url.PathEscape(fmt.Sprint(style, " ", i))
+			id := alice.Post(world, servicetest.EventBody).Is(200, servicetest.Success).Header.Get("Event-Id")
+			if got := servicetest.EventIDs(t, alice.Get(world).Body); !slices.Equal(got, []string{id}) {
+				t.Errorf("%s %s: %v", style, mode, got)
+			}
+			alice.Get(world+"?limit=1").HasHeader("Link", "")
+		}
+	}
+}
+
+// A database that cannot hold every text refuses to start.
+func TestEncodings(t *testing.T) {
+	t.Parallel()
+	db := servicetest.PostgresWith(t, " ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+	p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
+	for _, command := range []string{"migrate", "serve"} {
+		if _, stderr, status := p.Run(command); status != 1 || !strings.Contains(stderr, "LATIN1") || !strings.Contains(stderr, "UTF8 is needed") {
+			t.Errorf("%s: %d %q", command, status, stderr)
+		}
+	}
+}
+
+// A connection that takes longer to be made than it used to may: as long as DB_TIMEOUT allows.
+func TestConnectingTakesItsTime(t *testing.T) {
+	t.Parallel()
+	db := servicetest.Postgres(t)
+	proxy, url := db.ThroughProxy()
+	behind := *db
+	behind.URL = url
+	s := servicetest.Start(t, &behind)
+	alice := s.SignIn("alice")
+	alice.Create("plaza", "n", servicetest.When)
+	proxy.Down()
+	proxy.Up()
+	proxy.Delay(3 * time.Second)
+	servicetest.AtOnce(20, func(int) {
+		if res := alice.Get(servicetest.Plaza); res.Status != http.StatusOK {
+			t.Errorf("%d %s", res.Status, res.Body)
+		}
+	})
+}
+
+// serve waits for a database that starts late, and mends by itself after one that went away.
+func TestDatabaseAway(t *testing.T) {
+	t.Parallel()
+	proxy, through := servicetest.EmptyPostgres(t).ThroughProxy()
+	proxy.Down()
+	p := servicetest.NewProgram(t, "DATABASE_URL="+through, "DB_TIMEOUT=2s")
+	s := p.Serve()
+	for range 3 {
+		if live, ready := s.Admin("/livez"), s.Admin("/readyz"); live != 200 || ready != 503 {
+			t.Errorf("before the database is there: /livez %d, /readyz %d", live, ready)
+		}
+	}
+	ready := func() bool { return s.Admin("/readyz") == 200 }
+	proxy.Up()
+	servicetest.Eventually(t, 20*time.Second, "ready", ready)
+	cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+	proxy.Down()
+	servicetest.Eventually(t, 10*time.Second, "not ready", func() bool { return s.Admin("/readyz") == 503 })
+	if status := s.Admin("/livez"); status != 200 {
+		t.Errorf("/livez %d with the database away", status)
+	}
+	if status, body := s.Do("GET", servicetest.RefreshPath, "", cookies); status != 500 || !strings.Contains(body, `"detail":"refresh session: database unavailable"`) {
+		t.Errorf("%d %s", status, body)
+	}
+	proxy.Up()
+	servicetest.Eventually(t, 20*time.Second, "ready again", ready)
+	if status, body := s.Do("GET", servicetest.RefreshPath, "", cookies); status != 200 {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+// A database that waiting cannot mend is an error at once.
+func TestDatabaseThatCanNeverWork(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t)
+	if err := os.WriteFile(filepath.Join(p.Dir, "worldevents.db"), []byte(strings.Repeat("this is no database ", 500)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"migrate", "serve"} {
+		if _, stderr, status := p.Run(command); status != 1 || !strings.Contains(stderr, " level=ERROR msg=failed ") {
+			t.Errorf("%s: %d %q", command, status, stderr)
+		}
+	}
+}

@@ -1,0 +1,274 @@
+package operating
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// pipe is one that nobody reads yet.
+func pipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	return r, w
+}
+
+// droppedLines is what the metric says.
+func droppedLines(t *testing.T, s *servicetest.Process) (n int) {
+	t.Helper()
+	const name = "\nworldevents_log_lines_dropped_total "
+	_, text := s.AdminBody("/metrics")
+	_, rest, _ := strings.Cut(text, name)
+	if _, err := fmt.Sscan(rest, &n); err != nil {
+		t.Errorf("no metric: %v", err)
+	}
+	return n
+}
+
+// longMethod makes a long line in the log.
+var longMethod = strings.Repeat("X", 7000)
+
+// A log whose reader stalls keeps nobody waiting. What cannot wait is dropped and counted, and when it is read again it goes
+// on with whole lines.
+func TestLogReaderStalls(t *testing.T) {
+	t.Parallel()
+	r, w := pipe(t)
+	p := servicetest.NewProgram(t, "LOG_FORMAT=json", "SHUTDOWN_TIMEOUT=5s")
+	s := p.ServeTo(w)
+	w.Close()
+	sent := 0
+	servicetest.Eventually(t, time.Minute, "lines are dropped", func() bool {
+		for range 50 {
+			if status, body := s.Do(longMethod, "/nothing-here", "", ""); status != 404 {
+				t.Fatalf("request %d: %d %s", sent, status, body)
+			}
+			sent++
+		}
+		return droppedLines(t, s) > 0
+	})
+	lines := make(chan map[string]any, 10_000)
+	go func() {
+		defer close(lines)
+		for scan := bufio.NewScanner(r); scan.Scan(); {
+			var line map[string]any
+			if err := json.Unmarshal(scan.Bytes(), &line); err != nil {
+				t.Errorf("%v: %.100s", err, scan.Bytes())
+			}
+			lines <- line
+		}
+	}()
+	written, reported := 0, 0
+	for line := range lines {
+		switch line["msg"] {
+		case "request":
+			written++
+		case "log lines were dropped":
+			reported = int(line["lines"].(float64))
+		}
+		if reported > 0 {
+			break
+		}
+	}
+	if dropped := droppedLines(t, s); reported != dropped || written+dropped != sent {
+		t.Errorf("sent %d, written %d, the log says that %d were dropped, the metric %d", sent, written, reported, dropped)
+	}
+	s.Do(longMethod, "/nothing-here", "", "")
+	if line := <-lines; line["msg"] != "request" {
+		t.Errorf("%v", line)
+	}
+	s.Signal(syscall.SIGINT)
+	if status := s.Wait(10 * time.Second); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	if line := <-lines; line["msg"] != "stopping" {
+		t.Errorf("%v", line)
+	}
+}
+
+// A stop takes its time and no more when nobody reads the log, and so does a failed start.
+func TestStopWithoutLog(t *testing.T) {
+	t.Parallel()
+	_, w := pipe(t)
+	p := servicetest.NewProgram(t, "SHUTDOWN_TIMEOUT=5s")
+	s := p.ServeTo(w)
+	for range 100 {
+		s.Do(longMethod, "/nothing-here", "", "")
+	}
+	failed := p.Command("serve") // the address is in use
+	failed.Stderr = w
+	done := make(chan error, 1)
+	go func() { done <- failed.Run() }()
+	select {
+	case <-done:
+		if status := failed.ProcessState.ExitCode(); status != 1 {
+			t.Errorf("exit status %d", status)
+		}
+	case <-time.After(20 * time.Second):
+		failed.Process.Kill()
+		t.Error("the error that nobody reads keeps the process")
+	}
+	s.Signal(syscall.SIGINT)
+	if status := s.Wait(20 * time.Second); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+}
+
+// A log whose reader has gone, or whose device is full, ends nothing.
+func TestLogReaderGone(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		open func(t *testing.T) *os.File
+	}{
+		{"gone", func(t *testing.T) *os.File {
+			r, w := pipe(t)
+			r.Close()
+			return w
+		}},
+		{"full", func(t *testing.T) *os.File {
+			full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+			if err != nil {
+				servicetest.Missing(t, "%v", err)
+			}
+			t.Cleanup(func() { full.Close() })
+			return full
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := servicetest.NewProgram(t).ServeTo(test.open(t))
+			servicetest.Eventually(t, 20*time.Second, "lines are dropped", func() bool {
+				for range 50 {
+					if status, body := s.Do(longMethod, "/nothing-here", "", ""); status != 404 {
+						t.Fatalf("%d %s", status, body)
+					}
+				}
+				return droppedLines(t, s) > 0
+			})
+			if status := s.Admin("/readyz"); status != 200 {
+				t.Errorf("/readyz %d", status)
+			}
+			s.Signal(syscall.SIGTERM)
+			if status := s.Wait(20 * time.Second); status != 0 {
+				t.Errorf("exit status %d", status)
+			}
+		})
+	}
+}
+
+// A named pipe that gets another reader has whole lines for it, the one that was being written among them.
+func TestLogReaderReplaced(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t, "LOG_FORMAT=json")
+	fifo := p.Dir + "/log"
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open := func(flag int) *os.File {
+		f, err := os.OpenFile(fifo, flag|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	first := open(os.O_RDONLY)
+	w := open(os.O_WRONLY)
+	syscall.SetNonblock(int(w.Fd()), false)
+	s := p.ServeTo(w)
+	w.Close()
+	for range 30 {
+		s.Do(longMethod, "/nothing-here", "", "")
+	}
+	first.Close() // in the middle of a line
+	for range 30 {
+		s.Do(longMethod, "/nothing-here", "", "")
+	}
+	second := open(os.O_RDONLY)
+	defer second.Close()
+	syscall.SetNonblock(int(second.Fd()), false)
+	scan := bufio.NewScanner(second)
+	for n := 0; n < 60 && scan.Scan(); {
+		var line struct{ Msg string }
+		if err := json.Unmarshal(scan.Bytes(), &line); err != nil {
+			t.Errorf("after %d requests: %.100s", n, scan.Bytes())
+		}
+		if line.Msg == "request" {
+			n++
+		}
+	}
+}
+
+// SIGHUP rereads LOG_LEVEL from the file .env, and never ends the process.
+func TestHangup(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t, "LOG_FORMAT=json")
+	dotEnv := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(p.Dir+"/.env", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dotEnv("LOG_LEVEL=warn\n")
+	s := p.ServeReady()
+	logs := func(s *servicetest.Process, level string) bool {
+		n := len(s.Log.String())
+		s.Do("GET", "/nothing-here", "", "")
+		marker := func() bool { return strings.Contains(s.Log.String()[n:], `"msg":"request"`) }
+		if level == "info" {
+			servicetest.Eventually(t, 10*time.Second, "the request is logged", marker)
+			return true
+		}
+		return marker()
+	}
+	hangUp := func(s *servicetest.Process, want string) {
+		t.Helper()
+		n := len(s.Log.String())
+		s.Signal(syscall.SIGHUP)
+		servicetest.Eventually(t, 10*time.Second, want, func() bool { return strings.Contains(s.Log.String()[n:], want) })
+	}
+	if logs(s, "warn") {
+		t.Error("LOG_LEVEL=warn logs requests")
+	}
+	dotEnv("LOG_LEVEL=info\nJWT_SECRET=another\n")
+	hangUp(s, `"level":"info"`)
+	logs(s, "info")
+	dotEnv("LOG_LEVEL=loud\n")
+	hangUp(s, "LOG_LEVEL: must be debug, info, warn or error")
+	logs(s, "info")
+	dotEnv("LOG_LEVEL=error\nthis is no setting\n")
+	hangUp(s, ".env:2: must be NAME=value")
+	logs(s, "info")
+	dotEnv("LOG_LEVEL=error\n")
+	hangUp(s, `"level":"error"`)
+	if logs(s, "error") {
+		t.Error("LOG_LEVEL=error logs requests")
+	}
+	hangUp(s, `"level":"error"`) // the line is written whatever the level is
+	os.Remove(p.Dir + "/.env")
+	hangUp(s, `"level":"info"`)
+	logs(s, "info")
+
+	dotEnv("LOG_LEVEL=error\n")
+	real := p.With("LOG_LEVEL=info", "LISTEN_ADDR=127.0.0.1:0", "ADMIN_ADDR="+servicetest.FreeAddress(t)).Serve()
+	hangUp(real, `"level":"info"`)
+
+	s.Signal(syscall.SIGTERM)
+	for range 20 {
+		s.Signal(syscall.SIGHUP)
+		time.Sleep(5 * time.Millisecond)
+	}
+	if status := s.Wait(20 * time.Second); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+}

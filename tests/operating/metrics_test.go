@@ -1,0 +1,338 @@
+package operating
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"worldevents/server"
+	"worldevents/tests/servicetest"
+)
+
+// responses is the name of a counter of responses.
+func responses(operation string, status int, code string) string {
+	return fmt.Sprintf(`worldevents_requests_total{code="%s",operation="%s",status="%d"}`, code, operation, status)
+}
+
+// counted is the value of a metric, 0 for one that is not there yet.
+func counted(t *testing.T, s *servicetest.Service, name string) float64 {
+	t.Helper()
+	if !strings.Contains(servicetest.Metrics(t, s), "\n"+name+" ") {
+		return 0
+	}
+	return servicetest.Metric(t, s, name)
+}
+
+// everything turns on what has routes.
+func everything(o *servicetest.Options) {
+	o.Docs, o.AllowedOrigins = true, []string{"https://app.example"}
+	o.OIDC = &server.OIDC{Issuer: "http://127.0.0.1:9", ClientID: "worldevents", Scopes: []string{"openid"}, UsernameClaim: "sub"} // nobody is there
+}
+
+// calls are requests of somebody without cookies, one at least for each operation, and what they are counted as.
+var calls = []struct {
+	method, path, operation string
+	status                  int
+	code                    string
+}{
+	{"GET", servicetest.SessionPath, "getSession", 400, "no_token"},
+	{"GET", servicetest.RefreshPath, "refreshSession", 400, "no_refresh_token"},
+	{"GET", servicetest.Plaza, "listEvents", 401, "no_token"},
+	{"GET", "/api/event/%70l%2Faza", "listEvents", 401, "no_token"},
+	{"POST", servicetest.Plaza, "createEvent", 401, "no_token"},
+	{"POST", "/api/event/join/x", "joinEvent", 401, "no_token"},
+	{"DELETE", "/api/event/x", "leaveEvent", 401, "no_token"},
+	{"GET", "/", "docs", 303, ""},
+	{"GET", "/docs", "docs", 200, ""},
+	{"HEAD", "/docs", "docs", 200, ""},
+	{"GET", "/docs/docs.js", "assets", 200, ""},
+	{"GET", "/docs/swagger-ui.css", "assets", 200, ""},
+	{"GET", "/sign-in/page.css", "assets", 200, ""},
+	{"GET", "/openapi.json", "contract", 200, ""},
+	{"GET", "/openapi.yaml", "contract", 200, ""},
+	{"GET", "/sign-in", "showSignIn", 200, ""},
+	{"POST", "/sign-in", "signIn", 400, "validation_failed"},
+	{"POST", "/sign-out", "signOut", 204, ""},
+	{"GET", "/sign-in/provider", "beginSignIn", 502, "provider_failed"},
+	{"GET", "/sign-in/callback", "finishSignIn", 400, "invalid_sign_in"},
+	{"GET", "/sessions", "showSessions", 200, ""},
+	{"POST", "/sessions/end", "endSession", 401, "invalid_token"},
+	{"POST", "/sessions/end-others", "endOtherSessions", 401, "invalid_token"},
+	{"GET", "/nothing-here", "notFound", 404, "not_found"},
+	{"GET", servicetest.Plaza + "/x", "notFound", 404, "not_found"},
+	{"POST", "/docs", "methodNotAllowed", 405, "method_not_allowed"},
+	{"PUT", servicetest.Plaza, "methodNotAllowed", 405, "method_not_allowed"},
+	{"OPTIONS", servicetest.Plaza, "options", 204, ""},
+}
+
+// A response is counted as the operation that was asked for, whether that has had its say or a limit has refused the
+// request before.
+func TestResponsesByOperation(t *testing.T) {
+	t.Parallel()
+	check := func(t *testing.T, s *servicetest.Service, status int, code string) {
+		for _, call := range calls {
+			s.Run(t, call.method+call.path, func(t *testing.T) {
+				status, code := status, code
+				if status == 0 {
+					status, code = call.status, call.code
+				}
+				name := responses(call.operation, status, code)
+				before := counted(t, s, name)
+				if res := s.Client().Do(call.method, call.path, ""); res.Status != status {
+					t.Errorf("%d %s, want %d", res.Status, res.Body, status)
+				}
+				servicetest.Eventually(t, 20*time.Second, name, func() bool { return counted(t, s, name) == before+1 })
+			})
+		}
+	}
+	t.Run("done", func(t *testing.T) {
+		t.Parallel()
+		check(t, servicetest.New(t, everything), 0, "")
+	})
+	t.Run("rate limited", func(t *testing.T) {
+		t.Parallel()
+		s := servicetest.New(t, everything, func(o *servicetest.Options) { o.RateLimit = 1e-6 })
+		s.Client().Get("/docs")
+		check(t, s, 429, "rate_limited")
+	})
+	t.Run("overloaded", func(t *testing.T) {
+		t.Parallel()
+		s := servicetest.New(t, everything, func(o *servicetest.Options) { o.MaxInFlight = 1 })
+		defer occupy(s)()
+		if n := servicetest.Metric(t, s, "worldevents_in_flight_requests"); n != 1 {
+			t.Errorf("%v in flight", n)
+		}
+		check(t, s, 503, "overloaded")
+	})
+	t.Run("cross origin", func(t *testing.T) {
+		t.Parallel()
+		s := servicetest.New(t, everything)
+		s.Client().Post(servicetest.Plaza, servicetest.EventBody, servicetest.Origin("https://evil.example")).IsError(403, "cross_origin")
+		s.Client().Do("OPTIONS", servicetest.Plaza, "", servicetest.Origin("https://app.example"), servicetest.Header("Access-Control-Request-Method", "POST")).Is(204, "")
+		for _, name := range []string{responses("createEvent", 403, "cross_origin"), responses("options", 204, "")} {
+			servicetest.Eventually(t, 20*time.Second, name, func() bool { return counted(t, s, name) == 1 })
+		}
+	})
+}
+
+// occupy has a request in flight until free is called.
+func occupy(s *servicetest.Service) (free func()) {
+	slow, body := servicetest.NewSlowBody()
+	taken, done := make(chan struct{}), make(chan struct{})
+	alice := s.SignIn("alice")
+	go func() {
+		defer close(done)
+		alice.Do("POST", servicetest.Plaza, servicetest.EventBody, func(r *http.Request) {
+			r.Body, r.GetBody = slow, nil
+			r.Header.Set("Expect", "100-continue") // which is said when the body is to be read
+			trace := &httptrace.ClientTrace{Got100Continue: func() { close(taken) }}
+			*r = *r.WithContext(httptrace.WithClientTrace(r.Context(), trace))
+		})
+	}()
+	<-taken
+	return func() {
+		body <- servicetest.EventBody
+		close(body)
+		<-done
+	}
+}
+
+// Errors of the service are counted from 0 on, for each operation: the first of them is an increase. No other operation is
+// counted than those that are listed.
+func TestErrorsAreCountedFromZero(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, everything)
+	operations := make(map[string]bool)
+	for _, call := range calls {
+		operations[call.operation] = true
+		servicetest.Metric(t, s, responses(call.operation, 500, "internal"))
+		servicetest.Metric(t, s, responses(call.operation, 503, "overloaded"))
+	}
+	for _, match := range regexp.MustCompile(`(?m)^worldevents_requests_total\{.*operation="(\w*)"`).FindAllStringSubmatch(servicetest.Metrics(t, s), -1) {
+		if !operations[match[1]] {
+			t.Errorf("operation %q", match[1])
+		}
+	}
+	servicetest.Metric(t, s, responses("finishSignIn", 502, "provider_failed"))
+	text, err := os.ReadFile(filepath.Join(servicetest.Root(t), "OPERATING.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for operation := range operations {
+		if !strings.Contains(string(text), "`"+operation+"`") {
+			t.Errorf("OPERATING.md does not name the operation %s", operation)
+		}
+	}
+}
+
+// A request that fails is counted with its code, also where the database is the cause.
+func TestResponsesByCode(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		s.Client().Get(servicetest.RefreshPath, servicetest.Cookies("refreshToken="+servicetest.RefreshToken(7))).Is(400, servicetest.InvalidRefresh)
+		s.Client().Get(servicetest.SessionPath, servicetest.Cookies("token=x")).Is(400, servicetest.SessionInvalid)
+		alice.Post("/api/event/join/"+servicetest.IDOf(1), "").IsError(404, "event_not_found")
+		alice.Post(servicetest.Plaza, "{").IsError(400, "malformed_json")
+		s.Store.Close()
+		alice.Get(servicetest.Plaza)
+		alice.Post("/sign-out", "")
+		for _, name := range []string{
+			responses("refreshSession", 400, "invalid_refresh_token"), responses("getSession", 400, "invalid_token"),
+			responses("joinEvent", 404, "event_not_found"), responses("createEvent", 400, "malformed_json"),
+			responses("listEvents", 500, "internal"), responses("signOut", 500, "internal"),
+		} {
+			servicetest.Eventually(t, 20*time.Second, name, func() bool { return counted(t, s, name) == 1 })
+		}
+	})
+}
+
+// Sign-ins are counted by how they end.
+func TestSignInsByOutcome(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		c := s.Client()
+		c.Get("/sign-in")
+		c.Post("/sign-in", "username=alice", servicetest.AsForm).Is(303, "")
+		c.Post("/sign-in", "username=%00", servicetest.AsForm)
+		c.Post("/sign-in", "username=bob", servicetest.AsForm, func(r *http.Request) { r.Host = "evil.example" })
+		c.Get("/sign-in/provider")
+		c.Get("/sign-in/callback?state=x&code=y")
+		s.Store.Close()
+		c.Post("/sign-in", "username=alice", servicetest.AsForm)
+		want := map[string]float64{
+			`way="form",outcome="signed_in"`: 1, `way="form",outcome="refused"`: 2, `way="form",outcome="failed"`: 1,
+			`way="provider",outcome="provider_failed"`: 1, `way="provider",outcome="refused"`: 1,
+		}
+		for _, way := range []string{"form", "provider"} {
+			for _, outcome := range []string{"signed_in", "refused", "provider_failed", "overloaded", "failed"} {
+				name := fmt.Sprintf(`worldevents_sign_ins_total{outcome="%s",way="%s"}`, outcome, way)
+				n := want[fmt.Sprintf(`way="%s",outcome="%s"`, way, outcome)]
+				servicetest.Eventually(t, 20*time.Second, fmt.Sprint(name, n), func() bool { return servicetest.Metric(t, s, name) == n })
+			}
+		}
+	}, everything)
+}
+
+// Lists are counted by how they came about.
+func TestListsByHow(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		got := make(map[string]float64)
+		counts := func(want map[string]float64) {
+			t.Helper()
+			for _, how := range []string{"read", "shared", "news", "streamed", "streamed_small", "unchanged_read", "unchanged_fingerprint", "unchanged_memory"} {
+				got[how] += want[how]
+				if n := servicetest.Metric(t, s, fmt.Sprintf(`worldevents_list_responses_total{how="%s"}`, how)); n != got[how] {
+					t.Errorf("%s: %v, want %v", how, n, got[how])
+					got[how] = n
+				}
+			}
+		}
+		alice, _, tag := servicetest.WatcherOf(s)
+		counts(map[string]float64{"read": 1})
+		alice.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(304, "")
+		counts(map[string]float64{"unchanged_read": 1})
+		alice.Get(servicetest.Plaza+"?limit=0").IsError(400, "validation_failed", "limit")
+		s.Client().Get(servicetest.Plaza).IsError(401, "no_token")
+		counts(nil)
+
+		const repeated = 20
+		for range repeated {
+			alice.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(304, "")
+		}
+		byFingerprint := servicetest.Metric(t, s, `worldevents_list_responses_total{how="unchanged_fingerprint"}`)
+		if (byFingerprint > 0) != (s.Database.Dialect == "postgres") {
+			t.Errorf("%v of %d by fingerprint", byFingerprint, repeated)
+		}
+		counts(map[string]float64{"unchanged_fingerprint": byFingerprint, "unchanged_read": repeated - byFingerprint})
+
+		news := servicetest.Await(t, s, alice, servicetest.Plaza+"?wait=40", tag)
+		before := servicetest.Metric(t, s, `worldevents_list_responses_total{how="unchanged_read"}`) + servicetest.Metric(t, s, `worldevents_list_responses_total{how="unchanged_fingerprint"}`)
+		alice.Create("plaza", "b", servicetest.When)
+		if res := <-news; res.Status != 200 {
+			t.Errorf("%d %s", res.Status, res.Body)
+		}
+		counts(map[string]float64{"news": 1, "unchanged_read": 0})
+		if n := servicetest.Metric(t, s, `worldevents_list_responses_total{how="unchanged_read"}`) + servicetest.Metric(t, s, `worldevents_list_responses_total{how="unchanged_fingerprint"}`); n != before {
+			t.Errorf("waiting for news counts as a response: %v, before %v", n, before)
+		}
+		tag = alice.Get(servicetest.Plaza).Header.Get("ETag")
+		counts(map[string]float64{"read": 1})
+
+		tries, fromMemory := 0.0, 0.0 // a list that is not known for sure is read when the time is over
+		servicetest.Eventually(t, time.Minute, "a 304 from memory", func() bool {
+			(<-servicetest.Await(t, s, alice, servicetest.Plaza+"?wait=1", tag)).Is(304, "")
+			tries++
+			fromMemory = servicetest.Metric(t, s, `worldevents_list_responses_total{how="unchanged_memory"}`)
+			return fromMemory > 0
+		})
+		byFingerprint = servicetest.Metric(t, s, `worldevents_list_responses_total{how="unchanged_fingerprint"}`) - byFingerprint
+		counts(map[string]float64{"unchanged_memory": 1, "unchanged_fingerprint": byFingerprint, "unchanged_read": tries - 1 - byFingerprint})
+
+		servicetest.AddEvents(s, "plaza", 7000, 1200, 2040, strings.Repeat("d", 1000))
+		alice.Get(servicetest.Plaza)
+		counts(map[string]float64{"streamed": 1})
+	})
+}
+
+// The metrics say which build runs on which schema.
+func TestBuildAndSchema(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t)
+	s := p.ServeReady()
+	_, text := s.AdminBody("/metrics")
+	version := regexp.MustCompile(`^worldevents (\S+)\ncommit (\S+).*\ngo (\S+)\n`).FindStringSubmatch(p.MustRun("version"))
+	if version == nil {
+		t.Fatal(p.MustRun("version"))
+	}
+	want := fmt.Sprintf("\nworldevents_build_info{commit=%q,goversion=%q,version=%q} 1\n", version[2], version[3], version[1])
+	if !strings.Contains(text, want) {
+		t.Errorf("no %s", want)
+	}
+	files, _ := filepath.Glob(filepath.Join(servicetest.Root(t), "models/migrations/sqlite/*.sql"))
+	if want := fmt.Sprintf("\nworldevents_schema_version %d\n", len(files)); !strings.Contains(text, want) {
+		t.Errorf("no %s", want)
+	}
+}
+
+// OPERATING.md names every metric of ours, and no other, and each follows the conventions of Prometheus.
+func TestMetricsAreListed(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(servicetest.Root(t), "OPERATING.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var listed, got []string
+	for _, match := range regexp.MustCompile("(?m)^\\| `(worldevents_\\w+)` \\|").FindAllStringSubmatch(string(text), -1) {
+		listed = append(listed, match[1])
+	}
+	for _, db := range []*servicetest.Database{servicetest.SQLite(t), servicetest.Postgres(t)} {
+		s := servicetest.Start(t, db)
+		s.SignIn("alice").Get(servicetest.Plaza)
+		text := servicetest.Metrics(t, s)
+		for _, match := range regexp.MustCompile(`(?m)^# HELP (worldevents_\w+) `).FindAllStringSubmatch(text, -1) {
+			got = append(got, match[1])
+		}
+		problems, err := promlint.New(strings.NewReader(text)).Lint()
+		if err != nil {
+			t.Error(err)
+		}
+		for _, problem := range problems {
+			if strings.HasPrefix(problem.Metric, "worldevents_") {
+				t.Errorf("%s: %s", problem.Metric, problem.Text)
+			}
+		}
+	}
+	slices.Sort(listed)
+	slices.Sort(got)
+	if got = slices.Compact(got); !slices.Equal(listed, got) {
+		t.Errorf("OPERATING.md lists\n%s\nand there are\n%s", strings.Join(listed, "\n"), strings.Join(got, "\n"))
+	}
+}

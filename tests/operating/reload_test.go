@@ -1,0 +1,291 @@
+package operating
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/server"
+	"worldevents/tests/servicetest"
+)
+
+// signsWith is what the log says of the key that signs.
+func signsWith(key string) string { return fmt.Sprintf(`"signs":"%s"`, server.KeyID([]byte(key))) }
+
+// showsNone fails the test if a log has one of the secrets.
+func showsNone(t *testing.T, s *servicetest.Process, secrets ...string) {
+	t.Helper()
+	for _, secret := range secrets {
+		if strings.Contains(s.Log.String(), secret) {
+			t.Errorf("the log shows %s", secret)
+		}
+	}
+}
+
+// SIGHUP puts other keys in force: the first signs, and a JWT of a key that is gone is invalid at once, also one that was
+// verified before. Who waits for news goes on. A file that is wrong changes nothing.
+func TestReloadKeys(t *testing.T) {
+	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
+		p := servicetest.NewProgram(t, "JWT_SECRET=", "JWT_SECRET_FILE=mount/key", "DATABASE_URL="+db.URL, "LOG_FORMAT=json", "LOG_LEVEL=warn")
+		mount := filepath.Join(p.Dir, "mount")
+		generation := 0
+		// Kubernetes replaces the link to the folder that all files are in.
+		publish := func(key string) {
+			t.Helper()
+			generation++
+			folder := fmt.Sprint("..", generation)
+			if err := os.MkdirAll(filepath.Join(mount, folder), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for _, err := range []error{
+				os.WriteFile(filepath.Join(mount, folder, "key"), []byte(key), 0o644),
+				os.Symlink(folder, filepath.Join(mount, "..new")),
+				os.Rename(filepath.Join(mount, "..new"), filepath.Join(mount, "..data")),
+			} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		publish(keyA)
+		if err := os.Symlink("..data/key", filepath.Join(mount, "key")); err != nil {
+			t.Fatal(err)
+		}
+		s := p.ServeReady()
+		issue := func(name string) string { return strings.TrimSpace(p.For(t).MustRun("session", "issue", name)) }
+		is := func(what, path, cookies string, want int, part string) {
+			t.Helper()
+			if status, body := s.Do("GET", path, "", cookies); status != want || !strings.Contains(body, part) {
+				t.Errorf("%s: %d %s, want %d", what, status, body, want)
+			}
+		}
+		alice := issue("alice")
+		is("before", servicetest.Plaza, alice, 200, "")
+		is("before, from the cache", servicetest.Plaza, alice, 200, "")
+
+		hangUp(t, s, `SIGHUP: JWT_SECRET_FILE was read again","changed":false,`+signsWith(keyA))
+		tag := etagOf(t, s, alice)
+		publish(keyB + "," + keyA + "\n")
+		hangUp(t, s, `SIGHUP: JWT_SECRET_FILE was read again","changed":true,`+signsWith(keyB))
+		is("the old key is the second", servicetest.Plaza, alice, 200, "")
+		is("the old key is the second", servicetest.SessionPath, alice, 200, "")
+		if etagOf(t, s, alice) == tag {
+			t.Error("ETags are still made with the old key")
+		}
+		bob := issue("bob")
+		is("the new key", servicetest.Plaza, bob, 200, "")
+		if got := keyOf(t, refreshed(t, s, issue("carol"))); got != server.KeyID([]byte(keyB)) {
+			t.Errorf("a refresh is signed with %s", got)
+		}
+
+		var waiting sync.WaitGroup
+		waiting.Go(func() {
+			if status, body := waitForNews(t, s, alice); status != 200 || !strings.Contains(body, "Chess") {
+				t.Errorf("who waits: %d %s", status, body)
+			}
+		})
+		servicetest.Eventually(t, 20*time.Second, "alice waits", func() bool {
+			_, metrics := s.AdminBody("/metrics")
+			return strings.Contains(metrics, "\nworldevents_list_waits 1\n")
+		})
+		publish(keyB)
+		hangUp(t, s, `"changed":true,`+signsWith(keyB))
+		is("the key is gone", servicetest.Plaza, alice, 401, "invalid_token")
+		is("the key is gone", servicetest.SessionPath, alice, 400, "Invalid token")
+		is("the other key", servicetest.Plaza, bob, 200, "")
+		if status, body := s.Do("POST", servicetest.Plaza, servicetest.EventBody, bob); status != 200 {
+			t.Errorf("%d %s", status, body)
+		}
+		waiting.Wait()
+		if got := keyOf(t, refreshed(t, s, alice)); got != server.KeyID([]byte(keyB)) {
+			t.Errorf("a refresh without a valid JWT is signed with %s", got)
+		}
+
+		for text, want := range map[string]string{
+			"":                                   "is empty",
+			"short-secret":                       "key 1 is shorter than 32 bytes",
+			keyB + "," + keyC[:31]:               "key 2 is shorter than 32 bytes",
+			keyC + "," + keyC:                    "key 2 is key 1 again",
+			strings.Repeat("s", 32):              "key 1 is one character again and again",
+			"your-256-bit-secret-" + keyC:        "key 1 is a known example",
+			keyC + "\n" + keyB:                   "must be one line",
+			keyC + "\x00":                        "has a NUL character",
+			keyC + "\xff":                        "is not UTF-8",
+			strings.Repeat(keyC, 64<<10/64+1):    "is larger than 65536 bytes",
+			keyC + ", ":                          "key 2 is shorter than 32 bytes",
+			strings.Repeat("\U0001F511", 8):      "key 1 is one character again and again",
+			"CHANGEME-CHANGEME-CHANGEME-" + keyC: "key 1 is a known example",
+		} {
+			publish(text)
+			hangUp(t, s, `"level":"ERROR","msg":"SIGHUP: JWT_SECRET_FILE stays as it is"`)
+			if !strings.Contains(s.Log.String(), want) {
+				t.Errorf("%.80q: the log does not say %q", text, want)
+			}
+			is("after a bad file", servicetest.Plaza, bob, 200, "")
+		}
+		if err := os.Remove(filepath.Join(mount, "..data")); err != nil {
+			t.Fatal(err)
+		}
+		hangUp(t, s, "no such file or directory")
+		is("without a file", servicetest.Plaza, bob, 200, "")
+
+		publish(keyC)
+		hangUp(t, s, signsWith(keyC))
+		is("all keys are other ones", servicetest.Plaza, bob, 401, "invalid_token")
+		is("all keys are other ones", servicetest.Plaza, issue("dave"), 200, "Chess")
+		showsNone(t, s, keyA, keyB, keyC, keyC[:31], "short-secret")
+	})
+}
+
+// refreshed returns the JWT of a refresh.
+func refreshed(t *testing.T, s *servicetest.Process, cookies string) string {
+	t.Helper()
+	r, _ := http.NewRequest("GET", s.URL+servicetest.RefreshPath, nil)
+	r.Header.Set("Cookie", cookies)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	for _, cookie := range res.Cookies() {
+		if cookie.Name == "token" {
+			return cookie.Value
+		}
+	}
+	t.Fatalf("refresh: %d", res.StatusCode)
+	return ""
+}
+
+func keyOf(t *testing.T, token string) string {
+	t.Helper()
+	header, _ := servicetest.DecodeJWT(t, token)
+	return fmt.Sprint(header["kid"])
+}
+
+// waitForNews waits for news of the plaza, and returns the response.
+func waitForNews(t *testing.T, s *servicetest.Process, cookies string) (int, string) {
+	t.Helper()
+	r, _ := http.NewRequest("GET", s.URL+servicetest.Plaza+"?wait=50", nil)
+	r.Header.Set("Cookie", cookies)
+	r.Header.Set("If-None-Match", etagOf(t, s, cookies))
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Error(err)
+		return 0, ""
+	}
+	defer res.Body.Close()
+	body, _ := io.ReadAll(res.Body)
+	return res.StatusCode, string(body)
+}
+
+// etagOf returns the ETag of the plaza's list.
+func etagOf(t *testing.T, s *servicetest.Process, cookies string) string {
+	t.Helper()
+	r, _ := http.NewRequest("GET", s.URL+servicetest.Plaza, nil)
+	r.Header.Set("Cookie", cookies)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	defer res.Body.Close()
+	return res.Header.Get("ETag")
+}
+
+// Reloads under load refuse nobody who holds a JWT of a key that stays, however many signals come.
+func TestReloadUnderLoad(t *testing.T) {
+	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
+		p := servicetest.NewProgram(t, "JWT_SECRET=", "JWT_SECRET_FILE=key", "DATABASE_URL="+db.URL, "LOG_FORMAT=json", "LOG_LEVEL=warn")
+		key := filepath.Join(p.Dir, "key")
+		writeSecret(t, key, keyA)
+		s := p.ServeReady()
+		alice := strings.TrimSpace(p.For(t).MustRun("session", "issue", "alice"))
+		const clients = 200
+		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}, Timeout: time.Minute}
+		defer client.CloseIdleConnections()
+		var done atomic.Bool
+		var requests atomic.Int64
+		var all sync.WaitGroup
+		for i := range clients {
+			path := servicetest.SessionPath // which asks no database, so that nobody is refused for want of a connection
+			if i%50 == 0 {
+				path = servicetest.Plaza
+			}
+			all.Go(func() {
+				for !done.Load() {
+					r, _ := http.NewRequest("GET", s.URL+path, nil)
+					r.Header.Set("Cookie", alice)
+					res, err := client.Do(r)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					res.Body.Close()
+					if requests.Add(1); res.StatusCode != 200 {
+						t.Errorf("%s: %d", path, res.StatusCode)
+						return
+					}
+				}
+			})
+		}
+		for i := range 20 {
+			before := requests.Load()
+			first := []string{keyA, keyB, keyC}[i%3]
+			keys := append([]string{first}, []string{keyA}[:min(i%3, 1)]...)
+			writeSecret(t, key, strings.Join(keys, ",")+"\n")
+			hangUp(t, s, signsWith(first))
+			servicetest.Eventually(t, 20*time.Second, "requests go on", func() bool { return t.Failed() || requests.Load() >= before+clients/4 })
+		}
+		writeSecret(t, key, keyB+","+keyA)
+		for range 50 {
+			s.Signal(syscall.SIGHUP)
+		}
+		hangUp(t, s, signsWith(keyB))
+		done.Store(true)
+		all.Wait()
+		if s.Admin("/readyz") != 200 {
+			t.Errorf("not ready: %s", s.Log)
+		}
+		s.Signal(syscall.SIGTERM)
+		s.Signal(syscall.SIGHUP)
+		if status := s.Wait(30 * time.Second); status != 0 {
+			t.Errorf("exit status %d", status)
+		}
+		showsNone(t, s, keyA, keyB, keyC)
+	})
+}
+
+// The file of SQLite is the same as long as the process runs, and a warning that holds at start holds when a file is read again.
+func TestReloadSQLite(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t, "DATABASE_URL=", "DATABASE_URL_FILE=url", "JWT_SECRET=", "JWT_SECRET_FILE=key", "LOG_FORMAT=json",
+		"APP_ENV=production", "BASE_URL=https://example.org", "OIDC_ISSUER=https://login.example.org", "OIDC_CLIENT_ID=worldevents")
+	url, key := filepath.Join(p.Dir, "url"), filepath.Join(p.Dir, "key")
+	writeSecret(t, url, "sqlite:worldevents.db\n")
+	writeSecret(t, key, keyA)
+	s := p.ServeReady()
+	hangUp(t, s, `SIGHUP: DATABASE_URL_FILE was read again","changed":false`)
+	for _, text := range []string{"sqlite:other.db", "postgres://u:hunter2@127.0.0.1:1/d", "nonsense-hunter2"} {
+		writeSecret(t, url, text)
+		hangUp(t, s, `SIGHUP: DATABASE_URL_FILE stays as it is","error":"only the user and the password may change`)
+	}
+	writeSecret(t, key, "0123456789abcdefghijklmnopqrstuvwxyz")
+	hangUp(t, s, "JWT_SECRET_FILE: key 1 is a plain sequence")
+	writeSecret(t, key, keyA)
+	if err := os.Chmod(key, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	hangUp(t, s, "its mode lets others write it")
+	if !strings.Contains(s.Log.String(), "JWT_SECRET_FILE stays as it is") || s.Admin("/readyz") != 200 {
+		t.Errorf("%s", s.Log)
+	}
+	showsNone(t, s, "hunter2", keyA, "0123456789abcdef")
+}

@@ -1,0 +1,358 @@
+package operating
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// requestLines are the lines that requests have left, with numbers as float64.
+func requestLines(t *testing.T, s *servicetest.Service) (lines []map[string]any) {
+	t.Helper()
+	for text := range strings.Lines(s.Log.String()) {
+		line := make(map[string]any)
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			t.Fatalf("%v: %q", err, text)
+		}
+		if line["msg"] == "request" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// requestLine is the one line that a request has left.
+func requestLine(t *testing.T, s *servicetest.Service, res *servicetest.Response) (line map[string]any) {
+	t.Helper()
+	id := res.Header.Get("X-Request-Id")
+	servicetest.Eventually(t, 20*time.Second, "the line of "+id, func() bool {
+		i := slices.IndexFunc(requestLines(t, s), func(line map[string]any) bool { return line["request_id"] == id })
+		if i >= 0 {
+			line = requestLines(t, s)[i]
+		}
+		return i >= 0
+	})
+	return line
+}
+
+// The line of a request says what was asked for by whom, and how it ended.
+func TestRequestLog(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		id, user := alice.Create("plaza", "n", servicetest.When), alice.Session.UserID
+		form := s.Client()
+		for _, test := range []struct {
+			res  *servicetest.Response
+			want map[string]any // nil for a field that must not be there
+		}{
+			{alice.Post("/api/event/caf%C3%A9%22%20x?wait=1", servicetest.EventBody), map[string]any{"operation": "createEvent", "method": "POST", "status": 200.0, "code": nil, "path": "/api/event/caf%C3%A9%22%20x", "user": user, "world": `café" x`}},
+			{alice.Get(servicetest.Plaza + "?limit=1&secret=x"), map[string]any{"operation": "listEvents", "method": "GET", "status": 200.0, "path": servicetest.Plaza, "user": user, "world": "plaza", "event_id": nil, "db_ms": true}},
+			{alice.Post("/api/event/join/"+id, ""), map[string]any{"operation": "joinEvent", "status": 200.0, "path": "/api/event/join/" + id, "event_id": id, "world": nil, "user": user, "db_ms": true}},
+			{alice.Delete("/api/event/" + id), map[string]any{"operation": "leaveEvent", "status": 200.0, "event_id": id, "user": user, "db_ms": true}},
+			{alice.Delete("/api/event/not-an-id"), map[string]any{"status": 404.0, "code": "event_not_found", "event_id": nil, "path": "/api/event/not-an-id"}},
+			{alice.Get(servicetest.SessionPath), map[string]any{"operation": "getSession", "status": 200.0, "user": user, "db_ms": nil}},
+			{alice.Get(servicetest.RefreshPath), map[string]any{"operation": "refreshSession", "status": 200.0, "user": user, "db_ms": true}},
+			{s.Client().Get(servicetest.RefreshPath), map[string]any{"status": 400.0, "code": "no_refresh_token", "user": nil}},
+			{s.Client().Get(servicetest.Plaza), map[string]any{"status": 401.0, "code": "no_token", "user": nil, "world": nil, "path": servicetest.Plaza}},
+			{form.Post("/sign-in", "username=alice", servicetest.AsForm), map[string]any{"operation": "signIn", "method": "POST", "status": 303.0, "user": user, "db_ms": true}},
+			{alice.Get("/api/event/a%0Ab?limit=1&x=%22level%22", servicetest.Header("User-Agent", "evil\" agent")), map[string]any{"operation": "listEvents", "status": 400.0, "code": "validation_failed", "world": nil, "path": "/api/event/a%0Ab"}},
+			{alice.Do("PATCH", "/api/event/a%E2%80%A8%1b%5B31m", ""), map[string]any{"operation": "methodNotAllowed", "method": "PATCH", "status": 405.0, "path": "/api/event/a%E2%80%A8%1B%5B31m"}},
+			{alice.Get("/" + strings.Repeat("x", 2000)), map[string]any{"operation": "notFound", "code": "not_found", "path": "/" + strings.Repeat("x", 511) + "..."}},
+		} {
+			line := requestLine(t, s, test.res)
+			for field, want := range test.want {
+				got, there := line[field]
+				if want == true {
+					ms, _ := got.(float64)
+					if duration, _ := line["duration_ms"].(float64); ms <= 0 || ms > duration {
+						t.Errorf("%s is %v of %v", field, got, line["duration_ms"])
+					}
+				} else if got != want || there != (want != nil) {
+					t.Errorf("%s is %v, want %v: %v", field, got, want, line)
+				}
+			}
+			for _, field := range []string{"turn_wait_ms", "news_wait_ms", "client_wait_ms", "trace_id", "proxy_request_id"} {
+				if got, there := line[field]; there {
+					t.Errorf("%s is %v", field, got)
+				}
+			}
+			if line["client"] != "127.0.0.1" || line["bytes"] != float64(len(test.res.Body)) {
+				t.Errorf("%v", line)
+			}
+		}
+		if text := s.Log.String(); strings.Contains(text, "secret=") || strings.Contains(text, "limit=") || strings.Contains(text, "\x1b") {
+			t.Error("a query, or a control character, was logged")
+		}
+	})
+}
+
+// Nobody can write lines, or fields, of their own into the log, in either format.
+func TestLogInjection(t *testing.T) {
+	t.Parallel()
+	const evil = "a\" level=ERROR msg=forged\\u2028{\"msg\":\"forged\"}\u2028\u202e\u0085"
+	for _, format := range []string{"json", "text"} {
+		t.Run(format, func(t *testing.T) {
+			t.Parallel()
+			log := new(servicetest.Log)
+			s := servicetest.New(t, func(o *servicetest.Options) {
+				o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+				o.Log = slog.New(slog.NewJSONHandler(log, nil))
+				if format == "text" {
+					o.Log = slog.New(slog.NewTextHandler(log, nil))
+				}
+			})
+			alice := s.SignIn("alice")
+			sent := 0
+			for _, path := range []string{servicetest.Plaza, "/api/event/" + url.PathEscape(evil), "/%22%0A%7F" + url.PathEscape(evil), "/api/event/%ff%fe"} {
+				alice.Get(path, servicetest.Header("X-Request-Id", "x\" msg=forged"), servicetest.Header("Traceparent", evil), servicetest.Header("X-Forwarded-For", "x msg=forged"))
+				sent++
+			}
+			forged := regexp.MustCompile(`(^| )msg=forged|"msg":"forged"`)
+			servicetest.Eventually(t, 20*time.Second, "all lines", func() bool { return strings.Count(log.String(), "\n") >= sent })
+			lines := slices.Collect(strings.Lines(log.String()))
+			for _, line := range lines {
+				if i := strings.IndexFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return r < ' ' || r == 0x7f || r == 0x85 || r == '\u2028' && format == "json" }); i >= 0 {
+					t.Errorf("a control character: %q", line)
+				}
+				if format == "json" {
+					var fields struct{ Msg string }
+					if err := json.Unmarshal([]byte(line), &fields); err != nil || fields.Msg == "forged" {
+						t.Errorf("%v: %q", err, line)
+					}
+				} else if unquoted := regexp.MustCompile(`"(\\.|[^"\\])*"`).ReplaceAllString(line, "Q"); forged.MatchString(unquoted) {
+					t.Errorf("%q", line)
+				}
+			}
+			if len(lines) != sent {
+				t.Errorf("%d lines, want %d: %q", len(lines), sent, lines)
+			}
+		})
+	}
+}
+
+// A line has the trace of a valid traceparent, and nothing of any other.
+func TestTraceID(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t)
+	const trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+	valid := "00-" + trace + "-" + parent + "-01"
+	for _, test := range []struct {
+		lines []string
+		want  any
+	}{
+		{[]string{valid}, trace},
+		{[]string{"00-" + trace + "-" + parent + "-00"}, trace},
+		{[]string{"cc-" + trace + "-" + parent + "-01"}, trace},
+		{[]string{"cc-" + trace + "-" + parent + "-01-what-the-future-will-be-like"}, trace},
+		{[]string{"cc-" + trace + "-" + parent + "-01-"}, trace},
+		{nil, nil},
+		{[]string{""}, nil},
+		{[]string{valid, valid}, nil},
+		{[]string{valid + "," + valid}, nil},
+		{[]string{valid + "-x"}, nil},
+		{[]string{valid + "x"}, nil},
+		{[]string{valid[:54]}, nil},
+		{[]string{"cc-" + trace + "-" + parent + "-01.x"}, nil},
+		{[]string{"ff-" + trace + "-" + parent + "-01"}, nil},
+		{[]string{"0-" + trace + "-" + parent + "-001"}, nil},
+		{[]string{"00-" + strings.Repeat("0", 32) + "-" + parent + "-01"}, nil},
+		{[]string{"00-" + trace + "-" + strings.Repeat("0", 16) + "-01"}, nil},
+		{[]string{strings.ToUpper(valid)}, nil},
+		{[]string{strings.Replace(valid, "a", "g", 1)}, nil},
+		{[]string{strings.Replace(valid, "-01", "-0g", 1)}, nil},
+		{[]string{strings.Replace(valid, "-", "_", 1)}, nil},
+		{[]string{strings.Replace(valid, parent, parent[:15]+"-", 1)}, nil},
+		{[]string{"00-" + trace[:30] + "é-" + parent + "-01"}, nil},
+	} {
+		res := s.Client().Get(servicetest.Plaza, func(r *http.Request) { r.Header["Traceparent"] = test.lines })
+		if got := requestLine(t, s, res)["trace_id"]; got != test.want {
+			t.Errorf("%q: %v, want %v", test.lines, got, test.want)
+		}
+	}
+}
+
+// A line has the request id of a trusted proxy beside our own, and of nobody else.
+func TestProxyRequestID(t *testing.T) {
+	t.Parallel()
+	trusting := servicetest.New(t, func(o *servicetest.Options) {
+		o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("127.0.0.1/32")}
+	})
+	others := servicetest.New(t, func(o *servicetest.Options) {
+		o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	})
+	for _, test := range []struct {
+		s    *servicetest.Service
+		ids  []string
+		want any
+	}{
+		{trusting, []string{"abc-123"}, "abc-123"},
+		{trusting, []string{`!"\~` + strings.Repeat("x", 124)}, `!"\~` + strings.Repeat("x", 124)},
+		{trusting, []string{strings.Repeat("x", 129)}, nil},
+		{trusting, []string{"a", "a"}, nil},
+		{trusting, []string{"a b"}, nil},
+		{trusting, []string{"a\tb"}, nil},
+		{trusting, []string{"é"}, nil},
+		{trusting, []string{"a\x80"}, nil},
+		{trusting, []string{""}, nil},
+		{trusting, nil, nil},
+		{others, []string{"abc-123"}, nil},
+		{servicetest.New(t), []string{"abc-123"}, nil},
+	} {
+		res := test.s.Client().Get(servicetest.Plaza, func(r *http.Request) { r.Header["X-Request-Id"] = test.ids })
+		if id := res.Header.Get("X-Request-Id"); len(id) != 36 {
+			t.Errorf("our own id is %q", id)
+		}
+		if got := requestLine(t, test.s, res)["proxy_request_id"]; got != test.want {
+			t.Errorf("%q: %v, want %v", test.ids, got, test.want)
+		}
+	}
+}
+
+// ms is a time of a line, 0 if it has none.
+func ms(line map[string]any, field string) float64 {
+	n, _ := line[field].(float64)
+	return n
+}
+
+// hasLine reports whether a request has left such a line.
+func hasLine(t *testing.T, s *servicetest.Service, is func(line map[string]any) bool) bool {
+	t.Helper()
+	return slices.ContainsFunc(requestLines(t, s), is)
+}
+
+// A request that waited for the database says for how long. A client that hangs up meanwhile is no error of the service.
+func TestRequestLogOfWaitingForTheDatabase(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice, id, _ := servicetest.WatcherOf(s)
+		defer servicetest.Lock(t, s.Database, "rsvps")()
+		refused := func(line map[string]any) bool {
+			return line["status"] == 503.0 && line["code"] == "overloaded" && ms(line, "db_wait_ms") > 900 && ms(line, "db_wait_ms") <= ms(line, "duration_ms")
+		}
+		servicetest.Eventually(t, time.Minute, "one of two waits in vain", func() bool {
+			servicetest.AtOnce(2, func(int) { alice.Post("/api/event/join/"+id, "") })
+			return hasLine(t, s, refused)
+		})
+		gone := func(line map[string]any) bool {
+			return line["status"] == 499.0 && line["code"] == "client_gone" && ms(line, "db_wait_ms") > 0
+		}
+		servicetest.Eventually(t, time.Minute, "one of two hangs up while it waits", func() bool {
+			servicetest.AtOnce(2, func(int) {
+				ctx, hangUp := context.WithTimeout(t.Context(), 300*time.Millisecond)
+				defer hangUp()
+				r, _ := http.NewRequestWithContext(ctx, "POST", s.URL+"/api/event/join/"+id, nil)
+				r.Header.Set("Cookie", "token="+alice.Cookie("token"))
+				if res, err := s.HTTP().RoundTrip(r); err == nil {
+					res.Body.Close()
+				}
+			})
+			return hasLine(t, s, gone)
+		})
+		if strings.Contains(servicetest.Metrics(t, s), `code="client_gone",operation="joinEvent",status="500"`) {
+			t.Error("a client that hung up counts as an error")
+		}
+		if n := counted(t, s, responses("joinEvent", 499, "client_gone")); n < 1 {
+			t.Errorf("%v counted", n)
+		}
+	}, func(o *servicetest.Options) { o.DBMaxConns, o.DBTimeout = 1, 4*time.Second })
+}
+
+// Waiting for news, and for a client who does not read, are none of the database.
+func TestRequestLogOfOtherWaiting(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice, _, tag := servicetest.WatcherOf(s)
+		news := servicetest.Await(t, s, alice, servicetest.Plaza+"?wait=40", tag)
+		alice.Create("plaza", "b", servicetest.When)
+		res := <-news
+		line := requestLine(t, s, res.Response)
+		if n := ms(line, "news_wait_ms"); n <= 0 || n > ms(line, "duration_ms") || line["status"] != 200.0 || line["code"] != nil {
+			t.Errorf("%v", line)
+		}
+
+		servicetest.AddEvents(s, "plaza", 7000, 1500, 2040, strings.Repeat("d", 5000))
+		_, hangUp := servicetest.OpenList(t, s, alice, time.Now())
+		servicetest.Eventually(t, 20*time.Second, "the response waits for its client", func() bool {
+			now, _ := servicetest.StalledResponses(t, s)
+			return now == 1
+		})
+		hangUp()
+		servicetest.Eventually(t, 20*time.Second, "the line of a client that is gone", func() bool {
+			return hasLine(t, s, func(line map[string]any) bool {
+				n := ms(line, "client_wait_ms")
+				return line["code"] == "client_gone" && line["status"] == 200.0 && n > 0 && n <= ms(line, "duration_ms") && ms(line, "db_ms") > 0
+			})
+		})
+	})
+}
+
+// A request for one list more than a user may have read at once says how long it waited for its turn.
+func TestRequestLogOfWaitingForATurn(t *testing.T) {
+	t.Parallel()
+	db := servicetest.Postgres(t)
+	s := servicetest.Start(t, db, func(o *servicetest.Options) { o.DBMaxConns = 20 })
+	alice := s.SignIn("alice")
+	release := servicetest.Lock(t, db, "events")
+	const requests = 20
+	var written atomic.Int64
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		servicetest.AtOnce(requests, func(i int) {
+			trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { written.Add(1) }}
+			alice.Get(fmt.Sprintf("%s?limit=%d", servicetest.Plaza, i+1), func(r *http.Request) { *r = *r.WithContext(httptrace.WithClientTrace(r.Context(), trace)) })
+		})
+	}()
+	servicetest.Eventually(t, 20*time.Second, "all lists but those that wait are read", func() bool {
+		return written.Load() == requests && servicetest.Metric(t, s, "worldevents_in_flight_requests") == 16
+	})
+	release()
+	<-done
+	servicetest.Eventually(t, 20*time.Second, "the line of one that waited", func() bool {
+		return hasLine(t, s, func(line map[string]any) bool {
+			return ms(line, "turn_wait_ms") > 0 && ms(line, "turn_wait_ms") <= ms(line, "duration_ms") && line["status"] == 200.0
+		})
+	})
+}
+
+// OPERATING.md names every field of a request's line, and no other.
+func TestLogFieldsAreListed(t *testing.T) {
+	t.Parallel()
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(servicetest.Root(t), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	_, section, _ := strings.Cut(read("OPERATING.md"), "\n### Logs\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	_, table, _ := strings.Cut(section, "| Field | |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var listed, got []string
+	for _, match := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(table, -1) {
+		listed = append(listed, match[1])
+	}
+	source := read("server/requestlog.go") + read("server/operation.go")
+	for _, match := range regexp.MustCompile(`slog\.\w+\("(\w+)"|\{"(\w+)", |With\("(\w+)"`).FindAllStringSubmatch(source, -1) {
+		got = append(got, match[1]+match[2]+match[3])
+	}
+	slices.Sort(listed)
+	slices.Sort(got)
+	if got = slices.Compact(got); !slices.Equal(listed, got) {
+		t.Errorf("OPERATING.md lists\n%q\nand there are\n%q", listed, got)
+	}
+}

@@ -1,0 +1,172 @@
+package operating
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// The files of SQLite are their owner's alone from the moment they exist, whatever the umask.
+func TestSQLiteFileMode(t *testing.T) {
+	t.Parallel()
+	for _, umask := range []string{"000", "022", "077", "177", "777"} {
+		for _, args := range [][]string{{"serve"}, {"migrate"}, {"demo"}} {
+			t.Run(umask+" "+strings.Join(args, " "), func(t *testing.T) {
+				t.Parallel()
+				p := servicetest.NewProgram(t)
+				file := filepath.Join(p.Dir, "worldevents.db")
+				withUmask := func(command *exec.Cmd) *exec.Cmd {
+					command.Args = append([]string{"sh", "-c", "umask " + umask + ` && exec "$0" "$@"`}, command.Args...)
+					command.Path = "/bin/sh"
+					return command
+				}
+				if args[0] != "serve" {
+					withUmask(p.Command(args...)).Run()
+					onlyOwner(t, file)
+					return
+				}
+				command := withUmask(p.Command(args...))
+				if err := command.Start(); err != nil {
+					t.Fatal(err)
+				}
+				defer func() {
+					command.Process.Kill()
+					command.Wait()
+				}()
+				servicetest.Eventually(t, 20*time.Second, "ready", func() bool {
+					response, _ := requestOn(p.Getenv("ADMIN_ADDR"), "/readyz")
+					return strings.HasPrefix(response, "HTTP/1.1 200 ")
+				})
+				onlyOwner(t, file, file+"-wal", file+"-shm")
+			})
+		}
+	}
+}
+
+func onlyOwner(t *testing.T, files ...string) {
+	t.Helper()
+	for _, file := range files {
+		if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
+			t.Errorf("%v %v", info, err)
+		}
+	}
+}
+
+// strace breaks a line off where another thread makes a call meanwhile: "0600 <unfinished ...>".
+var ownerOnly = regexp.MustCompile(`, 0600(\)| <unfinished)`)
+
+// No system call that makes a file lets others read it, not even for a moment.
+func TestSQLiteFileIsMadePrivate(t *testing.T) {
+	t.Parallel()
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		servicetest.Missing(t, "%v", err)
+	}
+	p := servicetest.NewProgram(t)
+	command := p.Command("migrate")
+	trace := filepath.Join(p.Dir, "trace")
+	command.Args = append([]string{"strace", "-f", "-o", trace, "-e", "trace=open,openat,creat,chmod,fchmod,fchmodat"}, append([]string{command.Path}, command.Args[1:]...)...)
+	command.Path = strace
+	if out, err := command.CombinedOutput(); err != nil {
+		servicetest.Missing(t, "strace: %v: %s", err, out)
+	}
+	text, err := os.ReadFile(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := 0
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, "worldevents.db") && strings.Contains(line, "O_CREAT") {
+			made++
+			if !ownerOnly.MatchString(line) {
+				t.Errorf("%s", line)
+			}
+		}
+	}
+	if made == 0 {
+		t.Errorf("nothing was made: %s", text)
+	}
+}
+
+// Any path works as SQLite reads it, and links are followed.
+func TestSQLitePaths(t *testing.T) {
+	t.Parallel()
+	elsewhere := t.TempDir()
+	for path, file := range map[string]string{
+		"a.db":                              "a.db",
+		"./a.db":                            "a.db",
+		"what?mode=memory#x.db":             "what?mode=memory#x.db",
+		"100%25.db":                         "100%25.db",
+		"a b&c=ä.db":                        "a b&c=ä.db",
+		"file:a.db":                         "file:a.db",
+		elsewhere + "/absolute.db":          elsewhere + "/absolute.db",
+		"//" + elsewhere + "/empty-host":    elsewhere + "/empty-host",
+		"//localhost" + elsewhere + "/host": elsewhere + "/host",
+		"link.db":                           "target.db",
+		"missing/a.db":                      "",
+		"//example.org" + elsewhere + "/x":  "",
+		"//nowhere.db":                      "",
+		"folder":                            "",
+	} {
+		t.Run(path, func(t *testing.T) {
+			p := servicetest.NewProgram(t, "DATABASE_URL=sqlite:"+path)
+			if err := errors.Join(os.Symlink("target.db", filepath.Join(p.Dir, "link.db")), os.Mkdir(filepath.Join(p.Dir, "folder"), 0o700)); err != nil {
+				t.Fatal(err)
+			}
+			_, stderr, status := p.Run("migrate")
+			if file == "" {
+				if status != 1 || !servicetest.OneLine(stderr, "unable to open database file") && !servicetest.OneLine(stderr, "invalid uri authority") {
+					t.Errorf("%d %q", status, stderr)
+				}
+				for _, stray := range []string{"/nowhere.db", "/example.org", elsewhere + "/x"} {
+					if _, err := os.Lstat(stray); !errors.Is(err, fs.ErrNotExist) {
+						t.Errorf("left %s", stray)
+					}
+				}
+				return
+			}
+			if !filepath.IsAbs(file) {
+				file = filepath.Join(p.Dir, file)
+			}
+			if status != 0 {
+				t.Errorf("%d %q", status, stderr)
+			}
+			onlyOwner(t, file)
+			p.MustRun("user", "add", "alice")
+		})
+	}
+}
+
+// A file that others can read or write stays as it is, and is one warning.
+func TestSQLiteFileOfOthers(t *testing.T) {
+	t.Parallel()
+	for mode, warned := range map[os.FileMode]bool{0o600: false, 0o700: false, 0o611: false, 0o640: true, 0o604: true, 0o620: true, 0o602: true, 0o644: true} {
+		t.Run(mode.String(), func(t *testing.T) {
+			p := servicetest.NewProgram(t)
+			p.MustRun("migrate")
+			file := filepath.Join(p.Dir, "worldevents.db")
+			if err := os.Chmod(file, mode); err != nil {
+				t.Fatal(err)
+			}
+			s := p.ServeReady()
+			if n := strings.Count(s.Log.String(), "DATABASE_URL"); n > 1 || n == 1 != warned {
+				t.Errorf("%d warnings: %s", n, s.Log)
+			}
+			p.MustRun("user", "add", "alice") // commands say nothing
+			if info, err := os.Stat(file); err != nil || info.Mode() != mode {
+				t.Errorf("%v %v", info.Mode(), err)
+			}
+			s.Signal(syscall.SIGINT)
+			s.Wait(10 * time.Second)
+		})
+	}
+}

@@ -1,0 +1,471 @@
+package operating
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+const takesNoWrites = "the database takes no writes"
+
+// sqliteService is the service over a SQLite file that a symbolic link leads to.
+type sqliteService struct {
+	*servicetest.Process
+	dir, file string // the link is beside the folder of the file
+	cookies   string
+	program   *servicetest.Program
+	made      atomic.Int64
+}
+
+func serveSQLite(t *testing.T) *sqliteService {
+	t.Helper()
+	p := servicetest.NewProgram(t, "DATABASE_URL=sqlite:link.db", "LOG_FORMAT=json")
+	s := &sqliteService{program: p, dir: filepath.Join(p.Dir, "data")}
+	s.file = filepath.Join(s.dir, "real.db")
+	if err := os.Mkdir(s.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("data/real.db", filepath.Join(p.Dir, "link.db")); err != nil {
+		t.Fatal(err)
+	}
+	s.Process = p.ServeReady()
+	s.cookies = strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+	return s
+}
+
+// create creates an event and returns its name and the status.
+func (s *sqliteService) create() (name string, status int, body string) {
+	name = fmt.Sprint("event ", s.made.Add(1))
+	status, body = s.Do("POST", servicetest.Plaza, fmt.Sprintf(`{"name":%q,"description":"","scheduledAt":%q}`, name, servicetest.When), s.cookies)
+	return name, status, body
+}
+
+// kept is the names of the events that there are.
+func (s *sqliteService) kept(t *testing.T) map[string]bool {
+	t.Helper()
+	status, body := s.Do("GET", servicetest.Plaza, "", s.cookies)
+	if status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	kept := make(map[string]bool)
+	for _, name := range servicetest.EventNames(t, body) {
+		kept[name] = true
+	}
+	return kept
+}
+
+// writers create events until stop is called, which returns the names of those acknowledged. None may be acknowledged
+// that begins and ends while closed.
+func (s *sqliteService) writers(t *testing.T, closed *atomic.Bool) (stop func() []string) {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var acknowledged []string
+	var end atomic.Bool
+	for range 4 {
+		all.Go(func() {
+			for !end.Load() {
+				begunClosed := closed.Load()
+				name, status, body := s.create()
+				switch {
+				case status == 200 && begunClosed && closed.Load():
+					t.Errorf("%s is acknowledged, and nothing leads to it", name)
+				case status == 200:
+					mu.Lock()
+					acknowledged = append(acknowledged, name)
+					mu.Unlock()
+				case status != 503 || !strings.Contains(body, `"code":"overloaded"`):
+					t.Errorf("%d %s", status, body)
+				}
+			}
+		})
+	}
+	return func() []string {
+		end.Store(true)
+		all.Wait()
+		return acknowledged
+	}
+}
+
+// While the path leads to another file, or to none, nothing is acknowledged and the instance is not ready. It recovers when
+// the file is put back, and nothing that was acknowledged is lost.
+func TestSQLiteFileIsReplaced(t *testing.T) {
+	t.Parallel()
+	away := func(file string) func(s *sqliteService) error {
+		return func(s *sqliteService) error { return os.Rename(s.file+file, s.file+file+".away") }
+	}
+	back := func(file string) func(s *sqliteService) error {
+		return func(s *sqliteService) error { return os.Rename(s.file+file+".away", s.file+file) }
+	}
+	link := func(target string) func(s *sqliteService) error {
+		return func(s *sqliteService) error {
+			path := filepath.Join(s.program.Dir, "link.db")
+			return firstError(os.Symlink(target, path+".new"), os.Rename(path+".new", path))
+		}
+	}
+	for _, test := range []struct {
+		name    string
+		replace func(s *sqliteService) error
+		restore func(s *sqliteService) error
+		words   string
+	}{
+		{"the file is gone", away(""), back(""), "removed"},
+		{"the log is gone", away("-wal"), back("-wal"), "removed"},
+		{"the index is gone", away("-shm"), back("-shm"), "removed"},
+		{"the folder is gone", func(s *sqliteService) error { return os.Rename(s.dir, s.dir+".away") },
+			func(s *sqliteService) error { return os.Rename(s.dir+".away", s.dir) }, "removed"},
+		{"a copy in its place", func(s *sqliteService) error {
+			content, err := os.ReadFile(s.file)
+			return firstError(err, os.WriteFile(s.file+".copy", content, 0o600), os.Link(s.file, s.file+".away"), os.Rename(s.file+".copy", s.file))
+		}, back(""), "replaced"},
+		{"an empty file in its place", func(s *sqliteService) error {
+			return firstError(os.Link(s.file, s.file+".away"), os.Remove(s.file), os.WriteFile(s.file, nil, 0o600))
+		}, back(""), "replaced"},
+		{"the link leads elsewhere", func(s *sqliteService) error {
+			return firstError(os.WriteFile(s.file+".other", nil, 0o600), link("data/real.db.other")(s))
+		}, link("data/real.db"), "replaced"},
+		{"the link is gone", func(s *sqliteService) error { return os.Remove(filepath.Join(s.program.Dir, "link.db")) }, link("data/real.db"), "removed"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := serveSQLite(t)
+			if _, status, body := s.create(); status != 200 {
+				t.Fatalf("%d %s", status, body)
+			}
+			var closed atomic.Bool
+			stop := s.writers(t, &closed)
+			if err := test.replace(s); err != nil {
+				t.Fatal(err)
+			}
+			if test.name == "the file is gone" || test.words == "replaced" {
+				closed.Store(true) // from the moment on that it is
+			}
+			servicetest.Eventually(t, 20*time.Second, "not ready", func() bool { return s.Admin("/readyz") == 503 })
+			closed.Store(true)
+			for range 20 {
+				if live, ready := s.Admin("/livez"), s.Admin("/readyz"); live != 200 || ready != 503 {
+					t.Errorf("/livez %d, /readyz %d", live, ready)
+				}
+			}
+			closed.Store(false)
+			if err := test.restore(s); err != nil {
+				t.Fatal(err)
+			}
+			servicetest.Eventually(t, 20*time.Second, "ready again", func() bool { return s.Admin("/readyz") == 200 })
+			if _, status, body := s.create(); status != 200 {
+				t.Errorf("%d %s", status, body)
+			}
+			acknowledged := stop()
+			if n := strings.Count(s.Log.String(), takesNoWrites); n != 1 {
+				t.Errorf("%d lines say it", n)
+			}
+			if n := strings.Count(s.Log.String(), test.words+" while it was open"); n == 0 {
+				t.Errorf("no line says %s", test.words)
+			}
+			s.Signal(syscall.SIGINT)
+			s.Wait(20 * time.Second)
+			s.Process = s.program.ServeReady()
+			kept := s.kept(t)
+			for _, name := range acknowledged {
+				if !kept[name] {
+					t.Errorf("%s was acknowledged, and is lost", name)
+				}
+			}
+		})
+	}
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The first write after the file was removed is refused, whether anybody asks for readiness or not.
+func TestSQLiteFileIsRemoved(t *testing.T) {
+	t.Parallel()
+	s := serveSQLite(t)
+	if _, status, body := s.create(); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	if err := os.Remove(s.file); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if name, status, body := s.create(); status != 503 {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	if n := strings.Count(s.Log.String(), takesNoWrites); n != 1 {
+		t.Errorf("%d lines say it", n)
+	}
+	if _, err := os.Stat(s.file); err == nil {
+		t.Error("the service made another file")
+	}
+}
+
+// Two instances share a file. One of them reaches it through a link that leads elsewhere for a while: it acknowledges nothing
+// meanwhile, the other goes on, and nothing is lost.
+func TestSQLiteFileIsReplacedForOne(t *testing.T) {
+	t.Parallel()
+	one := serveSQLite(t)
+	two := &sqliteService{program: one.program.With("DATABASE_URL=sqlite:data/real.db", "LISTEN_ADDR="+servicetest.FreeAddress(t), "ADMIN_ADDR="+servicetest.FreeAddress(t)), cookies: one.cookies}
+	two.Process = two.program.ServeReady()
+	two.made.Store(1e6) // its names are its own
+	link := filepath.Join(one.program.Dir, "link.db")
+	relink := func(target string) {
+		t.Helper()
+		if err := firstError(os.Symlink(target, link+".new"), os.Rename(link+".new", link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var never, closed atomic.Bool
+	stopTwo, stopOne := two.writers(t, &never), one.writers(t, &closed)
+	if err := os.WriteFile(one.file+".other", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	relink("data/real.db.other")
+	closed.Store(true)
+	servicetest.Eventually(t, 20*time.Second, "one is not ready", func() bool { return one.Admin("/readyz") == 503 })
+	for range 20 {
+		if _, status, body := two.create(); status != 200 {
+			t.Errorf("the other: %d %s", status, body)
+		}
+		if status := two.Admin("/readyz"); status != 200 {
+			t.Errorf("the other: /readyz %d", status)
+		}
+	}
+	closed.Store(false)
+	relink("data/real.db")
+	servicetest.Eventually(t, 20*time.Second, "one is ready again", func() bool { return one.Admin("/readyz") == 200 })
+	acknowledged := append(stopOne(), stopTwo()...)
+	if info, err := os.Stat(one.file + ".other"); err != nil || info.Size() > 0 {
+		t.Errorf("the other file was written to: %v", err)
+	}
+	for _, s := range []*sqliteService{one, two} {
+		s.Signal(syscall.SIGINT)
+		s.Wait(20 * time.Second)
+	}
+	one.Process = one.program.ServeReady()
+	kept := one.kept(t)
+	for _, name := range acknowledged {
+		if !kept[name] {
+			t.Errorf("%s was acknowledged, and is lost", name)
+		}
+	}
+}
+
+// A file is restored while an instance still runs on the old one, whose log stays beside it: no command takes that log for
+// the restored file's, and none changes it.
+func TestSQLiteRestoredWhileServing(t *testing.T) {
+	t.Parallel()
+	s := serveSQLite(t)
+	for range 100 {
+		s.create()
+	}
+	restored := restoredFile(t)
+	if err := firstError(os.WriteFile(s.file+".new", restored, 0o600), os.Rename(s.file+".new", s.file)); err != nil {
+		t.Fatal(err)
+	}
+	other := s.program.Another()
+	for _, args := range [][]string{{"session", "revoke", "--all"}, {"migrate"}, {"serve"}} {
+		stdout, stderr, status := other.Run(args...)
+		if status != 1 || stdout != "" || !strings.Contains(stderr, "the -wal of another file") {
+			t.Errorf("%v: %d %q %q", args, status, stdout, stderr)
+		}
+		if now, err := os.ReadFile(s.file); err != nil || !bytes.Equal(now, restored) {
+			t.Fatalf("%v changed the restored file: %v", args, err)
+		}
+	}
+	s.Signal(syscall.SIGTERM)
+	if status := s.Wait(20 * time.Second); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	for _, file := range []string{"-wal", "-shm"} { // as they say
+		if err := os.Rename(s.file+file, s.file+file+".old"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Process = s.program.ServeReady()
+	s.cookies = strings.TrimSpace(s.program.MustRun("session", "issue", "alice"))
+	if kept := s.kept(t); len(kept) != 200 || !kept["restored 200"] {
+		t.Errorf("%d events", len(kept))
+	}
+}
+
+// Without its log the file is whole again after a stop.
+func TestSQLiteLogIsRemoved(t *testing.T) {
+	t.Parallel()
+	s := serveSQLite(t)
+	var acknowledged []string
+	for range 20 {
+		name, status, body := s.create()
+		if status != 200 {
+			t.Fatalf("%d %s", status, body)
+		}
+		acknowledged = append(acknowledged, name)
+	}
+	if err := firstError(os.Remove(s.file+"-wal"), os.Remove(s.file+"-shm")); err != nil {
+		t.Fatal(err)
+	}
+	servicetest.Eventually(t, 20*time.Second, "it is seen without readiness", func() bool {
+		name, status, _ := s.create()
+		if status == 200 {
+			acknowledged = append(acknowledged, name)
+		}
+		return status == 503
+	})
+	for range 5 {
+		if name, status, body := s.create(); status != 503 {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	s.Signal(syscall.SIGTERM)
+	if status := s.Wait(20 * time.Second); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	s.Process = s.program.ServeReady()
+	kept := s.kept(t)
+	for _, name := range acknowledged {
+		if !kept[name] {
+			t.Errorf("%s was acknowledged, and is lost", name)
+		}
+	}
+}
+
+// A log that a killed process left is checked with its file before readiness, and both are kept.
+func TestSQLiteLogIsLeft(t *testing.T) {
+	t.Parallel()
+	s := serveSQLite(t)
+	name, status, body := s.create()
+	if status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	s.Signal(syscall.SIGKILL)
+	s.Wait(20 * time.Second)
+	s.Process = s.program.ServeReady()
+	if text := s.Log.String(); strings.Count(text, "checking the database") != 1 || strings.Index(text, "checking the database") > strings.Index(text, `"msg":"ready"`) {
+		t.Errorf("%s", text)
+	}
+	if !s.kept(t)[name] {
+		t.Error("lost")
+	}
+	s.Signal(syscall.SIGINT)
+	s.Wait(20 * time.Second)
+	s.Process = s.program.ServeReady()
+	if strings.Contains(s.Log.String(), "checking the database") {
+		t.Error("checked after a clean stop")
+	}
+}
+
+// An old log beside a restored file: every command refuses it in words and changes nothing; with the log moved away, as they say, the
+// restored file is served.
+func TestSQLiteRestoredBesideOldLog(t *testing.T) {
+	t.Parallel()
+	s := serveSQLite(t)
+	for _, end := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} { // so that the log holds a part of the pages only
+		for range 100 {
+			s.create()
+		}
+		s.Signal(end)
+		s.Wait(20 * time.Second)
+		if end == syscall.SIGINT {
+			s.Process = s.program.ServeReady()
+		}
+	}
+	restored := restoredFile(t)
+	if err := os.WriteFile(s.file, restored, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"serve"}, {"migrate"}, {"session", "revoke", "--all"}, {"serve"}} {
+		stdout, stderr, status := s.program.Run(args...)
+		last := stderr[strings.LastIndex(strings.TrimSuffix(stderr, "\n"), "\n")+1:]
+		if status != 1 || stdout != "" || strings.HasPrefix(last, "worldevents: ") != (args[0] == "session") || !strings.Contains(last, "move "+s.file+"-wal and "+s.file+"-shm away and start again") {
+			t.Errorf("%v: %d %q %q", args, status, stdout, stderr)
+		}
+		if now, err := os.ReadFile(s.file); err != nil || !bytes.Equal(now, restored) {
+			t.Fatalf("%v changed the restored file: %v", args, err)
+		}
+	}
+	if err := os.Rename(s.file+"-wal", s.file+"-wal.old"); err != nil {
+		t.Fatal(err)
+	}
+	os.Rename(s.file+"-shm", s.file+"-shm.old") // SQLite may have removed it
+	s.Process = s.program.ServeReady()
+	s.cookies = strings.TrimSpace(s.program.MustRun("session", "issue", "alice"))
+	if kept := s.kept(t); len(kept) != 200 || !kept["restored 200"] {
+		t.Errorf("%d events", len(kept))
+	}
+}
+
+// restoredFile is the content of a database of 200 events.
+func restoredFile(t *testing.T) []byte {
+	t.Helper()
+	db := servicetest.SQLite(t)
+	db.Exec(`INSERT INTO events (id, world_id, name, description, scheduled_at, created_at)
+		WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
+		SELECT printf('00000000-0000-7000-8000-%012d', i), 'plaza', 'restored ' || i, hex(zeroblob(1000)),
+			'2030-01-01 00:00:00+00:00', '2030-01-01 00:00:00+00:00' FROM n`)
+	db.DB.Close() // folds the log into the file
+	content, err := os.ReadFile(strings.TrimPrefix(db.URL, "sqlite:"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+// A file that is damaged makes the instance unready once that is met, until it is whole again: a write elsewhere in the file
+// does not pass for that.
+func TestSQLiteFileIsDamaged(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t, "LOG_FORMAT=json")
+	file := filepath.Join(p.Dir, "worldevents.db")
+	content := restoredFile(t)
+	damaged := bytes.Clone(content)
+	for i := len(damaged) / 2; i < len(damaged); i++ {
+		damaged[i] = 0xA5
+	}
+	if err := os.WriteFile(file, damaged, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+	s := p.ServeReady()
+	status, body := s.Do("GET", servicetest.Plaza, "", cookies)
+	var response struct{ Code string }
+	if json.Unmarshal([]byte(body), &response); status != 503 || response.Code != "overloaded" {
+		t.Errorf("%d %s", status, body)
+	}
+	probes := 0
+	for begin := time.Now(); time.Since(begin) < 2*time.Second; probes++ {
+		if status := s.Admin("/readyz"); status != 503 {
+			t.Fatalf("/readyz %d after %v", status, time.Since(begin))
+		}
+	}
+	if n := strings.Count(s.Log.String(), takesNoWrites); n != 1 {
+		t.Errorf("%d lines say it", n)
+	}
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt(content[len(content)/2:], int64(len(content)/2)); err != nil {
+		t.Fatal(err)
+	}
+	servicetest.Eventually(t, time.Minute, "ready again", func() bool { return s.Admin("/readyz") == 200 })
+	if status, body := s.Do("GET", servicetest.Plaza, "", cookies); status != 200 {
+		t.Errorf("%d %.200s", status, body)
+	}
+}

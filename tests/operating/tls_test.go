@@ -1,0 +1,218 @@
+package operating
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+const day = 24 * time.Hour
+
+// withFiles is a program with a certificate of files.
+func withFiles(t *testing.T, cert servicetest.Certificate, env ...string) *servicetest.Program {
+	t.Helper()
+	p := servicetest.NewProgram(t, append([]string{"TLS=files", "LOG_FORMAT=json"}, env...)...)
+	cert.Write(t, filepath.Join(p.Dir, "tls"))
+	return p
+}
+
+// shown returns the serial number of the certificate that a new connection shows.
+func shown(t *testing.T, s *servicetest.Process, config *tls.Config) string {
+	t.Helper()
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), config)
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	defer conn.Close()
+	return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
+}
+
+// With TLS=files the listener speaks TLS 1.2 and newer with the certificate of the folder, and HTTP/1.1 also to clients that
+// know HTTP/2.
+func TestTLSFiles(t *testing.T) {
+	t.Parallel()
+	cert := servicetest.NewCertificate(t, day, 90*day)
+	p := withFiles(t, cert, "APP_ENV=production", "HSTS=max-age=60", fmt.Sprintf("BASE_URL=https://localhost:%d", servicetest.FreePort(t)))
+	s := p.ServeReady()
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		config := servicetest.Trusting("localhost", cert)
+		config.MinVersion, config.MaxVersion = version, version
+		res, err := servicetest.HTTPS(t, config, 0).Get(s.URL + servicetest.SessionPath)
+		if err != nil {
+			t.Errorf("%s: %v", tls.VersionName(version), err)
+			continue
+		}
+		res.Body.Close()
+		if res.Proto != "HTTP/1.1" || res.StatusCode != 400 || res.Header.Get("Strict-Transport-Security") != "max-age=60" {
+			t.Errorf("%s: %s %d %v", tls.VersionName(version), res.Proto, res.StatusCode, res.Header)
+		}
+	}
+	old := servicetest.Trusting("localhost", cert)
+	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
+	if _, err := servicetest.HTTPS(t, old, 0).Get(s.URL + servicetest.SessionPath); err == nil {
+		t.Error("TLS 1.1 is accepted")
+	}
+	plain := strings.Replace(s.URL, "https:", "http:", 1)
+	res, err := http.Get(plain + servicetest.SessionPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != 400 {
+		t.Errorf("plain HTTP: %d", res.StatusCode)
+	}
+	if want := fmt.Sprintf("\nworldevents_tls_certificate_expiry_timestamp_seconds %g\n", float64(cert.Expires().Unix())); !adminHas(s, want) {
+		t.Errorf("no metric %s", want)
+	}
+	for line := range strings.Lines(s.Log.String()) { // neither the certificate nor failed handshakes
+		if strings.Contains(line, "TLS") {
+			t.Error(line)
+		}
+	}
+}
+
+func adminHas(s *servicetest.Process, text string) bool {
+	_, body := s.AdminBody("/metrics")
+	return strings.Contains(body, text)
+}
+
+// HSTS can be turned off, and without TLS there is no metric of a certificate.
+func TestTLSOff(t *testing.T) {
+	t.Parallel()
+	s := servicetest.NewProgram(t, "APP_ENV=production", "HSTS=").ServeReady()
+	res, err := http.Get(s.URL + servicetest.SessionPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if got := res.Header.Values("Strict-Transport-Security"); len(got) > 0 {
+		t.Errorf("Strict-Transport-Security is %q", got)
+	}
+	if adminHas(s, "worldevents_tls_") {
+		t.Error("there is a metric of a certificate")
+	}
+}
+
+// Without a certificate and its key serve does not start, and says so in one line that names the folder. check says the same.
+func TestTLSFaults(t *testing.T) {
+	t.Parallel()
+	cert, other := servicetest.NewCertificate(t, day, 90*day), servicetest.NewCertificate(t, day, 90*day)
+	for name, prepare := range map[string]func(dir string){
+		"no folder":   func(dir string) { os.RemoveAll(dir) },
+		"no key":      func(dir string) { os.Remove(filepath.Join(dir, "key.pem")) },
+		"another key": func(dir string) { os.WriteFile(filepath.Join(dir, "key.pem"), other.Key, 0o600) },
+		"half a key":  func(dir string) { os.WriteFile(filepath.Join(dir, "key.pem"), cert.Key[:60], 0o600) },
+		"a folder": func(dir string) {
+			os.Remove(filepath.Join(dir, "cert.pem"))
+			os.Mkdir(filepath.Join(dir, "cert.pem"), 0o700)
+		},
+		"no certificate": func(dir string) { os.WriteFile(filepath.Join(dir, "cert.pem"), []byte("cert"), 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := withFiles(t, cert)
+			prepare(filepath.Join(p.Dir, "tls"))
+			_, stderr, status := p.Run("serve")
+			if status != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "TLS_DIR: ") || !strings.Contains(stderr, "tls") {
+				t.Errorf("status %d: %s", status, stderr)
+			}
+			result, _ := servicetest.Check(t, p)
+			result.Has(t, "fault", "^TLS_DIR: ")
+		})
+	}
+}
+
+// What is wrong with a certificate and does not keep serve from using it is a warning, of check, too.
+func TestTLSWarnings(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		over, left time.Duration
+		host, want string
+		mode       os.FileMode
+	}{
+		"good":         {60 * day, 30 * day, "localhost", "", 0o600},
+		"soon":         {80 * day, 10 * day, "localhost", "the certificate expires soon", 0o600},
+		"expired":      {80 * day, -time.Hour, "localhost", "the certificate has expired", 0o600},
+		"not yet":      {-time.Hour, 80 * day, "localhost", "the certificate is not valid before", 0o600},
+		"another host": {60 * day, 30 * day, "we.localhost", "the certificate is not for we.localhost", 0o600},
+		"a shared key": {60 * day, 30 * day, "localhost", "chmod 600 tls/key.pem", 0o640},
+		"short, good":  {4 * day, 2 * day, "localhost", "", 0o600},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := withFiles(t, servicetest.NewCertificate(t, test.over, test.left), fmt.Sprintf("BASE_URL=https://%s:1", test.host))
+			os.Chmod(filepath.Join(p.Dir, "tls/key.pem"), test.mode)
+			s := p.ServeReady()
+			var warnings []string
+			for line := range strings.Lines(s.Log.String()) {
+				if strings.Contains(line, `"msg":"TLS: `) && strings.Contains(line, `"WARN"`) {
+					warnings = append(warnings, line)
+				}
+			}
+			if test.want == "" && len(warnings) > 0 || test.want != "" && (len(warnings) != 1 || !strings.Contains(warnings[0], test.want)) {
+				t.Errorf("warnings %q, want %q", warnings, test.want)
+			}
+			result, _ := servicetest.Check(t, p)
+			if !result.OK {
+				t.Errorf("%+v", result)
+			}
+			result.Has(t, "ok", "^TLS_DIR: has a certificate")
+			if test.want != "" {
+				result.Has(t, "warning", "^TLS_DIR: .*"+test.want)
+			}
+		})
+	}
+}
+
+// Handshakes that do not come, or fail, keep nothing and say nothing.
+func TestTLSHandshakes(t *testing.T) {
+	t.Parallel()
+	cert := servicetest.NewCertificate(t, day, 90*day)
+	s := withFiles(t, cert).ServeReady()
+	address := strings.TrimPrefix(s.URL, "https://")
+	var silent []net.Conn
+	for i := range 200 {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		switch i % 4 { // a connection says nothing, or the beginning of a hello, or what is none
+		case 1:
+			io.WriteString(conn, "\x16\x03\x01\x02")
+		case 2:
+			io.WriteString(conn, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+		case 3:
+			io.WriteString(conn, "\x80\x80\x80\x80\x80\x80\x80\x80")
+		}
+		silent = append(silent, conn)
+	}
+	begin := time.Now()
+	for _, conn := range silent {
+		conn.SetReadDeadline(begin.Add(time.Minute))
+		if _, err := io.ReadAll(conn); os.IsTimeout(err) {
+			t.Fatal("the service keeps a connection without a handshake")
+		}
+	}
+	if _, err := tls.Dial("tcp", address, servicetest.Trusting("localhost")); err == nil {
+		t.Error("a client trusts an unknown certificate")
+	}
+	res, err := servicetest.HTTPS(t, servicetest.Trusting("localhost", cert), 0).Get(s.URL + servicetest.SessionPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if n := strings.Count(s.Log.String(), "handshake"); n > 0 {
+		t.Errorf("%d lines of handshakes", n)
+	}
+}

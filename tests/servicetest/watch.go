@@ -1,0 +1,55 @@
+package servicetest
+
+import (
+	"testing"
+	"time"
+)
+
+// Waits are the requests that wait for news of a list.
+func Waits(t *testing.T, s *Service) int {
+	return int(Metric(t, s, "worldevents_list_waits"))
+}
+
+// WatcherOf signs alice in, who creates an event of the world plaza and has its list.
+func WatcherOf(s *Service) (alice *Client, id, tag string) {
+	alice = s.SignIn("alice")
+	id = alice.Create("plaza", "a", When)
+	return alice, id, alice.Get(Plaza).Header.Get("ETag")
+}
+
+// Arrived is a response with the time that it Took.
+type Arrived struct {
+	*Response
+	Took time.Duration
+}
+
+// Await asks for a list that the client has, and returns once the request waits. The response comes later.
+func Await(t *testing.T, s *Service, c *Client, path, tag string, with ...RequestOption) <-chan Arrived {
+	t.Helper()
+	before := Waits(t, s)
+	res := make(chan Arrived, 1)
+	begin := time.Now()
+	go func() {
+		r := c.Get(path, append(with, IfNoneMatch(tag))...)
+		res <- Arrived{r, time.Since(begin)}
+	}()
+	Eventually(t, 20*time.Second, "the request waits", func() bool {
+		return Waits(t, s) > before
+	})
+	return res
+}
+
+// Soon is how long a response takes at most that comes at once, on a machine that does much else.
+const Soon = 10 * time.Second
+
+// Come returns the response, which must come at once.
+func Come(t *testing.T, res <-chan Arrived) Arrived {
+	t.Helper()
+	select {
+	case r := <-res:
+		return r
+	case <-time.After(Soon):
+		t.Fatal("no response")
+		return Arrived{}
+	}
+}

@@ -1,0 +1,551 @@
+package sessions
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+const (
+	firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
+	edge    = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36 Edg/126.0.0.0"
+	curl    = "curl/8.9.1"
+)
+
+const nobody = "Nobody is signed in here"
+
+// upTo lets a user have n sessions.
+func upTo(n int) servicetest.Option {
+	return func(o *servicetest.Options) { o.Sessions.PerUser = n }
+}
+
+// behindProxy believes the tests about where a client is.
+func behindProxy(o *servicetest.Options) {
+	o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+}
+
+// signInFrom signs a user in with the form, from a device and an address.
+func signInFrom(s *servicetest.Service, username, userAgent, address string) *servicetest.Client {
+	c := s.Client()
+	c.Post("/sign-in", url.Values{"username": {username}}.Encode(), servicetest.AsForm,
+		servicetest.Header("User-Agent", userAgent), servicetest.Header("X-Forwarded-For", address)).Is(303, "")
+	return c
+}
+
+// entry is a session as the page shows it.
+type entry struct{ device, begun, active, network, id string }
+
+var entryPattern = regexp.MustCompile(`(?s)<h3 id="session-[^"]+">(.*?)</h3>.*?Signed in</dt><dd><time datetime="([^"]+)">.*?` +
+	`Last active</dt><dd><time datetime="([^"]+)">[^<]+ UTC</time></dd></div>(?:\s*<div><dt>Network</dt><dd>(.*?)</dd></div>)?\s*</dl>.*?name="id" value="([^"]+)"`)
+
+// sessionsOf reads the page: the session of this device, which has to be there, and the others.
+func sessionsOf(t *testing.T, c *servicetest.Client) (own entry, others []entry) {
+	t.Helper()
+	page := c.Get("/sessions").HasHeader("Content-Type", "text/html; charset=utf-8").HasHeader("Cache-Control", "no-store").SetsNoCookie()
+	here, elsewhere, ok := strings.Cut(page.Body, "<h2>Other devices</h2>")
+	if page.Status != 200 || !ok || strings.Contains(page.Body, nobody) {
+		t.Fatalf("%d %s", page.Status, page.Body)
+	}
+	read := func(text string) (all []entry) {
+		for _, m := range entryPattern.FindAllStringSubmatch(text, -1) {
+			all = append(all, entry{m[1], m[2], m[3], m[4], m[5]})
+		}
+		if len(all) != strings.Count(text, "<li>") || len(all) != strings.Count(text, "End this session") {
+			t.Fatalf("%d entries can be read of %s", len(all), text)
+		}
+		return all
+	}
+	if all := read(here); len(all) == 1 {
+		own = all[0]
+	} else {
+		t.Fatalf("%d sessions are of this device: %s", len(all), page.Body)
+	}
+	others = read(elsewhere)
+	if offered := strings.Contains(elsewhere, "End all others"); offered != (len(others) > 0) {
+		t.Errorf("%d others, and whether to end them is offered: %v", len(others), offered)
+	}
+	return own, others
+}
+
+// seesNobody fails the test unless the page says that nobody is signed in.
+func seesNobody(t *testing.T, c *servicetest.Client, with ...servicetest.RequestOption) {
+	t.Helper()
+	page := c.Get("/sessions", with...).HasHeader("Cache-Control", "no-store").SetsNoCookie()
+	if page.Status != 200 || !strings.Contains(page.Body, nobody) || strings.Contains(page.Body, "Signed in as") || strings.Contains(page.Body, "<form") {
+		t.Errorf("%d %s", page.Status, page.Body)
+	}
+}
+
+// isEnded fails the test unless both tokens of the client have ended.
+func isEnded(t *testing.T, c *servicetest.Client) {
+	t.Helper()
+	c.Get(servicetest.Plaza).IsError(401, "invalid_token")
+	c.Post(servicetest.Plaza, servicetest.EventBody).IsError(401, "invalid_token")
+	c.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh)
+	seesNobody(t, c)
+}
+
+// lives fails the test unless both tokens of the client work.
+func lives(t *testing.T, c *servicetest.Client) {
+	t.Helper()
+	if res := c.Get(servicetest.Plaza); res.Status != 200 {
+		t.Errorf("%d %s", res.Status, res.Body)
+	}
+	c.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+}
+
+// end presses "End this session" for an id.
+func end(c *servicetest.Client, id string, with ...servicetest.RequestOption) *servicetest.Response {
+	return c.Post("/sessions/end", url.Values{"id": {id}}.Encode(), append([]servicetest.RequestOption{servicetest.AsForm, navigates}, with...)...)
+}
+
+// endOthers presses "End all others".
+func endOthers(c *servicetest.Client, with ...servicetest.RequestOption) *servicetest.Response {
+	return c.Post("/sessions/end-others", "", append([]servicetest.RequestOption{servicetest.AsForm, navigates}, with...)...)
+}
+
+func TestSessionsPage(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		begin := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+		s.Clock.Freeze(begin)
+		laptop := signInFrom(s, "alice", firefox, "203.0.113.77")
+		s.Clock.Advance(time.Hour)
+		phone := signInFrom(s, "alice", edge, "2001:db8:1:2::3")
+		s.Clock.Advance(time.Hour)
+		signInFrom(s, "bob", curl, "198.51.100.1")
+		script := signInFrom(s, "alice", curl, "")
+		s.Clock.Advance(time.Minute)
+		laptop.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+
+		const first, second, third, now = "2030-01-02T03:04:05Z", "2030-01-02T04:04:05Z", "2030-01-02T05:04:05Z", "2030-01-02T05:05:05Z"
+		atLaptop := entry{"Firefox on Linux", first, now, "203.0.113.0/24", ""}
+		atPhone := entry{"Edge on Windows", second, second, "2001:db8:1::/48", ""}
+		atScript := entry{"curl/8.9.1", third, third, "127.0.0.0/24", ""}
+		ids := map[string]string{}
+		for _, test := range []struct {
+			name   string
+			from   *servicetest.Client
+			own    entry
+			others []entry
+		}{
+			{"laptop", laptop, atLaptop, []entry{atScript, atPhone}},
+			{"phone", phone, atPhone, []entry{atLaptop, atScript}},
+			{"script", script, atScript, []entry{atLaptop, atPhone}},
+		} {
+			s.Run(t, test.name, func(t *testing.T) {
+				own, others := sessionsOf(t, test.from)
+				for _, e := range append([]*entry{&own}, pointers(others)...) {
+					if id := ids[e.device]; id != "" && id != e.id {
+						t.Errorf("%s is %s and %s", e.device, id, e.id)
+					}
+					ids[e.device], e.id = e.id, ""
+				}
+				if own != test.own || !servicetest.Equal(others, test.others) {
+					t.Errorf("own %+v, others %+v", own, others)
+				}
+				if page := test.from.Get("/sessions"); !strings.Contains(page.Body, "Signed in as <b>alice</b>") {
+					t.Error("the page does not say whose it is")
+				}
+			})
+		}
+		for _, c := range []*servicetest.Client{laptop, phone, script} {
+			c.Get(servicetest.RefreshPath).Is(200, servicetest.Success) // looking has spent nothing
+		}
+	}, upTo(3), behindProxy)
+}
+
+func pointers[T any](all []T) (p []*T) {
+	for i := range all {
+		p = append(p, &all[i])
+	}
+	return p
+}
+
+func TestEndSession(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		laptop, phone, script := signInFrom(s, "alice", firefox, ""), signInFrom(s, "alice", edge, ""), signInFrom(s, "alice", curl, "")
+		own, others := sessionsOf(t, laptop)
+		if len(others) != 2 || others[1].device != "Edge on Windows" {
+			t.Fatalf("%+v", others)
+		}
+		end(laptop, others[1].id).Is(303, "").HasHeader("Location", "/sessions").HasHeader("Cache-Control", "no-store").SetsNoCookie()
+		isEnded(t, phone)
+		lives(t, laptop)
+		lives(t, script)
+		if _, left := sessionsOf(t, laptop); len(left) != 1 || left[0].id != others[0].id {
+			t.Errorf("left are %+v", left)
+		}
+		end(laptop, others[1].id).Is(303, "") // again
+		hasEvents(t, s, "revoked 1", "signed_out 0")
+		if log := s.Log.String(); !strings.Contains(log, `"session":"`+others[1].id+`","cause":"ended from session `+own.id+`"`) {
+			t.Errorf("the log does not say who ended what: %s", log)
+		}
+
+		// The own one: as sign-out does.
+		res := end(laptop, own.id).Is(303, "").HasHeader("Location", "/sign-in").HasHeader("Cache-Control", "no-store")
+		for _, name := range []string{"token", "refreshToken"} {
+			if cookie := res.Cookie(name); cookie.Value != "" || cookie.MaxAge != -1 {
+				t.Error(cookie.Raw)
+			}
+		}
+		if laptop.Cookie("token") != "" || laptop.Cookie("refreshToken") != "" {
+			t.Error("the cookies are still there")
+		}
+		seesNobody(t, laptop)
+		lives(t, script)
+		hasEvents(t, s, "revoked 1", "signed_out 1")
+	}, upTo(3))
+}
+
+// hasEvents fails the test unless the security events have these numbers, in the log and in the metrics.
+func hasEvents(t *testing.T, s *servicetest.Service, want ...string) {
+	t.Helper()
+	text := servicetest.Metrics(t, s)
+	for _, want := range want {
+		event, number, _ := strings.Cut(want, " ")
+		if n := strings.Count(s.Log.String(), `"event":"`+event+`"`); fmt.Sprint(n) != number {
+			t.Errorf("%s: %d in the log, want %s", event, n, number)
+		}
+		if line := fmt.Sprintf("\nworldevents_security_events_total{event=%q} %s\n", event, number); number != "0" && !strings.Contains(text, line) {
+			t.Errorf("the metrics have no line %s", line)
+		}
+	}
+}
+
+func TestEndOtherSessions(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		laptop, phone, script := signInFrom(s, "alice", firefox, ""), signInFrom(s, "alice", edge, ""), signInFrom(s, "alice", curl, "")
+		bob := signInFrom(s, "bob", curl, "")
+		endOthers(laptop).Is(303, "").HasHeader("Location", "/sessions").HasHeader("Cache-Control", "no-store").SetsNoCookie()
+		isEnded(t, phone)
+		isEnded(t, script)
+		lives(t, laptop)
+		lives(t, bob)
+		if _, others := sessionsOf(t, laptop); others != nil {
+			t.Errorf("%+v", others)
+		}
+		endOthers(laptop).Is(303, "") // there are none any more
+		lives(t, laptop)
+		hasEvents(t, s, "revoked 2", "signed_out 0")
+	}, upTo(3))
+}
+
+// A session that is ended while it is being refreshed stays ended.
+func TestEndSessionThatIsRefreshed(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		laptop := signInFrom(s, "alice", firefox, "")
+		for range 20 {
+			phone := signInFrom(s, "alice", edge, "")
+			_, others := sessionsOf(t, laptop)
+			servicetest.AtOnce(4, func(i int) {
+				if i == 0 {
+					end(laptop, others[0].id).Is(303, "")
+				} else {
+					phone.Get(servicetest.RefreshPath)
+				}
+			})
+			isEnded(t, phone)
+		}
+		lives(t, laptop)
+	}, upTo(3))
+}
+
+// A device whose refresh token a newer sign-in has taken is not listed, but its JWT ends with the others.
+func TestEndOtherSessionsEndsDisplacedOnes(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		old := signInFrom(s, "alice", firefox, "")
+		phone := signInFrom(s, "alice", edge, "")
+		old.Get(servicetest.Plaza).Is(200, servicetest.List())
+		seesNobody(t, old)
+		endOthers(phone).Is(303, "")
+		isEnded(t, old)
+		lives(t, phone)
+	})
+}
+
+// Only what is one's own can be ended, and nobody learns what there is.
+func TestEndSessionOfOthers(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice, bob := signInFrom(s, "alice", firefox, ""), signInFrom(s, "bob", firefox, "")
+		own, _ := sessionsOf(t, alice)
+		for _, id := range []string{
+			own.id, servicetest.IDOf(1), "", "x", strings.ToUpper(own.id), strings.ReplaceAll(own.id, "-", ""), "{" + own.id + "}", " " + own.id, own.id + "\x00",
+			"00000000-0000-0000-0000-000000000000", "' OR 1=1 --", "%",
+		} {
+			end(bob, id).Is(303, "").HasHeader("Location", "/sessions").SetsNoCookie()
+		}
+		theirs, _ := sessionsOf(t, bob)
+		for _, body := range []string{"", "ID=" + theirs.id, "id=x&id=" + theirs.id} {
+			bob.Post("/sessions/end?id="+theirs.id, body, servicetest.AsForm, navigates).Is(303, "").SetsNoCookie() // a link ends nothing
+		}
+		bob.Post("/sessions/end", "id="+theirs.id+"&x="+strings.Repeat("x", 8<<10), servicetest.AsForm, navigates).IsError(400, "validation_failed", "body")
+		lives(t, alice)
+		lives(t, bob)
+		hasEvents(t, s, "revoked 0", "signed_out 0")
+	}, upTo(3))
+}
+
+// What ends a session needs a live one.
+func TestEndSessionNeedsALiveOne(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		for _, test := range []struct {
+			name    string
+			cookies func(from *servicetest.Client) string
+			ends    bool
+		}{
+			{"both cookies", func(c *servicetest.Client) string {
+				return "token=" + c.Cookie("token") + "; refreshToken=" + c.Cookie("refreshToken")
+			}, true},
+			{"only the refresh token", func(c *servicetest.Client) string { return "refreshToken=" + c.Cookie("refreshToken") }, true},
+			{"only the JWT", func(c *servicetest.Client) string { return "token=" + c.Cookie("token") }, true},
+			{"a JWT and a spent refresh token", func(c *servicetest.Client) string {
+				spent := c.Cookie("refreshToken")
+				c.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+				return "token=" + c.Cookie("token") + "; refreshToken=" + spent
+			}, true},
+			{"a spent refresh token", func(c *servicetest.Client) string {
+				spent := c.Cookie("refreshToken")
+				c.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+				return "refreshToken=" + spent
+			}, false},
+			{"an expired JWT", func(c *servicetest.Client) string { return "token=" + expired(t, s, c) }, false},
+			{"a JWT without a session", func(c *servicetest.Client) string {
+				_, claims := servicetest.DecodeJWT(t, c.Cookie("token"))
+				return "token=" + s.JWT(s.Claims(claims["sub"].(string), time.Hour))
+			}, false},
+			{"a JWT of another key", func(c *servicetest.Client) string {
+				_, claims := servicetest.DecodeJWT(t, c.Cookie("token"))
+				return "token=" + servicetest.Sign([]byte("x"), `{"alg":"HS256"}`, servicetest.Claims(claims).JSON())
+			}, false},
+			{"a JWT that names another user's session", func(c *servicetest.Client) string {
+				_, claims := servicetest.DecodeJWT(t, c.Cookie("token"))
+				return "token=" + s.JWT(s.Claims(s.SignIn("mallory").Session.UserID, time.Hour).And("sid", claims["sid"]))
+			}, false},
+			{"both cookies of a session that was signed out", func(c *servicetest.Client) string {
+				cookies := "token=" + c.Cookie("token") + "; refreshToken=" + c.Cookie("refreshToken")
+				c.Post("/sign-out", "").Is(204, "")
+				return cookies
+			}, false},
+			{"cookies that disagree", func(c *servicetest.Client) string {
+				return "token=" + c.Cookie("token") + "; refreshToken=" + c.Cookie("refreshToken") + "; refreshToken=" + servicetest.RefreshToken(5)
+			}, false},
+			{"none", func(*servicetest.Client) string { return "" }, false},
+			{"garbage", func(*servicetest.Client) string { return "token=x; refreshToken=y" }, false},
+		} {
+			s.Run(t, test.name, func(t *testing.T) {
+				from, phone, tablet := signInFrom(s, "alice", firefox, ""), signInFrom(s, "alice", edge, ""), signInFrom(s, "alice", curl, "")
+				at, _ := sessionsOf(t, phone)
+				cookies := servicetest.Cookies(test.cookies(from))
+				end(s.Client(), at.id, cookies).Is(303, "").HasHeader("Location", "/sessions").SetsNoCookie()
+				endOthers(s.Client(), cookies).Is(303, "").HasHeader("Location", "/sessions").SetsNoCookie()
+				for _, other := range []*servicetest.Client{phone, tablet} {
+					if test.ends {
+						isEnded(t, other)
+					} else {
+						lives(t, other)
+					}
+				}
+				script := servicetest.Header("Sec-Fetch-Mode", "cors")
+				for _, res := range []*servicetest.Response{end(s.Client(), at.id, cookies, script), endOthers(s.Client(), cookies, script)} {
+					if test.ends {
+						res.Is(204, "").SetsNoCookie()
+					} else {
+						res.IsError(401, "invalid_token").SetsNoCookie()
+					}
+				}
+			})
+		}
+	}, upTo(3))
+}
+
+// expired is a JWT of the client's session whose only fault is its age.
+func expired(t *testing.T, s *servicetest.Service, c *servicetest.Client) string {
+	_, claims := servicetest.DecodeJWT(t, c.Cookie("token"))
+	return s.JWT(servicetest.Claims(claims).And("exp", s.Clock.Now().Add(-time.Second).Unix()))
+}
+
+// Whoever has no current refresh token is nobody to the page, and spends and revokes nothing there.
+func TestSessionsPageOfNobody(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := signInFrom(s, "alice", firefox, "")
+		spent := alice.Cookie("refreshToken")
+		alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+		s.Clock.Advance(2 * time.Minute)
+		for name, cookies := range map[string]string{
+			"none":                       "",
+			"a spent refresh token":      "refreshToken=" + spent,
+			"a JWT":                      "token=" + alice.Cookie("token"),
+			"a JWT and a spent token":    "token=" + alice.Cookie("token") + "; refreshToken=" + spent,
+			"an unknown refresh token":   "refreshToken=" + servicetest.RefreshToken(7),
+			"garbage":                    "token=x; refreshToken=y",
+			"refresh tokens that differ": "refreshToken=" + alice.Cookie("refreshToken") + "; refreshToken=" + spent,
+			"JWTs that differ":           "token=x; token=y; refreshToken=" + alice.Cookie("refreshToken"),
+		} {
+			s.Run(t, name, func(t *testing.T) { seesNobody(t, s.Client(), servicetest.Cookies(cookies)) })
+		}
+		lives(t, alice) // the spent one was no sign of theft here
+		hasEvents(t, s, "reused 0", "revoked 0")
+
+		// A refresh token is enough, and then nobody can say what its user is called.
+		page := s.Client().Get("/sessions", servicetest.Cookies("refreshToken="+alice.Cookie("refreshToken"))).SetsNoCookie()
+		if !strings.Contains(page.Body, "This device") || strings.Contains(page.Body, "alice") {
+			t.Errorf("%s", page.Body)
+		}
+		// The JWT of another user does not give its name to it.
+		page = s.Client().Get("/sessions", servicetest.Cookies("token="+s.SignIn("bob").Cookie("token")+"; refreshToken="+alice.Cookie("refreshToken")))
+		if !strings.Contains(page.Body, "This device") || strings.Contains(page.Body, "bob") {
+			t.Errorf("%s", page.Body)
+		}
+		// An expired one does.
+		page = s.Client().Get("/sessions", servicetest.Cookies("token="+expired(t, s, alice)+"; refreshToken="+alice.Cookie("refreshToken")))
+		if !strings.Contains(page.Body, "Signed in as <b>alice</b>") {
+			t.Errorf("%s", page.Body)
+		}
+		// And with time the session is gone.
+		s.Clock.Advance(721 * time.Hour)
+		seesNobody(t, alice)
+	}, upTo(3))
+}
+
+// Neither a refresh token, nor its handle, nor a hash or a JWT is in the page or the log.
+func TestSessionsPageHoldsNoSecret(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		laptop, phone := signInFrom(s, "alice", firefox, ""), signInFrom(s, "alice", edge, "")
+		page := laptop.Get("/sessions").Body
+		_, others := sessionsOf(t, laptop)
+		end(laptop, others[0].id).Is(303, "")
+		for _, c := range []*servicetest.Client{laptop, phone} {
+			token, jwt := c.Cookie("refreshToken"), c.Cookie("token")
+			for _, secret := range []string{token, token[:32], token[32:], jwt, jwt[strings.LastIndex(jwt, ".")+1:]} {
+				if strings.Contains(page, secret) || strings.Contains(s.Log.String(), secret) {
+					t.Errorf("%q is in the page or the log", secret)
+				}
+			}
+		}
+		if match := regexp.MustCompile(`[0-9a-fA-F]{16}`).FindString(page); match != "" {
+			t.Errorf("the page holds %q", match)
+		}
+	}, upTo(3))
+}
+
+// A device's label and a username are text, whatever they look like.
+func TestSessionsPageEscapes(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		const evil = `"><script>alert(1)</script>`
+		c := signInFrom(s, evil, evil+strings.Repeat("é", 60), "")
+		signInFrom(s, evil, "", "")
+		own, others := sessionsOf(t, c)
+		if want := "&#34;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"; !strings.HasPrefix(own.device, want) || !strings.HasSuffix(own.device, "é") {
+			t.Errorf("%q", own.device)
+		}
+		if len(others) != 1 || others[0].device == "" {
+			t.Errorf("%+v", others)
+		}
+		if page := c.Get("/sessions").Body; strings.Contains(page, "<script") {
+			t.Errorf("%s", page)
+		}
+	}, upTo(3))
+}
+
+// What a page elsewhere sends with the user's cookies ends nothing; an allowed origin's acts as the user, as at /sign-out,
+// and cannot read the page.
+func TestSessionsAcrossOrigins(t *testing.T) {
+	t.Parallel()
+	s := servicetest.ForPages(t, upTo(3))
+	laptop, phone := signInFrom(s, "alice", firefox, ""), signInFrom(s, "alice", edge, "")
+	own, others := sessionsOf(t, laptop)
+	for _, with := range [][]servicetest.RequestOption{
+		{servicetest.Header("Sec-Fetch-Site", "cross-site")},
+		{servicetest.Header("Sec-Fetch-Site", "same-site")},
+		{servicetest.Header("Sec-Fetch-Site", "same-site"), servicetest.Origin("https://sub.app.example")},
+		{servicetest.Origin("https://evil.example")},
+		{servicetest.Origin("null")},
+	} {
+		end(laptop, others[0].id, with...).IsError(403, "cross_origin").SetsNoCookie()
+		end(laptop, own.id, with...).IsError(403, "cross_origin").SetsNoCookie()
+		endOthers(laptop, with...).IsError(403, "cross_origin").SetsNoCookie()
+	}
+	lives(t, laptop)
+	lives(t, phone)
+	from := servicetest.Origin(servicetest.App)
+	laptop.Get("/sessions", from).HasHeader("Access-Control-Allow-Origin", "").HasHeader("Cross-Origin-Resource-Policy", "same-origin")
+	endOthers(laptop, from, servicetest.Header("Sec-Fetch-Site", "cross-site"), servicetest.Header("Sec-Fetch-Mode", "cors")).Is(204, "").
+		HasHeader("Access-Control-Allow-Origin", "")
+	isEnded(t, phone)
+}
+
+// The page and its forms work wherever the service is, and lead nowhere that is not there.
+func TestSessionsPageEverywhere(t *testing.T) {
+	t.Parallel()
+	base := func(o *servicetest.Options) { o.BaseURL, _ = url.Parse("https://example.org/base") }
+	for _, test := range []struct {
+		name    string
+		changes []servicetest.Option
+		prefix  string
+		left    string
+	}{
+		{"development", nil, "", "/sign-in"},
+		{"development below a path", []servicetest.Option{base}, "/base", "/base/sign-in"},
+		{"production", []servicetest.Option{servicetest.Production}, "", "/docs"},
+		{"production below a path", []servicetest.Option{servicetest.Production, base}, "/base", "/base/docs"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := servicetest.New(t, append(test.changes, upTo(3))...)
+			s.AddUser("alice")
+			laptop, phone := s.SignIn("alice"), s.SignIn("alice")
+			own, others := sessionsOf(t, laptop)
+			page := laptop.Get("/sessions")
+			page.HasHeader("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+			for _, link := range regexp.MustCompile(`(?:href|action|src)="([^"]*)"`).FindAllStringSubmatch(page.Body, -1) {
+				if !strings.HasPrefix(link[1], test.prefix+"/") || strings.HasPrefix(link[1], "//") {
+					t.Errorf("the page leads to %q", link[1])
+				}
+			}
+			end(laptop, others[0].id).Is(303, "").HasHeader("Location", test.prefix+"/sessions")
+			isEnded(t, phone)
+			endOthers(laptop).Is(303, "").HasHeader("Location", test.prefix+"/sessions")
+			end(laptop, own.id).Is(303, "").HasHeader("Location", test.left)
+			nobody := s.Client()
+			seesNobody(t, nobody)
+			link := `href="` + test.prefix + `/sign-in?return_to=` + strings.ReplaceAll(test.prefix, "/", "%2f") + `/sessions"`
+			if offered := strings.Contains(nobody.Get("/sessions").Body, "/sign-in?"); offered != !strings.HasPrefix(test.name, "production") {
+				t.Errorf("a way to sign in is offered: %v", offered)
+			} else if offered && !strings.Contains(nobody.Get("/sessions").Body, link) {
+				t.Errorf("not %s but %s", link, nobody.Get("/sessions").Body)
+			}
+
+			nobody.Do("HEAD", "/sessions", "").Is(405, "").HasHeader("Allow", "OPTIONS, GET")
+			for _, path := range []string{"/sessions", "/sessions/end", "/sessions/end-others"} {
+				method := "GET"
+				if path == "/sessions" {
+					method = "POST"
+				}
+				s.SignIn("alice").Do(method, path, "").IsError(405, "method_not_allowed").SetsNoCookie()
+			}
+			seesNobody(t, nobody, servicetest.Header("Sec-Purpose", "prefetch"))
+		})
+	}
+}
+
+// Storage that is down is no sign-out: nothing is cleared, and people get a page.
+func TestSessionsWithStorageDown(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := signInFrom(s, "alice", firefox, "")
+		own, _ := sessionsOf(t, alice)
+		s.Store.Close()
+		html := servicetest.Header("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+		alice.Get("/sessions").IsError(500, "internal").SetsNoCookie()
+		for _, res := range []*servicetest.Response{alice.Get("/sessions", html), end(alice, own.id, html), endOthers(alice, html)} {
+			res.SetsNoCookie().HasHeader("Content-Type", "text/html; charset=utf-8")
+			if res.Status != 500 || !strings.Contains(res.Body, `role="alert"`) || !strings.Contains(res.Body, res.Header.Get("X-Request-Id")) || strings.Contains(res.Body, nobody) {
+				t.Errorf("%d %s", res.Status, res.Body)
+			}
+		}
+	}, upTo(3))
+}

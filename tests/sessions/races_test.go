@@ -1,0 +1,315 @@
+package sessions
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"worldevents/models"
+	"worldevents/tests/servicetest"
+)
+
+// perUser lets a user have so many sessions.
+func perUser(n int) servicetest.Option {
+	return func(o *servicetest.Options) { o.Sessions.PerUser = n }
+}
+
+// refreshAt refreshes with a token and returns the response.
+func refreshAt(s *servicetest.Service, token string) *servicetest.Response {
+	return servicetest.Retried(func() *servicetest.Response {
+		return s.Client().Get(servicetest.RefreshPath, servicetest.Cookies("refreshToken="+token))
+	})
+}
+
+// spentAt fails the test unless a refresh token is refused.
+func spentAt(s *servicetest.Service, token string) {
+	refreshAt(s, token).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
+}
+
+// Each of five current tokens of one user is used a thousand times at once: each has one winner.
+func TestConcurrentRefreshesOfFiveSessions(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		instances := []*servicetest.Service{s, s.NewInstance(servicetest.Patient, perUser(5))}
+		var tokens, next [5]string
+		for i := range tokens {
+			tokens[i] = s.SignIn("alice").Session.RefreshToken
+		}
+		var winners [5]atomic.Int64
+		servicetest.AtOnce(5000, func(i int) {
+			res := refreshAt(instances[i/5%2], tokens[i%5])
+			if res.Status != 200 {
+				res.Is(400, servicetest.InvalidRefresh).SetsNoCookie()
+				return
+			}
+			if winners[i%5].Add(1) == 1 {
+				next[i%5] = res.Is(200, servicetest.Success).Cookie("refreshToken").Value
+			}
+		})
+		for i := range winners {
+			if n := winners[i].Load(); n != 1 {
+				t.Errorf("session %d: %d winners", i, n)
+			}
+		}
+		if n := s.Database.Count("sessions WHERE revoked_at IS NOT NULL"); n != 0 {
+			t.Errorf("%d sessions were revoked", n)
+		}
+		for _, token := range next {
+			refreshAt(s, token).Is(200, servicetest.Success)
+		}
+	}, servicetest.Patient, perUser(5))
+}
+
+// Two devices of one user that refresh side by side never meet.
+func TestTwoDevicesRefresh(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		instances := []*servicetest.Service{s, s.NewInstance(servicetest.Patient, perUser(2))}
+		var wait sync.WaitGroup
+		for range 2 {
+			device := s.SignIn("alice").Session
+			wait.Go(func() {
+				token := device.RefreshToken
+				for i := range 1000 {
+					token = refreshAt(instances[i%2], token).Is(200, servicetest.Success).Cookie("refreshToken").Value
+					if len(token) != 128 || token[:32] != device.RefreshToken[:32] {
+						t.Errorf("refresh %d got a token of another session", i)
+						return
+					}
+				}
+			})
+		}
+		wait.Wait()
+		if n := s.Database.Count("sessions WHERE token_hash IS NOT NULL AND revoked_at IS NULL"); n != 2 {
+			t.Errorf("%d sessions", n)
+		}
+	}, servicetest.Patient, perUser(2))
+}
+
+func TestConcurrentSignInsKeepTheLimit(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		instances := []*servicetest.Service{s, s.NewInstance(servicetest.Patient, perUser(3))}
+		s.AddUser("alice")
+		clients := make([]*servicetest.Client, 50)
+		servicetest.AtOnce(len(clients), func(i int) {
+			clients[i] = instances[i%2].Client()
+			servicetest.Retried(func() *servicetest.Response { return clients[i].Post("/sign-in", "username=alice", servicetest.AsForm) }).Is(303, "")
+		})
+		alive := 0
+		for _, client := range clients {
+			if client.Get(servicetest.RefreshPath).Status == 200 {
+				alive++
+			}
+		}
+		if alive != 3 {
+			t.Errorf("%d sessions can be refreshed, want 3", alive)
+		}
+	}, servicetest.Patient, perUser(3))
+}
+
+// Once a revocation is acknowledged, nothing of the session works, whatever refreshes ran meanwhile.
+func TestConcurrentRevocationAndRefresh(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		instances := []*servicetest.Service{s, s.NewInstance(servicetest.Patient)}
+		id := s.SignIn("host").Create("plaza", "n", servicetest.When)
+		for round := range 12 {
+			alice := s.SignIn("alice").Session
+			var acknowledged atomic.Bool
+			var last sync.WaitGroup
+			tokens, jwts := []string{alice.RefreshToken}, []string{alice.Token}
+			last.Go(func() {
+				for i := 0; ; i++ {
+					late := acknowledged.Load()
+					res := refreshAt(instances[i%2], tokens[len(tokens)-1])
+					if res.Status != 200 {
+						res.Is(400, servicetest.InvalidRefresh).SetsNoCookie()
+						return
+					}
+					if late {
+						t.Error("refreshed after the revocation was acknowledged")
+						return
+					}
+					tokens, jwts = append(tokens, res.Cookie("refreshToken").Value), append(jwts, res.Cookie("token").Value)
+				}
+			})
+			time.Sleep(time.Duration(round) * time.Millisecond) // for another interleaving
+			switch round % 3 {
+			case 0: // with a token that has probably been spent
+				s.Client().Post("/sign-out", "", servicetest.Cookies("refreshToken="+alice.RefreshToken)).Is(204, "")
+			case 1:
+				s.Client().Post("/sign-out", "", servicetest.Cookies("token="+alice.Token)).Is(204, "")
+			case 2:
+				user, err := models.ParseID(alice.UserID)
+				if err == nil {
+					_, err = s.Store.RevokeUser(context.Background(), user, models.ID{})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			acknowledged.Store(true)
+			last.Wait()
+			for i := range tokens {
+				spentAt(instances[i%2], tokens[i])
+				instances[i%2].Client().Post("/api/event/join/"+id, "", servicetest.Cookies("token="+jwts[i])).IsError(401, "invalid_token")
+			}
+		}
+	}, servicetest.Patient)
+}
+
+// Owner and thief refresh with copies of one token at once, each with what they get. One of them gets on, until the other
+// comes back after the leeway: then the session is over for both.
+func TestConcurrentThiefAndOwner(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		instances := []*servicetest.Service{s, s.NewInstance(servicetest.Patient)}
+		const refreshes = 16 // more would show the theft at once: the first spent token is forgotten then
+		for range 5 {
+			stolen := s.SignIn("alice").Session.RefreshToken
+			var last [2]string
+			var refreshed [2]int
+			servicetest.AtOnce(2, func(who int) {
+				last[who] = stolen
+				for range refreshes {
+					res := refreshAt(instances[who], last[who])
+					if res.Status != 200 {
+						res.Is(400, servicetest.InvalidRefresh).SetsNoCookie()
+						continue
+					}
+					last[who] = res.Cookie("refreshToken").Value
+					refreshed[who]++
+				}
+			})
+			winner := 0
+			if refreshed[1] > 0 {
+				winner = 1
+			}
+			if refreshed[winner] != refreshes || refreshed[1-winner] != 0 {
+				t.Fatalf("refreshed %v times, want one of them %d times", refreshed, refreshes)
+			}
+			s.Clock.Advance(2 * time.Minute)
+			last[winner] = refreshAt(s, last[winner]).Is(200, servicetest.Success).Cookie("refreshToken").Value
+			spentAt(s, last[1-winner])
+			spentAt(s, last[winner])
+		}
+		if n := strings.Count(s.Log.String(), `"event":"reused"`); n != 5 {
+			t.Errorf("%d security events, want 5", n)
+		}
+	}, servicetest.Patient)
+}
+
+// Users of one world ask for it at once, so that they share readings, and write to it. As soon as a sign-out has been
+// acknowledged, no operation of that session that begins later succeeds, and the others go on.
+func TestConcurrentRevocationAndEvents(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		instances := []*servicetest.Service{s, s.NewInstance(servicetest.Patient)}
+		host := s.SignIn("host")
+		id := host.Create("plaza", "n", servicetest.When)
+		tag := host.Get(servicetest.Plaza).Header.Get("ETag")
+		const users = 16
+		var wait sync.WaitGroup
+		var done atomic.Bool
+		for u := range users {
+			user := s.SignIn(fmt.Sprint("user", u)).Session
+			var begun, acknowledged atomic.Bool
+			cookies := servicetest.Cookies("token=" + user.Token)
+			operations := []func(*servicetest.Client) *servicetest.Response{
+				func(c *servicetest.Client) *servicetest.Response { return c.Get(servicetest.Plaza, cookies) },
+				func(c *servicetest.Client) *servicetest.Response {
+					return c.Get(servicetest.Plaza, cookies, servicetest.IfNoneMatch(tag))
+				},
+				func(c *servicetest.Client) *servicetest.Response {
+					return c.Get(servicetest.Plaza, cookies, servicetest.IfNoneMatch("*"))
+				},
+				func(c *servicetest.Client) *servicetest.Response {
+					return c.Post("/api/event/join/"+id, "", cookies)
+				},
+				func(c *servicetest.Client) *servicetest.Response { return c.Delete("/api/event/"+id, cookies) },
+				func(c *servicetest.Client) *servicetest.Response {
+					return c.Post("/api/event/other", servicetest.EventBody, cookies)
+				},
+			}
+			for i, operation := range operations {
+				wait.Go(func() {
+					for late := false; !late && !(u%2 == 1 && done.Load()); {
+						late = acknowledged.Load()
+						res := servicetest.Retried(func() *servicetest.Response { return operation(instances[(u+i)%2].Client()) })
+						mayFail := begun.Load() // the sign-out had begun before the operation ended
+						switch {
+						case res.Status == 401 && mayFail:
+							res.IsError(401, "invalid_token")
+						case late || res.Status != 200 && res.Status != 304:
+							t.Errorf("operation %d of user %d, signed out: %v: %d %s", i, u, late, res.Status, res.Body)
+							return
+						}
+					}
+				})
+			}
+			if u%2 == 1 {
+				continue // stays signed in until all others are out
+			}
+			wait.Go(func() {
+				time.Sleep(time.Duration(50+20*u) * time.Millisecond) // one after the other
+				begun.Store(true)
+				servicetest.Retried(func() *servicetest.Response {
+					return s.Client().Post("/sign-out", "", servicetest.Cookies("refreshToken="+user.RefreshToken))
+				}).Is(204, "")
+				acknowledged.Store(true)
+				if u == users-2 {
+					done.Store(true)
+				}
+			})
+		}
+		wait.Wait()
+	}, servicetest.Patient)
+}
+
+// Sign-ins, refreshes and sign-outs of one user, of one session or of all, lock the same rows in different orders. None
+// of them fails for that.
+func TestConcurrentSessionsOfOneUser(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		instances := []*servicetest.Service{s, s.NewInstance(servicetest.Patient, perUser(10))}
+		s.AddUser("alice")
+		var mu sync.Mutex
+		var tokens []string
+		add := func(res *servicetest.Response) {
+			mu.Lock()
+			defer mu.Unlock()
+			tokens = append(tokens, res.Cookie("refreshToken").Value)
+		}
+		some := func(i, n int) string { // cookies with n of the last tokens
+			mu.Lock()
+			defer mu.Unlock()
+			var cookies []string
+			for j := range min(n, len(tokens)) {
+				cookies = append(cookies, "refreshToken="+tokens[len(tokens)-1-(i*7+j*5)%min(12, len(tokens))])
+			}
+			return strings.Join(cookies, "; ")
+		}
+		servicetest.AtOnce(300, func(i int) {
+			c := instances[i/6%2].Client()
+			post := func(path, body string, with ...servicetest.RequestOption) *servicetest.Response {
+				return servicetest.Retried(func() *servicetest.Response { return c.Post(path, body, with...) })
+			}
+			switch {
+			case i%3 == 0:
+				add(post("/sign-in", "username=alice", servicetest.AsForm).Is(303, ""))
+			case i%25 == 1:
+				post("/sign-out?everywhere=true", "", servicetest.Cookies(some(i, 1))).Is(204, "")
+			case i%10 == 2:
+				post("/sign-out", "", servicetest.Cookies(some(i, 3))).Is(204, "")
+			default:
+				if res := servicetest.Retried(func() *servicetest.Response { return c.Get(servicetest.RefreshPath, servicetest.Cookies(some(i, 1))) }); res.Status == 200 {
+					add(res)
+				} else if res.Status != 400 {
+					t.Errorf("%d %s", res.Status, res.Body)
+				}
+			}
+		})
+		alive := s.Database.Count("sessions WHERE token_hash IS NOT NULL")
+		if n := s.Database.Count("sessions WHERE token_hash IS NOT NULL AND revoked_at IS NOT NULL"); n != 0 || alive > 10 {
+			t.Errorf("%d sessions, %d of them revoked", alive, n)
+		}
+	}, servicetest.Patient, perUser(10))
+}

@@ -1,0 +1,336 @@
+package sessions
+
+import (
+	"crypto/sha256"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+var refreshToken = regexp.MustCompile(`^[0-9a-f]{128}$`)
+
+func TestRefreshReplacesBothCookies(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		seen := map[string]bool{alice.Cookie("token"): true, alice.Cookie("refreshToken"): true}
+		for range 3 {
+			res := alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+			if !refreshToken.MatchString(res.Cookie("refreshToken").Value) {
+				t.Errorf("refreshToken=%s", res.Cookie("refreshToken").Value)
+			}
+			for _, name := range []string{"token", "refreshToken"} {
+				if value := alice.Cookie(name); seen[value] || value != res.Cookie(name).Value {
+					t.Errorf("%s was not replaced", name)
+				}
+				seen[alice.Cookie(name)] = true
+			}
+			_, claims := servicetest.DecodeJWT(t, alice.Cookie("token"))
+			expires := time.Unix(int64(claims["exp"].(float64)), 0).UTC().Format("2006-01-02T15:04:05.000Z")
+			res.HasHeader("Session-User", "alice").HasHeader("Session-Expires", expires).HasHeader("Cache-Control", "no-store")
+			alice.Get(servicetest.SessionPath).Is(200, servicetest.Authenticated).HasHeader("Session-Expires", expires)
+		}
+	})
+}
+
+// Only refreshToken counts, whatever the JWT.
+func TestRefreshRefusals(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice, bob := s.SignIn("alice").Session, s.SignIn("bob").Session
+		current := "refreshToken=" + alice.RefreshToken
+		for _, test := range []struct {
+			name, cookies, body string
+		}{
+			{"no cookie", "", servicetest.NoRefresh},
+			{"a JWT alone", "token=" + alice.Token, servicetest.NoRefresh},
+			{"empty", "refreshToken=", servicetest.NoRefresh},
+			{"the name in another case", "refreshtoken=" + alice.RefreshToken, servicetest.NoRefresh},
+			{"unknown", "refreshToken=" + servicetest.RefreshToken(3), servicetest.InvalidRefresh},
+			{"too short", current[:len(current)-1], servicetest.InvalidRefresh},
+			{"too long", current + "0", servicetest.InvalidRefresh},
+			{"in upper case", "refreshToken=" + strings.ToUpper(alice.RefreshToken), servicetest.InvalidRefresh},
+			{"quoted", `refreshToken="` + alice.RefreshToken + `"`, servicetest.InvalidRefresh},
+			{"percent-encoded", "refreshToken=" + percent(alice.RefreshToken), servicetest.InvalidRefresh},
+			{"a JWT", "refreshToken=" + alice.Token, servicetest.InvalidRefresh},
+			{"SQL", "refreshToken=' OR '1'='1", servicetest.InvalidRefresh},
+			{"the stored hash", "refreshToken=" + strings.Repeat(servicetest.KeyID([]byte(alice.RefreshToken)), 8), servicetest.InvalidRefresh},
+		} {
+			s.Run(t, test.name, func(t *testing.T) {
+				s.Client().Get(servicetest.RefreshPath, servicetest.Cookies(test.cookies)).Is(400, test.body).SetsNoCookie()
+			})
+		}
+		// The JWT is not looked at: garbage, another user's, or none.
+		s.Client().Get(servicetest.RefreshPath, servicetest.Cookies(current+"; token="+bob.Token)).Is(200, servicetest.Success).HasHeader("Session-User", "alice")
+		s.Client().Get(servicetest.RefreshPath, servicetest.Cookies("token=garbage; refreshToken="+bob.RefreshToken)).Is(200, servicetest.Success).HasHeader("Session-User", "bob")
+	})
+}
+
+// percent spells text another way.
+func percent(text string) string { return "%" + "3" + text[1:2] + text[1:] }
+
+func TestRefreshTokenIsStoredAsHashAlone(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		signedIn := alice.Cookie("refreshToken")
+		alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+		var handle, current, spent []byte
+		s.Database.Read("SELECT handle_hash, token_hash, spent FROM sessions", nil, &handle, &current, &spent)
+		for name, stored := range map[string]struct {
+			hash  []byte
+			value string
+		}{"handle": {handle, signedIn[:32]}, "current": {current, alice.Cookie("refreshToken")}, "spent": {spent[:6], signedIn}} {
+			t.Run(name, func(t *testing.T) {
+				if want := sha256.Sum256([]byte(stored.value)); string(stored.hash) != string(want[:len(stored.hash)]) {
+					t.Errorf("the value is not stored as its SHA-256: %x", stored.hash)
+				}
+			})
+		}
+		if len(spent) != 12 {
+			t.Errorf("of a spent value %d bytes are stored", len(spent))
+		}
+	})
+}
+
+func TestRefreshReplay(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		after   time.Duration
+		revokes bool
+	}{
+		{"at once", 0, false},
+		{"inside the leeway", 59 * time.Second, false},
+		{"after the leeway", 60 * time.Second, true},
+		{"days later", 72 * time.Hour, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+				s.Clock.Freeze(time.Now())
+				alice := s.SignIn("alice")
+				spent := "refreshToken=" + alice.Cookie("refreshToken")
+				alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+				s.Clock.Advance(test.after)
+				s.Client().Get(servicetest.RefreshPath, servicetest.Cookies(spent)).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
+
+				if logged := strings.Contains(s.Log.String(), `"event":"reused"`); logged != test.revokes {
+					t.Errorf("security event logged: %v", logged)
+				}
+				metric := map[bool]string{true: `worldevents_refreshes_total{outcome="reused"} 1`, false: `worldevents_refreshes_total{outcome="reused"} 0`}
+				if text := servicetest.Metrics(t, s); !strings.Contains(text, metric[test.revokes]) {
+					t.Errorf("metrics lack %s", metric[test.revokes])
+				}
+				if !test.revokes {
+					alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+					return
+				}
+				current := alice.Cookie("refreshToken")
+				alice.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
+				if alice.Cookie("refreshToken") != current {
+					t.Error("the refusal cleared the cookie")
+				}
+				// The session's JWT ends with it; the session endpoint does not look. The user can sign in again.
+				if test.after < 15*time.Minute {
+					alice.Get(servicetest.Plaza).IsError(401, "invalid_token")
+					alice.Get(servicetest.SessionPath).Is(200, servicetest.Authenticated)
+				}
+				s.SignIn("alice").Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+			})
+		})
+	}
+}
+
+// The session endpoint detects a replay just as well.
+func TestRefreshReplayAtSession(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		spent := alice.Cookie("refreshToken")
+		alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+		s.Clock.Advance(2 * time.Minute)
+		s.Client().Get(servicetest.SessionPath, servicetest.Cookies("token="+s.ExpiredSession(alice.Session)+"; refreshToken="+spent)).
+			Is(400, servicetest.SessionInvalidRefresh).SetsNoCookie()
+		alice.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh)
+	})
+}
+
+// A thief who has refreshed is found out by the owner's first use of any spent value, however many refreshes ago.
+func TestRefreshReplayOfOlderValue(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		for refreshes := range 20 {
+			alice := s.SignIn("alice")
+			oldest := "refreshToken=" + alice.Cookie("refreshToken")
+			for range refreshes + 1 {
+				alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+				s.Clock.Advance(5 * time.Minute)
+			}
+			s.Client().Get(servicetest.RefreshPath, servicetest.Cookies(oldest)).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
+			alice.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
+			alice.Get(servicetest.Plaza).IsError(401, "invalid_token")
+		}
+		if n := strings.Count(s.Log.String(), `"event":"reused"`); n != 20 {
+			t.Errorf("logged %d times, want once for each session", n)
+		}
+	})
+}
+
+// Within the leeway the last 16 spent values do no harm; one spent before them is a copy.
+func TestRefreshReplayOfQuickRefreshes(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		s.Clock.Freeze(time.Now())
+		alice := s.SignIn("alice")
+		var spent []string
+		for range 17 {
+			spent = append(spent, "refreshToken="+alice.Cookie("refreshToken"))
+			alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+		}
+		for _, value := range spent[1:] {
+			s.Client().Get(servicetest.RefreshPath, servicetest.Cookies(value)).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
+		}
+		alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+		s.Client().Get(servicetest.RefreshPath, servicetest.Cookies(spent[0])).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
+		alice.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh)
+	})
+}
+
+// Signing in on a second device ends the first one's session, whose cookies then harm nobody, however late.
+func TestRefreshAfterSignInElsewhere(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		first := s.SignIn("alice")
+		before := "refreshToken=" + first.Cookie("refreshToken")
+		first.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+		second := s.SignIn("alice")
+		s.Clock.Advance(2 * time.Minute)
+		first.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
+		s.Client().Get(servicetest.RefreshPath, servicetest.Cookies(before)).Is(400, servicetest.InvalidRefresh)
+		if strings.Contains(s.Log.String(), `"event":"reused"`) {
+			t.Error("a second device is taken for theft")
+		}
+		second.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+	})
+}
+
+// Signing in again ends what the browser held, also where a user may have more sessions: nobody who has copied its refresh
+// token goes on.
+func TestRefreshAfterSignInAgain(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice, other := s.SignIn("alice"), s.SignIn("alice")
+		thief := s.Client()
+		thief.Get(servicetest.RefreshPath, servicetest.Cookies("refreshToken="+alice.Cookie("refreshToken"))).Is(200, servicetest.Success)
+		copied, jwt := alice.Cookie("refreshToken"), alice.Cookie("token")
+		alice.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh) // the thief was faster
+		alice.Post("/sign-in", "username=alice", servicetest.AsForm).Is(303, "")
+		thief.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
+		s.Client().Get(servicetest.RefreshPath, servicetest.Cookies("refreshToken="+copied)).Is(400, servicetest.InvalidRefresh)
+		s.Client().Get(servicetest.Plaza, servicetest.Cookies("token="+jwt)).Is(200, `{"events":[]}`)
+		alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+		other.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+		alice.Post("/sign-in", "username=bob", servicetest.AsForm).Is(303, "") // and as somebody else
+		if n := s.Database.Count("sessions WHERE token_hash IS NOT NULL"); n != 2 {
+			t.Errorf("%d sessions can be refreshed, want alice's other one and bob's", n)
+		}
+	}, func(o *servicetest.Options) { o.Sessions.PerUser = 5 })
+}
+
+func TestRefreshAfterSignOut(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		before := "refreshToken=" + alice.Cookie("refreshToken")
+		alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+		last := "refreshToken=" + alice.Cookie("refreshToken")
+		alice.Post("/sign-out", "").Is(204, "")
+		fresh := s.SignIn("alice")
+		s.Clock.Advance(2 * time.Minute)
+		for _, cookies := range []string{before, last} {
+			s.Client().Get(servicetest.RefreshPath, servicetest.Cookies(cookies)).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
+		}
+		fresh.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+	})
+}
+
+func TestRefreshLifetime(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		begin := time.Now().UTC().Truncate(time.Second)
+		s.Clock.Freeze(begin)
+		alice := s.SignIn("alice")
+		s.Clock.Advance(720*time.Hour - time.Second)
+		alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success) // and 30 days begin anew
+		s.Clock.Advance(720*time.Hour - time.Second)
+		alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+		s.Clock.Advance(720 * time.Hour)
+		alice.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
+		alice.Get(servicetest.SessionPath).Is(400, servicetest.SessionInvalidRefresh).SetsNoCookie()
+	})
+}
+
+func TestRefreshCookieAttributes(t *testing.T) {
+	base := func(text string) servicetest.Option {
+		return func(o *servicetest.Options) { o.BaseURL, _ = url.Parse(text) }
+	}
+	for _, test := range []struct {
+		name       string
+		changes    []servicetest.Option
+		attributes string
+	}{
+		{"development", nil, "Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax"},
+		{"production", []servicetest.Option{servicetest.Production}, "Path=/; Max-Age=2592000; HttpOnly; Secure; SameSite=None"},
+		{"lifetime", []servicetest.Option{func(o *servicetest.Options) { o.Sessions.TTL = 90 * time.Minute }}, "Path=/; Max-Age=5400; HttpOnly; SameSite=Lax"},
+		{"base URL with a path", []servicetest.Option{base("https://example.org/a%20b/c/")}, "Path=/a%20b/c; Max-Age=2592000; HttpOnly; SameSite=Lax"},
+		{"base URL with a slash", []servicetest.Option{base("https://example.org/")}, "Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax"},
+		{"domain and partitioned", []servicetest.Option{servicetest.Production, base("https://api.example.org"), func(o *servicetest.Options) {
+			o.CookieDomain, o.CookiePartitioned = "example.org", true
+		}}, "Path=/; Domain=example.org; Max-Age=2592000; HttpOnly; Secure; SameSite=None; Partitioned"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := servicetest.New(t, test.changes...)
+			alice := s.SignIn("alice").Session
+			check := func(what string, res *servicetest.Response, attributes string) {
+				t.Helper()
+				if got := len(res.Header["Set-Cookie"]); got != 2 {
+					t.Errorf("%s: %d cookies", what, got)
+				}
+				for _, name := range []string{"token", "refreshToken"} {
+					cookie := res.Cookie(name)
+					if got, want := cookie.Raw, name+"="+cookie.Value+"; "+attributes; got != want {
+						t.Errorf("%s:\n got %s\nwant %s", what, got, want)
+					}
+				}
+			}
+			res := s.Client().Get(servicetest.RefreshPath, servicetest.Cookies("refreshToken="+alice.RefreshToken)).Is(200, servicetest.Success)
+			check("refresh", res, test.attributes)
+			cookies := "token=" + s.Expired(alice.UserID) + "; refreshToken=" + res.Cookie("refreshToken").Value
+			res = s.Client().Get(servicetest.SessionPath, servicetest.Cookies(cookies)).Is(200, servicetest.Authenticated)
+			check("session", res, test.attributes)
+			// Browsers drop a cookie only when it is cleared with the attributes that it was set with.
+			cleared := regexp.MustCompile(`Max-Age=\d+`).ReplaceAllString(test.attributes, "Max-Age=0")
+			check("sign-out", s.Client().Post("/sign-out", "").Is(204, ""), cleared)
+			if !strings.Contains(test.name, "prod") && !strings.Contains(test.name, "domain") {
+				form := servicetest.Header("Content-Type", "application/x-www-form-urlencoded")
+				check("sign-in", s.Client().Post("/sign-in", "username=alice", form), test.attributes)
+			}
+		})
+	}
+}
+
+// Lost storage is no refusal: a client that were told "Invalid" would throw its session away.
+func TestAuthWithStorageDown(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		expired := "token=" + s.Expired(alice.Session.UserID) + "; refreshToken=" + alice.Session.RefreshToken
+		s.Store.Close()
+		for _, res := range []*servicetest.Response{
+			alice.Get(servicetest.RefreshPath),
+			s.Client().Get(servicetest.SessionPath, servicetest.Cookies(expired)),
+			s.Client().Get(servicetest.RefreshPath, servicetest.Cookies(expired)),
+			alice.Post("/sign-out", ""),
+		} {
+			res.IsError(http.StatusInternalServerError, "internal").SetsNoCookie()
+		}
+		// What needs no storage goes on.
+		alice.Get(servicetest.SessionPath).Is(200, servicetest.Authenticated)
+		s.Client().Get(servicetest.RefreshPath).Is(400, servicetest.NoRefresh)
+		s.Client().Get(servicetest.RefreshPath, servicetest.Cookies("refreshToken=x")).Is(400, servicetest.InvalidRefresh)
+	})
+}

@@ -1,0 +1,336 @@
+package sessions
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// navigates is how browsers send a form.
+var navigates = servicetest.Header("Sec-Fetch-Mode", "navigate")
+
+func TestSignIn(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		c := s.Client()
+		page := c.Get("/sign-in").HasHeader("Content-Type", "text/html; charset=utf-8").HasHeader("Cache-Control", "no-store").SetsNoCookie()
+		if page.Status != 200 || !strings.Contains(page.Body, `name="username"`) {
+			t.Fatalf("%d %s", page.Status, page.Body)
+		}
+		c.Post("/sign-in", "username=alice", servicetest.AsForm, navigates).Is(303, "").HasHeader("Location", "/docs").HasHeader("Cache-Control", "no-store")
+		c.Get(servicetest.SessionPath).Is(200, servicetest.Authenticated).HasHeader("Session-User", "alice")
+		c.Get(servicetest.Plaza).Is(200, servicetest.List())
+		c.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+
+		// The same name is the same user, whose earlier session ends.
+		again := s.Client()
+		again.Post("/sign-in", "username=alice", servicetest.AsForm).Is(303, "")
+		if n := s.Database.Count("users"); n != 1 {
+			t.Errorf("%d users", n)
+		}
+		c.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh)
+		again.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+		// Names are exact.
+		s.Client().Post("/sign-in", "username=Alice", servicetest.AsForm).Is(303, "")
+		s.Client().Post("/sign-in", "username=alice+", servicetest.AsForm).Is(303, "")
+		if n := s.Database.Count("users"); n != 3 {
+			t.Errorf("%d users", n)
+		}
+	})
+}
+
+func TestSignInUsernames(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		for _, name := range []string{"a", strings.Repeat("x", 100), strings.Repeat("😀", 100), " a", "e\u0301", "<script>alert(1)</script>", "\u200b", "' OR 1=1 --", "a;b=c,d"} {
+			c := s.Client()
+			c.Post("/sign-in", url.Values{"username": {name}}.Encode(), servicetest.AsForm).Is(303, "")
+			if got, _ := url.PathUnescape(c.Get(servicetest.SessionPath).Header.Get("Session-User")); got != name {
+				t.Errorf("signed in %q as %q", name, got)
+			}
+			if page := c.Get("/sign-in"); strings.Contains(page.Body, "<script") {
+				t.Errorf("a name became a script: %s", page.Body)
+			}
+		}
+		before := s.Database.Count("users")
+		for _, body := range []string{
+			"", "username=", "username=%20%E2%80%83", "username=a%00", "username=a%0Ab", "username=%7F", "username=%C2%85", "username=%ff", "username=" + strings.Repeat("x", 101),
+			"username=" + strings.Repeat("%F0%9F%98%80", 101), "name=alice",
+		} {
+			res := s.Client().Post("/sign-in", body, servicetest.AsForm).SetsNoCookie()
+			if res.Status != 400 || !strings.Contains(res.Body, `role="alert"`) {
+				t.Errorf("%s: %d %s", body, res.Status, res.Body)
+			}
+		}
+		s.Client().Post("/sign-in?username=mallory", "", servicetest.AsForm).SetsNoCookie() // a link signs nobody in
+		s.Client().Get("/sign-in?username=mallory").SetsNoCookie()
+		if res := s.Client().Post("/sign-in", "username="+strings.Repeat("x", 10<<10), servicetest.AsForm); res.Status != 400 && res.Status != 413 {
+			t.Errorf("10 KiB: %d", res.Status)
+		}
+		if n := s.Database.Count("users"); n != before {
+			t.Errorf("%d users made", n-before)
+		}
+	})
+}
+
+// After signing in nobody is led away from here.
+func TestSignInReturnTo(t *testing.T) {
+	t.Parallel()
+	base := func(o *servicetest.Options) { o.BaseURL, _ = url.Parse("https://example.org/base") }
+	for _, test := range []struct {
+		name, prefix string
+		s            *servicetest.Service
+	}{{"at the root", "", servicetest.New(t)}, {"below a path", "/base", servicetest.New(t, base)}} {
+		test.s.Run(t, test.name, func(t *testing.T) {
+			for to, location := range map[string]string{
+				"":                       test.prefix + "/docs",
+				test.prefix + "/sign-in": test.prefix + "/sign-in",
+				test.prefix + "/api/event/a%2Fb?limit=1&from=2030-01-01T00:00:00Z": test.prefix + "/api/event/a%2Fb?limit=1&from=2030-01-01T00:00:00Z",
+				test.prefix + "/docs#/events":                                      test.prefix + "/docs#/events",
+				"//evil.example":                                                   test.prefix + "/docs",
+				"///evil.example":                                                  test.prefix + "/docs",
+				`/\evil.example`:                                                   test.prefix + "/docs",
+				`\\evil.example`:                                                   test.prefix + "/docs",
+				`/` + "\t" + `/evil.example`:                                       test.prefix + "/docs",
+				"/\n/evil.example":                                                 test.prefix + "/docs",
+				"\t//evil.example":                                                 test.prefix + "/docs",
+				" //evil.example":                                                  test.prefix + "/docs",
+				"https://evil.example":                                             test.prefix + "/docs",
+				"https:evil.example":                                               test.prefix + "/docs",
+				"http:/evil.example":                                               test.prefix + "/docs",
+				"javascript:alert(1)":                                              test.prefix + "/docs",
+				"data:text/html,x":                                                 test.prefix + "/docs",
+				"evil.example":                                                     test.prefix + "/docs",
+				"@evil.example":                                                    test.prefix + "/docs",
+				".evil.example":                                                    test.prefix + "/docs",
+				"?x":                                                               test.prefix + "/docs",
+				test.prefix + "/x\r\nSet-Cookie: a=b":                              test.prefix + "/docs",
+				test.prefix + "/%zz":                                               test.prefix + "/docs",
+			} {
+				test.s.Run(t, fmt.Sprintf("%q", to), func(t *testing.T) {
+					form := url.Values{"username": {"alice"}, "return_to": {to}}.Encode()
+					test.s.Client().Post("/sign-in", form, servicetest.AsForm).Is(303, "").HasHeader("Location", location)
+					// The page hands on what it was called with; a template must not let it out of its attribute.
+					page := test.s.Client().Get("/sign-in?return_to=" + url.QueryEscape(to))
+					if page.Status != 200 || strings.Contains(page.Body, `value="`+to+`"><script`) {
+						t.Errorf("the page: %d %s", page.Status, page.Body)
+					}
+				})
+			}
+		})
+	}
+	// Below a path another path of the same host is somebody else's.
+	s := servicetest.New(t, base)
+	for _, to := range []string{"/", "/docs", "/basement", "/base"} {
+		s.Client().Post("/sign-in", url.Values{"username": {"a"}, "return_to": {to}}.Encode(), servicetest.AsForm).Is(303, "").HasHeader("Location", "/base/docs")
+	}
+}
+
+func TestSignInPageEscapes(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t)
+	const evil = `"><script>alert(1)</script>`
+	for _, page := range []*servicetest.Response{
+		s.Client().Get("/sign-in?return_to=" + url.QueryEscape(evil)),
+		s.Client().Post("/sign-in", url.Values{"username": {evil + "\x00"}, "return_to": {evil}}.Encode(), servicetest.AsForm),
+		s.SignIn(evil).Get("/sign-in"),
+	} {
+		if strings.Contains(page.Body, "<script") {
+			t.Errorf("%s", page.Body)
+		}
+	}
+}
+
+func TestProductionHasNoSignIn(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, servicetest.Production, func(o *servicetest.Options) { o.Docs = true })
+	s.Client().Get("/sign-in").IsError(404, "not_found")
+	s.Client().Post("/sign-in", "username=alice", servicetest.AsForm).IsError(404, "not_found").SetsNoCookie()
+	if n := s.Database.Count("users"); n != 0 {
+		t.Errorf("%d users", n)
+	}
+	if page := s.Client().Get("/docs"); strings.Contains(page.Body, "/sign-in?") {
+		t.Error("the docs lead to a page that is not there")
+	}
+}
+
+func TestSignInWithStorageDown(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t)
+	s.Store.Close()
+	s.Client().Post("/sign-in", "username=alice", servicetest.AsForm).IsError(500, "internal").SetsNoCookie()
+}
+
+func TestSignOut(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		for _, test := range []struct {
+			name    string
+			cookies func(alice *servicetest.Client) string
+			revokes bool
+		}{
+			{"both cookies", func(a *servicetest.Client) string {
+				return "token=" + a.Cookie("token") + "; refreshToken=" + a.Cookie("refreshToken")
+			}, true},
+			{"only the refresh token", func(a *servicetest.Client) string { return "refreshToken=" + a.Cookie("refreshToken") }, true},
+			{"only a valid JWT", func(a *servicetest.Client) string { return "token=" + a.Cookie("token") }, true},
+			{"only an expired JWT", func(a *servicetest.Client) string { return "token=" + s.ExpiredSession(a.Session) }, true},
+			{"a JWT that names no session", func(a *servicetest.Client) string {
+				return "token=" + s.JWT(s.Claims(a.Session.UserID, time.Hour))
+			}, false},
+			{"an expired JWT that names no session", func(a *servicetest.Client) string { return "token=" + s.Expired(a.Session.UserID) }, false},
+			{"a JWT of another user's session", func(a *servicetest.Client) string {
+				claims := s.Claims(s.SignIn("carol").Session.UserID, time.Hour)
+				claims["sid"] = a.Session.SessionID
+				return "token=" + s.JWT(claims)
+			}, false},
+			{"an expired JWT and an unknown refresh token", func(a *servicetest.Client) string {
+				return "token=" + s.ExpiredSession(a.Session) + "; refreshToken=" + servicetest.RefreshToken(5)
+			}, true},
+			{"an expired JWT and garbage", func(a *servicetest.Client) string { return "token=" + s.ExpiredSession(a.Session) + "; refreshToken=x" }, true},
+			{"no cookie", func(*servicetest.Client) string { return "" }, false},
+			{"a forged JWT", func(a *servicetest.Client) string {
+				return "token=" + servicetest.Sign([]byte("x"), `{"alg":"HS256"}`, s.Claims(a.Session.UserID, time.Hour).JSON())
+			}, false},
+			{"a forged and expired JWT", func(a *servicetest.Client) string {
+				return "token=" + servicetest.Sign([]byte("x"), `{"alg":"HS256"}`, s.Claims(a.Session.UserID, -time.Hour).JSON())
+			}, false},
+			{"JWTs that disagree", func(a *servicetest.Client) string { return "token=x; token=" + a.Cookie("token") }, true},
+			{"a JWT of a subject that is no id", func(*servicetest.Client) string { return "token=" + s.Expired("alice") }, false},
+		} {
+			s.Run(t, test.name, func(t *testing.T) {
+				alice, bob := s.SignIn("alice"), s.SignIn("bob")
+				res := s.Client().Post("/sign-out", "", servicetest.Cookies(test.cookies(alice))).Is(204, "").HasHeader("Cache-Control", "no-store")
+				for _, name := range []string{"token", "refreshToken"} {
+					if cookie := res.Cookie(name); cookie.Value != "" || cookie.MaxAge != -1 {
+						t.Error(cookie.Raw)
+					}
+				}
+				if revoked := alice.Get(servicetest.RefreshPath).Status == 400; revoked != test.revokes {
+					t.Errorf("revoked %v", revoked)
+				}
+				bob.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+			})
+		}
+	})
+}
+
+// When the cookies name two users the refresh token decides.
+func TestSignOutOfTwoUsers(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		s.Client().Post("/sign-out", "", servicetest.Cookies("token="+bob.Cookie("token")+"; refreshToken="+alice.Cookie("refreshToken"))).Is(204, "")
+		alice.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh)
+		bob.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+	})
+}
+
+// The browser's jar is empty afterwards, and signing out again is fine.
+func TestSignOutClearsTheJar(t *testing.T) {
+	t.Parallel()
+	for name, changes := range map[string][]servicetest.Option{"development": nil, "production": {servicetest.Production}} {
+		t.Run(name, func(t *testing.T) {
+			s := servicetest.New(t, changes...)
+			alice := s.SignIn("alice")
+			alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+			alice.Post("/sign-out", "").Is(204, "")
+			if alice.Cookie("token") != "" || alice.Cookie("refreshToken") != "" {
+				t.Error("the cookies are still there")
+			}
+			alice.Get(servicetest.SessionPath).Is(400, servicetest.SessionNoToken)
+			alice.Post("/sign-out", "").Is(204, "")
+		})
+	}
+}
+
+// A form is led to a page; a script is told that it is done.
+func TestSignOutLeadsTo(t *testing.T) {
+	t.Parallel()
+	base := func(o *servicetest.Options) { o.BaseURL, _ = url.Parse("https://example.org/base") }
+	html := servicetest.Header("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+	for _, test := range []struct {
+		name     string
+		changes  []servicetest.Option
+		location string
+	}{
+		{"development", nil, "/sign-in"},
+		{"development below a path", []servicetest.Option{base}, "/base/sign-in"},
+		{"production", []servicetest.Option{servicetest.Production}, "/docs"},
+		{"production below a path", []servicetest.Option{servicetest.Production, base}, "/base/docs"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := servicetest.New(t, test.changes...)
+			for _, with := range [][]servicetest.RequestOption{{navigates}, {navigates, html}, {html}} {
+				s.Client().Post("/sign-out", "", with...).Is(303, "").HasHeader("Location", test.location)
+			}
+			for _, with := range [][]servicetest.RequestOption{{}, {servicetest.Header("Accept", "*/*")}, {servicetest.Header("Sec-Fetch-Mode", "cors")}, {servicetest.Header("Sec-Fetch-Mode", "cors"), html}} {
+				s.Client().Post("/sign-out", "", with...).Is(204, "").HasHeader("Location", "")
+			}
+			s.Client().Get("/sign-out").IsError(405, "method_not_allowed").HasHeader("Allow", "OPTIONS, POST").SetsNoCookie()
+		})
+	}
+}
+
+// With storage down nothing is cleared: the session is still good.
+func TestSignOutWithStorageDown(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		s.Store.Close()
+		alice.Post("/sign-out", "").IsError(500, "internal").SetsNoCookie()
+		alice.Post("/sign-out", "", navigates).IsError(500, "internal").SetsNoCookie()
+		s.Client().Post("/sign-out", "", servicetest.Cookies("token="+s.ExpiredSession(alice.Session))).IsError(500, "internal").SetsNoCookie()
+		s.Client().Post("/sign-out", "").Is(204, "") // nothing to revoke
+	})
+}
+
+// Signing out everywhere needs the proof of a live session. Without it, it is an ordinary sign-out.
+func TestSignOutEverywhere(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		for _, test := range []struct {
+			name    string
+			cookies func(alice *servicetest.Client) string
+			own     bool // alice's session ends
+			others  bool // and her other one
+		}{
+			{"both cookies", func(a *servicetest.Client) string {
+				return "token=" + a.Cookie("token") + "; refreshToken=" + a.Cookie("refreshToken")
+			}, true, true},
+			{"the current refresh token", func(a *servicetest.Client) string { return "refreshToken=" + a.Cookie("refreshToken") }, true, true},
+			{"a valid JWT", func(a *servicetest.Client) string { return "token=" + a.Cookie("token") }, true, true},
+			{"an expired JWT", func(a *servicetest.Client) string { return "token=" + s.ExpiredSession(a.Session) }, true, false},
+			{"a spent refresh token", func(a *servicetest.Client) string {
+				spent := a.Cookie("refreshToken")
+				a.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+				return "refreshToken=" + spent
+			}, true, false},
+			{"the JWT of a session that is revoked", func(a *servicetest.Client) string {
+				s.Client().Post("/sign-out", "", servicetest.Cookies("refreshToken="+a.Cookie("refreshToken"))).Is(204, "")
+				return "token=" + a.Cookie("token")
+			}, true, false},
+			{"a JWT that names no session", func(a *servicetest.Client) string {
+				return "token=" + s.JWT(s.Claims(a.Session.UserID, time.Hour))
+			}, false, false},
+			{"nothing", func(*servicetest.Client) string { return "" }, false, false},
+		} {
+			s.Run(t, test.name, func(t *testing.T) {
+				for _, path := range []string{"/sign-out?everywhere=true", "/sign-out"} {
+					alice, phone, bob := s.SignIn("alice"), s.SignIn("alice"), s.SignIn("bob")
+					body, with := "", []servicetest.RequestOption{servicetest.Cookies(test.cookies(alice))}
+					if path == "/sign-out" {
+						body, with = "everywhere=true", append(with, servicetest.AsForm)
+					}
+					s.Client().Post(path, body, with...).Is(204, "")
+					for client, ended := range map[*servicetest.Client]bool{alice: test.own, phone: test.others, bob: false} {
+						if got := client.Get(servicetest.Plaza).Status == 401; got != ended {
+							t.Errorf("%s: %s's JWT has ended: %v, want %v", path, client.Session.Username, got, ended)
+						}
+						if got := client.Get(servicetest.RefreshPath).Status == 400; got != ended {
+							t.Errorf("%s: %s's refresh token has ended: %v, want %v", path, client.Session.Username, got, ended)
+						}
+					}
+				}
+			})
+		}
+	}, func(o *servicetest.Options) { o.Sessions.PerUser = 2 })
+}
