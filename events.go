@@ -136,7 +136,7 @@ func (e eventEditCommand) edit() (edit models.EventEdit, changed []string, err e
 	if len(changed) == 0 {
 		return edit, nil, errors.New("event edit needs one or more of: --name, --description, --scheduled-at")
 	}
-	if err := server.CheckEvent(contract, members); err != nil {
+	if err := server.CheckEvent(openapi, members); err != nil {
 		return edit, nil, fmt.Errorf("event edit: %w", err)
 	}
 	edit.Name, edit.Description = e.Name, e.Description

@@ -26,7 +26,7 @@ import (
 )
 
 //go:embed openapi.yaml
-var contract []byte
+var openapi []byte
 
 // commands are what the program does. The example of each stands in its help.
 type commands struct {
@@ -127,7 +127,8 @@ func openStore(c *config.Config, timeout time.Duration) (*models.Store, error) {
 }
 
 // serverOptions copies the configuration into a server's options.
-func serverOptions(c *config.Config, store *models.Store, log, accessLog *slog.Logger) server.Options {
+func serverOptions(c *config.Config, store *models.Store, log, accessLog *slog.Logger) (server.Options, error) {
+	contract, err := server.ReadContract(openapi)
 	return server.Options{
 		Contract: contract, Store: store, Log: log, AccessLog: accessLog, LogLinesDropped: stderr.Dropped,
 		Development: c.Development, BaseURL: c.Base, Docs: c.Docs,
@@ -136,7 +137,7 @@ func serverOptions(c *config.Config, store *models.Store, log, accessLog *slog.L
 		OIDC: newProvider(c), ReturnOrigins: c.ReturnOrigins,
 		HSTS: c.HSTS, AllowedOrigins: c.AllowedOrigins, TrustedProxies: c.Proxies,
 		RateLimit: c.RateLimit, WriteRate: c.WriteRate, MaxInFlight: c.MaxInFlight, MaxWaiting: c.MaxWaiting,
-	}
+	}, err
 }
 
 // newProvider is the identity provider of the configuration, or nil.

@@ -54,7 +54,10 @@ func (serveCommand) Run() error {
 	if err != nil {
 		return err
 	}
-	options := serverOptions(c, store, log, accessLog)
+	options, err := serverOptions(c, store, log, accessLog)
+	if err != nil {
+		return err
+	}
 	if cert != nil {
 		options.CertificateExpiry = cert.Expiry
 	}

@@ -37,7 +37,10 @@ func (i sessionIssueCommand) Run() error {
 			return errors.New("session issue --expired: only with APP_ENV=development")
 		}
 		log, _ := newLogs(o.config)
-		options := serverOptions(o.config, o.store, log, log)
+		options, err := serverOptions(o.config, o.store, log, log)
+		if err != nil {
+			return err
+		}
 		if i.Expired {
 			options.Now = func() time.Time { return time.Now().Add(-options.JWTTTL - time.Second) }
 		}

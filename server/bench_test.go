@@ -22,13 +22,17 @@ func newBenchServer(b *testing.B) *Server {
 	if err != nil {
 		b.Fatal(err)
 	}
+	contract, err := ReadContract(text)
+	if err != nil {
+		b.Fatal(err)
+	}
 	store, err := models.Open(models.Options{URL: "sqlite:" + b.TempDir() + "/unused.db", MaxConns: 1, Timeout: time.Second})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { store.Close() })
 	s, err := New(Options{
-		Contract: text, Store: store, Log: slog.New(slog.NewJSONHandler(io.Discard, nil)),
+		Contract: contract, Store: store, Log: slog.New(slog.NewJSONHandler(io.Discard, nil)),
 		BaseURL: &url.URL{Scheme: "https", Host: "api.example.org"},
 		Keys:    [][]byte{[]byte("0123456789abcdefghijklmnopqrstuvwxyz-bench")}, MaxInFlight: 10,
 	})

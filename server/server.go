@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -22,7 +21,6 @@ import (
 	"worldevents/gen"
 	"worldevents/models"
 	"worldevents/server/internal/backpressure"
-	"worldevents/server/internal/contract"
 	"worldevents/server/internal/eventlist"
 	"worldevents/server/internal/oidc"
 	"worldevents/server/internal/session"
@@ -31,7 +29,7 @@ import (
 // Options of a Server.
 type Options struct {
 	// Contract is openapi.yaml. It decides what is required of a request, and is published under /openapi.json.
-	Contract []byte
+	Contract *Contract
 	// Store keeps the data.
 	Store *models.Store
 	// Log receives a line for each event and each error, AccessLog one for each request; nil means Log. No secret is ever
@@ -122,14 +120,6 @@ type Server struct {
 
 // New wires a Server. An error means that the options can never work.
 func New(o Options) (*Server, error) {
-	operations, err := contract.Load(o.Contract)
-	if err != nil {
-		return nil, fmt.Errorf("openapi.yaml: %w", err)
-	}
-	published, err := publishContract(o.Contract, strings.TrimRight(o.BaseURL.String(), "/"))
-	if err != nil {
-		return nil, fmt.Errorf("openapi.yaml: %w", err)
-	}
 	browsers, err := newBrowserRules(o)
 	if err != nil {
 		return nil, err
@@ -194,14 +184,14 @@ func New(o Options) (*Server, error) {
 	))
 	// Then, for each operation, what the contract demands of it; then its handler below.
 	gen.RegisterHandlersWithOptions(e, gen.NewStrictHandler(s, nil), gen.RegisterHandlersOptions{
-		OperationMiddlewares: s.operationMiddlewares(operations, o.WriteRate, setStoreDeadline(o.Store.Timeout())),
+		OperationMiddlewares: s.operationMiddlewares(o.Contract.operations, o.WriteRate, setStoreDeadline(o.Store.Timeout())),
 	})
 	rejectExtraSegments(e)
 	s.registerSignIn()
 	s.registerSessions()
 	s.registerPageAssets()
 	if o.Docs {
-		s.registerDocs(published)
+		s.registerDocs(o.Contract.at(s.baseURL))
 	}
 
 	s.Public = e

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 )
@@ -30,13 +31,34 @@ type Certificate struct {
 // NewCertificate makes a certificate for localhost, 127.0.0.1 and names, of which so much time is over and left.
 func NewCertificate(tb testing.TB, over, left time.Duration, names ...string) Certificate {
 	tb.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	c, err := newCertificate(over, left, names...)
 	if err != nil {
 		tb.Fatal(err)
 	}
+	return c
+}
+
+// certificate is that of every Service. ECDSA costs a handshake less than the RSA of httptest.
+var certificate = sync.OnceValue(func() tls.Certificate {
+	c, err := newCertificate(0, 24*time.Hour)
+	if err != nil {
+		panic(err)
+	}
+	pair, err := tls.X509KeyPair(c.Cert, c.Key)
+	if err != nil {
+		panic(err)
+	}
+	return pair
+})
+
+func newCertificate(over, left time.Duration, names ...string) (c Certificate, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return c, err
+	}
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	if err != nil {
-		tb.Fatal(err)
+		return c, err
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
@@ -46,20 +68,20 @@ func NewCertificate(tb testing.TB, over, left time.Duration, names ...string) Ce
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		tb.Fatal(err)
+		return c, err
 	}
 	leaf, err := x509.ParseCertificate(der)
 	if err != nil {
-		tb.Fatal(err)
+		return c, err
 	}
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		tb.Fatal(err)
+		return c, err
 	}
 	return Certificate{
 		Cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), Key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}),
 		Serial: leaf.SerialNumber.String(), leaf: leaf,
-	}
+	}, nil
 }
 
 // Write writes cert.pem and key.pem into a folder, which it makes.

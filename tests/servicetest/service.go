@@ -5,6 +5,7 @@ package servicetest
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/hex"
 	"log/slog"
 	"net/http"
@@ -88,7 +89,7 @@ func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 	base, _ := url.Parse("https://" + public.Listener.Addr().String())
 	s.Options = Options{
 		Options: server.Options{
-			Contract: Contract(tb), Now: s.Clock.Now, Log: slog.New(slog.NewJSONHandler(s.Log, nil)),
+			Contract: contract(tb), Now: s.Clock.Now, Log: slog.New(slog.NewJSONHandler(s.Log, nil)),
 			Development: true, BaseURL: base, Keys: [][]byte{Key},
 			MaxInFlight: 2048, MaxWaiting: 10000, HSTS: "max-age=31536000; includeSubDomains",
 			CertificateExpiry: func() time.Time { return time.Now().Add(time.Hour) },
@@ -117,6 +118,7 @@ func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 	s.Ready()
 	public.Listener = s.Attach(public.Config, public.Listener)
 	public.Config.ErrorLog = slog.NewLogLogger(s.Options.Log.Handler(), slog.LevelInfo)
+	public.TLS = &tls.Config{Certificates: []tls.Certificate{certificate()}}
 	public.StartTLS()
 	admin := httptest.NewServer(s.Admin)
 	s.URL, s.AdminURL = public.URL, admin.URL
@@ -257,16 +259,6 @@ func Root(tb testing.TB) string {
 	}
 	tb.Fatal("no go.mod above the working directory")
 	return ""
-}
-
-// Contract is the text of openapi.yaml.
-func Contract(tb testing.TB) []byte {
-	tb.Helper()
-	text, err := os.ReadFile(filepath.Join(Root(tb), "openapi.yaml"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return text
 }
 
 // Main runs the tests of a package and then stops PostgreSQL and removes what was built; call it from TestMain. It
