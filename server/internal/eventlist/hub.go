@@ -22,7 +22,8 @@ const (
 // its statement begins, and the list is read again if one of its hints has come since.
 type hub struct {
 	lists    *Lists
-	limit    int // of requests that wait
+	limit    int         // of requests that wait
+	hears    func() bool // whether other instances' hints arrive
 	sessions sessionChecker
 	counts   WaitCounts
 	turns    turns
@@ -84,7 +85,7 @@ type news struct {
 
 func newHub(l *Lists, limit, answering int) *hub {
 	h := &hub{
-		lists: l, limit: limit, sessions: sessionChecker{lists: l},
+		lists: l, limit: limit, hears: l.store.Hears, sessions: sessionChecker{lists: l},
 		turns:   turns{free: answering},
 		watched: make(map[readKey]*watchedList), byUser: make(map[models.ID]int), index: newHintIndex(),
 	}

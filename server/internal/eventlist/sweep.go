@@ -37,7 +37,7 @@ func (h *hub) sweepAll(end <-chan struct{}) {
 		}
 		known, last = err == nil, position
 		p := pace{hastyRest, hastyPoll, hastyRate}
-		if store.Hears() {
+		if h.hears() {
 			p = pace{patientRest, patientPoll, patientRate}
 		}
 		if !h.sweepDue(written, p, end) {
