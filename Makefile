@@ -26,19 +26,19 @@ release: ## Build what a release consists of into dist/: programs for Linux and 
 	@echo 'wrote .env with a fresh JWT_SECRET'
 
 # Tests mostly wait, so more of them run at once than there are cores. All of them start the program that was just built.
-GOTEST = TEST_PROGRAM=$(CURDIR)/bin/worldevents go test -parallel 8
+GOTEST = TEST_PROGRAM=$(CURDIR)/bin/worldevents go test -parallel 8 $(TESTFLAGS)
 
 test: build ## Test what a change most likely breaks, on SQLite and on PostgreSQL
 	$(GOTEST) -timeout 10m $$(go list ./... | grep -v /tests/long/)
 
 test-faults: build ## Break databases, networks and the process itself under load (minutes; needs pgbouncer, haproxy, nginx, slowhttptest and strace)
-	$(GOTEST) -count=1 -timeout 40m ./tests/long/faults
+	$(GOTEST) -timeout 40m ./tests/long/faults
 
 test-cluster: build ## Lose the leader of a PostgreSQL cluster under load (minutes; needs patroni, etcd and haproxy)
-	$(GOTEST) -count=1 -v -timeout 15m ./tests/long/cluster
+	$(GOTEST) -v -timeout 15m ./tests/long/cluster
 
 test-deploy: build ## Test releases, the unit, the image, the alerts and certificates by ACME (minutes; needs systemd, buildah and prometheus)
-	$(GOTEST) -count=1 -timeout 15m ./tests/long/acme ./tests/long/deploy
+	$(GOTEST) -timeout 15m ./tests/long/acme ./tests/long/deploy
 
 test-postgres: build ## Run the tests on PostgreSQL with the newest version, 18 (needs Node)
 	@.ci/node tests/postgres ./test

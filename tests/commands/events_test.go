@@ -231,7 +231,7 @@ func TestEventPruneAtOnce(t *testing.T) {
 		if events, rsvps := s.Database.Count("events"), s.Database.Count("rsvps"); events != 1 || rsvps != 1 {
 			t.Errorf("%d events and %d RSVPs are left", events, rsvps)
 		}
-	}, servicetest.Patient)
+	})
 }
 
 // What an interrupted removal has left is no event any more, and goes with the next one. A dry run touches and counts nothing of it.
@@ -299,7 +299,7 @@ func TestEventPruneBesideEdit(t *testing.T) {
 		if n := s.Database.Count("events"); n != len(moved) {
 			t.Errorf("%d events, and %d were moved", n, len(moved))
 		}
-	}, servicetest.Patient)
+	})
 }
 
 // An event with many RSVPs is pruned in several transactions, the first of which takes it out of its list.
@@ -322,7 +322,7 @@ func TestEventPruneInBatches(t *testing.T) {
 		if len(seen) < 4 {
 			t.Errorf("seen while pruning: %v", seen)
 		}
-	}, servicetest.Patient)
+	})
 }
 
 // An event whose move is committed just before it would be deleted stays, be it small or large.
@@ -370,7 +370,7 @@ func TestEventRemovesAtOnce(t *testing.T) {
 		if events, rsvps := s.Database.Count("events"), s.Database.Count("rsvps"); events != 0 || rsvps != 0 {
 			t.Errorf("%d events and %d RSVPs are left", events, rsvps)
 		}
-	}, servicetest.Patient)
+	})
 }
 
 // A list that a client waits for comes when a command has changed it. PostgreSQL tells the service at once which list it is.

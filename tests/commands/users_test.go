@@ -154,7 +154,7 @@ func TestUserRenameRace(t *testing.T) {
 				t.Errorf("%v", event)
 			}
 		}
-	}, servicetest.Patient)
+	})
 }
 
 // A blocked user is out at once, wherever a JWT is still valid, and does not come back until unblocked.
@@ -236,7 +236,7 @@ func TestUserBlockRace(t *testing.T) {
 			}
 			before.Get(servicetest.Plaza).IsError(401, "invalid_token")
 		}
-	}, servicetest.Patient)
+	})
 }
 
 // What is removed leaves no row and no name; events stay, without a creator.
@@ -339,7 +339,7 @@ func TestUserRemoveRace(t *testing.T) {
 		if n := s.Database.Count("sessions") + s.Database.Count("users"); n != 2 {
 			t.Errorf("%d rows beside bob's", n-2)
 		}
-	}, servicetest.Patient)
+	})
 }
 
 // The export of a person is all that is kept, without anything that opens a session.
@@ -392,7 +392,7 @@ func TestUserShow(t *testing.T) {
 func TestUserShowSnapshot(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) { // on SQLite nobody writes meanwhile
-		s := servicetest.Start(t, servicetest.Postgres(t), servicetest.Patient)
+		s := servicetest.Start(t, servicetest.Postgres(t))
 		s.SignIn("alice").Create("plaza", "n", servicetest.When)
 		tx := servicetest.BeginTx(t, s.Database, "LOCK TABLE rsvps", "DELETE FROM events") // RSVPs are read last
 		servicetest.CommitUnder(t, s.Database, tx, 0, func() {
@@ -469,7 +469,7 @@ func TestUserCommandsAtOnce(t *testing.T) {
 				p.MustRun("user", "remove", "renamed")
 			}
 		}
-	}, servicetest.Patient)
+	})
 }
 
 // Whoever reads the output and goes away does not take the audit line with them.
@@ -536,5 +536,5 @@ func TestCommandInterrupted(t *testing.T) {
 		if status := command.ProcessState.ExitCode(); status != 1 || stderr.String() != "worldevents: interrupted\n" {
 			t.Errorf("%d %q", status, &stderr)
 		}
-	}, servicetest.Patient)
+	})
 }

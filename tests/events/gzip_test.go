@@ -17,7 +17,7 @@ var plainly = servicetest.Accepting("identity")
 // create creates an event and returns its id, again when that is refused as too much at once.
 func create(c *servicetest.Client, world, name, scheduledAt string) string {
 	body := fmt.Sprintf(`{"name":%s,"description":"","scheduledAt":"%s"}`, servicetest.Quote(name), scheduledAt)
-	res := servicetest.Retried(func() *servicetest.Response { return c.Post("/api/event/"+world, body) })
+	res := c.Post("/api/event/"+world, body)
 	return res.Is(200, servicetest.Success).Header.Get("Event-Id")
 }
 
@@ -43,7 +43,7 @@ func TestListEventsGzipSize(t *testing.T) {
 				guests := rand.Perm(len(users))[:20]
 				id := create(users[guests[0]], "plaza", "Chess", servicetest.When)
 				for _, guest := range guests[1:] {
-					servicetest.Retried(func() *servicetest.Response { return users[guest].Post("/api/event/join/"+id, "") }).Is(200, servicetest.Success)
+					users[guest].Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 				}
 			}
 		})
@@ -54,7 +54,7 @@ func TestListEventsGzipSize(t *testing.T) {
 			t.Errorf("%d RSVPs: %d bytes become %d", n, len(whole.Body), len(res.Body))
 		}
 		t.Logf("%d bytes become %d", len(whole.Body), len(res.Body))
-	}, servicetest.Patient)
+	})
 }
 
 // Clients get the encoding that they accept, with the same ETag. Of the header internal/accept knows more.
@@ -151,7 +151,7 @@ func TestListEventsGzipTogether(t *testing.T) {
 					create(alice, "world"+strconv.Itoa(w), names[round], fmt.Sprintf("%d-01-01T00:00:00Z", 2040+round))
 				}
 				coding := []string{"gzip", "identity"}[client/worlds%2]
-				res := servicetest.Retried(func() *servicetest.Response { return alice.Get(world(w), servicetest.Accepting(coding)) })
+				res := alice.Get(world(w), servicetest.Accepting(coding))
 				text := servicetest.Content(t, res)
 				added := servicetest.Members(t, text, "name")[60:]
 				if !slices.Equal(added, names[:len(added)]) || client < worlds && len(added) != round+1 {
@@ -162,5 +162,5 @@ func TestListEventsGzipTogether(t *testing.T) {
 				}
 			}
 		})
-	}, servicetest.Patient)
+	})
 }

@@ -28,7 +28,7 @@ func TestConcurrentRefreshesHaveOneWinner(t *testing.T) {
 				path, won, lost = servicetest.SessionPath, servicetest.Authenticated, servicetest.SessionInvalidRefresh
 			}
 			// What is refused as too much at once has spent nothing.
-			res := servicetest.Retried(func() *servicetest.Response { return instances[i/2%2].Client().Get(path, cookies) })
+			res := instances[i/2%2].Client().Get(path, cookies)
 			if res.Status != 200 {
 				res.Is(400, lost).SetsNoCookie()
 				return
@@ -45,7 +45,7 @@ func TestConcurrentRefreshesHaveOneWinner(t *testing.T) {
 		// The winner's cookies work, and the race has revoked nothing.
 		s.Client().Get(servicetest.Plaza, servicetest.Cookies("token="+pair.Cookie("token").Value)).Is(200, servicetest.List())
 		s.Client().Get(servicetest.RefreshPath, servicetest.Cookies("refreshToken="+pair.Cookie("refreshToken").Value)).Is(200, servicetest.Success)
-	}, servicetest.Patient)
+	})
 }
 
 func TestConcurrentJoinsOfOneUser(t *testing.T) {
@@ -53,12 +53,12 @@ func TestConcurrentJoinsOfOneUser(t *testing.T) {
 		id := s.SignIn("alice").Create("plaza", "n", servicetest.When)
 		bob := s.SignIn("bob")
 		servicetest.AtOnce(500, func(int) {
-			servicetest.Retried(func() *servicetest.Response { return bob.Post("/api/event/join/"+id, "") }).Is(200, servicetest.Success)
+			bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 		})
 		if n := s.Database.Count("rsvps r JOIN events e ON e.number = r.event_number WHERE e.id = ?", id); n != 2 {
 			t.Errorf("%d RSVPs, want alice's and bob's", n)
 		}
-	}, servicetest.Patient)
+	})
 }
 
 func TestConcurrentCreates(t *testing.T) {
@@ -70,7 +70,7 @@ func TestConcurrentCreates(t *testing.T) {
 		var ids sync.Map
 		servicetest.AtOnce(500, func(i int) {
 			body := fmt.Sprintf(`{"name":"%d","description":"","scheduledAt":"%s"}`, i, servicetest.When)
-			res := servicetest.Retried(func() *servicetest.Response { return users[i%10].Post(servicetest.Plaza, body) }).Is(200, servicetest.Success)
+			res := users[i%10].Post(servicetest.Plaza, body).Is(200, servicetest.Success)
 			if _, twice := ids.LoadOrStore(res.Header.Get("Event-Id"), true); twice {
 				t.Errorf("id %s twice", res.Header.Get("Event-Id"))
 			}
@@ -81,13 +81,13 @@ func TestConcurrentCreates(t *testing.T) {
 		if n := s.Database.Count("rsvps r JOIN events e ON e.number = r.event_number JOIN users u ON u.number = r.user_number AND u.id = e.creator_id"); n != 500 {
 			t.Errorf("%d creators' RSVPs", n)
 		}
-	}, servicetest.Patient)
+	})
 }
 
 // However joins and leaves fall together, all get 200, and each user's last call is what stays.
 func TestConcurrentJoinsAndLeaves(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		instances := []*servicetest.Service{s, s.NewInstance(servicetest.Patient)}
+		instances := []*servicetest.Service{s, s.NewInstance()}
 		alice := s.SignIn("alice")
 		ids := []string{alice.Create("plaza", "a", servicetest.When), alice.Create("plaza", "b", servicetest.When)}
 		var wait sync.WaitGroup
@@ -100,10 +100,10 @@ func TestConcurrentJoinsAndLeaves(t *testing.T) {
 				for range 25 {
 					e := random.IntN(2)
 					if random.IntN(2) == 0 {
-						servicetest.Retried(func() *servicetest.Response { return user.Post("/api/event/join/"+ids[e], "") }).Is(200, servicetest.Success)
+						user.Post("/api/event/join/"+ids[e], "").Is(200, servicetest.Success)
 						joined[u][e] = true
 					} else {
-						servicetest.Retried(func() *servicetest.Response { return user.Delete("/api/event/" + ids[e]) }).Is(200, servicetest.Success)
+						user.Delete("/api/event/"+ids[e]).Is(200, servicetest.Success)
 						joined[u][e] = false
 					}
 					if random.IntN(5) == 0 {
@@ -121,7 +121,7 @@ func TestConcurrentJoinsAndLeaves(t *testing.T) {
 				}
 			}
 		}
-	}, servicetest.Patient)
+	})
 }
 
 // Many sign-ins of a new name make one user, and the last one's session counts.
@@ -130,7 +130,7 @@ func TestConcurrentSignIns(t *testing.T) {
 		clients := make([]*servicetest.Client, 50)
 		servicetest.AtOnce(len(clients), func(i int) {
 			clients[i] = s.Client()
-			servicetest.Retried(func() *servicetest.Response { return clients[i].Post("/sign-in", "username=alice", servicetest.AsForm) }).Is(303, "")
+			clients[i].Post("/sign-in", "username=alice", servicetest.AsForm).Is(303, "")
 		})
 		if n := s.Database.Count("users"); n != 1 {
 			t.Errorf("%d users", n)
@@ -144,7 +144,7 @@ func TestConcurrentSignIns(t *testing.T) {
 		if alive != 1 {
 			t.Errorf("%d sessions", alive)
 		}
-	}, servicetest.Patient)
+	})
 }
 
 // A sign-out and refreshes at once: whatever the order, the old token is dead afterwards.
@@ -166,7 +166,7 @@ func TestConcurrentSignOutAndRefresh(t *testing.T) {
 			}
 			s.Client().Get(servicetest.RefreshPath, cookies).Is(400, servicetest.InvalidRefresh)
 		}
-	}, servicetest.Patient)
+	})
 }
 
 // Several instances that start on one empty database migrate it once.

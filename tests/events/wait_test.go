@@ -376,5 +376,5 @@ func TestWaitAllAtOnce(t *testing.T) {
 				return true
 			})
 		}
-	}, servicetest.Patient, func(o *servicetest.Options) { o.MaxInFlight = 250 })
+	}, func(o *servicetest.Options) { o.MaxInFlight = 250 })
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -326,17 +325,6 @@ func AtOnce(n int, f func(i int)) {
 	}
 	close(begin)
 	wait.Wait()
-}
-
-// Retried repeats a call that was refused as too much at once, as clients do.
-func Retried(call func() *Response) (res *Response) {
-	for range 100 {
-		if res = call(); res.Status != 503 {
-			break
-		}
-		time.Sleep(time.Duration(rand.IntN(100)) * time.Millisecond)
-	}
-	return res
 }
 
 // slowBody is a request body that comes when it is sent to the channel.

@@ -161,7 +161,4 @@ func Crowd(t *testing.T, s *Service, world string, sizes ...int) (want [][]strin
 	return want
 }
 
-// Patient makes room for many requests at once, which a test on two cores cannot serve within a second.
-func Patient(o *Options) { o.DBTimeout, o.DBMaxConns = 60*time.Second, 20 }
-
 func Equal(a, b any) bool { return reflect.DeepEqual(a, b) }

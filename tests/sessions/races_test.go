@@ -20,9 +20,7 @@ func perUser(n int) servicetest.Option {
 
 // refreshAt refreshes with a token and returns the response.
 func refreshAt(s *servicetest.Service, token string) *servicetest.Response {
-	return servicetest.Retried(func() *servicetest.Response {
-		return s.Client().Get(servicetest.RefreshPath, servicetest.Cookies("refreshToken="+token))
-	})
+	return s.Client().Get(servicetest.RefreshPath, servicetest.Cookies("refreshToken="+token))
 }
 
 // spentAt fails the test unless a refresh token is refused.
@@ -33,7 +31,7 @@ func spentAt(s *servicetest.Service, token string) {
 // Each of five current tokens of one user is used a thousand times at once: each has one winner.
 func TestConcurrentRefreshesOfFiveSessions(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		instances := []*servicetest.Service{s, s.NewInstance(servicetest.Patient, perUser(5))}
+		instances := []*servicetest.Service{s, s.NewInstance(perUser(5))}
 		var tokens, next [5]string
 		for i := range tokens {
 			tokens[i] = s.SignIn("alice").Session.RefreshToken
@@ -60,13 +58,13 @@ func TestConcurrentRefreshesOfFiveSessions(t *testing.T) {
 		for _, token := range next {
 			refreshAt(s, token).Is(200, servicetest.Success)
 		}
-	}, servicetest.Patient, perUser(5))
+	}, perUser(5))
 }
 
 // Two devices of one user that refresh side by side never meet.
 func TestTwoDevicesRefresh(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		instances := []*servicetest.Service{s, s.NewInstance(servicetest.Patient, perUser(2))}
+		instances := []*servicetest.Service{s, s.NewInstance(perUser(2))}
 		var wait sync.WaitGroup
 		for range 2 {
 			device := s.SignIn("alice").Session
@@ -85,17 +83,17 @@ func TestTwoDevicesRefresh(t *testing.T) {
 		if n := s.Database.Count("sessions WHERE token_hash IS NOT NULL AND revoked_at IS NULL"); n != 2 {
 			t.Errorf("%d sessions", n)
 		}
-	}, servicetest.Patient, perUser(2))
+	}, perUser(2))
 }
 
 func TestConcurrentSignInsKeepTheLimit(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		instances := []*servicetest.Service{s, s.NewInstance(servicetest.Patient, perUser(3))}
+		instances := []*servicetest.Service{s, s.NewInstance(perUser(3))}
 		s.AddUser("alice")
 		clients := make([]*servicetest.Client, 50)
 		servicetest.AtOnce(len(clients), func(i int) {
 			clients[i] = instances[i%2].Client()
-			servicetest.Retried(func() *servicetest.Response { return clients[i].Post("/sign-in", "username=alice", servicetest.AsForm) }).Is(303, "")
+			clients[i].Post("/sign-in", "username=alice", servicetest.AsForm).Is(303, "")
 		})
 		alive := 0
 		for _, client := range clients {
@@ -106,13 +104,13 @@ func TestConcurrentSignInsKeepTheLimit(t *testing.T) {
 		if alive != 3 {
 			t.Errorf("%d sessions can be refreshed, want 3", alive)
 		}
-	}, servicetest.Patient, perUser(3))
+	}, perUser(3))
 }
 
 // Once a revocation is acknowledged, nothing of the session works, whatever refreshes ran meanwhile.
 func TestConcurrentRevocationAndRefresh(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		instances := []*servicetest.Service{s, s.NewInstance(servicetest.Patient)}
+		instances := []*servicetest.Service{s, s.NewInstance()}
 		id := s.SignIn("host").Create("plaza", "n", servicetest.When)
 		for round := range 12 {
 			alice := s.SignIn("alice").Session
@@ -156,14 +154,14 @@ func TestConcurrentRevocationAndRefresh(t *testing.T) {
 				instances[i%2].Client().Post("/api/event/join/"+id, "", servicetest.Cookies("token="+jwts[i])).IsError(401, "invalid_token")
 			}
 		}
-	}, servicetest.Patient)
+	})
 }
 
 // Owner and thief refresh with copies of one token at once, each with what they get. One of them gets on, until the other
 // comes back after the leeway: then the session is over for both.
 func TestConcurrentThiefAndOwner(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		instances := []*servicetest.Service{s, s.NewInstance(servicetest.Patient)}
+		instances := []*servicetest.Service{s, s.NewInstance()}
 		const refreshes = 16 // more would show the theft at once: the first spent token is forgotten then
 		for range 5 {
 			stolen := s.SignIn("alice").Session.RefreshToken
@@ -196,14 +194,14 @@ func TestConcurrentThiefAndOwner(t *testing.T) {
 		if n := strings.Count(s.Log.String(), `"event":"reused"`); n != 5 {
 			t.Errorf("%d security events, want 5", n)
 		}
-	}, servicetest.Patient)
+	})
 }
 
 // Users of one world ask for it at once, so that they share readings, and write to it. As soon as a sign-out has been
 // acknowledged, no operation of that session that begins later succeeds, and the others go on.
 func TestConcurrentRevocationAndEvents(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		instances := []*servicetest.Service{s, s.NewInstance(servicetest.Patient)}
+		instances := []*servicetest.Service{s, s.NewInstance()}
 		host := s.SignIn("host")
 		id := host.Create("plaza", "n", servicetest.When)
 		tag := host.Get(servicetest.Plaza).Header.Get("ETag")
@@ -234,7 +232,7 @@ func TestConcurrentRevocationAndEvents(t *testing.T) {
 				wait.Go(func() {
 					for late := false; !late && !(u%2 == 1 && done.Load()); {
 						late = acknowledged.Load()
-						res := servicetest.Retried(func() *servicetest.Response { return operation(instances[(u+i)%2].Client()) })
+						res := operation(instances[(u+i)%2].Client())
 						mayFail := begun.Load() // the sign-out had begun before the operation ended
 						switch {
 						case res.Status == 401 && mayFail:
@@ -252,9 +250,7 @@ func TestConcurrentRevocationAndEvents(t *testing.T) {
 			wait.Go(func() {
 				time.Sleep(time.Duration(50+20*u) * time.Millisecond) // one after the other
 				begun.Store(true)
-				servicetest.Retried(func() *servicetest.Response {
-					return s.Client().Post("/sign-out", "", servicetest.Cookies("refreshToken="+user.RefreshToken))
-				}).Is(204, "")
+				s.Client().Post("/sign-out", "", servicetest.Cookies("refreshToken="+user.RefreshToken)).Is(204, "")
 				acknowledged.Store(true)
 				if u == users-2 {
 					done.Store(true)
@@ -262,14 +258,14 @@ func TestConcurrentRevocationAndEvents(t *testing.T) {
 			})
 		}
 		wait.Wait()
-	}, servicetest.Patient)
+	})
 }
 
 // Sign-ins, refreshes and sign-outs of one user, of one session or of all, lock the same rows in different orders. None
 // of them fails for that.
 func TestConcurrentSessionsOfOneUser(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		instances := []*servicetest.Service{s, s.NewInstance(servicetest.Patient, perUser(10))}
+		instances := []*servicetest.Service{s, s.NewInstance(perUser(10))}
 		s.AddUser("alice")
 		var mu sync.Mutex
 		var tokens []string
@@ -290,7 +286,7 @@ func TestConcurrentSessionsOfOneUser(t *testing.T) {
 		servicetest.AtOnce(300, func(i int) {
 			c := instances[i/6%2].Client()
 			post := func(path, body string, with ...servicetest.RequestOption) *servicetest.Response {
-				return servicetest.Retried(func() *servicetest.Response { return c.Post(path, body, with...) })
+				return c.Post(path, body, with...)
 			}
 			switch {
 			case i%3 == 0:
@@ -300,7 +296,7 @@ func TestConcurrentSessionsOfOneUser(t *testing.T) {
 			case i%10 == 2:
 				post("/sign-out", "", servicetest.Cookies(some(i, 3))).Is(204, "")
 			default:
-				if res := servicetest.Retried(func() *servicetest.Response { return c.Get(servicetest.RefreshPath, servicetest.Cookies(some(i, 1))) }); res.Status == 200 {
+				if res := c.Get(servicetest.RefreshPath, servicetest.Cookies(some(i, 1))); res.Status == 200 {
 					add(res)
 				} else if res.Status != 400 {
 					t.Errorf("%d %s", res.Status, res.Body)
@@ -311,5 +307,5 @@ func TestConcurrentSessionsOfOneUser(t *testing.T) {
 		if n := s.Database.Count("sessions WHERE token_hash IS NOT NULL AND revoked_at IS NOT NULL"); n != 0 || alive > 10 {
 			t.Errorf("%d sessions, %d of them revoked", alive, n)
 		}
-	}, servicetest.Patient, perUser(10))
+	}, perUser(10))
 }
