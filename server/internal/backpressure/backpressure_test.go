@@ -9,8 +9,21 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
+
+// pipes is a listener of connections in memory, which hold nothing that is yet to be read.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if conn, ok := <-p; ok {
+		return conn, nil
+	}
+	return nil, net.ErrClosed
+}
+func (p pipes) Close() error { close(p); return nil }
+func (pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // serve serves size bytes to each client, whose user and address are in the query, and returns how to ask for them.
 func serve(t *testing.T, c *Class, size int, writeTimeout time.Duration) (ask func(user, address string) *client, inFlight *atomic.Int64) {
@@ -25,20 +38,15 @@ func serve(t *testing.T, c *Class, size int, writeTimeout time.Duration) (ask fu
 		w.Header().Set("Content-Length", fmt.Sprint(size))
 		w.Write(make([]byte, size))
 	})}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := make(pipes)
 	go h.Serve(c.Attach(h, l))
 	t.Cleanup(func() { h.Close() })
 	return func(user, address string) *client {
 		t.Helper()
-		conn, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn, ofServer := net.Pipe()
+		l <- ofServer
 		t.Cleanup(func() { conn.Close() })
-		fmt.Fprintf(conn, "GET /?user=%s&address=%s HTTP/1.1\r\nHost: localhost\r\n\r\n", user, address)
+		fmt.Fprintf(conn, "GET /?user=%s&address=%s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", user, address)
 		return &client{conn}
 	}, inFlight
 }
@@ -46,27 +54,13 @@ func serve(t *testing.T, c *Class, size int, writeTimeout time.Duration) (ask fu
 type client struct{ net.Conn }
 
 // isWhole reports whether the response comes whole.
-func (c *client) isWhole(t *testing.T) bool {
-	t.Helper()
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+func (c *client) isWhole() bool {
 	res, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err == nil {
 		_, err = io.Copy(io.Discard, res.Body)
 	}
 	return err == nil
 }
-
-// eventually waits for what is.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for begin := time.Now(); !is(); time.Sleep(time.Millisecond) {
-		if time.Since(begin) > 10*time.Second {
-			t.Fatal(what)
-		}
-	}
-}
-
-const large = 8 << 20
 
 // The response that has waited longest makes room: of the user's own, of the address's, of the user with the most.
 func TestBounds(t *testing.T) {
@@ -82,52 +76,72 @@ func TestBounds(t *testing.T) {
 		{"all have as many", "a1 b2 c3 d4 e5 f6 g7 h8 i1 j2 k3 l4 m5 n6 o7 p8 q1", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := New(16)
-			ask, inFlight := serve(t, c, large, 0)
-			var clients []*client
-			for _, who := range strings.Fields(test.clients) {
-				clients = append(clients, ask(strings.Trim(who[:1], "-"), who[1:]))
-				eventually(t, "it waits", func() bool { return c.Waiting()+int(c.Aborted()) == len(clients) })
-			}
-			if n := inFlight.Load(); n != 0 {
-				t.Errorf("%d in flight", n)
-			}
-			if c.Aborted() != 1 {
-				t.Errorf("%d aborted", c.Aborted())
-			}
-			for i, client := range clients {
-				if client.isWhole(t) == (i == test.aborted) {
-					t.Errorf("client %d: whole is %v", i, i == test.aborted)
+			synctest.Test(t, func(t *testing.T) {
+				c := New(16)
+				ask, inFlight := serve(t, c, 64<<10, 0)
+				var clients []*client
+				for _, who := range strings.Fields(test.clients) {
+					before := c.Waiting()
+					clients = append(clients, ask(strings.Trim(who[:1], "-"), who[1:]))
+					time.Sleep(moment - 1)
+					if synctest.Wait(); c.Waiting() != before || inFlight.Load() != 1 || c.Aborted() != 0 {
+						t.Errorf("before a moment has passed: %d wait, %d in flight, %d aborted", c.Waiting(), inFlight.Load(), c.Aborted())
+					}
+					time.Sleep(1)
+					if synctest.Wait(); c.Waiting()+int(c.Aborted()) != len(clients) || inFlight.Load() != 0 {
+						t.Errorf("after a moment: %d wait, %d in flight, %d aborted", c.Waiting(), inFlight.Load(), c.Aborted())
+					}
 				}
-			}
-			eventually(t, "nobody waits", func() bool { return c.Waiting() == 0 && inFlight.Load() == 0 })
-			if len(c.users)+len(c.addresses) > 0 {
-				t.Errorf("%d users and %d addresses are kept", len(c.users), len(c.addresses))
-			}
+				if c.Aborted() != 1 {
+					t.Errorf("%d aborted", c.Aborted())
+				}
+				for i, client := range clients {
+					if client.isWhole() == (i == test.aborted) {
+						t.Errorf("client %d: whole is %v", i, i == test.aborted)
+					}
+				}
+				synctest.Wait()
+				if c.Waiting() != 0 || inFlight.Load() != 0 || len(c.users)+len(c.addresses) > 0 {
+					t.Errorf("%d wait, %d in flight, %d users and %d addresses", c.Waiting(), inFlight.Load(), len(c.users), len(c.addresses))
+				}
+			})
 		})
 	}
 }
 
-// The write deadline moves on with what a client reads, and ends a response that nobody reads.
+// The write deadline moves on with what a client reads beyond what may be on its way, and ends a response that nobody reads.
 func TestWriteDeadline(t *testing.T) {
-	const timeout = 300 * time.Millisecond
-	c := New(16)
-	ask, _ := serve(t, c, 1<<20, timeout)
-	reader, stalled := ask("a", "1"), ask("b", "1")
-	begin, n, chunk := time.Now(), 0, make([]byte, 16<<10)
-	for n < 1<<20 {
-		reader.SetDeadline(time.Now().Add(20 * time.Second))
-		m, err := reader.Read(chunk)
-		if n += m; err != nil {
-			t.Fatalf("after %d bytes: %v", n, err)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	if took := time.Since(begin); took < 2*timeout {
-		t.Errorf("the client was too fast to show anything: %v", took)
-	}
-	eventually(t, "the other has ended", func() bool { return c.Waiting() == 0 })
-	if stalled.isWhole(t) {
-		t.Error("a response that nobody read for so long is whole")
+	const timeout, size = 10 * time.Second, 1 << 20
+	for _, test := range []struct {
+		name        string
+		first, then int // KiB a second, before and after timeout
+		ends        time.Duration
+		whole       bool
+	}{
+		{"nobody reads", 0, 0, timeout, false},
+		{"too little to tell", 25, 25, timeout, false},
+		{"reads", 32, 32, 32 * time.Second, true},
+		{"reads too slowly from then on", 32, 8, 18 * time.Second, false}, // then 320+8*8 KiB are read, 128 beyond unread
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := New(16)
+				ask, _ := serve(t, c, size, timeout)
+				conn := ask("a", "1")
+				const tick = 100 * time.Millisecond
+				begin, read := time.Now(), 0
+				for time.Sleep(tick); c.Waiting() > 0; time.Sleep(tick) {
+					rate := test.first
+					if time.Since(begin) > timeout {
+						rate = test.then
+					}
+					n, _ := io.ReadFull(conn, make([]byte, rate<<10/10))
+					read += n
+				}
+				if ends := time.Since(begin); (ends-test.ends).Abs() > time.Second || read >= size != test.whole {
+					t.Errorf("%d KiB were read when it ended, after %v", read>>10, ends)
+				}
+			})
+		})
 	}
 }
