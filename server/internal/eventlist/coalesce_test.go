@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"worldevents/models"
@@ -39,26 +39,6 @@ func newTestCoalescer() *coalescer {
 	return &coalescer{running: make(map[readKey]*sharedRead), timeout: 10 * time.Second}
 }
 
-// awaitCallers returns when n callers wait for the next reading of key.
-func awaitCallers(c *coalescer, key readKey, n int) {
-	for waiting := 0; waiting < n; runtime.Gosched() {
-		c.mu.Lock()
-		if next := c.running[key]; next != nil {
-			waiting = len(next.callers)
-		}
-		c.mu.Unlock()
-	}
-}
-
-// awaitIdle returns when the goroutines that read have noticed that nobody waits.
-func awaitIdle(c *coalescer) {
-	for running := 1; running > 0; runtime.Gosched() {
-		c.mu.Lock()
-		running = len(c.running)
-		c.mu.Unlock()
-	}
-}
-
 // fill is a reading that fills the buffer with one text.
 func fill(r *sharedRead, text string) {
 	r.list = new(models.EventReader)
@@ -71,9 +51,13 @@ func fill(r *sharedRead, text string) {
 // However readings and callers that leave are interleaved, nobody sees the bytes of another list. Few clients ask for
 // each list, and most of them leave early, so that a reading which waits to begin loses all its callers and gets others.
 func TestBuffersHaveOneOwner(t *testing.T) {
+	synctest.Test(t, testBuffersHaveOneOwner)
+}
+
+func testBuffersHaveOneOwner(t *testing.T) {
 	delays.Store(true)
 	defer delays.Store(false)
-	const clients, worlds, rounds = 48, 16, 300
+	const clients, worlds, rounds = 48, 16, 100
 	c := newTestCoalescer()
 	check := func(world string, r *sharedRead) {
 		if text := string(r.records.bytes); strings.ReplaceAll(text, world, "") != "" {
@@ -109,6 +93,7 @@ func TestBuffersHaveOneOwner(t *testing.T) {
 		})
 	}
 	wait.Wait()
+	time.Sleep(time.Second) // those who read may yet be handing over
 }
 
 // A list is compressed once for all who share it.
@@ -180,100 +165,82 @@ func TestSharedReadingsAreFresh(t *testing.T) {
 
 // A reading that panics or fails is the failure of all who share it, and of nobody else.
 func TestFailuresAreShared(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		fail func() error
-	}{
-		{"error", func() error { return models.ErrUnavailable }},
-		{"panic", func() error { panic("oh") }},
+	for name, fail := range map[string]func() error{
+		"error": func() error { return models.ErrUnavailable },
+		"panic": func() error { panic("oh") },
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			c := newTestCoalescer()
-			key := readKey{world: "w"}
-			begun, goOn := make(chan struct{}), make(chan struct{})
-			first := make(chan error, 1)
-			go func() {
-				_, _, err := c.do(context.Background(), key, Caller{}, func(context.Context, *sharedRead) error {
-					close(begun)
-					<-goOn
-					return test.fail()
-				})
-				first <- err
-			}()
-			<-begun
-			var wait sync.WaitGroup
-			for range 8 { // all wait for the next reading, which works
-				wait.Go(func() {
-					r, shared, err := c.do(context.Background(), key, Caller{}, func(_ context.Context, r *sharedRead) error {
-						fill(r, "x")
-						return nil
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newTestCoalescer()
+				key := readKey{world: "w"}
+				go func() {
+					_, _, err := c.do(t.Context(), key, Caller{}, func(context.Context, *sharedRead) error {
+						time.Sleep(time.Second)
+						return fail()
 					})
-					if err != nil || !shared {
-						t.Errorf("shared %v, %v", shared, err)
-						return
+					if err == nil {
+						t.Error("the reading that failed has no error")
 					}
-					r.release()
-				})
-			}
-			awaitCallers(c, key, 8)
-			close(goOn)
-			if err := <-first; err == nil {
-				t.Error("the reading that failed has no error")
-			}
-			wait.Wait()
-			awaitIdle(c)
+				}()
+				synctest.Wait()
+				for range 8 { // all wait for the next reading, which works
+					go func() {
+						r, shared, err := c.do(t.Context(), key, Caller{}, func(_ context.Context, r *sharedRead) error {
+							fill(r, "x")
+							return nil
+						})
+						if err != nil || !shared {
+							t.Errorf("shared %v, %v", shared, err)
+							return
+						}
+						r.release()
+					}()
+				}
+				time.Sleep(time.Minute)
+			})
 		})
 	}
 }
 
 // Those who shared a reading that failed try once more, together; whoever read alone does not.
 func TestSharersTryAgain(t *testing.T) {
-	c := newTestCoalescer()
-	key := readKey{world: "w"}
-	begun, goOn := make(chan struct{}), make(chan struct{})
-	var reads atomic.Int32
-	// The first reading holds the others back, the second fails for all of them, the third works.
-	read := func(_ context.Context, r *sharedRead) error {
-		switch reads.Add(1) {
-		case 1:
-			close(begun)
-			<-goOn
-		case 2:
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestCoalescer()
+		key := readKey{world: "w"}
+		reads := 0
+		// The second reading fails for all who waited during the first. One of them reads at once, and the others together after that.
+		read := func(_ context.Context, r *sharedRead) error {
+			reads++
+			if reads == 2 {
+				return models.ErrUnavailable
+			}
+			time.Sleep(time.Second)
+			fill(r, "x")
+			return nil
+		}
+		for range 9 {
+			go func() {
+				r, err := c.doTwice(t.Context(), key, Caller{}, read)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				r.release()
+			}()
+		}
+		time.Sleep(time.Minute)
+		if reads != 4 || len(c.running) > 0 {
+			t.Errorf("%d readings, %d run", reads, len(c.running))
+		}
+		alone := 0
+		_, err := c.doTwice(t.Context(), key, Caller{}, func(context.Context, *sharedRead) error {
+			alone++
 			return models.ErrUnavailable
+		})
+		if !errors.Is(err, models.ErrUnavailable) || alone != 1 {
+			t.Errorf("%d readings alone, %v", alone, err)
 		}
-		fill(r, "x")
-		return nil
-	}
-	var wait sync.WaitGroup
-	get := func() {
-		r, err := c.doTwice(context.Background(), key, Caller{}, read)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		r.release()
-	}
-	wait.Go(get)
-	<-begun
-	const sharers = 8
-	for range sharers {
-		wait.Go(get)
-	}
-	awaitCallers(c, key, sharers)
-	close(goOn)
-	wait.Wait()
-	if n := reads.Load(); n > 2+sharers {
-		t.Errorf("%d readings", n)
-	}
-	awaitIdle(c) // or one more would wait for the next reading, which is not its own
-	alone := 0
-	_, err := c.doTwice(context.Background(), key, Caller{}, func(context.Context, *sharedRead) error {
-		alone++
-		return models.ErrUnavailable
 	})
-	if !errors.Is(err, models.ErrUnavailable) || alone != 1 {
-		t.Errorf("%d readings alone, %v", alone, err)
-	}
 }
 
 // A list that cannot be encoded is nobody's: not even those who come second get an empty one.
@@ -293,19 +260,22 @@ func TestEncodingThatPanicsIsShared(t *testing.T) {
 
 // Whoever waits longer than may be is told so, and takes nothing along.
 func TestWaitingEnds(t *testing.T) {
-	c := newTestCoalescer()
-	key := readKey{world: "w"}
-	begun, goOn := make(chan struct{}), make(chan struct{})
-	go c.do(context.Background(), key, Caller{}, func(_ context.Context, r *sharedRead) error {
-		close(begun)
-		<-goOn
-		fill(r, "x")
-		return nil
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestCoalescer()
+		key := readKey{world: "w"}
+		go c.do(t.Context(), key, Caller{}, func(_ context.Context, r *sharedRead) error {
+			time.Sleep(time.Minute)
+			fill(r, "x")
+			return nil
+		})
+		synctest.Wait()
+		for _, most := range []time.Duration{time.Second, 2 * c.timeout} {
+			begin := time.Now()
+			ctx := context.WithValue(t.Context(), models.Deadline{}, begin.Add(most))
+			if _, _, err := c.do(ctx, key, Caller{}, nil); !errors.Is(err, models.ErrTimeout) || time.Since(begin) != min(most, c.timeout) {
+				t.Errorf("after %v of %v: %v", time.Since(begin), most, err)
+			}
+		}
+		time.Sleep(time.Minute)
 	})
-	<-begun
-	defer close(goOn)
-	soon := context.WithValue(context.Background(), models.Deadline{}, time.Now().Add(time.Millisecond))
-	if _, _, err := c.do(soon, key, Caller{}, nil); !errors.Is(err, models.ErrTimeout) {
-		t.Errorf("at the deadline: %v", err)
-	}
 }

@@ -11,16 +11,35 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"worldevents/gen"
 	"worldevents/models"
 )
 
-// newTestLists returns the lists of a new database, and a second store of it, whose writes give the lists no hint.
-func newTestLists(t *testing.T, waiting int) (*Lists, *models.Store) {
+// testHub tests the lists of a new database by a clock that goes on whenever all goroutines wait. The writes of a second store
+// of the database give the lists no hint. In the end nothing may be left of those who waited.
+func testHub(t *testing.T, test func(t *testing.T, l *Lists, other *models.Store)) {
+	synctest.Test(t, func(t *testing.T) {
+		l, other := newTestLists(t)
+		test(t, l, other)
+		time.Sleep(2 * lingering)
+		synctest.Wait()
+		h := l.hub
+		left := fmt.Sprintf("%d wait, %d places of %d users, %d lists, %d hints, %d events of %d users, %d queued", h.watching, h.entered,
+			len(h.byUser), len(h.watched), len(h.index.lists), h.index.events, len(h.index.byUser), len(h.queue.urgent)+len(h.queue.later))
+		if left != "0 wait, 0 places of 0 users, 0 lists, 0 hints, 0 events of 0 users, 0 queued" {
+			t.Error(left)
+		}
+		if l.memory.used != 0 || len(l.limiter.users) != 0 {
+			t.Errorf("%d bytes, %d users", l.memory.used, len(l.limiter.users))
+		}
+	})
+}
+
+func newTestLists(t *testing.T) (*Lists, *models.Store) {
 	t.Helper()
 	options := models.Options{
 		URL: "sqlite:" + filepath.Join(t.TempDir(), "db"), Timeout: 20 * time.Second,
@@ -38,7 +57,7 @@ func newTestLists(t *testing.T, waiting int) (*Lists, *models.Store) {
 		t.Cleanup(func() { store.Close() })
 		stores[i] = store
 	}
-	l := New(stores[0], "http://localhost", []byte("a secret of the test"), WaitOptions{MaxWaiting: waiting, MaxAnswering: 4})
+	l := New(stores[0], "http://localhost", []byte("a secret of the test"), WaitOptions{MaxWaiting: 1000, MaxAnswering: 4})
 	l.Listen(slog.New(slog.DiscardHandler))
 	return l, stores[1]
 }
@@ -73,11 +92,9 @@ func get(t *testing.T, l *Lists, caller models.Caller, q Query) *httptest.Respon
 type watch struct {
 	query  Query
 	caller models.Caller
-	mu     sync.Mutex
 	etag   string
 	body   []byte
 	err    error
-	calls  atomic.Int64
 }
 
 func (w *watch) run(ctx context.Context, l *Lists) {
@@ -87,17 +104,14 @@ func (w *watch) run(ctx context.Context, l *Lists) {
 			tags = []string{w.etag}
 		}
 		wait := time.Duration(mathrand.IntN(3000)) * time.Millisecond
-		w.calls.Add(1)
 		list, err := l.Wait(ctx, w.query, Caller{Caller: w.caller, IfNoneMatch: tags}, time.Now().Add(wait))
 		res := httptest.NewRecorder()
 		if err == nil {
 			err = list.Write(res)
 		}
-		w.mu.Lock()
 		if w.err = err; err == nil && res.Code == 200 {
-			w.etag, w.body = res.Header().Get("Etag"), bytes.Clone(res.Body.Bytes())
+			w.etag, w.body = res.Header().Get("Etag"), res.Body.Bytes()
 		}
-		w.mu.Unlock()
 		if errors.Is(err, models.ErrSignedOut) {
 			return
 		}
@@ -106,8 +120,9 @@ func (w *watch) run(ctx context.Context, l *Lists) {
 
 // Whatever is written while lists are followed, by this instance or by another process, the latest list that each
 // follower has is in the end the one that everybody gets; and nothing is left behind.
-func TestHubHistory(t *testing.T) {
-	l, other := newTestLists(t, 1000)
+func TestHubHistory(t *testing.T) { testHub(t, testHubHistory) }
+
+func testHubHistory(t *testing.T, l *Lists, other *models.Store) {
 	const users, worlds, followers = 8, 4, 60
 	var callers []models.Caller
 	for i := range users {
@@ -126,7 +141,6 @@ func TestHubHistory(t *testing.T) {
 		},
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	var all []*watch
 	var wait sync.WaitGroup
 	for i := range followers {
@@ -167,78 +181,46 @@ func TestHubHistory(t *testing.T) {
 			time.Sleep(time.Duration(mathrand.IntN(40)) * time.Millisecond)
 		}
 	}
-	deadline := time.Now().Add(30 * time.Second)
-	for _, w := range all {
-		for {
-			w.mu.Lock()
-			etag, body, err := w.etag, w.body, w.err
-			w.mu.Unlock()
-			if w.caller == gone && errors.Is(err, models.ErrSignedOut) {
-				break
-			}
-			want := get(t, l, callers[0], w.query)
-			if w.caller != gone && etag == want.Header().Get("Etag") && bytes.Equal(body, want.Body.Bytes()) {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%v has %s %s (%v), want %s %s", w.query, etag, body, err, want.Header().Get("Etag"), want.Body)
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
-	}
+	time.Sleep(10 * time.Second) // all waits end within 3, and sweeps find the rest
 	cancel()
 	wait.Wait()
-	l.hub.mustBeEmpty(t)
-	if l.memory.used != 0 || len(l.limiter.users) != 0 {
-		t.Errorf("%d bytes, %d users", l.memory.used, len(l.limiter.users))
-	}
-}
-
-// mustBeEmpty fails the test unless nothing is left of those who waited.
-func (h *hub) mustBeEmpty(t *testing.T) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		h.mu.Lock()
-		left := fmt.Sprintf("%d wait, %d places of %d users, %d lists, %d hints, %d events of %d users, %d queued", h.watching, h.entered,
-			len(h.byUser), len(h.watched), len(h.index.lists), h.index.events, len(h.index.byUser), len(h.queue.urgent)+len(h.queue.later))
-		h.mu.Unlock()
-		if left == "0 wait, 0 places of 0 users, 0 lists, 0 hints, 0 events of 0 users, 0 queued" {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(left)
+	for _, w := range all {
+		want := get(t, l, callers[0], w.query)
+		switch {
+		case w.caller == gone:
+			if !errors.Is(w.err, models.ErrSignedOut) {
+				t.Errorf("whose session was revoked has %v", w.err)
+			}
+		case w.etag != want.Header().Get("Etag") || !bytes.Equal(w.body, want.Body.Bytes()):
+			t.Errorf("%v has %s %s, want %s %s", w.query, w.etag, w.body, want.Header().Get("Etag"), want.Body)
 		}
 	}
 }
 
 // A list is read at most four times a second, however often it is written.
 func TestHubRate(t *testing.T) {
-	l, _ := newTestLists(t, 1000)
-	alice := signIn(t, l.store, "alice")
-	id, err := l.store.CreateEvent(t.Context(), alice, models.Event{WorldID: "plaza", Name: "n", ScheduledAt: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var wait sync.WaitGroup
-	for range 100 {
-		w := &watch{query: Query{World: "plaza"}, caller: alice}
-		wait.Go(func() { w.run(ctx, l) })
-	}
-	begin := time.Now()
-	for time.Since(begin) < 3*time.Second {
-		l.hub.hinted(models.OwnWrite, models.EventHint(id), models.WorldHint("plaza")) // the list stays the same
-		time.Sleep(time.Millisecond)
-	}
-	took := time.Since(begin)
-	var readings uint64
-	for _, n := range l.hub.counts.Readings() {
-		readings += n.Load()
-	}
-	if most := uint64(took.Seconds()*maxRate) + maxRate + 1; readings > most || readings < 4 {
-		t.Errorf("%d readings in %v", readings, took)
-	}
-	cancel()
-	wait.Wait()
-	l.hub.mustBeEmpty(t)
+	testHub(t, func(t *testing.T, l *Lists, _ *models.Store) {
+		alice := signIn(t, l.store, "alice")
+		id := addEvent(t, l.store, alice)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wait sync.WaitGroup
+		for range 100 {
+			w := &watch{query: plaza, caller: alice}
+			wait.Go(func() { w.run(ctx, l) })
+		}
+		const seconds = 3
+		for range 1000 * seconds {
+			l.hub.hinted(models.OwnWrite, models.EventHint(id), models.WorldHint("plaza")) // the list stays the same
+			time.Sleep(time.Millisecond)
+		}
+		var readings uint64
+		for _, n := range l.hub.counts.Readings() {
+			readings += n.Load()
+		}
+		if readings > maxRate*seconds+1 || readings < maxRate*seconds-1 {
+			t.Errorf("%d readings in %d s", readings, seconds)
+		}
+		cancel()
+		wait.Wait()
+	})
 }

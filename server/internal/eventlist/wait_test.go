@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"worldevents/gen"
@@ -57,7 +58,7 @@ func (a *awaiting) is(t *testing.T, status int) {
 	t.Helper()
 	select {
 	case <-a.done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no response")
 	}
 	if a.err != nil || a.Code != status {
@@ -65,13 +66,12 @@ func (a *awaiting) is(t *testing.T, status int) {
 	}
 }
 
-// waits returns once so many requests wait.
+// waits fails the test unless so many requests wait.
 func (h *hub) waits(t *testing.T, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); h.counts.Waiting() != n; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d wait instead of %d", h.counts.Waiting(), n)
-		}
+	synctest.Wait()
+	if waiting := h.counts.Waiting(); waiting != n {
+		t.Fatalf("%d wait instead of %d", waiting, n)
 	}
 }
 
@@ -93,80 +93,75 @@ func holdReading(t *testing.T) (read, goOn chan struct{}) {
 // A reading that was running when a request came may be too old for it: it neither ends its waiting nor says that the list
 // is still the same.
 func TestHubNewcomerDuringReading(t *testing.T) {
-	l, other := newTestLists(t, 1000)
-	alice, bob := signIn(t, l.store, "alice"), signIn(t, l.store, "bob")
-	id := addEvent(t, l.store, alice)
-	etag := get(t, l, alice, plaza).Header().Get("Etag")
-	first := begin(l, alice, plaza, etag, 20*time.Second)
-	l.hub.waits(t, 1)
+	testHub(t, func(t *testing.T, l *Lists, other *models.Store) {
+		alice, bob := signIn(t, l.store, "alice"), signIn(t, l.store, "bob")
+		id := addEvent(t, l.store, alice)
+		etag := get(t, l, alice, plaza).Header().Get("Etag")
+		first := begin(l, alice, plaza, etag, 20*time.Second)
+		l.hub.waits(t, 1)
 
-	read, goOn := holdReading(t)
-	l.hub.hinted(models.Notified, models.EventHint(id))
-	<-read
-	if err := other.JoinEvent(t.Context(), bob, id); err != nil {
-		t.Fatal(err)
-	}
-	second := begin(l, bob, plaza, etag, 20*time.Second)
-	l.hub.waits(t, 2)
-	close(goOn)
-	for reading := true; reading; time.Sleep(time.Millisecond) {
-		l.hub.mu.Lock()
-		w := l.hub.watched[readKey{world: "plaza"}]
-		reading = w.reading
-		for _, v := range w.watchers {
+		read, goOn := holdReading(t)
+		l.hub.hinted(models.Notified, models.EventHint(id))
+		<-read
+		if err := other.JoinEvent(t.Context(), bob, id); err != nil {
+			t.Fatal(err)
+		}
+		second := begin(l, bob, plaza, etag, 20*time.Second)
+		l.hub.waits(t, 2)
+		close(goOn)
+		synctest.Wait()
+		for _, v := range l.hub.watched[readKey{world: "plaza"}].watchers {
 			if v.caller == bob && v.verified {
 				t.Error("a reading that was too old has verified a newcomer")
 			}
 		}
-		l.hub.mu.Unlock()
-	}
-	second.is(t, 200) // once the list is swept
-	first.is(t, 200)
-	l.hub.mustBeEmpty(t)
+		second.is(t, 200) // once the list is swept
+		first.is(t, 200)
+	})
 }
 
 // Who comes with the old list while a changed one is read gets that soon, as after a hint, and not when newcomers are read for.
 func TestHubNewcomerWithOldList(t *testing.T) {
-	l, _ := newTestLists(t, 1000)
-	alice, bob := signIn(t, l.store, "alice"), signIn(t, l.store, "bob")
-	id := addEvent(t, l.store, alice)
-	etag := get(t, l, alice, plaza).Header().Get("Etag")
-	first := begin(l, alice, plaza, etag, 20*time.Second)
-	l.hub.waits(t, 1)
-	read, goOn := holdReading(t)
-	if err := l.store.JoinEvent(t.Context(), bob, id); err != nil {
-		t.Fatal(err)
-	}
-	<-read
-	second := begin(l, bob, plaza, etag, 20*time.Second)
-	l.hub.waits(t, 2)
-	close(goOn)
-	first.is(t, 200)
-	second.is(t, 200)
-	if hints, newcomers := l.hub.counts.readings[notified].Load(), l.hub.counts.readings[arrival].Load(); hints != 1 || newcomers != 0 {
-		t.Errorf("%d readings after hints, %d for newcomers", hints, newcomers)
-	}
-	l.hub.mustBeEmpty(t)
+	testHub(t, func(t *testing.T, l *Lists, _ *models.Store) {
+		alice, bob := signIn(t, l.store, "alice"), signIn(t, l.store, "bob")
+		id := addEvent(t, l.store, alice)
+		etag := get(t, l, alice, plaza).Header().Get("Etag")
+		first := begin(l, alice, plaza, etag, 20*time.Second)
+		l.hub.waits(t, 1)
+		read, goOn := holdReading(t)
+		if err := l.store.JoinEvent(t.Context(), bob, id); err != nil {
+			t.Fatal(err)
+		}
+		<-read
+		second := begin(l, bob, plaza, etag, 20*time.Second)
+		l.hub.waits(t, 2)
+		close(goOn)
+		first.is(t, 200)
+		second.is(t, 200)
+		if hints, newcomers := l.hub.counts.readings[notified].Load(), l.hub.counts.readings[arrival].Load(); hints != 1 || newcomers != 0 {
+			t.Errorf("%d readings after hints, %d for newcomers", hints, newcomers)
+		}
+	})
 }
 
 // Those who come one after the other cost few readings, however long that takes: the first has read the list.
 func TestHubNewcomersAreReadFor(t *testing.T) {
-	l, _ := newTestLists(t, 1000)
-	alice := signIn(t, l.store, "alice")
-	addEvent(t, l.store, alice)
-	etag := get(t, l, alice, plaza).Header().Get("Etag")
-	var all []*awaiting
-	for from := time.Now(); time.Since(from) < 5*time.Second; time.Sleep(40 * time.Millisecond) {
-		all = append(all, begin(l, alice, plaza, etag, 20*time.Second))
-	}
-	if n := l.hub.counts.readings[arrival].Load(); n < 1 || n > 2 {
-		t.Errorf("%d readings for newcomers", n)
-	}
-	l.Stop()
-	for _, a := range all {
-		a.is(t, 304)
-	}
-	l.hub.mustBeEmpty(t)
+	testHub(t, func(t *testing.T, l *Lists, _ *models.Store) {
+		alice := signIn(t, l.store, "alice")
+		addEvent(t, l.store, alice)
+		etag := get(t, l, alice, plaza).Header().Get("Etag")
+		var all []*awaiting
+		for from := time.Now(); time.Since(from) < 5*time.Second; time.Sleep(40 * time.Millisecond) {
+			all = append(all, begin(l, alice, plaza, etag, 20*time.Second))
+		}
+		if n := l.hub.counts.readings[arrival].Load(); n < 1 || n > 2 {
+			t.Errorf("%d readings for newcomers", n)
+		}
+		l.Stop()
+		for _, a := range all {
+			a.is(t, 304)
+		}
+	})
 }
 
 // Hints that came while a list was read are looked through, and count as a hit once they are too many to be remembered.
@@ -216,94 +211,98 @@ func TestHubRoom(t *testing.T) {
 		{"of all", maxIndexed, func(x *hintIndex, _ models.ID, n int) { x.events += n }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			l, _ := newTestLists(t, 1000)
-			alice, bob := signIn(t, l.store, "alice"), signIn(t, l.store, "bob")
-			addEvent(t, l.store, alice)
-			etag := get(t, l, alice, plaza).Header().Get("Etag")
-			take := func(n int) {
+			testHub(t, func(t *testing.T, l *Lists, _ *models.Store) {
+				alice, bob := signIn(t, l.store, "alice"), signIn(t, l.store, "bob")
+				addEvent(t, l.store, alice)
+				etag := get(t, l, alice, plaza).Header().Get("Etag")
+				take := func(n int) {
+					l.hub.mu.Lock()
+					defer l.hub.mu.Unlock()
+					test.take(&l.hub.index, alice.UserID, n)
+				}
+				take(test.most - 1) // the world and its event count two
+				early := begin(l, alice, plaza, etag, 20*time.Second)
+				early.is(t, 304)
+				if early.Header().Get("Retry-After") == "" {
+					t.Error("a 304 that came early does not say so")
+				}
+				take(-1)
+				held := begin(l, alice, plaza, etag, 20*time.Second)
+				l.hub.waits(t, 1)
+				addEvent(t, l.store, bob)
+				held.is(t, 200)
+				etag = get(t, l, alice, plaza).Header().Get("Etag")
+				if held.Header().Get("Etag") != etag {
+					t.Error("another list")
+				}
 				l.hub.mu.Lock()
-				defer l.hub.mu.Unlock()
-				test.take(&l.hub.index, alice.UserID, n)
-			}
-			take(test.most - 1) // the world and its event count two
-			early := begin(l, alice, plaza, etag, 20*time.Second)
-			early.is(t, 304)
-			if early.Header().Get("Retry-After") == "" {
-				t.Error("a 304 that came early does not say so")
-			}
-			take(-1)
-			held := begin(l, alice, plaza, etag, 20*time.Second)
-			l.hub.waits(t, 1)
-			addEvent(t, l.store, bob)
-			held.is(t, 200)
-			etag = get(t, l, alice, plaza).Header().Get("Etag")
-			if held.Header().Get("Etag") != etag {
-				t.Error("another list")
-			}
-			l.hub.mu.Lock()
-			if x := &l.hub.index; x.events > maxIndexed || x.byUser[alice.UserID] > test.most {
-				t.Errorf("%d events, %d of alice", x.events, x.byUser[alice.UserID])
-			}
-			l.hub.mu.Unlock()
-			take(2 - test.most)
-			l.hub.mustBeEmpty(t)
+				if x := &l.hub.index; x.events > maxIndexed || x.byUser[alice.UserID] > test.most {
+					t.Errorf("%d events, %d of alice", x.events, x.byUser[alice.UserID])
+				}
+				l.hub.mu.Unlock()
+				take(2 - test.most)
+			})
 		})
 	}
 }
 
 // The time that a request has for the database does not pass while it waits.
 func TestHubDatabaseTimeAfterWaiting(t *testing.T) {
-	l, _ := newTestLists(t, 1000)
-	alice := signIn(t, l.store, "alice")
-	addEvent(t, l.store, alice)
-	etag := get(t, l, alice, plaza).Header().Get("Etag")
-	deadline := time.Now().Add(300 * time.Millisecond)
-	a := beginWith(context.WithValue(t.Context(), models.Deadline{}, deadline), l, alice, plaza, etag, 20*time.Second)
-	l.hub.waits(t, 1)
-	time.Sleep(time.Until(deadline))
-	l.hub.mu.Lock()
-	l.hub.index.events += maxIndexed // the list is no longer held for those who wait: each reads it
-	l.hub.mu.Unlock()
-	addEvent(t, l.store, alice)
-	a.is(t, 200)
+	testHub(t, func(t *testing.T, l *Lists, _ *models.Store) {
+		alice := signIn(t, l.store, "alice")
+		addEvent(t, l.store, alice)
+		etag := get(t, l, alice, plaza).Header().Get("Etag")
+		deadline := time.Now().Add(time.Second)
+		a := beginWith(context.WithValue(t.Context(), models.Deadline{}, deadline), l, alice, plaza, etag, 20*time.Second)
+		l.hub.waits(t, 1)
+		time.Sleep(time.Until(deadline))
+		room := func(n int) {
+			l.hub.mu.Lock()
+			defer l.hub.mu.Unlock()
+			l.hub.index.events -= n
+		}
+		room(-maxIndexed) // the list is no longer held for those who wait: each reads it
+		addEvent(t, l.store, alice)
+		a.is(t, 200)
+		room(maxIndexed)
+	})
 }
 
 // While those who have waited have their responses written, few at once, others are served.
 func TestHubWritesFewAtOnce(t *testing.T) {
-	l, _ := newTestLists(t, 1000)
-	alice := signIn(t, l.store, "alice")
-	addEvent(t, l.store, alice)
-	etag := get(t, l, alice, plaza).Header().Get("Etag")
-	var writing, most atomic.Int32
-	goOn := make(chan struct{})
-	l.Lag = func(time.Duration) { // called while the response has its place
-		most.Store(max(most.Load(), writing.Add(1)))
-		<-goOn
-		writing.Add(-1)
-	}
-	ctx, hangUp := context.WithCancel(t.Context())
-	all := []*awaiting{beginWith(ctx, l, alice, plaza, etag, 20*time.Second)}
-	l.hub.waits(t, 1)
-	for range 99 {
-		all = append(all, begin(l, alice, plaza, etag, 20*time.Second))
-	}
-	l.hub.waits(t, 100)
-	addEvent(t, l.store, alice)
-	for deadline := time.Now().Add(20 * time.Second); writing.Load() < 4 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-	}
-	hangUp() // while its news waits for its turn
-	time.Sleep(20 * time.Millisecond)
-	get(t, l, alice, plaza)
-	get(t, l, alice, Query{World: "elsewhere"})
-	addEvent(t, l.store, alice)
-	close(goOn)
-	for _, a := range all {
-		a.is(t, 200)
-	}
-	if n := most.Load(); n != 4 {
-		t.Errorf("%d were written at once", n)
-	}
-	l.hub.mustBeEmpty(t)
+	testHub(t, func(t *testing.T, l *Lists, _ *models.Store) {
+		alice := signIn(t, l.store, "alice")
+		addEvent(t, l.store, alice)
+		etag := get(t, l, alice, plaza).Header().Get("Etag")
+		var writing, most atomic.Int32
+		goOn := make(chan struct{})
+		l.Lag = func(time.Duration) { // called while the response has its place
+			most.Store(max(most.Load(), writing.Add(1)))
+			<-goOn
+			writing.Add(-1)
+		}
+		ctx, hangUp := context.WithCancel(t.Context())
+		all := []*awaiting{beginWith(ctx, l, alice, plaza, etag, 20*time.Second)}
+		l.hub.waits(t, 1)
+		for range 99 {
+			all = append(all, begin(l, alice, plaza, etag, 20*time.Second))
+		}
+		l.hub.waits(t, 100)
+		addEvent(t, l.store, alice)
+		synctest.Wait()
+		hangUp() // while its news waits for its turn
+		synctest.Wait()
+		get(t, l, alice, plaza)
+		get(t, l, alice, Query{World: "elsewhere"})
+		addEvent(t, l.store, alice)
+		close(goOn)
+		for _, a := range all {
+			a.is(t, 200)
+		}
+		if n := most.Load(); n != 4 {
+			t.Errorf("%d were written at once", n)
+		}
+	})
 }
 
 // What was written is read before what may have been, in the order of wanting.
@@ -328,44 +327,44 @@ func TestReadQueue(t *testing.T) {
 
 // A wait that nothing has ended still looks up the session at its end. Those who end together are looked up together.
 func TestHubSessionsAtTheEnd(t *testing.T) {
-	l, other := newTestLists(t, 1000)
-	alice := signIn(t, l.store, "alice")
-	addEvent(t, l.store, alice)
-	limit := func(n int) Query {
-		most := int32(n)
-		return Query{World: "plaza", Raw: fmt.Sprint("limit=", n), Params: gen.ListEventsParams{Limit: &most}}
-	}
-	gone := signIn(t, l.store, "gone")
-	var staying, leaving []*awaiting
-	var mu sync.Mutex
-	var wait sync.WaitGroup
-	for i := range 8 { // each the first of its list, so that it is verified at once
-		wait.Go(func() {
-			etag := get(t, l, alice, limit(10+i)).Header().Get("Etag")
-			mu.Lock()
-			defer mu.Unlock()
-			if i%2 == 0 {
-				staying = append(staying, begin(l, alice, limit(10+i), etag, 3*time.Second))
-			} else {
-				leaving = append(leaving, begin(l, gone, limit(10+i), etag, 3*time.Second))
-			}
-		})
-	}
-	wait.Wait()
-	l.hub.waits(t, 8)
-	if _, err := other.RevokeSession(t.Context(), gone); err != nil {
-		t.Fatal(err)
-	}
-	for _, a := range staying {
-		a.is(t, 304)
-	}
-	for _, a := range leaving {
-		<-a.done
-		if !errors.Is(a.err, models.ErrSignedOut) {
-			t.Errorf("%d %v", a.Code, a.err)
+	testHub(t, func(t *testing.T, l *Lists, other *models.Store) {
+		alice := signIn(t, l.store, "alice")
+		addEvent(t, l.store, alice)
+		limit := func(n int) Query {
+			most := int32(n)
+			return Query{World: "plaza", Raw: fmt.Sprint("limit=", n), Params: gen.ListEventsParams{Limit: &most}}
 		}
-	}
-	l.hub.mustBeEmpty(t)
+		gone := signIn(t, l.store, "gone")
+		var staying, leaving []*awaiting
+		var mu sync.Mutex
+		var wait sync.WaitGroup
+		for i := range 8 { // each the first of its list, so that it is verified at once
+			wait.Go(func() {
+				etag := get(t, l, alice, limit(10+i)).Header().Get("Etag")
+				mu.Lock()
+				defer mu.Unlock()
+				if i%2 == 0 {
+					staying = append(staying, begin(l, alice, limit(10+i), etag, 3*time.Second))
+				} else {
+					leaving = append(leaving, begin(l, gone, limit(10+i), etag, 3*time.Second))
+				}
+			})
+		}
+		wait.Wait()
+		l.hub.waits(t, 8)
+		if _, err := other.RevokeSession(t.Context(), gone); err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range staying {
+			a.is(t, 304)
+		}
+		for _, a := range leaving {
+			<-a.done
+			if !errors.Is(a.err, models.ErrSignedOut) {
+				t.Errorf("%d %v", a.Code, a.err)
+			}
+		}
+	})
 }
 
 // A panic of the reading reaches the goroutine that can respond to it, although another one reads.
