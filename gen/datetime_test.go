@@ -13,7 +13,7 @@ func TestDateTimeParsersAgree(t *testing.T) {
 	read, refused := 0, 0
 	for _, seed := range []string{"2030-01-02T03:04:05.000Z", "1970-01-01T00:00:00.000Z", "9999-12-31T23:59:59.999Z", "2028-02-29T12:30:10.500Z", "1969-12-31T23:59:59.999Z",
 		"2030-01-02T03:04:05Z", "2028-02-29T23:59:59Z", "1970-01-01T00:00:00Z"} {
-		for range 100_000 {
+		for range 15_000 {
 			text := []byte(seed)
 			for range rand.IntN(4) {
 				text[rand.IntN(len(text))] = alphabet[rand.IntN(len(alphabet))]
@@ -30,7 +30,7 @@ func TestDateTimeParsersAgree(t *testing.T) {
 			}
 		}
 	}
-	if read < 10_000 || refused < 10_000 {
+	if read < 1_500 || refused < 1_500 {
 		t.Errorf("%d read and %d refused say too little", read, refused)
 	}
 }
@@ -47,7 +47,7 @@ func BenchmarkParseDateTime(b *testing.B) {
 
 // What is written by hand is what Go writes.
 func TestDateTimeText(t *testing.T) {
-	for range 100_000 {
+	for range 20_000 {
 		at := time.UnixMicro(rand.Int64N(253402300800e6)).In(time.FixedZone("", rand.IntN(28*3600)-14*3600))
 		if got, want := DateTime(at).String(), at.UTC().Format(dateTimeLayout); got != want {
 			t.Fatalf("%s, want %s", got, want)

@@ -214,67 +214,71 @@ func TestTransactionPanics(t *testing.T) {
 // never, in a transaction of its batch, and everybody returns.
 func TestBatchWriterHistories(t *testing.T) {
 	for seed := range uint64(200) {
-		random := rand.New(rand.NewPCG(seed, 0))
-		tx := new(script)
-		w := newBatchWriter(tx)
-		var running atomic.Int32
-		var all sync.WaitGroup
-		for range 1 + random.IntN(40) {
-			kind, wait := random.IntN(10), time.Duration(random.IntN(300))*time.Microsecond
-			begin, took := time.Duration(random.IntN(300))*time.Microsecond, time.Duration(random.IntN(100))*time.Microsecond
-			all.Go(func() {
-				time.Sleep(begin)
-				ran := 0
-				work := func() {
-					if running.Add(1) != 1 {
-						t.Error("two at a time")
-					}
-					time.Sleep(took)
-					ran++
-					running.Add(-1)
+		synctest.Test(t, func(t *testing.T) { testBatchWriterHistory(t, seed) })
+	}
+}
+
+func testBatchWriterHistory(t *testing.T, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 0))
+	tx := new(script)
+	w := newBatchWriter(tx)
+	var running atomic.Int32
+	var all sync.WaitGroup
+	for range 1 + random.IntN(40) {
+		kind, wait := random.IntN(10), time.Duration(random.IntN(30))*time.Microsecond // much happens at the same time
+		begin, took := time.Duration(random.IntN(30))*time.Microsecond, time.Duration(random.IntN(10))*time.Microsecond
+		all.Go(func() {
+			time.Sleep(begin)
+			ran := 0
+			work := func() {
+				if running.Add(1) != 1 {
+					t.Error("two at a time")
 				}
-				ctx, cancel := context.WithTimeout(context.Background(), wait)
-				defer cancel()
-				if kind == 0 {
-					if took > wait { // it has all the time that it needs
-						ctx = context.Background()
-					}
-					w.pause(ctx, work)
-					if ran > 1 {
-						t.Errorf("a pause ran %d times", ran)
-					}
-					return
+				time.Sleep(took)
+				ran++
+				running.Add(-1)
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), wait)
+			defer cancel()
+			if kind == 0 {
+				if took > wait { // it has all the time that it needs
+					ctx = context.Background()
 				}
-				want := error(nil)
-				defer func() {
-					if r := recover(); (r != nil) != (kind == 1 && ran == 1) || ran > 1 {
-						t.Errorf("a job of kind %d ran %d times: %v", kind, ran, r)
-					}
-				}()
-				err := w.do(ctx, time.Now().Add(time.Minute), wait, func() error {
-					work()
-					switch kind {
-					case 1:
-						panic("oh")
-					case 2:
-						want = errWork
-					}
-					return want
-				})
-				if ran == 1 && !errors.Is(err, want) || ran == 0 && err == nil {
-					t.Errorf("a job of kind %d ran %d times and returned %v", kind, ran, err)
+				w.pause(ctx, work)
+				if ran > 1 {
+					t.Errorf("a pause ran %d times", ran)
 				}
+				return
+			}
+			want := error(nil)
+			defer func() {
+				if r := recover(); (r != nil) != (kind == 1 && ran == 1) || ran > 1 {
+					t.Errorf("a job of kind %d ran %d times: %v", kind, ran, r)
+				}
+			}()
+			err := w.do(ctx, time.Now().Add(time.Minute), wait, func() error {
+				work()
+				switch kind {
+				case 1:
+					panic("oh")
+				case 2:
+					want = errWork
+				}
+				return want
 			})
-		}
-		if random.IntN(2) == 0 { // the end may come in between
-			time.Sleep(time.Duration(random.IntN(300)) * time.Microsecond)
-		} else {
-			all.Wait()
-		}
-		w.close()
+			if ran == 1 && !errors.Is(err, want) || ran == 0 && err == nil {
+				t.Errorf("a job of kind %d ran %d times and returned %v", kind, ran, err)
+			}
+		})
+	}
+	if random.IntN(2) == 0 { // the end may come in between
+		time.Sleep(time.Duration(random.IntN(30)) * time.Microsecond)
+	} else {
 		all.Wait()
-		if last := len(tx.steps) - 1; slices.Index(tx.steps, "close") != last {
-			t.Errorf("seed %d: closed in between, or more than once: %v", seed, tx.steps)
-		}
+	}
+	w.close()
+	all.Wait()
+	if last := len(tx.steps) - 1; slices.Index(tx.steps, "close") != last {
+		t.Errorf("seed %d: closed in between, or more than once: %v", seed, tx.steps)
 	}
 }
