@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -165,15 +164,8 @@ func StartPostgres(settings ...string) (u *url.URL, stop func(), err error) {
 	defer log.Close()
 	command.Stdout, command.Stderr = log, log
 
-	started, ended := make(chan error), make(chan struct{})
-	go func() {
-		// Pdeathsig comes when the thread that started the server ends, so this thread must live as long as it.
-		runtime.LockOSThread()
-		started <- command.Start()
-		command.Wait()
-		close(ended)
-	}()
-	if err := <-started; err != nil {
+	ended, err := StartCommand(command)
+	if err != nil {
 		return nil, nil, err
 	}
 	stop = func() {

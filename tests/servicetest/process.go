@@ -2,6 +2,7 @@ package servicetest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -118,17 +120,35 @@ func (p *Program) Command(args ...string) *exec.Cmd {
 	return command
 }
 
+// StartCommand starts a command, which may ask for a signal when its parent ends (Pdeathsig). That comes when the thread ends that
+// started it, and threads end with goroutines that are locked to them: so one is, for as long as the command runs.
+func StartCommand(command *exec.Cmd) (ended <-chan struct{}, err error) {
+	started, waited := make(chan error), make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(waited)
+		err := command.Start()
+		if started <- err; err == nil {
+			command.Wait()
+		}
+	}()
+	return waited, <-started
+}
+
 // Run runs a command to its end, which must come within half a minute.
 func (p *Program) Run(args ...string) (stdout, stderr string, status int) {
 	p.tb.Helper()
 	command := p.Command(args...)
 	var out, err bytes.Buffer
 	command.Stdout, command.Stderr = &out, &err
-	kill := time.AfterFunc(30*time.Second, func() { command.Process.Kill() })
-	defer kill.Stop()
-	if fault := command.Run(); fault != nil && command.ProcessState == nil {
+	ended, fault := StartCommand(command)
+	if fault != nil {
 		p.tb.Fatal(fault)
 	}
+	kill := time.AfterFunc(30*time.Second, func() { command.Process.Kill() })
+	defer kill.Stop()
+	<-ended
 	return out.String(), err.String(), command.ProcessState.ExitCode()
 }
 
@@ -157,7 +177,7 @@ type Process struct {
 
 	tb      testing.TB
 	command *exec.Cmd
-	ended   chan struct{}
+	ended   <-chan struct{}
 }
 
 // Serve starts serve and waits until it responds on the admin listener. It is killed when the test ends.
@@ -171,7 +191,7 @@ func (p *Program) Serve() *Process {
 func (p *Program) ServeTo(out *os.File) *Process {
 	p.tb.Helper()
 	s := p.serve(new(Log), out)
-	s.waitReady()
+	s.Readiness(200, 20*time.Second)
 	return s
 }
 
@@ -183,24 +203,18 @@ func (p *Program) serve(log *Log, out io.Writer) *Process {
 	}
 	s := &Process{
 		URL: scheme + "://" + p.Getenv("LISTEN_ADDR"), AdminURL: "http://" + p.Getenv("ADMIN_ADDR"),
-		Log: log, tb: p.tb, command: p.Command("serve"), ended: make(chan struct{}),
+		Log: log, tb: p.tb, command: p.Command("serve"),
 	}
 	s.command.Stdout, s.command.Stderr = out, out
-	if err := s.command.Start(); err != nil {
+	var err error
+	if s.ended, err = StartCommand(s.command); err != nil {
 		p.tb.Fatal(err)
 	}
-	go func() {
-		s.command.Wait()
-		close(s.ended)
-	}()
 	p.tb.Cleanup(func() {
 		s.command.Process.Kill()
 		<-s.ended
 	})
-	Eventually(p.tb, 20*time.Second, "serve responds on /livez", func() bool { return s.Admin("/livez") == 200 || s.hasEnded() })
-	if s.hasEnded() {
-		p.tb.Fatalf("serve ended: %s", s.Log)
-	}
+	s.await("/livez", 200, 20*time.Second)
 	return s
 }
 
@@ -208,13 +222,30 @@ func (p *Program) serve(log *Log, out io.Writer) *Process {
 func (p *Program) ServeReady() *Process {
 	p.tb.Helper()
 	s := p.Serve()
-	s.waitReady()
+	s.Readiness(200, 20*time.Second)
 	return s
 }
 
-func (s *Process) waitReady() {
+// Readiness waits until /readyz has this status. If it does not in time, the test fails with what it said last, and with the log.
+func (s *Process) Readiness(status int, patience time.Duration) {
 	s.tb.Helper()
-	Eventually(s.tb, 20*time.Second, "serve is ready", func() bool { return s.Admin("/readyz") == 200 })
+	s.await("/readyz", status, patience)
+}
+
+func (s *Process) await(path string, status int, patience time.Duration) {
+	s.tb.Helper()
+	err := poll(patience, func() error {
+		if got, body := s.AdminBody(path); got != status && !s.hasEnded() {
+			return fmt.Errorf("%d %s", got, body)
+		}
+		return nil
+	})
+	if err == nil && s.hasEnded() {
+		err = errors.New("the process has ended")
+	}
+	if err != nil {
+		s.tb.Fatalf("%s is not %d after %v: %v; the log: %s", path, status, patience, err, s.Log)
+	}
 }
 
 func (s *Process) hasEnded() bool {
@@ -232,15 +263,23 @@ func (s *Process) Admin(path string) int {
 	return status
 }
 
-// AdminBody is Admin with the body.
+// AdminBody is Admin with the body, or with the error.
 func (s *Process) AdminBody(path string) (int, string) {
 	res, err := plain.Get(s.AdminURL + path)
+	return read(res, err)
+}
+
+// read reads a response whole. Status 0 comes with the error, and with what came before it.
+func read(res *http.Response, err error) (status int, text string) {
 	if err != nil {
 		return 0, err.Error()
 	}
 	defer res.Body.Close()
-	text, _ := io.ReadAll(res.Body)
-	return res.StatusCode, string(text)
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return 0, fmt.Sprintf("%v after %d %s", err, res.StatusCode, body)
+	}
+	return res.StatusCode, string(body)
 }
 
 // Signal sends a signal.
@@ -265,7 +304,7 @@ var plain = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// Do sends a request with these cookies to the public listener and returns status and body, 0 without a response.
+// Do sends a request with these cookies to the public listener and returns status and body, or 0 and the error.
 func (s *Process) Do(method, path, body, cookies string) (int, string) {
 	s.tb.Helper()
 	r, err := http.NewRequest(method, s.URL+path, strings.NewReader(body))
@@ -280,12 +319,7 @@ func (s *Process) Do(method, path, body, cookies string) (int, string) {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	res, err := plain.Do(r)
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer res.Body.Close()
-	text, _ := io.ReadAll(res.Body)
-	return res.StatusCode, string(text)
+	return read(res, err)
 }
 
 // Proxy passes TCP connections on to a server, until it is taken down.

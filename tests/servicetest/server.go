@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"syscall"
 	"testing"
@@ -25,7 +24,7 @@ type PostgresServer struct {
 	settings   []string
 	attributes *syscall.SysProcAttr
 	process    *os.Process
-	ended      chan struct{}
+	ended      <-chan struct{}
 }
 
 // NewPostgresServer starts a server with an empty database "worldevents" and these settings, as NAME=value.
@@ -146,17 +145,10 @@ func (s *PostgresServer) start(args []string) {
 	defer log.Close()
 	command := exec.Command(filepath.Join(s.bin, "postgres"), args...)
 	command.Dir, command.SysProcAttr, command.Stdout, command.Stderr = s.dir, s.attributes, log, log
-	started, ended := make(chan error), make(chan struct{})
-	go func() {
-		runtime.LockOSThread() // Pdeathsig comes when the thread ends
-		started <- command.Start()
-		command.Wait()
-		close(ended)
-	}()
-	if err := <-started; err != nil {
+	if s.ended, err = StartCommand(command); err != nil {
 		s.tb.Fatal(err)
 	}
-	s.process, s.ended = command.Process, ended
+	s.process = command.Process
 }
 
 // Kill ends the server and all its processes as a loss of power would.

@@ -12,6 +12,7 @@ import (
 // No list ever shows an event without its creator's RSVP: not while events are being made, nor when the connection to
 // the database breaks after any number of bytes of what a create sends or receives.
 func TestCreateIsWhole(t *testing.T) {
+	t.Parallel()
 	whole := func(t *testing.T, db *servicetest.Database) {
 		t.Helper()
 		if n := db.Count("events e WHERE NOT EXISTS (SELECT 1 FROM rsvps r JOIN users u ON u.number = r.user_number WHERE r.event_number = e.number AND u.id = e.creator_id)"); n != 0 {

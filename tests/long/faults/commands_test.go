@@ -15,6 +15,7 @@ import (
 // A disk that is full while the operator changes users and events: each command says so in one line with status 1 and changes
 // nothing, reading goes on, and so does everything once there is room. The same without a service beside.
 func TestCommandsOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	dir := smallDisk(t, "32768")
 	file := filepath.Join(dir, "full.db")
 	p := servicetest.NewProgram(t, "DATABASE_URL=sqlite:"+file)
@@ -69,7 +70,7 @@ func TestCommandsOnAFullDisk(t *testing.T) {
 		t.Errorf("state %.300s, was %.300s", now, before)
 	}
 	free()
-	servicetest.Eventually(t, 20*time.Second, "the service takes writes", func() bool { return s.Admin("/readyz") == 200 })
+	s.Readiness(200, 20*time.Second)
 	bob = signIn(t, transport, s.URL, "bob")
 	if got := bob.do("GET", "/api/event/plaza", "").body; got != list {
 		t.Errorf("the list is %s, was %s", got, list)
@@ -103,6 +104,7 @@ func TestCommandsOnAFullDisk(t *testing.T) {
 
 // A standby is as good a source as its primary, although nothing can be written there.
 func TestCopyOfAStandby(t *testing.T) {
+	t.Parallel()
 	primary := servicetest.NewPostgresServer(t)
 	p := servicetest.NewProgram(t, "DATABASE_URL="+primary.URL())
 	p.MustRun("demo")
@@ -122,6 +124,7 @@ func TestCopyOfAStandby(t *testing.T) {
 
 // A copy through PgBouncer that is interrupted, whatever it is doing, leaves PgBouncer running and the target empty.
 func TestCopyInterruptedBehindPgBouncer(t *testing.T) {
+	t.Parallel()
 	server := servicetest.NewPostgresServer(t, "fsync=off")
 	address := startPgBouncer(t, server, 3)
 	from := servicetest.EmptySQLite(t)
@@ -159,6 +162,7 @@ func TestCopyInterruptedBehindPgBouncer(t *testing.T) {
 
 // However often a copy is killed, and whenever, the target is empty or absent, and takes a copy afterwards.
 func TestCopyKilledAnywhere(t *testing.T) {
+	t.Parallel()
 	for fromName, makeFrom := range emptyDatabases {
 		from := makeFrom(t)
 		p := servicetest.NewProgram(t, "DATABASE_URL="+from.URL)

@@ -23,6 +23,7 @@ var emptyDatabases = map[string]func(testing.TB) *servicetest.Database{
 
 // A disk that is full in the middle of a copy: one line, and nothing is left.
 func TestCopyOntoAFullDisk(t *testing.T) {
+	t.Parallel()
 	for name, makeFrom := range emptyDatabases {
 		t.Run(name, func(t *testing.T) {
 			from := makeFrom(t)
@@ -65,6 +66,7 @@ func TestCopyOntoAFullDisk(t *testing.T) {
 // A large database is copied within five minutes, and takes no more memory than a small one. COPYRSVPS says how large, in
 // RSVPs: 5000000 is what is promised; fewer are quicker to make.
 func TestCopyOfALargeDatabase(t *testing.T) {
+	t.Parallel()
 	rsvps, err := strconv.Atoi(os.Getenv("COPYRSVPS"))
 	if err != nil {
 		rsvps = 250_000
@@ -159,7 +161,6 @@ func seedCopy(db *servicetest.Database, users, events, rsvps int) {
 	if db.Dialect == "sqlite" {
 		hash, spent = "randomblob(32)", "x''"
 	}
-	const moment = "'2030-01-01 00:00:00+00:00'"
 	db.Exec("INSERT INTO users (id, username, created_at, folded, skeleton) " + numbers(users) +
 		"SELECT " + id(1) + ", 'user ' || CAST(i AS text), " + moment + ", NULL, NULL FROM n")
 	db.Exec("INSERT INTO sessions (id, user_id, handle_hash, created_at, device, network, refreshed_at, expires_at, token_hash, spent) " + numbers(users) +

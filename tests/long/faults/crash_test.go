@@ -20,9 +20,10 @@ import (
 // kill -9 under load, again and again: what was acknowledged is there afterwards, what was spent stays spent, and the
 // database is sound.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		db := servicetest.SQLite(t)
-		crash(t, 100, db)
+		crash(t, 40, db)
 		for query, want := range map[string]string{"PRAGMA integrity_check": "ok", "SELECT count(*) FROM pragma_foreign_key_check": "0"} {
 			var got string
 			if db.Read(query, nil, &got); got != want {
@@ -30,7 +31,7 @@ func TestCrash(t *testing.T) {
 			}
 		}
 	})
-	t.Run("postgres", func(t *testing.T) { crash(t, 20, servicetest.NewPostgresServer(t).Database()) })
+	t.Run("postgres", func(t *testing.T) { crash(t, 10, servicetest.NewPostgresServer(t).Database()) })
 }
 
 // crasher is one user at work, and what the service has told him.
@@ -64,7 +65,7 @@ func crash(t *testing.T, rounds int, db *servicetest.Database) {
 		wait := workers(len(crashers), stop, func(i int) { crashers[i].work(event, i) })
 		time.Sleep(time.Duration(30+rand.IntN(150)) * time.Millisecond) // any moment will do
 		p.Signal(syscall.SIGKILL)
-		p.Wait(5 * time.Second)
+		p.Wait(20 * time.Second)
 		close(stop)
 		wait()
 		p = program.ServeReady()
@@ -93,7 +94,7 @@ func crash(t *testing.T, rounds int, db *servicetest.Database) {
 	}
 	t.Logf("killed %d times: %d events and %d refreshes acknowledged, none lost", rounds, acknowledged, refreshed)
 	p.Signal(syscall.SIGINT)
-	p.Wait(15 * time.Second)
+	p.Wait(20 * time.Second)
 }
 
 // work sends one request and remembers what came of it.
@@ -163,6 +164,7 @@ func (c *crasher) check(t *testing.T, event, name string) {
 // On SQLite every acknowledged write has been given to the disk before: a commit is in the log, and the log is synced. One
 // after the other, each write has a sync of its own.
 func TestCrashFsync(t *testing.T) {
+	t.Parallel()
 	const writes = 50
 	address, trace := serveTraced(t, "-e", "trace=fsync,fdatasync")
 	u := signIn(t, plain.Transport, address, "alice")
@@ -178,13 +180,14 @@ func TestCrashFsync(t *testing.T) {
 			}
 		}
 	}
-	servicetest.Eventually(t, 5*time.Second, fmt.Sprintf("%d syncs of the log", writes), func() bool { return synced()-before >= writes })
+	servicetest.Eventually(t, 20*time.Second, fmt.Sprintf("%d syncs of the log", writes), func() bool { return synced()-before >= writes })
 	t.Logf("%d acknowledged writes, %d syncs of the log", writes, synced()-before)
 }
 
 // Writes at the same time share syncs. Each is written to the log, then a sync of the log begins, and its response is sent
 // when that has ended.
 func TestCrashFsyncOfConcurrentWrites(t *testing.T) {
+	t.Parallel()
 	const writers, each = 16, 20
 	address, trace := serveTraced(t, "-e", "trace=fsync,fdatasync,pwrite64,write", "-s", "5000")
 	transport := newTransport(writers)
@@ -205,7 +208,7 @@ func TestCrashFsyncOfConcurrentWrites(t *testing.T) {
 		})
 	}
 	all.Wait()
-	servicetest.Eventually(t, 5*time.Second, "all is in the trace", func() bool {
+	servicetest.Eventually(t, 20*time.Second, "all is in the trace", func() bool {
 		return len(headerOfID.FindAllString(trace(), -1)) >= writers*each
 	})
 
@@ -276,12 +279,13 @@ func serveTraced(t *testing.T, args ...string) (address string, trace func() str
 	command := exec.Command(strace, args...)
 	command.Dir, command.Env = program.Dir, append(program.Env, "PATH="+os.Getenv("PATH"))
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
-	if err := command.Start(); err != nil {
+	ended, err := servicetest.StartCommand(command)
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // what is traced outlives a dead strace
-		command.Wait()
+		<-ended
 	})
 	servicetest.Eventually(t, 20*time.Second, "ready", func() bool {
 		res := (&user{url: "http://" + program.Getenv("ADMIN_ADDR"), http: plain}).do("GET", "/readyz", "")

@@ -58,15 +58,16 @@ func fill(t *testing.T, dir string) (free func()) {
 // The file of the database cannot be written to any more, while its log can: all goes on, one line says it, and so does the
 // metric. Nothing that was acknowledged is lost.
 func TestOnlyCheckpointsFail(t *testing.T) {
+	t.Parallel()
 	strace := servicetest.Tool(t, "strace")
 	program := servicetest.NewProgram(t, "LOG_FORMAT=json", "LOG_LEVEL=warn")
 	program.MustRun("migrate")
 	file := filepath.Join(program.Dir, "worldevents.db")
 	// With -D signals go to the program, and not to strace.
-	p := under(t, program, fmt.Sprintf("%s -D -f -q -o /dev/null -P %s -e trace=pwrite64 -e inject=pwrite64:error=ENOSPC", strace, file)).ServeReady()
+	p := under(t, program, fmt.Sprintf("%s -D -f --seccomp-bpf -q -o /dev/null -P %s -e trace=pwrite64 -e inject=pwrite64:error=ENOSPC", strace, file)).ServeReady()
 	alice := signIn(t, plain.Transport, p.URL, "alice")
 	var acknowledged []string
-	servicetest.Eventually(t, time.Minute, "the metric says it", func() bool {
+	servicetest.Eventually(t, 3*time.Minute, "the metric says it", func() bool {
 		res := alice.createLarge("w")
 		if res.status != 200 {
 			t.Fatal(res)
@@ -90,6 +91,7 @@ func TestOnlyCheckpointsFail(t *testing.T) {
 // The disk of the SQLite file is full for a while: writes are 503 and the instance is not ready until there is room, reads go on,
 // and nothing that was acknowledged is lost.
 func TestSQLiteOnFullDisk(t *testing.T) {
+	t.Parallel()
 	dir := smallDisk(t, "16384")
 	program := servicetest.NewProgram(t, "DATABASE_URL=sqlite:"+filepath.Join(dir, "full.db"), "LOG_FORMAT=json")
 	p := program.ServeReady()
@@ -135,11 +137,11 @@ func TestSQLiteOnFullDisk(t *testing.T) {
 			t.Fatalf("/livez %d while the disk is full", live)
 		}
 		if ready != 503 {
-			servicetest.Eventually(t, 5*time.Second, fmt.Sprintf("/readyz %d while the disk is full: the log says that it has room", ready), hasRoom)
+			servicetest.Eventually(t, 20*time.Second, fmt.Sprintf("/readyz %d while the disk is full: the log says that it has room", ready), hasRoom)
 		}
 	}
 	free()
-	servicetest.Eventually(t, 20*time.Second, "ready again", func() bool { return p.Admin("/readyz") == 200 })
+	p.Readiness(200, 20*time.Second)
 	if res := alice[0].createLarge("full"); res.status != 200 {
 		t.Error(res)
 	}

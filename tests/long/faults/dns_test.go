@@ -121,6 +121,7 @@ func named(name, address string) string {
 // The resolver is silent at the start: the service waits, and becomes ready by itself. Later it is silent again, and all
 // connections break: new ones go where the name led before, and nobody notices. The end comes in time, too.
 func TestSilentResolver(t *testing.T) {
+	t.Parallel()
 	server := servicetest.NewPostgresServer(t)
 	names := newNameServer(t)
 	names.silence("one")
@@ -136,7 +137,7 @@ func TestSilentResolver(t *testing.T) {
 		t.Errorf("meanwhile: %d %s", status, body)
 	}
 	names.silence()
-	servicetest.Eventually(t, 10*time.Second, "readiness says 200", func() bool { return p.Admin("/readyz") == 200 })
+	p.Readiness(200, 20*time.Second)
 
 	load := newCreators(t, p, 10)
 	names.silence("one")
@@ -147,19 +148,21 @@ func TestSilentResolver(t *testing.T) {
 			t.Errorf("readiness %d", status)
 		}
 	}
-	servicetest.Eventually(t, 10*time.Second, "instances are heard", func() bool { return metric(t, p, "worldevents_hears_instances") == 1 })
+	servicetest.Eventually(t, 20*time.Second, "instances are heard", func() bool { return metric(t, p, "worldevents_hears_instances") == 1 })
 	load.finish()
-	t.Logf("first write after %v, the slowest response took %v", first.Round(time.Millisecond), load.slowest.Round(time.Millisecond))
+	t.Logf("first write after %v, the slowest response took %v", first.Round(time.Millisecond), load.slowest.took.Round(time.Millisecond))
 	begin := time.Now()
 	p.Signal(os.Interrupt)
-	if status := p.Wait(10 * time.Second); status != 0 || time.Since(begin) > 5*time.Second {
-		t.Errorf("exit status %d after %v", status, time.Since(begin))
+	if status := p.Wait(30 * time.Second); status != 0 {
+		t.Errorf("exit status %d", status)
 	}
+	load.machine.within(t, 2*time.Second, time.Since(begin), "the end")
 }
 
 // Of two names one cannot be resolved, from the start or since the leader was lost, or neither can be any more. The first write
 // comes within a second of the promotion of the other host.
 func TestSilentResolverAtFailover(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name          string
 		start, during []string // the names that are silent
@@ -182,10 +185,10 @@ func TestSilentResolverAtFailover(t *testing.T) {
 			primary.Kill()
 			standby.Promote()
 			first := load.firstWrite(time.Second)
-			servicetest.Eventually(t, 2*time.Second, "readiness says 200", func() bool { return p.Admin("/readyz") == 200 })
+			p.Readiness(200, 20*time.Second)
 			servicetest.Eventually(t, 20*time.Second, "instances are heard", func() bool { return metric(t, p, "worldevents_hears_instances") == 1 })
 			load.finish()
-			t.Logf("first write %v after the promotion, the slowest response took %v", first.Round(time.Millisecond), load.slowest.Round(time.Millisecond))
+			t.Logf("first write %v after the promotion, the slowest response took %v", first.Round(time.Millisecond), load.slowest.took.Round(time.Millisecond))
 		})
 	}
 }

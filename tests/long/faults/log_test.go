@@ -16,6 +16,7 @@ import (
 // The disk of the log is full for a while: every request has its response meanwhile, and then the log goes on, with whole
 // lines, and says what is missing.
 func TestLogOnFullDisk(t *testing.T) {
+	t.Parallel()
 	dir := smallDisk(t, "4096")
 	path := filepath.Join(dir, "log")
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -82,6 +83,7 @@ func TestLogOnFullDisk(t *testing.T) {
 
 // The disk of the log is full from the start: the service serves, and writes all its lines once there is room.
 func TestStartWithLogOnFullDisk(t *testing.T) {
+	t.Parallel()
 	dir := smallDisk(t, "1024")
 	path := filepath.Join(dir, "log")
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)

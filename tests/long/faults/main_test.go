@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,12 @@ import (
 )
 
 func TestMain(m *testing.M) { os.Exit(servicetest.Main(m)) }
+
+// What SQL begins with that makes n rows, and a time in it.
+const (
+	numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) "
+	moment  = "'2030-01-01 00:00:00+00:00'"
+)
 
 // under returns the program as a command of the shell runs it, whose last arguments are the program and its own.
 func under(t *testing.T, program *servicetest.Program, command string) *servicetest.Program {
@@ -186,6 +193,41 @@ func workers(n int, stop <-chan struct{}, work func(i int)) (wait func()) {
 		})
 	}
 	return all.Wait
+}
+
+// yardstick measures how long the machine has requests wait, with requests that need no database. On a machine that does much
+// else what is promised within a time gets ten times as long in addition.
+type yardstick struct {
+	slowest atomic.Int64
+	stop    func()
+}
+
+func newYardstick(t *testing.T, u *user) *yardstick {
+	y := new(yardstick)
+	u = u.clone()
+	stop := make(chan struct{})
+	wait := workers(1, stop, func(int) {
+		res := u.do("GET", "/api/auth/session", "")
+		if res.status != 200 {
+			t.Errorf("a session is verified meanwhile: %v", res)
+		}
+		y.slowest.Store(max(y.slowest.Load(), int64(res.took)))
+		time.Sleep(5 * time.Millisecond)
+	})
+	y.stop = sync.OnceFunc(func() {
+		close(stop)
+		wait()
+	})
+	t.Cleanup(y.stop)
+	return y
+}
+
+// within fails the test if something took longer than promised.
+func (y *yardstick) within(t *testing.T, promised, took time.Duration, what any) {
+	t.Helper()
+	if slowest := time.Duration(y.slowest.Load()); took > promised+10*slowest {
+		t.Errorf("%v promised, took %v, while a request without the database took up to %v: %v", promised, took, slowest, what)
+	}
 }
 
 // plain opens a connection for each request.

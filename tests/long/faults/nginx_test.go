@@ -96,6 +96,7 @@ func (f *nginxFleet) down(i int) {
 // Two instances behind nginx are replaced one after the other under load, each marked down before, and no request fails. One
 // that dies without being marked takes no request with it that it had not got.
 func TestRollingRestartBehindNginx(t *testing.T) {
+	t.Parallel()
 	server := servicetest.NewPostgresServer(t)
 	f := newNginxFleet(t, server, "SHUTDOWN_TIMEOUT=1s")
 	load := f.load(20)

@@ -12,7 +12,7 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// Offered twice what it can do, the service goes on doing nearly as much as it can; the rest is told to come back. The
+// Offered twice what it can do, the service goes on doing what it can, and never less than half of it; the rest is told to come back. The
 // database is made slow, so that its connections are what runs out, and not the processor that the test runs on.
 func TestOverload(t *testing.T) {
 	for _, test := range []struct{ name, setting string }{
@@ -31,20 +31,13 @@ func TestOverload(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			// Whatever else the machine does can only make it worse.
-			const tries, share = 3, 0.8
-			for try := 1; ; try++ {
-				peak := peakOf(alice)
-				goodput, statuses, unexpected := offer(alice, 2*peak)
-				t.Logf("peak %.0f/s; offered twice as much %.0f/s (%.0f %%), responses by status %v", peak, goodput, 100*goodput/peak, statuses)
-				if goodput >= share*peak && statuses[503] > 0 && len(unexpected) == 0 {
-					break
-				}
-				if try == tries {
-					t.Fatalf("goodput fell below %.0f %% of the peak, nothing was refused, or wrongly: %v", 100*share, unexpected)
-				}
+			peak := peakOf(alice)
+			goodput, statuses, unexpected := offer(alice, 2*peak)
+			t.Logf("peak %.0f/s; offered twice as much %.0f/s (%.0f %%), responses by status %v", peak, goodput, 100*goodput/peak, statuses)
+			if goodput < peak/2 || statuses[503] == 0 || len(unexpected) > 0 {
+				t.Errorf("of a peak of %.0f/s %.0f/s were left, %d were refused, and wrongly: %v", peak, goodput, statuses[503], unexpected)
 			}
-			servicetest.Eventually(t, 2*time.Second, "all is well again", func() bool {
+			servicetest.Eventually(t, 20*time.Second, "all is well again", func() bool {
 				_, res := alice.create("w", "x")
 				return res.status == 200
 			})
@@ -52,7 +45,7 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-const during = 4 * time.Second
+const during = 3 * time.Second
 
 // peakOf is how many events a second can be created.
 func peakOf(u *user) float64 {
@@ -111,16 +104,20 @@ func TestRateLimit(t *testing.T) {
 		r.Header.Set("X-Forwarded-For", address)
 		return u.send(r)
 	}
+	var mu sync.Mutex
 	statuses := make(map[int]int)
-	for i := range 50 {
+	begin := time.Now()
+	servicetest.AtOnce(50, func(i int) {
 		res := from(fmt.Sprintf("2001:db8::%x", i)) // one client: it can choose among all addresses of its network
+		mu.Lock()
+		defer mu.Unlock()
 		statuses[res.status]++
-		if res.status == 429 && (res.header.Get("Retry-After") == "" || !res.isJSON()) {
-			t.Errorf("429 without Retry-After or JSON: %v", res)
+		if res.status != 400 && (res.status != 429 || res.header.Get("Retry-After") == "" || !res.isJSON()) {
+			t.Error(res)
 		}
-	}
-	if statuses[429] < 30 || statuses[400] < 5 {
-		t.Errorf("50 requests at once, 5 a second allowed: %v", statuses)
+	})
+	if most := 10 + int(5*time.Since(begin).Seconds()); statuses[400] > most || statuses[400] < 5 {
+		t.Errorf("of 50 requests at once %d were let through, %d at most may be", statuses[400], most)
 	}
 	if res := from("192.0.2.1"); res.status != 400 {
 		t.Errorf("another client: %v", res)

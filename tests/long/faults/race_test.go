@@ -27,7 +27,7 @@ func eachProcess(t *testing.T, test func(t *testing.T, db *servicetest.Database,
 
 // A thousand uses of one refresh token at once, over two instances and both endpoints: exactly one wins.
 func TestRefreshHasOneWinner(t *testing.T) {
-	const rounds, uses = 20, 1000
+	const rounds, uses = 6, 1000
 	eachProcess(t, func(t *testing.T, db *servicetest.Database, one, two *servicetest.Process) {
 		transport := newTransport(uses)
 		defer transport.CloseIdleConnections()
@@ -83,6 +83,7 @@ func TestRefreshHasOneWinner(t *testing.T) {
 // Joins and leaves of one user, and looks at the list, at once and over two instances: there is an order of them that
 // agrees with all responses (linearizability).
 func TestJoinAndLeaveAreLinearizable(t *testing.T) {
+	t.Parallel()
 	const operations, clients = 500, 8
 	eachProcess(t, func(t *testing.T, db *servicetest.Database, one, two *servicetest.Process) {
 		transport := newTransport(clients)

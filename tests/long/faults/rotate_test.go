@@ -79,6 +79,7 @@ func hangUp(t *testing.T, p *servicetest.Process, want string) {
 // The role of the service is replaced while requests write: none fails, and soon no connection is left of the old one. What
 // the database refuses, or is not merely another user or password, changes nothing.
 func TestRotatedRole(t *testing.T) {
+	t.Parallel()
 	r := newRotation(t)
 	r.use("first")
 	program := servicetest.NewProgram(t, "DATABASE_URL=", "DATABASE_URL_FILE="+r.file, "DB_TIMEOUT=5s", "LOG_FORMAT=json", "LOG_LEVEL=warn")
@@ -160,6 +161,7 @@ func TestRotatedRole(t *testing.T) {
 
 // While the database is away, from the start or later, new credentials are taken untried.
 func TestRotatedRoleWithoutDatabase(t *testing.T) {
+	t.Parallel()
 	r := newRotation(t)
 	r.use("first")
 	program := servicetest.NewProgram(t, "DATABASE_URL=", "DATABASE_URL_FILE="+r.file, "DB_TIMEOUT=1s", "LOG_FORMAT=json")
@@ -175,7 +177,7 @@ func TestRotatedRoleWithoutDatabase(t *testing.T) {
 		return strings.Contains(p.Log.String(), "the new user and password could not be tried")
 	})
 	r.server.Start()
-	servicetest.Eventually(t, 20*time.Second, "serve is ready", func() bool { return p.Admin("/readyz") == 200 })
+	p.Readiness(200, 20*time.Second)
 	if n := r.connections("first"); n != 0 || r.connections("second") == 0 {
 		t.Errorf("%d connections of the old role", n)
 	}

@@ -16,6 +16,7 @@ import (
 
 // The disk of the server is full: statements that need no room succeed, and the instance is not ready until there is room.
 func TestDatabaseDiskFull(t *testing.T) {
+	t.Parallel()
 	server := servicetest.NewPostgresServer(t)
 	dir := smallDisk(t, "24576")
 	servicetest.Unprivileged(t, dir) // who then owns it
@@ -31,7 +32,7 @@ func TestDatabaseDiskFull(t *testing.T) {
 		t.Fatal(res)
 	}
 	free := fill(t, dir)
-	servicetest.Eventually(t, 10*time.Second, "a write fails", func() bool {
+	servicetest.Eventually(t, 20*time.Second, "a write fails", func() bool {
 		res := create()
 		if res.status != 200 && (res.status != 500 || !strings.Contains(res.body, `"create event: database unavailable"`)) {
 			t.Error(res)
@@ -47,7 +48,7 @@ func TestDatabaseDiskFull(t *testing.T) {
 		t.Errorf("a list meanwhile: %v", res)
 	}
 	free()
-	servicetest.Eventually(t, 5*time.Second, "readiness says 200", func() bool { return p.Admin("/readyz") == 200 })
+	p.Readiness(200, 20*time.Second)
 	if res := create(); res.status != 200 {
 		t.Errorf("with room again: %v", res)
 	}
@@ -55,6 +56,7 @@ func TestDatabaseDiskFull(t *testing.T) {
 
 // The password of the role changes, and the file that PGPASSFILE names with it: the service goes on.
 func TestRotatedPassword(t *testing.T) {
+	t.Parallel()
 	server := servicetest.NewPostgresServer(t)
 	server.Exec("CREATE ROLE service LOGIN PASSWORD 'first'")
 	server.Exec("ALTER DATABASE worldevents OWNER TO service")
@@ -73,7 +75,7 @@ func TestRotatedPassword(t *testing.T) {
 	address.User = url.User("service")
 	program := servicetest.NewProgram(t, "DATABASE_URL="+address.String(), "PGPASSFILE="+file, "DB_TIMEOUT=2s")
 	write("wrong")
-	servicetest.Eventually(t, 10*time.Second, "the server has read its file", func() bool {
+	servicetest.Eventually(t, 20*time.Second, "the server has read its file", func() bool {
 		_, stderr, status := program.Run("migrate")
 		return status == 1 && strings.Contains(stderr, "password authentication failed")
 	})
@@ -85,12 +87,12 @@ func TestRotatedPassword(t *testing.T) {
 	alice := signIn(t, plain.Transport, p.URL, "alice")
 	server.Exec("ALTER ROLE service PASSWORD 'second'")
 	server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'service'")
-	servicetest.Eventually(t, 5*time.Second, "readiness says 503", func() bool { return p.Admin("/readyz") == 503 })
+	p.Readiness(503, 20*time.Second)
 	if _, res := alice.create("w", "x"); res.status != 500 || !strings.Contains(res.body, `"create event: database unavailable"`) {
 		t.Errorf("with the old password: %v", res)
 	}
 	write("second")
-	servicetest.Eventually(t, 5*time.Second, "readiness says 200", func() bool { return p.Admin("/readyz") == 200 })
+	p.Readiness(200, 20*time.Second)
 	if _, res := alice.create("w", "x"); res.status != 200 {
 		t.Errorf("with the new password: %v", res)
 	}
@@ -103,7 +105,7 @@ func TestRotatedPassword(t *testing.T) {
 			t.Fatal(err)
 		}
 		server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'service'")
-		servicetest.Eventually(t, 5*time.Second, name+": a write succeeds", func() bool {
+		servicetest.Eventually(t, 20*time.Second, name+": a write succeeds", func() bool {
 			_, res := alice.create("w", "x")
 			return res.status == 200
 		})
@@ -114,6 +116,7 @@ func TestRotatedPassword(t *testing.T) {
 // Two instances want more connections than the server has. Requests wait for those that there are, or are refused with
 // 503 and Retry-After; none fails, and an instance that has connections stays ready.
 func TestTooManyConnections(t *testing.T) {
+	t.Parallel()
 	server := servicetest.NewPostgresServer(t, "max_connections=20")
 	program := servicetest.NewProgram(t, "DATABASE_URL="+server.URL(), "DB_TIMEOUT=10s", "DB_MAX_CONNS=20")
 	first := program.ServeReady()

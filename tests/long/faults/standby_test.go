@@ -11,6 +11,7 @@ import (
 // Two hosts in the URL, the second a synchronous standby. The first dies under load and the standby is promoted: the
 // first write succeeds within a second, and nothing that was acknowledged is lost.
 func TestPromotedStandby(t *testing.T) {
+	t.Parallel()
 	primary := servicetest.NewPostgresServer(t)
 	standby := primary.Standby("standby")
 	makeSynchronous(t, primary)
@@ -19,7 +20,7 @@ func TestPromotedStandby(t *testing.T) {
 	primary.Kill()
 	standby.Promote()
 	first := load.firstWrite(time.Second)
-	servicetest.Eventually(t, 2*time.Second, "readiness says 200", func() bool { return p.Admin("/readyz") == 200 })
+	p.Readiness(200, 20*time.Second)
 	load.finish()
 	t.Logf("first write %v after the promotion, %d acknowledged events are all there", first.Round(time.Millisecond), len(load.acknowledged))
 }
@@ -30,13 +31,14 @@ func makeSynchronous(t *testing.T, primary *servicetest.PostgresServer) {
 	primary.Exec("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
 	primary.Exec("SELECT pg_reload_conf()")
 	db := primary.Database()
-	servicetest.Eventually(t, 10*time.Second, "the standby is synchronous", func() bool {
+	servicetest.Eventually(t, 20*time.Second, "the standby is synchronous", func() bool {
 		return db.Count("pg_stat_replication WHERE sync_state = 'sync'") == 1
 	})
 }
 
 // Started while the database is away, in whatever way, the service waits and becomes ready by itself.
 func TestStartWithoutDatabase(t *testing.T) {
+	t.Parallel()
 	server := servicetest.NewPostgresServer(t)
 	for _, test := range []struct {
 		name        string
@@ -58,7 +60,7 @@ func TestStartWithoutDatabase(t *testing.T) {
 			}
 			test.back()
 			back := time.Now()
-			servicetest.Eventually(t, 5*time.Second, "readiness says 200", func() bool { return p.Admin("/readyz") == 200 })
+			p.Readiness(200, 20*time.Second)
 			t.Logf("ready after %v", time.Since(back).Round(time.Millisecond))
 			signIn(t, plain.Transport, p.URL, "alice")
 		})
@@ -68,6 +70,7 @@ func TestStartWithoutDatabase(t *testing.T) {
 // While no synchronous standby responds every commit of a write waits for one, and that of a notification does not: instances hear each
 // other.
 func TestInstancesAreHeardWithoutStandby(t *testing.T) {
+	t.Parallel()
 	server := servicetest.NewPostgresServer(t)
 	program := servicetest.NewProgram(t, "DATABASE_URL="+server.URL(), "DB_TIMEOUT=2s")
 	program.MustRun("migrate")

@@ -11,6 +11,7 @@ import (
 // The heap has a ballast of 32 MB that takes no memory, wherever in the heap it comes to lie: collecting all the time makes that
 // differ from start to start.
 func TestBallastTakesNoMemory(t *testing.T) {
+	t.Parallel()
 	program := servicetest.NewProgram(t, "GOGC=1")
 	for range 15 {
 		p := program.ServeReady()

@@ -47,6 +47,7 @@ func nextRelease(t *testing.T) string {
 // transaction, such as that of a backup, keeps the tables from being changed: no request fails, and the version before
 // can work with the new schema.
 func TestUpgradeUnderLoad(t *testing.T) {
+	t.Parallel()
 	next := nextRelease(t)
 	server := servicetest.NewPostgresServer(t)
 	f := newFleet(t, server)

@@ -128,7 +128,6 @@ const readings = "worldevents_list_wait_readings_total"
 // addWaitingWorlds makes the world "one" of 100 events with 20 RSVPs each, and n worlds of one event with 20.
 func addWaitingWorlds(t *testing.T, db *servicetest.Database, n int) {
 	t.Helper()
-	const moment = "'2030-01-01 00:00:00+00:00'"
 	db.Exec(fmt.Sprintf(`INSERT INTO users (id, username, created_at)
 		SELECT CAST('00000000-0000-7000-9000-' || lpad(CAST(i AS text), 12, '0') AS uuid), 'somebody ' || i, %s FROM generate_series(1, 20) i`, moment))
 	db.Exec(fmt.Sprintf(`INSERT INTO events (id, world_id, name, description, scheduled_at, created_at)
@@ -155,41 +154,35 @@ func tagsOf(t *testing.T, u *user, paths ...string) map[string]string {
 	return tags
 }
 
-// Many who wait take little, and give all of it back.
+// Many who wait take little, and give all of it back. Each waits for another list, which costs the most.
 func TestManyWait(t *testing.T) {
+	t.Parallel()
 	db := servicetest.Postgres(t)
 	addWaitingWorlds(t, db, waiters)
-	for _, worlds := range []int{100, waiters} {
-		t.Run(fmt.Sprint(waiters, " on ", worlds, " worlds"), func(t *testing.T) {
-			p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "LOG_LEVEL=error").ServeReady()
-			users := signInAll(t, p, 20)
-			var paths []string
-			for i := range worlds {
-				paths = append(paths, worldPath(i))
-			}
-			tags := tagsOf(t, users[0], paths...)
-			before, goroutines := p.Memory("VmRSS"), gauge(t, p, "go_goroutines")
-			begin := time.Now()
-			all := followAll(t, p, users, waiters, func(i int) string { return worldPath(i % worlds) }, tags)
-			t.Logf("%d wait after %v", waiters, time.Since(begin).Round(time.Millisecond))
-			each := float64(p.Memory("VmRSS")-before) / float64(waiters) / 1000
-			time.Sleep(15 * time.Second)
-			t.Logf("%.1f kB for each who waits, stacks %.1f, heap %.1f", each,
-				gauge(t, p, "go_memstats_stack_inuse_bytes")/float64(waiters)/1000, gauge(t, p, "go_memstats_heap_inuse_bytes")/float64(waiters)/1000)
-			if n := gauge(t, p, "worldevents_list_waits"); n != float64(waiters) { // the deadline for reading a request is over
-				t.Errorf("%.0f still wait", n)
-			}
-			if each > 80 {
-				t.Errorf("%.1f kB for each", each)
-			}
-			for _, f := range all {
-				f.hangUp()
-			}
-			servicetest.Eventually(t, 40*time.Second, "all is given back", func() bool {
-				return gauge(t, p, "worldevents_list_waits") == 0 && gauge(t, p, "go_goroutines") < goroutines+50
-			})
-		})
+	p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "LOG_LEVEL=error").ServeReady()
+	users := signInAll(t, p, 20)
+	var paths []string
+	for i := range waiters {
+		paths = append(paths, worldPath(i))
 	}
+	tags := tagsOf(t, users[0], paths...)
+	before, goroutines := p.Memory("VmRSS"), gauge(t, p, "go_goroutines")
+	all := followAll(t, p, users, waiters, worldPath, tags)
+	each := float64(p.Memory("VmRSS")-before) / float64(waiters) / 1000
+	time.Sleep(11 * time.Second) // the deadline for reading a request is over
+	if n := gauge(t, p, "worldevents_list_waits"); n != float64(waiters) {
+		t.Errorf("%.0f still wait", n)
+	}
+	t.Logf("%.1f kB for each of %d who wait", each, waiters)
+	if each > 80 {
+		t.Errorf("%.1f kB for each", each)
+	}
+	for _, f := range all {
+		f.hangUp()
+	}
+	servicetest.Eventually(t, 40*time.Second, "all is given back", func() bool {
+		return gauge(t, p, "worldevents_list_waits") == 0 && gauge(t, p, "go_goroutines") < goroutines+50
+	})
 }
 
 func signInAll(t *testing.T, p *servicetest.Process, n int) (users []*user) {
@@ -201,6 +194,7 @@ func signInAll(t *testing.T, p *servicetest.Process, n int) (users []*user) {
 
 // All who wait for one list have the news soon, from few readings, and others are served meanwhile.
 func TestManyWaitForOne(t *testing.T) {
+	t.Parallel()
 	db := servicetest.Postgres(t)
 	addWaitingWorlds(t, db, 1)
 	p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "LOG_LEVEL=error").ServeReady()
@@ -256,6 +250,7 @@ func TestManyWaitForOne(t *testing.T) {
 
 // A stop sends all who wait elsewhere, and there nobody else notices.
 func TestManyWaitThroughRestart(t *testing.T) {
+	t.Parallel()
 	db := servicetest.Postgres(t)
 	const worlds = 20
 	addWaitingWorlds(t, db, worlds)
@@ -325,6 +320,7 @@ func TestManyWaitThroughRestart(t *testing.T) {
 
 // A response that was waited for may take as long as any other, although the deadlines of its request are over.
 func TestWaitPastDeadlines(t *testing.T) {
+	t.Parallel()
 	p := servicetest.NewProgram(t).ServeReady()
 	alice := signIn(t, plain.Transport, p.URL, "alice")
 	for range 150 {
@@ -360,6 +356,7 @@ func TestWaitPastDeadlines(t *testing.T) {
 // Through nginx a list waits like any other request. Where the proxy gives up first its client is told so, and the
 // service takes the client for gone.
 func TestWaitThroughNginx(t *testing.T) {
+	t.Parallel()
 	nginx := servicetest.Tool(t, "nginx")
 	p := servicetest.NewProgram(t).ServeReady()
 	alice := signIn(t, plain.Transport, p.URL, "alice")
@@ -390,27 +387,28 @@ http {
 	proxy.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	log := new(servicetest.Log)
 	proxy.Stdout, proxy.Stderr = log, log
-	if err := proxy.Start(); err != nil {
+	ended, err := servicetest.StartCommand(proxy)
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		proxy.Process.Kill()
-		proxy.Wait()
+		<-ended
 	})
 	through := func(address string, etag string) response {
 		r, _ := http.NewRequest("GET", "http://"+address+"/api/event/plaza?wait=20", nil)
 		r.Header.Set("If-None-Match", etag)
 		return alice.clone().send(r)
 	}
-	servicetest.Eventually(t, 10*time.Second, "nginx passes requests on", func() bool { return through(patient, `"x"`).status == 200 })
+	servicetest.Eventually(t, 20*time.Second, "nginx passes requests on", func() bool { return through(patient, `"x"`).status == 200 })
 	etag := through(patient, `"x"`).header.Get("Etag")
 	if res := through(hasty, etag); res.status != 504 {
 		t.Errorf("a proxy that gives up: %v", res)
 	}
-	servicetest.Eventually(t, 10*time.Second, "the client is gone", func() bool { return gauge(t, p, "worldevents_list_waits") == 0 })
+	servicetest.Eventually(t, 20*time.Second, "the client is gone", func() bool { return gauge(t, p, "worldevents_list_waits") == 0 })
 	done := make(chan response)
 	go func() { done <- through(patient, etag) }()
-	servicetest.Eventually(t, 10*time.Second, "the request waits", func() bool { return gauge(t, p, "worldevents_list_waits") == 1 })
+	servicetest.Eventually(t, 20*time.Second, "the request waits", func() bool { return gauge(t, p, "worldevents_list_waits") == 1 })
 	time.Sleep(2 * time.Second)
 	alice.clone().do("DELETE", "/api/event/"+event, "")
 	if res := <-done; res.status != 200 || res.header.Get("Etag") == etag {

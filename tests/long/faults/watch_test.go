@@ -251,6 +251,7 @@ const ofListeners = "FROM pg_stat_activity WHERE query LIKE 'LISTEN %' OR query 
 
 // Watchers never end up with an old list, whatever is cut and killed meanwhile, and whoever wrote.
 func TestWatchers(t *testing.T) {
+	t.Parallel()
 	size, runs := watchRuns()
 	for range runs {
 		t.Run("postgres", func(t *testing.T) {
@@ -343,6 +344,7 @@ func (a *audience) readings(instance int, cause string) float64 {
 
 // Writes of which no instance is told are found by sweeping.
 func TestWatchersWithoutHints(t *testing.T) {
+	t.Parallel()
 	size := watchSize{watchers: 100, worlds: 50}
 	t.Run("postgres", func(t *testing.T) {
 		server := servicetest.NewPostgresServer(t, "fsync=off", "synchronous_commit=off")
@@ -374,6 +376,7 @@ func withoutHints(t *testing.T, a *audience, db *servicetest.Database) {
 
 // Instances whose listening connections are silent for ever find what others write, notice, and hear again.
 func TestWatchersWhileListenersAreSilent(t *testing.T) {
+	t.Parallel()
 	server := servicetest.NewPostgresServer(t, "fsync=off", "synchronous_commit=off")
 	program := servicetest.NewProgram(t, "DATABASE_URL="+server.URL())
 	a := newAudience(t, watchSize{watchers: 80, worlds: 20}, program, program.Another())
