@@ -217,7 +217,7 @@ func TestRotationRunbooks(t *testing.T) {
 	writeSecret(t, filepath.Join(secrets, "jwt"), keyA+"\n")
 	writeSecret(t, filepath.Join(secrets, "url"), strings.Replace(server.URL(), "postgres@", "worldevents_a:hunter2@", 1)+"\n")
 	m.systemctl("stop worldevents")
-	writeDotEnv(t, m.p, "APP_ENV=development\nLOG_LEVEL=warn\nDB_TIMEOUT=20s\nJWT_SECRET_FILE=secrets/jwt\nDATABASE_URL_FILE=secrets/url\n")
+	writeSecret(t, filepath.Join(m.p.Dir, ".env"), "APP_ENV=development\nLOG_LEVEL=warn\nDB_TIMEOUT=20s\nJWT_SECRET_FILE=secrets/jwt\nDATABASE_URL_FILE=secrets/url\n")
 	m.systemctl("start worldevents")
 
 	key, password := runbooks(t, "Rotate a key"), runbooks(t, "Rotate the database password")

@@ -31,14 +31,20 @@ type Database struct {
 func SQLite(tb testing.TB) *Database {
 	tb.Helper()
 	db := EmptySQLite(tb)
+	writeTemplate(tb, strings.TrimPrefix(db.URL, "sqlite:"))
+	return db
+}
+
+// writeTemplate makes a migrated file, which is migrated once for all tests of a process.
+func writeTemplate(tb testing.TB, path string) {
+	tb.Helper()
 	sqliteTemplate.once.Do(func() { sqliteTemplate.content, sqliteTemplate.err = migratedFile() })
 	if sqliteTemplate.err != nil {
 		tb.Fatal(sqliteTemplate.err)
 	}
-	if err := os.WriteFile(strings.TrimPrefix(db.URL, "sqlite:"), sqliteTemplate.content, 0o600); err != nil {
+	if err := os.WriteFile(path, sqliteTemplate.content, 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	return db
 }
 
 // EmptySQLite names a file that does not exist yet.

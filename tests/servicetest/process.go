@@ -65,13 +65,25 @@ type Program struct {
 	path string
 }
 
-// NewProgram prepares the program with development settings, a key, the SQLite file of the folder, free ports, and no limit
-// of writes: tests write more than a person does.
+// NewProgram prepares the program with development settings, a key, the migrated SQLite file of the folder, free ports, and no
+// limit of writes: tests write more than a person does.
 // Later values of env win.
 func NewProgram(tb testing.TB, env ...string) *Program {
 	tb.Helper()
+	p := NewEmptyProgram(tb, env...)
+	if p.Getenv("DATABASE_URL") == ownFile {
+		writeTemplate(tb, filepath.Join(p.Dir, strings.TrimPrefix(ownFile, "sqlite:")))
+	}
+	return p
+}
+
+const ownFile = "sqlite:worldevents.db"
+
+// NewEmptyProgram is NewProgram with nothing in the folder.
+func NewEmptyProgram(tb testing.TB, env ...string) *Program {
+	tb.Helper()
 	return &Program{Dir: tb.TempDir(), tb: tb, path: Binary(tb), Env: append([]string{
-		"APP_ENV=development", "JWT_SECRET=" + string(Key), "DATABASE_URL=sqlite:worldevents.db", "DB_TIMEOUT=20s", "WRITE_RATE=0",
+		"APP_ENV=development", "JWT_SECRET=" + string(Key), "DATABASE_URL=" + ownFile, "DB_TIMEOUT=20s", "WRITE_RATE=0",
 		"LISTEN_ADDR=" + FreeAddress(tb), "ADMIN_ADDR=" + FreeAddress(tb),
 	}, env...)}
 }

@@ -1,0 +1,210 @@
+package config_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"worldevents/config"
+)
+
+// The defaults of the operating interface.
+func TestDefaults(t *testing.T) {
+	want := map[string]string{
+		"APP_ENV": "production", "DEVELOPMENT_PUBLIC": "false", "LISTEN_ADDR": ":8080", "ADMIN_ADDR": "127.0.0.1:9090", "BASE_URL": "http://localhost:8080",
+		"TLS": "off", "TLS_DIR": "tls", "HTTP_ADDR": "", "ACME_DIRECTORY": "", "HSTS": "max-age=31536000; includeSubDomains",
+		"DATABASE_URL": "sqlite:worldevents.db", "DATABASE_URL_FILE": "", "DB_MAX_CONNS": "20", "DB_TIMEOUT": "2s",
+		"JWT_SECRET": "xxxxx", "JWT_SECRET_FILE": "", "JWT_ISSUER": "", "JWT_AUDIENCE": "", "JWT_TTL": "15m0s",
+		"REFRESH_TOKEN_TTL": "720h0m0s", "REFRESH_REUSE_LEEWAY": "1m0s", "SESSIONS_PER_USER": "1", "SESSION_MAX_AGE": "0s",
+		"ALLOWED_ORIGINS": "", "COOKIE_DOMAIN": "", "COOKIE_PARTITIONED": "false", "RETURN_ORIGINS": "", "TRUSTED_PROXIES": "",
+		"OIDC_ISSUER": "", "OIDC_CLIENT_ID": "", "OIDC_CLIENT_SECRET": "", "OIDC_CLIENT_SECRET_FILE": "", "OIDC_SCOPES": "openid profile", "OIDC_USERNAME_CLAIM": "preferred_username",
+		"RATE_LIMIT": "0", "WRITE_RATE": "10", "MAX_IN_FLIGHT": "2048", "MAX_WAITING": "10000", "DOCS": "true", "LOG_LEVEL": "INFO", "LOG_FORMAT": "json", "SHUTDOWN_TIMEOUT": "10s",
+	}
+	differ := func(got, want map[string]string) {
+		t.Helper()
+		for name, value := range got {
+			if value != want[name] {
+				t.Errorf("%s is %q, want %q", name, value, want[name])
+			}
+		}
+		if !slices.Equal(slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want))) {
+			t.Errorf("settings %v", got)
+		}
+	}
+	differ(mustLoad(t, "JWT_SECRET="+key).Settings(), want)
+	empty := ""
+	for name := range want { // empty is unset, but where it turns something off
+		empty += name + "=\n"
+	}
+	off := maps.Clone(want)
+	off["ADMIN_ADDR"], off["HSTS"] = "", ""
+	differ(mustLoad(t, empty+"JWT_SECRET="+key).Settings(), off)
+	want["APP_ENV"], want["LISTEN_ADDR"], want["LOG_FORMAT"] = "development", "127.0.0.1:8080,[::1]:8080", "text"
+	differ(mustLoad(t, development).Settings(), want)
+}
+
+// What follows another setting follows it.
+func TestFollowing(t *testing.T) {
+	for _, test := range []struct {
+		settings, name, want string
+	}{
+		{"REFRESH_TOKEN_TTL=10s", "REFRESH_REUSE_LEEWAY", "10s"},
+		{"REFRESH_TOKEN_TTL=10s\nREFRESH_REUSE_LEEWAY=", "REFRESH_REUSE_LEEWAY", "10s"},
+		{"REFRESH_TOKEN_TTL=10m", "REFRESH_REUSE_LEEWAY", "1m0s"},
+		{public + "LISTEN_ADDR=:3000", "BASE_URL", "http://localhost:8080"},
+		{"LISTEN_ADDR=:3000", "BASE_URL", "http://localhost:3000"},
+		{"LISTEN_ADDR=:80", "BASE_URL", "http://localhost"},
+		{"LISTEN_ADDR=:http", "BASE_URL", "http://localhost"},
+		{"LISTEN_ADDR=:443", "BASE_URL", "http://localhost:443"},
+		{"TLS=files", "BASE_URL", "https://localhost:8080"},
+		{"TLS=files\nLISTEN_ADDR=:443", "BASE_URL", "https://localhost"},
+		{"TLS=files\nLISTEN_ADDR=:80", "BASE_URL", "https://localhost:80"},
+		{"LISTEN_ADDR=:3000\nBASE_URL=http://app.localhost/base", "BASE_URL", "http://app.localhost/base"},
+		{"LISTEN_ADDR=:8080", "LISTEN_ADDR", ":8080"},
+		{"LOG_FORMAT=json", "LOG_FORMAT", "json"},
+		{public + "LOG_FORMAT=text", "LOG_FORMAT", "text"},
+	} {
+		c := mustLoad(t, development, test.settings)
+		if got := c.Settings()[test.name]; got != test.want {
+			t.Errorf("%s: %s is %q, want %q", test.settings, test.name, got, test.want)
+		}
+		if got := c.Base.String(); got != c.BaseURL {
+			t.Errorf("%s: BASE_URL is %s and %s", test.settings, got, c.BaseURL)
+		}
+	}
+}
+
+// Nothing of a secret is in what check prints.
+func TestSettingsAreMasked(t *testing.T) {
+	for _, test := range []struct{ settings, name, want string }{
+		{"JWT_SECRET=" + key + "," + key[32:] + hidden, "JWT_SECRET", "xxxxx,xxxxx"},
+		{"OIDC_CLIENT_SECRET=" + hidden, "OIDC_CLIENT_SECRET", "xxxxx"},
+		{"DATABASE_URL=postgres://u:" + hidden + "@h/d?sslPassword=" + hidden + "&sslmode=require", "DATABASE_URL", "postgres://u:xxxxx@h/d?sslPassword=xxxxx&sslmode=require"},
+		{"DATABASE_URL=postgres://u:" + hidden + "@h:port/d", "DATABASE_URL", "xxxxx"},
+		{"DATABASE_URL=postgres:" + hidden, "DATABASE_URL", "xxxxx"},
+		{"DATABASE_URL=sqlite:/var/lib/we.db", "DATABASE_URL", "sqlite:/var/lib/we.db"},
+		{"JWT_SECRET=\nJWT_SECRET_FILE=" + key, "JWT_SECRET_FILE", "xxxxx"},
+		{"DATABASE_URL_FILE=postgres://u:" + hidden + "@h/d", "DATABASE_URL_FILE", "xxxxx"},
+		{"OIDC_CLIENT_SECRET_FILE=" + hidden, "OIDC_CLIENT_SECRET_FILE", hidden}, // which may be the name of a file
+	} {
+		setEnv(t, development, test.settings)
+		c, _ := config.Inspect(true)
+		if got := c.Settings()[test.name]; got != test.want {
+			t.Errorf("%s: %s is %q, want %q", test.settings, test.name, got, test.want)
+		}
+	}
+}
+
+// Misspelt names, each with the setting that it is near.
+const misspelt = "ALOWED_ORIGINS=x\nBASE_URI=x\nBSAE_URL=x\nCOOKIEDOMAIN=x\nCOOKIE-DOMAIN=x\nDB_TIMOEUT=x\nJWT_SECRETS=" + key + "\nLISTEN_ADDRESS=x\nMAX_WATING=x\nREFRESH_TOKN_TL=x\nTRUSTED_PROXY=x\nTrusted_Proxies=x\ndocs=x\njwt_secret=x"
+
+// ordinary names are those of other programs.
+const ordinary = `HOME=/root
+PATH=/bin
+USER=x
+SHELL=/bin/sh
+LANG=C
+TERM=xterm
+TZ=UTC
+HOSTNAME=h
+DISPLAY=:0
+MAIL=x
+EDITOR=vi
+PGHOST=x
+PGPORT=1
+PGUSER=x
+PGDATABASE=x
+DB_HOST=x
+DB_USER=x
+DB_NAME=x
+DB_TIMEZONE=UTC
+DATABASE_USER=x
+DATABASE_HOST=x
+TLS_CERT=x
+TLS_KEY=x
+HTTP_PROXY=
+https_proxy=http://10.0.0.1
+NO_PROXY=x
+NODE_ENV=production
+PORT=80
+BASE_DIR=/
+PAGE_URL=x
+SESSION_MANAGER=local/x
+DBUS_SESSION_BUS_ADDRESS=x
+XDG_SESSION_ID=1
+LISTEN_FDS=1
+LISTEN_PID=1
+LOG_FILE=x
+LOG_DIR=x
+LOG_PATH=x
+JWT_KEY=x
+APP_NAME=x
+APP_URL=x
+APP_KEY=x
+ADMIN_USER=x
+ADMIN_EMAIL=x
+RATE=1
+HOSTS=x
+DOTS=x
+BASE_UID=1
+GIT_SECRET=x
+KUBERNETES_SERVICE_HOST=10.0.0.1
+ALOWED_ORIGINS=` // empty is unset
+
+// What is allowed but rarely meant is one warning, and shows no secret.
+func TestWarnings(t *testing.T) {
+	const (
+		fewDistinct = "JWT_SECRET: key 1 has fewer than 8 distinct characters: make one with openssl rand -hex 32"
+		sequence    = "JWT_SECRET: key 1 is a plain sequence: make one with openssl rand -hex 32"
+		leeway      = "REFRESH_REUSE_LEEWAY is below 20s: an ordinary client that repeats a refresh may end its user's session"
+		noProvider  = "OIDC_ISSUER is not set: nobody can sign in but through the command session issue"
+		anybody     = "DEVELOPMENT_PUBLIC: whoever reaches this service signs in as anybody"
+		noSetting   = " is no setting and has no effect: "
+	)
+	for _, test := range []struct {
+		settings string
+		want     []string
+	}{
+		{production, nil},
+		{"APP_ENV=production\nJWT_SECRET=" + key, []string{
+			"BASE_URL is plain http: browsers keep Secure cookies from it, except on localhost",
+			"DATABASE_URL is not set: keeping data in worldevents.db in the working directory", noProvider,
+		}},
+		{production + "\nDEVELOPMENT_PUBLIC=true\nJWT_TTL=15m", nil},
+		{production + "\nOIDC_ISSUER=\nOIDC_CLIENT_ID=", []string{noProvider}},
+		{production + "\nALLOWED_ORIGINS=http://localhost:5173,http://127.0.0.1:3000,http://[::1]:3000,http://app.localhost", nil},
+		{production + "\nREFRESH_REUSE_LEEWAY=20s", nil},
+		{production + "\nREFRESH_REUSE_LEEWAY=19.999s", []string{leeway}},
+		{production + "\nREFRESH_TOKEN_TTL=10s", []string{leeway}},
+		{production + "\nJWT_SECRET=" + strings.Repeat("abdfhjl", 5), []string{fewDistinct}},
+		{production + "\nJWT_SECRET=" + strings.Repeat("abdfhjln", 5), nil},
+		{production + "\nJWT_SECRET=" + strings.Repeat("\U0001F511", 7) + "abcdef", []string{fewDistinct}},
+		{production + "\nJWT_SECRET=" + key + "," + strings.Repeat("ab", 16), []string{strings.Replace(fewDistinct, "key 1", "key 2", 1)}},
+		{production + "\nJWT_SECRET=abcdefghijklmnopqrstuvwxyzabcdefghij", []string{sequence}},
+		{production + "\nJWT_SECRET=01234567890123456789012345678901", []string{sequence}},
+		{production + "\nJWT_SECRET=0123456789abcdef0123456789abcdef", []string{sequence}},
+		{production + "\nJWT_SECRET=ZYXWVUTSRQPONMLKJIHGFEDCBAZYXWVU", []string{sequence}},
+		{production + "\nJWT_SECRET=abcdefghijklmnopq" + "acegikmoqsuwyac", []string{sequence}}, // 16 of 32 follow the one before
+		{production + "\nJWT_SECRET=abcdefghijklmnop" + "acegikmoqsuwyace", nil},
+		{production + "\nACME_DIRECTORY=https://ca.example.org/directory", []string{"ACME_DIRECTORY has no effect without TLS=acme"}},
+		{production + "\nTLS=acme\nACME_DIRECTORY=https://ca.example.org/directory", nil},
+		{production + "\n" + ordinary, nil},
+		{production + "\n" + misspelt, []string{
+			"ALOWED_ORIGINS" + noSetting + "ALLOWED_ORIGINS is one", "BASE_URI" + noSetting + "BASE_URL is one", "BSAE_URL" + noSetting + "BASE_URL is one", "COOKIE-DOMAIN" + noSetting + "COOKIE_DOMAIN is one",
+			"COOKIEDOMAIN" + noSetting + "COOKIE_DOMAIN is one", "DB_TIMOEUT" + noSetting + "DB_TIMEOUT is one", "JWT_SECRETS" + noSetting + "JWT_SECRET is one",
+			"LISTEN_ADDRESS" + noSetting + "LISTEN_ADDR is one", "MAX_WATING" + noSetting + "MAX_WAITING is one", "REFRESH_TOKN_TL" + noSetting + "REFRESH_TOKEN_TTL is one", "TRUSTED_PROXY" + noSetting + "TRUSTED_PROXIES is one",
+			"Trusted_Proxies" + noSetting + "TRUSTED_PROXIES is one", "docs" + noSetting + "DOCS is one", "jwt_secret" + noSetting + "JWT_SECRET is one",
+		}},
+		{development, nil},
+		{development + "\nREFRESH_REUSE_LEEWAY=1s\nJWT_SECRET=" + strings.Repeat("ab", 16), nil},
+		{development + "\nLOG_LEVELS=debug", []string{"LOG_LEVELS" + noSetting + "LOG_LEVEL is one"}},
+		{development + "\nACME_DIRECTORY=https://ca.example.org/directory", []string{"ACME_DIRECTORY has no effect without TLS=acme"}},
+		{development + "\nDEVELOPMENT_PUBLIC=true\nBASE_URL=http://we.example.org", []string{anybody}},
+		{development + "\nDEVELOPMENT_PUBLIC=true", nil},
+	} {
+		if got := mustLoad(t, test.settings).Warnings; !slices.Equal(got, test.want) {
+			t.Errorf("%q:\n got %q\nwant %q", test.settings, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package config_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"worldevents/config"
+)
+
+const otherKey = "2a4c6e80b1d3f597c8e0a2d4f6081b3d5f7193a5c7e9fb0d2e4f60718293a4b5"
+
+// write makes a file with text and returns its path.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// from says settings whose secrets all stand in files, but for name.
+func from(t *testing.T, name, path string) string {
+	t.Helper()
+	return "OIDC_ISSUER=https://login.example.org\nOIDC_CLIENT_ID=x\nOIDC_CLIENT_SECRET_FILE=" + write(t, "of the client") +
+		"\nDATABASE_URL_FILE=" + write(t, "sqlite:from-file.db") + "\nJWT_SECRET_FILE=" + write(t, key) + "\n" + name + "=" + path
+}
+
+// A file that cannot be used is refused with its path and without anything of what is in it.
+func TestSecretFileRefused(t *testing.T) {
+	const long = "hunter2-hunter2-hunter2-hunter2-hunter2"
+	unreadable, why := write(t, long), "permission denied"
+	if os.Geteuid() == 0 {
+		unreadable, why = "/proc/self/mem", "input/output error"
+	} else if err := os.Chmod(unreadable, 0); err != nil {
+		t.Fatal(err)
+	}
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ path, says string }{
+		{filepath.Join(t.TempDir(), "none"), "no such file or directory"},
+		{"none/none", "no such file or directory"},
+		{write(t, long) + "/x", "not a directory"},
+		{t.TempDir(), "is a directory"},
+		{unreadable, why},
+		{pipe, "is not a regular file"},
+		{"/dev/null", "is not a regular file"},
+		{write(t, ""), "is empty"},
+		{write(t, "\n"), "is empty"},
+		{write(t, "\r\n"), "is empty"},
+		{write(t, strings.Repeat(long, 1700)), "is larger than 65536 bytes"},
+		{write(t, strings.Repeat("x", 65536)+"\n"), "is larger than 65536 bytes"},
+		{write(t, long+"\x00"), "has a NUL character"},
+		{write(t, long+"\xff"), "is not UTF-8"},
+		{write(t, "h\x00u\x00n\x00"), "has a NUL character"}, // UTF-16
+		{write(t, long+"\n"+long+"\n"), "must be one line without control characters"},
+		{write(t, long+"\n\n"), "must be one line without control characters"},
+		{write(t, long+"\r"), "must be one line without control characters"},
+	} {
+		for _, setting := range []string{"JWT_SECRET_FILE", "DATABASE_URL_FILE", "OIDC_CLIENT_SECRET_FILE"} {
+			setEnv(t, "APP_ENV=development\nDOCS=x", from(t, setting, test.path))
+			want := fmt.Sprintf("%s: %q: %s\nDOCS: must be true or false", setting, test.path, test.says)
+			if _, err := config.Load(true); err == nil || err.Error() != want {
+				t.Errorf("got %v, want %s", err, want)
+			}
+		}
+	}
+	// What is in a file is held to the rules of the setting. What looks like a secret in the place of a path is not shown.
+	const noPath = ": must be the path of a file, and not what is in it"
+	for _, test := range []struct{ setting, path, says string }{
+		{"JWT_SECRET_FILE", write(t, "short"), ": key 1 is shorter than 32 bytes"},
+		{"JWT_SECRET_FILE", write(t, strings.Repeat("x", 64)), ": key 1 is one character again and again"},
+		{"JWT_SECRET_FILE", write(t, key+","+key), ": key 2 is key 1 again"},
+		{"JWT_SECRET_FILE", write(t, "your-256-bit-secret-"+long), ": key 1 is a known example"},
+		{"JWT_SECRET_FILE", write(t, ","), ": key 1 is shorter than 32 bytes\nJWT_SECRET_FILE: key 2 is shorter than 32 bytes"},
+		{"DATABASE_URL_FILE", write(t, "worldevents.db"), ": must begin with sqlite: or postgres://"},
+		{"DATABASE_URL_FILE", write(t, "sqlite:"), ": sqlite: needs the path of a file"},
+		{"DATABASE_URL_FILE", write(t, "mysql://u:"+long+"@h/d"), ": must begin with sqlite: or postgres://"},
+		{"JWT_SECRET_FILE", key, noPath},
+		{"JWT_SECRET_FILE", key[:32], noPath},
+		{"JWT_SECRET_FILE", key[:31], fmt.Sprintf(": %q: no such file or directory", key[:31])},
+		{"DATABASE_URL_FILE", "postgres://u:" + long + "@h/d", noPath},
+		{"OIDC_CLIENT_SECRET_FILE", long, noPath},
+	} {
+		setEnv(t, "APP_ENV=development", from(t, test.setting, test.path))
+		if _, err := config.Load(true); err == nil || err.Error() != test.setting+test.says {
+			t.Errorf("got %v, want %s%s", err, test.setting, test.says)
+		}
+	}
+}
+
+// A secret and its file together are refused, whichever of them is in .env: neither is quietly without effect. An empty real
+// variable takes that of .env away.
+func TestSecretAndItsFile(t *testing.T) {
+	const both = "%s_FILE: is set together with %[1]s, in the environment or in .env: one of them must be empty"
+	for _, test := range []struct{ dotEnv, env, refused string }{
+		{"", "JWT_SECRET=" + key + "\nJWT_SECRET_FILE=key", "JWT_SECRET"},
+		{"JWT_SECRET=" + key, "JWT_SECRET_FILE=key", "JWT_SECRET"},
+		{"JWT_SECRET_FILE=key", "JWT_SECRET=" + key, "JWT_SECRET"},
+		{"JWT_SECRET=" + key + "\nJWT_SECRET_FILE=key", "", "JWT_SECRET"},
+		{"JWT_SECRET=" + key, "JWT_SECRET=\nJWT_SECRET_FILE=key", ""},
+		{"JWT_SECRET_FILE=none", "JWT_SECRET_FILE=\nJWT_SECRET=" + otherKey, ""},
+		{"JWT_SECRET_FILE=none", "JWT_SECRET_FILE=key", ""},
+		{"JWT_SECRET_FILE=key", "", ""},
+		{"JWT_SECRET=" + key + "\nDATABASE_URL=sqlite:worldevents.db", "DATABASE_URL_FILE=url", "DATABASE_URL"},
+		{"JWT_SECRET=" + key, "OIDC_CLIENT_SECRET=" + otherKey + "\nOIDC_CLIENT_SECRET_FILE=key\nOIDC_ISSUER=https://login.example.org\nOIDC_CLIENT_ID=x", "OIDC_CLIENT_SECRET"},
+	} {
+		writeDotEnv(t, test.dotEnv)
+		if err := errors.Join(os.WriteFile("key", []byte(otherKey), 0o600), os.WriteFile("url", []byte("sqlite:x.db"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		setEnv(t, "APP_ENV=development", test.env)
+		c, err := config.Load(true)
+		if want := fmt.Sprintf(both, test.refused); test.refused != "" && (err == nil || err.Error() != want) {
+			t.Errorf("%q, %q: %v, want %s", test.dotEnv, test.env, err, want)
+		}
+		if test.refused == "" && (err != nil || string(c.Keys[0]) != otherKey) {
+			t.Errorf("%q, %q: %v, not the other key", test.dotEnv, test.env, err)
+		}
+	}
+}
+
+// Files are read as Kubernetes mounts them, behind links, and with any line ending. They hold what the setting itself may.
+func TestSecretFiles(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(
+		os.Mkdir(dir+"/..2030_01_01", 0o755), os.WriteFile(dir+"/..2030_01_01/jwt", []byte(key), 0o644),
+		os.Symlink("..2030_01_01", dir+"/..data"), os.Symlink("..data/jwt", dir+"/jwt"),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		dir + "/jwt": key, write(t, key+"\n"): key, write(t, key+"\r\n"): key, write(t, key+", "+otherKey+"\n"): key + " " + otherKey,
+		write(t, key+strings.Repeat(" ", 65536-len(key))): key,
+	} {
+		c := mustLoad(t, "APP_ENV=development", from(t, "JWT_SECRET_FILE", path))
+		var keys []string
+		for _, key := range c.Keys {
+			keys = append(keys, string(key))
+		}
+		if got := strings.Join(keys, " "); got != want || c.DatabaseURL != "sqlite:from-file.db" || c.OIDCClientSecret != "of the client" {
+			t.Errorf("keys %q, want %q; %s %s", got, want, c.DatabaseURL, c.OIDCClientSecret)
+		}
+		if c.Source("JWT_SECRET") != "JWT_SECRET_FILE" || c.Source("JWT_ISSUER") != "JWT_ISSUER" {
+			t.Errorf("sources %s, %s", c.Source("JWT_SECRET"), c.Source("JWT_ISSUER"))
+		}
+	}
+	if c := mustLoad(t, development); c.Source("JWT_SECRET") != "JWT_SECRET" {
+		t.Errorf("source %s", c.Source("JWT_SECRET"))
+	}
+	// The path of a database is set, too.
+	if c := mustLoad(t, production, "DATABASE_URL=\nDATABASE_URL_FILE="+write(t, "sqlite:x.db")); len(c.Warnings) > 0 {
+		t.Errorf("warnings %q", c.Warnings)
+	}
+}
+
+// Whoever can write the file of the keys signs in as anybody: production refuses that, and development warns. The owner may be
+// anybody, as a container engine mounts files of the host's users.
+func TestSecretFileThatOthersCanWrite(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const says = `JWT_SECRET_FILE: "key": its mode lets others write it: chmod go-w`
+	refuses := func(exposed bool) {
+		t.Helper()
+		setEnv(t, production, "JWT_SECRET=\nJWT_SECRET_FILE=key")
+		c, problems := config.Inspect(true)
+		if err := errors.Join(problems...); err == nil == exposed || err != nil && err.Error() != says {
+			t.Errorf("production: %v, exposed %v", err, exposed)
+		}
+		if _, _, err := c.RereadKeys(); err == nil == exposed || err != nil && err.Error() != strings.TrimPrefix(says, "JWT_SECRET_FILE: ") {
+			t.Errorf("production, again: %v, exposed %v", err, exposed)
+		}
+		c = mustLoad(t, "APP_ENV=development\nJWT_SECRET_FILE=key")
+		_, again, err := c.RereadKeys()
+		for _, warnings := range [][]string{c.Warnings, again} {
+			if err != nil || strings.Join(warnings, "\n") != map[bool]string{true: says}[exposed] {
+				t.Errorf("development: %v %q, exposed %v", err, warnings, exposed)
+			}
+		}
+	}
+	for mode, exposed := range map[os.FileMode]bool{0o600: false, 0o644: false, 0o444: false, 0o620: true, 0o602: true} {
+		os.Remove("key")
+		if err := errors.Join(os.WriteFile("key", []byte(key), 0o600), os.Chmod("key", mode)); err != nil {
+			t.Fatal(err)
+		}
+		refuses(exposed)
+	}
+	if err := os.Chmod("key", 0o644); err != nil {
+		t.Fatal(err)
+	}
+	giveAway(t, "key")
+	refuses(false)
+}
+
+// Keys that are read again are held to the same rules, and leave the others alone when they are refused.
+func TestRereadKeys(t *testing.T) {
+	file := write(t, key)
+	c := mustLoad(t, production, "JWT_SECRET=\nJWT_SECRET_FILE="+file)
+	for _, test := range []struct{ text, keys, warning, err string }{
+		{otherKey + "," + key + "\n", otherKey + "," + key, "", ""},
+		{strings.Repeat("ab", 16), strings.Repeat("ab", 16), "JWT_SECRET_FILE: key 1 has fewer than 8 distinct characters: make one with openssl rand -hex 32", ""},
+		{key + "," + hidden, "", "", "JWT_SECRET_FILE: key 2 is shorter than 32 bytes"},
+		{"", "", "", fmt.Sprintf("%q: is empty", file)},
+	} {
+		if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var keys []string
+		read, warnings, err := c.RereadKeys()
+		for _, key := range read {
+			keys = append(keys, string(key))
+		}
+		if strings.Join(keys, ",") != test.keys || strings.Join(warnings, "\n") != test.warning || fmt.Sprint(err) != map[bool]string{true: "<nil>", false: test.err}[test.err == ""] {
+			t.Errorf("%q: %q %q %v", test.text, keys, warnings, err)
+		}
+	}
+	if string(c.Keys[0]) != key {
+		t.Error("the keys have changed")
+	}
+}
