@@ -21,7 +21,7 @@ import (
 
 // What is as it should be is no fault, and nothing is made or changed.
 func TestCheck(t *testing.T) {
-	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
+	eachEmptyProgram(t, func(t *testing.T, p *servicetest.Program) {
 		result, _ := servicetest.Check(t, p)
 		result.Has(t, "warning", "no database yet|no tables yet")
 		if !result.OK || result.Settings["DB_TIMEOUT"] != "20s" || result.Settings["JWT_SECRET"] != "xxxxx" || result.Settings["DOCS"] != "true" {
@@ -126,12 +126,8 @@ func TestCheckProvider(t *testing.T) {
 func TestCheckDamage(t *testing.T) {
 	eachDamaged := func(t *testing.T, words string, damage func(*servicetest.Database)) {
 		servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
-			p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
-			if result, stderr := servicetest.Check(t, p); !result.OK {
-				t.Fatal(stderr)
-			}
 			damage(db)
-			result, _ := servicetest.Check(t, p)
+			result, _ := servicetest.Check(t, servicetest.NewProgram(t, "DATABASE_URL="+db.URL))
 			result.Has(t, "fault", words)
 		})
 	}

@@ -17,7 +17,6 @@ type sessionLine struct{ ID, Device, Network, Created, Refreshed, Expires string
 func TestSessionCommands(t *testing.T) {
 	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
 		p = p.With("SESSIONS_PER_USER=3")
-		p.MustRun("migrate")
 		issue := func(name string) string { return strings.TrimSpace(p.MustRun("session", "issue", name)) }
 		list := func(name string) (lines []sessionLine) {
 			t.Helper()

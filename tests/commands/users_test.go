@@ -476,7 +476,6 @@ func TestUserCommandsAtOnce(t *testing.T) {
 func TestAuditWithoutReader(t *testing.T) {
 	t.Parallel()
 	p := servicetest.NewProgram(t)
-	p.MustRun("migrate")
 	for i := range 20 {
 		reader, writer, err := os.Pipe()
 		if err != nil {
