@@ -31,7 +31,7 @@ GOTEST = TEST_PROGRAM=$(CURDIR)/bin/worldevents go test -parallel 8 $(TESTFLAGS)
 test: build ## Test what a change most likely breaks, on SQLite and on PostgreSQL
 	$(GOTEST) -timeout 10m $$(go list ./... | grep -v /tests/long/)
 
-test-faults: build ## Break databases, networks and the process itself under load (minutes; needs pgbouncer, haproxy, nginx, slowhttptest and strace)
+test-faults: build ## Break databases, networks and the process itself under load (minutes; needs pgbouncer, haproxy, nginx and strace)
 	$(GOTEST) -timeout 40m ./tests/long/faults
 
 test-cluster: build ## Lose the leader of a PostgreSQL cluster under load (minutes; needs patroni, etcd and haproxy)

@@ -66,19 +66,17 @@ server_idle_timeout = 1
 	return address
 }
 
-// What runs every statement passes with PgBouncer between, in transaction mode, and with the URL that OPERATING.md gives: the
-// histories of worlds and of sessions that are held against models, and the tests of pages and commands.
+// What runs the statements passes with PgBouncer between, in transaction mode, and with the URL that OPERATING.md gives: random histories of
+// worlds that are held against a model, and the tests of sessions and commands on PostgreSQL.
 func TestPgBouncer(t *testing.T) {
+	t.Parallel()
 	server := servicetest.NewPostgresServer(t, "fsync=off", "synchronous_commit=off")
 	address := startPgBouncer(t, server, 3)
-
-	// PgBouncer shows no setting of the server, and notifications do not come through it.
-	const skipped = "^(TestCheckPostgresServer|TestCommandsWakeWhoWaits)$"
-	suite := exec.Command("go", "test", "-count=1", "-run", "/^postgres$", "-skip", skipped, "-timeout", "8m",
-		"./tests/model", "./tests/sessionmodel", "./tests/sessions", "./tests/commands")
+	const tests = "^Test(Sequential|Refresh|SignIn|SignOut|End|Sessions|Session|PruneSessions|Event|User|CheckSchema)/^postgres$"
+	suite := exec.Command("go", "test", "-count=1", "-p", "1", "-run", tests, "-timeout", "8m", "./tests/model", "./tests/sessions", "./tests/commands")
 	suite.Dir = servicetest.Root(t)
 	suite.Env = append(os.Environ(), "CI=true", // or without a database it would skip, and pass
-		"MODELTIME=15s", "SESSIONHISTORIES=50", "TEST_DATABASE_URL=postgres://postgres@"+address+"/postgres?default_query_exec_mode=exec")
+		"MODELTIME=15s", "TEST_DATABASE_URL=postgres://postgres@"+address+"/postgres?default_query_exec_mode=exec")
 	out, err := suite.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%.20000s", err, out)
