@@ -11,8 +11,8 @@ import (
 func TestStartWithoutProvider(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	program := servicetest.NewProgram(t, "APP_ENV=production", "OIDC_ISSUER="+p.Issuer(), "OIDC_CLIENT_ID="+p.ClientID, "OIDC_CLIENT_SECRET="+p.ClientSecret)
-	p.Server.Close()
+	program := servicetest.NewProgram(t, "APP_ENV=production", "OIDC_ISSUER="+p.issuer, "OIDC_CLIENT_ID="+p.clientID, "OIDC_CLIENT_SECRET="+p.secret)
+	p.Close()
 	s := program.ServeReady()
 	if status, body := s.Do("GET", "/sign-in", "", ""); status != 502 || !strings.Contains(body, `"code":"provider_failed"`) {
 		t.Errorf("sign-in: %d %s", status, body)
@@ -20,7 +20,7 @@ func TestStartWithoutProvider(t *testing.T) {
 	if status, body := s.Do("GET", "/api/auth/session", "", ""); status != 400 || body != servicetest.SessionNoToken {
 		t.Errorf("session: %d %s", status, body)
 	}
-	if strings.Contains(s.Log.String(), p.ClientSecret) {
+	if strings.Contains(s.Log.String(), p.secret) {
 		t.Errorf("the secret is in the log")
 	}
 }

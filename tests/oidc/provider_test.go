@@ -4,20 +4,20 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/json"
+	"fmt"
 	"io"
-	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"path"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
-	"github.com/oauth2-proxy/mockoidc"
+	"golang.org/x/oauth2"
 
 	"worldevents/server"
 	"worldevents/tests/servicetest"
@@ -28,159 +28,245 @@ func TestMain(m *testing.M) { os.Exit(servicetest.Main(m)) }
 // flowCookie keeps a sign-in that is under way, over https at the root of a host.
 const flowCookie = "__Host-signIn"
 
-// provider is an identity provider that signs in whom a test says, and misbehaves on demand.
+// provider is an identity provider that signs in whom a test says, and misbehaves on demand. A code counts once, with the
+// verifier and the redirect URI of the request that it came from. The secret must be in the form, which a client has to
+// find out.
 type provider struct {
-	*mockoidc.MockOIDC
-	t testing.TB
+	*httptest.Server
+	issuer, clientID string
+	t                testing.TB
 
-	mu sync.Mutex // the mock has no locks of its own
-	// instead, when it returns true, has served a request in the mock's place. The key is the path's last segment.
-	instead map[string]func(http.ResponseWriter, *http.Request) bool
-	codes   []string // all that were issued
+	mu      sync.Mutex
+	secret  string
+	key     *rsa.PrivateKey
+	instead map[string]http.HandlerFunc // replaces endpoints
+	codes   map[string]url.Values       // the authorization request of each code, nil when it was used
+	tokens  map[string]string           // the person of each access token
 }
 
-// key is made once: RSA takes a while.
-var key = sync.OnceValue(func() *rsa.PrivateKey {
+// firstKey is made once: RSA takes a while.
+var firstKey = sync.OnceValue(newKey)
+
+func newKey() *rsa.PrivateKey {
 	k, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		panic(err)
 	}
 	return k
-})
+}
 
 func newProvider(t testing.TB) *provider {
-	t.Helper()
-	mock, err := mockoidc.NewServer(key())
-	if err != nil {
-		t.Fatal(err)
+	p := &provider{
+		t: t, clientID: "client-" + rand.Text(), secret: "secret-" + rand.Text(), key: firstKey(),
+		instead: make(map[string]http.HandlerFunc), codes: make(map[string]url.Values), tokens: make(map[string]string),
 	}
-	p := &provider{MockOIDC: mock, t: t, instead: make(map[string]func(http.ResponseWriter, *http.Request) bool)}
-	mock.AddMiddleware(func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if _, _, basic := r.BasicAuth(); basic { // it wants the secret in the form, and the client has to find out
-				w.WriteHeader(http.StatusUnauthorized)
-				return
-			}
-			p.mu.Lock()
-			instead := p.instead[r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]]
-			p.mu.Unlock()
-			if instead != nil && instead(w, r) {
-				return
-			}
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			next.ServeHTTP(w, r)
-		})
-	})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := mock.Start(l, nil); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { mock.Server.Close() })
+	p.Server = httptest.NewServer(p)
+	p.issuer = p.URL + "/oidc"
+	t.Cleanup(p.Close)
 	return p
+}
+
+// ServeHTTP implements http.Handler. Endpoints are called by the last segment of their path.
+func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	endpoint := path.Base(r.URL.Path)
+	p.mu.Lock()
+	serve := p.instead[endpoint]
+	p.mu.Unlock()
+	switch _, _, basic := r.BasicAuth(); {
+	case basic:
+		w.WriteHeader(http.StatusUnauthorized)
+	case serve != nil:
+		serve(w, r)
+	default:
+		p.usual(endpoint)(w, r)
+	}
+}
+
+// usual is what serves an endpoint that nothing replaces.
+func (p *provider) usual(endpoint string) http.HandlerFunc {
+	switch endpoint {
+	case "openid-configuration":
+		return func(w http.ResponseWriter, _ *http.Request) { p.discovery(w, nil) }
+	case "authorize":
+		return p.authorize
+	case "token":
+		return p.token
+	case "userinfo":
+		return p.userInfo
+	case "keys":
+		return p.publicKeys
+	}
+	return http.NotFound
 }
 
 // respond replaces what an endpoint returns, from now on; nil puts it back.
 func (p *provider) respond(endpoint string, with http.HandlerFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.instead, endpoint)
-	if with != nil {
-		p.instead[endpoint] = func(w http.ResponseWriter, r *http.Request) bool {
-			with(w, r)
-			return true
+	p.instead[endpoint] = with
+}
+
+// discovery responds with the usual metadata with changes; nil removes.
+func (p *provider) discovery(w http.ResponseWriter, change map[string]any) {
+	metadata := map[string]any{
+		"issuer": p.issuer, "authorization_endpoint": p.issuer + "/authorize", "token_endpoint": p.issuer + "/token",
+		"userinfo_endpoint": p.issuer + "/userinfo", "jwks_uri": p.issuer + "/keys",
+	}
+	merge(metadata, change)
+	respondJSON(w, 200, metadata)
+}
+
+func (p *provider) authorize(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	if q.Get("client_id") != p.clientID || q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	code := rand.Text()
+	p.mu.Lock()
+	p.codes[code] = q
+	p.mu.Unlock()
+	back := url.Values{"code": {code}, "state": q["state"]}
+	http.Redirect(w, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
+}
+
+func (p *provider) token(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r.PostFormValue("client_id") != p.clientID || r.PostFormValue("client_secret") != p.secret {
+		respondJSON(w, 401, map[string]any{"error": "invalid_client"})
+		return
+	}
+	code := r.PostFormValue("code")
+	asked := p.codes[code]
+	p.codes[code] = nil
+	if asked == nil || r.PostFormValue("grant_type") != "authorization_code" || r.PostFormValue("redirect_uri") != asked.Get("redirect_uri") ||
+		oauth2.S256ChallengeFromVerifier(r.PostFormValue("code_verifier")) != asked.Get("code_challenge") {
+		respondJSON(w, 400, map[string]any{"error": "invalid_grant"})
+		return
+	}
+	now := time.Now()
+	claims := map[string]any{"iss": p.issuer, "aud": p.clientID, "iat": now.Unix(), "exp": now.Add(24 * time.Hour).Unix(), "nonce": asked.Get("nonce")}
+	var who person
+	json.Unmarshal([]byte(asked.Get("login_hint")), &who)
+	merge(claims, who)
+	token := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.MapClaims(claims))
+	token.Header["kid"] = p.keyID()
+	idToken, err := token.SignedString(p.key)
+	if err != nil {
+		p.t.Error(err)
+	}
+	access := rand.Text()
+	p.tokens[access] = asked.Get("login_hint")
+	respondJSON(w, 200, map[string]any{"access_token": access, "token_type": "Bearer", "id_token": idToken})
+}
+
+func (p *provider) userInfo(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	io.WriteString(w, p.person(r))
+}
+
+// person is whose access token a request brings, as JSON; "" without a token of p.
+func (p *provider) person(r *http.Request) string {
+	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tokens[token]
+}
+
+func (p *provider) publicKeys(w http.ResponseWriter, _ *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	public := map[string]any{
+		"kty": "RSA", "alg": "RS256", "use": "sig", "kid": p.keyID(), "n": servicetest.Base64(string(p.key.N.Bytes())), "e": "AQAB",
+	}
+	respondJSON(w, 200, map[string]any{"keys": []any{public}})
+}
+
+func (p *provider) keyID() string { return fmt.Sprintf("%x", p.key.N.Bytes()[:8]) }
+
+// rotate gives the provider another key.
+func (p *provider) rotate() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.key = newKey()
+}
+
+// setSecret replaces the client's secret, and returns the one of before.
+func (p *provider) setSecret(secret string) (before string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before, p.secret = p.secret, secret
+	return before
+}
+
+// merge changes what is in all; nil removes.
+func merge(all, change map[string]any) {
+	for name, value := range change {
+		if all[name] = value; value == nil {
+			delete(all, name)
 		}
 	}
+}
+
+func respondJSON(w http.ResponseWriter, status int, content any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(content)
 }
 
 // options is an Option that configures a service to sign in with p.
 func (p *provider) options(o *servicetest.Options) {
 	o.Development = false
 	o.OIDC = &server.OIDC{
-		Issuer: p.Issuer(), ClientID: p.ClientID, ClientSecret: p.ClientSecret,
+		Issuer: p.issuer, ClientID: p.clientID, ClientSecret: p.secret,
 		Scopes: []string{"openid", "profile"}, UsernameClaim: "preferred_username",
 	}
 	o.ReturnOrigins = []string{"https://app.example.org", "http://localhost:5173"}
 }
 
-// discovery responds with the usual metadata with changes; nil removes.
-func (p *provider) discovery(w http.ResponseWriter, change map[string]any) {
-	usual := httptest.NewRecorder()
-	p.Discovery(usual, nil)
-	var metadata map[string]any
-	json.Unmarshal(usual.Body.Bytes(), &metadata)
-	for name, value := range change {
-		if metadata[name] = value; value == nil {
-			delete(metadata, name)
-		}
-	}
-	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(metadata)
-}
-
-// person is somebody who has an account at the provider: the claims of their ID token, over the usual ones.
-type person jwt.MapClaims
+// person is somebody who has an account at the provider: the claims of their ID token, over the usual ones, and of
+// UserInfo.
+type person map[string]any
 
 func called(subject, username string) person {
 	return person{"sub": subject, "preferred_username": username}
 }
 
-func (p person) ID() string { return "" }
-
-func (p person) Userinfo([]string) ([]byte, error) { return json.Marshal(p) }
-
-func (p person) Claims(_ []string, usual *mockoidc.IDTokenClaims) (jwt.Claims, error) {
-	claims := jwt.MapClaims{
-		"iss": usual.Issuer, "aud": usual.Audience, "exp": usual.ExpiresAt.Unix(), "iat": usual.IssuedAt.Unix(), "nonce": usual.Nonce,
-	}
-	maps.Copy(claims, jwt.MapClaims(p))
-	for name, value := range claims {
-		if value == nil {
-			delete(claims, name)
-		}
-	}
-	return claims, nil
-}
-
 // consent is what the person's browser does at the provider: it returns the address of the callback that the provider
-// sends it to.
+// sends it to. The request says who it is, so that sign-ins at the same time are not mistaken for each other.
 func (p *provider) consent(authorize string, who person) *url.URL {
 	p.t.Helper()
-	p.mu.Lock()
-	p.QueueUser(who)
-	p.mu.Unlock()
-	return p.visit(authorize)
-}
-
-func (p *provider) visit(authorize string) *url.URL {
-	p.t.Helper()
+	hint, _ := json.Marshal(who)
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Timeout: time.Minute}
-	res, err := client.Get(authorize)
+	res, err := client.Get(authorize + "&login_hint=" + url.QueryEscape(string(hint)))
 	if err != nil {
 		p.t.Error(err)
 		return new(url.URL)
 	}
 	defer res.Body.Close()
-	body, _ := io.ReadAll(res.Body)
 	u, err := res.Location()
 	if err != nil {
-		p.t.Errorf("the provider refuses %s: %d %s", authorize, res.StatusCode, body)
+		p.t.Errorf("the provider refuses %s: %d", authorize, res.StatusCode)
 		return new(url.URL)
 	}
-	p.mu.Lock()
-	p.codes = append(p.codes, u.Query().Get("code"))
-	p.mu.Unlock()
 	return u
 }
 
 // checkLog fails the test when the service has logged what only it and the provider may know.
 func (p *provider) checkLog(s *servicetest.Service) {
 	p.t.Helper()
-	for _, secret := range append([]string{p.ClientSecret, "id_token", "access_token", "eyJ"}, p.codes...) {
-		if secret != "" && strings.Contains(s.Log.String(), secret) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	log, secrets := s.Log.String(), []string{p.secret, "id_token", "access_token", "eyJ"}
+	for code := range p.codes {
+		secrets = append(secrets, code)
+	}
+	for token := range p.tokens {
+		secrets = append(secrets, token)
+	}
+	for _, secret := range secrets {
+		if secret != "" && strings.Contains(log, secret) {
 			p.t.Errorf("%q is in the log", secret)
 		}
 	}

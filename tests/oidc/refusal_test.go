@@ -19,125 +19,125 @@ import (
 
 // TestRefusedAttempts are callbacks that do not belong to the attempt of this browser.
 func TestRefusedAttempts(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t)
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice := called("1", "alice")
-		refused := func(c *servicetest.Client, u *url.URL, changes ...string) {
-			t.Helper()
-			q := u.Query()
-			for i := 0; i < len(changes); i += 2 {
-				q.Set(changes[i], changes[i+1])
-			}
-			failed(t, s, c, c.Get("/sign-in/callback?"+q.Encode()), 400, "invalid_sign_in")
+	s := servicetest.New(t, p.options)
+	alice := called("1", "alice")
+	refused := func(c *servicetest.Client, u *url.URL, changes ...string) {
+		t.Helper()
+		q := u.Query()
+		for i := 0; i < len(changes); i += 2 {
+			q.Set(changes[i], changes[i+1])
 		}
-		none := new(url.URL)
+		failed(t, s, c, c.Get("/sign-in/callback?"+q.Encode()), 400, "invalid_sign_in")
+	}
+	none := new(url.URL)
 
-		refused(s.Client(), none)
-		refused(s.Client(), p.consent(begin(s.Client(), ""), alice)) // another browser began: login CSRF
-		c := s.Client()
-		begin(c, "")
-		refused(c, p.consent(begin(s.Client(), ""), alice)) // even when this one has begun as well
-		u := p.consent(begin(c, ""), alice)
-		refused(c, u, "state", "")
-		refused(c, u, "state", u.Query().Get("state")+"x")
-		refused(c, u, "state", c.Cookie(flowCookie))
-		c.Get(u.RequestURI()+"&state="+u.Query().Get("state")).IsError(400, "invalid_sign_in")
+	refused(s.Client(), none)
+	refused(s.Client(), p.consent(begin(s.Client(), ""), alice)) // another browser began: login CSRF
+	c := s.Client()
+	begin(c, "")
+	refused(c, p.consent(begin(s.Client(), ""), alice)) // even when this one has begun as well
+	u := p.consent(begin(c, ""), alice)
+	refused(c, u, "state", "")
+	refused(c, u, "state", u.Query().Get("state")+"x")
+	refused(c, u, "state", c.Cookie(flowCookie))
+	c.Get(u.RequestURI()+"&state="+u.Query().Get("state")).IsError(400, "invalid_sign_in")
 
-		// None of these ended the attempt; this does, although it fails.
-		refused(c, u, "code", "")
-		refused(c, u)
+	// None of these ended the attempt; this does, although it fails.
+	refused(c, u, "code", "")
+	refused(c, u)
 
-		// The code of another attempt: its verifier is not ours.
-		c = s.Client()
-		stolen := p.consent(begin(s.Client(), ""), alice).Query().Get("code")
-		refused(c, p.consent(begin(c, ""), alice), "code", stolen)
+	// The code of another attempt: its verifier is not ours.
+	c = s.Client()
+	stolen := p.consent(begin(s.Client(), ""), alice).Query().Get("code")
+	refused(c, p.consent(begin(c, ""), alice), "code", stolen)
 
-		// Another issuer's response.
-		c = s.Client()
-		refused(c, p.consent(begin(c, ""), alice), "iss", "https://other.example")
+	// Another issuer's response.
+	c = s.Client()
+	refused(c, p.consent(begin(c, ""), alice), "iss", "https://other.example")
 
-		// The nonce of another attempt.
-		c = s.Client()
-		refused(c, p.consent(begin(c, ""), person{"sub": "1", "nonce": "another"}))
-		c = s.Client()
-		refused(c, p.consent(begin(c, ""), person{"sub": "1", "nonce": nil}))
+	// The nonce of another attempt.
+	c = s.Client()
+	refused(c, p.consent(begin(c, ""), person{"sub": "1", "nonce": "another"}))
+	c = s.Client()
+	refused(c, p.consent(begin(c, ""), person{"sub": "1", "nonce": nil}))
 
-		// What the cookie says cannot be changed.
-		c = s.Client()
-		u = p.consent(begin(c, "/docs"), alice)
-		parts := strings.Split(c.Cookie(flowCookie), ".")
-		parts[2] = base64.RawURLEncoding.EncodeToString([]byte("/openapi.json"))
-		changed := servicetest.Cookies(flowCookie + "=" + strings.Join(parts, "."))
-		s.Client().Get(u.RequestURI(), changed).IsError(400, "invalid_sign_in")
-		for _, rubbish := range []string{"", "x", "..", "a.b.c", "a.1.!", c.Cookie(flowCookie) + "; " + flowCookie + "=x"} {
-			s.Client().Get(u.RequestURI(), servicetest.Cookies(flowCookie+"="+rubbish)).IsError(400, "invalid_sign_in").SetsNoCookie()
-		}
+	// What the cookie says cannot be changed.
+	c = s.Client()
+	u = p.consent(begin(c, "/docs"), alice)
+	parts := strings.Split(c.Cookie(flowCookie), ".")
+	parts[2] = base64.RawURLEncoding.EncodeToString([]byte("/openapi.json"))
+	changed := servicetest.Cookies(flowCookie + "=" + strings.Join(parts, "."))
+	s.Client().Get(u.RequestURI(), changed).IsError(400, "invalid_sign_in")
+	for _, rubbish := range []string{"", "x", "..", "a.b.c", "a.1.!", c.Cookie(flowCookie) + "; " + flowCookie + "=x"} {
+		s.Client().Get(u.RequestURI(), servicetest.Cookies(flowCookie+"="+rubbish)).IsError(400, "invalid_sign_in").SetsNoCookie()
+	}
 
-		// Too late, although the browser still has the cookie.
-		late := servicetest.Cookies(flowCookie + "=" + c.Cookie(flowCookie))
-		s.Clock.Advance(10 * time.Minute)
-		expired := s.Client()
-		failed(t, s, expired, expired.Get(u.RequestURI(), late), 400, "invalid_sign_in")
-		s.Clock.Advance(-10 * time.Minute)
-		c.Get(u.RequestURI()).Is(303, "") // else all is well with it
-		p.checkLog(s)
-	}, p.options)
+	// Too late, although the browser still has the cookie.
+	late := servicetest.Cookies(flowCookie + "=" + c.Cookie(flowCookie))
+	s.Clock.Advance(10 * time.Minute)
+	expired := s.Client()
+	failed(t, s, expired, expired.Get(u.RequestURI(), late), 400, "invalid_sign_in")
+	s.Clock.Advance(-10 * time.Minute)
+	c.Get(u.RequestURI()).Is(303, "") // else all is well with it
+	p.checkLog(s)
 }
 
 // TestReplay repeats a callback that went well, with all cookies of then.
 func TestReplay(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t)
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		c := s.Client()
-		u := p.consent(begin(c, ""), called("1", "alice"))
-		cookie := servicetest.Cookies(flowCookie + "=" + c.Cookie(flowCookie))
-		c.Get(u.RequestURI()).Is(303, "")
-		c.Get(u.RequestURI()).IsError(400, "invalid_sign_in").SetsNoCookie() // back button: the cookie is gone
-		r := s.Client().Get(u.RequestURI(), cookie)
-		r.IsError(400, "invalid_sign_in")
-		if strings.Contains(strings.Join(r.Header.Values("Set-Cookie"), "\n"), "oken=") {
-			t.Errorf("signed in by a used code")
-		}
-		c.Get("/api/auth/refresh").Is(200, servicetest.Success) // the session that began is unharmed
-		p.checkLog(s)
-	}, p.options)
+	s := servicetest.New(t, p.options)
+	c := s.Client()
+	u := p.consent(begin(c, ""), called("1", "alice"))
+	cookie := servicetest.Cookies(flowCookie + "=" + c.Cookie(flowCookie))
+	c.Get(u.RequestURI()).Is(303, "")
+	c.Get(u.RequestURI()).IsError(400, "invalid_sign_in").SetsNoCookie() // back button: the cookie is gone
+	r := s.Client().Get(u.RequestURI(), cookie)
+	r.IsError(400, "invalid_sign_in")
+	if strings.Contains(strings.Join(r.Header.Values("Set-Cookie"), "\n"), "oken=") {
+		t.Errorf("signed in by a used code")
+	}
+	c.Get("/api/auth/refresh").Is(200, servicetest.Success) // the session that began is unharmed
+	p.checkLog(s)
 }
 
 func TestRefusedByProvider(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t)
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		for code, want := range map[string]string{
-			"access_denied": "403 access_denied", "server_error": "502 provider_failed",
-			"temporarily_unavailable": "502 provider_failed", "login_required": "502 provider_failed",
-			"<script>": "502 provider_failed", "call_the_operator": "502 provider_failed", "a\nlevel=ERROR": "502 provider_failed",
-			"server_error ": "502 provider_failed", "Server_Error": "502 provider_failed",
-		} {
-			s.Run(t, code, func(t *testing.T) {
-				c := s.Client()
-				u := p.visit(begin(c, ""))
-				q := url.Values{"state": u.Query()["state"], "error": {code}, "error_description": {"<b>no</b>"}}
-				var status int
-				var word string
-				fmt.Sscan(want, &status, &word)
-				failed(t, s, c, c.Get("/sign-in/callback?"+q.Encode()), status, word)
-				failed(t, s, c, c.Get(u.RequestURI()), 400, "invalid_sign_in") // a no cannot become a yes
-				// A no of somebody else's attempt ends none.
-				begin(c, "")
-				failed(t, s, c, c.Get("/sign-in/callback?"+q.Encode()), 400, "invalid_sign_in")
-				if c.Cookie(flowCookie) == "" {
-					t.Errorf("the attempt is gone")
-				}
-			})
-		}
-		for text, want := range map[string]bool{
-			"server_error": true, "login_required": true,
-			"script": false, "call_the_operator": false, "level=ERROR": false, "Server_Error": false, "<b>": false,
-		} {
-			if strings.Contains(s.Log.String(), text) != want {
-				t.Errorf("%q is in the log: want %v", text, want)
+	s := servicetest.New(t, p.options)
+	for code, want := range map[string]string{
+		"access_denied": "403 access_denied", "server_error": "502 provider_failed",
+		"temporarily_unavailable": "502 provider_failed", "login_required": "502 provider_failed",
+		"<script>": "502 provider_failed", "call_the_operator": "502 provider_failed", "a\nlevel=ERROR": "502 provider_failed",
+		"server_error ": "502 provider_failed", "Server_Error": "502 provider_failed",
+	} {
+		s.Run(t, code, func(t *testing.T) {
+			c := s.Client()
+			u := p.consent(begin(c, ""), nil)
+			q := url.Values{"state": u.Query()["state"], "error": {code}, "error_description": {"<b>no</b>"}}
+			var status int
+			var word string
+			fmt.Sscan(want, &status, &word)
+			failed(t, s, c, c.Get("/sign-in/callback?"+q.Encode()), status, word)
+			failed(t, s, c, c.Get(u.RequestURI()), 400, "invalid_sign_in") // a no cannot become a yes
+			// A no of somebody else's attempt ends none.
+			begin(c, "")
+			failed(t, s, c, c.Get("/sign-in/callback?"+q.Encode()), 400, "invalid_sign_in")
+			if c.Cookie(flowCookie) == "" {
+				t.Errorf("the attempt is gone")
 			}
+		})
+	}
+	for text, want := range map[string]bool{
+		"server_error": true, "login_required": true,
+		"script": false, "call_the_operator": false, "level=ERROR": false, "Server_Error": false, "<b>": false,
+	} {
+		if strings.Contains(s.Log.String(), text) != want {
+			t.Errorf("%q is in the log: want %v", text, want)
 		}
-	}, p.options)
+	}
 }
 
 // TestIssuerParameter: a provider that says that it names itself must do so (RFC 9207 section 2.4).
@@ -151,7 +151,7 @@ func TestIssuerParameter(t *testing.T) {
 	c := s.Client()
 	failed(t, s, c, p.signIn(c, called("1", "alice"), ""), 400, "invalid_sign_in")
 	u := p.consent(begin(c, ""), called("1", "alice"))
-	c.Get(u.RequestURI()+"&iss="+url.QueryEscape(p.Issuer())).Is(303, "")
+	c.Get(u.RequestURI()+"&iss="+url.QueryEscape(p.issuer)).Is(303, "")
 }
 
 // failure is what an endpoint returns, or what an ID token claims.
@@ -203,7 +203,7 @@ func failures(p *provider) map[string]failure {
 	idToken := func(sign func(claims jwt.MapClaims) string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			now := time.Now()
-			token := sign(jwt.MapClaims{"iss": p.Issuer(), "aud": p.ClientID, "sub": "1", "iat": now.Unix(), "exp": now.Add(time.Minute).Unix()})
+			token := sign(jwt.MapClaims{"iss": p.issuer, "aud": p.clientID, "sub": "1", "iat": now.Unix(), "exp": now.Add(time.Minute).Unix()})
 			json(fmt.Sprintf(`{"access_token":"x","token_type":"Bearer","id_token":%q}`, token))(w, r)
 		}
 	}
@@ -211,12 +211,12 @@ func failures(p *provider) map[string]failure {
 	return map[string]failure{
 		"discovery: error":                 {"openid-configuration", status(503), nil},
 		"discovery: error with text":       {"openid-configuration", stranger, nil},
-		"discovery: moved":                 {"openid-configuration", moved(p.Discovery), nil},
+		"discovery: moved":                 {"openid-configuration", moved(p.usual("openid-configuration")), nil},
 		"discovery: no JSON":               {"openid-configuration", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "<html>") }, nil},
-		"discovery: huge":                  {"openid-configuration", huge(p.Discovery), nil},
+		"discovery: huge":                  {"openid-configuration", huge(p.usual("openid-configuration")), nil},
 		"discovery: hangs up":              {"openid-configuration", hangUp, nil},
 		"discovery: another issuer":        {"openid-configuration", metadata(map[string]any{"issuer": "https://other.example"}), nil},
-		"discovery: issuer with a slash":   {"openid-configuration", metadata(map[string]any{"issuer": p.Issuer() + "/"}), nil},
+		"discovery: issuer with a slash":   {"openid-configuration", metadata(map[string]any{"issuer": p.issuer + "/"}), nil},
 		"discovery: no token endpoint":     {"openid-configuration", metadata(map[string]any{"token_endpoint": nil}), nil},
 		"discovery: no keys":               {"openid-configuration", metadata(map[string]any{"jwks_uri": ""}), nil},
 		"discovery: script as address":     {"openid-configuration", metadata(map[string]any{"authorization_endpoint": "javascript:alert(1)"}), nil},
@@ -225,8 +225,8 @@ func failures(p *provider) map[string]failure {
 		"token: error":           {"token", status(500), nil},
 		"token: error with text": {"token", stranger, nil},
 		"token: repeats secrets": {"token", echo, nil},
-		"token: moved":           {"token", moved(p.Token), nil},
-		"token: huge":            {"token", huge(p.Token), nil},
+		"token: moved":           {"token", moved(p.token), nil},
+		"token: huge":            {"token", huge(p.token), nil},
 		"token: hangs up":        {"token", hangUp, nil},
 		"token: client is unknown": {"token", func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(401)
@@ -240,17 +240,17 @@ func failures(p *provider) map[string]failure {
 			return text
 		}), nil},
 		"ID token: signed with our secret": {"token", idToken(func(c jwt.MapClaims) string {
-			text, _ := jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString([]byte(p.ClientSecret))
+			text, _ := jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString([]byte(p.secret))
 			return text
 		}), nil},
-		"ID token: key unknown":             {"jwks.json", json(`{"keys":[]}`), called("1", "alice")},
-		"ID token: keys away":               {"jwks.json", status(500), called("1", "alice")},
-		"ID token: text for keys":           {"jwks.json", stranger, called("1", "alice")},
+		"ID token: key unknown":             {"keys", json(`{"keys":[]}`), called("1", "alice")},
+		"ID token: keys away":               {"keys", status(500), called("1", "alice")},
+		"ID token: text for keys":           {"keys", stranger, called("1", "alice")},
 		"ID token: expired":                 {"", nil, person{"sub": "1", "exp": time.Now().Add(-time.Minute).Unix()}},
 		"ID token: without expiry":          {"", nil, person{"sub": "1", "exp": nil}},
 		"ID token: of another issuer":       {"", nil, person{"sub": "1", "iss": "https://other.example"}},
 		"ID token: for another":             {"", nil, person{"sub": "1", "aud": "other"}},
-		"ID token: for us among others":     {"", nil, person{"sub": "1", "aud": []string{"other", p.ClientID}}},
+		"ID token: for us among others":     {"", nil, person{"sub": "1", "aud": []string{"other", p.clientID}}},
 		"ID token: authorized party":        {"", nil, person{"sub": "1", "azp": "other"}},
 		"ID token: authorized party's type": {"", nil, person{"sub": "1", "azp": 1}},
 		"ID token: without subject":         {"", nil, person{"preferred_username": "alice"}},
@@ -265,81 +265,35 @@ func failures(p *provider) map[string]failure {
 
 // TestProviderFails goes through failures. It never matters which: nobody is signed in.
 func TestProviderFails(t *testing.T) {
-	for name := range failures(newProvider(t)) {
-		t.Run(name, func(t *testing.T) {
-			servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
-				p := newProvider(t)
-				s := servicetest.Start(t, db, p.options)
-				test := failures(p)[name]
-				p.respond(test.endpoint, test.with)
-				c := s.Client()
-				r := c.Get("/sign-in")
-				if test.endpoint != "openid-configuration" {
-					who := test.who
-					if who == nil {
-						who = called("1", "alice")
-					}
-					r = c.Get(p.consent(r.Header.Get("Location"), who).RequestURI())
-				} else {
-					r.SetsNoCookie()
-				}
-				failed(t, s, c, r, 502, "provider_failed")
-				if n := s.Database.Count("users"); n != 0 {
-					t.Errorf("%d users", n)
-				}
-				p.checkLog(s)
-				if strings.Contains(s.Log.String(), "call_the_operator") {
-					t.Errorf("the provider's text is in the log: %s", s.Log)
-				}
-
-				p.respond(test.endpoint, nil) // back again: nothing of the failure is left
-				p.signIn(c, called("1", "alice"), "").Is(303, "")
-			})
-		})
-	}
-}
-
-// TestProviderHangs: a provider that takes connections and says nothing costs a sign-in some seconds, a crowd of them
-// no more than that, and everybody else nothing.
-func TestProviderHangs(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	const crowd = 200
-	asked := make(chan struct{}, crowd)
-	p.respond("openid-configuration", func(_ http.ResponseWriter, r *http.Request) {
-		asked <- struct{}{}
-		<-r.Context().Done()
-	})
-	s := servicetest.New(t, p.options)
-	bob := s.SignIn("bob")
-	responses := make(chan *servicetest.Response, crowd)
-	begun := time.Now()
-	for range crowd {
-		go func() { responses <- s.Client().Get("/sign-in") }()
-	}
-	<-asked
-	refused := 0
-	for range crowd {
-		r := <-responses
-		switch r.SetsNoCookie().Status {
-		case 503: // there is no room for so many, or they had no turn
-			r.IsError(503, "overloaded").HasHeader("Retry-After", "1")
-			refused++
-		default:
-			r.IsError(502, "provider_failed")
-		}
-		if refused == 1 {
-			bob.Get("/api/auth/session").Is(200, servicetest.Authenticated)
-		}
-	}
-	if refused == 0 || refused == crowd {
-		t.Errorf("%d of %d were refused", refused, crowd)
-	}
-	if n := len(asked) + 1; n > 5 {
-		t.Errorf("the provider was asked %d times at once or in vain", n)
-	}
-	if took := time.Since(begun); took > 30*time.Second {
-		t.Errorf("gave up after %v", took)
+	for name, test := range failures(p) {
+		t.Run(name, func(t *testing.T) {
+			s := servicetest.New(t, p.options) // which knows nothing of the provider
+			p.respond(test.endpoint, test.with)
+			c := s.Client()
+			r := c.Get("/sign-in")
+			if test.endpoint != "openid-configuration" {
+				who := test.who
+				if who == nil {
+					who = called("1", "alice")
+				}
+				r = c.Get(p.consent(r.Header.Get("Location"), who).RequestURI())
+			} else {
+				r.SetsNoCookie()
+			}
+			failed(t, s, c, r, 502, "provider_failed")
+			if n := s.Database.Count("users"); n != 0 {
+				t.Errorf("%d users", n)
+			}
+			p.checkLog(s)
+			if strings.Contains(s.Log.String(), "call_the_operator") {
+				t.Errorf("the provider's text is in the log: %s", s.Log)
+			}
+
+			p.respond(test.endpoint, nil) // back again: nothing of the failure is left
+			p.signIn(c, called("1", "alice"), "").Is(303, "")
+		})
 	}
 }
 
@@ -395,7 +349,7 @@ func TestFaultPage(t *testing.T) {
 		return res, string(body)
 	}
 	away, _ := get("/sign-in?return_to=https://app.example.org/a%3Fb")
-	state := p.visit(away.Header.Get("Location")).Query().Get("state")
+	state := p.consent(away.Header.Get("Location"), nil).Query().Get("state")
 	res, body := get("/sign-in/callback?error=access_denied&state=" + state)
 	if res.StatusCode != 403 || res.Header.Get("Content-Type") != "text/html; charset=utf-8" || res.Header.Get("Cache-Control") != "no-store" ||
 		!strings.HasPrefix(res.Header.Get("Content-Security-Policy"), "default-src 'none'; style-src 'self'") {

@@ -19,7 +19,7 @@ func TestReload(t *testing.T) {
 	t.Parallel()
 	const keyA, keyB = "a-key-of-this-test-9b1c3d5e7f80a2c4e6", "b-key-of-this-test-2f4a6c8e0b1d3f5a7c"
 	p := newProvider(t)
-	program := servicetest.NewProgram(t, "APP_ENV=production", "OIDC_ISSUER="+p.Issuer(), "OIDC_CLIENT_ID="+p.ClientID, "LOG_FORMAT=json",
+	program := servicetest.NewProgram(t, "APP_ENV=production", "OIDC_ISSUER="+p.issuer, "OIDC_CLIENT_ID="+p.clientID, "LOG_FORMAT=json",
 		"OIDC_CLIENT_SECRET_FILE=client", "JWT_SECRET=", "JWT_SECRET_FILE=key")
 	var s *servicetest.Process
 	write := func(file, text string) {
@@ -36,7 +36,7 @@ func TestReload(t *testing.T) {
 			return strings.Contains(s.Log.String()[n:], "SIGHUP: OIDC_CLIENT_SECRET_FILE was read again") // the last of them
 		})
 	}
-	write("client", p.ClientSecret)
+	write("client", p.secret)
 	write("key", keyA)
 	s = program.ServeReady()
 
@@ -74,14 +74,8 @@ func TestReload(t *testing.T) {
 		callback, cookie := begin()
 		is(what, want, callback, cookie)
 	}
-	rotate := func(secret string) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.ClientSecret = secret
-	}
 	signIn("at first", 303)
-	old := p.ClientSecret
-	rotate("another-client-secret")
+	old := p.setSecret("another-client-secret")
 	signIn("the old secret", 502)
 	callback, cookie := begin()
 	write("client", "another-client-secret")

@@ -9,7 +9,6 @@ import (
 	"net/http/cookiejar"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -31,7 +30,7 @@ func TestSignIn(t *testing.T) {
 		to, _ := url.Parse(away.Header.Get("Location"))
 		q := to.Query()
 		for name, want := range map[string]string{
-			"response_type": "code", "client_id": p.ClientID, "scope": "openid profile", "code_challenge_method": "S256",
+			"response_type": "code", "client_id": p.clientID, "scope": "openid profile", "code_challenge_method": "S256",
 			"redirect_uri": s.URL + "/sign-in/callback",
 		} {
 			if got := q.Get(name); got != want {
@@ -164,90 +163,59 @@ func TestLookalikes(t *testing.T) {
 	}, p.options)
 }
 
-// TestLookalikesConcurrently lets people sign in for the first time at once whose names look alike, over two instances.
-func TestLookalikesConcurrently(t *testing.T) {
+// TestUsernameFromUserInfo: some providers keep the name out of the ID token.
+func TestUsernameFromUserInfo(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := servicetest.New(t, p.options)
+	info := func(sub string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if p.person(r) == "" {
+				t.Errorf("UserInfo asked without the access token")
+			}
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"sub":%q,"preferred_username":"dora"}`, sub)
+		}
+	}
+	p.respond("userinfo", info("somebody else"))
+	c := s.Client()
+	failed(t, s, c, p.signIn(c, person{"sub": "1"}, ""), 502, "provider_failed")
+	p.respond("userinfo", info("1"))
+	p.signIn(c, person{"sub": "1"}, "").Is(303, "")
+	c.Get("/api/auth/session").HasHeader("Session-User", "dora")
+}
+
+// TestConcurrently lets many browsers sign in for the first time at once, over two instances: as one person, and as people
+// whose names look alike.
+func TestConcurrently(t *testing.T) {
 	p := newProvider(t)
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		s.AddUser("ALICE")
 		instances := []*servicetest.Service{s, s.NewInstance(p.options)}
+		signIn := func(n int, who func(i int) person) {
+			clients, callbacks := make([]*servicetest.Client, n), make([]string, n)
+			for i := range n {
+				clients[i] = instances[i%2].Client()
+				callbacks[i] = p.consent(begin(clients[i], ""), who(i)).RequestURI()
+			}
+			servicetest.AtOnce(n, func(i int) { clients[i].Get(callbacks[i]).Is(303, "") })
+		}
+		signIn(12, func(int) person { return called("same", "bob") })
+		if n := s.Database.Count("users WHERE username LIKE 'bob%'"); n != 1 {
+			t.Errorf("one subject became %d users", n)
+		}
 		names := []string{"alice", "Alice ", "ａｌｉｃｅ", "аlice", "a1ice", "alIce", "АLICE", "al\u200bice", "alice\u00a0", "alice-2"}
 		const n = 50
-		clients := make([]*servicetest.Client, n)
-		callbacks := make([]string, n)
-		for i := range n {
-			clients[i] = instances[i%2].Client()
-			callbacks[i] = p.consent(begin(clients[i], ""), called(fmt.Sprint(i), names[i%len(names)])).RequestURI()
-		}
-		var group sync.WaitGroup
-		for i := range n {
-			group.Go(func() { clients[i].Get(callbacks[i]).Is(303, "") })
-		}
-		group.Wait()
+		signIn(n, func(i int) person { return called(fmt.Sprint(i), names[i%len(names)]) })
 		for _, column := range []string{"username", "folded", "skeleton"} {
 			var different int
 			s.Database.Read("SELECT count(DISTINCT "+column+") FROM users", nil, &different)
-			if different != n+1 {
-				t.Errorf("%d users have %d values of %s", n+1, different, column)
+			if different != n+2 {
+				t.Errorf("%d users have %d values of %s", n+2, different, column)
 			}
 		}
 		if n := s.Database.Count("users WHERE username = 'alice'"); n != 0 {
 			t.Errorf("somebody looks like the operator's user")
-		}
-	}, p.options)
-}
-
-// TestUsernameFromUserInfo: some providers keep the name out of the ID token.
-func TestUsernameFromUserInfo(t *testing.T) {
-	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
-		p := newProvider(t)
-		s := servicetest.Start(t, db, p.options)
-		info := func(sub string) http.HandlerFunc {
-			return func(w http.ResponseWriter, r *http.Request) {
-				if !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer ey") {
-					t.Errorf("UserInfo asked without the access token")
-				}
-				w.Header().Set("Content-Type", "application/json")
-				fmt.Fprintf(w, `{"sub":%q,"preferred_username":"dora"}`, sub)
-			}
-		}
-		p.respond("userinfo", info("somebody else"))
-		c := s.Client()
-		failed(t, s, c, p.signIn(c, person{"sub": "1"}, ""), 502, "provider_failed")
-		p.respond("userinfo", info("1"))
-		p.signIn(c, person{"sub": "1"}, "").Is(303, "")
-		c.Get("/api/auth/session").HasHeader("Session-User", "dora")
-	})
-}
-
-// TestConcurrently lets many browsers sign in for the first time at once, over two instances.
-func TestConcurrently(t *testing.T) {
-	p := newProvider(t)
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		instances := []*servicetest.Service{s, s.NewInstance(p.options)}
-		const n = 12
-		race := func(subject func(i int) string, name string) {
-			callbacks := make([]func() *servicetest.Response, n)
-			for i := range n {
-				c := instances[i%2].Client()
-				u := p.consent(begin(c, ""), called(subject(i), name))
-				callbacks[i] = func() *servicetest.Response { return c.Get(u.RequestURI()) }
-			}
-			var group sync.WaitGroup
-			for _, callback := range callbacks {
-				group.Go(func() { callback().Is(303, "") })
-			}
-			group.Wait()
-		}
-		race(func(int) string { return "same" }, "alice")
-		if n := s.Database.Count("users"); n != 1 {
-			t.Errorf("one subject became %d users", n)
-		}
-		if n := s.Database.Count("users WHERE username = 'alice'"); n != 1 {
-			t.Errorf("the one user is not called alice")
-		}
-		race(func(i int) string { return fmt.Sprint("other", i) }, "bob")
-		if got := s.Database.Count("users WHERE username LIKE 'bob%'"); got != n {
-			t.Errorf("%d subjects became %d users", n, got)
 		}
 	}, p.options)
 }
@@ -329,30 +297,30 @@ func TestForgedAttempt(t *testing.T) {
 
 // TestKeysOfAttempt: an attempt ends on every instance that knows the key which began it.
 func TestKeysOfAttempt(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t)
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		const old, next = "the key of before, which is on its way out", "the next key, which will sign from now on"
-		keys := func(keys ...string) *servicetest.Service {
-			return s.NewInstance(p.options, func(o *servicetest.Options) {
-				o.BaseURL, o.Keys = s.Options.BaseURL, nil
-				for _, key := range keys {
-					o.Keys = append(o.Keys, []byte(key))
-				}
-			})
-		}
-		before, both, after := keys(old), keys(old, next), keys(next, old)
-		for i, test := range []struct {
-			begin, end *servicetest.Service
-			status     int
-		}{{before, both, 303}, {both, before, 303}, {before, after, 303}, {after, both, 303}, {after, before, 400}, {before, keys(next), 400}} {
-			c := test.begin.Client()
-			u := p.consent(begin(c, ""), called(fmt.Sprint("key", i), "alice"))
-			r := test.end.Client().Get(u.RequestURI(), servicetest.Cookies(flowCookie+"="+c.Cookie(flowCookie)))
-			if r.Status != test.status {
-				t.Errorf("%d: %d %s", i, r.Status, r.Body)
+	s := servicetest.New(t, p.options)
+	const old, next = "the key of before, which is on its way out", "the next key, which will sign from now on"
+	keys := func(keys ...string) *servicetest.Service {
+		return s.NewInstance(p.options, func(o *servicetest.Options) {
+			o.BaseURL, o.Keys = s.Options.BaseURL, nil
+			for _, key := range keys {
+				o.Keys = append(o.Keys, []byte(key))
 			}
+		})
+	}
+	before, both, after := keys(old), keys(old, next), keys(next, old)
+	for i, test := range []struct {
+		begin, end *servicetest.Service
+		status     int
+	}{{before, both, 303}, {both, before, 303}, {before, after, 303}, {after, both, 303}, {after, before, 400}, {before, keys(next), 400}} {
+		c := test.begin.Client()
+		u := p.consent(begin(c, ""), called(fmt.Sprint("key", i), "alice"))
+		r := test.end.Client().Get(u.RequestURI(), servicetest.Cookies(flowCookie+"="+c.Cookie(flowCookie)))
+		if r.Status != test.status {
+			t.Errorf("%d: %d %s", i, r.Status, r.Body)
 		}
-	}, p.options)
+	}
 }
 
 func TestBasePath(t *testing.T) {
