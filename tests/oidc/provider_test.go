@@ -221,6 +221,7 @@ func (p *provider) options(o *servicetest.Options) {
 	o.OIDC = &server.OIDC{
 		Issuer: p.issuer, ClientID: p.clientID, ClientSecret: p.secret,
 		Scopes: []string{"openid", "profile"}, UsernameClaim: "preferred_username",
+		Timeout: 30 * time.Second, // on a machine that does much else
 	}
 	o.ReturnOrigins = []string{"https://app.example.org", "http://localhost:5173"}
 }

@@ -20,7 +20,7 @@ func (p *Provider) Exchange(ctx context.Context, client string, f Flow, callback
 	if !p.now().Before(f.expires) {
 		return Identity{}, fmt.Errorf("%w: expired", ErrFlow)
 	}
-	ctx, cancel := context.WithTimeout(goidc.ClientContext(ctx, p.client), callTimeout)
+	ctx, cancel := context.WithTimeout(goidc.ClientContext(ctx, p.client), 4*p.config.Timeout)
 	defer cancel()
 	m, err := p.discover(ctx, client)
 	if err != nil {

@@ -18,15 +18,14 @@ const (
 	maxInside = 512
 	// minInside is how many of them any client may have, until all maxInside are there.
 	minInside = 4
-	// maxWait bounds the wait for a place.
-	maxWait = 10 * time.Second
 )
 
 // limiter shares the provider among clients. A client has maxPerClient places at most, and one sign-in of each client
 // at a time stands in the one queue for them: whoever comes to a full queue waits for one sign-in of each other client,
 // however many sign-ins those have begun. Semaphores serve in the order of arrival.
 type limiter struct {
-	free *semaphore.Weighted
+	maxWait time.Duration // bounds the wait for a place
+	free    *semaphore.Weighted
 
 	mu      sync.Mutex
 	inside  int
@@ -40,8 +39,8 @@ type client struct {
 	queue  *semaphore.Weighted // to stand in the queue
 }
 
-func newLimiter() *limiter {
-	return &limiter{free: semaphore.NewWeighted(maxConcurrent), clients: make(map[string]*client)}
+func newLimiter(maxWait time.Duration) *limiter {
+	return &limiter{maxWait: maxWait, free: semaphore.NewWeighted(maxConcurrent), clients: make(map[string]*client)}
 }
 
 // acquire waits for a place. The caller must call release when done with it. It returns ErrBusy if too many wait already
@@ -51,7 +50,7 @@ func (l *limiter) acquire(ctx context.Context, address string) (release func(), 
 	if !ok {
 		return nil, ErrBusy
 	}
-	wait, cancel := context.WithTimeout(ctx, maxWait)
+	wait, cancel := context.WithTimeout(ctx, l.maxWait)
 	defer cancel()
 	if c.acquire(wait, l.free) != nil {
 		l.leave(address, c)

@@ -10,6 +10,8 @@ import (
 	"time"
 )
 
+const maxWait = 10 * time.Second
+
 // crowd has n sign-ins of each client take a place and keep it until release is closed. It counts in got who has one.
 type crowd struct {
 	limiter *limiter
@@ -22,7 +24,7 @@ type crowd struct {
 }
 
 func newCrowd() *crowd {
-	return &crowd{limiter: newLimiter(), release: make(chan struct{}), got: make(map[string]int), busy: make(map[string]int)}
+	return &crowd{limiter: newLimiter(maxWait), release: make(chan struct{}), got: make(map[string]int), busy: make(map[string]int)}
 }
 
 func (c *crowd) send(client string, n int) {

@@ -14,6 +14,7 @@
 package oidc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -25,12 +26,8 @@ import (
 	"golang.org/x/oauth2"
 )
 
-const (
-	// requestTimeout bounds one request to the provider.
-	requestTimeout = 5 * time.Second
-	// callTimeout bounds all that one call waits for.
-	callTimeout = 20 * time.Second
-)
+// defaultTimeout is that of a Config which says nothing.
+const defaultTimeout = 5 * time.Second
 
 var (
 	// ErrFlow means that a callback does not belong to a flow of this browser, or that the flow has expired or ended.
@@ -53,6 +50,9 @@ type Config struct {
 	Scopes []string
 	// UsernameClaim is the claim that new users are named after.
 	UsernameClaim string
+	// Timeout bounds one request to the provider; 0 is five seconds. A sign-in waits for a place up to twice as long, and
+	// for everything together up to four times.
+	Timeout time.Duration
 }
 
 // Provider is the identity provider. Its methods may be called concurrently.
@@ -76,15 +76,16 @@ type Identity struct {
 // New returns a provider, without a request to it. The redirectURL is where the provider sends browsers back to. Of the
 // secrets, one at least, the first begins flows and all end them; now is the clock.
 func New(c Config, redirectURL string, secrets [][]byte, now func() time.Time) *Provider {
+	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
 	p := &Provider{
 		config: c, redirectURL: redirectURL, now: now,
 		client: &http.Client{
 			Transport: boundedTransport{http.DefaultTransport.(*http.Transport).Clone()},
-			Timeout:   requestTimeout,
+			Timeout:   c.Timeout,
 			// The provider has no reason to redirect these requests, least of all one with a code and our secret.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		limiter: newLimiter(),
+		limiter: newLimiter(2 * c.Timeout),
 	}
 	p.discovery.secret = c.ClientSecret
 	p.SetKeys(secrets)
@@ -112,7 +113,7 @@ func (p *Provider) Host() string {
 // AuthCodeURL returns where to send the browser (OpenID Connect Core 1.0 section 3.1.2.1, RFC 7636 section 4.3). The
 // client is the address that shares the places. It returns ErrProvider or ErrBusy.
 func (p *Provider) AuthCodeURL(ctx context.Context, client string, f Flow) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 4*p.config.Timeout)
 	defer cancel()
 	m, err := p.discover(ctx, client)
 	if err != nil {
