@@ -551,8 +551,11 @@ func TestCopyEnded(t *testing.T) {
 		p := programOn(t, from)
 		p.MustRun("demo")
 		addMany(from, 20_000)
-		for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
-			for _, step := range []string{"copying", "building indexes", "comparing"} {
+		for i, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
+			for j, step := range []string{"copying", "building indexes", "comparing"} {
+				if (i+j)%2 == 0 != (from.Dialect == "sqlite") { // each kind of target has them all, from either kind of source
+					continue
+				}
 				var stderr string
 				status := 0
 				for range 5 { // the copy may be quicker than the signal
@@ -599,7 +602,7 @@ func TestCopyEndedTooLate(t *testing.T) {
 	eachCopy(t, func(t *testing.T, from, to *servicetest.Database) {
 		p := programOn(t, from)
 		p.MustRun("demo")
-		for range 10 {
+		for range 3 {
 			if stderr, status := endCopyAt(t, p, to.URL, "action=copy", syscall.SIGINT); status != 0 {
 				t.Fatalf("%d %q", status, stderr)
 			}

@@ -233,7 +233,7 @@ func TestCommandsBesideServe(t *testing.T) {
 				}
 			}
 		}()
-		for i := range 5 {
+		for i := range 2 {
 			p.MustRun("user", "add", fmt.Sprint("user", i))
 			p.MustRun("migrate")
 		}
@@ -436,17 +436,22 @@ func TestListenerLimits(t *testing.T) {
 	if status, body := s.Do("GET", servicetest.SessionPath, "", long+"; refreshToken="+servicetest.RefreshToken(1)); status != 400 || body != servicetest.SessionInvalid {
 		t.Errorf("cookies as large as they may be: %d %s", status, body)
 	}
-	if status, _ := s.Do("GET", servicetest.SessionPath, "", "x="+strings.Repeat("x", 64<<10)); status != 431 {
-		t.Errorf("64 KiB of headers: %d", status)
+	send := func(text string) (response string, err error) {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		io.WriteString(conn, text)
+		conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		read, err := io.ReadAll(conn)
+		return string(read), err
 	}
-	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
+	// What it does not read ends the connection with an error. That the response came before is what counts.
+	if response, _ := send("GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 16<<10) + "\r\n\r\n"); !strings.HasPrefix(response, "HTTP/1.1 431 ") {
+		t.Errorf("more than 16 KiB of headers: %.99q", response)
 	}
-	defer conn.Close()
-	io.WriteString(conn, "GET / HTTP/1.1\r\nX: ")
-	conn.SetReadDeadline(time.Now().Add(20 * time.Second))
-	if _, err := io.ReadAll(conn); err != nil {
+	if _, err := send("GET / HTTP/1.1\r\nX: "); err != nil {
 		t.Errorf("unfinished headers were not cut off: %v", err)
 	}
 }

