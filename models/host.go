@@ -66,6 +66,7 @@ func (c *connector) newHost(config *pgx.ConnConfig, variants []*pgconn.FallbackC
 			c.health.prove(conn)
 			return setPlannerOptions(ctx, conn)
 		}),
+		stdlib.OptionShouldPing(c.health.noteIdle),
 		stdlib.OptionResetSession(c.reset))
 	return h
 }

@@ -1,6 +1,7 @@
 package operating
 
 import (
+	"database/sql"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -154,5 +155,40 @@ func TestDatabaseThatCanNeverWork(t *testing.T) {
 		if _, stderr, status := p.Run(command); status != 1 || !strings.Contains(stderr, " level=ERROR msg=failed ") {
 			t.Errorf("%s: %d %q", command, status, stderr)
 		}
+	}
+}
+
+// Where all connections of the pool lead to a host that has vanished, one call at most takes all its time, and not
+// one for each connection.
+func TestSilentConnections(t *testing.T) {
+	t.Parallel()
+	const connections = 8
+	db := servicetest.Postgres(t)
+	proxy, address := db.ThroughProxy()
+	db.URL = address
+	s := servicetest.Start(t, db, func(o *servicetest.Options) { o.DBMaxConns, o.DBTimeout = connections, 2*time.Second })
+	alice := s.SignIn("alice")
+	pool := s.Store.Pools()["postgres"]
+	var taken []*sql.Conn
+	for range connections {
+		conn, err := pool.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken = append(taken, conn)
+	}
+	for _, conn := range taken {
+		conn.Close()
+	}
+	proxy.Silence()
+	failed := 0
+	for range connections {
+		if res := alice.Get(servicetest.Plaza); res.Status != 200 {
+			res.IsError(503, "overloaded")
+			failed++
+		}
+	}
+	if failed > connections/2 {
+		t.Errorf("%d of %d calls failed", failed, connections)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -344,6 +345,7 @@ type Proxy struct {
 	conns  map[net.Conn]bool
 	up     bool
 	delay  time.Duration
+	silent *atomic.Bool // whether the connections of now pass nothing
 }
 
 // NewProxy starts a proxy in front of target, host:port.
@@ -353,7 +355,7 @@ func NewProxy(tb testing.TB, target string) *Proxy {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &Proxy{Addr: l.Addr().String(), target: target, conns: make(map[net.Conn]bool), up: true}
+	p := &Proxy{Addr: l.Addr().String(), target: target, conns: make(map[net.Conn]bool), up: true, silent: new(atomic.Bool)}
 	tb.Cleanup(func() {
 		l.Close()
 		p.Down()
@@ -388,6 +390,27 @@ func (p *Proxy) Up() {
 	p.up = true
 }
 
+// Silence has all connections so far pass nothing any more, as when a host vanishes. Those to come do.
+func (p *Proxy) Silence() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.silent.Store(true)
+	p.silent = new(atomic.Bool)
+}
+
+// passing is a connection that takes what is written to it to nobody once it is silent.
+type passing struct {
+	net.Conn
+	silent *atomic.Bool
+}
+
+func (p passing) Write(b []byte) (int, error) {
+	if p.silent.Load() {
+		return len(b), nil
+	}
+	return p.Conn.Write(b)
+}
+
 // Delay makes new connections take that long.
 func (p *Proxy) Delay(delay time.Duration) {
 	p.mu.Lock()
@@ -412,12 +435,13 @@ func (p *Proxy) pass(client net.Conn) {
 		return
 	}
 	p.conns[client], p.conns[server] = true, true
+	silent := p.silent
 	p.mu.Unlock()
 	go func() {
-		io.Copy(server, client)
+		io.Copy(passing{server, silent}, client)
 		server.Close()
 	}()
-	io.Copy(client, server)
+	io.Copy(passing{client, silent}, server)
 }
 
 // ThroughProxy is the database behind a proxy: the URL that leads through it.
