@@ -127,8 +127,6 @@ func (s *Server) writeError(err error, c echo.Context) {
 	}
 	h := c.Response().Header()
 	h.Set("Cache-Control", "no-store")
-	h.Del("ETag")
-	h.Del("Link")
 	if p.status == http.StatusTooManyRequests || p.status == http.StatusServiceUnavailable {
 		h.Set("Retry-After", "1")
 	}

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptrace"
 	"net/netip"
@@ -46,28 +48,45 @@ func TestRateLimitBehindProxy(t *testing.T) {
 	}
 }
 
-// Too many requests in flight are refused at once; the ones in flight complete.
+// Too many requests in flight are refused at once, and bodies that arrive slowly take half of the places at most; the ones in
+// flight complete.
 func TestMaxInFlight(t *testing.T) {
-	t.Parallel()
-	s := servicetest.New(t, func(o *servicetest.Options) { o.MaxInFlight = 1 })
-	alice := s.SignIn("alice")
-	slow, body := servicetest.NewSlowBody()
-	taken, done := make(chan struct{}), make(chan *servicetest.Response)
-	go func() {
-		done <- alice.Do("POST", servicetest.Plaza, servicetest.EventBody, func(r *http.Request) {
-			r.Body, r.GetBody = slow, nil
-			r.Header.Set("Expect", "100-continue") // which is said when the body is to be read
-			trace := &httptrace.ClientTrace{Got100Continue: func() { close(taken) }}
-			*r = *r.WithContext(httptrace.WithClientTrace(r.Context(), trace))
+	for _, limit := range []int{1, 4} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			t.Parallel()
+			s := servicetest.New(t, func(o *servicetest.Options) { o.MaxInFlight = limit })
+			alice := s.SignIn("alice")
+			slow := (limit + 1) / 2
+			bodies, done := make([]chan<- string, slow), make(chan *servicetest.Response)
+			for i := range bodies {
+				var text io.ReadCloser
+				text, bodies[i] = servicetest.NewSlowBody()
+				taken := make(chan struct{})
+				go func() {
+					done <- alice.Do("POST", servicetest.Plaza, servicetest.EventBody, func(r *http.Request) {
+						r.Body, r.GetBody = text, nil
+						r.Header.Set("Expect", "100-continue") // which is said when the body is to be read
+						trace := &httptrace.ClientTrace{Got100Continue: func() { close(taken) }}
+						*r = *r.WithContext(httptrace.WithClientTrace(r.Context(), trace))
+					})
+				}()
+				<-taken
+			}
+			alice.Post(servicetest.Plaza, servicetest.EventBody).IsError(503, "overloaded").HasHeader("Retry-After", "1")
+			if limit > slow {
+				alice.Get(servicetest.Plaza).Is(200, servicetest.List())
+			} else {
+				alice.Get(servicetest.SessionPath).IsError(503, "overloaded")
+				alice.Get(servicetest.Plaza).IsError(503, "overloaded").HasHeader("Retry-After", "1")
+			}
+			for _, body := range bodies {
+				body <- servicetest.EventBody
+				close(body)
+				(<-done).Is(200, servicetest.Success)
+			}
+			alice.Post(servicetest.Plaza, servicetest.EventBody).Is(200, servicetest.Success)
 		})
-	}()
-	<-taken
-	alice.Get(servicetest.SessionPath).IsError(503, "overloaded")
-	alice.Get(servicetest.Plaza).IsError(503, "overloaded").HasHeader("Retry-After", "1")
-	body <- servicetest.EventBody
-	close(body)
-	(<-done).Is(200, servicetest.Success)
-	alice.Get(servicetest.SessionPath).Is(200, servicetest.Authenticated)
+	}
 }
 
 // Where no pooled connection comes free in time the response is 503, and no token is spent.

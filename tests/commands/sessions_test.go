@@ -6,17 +6,21 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"worldevents/tests/servicetest"
 )
 
 // sessionLine is what `session list --json` prints of a session.
-type sessionLine struct{ ID, Device, Network, Created, Refreshed, Expires string }
+type sessionLine struct {
+	ID, Device, Network         string
+	Created, Refreshed, Expires time.Time
+}
 
 // The sessions of a user, and three ways to end some beside a serving instance.
 func TestSessionCommands(t *testing.T) {
 	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
-		p = p.With("SESSIONS_PER_USER=3")
+		p = p.With("SESSIONS_PER_USER=3", "SESSION_MAX_AGE=1h")
 		issue := func(name string) string { return strings.TrimSpace(p.MustRun("session", "issue", name)) }
 		list := func(name string) (lines []sessionLine) {
 			t.Helper()
@@ -35,8 +39,11 @@ func TestSessionCommands(t *testing.T) {
 		}
 		is(first, servicetest.Plaza, 200)
 		lines := list("alice")
-		if len(lines) != 2 || lines[0].Created < lines[1].Created || lines[0].Device != "command line" {
+		if len(lines) != 2 || lines[0].Created.Before(lines[1].Created) || lines[0].Device != "command line" {
 			t.Fatalf("want the newer one first: %+v", lines)
+		}
+		if hour := lines[0].Expires.Sub(lines[0].Created); hour != time.Hour { // the refresh token would live for longer
+			t.Errorf("it expires after %v", hour)
 		}
 		if text := p.MustRun("session", "list", "alice"); strings.Count(text, "\n") != 3 || !strings.Contains(text, lines[0].ID) {
 			t.Errorf("printed %q", text)

@@ -21,7 +21,9 @@ func TestSweepIsInTime(t *testing.T) {
 		bar   time.Duration
 	}{{"no instance is heard", false, 2 * time.Second}, {"instances are heard", true, 4 * time.Second}} {
 		t.Run(test.name, func(t *testing.T) {
-			testHub(t, func(t *testing.T, l *Lists, other *models.Store) { testSweepIsInTime(t, l, other, test.hears, test.bar) })
+			testHub(t, func(t *testing.T, l *Lists, other *models.Store) {
+				testSweepIsInTime(t, l, other, test.hears, test.bar)
+			})
 		})
 	}
 }
