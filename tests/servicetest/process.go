@@ -278,21 +278,7 @@ func (s *Process) Admin(path string) int {
 
 // AdminBody is Admin with the body, or with the error.
 func (s *Process) AdminBody(path string) (int, string) {
-	res, err := plain.Get(s.AdminURL + path)
-	return read(res, err)
-}
-
-// read reads a response whole. Status 0 comes with the error, and with what came before it.
-func read(res *http.Response, err error) (status int, text string) {
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		return 0, fmt.Sprintf("%v after %d %s", err, res.StatusCode, body)
-	}
-	return res.StatusCode, string(body)
+	return NewBrowser(s.AdminURL, plain.Transport).Do("GET", path, "").read()
 }
 
 // Signal sends a signal.
@@ -319,20 +305,7 @@ var plain = &http.Client{
 
 // Do sends a request with these cookies to the public listener and returns status and body, or 0 and the error.
 func (s *Process) Do(method, path, body, cookies string) (int, string) {
-	s.tb.Helper()
-	r, err := http.NewRequest(method, s.URL+path, strings.NewReader(body))
-	if err != nil {
-		s.tb.Error(err)
-		return 0, ""
-	}
-	if cookies != "" {
-		r.Header.Set("Cookie", cookies)
-	}
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	res, err := plain.Do(r)
-	return read(res, err)
+	return NewBrowser(s.URL, plain.Transport).Do(method, path, body, Header("Cookie", cookies)).read()
 }
 
 // Proxy passes TCP connections on to a server, until it is taken down.

@@ -1,89 +1,24 @@
 package cluster
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"worldevents/tests/servicetest"
 )
 
-// client sends requests to one address.
-type client struct {
-	url  string
-	http *http.Client
-}
+type response = servicetest.Result
 
-func newClient(t *testing.T, address string) *client {
+func received(res response) time.Time { return res.Sent.Add(res.Took) }
+
+func newBrowser(t *testing.T, address string) *servicetest.Browser {
 	transport := &http.Transport{MaxIdleConnsPerHost: many}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &client{address, &http.Client{
-		Transport: transport, Timeout: 30 * time.Second,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
-}
-
-// response is what a request came to.
-type response struct {
-	sent, received time.Time
-	status         int // 0 without a response
-	header         http.Header
-	body           string
-	err            error
-}
-
-// String shows what went wrong.
-func (res response) String() string {
-	return fmt.Sprintf("%d %.300s %v after %v", res.status, res.body, res.err, res.received.Sub(res.sent).Round(time.Millisecond))
-}
-
-// cookies are those that the response sets, as a request sends them.
-func (res response) cookies() string {
-	var pairs []string
-	for _, cookie := range (&http.Response{Header: res.header}).Cookies() {
-		pairs = append(pairs, cookie.Name+"="+cookie.Value)
-	}
-	return strings.Join(pairs, "; ")
-}
-
-// send sends a request with these cookies.
-func (c *client) send(method, path, mediaType, body, cookies string) response {
-	r, err := http.NewRequest(method, c.url+path, strings.NewReader(body))
-	if err != nil {
-		return response{err: err}
-	}
-	if mediaType != "" {
-		r.Header.Set("Content-Type", mediaType)
-	}
-	if cookies != "" {
-		r.Header.Set("Cookie", cookies)
-	}
-	sent := time.Now()
-	res, err := c.http.Do(r)
-	if err != nil {
-		return response{sent: sent, received: time.Now(), err: err}
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	return response{sent, time.Now(), res.StatusCode, res.Header, string(text), err}
-}
-
-// signIn signs a user in, which makes the user; its response has status 303.
-func (c *client) signIn(name string) response {
-	return c.send("POST", "/sign-in", "application/x-www-form-urlencoded", url.Values{"username": {name}}.Encode(), "")
-}
-
-func (c *client) create(world, cookies string) response {
-	return c.send("POST", "/api/event/"+world, "application/json", `{"name":"x","description":"","scheduledAt":"2030-01-02T03:04:05Z"}`, cookies)
-}
-
-func (c *client) refresh(cookies string) response {
-	return c.send("GET", "/api/auth/refresh", "", "", cookies)
+	return servicetest.NewBrowser(address, transport)
 }
 
 const (
@@ -96,7 +31,7 @@ const (
 // load writes to one address: it creates events, and it signs users in and refreshes their session once.
 type load struct {
 	name, world string
-	client      *client
+	nobody      *servicetest.Browser // who is not signed in
 
 	t       *testing.T
 	stopped chan struct{}
@@ -107,26 +42,25 @@ type load struct {
 
 	mu       sync.Mutex
 	creates  []response
-	sessions map[string]string // by the cookies that an acknowledged refresh has set, the user
+	sessions map[*servicetest.Browser]string // after an acknowledged refresh, and the user
 }
 
 // startLoad begins to write to an address, with so many creates at once at most; every event is in the world.
 func startLoad(t *testing.T, name, address, world string, atOnce int) *load {
 	t.Helper()
-	l := &load{name: name, world: world, client: newClient(t, address), t: t, stopped: make(chan struct{}), sessions: make(map[string]string)}
-	res := l.client.signIn(world + " creator at " + name)
-	if res.status != 303 {
+	l := &load{name: name, world: world, nobody: newBrowser(t, address), t: t, stopped: make(chan struct{}), sessions: make(map[*servicetest.Browser]string)}
+	creator := l.nobody.Clone()
+	if res := creator.SignIn(world + " creator at " + name); res.Status != 303 {
 		t.Fatalf("sign in: %v", res)
 	}
-	cookies := res.cookies()
-	l.all.Go(func() { l.create(cookies, atOnce) })
+	l.all.Go(func() { l.create(creator, atOnce) })
 	l.all.Go(l.refresh)
 	t.Cleanup(l.stop) // the test may fail before it stops
 	return l
 }
 
 // create creates an event after the other, and waits for no response unless there are enough at once.
-func (l *load) create(cookies string, atOnce int) {
+func (l *load) create(creator *servicetest.Browser, atOnce int) {
 	tick := time.NewTicker(pace)
 	defer tick.Stop()
 	places := make(chan struct{}, atOnce)
@@ -140,7 +74,7 @@ func (l *load) create(cookies string, atOnce int) {
 		case places <- struct{}{}:
 			l.all.Go(func() {
 				defer func() { <-places }()
-				l.note(l.client.create(l.world, cookies))
+				l.note(creator.Do("POST", "/api/event/"+l.world, `{"name":"x","description":"","scheduledAt":"2030-01-02T03:04:05Z"}`))
 			})
 		default:
 		}
@@ -153,9 +87,9 @@ func (l *load) note(res response) {
 	defer l.mu.Unlock()
 	l.creates = append(l.creates, res)
 	switch {
-	case res.status != 200 && res.status != 500 && res.status != 503:
+	case res.Status != 200 && res.Status != 500 && res.Status != 503:
 		l.t.Errorf("%s: %v", l.name, res)
-	case res.header.Get("Content-Type") != "application/json" || !json.Valid([]byte(res.body)):
+	case !res.IsJSON():
 		l.t.Errorf("%s: no JSON: %v", l.name, res)
 	}
 }
@@ -169,12 +103,11 @@ func (l *load) refresh() {
 		case <-time.After(2 * pace):
 		}
 		user := fmt.Sprintf("%s %d at %s", l.world, n, l.name)
-		if res := l.client.signIn(user); res.status == 303 {
-			if res = l.client.refresh(res.cookies()); res.status == 200 {
-				l.mu.Lock()
-				l.sessions[res.cookies()] = user
-				l.mu.Unlock()
-			}
+		browser := l.nobody.Clone()
+		if browser.SignIn(user).Status == 303 && browser.Do("GET", "/api/auth/refresh", "").Status == 200 {
+			l.mu.Lock()
+			l.sessions[browser] = user
+			l.mu.Unlock()
 		}
 	}
 }
@@ -196,7 +129,7 @@ func (l *load) acknowledged(since time.Time) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, res := range l.creates {
-		if res.status == 200 && res.sent.After(since) {
+		if res.Status == 200 && res.Sent.After(since) {
 			n++
 		}
 	}
@@ -227,24 +160,24 @@ const grace = 5 * time.Second
 func (l *load) judge(fault, promoted time.Time, there map[string]bool, address string) (f figures) {
 	l.t.Helper()
 	l.stop()
-	slices.SortFunc(l.creates, func(a, b response) int { return a.received.Compare(b.received) })
+	slices.SortFunc(l.creates, func(a, b response) int { return received(a).Compare(received(b)) })
 	var last time.Time
 	for _, res := range l.creates {
-		if res.status != 200 {
+		if res.Status != 200 {
 			f.failed++
-			if res.received.Before(fault) || res.sent.After(promoted.Add(grace)) {
+			if received(res).Before(fault) || res.Sent.After(promoted.Add(grace)) {
 				f.outside++
-				l.t.Logf("%s: sent %v after the promotion: %v", l.name, res.sent.Sub(promoted).Round(time.Millisecond), res)
+				l.t.Logf("%s: sent %v after the promotion: %v", l.name, res.Sent.Sub(promoted).Round(time.Millisecond), res)
 			}
 			continue
 		}
 		if !last.IsZero() {
-			f.outage = max(f.outage, res.received.Sub(last))
+			f.outage = max(f.outage, received(res).Sub(last))
 		}
-		if last = res.received; f.first == 0 && last.After(promoted) {
+		if last = received(res); f.first == 0 && last.After(promoted) {
 			f.first = last.Sub(promoted)
 		}
-		id := res.header.Get("Event-Id")
+		id := res.Header.Get("Event-Id")
 		l.events = append(l.events, id)
 		if !there[id] {
 			f.lost++
@@ -252,9 +185,9 @@ func (l *load) judge(fault, promoted time.Time, there map[string]bool, address s
 		}
 	}
 	f.created = len(l.events)
-	c := newClient(l.t, address)
-	for cookies, user := range l.sessions {
-		if res := c.refresh(cookies); res.status != 200 {
+	for browser, user := range l.sessions {
+		browser.URL = address
+		if res := browser.Do("GET", "/api/auth/refresh", ""); res.Status != 200 {
 			f.lost++
 			l.t.Errorf("%s: a refresh of %s was acknowledged and is lost: %v", l.name, user, res)
 		}

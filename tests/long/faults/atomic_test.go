@@ -44,7 +44,7 @@ func TestCreateIsWhole(t *testing.T) {
 			if done[i]++; done[i] > each {
 				return
 			}
-			if _, res := users[i].create("w", "x"); res.status != 200 {
+			if _, res := users[i].create("w", "x"); res.Status != 200 {
 				t.Error(res)
 			}
 		})
@@ -62,7 +62,7 @@ func TestCreateIsWhole(t *testing.T) {
 		target := strings.Split(strings.SplitN(db.URL, "@", 2)[1], "/")[0]
 		proxy := newToxiproxy(t, target)
 		p := servicetest.NewProgram(t, "DATABASE_URL="+strings.Replace(db.URL, target, proxy.Listen, 1), "DB_MAX_CONNS=1").ServeReady()
-		alice := signIn(t, plain.Transport, p.URL, "alice")
+		alice := signIn(t, plain, p.URL, "alice")
 		broken, made := 0, 0
 		for bytes := 0; bytes <= 1200; bytes += 12 {
 			for _, stream := range []string{"upstream", "downstream"} {
@@ -73,9 +73,9 @@ func TestCreateIsWhole(t *testing.T) {
 				_, res := alice.create("w", fmt.Sprint(bytes))
 				proxy.Toxics.ResetToxics(t.Context())
 				switch {
-				case res.status == 200:
+				case res.Status == 200:
 					made++
-				case res.status == 500 && res.isJSON():
+				case res.Status == 500 && res.IsJSON():
 					broken++
 				default:
 					t.Errorf("after %d bytes %s: %v", bytes, stream, res)

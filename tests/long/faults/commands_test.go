@@ -34,7 +34,7 @@ func TestCommandsOnAFullDisk(t *testing.T) {
 	db.Exec(`INSERT INTO rsvps (event_number, user_number, username, created_at)
 		SELECT e.number, u.number, u.username, '2030-01-01 00:00:00+00:00' FROM events e, users u WHERE e.world_id = 'many' AND u.username <> 'bob'`)
 	state := func() string { return p.MustRun("user", "list") + p.MustRun("event", "list", "--world", "many") }
-	before, list := state(), bob.do("GET", "/api/event/plaza", "").body
+	before, list := state(), bob.Do("GET", "/api/event/plaza", "").Body
 	fails := func(args ...string) {
 		t.Helper()
 		stdout, stderr, status := p.Run(args...)
@@ -72,7 +72,7 @@ func TestCommandsOnAFullDisk(t *testing.T) {
 	free()
 	s.Readiness(200, 20*time.Second)
 	bob = signIn(t, transport, s.URL, "bob")
-	if got := bob.do("GET", "/api/event/plaza", "").body; got != list {
+	if got := bob.Do("GET", "/api/event/plaza", "").Body; got != list {
 		t.Errorf("the list is %s, was %s", got, list)
 	}
 
@@ -87,8 +87,10 @@ func TestCommandsOnAFullDisk(t *testing.T) {
 	if now := state(); now != before {
 		t.Errorf("state %.300s, was %.300s", now, before)
 	}
-	for _, args := range changes {
-		p.MustRun(args...)
+	for _, args := range changes { // a long one says how far it is
+		if _, stderr, status := p.Run(args...); status != 0 {
+			t.Errorf("%q: %d %s", args, status, stderr)
+		}
 	}
 	if n := db.Count("rsvps r WHERE username NOT IN (SELECT username FROM users WHERE number = r.user_number)"); n != 0 {
 		t.Errorf("%d RSVPs have another name than their user", n)

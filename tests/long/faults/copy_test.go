@@ -111,11 +111,11 @@ func worldLists(t *testing.T, db *servicetest.Database) (lists [1000]string) {
 	s := servicetest.NewProgram(t, "DATABASE_URL="+db.URL).ServeReady()
 	reader := signIn(t, transport, s.URL, "reader")
 	for world := range lists {
-		res := reader.do("GET", fmt.Sprintf("/api/event/world%%20%d", world), "")
-		if res.status != 200 || !strings.Contains(res.body, `"username":"user `) {
+		res := reader.Do("GET", fmt.Sprintf("/api/event/world%%20%d", world), "")
+		if res.Status != 200 || !strings.Contains(res.Body, `"username":"user `) {
 			t.Fatalf("world %d: %v", world, res)
 		}
-		lists[world] = res.body
+		lists[world] = res.Body
 	}
 	s.Signal(syscall.SIGINT)
 	s.Wait(20 * time.Second)

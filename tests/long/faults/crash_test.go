@@ -110,15 +110,15 @@ func (c *crasher) work(event string, i int) {
 			method, path, then = "DELETE", "/api/event/"+event, "no"
 		}
 		c.joined[event] = "unknown"
-		if c.do(method, path, "").status == 200 {
+		if c.Do(method, path, "").Status == 200 {
 			c.joined[event] = then
 		}
 	case 2:
 		if c.unknown {
 			return
 		}
-		old := c.cookies["refreshToken"]
-		if c.do("GET", "/api/auth/refresh", "").status == 200 {
+		old := c.Cookies["refreshToken"]
+		if c.Do("GET", "/api/auth/refresh", "").Status == 200 {
 			c.spent = append(c.spent, old)
 		} else {
 			c.unknown = true
@@ -130,17 +130,17 @@ func (c *crasher) work(event string, i int) {
 func (c *crasher) check(t *testing.T, event, name string) {
 	t.Helper()
 	for _, old := range c.spent[max(0, len(c.spent)-3):] {
-		if res := c.with("refreshToken", old).do("GET", "/api/auth/refresh", ""); res.status != 400 {
+		if res := c.with("refreshToken", old).Do("GET", "/api/auth/refresh", ""); res.Status != 400 {
 			t.Errorf("a spent refresh token lives: %v", res)
 		}
 	}
 	c.spent = nil
-	res := c.do("GET", "/api/auth/refresh", "")
-	if res.status != 200 && !(c.unknown && res.status == 400) {
+	res := c.Do("GET", "/api/auth/refresh", "")
+	if res.Status != 200 && !(c.unknown && res.Status == 400) {
 		t.Errorf("the current refresh token is dead: %v", res)
 	}
-	if res.status != 200 { // the crash came between the commit and the response
-		c.user = signIn(t, c.http.Transport, c.url, name)
+	if res.Status != 200 { // the crash came between the commit and the response
+		c.user = signIn(t, c.Transport, c.URL, name)
 	}
 	c.unknown = false
 	if want := c.joined[event]; want == "yes" || want == "no" {
@@ -155,7 +155,7 @@ func (c *crasher) check(t *testing.T, event, name string) {
 		}
 	}
 	for _, id := range c.events[max(0, len(c.events)-3):] {
-		if res := c.do("POST", "/api/event/join/"+id, ""); res.status != 200 {
+		if res := c.Do("POST", "/api/event/join/"+id, ""); res.Status != 200 {
 			t.Errorf("event %s was acknowledged and is not there: %v", id, res)
 		}
 	}
@@ -167,15 +167,15 @@ func TestCrashFsync(t *testing.T) {
 	t.Parallel()
 	const writes = 50
 	address, trace := serveTraced(t, "-e", "trace=fsync,fdatasync")
-	u := signIn(t, plain.Transport, address, "alice")
+	u := signIn(t, plain, address, "alice")
 	synced := func() int { return len(syncOfLog.FindAllString(trace(), -1)) }
 	before := synced()
 	for range writes / 5 {
 		id, res := u.create("w", "x")
-		responses := []response{res, u.do("DELETE", "/api/event/"+id, ""), u.do("POST", "/api/event/join/"+id, ""),
-			u.do("GET", "/api/auth/refresh", ""), u.do("DELETE", "/api/event/"+id, "")}
+		responses := []response{res, u.Do("DELETE", "/api/event/"+id, ""), u.Do("POST", "/api/event/join/"+id, ""),
+			u.Do("GET", "/api/auth/refresh", ""), u.Do("DELETE", "/api/event/"+id, "")}
 		for _, res := range responses {
-			if res.status != 200 {
+			if res.Status != 200 {
 				t.Fatal(res)
 			}
 		}
@@ -200,7 +200,7 @@ func TestCrashFsyncOfConcurrentWrites(t *testing.T) {
 			for n := range each {
 				name := fmt.Sprintf("event %d of %d.", n, i)
 				id, res := u.create("w", name)
-				for res.status == 503 { // it has waited a second for its turn
+				for res.Status == 503 { // it has waited a second for its turn
 					id, res = u.create("w", name)
 				}
 				if id == "" {
@@ -291,8 +291,7 @@ func serveTraced(t *testing.T, args ...string) (address string, trace func() str
 		<-ended
 	})
 	servicetest.Eventually(t, 20*time.Second, "ready", func() bool {
-		res := (&user{url: "http://" + program.Getenv("ADMIN_ADDR"), http: plain}).do("GET", "/readyz", "")
-		return res.status == 200
+		return servicetest.NewBrowser("http://"+program.Getenv("ADMIN_ADDR"), plain).Do("GET", "/readyz", "").Status == 200
 	})
 	return "http://" + program.Getenv("LISTEN_ADDR"), func() string {
 		text, err := os.ReadFile(file)

@@ -65,14 +65,14 @@ func TestOnlyCheckpointsFail(t *testing.T) {
 	file := filepath.Join(program.Dir, "worldevents.db")
 	// With -D signals go to the program, and not to strace.
 	p := under(t, program, fmt.Sprintf("%s -D -f --seccomp-bpf -q -o /dev/null -P %s -e trace=pwrite64 -e inject=pwrite64:error=ENOSPC", strace, file)).ServeReady()
-	alice := signIn(t, plain.Transport, p.URL, "alice")
+	alice := signIn(t, plain, p.URL, "alice")
 	var acknowledged []string
 	servicetest.Eventually(t, 3*time.Minute, "the metric says it", func() bool {
 		res := alice.createLarge("w")
-		if res.status != 200 {
+		if res.Status != 200 {
 			t.Fatal(res)
 		}
-		acknowledged = append(acknowledged, res.header.Get("Event-Id"))
+		acknowledged = append(acknowledged, res.Header.Get("Event-Id"))
 		_, blocked := walMetrics(t, p)
 		return blocked > 1
 	})
@@ -107,11 +107,11 @@ func TestSQLiteOnFullDisk(t *testing.T) {
 	var refused atomic.Int64
 	write := func(i int) {
 		switch res := alice[i].createLarge("full"); {
-		case res.status == 200:
+		case res.Status == 200:
 			mu.Lock()
-			acknowledged = append(acknowledged, res.header.Get("Event-Id"))
+			acknowledged = append(acknowledged, res.Header.Get("Event-Id"))
 			mu.Unlock()
-		case res.status != 503 || !res.isJSON() || res.header.Get("Retry-After") == "":
+		case res.Status != 503 || !res.IsJSON() || res.Header.Get("Retry-After") == "":
 			t.Error(res)
 		default:
 			refused.Add(1)
@@ -122,7 +122,7 @@ func TestSQLiteOnFullDisk(t *testing.T) {
 	free := fill(t, dir)
 	servicetest.Eventually(t, time.Minute, "writes are refused", func() bool { return refused.Load() > 0 })
 	for before := refused.Load(); refused.Load() < before+200; {
-		if res := alice[0].clone().do("GET", "/api/event/full?limit=1", ""); res.status != 200 {
+		if res := alice[0].clone().Do("GET", "/api/event/full?limit=1", ""); res.Status != 200 {
 			t.Fatal(res)
 		}
 	}
@@ -142,7 +142,7 @@ func TestSQLiteOnFullDisk(t *testing.T) {
 	}
 	free()
 	p.Readiness(200, 20*time.Second)
-	if res := alice[0].createLarge("full"); res.status != 200 {
+	if res := alice[0].createLarge("full"); res.Status != 200 {
 		t.Error(res)
 	}
 	if !strings.Contains(p.Log.String(), "the database takes no writes") {

@@ -148,9 +148,9 @@ func TestSilentResolver(t *testing.T) {
 			t.Errorf("readiness %d", status)
 		}
 	}
-	servicetest.Eventually(t, 20*time.Second, "instances are heard", func() bool { return metric(t, p, "worldevents_hears_instances") == 1 })
+	servicetest.Eventually(t, 20*time.Second, "instances are heard", func() bool { return gauge(t, p, "worldevents_hears_instances") == 1 })
 	load.finish()
-	t.Logf("first write after %v, the slowest response took %v", first.Round(time.Millisecond), load.slowest.took.Round(time.Millisecond))
+	t.Logf("first write after %v, the slowest response took %v", first.Round(time.Millisecond), load.slowest.Took.Round(time.Millisecond))
 	begin := time.Now()
 	p.Signal(os.Interrupt)
 	if status := p.Wait(30 * time.Second); status != 0 {
@@ -186,9 +186,9 @@ func TestSilentResolverAtFailover(t *testing.T) {
 			standby.Promote()
 			first := load.firstWrite(time.Second)
 			p.Readiness(200, 20*time.Second)
-			servicetest.Eventually(t, 20*time.Second, "instances are heard", func() bool { return metric(t, p, "worldevents_hears_instances") == 1 })
+			servicetest.Eventually(t, 20*time.Second, "instances are heard", func() bool { return gauge(t, p, "worldevents_hears_instances") == 1 })
 			load.finish()
-			t.Logf("first write %v after the promotion, the slowest response took %v", first.Round(time.Millisecond), load.slowest.took.Round(time.Millisecond))
+			t.Logf("first write %v after the promotion, the slowest response took %v", first.Round(time.Millisecond), load.slowest.Took.Round(time.Millisecond))
 		})
 	}
 }

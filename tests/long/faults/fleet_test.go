@@ -157,10 +157,8 @@ func (f *fleet) dropsClaims() {
 	transport := newTransport(1)
 	transport.TLSClientConfig = insecure()
 	defer transport.CloseIdleConnections()
-	r, _ := http.NewRequest("GET", f.url+"/api/auth/session", nil)
-	r.Header.Set("X-Forwarded-For", claimed)
-	res := (&user{http: &http.Client{Transport: transport}, cookies: make(map[string]string)}).send(r)
-	id := res.header.Get("X-Request-Id")
+	res := servicetest.NewBrowser(f.url, transport).Do("GET", "/api/auth/session", "", servicetest.Header("X-Forwarded-For", claimed))
+	id := res.Header.Get("X-Request-Id")
 	logs := func() string { return f.processes[0].Log.String() + f.processes[1].Log.String() }
 	servicetest.Eventually(f.t, 20*time.Second, "the request is in a log", func() bool { return id != "" && strings.Contains(logs(), id) })
 	if strings.Contains(logs(), claimed) {
@@ -214,12 +212,12 @@ func (f *fleet) load(n int) *fleetLoad {
 	wait := workers(n, stop, func(i int) {
 		u := l.users[i]
 		for _, res := range []response{
-			u.do("GET", "/api/auth/refresh", ""),
-			u.do("GET", "/api/auth/session", ""),
-			u.do("POST", "/api/event/w", `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z"}`),
-			u.do("GET", "/api/event/w?limit=1", ""),
+			u.Do("GET", "/api/auth/refresh", ""),
+			u.Do("GET", "/api/auth/session", ""),
+			u.Do("POST", "/api/event/w", `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z"}`),
+			u.Do("GET", "/api/event/w?limit=1", ""),
 		} {
-			if l.sent.Add(1); res.status != 200 {
+			if l.sent.Add(1); res.Status != 200 {
 				l.mu.Lock()
 				l.failed = append(l.failed, res)
 				l.mu.Unlock()
@@ -259,10 +257,8 @@ func TestNobodyIsReady(t *testing.T) {
 		return states["one"] == "DOWN" && states["two"] == "DOWN" && states["one-backup"] == "UP" && states["two-backup"] == "UP"
 	})
 	load.goOn(400)
-	r, _ := http.NewRequest("GET", f.url+"/api/event/w", nil)
-	r.Header.Set("Origin", origin)
-	if res := load.other.send(r); res.status < 500 || res.header.Get("Access-Control-Allow-Origin") != origin {
-		t.Errorf("from another origin: %v %v", res, res.header)
+	if res := load.other.Do("GET", "/api/event/w", "", servicetest.Origin(origin)); res.Status < 500 || res.Header.Get("Access-Control-Allow-Origin") != origin {
+		t.Errorf("from another origin: %v %v", res, res.Header)
 	}
 	server.Start()
 	f.waitUp()
@@ -271,9 +267,9 @@ func TestNobodyIsReady(t *testing.T) {
 	machine.stop()
 	statuses, others := make(map[int]int), 0
 	for _, res := range load.failed {
-		statuses[res.status]++
-		machine.within(t, 3*time.Second, res.took, res)
-		if !res.isJSON() || res.status == 503 && res.header.Get("Retry-After") == "" {
+		statuses[res.Status]++
+		machine.within(t, 3*time.Second, res.Took, res)
+		if !res.IsJSON() || res.Status == 503 && res.Header.Get("Retry-After") == "" {
 			if others++; others <= 5 {
 				t.Errorf("not a response of the service: %v", res)
 			}

@@ -65,12 +65,12 @@ func newCreators(t *testing.T, p *servicetest.Process, n int) *creators {
 		id, res := users[i].create("w", "x")
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if res.took > c.slowest.took {
+		if res.Took > c.slowest.Took {
 			c.slowest = res
 		}
 		if id != "" {
 			c.acknowledged = append(c.acknowledged, id)
-		} else if !res.isJSON() {
+		} else if !res.IsJSON() {
 			t.Error(res)
 		}
 	})
@@ -105,7 +105,7 @@ func (c *creators) firstWrite(promised time.Duration) time.Duration {
 func (c *creators) finish() {
 	c.t.Helper()
 	c.stop()
-	c.machine.within(c.t, 3*time.Second, c.slowest.took, c.slowest)
+	c.machine.within(c.t, 3*time.Second, c.slowest.Took, c.slowest)
 	c.probe.keeps(c.t, "w", c.acknowledged)
 }
 
@@ -133,7 +133,7 @@ func TestSilentHost(t *testing.T) {
 			ready := time.Since(promoted)
 			load.finish()
 			t.Logf("first write %v and ready %v after the promotion, %d acknowledged events are all there, the slowest response took %v",
-				first.Round(time.Millisecond), ready.Round(time.Millisecond), len(load.acknowledged), load.slowest.took.Round(time.Millisecond))
+				first.Round(time.Millisecond), ready.Round(time.Millisecond), len(load.acknowledged), load.slowest.Took.Round(time.Millisecond))
 		})
 	}
 }
@@ -151,14 +151,14 @@ func TestUselessHosts(t *testing.T) {
 		for _, attributes := range []string{"", "?target_session_attrs=read-write", "?target_session_attrs=primary"} {
 			url := strings.Replace(server.URL(), server.Addr, strings.Join(hosts, ","), 1) + attributes
 			p := servicetest.NewProgram(t, "DATABASE_URL="+url, "DB_TIMEOUT=2s").ServeReady()
-			u := signIn(t, plain.Transport, p.URL, "alice")
+			u := signIn(t, plain, p.URL, "alice")
 			machine := newYardstick(t, u)
 			_, res := u.create("w", "x")
 			machine.stop()
-			if res.status != 200 {
+			if res.Status != 200 {
 				t.Errorf("%v%s: %v", hosts, attributes, res)
 			}
-			machine.within(t, time.Second, res.took, hosts)
+			machine.within(t, time.Second, res.Took, hosts)
 			p.Signal(syscall.SIGKILL)
 			p.Wait(5 * time.Second)
 		}
@@ -191,12 +191,12 @@ func TestAllHostsSilent(t *testing.T) {
 				for range 2 {
 					_, res := alice.clone().create("w", "x")
 					mu.Lock()
-					statuses[res.status]++
-					if res.took > slowest.took {
+					statuses[res.Status]++
+					if res.Took > slowest.Took {
 						slowest = res
 					}
 					mu.Unlock()
-					if !res.isJSON() || res.status != 500 && (res.status != 503 || res.header.Get("Retry-After") == "") {
+					if !res.IsJSON() || res.Status != 500 && (res.Status != 503 || res.Header.Get("Retry-After") == "") {
 						t.Error(res)
 					}
 				}
@@ -204,7 +204,7 @@ func TestAllHostsSilent(t *testing.T) {
 		}
 		all.Wait()
 		machine.stop()
-		machine.within(t, 3*time.Second, slowest.took, slowest)
+		machine.within(t, 3*time.Second, slowest.Took, slowest)
 		if statuses[503] < statuses[500] {
 			t.Errorf("responses by status: %v", statuses)
 		}
@@ -212,7 +212,7 @@ func TestAllHostsSilent(t *testing.T) {
 		begin := time.Now()
 		servicetest.Eventually(t, 20*time.Second, "a write succeeds", func() bool {
 			_, res := alice.create("w", "x")
-			return res.status == http.StatusOK
+			return res.Status == http.StatusOK
 		})
 		t.Logf("responses by status while all are silent: %v; a write %v after the end of it", statuses, time.Since(begin).Round(time.Millisecond))
 	}

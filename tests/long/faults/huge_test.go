@@ -20,8 +20,8 @@ import (
 // costs next to no memory.
 func TestHugeRequests(t *testing.T) {
 	p := servicetest.NewProgram(t).ServeReady()
-	alice := signIn(t, plain.Transport, p.URL, "alice")
-	token := "token=" + alice.cookies["token"]
+	alice := signIn(t, plain, p.URL, "alice")
+	token := "token=" + alice.Cookies["token"]
 	const mega = 1 << 20
 	bomb := gzipped(t, 100*mega)
 	event := `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z","x":`

@@ -40,7 +40,7 @@ func TestLogOnFullDisk(t *testing.T) {
 		for range 50 {
 			request()
 		}
-		return metric(t, p, "worldevents_log_lines_dropped_total") > 0
+		return gauge(t, p, "worldevents_log_lines_dropped_total") > 0
 	})
 	if status := p.Admin("/readyz"); status != 200 {
 		t.Errorf("/readyz %d", status)
@@ -116,7 +116,7 @@ func TestStartWithLogOnFullDisk(t *testing.T) {
 			t.Errorf("%q is missing in %q", want, messages)
 		}
 	}
-	if dropped := metric(t, p, "worldevents_log_lines_dropped_total"); dropped != 0 {
+	if dropped := gauge(t, p, "worldevents_log_lines_dropped_total"); dropped != 0 {
 		t.Errorf("%.0f lines were dropped", dropped)
 	}
 }

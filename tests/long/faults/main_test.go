@@ -5,13 +5,10 @@ package faults
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -39,95 +36,39 @@ func under(t *testing.T, program *servicetest.Program, command string) *servicet
 	return program.At(script)
 }
 
-// response is what a request came to.
-type response struct {
-	status int // 0 without a response
-	body   string
-	header http.Header
-	took   time.Duration
-	err    error
-}
-
-// isJSON reports whether the response is a JSON document and says so.
-func (res response) isJSON() bool {
-	return res.header.Get("Content-Type") == "application/json" && json.Valid([]byte(res.body))
-}
-
-func (res response) String() string {
-	return fmt.Sprintf("%d %.300s %v after %v", res.status, res.body, res.err, res.took)
-}
+type response = servicetest.Result
 
 // user is a browser at work: it holds the two cookies of one session.
-type user struct {
-	url     string
-	http    *http.Client
-	cookies map[string]string
-}
+type user struct{ *servicetest.Browser }
 
 // newTransport keeps connections for as many requests at once.
 func newTransport(conns int) *http.Transport {
 	return &http.Transport{MaxIdleConnsPerHost: conns, DisableCompression: true}
 }
 
-// signIn signs a user in over HTTP on a service in development.
+// signIn signs a user in over HTTP on a service in development, once its database is in time.
 func signIn(t *testing.T, transport http.RoundTripper, address, name string) *user {
 	t.Helper()
-	u := &user{url: address, cookies: make(map[string]string), http: &http.Client{
-		Transport: transport, Timeout: 30 * time.Second,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
-	r, _ := http.NewRequest("POST", address+"/sign-in", strings.NewReader(url.Values{"username": {name}}.Encode()))
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if res := u.send(r); res.status != 303 || len(u.cookies) != 2 {
+	u := &user{servicetest.NewBrowser(address, transport)}
+	var res response
+	for end := time.Now().Add(20 * time.Second); res.Status != 303 && time.Now().Before(end); {
+		if res = u.SignIn(name); res.Status != 303 && res.Status < 500 {
+			break
+		}
+	}
+	if res.Status != 303 || len(u.Cookies) != 2 {
 		t.Fatalf("sign in: %v", res)
 	}
 	return u
 }
 
-// do sends a request with the cookies, and keeps the cookies of the response.
-func (u *user) do(method, path, body string) response {
-	var content io.Reader
-	if body != "" {
-		content = strings.NewReader(body)
-	}
-	r, err := http.NewRequest(method, u.url+path, content)
-	if err != nil {
-		return response{err: err}
-	}
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	return u.send(r)
-}
-
-func (u *user) send(r *http.Request) response {
-	for name, value := range u.cookies {
-		r.AddCookie(&http.Cookie{Name: name, Value: value})
-	}
-	begin := time.Now()
-	res, err := u.http.Do(r)
-	if err != nil {
-		return response{err: err, took: time.Since(begin)}
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	for _, cookie := range res.Cookies() {
-		u.cookies[cookie.Name] = cookie.Value
-	}
-	return response{res.StatusCode, string(text), res.Header, time.Since(begin), err}
-}
-
 // clone is another browser with the same cookies.
-func (u *user) clone() *user {
-	other := *u
-	other.cookies = maps.Clone(u.cookies)
-	return &other
-}
+func (u *user) clone() *user { return &user{u.Clone()} }
 
 // with is a clone with one cookie changed.
 func (u *user) with(name, value string) *user {
 	other := u.clone()
-	other.cookies[name] = value
+	other.Cookies[name] = value
 	return other
 }
 
@@ -138,11 +79,11 @@ func (u *user) expired(id string) string {
 
 // create creates an event and returns its id, "" when that failed.
 func (u *user) create(world, name string) (string, response) {
-	res := u.do("POST", "/api/event/"+url.PathEscape(world), fmt.Sprintf(`{"name":%q,"description":"","scheduledAt":"2030-01-02T03:04:05Z"}`, name))
-	if res.status != 200 {
+	res := u.Do("POST", "/api/event/"+url.PathEscape(world), fmt.Sprintf(`{"name":%q,"description":"","scheduledAt":"2030-01-02T03:04:05Z"}`, name))
+	if res.Status != 200 {
 		return "", res
 	}
-	return res.header.Get("Event-Id"), res
+	return res.Header.Get("Event-Id"), res
 }
 
 // list is the body of a list.
@@ -155,8 +96,8 @@ type list struct {
 
 func (u *user) list(t *testing.T, world string) (l list) {
 	t.Helper()
-	res := u.do("GET", "/api/event/"+url.PathEscape(world), "")
-	if res.status != 200 || json.Unmarshal([]byte(res.body), &l) != nil {
+	res := u.Do("GET", "/api/event/"+url.PathEscape(world), "")
+	if res.Status != 200 || json.Unmarshal([]byte(res.Body), &l) != nil {
 		t.Fatalf("list %s: %v", world, res)
 	}
 	return l
@@ -207,11 +148,11 @@ func newYardstick(t *testing.T, u *user) *yardstick {
 	u = u.clone()
 	stop := make(chan struct{})
 	wait := workers(1, stop, func(int) {
-		res := u.do("GET", "/api/auth/session", "")
-		if res.status != 200 {
+		res := u.Do("GET", "/api/auth/session", "")
+		if res.Status != 200 {
 			t.Errorf("a session is verified meanwhile: %v", res)
 		}
-		y.slowest.Store(max(y.slowest.Load(), int64(res.took)))
+		y.slowest.Store(max(y.slowest.Load(), int64(res.Took)))
 		time.Sleep(5 * time.Millisecond)
 	})
 	y.stop = sync.OnceFunc(func() {
@@ -231,15 +172,4 @@ func (y *yardstick) within(t *testing.T, promised, took time.Duration, what any)
 }
 
 // plain opens a connection for each request.
-var plain = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
-
-// metric reads one that has no labels.
-func metric(t *testing.T, p *servicetest.Process, name string) (value float64) {
-	t.Helper()
-	_, text := p.AdminBody("/metrics")
-	_, rest, _ := strings.Cut(text, "\n"+name+" ")
-	if _, err := fmt.Sscan(rest, &value); err != nil {
-		t.Errorf("no metric %s: %v", name, err)
-	}
-	return value
-}
+var plain = &http.Transport{DisableKeepAlives: true}

@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,12 +50,12 @@ http {
 	f.nginx = f.startProxy(nginx, "-p", f.dir, "-c", "nginx.conf")
 	t.Cleanup(func() { // killed, it would leave its worker
 		f.nginx.Signal(syscall.SIGTERM)
-		servicetest.Eventually(t, 20*time.Second, "nginx ends", func() bool { return f.get("/").status == 0 })
+		servicetest.Eventually(t, 20*time.Second, "nginx ends", func() bool { return f.get("/").Status == 0 })
 	})
 	f.http2 = true // a reload tells clients to go on elsewhere
 	f.waitUp = func() {
 		t.Helper()
-		servicetest.Eventually(t, 20*time.Second, "nginx passes requests on", func() bool { return f.get("/api/auth/session").status == 400 })
+		servicetest.Eventually(t, 20*time.Second, "nginx passes requests on", func() bool { return f.get("/api/auth/session").Status == 400 })
 	}
 	f.waitUp()
 	return f
@@ -67,7 +66,7 @@ func (f *nginxFleet) get(path string) response {
 	transport := newTransport(1)
 	transport.TLSClientConfig = insecure()
 	defer transport.CloseIdleConnections()
-	return (&user{url: f.url, http: &http.Client{Transport: transport, Timeout: 10 * time.Second}}).do("GET", path, "")
+	return servicetest.NewBrowser(f.url, transport).Do("GET", path, "")
 }
 
 func (f *nginxFleet) write(name, text string) {

@@ -2,7 +2,6 @@ package faults
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,7 +38,7 @@ func TestOverload(t *testing.T) {
 			}
 			servicetest.Eventually(t, 20*time.Second, "all is well again", func() bool {
 				_, res := alice.create("w", "x")
-				return res.status == 200
+				return res.Status == 200
 			})
 		})
 	}
@@ -52,7 +51,7 @@ func peakOf(u *user) float64 {
 	var done atomic.Int64
 	stop := make(chan struct{})
 	wait := workers(20, stop, func(int) {
-		if _, res := u.clone().create("w", "x"); res.status == 200 {
+		if _, res := u.clone().create("w", "x"); res.Status == 200 {
 			done.Add(1)
 		}
 	})
@@ -79,13 +78,13 @@ func offer(u *user, rate float64) (goodput float64, statuses map[int]int, unexpe
 				at := time.Since(begin)
 				mu.Lock()
 				defer mu.Unlock()
-				statuses[res.status]++
+				statuses[res.Status]++
 				switch {
-				case res.status == 200:
+				case res.Status == 200:
 					if at > patience && at <= during+patience {
 						inTime++
 					}
-				case res.status != 503 || res.header.Get("Retry-After") == "" || !res.isJSON():
+				case res.Status != 503 || res.Header.Get("Retry-After") == "" || !res.IsJSON():
 					unexpected = append(unexpected, res)
 				}
 			})
@@ -99,10 +98,7 @@ func offer(u *user, rate float64) (goodput float64, statuses map[int]int, unexpe
 func TestRateLimit(t *testing.T) {
 	p := servicetest.NewProgram(t, "RATE_LIMIT=5", "TRUSTED_PROXIES=127.0.0.0/8").ServeReady()
 	from := func(address string) response {
-		u := &user{url: p.URL, http: plain}
-		r, _ := http.NewRequest("GET", p.URL+"/api/auth/session", nil)
-		r.Header.Set("X-Forwarded-For", address)
-		return u.send(r)
+		return servicetest.NewBrowser(p.URL, plain).Do("GET", "/api/auth/session", "", servicetest.Header("X-Forwarded-For", address))
 	}
 	var mu sync.Mutex
 	statuses := make(map[int]int)
@@ -111,15 +107,15 @@ func TestRateLimit(t *testing.T) {
 		res := from(fmt.Sprintf("2001:db8::%x", i)) // one client: it can choose among all addresses of its network
 		mu.Lock()
 		defer mu.Unlock()
-		statuses[res.status]++
-		if res.status != 400 && (res.status != 429 || res.header.Get("Retry-After") == "" || !res.isJSON()) {
+		statuses[res.Status]++
+		if res.Status != 400 && (res.Status != 429 || res.Header.Get("Retry-After") == "" || !res.IsJSON()) {
 			t.Error(res)
 		}
 	})
 	if most := 10 + int(5*time.Since(begin).Seconds()); statuses[400] > most || statuses[400] < 5 {
 		t.Errorf("of 50 requests at once %d were let through, %d at most may be", statuses[400], most)
 	}
-	if res := from("192.0.2.1"); res.status != 400 {
+	if res := from("192.0.2.1"); res.Status != 400 {
 		t.Errorf("another client: %v", res)
 	}
 }

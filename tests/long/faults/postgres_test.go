@@ -99,7 +99,7 @@ func TestPostgresFaults(t *testing.T) {
 			ready := time.Since(ended)
 			servicetest.Eventually(t, 20*time.Second, "a write succeeds", func() bool {
 				_, res := watch.other.create("recovery", "x")
-				return res.status == 200
+				return res.Status == 200
 			})
 			t.Logf("ready %v, a write %v after the end of it", ready.Round(time.Millisecond), time.Since(ended).Round(time.Millisecond))
 			watch.finish()
@@ -176,24 +176,24 @@ func (w *faultWatch) send(i, round int) {
 	u, id := w.users[i], w.ids[i]
 	switch round % 6 {
 	case 0:
-		w.judge("session", u.do("GET", "/api/auth/session", ""))
+		w.judge("session", u.Do("GET", "/api/auth/session", ""))
 	case 1:
 		_, res := u.create(w.world, "x")
 		w.judge("create", res)
 	case 2:
-		w.judge("join", u.do("POST", "/api/event/join/"+id, ""))
+		w.judge("join", u.Do("POST", "/api/event/join/"+id, ""))
 	case 3:
-		w.judge("leave", u.do("DELETE", "/api/event/"+id, ""))
+		w.judge("leave", u.Do("DELETE", "/api/event/"+id, ""))
 	case 4:
-		w.judge("list", u.do("GET", w.list(fmt.Sprintf("?limit=20&from=20%02d-01-01T00:00:00Z", i%20)), ""))
+		w.judge("list", u.Do("GET", w.list(fmt.Sprintf("?limit=20&from=20%02d-01-01T00:00:00Z", i%20)), ""))
 	case 5:
-		if u.cookies["refreshToken"] == "" {
+		if u.Cookies["refreshToken"] == "" {
 			return
 		}
-		res := u.do("GET", "/api/auth/refresh", "")
+		res := u.Do("GET", "/api/auth/refresh", "")
 		w.judge("refresh", res)
-		if res.status != 200 { // it may have been spent or not: no more to be said about this session
-			delete(u.cookies, "refreshToken")
+		if res.Status != 200 { // it may have been spent or not: no more to be said about this session
+			delete(u.Cookies, "refreshToken")
 		}
 	}
 }
@@ -202,14 +202,14 @@ func (w *faultWatch) send(i, round int) {
 func (w *faultWatch) judge(what string, res response) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.statuses[res.status]++
-	if res.took > w.slowest.took {
+	w.statuses[res.Status]++
+	if res.Took > w.slowest.Took {
 		w.slowest = res
 	}
 	switch {
-	case res.status != 200 && res.status != 500 && res.status != 503:
+	case res.Status != 200 && res.Status != 500 && res.Status != 503:
 		w.t.Errorf("%s: %v", what, res)
-	case !res.isJSON():
+	case !res.IsJSON():
 		w.t.Errorf("%s: no JSON: %v", what, res)
 	}
 }
@@ -219,18 +219,18 @@ func (w *faultWatch) judge(what string, res response) {
 func (w *faultWatch) finish() {
 	w.t.Helper()
 	w.stop()
-	w.machine.within(w.t, 3*time.Second, w.slowest.took, w.slowest)
-	w.t.Logf("responses by status: %v, the slowest after %v", w.statuses, w.slowest.took.Round(time.Millisecond))
+	w.machine.within(w.t, 3*time.Second, w.slowest.Took, w.slowest)
+	w.t.Logf("responses by status: %v, the slowest after %v", w.statuses, w.slowest.Took.Round(time.Millisecond))
 	if w.statuses[200] == 0 {
 		w.t.Error("nothing ever succeeded")
 	}
 	for i := range w.users {
 		fresh := w.signIn(fmt.Sprintf("user%d", i))
-		if res := fresh.do("GET", "/api/auth/refresh", ""); res.status != 200 {
+		if res := fresh.Do("GET", "/api/auth/refresh", ""); res.Status != 200 {
 			w.t.Errorf("afterwards: %v", res)
 		}
 	}
-	if text := w.users[0].do("GET", w.list(""), "").body; strings.Count(text, "there before") != len(w.users) {
+	if text := w.users[0].Do("GET", w.list(""), "").Body; strings.Count(text, "there before") != len(w.users) {
 		w.t.Errorf("of %d events made before %d are left", len(w.users), strings.Count(text, "there before"))
 	}
 }

@@ -52,9 +52,9 @@ func TestRefreshHasOneWinner(t *testing.T) {
 				browsers[i] = b
 				all.Go(func() {
 					<-start
-					responses[i] = b.do("GET", path, "")
-					if res := responses[i]; res.status != 200 && (res.status != 400 || res.body != lost || res.header["Set-Cookie"] != nil) {
-						t.Errorf("a loser: %v %v", res, res.header["Set-Cookie"])
+					responses[i] = b.Do("GET", path, "")
+					if res := responses[i]; res.Status != 200 && (res.Status != 400 || res.Body != lost || res.Header["Set-Cookie"] != nil) {
+						t.Errorf("a loser: %v %v", res, res.Header["Set-Cookie"])
 					}
 				})
 			}
@@ -62,12 +62,12 @@ func TestRefreshHasOneWinner(t *testing.T) {
 			all.Wait()
 			winners := 0
 			for i, res := range responses {
-				if res.status != 200 {
+				if res.Status != 200 {
 					continue
 				}
 				winners++
 				for _, path := range []string{"/api/auth/session", "/api/auth/refresh"} {
-					if res := browsers[i].do("GET", path, ""); res.status != 200 {
+					if res := browsers[i].Do("GET", path, ""); res.Status != 200 {
 						t.Errorf("the winner's pair: %s: %v", path, res)
 					}
 				}
@@ -97,7 +97,7 @@ func TestJoinAndLeaveAreLinearizable(t *testing.T) {
 			method, path string
 			joined       bool
 		}{{"POST", "/api/event/join/", true}, {"DELETE", "/api/event/", false}, {"POST", "/api/event/join/", true}, {"DELETE", "/api/event/", false}} {
-			if res := alone.do(step.method, step.path+event, ""); res.status != 200 || alone.joined(t) != step.joined {
+			if res := alone.Do(step.method, step.path+event, ""); res.Status != 200 || alone.joined(t) != step.joined {
 				t.Fatalf("%s: %v", step.method, res)
 			}
 		}
@@ -151,9 +151,9 @@ func (g *guest) act(t *testing.T) (what string, joined any) {
 	status := http.StatusOK
 	switch rand.IntN(4) {
 	case 0:
-		what, status = "join", g.do("POST", "/api/event/join/"+g.event, "").status
+		what, status = "join", g.Do("POST", "/api/event/join/"+g.event, "").Status
 	case 1:
-		what, status = "leave", g.do("DELETE", "/api/event/"+g.event, "").status
+		what, status = "leave", g.Do("DELETE", "/api/event/"+g.event, "").Status
 	case 2:
 		what, joined = "list", g.joined(t)
 	case 3:
@@ -170,14 +170,10 @@ func (g *guest) joined(t *testing.T) bool { return len(g.list(t, "w").Events[0].
 
 // joinedSince asks for what may have changed since, as a browser does that keeps the response.
 func (g *guest) joinedSince(t *testing.T) bool {
-	r, _ := http.NewRequest("GET", g.url+"/api/event/w", nil)
-	if tag := g.seen.header.Get("ETag"); tag != "" {
-		r.Header.Set("If-None-Match", tag)
-	}
-	if res := g.send(r); res.status == 200 {
+	if res := g.Do("GET", "/api/event/w", "", servicetest.IfNoneMatch(g.seen.Header.Get("ETag"))); res.Status == 200 {
 		g.seen = res
-	} else if res.status != 304 {
+	} else if res.Status != 304 {
 		t.Errorf("list again: %v", res)
 	}
-	return strings.Contains(g.seen.body, `"guest"`)
+	return strings.Contains(g.seen.Body, `"guest"`)
 }

@@ -62,7 +62,7 @@ func TestUnreadResponses(t *testing.T) {
 						users = make([]*user, 100)
 					}
 					for i := range users {
-						users[i] = signIn(t, plain.Transport, p.URL, fmt.Sprint("attacker ", i))
+						users[i] = signIn(t, plain, p.URL, fmt.Sprint("attacker ", i))
 					}
 					manyAddresses := strings.Contains(test.name, "many")
 					judge := watchHonest(t, p)
@@ -79,7 +79,7 @@ func TestUnreadResponses(t *testing.T) {
 func get(path string, u *user) string {
 	text := "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n"
 	if u != nil {
-		text += "Cookie: token=" + u.cookies["token"] + "\r\n"
+		text += "Cookie: token=" + u.Cookies["token"] + "\r\n"
 	}
 	return text + "\r\n"
 }
@@ -136,7 +136,7 @@ func watchHonest(t *testing.T, p *servicetest.Process) (judge func(t *testing.T,
 	transport := newTransport(4)
 	t.Cleanup(transport.CloseIdleConnections)
 	alice := signIn(t, transport, p.URL, "alice")
-	if res := alice.do("GET", "/api/event/medium", ""); res.status != 200 {
+	if res := alice.Do("GET", "/api/event/medium", ""); res.Status != 200 {
 		t.Fatal(res)
 	}
 	memory := p.Memory("VmRSS")
@@ -147,8 +147,8 @@ func watchHonest(t *testing.T, p *servicetest.Process) (judge func(t *testing.T,
 	stop := make(chan struct{})
 	wait := workers(2, stop, func(i int) {
 		u := alice.clone()
-		results := []response{u.do("GET", "/api/auth/session", ""), u.do("GET", "/api/event/quiet", ""), u.do("GET", "/openapi.json", ""),
-			u.do("POST", "/api/event/join/x", "")}
+		results := []response{u.Do("GET", "/api/auth/session", ""), u.Do("GET", "/api/event/quiet", ""), u.Do("GET", "/openapi.json", ""),
+			u.Do("POST", "/api/event/join/x", "")}
 		grown, live := p.Memory("VmRSS"), p.Admin("/livez")
 		mu.Lock()
 		defer mu.Unlock()
@@ -157,8 +157,8 @@ func watchHonest(t *testing.T, p *servicetest.Process) (judge func(t *testing.T,
 			t.Errorf("liveness %d", live)
 		}
 		for _, res := range results {
-			took = append(took, res.took)
-			if res.status != 200 && res.status != 404 {
+			took = append(took, res.Took)
+			if res.Status != 200 && res.Status != 404 {
 				if refused++; refused <= 3 {
 					t.Errorf("honest: %v", res)
 				}
@@ -191,13 +191,8 @@ var waitingLine = regexp.MustCompile(`(?m)^worldevents_(?:waiting|aborted)_\S+ \
 
 // waitingMetrics returns what the service says of responses that wait, without their names' common part.
 func waitingMetrics(t *testing.T, p *servicetest.Process) string {
-	res, err := plain.Get(p.AdminURL + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, _ := io.ReadAll(res.Body)
-	return strings.Join(waitingLine.FindAllString(string(text), -1), ", ")
+	_, text := p.AdminBody("/metrics")
+	return strings.Join(waitingLine.FindAllString(text, -1), ", ")
 }
 
 // addLargeWorlds makes a world of 7 MB, one that is just small enough to be held, and one whose event has 100,000 RSVPs.

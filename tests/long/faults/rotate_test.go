@@ -99,7 +99,7 @@ func TestRotatedRole(t *testing.T) {
 		writer := signIn(t, transport, p.URL, fmt.Sprint("writer", i))
 		all.Go(func() {
 			for !done.Load() {
-				if _, res := writer.create("w", "x"); res.status != 200 {
+				if _, res := writer.create("w", "x"); res.Status != 200 {
 					t.Errorf("a write during the rotation: %v", res)
 					return
 				}
@@ -149,7 +149,7 @@ func TestRotatedRole(t *testing.T) {
 		r.server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'first'")
 		servicetest.Eventually(t, 20*time.Second, "the old ones serve", func() bool {
 			_, res := alice.create("w", "x")
-			return res.status == 200
+			return res.Status == 200
 		})
 	}
 	r.write(strings.Replace(current, "first:hunter2-of-first@", "", 1) + "?password=hunter2-of-third&user=third")

@@ -31,10 +31,10 @@ func TestSlowClients(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := servicetest.NewProgram(t).ServeReady()
-			alice := signIn(t, plain.Transport, p.URL, "alice")
+			alice := signIn(t, plain, p.URL, "alice")
 			judge := watchHonest(t, p)
 			files := p.Files()
-			begin := strings.Replace(test.begin, "%s", "token="+alice.cookies["token"], 1)
+			begin := strings.Replace(test.begin, "%s", "token="+alice.Cookies["token"], 1)
 			end := time.Now().Add(time.Minute)
 			var open atomic.Int64
 			servicetest.AtOnce(test.connections, func(int) {
@@ -65,7 +65,7 @@ func TestSlowClients(t *testing.T) {
 				return open.Load() == 0 && p.Files() <= files+idle
 			})
 			judge(t, 500<<20)
-			if _, res := alice.create("w", "x"); res.status != 200 {
+			if _, res := alice.create("w", "x"); res.Status != 200 {
 				t.Error(res)
 			}
 			if most < test.connections/2 {
@@ -81,13 +81,13 @@ func TestSlowReaders(t *testing.T) {
 	t.Parallel()
 	const readers = 60
 	p := servicetest.NewProgram(t).ServeReady()
-	alice := signIn(t, plain.Transport, p.URL, "alice")
+	alice := signIn(t, plain, p.URL, "alice")
 	for range 1500 {
-		if res := alice.do("POST", "/api/event/large", fmt.Sprintf(`{"name":"n","description":%q,"scheduledAt":"2030-01-01T00:00:00Z"}`, strings.Repeat("x", 5000))); res.status != 200 {
+		if res := alice.Do("POST", "/api/event/large", fmt.Sprintf(`{"name":"n","description":%q,"scheduledAt":"2030-01-01T00:00:00Z"}`, strings.Repeat("x", 5000))); res.Status != 200 {
 			t.Fatal(res)
 		}
 	}
-	size := len(alice.do("GET", "/api/event/large", "").body)
+	size := len(alice.Do("GET", "/api/event/large", "").Body)
 	judge := watchHonest(t, p)
 	files := p.Files()
 	begin := time.Now()
@@ -98,7 +98,7 @@ func TestSlowReaders(t *testing.T) {
 		}
 		defer conn.Close()
 		conn.(*net.TCPConn).SetReadBuffer(4096)
-		fmt.Fprintf(conn, "GET /api/event/large HTTP/1.1\r\nHost: localhost\r\nCookie: token=%s\r\n\r\n", alice.cookies["token"])
+		fmt.Fprintf(conn, "GET /api/event/large HTTP/1.1\r\nHost: localhost\r\nCookie: token=%s\r\n\r\n", alice.Cookies["token"])
 		time.Sleep(20 * time.Millisecond) // the first bytes cost work, and this is about the others
 	}
 	servicetest.Eventually(t, 60*time.Second, "all are closed", func() bool {
@@ -128,8 +128,8 @@ func TestSlowReadersOfLargeEvents(t *testing.T) {
 			db.Exec("INSERT INTO rsvps (event_number, user_number, username, created_at) SELECT e.number, u.number, u.username, " + moment + " FROM events e, users u")
 
 			p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL).ServeReady()
-			alice := signIn(t, plain.Transport, p.URL, "alice")
-			size := len(alice.do("GET", "/api/event/large", "").body)
+			alice := signIn(t, plain, p.URL, "alice")
+			size := len(alice.Do("GET", "/api/event/large", "").Body)
 			memory := p.Memory("VmRSS")
 			for range readers {
 				conn, err := net.Dial("tcp", strings.TrimPrefix(p.URL, "http://"))
@@ -138,7 +138,7 @@ func TestSlowReadersOfLargeEvents(t *testing.T) {
 				}
 				defer conn.Close()
 				conn.(*net.TCPConn).SetReadBuffer(4096)
-				fmt.Fprintf(conn, "GET /api/event/large HTTP/1.1\r\nHost: localhost\r\nCookie: token=%s\r\n\r\n", alice.cookies["token"])
+				fmt.Fprintf(conn, "GET /api/event/large HTTP/1.1\r\nHost: localhost\r\nCookie: token=%s\r\n\r\n", alice.Cookies["token"])
 				if _, err := io.ReadFull(conn, make([]byte, 100)); err != nil { // nobody shares
 					t.Fatal(err)
 				}

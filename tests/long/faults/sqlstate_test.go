@@ -24,32 +24,32 @@ func TestDatabaseDiskFull(t *testing.T) {
 	server.Exec("ALTER DATABASE worldevents SET TABLESPACE small")
 
 	p := servicetest.NewProgram(t, "DATABASE_URL="+server.URL(), "DB_TIMEOUT=2s").ServeReady()
-	alice := signIn(t, plain.Transport, p.URL, "alice")
+	alice := signIn(t, plain, p.URL, "alice")
 	create := func() response {
-		return alice.do("POST", "/api/event/w", fmt.Sprintf(`{"name":"n","description":"%s","scheduledAt":"2030-01-02T03:04:05Z"}`, strings.Repeat("\U0001f600", 5000)))
+		return alice.Do("POST", "/api/event/w", fmt.Sprintf(`{"name":"n","description":"%s","scheduledAt":"2030-01-02T03:04:05Z"}`, strings.Repeat("\U0001f600", 5000)))
 	}
-	if res := create(); res.status != 200 {
+	if res := create(); res.Status != 200 {
 		t.Fatal(res)
 	}
 	free := fill(t, dir)
 	servicetest.Eventually(t, 20*time.Second, "a write fails", func() bool {
 		res := create()
-		if res.status != 200 && (res.status != 500 || !strings.Contains(res.body, `"create event: database unavailable"`)) {
+		if res.Status != 200 && (res.Status != 500 || !strings.Contains(res.Body, `"create event: database unavailable"`)) {
 			t.Error(res)
 		}
-		return res.status != 200
+		return res.Status != 200
 	})
 	for begin := time.Now(); time.Since(begin) < 4*time.Second; time.Sleep(50 * time.Millisecond) {
 		if status := p.Admin("/readyz"); status != 503 {
 			t.Fatalf("readiness %d with a full disk", status)
 		}
 	}
-	if res := alice.do("GET", "/api/event/w?limit=1", ""); res.status != 200 {
+	if res := alice.Do("GET", "/api/event/w?limit=1", ""); res.Status != 200 {
 		t.Errorf("a list meanwhile: %v", res)
 	}
 	free()
 	p.Readiness(200, 20*time.Second)
-	if res := create(); res.status != 200 {
+	if res := create(); res.Status != 200 {
 		t.Errorf("with room again: %v", res)
 	}
 }
@@ -84,16 +84,16 @@ func TestRotatedPassword(t *testing.T) {
 	}
 	write("first")
 	p := program.ServeReady()
-	alice := signIn(t, plain.Transport, p.URL, "alice")
+	alice := signIn(t, plain, p.URL, "alice")
 	server.Exec("ALTER ROLE service PASSWORD 'second'")
 	server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'service'")
 	p.Readiness(503, 20*time.Second)
-	if _, res := alice.create("w", "x"); res.status != 500 || !strings.Contains(res.body, `"create event: database unavailable"`) {
+	if _, res := alice.create("w", "x"); res.Status != 500 || !strings.Contains(res.Body, `"create event: database unavailable"`) {
 		t.Errorf("with the old password: %v", res)
 	}
 	write("second")
 	p.Readiness(200, 20*time.Second)
-	if _, res := alice.create("w", "x"); res.status != 200 {
+	if _, res := alice.create("w", "x"); res.Status != 200 {
 		t.Errorf("with the new password: %v", res)
 	}
 	for name, change := range map[string]func() error{
@@ -107,7 +107,7 @@ func TestRotatedPassword(t *testing.T) {
 		server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'service'")
 		servicetest.Eventually(t, 20*time.Second, name+": a write succeeds", func() bool {
 			_, res := alice.create("w", "x")
-			return res.status == 200
+			return res.Status == 200
 		})
 		write("second")
 	}
@@ -135,7 +135,7 @@ func TestTooManyConnections(t *testing.T) {
 		_, res := users[i].create("w", "x")
 		mu.Lock()
 		defer mu.Unlock()
-		if statuses[res.status]++; res.status != 200 && (res.status != 503 || res.header.Get("Retry-After") == "" || !res.isJSON()) {
+		if statuses[res.Status]++; res.Status != 200 && (res.Status != 503 || res.Header.Get("Retry-After") == "" || !res.IsJSON()) {
 			t.Error(res)
 		}
 	})

@@ -62,7 +62,7 @@ func TestStartWithoutDatabase(t *testing.T) {
 			back := time.Now()
 			p.Readiness(200, 20*time.Second)
 			t.Logf("ready after %v", time.Since(back).Round(time.Millisecond))
-			signIn(t, plain.Transport, p.URL, "alice")
+			signIn(t, plain, p.URL, "alice")
 		})
 	}
 }
@@ -77,5 +77,5 @@ func TestInstancesAreHeardWithoutStandby(t *testing.T) {
 	server.Exec("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
 	server.Exec("SELECT pg_reload_conf()")
 	p := program.ServeReady()
-	servicetest.Eventually(t, 20*time.Second, "instances are heard", func() bool { return metric(t, p, "worldevents_hears_instances") == 1 })
+	servicetest.Eventually(t, 20*time.Second, "instances are heard", func() bool { return gauge(t, p, "worldevents_hears_instances") == 1 })
 }

@@ -64,9 +64,9 @@ func TestStopBreaksNoRequest(t *testing.T) {
 
 // on is the same browser at another instance.
 func (u *user) on(p *servicetest.Process) *user {
-	other := *u
-	other.url = p.URL
-	return &other
+	other := u.clone()
+	other.URL = p.URL
+	return other
 }
 
 // halfRequest is a create whose body has not been sent whole.
@@ -84,7 +84,7 @@ func beginRequest(t *testing.T, p *servicetest.Process, u *user, world string) *
 	t.Cleanup(func() { conn.Close() })
 	const body = `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z"}`
 	fmt.Fprintf(conn, "POST /api/event/%s HTTP/1.1\r\nHost: localhost\r\nCookie: token=%s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-		world, u.cookies["token"], len(body), body[:10])
+		world, u.Cookies["token"], len(body), body[:10])
 	return &halfRequest{conn, body[10:]}
 }
 

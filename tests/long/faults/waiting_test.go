@@ -56,7 +56,7 @@ func (f *follower) send(wait int) error {
 		f.r = bufio.NewReaderSize(f.conn, 1024)
 	}
 	_, err := fmt.Fprintf(f.conn, "GET %s?wait=%d HTTP/1.1\r\nHost: localhost\r\nIf-None-Match: %s\r\nCookie: token=%s\r\n\r\n",
-		f.path, wait, f.etag, f.user.cookies["token"])
+		f.path, wait, f.etag, f.user.Cookies["token"])
 	return err
 }
 
@@ -110,13 +110,12 @@ func followAll(t *testing.T, p *servicetest.Process, users []*user, n int, path 
 // gauge is the value of a metric, or the sum of all with the name if it has labels.
 func gauge(t *testing.T, p *servicetest.Process, name string) (sum float64) {
 	t.Helper()
-	res, err := plain.Get(p.AdminURL + "/metrics")
-	if err != nil {
-		t.Fatal(err)
+	status, text := p.AdminBody("/metrics")
+	matches := regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(name)+`(?:\{[^}]*\})? (\S+)$`).FindAllStringSubmatch(text, -1)
+	if len(matches) == 0 {
+		t.Errorf("no metric %s: %d %.300s", name, status, text)
 	}
-	defer res.Body.Close()
-	text, _ := io.ReadAll(res.Body)
-	for _, match := range regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(name)+`(?:\{[^}]*\})? (\S+)$`).FindAllStringSubmatch(string(text), -1) {
+	for _, match := range matches {
 		value, _ := strconv.ParseFloat(match[1], 64)
 		sum += value
 	}
@@ -145,11 +144,11 @@ func tagsOf(t *testing.T, u *user, paths ...string) map[string]string {
 	t.Helper()
 	tags := make(map[string]string)
 	for _, path := range paths {
-		res := u.do("GET", path, "")
-		if res.status != 200 || res.header.Get("Etag") == "" {
+		res := u.Do("GET", path, "")
+		if res.Status != 200 || res.Header.Get("Etag") == "" {
 			t.Fatalf("%s: %v", path, res)
 		}
-		tags[path] = res.header.Get("Etag")
+		tags[path] = res.Header.Get("Etag")
 	}
 	return tags
 }
@@ -187,7 +186,7 @@ func TestManyWait(t *testing.T) {
 
 func signInAll(t *testing.T, p *servicetest.Process, n int) (users []*user) {
 	for i := range n {
-		users = append(users, signIn(t, plain.Transport, p.URL, fmt.Sprint("user ", i)))
+		users = append(users, signIn(t, plain, p.URL, fmt.Sprint("user ", i)))
 	}
 	return users
 }
@@ -207,16 +206,16 @@ func TestManyWaitForOne(t *testing.T) {
 	var mu sync.Mutex
 	var slowest time.Duration
 	wait := workers(2, stop, func(int) {
-		res := users[0].clone().do("GET", worldPath(0), "")
+		res := users[0].clone().Do("GET", worldPath(0), "")
 		mu.Lock()
 		defer mu.Unlock()
-		slowest = max(slowest, res.took)
-		if res.status != 200 {
+		slowest = max(slowest, res.Took)
+		if res.Status != 200 {
 			t.Errorf("an ordinary call: %v", res)
 		}
 	})
 	before, begin := gauge(t, p, readings), time.Now()
-	if res := users[1].do("POST", "/api/event/join/"+event, ""); res.status != 200 {
+	if res := users[1].Do("POST", "/api/event/join/"+event, ""); res.Status != 200 {
 		t.Fatal(res)
 	}
 	var last atomic.Int64
@@ -269,13 +268,13 @@ func TestManyWaitThroughRestart(t *testing.T) {
 	var calls atomic.Int64
 	wait := workers(4, stop, func(i int) {
 		u := users[i].clone()
-		u.url = second.URL
-		res := u.do("GET", paths[rand.IntN(worlds)], "")
-		if res.status != 200 {
+		u.URL = second.URL
+		res := u.Do("GET", paths[rand.IntN(worlds)], "")
+		if res.Status != 200 {
 			t.Errorf("an ordinary call: %v", res)
 		}
 		calls.Add(1)
-		for took := int64(res.took); took > slowest.Load(); {
+		for took := int64(res.Took); took > slowest.Load(); {
 			slowest.Store(took)
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -322,9 +321,9 @@ func TestManyWaitThroughRestart(t *testing.T) {
 func TestWaitPastDeadlines(t *testing.T) {
 	t.Parallel()
 	p := servicetest.NewProgram(t).ServeReady()
-	alice := signIn(t, plain.Transport, p.URL, "alice")
+	alice := signIn(t, plain, p.URL, "alice")
 	for range 150 {
-		if res := alice.do("POST", "/api/event/plaza", `{"name":"n","description":"`+strings.Repeat("d", 5000)+`","scheduledAt":"2030-01-02T03:04:05Z"}`); res.status != 200 {
+		if res := alice.Do("POST", "/api/event/plaza", `{"name":"n","description":"`+strings.Repeat("d", 5000)+`","scheduledAt":"2030-01-02T03:04:05Z"}`); res.Status != 200 {
 			t.Fatal(res)
 		}
 	}
@@ -345,7 +344,7 @@ func TestWaitPastDeadlines(t *testing.T) {
 	if n := gauge(t, p, "worldevents_list_waits"); n != 1 {
 		t.Fatalf("%.0f wait", n)
 	}
-	alice.clone().do("POST", "/api/event/plaza", `{"name":"n","description":"","scheduledAt":"2030-01-02T03:04:05Z"}`)
+	alice.clone().Do("POST", "/api/event/plaza", `{"name":"n","description":"","scheduledAt":"2030-01-02T03:04:05Z"}`)
 	time.Sleep(500 * time.Millisecond) // the kernel does not take all of it at once
 	f.conn.(*net.TCPConn).SetReadBuffer(4 << 20)
 	if status, _, err := f.read(); status != 200 || err != nil {
@@ -359,7 +358,7 @@ func TestWaitThroughNginx(t *testing.T) {
 	t.Parallel()
 	nginx := servicetest.Tool(t, "nginx")
 	p := servicetest.NewProgram(t).ServeReady()
-	alice := signIn(t, plain.Transport, p.URL, "alice")
+	alice := signIn(t, plain, p.URL, "alice")
 	event, res := alice.create("plaza", "a")
 	if event == "" {
 		t.Fatal(res)
@@ -396,13 +395,13 @@ http {
 		<-ended
 	})
 	through := func(address string, etag string) response {
-		r, _ := http.NewRequest("GET", "http://"+address+"/api/event/plaza?wait=20", nil)
-		r.Header.Set("If-None-Match", etag)
-		return alice.clone().send(r)
+		u := alice.clone()
+		u.URL = "http://" + address
+		return u.Do("GET", "/api/event/plaza?wait=20", "", servicetest.IfNoneMatch(etag))
 	}
-	servicetest.Eventually(t, 20*time.Second, "nginx passes requests on", func() bool { return through(patient, `"x"`).status == 200 })
-	etag := through(patient, `"x"`).header.Get("Etag")
-	if res := through(hasty, etag); res.status != 504 {
+	servicetest.Eventually(t, 20*time.Second, "nginx passes requests on", func() bool { return through(patient, `"x"`).Status == 200 })
+	etag := through(patient, `"x"`).Header.Get("Etag")
+	if res := through(hasty, etag); res.Status != 504 {
 		t.Errorf("a proxy that gives up: %v", res)
 	}
 	servicetest.Eventually(t, 20*time.Second, "the client is gone", func() bool { return gauge(t, p, "worldevents_list_waits") == 0 })
@@ -410,8 +409,8 @@ http {
 	go func() { done <- through(patient, etag) }()
 	servicetest.Eventually(t, 20*time.Second, "the request waits", func() bool { return gauge(t, p, "worldevents_list_waits") == 1 })
 	time.Sleep(2 * time.Second)
-	alice.clone().do("DELETE", "/api/event/"+event, "")
-	if res := <-done; res.status != 200 || res.header.Get("Etag") == etag {
+	alice.clone().Do("DELETE", "/api/event/"+event, "")
+	if res := <-done; res.Status != 200 || res.Header.Get("Etag") == etag {
 		t.Errorf("after a change: %v\n%s", res, log)
 	}
 }

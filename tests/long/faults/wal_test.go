@@ -100,7 +100,7 @@ func largeWorldsOnSQLite(t *testing.T) (*servicetest.Process, *servicetest.Datab
 
 // createLarge creates an event with a long description.
 func (u *user) createLarge(world string) response {
-	return u.do("POST", "/api/event/"+world, fmt.Sprintf(`{"name":"n","description":%q,"scheduledAt":"2030-01-02T03:04:05Z"}`, strings.Repeat("😀", 5000)))
+	return u.Do("POST", "/api/event/"+world, fmt.Sprintf(`{"name":"n","description":%q,"scheduledAt":"2030-01-02T03:04:05Z"}`, strings.Repeat("😀", 5000)))
 }
 
 // walLoad is readers of large worlds and writers at work.
@@ -126,18 +126,18 @@ func startReadersAndWriters(t *testing.T, p *servicetest.Process) *walLoad {
 		u := users[i]
 		var res response
 		if i < readers {
-			res = u.do("GET", fmt.Sprintf("/api/event/large%d", i%largeWorlds), "")
+			res = u.Do("GET", fmt.Sprintf("/api/event/large%d", i%largeWorlds), "")
 			load.reads.Add(1)
 		} else {
 			res = u.createLarge(fmt.Sprintf("other%d", i))
 			load.writes.Add(1)
-			for slowest := load.slowest.Load(); int64(res.took) > slowest && !load.slowest.CompareAndSwap(slowest, int64(res.took)); slowest = load.slowest.Load() {
+			for slowest := load.slowest.Load(); int64(res.Took) > slowest && !load.slowest.CompareAndSwap(slowest, int64(res.Took)); slowest = load.slowest.Load() {
 			}
 		}
 		switch {
-		case res.status == 503:
+		case res.Status == 503:
 			load.machine.within(t, 0, time.Second, res) // for so long it waited for its turn
-		case res.status != 200 || res.err != nil:
+		case res.Status != 200 || res.Err != nil:
 			t.Error(res)
 		}
 	})
@@ -190,17 +190,5 @@ func walSize(t *testing.T, db *servicetest.Database) int64 {
 // walMetrics are the size of the log in bytes, and for how many seconds checkpoints have been blocked.
 func walMetrics(t *testing.T, p *servicetest.Process) (size, blocked float64) {
 	t.Helper()
-	res := (&user{url: p.AdminURL, http: plain}).do("GET", "/metrics", "")
-	found := 0
-	for line := range strings.Lines(res.body) {
-		for name, value := range map[string]*float64{"worldevents_sqlite_wal_bytes": &size, "worldevents_sqlite_checkpoint_blocked_seconds": &blocked} {
-			if n, _ := fmt.Sscanf(line, name+" %g", value); n == 1 {
-				found++
-			}
-		}
-	}
-	if found != 2 {
-		t.Errorf("%d of 2 metrics", found)
-	}
-	return size, blocked
+	return gauge(t, p, "worldevents_sqlite_wal_bytes"), gauge(t, p, "worldevents_sqlite_checkpoint_blocked_seconds")
 }

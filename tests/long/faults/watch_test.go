@@ -47,23 +47,19 @@ func (w *watcher) watch(ctx context.Context) {
 	w.mu.Lock()
 	etag := w.etag
 	w.mu.Unlock()
-	r, _ := http.NewRequestWithContext(ctx, "GET", w.url+w.path+"?wait=50", nil)
-	if etag != "" {
-		r.Header.Set("If-None-Match", etag)
-	}
-	res := w.send(r)
+	res := w.Do("GET", w.path+"?wait=50", "", servicetest.IfNoneMatch(etag), func(r *http.Request) { *r = *r.WithContext(ctx) })
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case res.status == 200 && res.err == nil:
-		if res.header.Get("ETag") == etag {
+	case res.Status == 200 && res.Err == nil:
+		if res.Header.Get("ETag") == etag {
 			w.bad = "the list that the client has"
 		}
-		w.etag, w.body, w.at = res.header.Get("ETag"), res.body, time.Now()
+		w.etag, w.body, w.at = res.Header.Get("ETag"), res.Body, time.Now()
 		return
-	case res.status == 304 && res.header.Get("Retry-After") == "":
+	case res.Status == 304 && res.Header.Get("Retry-After") == "":
 		return
-	case res.status != 0 && res.status != 200 && res.status != 304 && res.status != 500 && res.status != 503:
+	case res.Status != 0 && res.Status != 200 && res.Status != 304 && res.Status != 500 && res.Status != 503:
 		w.bad = res.String()
 	}
 	w.mu.Unlock()
@@ -105,7 +101,7 @@ func newAudience(t *testing.T, size watchSize, programs ...*servicetest.Program)
 		both := []*user{u}
 		for _, p := range a.processes[1:] {
 			other := u.clone()
-			other.url = p.URL
+			other.URL = p.URL
 			both = append(both, other)
 		}
 		a.writers = append(a.writers, both)
@@ -121,10 +117,10 @@ func newAudience(t *testing.T, size watchSize, programs ...*servicetest.Program)
 	}
 	for i := range 20 { // of one user at most an eighth of MAX_WAITING wait
 		u := signIn(t, a.transport, a.processes[0].URL, fmt.Sprintf("watcher %d", i))
-		u.http.Timeout = 70 * time.Second
+		u.Timeout = 70 * time.Second
 		for j := i; j < size.watchers; j += 20 {
 			w := &watcher{user: u.clone(), path: "/api/event/" + url.PathEscape(world(j%size.worlds))}
-			w.url = a.processes[j/size.worlds%len(a.processes)].URL
+			w.URL = a.processes[j/size.worlds%len(a.processes)].URL
 			a.watchers = append(a.watchers, w)
 		}
 	}
@@ -146,7 +142,7 @@ func newAudience(t *testing.T, size watchSize, programs ...*servicetest.Program)
 // of is the watchers on an instance.
 func (a *audience) of(instance int) (all []*watcher) {
 	for _, w := range a.watchers {
-		if w.url == a.processes[instance].URL {
+		if w.URL == a.processes[instance].URL {
 			all = append(all, w)
 		}
 	}
@@ -169,9 +165,9 @@ func (a *audience) write(instance int) bool {
 		}
 		return id != ""
 	case n < 6:
-		return u.do("POST", "/api/event/join/"+event, "").status == 200
+		return u.Do("POST", "/api/event/join/"+event, "").Status == 200
 	default:
-		return u.do("DELETE", "/api/event/"+event, "").status == 200
+		return u.Do("DELETE", "/api/event/"+event, "").Status == 200
 	}
 }
 
@@ -222,8 +218,8 @@ func (a *audience) settle(when string, watchers []*watcher) {
 	for i := range a.size.worlds {
 		path := "/api/event/" + url.PathEscape(world(i))
 		for instance := 0; final[path] == "" && instance < len(a.processes); instance++ { // one may be dead
-			if res := a.writers[0][instance].do("GET", path, ""); res.status == 200 {
-				final[path] = res.body
+			if res := a.writers[0][instance].Do("GET", path, ""); res.Status == 200 {
+				final[path] = res.Body
 			}
 		}
 	}
@@ -239,7 +235,7 @@ func (a *audience) settle(when string, watchers []*watcher) {
 	if stale > 0 {
 		for _, w := range watchers {
 			if ok, at := w.has(final[w.path]); !ok {
-				a.t.Logf("%s%s is stale since %v", w.url, w.path, time.Since(at))
+				a.t.Logf("%s%s is stale since %v", w.URL, w.path, time.Since(at))
 			}
 		}
 		a.t.Fatalf("%s: %d of %d watchers are stale", when, stale, len(watchers))
