@@ -71,7 +71,7 @@ test-clients: build client ## Test the TypeScript client, and what other tools m
 	@.ci/node tests/clients node --test --test-timeout=600000 --test-reporter=spec
 
 test-browser: build client ## Test in Chromium and Firefox: many tabs, other origins, Swagger UI (needs Node)
-	@NEEDS=$(CHROMIUM) .ci/node tests/browser node --test --test-concurrency=1 --test-reporter=spec
+	@NEEDS=$(CHROMIUM) .ci/node tests/browser node --test --test-concurrency=2 --test-reporter=spec
 
 test-oidc: build ## Test signing in through a certified OpenID provider in Chromium (needs Node)
 	@NEEDS=$(CHROMIUM) .ci/node tests/oidc node --test --test-reporter=spec

@@ -1,15 +1,19 @@
 // What a change of the configuration leaves in a browser, and how a sign-in and a sign-out mend it.
 import assert from "node:assert/strict";
-import { afterEach, before, test } from "node:test";
-import { cookiesOf, startChromium } from "./chromium.mjs";
+import { after, afterEach, before, test } from "node:test";
+import { cookiesOf, openWindow, startChromium } from "./chromium.mjs";
 import { startFront } from "./front.mjs";
 import { freePort, startService } from "./service.mjs";
 import { makeCertificate } from "./tls.mjs";
 
 const host = "api.one.test";
 
-let tls;
-before(async () => (tls = await makeCertificate(host)));
+let tls, browser;
+before(async () => {
+  tls = await makeCertificate(host);
+  browser = await startChromium("--host-resolver-rules=MAP *.test 127.0.0.1", `--ignore-certificate-errors-spki-list=${tls.pin}`);
+});
+after(() => browser?.close());
 
 let running = [];
 afterEach(async () => {
@@ -33,13 +37,8 @@ async function serviceAt(path, env) {
 
 /** A tab of a new window. */
 async function openTab() {
-  const browser = await start(startChromium(
-    "--host-resolver-rules=MAP *.test 127.0.0.1", `--ignore-certificate-errors-spki-list=${tls.pin}`,
-  ));
-  const context = await browser.newContext();
-  const tab = await context.newPage();
-  tab.setDefaultTimeout(10_000);
-  return { context, tab };
+  const context = await start(openWindow(browser));
+  return { context, tab: await context.newPage() };
 }
 
 /** What a script of the tab's page gets from the service. */

@@ -1,6 +1,7 @@
 // Chromium and Firefox through one driver, for what both have to do. Each tab is a window of its own, so all are visible.
 import { existsSync } from "node:fs";
 import puppeteer from "puppeteer-core";
+import { patience } from "./service.mjs";
 
 const programs = {
   chrome: process.env.CHROMIUM ?? "/usr/bin/chromium",
@@ -17,7 +18,7 @@ export const engines = Object.keys(programs).map((name) => ({
 /** Starts the engine `name` of `engines`, with preferences of Firefox and further options of the driver. */
 export const startEngine = (name, { preferences, ...options } = {}) => puppeteer.launch({
   browser: name, executablePath: programs[name], headless: true, ...options,
-  args: args[name], extraPrefsFirefox: preferences,
+  args: args[name], extraPrefsFirefox: preferences, protocolTimeout: patience, timeout: patience,
 });
 
 /** A browser profile of its own, whose tabs are signed in with these cookies, if any. */
@@ -27,20 +28,24 @@ export async function openProfile(browser, session, url, attributes = { sameSite
   const keep = (session) => context.setCookie(...["token", "refreshToken"].map((name) => (
     { name, value: session[name], domain: hostname, path: "/", httpOnly: true, ...attributes })));
   if (session) await keep(session);
+  let spare = []; // tabs of tests before, since opening one takes longer than all else
   return {
     keep,
     cookies: () => context.cookies(),
     cookie: async (name) => (await context.cookies()).find((cookie) => cookie.name === name)?.value,
     close: () => context.close(),
-    /**
-     * Opens tabs on these addresses, in which `script` runs before all others. One after the other: of several at once Chromium
-     * shows only the last.
-     */
-    async openTabs(paths, script = () => {}) {
+    /** Leaves all pages and signs out. */
+    async clear() {
+      spare = await context.pages();
+      await Promise.all(spare.map((tab) => tab.goto("about:blank")));
+      await context.deleteCookie(...await context.cookies());
+    },
+    /** Opens tabs on these addresses. One after the other: of several at once Chromium shows only the last. */
+    async openTabs(paths) {
       const tabs = [];
       for (const path of paths) {
-        const tab = await context.newPage({ type: "window" });
-        await tab.evaluateOnNewDocument(script);
+        const tab = spare.shift() ?? await context.newPage({ type: "window" });
+        tab.setDefaultTimeout(patience);
         await tab.goto(new URL(path, url).href);
         tabs.push(tab);
       }

@@ -1,7 +1,7 @@
 // Pages of other origins, in Chromium and the usual way in Firefox, over TLS and with a service in production mode, whose cookies are Secure and SameSite=None.
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, test } from "node:test";
-import { cookiesOf, startChromium, startProfile } from "./chromium.mjs";
+import { cookiesOf, openWindow, startChromium, startProfile } from "./chromium.mjs";
 import { engines, openProfile, startEngine } from "./engines.mjs";
 import { startFront } from "./front.mjs";
 import { fetchWithCookies, freePort, startService } from "./service.mjs";
@@ -32,11 +32,7 @@ before(async () => {
   await service.addUser("alice");
   await service.addUser("bob");
   const bob = fetchWithCookies(await service.issue("bob"));
-  const created = await bob(`${service.address}/api/event/plaza`, {
-    method: "POST", headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ name: "Rooftop concert", description: "", scheduledAt: "2030-01-02T03:04:05Z" }),
-  });
-  eventId = created.headers.get("Event-Id");
+  eventId = await service.create(bob, "plaza");
 });
 after(async () => {
   await browser?.close();
@@ -53,7 +49,6 @@ beforeEach(async () => {
 async function tabAt(url, { context = profile.context, cookies = session } = {}) {
   await context.addCookies(cookiesOf(cookies, api).map((cookie) => ({ ...cookie, secure: true, sameSite: "None" })));
   const tab = await context.newPage();
-  tab.setDefaultTimeout(10_000);
   await tab.goto(url);
   return tab;
 }
@@ -67,7 +62,7 @@ async function names() {
 test("a page of an allowed origin on another site works", () => useThePage(profile.context, allowed));
 
 test("a page of an allowed origin on the same site works even where third-party cookies are blocked", async () =>
-  useThePage(await browser.newContext(), sameSite));
+  useThePage(await openWindow(browser), sameSite));
 
 /** Session, refresh, list, join, leave, sign out. */
 async function useThePage(context, origin) {
@@ -91,19 +86,21 @@ async function useThePage(context, origin) {
 
 const firefox = engines.find(({ name }) => name === "firefox");
 describe("firefox", { skip: firefox.skip }, () => {
-  const ownDefault = 5, allowAll = 0; // of network.cookie.cookieBehavior
+  const browsers = new Map(); // by network.cookie.cookieBehavior, since starting one takes long
+  after(() => Promise.all([...browsers.values()].map((browser) => browser.close())));
+  const ownDefault = 5, allowAll = 0;
   for (const [what, cookieBehavior, origin, works] of [
     ["on the same site works", ownDefault, () => sameSite, true],
     ["on another site works where third-party cookies are allowed", allowAll, () => allowed, true],
     ["on another site is nobody's otherwise, since cookies are kept apart by site", ownDefault, () => allowed, false],
   ]) {
-    test(`a page of an allowed origin ${what}`, async (t) => {
+    test(`a page of an allowed origin ${what}`, async () => {
       const preferences = {
         "network.dns.localDomains": [api, allowed, sameSite].map((url) => new URL(url).hostname).join(),
         "network.cookie.cookieBehavior": cookieBehavior,
       };
-      const browser = await startEngine("firefox", { acceptInsecureCerts: true, preferences });
-      t.after(() => browser.close());
+      const browser = browsers.get(cookieBehavior) ?? await startEngine("firefox", { acceptInsecureCerts: true, preferences });
+      browsers.set(cookieBehavior, browser);
       const expired = service.expired(session);
       const profile = await openProfile(browser, expired, api, { secure: true, sameSite: "None" });
       const [tab] = await profile.openTabs([`${origin()}/page/?world=plaza&api=${api}`]);

@@ -1,7 +1,7 @@
 // Signing in inside a pop-up that a page of an allowed origin has opened.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { startChromium } from "./chromium.mjs";
+import { openWindow, startChromium } from "./chromium.mjs";
 import { startFront } from "./front.mjs";
 import { freePort, startService } from "./service.mjs";
 
@@ -21,8 +21,7 @@ after(async () => {
 });
 
 test("the page that opened it loses hold of it, is signed in, and hears so through a channel of its own", async () => {
-  const context = await browser.newContext();
-  context.setDefaultTimeout(10_000);
+  const context = await openWindow(browser);
   const page = await context.newPage();
   await page.goto(`${app}/page/`);
   await page.evaluate(() => {

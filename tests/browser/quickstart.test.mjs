@@ -7,9 +7,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
-import { startChromium } from "./chromium.mjs";
+import { openWindow, startChromium } from "./chromium.mjs";
 import { readme, writeFiles } from "./readme.mjs";
-import { fetchWithCookies, freePort, startService } from "./service.mjs";
+import { eventually, fetchWithCookies, freePort, isServed, startService } from "./service.mjs";
 
 const repository = join(import.meta.dirname, "../..");
 let browser, service, folder, page;
@@ -42,21 +42,16 @@ for (const command of ["dev", "preview"]) {
       process.kill(-vite.pid);
       await once(vite, "exit");
     });
-    while (!await fetch(`http://localhost:${port}/`).then((response) => response.ok, () => false)) {
+    await eventually("Vite serves", () => {
       assert.equal(vite.exitCode, null, "Vite has ended");
-      await new Promise((next) => setTimeout(next, 100));
-    }
+      return isServed(`http://localhost:${port}/`);
+    });
     const bob = fetchWithCookies(await service.issue("bob"));
     const name = `Rooftop concert in ${command}`;
-    const create = (name) => bob(`${service.address}/api/event/plaza`, {
-      method: "POST", headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ name, description: "", scheduledAt: "2030-01-02T03:04:05Z" }),
-    });
-    await create(name);
+    await service.create(bob, "plaza", { name });
 
-    const context = await browser.newContext();
+    const context = await openWindow(browser);
     t.after(() => context.close());
-    context.setDefaultTimeout(30_000);
     const tab = await context.newPage();
     const errors = [];
     tab.on("pageerror", (error) => errors.push(error.message));
@@ -67,7 +62,7 @@ for (const command of ["dev", "preview"]) {
     await tab.getByText("Signed in as alice").waitFor();
     await tab.getByRole("button", { name: `${name}: bob`, exact: true }).click();
     await tab.getByRole("button", { name: `${name}: bob, alice`, exact: true }).waitFor();
-    await create(`${name}, too`);
+    await service.create(bob, "plaza", { name: `${name}, too` });
     await tab.getByRole("button", { name: `${name}, too: bob`, exact: true }).waitFor();
     await tab.getByRole("button", { name: "Sign out" }).click();
     await tab.getByRole("link", { name: "Sign in" }).waitFor();

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, afterEach, before, beforeEach, test } from "node:test";
 import { build } from "esbuild";
-import { cookiesOf, startChromium } from "./chromium.mjs";
+import { cookiesOf, openWindow, startChromium } from "./chromium.mjs";
 import { startFront } from "./front.mjs";
 import { fetchWithCookies, startService } from "./service.mjs";
 
@@ -38,8 +38,7 @@ after(async () => {
 });
 beforeEach(async () => {
   world = `world-${++worlds}`;
-  context = await browser.newContext({ baseURL: `http://localhost:${front.port}` });
-  context.setDefaultTimeout(20_000);
+  context = await openWindow(browser, { baseURL: `http://localhost:${front.port}` });
 });
 afterEach(async () => {
   hold = () => {};
@@ -57,13 +56,7 @@ async function openTab(query = "") {
   return tab;
 }
 
-async function create(name) {
-  const created = await bob(`${service.address}/api/event/${world}`, {
-    method: "POST", headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ name, description: "", scheduledAt: "2030-01-02T03:04:05Z" }),
-  });
-  return created.headers.get("Event-Id");
-}
+const create = (name) => service.create(bob, world, { name });
 
 const names = (tab, id, want) => tab.waitForFunction(
   ([id, want]) => document.querySelector(`[id="${id}"] span`)?.textContent === want, [id, want]);

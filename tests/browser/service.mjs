@@ -1,4 +1,5 @@
 // Starts the real binary for a test, on free ports and with a database of its own.
+import assert from "node:assert/strict";
 import { spawn, execFile } from "node:child_process";
 import { createHmac, randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -11,6 +12,16 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
 const binary = fileURLToPath(new URL("../../bin/worldevents", import.meta.url));
+
+/** How long a test waits for anything, in milliseconds: others may use the machine. */
+export const patience = 120_000;
+
+/** Waits until `holds`, which may be asynchronous. */
+export async function eventually(what, holds) {
+  for (const until = Date.now() + patience; !await holds(); await new Promise((next) => setTimeout(next, 20))) {
+    assert.ok(Date.now() < until, `not so: ${what}`);
+  }
+}
 
 /** A port that nobody listens on, below those that the system gives to outgoing connections. */
 export async function freePort() {
@@ -59,12 +70,10 @@ export async function startService(env = {}) {
     const { stdout } = await promisify(execFile)(binary, args, { cwd: folder, env: settings });
     return stdout && JSON.parse(stdout);
   };
-  for (;;) {
-    const ready = await fetch(`${admin}/readyz`).then((response) => response.ok, () => false);
-    if (child.exitCode !== null) throw new Error("the service ended at once");
-    if (ready) break;
-    await new Promise((next) => setTimeout(next, 20));
-  }
+  await eventually("the service is ready", () => {
+    assert.equal(child.exitCode, null, "the service ended at once");
+    return isServed(`${admin}/readyz`);
+  });
 
   const expiresIn = (session, seconds) => ({
     ...session,
@@ -79,6 +88,15 @@ export async function startService(env = {}) {
     addUser: (name) => run("user", "add", name),
     /** Fills the database as `make run` does. */
     demo: () => run("demo"),
+    /** Creates an event in a world as the user of `call`, a fetch, and returns its id. */
+    async create(call, world, event = {}) {
+      const response = await call(`${address}/api/event/${world}`, {
+        method: "POST", headers: { "Content-Type": "application/json" },
+        body: JSON.stringify({ name: "Rooftop concert", description: "", scheduledAt: "2030-01-02T03:04:05Z", ...event }),
+      });
+      assert.equal(response.status, 200);
+      return response.headers.get("Event-Id");
+    },
     /** Signs a user in. */
     issue: (name) => run("session", "issue", "--json", name),
     /** The same session with a JWT that has run out of time. */
@@ -92,6 +110,9 @@ export async function startService(env = {}) {
     },
   };
 }
+
+/** Whether something at `url` responds with success. */
+export const isServed = (url) => fetch(url).then((response) => response.ok, () => false);
 
 const claimsOf = (token) => JSON.parse(Buffer.from(token.split(".")[1], "base64url"));
 

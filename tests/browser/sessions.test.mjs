@@ -3,12 +3,11 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { after, afterEach, before, test } from "node:test";
-import { cookiesOf, startChromium } from "./chromium.mjs";
+import { cookiesOf, openWindow, startChromium } from "./chromium.mjs";
 import { startFront } from "./front.mjs";
 import { freePort, startService } from "./service.mjs";
 
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const widths = [1280, 390];
 
 let browser;
 before(async () => (browser = await startChromium()));
@@ -36,8 +35,7 @@ async function serviceAt(path, env) {
 
 /** A tab of a browser with cookies of its own, without scripts. It notes what the browser complains about. */
 async function openTab(userAgent) {
-  const context = await start(browser.newContext({ userAgent, javaScriptEnabled: false }));
-  context.setDefaultTimeout(10_000);
+  const context = await start(openWindow(browser, { userAgent, javaScriptEnabled: false }));
   const tab = await context.newPage();
   tab.complaints = [];
   tab.on("console", (message) => ["error", "warning"].includes(message.type()) && tab.complaints.push(message.text()));
@@ -59,38 +57,36 @@ const ends = (tab, device) => tab.getByRole("listitem").filter({ hasText: device
 const firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0";
 const safari = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.4.1 Mobile/15E148 Safari/604.1";
 
-for (const path of ["", "/api-of/worlds"]) {
-  test(`two browsers see each other, and one ends the other, at ${path || "/"}`, async () => {
-    const service = await serviceAt(path);
-    const [laptop, phone, tablet] = [await openTab(firefox), await openTab(safari), await openTab()];
-    await signIn(laptop, service);
-    assert.deepEqual(await devices(laptop), ["Firefox on Linux"]);
-    await signIn(phone, service);
-    assert.deepEqual(await devices(phone), ["Safari on iPhone", "Firefox on Linux"]);
-    await signIn(tablet, service);
-    await laptop.reload();
-    assert.deepEqual(await devices(laptop), ["Firefox on Linux", "Chrome on Linux", "Safari on iPhone"]);
+test("two browsers see each other, and one ends the other, under a path", async () => {
+  const service = await serviceAt("/api-of/worlds"); // axe looks at /
+  const [laptop, phone, tablet] = [await openTab(firefox), await openTab(safari), await openTab()];
+  await signIn(laptop, service);
+  assert.deepEqual(await devices(laptop), ["Firefox on Linux"]);
+  await signIn(phone, service);
+  assert.deepEqual(await devices(phone), ["Safari on iPhone", "Firefox on Linux"]);
+  await signIn(tablet, service);
+  await laptop.reload();
+  assert.deepEqual(await devices(laptop), ["Firefox on Linux", "Chrome on Linux", "Safari on iPhone"]);
 
-    const before = await laptop.context().cookies();
-    await ends(laptop, "Safari on iPhone").click();
-    await laptop.waitForURL(`${service.base}/sessions`);
-    assert.deepEqual(await devices(laptop), ["Firefox on Linux", "Chrome on Linux"]);
-    await phone.reload();
-    await phone.getByText("Nobody is signed in here").waitFor();
+  const before = await laptop.context().cookies();
+  await ends(laptop, "Safari on iPhone").click();
+  await laptop.waitForURL(`${service.base}/sessions`);
+  assert.deepEqual(await devices(laptop), ["Firefox on Linux", "Chrome on Linux"]);
+  await phone.reload();
+  await phone.getByText("Nobody is signed in here").waitFor();
 
-    await laptop.getByRole("button", { name: "End all others" }).click();
-    await laptop.getByText("You are signed in nowhere else").waitFor();
-    assert.deepEqual(await devices(laptop), ["Firefox on Linux"]);
-    await tablet.reload();
-    await tablet.getByText("Nobody is signed in here").waitFor();
-    assert.deepEqual(await laptop.context().cookies(), before);
+  await laptop.getByRole("button", { name: "End all others" }).click();
+  await laptop.getByText("You are signed in nowhere else").waitFor();
+  assert.deepEqual(await devices(laptop), ["Firefox on Linux"]);
+  await tablet.reload();
+  await tablet.getByText("Nobody is signed in here").waitFor();
+  assert.deepEqual(await laptop.context().cookies(), before);
 
-    await ends(laptop, "Firefox on Linux").click();
-    await laptop.waitForURL(`${service.base}/sign-in`);
-    assert.deepEqual(await laptop.context().cookies(), []);
-    for (const tab of [laptop, phone, tablet]) assert.deepEqual(tab.complaints, []);
-  });
-}
+  await ends(laptop, "Firefox on Linux").click();
+  await laptop.waitForURL(`${service.base}/sign-in`);
+  assert.deepEqual(await laptop.context().cookies(), []);
+  for (const tab of [laptop, phone, tablet]) assert.deepEqual(tab.complaints, []);
+});
 
 test("the docs lead to the page", async () => {
   const service = await serviceAt("/api-of/worlds");
@@ -122,17 +118,17 @@ test("axe finds nothing, and nothing is wider than the window", async () => {
   await audit(await openTab(), `${production.base}/sessions`, "sessions-nobody-production");
 });
 
-/** Looks at a page in every width, with a tab that may run scripts and has the cookies of the given one. */
+/** Looks at a page with a tab that may run scripts and has the cookies of the given one: at its widest and light, at its narrowest and dark. */
 async function audit(from, url, name, rules = {}) {
-  const context = await browser.newContext({ storageState: await from.context().storageState(), bypassCSP: true });
+  const context = await openWindow(browser, { storageState: await from.context().storageState(), bypassCSP: true });
   const tab = await context.newPage();
-  for (const [colorScheme, width] of [...widths.map((width) => ["light", width]), ["dark", widths[0]]]) {
+  assert.equal((await tab.goto(url)).status(), 200);
+  await tab.waitForLoadState("networkidle");
+  await tab.evaluate(axe);
+  for (const [colorScheme, width] of [["light", 1280], ["dark", 390]]) {
     await tab.emulateMedia({ colorScheme });
     await tab.setViewportSize({ width, height: 900 });
-    assert.equal((await tab.goto(url)).status(), 200);
-    await tab.waitForLoadState("networkidle");
     if (process.env.SCREENSHOTS) await tab.screenshot({ path: `${process.env.SCREENSHOTS}/${name}-${colorScheme}-${width}.png`, fullPage: true });
-    await tab.evaluate(axe);
     const { violations, passes } = await tab.evaluate((rules) => axe.run({ rules }), rules);
     assert.ok(passes.length > 10, `${passes.length} rules apply`);
     assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]), [], `${name}, ${colorScheme}, at ${width} px`);
