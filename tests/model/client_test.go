@@ -32,7 +32,7 @@ func newSite(t *testing.T, db *servicetest.Database) *site {
 	transport := &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableCompression: true, MaxIdleConnsPerHost: 64,
 	}
-	s.http = &http.Client{Transport: transport, Timeout: time.Minute}
+	s.http = &http.Client{Transport: transport, Timeout: 2 * time.Minute}
 	t.Cleanup(transport.CloseIdleConnections)
 	return s
 }
@@ -67,7 +67,7 @@ func (r response) is(status int, code string) bool {
 func (r response) String() string { return fmt.Sprintf("%d %.300s", r.status, r.body) }
 
 // busyPatience is how long a request that gets 503 is repeated: two instances share SQLite's one write lock.
-const busyPatience = 30 * time.Second
+const busyPatience = time.Minute
 
 // do sends a request, again while the service is busy. The span of the response is that of all its tries.
 func (s *site) do(u *user, instance int, method, path, body, held string) (response, error) {

@@ -3,12 +3,11 @@
 // what it finds. A concurrent driver, and responses that are read slowly while others write, are judged by what can
 // have been true between the request and the response. A third driver watches what slow readers cost.
 //
-// The environment variable MODELTIME says how long all drivers together take.
+// A run is a few histories of each driver, or as many as the flag -modeltime has time for.
 package model
 
 import (
 	"flag"
-	"fmt"
 	"net/url"
 	"os"
 	"testing"
@@ -17,20 +16,12 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// The drivers' shares of MODELTIME, in percent.
+var modelTime = flag.Duration("modeltime", 0, "how long all drivers together go on")
+
+// The drivers' shares of the time, in percent.
 const memoryShare, sequentialShare, concurrentShare = 20, 50, 30
 
-// modelTime is how long all drivers together take.
-var modelTime = 30 * time.Second
-
 func TestMain(m *testing.M) {
-	if text := os.Getenv("MODELTIME"); text != "" {
-		var err error
-		if modelTime, err = time.ParseDuration(text); err != nil {
-			fmt.Fprintln(os.Stderr, "MODELTIME:", err)
-			os.Exit(2)
-		}
-	}
 	// Before the flags are parsed, so that the command line has the last word. Each check draws a fresh seed, and files
 	// for failed ones would litter the sources.
 	flag.Set("rapid.checks", "1")
@@ -39,8 +30,15 @@ func TestMain(m *testing.M) {
 	os.Exit(servicetest.Main(m))
 }
 
-// until is the end of a driver's share of the time.
-func until(share int) time.Time { return time.Now().Add(modelTime * time.Duration(share) / 100) }
+// repeat calls history a few times at least, and for a driver's share of the time, until it fails.
+func repeat(t *testing.T, few, share int, history func()) {
+	end := time.Now().Add(*modelTime * time.Duration(share) / 100)
+	n := 0
+	for ; !t.Failed() && (n < few || time.Now().Before(end)); n++ {
+		history()
+	}
+	t.Logf("%d histories", n)
+}
 
 // both runs test on both databases at once, and waits for both. Drivers run one after the other, for heaps and patience
 // are shared.

@@ -20,12 +20,10 @@ const mostHeld = 3 << 20
 // TestMemory has clients read large worlds slowly, and looks at what the service holds for them. Nothing else runs
 // meanwhile: server and test share a heap.
 func TestMemory(t *testing.T) {
-	end := until(memoryShare)
 	sites := []*site{newSite(t, servicetest.SQLite(t)), newSite(t, servicetest.Postgres(t))}
-	for runs := 0; time.Now().Before(end) && !t.Failed(); runs++ {
-		s := sites[runs%len(sites)]
+	repeat(t, 1, memoryShare, func() {
 		rapid.Check(silent{t}, func(t *rapid.T) {
-			m := newMachine(t, s)
+			m := newMachine(t, rapid.SampledFrom(sites).Draw(t, "site"))
 			m.report(t)
 			m.guarded(m.holdSome)(t)
 			for _, s := range m.streams {
@@ -33,7 +31,7 @@ func TestMemory(t *testing.T) {
 			}
 			m.report(t)
 		})
-	}
+	})
 }
 
 // shapes of worlds are numbers of events, of letters in their descriptions, and of RSVPs of each. Names have 100 bytes

@@ -5,7 +5,6 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -14,14 +13,11 @@ import (
 
 // TestSequential sends one request after the other. What a plain list must be is known to the byte.
 func TestSequential(t *testing.T) {
-	end := until(sequentialShare)
 	both(t, func(t *testing.T, db *servicetest.Database) {
 		s := newSite(t, db)
-		runs := 0
-		for ; time.Now().Before(end) && !t.Failed(); runs++ {
+		repeat(t, 2, sequentialShare, func() {
 			rapid.Check(silent{t}, func(t *rapid.T) { newMachine(t, s).run(t) })
-		}
-		t.Logf("%d runs", runs)
+		})
 	})
 }
 

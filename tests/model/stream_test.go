@@ -28,7 +28,7 @@ type stream struct {
 // once been too short, for shrinking tries again and again.
 var patience atomic.Int64
 
-func init() { patience.Store(int64(20 * time.Second)) }
+func init() { patience.Store(int64(time.Minute)) }
 
 // serverPatience is less than the 30 seconds that the service waits for a client who reads nothing.
 const serverPatience = 25 * time.Second

@@ -91,7 +91,7 @@ func (v *watcher) has(body string) bool {
 }
 
 // newsPatience is far longer than news takes, on a machine that is busy.
-const newsPatience = 20 * time.Second
+const newsPatience = time.Minute
 
 // watched waits until everybody who watches has what the worlds are now, once nothing is under way.
 func (r *round) watched(all []*watcher) {

@@ -76,7 +76,7 @@ func TestPgBouncer(t *testing.T) {
 	suite := exec.Command("go", "test", "-count=1", "-p", "1", "-run", tests, "-timeout", "8m", "./tests/model", "./tests/sessions", "./tests/commands")
 	suite.Dir = servicetest.Root(t)
 	suite.Env = append(os.Environ(), "CI=true", // or without a database it would skip, and pass
-		"MODELTIME=15s", "TEST_DATABASE_URL=postgres://postgres@"+address+"/postgres?default_query_exec_mode=exec")
+		"TEST_DATABASE_URL=postgres://postgres@"+address+"/postgres?default_query_exec_mode=exec")
 	out, err := suite.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%.20000s", err, out)
