@@ -18,14 +18,16 @@ const (
 // setEnv makes these variables, in lines of NAME=value, the whole environment until the test ends. Later ones win.
 func setEnv(t *testing.T, env ...string) {
 	t.Helper()
-	for _, pair := range os.Environ() {
-		name, _, _ := strings.Cut(pair, "=")
-		t.Setenv(name, "") // has the test restore it
-		os.Unsetenv(name)
-	}
-	for line := range strings.SplitSeq(strings.Join(env, "\n"), "\n") {
-		if name, value, ok := strings.Cut(line, "="); ok {
-			t.Setenv(name, value)
+	before := os.Environ()
+	t.Cleanup(func() { replaceEnv(before) })
+	replaceEnv(strings.Split(strings.Join(env, "\n"), "\n"))
+}
+
+func replaceEnv(pairs []string) {
+	os.Clearenv() // t.Setenv takes a second for all tables: what is unset there still takes a place
+	for _, pair := range pairs {
+		if name, value, ok := strings.Cut(pair, "="); ok {
+			os.Setenv(name, value)
 		}
 	}
 }
