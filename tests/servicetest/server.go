@@ -119,8 +119,8 @@ func (s *PostgresServer) Start() {
 	for _, setting := range s.settings {
 		args = append(args, "-c", setting)
 	}
-	deadline := time.Now().Add(30 * time.Second)
-	for s.start(args); ; {
+	s.start(args)
+	for deadline := time.Now().Add(30 * time.Second); ; {
 		select {
 		case <-s.ended: // processes of a killed server still hold its memory
 			s.start(args)

@@ -53,7 +53,8 @@ func (d drill) run(t *testing.T, c *cluster) {
 	promotion := c.watchPromotion(t, leader)
 	fault := time.Now()
 	d.fault(t, leader)
-	mend := sync.OnceFunc(func() { d.mend(t, leader) })
+	var once sync.Once // and no OnceFunc, which panics after a failure
+	mend := func() { once.Do(func() { d.mend(t, leader) }) }
 	t.Cleanup(mend) // or the next drill would have two nodes
 	promoted := promotion.wait(t)
 	for _, i := range instances {
