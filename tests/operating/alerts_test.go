@@ -1,0 +1,127 @@
+package operating
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"worldevents/tests/servicetest"
+)
+
+// shipped is the text of a file of the project.
+func shipped(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(servicetest.Root(t), filepath.FromSlash(name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+type alert struct {
+	Alert, Expr string
+}
+
+func alerts(t *testing.T) (all []alert) {
+	t.Helper()
+	var file struct{ Groups []struct{ Rules []alert } }
+	if err := yaml.Unmarshal([]byte(shipped(t, "deploy/alerts.yml")), &file); err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range file.Groups {
+		all = append(all, group.Rules...)
+	}
+	if len(all) < 10 {
+		t.Fatalf("alerts %v", all)
+	}
+	return all
+}
+
+// Whoever is woken by an alert finds under its name what to do, and each has fired in a test.
+func TestAlertsAreExplained(t *testing.T) {
+	t.Parallel()
+	page, tests := shipped(t, "OPERATING.md"), shipped(t, "tests/long/deploy/alerts.test.yml")
+	for _, a := range alerts(t) {
+		_, section, _ := strings.Cut(page, "\n### "+a.Alert+"\n")
+		section, _, _ = strings.Cut(section, "\n#")
+		if len(section) < 80 {
+			t.Errorf("OPERATING.md says of %s: %q", a.Alert, section)
+		}
+		if !regexp.MustCompile(`alertname: ` + a.Alert + `, exp_alerts: \[\{`).MatchString(tests) {
+			t.Errorf("no test has %s fire", a.Alert)
+		}
+	}
+	for _, name := range regexp.MustCompile(`(?m)^### (Worldevents\w+)$`).FindAllStringSubmatch(page, -1) {
+		if !slices.ContainsFunc(alerts(t), func(a alert) bool { return a.Alert == name[1] }) {
+			t.Errorf("OPERATING.md explains %s, which is no alert", name[1])
+		}
+	}
+}
+
+// selector is a metric in an expression, with its labels in braces, which may be missing.
+var selector = regexp.MustCompile(`\b((?:worldevents|process|go)_\w+)(?:\{([^}]*)\})?`)
+
+// Every series that an alert asks for is there from the start of a service, on either database but for what only one has.
+func TestAlertsAskForWhatIsThere(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		res, err := http.Get(s.AdminURL + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(string(text), "\n")
+		others := "worldevents_sqlite_"
+		if s.Database.Dialect == "sqlite" {
+			others = "worldevents_hears_"
+		}
+		for _, a := range alerts(t) {
+			for _, found := range selector.FindAllStringSubmatch(a.Expr, -1) {
+				name, labels := found[1], series(found[2])
+				if strings.HasPrefix(name, others) || s.Database.Dialect == "postgres" && labels[`class="unwritable"`] {
+					continue
+				}
+				if !slices.ContainsFunc(lines, func(line string) bool { return has(line, name, labels) }) {
+					t.Errorf("%s asks for %s, which is not there", a.Alert, found[0])
+				}
+			}
+		}
+	}, func(o *servicetest.Options) { o.CertificateExpiry = time.Now })
+}
+
+// series returns the labels of a selector that a series must have letter for letter, without the job, which is Prometheus's own.
+func series(labels string) map[string]bool {
+	all := make(map[string]bool)
+	for _, label := range regexp.MustCompile(`(\w+)(=~?)"([^"]*)"`).FindAllStringSubmatch(labels, -1) {
+		if value, _, _ := strings.Cut(label[3], "|"); label[1] != "job" {
+			all[fmt.Sprintf("%s=%q", label[1], value)] = true
+		}
+	}
+	return all
+}
+
+// has reports whether a line of /metrics is a series of that name with these labels.
+func has(line, name string, labels map[string]bool) bool {
+	rest, found := strings.CutPrefix(line, name)
+	if !found || rest[0] != '{' && rest[0] != ' ' {
+		return false
+	}
+	for label := range labels {
+		if !strings.Contains(rest, label) {
+			return false
+		}
+	}
+	return true
+}
