@@ -76,6 +76,9 @@ test-browser: build client ## Test in Chromium and Firefox: many tabs, other ori
 test-oidc: build ## Test signing in through a certified OpenID provider in Chromium (needs Node)
 	@NEEDS=$(CHROMIUM) .ci/node tests/oidc node --test --test-reporter=spec
 
+mutants: ## Break the code in small ways, and see tests turn red (minutes; MUTANTS='-n 5' tries five, MUTANTS='-run NAME' some)
+	go run ./tests/mutants $(MUTANTS)
+
 bench: ## Measure the service beside a reference and draw the plots (needs PostgreSQL's binaries; minutes)
 	go run ./tests/bench -o tests/bench/results.json
 	go -C tests/bench/plot run . ../results.json ..
@@ -87,4 +90,4 @@ generate: ## Regenerate gen/ from openapi.yaml (the TypeScript client needs Node
 	go generate ./gen
 	@.ci/node gen/typescript npm run --silent generate
 
-.PHONY: help run build release test race test-faults test-cluster test-deploy test-postgres test-model fuzz client test-clients test-browser test-oidc bench check generate
+.PHONY: help run build release test race test-faults test-cluster test-deploy test-postgres test-model fuzz client test-clients test-browser test-oidc mutants bench check generate
