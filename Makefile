@@ -62,7 +62,10 @@ race: build ## Run all tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GOTEST) -race -timeout 40m $$(go list ./... | grep -v /tests/long/)
 
 # Where Node or a browser is missing these are skipped, but never with CI=true.
-client: ## Pack the TypeScript client into bin/ (needs Node)
+CLIENT := bin/worldevents-client-$(shell sed -n 's/^  "version": "\(.*\)",/\1/p' gen/typescript/package.json).tgz
+client: $(CLIENT) ## Pack the TypeScript client into bin/ (needs Node)
+
+$(CLIENT): $(shell find gen/typescript/src -type f) $(addprefix gen/typescript/,README.md package.json package-lock.json tsconfig.json)
 	@mkdir -p bin
 	@.ci/node gen/typescript npm pack --silent --pack-destination ../../bin
 
