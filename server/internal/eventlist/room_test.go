@@ -2,8 +2,12 @@ package eventlist
 
 import (
 	"errors"
+	"fmt"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"worldevents/models"
@@ -104,5 +108,103 @@ func TestHubPlaces(t *testing.T) {
 			}
 		}
 		time.Sleep(10 * time.Second)
+	})
+}
+
+// A user reads few lists at once, each of them any number of times. Who wants more waits, in turn, for so long at most, and few do.
+func TestUserLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := userLimiter{users: make(map[models.ID]*readingUser)}
+		key := func(i int) readKey { return readKey{world: fmt.Sprint(i)} }
+		var paused, busy atomic.Int32
+		acquire := func(user models.ID, i int) (waited bool, err error) {
+			return l.acquire(t.Context(), user, key(i), func() func() { paused.Add(1); return func() { paused.Add(-1) } })
+		}
+		user := models.ID{1}
+		for i := range maxReading {
+			for range 2 {
+				if waited, err := acquire(user, i); waited || err != nil {
+					t.Errorf("list %d: %v, %v", i, waited, err)
+				}
+			}
+		}
+		if waited, err := acquire(models.ID{2}, maxReading); waited || err != nil {
+			t.Errorf("another user: %v, %v", waited, err)
+		}
+		l.release(models.ID{2}, key(maxReading))
+		var admitted []int
+		for i := range maxWaiting {
+			go func() {
+				waited, err := acquire(user, maxReading+i)
+				if errors.Is(err, models.ErrBusy) {
+					busy.Add(1)
+				} else if err == nil && waited {
+					admitted = append(admitted, i)
+				}
+			}()
+			synctest.Wait()
+		}
+		if _, err := acquire(user, -1); !errors.Is(err, models.ErrBusy) || paused.Load() != maxWaiting {
+			t.Errorf("%v while %d wait", err, paused.Load())
+		}
+		time.Sleep(maxLimiterWait - 1)
+		for _, i := range []int{0, 0, 1, 1} {
+			l.release(user, key(i))
+			synctest.Wait()
+		}
+		if fmt.Sprint(admitted) != "[0 1]" || busy.Load() > 0 {
+			t.Errorf("%v were admitted, %d refused", admitted, busy.Load())
+		}
+		time.Sleep(1)
+		synctest.Wait()
+		if busy.Load() != maxWaiting-2 || paused.Load() != 0 || len(l.users[user].waiting) > 0 {
+			t.Errorf("%d were refused, %d are paused", busy.Load(), paused.Load())
+		}
+		for i := 2; i < maxReading; i++ {
+			l.release(user, key(i))
+			l.release(user, key(i))
+		}
+		l.release(user, key(maxReading))
+		l.release(user, key(maxReading+1))
+		if len(l.users) > 0 {
+			t.Error("the user is kept")
+		}
+	})
+}
+
+// What is written between the reading of a list and the waiting for it is told at once, and not only when the list is swept.
+func TestHubWriteBeforeWaiting(t *testing.T) {
+	testHub(t, func(t *testing.T, l *Lists, _ *models.Store) {
+		alice := signIn(t, l.store, "alice")
+		addEvent(t, l.store, alice)
+		etag := get(t, l, alice, plaza).Header().Get("Etag")
+		read, goOn := holdReading(t)
+		a := begin(l, alice, plaza, etag, 20*time.Second)
+		<-read
+		addEvent(t, l.store, alice)
+		close(goOn)
+		from := time.Now()
+		a.is(t, 200)
+		if took := time.Since(from); took > hintRest {
+			t.Errorf("told after %v", took)
+		}
+	})
+}
+
+// A stream has a minute, and a second for each 16 KiB that it has written.
+func TestStreamsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for written, want := range map[int]time.Duration{0: time.Minute, 160 << 10: 70 * time.Second} {
+			w := newPacedWriter(httptest.NewRecorder())
+			w.write(make([]byte, written))
+			time.Sleep(want)
+			if err := w.check(t.Context()); err != nil {
+				t.Errorf("%d bytes: %v", written, err)
+			}
+			time.Sleep(1)
+			if err := w.check(t.Context()); !errors.Is(err, ErrClientGone) {
+				t.Errorf("%d bytes: %v after %v", written, err, want)
+			}
+		}
 	})
 }
