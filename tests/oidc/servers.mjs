@@ -1,16 +1,12 @@
 // Starts what the test needs beside a browser: the real binary, the identity provider, and a page of another origin.
-import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
 import http from "node:http";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 
 import Provider from "oidc-provider";
 
-const binary = fileURLToPath(new URL("../../bin/worldevents", import.meta.url));
+import { freePort, startService } from "../browser/service.mjs";
+
 const client = { client_id: "worldevents", client_secret: "s3cret&odd %" };
 
 /** Listens on a free port of loopback. */
@@ -23,13 +19,6 @@ async function listen(handler) {
     await once(server, "close");
   };
   return { server, port: server.address().port, stop };
-}
-
-/** A port that nobody listened on a moment ago. */
-async function freePort() {
-  const { port, stop } = await listen();
-  await stop();
-  return port;
 }
 
 /**
@@ -71,39 +60,22 @@ async function startApp(service) {
 /** Starts all three, the service with the settings of production. */
 export async function start() {
   const port = await freePort();
-  const adminPort = await freePort();
   const address = `http://localhost:${port}`; // browsers take Secure cookies from localhost
   const provider = await startProvider(`${address}/sign-in/callback`);
   const app = await startApp(address);
-  const folder = await mkdtemp(join(tmpdir(), "worldevents-"));
-  const child = spawn(binary, ["serve"], {
-    cwd: folder,
-    stdio: ["ignore", "inherit", "inherit"],
-    env: {
-      LOG_LEVEL: "error",
-      LISTEN_ADDR: `127.0.0.1:${port}`,
-      ADMIN_ADDR: `127.0.0.1:${adminPort}`,
-      BASE_URL: address,
-      DATABASE_URL: "sqlite:test.db",
-      JWT_SECRET: randomBytes(32).toString("hex"),
-      ALLOWED_ORIGINS: app.origin,
-      RETURN_ORIGINS: app.origin,
-      OIDC_ISSUER: provider.issuer,
-      OIDC_CLIENT_ID: client.client_id,
-      OIDC_CLIENT_SECRET: client.client_secret,
-    },
+  const service = await startService({
+    APP_ENV: "production",
+    LISTEN_ADDR: `127.0.0.1:${port}`,
+    BASE_URL: address,
+    ALLOWED_ORIGINS: app.origin,
+    RETURN_ORIGINS: app.origin,
+    OIDC_ISSUER: provider.issuer,
+    OIDC_CLIENT_ID: client.client_id,
+    OIDC_CLIENT_SECRET: client.client_secret,
   });
-  const ended = once(child, "exit");
-  const ready = () => fetch(`http://127.0.0.1:${adminPort}/readyz`).then((response) => response.ok, () => false);
-  while (!(await ready())) {
-    if (child.exitCode !== null) throw new Error("the service ended at once: run make build");
-    await new Promise((next) => setTimeout(next, 20));
-  }
   const stop = async () => {
-    child.kill();
-    await ended;
+    await service.stop();
     await Promise.all([app.stop(), provider.stop().catch(() => {})]);
-    await rm(folder, { recursive: true });
   };
   return { address, provider, app, stop };
 }

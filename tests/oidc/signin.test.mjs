@@ -6,12 +6,13 @@ import { after, before, test } from "node:test";
 
 import { chromium } from "playwright-core";
 
+import { patience } from "../browser/service.mjs";
 import { start } from "./servers.mjs";
 
 const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const missing = !existsSync(executablePath) && `SKIPPED: no browser at ${executablePath} (set CHROMIUM)`;
 if (missing && process.env.CI === "true") throw new Error(missing);
-const options = { skip: missing, timeout: 60_000 };
+const options = { skip: missing, timeout: 300_000 };
 
 let servers, browser;
 before(async () => {
@@ -33,7 +34,7 @@ after(async () => {
 /** A page of a browser that has never been here. */
 async function freshPage() {
   const page = await (await browser.newContext()).newPage();
-  page.setDefaultTimeout(15_000);
+  page.setDefaultTimeout(patience);
   return page;
 }
 
@@ -94,7 +95,7 @@ test("in a pop-up, which keeps the page that opened it", options, async () => {
     page.waitForEvent("popup"),
     page.evaluate((url) => void window.open(url), `${servers.address}/sign-in?return_to=${encodeURIComponent(servers.app.origin)}`),
   ]);
-  popup.setDefaultTimeout(15_000);
+  popup.setDefaultTimeout(patience);
   await logIn(popup, "paula");
   await popup.getByText("Hello paula").waitFor();
   await popup.evaluate((origin) => window.opener.postMessage("signed in", origin), servers.app.origin);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, test } from "node:test";
 import { CallError, connect, createClient, createEvent, eventLists, joinEvent, leaveEvent, signOut, watchEvents } from "worldevents-client";
-import { fetchWithCookies, startService } from "../../../tests/browser/service.mjs";
+import { eventually as within, fetchWithCookies, startService } from "../../../tests/browser/service.mjs";
 
 const body = { name: "Boat trip", description: "", scheduledAt: "2030-01-01T00:00:00Z" };
 let service, worlds = 0, path;
@@ -28,11 +28,7 @@ function watch(options = {}) {
   return seen;
 }
 
-async function eventually(holds, what = holds) {
-  for (const until = Date.now() + 20_000; !holds(); await new Promise((next) => setTimeout(next, 10))) {
-    assert.ok(Date.now() < until, `not so: ${what}`);
-  }
-}
+const eventually = (holds) => within(`${holds}`, holds);
 
 test("each change is told, and nothing once it is stopped", async () => {
   connectWith(await service.issue("alice"));
