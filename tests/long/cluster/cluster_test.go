@@ -196,8 +196,9 @@ func (c *cluster) startHAProxy() {
 	})
 }
 
-// startInstances starts both instances, with first as the first host of their URL.
-func (c *cluster) startInstances(t *testing.T, first *node) []*instance {
+// startInstances starts two instances at the addresses address and address+1, with first as the first host of their URL. HAProxy leads
+// to those at 11 and 12.
+func (c *cluster) startInstances(t *testing.T, first *node, address int) []*instance {
 	t.Helper()
 	hosts := []string{first.host}
 	for _, n := range c.nodes {
@@ -211,7 +212,7 @@ func (c *cluster) startInstances(t *testing.T, first *node) []*instance {
 		{"HAProxy", "postgres://postgres@" + c.network + "10/worldevents"},
 	} {
 		program := servicetest.NewProgram(t, "DATABASE_URL="+way.url, "DB_TIMEOUT=2s", "SHUTDOWN_TIMEOUT=5s",
-			fmt.Sprintf("LISTEN_ADDR=%s%d:8080", c.network, 11+i), fmt.Sprintf("ADMIN_ADDR=%s%d:9090", c.network, 11+i))
+			fmt.Sprintf("LISTEN_ADDR=%s%d:8080", c.network, address+i), fmt.Sprintf("ADMIN_ADDR=%s%d:9090", c.network, address+i))
 		instances = append(instances, &instance{way.name, program, program.ServeReady()})
 	}
 	servicetest.Eventually(t, 20*time.Second, "HAProxy has found both instances", func() bool { return c.instancesUp() == 2 })

@@ -17,13 +17,12 @@ import (
 func TestCluster(t *testing.T) {
 	c := newCluster(t)
 	for _, d := range []drill{
-		{"switchover", many, switchover, nothing},
-		{"silent for a while", many, c.pauseForAWhile, resume},
-		{"PostgreSQL killed", many, killPostgres, nothing},
-		{"node killed", many, kill, start},
-		{"silent under load", many, pause, restart},
+		{"switchover", []int{many}, switchover, nothing},
+		{"silent for a while", []int{many}, c.pauseForAWhile, resume},
+		{"PostgreSQL killed", []int{many}, killPostgres, nothing},
+		{"node killed", []int{many}, kill, start},
 		// Without load nobody waits for a connection, and each attempt to connect ends with the request that makes it.
-		{"silent", 1, pause, restart},
+		{"silent", []int{many, 1}, pause, restart},
 	} {
 		t.Run(d.name, func(t *testing.T) { d.run(t, c) })
 	}
@@ -33,8 +32,8 @@ func TestCluster(t *testing.T) {
 // drill is one way to lose the leader.
 type drill struct {
 	name string
-	// atOnce is how many creates wait for a response at most, at each instance.
-	atOnce int
+	// atOnce is how many creates wait for a response at most, at each of two instances, which each number has of its own.
+	atOnce []int
 	// fault takes the leader's role from a node, and mend brings the node back.
 	fault, mend func(t *testing.T, leader *node)
 }
@@ -42,10 +41,14 @@ type drill struct {
 func (d drill) run(t *testing.T, c *cluster) {
 	c.waitHealthy(t)
 	leader := c.leader(t)
-	instances := c.startInstances(t, leader)
+	var instances []*instance
 	var loads []*load
-	for _, i := range instances {
-		loads = append(loads, startLoad(t, i.name, i.process.URL, strings.ReplaceAll(d.name, " ", "-"), d.atOnce))
+	for n, atOnce := range d.atOnce {
+		two := c.startInstances(t, leader, 11+2*n)
+		instances = append(instances, two...)
+		for _, i := range two {
+			loads = append(loads, startLoad(t, fmt.Sprintf("%s, %d at once", i.name, atOnce), i.process.URL, strings.ReplaceAll(d.name, " ", "-"), atOnce))
+		}
 	}
 	for _, l := range loads {
 		l.waitFor(100, time.Time{})
@@ -107,18 +110,18 @@ func (c *cluster) pauseForAWhile(t *testing.T, n *node) {
 	n.pause(t)
 }
 
-// rollingRestart replaces both instances one after the other, again and again, and meanwhile there is a switchover. HAProxy resends
-// nothing.
+// rollingRestart replaces both instances one after the other, twice, with a switchover in the second round. HAProxy
+// resends nothing.
 func (c *cluster) rollingRestart(t *testing.T) {
 	c.waitHealthy(t)
 	leader := c.leader(t)
-	instances := c.startInstances(t, leader)
+	instances := c.startInstances(t, leader, 11)
 	l := startLoad(t, "both instances", c.publicURL(), "rolling-restart", many)
 	l.waitFor(100, time.Time{})
 	promotion := c.watchPromotion(t, leader)
 	var fault, promoted time.Time
 	done := make(chan error, 1)
-	for round := range 3 {
+	for round := range 2 {
 		for n, i := range instances {
 			if round == 1 && n == 0 {
 				fault = time.Now()
@@ -154,13 +157,9 @@ func (l *load) waitFor(n int, since time.Time) {
 // becomeReady waits until an instance is ready, before anybody brings the old leader back.
 func (i *instance) becomeReady(t *testing.T, promoted time.Time) {
 	t.Helper()
-	servicetest.Eventually(t, 10*time.Second, i.name+": ready", func() bool { return i.process.Admin("/readyz") == 200 })
+	servicetest.Eventually(t, time.Minute, i.name+": ready", func() bool { return i.process.Admin("/readyz") == 200 })
 	t.Logf("%s, %s: ready %v after the promotion", t.Name(), i.name, time.Since(promoted).Round(time.Millisecond))
 }
-
-// limit is how long after a promotion the first success may come. A second is promised. Half a second more is for a machine that
-// the processes of all three nodes share.
-const limit = 1500 * time.Millisecond
 
 // judge prints the figures of the loads, and fails the test where they are worse than promised.
 func (c *cluster) judge(t *testing.T, loads []*load, fault, promoted time.Time) {
@@ -180,8 +179,9 @@ func (c *cluster) judge(t *testing.T, loads []*load, fault, promoted time.Time) 
 		for _, id := range l.events {
 			c.acknowledged[id] = true
 		}
-		if f.first > limit {
-			t.Errorf("%s: the first success came %v after the promotion", l.name, f.first.Round(time.Millisecond))
+		// A second is promised where the machine is not busy.
+		if limit := time.Second + 10*f.usual; f.first > limit {
+			t.Errorf("%s: the first success came %v after the promotion, and not within %v", l.name, f.first.Round(time.Millisecond), limit.Round(time.Millisecond))
 		}
 	}
 }

@@ -140,6 +140,8 @@ func (l *load) acknowledged(since time.Time) (n int) {
 type figures struct {
 	// outage is the longest time without a success, and first the time from the promotion to the first success.
 	outage, first time.Duration
+	// usual is the longest time between two successes before the fault: it says how busy the machine is.
+	usual time.Duration
 	// failed are the creates without success, and outside those of them that neither the fault nor the promotion explains: on a
 	// machine that others use, too, some take longer than DB_TIMEOUT.
 	failed, outside int
@@ -148,8 +150,8 @@ type figures struct {
 }
 
 func (f figures) String() string {
-	return fmt.Sprintf("outage %v, promotion to first success %v, creates failed %d, of them outside the outage %d, acknowledged %d creates and %d refreshes, lost %d",
-		f.outage.Round(time.Millisecond), f.first.Round(time.Millisecond), f.failed, f.outside, f.created, f.refreshed, f.lost)
+	return fmt.Sprintf("outage %v, before the fault %v, promotion to first success %v, creates failed %d, of them outside the outage %d, acknowledged %d creates and %d refreshes, lost %d",
+		f.outage.Round(time.Millisecond), f.usual.Round(time.Millisecond), f.first.Round(time.Millisecond), f.failed, f.outside, f.created, f.refreshed, f.lost)
 }
 
 // grace is how long after a promotion a create may still fail: some go to connections that were opened before.
@@ -173,6 +175,9 @@ func (l *load) judge(fault, promoted time.Time, there map[string]bool, address s
 		}
 		if !last.IsZero() {
 			f.outage = max(f.outage, received(res).Sub(last))
+			if received(res).Before(fault) {
+				f.usual = f.outage
+			}
 		}
 		if last = received(res); f.first == 0 && last.After(promoted) {
 			f.first = last.Sub(promoted)

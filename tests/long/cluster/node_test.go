@@ -86,7 +86,7 @@ bootstrap:
       parameters:
         fsync: "off"
         wal_log_hints: "on"
-        max_connections: 100
+        max_connections: 200
         shared_buffers: 16MB
         wal_keep_size: 64MB
         min_wal_size: 32MB
