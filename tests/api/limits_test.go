@@ -38,8 +38,9 @@ func TestRateLimitBehindProxy(t *testing.T) {
 		status int
 	}{
 		{"192.0.2.1", 200}, {"192.0.2.1", 429}, {"192.0.2.2", 200},
-		{"192.0.2.9, 192.0.2.2", 429},                                        // what the client itself claims is further left
-		{"192.0.2.2, 10.1.2.3", 429},                                         // and trusted proxies are passed over
+		{"192.0.2.9, 192.0.2.2", 429},                      // what the client itself claims is further left
+		{"192.0.2.2, 10.1.2.3", 429},                       // and trusted proxies are passed over
+		{"::ffff:10.0.0.1", 200}, {"::ffff:10.0.0.2", 200}, // IPv4 in IPv6 is no such /64
 		{"2001:db8::1", 200}, {"2001:db8::2", 429}, {"2001:db8:0:1::1", 200}, // an IPv6 client is its /64
 	} {
 		if res := alice.Get(servicetest.Plaza, servicetest.Header("X-Forwarded-For", test.from)); res.Status != test.status {
@@ -87,6 +88,26 @@ func TestMaxInFlight(t *testing.T) {
 			alice.Post(servicetest.Plaza, servicetest.EventBody).Is(200, servicetest.Success)
 		})
 	}
+}
+
+// A request whose body has arrived takes no place of those whose has not, however long it waits then.
+func TestMaxInFlightOfBodiesThatArrived(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		release := servicetest.Lock(t, s.Database, "events")
+		const requests = 3
+		responses := make(chan *servicetest.Response, requests)
+		for range requests {
+			go func() { responses <- alice.Post(servicetest.Plaza, servicetest.EventBody) }()
+		}
+		servicetest.Eventually(t, 20*time.Second, "all wait, or one is refused", func() bool {
+			return len(responses) > 0 || servicetest.Metric(t, s, "worldevents_in_flight_requests") == requests
+		})
+		release()
+		for range requests {
+			(<-responses).Is(200, servicetest.Success)
+		}
+	}, func(o *servicetest.Options) { o.MaxInFlight = 4 })
 }
 
 // Where no pooled connection comes free in time the response is 503, and no token is spent.

@@ -79,7 +79,8 @@ func TestCORSPreflights(t *testing.T) {
 			preflight(path, servicetest.App, "POST", headers).Is(204, "").
 				HasHeader("Access-Control-Allow-Origin", servicetest.App).HasHeader("Access-Control-Allow-Credentials", "true").
 				HasHeader("Access-Control-Allow-Methods", "GET, POST, DELETE").HasHeader("Access-Control-Allow-Headers", headers).
-				HasHeader("Access-Control-Max-Age", "600").HasHeader("Access-Control-Expose-Headers", "").SetsNoCookie()
+				HasHeader("Access-Control-Max-Age", "600").HasHeader("Access-Control-Expose-Headers", "").SetsNoCookie().
+				HasHeader("Vary", "Origin, Access-Control-Request-Method, Access-Control-Request-Headers")
 		}
 		for _, origin := range []string{"https://evil.example", "null", s.URL, ""} {
 			res := preflight(path, origin, "POST", "content-type").SetsNoCookie()

@@ -26,9 +26,10 @@ func TestRedirects(t *testing.T) {
 		"GET / HTTP/1.1\r\nHost: we.localhost.evil.example":          "421",
 		"GET / HTTP/1.1\r\nHost: user@we.localhost":                  "400",
 		"GET / HTTP/1.0": "421",
-		"GET mailto:x HTTP/1.1\r\nHost: we.localhost":                           "400",
-		"POST /api/event/x HTTP/1.1\r\nHost: we.localhost\r\nContent-Length: 0": "405",
-		"GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: we.localhost":      "308 https://We.localhost:8443/.well-known/acme-challenge/x",
+		"GET mailto:x HTTP/1.1\r\nHost: we.localhost":                            "400",
+		"POST /api/event/x HTTP/1.1\r\nHost: we.localhost\r\nContent-Length: 0":  "405",
+		"POST / HTTP/1.1\r\nHost: we.localhost\r\nContent-Length: 4\r\n\r\nbody": "405",
+		"GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: we.localhost":       "308 https://We.localhost:8443/.well-known/acme-challenge/x",
 	} {
 		conn, err := net.Dial("tcp", plain)
 		if err != nil {

@@ -119,7 +119,7 @@ func TestSessionsPage(t *testing.T) {
 		phone := signInFrom(s, "alice", edge, "2001:db8:1:2::3")
 		s.Clock.Advance(time.Hour)
 		signInFrom(s, "bob", curl, "198.51.100.1")
-		script := signInFrom(s, "alice", curl, "")
+		script := signInFrom(s, "alice", curl, "::ffff:127.0.0.9")
 		s.Clock.Advance(time.Minute)
 		laptop.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
 

@@ -328,6 +328,9 @@ func TestAuthWithStorageDown(t *testing.T) {
 		} {
 			res.IsError(http.StatusInternalServerError, "internal").SetsNoCookie()
 		}
+		if n := servicetest.Metric(t, s, `worldevents_refreshes_total{outcome="failed"}`); n != 3 {
+			t.Errorf("%v refreshes failed", n)
+		}
 		// What needs no storage goes on.
 		alice.Get(servicetest.SessionPath).Is(200, servicetest.Authenticated)
 		s.Client().Get(servicetest.RefreshPath).Is(400, servicetest.NoRefresh)
