@@ -91,7 +91,7 @@ func TestListEventsSlowInSmallBatches(t *testing.T) {
 // A list that began in small batches goes on in usual ones, in the middle of an event, once there is memory again; it gives that back.
 func TestListEventsWithMemoryAgain(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		want := servicetest.Crowd(t, s, "plaza", 20, 500, 40000)
+		want := servicetest.Crowd(t, s, "plaza", 20, 500, streamed)
 		medium := servicetest.Plaza + "?limit=2" // takes its part of the memory, too
 		alice := s.SignIn("alice")
 		for range 5 { // one more than the memory is for
@@ -117,7 +117,7 @@ func TestListEventsWithMemoryAgain(t *testing.T) {
 // A user for whom as many responses wait as may is refused large ones, and nobody else is.
 func TestWaitingResponses(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		servicetest.Crowd(t, s, "plaza", 100000)
+		servicetest.Crowd(t, s, "plaza", streamed)
 		alice, bob := s.SignIn("alice"), s.SignIn("bob")
 		// Of 64 in flight 16 may wait, 2 of one user.
 		first, conn := servicetest.OpenListAt(t, s, alice, servicetest.Plaza, time.Now().Add(20*time.Second))
@@ -157,7 +157,7 @@ func TestWaitingResponses(t *testing.T) {
 // A request whose response waits for its client takes no place of those in flight.
 func TestMaxInFlightWithoutWaiting(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		servicetest.Crowd(t, s, "plaza", 100000)
+		servicetest.Crowd(t, s, "plaza", streamed)
 		var hangUps []func()
 		for i := range 4 {
 			hangUps = append(hangUps, stall(t, s, s.SignIn(fmt.Sprint("slow ", i)), 1))

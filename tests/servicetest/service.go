@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"encoding/hex"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -15,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -86,6 +88,8 @@ func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 	tb.Helper()
 	s := &Service{Database: db, Clock: new(Clock), Log: new(Log), tb: tb}
 	public := httptest.NewUnstartedServer(nil)
+	public.Listener.Close()
+	public.Listener = listen(tb)
 	base, _ := url.Parse("https://" + public.Listener.Addr().String())
 	s.Options = Options{
 		Options: server.Options{
@@ -132,6 +136,27 @@ func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 		s.checkLog()
 	})
 	return s
+}
+
+// sendBuffer is the size of the kernel's buffer for what a client has not read, in bytes. It would grow to megabytes, and
+// so would the lists that show what becomes of a client that does not read.
+const sendBuffer = 32 << 10
+
+func listen(tb testing.TB) net.Listener {
+	tb.Helper()
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		if fault := c.Control(func(fd uintptr) {
+			err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, sendBuffer)
+		}); fault != nil {
+			return fault
+		}
+		return err
+	}}
+	l, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return l
 }
 
 // NewInstance starts a further instance over the same database and clock.
