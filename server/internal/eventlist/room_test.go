@@ -155,7 +155,7 @@ func TestUserLimiter(t *testing.T) {
 		if fmt.Sprint(admitted) != "[0 1]" || busy.Load() > 0 {
 			t.Errorf("%v were admitted, %d refused", admitted, busy.Load())
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if busy.Load() != maxWaiting-2 || paused.Load() != 0 || len(l.users[user].waiting) > 0 {
 			t.Errorf("%d were refused, %d are paused", busy.Load(), paused.Load())
@@ -201,7 +201,7 @@ func TestStreamsAreBounded(t *testing.T) {
 			if err := w.check(t.Context()); err != nil {
 				t.Errorf("%d bytes: %v", written, err)
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			if err := w.check(t.Context()); !errors.Is(err, ErrClientGone) {
 				t.Errorf("%d bytes: %v after %v", written, err, want)
 			}
