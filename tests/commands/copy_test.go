@@ -493,7 +493,7 @@ func TestCopyUnderLoad(t *testing.T) {
 		defer work.Wait()
 		defer stop.Store(true)
 		var created atomic.Int64
-		for i := range 4 {
+		for i := range 2 {
 			cookies := strings.TrimSpace(p.MustRun("session", "issue", fmt.Sprint("user", i)))
 			work.Go(func() {
 				for !stop.Load() {

@@ -139,7 +139,7 @@ func TestListEventsPagesOfLargeEvents(t *testing.T) {
 			if len(want) != events {
 				t.Fatalf("%s: %d events", world, len(want))
 			}
-			for _, limit := range []int{100, 129, 300, 900, 999, 1000} {
+			for _, limit := range []int{129, 300, 999} {
 				var got []string
 				for path := fmt.Sprintf("/api/event/%s?limit=%d", world, limit); path != ""; {
 					page := alice.Get(path)
