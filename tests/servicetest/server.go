@@ -1,14 +1,16 @@
 package servicetest
 
 import (
-	"bytes"
 	"database/sql"
+	"fmt"
 	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -156,9 +158,11 @@ func (s *PostgresServer) Kill() {
 	if s.process == nil {
 		return
 	}
-	for _, pid := range append(s.children(), s.process.Pid) {
+	s.freeze()
+	for _, pid := range s.children() {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
+	s.process.Kill()
 	<-s.ended
 }
 
@@ -172,9 +176,20 @@ func (s *PostgresServer) Restart() {
 
 // Pause stops all processes of the server without closing anything, until Resume.
 func (s *PostgresServer) Pause() {
-	syscall.Kill(s.process.Pid, syscall.SIGSTOP) // first, or it would begin another child meanwhile
+	s.freeze()
 	for _, pid := range s.children() {
 		syscall.Kill(pid, syscall.SIGSTOP)
+	}
+}
+
+// freeze stops the first process, and returns once it begins no more children. One that nobody counted would outlive the others
+// and hold their memory, which keeps the server from starting again.
+func (s *PostgresServer) freeze() {
+	for s.process.Signal(syscall.SIGSTOP) == nil {
+		if fields := stat(s.process.Pid); len(fields) == 0 || fields[0] != "R" && fields[0] != "S" && fields[0] != "D" {
+			return
+		}
+		runtime.Gosched()
 	}
 }
 
@@ -189,14 +204,19 @@ func (s *PostgresServer) Resume() {
 func (s *PostgresServer) children() (pids []int) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
-		stat, _ := os.ReadFile(path)
-		_, rest, _ := bytes.Cut(stat, []byte(") ")) // behind the name come state and parent
-		if fields := bytes.Fields(rest); len(fields) > 1 && string(fields[1]) == strconv.Itoa(s.process.Pid) {
-			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if fields := stat(pid); len(fields) > 1 && fields[1] == strconv.Itoa(s.process.Pid) {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
+}
+
+// stat is what /proc/PID/stat says behind the name of a process: first its state and its parent. Of none it says nothing.
+func stat(pid int) []string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(text), ") ")
+	return strings.Fields(rest)
 }
 
 // Standby makes a streaming standby called name of the server, with the server's settings.
