@@ -2,6 +2,8 @@
 export CGO_ENABLED ?= 0
 # Releases are built without paths of the machine. What is compiled for them, for tests and for use is then the same.
 export GOFLAGS := -trimpath $(GOFLAGS)
+# What is built here is built with the Go that is here. A release is built with the one that go.mod names, and no other.
+export GOTOOLCHAIN ?= local
 export CHROMIUM ?= /usr/bin/chromium
 export FIREFOX ?= /usr/bin/firefox-esr
 

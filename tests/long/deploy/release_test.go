@@ -2,10 +2,12 @@ package deploy
 
 import (
 	"debug/elf"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -75,7 +77,7 @@ func TestReleaseTwice(t *testing.T) {
 	inCopy(t, dir, nil, "git", "clone", "--quiet", dir, other)
 	for i, env := range [][]string{
 		{"TZ=UTC"},
-		{"TZ=Asia/Tokyo", "GOFLAGS=-buildvcs=false -ldflags=-X=main.x=y -tags=x", "GOAMD64=v3", "CGO_ENABLED=1"},
+		{"TZ=Asia/Tokyo", "GOTOOLCHAIN=local", "GOFLAGS=-buildvcs=false -ldflags=-X=main.x=y -tags=x", "GOAMD64=v3", "CGO_ENABLED=1"},
 	} {
 		dir := []string{dir, other}[i]
 		inCopy(t, dir, env, "sh", "-c", `umask "$0" && .ci/release dist linux/amd64`, []string{"022", "077"}[i])
@@ -93,7 +95,7 @@ func TestReleaseTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "worldevents " + build.Version + "\ncommit " + strings.TrimSpace(string(commit)) + " 2030-01-02T03:04:05Z\n"
+	want := "worldevents " + build.Version + "\ncommit " + strings.TrimSpace(string(commit)) + " 2030-01-02T03:04:05Z\ngo " + toolchain(t) + "\n"
 	if got := servicetest.NewProgram(t).At(programs[0]).MustRun("version"); !strings.HasPrefix(got, want) {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -108,11 +110,41 @@ func TestReleaseTwice(t *testing.T) {
 		file.Close()
 	}
 
+	refuses := func(env, word string) {
+		t.Helper()
+		command := exec.Command(filepath.Join(dir, ".ci/release"), "dist", "linux/amd64")
+		command.Dir, command.Env = dir, append(os.Environ(), env)
+		if out, err := command.CombinedOutput(); err == nil || !strings.Contains(string(out), word) {
+			t.Errorf("%v, %s, want %s", err, out, word)
+		}
+	}
+	// Somebody who has another Go, and cannot fetch that of the release.
+	refuses("PATH="+without(t, toolchain(t))+":"+os.Getenv("PATH"), "release: go"+toolchain(t)+" is needed")
 	if err := os.WriteFile(filepath.Join(dir, "new.go"), []byte("package main\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command(filepath.Join(dir, ".ci/release"), "dist", "linux/amd64")
-	if out, err := command.CombinedOutput(); err == nil || !strings.Contains(string(out), "new.go") {
-		t.Errorf("with a file that is not committed: %v, %s", err, out)
+	refuses("", "new.go")
+}
+
+// toolchain is the version of Go that go.mod names for releases.
+func toolchain(t *testing.T) string {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^toolchain go(.+)$`).FindStringSubmatch(readAll(t, projectPath(t, "go.mod")))
+	if found == nil {
+		t.Fatal("go.mod names no toolchain")
 	}
+	return found[1]
+}
+
+// without is a folder with a go command that says what the real one says where it cannot fetch a toolchain, and is the real
+// one in all else.
+func without(t *testing.T, version string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	script := fmt.Sprintf("#!/bin/sh\nif [ \"$GOTOOLCHAIN\" = go%s ]; then echo \"go: download go%s: toolchain not available\" >&2; exit 1; fi\nexec %s \"$@\"\n",
+		version, version, servicetest.Tool(t, "go"))
+	if err := os.WriteFile(filepath.Join(dir, "go"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
