@@ -252,8 +252,6 @@ func serve(name, addr, databaseURL string) error {
 	switch name {
 	case "reference":
 		handler, err = newReference(databaseURL)
-	case "naive":
-		handler, err = newNaive(databaseURL)
 	case "bare":
 		handler = newBare()
 	}

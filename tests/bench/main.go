@@ -1,4 +1,4 @@
-// Command bench measures the service beside a hand-written reference and a naive server, on a durable PostgreSQL that it
+// Command bench measures the service beside a hand-written reference, on a durable PostgreSQL that it
 // starts itself. README.md tells what came out, and how to read it.
 package main
 
@@ -44,7 +44,7 @@ func main() {
 	before := flag.String("before", "", "measure the service against this earlier binary of it, and nothing else")
 	// How this program starts the servers that it brings along.
 	calls := flag.String("calls", "", "make ordinary calls there until standard input ends, and say how long they took")
-	role := flag.String("serve", "", "be one of the other servers: reference, naive or bare")
+	role := flag.String("serve", "", "be one of the other servers: reference or bare")
 	addr := flag.String("addr", "", "listen there")
 	database := flag.String("database", "", "PostgreSQL URL")
 	flag.Parse()

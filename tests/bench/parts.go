@@ -41,7 +41,7 @@ func (b *bench) main() error {
 		seed = append(seed, seedWorld("big", w, 1000, 100))
 	}
 	// Leave has to find RSVPs, and each server its own.
-	for w := range 3 {
+	for w := range 2 {
 		seed = append(seed, seedWorld("join", w, b.toJoin, 0), seedWorld("leave", w, b.toLeave, users))
 	}
 	for _, database := range databases {
@@ -55,11 +55,6 @@ func (b *bench) main() error {
 		}
 		defer reference.stop()
 	}
-	naive, err := b.other("naive", b.url("main"))
-	if err != nil {
-		return err
-	}
-	defer naive.stop()
 	bare, err := b.other("bare", "")
 	if err != nil {
 		return err
@@ -70,7 +65,7 @@ func (b *bench) main() error {
 	var etags, theirs [worlds]string
 	for w := range worlds {
 		for _, world := range []string{worldOf("small", w), worldOf("middle", w), worldOf("big", w%b.big)} {
-			etag, err := sameBytes(c.list(world), service, reference, naive)
+			etag, err := sameBytes(c.list(world), service, reference)
 			if err != nil {
 				return fmt.Errorf("%s: %w", world, err)
 			}
@@ -108,22 +103,11 @@ func (b *bench) main() error {
 	session := func(i int) requests { return always(c.get("/api/auth/session", "")) }
 	// Each server writes to rows of its own.
 	writes := func(of func(group int) func(int) requests) []contender {
-		contenders := []contender{
-			calls("service", service, connections, of(0)),
-			calls(reference.name, reference, connections, of(1)),
-			calls("naive", naive, connections, of(2)),
-		}
-		contenders[2].rounds = 3
-		if b.before != "" {
-			return contenders[:2]
-		}
-		return contenders
+		return []contender{calls("service", service, connections, of(0)), calls(reference.name, reference, connections, of(1))}
 	}
 	reads := func(of func(int) requests) []contender {
 		return writes(func(int) func(int) requests { return of })
 	}
-	slowly := calls("naive", naive, 2, big)
-	slowly.rounds = 1
 	refreshes := func(group int) func(int) requests { return c.refresh(1 + group*connections) }
 	type work struct {
 		work, goal string
@@ -132,7 +116,7 @@ func (b *bench) main() error {
 	rows := []work{
 		{"list 10 x 5", "0.9", reads(small)},
 		{"list 100 x 20", "0.9", reads(middle)},
-		{"list 1,000 x 100", "0.9", append(reads(big)[:2], slowly)},
+		{"list 1,000 x 100", "0.9", reads(big)},
 		{"list 100 x 20, If-None-Match holds", "1.1", []contender{
 			calls("service", service, connections, held),
 			calls("service, full list", service, connections, middle),

@@ -67,19 +67,15 @@ func (l listing) String() string {
 func (r *report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s\n\n", r.Machine)
-	b.WriteString("| Work | Goal | Service/s | Against/s | | Ratio | Lowest to highest round | Naive/s | CPU µs, service | CPU µs, against |\n")
-	b.WriteString("|---|--:|--:|--:|---|--:|--:|--:|--:|--:|\n")
+	b.WriteString("| Work | Goal | Service/s | Against/s | | Ratio | Lowest to highest round | CPU µs, service | CPU µs, against |\n")
+	b.WriteString("|---|--:|--:|--:|---|--:|--:|--:|--:|\n")
 	for _, row := range r.Rows {
-		naive, goal := "", row.Goal
-		if len(row.Sides) > 2 {
-			naive = number(row.Sides[2].Rate)
-		}
+		goal := row.Goal
 		if goal != "" {
 			goal = "≥ " + goal
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | **%.2f** | %.2f to %.2f | %s | %s | %s |\n", row.Work, goal,
-			number(row.Sides[0].Rate), number(row.Sides[1].Rate), row.Sides[1].Name, row.Ratio, row.Low, row.High,
-			naive, micros(row.Sides[0].CPU), micros(row.Sides[1].CPU))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | **%.2f** | %.2f to %.2f | %s | %s |\n", row.Work, goal,
+			number(row.Sides[0].Rate), number(row.Sides[1].Rate), row.Sides[1].Name, row.Ratio, row.Low, row.High, micros(row.Sides[0].CPU), micros(row.Sides[1].CPU))
 	}
 	for _, part := range []struct {
 		of       string

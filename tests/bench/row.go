@@ -15,7 +15,6 @@ type contender struct {
 	// run keeps it busy for a round and returns the rate a second and the number of all that was done.
 	run    func(warmup, round time.Duration) (rate float64, n int, err error)
 	server *server // whose CPU time counts; nil for none
-	rounds int     // how many are enough, for what nobody is set against; 0 for all
 }
 
 // calls is a contender that serves requests. It has more of the processors than those who make them.
@@ -36,9 +35,6 @@ func (b *bench) row(work, goal string, contenders ...contender) error {
 turns:
 	for turn := range b.rounds {
 		for i, s := range contenders {
-			if s.rounds > 0 && turn >= s.rounds {
-				continue
-			}
 			before := s.server.cpu()
 			rate, n, err := s.run(b.round/5, b.round)
 			if errors.Is(err, errNoMore) && turn > 0 {

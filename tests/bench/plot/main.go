@@ -66,10 +66,9 @@ func run() error {
 var (
 	blue   = color.NRGBA{0, 114, 178, 255}
 	orange = color.NRGBA{230, 159, 0, 255}
-	grey   = color.NRGBA{150, 150, 150, 255}
 )
 
-// rates draws requests a second side by side: the service, what it is set against, and the naive server.
+// rates draws requests a second side by side: the service, and what it is set against.
 func rates(r results, path string) error {
 	p := plot.New()
 	p.Title.Text = "Requests per second (logarithmic), more is better"
@@ -87,7 +86,7 @@ func rates(r results, path string) error {
 	for i, series := range []struct {
 		name  string
 		color color.Color
-	}{{"service", blue}, {"reference (or what the table names)", orange}, {"naive: GORM with Preload", grey}} {
+	}{{"service", blue}, {"reference (or what the table names)", orange}} {
 		var values plotter.Values
 		for _, row := range rows {
 			value := 0.0
