@@ -159,7 +159,7 @@ func (p *Program) Run(args ...string) (stdout, stderr string, status int) {
 	if fault != nil {
 		p.tb.Fatal(fault)
 	}
-	kill := time.AfterFunc(30*time.Second, func() { command.Process.Kill() })
+	kill := time.AfterFunc(time.Minute, func() { command.Process.Kill() })
 	defer kill.Stop()
 	<-ended
 	return out.String(), err.String(), command.ProcessState.ExitCode()
@@ -169,7 +169,11 @@ func (p *Program) Run(args ...string) (stdout, stderr string, status int) {
 // what it prints.
 func (p *Program) MustRun(args ...string) string {
 	p.tb.Helper()
+	begun := time.Now()
 	stdout, stderr, status := p.Run(args...)
+	if time.Since(begun) > 5*time.Second { // a command that takes so long says every now and then how far it is
+		stderr = stderr[strings.LastIndexByte(strings.TrimSuffix(stderr, "\n"), '\n')+1:]
+	}
 	if status != 0 || stderr != "" && !IsAudit(stderr) {
 		p.tb.Fatalf("%q: status %d, stderr %s", args, status, stderr)
 	}
