@@ -24,10 +24,15 @@ var emptyDatabases = map[string]func(testing.TB) *servicetest.Database{
 	"sqlite": servicetest.EmptySQLite, "postgres": servicetest.EmptyPostgres,
 }
 
+// databases are migrated, as emptyDatabases are not.
+var databases = map[string]func(testing.TB) *servicetest.Database{
+	"sqlite": servicetest.SQLite, "postgres": servicetest.Postgres,
+}
+
 // eachCopy runs test for copies from each kind of database to each.
 func eachCopy(t *testing.T, test func(t *testing.T, from, to *servicetest.Database)) {
 	t.Parallel()
-	for from, makeFrom := range emptyDatabases {
+	for from, makeFrom := range databases {
 		for to, makeTo := range emptyDatabases {
 			t.Run(from+" to "+to, func(t *testing.T) {
 				t.Parallel()
