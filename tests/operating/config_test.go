@@ -68,6 +68,34 @@ func TestSettingsAreDocumented(t *testing.T) {
 	}
 }
 
+// Every promise of SECURITY.md names tests that are there.
+func TestPromisesHaveTests(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(servicetest.Root(t), "SECURITY.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "\n| Promise | Test |\n|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := strings.Split(table, "\n")
+	if len(rows) < 50 {
+		t.Fatalf("%d promises", len(rows))
+	}
+	for _, row := range rows {
+		named := regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[strings.LastIndex(strings.TrimSuffix(row, "|"), "|"):], -1)
+		if len(named) == 0 {
+			t.Errorf("no test: %s", row)
+		}
+		for _, name := range named {
+			_, inTests := os.Stat(filepath.Join(servicetest.Root(t), "tests", name[1]))
+			_, inRoot := os.Stat(filepath.Join(servicetest.Root(t), name[1]))
+			if inTests != nil && inRoot != nil && name[1] != "make test" {
+				t.Errorf("%s is not there: %s", name[1], row)
+			}
+		}
+	}
+}
+
 // All that is wrong with the settings is said at once, in one line, by whatever command: in the log's format where supervisors
 // run it. Nothing of a secret is shown, and nothing is made. Package config holds each rule.
 func TestFaultsAreSaidAtOnce(t *testing.T) {
