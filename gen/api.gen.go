@@ -579,7 +579,7 @@ type BadRequest = BadRequestError
 
 // BodyTooLarge The body is too large.
 //
-// Example: {"code":"body_too_large","error":"The body is larger than 64 KiB","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
+// Example: {"code":"body_too_large","error":"The body is larger than 64 KiB, or does not end","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type BodyTooLarge = BodyTooLargeError
 
 // Forbidden A page of another origin, or a prefetch.
@@ -1356,6 +1356,26 @@ func (response JoinEvent404JSONResponse) VisitJoinEventResponse(w http.ResponseW
 	return err
 }
 
+type JoinEvent413JSONResponse struct{ BodyTooLargeJSONResponse }
+
+func (response JoinEvent413JSONResponse) VisitJoinEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.CacheControl != nil {
+		w.Header().Set("Cache-Control", fmt.Sprint(*response.Headers.CacheControl))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type JoinEvent429JSONResponse struct{ RateLimitedJSONResponse }
 
 func (response JoinEvent429JSONResponse) VisitJoinEventResponse(w http.ResponseWriter) error {
@@ -1526,6 +1546,26 @@ func (response LeaveEvent404JSONResponse) VisitLeaveEventResponse(w http.Respons
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
 	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type LeaveEvent413JSONResponse struct{ BodyTooLargeJSONResponse }
+
+func (response LeaveEvent413JSONResponse) VisitLeaveEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.CacheControl != nil {
+		w.Header().Set("Cache-Control", fmt.Sprint(*response.Headers.CacheControl))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -1717,6 +1757,26 @@ func (response ListEvents401JSONResponse) VisitListEventsResponse(w http.Respons
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
 	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEvents413JSONResponse struct{ BodyTooLargeJSONResponse }
+
+func (response ListEvents413JSONResponse) VisitListEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.CacheControl != nil {
+		w.Header().Set("Cache-Control", fmt.Sprint(*response.Headers.CacheControl))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
 }

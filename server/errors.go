@@ -51,7 +51,7 @@ var (
 	errDenied      = &problem{status: 403, code: "access_denied", message: "The sign-in was cancelled, or the identity provider refused it"}
 	errBlocked     = &problem{status: 403, code: "user_blocked", message: "This account is blocked"}
 	errProvider    = &problem{status: 502, code: "provider_failed", message: "The identity provider is away, or gave no usable response"}
-	errTooLarge    = &problem{status: 413, code: "body_too_large", message: "The body is larger than 64 KiB"}
+	errTooLarge    = &problem{status: 413, code: "body_too_large", message: "The body is larger than 64 KiB, or does not end"}
 	errMediaType   = &problem{status: 415, code: "unsupported_media_type", message: "The body must be application/json in UTF-8"}
 	errRate        = &problem{status: 429, code: "rate_limited", message: "Too many requests"}
 	errOverloaded  = &problem{status: 503, code: "overloaded", message: "Overloaded"}

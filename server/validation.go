@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
@@ -31,7 +32,11 @@ func (s *Server) operationMiddlewares(operations []*contract.Operation, writeRat
 func validate(op *contract.Operation) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			if err := op.Validate(c.Request(), c.Param); err != nil {
+			err := op.Validate(c.Request(), c.Param)
+			if errors.Is(err, contract.ErrTooLarge) {
+				c.Response().Header().Set("Connection", "close") // else net/http would wait for the rest before it responds
+			}
+			if err != nil {
 				return err
 			}
 			return next(c)

@@ -97,7 +97,7 @@ func TestUnwantedBodiesAreIgnored(t *testing.T) {
 
 	for name, body := range map[string]string{
 		"an object": "{}", "null": "null", "a form": "userId=x&name=", "text": "hello", "invalid JSON": `{"a":1,"a":`, "an event": servicetest.EventBody,
-		"invalid UTF-8": "\xff\x00", "white space": " ", "64 KiB": strings.Repeat(" ", 64<<10), "64 KiB and a byte": strings.Repeat("x", 64<<10+1),
+		"invalid UTF-8": "\xff\x00", "white space": " ", "64 KiB": strings.Repeat(" ", 64<<10),
 	} {
 		for _, contentType := range []string{"", "application/json", "application/x-www-form-urlencoded", "text/plain", "application/json; charset=utf-16", ";"} {
 			for _, length := range []servicetest.RequestOption{func(*http.Request) {}, servicetest.Chunked} {
@@ -122,7 +122,7 @@ func TestUnwantedBodiesAreIgnored(t *testing.T) {
 	alice.Post("/api/event/join/"+id, "", servicetest.Header("Content-Type", "text/plain")).Is(200, servicetest.Success)
 }
 
-// A client that asks before it sends an unwanted body may send a small one, and gets its response without a large one.
+// A client that asks before it sends an unwanted body may send a small one, and is refused a large one.
 func TestUnwantedBodiesExpectContinue(t *testing.T) {
 	t.Parallel()
 	s := servicetest.New(t)
@@ -133,13 +133,54 @@ func TestUnwantedBodiesExpectContinue(t *testing.T) {
 			return s.Raw(fmt.Sprintf("%s HTTP/1.1\r\nHost: x\r\nCookie: token=%s\r\nContent-Length: %d\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n%s",
 				target, alice.Session.Token, size, body))
 		}
-		if got := ask(64<<10+1, ""); !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") {
+		if got := ask(64<<10+1, ""); !strings.HasPrefix(got, "HTTP/1.1 413 ") {
 			t.Errorf("%s with too much: %.60q", target, got)
 		}
 		if got := ask(2, "{}"); !strings.HasPrefix(got, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n") {
 			t.Errorf("%s with a little: %.60q", target, got)
 		}
 	}
+}
+
+// A request whose body does not end holds nothing that others need: it is refused before it waits, for news as for all else. The
+// auth endpoints, whose errors are all named, take it for none.
+func TestUnwantedBodiesThatDoNotEnd(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		id := alice.Create("plaza", "n", servicetest.When)
+		news := make(chan *servicetest.Response)
+		go func() {
+			etag := alice.Get(servicetest.Plaza).Header.Get("ETag")
+			news <- alice.Get(servicetest.Plaza+"?wait=50", servicetest.IfNoneMatch(etag))
+		}()
+		for body, announced := range map[string]string{
+			"":                     fmt.Sprint("Content-Length: ", 64<<10+1),
+			strings.Repeat("x", 9): fmt.Sprint("Content-Length: ", 1<<40),
+			"10001\r\n" + strings.Repeat("x", 64<<10+1): "Transfer-Encoding: chunked",
+			"zzz\r\n": "Transfer-Encoding: chunked",
+		} {
+			for _, target := range []string{"POST /api/event/join/" + id, "DELETE /api/event/" + id, "GET " + servicetest.Plaza, "GET " + servicetest.Plaza + "?wait=50"} {
+				servicetest.AtOnce(16, func(int) {
+					got := s.Raw(fmt.Sprintf("%s HTTP/1.1\r\nHost: x\r\nCookie: token=%s\r\nIf-None-Match: \"old\"\r\n%s\r\n\r\n%s", target, bob.Session.Token, announced, body))
+					if !strings.HasPrefix(got, "HTTP/1.1 413 ") || !strings.Contains(got, "\r\nConnection: close\r\n") || !strings.Contains(got, `"body_too_large"`) {
+						t.Errorf("%s with %s: %.300q", target, announced, got)
+					}
+				})
+			}
+		}
+		if n := s.Database.Count("rsvps"); n != 1 {
+			t.Errorf("%d RSVPs", n)
+		}
+		alice.Post("/api/event/plaza", servicetest.EventBody).Is(200, servicetest.Success)
+		if res := <-news; res.Status != 200 {
+			t.Errorf("who waited beside them got %d %s", res.Status, res.Body)
+		}
+		got := s.Raw(fmt.Sprintf("GET %s HTTP/1.1\r\nHost: x\r\nCookie: token=%s\r\nContent-Length: %d\r\n\r\n%s",
+			servicetest.SessionPath, bob.Session.Token, 64<<10+1, strings.Repeat("x", 64<<10+1)))
+		if !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") {
+			t.Errorf("%.300q", got)
+		}
+	})
 }
 
 // A connection outlives an unwanted body, and what the body holds is not taken for another request.

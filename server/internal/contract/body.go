@@ -22,8 +22,8 @@ const (
 var (
 	// ErrMediaType is returned for a body that is not declared as uncompressed application/json in UTF-8.
 	ErrMediaType = errors.New("body is not declared as application/json in UTF-8")
-	// ErrTooLarge is returned for a body of more than 64 KiB.
-	ErrTooLarge = errors.New("body is larger than 64 KiB")
+	// ErrTooLarge is returned for a body of more than 64 KiB, and for one that nobody wants and that does not end in time.
+	ErrTooLarge = errors.New("body is larger than 64 KiB, or does not end")
 	// ErrMalformed is returned for a body that is not one JSON document in UTF-8, repeats a name, is nested more than
 	// 32 deep, or does not arrive whole.
 	ErrMalformed = errors.New("body is malformed JSON")
@@ -54,14 +54,15 @@ func readBody(r *http.Request) ([]byte, error) {
 	return text, nil
 }
 
-// discardBody drops a body that the operation does not have; many clients send "{}". It reads the body first, because
-// net/http would read it before the response is written: the handler's work would wait for a client that sends slowly.
-// No more than 64 KiB are read, and nothing of a body that announces more. net/http decides whether the connection
-// survives what is left.
-func discardBody(r *http.Request) {
-	if r.ContentLength != 0 && r.ContentLength <= maxBody {
-		io.CopyN(io.Discard, r.Body, maxBody) // an error is the client's, and the body means nothing
+// drain reads a body that the operation does not have, and reports whether it has ended within 64 KiB; many clients send "{}".
+// It comes before all work, because net/http would read the body before it writes the response: whatever the request holds by
+// then would wait for a client that sends nothing. Too large a body is not asked for.
+func drain(r *http.Request) bool {
+	if r.ContentLength == 0 || r.ContentLength > maxBody {
+		return r.ContentLength == 0
 	}
+	_, err := io.CopyN(io.Discard, r.Body, maxBody+1)
+	return err == io.EOF
 }
 
 // isJSON reports whether a body is declared as uncompressed application/json in UTF-8 (RFC 8259 section 8.1).

@@ -25,6 +25,8 @@ type Operation struct {
 type operationSchema struct {
 	path, query []field
 	body        *object // nil for an operation without one
+	// refusesBodies means that the contract names 413 for an operation without a body.
+	refusesBodies bool
 }
 
 // Load reads openapi.yaml and returns its operations, in no particular order. It returns an error when the text is no
@@ -91,13 +93,15 @@ func newOperationSchema(op *openapi3.Operation) (s operationSchema, err error) {
 		}
 		s.body, err = newObject(content.Schema.Value)
 	}
+	s.refusesBodies = op.Responses.Status(http.StatusRequestEntityTooLarge) != nil
 	return s, err
 }
 
 // Validate returns nil for a request that fits the contract. Its body can then be read again from the beginning; the
-// body of an operation that has none is dropped. param returns a path parameter, percent-encoded as in the path.
+// body of an operation that has none has ended, and means nothing. param returns a path parameter, percent-encoded as in the path.
 //
-// Validate returns ErrMediaType, ErrTooLarge or ErrMalformed for a body that is not read as JSON, in this order, and
+// Validate returns ErrMediaType, ErrTooLarge or ErrMalformed for a body that is not read as JSON, in this order, ErrTooLarge
+// for one that no operation wants and that does not end within 64 KiB and the time for reading, where the contract names 413, and
 // otherwise a FieldsError with every field that does not fit.
 func (o *Operation) Validate(r *http.Request, param func(name string) string) error {
 	var fields FieldsError
@@ -108,7 +112,9 @@ func (o *Operation) Validate(r *http.Request, param func(name string) string) er
 	}
 	fields.validateQuery(o.schema.query, r.URL.RawQuery)
 	if o.schema.body == nil {
-		discardBody(r)
+		if !drain(r) && o.schema.refusesBodies {
+			return ErrTooLarge
+		}
 	} else if err := o.schema.body.validate(r, &fields); err != nil {
 		return err
 	}

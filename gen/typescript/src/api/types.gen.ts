@@ -337,6 +337,12 @@ export type LeaveEventErrors = {
      */
     404: NotFoundError;
     /**
+     * The body is larger than 64 KiB. Where none is wanted: it has not ended within 64 KiB and the time for reading. The connection
+     * is closed.
+     *
+     */
+    413: BodyTooLargeError;
+    /**
      * Too many requests from this client.
      */
     429: RateLimitedError;
@@ -417,6 +423,12 @@ export type ListEventsErrors = {
      */
     401: UnauthorizedError;
     /**
+     * The body is larger than 64 KiB. Where none is wanted: it has not ended within 64 KiB and the time for reading. The connection
+     * is closed.
+     *
+     */
+    413: BodyTooLargeError;
+    /**
      * Too many requests from this client.
      */
     429: RateLimitedError;
@@ -474,7 +486,9 @@ export type CreateEventErrors = {
      */
     403: ForbiddenError;
     /**
-     * The body is larger than 64 KiB.
+     * The body is larger than 64 KiB. Where none is wanted: it has not ended within 64 KiB and the time for reading. The connection
+     * is closed.
+     *
      */
     413: BodyTooLargeError;
     /**
@@ -540,6 +554,12 @@ export type JoinEventErrors = {
      * There is no such event. A malformed id is just an unknown one.
      */
     404: NotFoundError;
+    /**
+     * The body is larger than 64 KiB. Where none is wanted: it has not ended within 64 KiB and the time for reading. The connection
+     * is closed.
+     *
+     */
+    413: BodyTooLargeError;
     /**
      * Too many requests from this client.
      */
