@@ -46,7 +46,7 @@ func TestServeSaysItsVersion(t *testing.T) {
 	}
 	commit, when, _ := strings.Cut(strings.TrimPrefix(lines[1], "commit "), " ")
 	want := `"msg":"serving","version":"` + build.Version + `","commit":"` + commit + `","commit_time":"` + when + `"`
-	if s := p.ServeReady(); !strings.Contains(s.Log.String(), want) {
-		t.Errorf("no %s in %s", want, s.Log)
+	if log := p.ServeReady().AwaitMessage("serving"); !strings.Contains(log, want) {
+		t.Errorf("no %s in %s", want, log)
 	}
 }

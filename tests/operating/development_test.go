@@ -134,11 +134,7 @@ func TestDevelopmentBaseURL(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			p := servicetest.NewProgram(t, "LISTEN_ADDR="+test.listen, "LOG_FORMAT=json", test.env)
 			s := p.ServeReady()
-			var log string
-			servicetest.Eventually(t, 20*time.Second, "it says where it listens", func() (said bool) { // it may do so after it is ready
-				_, log, said = strings.Cut(s.Log.String(), `"address":"`)
-				return said
-			})
+			_, log, _ := strings.Cut(s.AwaitMessage("serving"), `"address":"`)
 			address, _, _ := strings.Cut(log, `"`)
 			_, port, err := net.SplitHostPort(address)
 			if err != nil || port == "0" {

@@ -356,7 +356,7 @@ func TestSQLiteLogIsLeft(t *testing.T) {
 	s.Signal(syscall.SIGKILL)
 	s.Wait(20 * time.Second)
 	s.Process = s.program.ServeReady()
-	if text := s.Log.String(); strings.Count(text, "checking the database") != 1 || strings.Index(text, "checking the database") > strings.Index(text, `"msg":"ready"`) {
+	if text := s.AwaitMessage("ready"); strings.Count(text, "checking the database") != 1 || strings.Index(text, "checking the database") > strings.Index(text, `"msg":"ready"`) {
 		t.Errorf("%s", text)
 	}
 	if !s.kept(t)[name] {

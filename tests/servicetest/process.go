@@ -243,6 +243,17 @@ func (p *Program) ServeReady() *Process {
 	return s
 }
 
+// AwaitMessage waits until the log has a line with this message, which may come after what it says has been seen. It returns
+// the log.
+func (s *Process) AwaitMessage(message string) (log string) {
+	s.tb.Helper()
+	Eventually(s.tb, 20*time.Second, "the log says "+message, func() bool {
+		log = s.Log.String()
+		return strings.Contains(log, `"msg":"`+message+`"`) || strings.Contains(log, " msg="+message+" ") || strings.Contains(log, " msg="+message+"\n")
+	})
+	return log
+}
+
 // Readiness waits until /readyz has this status. If it does not in time, the test fails with what it said last, and with the log.
 func (s *Process) Readiness(status int, patience time.Duration) {
 	s.tb.Helper()
