@@ -242,6 +242,23 @@ func TestCommandsBesideServe(t *testing.T) {
 	})
 }
 
+// While it serves, the program deletes sessions of which nothing is left, and no others.
+func TestServePrunesSessions(t *testing.T) {
+	t.Parallel()
+	db := servicetest.SQLite(t)
+	p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
+	p.MustRun("session", "issue", "alice")
+	p.MustRun("session", "issue", "bob")
+	if n := db.Exec("UPDATE sessions SET expires_at = '2020-01-01 00:00:00+00:00' WHERE user_id = (SELECT id FROM users WHERE username = 'alice')"); n != 1 {
+		t.Fatalf("%d sessions of alice", n)
+	}
+	p.ServeReady()
+	servicetest.Eventually(t, time.Minute, "one of two sessions is left", func() bool { return db.Count("sessions") == 1 })
+	if n := db.Count("sessions WHERE user_id = (SELECT id FROM users WHERE username = 'bob')"); n != 1 {
+		t.Errorf("%d sessions of bob", n)
+	}
+}
+
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	p := servicetest.NewEmptyProgram(t)
@@ -260,8 +277,9 @@ func TestVersion(t *testing.T) {
 func TestUnknownCommands(t *testing.T) {
 	t.Parallel()
 	p := servicetest.NewProgram(t)
-	for _, args := range [][]string{{"fly"}, {"user"}, {"user", "add"}, {"session", "issue"}, {"serve", "--port", "1"}, {"migrate", "x"}} {
-		if _, stderr, status := p.Run(args...); status != 1 || strings.Count(stderr, "\n") != 1 {
+	for _, args := range [][]string{{"fly"}, {"user"}, {"user", "add"}, {"session", "issue"}, {"serve", "--port", "1"}, {"migrate", "x"},
+		{"migrate", "postgres://u:s3cret@h/db"}, {"copy", "--form=postgres://u:s3cret@h/db"}} {
+		if _, stderr, status := p.Run(args...); status != 1 || strings.Count(stderr, "\n") != 1 || strings.Contains(stderr, "s3cret") {
 			t.Errorf("%q: %d %q", args, status, stderr)
 		}
 	}

@@ -138,7 +138,9 @@ func TestWaitingResponses(t *testing.T) {
 			now, _ := servicetest.StalledResponses(t, s)
 			return now == 3
 		})
-		alice.Get(servicetest.Plaza).IsError(503, "overloaded").HasHeader("Retry-After", "1")
+		if res := alice.Get(servicetest.Plaza).IsError(503, "overloaded").HasHeader("Retry-After", "1"); !res.Close {
+			t.Error("a response that was refused keeps a connection")
+		}
 		alice.Get(servicetest.SessionPath).Is(200, servicetest.Authenticated)
 		bob.Get("/api/event/quiet").Is(200, servicetest.List())
 		if _, aborted := servicetest.StalledResponses(t, s); aborted != 0 {

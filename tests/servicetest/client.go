@@ -159,6 +159,7 @@ func (c *Client) Do(method, path, body string, with ...RequestOption) *Response 
 		c.s.tb.Errorf("%s: %v", response.what, err)
 	}
 	response.Status, response.Header, response.Body, response.cookies = res.StatusCode, res.Header, string(text), res.Cookies()
+	response.Close = res.Close
 	return response
 }
 
@@ -210,6 +211,8 @@ type Response struct {
 	Status int
 	Header http.Header
 	Body   string
+	// Close means that the service ends the connection.
+	Close bool
 
 	what    string
 	cookies []*http.Cookie

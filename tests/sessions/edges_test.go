@@ -227,6 +227,23 @@ func TestSessionMaxAge(t *testing.T) {
 	}, func(o *servicetest.Options) { o.Sessions.MaxAge = 30 * time.Minute })
 }
 
+// A session that is over takes no place of one that lives, however late it was refreshed.
+func TestSessionMaxAgeAndLimit(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		begin := time.Now().Truncate(time.Second)
+		after := func(minutes time.Duration) { s.Clock.Freeze(begin.Add(minutes * time.Minute)) }
+		after(0)
+		old := s.SignIn("alice")
+		after(20)
+		young := s.SignIn("alice")
+		after(29)
+		old.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+		after(31)
+		s.SignIn("alice")
+		young.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+	}, upTo(2), func(o *servicetest.Options) { o.Sessions.MaxAge = 30 * time.Minute })
+}
+
 // prune walks all sessions.
 func prune(t *testing.T, s *servicetest.Service) (deleted int64) {
 	t.Helper()

@@ -33,6 +33,14 @@ type awaiting struct {
 	*httptest.ResponseRecorder
 	err  error
 	done chan struct{}
+
+	readDeadline time.Time
+}
+
+// SetReadDeadline is for http.ResponseController.
+func (a *awaiting) SetReadDeadline(t time.Time) error {
+	a.readDeadline = t
+	return nil
 }
 
 // begin has a request wait for news of a list that has the ETag, and returns at once.
@@ -41,7 +49,7 @@ func begin(l *Lists, caller models.Caller, q Query, etag string, wait time.Durat
 }
 
 func beginWith(ctx context.Context, l *Lists, caller models.Caller, q Query, etag string, wait time.Duration) *awaiting {
-	a := &awaiting{ResponseRecorder: httptest.NewRecorder(), done: make(chan struct{})}
+	a := &awaiting{ResponseRecorder: httptest.NewRecorder(), done: make(chan struct{}), readDeadline: time.Now().Add(10 * time.Second)}
 	go func() {
 		defer close(a.done)
 		var list *Waiting
@@ -364,6 +372,20 @@ func TestHubSessionsAtTheEnd(t *testing.T) {
 				t.Errorf("%d %v", a.Code, a.err)
 			}
 		}
+	})
+}
+
+// What net/http gives the client to send the request in does not end the wait.
+func TestWaitingIsNotCutShort(t *testing.T) {
+	testHub(t, func(t *testing.T, l *Lists, _ *models.Store) {
+		alice := signIn(t, l.store, "alice")
+		addEvent(t, l.store, alice)
+		a := begin(l, alice, plaza, get(t, l, alice, plaza).Header().Get("Etag"), time.Second)
+		l.hub.waits(t, 1)
+		if !a.readDeadline.IsZero() {
+			t.Errorf("the connection is read until %v", a.readDeadline)
+		}
+		a.is(t, 304)
 	})
 }
 

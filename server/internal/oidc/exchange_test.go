@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -71,6 +72,24 @@ func TestAuthCodeURL(t *testing.T) {
 			}
 			if strings.Contains(to, f.Cookie()) || strings.Contains(to, f.verifier()) {
 				t.Errorf("a secret is in %s", to)
+			}
+		})
+	}
+}
+
+// A provider that has TLS has it at all of its endpoints.
+func TestEndpointsOfTLSIssuer(t *testing.T) {
+	const issuer = "https://provider.example"
+	for endpoint, want := range map[string]error{"none": nil, "$/authorize": ErrProvider, "$/token": ErrProvider, "$/jwks": ErrProvider} {
+		t.Run(endpoint, func(t *testing.T) {
+			plain := strings.Replace(usual, endpoint, strings.Replace(endpoint, "$", "http://provider.example", 1), 1)
+			p, _ := newTestProvider(issuer)
+			p.client.Transport = roundTripper(func(*http.Request) (*http.Response, error) {
+				body := io.NopCloser(strings.NewReader(strings.ReplaceAll(plain, "$", issuer)))
+				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}, nil
+			})
+			if _, err := p.AuthCodeURL(context.Background(), "192.0.2.1", p.NewFlow("/docs")); !errors.Is(err, want) {
+				t.Error(err)
 			}
 		})
 	}
