@@ -42,7 +42,7 @@ func TestWriteRate(t *testing.T) {
 	}, func(o *servicetest.Options) { o.WriteRate = 0.001 })
 }
 
-// Of one user's different lists 16 are read at once. The others wait and are not refused, and nobody else
+// Of one user's requests 16 read lists at once. The others wait and are not refused, and nobody else
 // waits for them.
 func TestDifferentListsAtOnce(t *testing.T) {
 	t.Parallel()
@@ -53,15 +53,13 @@ func TestDifferentListsAtOnce(t *testing.T) {
 	done := make(chan *servicetest.Response)
 	const lists = 40
 	for i := range lists {
-		for range 2 { // the same list twice is one
-			go func() { done <- alice.Get(fmt.Sprintf("/api/event/w%d", i)) }()
-		}
+		go func() { done <- alice.Get(fmt.Sprintf("/api/event/w%d", i)) }()
 	}
 	servicetest.Eventually(t, 10*time.Second, "16 lists are read", func() bool { return inUseConnections(t, s) == 16 })
 	go func() { done <- bob.Get(servicetest.Plaza) }()
 	servicetest.Eventually(t, 10*time.Second, "another user's, too", func() bool { return inUseConnections(t, s) == 17 })
 	release()
-	for range 2*lists + 1 {
+	for range lists + 1 {
 		(<-done).Is(200, servicetest.List())
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"worldevents/models"
+	"worldevents/server/internal/ledger"
 )
 
 // readKey is what makes two requests ask for the same list. It has the parameters as they are spelled, since Link
@@ -213,18 +214,18 @@ func (r *sharedRead) gzipBody(body []byte) []byte {
 }
 
 // hold has a response hold size bytes until free is called. A stream holds its own; the JSON of a list is counted once,
-// however many share it. It reports whether the budget had room for user.
-func (r *sharedRead) hold(b *budget, user models.ID, size int) (free func(), ok bool) {
+// however many share it. It reports whether user may hold so much.
+func (r *sharedRead) hold(memory *ledger.Ledger[models.ID], user models.ID, size int) (free func(), ok bool) {
 	if size <= maxOwn {
 		return func() {}, true
 	}
 	if r.etag == "" {
-		return func() { b.release(user, size) }, b.acquire(user, size)
+		return func() { memory.Release(user, size) }, memory.Try(user, size)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.holders == 0 {
-		if !b.acquire(user, size) {
+		if !memory.Try(user, size) {
 			return nil, false
 		}
 		r.holder, r.held = user, size
@@ -234,7 +235,7 @@ func (r *sharedRead) hold(b *budget, user models.ID, size int) (free func(), ok 
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.holders--; r.holders == 0 {
-			b.release(r.holder, r.held)
+			memory.Release(r.holder, r.held)
 		}
 	}, true
 }

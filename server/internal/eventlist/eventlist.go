@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"worldevents/gen"
 	"worldevents/models"
 )
@@ -22,15 +20,12 @@ import (
 // maxHeld is how long a list may be that is held and not streamed, in bytes of JSON.
 const maxHeld = 1 << 20
 
-// A list of more than maxShort bytes of JSON is long. It is held only while few lists wait for their clients, and maxLongReads
-// of them are read at once for that: else those who do not read would have each of their requests gather a megabyte.
-const (
-	maxShort     = 256 << 10
-	maxLongReads = 4
-)
+// A list of more than maxShort bytes of JSON is long. It is held only while few lists wait for their clients, and few of them are
+// read at once for that: else those who do not read would have each of their requests gather a megabyte.
+const maxShort = 256 << 10
 
-// maxSmallReads is how many small batches are read at once.
-const maxSmallReads = 4
+// nobody is who holds what is read for several.
+var nobody models.ID
 
 var (
 	// ErrCursor is returned by Get for a cursor that was not made for this world.
@@ -46,17 +41,9 @@ type Lists struct {
 	tagger  atomic.Pointer[tagger]
 	reads   coalescer
 	known   fingerprintCache
-	memory  *budget
-	small   *budget // lists that are streamed in small batches
-	limiter userLimiter
-	// smallReads are the small batches that are being read.
-	smallReads *semaphore.Weighted
-	// longReads are the long lists that are being read to be held.
-	longReads *semaphore.Weighted
-	hub       *hub
-	// beginning are the requests that begin to wait for news.
-	beginning *semaphore.Weighted
-	ways      [ways]atomic.Uint64
+	held    holdings
+	hub     *hub
+	ways    [ways]atomic.Uint64
 
 	// Pause is called with a request's context when the request begins to wait for its turn, and what it returns
 	// when the request goes on.
@@ -72,21 +59,17 @@ type Lists struct {
 // New returns the lists of a store. Links begin with baseURL, which has no slash at its end. ETags are made with a key
 // that is derived from secret: all instances need the same, and nobody else may have it.
 func New(store *models.Store, baseURL string, secret []byte, wait WaitOptions) *Lists {
-	most := max(1, wait.MaxAnswering)
 	l := &Lists{
 		store: store, baseURL: baseURL,
-		reads:  coalescer{running: make(map[readKey]*sharedRead), timeout: store.Timeout()},
-		known:  fingerprintCache{seed: maphash.MakeSeed()},
-		memory: newBudget(budgetBytes, userBytes), small: newBudget(maxSmall, userSmall),
-		limiter:    userLimiter{users: make(map[models.ID]*readingUser)},
-		smallReads: semaphore.NewWeighted(maxSmallReads), longReads: semaphore.NewWeighted(maxLongReads),
-		Pause:     func(context.Context) func() { return func() {} },
-		Leave:     func(context.Context, func()) {},
-		Lag:       func(time.Duration) {},
-		beginning: semaphore.NewWeighted(int64(min(most, maxBeginning))),
+		reads: coalescer{running: make(map[readKey]*sharedRead), timeout: store.Timeout()},
+		known: fingerprintCache{seed: maphash.MakeSeed()},
+		held:  newHoldings(wait),
+		Pause: func(context.Context) func() { return func() {} },
+		Leave: func(context.Context, func()) {},
+		Lag:   func(time.Duration) {},
 	}
 	l.SetKey(secret)
-	l.hub = newHub(l, wait.MaxWaiting, min(most, maxAnswering))
+	l.hub = newHub(l)
 	return l
 }
 
@@ -119,7 +102,7 @@ func (l *Lists) Get(ctx context.Context, q Query, caller Caller) (*Response, err
 	if err != nil {
 		return nil, err
 	}
-	waited, err := l.limiter.acquire(ctx, caller.UserID, key, func() func() { return l.Pause(ctx) })
+	waited, err := l.beginReading(ctx, caller.UserID)
 	if err != nil {
 		return nil, fmt.Errorf("wait to list events of world %q: %w", key.world, err)
 	}
@@ -128,10 +111,10 @@ func (l *Lists) Get(ctx context.Context, q Query, caller Caller) (*Response, err
 	}
 	r, err := l.reads.doTwice(ctx, key, caller, l.reader(span, key))
 	if err != nil {
-		l.limiter.release(caller.UserID, key)
+		l.held.reading.Release(caller.UserID, 1)
 		return nil, err
 	}
-	return &Response{sharedRead: r, ctx: ctx, lists: l, key: key, span: span, caller: caller, limited: true}, nil
+	return &Response{sharedRead: r, ctx: ctx, lists: l, key: key, span: span, caller: caller, reading: true}, nil
 }
 
 // reader reads a list.
@@ -199,10 +182,10 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 	long := false
 	for !r.list.Done && json.size() <= maxHeld {
 		if json.size() > maxShort && !long {
-			if long = l.memory.isMostlyFree() && l.longReads.TryAcquire(1); !long {
+			if long = l.held.memory.Held() <= maxMemory/16 && l.held.longReads.Try(nobody, 1); !long {
 				break
 			}
-			defer l.longReads.Release(1)
+			defer l.held.longReads.Release(nobody, 1)
 		}
 		before := r.records.Size()
 		err := r.list.Next(ctx, soleCaller, r.records)

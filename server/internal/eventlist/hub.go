@@ -11,7 +11,7 @@ import (
 const (
 	// lingering is how long a list is kept for which nobody waits any more: after a change all of them come back.
 	lingering = 2 * time.Second
-	// shares is how many users fill a bound: none has more than their share of it.
+	// shares is how many users fill the index of events: none has more than their share of it.
 	shares = 8
 )
 
@@ -22,19 +22,17 @@ const (
 // its statement begins, and the list is read again if one of its hints has come since.
 type hub struct {
 	lists    *Lists
-	limit    int         // of requests that wait
 	hears    func() bool // whether other instances' hints arrive
 	sessions sessionChecker
 	counts   WaitCounts
-	turns    turns
+	hints    hintQueue
 
 	mu       sync.Mutex // of all below, watched lists and watchers included
 	watched  map[readKey]*watchedList
 	index    hintIndex
-	queue    readQueue
-	byUser   map[models.ID]int // places of requests that wait or begin to, by user
-	entered  int               // of these
-	watching int               // requests that wait
+	later    int // lists that stand in the line of nobody, to be read
+	failures int // of readings, in a row
+	watching int // requests that wait
 	stopped  bool
 	// unwatched is closed when the last list is dropped.
 	unwatched chan struct{}
@@ -50,7 +48,8 @@ type watchedList struct {
 	owner      models.ID     // whose share its events count in
 
 	watchers []*watcher
-	idle     *time.Timer // ends lingering
+	users    map[models.ID]int // of watchers
+	idle     *time.Timer       // ends lingering
 	readState
 }
 
@@ -83,11 +82,10 @@ type news struct {
 	hinted time.Time
 }
 
-func newHub(l *Lists, limit, answering int) *hub {
+func newHub(l *Lists) *hub {
 	h := &hub{
-		lists: l, limit: limit, hears: l.store.Hears, sessions: sessionChecker{lists: l},
-		turns:   turns{free: answering},
-		watched: make(map[readKey]*watchedList), byUser: make(map[models.ID]int), index: newHintIndex(),
+		lists: l, hears: l.store.Hears, sessions: sessionChecker{lists: l},
+		watched: make(map[readKey]*watchedList), index: newHintIndex(),
 	}
 	h.counts.waiting = func() int {
 		h.mu.Lock()
@@ -101,28 +99,13 @@ func newHub(l *Lists, limit, answering int) *hub {
 // whether the instance stops.
 func (h *hub) enter(user models.ID) (ok, stopped bool) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.stopped || h.entered >= h.limit || h.byUser[user] >= max(1, h.limit/shares) {
-		return false, h.stopped
-	}
-	h.entered++
-	h.byUser[user]++
-	return true, false
+	stopped = h.stopped
+	h.mu.Unlock()
+	return !stopped && h.lists.held.waiting.Try(user, 1), stopped
 }
 
-// exit gives the place of a request back that did not come to wait.
-func (h *hub) exit(user models.ID) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.releasePlace(user)
-}
-
-func (h *hub) releasePlace(user models.ID) {
-	h.entered--
-	if h.byUser[user]--; h.byUser[user] == 0 {
-		delete(h.byUser, user)
-	}
-}
+// exit gives the place of a request back that waits no longer, or did not come to wait.
+func (h *hub) exit(user models.ID) { h.lists.held.waiting.Release(user, 1) }
 
 // join has a request wait for a list that others wait for already, if it is the one that the client has. The next
 // reading verifies that. It returns nil if there is no such list.
@@ -151,7 +134,7 @@ func (h *hub) register(key readKey, span models.ListOptions, r *sharedRead, call
 		if !h.index.hasRoom(caller.UserID, len(r.hints)) {
 			return nil
 		}
-		w = &watchedList{key: key.clone(), span: span, owner: caller.UserID}
+		w = &watchedList{key: key.clone(), span: span, owner: caller.UserID, users: make(map[models.ID]int)}
 		w.span.WorldID = w.key.world
 		w.begin(none, r.begun)
 		h.watched[w.key] = w
@@ -177,6 +160,7 @@ func (h *hub) add(w *watchedList, caller models.Caller, tags []string) *watcher 
 	}
 	v := &watcher{caller: caller, tags: tags, list: w, index: len(w.watchers), round: w.round, news: make(chan news, 1)}
 	w.watchers = append(w.watchers, v)
+	w.users[caller.UserID]++
 	h.watching++
 	return v
 }
@@ -207,7 +191,14 @@ func (v *watcher) has(etag string) bool { return slices.Contains(v.tags, opaqueT
 // wake ends the waiting of v with news, which it gets when its turn has come.
 func (h *hub) wake(v *watcher, n news) {
 	h.remove(v)
-	h.turns.give(v.news, n)
+	h.answer(v.caller, v.news, n)
+}
+
+// answer sends n to a request of caller when its turn to respond has come. The channel must have room. Until then the request is
+// not even woken: the scheduler would run thousands of goroutines that are ready before it came to the goroutine of any other
+// request.
+func (h *hub) answer(caller models.Caller, to chan<- news, n news) {
+	h.lists.held.answering.Await(func(models.ID) { to <- n }, caller.UserID)
 }
 
 // remove takes v from its list, and gives its place back. Thousands that are woken together need not queue for mu, in
@@ -220,9 +211,12 @@ func (h *hub) remove(v *watcher) {
 	w.watchers = w.watchers[:last]
 	v.index = -1
 	h.watching--
-	h.releasePlace(v.caller.UserID)
+	h.exit(v.caller.UserID)
+	if w.users[v.caller.UserID]--; w.users[v.caller.UserID] == 0 {
+		delete(w.users, v.caller.UserID)
+	}
 	if last == 0 {
-		w.watchers = nil // it may have been large
+		w.watchers, w.users = nil, make(map[models.ID]int) // they may have been large
 		w.idle = time.AfterFunc(lingering, func() { h.forget(w) })
 	}
 }

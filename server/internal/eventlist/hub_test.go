@@ -28,13 +28,15 @@ func testHub(t *testing.T, test func(t *testing.T, l *Lists, other *models.Store
 		time.Sleep(2 * lingering)
 		synctest.Wait()
 		h := l.hub
-		left := fmt.Sprintf("%d wait, %d places of %d users, %d lists, %d hints, %d events of %d users, %d queued", h.watching, h.entered,
-			len(h.byUser), len(h.watched), len(h.index.lists), h.index.events, len(h.index.byUser), len(h.queue.urgent)+len(h.queue.later))
-		if left != "0 wait, 0 places of 0 users, 0 lists, 0 hints, 0 events of 0 users, 0 queued" {
+		left := fmt.Sprintf("%d wait, %d lists, %d hints, %d events of %d users, %d queued", h.watching,
+			len(h.watched), len(h.index.lists), h.index.events, len(h.index.byUser), h.later)
+		if left != "0 wait, 0 lists, 0 hints, 0 events of 0 users, 0 queued" {
 			t.Error(left)
 		}
-		if l.memory.used != 0 || len(l.limiter.users) != 0 {
-			t.Errorf("%d bytes, %d users", l.memory.used, len(l.limiter.users))
+		for what, held := range l.Held() {
+			if n := held(); n != 0 {
+				t.Errorf("%d of %s are held", n, what)
+			}
 		}
 	})
 }

@@ -3,23 +3,65 @@ package eventlist
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"worldevents/models"
 )
 
-// hinted takes hints from the store. It runs on the goroutine of whoever wrote.
+// hintQueue is the hints that are yet to be noted.
+type hintQueue struct {
+	mu      sync.Mutex
+	queue   []queuedHint
+	running bool // a goroutine notes them
+}
+
+type queuedHint struct {
+	models.Hint
+	why cause
+	at  time.Time
+}
+
+// hinted takes hints from the store. It runs on the goroutine of whoever wrote, who must not wait for the hub: that may be
+// looking at all who wait for a list.
 func (h *hub) hinted(source models.Source, hints ...models.Hint) {
 	why := notified
 	if source == models.OwnWrite {
 		why = ownWrite
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	q, now := &h.hints, time.Now()
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	for _, hint := range hints {
-		for _, w := range h.index.note(hint) {
-			h.want(w, why)
+		q.queue = append(q.queue, queuedHint{hint, why, now})
+	}
+	if !q.running {
+		q.running = true
+		go h.noteHints()
+	}
+}
+
+// noteHints has the lists read that hints concern, until there are no more.
+func (h *hub) noteHints() {
+	for {
+		h.hints.mu.Lock()
+		all := h.hints.queue
+		h.hints.queue = nil
+		h.hints.running = len(all) > 0
+		h.hints.mu.Unlock()
+		if len(all) == 0 {
+			return
 		}
+		h.mu.Lock()
+		for _, hint := range all {
+			for _, w := range h.index.note(hint.Hint) {
+				if hint.why == ownWrite && w.hinted.IsZero() {
+					w.hinted = hint.at
+				}
+				h.want(w, hint.why)
+			}
+		}
+		h.mu.Unlock()
 	}
 }
 
@@ -53,7 +95,7 @@ func (h *hub) reread(w *watchedList) {
 	defer h.mu.Unlock()
 	w.reading, w.failed = false, err != nil
 	if err != nil {
-		h.queue.failures++
+		h.failures++
 		if w.hinted.IsZero() {
 			w.hinted = hinted
 		}
@@ -62,7 +104,7 @@ func (h *hub) reread(w *watchedList) {
 		return
 	}
 	defer r.release()
-	h.queue.failures = 0
+	h.failures = 0
 	h.deliver(w, r, active, hinted)
 	h.schedule(w)
 }

@@ -18,8 +18,8 @@ type Response struct {
 	key    readKey
 	span   models.ListOptions
 	caller Caller
-	// limited means that the limiter counts the response, until endRead.
-	limited bool
+	// reading means that the response counts as reading, until endRead.
+	reading bool
 	// news means that the client has waited for the list.
 	news bool
 	// early means that the client wanted to wait, and should ask again later.
@@ -84,7 +84,7 @@ func (p *Response) prepare() (free func(), ok bool) {
 			size += cap(p.gzipBody(body))
 		}
 	}
-	return p.hold(p.lists.memory, p.caller.UserID, size)
+	return p.hold(p.lists.held.memory, p.caller.UserID, size)
 }
 
 // isCompressed reports whether the response has a list that is held as gzip.
@@ -93,9 +93,9 @@ func (p *Response) isCompressed() bool {
 }
 
 func (p *Response) endRead() {
-	if p.limited {
-		p.limited = false
-		p.lists.limiter.release(p.caller.UserID, p.key)
+	if p.reading {
+		p.reading = false
+		p.lists.held.reading.Release(p.caller.UserID, 1)
 	}
 }
 

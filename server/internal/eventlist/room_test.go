@@ -1,6 +1,7 @@
 package eventlist
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http/httptest"
@@ -31,38 +32,19 @@ func TestLongLists(t *testing.T) {
 			}
 		}
 		held("at first", true)
-		if !l.memory.acquire(bob.UserID, budgetBytes/16) {
+		if !l.held.memory.Try(bob.UserID, maxMemory/16) {
 			t.Fatal("no room")
 		}
 		held("while a sixteenth is held", true)
-		l.memory.acquire(bob.UserID, 1)
+		l.held.memory.Try(bob.UserID, 1)
 		held("while more is held", false)
-		l.memory.release(bob.UserID, budgetBytes/16+1)
-		l.longReads.TryAcquire(maxLongReads)
+		l.held.memory.Release(bob.UserID, maxMemory/16+1)
+		l.held.longReads.Try(nobody, maxLongReads)
 		held("while as many as may be are read", false)
-		l.longReads.Release(1)
+		l.held.longReads.Release(nobody, 1)
 		held("while one more may be read", true)
-		l.longReads.Release(maxLongReads - 1)
+		l.held.longReads.Release(nobody, maxLongReads-1)
 	})
-}
-
-// A part of the budget is one user's at most, and the rest is for others.
-func TestBudget(t *testing.T) {
-	b := newBudget(10, 4)
-	a, c, d := models.ID{1}, models.ID{2}, models.ID{3}
-	for _, step := range []struct {
-		user models.ID
-		n    int
-		want bool
-	}{{a, 4, true}, {a, 1, false}, {c, 5, false}, {c, 4, true}, {d, 3, false}, {d, 2, true}, {models.ID{4}, 1, false}} {
-		if got := b.acquire(step.user, step.n); got != step.want {
-			t.Errorf("%d for %x: %v", step.n, step.user[0], got)
-		}
-	}
-	b.release(a, 4)
-	if b.used != 6 || len(b.users) != 2 || !b.acquire(a, 4) {
-		t.Errorf("%d is used by %v", b.used, b.users)
-	}
 }
 
 // Who was signed out meanwhile gets no list when it changes, while others get it.
@@ -88,18 +70,18 @@ func TestHubChangeAfterRevocation(t *testing.T) {
 // A user has an eighth of the places at most, and who finds none gets the list at once.
 func TestHubPlaces(t *testing.T) {
 	testHub(t, func(t *testing.T, l *Lists, _ *models.Store) {
-		l.hub.limit = 2 * shares
+		l.held = newHoldings(WaitOptions{MaxWaiting: 16, MaxAnswering: 4})
 		var callers []models.Caller
-		for i := range shares + 1 {
+		for i := range 3 {
 			callers = append(callers, signIn(t, l.store, string(rune('a'+i))))
 		}
 		addEvent(t, l.store, callers[0])
 		etag := get(t, l, callers[0], plaza).Header().Get("Etag")
 		waiting := 0
-		for i, caller := range callers {
+		for _, caller := range callers {
 			for n := range 3 {
 				a := begin(l, caller, plaza, etag, 10*time.Second)
-				if i < shares && n < 2 {
+				if n < 2 {
 					waiting++
 				} else {
 					a.is(t, 304)
@@ -111,31 +93,25 @@ func TestHubPlaces(t *testing.T) {
 	})
 }
 
-// A user reads few lists at once, each of them any number of times. Who wants more waits, in turn, for so long at most, and few do.
-func TestUserLimiter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := userLimiter{users: make(map[models.ID]*readingUser)}
-		key := func(i int) readKey { return readKey{world: fmt.Sprint(i)} }
+// A user reads few lists at once. Who wants more waits, in turn, for so long at most, and few do.
+func TestReadingOfOneUser(t *testing.T) {
+	testHub(t, func(t *testing.T, l *Lists, _ *models.Store) {
 		var paused, busy atomic.Int32
-		acquire := func(user models.ID, i int) (waited bool, err error) {
-			return l.acquire(t.Context(), user, key(i), func() func() { paused.Add(1); return func() { paused.Add(-1) } })
-		}
+		l.Pause = func(context.Context) func() { paused.Add(1); return func() { paused.Add(-1) } }
 		user := models.ID{1}
 		for i := range maxReading {
-			for range 2 {
-				if waited, err := acquire(user, i); waited || err != nil {
-					t.Errorf("list %d: %v, %v", i, waited, err)
-				}
+			if waited, err := l.beginReading(t.Context(), user); waited || err != nil {
+				t.Errorf("list %d: %v, %v", i, waited, err)
 			}
 		}
-		if waited, err := acquire(models.ID{2}, maxReading); waited || err != nil {
+		if waited, err := l.beginReading(t.Context(), models.ID{2}); waited || err != nil {
 			t.Errorf("another user: %v, %v", waited, err)
 		}
-		l.release(models.ID{2}, key(maxReading))
+		l.held.reading.Release(models.ID{2}, 1)
 		var admitted []int
-		for i := range maxWaiting {
+		for i := range maxReadQueue {
 			go func() {
-				waited, err := acquire(user, maxReading+i)
+				waited, err := l.beginReading(t.Context(), user)
 				if errors.Is(err, models.ErrBusy) {
 					busy.Add(1)
 				} else if err == nil && waited {
@@ -144,12 +120,12 @@ func TestUserLimiter(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		if _, err := acquire(user, -1); !errors.Is(err, models.ErrBusy) || paused.Load() != maxWaiting {
+		if _, err := l.beginReading(t.Context(), user); !errors.Is(err, models.ErrBusy) || paused.Load() != maxReadQueue {
 			t.Errorf("%v while %d wait", err, paused.Load())
 		}
-		time.Sleep(maxLimiterWait - 1)
-		for _, i := range []int{0, 0, 1, 1} {
-			l.release(user, key(i))
+		time.Sleep(maxReadWait - 1)
+		for range 2 {
+			l.held.reading.Release(user, 1)
 			synctest.Wait()
 		}
 		if fmt.Sprint(admitted) != "[0 1]" || busy.Load() > 0 {
@@ -157,18 +133,10 @@ func TestUserLimiter(t *testing.T) {
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if busy.Load() != maxWaiting-2 || paused.Load() != 0 || len(l.users[user].waiting) > 0 {
+		if busy.Load() != maxReadQueue-2 || paused.Load() != 0 {
 			t.Errorf("%d were refused, %d are paused", busy.Load(), paused.Load())
 		}
-		for i := 2; i < maxReading; i++ {
-			l.release(user, key(i))
-			l.release(user, key(i))
-		}
-		l.release(user, key(maxReading))
-		l.release(user, key(maxReading+1))
-		if len(l.users) > 0 {
-			t.Error("the user is kept")
-		}
+		l.held.reading.Release(user, maxReading)
 	})
 }
 

@@ -1,6 +1,10 @@
 package eventlist
 
-import "time"
+import (
+	"time"
+
+	"worldevents/models"
+)
 
 const (
 	// A list is read for those who wait maxRate times a second at most. After a hint it is read at once, but no
@@ -10,9 +14,7 @@ const (
 	maxRate     = 4
 	hintRest    = 250 * time.Millisecond
 	arrivalRest = 3 * time.Second
-	// maxReaders is how many lists are read at once for those who wait.
-	maxReaders = 4
-	// After a reading that failed nothing is read for firstRetry, and twice as long after each further one, up to lastRetry.
+	// After a reading that failed its turn goes on for firstRetry, and twice as long after each further one, up to lastRetry.
 	firstRetry = 25 * time.Millisecond
 	lastRetry  = 400 * time.Millisecond
 )
@@ -37,8 +39,8 @@ type readState struct {
 	hinted  time.Time // of the first own write that is not in the list yet
 	round   uint64    // number of the last reading
 	reading bool
-	failed  bool // the last reading
-	queued  bool
+	failed  bool  // the last reading
+	queued  cause // for which it stands in a line, or in two
 	timer   *time.Timer
 	begun   [maxRate]time.Time // the last readings, the latest first
 	byHint  time.Time          // the last one that a hint caused
@@ -73,49 +75,16 @@ func (s *readState) earliest() time.Time {
 	return at
 }
 
-// readQueue is the lists to read, the urgent ones first.
-type readQueue struct {
-	urgent, later []*watchedList
-	readers       int // goroutines that read
-	failures      int // of readings, in a row
-}
-
-func (q *readQueue) push(w *watchedList) {
-	if w.wanted >= notified {
-		q.urgent = append(q.urgent, w)
-	} else {
-		q.later = append(q.later, w)
-	}
-}
-
-func (q *readQueue) pop() *watchedList {
-	from := &q.urgent
-	if len(*from) == 0 {
-		from = &q.later
-	}
-	if len(*from) == 0 {
-		return nil
-	}
-	w := (*from)[0]
-	(*from)[0] = nil
-	if *from = (*from)[1:]; len(*from) == 0 {
-		*from = nil
-	}
-	return w
-}
-
 // want has w read, once it may be and somebody waits for it.
 func (h *hub) want(w *watchedList, why cause) {
-	if why == ownWrite && w.hinted.IsZero() {
-		w.hinted = time.Now()
-	}
 	w.wanted = max(w.wanted, why)
 	h.schedule(w) // also if it was wanted before: perhaps nobody waited for it
 }
 
 // schedule queues w, or has itself called again when the time has come.
 func (h *hub) schedule(w *watchedList) {
-	if w.wanted == none || w.queued || w.reading || len(w.watchers) == 0 {
+	queued := w.queued != none && (w.queued >= notified || w.wanted < notified)
+	if w.wanted == none || queued || w.reading || len(w.watchers) == 0 {
 		return
 	}
 	if wait := time.Until(w.earliest()); wait > 0 {
@@ -130,43 +99,48 @@ func (h *hub) schedule(w *watchedList) {
 		}
 		return
 	}
-	w.queued = true
-	h.queue.push(w)
-	h.startReader()
+	h.queue(w)
 }
 
-// startReader starts a goroutine that reads what is queued, unless there are enough. While readings fail, one alone tries.
-func (h *hub) startReader() {
-	most := maxReaders
-	if h.queue.failures > 0 {
-		most = 1
+// maxTurns is how many users' turns a list may be read in.
+const maxTurns = 16
+
+// queue has w read in the next turn of somebody who waits for it: so those who wait for many lists, which are all written, take
+// nothing from others. What no write has caused is read in the turns of nobody, which are those of one user more.
+func (h *hub) queue(w *watchedList) {
+	turns := []models.ID{nobody}
+	if w.wanted >= notified {
+		turns = turns[:0]
+		for user := range w.users {
+			if turns = append(turns, user); len(turns) == maxTurns {
+				break
+			}
+		}
+	} else {
+		h.later++
 	}
-	if h.queue.readers < most && len(h.queue.urgent)+len(h.queue.later) > 0 {
-		h.queue.readers++
-		go h.readQueued()
-	}
+	w.queued = w.wanted
+	h.lists.held.rereads.Await(func(user models.ID) { go h.rereadInTurn(w, user) }, turns...)
 }
 
-// readQueued reads until nothing is queued.
-func (h *hub) readQueued() {
+// rereadInTurn reads w if it is still wanted, and then ends the turn of user.
+func (h *hub) rereadInTurn(w *watchedList, user models.ID) {
+	defer h.lists.held.rereads.Release(user, 1)
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	defer func() { h.queue.readers-- }()
-	for h.queue.failures == 0 || h.queue.readers == 1 {
-		w := h.queue.pop()
-		if w == nil {
-			return
-		}
-		w.queued = false
-		h.mu.Unlock()
-		h.reread(w)
-		h.mu.Lock()
-		if n := h.queue.failures; n > 0 {
-			h.mu.Unlock()
-			time.Sleep(min(firstRetry<<min(n-1, 10), lastRetry))
-			h.mu.Lock()
-		} else {
-			h.startReader() // others may have given up
-		}
+	if user == nobody {
+		h.later--
+	}
+	queued := w.queued
+	w.queued = none
+	h.mu.Unlock()
+	if queued == none { // it was read in the turn of another line
+		return
+	}
+	h.reread(w)
+	h.mu.Lock()
+	failures := h.failures
+	h.mu.Unlock()
+	if failures > 0 {
+		time.Sleep(min(firstRetry<<min(failures-1, 10), lastRetry))
 	}
 }

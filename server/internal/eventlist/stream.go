@@ -50,11 +50,11 @@ func streamRest(ctx context.Context, list *models.EventReader, json *encoder, cl
 // writes nothing, when too many lists are streamed so.
 func (p *Response) streamAnew(w http.ResponseWriter) error {
 	user := p.caller.UserID
-	if !p.lists.small.acquire(user, 1) {
+	if !p.lists.held.small.Try(user, 1) {
 		w.Header().Set("Connection", "close") // a connection costs nearly as much as a small batch
 		return models.ErrBusy
 	}
-	defer p.lists.small.release(user, 1)
+	defer p.lists.held.small.Release(user, 1)
 	list := p.lists.store.List(p.span)
 	if p.span.Limit > 0 {
 		last, err := list.PinPage(p.ctx)
@@ -73,7 +73,7 @@ func (p *Response) streamAnew(w http.ResponseWriter) error {
 	if err := p.streamSmall(ctx, list, json, client); err != nil || list.Done {
 		return err
 	}
-	defer p.lists.memory.release(user, streamBytes)
+	defer p.lists.held.memory.Release(user, streamBytes)
 	json.large = true
 	return streamRest(ctx, list, json, client)
 }
@@ -87,11 +87,11 @@ func (p *Response) streamSmall(ctx context.Context, list *models.EventReader, js
 		if err := client.check(ctx); err != nil {
 			return err
 		}
-		if p.lists.memory.acquire(p.caller.UserID, streamBytes) {
+		if p.lists.held.memory.Try(p.caller.UserID, streamBytes) {
 			list.SetSmall(false)
 			return nil
 		}
-		if err := p.lists.readSmall(ctx, list, json); err != nil {
+		if err := p.lists.readSmall(ctx, p.caller.UserID, list, json); err != nil {
 			return err
 		}
 		if list.Done {
@@ -107,16 +107,16 @@ func (p *Response) streamSmall(ctx context.Context, list *models.EventReader, js
 
 // readSmall encodes the next small batch of a list. Few do so at once: there may be many such lists, and the database's
 // connections are for all.
-func (l *Lists) readSmall(ctx context.Context, list *models.EventReader, json *encoder) error {
-	if !l.smallReads.TryAcquire(1) {
+func (l *Lists) readSmall(ctx context.Context, user models.ID, list *models.EventReader, json *encoder) error {
+	if !l.held.smallReads.Try(user, 1) {
 		resume := l.Pause(ctx)
-		err := l.smallReads.Acquire(ctx, 1)
+		err := l.held.smallReads.Acquire(ctx, user)
 		resume()
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrClientGone, err)
+			return waitError(ctx, err)
 		}
 	}
-	defer l.smallReads.Release(1)
+	defer l.held.smallReads.Release(user, 1)
 	batch := newRecords(false)
 	defer batch.release()
 	if err := list.Next(ctx, models.Caller{}, batch); err != nil {

@@ -52,7 +52,7 @@ func (h *hub) sweepDue(written time.Time, p pace, end <-chan struct{}) (more boo
 	next := begin
 	for _, w := range h.due(written, begin.Add(p.poll-p.rest)) {
 		h.mu.Lock()
-		waiting := len(h.queue.later)
+		waiting := h.later
 		if h.watched[w.key] == w && waiting < maxSwept {
 			h.want(w, sweep)
 		}

@@ -15,11 +15,6 @@ import (
 )
 
 const (
-	// maxBeginning is how many requests begin to wait at once: most of them read a list, and other requests need the
-	// database, too.
-	maxBeginning = 16
-	// maxAnswering is how many requests that have waited have their responses written at once.
-	maxAnswering = 64
 	// answerTimeout is how long a response to a request that has waited may take.
 	answerTimeout = 30 * time.Second
 )
@@ -106,7 +101,7 @@ func (p *Waiting) Write(w http.ResponseWriter) error {
 		return response.Write(w)
 	}
 	n, why := p.wait(v)
-	p.end = h.turns.end
+	p.end = func() { p.lists.held.answering.Release(p.caller.UserID, 1) }
 	// The scheduler runs a goroutine that has just been woken at once, and does not look at others while each wakes the next.
 	// All that have become ready meanwhile are ahead of one that yields.
 	runtime.Gosched()
@@ -213,7 +208,7 @@ func (p *Waiting) wait(v *watcher) (n news, why outcome) {
 		}
 	}
 	turn := make(chan news, 1)
-	h.turns.give(turn, n)
+	h.answer(p.caller.Caller, turn, n)
 	n = <-turn
 	p.Queued += time.Since(begin) - p.Waited
 	return n, why
@@ -238,16 +233,12 @@ func (p *Waiting) renewed() context.Context {
 // deadline of ctx, and ErrClientGone.
 func (p *Waiting) takePlace(ctx context.Context) error {
 	begin := time.Now()
-	err := p.lists.beginning.Acquire(ctx, 1)
+	err := waitError(p.ctx, p.lists.held.beginning.Acquire(ctx, p.caller.UserID))
 	p.Queued += time.Since(begin)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%w: %w", models.ErrBusy, err)
-	case err != nil:
-		return fmt.Errorf("%w: %w", ErrClientGone, err)
+	if err == nil {
+		p.end = func() { p.lists.held.beginning.Release(p.caller.UserID, 1) }
 	}
-	p.end = func() { p.lists.beginning.Release(1) }
-	return nil
+	return err
 }
 
 func (p *Waiting) endTurn() {

@@ -162,7 +162,7 @@ func TestHubNewcomersAreReadFor(t *testing.T) {
 		for from := time.Now(); time.Since(from) < 5*time.Second; time.Sleep(40 * time.Millisecond) {
 			all = append(all, begin(l, alice, plaza, etag, 20*time.Second))
 		}
-		if n := l.hub.counts.readings[arrival].Load(); n < 1 || n > 2 {
+		if n := l.hub.counts.readings[arrival].Load(); n < 1 || n > 3 { // one of alice before, and one that began when it had ended
 			t.Errorf("%d readings for newcomers", n)
 		}
 		l.Stop()
@@ -292,8 +292,9 @@ func TestHubWritesFewAtOnce(t *testing.T) {
 		ctx, hangUp := context.WithCancel(t.Context())
 		all := []*awaiting{beginWith(ctx, l, alice, plaza, etag, 20*time.Second)}
 		l.hub.waits(t, 1)
-		for range 99 {
-			all = append(all, begin(l, alice, plaza, etag, 20*time.Second))
+		for i := range 99 {
+			caller := signIn(t, l.store, fmt.Sprint("user ", i%9))
+			all = append(all, begin(l, caller, plaza, etag, 20*time.Second))
 		}
 		l.hub.waits(t, 100)
 		addEvent(t, l.store, alice)
@@ -313,24 +314,43 @@ func TestHubWritesFewAtOnce(t *testing.T) {
 	})
 }
 
-// What was written is read before what may have been, in the order of wanting.
-func TestReadQueue(t *testing.T) {
-	var q readQueue
-	var lists []*watchedList
-	for _, why := range []cause{sweep, arrival, notified, sweep, ownWrite} {
-		w := &watchedList{}
-		w.wanted = why
-		lists = append(lists, w)
-		q.push(w)
-	}
-	for _, i := range []int{2, 4, 0, 1, 3} {
-		if w := q.pop(); w != lists[i] {
-			t.Errorf("not list %d, which was wanted for %s", i, causeNames[lists[i].wanted])
+// Who waits for many lists, all of which are written, has their turns of reading and takes none from others.
+func TestHubTurnsOfReading(t *testing.T) {
+	testHub(t, func(t *testing.T, l *Lists, _ *models.Store) {
+		alice, bob := signIn(t, l.store, "alice"), signIn(t, l.store, "bob")
+		addEvent(t, l.store, alice)
+		const lists = 100
+		var all []*awaiting
+		for i := range lists {
+			most := int32(10 + i)
+			q := Query{World: "plaza", Raw: fmt.Sprint("limit=", most), Params: gen.ListEventsParams{Limit: &most}}
+			all = append(all, begin(l, alice, q, get(t, l, alice, q).Header().Get("Etag"), 20*time.Second))
 		}
-	}
-	if q.pop() != nil {
-		t.Error("one too many")
-	}
+		elsewhere := Query{World: "elsewhere"}
+		his := begin(l, bob, elsewhere, get(t, l, bob, elsewhere).Header().Get("Etag"), 20*time.Second)
+		l.hub.waits(t, lists+1)
+		for i := range maxRereads {
+			l.held.rereads.Try(models.ID{byte(i)}, 1)
+		}
+		addEvent(t, l.store, alice)
+		if _, err := l.store.CreateEvent(t.Context(), bob, models.Event{WorldID: "elsewhere", Name: "n", ScheduledAt: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		test := models.ID{maxRereads}
+		l.held.rereads.Await(func(models.ID) {}, test) // the third turn
+		l.held.rereads.Release(models.ID{0}, 1)
+		his.is(t, 200)
+		if n := l.hub.counts.readings[ownWrite].Load(); n != 2 {
+			t.Errorf("%d lists were read in two turns", n)
+		}
+		for i := range maxRereads {
+			l.held.rereads.Release(models.ID{byte(i + 1)}, 1)
+		}
+		for _, a := range all {
+			a.is(t, 200)
+		}
+	})
 }
 
 // A wait that nothing has ended still looks up the session at its end. Those who end together are looked up together.

@@ -50,11 +50,11 @@ func (p *Provider) discover(ctx context.Context, client string) (*metadata, erro
 	if m := p.current(); m != nil {
 		return m, nil
 	}
-	release, err := p.limiter.acquire(ctx, client)
+	leave, err := p.enter(ctx, client)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	defer leave()
 	// The request goes on when the browser that began it goes away: others wait for it, too.
 	shared := p.discovery.requests.DoChan("", func() (any, error) { return p.refresh() })
 	select {

@@ -29,11 +29,11 @@ func (p *Provider) Exchange(ctx context.Context, client string, f Flow, callback
 	if err := m.checkCallback(callback, p.config.Issuer); err != nil {
 		return Identity{}, err
 	}
-	release, err := p.limiter.acquire(ctx, client)
+	leave, err := p.enter(ctx, client)
 	if err != nil {
 		return Identity{}, err
 	}
-	defer release()
+	defer leave()
 	identity, err := p.redeem(ctx, m, f, callback.Get("code"))
 	if errors.Is(err, ErrProvider) {
 		p.suspect(m)

@@ -23,7 +23,9 @@ import (
 	"time"
 
 	goidc "github.com/coreos/go-oidc/v3/oidc"
+
 	"golang.org/x/oauth2"
+	"worldevents/server/internal/ledger"
 )
 
 // defaultTimeout is that of a Config which says nothing.
@@ -62,7 +64,7 @@ type Provider struct {
 	keys        atomic.Pointer[[]flowKey]
 	now         func() time.Time
 	client      *http.Client
-	limiter     *limiter
+	places      *ledger.Ledger[string] // by client
 	discovery   discovery
 }
 
@@ -85,7 +87,7 @@ func New(c Config, redirectURL string, secrets [][]byte, now func() time.Time) *
 			// The provider has no reason to redirect these requests, least of all one with a code and our secret.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		limiter: newLimiter(2 * c.Timeout),
+		places: newPlaces(),
 	}
 	p.discovery.secret = c.ClientSecret
 	p.SetKeys(secrets)

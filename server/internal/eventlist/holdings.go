@@ -1,0 +1,95 @@
+package eventlist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"worldevents/models"
+	"worldevents/server/internal/ledger"
+)
+
+// Of the responses that are lists, this is how much they may hold. The table in package ledger says what comes when.
+const (
+	// maxReading is how many requests of a user read lists at once. maxReadQueue is how many of them wait for that, and
+	// maxReadWait for how long: more get models.ErrBusy.
+	maxReading   = 16
+	maxReadQueue = 256
+	maxReadWait  = 10 * time.Second
+
+	// maxOwn is how much a response may hold while its client reads without being counted, in bytes.
+	maxOwn = 32 << 10
+	// maxMemory is how much all other responses of an instance may hold together, in bytes.
+	maxMemory = 24 << 20
+	// streamBytes is what a stream of usual batches holds: a batch, which grows by a quarter at a time, and a chunk. The few
+	// that begin as a long list hold more of it until they have written that.
+	streamBytes = 768 << 10
+	// maxSmall is how many lists are streamed in small batches at once, and maxSmallReads how many such batches are read.
+	maxSmall      = 512
+	maxSmallReads = 4
+	// maxLongReads is how many long lists are read at once to be held.
+	maxLongReads = 4
+
+	// maxBeginning is how many requests begin to wait for news at once: most of them read a list, and other requests need the
+	// database, too.
+	maxBeginning = 16
+	// maxAnswering is how many requests that have waited have their responses written at once.
+	maxAnswering = 64
+	// maxRereads is how many lists are read at once for those who wait.
+	maxRereads = 4
+)
+
+// holdings are what requests and lists hold, by user.
+type holdings struct {
+	reading, memory, small, smallReads, longReads, waiting, beginning, answering, rereads *ledger.Ledger[models.ID]
+}
+
+func newHoldings(o WaitOptions) holdings {
+	plain := func(rule ledger.Rule) *ledger.Ledger[models.ID] { return ledger.New[models.ID](rule, ledger.Unlimited) }
+	most := max(1, o.MaxAnswering)
+	return holdings{
+		reading:    ledger.New[models.ID](ledger.Each(maxReading), ledger.Each(maxReadQueue)),
+		memory:     plain(ledger.Rule{Limit: maxMemory, Share: maxMemory / 8, Few: streamBytes}),
+		small:      plain(ledger.Eighth(maxSmall)),
+		smallReads: plain(ledger.Eighth(maxSmallReads)),
+		longReads:  plain(ledger.Rule{Limit: maxLongReads, Share: maxLongReads, Few: maxLongReads}), // of nobody
+		waiting:    plain(ledger.Eighth(o.MaxWaiting)),
+		beginning:  plain(ledger.Eighth(min(most, maxBeginning))),
+		answering:  plain(ledger.Eighth(min(most, maxAnswering))),
+		rereads:    plain(ledger.Rule{Limit: maxRereads, Share: maxRereads / 2, Few: 1}),
+	}
+}
+
+// Held returns how much is held of what, by its name in metrics.
+func (l *Lists) Held() map[string]func() int {
+	h := &l.held
+	return map[string]func() int{
+		"list_reads": h.reading.Held, "list_bytes": h.memory.Held, "small_streams": h.small.Held, "small_reads": h.smallReads.Held,
+		"long_reads": h.longReads.Held, "list_waits": h.waiting.Held, "beginning_waits": h.beginning.Held,
+		"list_answers": h.answering.Held, "list_rereads": h.rereads.Held,
+	}
+}
+
+// beginReading waits until the user may read one more list, to be released. Waited is true if that took a turn. It returns
+// models.ErrBusy and ErrClientGone.
+func (l *Lists) beginReading(ctx context.Context, user models.ID) (waited bool, err error) {
+	if l.held.reading.Try(user, 1) {
+		return false, nil
+	}
+	defer l.Pause(ctx)()
+	wait, cancel := context.WithTimeout(ctx, maxReadWait)
+	defer cancel()
+	return true, waitError(ctx, l.held.reading.Acquire(wait, user))
+}
+
+// waitError returns what an error of Acquire means to a request whose context is ctx.
+func waitError(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(ctx.Err(), context.Canceled):
+		return fmt.Errorf("%w: %w", ErrClientGone, err)
+	}
+	return fmt.Errorf("%w: %w", models.ErrBusy, err)
+}
