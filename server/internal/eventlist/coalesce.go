@@ -62,7 +62,7 @@ type sharedRead struct {
 	// byFingerprint means that the list was not read, since its fingerprint says that all callers have it.
 	byFingerprint bool
 	link          string        // the Link header, "" on the last page
-	since         uint64        // the hub's position before the reading
+	since         uint64        // the hints that came before the reading
 	begun         time.Time     // before the reading
 	hints         []models.Hint // of the list, if a caller wants them and it is held
 	encode        sync.Once

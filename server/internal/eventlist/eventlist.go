@@ -153,7 +153,7 @@ func roundUpToMilli(d *gen.DateTime) time.Time {
 
 // read reads a list into r, whole or until it is too large to hold; or finds that all callers have it.
 func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, r *sharedRead) error {
-	r.since, r.begun = l.hub.index.count.Load(), time.Now()
+	r.since, r.begun = l.hub.hints.count.Load(), time.Now()
 	r.list = l.store.List(span)
 	callers := r.distinctCallers()
 	var soleCaller models.Caller // whom the first statement checks along

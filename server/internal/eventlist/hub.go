@@ -18,8 +18,8 @@ const (
 // hub holds the requests that wait for news of a list. It knows the events of these lists, and reads a list once for all
 // who wait for it when a hint says that it may have changed.
 //
-// Nothing is lost between a reading and the waiting that follows: hints are numbered, a reading notes the number before
-// its statement begins, and the list is read again if one of its hints has come since.
+// Nothing is lost between a reading and the waiting that follows: hints are numbered, a reading takes the number before
+// its statement begins, and the list is read again if one of its hints has come since, and only then.
 type hub struct {
 	lists    *Lists
 	hears    func() bool // whether other instances' hints arrive
@@ -45,6 +45,7 @@ type watchedList struct {
 	// What the last reading found.
 	etag, link string
 	hints      []models.Hint // of its world and events
+	since      uint64        // the hints that came before it
 	owner      models.ID     // whose share its events count in
 
 	watchers []*watcher

@@ -2,7 +2,6 @@ package eventlist
 
 import (
 	"slices"
-	"sync/atomic"
 
 	"worldevents/models"
 )
@@ -20,8 +19,7 @@ type hintIndex struct {
 	byUser map[models.ID]int // events of lists, by the user who came first
 	events int               // of these
 	ring   [ringSize]models.Hint
-	// count is the number of hints so far. Readings that nobody waits for use it, too, so it needs no mutex.
-	count atomic.Uint64
+	noted  uint64 // hints
 }
 
 func newHintIndex() hintIndex {
@@ -62,18 +60,17 @@ func (x *hintIndex) remove(w *watchedList) {
 
 // note remembers a hint and returns the lists that it concerns.
 func (x *hintIndex) note(hint models.Hint) []*watchedList {
-	x.ring[x.count.Load()%ringSize] = hint
-	x.count.Add(1)
+	x.ring[x.noted%ringSize] = hint
+	x.noted++
 	return x.lists[hint]
 }
 
-// hintedSince reports whether a hint of w may have come since there were so many hints.
+// hintedSince reports whether a hint of w may have been noted after that many.
 func (x *hintIndex) hintedSince(w *watchedList, since uint64) bool {
-	count := x.count.Load()
-	if count-since > ringSize {
+	if x.noted > since+ringSize {
 		return true
 	}
-	for ; since < count; since++ {
+	for ; since < x.noted; since++ {
 		if slices.Contains(x.lists[x.ring[since%ringSize]], w) {
 			return true
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"worldevents/models"
@@ -11,6 +12,7 @@ import (
 
 // hintQueue is the hints that are yet to be noted.
 type hintQueue struct {
+	count   atomic.Uint64 // of all hints so far
 	mu      sync.Mutex
 	queue   []queuedHint
 	running bool // a goroutine notes them
@@ -34,6 +36,7 @@ func (h *hub) hinted(source models.Source, hints ...models.Hint) {
 	defer q.mu.Unlock()
 	for _, hint := range hints {
 		q.queue = append(q.queue, queuedHint{hint, why, now})
+		q.count.Add(1)
 	}
 	if !q.running {
 		q.running = true
@@ -55,6 +58,9 @@ func (h *hub) noteHints() {
 		h.mu.Lock()
 		for _, hint := range all {
 			for _, w := range h.index.note(hint.Hint) {
+				if h.index.noted <= w.since { // the reading came after the write
+					continue
+				}
 				if hint.why == ownWrite && w.hinted.IsZero() {
 					w.hinted = hint.at
 				}
@@ -157,6 +163,7 @@ func (h *hub) deliver(w *watchedList, r *sharedRead, active map[models.Caller]bo
 
 // update makes w what r found, which must have an ETag. It wants another reading if w has changed since r began.
 func (h *hub) update(w *watchedList, r *sharedRead) {
+	w.since = max(w.since, r.since)
 	if w.etag != r.etag {
 		h.index.remove(w)
 		w.etag, w.link, w.hints = r.etag, r.link, r.hints
