@@ -62,6 +62,21 @@ func (e ForbiddenErrorCode) Valid() bool {
 	}
 }
 
+// Defines values for HeadersTooLargeErrorCode.
+const (
+	HeadersTooLargeErrorCodeHeadersTooLarge HeadersTooLargeErrorCode = "headers_too_large"
+)
+
+// Valid indicates whether the value is a known member of the HeadersTooLargeErrorCode enum.
+func (e HeadersTooLargeErrorCode) Valid() bool {
+	switch e {
+	case HeadersTooLargeErrorCodeHeadersTooLarge:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for InternalErrorCode.
 const (
 	InternalErrorCodeInternal InternalErrorCode = "internal"
@@ -333,6 +348,27 @@ type ForbiddenError struct {
 // ForbiddenErrorCode defines model for ForbiddenError.Code.
 type ForbiddenErrorCode string
 
+// HeadersTooLargeError There are too many header lines.
+type HeadersTooLargeError struct {
+	// Error For people. May change at any time.
+	Error string `json:"error"`
+
+	// RequestID The same as in `X-Request-Id`.
+	//
+	// Example: 5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21
+	RequestID string `json:"requestId"`
+
+	// Fields On `validation_failed`, what is wrong with each bad field.
+	Fields *map[string]string       `json:"fields,omitempty"`
+	Code   HeadersTooLargeErrorCode `json:"code"`
+
+	// Detail On 500: what was being done, and the class of the cause.
+	Detail *string `json:"detail,omitempty"`
+}
+
+// HeadersTooLargeErrorCode defines model for HeadersTooLargeError.Code.
+type HeadersTooLargeErrorCode string
+
 // Instant An instant: RFC 3339 with `Z` or a numeric offset of at most 14:00, in UTC within the years 1970 to 9999,
 // such as `2030-01-02T03:04:05Z`. A leap second (`23:59:60`) is refused. In a query, write the `+` of an offset as `%2B`.
 type Instant = DateTime
@@ -586,6 +622,11 @@ type BodyTooLarge = BodyTooLargeError
 //
 // Example: {"code":"cross_origin","error":"Cross-origin request refused","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type Forbidden = ForbiddenError
+
+// HeadersTooLarge There are too many header lines.
+//
+// Example: {"code":"headers_too_large","error":"The request has more than 100 header lines","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
+type HeadersTooLarge = HeadersTooLargeError
 
 // Internal Something unforeseen.
 //
@@ -872,6 +913,16 @@ type ForbiddenJSONResponse struct {
 	Headers ForbiddenResponseHeaders
 }
 
+type HeadersTooLargeResponseHeaders struct {
+	CacheControl *string
+	XRequestID   *string
+}
+type HeadersTooLargeJSONResponse struct {
+	Body HeadersTooLargeError
+
+	Headers HeadersTooLargeResponseHeaders
+}
+
 type InternalResponseHeaders struct {
 	CacheControl *string
 	XRequestID   *string
@@ -1048,6 +1099,26 @@ func (response RefreshSession429JSONResponse) VisitRefreshSessionResponse(w http
 	return err
 }
 
+type RefreshSession431JSONResponse struct{ HeadersTooLargeJSONResponse }
+
+func (response RefreshSession431JSONResponse) VisitRefreshSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.CacheControl != nil {
+		w.Header().Set("Cache-Control", fmt.Sprint(*response.Headers.CacheControl))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(431)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RefreshSession500JSONResponse struct{ InternalJSONResponse }
 
 func (response RefreshSession500JSONResponse) VisitRefreshSessionResponse(w http.ResponseWriter) error {
@@ -1199,6 +1270,26 @@ func (response GetSession429JSONResponse) VisitGetSessionResponse(w http.Respons
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
 	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSession431JSONResponse struct{ HeadersTooLargeJSONResponse }
+
+func (response GetSession431JSONResponse) VisitGetSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.CacheControl != nil {
+		w.Header().Set("Cache-Control", fmt.Sprint(*response.Headers.CacheControl))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(431)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -1397,6 +1488,26 @@ func (response JoinEvent429JSONResponse) VisitJoinEventResponse(w http.ResponseW
 	return err
 }
 
+type JoinEvent431JSONResponse struct{ HeadersTooLargeJSONResponse }
+
+func (response JoinEvent431JSONResponse) VisitJoinEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.CacheControl != nil {
+		w.Header().Set("Cache-Control", fmt.Sprint(*response.Headers.CacheControl))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(431)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type JoinEvent500JSONResponse struct{ InternalJSONResponse }
 
 func (response JoinEvent500JSONResponse) VisitJoinEventResponse(w http.ResponseWriter) error {
@@ -1587,6 +1698,26 @@ func (response LeaveEvent429JSONResponse) VisitLeaveEventResponse(w http.Respons
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
 	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type LeaveEvent431JSONResponse struct{ HeadersTooLargeJSONResponse }
+
+func (response LeaveEvent431JSONResponse) VisitLeaveEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.CacheControl != nil {
+		w.Header().Set("Cache-Control", fmt.Sprint(*response.Headers.CacheControl))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(431)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -1802,6 +1933,26 @@ func (response ListEvents429JSONResponse) VisitListEventsResponse(w http.Respons
 	return err
 }
 
+type ListEvents431JSONResponse struct{ HeadersTooLargeJSONResponse }
+
+func (response ListEvents431JSONResponse) VisitListEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.CacheControl != nil {
+		w.Header().Set("Cache-Control", fmt.Sprint(*response.Headers.CacheControl))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(431)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListEvents500JSONResponse struct{ InternalJSONResponse }
 
 func (response ListEvents500JSONResponse) VisitListEventsResponse(w http.ResponseWriter) error {
@@ -1997,6 +2148,26 @@ func (response CreateEvent429JSONResponse) VisitCreateEventResponse(w http.Respo
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
 	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateEvent431JSONResponse struct{ HeadersTooLargeJSONResponse }
+
+func (response CreateEvent431JSONResponse) VisitCreateEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.CacheControl != nil {
+		w.Header().Set("Cache-Control", fmt.Sprint(*response.Headers.CacheControl))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(431)
 	_, err := buf.WriteTo(w)
 	return err
 }

@@ -37,6 +37,7 @@ func (p *problem) with(fields map[string]string) *problem {
 var (
 	errValidation  = &problem{status: 400, code: "validation_failed", message: "The request does not fit the contract"}
 	errCursor      = errValidation.with(map[string]string{"cursor": "must be a cursor from the Link of this world's list"})
+	errForm        = errValidation.with(map[string]string{"body": "must be a form of at most 8 KiB that arrives within 2 seconds"})
 	errHost        = errValidation.with(map[string]string{"Host": "must name a host"})
 	errMalformed   = &problem{status: 400, code: "malformed_json", message: "The body is not one JSON document in UTF-8 without duplicate names"}
 	errNoToken     = &problem{status: 401, code: "no_token", message: "Not authenticated"}
@@ -53,6 +54,7 @@ var (
 	errProvider    = &problem{status: 502, code: "provider_failed", message: "The identity provider is away, or gave no usable response"}
 	errTooLarge    = &problem{status: 413, code: "body_too_large", message: "The body is larger than 64 KiB, or does not end"}
 	errMediaType   = &problem{status: 415, code: "unsupported_media_type", message: "The body must be application/json in UTF-8"}
+	errHeaders     = &problem{status: 431, code: "headers_too_large", message: "The request has more than 100 header lines"}
 	errRate        = &problem{status: 429, code: "rate_limited", message: "Too many requests"}
 	errOverloaded  = &problem{status: 503, code: "overloaded", message: "Overloaded"}
 	errUnwritable  = &problem{status: 503, code: "overloaded", message: "Database unavailable"}

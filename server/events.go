@@ -3,10 +3,12 @@ package server
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"worldevents/gen"
 	"worldevents/models"
+	"worldevents/server/internal/accept"
 	"worldevents/server/internal/eventlist"
 )
 
@@ -37,7 +39,7 @@ func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) 
 	}
 	query := eventlist.Query{World: r.ID, Params: r.Params, Raw: req.request.URL.RawQuery}
 	caller := eventlist.Caller{
-		Caller: req.caller, IfNoneMatch: req.request.Header["If-None-Match"], AcceptEncoding: req.request.Header["Accept-Encoding"],
+		Caller: req.caller, IfNoneMatch: entityTags(req.request.Header["If-None-Match"]), Gzip: accept.Gzip(req.request.Header["Accept-Encoding"]),
 	}
 	if r.Params.Wait != nil {
 		wait := min(time.Duration(*r.Params.Wait)*time.Second, req.expires.Sub(s.now()))
@@ -45,6 +47,7 @@ func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) 
 		if err != nil {
 			return nil, err
 		}
+		s.forget(req)
 		return waitingResponse{list, req}, nil
 	}
 	list, err := s.lists.Get(ctx, query, caller)
@@ -52,6 +55,22 @@ func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) 
 		return nil, err
 	}
 	return listResponse{list}, nil
+}
+
+// maxTags is how many entity tags If-None-Match may have. Each of those who wait is compared with each change of a list.
+const maxTags = 16
+
+// entityTags returns the lines of If-None-Match, and none if there are more than maxTags tags in them: the header then counts as
+// absent.
+func entityTags(lines []string) []string {
+	tags := len(lines)
+	for _, line := range lines {
+		tags += strings.Count(line, ",")
+	}
+	if tags > maxTags {
+		return nil
+	}
+	return lines
 }
 
 // listResponse is a response of the generated code that writes itself.

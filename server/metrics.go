@@ -1,8 +1,6 @@
 package server
 
 import (
-	"sync/atomic"
-
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -11,7 +9,7 @@ import (
 )
 
 // registerProcess registers what there is to say of this process as a whole.
-func (m *metrics) registerProcess(store *models.Store, inFlight *atomic.Int64) {
+func (m *metrics) registerProcess(store *models.Store) {
 	this := build.Read()
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "worldevents_build_info",
@@ -22,10 +20,33 @@ func (m *metrics) registerProcess(store *models.Store, inFlight *atomic.Int64) {
 	}, func() float64 { return 1 }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "worldevents_schema_version",
 		Help: "Number of the database's schema, which is that of its last migration; 0 until the database has been seen.",
-	}, func() float64 { return float64(store.Schema()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	}, func() float64 { return float64(store.Schema()) }))
+}
+
+// held returns what requests hold now: how much of it, by its name in metrics.
+func (s *Server) held() map[string]func() int {
+	all := s.lists.Held()
+	all["requests"] = func() int { return int(s.inFlight.Load()) }
+	all["bodies"] = s.bodies.Held
+	all["slow_responses"] = s.waiting.Waiting
+	if s.provider != nil {
+		all["sign_ins"] = s.provider.Held
+	}
+	return all
+}
+
+// registerHeld registers what requests hold. The table in package ledger says what bounds it.
+func (m *metrics) registerHeld(held map[string]func() int) {
+	for of, n := range held {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "worldevents_held",
+			Help: "What requests hold now.", ConstLabels: prometheus.Labels{"of": of},
+		}, func() float64 { return float64(n()) }))
+	}
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "worldevents_in_flight_requests",
 		Help: "Requests that are being handled, without those that wait for news or for a client who reads slowly.",
-	}, func() float64 { return float64(inFlight.Load()) }))
+	}, func() float64 { return float64(held["requests"]()) }))
 }
 
 // The ways to sign in, and how a sign-in ends, as they are called in metrics.

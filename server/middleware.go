@@ -1,7 +1,6 @@
 package server
 
 import (
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -9,7 +8,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -77,8 +75,12 @@ func refuseEmptyHost(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// maxStartWait bounds how long a request is held back: its body must then still have time to arrive.
-const maxStartWait = 5 * time.Second
+// maxStartWait bounds how long a request is held back, and maxStartWaitUnread one with a body: that a client has hung up is
+// noticed only once the body has been read.
+const (
+	maxStartWait       = 5 * time.Second
+	maxStartWaitUnread = 2 * time.Second
+)
 
 // awaitMigration holds requests back until the schema is up to date: before that no statement would work. A restart then
 // costs nobody a response, but whoever has waited for as long as limit is told to come again.
@@ -86,6 +88,10 @@ func (s *Server) awaitMigration(limit time.Duration) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			if !s.migrated.Load() {
+				limit := limit
+				if c.Request().ContentLength != 0 {
+					limit = min(limit, maxStartWaitUnread)
+				}
 				select {
 				case <-s.started:
 				case <-c.Request().Context().Done():
@@ -157,11 +163,26 @@ func rejectExtraSegments(e *echo.Echo) {
 	}
 }
 
-// limitInFlight responds 503 when limit requests are being handled already. Half of the places at most are for
-// requests whose body has not arrived: else a few clients that send slowly would shut out all others. A request whose
-// response waits for its client has no place meanwhile, for the same reason. inFlight counts the places that are taken.
-func limitInFlight(limit int, inFlight *atomic.Int64) echo.MiddlewareFunc {
-	var arriving atomic.Int64
+// maxHeaderLines is how many header lines a request may have. Each costs ten times as much as its bytes.
+const maxHeaderLines = 100
+
+// limitHeaderLines refuses a request with more than maxHeaderLines.
+func limitHeaderLines(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		lines := 0
+		for _, values := range c.Request().Header {
+			lines += len(values)
+		}
+		if lines > maxHeaderLines {
+			return errHeaders
+		}
+		return next(c)
+	}
+}
+
+// limitInFlight responds 503 when limit requests are being handled already. One that waits for news, for its turn, or for a
+// client who reads slowly is none of them meanwhile: the ledgers bound these. inFlight counts.
+func (s *Server) limitInFlight(limit int, inFlight *atomic.Int64) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			r := c.Request()
@@ -170,7 +191,7 @@ func limitInFlight(limit int, inFlight *atomic.Int64) echo.MiddlewareFunc {
 				if req.caller != (models.Caller{}) {
 					user = req.caller.UserID.String()
 				}
-				return user, clientNetwork(c.RealIP())
+				return user, clientNetwork(s.client(req))
 			}}
 			current := &req.connection
 			defer func() {
@@ -179,39 +200,15 @@ func limitInFlight(limit int, inFlight *atomic.Int64) echo.MiddlewareFunc {
 				}
 			}()
 			if inFlight.Add(1) > int64(limit) {
+				closeAfter(c)
 				return errOverloaded
 			}
 			conn.Begin(current)
 			defer conn.End()
-			if r.ContentLength != 0 {
-				body := &countedBody{ReadCloser: r.Body, arrived: func() { arriving.Add(-1) }}
-				defer body.end()
-				if arriving.Add(1) > int64(limit+1)/2 {
-					return errOverloaded
-				}
-				r.Body = body
-			}
 			return next(c)
 		}
 	}
 }
-
-// countedBody is a request's body that calls arrived, once, when nothing more of it is awaited.
-type countedBody struct {
-	io.ReadCloser
-	once    sync.Once
-	arrived func()
-}
-
-func (b *countedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil {
-		b.end()
-	}
-	return n, err
-}
-
-func (b *countedBody) end() { b.once.Do(b.arrived) }
 
 // setStoreDeadline gives all store calls of a request one deadline, counted from when the request has been read. A list
 // that is streamed replaces it batch by batch.
@@ -232,6 +229,14 @@ func clientNetwork(address string) string {
 		return prefix.String()
 	}
 	return address
+}
+
+// client returns the address of a request's client, as clientIP finds it.
+func (s *Server) client(req *request) string {
+	if req.client == "" {
+		req.client = s.clientIP(req.request)
+	}
+	return req.client
 }
 
 // clientIP finds the client's address: the connection's, or what trusted proxies say.

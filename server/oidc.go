@@ -35,7 +35,7 @@ func (s *Server) beginSignIn(c echo.Context) error {
 	r := c.Request()
 	flow := s.provider.NewFlow(s.safeReturnURL(c.QueryParam("return_to")))
 	requestFrom(r.Context()).returnTo = flow.ReturnTo
-	to, err := s.provider.AuthCodeURL(r.Context(), clientNetwork(s.clientIP(r)), flow)
+	to, err := s.provider.AuthCodeURL(r.Context(), clientNetwork(s.client(requestFrom(r.Context()))), flow)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (s *Server) finishSignIn(c echo.Context) error {
 	}
 	returnTo := s.safeReturnURL(flow.ReturnTo) // checked again: the configuration may have changed
 	requestFrom(r.Context()).returnTo = returnTo
-	user, err := s.provider.Exchange(r.Context(), clientNetwork(s.clientIP(r)), flow, callback)
+	user, err := s.provider.Exchange(r.Context(), clientNetwork(s.client(requestFrom(r.Context()))), flow, callback)
 	if !errors.Is(err, oidc.ErrBusy) {
 		s.setFlowCookie(h, "", -1)
 	}

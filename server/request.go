@@ -29,6 +29,8 @@ type request struct {
 	expires       time.Time     // when the caller's JWT does
 	signedIn      bool          // the request has begun a session
 	request       *http.Request
+	client        string           // the address, once it is known
+	head          *loggedHead      // what the log says of the head, once that is known
 	route         echo.HandlerFunc // what comes after the middleware
 	header        http.Header      // of the response
 

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -15,25 +16,28 @@ const maxAttributes = 18
 // requestAttributes appends to line the fields of a request's line that its operation does not have. Those that say nothing
 // are left out: ids and codes that there are none of, work of less than a microsecond, and waits of less than 0.1 ms.
 func (s *Server) requestAttributes(line []slog.Attr, c echo.Context, req *request, status int, took time.Duration) []slog.Attr {
-	r := req.request
+	head := req.head
+	if head == nil {
+		head = s.newLoggedHead(req)
+	}
 	line = append(line,
 		slog.String("request_id", req.requestID),
 		slog.Int("status", status),
 		slog.Float64("duration_ms", milliseconds(took)),
 		slog.Int64("bytes", c.Response().Size-req.dropped),
-		slog.String("client", c.RealIP()),
-		slog.String("path", loggedPath(r)),
+		slog.String("client", s.client(req)),
+		slog.String("path", head.path),
 	)
 	if req.operation.method == "" {
-		line = append(line, slog.String("method", r.Method))
+		line = append(line, slog.String("method", req.request.Method))
 	}
 	for _, text := range [...]struct{ name, value string }{
 		{"code", req.code},
 		{"user", req.userID},
 		{"world", req.worldID},
 		{"event_id", req.eventID},
-		{"trace_id", traceID(r.Header)},
-		{"proxy_request_id", s.proxyRequestID(r)},
+		{"trace_id", head.traceID},
+		{"proxy_request_id", head.proxyRequestID},
 	} {
 		if text.value != "" {
 			line = append(line, slog.String(text.name, text.value))
@@ -56,6 +60,21 @@ func (s *Server) requestAttributes(line []slog.Attr, c echo.Context, req *reques
 		}
 	}
 	return line
+}
+
+// loggedHead is what the log says of a request's head.
+type loggedHead struct{ path, traceID, proxyRequestID string }
+
+func (s *Server) newLoggedHead(req *request) *loggedHead {
+	return &loggedHead{loggedPath(req.request), traceID(req.request.Header), s.proxyRequestID(req.request)}
+}
+
+// forget drops the head of a request, up to 16 KB, but for what its log line needs: it is about to wait.
+func (s *Server) forget(req *request) {
+	head := s.newLoggedHead(req)
+	req.head = &loggedHead{strings.Clone(head.path), strings.Clone(head.traceID), strings.Clone(head.proxyRequestID)}
+	req.client = strings.Clone(s.client(req))
+	clear(req.request.Header) // net/http has the same map
 }
 
 // minLoggedWait is how long a wait must have been for the log to have it: less is the time of asking whether to wait.

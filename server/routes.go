@@ -43,7 +43,7 @@ func (s *Server) getOrHead(id, path string, h echo.HandlerFunc) {
 
 func (s *Server) register(o *operation, method, path string, h echo.HandlerFunc, m []echo.MiddlewareFunc) {
 	s.routes[route{method, path}] = o
-	s.echo.Add(method, path, h, append([]echo.MiddlewareFunc{o.middleware}, m...)...)
+	s.echo.Add(method, path, h, append(append([]echo.MiddlewareFunc{o.middleware}, m...), s.receiveForm)...)
 }
 
 // resolveOperation finds the operation of a request that did not get as far as its route, since a limit or a rule for all

@@ -36,7 +36,7 @@ func (s *Server) securityEvent(ctx context.Context, event string, who models.Cal
 	if cause != "" {
 		attributes = append(attributes, "cause", cause)
 	}
-	attributes = append(attributes, "client", s.clientIP(req.request), "request_id", req.requestID)
+	attributes = append(attributes, "client", s.client(req), "request_id", req.requestID)
 	s.log.Log(ctx, level, "security event", attributes...)
 }
 
@@ -47,7 +47,7 @@ func (s *Server) origin(ctx context.Context) (device, network string) {
 	if req == nil {
 		return "command line", ""
 	}
-	return deviceLabel(req.request.UserAgent()), networkOf(s.clientIP(req.request))
+	return deviceLabel(req.request.UserAgent()), networkOf(s.client(req))
 }
 
 // networkOf returns the network of an address, or "" for a text that is none.

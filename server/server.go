@@ -22,6 +22,7 @@ import (
 	"worldevents/models"
 	"worldevents/server/internal/backpressure"
 	"worldevents/server/internal/eventlist"
+	"worldevents/server/internal/ledger"
 	"worldevents/server/internal/oidc"
 	"worldevents/server/internal/session"
 )
@@ -92,6 +93,7 @@ type Server struct {
 	sessions *session.Manager
 	lists    *eventlist.Lists
 	waiting  *backpressure.Class
+	bodies   *ledger.Ledger[sender]
 	metrics  *metrics
 	echo     *echo.Echo
 	routes   map[route]*operation
@@ -129,6 +131,7 @@ func New(o Options) (*Server, error) {
 		log:     o.Log,
 		access:  cmp.Or(o.AccessLog, o.Log),
 		waiting: backpressure.New(o.MaxInFlight / 4),
+		bodies:  newBodies(o.MaxInFlight),
 		baseURL: strings.TrimRight(o.BaseURL.String(), "/"),
 		base:    basePath(o.BaseURL),
 		host:    o.BaseURL.Hostname(),
@@ -155,9 +158,13 @@ func New(o Options) (*Server, error) {
 	})
 	s.lists = eventlist.New(o.Store, s.baseURL, o.Keys[0], eventlist.WaitOptions{MaxWaiting: o.MaxWaiting, MaxAnswering: o.MaxInFlight / 4})
 	s.lists.Pause = pauseForTurn
-	s.lists.Leave = func(ctx context.Context, slow func()) { backpressure.FromContext(ctx).Leave(slow) }
+	s.lists.Leave = func(ctx context.Context, slow func()) <-chan struct{} {
+		conn := backpressure.FromContext(ctx)
+		conn.Leave(slow)
+		return conn.Hear()
+	}
 	s.metrics = newMetrics(o.Store, s.waiting, s.lists, o.LogLinesDropped)
-	s.metrics.registerProcess(o.Store, &s.inFlight)
+	s.metrics.registerProcess(o.Store)
 	s.unrouted = s.newUnrouted()
 	if o.CertificateExpiry != nil {
 		s.metrics.registerCertificate(o.CertificateExpiry)
@@ -166,6 +173,7 @@ func New(o Options) (*Server, error) {
 		s.provider = oidc.New(*o.OIDC, s.baseURL+"/sign-in/callback", o.Keys, s.now)
 		s.flowName = flowCookieName(o)
 	}
+	s.metrics.registerHeld(s.held())
 
 	e := s.echo
 	e.HTTPErrorHandler = s.writeError
@@ -176,8 +184,9 @@ func New(o Options) (*Server, error) {
 		browsers.headers,
 		refuseEmptyHost,
 		browsers.cors,
-		limitInFlight(o.MaxInFlight, &s.inFlight),
-		limitRate(o.RateLimit),
+		limitHeaderLines,
+		s.limitInFlight(o.MaxInFlight, &s.inFlight),
+		s.limitRate(o.RateLimit),
 		s.awaitMigration(min(o.Store.Timeout()/2, maxStartWait)),
 		browsers.refuseCrossOrigin,
 		canonicalPath,

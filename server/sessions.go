@@ -14,9 +14,9 @@ import (
 // registerSessions serves the page on which users see their sessions and end them.
 func (s *Server) registerSessions() {
 	onErrors, deadline := showErrors("sessions.html"), setStoreDeadline(s.store.Timeout())
-	s.get("showSessions", "/sessions", s.sessionsPage, onErrors, deadline)
-	s.post("endSession", "/sessions/end", s.fromLiveSession(s.endSession), onErrors, readForm, deadline)
-	s.post("endOtherSessions", "/sessions/end-others", s.fromLiveSession(s.endOtherSessions), onErrors, readForm, deadline)
+	s.get("showSessions", "/sessions", deadline(s.sessionsPage), onErrors)
+	s.post("endSession", "/sessions/end", deadline(parseForm(s.fromLiveSession(s.endSession))), onErrors)
+	s.post("endOtherSessions", "/sessions/end-others", deadline(parseForm(s.fromLiveSession(s.endOtherSessions))), onErrors)
 }
 
 // sessionEntry is a session as its user sees it. The id opens nothing.

@@ -17,10 +17,10 @@ import (
 // registerSignIn serves the pages around the session: sign-out always, sign-in by name in development, and sign-in
 // with an identity provider if there is one. In production /sign-in leads straight to the provider.
 func (s *Server) registerSignIn() {
-	s.post("signOut", "/sign-out", s.signOut)
+	s.post("signOut", "/sign-out", setStoreDeadline(s.store.Timeout())(s.signOut))
 	if s.development {
 		s.get("showSignIn", "/sign-in", s.signInPage, s.refuseUnknownHost)
-		s.post("signIn", "/sign-in", s.signIn, s.countSignIns(byForm), s.refuseUnknownHost, readForm)
+		s.post("signIn", "/sign-in", parseForm(s.signIn), s.countSignIns(byForm), s.refuseUnknownHost)
 	}
 	if s.provider != nil {
 		begin := "/sign-in"
@@ -59,21 +59,6 @@ func (s *Server) signInPolicy() string {
 	return strings.Replace(pagePolicy, own, strings.Join(append([]string{own}, s.returnOrigins...), " "), 1)
 }
 
-// maxForm bounds a form, in bytes.
-const maxForm = 8 << 10
-
-// readForm reads the form that a request carries.
-func readForm(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		r := c.Request()
-		r.Body = http.MaxBytesReader(c.Response(), r.Body, maxForm)
-		if err := r.ParseForm(); err != nil {
-			return errValidation.with(map[string]string{"body": "must be a form of at most 8 KiB"})
-		}
-		return next(c)
-	}
-}
-
 // signIn signs in by name, as anybody. It exists in development only.
 func (s *Server) signIn(c echo.Context) error {
 	r := c.Request()
@@ -101,7 +86,6 @@ func (s *Server) signIn(c echo.Context) error {
 // cookie must still get rid of the other.
 func (s *Server) signOut(c echo.Context) error {
 	r := c.Request()
-	r.Body = http.MaxBytesReader(c.Response(), r.Body, maxForm)
 	cookies, everywhere := session.ReadCookies(r.Header), r.FormValue("everywhere") == "true"
 	if err := s.revokeSent(r.Context(), cookies, everywhere); err != nil {
 		return err

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 
@@ -23,25 +22,9 @@ func (s *Server) operationMiddlewares(operations []*contract.Operation, writeRat
 		if op.Secured {
 			chain = append(chain, s.requireAuth, limit(op))
 		}
-		all[op.ID] = append(chain, validate(op), innermost)
+		all[op.ID] = append(chain, s.validate(op), innermost)
 	}
 	return all
-}
-
-// validate lets only requests pass that fit the contract.
-func validate(op *contract.Operation) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			err := op.Validate(c.Request(), c.Param)
-			if errors.Is(err, contract.ErrTooLarge) {
-				c.Response().Header().Set("Connection", "close") // else net/http would wait for the rest before it responds
-			}
-			if err != nil {
-				return err
-			}
-			return next(c)
-		}
-	}
 }
 
 // strictBinder is the echo.Binder of the generated code. It binds the body alone and matches names by case, as the

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -377,4 +378,66 @@ func TestWaitAllAtOnce(t *testing.T) {
 			})
 		}
 	}, func(o *servicetest.Options) { o.MaxInFlight = 250 })
+}
+
+// Whatever arrives on the connection of a request that waits ends the wait: after that nobody would notice a client that hangs
+// up. So does the end of what the client sends.
+func TestWaitInterrupted(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice, _, tag := servicetest.WatcherOf(s)
+		head := fmt.Sprintf("GET %s?wait=50 HTTP/1.1\r\nHost: x\r\nCookie: token=%s\r\nIf-None-Match: %s\r\n", servicetest.Plaza, alice.Session.Token, tag)
+		for name, body := range map[string]string{"no body": "\r\n", "a body": "Content-Length: 2\r\n\r\n{}", "chunks": "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"} {
+			t.Run(name, func(t *testing.T) {
+				conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), &tls.Config{InsecureSkipVerify: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				conn.SetDeadline(time.Now().Add(20 * time.Second))
+				io.WriteString(conn, head+body)
+				servicetest.Eventually(t, servicetest.Soon, "the request waits", func() bool { return servicetest.Waits(t, s) == 1 })
+				io.WriteString(conn, "x")
+				text, err := io.ReadAll(conn)
+				if got := string(text); err != nil || !strings.HasPrefix(got, "HTTP/1.1 304 ") || !strings.Contains(got, "\r\nConnection: close\r\n") ||
+					!strings.Contains(got, "\r\nRetry-After: 1\r\n") || !strings.Contains(got, "\r\nEtag: "+tag+"\r\n") {
+					t.Errorf("%v %q", err, got)
+				}
+				servicetest.Eventually(t, 2*time.Second, "nobody waits", func() bool { return servicetest.Waits(t, s) == 0 })
+			})
+		}
+		if n := outcomes(t, s, "interrupted"); n != 3 {
+			t.Errorf("%d were interrupted", n)
+		}
+		conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		io.WriteString(conn, head+"\r\n")
+		servicetest.Eventually(t, servicetest.Soon, "the request waits", func() bool { return servicetest.Waits(t, s) == 1 })
+		conn.CloseWrite()
+		servicetest.Eventually(t, 2*time.Second, "nobody waits", func() bool { return servicetest.Waits(t, s) == 0 })
+	})
+}
+
+// With more than 16 tags If-None-Match counts as absent, in one line or in many.
+func TestManyTags(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice, _, tag := servicetest.WatcherOf(s)
+		for _, join := range []func(tags []string) []string{
+			func(tags []string) []string { return tags },
+			func(tags []string) []string { return []string{strings.Join(tags, ", ")} },
+		} {
+			for _, query := range []string{"", "?wait=1"} {
+				for n, want := range map[int]int{16: 304, 17: 200} {
+					tags := slices.Repeat([]string{`"x"`}, n)
+					tags[n-1] = tag
+					res := alice.Get(servicetest.Plaza+query, func(r *http.Request) { r.Header["If-None-Match"] = join(tags) })
+					if res.Status != want {
+						t.Errorf("%d tags: %d, want %d", n, res.Status, want)
+					}
+				}
+			}
+		}
+	})
 }

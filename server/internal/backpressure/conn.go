@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -71,6 +72,7 @@ type Conn struct {
 	// The write deadline in nanoseconds of Unix time, 0 for none, and what has been written since it was set.
 	deadline, written atomic.Int64
 	current           atomic.Pointer[Request]
+	received          atomic.Int64 // bytes
 }
 
 // Request is a request that is being handled on a connection.
@@ -82,6 +84,9 @@ type Request struct {
 
 	slow   func()       // set by Leave
 	waited atomic.Int64 // nanoseconds
+
+	read int64                  // what the connection had received when the request had been read
+	tell atomic.Pointer[func()] // called when it receives more; nil until Hear
 }
 
 // Waited returns for how long the response has waited for its client. What net/http writes after the handler does not count.
@@ -93,12 +98,53 @@ func (r *Request) HasLeft() bool { return r.slow != nil }
 // Begin makes r the request of c until End.
 func (c *Conn) Begin(r *Request) {
 	if c != nil {
+		r.read = c.received.Load()
 		c.current.Store(r)
 	}
 }
 
 // End says that the request has been handled. The last bytes of its response may be yet to write.
-func (c *Conn) End() { c.Begin(nil) }
+func (c *Conn) End() {
+	if c != nil {
+		c.current.Store(nil)
+	}
+}
+
+// HasRead says that the body of c's request has ended.
+func (c *Conn) HasRead() {
+	if c != nil {
+		c.current.Load().read = c.received.Load()
+	}
+}
+
+// Hear returns a channel that is closed once c receives more than its request: from then on net/http does not notice that the
+// client hangs up.
+func (c *Conn) Hear() <-chan struct{} {
+	if c == nil {
+		return nil
+	}
+	r, heard := c.current.Load(), make(chan struct{})
+	tell := sync.OnceFunc(func() { close(heard) })
+	r.tell.Store(&tell)
+	if c.received.Load() != r.read {
+		tell()
+	}
+	return heard
+}
+
+// Read implements net.Conn.
+func (c *Conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.received.Add(int64(n))
+		if r := c.current.Load(); r != nil {
+			if tell := r.tell.Load(); tell != nil {
+				(*tell)()
+			}
+		}
+	}
+	return n, err
+}
 
 // Pause takes the request of c from those in flight until resume is called.
 func (c *Conn) Pause() (resume func()) {

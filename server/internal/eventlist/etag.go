@@ -57,7 +57,7 @@ func entityTags(ifNoneMatch []string) (tags []string) {
 				return nil
 			}
 			if tag := opaqueTag(candidate); len(tag) > 2 && tag[0] == '"' && tag[len(tag)-1] == '"' {
-				tags = append(tags, tag)
+				tags = append(tags, strings.Clone(tag))
 			}
 		}
 	}

@@ -49,8 +49,9 @@ type Lists struct {
 	// when the request goes on.
 	Pause func(context.Context) (resume func())
 	// Leave is called with a request's context when the request begins to wait for news: from then on it is none that is in
-	// flight. slow is to be called when its response begins to wait for its client.
-	Leave func(ctx context.Context, slow func())
+	// flight. slow is to be called when its response begins to wait for its client. Heard is closed when the client sends more
+	// than the request, and nil if nobody listens.
+	Leave func(ctx context.Context, slow func()) (heard <-chan struct{})
 	// Lag is called after each response to a request that waited for news which a write of this instance was, with the
 	// time since that write.
 	Lag func(time.Duration)
@@ -65,7 +66,7 @@ func New(store *models.Store, baseURL string, secret []byte, wait WaitOptions) *
 		known: fingerprintCache{seed: maphash.MakeSeed()},
 		held:  newHoldings(wait),
 		Pause: func(context.Context) func() { return func() {} },
-		Leave: func(context.Context, func()) {},
+		Leave: func(context.Context, func()) <-chan struct{} { return nil },
 		Lag:   func(time.Duration) {},
 	}
 	l.SetKey(secret)
@@ -85,8 +86,9 @@ type Query struct {
 type Caller struct {
 	// Caller must be active.
 	models.Caller
-	// IfNoneMatch and AcceptEncoding are the lines of these headers.
-	IfNoneMatch, AcceptEncoding []string
+	// IfNoneMatch is the lines of that header. Gzip means that the client accepts that coding.
+	IfNoneMatch []string
+	Gzip        bool
 
 	// watches means that the hints of the list are wanted, unless it has the ETag hintsOf.
 	watches bool
@@ -180,7 +182,8 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 	batches := 0
 	var json sizer
 	long := false
-	for !r.list.Done && json.size() <= maxHeld {
+	soon := time.Now().Add(l.store.Timeout() / 2) // what is not read by then is streamed: a page is yet to be pinned
+	for !r.list.Done && json.size() <= maxHeld && !(batches > 0 && time.Now().After(soon)) {
 		if json.size() > maxShort && !long {
 			if long = l.held.memory.Held() <= maxMemory/16 && l.held.longReads.Try(nobody, 1); !long {
 				break

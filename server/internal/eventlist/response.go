@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"worldevents/models"
-	"worldevents/server/internal/accept"
 )
 
 // Response is the response 200, or 304 when the client has the list already.
@@ -89,7 +88,7 @@ func (p *Response) prepare() (free func(), ok bool) {
 
 // isCompressed reports whether the response has a list that is held as gzip.
 func (p *Response) isCompressed() bool {
-	return len(p.body()) >= minCompressed && accept.Gzip(p.caller.AcceptEncoding)
+	return len(p.body()) >= minCompressed && p.caller.Gzip
 }
 
 func (p *Response) endRead() {

@@ -22,6 +22,11 @@ func (p *Response) stream(w http.ResponseWriter) error {
 	return streamRest(p.streamContext(), &list, json, client)
 }
 
+// renewed is the request's context with the store's whole timeout: the list has been read once already.
+func (p *Response) renewed() context.Context {
+	return context.WithValue(p.ctx, models.Deadline{}, time.Now().Add(p.lists.store.Timeout()))
+}
+
 // streamContext gives each batch of a stream the store's whole timeout.
 func (p *Response) streamContext() context.Context {
 	return context.WithValue(p.ctx, models.Deadline{}, time.Time{})
@@ -57,7 +62,7 @@ func (p *Response) streamAnew(w http.ResponseWriter) error {
 	defer p.lists.held.small.Release(user, 1)
 	list := p.lists.store.List(p.span)
 	if p.span.Limit > 0 {
-		last, err := list.PinPage(p.ctx)
+		last, err := list.PinPage(p.renewed())
 		if err != nil {
 			return err
 		}

@@ -45,7 +45,8 @@ type Waiting struct {
 	caller Caller
 	tags   []string
 	until  time.Time
-	end    func() // gives the place or the turn back that the request has, nil without one
+	heard  <-chan struct{} // closed when the client sends more
+	end    func()          // gives the place or the turn back that the request has, nil without one
 
 	// Waited is for how long the response waited for news. It is known once it has been written.
 	Waited time.Duration
@@ -60,9 +61,12 @@ func (l *Lists) Wait(ctx context.Context, q Query, caller Caller, until time.Tim
 	if err != nil {
 		return nil, err
 	}
+	tags := entityTags(caller.IfNoneMatch)
+	if len(tags) > 0 {
+		caller.IfNoneMatch = tags // which do not keep the lines
+	}
 	return &Waiting{
-		ctx: ctx, lists: l, query: q, span: span, key: newReadKey(q.World, q.Raw),
-		caller: caller, tags: entityTags(caller.IfNoneMatch), until: until,
+		ctx: ctx, lists: l, query: q, span: span, key: newReadKey(q.World, q.Raw), caller: caller, tags: tags, until: until,
 	}, nil
 }
 
@@ -87,7 +91,7 @@ func (p *Waiting) Write(w http.ResponseWriter) error {
 			h.exit(p.caller.UserID)
 		}
 	}()
-	p.lists.Leave(p.ctx, p.endTurn)
+	p.heard = p.lists.Leave(p.ctx, p.endTurn)
 	defer p.endTurn()
 	control := http.NewResponseController(w)
 	control.SetReadDeadline(time.Time{}) // that of the request; it would end the wait
@@ -107,6 +111,9 @@ func (p *Waiting) Write(w http.ResponseWriter) error {
 	runtime.Gosched()
 	h.counts.outcomes[why].Add(1)
 	control.SetWriteDeadline(time.Now().Add(answerTimeout))
+	if why == interrupted {
+		w.Header().Set("Connection", "close")
+	}
 	switch {
 	case n.err != nil:
 		return fmt.Errorf("list events of world %q: %w", p.key.world, n.err)
@@ -118,7 +125,7 @@ func (p *Waiting) Write(w http.ResponseWriter) error {
 		}
 		return err
 	case n.etag == "":
-		return p.writeList(w, n.stopped)
+		return p.writeList(w, n.stopped || why == interrupted)
 	}
 	p.lists.count(wayUnchangedMemory)
 	writeNotModified(w, n.etag, n.link, why != elapsed)
@@ -192,6 +199,11 @@ func (p *Waiting) wait(v *watcher) (n news, why outcome) {
 	case <-p.ctx.Done():
 		n, woken = h.leave(v)
 		why = gone
+	case <-p.heard:
+		if why = interrupted; p.isGone() {
+			why = gone
+		}
+		n, woken = h.leave(v)
 	}
 	p.Waited = time.Since(begin)
 	switch {
@@ -212,6 +224,19 @@ func (p *Waiting) wait(v *watcher) (n news, why outcome) {
 	n = <-turn
 	p.Queued += time.Since(begin) - p.Waited
 	return n, why
+}
+
+// goodbye is how long net/http may take to notice that what a client has sent was a TLS alert: it closes the connection.
+const goodbye = 500 * time.Millisecond
+
+// isGone reports whether the client, of whom something has come, has hung up.
+func (p *Waiting) isGone() bool {
+	select {
+	case <-p.ctx.Done():
+		return true
+	case <-time.After(goodbye):
+		return false
+	}
 }
 
 // writeList writes the list without waiting. With early a 304 says when to ask again.

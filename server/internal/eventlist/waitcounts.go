@@ -19,11 +19,12 @@ const (
 	stopped
 	revoked
 	gone
+	interrupted
 	outcomes
 )
 
 // outcomeNames are those of metrics.
-var outcomeNames = [outcomes]string{"changed", "elapsed", "full", "stopped", "revoked", "gone"}
+var outcomeNames = [outcomes]string{"changed", "elapsed", "full", "stopped", "revoked", "gone", "interrupted"}
 
 // Waiting returns the number of requests that wait.
 func (c *WaitCounts) Waiting() int { return c.waiting() }

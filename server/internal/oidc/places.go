@@ -21,6 +21,9 @@ func newPlaces() *ledger.Ledger[string] {
 		ledger.Rule{Limit: maxConcurrent, Share: maxPerClient, Few: minPlaces}, ledger.Rule{Limit: maxQueue, Share: maxQueue / 4, Few: minPlaces})
 }
 
+// Held returns how many sign-ins are at the provider.
+func (p *Provider) Held() int { return p.places.Held() }
+
 // enter waits for a place at the provider, for twice its timeout at most. The caller must call leave when done with it. It returns
 // ErrBusy if too many wait already or if no place came free in time, and the error of ctx if the browser went away.
 func (p *Provider) enter(ctx context.Context, client string) (leave func(), err error) {

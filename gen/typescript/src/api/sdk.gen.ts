@@ -92,14 +92,14 @@ export const leaveEvent = <ThrowOnError extends boolean = false>(options: Option
  *
  * Send the `ETag` of an earlier answer in `If-None-Match` to get 304 while nothing has changed. Browsers do so by
  * themselves: their cache keeps the list, asks before each use, and turns the 304 into the kept 200. A script that sends
- * `If-None-Match` itself, best with `cache: "no-store"`, sees the 304.
+ * `If-None-Match` itself, best with `cache: "no-store"`, sees the 304. With more than 16 tags the header counts as absent.
  *
  * With `wait` as well the answer waits for news: it comes as soon as the list is no longer the one of `If-None-Match`
  * (200), or when so many seconds are over (304). To follow a list ask for it once, and then again and again with the
  * `ETag` of the latest answer: nothing is lost between two calls, since the `ETag` is the state. There is nothing to
  * wait for, and the answer comes at once, without `If-None-Match`, when it is `*`, when it does not match, and for a
- * list without `ETag`. A 304 with `Retry-After` comes early, since too many wait or the service stops: ask again after
- * that. A wait also ends when the JWT expires (304); when the session is revoked meanwhile the answer is 401.
+ * list without `ETag`. A 304 with `Retry-After` comes early, since too many wait, the service stops or more than the request
+ * arrived on its connection: ask again after that. A wait also ends when the JWT expires (304); when the session is revoked meanwhile the answer is 401.
  *
  * Following a list in a browser, set `If-None-Match` yourself and ask with `cache: "no-store"`: the HTTP cache may
  * let only one of several equal requests through at a time, so that two tabs would wait one after the other.

@@ -168,6 +168,13 @@ export type BodyTooLargeError = ApiError & {
 };
 
 /**
+ * There are too many header lines.
+ */
+export type HeadersTooLargeError = ApiError & {
+    code: 'headers_too_large';
+};
+
+/**
  * The body is not JSON.
  */
 export type UnsupportedMediaTypeError = ApiError & {
@@ -239,6 +246,10 @@ export type GetSessionErrors = {
      */
     429: RateLimitedError;
     /**
+     * The request has more than 100 header lines.
+     */
+    431: HeadersTooLargeError;
+    /**
      * Something unforeseen, the database being away included. Nothing is reported as done that was not.
      */
     500: InternalError;
@@ -281,6 +292,10 @@ export type RefreshSessionErrors = {
      * Too many requests from this client.
      */
     429: RateLimitedError;
+    /**
+     * The request has more than 100 header lines.
+     */
+    431: HeadersTooLargeError;
     /**
      * Something unforeseen, the database being away included. Nothing is reported as done that was not.
      */
@@ -346,6 +361,10 @@ export type LeaveEventErrors = {
      * Too many requests from this client.
      */
     429: RateLimitedError;
+    /**
+     * The request has more than 100 header lines.
+     */
+    431: HeadersTooLargeError;
     /**
      * Something unforeseen, the database being away included. Nothing is reported as done that was not.
      */
@@ -433,6 +452,10 @@ export type ListEventsErrors = {
      */
     429: RateLimitedError;
     /**
+     * The request has more than 100 header lines.
+     */
+    431: HeadersTooLargeError;
+    /**
      * Something unforeseen, the database being away included. Nothing is reported as done that was not.
      */
     500: InternalError;
@@ -500,6 +523,10 @@ export type CreateEventErrors = {
      */
     429: RateLimitedError;
     /**
+     * The request has more than 100 header lines.
+     */
+    431: HeadersTooLargeError;
+    /**
      * Something unforeseen, the database being away included. Nothing is reported as done that was not.
      */
     500: InternalError;
@@ -564,6 +591,10 @@ export type JoinEventErrors = {
      * Too many requests from this client.
      */
     429: RateLimitedError;
+    /**
+     * The request has more than 100 header lines.
+     */
+    431: HeadersTooLargeError;
     /**
      * Something unforeseen, the database being away included. Nothing is reported as done that was not.
      */

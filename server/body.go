@@ -1,0 +1,122 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"worldevents/server/internal/backpressure"
+	"worldevents/server/internal/contract"
+	"worldevents/server/internal/ledger"
+	"worldevents/server/internal/session"
+)
+
+const (
+	// maxForm bounds a form, in bytes, and formTimeout the time that it takes to arrive.
+	maxForm     = 8 << 10
+	formTimeout = 2 * time.Second
+	// fewBodies is how many bodies any client may be sending.
+	fewBodies = 8
+)
+
+// sender is whose share a body counts in: the user whom a JWT names, at an address. Who knows the user's cookie elsewhere takes
+// nothing from them, and neither does a stranger at the same address.
+type sender struct{ user, address string }
+
+// newBodies returns the ledger of the bodies that are yet to arrive: half of the requests in flight at most, since a few clients
+// who send slowly would shut out all others.
+func newBodies(maxInFlight int) *ledger.Ledger[sender] {
+	limit := (maxInFlight + 1) / 2
+	return ledger.New[sender](ledger.Rule{Limit: limit, Share: max(fewBodies, limit/8), Few: fewBodies}, ledger.Unlimited)
+}
+
+// receive calls read, which reads the body of a request, and counts it as one that is yet to arrive meanwhile. Nothing else that
+// the request holds or waits for comes before its body has ended: net/http notices only then that a client hangs up. It returns
+// errOverloaded when the sender has too many such requests, and the error of read.
+func (s *Server) receive(c echo.Context, read func() error) error {
+	r := c.Request()
+	if r.ContentLength == 0 {
+		return read()
+	}
+	from := s.senderOf(c)
+	if !s.bodies.Try(from, 1) {
+		closeAfter(c)
+		return errOverloaded
+	}
+	defer s.bodies.Release(from, 1)
+	err := read()
+	backpressure.FromContext(r.Context()).HasRead()
+	return err
+}
+
+// senderOf returns whose share the body counts in. A JWT that has merely expired still names the user.
+func (s *Server) senderOf(c echo.Context) sender {
+	from := sender{address: clientNetwork(s.client(requestFrom(c.Request().Context())))}
+	for _, token := range session.ReadCookies(c.Request().Header).Tokens() {
+		if user, err := s.sessions.Verify(token); err == nil || errors.Is(err, session.ErrExpired) {
+			from.user = user.UserID
+			break
+		}
+	}
+	return from
+}
+
+// closeAfter closes the connection after a response whose request has not been read: else net/http would wait for the rest of it
+// before it writes the response.
+func closeAfter(c echo.Context) { c.Response().Header().Set("Connection", "close") }
+
+// validate lets only requests pass that fit the contract.
+func (s *Server) validate(op *contract.Operation) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			err := s.receive(c, func() error { return op.Validate(c.Request(), c.Param) })
+			if errors.Is(err, contract.ErrTooLarge) {
+				closeAfter(c)
+			}
+			if err != nil {
+				return err
+			}
+			return next(c)
+		}
+	}
+}
+
+// receiveForm reads the body that a request for a page has, if any.
+func (s *Server) receiveForm(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		err := s.receive(c, func() error {
+			if r.ContentLength == 0 {
+				return nil
+			}
+			control := http.NewResponseController(c.Response())
+			control.SetReadDeadline(time.Now().Add(formTimeout))
+			text, err := io.ReadAll(io.LimitReader(r.Body, maxForm+1))
+			if err != nil || len(text) > maxForm {
+				closeAfter(c)
+				return errForm
+			}
+			control.SetReadDeadline(time.Time{}) // nothing more is read until the response has been written
+			r.Body = io.NopCloser(bytes.NewReader(text))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return next(c)
+	}
+}
+
+// parseForm refuses a body that is no form.
+func parseForm(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if err := c.Request().ParseForm(); err != nil {
+			return errForm
+		}
+		return next(c)
+	}
+}

@@ -1,0 +1,137 @@
+package api_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// send sends text over a connection of its own, from this address of the machine, and leaves it open.
+func send(t *testing.T, s *servicetest.Service, from, text string) net.Conn {
+	t.Helper()
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}, NetDialer: &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}}
+	conn, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL, "https://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(30 * time.Second))
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// response reads the response on a connection.
+func response(t *testing.T, conn *bufio.Reader) (res *http.Response, body string) {
+	t.Helper()
+	res, err := http.ReadResponse(conn, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, string(text)
+}
+
+func held(t *testing.T, s *servicetest.Service, of string) int {
+	t.Helper()
+	return int(servicetest.Metric(t, s, fmt.Sprintf("worldevents_held{of=%q}", of)))
+}
+
+// Whoever sends bodies slowly takes their own share of those that may be on their way, an account at one address or an address
+// without one: everybody else creates events and ends sessions meanwhile, also the same user at another address. Who hangs
+// up takes nothing any more.
+func TestSlowBodiesOfOneClient(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice, bob, gone := s.SignIn("alice"), s.SignIn("bob"), s.SignIn("gone")
+		const share = 8
+		for _, attack := range []struct{ name, target, cookie string }{
+			{"nobody", "POST /sign-out", ""},
+			{"nobody with a cookie", "POST /sessions/end", "token=x.y.z"},
+			{"an account", "POST " + servicetest.Plaza, "token=" + alice.Session.Token},
+			{"an account that waits", "GET " + servicetest.Plaza + "?wait=50", "token=" + alice.Session.Token},
+			{"an expired session", "POST /sessions/end-others", "token=" + s.ExpiredSession(gone.Session)},
+		} {
+			t.Run(attack.name, func(t *testing.T) {
+				head := fmt.Sprintf("%s HTTP/1.1\r\nHost: x\r\nCookie: %s\r\nIf-None-Match: \"x\"\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{", attack.target, attack.cookie)
+				var conns []net.Conn
+				for range 3 * share {
+					conns = append(conns, send(t, s, "127.0.0.2", head))
+				}
+				servicetest.Eventually(t, 5*time.Second, "the share is taken, and the others are refused", func() bool {
+					return held(t, s, "bodies") == share && held(t, s, "requests") == share
+				})
+				res, body := response(t, bufio.NewReader(send(t, s, "127.0.0.2", head)))
+				if res.StatusCode != 503 || !strings.Contains(body, `"overloaded"`) || !res.Close {
+					t.Errorf("one more: %d %s, closed: %v", res.StatusCode, body, res.Close)
+				}
+				for _, c := range []*servicetest.Client{alice, bob} {
+					c.Create("plaza", "n", servicetest.When)
+					c.Post("/sessions/end", "id=x", servicetest.Header("Content-Type", "application/x-www-form-urlencoded")).Is(204, "")
+				}
+				for _, conn := range conns {
+					conn.Close()
+				}
+				servicetest.Eventually(t, 2*time.Second, "nothing is held", func() bool { return held(t, s, "bodies")+held(t, s, "requests") == 0 })
+			})
+		}
+	}, func(o *servicetest.Options) { o.MaxInFlight = 100 })
+}
+
+// A form has two seconds, and what comes too late or is too much ends the connection.
+func TestFormsThatDoNotEnd(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, func(o *servicetest.Options) { o.Docs = true })
+	for name, form := range map[string]string{
+		"late":        "Content-Length: 9\r\n\r\nid=x",
+		"late chunks": "Transfer-Encoding: chunked\r\n\r\n4\r\nid=x\r\n",
+		"large":       fmt.Sprintf("Content-Length: %d\r\n\r\n%s", 1<<20, strings.Repeat("x", 9<<10)),
+	} {
+		for _, path := range []string{"POST /sign-out", "POST /sessions/end", "GET /sessions", "GET /docs"} {
+			t.Run(name+" "+path, func(t *testing.T) {
+				t.Parallel()
+				begin := time.Now()
+				conn := bufio.NewReader(send(t, s, "127.0.0.1", path+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n"+form))
+				res, body := response(t, conn)
+				if res.StatusCode != 400 || !strings.Contains(body, `"body":"must be a form of at most 8 KiB`) || !res.Close {
+					t.Errorf("%d %s, closed: %v", res.StatusCode, body, res.Close)
+				}
+				if _, err := conn.ReadByte(); err != io.EOF {
+					t.Error(err)
+				}
+				if took := time.Since(begin); name != "large" && took < 2*time.Second {
+					t.Errorf("after %v", took)
+				}
+			})
+		}
+	}
+}
+
+// A request has a hundred header lines at most. Pages of allowed origins see why it was refused.
+func TestHeaderLines(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, func(o *servicetest.Options) { o.AllowedOrigins = []string{"https://app.example.com"} })
+	alice := s.SignIn("alice")
+	lines := func(n int) servicetest.RequestOption {
+		return func(r *http.Request) {
+			r.Header.Set("Origin", "https://app.example.com")
+			r.Header["X-Line"] = make([]string, n-3) // besides Cookie, Origin and User-Agent
+		}
+	}
+	alice.Get(servicetest.Plaza, lines(100)).Is(200, servicetest.List())
+	for _, path := range []string{servicetest.Plaza, servicetest.SessionPath, servicetest.RefreshPath, "/docs", "/nowhere"} {
+		alice.Get(path, lines(101)).IsError(431, "headers_too_large").SetsNoCookie()
+	}
+	alice.Get(servicetest.Plaza, lines(101)).HasHeader("Access-Control-Allow-Origin", "https://app.example.com")
+}
