@@ -1,0 +1,34 @@
+// Package ledger decides who may hold how much, and who is next.
+//
+// This is every state of a request, what it holds there, and what ends it. Shares are an address's before a user is known, then
+// a user's; both are where a stranger could use up what an account has. The last column is the label of worldevents_held.
+//
+//	state                 holds                       at most (a share; few)       share of       ends by                              metric
+//	reads its head        a connection, 16 KiB        files that may be open       -              5 s                                  -
+//	waits for the start   a place in flight           MAX_IN_FLIGHT                -              half of DB_TIMEOUT, 5 s, or 2 s      requests
+//	                                                                                              with a body
+//	reads its body        a place in flight, 64 KiB   half of MAX_IN_FLIGHT        address, user  10 s from its first byte;            bodies
+//	                                                  (an eighth; 8)                              2 s and 8 KiB for pages
+//	calls the database    a place in flight           MAX_IN_FLIGHT                -              DB_TIMEOUT                           requests
+//	waits to read a list  a connection                256 of a user                user           10 s                                 -
+//	reads a list          a place in flight, 1 MiB    16 of a user                 user           DB_TIMEOUT                           list_reads
+//	is at the provider    a place in flight           64 (16; 4); 448 wait         address        twice its timeout                    sign_ins
+//	begins to wait        a connection                16 (2; 1)                    user           its wait                             beginning_waits
+//	waits for news        a connection, 40 KB         MAX_WAITING                  user           its wait, 50 s                       list_waits
+//	                                                  (an eighth; a sixteenth)
+//	has news              a connection, the list      64 (8; 1)                    user           30 s                                 list_answers
+//	writes                a place in flight           MAX_IN_FLIGHT                -              30 s, longer for who reads           requests
+//	writes a long list    768 KiB or the list         24 MiB (3 MiB; 768 KiB)      user           30 s, longer for who reads           list_bytes
+//	  without such room   a small batch               512 (64; 4), 4 read at once  user           likewise                             small_streams, small_reads
+//	is read slowly        a connection                a quarter of MAX_IN_FLIGHT   user, address  30 s, longer for who reads, or       slow_responses
+//	                                                                                              sooner: the oldest makes room
+//	drains                as before                                                               a fifth of SHUTDOWN_TIMEOUT for who
+//	                                                                                              does not read, else all of it
+//
+// Besides, four lists that are waited for are read at once, two of a user (list_rereads), and four lists of more than 256 KiB
+// (long_reads). Whoever hangs up is gone from all of this within two seconds, from the database within DB_TIMEOUT: bodies end
+// before anything else begins, and then net/http notices.
+//
+// One of the rows has no ledger. Responses that are read slowly are never refused: a newcomer may read faster than those who are
+// there, so package backpressure has the oldest make room.
+package ledger
