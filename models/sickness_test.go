@@ -24,7 +24,7 @@ func TestSickness(t *testing.T) {
 		s.begin()
 		time.Sleep(minSickness - 1)
 		cure(fine, errSick)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		cure(func() error { return errProbe }, errProbe)
 		cure(func() error { s.begin(); return nil }, nil)
 		cure(fine, errSick)
