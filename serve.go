@@ -146,6 +146,7 @@ func (serveCommand) Run() error {
 	if got == syscall.SIGTERM { // from a supervisor; a person at a terminal waits for nobody
 		time.Sleep(c.ShutdownTimeout / drainFraction)
 	}
+	srv.Hurry()
 	if err := public.Shutdown(deadline); err != nil {
 		log.Warn("requests were still in flight at SHUTDOWN_TIMEOUT")
 		public.Close()

@@ -48,9 +48,8 @@ func (s *Server) receive(c echo.Context, read func() error) error {
 		return errOverloaded
 	}
 	defer s.bodies.Release(from, 1)
-	err := read()
-	backpressure.FromContext(r.Context()).HasRead()
-	return err
+	defer backpressure.FromContext(r.Context()).Receive()()
+	return read()
 }
 
 // senderOf returns whose share the body counts in. A JWT that has merely expired still names the user.

@@ -231,6 +231,9 @@ func (s *Server) Drain() {
 	s.lists.Stop()
 }
 
+// Hurry ends what clients hold up who do not read or send fast, a second from now: a stop waits for nobody else.
+func (s *Server) Hurry() { s.waiting.Hurry() }
+
 var errNotReady = errors.New("starting or stopping")
 
 func (s *Server) ready(ctx context.Context) error {

@@ -145,3 +145,41 @@ func TestWriteDeadline(t *testing.T) {
 		})
 	}
 }
+
+// Once all are hurried, a response ends a second later, and a second later still for each 16 KiB that its client has read since.
+func TestHurry(t *testing.T) {
+	const size = 1 << 20
+	for _, test := range []struct {
+		name  string
+		rate  int // KiB a second, from Hurry on
+		ends  time.Duration
+		whole bool
+	}{
+		{"nobody reads", 0, time.Second, false},
+		{"reads too slowly", 8, 2 * time.Second, false},
+		{"reads", 32, 32 * time.Second, true},
+	} {
+		for _, waits := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, waits before: %v", test.name, waits), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := New(16)
+					ask, _ := serve(t, c, size, time.Minute)
+					conn := ask("a", "1")
+					if waits {
+						time.Sleep(5 * time.Second)
+					}
+					c.Hurry()
+					const tick = 100 * time.Millisecond
+					begin, read := time.Now(), 0
+					for time.Sleep(tick); c.Waiting() > 0; time.Sleep(tick) {
+						n, _ := io.ReadFull(conn, make([]byte, test.rate<<10/10))
+						read += n
+					}
+					if ends := time.Since(begin); (ends-test.ends).Abs() > time.Second/4 || read >= size-16<<10 != test.whole {
+						t.Errorf("%d KiB were read when it ended, after %v", read>>10, ends)
+					}
+				})
+			})
+		}
+	}
+}

@@ -17,6 +17,8 @@ type Class struct {
 	addresses map[string]*list.List
 	entered   uint64 // so far
 	aborted   uint64 // so far
+	conns     map[*Conn]bool
+	hurried   bool
 }
 
 // entry is a response in the class.
@@ -33,7 +35,7 @@ type entry struct {
 func New(limit int) *Class {
 	return &Class{
 		limit: max(1, limit), perUser: max(1, limit/8), perAddress: max(1, limit/2),
-		users: make(map[string]*list.List), addresses: make(map[string]*list.List),
+		users: make(map[string]*list.List), addresses: make(map[string]*list.List), conns: make(map[*Conn]bool),
 	}
 }
 
@@ -75,6 +77,22 @@ func (c *Class) enter(conn *Conn, user, address string) *entry {
 		c.abort(c.largest())
 	}
 	return e
+}
+
+// Hurry ends, after a second, whatever waits for a client that does not read or send fast: a response may go on for a second for
+// each minRate bytes that its client reads from now on, and a request must have arrived.
+func (c *Class) Hurry() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hurried = true
+	for conn := range c.conns {
+		conn.hurry()
+	}
+	for _, group := range c.users {
+		for e := group.Front(); e != nil; e = e.Next() {
+			e.Value.(*entry).conn.wake()
+		}
+	}
 }
 
 // leave takes a response out of the class, unless it was aborted.

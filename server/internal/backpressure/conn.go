@@ -19,6 +19,8 @@ const (
 	moment = 20 * time.Millisecond
 	// minRate is how many bytes a second a client must read for its response to go on after the write deadline.
 	minRate = 16 << 10
+	// lastMoment is how long a client may take that does not read or send, once all are hurried.
+	lastMoment = time.Second
 	// unread is how much of what is written may be with nobody but the network, in bytes: it shows no client that reads.
 	unread = 256 << 10
 )
@@ -60,7 +62,14 @@ func (l listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	limitUnsent(conn)
-	return &Conn{Conn: conn, class: l.class, try: socket.NewWriter(conn)}, nil
+	c := &Conn{Conn: conn, class: l.class, try: socket.NewWriter(conn)}
+	l.class.mu.Lock()
+	defer l.class.mu.Unlock()
+	l.class.conns[c] = true
+	if l.class.hurried {
+		c.hurry()
+	}
+	return c, nil
 }
 
 // Conn is a connection to a client. A nil Conn counts nothing.
@@ -73,6 +82,17 @@ type Conn struct {
 	deadline, written atomic.Int64
 	current           atomic.Pointer[Request]
 	received          atomic.Int64 // bytes
+	total             atomic.Int64 // bytes that have been written
+	// Since when the client is hurried, in nanoseconds of Unix time, 0 for never; and what had been written then.
+	hurried, before atomic.Int64
+}
+
+// Close implements net.Conn.
+func (c *Conn) Close() error {
+	c.class.mu.Lock()
+	delete(c.class.conns, c)
+	c.class.mu.Unlock()
+	return c.Conn.Close()
 }
 
 // Request is a request that is being handled on a connection.
@@ -84,6 +104,8 @@ type Request struct {
 
 	slow   func()       // set by Leave
 	waited atomic.Int64 // nanoseconds
+
+	arriving atomic.Bool // the body is being read
 
 	read int64                  // what the connection had received when the request had been read
 	tell atomic.Pointer[func()] // called when it receives more; nil until Hear
@@ -110,10 +132,21 @@ func (c *Conn) End() {
 	}
 }
 
-// HasRead says that the body of c's request has ended.
-func (c *Conn) HasRead() {
-	if c != nil {
-		c.current.Load().read = c.received.Load()
+// Receive says that the body of c's request is being read, until end.
+func (c *Conn) Receive() (end func()) {
+	if c == nil {
+		return func() {}
+	}
+	r := c.current.Load()
+	r.arriving.Store(true)
+	return func() {
+		r.arriving.Store(false)
+		if c.hurried.Load() != 0 {
+			c.class.mu.Lock() // after Hurry
+			defer c.class.mu.Unlock()
+			c.Conn.SetReadDeadline(time.Time{}) // the body has arrived, and net/http goes on reading
+		}
+		r.read = c.received.Load()
 	}
 }
 
@@ -194,23 +227,45 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 
 // limit returns when a write must end, the zero time for never.
 func (c *Conn) limit() time.Time {
-	deadline := c.deadline.Load()
-	if deadline == 0 {
-		return time.Time{}
+	var limit time.Time
+	if deadline := c.deadline.Load(); deadline != 0 {
+		limit = time.Unix(0, deadline).Add(timeFor(max(0, c.written.Load()-unread)))
 	}
-	read := max(0, c.written.Load()-unread)
-	return time.Unix(0, deadline).Add(time.Duration(read) * time.Second / minRate)
+	if hurried := c.hurried.Load(); hurried != 0 {
+		last := time.Unix(0, hurried).Add(lastMoment + timeFor(c.total.Load()-c.before.Load()))
+		if limit.IsZero() || last.Before(limit) {
+			return last
+		}
+	}
+	return limit
 }
+
+// hurry is Class.Hurry for one connection.
+func (c *Conn) hurry() {
+	c.before.Store(c.total.Load())
+	c.hurried.Store(time.Now().UnixNano())
+	if r := c.current.Load(); r == nil || r.arriving.Load() {
+		c.Conn.SetReadDeadline(time.Now().Add(lastMoment))
+	}
+}
+
+// timeFor is the time that a client may take to read so many bytes.
+func timeFor(bytes int64) time.Duration { return time.Duration(bytes) * time.Second / minRate }
 
 // Write implements net.Conn. Besides the errors of the connection it returns errAborted.
 func (c *Conn) Write(p []byte) (int, error) {
 	n, err := c.try.Write(p)
-	c.written.Add(int64(n))
+	c.count(n)
 	if n == len(p) || err != nil {
 		return n, err
 	}
 	m, err := c.writeRest(p[n:])
 	return n + m, err
+}
+
+func (c *Conn) count(n int) {
+	c.written.Add(int64(n))
+	c.total.Add(int64(n))
 }
 
 // writeRest is Write for what the kernel does not take at once.
@@ -245,7 +300,7 @@ func (c *Conn) wait(p []byte) (n int, err error) {
 		var m int
 		m, err = c.writeUntilAborted(e, p[n:])
 		n += m
-		if m == 0 || !errors.Is(err, os.ErrDeadlineExceeded) || e.aborted.Load() {
+		if !errors.Is(err, os.ErrDeadlineExceeded) || e.aborted.Load() || !time.Now().Before(c.limit()) {
 			break
 		}
 	}
@@ -261,21 +316,25 @@ func (c *Conn) wait(p []byte) (n int, err error) {
 }
 
 // writeUntilAborted writes until limit. The deadline that wake sets is not replaced by another: either this sees that
-// e was aborted, or wake comes after it.
+// e was aborted or hurried, or wake comes after it.
 func (c *Conn) writeUntilAborted(e *entry, p []byte) (int, error) {
+	hurried := c.hurried.Load()
 	c.Conn.SetWriteDeadline(c.limit())
 	if e.aborted.Load() {
 		return 0, errAborted
 	}
+	if c.hurried.Load() != hurried {
+		return 0, os.ErrDeadlineExceeded
+	}
 	n, err := c.Conn.Write(p)
-	c.written.Add(int64(n))
+	c.count(n)
 	return n, err
 }
 
 func (c *Conn) writeUntil(deadline time.Time, p []byte) (int, error) {
 	c.Conn.SetWriteDeadline(deadline)
 	n, err := c.Conn.Write(p)
-	c.written.Add(int64(n))
+	c.count(n)
 	return n, err
 }
 
