@@ -18,7 +18,7 @@ type Class struct {
 	entered   uint64 // so far
 	aborted   uint64 // so far
 	conns     map[*Conn]bool
-	hurried   bool
+	hurried   atomic.Bool
 }
 
 // entry is a response in the class.
@@ -79,12 +79,12 @@ func (c *Class) enter(conn *Conn, user, address string) *entry {
 	return e
 }
 
-// Hurry ends, after a second, whatever waits for a client that does not read or send fast: a response may go on for a second for
-// each minRate bytes that its client reads from now on, and a request must have arrived.
+// Hurry ends, after a second, whatever waits for a client that does not read or send fast: a response that its client holds up may
+// go on for a second for each minRate bytes that are read from then on, and a request must have arrived.
 func (c *Class) Hurry() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.hurried = true
+	c.hurried.Store(true)
 	for conn := range c.conns {
 		conn.hurry()
 	}

@@ -66,7 +66,7 @@ func (l listener) Accept() (net.Conn, error) {
 	l.class.mu.Lock()
 	defer l.class.mu.Unlock()
 	l.class.conns[c] = true
-	if l.class.hurried {
+	if l.class.hurried.Load() {
 		c.hurry()
 	}
 	return c, nil
@@ -82,9 +82,11 @@ type Conn struct {
 	deadline, written atomic.Int64
 	current           atomic.Pointer[Request]
 	received          atomic.Int64 // bytes
-	total             atomic.Int64 // bytes that have been written
-	// Since when the client is hurried, in nanoseconds of Unix time, 0 for never; and what had been written then.
-	hurried, before atomic.Int64
+	// These belong to who writes: how many bytes have been, when the client first held up a response after Hurry, and how many
+	// had been then.
+	total  int64
+	heldUp time.Time
+	before int64
 }
 
 // Close implements net.Conn.
@@ -141,7 +143,7 @@ func (c *Conn) Receive() (end func()) {
 	r.arriving.Store(true)
 	return func() {
 		r.arriving.Store(false)
-		if c.hurried.Load() != 0 {
+		if c.class.hurried.Load() {
 			c.class.mu.Lock() // after Hurry
 			defer c.class.mu.Unlock()
 			c.Conn.SetReadDeadline(time.Time{}) // the body has arrived, and net/http goes on reading
@@ -231,8 +233,8 @@ func (c *Conn) limit() time.Time {
 	if deadline := c.deadline.Load(); deadline != 0 {
 		limit = time.Unix(0, deadline).Add(timeFor(max(0, c.written.Load()-unread)))
 	}
-	if hurried := c.hurried.Load(); hurried != 0 {
-		last := time.Unix(0, hurried).Add(lastMoment + timeFor(c.total.Load()-c.before.Load()))
+	if !c.heldUp.IsZero() {
+		last := c.heldUp.Add(lastMoment + timeFor(c.total-c.before))
 		if limit.IsZero() || last.Before(limit) {
 			return last
 		}
@@ -240,10 +242,8 @@ func (c *Conn) limit() time.Time {
 	return limit
 }
 
-// hurry is Class.Hurry for one connection.
+// hurry is Class.Hurry for a connection whose request has not arrived.
 func (c *Conn) hurry() {
-	c.before.Store(c.total.Load())
-	c.hurried.Store(time.Now().UnixNano())
 	if r := c.current.Load(); r == nil || r.arriving.Load() {
 		c.Conn.SetReadDeadline(time.Now().Add(lastMoment))
 	}
@@ -265,7 +265,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 
 func (c *Conn) count(n int) {
 	c.written.Add(int64(n))
-	c.total.Add(int64(n))
+	c.total += int64(n)
 }
 
 // writeRest is Write for what the kernel does not take at once.
@@ -318,12 +318,15 @@ func (c *Conn) wait(p []byte) (n int, err error) {
 // writeUntilAborted writes until limit. The deadline that wake sets is not replaced by another: either this sees that
 // e was aborted or hurried, or wake comes after it.
 func (c *Conn) writeUntilAborted(e *entry, p []byte) (int, error) {
-	hurried := c.hurried.Load()
+	hurried := c.class.hurried.Load()
+	if hurried && c.heldUp.IsZero() {
+		c.heldUp, c.before = time.Now(), c.total
+	}
 	c.Conn.SetWriteDeadline(c.limit())
 	if e.aborted.Load() {
 		return 0, errAborted
 	}
-	if c.hurried.Load() != hurried {
+	if c.class.hurried.Load() != hurried {
 		return 0, os.ErrDeadlineExceeded
 	}
 	n, err := c.Conn.Write(p)
