@@ -39,7 +39,8 @@ var (
 	// just been revoked (RFC 9700 section 4.14.2).
 	ErrReused = fmt.Errorf("%w: spent token used again, session revoked", ErrRefreshToken)
 
-	// ErrBusy means that no pooled connection came free in time, or that other processes kept SQLite's write lock.
+	// ErrBusy means that no pooled connection came free in time, that other processes kept SQLite's write lock, or that the
+	// transaction collided with others each time that it was tried. Nothing of it has happened.
 	ErrBusy = errors.New("database busy")
 	// ErrTimeout means that the work was not done within the store's timeout. A write may or may not have happened.
 	ErrTimeout = errors.New("database timeout")

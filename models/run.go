@@ -21,8 +21,8 @@ type Deadline struct{}
 
 // write runs fn, one statement or one whole transaction, on a connection that may write, within the store's timeout,
 // waiting for the connection included, and before the deadlines of ctx. It repeats fn when the database asks for it
-// (SQLSTATE 40001 and 40P01) and for no other reason. Once fn has begun it is not cut short by the caller going away:
-// cancelling would cost the pool a connection.
+// (SQLSTATE 40001 and 40P01) and for no other reason, and returns ErrBusy if that was in vain. Once fn has begun it is not
+// cut short by the caller going away: cancelling would cost the pool a connection.
 func (s *Store) write(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	return s.run(ctx, s.writer, s.maxWait, fn)
 }
@@ -65,6 +65,9 @@ func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(
 	}
 	p.timings.observe(begun, started, err, UsageOf(ctx))
 	s.note(err)
+	if errors.Is(err, errSerialize) { // its last try was taken back, too: nothing has happened
+		err = fmt.Errorf("%w: %w", ErrBusy, err)
+	}
 	return err
 }
 

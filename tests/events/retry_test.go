@@ -19,8 +19,8 @@ func TestRetry(t *testing.T) {
 		{"40001", 1, 200, 2},
 		{"40P01", 1, 200, 2},
 		{"40001", tries - 1, 200, tries},
-		{"40P01", tries, 500, tries},
-		{"40001", 99, 500, tries},
+		{"40P01", tries, 503, tries},
+		{"40001", 99, 503, tries},
 		{"40000", 1, 500, 1}, // transaction rollback
 		{"55P03", 1, 500, 1}, // lock not available
 		{"53100", 1, 500, 1}, // disk full
@@ -64,6 +64,9 @@ func TestRetry(t *testing.T) {
 				if n := tried(act.table); res.Status != test.status || n != test.want {
 					t.Errorf("%s: got %d after %d tries, want %d after %d", act.table, res.Status, n, test.status, test.want)
 				}
+				if test.status == 503 {
+					isOverloaded(t, res)
+				}
 			}
 			if test.status == 200 {
 				events, rsvps = events+1, rsvps+2
@@ -73,4 +76,43 @@ func TestRetry(t *testing.T) {
 			}
 		})
 	}
+}
+
+// isOverloaded checks a 503 that asks the client to come again.
+func isOverloaded(t *testing.T, res *servicetest.Response) {
+	t.Helper()
+	res.IsError(503, "overloaded").SetsNoCookie()
+	if after := res.Header.Get("Retry-After"); after != "1" {
+		t.Errorf("Retry-After: %q", after)
+	}
+}
+
+// A write that has the name of a user who is renamed meanwhile is repeated, and so often as a transaction. When the user has
+// been renamed each time the client is told that nothing has happened.
+func TestRenamedEachTime(t *testing.T) {
+	t.Parallel()
+	s := servicetest.Start(t, servicetest.Postgres(t))
+	alice, bob := s.SignIn("alice"), s.SignIn("bob")
+	joined := alice.Create("w", "x", "2030-01-01T00:00:00Z")
+	events, rsvps := s.Database.Count("events"), s.Database.Count("rsvps")
+	// The name that the statement has read is not the user's any more when the database checks it.
+	s.Database.Exec("CREATE SEQUENCE tries")
+	s.Database.Exec(`
+		CREATE FUNCTION outdate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			NEW.username = 'user ' || nextval('tries');
+			RETURN NEW;
+		END $$`)
+	s.Database.Exec("CREATE TRIGGER outdate BEFORE INSERT ON rsvps FOR EACH ROW EXECUTE FUNCTION outdate()")
+	isOverloaded(t, alice.Post("/api/event/w", `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z"}`))
+	isOverloaded(t, bob.Post("/api/event/join/"+joined, ""))
+	var n int
+	s.Database.Read("SELECT last_value FROM tries", nil, &n)
+	if n != 8 {
+		t.Errorf("%d tries of two writes", n)
+	}
+	if e, r := s.Database.Count("events"), s.Database.Count("rsvps"); e != events || r != rsvps {
+		t.Errorf("%d events and %d RSVPs, want %d and %d", e, r, events, rsvps)
+	}
+	s.Database.Exec("DROP TRIGGER outdate ON rsvps")
+	bob.Post("/api/event/join/"+joined, "").Is(200, servicetest.Success)
 }
