@@ -39,6 +39,8 @@ func servePlain(c *config.Config, source certificate.Source, log *slog.Logger, e
 		WriteTimeout:   5 * time.Second,
 		MaxHeaderBytes: 12 << 10,
 		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+
+		DisableGeneralOptionsHandler: true,
 	}
 	l, err := net.Listen("tcp", c.HTTPAddr)
 	if err != nil {

@@ -212,6 +212,7 @@ func New(o Options) (*Server, error) {
 // that read slowly. It must be called before h serves.
 func (s *Server) Attach(h *http.Server, l net.Listener) net.Listener {
 	h.Handler = s.Public
+	h.DisableGeneralOptionsHandler = true // net/http would respond to OPTIONS * by itself, past the limits and the log
 	return s.waiting.Attach(h, l)
 }
 

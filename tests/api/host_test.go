@@ -1,8 +1,10 @@
 package api
 
 import (
+	"encoding/json"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +59,36 @@ func TestEmptyHost(t *testing.T) {
 	if response := sendRaw(t, p.Getenv("ADMIN_ADDR"), "GET /readyz HTTP/1.0\r\n\r\n"); !strings.HasPrefix(response, "HTTP/1.0 200 ") {
 		t.Errorf("the admin listener: %.300q", response)
 	}
+}
+
+// OPTIONS for no path in particular (RFC 9110 section 9.3.7) is answered as it is for every path that there is not.
+func TestOptionsAsterisk(t *testing.T) {
+	t.Parallel()
+	s := servicetest.NewProgram(t, "LOG_LEVEL=info").ServeReady()
+	ask := func(target string) (status, headers, code string) {
+		response := sendRaw(t, strings.TrimPrefix(s.URL, "http://"), "OPTIONS "+target+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+		head, body, _ := strings.Cut(response, "\r\n\r\n")
+		lines := strings.Split(head, "\r\n")
+		var names []string
+		for _, line := range lines[1:] {
+			name, _, _ := strings.Cut(line, ":")
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		var answer struct{ Code string }
+		json.Unmarshal([]byte(body), &answer)
+		return lines[0], strings.Join(names, " "), answer.Code
+	}
+	status, headers, code := ask("/nothing")
+	if status != "HTTP/1.1 404 Not Found" || code != "not_found" {
+		t.Fatalf("/nothing: %s %s", status, code)
+	}
+	if s, h, c := ask("*"); s != status || h != headers || c != code {
+		t.Errorf("got %s %s %s, want %s %s %s", s, h, c, status, headers, code)
+	}
+	servicetest.Eventually(t, 20*time.Second, "a line of the log", func() bool {
+		return strings.Contains(s.Log.String(), " path=* ")
+	})
 }
 
 // sendRaw sends text to address over a connection of its own and returns all that comes back.

@@ -26,6 +26,7 @@ func TestRedirects(t *testing.T) {
 		"GET / HTTP/1.1\r\nHost: we.localhost.evil.example":          "421",
 		"GET / HTTP/1.1\r\nHost: user@we.localhost":                  "400",
 		"GET / HTTP/1.0": "421",
+		"OPTIONS * HTTP/1.1\r\nHost: we.localhost":                               "405",
 		"GET mailto:x HTTP/1.1\r\nHost: we.localhost":                            "400",
 		"POST /api/event/x HTTP/1.1\r\nHost: we.localhost\r\nContent-Length: 0":  "405",
 		"POST / HTTP/1.1\r\nHost: we.localhost\r\nContent-Length: 4\r\n\r\nbody": "405",
