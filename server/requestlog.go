@@ -29,7 +29,7 @@ func (s *Server) requestAttributes(line []slog.Attr, c echo.Context, req *reques
 		slog.String("path", head.path),
 	)
 	if req.operation.method == "" {
-		line = append(line, slog.String("method", req.request.Method))
+		line = append(line, slog.String("method", cut(req.request.Method, maxLoggedMethod)))
 	}
 	for _, text := range [...]struct{ name, value string }{
 		{"code", req.code},
@@ -83,16 +83,21 @@ const minLoggedWait = 100 * time.Microsecond
 // milliseconds is a time in milliseconds, to the microsecond.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// maxLoggedPath bounds the path in the log, in bytes.
-const maxLoggedPath = 512
+// maxLoggedPath and maxLoggedMethod bound what the log has of the request line, in bytes.
+const (
+	maxLoggedPath   = 512
+	maxLoggedMethod = 32
+)
 
 // loggedPath is the path of a request, escaped and without the query, in which there may be secrets.
-func loggedPath(r *http.Request) string {
-	path := r.URL.EscapedPath()
-	if len(path) > maxLoggedPath {
-		path = path[:maxLoggedPath] + "..."
+func loggedPath(r *http.Request) string { return cut(r.URL.EscapedPath(), maxLoggedPath) }
+
+// cut returns text, of which what is beyond the first most bytes has become an ellipsis.
+func cut(text string, most int) string {
+	if len(text) > most {
+		return text[:most] + "..."
 	}
-	return path
+	return text
 }
 
 // maxProxyRequestID bounds the id of a proxy, in bytes.

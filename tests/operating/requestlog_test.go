@@ -72,6 +72,8 @@ func TestRequestLog(t *testing.T) {
 			{form.Post("/sign-in", "username=alice", servicetest.AsForm), map[string]any{"operation": "signIn", "method": "POST", "status": 303.0, "user": user, "db_ms": true}},
 			{alice.Get("/api/event/a%0Ab?limit=1&x=%22level%22", servicetest.Header("User-Agent", "evil\" agent")), map[string]any{"operation": "listEvents", "status": 400.0, "code": "validation_failed", "world": nil, "path": "/api/event/a%0Ab"}},
 			{alice.Do("PATCH", "/api/event/a%E2%80%A8%1b%5B31m", ""), map[string]any{"operation": "methodNotAllowed", "method": "PATCH", "status": 405.0, "path": "/api/event/a%E2%80%A8%1B%5B31m"}},
+			{alice.Do(strings.Repeat("M", 32), servicetest.Plaza, ""), map[string]any{"operation": "methodNotAllowed", "method": strings.Repeat("M", 32), "status": 405.0}},
+			{alice.Do(strings.Repeat("M", 9000), servicetest.Plaza, ""), map[string]any{"operation": "methodNotAllowed", "method": strings.Repeat("M", 32) + "...", "status": 405.0}},
 			{alice.Get("/" + strings.Repeat("x", 2000)), map[string]any{"operation": "notFound", "code": "not_found", "path": "/" + strings.Repeat("x", 511) + "..."}},
 		} {
 			line := requestLine(t, s, test.res)
