@@ -48,8 +48,10 @@ func (s *Server) receive(c echo.Context, read func() error) error {
 		return errOverloaded
 	}
 	defer s.bodies.Release(from, 1)
-	defer backpressure.FromContext(r.Context()).Receive()()
-	return read()
+	end := backpressure.FromContext(r.Context()).Receive()
+	err := read()
+	end(err == nil)
+	return err
 }
 
 // senderOf returns whose share the body counts in. A JWT that has merely expired still names the user.

@@ -183,3 +183,65 @@ func TestHurry(t *testing.T) {
 		}
 	}
 }
+
+// Who has not sent a request has one more second, too.
+func TestHurrySenders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(16)
+		l := make(pipes)
+		h := &http.Server{ReadTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			conn := FromContext(r.Context())
+			conn.Begin(&Request{InFlight: new(atomic.Int64)})
+			defer conn.End()
+			end := conn.Receive()
+			_, err := io.Copy(io.Discard, r.Body)
+			end(err == nil)
+		})}
+		go h.Serve(c.Attach(h, l))
+		defer h.Close()
+		var conns []net.Conn
+		for _, sent := range []string{"", "GET /", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{"} {
+			conn, ofServer := net.Pipe()
+			l <- ofServer
+			io.WriteString(conn, sent)
+			conns = append(conns, conn)
+		}
+		synctest.Wait()
+		c.Hurry()
+		begin := time.Now()
+		for _, conn := range conns {
+			io.Copy(io.Discard, conn)
+		}
+		if took := time.Since(begin); took > lastMoment {
+			t.Errorf("they had %v", took)
+		}
+	})
+}
+
+// Who waits hears of a byte that came in before, since the request was read.
+func TestHear(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		server, client := net.Pipe()
+		go client.Write([]byte("headx"))
+		c := &Conn{Conn: server}
+		c.Read(make([]byte, 4))
+		c.Begin(&Request{})
+		if before {
+			c.Read(make([]byte, 1))
+		}
+		heard := c.Hear()
+		select {
+		case <-heard:
+			if !before {
+				t.Error("heard of nothing")
+			}
+		default:
+			if before {
+				t.Fatal("not heard")
+			}
+			c.Read(make([]byte, 1))
+		}
+		<-heard
+		server.Close()
+	}
+}

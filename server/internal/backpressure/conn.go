@@ -134,19 +134,19 @@ func (c *Conn) End() {
 	}
 }
 
-// Receive says that the body of c's request is being read, until end.
-func (c *Conn) Receive() (end func()) {
+// Receive says that the body of c's request is being read, until end, which says whether it has arrived.
+func (c *Conn) Receive() (end func(arrived bool)) {
 	if c == nil {
-		return func() {}
+		return func(bool) {}
 	}
 	r := c.current.Load()
 	r.arriving.Store(true)
-	return func() {
+	return func(arrived bool) {
 		r.arriving.Store(false)
-		if c.class.hurried.Load() {
+		if arrived && c.class.hurried.Load() {
 			c.class.mu.Lock() // after Hurry
 			defer c.class.mu.Unlock()
-			c.Conn.SetReadDeadline(time.Time{}) // the body has arrived, and net/http goes on reading
+			c.Conn.SetReadDeadline(time.Time{}) // net/http goes on reading, to notice a hang-up
 		}
 		r.read = c.received.Load()
 	}
