@@ -49,13 +49,19 @@ func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username st
 // addUnlessAlike is addMissing for a user of an identity provider, whose name must look like nobody's. The unique keys
 // see to those whom providers named. The names of others, which only their operator chooses, are looked up.
 func addUnlessAlike(tx *gorm.DB, user User) error {
-	var alike bool
-	err := scan(tx.Raw(`SELECT EXISTS (SELECT 1 FROM users WHERE issuer IS NULL AND folded = ?)
-		OR EXISTS (SELECT 1 FROM users WHERE issuer IS NULL AND skeleton = ?)`, *user.Folded, *user.Skeleton), &alike)
+	alike, err := looksGiven(tx, user)
 	if err != nil || alike {
 		return err
 	}
 	return addMissing(tx, user)
+}
+
+// looksGiven reports whether the name of user looks like one that an operator gave. Each half is a look-up in a partial
+// index, which a database uses for a query that repeats the predicate of the index and has no other alternative.
+func looksGiven(tx *gorm.DB, user User) (alike bool, err error) {
+	err = scan(tx.Raw(`SELECT EXISTS (SELECT 1 FROM users WHERE issuer IS NULL AND folded = ?)
+		OR EXISTS (SELECT 1 FROM users WHERE issuer IS NULL AND skeleton = ?)`, *user.Folded, *user.Skeleton), &alike)
+	return alike, err
 }
 
 // usernameCandidates are the names to try for a new user who prefers one: that itself as normalizeUsername spells it, with

@@ -2,7 +2,6 @@ package models
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 
@@ -50,18 +49,24 @@ func (s *Store) RenameUser(ctx context.Context, username, to string) (Identity, 
 // refuseTaken returns ErrUserExists if somebody else than user has the name of renamed, and ErrUserAlike if it looks like
 // somebody else's and must not. Unique keys see to those who come at the same time.
 func refuseTaken(tx *gorm.DB, user, renamed User) error {
-	var taken string
-	err := scan(tx.Raw(`
-		SELECT username FROM users WHERE id <> ? AND (username = ? OR ? AND (folded = ? OR skeleton = ?))
-		ORDER BY username <> ? LIMIT 1`,
-		user.ID, renamed.Username, user.Issuer != nil, *renamed.Folded, *renamed.Skeleton, renamed.Username), &taken)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return nil
-	case err != nil:
+	var taken, alike bool
+	err := scan(tx.Raw("SELECT EXISTS (SELECT 1 FROM users WHERE username = ? AND id <> ?)", renamed.Username, user.ID), &taken)
+	if err != nil {
 		return err
-	case taken == renamed.Username:
+	}
+	if taken {
 		return ErrUserExists
 	}
-	return ErrUserAlike
+	if user.Issuer == nil {
+		return nil
+	}
+	if alike, err = looksGiven(tx, renamed); err == nil && !alike {
+		err = scan(tx.Raw(`SELECT EXISTS (SELECT 1 FROM users WHERE issuer IS NOT NULL AND folded = ? AND id <> ?)
+			OR EXISTS (SELECT 1 FROM users WHERE issuer IS NOT NULL AND skeleton = ? AND id <> ?)`,
+			*renamed.Folded, user.ID, *renamed.Skeleton, user.ID), &alike)
+	}
+	if err == nil && alike {
+		err = ErrUserAlike
+	}
+	return err
 }

@@ -95,6 +95,16 @@ func PostgresURL(servers ...*PostgresServer) string {
 // Database looks into the database worldevents.
 func (s *PostgresServer) Database() *Database { return open(s.tb, "postgres", "pgx", s.URL(), s.URL()) }
 
+// Log is what the server has logged.
+func (s *PostgresServer) Log() string {
+	s.tb.Helper()
+	log, err := os.ReadFile(filepath.Join(s.dir, "log"))
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	return string(log)
+}
+
 // Exec runs a statement in the database postgres.
 func (s *PostgresServer) Exec(statement string) {
 	s.tb.Helper()
@@ -131,8 +141,7 @@ func (s *PostgresServer) Start() {
 		if err := s.tryExec("SELECT 1"); err == nil {
 			return
 		} else if time.Now().After(deadline) {
-			log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
-			s.tb.Fatalf("PostgreSQL does not start: %v\n%s", err, log)
+			s.tb.Fatalf("PostgreSQL does not start: %v\n%s", err, s.Log())
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

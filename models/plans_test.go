@@ -1,0 +1,195 @@
+package models_test
+
+import (
+	"crypto/rand"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"worldevents/models"
+	"worldevents/tests/servicetest"
+)
+
+// Every statement of the service, and of the commands beside it, looks rows up in an index. One that reads a whole table
+// takes no time in a test, and grows with the years.
+func TestStatementsUseIndexes(t *testing.T) {
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		s := servicetest.New(t)
+		servicetest.Crowd(t, s, "crowded", 600, 2)
+		var mutex sync.Mutex
+		seen := make(map[string]bool)
+		s.Store.EachStatement(func(sql string) {
+			mutex.Lock()
+			defer mutex.Unlock()
+			seen[sql] = true
+		})
+		useAll(t, s)
+		if len(seen) < 40 {
+			t.Errorf("%d statements", len(seen))
+		}
+		for sql := range seen {
+			for _, step := range planInSQLite(t, s.Database, sql) {
+				if scanInSQLite.MatchString(step) && step != prunesAllWorlds {
+					t.Errorf("%s\n%s", step, sql)
+				}
+			}
+		}
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		// A sequential scan is then the last resort of the planner, whatever the statistics.
+		server := servicetest.NewPostgresServer(t, "session_preload_libraries=auto_explain", "auto_explain.log_min_duration=0",
+			"auto_explain.log_nested_statements=on", "enable_seqscan=off")
+		store, err := models.Open(models.Options{URL: server.URL(), MaxConns: 2, Timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		if err := store.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s := servicetest.Start(t, server.Database())
+		servicetest.Crowd(t, s, "crowded", 600, 2)
+		before := len(server.Log())
+		useAll(t, s)
+		plans := strings.Split(server.Log()[before:], " LOG:  duration: ")[1:]
+		if len(plans) < 60 {
+			t.Errorf("%d plans: %s", len(plans), server.Log())
+		}
+		for _, plan := range plans {
+			if scanInPostgres.MatchString(plan) {
+				t.Error(plan)
+			}
+		}
+	})
+}
+
+// A step of a plan that reads a table, or one of its indexes, from end to end.
+var (
+	scanInSQLite   = regexp.MustCompile(`^SCAN (users|u|sessions|events|e|rsvps|r)\b`)
+	scanInPostgres = regexp.MustCompile(`Seq Scan on |Index (Only )?Scan (Backward )?using [^\n]*\n(\s+Filter|\s+->|[^\s]|$)`)
+)
+
+// prunesAllWorlds is the one step that may read an index from end to end: each batch goes on where the last one ended.
+const prunesAllWorlds = "SCAN e USING COVERING INDEX events_list"
+
+func planInSQLite(t *testing.T, db *servicetest.Database, sql string) (steps []string) {
+	t.Helper()
+	rows, err := db.DB.Query("EXPLAIN QUERY PLAN "+sql, slices.Repeat([]any{nil}, strings.Count(sql, "?"))...)
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, parent, unused int
+		var step string
+		if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
+			t.Fatal(err)
+		}
+		steps = append(steps, step)
+	}
+	return steps
+}
+
+// useAll does all that the service and the commands do to a database, each way at least once. The world crowded is there,
+// with a large event.
+func useAll(t *testing.T, s *servicetest.Service) {
+	t.Helper()
+	ctx, store := t.Context(), s.Store
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	signIn := func() (in models.SignIn) {
+		rand.Read(in.Handle[:])
+		in.Replaces = []models.RefreshToken{{Handle: in.Handle}}
+		return in
+	}
+	alice, bob := s.SignIn("alice"), s.SignIn("bob")
+	alice.Get(servicetest.SessionPath).Is(200, servicetest.Authenticated)
+	alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+	id := alice.Create("w", "n", servicetest.When)
+	bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+	bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+	for range 5 { // so often that fingerprints are used
+		tag := bob.Get("/api/event/w").Header.Get("ETag")
+		bob.Get("/api/event/w", servicetest.IfNoneMatch(tag)).Is(304, "")
+	}
+	for _, query := range []string{"", "?limit=1", "?from=2029-01-01T00:00:00Z", "?to=2039-01-01T00:00:00Z&limit=2"} {
+		servicetest.Walk(t, s, bob, "/api/event/crowded"+query, servicetest.EventIDs)
+	}
+	bob.Delete("/api/event/"+id).Is(200, servicetest.Success)
+	bob.Delete("/api/event/"+id).Is(200, servicetest.Success)
+
+	_, err := store.SignInExternal(ctx, "https://login.example.org", "1", "paul", signIn())
+	must(err)
+	_, err = store.SignInExternal(ctx, "https://login.example.org", "2", "paul", signIn())
+	must(err)
+	_, err = store.RenameUser(ctx, "paul", "ringo")
+	must(err)
+	_, err = store.RenameUser(ctx, "bob", "george")
+	must(err)
+	_, err = store.FindUser(ctx, "george")
+	must(err)
+	_, err = store.FindPerson(ctx, "alice")
+	must(err)
+	must(store.EachUser(ctx, func(models.User) error { return nil }))
+	_, _, err = store.BlockUser(ctx, "george")
+	must(err)
+	_, _, err = store.UnblockUser(ctx, "george")
+	must(err)
+	removed, err := store.RemoveUser(ctx, "ringo", true)
+	must(err)
+	_, err = store.UnblockIdentity(ctx, *removed.Identity)
+	must(err)
+
+	in := signIn()
+	grant, err := store.SignIn(ctx, "carol", true, in)
+	must(err)
+	caller := models.Caller{UserID: grant.ID, SessionID: grant.SessionID}
+	_, err = store.FindSession(ctx, in.RefreshToken)
+	must(err)
+	_, err = store.Sessions(ctx, grant.ID)
+	must(err)
+	_, err = store.ActiveCallers(ctx, []models.Caller{caller, {UserID: grant.ID}})
+	must(err)
+	_, err = store.RefreshSession(ctx, caller, in.RefreshToken, models.Hash{1})
+	must(err)
+	_, err = store.RefreshSession(ctx, caller, in.RefreshToken, models.Hash{2})
+	if err == nil {
+		t.Error("a spent token is taken")
+	}
+	_, err = store.RevokeSession(ctx, caller)
+	must(err)
+	_, err = store.RevokeUser(ctx, grant.ID, grant.SessionID)
+	must(err)
+	_, _, err = store.RevokeTokens(ctx, []models.RefreshToken{in.RefreshToken})
+	must(err)
+	_, err = store.RevokeAll(ctx)
+	must(err)
+	_, _, err = store.PruneSessions(ctx, models.ID{})
+	must(err)
+
+	event, err := models.ParseID(id)
+	must(err)
+	must(store.EachEvent(ctx, "crowded", func(models.EventDetails) error { return nil }))
+	_, _, err = store.FindEvent(ctx, event)
+	must(err)
+	name := "N"
+	_, err = store.EditEvent(ctx, event, models.EventEdit{Name: &name})
+	must(err)
+	_, err = store.RemoveEvent(ctx, event)
+	must(err)
+	for _, prune := range []models.EventPrune{{DryRun: true}, {World: "w"}, {}} {
+		prune.Before, prune.Progress = servicetest.At(2039), func(models.RemovedEvents) {}
+		_, err = store.PruneEvents(ctx, prune)
+		must(err)
+	}
+}
