@@ -181,6 +181,7 @@ func TestSilentConnections(t *testing.T) {
 		conn.Close()
 	}
 	proxy.Silence()
+	proxy.Up()
 	failed := 0
 	for range connections {
 		if res := alice.Get(servicetest.Plaza); res.Status != 200 {

@@ -103,7 +103,7 @@ func Trusting(host string, all ...Certificate) *tls.Config {
 	for _, c := range all {
 		roots.AddCert(c.leaf)
 	}
-	return &tls.Config{RootCAs: roots, ServerName: host} // #nosec G402 -- a client of the tests, which also tries old versions
+	return &tls.Config{RootCAs: roots, ServerName: host} // a client of the tests, which also tries old versions
 }
 
 // HTTPS returns a client with a configuration, which follows no redirect and keeps idle connections for as many requests

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -321,122 +319,6 @@ var plain = &http.Client{
 // Do sends a request with these cookies to the public listener and returns status and body, or 0 and the error.
 func (s *Process) Do(method, path, body, cookies string) (int, string) {
 	return NewBrowser(s.URL, plain.Transport).Do(method, path, body, Header("Cookie", cookies)).read()
-}
-
-// Proxy passes TCP connections on to a server, until it is taken down.
-type Proxy struct {
-	// Addr is where it listens.
-	Addr string
-
-	target string
-	mu     sync.Mutex
-	conns  map[net.Conn]bool
-	up     bool
-	delay  time.Duration
-	silent *atomic.Bool // whether the connections of now pass nothing
-}
-
-// NewProxy starts a proxy in front of target, host:port.
-func NewProxy(tb testing.TB, target string) *Proxy {
-	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	p := &Proxy{Addr: l.Addr().String(), target: target, conns: make(map[net.Conn]bool), up: true, silent: new(atomic.Bool)}
-	tb.Cleanup(func() {
-		l.Close()
-		p.Down()
-	})
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go p.pass(conn)
-		}
-	}()
-	return p
-}
-
-// Down cuts all connections and takes no new ones.
-func (p *Proxy) Down() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.up = false
-	for conn := range p.conns {
-		conn.Close()
-	}
-	clear(p.conns)
-}
-
-// Up takes connections again.
-func (p *Proxy) Up() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.up = true
-}
-
-// Silence has all connections so far pass nothing any more, as when a host vanishes. Those to come do.
-func (p *Proxy) Silence() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.silent.Store(true)
-	p.silent = new(atomic.Bool)
-}
-
-// passing is a connection that takes what is written to it to nobody once it is silent.
-type passing struct {
-	net.Conn
-	silent *atomic.Bool
-}
-
-func (p passing) Write(b []byte) (int, error) {
-	if p.silent.Load() {
-		return len(b), nil
-	}
-	return p.Conn.Write(b)
-}
-
-// Delay makes new connections take that long.
-func (p *Proxy) Delay(delay time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.delay = delay
-}
-
-func (p *Proxy) pass(client net.Conn) {
-	defer client.Close()
-	p.mu.Lock()
-	delay := p.delay
-	p.mu.Unlock()
-	time.Sleep(delay)
-	server, err := net.Dial("tcp", p.target)
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	p.mu.Lock()
-	if !p.up {
-		p.mu.Unlock()
-		return
-	}
-	p.conns[client], p.conns[server] = true, true
-	silent := p.silent
-	p.mu.Unlock()
-	go func() {
-		io.Copy(passing{server, silent}, client)
-		server.Close()
-	}()
-	io.Copy(passing{client, silent}, server)
-}
-
-// ThroughProxy is the database behind a proxy: the URL that leads through it.
-func (d *Database) ThroughProxy() (proxy *Proxy, url string) {
-	d.tb.Helper()
-	proxy = NewProxy(d.tb, cluster.url.Host)
-	return proxy, strings.Replace(d.URL, cluster.url.Host, proxy.Addr, 1)
 }
 
 // OneLine reports whether text is one line that contains what.

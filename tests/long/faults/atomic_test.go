@@ -2,7 +2,6 @@ package faults
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -59,26 +58,22 @@ func TestCreateIsWhole(t *testing.T) {
 
 	t.Run("broken connections", func(t *testing.T) {
 		db := servicetest.Postgres(t)
-		target := strings.Split(strings.SplitN(db.URL, "@", 2)[1], "/")[0]
-		proxy := newToxiproxy(t, target)
-		p := servicetest.NewProgram(t, "DATABASE_URL="+strings.Replace(db.URL, target, proxy.Listen, 1), "DB_MAX_CONNS=1").ServeReady()
+		proxy, address := db.ThroughProxy()
+		p := servicetest.NewProgram(t, "DATABASE_URL="+address, "DB_MAX_CONNS=1").ServeReady()
 		alice := signIn(t, plain, p.URL, "alice")
 		broken, made := 0, 0
 		for bytes := 0; bytes <= 1200; bytes += 12 {
-			for _, stream := range []string{"upstream", "downstream"} {
-				toxic := fmt.Sprintf(`{"type":"limit_data","stream":%q,"attributes":{"bytes":%d}}`, stream, bytes)
-				if _, err := proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
-					t.Fatal(err)
-				}
+			for name, direction := range map[string]servicetest.Direction{"to the server": servicetest.ToServer, "to the client": servicetest.ToClient} {
+				proxy.Limit(direction, bytes)
 				_, res := alice.create("w", fmt.Sprint(bytes))
-				proxy.Toxics.ResetToxics(t.Context())
+				proxy.Unlimit(direction)
 				switch {
 				case res.Status == 200:
 					made++
 				case res.Status == 500 && res.IsJSON():
 					broken++
 				default:
-					t.Errorf("after %d bytes %s: %v", bytes, stream, res)
+					t.Errorf("after %d bytes %s: %v", bytes, name, res)
 				}
 			}
 		}

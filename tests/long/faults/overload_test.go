@@ -2,7 +2,6 @@ package faults
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,15 +19,12 @@ func TestOverload(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			db := servicetest.Postgres(t)
-			target := strings.Split(strings.SplitN(db.URL, "@", 2)[1], "/")[0]
-			proxy := newToxiproxy(t, target)
-			p := servicetest.NewProgram(t, "DATABASE_URL="+strings.Replace(db.URL, target, proxy.Listen, 1), "DB_MAX_CONNS=4", "DB_TIMEOUT=2s", test.setting).ServeReady()
+			proxy, address := db.ThroughProxy()
+			p := servicetest.NewProgram(t, "DATABASE_URL="+address, "DB_MAX_CONNS=4", "DB_TIMEOUT=2s", test.setting).ServeReady()
 			transport := newTransport(2000)
 			defer transport.CloseIdleConnections()
 			alice := signIn(t, transport, p.URL, "alice")
-			if _, err := proxy.Toxics.AddToxicJson(strings.NewReader(`{"type":"latency","attributes":{"latency":15}}`)); err != nil {
-				t.Fatal(err)
-			}
+			proxy.Slow(7500*time.Microsecond, 7500*time.Microsecond)
 
 			peak := peakOf(alice)
 			goodput, statuses, unexpected := offer(alice, 2*peak)

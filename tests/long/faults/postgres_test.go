@@ -2,7 +2,6 @@ package faults
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,82 +9,47 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Shopify/toxiproxy/v2"
-	"github.com/rs/zerolog"
-
 	"worldevents/tests/servicetest"
 )
-
-// newToxiproxy starts a proxy in front of target, host:port.
-func newToxiproxy(t *testing.T, target string) *toxiproxy.Proxy {
-	t.Helper()
-	quiet := zerolog.New(io.Discard)
-	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), quiet)
-	proxy := toxiproxy.NewProxy(server, "database", "127.0.0.1:0", target)
-	if err := proxy.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Stop)
-	return proxy
-}
-
-// poison adds a toxic in both directions; mend removes both.
-func poison(t *testing.T, proxy *toxiproxy.Proxy, kind, attributes string) (mend func()) {
-	t.Helper()
-	for _, stream := range []string{"upstream", "downstream"} {
-		toxic := fmt.Sprintf(`{"name":%q,"type":%q,"stream":%q,"attributes":%s}`, stream, kind, stream, attributes)
-		if _, err := proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return func() { proxy.Toxics.ResetToxics(t.Context()) }
-}
 
 // While PostgreSQL is away, in whatever way, every request gets a response within three seconds, as JSON, and never as if
 // the session were bad. Liveness stays; readiness follows; all is well again by itself.
 func TestPostgresFaults(t *testing.T) {
 	t.Parallel()
 	server := servicetest.NewPostgresServer(t)
+	again := func(proxy *servicetest.Proxy) func() { return func() { proxy.Down(); proxy.Up() } }
 	for _, fault := range []struct {
 		name string
 		// begin breaks something and returns what ends it.
-		begin func(t *testing.T, proxy *toxiproxy.Proxy) (end func())
+		begin func(proxy *servicetest.Proxy) (end func())
 		// away means that the database cannot be reached at all meanwhile.
 		away  bool
 		lasts time.Duration
 	}{
-		{"killed", func(*testing.T, *toxiproxy.Proxy) func() { server.Kill(); return server.Start }, true, 4 * time.Second},
-		{"restarted", func(*testing.T, *toxiproxy.Proxy) func() { server.Restart(); return func() {} }, false, time.Second},
-		{"backends terminated", func(*testing.T, *toxiproxy.Proxy) func() {
+		{"killed", func(*servicetest.Proxy) func() { server.Kill(); return server.Start }, true, 4 * time.Second},
+		{"restarted", func(*servicetest.Proxy) func() { server.Restart(); return func() {} }, false, time.Second},
+		{"backends terminated", func(*servicetest.Proxy) func() {
 			for range 5 {
 				server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'worldevents'")
 				time.Sleep(200 * time.Millisecond) // between blows, not for anything to happen
 			}
 			return func() {}
 		}, false, 0},
-		{"paused", func(*testing.T, *toxiproxy.Proxy) func() { server.Pause(); return server.Resume }, true, 4 * time.Second},
-		{"black hole", func(t *testing.T, proxy *toxiproxy.Proxy) func() { return poison(t, proxy, "timeout", `{"timeout":0}`) }, true, 4 * time.Second},
-		{"slow", func(t *testing.T, proxy *toxiproxy.Proxy) func() {
-			return poison(t, proxy, "latency", `{"latency":400,"jitter":300}`)
+		{"paused", func(*servicetest.Proxy) func() { server.Pause(); return server.Resume }, true, 4 * time.Second},
+		{"black hole", func(proxy *servicetest.Proxy) func() { proxy.Silence(); return again(proxy) }, true, 4 * time.Second},
+		{"slow", func(proxy *servicetest.Proxy) func() {
+			proxy.Slow(100*time.Millisecond, 700*time.Millisecond)
+			return func() { proxy.Slow(0, 0) }
 		}, false, 4 * time.Second},
-		{"connections reset", func(t *testing.T, proxy *toxiproxy.Proxy) func() {
-			return poison(t, proxy, "reset_peer", `{"timeout":20}`)
-		}, true, 4 * time.Second},
-		{"connections refused", func(t *testing.T, proxy *toxiproxy.Proxy) func() {
-			proxy.Stop()
-			return func() {
-				if err := proxy.Start(); err != nil {
-					t.Error(err)
-				}
-			}
-		}, true, 4 * time.Second},
+		{"connections reset", func(proxy *servicetest.Proxy) func() { proxy.Reset(); return again(proxy) }, true, 4 * time.Second},
+		{"connections refused", func(proxy *servicetest.Proxy) func() { proxy.Down(); return proxy.Up }, true, 4 * time.Second},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
-			proxy := newToxiproxy(t, server.Addr)
-			address := strings.Replace(server.URL(), server.Addr, proxy.Listen, 1)
+			proxy := servicetest.NewProxy(t, server.Addr)
+			address := strings.Replace(server.URL(), server.Addr, proxy.Addr, 1)
 			p := servicetest.NewProgram(t, "DATABASE_URL="+address, "DB_TIMEOUT=2s").ServeReady()
 			watch := watchFault(t, p)
-			mend := fault.begin(t, proxy)
+			mend := fault.begin(proxy)
 			var once sync.Once // and no OnceFunc, which panics after a failure
 			end := func() { once.Do(mend) }
 			defer end() // a fault that outlived its test would fail those behind it
