@@ -73,7 +73,7 @@ func readSecretFile(path string) (text, writable string, err error) {
 // readRegularFile returns what is in a file, of at most maxSecretFile bytes. Symbolic links are followed, as Kubernetes has them.
 func readRegularFile(path string) ([]byte, fs.FileInfo, error) {
 	// Without O_NONBLOCK a pipe that nobody writes to would be waited for.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // #nosec G304 -- the operator names the file
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // the operator names the file
 	if err != nil {
 		return nil, nil, err
 	}

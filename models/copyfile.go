@@ -37,7 +37,7 @@ func createNewFile(name string) (*newFile, error) {
 	if err := n.removeLeftover(); err != nil {
 		return nil, err
 	}
-	if n.f, err = os.OpenFile(n.temporary, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil { // #nosec G304 -- the operator names the file
+	if n.f, err = os.OpenFile(n.temporary, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil { // the operator names the file
 		if errors.Is(err, fs.ErrExist) {
 			return nil, errCopying
 		}
@@ -87,7 +87,7 @@ func (n *newFile) removeLeftover() error {
 	if !info.Mode().IsRegular() {
 		return notOurs
 	}
-	f, err := os.OpenFile(n.temporary, os.O_RDWR, 0) // #nosec G304 -- the operator names the file
+	f, err := os.OpenFile(n.temporary, os.O_RDWR, 0) // the operator names the file
 	if errors.Is(err, fs.ErrNotExist) {
 		return errCopying // it was, and has ended meanwhile
 	}
@@ -137,7 +137,7 @@ func (n *newFile) publish() error {
 
 // syncFolder puts the names of a folder's files on disk.
 func syncFolder(name string) error {
-	folder, err := os.Open(name) // #nosec G304 -- the operator names it
+	folder, err := os.Open(name) // the operator names it
 	if err != nil {
 		return err
 	}
