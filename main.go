@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -135,9 +136,16 @@ func serverOptions(c *config.Config, store *models.Store, log, accessLog *slog.L
 		Keys: c.Keys, Issuer: c.JWTIssuer, Audience: c.JWTAudience, JWTTTL: c.JWTTTL,
 		CookieDomain: c.CookieDomain, CookiePartitioned: c.CookiePartitioned,
 		OIDC: newProvider(c), ReturnOrigins: c.ReturnOrigins,
-		HSTS: c.HSTS, AllowedOrigins: c.AllowedOrigins, TrustedProxies: c.Proxies,
+		AdminHosts: append(c.AdminHosts, hostOf(c.AdminAddr)),
+		HSTS:       c.HSTS, AllowedOrigins: c.AllowedOrigins, TrustedProxies: c.Proxies,
 		RateLimit: c.RateLimit, WriteRate: c.WriteRate, MaxInFlight: c.MaxInFlight, MaxWaiting: c.MaxWaiting,
 	}, err
+}
+
+// hostOf returns the host of an address that Load has accepted, "" for none.
+func hostOf(address string) string {
+	host, _, _ := net.SplitHostPort(address)
+	return host
 }
 
 // newProvider is the identity provider of the configuration, or nil.

@@ -26,6 +26,9 @@ type Config struct {
 	ListenAddr string `env:"LISTEN_ADDR" envDefault:":8080"`
 	// AdminAddr is the listener of /livez, /readyz and /metrics; set but empty turns it off.
 	AdminAddr string `env:"ADMIN_ADDR" envDefault:"127.0.0.1:9090"`
+	// AdminHosts are further names by which /metrics and /debug are asked for, without port, comma-separated. Addresses,
+	// localhost and the host of AdminAddr always are.
+	AdminHosts []string `env:"ADMIN_HOSTS"`
 	// BaseURL is the public address. Its path is the cookies' Path and the prefix of every link; a proxy strips it. Unset,
 	// it has in development the port of ListenAddr.
 	BaseURL string `env:"BASE_URL" envDefault:"http://localhost:8080"`

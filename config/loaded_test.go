@@ -12,7 +12,7 @@ import (
 // The defaults of the operating interface.
 func TestDefaults(t *testing.T) {
 	want := map[string]string{
-		"APP_ENV": "production", "DEVELOPMENT_PUBLIC": "false", "LISTEN_ADDR": ":8080", "ADMIN_ADDR": "127.0.0.1:9090", "BASE_URL": "http://localhost:8080",
+		"APP_ENV": "production", "DEVELOPMENT_PUBLIC": "false", "LISTEN_ADDR": ":8080", "ADMIN_ADDR": "127.0.0.1:9090", "ADMIN_HOSTS": "", "BASE_URL": "http://localhost:8080",
 		"TLS": "off", "TLS_DIR": "tls", "HTTP_ADDR": "", "ACME_DIRECTORY": "", "HSTS": "max-age=31536000; includeSubDomains",
 		"DATABASE_URL": "sqlite:worldevents.db", "DATABASE_URL_FILE": "", "DB_MAX_CONNS": "20", "DB_TIMEOUT": "2s",
 		"JWT_SECRET": "xxxxx", "JWT_SECRET_FILE": "", "JWT_ISSUER": "", "JWT_AUDIENCE": "", "JWT_TTL": "15m0s",

@@ -91,6 +91,9 @@ var refused = []struct {
 	{"LISTEN_ADDR: must be host:port or :port", []string{"LISTEN_ADDR=8080", "LISTEN_ADDR=::1:80"}},
 	{"LISTEN_ADDR: must end with a port, 0 to 65535", []string{"LISTEN_ADDR=:65536", "LISTEN_ADDR=:eighty", "LISTEN_ADDR=:-1"}},
 	{"ADMIN_ADDR: must be host:port, :port or empty", []string{"ADMIN_ADDR=localhost"}},
+	{`ADMIN_HOSTS: "metrics.internal:9090" must be a host name without port`, []string{"ADMIN_HOSTS=metrics.internal:9090", "ADMIN_HOSTS=a.internal,metrics.internal:9090"}},
+	{`ADMIN_HOSTS: "http://x" must be a host name without port`, []string{"ADMIN_HOSTS=http://x"}},
+	{`ADMIN_HOSTS: "*" must be a host name without port`, []string{"ADMIN_HOSTS=*"}},
 	{"BASE_URL: must be an http or https address without a query", []string{
 		"BASE_URL=example.org", "BASE_URL=ftp://example.org", "BASE_URL=https://example.org/?x", "BASE_URL=https://example.org/#x", "BASE_URL=https:example.org",
 		"BASE_URL=https://", "BASE_URL=https://u:" + hidden + "@x.org", "BASE_URL=https://example.org/a;b", "BASE_URL=https://example.org/a b", "BASE_URL=https://x.org/%zz",

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,9 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 )
+
+// hostName is a name in DNS, or a label of one, such as containers have.
+var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*$`)
 
 // validate fills in what the texts mean, and returns everything that is wrong with their values.
 func (c *Config) validate(needKey bool) (problems []error) {
@@ -31,6 +35,11 @@ func (c *Config) validate(needKey bool) (problems []error) {
 	}
 	if _, _, err := net.SplitHostPort(c.AdminAddr); err != nil && c.AdminAddr != "" {
 		problem("ADMIN_ADDR", "must be host:port, :port or empty")
+	}
+	for _, host := range c.AdminHosts {
+		if !hostName.MatchString(host) {
+			problem("ADMIN_HOSTS", "%q must be a host name without port", host)
+		}
 	}
 	var err error
 	if c.Base, err = url.Parse(c.BaseURL); err != nil || !isHTTPURL(c.Base) || c.Base.RawQuery != "" || c.Base.Fragment != "" ||

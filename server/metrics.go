@@ -1,11 +1,14 @@
 package server
 
 import (
+	"errors"
+
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"worldevents/config/build"
 	"worldevents/models"
+	"worldevents/server/internal/oidc"
 )
 
 // registerProcess registers what there is to say of this process as a whole.
@@ -57,6 +60,7 @@ const (
 	signInDone           = "signed_in"
 	signInRefused        = "refused"
 	signInProviderFailed = "provider_failed"
+	signInErrorReported  = "error_reported"
 	signInOverloaded     = "overloaded"
 	signInFailed         = "failed"
 )
@@ -64,10 +68,10 @@ const (
 func newSignInCounts() *prometheus.CounterVec {
 	counts := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "worldevents_sign_ins_total",
-		Help: "Sign-ins that have ended, by way (form, provider) and outcome: signed_in, refused, provider_failed (the identity provider), overloaded, failed (this service). One that leads to the provider, or whose client hung up, has not ended.",
+		Help: "Sign-ins that have ended, by way (form, provider) and outcome: signed_in, refused, provider_failed (the identity provider), error_reported (by a callback, which anybody can send), overloaded, failed (this service). One that leads to the provider, or whose client hung up, has not ended.",
 	}, []string{"way", "outcome"})
 	for _, way := range []string{byForm, byProvider} {
-		for _, outcome := range []string{signInDone, signInRefused, signInProviderFailed, signInOverloaded, signInFailed} {
+		for _, outcome := range []string{signInDone, signInRefused, signInProviderFailed, signInErrorReported, signInOverloaded, signInFailed} {
 			counts.WithLabelValues(way, outcome)
 		}
 	}
@@ -100,6 +104,8 @@ func signInOutcome(req *request, err error) string {
 	switch p := problemOf(err); {
 	case p.status < 500:
 		return signInRefused
+	case errors.Is(err, oidc.ErrReported):
+		return signInErrorReported
 	case p.code == errProvider.code:
 		return signInProviderFailed
 	case p.code == errOverloaded.code:

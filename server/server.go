@@ -71,6 +71,8 @@ type Options struct {
 	CertificateExpiry func() time.Time
 	// AllowedOrigins are the exact origins whose pages may call the API.
 	AllowedOrigins []string
+	// AdminHosts are the names by which the operator's listener is asked for metrics and profiles, besides localhost.
+	AdminHosts []string
 	// TrustedProxies are the networks whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	// RateLimit is the number of requests a second allowed to one client; 0 means no limit.
@@ -204,7 +206,7 @@ func New(o Options) (*Server, error) {
 	}
 
 	s.Public = e
-	s.Admin = s.adminHandler()
+	s.Admin = s.adminHandler(o.AdminHosts)
 	return s, nil
 }
 

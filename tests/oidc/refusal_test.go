@@ -130,6 +130,11 @@ func TestRefusedByProvider(t *testing.T) {
 			}
 		})
 	}
+	// Anybody can send such a callback, so that it says nothing of the provider.
+	for outcome, n := range map[string]float64{"error_reported": 8, "provider_failed": 0} {
+		name := fmt.Sprintf(`worldevents_sign_ins_total{outcome="%s",way="provider"}`, outcome)
+		servicetest.Eventually(t, servicetest.Soon, name, func() bool { return servicetest.Metric(t, s, name) == n })
+	}
 	for text, want := range map[string]bool{
 		"server_error": true, "login_required": true,
 		"script": false, "call_the_operator": false, "level=ERROR": false, "Server_Error": false, "<b>": false,

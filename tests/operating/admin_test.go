@@ -1,6 +1,11 @@
 package operating
 
 import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -98,5 +103,72 @@ func TestProfiles(t *testing.T) {
 			}
 		}
 		alice.Get(path).IsError(404, "not_found")
+	}
+}
+
+// A profile takes a minute at most.
+func TestLongProfiles(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t)
+	at := &http.Client{Timeout: 5 * time.Second} // for the answer, which is no profile
+	for _, seconds := range []string{"61", "1e9", "NaN", "-1", "x", "60.5&seconds=1"} {
+		for _, kind := range []string{"profile", "trace", "heap", ""} {
+			res, err := at.Get(s.AdminURL + "/debug/pprof/" + kind + "?seconds=" + seconds)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _ := io.ReadAll(io.LimitReader(res.Body, 100))
+			res.Body.Close()
+			if res.StatusCode != 400 || string(text) != "seconds must be a number up to 60\n" {
+				t.Errorf("%s for %s: %d", kind, seconds, res.StatusCode)
+			}
+		}
+	}
+}
+
+// A page in a browser that reaches the operator's listener can ask it by a name of its own (DNS rebinding), and learns nothing.
+// Health checks send any name or none.
+func TestOperatorHosts(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t)
+	_, port, _ := net.SplitHostPort(p.Getenv("ADMIN_ADDR"))
+	s := p.With("ADMIN_ADDR=localhost:"+port, "ADMIN_HOSTS=metrics.internal,worldevents").ServeReady()
+	ask := func(path, host string) int {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.AdminURL, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "GET %s HTTP/1.0\r\n%s\r\n", path, host)
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		return res.StatusCode
+	}
+	for host, ok := range map[string]bool{
+		"127.0.0.1:9090": true, "127.0.0.1": true, "10.1.2.3:1": true, "[::1]:9090": true, "[::1]": true, "[fe80::1%25eth0]:9090": true, "localhost": true, "LocalHost:9090": true,
+		"metrics.internal": true, "Metrics.Internal:9090": true, "worldevents:80": true,
+		"evil.example": false, "evil.example:9090": false, "localhost.evil.example": false, "x.metrics.internal": false, "metrics": false,
+		"127.0.0.1.evil.example": false, "127.1": false, "0x7f000001": false, "2130706433": false, "": false, ":9090": false,
+	} {
+		for path, want := range map[string]int{"/metrics": 421, "/debug/pprof/": 421, "/debug/pprof/heap": 421, "/nowhere": 421, "/livez": 200, "/readyz": 200} {
+			switch {
+			case ok && path == "/nowhere":
+				want = 404
+			case ok:
+				want = 200
+			}
+			if status := ask(path, "Host: "+host+"\r\n"); status != want {
+				t.Errorf("%s of %q: %d, want %d", path, host, status, want)
+			}
+		}
+	}
+	if status := ask("/metrics", ""); status != 421 {
+		t.Errorf("without Host: %d", status)
+	}
+	if status := ask("/readyz", ""); status != 200 {
+		t.Errorf("readiness without Host: %d", status)
 	}
 }

@@ -14,8 +14,8 @@ import (
 
 // Exchange trades the callback's code for the user's identity. The flow must come from ResumeFlow, which has compared
 // the state. The client is the address that shares the places. It returns ErrFlow if the flow has expired, or if the
-// code or the ID token belongs to another flow or was used before. It returns ErrDenied if the callback says so,
-// ErrProvider, and ErrBusy.
+// code or the ID token belongs to another flow or was used before. It returns ErrDenied if the callback says so, ErrReported
+// and ErrProvider if it brings another error, ErrProvider, and ErrBusy.
 func (p *Provider) Exchange(ctx context.Context, client string, f Flow, callback url.Values) (Identity, error) {
 	if !p.now().Before(f.expires) {
 		return Identity{}, fmt.Errorf("%w: expired", ErrFlow)
@@ -63,8 +63,8 @@ func (p *Provider) redeem(ctx context.Context, m *metadata, f Flow, code string)
 	return Identity{p.config.Issuer, subject, username}, nil
 }
 
-// checkCallback returns nil if the callback is the issuer's and brings a code. It returns ErrFlow, ErrDenied or
-// ErrProvider.
+// checkCallback returns nil if the callback is the issuer's and brings a code. It returns ErrFlow, ErrDenied, or ErrReported
+// with ErrProvider.
 func (m *metadata) checkCallback(callback url.Values, issuer string) error {
 	// Sending another provider's code to this one, with our secret, is the mix-up attack (RFC 9207 section 2.4).
 	if iss := callback.Get("iss"); iss != issuer && (iss != "" || m.issParamSupported) {
@@ -74,7 +74,7 @@ func (m *metadata) checkCallback(callback url.Values, issuer string) error {
 	case code == "access_denied": // RFC 6749 section 4.1.2.1
 		return ErrDenied
 	case code != "":
-		return wrapErr("authorization", &oauth2.RetrieveError{ErrorCode: code})
+		return fmt.Errorf("%w: %w", ErrReported, wrapErr("authorization", &oauth2.RetrieveError{ErrorCode: code}))
 	case callback.Get("code") == "":
 		return fmt.Errorf("%w: callback without a code", ErrFlow)
 	}

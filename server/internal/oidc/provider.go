@@ -34,6 +34,9 @@ const defaultTimeout = 5 * time.Second
 var (
 	// ErrFlow means that a callback does not belong to a flow of this browser, or that the flow has expired or ended.
 	ErrFlow = errors.New("not a sign-in under way")
+	// ErrReported is the ErrProvider of a callback that brings an error. Nobody knows whether the provider has sent it: whoever
+	// has begun a sign-in can make such an address.
+	ErrReported = errors.New("error in the callback")
 	// ErrDenied means that the user or the provider has refused to sign in.
 	ErrDenied = errors.New("sign-in denied")
 	// ErrProvider means that the provider did not respond, or not as it must.

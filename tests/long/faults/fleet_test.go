@@ -28,6 +28,9 @@ type fleet struct {
 	log       *servicetest.Log
 	// http2 makes clients speak HTTP/2.
 	http2 bool
+	// plain is where the proxy listens without TLS, and proxyLog is the log of what it has passed on.
+	plain    string
+	proxyLog func() string
 	// waitUp waits until the proxy sends requests to both instances.
 	waitUp func()
 }
@@ -49,9 +52,9 @@ func newFleet(t *testing.T, server *servicetest.PostgresServer, env ...string) *
 	haproxy := servicetest.Tool(t, "haproxy")
 	f := newInstances(t, server, env...)
 	public, dir := servicetest.FreeAddress(t), t.TempDir()
-	f.url, f.stat = "https://"+public, servicetest.FreeAddress(t)
+	f.url, f.stat, f.plain, f.proxyLog = "https://"+public, servicetest.FreeAddress(t), servicetest.FreeAddress(t), f.log.String
 	settings := f.shipped("haproxy.cfg",
-		"bind :80\n", "bind "+servicetest.FreeAddress(t)+"\n", "bind :443 ", "bind "+public+" ", "/etc/haproxy/worldevents.pem", filepath.Join(dir, "pem"))
+		"bind :80\n", "bind "+f.plain+"\n", "bind :443 ", "bind "+public+" ", "/etc/haproxy/worldevents.pem", filepath.Join(dir, "pem"))
 	certificate := servicetest.NewCertificate(t, time.Hour, time.Hour)
 	config := filepath.Join(dir, "haproxy.cfg")
 	for path, text := range map[string]string{
@@ -150,19 +153,53 @@ func (f *fleet) waitFound() {
 	})
 }
 
-// dropsClaims fails the test if the proxy passes on what a client says about its own address, which instances would believe.
+// dropsClaims fails the test if the proxy passes on what a client says about its own address or the request's id, which
+// instances would believe, or logs less than the id of the response, or a query.
 func (f *fleet) dropsClaims() {
 	f.t.Helper()
-	const claimed = "192.0.2.66"
+	const claimed, claimedID, query = "192.0.2.66", "claimed-id", "code-of-a-sign-in"
 	transport := newTransport(1)
 	transport.TLSClientConfig = insecure()
 	defer transport.CloseIdleConnections()
-	res := servicetest.NewBrowser(f.url, transport).Do("GET", "/api/auth/session", "", servicetest.Header("X-Forwarded-For", claimed))
+	res := servicetest.NewBrowser(f.url, transport).Do("GET", "/api/auth/session?"+query, "",
+		servicetest.Header("X-Forwarded-For", claimed), servicetest.Header("X-Request-Id", claimedID))
 	id := res.Header.Get("X-Request-Id")
 	logs := func() string { return f.processes[0].Log.String() + f.processes[1].Log.String() }
-	servicetest.Eventually(f.t, 20*time.Second, "the request is in a log", func() bool { return id != "" && strings.Contains(logs(), id) })
-	if strings.Contains(logs(), claimed) {
-		f.t.Error("a client may choose its address")
+	for _, log := range []func() string{logs, f.proxyLog} {
+		servicetest.Eventually(f.t, 20*time.Second, "the request is in a log", func() bool { return id != "" && strings.Contains(log(), id) })
+		for _, text := range []string{claimed, claimedID, query} {
+			if strings.Contains(log(), text) {
+				f.t.Errorf("%s is in a log", text)
+			}
+		}
+	}
+}
+
+// redirects fails the test if the proxy redirects more than questions for its own host from plain HTTP.
+func (f *fleet) redirects() {
+	f.t.Helper()
+	for _, test := range []struct {
+		method, host string
+		status       int
+	}{
+		{"GET", "events.example.org", 308}, {"HEAD", "Events.example.org:80", 308}, {"GET", "evil.example", 421}, {"GET", f.plain, 421},
+		{"POST", "events.example.org", 405}, {"OPTIONS", "events.example.org", 405}, {"POST", "evil.example", 421},
+	} {
+		req, _ := http.NewRequest(test.method, "http://"+f.plain+"/docs?x", nil)
+		req.Host = test.host
+		res, err := plain.RoundTrip(req)
+		if err != nil {
+			f.t.Error(err)
+			continue
+		}
+		res.Body.Close()
+		location := ""
+		if test.status == 308 {
+			location = "https://events.example.org/docs?x"
+		}
+		if res.StatusCode != test.status || res.Header.Get("Location") != location {
+			f.t.Errorf("%s %s: %d %s", test.method, test.host, res.StatusCode, res.Header.Get("Location"))
+		}
 	}
 }
 

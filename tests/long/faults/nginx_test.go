@@ -25,8 +25,12 @@ func newNginxFleet(t *testing.T, server *servicetest.PostgresServer, env ...stri
 	nginx := servicetest.Tool(t, "nginx")
 	f := &nginxFleet{fleet: newInstances(t, server, env...), dir: t.TempDir()}
 	public := servicetest.FreeAddress(t)
-	f.url = "https://" + public
-	f.settings = f.shipped("nginx.conf", "listen 80;", "listen "+servicetest.FreeAddress(t)+";", "listen 443 ", "listen "+public+" ",
+	f.url, f.plain = "https://"+public, servicetest.FreeAddress(t)
+	f.proxyLog = func() string {
+		text, _ := os.ReadFile(filepath.Join(f.dir, "access.log"))
+		return string(text)
+	}
+	f.settings = f.shipped("nginx.conf", "listen 80", "listen "+f.plain, "/var/log/nginx/worldevents.log", "access.log", "listen 443 ", "listen "+public+" ",
 		"/etc/nginx/worldevents.crt", "cert.pem", "/etc/nginx/worldevents.key", "key.pem")
 	servicetest.NewCertificate(t, time.Hour, time.Hour).Write(t, f.dir)
 	f.write("shipped.conf", f.settings)
@@ -114,6 +118,7 @@ func TestRollingRestartBehindNginx(t *testing.T) {
 	load.goOn(200)
 	load.finish()
 	f.dropsClaims()
+	f.redirects()
 	for _, res := range load.failed {
 		t.Errorf("lost: %v", res)
 	}

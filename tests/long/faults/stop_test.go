@@ -119,6 +119,7 @@ func TestRollingRestartLosesNoRequest(t *testing.T) {
 	}
 	load.finish()
 	f.dropsClaims()
+	f.redirects()
 	for _, res := range load.failed {
 		t.Errorf("lost: %v", res)
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -114,7 +115,7 @@ func startReadersAndWriters(t *testing.T, p *servicetest.Process) *walLoad {
 	for i := range users {
 		users[i] = signIn(t, transport, p.URL, fmt.Sprintf("user%d", i))
 	}
-	load := &walLoad{machine: newYardstick(t, users[0])}
+	load := &walLoad{machine: newYardstick(t, users[0], writesToDisk(t))}
 	stop := make(chan struct{})
 	wait := workers(len(users), stop, func(i int) {
 		u := users[i]
@@ -152,6 +153,21 @@ func (l *walLoad) until(t *testing.T, writes int64, each func()) {
 		each()
 		return l.writes.Load() >= writes
 	})
+}
+
+// writesToDisk returns what a commit does at least.
+func writesToDisk(t *testing.T) func() {
+	t.Helper()
+	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	page := make([]byte, 4<<10)
+	return func() {
+		file.WriteAt(page, 0)
+		file.Sync()
+	}
 }
 
 func (l *walLoad) String() string {
