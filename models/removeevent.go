@@ -75,20 +75,12 @@ func (s *Store) removeEvent(ctx context.Context, id ID, before time.Time) (Remov
 
 // sweepDetached deletes what is left of events that are removed, also of those whose removal was interrupted.
 func (s *Store) sweepDetached(ctx context.Context) error {
-	for {
+	for last := (rsvpKey{}); ; {
 		begin := time.Now()
-		var number, deleted int64
-		err := s.write(ctx, func(tx *gorm.DB) error {
-			if err := scan(tx.Raw("SELECT number FROM events WHERE world_id = ? LIMIT 1", detached), &number); err != nil {
-				return err
-			}
-			res := tx.Exec(`
-				DELETE FROM rsvps WHERE event_number = ? AND user_number IN (
-					SELECT user_number FROM rsvps WHERE event_number = ? ORDER BY created_at, user_number LIMIT ?)`, number, number, maxRemoved)
-			if deleted = res.RowsAffected; res.Error != nil || deleted == maxRemoved {
-				return res.Error
-			}
-			return tx.Exec("DELETE FROM events WHERE number = ?", number).Error
+		var next rsvpKey
+		err := s.transaction(ctx, func(tx *gorm.DB) (err error) {
+			next, err = deleteDetached(tx, last)
+			return err
 		})
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
@@ -96,10 +88,43 @@ func (s *Store) sweepDetached(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		last = next
 		if err := rest(ctx, begin); err != nil {
 			return err
 		}
 	}
+}
+
+// rsvpKey is where an RSVP stands among those of its event, and zero before the first.
+type rsvpKey struct {
+	event int64
+	at    time.Time
+	user  int32
+}
+
+// deleteDetached deletes the next RSVPs of a removed event, and returns the last of them. With fewer than maxRemoved left the
+// event goes, too. Each batch begins where the last one ended: while any older transaction is open, a reading from the
+// start would pass over all that is deleted already. It returns sql.ErrNoRows once nothing is left.
+func deleteDetached(tx *gorm.DB, last rsvpKey) (rsvpKey, error) {
+	next := rsvpKey{}
+	if err := scan(tx.Raw("SELECT number FROM events WHERE world_id = ? LIMIT 1", detached), &next.event); err != nil {
+		return rsvpKey{}, err
+	}
+	if last.event != next.event {
+		last = rsvpKey{event: next.event}
+	}
+	err := scan(tx.Raw(`
+		SELECT created_at, user_number FROM rsvps WHERE event_number = ? AND (created_at, user_number) > (?, ?)
+		ORDER BY created_at, user_number LIMIT 1 OFFSET ?`, last.event, last.at, last.user, maxRemoved-1), &next.at, &next.user)
+	if errors.Is(err, sql.ErrNoRows) {
+		return rsvpKey{}, tx.Exec("DELETE FROM events WHERE number = ?", last.event).Error
+	}
+	if err != nil {
+		return rsvpKey{}, err
+	}
+	return next, tx.Exec(`
+		DELETE FROM rsvps WHERE event_number = ? AND (created_at, user_number) > (?, ?) AND (created_at, user_number) <= (?, ?)`,
+		last.event, last.at, last.user, next.at, next.user).Error
 }
 
 // maxRest bounds a rest. On a machine that is busy the work of a batch is mostly waiting, which leaves room to others itself.

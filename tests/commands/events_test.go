@@ -325,6 +325,28 @@ func TestEventPruneInBatches(t *testing.T) {
 	})
 }
 
+// A removal in batches goes on from batch to batch. While an older transaction is open, as that of a backup, no batch reads
+// again what those before it have deleted.
+func TestEventRemoveGoesOn(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		const rsvps = 10_000
+		s := servicetest.Start(t, servicetest.Postgres(t))
+		servicetest.Crowd(t, s, "w", rsvps)
+		servicetest.BeginTx(t, s.Database, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SELECT FROM users")
+		p := servicetest.NewProgram(t, "DATABASE_URL="+s.Database.URL, "PGAPPNAME=removal")
+		p.MustRun("event", "remove", "00000000-0000-7000-8000-000000000000")
+		servicetest.Eventually(t, 20*time.Second, "the connections of the command have ended, and their counts are in", func() bool {
+			return s.Database.Count("pg_stat_activity WHERE application_name = 'removal'") == 0
+		})
+		var read int
+		s.Database.Read("SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'rsvps_list'", nil, &read)
+		if n := s.Database.Count("rsvps"); n != 0 || read < rsvps || read > 6*rsvps {
+			t.Errorf("%d of %d RSVPs are left, and %d entries of their index were read", n, rsvps, read)
+		}
+	})
+}
+
 // An event whose move is committed just before it would be deleted stays, be it small or large.
 func TestEventPruneAfterEdit(t *testing.T) {
 	t.Parallel()
