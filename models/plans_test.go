@@ -193,3 +193,21 @@ func useAll(t *testing.T, s *servicetest.Service) {
 		must(err)
 	}
 }
+
+// PostgreSQL vacuums the tables that lists read early enough for new events: what was written since the last vacuum is read
+// from the table, too, and not from the index alone.
+func TestNewRowsAreVacuumed(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		db := servicetest.Postgres(t)
+		for _, table := range []string{"events", "rsvps"} {
+			var inserted, deleted float64
+			db.Read(`SELECT coalesce(max(option_value) FILTER (WHERE option_name = 'autovacuum_vacuum_insert_scale_factor'), '1'),
+					coalesce(max(option_value) FILTER (WHERE option_name = 'autovacuum_vacuum_scale_factor'), '1')
+				FROM pg_class, pg_options_to_table(reloptions) WHERE oid = CAST(? AS regclass)`, []any{table}, &inserted, &deleted)
+			if inserted > 0.01 || deleted > 0.02 {
+				t.Errorf("%s waits for a share of %g inserted or %g deleted", table, inserted, deleted)
+			}
+		}
+	})
+}
