@@ -8,12 +8,18 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // newFile is a SQLite file that is being made under another name in the same folder, for its owner alone.
 type newFile struct {
 	name, temporary string
 	f               *os.File // of temporary: it is locked while this process lives
+
+	stopFlushing func() error
+	flushed      atomic.Int64 // so many bytes are on disk, at least
 }
 
 // sqliteSuffixes are of the files that SQLite keeps beside a database. One that is left would be taken for the new one's.
@@ -51,7 +57,51 @@ func createNewFile(name string) (*newFile, error) {
 		n.discard()
 		return nil, err
 	}
+	n.stopFlushing = n.flushAsItGrows()
 	return n, nil
+}
+
+// flushEvery is how many bytes of a new file wait in memory at most, unless the disk is slower than the copy. Written all at
+// once at the end, they would keep every commit of a database on the same disk waiting for seconds.
+const flushEvery = 16 << 20
+
+// flushAsItGrows puts on disk what others write to the file, until stop is called, which returns the first error. The kernel
+// tells of one only once.
+func (n *newFile) flushAsItGrows() (stop func() error) {
+	done, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				ended <- n.flush()
+				return
+			case <-tick.C:
+				if err := n.flush(); err != nil {
+					ended <- err
+					return
+				}
+			}
+		}
+	}()
+	return sync.OnceValue(func() error {
+		close(done)
+		return <-ended
+	})
+}
+
+// flush puts the file on disk if it has grown by flushEvery since the last time.
+func (n *newFile) flush() error {
+	info, err := n.f.Stat()
+	if err != nil || info.Size()-n.flushed.Load() < flushEvery {
+		return err
+	}
+	if err := n.f.Sync(); err != nil {
+		return err
+	}
+	n.flushed.Store(info.Size())
+	return nil
 }
 
 var errCopying = errors.New("another copy into it is running")
@@ -115,7 +165,7 @@ func isFileAt(f *os.File, name string) bool {
 
 // publish gives the file its name, once all of it is on disk. It replaces none that has come meanwhile.
 func (n *newFile) publish() error {
-	if err := n.f.Sync(); err != nil {
+	if err := errors.Join(n.stopFlushing(), n.f.Sync()); err != nil {
 		return err
 	}
 	if err := checkFree(n.name); err != nil {
@@ -149,6 +199,9 @@ func syncFolder(name string) error {
 func (n *newFile) discard() {
 	if n.f == nil {
 		return
+	}
+	if n.stopFlushing != nil {
+		n.stopFlushing()
 	}
 	if isFileAt(n.f, n.temporary) {
 		n.remove()
