@@ -44,6 +44,7 @@ func (b *browserRules) headers(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		h := c.Response().Header()
 		maps.Copy(h, b.always)
+		h["Vary"] = varyCookie
 		if strings.HasPrefix(c.Request().URL.Path, "/api/auth/") {
 			h["Cache-Control"] = noStore
 		}
@@ -53,8 +54,10 @@ func (b *browserRules) headers(next echo.HandlerFunc) echo.HandlerFunc {
 
 // Values of headers that many responses have. What is appended to one of them is copied first.
 var (
-	varyOrigin = []string{"Origin"}
-	noStore    = []string{"no-store"}
+	varyCookie       = []string{"Cookie"} // a cache that disregards Cache-Control keeps users apart, too
+	varyCookieOrigin = []string{"Cookie, Origin"}
+	varyPreflight    = []string{"Origin, Access-Control-Request-Method, Access-Control-Request-Headers"}
+	noStore          = []string{"no-store"}
 )
 
 // exposed are the headers of a response that scripts of an allowed origin may read.
@@ -68,7 +71,7 @@ func (b *browserRules) cors(next echo.HandlerFunc) echo.HandlerFunc {
 		if !strings.HasPrefix(r.URL.Path, "/api/") && r.URL.Path != "/sign-out" {
 			return next(c)
 		}
-		h["Vary"] = varyOrigin
+		h["Vary"] = varyCookieOrigin
 		origin := r.Header.Get("Origin")
 		allowed := slices.Contains(b.origins, origin)
 		if allowed {
@@ -78,8 +81,7 @@ func (b *browserRules) cors(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" && allowed {
 			h.Del("Access-Control-Expose-Headers")
-			h.Add("Vary", "Access-Control-Request-Method")
-			h.Add("Vary", "Access-Control-Request-Headers")
+			h["Vary"] = varyPreflight
 			h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
 			if asked := r.Header.Values("Access-Control-Request-Headers"); len(asked) > 0 {
 				h["Access-Control-Allow-Headers"] = asked // tracing adds its own

@@ -75,6 +75,7 @@ func publish(c echo.Context, mediaType string, text []byte) error {
 	h := c.Response().Header()
 	h.Set("Access-Control-Allow-Origin", "*")
 	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	h.Del("Vary")
 	h.Set("Content-Length", strconv.Itoa(len(text)))
 	return c.Blob(http.StatusOK, mediaType, text)
 }
@@ -83,6 +84,7 @@ func publish(c echo.Context, mediaType string, text []byte) error {
 func asset(files http.Handler) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		c.Response().Header().Set("Cache-Control", "public, max-age=3600")
+		c.Response().Header().Del("Vary")
 		files.ServeHTTP(c.Response(), c.Request())
 		return nil
 	}

@@ -150,15 +150,21 @@ func (p *provider) token(w http.ResponseWriter, r *http.Request) {
 	var who person
 	json.Unmarshal([]byte(asked.Get("login_hint")), &who)
 	merge(claims, who)
-	token := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.MapClaims(claims))
-	token.Header["kid"] = p.keyID()
-	idToken, err := token.SignedString(p.key)
-	if err != nil {
-		p.t.Error(err)
-	}
+	text, _ := json.Marshal(claims)
+	idToken := p.sign(string(text))
 	access := rand.Text()
 	p.tokens[access] = asked.Get("login_hint")
 	respondJSON(w, 200, map[string]any{"access_token": access, "token_type": "Bearer", "id_token": idToken})
+}
+
+// sign returns claims as an ID token.
+func (p *provider) sign(claims string) string {
+	head := servicetest.Base64(fmt.Sprintf(`{"alg":"RS256","kid":%q}`, p.keyID())) + "." + servicetest.Base64(claims)
+	signature, err := jwt.SigningMethodRS256.Sign(head, p.key)
+	if err != nil {
+		p.t.Error(err)
+	}
+	return head + "." + servicetest.Base64(string(signature))
 }
 
 func (p *provider) userInfo(w http.ResponseWriter, r *http.Request) {
@@ -175,12 +181,15 @@ func (p *provider) person(r *http.Request) string {
 }
 
 func (p *provider) publicKeys(w http.ResponseWriter, _ *http.Request) {
+	respondJSON(w, 200, map[string]any{"keys": []any{p.publicKey()}})
+}
+
+func (p *provider) publicKey() map[string]any {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	public := map[string]any{
+	return map[string]any{
 		"kty": "RSA", "alg": "RS256", "use": "sig", "kid": p.keyID(), "n": servicetest.Base64(string(p.key.N.Bytes())), "e": "AQAB",
 	}
-	respondJSON(w, 200, map[string]any{"keys": []any{public}})
 }
 
 func (p *provider) keyID() string { return fmt.Sprintf("%x", p.key.N.Bytes()[:8]) }

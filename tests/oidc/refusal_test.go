@@ -3,6 +3,7 @@ package oidc
 import (
 	"crypto/tls"
 	"encoding/base64"
+	stdjson "encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -212,6 +213,17 @@ func failures(p *provider) map[string]failure {
 			json(fmt.Sprintf(`{"access_token":"x","token_type":"Bearer","id_token":%q}`, token))(w, r)
 		}
 	}
+	// followed is an ID token in which a claim is followed by another, which is ours.
+	followed := func(name string, value any, other string, ours any) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			nonce := p.codes[r.PostFormValue("code")].Get("nonce")
+			claims := map[string]any{"iss": p.issuer, "aud": p.clientID, "sub": "1", "exp": time.Now().Add(time.Minute).Unix(), "nonce": nonce, name: value}
+			text, _ := stdjson.Marshal(claims)
+			last, _ := stdjson.Marshal(ours)
+			idToken := p.sign(fmt.Sprintf("%s,%q:%s}", text[:len(text)-1], other, last))
+			respondJSON(w, 200, map[string]any{"access_token": "x", "token_type": "Bearer", "id_token": idToken})
+		}
+	}
 
 	return map[string]failure{
 		"discovery: error":                 {"openid-configuration", status(503), nil},
@@ -260,6 +272,16 @@ func failures(p *provider) map[string]failure {
 		"ID token: authorized party's type": {"", nil, person{"sub": "1", "azp": 1}},
 		"ID token: without subject":         {"", nil, person{"preferred_username": "alice"}},
 		"ID token: empty subject":           {"", nil, person{"sub": ""}},
+		"ID token: subject of other case":   {"", nil, person{"Sub": "1", "preferred_username": "alice"}},
+		"ID token: party of other case":     {"", nil, person{"sub": "1", "aud": []string{p.clientID, "other"}, "Azp": p.clientID}},
+		"ID token: expiry is a text":        {"", nil, person{"sub": "1", "exp": fmt.Sprint(time.Now().Add(time.Hour).Unix())}},
+		"ID token: audience of other case":  {"token", followed("aud", "other", "Aud", p.clientID), nil},
+		"ID token: issuer of other case":    {"token", followed("iss", "https://other.example", "Iss", p.issuer), nil},
+		"ID token: expiry of other case":    {"token", followed("exp", 1, "Exp", time.Now().Add(time.Hour).Unix()), nil},
+		"ID token: two subjects":            {"token", followed("sub", "2", "sub", "1"), nil},
+		"UserInfo: subject of other case":   {"userinfo", json(`{"Sub":"1","preferred_username":"alice"}`), person{"sub": "1"}},
+		"UserInfo: two subjects":            {"userinfo", json(`{"sub":"2","sub":"1","preferred_username":"alice"}`), person{"sub": "1"}},
+		"UserInfo: nothing":                 {"userinfo", json(`null`), person{"sub": "1"}},
 		"ID token: long subject":            {"", nil, person{"sub": strings.Repeat("x", 256)}},
 		"ID token: NUL in subject":          {"", nil, person{"sub": "a\x00b"}},
 		"UserInfo: error":                   {"userinfo", status(500), person{"sub": "1"}},

@@ -185,6 +185,69 @@ func TestUsernameFromUserInfo(t *testing.T) {
 	c.Get("/api/auth/session").HasHeader("Session-User", "dora")
 }
 
+// Claims are told apart by case, and what is not needed may be of any type. A name that no JSON text can be is none.
+func TestClaimsOfIdentity(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := servicetest.New(t, p.options)
+	victim := s.Client()
+	p.signIn(victim, called("victim", "victim"), "").Is(303, "")
+	now := time.Now()
+	for claims, want := range map[string]string{
+		`"sub":"a1","Sub":"victim","SUB":"victim","preferred_username":"ada"`:                               "ada",
+		`"Sub":"victim","sub":"a2","preferred_username":"bea","Preferred_Username":"x"`:                     "bea",
+		`"sub":"a3","preferred_username":"cleo","email":5,"name":{},"x":"\ud800","y":{"a":1,"b":[]}`:        "cleo",
+		`"sub":"a4","preferred_username":"\ud800"`:                                                          "user-",
+		`"sub":"a5","preferred_username":"dan\udc00"`:                                                       "user-",
+		`"sub":"a6","preferred_username":"\ud83d\ude00"`:                                                    "%F0%9F%98%80",
+		`"sub":"a7","preferred_username":"eve","Nonce":"x","NONCE":"y","Aud":"other","Azp":"other"`:         "eve",
+		`"sub":"a8","preferred_username":"fay","azp":"` + p.clientID + `","aud":["x","` + p.clientID + `"]`: "fay",
+	} {
+		c := s.Client()
+		u := p.consent(begin(c, ""), nil)
+		p.respond("token", func(w http.ResponseWriter, r *http.Request) {
+			nonce := p.codes[r.PostFormValue("code")].Get("nonce")
+			text := fmt.Sprintf(`{"iss":%q,"nonce":%q,"exp":%d,%s`, p.issuer, nonce, now.Add(time.Hour).Unix(), claims)
+			if !strings.Contains(claims, `"aud"`) {
+				text += fmt.Sprintf(`,"aud":%q`, p.clientID)
+			}
+			respondJSON(w, 200, map[string]any{"access_token": "x", "token_type": "Bearer", "id_token": p.sign(text + "}")})
+		})
+		p.respond("userinfo", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"sub":%q,"Sub":"x","email":5,"email_verified":[]}`, claims[len(`"sub":"`):][:2])
+		})
+		c.Get(u.RequestURI()).Is(303, "")
+		got := c.Get("/api/auth/session").Is(200, servicetest.Authenticated).Header.Get("Session-User")
+		if want == "user-" && len(got) == len(want)+8 {
+			got = got[:len(want)]
+		}
+		if got != want {
+			t.Errorf("%s became %q, want %q", claims, got, want)
+		}
+	}
+	if n := s.Database.Count("sessions WHERE user_id = (SELECT id FROM users WHERE username = 'victim')"); n != 1 {
+		t.Errorf("%d sessions of the victim", n)
+	}
+}
+
+// A key that cannot be used keeps nobody from signing in whose token another one has signed.
+func TestKeysBesideBrokenOnes(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := servicetest.New(t, p.options)
+	p.respond("keys", func(w http.ResponseWriter, r *http.Request) {
+		keys := []any{
+			map[string]any{"kty": "RSA", "kid": "broken", "n": "!", "e": "AQAB"}, map[string]any{"kty": "PQ", "kid": "later"},
+			map[string]any{"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA"}, 5, nil, p.publicKey(), map[string]any{},
+		}
+		respondJSON(w, 200, map[string]any{"keys": keys})
+	})
+	c := s.Client()
+	p.signIn(c, called("1", "alice"), "").Is(303, "")
+	c.Get("/api/auth/session").HasHeader("Session-User", "alice")
+}
+
 // TestConcurrently lets many browsers sign in for the first time at once, over two instances: as one person, and as people
 // whose names look alike.
 func TestConcurrently(t *testing.T) {

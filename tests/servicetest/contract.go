@@ -182,8 +182,15 @@ func (c *checkedTransport) faults(r *http.Request, res *http.Response, body []by
 	if strings.HasPrefix(r.URL.Path, "/api/auth/") && r.Method != http.MethodOptions {
 		want("Cache-Control", "no-store")
 	}
-	if api && !slices.Contains(strings.Split(strings.Join(res.Header.Values("Vary"), ", "), ", "), "Origin") {
-		fault("Vary is %q, want Origin in it", res.Header.Values("Vary"))
+	// Whatever a cookie may change varies by it; that is all but preflights, assets and the contract.
+	varies := strings.Split(strings.Join(res.Header.Values("Vary"), ", "), ", ")
+	if api && !slices.Contains(varies, "Origin") {
+		fault("Vary is %q, want Origin in it", varies)
+	}
+	same := res.StatusCode < 400 && (slices.Contains([]string{"/openapi.json", "/openapi.yaml"}, r.URL.Path[strings.LastIndex(r.URL.Path, "/"):]) ||
+		strings.HasPrefix(res.Header.Get("Cache-Control"), "public")) || slices.Contains(varies, "Access-Control-Request-Method")
+	if slices.Contains(varies, "Cookie") == same {
+		fault("Vary is %q", varies)
 	}
 
 	op := c.operation(r)

@@ -133,8 +133,10 @@ func (m *metadata) withSecret(secret string) *metadata {
 
 // fetchMetadata asks the provider. What it returns lacks the client's secret. It returns ErrProvider.
 func (p *Provider) fetchMetadata() (*metadata, error) {
-	ctx := goidc.ClientContext(context.Background(), p.client) // which bounds the time
-	provider, err := goidc.NewProvider(ctx, p.config.Issuer)   // refuses another issuer
+	client := *p.client // which bounds the time
+	client.Transport = usableKeys{client.Transport}
+	ctx := goidc.ClientContext(context.Background(), &client)
+	provider, err := goidc.NewProvider(ctx, p.config.Issuer) // refuses another issuer
 	if err != nil {
 		return nil, wrapErr("discovery", err)
 	}
