@@ -217,7 +217,7 @@ func failures(p *provider) map[string]failure {
 	followed := func(name string, value any, other string, ours any) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			nonce := p.codes[r.PostFormValue("code")].Get("nonce")
-			claims := map[string]any{"iss": p.issuer, "aud": p.clientID, "sub": "1", "exp": time.Now().Add(time.Minute).Unix(), "nonce": nonce, name: value}
+			claims := map[string]any{"iss": p.issuer, "aud": p.clientID, "sub": "1", "preferred_username": "alice", "exp": time.Now().Add(time.Minute).Unix(), "nonce": nonce, name: value}
 			text, _ := stdjson.Marshal(claims)
 			last, _ := stdjson.Marshal(ours)
 			idToken := p.sign(fmt.Sprintf("%s,%q:%s}", text[:len(text)-1], other, last))
