@@ -131,7 +131,7 @@ func openStore(c *config.Config, timeout time.Duration) (*models.Store, error) {
 func serverOptions(c *config.Config, store *models.Store, log, accessLog *slog.Logger) (server.Options, error) {
 	contract, err := server.ReadContract(openapi)
 	return server.Options{
-		Contract: contract, Store: store, Log: log, AccessLog: accessLog, LogLinesDropped: stderr.Dropped,
+		Contract: contract, Store: store, Log: log, AccessLog: accessLog, LogEvery: c.LogEvery, LogLinesDropped: stderr.Dropped,
 		Development: c.Development, BaseURL: c.Base, Docs: c.Docs,
 		Keys: c.Keys, Issuer: c.JWTIssuer, Audience: c.JWTAudience, JWTTTL: c.JWTTTL,
 		CookieDomain: c.CookieDomain, CookiePartitioned: c.CookiePartitioned,

@@ -105,6 +105,8 @@ type Config struct {
 	LogLevel slog.Level `env:"LOG_LEVEL" envDefault:"info"`
 	// LogFormat is json or text; the default is text in development.
 	LogFormat string `env:"LOG_FORMAT"`
+	// AccessLog is all, errors or 1/N: which requests without an error leave a line in the log.
+	AccessLog string `env:"ACCESS_LOG" envDefault:"all"`
 	// ShutdownTimeout bounds the time from SIGTERM to the end of the process.
 	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"10s"`
 
@@ -114,6 +116,8 @@ type Config struct {
 	Base        *url.URL       `env:"-"`
 	Keys        [][]byte       `env:"-"`
 	Proxies     []netip.Prefix `env:"-"`
+	// LogEvery is the N of AccessLog: 1 for all, and 0 for errors.
+	LogEvery int64 `env:"-"`
 	// Warnings are what is allowed but rarely meant, one line each, for the log of a serving process.
 	Warnings []string `env:"-"`
 	// given are the settings that are not empty; all others have their defaults.

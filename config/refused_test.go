@@ -227,6 +227,9 @@ var refused = []struct {
 	{"DOCS: must be true or false", []string{"DOCS=perhaps"}},
 	{"LOG_LEVEL: must be debug, info, warn or error", []string{"LOG_LEVEL=loud"}},
 	{"LOG_FORMAT: must be json or text", []string{"LOG_FORMAT=xml"}},
+	{"ACCESS_LOG: must be all, errors, or 1/N for one request in N, such as 1/100", []string{
+		"ACCESS_LOG=none", "ACCESS_LOG=ALL", "ACCESS_LOG=10", "ACCESS_LOG=1/", "ACCESS_LOG=1/0", "ACCESS_LOG=1/-3", "ACCESS_LOG=1/2.5", "ACCESS_LOG=2/3", "ACCESS_LOG=1/99999999999",
+	}},
 	{"SHUTDOWN_TIMEOUT: must be more than 0", []string{"SHUTDOWN_TIMEOUT=0", "SHUTDOWN_TIMEOUT=-1s"}},
 	{"SHUTDOWN_TIMEOUT: must be a duration such as 30s or 720h", []string{"SHUTDOWN_TIMEOUT=soon"}},
 

@@ -139,10 +139,27 @@ func (c *Config) validate(needKey bool) (problems []error) {
 	default:
 		problem("LOG_FORMAT", "must be json or text")
 	}
+	var ok bool
+	if c.LogEvery, ok = parseAccessLog(c.AccessLog); !ok {
+		problem("ACCESS_LOG", "must be all, errors, or 1/N for one request in N, such as 1/100")
+	}
 	if c.ShutdownTimeout <= 0 {
 		problem("SHUTDOWN_TIMEOUT", "must be more than 0")
 	}
 	return problems
+}
+
+// parseAccessLog returns how many requests leave a line together; 0 means none.
+func parseAccessLog(text string) (every int64, ok bool) {
+	switch text {
+	case "all":
+		return 1, true
+	case "errors":
+		return 0, true
+	}
+	digits, ok := strings.CutPrefix(text, "1/")
+	n, err := strconv.ParseUint(digits, 10, 31)
+	return int64(n), ok && err == nil && n > 0
 }
 
 // provider says what is wrong with the settings of the identity provider.

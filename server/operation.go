@@ -93,10 +93,19 @@ func (s *Server) record(c echo.Context, req *request, begin time.Time) {
 	}
 	o.count(responseKind{status, req.code})
 	o.duration.Observe((took - req.newsWait).Seconds())
-	if ctx := context.Background(); o.log.Enabled(ctx, slog.LevelInfo) {
+	if ctx := context.Background(); s.leavesLine(status, req.code) && o.log.Enabled(ctx, slog.LevelInfo) {
 		line := slog.NewRecord(now, slog.LevelInfo, "request", 0)
 		var fields [maxAttributes]slog.Attr // on the stack
 		line.AddAttrs(s.requestAttributes(fields[:0], c, req, status, took)...)
 		o.log.Handle(ctx, line)
 	}
+}
+
+// leavesLine decides which requests the log has: those that failed or were not answered to their end, and of the others one
+// in logEvery.
+func (s *Server) leavesLine(status int, code string) bool {
+	if status >= http.StatusBadRequest || code != "" || s.logEvery == 1 {
+		return true
+	}
+	return s.logEvery > 0 && s.fine.Add(1)%s.logEvery == 1
 }

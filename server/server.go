@@ -36,6 +36,9 @@ type Options struct {
 	// Log receives a line for each event and each error, AccessLog one for each request; nil means Log. No secret is ever
 	// in either.
 	Log, AccessLog *slog.Logger
+	// LogEvery is how many requests without an error leave one line in AccessLog together; 1 means that each leaves its own,
+	// and 0 that none does. Errors always do.
+	LogEvery int64
 	// LogLinesDropped returns how many lines of the logs were dropped, for metrics; nil means none ever.
 	LogLinesDropped func() int64
 	// Now is the clock; nil means time.Now.
@@ -92,6 +95,8 @@ type Server struct {
 	store    *models.Store
 	log      *slog.Logger
 	access   *slog.Logger
+	logEvery int64
+	fine     atomic.Int64 // requests without an error, so far
 	sessions *session.Manager
 	lists    *eventlist.Lists
 	waiting  *backpressure.Class
@@ -138,6 +143,7 @@ func New(o Options) (*Server, error) {
 		base:    basePath(o.BaseURL),
 		host:    o.BaseURL.Hostname(),
 
+		logEvery:      o.LogEvery,
 		now:           o.Now,
 		clientIP:      clientIP(o.TrustedProxies),
 		proxies:       o.TrustedProxies,

@@ -103,6 +103,39 @@ func TestRequestLog(t *testing.T) {
 	})
 }
 
+// The log of requests can be thinned out. What failed is always there, and so are security events.
+func TestRequestLogThinnedOut(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ every, want int64 }{{1, 20}, {7, 3}, {20, 1}, {0, 0}} {
+		t.Run(fmt.Sprint(test.every), func(t *testing.T) {
+			t.Parallel()
+			s := servicetest.New(t, func(o *servicetest.Options) { o.LogEvery = test.every })
+			alice := s.SignIn("alice")
+			for range 20 {
+				alice.Get(servicetest.SessionPath).Is(200, servicetest.Authenticated)
+				alice.Get(servicetest.Plaza+"?limit=x").IsError(400, "validation_failed", "limit")
+			}
+			s.Client().Post("/sign-in", "username=alice", servicetest.AsForm).Is(303, "")
+			requestLine(t, s, s.Client().Get(servicetest.SessionPath)) // 400, and the last
+			var fine, failed int64
+			for _, line := range requestLines(t, s) {
+				switch line["status"] {
+				case 200.0:
+					fine++
+				case 400.0:
+					failed++
+				}
+			}
+			if fine != test.want || failed != 21 {
+				t.Errorf("%d lines of 20 requests, want %d, and %d of 21 errors", fine, test.want, failed)
+			}
+			if !strings.Contains(s.Log.String(), `"event":"signed_in"`) {
+				t.Error("no line of the sign-in")
+			}
+		})
+	}
+}
+
 // Nobody can write lines, or fields, of their own into the log, in either format.
 func TestLogInjection(t *testing.T) {
 	t.Parallel()

@@ -93,7 +93,7 @@ func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 	base, _ := url.Parse("https://" + public.Listener.Addr().String())
 	s.Options = Options{
 		Options: server.Options{
-			Contract: contract(tb), Now: s.Clock.Now, Log: slog.New(slog.NewJSONHandler(s.Log, nil)),
+			Contract: contract(tb), Now: s.Clock.Now, Log: slog.New(slog.NewJSONHandler(s.Log, nil)), LogEvery: 1,
 			Development: true, BaseURL: base, Keys: [][]byte{Key},
 			MaxInFlight: 2048, MaxWaiting: 10000, HSTS: "max-age=31536000; includeSubDomains",
 			CertificateExpiry: func() time.Time { return time.Now().Add(time.Hour) },
