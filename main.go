@@ -56,6 +56,7 @@ type commands struct {
 	} `cmd:"" help:"Moderate events, and delete old ones."`
 	Check   checkCommand   `cmd:"" help:"Look at settings, database, disk, rights and identity provider before serving, and change nothing. Exits with status 1 on a fault." example:"worldevents check"`
 	Copy    copyCommand    `cmd:"" help:"Copy the database into a new file or an empty database: a backup, a restore, a move. All or nothing." example:"worldevents copy --to sqlite:backup.db"`
+	Replay  replayCommand  `cmd:"" name:"replay-audit" help:"After a restore: block, rename and remove again whom and what the lines of commands in a log say." example:"worldevents replay-audit audit.log"`
 	Demo    demoCommand    `cmd:"" help:"Development: fill an empty database with users alice, bob and carol and the world plaza." example:"worldevents demo"`
 	Version versionCommand `cmd:"" help:"Print the version and commit of this program, and the versions of Go and the database drivers." example:"worldevents version"`
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"time"
 
 	"worldevents/gen"
@@ -178,9 +179,9 @@ func (u userUnblockCommand) Run() error {
 }
 
 func (u userUnblockCommand) unblockIdentity() error {
-	var identity models.Hash
-	if n, err := hex.Decode(identity[:], []byte(u.Identity)); len(u.Identity) != 2*len(identity) || n != len(identity) || err != nil {
-		return errors.New("--identity: must be 64 hexadecimal digits")
+	identity, err := parseIdentity(u.Identity)
+	if err != nil {
+		return fmt.Errorf("--identity: %w", err)
 	}
 	return operate(false, func(o *operation) error {
 		changed, err := o.store.UnblockIdentity(o, identity)
@@ -197,15 +198,26 @@ func (u userUnblockCommand) unblockIdentity() error {
 	})
 }
 
+func parseIdentity(text string) (identity models.Hash, err error) {
+	if n, err := hex.Decode(identity[:], []byte(text)); len(text) != 2*len(identity) || n != len(identity) || err != nil {
+		return identity, errors.New("must be 64 hexadecimal digits")
+	}
+	return identity, nil
+}
+
 // printBlocked says what has become of a user whom action was to block or to unblock.
-func printBlocked(o *operation, action string, user models.Identity, changed bool, err error) error {
+func printBlocked(o *operation, action string, user models.User, changed bool, err error) error {
 	if err != nil {
 		return err
 	}
 	if changed {
-		o.audit(action, "user", user.ID, "username", user.Username)
+		attributes := []any{"user", user.ID, "username", user.Username}
+		if hash := user.IdentityHash(); hash != nil {
+			attributes = append(attributes, "identity", hex.EncodeToString(hash[:]))
+		}
+		o.audit(action, attributes...)
 	}
-	return printJSON(namedUser(user))
+	return printJSON(namedUser{user.ID, user.Username})
 }
 
 // Run removes a user. The audit line has no name.

@@ -10,24 +10,23 @@ import (
 
 // BlockUser keeps the user called username from signing in, and revokes their sessions. It returns ErrNoUser. changed is
 // false for a user who was blocked before.
-func (s *Store) BlockUser(ctx context.Context, username string) (user Identity, changed bool, err error) {
+func (s *Store) BlockUser(ctx context.Context, username string) (user User, changed bool, err error) {
 	return s.setBlocked(ctx, "block user", username, s.timestamp())
 }
 
 // UnblockUser lets the user called username sign in again. It returns ErrNoUser. changed is false for a user who was not
 // blocked.
-func (s *Store) UnblockUser(ctx context.Context, username string) (user Identity, changed bool, err error) {
+func (s *Store) UnblockUser(ctx context.Context, username string) (user User, changed bool, err error) {
 	return s.setBlocked(ctx, "unblock user", username, nil)
 }
 
 // setBlocked changes since when a user is blocked, nil for not at all.
-func (s *Store) setBlocked(ctx context.Context, what, username string, since any) (found Identity, changed bool, err error) {
-	err = s.transaction(ctx, func(tx *gorm.DB) error {
-		user, err := lockUser(tx.Where("username = ?", username))
-		if err != nil {
+func (s *Store) setBlocked(ctx context.Context, what, username string, since any) (user User, changed bool, err error) {
+	err = s.transaction(ctx, func(tx *gorm.DB) (err error) {
+		if user, err = lockUser(tx.Where("username = ?", username)); err != nil {
 			return err
 		}
-		found, changed = Identity{user.ID, user.Username}, (user.BlockedAt == nil) != (since == nil)
+		changed = (user.BlockedAt == nil) != (since == nil)
 		if !changed {
 			return nil
 		}
@@ -37,9 +36,17 @@ func (s *Store) setBlocked(ctx context.Context, what, username string, since any
 		return tx.Model(&Session{}).Where("user_id = ? AND revoked_at IS NULL", user.ID).Updates(s.revocation()).Error
 	})
 	if err != nil {
-		return Identity{}, false, fmt.Errorf("%s: %w", what, err)
+		return User{}, false, fmt.Errorf("%s: %w", what, err)
 	}
-	return found, changed, nil
+	return user, changed, nil
+}
+
+// IdentityHash is what is kept of the user's identity at a provider if the user is removed for good; nil without one.
+func (u User) IdentityHash() *Hash {
+	if u.Issuer == nil {
+		return nil
+	}
+	return new(identityHash(*u.Issuer, *u.Subject))
 }
 
 // identityHash is what is kept of an identity that must not come back. No issuer has a zero byte.
@@ -55,6 +62,23 @@ func refuseBlocked(tx *gorm.DB, identity Hash) error {
 		return ErrBlocked
 	}
 	return err
+}
+
+// BlockIdentity keeps an identity from becoming a user. It reports whether it was not blocked before.
+func (s *Store) BlockIdentity(ctx context.Context, identity Hash) (changed bool, err error) {
+	err = s.write(ctx, func(tx *gorm.DB) (err error) {
+		changed, err = s.blockIdentity(tx, identity)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("block identity: %w", err)
+	}
+	return changed, nil
+}
+
+func (s *Store) blockIdentity(tx *gorm.DB, identity Hash) (changed bool, err error) {
+	res := exec(tx, "INSERT INTO blocked_identities (hash, blocked_at) VALUES (?, ?) ON CONFLICT DO NOTHING", identity, s.timestamp())
+	return res.RowsAffected > 0, res.Error
 }
 
 // UnblockIdentity lets an identity become a user again whose user RemoveUser has removed for good. It reports whether it was

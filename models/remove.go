@@ -33,13 +33,10 @@ func (s *Store) RemoveUser(ctx context.Context, username string, block bool) (Re
 			return err
 		}
 		if block {
-			if user.Issuer == nil {
+			if removed.Identity = user.IdentityHash(); removed.Identity == nil {
 				return ErrNoIdentity
 			}
-			hash := identityHash(*user.Issuer, *user.Subject)
-			removed.Identity = &hash
-			err := exec(tx, "INSERT INTO blocked_identities (hash, blocked_at) VALUES (?, ?) ON CONFLICT DO NOTHING", hash, s.timestamp()).Error
-			if err != nil {
+			if _, err := s.blockIdentity(tx, *removed.Identity); err != nil {
 				return err
 			}
 		}

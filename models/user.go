@@ -2,6 +2,7 @@ package models
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -76,6 +77,18 @@ func (s *Store) FindUser(ctx context.Context, username string) (Identity, error)
 		return Identity{}, fmt.Errorf("find user: %w", err)
 	}
 	return Identity{user.ID, user.Username}, nil
+}
+
+// Username returns what the user is called, or ErrNoUser.
+func (s *Store) Username(ctx context.Context, id ID) (username string, err error) {
+	err = s.read(ctx, func(tx *gorm.DB) error { return scan(tx.Raw("SELECT username FROM users WHERE id = ?", id), &username) })
+	if errors.Is(err, sql.ErrNoRows) {
+		err = ErrNoUser
+	}
+	if err != nil {
+		return "", fmt.Errorf("find user %s: %w", id, err)
+	}
+	return username, nil
 }
 
 // newUser is a user who is not stored yet.

@@ -55,6 +55,10 @@ func newMachine(t *testing.T, server *servicetest.PostgresServer) *machine {
 	if err := os.WriteFile(filepath.Join(bin, "runuser"), []byte(runuser), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	journalctl := "#!/bin/sh\n[ \"$*\" = '--identifier=worldevents --output=cat' ] && cat journal\n"
+	if err := os.WriteFile(filepath.Join(bin, "journalctl"), []byte(journalctl), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	address, err := url.Parse(server.URL())
 	if err != nil {
 		t.Fatal(err)
@@ -164,12 +168,18 @@ func TestRunbooks(t *testing.T) {
 		t.Helper()
 		current := m.signIn("alice")
 		m.is("POST", servicetest.Plaza, servicetest.EventBody, current, 200)
+		m.signIn("bob")
 		before := m.list(current)
 		m.run(backup)
 		m.is("GET", servicetest.RefreshPath, "", current, 200) // spent now, and current in the backup
 		m.is("POST", servicetest.Plaza, servicetest.EventBody, current, 200)
 		latest := m.signIn("bob")
+		m.run("worldevents user block bob 2>>journal")
 		m.run(script)
+		if shown := m.p.MustRun("user", "show", "bob"); strings.Contains(shown, `"blocked":null`) {
+			t.Errorf("bob is not blocked: %s", shown)
+		}
+		m.run("worldevents user unblock bob 2>>journal")
 		for _, cookies := range []string{current, latest} {
 			m.is("GET", servicetest.RefreshPath, "", cookies, 400)
 			m.is("GET", servicetest.Plaza, "", cookies, 401)

@@ -1,0 +1,153 @@
+package commands
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"worldevents/models"
+	"worldevents/tests/servicetest"
+)
+
+// Whom a command has blocked or removed since a backup stays so when it is restored and the log is replayed, and so do names and
+// removed events. Lines may be of before the backup, and replayed twice.
+func TestReplayAudit(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		log := filepath.Join(p.Dir, "audit.log")
+		formats := []string{"json", "text"}
+		run := func(args ...string) (stdout string) {
+			t.Helper()
+			formats[0], formats[1] = formats[1], formats[0]
+			stdout, stderr, status := p.With("LOG_FORMAT=" + formats[0]).Run(args...)
+			if status != 0 {
+				t.Fatalf("%q: %s", args, stderr)
+			}
+			appendTo(t, log, "Jan  2 03:04:05 host worldevents[7]: "+stderr)
+			return stdout
+		}
+		for subject, name := range map[string]string{"1": "paul", "2": "mary", "3": "eve", "4": "zoe"} {
+			external(t, s, subject, name)
+		}
+		alice := s.SignIn("alice")
+		spam, kept := alice.Create("plaza", "spam", servicetest.When), alice.Create("plaza", "kept", servicetest.When)
+		s.SignIn("ann")
+		s.SignIn("bea")
+		s.SignIn("mallory \" msg=audit")
+		run("user", "block", "zoe")
+		run("user", "block", "alice")
+		run("user", "unblock", "alice")
+
+		restored := servicetest.OpenSQLite(t, filepath.Join(p.Dir, "restored.db"))
+		if s.Database.Dialect == "postgres" {
+			restored = servicetest.EmptyPostgres(t)
+		}
+		run("copy", "--to", restored.URL)
+
+		external(t, s, "5", "late")
+		external(t, s, "6", "later")
+		external(t, s, "7", "latest")
+		run("user", "block", "paul")
+		run("user", "unblock", "zoe")
+		run("user", "remove", "eve", "--block")
+		run("user", "remove", "mary")
+		run("user", "block", "late")
+		run("user", "remove", "later", "--block")
+		run("user", "block", "latest")
+		run("user", "remove", "latest")
+		run("user", "rename", "ann", "anna \"x\" = é")
+		run("user", "rename", "bea", "ann")
+		run("user", "block", "mallory \" msg=audit")
+		run("event", "remove", spam)
+		run("event", "edit", kept, "--name", "Kept")
+		appendTo(t, log, `{"time":"2030-01-02T03:04:05Z","level":"INFO","msg":"request","path":"/\"msg\":\"audit\"","action":"user remove","user":"`+alice.Session.UserID+"\"}\n"+
+			`time=2030-01-02T03:04:05Z level=INFO msg=request path="/ msg=audit action=\"user remove\" user=`+alice.Session.UserID+"\"\n")
+
+		q := p.With("DATABASE_URL=" + restored.URL)
+		stdout, stderr, status := q.Run("replay-audit", "audit.log")
+		if want := `{"repeated":11}` + "\n"; status != 0 || stdout != want {
+			t.Errorf("%d %s, want %s %s", status, stdout, want, stderr)
+		}
+		if n := strings.Count(stderr, "msg=audit action="); n != 11 || !strings.Contains(stderr, "repeated=true") {
+			t.Errorf("%d audit lines: %s", n, stderr)
+		}
+		if got := q.MustRun("replay-audit", log); got != `{"repeated":0}`+"\n" {
+			t.Errorf("again: %s", got)
+		}
+
+		after := servicetest.Start(t, restored)
+		for subject, want := range map[string]error{"1": models.ErrBlocked, "2": nil, "3": models.ErrBlocked, "4": nil, "5": models.ErrBlocked, "6": models.ErrBlocked, "7": nil} {
+			var in models.SignIn
+			rand.Read(in.Handle[:])
+			_, err := after.Store.SignInExternal(context.Background(), "https://login.example.org", subject, "new", in)
+			if !errors.Is(err, want) {
+				t.Errorf("subject %s signs in: %v, want %v", subject, err, want)
+			}
+		}
+		users := q.MustRun("user", "list")
+		for _, name := range []string{`"alice"`, `"anna \"x\" = é"`, `"ann"`} {
+			if !strings.Contains(users, `"username":`+name) {
+				t.Errorf("there is no %s in %s", name, users)
+			}
+		}
+		for _, name := range []string{"mary", "eve", "bea"} {
+			if strings.Contains(users, `"username":"`+name+`"`) {
+				t.Errorf("there is %s in %s", name, users)
+			}
+		}
+		if got := q.MustRun("event", "list", "--world", "plaza"); strings.Contains(got, spam) || !strings.Contains(got, kept) {
+			t.Errorf("events: %s", got)
+		}
+	})
+}
+
+// A log that cannot be read whole changes nothing.
+func TestReplayAuditRefused(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t)
+	p.MustRun("user", "add", "alice")
+	_, line, _ := p.With("LOG_FORMAT=json").Run("user", "block", "alice")
+	p.MustRun("user", "unblock", "alice")
+	for _, test := range []struct{ log, words string }{
+		{line + line[:len(line)-3] + "\n", "line 2: an audit line that is damaged"},
+		{line + strings.Replace(line, `"user":"0`, `"user":"x`, 1), "line 2: "},
+		{line + `time=2030-01-02T03:04:05Z level=INFO msg=audit action="user block" user=` + "\n", "line 2: "},
+		{line + `time=2030-01-02T03:04:05Z level=INFO msg=audit action="user remove" user=` + servicetest.IDOf(1) + " identity=12\n", "line 2: identity must be 64"},
+		{line + strings.Repeat("x", 2<<20), "too long"},
+	} {
+		if err := os.WriteFile(filepath.Join(p.Dir, "audit.log"), []byte(test.log), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		fails(t, p, test.words, "replay-audit", "audit.log")
+	}
+	fails(t, p, "no such file", "replay-audit", "none.log")
+	p.MustRun("user", "block", "alice") // it says nothing for one who is blocked
+}
+
+// A name that somebody else has meanwhile is said, after everything else is done.
+func TestReplayAuditNameTaken(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		s.SignIn("alice")
+		s.SignIn("bob")
+		_, line, _ := p.Run("user", "rename", "alice", "carol")
+		p.MustRun("user", "rename", "carol", "alice")
+		p.MustRun("user", "rename", "bob", "carol")
+		appendTo(t, filepath.Join(p.Dir, "audit.log"), line)
+		fails(t, p, `to "carol": rename user: the username is taken`, "replay-audit", "audit.log")
+	})
+}
+
+func appendTo(t *testing.T, file, text string) {
+	t.Helper()
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = f.WriteString(text)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
