@@ -84,9 +84,8 @@ func (serveCommand) Run() error {
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	admin := &http.Server{Handler: srv.Admin, ReadHeaderTimeout: 5 * time.Second}
-	servePublic := serve
 	if cert != nil {
-		public.TLSConfig, servePublic = cert.Config(), serveTLS
+		public.TLSConfig = cert.Config()
 		for _, warning := range cert.Warnings() {
 			log.Warn("TLS: " + warning)
 		}
@@ -96,7 +95,7 @@ func (serveCommand) Run() error {
 		listeners[i] = srv.Attach(public, l)
 	}
 	for _, l := range listeners {
-		go servePublic(public, l, errc)
+		go serve(public, l, errc)
 	}
 	if c.AdminAddr != "" {
 		l, err := net.Listen("tcp", c.AdminAddr)
@@ -176,13 +175,6 @@ func listenEach(addresses []string) (listeners []net.Listener, err error) {
 // serve serves on a listener. What ends the server unasked goes to errc.
 func serve(s *http.Server, l net.Listener, errc chan<- error) {
 	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		errc <- err
-	}
-}
-
-// serveTLS is serve with the certificate of s.
-func serveTLS(s *http.Server, l net.Listener, errc chan<- error) {
-	if err := s.ServeTLS(l, "", ""); !errors.Is(err, http.ErrServerClosed) {
 		errc <- err
 	}
 }

@@ -173,6 +173,10 @@ func limitHeaderLines(next echo.HandlerFunc) echo.HandlerFunc {
 		for _, values := range c.Request().Header {
 			lines += len(values)
 		}
+		if backpressure.FromContext(c.Request().Context()).Truncated() {
+			closeAfter(c)
+			return errHeaders
+		}
 		if lines > maxHeaderLines {
 			return errHeaders
 		}

@@ -2,6 +2,7 @@ package backpressure
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -28,11 +29,12 @@ const (
 // errAborted is returned by writes of a response that others had to make room for.
 var errAborted = errors.New("response aborted: too many wait for their clients")
 
-// Attach makes h serve the connections of l with c's rules, and returns the listener to serve on.
+// Attach makes h serve the connections of l with c's rules, and returns the listener to serve on. Where h has a configuration of
+// TLS the listener does that, too.
 func (c *Class) Attach(h *http.Server, l net.Listener) net.Listener {
 	h.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
-		if tls, ok := conn.(interface{ NetConn() net.Conn }); ok {
-			conn = tls.NetConn()
+		if secured, ok := conn.(interface{ NetConn() net.Conn }); ok {
+			conn = secured.NetConn()
 		}
 		return context.WithValue(ctx, connKey{}, conn)
 	}
@@ -40,7 +42,12 @@ func (c *Class) Attach(h *http.Server, l net.Listener) net.Listener {
 	// keeps for each would be up to the clients.
 	h.Protocols = new(http.Protocols)
 	h.Protocols.SetHTTP1(true)
-	return listener{l, c}
+	config := h.TLSConfig
+	if config != nil {
+		config = config.Clone()
+		config.NextProtos = append(config.NextProtos, "http/1.1")
+	}
+	return listener{l, c, config}
 }
 
 type connKey struct{}
@@ -53,7 +60,8 @@ func FromContext(ctx context.Context) *Conn {
 
 type listener struct {
 	net.Listener
-	class *Class
+	class  *Class
+	config *tls.Config // nil without TLS
 }
 
 func (l listener) Accept() (net.Conn, error) {
@@ -69,6 +77,10 @@ func (l listener) Accept() (net.Conn, error) {
 	if l.class.hurried.Load() {
 		c.hurry()
 	}
+	if l.config != nil {
+		c.secured = &securedConn{Conn: tls.Server(c, l.config)}
+		return c.secured, nil
+	}
 	return c, nil
 }
 
@@ -82,6 +94,9 @@ type Conn struct {
 	deadline, written atomic.Int64
 	current           atomic.Pointer[Request]
 	received          atomic.Int64 // bytes
+	begun             atomic.Int64 // requests
+	head              head         // belongs to who reads
+	secured           *securedConn // nil without TLS
 	// These belong to who writes: how many bytes have been, when the client first held up a response after Hurry, and how many
 	// had been then.
 	total  int64
@@ -123,6 +138,7 @@ func (r *Request) HasLeft() bool { return r.slow != nil }
 func (c *Conn) Begin(r *Request) {
 	if c != nil {
 		r.read = c.received.Load()
+		c.begun.Add(1)
 		c.current.Store(r)
 	}
 }
@@ -169,7 +185,7 @@ func (c *Conn) Hear() <-chan struct{} {
 
 // Read implements net.Conn.
 func (c *Conn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
+	n, err := c.head.read(c, c.Conn.Read, p)
 	if n > 0 {
 		c.received.Add(int64(n))
 		if r := c.current.Load(); r != nil {

@@ -29,6 +29,8 @@
 // (long_reads). Whoever hangs up is gone from all of this within two seconds, from the database within DB_TIMEOUT: bodies end
 // before anything else begins, and then net/http notices.
 //
+// A head ends, cut, behind 105 lines: more of them would take 250 KB in the map of net/http.
+//
 // One of the rows has no ledger. Responses that are read slowly are never refused: a newcomer may read faster than those who are
 // there, so package backpressure has the oldest make room.
 package ledger

@@ -1,0 +1,93 @@
+package backpressure
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+)
+
+// maxHeadLines is how many lines of a request's head are read: the request line, 100 that count as header lines, Host, two that
+// net/http takes away (Transfer-Encoding and Trailer), and one more, by which there are too many.
+const maxHeadLines = 1 + 100 + 3 + 1
+
+// tlsHandshake is the first byte of a connection with TLS (RFC 8446 section 5.1), whose lines are not in sight.
+const tlsHandshake = 0x16
+
+// head ends the head of a request that has too many lines, and drops what comes behind. Net/http reads a head of MaxHeaderBytes
+// before it calls a handler, and 16 KB of short lines take 250 KB of memory in its map. The fields belong to who reads.
+type head struct {
+	known, secured bool   // whether the first byte has been seen, and was that of TLS
+	request        int64  // how many requests had begun when this head was expected
+	over           bool   // a body may follow
+	lines, width   int    // of the head, and of its last line in bytes
+	cut            bool   // too many lines
+	end            string // what is left of an end that is ours
+}
+
+// Truncated reports whether the head of c's request had too many lines. All that the connection brings behind them is dropped.
+func (c *Conn) Truncated() bool {
+	return c != nil && (c.head.cut || c.secured != nil && c.secured.head.cut)
+}
+
+// securedConn is TLS over a Conn, whose lines are in sight here.
+type securedConn struct {
+	*tls.Conn
+	head head
+}
+
+// Read implements net.Conn. Who speaks plain HTTP is told, as net/http does.
+func (s *securedConn) Read(p []byte) (int, error) {
+	n, err := s.head.read(s.NetConn().(*Conn), s.Conn.Read, p)
+	var other tls.RecordHeaderError
+	if errors.As(err, &other) && other.Conn != nil {
+		io.WriteString(other.Conn, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
+	}
+	return n, err
+}
+
+// read is Read of a connection to c's client where the head of a request may be.
+func (h *head) read(c *Conn, read func([]byte) (int, error), p []byte) (int, error) {
+	if h.cut {
+		if n := copy(p, h.end); n > 0 {
+			h.end = h.end[n:]
+			return n, nil
+		}
+		for {
+			if _, err := read(p); err != nil {
+				return 0, err
+			}
+		}
+	}
+	n, err := read(p)
+	if n > 0 && !h.known {
+		h.known, h.secured = true, p[0] == tlsHandshake
+	}
+	if h.secured || c.current.Load() != nil {
+		return n, err
+	}
+	if begun := c.begun.Load(); h.request != begun {
+		h.request, h.over, h.lines, h.width = begun, false, 0, 0
+	}
+	return h.take(p[:n]), err
+}
+
+// take returns how many bytes of p are taken.
+func (h *head) take(p []byte) int {
+	for i, b := range p {
+		switch {
+		case h.over:
+			return len(p)
+		case b != '\n' && b != '\r':
+			h.width++
+		case b == '\n' && h.width == 0:
+			h.over = true
+		case b == '\n':
+			h.width = 0
+			if h.lines++; h.lines == maxHeadLines {
+				h.cut, h.end = true, "\r\n"
+				return i + 1
+			}
+		}
+	}
+	return len(p)
+}
