@@ -121,12 +121,13 @@ func (s *Store) begin(tx *gorm.DB, user User, in SignIn) (Grant, error) {
 	return grant, err
 }
 
-// isFresh is the condition that a session has not expired.
+// isFresh is the condition that a session has not expired, and lives for a second more, or else its JWT would have expired: that
+// has whole seconds.
 func (s *Store) isFresh() expr {
 	if s.policy.MaxAge == 0 {
 		return expr{"expires_at > ?", []any{s.timestamp()}}
 	}
-	return expr{"expires_at > ? AND created_at > ?", []any{s.timestamp(), s.after(-s.policy.MaxAge)}}
+	return expr{"expires_at > ? AND created_at >= ?", []any{s.timestamp(), s.after(time.Second - s.policy.MaxAge)}}
 }
 
 // ends is when a session that was created then ends.

@@ -220,9 +220,9 @@ func (a *ACME) look(ctx context.Context, log *slog.Logger) error {
 		log.Info("certificate", "host", a.host, "expires", cert.Leaf.NotAfter)
 	}
 	now := time.Now()
-	if late := warnings(cert.Leaf, a.host, now); len(late) > 0 && now.Sub(a.warned) >= warnInterval {
+	if late := warning(cert.Leaf, a.host, now); late != "" && now.Sub(a.warned) >= warnInterval {
 		a.warned = now
-		log.Warn("TLS: "+strings.Join(late, "; ")+": it should have been renewed", "host", a.host)
+		log.Warn("TLS: "+late+": it should have been renewed", "host", a.host)
 	}
 	return nil
 }

@@ -43,18 +43,24 @@ func newConfig(get func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *tls.Co
 // of 90 days and of 6 are renewed when a third is left.
 const soon = 5
 
-// warnings returns what is wrong with showing leaf to clients of host at a time.
-func warnings(leaf *x509.Certificate, host string, now time.Time) (all []string) {
+// unusable returns why clients of host refuse leaf at a time, "" if they do not for what it says itself.
+func unusable(leaf *x509.Certificate, host string, now time.Time) string {
 	switch {
 	case now.Before(leaf.NotBefore):
-		all = append(all, "the certificate is not valid before "+leaf.NotBefore.UTC().Format(time.RFC3339))
+		return "the certificate is not valid before " + leaf.NotBefore.UTC().Format(time.RFC3339)
 	case now.After(leaf.NotAfter):
-		all = append(all, "the certificate has expired at "+leaf.NotAfter.UTC().Format(time.RFC3339))
-	case leaf.NotAfter.Sub(now) < leaf.NotAfter.Sub(leaf.NotBefore)/soon:
-		all = append(all, "the certificate expires soon, at "+leaf.NotAfter.UTC().Format(time.RFC3339))
+		return "the certificate has expired at " + leaf.NotAfter.UTC().Format(time.RFC3339)
+	case leaf.VerifyHostname(host) != nil:
+		return fmt.Sprintf("the certificate is not for %s, the host of BASE_URL", host)
 	}
-	if leaf.VerifyHostname(host) != nil {
-		all = append(all, fmt.Sprintf("the certificate is not for %s, the host of BASE_URL", host))
+	return ""
+}
+
+// warning returns what the operator should know of showing leaf to clients of host at a time, "" for nothing.
+func warning(leaf *x509.Certificate, host string, now time.Time) string {
+	why := unusable(leaf, host, now)
+	if why == "" && leaf.NotAfter.Sub(now) < leaf.NotAfter.Sub(leaf.NotBefore)/soon {
+		return "the certificate expires soon, at " + leaf.NotAfter.UTC().Format(time.RFC3339)
 	}
-	return all
+	return why
 }

@@ -31,15 +31,17 @@ func OpenFiles(dir, host string) (*Files, error) {
 	return f, f.Reload()
 }
 
-// Reload reads the files again. After an error the certificate stays what it was. One that has expired replaces none that
-// has not.
+// Reload reads the files again. After an error the certificate stays what it was. One that clients would refuse replaces none
+// that they accept.
 func (f *Files) Reload() error {
 	cert, err := readPair(f.dir)
 	if err != nil {
 		return err
 	}
-	if now := time.Now(); now.After(cert.Leaf.NotAfter) && now.Before(f.Expiry()) {
-		return fmt.Errorf("%s: the certificate has expired", filepath.Join(f.dir, certFile))
+	if now, old := time.Now(), f.Load(); old != nil && unusable(old.Leaf, f.host, now) == "" {
+		if why := unusable(cert.Leaf, f.host, now); why != "" {
+			return fmt.Errorf("%s: %s", filepath.Join(f.dir, certFile), why)
+		}
 	}
 	f.Store(&cert)
 	return nil
@@ -52,7 +54,10 @@ func (f *Files) Config() *tls.Config {
 
 // Warnings implements Source.
 func (f *Files) Warnings() []string {
-	all := warnings(f.Load().Leaf, f.host, time.Now())
+	var all []string
+	if text := warning(f.Load().Leaf, f.host, time.Now()); text != "" {
+		all = append(all, text)
+	}
 	key := filepath.Join(f.dir, keyFile)
 	if info, err := os.Stat(key); err == nil && info.Mode().Perm()&0o066 != 0 {
 		all = append(all, "other users of this machine can read or write the key: chmod 600 "+key)

@@ -1,7 +1,9 @@
 package operating
 
 import (
+	"bytes"
 	"crypto/tls"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
@@ -215,4 +217,43 @@ func TestTLSHandshakes(t *testing.T) {
 	if n := strings.Count(s.Log.String(), "handshake"); n > 0 {
 		t.Errorf("%d lines of handshakes", n)
 	}
+}
+
+// A certificate that clients would refuse replaces none that they accept, and then any other does.
+func TestTLSReloadKeepsWhatWorks(t *testing.T) {
+	t.Parallel()
+	const host = "we.localhost"
+	good := servicetest.NewCertificate(t, day, 90*day, host)
+	p := withFiles(t, good, "BASE_URL=https://"+host+":1")
+	s := p.ServeReady()
+	shown := func(want servicetest.Certificate) {
+		t.Helper()
+		conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), &tls.Config{InsecureSkipVerify: true, ServerName: host})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if block, _ := pem.Decode(want.Cert); !bytes.Equal(block.Bytes, conn.ConnectionState().PeerCertificates[0].Raw) {
+			t.Error("another certificate is shown")
+		}
+	}
+	for _, test := range []struct {
+		bad  servicetest.Certificate
+		says string
+	}{
+		{servicetest.NewCertificate(t, day, 90*day), "the certificate is not for " + host},
+		{servicetest.NewCertificate(t, -time.Hour, 90*day, host), "the certificate is not valid before "},
+		{servicetest.NewCertificate(t, day, -time.Hour, host), "the certificate has expired at "},
+	} {
+		test.bad.Write(t, filepath.Join(p.Dir, "tls"))
+		hangUp(t, s, `"level":"ERROR","msg":"SIGHUP: the certificate stays as it is"`)
+		if !strings.Contains(s.Log.String(), test.says) {
+			t.Errorf("the log does not say: %s", test.says)
+		}
+		shown(good)
+	}
+	better := servicetest.NewCertificate(t, day, 90*day, host)
+	better.Write(t, filepath.Join(p.Dir, "tls"))
+	hangUp(t, s, "SIGHUP: the certificate was read again")
+	shown(better)
 }

@@ -218,12 +218,39 @@ func TestSessionMaxAge(t *testing.T) {
 			if got := expires(t, res).Sub(now); got != test.lives {
 				t.Errorf("after %v the JWT lives %v, want %v", test.at, got, test.lives)
 			}
+			for _, line := range res.Header.Values("Set-Cookie") {
+				if want := fmt.Sprintf("; Max-Age=%d;", (30*time.Minute-test.at)/time.Second); !strings.Contains(line, want) {
+					t.Errorf("after %v there is no %s in %s", test.at, want, line)
+				}
+			}
 		}
 		alice.Get(servicetest.Plaza).Is(200, servicetest.List())
 		s.Clock.Freeze(begin.Add(30 * time.Minute))
 		alice.Get(servicetest.Plaza).IsError(401, "token_expired")
 		alice.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
 		alice.Get(servicetest.SessionPath).Is(400, servicetest.SessionInvalidRefresh).SetsNoCookie()
+	}, func(o *servicetest.Options) { o.Sessions.MaxAge = 30 * time.Minute })
+}
+
+// In the last second of a session there is nothing to refresh: JWTs have whole seconds, and that one would have expired.
+func TestSessionMaxAgeLastSecond(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		begin := time.Now().Truncate(time.Second).Add(700 * time.Millisecond)
+		s.Clock.Freeze(begin)
+		alice := s.SignIn("alice")
+		s.Clock.Freeze(begin.Add(30*time.Minute - time.Second))
+		res := alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+		if got := expires(t, res).Sub(begin.Add(30*time.Minute - time.Second)); got <= 0 {
+			t.Errorf("the JWT lives %v", got)
+		}
+		alice.Get(servicetest.Plaza).Is(200, servicetest.List())
+		for _, left := range []time.Duration{999 * time.Millisecond, 500 * time.Millisecond, time.Millisecond} {
+			s.Clock.Freeze(begin.Add(30*time.Minute - left))
+			alice.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
+			if left < 700*time.Millisecond { // the JWT has expired
+				alice.Get(servicetest.SessionPath).Is(400, servicetest.SessionInvalidRefresh).SetsNoCookie()
+			}
+		}
 	}, func(o *servicetest.Options) { o.Sessions.MaxAge = 30 * time.Minute })
 }
 

@@ -49,7 +49,7 @@ func (c *claims) check(now time.Time, issuer, audience string) error {
 
 // session returns the session that the claims of a token describe.
 func (c *claims) session(token, refreshToken string) Session {
-	return Session{c.Subject, c.SessionID, c.Username, token, refreshToken, c.ExpiresAt.time()}
+	return Session{c.Subject, c.SessionID, c.Username, token, refreshToken, c.ExpiresAt.time(), time.Time{}}
 }
 
 // jwt.Claims demands these six getters. They return nothing, because check reads the fields itself.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"worldevents/models"
 )
@@ -111,9 +112,14 @@ func (c *cookie) values() []string {
 	return append([]string{c.first}, c.others...)
 }
 
-// SetCookies adds both cookies to the response of a refresh.
+// SetCookies adds both cookies to the response of a refresh. They live as long as the refresh token, and no longer than the
+// session.
 func (m *Manager) SetCookies(h http.Header, s Session) {
-	addCookies(h, s.Token, s.RefreshToken, m.setAttributes)
+	set := m.setAttributes
+	if left := s.ends.Sub(m.now()); !s.ends.IsZero() && left < m.refreshTTL {
+		set = attributes(m.cookie(max(1, int(left/time.Second))))
+	}
+	addCookies(h, s.Token, s.RefreshToken, set)
 }
 
 // ReplaceCookies adds both cookies to the response of a sign-in. If the request's cookies conflict, it first expires

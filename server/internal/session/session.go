@@ -17,6 +17,7 @@ package session
 import (
 	"cmp"
 	"errors"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -65,7 +66,8 @@ type Manager struct {
 	tokenTTL         time.Duration
 	refreshTTL       time.Duration
 	now              func() time.Time
-	// These follow the value of either cookie, to set it and to clear it.
+	cookie           func(maxAge int) *http.Cookie // without a value
+	// These follow the value of either cookie, to set it for as long as a refresh token lives and to clear it.
 	setAttributes, clearAttributes string
 	staleAttributes                []string // to expire either cookie in scopes of earlier configurations
 }
@@ -81,6 +83,8 @@ type Session struct {
 	RefreshToken string `json:"refreshToken"`
 	// Expires is when the JWT does.
 	Expires time.Time `json:"expires"`
+	// ends is when the session does, known when it is issued; zero means that it need not.
+	ends time.Time
 }
 
 // Caller returns whom the JWT speaks for. It returns ErrInvalid if its subject or its session cannot be one of ours.
@@ -100,6 +104,7 @@ func New(o Options) *Manager {
 	m := &Manager{
 		issuer: o.Issuer, audience: o.Audience, now: o.Now,
 		tokenTTL: cmp.Or(o.TokenTTL, models.TokenTTL), refreshTTL: o.RefreshTTL,
+		cookie:          func(maxAge int) *http.Cookie { return live.cookie(o.Development, maxAge) },
 		setAttributes:   attributes(live.cookie(o.Development, int(o.RefreshTTL/time.Second))),
 		clearAttributes: attributes(live.cookie(o.Development, -1)),
 		staleAttributes: staleAttributes(o),

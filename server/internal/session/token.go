@@ -31,7 +31,9 @@ func (m *Manager) Issue(grant models.Grant, refreshToken RefreshToken) Session {
 	if m.audience != "" {
 		c.Audience = jwt.ClaimStrings{m.audience}
 	}
-	return c.session(m.keyring.Load().keys[0].sign(c), refreshToken.text)
+	issued := c.session(m.keyring.Load().keys[0].sign(c), refreshToken.text)
+	issued.ends = grant.Ends
+	return issued
 }
 
 // sign makes a JWT.

@@ -55,7 +55,7 @@ func TestIssue(t *testing.T) {
 	m, c := newTestManager()
 	refreshToken := NewRefreshToken()
 	issued := m.Issue(alice, refreshToken)
-	want := Session{alice.ID.String(), alice.SessionID.String(), "alice", issued.Token, refreshToken.text, c.Add(15 * time.Minute).UTC()}
+	want := Session{alice.ID.String(), alice.SessionID.String(), "alice", issued.Token, refreshToken.text, c.Add(15 * time.Minute).UTC(), time.Time{}}
 	if issued != want {
 		t.Errorf("issued %+v", issued)
 	}
