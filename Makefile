@@ -36,6 +36,10 @@ test: build ## Test what a change most likely breaks, on SQLite and on PostgreSQ
 test-faults: build ## Break databases, networks and the process itself under load (minutes; needs pgbouncer, haproxy, nginx and strace)
 	$(GOTEST) -timeout 40m ./tests/long/faults
 
+# HOSTILE='-cells 100 -seed 1' runs a part of the cells, HOSTILE='-run TestMatrix -cell NAME' one. What fails says how to run it again.
+test-hostile: build ## Attack the service in generated ways (half an hour; HOSTILE='-cells 100' for less; needs haproxy and nginx)
+	$(GOTEST) -v -timeout 90m ./tests/long/hostile $(HOSTILE)
+
 test-cluster: build ## Lose the leader of a PostgreSQL cluster under load (minutes; needs patroni, etcd and haproxy)
 	$(GOTEST) -v -timeout 15m ./tests/long/cluster
 
@@ -95,4 +99,4 @@ generate: ## Regenerate gen/ from openapi.yaml (the TypeScript client needs Node
 	go generate ./gen
 	@.ci/node gen/typescript npm run --silent generate
 
-.PHONY: help run build release test race test-faults test-cluster test-deploy test-postgres test-model fuzz client test-clients test-browser test-oidc mutants bench check generate
+.PHONY: help run build release test race test-faults test-hostile test-cluster test-deploy test-postgres test-model fuzz client test-clients test-browser test-oidc mutants bench check generate
