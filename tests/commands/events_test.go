@@ -327,7 +327,7 @@ func TestEventPruneInBatches(t *testing.T) {
 
 // A removal in batches goes on from batch to batch. While an older transaction is open, as that of a backup, no batch reads
 // again what those before it have deleted.
-func TestEventRemoveGoesOn(t *testing.T) {
+func TestRemovalGoesOn(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		const rsvps = 10_000
