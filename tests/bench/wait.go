@@ -122,6 +122,10 @@ func (b *bench) waitForOne(c crowd) error {
 	if err != nil {
 		return err
 	}
+	empty, err := s.status("VmRSS")
+	if err != nil {
+		return err
+	}
 	all, err := c.watch(s, b.waiters, 50, middle, etags)
 	if err == nil {
 		err = s.awaitWaits(b.waiters)
@@ -168,9 +172,14 @@ func (b *bench) waitForOne(c crowd) error {
 		return err
 	}
 	after, err := s.metric("worldevents_list_wait_readings_total")
+	if err != nil {
+		return err
+	}
+	memory, err := s.status("VmRSS")
 	work := fmt.Sprintf("%s wait for one world of 100 x 20, one joins", number(float64(b.waiters)))
 	b.measured(work, "all have the new list after", "≤ 5 s", "%s", round(time.Duration(last.Load())))
 	b.measured(work, "all wait again after", "", "%s", round(again))
+	b.measured(work, "memory then, and for each", "≤ 400 MB", "%d MB, %.1f KB", memory>>20, float64(memory-empty)/float64(b.waiters)/1000)
 	b.measured(work, "readings a second", "≤ 4", "%.0f in %s", after-before, round(again))
 	b.measured(work, "ordinary calls meanwhile", "≤ 1 s", "%s", took)
 	return err

@@ -119,13 +119,13 @@ func (p *Waiting) Write(w http.ResponseWriter) error {
 		return fmt.Errorf("list events of world %q: %w", p.key.world, n.err)
 	case n.read != nil:
 		response := &Response{sharedRead: n.read, ctx: p.renewed(), lists: p.lists, key: p.key, span: p.span, caller: p.caller, news: true}
-		err := response.Write(w)
+		err := apart(func() error { return response.Write(w) })
 		if err == nil && !n.hinted.IsZero() {
 			p.lists.Lag(time.Since(n.hinted))
 		}
 		return err
 	case n.etag == "":
-		return p.writeList(w, n.stopped || why == interrupted)
+		return apart(func() error { return p.writeList(w, n.stopped || why == interrupted) })
 	}
 	p.lists.count(wayUnchangedMemory)
 	writeNotModified(w, n.etag, n.link, why != elapsed)
@@ -161,8 +161,20 @@ func (p *Waiting) begin() (*watcher, *Response, error) {
 	return v, nil, nil
 }
 
-// get is Lists.Get on another stack: a reading makes its stack large, and a request that waits keeps its own for long.
+// get is Lists.Get apart.
 func (p *Waiting) get() (response *Response, err error) {
+	caller := p.caller
+	caller.watches = true
+	err = apart(func() (err error) {
+		response, err = p.lists.Get(p.renewed(), p.query, caller)
+		return err
+	})
+	return response, err
+}
+
+// apart runs fn on another stack. Reading and writing lists make a stack large. A connection whose requests wait, one after the
+// other, would keep it: the runtime makes no stack smaller of which more than a quarter is in use.
+func apart(fn func() error) (err error) {
 	var panicked any
 	done := make(chan struct{})
 	go func() {
@@ -172,15 +184,13 @@ func (p *Waiting) get() (response *Response, err error) {
 				panicked = fmt.Sprintf("%v\n%s", r, debug.Stack())
 			}
 		}()
-		caller := p.caller
-		caller.watches = true
-		response, err = p.lists.Get(p.renewed(), p.query, caller)
+		err = fn()
 	}()
 	<-done
 	if panicked != nil {
 		panic(panicked) // on the goroutine that can respond to it
 	}
-	return response, err
+	return err
 }
 
 // wait waits for news, and for the turn to respond.

@@ -184,6 +184,40 @@ func TestManyWait(t *testing.T) {
 	})
 }
 
+// Whoever has had news and waits again takes no larger stack than on arrival.
+func TestNewsLeavesStacksSmall(t *testing.T) {
+	t.Parallel()
+	db := servicetest.Postgres(t)
+	addWaitingWorlds(t, db, 1)
+	p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "LOG_LEVEL=error", "GODEBUG=adaptivestackstart=0").ServeReady() // as deploy/ has it
+	users := signInAll(t, p, 20)
+	one := func(int) string { return "/api/event/one" }
+	all := followAll(t, p, users, waiters, one, tagsOf(t, users[0], one(0)))
+	event := users[0].list(t, "one").Events[50].ID
+	const stacks = "go_memstats_stack_inuse_bytes"
+	before := gauge(t, p, stacks)
+	if res := users[1].Do("POST", "/api/event/join/"+event, ""); res.Status != 200 {
+		t.Fatal(res)
+	}
+	for _, f := range all {
+		if status, _, err := f.read(); status != 200 {
+			t.Fatalf("%d %v", status, err)
+		}
+		if err := f.send(50); err != nil {
+			t.Fatal(err)
+		}
+	}
+	servicetest.Eventually(t, time.Minute, "all wait again", func() bool { return gauge(t, p, "worldevents_list_waits") == float64(waiters) })
+	after := gauge(t, p, stacks)
+	t.Logf("stacks of %.1f kB for each, then of %.1f", before/float64(waiters)/1000, after/float64(waiters)/1000)
+	if after > 1.25*before {
+		t.Errorf("stacks were %.0f bytes, and are %.0f", before, after)
+	}
+	for _, f := range all {
+		f.hangUp()
+	}
+}
+
 func signInAll(t *testing.T, p *servicetest.Process, n int) (users []*user) {
 	for i := range n {
 		users = append(users, signIn(t, plain, p.URL, fmt.Sprint("user ", i)))
