@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,8 +63,14 @@ func crash(t *testing.T, rounds int, db *servicetest.Database) {
 	acknowledged, refreshed := 0, 0
 	for round := range rounds {
 		stop := make(chan struct{})
-		wait := workers(len(crashers), stop, func(i int) { crashers[i].work(event, i) })
-		time.Sleep(time.Duration(30+rand.IntN(150)) * time.Millisecond) // any moment will do
+		var worked atomic.Int64
+		wait := workers(len(crashers), stop, func(i int) {
+			crashers[i].work(event, i)
+			worked.Add(1)
+		})
+		// Any moment will do, in which the others are at work.
+		most := rand.Int64N(100)
+		servicetest.Eventually(t, time.Minute, "requests", func() bool { return worked.Load() >= most })
 		p.Signal(syscall.SIGKILL)
 		p.Wait(20 * time.Second)
 		close(stop)
