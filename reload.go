@@ -22,15 +22,28 @@ type reloadable struct {
 	reload func() (attributes []any, err error)
 }
 
-// reloadOnHangup reloads all parts with each signal, and leaves one line for each of them. A part that cannot be read keeps
-// nothing from the others. Signals that come meanwhile count as one.
+// reloadOnHangup reloads all parts with each signal, and leaves one line for each of them. A part that cannot be read, or waits
+// for a database, keeps nothing from the others. Signals that come meanwhile count as one.
 func reloadOnHangup(hangups <-chan os.Signal, log *slog.Logger, parts ...reloadable) {
+	var asked []chan bool
+	for _, part := range parts {
+		again := make(chan bool, 1)
+		asked = append(asked, again)
+		go func() {
+			for range again {
+				if attributes, err := part.reload(); err != nil {
+					log.Error("SIGHUP: "+part.about+" stays as it is", "error", oneLine(err))
+				} else {
+					log.Info("SIGHUP: "+part.about+" was read again", attributes...)
+				}
+			}
+		}()
+	}
 	for range hangups {
-		for _, part := range parts {
-			if attributes, err := part.reload(); err != nil {
-				log.Error("SIGHUP: "+part.about+" stays as it is", "error", oneLine(err))
-			} else {
-				log.Info("SIGHUP: "+part.about+" was read again", attributes...)
+		for _, again := range asked {
+			select {
+			case again <- true:
+			default: // it will be read anyway
 			}
 		}
 	}
@@ -45,7 +58,7 @@ func reloadables(c *config.Config, srv *server.Server, store *models.Store, log 
 	if c.OIDCClientSecretFile != "" {
 		parts = append(parts, reloadClientSecret(c, srv, log))
 	}
-	if c.DatabaseURLFile != "" { // last: it waits for the database
+	if c.DatabaseURLFile != "" {
 		parts = append(parts, reloadDatabaseURL(c, store, log))
 	}
 	return parts
@@ -74,6 +87,11 @@ func reloadKeys(c *config.Config, srv *server.Server, log *slog.Logger) reloadab
 		warnAll(log, warnings)
 		changed := !slices.EqualFunc(keys, current, bytes.Equal)
 		if changed {
+			if !slices.ContainsFunc(current, func(old []byte) bool {
+				return slices.ContainsFunc(keys, func(key []byte) bool { return bytes.Equal(old, key) })
+			}) {
+				log.Warn("JWT_SECRET_FILE: all former keys are gone, and with them every JWT that they have signed")
+			}
 			srv.SetKeys(keys)
 			current = keys
 		}

@@ -289,3 +289,33 @@ func TestReloadSQLite(t *testing.T) {
 	}
 	showsNone(t, s, "hunter2", keyA, "0123456789abcdef")
 }
+
+// A database that says nothing keeps no key from being put in force.
+func TestReloadKeysBesideSilentDatabase(t *testing.T) {
+	t.Parallel()
+	db := servicetest.Postgres(t)
+	proxy, address := db.ThroughProxy()
+	p := servicetest.NewProgram(t, "DATABASE_URL=", "DATABASE_URL_FILE=url", "JWT_SECRET=", "JWT_SECRET_FILE=key", "LOG_FORMAT=json", "DB_TIMEOUT=30s")
+	url, key := filepath.Join(p.Dir, "url"), filepath.Join(p.Dir, "key")
+	writeSecret(t, url, address)
+	writeSecret(t, key, keyA)
+	s := p.ServeReady()
+	proxy.Silence()
+	writeSecret(t, url, strings.Replace(address, "postgres@", "postgres:other@", 1))
+	hangUp(t, s, `JWT_SECRET_FILE was read again","changed":false`)
+	writeSecret(t, key, keyB)
+	hangUp(t, s, `JWT_SECRET_FILE was read again","changed":true,`+signsWith(keyB))
+	log := s.Log.String()
+	if strings.Contains(log, "SIGHUP: DATABASE_URL_FILE") {
+		t.Errorf("the database was not silent: %s", log)
+	}
+	if !strings.Contains(log, "all former keys are gone") {
+		t.Errorf("there is no warning: %s", log)
+	}
+	writeSecret(t, key, keyC+","+keyB)
+	hangUp(t, s, signsWith(keyC))
+	if n := strings.Count(s.Log.String(), "all former keys are gone"); n != 1 {
+		t.Errorf("%d warnings", n)
+	}
+	s.Signal(syscall.SIGKILL)
+}
