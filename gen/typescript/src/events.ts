@@ -5,6 +5,7 @@ import type {
 } from "./api/index.js";
 import type { RequestResult } from "./api/client/index.js";
 import * as api from "./api/sdk.gen.js";
+import { CallError } from "./errors.js";
 
 /** A new event's id, beside what the service says. */
 export type Created = Success & { id: string };
@@ -29,7 +30,7 @@ export function nextPage({ response }: { response?: Response }): { cursor: strin
 
 /**
  * Every event of a list, page by page: `query.limit` events (100 if it is not given) are in memory at a time. Rejects
- * with `CallError`.
+ * with `CallError`, also when a page leads to itself.
  */
 export async function* allEvents(options: Options<ListEventsData, true>): AsyncGenerator<WorldEvent, void, undefined> {
   let query = { limit: 100, ...options.query };
@@ -38,6 +39,8 @@ export async function* allEvents(options: Options<ListEventsData, true>): AsyncG
     yield* page.data.events;
     const next = nextPage(page);
     if (!next) return;
+    // A cache that ignores the query would give this page for ever.
+    if (next.cursor === query.cursor) throw new CallError(page.response.status, page.data, page.response.headers);
     query = { ...query, ...next };
   }
 }

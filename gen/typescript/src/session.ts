@@ -159,7 +159,9 @@ class SessionState {
     if (!shares || !("BroadcastChannel" in globalThis)) return;
     this.#channel = new BroadcastChannel(`worldevents ${absolute(baseUrl)}`);
     (this.#channel as { unref?(): void }).unref?.(); // Where tests pretend to be a page, Node would wait for it.
-    this.#channel.onmessage = ({ data: { session, signedOut } }: MessageEvent<Told>) => {
+    this.#channel.onmessage = ({ data }: MessageEvent<Told | null>) => {
+      if (data?.session === undefined) return; // Anything on this origin can send here.
+      const { session, signedOut } = data;
       if (signedOut) this.#quiet = "signed out";
       if (differ(this.#session, session) && !this.#isEnded(session)) this.#change(session);
     };
@@ -327,7 +329,10 @@ function retrying(send: typeof fetch): typeof fetch {
   };
 }
 
-/** Waits, and rejects with the reason of `signal` when that is aborted. */
+/** The longest wait: a timer of more than 24.8 days would end at once. */
+const maxSleep = 3_600_000;
+
+/** Waits an hour at most, and rejects with the reason of `signal` when that is aborted. */
 export function sleep(milliseconds: number, signal?: AbortSignal | null): Promise<void> {
   return new Promise((resolve, reject) => {
     const abort = () => {
@@ -337,7 +342,7 @@ export function sleep(milliseconds: number, signal?: AbortSignal | null): Promis
     const timer = setTimeout(() => {
       signal?.removeEventListener("abort", abort);
       resolve();
-    }, milliseconds);
+    }, Math.min(milliseconds, maxSleep));
     if (signal?.aborted) abort();
     else signal?.addEventListener("abort", abort, { once: true });
   });

@@ -99,7 +99,8 @@ export function watchEvents(options: WatchOptions, { onList, onError, signal }: 
       else channel.postMessage({ version } satisfies Told);
     };
 
-    channel.onmessage = ({ data }: MessageEvent<Told>) => {
+    channel.onmessage = ({ data }: MessageEvent<Told | null>) => {
+      if (!data) return; // Anything on this origin can send here.
       if (!data.term) {
         if (data.wrote) askSoon();
         if (leading) tell(fresh && data.version !== version ? { list, etag } : undefined);

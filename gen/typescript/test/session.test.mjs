@@ -7,7 +7,7 @@ import {
   allEvents, CallError, client, connect, createClient, createEvent, getSession, joinEvent, keepSession, leaveEvent, listEvents,
   nextPage, onSessionChange, refreshSession, serverClient, sessionOf, signInUrl, signOut,
 } from "worldevents-client";
-import { fetchWithCookies, startService } from "../../../tests/browser/service.mjs";
+import { eventually, fetchWithCookies, startService } from "../../../tests/browser/service.mjs";
 
 const path = { id: "plaza" };
 const body = { name: "Boat trip", description: "", scheduledAt: "2030-01-01T00:00:00Z" };
@@ -354,6 +354,32 @@ test("allEvents follows Link to the last page", async () => {
   assert.ok(nextPage(await listEvents({ path: world, query: { limit: 3 } })).cursor);
   connectWith({});
   await assert.rejects(allEvents({ path: world }).next(), { name: "CallError", code: "no_token" });
+});
+
+test("messages of others on the channel of the tabs change nothing", async () => {
+  connectWith(await service.issue("alice"));
+  await getSession();
+  const told = [], stop = onSessionChange((session) => told.push(session?.username));
+  const channel = new BroadcastChannel(`worldevents ${new URL(service.address).href}`);
+  try {
+    for (const message of [null, undefined, 0, "x", {}, [], { signedOut: true }]) channel.postMessage(message);
+    channel.postMessage({ session: null, signedOut: true }); // theirs, and the last
+    await eventually("they have come", () => told.includes(undefined));
+    assert.deepEqual(told.filter((name) => name !== "alice"), [undefined]);
+  } finally {
+    stop();
+    channel.close();
+  }
+});
+
+test("allEvents ends where a cache gives the first page for every cursor", async () => {
+  let calls = 0;
+  connectWith(await service.issue("alice"), () => async () => {
+    if (++calls > 5) throw new TypeError("asked again and again");
+    return Response.json({ events: [] }, { headers: { Link: '</api/event/plaza?limit=100&cursor=x>; rel="next"' } });
+  });
+  await assert.rejects(allEvents({ path }).next(), { name: "CallError", status: 200 });
+  assert.equal(calls, 2);
 });
 
 test("any world that the contract allows is reached, and no other", async () => {

@@ -88,6 +88,24 @@ test("what the user cannot mend is told and tried again, what ends the watch end
   }
 });
 
+test("a Retry-After of months is waited for an hour, and not for no time", async () => {
+  connectWith(await service.issue("alice"), () => async () => new Response("{}", { status: 503, headers: { "Retry-After": "9999999" } }));
+  const pauses = [], setTimer = globalThis.setTimeout;
+  globalThis.setTimeout = (run, pause, ...rest) => {
+    pauses.push(pause);
+    return setTimer(run, pause, ...rest);
+  };
+  const end = new AbortController();
+  try {
+    const seen = watch({ signal: end.signal });
+    await eventually(() => seen.errors.length === 1 && pauses.some((pause) => pause >= 3_600_000));
+    assert.equal(Math.max(...pauses), 3_600_000);
+  } finally {
+    globalThis.setTimeout = setTimer;
+    end.abort();
+  }
+});
+
 test("signing out ends it at once, although the call waits", async () => {
   connectWith(await service.issue("alice"));
   const seen = watch();
