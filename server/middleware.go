@@ -45,6 +45,7 @@ func (s *Server) handle(c echo.Context, chain, route echo.HandlerFunc) error {
 
 	defer func() {
 		p := recover()
+		backpressure.FromContext(req).Handled()
 		if p != nil && p != http.ErrAbortHandler {
 			s.log.Error("panic", "request_id", req.requestID, "operation", req.operation.id, "panic", p, "stack", string(debug.Stack()))
 			if !c.Response().Committed {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"log/slog"
 	"net"
@@ -120,13 +121,16 @@ func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 		tb.Fatal(err)
 	}
 	s.Ready()
+	public.Config.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate()}}
 	public.Listener = s.Attach(public.Config, public.Listener)
 	public.Config.ErrorLog = slog.NewLogLogger(s.Options.Log.Handler(), slog.LevelInfo)
-	public.TLS = &tls.Config{Certificates: []tls.Certificate{certificate()}}
-	public.StartTLS()
+	public.Start()
 	admin := httptest.NewServer(s.Admin)
-	s.URL, s.AdminURL = public.URL, admin.URL
-	s.transport = newCheckedTransport(tb, public.Client().Transport.(*http.Transport), s.Options)
+	s.URL, s.AdminURL = "https"+strings.TrimPrefix(public.URL, "http"), admin.URL
+	transport := public.Client().Transport.(*http.Transport)
+	transport.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool()}
+	transport.TLSClientConfig.RootCAs.AddCert(certificate().Leaf)
+	s.transport = newCheckedTransport(tb, transport, s.Options)
 	tb.Cleanup(func() {
 		s.transport.CloseIdleConnections()
 		s.Drain() // or what waits for news would be waited for

@@ -94,7 +94,7 @@ type Conn struct {
 	deadline, written atomic.Int64
 	current           atomic.Pointer[Request]
 	received          atomic.Int64 // bytes
-	begun             atomic.Int64 // requests
+	handled           atomic.Int64 // requests
 	head              head         // belongs to who reads
 	secured           *securedConn // nil without TLS
 	// These belong to who writes: how many bytes have been, when the client first held up a response after Hurry, and how many
@@ -138,7 +138,6 @@ func (r *Request) HasLeft() bool { return r.slow != nil }
 func (c *Conn) Begin(r *Request) {
 	if c != nil {
 		r.read = c.received.Load()
-		c.begun.Add(1)
 		c.current.Store(r)
 	}
 }

@@ -17,7 +17,7 @@ const tlsHandshake = 0x16
 // before it calls a handler, and 16 KB of short lines take 250 KB of memory in its map. The fields belong to who reads.
 type head struct {
 	known, secured bool   // whether the first byte has been seen, and was that of TLS
-	request        int64  // how many requests had begun when this head was expected
+	before         int64  // how many requests had been handled when this head was expected
 	over           bool   // a body may follow
 	lines, width   int    // of the head, and of its last line in bytes
 	cut            bool   // too many lines
@@ -27,6 +27,13 @@ type head struct {
 // Truncated reports whether the head of c's request had too many lines. All that the connection brings behind them is dropped.
 func (c *Conn) Truncated() bool {
 	return c != nil && (c.head.cut || c.secured != nil && c.secured.head.cut)
+}
+
+// Handled says that a request has been, whatever came of it: what c brings next is the head of another.
+func (c *Conn) Handled() {
+	if c != nil {
+		c.handled.Add(1)
+	}
 }
 
 // securedConn is TLS over a Conn, whose lines are in sight here.
@@ -65,8 +72,8 @@ func (h *head) read(c *Conn, read func([]byte) (int, error), p []byte) (int, err
 	if h.secured || c.current.Load() != nil {
 		return n, err
 	}
-	if begun := c.begun.Load(); h.request != begun {
-		h.request, h.over, h.lines, h.width = begun, false, 0, 0
+	if handled := c.handled.Load(); h.before != handled {
+		h.before, h.over, h.lines, h.width = handled, false, 0, 0
 	}
 	return h.take(p[:n]), err
 }
