@@ -3,9 +3,9 @@ import { client as defaultClient } from "./api/client.gen.js";
 import { createClient as createGenerated } from "./api/client/index.js";
 import type { Client } from "./api/client/index.js";
 import { getSession, joinEvent, leaveEvent, listEvents, refreshSession } from "./api/sdk.gen.js";
-import { refuseUnreachableId, typeErrors } from "./errors.js";
+import { refuseUnreachableId, typeErrors, validateSuccess } from "./errors.js";
 import { createEvent } from "./events.js";
-import { type Connection, keepSession } from "./session.js";
+import { type Connection, genuine, keepSession } from "./session.js";
 
 /** The six operations, which reject with `CallError` if ThrowOnError: then `data` is always there. */
 export interface Operations<ThrowOnError extends boolean> {
@@ -61,7 +61,8 @@ export interface ServerConnection extends Throwing<boolean> {
  * On 401 `token_expired`, or 400 of `getSession`, render a page without the data and let the browser call.
  */
 export function serverClient(connection: ServerConnection): Client {
-  const { cookie, fetch: send = (...call) => fetch(...call) } = connection;
+  const { baseUrl, cookie, fetch: given = (...call) => fetch(...call) } = connection;
+  const send = genuine(baseUrl, given);
   const token = (cookie ?? "").split(";").map((pair) => pair.trim()).filter((pair) => pair.startsWith("token=")).join("; ");
   return configure(createGenerated(), connection, (input, init) => {
     const request = new Request(input, { cache: "no-store", ...init });
@@ -74,7 +75,7 @@ export function serverClient(connection: ServerConnection): Client {
 const configured = new WeakSet<Client>();
 
 function configure(client: Client, { baseUrl, throwOnError = false }: Connection & Throwing<boolean>, send: typeof fetch): Client {
-  client.setConfig({ baseUrl, fetch: send, throwOnError, requestValidator: refuseUnreachableId });
+  client.setConfig({ baseUrl, fetch: send, throwOnError, requestValidator: refuseUnreachableId, responseValidator: validateSuccess });
   if (!configured.has(client)) typeErrors(client);
   configured.add(client);
   return client;

@@ -11,7 +11,7 @@ export type ErrorCode = (
   | UnauthorizedError | UnsupportedMediaTypeError
 )["code"];
 
-/** A response that is not a success. Calls reject with it under `throwOnError`, and always when it is not the contract's. */
+/** A response that is not a success, or none of the service: a portal's page, or what a proxy has made of it. Calls reject with it under `throwOnError`, and always when it is not the contract's. */
 export class CallError extends Error {
   override readonly name = "CallError";
   /** The status of the response. */
@@ -27,7 +27,8 @@ export class CallError extends Error {
 
   constructor(status: number, body: unknown, headers?: Headers) {
     const contract = isContractError(body) ? body : undefined;
-    super(contract?.error ?? `The response has the status ${status}`, contract ? undefined : { cause: body });
+    const what = status < 400 ? `A response with the status ${status} is not the service's` : `The response has the status ${status}`;
+    super(contract?.error ?? what, contract ? undefined : { cause: body });
     this.status = status;
     this.code = contract?.code as ErrorCode | undefined;
     this.fields = contract?.fields ?? {};
@@ -59,6 +60,7 @@ const isContractError = (body: unknown): body is ContractError =>
 export function typeErrors(client: Client): void {
   client.interceptors.error.use((error, response, _request, options) => {
     if (error instanceof InvalidId) response = error.response;
+    else if (response?.ok && error instanceof SyntaxError) throw new CallError(response.status, undefined, response.headers);
     else if (!response || response.ok) throw error; // There is no network, the call was aborted, or its body was cut.
     const body = error instanceof InvalidId ? error.body : error;
     if (response.status === 304) return body; // The caller has sent If-None-Match and looks at the response.
@@ -67,6 +69,12 @@ export function typeErrors(client: Client): void {
     }
     return body;
   });
+}
+
+/** Rejects a success that is none of the contract's. */
+export async function validateSuccess(data: unknown): Promise<void> {
+  const { success, authenticated, events } = (data ?? {}) as Record<string, unknown>;
+  if (success !== true && authenticated !== true && !Array.isArray(events)) throw new CallError(200, data);
 }
 
 /** A call that is not made, with the error that the service would have sent. */

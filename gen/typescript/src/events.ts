@@ -15,7 +15,10 @@ export function createEvent<ThrowOnError extends boolean = false>(
   options: Options<CreateEventData, ThrowOnError>,
 ): RequestResult<{ 200: Created }, CreateEventErrors, ThrowOnError> {
   const created = api.createEvent(options).then((result) => {
-    if (result.data) Object.assign(result.data, { id: result.response?.headers.get("Event-Id") ?? "" });
+    if (!result.data) return result;
+    const id = result.response?.headers.get("Event-Id");
+    if (!id) throw new CallError(result.response?.status ?? 0, result.data, result.response?.headers);
+    Object.assign(result.data, { id });
     return result;
   });
   return created as unknown as RequestResult<{ 200: Created }, CreateEventErrors, ThrowOnError>;

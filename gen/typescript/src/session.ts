@@ -1,7 +1,7 @@
 /** The browser's session: kept alive, shared by all tabs, ended. */
 import { client as defaultClient } from "./api/client.gen.js";
 import type { Client } from "./api/client/index.js";
-import { CallError, retryAfter } from "./errors.js";
+import { CallError, retryAfter, validateSuccess } from "./errors.js";
 
 /** How to reach the service. */
 export interface Connection {
@@ -40,7 +40,7 @@ const maxRaces = 8;
  */
 export function keepSession(connection: Connection): typeof fetch {
   const { baseUrl, fetch: given = (...call) => fetch(...call) } = connection;
-  const send = retrying(given);
+  const send = genuine(baseUrl, retrying(given));
   const shares = inBrowser();
   const running = new Map<string, Promise<Response>>();
   const state = new SessionState(connection, send, shares);
@@ -82,6 +82,7 @@ export function keepSession(connection: Connection): typeof fetch {
         }
       }
       if (response.ok) {
+        await isSession(response);
         mark?.clear();
         if (url === refreshUrl(baseUrl)) state.works(epoch);
         state.signedIn(sessionOf({ response }), epoch);
@@ -290,13 +291,17 @@ export function signInUrl(returnTo: string, { client = defaultClient }: { client
   return `${client.getConfig().baseUrl ?? ""}/sign-in?return_to=${encodeURIComponent(returnTo)}`;
 }
 
-/** Who is signed in, from the result of `getSession` or `refreshSession`. */
+/** Who is signed in, from the result of `getSession` or `refreshSession`. It throws a `CallError` for a name that nobody can have. */
 export function sessionOf({ response }: { response?: Response }): Session {
   const name = response?.headers.get("Session-User");
-  return {
-    username: name == null ? undefined : decodeURIComponent(name),
-    expires: new Date(response?.headers.get("Session-Expires") ?? NaN),
-  };
+  try {
+    return {
+      username: name == null ? undefined : decodeURIComponent(name),
+      expires: new Date(response?.headers.get("Session-Expires") ?? NaN),
+    };
+  } catch {
+    throw new CallError(response!.status, undefined, response!.headers);
+  }
 }
 
 /** Reports whether this is a page or a worker of one, or a React Native app: all that runs here is one user's. */
@@ -327,6 +332,25 @@ function retrying(send: typeof fetch): typeof fetch {
       await sleep(seconds * 1000 + Math.random() * 500 * (retry + 1), signal);
     }
   };
+}
+
+/** Rejects a 200 of the API that is not JSON: that of a portal in between, or of the page that a host shows for any address. */
+export function genuine(baseUrl: string, send: typeof fetch): typeof fetch {
+  const api = absolute(`${baseUrl}/api/`);
+  return async (input, init) => {
+    const response = await send(input, init);
+    if (response.status !== 200 || !(input instanceof Request ? input.url : absolute(`${input}`)).startsWith(api)) return response;
+    const { headers } = response;
+    if (/^application\/json *(;|$)/i.test(headers.get("Content-Type") ?? "") && headers.get("Content-Length") !== "0") return response;
+    await response.body?.cancel();
+    throw new CallError(response.status, undefined, headers);
+  };
+}
+
+/** Rejects a 200 of `getSession` or `refreshSession` that does not say whose session it is, and for how long. */
+async function isSession(response: Response): Promise<void> {
+  await validateSuccess(await response.clone().json().catch(() => undefined));
+  if (Number.isNaN(sessionOf({ response }).expires.getTime())) throw new CallError(response.status, undefined, response.headers);
 }
 
 /** The longest wait: a timer of more than 24.8 days would end at once. */

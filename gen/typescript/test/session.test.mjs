@@ -275,7 +275,7 @@ test("what is not the contract's rejects, whatever throwOnError says", async () 
     await assert.rejects(listEvents({ path }), { name: "CallError", status: 502, code: undefined });
   }
   connectWith({}, () => async () => new Response('{"events":[', { headers: { "Content-Type": "application/json" } }));
-  await assert.rejects(listEvents({ path }), SyntaxError);
+  await assert.rejects(listEvents({ path }), { name: "CallError", status: 200 });
 });
 
 test("ids that no browser can ask for are refused here, with the field", async () => {
@@ -583,4 +583,35 @@ test("the package stays small, minified and gzipped", () => {
   assert.ok(size(usual) < 7000, `${size(usual)} bytes`);
   const live = size(`${usual}, watchEvents, eventLists`) - size(usual);
   assert.ok(live < 2000, `${live} bytes for live lists`);
+});
+
+test("a 200 that is not the service's rejects, and tells nobody that somebody is signed in", async () => {
+  const json = { "Content-Type": "application/json" };
+  const named = { ...json, "Session-User": "alice", "Session-Expires": "2030-01-01T00:00:00Z" };
+  const calls = { getSession, refreshSession, listEvents: () => listEvents({ path }), createEvent: () => createEvent({ path, body }) };
+  const session = await service.issue("alice");
+  let changes = 0;
+  for (const [text, headers, names = Object.keys(calls)] of [
+    ["<html>Sign in to the Wi-Fi</html>", { "Content-Type": "text/html" }],
+    ["{}", { "Content-Type": "application/jsonp" }],
+    [null, {}],
+    ["", json],
+    ["", { ...json, "Content-Length": "0" }],
+    ["{", named],
+    ["null", named],
+    ["[]", named],
+    ["{}", named],
+    ['{"authenticated":"true","success":1,"events":{}}', named],
+    ['{"authenticated":true,"success":true}', json, ["getSession", "refreshSession", "createEvent"]],
+    ['{"authenticated":true,"success":true}', { ...named, "Session-Expires": "soon" }, ["getSession", "refreshSession"]],
+    ['{"authenticated":true,"success":true}', { ...named, "Session-User": "%E0%A4" }, ["getSession", "refreshSession"]],
+  ]) {
+    connectWith(session, () => async () => new Response(text, { headers }));
+    const end = onSessionChange(() => changes++);
+    for (const name of names) {
+      await assert.rejects(calls[name](), { name: "CallError", status: 200, code: undefined }, `${name}: ${text} ${JSON.stringify(headers)}`);
+    }
+    end();
+  }
+  assert.equal(changes, 0);
 });
