@@ -124,7 +124,9 @@ func (m *machine) systemctl(what string) {
 		n := len(m.service.Log.String())
 		m.service.Signal(syscall.SIGHUP)
 		since := func() string { return m.service.Log.String()[n:] }
-		servicetest.Eventually(m.t, 20*time.Second, "the last file is read", func() bool { return strings.Contains(since(), "SIGHUP: DATABASE_URL_FILE") })
+		servicetest.Eventually(m.t, 20*time.Second, "LOG_LEVEL and both files are read", func() bool {
+			return strings.Count(since(), "was read again")+strings.Count(since(), "stays as it is") == 3
+		})
 		if strings.Contains(since(), "stays as it is") || strings.Count(since(), "changed=true") != 1 {
 			m.t.Errorf("%s", since())
 		}
