@@ -336,10 +336,11 @@ function retrying(send: typeof fetch): typeof fetch {
 
 /** Rejects a 200 of the API that is not JSON: that of a portal in between, or of the page that a host shows for any address. */
 export function genuine(baseUrl: string, send: typeof fetch): typeof fetch {
-  const api = absolute(`${baseUrl}/api/`);
   return async (input, init) => {
     const response = await send(input, init);
-    if (response.status !== 200 || !(input instanceof Request ? input.url : absolute(`${input}`)).startsWith(api)) return response;
+    // Resolved here and not above: a server that renders a page may connect with a relative address, and never call.
+    const ofApi = () => (input instanceof Request ? input.url : absolute(`${input}`)).startsWith(absolute(`${baseUrl}/api/`));
+    if (response.status !== 200 || !ofApi()) return response;
     const { headers } = response;
     if (/^application\/json *(;|$)/i.test(headers.get("Content-Type") ?? "") && headers.get("Content-Length") !== "0") return response;
     await response.body?.cancel();
