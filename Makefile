@@ -95,8 +95,11 @@ bench: ## Measure the service beside a reference and draw the plots (needs Postg
 check: ## Check format, vet, known vulnerabilities, modules, generated code, and the contract against the released one
 	@.ci/check
 
+outdated: ## Name the modules that are behind a release of more than 14 days ago
+	@.ci/outdated
+
 generate: ## Regenerate gen/ from openapi.yaml (the TypeScript client needs Node)
 	go generate ./gen
 	@.ci/node gen/typescript npm run --silent generate
 
-.PHONY: help run build release test race test-faults test-hostile test-cluster test-deploy test-postgres test-model fuzz client test-clients test-browser test-oidc mutants bench check generate
+.PHONY: help run build release test race test-faults test-hostile test-cluster test-deploy test-postgres test-model fuzz client test-clients test-browser test-oidc mutants bench check outdated generate
