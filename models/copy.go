@@ -141,9 +141,6 @@ func (c *copying) run(ctx context.Context, from, to copyURL) (err error) {
 		return fmt.Errorf("%s: %w", from.name, classify(err))
 	}
 	defer c.source.close()
-	if who := c.source.users(ctx); who != "" && c.Note != nil {
-		c.Note(who)
-	}
 	if err := c.countRows(ctx); err != nil {
 		return fmt.Errorf("%s: %w", from.name, classify(err))
 	}
@@ -151,6 +148,9 @@ func (c *copying) run(ctx context.Context, from, to copyURL) (err error) {
 		return fmt.Errorf("%s: %w", to.name, classify(err))
 	}
 	defer c.target.close()
+	if who := c.source.users(ctx); who != "" && c.Note != nil {
+		c.Note(who)
+	}
 	// A file that becomes a file is copied whole.
 	if file, ok := c.target.(*sqliteFileCopy); ok {
 		err = file.vacuum(ctx, func(part float64) { c.report(CopyRows, int64(part*float64(c.total)), c.total) })
