@@ -12,75 +12,16 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"worldevents/tests/servicetest"
 )
 
-// emptyDatabases makes one of each kind that does not exist yet, or is empty.
-var emptyDatabases = map[string]func(testing.TB) *servicetest.Database{
-	"sqlite": servicetest.EmptySQLite, "postgres": servicetest.EmptyPostgres,
-}
-
-// databases are migrated, as emptyDatabases are not.
-var databases = map[string]func(testing.TB) *servicetest.Database{
-	"sqlite": servicetest.SQLite, "postgres": servicetest.Postgres,
-}
-
-// eachCopy runs test for copies from each kind of database to each.
-func eachCopy(t *testing.T, test func(t *testing.T, from, to *servicetest.Database)) {
-	t.Parallel()
-	for from, makeFrom := range databases {
-		for to, makeTo := range emptyDatabases {
-			t.Run(from+" to "+to, func(t *testing.T) {
-				t.Parallel()
-				test(t, makeFrom(t), makeTo(t))
-			})
-		}
-	}
-}
-
 // programOn is the program on a database.
 func programOn(t *testing.T, db *servicetest.Database) *servicetest.Program {
 	t.Helper()
 	return servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "LOG_LEVEL=warn") // a slow command may log that it hears others
-}
-
-// copied is what copy prints.
-type copied struct {
-	From, To, Checksum string
-	Rows               map[string]int
-}
-
-// mustCopy copies to a URL, and returns what it printed on stdout and stderr.
-func mustCopy(t *testing.T, p *servicetest.Program, to string) (c copied, words string) {
-	t.Helper()
-	stdout, stderr, status := p.Run("copy", "--to", to)
-	if status != 0 || json.Unmarshal([]byte(stdout), &c) != nil {
-		t.Fatalf("copy: %d %s %s", status, stdout, stderr)
-	}
-	return c, stderr
-}
-
-// fileOf is the file of a database in SQLite.
-func fileOf(db *servicetest.Database) string { return strings.TrimPrefix(db.URL, "sqlite:") }
-
-var copiedTables = []string{"users", "blocked_identities", "sessions", "events", "rsvps"}
-
-// counts are the rows of all tables; nil where there are no tables.
-func counts(t *testing.T, db *servicetest.Database) map[string]int {
-	t.Helper()
-	n := make(map[string]int)
-	for _, table := range copiedTables {
-		if db.Dialect == "postgres" && db.Count("pg_tables WHERE tablename = ?", table) == 0 ||
-			db.Dialect == "sqlite" && db.Count("sqlite_schema WHERE name = ?", table) == 0 {
-			return nil
-		}
-		n[table] = db.Count(table)
-	}
-	return n
 }
 
 // schemaOf lists all that the tables are made of.
@@ -89,10 +30,10 @@ func schemaOf(t *testing.T, db *servicetest.Database) (schema []string) {
 	query := "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY sql"
 	if db.Dialect == "postgres" {
 		query = `
-			SELECT pg_get_indexdef(indexrelid) AS line FROM pg_index WHERE indrelid::regclass::text = ANY ('{` + strings.Join(copiedTables, ",") + `}')
-			UNION ALL SELECT conname || convalidated::text || pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid::regclass::text = ANY ('{` + strings.Join(copiedTables, ",") + `}')
+			SELECT pg_get_indexdef(indexrelid) AS line FROM pg_index WHERE indrelid::regclass::text = ANY ('{` + strings.Join(servicetest.CopiedTables, ",") + `}')
+			UNION ALL SELECT conname || convalidated::text || pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid::regclass::text = ANY ('{` + strings.Join(servicetest.CopiedTables, ",") + `}')
 			UNION ALL SELECT attrelid::regclass::text || attname || format_type(atttypid, atttypmod) || attnotnull::text || attidentity::text || attgenerated::text || attcollation::text
-				FROM pg_attribute WHERE attrelid::regclass::text = ANY ('{` + strings.Join(copiedTables, ",") + `}') AND attnum > 0
+				FROM pg_attribute WHERE attrelid::regclass::text = ANY ('{` + strings.Join(servicetest.CopiedTables, ",") + `}') AND attnum > 0
 			ORDER BY line`
 	}
 	rows, err := db.DB.Query(query)
@@ -148,7 +89,7 @@ func addOddities(db *servicetest.Database) {
 
 // A copy has the lists, sessions and schema of its source to the byte, whatever both are kept in, and life goes on there.
 func TestCopy(t *testing.T) {
-	eachCopy(t, func(t *testing.T, from, to *servicetest.Database) {
+	servicetest.EachCopy(t, func(t *testing.T, from, to *servicetest.Database) {
 		p := programOn(t, from).With("SESSIONS_PER_USER=5")
 		p.MustRun("demo")
 		addOddities(from)
@@ -159,9 +100,9 @@ func TestCopy(t *testing.T) {
 		if status, body := source.Do("GET", servicetest.RefreshPath, "", strings.TrimSpace(p.MustRun("session", "issue", "alice"))); status != 200 { // has a spent token
 			t.Fatalf("%d %s", status, body)
 		}
-		done, words := mustCopy(t, p, to.URL)
-		if want := counts(t, from); !maps.Equal(done.Rows, want) || !maps.Equal(counts(t, to), want) || want["rsvps"] < 40 {
-			t.Errorf("copied %v of %v, and there are %v", done.Rows, want, counts(t, to))
+		done, words := p.MustCopy(to.URL)
+		if want := from.Counts(); !maps.Equal(done.Rows, want) || !maps.Equal(to.Counts(), want) || want["rsvps"] < 40 {
+			t.Errorf("copied %v of %v, and there are %v", done.Rows, want, to.Counts())
 		}
 		if !strings.Contains(words, "open") || !strings.Contains(words, "not in the copy") {
 			t.Errorf("nothing about the service on the source: %s", words)
@@ -196,8 +137,8 @@ func TestCopy(t *testing.T) {
 		}
 
 		third := servicetest.EmptySQLite(t)
-		first, _ := mustCopy(t, on, third.URL)
-		again, _ := mustCopy(t, programOn(t, third), servicetest.EmptyPostgres(t).URL)
+		first, _ := on.MustCopy(third.URL)
+		again, _ := programOn(t, third).MustCopy(servicetest.EmptyPostgres(t).URL)
 		if first.Checksum == done.Checksum || first.Checksum != again.Checksum {
 			t.Errorf("checksums %s, then %s, and of that %s", done.Checksum, first.Checksum, again.Checksum)
 		}
@@ -207,12 +148,12 @@ func TestCopy(t *testing.T) {
 // The file of a copy is its owner's alone, and nothing is left beside it.
 func TestCopyMakesOneFile(t *testing.T) {
 	t.Parallel()
-	for name, makeFrom := range emptyDatabases {
+	for name, makeFrom := range servicetest.EmptyDatabases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := programOn(t, makeFrom(t))
 			p.MustRun("demo")
-			mustCopy(t, p, "sqlite:backup ü%20?.db")
+			p.MustCopy("sqlite:backup ü%20?.db")
 			entries, err := os.ReadDir(p.Dir)
 			if err != nil || len(entries) != 1 || entries[0].Name() != "backup ü%20?.db" {
 				t.Fatalf("%v %v", entries, err)
@@ -308,7 +249,7 @@ func TestCopyRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := filepath.Join(p.Dir, "old.db")
-	mustCopy(t, p, "sqlite:"+old)
+	p.MustCopy("sqlite:" + old)
 	oldDB := servicetest.OpenSQLite(t, old)
 	oldDB.Exec("DELETE FROM goose_db_version WHERE version_id > 0")
 	before := filesIn(t, p.Dir)
@@ -406,7 +347,7 @@ func TestCopyBetweenSchemas(t *testing.T) {
 		db := servicetest.EmptyPostgres(t)
 		programOn(t, db).MustRun("demo")
 		db.Exec(`CREATE SCHEMA "other Schema"`)
-		done, _ := mustCopy(t, programOn(t, db), withParameter(db.URL, "search_path=%22other%20Schema%22"))
+		done, _ := programOn(t, db).MustCopy(withParameter(db.URL, "search_path=%22other%20Schema%22"))
 		if n := db.Count(`"other Schema".rsvps`); n != 6 || done.Rows["rsvps"] != 6 {
 			t.Errorf("%d RSVPs, and %+v", n, done)
 		}
@@ -445,7 +386,7 @@ func TestCopyOfWhatPostgresCannotKeep(t *testing.T) {
 			if stdout, stderr, status := p.Run("copy", "--to", to.URL); status != 1 || stdout != "" || !servicetest.OneLine(lastLine(stderr), test.says) {
 				t.Errorf("%d %q %q", status, stdout, stderr)
 			}
-			for table, n := range counts(t, to) {
+			for table, n := range to.Counts() {
 				if n != 0 {
 					t.Errorf("%d rows of %s", n, table)
 				}
@@ -490,7 +431,7 @@ func lastLine(text string) string {
 
 // A copy that is made under load shows one moment: no event without its creator's RSVP. Nobody is refused for it.
 func TestCopyUnderLoad(t *testing.T) {
-	eachCopy(t, func(t *testing.T, from, to *servicetest.Database) {
+	servicetest.EachCopy(t, func(t *testing.T, from, to *servicetest.Database) {
 		p := programOn(t, from)
 		s := p.ServeReady()
 		var stop atomic.Bool
@@ -510,7 +451,7 @@ func TestCopyUnderLoad(t *testing.T) {
 			})
 		}
 		servicetest.Eventually(t, 30*time.Second, "events", func() bool { return created.Load() > 50 })
-		done, _ := mustCopy(t, p, to.URL)
+		done, _ := p.MustCopy(to.URL)
 		if n := to.Count("events"); n < 50 || n != done.Rows["events"] || n != to.Count("rsvps") {
 			t.Errorf("%d events, %d RSVPs, and %v", n, to.Count("rsvps"), done.Rows)
 		}
@@ -523,7 +464,7 @@ func TestCopyUnderLoad(t *testing.T) {
 
 // Of several copies into one target at once one succeeds, and it is whole.
 func TestCopiesAtOnce(t *testing.T) {
-	eachCopy(t, func(t *testing.T, from, to *servicetest.Database) {
+	servicetest.EachCopy(t, func(t *testing.T, from, to *servicetest.Database) {
 		p := programOn(t, from)
 		p.MustRun("demo")
 		var succeeded atomic.Int64
@@ -539,145 +480,22 @@ func TestCopiesAtOnce(t *testing.T) {
 		if n := succeeded.Load(); n != 1 {
 			t.Errorf("%d succeeded", n)
 		}
-		if want := counts(t, from); !maps.Equal(counts(t, to), want) {
-			t.Errorf("%v, want %v", counts(t, to), want)
+		if want := from.Counts(); !maps.Equal(to.Counts(), want) {
+			t.Errorf("%v, want %v", to.Counts(), want)
 		}
 		if to.Dialect == "sqlite" {
-			if left, _ := filepath.Glob(fileOf(to) + ".*"); len(left) != 0 {
+			if left, _ := filepath.Glob(to.File() + ".*"); len(left) != 0 {
 				t.Errorf("left %v", left)
 			}
 		}
 	})
-}
-
-// However a copy is ended, and whatever it was doing, the target is empty or absent, and takes a copy afterwards.
-func TestCopyEnded(t *testing.T) {
-	eachCopy(t, func(t *testing.T, from, to *servicetest.Database) {
-		p := programOn(t, from)
-		p.MustRun("demo")
-		addMany(from, 20_000)
-		for i, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
-			for j, step := range []string{"copying", "building indexes", "comparing"} {
-				if (i+j)%2 == 0 != (from.Dialect == "sqlite") { // each kind of target has them all, from either kind of source
-					continue
-				}
-				var stderr string
-				status := 0
-				for range 5 { // the copy may be quicker than the signal
-					if stderr, status = endCopyAt(t, p, to.URL, step, signal); status != 0 {
-						break
-					}
-					empty(t, to)
-				}
-				if status == 0 {
-					t.Fatalf("%v while %s comes too late: %s", signal, step, stderr)
-				}
-				if signal != syscall.SIGKILL {
-					if status != 1 || lastLine(stderr) == "" || !strings.HasSuffix(stderr, "interrupted\n") {
-						t.Errorf("%v while %s: %d %q", signal, step, status, stderr)
-					}
-				}
-				if to.Dialect == "postgres" {
-					for table, n := range counts(t, to) {
-						if n != 0 {
-							t.Fatalf("%v while %s: %d rows of %s", signal, step, n, table)
-						}
-					}
-					continue
-				}
-				left, _ := filepath.Glob(fileOf(to) + "*")
-				if slices.Contains(left, fileOf(to)) || signal != syscall.SIGKILL && len(left) > 0 {
-					t.Fatalf("%v while %s: left %v", signal, step, left)
-				}
-			}
-		}
-		if done, _ := mustCopy(t, p, to.URL); !maps.Equal(counts(t, to), done.Rows) {
-			t.Errorf("%v, want %v", counts(t, to), done.Rows)
-		}
-		if to.Dialect == "sqlite" {
-			if left, _ := filepath.Glob(fileOf(to) + ".*"); len(left) != 0 {
-				t.Errorf("left %v", left)
-			}
-		}
-	})
-}
-
-// A signal that comes after a copy is done, when the process is about to end, changes nothing: its status says that it is done.
-func TestCopyEndedTooLate(t *testing.T) {
-	eachCopy(t, func(t *testing.T, from, to *servicetest.Database) {
-		p := programOn(t, from)
-		p.MustRun("demo")
-		for range 3 {
-			if stderr, status := endCopyAt(t, p, to.URL, "action=copy", syscall.SIGINT); status != 0 {
-				t.Fatalf("%d %q", status, stderr)
-			}
-			empty(t, to)
-		}
-	})
-}
-
-// empty takes back a copy.
-func empty(t *testing.T, db *servicetest.Database) {
-	t.Helper()
-	if db.Dialect == "postgres" {
-		db.Exec("TRUNCATE " + strings.Join(copiedTables, ", "))
-	} else if err := os.Remove(fileOf(db)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// addMany adds so many RSVPs to the demo's first event.
-func addMany(db *servicetest.Database, n int) {
-	id := "CAST('00000000-0000-7000-7000-' || lpad(CAST(i AS text), 12, '0') AS uuid)"
-	if db.Dialect == "sqlite" {
-		id = "printf('00000000-0000-7000-7000-%012d', i)"
-	}
-	db.Exec(fmt.Sprintf(`
-		INSERT INTO users (id, username, created_at)
-		WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
-		SELECT %s, 'many ' || CAST(i AS text), '2030-01-01 00:00:00+00:00' FROM n`, n, id))
-	db.Exec(`INSERT INTO rsvps (event_number, user_number, username, created_at)
-		SELECT e.number, u.number, u.username, '2030-01-01 00:00:00+00:00' FROM users u, events e
-		WHERE u.username LIKE 'many %' AND e.id = '01980000-0000-7000-8000-000000000001'`)
-}
-
-// endCopyAt runs copy and sends the signal as soon as it says that it does the step.
-func endCopyAt(t *testing.T, p *servicetest.Program, to, step string, signal syscall.Signal) (stderr string, status int) {
-	t.Helper()
-	command := p.Command("copy", "--to", to)
-	words := &signalOn{step: step, send: func() { command.Process.Signal(signal) }}
-	command.Stderr = words
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	kill := time.AfterFunc(60*time.Second, func() { command.Process.Kill() })
-	defer kill.Stop()
-	command.Wait()
-	return words.text.String(), command.ProcessState.ExitCode()
-}
-
-// signalOn is a writer that sends once the text has come to a step.
-type signalOn struct {
-	step string
-	text bytes.Buffer
-	send func()
-	sent bool
-}
-
-func (w *signalOn) Write(p []byte) (int, error) {
-	w.text.Write(p)
-	if !w.sent && strings.Contains(w.text.String(), w.step) {
-		w.sent = true
-		w.send()
-	}
-	return len(p), nil
 }
 
 // The tables that are copied are all that the migrations make, but for what is the same in every database of one schema.
 func TestCopyKnowsAllTables(t *testing.T) {
 	t.Parallel()
 	db := servicetest.SQLite(t)
-	if n := db.Count("sqlite_schema WHERE type = 'table' AND name NOT IN ('goose_db_version', 'compatibility', '" + strings.Join(copiedTables, "', '") + "') AND name NOT LIKE 'sqlite_%'"); n != 0 {
+	if n := db.Count("sqlite_schema WHERE type = 'table' AND name NOT IN ('goose_db_version', 'compatibility', '" + strings.Join(servicetest.CopiedTables, "', '") + "') AND name NOT LIKE 'sqlite_%'"); n != 0 {
 		t.Errorf("%d tables are not copied", n)
 	}
 }

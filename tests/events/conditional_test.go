@@ -251,7 +251,7 @@ func TestListEventsConditionalWhileEventsChange(t *testing.T) {
 			}
 		})
 		var bodies sync.Map // by ETag
-		servicetest.AtOnce(400, func(i int) {
+		servicetest.AtOnce(150, func(i int) {
 			// Different parameters are not shared.
 			res := alice.Get(fmt.Sprintf("%s?limit=%d", servicetest.Plaza, 100+i%8), servicetest.IfNoneMatch(`W/"0123456789abcdef"`))
 			if body, known := bodies.LoadOrStore(res.Header.Get("ETag"), res.Body); known && body != res.Body {

@@ -134,7 +134,7 @@ func TestListEventsGzipBounds(t *testing.T) {
 // Many clients who ask for several lists in both forms at once, while these grow, get lists that have existed.
 func TestListEventsGzipTogether(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		const worlds, clients, rounds = 3, 24, 15
+		const worlds, clients, rounds = 3, 24, 6
 		alice := s.SignIn("alice")
 		world := func(n int) string { return "/api/event/world" + strconv.Itoa(n) }
 		for w := range worlds {

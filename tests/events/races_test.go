@@ -22,7 +22,7 @@ func TestConcurrentRefreshesHaveOneWinner(t *testing.T) {
 		cookies := servicetest.Cookies("token=" + s.Expired(alice.UserID) + "; refreshToken=" + alice.RefreshToken)
 		var mu sync.Mutex
 		var winners []*servicetest.Response
-		servicetest.AtOnce(200, func(i int) {
+		servicetest.AtOnce(100, func(i int) {
 			path, won, lost := servicetest.RefreshPath, servicetest.Success, servicetest.InvalidRefresh
 			if i%2 == 0 {
 				path, won, lost = servicetest.SessionPath, servicetest.Authenticated, servicetest.SessionInvalidRefresh
@@ -52,7 +52,7 @@ func TestConcurrentJoinsOfOneUser(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		id := s.SignIn("alice").Create("plaza", "n", servicetest.When)
 		bob := s.SignIn("bob")
-		servicetest.AtOnce(150, func(int) {
+		servicetest.AtOnce(100, func(int) {
 			bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 		})
 		if n := s.Database.Count("rsvps r JOIN events e ON e.number = r.event_number WHERE e.id = ?", id); n != 2 {
@@ -68,17 +68,17 @@ func TestConcurrentCreates(t *testing.T) {
 			users[i] = s.SignIn(fmt.Sprint("user", i))
 		}
 		var ids sync.Map
-		servicetest.AtOnce(200, func(i int) {
+		servicetest.AtOnce(100, func(i int) {
 			body := fmt.Sprintf(`{"name":"%d","description":"","scheduledAt":"%s"}`, i, servicetest.When)
 			res := users[i%10].Post(servicetest.Plaza, body).Is(200, servicetest.Success)
 			if _, twice := ids.LoadOrStore(res.Header.Get("Event-Id"), true); twice {
 				t.Errorf("id %s twice", res.Header.Get("Event-Id"))
 			}
 		})
-		if n := s.Database.Count("events"); n != 200 {
+		if n := s.Database.Count("events"); n != 100 {
 			t.Errorf("%d events", n)
 		}
-		if n := s.Database.Count("rsvps r JOIN events e ON e.number = r.event_number JOIN users u ON u.number = r.user_number AND u.id = e.creator_id"); n != 200 {
+		if n := s.Database.Count("rsvps r JOIN events e ON e.number = r.event_number JOIN users u ON u.number = r.user_number AND u.id = e.creator_id"); n != 100 {
 			t.Errorf("%d creators' RSVPs", n)
 		}
 	})

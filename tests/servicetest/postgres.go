@@ -154,7 +154,9 @@ func StartPostgres(settings ...string) (u *url.URL, stop func(), err error) {
 			release()
 		}
 	}()
-	command := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", strconv.Itoa(port), "-k", dir, "-c", "listen_addresses=127.0.0.1")
+	// A server that is ended at once leaves memory that it shares under a name; a file goes with its folder.
+	command := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", strconv.Itoa(port), "-k", dir,
+		"-c", "listen_addresses=127.0.0.1", "-c", "dynamic_shared_memory_type=mmap")
 	for _, setting := range settings {
 		command.Args = append(command.Args, "-c", setting)
 	}

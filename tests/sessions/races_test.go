@@ -37,7 +37,7 @@ func TestConcurrentRefreshesOfFiveSessions(t *testing.T) {
 			tokens[i] = s.SignIn("alice").Session.RefreshToken
 		}
 		var winners [5]atomic.Int64
-		servicetest.AtOnce(500, func(i int) {
+		servicetest.AtOnce(150, func(i int) {
 			res := refreshAt(instances[i/5%2], tokens[i%5])
 			if res.Status != 200 {
 				res.Is(400, servicetest.InvalidRefresh).SetsNoCookie()
@@ -70,7 +70,7 @@ func TestTwoDevicesRefresh(t *testing.T) {
 			device := s.SignIn("alice").Session
 			wait.Go(func() {
 				token := device.RefreshToken
-				for i := range 250 {
+				for i := range 100 {
 					token = refreshAt(instances[i%2], token).Is(200, servicetest.Success).Cookie("refreshToken").Value
 					if len(token) != 128 || token[:32] != device.RefreshToken[:32] {
 						t.Errorf("refresh %d got a token of another session", i)
@@ -283,7 +283,7 @@ func TestConcurrentSessionsOfOneUser(t *testing.T) {
 			}
 			return strings.Join(cookies, "; ")
 		}
-		servicetest.AtOnce(300, func(i int) {
+		servicetest.AtOnce(100, func(i int) {
 			c := instances[i/6%2].Client()
 			post := func(path, body string, with ...servicetest.RequestOption) *servicetest.Response {
 				return c.Post(path, body, with...)

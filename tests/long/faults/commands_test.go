@@ -165,12 +165,12 @@ func TestCopyInterruptedBehindPgBouncer(t *testing.T) {
 // However often a copy is killed, and whenever, the target is empty or absent, and takes a copy afterwards.
 func TestCopyKilledAnywhere(t *testing.T) {
 	t.Parallel()
-	for fromName, makeFrom := range emptyDatabases {
+	for fromName, makeFrom := range servicetest.EmptyDatabases {
 		from := makeFrom(t)
 		p := servicetest.NewProgram(t, "DATABASE_URL="+from.URL)
 		p.MustRun("migrate")
 		seedCopy(from, 20_000, 100, 20_000)
-		for toName, makeTo := range emptyDatabases {
+		for toName, makeTo := range servicetest.EmptyDatabases {
 			t.Run(fromName+" to "+toName, func(t *testing.T) {
 				begin := time.Now()
 				copyMeasured(t, p, makeTo(t).URL)

@@ -16,15 +16,10 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// emptyDatabases makes one of each kind that does not exist yet, or is empty.
-var emptyDatabases = map[string]func(testing.TB) *servicetest.Database{
-	"sqlite": servicetest.EmptySQLite, "postgres": servicetest.EmptyPostgres,
-}
-
 // A disk that is full in the middle of a copy: one line, and nothing is left.
 func TestCopyOntoAFullDisk(t *testing.T) {
 	t.Parallel()
-	for name, makeFrom := range emptyDatabases {
+	for name, makeFrom := range servicetest.EmptyDatabases {
 		t.Run(name, func(t *testing.T) {
 			from := makeFrom(t)
 			p := servicetest.NewProgram(t, "DATABASE_URL="+from.URL)
@@ -122,14 +117,8 @@ func worldLists(t *testing.T, db *servicetest.Database) (lists [1000]string) {
 	return lists
 }
 
-// copied is what copy prints.
-type copied struct {
-	Checksum string
-	Rows     map[string]int
-}
-
 // copyMeasured copies, and returns the most memory that the program had.
-func copyMeasured(t *testing.T, p *servicetest.Program, to string) (c copied, memory int64) {
+func copyMeasured(t *testing.T, p *servicetest.Program, to string) (c servicetest.Copied, memory int64) {
 	t.Helper()
 	command := p.Command("copy", "--to", to)
 	var stdout, stderr bytes.Buffer
