@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"worldevents/tests/servicetest"
 )
 
@@ -21,7 +23,16 @@ func pipe(t *testing.T) (r, w *os.File) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close(); w.Close() })
+	shrink(t, w)
 	return r, w
+}
+
+// shrink gives a pipe the least room, a page, which a few lines fill.
+func shrink(t *testing.T, pipe *os.File) {
+	t.Helper()
+	if _, err := unix.FcntlInt(pipe.Fd(), unix.F_SETPIPE_SZ, 1); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // droppedLines is what the metric says.
@@ -36,8 +47,8 @@ func droppedLines(t *testing.T, s *servicetest.Process) (n int) {
 	return n
 }
 
-// longMethod makes a long line in the log.
-var longMethod = strings.Repeat("X", 7000)
+// longPath makes as long a line in the log as a request can.
+var longPath = "/nothing-here/" + strings.Repeat("x", 600)
 
 // A log whose reader stalls keeps nobody waiting. What cannot wait is dropped and counted, and when it is read again it goes
 // on with whole lines.
@@ -49,8 +60,8 @@ func TestLogReaderStalls(t *testing.T) {
 	w.Close()
 	sent := 0
 	servicetest.Eventually(t, time.Minute, "lines are dropped", func() bool {
-		for range 50 {
-			if status, body := s.Do(longMethod, "/nothing-here", "", ""); status != 404 {
+		for range 500 {
+			if status, body := s.Do("GET", longPath, "", ""); status != 404 {
 				t.Fatalf("request %d: %d %s", sent, status, body)
 			}
 			sent++
@@ -83,7 +94,7 @@ func TestLogReaderStalls(t *testing.T) {
 	if dropped := droppedLines(t, s); reported != dropped || written+dropped != sent {
 		t.Errorf("sent %d, written %d, the log says that %d were dropped, the metric %d", sent, written, reported, dropped)
 	}
-	s.Do(longMethod, "/nothing-here", "", "")
+	s.Do("GET", longPath, "", "")
 	if line := <-lines; line["msg"] != "request" {
 		t.Errorf("%v", line)
 	}
@@ -103,7 +114,7 @@ func TestStopWithoutLog(t *testing.T) {
 	p := servicetest.NewProgram(t, "SHUTDOWN_TIMEOUT=5s")
 	s := p.ServeTo(w)
 	for range 100 {
-		s.Do(longMethod, "/nothing-here", "", "")
+		s.Do("GET", longPath, "", "")
 	}
 	failed := p.Command("serve") // the address is in use
 	failed.Stderr = w
@@ -149,8 +160,8 @@ func TestLogReaderGone(t *testing.T) {
 			t.Parallel()
 			s := servicetest.NewProgram(t).ServeTo(test.open(t))
 			servicetest.Eventually(t, 20*time.Second, "lines are dropped", func() bool {
-				for range 50 {
-					if status, body := s.Do(longMethod, "/nothing-here", "", ""); status != 404 {
+				for range 500 {
+					if status, body := s.Do("GET", longPath, "", ""); status != 404 {
 						t.Fatalf("%d %s", status, body)
 					}
 				}
@@ -184,15 +195,16 @@ func TestLogReaderReplaced(t *testing.T) {
 	}
 	first := open(os.O_RDONLY)
 	w := open(os.O_WRONLY)
+	shrink(t, w)
 	syscall.SetNonblock(int(w.Fd()), false)
 	s := p.ServeTo(w)
 	w.Close()
 	for range 30 {
-		s.Do(longMethod, "/nothing-here", "", "")
+		s.Do("GET", longPath, "", "")
 	}
 	first.Close() // in the middle of a line
 	for range 30 {
-		s.Do(longMethod, "/nothing-here", "", "")
+		s.Do("GET", longPath, "", "")
 	}
 	second := open(os.O_RDONLY)
 	defer second.Close()
