@@ -56,9 +56,8 @@ func (s *Server) registerDocs(c *publishedContract) {
 	for _, name := range []string{"docs.css", "docs.js"} {
 		s.getOrHead("assets", "/docs/"+name, asset(http.StripPrefix("/docs", http.FileServerFS(files))))
 	}
-	swagger := http.StripPrefix("/docs/", newSwaggerFiles())
 	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js"} {
-		s.getOrHead("assets", "/docs/"+name, asset(swagger))
+		s.getOrHead("assets", "/docs/"+name, asset(newSwaggerFile(name)))
 	}
 }
 
