@@ -28,7 +28,6 @@ func TestReleaseIsChecked(t *testing.T) {
 	}
 	const unreachable = "VULNERABILITIES=https://127.0.0.1:1"
 	safe := vulnerabilities(t, "")
-	run([]string{safe}, 0, "", "vulnerabilities")
 	run([]string{vulnerabilities(t, jwt)}, 1, "GO-2030-0001", "vulnerabilities")
 	run([]string{unreachable}, 2, "NOT CHECKED", "vulnerabilities")
 
