@@ -10,16 +10,20 @@ const withoutAuthorize = () => ({
   },
 });
 
-// The operations come first, and what the contract says about all of them after the last.
+// The operations come first, and what the contract says about all of them after the last. Swagger UI has the operations alone in
+// its main, so their heading goes there, and the rest is a region of its own.
 const operationsFirst = ({ React }) => {
   let Info;
   return {
     wrapComponents: {
       InfoContainer: (original) => {
         Info = original;
-        return () => React.createElement("h2", { className: "operations" }, "Operations");
+        return () => null;
       },
-      Models: (Models) => (props) => React.createElement("div", null, React.createElement(Models, props), React.createElement(Info, props)),
+      operations: (Operations) => (props) => React.createElement("div", null,
+        React.createElement("h2", { className: "operations" }, "Operations"), React.createElement(Operations, props)),
+      Models: (Models) => (props) => React.createElement("section", { "aria-label": "About all operations" },
+        React.createElement(Models, props), React.createElement(Info, props)),
     },
   };
 };
