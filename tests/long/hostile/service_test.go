@@ -185,12 +185,12 @@ func (s *service) startProxy(public, tool string, args ...string) {
 type usage struct {
 	held              map[string]float64 // the gauges of what requests hold
 	goroutines, files int
-	heap              int // bytes that are live, where it was asked for
+	heap              int // bytes that are held, at least, where it was asked for
 }
 
 var (
 	heldSeries = regexp.MustCompile(`(?m)^(worldevents_held\{[^}]*\}|worldevents_held|worldevents_in_flight_requests|worldevents_list_waits|worldevents_waiting_responses|go_goroutines) (\S+)$`)
-	heapLine   = regexp.MustCompile(`(?m)^# HeapAlloc = (\d+)$`)
+	heapLines  = regexp.MustCompile(`(?m)^# (TotalAlloc|HeapAlloc) = (\d+)$`)
 )
 
 // use reads what the service holds.
@@ -212,22 +212,36 @@ func (s *service) use() (u usage, err error) {
 	return u, nil
 }
 
-// liveHeap collects garbage and returns how many bytes are left. The first of two collections leaves what pools keep for reuse
-// (sync.Pool), which nobody holds.
-func (s *service) liveHeap() (int, error) {
+// heldHeap collects garbage and returns how many bytes are left, but for as many as were allocated during the collection: responses
+// that are being written make garbage all the time. A collection before leaves what pools keep for reuse (sync.Pool), which nobody
+// holds.
+func (s *service) heldHeap() (int, error) {
 	s.process.Admin("/debug/pprof/heap?gc=1")
-	status, text := s.process.AdminBody("/debug/pprof/heap?gc=1&debug=1")
-	match := heapLine.FindStringSubmatch(text)
-	if status != 200 || match == nil {
-		return 0, fmt.Errorf("heap: %d %.200s", status, text)
+	_, begun, err := s.heap("debug=1")
+	if err != nil {
+		return 0, err
 	}
-	return strconv.Atoi(match[1])
+	left, allocated, err := s.heap("gc=1&debug=1")
+	return left - (allocated - begun), err
+}
+
+// heap returns how many bytes of the heap are in use, and how many were ever allocated.
+func (s *service) heap(query string) (inUse, allocated int, err error) {
+	status, text := s.process.AdminBody("/debug/pprof/heap?" + query)
+	lines := make(map[string]int)
+	for _, match := range heapLines.FindAllStringSubmatch(text, -1) {
+		lines[match[1]], _ = strconv.Atoi(match[2])
+	}
+	if status != 200 || len(lines) != 2 {
+		return 0, 0, fmt.Errorf("heap: %d %.200s", status, text)
+	}
+	return lines["HeapAlloc"], lines["TotalAlloc"], nil
 }
 
 // useWithHeap is use with the heap.
 func (s *service) useWithHeap() (u usage, err error) {
 	if u, err = s.use(); err == nil {
-		u.heap, err = s.liveHeap()
+		u.heap, err = s.heldHeap()
 	}
 	return u, err
 }
