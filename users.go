@@ -99,6 +99,8 @@ type person struct {
 type personSession struct {
 	sessionLine
 	Revoked *time.Time `json:"revoked"`
+	// ProviderSID is the session of the identity provider that this one began with.
+	ProviderSID *string `json:"providerSid,omitempty"`
 }
 
 // personEvent is an event that the user has created.
@@ -132,7 +134,7 @@ func (s userShowCommand) Run() error {
 			Sessions: []personSession{}, Events: []personEvent{}, RSVPs: []personRSVP{},
 		}
 		for _, s := range found.Sessions {
-			p.Sessions = append(p.Sessions, personSession{newSessionLine(s), utc(s.RevokedAt)})
+			p.Sessions = append(p.Sessions, personSession{newSessionLine(s), utc(s.RevokedAt), s.ProviderSID})
 		}
 		for _, e := range found.Events {
 			p.Events = append(p.Events, personEvent{e.ID, e.WorldID, e.Name, e.Description, gen.DateTime(e.ScheduledAt), e.CreatedAt.UTC()})

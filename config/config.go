@@ -67,7 +67,8 @@ type Config struct {
 	RefreshReuseLeeway time.Duration `env:"REFRESH_REUSE_LEEWAY" envDefault:"60s"`
 	// SessionsPerUser is how many sessions a user may have.
 	SessionsPerUser int `env:"SESSIONS_PER_USER" envDefault:"1"`
-	// SessionMaxAge is the lifetime of a session, however often it is refreshed; 0 means no limit.
+	// SessionMaxAge is the lifetime of a session, however often it is refreshed; 0 means no limit. With OIDCIssuer the default is
+	// 720 hours.
 	SessionMaxAge time.Duration `env:"SESSION_MAX_AGE" envDefault:"0"`
 	// AllowedOrigins are the exact origins whose pages may call the API, comma-separated.
 	AllowedOrigins []string `env:"ALLOWED_ORIGINS"`

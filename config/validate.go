@@ -83,6 +83,9 @@ func (c *Config) validate(needKey bool) (problems []error) {
 	if c.SessionsPerUser < 1 || c.SessionsPerUser > 100 {
 		problem("SESSIONS_PER_USER", "must be from 1 to 100")
 	}
+	if c.OIDCIssuer != "" && c.given["SESSION_MAX_AGE"] == "" {
+		c.SessionMaxAge = 720 * time.Hour // the provider may have disabled the user, and cannot always say so
+	}
 	if c.SessionMaxAge < 0 || c.SessionMaxAge > 0 && c.SessionMaxAge < time.Second {
 		problem("SESSION_MAX_AGE", "must be 0, which means no limit, or 1s or more")
 	}

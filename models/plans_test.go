@@ -132,6 +132,10 @@ func useAll(t *testing.T, s *servicetest.Service) {
 	must(err)
 	_, err = store.SignInExternal(ctx, "https://login.example.org", "2", "paul", signIn())
 	must(err)
+	for _, whose := range [][2]string{{"1", ""}, {"", "s"}, {"1", "s"}} {
+		_, err = store.RevokeExternal(ctx, "https://login.example.org", whose[0], whose[1], time.Now())
+		must(err)
+	}
 	_, err = store.RenameUser(ctx, "paul", "ringo")
 	must(err)
 	_, err = store.RenameUser(ctx, "bob", "george")

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -40,6 +41,20 @@ func (s *Store) RevokeSession(ctx context.Context, session Caller) ([]Caller, er
 		return s.revoke(ctx, "id = ?", session.SessionID)
 	}
 	return s.revoke(ctx, "id = ? AND user_id = ?", session.SessionID, session.UserID)
+}
+
+// RevokeExternal revokes what began before a time, of the sessions of somebody whom an identity provider vouches for: with a
+// subject those of that user alone, with a providerSID those that began with this session of the provider. One of both is given.
+func (s *Store) RevokeExternal(ctx context.Context, issuer, subject, providerSID string, before time.Time) ([]Caller, error) {
+	switch before = before.UTC(); {
+	case providerSID == "":
+		return s.revoke(ctx, "created_at < ? AND user_id = (SELECT id FROM users WHERE issuer = ? AND subject = ?)", before, issuer, subject)
+	case subject == "":
+		return s.revoke(ctx, "created_at < ? AND provider_sid = ? AND EXISTS (SELECT 1 FROM users WHERE id = user_id AND issuer = ?)",
+			before, providerSID, issuer)
+	}
+	return s.revoke(ctx, "created_at < ? AND provider_sid = ? AND user_id = (SELECT id FROM users WHERE issuer = ? AND subject = ?)",
+		before, providerSID, issuer, subject)
 }
 
 // RevokeUser revokes all sessions of a user but one, which may be zero.

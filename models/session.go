@@ -22,6 +22,8 @@ type Session struct {
 	// Device and Network are for the user to know the session by.
 	Device  string `gorm:"not null"`
 	Network string `gorm:"not null"`
+	// ProviderSID is the identity provider's session that this one began with, nil if it has not named one.
+	ProviderSID *string `gorm:"column:provider_sid"`
 	// RevokedAt is when the session's JWTs ended with it.
 	RevokedAt   *time.Time
 	RefreshedAt time.Time `gorm:"not null"`
@@ -76,6 +78,8 @@ type RefreshToken struct{ Handle, Token Hash }
 type SignIn struct {
 	RefreshToken
 	Device, Network string
+	// ProviderSID is the session of the identity provider, "" if there is none: 1 to 255 ASCII characters.
+	ProviderSID string
 	// Replaces are the refresh tokens that the browser held until now, current or spent.
 	Replaces []RefreshToken
 }
@@ -114,9 +118,10 @@ func (s *Store) begin(tx *gorm.DB, user User, in SignIn) (Grant, error) {
 	grant := Grant{Identity: Identity{user.ID, user.Username}, SessionID: newID()}
 	var created time.Time
 	err := scan(raw(tx, `
-		INSERT INTO sessions (id, user_id, handle_hash, created_at, device, network, refreshed_at, expires_at, token_hash, spent)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING created_at`,
-		grant.SessionID, user.ID, in.Handle, now, in.Device, in.Network, now, s.after(s.policy.TTL), in.Token, []byte{}), &created)
+		INSERT INTO sessions (id, user_id, handle_hash, created_at, device, network, provider_sid, refreshed_at, expires_at, token_hash, spent)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING created_at`,
+		grant.SessionID, user.ID, in.Handle, now, in.Device, in.Network, sql.NullString{String: in.ProviderSID, Valid: in.ProviderSID != ""},
+		now, s.after(s.policy.TTL), in.Token, []byte{}), &created)
 	grant.Ends = s.ends(created)
 	return grant, err
 }

@@ -49,6 +49,7 @@ var (
 	errNotFound    = &problem{status: 404, code: "not_found", message: "No such path"}
 	errMethod      = &problem{status: 405, code: "method_not_allowed", message: "The path does not have this method"}
 	errSignIn      = &problem{status: 400, code: "invalid_sign_in", message: "This sign-in was not begun in this browser, took too long, or is over already"}
+	errLogout      = &problem{status: 400, code: "invalid_logout_token", message: "This is not a current logout token of the identity provider"}
 	errDenied      = &problem{status: 403, code: "access_denied", message: "The sign-in was cancelled, or the identity provider refused it"}
 	errBlocked     = &problem{status: 403, code: "user_blocked", message: "This account is blocked"}
 	errProvider    = &problem{status: 502, code: "provider_failed", message: "The identity provider is away, or gave no usable response"}
@@ -80,6 +81,7 @@ var problems = []struct {
 	{session.ErrExpired, errExpired},
 	{session.ErrInvalid, errToken},
 	{oidc.ErrFlow, errSignIn},
+	{oidc.ErrLogout, errLogout},
 	{oidc.ErrDenied, errDenied},
 	{oidc.ErrProvider, errProvider},
 	{oidc.ErrBusy, errOverloaded},

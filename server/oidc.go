@@ -76,8 +76,28 @@ func (s *Server) finishSignIn(c echo.Context) error {
 // signInExternal issues a session to the user for whom the identity provider vouches. It makes an unknown user.
 func (s *Server) signInExternal(ctx context.Context, external oidc.Identity) (Session, error) {
 	return s.begin(ctx, func(in models.SignIn) (models.Grant, error) {
+		in.ProviderSID = external.SID
 		return s.store.SignInExternal(ctx, external.Issuer, external.Subject, external.Username, in)
 	})
+}
+
+// backChannelLogout ends what the identity provider says has ended there (OpenID Connect Back-Channel Logout 1.0 section 2.5).
+// No browser sends this, and whoever repeats the token ends nothing that began after it.
+func (s *Server) backChannelLogout(c echo.Context) error {
+	r := c.Request()
+	c.Response().Header().Set("Cache-Control", "no-store")
+	ended, err := s.provider.VerifyLogout(r.Context(), clientNetwork(s.client(requestFrom(r.Context()))), r.PostFormValue("logout_token"))
+	if err != nil {
+		return err
+	}
+	sessions, err := s.store.RevokeExternal(r.Context(), ended.Issuer, ended.Subject, ended.SID, ended.IssuedAt)
+	for _, session := range sessions {
+		s.securityEvent(r.Context(), revoked, session, "ended at the identity provider")
+	}
+	if err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusOK)
 }
 
 // readFlowCookie returns the value of the flow's cookie. It is "", which is no flow, if there is none or if several differ.

@@ -32,6 +32,7 @@ func (s *Server) registerSignIn() {
 		failure := responseKind{errProvider.status, errProvider.code}
 		s.register(s.newOperation("beginSignIn", http.MethodGet, failure), http.MethodGet, begin, s.beginSignIn, around)
 		s.register(s.newOperation("finishSignIn", http.MethodGet, failure), http.MethodGet, "/sign-in/callback", s.finishSignIn, around)
+		s.register(s.newOperation("backChannelLogout", http.MethodPost, failure), http.MethodPost, "/sign-in/back-channel-logout", parseForm(s.backChannelLogout), nil)
 	}
 }
 

@@ -268,7 +268,7 @@ func (p *provider) checkLog(s *servicetest.Service) {
 	p.t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	log, secrets := s.Log.String(), []string{p.secret, "id_token", "access_token", "eyJ"}
+	log, secrets := strings.ReplaceAll(s.Log.String(), "invalid_token", ""), []string{p.secret, "id_token", "access_token", "eyJ"}
 	for code := range p.codes {
 		secrets = append(secrets, code)
 	}

@@ -25,11 +25,16 @@ async function listen(handler) {
  * An identity provider where every login works. Somebody who logs in as name@company is called name. It is another
  * site than the service: an address, where the others are called localhost.
  */
-async function startProvider(redirectURI) {
+async function startProvider(service) {
   const { server, port, stop } = await listen();
   const issuer = `http://127.0.0.1:${port}`;
   const provider = new Provider(issuer, {
-    clients: [{ ...client, redirect_uris: [redirectURI] }],
+    clients: [{
+      ...client, redirect_uris: [`${service}/sign-in/callback`],
+      backchannel_logout_uri: `${service}/sign-in/back-channel-logout`, backchannel_logout_session_required: true,
+    }],
+    features: { backchannelLogout: { enabled: true } },
+    fetch: (url, { dispatcher, ...options }) => fetch(url, options), // its own calls no address of this machine
     cookies: { keys: [randomBytes(16).toString("hex")] },
     claims: { openid: ["sub"], profile: ["preferred_username"] },
     findAccount: (_, id) => ({
@@ -61,7 +66,7 @@ async function startApp(service) {
 export async function start() {
   const port = await freePort();
   const address = `http://localhost:${port}`; // browsers take Secure cookies from localhost
-  const provider = await startProvider(`${address}/sign-in/callback`);
+  const provider = await startProvider(address);
   const app = await startApp(address);
   const service = await startService({
     APP_ENV: "production",

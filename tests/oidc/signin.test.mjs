@@ -167,3 +167,19 @@ test("the provider goes away in the middle", options, async () => {
   assert.deepEqual(await sessionCookies(page), []);
   await picture(page, "away");
 });
+
+test("who signs out at the provider is signed out here, on that device alone", options, async () => {
+  const [page, other] = [await freshPage(), await freshPage()];
+  for (const tab of [page, other]) {
+    await tab.goto(`${servers.address}/sign-in?return_to=/openapi.json`);
+    await logIn(tab, "erin");
+    await tab.waitForURL(`${servers.address}/openapi.json`);
+  }
+  const list = async (tab) => (await tab.request.get(`${servers.address}/api/event/world`)).status();
+  assert.deepEqual([await list(page), await list(other)], [200, 200]);
+  await new Promise((resolve) => setTimeout(resolve, 1000 - (Date.now() % 1000))); // the token has whole seconds
+  await page.goto(`${servers.provider.issuer}/session/end`);
+  await page.getByRole("button", { name: "Yes, sign me out" }).click();
+  await page.getByText("Sign-out Success").waitFor();
+  assert.deepEqual([await list(page), await list(other)], [401, 200]);
+});

@@ -64,6 +64,7 @@ var calls = []struct {
 	{"POST", "/sign-out", "signOut", 204, ""},
 	{"GET", "/sign-in/provider", "beginSignIn", 502, "provider_failed"},
 	{"GET", "/sign-in/callback", "finishSignIn", 400, "invalid_sign_in"},
+	{"POST", "/sign-in/back-channel-logout", "backChannelLogout", 400, "invalid_logout_token"},
 	{"GET", "/sessions", "showSessions", 200, ""},
 	{"POST", "/sessions/end", "endSession", 401, "invalid_token"},
 	{"POST", "/sessions/end-others", "endOtherSessions", 401, "invalid_token"},

@@ -53,6 +53,8 @@ CREATE TABLE sessions (
     -- For the user to know the session by.
     device       text        NOT NULL,
     network      text        NOT NULL,
+    -- The identity provider's name for its session that this one began with, by which it says that it is over.
+    provider_sid text        COLLATE "C" CHECK (length(provider_sid) BETWEEN 1 AND 255),
     revoked_at   timestamptz,
     refreshed_at timestamptz NOT NULL,
     expires_at   timestamptz NOT NULL,
@@ -62,6 +64,7 @@ CREATE TABLE sessions (
     spent        bytea       NOT NULL CHECK (octet_length(spent) <= 192)
 ) WITH (fillfactor = 90);
 CREATE INDEX sessions_user ON sessions (user_id);
+CREATE INDEX sessions_provider_sid ON sessions (provider_sid) WHERE provider_sid IS NOT NULL;
 
 -- Lists read the indexes of events and rsvps, and no row of a page that a vacuum has seen since it was written to. What is
 -- listed most was written last: so these tables are vacuumed when they have grown by a hundredth, which is months before

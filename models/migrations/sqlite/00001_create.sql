@@ -39,6 +39,7 @@ CREATE TABLE sessions (
     created_at   DATETIME NOT NULL,
     device       TEXT     NOT NULL,
     network      TEXT     NOT NULL,
+    provider_sid TEXT     CHECK (length(provider_sid) BETWEEN 1 AND 255),
     revoked_at   DATETIME,
     refreshed_at DATETIME NOT NULL,
     expires_at   DATETIME NOT NULL,
@@ -46,6 +47,7 @@ CREATE TABLE sessions (
     spent        BLOB     NOT NULL CHECK (length(spent) <= 192)
 );
 CREATE INDEX sessions_user ON sessions (user_id);
+CREATE INDEX sessions_provider_sid ON sessions (provider_sid) WHERE provider_sid IS NOT NULL;
 
 CREATE TABLE events (
     number       INTEGER  PRIMARY KEY NOT NULL CHECK (number > 0),

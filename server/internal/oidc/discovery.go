@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,6 +29,8 @@ type metadata struct {
 	// verifier is shared by all flows: it keeps the provider's keys, and fetches them again for a token that none of
 	// them has signed.
 	verifier *goidc.IDTokenVerifier
+	// logouts is that for logout tokens, which has keys of its own: nobody whom it refuses has those of sign-ins fetched.
+	logouts *goidc.IDTokenVerifier
 	// issParamSupported means that every callback names the issuer (RFC 9207 section 3).
 	issParamSupported bool
 }
@@ -120,10 +123,17 @@ func (p *Provider) SetClientSecret(secret string) {
 	}
 }
 
+// isUnusable reports whether an algorithm is none that ID tokens may be signed with: those without a public key are not.
+func isUnusable(algorithm string) bool {
+	return !slices.Contains([]string{
+		goidc.RS256, goidc.RS384, goidc.RS512, goidc.ES256, goidc.ES384, goidc.ES512, goidc.PS256, goidc.PS384, goidc.PS512, goidc.EdDSA,
+	}, algorithm)
+}
+
 // withSecret returns the same metadata for a client with this secret.
 func (m *metadata) withSecret(secret string) *metadata {
 	return &metadata{
-		Provider: m.Provider, verifier: m.verifier, issParamSupported: m.issParamSupported,
+		Provider: m.Provider, verifier: m.verifier, logouts: m.logouts, issParamSupported: m.issParamSupported,
 		oauth: oauth2.Config{
 			ClientID: m.oauth.ClientID, ClientSecret: secret,
 			Endpoint: m.oauth.Endpoint, RedirectURL: m.oauth.RedirectURL, Scopes: m.oauth.Scopes,
@@ -141,8 +151,9 @@ func (p *Provider) fetchMetadata() (*metadata, error) {
 		return nil, wrapErr("discovery", err)
 	}
 	var more struct {
-		JWKS              string `json:"jwks_uri"`
-		IssParamSupported bool   `json:"authorization_response_iss_parameter_supported"`
+		JWKS              string   `json:"jwks_uri"`
+		Algorithms        []string `json:"id_token_signing_alg_values_supported"`
+		IssParamSupported bool     `json:"authorization_response_iss_parameter_supported"`
 	}
 	if err := provider.Claims(&more); err != nil {
 		return nil, wrapErr("discovery", err)
@@ -158,12 +169,17 @@ func (p *Provider) fetchMetadata() (*metadata, error) {
 			return nil, wrapErr("discovery", errors.New("an endpoint is missing or not https"))
 		}
 	}
+	keys := *p.client
+	keys.Transport = usableKeys{p.logoutKeys}
+	logouts := goidc.ProviderConfig{IssuerURL: p.config.Issuer, JWKSURL: more.JWKS, Algorithms: slices.DeleteFunc(more.Algorithms, isUnusable)}
+	verification := goidc.Config{ClientID: p.config.ClientID, Now: p.now}
 	return &metadata{
 		Provider: provider,
 		oauth: oauth2.Config{
 			ClientID: p.config.ClientID, Endpoint: endpoint, RedirectURL: p.redirectURL, Scopes: p.config.Scopes,
 		},
-		verifier:          provider.Verifier(&goidc.Config{ClientID: p.config.ClientID, Now: p.now}),
+		verifier:          provider.Verifier(&verification),
+		logouts:           logouts.NewProvider(goidc.ClientContext(context.Background(), &keys)).Verifier(&verification),
 		issParamSupported: more.IssParamSupported,
 	}, nil
 }

@@ -55,16 +55,16 @@ func (p *Provider) redeem(ctx context.Context, m *metadata, f Flow, code string)
 	if err != nil {
 		return Identity{}, wrapErr("token", err)
 	}
-	subject, username, err := p.verifyIDToken(ctx, m, f, tokens)
+	who, err := p.verifyIDToken(ctx, m, f, tokens)
 	if err != nil {
 		return Identity{}, err
 	}
-	if username == "" && m.UserInfoEndpoint() != "" {
-		if username, err = p.userInfoName(ctx, m, tokens, subject); err != nil {
+	if who.Username == "" && m.UserInfoEndpoint() != "" {
+		if who.Username, err = p.userInfoName(ctx, m, tokens, who.Subject); err != nil {
 			return Identity{}, err
 		}
 	}
-	return Identity{p.config.Issuer, subject, username}, nil
+	return who, nil
 }
 
 // checkCallback returns nil if the callback is the issuer's and brings a code. It returns ErrFlow, ErrDenied, or ErrReported
@@ -85,25 +85,29 @@ func (m *metadata) checkCallback(callback url.Values, issuer string) error {
 	return nil
 }
 
-// verifyIDToken checks the ID token (OpenID Connect Core 1.0 section 3.1.3.7) and returns its subject, and its username
-// claim or "". It returns ErrFlow or ErrProvider.
-func (p *Provider) verifyIDToken(ctx context.Context, m *metadata, f Flow, tokens *oauth2.Token) (subject, username string, err error) {
+// verifyIDToken checks the ID token (OpenID Connect Core 1.0 section 3.1.3.7) and returns whom it names. It returns ErrFlow or
+// ErrProvider.
+func (p *Provider) verifyIDToken(ctx context.Context, m *metadata, f Flow, tokens *oauth2.Token) (Identity, error) {
 	idToken, _ := tokens.Extra("id_token").(string)
 	token, err := m.verifier.Verify(ctx, idToken) // the signature counts; what it says of the claims is checked again
 	if err != nil {
-		return "", "", wrapErr("ID token", err)
+		return Identity{}, wrapErr("ID token", err)
 	}
 	c, err := readClaims(token.Claims)
 	if err == nil {
 		err = c.check(issuerOf(token, p.config.Issuer), p.config.ClientID, f.nonce(), p.now())
 	}
 	if errors.Is(err, ErrFlow) {
-		return "", "", fmt.Errorf("%w: nonce of another flow", err)
+		return Identity{}, fmt.Errorf("%w: nonce of another flow", err)
 	}
 	if err != nil {
-		return "", "", wrapErr("ID token", err)
+		return Identity{}, wrapErr("ID token", err)
 	}
-	return c.text("sub"), c.text(p.config.UsernameClaim), nil
+	who := Identity{p.config.Issuer, c.text("sub"), c.text(p.config.UsernameClaim), c.text("sid")}
+	if !validSubject(who.SID) {
+		who.SID = ""
+	}
+	return who, nil
 }
 
 // userInfoName returns the username claim of the UserInfo endpoint, where some providers keep everything that scopes

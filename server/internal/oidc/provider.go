@@ -67,6 +67,7 @@ type Provider struct {
 	keys        atomic.Pointer[[]flowKey]
 	now         func() time.Time
 	client      *http.Client
+	logoutKeys  *keyFetches
 	places      *ledger.Ledger[string] // by client
 	discovery   discovery
 }
@@ -76,6 +77,9 @@ type Identity struct {
 	Issuer, Subject string
 	// Username is the claim that Config names, "" if there is none.
 	Username string
+	// SID is the session at the provider (OpenID Connect Back-Channel Logout 1.0 section 2.1), "" if it names none: 1 to 255
+	// ASCII characters.
+	SID string
 }
 
 // New returns a provider, without a request to it. The redirectURL is where the provider sends browsers back to. Of the
@@ -92,6 +96,7 @@ func New(c Config, redirectURL string, secrets [][]byte, now func() time.Time) *
 		},
 		places: newPlaces(),
 	}
+	p.logoutKeys = &keyFetches{RoundTripper: p.client.Transport, now: now}
 	p.discovery.secret = c.ClientSecret
 	p.SetKeys(secrets)
 	return p

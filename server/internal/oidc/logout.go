@@ -1,0 +1,119 @@
+package oidc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// ErrLogout means that a logout token is not one of the provider for this service, or not current.
+var ErrLogout = errors.New("not a logout token")
+
+const (
+	// logoutEvent is what a logout token is about (OpenID Connect Back-Channel Logout 1.0 section 2.4).
+	logoutEvent = "http://schemas.openid.net/event/backchannel-logout"
+	// maxLogoutAge is how old a logout token may be: it is sent at once. The same time ahead is the provider's clock.
+	maxLogoutAge = 2 * time.Minute
+)
+
+// Logout is what has ended at the provider: a session, or with an empty SID all of the subject's.
+type Logout struct {
+	Issuer, Subject, SID string
+	// IssuedAt is when, to the second. What began afterwards has not ended, however often the token comes.
+	IssuedAt time.Time
+}
+
+// VerifyLogout returns what a logout token says (OpenID Connect Back-Channel Logout 1.0 section 2.6). The client is the address
+// that shares the places. It returns ErrLogout, ErrProvider if the provider's metadata was never read, and ErrBusy.
+func (p *Provider) VerifyLogout(ctx context.Context, client, token string) (Logout, error) {
+	if token == "" {
+		return Logout{}, ErrLogout // the provider need not be asked for anything
+	}
+	ctx, cancel := context.WithTimeout(ctx, 4*p.config.Timeout)
+	defer cancel()
+	m, err := p.discover(ctx, client)
+	if err != nil {
+		return Logout{}, err
+	}
+	verified, err := m.logouts.Verify(ctx, token)
+	if err != nil {
+		return Logout{}, fmt.Errorf("%w: %.200q", ErrLogout, err.Error())
+	}
+	c, err := readClaims(verified.Claims)
+	if err == nil {
+		err = c.checkLogout(issuerOf(verified, p.config.Issuer), p.config.ClientID, p.now())
+	}
+	if err != nil {
+		return Logout{}, fmt.Errorf("%w: %.200q", ErrLogout, err.Error())
+	}
+	return Logout{p.config.Issuer, c.text("sub"), c.text("sid"), c.time("iat")}, nil
+}
+
+// checkLogout returns an error unless the claims of a logout token are issued by issuer to client, and are current.
+func (c claims) checkLogout(issuer, client string, now time.Time) error {
+	var audience jwt.ClaimStrings
+	var events map[string]map[string]any
+	_, hasNonce := c["nonce"]
+	_, hasSub := c["sub"]
+	_, hasSID := c["sid"]
+	switch issued := c.time("iat"); {
+	case c.text("iss") != issuer:
+		return errors.New("issued by another provider")
+	case json.Unmarshal(c["aud"], &audience) != nil || !slices.Contains(audience, client):
+		return errors.New("issued to another client")
+	case !now.Before(c.time("exp")):
+		return errors.New("expired")
+	case issued.Before(now.Add(-maxLogoutAge)) || issued.After(now.Add(maxLogoutAge)):
+		return fmt.Errorf("not issued within %v", maxLogoutAge)
+	case json.Unmarshal(c["events"], &events) != nil || events[logoutEvent] == nil:
+		return errors.New("about another event")
+	case hasNonce: // an ID token, which browsers have, must not do
+		return errors.New("has a nonce")
+	case !hasSub && !hasSID || hasSub && !validSubject(c.text("sub")) || hasSID && !validSubject(c.text("sid")):
+		return errors.New("names nobody")
+	}
+	return nil
+}
+
+// time returns a claim that is a time in seconds since 1970 (RFC 7519 section 2, NumericDate), to the second; else the zero Time.
+func (c claims) time(name string) time.Time {
+	var seconds float64
+	if json.Unmarshal(c[name], &seconds) != nil || !(seconds > 0 && seconds < 1<<40) {
+		return time.Time{}
+	}
+	return time.Unix(int64(seconds), 0)
+}
+
+// keyFetches is a transport that fetches the provider's keys once in retryInterval. Anybody can send logout tokens of keys that
+// nobody knows.
+type keyFetches struct {
+	http.RoundTripper
+	now func() time.Time
+
+	mu   sync.Mutex
+	last time.Time
+}
+
+var errKeysAsked = errors.New("the key is not known, and the keys were just fetched")
+
+// RoundTrip implements http.RoundTripper. It returns errKeysAsked where it is too soon.
+func (k *keyFetches) RoundTrip(r *http.Request) (*http.Response, error) {
+	k.mu.Lock()
+	now := k.now()
+	soon := !k.last.IsZero() && now.Sub(k.last) < retryInterval
+	if !soon {
+		k.last = now
+	}
+	k.mu.Unlock()
+	if soon {
+		return nil, errKeysAsked
+	}
+	return k.RoundTripper.RoundTrip(r)
+}

@@ -1,0 +1,222 @@
+package oidc
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"worldevents/models"
+	"worldevents/tests/servicetest"
+)
+
+const (
+	logoutPath  = "/sign-in/back-channel-logout"
+	logoutEvent = "http://schemas.openid.net/event/backchannel-logout"
+)
+
+// logoutToken is what the provider sends when somebody signs out there, with changes; nil removes.
+func (p *provider) logoutToken(change map[string]any) string {
+	now := time.Now()
+	claims := map[string]any{
+		"iss": p.issuer, "aud": p.clientID, "iat": now.Unix(), "exp": now.Add(2 * time.Minute).Unix(), "jti": "1",
+		"events": map[string]any{logoutEvent: map[string]any{}},
+	}
+	merge(claims, change)
+	text, _ := json.Marshal(claims)
+	return p.sign(string(text))
+}
+
+// logout posts a logout token as the provider does.
+func logout(s *servicetest.Service, token string) *servicetest.Response {
+	return s.Client().Post(logoutPath, url.Values{"logout_token": {token}}.Encode(), servicetest.Header("Content-Type", "application/x-www-form-urlencoded"))
+}
+
+// withSession is a person whose ID token names a session of the provider.
+func withSession(subject, username, sid string) person {
+	who := maps.Clone(called(subject, username))
+	who["sid"] = sid
+	return who
+}
+
+// What ends at the provider ends here at once, with its JWT: the session that is named, or all of the user's, begun before the
+// token was issued. A repeated token ends nothing new.
+func TestBackChannelLogout(t *testing.T) {
+	p := newProvider(t)
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		signIn := func(who person) *servicetest.Client {
+			c := s.Client()
+			p.signIn(c, who, "").Is(303, "")
+			return c
+		}
+		is := func(c *servicetest.Client, live bool) {
+			t.Helper()
+			if status := c.Get("/api/event/plaza").Status; live != (status == 200) {
+				t.Errorf("live %v: %d", live, status)
+			}
+			if !live {
+				c.Get("/api/event/plaza").IsError(401, "invalid_token")
+				c.Get("/api/auth/refresh").Is(400, servicetest.InvalidRefresh)
+			}
+		}
+		phone, laptop, tablet := signIn(withSession("1", "alice", "s1")), signIn(withSession("1", "alice", "s2")), signIn(called("1", "alice"))
+		bob := signIn(withSession("2", "bob", "s1")) // a provider may number the sessions of each user
+		elsewhere, err := s.Store.SignInExternal(t.Context(), "https://other.example.org", "1", "carol",
+			models.SignIn{RefreshToken: models.RefreshToken{Handle: models.Hash{1}}, ProviderSID: "s2"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Clock.Advance(2 * time.Second)
+		later := map[string]any{"iat": s.Clock.Now().Unix()}
+		token := func(change map[string]any) string {
+			claims := maps.Clone(later)
+			maps.Copy(claims, change)
+			return p.logoutToken(claims)
+		}
+
+		logout(s, token(map[string]any{"sub": "1", "sid": "none"})).Is(200, "").HasHeader("Cache-Control", "no-store")
+		logout(s, token(map[string]any{"sub": "9"})).Is(200, "")
+		is(phone, true)
+		first := token(map[string]any{"sub": "1", "sid": "s1"})
+		logout(s, first).Is(200, "").SetsNoCookie()
+		is(phone, false)
+		is(laptop, true)
+		is(bob, true)
+		logout(s, token(map[string]any{"sid": "s2"})).Is(200, "")
+		is(laptop, false)
+		is(tablet, true)
+
+		s.Clock.Advance(2 * time.Second)
+		again := signIn(withSession("1", "alice", "s1"))
+		logout(s, first).Is(200, "")
+		logout(s, token(map[string]any{"sub": "1"})).Is(200, "") // issued before the second sign-in
+		is(again, true)
+		is(tablet, false)
+		is(bob, true)
+		if n := s.Database.Count("sessions WHERE id = ? AND revoked_at IS NOT NULL", elsewhere.SessionID.String()); n != 0 {
+			t.Error("a session of another provider is revoked")
+		}
+		if n := strings.Count(s.Log.String(), "ended at the identity provider"); n != 3 {
+			t.Errorf("%d security events", n)
+		}
+		p.checkLog(s)
+	}, p.options, func(o *servicetest.Options) { o.Sessions.PerUser = 10 })
+}
+
+// What is no current logout token of the provider for this service is 400, and ends nothing.
+func TestRefusedLogouts(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := servicetest.New(t, p.options)
+	alice := s.Client()
+	p.signIn(alice, withSession("1", "alice", "s1"), "").Is(303, "")
+	now := time.Now().Add(10 * time.Second)
+	s.Clock.Freeze(now)
+	sub := func(change map[string]any) string {
+		claims := map[string]any{"sub": "1", "iat": now.Unix()}
+		maps.Copy(claims, change)
+		return p.logoutToken(claims)
+	}
+	other := newProvider(t)
+	other.rotate()
+	other.issuer, other.clientID = p.issuer, p.clientID
+	good := sub(nil)
+	head, rest, _ := strings.Cut(good, ".")
+	claims, _, _ := strings.Cut(rest, ".")
+	for name, token := range map[string]string{
+		"none at all":            "",
+		"no JWT":                 "x.y.z",
+		"another's signature":    other.logoutToken(map[string]any{"sub": "1", "iat": now.Unix()}),
+		"no signature":           head + "." + claims + ".",
+		"alg none":               servicetest.Base64(`{"alg":"none"}`) + "." + claims + ".",
+		"another issuer":         sub(map[string]any{"iss": p.issuer + "/"}),
+		"another client":         sub(map[string]any{"aud": "other"}),
+		"no audience":            sub(map[string]any{"aud": nil}),
+		"expired":                sub(map[string]any{"exp": now.Unix()}),
+		"no end":                 sub(map[string]any{"exp": nil}),
+		"no beginning":           sub(map[string]any{"iat": nil}),
+		"old":                    sub(map[string]any{"iat": now.Unix() - 121}),
+		"of the future":          sub(map[string]any{"iat": now.Unix() + 125}),
+		"a beginning in words":   sub(map[string]any{"iat": "now"}),
+		"no events":              sub(map[string]any{"events": nil}),
+		"another event":          sub(map[string]any{"events": map[string]any{"http://example.org": map[string]any{}}}),
+		"an event without value": sub(map[string]any{"events": map[string]any{logoutEvent: nil}}),
+		"an event that is text":  sub(map[string]any{"events": map[string]any{logoutEvent: "yes"}}),
+		"a nonce":                sub(map[string]any{"nonce": "n"}),
+		"nobody":                 sub(map[string]any{"sub": nil}),
+		"an empty subject":       sub(map[string]any{"sub": ""}),
+		"a number for a subject": sub(map[string]any{"sub": 1}),
+		"an empty session":       sub(map[string]any{"sid": ""}),
+		"a long session":         sub(map[string]any{"sid": strings.Repeat("s", 256)}),
+		"Sub beside no sub":      sub(map[string]any{"sub": nil, "Sub": "1"}),
+		"AUD behind aud":         p.sign(strings.TrimSuffix(claimsOf(t, sub(map[string]any{"aud": "other"})), "}") + `,"AUD":"` + p.clientID + `"}`),
+		"ISS behind iss":         p.sign(strings.TrimSuffix(claimsOf(t, sub(map[string]any{"iss": "other"})), "}") + `,"ISS":"` + p.issuer + `"}`),
+	} {
+		res := logout(s, token)
+		if res.Status != 400 {
+			t.Errorf("%s: %d %s", name, res.Status, res.Body)
+			continue
+		}
+		res.IsError(400, "invalid_logout_token").HasHeader("Cache-Control", "no-store")
+	}
+	alice.Get("/api/event/plaza").Is(200, servicetest.List())
+	s.Client().Get(logoutPath+"?logout_token="+good).IsError(405, "method_not_allowed")
+	s.Client().Post(logoutPath+"?logout_token="+good, "").IsError(400, "invalid_logout_token")
+	s.Client().Post(logoutPath, "logout_token="+good, servicetest.Header("Content-Type", "application/x-www-form-urlencoded"), servicetest.Origin("https://evil.example")).
+		IsError(403, "cross_origin")
+	alice.Get("/api/event/plaza").Is(200, servicetest.List())
+	logout(s, good).Is(200, "")
+	alice.Get("/api/event/plaza").IsError(401, "invalid_token")
+	p.checkLog(s)
+	servicetest.New(t).Client().Post(logoutPath, "").IsError(404, "not_found") // without a provider
+}
+
+// claimsOf is the JSON in a JWT.
+func claimsOf(t *testing.T, token string) string {
+	t.Helper()
+	text, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Tokens of keys that nobody knows have the keys fetched once in ten seconds, whoever sends them, and never those of sign-ins.
+// A new key of the provider's counts once they are fetched again.
+func TestKeysOfLogouts(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := servicetest.New(t, p.options)
+	alice := s.Client()
+	p.signIn(alice, called("1", "alice"), "").Is(303, "")
+	fetched := p.count("keys")
+	s.Clock.Freeze(time.Now().Add(10 * time.Second))
+	stranger := newProvider(t)
+	stranger.rotate()
+	stranger.issuer, stranger.clientID = p.issuer, p.clientID
+	junk := func() {
+		servicetest.AtOnce(20, func(int) {
+			logout(s, stranger.logoutToken(map[string]any{"sub": "1", "iat": s.Clock.Now().Unix(), "exp": s.Clock.Now().Unix() + 60})).IsError(400, "invalid_logout_token")
+		})
+	}
+	junk()
+	if n := fetched.Load(); n != 1 {
+		t.Errorf("the keys were fetched %d times", n)
+	}
+	p.rotate()
+	late := func() *servicetest.Response {
+		return logout(s, p.logoutToken(map[string]any{"sub": "1", "iat": s.Clock.Now().Unix(), "exp": s.Clock.Now().Unix() + 60}))
+	}
+	late().IsError(400, "invalid_logout_token")
+	bob := s.Client()
+	p.signIn(bob, called("2", "bob"), "").Is(303, "") // a sign-in has them fetched at once
+	s.Clock.Advance(10 * time.Second)
+	late().Is(200, "")
+	alice.Get("/api/event/plaza").IsError(401, "invalid_token")
+	if n := fetched.Load(); n != 3 {
+		t.Errorf("the keys were fetched %d times, want 3", n)
+	}
+}
