@@ -54,11 +54,12 @@ type commands struct {
 		Remove eventRemoveCommand `cmd:"" help:"Delete an event with its RSVPs." example:"worldevents event remove 01980000-0000-7000-8000-000000000001"`
 		Prune  eventPruneCommand  `cmd:"" help:"Delete the events that were scheduled before a time, with their RSVPs, in small batches." example:"worldevents event prune --before 2020-01-01T00:00:00Z --dry-run"`
 	} `cmd:"" help:"Moderate events, and delete old ones."`
-	Check   checkCommand   `cmd:"" help:"Look at settings, database, disk, rights and identity provider before serving, and change nothing. Exits with status 1 on a fault." example:"worldevents check"`
-	Copy    copyCommand    `cmd:"" help:"Copy the database into a new file or an empty database: a backup, a restore, a move. All or nothing." example:"worldevents copy --to sqlite:backup.db"`
-	Replay  replayCommand  `cmd:"" name:"replay-audit" help:"After a restore: block, rename and remove again whom and what the lines of commands in a log say." example:"worldevents replay-audit audit.log"`
-	Demo    demoCommand    `cmd:"" help:"Development: fill an empty database with users alice, bob and carol and the world plaza." example:"worldevents demo"`
-	Version versionCommand `cmd:"" help:"Print the version and commit of this program, and the versions of Go and the database drivers." example:"worldevents version"`
+	Check       checkCommand   `cmd:"" help:"Look at settings, database, disk, rights and identity provider before serving, and change nothing. Exits with status 1 on a fault." example:"worldevents check"`
+	Copy        copyCommand    `cmd:"" help:"Copy the database into a new file or an empty database: a backup, a restore, a move. All or nothing." example:"worldevents copy --to sqlite:backup.db"`
+	Replay      replayCommand  `cmd:"" name:"replay-audit" help:"After a restore: block, rename and remove again whom and what the lines of commands in a log say." example:"worldevents replay-audit audit.log"`
+	Demo        demoCommand    `cmd:"" help:"Development: fill an empty database with users alice, bob and carol and the world plaza." example:"worldevents demo"`
+	ShowVersion versionFlag    `name:"version" help:"Print what the command version does."`
+	Version     versionCommand `cmd:"" help:"Print the version and commit of this program, and the versions of Go and the database drivers." example:"worldevents version"`
 }
 
 type (
@@ -133,7 +134,7 @@ func serverOptions(c *config.Config, store *models.Store, log, accessLog *slog.L
 	contract, err := server.ReadContract(openapi)
 	return server.Options{
 		Contract: contract, Store: store, Log: log, AccessLog: accessLog, LogEvery: c.LogEvery, LogLinesDropped: stderr.Dropped,
-		Development: c.Development, BaseURL: c.Base, Docs: c.Docs,
+		Development: c.Development, BaseURL: c.Base, Docs: c.Docs, SecurityContacts: c.SecurityContacts,
 		Keys: c.Keys, Issuer: c.JWTIssuer, Audience: c.JWTAudience, JWTTTL: c.JWTTTL,
 		CookieDomain: c.CookieDomain, CookiePartitioned: c.CookiePartitioned,
 		OIDC: newProvider(c), ReturnOrigins: c.ReturnOrigins,
@@ -177,6 +178,16 @@ func (demoCommand) Run() error {
 		}
 		return err
 	})
+}
+
+// versionFlag is --version, which says what the command version does.
+type versionFlag bool
+
+// BeforeReset is called when the flag is there, before anything else of the command line counts.
+func (versionFlag) BeforeReset(app *kong.Kong) error {
+	err := versionCommand{}.Run()
+	app.Exit(0)
+	return err
 }
 
 // Run prints versions.

@@ -100,6 +100,8 @@ type Config struct {
 	// MaxWaiting is the number of requests that wait for news of a list at once, an eighth of them of one user; more get
 	// their response at once.
 	MaxWaiting int `env:"MAX_WAITING" envDefault:"10000"`
+	// SecurityContacts are where to report a vulnerability, as URIs.
+	SecurityContacts []string `env:"SECURITY_CONTACT"`
 	// Docs turns on /docs, /openapi.json and /openapi.yaml.
 	Docs bool `env:"DOCS" envDefault:"true"`
 	// LogLevel is debug, info, warn or error.

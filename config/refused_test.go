@@ -75,6 +75,7 @@ func everySlash8() string {
 // Ends of messages that follow what they quote.
 const (
 	exactOrigin = " must be an exact origin as browsers send it, such as https://app.example.org: scheme, host and, unless it is the usual one, port, in lower case"
+	noContact   = " must be a URI such as mailto:security@example.org, https://example.org/report or tel:+1-201-555-0123"
 	overTLS     = " must be https in production, except on localhost"
 	network     = " must be a network such as 10.0.0.0/8"
 	public      = "APP_ENV=production\n"
@@ -156,6 +157,9 @@ var refused = []struct {
 	{`ALLOWED_ORIGINS: "https://a.example:443"` + exactOrigin, []string{"ALLOWED_ORIGINS=https://a.example:443"}},
 	{`ALLOWED_ORIGINS: "http://a.example:80"` + exactOrigin, []string{"ALLOWED_ORIGINS=http://a.example:80"}},
 	{`ALLOWED_ORIGINS: "https://a.example:"` + exactOrigin, []string{"ALLOWED_ORIGINS=https://a.example:"}},
+	{`SECURITY_CONTACT: "security@example.org"` + noContact, []string{"SECURITY_CONTACT=security@example.org", "SECURITY_CONTACT=mailto:a@example.org,security@example.org"}},
+	{`SECURITY_CONTACT: "http://example.org"` + noContact, []string{"SECURITY_CONTACT=http://example.org"}},
+	{`SECURITY_CONTACT: "https:"` + noContact, []string{"SECURITY_CONTACT=https:"}},
 	{`RETURN_ORIGINS: "javascript://x"` + exactOrigin, []string{"RETURN_ORIGINS=javascript://x"}},
 	{`RETURN_ORIGINS: "https://app.example.org/"` + exactOrigin, []string{"RETURN_ORIGINS=https://app.example.org/"}},
 	// In production the pages that act as the user come over TLS.
@@ -288,6 +292,7 @@ func TestAllowed(t *testing.T) {
 		"TRUSTED_PROXIES=10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,100.64.0.0/10,127.0.0.0/8,fc00::/7,fe80::/10,::1/128,::ffff:10.0.0.0/104",
 		"TRUSTED_PROXIES=16.0.0.0/5,2000::/5,24.0.0.0/6", "TRUSTED_PROXIES=::ffff:16.0.0.0/101", // each family by itself
 		"ALLOWED_ORIGINS=http://app.example.org\nRETURN_ORIGINS=http://app.example.org", public + "ALLOWED_ORIGINS=https://app.example.org:8443,http://app.localhost,http://[::1]:3000,http://a.localhost:443",
+		"SECURITY_CONTACT=mailto:security@example.org,https://example.org/report,tel:+1-201-555-0123",
 		public + "RETURN_ORIGINS=https://app.example.org,http://localhost:5173,http://127.0.0.1:3000",
 		production, production + "\nOIDC_ISSUER=http://localhost:8081", production + "\nOIDC_ISSUER=http://127.0.0.1:8081", production + "\nOIDC_CLIENT_SECRET=x\nOIDC_SCOPES=email openid",
 		"OIDC_ISSUER=http://login.example.org\nOIDC_CLIENT_ID=x", // in development

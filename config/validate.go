@@ -100,6 +100,12 @@ func (c *Config) validate(needKey bool) (problems []error) {
 	}
 	checkOrigins("ALLOWED_ORIGINS", c.AllowedOrigins)
 	checkOrigins("RETURN_ORIGINS", c.ReturnOrigins)
+	for _, contact := range c.SecurityContacts {
+		u, err := url.Parse(contact)
+		if err != nil || !slices.Contains([]string{"mailto", "https", "tel"}, u.Scheme) || u.Host+u.Opaque == "" || strings.ContainsFunc(contact, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			problem("SECURITY_CONTACT", "%q must be a URI such as mailto:security@example.org, https://example.org/report or tel:+1-201-555-0123", contact)
+		}
+	}
 	problems = append(problems, c.provider()...)
 	if c.CookieDomain != "" && c.Base != nil {
 		if err := checkCookieDomain(c.CookieDomain, c.Base.Hostname()); err != nil {

@@ -50,6 +50,8 @@ type Options struct {
 	BaseURL *url.URL
 	// Docs turns on /docs and the published contract.
 	Docs bool
+	// SecurityContacts are the URIs that /.well-known/security.txt names; none means that there is no such file.
+	SecurityContacts []string
 
 	// Keys sign JWTs (the first) and verify them (all), 32 bytes or more each. Other keys of the service are derived from
 	// them.
@@ -210,6 +212,7 @@ func New(o Options) (*Server, error) {
 	if o.Docs {
 		s.registerDocs(o.Contract.at(s.baseURL))
 	}
+	s.registerSecurityTxt(o.SecurityContacts)
 
 	s.Public = e
 	s.Admin = s.adminHandler(o.AdminHosts)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -261,4 +262,23 @@ func TestContractNamesEveryStatus(t *testing.T) {
 			t.Errorf("no example %s", body)
 		}
 	}
+}
+
+// security.txt (RFC 9116) says where to report a vulnerability, for the next 90 days. It is the file of a whole host, so there is none
+// below a path, and none without a contact.
+func TestSecurityTxt(t *testing.T) {
+	t.Parallel()
+	contacts := func(o *servicetest.Options) {
+		o.SecurityContacts = []string{"mailto:security@example.org", "https://example.org/report"}
+	}
+	const path = "/.well-known/security.txt"
+	s := servicetest.New(t, contacts)
+	s.Clock.Freeze(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
+	s.Client().Get(path).Is(200, "Contact: mailto:security@example.org\nContact: https://example.org/report\n"+
+		"Expires: 2030-04-01T00:00:00Z\nCanonical: "+s.URL+path+"\n").
+		HasHeader("Content-Type", "text/plain; charset=utf-8").HasHeader("Cache-Control", "public, max-age=3600")
+	s.Client().Do("HEAD", path, "").Is(200, "")
+	s.Client().Do("POST", path, "").IsError(405, "method_not_allowed")
+	servicetest.New(t).Client().Get(path).IsError(404, "not_found")
+	servicetest.New(t, contacts, belowPath).Client().Get(path).IsError(404, "not_found")
 }

@@ -41,6 +41,11 @@ func TestServeSaysItsVersion(t *testing.T) {
 	t.Parallel()
 	p := servicetest.NewProgram(t, "LOG_FORMAT=json")
 	lines := strings.Split(p.MustRun("version"), "\n")
+	for _, args := range [][]string{{"--version"}, {"serve", "--version"}, {"user", "add", "--version"}} {
+		if got := p.MustRun(args...); got != strings.Join(lines, "\n") {
+			t.Errorf("%q: %s", args, got)
+		}
+	}
 	if lines[0] != "worldevents "+build.Version || !strings.HasPrefix(lines[1], "commit ") {
 		t.Fatalf("%q", lines)
 	}

@@ -34,7 +34,7 @@ func counted(t *testing.T, s *servicetest.Service, name string) float64 {
 
 // everything turns on what has routes.
 func everything(o *servicetest.Options) {
-	o.Docs, o.AllowedOrigins = true, []string{"https://app.example"}
+	o.Docs, o.AllowedOrigins, o.SecurityContacts = true, []string{"https://app.example"}, []string{"mailto:security@example.org"}
 	o.OIDC = &server.OIDC{Issuer: "http://127.0.0.1:9", ClientID: "worldevents", Scopes: []string{"openid"}, UsernameClaim: "sub"} // nobody is there
 }
 
@@ -57,6 +57,7 @@ var calls = []struct {
 	{"GET", "/docs/docs.js", "assets", 200, ""},
 	{"GET", "/docs/swagger-ui.css", "assets", 200, ""},
 	{"GET", "/sign-in/page.css", "assets", 200, ""},
+	{"GET", "/.well-known/security.txt", "securityTxt", 200, ""},
 	{"GET", "/openapi.json", "contract", 200, ""},
 	{"GET", "/openapi.yaml", "contract", 200, ""},
 	{"GET", "/sign-in", "showSignIn", 200, ""},

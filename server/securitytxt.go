@@ -1,0 +1,32 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// contactTTL is how long whoever reads security.txt may rely on it.
+const contactTTL = 90 * 24 * time.Hour
+
+// registerSecurityTxt serves where to report a vulnerability (RFC 9116), in this order. The file is one of a whole host: where the
+// public address has a path there is none.
+func (s *Server) registerSecurityTxt(contacts []string) {
+	if len(contacts) == 0 || s.base != "" {
+		return
+	}
+	const path = "/.well-known/security.txt"
+	s.getOrHead("securityTxt", path, func(c echo.Context) error {
+		var text strings.Builder
+		for _, contact := range contacts {
+			fmt.Fprintf(&text, "Contact: %s\n", contact)
+		}
+		fmt.Fprintf(&text, "Expires: %s\nCanonical: %s%s\n", s.now().Add(contactTTL).UTC().Format(time.RFC3339), s.baseURL, path)
+		c.Response().Header().Set("Cache-Control", "public, max-age=3600")
+		c.Response().Header().Del("Vary")
+		return c.Blob(http.StatusOK, "text/plain; charset=utf-8", []byte(text.String()))
+	})
+}
