@@ -154,20 +154,6 @@ test("a callback counts once, and only in the browser that began", options, asyn
   assert.deepEqual(await sessionCookies(page), ["refreshToken", "token"]); // the session of before is unharmed
 });
 
-test("the provider goes away in the middle", options, async () => {
-  const page = await freshPage();
-  const callback = await holdCallback(page);
-  await page.goto(`${servers.address}/sign-in`);
-  const agreed = logIn(page, "dora");
-  await callback.held;
-  await servers.provider.stop();
-  await callback.release();
-  await agreed;
-  await page.getByText("The identity provider is away").waitFor();
-  assert.deepEqual(await sessionCookies(page), []);
-  await picture(page, "away");
-});
-
 test("who signs out at the provider is signed out here, on that device alone", options, async () => {
   const [page, other] = [await freshPage(), await freshPage()];
   for (const tab of [page, other]) {
@@ -182,4 +168,18 @@ test("who signs out at the provider is signed out here, on that device alone", o
   await page.getByRole("button", { name: "Yes, sign me out" }).click();
   await page.getByText("Sign-out Success").waitFor();
   assert.deepEqual([await list(page), await list(other)], [401, 200]);
+});
+
+test("the provider goes away in the middle", options, async () => {
+  const page = await freshPage();
+  const callback = await holdCallback(page);
+  await page.goto(`${servers.address}/sign-in`);
+  const agreed = logIn(page, "dora");
+  await callback.held;
+  await servers.provider.stop();
+  await callback.release();
+  await agreed;
+  await page.getByText("The identity provider is away").waitFor();
+  assert.deepEqual(await sessionCookies(page), []);
+  await picture(page, "away");
 });

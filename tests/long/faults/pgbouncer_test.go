@@ -6,14 +6,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"worldevents/tests/servicetest"
 )
 
-// startPgBouncer starts it in front of a server, in transaction mode, and returns its address.
-func startPgBouncer(t *testing.T, server *servicetest.PostgresServer, poolSize int) (address string) {
+// startPgBouncer starts it in front of a server, in transaction mode, and returns its address. It ends with the test. crashed
+// reports whether it has ended by itself, as 1.18 does now and then when a query is cancelled (its issue 822).
+func startPgBouncer(t *testing.T, server *servicetest.PostgresServer, poolSize int) (address string, crashed func() bool) {
 	t.Helper()
 	pgbouncer := servicetest.Tool(t, "pgbouncer")
 	host, port, _ := net.SplitHostPort(server.Addr)
@@ -55,6 +57,14 @@ server_idle_timeout = 1
 			t.Logf("PgBouncer: …%s", text[max(0, len(text)-2000):])
 		}
 	})
+	crashed = func() bool {
+		select {
+		case <-ended:
+			return strings.Contains(log.String(), "server in bad state")
+		default:
+			return false
+		}
+	}
 	address = fmt.Sprintf("127.0.0.1:%d", listen)
 	servicetest.Eventually(t, 20*time.Second, "PgBouncer listens", func() bool {
 		conn, err := net.Dial("tcp", address)
@@ -63,7 +73,7 @@ server_idle_timeout = 1
 		}
 		return err == nil
 	})
-	return address
+	return address, crashed
 }
 
 // What runs the statements passes with PgBouncer between, in transaction mode, and with the URL that OPERATING.md gives: random histories of
@@ -71,15 +81,22 @@ server_idle_timeout = 1
 func TestPgBouncer(t *testing.T) {
 	t.Parallel()
 	server := servicetest.NewPostgresServer(t, "fsync=off", "synchronous_commit=off")
-	address := startPgBouncer(t, server, 3)
 	const tests = "^Test(Sequential|Refresh|SignIn|SignOut|End|Sessions|Session|PruneSessions|Event|User|CheckSchema)/^postgres$"
-	suite := exec.Command("go", "test", "-count=1", "-p", "1", "-run", tests, "-timeout", "8m", "./tests/model", "./tests/sessions", "./tests/commands")
-	suite.Dir = servicetest.Root(t)
-	suite.Env = append(os.Environ(), "CI=true", // or without a database it would skip, and pass
-		"TEST_DATABASE_URL=postgres://postgres@"+address+"/postgres?default_query_exec_mode=exec")
-	out, err := suite.CombinedOutput()
-	if err != nil {
-		t.Errorf("%v\n%.20000s", err, out)
+	for {
+		address, crashed := startPgBouncer(t, server, 3)
+		suite := exec.Command("go", "test", "-count=1", "-p", "1", "-run", tests, "-timeout", "8m", "./tests/model", "./tests/sessions", "./tests/commands")
+		suite.Dir = servicetest.Root(t)
+		suite.Env = append(os.Environ(), "CI=true", // or without a database it would skip, and pass
+			"TEST_DATABASE_URL=postgres://postgres@"+address+"/postgres?default_query_exec_mode=exec")
+		out, err := suite.CombinedOutput()
+		if err != nil && crashed() {
+			t.Log("PgBouncer has crashed: the tests begin again")
+			continue
+		}
+		if err != nil {
+			t.Errorf("%v\n%.20000s", err, out)
+		}
+		t.Logf("%s", out)
+		return
 	}
-	t.Logf("%s", out)
 }

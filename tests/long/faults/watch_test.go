@@ -257,7 +257,7 @@ func TestWatchers(t *testing.T) {
 		})
 		t.Run("pgbouncer", func(t *testing.T) {
 			server := servicetest.NewPostgresServer(t, "fsync=off", "synchronous_commit=off")
-			pooled := startPgBouncer(t, server, 10)
+			pooled, _ := startPgBouncer(t, server, 10)
 			program := servicetest.NewProgram(t, "DATABASE_URL=postgres://postgres@"+pooled+"/worldevents?default_query_exec_mode=exec", "DB_MAX_CONNS=5")
 			a := watchHistory(t, size, server, program, program.Another())
 			for _, p := range a.processes {
