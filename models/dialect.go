@@ -58,6 +58,8 @@ type dialect struct {
 	// rows runs a query of a list's batch on the connection pool of tx itself, past GORM, and calls each with every row,
 	// until it wants no more. The query selects an event's id or a user's number, a time, and then the texts of a listRow.
 	rows func(tx *gorm.DB, query string, args []any, each func(*listRow) (more bool)) error
+	// snapshot calls fn, whose queries all see the database as it is at the first of them.
+	snapshot func(tx *gorm.DB, fn func(rows rowsFunc) error) error
 	// create stores an event and its creator's RSVP, both or neither. It returns ErrSignedOut.
 	create func(tx *gorm.DB, caller Caller, e Event, now any) error
 	// withMigrationLock runs fn while no other process does the same.

@@ -2,7 +2,6 @@ package models
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -35,14 +34,15 @@ type EventSink interface {
 	// Usernames are those of the event's next RSVPs in the order of joining, each ended by a line feed but the last;
 	// no username contains one. It is called any number of times for an event, never with nothing.
 	Usernames(text []byte)
-	// Size is the number of bytes taken so far; Truncate goes back to an earlier one.
+	// Size is the number of bytes taken so far; Truncate goes back to an earlier one. Truncate comes before each batch.
 	Size() int
 	Truncate(size int)
 }
 
 // EventReader reads a list in batches, so that neither memory nor the time until the first event grows with the world.
-// Each batch is a snapshot of its own: between batches RSVPs come and go. An event that EditEvent moves to another time just
-// then may be read twice, or not at all. A copy of an EventReader goes on by itself.
+// Batches that Next reads are each of another moment: between them RSVPs come and go, and an event that EditEvent moves to
+// another time just then may be read twice, or not at all. Those that Snapshot reads are all of one moment. A copy of an
+// EventReader goes on by itself.
 type EventReader struct {
 	store   *Store
 	options ListOptions
@@ -73,8 +73,7 @@ type readState struct {
 
 // rsvpState is how far the RSVPs of a large event have been read.
 type rsvpState struct {
-	event int64 // the Number of the event, once until is set
-	rows  int   // RSVPs to ask for in the next batch
+	rows int // RSVPs to ask for in the next batch
 	// The position of the last RSVP read.
 	joinedAt   time.Time
 	userNumber int32
@@ -117,37 +116,94 @@ var errStuck = errors.New("the reading does not move on")
 // Next reads one batch into sink. On behalf of a caller who is not active it returns ErrSignedOut; with the zero
 // Caller it does not look. After an error the sink is as it was before.
 func (l *EventReader) Next(ctx context.Context, caller Caller, sink EventSink) error {
-	size := sink.Size()
+	size, start := sink.Size(), l.readState
 	maxWait := l.store.maxWait
 	if l.begun { // a response that has begun is worth more waiting than one that could still be refused
 		maxWait = l.store.timeout
 	}
 	err := l.store.run(ctx, l.store.reader, maxWait, func(tx *gorm.DB) error {
-		next := l.readState
-		next.begun = true
 		sink.Truncate(size) // what an earlier try left
-		read := l.nextEvents
-		if l.rsvps != nil {
-			read = l.nextRSVPs
+		rows := func(query string, args []any, each func(*listRow) (more bool)) error {
+			return l.store.dialect.rows(tx, query, args, each)
 		}
-		if err := read(tx, caller, sink, &next); err != nil {
+		got, err := l.nextBatch(rows, caller, sink)
+		if err != nil {
 			return err
 		}
-		if !next.isAfter(l.readState) {
-			return errStuck
-		}
-		l.readState = next
-		return nil
+		return caller.checkIfNone(tx, got)
 	})
+	return l.ended(err, start, sink, size)
+}
+
+// Snapshot is Next again and again, all of one moment, until the list is done or more returns false. It calls more before each
+// batch: sink has what was read so far, and is as it was before when the database wants the whole to be repeated.
+func (l *EventReader) Snapshot(ctx context.Context, caller Caller, sink EventSink, more func() bool) error {
+	size, start := sink.Size(), l.readState
+	err := l.store.read(ctx, func(tx *gorm.DB) error {
+		sink.Truncate(size)
+		l.readState = start
+		who, got := caller, 0
+		err := l.store.dialect.snapshot(tx, func(rows rowsFunc) error {
+			for !l.Done && more() {
+				sink.Truncate(sink.Size()) // what came before ends here
+				n, err := l.nextBatch(rows, who, sink)
+				if err != nil {
+					return err
+				}
+				who, got = Caller{}, got+n
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return caller.checkIfNone(tx, got)
+	})
+	return l.ended(err, start, sink, size)
+}
+
+// ended takes a reading back that has failed.
+func (l *EventReader) ended(err error, start readState, sink EventSink, size int) error {
 	if err != nil {
 		sink.Truncate(size)
+		l.readState = start
 		return fmt.Errorf("read events: %w", err)
 	}
 	return nil
 }
 
+// checkIfNone returns ErrSignedOut if no rows came since the caller is not active.
+func (c Caller) checkIfNone(tx *gorm.DB, rows int) error {
+	if rows > 0 || c == (Caller{}) {
+		return nil
+	}
+	return c.check(tx)
+}
+
+// rowsFunc runs a query of a list's batch and calls each with every row, until it wants no more.
+type rowsFunc func(query string, args []any, each func(*listRow) (more bool)) error
+
+// nextBatch reads one batch and returns how many rows came.
+func (l *EventReader) nextBatch(rows rowsFunc, caller Caller, sink EventSink) (got int, err error) {
+	next := l.readState
+	next.begun = true
+	if l.rsvps != nil {
+		got, err = l.nextRSVPs(rows, sink, &next)
+	} else {
+		got, err = l.nextEvents(rows, caller, sink, &next)
+	}
+	if err == nil && !next.isAfter(l.readState) {
+		err = errStuck
+	}
+	if err != nil {
+		return 0, err
+	}
+	l.readState = next
+	return got, nil
+}
+
 // nextEvents reads the next events with their RSVPs, up to and including the first large one, without RSVPs.
-func (l *EventReader) nextEvents(tx *gorm.DB, caller Caller, sink EventSink, s *readState) error {
+func (l *EventReader) nextEvents(rows rowsFunc, caller Caller, sink EventSink, s *readState) (got int, err error) {
 	want := min(s.rows, l.maxRows)
 	if s.remaining >= 0 {
 		want = min(want, s.remaining+1) // the one beyond shows that more follow
@@ -157,9 +213,9 @@ func (l *EventReader) nextEvents(tx *gorm.DB, caller Caller, sink EventSink, s *
 		selected = withFingerprints
 	}
 	query, args := l.query(selected, caller, want)
-	start, got, ended := sink.Size(), 0, false // ended means before the query did
-	beyond := false                            // the page is full, and there is one event more
-	err := l.store.dialect.rows(tx, query, args, func(row *listRow) (more bool) {
+	start, ended := sink.Size(), false // ended means before the query did
+	beyond := false                    // the page is full, and there is one event more
+	err = rows(query, args, func(row *listRow) (more bool) {
 		large := row.hasMore(l.large)
 		if ended = got > 0 && s.remaining != 0 && sink.Size()-start+row.size(large) > l.maxBytes; ended {
 			return false // it begins the next batch
@@ -188,12 +244,7 @@ func (l *EventReader) nextEvents(tx *gorm.DB, caller Caller, sink EventSink, s *
 		return !ended
 	})
 	if err != nil {
-		return err
-	}
-	if got == 0 && caller != (Caller{}) {
-		if err := caller.check(tx); err != nil {
-			return err
-		}
+		return 0, err
 	}
 	s.More = s.More || beyond
 	s.Done = beyond || got < want && !ended
@@ -201,29 +252,30 @@ func (l *EventReader) nextEvents(tx *gorm.DB, caller Caller, sink EventSink, s *
 	if s.rsvps != nil {
 		s.rows = max(2, 2*got)
 	}
-	return nil
+	return got, nil
 }
 
 // nextRSVPs reads the next RSVPs of the large event at l.Last.
-func (l *EventReader) nextRSVPs(tx *gorm.DB, _ Caller, sink EventSink, s *readState) error {
+func (l *EventReader) nextRSVPs(rows rowsFunc, sink EventSink, s *readState) (got int, err error) {
+	const rsvps = "SELECT user_number, created_at, username FROM rsvps WHERE event_number = (SELECT number FROM events WHERE id = ?)"
 	r := *s.rsvps // the reading of others, who share the beginning, has the same
 	if r.until.IsZero() {
-		err := scan(tx.Raw(`
-			SELECT event_number, created_at FROM rsvps WHERE event_number = (SELECT number FROM events WHERE id = ?)
-			ORDER BY created_at DESC, user_number DESC LIMIT 1`, s.Last.ID), &r.event, &r.until)
-		if errors.Is(err, sql.ErrNoRows) { // everybody has left since, or the event is gone
-			s.rsvps = nil
-			return nil
-		}
+		query := l.store.dialect.parameters(rsvps + " ORDER BY created_at DESC, user_number DESC LIMIT 1")
+		err := rows(query, []any{s.Last.ID}, func(row *listRow) (more bool) {
+			r.until = row.at
+			return false
+		})
 		if err != nil {
-			return err
+			return 0, err
+		}
+		if r.until.IsZero() { // everybody has left since, or the event is gone
+			s.rsvps = nil
+			return 0, nil
 		}
 	}
-	start, got, ended, want := sink.Size(), 0, false, min(r.rows, l.maxRSVPs)
-	err := l.store.dialect.rows(tx, l.store.dialect.parameters(`
-		SELECT user_number, created_at, username FROM rsvps
-		WHERE event_number = ? AND (created_at, user_number) > (?, ?) AND created_at <= ?
-		ORDER BY created_at, user_number LIMIT ?`), []any{r.event, r.joinedAt, r.userNumber, r.until, want}, func(row *listRow) (more bool) {
+	start, ended, want := sink.Size(), false, min(r.rows, l.maxRSVPs)
+	query := l.store.dialect.parameters(rsvps + " AND (created_at, user_number) > (?, ?) AND created_at <= ? ORDER BY created_at, user_number LIMIT ?")
+	err = rows(query, []any{s.Last.ID, r.joinedAt, r.userNumber, r.until, want}, func(row *listRow) (more bool) {
 		got++
 		sink.Usernames(row.name)
 		r.joinedAt, r.userNumber = row.at, row.userNumber
@@ -231,15 +283,15 @@ func (l *EventReader) nextRSVPs(tx *gorm.DB, _ Caller, sink EventSink, s *readSt
 		return !ended
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if got < want && !ended {
 		s.rsvps = nil
-		return nil
+		return got, nil
 	}
 	r.rows = l.resize(want, got, sink.Size()-start, l.maxRSVPs)
 	s.rsvps = &r
-	return nil
+	return got, nil
 }
 
 // PinPage fixes which events the rest of a page holds, for a list with a limit whose response must start before it has

@@ -60,6 +60,7 @@ func postgresDialect(text string, timeout time.Duration) (dialect, error) {
 			FROM jsonb_array_elements(CAST(? AS jsonb)) WITH ORDINALITY AS given (ids, n))`,
 		parameters:        numbered,
 		rows:              rowsInPostgres,
+		snapshot:          snapshotInPostgres,
 		create:            createInPostgres,
 		withMigrationLock: withAdvisoryLock,
 	}, nil

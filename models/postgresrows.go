@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"strconv"
@@ -17,6 +18,48 @@ func rowsInPostgres(tx *gorm.DB, query string, args []any, each func(*listRow) (
 		gotRow, err := readRows(ctx, c, query, args, each)
 		return !gotRow, err
 	})
+}
+
+// snapshotInPostgres sends the beginning of the transaction together with its first query.
+func snapshotInPostgres(tx *gorm.DB, fn func(rows rowsFunc) error) error {
+	ctx := tx.Statement.Context
+	return tx.Statement.ConnPool.(pgxPool).withConn(ctx, func(c *pgx.Conn) (again bool, err error) {
+		begun, gotRow := false, false
+		err = fn(func(query string, args []any, each func(*listRow) (more bool)) error {
+			read := readRows
+			if !begun {
+				begun, read = true, beginAndReadRows
+			}
+			got, err := read(ctx, c, query, args, each)
+			gotRow = gotRow || got
+			return err
+		})
+		if begun { // it has only read, so that committing is no more than ending
+			_, ended := c.Exec(ctx, "COMMIT")
+			err = cmp.Or(err, ended)
+		}
+		return err != nil && !gotRow, err
+	})
+}
+
+// beginAndReadRows is readRows as the first query of a transaction whose queries all see what it sees.
+func beginAndReadRows(ctx context.Context, c *pgx.Conn, query string, args []any, each func(*listRow) (more bool)) (gotRow bool, err error) {
+	var both pgx.Batch
+	both.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+	both.Queue(query, args...)
+	results := c.SendBatch(ctx, &both)
+	defer results.Close()
+	if _, err := results.Exec(); err != nil {
+		return false, err
+	}
+	rows, err := results.Query()
+	if err != nil {
+		return false, err
+	}
+	if gotRow, err = eachRow(rows, each); err != nil {
+		return gotRow, err
+	}
+	return gotRow, results.Close()
 }
 
 // numbered returns a query whose parameters are $1, $2 and so on instead of question marks.
@@ -37,6 +80,11 @@ func readRows(ctx context.Context, c *pgx.Conn, query string, args []any, each f
 	if err != nil {
 		return false, err
 	}
+	return eachRow(rows, each)
+}
+
+// eachRow calls each with the rows of a query, until it wants no more, and closes them.
+func eachRow(rows pgx.Rows, each func(*listRow) (more bool)) (gotRow bool, err error) {
 	defer rows.Close()
 	var row listRow
 	for rows.Next() {

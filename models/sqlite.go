@@ -58,6 +58,7 @@ func sqliteDialect(file *databaseFile, timeout time.Duration) dialect {
 		callers:       "(SELECT key + 1 AS n, value ->> 0 AS user_id, value ->> 1 AS session_id FROM json_each(?))",
 		parameters:    func(query string) string { return query },
 		rows:          rowsInSQLite,
+		snapshot:      snapshotInSQLite,
 		create:        createInSQLite,
 		withMigrationLock: func(tx *gorm.DB, fn func() error) error {
 			// Each migration is a transaction with the write lock, so of several processes one applies it and the
@@ -137,6 +138,11 @@ func (d sqliteDialector) Initialize(db *gorm.DB) error {
 
 func rowsInSQLite(tx *gorm.DB, query string, args []any, each func(*listRow) (more bool)) error {
 	rows, err := tx.Statement.ConnPool.QueryContext(tx.Statement.Context, query, args...)
+	return eachRowOfSQLite(rows, err, each)
+}
+
+// eachRowOfSQLite calls each with the rows of a query, until it wants no more. It closes them.
+func eachRowOfSQLite(rows *sql.Rows, err error, each func(*listRow) (more bool)) error {
 	if err != nil {
 		return err
 	}
@@ -156,6 +162,20 @@ func rowsInSQLite(tx *gorm.DB, query string, args []any, each func(*listRow) (mo
 		}
 	}
 	return rows.Err()
+}
+
+func snapshotInSQLite(tx *gorm.DB, fn func(rows rowsFunc) error) error {
+	ctx := tx.Statement.Context
+	pool := tx.Statement.ConnPool.(stmtCache).ConnPool.(*sql.DB)
+	snapshot, err := pool.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // which does not wait for the lock of writers
+	if err != nil {
+		return err
+	}
+	defer snapshot.Rollback()
+	return fn(func(query string, args []any, each func(*listRow) (more bool)) error {
+		rows, err := snapshot.QueryContext(ctx, query, args...)
+		return eachRowOfSQLite(rows, err, each)
+	})
 }
 
 func createInSQLite(tx *gorm.DB, caller Caller, e Event, now any) error {

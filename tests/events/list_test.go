@@ -224,3 +224,33 @@ func TestListEventsLarge(t *testing.T) {
 		alice.Get(servicetest.Plaza).Is(200, servicetest.List(want...))
 	})
 }
+
+// Whose session is revoked gets no list, also none that takes several statements, and whoever is signed in gets it.
+func TestListEventsOfRevokedSessionInBatches(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		listed := func(c *servicetest.Client) {
+			if n := len(servicetest.EventIDs(t, c.Get(servicetest.Plaza).Body)); n != 200 {
+				t.Errorf("%d events", n)
+			}
+		}
+		servicetest.AddEvents(s, "plaza", 0, 200, 2032, "")
+		for range 2 { // the second time the service knows how long it is
+			listed(alice)
+		}
+		alice.Post("/sign-out", "").Is(204, "")
+		gone := servicetest.Cookies("token=" + alice.Session.Token)
+		s.Client().Get(servicetest.Plaza, gone).IsError(401, "invalid_token")
+		listed(bob)
+		servicetest.AtOnce(20, func(i int) {
+			if i%2 == 0 {
+				s.Client().Get(servicetest.Plaza, gone).IsError(401, "invalid_token")
+			} else {
+				listed(bob)
+			}
+		})
+		s.Database.Exec("DELETE FROM events")
+		s.Client().Get(servicetest.Plaza, gone).IsError(401, "invalid_token")
+		bob.Get(servicetest.Plaza).Is(200, servicetest.List())
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -261,4 +262,76 @@ func during(t *testing.T, s *servicetest.Service, change, what string, request f
 	}
 	servicetest.CommitUnder(t, s.Database, tx, 0, func() { res = request() })
 	return res
+}
+
+// A list with an ETag is of one moment, however many statements it takes: who joins A, then B, and leaves B, then A, is never seen
+// in B alone, and whoever is renamed has one name in all of it. Events before and after A and B, and RSVPs of A, make it long.
+func TestListIsOfOneMoment(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		first := alice.Create("plaza", "A", "2031-01-01T00:00:00.000Z")
+		servicetest.AddEvents(s, "plaza", 0, 700, 2032, "")
+		second := alice.Create("plaza", "B", "2033-01-01T00:00:00.000Z")
+		var seen [3]atomic.Int64 // in none, in A, in both
+		deadline := time.Now().Add(20 * time.Second)
+		done := make(chan struct{})
+		var all sync.WaitGroup
+		all.Go(func() {
+			defer close(done)
+			for n := 0; (n < 50 || seen[0].Load() < 10 || seen[2].Load() < 10) && time.Now().Before(deadline); n++ {
+				bob.Post("/api/event/join/"+first, "").Is(200, servicetest.Success)
+				bob.Post("/api/event/join/"+second, "").Is(200, servicetest.Success)
+				bob.Delete("/api/event/"+second).Is(200, servicetest.Success)
+				bob.Delete("/api/event/"+first).Is(200, servicetest.Success)
+			}
+		})
+		all.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if _, err := s.Store.RenameUser(t.Context(), []string{"alice", "anna"}[n%2], []string{"anna", "alice"}[n%2]); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		for range 4 {
+			reader := s.SignIn(fmt.Sprintf("reader %p", new(int)))
+			all.Go(func() {
+				for {
+					select {
+					case <-done:
+						return
+					default:
+					}
+					list := reader.Get(servicetest.Plaza)
+					if list.Status != 200 || list.Header.Get("ETag") == "" {
+						t.Errorf("%d, ETag %q", list.Status, list.Header.Get("ETag"))
+						return
+					}
+					names := servicetest.Usernames(t, list.Body)
+					a, b := names[0], names[len(names)-1]
+					inA, inB := slices.Contains(a, "bob"), slices.Contains(b, "bob")
+					switch {
+					case inB && !inA:
+						t.Errorf("bob is in B alone")
+						return
+					case a[0] != b[0]:
+						t.Errorf("alice has the names %s and %s", a[0], b[0])
+						return
+					case inB:
+						seen[2].Add(1)
+					case inA:
+						seen[1].Add(1)
+					default:
+						seen[0].Add(1)
+					}
+				}
+			})
+		}
+		all.Wait()
+		t.Logf("lists with bob in none %d, in A %d, in both %d", seen[0].Load(), seen[1].Load(), seen[2].Load())
+	})
 }

@@ -251,8 +251,8 @@ func TestListEventsEndsWithItsClient(t *testing.T) {
 // A user who leaves a large event and joins it again while it is being read stands in it once.
 func TestListEventsRejoinDuringStream(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		want := servicetest.Crowd(t, s, "plaza", streamed)[0]
-		s.Clock.Freeze(servicetest.At(2031)) // the crowd joined in 2030
+		want := servicetest.Crowd(t, s, "plaza", 2*streamed)[0] // more than is read before the response begins
+		s.Clock.Freeze(servicetest.At(2031))                    // the crowd joined in 2030
 		alice, bob := s.SignIn("alice"), s.SignIn("bob")
 		event := "00000000-0000-7000-8000-000000000000"
 		s.Database.Exec("UPDATE users SET username = 'first' WHERE username = ?", want[0])

@@ -5,8 +5,8 @@
 // it. A reading that a request gets has always begun after the request did, so that everybody reads their own writes,
 // and those of anybody who has had a response, on any number of instances.
 //
-// A list is held or streamed. One of at most 1 MiB of JSON is held in memory whole: it has an ETag, and its JSON is made
-// once for all who share it. So is its gzip form, which has the same ETag, when a client accepts that. A larger list is
+// A list is held or streamed. One of at most 1 MiB of JSON is held in memory whole: it is of one moment, it has an ETag, and its
+// JSON is made once for all who share it. So is its gzip form, which has the same ETag, when a client accepts that. A larger list is
 // streamed batch by batch, never compressed: those who share its beginning go on from there by themselves. No
 // connection to the database is held while a client reads, and no more than a batch in memory.
 //

@@ -20,10 +20,6 @@ import (
 // maxHeld is how long a list may be that is held and not streamed, in bytes of JSON.
 const maxHeld = 1 << 20
 
-// A list of more than maxShort bytes of JSON is long. It is held only while few lists wait for their clients, and few of them are
-// read at once for that: else those who do not read would have each of their requests gather a megabyte.
-const maxShort = 256 << 10
-
 // nobody is who holds what is read for several.
 var nobody models.ID
 
@@ -41,6 +37,7 @@ type Lists struct {
 	tagger  atomic.Pointer[tagger]
 	reads   coalescer
 	known   fingerprintCache
+	batched batchedLists
 	held    holdings
 	hub     *hub
 	ways    [ways]atomic.Uint64
@@ -62,12 +59,13 @@ type Lists struct {
 func New(store *models.Store, baseURL string, secret []byte, wait WaitOptions) *Lists {
 	l := &Lists{
 		store: store, baseURL: baseURL,
-		reads: coalescer{running: make(map[readKey]*sharedRead), timeout: store.Timeout()},
-		known: fingerprintCache{seed: maphash.MakeSeed()},
-		held:  newHoldings(wait),
-		Pause: func(context.Context) func() { return func() {} },
-		Leave: func(context.Context, func()) <-chan struct{} { return nil },
-		Lag:   func(time.Duration) {},
+		reads:   coalescer{running: make(map[readKey]*sharedRead), timeout: store.Timeout()},
+		known:   fingerprintCache{seed: maphash.MakeSeed()},
+		batched: batchedLists{seed: maphash.MakeSeed()},
+		held:    newHoldings(wait),
+		Pause:   func(context.Context) func() { return func() {} },
+		Leave:   func(context.Context, func()) <-chan struct{} { return nil },
+		Lag:     func(time.Duration) {},
 	}
 	l.SetKey(secret)
 	l.hub = newHub(l)
@@ -157,7 +155,7 @@ func roundUpToMilli(d *gen.DateTime) time.Time {
 func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, r *sharedRead) error {
 	r.since, r.begun = l.hub.hints.count.Load(), time.Now()
 	r.list = l.store.List(span)
-	callers := r.distinctCallers()
+	callers, batched := r.distinctCallers(), l.batched.has(key)
 	var soleCaller models.Caller // whom the first statement checks along
 	if len(callers) == 1 {
 		soleCaller = callers[0]
@@ -179,29 +177,25 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 	if match && entry.wantFingerprint() {
 		r.list.WithFingerprint()
 	}
-	batches := 0
-	var json sizer
-	long := false
-	soon := time.Now().Add(l.store.Timeout() / 2) // what is not read by then is streamed: a page is yet to be pinned
-	for !r.list.Done && json.size() <= maxHeld && !(batches > 0 && time.Now().After(soon)) {
-		if json.size() > maxShort && !long {
-			if long = l.held.memory.Held() <= maxMemory/16 && l.held.longReads.Try(nobody, 1); !long {
-				break
-			}
-			defer l.held.longReads.Release(nobody, 1)
-		}
-		before := r.records.Size()
-		err := r.list.Next(ctx, soleCaller, r.records)
-		if soleCaller != (models.Caller{}) && errors.Is(err, models.ErrSignedOut) {
-			r.signedOut = map[models.Caller]bool{soleCaller: true}
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		soleCaller = models.Caller{}
-		json.add(r.records.bytes[before:])
-		batches++
+	part := heldPart{lists: l, records: r.records, until: time.Now().Add(l.store.Timeout() / 2)}
+	defer part.end()
+	var err error
+	if !batched {
+		err = r.list.Next(ctx, soleCaller, r.records)
+	}
+	whole := r.list.Done // in one statement
+	if err == nil && !whole {
+		r.list = l.store.List(span) // other statements would see another moment
+		r.records.reset()
+		err = r.list.Snapshot(ctx, soleCaller, r.records, part.wantsMore)
+		l.batched.set(key, part.batches > 1 || !r.list.Done)
+	}
+	if soleCaller != (models.Caller{}) && errors.Is(err, models.ErrSignedOut) {
+		r.signedOut = map[models.Caller]bool{soleCaller: true}
+		return nil
+	}
+	if err != nil {
+		return err
 	}
 	last := r.list.Last
 	if !r.list.Done && span.Limit > 0 {
@@ -213,9 +207,9 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 	if r.list.More {
 		r.link = l.nextLink(key, last)
 	}
-	if r.list.Done && json.size() <= maxHeld {
+	if r.list.Done && part.size() <= maxHeld {
 		r.etag = l.tagger.Load().etag(r.link, r.records.bytes)
-		if batches == 1 && r.link == "" && r.records.Size() > 0 {
+		if whole && r.link == "" && r.records.Size() > 0 {
 			l.known.update(span, entry, r)
 		}
 		if slices.ContainsFunc(r.callers, func(c Caller) bool { return c.watches }) {

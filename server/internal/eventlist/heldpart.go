@@ -1,0 +1,82 @@
+package eventlist
+
+import (
+	"hash/maphash"
+	"sync/atomic"
+	"time"
+)
+
+// A list of more than maxShort bytes of JSON is held only while few lists wait for their clients, and few of them are read at
+// once for that: else those who do not read would have each of their requests gather a megabyte.
+const maxShort = 256 << 10
+
+// heldPart is the part of a list that is read before a client gets any of it: the whole of one that is held.
+type heldPart struct {
+	lists   *Lists
+	records *records
+	until   time.Time // what is not read by then is streamed: a page is yet to be pinned
+	json    sizer
+	counted int // bytes of records
+	batches int
+	large   bool // has a place among those larger than maxShort
+}
+
+// wantsMore reports whether one batch more is to be read.
+func (p *heldPart) wantsMore() bool {
+	if p.records.Size() < p.counted { // the reading begins again
+		p.json, p.counted, p.batches = sizer{}, 0, 0
+	}
+	size := p.size()
+	if p.batches > 0 && (size > maxHeld || time.Now().After(p.until)) {
+		return false
+	}
+	if size > maxShort && !p.large {
+		if p.large = p.lists.held.memory.Held() <= maxMemory/16 && p.lists.held.longReads.Try(nobody, 1); !p.large {
+			return false
+		}
+	}
+	p.batches++
+	return true
+}
+
+// size returns the length of the JSON of all that has been read.
+func (p *heldPart) size() int {
+	p.json.add(p.records.bytes[p.counted:])
+	p.counted = p.records.Size()
+	return p.json.size()
+}
+
+// end gives back what the reading held.
+func (p *heldPart) end() {
+	if p.large {
+		p.lists.held.longReads.Release(nobody, 1)
+	}
+}
+
+// batchedLists remembers which lists took more than one batch, in one slot for many lists: another list may evict one, or pass for
+// it. Such a list is read in a transaction at once, which one of a single batch need not pay for.
+type batchedLists struct {
+	slots [1 << 12]atomic.Uint64
+	seed  maphash.Seed
+}
+
+func (l *batchedLists) slot(key readKey) (slot *atomic.Uint64, hash uint64) {
+	hash = maphash.Comparable(l.seed, key)
+	return &l.slots[hash%uint64(len(l.slots))], hash
+}
+
+// has reports whether the list took more than one batch when it was read last, as far as is known.
+func (l *batchedLists) has(key readKey) bool {
+	slot, hash := l.slot(key)
+	return slot.Load() == hash
+}
+
+// set remembers that of a list.
+func (l *batchedLists) set(key readKey, batched bool) {
+	slot, hash := l.slot(key)
+	if batched {
+		slot.Store(hash)
+	} else {
+		slot.CompareAndSwap(hash, 0)
+	}
+}
