@@ -174,6 +174,35 @@ for (const { name, skip } of engines) {
       }
     });
 
+    test("while one tab signs out, a call of another that the service refuses already asks nobody to sign in", async () => {
+      await keep(await service.issue("alice"));
+      const tabs = await openTabs(2);
+      for (const tab of tabs) {
+        await tab.evaluate(async () => {
+          const { connect, getSession, onSessionChange } = await import(`${location.origin}/client/index.js`);
+          window.told = [];
+          connect({ baseUrl: "", onSignInNeeded: () => told.push("sign in") });
+          onSessionChange((session) => told.push(session ? session.username : "nobody"));
+          await getSession();
+        });
+      }
+      let arrived, release;
+      const revoked = new Promise((resolve) => (arrived = resolve));
+      const released = new Promise((resolve) => (release = resolve));
+      hold = (request) => {
+        if (request.url !== "/sign-out") return;
+        arrived();
+        return released; // the session is revoked, and its cookies are still there
+      };
+      const left = tabs[0].evaluate(async () => (await import(`${location.origin}/client/index.js`)).signOut());
+      await revoked;
+      assert.equal(await reloadList(tabs[1]), "invalid_token");
+      release();
+      await left;
+      for (const tab of tabs) await tab.waitForFunction(() => told.includes("nobody"), { polling: 50 });
+      for (const tab of tabs) assert.deepEqual(await tab.evaluate(() => told), ["nobody"]);
+    });
+
     test("the page lists, joins and leaves, shows others' names live, and says what went wrong", async () => {
       const bob = fetchWithCookies(await service.issue("bob"));
       const id = await service.create(bob, "plaza", { description: "Doors open\nat eight." });

@@ -160,11 +160,13 @@ class SessionState {
     if (!shares || !("BroadcastChannel" in globalThis)) return;
     this.#channel = new BroadcastChannel(`worldevents ${absolute(baseUrl)}`);
     (this.#channel as { unref?(): void }).unref?.(); // Where tests pretend to be a page, Node would wait for it.
-    this.#channel.onmessage = ({ data }: MessageEvent<Told | null>) => {
-      if (data?.session === undefined) return; // Anything on this origin can send here.
-      const { session, signedOut } = data;
-      if (signedOut) this.#quiet = "signed out";
-      if (differ(this.#session, session) && !this.#isEnded(session)) this.#change(session);
+    this.#channel.onmessage = ({ data }: MessageEvent<Told | undefined>) => {
+      const { session, signedOut } = data ?? {}; // Anything on this origin can send here.
+      if (signedOut) {
+        this.#quiet = "signed out";
+        this.epoch++; // What began before may still succeed, or be refused, and says nothing about the sign-out.
+      }
+      if (session !== undefined && differ(this.#session, session) && !this.#isEnded(session)) this.#change(session);
     };
   }
 
@@ -198,9 +200,13 @@ class SessionState {
     if (!this.#isStale(epoch)) this.#learn(null);
   }
 
-  /** The user signs out: calls that are under way, or come late, ask nobody to sign in again. */
+  /**
+   * The user signs out: calls that are under way, or come late, ask nobody to sign in again. The other tabs are told before
+   * the service is: it ends their calls at once, and they would ask.
+   */
   async signOut(act: () => Promise<void>): Promise<void> {
     this.#leaving++;
+    this.#channel?.postMessage({ signedOut: true } satisfies Told);
     try {
       await act();
     } finally {
@@ -244,7 +250,8 @@ class SessionState {
 
 /** What a tab tells the others. */
 interface Told {
-  session: Session | null;
+  /** Null when nobody is signed in, and undefined while a tab signs out. */
+  session?: Session | null;
   signedOut: boolean;
 }
 
