@@ -106,6 +106,26 @@ func TestBackChannelLogout(t *testing.T) {
 	}, p.options, func(o *servicetest.Options) { o.Sessions.PerUser = 10 })
 }
 
+// A name of a session that no logout token could have is not kept, and nobody is refused for it.
+func TestSessionsOfProviderUnnamed(t *testing.T) {
+	p := newProvider(t)
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		for _, sid := range []any{"", strings.Repeat("s", 256), "sé", "s\n", 5, nil, []string{"s"}} {
+			who := maps.Clone(called("1", "alice"))
+			who["sid"] = sid
+			p.signIn(s.Client(), who, "").Is(303, "")
+		}
+		if n := s.Database.Count("sessions WHERE provider_sid IS NOT NULL AND provider_sid <> ''"); n != 0 {
+			t.Errorf("%d sessions have a name", n)
+		}
+		longest := strings.Repeat("s", 255)
+		p.signIn(s.Client(), withSession("1", "alice", longest), "").Is(303, "")
+		if n := s.Database.Count("sessions WHERE provider_sid = ?", longest); n != 1 {
+			t.Errorf("%d sessions have the longest name", n)
+		}
+	}, p.options)
+}
+
 // What is no current logout token of the provider for this service is 400, and ends nothing.
 func TestRefusedLogouts(t *testing.T) {
 	t.Parallel()

@@ -159,7 +159,7 @@ func TestLogReaderGone(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			s := servicetest.NewProgram(t).ServeTo(test.open(t))
-			servicetest.Eventually(t, 20*time.Second, "lines are dropped", func() bool {
+			servicetest.Eventually(t, time.Minute, "lines are dropped", func() bool {
 				for range 500 {
 					if status, body := s.Do("GET", longPath, "", ""); status != 404 {
 						t.Fatalf("%d %s", status, body)

@@ -68,8 +68,9 @@ func (p *Proxy) Up() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.line == nil {
-		l, err := net.Listen("tcp", p.Addr)
-		if err != nil {
+		var l net.Listener
+		// Between the fork and the exec of a program that another test starts, the child still has the listener that Down closed.
+		if err := poll(20*time.Second, func() (err error) { l, err = net.Listen("tcp", p.Addr); return err }); err != nil {
 			p.tb.Fatal(err)
 		}
 		p.listener = l

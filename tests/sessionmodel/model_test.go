@@ -69,9 +69,10 @@ const leftover = 16 * time.Minute
 
 func (s *session) current() *refreshToken { return s.tokens[len(s.tokens)-1] }
 
-// fresh reports whether the session has not expired.
+// fresh reports whether the session has not expired. In the last second of its age it has: the JWT of a refresh, which has whole
+// seconds, would have expired.
 func (m *model) fresh(s *session, now time.Time) bool {
-	return now.Before(s.refreshed.Add(m.policy.TTL)) && (m.policy.MaxAge == 0 || now.Before(s.created.Add(m.policy.MaxAge)))
+	return now.Before(s.refreshed.Add(m.policy.TTL)) && (m.policy.MaxAge == 0 || !now.After(s.created.Add(m.policy.MaxAge-time.Second)))
 }
 
 // signIn begins a session and takes the refresh tokens of those beyond the limit.

@@ -25,9 +25,11 @@ const (
 	attackBegin = 5 * time.Second
 	// attackerStays is after how long such a client hangs up and comes back.
 	attackerStays = 5 * time.Second
-	// Meanwhile none of the honest requests is refused, half of them take so long at most, and memory grows by less than this: by the
-	// 200 MB that are promised, and a quarter more, as the collector comes late on a machine that does much else.
+	// Meanwhile none of the honest requests is refused, half of them take so long at most, or so many times as long as the machine wakes
+	// a sleeper late, and memory grows by less than this: at most
+	// 201 MB were seen, on a machine that did much else.
 	honestTime   = time.Second
+	honestLate   = 20
 	attackMemory = 250 << 20
 )
 
@@ -144,6 +146,8 @@ func watchHonest(t *testing.T, p *servicetest.Process) (judge func(t *testing.T,
 	var mu sync.Mutex
 	var took []time.Duration
 	refused := 0
+	late, rest := servicetest.Oversleep()
+	t.Cleanup(rest)
 	stop := make(chan struct{})
 	wait := workers(2, stop, func(i int) {
 		u := alice.clone()
@@ -176,8 +180,8 @@ func watchHonest(t *testing.T, p *servicetest.Process) (judge func(t *testing.T,
 		end()
 		slices.Sort(took)
 		median := took[len(took)/2]
-		if median > honestTime {
-			t.Errorf("half of the honest requests took more than %v", median)
+		if most := honestTime + honestLate*late(); median > most {
+			t.Errorf("half of the honest requests took more than %v, most allowed %v", median, most)
 		}
 		if peak-memory > mostMemory {
 			t.Errorf("memory grew by %d MB", (peak-memory)>>20)

@@ -7,9 +7,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
+
+	"worldevents/tests/servicetest"
 )
 
 // What must hold in each cell.
@@ -69,7 +70,7 @@ func (s *service) attacked(t *testing.T, c cell, number int) (faults []string, l
 	t.Helper()
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	control := s.work(false, func() bool { return true })
-	busy, rest := oversleep()
+	busy, rest := servicetest.Oversleep()
 	defer rest()
 	cookies := s.signIn(c.accounts.n)
 	s.tag = s.people[0].alice.Do("GET", "/api/event/sixty", "").Header.Get("ETag")
@@ -165,25 +166,6 @@ func (s *service) work(mayEndEarly bool, done func() bool) (all []sample) {
 	}
 	together.Wait()
 	return all
-}
-
-// oversleep measures, until rest is called, how much later than asked the machine wakes somebody who does nothing else.
-func oversleep() (most func() time.Duration, rest func()) {
-	var slowest atomic.Int64
-	stop := make(chan struct{})
-	var over sync.WaitGroup
-	over.Go(func() {
-		for {
-			begin := time.Now()
-			select {
-			case <-stop:
-				return
-			case <-time.After(5 * time.Millisecond):
-				slowest.Store(max(slowest.Load(), int64(time.Since(begin)-5*time.Millisecond)))
-			}
-		}
-	})
-	return func() time.Duration { return time.Duration(slowest.Load()) }, sync.OnceFunc(func() { close(stop); over.Wait() })
 }
 
 // judgeHonest has a fault for each request of an honest user that was refused, and returns whether too many were late.
