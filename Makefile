@@ -19,7 +19,7 @@ run: build .env ## Build, fill a new database with a demo, and serve at http://l
 build: ## Build bin/worldevents
 	go build -ldflags '-s -w' -o bin/worldevents .
 
-release: ## Build what a release consists of into dist/: programs for Linux and macOS, the client, checksums (needs Node)
+release: ## Build what a release consists of into dist/: programs, an image, the client, bills of materials, checksums (needs Node)
 	@.ci/release
 
 .env:

@@ -12,62 +12,53 @@ import (
 	"testing"
 	"time"
 
+	"worldevents/config/build"
 	"worldevents/tests/servicetest"
 )
 
-// image is what deploy/Containerfile builds, unpacked.
+// image is the image of a release, unpacked.
 type image struct {
 	root  string
 	size  int64 // compressed, in bytes
 	OCIv1 struct {
-		Config struct {
+		Architecture string
+		Config       struct {
 			User, WorkingDir, StopSignal string
 			Env, Entrypoint              []string
-			Volumes                      map[string]any
+			Volumes, Labels              map[string]any
 		}
 	}
 }
 
-// buildImage builds the image with a program that is built as for a release.
-func buildImage(t *testing.T) (i image) {
+// unpackImage has a tool for containers read the archive.
+func unpackImage(t *testing.T, archive string) (i image) {
 	t.Helper()
 	buildah := servicetest.Tool(t, "buildah")
-	context, state := t.TempDir(), t.TempDir()
-	compile := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(context, "program"), ".")
-	compile.Dir, compile.Env = servicetest.Root(t), append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := compile.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	if err := os.WriteFile(filepath.Join(context, ".env.example"), []byte(readAll(t, projectPath(t, ".env.example"))), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	state := t.TempDir()
 	run := func(args ...string) string {
 		t.Helper()
 		command := exec.Command(buildah, append([]string{"--storage-driver", "vfs", "--root", state + "/root", "--runroot", state + "/run"}, args...)...)
-		command.Dir = context
 		var stderr strings.Builder
 		command.Stderr = &stderr
 		out, err := command.Output()
 		if err != nil {
 			if strings.Contains(stderr.String(), "operation not permitted") {
-				servicetest.Missing(t, "buildah may not build here: %s", stderr.String())
+				servicetest.Missing(t, "buildah may not unpack here: %s", stderr.String())
 			}
 			t.Fatalf("buildah %q: %v\n%s", args, err, stderr.String())
 		}
 		return strings.TrimSpace(string(out))
 	}
-	run("build", "--isolation", "chroot", "--file", projectPath(t, "deploy/Containerfile"), "--build-arg", "PROGRAM=program", "--tag", "worldevents", ".")
-	run("push", "--quiet", "worldevents", "oci:"+filepath.Join(context, "oci"))
-	filepath.WalkDir(filepath.Join(context, "oci"), func(_ string, entry fs.DirEntry, _ error) error {
-		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
-			i.size += info.Size()
-		}
-		return nil
-	})
-	if err := json.Unmarshal([]byte(run("inspect", "--type", "image", "worldevents")), &i); err != nil {
+	info, err := os.Stat(archive)
+	if err != nil {
 		t.Fatal(err)
 	}
-	i.root = run("mount", run("from", "worldevents"))
+	i.size = info.Size()
+	container := run("from", "oci-archive:"+archive)
+	if err := json.Unmarshal([]byte(run("inspect", "--type", "container", container)), &i); err != nil {
+		t.Fatal(err)
+	}
+	i.root = run("mount", container)
 	return i
 }
 
@@ -99,12 +90,11 @@ exec %[1]s --root=%[2]s --wd=%[4]s --setgid=%[6]s --setuid=%[5]s %[7]s "$@"' con
 
 // The image is small, holds the program alone, and serves as a user without rights from a root that is read-only. What it keeps
 // is in its volume, and there when the container is gone.
-func TestContainer(t *testing.T) {
-	t.Parallel()
+func testImage(t *testing.T, archive string) {
 	if os.Getuid() != 0 {
-		servicetest.Missing(t, "only root may build and run the image")
+		servicetest.Missing(t, "only root may unpack and run the image")
 	}
-	i := buildImage(t)
+	i := unpackImage(t, archive)
 	if i.size > 25<<20 {
 		t.Errorf("%d bytes compressed", i.size)
 	}
@@ -112,8 +102,11 @@ func TestContainer(t *testing.T) {
 	if user, group, _ := strings.Cut(config.User, ":"); user == "0" || user != group || strings.Trim(user, "0123456789") != "" {
 		t.Errorf("user %q is not a number or root's", config.User)
 	}
-	if _, kept := config.Volumes[config.WorkingDir]; !kept || config.StopSignal != "SIGTERM" {
-		t.Errorf("%+v", config)
+	if _, kept := config.Volumes[config.WorkingDir]; !kept || config.StopSignal != "SIGTERM" || i.OCIv1.Architecture != "amd64" {
+		t.Errorf("%+v", i.OCIv1)
+	}
+	if version := config.Labels["org.opencontainers.image.version"]; version != build.Version {
+		t.Errorf("the label says %v, want %s", version, build.Version)
 	}
 	if !strings.Contains(readAll(t, filepath.Join(i.root, "worldevents")), "ISRG Root X1") {
 		t.Error("the program knows no authorities of certificates")

@@ -1,7 +1,10 @@
 package deploy
 
 import (
+	"crypto/sha256"
+	"debug/buildinfo"
 	"debug/elf"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -67,28 +70,32 @@ func inCopy(t *testing.T, dir string, env []string, name string, args ...string)
 	}
 }
 
-// A program that is built twice, in two folders by two people with settings of their own, is the same to the byte, and
-// knows its commit.
-func TestReleaseTwice(t *testing.T) {
+// A release that is built twice, in two folders by two people with settings of their own, is the same to the byte. Its programs
+// know their commit, its bills say what is in them, and its image runs.
+func TestRelease(t *testing.T) {
 	t.Parallel()
-	var programs, sums [2]string
+	servicetest.Tool(t, "npm")
+	var sums [2]string
 	dir := commitCopy(t)
 	other := filepath.Join(t.TempDir(), "elsewhere")
 	inCopy(t, dir, nil, "git", "clone", "--quiet", dir, other)
+	key := filepath.Join(t.TempDir(), "key")
+	inCopy(t, dir, nil, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", key)
 	for i, env := range [][]string{
-		{"TZ=UTC", "UNCHECKED=1"},
-		{"TZ=Asia/Tokyo", "UNCHECKED=1", "GOTOOLCHAIN=local", "GOFLAGS=-buildvcs=false -ldflags=-X=main.x=y -tags=x", "GOAMD64=v3", "CGO_ENABLED=1"},
+		{"TZ=UTC", "UNCHECKED=1", "SIGNING_KEY=" + key},
+		{"TZ=Asia/Tokyo", "UNCHECKED=1", "GOTOOLCHAIN=local", "GOFLAGS=-buildvcs=false -ldflags=-X=main.x=y -tags=x", "GOOS=darwin", "GOAMD64=v3", "CGO_ENABLED=1"},
 	} {
 		dir := []string{dir, other}[i]
-		inCopy(t, dir, env, "sh", "-c", `umask "$0" && .ci/release dist linux/amd64`, []string{"022", "077"}[i])
-		programs[i] = filepath.Join(dir, "dist", "worldevents-"+build.Version+"-linux-amd64")
+		inCopy(t, dir, env, "sh", "-c", `umask "$0" && .ci/release dist linux/amd64 image client`, []string{"022", "077"}[i])
 		sums[i] = readAll(t, filepath.Join(dir, "dist", "SHA256SUMS"))
 		inCopy(t, filepath.Join(dir, "dist"), nil, "sha256sum", "--check", "--strict", "SHA256SUMS")
 	}
-	if one, two := readAll(t, programs[0]), readAll(t, programs[1]); one != two || sums[0] != sums[1] {
-		t.Errorf("the programs differ: %s%s", sums[0], sums[1])
+	if sums[0] != sums[1] || strings.Count(sums[0], "\n") != 5 {
+		t.Errorf("the releases differ: %s%s", sums[0], sums[1])
 	}
-	if text := readAll(t, programs[0]); strings.Contains(text, dir) || strings.Contains(text, servicetest.Root(t)) {
+	dist := filepath.Join(dir, "dist")
+	program := filepath.Join(dist, "worldevents-"+build.Version+"-linux-amd64")
+	if text := readAll(t, program); strings.Contains(text, dir) || strings.Contains(text, servicetest.Root(t)) {
 		t.Error("a path of the builder is in the program")
 	}
 	commit, err := exec.Command("git", "-C", dir, "rev-parse", "HEAD").Output()
@@ -96,10 +103,10 @@ func TestReleaseTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "worldevents " + build.Version + "\ncommit " + strings.TrimSpace(string(commit)) + " 2030-01-02T03:04:05Z\ngo " + toolchain(t) + "\n"
-	if got := servicetest.NewProgram(t).At(programs[0]).MustRun("version"); !strings.HasPrefix(got, want) {
+	if got := servicetest.NewProgram(t).At(program).MustRun("version"); !strings.HasPrefix(got, want) {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if file, err := elf.Open(programs[0]); err != nil {
+	if file, err := elf.Open(program); err != nil {
 		t.Error(err)
 	} else {
 		for _, part := range file.Progs {
@@ -109,6 +116,9 @@ func TestReleaseTwice(t *testing.T) {
 		}
 		file.Close()
 	}
+	t.Run("bill", func(t *testing.T) { testBill(t, program) })
+	t.Run("signature", func(t *testing.T) { testSignature(t, dist, key) })
+	t.Run("image", func(t *testing.T) { testImage(t, filepath.Join(dist, "worldevents-"+build.Version+"-image.tar")) })
 
 	refuses := func(env, word string) {
 		t.Helper()
@@ -124,6 +134,78 @@ func TestReleaseTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	refuses("", "new.go")
+}
+
+// testBill holds the program's bill of materials against the program and against go.mod.
+func testBill(t *testing.T, program string) {
+	var bill struct {
+		SerialNumber string
+		Metadata     struct {
+			Timestamp string
+			Component struct{ Hashes []struct{ Content string } }
+		}
+		Components   []struct{ Name, Version, PURL string }
+		Dependencies []struct {
+			Ref       string
+			DependsOn []string
+		}
+	}
+	if err := json.Unmarshal([]byte(readAll(t, program+".cdx.json")), &bill); err != nil {
+		t.Fatal(err)
+	}
+	if bill.SerialNumber != "" || bill.Metadata.Timestamp != "" {
+		t.Errorf("each bill would differ: %q %q", bill.SerialNumber, bill.Metadata.Timestamp)
+	}
+	if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(readAll(t, program)))); bill.Metadata.Component.Hashes[0].Content != sum {
+		t.Errorf("the bill is of %s, the program is %s", bill.Metadata.Component.Hashes[0].Content, sum)
+	}
+	listed := make(map[string]string) // versions by name
+	for _, c := range bill.Components {
+		listed[c.Name] = c.Version
+	}
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, module := range info.Deps {
+		if listed[module.Path] != module.Version {
+			t.Errorf("%s %s is listed as %q", module.Path, module.Version, listed[module.Path])
+		}
+	}
+	if listed["std"] != toolchain(t) || listed["swagger-ui-dist"] == "" || len(listed) != len(info.Deps)+2 {
+		t.Errorf("%d modules, listed: %v", len(info.Deps), listed)
+	}
+	reached := map[string]bool{bill.Dependencies[0].Ref: true} // from the program, which comes first
+	for range bill.Dependencies {
+		for _, d := range bill.Dependencies {
+			for _, on := range d.DependsOn {
+				reached[on] = reached[on] || reached[d.Ref]
+			}
+		}
+	}
+	for _, c := range bill.Components {
+		if !reached[c.PURL] {
+			t.Errorf("nothing depends on %s", c.PURL)
+		}
+	}
+}
+
+// testSignature verifies as OPERATING.md says, and sees that a checksum that is changed is refused.
+func testSignature(t *testing.T, dist, key string) {
+	signers := filepath.Join(t.TempDir(), "signers")
+	write(t, signers, "releases@example.org "+readAll(t, key+".pub"))
+	verify := func(text string) error {
+		command := exec.Command("ssh-keygen", "-Y", "verify", "-f", signers, "-I", "releases@example.org", "-n", "file", "-s", filepath.Join(dist, "SHA256SUMS.sig"))
+		command.Stdin = strings.NewReader(text)
+		return command.Run()
+	}
+	sums := readAll(t, filepath.Join(dist, "SHA256SUMS"))
+	if err := verify(sums); err != nil {
+		t.Error(err)
+	}
+	if verify(sums+" ") == nil {
+		t.Error("the signature is of anything")
+	}
 }
 
 // toolchain is the version of Go that go.mod names for releases.
