@@ -124,7 +124,7 @@ func (serveCommand) Run() error {
 			}
 			srv.Ready()
 			log.Info("ready")
-			pruneSessions(ctx, store, log)
+			prune(ctx, store, log)
 		case ctx.Err() == nil:
 			errc <- err
 		}
@@ -212,8 +212,8 @@ func migrateWhenAvailable(ctx context.Context, store *models.Store, log *slog.Lo
 // half, and nobody feels it.
 const pruneInterval = 5 * time.Second
 
-// pruneSessions deletes sessions of which nothing is left, until ctx ends. Every instance does so.
-func pruneSessions(ctx context.Context, store *models.Store, log *slog.Logger) {
+// prune deletes sessions of which nothing is left, and marks of changes that nobody needs, until ctx ends. Every instance does so.
+func prune(ctx context.Context, store *models.Store, log *slog.Logger) {
 	tick := time.NewTicker(pruneInterval)
 	defer tick.Stop()
 	var last models.ID
@@ -226,6 +226,9 @@ func pruneSessions(ctx context.Context, store *models.Store, log *slog.Logger) {
 		var err error
 		if last, _, err = store.PruneSessions(ctx, last); err != nil && ctx.Err() == nil {
 			log.Debug("sessions not pruned", "error", err.Error())
+		}
+		if _, err := store.PruneChanges(ctx); err != nil && ctx.Err() == nil {
+			log.Debug("marks of changes not pruned", "error", err.Error())
 		}
 	}
 }

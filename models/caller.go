@@ -82,43 +82,26 @@ func (s callers) Value() (driver.Value, error) {
 	return string(append(b, ']')), nil
 }
 
-// ActiveCallers returns which of the callers are users who exist and are not blocked, with sessions that are not revoked, in one
-// statement. That selects the others, of whom there are few. Its subqueries are scalar and have no other condition than the
-// key, so that PostgreSQL looks each caller up by that, whatever its statistics are.
-func (s *Store) ActiveCallers(ctx context.Context, all []Caller) (map[Caller]bool, error) {
-	active := make(map[Caller]bool, len(all))
+// signedOut is the SQL, after FROM, for the callers of a parameter who are no users that exist and are not blocked, with sessions
+// that are not revoked. Its subqueries are scalar and have no other condition than the key, so that PostgreSQL looks each caller up
+// by that, whatever its statistics are.
+func (d dialect) signedOut() string {
+	return d.callers + ` AS caller WHERE NOT coalesce(
+		(SELECT user_id = caller.user_id AND revoked_at IS NULL FROM sessions WHERE id = caller.session_id),
+		caller.session_id IS NULL AND (SELECT blocked_at IS NULL FROM users WHERE id = caller.user_id), false)`
+}
+
+// SignedOut returns which of the callers are not active, in one statement.
+func (s *Store) SignedOut(ctx context.Context, all []Caller) (map[Caller]bool, error) {
 	if len(all) == 0 {
-		return active, nil
+		return nil, nil
 	}
-	var signedOut []int // from 0 on
+	var numbers *string
 	err := s.read(ctx, func(tx *gorm.DB) error {
-		signedOut = signedOut[:0]
-		rows, err := raw(tx, `
-			SELECT n - 1 FROM `+s.dialect.callers+` AS caller WHERE NOT coalesce(
-				(SELECT user_id = caller.user_id AND revoked_at IS NULL FROM sessions WHERE id = caller.session_id),
-				caller.session_id IS NULL AND (SELECT blocked_at IS NULL FROM users WHERE id = caller.user_id), false)`,
-			callers(all)).Rows()
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var i int
-			if err := rows.Scan(&i); err != nil {
-				return err
-			}
-			signedOut = append(signedOut, i)
-		}
-		return rows.Err()
+		return scan(raw(tx, "SELECT (SELECT "+s.dialect.moments.numbers+" FROM "+s.dialect.signedOut()+")", callers(all)), &numbers)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("look up callers: %w", err)
 	}
-	for _, c := range all {
-		active[c] = true
-	}
-	for _, i := range signedOut {
-		delete(active, all[i])
-	}
-	return active, nil
+	return someCallers(all, numbers), nil
 }

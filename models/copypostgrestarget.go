@@ -18,7 +18,7 @@ const copyLock = migrationLock + 1
 // postgresTarget is a database that is being filled, in one transaction.
 type postgresTarget struct {
 	postgresSide
-	restore []string // makes the constraints and indexes that were dropped
+	restore []string // makes the constraints and indexes that were dropped, and has the triggers work again
 }
 
 // openPostgresTarget makes the schema, which stays, and empty, if the copy fails. It refuses a database with rows.
@@ -149,7 +149,18 @@ func (t *postgresTarget) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.restore = append(indexes, constraints...)
+	const ours = " FROM pg_trigger WHERE NOT tgisinternal AND tgrelid = "
+	triggers, err := t.texts(ctx, "SELECT format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', CAST(tgrelid AS regclass), tgname)"+ours+ourTables)
+	if err != nil {
+		return err
+	}
+	silence, err := t.texts(ctx, "SELECT format('ALTER TABLE %s DISABLE TRIGGER %I', CAST(tgrelid AS regclass), tgname)"+ours+ourTables)
+	if err != nil {
+		return err
+	}
+	drop = append(silence, drop...)
+	// No row leaves a mark: one for all says that everything has changed.
+	t.restore = append(append(indexes, constraints...), append(triggers, "UPDATE incarnation SET id = gen_random_uuid()")...)
 	for _, statement := range append(drop, dropIndexes...) {
 		if err := t.exec(ctx, statement); err != nil {
 			return err

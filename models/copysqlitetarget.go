@@ -12,7 +12,7 @@ import (
 type sqliteTarget struct {
 	*sqliteSide
 	file    *newFile
-	indexes []string // makes those that were dropped
+	restore []string // makes the indexes and triggers that were dropped
 }
 
 // openSQLiteTarget makes a file with a schema for rows, or one that is to be a copy of another SQLite file.
@@ -42,7 +42,7 @@ func sameFile(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-// prepare makes the schema, without those indexes that are quicker made once the rows are there.
+// prepare makes the schema, without the indexes, which are quicker made once the rows are there, and the triggers.
 func (t *sqliteTarget) prepare(ctx context.Context) error {
 	store, err := Open(Options{URL: "sqlite:" + t.file.temporary, Timeout: 2 * copyBusy})
 	if err != nil {
@@ -58,11 +58,11 @@ func (t *sqliteTarget) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	const indexes = "FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL"
-	if t.indexes, err = t.texts(ctx, "SELECT sql "+indexes); err != nil {
+	const dropped = "FROM sqlite_schema WHERE type IN ('index', 'trigger') AND sql IS NOT NULL"
+	if t.restore, err = t.texts(ctx, "SELECT sql "+dropped); err != nil {
 		return err
 	}
-	drop, err := t.texts(ctx, "SELECT 'DROP INDEX ' || name "+indexes)
+	drop, err := t.texts(ctx, "SELECT 'DROP ' || type || ' ' || name "+dropped)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (t *sqliteTarget) fill(ctx context.Context, table string, columns []copyCol
 
 func (t *sqliteTarget) finish(ctx context.Context) error {
 	// Sorting takes several times the memory of the cache.
-	for _, statement := range append([]string{"PRAGMA cache_size = -16384"}, t.indexes...) {
+	for _, statement := range append([]string{"PRAGMA cache_size = -16384"}, t.restore...) {
 		if err := t.exec(ctx, statement); err != nil {
 			return err
 		}

@@ -174,7 +174,7 @@ func checkRights(ctx context.Context, timeout time.Duration, conn driver.Conn) e
 	var may bool
 	err := conn.(*stdlib.Conn).Conn().QueryRow(ctx, `
 		SELECT coalesce(bool_and(has_table_privilege(to_regclass(name), privilege)), true)
-		FROM unnest(ARRAY['`+strings.Join(tableNames(), "', '")+`']) name, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) privilege`).Scan(&may)
+		FROM unnest(ARRAY['`+strings.Join(append(tableNames(), "changes", "incarnation"), "', '")+`']) name, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) privilege`).Scan(&may)
 	if err == nil && !may {
 		return fmt.Errorf("%w: the role may not read and write all tables", ErrCredentials)
 	}

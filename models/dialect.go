@@ -23,6 +23,9 @@ type dialect struct {
 	probe func(tx *gorm.DB) error
 	// oldSchemaQuery selects true in a database of a version that cannot be carried along.
 	oldSchemaQuery string
+	// triggersQuery selects how many triggers mark changes, which must be triggers.
+	triggersQuery string
+	triggers      int
 	// hasTableQuery selects whether there is a table of the name that is its parameter.
 	hasTableQuery string
 	// migrationSettings are statements that each migration begins with.
@@ -46,9 +49,8 @@ type dialect struct {
 	// usernames is the SQL for up to largeRSVPs+1 usernames of event e in joining order, separated by line feeds; NULL if
 	// there are none. The extra one marks the event as large.
 	usernames string
-	// fingerprint is the SQL for a signed integer that stands for an event with its usernames. Its one parameter is the
-	// store's seed. It is empty where there are no fingerprints.
-	fingerprint string
+	// moments is the SQL about what a statement saw.
+	moments moments
 	// anyOf is the SQL after a column that tests membership in a parameter of type ids.
 	anyOf string
 	// callers is the SQL for the rows of a parameter of type callers, each with n, from 1 on, user_id and session_id.

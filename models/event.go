@@ -20,8 +20,6 @@ type Event struct {
 	// ScheduledAt is in UTC, and a whole number of milliseconds.
 	ScheduledAt time.Time `gorm:"not null"`
 	CreatedAt   time.Time `gorm:"not null"`
-	// Digest stands for all of the above in fingerprints of lists. PostgreSQL computes it; SQLite has none.
-	Digest int64 `gorm:"->;not null"`
 }
 
 // RSVP is one user's promise to take part in one event. Leaving deletes the row.

@@ -47,7 +47,6 @@ type EventReader struct {
 	store   *Store
 	options ListOptions
 	readState
-	withFingerprint bool
 	batchLimits
 	until Position // of the last event, once PinPage has been called
 }
@@ -62,9 +61,8 @@ type readState struct {
 
 	// Last is the position of the last event read.
 	Last Position
-	// Fingerprint equals ListFingerprint at the time of reading. It is set only if it was asked for and the list fit in
-	// one batch.
-	Fingerprint uint64
+	// Moment is what the first batch saw. The whole list did if it has been read in one batch, or by Snapshot.
+	Moment Moment
 	// Done means that the list has been read.
 	Done bool
 	// More means, once Done or pinned, that events follow which Limit left out.
@@ -98,9 +96,6 @@ func (s *Store) List(options ListOptions) *EventReader {
 	}
 	return l
 }
-
-// WithFingerprint makes l have a Fingerprint, which takes the database longer. A database without fingerprints ignores it.
-func (l *EventReader) WithFingerprint() { l.withFingerprint = l.store.dialect.fingerprint != "" }
 
 // SetSmall makes the next batches small ones, or usual ones again. Small batches take the database longer.
 func (l *EventReader) SetSmall(small bool) {
@@ -209,19 +204,22 @@ func (l *EventReader) nextEvents(rows rowsFunc, caller Caller, sink EventSink, s
 		want = min(want, s.remaining+1) // the one beyond shows that more follow
 	}
 	selected := eventsOnly
-	if l.withFingerprint && !l.begun {
-		selected = withFingerprints
+	if !l.begun {
+		selected = withMoment
 	}
 	query, args := l.query(selected, caller, want)
 	start, ended := sink.Size(), false // ended means before the query did
 	beyond := false                    // the page is full, and there is one event more
 	err = rows(query, args, func(row *listRow) (more bool) {
+		if selected == withMoment {
+			s.Moment, selected = parseMoment(string(row.name)), eventsOnly
+			return true
+		}
 		large := row.hasMore(l.large)
 		if ended = got > 0 && s.remaining != 0 && sink.Size()-start+row.size(large) > l.maxBytes; ended {
 			return false // it begins the next batch
 		}
 		got++
-		s.Fingerprint ^= row.fingerprint
 		if beyond = s.remaining == 0; beyond {
 			return false
 		}

@@ -13,7 +13,6 @@ type listRow struct {
 	// The texts of an event: its name, description, and first usernames, at most one more than largeRSVPs. An RSVP has
 	// a username alone, as name.
 	name, description, usernames []byte
-	fingerprint                  uint64 // of all these, if asked for
 }
 
 // rsvpColumns tells a query of RSVPs from those of events: the user's number, the time of joining, and the username.

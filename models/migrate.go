@@ -82,7 +82,7 @@ func (s *Store) migrate(ctx context.Context, p pool) error {
 				return err
 			}
 		}
-		if err := verifySchema(tx); err != nil {
+		if err := s.dialect.verifySchema(tx); err != nil {
 			return err
 		}
 		s.schema.Store(max(schema.version, schema.known))

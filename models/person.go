@@ -45,7 +45,7 @@ func (s *Store) FindPerson(ctx context.Context, username string) (Person, error)
 		if err != nil {
 			return err
 		}
-		err = tx.Omit("digest").Where("creator_id = ?", person.ID).Order("created_at, id").Find(&person.Events).Error
+		err = tx.Where("creator_id = ?", person.ID).Order("created_at, id").Find(&person.Events).Error
 		if err != nil {
 			return err
 		}

@@ -69,10 +69,10 @@ func TestStatementsUseIndexes(t *testing.T) {
 	})
 }
 
-// A step of a plan that reads a table, or one of its indexes, from end to end.
+// A step of a plan that reads a table, or one of its indexes, from end to end. The table incarnation has one row.
 var (
 	scanInSQLite   = regexp.MustCompile(`^SCAN (users|u|sessions|events|e|rsvps|r)\b`)
-	scanInPostgres = regexp.MustCompile(`Seq Scan on |Index (Only )?Scan (Backward )?using [^\n]*\n(\s+Filter|\s+->|[^\s]|$)`)
+	scanInPostgres = regexp.MustCompile(`Seq Scan on ([^i]|i[^n])|Index (Only )?Scan (Backward )?using [^\n]*\n(\s+Filter|\s+->|[^\s]|$)`)
 )
 
 // prunesAllWorlds is the one step that may read an index from end to end: each batch goes on where the last one ended.
@@ -118,7 +118,7 @@ func useAll(t *testing.T, s *servicetest.Service) {
 	id := alice.Create("w", "n", servicetest.When)
 	bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 	bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
-	for range 5 { // so often that fingerprints are used
+	for range 3 { // the list is not read again
 		tag := bob.Get("/api/event/w").Header.Get("ETag")
 		bob.Get("/api/event/w", servicetest.IfNoneMatch(tag)).Is(304, "")
 	}
@@ -128,7 +128,9 @@ func useAll(t *testing.T, s *servicetest.Service) {
 	bob.Delete("/api/event/"+id).Is(200, servicetest.Success)
 	bob.Delete("/api/event/"+id).Is(200, servicetest.Success)
 
-	_, err := store.SignInExternal(ctx, "https://login.example.org", "1", "paul", signIn())
+	_, err := store.PruneChanges(ctx)
+	must(err)
+	_, err = store.SignInExternal(ctx, "https://login.example.org", "1", "paul", signIn())
 	must(err)
 	_, err = store.SignInExternal(ctx, "https://login.example.org", "2", "paul", signIn())
 	must(err)
@@ -162,7 +164,7 @@ func useAll(t *testing.T, s *servicetest.Service) {
 	must(err)
 	_, err = store.Sessions(ctx, grant.ID)
 	must(err)
-	_, err = store.ActiveCallers(ctx, []models.Caller{caller, {UserID: grant.ID}})
+	_, err = store.SignedOut(ctx, []models.Caller{caller, {UserID: grant.ID}})
 	must(err)
 	_, err = store.RefreshSession(ctx, caller, in.RefreshToken, models.Hash{1})
 	must(err)

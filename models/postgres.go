@@ -40,6 +40,9 @@ func postgresDialect(text string, timeout time.Duration) (dialect, error) {
 		},
 		oldSchemaQuery: `SELECT count(*) > 0 AND NOT bool_or(column_name = 'skeleton') FROM information_schema.columns
 			WHERE table_schema = ANY (current_schemas(false)) AND table_name = 'users'`,
+		triggersQuery: `SELECT count(*) FROM pg_trigger WHERE tgrelid IN (to_regclass('events'), to_regclass('rsvps'))
+			AND tgname LIKE 'changes\_%' AND tgenabled = 'A'`,
+		triggers:          11,
 		hasTableQuery:     "SELECT to_regclass(?) IS NOT NULL",
 		migrationSettings: noLimits + "SET LOCAL lock_timeout = '200ms';\n",
 		connect: func() (*sql.DB, error) {
@@ -54,7 +57,7 @@ func postgresDialect(text string, timeout time.Duration) (dialect, error) {
 		blob:          "bytea",
 		check:         checkPostgres,
 		joinUsernames: `string_agg(username, E'\n')`,
-		fingerprint:   "hashtextextended(coalesce(usernames, ''), digest # CAST(? AS bigint))",
+		moments:       postgresMoments,
 		anyOf:         "= ANY (ARRAY (SELECT CAST(jsonb_array_elements_text(CAST(? AS jsonb)) AS uuid)))",
 		callers: `(SELECT n, CAST(ids ->> 0 AS uuid) AS user_id, CAST(ids ->> 1 AS uuid) AS session_id
 			FROM jsonb_array_elements(CAST(? AS jsonb)) WITH ORDINALITY AS given (ids, n))`,

@@ -103,13 +103,13 @@ func eachRow(rows pgx.Rows, each func(*listRow) (more bool)) (gotRow bool, err e
 // postgresEpoch is what PostgreSQL counts the microseconds of a timestamptz from.
 var postgresEpoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
-// read takes a row as it is on the wire: id or number, time, texts, fingerprint. Where those come as text, as with
+// read takes a row as it is on the wire: id or number, time, texts. Where those come as text, as with
 // default_query_exec_mode=exec, pgx reads it.
 func (row *listRow) read(rows pgx.Rows) error {
-	const key, at, fingerprint = 0, 1, 5
+	const key, at = 0, 1
 	values, columns := rows.RawValues(), rows.FieldDescriptions()
 	texts := [...]*[]byte{&row.name, &row.description, &row.usernames}
-	for i, text := range values[2:min(len(values), fingerprint)] {
+	for i, text := range values[2:] {
 		*texts[i] = text
 	}
 	if columns[key].Format == pgx.BinaryFormatCode && columns[at].Format == pgx.BinaryFormatCode {
@@ -120,14 +120,8 @@ func (row *listRow) read(rows pgx.Rows) error {
 		}
 		micros := int64(binary.BigEndian.Uint64(values[at]))
 		row.at = time.UnixMicro(postgresEpoch + micros)
-		if len(values) > fingerprint {
-			row.fingerprint = binary.BigEndian.Uint64(values[fingerprint])
-		}
 		return nil
 	}
-	var signed int64
-	into := []any{row.key(len(values)), &row.at, nil, nil, nil, &signed}
-	err := rows.Scan(into[:len(values)]...)
-	row.fingerprint = uint64(signed)
-	return err
+	into := []any{row.key(len(values)), &row.at, nil, nil, nil}
+	return rows.Scan(into[:len(values)]...)
 }

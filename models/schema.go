@@ -67,7 +67,7 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 		if schema.version < schema.known {
 			return ErrSchemaOlder
 		}
-		return verifySchema(tx)
+		return s.dialect.verifySchema(tx)
 	})
 }
 
@@ -119,7 +119,7 @@ func (s *Store) schemaOf(tx *gorm.DB) (found schemaState, err error) {
 	return found, scan(tx.Raw("SELECT max(oldest) FROM compatibility"), &found.oldest)
 }
 
-// schemaTables are the tables, with their columns. Tests hold them to the migrations.
+// schemaTables are the tables that are copied, with their columns. Tests hold them to the migrations.
 var schemaTables = map[string]string{
 	"compatibility":      "oldest",
 	"users":              "number, id, username, created_at, issuer, subject, folded, skeleton, blocked_at",
@@ -129,8 +129,8 @@ var schemaTables = map[string]string{
 	"rsvps":              "event_number, created_at, user_number, username",
 }
 
-// verifySchema returns errDamaged unless all tables and columns are there.
-func verifySchema(tx *gorm.DB) error {
+// verifySchema returns errDamaged unless all tables and columns are there, and what marks changes.
+func (d dialect) verifySchema(tx *gorm.DB) error {
 	for table, columns := range schemaTables {
 		rows, err := tx.Raw("SELECT " + columns + " FROM " + table + " WHERE false").Rows()
 		if err == nil {
@@ -142,6 +142,13 @@ func verifySchema(tx *gorm.DB) error {
 		if err != nil {
 			return err
 		}
+	}
+	var triggers int
+	if err := scan(tx.Raw(d.triggersQuery), &triggers); err != nil {
+		return err
+	}
+	if triggers != d.triggers {
+		return fmt.Errorf("%w: of %d triggers changes_… of events and rsvps, %d are there and always fire", errDamaged, d.triggers, triggers)
 	}
 	return nil
 }

@@ -11,9 +11,9 @@ import (
 // The list of tables and columns that a schema is held to is that of the migrations.
 func TestSchemaTables(t *testing.T) {
 	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
-		query := "SELECT m.name || '.' || c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite%' AND m.name <> 'goose_db_version'"
+		query := "SELECT m.name || '.' || c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite%' AND m.name NOT IN ('goose_db_version', 'changes')"
 		if db.Dialect == "postgres" {
-			query = "SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = 'public' AND table_name <> 'goose_db_version' AND is_generated = 'NEVER'"
+			query = "SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = 'public' AND table_name NOT IN ('goose_db_version', 'changes', 'incarnation') AND is_generated = 'NEVER'"
 		}
 		rows, err := db.DB.Query(query)
 		if err != nil {

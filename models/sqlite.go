@@ -47,6 +47,8 @@ func sqliteDialect(file *databaseFile, timeout time.Duration) dialect {
 		isFile:         true,
 		writableQuery:  "SELECT true",
 		oldSchemaQuery: "SELECT count(*) > 0 AND max(name = 'skeleton') = 0 FROM pragma_table_info('users')",
+		triggersQuery:  "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name IN ('events', 'rsvps') AND name LIKE 'changes\\_%' ESCAPE '\\'",
+		triggers:       7,
 		hasTableQuery:  "SELECT count(*) > 0 FROM sqlite_master WHERE type = 'table' AND name = ?",
 		connect:        func() (*sql.DB, error) { return openSQLiteFile(file, dsn) },
 		gorm: func(db *sql.DB) gorm.Dialector {
@@ -54,6 +56,7 @@ func sqliteDialect(file *databaseFile, timeout time.Duration) dialect {
 		},
 		blob:          "BLOB",
 		joinUsernames: "group_concat(username, char(10))",
+		moments:       sqliteMoments,
 		anyOf:         "IN (SELECT value FROM json_each(?))",
 		callers:       "(SELECT key + 1 AS n, value ->> 0 AS user_id, value ->> 1 AS session_id FROM json_each(?))",
 		parameters:    func(query string) string { return query },

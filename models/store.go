@@ -56,7 +56,6 @@ type Store struct {
 	// serverClock means that the database's clock is used where rows keep the time of writing.
 	serverClock bool
 	lists       listQueries
-	seed        int64 // of fingerprints: nobody can make two lists with one fingerprint, not knowing it
 	sick        sickness
 	schema      atomic.Int64 // the version of the schema, 0 until it is known
 }
@@ -77,7 +76,6 @@ type pool struct {
 // that the URL can never work.
 func Open(o Options) (*Store, error) {
 	s := &Store{timeout: o.Timeout, maxWait: min(cmp.Or(o.MaxWait, time.Second), o.Timeout/2), url: o.URL, maxConns: o.MaxConns, now: o.Now, policy: o.Sessions}
-	s.seed = randomNumber()
 	if s.now == nil {
 		s.now = time.Now
 	}

@@ -147,7 +147,7 @@ func (m *metrics) registerWaits(lists *eventlist.Lists) {
 			}, func() float64 { return float64(n.Load()) }))
 		}
 	}
-	counters("worldevents_list_responses_total", "Responses that are lists, by how: read (from the database), shared (of a reading for several requests), news (of a reading for those who waited), streamed (too large to hold), streamed_small (in small batches, as memory is short), unchanged_read, unchanged_fingerprint (304, after reading the list or only its fingerprint), unchanged_memory (304 to those who waited, without the database).",
+	counters("worldevents_list_responses_total", "Responses that are lists, by how: read (from the database), shared (of a reading for several requests), news (of a reading for those who waited), streamed (too large to hold), streamed_small (in small batches, as memory is short), unchanged_read, unchanged_cached (304, after reading the list, or after asking only whether its world has changed), unchanged_memory (304 to those who waited, without the database).",
 		"how", lists.Ways())
 	counters("worldevents_list_waits_total", "Requests that wanted to wait for news of a list, by why their wait was over: changed, elapsed, full (too many wait), stopped (the instance stops), revoked (the session), gone (the client).",
 		"outcome", counts.Outcomes())

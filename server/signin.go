@@ -169,12 +169,12 @@ func (s *Server) liveSessions(ctx context.Context, cookies session.Cookies) ([]m
 			}
 		}
 	}
-	active, err := s.store.ActiveCallers(ctx, named)
+	out, err := s.store.SignedOut(ctx, named)
 	if err != nil {
 		return nil, err
 	}
 	for _, caller := range named {
-		if active[caller] {
+		if !out[caller] {
 			live = append(live, caller)
 		}
 	}

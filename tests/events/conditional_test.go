@@ -13,8 +13,8 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// often is more than how many times a list must be asked for in vain until the service looks for changes in another way.
-const often = 6
+// often is more than how many times a list must be asked for in vain until it is not read again.
+const often = 3
 
 func TestListEventsETag(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
@@ -328,4 +328,50 @@ func TestListEventsConditionalFarDown(t *testing.T) {
 			})
 		}
 	})
+}
+
+// A list that is not read again is still for those alone whose session is not revoked.
+func TestUnchangedListNeedsSession(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		alice.Create("plaza", "a", servicetest.When)
+		tag := alice.Get(servicetest.Plaza).Header.Get("ETag")
+		unchanged := func() float64 {
+			return servicetest.Metric(t, s, `worldevents_list_responses_total{how="unchanged_cached"}`)
+		}
+		for range often {
+			alice.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(304, "")
+		}
+		before := unchanged()
+		s.Database.Exec("UPDATE sessions SET revoked_at = ? WHERE id = ?", time.Now().UTC(), alice.Session.SessionID)
+		alice.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).IsError(401, "invalid_token")
+		bob.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(304, "")
+		if n := unchanged() - before; before == 0 || n != 1 {
+			t.Errorf("%v lists were not read before, and %v afterwards", before, n)
+		}
+	})
+}
+
+// A write beside a list that turns out to be unchanged is in the next one.
+func TestListEventsConditionalBesideWrites(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		id := alice.Create("plaza", "a", servicetest.When)
+		for i := range 60 {
+			tag := alice.Get(servicetest.Plaza).Header.Get("ETag")
+			servicetest.AtOnce(4, func(n int) {
+				switch {
+				case n > 0:
+					alice.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag))
+				case i%2 == 0:
+					bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+				default:
+					bob.Delete("/api/event/"+id).Is(200, servicetest.Success)
+				}
+			})
+			if res := alice.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)); res.Status != 200 {
+				t.Fatalf("after a write: %d", res.Status)
+			}
+		}
+	}, func(o *servicetest.Options) { o.WriteRate = 0 })
 }

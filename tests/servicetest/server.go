@@ -183,6 +183,14 @@ func (s *PostgresServer) Restart() {
 	s.Start()
 }
 
+// CrashBackend ends one of the server's processes. The server then ends all others, recovers from its log, and goes on.
+func (s *PostgresServer) CrashBackend() {
+	s.tb.Helper()
+	if children := s.children(); len(children) > 0 {
+		syscall.Kill(children[0], syscall.SIGKILL)
+	}
+}
+
 // Pause stops all processes of the server without closing anything, until Resume.
 func (s *PostgresServer) Pause() {
 	s.freeze()

@@ -80,15 +80,9 @@ CREATE TABLE events (
     -- What a cursor can name: whole milliseconds of the years 1970 to 9999 (UTC).
     scheduled_at timestamptz NOT NULL CHECK (scheduled_at >= '1970-01-01 00:00:00+00' AND scheduled_at < '10000-01-01 00:00:00+00'
         AND scheduled_at AT TIME ZONE 'UTC' = date_trunc('milliseconds', scheduled_at AT TIME ZONE 'UTC')),
-    created_at   timestamptz NOT NULL,
-    -- Stands for all of an event, whose texts are too long for an index: whether a list has changed is answered from
-    -- indexes alone, also when an event was changed by hand.
-    digest       bigint      NOT NULL GENERATED ALWAYS AS (
-        hashtextextended(description, hashtextextended(name,
-            hashtextextended(encode(timestamptz_send(scheduled_at), 'hex'), uuid_hash_extended(id, 0))))
-    ) STORED
+    created_at   timestamptz NOT NULL
 ) WITH (autovacuum_vacuum_insert_scale_factor = 0.01, autovacuum_vacuum_scale_factor = 0.02);
-CREATE INDEX events_list ON events (world_id, scheduled_at, id) INCLUDE (number, digest);
+CREATE INDEX events_list ON events (world_id, scheduled_at, id) INCLUDE (number);
 CREATE INDEX events_creator ON events (creator_id);
 
 -- The username is kept in the row, and kept true by the database, so that a list reads one index and no users. The order
@@ -103,10 +97,112 @@ CREATE TABLE rsvps (
 ) WITH (autovacuum_vacuum_insert_scale_factor = 0.01, autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX rsvps_list ON rsvps (event_number, created_at, user_number) INCLUDE (username);
 
+-- Which transactions have changed the lists of a world: one mark for each. A list that a snapshot saw is current as long as no mark
+-- of its world lies outside of that snapshot. Triggers write the marks, so that whoever changes a row by hand leaves one, too.
+-- After a crash, and on a standby that is promoted, both tables are empty.
+CREATE UNLOGGED TABLE changes (
+    world_id text COLLATE "C" NOT NULL,
+    xid      xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    PRIMARY KEY (world_id, xid)
+);
+CREATE INDEX changes_xid ON changes (xid);
+
+-- One row, as long as the marks are all there: what is compared with snapshots of before has another id.
+CREATE UNLOGGED TABLE incarnation (
+    one        boolean     PRIMARY KEY DEFAULT true CHECK (one),
+    id         uuid        NOT NULL DEFAULT gen_random_uuid(),
+    -- Marks of transactions before horizon may be deleted, and those before pruned are. A snapshot that began before horizon
+    -- can be compared with nothing. Each horizon has been next for a while.
+    horizon    xid8        NOT NULL DEFAULT '0',
+    pruned     xid8        NOT NULL DEFAULT '0',
+    next       xid8        NOT NULL DEFAULT pg_snapshot_xmin(pg_current_snapshot()),
+    next_since timestamptz NOT NULL DEFAULT now()
+);
+INSERT INTO incarnation DEFAULT VALUES;
+
+-- What the statement that calls it sees: which database, since when its server counts, and the snapshot. It is NULL where nothing can be
+-- compared with it.
+-- +goose StatementBegin
+CREATE FUNCTION moment() RETURNS text LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF pg_is_in_recovery() THEN
+        RETURN NULL;
+    END IF;
+    RETURN (SELECT concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()), pg_relation_filepath(tableoid), id) || '|' || pg_current_snapshot() FROM incarnation);
+END $$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION mark_events() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    INSERT INTO changes (world_id) SELECT DISTINCT world_id FROM changed ON CONFLICT DO NOTHING;
+    RETURN NULL;
+END $$;
+-- +goose StatementEnd
+
+-- Of an event that was just removed with its RSVPs the row is gone, and its world has a mark.
+-- +goose StatementBegin
+CREATE FUNCTION mark_rsvps() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    INSERT INTO changes (world_id) SELECT DISTINCT e.world_id FROM changed c JOIN events e ON e.number = c.event_number ON CONFLICT DO NOTHING;
+    RETURN NULL;
+END $$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION mark_all() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    UPDATE incarnation SET id = gen_random_uuid();
+    RETURN NULL;
+END $$;
+-- +goose StatementEnd
+
+-- Who joins an event marks the world that it is in just then: an event that moves to another waits for them, and they for it. It moves
+-- out of all worlds when it is removed, which marks the one that it was in.
+-- +goose StatementBegin
+CREATE FUNCTION await_joins() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    LOCK TABLE rsvps IN SHARE ROW EXCLUSIVE MODE;
+    RETURN NEW;
+END $$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+DO $$
+DECLARE
+    part text;
+    changing text[][] := ARRAY[['insert', 'INSERT', 'NEW'], ['delete', 'DELETE', 'OLD'], ['before', 'UPDATE', 'OLD'], ['after', 'UPDATE', 'NEW']];
+    one text[];
+BEGIN
+    FOREACH part IN ARRAY ARRAY['mark_events', 'mark_rsvps', 'mark_all', 'await_joins'] LOOP
+        EXECUTE format('ALTER FUNCTION %I() SET search_path = %I, pg_temp', part, current_schema());
+    END LOOP;
+    FOREACH part IN ARRAY ARRAY['events', 'rsvps'] LOOP
+        FOREACH one SLICE 1 IN ARRAY changing LOOP
+            EXECUTE format('CREATE TRIGGER changes_%s AFTER %s ON %I REFERENCING %s TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_%s()',
+                one[1], one[2], part, one[3], part);
+            EXECUTE format('ALTER TABLE %I ENABLE ALWAYS TRIGGER changes_%s', part, one[1]);
+        END LOOP;
+        EXECUTE format('CREATE TRIGGER changes_truncate AFTER TRUNCATE ON %I EXECUTE FUNCTION mark_all()', part);
+        EXECUTE format('ALTER TABLE %I ENABLE ALWAYS TRIGGER changes_truncate', part);
+    END LOOP;
+END $$;
+-- +goose StatementEnd
+CREATE TRIGGER changes_move BEFORE UPDATE OF world_id ON events FOR EACH ROW
+    WHEN (OLD.world_id <> NEW.world_id AND NEW.world_id <> '') EXECUTE FUNCTION await_joins();
+ALTER TABLE events ENABLE ALWAYS TRIGGER changes_move;
+
 -- +goose Down
+DROP TABLE changes;
+DROP TABLE incarnation;
+DROP FUNCTION moment;
 DROP TABLE rsvps;
 DROP TABLE events;
 DROP TABLE sessions;
 DROP TABLE blocked_identities;
 DROP TABLE users;
 DROP TABLE compatibility;
+DROP FUNCTION mark_events;
+DROP FUNCTION mark_rsvps;
+DROP FUNCTION mark_all;
+DROP FUNCTION await_joins;

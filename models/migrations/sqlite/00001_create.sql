@@ -78,7 +78,58 @@ CREATE TABLE rsvps (
 ) WITHOUT ROWID;
 CREATE INDEX rsvps_list ON rsvps (event_number, created_at, user_number, username);
 
+-- When the lists of a world changed last: one mark for each world, with a number higher than all before it. A list that was read when
+-- the sequence had come to a number is current as long as the mark of its world has no higher one. Triggers write the marks, so that
+-- whoever changes a row by hand leaves one, too. Within a cascade SQLite knows no OR REPLACE; one by hand deletes events silently.
+CREATE TABLE changes (
+    number   INTEGER PRIMARY KEY AUTOINCREMENT,
+    world_id TEXT    NOT NULL UNIQUE
+);
+-- +goose StatementBegin
+CREATE TRIGGER changes_events_replace BEFORE INSERT ON events BEGIN
+    DELETE FROM changes WHERE world_id IN (SELECT DISTINCT world_id FROM events WHERE number = NEW.number OR id = NEW.id);
+    INSERT INTO changes (world_id) SELECT DISTINCT world_id FROM events WHERE number = NEW.number OR id = NEW.id;
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER changes_events_insert AFTER INSERT ON events BEGIN
+    DELETE FROM changes WHERE world_id IN (SELECT NEW.world_id);
+    INSERT INTO changes (world_id) SELECT NEW.world_id;
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER changes_events_delete AFTER DELETE ON events BEGIN
+    DELETE FROM changes WHERE world_id IN (SELECT OLD.world_id);
+    INSERT INTO changes (world_id) SELECT OLD.world_id;
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER changes_events_update AFTER UPDATE ON events BEGIN
+    DELETE FROM changes WHERE world_id IN (SELECT OLD.world_id UNION SELECT NEW.world_id);
+    INSERT INTO changes (world_id) SELECT OLD.world_id UNION SELECT NEW.world_id;
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER changes_rsvps_insert AFTER INSERT ON rsvps BEGIN
+    DELETE FROM changes WHERE world_id IN (SELECT world_id FROM events WHERE number = NEW.event_number);
+    INSERT INTO changes (world_id) SELECT world_id FROM events WHERE number = NEW.event_number;
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER changes_rsvps_delete AFTER DELETE ON rsvps BEGIN
+    DELETE FROM changes WHERE world_id IN (SELECT world_id FROM events WHERE number = OLD.event_number);
+    INSERT INTO changes (world_id) SELECT world_id FROM events WHERE number = OLD.event_number;
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER changes_rsvps_update AFTER UPDATE ON rsvps BEGIN
+    DELETE FROM changes WHERE world_id IN (SELECT DISTINCT world_id FROM events WHERE number IN (OLD.event_number, NEW.event_number));
+    INSERT INTO changes (world_id) SELECT DISTINCT world_id FROM events WHERE number IN (OLD.event_number, NEW.event_number);
+END;
+-- +goose StatementEnd
+
 -- +goose Down
+DROP TABLE changes;
 DROP TABLE rsvps;
 DROP TABLE events;
 DROP TABLE sessions;

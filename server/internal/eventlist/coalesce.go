@@ -28,6 +28,11 @@ func newReadKey(world, rawQuery string) readKey {
 	return readKey{world, query.Get("from"), query.Get("to"), query.Get("limit"), query.Get("cursor")}
 }
 
+// size is how many bytes the texts of a key have.
+func (k readKey) size() int {
+	return len(k.world) + len(k.from) + len(k.to) + len(k.limit) + len(k.cursor)
+}
+
 // clone returns a key that does not keep the request alive.
 func (k readKey) clone() readKey {
 	return readKey{strings.Clone(k.world), strings.Clone(k.from), strings.Clone(k.to), strings.Clone(k.limit), strings.Clone(k.cursor)}
@@ -58,19 +63,20 @@ type sharedRead struct {
 	signedOut map[models.Caller]bool // callers who are not active
 	list      *models.EventReader    // read so far, at least up to where records end
 	records   *records
+	tagger    *tagger
 	etag      string // "" for a list too large to hold
-	// byFingerprint means that the list was not read, since its fingerprint says that all callers have it.
-	byFingerprint bool
-	link          string        // the Link header, "" on the last page
-	since         uint64        // the hints that came before the reading
-	begun         time.Time     // before the reading
-	hints         []models.Hint // of the list, if a caller wants them and it is held
-	encode        sync.Once
-	json          *encoder
-	encoded       bool
-	compress      sync.Once
-	gzip          *bytes.Buffer // nil until somebody needs it
-	gzipOf        int           // bytes
+	// unread means that the list was not read, since its world has not changed and all callers have it.
+	unread   bool
+	link     string        // the Link header, "" on the last page
+	since    uint64        // the hints that came before the reading
+	begun    time.Time     // before the reading
+	hints    []models.Hint // of the list, if a caller wants them and it is held
+	encode   sync.Once
+	json     *encoder
+	encoded  bool
+	compress sync.Once
+	gzip     *bytes.Buffer // nil until somebody needs it
+	gzipOf   int           // bytes
 
 	// holder has the memory of the list, held bytes, counted as its own while holders responses hold it.
 	mu            sync.Mutex

@@ -14,8 +14,8 @@
 // each user may have a part. Where there is none, the list is read again in small batches, each of which is written before
 // the next is read. It then goes without ETag.
 //
-// A list that clients have already is revalidated. Once a list has been read several times only to say 304, the
-// database is asked for a fingerprint of the list as it is now. While that stays the same, so does the ETag.
+// A list that clients have already is not read again. Once it has been read only to say 304, the database is asked whether
+// its world has changed since. While it has not, the ETag is the same.
 //
 // A request may wait for news of a list that its client has. A hub reads the list again when a hint says that it may have
 // changed, once for all who wait, and sweeps for changes of which no hint came. Who waits holds nothing but a connection

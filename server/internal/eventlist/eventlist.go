@@ -36,7 +36,7 @@ type Lists struct {
 	baseURL string
 	tagger  atomic.Pointer[tagger]
 	reads   coalescer
-	known   fingerprintCache
+	known   knownLists
 	batched batchedLists
 	held    holdings
 	hub     *hub
@@ -60,7 +60,7 @@ func New(store *models.Store, baseURL string, secret []byte, wait WaitOptions) *
 	l := &Lists{
 		store: store, baseURL: baseURL,
 		reads:   coalescer{running: make(map[readKey]*sharedRead), timeout: store.Timeout()},
-		known:   fingerprintCache{seed: maphash.MakeSeed()},
+		known:   knownLists{seed: maphash.MakeSeed()},
 		batched: batchedLists{seed: maphash.MakeSeed()},
 		held:    newHoldings(wait),
 		Pause:   func(context.Context) func() { return func() {} },
@@ -154,28 +154,29 @@ func roundUpToMilli(d *gen.DateTime) time.Time {
 // read reads a list into r, whole or until it is too large to hold; or finds that all callers have it.
 func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, r *sharedRead) error {
 	r.since, r.begun = l.hub.hints.count.Load(), time.Now()
-	r.list = l.store.List(span)
+	r.list, r.tagger = l.store.List(span), l.tagger.Load()
 	callers, batched := r.distinctCallers(), l.batched.has(key)
+	entry := l.known.get(key, r.tagger)
+	if entry != nil && len(callers) <= maxCallers && r.allMatch(entry.etag) && r.hintsKnown(entry.etag) {
+		changes, err := l.store.ChangedSince(ctx, entry.moment, key.world, callers)
+		if err != nil {
+			return err
+		}
+		if r.signedOut = changes.SignedOut; !changes.Changed {
+			r.etag, r.link, r.list.Done, r.unread = entry.etag, entry.link, true, true
+			l.known.advance(key, entry, changes.Now)
+			return nil
+		}
+		l.known.remove(key, entry)
+		if len(r.signedOut) == len(callers) && len(callers) > 0 {
+			return nil // nobody is left to read it for
+		}
+	}
 	var soleCaller models.Caller // whom the first statement checks along
 	if len(callers) == 1 {
 		soleCaller = callers[0]
 	} else if err := l.checkCallers(ctx, r, callers); err != nil {
 		return err
-	}
-	entry := l.known.get(span)
-	match := entry != nil && r.allMatch(entry.etag)
-	if match && entry.useFingerprint() && r.hintsKnown(entry.etag) {
-		fingerprint, ok, err := l.store.ListFingerprint(ctx, span, soleCaller)
-		if err != nil {
-			return err
-		}
-		if ok && fingerprint == entry.fingerprint {
-			r.etag, r.list.Done, r.byFingerprint = entry.etag, true, true
-			return nil
-		}
-	}
-	if match && entry.wantFingerprint() {
-		r.list.WithFingerprint()
 	}
 	part := heldPart{lists: l, records: r.records, until: time.Now().Add(l.store.Timeout() / 2)}
 	defer part.end()
@@ -183,8 +184,7 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 	if !batched {
 		err = r.list.Next(ctx, soleCaller, r.records)
 	}
-	whole := r.list.Done // in one statement
-	if err == nil && !whole {
+	if err == nil && !r.list.Done {
 		r.list = l.store.List(span) // other statements would see another moment
 		r.records.reset()
 		err = r.list.Snapshot(ctx, soleCaller, r.records, part.wantsMore)
@@ -208,9 +208,9 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 		r.link = l.nextLink(key, last)
 	}
 	if r.list.Done && part.size() <= maxHeld {
-		r.etag = l.tagger.Load().etag(r.link, r.records.bytes)
-		if whole && r.link == "" && r.records.Size() > 0 {
-			l.known.update(span, entry, r)
+		r.etag = r.tagger.etag(r.link, r.records.bytes)
+		if r.allMatch(r.etag) {
+			l.known.add(key, r)
 		}
 		if slices.ContainsFunc(r.callers, func(c Caller) bool { return c.watches }) {
 			r.hints = r.records.hints(key.world)
@@ -220,14 +220,8 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 }
 
 // checkCallers notes which callers are not active: sharing a reading never skips a caller's own check.
-func (l *Lists) checkCallers(ctx context.Context, r *sharedRead, callers []models.Caller) error {
-	active, err := l.activeCallers(ctx, callers)
-	r.signedOut = make(map[models.Caller]bool)
-	for _, caller := range callers {
-		if !active[caller] {
-			r.signedOut[caller] = true
-		}
-	}
+func (l *Lists) checkCallers(ctx context.Context, r *sharedRead, callers []models.Caller) (err error) {
+	r.signedOut, err = l.signedOut(ctx, callers)
 	return err
 }
 

@@ -81,7 +81,7 @@ func (h *hub) reread(w *watchedList) {
 	}
 	w.wanted, w.hinted, w.reading = none, time.Time{}, true
 	w.begin(why, time.Now())
-	// A list that only its fingerprint tells to be unchanged has no text: all must have it.
+	// A list that is known to be unchanged is not read: all must have it.
 	reader := Caller{watches: true, hintsOf: w.etag}
 	if !slices.ContainsFunc(w.watchers, func(v *watcher) bool { return !v.has(w.etag) }) {
 		reader.IfNoneMatch = []string{w.etag}
@@ -90,9 +90,9 @@ func (h *hub) reread(w *watchedList) {
 	h.counts.readings[why].Add(1)
 
 	r, err := h.lists.reads.doTwice(context.Background(), w.key, reader, h.lists.reader(w.span, w.key))
-	var active map[models.Caller]bool
+	var out map[models.Caller]bool
 	if err == nil && r.etag != "" {
-		active, err = h.lists.activeCallers(context.Background(), h.unverified(w, r.etag))
+		out, err = h.lists.signedOut(context.Background(), h.unverified(w, r.etag))
 		if err != nil {
 			r.release()
 		}
@@ -111,7 +111,7 @@ func (h *hub) reread(w *watchedList) {
 	}
 	defer r.release()
 	h.failures = 0
-	h.deliver(w, r, active, hinted)
+	h.deliver(w, r, out, hinted)
 	h.schedule(w)
 }
 
@@ -132,7 +132,7 @@ func (h *hub) unverified(w *watchedList, etag string) (callers []models.Caller) 
 
 // deliver wakes those who have another list than r, and those who are not active. Who came while r was read waits for the
 // next reading: r may be too old for them.
-func (h *hub) deliver(w *watchedList, r *sharedRead, active map[models.Caller]bool, hinted time.Time) {
+func (h *hub) deliver(w *watchedList, r *sharedRead, signedOut map[models.Caller]bool, hinted time.Time) {
 	held := r.etag != "" && h.index.hasRoom(w.owner, len(r.hints)-len(w.hints))
 	if held {
 		h.update(w, r)
@@ -150,7 +150,7 @@ func (h *hub) deliver(w *watchedList, r *sharedRead, active map[models.Caller]bo
 				h.want(w, arrival)
 			}
 		case same && v.verified:
-		case !active[v.caller]:
+		case signedOut[v.caller]:
 			h.wake(v, news{err: models.ErrSignedOut})
 		case same:
 			v.verified = true

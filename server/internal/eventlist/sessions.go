@@ -2,6 +2,7 @@ package eventlist
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
@@ -11,20 +12,18 @@ import (
 // maxCallers is how many callers one statement looks up.
 const maxCallers = 1000
 
-// activeCallers returns which of the callers are active.
-func (l *Lists) activeCallers(ctx context.Context, callers []models.Caller) (map[models.Caller]bool, error) {
+// signedOut returns which of the callers are not active.
+func (l *Lists) signedOut(ctx context.Context, callers []models.Caller) (map[models.Caller]bool, error) {
 	if len(callers) <= maxCallers {
-		return l.store.ActiveCallers(ctx, callers)
+		return l.store.SignedOut(ctx, callers)
 	}
-	all := make(map[models.Caller]bool, len(callers))
+	all := make(map[models.Caller]bool)
 	for some := range slices.Chunk(callers, maxCallers) {
-		active, err := l.store.ActiveCallers(ctx, some)
+		out, err := l.store.SignedOut(ctx, some)
 		if err != nil {
 			return nil, err
 		}
-		for caller := range active {
-			all[caller] = true
-		}
+		maps.Copy(all, out)
 	}
 	return all, nil
 }
@@ -40,7 +39,7 @@ type sessionChecker struct {
 type sessionCheck struct {
 	callers []models.Caller
 	done    chan struct{}
-	active  map[models.Caller]bool
+	out     map[models.Caller]bool // who is not active
 	err     error
 }
 
@@ -58,7 +57,7 @@ func (c *sessionChecker) check(caller models.Caller) error {
 	}
 	c.mu.Unlock()
 	<-check.done
-	if check.err == nil && !check.active[caller] {
+	if check.err == nil && check.out[caller] {
 		return models.ErrSignedOut
 	}
 	return check.err
@@ -75,7 +74,7 @@ func (c *sessionChecker) run() {
 			return
 		}
 		c.mu.Unlock()
-		check.active, check.err = c.lists.activeCallers(context.Background(), check.callers)
+		check.out, check.err = c.lists.signedOut(context.Background(), check.callers)
 		close(check.done)
 	}
 }

@@ -12,14 +12,14 @@ const (
 	wayStreamed
 	wayStreamedSmall
 	wayUnchangedRead
-	wayUnchangedFingerprint
+	wayUnchangedCached
 	wayUnchangedMemory
 	ways
 )
 
 // wayNames are those of metrics.
 var wayNames = [ways]string{
-	"read", "shared", "news", "streamed", "streamed_small", "unchanged_read", "unchanged_fingerprint", "unchanged_memory",
+	"read", "shared", "news", "streamed", "streamed_small", "unchanged_read", "unchanged_cached", "unchanged_memory",
 }
 
 func (l *Lists) count(w way) { l.ways[w].Add(1) }
@@ -35,8 +35,8 @@ func (l *Lists) Ways() map[string]*atomic.Uint64 {
 
 // unchangedWay is the way of a 304.
 func (p *Response) unchangedWay() way {
-	if p.byFingerprint {
-		return wayUnchangedFingerprint
+	if p.unread {
+		return wayUnchangedCached
 	}
 	return wayUnchangedRead
 }

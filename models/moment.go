@@ -1,0 +1,202 @@
+package models
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"gorm.io/gorm"
+)
+
+// Moment is what one statement saw: every write that was committed before it, and no other. The zero Moment says nothing.
+type Moment struct {
+	server string // where the statement ran, since that server has counted; "" for a file
+	saw    string // a snapshot of PostgreSQL, or the number of the last mark in a file
+}
+
+// IsZero reports whether m says nothing.
+func (m Moment) IsZero() bool { return m == Moment{} }
+
+// parseMoment reads what the SQL of moments selects, which is empty where there is none.
+func parseMoment(text string) Moment {
+	server, saw, ok := strings.Cut(text, "|")
+	if !ok {
+		server, saw = "", text
+	}
+	return Moment{server, saw}
+}
+
+// moments is the SQL about what a statement saw.
+type moments struct {
+	// now is that of the statement itself, as a text.
+	now string
+	// firstRow is a query of now in the form of a list's events, with now as the name.
+	firstRow string
+	// lost is the condition that marks after a moment may be missing.
+	lost func(saw string) expr
+	// changed is the condition that a world has a mark after a moment.
+	changed func(saw, world string) expr
+	// numbers aggregates n into one text.
+	numbers string
+}
+
+// A moment of PostgreSQL is a snapshot, and the marks after it are those of transactions that it does not see: all from its
+// xmax on, and those before that were running. In this form each of the two looks into the index once, also while an old
+// transaction has many between xmin and xmax.
+var postgresMoments = moments{
+	now:      "moment()",
+	firstRow: "SELECT CAST('ffffffff-ffff-ffff-ffff-ffffffffffff' AS uuid), to_timestamp(0), moment(), '', ''",
+	lost: func(saw string) expr {
+		return expr{"NOT EXISTS (SELECT 1 FROM incarnation WHERE horizon <= pg_snapshot_xmin(" + postgresSaw + "))", []any{saw}}
+	},
+	changed: func(saw, world string) expr {
+		return expr{"EXISTS (SELECT 1 FROM changes WHERE world_id = ? AND xid >= pg_snapshot_xmax(" + postgresSaw + "))" +
+			" OR EXISTS (SELECT 1 FROM changes WHERE world_id = ? AND xid = ANY (ARRAY (SELECT pg_snapshot_xip(" + postgresSaw + "))))",
+			[]any{world, saw, world, saw}}
+	},
+	numbers: "string_agg(CAST(n AS text), ' ')",
+}
+
+const postgresSaw = "CAST(CAST(? AS text) AS pg_snapshot)"
+
+// A moment of a file is a number: its marks are numbered in the order of the writes, which are one after the other.
+var sqliteMoments = moments{
+	now: sqliteLast,
+	// The driver reads a time where the first query has a column of times, which is one of no rows here.
+	firstRow: "SELECT id, scheduled_at, name, description, '' FROM events WHERE number = 0 UNION ALL " +
+		"SELECT 'ffffffff-ffff-ffff-ffff-ffffffffffff', '1970-01-01 00:00:00+00:00', " + sqliteLast + ", '', ''",
+	lost: func(saw string) expr { return expr{sqliteLast + " < CAST(? AS INTEGER)", []any{saw}} },
+	changed: func(saw, world string) expr {
+		return expr{"EXISTS (SELECT 1 FROM changes WHERE world_id = ? AND number > CAST(? AS INTEGER))", []any{world, saw}}
+	},
+	numbers: "group_concat(n, ' ')",
+}
+
+const sqliteLast = "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0)"
+
+// Changes is the answer to Store.ChangedSince.
+type Changes struct {
+	// Changed means that a list of the world may be another one by now. It is so in doubt, too.
+	Changed bool
+	// Now is what the answer saw.
+	Now Moment
+	// SignedOut are those of the callers who are not active.
+	SignedOut map[Caller]bool
+}
+
+// ChangedSince finds out, in one statement, whether the lists of a world have changed since m, and which of the callers are
+// not active.
+func (s *Store) ChangedSince(ctx context.Context, m Moment, world string, all []Caller) (Changes, error) {
+	var now, signedOut *string
+	var lost, changed bool
+	err := s.read(ctx, func(tx *gorm.DB) error {
+		d := s.dialect.moments
+		saw := cmp.Or(m.saw, "1:1:")
+		err := scan(raw(tx, "SELECT "+d.now+", ?, ?, (SELECT "+d.numbers+" FROM "+s.dialect.signedOut()+")",
+			d.lost(saw), d.changed(saw, world), callers(all)), &now, &lost, &changed, &signedOut)
+		if isInRecovery(err) { // a standby has no marks
+			now, lost = nil, true
+			err = scan(raw(tx, "SELECT (SELECT "+d.numbers+" FROM "+s.dialect.signedOut()+")", callers(all)), &signedOut)
+		}
+		return err
+	})
+	if err != nil {
+		return Changes{}, fmt.Errorf("look for changes: %w", err)
+	}
+	answer := Changes{SignedOut: someCallers(all, signedOut)}
+	if now != nil {
+		answer.Now = parseMoment(*now)
+	}
+	answer.Changed = m.IsZero() || answer.Now.IsZero() || m.server != answer.Now.server || lost || changed
+	return answer, nil
+}
+
+// someCallers returns those whose numbers, from 1 on, a text has, with spaces between them.
+func someCallers(all []Caller, numbers *string) map[Caller]bool {
+	if numbers == nil {
+		return nil
+	}
+	some := make(map[Caller]bool)
+	for _, number := range strings.Fields(*numbers) {
+		n, _ := strconv.Atoi(number)
+		some[all[n-1]] = true
+	}
+	return some
+}
+
+// isInRecovery reports whether a server refused to read a table that a standby does not have.
+func isInRecovery(err error) bool {
+	pg := new(pgconn.PgError)
+	return errors.As(err, &pg) && pg.Code == "0A000"
+}
+
+const (
+	// changesLock is the advisory lock of whoever prunes marks.
+	changesLock = migrationLock + 2
+	// maxPrunedChanges is how many marks one transaction deletes.
+	maxPrunedChanges = 10_000
+	// keptChanges is for how long marks are kept at least. It is no promise to anybody: a Moment of before is compared with nothing.
+	keptChanges = 10 * time.Minute
+)
+
+// PruneChanges deletes marks that no Moment of the last minutes needs, in batches with rests between them, and returns how many. No clock
+// decides what is needed: what is deleted is older than any snapshot that a Moment may still be compared with, which the same
+// transaction writes down. It also begins a new incarnation where the server has emptied both tables. A file keeps one mark for
+// each world, and needs none of this.
+func (s *Store) PruneChanges(ctx context.Context) (deleted int64, err error) {
+	if s.dialect.isFile {
+		return 0, nil
+	}
+	for n := int64(maxPrunedChanges); err == nil && n == maxPrunedChanges; {
+		begin := time.Now()
+		err = s.transaction(ctx, func(tx *gorm.DB) (err error) {
+			n, err = pruneChanges(tx)
+			return err
+		})
+		deleted += n
+		if err == nil && n == maxPrunedChanges {
+			err = rest(ctx, begin)
+		}
+	}
+	if err != nil {
+		return deleted, fmt.Errorf("prune changes: %w", err)
+	}
+	return deleted, nil
+}
+
+// pruneChanges deletes one batch, unless another instance does.
+func pruneChanges(tx *gorm.DB) (deleted int64, err error) {
+	var mine bool
+	if err := scan(tx.Raw("SELECT pg_try_advisory_xact_lock(?)", int64(changesLock)), &mine); err != nil || !mine {
+		return 0, err
+	}
+	for _, statement := range []string{
+		// What a dump of another server has brought here may be ahead of this one.
+		"DELETE FROM incarnation WHERE greatest(horizon, next) > pg_snapshot_xmax(pg_current_snapshot())",
+		"INSERT INTO incarnation DEFAULT VALUES ON CONFLICT DO NOTHING",
+		fmt.Sprintf(`UPDATE incarnation SET horizon = next, next = pg_snapshot_xmin(pg_current_snapshot()), next_since = now()
+			WHERE NOT next_since BETWEEN now() - interval '%d s' AND now()`, int(keptChanges.Seconds())),
+		"DELETE FROM changes WHERE xid >= pg_snapshot_xmax(pg_current_snapshot())",
+	} {
+		if err := tx.Exec(statement).Error; err != nil {
+			return 0, err
+		}
+	}
+	// Each batch begins where the last one ended: the index still has what is deleted already.
+	err = scan(tx.Raw(`
+		WITH old AS (
+			SELECT ctid AS mark, xid FROM changes
+			WHERE xid >= (SELECT pruned FROM incarnation) AND xid < (SELECT horizon FROM incarnation) ORDER BY xid LIMIT ?
+		), gone AS (
+			DELETE FROM changes WHERE ctid = ANY (ARRAY (SELECT mark FROM old))
+		), moved AS (
+			UPDATE incarnation SET pruned = CASE WHEN (SELECT count(*) FROM old) < ? THEN horizon ELSE (SELECT max(xid) FROM old) END
+		)
+		SELECT count(*) FROM old`, maxPrunedChanges, maxPrunedChanges), &deleted)
+	return deleted, err
+}

@@ -1,0 +1,343 @@
+package models_test
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"worldevents/models"
+	"worldevents/tests/servicetest"
+)
+
+// A list that was read at a moment is still the same as long as its world has not changed since, whatever was done meanwhile, by whom, and
+// in which order transactions began and ended. The other way round a world of which nothing was touched has not changed.
+func TestMoments(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		n := 0
+		s.Database.DB.SetMaxOpenConns(8)
+		rapid.Check(t, func(t *rapid.T) {
+			h := &history{T: t, s: s, prefix: fmt.Sprintf("h%d", n), isPostgres: s.Database.Dialect == "postgres"}
+			n++
+			defer h.end()
+			h.begun()
+			t.Repeat(map[string]func(*rapid.T){
+				"": h.check, "write": h.write, "look": h.look, "prune": h.prune,
+				"begin": h.begin, "write inside": h.writeInside, "finish": h.finish,
+			})
+		})
+	})
+}
+
+// history is a random one.
+type history struct {
+	*rapid.T
+	s          *servicetest.Service
+	prefix     string
+	isPostgres bool
+	open       []*sql.Tx
+	seen       []sighting
+}
+
+// sighting is a list of a world as it was at a moment.
+type sighting struct {
+	world, list string
+	moment      models.Moment
+}
+
+// begun has two events with two users each.
+func (h *history) begun() {
+	for i := range 2 {
+		h.s.Database.Exec(h.insertEvent("INSERT", h.eventID(i), h.worldID(i)))
+		h.s.Database.Exec(h.insertUser(i))
+	}
+	for i := range 2 {
+		h.s.Database.Exec(h.join("u.id = '" + h.userID(i) + "'"))
+	}
+}
+
+func (h *history) eventID(i int) string {
+	return fmt.Sprintf("0000%04x-0000-7000-8000-00000000000%d", h.number(), i)
+}
+func (h *history) userID(i int) string {
+	return fmt.Sprintf("0000%04x-0000-7000-9000-00000000000%d", h.number(), i)
+}
+func (h *history) worldID(i int) string { return fmt.Sprintf("%s-w%d", h.prefix, i) }
+
+const historic = "'2030-01-02 03:04:05+00:00'"
+
+func (h *history) insertEvent(insert, id, world string) string {
+	return insert + " INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES ('" + id + "', '" + world + "', 'n', '', " + historic + ", " + historic + ")"
+}
+
+func (h *history) insertUser(i int) string {
+	return fmt.Sprintf("INSERT INTO users (id, username, created_at) VALUES ('%s', '%s u%d', %s) ON CONFLICT DO NOTHING", h.userID(i), h.prefix, i, historic)
+}
+
+// join has users join the events of this history.
+func (h *history) join(condition string) string {
+	return "INSERT INTO rsvps (event_number, created_at, user_number, username) SELECT e.number, " + historic + ", u.number, u.username FROM events e, users u " +
+		"WHERE e.id IN ('" + h.eventID(0) + "', '" + h.eventID(1) + "') AND " + condition + " ON CONFLICT DO NOTHING"
+}
+
+func (h *history) end() {
+	for _, tx := range h.open {
+		tx.Rollback()
+	}
+}
+
+func (h *history) number() (n int) {
+	fmt.Sscanf(h.prefix, "h%d", &n)
+	return n
+}
+
+// statement is something that changes a list, or does not.
+func (h *history) statement(t *rapid.T, alone bool) string {
+	one := func(what string) int { return rapid.IntRange(0, 1).Draw(t, what) }
+	event, world, of := h.eventID(one("event")), h.worldID(one("world")), one("user")
+	user := h.userID(of)
+	all := []string{
+		h.insertEvent("INSERT", event, world) + " ON CONFLICT DO NOTHING",
+		"DELETE FROM events WHERE id = '" + event + "'",
+		"UPDATE events SET world_id = '" + world + "' WHERE id = '" + event + "'",
+		"UPDATE events SET world_id = '" + h.worldID(0) + "' WHERE id = '" + event + "'",
+		"UPDATE events SET world_id = '" + h.worldID(1) + "' WHERE id = '" + event + "'",
+		"UPDATE events SET world_id = '' WHERE id = '" + event + "'",
+		"UPDATE events SET name = name || 'x' WHERE id = '" + event + "'",
+		h.insertUser(of),
+		h.join("e.id = '" + event + "' AND u.id = '" + user + "'"),
+		h.join("u.id = '" + user + "'"),
+		"DELETE FROM rsvps WHERE event_number = (SELECT number FROM events WHERE id = '" + event + "')",
+		"DELETE FROM rsvps WHERE user_number = (SELECT number FROM users WHERE id = '" + user + "')",
+		"UPDATE users SET username = username || 'x' WHERE id = '" + user + "'",
+		"DELETE FROM users WHERE id = '" + user + "'",
+	}
+	switch {
+	case h.isPostgres && alone:
+		all = append(all, "TRUNCATE rsvps") // nobody could read until its end
+	case !h.isPostgres:
+		all = append(all, h.insertEvent("INSERT OR REPLACE", event, world))
+	}
+	return rapid.SampledFrom(all).Draw(t, "statement")
+}
+
+// write writes by hand. Where an open transaction is in the way nothing is written.
+func (h *history) write(t *rapid.T) {
+	tx := h.transaction()
+	if _, err := tx.Exec(h.statement(t, true)); err != nil {
+		tx.Rollback()
+		return
+	}
+	tx.Commit()
+}
+
+func (h *history) transaction() *sql.Tx {
+	tx, err := h.s.Database.DB.Begin()
+	if err != nil {
+		h.Fatal(err)
+	}
+	if h.isPostgres {
+		tx.Exec("SET LOCAL lock_timeout = '2ms'")
+	}
+	return tx
+}
+
+// begin opens a transaction, that of PostgreSQL with a number of its own or yet without one.
+func (h *history) begin(t *rapid.T) {
+	if !h.isPostgres || len(h.open) == 3 {
+		return
+	}
+	tx := h.transaction()
+	if rapid.Bool().Draw(t, "numbered") {
+		tx.Exec("SELECT pg_current_xact_id()")
+	}
+	h.open = append(h.open, tx)
+}
+
+func (h *history) writeInside(t *rapid.T) {
+	if len(h.open) > 0 {
+		tx := rapid.SampledFrom(h.open).Draw(t, "transaction")
+		tx.Exec("SAVEPOINT s")
+		if _, err := tx.Exec(h.statement(t, false)); err != nil {
+			tx.Exec("ROLLBACK TO s")
+		}
+	}
+}
+
+func (h *history) finish(t *rapid.T) {
+	if len(h.open) > 0 {
+		i := rapid.IntRange(0, len(h.open)-1).Draw(t, "transaction")
+		if rapid.Bool().Draw(t, "commit") {
+			h.open[i].Commit()
+		} else {
+			h.open[i].Rollback()
+		}
+		h.open = append(h.open[:i], h.open[i+1:]...)
+	}
+}
+
+// look reads a list, in one statement or in a snapshot of several.
+func (h *history) look(t *rapid.T) {
+	world := h.worldID(rapid.IntRange(0, 1).Draw(t, "world"))
+	list, moment := h.read(world, rapid.Bool().Draw(t, "snapshot"))
+	if moment.IsZero() {
+		h.Fatal("a list without a moment")
+	}
+	h.seen = append(h.seen, sighting{world, list, moment})
+}
+
+func (h *history) read(world string, snapshot bool) (string, models.Moment) {
+	l, text := h.s.Store.List(models.ListOptions{WorldID: world}), new(textSink)
+	var err error
+	if snapshot {
+		err = l.Snapshot(h.Context(), models.Caller{}, text, func() bool { return true })
+	} else {
+		err = l.Next(h.Context(), models.Caller{}, text)
+	}
+	if err != nil || !l.Done {
+		h.Fatal(err, l.Done)
+	}
+	return text.String(), l.Moment
+}
+
+// prune lets the horizon move on as if ten minutes had passed.
+func (h *history) prune(*rapid.T) {
+	if h.isPostgres {
+		h.s.Database.Exec("UPDATE incarnation SET next_since = now() - interval '1 hour'")
+	}
+	if _, err := h.s.Store.PruneChanges(h.Context()); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// check holds all that was ever seen against what is there.
+func (h *history) check(*rapid.T) {
+	now := make(map[string]string)
+	for _, seen := range h.seen {
+		if _, ok := now[seen.world]; !ok {
+			now[seen.world], _ = h.read(seen.world, false)
+		}
+		answer, err := h.s.Store.ChangedSince(h.Context(), seen.moment, seen.world, nil)
+		if err != nil {
+			h.Fatal(err)
+		}
+		if !answer.Changed && now[seen.world] != seen.list {
+			h.Fatalf("at %v the list of %s was %q, now it is %q, and the world has not changed", seen.moment, seen.world, seen.list, now[seen.world])
+		}
+		untouched, err := h.s.Store.ChangedSince(h.Context(), answer.Now, seen.world, nil)
+		if err != nil || untouched.Changed {
+			h.Fatalf("nothing was done since %v, and the world has changed: %v", answer.Now, err)
+		}
+	}
+}
+
+// textSink has a list as a text.
+type textSink struct{ strings.Builder }
+
+func (s *textSink) Event(id models.ID, name, description []byte, at time.Time) {
+	fmt.Fprintf(s, "%v %s %s %v\n", id, name, description, at.UTC())
+}
+func (s *textSink) Usernames(text []byte) { s.Write(text) }
+func (s *textSink) Size() int             { return s.Len() }
+func (s *textSink) Truncate(size int) {
+	text := s.String()[:size]
+	s.Reset()
+	s.WriteString(text)
+}
+
+// What one server has said means nothing to another, nor to the same one after a crash of one of its processes, which empties
+// the marks and gives out the numbers of transactions again, nor to a standby that has taken its place, nor in another database.
+func TestMomentsOfOtherServers(t *testing.T) {
+	t.Parallel()
+	primary := servicetest.NewPostgresServer(t, "wal_level=replica")
+	open := func(server *servicetest.PostgresServer) *models.Store {
+		store, err := models.Open(models.Options{URL: server.URL(), MaxConns: 2, Timeout: 20 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { store.Close() })
+		return store
+	}
+	store := open(primary)
+	if err := store.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	look := func(store *models.Store) models.Moment {
+		t.Helper()
+		l := store.List(models.ListOptions{WorldID: "w"})
+		servicetest.Eventually(t, 30*time.Second, "a list", func() bool {
+			l = store.List(models.ListOptions{WorldID: "w"})
+			return l.Next(t.Context(), models.Caller{}, new(textSink)) == nil
+		})
+		return l.Moment
+	}
+	changed := func(store *models.Store, m models.Moment, want bool) {
+		t.Helper()
+		answer, err := store.ChangedSince(t.Context(), m, "w", []models.Caller{{UserID: models.ID{1}}})
+		if err != nil || answer.Changed != want || len(answer.SignedOut) != 1 {
+			t.Errorf("%+v %v, want changed %v", answer, err, want)
+		}
+	}
+	first := look(store)
+	changed(store, first, false)
+	changed(store, models.Moment{}, true)
+
+	standby := primary.Standby("s")
+	away := open(standby)
+	if m := look(away); !m.IsZero() {
+		t.Errorf("a standby has the moment %v", m)
+	}
+	changed(away, first, true)
+
+	primary.CrashBackend()
+	servicetest.Eventually(t, 30*time.Second, "a crash, after which there is no moment", func() bool { return look(store).IsZero() })
+	changed(store, first, true)
+	if _, err := store.PruneChanges(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	second := look(store)
+	changed(store, first, true)
+	changed(store, second, false)
+
+	standby.Promote()
+	servicetest.Eventually(t, 30*time.Second, "the standby takes writes", func() bool {
+		_, err := away.PruneChanges(t.Context())
+		return err == nil
+	})
+	third := look(away)
+	for _, m := range []models.Moment{first, second} {
+		changed(away, m, true)
+	}
+	changed(away, third, false)
+}
+
+// Who leaves an event while that moves to another world changes the list of the world in which the event is then.
+func TestMomentsOfMovedEvents(t *testing.T) {
+	t.Parallel()
+	s := servicetest.Start(t, servicetest.Postgres(t))
+	n := 0
+	rapid.Check(t, func(t *rapid.T) {
+		h := &history{T: t, s: s, prefix: fmt.Sprintf("h%d", n), isPostgres: true}
+		n++
+		defer h.end()
+		h.begun()
+		h.open = append(h.open, h.transaction())
+		if _, err := h.open[0].Exec("DELETE FROM rsvps WHERE event_number = (SELECT number FROM events WHERE id = '" + h.eventID(0) + "')"); err != nil {
+			t.Fatal(err)
+		}
+		move := h.transaction() // which waits for who leaves, 2 ms
+		if _, err := move.Exec("UPDATE events SET world_id = '" + h.worldID(1) + "' WHERE id = '" + h.eventID(0) + "'"); err != nil {
+			move.Rollback()
+		} else {
+			move.Commit()
+		}
+		list, moment := h.read(h.worldID(1), false)
+		h.seen = append(h.seen, sighting{h.worldID(1), list, moment})
+		h.open[0].Commit()
+		h.open = nil
+		h.check(t)
+	})
+}
