@@ -140,7 +140,7 @@ func serverOptions(c *config.Config, store *models.Store, log, accessLog *slog.L
 		OIDC: newProvider(c), ReturnOrigins: c.ReturnOrigins,
 		AdminHosts: append(c.AdminHosts, hostOf(c.AdminAddr)),
 		HSTS:       c.HSTS, AllowedOrigins: c.AllowedOrigins, TrustedProxies: c.Proxies,
-		RateLimit: c.RateLimit, WriteRate: c.WriteRate, MaxInFlight: c.MaxInFlight, MaxWaiting: c.MaxWaiting,
+		RateLimit: c.RateLimit, WriteRate: c.WriteRate, MaxInFlight: c.MaxInFlight, MaxWaiting: c.MaxWaiting, ListCache: c.ListCache << 20,
 	}, err
 }
 

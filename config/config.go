@@ -100,6 +100,8 @@ type Config struct {
 	// MaxWaiting is the number of requests that wait for news of a list at once, an eighth of them of one user; more get
 	// their response at once.
 	MaxWaiting int `env:"MAX_WAITING" envDefault:"10000"`
+	// ListCache is how much memory lists may take that are kept for others who ask, in MiB; 0 keeps none.
+	ListCache int `env:"LIST_CACHE" envDefault:"64"`
 	// SecurityContacts are where to report a vulnerability, as URIs.
 	SecurityContacts []string `env:"SECURITY_CONTACT"`
 	// Docs turns on /docs, /openapi.json and /openapi.yaml.

@@ -138,6 +138,10 @@ func (c *Config) validate(needKey bool) (problems []error) {
 	if c.MaxWaiting < 0 {
 		problem("MAX_WAITING", "must be 0 or more")
 	}
+	const maxListCache = 64 << 10
+	if c.ListCache < 0 || c.ListCache > maxListCache {
+		problem("LIST_CACHE", "must be from 0 to %d", maxListCache)
+	}
 	switch c.LogFormat {
 	case "":
 		c.LogFormat = "json"

@@ -36,8 +36,6 @@ type dialect struct {
 	timedOut func()
 	// gorm is how GORM uses such a pool.
 	gorm func(db *sql.DB) gorm.Dialector
-	// positionQuery selects a signed integer that changes whenever a write becomes visible; empty for a file.
-	positionQuery string
 	// beside prepares connections beside the pool, which call hear with each notification; nil for a file.
 	beside func(hear func(*pgconn.Notification)) (*connector, error)
 	// check fails, in words for the operator, on a server that the service cannot work with; nil where there is none.

@@ -37,7 +37,7 @@ func (s *Store) CreateEvent(ctx context.Context, caller Caller, e Event) (ID, er
 		e.ID = newID()
 	}
 	e.CreatorID = &caller.UserID
-	err := s.change(ctx, WorldHint(e.WorldID), func(tx *gorm.DB) (changed bool, err error) {
+	err := s.change(ctx, func(tx *gorm.DB) (changed bool, err error) {
 		err = s.dialect.create(tx, caller, e, s.timestamp())
 		if violatesKey(err) {
 			err = repeatUnless(err, caller.check(tx))
@@ -53,7 +53,7 @@ func (s *Store) CreateEvent(ctx context.Context, caller Caller, e Event) (ID, er
 // JoinEvent adds the caller's RSVP. Joining twice keeps the first. It returns ErrSignedOut or ErrNoEvent. No event has the
 // number 0, so an event that does not exist violates the foreign key: a subquery costs less than a join.
 func (s *Store) JoinEvent(ctx context.Context, caller Caller, event ID) error {
-	err := s.change(ctx, EventHint(event), func(tx *gorm.DB) (changed bool, err error) {
+	err := s.change(ctx, func(tx *gorm.DB) (changed bool, err error) {
 		res := exec(tx, `
 			INSERT INTO rsvps (event_number, created_at, user_number, username)
 			SELECT coalesce((SELECT number FROM events WHERE id = ?), 0), ?, number, username FROM users WHERE id = ? AND ?
@@ -86,7 +86,7 @@ func repeatUnless(violation, missing error) error {
 
 // LeaveEvent removes the caller's RSVP, if there is one. It returns ErrSignedOut or ErrNoEvent.
 func (s *Store) LeaveEvent(ctx context.Context, caller Caller, event ID) error {
-	err := s.change(ctx, EventHint(event), func(tx *gorm.DB) (changed bool, err error) {
+	err := s.change(ctx, func(tx *gorm.DB) (changed bool, err error) {
 		res := exec(tx, `
 			DELETE FROM rsvps WHERE event_number = (SELECT number FROM events WHERE id = ?)
 			AND user_number = (SELECT number FROM users WHERE id = ?) AND ?`, event, caller.UserID, caller.isActive())

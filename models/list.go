@@ -212,7 +212,7 @@ func (l *EventReader) nextEvents(rows rowsFunc, caller Caller, sink EventSink, s
 	beyond := false                    // the page is full, and there is one event more
 	err = rows(query, args, func(row *listRow) (more bool) {
 		if selected == withMoment {
-			s.Moment, selected = parseMoment(string(row.name)), eventsOnly
+			s.Moment, selected = NewMoment(string(row.name)), eventsOnly
 			return true
 		}
 		large := row.hasMore(l.large)
@@ -266,9 +266,9 @@ func (l *EventReader) nextRSVPs(rows rowsFunc, sink EventSink, s *readState) (go
 		if err != nil {
 			return 0, err
 		}
-		if r.until.IsZero() { // everybody has left since, or the event is gone
+		if r.until.IsZero() { // everybody has left since
 			s.rsvps = nil
-			return 0, nil
+			return 0, l.mustExist(rows, s.Last.ID)
 		}
 	}
 	start, ended, want := sink.Size(), false, min(r.rows, l.maxRSVPs)
@@ -285,11 +285,28 @@ func (l *EventReader) nextRSVPs(rows rowsFunc, sink EventSink, s *readState) (go
 	}
 	if got < want && !ended {
 		s.rsvps = nil
-		return got, nil
+		return got, l.mustExist(rows, s.Last.ID)
 	}
 	r.rows = l.resize(want, got, sink.Size()-start, l.maxRSVPs)
 	s.rsvps = &r
 	return got, nil
+}
+
+// errRemoved is returned for an event whose RSVPs went with it while they were read: what has been read is no event of any moment.
+var errRemoved = errors.New("an event was removed while it was read")
+
+// mustExist returns errRemoved unless the event that has been read is still there.
+func (l *EventReader) mustExist(rows rowsFunc, id ID) error {
+	there := false
+	query := l.store.dialect.parameters("SELECT id, scheduled_at FROM events WHERE id = ?")
+	err := rows(query, []any{id}, func(*listRow) (more bool) {
+		there = true
+		return false
+	})
+	if err == nil && !there {
+		err = errRemoved
+	}
+	return err
 }
 
 // PinPage fixes which events the rest of a page holds, for a list with a limit whose response must start before it has

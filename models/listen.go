@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +19,7 @@ type listener struct {
 	conns    *connector
 	notifier *notifier
 	log      *slog.Logger
-	deliver  func(Source, ...Hint)
+	deliver  func()
 	cancel   context.CancelFunc
 	stopped  chan struct{}
 
@@ -49,7 +49,7 @@ var errDeaf = errors.New("notifications do not arrive: is a connection pooler in
 // errStale means that another connection is to take the place of this one.
 var errStale = errors.New("the user or the password was replaced")
 
-func (l *listener) start(n *notifier, log *slog.Logger, deliver func(Source, ...Hint)) {
+func (l *listener) start(n *notifier, log *slog.Logger, deliver func()) {
 	l.notifier, l.log, l.deliver, l.stopped = n, log, deliver, make(chan struct{})
 	var ctx context.Context
 	ctx, l.cancel = context.WithCancel(context.Background())
@@ -73,7 +73,7 @@ func (l *listener) run(ctx context.Context) {
 			return
 		}
 		if !l.deaf && !errors.Is(err, errStale) {
-			l.log.Warn("other instances are not heard: lists that are waited for are read again and again", "error", err.Error())
+			l.log.Warn("other instances are not heard: who waits for a list has their news after a second", "error", err.Error())
 			l.deaf = true
 		}
 		pgErr := new(pgconn.PgError)
@@ -134,7 +134,7 @@ func (l *listener) listen(ctx context.Context) error {
 // prove waits until a notification of this instance has come. It returns errDeaf if none does.
 func (l *listener) prove(ctx context.Context, conn *pgconn.PgConn) error {
 	l.proven = false
-	l.notifier.add(l.notifier.instance)
+	l.notifier.tell()
 	for deadline := time.Now().Add(proofTimeout); !l.proven; {
 		if err := wait(ctx, conn, time.Until(deadline)); err != nil {
 			if ctx.Err() == nil && pgconn.Timeout(err) {
@@ -151,15 +151,14 @@ func (l *listener) hear(n *pgconn.Notification) {
 	if n.Channel != channel {
 		return
 	}
-	instance, hints, ok := parsePayload(n.Payload)
+	instance, err := strconv.ParseInt(n.Payload, 36, 64)
 	switch {
-	case !ok:
+	case err != nil: // everybody who can connect to the database can notify
 	case instance == l.notifier.instance:
 		l.proven = true
 	default:
-		hints = slices.DeleteFunc(hints, func(h Hint) bool { return h == instance }) // it proves something to itself
-		l.received.Add(uint64(len(hints)))
-		l.deliver(Notified, hints...)
+		l.received.Add(1)
+		l.deliver()
 	}
 }
 

@@ -105,7 +105,7 @@ func (s *Store) EditEvent(ctx context.Context, id ID, edit EventEdit) (EventDeta
 		return event.read(tx, id)
 	})
 	if event.WorldID != "" {
-		s.tell(WorldHint(event.WorldID))
+		s.tell()
 	}
 	if err != nil {
 		return EventDetails{}, fmt.Errorf("edit event %s: %w", id, err)

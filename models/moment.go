@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"gorm.io/gorm"
@@ -22,8 +21,16 @@ type Moment struct {
 // IsZero reports whether m says nothing.
 func (m Moment) IsZero() bool { return m == Moment{} }
 
-// parseMoment reads what the SQL of moments selects, which is empty where there is none.
-func parseMoment(text string) Moment {
+// isAfter reports whether the two can be compared, m being the later one.
+func (m Moment) isAfter(earlier Moment) bool {
+	return !m.IsZero() && !earlier.IsZero() && m.server == earlier.server
+}
+
+// sawOrNothing is a parameter of the SQL of moments.
+func (m Moment) sawOrNothing() string { return cmp.Or(m.saw, "1:1:") }
+
+// NewMoment reads what the SQL of moments selects, which is empty where there is none.
+func NewMoment(text string) Moment {
 	server, saw, ok := strings.Cut(text, "|")
 	if !ok {
 		server, saw = "", text
@@ -41,6 +48,8 @@ type moments struct {
 	lost func(saw string) expr
 	// changed is the condition that a world has a mark after a moment.
 	changed func(saw, world string) expr
+	// worlds is a query of the worlds with a mark after a moment, and a condition that is false.
+	worlds func(saw string) expr
 	// numbers aggregates n into one text.
 	numbers string
 }
@@ -59,6 +68,10 @@ var postgresMoments = moments{
 			" OR EXISTS (SELECT 1 FROM changes WHERE world_id = ? AND xid = ANY (ARRAY (SELECT pg_snapshot_xip(" + postgresSaw + "))))",
 			[]any{world, saw, world, saw}}
 	},
+	worlds: func(saw string) expr {
+		return expr{"SELECT world_id, false FROM changes WHERE xid >= pg_snapshot_xmax(" + postgresSaw + ")" +
+			" UNION SELECT world_id, false FROM changes WHERE xid = ANY (ARRAY (SELECT pg_snapshot_xip(" + postgresSaw + ")))", []any{saw, saw}}
+	},
 	numbers: "string_agg(CAST(n AS text), ' ')",
 }
 
@@ -73,6 +86,9 @@ var sqliteMoments = moments{
 	lost: func(saw string) expr { return expr{sqliteLast + " < CAST(? AS INTEGER)", []any{saw}} },
 	changed: func(saw, world string) expr {
 		return expr{"EXISTS (SELECT 1 FROM changes WHERE world_id = ? AND number > CAST(? AS INTEGER))", []any{world, saw}}
+	},
+	worlds: func(saw string) expr {
+		return expr{"SELECT world_id, false FROM changes WHERE number > CAST(? AS INTEGER)", []any{saw}}
 	},
 	numbers: "group_concat(n, ' ')",
 }
@@ -96,7 +112,7 @@ func (s *Store) ChangedSince(ctx context.Context, m Moment, world string, all []
 	var lost, changed bool
 	err := s.read(ctx, func(tx *gorm.DB) error {
 		d := s.dialect.moments
-		saw := cmp.Or(m.saw, "1:1:")
+		saw := m.sawOrNothing()
 		err := scan(raw(tx, "SELECT "+d.now+", ?, ?, (SELECT "+d.numbers+" FROM "+s.dialect.signedOut()+")",
 			d.lost(saw), d.changed(saw, world), callers(all)), &now, &lost, &changed, &signedOut)
 		if isInRecovery(err) { // a standby has no marks
@@ -110,9 +126,9 @@ func (s *Store) ChangedSince(ctx context.Context, m Moment, world string, all []
 	}
 	answer := Changes{SignedOut: someCallers(all, signedOut)}
 	if now != nil {
-		answer.Now = parseMoment(*now)
+		answer.Now = NewMoment(*now)
 	}
-	answer.Changed = m.IsZero() || answer.Now.IsZero() || m.server != answer.Now.server || lost || changed
+	answer.Changed = !answer.Now.isAfter(m) || lost || changed
 	return answer, nil
 }
 
@@ -133,70 +149,4 @@ func someCallers(all []Caller, numbers *string) map[Caller]bool {
 func isInRecovery(err error) bool {
 	pg := new(pgconn.PgError)
 	return errors.As(err, &pg) && pg.Code == "0A000"
-}
-
-const (
-	// changesLock is the advisory lock of whoever prunes marks.
-	changesLock = migrationLock + 2
-	// maxPrunedChanges is how many marks one transaction deletes.
-	maxPrunedChanges = 10_000
-	// keptChanges is for how long marks are kept at least. It is no promise to anybody: a Moment of before is compared with nothing.
-	keptChanges = 10 * time.Minute
-)
-
-// PruneChanges deletes marks that no Moment of the last minutes needs, in batches with rests between them, and returns how many. No clock
-// decides what is needed: what is deleted is older than any snapshot that a Moment may still be compared with, which the same
-// transaction writes down. It also begins a new incarnation where the server has emptied both tables. A file keeps one mark for
-// each world, and needs none of this.
-func (s *Store) PruneChanges(ctx context.Context) (deleted int64, err error) {
-	if s.dialect.isFile {
-		return 0, nil
-	}
-	for n := int64(maxPrunedChanges); err == nil && n == maxPrunedChanges; {
-		begin := time.Now()
-		err = s.transaction(ctx, func(tx *gorm.DB) (err error) {
-			n, err = pruneChanges(tx)
-			return err
-		})
-		deleted += n
-		if err == nil && n == maxPrunedChanges {
-			err = rest(ctx, begin)
-		}
-	}
-	if err != nil {
-		return deleted, fmt.Errorf("prune changes: %w", err)
-	}
-	return deleted, nil
-}
-
-// pruneChanges deletes one batch, unless another instance does.
-func pruneChanges(tx *gorm.DB) (deleted int64, err error) {
-	var mine bool
-	if err := scan(tx.Raw("SELECT pg_try_advisory_xact_lock(?)", int64(changesLock)), &mine); err != nil || !mine {
-		return 0, err
-	}
-	for _, statement := range []string{
-		// What a dump of another server has brought here may be ahead of this one.
-		"DELETE FROM incarnation WHERE greatest(horizon, next) > pg_snapshot_xmax(pg_current_snapshot())",
-		"INSERT INTO incarnation DEFAULT VALUES ON CONFLICT DO NOTHING",
-		fmt.Sprintf(`UPDATE incarnation SET horizon = next, next = pg_snapshot_xmin(pg_current_snapshot()), next_since = now()
-			WHERE NOT next_since BETWEEN now() - interval '%d s' AND now()`, int(keptChanges.Seconds())),
-		"DELETE FROM changes WHERE xid >= pg_snapshot_xmax(pg_current_snapshot())",
-	} {
-		if err := tx.Exec(statement).Error; err != nil {
-			return 0, err
-		}
-	}
-	// Each batch begins where the last one ended: the index still has what is deleted already.
-	err = scan(tx.Raw(`
-		WITH old AS (
-			SELECT ctid AS mark, xid FROM changes
-			WHERE xid >= (SELECT pruned FROM incarnation) AND xid < (SELECT horizon FROM incarnation) ORDER BY xid LIMIT ?
-		), gone AS (
-			DELETE FROM changes WHERE ctid = ANY (ARRAY (SELECT mark FROM old))
-		), moved AS (
-			UPDATE incarnation SET pruned = CASE WHEN (SELECT count(*) FROM old) < ? THEN horizon ELSE (SELECT max(xid) FROM old) END
-		)
-		SELECT count(*) FROM old`, maxPrunedChanges, maxPrunedChanges), &deleted)
-	return deleted, err
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// notifier tells other instances of hints. It gathers them, so that any number of writes costs one notification in a
-// notifyInterval; the first after a rest is sent at once. No write ever waits for it.
+// notifier tells other instances that this one has written. Any number of writes costs one notification in a notifyInterval; the
+// first after a rest is sent at once. No write ever waits for it.
 type notifier struct {
-	instance Hint
+	instance int64
 	conns    *connector
-	// send sends hints, and is only called from one goroutine.
-	send func(context.Context, []Hint) error
+	// send sends a notification, and is only called from one goroutine.
+	send func(context.Context) error
 	// disconnect is called at the end.
 	disconnect func()
 	// renew disconnects if the user or the password was replaced, and is called from the goroutine of send.
@@ -29,11 +29,9 @@ type notifier struct {
 	ctx     context.Context // of sending
 	cancel  context.CancelFunc
 
-	mu      sync.Mutex
-	pending map[Hint]struct{}
-	lastErr error // why the last sending failed; nil if it did not
-
-	sent, dropped atomic.Uint64
+	pending atomic.Bool
+	lastErr atomic.Pointer[error] // why the last sending failed; nil if it did not
+	sent    atomic.Uint64
 }
 
 const (
@@ -45,15 +43,10 @@ const (
 	maxNotifyDelay = time.Second
 	// flushTimeout bounds how long closing takes while the database does not respond.
 	flushTimeout = time.Second
-	// maxPending bounds how many hints wait for a database that is away.
-	maxPending = 8192
 )
 
-func newNotifier(conns *connector, instance Hint) *notifier {
-	n := &notifier{
-		instance: instance, conns: conns, wake: make(chan struct{}, 1), quit: make(chan struct{}), stopped: make(chan struct{}),
-		pending: make(map[Hint]struct{}),
-	}
+func newNotifier(conns *connector, instance int64) *notifier {
+	n := &notifier{instance: instance, conns: conns, wake: make(chan struct{}, 1), quit: make(chan struct{}), stopped: make(chan struct{})}
 	n.stop = sync.OnceFunc(func() { close(n.quit) })
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	var conn *pgconn.PgConn
@@ -68,7 +61,7 @@ func newNotifier(conns *connector, instance Hint) *notifier {
 			n.disconnect()
 		}
 	}
-	n.send = func(ctx context.Context, hints []Hint) (err error) {
+	n.send = func(ctx context.Context) (err error) {
 		if conn == nil {
 			if conn, err = connectBeside(ctx, conns); err != nil {
 				return err
@@ -76,7 +69,7 @@ func newNotifier(conns *connector, instance Hint) *notifier {
 		}
 		ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
 		defer cancel()
-		if _, err = conn.Exec(ctx, notifyStatement(payloads(instance, hints))).ReadAll(); err != nil {
+		if _, err = conn.Exec(ctx, notifyStatement(instance)).ReadAll(); err != nil {
 			n.disconnect() // the next one may lead to another server
 		}
 		return err
@@ -84,13 +77,12 @@ func newNotifier(conns *connector, instance Hint) *notifier {
 	return n
 }
 
-// add has a hint sent soon. The first one begins the work.
-func (n *notifier) add(hint Hint) {
+// tell has a notification sent soon. The first one begins the work.
+func (n *notifier) tell() {
 	n.started.Do(func() { go n.run() })
-	n.mu.Lock()
-	n.keep(hint)
-	n.mu.Unlock()
-	n.signal()
+	if !n.pending.Swap(true) {
+		n.signal()
+	}
 }
 
 // signal has what is pending sent, and a stale connection closed.
@@ -99,15 +91,6 @@ func (n *notifier) signal() {
 	case n.wake <- struct{}{}:
 	default:
 	}
-}
-
-// keep makes a hint pending, if there is room. The caller holds mu.
-func (n *notifier) keep(hint Hint) {
-	if _, ok := n.pending[hint]; !ok && len(n.pending) >= maxPending {
-		n.dropped.Add(1)
-		return
-	}
-	n.pending[hint] = struct{}{}
 }
 
 func (n *notifier) run() {
@@ -140,38 +123,29 @@ func (n *notifier) run() {
 	}
 }
 
-// sendPending sends what is pending. What it could not send is pending again.
+// sendPending sends what is pending, and leaves it so when it could not.
 func (n *notifier) sendPending(ctx context.Context) error {
-	n.mu.Lock()
-	hints := make([]Hint, 0, len(n.pending))
-	for hint := range n.pending {
-		hints = append(hints, hint)
-	}
-	clear(n.pending)
-	n.mu.Unlock()
-	if len(hints) == 0 {
+	if !n.pending.Swap(false) {
 		return nil
 	}
-	err := n.send(ctx, hints)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.lastErr = err
-	if err == nil {
-		n.sent.Add(uint64(len(hints)))
-		return nil
+	err := n.send(ctx)
+	if err != nil {
+		n.lastErr.Store(&err)
+		n.pending.Store(true)
+		n.signal()
+		return err
 	}
-	for _, hint := range hints {
-		n.keep(hint)
-	}
-	n.signal()
-	return err
+	n.lastErr.Store(nil)
+	n.sent.Add(1)
+	return nil
 }
 
 // err is why the last sending failed.
 func (n *notifier) err() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.lastErr
+	if err := n.lastErr.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // close sends what is pending, within flushTimeout.

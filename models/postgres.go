@@ -32,9 +32,6 @@ func postgresDialect(text string, timeout time.Duration) (dialect, error) {
 		goose:         goose.DialectPostgres,
 		probe:         probePostgres,
 		writableQuery: "SELECT NOT CAST(current_setting('transaction_read_only') AS boolean)",
-		// A write is visible once its commit is in the log and, with a synchronous standby, in that of others: a position in
-		// the log is too early. The snapshot says exactly what is visible, and the time of the start which server says so.
-		positionQuery: "SELECT hashtextextended(concat(pg_current_snapshot(), ' ', extract(epoch FROM pg_postmaster_start_time())), 0)",
 		beside: func(hear func(*pgconn.Notification)) (*connector, error) {
 			return newConnector(url, hear, health)
 		},

@@ -37,3 +37,69 @@ func (s *Store) PruneSessions(ctx context.Context, after ID) (last ID, deleted i
 	}
 	return last, deleted, nil
 }
+
+const (
+	// changesLock is the advisory lock of whoever prunes marks.
+	changesLock = migrationLock + 2
+	// maxPrunedChanges is how many marks one transaction deletes.
+	maxPrunedChanges = 10_000
+	// keptChanges is for how long marks are kept at least. It is no promise to anybody: a Moment of before is compared with nothing.
+	keptChanges = 10 * time.Minute
+)
+
+// PruneChanges deletes marks that no Moment of the last minutes needs, in batches with rests between them, and returns how many. No clock
+// decides what is needed: what is deleted is older than any snapshot that a Moment may still be compared with, which the same
+// transaction writes down. It also begins a new incarnation where the server has emptied both tables. A file keeps one mark for
+// each world, and needs none of this.
+func (s *Store) PruneChanges(ctx context.Context) (deleted int64, err error) {
+	if s.dialect.isFile {
+		return 0, nil
+	}
+	for n := int64(maxPrunedChanges); err == nil && n == maxPrunedChanges; {
+		begin := time.Now()
+		err = s.transaction(ctx, func(tx *gorm.DB) (err error) {
+			n, err = pruneChanges(tx)
+			return err
+		})
+		deleted += n
+		if err == nil && n == maxPrunedChanges {
+			err = rest(ctx, begin)
+		}
+	}
+	if err != nil {
+		return deleted, fmt.Errorf("prune changes: %w", err)
+	}
+	return deleted, nil
+}
+
+// pruneChanges deletes one batch, unless another instance does.
+func pruneChanges(tx *gorm.DB) (deleted int64, err error) {
+	var mine bool
+	if err := scan(tx.Raw("SELECT pg_try_advisory_xact_lock(?)", int64(changesLock)), &mine); err != nil || !mine {
+		return 0, err
+	}
+	for _, statement := range []string{
+		// What a dump of another server has brought here may be ahead of this one.
+		"DELETE FROM incarnation WHERE greatest(horizon, next) > pg_snapshot_xmax(pg_current_snapshot())",
+		"INSERT INTO incarnation DEFAULT VALUES ON CONFLICT DO NOTHING",
+		fmt.Sprintf(`UPDATE incarnation SET horizon = next, next = pg_snapshot_xmin(pg_current_snapshot()), next_since = now()
+			WHERE NOT next_since BETWEEN now() - interval '%d s' AND now()`, int(keptChanges.Seconds())),
+		"DELETE FROM changes WHERE xid >= pg_snapshot_xmax(pg_current_snapshot())",
+	} {
+		if err := tx.Exec(statement).Error; err != nil {
+			return 0, err
+		}
+	}
+	// Each batch begins where the last one ended: the index still has what is deleted already.
+	err = scan(tx.Raw(`
+		WITH old AS (
+			SELECT ctid AS mark, xid FROM changes
+			WHERE xid >= (SELECT pruned FROM incarnation) AND xid < (SELECT horizon FROM incarnation) ORDER BY xid LIMIT ?
+		), gone AS (
+			DELETE FROM changes WHERE ctid = ANY (ARRAY (SELECT mark FROM old))
+		), moved AS (
+			UPDATE incarnation SET pruned = CASE WHEN (SELECT count(*) FROM old) < ? THEN horizon ELSE (SELECT max(xid) FROM old) END
+		)
+		SELECT count(*) FROM old`, maxPrunedChanges, maxPrunedChanges), &deleted)
+	return deleted, err
+}

@@ -22,16 +22,12 @@ type Removed struct {
 // can become no user again. It returns ErrNoUser, and ErrNoIdentity if there is none to block.
 func (s *Store) RemoveUser(ctx context.Context, username string, block bool) (Removed, error) {
 	var removed Removed
-	var joined []ID
 	err := s.transaction(ctx, func(tx *gorm.DB) error {
 		user, err := lockUser(tx.Where("username = ?", username))
 		if err != nil {
 			return err
 		}
 		removed = Removed{ID: user.ID}
-		if joined, err = eventsJoined(tx, user); err != nil {
-			return err
-		}
 		if block {
 			if removed.Identity = user.IdentityHash(); removed.Identity == nil {
 				return ErrNoIdentity
@@ -49,7 +45,7 @@ func (s *Store) RemoveUser(ctx context.Context, username string, block bool) (Re
 		}
 		return tx.Exec("DELETE FROM users WHERE id = ?", user.ID).Error // the database does the rest
 	})
-	s.tellOf(joined)
+	s.tell()
 	if err != nil {
 		return Removed{}, fmt.Errorf("remove user: %w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -36,10 +35,8 @@ var endOfTime = time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
 func (s *Store) removeEvent(ctx context.Context, id ID, before time.Time) (RemovedEvents, error) {
 	var removed RemovedEvents
 	var rsvps int64
-	var world string
 	err := s.transaction(ctx, func(tx *gorm.DB) error {
-		err := scan(tx.Raw("SELECT world_id, (SELECT count(*) FROM rsvps WHERE event_number = e.number) FROM events e WHERE id = ?", id),
-			&world, &rsvps)
+		err := scan(tx.Raw("SELECT (SELECT count(*) FROM rsvps WHERE event_number = e.number) FROM events e WHERE id = ?", id), &rsvps)
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrNoEvent
 		}
@@ -58,9 +55,7 @@ func (s *Store) removeEvent(ctx context.Context, id ID, before time.Time) (Remov
 		}
 		return res.Error
 	})
-	if world != "" {
-		s.tell(WorldHint(world))
-	}
+	s.tell()
 	if err == nil {
 		removed = RemovedEvents{1, rsvps}
 		if rsvps > maxRemoved {
@@ -228,12 +223,8 @@ func (s *Store) removeBatch(ctx context.Context, prune EventPrune, batch []pruna
 		return err
 	}
 	found := make(ids, len(batch))
-	var hints []Hint
 	for i, e := range batch {
 		found[i] = e.ID
-		if hint := WorldHint(e.WorldID); !slices.Contains(hints, hint) {
-			hints = append(hints, hint)
-		}
 	}
 	var events, rsvps int64
 	err := s.transaction(ctx, func(tx *gorm.DB) error {
@@ -247,7 +238,7 @@ func (s *Store) removeBatch(ctx context.Context, prune EventPrune, batch []pruna
 		events = res.RowsAffected
 		return res.Error
 	})
-	s.tell(hints...)
+	s.tell()
 	if err == nil {
 		removed.Events += events
 		removed.RSVPs += rsvps

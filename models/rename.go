@@ -18,12 +18,8 @@ func (s *Store) RenameUser(ctx context.Context, username, to string) (Identity, 
 		return Identity{}, fmt.Errorf("rename user: %w", ErrUsername)
 	}
 	var user User
-	var joined []ID
 	err := s.transaction(ctx, func(tx *gorm.DB) (err error) {
 		if user, err = lockUser(tx.Where("username = ?", username)); err != nil {
-			return err
-		}
-		if joined, err = eventsJoined(tx, user); err != nil {
 			return err
 		}
 		renamed := s.newUser(to)
@@ -39,7 +35,7 @@ func (s *Store) RenameUser(ctx context.Context, username, to string) (Identity, 
 		}
 		return err
 	})
-	s.tellOf(joined)
+	s.tell()
 	if err != nil {
 		return Identity{}, fmt.Errorf("rename user: %w", err)
 	}

@@ -109,15 +109,6 @@ func (s *Store) openSQLite(path string) error {
 	return nil
 }
 
-// dataVersion is that of the connection that writes, asked between two batches.
-func (s *Store) dataVersion(ctx context.Context) (version int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.maxWait)
-	defer cancel()
-	err = ErrBusy
-	s.writer.limiter.(*batchWriter).pause(ctx, func() { version, err = s.wal.commits.dataVersion() })
-	return version, err
-}
-
 // sqliteDialector is GORM's own for SQLite. That asks for the version of SQLite when it starts, which here must not open
 // the file yet: a database in memory tells the same. It imports a second SQLite, written in C, which builds without cgo
 // leave out, and which no build uses.

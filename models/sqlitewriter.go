@@ -1,7 +1,6 @@
 package models
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -141,23 +140,6 @@ func (w *sqliteWriter) checkpoint(on bool) {
 	} else {
 		w.exec("PRAGMA wal_autocheckpoint = 0")
 	}
-}
-
-// dataVersion returns a number that changes with the commits of others, in this process and in others, and not with those
-// of this connection (sqlite.org/pragma.html#pragma_data_version).
-func (w *sqliteWriter) dataVersion() (version int64, err error) {
-	if err := w.open(); err != nil {
-		return 0, err
-	}
-	rows, err := w.QueryContext(context.Background(), "PRAGMA data_version")
-	if err != nil {
-		return 0, classify(err)
-	}
-	defer rows.Close()
-	if !rows.Next() {
-		return 0, classify(cmp.Or(rows.Err(), sql.ErrNoRows))
-	}
-	return version, classify(cmp.Or(rows.Scan(&version), rows.Close()))
 }
 
 // rollback ends the transaction, if SQLite has not done so itself.

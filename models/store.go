@@ -45,7 +45,7 @@ type Store struct {
 	wal     *WAL // nil on PostgreSQL
 	// instances are nil on SQLite.
 	instances  *Instances
-	subscriber atomic.Pointer[func(Source, ...Hint)]
+	subscriber atomic.Pointer[func(own bool)]
 	timeout    time.Duration
 	maxWait    time.Duration
 	url        string // of Options

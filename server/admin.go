@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -77,7 +76,7 @@ func newMetrics(store *models.Store, waiting *backpressure.Class, lists *eventli
 		}, func() float64 { return float64(logLinesDropped()) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(store.Timings()...)
-	m.registerWaits(lists)
+	m.registerLists(lists)
 	for name, db := range store.Pools() {
 		m.registry.MustRegister(collectors.NewDBStatsCollector(db, name))
 	}
@@ -98,7 +97,7 @@ func newMetrics(store *models.Store, waiting *backpressure.Class, lists *eventli
 
 // newInstanceMetrics are about the hints that instances give each other.
 func newInstanceMetrics(i *models.Instances) []prometheus.Collector {
-	hints := func(outcome, help string, count func() uint64) prometheus.Collector {
+	told := func(outcome, help string, count func() uint64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "worldevents_hints_" + outcome + "_total", Help: help,
 		}, func() float64 { return float64(count()) })
@@ -106,16 +105,15 @@ func newInstanceMetrics(i *models.Instances) []prometheus.Collector {
 	return []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "worldevents_hears_instances",
-			Help: "1 while other instances' hints of changed lists arrive; 0 while changes are only found by reading.",
+			Help: "1 while other instances are heard; 0 while what they write is found a second later.",
 		}, func() float64 {
 			if i.Hears() {
 				return 1
 			}
 			return 0
 		}),
-		hints("sent", "Hints of changed lists that were sent to other instances.", i.Sent),
-		hints("received", "Hints of changed lists that came from other instances.", i.Received),
-		hints("dropped", "Hints of changed lists that were not sent, since the database took none.", i.Dropped),
+		told("sent", "Notifications to other instances that this one has written.", i.Sent),
+		told("received", "Notifications of other instances that have written.", i.Received),
 	}
 }
 
@@ -127,32 +125,19 @@ func (m *metrics) registerCertificate(expiry func() time.Time) {
 	}, func() float64 { return float64(max(0, expiry().Unix())) }))
 }
 
-// registerWaits registers what there is to say of requests that wait for news of a list.
-func (m *metrics) registerWaits(lists *eventlist.Lists) {
-	counts := lists.WaitCounts()
-	lag := prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name:    "worldevents_list_wait_lag_seconds",
-		Help:    "Time from a write of this instance to the end of a response that waited for it.",
-		Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
-	})
-	lists.Lag = func(d time.Duration) { lag.Observe(d.Seconds()) }
-	m.registry.MustRegister(lag, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "worldevents_list_waits",
-		Help: "Requests that wait for news of a list.",
-	}, func() float64 { return float64(counts.Waiting()) }))
-	counters := func(name, help, label string, all map[string]*atomic.Uint64) {
-		for value, n := range all {
-			m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-				Name: name, Help: help, ConstLabels: prometheus.Labels{label: value},
-			}, func() float64 { return float64(n.Load()) }))
-		}
+// registerLists registers what there is to say of lists.
+func (m *metrics) registerLists(lists *eventlist.Lists) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "worldevents_list_readings_total",
+		Help: "Readings of lists from the database, each for all who asked for it together.",
+	}, func() float64 { return float64(lists.Readings.Load()) }))
+	for how, n := range lists.Ways() {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name:        "worldevents_list_responses_total",
+			Help:        "Responses that are lists, by how: read (from the database), shared (of a reading for several requests), cached (after asking only whether its world has changed), streamed (too large to hold), streamed_small (in small batches, as memory is short), unchanged_read, unchanged_cached (304, likewise).",
+			ConstLabels: prometheus.Labels{"how": how},
+		}, func() float64 { return float64(n.Load()) }))
 	}
-	counters("worldevents_list_responses_total", "Responses that are lists, by how: read (from the database), shared (of a reading for several requests), news (of a reading for those who waited), streamed (too large to hold), streamed_small (in small batches, as memory is short), unchanged_read, unchanged_cached (304, after reading the list, or after asking only whether its world has changed), unchanged_memory (304 to those who waited, without the database).",
-		"how", lists.Ways())
-	counters("worldevents_list_waits_total", "Requests that wanted to wait for news of a list, by why their wait was over: changed, elapsed, full (too many wait), stopped (the instance stops), revoked (the session), gone (the client).",
-		"outcome", counts.Outcomes())
-	counters("worldevents_list_wait_readings_total", "Readings of lists that are waited for, by cause: own_write, hint (of another instance), sweep, arrival (of a request).",
-		"cause", counts.Readings())
 }
 
 // maxProfile bounds what a profile may take, in seconds.

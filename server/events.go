@@ -10,6 +10,7 @@ import (
 	"worldevents/models"
 	"worldevents/server/internal/accept"
 	"worldevents/server/internal/eventlist"
+	"worldevents/server/internal/livelist"
 )
 
 // CreateEvent stores an event and its creator's RSVP.
@@ -43,7 +44,7 @@ func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) 
 	}
 	if r.Params.Wait != nil {
 		wait := min(time.Duration(*r.Params.Wait)*time.Second, req.expires.Sub(s.now()))
-		list, err := s.lists.Wait(ctx, query, caller, time.Now().Add(wait))
+		list, err := s.live.Wait(ctx, query, caller, time.Now().Add(wait))
 		if err != nil {
 			return nil, err
 		}
@@ -81,7 +82,7 @@ func (r listResponse) VisitListEventsResponse(w http.ResponseWriter) error { ret
 
 // waitingResponse is a listResponse that may wait for news first.
 type waitingResponse struct {
-	*eventlist.Waiting
+	*livelist.Waiting
 	req *request
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"maps"
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,6 +30,7 @@ func (m *metrics) registerProcess(store *models.Store) {
 // held returns what requests hold now: how much of it, by its name in metrics.
 func (s *Server) held() map[string]func() int {
 	all := s.lists.Held()
+	maps.Copy(all, s.live.Held())
 	all["requests"] = func() int { return int(s.inFlight.Load()) }
 	all["bodies"] = s.bodies.Held
 	all["slow_responses"] = s.waiting.Waiting

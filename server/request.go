@@ -76,6 +76,13 @@ func (c *request) setUser(user session.Session) {
 	}
 }
 
+// leaveFlight takes the request of a context from those in flight for good, and listens for what its client sends.
+func leaveFlight(ctx context.Context, slow func()) (heard <-chan struct{}) {
+	conn := backpressure.FromContext(ctx)
+	conn.Leave(slow)
+	return conn.Hear()
+}
+
 // pauseForTurn takes the request of a context from those in flight while it waits for its turn.
 func pauseForTurn(ctx context.Context) (resume func()) {
 	begin, count := time.Now(), backpressure.FromContext(ctx).Pause()

@@ -23,6 +23,7 @@ import (
 	"worldevents/server/internal/backpressure"
 	"worldevents/server/internal/eventlist"
 	"worldevents/server/internal/ledger"
+	"worldevents/server/internal/livelist"
 	"worldevents/server/internal/oidc"
 	"worldevents/server/internal/session"
 )
@@ -87,6 +88,8 @@ type Options struct {
 	// MaxInFlight is the number of requests handled at once; more get 503. Those whose response waits for its client do
 	// not count, but there is a quarter as many at most.
 	MaxInFlight int
+	// ListCache is how many bytes lists may take that are kept for others who ask; 0 keeps none.
+	ListCache int
 	// MaxWaiting is the number of requests that wait for news of a list, an eighth of them of one user; more get their
 	// response at once. They are none that are handled meanwhile.
 	MaxWaiting int
@@ -101,6 +104,7 @@ type Server struct {
 	fine     atomic.Int64 // requests without an error, so far
 	sessions *session.Manager
 	lists    *eventlist.Lists
+	live     *livelist.Lists
 	waiting  *backpressure.Class
 	bodies   *ledger.Ledger[sender]
 	metrics  *metrics
@@ -166,14 +170,11 @@ func New(o Options) (*Server, error) {
 		Host: o.BaseURL.Hostname(), Development: o.Development, CookiePath: cmp.Or(s.base, "/"),
 		CookieDomain: o.CookieDomain, CookiePartitioned: o.CookiePartitioned,
 	})
-	s.lists = eventlist.New(o.Store, s.baseURL, o.Keys[0], eventlist.WaitOptions{MaxWaiting: o.MaxWaiting, MaxAnswering: o.MaxInFlight / 4})
+	s.lists = eventlist.New(o.Store, s.baseURL, o.Keys[0], o.ListCache)
 	s.lists.Pause = pauseForTurn
-	s.lists.Leave = func(ctx context.Context, slow func()) <-chan struct{} {
-		conn := backpressure.FromContext(ctx)
-		conn.Leave(slow)
-		return conn.Hear()
-	}
+	s.live = livelist.New(o.Store, s.lists, livelist.Options{MaxWaiting: o.MaxWaiting, MaxAnswering: o.MaxInFlight / 4, Leave: leaveFlight})
 	s.metrics = newMetrics(o.Store, s.waiting, s.lists, o.LogLinesDropped)
+	s.metrics.registry.MustRegister(s.live.Collectors()...)
 	s.metrics.registerProcess(o.Store)
 	s.unrouted = s.newUnrouted()
 	if o.CertificateExpiry != nil {
@@ -229,7 +230,7 @@ func (s *Server) Attach(h *http.Server, l net.Listener) net.Listener {
 
 // Ready begins to report readiness and to take requests: the schema is up to date. It is called once.
 func (s *Server) Ready() {
-	s.lists.Listen(s.log)
+	s.live.Listen(s.log)
 	s.migrated.Store(true)
 	s.endStart()
 }
@@ -240,7 +241,7 @@ func (s *Server) Ready() {
 func (s *Server) Drain() {
 	s.draining.Store(true)
 	s.endStart()
-	s.lists.Stop()
+	s.live.Stop()
 }
 
 // Hurry ends what clients hold up who do not read or send fast, a second from now: a stop waits for nobody else.

@@ -139,7 +139,7 @@ func (b *bench) waitForOne(c crowd) error {
 		return err
 	}
 	time.Sleep(time.Second) // the calls alone
-	before, err := s.metric("worldevents_list_wait_readings_total")
+	before, err := s.metric("worldevents_list_readings_total")
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (b *bench) waitForOne(c crowd) error {
 	if err != nil {
 		return err
 	}
-	after, err := s.metric("worldevents_list_wait_readings_total")
+	after, err := s.metric("worldevents_list_readings_total")
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"worldevents/models"
 	"worldevents/tests/servicetest"
 )
 
@@ -271,6 +273,28 @@ func TestListEventsRejoinDuringStream(t *testing.T) {
 		}
 		if len(names) < len(want) || count["last"] != 1 {
 			t.Errorf("%d usernames of %d", len(names), len(want))
+		}
+	})
+}
+
+// A list does not end as if it were whole when an event is removed while its RSVPs are read.
+func TestListEventsRemovedDuringStream(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		servicetest.Crowd(t, s, "plaza", 2*streamed)
+		alice := s.SignIn("alice")
+		event, _ := models.ParseID("00000000-0000-7000-8000-000000000000")
+		res, conn := servicetest.OpenListAt(t, s, alice, servicetest.Plaza, time.Now().Add(20*time.Second))
+		defer conn.Close()
+		begin, err := io.ReadAll(io.LimitReader(res.Body, 1000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Store.RemoveEvent(t.Context(), event); err != nil {
+			t.Fatal(err)
+		}
+		conn.SetReadBuffer(4 << 20)
+		if text, err := io.ReadAll(res.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%v after %d bytes: …%s", err, len(begin)+len(text), text[max(0, len(text)-200):])
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package eventlist
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,11 +8,9 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"worldevents/models"
-	"worldevents/server/internal/ledger"
 )
 
 // readKey is what makes two requests ask for the same list. It has the parameters as they are spelled, since Link
@@ -53,41 +50,21 @@ type sharedRead struct {
 	callers []Caller
 	read    func(context.Context, *sharedRead) error
 	done    chan struct{}
-	// refs counts who still needs the buffers: each caller, and the goroutine that reads. The last of them returns the
-	// buffers, so that nobody reads into a buffer that has been given to somebody else.
-	refs atomic.Int32
 
 	// Set when done.
 	err       error
 	usage     models.Usage
 	signedOut map[models.Caller]bool // callers who are not active
-	list      *models.EventReader    // read so far, at least up to where records end
-	records   *records
-	tagger    *tagger
-	etag      string // "" for a list too large to hold
-	// unread means that the list was not read, since its world has not changed and all callers have it.
-	unread   bool
-	link     string        // the Link header, "" on the last page
-	since    uint64        // the hints that came before the reading
-	begun    time.Time     // before the reading
-	hints    []models.Hint // of the list, if a caller wants them and it is held
-	encode   sync.Once
-	json     *encoder
-	encoded  bool
-	compress sync.Once
-	gzip     *bytes.Buffer // nil until somebody needs it
-	gzipOf   int           // bytes
-
-	// holder has the memory of the list, held bytes, counted as its own while holders responses hold it.
-	mu            sync.Mutex
-	holder        models.ID
-	held, holders int
+	held      *heldList              // nil for a list that is streamed
+	// unread means that the list is one of the cache, since its world has not changed.
+	unread bool
+	// Of a list that is streamed: where its reading stands, the JSON of what has been read, and the Link header.
+	list  *models.EventReader
+	begun []byte
+	link  string
 }
 
-// handOver is called wherever one goroutine leaves a sharedRead to others. Tests delay it.
-var handOver = func() {}
-
-// do returns a reading that began after the call, to be released, and whether it was another goroutine's. It returns
+// do returns a reading that began after the call, and whether it was another goroutine's. It returns
 // the error of the reading, models.ErrSignedOut when this caller is not active, and models.ErrTimeout when the reading
 // took too long. It does not ask whether the client is still there: waiting is short, and a client may close its side of
 // the connection after the request.
@@ -99,17 +76,14 @@ func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, read fun
 	c.mu.Lock()
 	r, shared = c.running[key]
 	if r == nil {
-		r = &sharedRead{read: read, done: make(chan struct{}), records: newRecords(true)}
-		r.refs.Store(1) // of the goroutine that will read
+		r = &sharedRead{read: read, done: make(chan struct{})}
 	}
 	r.callers = append(r.callers, caller)
-	r.refs.Add(1)
 	c.running[key] = nil
 	if shared {
 		c.running[key] = r
 	}
 	c.mu.Unlock()
-	handOver()
 
 	if shared {
 		err = r.wait(deadline)
@@ -124,7 +98,6 @@ func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, read fun
 		err = models.ErrSignedOut
 	}
 	if err != nil {
-		r.release()
 		return nil, shared, fmt.Errorf("list events of world %q: %w", key.world, err)
 	}
 	return r, shared, nil
@@ -161,10 +134,7 @@ func (c *coalescer) run(key readKey, r *sharedRead, deadline time.Time) {
 		if p := recover(); p != nil {
 			r.err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
-		handOver()
 		close(r.done)
-		handOver()
-		r.release()
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if next := c.running[key]; next != nil {
@@ -193,72 +163,4 @@ func (c readContext) Value(key any) any {
 		return c.usage
 	}
 	return c.Context.Value(key)
-}
-
-// body returns the JSON of a list that is held, which the first caller who needs it makes. If that panics, it panics for
-// all who share it.
-func (r *sharedRead) body() []byte {
-	r.encode.Do(func() {
-		r.json = newEncoder(len(r.records.bytes) > maxOwn/4)
-		r.json.encode(r.records.bytes, maxInt)
-		r.json.end()
-		r.encoded = true
-		r.records.release()
-		r.records = nil // a response may wait long for its client
-	})
-	if !r.encoded {
-		panic("the list that is shared could not be encoded")
-	}
-	return r.json.out
-}
-
-// gzipBody returns body, which is that of r, as gzip. The first caller who needs that makes it; if that panics, r.gzip is
-// nil and it panics for all of them.
-func (r *sharedRead) gzipBody(body []byte) []byte {
-	r.compress.Do(func() { r.gzip, r.gzipOf = compress(body), len(body) })
-	return r.gzip.Bytes()
-}
-
-// hold has a response hold size bytes until free is called. A stream holds its own; the JSON of a list is counted once,
-// however many share it. It reports whether user may hold so much.
-func (r *sharedRead) hold(memory *ledger.Ledger[models.ID], user models.ID, size int) (free func(), ok bool) {
-	if size <= maxOwn {
-		return func() {}, true
-	}
-	if r.etag == "" {
-		return func() { memory.Release(user, size) }, memory.Try(user, size)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.holders == 0 {
-		if !memory.Try(user, size) {
-			return nil, false
-		}
-		r.holder, r.held = user, size
-	}
-	r.holders++
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.holders--; r.holders == 0 {
-			memory.Release(r.holder, r.held)
-		}
-	}, true
-}
-
-// release says that one of those who need the buffers does so no longer.
-func (r *sharedRead) release() {
-	handOver()
-	if r.refs.Add(-1) > 0 {
-		return
-	}
-	if r.records != nil {
-		r.records.release()
-	}
-	if r.gzip != nil {
-		releaseCompressed(r.gzip, r.gzipOf)
-	}
-	if r.json != nil {
-		r.json.release()
-	}
 }

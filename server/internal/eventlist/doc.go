@@ -1,5 +1,5 @@
 // Package eventlist serves listEvents: it reads a world's events, shares that reading among the requests that wait
-// for it, and writes the response.
+// for it, keeps the list, and writes the response.
 //
 // Requests share readings. While a list is being read, requests for the same list wait for the next reading and share
 // it. A reading that a request gets has always begun after the request did, so that everybody reads their own writes,
@@ -14,10 +14,7 @@
 // each user may have a part. Where there is none, the list is read again in small batches, each of which is written before
 // the next is read. It then goes without ETag.
 //
-// A list that clients have already is not read again. Once it has been read only to say 304, the database is asked whether
-// its world has changed since. While it has not, the ETag is the same.
-//
-// A request may wait for news of a list that its client has. A hub reads the list again when a hint says that it may have
-// changed, once for all who wait, and sweeps for changes of which no hint came. Who waits holds nothing but a connection
-// and a place in the hub: the request is none that is in flight, and comes back only to have its response written.
+// Held lists are kept, each with the moment that it is of. Whoever asks for one again has the database asked, in one statement,
+// whether its world has changed since, and whether they may have it. While it has not, it is not read again. That answer, too,
+// has always begun after the request did.
 package eventlist

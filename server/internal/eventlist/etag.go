@@ -36,10 +36,10 @@ func newTagger(secret []byte) *tagger {
 // list again.
 func (l *Lists) SetKey(secret []byte) { l.tagger.Store(newTagger(secret)) }
 
-// etag is a function of Link and body: the records are what the body is made of.
-func (t *tagger) etag(link string, records []byte) string {
+// etag is a function of Link and body.
+func (t *tagger) etag(link string, body []byte) string {
 	var nonce [12]byte
-	sealed := t.hash.Seal(nil, nonce[:], []byte(link), records)
+	sealed := t.hash.Seal(nil, nonce[:], []byte(link), body)
 	tag := sealed[len(link):]
 	t.encrypt.Encrypt(tag, tag)
 	return `W/"` + base64.RawURLEncoding.EncodeToString(tag) + `"`
@@ -48,8 +48,8 @@ func (t *tagger) etag(link string, records []byte) string {
 // opaqueTag returns an ETag without W/, as it is compared weakly.
 func opaqueTag(etag string) string { return strings.TrimPrefix(etag, "W/") }
 
-// entityTags returns the entity tags of If-None-Match without W/, and none if it is "*" or has that.
-func entityTags(ifNoneMatch []string) (tags []string) {
+// EntityTags returns the entity tags of If-None-Match without W/, and none if it is "*" or has that.
+func EntityTags(ifNoneMatch []string) (tags []string) {
 	for _, line := range ifNoneMatch {
 		for candidate := range strings.SplitSeq(line, ",") {
 			candidate = strings.TrimSpace(candidate)

@@ -36,39 +36,31 @@ type Lists struct {
 	baseURL string
 	tagger  atomic.Pointer[tagger]
 	reads   coalescer
-	known   knownLists
+	cache   *cache
 	batched batchedLists
 	held    holdings
-	hub     *hub
 	ways    [ways]atomic.Uint64
+	// Readings is how often a list was read, or the beginning of one that is streamed.
+	Readings atomic.Uint64
 
 	// Pause is called with a request's context when the request begins to wait for its turn, and what it returns
 	// when the request goes on.
 	Pause func(context.Context) (resume func())
-	// Leave is called with a request's context when the request begins to wait for news: from then on it is none that is in
-	// flight. slow is to be called when its response begins to wait for its client. Heard is closed when the client sends more
-	// than the request, and nil if nobody listens.
-	Leave func(ctx context.Context, slow func()) (heard <-chan struct{})
-	// Lag is called after each response to a request that waited for news which a write of this instance was, with the
-	// time since that write.
-	Lag func(time.Duration)
 }
 
 // New returns the lists of a store. Links begin with baseURL, which has no slash at its end. ETags are made with a key
-// that is derived from secret: all instances need the same, and nobody else may have it.
-func New(store *models.Store, baseURL string, secret []byte, wait WaitOptions) *Lists {
+// that is derived from secret: all instances need the same, and nobody else may have it. Lists that were read are kept in up to
+// cacheBytes.
+func New(store *models.Store, baseURL string, secret []byte, cacheBytes int) *Lists {
 	l := &Lists{
 		store: store, baseURL: baseURL,
 		reads:   coalescer{running: make(map[readKey]*sharedRead), timeout: store.Timeout()},
-		known:   knownLists{seed: maphash.MakeSeed()},
+		cache:   newCache(cacheBytes),
 		batched: batchedLists{seed: maphash.MakeSeed()},
-		held:    newHoldings(wait),
+		held:    newHoldings(),
 		Pause:   func(context.Context) func() { return func() {} },
-		Leave:   func(context.Context, func()) <-chan struct{} { return nil },
-		Lag:     func(time.Duration) {},
 	}
 	l.SetKey(secret)
-	l.hub = newHub(l)
 	return l
 }
 
@@ -87,14 +79,15 @@ type Caller struct {
 	// IfNoneMatch is the lines of that header. Gzip means that the client accepts that coding.
 	IfNoneMatch []string
 	Gzip        bool
-
-	// watches means that the hints of the list are wanted, unless it has the ETag hintsOf.
-	watches bool
-	hintsOf string
 }
 
-// Get returns a response that reflects every write that was acknowledged before the call. It must be written, which
-// also gives back its memory. ctx is the request's; Write goes on with it. It returns ErrCursor, models.ErrSignedOut
+// Check returns ErrCursor for a cursor that was not made for this world.
+func (q Query) Check() error {
+	_, err := newSpan(q)
+	return err
+}
+
+// Get returns a response that reflects every write that was acknowledged before the call. It must be written or discarded. ctx is the request's; Write goes on with it. It returns ErrCursor, models.ErrSignedOut
 // when the caller is not active, models.ErrBusy when too many lists are being read for them, and the errors of reading.
 func (l *Lists) Get(ctx context.Context, q Query, caller Caller) (*Response, error) {
 	key := newReadKey(q.World, q.Raw)
@@ -151,43 +144,62 @@ func roundUpToMilli(d *gen.DateTime) time.Time {
 	return up
 }
 
-// read reads a list into r, whole or until it is too large to hold; or finds that all callers have it.
+// read reads a list into r, whole or until it is too large to hold; or finds the one of the cache unchanged.
 func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, r *sharedRead) error {
-	r.since, r.begun = l.hub.hints.count.Load(), time.Now()
-	r.list, r.tagger = l.store.List(span), l.tagger.Load()
-	callers, batched := r.distinctCallers(), l.batched.has(key)
-	entry := l.known.get(key, r.tagger)
-	if entry != nil && len(callers) <= maxCallers && r.allMatch(entry.etag) && r.hintsKnown(entry.etag) {
-		changes, err := l.store.ChangedSince(ctx, entry.moment, key.world, callers)
+	t, callers := l.tagger.Load(), r.distinctCallers()
+	known, ok := l.cache.get(key, t)
+	if ok && known.changes < maxChanges && len(callers) <= maxCallers {
+		changes, err := l.store.ChangedSince(ctx, known.moment, key.world, callers)
 		if err != nil {
 			return err
 		}
 		if r.signedOut = changes.SignedOut; !changes.Changed {
-			r.etag, r.link, r.list.Done, r.unread = entry.etag, entry.link, true, true
-			l.known.advance(key, entry, changes.Now)
+			r.held, r.unread = known.list, true
+			l.cache.confirm(key, known.list, changes.Now)
 			return nil
 		}
-		l.known.remove(key, entry)
-		if len(r.signedOut) == len(callers) && len(callers) > 0 {
+		known.changes++
+		if len(r.signedOut) == len(callers) {
 			return nil // nobody is left to read it for
 		}
 	}
+	if err := l.readAnew(ctx, span, key, r, callers, t); err != nil {
+		return err
+	}
+	switch {
+	case len(r.signedOut) == len(callers): // nobody is left to have read it for
+	case r.held == nil:
+		l.cache.drop(key)
+	case ok && r.held.etag == known.list.etag: // other lists of the world are what has changed
+		l.cache.put(key, known.user, known.list, r.list.Moment, t, 0)
+	default:
+		l.cache.put(key, r.callers[0].UserID, r.held, r.list.Moment, t, known.changes)
+	}
+	return nil
+}
+
+// readAnew reads a list from the database.
+func (l *Lists) readAnew(ctx context.Context, span models.ListOptions, key readKey, r *sharedRead, callers []models.Caller, t *tagger) error {
+	l.Readings.Add(1)
 	var soleCaller models.Caller // whom the first statement checks along
 	if len(callers) == 1 {
 		soleCaller = callers[0]
 	} else if err := l.checkCallers(ctx, r, callers); err != nil {
 		return err
 	}
-	part := heldPart{lists: l, records: r.records, until: time.Now().Add(l.store.Timeout() / 2)}
+	json := newEncoder(true)
+	defer json.release()
+	part := heldPart{lists: l, json: json, until: time.Now().Add(l.store.Timeout() / 2)}
 	defer part.end()
+	r.list = l.store.List(span)
 	var err error
-	if !batched {
-		err = r.list.Next(ctx, soleCaller, r.records)
+	if !l.batched.has(key) {
+		err = r.list.Next(ctx, soleCaller, json)
 	}
 	if err == nil && !r.list.Done {
 		r.list = l.store.List(span) // other statements would see another moment
-		r.records.reset()
-		err = r.list.Snapshot(ctx, soleCaller, r.records, part.wantsMore)
+		json.Truncate(0)
+		err = r.list.Snapshot(ctx, soleCaller, json, part.wantsMore)
 		l.batched.set(key, part.batches > 1 || !r.list.Done)
 	}
 	if soleCaller != (models.Caller{}) && errors.Is(err, models.ErrSignedOut) {
@@ -199,7 +211,6 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 	}
 	last := r.list.Last
 	if !r.list.Done && span.Limit > 0 {
-		var err error
 		if last, err = r.list.PinPage(ctx); err != nil {
 			return err
 		}
@@ -207,14 +218,12 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 	if r.list.More {
 		r.link = l.nextLink(key, last)
 	}
-	if r.list.Done && part.size() <= maxHeld {
-		r.etag = r.tagger.etag(r.link, r.records.bytes)
-		if r.allMatch(r.etag) {
-			l.known.add(key, r)
-		}
-		if slices.ContainsFunc(r.callers, func(c Caller) bool { return c.watches }) {
-			r.hints = r.records.hints(key.world)
-		}
+	if r.list.Done {
+		json.finish()
+	}
+	r.begun = bytes.Clone(json.out)
+	if r.list.Done && len(r.begun) <= maxHeld {
+		r.held = &heldList{etag: t.etag(r.link, r.begun), link: r.link, json: r.begun}
 	}
 	return nil
 }
@@ -225,28 +234,16 @@ func (l *Lists) checkCallers(ctx context.Context, r *sharedRead, callers []model
 	return err
 }
 
-// distinctCallers are those who share r, each once. A reading of the service itself has no caller.
+// distinctCallers are those who share r, each once.
 func (r *sharedRead) distinctCallers() []models.Caller {
 	callers := make([]models.Caller, 0, len(r.callers))
 	for _, caller := range r.callers {
-		if caller.Caller != (models.Caller{}) {
-			callers = append(callers, caller.Caller)
-		}
+		callers = append(callers, caller.Caller)
 	}
 	slices.SortFunc(callers, func(a, b models.Caller) int {
 		return cmp.Or(bytes.Compare(a.UserID[:], b.UserID[:]), bytes.Compare(a.SessionID[:], b.SessionID[:]))
 	})
 	return slices.Compact(callers)
-}
-
-// allMatch reports whether every caller's If-None-Match matches etag.
-func (r *sharedRead) allMatch(etag string) bool {
-	return !slices.ContainsFunc(r.callers, func(c Caller) bool { return !etagMatches(c.IfNoneMatch, etag) })
-}
-
-// hintsKnown reports whether nobody wants the hints of the list with this ETag.
-func (r *sharedRead) hintsKnown(etag string) bool {
-	return !slices.ContainsFunc(r.callers, func(c Caller) bool { return c.watches && c.hintsOf != etag })
 }
 
 // nextLink is the page that begins after position (RFC 8288), asked for with the same from, to and limit.

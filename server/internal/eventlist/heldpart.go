@@ -12,21 +12,20 @@ const maxShort = 256 << 10
 
 // heldPart is the part of a list that is read before a client gets any of it: the whole of one that is held.
 type heldPart struct {
-	lists   *Lists
-	records *records
-	until   time.Time // what is not read by then is streamed: a page is yet to be pinned
-	json    sizer
-	counted int // bytes of records
+	lists *Lists
+	json  *encoder
+	until time.Time // what is not read by then is streamed: a page is yet to be pinned
+	large bool      // has a place among those larger than maxShort
+	// batches is how many have been read, or begun.
 	batches int
-	large   bool // has a place among those larger than maxShort
 }
 
 // wantsMore reports whether one batch more is to be read.
 func (p *heldPart) wantsMore() bool {
-	if p.records.Size() < p.counted { // the reading begins again
-		p.json, p.counted, p.batches = sizer{}, 0, 0
+	size := p.json.Size()
+	if size == 0 {
+		p.batches = 0 // the reading begins, perhaps again
 	}
-	size := p.size()
 	if p.batches > 0 && (size > maxHeld || time.Now().After(p.until)) {
 		return false
 	}
@@ -37,13 +36,6 @@ func (p *heldPart) wantsMore() bool {
 	}
 	p.batches++
 	return true
-}
-
-// size returns the length of the JSON of all that has been read.
-func (p *heldPart) size() int {
-	p.json.add(p.records.bytes[p.counted:])
-	p.counted = p.records.Size()
-	return p.json.size()
 }
 
 // end gives back what the reading held.

@@ -30,34 +30,21 @@ const (
 	maxSmallReads = 4
 	// maxLongReads is how many long lists are read at once to be held.
 	maxLongReads = 4
-
-	// maxBeginning is how many requests begin to wait for news at once: most of them read a list, and other requests need the
-	// database, too.
-	maxBeginning = 16
-	// maxAnswering is how many requests that have waited have their responses written at once.
-	maxAnswering = 64
-	// maxRereads is how many lists are read at once for those who wait.
-	maxRereads = 4
 )
 
 // holdings are what requests and lists hold, by user.
 type holdings struct {
-	reading, memory, small, smallReads, longReads, waiting, beginning, answering, rereads *ledger.Ledger[models.ID]
+	reading, memory, small, smallReads, longReads *ledger.Ledger[models.ID]
 }
 
-func newHoldings(o WaitOptions) holdings {
+func newHoldings() holdings {
 	plain := func(rule ledger.Rule) *ledger.Ledger[models.ID] { return ledger.New[models.ID](rule, ledger.Unlimited) }
-	most := max(1, o.MaxAnswering)
 	return holdings{
 		reading:    ledger.New[models.ID](ledger.Each(maxReading), ledger.Each(maxReadQueue)),
 		memory:     plain(ledger.Rule{Limit: maxMemory, Share: maxMemory / 8, Few: streamBytes}),
 		small:      plain(ledger.Eighth(maxSmall)),
 		smallReads: plain(ledger.Eighth(maxSmallReads)),
 		longReads:  plain(ledger.Rule{Limit: maxLongReads, Share: maxLongReads, Few: maxLongReads}), // of nobody
-		waiting:    plain(ledger.Eighth(o.MaxWaiting)),
-		beginning:  plain(ledger.Eighth(min(most, maxBeginning))),
-		answering:  plain(ledger.Eighth(min(most, maxAnswering))),
-		rereads:    plain(ledger.Rule{Limit: maxRereads, Share: maxRereads / 2, Few: 1}),
 	}
 }
 
@@ -66,8 +53,7 @@ func (l *Lists) Held() map[string]func() int {
 	h := &l.held
 	return map[string]func() int{
 		"list_reads": h.reading.Held, "list_bytes": h.memory.Held, "small_streams": h.small.Held, "small_reads": h.smallReads.Held,
-		"long_reads": h.longReads.Held, "list_waits": h.waiting.Held, "beginning_waits": h.beginning.Held,
-		"list_answers": h.answering.Held, "list_rereads": h.rereads.Held,
+		"long_reads": h.longReads.Held, "list_cache": l.cache.bytes,
 	}
 }
 
@@ -80,11 +66,11 @@ func (l *Lists) beginReading(ctx context.Context, user models.ID) (waited bool, 
 	defer l.Pause(ctx)()
 	wait, cancel := context.WithTimeout(ctx, maxReadWait)
 	defer cancel()
-	return true, waitError(ctx, l.held.reading.Acquire(wait, user))
+	return true, WaitError(ctx, l.held.reading.Acquire(wait, user))
 }
 
-// waitError returns what an error of Acquire means to a request whose context is ctx.
-func waitError(ctx context.Context, err error) error {
+// WaitError returns what an error of Acquire means to a request whose context is ctx.
+func WaitError(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil

@@ -19,46 +19,71 @@ type Response struct {
 	caller Caller
 	// reading means that the response counts as reading, until endRead.
 	reading bool
-	// news means that the client has waited for the list.
-	news bool
-	// early means that the client wanted to wait, and should ask again later.
-	early bool
+	// Early means that the client wanted to wait, and should ask again later.
+	Early bool
 	// etagLine and lengthLine are those of the headers ETag and Content-Length.
 	etagLine, lengthLine [1]string
 }
 
+// IsUnchanged reports whether the client has the list already.
+func (p *Response) IsUnchanged() bool {
+	return p.held != nil && etagMatches(p.caller.IfNoneMatch, p.held.etag)
+}
+
+// Discard takes the place of Write for a response that is unchanged, and returns what is left of it.
+func (p *Response) Discard() Unchanged {
+	p.endRead()
+	return Unchanged{p.held.etag, p.held.link}
+}
+
+// Unchanged is a 304 without the list.
+type Unchanged struct{ etag, link string }
+
+// WriteEarly writes a 304 before its time: the client should ask again.
+func (u Unchanged) WriteEarly(w http.ResponseWriter) { writeNotModified(w, u.etag, u.link, true) }
+
 // Write writes the response. It returns ErrClientGone, and for a list that is streamed the errors of reading. Unless the
 // response has not begun, it must then be aborted, so that it does not end as if it were whole.
 func (p *Response) Write(w http.ResponseWriter) error {
-	if p.etag != "" && etagMatches(p.caller.IfNoneMatch, p.etag) {
+	if p.IsUnchanged() {
 		p.lists.count(p.unchangedWay())
 		p.endRead()
-		writeNotModified(w, p.etag, p.link, p.early)
-		p.release()
+		writeNotModified(w, p.held.etag, p.held.link, p.Early)
 		return nil
 	}
 	h := w.Header()
 	h["Cache-Control"] = mustRevalidate
 	h["Vary"] = varyList
-	free, ok := p.prepare()
-	if !ok {
-		p.release()
-		return p.streamAnew(w)
-	}
-	defer free()
-	setLink(h, p.link)
-	h["Content-Type"] = jsonType
-	if p.etag == "" {
+	if p.held == nil {
+		p.endRead()
+		if !p.lists.held.memory.Try(p.caller.UserID, streamBytes) {
+			return p.streamAnew(w)
+		}
+		defer p.lists.held.memory.Release(p.caller.UserID, streamBytes)
+		setLink(h, p.link)
+		h["Content-Type"] = jsonType
 		p.lists.count(wayStreamed)
 		w.WriteHeader(http.StatusOK)
 		return p.stream(w)
 	}
-	defer p.release()
-	p.etagLine[0] = p.etag
+	asGzip := p.caller.Gzip && p.held.isCompressed()
+	body, gzipped := p.held.content(asGzip), 0
+	if asGzip {
+		gzipped = len(body)
+	}
+	p.endRead()
+	if size := len(p.held.json) + gzipped; size > maxOwn {
+		free, ok := p.held.hold(p.lists.held.memory, p.caller.UserID, size)
+		if !ok {
+			return p.streamAnew(w)
+		}
+		defer free()
+	}
+	setLink(h, p.held.link)
+	h["Content-Type"] = jsonType
+	p.etagLine[0] = p.held.etag
 	h["Etag"] = p.etagLine[:]
-	body := p.body()
-	if p.isCompressed() {
-		body = p.gzipBody(body)
+	if asGzip {
 		h["Content-Encoding"] = gzipCoding
 	}
 	p.lengthLine[0] = strconv.Itoa(len(body))
@@ -69,26 +94,6 @@ func (p *Response) Write(w http.ResponseWriter) error {
 		return fmt.Errorf("%w: %w", ErrClientGone, err)
 	}
 	return nil
-}
-
-// prepare makes the JSON of a list that is held, and lets the user read another list. It reports whether there is room for the response's
-// memory, to be freed.
-func (p *Response) prepare() (free func(), ok bool) {
-	defer p.endRead()
-	size := streamBytes
-	if p.etag != "" {
-		body := p.body()
-		size = cap(body)
-		if p.isCompressed() {
-			size += cap(p.gzipBody(body))
-		}
-	}
-	return p.hold(p.lists.held.memory, p.caller.UserID, size)
-}
-
-// isCompressed reports whether the response has a list that is held as gzip.
-func (p *Response) isCompressed() bool {
-	return len(p.body()) >= minCompressed && p.caller.Gzip
 }
 
 func (p *Response) endRead() {

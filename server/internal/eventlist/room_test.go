@@ -2,9 +2,11 @@ package eventlist
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,9 +16,61 @@ import (
 	"worldevents/models"
 )
 
+// testLists tests the lists of a new database by a clock that goes on whenever all goroutines wait. In the end nothing may be held.
+func testLists(t *testing.T, test func(t *testing.T, l *Lists)) {
+	synctest.Test(t, func(t *testing.T) {
+		store, err := models.Open(models.Options{
+			URL: "sqlite:" + filepath.Join(t.TempDir(), "db"), Timeout: 20 * time.Second,
+			Sessions: models.SessionPolicy{TTL: time.Hour, ReuseLeeway: time.Minute, PerUser: 1},
+		})
+		if err == nil {
+			err = store.Migrate(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { store.Close() })
+		l := New(store, "http://localhost", []byte("a secret of the test"), 1<<20)
+		test(t, l)
+		for what, held := range l.Held() {
+			if n := held(); n != 0 {
+				t.Errorf("%d of %s are held", n, what)
+			}
+		}
+	})
+}
+
+func signIn(t *testing.T, store *models.Store, name string) models.Caller {
+	t.Helper()
+	var in models.SignIn
+	rand.Read(in.Handle[:])
+	rand.Read(in.Token[:])
+	grant, err := store.SignIn(t.Context(), name, true, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return models.Caller{UserID: grant.ID, SessionID: grant.SessionID}
+}
+
+var plaza = Query{World: "plaza"}
+
+// get returns the list as it is now.
+func get(t *testing.T, l *Lists, caller models.Caller, q Query) *httptest.ResponseRecorder {
+	t.Helper()
+	res := httptest.NewRecorder()
+	list, err := l.Get(t.Context(), q, Caller{Caller: caller})
+	if err == nil {
+		err = list.Write(res)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
 // A long list is held, with an ETag, only while others hold little and few long lists are being read.
 func TestLongLists(t *testing.T) {
-	testHub(t, func(t *testing.T, l *Lists, _ *models.Store) {
+	testLists(t, func(t *testing.T, l *Lists) {
 		alice, bob := signIn(t, l.store, "alice"), signIn(t, l.store, "bob")
 		for range 120 {
 			if _, err := l.store.CreateEvent(t.Context(), alice, models.Event{WorldID: "plaza", Name: "n", Description: strings.Repeat("d", 5000),
@@ -47,55 +101,9 @@ func TestLongLists(t *testing.T) {
 	})
 }
 
-// Who was signed out meanwhile gets no list when it changes, while others get it.
-func TestHubChangeAfterRevocation(t *testing.T) {
-	testHub(t, func(t *testing.T, l *Lists, other *models.Store) {
-		alice, gone := signIn(t, l.store, "alice"), signIn(t, l.store, "gone")
-		addEvent(t, l.store, alice)
-		etag := get(t, l, alice, plaza).Header().Get("Etag")
-		stays, leaves := begin(l, alice, plaza, etag, 20*time.Second), begin(l, gone, plaza, etag, 20*time.Second)
-		l.hub.waits(t, 2)
-		if _, err := other.RevokeSession(t.Context(), gone); err != nil {
-			t.Fatal(err)
-		}
-		addEvent(t, l.store, alice)
-		stays.is(t, 200)
-		<-leaves.done
-		if !errors.Is(leaves.err, models.ErrSignedOut) || leaves.Body.Len() > 0 {
-			t.Errorf("%d %v, %d bytes", leaves.Code, leaves.err, leaves.Body.Len())
-		}
-	})
-}
-
-// A user has an eighth of the places at most, and who finds none gets the list at once.
-func TestHubPlaces(t *testing.T) {
-	testHub(t, func(t *testing.T, l *Lists, _ *models.Store) {
-		l.held = newHoldings(WaitOptions{MaxWaiting: 16, MaxAnswering: 4})
-		var callers []models.Caller
-		for i := range 13 {
-			callers = append(callers, signIn(t, l.store, string(rune('a'+i))))
-		}
-		addEvent(t, l.store, callers[0])
-		etag := get(t, l, callers[0], plaza).Header().Get("Etag")
-		waiting := 0
-		for _, caller := range callers {
-			for n := range 3 {
-				a := begin(l, caller, plaza, etag, 10*time.Second)
-				if waiting < 8 && n < 2 || waiting < 16 && n < 1 {
-					waiting++
-				} else {
-					a.is(t, 304)
-				}
-				l.hub.waits(t, waiting)
-			}
-		}
-		time.Sleep(10 * time.Second)
-	})
-}
-
 // A user reads few lists at once. Who wants more waits, in turn, for so long at most, and few do.
 func TestReadingOfOneUser(t *testing.T) {
-	testHub(t, func(t *testing.T, l *Lists, _ *models.Store) {
+	testLists(t, func(t *testing.T, l *Lists) {
 		var paused, busy atomic.Int32
 		l.Pause = func(context.Context) func() { paused.Add(1); return func() { paused.Add(-1) } }
 		user := models.ID{1}
@@ -137,25 +145,6 @@ func TestReadingOfOneUser(t *testing.T) {
 			t.Errorf("%d were refused, %d are paused", busy.Load(), paused.Load())
 		}
 		l.held.reading.Release(user, maxReading)
-	})
-}
-
-// What is written between the reading of a list and the waiting for it is told at once, and not only when the list is swept.
-func TestHubWriteBeforeWaiting(t *testing.T) {
-	testHub(t, func(t *testing.T, l *Lists, _ *models.Store) {
-		alice := signIn(t, l.store, "alice")
-		addEvent(t, l.store, alice)
-		etag := get(t, l, alice, plaza).Header().Get("Etag")
-		read, goOn := holdReading(t)
-		a := begin(l, alice, plaza, etag, 20*time.Second)
-		<-read
-		addEvent(t, l.store, alice)
-		close(goOn)
-		from := time.Now()
-		a.is(t, 200)
-		if took := time.Since(from); took > hintRest {
-			t.Errorf("told after %v", took)
-		}
 	})
 }
 

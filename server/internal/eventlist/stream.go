@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"worldevents/models"
@@ -14,11 +15,11 @@ import (
 func (p *Response) stream(w http.ResponseWriter) error {
 	list, json, client := *p.list, newEncoder(true), newPacedWriter(w)
 	defer json.release()
-	err := client.writeBatch(json, p.records.bytes, list.Done)
-	p.release()
-	if err != nil {
+	json.last = p.begun[len(p.begun)-1]
+	if err := client.writeAll(p.begun); err != nil {
 		return err
 	}
+	p.sharedRead = nil // likewise
 	return streamRest(p.streamContext(), &list, json, client)
 }
 
@@ -34,19 +35,20 @@ func (p *Response) streamContext() context.Context {
 
 // streamRest writes what is left of a list in usual batches.
 func streamRest(ctx context.Context, list *models.EventReader, json *encoder, client *pacedWriter) error {
-	batch := newRecords(true)
-	defer batch.release()
 	for !list.Done {
 		if err := client.check(ctx); err != nil {
 			return err
 		}
-		batch.reset()
-		if err := list.Next(ctx, models.Caller{}, batch); err != nil {
+		if err := list.Next(ctx, models.Caller{}, json); err != nil {
 			return err
 		}
-		if err := client.writeBatch(json, batch.bytes, list.Done); err != nil {
+		if list.Done {
+			json.finish()
+		}
+		if err := client.writeAll(json.out); err != nil {
 			return err
 		}
+		json.written()
 	}
 	return nil
 }
@@ -54,6 +56,7 @@ func streamRest(ctx context.Context, list *models.EventReader, json *encoder, cl
 // streamAnew reads the list again, in small batches until there is memory for usual ones. It returns models.ErrBusy, and
 // writes nothing, when too many lists are streamed so.
 func (p *Response) streamAnew(w http.ResponseWriter) error {
+	p.sharedRead = nil // what was read takes memory until nobody needs it
 	user := p.caller.UserID
 	if !p.lists.held.small.Try(user, 1) {
 		w.Header().Set("Connection", "close") // a connection costs nearly as much as a small batch
@@ -100,17 +103,17 @@ func (p *Response) streamSmall(ctx context.Context, list *models.EventReader, js
 			return err
 		}
 		if list.Done {
-			json.end()
+			json.finish()
 		}
 		if err := client.write(json.out); err != nil {
 			return err
 		}
-		json.out = json.out[:0]
+		json.written()
 	}
 	return nil
 }
 
-// readSmall encodes the next small batch of a list. Few do so at once: there may be many such lists, and the database's
+// readSmall reads the next small batch of a list. Few do so at once: there may be many such lists, and the database's
 // connections are for all.
 func (l *Lists) readSmall(ctx context.Context, user models.ID, list *models.EventReader, json *encoder) error {
 	if !l.held.smallReads.Try(user, 1) {
@@ -118,22 +121,15 @@ func (l *Lists) readSmall(ctx context.Context, user models.ID, list *models.Even
 		err := l.held.smallReads.Acquire(ctx, user)
 		resume()
 		if err != nil {
-			return waitError(ctx, err)
+			return WaitError(ctx, err)
 		}
 	}
 	defer l.held.smallReads.Release(user, 1)
-	batch := newRecords(false)
-	defer batch.release()
-	if err := list.Next(ctx, models.Caller{}, batch); err != nil {
-		return err
-	}
-	json.encode(batch.bytes, maxInt)
-	return nil
+	return list.Next(ctx, models.Caller{}, json)
 }
 
 const (
-	// chunkSize is how much of a streamed list is encoded and written together, in bytes of JSON: more would have to
-	// come back from slower memory.
+	// chunkSize is how much of a streamed list is written together, in bytes of JSON.
 	chunkSize = 128 << 10
 	// chunkTimeout is how long a client may take to read a chunk.
 	chunkTimeout = 30 * time.Second
@@ -160,20 +156,14 @@ func (w *pacedWriter) deadline() time.Time {
 	return w.begin.Add(streamTime + time.Duration(w.written)*time.Second/streamRate)
 }
 
-// writeBatch encodes records and writes them in chunks; last ends the list. It returns ErrClientGone.
-func (w *pacedWriter) writeBatch(json *encoder, batch []byte, last bool) error {
-	for {
-		batch = json.encode(batch, chunkSize)
-		ended := len(batch) == 0
-		if ended && last {
-			json.end()
-		}
-		err := w.write(json.out)
-		json.out = json.out[:0]
-		if err != nil || ended {
+// writeAll writes JSON in chunks. It returns ErrClientGone.
+func (w *pacedWriter) writeAll(json []byte) error {
+	for chunk := range slices.Chunk(json, chunkSize) {
+		if err := w.write(chunk); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // write writes a chunk. It returns ErrClientGone.

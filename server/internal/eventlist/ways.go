@@ -8,18 +8,17 @@ type way int
 const (
 	wayRead way = iota
 	wayShared
-	wayNews
+	wayCached
 	wayStreamed
 	wayStreamedSmall
 	wayUnchangedRead
 	wayUnchangedCached
-	wayUnchangedMemory
 	ways
 )
 
 // wayNames are those of metrics.
 var wayNames = [ways]string{
-	"read", "shared", "news", "streamed", "streamed_small", "unchanged_read", "unchanged_cached", "unchanged_memory",
+	"read", "shared", "cached", "streamed", "streamed_small", "unchanged_read", "unchanged_cached",
 }
 
 func (l *Lists) count(w way) { l.ways[w].Add(1) }
@@ -44,8 +43,8 @@ func (p *Response) unchangedWay() way {
 // wholeWay is the way of a list that is held.
 func (p *Response) wholeWay() way {
 	switch {
-	case p.news:
-		return wayNews
+	case p.unread:
+		return wayCached
 	case len(p.callers) > 1:
 		return wayShared
 	}

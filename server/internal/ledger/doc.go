@@ -13,10 +13,9 @@
 //	waits to read a list  a connection                256 of a user                user           10 s                                 -
 //	reads a list          a place in flight, 1 MiB    16 of a user                 user           DB_TIMEOUT                           list_reads
 //	is at the provider    a place in flight           64 (16; 4); 448 wait         address        twice its timeout                    sign_ins
-//	begins to wait        a connection                16 (2; 1)                    user           its wait                             beginning_waits
 //	waits for news        a connection, 40 KB         MAX_WAITING                  user           its wait, 50 s                       list_waits
 //	                                                  (an eighth; a sixteenth)
-//	has news              a connection, the list      64 (8; 1)                    user           30 s                                 list_answers
+//	looks, has news       a connection, the list      16 (2; 1)                    user           30 s                                 list_answers
 //	writes                a place in flight           MAX_IN_FLIGHT                -              30 s, longer for who reads           requests
 //	writes a long list    768 KiB or the list         24 MiB (3 MiB; 768 KiB)      user           30 s, longer for who reads           list_bytes
 //	  without such room   a small batch               512 (64; 4), 4 read at once  user           likewise                             small_streams, small_reads
@@ -25,9 +24,8 @@
 //	drains                as before                                                               a fifth of SHUTDOWN_TIMEOUT for who
 //	                                                                                              does not read, else all of it
 //
-// Besides, four lists that are waited for are read at once, two of a user (list_rereads), and four lists of more than 256 KiB
-// (long_reads). Whoever hangs up is gone from all of this within two seconds, from the database within DB_TIMEOUT: bodies end
-// before anything else begins, and then net/http notices.
+// Besides, four lists of more than 256 KiB are read at once to be held (long_reads). Whoever hangs up is gone from all of this within
+// two seconds, from the database within DB_TIMEOUT: bodies end before anything else begins, and then net/http notices.
 //
 // A head ends, cut, behind 105 lines: more of them would take 250 KB in the map of net/http.
 //

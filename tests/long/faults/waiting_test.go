@@ -122,7 +122,7 @@ func gauge(t *testing.T, p *servicetest.Process, name string) (sum float64) {
 	return sum
 }
 
-const readings = "worldevents_list_wait_readings_total"
+const readings = "worldevents_list_readings_total"
 
 // addWaitingWorlds makes the world "one" of 100 events with 20 RSVPs each, and n worlds of one event with 20.
 func addWaitingWorlds(t *testing.T, db *servicetest.Database, n int) {

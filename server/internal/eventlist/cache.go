@@ -1,0 +1,135 @@
+package eventlist
+
+import (
+	"container/list"
+	"sync"
+
+	"worldevents/models"
+)
+
+// cache keeps lists that were read, each with the moment that it is of. The database says whether a world has changed since that
+// moment in much less time than it takes to read a list. The lists that were asked for last stay, up to a number of bytes, of which
+// those that one user has brought in take an eighth.
+type cache struct {
+	most int // bytes
+
+	mu      sync.Mutex
+	entries map[readKey]*list.Element // of *cached
+	latest  lru                       // of all
+	users   map[models.ID]*lru
+}
+
+// lru is cached lists, the one that was used last in front.
+type lru struct {
+	list  list.List // of *cached
+	bytes int
+}
+
+// cached is what is known of a list.
+type cached struct {
+	key    readKey
+	user   models.ID     // who has brought it in
+	own    *list.Element // in the lru of that user
+	size   int
+	list   *heldList
+	moment models.Moment
+	tagger *tagger // that made the ETag
+	// changes is how often in a row the world had changed when somebody asked. After maxChanges the list is read without asking.
+	changes int
+}
+
+const (
+	maxChanges = 3
+	// entrySize is what an entry takes besides its texts, about, in bytes.
+	entrySize = 512
+)
+
+func newCache(most int) *cache {
+	return &cache{most: most, entries: make(map[readKey]*list.Element), users: make(map[models.ID]*lru)}
+}
+
+// get returns what is known of a list, or false if nothing is, or the ETag is of another tagger.
+func (c *cache) get(key readKey, t *tagger) (found cached, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	element := c.entries[key]
+	if element == nil {
+		return cached{}, false
+	}
+	entry := element.Value.(*cached)
+	if entry.tagger != t {
+		return cached{}, false
+	}
+	c.latest.list.MoveToFront(element)
+	c.users[entry.user].list.MoveToFront(entry.own)
+	return *entry, true
+}
+
+// confirm says that a list was still the same at a later moment.
+func (c *cache) confirm(key readKey, list *heldList, now models.Moment) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if element := c.entries[key]; element != nil && element.Value.(*cached).list == list {
+		entry := element.Value.(*cached)
+		entry.moment, entry.changes = now, 0
+	}
+}
+
+// put keeps a list that user has had read, in place of the one before. No two readings of a list run at the same time, so no list is
+// replaced by an older one.
+func (c *cache) put(key readKey, user models.ID, l *heldList, moment models.Moment, t *tagger, changes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if element := c.entries[key]; element != nil {
+		c.remove(element)
+	}
+	size := entrySize + key.size() + l.size()
+	if moment.IsZero() || size > c.most/8 {
+		return
+	}
+	entry := &cached{key: key.clone(), user: user, size: size, list: l, moment: moment, tagger: t, changes: changes}
+	own := c.users[user]
+	if own == nil {
+		own = new(lru)
+		c.users[user] = own
+	}
+	element := c.latest.list.PushFront(entry)
+	entry.own = own.list.PushFront(element)
+	c.entries[entry.key] = element
+	own.bytes += size
+	c.latest.bytes += size
+	for own.bytes > c.most/8 {
+		c.remove(own.list.Back().Value.(*list.Element))
+	}
+	for c.latest.bytes > c.most {
+		c.remove(c.latest.list.Back())
+	}
+}
+
+// drop forgets a list.
+func (c *cache) drop(key readKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if element := c.entries[key]; element != nil {
+		c.remove(element)
+	}
+}
+
+func (c *cache) remove(element *list.Element) {
+	entry := element.Value.(*cached)
+	own := c.users[entry.user]
+	own.list.Remove(entry.own)
+	if own.bytes -= entry.size; own.list.Len() == 0 {
+		delete(c.users, entry.user)
+	}
+	c.latest.list.Remove(element)
+	c.latest.bytes -= entry.size
+	delete(c.entries, entry.key)
+}
+
+// bytes returns how much is kept.
+func (c *cache) bytes() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.latest.bytes
+}

@@ -1,0 +1,193 @@
+package livelist
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"worldevents/models"
+)
+
+const (
+	// askInterval is after how long without a write the hub asks: so late those who wait see what was written by hand, or by an
+	// instance that is not heard.
+	askInterval = time.Second
+	// askRest is the time between two questions, after however many writes.
+	askRest = 5 * time.Millisecond
+	// worldRest is the time between two looks at the lists of a world, for all who wait for it.
+	worldRest = 250 * time.Millisecond
+)
+
+// hub knows who waits, by world.
+type hub struct {
+	ask func(context.Context, models.Moment) (models.ChangedWorlds, error)
+
+	mu      sync.Mutex
+	worlds  map[string]*world // that somebody waits for, or that rest
+	waiting int               // watchers
+	written time.Time         // the first write of this instance since the last question; zero without one
+	running bool              // a goroutine asks
+	stopped bool
+	stop    chan struct{} // closed with stopped
+	wake    chan struct{} // has room for one: a write, or the stop
+}
+
+// world is one that somebody waits for. Those who have news leave it, and most of them come back.
+type world struct {
+	watchers map[*watcher]struct{}
+	woken    time.Time // the last time
+	changed  bool      // since then
+	written  time.Time // the first write of this instance since then, as far as is known
+}
+
+// watcher is a request that waits.
+type watcher struct {
+	world string
+	// changed has room for one: when this instance wrote what changed the world, which is zero for other changes.
+	changed chan time.Time
+}
+
+func newHub(ask func(context.Context, models.Moment) (models.ChangedWorlds, error)) *hub {
+	return &hub{ask: ask, worlds: make(map[string]*world), stop: make(chan struct{}), wake: make(chan struct{}, 1)}
+}
+
+// listen begins to hear of writes.
+func (h *hub) listen(store *models.Store, log *slog.Logger) { store.Subscribe(log, h.hear) }
+
+// hear takes notice of a write. It runs on the goroutine of whoever writes.
+func (h *hub) hear(own bool) {
+	h.mu.Lock()
+	if own && h.written.IsZero() {
+		h.written = time.Now()
+	}
+	h.mu.Unlock()
+	h.signal()
+}
+
+func (h *hub) signal() {
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// register makes a watcher known, which forget ends. It returns nil once the instance stops.
+func (h *hub) register(name string) *watcher {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stopped {
+		return nil
+	}
+	v := &watcher{name, make(chan time.Time, 1)}
+	w := h.worlds[name]
+	if w == nil {
+		w = &world{watchers: make(map[*watcher]struct{})}
+		h.worlds[name] = w
+	}
+	w.watchers[v] = struct{}{}
+	h.waiting++
+	if !h.running {
+		h.running = true
+		go h.run()
+	}
+	return v
+}
+
+func (h *hub) forget(v *watcher) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.worlds[v.world].watchers, v)
+	h.waiting--
+}
+
+// end ends all waiting, and lets nobody wait any more.
+func (h *hub) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.stopped {
+		h.stopped = true
+		close(h.stop)
+	}
+}
+
+// run asks, from the first who waits until the stop. While nobody waits it does nothing: the next question is about all since the
+// last one.
+func (h *hub) run() {
+	var since models.Moment
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-h.stop:
+			return
+		case <-h.wake:
+		case <-timer.C:
+		}
+		timer.Reset(askInterval)
+		h.mu.Lock()
+		idle, written := h.waiting == 0, h.written
+		h.written = time.Time{}
+		h.mu.Unlock()
+		if idle {
+			h.deliver(models.ChangedWorlds{}, time.Time{}, false)
+			continue
+		}
+		answer, err := h.ask(context.Background(), since)
+		if err == nil {
+			since = answer.Now
+		} else {
+			answer = models.ChangedWorlds{} // asked again, about the same and more
+		}
+		if rest := h.deliver(answer, written, err != nil); rest < askInterval {
+			timer.Reset(rest)
+		}
+		time.Sleep(askRest)
+	}
+}
+
+// deliver wakes those who wait for a world that has changed, unless that has just been woken, and returns when to come again for
+// the sake of those. After a question that failed the time of the write is kept for the next one.
+func (h *hub) deliver(answer models.ChangedWorlds, written time.Time, failed bool) (rest time.Duration) {
+	rest = askInterval
+	now := time.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if failed && !written.IsZero() {
+		h.written = written
+	}
+	note := func(w *world) {
+		if w.changed = true; w.written.IsZero() {
+			w.written = written
+		}
+	}
+	for _, name := range answer.Names {
+		if w := h.worlds[name]; w != nil {
+			note(w)
+		}
+	}
+	for name, w := range h.worlds {
+		if answer.All {
+			note(w)
+		}
+		left := worldRest - now.Sub(w.woken)
+		switch {
+		case len(w.watchers) == 0 && left <= 0:
+			delete(h.worlds, name)
+			continue
+		case !w.changed:
+			continue
+		case left > 0:
+			rest = min(rest, left)
+			continue
+		}
+		for v := range w.watchers {
+			select {
+			case v.changed <- w.written:
+			default: // it has not looked yet since it was woken
+			}
+		}
+		w.changed, w.written, w.woken = false, time.Time{}, now
+	}
+	return rest
+}

@@ -1,0 +1,264 @@
+package livelist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"worldevents/models"
+	"worldevents/server/internal/eventlist"
+	"worldevents/server/internal/ledger"
+)
+
+const (
+	// maxAnswering is how many requests look at their lists, and have their responses written, at once.
+	maxAnswering = 16
+	// answerTimeout is how long a turn to look may take to come, and a response.
+	answerTimeout = 30 * time.Second
+	// goodbye is how long net/http may take to notice that what a client has sent was a TLS alert: it closes the connection.
+	goodbye = 500 * time.Millisecond
+)
+
+// Options bound the requests that wait for news.
+type Options struct {
+	// MaxWaiting is how many wait at once; more get the response at once.
+	MaxWaiting int
+	// MaxAnswering is how many look at their lists, and have their responses written, at once, if that is less than 16. They are
+	// beside the requests in flight.
+	MaxAnswering int
+	// Leave is called with a request's context when the request begins to wait: from then on it is none that is in
+	// flight. slow is to be called when its response begins to wait for its client. Heard is closed when the client sends more
+	// than the request, and nil if nobody listens.
+	Leave func(ctx context.Context, slow func()) (heard <-chan struct{})
+}
+
+// Lists are those that requests may wait for. Its methods may be called concurrently.
+type Lists struct {
+	lists  *eventlist.Lists
+	store  *models.Store
+	leave  func(ctx context.Context, slow func()) <-chan struct{}
+	hub    *hub
+	places *ledger.Ledger[models.ID] // of those who wait
+	turns  *ledger.Ledger[models.ID]
+	counts *counts
+}
+
+// New returns the lists of a store.
+func New(store *models.Store, lists *eventlist.Lists, o Options) *Lists {
+	eighth := func(n int) *ledger.Ledger[models.ID] {
+		return ledger.New[models.ID](ledger.Eighth(n), ledger.Unlimited)
+	}
+	return &Lists{
+		lists: lists, store: store, leave: o.Leave, hub: newHub(store.WorldsSince),
+		places: eighth(o.MaxWaiting), turns: eighth(max(1, min(o.MaxAnswering, maxAnswering))), counts: newCounts(),
+	}
+}
+
+// Listen begins to hear of changes, of this instance and of others. It must be called once, before requests are served. Log
+// receives a line when other instances begin to be heard, and when they no longer are.
+func (l *Lists) Listen(log *slog.Logger) { l.hub.listen(l.store, log) }
+
+// Stop ends all waiting at once, and lets nobody wait any more.
+func (l *Lists) Stop() { l.hub.end() }
+
+// Held returns how much is held of what, by its name in metrics.
+func (l *Lists) Held() map[string]func() int {
+	return map[string]func() int{"list_waits": l.places.Held, "list_answers": l.turns.Held}
+}
+
+// Waiting is a response that waits while the client has the list.
+type Waiting struct {
+	ctx    context.Context
+	lists  *Lists
+	query  eventlist.Query
+	caller eventlist.Caller
+	until  time.Time
+	turn   bool // is held
+
+	// Waited is for how long the response waited for news, and Queued for its turns. Both are known once it has been written.
+	Waited, Queued time.Duration
+}
+
+// Wait returns a response that waits until the list is no longer the one of If-None-Match, or until then. It returns
+// eventlist.ErrCursor.
+func (l *Lists) Wait(ctx context.Context, q eventlist.Query, caller eventlist.Caller, until time.Time) (*Waiting, error) {
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
+	tags := eventlist.EntityTags(caller.IfNoneMatch)
+	if len(tags) > 0 {
+		caller.IfNoneMatch = tags // which do not keep the lines
+	}
+	return &Waiting{ctx: ctx, lists: l, query: q, caller: caller, until: until}, nil
+}
+
+// Write waits, and then writes the response. It returns the errors of eventlist.Lists.Get and of eventlist.Response.Write:
+// models.ErrSignedOut also when the session was revoked meanwhile.
+func (p *Waiting) Write(w http.ResponseWriter) error {
+	l := p.lists
+	if len(eventlist.EntityTags(p.caller.IfNoneMatch)) == 0 {
+		return p.writeAtOnce(w, false)
+	}
+	if !l.places.Try(p.caller.UserID, 1) {
+		l.counts.count(full)
+		return p.writeAtOnce(w, true)
+	}
+	defer l.places.Release(p.caller.UserID, 1)
+	v := l.hub.register(p.query.World)
+	if v == nil {
+		l.counts.count(stopped)
+		return p.writeAtOnce(w, true)
+	}
+	defer l.hub.forget(v)
+	heard := l.leave(p.ctx, p.endTurn)
+	defer p.endTurn()
+	http.NewResponseController(w).SetReadDeadline(time.Time{}) // that of the request; it would end the wait
+	return p.watch(w, v, heard)
+}
+
+// writeAtOnce writes the list without waiting. With early a 304 says when to ask again.
+func (p *Waiting) writeAtOnce(w http.ResponseWriter, early bool) error {
+	response, err := p.lists.lists.Get(p.renewed(), p.query, p.caller)
+	if err != nil {
+		return err
+	}
+	response.Early = early
+	return response.Write(w)
+}
+
+// watch looks at the list, and again after each change of its world, until it is another one or something else ends the wait.
+func (p *Waiting) watch(w http.ResponseWriter, v *watcher, heard <-chan struct{}) error {
+	timer := time.NewTimer(time.Until(p.until))
+	defer timer.Stop()
+	control, counts := http.NewResponseController(w), p.lists.counts
+	var why outcome // none before the first look
+	var written time.Time
+	for {
+		response, err := p.look(why)
+		control.SetWriteDeadline(time.Now().Add(answerTimeout))
+		if err != nil {
+			switch {
+			case why == "": // it has not waited yet
+			case errors.Is(err, models.ErrSignedOut):
+				counts.count(revoked)
+			case errors.Is(err, eventlist.ErrClientGone):
+				counts.count(gone)
+			}
+			return err
+		}
+		if response.IsUnchanged() && why != elapsed {
+			unchanged := response.Discard()
+			response = nil // which has the list
+			p.endTurn()
+			beforeWait()
+			why, written = p.wait(v, timer, heard)
+			if why == changed || why == elapsed {
+				continue
+			}
+			counts.count(why)
+			if why == interrupted {
+				w.Header().Set("Connection", "close")
+			}
+			control.SetWriteDeadline(time.Now().Add(answerTimeout))
+			unchanged.WriteEarly(w) // also to a client that has closed its side alone, which nobody can tell from one that is gone
+			return nil
+		}
+		if why != "" {
+			counts.count(why)
+		}
+		err = apart(func() error { return response.Write(w) })
+		if err == nil && why == changed {
+			counts.observeLag(written)
+		}
+		return err
+	}
+}
+
+// beforeWait is called between a look and the waiting that follows it, for tests.
+var beforeWait = func() {}
+
+// look takes a turn, which endTurn gives back, and gets the list. The first look must begin before the wait would end.
+func (p *Waiting) look(why outcome) (response *eventlist.Response, err error) {
+	begin, latest := time.Now(), p.until
+	if why != "" {
+		latest = begin.Add(answerTimeout)
+	}
+	ctx, cancel := context.WithDeadline(p.ctx, latest)
+	err = eventlist.WaitError(p.ctx, p.lists.turns.Acquire(ctx, p.caller.UserID))
+	cancel()
+	p.Queued += time.Since(begin)
+	if err != nil {
+		return nil, err
+	}
+	p.turn = true
+	err = apart(func() (err error) {
+		response, err = p.lists.lists.Get(p.renewed(), p.query, p.caller)
+		return err
+	})
+	return response, err
+}
+
+func (p *Waiting) endTurn() {
+	if p.turn {
+		p.turn = false
+		p.lists.turns.Release(p.caller.UserID, 1)
+	}
+}
+
+// wait waits until the world has changed, and returns when this instance wrote that, if it did; or until something else ends the
+// wait.
+func (p *Waiting) wait(v *watcher, timer *time.Timer, heard <-chan struct{}) (why outcome, written time.Time) {
+	begin := time.Now()
+	p.lists.counts.waiting.Add(1)
+	defer func() {
+		p.lists.counts.waiting.Add(-1)
+		p.Waited += time.Since(begin)
+	}()
+	select {
+	case written = <-v.changed:
+		return changed, written
+	case <-timer.C:
+		return elapsed, time.Time{}
+	case <-p.lists.hub.stop:
+		return stopped, time.Time{}
+	case <-p.ctx.Done():
+		return gone, time.Time{}
+	case <-heard:
+	}
+	select {
+	case <-p.ctx.Done():
+		return gone, time.Time{}
+	case <-time.After(goodbye):
+		return interrupted, time.Time{}
+	}
+}
+
+// renewed is the request's context with the store's whole timeout.
+func (p *Waiting) renewed() context.Context {
+	return context.WithValue(p.ctx, models.Deadline{}, time.Now().Add(p.lists.store.Timeout()))
+}
+
+// apart runs fn on another stack. Reading and writing lists make a stack large. A connection whose requests wait, one after the
+// other, would keep it: the runtime makes no stack smaller of which more than a quarter is in use.
+func apart(fn func() error) (err error) {
+	var panicked any
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if r := recover(); r != nil {
+				panicked = fmt.Sprintf("%v\n%s", r, debug.Stack())
+			}
+		}()
+		err = fn()
+	}()
+	<-done
+	if panicked != nil {
+		panic(panicked) // on the goroutine that can respond to it
+	}
+	return err
+}
