@@ -24,7 +24,9 @@ type hub struct {
 	ask func(context.Context, models.Moment) (models.ChangedWorlds, error)
 
 	mu      sync.Mutex
-	worlds  map[string]*world // that somebody waits for, or that rest
+	worlds  map[string]*world // that somebody waits for, or did in the last second
+	changed map[string]*world // of these, those whose watchers are yet to be woken
+	tidied  time.Time         // when worlds that nobody waits for were dropped
 	waiting int               // watchers
 	written time.Time         // the first write of this instance since the last question; zero without one
 	running bool              // a goroutine asks
@@ -37,7 +39,6 @@ type hub struct {
 type world struct {
 	watchers map[*watcher]struct{}
 	woken    time.Time // the last time
-	changed  bool      // since then
 	written  time.Time // the first write of this instance since then, as far as is known
 }
 
@@ -49,7 +50,7 @@ type watcher struct {
 }
 
 func newHub(ask func(context.Context, models.Moment) (models.ChangedWorlds, error)) *hub {
-	return &hub{ask: ask, worlds: make(map[string]*world), stop: make(chan struct{}), wake: make(chan struct{}, 1)}
+	return &hub{ask: ask, worlds: make(map[string]*world), changed: make(map[string]*world), stop: make(chan struct{}), wake: make(chan struct{}, 1)}
 }
 
 // listen begins to hear of writes.
@@ -156,28 +157,25 @@ func (h *hub) deliver(answer models.ChangedWorlds, written time.Time, failed boo
 	if failed && !written.IsZero() {
 		h.written = written
 	}
-	note := func(w *world) {
-		if w.changed = true; w.written.IsZero() {
+	h.tidy(now)
+	note := func(name string, w *world) {
+		h.changed[name] = w
+		if w.written.IsZero() {
 			w.written = written
 		}
 	}
 	for _, name := range answer.Names {
 		if w := h.worlds[name]; w != nil {
-			note(w)
+			note(name, w)
 		}
 	}
-	for name, w := range h.worlds {
-		if answer.All {
-			note(w)
+	if answer.All {
+		for name, w := range h.worlds {
+			note(name, w)
 		}
-		left := worldRest - now.Sub(w.woken)
-		switch {
-		case len(w.watchers) == 0 && left <= 0:
-			delete(h.worlds, name)
-			continue
-		case !w.changed:
-			continue
-		case left > 0:
+	}
+	for name, w := range h.changed {
+		if left := worldRest - now.Sub(w.woken); left > 0 {
 			rest = min(rest, left)
 			continue
 		}
@@ -187,7 +185,22 @@ func (h *hub) deliver(answer models.ChangedWorlds, written time.Time, failed boo
 			default: // it has not looked yet since it was woken
 			}
 		}
-		w.changed, w.written, w.woken = false, time.Time{}, now
+		w.written, w.woken = time.Time{}, now
+		delete(h.changed, name)
 	}
 	return rest
+}
+
+// tidy drops worlds that nobody waits for and that have had their rest, once a second: most of those who have news come back.
+func (h *hub) tidy(now time.Time) {
+	if now.Sub(h.tidied) < askInterval {
+		return
+	}
+	h.tidied = now
+	for name, w := range h.worlds {
+		if len(w.watchers) == 0 && now.Sub(w.woken) >= worldRest {
+			delete(h.worlds, name)
+			delete(h.changed, name)
+		}
+	}
 }
