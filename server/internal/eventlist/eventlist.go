@@ -87,8 +87,9 @@ func (q Query) Check() error {
 	return err
 }
 
-// Get returns a response that reflects every write that was acknowledged before the call. It must be written or discarded. ctx is the request's; Write goes on with it. It returns ErrCursor, models.ErrSignedOut
-// when the caller is not active, models.ErrBusy when too many lists are being read for them, and the errors of reading.
+// Get returns a response that reflects every write that was acknowledged before the call. It must be written or discarded.
+// ctx is the request's; Write goes on with it. It returns ErrCursor, models.ErrSignedOut when the caller is not active,
+// models.ErrBusy when too many lists are being read for them, and the errors of reading.
 func (l *Lists) Get(ctx context.Context, q Query, caller Caller) (*Response, error) {
 	key := newReadKey(q.World, q.Raw)
 	span, err := newSpan(q)

@@ -19,7 +19,7 @@ func (p *Response) stream(w http.ResponseWriter) error {
 	if err := client.writeAll(p.begun); err != nil {
 		return err
 	}
-	p.sharedRead = nil // likewise
+	p.sharedRead = nil // what was read takes memory until nobody needs it
 	return streamRest(p.streamContext(), &list, json, client)
 }
 
