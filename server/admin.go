@@ -131,6 +131,10 @@ func (m *metrics) registerLists(lists *eventlist.Lists) {
 		Name: "worldevents_list_readings_total",
 		Help: "Readings of lists from the database, each for all who asked for it together.",
 	}, func() float64 { return float64(lists.Readings.Load()) }))
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "worldevents_list_cache_bytes",
+		Help: "Bytes of lists that are kept for whoever asks next, at most LIST_CACHE.",
+	}, func() float64 { return float64(lists.CacheBytes()) }))
 	for how, n := range lists.Ways() {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name:        "worldevents_list_responses_total",

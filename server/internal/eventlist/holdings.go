@@ -53,9 +53,12 @@ func (l *Lists) Held() map[string]func() int {
 	h := &l.held
 	return map[string]func() int{
 		"list_reads": h.reading.Held, "list_bytes": h.memory.Held, "small_streams": h.small.Held, "small_reads": h.smallReads.Held,
-		"long_reads": h.longReads.Held, "list_cache": l.cache.bytes,
+		"long_reads": h.longReads.Held,
 	}
 }
+
+// CacheBytes returns how many bytes the lists take that are kept for whoever asks next.
+func (l *Lists) CacheBytes() int { return l.cache.bytes() }
 
 // beginReading waits until the user may read one more list, to be released. Waited is true if that took a turn. It returns
 // models.ErrBusy and ErrClientGone.
