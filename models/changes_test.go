@@ -133,10 +133,11 @@ func TestOwnWrites(t *testing.T) {
 func TestWritesOfOthers(t *testing.T) {
 	t.Parallel()
 	db := servicetest.Postgres(t)
-	first, second := newEar(t, db.URL), newEar(t, db.URL)
+	first := newEar(t, db.URL)
 	first.awaitHearing(t)
+	second := newEar(t, db.URL)
 	second.awaitHearing(t)
-	first.awaits(t, "the other one") // which had to hear itself
+	first.awaits(t, "the other one") // which has notified, to hear itself
 	alice := addCaller(t, first.Store, "alice")
 	event := createEvent(t, first.Store, alice, "w")
 	second.awaits(t, "a create")
@@ -165,8 +166,9 @@ func TestWritesOfOthers(t *testing.T) {
 func TestNotificationsByStrangers(t *testing.T) {
 	t.Parallel()
 	db := servicetest.Postgres(t)
-	first, second := newEar(t, db.URL), newEar(t, db.URL)
+	first := newEar(t, db.URL)
 	first.awaitHearing(t)
+	second := newEar(t, db.URL) // which the first one does not notify to hear itself any more
 	second.awaitHearing(t)
 	for _, payload := range []string{"", "x y", "hello world", "AAAAAAAAAAAAAAAAAAAAAA=", "\n", "héllo", fmt.Sprintf("%07999d", 0)} {
 		db.Exec("SELECT pg_notify('worldevents', ?)", payload)
