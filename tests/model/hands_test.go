@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -25,7 +26,7 @@ func (o *operator) run() {
 			return
 		}
 		w := some(o.rand, o.worlds)
-		switch o.rand.IntN(10) {
+		switch o.rand.IntN(12) {
 		case 0, 1:
 			o.rename(w)
 		case 2, 3:
@@ -36,6 +37,10 @@ func (o *operator) run() {
 			o.bulk(w)
 		case 6:
 			o.fillOne(w)
+		case 7:
+			o.loseMarks()
+		case 8:
+			o.prune()
 		default:
 			o.moveOne(w)
 		}
@@ -179,4 +184,20 @@ func (o *operator) moveOne(w *world) {
 	o.locked(func() { gone.life.untilBy = now() })
 	o.keep(o.fill(e, []*user{gone.user}, lately(0), false))
 	o.locked(func() { w.note("operator", call, "%s leaves %s and joins", gone.user.id, e.id) })
+}
+
+// loseMarks does what a crash of PostgreSQL does: what is not logged is empty then.
+func (o *operator) loseMarks() {
+	if o.Dialect == "postgres" {
+		o.keep(o.change("TRUNCATE incarnation, changes"))
+	}
+}
+
+// prune deletes all marks that may go, as if a day had passed.
+func (o *operator) prune() {
+	if o.Dialect == "postgres" {
+		o.keep(o.change("UPDATE incarnation SET next_since = next_since - interval '1 day'"))
+	}
+	_, err := o.instances[o.rand.IntN(2)].Store.PruneChanges(context.Background())
+	o.keep(err)
 }

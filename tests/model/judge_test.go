@@ -21,10 +21,11 @@ type reading struct {
 	query     query
 	call, ret int64
 	more      bool // Link was there
+	whole     bool // ETag was there: the list was read at one moment
 }
 
 func newReading(q query, r response) (reading, error) {
-	list := reading{query: q, call: r.call, ret: r.ret, more: r.header.Get("Link") != ""}
+	list := reading{query: q, call: r.call, ret: r.ret, more: r.header.Get("Link") != "", whole: r.header.Get("ETag") != ""}
 	return list, json.Unmarshal([]byte(r.body), &list.listing)
 }
 
@@ -44,7 +45,10 @@ func (w *world) judge(list reading) error {
 			return findingf("an event's RSVPs: %w, list%s, event %d %s", err, list.query, i, e.id)
 		}
 	}
-	return w.missing(list, events)
+	if err := w.missing(list, events); err != nil || !list.whole {
+		return err
+	}
+	return w.moment(list, events)
 }
 
 // found finds the events of a list, and faults in what stands there.
