@@ -55,8 +55,9 @@ type moments struct {
 }
 
 // A moment of PostgreSQL is a snapshot, and the marks after it are those of transactions that it does not see: all from its
-// xmax on, and those before that were running. In this form each of the two looks into the index once, also while an old
-// transaction has many between xmin and xmax.
+// xmax on, and those before that were running. The index is entered once for all of the former, and once for each of the latter. The
+// inner queries are written so that nothing else can be planned, whatever PostgreSQL believes of a table that grows and shrinks by the
+// second: none of them can be merged into the outer one, and only the index has their order.
 var postgresMoments = moments{
 	now:      "moment()",
 	firstRow: "SELECT CAST('ffffffff-ffff-ffff-ffff-ffffffffffff' AS uuid), to_timestamp(0), moment(), '', ''",
@@ -65,12 +66,14 @@ var postgresMoments = moments{
 	},
 	changed: func(saw, world string) expr {
 		return expr{"EXISTS (SELECT 1 FROM changes WHERE world_id = ? AND xid >= pg_snapshot_xmax(" + postgresSaw + "))" +
-			" OR EXISTS (SELECT 1 FROM changes WHERE world_id = ? AND xid = ANY (ARRAY (SELECT pg_snapshot_xip(" + postgresSaw + "))))",
-			[]any{world, saw, world, saw}}
+			" OR EXISTS (SELECT 1 FROM pg_snapshot_xip(" + postgresSaw + ") running," +
+			" LATERAL (SELECT 1 FROM changes WHERE world_id = ? AND xid = running LIMIT 1) mark)",
+			[]any{world, saw, saw, world}}
 	},
 	worlds: func(saw string) expr {
-		return expr{"SELECT world_id, false FROM changes WHERE xid >= pg_snapshot_xmax(" + postgresSaw + ")" +
-			" UNION SELECT world_id, false FROM changes WHERE xid = ANY (ARRAY (SELECT pg_snapshot_xip(" + postgresSaw + ")))", []any{saw, saw}}
+		return expr{"(SELECT world_id, false FROM changes WHERE xid >= pg_snapshot_xmax(" + postgresSaw + ") ORDER BY xid)" +
+			" UNION SELECT world_id, false FROM pg_snapshot_xip(" + postgresSaw + ") running," +
+			" LATERAL (SELECT world_id FROM changes WHERE xid BETWEEN running AND running ORDER BY xid) mark", []any{saw, saw}}
 	},
 	numbers: "string_agg(CAST(n AS text), ' ')",
 }

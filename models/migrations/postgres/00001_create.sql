@@ -167,30 +167,51 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
+-- What users do changes one row at a time. A trigger for rows takes half of the time of one that gathers what a statement has changed, and
+-- one that finds all by its schema, whoever calls it, two thirds of one that sets search_path. No RSVP of an event that was removed needs
+-- a mark.
 -- +goose StatementBegin
 DO $$
 DECLARE
-    part text;
-    changing text[][] := ARRAY[['insert', 'INSERT', 'NEW'], ['delete', 'DELETE', 'OLD'], ['before', 'UPDATE', 'OLD'], ['after', 'UPDATE', 'NEW']];
     one text[];
 BEGIN
-    FOREACH part IN ARRAY ARRAY['mark_events', 'mark_rsvps', 'mark_all', 'await_joins'] LOOP
-        EXECUTE format('ALTER FUNCTION %I() SET search_path = %I, pg_temp', part, current_schema());
-    END LOOP;
-    FOREACH part IN ARRAY ARRAY['events', 'rsvps'] LOOP
-        FOREACH one SLICE 1 IN ARRAY changing LOOP
-            EXECUTE format('CREATE TRIGGER changes_%s AFTER %s ON %I REFERENCING %s TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_%s()',
-                one[1], one[2], part, one[3], part);
-            EXECUTE format('ALTER TABLE %I ENABLE ALWAYS TRIGGER changes_%s', part, one[1]);
-        END LOOP;
-        EXECUTE format('CREATE TRIGGER changes_truncate AFTER TRUNCATE ON %I EXECUTE FUNCTION mark_all()', part);
-        EXECUTE format('ALTER TABLE %I ENABLE ALWAYS TRIGGER changes_truncate', part);
+    FOREACH one SLICE 1 IN ARRAY ARRAY[
+        ['mark_event', 'VALUES (NEW.world_id)'],
+        ['mark_join', 'SELECT world_id FROM %1$I.events WHERE number OPERATOR(pg_catalog.=) NEW.event_number'],
+        ['mark_leave', 'SELECT world_id FROM %1$I.events WHERE number OPERATOR(pg_catalog.=) OLD.event_number AND world_id OPERATOR(pg_catalog.<>) %2$L']
+    ] LOOP
+        EXECUTE format('CREATE FUNCTION %I() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS %L', one[1],
+            format('BEGIN INSERT INTO %1$I.changes (world_id) ' || one[2] || ' ON CONFLICT DO NOTHING; RETURN NULL; END', current_schema(), ''));
     END LOOP;
 END $$;
 -- +goose StatementEnd
+CREATE TRIGGER changes_insert AFTER INSERT ON events FOR EACH ROW EXECUTE FUNCTION mark_event();
+CREATE TRIGGER changes_insert AFTER INSERT ON rsvps FOR EACH ROW EXECUTE FUNCTION mark_join();
+CREATE TRIGGER changes_delete AFTER DELETE ON rsvps FOR EACH ROW EXECUTE FUNCTION mark_leave();
+CREATE TRIGGER changes_delete AFTER DELETE ON events REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_events();
+CREATE TRIGGER changes_before AFTER UPDATE ON events REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_events();
+CREATE TRIGGER changes_before AFTER UPDATE ON rsvps REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_rsvps();
+CREATE TRIGGER changes_after AFTER UPDATE ON events REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_events();
+CREATE TRIGGER changes_after AFTER UPDATE ON rsvps REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_rsvps();
+CREATE TRIGGER changes_truncate AFTER TRUNCATE ON events EXECUTE FUNCTION mark_all();
+CREATE TRIGGER changes_truncate AFTER TRUNCATE ON rsvps EXECUTE FUNCTION mark_all();
 CREATE TRIGGER changes_move BEFORE UPDATE OF world_id ON events FOR EACH ROW
     WHEN (OLD.world_id <> NEW.world_id AND NEW.world_id <> '') EXECUTE FUNCTION await_joins();
-ALTER TABLE events ENABLE ALWAYS TRIGGER changes_move;
+-- +goose StatementBegin
+DO $$
+DECLARE
+    one text;
+BEGIN
+    FOREACH one IN ARRAY ARRAY['mark_events', 'mark_rsvps', 'mark_all', 'await_joins'] LOOP
+        EXECUTE format('ALTER FUNCTION %I() SET search_path = %I, pg_temp', one, current_schema());
+    END LOOP;
+    FOREACH one IN ARRAY ARRAY['insert', 'delete', 'before', 'after', 'truncate'] LOOP
+        EXECUTE format('ALTER TABLE events ENABLE ALWAYS TRIGGER changes_%s', one);
+        EXECUTE format('ALTER TABLE rsvps ENABLE ALWAYS TRIGGER changes_%s', one);
+    END LOOP;
+    ALTER TABLE events ENABLE ALWAYS TRIGGER changes_move;
+END $$;
+-- +goose StatementEnd
 
 -- +goose Down
 DROP TABLE changes;
@@ -202,6 +223,9 @@ DROP TABLE sessions;
 DROP TABLE blocked_identities;
 DROP TABLE users;
 DROP TABLE compatibility;
+DROP FUNCTION mark_event;
+DROP FUNCTION mark_join;
+DROP FUNCTION mark_leave;
 DROP FUNCTION mark_events;
 DROP FUNCTION mark_rsvps;
 DROP FUNCTION mark_all;
