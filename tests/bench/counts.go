@@ -47,42 +47,52 @@ func (s *server) metric(name string) (sum float64, err error) {
 	return sum, nil
 }
 
-// postmaster returns the process of which all of PostgreSQL's others are children.
-func (b *bench) postmaster(database string) (pid int, err error) {
-	backend, err := b.ask(database, "SELECT pid::text FROM pg_stat_activity WHERE backend_type = 'checkpointer'")
+// findPostmaster returns the process of which all of PostgreSQL's others are children.
+func (s *env) findPostmaster() (pid int, err error) {
+	child, err := s.ask("postgres", "SELECT pg_backend_pid()::text")
 	if err != nil {
 		return 0, err
 	}
-	fields := statOf(backend)
-	if len(fields) < 2 {
-		return 0, errors.New("no process " + backend)
+	pid, err = strconv.Atoi(child)
+	if err != nil {
+		return 0, err
 	}
-	return strconv.Atoi(fields[1])
+	if pid = parentOf(pid); pid == 0 {
+		return 0, errors.New("no parent of process " + child)
+	}
+	return pid, nil
 }
 
-// cpuBelow is the processor time that the children of a process have had, also those that have ended.
-func cpuBelow(parent int) (total time.Duration) {
-	paths, _ := filepath.Glob("/proc/[0-9]*/stat")
+// databaseCPU is the processor time that PostgreSQL's processes have had that run now.
+func (s *env) databaseCPU() (total time.Duration) {
+	paths, _ := filepath.Glob("/proc/[0-9]*")
 	for _, path := range paths {
-		pid := strings.Split(path, "/")[2]
-		fields, first := statOf(pid), 11
-		switch {
-		case pid == strconv.Itoa(parent):
-			first = 13 // of its children that have ended
-		case len(fields) < 2 || fields[1] != strconv.Itoa(parent):
-			continue
-		}
-		for _, field := range fields[first : first+2] {
-			ticks, _ := strconv.Atoi(field)
-			total += time.Duration(ticks) * 10 * time.Millisecond
+		if pid, _ := strconv.Atoi(filepath.Base(path)); parentOf(pid) == s.postmaster {
+			total += cpuOf(pid)
 		}
 	}
 	return total
 }
 
-// statOf returns the fields of /proc/pid/stat after the name.
-func statOf(pid string) []string {
-	stat, _ := os.ReadFile("/proc/" + pid + "/stat")
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	return strings.Fields(rest)
+// cpuOf is the processor time that the threads of a process have had, to the nanosecond; zero for none.
+func cpuOf(pid int) (total time.Duration) {
+	paths, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	for _, path := range paths {
+		text, _ := os.ReadFile(path)
+		onCPU, _, _ := strings.Cut(string(text), " ")
+		nanoseconds, _ := strconv.ParseInt(onCPU, 10, 64)
+		total += time.Duration(nanoseconds)
+	}
+	return total
+}
+
+// parentOf is the process that has started another, 0 for none.
+func parentOf(pid int) int {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(stat), ") ") // behind the name
+	if fields := strings.Fields(rest); len(fields) > 1 {
+		parent, _ := strconv.Atoi(fields[1])
+		return parent
+	}
+	return 0
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -42,7 +41,9 @@ type env struct {
 	dir      string
 	binary   string // the service
 	postgres *url.URL
-	stops    []func()
+	// postmaster is the process of which all of PostgreSQL's others are children.
+	postmaster int
+	stops      []func()
 }
 
 func newEnv(binary string) (*env, error) {
@@ -63,12 +64,12 @@ func newEnv(binary string) (*env, error) {
 	// Durable, as installed. Autovacuum and checkpoints would come at any moment: they are
 	// asked for between the rows instead.
 	var stop func()
-	if s.postgres, stop, err = servicetest.StartPostgres("max_connections=200", "autovacuum=off", "checkpoint_timeout=1h", "max_wal_size=16GB"); err != nil {
+	if s.postgres, stop, err = servicetest.StartPostgres("max_connections=400", "shared_buffers=1GB", "autovacuum=off", "checkpoint_timeout=1h", "max_wal_size=16GB"); err != nil {
 		return s, err
 	}
 	s.stops = append(s.stops, stop)
 	for range 100 {
-		if _, err = s.ask("postgres", "SHOW server_version"); err == nil {
+		if s.postmaster, err = s.findPostmaster(); err == nil {
 			return s, nil
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -121,14 +122,24 @@ type server struct {
 	command    *exec.Cmd
 }
 
-// service starts the real program in production settings.
-func (s *env) service(databaseURL string) (*server, error) {
-	return s.program("service", s.binary, databaseURL)
+// build is a binary of the service, and settings besides the usual ones.
+type build struct {
+	name, binary string
+	settings     []string
 }
 
-// program is service, of another binary.
-func (s *env) program(name, binary, databaseURL string) (*server, error) {
+// service starts the real program in production settings.
+func (s *env) service(databaseURL string) (*server, error) {
+	return s.program(build{name: "service", binary: s.binary}, databaseURL)
+}
+
+// program is service, of another build.
+func (s *env) program(of build, databaseURL string) (*server, error) {
 	addr, admin := freeAddress(), freeAddress()
+	binary, err := filepath.Abs(of.binary)
+	if err != nil {
+		return nil, err
+	}
 	command := exec.Command(binary, "serve")
 	command.Dir = s.dir
 	command.Env = []string{
@@ -137,8 +148,8 @@ func (s *env) program(name, binary, databaseURL string) (*server, error) {
 		"DB_MAX_CONNS=" + strconv.Itoa(poolSize), "LISTEN_ADDR=" + addr,
 		"ADMIN_ADDR=" + admin,
 	}
-	command.Env = append(command.Env, os.Environ()...)
-	server, err := s.start(name, addr, command)
+	command.Env = append(append(command.Env, of.settings...), os.Environ()...)
+	server, err := s.start(of.name, addr, command)
 	if err != nil {
 		return nil, err
 	}
@@ -194,15 +205,7 @@ func (s *server) cpu() time.Duration {
 	if s == nil {
 		return 0
 	}
-	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.command.Process.Pid))
-	_, stat, _ = bytes.Cut(stat, []byte(") ")) // behind the name
-	fields := strings.Fields(string(stat))
-	if len(fields) < 13 {
-		return 0
-	}
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond // USER_HZ is 100 everywhere
+	return cpuOf(s.command.Process.Pid)
 }
 
 // resetPeak begins to look for the largest memory of the process, and returns its memory now.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -32,8 +33,8 @@ type settings struct {
 }
 
 var (
-	full  = settings{rounds: 15, round: 500 * time.Millisecond, toJoin: 500, toLeave: 64, big: 4, elsewhere: 25, large: 1_000_000, waiters: 10_000, crowd: 200_000}
-	short = settings{rounds: 3, round: 300 * time.Millisecond, toJoin: 100, toLeave: 8, big: 1, elsewhere: 3, large: 100_000, waiters: 1000, crowd: 20_000}
+	full  = settings{rounds: 15, round: 500 * time.Millisecond, toJoin: 500, toLeave: 150, big: 2, elsewhere: 25, large: 1_000_000, waiters: 10_000, crowd: 200_000}
+	short = settings{rounds: 3, round: 300 * time.Millisecond, toJoin: 100, toLeave: 20, big: 1, elsewhere: 3, large: 100_000, waiters: 1000, crowd: 20_000}
 )
 
 func main() {
@@ -41,7 +42,15 @@ func main() {
 	quick := flag.Bool("short", false, "a minute instead of several: shorter rounds, smaller worlds")
 	only := flag.String("only", "", "measure only the rows that match this regular expression")
 	binary := flag.String("service", "", "measure this binary of the service instead of building it")
-	before := flag.String("before", "", "measure the service against this earlier binary of it, and nothing else")
+	var builds []build
+	flag.Func("against", "measure against another build, `name=path`, as often as it is given; then only what all builds serve", func(value string) error {
+		name, path, ok := strings.Cut(value, "=")
+		if !ok || name == "" || path == "" {
+			return errors.New("not name=path")
+		}
+		builds = append(builds, build{name: name, binary: path})
+		return nil
+	})
 	// How this program starts the servers that it brings along.
 	calls := flag.String("calls", "", "make ordinary calls there until standard input ends, and say how long they took")
 	role := flag.String("serve", "", "be one of the other servers: reference or bare")
@@ -55,7 +64,7 @@ func main() {
 	} else if *role != "" {
 		err = serve(*role, *addr, *database)
 	} else {
-		err = measureAll(*binary, *before, *only, *out, *quick)
+		err = measureAll(*binary, builds, *only, *out, *quick)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -63,14 +72,14 @@ func main() {
 	}
 }
 
-func measureAll(binary, before, only, out string, quick bool) error {
+func measureAll(binary string, builds []build, only, out string, quick bool) error {
 	// The servers die with the thread that starts them, so this thread must live as long as the run.
 	runtime.LockOSThread()
 	pattern, err := regexp.Compile(only)
 	if err != nil {
 		return err
 	}
-	b := &bench{settings: full, only: pattern, before: before, begin: time.Now()}
+	b := &bench{settings: full, only: pattern, builds: builds, begin: time.Now()}
 	if quick {
 		b.settings = short
 	}
@@ -95,7 +104,7 @@ func measureAll(binary, before, only, out string, quick bool) error {
 	if strings.HasPrefix(only, "wait") {
 		parts = parts[len(parts)-1:] // the others would fill their databases all the same
 	}
-	if before != "" {
+	if len(builds) > 0 {
 		parts = parts[:1]
 	}
 	for _, part := range parts {
@@ -115,7 +124,7 @@ type bench struct {
 	settings
 	*env
 	only   *regexp.Regexp
-	before string // the binary to measure against, "" for the reference
+	builds []build // to measure against
 	begin  time.Time
 	report report
 }

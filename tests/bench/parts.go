@@ -1,8 +1,13 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 const (
@@ -11,178 +16,175 @@ const (
 	worlds = connections
 	// acceptGzip is what browsers say, more or less.
 	acceptGzip = "Accept-Encoding: gzip, deflate, br, zstd\r\n"
+	// changeInterval is the time between two changes of each world that changes all the time.
+	changeInterval = 3 * time.Millisecond
 )
+
+// side is a build with a database of its own, and what its users have done so far: joins, leaves and refreshes go on from row to row.
+type side struct {
+	*server
+	database             string
+	join, leave, refresh func(connection int) requests
+}
 
 // main measures all that needs nothing but an ordinary database.
 func (b *bench) main() error {
-	service, err := b.database("main")
+	b.say("filling worlds of 10 x 5, 100 x 20 and 1,000 x 100, once for each server")
+	this := build{name: "service", binary: b.binary}
+	again := build{name: "the same again", binary: b.binary}
+	reading := build{name: "service", binary: b.binary, settings: []string{"LIST_CACHE=0"}} // reads all lists
+	c := newCrowd(users)
+	var sides []*side
+	for i, of := range slices.Concat([]build{this, again}, b.builds, []build{this}) {
+		s, err := b.side(c, of, fmt.Sprint("main", i))
+		if err != nil {
+			return err
+		}
+		defer s.stop()
+		sides = append(sides, s)
+	}
+	last := sides[len(sides)-1] // has made the database for the reference
+	last.stop()
+	var err error
+	if last.server, err = b.other("reference", b.url(last.database)); err != nil {
+		return err
+	}
+	defer last.stop()
+	reader, err := b.program(reading, b.url(sides[0].database))
 	if err != nil {
 		return err
 	}
-	defer service.stop()
-	databases := []string{"main"}
-	var reference *server
-	if b.before != "" { // its schema may be another
-		databases = append(databases, "before")
-		if err := b.exec("postgres", "CREATE DATABASE before"); err != nil {
-			return err
-		}
-		if reference, err = b.program("before", b.before, b.url("before")); err != nil {
-			return err
-		}
-		defer reference.stop()
-	}
-	b.say("filling worlds of 10 x 5, 100 x 20 and 1,000 x 100")
-	seed := []string{seedUsers(users), seedSessions(users)}
-	for w := range worlds {
-		seed = append(seed, seedWorld("small", w, 10, 5), seedWorld("middle", w, 100, 20))
-	}
-	for w := range b.big {
-		seed = append(seed, seedWorld("big", w, 1000, 100))
-	}
-	// Leave has to find RSVPs, and each server its own.
-	for w := range 2 {
-		seed = append(seed, seedWorld("join", w, b.toJoin, 0), seedWorld("leave", w, b.toLeave, users))
-	}
-	for _, database := range databases {
-		if err := b.exec(database, append(seed, "VACUUM ANALYZE", "CHECKPOINT")...); err != nil {
-			return err
-		}
-	}
-	if b.before == "" {
-		if reference, err = b.other("reference", b.url("main")); err != nil {
-			return err
-		}
-		defer reference.stop()
-	}
+	defer reader.stop()
 	bare, err := b.other("bare", "")
 	if err != nil {
 		return err
 	}
 	defer bare.stop()
 
-	c := newCrowd(users)
-	var etags, theirs [worlds]string
-	for w := range worlds {
-		for _, world := range []string{worldOf("small", w), worldOf("middle", w), worldOf("big", w%b.big)} {
-			etag, err := sameBytes(c.list(world), service, reference)
-			if err != nil {
-				return fmt.Errorf("%s: %w", world, err)
-			}
-			if world == worldOf("middle", w) {
-				etags[w] = etag
-				theirs[w], _ = sameBytes(c.list(world), reference)
-			}
+	all := []*server{reader}
+	for _, s := range sides {
+		all = append(all, s.server)
+	}
+	for _, kind := range []string{"small", "middle", "big"} {
+		if err := sameBytes(c.list(worldOf(kind, 0)), all...); err != nil {
+			return fmt.Errorf("%s: %w", kind, err)
 		}
 	}
 	b.say("all servers return the same bytes for each list")
 
+	each := func(conns int, of func(*side) func(int) requests) (contenders []contender) {
+		for _, s := range sides {
+			contenders = append(contenders, calls(s.name, s.server, conns, of(s)))
+		}
+		return contenders
+	}
+	lists := func(of func(int) requests) func(*side) func(int) requests {
+		return func(*side) func(int) requests { return of }
+	}
+	readBeside := func(of func(int) requests) []contender {
+		return []contender{calls(reader.name, reader, connections, of), calls(last.name, last.server, connections, of)}
+	}
 	small, middle, big := c.lists("small", worlds), c.lists("middle", worlds), c.lists("big", b.big)
-	hotWith := func(header string) func(int) requests {
+	hot := func(header string) func(int) requests {
 		return func(i int) requests { return always(c.getAs(1+i, "/api/event/"+worldOf("middle", 0), header)) } // as many users
 	}
-	hot := hotWith("")
-	compressed := func(i int) requests { return always(c.get("/api/event/"+worldOf("middle", i%worlds), acceptGzip)) }
-	plain, _, err := fetch(service.addr, c.list(worldOf("middle", 0)))
-	if err != nil {
-		return err
+	compressed := func(i int) requests {
+		return always(c.getAs(1+i, "/api/event/"+worldOf("middle", i%worlds), acceptGzip))
 	}
-	short, _, err := fetch(service.addr, c.get("/api/event/"+worldOf("middle", 0), acceptGzip))
-	if err != nil {
-		return err
-	}
-	gzip := fmt.Sprintf(", gzip: %s bytes instead of %s", number(float64(short.size)), number(float64(plain.size)))
-	having := func(etag func(world int) string) func(int) requests {
-		return func(i int) requests {
-			return always(c.get("/api/event/"+worldOf("middle", i%worlds), "If-None-Match: "+etag(i%worlds)+"\r\n"))
-		}
-	}
-	held := having(func(world int) string { return etags[world] })
-	heldThere := having(func(world int) string { return theirs[world] })
-	old := having(func(int) string { return `W/"0123456789abcdef"` })
 	session := func(i int) requests { return always(c.get("/api/auth/session", "")) }
-	// Each server writes to rows of its own.
-	writes := func(of func(group int) func(int) requests) []contender {
-		return []contender{calls("service", service, connections, of(0)), calls(reference.name, reference, connections, of(1))}
+	changing := each(connections, lists(middle))
+	for i, s := range sides {
+		changing[i].run = b.besideChanges(s.database, changing[i].run)
 	}
-	reads := func(of func(int) requests) []contender {
-		return writes(func(int) func(int) requests { return of })
-	}
-	refreshes := func(group int) func(int) requests { return c.refresh(1 + group*connections) }
 	type work struct {
 		work, goal string
 		contenders []contender
 	}
 	rows := []work{
-		{"list 10 x 5", "0.9", reads(small)},
-		{"list 100 x 20", "0.9", reads(middle)},
-		{"list 1,000 x 100", "0.9", reads(big)},
-		{"list 100 x 20, If-None-Match holds", "1.1", []contender{
-			calls("service", service, connections, held),
-			calls("service, full list", service, connections, middle),
-		}},
-		{"list 100 x 20, If-None-Match no longer holds", "", []contender{
-			calls("service", service, connections, old),
-			calls("service, full list", service, connections, middle),
-		}},
-		{"list 100 x 20, 256 connections on one world", "3", []contender{
-			calls("service", service, 256, hot),
-			calls("reference", reference, 256, hot),
-		}},
-		{"list 100 x 20" + gzip, "", []contender{
-			calls("service", service, connections, compressed),
-			calls("service, not compressed", service, connections, middle),
-		}},
-		{"list 100 x 20, 256 connections on one world" + gzip, "1", []contender{
-			calls("service", service, 256, hotWith(acceptGzip)),
-			calls("service, not compressed", service, 256, hot),
-		}},
-		{"join", "0.9", writes(c.join(b.toJoin))},
-		{"create", "0.9", writes(c.create)},
-		{"leave", "0.9", writes(c.leave(b.toLeave))},
-		{"refresh", "0.9", writes(refreshes)},
-		{"session", "0.8", []contender{
-			calls("service", service, connections, session),
-			calls("bare Echo", bare, connections, session),
-		}},
+		{"list 10 x 5, read each time", "0.9", readBeside(small)},
+		{"list 100 x 20, read each time", "0.9", readBeside(middle)},
+		{"list 1,000 x 100, read each time", "0.9", readBeside(big)},
+		{"list 10 x 5", "", each(connections, lists(small))},
+		{"list 1,000 x 100", "", each(connections, lists(big))},
+		{"list 100 x 20 that changes all the time", "0.9", changing},
+		{"list 100 x 20, 256 connections on one world", "3", each(256, lists(hot("")))},
+		{"list 100 x 20, gzip", "", each(connections, lists(compressed))},
+		{"list 100 x 20, 256 connections on one world, gzip", "", each(256, lists(hot(acceptGzip)))},
+		{"session", "0.8", append(each(connections, lists(session))[:len(sides)-1], calls("bare Echo", bare, connections, session))},
 	}
-	if b.before != "" {
-		rows = []work{
-			{"list 10 x 5", "", reads(small)},
-			{"list 100 x 20", "", reads(middle)},
-			{"list 1,000 x 100", "", reads(big)},
-			{"list 100 x 20, If-None-Match holds", "", []contender{
-				calls("service", service, connections, held),
-				calls(reference.name, reference, connections, heldThere),
-			}},
-			{"list 100 x 20, If-None-Match no longer holds", "", reads(old)},
-			{"list 100 x 20, 256 connections on one world", "", []contender{
-				calls("service", service, 256, hot),
-				calls(reference.name, reference, 256, hot),
-			}},
-			{"join", "", writes(c.join(b.toJoin))},
-			{"create", "", writes(c.create)},
-			{"leave", "", writes(c.leave(b.toLeave))},
-			{"refresh", "", writes(refreshes)},
-			{"session", "", reads(session)},
+	for _, conns := range []int{1, connections, 64, 256} {
+		at := ""
+		if conns != connections {
+			at = fmt.Sprintf(", connections: %d", conns)
 		}
+		rows = append(rows,
+			work{"list 100 x 20" + at, "", each(conns, lists(middle))},
+			work{"unchanged list 100 x 20" + at, "3", each(conns, c.unchanged("middle", worlds))},
+			work{"join" + at, "0.9", each(conns, func(s *side) func(int) requests { return s.join })},
+			work{"leave" + at, "0.9", each(conns, func(s *side) func(int) requests { return s.leave })},
+			work{"create" + at, "0.9", each(conns, lists(c.create(0)))},
+			work{"refresh" + at, "0.9", each(conns, func(s *side) func(int) requests { return s.refresh })},
+		)
 	}
 	for _, r := range rows {
 		if err := b.row(r.work, r.goal, r.contenders...); err != nil {
 			return err
 		}
 	}
-	if b.before != "" {
-		return nil
-	}
-	for _, conns := range []int{1, 4, 64, 256} {
-		err := b.row(fmt.Sprintf("list 100 x 20, connections: %d", conns), "",
-			calls("service", service, conns, middle), calls("reference", reference, conns, middle))
-		if err != nil {
-			return err
-		}
-	}
 	return nil
+}
+
+// side starts a build on a database of its own.
+func (b *bench) side(c crowd, of build, database string) (*side, error) {
+	if err := b.exec("postgres", "CREATE DATABASE "+database); err != nil {
+		return nil, err
+	}
+	server, err := b.program(of, b.url(database))
+	if err != nil {
+		return nil, err
+	}
+	seed := []string{seedUsers(users), seedSessions(users), seedWorld("join", 0, b.toJoin, 0), seedWorld("leave", 0, b.toLeave, users)}
+	for w := range worlds {
+		seed = append(seed, seedWorld("small", w, 10, 5), seedWorld("middle", w, 100, 20))
+	}
+	for w := range b.big {
+		seed = append(seed, seedWorld("big", w, 1000, 100))
+	}
+	return &side{server, database, c.join(b.toJoin)(0), c.leave(b.toLeave)(0), c.refresh(1)}, b.exec(database, append(seed, "VACUUM ANALYZE", "CHECKPOINT")...)
+}
+
+// besideChanges is run while all worlds of 100 x 20 change, each more often than its list is asked for.
+func (b *bench) besideChanges(database string, run func(warmup, round time.Duration) (float64, int, error)) func(warmup, round time.Duration) (float64, int, error) {
+	return func(warmup, round time.Duration) (rate float64, n int, err error) {
+		var ids []string
+		for w := range worlds {
+			ids = append(ids, eventID(worldOf("middle", w), 50))
+		}
+		db, err := pgx.Connect(context.Background(), b.url(database))
+		if err != nil {
+			return 0, 0, err
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		changed := make(chan error, 1)
+		go func() {
+			defer db.Close(context.Background())
+			for i := 0; ; i++ {
+				select {
+				case <-ctx.Done():
+					changed <- nil
+					return
+				case <-time.After(changeInterval):
+				}
+				if _, err := db.Exec(context.Background(), "UPDATE events SET description = 'Change ' || $1::int WHERE id = ANY ($2::uuid[])", i, ids); err != nil {
+					changed <- err
+					return
+				}
+			}
+		}()
+		rate, n, err = run(warmup, round)
+		cancel()
+		return rate, n, errors.Join(err, <-changed)
+	}
 }
 
 // stale measures lists while the statistics of the tables are out of date. The reference has its own copy of the same
@@ -230,7 +232,7 @@ func (b *bench) stale() error {
 			return err
 		}
 		defer reference.stop()
-		if _, err := sameBytes(c.list(worldOf("middle", 0)), service, reference); err != nil {
+		if err := sameBytes(c.list(worldOf("middle", 0)), service, reference); err != nil {
 			return err
 		}
 		err = b.row(kind.work, kind.goal,

@@ -24,17 +24,21 @@ type report struct {
 // waitResult is figures beside their goals.
 type waitResult struct{ Work, Figure, Goal, Measured string }
 
-// row compares the first contender with the second: Ratio of medians, and the lowest and the highest of a round.
+// row compares the first contender with each of the others.
 type row struct {
-	Work, Goal       string
-	Sides            []sideResult
-	Ratio, Low, High float64
+	Work, Goal string // the goal is about the ratio to the last one
+	Sides      []sideResult
 }
 
+// sideResult is what a contender did: medians over the rounds.
 type sideResult struct {
 	Name string
-	Rate float64 // a second, median of the rounds
-	CPU  float64 // of the server process, microseconds for each request
+	Rate float64 // a second
+	// Server and PostgreSQL are processor time, in microseconds for each request.
+	Server, PostgreSQL float64
+	// Ratio is the first contender's rate by this one's, Low and High the lowest and the highest of a turn; and CPURatio the
+	// processor time of its server and PostgreSQL together by that of this one.
+	Ratio, Low, High, CPURatio float64
 }
 
 // listing is one list, asked for by some clients at once.
@@ -48,12 +52,12 @@ type listing struct {
 
 func (r row) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-45s ratio %.2f (%.2f to %.2f)", r.Work, r.Ratio, r.Low, r.High)
-	if r.Goal != "" {
-		fmt.Fprintf(&b, ", goal %s", r.Goal)
-	}
-	for _, s := range r.Sides {
-		fmt.Fprintf(&b, "; %s %s/s", s.Name, number(s.Rate))
+	b.WriteString(r.Work)
+	for i, s := range r.Sides {
+		fmt.Fprintf(&b, "\n         %-26s %9s/s, CPU %5s + %5s µs", s.Name, number(s.Rate), number(s.Server), number(s.PostgreSQL))
+		if i > 0 {
+			fmt.Fprintf(&b, "; ratio %.2f (%.2f to %.2f), CPU %.2f", s.Ratio, s.Low, s.High, s.CPURatio)
+		}
 	}
 	return b.String()
 }
@@ -67,15 +71,21 @@ func (l listing) String() string {
 func (r *report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s\n\n", r.Machine)
-	b.WriteString("| Work | Goal | Service/s | Against/s | | Ratio | Lowest to highest round | CPU µs, service | CPU µs, against |\n")
-	b.WriteString("|---|--:|--:|--:|---|--:|--:|--:|--:|\n")
+	b.WriteString("| Work | By | Rate/s | CPU µs, server | CPU µs, PostgreSQL | Goal | Ratio of rates | Lowest to highest turn | Ratio of CPU |\n")
+	b.WriteString("|---|---|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, row := range r.Rows {
-		goal := row.Goal
-		if goal != "" {
-			goal = "≥ " + goal
+		for i, s := range row.Sides {
+			if i == 0 {
+				fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | | | | |\n", row.Work, s.Name, number(s.Rate), micros(s.Server), micros(s.PostgreSQL))
+				continue
+			}
+			goal := ""
+			if row.Goal != "" && i == len(row.Sides)-1 {
+				goal = "≥ " + row.Goal
+			}
+			fmt.Fprintf(&b, "| | %s | %s | %s | %s | %s | **%.2f** | %.2f to %.2f | %.2f |\n",
+				s.Name, number(s.Rate), micros(s.Server), micros(s.PostgreSQL), goal, s.Ratio, s.Low, s.High, s.CPURatio)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | **%.2f** | %.2f to %.2f | %s | %s |\n", row.Work, goal,
-			number(row.Sides[0].Rate), number(row.Sides[1].Rate), row.Sides[1].Name, row.Ratio, row.Low, row.High, micros(row.Sides[0].CPU), micros(row.Sides[1].CPU))
 	}
 	for _, part := range []struct {
 		of       string

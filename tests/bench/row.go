@@ -25,63 +25,87 @@ func calls(name string, s *server, conns int, of func(connection int) requests) 
 	}}
 }
 
-// row measures the contenders in turns and reports their rates. The first is set against the second.
+// turn is what a contender did in one turn.
+type turn struct{ rate, server, postgres float64 }
+
+func (t turn) cpu() float64 { return t.server + t.postgres }
+
+// row measures the contenders in turns, each turn begun by another one, and reports what they did. The first is set against the others.
 func (b *bench) row(work, goal string, contenders ...contender) error {
 	if !b.only.MatchString(work) {
 		return nil
 	}
-	rates := make([][]float64, len(contenders))
-	cpu := make([][]float64, len(contenders)) // microseconds for each request
-turns:
-	for turn := range b.rounds {
-		for i, s := range contenders {
-			before := s.server.cpu()
-			rate, n, err := s.run(b.round/5, b.round)
-			if errors.Is(err, errNoMore) && turn > 0 {
-				for i := range rates {
-					rates[i] = rates[i][:min(turn, len(rates[i]))]
+	turns := make([][]turn, len(contenders))
+rounds:
+	for round := range b.rounds {
+		for i := range contenders {
+			at := (i + round) % len(contenders)
+			t, err := b.turn(contenders[at])
+			if errors.Is(err, errNoMore) && round > 0 {
+				for i := range turns {
+					turns[i] = turns[i][:min(round, len(turns[i]))]
 				}
-				break turns
+				break rounds
 			}
 			if err != nil {
-				return fmt.Errorf("%s: %s: %w", work, s.name, err)
+				return fmt.Errorf("%s: %s: %w", work, contenders[at].name, err)
 			}
-			rates[i] = append(rates[i], rate)
-			cpu[i] = append(cpu[i], (s.server.cpu()-before).Seconds()*1e6/float64(n))
+			turns[at] = append(turns[at], t)
 		}
 	}
 	r := row{Work: work, Goal: goal}
 	for i, s := range contenders {
-		r.Sides = append(r.Sides, sideResult{s.name, median(rates[i]), median(cpu[i])})
+		side := sideResult{
+			Name: s.name, Rate: medianOf(turns[i], func(t turn) float64 { return t.rate }),
+			Server: medianOf(turns[i], func(t turn) float64 { return t.server }), PostgreSQL: medianOf(turns[i], func(t turn) float64 { return t.postgres }),
+		}
+		if i > 0 {
+			var rates, cpu []float64
+			for n, t := range turns[i] {
+				rates, cpu = append(rates, turns[0][n].rate/t.rate), append(cpu, turns[0][n].cpu()/max(t.cpu(), 1e-9))
+			}
+			side.Ratio, side.Low, side.High, side.CPURatio = median(rates), slices.Min(rates), slices.Max(rates), median(cpu)
+		}
+		r.Sides = append(r.Sides, side)
 	}
-	var ratios []float64
-	for turn := range rates[0] {
-		ratios = append(ratios, rates[0][turn]/rates[1][turn])
-	}
-	r.Ratio, r.Low, r.High = r.Sides[0].Rate/r.Sides[1].Rate, slices.Min(ratios), slices.Max(ratios)
 	b.report.Rows = append(b.report.Rows, r)
 	b.say("%s", r)
 	return nil
+}
+
+func (b *bench) turn(s contender) (turn, error) {
+	server, postgres := s.server.cpu(), b.databaseCPU()
+	rate, n, err := s.run(b.round/5, b.round)
+	each := func(spent time.Duration) float64 { return spent.Seconds() * 1e6 / float64(max(1, n)) }
+	return turn{rate, each(s.server.cpu() - server), each(b.databaseCPU() - postgres)}, err
 }
 
 func median[T int | float64 | time.Duration](values []T) T {
 	return slices.Sorted(slices.Values(values))[len(values)/2]
 }
 
-// sameBytes fails unless all servers respond to a request with the same body. It returns the ETag of the first.
-func sameBytes(request []byte, servers ...*server) (etag string, err error) {
+func medianOf(turns []turn, figure func(turn) float64) float64 {
+	var values []float64
+	for _, t := range turns {
+		values = append(values, figure(t))
+	}
+	return median(values)
+}
+
+// sameBytes fails unless all servers respond to a request with the same body.
+func sameBytes(request []byte, servers ...*server) error {
 	var want string
 	for i, s := range servers {
-		res, body, err := fetch(s.addr, request)
+		_, body, err := fetch(s.addr, request)
 		text := strings.TrimRight(string(body), "\n")
 		switch {
 		case err != nil:
-			return "", err
+			return err
 		case i == 0:
-			want, etag = text, res.etag
+			want = text
 		case text != want:
-			return "", errors.New("different bytes from " + s.name)
+			return errors.New("different bytes from " + s.name)
 		}
 	}
-	return etag, nil
+	return nil
 }

@@ -310,10 +310,6 @@ func (b *bench) waitOrPoll(c crowd) error {
 		return err
 	}
 	defer s.stop()
-	postmaster, err := b.postmaster("wait")
-	if err != nil {
-		return err
-	}
 	var cpu [2][2][2]float64 // polling or waiting, nothing or one join a second; of the service and of PostgreSQL, seconds a minute
 	for how := range cpu {
 		etags, err := c.etagsOf(s, worlds, tiny(worlds))
@@ -338,7 +334,7 @@ func (b *bench) waitOrPoll(c crowd) error {
 		}()
 		time.Sleep(4 * time.Second)
 		for joins := range cpu[how] {
-			service, database, begin := s.cpu(), cpuBelow(postmaster), time.Now()
+			service, database, begin := s.cpu(), b.databaseCPU(), time.Now()
 			for n := 0; time.Since(begin) < lasts; n++ {
 				if joins > 0 {
 					if _, err := discard(s.addr, c.write("POST", "/api/event/join/"+tinyEvent(n), 1000+how)); err != nil {
@@ -348,7 +344,7 @@ func (b *bench) waitOrPoll(c crowd) error {
 				time.Sleep(time.Second)
 			}
 			minutes := time.Since(begin).Minutes()
-			cpu[how][joins] = [2]float64{(s.cpu() - service).Seconds() / minutes, (cpuBelow(postmaster) - database).Seconds() / minutes}
+			cpu[how][joins] = [2]float64{(s.cpu() - service).Seconds() / minutes, (b.databaseCPU() - database).Seconds() / minutes}
 		}
 		if err := <-done; err != nil {
 			return err

@@ -39,21 +39,13 @@ func seedUsers(n int) string {
 		SELECT ('%s' || lpad(to_hex(i), 12, '0'))::uuid, 'user' || i, now() FROM generate_series(1, %d) i`, userIDs, n)
 }
 
-// seedSessions makes a session for each of the users 1 to n, with the refresh token refreshTokenOf(n). A binary from
-// before there were sessions, which -before may name, keeps that in the user's row.
+// seedSessions makes a session for each of the users 1 to n, with the refresh token refreshTokenOf(n).
 func seedSessions(n int) string {
-	return fmt.Sprintf(`DO $$ BEGIN
-		IF to_regclass('sessions') IS NULL THEN
-			UPDATE users SET refresh_hash = sha256(convert_to(lpad(substr(username, 5), 32, '0') || repeat('0', 96), 'UTF8')),
-				refresh_expires_at = now() + interval '30 days';
-			RETURN;
-		END IF;
-		INSERT INTO sessions (id, user_id, handle_hash, created_at, device, network, refreshed_at, expires_at, token_hash, spent)
+	return fmt.Sprintf(`INSERT INTO sessions (id, user_id, handle_hash, created_at, device, network, refreshed_at, expires_at, token_hash, spent)
 		SELECT ('%s' || lpad(to_hex(i), 12, '0'))::uuid, ('%s' || lpad(to_hex(i), 12, '0'))::uuid, sha256(convert_to(handle, 'UTF8')),
 			now(), 'Firefox on Linux', '192.0.2.0/24', now(), now() + interval '30 days',
 			sha256(convert_to(handle || repeat('0', 96), 'UTF8')), ''
-		FROM generate_series(1, %d) i, lpad(i::text, 32, '0') handle;
-	END $$`, sessionIDs, userIDs, n)
+		FROM generate_series(1, %d) i, lpad(i::text, 32, '0') handle`, sessionIDs, userIDs, n)
 }
 
 // refreshTokenOf is the first refresh token of user n. Its handle, the first 32 digits, is the user's own.
@@ -64,27 +56,20 @@ func seedWorld(kind string, n, events, rsvps int) string {
 	return seedWorldOf(kind, n, events, rsvps, users)
 }
 
-// seedWorldOf is seedWorld among another number of users. In the schema of an earlier binary, which -before may name, RSVPs
-// refer to ids.
+// seedWorldOf is seedWorld among another number of users.
 func seedWorldOf(kind string, n, events, rsvps, users int) string {
 	world := worldOf(kind, n)
 	return fmt.Sprintf(`DO $$ BEGIN
-		CREATE TEMPORARY TABLE plan ON COMMIT DROP AS
-			SELECT i, ('%[1]s' || lpad(to_hex(i), 12, '0'))::uuid AS event, 'user' || u AS username,
-				timestamptz '2029-01-01 00:00Z' + j * interval '1 second' AS joined
-			FROM generate_series(1, %[4]d) i, generate_series(1, %[5]d) j, LATERAL (SELECT 1 + (i * 37 + j) %% %[6]d) one(u);
 		INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
 			SELECT ('%[1]s' || lpad(to_hex(i), 12, '0'))::uuid, '%[2]s', '%[3]s1', 'Event ' || i,
 				'Bring a coat, a lamp and something to eat. Number ' || i, timestamptz '2030-01-01 00:00Z' + i * interval '1 hour', now()
 			FROM generate_series(1, %[4]d) i;
-		IF EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = 'rsvps'::regclass AND attname = 'event_id') THEN
-			INSERT INTO rsvps (event_id, user_id, username, created_at)
-			SELECT event, u.id, username, joined FROM plan JOIN users u USING (username) ORDER BY i, joined;
-		ELSE
-			INSERT INTO rsvps (event_number, user_number, username, created_at)
-			SELECT e.number, u.number, username, joined FROM plan JOIN events e ON e.id = event JOIN users u USING (username)
-			ORDER BY i, joined;
-		END IF;
+		INSERT INTO rsvps (event_number, user_number, username, created_at)
+			SELECT e.number, u.number, username, timestamptz '2029-01-01 00:00Z' + j * interval '1 second'
+			FROM generate_series(1, %[4]d) i, generate_series(1, %[5]d) j, LATERAL (SELECT 1 + (i * 37 + j) %% %[6]d) one(n),
+				events e, users u
+			WHERE e.id = ('%[1]s' || lpad(to_hex(i), 12, '0'))::uuid AND u.username = 'user' || n
+			ORDER BY i, j;
 	END $$`,
 		idsOf(world), world, userIDs+"00000000000", events, rsvps, users)
 }
@@ -121,6 +106,23 @@ func always(request []byte) requests {
 func (c crowd) lists(kind string, worlds int) func(connection int) requests {
 	return func(connection int) requests {
 		return always(c.getAs(1+connection%c.users(), "/api/event/"+worldOf(kind, connection%worlds), ""))
+	}
+}
+
+// unchanged is lists of clients who have them: they send the ETag of the response before.
+func (c crowd) unchanged(kind string, worlds int) func(*side) func(connection int) requests {
+	return func(*side) func(int) requests {
+		return func(connection int) requests {
+			user, path, etag := 1+connection%c.users(), "/api/event/"+worldOf(kind, connection%worlds), ""
+			request := c.getAs(user, path, "")
+			return func(_ []byte, last *response) []byte {
+				if last.etag != etag {
+					etag = last.etag
+					request = c.getAs(user, path, "If-None-Match: "+etag+"\r\n")
+				}
+				return request
+			}
+		}
 	}
 }
 

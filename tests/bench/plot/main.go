@@ -90,9 +90,9 @@ func rates(r results, path string) error {
 		var values plotter.Values
 		for _, row := range rows {
 			value := 0.0
-			if i < len(row.Sides) {
+			if side := i * (len(row.Sides) - 1); side < len(row.Sides) { // the service, and the last of the others
 				// Bars begin at zero, which a logarithmic axis does not have: the values are logarithms.
-				value = math.Log10(max(1, row.Sides[i].Rate))
+				value = math.Log10(max(1, row.Sides[side].Rate))
 			}
 			values = append(values, value)
 		}
