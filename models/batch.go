@@ -3,277 +3,299 @@ package models
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// batchWriter is the limiter of SQLite's one writer. One goroutine at a time writes on one connection, first come first
-// served; what pauses the writing comes before all writes that wait, since it waits for a short time only. A write that
-// finds nobody writing runs at once where it was called: waking another goroutine for it would cost more than a tenth of
-// it. Those that come meanwhile wait, and then share a transaction and the sync of its commit. None of them returns before
-// that: each acknowledged write is covered by a sync that began after it. Each write has a savepoint, and one that fails
-// takes back only what it did itself. If the commit fails, all of the batch have failed, also those that only read what
-// another one wrote.
-type batchWriter struct {
-	tx      batchTransaction
-	wake    chan struct{} // hands busy over to the goroutine that runs those who wait
-	stopped chan struct{} // closed once tx is
+// batcher lets writes share transactions, at most most of them at once: first come, first served. A write that finds fewer under
+// way runs at once where it was called: waking another goroutine for it would cost more than a tenth of it. Those that come
+// meanwhile wait, and then share a transaction and the sync of its commit. None of them returns before that: each acknowledged
+// write is covered by a sync that began after it.
+//
+// On SQLite, which has one writer, what pauses the writing comes before all writes that wait, since it waits for a short time only.
+type batcher struct {
+	database transactor
+	most     int
+	wake     chan struct{} // hands the place of a transaction over to a goroutine that runs those who wait
+	stopped  chan struct{} // closed once database is
 
-	mu     sync.Mutex
-	busy   bool   // somebody runs jobs, and will call release
-	queue  []*job // those who wait, which are none unless busy
-	closed bool
+	mu      sync.Mutex
+	running int    // how many transactions are under way; each of them will call release
+	queue   []*job // those who wait, which are none unless running is most
+	closed  bool
 }
 
-// batchTransaction is what a batch runs in. A method that fails leaves no transaction behind, except keep and undo.
-type batchTransaction interface {
-	begin() error
-	// mark begins what keep or undo ends.
-	mark() error
-	keep() error
-	undo() error
-	commit() error
-	rollback()
+// transactor is what a batcher knows of a database.
+type transactor interface {
+	// acquire waits for a connection, until ctx ends or a time has come, zero for never. release gives it back.
+	acquire(ctx context.Context, until time.Time) error
+	release()
+	// transact runs jobs in one transaction, and then tells them.
+	transact(batch []*job)
 	// close is called once nothing runs any more.
 	close()
 }
 
-// maxBatch bounds how many writes share a commit: the first of them waits for the last.
-const maxBatch = 128
+const (
+	// maxBatch bounds how many writes share a commit: the first of them waits for the last.
+	maxBatch = 128
+	// maxTransactions is how many transactions of writes a server runs at once for an instance. With one the processors rest while it
+	// commits; with as many as there are connections each write has a commit of its own.
+	maxTransactions = 4
+)
 
-// job is a write, or what runs alone, between two batches.
+// job is a write, or what only runs on SQLite: other work in a transaction, or what runs alone, between two transactions.
 type job struct {
-	work     func() error
-	alone    bool
+	write    *write
+	deadline time.Time     // of the write
+	work     func() error  // nil for a write
+	alone    bool          // work runs alone
+	waiting  *atomic.Int64 // is one more while the job waits; may be nil
+
+	started  time.Time // zero while it waits
 	done     chan struct{}
+	changed  bool // the write has changed a row
 	err      error
 	panicked any // what work panicked with, and where
 }
 
-func newBatchWriter(tx batchTransaction) *batchWriter {
-	w := &batchWriter{tx: tx, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
-	go func() {
-		for range w.wake {
-			w.run(w.next())
-		}
-	}()
-	return w
+// reset has a job begin anew.
+func (j *job) reset() {
+	j.started, j.done, j.changed, j.err = time.Time{}, make(chan struct{}), false, nil
 }
 
-// enter reports whether j is to run now, by a call of run. Otherwise j waits. It returns ErrUnavailable after the end.
-func (w *batchWriter) enter(j *job) (now bool, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// begin ends the waiting of a job.
+func (j *job) begin() {
+	j.started = time.Now()
+	j.wait(-1)
+}
+
+func (j *job) wait(n int64) {
+	if j.waiting != nil {
+		j.waiting.Add(n)
+	}
+}
+
+// end tells the caller.
+func (j *job) end(err error) {
+	if err != nil {
+		j.err = err
+	}
+	close(j.done)
+}
+
+func newBatcher(database transactor, most int) *batcher {
+	b := &batcher{database: database, most: most, wake: make(chan struct{}, most), stopped: make(chan struct{})}
+	for range most {
+		go func() {
+			for range b.wake {
+				database.acquire(context.Background(), time.Time{}) // which comes to an end, since all that holds one does
+				b.run(b.next())
+			}
+		}()
+	}
+	return b
+}
+
+// enter reports whether j is to run now, by a call of runNow. Otherwise j waits. It returns ErrUnavailable after the end.
+func (b *batcher) enter(j *job) (now bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	switch {
-	case w.closed:
+	case b.closed:
 		return false, ErrUnavailable
-	case w.busy:
-		at := len(w.queue)
+	case b.running == b.most:
+		at := len(b.queue)
 		if j.alone {
-			at = w.pauses()
+			at = b.pauses()
 		}
-		w.queue = slices.Insert(w.queue, at, j)
+		b.queue = slices.Insert(b.queue, at, j)
 		return false, nil
 	}
-	w.busy = true
+	b.running++
 	return true, nil
 }
 
 // pauses counts those who wait to run alone. They stand in front. The caller holds mu.
-func (w *batchWriter) pauses() int {
+func (b *batcher) pauses() int {
 	n := 0
-	for n < len(w.queue) && w.queue[n].alone {
+	for n < len(b.queue) && b.queue[n].alone {
 		n++
 	}
 	return n
 }
 
 // leave reports whether j waited, and no longer does.
-func (w *batchWriter) leave(j *job) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	i := slices.Index(w.queue, j)
+func (b *batcher) leave(j *job) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.Index(b.queue, j)
 	if i >= 0 {
-		w.queue = slices.Delete(w.queue, i, i+1)
+		b.queue = slices.Delete(b.queue, i, i+1)
 	}
 	return i >= 0
 }
 
 // next takes those from the queue who run next. There are none if all have left.
-func (w *batchWriter) next() []*job {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n := min(len(w.queue), maxBatch)
-	if w.pauses() > 0 {
+func (b *batcher) next() []*job {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(len(b.queue), maxBatch)
+	if b.pauses() > 0 {
 		n = 1
 	}
-	batch := slices.Clone(w.queue[:n])
-	w.queue = slices.Delete(w.queue, 0, n)
+	batch := slices.Clone(b.queue[:n])
+	b.queue = slices.Delete(b.queue, 0, n)
+	for _, j := range batch {
+		j.begin()
+	}
 	return batch
 }
 
-// run runs jobs, and then lets others write.
-func (w *batchWriter) run(jobs []*job) {
-	defer w.release()
+// run runs jobs on the connection that the caller has acquired, and then lets others write.
+func (b *batcher) run(jobs []*job) {
+	defer b.release()
+	defer b.database.release()
 	switch {
 	case len(jobs) == 0:
 	case jobs[0].alone:
 		defer close(jobs[0].done)
 		jobs[0].work()
 	default:
-		runBatch(w.tx, jobs)
+		b.database.transact(jobs)
 	}
 }
 
-// release ends being busy, or hands it over if somebody waits.
-func (w *batchWriter) release() {
-	w.mu.Lock()
-	w.busy = len(w.queue) > 0
-	if w.busy {
-		w.wake <- struct{}{} // which has room: nobody else is busy
+// release gives the place of a transaction back, or hands it over if somebody waits.
+func (b *batcher) release() {
+	b.mu.Lock()
+	if len(b.queue) > 0 {
+		b.wake <- struct{}{} // which has room: there is one for each place
+	} else {
+		b.running--
 	}
-	ended := w.closed && !w.busy
-	w.mu.Unlock()
+	ended := b.closed && b.running == 0
+	b.mu.Unlock()
 	if ended {
-		w.end()
+		b.end()
 	}
 }
 
-// runBatch runs all jobs in one transaction, and then tells them. A transaction that panics is ended: whoever called may
-// recover, and all later writes would find it open.
-func runBatch(tx batchTransaction, batch []*job) {
-	ended := false
-	defer func() {
-		if !ended {
-			tx.rollback()
-		}
-	}()
-	err := tx.begin()
-	if err == nil {
-		if err = runAll(tx, batch); err == nil {
-			err = tx.commit()
-		} else {
-			tx.rollback()
-		}
-	}
-	ended = true
-	for _, j := range batch {
-		if err != nil {
-			j.err = err
-		}
-		close(j.done)
-	}
+// apply runs the write of j, and returns its error: ErrBusy if it has not begun by giveUp, and ErrTimeout if it has not ended by its
+// deadline.
+func (b *batcher) apply(ctx context.Context, j *job, giveUp time.Time) error {
+	return b.submit(ctx, j.deadline, giveUp, j)
 }
 
-// runAll runs the jobs one after the other. It returns an error when the transaction cannot go on.
-func runAll(tx batchTransaction, batch []*job) error {
-	if len(batch) == 1 { // the transaction itself is what it may take back
-		return batch[0].run()
-	}
-	for _, j := range batch {
-		if err := tx.mark(); err != nil {
-			return err
-		}
-		failed := j.run()
-		if failed != nil {
-			if tx.undo() != nil { // SQLite has taken back the whole transaction, as it does when the disk is full
-				if errors.Is(failed, ErrUnwritable) {
-					return failed
-				}
-				return fmt.Errorf("%w: %v", ErrUnavailable, failed) // for all, whatever it means to this one
-			}
-		} else if err := tx.keep(); err != nil {
-			return err
-		}
-	}
-	return nil
+// do runs work in a transaction; see limiter.
+func (b *batcher) do(ctx context.Context, deadline time.Time, maxWait time.Duration, work func() error) error {
+	return b.submit(ctx, deadline, time.Now().Add(maxWait), &job{work: work})
 }
 
-// run returns the error of the work, or that it panicked.
-func (j *job) run() (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			j.panicked = fmt.Sprintf("%v\n%s", r, debug.Stack())
-			err = errPanicked
-		}
-	}()
-	j.err = j.work()
-	return j.err
-}
-
-func (w *batchWriter) do(ctx context.Context, deadline time.Time, maxWait time.Duration, work func() error) error {
-	j := &job{work: work, done: make(chan struct{})}
-	now, err := w.enter(j)
+// submit runs j, unless it has not begun by giveUp.
+func (b *batcher) submit(ctx context.Context, deadline, giveUp time.Time, j *job) error {
+	j.reset()
+	if deadline.Before(giveUp) {
+		giveUp = deadline
+	}
+	j.wait(1)
+	now, err := b.enter(j)
 	switch {
 	case err != nil:
-		return err
 	case now:
-		w.run([]*job{j})
+		err = b.runNow(ctx, giveUp, j)
 	default:
-		wait, cancel := context.WithTimeout(ctx, min(maxWait, time.Until(deadline)))
+		wait, cancel := context.WithDeadline(ctx, giveUp)
 		defer cancel()
-		if !w.await(wait, j) {
-			return acquireErr(ctx, deadline)
-		}
+		err = b.await(wait, j)
 	}
-	if j.panicked != nil {
+	if j.started.IsZero() {
+		j.wait(-1)
+	}
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return acquireErr(ctx, deadline)
+	case err != nil:
+		return err
+	case j.panicked != nil:
 		panic(j.panicked) // on the goroutine that can respond to it
 	}
 	return j.err
 }
 
-// await reports whether j, which waits, has run, or never will because the writer ends. It is false if ctx ends before j
-// begins.
-func (w *batchWriter) await(ctx context.Context, j *job) bool {
-	select {
-	case <-j.done:
-	case <-ctx.Done():
-		if w.leave(j) {
-			return false
-		}
-		<-j.done
+// runNow runs j where it was called.
+func (b *batcher) runNow(ctx context.Context, giveUp time.Time, j *job) error {
+	if err := b.database.acquire(ctx, giveUp); err != nil {
+		b.release()
+		return err
 	}
-	return true
+	j.begin()
+	b.run([]*job{j})
+	return nil
 }
 
-// pause runs fn while nobody writes, unless ctx or the writer ends before it begins.
-func (w *batchWriter) pause(ctx context.Context, fn func()) {
+// await returns once j, which waits, has run, or never will because the batcher ends. It returns the error of ctx if that ends
+// before j begins, and ErrTimeout if a write has begun and does not end by its deadline: nobody knows what will become of it.
+// Other work uses what belongs to its caller, who therefore waits for it.
+func (b *batcher) await(ctx context.Context, j *job) error {
+	select {
+	case <-j.done:
+		return nil
+	case <-ctx.Done():
+	}
+	if b.leave(j) {
+		return ctx.Err()
+	}
+	var late <-chan time.Time
+	if j.write != nil {
+		timer := time.NewTimer(time.Until(j.deadline))
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-j.done:
+		return nil
+	case <-late:
+		return ErrTimeout
+	}
+}
+
+// pause runs fn while nobody writes, unless ctx or the batcher ends before it begins.
+func (b *batcher) pause(ctx context.Context, fn func()) {
 	j := &job{alone: true, work: func() error { fn(); return nil }, done: make(chan struct{})}
-	now, err := w.enter(j)
+	now, err := b.enter(j)
 	switch {
 	case err != nil:
 	case now:
-		w.run([]*job{j})
+		b.runNow(ctx, time.Time{}, j)
 	default:
-		w.await(ctx, j)
+		b.await(ctx, j)
 	}
 }
 
-// close waits for the batch that is running. Those who wait get ErrUnavailable.
-func (w *batchWriter) close() {
-	w.mu.Lock()
-	first := !w.closed
-	w.closed = true
-	refused := w.queue
-	w.queue = nil
-	busy := w.busy
-	w.mu.Unlock()
+// close waits for the transactions that are running. Those who wait get ErrUnavailable.
+func (b *batcher) close() {
+	b.mu.Lock()
+	first := !b.closed
+	b.closed = true
+	refused := b.queue
+	b.queue = nil
+	idle := b.running == 0
+	b.mu.Unlock()
 	for _, j := range refused {
-		j.err = ErrUnavailable
-		close(j.done)
+		j.end(ErrUnavailable)
 	}
-	if first && !busy {
-		w.end()
+	if first && idle {
+		b.end()
 	}
-	<-w.stopped
+	<-b.stopped
 }
 
 // end is called once, when nothing runs any more.
-func (w *batchWriter) end() {
-	close(w.wake)
-	w.tx.close()
-	close(w.stopped)
+func (b *batcher) end() {
+	close(b.wake)
+	b.database.close()
+	close(b.stopped)
 }

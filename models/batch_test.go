@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // script is a transaction that notes what becomes of it, and fails where it is told to.
@@ -28,9 +30,12 @@ func (s *script) step(name string) error {
 	return s.fail[name]
 }
 
-func (s *script) begin() error  { return s.step("begin") }
-func (s *script) mark() error   { return s.step("mark") }
-func (s *script) keep() error   { return s.step("keep") }
+func (s *script) begin() error { return s.step("begin") }
+func (s *script) mark() error  { return s.step("mark") }
+func (s *script) keep() error  { return s.step("keep") }
+func (s *script) apply(*write) (changed bool, err error) {
+	return true, s.step("apply")
+}
 func (s *script) undo() error   { return s.step("undo") }
 func (s *script) commit() error { return s.step("commit") }
 func (s *script) rollback()     { s.step("rollback") }
@@ -104,7 +109,7 @@ func TestBatch(t *testing.T) {
 func TestBatchWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tx := new(script)
-		w := newBatchWriter(tx)
+		w := newBatcher(savepoints{tx}, 1)
 		do := func(work func() error) error {
 			return w.do(context.Background(), time.Now().Add(time.Minute), time.Minute, work)
 		}
@@ -160,7 +165,7 @@ func TestBatchWriter(t *testing.T) {
 func TestPauseComesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tx := new(script)
-		w := newBatchWriter(tx)
+		w := newBatcher(savepoints{tx}, 1)
 		defer w.close()
 		goOn := make(chan struct{})
 		var all sync.WaitGroup
@@ -193,7 +198,7 @@ func (p panicking) commit() error { panic("commit") }
 // Whoever calls may recover from a panic of the transaction, which must not stay open then.
 func TestTransactionPanics(t *testing.T) {
 	tx := panicking{new(script)}
-	w := newBatchWriter(tx)
+	w := newBatcher(savepoints{tx}, 1)
 	defer w.close()
 	for range 2 {
 		func() {
@@ -221,7 +226,7 @@ func TestBatchWriterHistories(t *testing.T) {
 func testBatchWriterHistory(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	tx := new(script)
-	w := newBatchWriter(tx)
+	w := newBatcher(savepoints{tx}, 1)
 	var running atomic.Int32
 	var all sync.WaitGroup
 	for range 1 + random.IntN(40) {
@@ -280,5 +285,103 @@ func testBatchWriterHistory(t *testing.T, seed uint64) {
 	all.Wait()
 	if last := len(tx.steps) - 1; slices.Index(tx.steps, "close") != last {
 		t.Errorf("seed %d: closed in between, or more than once: %v", seed, tx.steps)
+	}
+}
+
+// transactions is a server that some transactions keep waiting, with a pool of connections that others use, too.
+type transactions struct {
+	semaphoreLimiter
+	t       *testing.T
+	random  func(n int) int
+	most    int
+	mu      sync.Mutex
+	running int
+	ran     map[*write]int
+}
+
+func (s *transactions) release() { s.Release(1) }
+func (s *transactions) close()   {}
+
+func (s *transactions) transact(batch []*job) {
+	s.mu.Lock()
+	if s.running++; s.running > s.most {
+		s.t.Errorf("%d transactions at once", s.running)
+	}
+	if len(batch) > maxBatch {
+		s.t.Errorf("%d writes in a transaction", len(batch))
+	}
+	var err error
+	if s.random(4) == 0 {
+		err = errDisk
+	}
+	took := time.Duration(s.random(20)) * time.Millisecond
+	s.mu.Unlock()
+	time.Sleep(took)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+	for _, j := range batch {
+		s.ran[j.write]++
+		j.changed = err == nil
+		j.end(err)
+	}
+}
+
+// Whoever comes and leaves when, and however long transactions take: so many run at once, each write at most once, and what its caller
+// is told is true.
+func TestBatcherHistories(t *testing.T) {
+	for seed := range uint64(300) {
+		synctest.Test(t, func(t *testing.T) { testBatcherHistory(t, seed) })
+	}
+}
+
+func testBatcherHistory(t *testing.T, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 1))
+	conns := 1 + random.IntN(6)
+	server := &transactions{semaphoreLimiter: semaphoreLimiter{semaphore.NewWeighted(int64(conns))}, t: t, random: random.IntN, most: 1 + random.IntN(4), ran: make(map[*write]int)}
+	b := newBatcher(server, server.most)
+	var waiting atomic.Int64
+	var all sync.WaitGroup
+	for range conns {
+		begin, took := time.Duration(random.IntN(40))*time.Millisecond, time.Duration(random.IntN(20))*time.Millisecond
+		all.Go(func() { // somebody who reads
+			time.Sleep(begin)
+			server.do(context.Background(), time.Now().Add(time.Minute), time.Minute, func() error { time.Sleep(took); return nil })
+		})
+	}
+	for range 1 + random.IntN(300) {
+		begin := time.Duration(random.IntN(60)) * time.Millisecond
+		patience, time4all := time.Duration(random.IntN(30))*time.Millisecond, time.Duration(1+random.IntN(60))*time.Millisecond
+		leaves := time.Hour
+		if random.IntN(4) == 0 {
+			leaves = time.Duration(random.IntN(30)) * time.Millisecond
+		}
+		all.Go(func() {
+			time.Sleep(begin)
+			ctx, cancel := context.WithTimeout(context.Background(), leaves)
+			defer cancel()
+			w := new(write)
+			err := b.apply(ctx, &job{write: w, deadline: time.Now().Add(time4all), waiting: &waiting}, time.Now().Add(patience))
+			server.mu.Lock()
+			ran := server.ran[w]
+			server.mu.Unlock()
+			switch {
+			case ran > 1:
+				t.Errorf("a write ran %d times", ran)
+			case (err == nil || errors.Is(err, errDisk)) && ran != 1:
+				t.Errorf("a write that never ran returned %v", err)
+			case (errors.Is(err, ErrBusy) || errors.Is(err, ErrUnavailable) || errors.Is(err, context.Canceled)) && ran != 0:
+				t.Errorf("a write that ran returned %v", err)
+			}
+		})
+	}
+	if random.IntN(2) == 0 {
+		time.Sleep(time.Duration(random.IntN(60)) * time.Millisecond)
+		b.close()
+	}
+	all.Wait()
+	b.close()
+	if n := waiting.Load(); n != 0 {
+		t.Errorf("%d wait after the end", n)
 	}
 }

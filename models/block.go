@@ -30,7 +30,7 @@ func (s *Store) setBlocked(ctx context.Context, what, username string, since any
 		if !changed {
 			return nil
 		}
-		if err := exec(tx, "UPDATE users SET blocked_at = ? WHERE id = ?", since, user.ID).Error; err != nil || since == nil {
+		if err := tx.Exec("UPDATE users SET blocked_at = ? WHERE id = ?", since, user.ID).Error; err != nil || since == nil {
 			return err
 		}
 		return tx.Model(&Session{}).Where("user_id = ? AND revoked_at IS NULL", user.ID).Updates(s.revocation()).Error
@@ -77,7 +77,7 @@ func (s *Store) BlockIdentity(ctx context.Context, identity Hash) (changed bool,
 }
 
 func (s *Store) blockIdentity(tx *gorm.DB, identity Hash) (changed bool, err error) {
-	res := exec(tx, "INSERT INTO blocked_identities (hash, blocked_at) VALUES (?, ?) ON CONFLICT DO NOTHING", identity, s.timestamp())
+	res := tx.Exec("INSERT INTO blocked_identities (hash, blocked_at) VALUES (?, ?) ON CONFLICT DO NOTHING", identity, s.timestamp())
 	return res.RowsAffected > 0, res.Error
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 )
 
 // Caller is who asks: a user, and the session that the request comes from. The zero SessionID stands for a JWT of
@@ -15,11 +16,11 @@ type Caller struct{ UserID, SessionID ID }
 
 // isActive is the condition that the user exists and the session is not revoked. A session that is gone counts as revoked.
 // A user who is blocked has none left; only without a session is it looked up.
-func (c Caller) isActive() expr {
+func (c Caller) isActive() clause.Expr {
 	if c.SessionID.IsZero() {
-		return expr{userIsActive, []any{c.UserID}}
+		return gorm.Expr(userIsActive, c.UserID)
 	}
-	return expr{sessionIsActive, []any{c.SessionID, c.UserID}}
+	return gorm.Expr(sessionIsActive, c.SessionID, c.UserID)
 }
 
 // The two conditions of isActive.
@@ -31,26 +32,29 @@ const (
 // check returns ErrSignedOut unless the caller is active.
 func (c Caller) check(tx *gorm.DB) error {
 	var active bool
-	err := scan(raw(tx, "SELECT ?", c.isActive()), &active)
+	err := scan(tx.Raw("SELECT ?", c.isActive()), &active)
 	if err == nil && !active {
 		return ErrSignedOut
 	}
 	return err
 }
 
-// checkEvent returns ErrSignedOut unless the caller is active, and else ErrNoEvent unless there is such an event.
-func (c Caller) checkEvent(tx *gorm.DB, event ID) error {
+// hasJoined reports whether the caller has an RSVP of the event. It returns ErrSignedOut unless the caller is active, and else
+// ErrNoEvent unless there is such an event.
+func (c Caller) hasJoined(tx *gorm.DB, event ID) (joined bool, err error) {
 	var active, exists bool
-	err := scan(raw(tx, "SELECT ?, EXISTS (SELECT 1 FROM events WHERE id = ?)", c.isActive(), event), &active, &exists)
+	err = scan(tx.Raw(`SELECT ?, EXISTS (SELECT 1 FROM events WHERE id = ?), EXISTS (
+		SELECT 1 FROM rsvps WHERE event_number = (SELECT number FROM events WHERE id = ?) AND user_number = (SELECT number FROM users WHERE id = ?))`,
+		c.isActive(), event, event, c.UserID), &active, &exists, &joined)
 	switch {
 	case err != nil:
-		return err
+		return false, err
 	case !active:
-		return ErrSignedOut
+		return false, ErrSignedOut
 	case !exists:
-		return ErrNoEvent
+		return false, ErrNoEvent
 	}
-	return nil
+	return joined, nil
 }
 
 // ids is a set as one parameter: with IN and a list every length would be another statement to prepare.
@@ -98,7 +102,7 @@ func (s *Store) SignedOut(ctx context.Context, all []Caller) (map[Caller]bool, e
 	}
 	var numbers *string
 	err := s.read(ctx, func(tx *gorm.DB) error {
-		return scan(raw(tx, "SELECT (SELECT "+s.dialect.moments.numbers+" FROM "+s.dialect.signedOut()+")", callers(all)), &numbers)
+		return scan(tx.Raw("SELECT (SELECT "+s.dialect.moments.numbers+" FROM "+s.dialect.signedOut()+")", callers(all)), &numbers)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("look up callers: %w", err)

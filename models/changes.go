@@ -26,20 +26,6 @@ func (s *Store) Hears() bool { return s.instances.Hears() }
 // Instances returns what is known of other instances' notifications, for metrics; nil on SQLite, where there are none.
 func (s *Store) Instances() *Instances { return s.instances }
 
-// change is write for what changes a list. fn reports whether it may have, which it may also have with an error: nobody
-// knows what became of a statement whose result did not arrive.
-func (s *Store) change(ctx context.Context, fn func(tx *gorm.DB) (changed bool, err error)) error {
-	changed := false
-	err := s.write(ctx, func(tx *gorm.DB) (err error) {
-		changed, err = fn(tx)
-		return err
-	})
-	if changed {
-		s.tell()
-	}
-	return err
-}
-
 // tell says that a write may have changed lists.
 func (s *Store) tell() {
 	if fn := s.subscriber.Load(); fn != nil {
@@ -68,7 +54,7 @@ func (s *Store) WorldsSince(ctx context.Context, m Moment) (ChangedWorlds, error
 	err := s.read(ctx, func(tx *gorm.DB) error {
 		answer = ChangedWorlds{}
 		d, saw := s.dialect.moments, m.sawOrNothing()
-		rows, err := raw(tx, "SELECT "+d.now+", ? UNION ALL SELECT * FROM (? LIMIT ?) changed", d.lost(saw), d.worlds(saw), maxChangedWorlds+1).Rows()
+		rows, err := tx.Raw("SELECT "+d.now+", ? UNION ALL SELECT * FROM (? LIMIT ?) changed", d.lost(saw), d.worlds(saw), maxChangedWorlds+1).Rows()
 		if err != nil {
 			return err
 		}

@@ -60,8 +60,8 @@ type dialect struct {
 	rows func(tx *gorm.DB, query string, args []any, each func(*listRow) (more bool)) error
 	// snapshot calls fn, whose queries all see the database as it is at the first of them.
 	snapshot func(tx *gorm.DB, fn func(rows rowsFunc) error) error
-	// create stores an event and its creator's RSVP, both or neither. It returns ErrSignedOut.
-	create func(tx *gorm.DB, caller Caller, e Event, now any) error
+	// create is what stores an event and its creator's RSVP, both or neither; neither if the caller is not active.
+	create func(s *Store, caller Caller, e Event) []statement
 	// withMigrationLock runs fn while no other process does the same.
 	withMigrationLock func(tx *gorm.DB, fn func() error) error
 }

@@ -63,6 +63,7 @@ var (
 	errForeignKey = errors.New("foreign key violated")
 	errDuplicate  = errors.New("unique key violated")
 	errSerialize  = errors.New("transaction must be repeated")
+	errLocked     = errors.New("row is locked")
 	errPanicked   = errors.New("panicked")
 )
 

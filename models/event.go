@@ -2,7 +2,6 @@ package models
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -36,35 +35,52 @@ func (s *Store) CreateEvent(ctx context.Context, caller Caller, e Event) (ID, er
 	if e.ID.IsZero() {
 		e.ID = newID()
 	}
-	e.CreatorID = &caller.UserID
-	err := s.change(ctx, func(tx *gorm.DB) (changed bool, err error) {
-		err = s.dialect.create(tx, caller, e, s.timestamp())
-		if violatesKey(err) {
-			err = repeatUnless(err, caller.check(tx))
-		}
-		return !errors.Is(err, ErrSignedOut), err
-	})
+	create := write{kind: creates, event: e.ID, user: caller.UserID, statements: s.dialect.create(s, caller, e)}
+	created, err := s.settle(ctx, create, func(tx *gorm.DB) (again bool, err error) { return true, caller.check(tx) })
+	if err == nil && !created {
+		err = ErrBusy // the caller's user is blocked and unblocked all the time
+	}
 	if err != nil {
 		return ID{}, fmt.Errorf("create event in world %q: %w", e.WorldID, err)
 	}
 	return e.ID, nil
 }
 
-// JoinEvent adds the caller's RSVP. Joining twice keeps the first. It returns ErrSignedOut or ErrNoEvent. No event has the
-// number 0, so an event that does not exist violates the foreign key: a subquery costs less than a join.
+// createInPostgres needs one statement, so one round trip: foreign keys are checked at its end.
+func createInPostgres(s *Store, caller Caller, e Event) []statement {
+	return []statement{s.statement(`
+		WITH creator AS (
+			SELECT number, id, username FROM users WHERE id = ? AND ?
+		), event AS (
+			INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
+			SELECT ?, ?, id, ?, ?, ?, ? FROM creator
+			RETURNING number, created_at
+		)
+		INSERT INTO rsvps (event_number, created_at, user_number, username)
+		SELECT event.number, event.created_at, creator.number, creator.username FROM event, creator`,
+		caller.UserID, caller.isActive(), e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, s.timestamp())}
+}
+
+func createInSQLite(s *Store, caller Caller, e Event) []statement {
+	now := s.timestamp()
+	return []statement{s.statement(`
+		INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
+		SELECT ?, ?, id, ?, ?, ?, ? FROM users WHERE id = ? AND ?`,
+		e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, now, caller.UserID, caller.isActive(),
+	), s.statement(`
+		INSERT INTO rsvps (event_number, created_at, user_number, username)
+		SELECT last_insert_rowid(), ?, number, username FROM users WHERE id = ?`, now, caller.UserID)}
+}
+
+// JoinEvent adds the caller's RSVP. Joining twice keeps the first. It returns ErrSignedOut or ErrNoEvent.
 func (s *Store) JoinEvent(ctx context.Context, caller Caller, event ID) error {
-	err := s.change(ctx, func(tx *gorm.DB) (changed bool, err error) {
-		res := exec(tx, `
-			INSERT INTO rsvps (event_number, created_at, user_number, username)
-			SELECT coalesce((SELECT number FROM events WHERE id = ?), 0), ?, number, username FROM users WHERE id = ? AND ?
-			ON CONFLICT DO NOTHING`, event, s.timestamp(), caller.UserID, caller.isActive())
-		if res.Error == nil && res.RowsAffected == 0 { // joined before, or signed out
-			return false, caller.check(tx)
-		}
-		if !violatesKey(res.Error) {
-			return true, res.Error
-		}
-		return false, repeatUnless(res.Error, caller.checkEvent(tx, event))
+	join := write{kind: joins, event: event, user: caller.UserID, statements: []statement{s.statement(`
+		INSERT INTO rsvps (event_number, created_at, user_number, username)
+		SELECT e.number, ?, u.number, u.username FROM events e, users u WHERE e.id = ? AND u.id = ? AND ?
+		ON CONFLICT DO NOTHING`, s.timestamp(), event, caller.UserID, caller.isActive())}}
+	_, err := s.settle(ctx, join, func(tx *gorm.DB) (again bool, err error) {
+		joined, err := caller.hasJoined(tx, event)
+		return !joined, err
 	})
 	if err != nil {
 		return fmt.Errorf("join event %s: %w", event, err)
@@ -72,29 +88,12 @@ func (s *Store) JoinEvent(ctx context.Context, caller Caller, event ID) error {
 	return nil
 }
 
-// violatesKey reports whether a row is missing that err's statement refers to.
-func violatesKey(err error) bool { return errors.Is(classify(err), errForeignKey) }
-
-// repeatUnless returns missing, which says what is gone. Without it the row is there, and the violation came
-// from a user who was renamed while the statement ran: then it must be repeated.
-func repeatUnless(violation, missing error) error {
-	if missing != nil {
-		return missing
-	}
-	return fmt.Errorf("%w: %w", errSerialize, violation)
-}
-
 // LeaveEvent removes the caller's RSVP, if there is one. It returns ErrSignedOut or ErrNoEvent.
 func (s *Store) LeaveEvent(ctx context.Context, caller Caller, event ID) error {
-	err := s.change(ctx, func(tx *gorm.DB) (changed bool, err error) {
-		res := exec(tx, `
-			DELETE FROM rsvps WHERE event_number = (SELECT number FROM events WHERE id = ?)
-			AND user_number = (SELECT number FROM users WHERE id = ?) AND ?`, event, caller.UserID, caller.isActive())
-		if res.Error == nil && res.RowsAffected == 0 {
-			return false, caller.checkEvent(tx, event)
-		}
-		return true, res.Error
-	})
+	leave := write{kind: leaves, event: event, user: caller.UserID, statements: []statement{s.statement(`
+		DELETE FROM rsvps WHERE event_number = (SELECT number FROM events WHERE id = ?)
+		AND user_number = (SELECT number FROM users WHERE id = ?) AND ?`, event, caller.UserID, caller.isActive())}}
+	_, err := s.settle(ctx, leave, func(tx *gorm.DB) (again bool, err error) { return caller.hasJoined(tx, event) })
 	if err != nil {
 		return fmt.Errorf("leave event %s: %w", event, err)
 	}

@@ -33,3 +33,11 @@ func SchemaColumns() (all []string) {
 	slices.Sort(all)
 	return all
 }
+
+// LockedRows returns how many rows are known to be locked.
+func (s *Store) LockedRows() int {
+	l := s.writes.(*lane)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.rows)
+}

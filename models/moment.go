@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 )
 
 // Moment is what one statement saw: every write that was committed before it, and no other. The zero Moment says nothing.
@@ -45,11 +46,11 @@ type moments struct {
 	// firstRow is a query of now in the form of a list's events, with now as the name.
 	firstRow string
 	// lost is the condition that marks after a moment may be missing.
-	lost func(saw string) expr
+	lost func(saw string) clause.Expr
 	// changed is the condition that a world has a mark after a moment.
-	changed func(saw, world string) expr
+	changed func(saw, world string) clause.Expr
 	// worlds is a query of the worlds with a mark after a moment, and a condition that is false.
-	worlds func(saw string) expr
+	worlds func(saw string) clause.Expr
 	// numbers aggregates n into one text.
 	numbers string
 }
@@ -61,19 +62,19 @@ type moments struct {
 var postgresMoments = moments{
 	now:      "moment()",
 	firstRow: "SELECT CAST('ffffffff-ffff-ffff-ffff-ffffffffffff' AS uuid), to_timestamp(0), moment(), '', ''",
-	lost: func(saw string) expr {
-		return expr{"NOT EXISTS (SELECT 1 FROM incarnation WHERE horizon <= pg_snapshot_xmin(" + postgresSaw + "))", []any{saw}}
+	lost: func(saw string) clause.Expr {
+		return gorm.Expr("NOT EXISTS (SELECT 1 FROM incarnation WHERE horizon <= pg_snapshot_xmin("+postgresSaw+"))", saw)
 	},
-	changed: func(saw, world string) expr {
-		return expr{"EXISTS (SELECT 1 FROM changes WHERE world_id = ? AND xid >= pg_snapshot_xmax(" + postgresSaw + "))" +
-			" OR EXISTS (SELECT 1 FROM pg_snapshot_xip(" + postgresSaw + ") running," +
+	changed: func(saw, world string) clause.Expr {
+		return gorm.Expr("EXISTS (SELECT 1 FROM changes WHERE world_id = ? AND xid >= pg_snapshot_xmax("+postgresSaw+"))"+
+			" OR EXISTS (SELECT 1 FROM pg_snapshot_xip("+postgresSaw+") running,"+
 			" LATERAL (SELECT 1 FROM changes WHERE world_id = ? AND xid = running LIMIT 1) mark)",
-			[]any{world, saw, saw, world}}
+			world, saw, saw, world)
 	},
-	worlds: func(saw string) expr {
-		return expr{"(SELECT world_id, false FROM changes WHERE xid >= pg_snapshot_xmax(" + postgresSaw + ") ORDER BY xid)" +
-			" UNION SELECT world_id, false FROM pg_snapshot_xip(" + postgresSaw + ") running," +
-			" LATERAL (SELECT world_id FROM changes WHERE xid BETWEEN running AND running ORDER BY xid) mark", []any{saw, saw}}
+	worlds: func(saw string) clause.Expr {
+		return gorm.Expr("(SELECT world_id, false FROM changes WHERE xid >= pg_snapshot_xmax("+postgresSaw+") ORDER BY xid)"+
+			" UNION SELECT world_id, false FROM pg_snapshot_xip("+postgresSaw+") running,"+
+			" LATERAL (SELECT world_id FROM changes WHERE xid BETWEEN running AND running ORDER BY xid) mark", saw, saw)
 	},
 	numbers: "string_agg(CAST(n AS text), ' ')",
 }
@@ -86,12 +87,12 @@ var sqliteMoments = moments{
 	// The driver reads a time where the first query has a column of times, which is one of no rows here.
 	firstRow: "SELECT id, scheduled_at, name, description, '' FROM events WHERE number = 0 UNION ALL " +
 		"SELECT 'ffffffff-ffff-ffff-ffff-ffffffffffff', '1970-01-01 00:00:00+00:00', " + sqliteLast + ", '', ''",
-	lost: func(saw string) expr { return expr{sqliteLast + " < CAST(? AS INTEGER)", []any{saw}} },
-	changed: func(saw, world string) expr {
-		return expr{"EXISTS (SELECT 1 FROM changes WHERE world_id = ? AND number > CAST(? AS INTEGER))", []any{world, saw}}
+	lost: func(saw string) clause.Expr { return gorm.Expr(sqliteLast+" < CAST(? AS INTEGER)", saw) },
+	changed: func(saw, world string) clause.Expr {
+		return gorm.Expr("EXISTS (SELECT 1 FROM changes WHERE world_id = ? AND number > CAST(? AS INTEGER))", world, saw)
 	},
-	worlds: func(saw string) expr {
-		return expr{"SELECT world_id, false FROM changes WHERE number > CAST(? AS INTEGER)", []any{saw}}
+	worlds: func(saw string) clause.Expr {
+		return gorm.Expr("SELECT world_id, false FROM changes WHERE number > CAST(? AS INTEGER)", saw)
 	},
 	numbers: "group_concat(n, ' ')",
 }
@@ -116,11 +117,11 @@ func (s *Store) ChangedSince(ctx context.Context, m Moment, world string, all []
 	err := s.read(ctx, func(tx *gorm.DB) error {
 		d := s.dialect.moments
 		saw := m.sawOrNothing()
-		err := scan(raw(tx, "SELECT "+d.now+", ?, ?, (SELECT "+d.numbers+" FROM "+s.dialect.signedOut()+")",
+		err := scan(tx.Raw("SELECT "+d.now+", ?, ?, (SELECT "+d.numbers+" FROM "+s.dialect.signedOut()+")",
 			d.lost(saw), d.changed(saw, world), callers(all)), &now, &lost, &changed, &signedOut)
 		if isInRecovery(err) { // a standby has no marks
 			now, lost = nil, true
-			err = scan(raw(tx, "SELECT (SELECT "+d.numbers+" FROM "+s.dialect.signedOut()+")", callers(all)), &signedOut)
+			err = scan(tx.Raw("SELECT (SELECT "+d.numbers+" FROM "+s.dialect.signedOut()+")", callers(all)), &signedOut)
 		}
 		return err
 	})

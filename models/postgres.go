@@ -195,14 +195,6 @@ func (p pgxPool) ExecContext(ctx context.Context, query string, args ...any) (sq
 	return sqldriver.RowsAffected(tag.RowsAffected()), err
 }
 
-// scanRow reads the only row of a query into dest. It runs the query again only if nothing of it was sent.
-func (p pgxPool) scanRow(query *gorm.Statement, dest []any) error {
-	return p.withConn(query.Context, func(c *pgx.Conn) (again bool, err error) {
-		err = c.QueryRow(query.Context, query.SQL.String(), query.Vars...).Scan(dest...)
-		return pgconn.SafeToRetry(err), err
-	})
-}
-
 // withConn runs f on a connection of the pool. A connection that turns out to be dead leaves the pool. If f says that
 // it may be run again, it is, on another.
 func (p pgxPool) withConn(ctx context.Context, f func(c *pgx.Conn) (again bool, err error)) (err error) {
@@ -236,23 +228,4 @@ func noConnection(err error) error {
 		return fmt.Errorf("%w: %w", ErrBusy, err)
 	}
 	return err
-}
-
-// createInPostgres needs one statement, so one round trip: foreign keys are checked at its end.
-func createInPostgres(tx *gorm.DB, caller Caller, e Event, now any) error {
-	res := exec(tx, `
-		WITH creator AS (
-			SELECT number, id, username FROM users WHERE id = ? AND ?
-		), event AS (
-			INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
-			SELECT ?, ?, id, ?, ?, ?, ? FROM creator
-			RETURNING number, created_at
-		)
-		INSERT INTO rsvps (event_number, created_at, user_number, username)
-		SELECT event.number, event.created_at, creator.number, creator.username FROM event, creator`,
-		caller.UserID, caller.isActive(), e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, now)
-	if res.Error == nil && res.RowsAffected == 0 {
-		return ErrSignedOut
-	}
-	return res.Error
 }

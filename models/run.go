@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"gorm.io/gorm"
@@ -35,13 +34,7 @@ func (s *Store) read(ctx context.Context, fn func(tx *gorm.DB) error) error {
 // run is write on a connection of p, for which it waits up to maxWait.
 func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(tx *gorm.DB) error) error {
 	begun := time.Now()
-	deadline := begun.Add(s.timeout)
-	if d, ok := ctx.Value(Deadline{}).(time.Time); ok && !d.IsZero() && d.Before(deadline) {
-		deadline = d
-	}
-	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
-		deadline = d
-	}
+	deadline := s.deadline(ctx, begun)
 	var started time.Time // zero if it never was
 	p.timings.waiting.Add(1)
 	err := p.limiter.do(ctx, deadline, maxWait, func() error {
@@ -71,12 +64,25 @@ func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(
 	return err
 }
 
+// deadline is until when a call that has begun may take: the store's timeout, or the deadlines of ctx, if they come first.
+func (s *Store) deadline(ctx context.Context, begun time.Time) time.Time {
+	deadline := begun.Add(s.timeout)
+	if d, ok := ctx.Value(Deadline{}).(time.Time); ok && !d.IsZero() && d.Before(deadline) {
+		deadline = d
+	}
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	return deadline
+}
+
+// repeatDelay is how long to wait before the next try after n of them.
+func repeatDelay(n int) time.Duration { return time.Duration(n*n) * 5 * time.Millisecond }
+
 // attempt runs fn, and repeats it while the database asks for that, until ctx ends.
 func (s *Store) attempt(ctx context.Context, p pool, fn func(tx *gorm.DB) error) error {
 	for n := 1; ; n++ {
-		tx := p.sessions.get(ctx)
-		err := classify(fn(tx))
-		p.sessions.put(tx)
+		err := classify(fn(p.gorm.WithContext(ctx)))
 		if n == maxAttempts || !errors.Is(err, errSerialize) {
 			return err
 		}
@@ -84,33 +90,8 @@ func (s *Store) attempt(ctx context.Context, p pool, fn func(tx *gorm.DB) error)
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ErrTimeout, err)
-		case <-time.After(time.Duration(n*n) * 5 * time.Millisecond):
+		case <-time.After(repeatDelay(n)):
 		}
-	}
-}
-
-// sessions lends sessions of GORM to one call at a time. All that a session keeps of a call is its context, and making one
-// copies GORM's configuration and an empty statement: more than half of what GORM costs a call.
-type sessions struct {
-	db   *gorm.DB
-	free sync.Pool // of *gorm.DB
-}
-
-// get returns a session with a context, to be given back.
-func (s *sessions) get(ctx context.Context) *gorm.DB {
-	tx, ok := s.free.Get().(*gorm.DB)
-	if !ok {
-		return s.db.Session(&gorm.Session{NewDB: true, Context: ctx})
-	}
-	tx.Statement.Context = ctx
-	return tx
-}
-
-// put takes a session back that nobody uses any more. One with an error is dropped: it would have it for ever.
-func (s *sessions) put(tx *gorm.DB) {
-	if tx.Error == nil {
-		tx.Statement.Context = context.Background()
-		s.free.Put(tx)
 	}
 }
 
@@ -151,14 +132,8 @@ func (s *Store) note(err error) {
 }
 
 // scan runs a query that Raw has built and reads the columns of its only row into dest. The error is sql.ErrNoRows if
-// there is none. On PostgreSQL the row comes from pgx itself.
+// there is none.
 func scan(query *gorm.DB, dest ...any) error {
-	if query.Error != nil {
-		return query.Error
-	}
-	if p, ok := query.Statement.ConnPool.(pgxPool); ok {
-		return p.scanRow(query.Statement, dest)
-	}
 	rows, err := query.Rows()
 	if err != nil {
 		return err
@@ -188,13 +163,13 @@ func (s *Store) after(d time.Duration) any {
 	case s.serverClock && d == 0:
 		return serverNow
 	case s.serverClock:
-		return expr{"clock_timestamp() + CAST(? AS interval)", []any{d}}
+		return gorm.Expr("clock_timestamp() + CAST(? AS interval)", d)
 	}
 	then := s.now().UTC().Truncate(time.Microsecond).Add(d) // what PostgreSQL keeps
 	if s.dialect.isFile {
 		return then
 	}
-	return expr{"CAST(? AS timestamptz)", []any{then}}
+	return gorm.Expr("CAST(? AS timestamptz)", then)
 }
 
-var serverNow any = expr{sql: "clock_timestamp()"}
+var serverNow any = gorm.Expr("clock_timestamp()")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 )
 
 // Session is what one sign-in began. It has at most one current refresh token, and keeps only hashes.
@@ -107,7 +108,7 @@ func (s *Store) begin(tx *gorm.DB, user User, in SignIn) (Grant, error) {
 			return Grant{}, res.Error
 		}
 	}
-	res := exec(tx, `
+	res := tx.Exec(`
 		UPDATE sessions SET token_hash = NULL, spent = ? WHERE token_hash IS NOT NULL AND id IN (
 			SELECT id FROM sessions WHERE user_id = ? AND token_hash IS NOT NULL
 			ORDER BY (?) DESC, refreshed_at DESC, id DESC LIMIT 1000000 OFFSET ?)`,
@@ -117,7 +118,7 @@ func (s *Store) begin(tx *gorm.DB, user User, in SignIn) (Grant, error) {
 	}
 	grant := Grant{Identity: Identity{user.ID, user.Username}, SessionID: newID()}
 	var created time.Time
-	err := scan(raw(tx, `
+	err := scan(tx.Raw(`
 		INSERT INTO sessions (id, user_id, handle_hash, created_at, device, network, provider_sid, refreshed_at, expires_at, token_hash, spent)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING created_at`,
 		grant.SessionID, user.ID, in.Handle, now, in.Device, in.Network, sql.NullString{String: in.ProviderSID, Valid: in.ProviderSID != ""},
@@ -128,11 +129,11 @@ func (s *Store) begin(tx *gorm.DB, user User, in SignIn) (Grant, error) {
 
 // isFresh is the condition that a session has not expired, and lives for a second more, or else its JWT would have expired: that
 // has whole seconds.
-func (s *Store) isFresh() expr {
+func (s *Store) isFresh() clause.Expr {
 	if s.policy.MaxAge == 0 {
-		return expr{"expires_at > ?", []any{s.timestamp()}}
+		return gorm.Expr("expires_at > ?", s.timestamp())
 	}
-	return expr{"expires_at > ? AND created_at >= ?", []any{s.timestamp(), s.after(time.Second - s.policy.MaxAge)}}
+	return gorm.Expr("expires_at > ? AND created_at >= ?", s.timestamp(), s.after(time.Second-s.policy.MaxAge))
 }
 
 // ends is when a session that was created then ends.
@@ -144,14 +145,14 @@ func (s *Store) ends(created time.Time) time.Time {
 }
 
 // belongsTo is the condition that a session is the caller's. What is zero is not asked for.
-func (c Caller) belongsTo() expr {
+func (c Caller) belongsTo() clause.Expr {
 	switch {
 	case c.UserID.IsZero():
-		return expr{sql: "true"}
+		return gorm.Expr("true")
 	case c.SessionID.IsZero():
-		return expr{"user_id = ?", []any{c.UserID}}
+		return gorm.Expr("user_id = ?", c.UserID)
 	}
-	return expr{"user_id = ? AND id = ?", []any{c.UserID, c.SessionID}}
+	return gorm.Expr("user_id = ? AND id = ?", c.UserID, c.SessionID)
 }
 
 const (
@@ -169,28 +170,35 @@ const (
 // ReuseLeeway or longer ago, or more than 16 refreshes ago, means that somebody holds a copy: it revokes the session and
 // is ErrReused, together with the session.
 func (s *Store) RefreshSession(ctx context.Context, caller Caller, old RefreshToken, next Hash) (Grant, error) {
-	var grant Grant
-	var created time.Time
-	err := s.write(ctx, func(tx *gorm.DB) error {
-		// What was spent before the leeway began needs no place: unless the last refresh was within it, that is all. 6 is
-		// spentHash, and 192 is 16 spentBytes: parameters would cost time.
-		return scan(raw(tx, `
+	// What was spent before the leeway began needs no place: unless the last refresh was within it, that is all. 6 is
+	// spentHash, and 192 is 16 spentBytes: parameters would cost time.
+	var row struct {
+		Grant
+		created time.Time
+	}
+	changed, err := s.apply(ctx, write{
+		kind: refreshes, session: old.Handle, into: []any{&row.SessionID, &row.ID, &row.Username, &row.created},
+		statements: []statement{s.statement(`
 			UPDATE sessions SET token_hash = ?, refreshed_at = ?, expires_at = ?, spent = substr(CAST(
 				substr(token_hash, 1, 6) || ? || CASE WHEN refreshed_at > ? THEN spent ELSE CAST('' AS `+s.dialect.blob+`) END
 				AS `+s.dialect.blob+`), 1, 192)
 			WHERE handle_hash = ? AND token_hash = ? AND ? AND ?
 			RETURNING id, user_id, (SELECT username FROM users WHERE id = user_id), created_at`,
 			next, s.timestamp(), s.after(s.policy.TTL), s.spentNow(), s.after(-s.policy.ReuseLeeway),
-			old.Handle, old.Token, s.isFresh(), caller.belongsTo()),
-			&grant.SessionID, &grant.ID, &grant.Username, &created)
+			old.Handle, old.Token, s.isFresh(), caller.belongsTo())},
 	})
-	if errors.Is(err, sql.ErrNoRows) {
+	var grant Grant
+	switch {
+	case err != nil:
+	case changed:
+		grant = row.Grant
+		grant.Ends = s.ends(row.created)
+	default:
 		grant, err = s.revokeIfReused(ctx, caller, old)
 	}
 	if err != nil {
 		return grant, fmt.Errorf("refresh session: %w", err)
 	}
-	grant.Ends = s.ends(created)
 	return grant, nil
 }
 
@@ -200,7 +208,7 @@ func (s *Store) revokeIfReused(ctx context.Context, caller Caller, old RefreshTo
 	var session Session
 	var now int64
 	err = s.read(ctx, func(tx *gorm.DB) error {
-		return scan(raw(tx, `
+		return scan(tx.Raw(`
 			SELECT id, spent, ? FROM sessions WHERE handle_hash = ? AND token_hash <> ? AND ? AND ?`,
 			s.milliseconds(), old.Handle, old.Token, s.isFresh(), caller.belongsTo()),
 			&session.ID, &session.Spent, &now)
@@ -210,7 +218,7 @@ func (s *Store) revokeIfReused(ctx context.Context, caller Caller, old RefreshTo
 	}
 	if err == nil {
 		err = s.write(ctx, func(tx *gorm.DB) error {
-			return scan(raw(tx, `
+			return scan(tx.Raw(`
 				UPDATE sessions SET revoked_at = ?, token_hash = NULL, spent = ? WHERE id = ? AND token_hash IS NOT NULL
 				RETURNING id, user_id, (SELECT username FROM users WHERE id = user_id)`,
 				s.timestamp(), []byte{}, session.ID), &revoked.SessionID, &revoked.ID, &revoked.Username)
@@ -242,7 +250,7 @@ func (s *Store) milliseconds() any {
 	if s.dialect.isFile {
 		return s.now().UnixMilli()
 	}
-	return expr{"CAST(extract(epoch FROM ?) * 1000 AS bigint)", []any{s.timestamp()}}
+	return gorm.Expr("CAST(extract(epoch FROM ?) * 1000 AS bigint)", s.timestamp())
 }
 
 // spentNow is now as the time of a spent token: spentTime bytes, big-endian.
@@ -250,7 +258,7 @@ func (s *Store) spentNow() any {
 	if s.dialect.isFile {
 		return binary.BigEndian.AppendUint64(nil, uint64(s.now().UnixMilli()))[8-spentTime:]
 	}
-	return expr{"substr(int8send(?), 3)", []any{s.milliseconds()}} // from byte 3 on, the first being 1
+	return gorm.Expr("substr(int8send(?), 3)", s.milliseconds()) // from byte 3 on, the first being 1
 }
 
 // FindSession returns whose current refresh token this is, and spends nothing. It returns ErrRefreshToken.

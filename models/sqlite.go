@@ -98,8 +98,9 @@ func (s *Store) openSQLite(path string) error {
 	if err != nil {
 		return err
 	}
-	writer := newBatchWriter(commits)
-	s.writer = pool{gorm: g, sessions: &sessions{db: g}, sql: db, limiter: writer}
+	writer := newBatcher(savepoints{commits}, 1)
+	s.writes = writer
+	s.writer = pool{gorm: g, sql: db, limiter: writer}
 	s.file.write = func(ctx context.Context) error {
 		err := ErrUnavailable // when ctx ends first
 		writer.pause(ctx, func() { err = commits.probe(ctx) })
@@ -169,24 +170,5 @@ func snapshotInSQLite(tx *gorm.DB, fn func(rows rowsFunc) error) error {
 	return fn(func(query string, args []any, each func(*listRow) (more bool)) error {
 		rows, err := snapshot.QueryContext(ctx, query, args...)
 		return eachRowOfSQLite(rows, err, each)
-	})
-}
-
-func createInSQLite(tx *gorm.DB, caller Caller, e Event, now any) error {
-	return tx.Transaction(func(tx *gorm.DB) error {
-		res := tx.Exec(`
-			INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
-			SELECT ?, ?, id, ?, ?, ?, ? FROM users WHERE id = ? AND ?`,
-			e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, now, caller.UserID, caller.isActive())
-		if res.Error != nil {
-			return res.Error
-		}
-		if res.RowsAffected == 0 {
-			return ErrSignedOut
-		}
-		return tx.Exec(`
-			INSERT INTO rsvps (event_number, created_at, user_number, username)
-			SELECT last_insert_rowid(), ?, number, username FROM users WHERE id = ?`,
-			now, caller.UserID).Error
 	})
 }

@@ -51,7 +51,7 @@ func (c stmtCache) QueryContext(ctx context.Context, query string, args ...any) 
 }
 
 // sqliteWriter is the connection that writes, as GORM uses it (gorm.ConnPool), and the transaction of a batch on it. Only
-// whoever is busy in the batchWriter uses it. Its statements have no deadline: they are over in the time of a sync, and an
+// whoever is busy in the batcher uses it. Its statements have no deadline: they are over in the time of a sync, and an
 // interrupt would take back the whole batch.
 type sqliteWriter struct {
 	stmtCache // of the connection, once it is open
@@ -95,6 +95,11 @@ func (w *sqliteWriter) begin() error {
 
 func (w *sqliteWriter) mark() error { return w.exec("SAVEPOINT job") }
 func (w *sqliteWriter) keep() error { return w.exec("RELEASE job") }
+
+func (w *sqliteWriter) apply(change *write) (changed bool, err error) {
+	changed, err = change.run(w)
+	return changed, classify(err)
+}
 
 func (w *sqliteWriter) undo() error {
 	if err := w.exec("ROLLBACK TO job"); err != nil {

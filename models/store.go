@@ -42,6 +42,7 @@ type Store struct {
 	dialect dialect
 	writer  pool
 	reader  pool // the same as writer on PostgreSQL
+	writes  writes
 	wal     *WAL // nil on PostgreSQL
 	// instances are nil on SQLite.
 	instances  *Instances
@@ -60,11 +61,18 @@ type Store struct {
 	schema      atomic.Int64 // the version of the schema, 0 until it is known
 }
 
+// writes does changes as data; see Store.apply.
+type writes interface {
+	// apply does the write of a job. It returns ErrBusy if that has not begun by giveUp, and ErrTimeout if it has not ended by the job's
+	// deadline.
+	apply(ctx context.Context, j *job, giveUp time.Time) error
+	close()
+}
+
 // pool is a connection pool and how its connections are shared.
 type pool struct {
-	gorm     *gorm.DB
-	sessions *sessions
-	sql      *sql.DB
+	gorm *gorm.DB
+	sql  *sql.DB
 	// limiter shares the connections.
 	limiter limiter
 	timings timings
@@ -98,6 +106,7 @@ func Open(o Options) (*Store, error) {
 	}
 	if s.writer.timings = newTimings(s.dialect.name + "_write"); s.reader.sql == s.writer.sql {
 		s.writer.timings = newTimings(s.dialect.name)
+		s.writes = newLane(s.writer, o, s.maxWait)
 		s.reader = s.writer
 	} else {
 		s.reader.timings = newTimings(s.dialect.name + "_read")
@@ -127,7 +136,7 @@ func newPool(d dialect, n int) (pool, error) {
 	db.SetMaxOpenConns(n)
 	db.SetMaxIdleConns(n)
 	g, err := openGORM(d.gorm(db))
-	return pool{gorm: g, sessions: &sessions{db: g}, sql: db, limiter: semaphoreLimiter{semaphore.NewWeighted(int64(n))}, enforceDeadline: true}, err
+	return pool{gorm: g, sql: db, limiter: semaphoreLimiter{semaphore.NewWeighted(int64(n))}, enforceDeadline: true}, err
 }
 
 // openGORM puts GORM over a pool. It makes no transaction of its own around one statement or inside another, prepares
@@ -153,7 +162,7 @@ func (s *Store) Close() error {
 	if s.file != nil {
 		s.file.close()
 	}
-	s.writer.limiter.close()
+	s.writes.close()
 	return errors.Join(s.writer.sql.Close(), s.reader.sql.Close())
 }
 

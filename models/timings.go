@@ -33,6 +33,7 @@ var errorClasses = []struct {
 	{"unwritable", ErrUnwritable},
 	{"unavailable", ErrUnavailable},
 	{"repeat", errSerialize},
+	{"locked", errLocked},
 }
 
 func newTimings(pool string) timings {
@@ -51,7 +52,7 @@ func newTimings(pool string) timings {
 	for _, c := range errorClasses {
 		t.errors = append(t.errors, errorCount{c.class, prometheus.NewCounter(prometheus.CounterOpts{
 			Name:        "worldevents_database_errors_total",
-			Help:        "Errors of the database, by class: busy (no connection in time, or a lock of another process), timeout, unwritable (the SQLite file), unavailable, repeat (the database asked for the transaction once more).",
+			Help:        "Errors of the database, by class: busy (no connection in time, or a lock of another process), timeout, unwritable (the SQLite file), unavailable, repeat (the database asked for the transaction once more), locked (a write could not lock a row in time, and then waited for it by itself).",
 			ConstLabels: prometheus.Labels{"pool": pool, "class": c.name},
 		})})
 	}

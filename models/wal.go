@@ -19,7 +19,7 @@ type WAL struct {
 	database string
 	db       *sql.DB // a connection of its own: what fails or takes long on it disturbs no write
 	readers  semaphoreLimiter
-	writer   *batchWriter
+	writer   *batcher
 	commits  *sqliteWriter // what the writer writes with
 	// hold bounds how long reads are held back until others are over, and then again, with writes, until the log is empty.
 	hold time.Duration
@@ -46,7 +46,7 @@ const (
 
 // newWAL begins to watch the log of a database, which need not exist yet, until close. It connects to the database when there
 // is something to do.
-func newWAL(path string, db *sql.DB, hold time.Duration, readers semaphoreLimiter, writer *batchWriter, commits *sqliteWriter) *WAL {
+func newWAL(path string, db *sql.DB, hold time.Duration, readers semaphoreLimiter, writer *batcher, commits *sqliteWriter) *WAL {
 	db.SetMaxOpenConns(1)
 	l := &WAL{database: path, db: db, readers: readers, writer: writer, commits: commits, hold: hold, stuckAt: -1, stopped: make(chan struct{})}
 	var ctx context.Context

@@ -34,7 +34,7 @@ type settings struct {
 
 var (
 	full  = settings{rounds: 15, round: 500 * time.Millisecond, toJoin: 500, toLeave: 150, big: 2, elsewhere: 25, large: 1_000_000, waiters: 10_000, crowd: 200_000}
-	short = settings{rounds: 3, round: 300 * time.Millisecond, toJoin: 100, toLeave: 20, big: 1, elsewhere: 3, large: 100_000, waiters: 1000, crowd: 20_000}
+	short = settings{rounds: 5, round: 300 * time.Millisecond, toJoin: 500, toLeave: 150, big: 1, elsewhere: 3, large: 100_000, waiters: 1000, crowd: 20_000}
 )
 
 func main() {

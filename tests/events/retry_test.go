@@ -22,7 +22,8 @@ func TestRetry(t *testing.T) {
 		{"40P01", tries, 503, tries},
 		{"40001", 99, 503, tries},
 		{"40000", 1, 500, 1}, // transaction rollback
-		{"55P03", 1, 500, 1}, // lock not available
+		{"55P03", 1, 200, 2}, // lock not available: once more, by itself
+		{"55P03", 99, 503, 2},
 		{"53100", 1, 500, 1}, // disk full
 		{"57014", 1, 500, 1}, // canceled
 		{"57P01", 1, 500, 1}, // shutting down

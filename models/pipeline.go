@@ -1,0 +1,147 @@
+package models
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// pipelines has the batches of a batcher share transactions on PostgreSQL. The statements of a batch are sent together, and the
+// server makes one transaction of them, since one Sync ends them all (PostgreSQL, "Pipelining").
+type pipelines struct {
+	pool pgxPool
+	semaphoreLimiter
+	timeout, maxWait time.Duration
+	usual            atomic.Int64 // how long transactions have taken of late, in nanoseconds
+}
+
+// minLockTimeout is how long a transaction of writes waits for a lock at least.
+const minLockTimeout = 200 * time.Millisecond
+
+func (p *pipelines) release() { p.Release(1) }
+func (*pipelines) close()     {}
+
+// lockTimeout is how long a transaction of writes waits for a lock: longer than other transactions of writes take, whose locks end with
+// their commit, and shorter than PostgreSQL looks for those who wait for each other (deadlock_timeout), so that a command, which waits
+// without limit, never fails because of writes.
+func (p *pipelines) lockTimeout() time.Duration {
+	return min(max(minLockTimeout, 4*time.Duration(p.usual.Load())), p.timeout/2)
+}
+
+// transact implements transactor. A write whose statement the server refuses leaves, and those that need the row that it could not lock
+// leave with it; the others go again at once, together. What nobody knows the end of has failed for all.
+func (p *pipelines) transact(batch []*job) {
+	slices.SortStableFunc(batch, func(a, b *job) int { return compareWrites(a.write, b.write) })
+	limit := time.Now().Add(p.timeout)
+	if len(batch) == 1 {
+		limit = batch[0].deadline // only its caller waits for it
+	}
+	p.transactUntil(limit, p.lockTimeout(), batch)
+}
+
+func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, batch []*job) {
+	ctx, cancel := context.WithDeadline(context.Background(), limit)
+	defer cancel()
+	for len(batch) > 0 {
+		left := time.Until(limit) * 9 / 10 // or the end of the time would come first, and cost the connection
+		refused, err := p.send(ctx, min(lockTimeout, left), batch)
+		if refused == nil {
+			for _, j := range batch {
+				j.end(err)
+			}
+			return
+		}
+		var locked *lockedError
+		errors.As(err, &locked)
+		batch = slices.DeleteFunc(batch, func(j *job) bool {
+			leaves := j == refused || locked != nil && j.write.needs(locked.row)
+			if leaves {
+				j.end(err)
+			}
+			return leaves
+		})
+	}
+}
+
+// send runs a batch in one transaction, and returns once that has ended. It returns the job because of which the server has refused the
+// transaction, if it was for one, whose other jobs may then go again.
+func (p *pipelines) send(ctx context.Context, lockTimeout time.Duration, batch []*job) (refused *job, err error) {
+	begun := time.Now()
+	try := func() error {
+		return classify(p.pool.withConn(ctx, func(c *pgx.Conn) (again bool, err error) {
+			refused, err = readResults(c.SendBatch(ctx, statementsOf(batch, lockTimeout)), batch)
+			return pgconn.SafeToRetry(err), err
+		}))
+	}
+	if err = try(); errors.Is(err, errCrowded) {
+		wait, cancel := context.WithTimeout(ctx, p.maxWait)
+		defer cancel()
+		err = whileCrowded(wait, try)
+	}
+	if err == nil {
+		usual := p.usual.Load()
+		p.usual.Store(usual + (int64(time.Since(begun))-usual)/8)
+	}
+	return refused, err
+}
+
+func statementsOf(batch []*job, lockTimeout time.Duration) *pgx.Batch {
+	statements := &pgx.Batch{QueuedQueries: make([]*pgx.QueuedQuery, 0, 1+len(batch))}
+	statements.Queue("SELECT set_config('lock_timeout', $1, true)", strconv.FormatInt(max(1, lockTimeout.Milliseconds()), 10))
+	for _, j := range batch {
+		st := j.write.statements[0]
+		statements.Queue(st.sql, st.args...)
+	}
+	return statements
+}
+
+// readResults reads what became of each job. They have all succeeded only if it returns no error, since the last of what it reads is that
+// the transaction was committed.
+func readResults(results pgx.BatchResults, batch []*job) (refused *job, err error) {
+	defer results.Close()
+	if _, err := results.Exec(); err != nil { // of set_config
+		return nil, err
+	}
+	for _, j := range batch {
+		if j.changed, err = readResult(results, j.write.into); err != nil {
+			return refusal(j, err)
+		}
+	}
+	return nil, results.Close()
+}
+
+func readResult(results pgx.BatchResults, into []any) (changed bool, err error) {
+	if into == nil {
+		tag, err := results.Exec()
+		return tag.RowsAffected() > 0, err
+	}
+	err = results.QueryRow().Scan(into...)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// refusal returns j if the server has refused its statement for what it says, and not because the server itself cannot go on.
+func refusal(j *job, err error) (refused *job, _ error) {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return nil, err
+	}
+	switch class := classOfPostgres(pg.Code); {
+	case pg.Code == lockNotAvailable:
+		return j, &lockedError{j.write.lockedRow(pg), err}
+	case class == errForeignKey: // what it refers to was renamed or removed while it ran
+		return j, fmt.Errorf("%w: %w", errSerialize, err)
+	case class == nil, class == errDuplicate:
+		return j, err
+	}
+	return nil, err
+}

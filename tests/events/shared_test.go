@@ -1,0 +1,280 @@
+package events
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// slowJoins has each join take a while on PostgreSQL, so that those that come meanwhile share transactions.
+const slowJoins = `
+	CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.004); RETURN NEW; END $$;
+	CREATE TRIGGER slow AFTER INSERT ON rsvps FOR EACH ROW EXECUTE FUNCTION slow()`
+
+// joinAll has n users join one event each at once, over two instances, and returns the users, the events and the responses.
+func joinAll(t *testing.T, s *servicetest.Service, n int) (users []*servicetest.Client, ids []string, all []*servicetest.Response) {
+	alice, instances := s.SignIn("alice"), []*servicetest.Service{s, s.NewInstance()}
+	for i := range n {
+		ids = append(ids, alice.Create("w", fmt.Sprint(i), servicetest.When))
+		users = append(users, s.SignIn(fmt.Sprint("user", i)).On(instances[i%2]))
+	}
+	all = make([]*servicetest.Response, n)
+	servicetest.AtOnce(n, func(i int) { all[i] = users[i].Post("/api/event/join/"+ids[i], "") })
+	return users, ids, all
+}
+
+// Writes that wait for others share a transaction on PostgreSQL, and each is acknowledged.
+func TestJoinsShareTransactions(t *testing.T) {
+	t.Parallel()
+	s := servicetest.Start(t, servicetest.Postgres(t))
+	s.Database.Exec(slowJoins)
+	const n = 60
+	_, _, all := joinAll(t, s, n)
+	for _, res := range all {
+		res.Is(200, servicetest.Success)
+	}
+	var transactions int
+	s.Database.Read("SELECT count(DISTINCT CAST(r.xmin AS text)) FROM rsvps r JOIN users u ON u.number = r.user_number WHERE u.username <> 'alice'", nil, &transactions)
+	if transactions > n/2 {
+		t.Errorf("%d transactions of %d joins", transactions, n)
+	}
+}
+
+// A write that the database refuses fails alone: what shares its transaction is done, once.
+func TestRefusedAmongOthers(t *testing.T) {
+	t.Parallel()
+	s := servicetest.Start(t, servicetest.Postgres(t))
+	s.Database.Exec(slowJoins)
+	s.Database.Exec(`
+		CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			IF NEW.username IN ('user7', 'user30', 'user31') THEN RAISE EXCEPTION 'injected' USING ERRCODE = '22000'; END IF;
+			RETURN NEW;
+		END $$;
+		CREATE TRIGGER refuse AFTER INSERT ON rsvps FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	_, _, all := joinAll(t, s, 60)
+	for i, res := range all {
+		if i == 7 || i == 30 || i == 31 {
+			res.IsError(500, "internal")
+		} else {
+			res.Is(200, servicetest.Success)
+		}
+	}
+	if n := s.Database.Count("rsvps r JOIN users u ON u.number = r.user_number WHERE u.username <> 'alice'"); n != 57 {
+		t.Errorf("%d RSVPs, want 57", n)
+	}
+}
+
+// A commit that fails, after all statements have succeeded, fails for everybody who shares it.
+func TestCommitFailsForAll(t *testing.T) {
+	t.Parallel()
+	s := servicetest.Start(t, servicetest.Postgres(t))
+	s.Database.Exec(slowJoins)
+	s.Database.Exec(`
+		CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			IF NEW.username LIKE 'user%' THEN RAISE EXCEPTION 'injected' USING ERRCODE = 'XX000'; END IF;
+			RETURN NEW;
+		END $$;
+		CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON rsvps DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	_, _, all := joinAll(t, s, 30)
+	for _, res := range all {
+		res.IsError(500, "internal")
+	}
+	if n := s.Database.Count("rsvps r JOIN users u ON u.number = r.user_number WHERE u.username <> 'alice'"); n != 0 {
+		t.Errorf("%d RSVPs, want none", n)
+	}
+}
+
+// Who asks for unknown events without pause is told so each time, and no others notice: nothing that a client can ask for is an
+// error of the database, which would end the transaction of everybody.
+func TestUnknownEventsAreNoErrors(t *testing.T) {
+	t.Parallel()
+	s := servicetest.Start(t, servicetest.Postgres(t))
+	mallory, gone := s.SignIn("mallory"), s.SignIn("gone")
+	gone.Post("/sign-out", "")
+	done := make(chan struct{})
+	var wait sync.WaitGroup
+	for range 4 {
+		wait.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					mallory.Post("/api/event/join/01890000-0000-7000-8000-000000000000", "").IsError(404, "event_not_found")
+					mallory.Delete("/api/event/01890000-0000-7000-8000-000000000000").IsError(404, "event_not_found")
+					gone.Post("/api/event/w", `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z"}`).IsError(401, "no_token")
+				}
+			}
+		})
+	}
+	_, _, all := joinAll(t, s, 60)
+	for _, res := range all {
+		res.Is(200, servicetest.Success)
+	}
+	close(done)
+	wait.Wait()
+	for _, class := range []string{"busy", "timeout", "unavailable", "repeat"} {
+		if n := servicetest.Metric(t, s, `worldevents_database_errors_total{class="`+class+`",pool="postgres"}`); n != 0 {
+			t.Errorf("%s: %.0f errors", class, n)
+		}
+	}
+}
+
+// A row that somebody has locked delays those who need it, and nobody else, for as long as it is locked.
+func TestLockedRowDelaysOnlyItsOwn(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		lock string
+		need func(bob *servicetest.Client, id string) *servicetest.Response
+	}{
+		{"event", "SELECT FROM events WHERE name = 'locked' FOR UPDATE",
+			func(bob *servicetest.Client, id string) *servicetest.Response {
+				return bob.Post("/api/event/join/"+id, "")
+			}},
+		{"RSVP", "DELETE FROM rsvps WHERE username = 'bob'",
+			func(bob *servicetest.Client, id string) *servicetest.Response { return bob.Delete("/api/event/" + id) }},
+		{"user", "SELECT FROM users WHERE username = 'bob' FOR UPDATE",
+			func(bob *servicetest.Client, id string) *servicetest.Response {
+				return bob.Post("/api/event/w", `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z"}`)
+			}},
+		{"session", "SELECT FROM sessions WHERE user_id = (SELECT id FROM users WHERE username = 'bob') FOR UPDATE",
+			func(bob *servicetest.Client, id string) *servicetest.Response {
+				return bob.Get(servicetest.RefreshPath)
+			}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := servicetest.Start(t, servicetest.Postgres(t), func(o *servicetest.Options) { o.DBMaxConns, o.DBTimeout, o.DBMaxWait = 20, 4*time.Second, time.Second })
+			alice, bob := s.SignIn("alice"), s.SignIn("bob")
+			locked := alice.Create("w", "locked", servicetest.When)
+			if test.name == "RSVP" {
+				bob.Post("/api/event/join/"+locked, "").Is(200, servicetest.Success)
+			}
+			users := make([]*servicetest.Client, 12)
+			for i := range users {
+				users[i] = s.SignIn(fmt.Sprint("user", i))
+			}
+			tx := servicetest.BeginTx(t, s.Database, test.lock)
+			var wait sync.WaitGroup
+			for range 30 { // more than there are connections
+				wait.Go(func() { isOverloaded(t, test.need(bob, locked)) })
+			}
+			for i, user := range users {
+				wait.Go(func() {
+					for n := range 10 {
+						id := user.Create("elsewhere", fmt.Sprint(i, n), servicetest.When)
+						users[(i+1)%len(users)].Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+						user.Delete("/api/event/"+id).Is(200, servicetest.Success)
+						user.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+					}
+				})
+			}
+			wait.Wait() // all this time the row is locked
+			if err := tx.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				if res := test.need(bob, locked); res.Status != 200 {
+					t.Errorf("%d %s once the row is free", res.Status, strings.TrimSpace(res.Body))
+				}
+			}
+		})
+	}
+}
+
+// Who needs a user who is locked, such as one who is being renamed, keeps nobody else from the same event.
+func TestLockedUserKeepsNobodyFromEvents(t *testing.T) {
+	t.Parallel()
+	s := servicetest.Start(t, servicetest.Postgres(t), func(o *servicetest.Options) { o.DBTimeout, o.DBMaxWait = 4*time.Second, time.Second })
+	alice, bob := s.SignIn("alice"), s.SignIn("bob")
+	id := alice.Create("w", "n", servicetest.When)
+	users := make([]*servicetest.Client, 12)
+	for i := range users {
+		users[i] = s.SignIn(fmt.Sprint("user", i))
+	}
+	servicetest.BeginTx(t, s.Database, "SELECT FROM users WHERE username = 'bob' FOR UPDATE")
+	var wait sync.WaitGroup
+	for range 10 {
+		wait.Go(func() { isOverloaded(t, bob.Post("/api/event/join/"+id, "")) })
+	}
+	for _, user := range users {
+		wait.Go(func() {
+			for range 20 {
+				user.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+				user.Delete("/api/event/"+id).Is(200, servicetest.Success)
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// A join that finds no event, which is there when it is looked up why, is done again: an answer that it is done already would be wrong.
+func TestJoinOfWhatAppears(t *testing.T) {
+	t.Parallel()
+	s := servicetest.Start(t, servicetest.Postgres(t))
+	bob := s.SignIn("bob")
+	const id = "01890000-0000-7000-8000-000000000001"
+	// The statement that joins does not see what its own trigger adds.
+	s.Database.Exec(`
+		CREATE FUNCTION appear() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			INSERT INTO events (id, world_id, name, description, scheduled_at, created_at)
+			VALUES ('` + id + `', 'w', 'n', '', '2030-01-01', now()) ON CONFLICT DO NOTHING;
+			RETURN NULL;
+		END $$;
+		CREATE TRIGGER appear AFTER INSERT ON rsvps FOR EACH STATEMENT EXECUTE FUNCTION appear()`)
+	bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+	if n := s.Database.Count("rsvps WHERE username = 'bob'"); n != 1 {
+		t.Errorf("%d RSVPs of somebody who joined", n)
+	}
+}
+
+// Two instances write to the same few rows all the time, and neither waits for the other in a circle.
+func TestTransactionsOfTwoInstances(t *testing.T) {
+	t.Parallel()
+	s := servicetest.Start(t, servicetest.Postgres(t))
+	instances := []*servicetest.Service{s, s.NewInstance()}
+	alice := s.SignIn("alice")
+	var ids []string
+	for i := range 4 {
+		ids = append(ids, alice.Create("w", fmt.Sprint(i), servicetest.When))
+	}
+	users := make([]*servicetest.Client, 6)
+	for i := range users {
+		users[i] = s.SignIn(fmt.Sprint("user", i))
+	}
+	s.Database.Exec(slowJoins)
+	const callers, each = 96, 40
+	var wait sync.WaitGroup
+	for c := range callers {
+		wait.Go(func() {
+			random := rand.New(rand.NewPCG(1, uint64(c)))
+			user := users[c%len(users)].On(instances[c/len(users)%2])
+			for range each {
+				id := ids[random.IntN(len(ids))]
+				switch kind := random.IntN(5); {
+				case kind == 0 && c < len(users): // with its own session, or old tokens would come back
+					user.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+				case kind < 3:
+					user.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+				default:
+					user.Delete("/api/event/"+id).Is(200, servicetest.Success)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	for _, class := range []string{"repeat", "locked"} {
+		n := 0.0
+		for _, instance := range instances {
+			n += servicetest.Metric(t, instance, `worldevents_database_errors_total{class="`+class+`",pool="postgres"}`)
+		}
+		if n > callers*each/100 { // a machine that stands still is longer than a transaction waits for a lock
+			t.Errorf("%s: %.0f of %d writes", class, n, callers*each)
+		}
+	}
+}
