@@ -2,7 +2,6 @@ package eventlist
 
 import (
 	"bytes"
-	"slices"
 	"sync"
 	"time"
 
@@ -81,38 +80,33 @@ func (e *encoder) Event(id models.ID, name, description []byte, scheduledAt time
 	e.out = append(b, `","RSVPs":[`...)
 }
 
-// Usernames implements models.EventSink. A large world is little else, so the names are looked at once, all together, and
-// nearly always copied as they are.
+// Usernames implements models.EventSink. A large world is little else.
 func (e *encoder) Usernames(names []byte) {
 	const begin, between, end = `{"user":{"username":"`, `"}},{"user":{"username":"`, `"}}`
-	plain := needsNoEscape(names)
-	b := slices.Grow(e.out, len(names)+len(between)*(1+bytes.Count(names, lineFeed)))
+	b := e.out
 	if e.end() != '[' {
 		b = append(b, ',')
 	}
 	b = append(b, begin...)
 	for {
-		next := bytes.IndexByte(names, '\n')
-		name := names
-		if next >= 0 {
-			name = names[:next]
-		}
-		if plain {
-			b = append(b, name...)
+		n := plainPrefix(names)
+		if n < len(names) && names[n] != '\n' {
+			if n = bytes.IndexByte(names, '\n'); n < 0 {
+				n = len(names)
+			}
+			b = appendString(b[:len(b)-1], names[:n]) // its own quotes in the place of ours
+			b = b[:len(b)-1]
 		} else {
-			quoted := appendString(b[:len(b)-1], name) // its own quotes in the place of ours
-			b = quoted[:len(quoted)-1]
+			b = append(b, names[:n]...)
 		}
-		if next < 0 {
+		if n == len(names) {
 			e.out = append(b, end...)
 			return
 		}
 		b = append(b, between...)
-		names = names[next+1:]
+		names = names[n+1:]
 	}
 }
-
-var lineFeed = []byte{'\n'}
 
 // finish ends the list.
 func (e *encoder) finish() {

@@ -5,38 +5,33 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"worldevents/gen"
 	"worldevents/models"
 )
 
-// Every byte that needs an escape is found at every place of a word, and no other byte.
-func TestNeedsNoEscape(t *testing.T) {
-	for length := range 20 {
-		for at := range length {
-			for c := range 256 {
-				s := bytes.Repeat([]byte{'a'}, length)
-				s[at] = byte(c)
-				want := c == '\n' || c >= ' ' && c < 0x80 && c != '"' && c != '\\'
-				if got := needsNoEscape(s); got != want {
-					t.Fatalf("%q: %v", s, got)
-				}
-			}
-		}
-	}
-}
-
+// A string is what jsontext makes of it, and means what it meant: every byte that needs an escape is found at every place.
 func FuzzAppendString(f *testing.F) {
 	for _, s := range []string{"", "plain", "a\nb", `"\/`, "\x00\x1f\x7f", "é\u2028\U0010ffff", "\xff\xfe", "12345678\"", "1234567\\"} {
 		f.Add(s)
 	}
+	for c := range 256 {
+		f.Add(string([]byte{byte(c)}))
+		f.Add(string([]byte{'a', byte(c), 'b'}))
+	}
 	f.Fuzz(func(t *testing.T, s string) {
 		b := appendString([]byte("x"), []byte(s))
+		if want, _ := jsontext.AppendQuote([]byte("x"), s); !bytes.Equal(b, want) {
+			t.Fatalf("%q: %q, want %q", s, b, want)
+		}
 		var got string
-		if err := json.Unmarshal(b[1:], &got); err != nil || b[0] != 'x' {
+		if err := json.Unmarshal(b[1:], &got); err != nil {
 			t.Fatalf("%q: %q: %v", s, b, err)
 		}
 		if want := strings.ToValidUTF8(s, "\ufffd"); got != want && strings.ToValidUTF8(s, "") == s {
@@ -49,6 +44,7 @@ func FuzzAppendString(f *testing.F) {
 func FuzzEncode(f *testing.F) {
 	f.Add("Chess \"night\"", "a\nb", "alice\nbob\n\"q\"", uint16(1), uint8(3), int64(1893456000000))
 	f.Add("", "", "", uint16(0), uint8(0), int64(0))
+	f.Add("é", "", "plain\né\n\"\nplain\n\\", uint16(0), uint8(64), int64(1))
 	f.Add("é", strings.Repeat("d", 600), strings.Repeat("name\n", 300)+"last", uint16(100), uint8(1), int64(253402300799999))
 	f.Fuzz(func(t *testing.T, name, description, usernames string, size uint16, every uint8, milli int64) {
 		if milli < 0 || milli > 253402300799999 {
@@ -82,15 +78,17 @@ func FuzzEncode(f *testing.F) {
 			write()
 			r.Event(id, []byte(name), []byte(description), at)
 			write()
-			for i, user := range users {
+			for i := range users {
+				event.RSVPs = append(event.RSVPs, gen.RSVP{User: gen.RSVPUser{Username: users[i]}})
+			}
+			for i, some := range slices.Collect(slices.Chunk(users, 1+int(every)/16)) {
 				if every > 0 && i%int(every) == 0 { // what is taken back leaves no trace
 					before := r.Size()
 					r.Usernames([]byte("ghost"))
 					r.Truncate(before)
 				}
-				r.Usernames([]byte(user))
+				r.Usernames([]byte(strings.Join(some, "\n")))
 				write()
-				event.RSVPs = append(event.RSVPs, gen.RSVP{User: gen.RSVPUser{Username: user}})
 			}
 			want.Events = append(want.Events, event)
 		}
@@ -153,24 +151,24 @@ func TestETag(t *testing.T) {
 	}
 }
 
-// BenchmarkEncode is the JSON of 100 events of 20 RSVPs, and of one.
+// BenchmarkEncode is the JSON of events, small and large, and of RSVPs.
 func BenchmarkEncode(b *testing.B) {
-	var usernames [][]byte
-	for e := range 100 {
-		var names []string
-		for u := range 20 {
-			names = append(names, fmt.Sprint("user", 1+(e*37+u)%2000))
-		}
-		usernames = append(usernames, []byte(strings.Join(names, "\n")))
-	}
 	id, name, description := models.ID{}, []byte("Event 12"), []byte("Bring a coat, a lamp and something to eat.")
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	for _, events := range []int{1, 100} {
-		b.Run(fmt.Sprintf("%dx20", events), func(b *testing.B) {
+	for _, size := range []struct{ events, rsvps int }{{1, 20}, {10, 5}, {100, 20}, {1, 4000}} {
+		var usernames [][]byte
+		for e := range size.events {
+			var names []string
+			for u := range size.rsvps {
+				names = append(names, fmt.Sprint("user", 1+(e*37+u)%2000))
+			}
+			usernames = append(usernames, []byte(strings.Join(names, "\n")))
+		}
+		b.Run(fmt.Sprintf("%dx%d", size.events, size.rsvps), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				e := newEncoder(true)
-				for _, names := range usernames[:events] {
+				for _, names := range usernames {
 					e.Event(id, name, description, at)
 					e.Usernames(names)
 				}
