@@ -4,15 +4,19 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"sync/atomic"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // keyring is the keys of one time, with the JWTs that they have verified. Both are replaced as one: nothing that a former key
 // has verified is believed under the present ones.
 type keyring struct {
 	keys     []key
-	verified [1 << 13][2]atomic.Pointer[verifiedToken]
+	verified *lru.Cache[[sha256.Size]byte, claims] // by the digest of the token
 }
+
+// maxVerified is how many JWTs are remembered: 8 MB of usual ones.
+const maxVerified = 1 << 14
 
 type key struct {
 	id     string
@@ -24,6 +28,7 @@ type key struct {
 // among them are invalid for every Verify that begins afterwards.
 func (m *Manager) SetKeys(secrets [][]byte) {
 	ring := new(keyring)
+	ring.verified, _ = lru.New[[sha256.Size]byte, claims](maxVerified) // fails only for a size below 1
 	for _, secret := range secrets {
 		id := KeyID(secret)
 		header := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","kid":"` + id + `","typ":"JWT"}`))

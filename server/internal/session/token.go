@@ -3,9 +3,7 @@ package session
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -71,34 +69,19 @@ func (m *Manager) Verify(token string) (Session, error) {
 	}
 }
 
-// verifiedToken is a JWT whose signature has been checked. A browser sends the same one for a quarter of an hour. The cache
-// is two-way set-associative: the digest of a token picks a set of two slots, and a new token evicts the older of these two.
-// With one slot, of 2,000 users one in nine would share theirs with another. Dates are checked on every use.
-type verifiedToken struct {
-	digest [sha256.Size]byte
-	claims claims
-}
-
-// parseCached is parse, but checks the signature of a JWT that is in the cache no second time.
+// parseCached is parse, but checks the signature of a JWT that is in the cache no second time: a browser sends the same one for a
+// quarter of an hour. Dates are checked on every use.
 func (r *keyring) parseCached(token string) (claims, error) {
 	var buf [512]byte // on the stack, where a token of ours has room
 	digest := sha256.Sum256(append(buf[:0], token...))
-	set := r.set(digest)
-	for i := range set {
-		if cached := set[i].Load(); cached != nil && cached.digest == digest {
-			return cached.claims, nil
-		}
+	if c, ok := r.verified.Get(digest); ok {
+		return c, nil
 	}
 	c, err := r.parse(token)
 	if err == nil {
-		set[1].Store(set[0].Swap(&verifiedToken{digest, c}))
+		r.verified.Add(digest, c)
 	}
 	return c, err
-}
-
-// set returns the two places in the cache for a token of this digest.
-func (r *keyring) set(digest [sha256.Size]byte) *[2]atomic.Pointer[verifiedToken] {
-	return &r.verified[binary.NativeEndian.Uint64(digest[:])%uint64(len(r.verified))]
 }
 
 // parse returns the claims of a JWT whose form and signature are right.

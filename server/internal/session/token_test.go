@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,39 +121,31 @@ func TestParseRefreshToken(t *testing.T) {
 	}
 }
 
-// Two tokens of a set are both in the cache. A third evicts the older of them, and all are right whenever they come.
+// The cache has the tokens that were used last, and no more of them than it may. All are right whenever they come.
 func TestCacheEvicts(t *testing.T) {
 	m, _ := newTestManager()
-	type set = *[2]atomic.Pointer[verifiedToken]
-	seen := make(map[set][]string)
-	var tokens []string
-	var of set
-	for len(tokens) < 3 { // jti makes each token another one
-		token := m.Issue(alice, RefreshToken{}).Token
-		of = m.keyring.Load().set(sha256.Sum256([]byte(token)))
-		seen[of] = append(seen[of], token)
-		tokens = seen[of]
+	verify := func() (token string) {
+		token = m.Issue(alice, RefreshToken{}).Token // jti makes each token another one
+		verifies(t, m, token)
+		return token
 	}
-	cached := func() (in []int) {
-		for i := range of {
-			if slot := of[i].Load(); slot != nil {
-				in = append(in, slices.IndexFunc(tokens, func(token string) bool { return slot.digest == sha256.Sum256([]byte(token)) }))
-			}
-		}
-		return in
+	kept, forgotten := verify(), verify()
+	for range maxVerified - 2 {
+		verify()
 	}
-	for _, step := range []struct {
-		token int
-		want  []int // the newest first
-	}{
-		{0, []int{0}}, {1, []int{1, 0}}, {0, []int{1, 0}}, {1, []int{1, 0}}, {2, []int{2, 1}}, {1, []int{2, 1}}, {0, []int{0, 2}}, {0, []int{0, 2}},
-	} {
-		if user, err := m.Verify(tokens[step.token]); err != nil || user.Token != tokens[step.token] {
-			t.Errorf("%+v, %v", user, err)
-		}
-		if got := cached(); !slices.Equal(got, step.want) {
-			t.Fatalf("after token %d the cache has %v, want %v", step.token, got, step.want)
-		}
+	verifies(t, m, kept)
+	verify()
+	cache := m.keyring.Load().verified
+	if n := cache.Len(); n != maxVerified || !cache.Contains(sha256.Sum256([]byte(kept))) || cache.Contains(sha256.Sum256([]byte(forgotten))) {
+		t.Errorf("the cache has %d tokens, of %d", n, maxVerified)
+	}
+	verifies(t, m, forgotten)
+}
+
+func verifies(t *testing.T, m *Manager, token string) {
+	t.Helper()
+	if user, err := m.Verify(token); err != nil || user.Token != token || user.Username != alice.Username {
+		t.Fatalf("%+v, %v", user, err)
 	}
 }
 
@@ -167,7 +157,7 @@ func TestCacheKeepsOnlyTokensThatAreRight(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if m.keyring.Load().set(sha256.Sum256([]byte(forged)))[0].Load() != nil {
+	if m.keyring.Load().verified.Len() > 0 {
 		t.Error("the forged token is in the cache")
 	}
 }
