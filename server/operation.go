@@ -19,19 +19,12 @@ type operation struct {
 	log      slog.Handler
 	duration prometheus.Observer
 	requests *prometheus.CounterVec // by status and code
-	common   []commonResponse
 }
 
 // responseKind is what responses are counted by: the status, and the code of the error that they are, "" for none.
 type responseKind struct {
 	status int
 	code   string
-}
-
-// commonResponse is a kind of response that is counted from 0 on, and without a look at requests.
-type commonResponse struct {
-	responseKind
-	count prometheus.Counter
 }
 
 // clientGone is the code of a request whose client hung up before the response, which nobody gets. statusClientGone is
@@ -59,7 +52,7 @@ func (s *Server) newOperation(id, method string, expected ...responseKind) *oper
 		expected = append(expected, responseKind{p.status, p.code})
 	}
 	for _, kind := range expected {
-		o.common = append(o.common, commonResponse{kind, o.requests.WithLabelValues(strconv.Itoa(kind.status), kind.code)})
+		o.counter(kind)
 	}
 	return o
 }
@@ -72,15 +65,9 @@ func (o *operation) middleware(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// count counts a response.
-func (o *operation) count(kind responseKind) {
-	for i := range o.common {
-		if o.common[i].responseKind == kind {
-			o.common[i].count.Inc()
-			return
-		}
-	}
-	o.requests.WithLabelValues(strconv.Itoa(kind.status), kind.code).Inc()
+// counter returns the counter of a kind of response, which is there from the first call on.
+func (o *operation) counter(kind responseKind) prometheus.Counter {
+	return o.requests.WithLabelValues(strconv.Itoa(kind.status), kind.code)
 }
 
 // record counts a response and logs it.
@@ -91,7 +78,7 @@ func (s *Server) record(c echo.Context, req *request, begin time.Time) {
 	if req.code == clientGone && status >= http.StatusInternalServerError {
 		status = statusClientGone
 	}
-	o.count(responseKind{status, req.code})
+	o.counter(responseKind{status, req.code}).Inc()
 	o.duration.Observe((took - req.newsWait).Seconds())
 	if ctx := context.Background(); s.leavesLine(status, req.code) && o.log.Enabled(ctx, slog.LevelInfo) {
 		line := slog.NewRecord(now, slog.LevelInfo, "request", 0)
