@@ -16,7 +16,6 @@ import (
 
 	"worldevents/models"
 	"worldevents/server/internal/backpressure"
-	"worldevents/server/internal/eventlist"
 )
 
 // metrics are what Prometheus collects. Labels come from the contract and from lists here, never from a request.
@@ -30,7 +29,7 @@ type metrics struct {
 	securityEvents *prometheus.CounterVec
 }
 
-func newMetrics(store *models.Store, waiting *backpressure.Class, lists *eventlist.Lists, logLinesDropped func() int64) *metrics {
+func newMetrics(store *models.Store, waiting *backpressure.Class, logLinesDropped func() int64) *metrics {
 	if logLinesDropped == nil {
 		logLinesDropped = func() int64 { return 0 }
 	}
@@ -76,7 +75,6 @@ func newMetrics(store *models.Store, waiting *backpressure.Class, lists *eventli
 		}, func() float64 { return float64(logLinesDropped()) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(store.Timings()...)
-	m.registerLists(lists)
 	for name, db := range store.Pools() {
 		m.registry.MustRegister(collectors.NewDBStatsCollector(db, name))
 	}
@@ -123,25 +121,6 @@ func (m *metrics) registerCertificate(expiry func() time.Time) {
 		Name: "worldevents_tls_certificate_expiry_timestamp_seconds",
 		Help: "When the certificate of the public listener expires, in seconds since 1970; 0 while there is none.",
 	}, func() float64 { return float64(max(0, expiry().Unix())) }))
-}
-
-// registerLists registers what there is to say of lists.
-func (m *metrics) registerLists(lists *eventlist.Lists) {
-	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "worldevents_list_readings_total",
-		Help: "Readings of lists from the database, each for all who asked for it together.",
-	}, func() float64 { return float64(lists.Readings.Load()) }))
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "worldevents_list_cache_bytes",
-		Help: "Bytes of lists that are kept for whoever asks next, at most LIST_CACHE.",
-	}, func() float64 { return float64(lists.CacheBytes()) }))
-	for how, n := range lists.Ways() {
-		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name:        "worldevents_list_responses_total",
-			Help:        "Responses that are lists, by how: read (from the database), shared (of a reading for several requests), cached (after asking only whether its world has changed), streamed (too large to hold), streamed_small (in small batches, as memory is short), unchanged_read, unchanged_cached (304, likewise).",
-			ConstLabels: prometheus.Labels{"how": how},
-		}, func() float64 { return float64(n.Load()) }))
-	}
 }
 
 // maxProfile bounds what a profile may take, in seconds.

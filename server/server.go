@@ -173,7 +173,8 @@ func New(o Options) (*Server, error) {
 	s.lists = eventlist.New(o.Store, s.baseURL, o.Keys[0], o.ListCache)
 	s.lists.Pause = pauseForTurn
 	s.live = livelist.New(o.Store, s.lists, livelist.Options{MaxWaiting: o.MaxWaiting, MaxAnswering: o.MaxInFlight / 4, Leave: leaveFlight})
-	s.metrics = newMetrics(o.Store, s.waiting, s.lists, o.LogLinesDropped)
+	s.metrics = newMetrics(o.Store, s.waiting, o.LogLinesDropped)
+	s.metrics.registry.MustRegister(s.lists.Collectors()...)
 	s.metrics.registry.MustRegister(s.live.Collectors()...)
 	s.metrics.registerProcess(o.Store)
 	s.unrouted = s.newUnrouted()

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"worldevents/gen"
 	"worldevents/models"
 )
@@ -39,9 +41,9 @@ type Lists struct {
 	cache   *cache
 	batched batchedLists
 	held    holdings
-	ways    [ways]atomic.Uint64
-	// Readings is how often a list was read, or the beginning of one that is streamed.
-	Readings atomic.Uint64
+	// A reading is that of a list, or of the beginning of one that is streamed.
+	ways     *prometheus.CounterVec
+	readings prometheus.Counter
 
 	// Pause is called with a request's context when the request begins to wait for its turn, and what it returns
 	// when the request goes on.
@@ -58,7 +60,8 @@ func New(store *models.Store, baseURL string, secret []byte, cacheBytes int) *Li
 		cache:   newCache(cacheBytes),
 		batched: batchedLists{seed: maphash.MakeSeed()},
 		held:    newHoldings(),
-		Pause:   func(context.Context) func() { return func() {} },
+		ways:    newWays(), readings: newReadings(),
+		Pause: func(context.Context) func() { return func() {} },
 	}
 	l.SetKey(secret)
 	return l
@@ -181,7 +184,7 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 
 // readAnew reads a list from the database.
 func (l *Lists) readAnew(ctx context.Context, span models.ListOptions, key readKey, r *sharedRead, callers []models.Caller, t *tagger) error {
-	l.Readings.Add(1)
+	l.readings.Inc()
 	var soleCaller models.Caller // whom the first statement checks along
 	if len(callers) == 1 {
 		soleCaller = callers[0]

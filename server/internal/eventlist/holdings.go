@@ -57,9 +57,6 @@ func (l *Lists) Held() map[string]func() int {
 	}
 }
 
-// CacheBytes returns how many bytes the lists take that are kept for whoever asks next.
-func (l *Lists) CacheBytes() int { return l.cache.bytes() }
-
 // beginReading waits until the user may read one more list, to be released. Waited is true if that took a turn. It returns
 // models.ErrBusy and ErrClientGone.
 func (l *Lists) beginReading(ctx context.Context, user models.ID) (waited bool, err error) {

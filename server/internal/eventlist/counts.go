@@ -1,0 +1,63 @@
+package eventlist
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// way is how a response came about, as it is called in metrics.
+type way string
+
+const (
+	wayRead            way = "read"
+	wayShared          way = "shared"
+	wayCached          way = "cached"
+	wayStreamed        way = "streamed"
+	wayStreamedSmall   way = "streamed_small"
+	wayUnchangedRead   way = "unchanged_read"
+	wayUnchangedCached way = "unchanged_cached"
+)
+
+func newWays() *prometheus.CounterVec {
+	ways := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "worldevents_list_responses_total",
+		Help: "Responses that are lists, by how: read (from the database), shared (of a reading for several requests), cached (after asking only whether its world has changed), streamed (too large to hold), streamed_small (in small batches, as memory is short), unchanged_read, unchanged_cached (304, likewise).",
+	}, []string{"how"})
+	for _, how := range []way{wayRead, wayShared, wayCached, wayStreamed, wayStreamedSmall, wayUnchangedRead, wayUnchangedCached} {
+		ways.WithLabelValues(string(how))
+	}
+	return ways
+}
+
+func newReadings() prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "worldevents_list_readings_total",
+		Help: "Readings of lists from the database, each for all who asked for it together.",
+	})
+}
+
+// Collectors are the metrics.
+func (l *Lists) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{l.ways, l.readings, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "worldevents_list_cache_bytes",
+		Help: "Bytes of lists that are kept for whoever asks next, at most LIST_CACHE.",
+	}, func() float64 { return float64(l.cache.bytes()) })}
+}
+
+func (l *Lists) count(how way) { l.ways.WithLabelValues(string(how)).Inc() }
+
+// unchangedWay is the way of a 304.
+func (p *Response) unchangedWay() way {
+	if p.unread {
+		return wayUnchangedCached
+	}
+	return wayUnchangedRead
+}
+
+// wholeWay is the way of a list that is held.
+func (p *Response) wholeWay() way {
+	switch {
+	case p.unread:
+		return wayCached
+	case len(p.callers) > 1:
+		return wayShared
+	}
+	return wayRead
+}
