@@ -71,7 +71,7 @@ func (c *checked) settings(settings *config.Config, problems []error) {
 		err := canListen(address)
 		if err == nil {
 			usable++
-			if host, _, _ := net.SplitHostPort(address); settings.Development && !isLoopback(host) {
+			if host, _, _ := net.SplitHostPort(address); settings.Development && !config.IsLocal(host) {
 				c.add(models.Warning, "LISTEN_ADDR", openListener)
 			}
 		} else if len(settings.ListenAddrs) == 1 {
@@ -131,11 +131,6 @@ func canListen(address string) error {
 		return err
 	}
 	return l.Close()
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // print prints the result on stdout, and faults and warnings on stderr. It returns an error if there are faults.

@@ -189,7 +189,7 @@ func (c *Config) provider() (problems []error) {
 	// OpenID Connect Discovery 1.0 section 2.
 	case err != nil || !isHTTPURL(u) || u.RawQuery != "" || u.Fragment != "":
 		problem("OIDC_ISSUER: must be an https address without a query")
-	case u.Scheme != "https" && !c.Development && !isLocal(u.Hostname()):
+	case u.Scheme != "https" && !c.Development && !IsLocal(u.Hostname()):
 		problem("OIDC_ISSUER: must be https in production, except on localhost")
 	}
 	if c.OIDCClientID == "" {
@@ -280,10 +280,11 @@ func tooWide(networks []netip.Prefix) bool {
 // isLoopback reports whether browsers take host for this machine (RFC 6761 section 6.3).
 func isLoopback(host string) bool {
 	host = strings.ToLower(host)
-	return isLocal(host) || strings.HasSuffix(host, ".localhost")
+	return IsLocal(host) || strings.HasSuffix(host, ".localhost")
 }
 
-func isLocal(host string) bool {
+// IsLocal reports whether host is localhost or a loopback address.
+func IsLocal(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
