@@ -34,20 +34,17 @@ func misspelt(values map[string]string) (warnings []string) {
 	return warnings
 }
 
+// spelling is of names that count as one, besides those a letter or two away: TRUSTED_PROXY, LISTEN_ADDRESS.
+var spelling = strings.NewReplacer("PROXIES", "PROXY", "ADDRESS", "ADDR")
+
 // nearest returns the setting that name was probably meant to be, or "".
 func nearest(name string, known []string) (meant string) {
-	name = strings.ToUpper(name)
+	name = spelling.Replace(strings.ToUpper(name))
 	least := 3
 	for _, setting := range known {
-		d := least
-		switch {
-		case sameWords(name, setting):
-			d = 0
-		case len(setting) >= 5 && max(len(name), len(setting))-min(len(name), len(setting)) < least:
-			d = distance(name, setting)
-		}
+		d := distance(name, spelling.Replace(setting))
 		// Too many ordinary names are near a short one, or differ from the first letter on.
-		if d == 2 && (len(setting) < 9 || !strings.HasPrefix(name, setting[:1])) {
+		if d > 0 && len(setting) < 5 || d > 1 && (len(setting) < 9 || !strings.HasPrefix(name, setting[:1])) {
 			continue
 		}
 		if d < least {
@@ -55,25 +52,6 @@ func nearest(name string, known []string) (meant string) {
 		}
 	}
 	return meant
-}
-
-// sameWords reports whether a name has the words of a setting, written together, in the other number, or the last one
-// longer: JWTSECRET, TRUSTED_PROXY, LISTEN_ADDRESS.
-func sameWords(name, setting string) bool {
-	plain := strings.NewReplacer("_", "", "-", "", ".", "")
-	singular := func(s string) string {
-		if stem, ok := strings.CutSuffix(s, "IES"); ok {
-			return stem + "Y"
-		}
-		return strings.TrimSuffix(s, "S")
-	}
-	if name = strings.NewReplacer("-", "_", ".", "_").Replace(name); len(setting) < 5 {
-		return name == setting
-	}
-	if rest, ok := strings.CutPrefix(name, setting); ok && rest != "" && rest[0] >= 'A' && rest[0] <= 'Z' {
-		return true
-	}
-	return plain.Replace(name) == plain.Replace(setting) || singular(name) == singular(setting)
 }
 
 // distance is the number of letters to insert, delete, replace or exchange with their neighbour to make one text of the
