@@ -3,14 +3,13 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"unicode"
 	"unicode/utf8"
+
+	"worldevents/config/regularfile"
 )
 
 // fromFiles are the settings whose value may stand in a file, which the setting with fileSuffix names.
@@ -54,7 +53,7 @@ func readSecretFile(path string) (text, writable string, err error) {
 	if isNoPath(path) {
 		return "", "", errors.New("must be the path of a file, and not what is in it")
 	}
-	content, info, err := readRegularFile(path)
+	content, info, err := regularfile.Read(path, maxSecretFile)
 	if cause := new(fs.PathError); errors.As(err, &cause) {
 		err = cause.Err
 	}
@@ -68,30 +67,6 @@ func readSecretFile(path string) (text, writable string, err error) {
 		writable = fmt.Sprintf("%q: its mode lets others write it: chmod go-w", path)
 	}
 	return text, writable, nil
-}
-
-// readRegularFile returns what is in a file, of at most maxSecretFile bytes. Symbolic links are followed, as Kubernetes has them.
-func readRegularFile(path string) ([]byte, fs.FileInfo, error) {
-	// Without O_NONBLOCK a pipe that nobody writes to would be waited for.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // the operator names the file
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat() // of the open file: nobody can exchange it meanwhile
-	switch {
-	case err != nil:
-		return nil, nil, err
-	case info.IsDir():
-		return nil, nil, errors.New("is a directory")
-	case !info.Mode().IsRegular():
-		return nil, nil, errors.New("is not a regular file")
-	}
-	content, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
-	if err == nil && len(content) > maxSecretFile {
-		err = fmt.Errorf("is larger than %d bytes", maxSecretFile)
-	}
-	return content, info, err
 }
 
 // oneLine returns a text in UTF-8 without the line ending that most editors leave, LF or CRLF.

@@ -4,11 +4,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
+
+	"worldevents/config/regularfile"
 )
 
 // The files in the folder, and the most that one may hold, in bytes.
@@ -81,26 +82,10 @@ func readPair(dir string) (cert tls.Certificate, err error) {
 	return cert, nil
 }
 
-// readFile reads a file of bounded size, and nothing that is not a file: opening a named pipe would wait for its writer.
 func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
+	text, _, err := regularfile.Read(path, maxFile)
 	if err != nil {
 		return nil, withoutOperation(path, err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: is no file", path)
-	}
-	f, err := os.Open(path) // the operator names the folder
-	if err != nil {
-		return nil, withoutOperation(path, err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, withoutOperation(path, err)
-	}
-	if len(text) > maxFile {
-		return nil, fmt.Errorf("%s: is larger than 1 MiB", path)
 	}
 	return text, nil
 }
