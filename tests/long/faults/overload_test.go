@@ -13,11 +13,20 @@ import (
 
 // Offered twice what it can do, the service goes on doing what it can, and never less than half of it; the rest is told to come back. The
 // database is made slow, so that its connections are what runs out, and not the processor that the test runs on. Other programs take
-// that away for seconds: of three times, each beside a peak of its own, the best one counts.
+// that away for seconds: of three times, each beside a peak of its own, the best one counts. Creates share connections, lists of
+// different worlds do not.
 func TestOverload(t *testing.T) {
-	for _, test := range []struct{ name, setting string }{
-		{"no connection comes free", "MAX_IN_FLIGHT=100000"},
-		{"too many in flight", "MAX_IN_FLIGHT=40"},
+	create := func(u *user, _ int) response {
+		_, res := u.create("w", "x")
+		return res
+	}
+	list := func(u *user, n int) response { return u.Do("GET", fmt.Sprint("/api/event/w", n), "") }
+	for _, test := range []struct {
+		name, setting string
+		call          func(u *user, n int) response
+	}{
+		{"no connection comes free", "MAX_IN_FLIGHT=100000", list},
+		{"too many in flight", "MAX_IN_FLIGHT=40", create},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			db := servicetest.Postgres(t)
@@ -25,13 +34,21 @@ func TestOverload(t *testing.T) {
 			p := servicetest.NewProgram(t, "DATABASE_URL="+address, "DB_MAX_CONNS=4", "DB_TIMEOUT=2s", test.setting).ServeReady()
 			transport := newTransport(2000)
 			defer transport.CloseIdleConnections()
-			alice := signIn(t, transport, p.URL, "alice")
+			users := make([]*user, 50) // one may not have all connections
+			for i := range users {
+				users[i] = signIn(t, transport, p.URL, fmt.Sprint("user", i))
+			}
+			var calls atomic.Int64
+			call := func() response {
+				n := int(calls.Add(1))
+				return test.call(users[n%len(users)].clone(), n)
+			}
 			proxy.Slow(7500*time.Microsecond, 7500*time.Microsecond)
 
 			left := make([]float64, 3)
 			for i := range left {
-				peak := peakOf(alice)
-				goodput, statuses, unexpected := offer(alice, 2*peak)
+				peak := peakOf(call)
+				goodput, statuses, unexpected := offer(2*peak, call)
 				left[i] = goodput / peak
 				t.Logf("peak %.0f/s; offered twice as much %.0f/s (%.0f %%), responses by status %v", peak, goodput, 100*left[i], statuses)
 				if statuses[503] == 0 || len(unexpected) > 0 {
@@ -42,8 +59,7 @@ func TestOverload(t *testing.T) {
 				t.Errorf("of the peak were left: %.2f", left)
 			}
 			servicetest.Eventually(t, 20*time.Second, "all is well again", func() bool {
-				_, res := alice.create("w", "x")
-				return res.Status == 200
+				return call().Status == 200
 			})
 		})
 	}
@@ -51,12 +67,12 @@ func TestOverload(t *testing.T) {
 
 const during = 1500 * time.Millisecond
 
-// peakOf is how many events a second can be created.
-func peakOf(u *user) float64 {
+// peakOf is how many calls a second succeed.
+func peakOf(call func() response) float64 {
 	var done atomic.Int64
 	stop := make(chan struct{})
 	wait := workers(20, stop, func(int) {
-		if _, res := u.clone().create("w", "x"); res.Status == 200 {
+		if call().Status == 200 {
 			done.Add(1)
 		}
 	})
@@ -67,9 +83,9 @@ func peakOf(u *user) float64 {
 	return peak
 }
 
-// offer sends so many creates a second and returns how many succeeded a second, all responses by status, and those that
+// offer makes so many calls a second and returns how many succeeded a second, all responses by status, and those that
 // are neither a success nor a proper 503.
-func offer(u *user, rate float64) (goodput float64, statuses map[int]int, unexpected []response) {
+func offer(rate float64, call func() response) (goodput float64, statuses map[int]int, unexpected []response) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	statuses = make(map[int]int)
@@ -79,7 +95,7 @@ func offer(u *user, rate float64) (goodput float64, statuses map[int]int, unexpe
 	for sent := 0; time.Since(begin) < during+patience; time.Sleep(2 * time.Millisecond) {
 		for ; float64(sent) < rate*time.Since(begin).Seconds(); sent++ {
 			all.Go(func() {
-				_, res := u.clone().create("w", "x")
+				res := call()
 				at := time.Since(begin)
 				mu.Lock()
 				defer mu.Unlock()
