@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -131,8 +132,12 @@ func TestTooManyConnections(t *testing.T) {
 	var mu sync.Mutex
 	statuses := make(map[int]int)
 	stop := make(chan struct{})
+	var worlds atomic.Int64
 	wait := workers(n, stop, func(i int) {
-		_, res := users[i].create("w", "x")
+		_, res := users[i].create("w", "x") // shares connections
+		if i%4 > 0 {
+			res = users[i].Do("GET", fmt.Sprint("/api/event/w", worlds.Add(1)), "") // does not
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		if statuses[res.Status]++; res.Status != 200 && (res.Status != 503 || res.Header.Get("Retry-After") == "" || !res.IsJSON()) {
