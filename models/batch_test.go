@@ -338,7 +338,10 @@ func TestBatcherHistories(t *testing.T) {
 func testBatcherHistory(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	conns := 1 + random.IntN(6)
-	server := &transactions{semaphoreLimiter: semaphoreLimiter{semaphore.NewWeighted(int64(conns))}, t: t, random: random.IntN, most: 1 + random.IntN(4), ran: make(map[*write]int)}
+	server := &transactions{
+		semaphoreLimiter: semaphoreLimiter{semaphore.NewWeighted(int64(conns))}, t: t, random: rand.New(rand.NewPCG(seed, 2)).IntN,
+		most: 1 + random.IntN(4), ran: make(map[*write]int),
+	}
 	b := newBatcher(server, server.most)
 	var waiting atomic.Int64
 	var all sync.WaitGroup

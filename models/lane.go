@@ -28,8 +28,9 @@ type lane struct {
 
 // row is what a write may have to wait for.
 type row struct {
-	table string
-	id    Hash // of a user or an event the id, of a session its handle
+	table       string
+	event, user ID
+	session     Hash
 }
 
 // lockedRow is a row that nobody has locked since a write has waited for it in vain.
@@ -51,38 +52,39 @@ type lockedError struct {
 // Unwrap returns the class, and the error of the driver.
 func (e *lockedError) Unwrap() []error { return []error{errLocked, e.error} }
 
-// lockedRow is the row that w could not lock. A join refers to an event and to a user, whose foreign keys PostgreSQL looks up with
-// statements that the error quotes.
+// lockedRow is the row that w could not lock. What a join refers to PostgreSQL looks up with statements that the error quotes. Else
+// somebody else writes the same RSVP.
 func (w *write) lockedRow(err *pgconn.PgError) row {
 	switch {
 	case w.kind == refreshes:
-		return row{"sessions", w.session}
-	case w.kind == creates, w.kind == joins && strings.Contains(err.Where, `"users"`):
-		return rowOf("users", w.user)
+		return w.sessionRow()
+	case w.kind == creates, strings.Contains(err.Where, `"users"`):
+		return w.userRow()
+	case strings.Contains(err.Where, `"events"`):
+		return w.eventRow()
 	}
-	return rowOf("events", w.event)
+	return w.rsvpRow()
 }
 
-func rowOf(table string, id ID) (r row) {
-	r.table = table
-	copy(r.id[:], id[:])
-	return r
-}
-
-// rows are what w may have to wait for, at most two.
-func (w *write) rows() (all [2]row) {
+// rows are what w may have to wait for, at most three.
+func (w *write) rows() (all [3]row) {
 	switch w.kind {
 	case creates:
-		all[0] = rowOf("users", w.user)
+		all[0] = w.userRow()
 	case joins:
-		all[0], all[1] = rowOf("events", w.event), rowOf("users", w.user)
+		all = [3]row{w.eventRow(), w.userRow(), w.rsvpRow()}
 	case leaves:
-		all[0] = rowOf("events", w.event)
+		all[0] = w.rsvpRow()
 	case refreshes:
-		all[0] = row{"sessions", w.session}
+		all[0] = w.sessionRow()
 	}
 	return all
 }
+
+func (w *write) sessionRow() row { return row{table: "sessions", session: w.session} }
+func (w *write) userRow() row    { return row{table: "users", user: w.user} }
+func (w *write) eventRow() row   { return row{table: "events", event: w.event} }
+func (w *write) rsvpRow() row    { return row{table: "rsvps", event: w.event, user: w.user} }
 
 // needs reports whether w may have to wait for a row.
 func (w *write) needs(r row) bool {

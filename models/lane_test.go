@@ -2,6 +2,8 @@ package models_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,18 +16,11 @@ import (
 // A row is known to be locked as long as somebody waits for it, and no longer.
 func TestRowThatWasLocked(t *testing.T) {
 	t.Parallel()
-	s := servicetest.Start(t, servicetest.Postgres(t), func(o *servicetest.Options) { o.DBTimeout, o.DBMaxWait = 2*time.Second, time.Second })
+	s := servicetest.Start(t, servicetest.Postgres(t), func(o *servicetest.Options) { o.DBTimeout, o.DBMaxWait = 20*time.Second, 5*time.Second })
 	alice, bob := s.SignIn("alice"), s.SignIn("bob").Session
-	id, err := models.ParseID(alice.Create("w", "n", servicetest.When))
-	if err != nil {
-		t.Fatal(err)
-	}
-	user, err := models.ParseID(bob.UserID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	user, event := id(t, bob.UserID), id(t, alice.Create("w", "n", servicetest.When))
 	tx := servicetest.BeginTx(t, s.Database, "SELECT FROM events FOR UPDATE")
-	join := func() error { return s.Store.JoinEvent(t.Context(), models.Caller{UserID: user}, id) }
+	join := func() error { return s.Store.JoinEvent(t.Context(), models.Caller{UserID: user}, event) }
 	var wait sync.WaitGroup
 	for range 5 {
 		wait.Go(func() {
@@ -60,44 +55,63 @@ func TestRowThatWasLocked(t *testing.T) {
 
 // However many wait for a row that stays locked, another one that was locked for a moment has its turn.
 func TestLockedRowsAreApart(t *testing.T) {
-	t.Parallel()
-	s := servicetest.Start(t, servicetest.Postgres(t), func(o *servicetest.Options) { o.DBTimeout, o.DBMaxWait = 40*time.Second, 15*time.Second })
-	alice, bob := s.SignIn("alice"), s.SignIn("bob").Session
-	user, err := models.ParseID(bob.UserID)
+	for _, test := range []struct{ name, lock string }{
+		{"an event that many join", "SELECT FROM events WHERE name = 'long0' FOR UPDATE"},
+		{"a user who joins many events", "SELECT FROM users WHERE username = 'user0' FOR UPDATE"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := servicetest.Start(t, servicetest.Postgres(t), func(o *servicetest.Options) { o.DBTimeout, o.DBMaxWait = 40*time.Second, 15*time.Second })
+			const n = 40
+			alice := s.SignIn("alice")
+			var users, events []models.ID
+			for i := range n {
+				users = append(users, id(t, s.AddUser(fmt.Sprint("user", i))))
+				events = append(events, id(t, alice.Create("w", fmt.Sprint("long", i), servicetest.When)))
+			}
+			join := func(user, event models.ID) error {
+				return s.Store.JoinEvent(t.Context(), models.Caller{UserID: user}, event)
+			}
+			short := id(t, alice.Create("w", "short", servicetest.When))
+			stays := servicetest.BeginTx(t, s.Database, test.lock)
+			var wait sync.WaitGroup
+			var waiting atomic.Int32
+			for i := range n {
+				waiting.Add(1)
+				user, event := users[i], events[0]
+				if strings.Contains(test.lock, "users") {
+					user, event = users[0], events[i]
+				}
+				wait.Go(func() {
+					defer waiting.Add(-1)
+					if err := join(user, event); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			servicetest.Eventually(t, 20*time.Second, "a row is known to be locked", func() bool { return s.Store.LockedRows() > 0 })
+			tx := servicetest.BeginTx(t, s.Database, "SELECT FROM events WHERE name = 'short' FOR UPDATE")
+			known := s.Store.LockedRows()
+			wait.Go(func() {
+				if err := join(users[1], short); err != nil || waiting.Load() != n {
+					t.Errorf("%v, when %d still wait for the other row", err, waiting.Load())
+				}
+				stays.Rollback()
+			})
+			servicetest.Eventually(t, 20*time.Second, "another row is known to be locked", func() bool { return s.Store.LockedRows() > known })
+			if err := tx.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+			wait.Wait()
+		})
+	}
+}
+
+func id(t *testing.T, text string) models.ID {
+	t.Helper()
+	id, err := models.ParseID(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	join := func(event string) error {
-		id, err := models.ParseID(event)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s.Store.JoinEvent(t.Context(), models.Caller{UserID: user}, id)
-	}
-	long, short := alice.Create("w", "long", servicetest.When), alice.Create("w", "short", servicetest.When)
-	stays := servicetest.BeginTx(t, s.Database, "SELECT FROM events WHERE name = 'long' FOR UPDATE")
-	var wait sync.WaitGroup
-	var waiting atomic.Int32
-	for range 40 {
-		waiting.Add(1)
-		wait.Go(func() {
-			defer waiting.Add(-1)
-			if err := join(long); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	servicetest.Eventually(t, 20*time.Second, "one row is known to be locked", func() bool { return s.Store.LockedRows() == 1 })
-	tx := servicetest.BeginTx(t, s.Database, "SELECT FROM events WHERE name = 'short' FOR UPDATE")
-	wait.Go(func() {
-		if err := join(short); err != nil || waiting.Load() != 40 {
-			t.Errorf("%v, when %d still wait for the other row", err, waiting.Load())
-		}
-		stays.Rollback()
-	})
-	servicetest.Eventually(t, 20*time.Second, "two rows are known to be locked", func() bool { return s.Store.LockedRows() == 2 })
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	wait.Wait()
+	return id
 }

@@ -43,10 +43,15 @@ func (p *pipelines) transact(batch []*job) {
 	if len(batch) == 1 {
 		limit = batch[0].deadline // only its caller waits for it
 	}
-	p.transactUntil(limit, p.lockTimeout(), batch)
+	begun := time.Now()
+	if p.transactUntil(limit, p.lockTimeout(), batch) {
+		usual := p.usual.Load()
+		p.usual.Store(usual + (int64(time.Since(begun))-usual)/8)
+	}
 }
 
-func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, batch []*job) {
+// transactUntil reports whether the last transaction was committed.
+func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, batch []*job) (committed bool) {
 	ctx, cancel := context.WithDeadline(context.Background(), limit)
 	defer cancel()
 	for len(batch) > 0 {
@@ -56,7 +61,7 @@ func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, ba
 			for _, j := range batch {
 				j.end(err)
 			}
-			return
+			return err == nil
 		}
 		var locked *lockedError
 		errors.As(err, &locked)
@@ -68,12 +73,12 @@ func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, ba
 			return leaves
 		})
 	}
+	return false
 }
 
 // send runs a batch in one transaction, and returns once that has ended. It returns the job because of which the server has refused the
 // transaction, if it was for one, whose other jobs may then go again.
 func (p *pipelines) send(ctx context.Context, lockTimeout time.Duration, batch []*job) (refused *job, err error) {
-	begun := time.Now()
 	try := func() error {
 		return classify(p.pool.withConn(ctx, func(c *pgx.Conn) (again bool, err error) {
 			refused, err = readResults(c.SendBatch(ctx, statementsOf(batch, lockTimeout)), batch)
@@ -84,10 +89,6 @@ func (p *pipelines) send(ctx context.Context, lockTimeout time.Duration, batch [
 		wait, cancel := context.WithTimeout(ctx, p.maxWait)
 		defer cancel()
 		err = whileCrowded(wait, try)
-	}
-	if err == nil {
-		usual := p.usual.Load()
-		p.usual.Store(usual + (int64(time.Since(begun))-usual)/8)
 	}
 	return refused, err
 }
