@@ -23,7 +23,7 @@ type sqliteSide struct {
 // openSQLiteSide opens a file for a copy. The form of times is that of sqliteDSN.
 func openSQLiteSide(ctx context.Context, file string, pragmas ...string) (*sqliteSide, error) {
 	conn, err := openSQLiteConn(ctx, file, url.Values{
-		"mode": {"rw"}, "_time_format": {"sqlite"}, "_timezone": {"UTC"}, "_texttotime": {"1"},
+		"mode": {"rw"}, "_time_format": {"sqlite"}, "_timezone": {"UTC"},
 		"_pragma": append(pragmas, fmt.Sprintf("busy_timeout(%d)", copyBusy.Milliseconds())),
 	})
 	if err != nil {

@@ -30,7 +30,6 @@ func sqliteDSN(path string, busy time.Duration) string {
 		"_txlock":      {"immediate"}, // else a transaction that reads first fails when it wants to write
 		"_time_format": {"sqlite"},
 		"_timezone":    {"UTC"},
-		"_texttotime":  {"1"},
 		"_pragma":      {fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds())},
 	}.Encode()
 }

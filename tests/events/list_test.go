@@ -68,6 +68,21 @@ func TestListEventsEscapes(t *testing.T) {
 	})
 }
 
+// A text that looks like a time is still the text that it was.
+func TestListEventsTextsLikeTimes(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		for i, text := range []string{"2030-01-01", "2030-01-01 02:03", "2030-01-01T00:00:00Z", "2030-01-01 00:00:00+00:00", "2030-01-01 00:00:00 +0000 UTC m=+1"} {
+			user, world := s.SignIn(text), fmt.Sprint("/api/event/", i)
+			id := user.Create(fmt.Sprint(i), text, servicetest.When)
+			s.Database.Exec("UPDATE events SET description = ? WHERE name = ?", text, text)
+			for range 2 { // as the whole list, and as a page
+				user.Get(world).Is(200, servicetest.List(servicetest.Listed(id, text, text, servicetest.When, text)))
+				world += "?limit=1"
+			}
+		}
+	})
+}
+
 func TestListEventsNeverNull(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
