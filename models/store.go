@@ -56,7 +56,6 @@ type Store struct {
 	file       *databaseFile // nil on PostgreSQL
 	// serverClock means that the database's clock is used where rows keep the time of writing.
 	serverClock bool
-	lists       listQueries
 	sick        sickness
 	schema      atomic.Int64 // the version of the schema, 0 until it is known
 }
