@@ -42,8 +42,8 @@ type dialect struct {
 	check func(tx *gorm.DB) error
 	// joinUsernames aggregates usernames into one text, with line feeds between them.
 	joinUsernames string
-	// blob is the type of bytes.
-	blob string
+	// blob is the type of bytes, and time that of a time which is given as text.
+	blob, time string
 	// usernames is the SQL for up to largeRSVPs+1 usernames of event e in joining order, separated by line feeds; NULL if
 	// there are none. The extra one marks the event as large.
 	usernames string
@@ -56,7 +56,7 @@ type dialect struct {
 	// parameters spells the parameters of a query for rows, which are question marks.
 	parameters func(query string) string
 	// rows runs a query of a list's batch on the connection pool of tx itself, past GORM, and calls each with every row,
-	// until it wants no more. The query selects an event's id or a user's number, a time, and then the texts of a listRow.
+	// until it wants no more. The query selects an id, a time, and then the texts of a listRow.
 	rows func(tx *gorm.DB, query string, args []any, each func(*listRow) (more bool)) error
 	// snapshot calls fn, whose queries all see the database as it is at the first of them.
 	snapshot func(tx *gorm.DB, fn func(rows rowsFunc) error) error

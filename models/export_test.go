@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"gorm.io/gorm"
 )
@@ -21,6 +22,18 @@ func (s *Store) EachStatement(see func(sql string)) {
 		on.Row().After("gorm:row").Register("see", hook)
 		on.Raw().After("gorm:raw").Register("see", hook)
 	}
+}
+
+// ListStatements returns those of a list, which do not go through GORM.
+func (s *Store) ListStatements() (all []string) {
+	l := s.List(ListOptions{From: time.Unix(1, 0), Limit: 1, After: Position{time.Unix(1, 0), ID{1}}})
+	for _, selected := range []projection{eventsOnly, withMoment, positionsOnly} {
+		text, _ := l.query(selected, Caller{ID{1}, ID{2}}, 1)
+		all = append(all, text)
+	}
+	l.rsvps = &rsvpState{}
+	text, _ := l.rsvpQuery(1)
+	return append(all, text)
 }
 
 // SchemaColumns returns the columns that a schema is held to, as table.column, sorted.

@@ -69,16 +69,18 @@ type readState struct {
 	More bool
 }
 
-// rsvpState is how far the RSVPs of a large event have been read.
+// rsvpState is how far the RSVPs of a large event have been read. Its texts are times and a number as the database spells them.
 type rsvpState struct {
 	rows int // RSVPs to ask for in the next batch
 	// The position of the last RSVP read.
-	joinedAt   time.Time
-	userNumber int32
+	joinedAt, userNumber string
 	// until is when the last user had joined as the reading of the event began. Whoever joins later is left out, so
 	// that nobody who leaves and joins again meanwhile stands in the event twice.
-	until time.Time
+	until string
 }
+
+// beforeAll and afterAll are times for PostgreSQL, and for SQLite, whose times are texts, texts that sort like that.
+const beforeAll, afterAll = "-infinity", "infinity"
 
 // isAfter reports whether s is further on than earlier.
 func (s *readState) isAfter(earlier readState) bool {
@@ -212,11 +214,16 @@ func (l *EventReader) nextEvents(rows rowsFunc, caller Caller, sink EventSink, s
 	beyond := false                    // the page is full, and there is one event more
 	err = rows(query, args, func(row *listRow) (more bool) {
 		if selected == withMoment {
-			s.Moment, selected = NewMoment(string(row.name)), eventsOnly
+			s.Moment, selected = NewMoment(string(row.texts[0])), eventsOnly
 			return true
 		}
-		large := row.hasMore(l.large)
-		if ended = got > 0 && s.remaining != 0 && sink.Size()-start+row.size(large) > l.maxBytes; ended {
+		name, description, usernames := row.texts[0], row.texts[1], row.texts[2]
+		size, n := len(name)+len(description), countNames(usernames)
+		large := n > l.large
+		if !large {
+			size += len(usernames)
+		}
+		if ended = got > 0 && s.remaining != 0 && sink.Size()-start+size > l.maxBytes; ended {
 			return false // it begins the next batch
 		}
 		got++
@@ -232,13 +239,12 @@ func (l *EventReader) nextEvents(rows rowsFunc, caller Caller, sink EventSink, s
 			s.pinned = s.pinned[i+1:]
 		}
 		s.remaining--
-		sink.Event(row.id, row.name, row.description, row.at)
-		if large {
-			s.rsvps = &rsvpState{rows: firstRSVPs}
-		} else if len(row.usernames) > 0 {
-			sink.Usernames(row.usernames)
+		sink.Event(row.id, name, description, row.at)
+		if ended = large; large {
+			s.rsvps = &rsvpState{rows: l.resizeRSVPs(firstRSVPs/2, n, len(usernames)), joinedAt: beforeAll, userNumber: "0", until: afterAll}
+		} else if len(usernames) > 0 {
+			sink.Usernames(usernames)
 		}
-		ended = s.rsvps != nil
 		return !ended
 	})
 	if err != nil {
@@ -246,67 +252,46 @@ func (l *EventReader) nextEvents(rows rowsFunc, caller Caller, sink EventSink, s
 	}
 	s.More = s.More || beyond
 	s.Done = beyond || got < want && !ended
-	s.rows = l.resize(s.rows, got, sink.Size()-start, l.maxRows)
+	s.rows = resize(s.rows, got, sink.Size()-start, l.maxBytes, l.maxRows)
 	if s.rsvps != nil {
 		s.rows = max(2, 2*got)
 	}
 	return got, nil
 }
 
-// nextRSVPs reads the next RSVPs of the large event at l.Last.
-func (l *EventReader) nextRSVPs(rows rowsFunc, sink EventSink, s *readState) (got int, err error) {
-	const rsvps = "SELECT user_number, created_at, username FROM rsvps WHERE event_number = (SELECT number FROM events WHERE id = ?)"
-	r := *s.rsvps // the reading of others, who share the beginning, has the same
-	if r.until.IsZero() {
-		query := l.store.dialect.parameters(rsvps + " ORDER BY created_at DESC, user_number DESC LIMIT 1")
-		err := rows(query, []any{s.Last.ID}, func(row *listRow) (more bool) {
-			r.until = row.at
-			return false
-		})
-		if err != nil {
-			return 0, err
-		}
-		if r.until.IsZero() { // everybody has left since
-			s.rsvps = nil
-			return 0, l.mustExist(rows, s.Last.ID)
-		}
-	}
-	start, ended, want := sink.Size(), false, min(r.rows, l.maxRSVPs)
-	query := l.store.dialect.parameters(rsvps + " AND (created_at, user_number) > (?, ?) AND created_at <= ? ORDER BY created_at, user_number LIMIT ?")
-	err = rows(query, []any{s.Last.ID, r.joinedAt, r.userNumber, r.until, want}, func(row *listRow) (more bool) {
-		got++
-		sink.Usernames(row.name)
-		r.joinedAt, r.userNumber = row.at, row.userNumber
-		ended = sink.Size()-start >= l.maxBytes
-		return !ended
-	})
-	if err != nil {
-		return 0, err
-	}
-	if got < want && !ended {
-		s.rsvps = nil
-		return got, l.mustExist(rows, s.Last.ID)
-	}
-	r.rows = l.resize(want, got, sink.Size()-start, l.maxRSVPs)
-	s.rsvps = &r
-	return got, nil
-}
-
-// errRemoved is returned for an event whose RSVPs went with it while they were read: what has been read is no event of any moment.
+// errRemoved is returned for an event that was removed while its RSVPs were read: what has been read is no event of any moment.
 var errRemoved = errors.New("an event was removed while it was read")
 
-// mustExist returns errRemoved unless the event that has been read is still there.
-func (l *EventReader) mustExist(rows rowsFunc, id ID) error {
-	there := false
-	query := l.store.dialect.parameters("SELECT id, scheduled_at FROM events WHERE id = ?")
-	err := rows(query, []any{id}, func(*listRow) (more bool) {
+// nextRSVPs reads the next RSVPs of the large event at l.Last. A batch whose usernames are too long for it brings none, and the
+// next one asks for less.
+func (l *EventReader) nextRSVPs(rows rowsFunc, sink EventSink, s *readState) (got int, err error) {
+	r, there, done := *s.rsvps, false, false // the reading of others, who share the beginning, has the same
+	want := min(r.rows, l.maxRSVPs)
+	query, args := l.rsvpQuery(want)
+	err = rows(query, args, func(row *listRow) (more bool) {
 		there = true
+		usernames := row.texts[0]
+		n := countNames(usernames)
+		r.rows = l.resizeRSVPs(want, n, len(usernames))
+		if n > 1 && len(usernames) > l.maxNames {
+			return false
+		}
+		if got, done = n, n < want; got > 0 {
+			sink.Usernames(usernames)
+			r.joinedAt, r.userNumber = string(row.texts[1]), string(row.texts[2])
+			if r.until == afterAll {
+				r.until = string(row.texts[3])
+			}
+		}
 		return false
 	})
 	if err == nil && !there {
 		err = errRemoved
 	}
-	return err
+	if s.rsvps = &r; done {
+		s.rsvps = nil
+	}
+	return got, err
 }
 
 // PinPage fixes which events the rest of a page holds, for a list with a limit whose response must start before it has

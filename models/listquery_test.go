@@ -37,5 +37,8 @@ func TestListQueries(t *testing.T) {
 				}
 			}
 		}
+		l := store.List(ListOptions{})
+		l.rsvps = &rsvpState{}
+		check(l.rsvpQuery(1))
 	}
 }

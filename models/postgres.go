@@ -53,6 +53,7 @@ func postgresDialect(text string, timeout time.Duration) (dialect, error) {
 		gorm:          func(db *sql.DB) gorm.Dialector { return postgres.New(postgres.Config{Conn: pgxPool{db}}) },
 		blob:          "bytea",
 		check:         checkPostgres,
+		time:          "timestamptz",
 		joinUsernames: `string_agg(username, E'\n')`,
 		moments:       postgresMoments,
 		anyOf:         "= ANY (ARRAY (SELECT CAST(jsonb_array_elements_text(CAST(? AS jsonb)) AS uuid)))",

@@ -103,25 +103,18 @@ func eachRow(rows pgx.Rows, each func(*listRow) (more bool)) (gotRow bool, err e
 // postgresEpoch is what PostgreSQL counts the microseconds of a timestamptz from.
 var postgresEpoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
-// read takes a row as it is on the wire: id or number, time, texts. Where those come as text, as with
+// read takes a row as it is on the wire: id, time, texts. Where those come as text, as with
 // default_query_exec_mode=exec, pgx reads it.
 func (row *listRow) read(rows pgx.Rows) error {
-	const key, at = 0, 1
+	const id, at = 0, 1
 	values, columns := rows.RawValues(), rows.FieldDescriptions()
-	texts := [...]*[]byte{&row.name, &row.description, &row.usernames}
-	for i, text := range values[2:] {
-		*texts[i] = text
-	}
-	if columns[key].Format == pgx.BinaryFormatCode && columns[at].Format == pgx.BinaryFormatCode {
-		if len(values) == rsvpColumns {
-			row.userNumber = int32(binary.BigEndian.Uint32(values[key]))
-		} else {
-			row.id = ID(values[key])
-		}
+	copy(row.texts[:], values[2:])
+	if columns[id].Format == pgx.BinaryFormatCode && columns[at].Format == pgx.BinaryFormatCode {
+		row.id = ID(values[id])
 		micros := int64(binary.BigEndian.Uint64(values[at]))
 		row.at = time.UnixMicro(postgresEpoch + micros)
 		return nil
 	}
-	into := []any{row.key(len(values)), &row.at, nil, nil, nil}
+	into := []any{&row.id, &row.at, nil, nil, nil, nil}
 	return rows.Scan(into[:len(values)]...)
 }

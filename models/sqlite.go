@@ -54,6 +54,7 @@ func sqliteDialect(file *databaseFile, timeout time.Duration) dialect {
 			return sqliteDialector{pool: stmtCache{db, new(sync.Map)}}
 		},
 		blob:          "BLOB",
+		time:          "text",
 		joinUsernames: "group_concat(username, char(10))",
 		moments:       sqliteMoments,
 		anyOf:         "IN (SELECT value FROM json_each(?))",
@@ -146,7 +147,10 @@ func eachRowOfSQLite(rows *sql.Rows, err error, each func(*listRow) (more bool))
 		return err
 	}
 	var row listRow
-	into := []any{row.key(len(columns)), &row.at, (*sql.RawBytes)(&row.name), (*sql.RawBytes)(&row.description), (*sql.RawBytes)(&row.usernames)}
+	into := []any{&row.id, &row.at}
+	for i := range row.texts {
+		into = append(into, (*sql.RawBytes)(&row.texts[i]))
+	}
 	for rows.Next() {
 		if err := rows.Scan(into[:len(columns)]...); err != nil {
 			return err
