@@ -47,10 +47,13 @@ func SchemaColumns() (all []string) {
 	return all
 }
 
-// LockedRows returns how many rows are known to be locked.
-func (s *Store) LockedRows() int {
+// LockedRows returns how many rows are known to be locked, and how many writes wait for them.
+func (s *Store) LockedRows() (rows, writes int) {
 	l := s.writes.(*lane)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.rows)
+	for _, locked := range l.rows {
+		writes += locked.users
+	}
+	return len(l.rows), writes
 }

@@ -1,7 +1,7 @@
 package models_test
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -13,43 +13,50 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// A row is known to be locked as long as somebody waits for it, and no longer.
+// A row is known to be locked as long as somebody waits for it, and no longer; and who comes meanwhile does not try in vain first.
 func TestRowThatWasLocked(t *testing.T) {
 	t.Parallel()
-	s := servicetest.Start(t, servicetest.Postgres(t), func(o *servicetest.Options) { o.DBTimeout, o.DBMaxWait = 20*time.Second, 5*time.Second })
-	alice, bob := s.SignIn("alice"), s.SignIn("bob").Session
-	user, event := id(t, bob.UserID), id(t, alice.Create("w", "n", servicetest.When))
+	s := servicetest.Start(t, servicetest.Postgres(t))
+	event := id(t, s.SignIn("alice").Create("w", "n", servicetest.When))
 	tx := servicetest.BeginTx(t, s.Database, "SELECT FROM events FOR UPDATE")
-	join := func() error { return s.Store.JoinEvent(t.Context(), models.Caller{UserID: user}, event) }
-	var wait sync.WaitGroup
-	for range 5 {
-		wait.Go(func() {
-			if err := join(); !errors.Is(err, models.ErrBusy) {
-				t.Errorf("joined a locked event: %v", err)
-			}
+	join := func(ctx context.Context, name string) error {
+		return s.Store.JoinEvent(ctx, models.Caller{UserID: id(t, s.AddUser(name))}, event)
+	}
+	hurried, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := join(hurried, "hurried"); err == nil {
+		t.Error("joined a locked event")
+	}
+	if n := rows(s); n != 0 {
+		t.Errorf("%d rows are known to be locked, and nobody needs them", n)
+	}
+	var all sync.WaitGroup
+	come := func(from, to int) {
+		for i := from; i < to; i++ {
+			all.Go(func() {
+				if err := join(t.Context(), fmt.Sprint("user", i)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		servicetest.Eventually(t, 15*time.Second, fmt.Sprint(to, " wait for the row"), func() bool {
+			_, n := s.Store.LockedRows()
+			return n == to
 		})
 	}
 	const refused = `worldevents_database_errors_total{class="locked",pool="postgres"}`
-	servicetest.Eventually(t, 20*time.Second, "all wait for the row", func() bool { return s.Store.LockedRows() == 1 && servicetest.Metric(t, s, refused) == 5 })
-	for range 10 { // who comes now does not try in vain first
-		wait.Go(func() {
-			if err := join(); !errors.Is(err, models.ErrBusy) {
-				t.Errorf("joined a locked event: %v", err)
-			}
-		})
-	}
-	wait.Wait()
-	if n := servicetest.Metric(t, s, refused); n != 5 {
-		t.Errorf("%.0f transactions were refused, want 5", n)
-	}
-	if n := s.Store.LockedRows(); n != 0 {
-		t.Errorf("%d rows are known to be locked, and nobody needs them", n)
+	come(0, 5)
+	before := servicetest.Metric(t, s, refused)
+	come(5, 15)
+	if n := servicetest.Metric(t, s, refused); n != before {
+		t.Errorf("%.0f more transactions were refused", n-before)
 	}
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	if err := join(); err != nil {
-		t.Error(err)
+	all.Wait()
+	if n := rows(s); n != 0 {
+		t.Errorf("%d rows are known to be locked, and all have passed", n)
 	}
 }
 
@@ -89,22 +96,27 @@ func TestLockedRowsAreApart(t *testing.T) {
 					}
 				})
 			}
-			servicetest.Eventually(t, 20*time.Second, "a row is known to be locked", func() bool { return s.Store.LockedRows() > 0 })
+			servicetest.Eventually(t, 20*time.Second, "a row is known to be locked", func() bool { return rows(s) > 0 })
 			tx := servicetest.BeginTx(t, s.Database, "SELECT FROM events WHERE name = 'short' FOR UPDATE")
-			known := s.Store.LockedRows()
+			known := rows(s)
 			wait.Go(func() {
 				if err := join(users[1], short); err != nil || waiting.Load() != n {
 					t.Errorf("%v, when %d still wait for the other row", err, waiting.Load())
 				}
 				stays.Rollback()
 			})
-			servicetest.Eventually(t, 20*time.Second, "another row is known to be locked", func() bool { return s.Store.LockedRows() > known })
+			servicetest.Eventually(t, 20*time.Second, "another row is known to be locked", func() bool { return rows(s) > known })
 			if err := tx.Rollback(); err != nil {
 				t.Fatal(err)
 			}
 			wait.Wait()
 		})
 	}
+}
+
+func rows(s *servicetest.Service) int {
+	n, _ := s.Store.LockedRows()
+	return n
 }
 
 func id(t *testing.T, text string) models.ID {
