@@ -3,6 +3,7 @@ package models
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -47,7 +48,7 @@ func (n *hostName) resolve(ctx context.Context, lookUp pgconn.LookupFunc, name s
 		wait = maxLookup
 	}
 	n.mu.Unlock()
-	err := context.DeadlineExceeded
+	err := fmt.Errorf("lookup %s: %w", name, context.DeadlineExceeded)
 	select {
 	case <-l.done:
 		if l.err == nil || isNoName(l.err) {

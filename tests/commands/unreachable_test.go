@@ -1,0 +1,85 @@
+package commands
+
+import (
+	"io"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+
+	"worldevents/tests/servicetest"
+)
+
+// listenAs listens and has speak talk to whoever connects.
+func listenAs(t *testing.T, speak func(net.Conn)) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				speak(conn)
+			}()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// Every command says in words which host of the database does not do, ends with status 1, and shows no password.
+func TestDatabaseOfNoUse(t *testing.T) {
+	t.Parallel()
+	says := func(text string) func(net.Conn) {
+		return func(conn net.Conn) {
+			conn.Read(make([]byte, 64))
+			io.WriteString(conn, text)
+		}
+	}
+	commands := [][]string{
+		{"migrate"}, {"demo"}, {"user", "add", "alice"}, {"user", "list"}, {"user", "show", "alice"}, {"user", "rename", "alice", "bob"},
+		{"user", "block", "alice"}, {"user", "unblock", "alice"}, {"user", "remove", "alice"},
+		{"session", "issue", "alice"}, {"session", "list", "alice"}, {"session", "revoke", "--all"},
+		{"event", "list", "--world", "plaza"}, {"event", "show", servicetest.IDOf(1)}, {"event", "edit", servicetest.IDOf(1), "--name", "n"},
+		{"event", "remove", servicetest.IDOf(1)}, {"event", "prune", "--before", "2020-01-01T00:00:00Z"},
+		{"copy", "--to", "sqlite:copy.db"}, {"replay-audit", "/dev/null"},
+	}
+	for _, test := range []struct{ name, host, words string }{
+		{"does not resolve", "nowhere.invalid", "lookup nowhere.invalid"},
+		{"refuses", "127.0.0.1:1", "connection refused"},
+		{"is silent", listenAs(t, func(conn net.Conn) { io.Copy(io.Discard, conn) }), "no response in time"},
+		{"closes", listenAs(t, says("")), "closes the connection"},
+		{"speaks HTTP", listenAs(t, says("HTTP/1.1 400 Bad Request\r\n\r\n")), "does not speak PostgreSQL's protocol"},
+		{"speaks MySQL", listenAs(t, says("J\x00\x00\x00\x0a8.0.36\x00")), "does not speak PostgreSQL's protocol"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			url := "postgres://me:s3cr3t@" + test.host + "/db?connect_timeout=1&sslmode=disable"
+			result, _ := servicetest.Check(t, servicetest.NewProgram(t, "DATABASE_URL="+url))
+			result.Has(t, "fault", "^"+regexp.QuoteMeta(test.host)+"(:5432)?: no connection: .*"+test.words)
+			several := strings.Replace(url, "/db", ",127.0.0.1:1/db", 1)
+			result, _ = servicetest.Check(t, servicetest.NewProgram(t, "DATABASE_URL="+several))
+			result.Has(t, "fault", "^"+regexp.QuoteMeta(test.host)+"(:5432)?: no connection: .*"+test.words)
+			result.Has(t, "fault", "^127.0.0.1:1: no connection: connection refused")
+			for _, args := range commands {
+				t.Run(strings.Join(args[:min(2, len(args))], " "), func(t *testing.T) {
+					t.Parallel()
+					stdout, stderr, status := servicetest.NewProgram(t, "DATABASE_URL="+url).Run(args...)
+					if status != 1 || stdout != "" || !servicetest.OneLine(stderr, test.host) || strings.Contains(stderr, "s3cr3t") {
+						t.Errorf("%d %q %q", status, stdout, stderr)
+					}
+				})
+			}
+			stdout, stderr, status := servicetest.NewProgram(t).Run("copy", "--to", url)
+			if status != 1 || stdout != "" || !servicetest.OneLine(stderr, test.host) || strings.Contains(stderr, "s3cr3t") {
+				t.Errorf("copy to it: %d %q %q", status, stdout, stderr)
+			}
+		})
+	}
+}
