@@ -43,11 +43,14 @@ func mask(name, text string) string {
 		return strings.Join(mapped(strings.Split(text, ","), func(string) string { return masked }), ",")
 	case name == "DATABASE_URL" && !strings.HasPrefix(text, "sqlite:"):
 		u, err := url.Parse(text)
-		if err != nil || u.Host == "" && u.Opaque != "" {
+		if err != nil || u.Host == "" && u.Opaque != "" || strings.Contains(u.Path, "@") { // a slash of the password ends the host
 			return masked
 		}
 		query := u.Query()
 		for name := range query {
+			if strings.Contains(name, "@") { // as a question mark of it does
+				return masked
+			}
 			if strings.Contains(strings.ToLower(name), "password") {
 				query.Set(name, masked)
 			}

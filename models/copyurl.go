@@ -47,6 +47,22 @@ func isPostgresURL(text string) bool {
 	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
 }
 
+// errStrayAt is returned for a URL of which pgx would take a part of the password for the name of a host, and show it.
+var errStrayAt = errors.New("has more than one @: one that belongs to a user name or a password is written as %40")
+
+// hasStrayAt reports whether a URL has another @ than the one before its hosts. In values of parameters it may stand.
+func hasStrayAt(text string) bool {
+	credentials, rest, found := strings.Cut(text, "@")
+	if _, authority, _ := strings.Cut(credentials, "://"); !found || strings.Contains(authority, "/") {
+		return false
+	}
+	hosts, query, _ := strings.Cut(rest, "?")
+	return strings.Contains(hosts, "@") || slices.ContainsFunc(strings.Split(query, "&"), func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		return strings.Contains(name, "@")
+	})
+}
+
 // postgresName says which database it is, and nothing of how to get in.
 func postgresName(config *pgx.ConnConfig) string {
 	var hosts []string

@@ -14,9 +14,9 @@ import (
 
 func inspectPostgres(ctx context.Context, o Options) []Finding {
 	var found inspection
-	config, err := pgx.ParseConfig(o.URL)
+	config, err := parsePostgres(o.URL, inspectTimeout)
 	if err != nil {
-		found.add(Fault, "DATABASE_URL", "not a PostgreSQL URL that can be used") // err may quote the password
+		found.add(Fault, "DATABASE_URL", "%v", err)
 		return found
 	}
 	var writable *pgx.Conn
@@ -48,9 +48,7 @@ func configsOfHosts(config *pgx.ConnConfig) (hosts []*pgx.ConnConfig) {
 		host := config.Copy()
 		host.Host, host.Port, host.TLSConfig, host.Fallbacks = ways[0].Host, ways[0].Port, ways[0].TLSConfig, ways[1:]
 		host.ValidateConnect = nil // a standby is looked at, too
-		if host.ConnectTimeout == 0 || host.ConnectTimeout > inspectTimeout {
-			host.ConnectTimeout = inspectTimeout
-		}
+		host.ConnectTimeout = min(host.ConnectTimeout, inspectTimeout)
 		hosts = append(hosts, host)
 	}
 	return hosts

@@ -69,6 +69,9 @@ func postgresDialect(text string, timeout time.Duration) (dialect, error) {
 
 // parsePostgres reads a URL and the files that it names, such as the one with passwords, as they are now.
 func parsePostgres(url string, timeout time.Duration) (*pgx.ConnConfig, error) {
+	if hasStrayAt(url) {
+		return nil, errStrayAt
+	}
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return nil, errors.New("not a PostgreSQL URL that can be used") // err may quote the password
