@@ -150,6 +150,7 @@ func Load(needKey bool) (*Config, error) {
 // Inspect is Load that returns every problem by itself, and what can be made of the other settings.
 func Inspect(needKey bool) (*Config, []error) {
 	all, file, problems := readSettings()
+	exportLibpq(file.values)
 	c, more := parse(all, needKey)
 	problems = append(problems, more...)
 	if file.exposed != "" && !c.Development {

@@ -49,6 +49,16 @@ func readDotEnv() (file dotEnv, problems []error) {
 	return file, problems
 }
 
+// exportLibpq puts the variables of libpq, such as PGHOST, into the environment, where the driver of PostgreSQL reads them. One
+// that is there stays, an empty one, too.
+func exportLibpq(values map[string]string) {
+	for name, value := range values {
+		if _, there := os.LookupEnv(name); !there && strings.HasPrefix(name, "PG") {
+			os.Setenv(name, value)
+		}
+	}
+}
+
 // exposure says who besides the user of this process and root can write the file of info.
 func exposure(info fs.FileInfo) string {
 	switch {

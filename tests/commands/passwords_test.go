@@ -1,6 +1,9 @@
 package commands
 
 import (
+	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -45,4 +48,35 @@ func TestPasswordsInURLs(t *testing.T) {
 	// As a parameter it is what it says.
 	result, _ := servicetest.Check(t, servicetest.NewProgram(t, "DATABASE_URL=postgres://me@127.0.0.1:1/db?password=s3cr3t@s3cr3t"))
 	result.Has(t, "fault", "connection refused")
+}
+
+// The variables of libpq work in .env as every setting does, and real ones win.
+func TestLibpqVariablesInDotEnv(t *testing.T) {
+	t.Parallel()
+	db := servicetest.Postgres(t)
+	address, err := url.Parse(db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := servicetest.NewProgram(t, "DATABASE_URL=postgres://")
+	write := func(password string) {
+		t.Helper()
+		lines := "PGHOST=" + address.Hostname() + "\nPGPORT=" + address.Port() + "\nPGUSER=" + address.User.Username() +
+			"\nexport PGDATABASE='" + address.Path[1:] + "'\nPGPASSWORD=" + password + "\nPGOPTIONS=" + address.Query().Get("options") + "\n"
+		if err := os.WriteFile(filepath.Join(p.Dir, ".env"), []byte(lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("s3cr3t")
+	if result, stderr := servicetest.Check(t, p); !result.OK {
+		t.Errorf("%s", stderr)
+	}
+	p.MustRun("user", "add", "alice")
+	p.ServeReady()
+	for _, env := range []string{"PGHOST=127.0.0.1", "PGPORT=1", "PGDATABASE=nowhere", "PGDATABASE="} {
+		_, stderr, status := p.With(env).Run("user", "list")
+		if wins := env != "PGHOST=127.0.0.1"; (status == 1) != wins {
+			t.Errorf("%s: %d %s", env, status, stderr)
+		}
+	}
 }
