@@ -100,7 +100,7 @@ func checkSourceSchema(version int64) error {
 	case version == 0:
 		return errors.New("has no schema of this program: there is nothing to copy")
 	case version < newest:
-		return fmt.Errorf("has the schema %d, and this program is for %d: run worldevents migrate first", version, newest)
+		return fmt.Errorf("has the schema %d, and this program is for %d: run worldevents migrate with this DATABASE_URL first", version, newest)
 	case version > newest:
 		return errNewerSchema(version)
 	}

@@ -20,7 +20,14 @@ func inspectSQLite(ctx context.Context, path string, timeout time.Duration) []Fi
 		found.add(Fault, "DATABASE_URL", "the file is on another machine")
 		return found
 	}
+	if absolute, err := filepath.Abs(file); err == nil {
+		file = absolute
+	}
 	inspectFolder(&found, filepath.Dir(file))
+	if err := refuseLogOfAnother(realFile(file)); err != nil {
+		found.add(Fault, file, "%v", err)
+		return found
+	}
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		found.add(Warning, file, "there is no database yet: serve and migrate make one")

@@ -5,35 +5,25 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 )
 
 // checkLeftLog has SQLite check a database that somebody has left with its log: a process that was killed, or who put
-// another file in its place. SQLite cannot tell, and writes whatever the log holds into the file.
+// another file in its place, or none. SQLite cannot tell: it writes whatever the log holds into the file, and deletes a log without one.
 func (f *databaseFile) checkLeftLog(ctx context.Context) error {
-	real, err := filepath.EvalSymlinks(f.path)
-	if err == nil {
-		real, err = filepath.Abs(real) // for whoever reads of it
-	}
-	if err != nil {
-		return nil // there is no database: SQLite begins a new one, and deletes the log
+	real := realFile(f.path)
+	if err := refuseLogOfAnother(real); err != nil {
+		return err
 	}
 	database, err := os.Stat(real)
 	if err != nil || database.Size() == 0 {
 		return nil
 	}
 	log, err := os.Stat(real + "-wal")
-	if err != nil || log.Size() == 0 {
-		return nil
-	}
-	if indexInUse(real + "-shm") {
-		// Whoever has it open may just come or go: then one of the three says so.
-		if !databaseInUse(real) && indexInUse(real+"-shm") {
-			return fmt.Errorf("beside %s is the -wal of another file, which a process has open that was in its place before: "+
-				"stop that process, move %s-wal and %s-shm away if they are still there, and start again", real, real, real)
-		}
+	if err != nil || log.Size() == 0 || indexInUse(real+"-shm") {
 		return nil
 	}
 	f.logger().Info("checking the database, since a write-ahead log was left: this takes longer the larger it is",
@@ -45,6 +35,46 @@ func (f *databaseFile) checkLeftLog(ctx context.Context) error {
 	f.refused = fmt.Errorf("%s and its -wal are malformed together (%v): if the file was restored, the log is not its own: move %s-wal and %s-shm away and start again; "+
 		"otherwise restore a backup", real, err, real, real)
 	return f.refused
+}
+
+// refuseLogOfAnother returns an error, in words for the operator, if the log beside a file is known to be another one's, which was
+// in its place: SQLite would write it into this file, or delete it.
+func refuseLogOfAnother(real string) error {
+	log, err := os.Stat(real + "-wal")
+	if err != nil {
+		return nil
+	}
+	// Whoever has it open may just come or go: then one of the three says so.
+	if indexInUse(real+"-shm") && !databaseInUse(real) && indexInUse(real+"-shm") {
+		return fmt.Errorf("beside %s is the -wal of another file, which a process has open that was in its place before: put that file back, or "+
+			"stop that process, move %s-wal and %s-shm away if they are still there, and start again", real, real, real)
+	}
+	database, err := os.Stat(real)
+	if gone := errors.Is(err, fs.ErrNotExist) || err == nil && database.Size() == 0; gone && log.Size() > 0 {
+		return fmt.Errorf("%s-wal has the last writes of a file that is gone from its place: put that file back, or move the -wal away", real)
+	}
+	return nil
+}
+
+// realFile is the absolute path of the file that a path leads to, or would: SQLite keeps the log beside it.
+func realFile(path string) string {
+	for range 40 { // as many links as Linux follows
+		if target, err := os.Readlink(path); err != nil {
+			break
+		} else if filepath.IsAbs(target) {
+			path = target
+		} else {
+			path = filepath.Join(filepath.Dir(path), target)
+		}
+	}
+	folder, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err == nil {
+		path = filepath.Join(folder, filepath.Base(path))
+	}
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	return path
 }
 
 var errMalformed = errors.New("quick_check")

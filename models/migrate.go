@@ -54,7 +54,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 		err = errors.New(err.Error()) // a file that cannot be opened, or a wrong password, is nothing to wait for
 	}
 	if err != nil {
-		return fmt.Errorf("migrate: %w", err)
+		return fmt.Errorf("migrate: %w", s.named(err))
 	}
 	return nil
 }

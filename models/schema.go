@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,29 @@ var ErrSchemaOlder = errors.New("the schema of the database is older than this v
 // errNoSchema is returned by CheckSchema for a database that Migrate has never seen.
 var errNoSchema = errors.New("the database has no tables yet: run worldevents migrate")
 
+// errNoFile is returned by CheckSchema for a SQLite file that Migrate would make.
+var errNoFile = errors.New("there is no such file: settings and file are found in the service's folder. Only where it is to be made run worldevents migrate")
+
+// Name says which database it is, without anything secret.
+func (s *Store) Name() string {
+	if s.file != nil {
+		return realFile(cmp.Or(s.file.path, s.file.uri))
+	}
+	config, err := s.dialect.url.parse()
+	if err != nil {
+		return s.dialect.name
+	}
+	return postgresName(config)
+}
+
+// named puts the name of the database in front of an error.
+func (s *Store) named(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", s.Name(), err)
+}
+
 // errSchemaNewer is returned for a database that this program cannot work with.
 var errSchemaNewer = errors.New("the schema of the database is newer, and needs a newer version of worldevents")
 
@@ -47,10 +71,10 @@ func (s schemaState) check() error {
 func (s *Store) CheckSchema(ctx context.Context) error {
 	if s.file != nil {
 		if _, err := os.Stat(s.file.path); errors.Is(err, fs.ErrNotExist) {
-			return errNoSchema
+			return s.named(errNoFile)
 		}
 	}
-	return s.read(ctx, func(tx *gorm.DB) error {
+	return s.named(s.read(ctx, func(tx *gorm.DB) error {
 		if err := s.refuseOldSchema(tx); err != nil {
 			return err
 		}
@@ -68,7 +92,7 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 			return ErrSchemaOlder
 		}
 		return s.dialect.verifySchema(tx)
-	})
+	}))
 }
 
 // NewerSchema returns the number of a schema that is newer than those of this program, which works with it all the same,

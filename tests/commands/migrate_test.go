@@ -2,6 +2,7 @@ package commands
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,8 +14,14 @@ import (
 // Only serve, migrate and demo migrate: the other commands say so, and change nothing.
 func TestCommandsDoNotMigrate(t *testing.T) {
 	eachEmptyProgram(t, func(t *testing.T, p *servicetest.Program) {
+		name := p.Getenv("DATABASE_URL") // they say which database that is
+		if file, ok := strings.CutPrefix(name, "sqlite:"); ok {
+			name = filepath.Join(p.Dir, file) + ": "
+		}
+		name, _, _ = strings.Cut(name, "?")
 		for _, command := range []string{"user add alice", "user list", "session issue alice", "session list alice", "session revoke --all", "event prune --before 2020-01-01T00:00:00Z", "user add alice"} {
 			fails(t, p, "run worldevents migrate", strings.Fields(command)...)
+			fails(t, p, name, strings.Fields(command)...)
 		}
 		if names := folderNames(t, p.Dir); names != "" {
 			t.Errorf("they made %s", names)

@@ -305,6 +305,54 @@ func TestSQLiteRestoredWhileServing(t *testing.T) {
 	}
 }
 
+// The file was moved while an instance runs on it: no command makes another one in its place, where SQLite would delete the log, and
+// with the file back nothing is lost. So it is when the log was left by a process that was killed.
+func TestSQLiteFileIsMoved(t *testing.T) {
+	t.Parallel()
+	for _, place := range []string{"nothing", "an empty file"} {
+		t.Run(place, func(t *testing.T) {
+			t.Parallel()
+			s := serveSQLite(t)
+			name, status, body := s.create()
+			if status != 200 {
+				t.Fatalf("%d %s", status, body)
+			}
+			log, err := os.ReadFile(s.file + "-wal")
+			if err := firstError(err, os.Rename(s.file, s.file+".away")); err != nil {
+				t.Fatal(err)
+			}
+			if place == "an empty file" {
+				if err := os.WriteFile(s.file, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			refused := func(words string) {
+				t.Helper()
+				for _, args := range [][]string{{"migrate"}, {"demo"}, {"serve"}, {"check"}, {"user", "list"}} {
+					_, stderr, status := s.program.Another().Run(args...)
+					if status != 1 || !strings.Contains(stderr, s.dir) || !strings.Contains(stderr, words) && (args[0] != "user" || place != "nothing") {
+						t.Errorf("%v: %d %q", args, status, stderr)
+					}
+					if now, err := os.ReadFile(s.file + "-wal"); err != nil || !bytes.Equal(now, log) {
+						t.Fatalf("%v changed the log: %v", args, err)
+					}
+				}
+			}
+			refused("the -wal of another file")
+			s.Signal(syscall.SIGKILL)
+			s.Wait(20 * time.Second)
+			refused("has the last writes of a file that is gone")
+			if err := os.Rename(s.file+".away", s.file); err != nil {
+				t.Fatal(err)
+			}
+			s.Process = s.program.ServeReady()
+			if !s.kept(t)[name] {
+				t.Errorf("%s was acknowledged, and is lost", name)
+			}
+		})
+	}
+}
+
 // Without its log the file is whole again after a stop.
 func TestSQLiteLogIsRemoved(t *testing.T) {
 	t.Parallel()
