@@ -117,8 +117,15 @@ func (serveCommand) Run() error {
 	log.Info("serving", "version", this.Version, "commit", this.Commit, "commit_time", this.Time,
 		"address", addresses(listeners), "base_url", c.BaseURL, "environment", c.AppEnv)
 	go func() {
-		switch err := migrateWhenAvailable(ctx, store, log); {
+		migrate := store.Migrate
+		if c.RequireDatabase {
+			migrate = store.MigrateExisting
+		}
+		switch err := migrateWhenAvailable(ctx, migrate, log); {
 		case err == nil:
+			if store.Made() {
+				log.Warn("there was no database, and a new one was made: where there should be one, look for it before people write", "database", store.Name())
+			}
 			if schema := store.NewerSchema(); schema > 0 {
 				log.Warn("the schema of the database is newer than this version of worldevents, and compatible", "schema", schema)
 			}
@@ -190,9 +197,9 @@ func addresses(listeners []net.Listener) string {
 
 // migrateWhenAvailable waits for a database that is away. It gives up on an error that waiting cannot mend,
 // and when the process is to stop.
-func migrateWhenAvailable(ctx context.Context, store *models.Store, log *slog.Logger) error {
+func migrateWhenAvailable(ctx context.Context, migrate func(context.Context) error, log *slog.Logger) error {
 	for {
-		err := store.Migrate(ctx)
+		err := migrate(ctx)
 		switch {
 		case err == nil, ctx.Err() != nil:
 			return err

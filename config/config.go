@@ -48,6 +48,8 @@ type Config struct {
 	// DatabaseURLFile, JWTSecretFile and OIDCClientSecretFile are files that say what the setting of the same name would; Load
 	// fills that in.
 	DatabaseURLFile string `env:"DATABASE_URL_FILE"`
+	// RequireDatabase has serve refuse to make a database.
+	RequireDatabase bool `env:"REQUIRE_DATABASE" envDefault:"false"`
 	// DBMaxConns is the size of the PostgreSQL pool.
 	DBMaxConns int `env:"DB_MAX_CONNS" envDefault:"20"`
 	// DBTimeout bounds all database work of one request, WriteTimeout at most.

@@ -30,7 +30,7 @@ func inspectSQLite(ctx context.Context, path string, timeout time.Duration) []Fi
 	}
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		found.add(Warning, file, "there is no database yet: serve and migrate make one")
+		found.add(Warning, file, "there is no database yet: migrate makes one, and so does serve without REQUIRE_DATABASE")
 		return found
 	}
 	if err == nil && !info.Mode().IsRegular() {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"strings"
 	"time"
@@ -25,7 +26,27 @@ const migrationTries = 10
 // Migrate brings the schema up to date. It is safe when several instances start at once on one database. A schema that
 // is newer than those of this program stays as it is, and Migrate fails unless this program can work with it. It fails
 // with ErrUnavailable, ErrTimeout or ErrBusy when it is worth another try.
-func (s *Store) Migrate(ctx context.Context) error {
+func (s *Store) Migrate(ctx context.Context) error { return s.migrateOr(ctx, nil) }
+
+// MigrateExisting is Migrate that makes no database: it fails, in words for the operator, where there is no SQLite file or
+// no schema.
+func (s *Store) MigrateExisting(ctx context.Context) error {
+	if s.file != nil {
+		if _, err := os.Stat(s.file.path); errors.Is(err, fs.ErrNotExist) {
+			return s.named(errNoDatabase)
+		}
+	}
+	return s.migrateOr(ctx, errNoDatabase)
+}
+
+// errNoDatabase is returned by MigrateExisting.
+var errNoDatabase = errors.New("there is no database here, and REQUIRE_DATABASE=true has none made: worldevents migrate makes one, and worldevents copy restores one")
+
+// Made reports whether Migrate has made the schema, since there was none.
+func (s *Store) Made() bool { return s.made.Load() }
+
+// migrateOr is Migrate that returns refusal, unless that is nil, where there is no schema.
+func (s *Store) migrateOr(ctx context.Context, refusal error) error {
 	// A pool of its own: the lock and goose need a connection each, whatever the size of the store's pool.
 	p, err := newPool(s.dialect, 3)
 	if err != nil {
@@ -36,7 +57,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 		err = s.dialect.check(p.gorm.WithContext(ctx))
 	}
 	for n := 1; err == nil; n++ {
-		if err = s.migrate(ctx, p); n == migrationTries || !isLockTimeout(err) {
+		if err = s.migrate(ctx, p, refusal); n == migrationTries || !isLockTimeout(err) {
 			break
 		}
 		select { // in which those who have queued behind the migration go on
@@ -60,7 +81,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 }
 
 // migrate is one try.
-func (s *Store) migrate(ctx context.Context, p pool) error {
+func (s *Store) migrate(ctx context.Context, p pool, refusal error) error {
 	tx := p.gorm.WithContext(ctx)
 	return s.dialect.withMigrationLock(tx, func() error {
 		if err := s.refuseOldSchema(tx); err != nil {
@@ -73,6 +94,9 @@ func (s *Store) migrate(ctx context.Context, p pool) error {
 		if err := schema.check(); err != nil {
 			return err
 		}
+		if schema.version == 0 && refusal != nil {
+			return refusal
+		}
 		if schema.version < schema.known {
 			provider, err := goose.NewProvider(s.dialect.goose, p.sql, migrationFiles{s.migrationFolder(), s.dialect.migrationSettings})
 			if err != nil {
@@ -81,6 +105,7 @@ func (s *Store) migrate(ctx context.Context, p pool) error {
 			if _, err = provider.Up(ctx); err != nil {
 				return err
 			}
+			s.made.Store(schema.version == 0)
 		}
 		if err := s.dialect.verifySchema(tx); err != nil {
 			return err

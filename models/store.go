@@ -58,6 +58,7 @@ type Store struct {
 	serverClock bool
 	sick        sickness
 	schema      atomic.Int64 // the version of the schema, 0 until it is known
+	made        atomic.Bool  // by Migrate
 }
 
 // writes does changes as data; see Store.apply.

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -29,6 +30,45 @@ func TestCommandsDoNotMigrate(t *testing.T) {
 		p.MustRun("migrate")
 		p.MustRun("user", "add", "alice")
 	})
+}
+
+// serve says when it has made a database, and with REQUIRE_DATABASE refuses to: it changes and makes nothing, and serves what is there.
+func TestDatabaseIsRequired(t *testing.T) {
+	eachEmptyProgram(t, func(t *testing.T, p *servicetest.Program) {
+		required := p.With("REQUIRE_DATABASE=true", "LOG_FORMAT=json")
+		name := "worldevents.db"
+		if strings.HasPrefix(p.Getenv("DATABASE_URL"), "postgres") {
+			name, _, _ = strings.Cut(p.Getenv("DATABASE_URL"), "?")
+		}
+		for range 2 {
+			_, stderr, status := required.Run("serve")
+			if status != 1 || !strings.Contains(stderr, "REQUIRE_DATABASE") || !strings.Contains(stderr, name) || !strings.Contains(stderr, "worldevents migrate") {
+				t.Errorf("%d %s", status, stderr)
+			}
+			if names := folderNames(t, p.Dir); names != "" {
+				t.Errorf("it made %s", names)
+			}
+		}
+		const made = "a new one was made"
+		s := p.With("LOG_FORMAT=json").ServeReady()
+		if text := s.AwaitMessage("ready"); strings.Count(text, made) != 1 || !strings.Contains(text, name) || !strings.Contains(text, `"level":"WARN"`) {
+			t.Errorf("%s", text)
+		}
+		s.Signal(syscall.SIGINT)
+		s.Wait(20 * time.Second)
+		s = required.ServeReady()
+		if text := s.AwaitMessage("ready"); strings.Contains(text, made) {
+			t.Errorf("%s", text)
+		}
+	})
+	// An empty file is no database.
+	p := servicetest.NewEmptyProgram(t, "REQUIRE_DATABASE=true")
+	if err := os.WriteFile(filepath.Join(p.Dir, "worldevents.db"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, status := p.Run("serve"); status != 1 || !strings.Contains(stderr, "REQUIRE_DATABASE") {
+		t.Errorf("%d %s", status, stderr)
+	}
 }
 
 // A database that has lost a table or a column is none to serve, and neither is one that needs a newer program. A newer
