@@ -20,6 +20,7 @@ type checkCommand struct{}
 type checked struct {
 	OK       bool              `json:"ok"` // there is no fault
 	Findings []finding         `json:"findings"`
+	Rows     map[string]int64  `json:"rows,omitempty"` // of each table, as copy counts them
 	Settings map[string]string `json:"settings"` // secrets are masked
 }
 
@@ -40,9 +41,11 @@ func (checkCommand) Run() error {
 	result := checked{Findings: []finding{}, Settings: c.Settings()}
 	result.settings(c, problems)
 	if !strings.Contains(fmt.Sprint(problems), "DATABASE_URL") {
-		for _, f := range models.Inspect(ctx, models.Options{URL: c.DatabaseURL, MaxConns: c.DBMaxConns, Timeout: c.DBTimeout}) {
+		inspected := models.Inspect(ctx, models.Options{URL: c.DatabaseURL, MaxConns: c.DBMaxConns, Timeout: c.DBTimeout})
+		for _, f := range inspected.Findings {
 			result.add(f.Level, f.About, f.Text)
 		}
+		result.Rows = inspected.Rows
 	}
 	if !strings.Contains(fmt.Sprint(problems), "TLS: ") && c.Base != nil {
 		result.certificate(ctx, c)

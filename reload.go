@@ -31,11 +31,17 @@ func reloadOnHangup(hangups <-chan os.Signal, log *slog.Logger, parts ...reloada
 		asked = append(asked, again)
 		go func() {
 			for range again {
-				if attributes, err := part.reload(); err != nil {
+				attributes, err := part.reload()
+				if err != nil {
 					log.Error("SIGHUP: "+part.about+" stays as it is", "error", oneLine(err))
-				} else {
-					log.Info("SIGHUP: "+part.about+" was read again", attributes...)
+					continue
 				}
+				level := slog.LevelInfo
+				if unchanged(attributes) {
+					level = slog.LevelWarn
+					attributes = append(attributes, "note", "the file is as it was. If it should be another: systemd gives a service the copy of a credential that it made at the start")
+				}
+				log.Log(context.Background(), level, "SIGHUP: "+part.about+" was read again", attributes...)
 			}
 		}()
 	}
@@ -47,6 +53,12 @@ func reloadOnHangup(hangups <-chan os.Signal, log *slog.Logger, parts ...reloada
 			}
 		}
 	}
+}
+
+// unchanged reports whether the attributes of a reload say that a file has not changed.
+func unchanged(attributes []any) bool {
+	i := slices.Index(attributes, any("changed"))
+	return i >= 0 && attributes[i+1] == false
 }
 
 // reloadables are the parts of a configuration.

@@ -31,15 +31,33 @@ const (
 	Fault Level = "fault"
 )
 
-// inspection collects findings.
-type inspection []Finding
+// Inspection is what Inspect has found.
+type Inspection struct {
+	Findings []Finding
+	// Rows counts those of each table that is copied. It is nil where they could not be counted.
+	Rows map[string]int64
+}
 
-func (i *inspection) add(level Level, about, format string, args ...any) {
-	*i = append(*i, Finding{level, about, fmt.Sprintf(format, args...)})
+func (i *Inspection) add(level Level, about, format string, args ...any) {
+	i.Findings = append(i.Findings, Finding{level, about, fmt.Sprintf(format, args...)})
+}
+
+// count counts rows by a query for a number.
+func (i *Inspection) count(query func(text string, n *int64) error) error {
+	rows := make(map[string]int64)
+	for _, table := range tableNames() {
+		var n int64
+		if err := query("SELECT count(*) FROM "+table, &n); err != nil {
+			return err
+		}
+		rows[table] = n
+	}
+	i.Rows = rows
+	return nil
 }
 
 // Inspect looks at the database of options without changing anything: no file is made, nothing is migrated.
-func Inspect(ctx context.Context, o Options) []Finding {
+func Inspect(ctx context.Context, o Options) Inspection {
 	if path, ok := strings.CutPrefix(o.URL, "sqlite:"); ok {
 		return inspectSQLite(ctx, path, o.Timeout)
 	}
@@ -65,7 +83,7 @@ var orphans = map[string]string{
 
 // version says how the version of the schema compares with the one that is needed, and reports whether there is one to look
 // at.
-func (i *inspection) version(about string, version, needed int64) bool {
+func (i *Inspection) version(about string, version, needed int64) bool {
 	switch {
 	case version == 0:
 		i.add(Warning, about, "has no tables yet: serve and migrate make them")

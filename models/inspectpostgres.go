@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-func inspectPostgres(ctx context.Context, o Options) []Finding {
-	var found inspection
+func inspectPostgres(ctx context.Context, o Options) Inspection {
+	var found Inspection
 	config, err := parsePostgres(o.URL, inspectTimeout)
 	if err != nil {
 		found.add(Fault, "DATABASE_URL", "%v", err)
@@ -59,7 +59,7 @@ func addressOf(host *pgx.ConnConfig) string {
 }
 
 // inspectHost returns a connection if the host takes writes.
-func inspectHost(ctx context.Context, found *inspection, host *pgx.ConnConfig) *pgx.Conn {
+func inspectHost(ctx context.Context, found *Inspection, host *pgx.ConnConfig) *pgx.Conn {
 	about := addressOf(host)
 	wait, cancel := context.WithTimeout(ctx, 2*inspectTimeout)
 	defer cancel()
@@ -103,7 +103,7 @@ func inspectHost(ctx context.Context, found *inspection, host *pgx.ConnConfig) *
 
 // postgresInspection looks at the server that takes writes.
 type postgresInspection struct {
-	*inspection
+	*Inspection
 	about string
 	conn  *pgx.Conn
 }
@@ -235,5 +235,8 @@ func (i postgresInspection) integrity(ctx context.Context) {
 	}
 	if !broken && keys >= 4 {
 		i.add(Fine, i.about, "foreign keys")
+	}
+	if err := i.count(func(text string, n *int64) error { return i.tryRead(ctx, text, n) }); err != nil {
+		i.add(Fault, i.about, "%s", rootCause(err))
 	}
 }

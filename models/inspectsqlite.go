@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-func inspectSQLite(ctx context.Context, path string, timeout time.Duration) []Finding {
-	var found inspection
+func inspectSQLite(ctx context.Context, path string, timeout time.Duration) Inspection {
+	var found Inspection
 	file := sqliteFile(path)
 	if file == "" {
 		found.add(Fault, "DATABASE_URL", "the file is on another machine")
@@ -51,13 +51,14 @@ func inspectSQLite(ctx context.Context, path string, timeout time.Duration) []Fi
 			"mode": {"ro"}, mode: {"1"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", timeout.Milliseconds()/2)},
 		})
 		if readOnlyMode(file) == mode || ctx.Err() != nil { // else somebody has opened or closed it meanwhile
-			return append(found, inside...)
+			inside.Findings = append(found.Findings, inside.Findings...)
+			return inside
 		}
 	}
 }
 
 // inspectRights says who can read and write the files.
-func inspectRights(found *inspection, file string) {
+func inspectRights(found *Inspection, file string) {
 	if shared := (&Store{file: &databaseFile{path: file}}).SharedFiles(); len(shared) > 0 {
 		found.add(Warning, file, "other users of this machine can read or write the database: chmod 600 %s", strings.Join(shared, " "))
 	}
@@ -74,7 +75,7 @@ func inspectRights(found *inspection, file string) {
 }
 
 // inspectFolder looks at the folder, where SQLite makes files beside the database, and at the room that its disk has left.
-func inspectFolder(found *inspection, folder string) {
+func inspectFolder(found *Inspection, folder string) {
 	info, err := os.Stat(folder)
 	if err == nil && !info.IsDir() {
 		err = errors.New("is not a folder")
@@ -120,7 +121,7 @@ func readOnlyMode(file string) string {
 }
 
 // inspectFile looks into the database.
-func inspectFile(ctx context.Context, file, path string, parameters url.Values) (found inspection) {
+func inspectFile(ctx context.Context, file, path string, parameters url.Values) (found Inspection) {
 	conn, err := openSQLiteConn(ctx, path, parameters)
 	if err != nil {
 		found.add(Fault, file, "%s", rootCause(err))
@@ -136,7 +137,7 @@ func inspectFile(ctx context.Context, file, path string, parameters url.Values) 
 
 // sqliteInspection looks into a file.
 type sqliteInspection struct {
-	*inspection
+	*Inspection
 	file string
 	conn sqliteConn
 }
@@ -197,5 +198,8 @@ func (i sqliteInspection) integrity(ctx context.Context) {
 	}
 	if ok && len(broken) == 0 {
 		i.add(Fine, i.file, "foreign keys")
+	}
+	if err := i.count(func(text string, n *int64) error { return i.conn.value(ctx, n, text) }); err != nil {
+		i.add(Fault, i.file, "%s", rootCause(err))
 	}
 }

@@ -1,11 +1,15 @@
 package operating
 
 import (
+	"bytes"
+	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,8 +25,8 @@ func runbooks(t *testing.T, heading string) (scripts []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "\n### "+heading+"\n")
-	section, _, _ = strings.Cut(section, "\n##")
+	_, section, _ := strings.Cut(strings.ReplaceAll(string(page), "\n### ", "\n## "), "\n## "+heading+"\n")
+	section, _, _ = strings.Cut(section, "\n## ")
 	for _, script := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section, -1) {
 		scripts = append(scripts, script[1])
 	}
@@ -36,72 +40,127 @@ func runbooks(t *testing.T, heading string) (scripts []string) {
 type machine struct {
 	t       *testing.T
 	p       *servicetest.Program
-	service *servicetest.Process
+	service *servicetest.Process // nil while it is stopped
 	env     []string
+	// replace has what a page names in the place of which this machine has something else.
+	replace *strings.Replacer
 }
 
+// standIns are commands that a test has no right to run. They take what the runbooks give them, and nothing else.
+var standIns = map[string]string{
+	"systemctl": "echo \"$*\" >systemctl.new && mv systemctl.new systemctl.request\nwhile [ -e systemctl.request ]; do sleep 0.02; done\n",
+	// The user of the service is that of the test.
+	"runuser":    "[ \"$1 $2 $3\" = '-u worldevents --' ] && shift 3 && exec \"$@\"\n",
+	"journalctl": "case \"$*\" in '--identifier=worldevents --output=cat'*) cat journal ;; *) exit 1 ;; esac\n",
+	"useradd":    "exit 0\n",
+	"install":    "PATH=${PATH#*:}\n[ \"$4\" = -o ] && { o=\"$1 $2 $3\"; shift 7; exec install $o \"$@\"; }\n[ \"$3\" = -o ] && { o=\"$1 $2\"; shift 6; exec install $o \"$@\"; }\nexec install \"$@\"\n",
+	// Each is later than the one before, as those of people are who paste.
+	"date": "PATH=${PATH#*:}\necho x >>dates\ndate -d \"2030-01-01 +$(wc -l <dates) min\" \"$@\"\n",
+}
+
+// step is every command of a runbook: it leaves a line, and fails if it is told to.
+const step = `#!/bin/sh
+name=${0##*/}
+PATH=${PATH#*:}
+echo "$name" >>"$STEPS"
+[ "$FAIL" = "$name $(grep -c "^$name\$" "$STEPS")" ] && { echo "$name fails" >&2; exit 1; }
+exec "$name" "$@"
+`
+
+func writeCommand(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newMachine has nothing in the service's folder.
 func newMachine(t *testing.T, server *servicetest.PostgresServer) *machine {
 	t.Helper()
-	bin := t.TempDir()
+	bin, steps := t.TempDir(), t.TempDir()
 	if err := os.Symlink(servicetest.Binary(t), filepath.Join(bin, "worldevents")); err != nil {
 		t.Fatal(err)
 	}
-	systemctl := "#!/bin/sh\necho \"$*\" >systemctl.new && mv systemctl.new systemctl.request\nwhile [ -e systemctl.request ]; do sleep 0.02; done\n"
-	if err := os.WriteFile(filepath.Join(bin, "systemctl"), []byte(systemctl), 0o700); err != nil {
-		t.Fatal(err)
+	for name, text := range standIns {
+		writeCommand(t, filepath.Join(bin, name), "#!/bin/sh\n"+text)
 	}
-	// The user of the service is that of the test.
-	runuser := "#!/bin/sh\n[ \"$1 $2 $3\" = '-u worldevents --' ] && shift 3 && exec \"$@\"\n"
-	if err := os.WriteFile(filepath.Join(bin, "runuser"), []byte(runuser), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	journalctl := "#!/bin/sh\n[ \"$*\" = '--identifier=worldevents --output=cat' ] && cat journal\n"
-	if err := os.WriteFile(filepath.Join(bin, "journalctl"), []byte(journalctl), 0o700); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"cat", "cp", "createdb", "curl", "cut", "date", "find", "grep", "id", "install", "journalctl", "ls", "mkdir", "mktemp", "mv", "openssl", "psql", "rm",
+		"runuser", "sed", "sha256sum", "sleep", "systemctl", "tail", "useradd"} {
+		writeCommand(t, filepath.Join(steps, name), step)
 	}
 	address, err := url.Parse(server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{t: t, p: servicetest.NewProgram(t), env: []string{
-		"PATH=" + bin + ":" + server.Binaries() + ":" + os.Getenv("PATH"),
+	m := &machine{t: t, p: servicetest.NewEmptyProgram(t), env: []string{
+		"PATH=" + steps + ":" + bin + ":" + server.Binaries() + ":" + os.Getenv("PATH"),
 		"PGHOST=" + address.Hostname(), "PGPORT=" + address.Port(), "PGUSER=" + address.User.Username(),
 	}}
-	var lines []string
-	for _, line := range append(m.p.Env, "SHUTDOWN_TIMEOUT=1s", "LOG_LEVEL=warn") {
-		if !strings.HasPrefix(line, "LISTEN_ADDR=") && !strings.HasPrefix(line, "ADMIN_ADDR=") {
-			lines = append(lines, line)
-		}
+	m.replace = strings.NewReplacer("/var/lib/worldevents", m.p.Dir, "127.0.0.1:9090", m.p.Getenv("ADMIN_ADDR"))
+	// The unit gives the service what it has, and this machine ports.
+	m.p.Env = append([]string{"LISTEN_ADDR=" + m.p.Getenv("LISTEN_ADDR"), "ADMIN_ADDR=" + m.p.Getenv("ADMIN_ADDR"), "PATH=" + bin}, m.env[1:]...)
+	for _, line := range regexp.MustCompile(`(?m)^Environment=(.*)$`).FindAllStringSubmatch(shipped(t, unitFile), -1) {
+		m.p.Env = append(m.p.Env, line[1])
 	}
-	if err := os.WriteFile(filepath.Join(m.p.Dir, ".env"), []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	m.p.Env = append([]string{"LISTEN_ADDR=" + m.p.Getenv("LISTEN_ADDR"), "ADMIN_ADDR=" + m.p.Getenv("ADMIN_ADDR")}, m.env...)
-	m.service = m.p.ServeReady()
+	m.env = append(m.env, m.p.Env[0], m.p.Env[1])
+	writeSecret(t, filepath.Join(m.p.Dir, "journal"), "")
 	return m
 }
 
-// run runs a script as somebody would who types it, and stops at the first command that fails.
-func (m *machine) run(script string) {
+// serving is newMachine with a service on SQLite, in the layout of day one.
+func serving(t *testing.T, server *servicetest.PostgresServer) *machine {
+	t.Helper()
+	m := newMachine(t, server)
+	if err := os.Mkdir(filepath.Join(m.p.Dir, "secrets"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeSecret(t, filepath.Join(m.p.Dir, "secrets/jwt"), keyA+"\n")
+	m.settings("DATABASE_URL=sqlite:worldevents.db")
+	m.p.MustRun("migrate")
+	m.systemctl("start worldevents")
+	m.service.Readiness(200, 20*time.Second)
+	return m
+}
+
+// settings are all that is in .env beside those that tests need.
+func (m *machine) settings(lines ...string) {
 	m.t.Helper()
-	command := exec.Command("sh", "-eu", "-c", script)
-	command.Dir, command.Env = m.p.Dir, m.env
+	lines = append(lines, "APP_ENV=development", "JWT_SECRET_FILE=secrets/jwt", "SHUTDOWN_TIMEOUT=1s", "LOG_LEVEL=warn", "LOG_FORMAT=json", "DB_TIMEOUT=20s", "WRITE_RATE=0")
+	writeSecret(m.t, filepath.Join(m.p.Dir, ".env"), strings.Join(lines, "\n")+"\n")
+}
+
+// run runs a script that must succeed, and returns its steps: the commands that it called.
+func (m *machine) run(script string) (steps []string) {
+	m.t.Helper()
+	steps, err := m.try(script, "")
+	if err != nil {
+		m.t.Fatalf("%v\n%s", err, script)
+	}
+	return steps
+}
+
+// try runs a script as somebody would who pastes it, with one step failing: "mv 2" is the second mv. The error has what it wrote.
+func (m *machine) try(script, fail string) (steps []string, err error) {
+	m.t.Helper()
+	log := filepath.Join(m.t.TempDir(), "steps")
+	command := exec.Command("sh", "-c", m.replace.Replace(script))
+	command.Dir, command.Env = m.p.Dir, append(slices.Clone(m.env), "STEPS="+log, "FAIL="+fail)
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	done := make(chan error, 1)
-	var output []byte
-	go func() {
-		var err error
-		output, err = command.CombinedOutput()
-		done <- err
-	}()
+	var output bytes.Buffer
+	command.Stdout, command.Stderr = &output, &output
+	done, err := servicetest.StartCommand(command)
+	if err != nil {
+		m.t.Fatal(err)
+	}
 	request := filepath.Join(m.p.Dir, "systemctl.request")
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); {
 		select {
-		case err := <-done:
-			if err != nil {
-				m.t.Fatalf("%v: %s\n%s", err, output, script)
+		case <-done:
+			if !command.ProcessState.Success() {
+				err = fmt.Errorf("%v: %s", command.ProcessState, output.String())
 			}
-			return
+			text, _ := os.ReadFile(log)
+			return strings.Fields(string(text)), err
 		case <-time.After(20 * time.Millisecond):
 		}
 		if asked, err := os.ReadFile(request); err == nil {
@@ -110,28 +169,83 @@ func (m *machine) run(script string) {
 		}
 	}
 	m.t.Fatalf("has no end:\n%s", script)
+	return nil, nil
 }
 
 func (m *machine) systemctl(what string) {
 	m.t.Helper()
 	switch what {
-	case "stop worldevents":
-		m.service.Signal(syscall.SIGTERM)
-		m.service.Wait(20 * time.Second)
-	case "start worldevents":
-		m.service = m.p.ServeReady()
+	case "stop worldevents", "restart worldevents":
+		if m.service != nil {
+			m.service.Signal(syscall.SIGTERM)
+			m.service.Wait(20 * time.Second)
+			m.service = nil
+		}
+		if what == "restart worldevents" {
+			m.systemctl("start worldevents")
+		}
+	case "start worldevents", "enable --now worldevents":
+		if m.service == nil {
+			m.service = m.p.Serve()
+		}
 	case "reload worldevents":
 		n := len(m.service.Log.String())
 		m.service.Signal(syscall.SIGHUP)
 		since := func() string { return m.service.Log.String()[n:] }
-		servicetest.Eventually(m.t, 20*time.Second, "LOG_LEVEL and both files are read", func() bool {
-			return strings.Count(since(), "was read again")+strings.Count(since(), "stays as it is") == 3
+		files := 1 + strings.Count(m.dotEnv(), "_FILE=")
+		servicetest.Eventually(m.t, 20*time.Second, "LOG_LEVEL and the files are read", func() bool {
+			return strings.Count(since(), "was read again")+strings.Count(since(), "stays as it is") == files
 		})
-		if strings.Contains(since(), "stays as it is") || strings.Count(since(), "changed=true") != 1 {
-			m.t.Errorf("%s", since())
+		journal, err := os.OpenFile(filepath.Join(m.p.Dir, "journal"), os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			m.t.Fatal(err)
 		}
+		defer journal.Close()
+		io.WriteString(journal, since())
+	case "daemon-reload":
 	default:
 		m.t.Errorf("systemctl %s", what)
+	}
+}
+
+func (m *machine) dotEnv() string {
+	text, err := os.ReadFile(filepath.Join(m.p.Dir, ".env"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// eachFailure has each step of a runbook fail once: the runbook must stop there, leave what safe looks at, and be good to be
+// pasted again. prepare comes before each, and done looks at the end.
+func (m *machine) eachFailure(script string, prepare, safe, done func()) {
+	m.t.Helper()
+	prepare()
+	steps := m.run(script)
+	done()
+	calls := map[string]int{}
+	for _, name := range steps {
+		calls[name]++
+		fail := fmt.Sprint(name, " ", calls[name])
+		prepare()
+		taken, err := m.try(script, fail)
+		// Whoever waits for something asks again, and id fails where there is no such user.
+		if asks := strings.Contains(script, "sleep") && (name == "journalctl" || name == "grep" || name == "rm") || name == "sleep" || name == "id"; err == nil && !asks {
+			m.t.Errorf("with %s failing it goes on: %v", fail, taken)
+		}
+		if m.t.Failed() {
+			m.t.Fatalf("%s: %v", fail, err)
+		}
+		if err != nil {
+			if safe(); !slices.Contains(taken, "systemctl") {
+				continue // nobody has noticed anything
+			}
+			m.run(script)
+		}
+		done()
+		if m.t.Failed() {
+			m.t.Fatalf("after %s had failed", fail)
+		}
 	}
 }
 
@@ -157,55 +271,175 @@ func (m *machine) signIn(name string) string {
 	return strings.TrimSpace(m.p.MustRun("session", "issue", name))
 }
 
+// databases are the URLs of all that this machine has, but for backups.
+func (m *machine) databases() (urls []string) {
+	m.t.Helper()
+	files, _ := filepath.Glob(filepath.Join(m.p.Dir, "worldevents.db"))
+	aside, _ := filepath.Glob(filepath.Join(m.p.Dir, "before-*", "worldevents.db"))
+	for _, file := range append(files, aside...) {
+		urls = append(urls, "sqlite:"+file)
+	}
+	names := exec.Command("psql", "-tAc", "SELECT datname FROM pg_database WHERE datname LIKE 'worldevents%'", "postgres")
+	names.Env = m.env
+	names.Path = filepath.Join(strings.Split(m.env[0], ":")[2], "psql")
+	out, err := names.Output()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for _, name := range strings.Fields(string(out)) {
+		urls = append(urls, "postgres:///"+name)
+	}
+	return urls
+}
+
+// isKept expects that some database has an event of this name, and that no service is on an empty one.
+func (m *machine) isKept(name string) {
+	m.t.Helper()
+	kept := false
+	for _, database := range m.databases() {
+		out, _, _ := m.p.With("DATABASE_URL="+database).Run("event", "list", "--world", "plaza")
+		kept = kept || strings.Contains(out, name)
+	}
+	if !kept {
+		m.t.Errorf("no database has %s", name)
+	}
+	out, _, status := m.p.Run("event", "list", "--world", "plaza")
+	if status != 0 && m.service == nil {
+		if _, stderr, status := m.p.Run("serve"); status != 1 || !strings.Contains(stderr, "REQUIRE_DATABASE") {
+			m.t.Errorf("it would start without a database: %d %s", status, stderr)
+		}
+	} else if !strings.Contains(out, `"name"`) {
+		m.t.Errorf("it serves, or would, %d %s", status, out)
+	}
+}
+
 // The runbooks of OPERATING.md do what they say, run exactly as they are printed: a backup, a restore after which no token of
-// before lives, growing to PostgreSQL in which sessions go on, and a restore there.
+// before lives, growing to PostgreSQL in which sessions go on, and a restore there. Whatever step of them fails, nothing is lost,
+// and no service comes up on an empty database.
 func TestRunbooks(t *testing.T) {
 	t.Parallel()
-	server := servicetest.NewPostgresServer(t)
-	server.Exec("DROP DATABASE worldevents")
-	m := newMachine(t, server)
 	backup, restore, grow := runbooks(t, "Back up")[0], runbooks(t, "Restore"), runbooks(t, "Grow to PostgreSQL")[0]
-	// restored is a backup, what happens after it, and its restoring by a script.
-	restored := func(script string) {
-		t.Helper()
-		current := m.signIn("alice")
-		m.is("POST", servicetest.Plaza, servicetest.EventBody, current, 200)
-		m.signIn("bob")
-		before := m.list(current)
-		m.run(backup)
-		m.is("GET", servicetest.RefreshPath, "", current, 200) // spent now, and current in the backup
-		m.is("POST", servicetest.Plaza, servicetest.EventBody, current, 200)
-		latest := m.signIn("bob")
-		m.run("worldevents user block bob 2>>journal")
-		m.run(script)
-		if shown := m.p.MustRun("user", "show", "bob"); strings.Contains(shown, `"blocked":null`) {
-			t.Errorf("bob is not blocked: %s", shown)
-		}
-		m.run("worldevents user unblock bob 2>>journal")
-		for _, cookies := range []string{current, latest} {
-			m.is("GET", servicetest.RefreshPath, "", cookies, 400)
-			m.is("GET", servicetest.Plaza, "", cookies, 401)
-		}
-		if got := m.list(m.signIn("alice")); got != before {
-			t.Errorf("the list is %s, and was %s at the backup", got, before)
-		}
+	restored := func(m *machine, script string) {
+		var before, current, bob, name string
+		n := 0
+		m.eachFailure(script, func() {
+			n++
+			m.run("worldevents user unblock bob 2>>journal || true")
+			name = fmt.Sprint("latest ", n)
+			current = m.signIn("alice")
+			m.is("POST", servicetest.Plaza, servicetest.EventBody, current, 200)
+			m.signIn("bob")
+			before = m.list(current)
+			m.run(backup)
+			m.is("GET", servicetest.RefreshPath, "", current, 200) // spent now, and current in the backup
+			m.is("POST", servicetest.Plaza, strings.Replace(servicetest.EventBody, "Chess", name, 1), current, 200)
+			bob = m.signIn("bob")
+			m.run("worldevents user block bob 2>>journal")
+		}, func() { m.isKept(name) }, func() {
+			if shown := m.p.MustRun("user", "show", "bob"); strings.Contains(shown, `"blocked":null`) {
+				t.Errorf("bob is not blocked: %s", shown)
+			}
+			for _, cookies := range []string{current, bob} {
+				m.is("GET", servicetest.RefreshPath, "", cookies, 400)
+				m.is("GET", servicetest.Plaza, "", cookies, 401)
+			}
+			m.run("worldevents user unblock bob 2>>journal")
+			if got := m.list(m.signIn("alice")); got != before {
+				t.Errorf("the list is %s, and was %s at the backup", got, before)
+			}
+			m.isKept(name) // put aside
+		})
 	}
-	restored(restore[0])
+	server := func(t *testing.T) *servicetest.PostgresServer {
+		server := servicetest.NewPostgresServer(t)
+		server.Exec("DROP DATABASE worldevents")
+		return server
+	}
+	t.Run("restore", func(t *testing.T) {
+		t.Parallel()
+		restored(serving(t, server(t)), restore[0])
+	})
+	t.Run("restore PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		m := serving(t, server(t))
+		m.run(grow)
+		restored(m, restore[1])
+		if !strings.Contains(m.dotEnv(), "\nDATABASE_URL=postgres:///worldevents_2030") && !strings.HasPrefix(m.dotEnv(), "DATABASE_URL=postgres:///worldevents_2030") {
+			t.Errorf("%s", m.dotEnv())
+		}
+	})
+	t.Run("grow", func(t *testing.T) {
+		t.Parallel()
+		m := serving(t, server(t))
+		var current, before string
+		m.eachFailure(grow, func() {
+			m.systemctl("stop worldevents")
+			files, _ := filepath.Glob(filepath.Join(m.p.Dir, "worldevents.db*"))
+			for _, file := range files {
+				os.Remove(file)
+			}
+			m.settings("DATABASE_URL=sqlite:worldevents.db")
+			m.p.MustRun("migrate")
+			m.systemctl("start worldevents")
+			m.service.Readiness(200, 20*time.Second)
+			current = m.signIn("alice")
+			m.is("POST", servicetest.Plaza, servicetest.EventBody, current, 200)
+			before = m.list(current)
+		}, func() { m.isKept("Chess") }, func() {
+			if got := m.list(current); got != before {
+				t.Errorf("the list is %s, and was %s before growing", got, before)
+			}
+			m.is("GET", servicetest.RefreshPath, "", current, 200)
+			m.is("GET", servicetest.RefreshPath, "", current, 400)
+			m.is("POST", servicetest.Plaza, servicetest.EventBody, current, 200)
+		})
+	})
+}
 
-	current := m.signIn("alice")
-	before := m.list(current)
-	m.run(grow)
-	if got := m.list(current); got != before {
-		t.Errorf("the list is %s, and was %s before growing", got, before)
+// Day one leads to a service, and with the runbook of TLS to one that speaks it, whatever step fails first. The key that the first
+// try has drawn stays.
+func TestDayOne(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, servicetest.NewPostgresServer(t))
+	release, etc := t.TempDir(), t.TempDir()
+	writeSecret(t, filepath.Join(release, "worldevents.service"), shipped(t, unitFile))
+	if err := os.Link(servicetest.Binary(t), filepath.Join(release, "worldevents-1.1.0-linux-amd64")); err != nil {
+		if err := os.Symlink(servicetest.Binary(t), filepath.Join(release, "worldevents-1.1.0-linux-amd64")); err != nil {
+			t.Fatal(err)
+		}
 	}
-	m.is("GET", servicetest.RefreshPath, "", current, 200)
-	m.is("GET", servicetest.RefreshPath, "", current, 400)
-	m.is("POST", servicetest.Plaza, servicetest.EventBody, current, 200)
-
-	restored(restore[1])
-	if env, _ := os.ReadFile(filepath.Join(m.p.Dir, ".env")); !strings.Contains(string(env), "\nDATABASE_URL=postgres:///worldevents_restored\n") {
-		t.Errorf("%s", env)
-	}
+	m.replace = strings.NewReplacer("/var/lib/worldevents", m.p.Dir, "127.0.0.1:9090", m.p.Getenv("ADMIN_ADDR"), "/usr/local/bin", etc, "/etc/systemd/system", etc,
+		"( set -eu\ninstall", "( set -eu\ncd "+release+"\ninstall", "LISTEN_ADDR=:443", "", "HTTP_ADDR=:80", "HTTP_ADDR="+servicetest.FreeAddress(t), "curl -i https://api.example.org/api/auth/session", "true")
+	dayOne, tls := runbooks(t, "Day one")[1], runbooks(t, "TLS")[0]
+	// The settings of the test alone are those that a machine without domain and root needs.
+	m.p.Env = append(m.p.Env, "SHUTDOWN_TIMEOUT=1s", "ACME_DIRECTORY=https://127.0.0.1:1/")
+	m.env = append(m.env, "SHUTDOWN_TIMEOUT=1s", "ACME_DIRECTORY=https://127.0.0.1:1/")
+	var key string
+	m.eachFailure(dayOne, func() {
+		if m.service != nil {
+			m.systemctl("stop worldevents")
+		}
+		for _, name := range []string{"worldevents.db", "worldevents.db-wal", "worldevents.db-shm", ".env", "secrets/jwt"} {
+			os.Remove(filepath.Join(m.p.Dir, name))
+		}
+		key = ""
+	}, func() {
+		text, _ := os.ReadFile(filepath.Join(m.p.Dir, "secrets/jwt"))
+		key = string(text)
+	}, func() {
+		m.service.Readiness(200, 20*time.Second)
+		if text, err := os.ReadFile(filepath.Join(m.p.Dir, "secrets/jwt")); err != nil || len(text) != 65 || key != "" && string(text) != key {
+			t.Errorf("%q was the key, and %q is: %v", key, text, err)
+		}
+	})
+	m.p.MustRun("user", "add", "alice")
+	m.p.MustRun("session", "issue", "alice")
+	m.eachFailure(tls, func() {}, func() {}, func() {
+		m.service.Readiness(200, 20*time.Second)
+		if n := strings.Count(m.dotEnv(), "TLS=acme\n"); n != 1 || strings.Count(m.dotEnv(), "BASE_URL=https") != 1 {
+			t.Errorf("%d %q", n, m.dotEnv())
+		}
+	})
 }
 
 // So do those that rotate a key and the role of the database: nobody is signed out by them before the old key is gone.
@@ -221,39 +455,65 @@ func TestRotationRunbooks(t *testing.T) {
 	} {
 		server.Exec(statement)
 	}
-	m := newMachine(t, server)
-	secrets := filepath.Join(m.p.Dir, "secrets")
-	if err := os.Mkdir(secrets, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	writeSecret(t, filepath.Join(secrets, "jwt"), keyA+"\n")
-	writeSecret(t, filepath.Join(secrets, "url"), strings.Replace(server.URL(), "postgres@", "worldevents_a:hunter2@", 1)+"\n")
+	m := serving(t, server)
 	m.systemctl("stop worldevents")
-	writeSecret(t, filepath.Join(m.p.Dir, ".env"), "APP_ENV=development\nLOG_LEVEL=warn\nDB_TIMEOUT=20s\nJWT_SECRET_FILE=secrets/jwt\nDATABASE_URL_FILE=secrets/url\n")
+	secrets := filepath.Join(m.p.Dir, "secrets")
+	writeSecret(t, filepath.Join(secrets, "url"), strings.Replace(server.URL(), "postgres@", "worldevents_a:hunter2@", 1)+"\n")
+	m.settings("DATABASE_URL_FILE=secrets/url")
+	m.p.MustRun("migrate")
 	m.systemctl("start worldevents")
+	m.service.Readiness(200, 20*time.Second)
 
 	key, password := runbooks(t, "Rotate a key"), runbooks(t, "Rotate the database password")
-	old := m.signIn("alice")
-	m.is("GET", servicetest.Plaza, "", old, 200)
+	jwt := func(keys string) func() {
+		return func() {
+			os.Remove(filepath.Join(secrets, "jwt.before"))
+			writeSecret(t, filepath.Join(secrets, "jwt"), keys+"\n")
+			m.systemctl("reload worldevents")
+		}
+	}
+	// A runbook that stops before the file is in its place changes nothing, and one that stops later has the file in its place.
+	var old, latest string
+	works := func() { m.is("GET", servicetest.Plaza, "", old, 200) }
 	m.run(key[0])
-	m.is("GET", servicetest.Plaza, "", old, 200)
-	m.run(key[1])
-	m.is("GET", servicetest.Plaza, "", old, 200)
-	latest := m.signIn("bob")
-	m.run(key[2])
-	m.is("GET", servicetest.Plaza, "", old, 401)
+	old = m.signIn("alice")
+	m.eachFailure(key[0], jwt(keyA), works, works)
+	m.eachFailure(key[1], jwt(keyA+","+keyB), works, func() {
+		works()
+		if text, err := os.ReadFile(filepath.Join(secrets, "jwt")); err != nil || string(text) != keyB+","+keyA+"\n" {
+			t.Errorf("%s %v", text, err)
+		}
+	})
+	latest = m.signIn("bob")
+	m.eachFailure(key[2], jwt(keyB+","+keyA), func() {}, func() { m.is("GET", servicetest.Plaza, "", old, 401) })
 	m.is("GET", servicetest.RefreshPath, "", old, 200)
 	m.is("GET", servicetest.Plaza, "", latest, 200)
+	m.eachFailure(key[3], jwt(keyB), func() {}, func() { m.is("GET", servicetest.Plaza, "", latest, 401) })
+	// The service reads another file: a copy.
+	writeSecret(t, filepath.Join(m.p.Dir, "copy"), keyA+"\n")
+	m.systemctl("stop worldevents")
+	writeSecret(t, filepath.Join(m.p.Dir, ".env"), strings.Replace(m.dotEnv(), "secrets/jwt", "copy", 1))
+	m.systemctl("start worldevents")
+	m.service.Readiness(200, 20*time.Second)
+	for _, script := range key {
+		if _, err := m.try(strings.Replace(script, "seq 30", "seq 1", 1), ""); err == nil || !strings.Contains(err.Error(), "the service ") {
+			t.Errorf("the key is not changed: %v", err)
+		}
+	}
+	if text := m.service.Log.String(); strings.Count(text, `"level":"WARN","msg":"SIGHUP: JWT_SECRET_FILE was read again","changed":false`) != len(key) || !strings.Contains(text, "systemd") {
+		t.Errorf("%s", text)
+	}
 
-	m.run(password[0])
-	m.is("POST", servicetest.Plaza, servicetest.EventBody, latest, 200)
+	latest = m.signIn("bob")
+	m.eachFailure(password[0], func() {}, func() { m.is("POST", servicetest.Plaza, servicetest.EventBody, latest, 200) },
+		func() { m.is("POST", servicetest.Plaza, servicetest.EventBody, latest, 200) })
 	db := server.Database()
 	servicetest.Eventually(t, 30*time.Second, "no connection of the old role is left", func() bool {
 		var n int
 		db.Read("SELECT count(*) FROM pg_stat_activity WHERE usename = 'worldevents_a'", nil, &n)
 		return n == 0
 	})
-	m.run(password[1])
+	m.eachFailure(password[1], func() {}, func() {}, func() {})
 	m.is("POST", servicetest.Plaza, servicetest.EventBody, latest, 200)
 	for _, name := range []string{"jwt", "url"} {
 		if info, err := os.Stat(filepath.Join(secrets, name)); err != nil || info.Mode() != 0o600 {
