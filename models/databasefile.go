@@ -187,13 +187,17 @@ func (f *databaseFile) ready() error {
 	return f.failure
 }
 
-// admit returns an error when it is known beforehand that what is written would be lost.
+// admit returns an error when it is known beforehand that what is written would be lost, or may be: in a damaged file a write
+// may go well that comes to no damaged page, and nobody can read it later.
 func (f *databaseFile) admit() error {
 	f.mu.Lock()
-	failure := f.failure
+	failure, damaged := f.failure, f.damaged
 	f.mu.Unlock()
-	if failure == nil || f.opened.Load() == nil {
+	switch {
+	case failure == nil || f.opened.Load() == nil:
 		return nil
+	case damaged:
+		return failure
 	}
 	return f.check()
 }
@@ -244,13 +248,16 @@ func (f *databaseFile) probeUntilWritable() {
 		err := f.probe()
 		delay = min(max(10*time.Since(begin), minProbeDelay), maxProbeDelay)
 		f.mu.Lock()
-		if f.failure = err; err == nil {
-			f.damaged = false
+		f.damaged = f.damaged || isDamage(err)
+		switch {
+		case err != nil:
+			f.failure = err
+		case !f.damaged: // somebody may have met more of it meanwhile
+			f.failure = nil
 			f.mu.Unlock()
 			f.logger().Info("the database takes writes again")
 			return
 		}
-		f.damaged = f.damaged || isDamage(err)
 		f.mu.Unlock()
 	}
 }
@@ -267,8 +274,11 @@ func (f *databaseFile) probe() error {
 	}
 	if damaged {
 		if err := f.quickCheck(f.ctx); err != nil {
-			return err
+			return fmt.Errorf("%w: %w", ErrUnwritable, err)
 		}
+		f.mu.Lock()
+		f.damaged = false
+		f.mu.Unlock()
 	}
 	return f.write(f.ctx)
 }

@@ -18,17 +18,12 @@ func (f *databaseFile) checkLeftLog(ctx context.Context) error {
 	if err := refuseLogOfAnother(real); err != nil {
 		return err
 	}
-	database, err := os.Stat(real)
-	if err != nil || database.Size() == 0 {
-		return nil
-	}
-	log, err := os.Stat(real + "-wal")
-	if err != nil || log.Size() == 0 || indexInUse(real+"-shm") {
+	if !hasLeftLog(real) {
 		return nil
 	}
 	f.logger().Info("checking the database, since a write-ahead log was left: this takes longer the larger it is",
-		"file", f.path, "bytes", database.Size(), "log_bytes", log.Size())
-	err = f.quickCheck(ctx)
+		"file", f.path, "bytes", sizeOf(real), "log_bytes", sizeOf(real+"-wal"))
+	err := f.quickCheck(ctx)
 	if !isDamage(err) && !errors.Is(err, errMalformed) {
 		return err
 	}
@@ -40,8 +35,7 @@ func (f *databaseFile) checkLeftLog(ctx context.Context) error {
 // refuseLogOfAnother returns an error, in words for the operator, if the log beside a file is known to be another one's, which was
 // in its place: SQLite would write it into this file, or delete it.
 func refuseLogOfAnother(real string) error {
-	log, err := os.Stat(real + "-wal")
-	if err != nil {
+	if _, err := os.Stat(real + "-wal"); err != nil {
 		return nil
 	}
 	// Whoever has it open may just come or go: then one of the three says so.
@@ -49,8 +43,7 @@ func refuseLogOfAnother(real string) error {
 		return fmt.Errorf("beside %s is the -wal of another file, which a process has open that was in its place before: put that file back, or "+
 			"stop that process, move %s-wal and %s-shm away if they are still there, and start again", real, real, real)
 	}
-	database, err := os.Stat(real)
-	if gone := errors.Is(err, fs.ErrNotExist) || err == nil && database.Size() == 0; gone && log.Size() > 0 {
+	if _, err := os.Stat(real); (err == nil || errors.Is(err, fs.ErrNotExist)) && sizeOf(real) == 0 && sizeOf(real+"-wal") > 0 {
 		return fmt.Errorf("%s-wal has the last writes of a file that is gone from its place: put that file back, or move the -wal away", real)
 	}
 	return nil
@@ -78,6 +71,33 @@ func realFile(path string) string {
 }
 
 var errMalformed = errors.New("quick_check")
+
+// checkAtStart has SQLite check a file that is there. Otherwise an instance would be ready, and acknowledge writes, until somebody
+// comes to a damaged page. What else may be wrong the first connection says, which checks a file with a log that was left.
+func (f *databaseFile) checkAtStart(ctx context.Context) error {
+	real := realFile(f.path)
+	if sizeOf(real) == 0 || hasLeftLog(real) || refuseLogOfAnother(real) != nil {
+		return nil
+	}
+	if err := f.quickCheck(ctx); isDamage(err) || errors.Is(err, errMalformed) {
+		return fmt.Errorf("the file is damaged (%v): restore a backup", err)
+	}
+	return nil
+}
+
+// hasLeftLog reports whether a file and a log are there that no process has open.
+func hasLeftLog(real string) bool {
+	return sizeOf(real) > 0 && sizeOf(real+"-wal") > 0 && !indexInUse(real+"-shm")
+}
+
+// sizeOf is that of a file in bytes, 0 if there is none.
+func sizeOf(file string) int64 {
+	info, err := os.Stat(file)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
 
 // quickCheck has SQLite check the file (sqlite.org/pragma.html#pragma_quick_check). It uses a connection that cannot write:
 // another one would write the log into the file when it is closed.

@@ -47,6 +47,11 @@ func (s *Store) Made() bool { return s.made.Load() }
 
 // migrateOr is Migrate that returns refusal, unless that is nil, where there is no schema.
 func (s *Store) migrateOr(ctx context.Context, refusal error) error {
+	if s.file != nil {
+		if err := s.file.checkAtStart(ctx); err != nil {
+			return fmt.Errorf("migrate: %w", s.named(err))
+		}
+	}
 	// A pool of its own: the lock and goose need a connection each, whatever the size of the store's pool.
 	p, err := newPool(s.dialect, 3)
 	if err != nil {

@@ -58,7 +58,7 @@ func TestSettingsAreDocumented(t *testing.T) {
 		t.Error(".env.example must say development, and leave JWT_SECRET empty")
 	}
 	inCode["TEST_DATABASE_URL"], inCode["TEST_POSTGRES_BIN"], inCode["CGO_ENABLED"], inCode["SIGNING_KEY"] = "", "", "", "" // of the tests and the build
-	inCode["ON_ERROR_STOP"] = "" // of psql
+	inCode["ON_ERROR_STOP"] = ""                                                                                            // of psql
 	inCode["SSL_CERT_FILE"], inCode["RENEWED_LINEAGE"], inCode["CAP_NET_BIND_SERVICE"] = "", "", ""                         // of package crypto/x509, certbot and Linux
 	for _, page := range []string{"README.md", "OPERATING.md", "SECURITY.md", "CHANGELOG.md", ".env.example", "gen/typescript/README.md"} {
 		for _, name := range regexp.MustCompile(`\b[A-Z]+(_[A-Z]+)+\b`).FindAllString(read(page), -1) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -481,39 +482,104 @@ func TestSQLiteFileIsDamaged(t *testing.T) {
 	p := servicetest.NewProgram(t, "LOG_FORMAT=json")
 	file := filepath.Join(p.Dir, "worldevents.db")
 	content := restoredFile(t)
-	damaged := bytes.Clone(content)
-	for i := len(damaged) / 2; i < len(damaged); i++ {
-		damaged[i] = 0xA5
-	}
-	if err := os.WriteFile(file, damaged, 0o600); err != nil {
+	if err := os.WriteFile(file, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
 	s := p.ServeReady()
+	create := func() int {
+		status, _ := s.Do("POST", "/api/event/elsewhere", servicetest.EventBody, cookies)
+		return status
+	}
+	if status := create(); status != 200 { // so that the pages of what follows are read
+		t.Errorf("%d", status)
+	}
+	if content, _ = os.ReadFile(file); bytes.Count(content, []byte("restored")) < 200 {
+		t.Fatal("the file has not been written to")
+	}
+	overwrite(t, file, bytes.Repeat([]byte{0xA5}, len(content)/2), int64(len(content)/2))
 	status, body := s.Do("GET", servicetest.Plaza, "", cookies)
 	var response struct{ Code string }
 	if json.Unmarshal([]byte(body), &response); status != 503 || response.Code != "overloaded" {
 		t.Errorf("%d %s", status, body)
 	}
-	probes := 0
-	for begin := time.Now(); time.Since(begin) < 2*time.Second; probes++ {
+	for begin := time.Now(); time.Since(begin) < 2*time.Second; {
 		if status := s.Admin("/readyz"); status != 503 {
 			t.Fatalf("/readyz %d after %v", status, time.Since(begin))
+		}
+		if status := create(); status != 503 {
+			t.Fatalf("a write is %d after %v", status, time.Since(begin))
 		}
 	}
 	if n := strings.Count(s.Log.String(), takesNoWrites); n != 1 {
 		t.Errorf("%d lines say it", n)
 	}
+	overwrite(t, file, content[len(content)/2:], int64(len(content)/2))
+	servicetest.Eventually(t, time.Minute, "ready again", func() bool { return s.Admin("/readyz") == 200 })
+	if status, body := s.Do("GET", servicetest.Plaza, "", cookies); status != 200 {
+		t.Errorf("%d %.200s", status, body)
+	}
+	if status := create(); status != 200 {
+		t.Errorf("%d", status)
+	}
+}
+
+// overwrite changes a part of a file, and not which file it is.
+func overwrite(t *testing.T, file string, content []byte, at int64) {
+	t.Helper()
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := f.WriteAt(content[len(content)/2:], int64(len(content)/2)); err != nil {
+	if _, err := f.WriteAt(content, at); err != nil {
 		t.Fatal(err)
 	}
-	servicetest.Eventually(t, time.Minute, "ready again", func() bool { return s.Admin("/readyz") == 200 })
-	if status, body := s.Do("GET", servicetest.Plaza, "", cookies); status != 200 {
-		t.Errorf("%d %.200s", status, body)
+}
+
+// A damaged page of an index, which no start comes to by itself, keeps an instance from being ready, and says so.
+func TestSQLiteIndexIsDamaged(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t, "LOG_FORMAT=json")
+	file := filepath.Join(p.Dir, "worldevents.db")
+	if err := os.WriteFile(file, restoredFile(t), 0o600); err != nil {
+		t.Fatal(err)
 	}
+	db := servicetest.OpenSQLite(t, file)
+	for _, index := range []string{"events_list", "rsvps_list", "sessions_user", "users_folded"} {
+		var page, size int64
+		db.Read("SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = ?", []any{index}, &page, &size)
+		db.DB.Close()
+		whole, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		overwrite(t, file, bytes.Repeat([]byte{0xA5}, int(size)), (page-1)*size)
+		for _, command := range []string{"serve", "migrate"} {
+			if _, stderr, status := p.Run(command); status != 1 || !strings.Contains(stderr, "worldevents.db: the file is damaged") || !strings.Contains(stderr, "restore a backup") {
+				t.Errorf("%s: %s: %d %s", index, command, status, stderr)
+			}
+		}
+		if err := os.WriteFile(file, whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		db = servicetest.OpenSQLite(t, file)
+	}
+	db.DB.Close()
+	p.ServeReady()
+	if files := folderOf(t, p.Dir); !slices.Equal(files, []string{"worldevents.db", "worldevents.db-shm", "worldevents.db-wal"}) {
+		t.Errorf("%v", files)
+	}
+}
+
+func folderOf(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		names = append(names, file.Name())
+	}
+	return names
 }
