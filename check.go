@@ -21,7 +21,7 @@ type checked struct {
 	OK       bool              `json:"ok"` // there is no fault
 	Findings []finding         `json:"findings"`
 	Rows     map[string]int64  `json:"rows,omitempty"` // of each table, as copy counts them
-	Settings map[string]string `json:"settings"` // secrets are masked
+	Settings map[string]string `json:"settings"`       // secrets are masked
 }
 
 type finding struct {

@@ -121,7 +121,10 @@ func (serveCommand) Run() error {
 		if c.RequireDatabase {
 			migrate = store.MigrateExisting
 		}
-		switch err := migrateWhenAvailable(ctx, migrate, log); {
+		switch err := migrateWhenAvailable(ctx, migrate, func(err error) {
+			srv.StartFailed(err)
+			log.Warn("waiting for the database", "error", err.Error())
+		}); {
 		case err == nil:
 			if store.Made() {
 				log.Warn("there was no database, and a new one was made: where there should be one, look for it before people write", "database", store.Name())
@@ -195,9 +198,9 @@ func addresses(listeners []net.Listener) string {
 	return strings.Join(text, ", ")
 }
 
-// migrateWhenAvailable waits for a database that is away. It gives up on an error that waiting cannot mend,
+// migrateWhenAvailable waits for a database that is away, and calls failed each time that it still is. It gives up on an error that waiting cannot mend,
 // and when the process is to stop.
-func migrateWhenAvailable(ctx context.Context, migrate func(context.Context) error, log *slog.Logger) error {
+func migrateWhenAvailable(ctx context.Context, migrate func(context.Context) error, failed func(error)) error {
 	for {
 		err := migrate(ctx)
 		switch {
@@ -206,7 +209,7 @@ func migrateWhenAvailable(ctx context.Context, migrate func(context.Context) err
 		case !errors.Is(err, models.ErrUnavailable) && !errors.Is(err, models.ErrTimeout) && !errors.Is(err, models.ErrBusy):
 			return err
 		}
-		log.Warn("waiting for the database", "error", err.Error())
+		failed(err)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -27,6 +27,7 @@ type metrics struct {
 	refreshes *prometheus.CounterVec
 	// securityEvents has the events of security.go.
 	securityEvents *prometheus.CounterVec
+	startFailures  *prometheus.CounterVec
 }
 
 func newMetrics(store *models.Store, waiting *backpressure.Class, logLinesDropped func() int64) *metrics {
@@ -39,7 +40,8 @@ func newMetrics(store *models.Store, waiting *backpressure.Class, logLinesDroppe
 			Name: "worldevents_requests_total",
 			Help: "Responses, by operation, status and the code of the error that they are, empty for none. Status 499 stands for a client that hung up first.",
 		}, []string{"operation", "status", "code"}),
-		signIns: newSignInCounts(),
+		signIns:       newSignInCounts(),
+		startFailures: newStartFailures(),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "worldevents_request_duration_seconds",
 			Help:    "Time in seconds from a request's headers to the end of its response, by operation, without the time that it waited for news of a list.",
@@ -60,7 +62,7 @@ func newMetrics(store *models.Store, waiting *backpressure.Class, logLinesDroppe
 	for _, event := range []string{signedIn, refused, signedOut, revoked, reused} {
 		m.securityEvents.WithLabelValues(event)
 	}
-	m.registry.MustRegister(m.requests, m.duration, m.refreshes, m.securityEvents, m.signIns,
+	m.registry.MustRegister(m.requests, m.duration, m.refreshes, m.securityEvents, m.signIns, m.startFailures,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "worldevents_waiting_responses",
 			Help: "Responses that wait for clients who read slowly.",
@@ -171,19 +173,4 @@ func isOperatorHost(header string, hosts []string) bool {
 func isProfileTime(seconds string) bool {
 	n, err := strconv.ParseFloat(seconds, 64)
 	return err == nil && n >= 0 && n <= maxProfile
-}
-
-// logReadiness logs why the instance is not ready, and that it is again, once each: probes come every second.
-func (s *Server) logReadiness(err error) {
-	why := ""
-	if err != nil {
-		why = err.Error()
-	}
-	switch before, _ := s.notReady.Swap(why).(string); {
-	case why == before:
-	case why == "":
-		s.log.Info("ready again")
-	default:
-		s.log.Warn("not ready", "error", why)
-	}
 }

@@ -4,8 +4,6 @@ package server
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -128,6 +126,7 @@ type Server struct {
 	started       chan struct{} // closed once migrated is true, or the service stops
 	endStart      func()        // closes started, once
 	notReady      atomic.Value  // the reason that readiness gave last, a string
+	startFailure  atomic.Value  // a startFailure, once there is one
 
 	// Public is for the internet, Admin for the operator.
 	Public, Admin http.Handler
@@ -177,6 +176,7 @@ func New(o Options) (*Server, error) {
 	s.metrics.registry.MustRegister(s.lists.Collectors()...)
 	s.metrics.registry.MustRegister(s.live.Collectors()...)
 	s.metrics.registerProcess(o.Store)
+	s.metrics.registry.MustRegister(readiness{s})
 	s.unrouted = s.newUnrouted()
 	if o.CertificateExpiry != nil {
 		s.metrics.registerCertificate(o.CertificateExpiry)
@@ -247,14 +247,5 @@ func (s *Server) Drain() {
 
 // Hurry ends what clients hold up who do not read or send fast, a second from now: a stop waits for nobody else.
 func (s *Server) Hurry() { s.waiting.Hurry() }
-
-var errNotReady = errors.New("starting or stopping")
-
-func (s *Server) ready(ctx context.Context) error {
-	if s.draining.Load() || !s.migrated.Load() {
-		return errNotReady
-	}
-	return s.store.Ready(ctx)
-}
 
 var _ gen.StrictServerInterface = (*Server)(nil)

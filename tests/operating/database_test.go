@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -125,12 +126,25 @@ func TestDatabaseAway(t *testing.T) {
 			t.Errorf("before the database is there: /livez %d, /readyz %d", live, ready)
 		}
 	}
+	state := func(want string) {
+		t.Helper()
+		servicetest.Eventually(t, 20*time.Second, "the state "+want, func() bool {
+			_, text := s.AdminBody("/metrics")
+			return strings.Contains(text, `worldevents_readiness{state="`+want+`"} 1`) && strings.Count(text, "\nworldevents_readiness{") == 8
+		})
+	}
+	state("unavailable")
+	if _, text := s.AdminBody("/metrics"); !regexp.MustCompile(`\nworldevents_start_failures_total\{state="unavailable"\} [1-9]`).MatchString(text) {
+		t.Errorf("%s", text)
+	}
 	ready := func() bool { return s.Admin("/readyz") == 200 }
 	proxy.Up()
 	servicetest.Eventually(t, 20*time.Second, "ready", ready)
+	state("ready")
 	cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
 	proxy.Down()
 	servicetest.Eventually(t, 10*time.Second, "not ready", func() bool { return s.Admin("/readyz") == 503 })
+	state("unavailable")
 	if status := s.Admin("/livez"); status != 200 {
 		t.Errorf("/livez %d with the database away", status)
 	}
