@@ -46,6 +46,9 @@ var (
 	ErrTimeout = errors.New("database timeout")
 	// ErrUnavailable means that the database is away, starting, stopping or read-only.
 	ErrUnavailable = errors.New("database unavailable")
+	// ErrUnreachable is the ErrUnavailable of a database to which no connection could be made: it refuses them or the user, is
+	// silent, or its name is not known. Nothing was sent, so nothing of the call has happened.
+	ErrUnreachable = fmt.Errorf("%w: no connection", ErrUnavailable)
 	// ErrUnwritable is the ErrUnavailable of a SQLite file that was removed or replaced, is damaged, or is on a disk that is
 	// full or fails. The store finds out by itself when it takes writes again.
 	ErrUnwritable = fmt.Errorf("%w: its file takes no writes", ErrUnavailable)
@@ -84,7 +87,7 @@ func classOf(err error) error {
 	var connect *pgconn.ConnectError
 	var network net.Error
 	switch {
-	case errors.Is(err, ErrBusy), errors.Is(err, ErrUnwritable):
+	case errors.Is(err, ErrBusy), errors.Is(err, ErrUnwritable), errors.Is(err, ErrUnreachable):
 		return nil // classified already
 	case errors.As(err, &pg):
 		return classOfPostgres(pg.Code)

@@ -5,7 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
@@ -83,19 +82,18 @@ func (c *connector) Close() error {
 	return nil
 }
 
-// Connect implements driver.Connector. It returns ErrBusy when no host has responded in time: nothing was asked of the
-// database then, so the caller may try again.
+// Connect implements driver.Connector. It returns ErrBusy while the server takes no more connections, and else ErrUnreachable:
+// nothing was asked of the database, so the caller may try again.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err := c.refusal(); err != nil {
 		return nil, err
 	}
 	conn, err := c.connect(ctx)
-	if isCrowded(err) {
+	switch {
+	case isCrowded(err):
 		c.refuse(err)
-	}
-	var network net.Error
-	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout() {
-		err = fmt.Errorf("%w: %w", ErrBusy, err)
+	case err != nil && !errors.Is(err, context.Canceled):
+		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	return conn, err
 }

@@ -228,7 +228,7 @@ func (p pgxPool) withConn(ctx context.Context, f func(c *pgx.Conn) (again bool, 
 
 // noConnection wraps the error of a call that had no connection in time with ErrBusy.
 func noConnection(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrBusy) {
+	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrBusy) && !errors.Is(err, ErrUnreachable) {
 		return fmt.Errorf("%w: %w", ErrBusy, err)
 	}
 	return err

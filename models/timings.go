@@ -76,7 +76,7 @@ func (t timings) collectors(pool string) []prometheus.Collector {
 func (t timings) observe(begun, started time.Time, err error, usage *Usage) {
 	now := time.Now()
 	wait, work := now.Sub(begun), time.Duration(0)
-	if started.IsZero() || err != nil && errors.Is(err, ErrBusy) {
+	if started.IsZero() || err != nil && (errors.Is(err, ErrBusy) || errors.Is(err, ErrUnreachable)) {
 		t.wait.Observe(wait.Seconds())
 	} else {
 		wait, work = started.Sub(begun), now.Sub(started)

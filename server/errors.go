@@ -58,7 +58,7 @@ var (
 	errHeaders     = &problem{status: 431, code: "headers_too_large", message: "The request has more than 100 header lines"}
 	errRate        = &problem{status: 429, code: "rate_limited", message: "Too many requests"}
 	errOverloaded  = &problem{status: 503, code: "overloaded", message: "Overloaded"}
-	errUnwritable  = &problem{status: 503, code: "overloaded", message: "Database unavailable"}
+	errUnavailable = &problem{status: 503, code: "overloaded", message: "Database unavailable"}
 	errStarting    = &problem{status: 503, code: "overloaded", message: "Starting"}
 	errInternal    = &problem{status: 500, code: "internal", message: "Internal error"}
 )
@@ -72,7 +72,8 @@ var problems = []struct {
 	{models.ErrSignedOut, errToken},
 	{models.ErrBlocked, errBlocked},
 	{models.ErrBusy, errOverloaded},
-	{models.ErrUnwritable, errUnwritable},
+	{models.ErrUnreachable, errUnavailable},
+	{models.ErrUnwritable, errUnavailable},
 	{contract.ErrMediaType, errMediaType},
 	{contract.ErrTooLarge, errTooLarge},
 	{contract.ErrMalformed, errMalformed},

@@ -148,7 +148,7 @@ func TestDatabaseAway(t *testing.T) {
 	if status := s.Admin("/livez"); status != 200 {
 		t.Errorf("/livez %d with the database away", status)
 	}
-	if status, body := s.Do("GET", servicetest.RefreshPath, "", cookies); status != 500 || !strings.Contains(body, `"detail":"refresh session: database unavailable"`) {
+	if status, body := s.Do("GET", servicetest.RefreshPath, "", cookies); status != 503 || !strings.Contains(body, `"code":"overloaded"`) {
 		t.Errorf("%d %s", status, body)
 	}
 	proxy.Up()

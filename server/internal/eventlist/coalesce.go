@@ -107,7 +107,7 @@ func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, read fun
 // not be the caller's. A pool that is busy, or a deadline that has passed, is everybody's: more work would not mend it.
 func (c *coalescer) doTwice(ctx context.Context, key readKey, caller Caller, read func(context.Context, *sharedRead) error) (*sharedRead, error) {
 	r, shared, err := c.do(ctx, key, caller, read)
-	for _, final := range []error{models.ErrSignedOut, models.ErrBusy, models.ErrTimeout} {
+	for _, final := range []error{models.ErrSignedOut, models.ErrBusy, models.ErrUnreachable, models.ErrTimeout} {
 		shared = shared && !errors.Is(err, final)
 	}
 	if err != nil && shared {

@@ -89,7 +89,7 @@ func TestRotatedPassword(t *testing.T) {
 	server.Exec("ALTER ROLE service PASSWORD 'second'")
 	server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'service'")
 	p.Readiness(503, 20*time.Second)
-	if _, res := alice.create("w", "x"); res.Status != 500 || !strings.Contains(res.Body, `"create event: database unavailable"`) {
+	if _, res := alice.create("w", "x"); res.Status != 503 || !strings.Contains(res.Body, `"overloaded"`) {
 		t.Errorf("with the old password: %v", res)
 	}
 	write("second")
