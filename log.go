@@ -36,10 +36,16 @@ func newLogs(c *config.Config) (log, accessLog *slog.Logger) {
 // newLog returns a log in the format of the configuration.
 func newLog(c *config.Config, w io.Writer, level slog.Leveler) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
-	if c.LogFormat == "text" {
-		return slog.New(slog.NewTextHandler(w, options))
+	handler := func(w io.Writer) slog.Handler {
+		if c.LogFormat == "text" {
+			return slog.NewTextHandler(w, options)
+		}
+		return slog.NewJSONHandler(w, options)
 	}
-	return slog.New(slog.NewJSONHandler(w, options))
+	if isJournal(os.Stderr) {
+		return slog.New(newJournalHandler(w, handler))
+	}
+	return slog.New(handler(w))
 }
 
 const (

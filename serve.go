@@ -121,10 +121,7 @@ func (serveCommand) Run() error {
 		if c.RequireDatabase {
 			migrate = store.MigrateExisting
 		}
-		switch err := migrateWhenAvailable(ctx, migrate, func(err error) {
-			srv.StartFailed(err)
-			log.Warn("waiting for the database", "error", err.Error())
-		}); {
+		switch err := migrateWhenAvailable(ctx, migrate, srv.StartFailed); {
 		case err == nil:
 			if store.Made() {
 				log.Warn("there was no database, and a new one was made: where there should be one, look for it before people write", "database", store.Name())

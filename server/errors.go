@@ -123,7 +123,7 @@ func (s *Server) writeError(err error, c echo.Context) {
 	req.code = p.code
 	if p.status >= 500 && isClientGone(err) {
 		req.code = clientGone
-	} else if p.status >= 500 {
+	} else if state := stateOf(err); p.status >= 500 && (state == "failed" || s.repeats.first(state)) {
 		s.log.Error("request failed", "request_id", req.requestID, "operation", req.operation.id, "error", err.Error())
 	}
 	if c.Response().Committed {

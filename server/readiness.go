@@ -38,20 +38,18 @@ func (f startFailure) Unwrap() error { return f.error }
 func (s *Server) StartFailed(err error) {
 	s.startFailure.Store(startFailure{err})
 	s.metrics.startFailures.WithLabelValues(stateOf(err)).Inc()
+	s.logReadiness(err)
 }
 
-// logReadiness logs why the instance is not ready, and that it is again, once each: probes come every second.
+// logReadiness logs why the instance is not ready, and that it is again, once each: probes come every second. A start is no news.
 func (s *Server) logReadiness(err error) {
-	why := ""
-	if err != nil {
-		why = err.Error()
-	}
-	switch before, _ := s.notReady.Swap(why).(string); {
-	case why == before:
-	case why == "":
+	state := stateOf(err)
+	switch before, _ := s.notReady.Swap(state).(string); {
+	case state == before, before == "" && (err == nil || state == "starting"):
+	case err == nil:
 		s.log.Info("ready again")
 	default:
-		s.log.Warn("not ready", "error", why)
+		s.log.Warn("not ready", "state", state, "error", err.Error())
 	}
 }
 

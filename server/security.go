@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"log/slog"
 	"net/netip"
 
 	"worldevents/models"
@@ -25,10 +24,6 @@ func (s *Server) securityEvent(ctx context.Context, event string, who models.Cal
 		return
 	}
 	s.metrics.securityEvents.WithLabelValues(event).Inc()
-	level := slog.LevelInfo
-	if event == refused || event == reused {
-		level = slog.LevelWarn
-	}
 	attributes := []any{"event", event}
 	if who != (models.Caller{}) {
 		attributes = append(attributes, "user", who.UserID, "session", who.SessionID)
@@ -37,7 +32,7 @@ func (s *Server) securityEvent(ctx context.Context, event string, who models.Cal
 		attributes = append(attributes, "cause", cause)
 	}
 	attributes = append(attributes, "client", s.client(req), "request_id", req.requestID)
-	s.log.Log(ctx, level, "security event", attributes...)
+	s.log.Warn("security event", attributes...) // which a journal can keep longer than lines of requests
 }
 
 // origin is what a user will know a session by: the device, and the network of the client, no more of its address than

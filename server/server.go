@@ -108,6 +108,7 @@ type Server struct {
 	metrics  *metrics
 	echo     *echo.Echo
 	routes   map[route]*operation
+	repeats  repeats
 	unrouted unrouted
 	inFlight atomic.Int64
 	baseURL  string         // the public address, without a slash at its end
@@ -125,7 +126,7 @@ type Server struct {
 	migrated      atomic.Bool
 	started       chan struct{} // closed once migrated is true, or the service stops
 	endStart      func()        // closes started, once
-	notReady      atomic.Value  // the reason that readiness gave last, a string
+	notReady      atomic.Value  // the state of readiness that was logged last, a string
 	startFailure  atomic.Value  // a startFailure, once there is one
 
 	// Public is for the internet, Admin for the operator.
@@ -157,6 +158,7 @@ func New(o Options) (*Server, error) {
 
 		echo:    echo.New(),
 		routes:  make(map[route]*operation),
+		repeats: repeats{log: o.Log, more: make(map[string]int)},
 		started: make(chan struct{}),
 	}
 	s.endStart = sync.OnceFunc(func() { close(s.started) })

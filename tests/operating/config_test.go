@@ -140,7 +140,7 @@ func TestWarningsAreLogged(t *testing.T) {
 		format string
 		want   []string
 	}{
-		{[]string{"APP_ENV=production", "DATABASE_URL=", "JWT_SECRETS=" + string(servicetest.Key)}, `(?m)^{.*"level":"WARN","msg":"(\w+)`, []string{"JWT_SECRETS", "BASE_URL", "DATABASE_URL", "OIDC_ISSUER"}},
+		{[]string{"APP_ENV=production", "DATABASE_URL=", "JWT_SECRETS=" + string(servicetest.Key)}, `(?m)^{.*"level":"WARN","msg":"(\w+)`, []string{"JWT_SECRETS", "BASE_URL", "DATABASE_URL", "OIDC_ISSUER", "there"}}, // was no database
 		{[]string{fmt.Sprintf("LISTEN_ADDR=:%d", servicetest.FreePort(t))}, `(?m)^time=.* level=WARN msg="(\w+)`, []string{"LISTEN_ADDR"}},
 	} {
 		log := servicetest.NewProgram(t, test.env...).ServeReady().Log.String()

@@ -1,0 +1,122 @@
+package operating
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// Lines for systemd's journal begin with their priority, and others do not, whatever the variable says of another stream.
+func TestJournalPriorities(t *testing.T) {
+	t.Parallel()
+	for _, format := range []string{"json", "text"} {
+		for _, journal := range []bool{true, false} {
+			t.Run(fmt.Sprint(format, " ", journal), func(t *testing.T) {
+				t.Parallel()
+				read, write, err := os.Pipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer read.Close()
+				info, _ := write.Stat()
+				stat := info.Sys().(*syscall.Stat_t)
+				stream := fmt.Sprintf("JOURNAL_STREAM=%d:%d", stat.Dev, stat.Ino)
+				if !journal {
+					stream += "1"
+				}
+				p := servicetest.NewEmptyProgram(t, stream, "LOG_FORMAT="+format, "LOG_LEVEL=debug") // which warns of a new database
+				s := p.ServeTo(write)
+				s.Do("GET", servicetest.Plaza, "", "")
+				os.Rename(p.Dir+"/worldevents.db", p.Dir+"/away")
+				s.Readiness(503, 20*time.Second)
+				s.Signal(syscall.SIGINT)
+				s.Wait(20 * time.Second)
+				write.Close()
+				seen := map[string]bool{}
+				for lines := bufio.NewScanner(read); lines.Scan(); {
+					text, prefix := lines.Text(), ""
+					if journal {
+						prefix, text = text[:3], text[3:]
+					}
+					var line struct{ Level string }
+					if format == "json" {
+						if err := json.Unmarshal([]byte(text), &line); err != nil {
+							t.Errorf("%v: %s", err, lines.Text())
+						}
+					} else if _, rest, ok := strings.Cut(text, " level="); ok && strings.HasPrefix(text, "time=") {
+						line.Level, _, _ = strings.Cut(rest, " ")
+					} else {
+						t.Errorf("%s", lines.Text())
+					}
+					seen[line.Level] = true
+					if want := map[string]string{"DEBUG": "<7>", "INFO": "<6>", "WARN": "<4>", "ERROR": "<3>"}[line.Level]; journal && prefix != want {
+						t.Errorf("%s", lines.Text())
+					}
+				}
+				if !seen["INFO"] || !seen["WARN"] || !seen["ERROR"] {
+					t.Errorf("%v", seen)
+				}
+			})
+		}
+	}
+}
+
+// While the database is away the log has a cause in full once a second, and counts the requests that it has not told of. That the
+// instance is not ready is one line.
+func TestFailuresAreCounted(t *testing.T) {
+	t.Parallel()
+	proxy, through := servicetest.Postgres(t).ThroughProxy()
+	p := servicetest.NewProgram(t, "DATABASE_URL="+through, "DB_TIMEOUT=2s", "LOG_FORMAT=json", "ACCESS_LOG=errors")
+	proxy.Down()
+	s := p.Serve()
+	servicetest.Eventually(t, 20*time.Second, "three tries of the start", func() bool {
+		_, text := s.AdminBody("/metrics")
+		return strings.Contains(text, `worldevents_start_failures_total{state="unavailable"} 3`)
+	})
+	lines := func(message string) int { return strings.Count(s.Log.String(), `"msg":"`+message+`"`) }
+	if n := lines("not ready"); n != 1 {
+		t.Errorf("%d lines say that it is not ready: %s", n, s.Log)
+	}
+	proxy.Up()
+	s.Readiness(200, 20*time.Second)
+	cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+	proxy.Down()
+	var failed atomic.Int64
+	begun := time.Now()
+	servicetest.AtOnce(8, func(int) {
+		for range 50 {
+			if status, _ := s.Do("GET", servicetest.Plaza, "", cookies); status >= 500 {
+				failed.Add(1)
+			}
+		}
+	})
+	told := func() (all int64) {
+		for line := range strings.Lines(s.Log.String()) {
+			var l struct {
+				Msg      string
+				State    string
+				Requests int64
+			}
+			json.Unmarshal([]byte(line), &l)
+			switch l.Msg {
+			case "request failed":
+				all++
+			case "more requests failed":
+				all += l.Requests
+			}
+		}
+		return all
+	}
+	servicetest.Eventually(t, 20*time.Second, "all are told of", func() bool { return told() == failed.Load() })
+	if n, most := lines("request failed"), 2+int(time.Since(begun)/time.Second); failed.Load() < 350 || n > most {
+		t.Errorf("%d requests failed, of which %d have a line, and %d may", failed.Load(), n, most)
+	}
+}
