@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"os/signal"
 	"os/user"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -73,8 +76,22 @@ func audit(c *config.Config, action string, attributes ...any) {
 	always := *c
 	always.LogLevel = slog.LevelInfo
 	log, _ := newLogs(&always)
-	log.Info("audit", append([]any{"action", action, "os_user", osUser()}, attributes...)...)
+	log.Info("audit", slices.Concat([]any{"action", action}, whoAsks(), attributes)...)
 	stderr.flush() // a reader of stdout who has gone away ends the process at the next line there
+}
+
+// whoAsks says who runs the command: the process's user, which is the service's for all who use its account, and where they are known
+// the user who signed in to the machine (loginuid, proc_pid_loginuid(5)) and the one who called sudo.
+func whoAsks() []any {
+	who := []any{"os_user", osUser()}
+	text, err := os.ReadFile("/proc/self/loginuid")
+	if id, errNumber := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32); err == nil && errNumber == nil && id != math.MaxUint32 {
+		who = append(who, "login_uid", id)
+	}
+	if name := os.Getenv("SUDO_USER"); name != "" {
+		who = append(who, "sudo_user", name)
+	}
+	return who
 }
 
 // osUser is the name of the process's user, or the number where it has no name, as in a container.

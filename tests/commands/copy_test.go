@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -200,6 +201,34 @@ func TestCopyLeavesAnAuditLine(t *testing.T) {
 	} {
 		if stdout, stderr, status := p.Run(args...); status != 1 || stdout != "" || !servicetest.OneLine(stderr, "worldevents: ") || strings.Contains(stderr, secret) {
 			t.Errorf("%q: %d %q %q", args, status, stdout, stderr)
+		}
+	}
+}
+
+// Beside the account that a command runs under its line says who came to it, where the system knows.
+func TestAuditSaysWhoAsks(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t, "LOG_FORMAT=json")
+	const signedIn = "echo 1234 2>/dev/null >/proc/self/loginuid; " // where the test may
+	text, err := exec.Command("sh", "-c", signedIn+"cat /proc/self/loginuid").Output()
+	want := map[string]float64{"1234": 1234, "4294967295": -1}[string(text)]
+	if want == 0 {
+		servicetest.Missing(t, "the test has a loginuid: %s %v", text, err)
+	}
+	for i, sudo := range []string{"maria", ""} {
+		command := exec.Command("sh", append([]string{"-c", signedIn + `exec "$0" "$@"`}, p.Command("user", "add", fmt.Sprint("user ", i)).Args...)...)
+		command.Dir, command.Env = p.Dir, append(slices.Clone(p.Env), "SUDO_USER="+sudo)
+		var stderr bytes.Buffer
+		command.Stderr = &stderr
+		if err := command.Run(); err != nil {
+			t.Fatal(err)
+		}
+		line := map[string]any{"login_uid": -1.0}
+		if err := json.Unmarshal(stderr.Bytes(), &line); err != nil {
+			t.Fatal(err)
+		}
+		if name, there := line["sudo_user"]; there != (sudo != "") || there && name != sudo || line["login_uid"] != want || line["os_user"] == nil {
+			t.Errorf("%s", stderr.String())
 		}
 	}
 }
