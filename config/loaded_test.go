@@ -14,7 +14,7 @@ func TestDefaults(t *testing.T) {
 	want := map[string]string{
 		"APP_ENV": "production", "DEVELOPMENT_PUBLIC": "false", "LISTEN_ADDR": ":8080", "ADMIN_ADDR": "127.0.0.1:9090", "ADMIN_HOSTS": "", "BASE_URL": "http://localhost:8080",
 		"TLS": "off", "TLS_DIR": "tls", "HTTP_ADDR": "", "ACME_DIRECTORY": "", "HSTS": "max-age=31536000; includeSubDomains",
-		"DATABASE_URL": "sqlite:worldevents.db", "DATABASE_URL_FILE": "", "DB_MAX_CONNS": "20", "DB_TIMEOUT": "2s",
+		"DATABASE_URL": "sqlite:worldevents.db", "DATABASE_URL_FILE": "", "REQUIRE_DATABASE": "false", "DB_MAX_CONNS": "20", "DB_TIMEOUT": "2s",
 		"JWT_SECRET": "xxxxx", "JWT_SECRET_FILE": "", "JWT_ISSUER": "", "JWT_AUDIENCE": "", "JWT_TTL": "15m0s",
 		"REFRESH_TOKEN_TTL": "720h0m0s", "REFRESH_REUSE_LEEWAY": "1m0s", "SESSIONS_PER_USER": "1", "SESSION_MAX_AGE": "0s",
 		"ALLOWED_ORIGINS": "", "COOKIE_DOMAIN": "", "COOKIE_PARTITIONED": "false", "RETURN_ORIGINS": "", "SECURITY_CONTACT": "", "TRUSTED_PROXIES": "",
@@ -163,6 +163,7 @@ func TestWarnings(t *testing.T) {
 		leeway      = "REFRESH_REUSE_LEEWAY is below 20s: an ordinary client that repeats a refresh may end its user's session"
 		noProvider  = "OIDC_ISSUER is not set: nobody can sign in but through the command session issue"
 		anybody     = "DEVELOPMENT_PUBLIC: whoever reaches this service signs in as anybody"
+		everywhere  = "ADMIN_ADDR has all addresses of this machine: whoever reaches one reads metrics and takes profiles"
 		noSetting   = " is no setting and has no effect: "
 	)
 	for _, test := range []struct {
@@ -192,6 +193,10 @@ func TestWarnings(t *testing.T) {
 		{production + "\nJWT_SECRET=abcdefghijklmnop" + "acegikmoqsuwyace", nil},
 		{production + "\nACME_DIRECTORY=https://ca.example.org/directory", []string{"ACME_DIRECTORY has no effect without TLS=acme"}},
 		{production + "\nTLS=acme\nACME_DIRECTORY=https://ca.example.org/directory", nil},
+		{production + "\nADMIN_ADDR=:9090", []string{everywhere}},
+		{production + "\nADMIN_ADDR=0.0.0.0:9090", []string{everywhere}},
+		{production + "\nADMIN_ADDR=[::]:9090\nSHUTDOWN_TIMEOUT=25s", []string{everywhere}},
+		{production + "\nADMIN_ADDR=10.0.0.5:9090\nSHUTDOWN_TIMEOUT=26s", []string{"SHUTDOWN_TIMEOUT is beyond 25s: systemd with the unit of this service, and Kubernetes unless told otherwise, end the process after 30s"}},
 		{production + "\n" + ordinary, nil},
 		{production + "\n" + misspelt, []string{
 			"ALOWED_ORIGINS" + noSetting + "ALLOWED_ORIGINS is one", "BASE_URI" + noSetting + "BASE_URL is one", "BSAE_URL" + noSetting + "BASE_URL is one", "COOKIE-DOMAIN" + noSetting + "COOKIE_DOMAIN is one",

@@ -91,7 +91,7 @@ var refused = []struct {
 	{"APP_ENV: must be production or development", []string{"APP_ENV=dev", "APP_ENV=Production"}},
 	{"LISTEN_ADDR: must be host:port or :port", []string{"LISTEN_ADDR=8080", "LISTEN_ADDR=::1:80"}},
 	{"LISTEN_ADDR: must end with a port, 0 to 65535", []string{"LISTEN_ADDR=:65536", "LISTEN_ADDR=:eighty", "LISTEN_ADDR=:-1"}},
-	{"ADMIN_ADDR: must be host:port, :port or empty", []string{"ADMIN_ADDR=localhost"}},
+	{"ADMIN_ADDR: must be host:port, :port or empty, with a port of 0 to 65535", []string{"ADMIN_ADDR=localhost", "ADMIN_ADDR=:99999", "ADMIN_ADDR=127.0.0.1:-1"}},
 	{`ADMIN_HOSTS: "metrics.internal:9090" must be a host name without port`, []string{"ADMIN_HOSTS=metrics.internal:9090", "ADMIN_HOSTS=a.internal,metrics.internal:9090"}},
 	{`ADMIN_HOSTS: "http://x" must be a host name without port`, []string{"ADMIN_HOSTS=http://x"}},
 	{`ADMIN_HOSTS: "*" must be a host name without port`, []string{"ADMIN_HOSTS=*"}},
@@ -108,7 +108,7 @@ var refused = []struct {
 		"DATABASE_URL=mysql://u:" + hidden + "@x/db", "DATABASE_URL=worldevents.db", "DATABASE_URL=SQLite:x.db",
 	}},
 	{"DATABASE_URL: sqlite: needs the path of a file", []string{"DATABASE_URL=sqlite:", "DATABASE_URL=sqlite::memory:"}},
-	{"DB_MAX_CONNS: must be 1 or more", []string{"DB_MAX_CONNS=0"}},
+	{"DB_MAX_CONNS: must be from 1 to 10000", []string{"DB_MAX_CONNS=0", "DB_MAX_CONNS=10001", "DB_MAX_CONNS=1000000"}},
 	{"DB_MAX_CONNS: must be a whole number", []string{"DB_MAX_CONNS=many"}},
 	{"DB_TIMEOUT: must be from 1ms to 30s, when the server gives a response up", []string{
 		"DB_TIMEOUT=0", "DB_TIMEOUT=-1s", "DB_TIMEOUT=999us", "DB_TIMEOUT=30.001s",
@@ -248,7 +248,7 @@ var refused = []struct {
 		"APP_ENV=x\nDB_MAX_CONNS=x\nDB_TIMEOUT=0\nJWT_SECRET=" + hidden + "\nALLOWED_ORIGINS=*\nDOCS=x\nLOG_FORMAT=xml\nBASE_URL=x\nRATE_LIMIT=-1",
 	}},
 	{strings.Join([]string{
-		"APP_ENV: must be production or development", "LISTEN_ADDR: must be host:port or :port", "ADMIN_ADDR: must be host:port, :port or empty",
+		"APP_ENV: must be production or development", "LISTEN_ADDR: must be host:port or :port", "ADMIN_ADDR: must be host:port, :port or empty, with a port of 0 to 65535",
 		"DATABASE_URL: must begin with sqlite: or postgres://", "REFRESH_TOKEN_TTL: must be from 1s to 9600h, the longest that browsers keep a cookie",
 		"REFRESH_REUSE_LEEWAY: must be more than 0, at most 10m and at most REFRESH_TOKEN_TTL", `TRUSTED_PROXIES: "x"` + network, "MAX_IN_FLIGHT: must be 1 or more", "SHUTDOWN_TIMEOUT: must be more than 0",
 	}, "\n"), []string{
@@ -281,7 +281,7 @@ func TestRefused(t *testing.T) {
 // The limits themselves are allowed.
 func TestAllowed(t *testing.T) {
 	for _, settings := range []string{
-		"LISTEN_ADDR=:65535", "ADMIN_ADDR=", "DB_MAX_CONNS=1", "DB_TIMEOUT=1ms", "DB_TIMEOUT=30s", "DATABASE_URL=postgresql://db/we",
+		"LISTEN_ADDR=:65535", "ADMIN_ADDR=", "DB_MAX_CONNS=1", "DB_MAX_CONNS=10000", "DB_TIMEOUT=1ms", "DB_TIMEOUT=30s", "DATABASE_URL=postgresql://db/we",
 		"JWT_SECRET=" + strings.Repeat("x", 31) + "y", "JWT_SECRET=" + key + " ,\t" + key[:32], "JWT_SECRET=" + strings.Repeat("\xc3\xff\x80\xfe", 8), // which is not UTF-8
 		"JWT_TTL=1s", "JWT_TTL=15m", public + "JWT_TTL=900s", "REFRESH_TOKEN_TTL=1s", "REFRESH_TOKEN_TTL=9600h",
 		"REFRESH_REUSE_LEEWAY=1ns", "REFRESH_REUSE_LEEWAY=10m", "REFRESH_TOKEN_TTL=30s\nREFRESH_REUSE_LEEWAY=30s",

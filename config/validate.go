@@ -33,8 +33,8 @@ func (c *Config) validate(needKey bool) (problems []error) {
 	if err := c.listener(); err != nil {
 		problem("LISTEN_ADDR", "%v", err)
 	}
-	if _, _, err := net.SplitHostPort(c.AdminAddr); err != nil && c.AdminAddr != "" {
-		problem("ADMIN_ADDR", "must be host:port, :port or empty")
+	if c.AdminAddr != "" && !isAddress(c.AdminAddr) {
+		problem("ADMIN_ADDR", "must be host:port, :port or empty, with a port of 0 to 65535")
 	}
 	for _, host := range c.AdminHosts {
 		if !hostName.MatchString(host) {
@@ -56,8 +56,8 @@ func (c *Config) validate(needKey bool) (problems []error) {
 	case scheme != "sqlite" && scheme != "postgres" && scheme != "postgresql":
 		problem(c.Source("DATABASE_URL"), "must begin with sqlite: or postgres://")
 	}
-	if c.DBMaxConns < 1 {
-		problem("DB_MAX_CONNS", "must be 1 or more")
+	if c.DBMaxConns < 1 || c.DBMaxConns > maxDBConns {
+		problem("DB_MAX_CONNS", "must be from 1 to %d", maxDBConns)
 	}
 	if c.DBTimeout < time.Millisecond || c.DBTimeout > WriteTimeout {
 		problem("DB_TIMEOUT", "must be from 1ms to %v, when the server gives a response up", WriteTimeout)
@@ -160,6 +160,18 @@ func (c *Config) validate(needKey bool) (problems []error) {
 		problem("SHUTDOWN_TIMEOUT", "must be more than 0")
 	}
 	return problems
+}
+
+// maxDBConns is more than a server of PostgreSQL does well with.
+const maxDBConns = 10000
+
+// isAddress reports whether text is host:port or :port.
+func isAddress(text string) bool {
+	_, port, err := net.SplitHostPort(text)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	return err == nil
 }
 
 // parseAccessLog returns how many requests leave a line together; 0 means none.

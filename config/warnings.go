@@ -1,15 +1,27 @@
 package config
 
-import "time"
+import (
+	"net"
+	"time"
+)
 
 // clientRetry is how long the TypeScript client may repeat a refresh that has lost its race.
 const clientRetry = 20 * time.Second
+
+// maxStop leaves supervisors that end a process after 30 s five for the rest of a stop.
+const maxStop = 25 * time.Second
 
 // warnings returns what is allowed but rarely meant, one line each. None of them shows a secret.
 func (c *Config) warnings(given map[string]string, file dotEnv) []string {
 	warnings := misspelt(given)
 	if c.ACMEDirectory != "" && c.TLS != "acme" {
 		warnings = append(warnings, "ACME_DIRECTORY has no effect without TLS=acme")
+	}
+	if host, _, err := net.SplitHostPort(c.AdminAddr); err == nil && (host == "" || net.ParseIP(host).IsUnspecified()) {
+		warnings = append(warnings, "ADMIN_ADDR has all addresses of this machine: whoever reaches one reads metrics and takes profiles")
+	}
+	if c.ShutdownTimeout > maxStop {
+		warnings = append(warnings, "SHUTDOWN_TIMEOUT is beyond 25s: systemd with the unit of this service, and Kubernetes unless told otherwise, end the process after 30s")
 	}
 	if c.Development {
 		if file.exposed != "" {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"slices"
 
@@ -57,6 +58,18 @@ var (
 // errNoRoom is the ErrUnwritable of a file beside which SQLite cannot make or enlarge its index (sqlite.org/rescode.html#ioerr_shmsize).
 var errNoRoom = fmt.Errorf("%w: the disk may be full", ErrUnwritable)
 
+// errNoSQLite is the ErrUnwritable of a file that SQLite does not know.
+var errNoSQLite error = worded{"this is no SQLite database, or its beginning is damaged", ErrUnwritable}
+
+// worded is an error with words of its own.
+type worded struct {
+	words string
+	error
+}
+
+func (w worded) Error() string { return w.words }
+func (w worded) Unwrap() error { return w.error }
+
 // errSick means that the database lacks what it needs to write, such as room on its disk.
 var errSick = fmt.Errorf("%w: it cannot write", ErrUnavailable)
 
@@ -86,9 +99,12 @@ func classOf(err error) error {
 	var lite *sqlite.Error
 	var connect *pgconn.ConnectError
 	var network net.Error
+	var file *fs.PathError // which looks like a net.Error
 	switch {
 	case errors.Is(err, ErrBusy), errors.Is(err, ErrUnwritable), errors.Is(err, ErrUnreachable):
 		return nil // classified already
+	case errors.As(err, &file):
+		return nil
 	case errors.As(err, &pg):
 		return classOfPostgres(pg.Code)
 	case errors.As(err, &lite):
@@ -145,6 +161,8 @@ func classOfSQLite(code int) error {
 		return errDuplicate
 	case sqlite3.SQLITE_IOERR_SHMSIZE:
 		return errNoRoom
+	case sqlite3.SQLITE_NOTADB:
+		return errNoSQLite
 	}
 	switch code & 0xff {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:

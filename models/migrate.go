@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -48,6 +49,9 @@ func (s *Store) Made() bool { return s.made.Load() }
 // migrateOr is Migrate that returns refusal, unless that is nil, where there is no schema.
 func (s *Store) migrateOr(ctx context.Context, refusal error) error {
 	if s.file != nil {
+		if _, err := os.Stat(filepath.Dir(s.Name())); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("migrate: %w", s.named(errors.New("its folder is not there")))
+		}
 		if err := s.file.checkAtStart(ctx); err != nil {
 			return fmt.Errorf("migrate: %w", s.named(err))
 		}

@@ -233,6 +233,30 @@ func TestAuditSaysWhoAsks(t *testing.T) {
 	}
 }
 
+// A file that is no database, and a folder that is not there, are called so, and nothing is said of a database that is away.
+func TestWordsForWrongFiles(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t)
+	if err := os.WriteFile(filepath.Join(p.Dir, "text"), bytes.Repeat([]byte("this is no database "), 500), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ database, command, words string }{
+		{"text", "copy --to sqlite:copy.db", "text: this is no SQLite database"},
+		{"text", "user list", "text: this is no SQLite database"},
+		{"text", "migrate", "restore a backup"},
+		{"missing.db", "copy --to sqlite:copy.db", "missing.db: no such file"},
+		{"nowhere/w.db", "copy --to sqlite:copy.db", "nowhere/w.db: no such file"},
+		{"nowhere/w.db", "migrate", "nowhere/w.db: its folder is not there"},
+		{"nowhere/w.db", "user list", "nowhere/w.db: there is no such file"},
+		{"worldevents.db", "copy --to sqlite:nowhere/copy.db", "nowhere/copy.db.copying: no such file"},
+	} {
+		stdout, stderr, status := p.With("DATABASE_URL=sqlite:" + test.database).Run(strings.Fields(test.command)...)
+		if status != 1 || stdout != "" || !servicetest.OneLine(stderr, test.words) || strings.Contains(stderr, "unavailable") || strings.Contains(stderr, "takes no writes") {
+			t.Errorf("%s of %s: %d %q, want %q", test.command, test.database, status, stderr, test.words)
+		}
+	}
+}
+
 // What cannot be a source or a target is refused in one line, and changed in nothing.
 func TestCopyRefuses(t *testing.T) {
 	t.Parallel()
