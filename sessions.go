@@ -12,18 +12,20 @@ import (
 )
 
 type (
+	// In development a new username makes a new user.
 	sessionIssueCommand struct {
-		Name string `arg:"" help:"The username. In development a new one makes a new user."`
-		JSON bool   `help:"Print JSON."`
+		whom
+		JSON bool `help:"Print JSON."`
 		// Expired is for frontends, which need not wait to see what happens then.
 		Expired bool `help:"Development: the JWT has expired already, the refresh token has not."`
 	}
 	sessionListCommand struct {
-		Name string `arg:"" help:"The username."`
-		JSON bool   `help:"Print JSON."`
+		whom
+		JSON bool `help:"Print JSON."`
 	}
+	// Of a user all sessions end.
 	sessionRevokeCommand struct {
-		Name string `arg:"" optional:"" help:"The username: all sessions of the user."`
+		whom
 		ID   string `help:"The session with this id." placeholder:"ID"`
 		All  bool   `help:"All sessions of everybody, as after restoring a backup."`
 		JSON bool   `help:"Print JSON."`
@@ -32,7 +34,7 @@ type (
 
 // Run signs a user in. In production the user must exist.
 func (i sessionIssueCommand) Run() error {
-	return operate(true, func(o *operation) error {
+	return i.operateOn(true, func(o *operation, username string) error {
 		if i.Expired && !o.config.Development {
 			return errors.New("session issue --expired: only with APP_ENV=development")
 		}
@@ -48,7 +50,7 @@ func (i sessionIssueCommand) Run() error {
 		if err != nil {
 			return err
 		}
-		session, err := srv.SignIn(o, i.Name, o.config.Development)
+		session, err := srv.SignIn(o, username, o.config.Development)
 		if err != nil {
 			return err
 		}
@@ -77,8 +79,8 @@ func newSessionLine(s models.Session) sessionLine {
 
 // Run lists the sessions of a user.
 func (l sessionListCommand) Run() error {
-	return operate(false, func(o *operation) error {
-		user, err := o.store.FindUser(o, l.Name)
+	return l.operateOn(false, func(o *operation, username string) error {
+		user, err := o.store.FindUser(o, username)
 		if err != nil {
 			return err
 		}
@@ -105,8 +107,8 @@ func (l sessionListCommand) Run() error {
 
 // Run revokes sessions.
 func (r sessionRevokeCommand) Run() error {
-	if n := given(r.Name != "") + given(r.ID != "") + given(r.All); n != 1 {
-		return errors.New("session revoke needs one of: a username, --id, --all")
+	if n := given(r.Name != "") + given(r.UserID != "") + given(r.ID != "") + given(r.All); n != 1 {
+		return errors.New("session revoke needs one of: a username, --user-id, --id, --all")
 	}
 	var session models.ID
 	if r.ID != "" {
@@ -145,7 +147,11 @@ func (r sessionRevokeCommand) revoke(o *operation, session models.ID) (int64, er
 		}
 		return int64(len(revoked)), err
 	}
-	user, err := o.store.FindUser(o, r.Name)
+	username, err := r.username(o)
+	if err != nil {
+		return 0, err
+	}
+	user, err := o.store.FindUser(o, username)
 	if err != nil {
 		return 0, err
 	}

@@ -14,26 +14,54 @@ type (
 	userAddCommand struct {
 		Name string `arg:"" help:"1 to 100 characters, unique exactly as written."`
 	}
-	userListCommand struct{}
-	userShowCommand struct {
-		Name string `arg:"" help:"The username."`
-	}
+	userListCommand   struct{}
+	userShowCommand   struct{ whom }
 	userRenameCommand struct {
-		Name string `arg:"" help:"The username."`
-		To   string `arg:"" help:"The new one."`
+		Names  []string `arg:"" name:"name" help:"The username, unless --user-id says who it is, and the new one."`
+		UserID string   `name:"user-id" help:"Instead of the username: the id, as logs have it." placeholder:"ID"`
 	}
-	userBlockCommand struct {
-		Name string `arg:"" help:"The username."`
-	}
+	userBlockCommand   struct{ whom }
 	userUnblockCommand struct {
-		Name     string `arg:"" optional:"" help:"The username."`
+		whom
 		Identity string `help:"Instead of a username: what user remove --block has printed as identity." placeholder:"SHA256"`
 	}
 	userRemoveCommand struct {
-		Name  string `arg:"" help:"The username."`
-		Block bool   `help:"Keep a SHA-256 of who the user is at the identity provider, so that they cannot come back as a new user."`
+		whom
+		Block bool `help:"Keep a SHA-256 of who the user is at the identity provider, so that they cannot come back as a new user."`
 	}
 )
+
+// whom says which user a command is about. A name is never read as an id: somebody may be called like one.
+type whom struct {
+	Name   string `arg:"" optional:"" help:"The username."`
+	UserID string `name:"user-id" help:"Instead of a username: the id, as logs have it." placeholder:"ID"`
+}
+
+// username returns the name of the user, who may be unknown only if that was given.
+func (w whom) username(o *operation) (string, error) {
+	if (w.Name == "") == (w.UserID == "") {
+		return "", errors.New("needs one of: a username, --user-id")
+	}
+	if w.UserID == "" {
+		return w.Name, nil
+	}
+	id, err := models.ParseID(w.UserID)
+	if err != nil {
+		return "", fmt.Errorf("--user-id: %w", err)
+	}
+	return o.store.Username(o, id)
+}
+
+// operateOn is operate with the name of the user.
+func (w whom) operateOn(needKey bool, fn func(o *operation, username string) error) error {
+	return operate(needKey, func(o *operation) error {
+		username, err := w.username(o)
+		if err != nil {
+			return err
+		}
+		return fn(o, username)
+	})
+}
 
 // userLine is what commands print of a user.
 type userLine struct {
@@ -124,8 +152,8 @@ type personRSVP struct {
 
 // Run prints all that is kept about a user.
 func (s userShowCommand) Run() error {
-	return operate(false, func(o *operation) error {
-		found, err := o.store.FindPerson(o, s.Name)
+	return s.operateOn(false, func(o *operation, username string) error {
+		found, err := o.store.FindPerson(o, username)
 		if err != nil {
 			return err
 		}
@@ -148,34 +176,41 @@ func (s userShowCommand) Run() error {
 
 // Run renames a user.
 func (r userRenameCommand) Run() error {
-	return operate(false, func(o *operation) error {
-		user, err := o.store.RenameUser(o, r.Name, r.To)
+	who, to := whom{UserID: r.UserID}, r.Names[len(r.Names)-1]
+	if r.UserID == "" {
+		who.Name = r.Names[0]
+	}
+	if want := 1 + given(r.UserID == ""); len(r.Names) != want {
+		return errors.New("user rename needs the username, or --user-id, and the new name")
+	}
+	return who.operateOn(false, func(o *operation, username string) error {
+		user, err := o.store.RenameUser(o, username, to)
 		if err != nil {
 			return err
 		}
-		o.audit("user rename", "user", user.ID, "username", r.Name, "to", r.To)
+		o.audit("user rename", "user", user.ID, "username", username, "to", to)
 		return printJSON(namedUser(user))
 	})
 }
 
 // Run blocks a user.
 func (b userBlockCommand) Run() error {
-	return operate(false, func(o *operation) error {
-		user, changed, err := o.store.BlockUser(o, b.Name)
+	return b.operateOn(false, func(o *operation, username string) error {
+		user, changed, err := o.store.BlockUser(o, username)
 		return printBlocked(o, "user block", user, changed, err)
 	})
 }
 
 // Run unblocks a user, or an identity.
 func (u userUnblockCommand) Run() error {
-	if (u.Name == "") == (u.Identity == "") {
-		return errors.New("user unblock needs one of: a username, --identity")
+	if n := given(u.Name != "") + given(u.UserID != "") + given(u.Identity != ""); n != 1 {
+		return errors.New("user unblock needs one of: a username, --user-id, --identity")
 	}
 	if u.Identity != "" {
 		return u.unblockIdentity()
 	}
-	return operate(false, func(o *operation) error {
-		user, changed, err := o.store.UnblockUser(o, u.Name)
+	return u.operateOn(false, func(o *operation, username string) error {
+		user, changed, err := o.store.UnblockUser(o, username)
 		return printBlocked(o, "user unblock", user, changed, err)
 	})
 }
@@ -224,8 +259,8 @@ func printBlocked(o *operation, action string, user models.User, changed bool, e
 
 // Run removes a user. The audit line has no name.
 func (r userRemoveCommand) Run() error {
-	return operate(false, func(o *operation) error {
-		removed, err := o.store.RemoveUser(o, r.Name, r.Block)
+	return r.operateOn(false, func(o *operation, username string) error {
+		removed, err := o.store.RemoveUser(o, username, r.Block)
 		if err != nil {
 			return err
 		}

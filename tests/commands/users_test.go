@@ -27,6 +27,58 @@ func eachBeside(t *testing.T, test func(t *testing.T, s *servicetest.Service, p 
 	}, changes...)
 }
 
+// Where a command takes a name it takes an id of a user instead, as logs have it. A name is never read as an id.
+func TestPeopleByID(t *testing.T) {
+	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
+		add := func(name string) (id string) {
+			var user struct{ ID string }
+			if err := json.Unmarshal([]byte(p.MustRun("user", "add", name)), &user); err != nil {
+				t.Fatal(err)
+			}
+			return user.ID
+		}
+		alice := add("alice")
+		namesake := add(alice) // who is called like her id
+		p.MustRun("session", "issue", "--user-id", alice)
+		p.MustRun("session", "issue", alice)
+		for _, args := range []string{"user show", "session list --json"} {
+			byID := p.MustRun(append(strings.Fields(args), "--user-id", alice)...)
+			if byName := p.MustRun(append(strings.Fields(args), "alice")...); byID != byName {
+				t.Errorf("%s: %s by id, and %s by name", args, byID, byName)
+			}
+			if other := p.MustRun(append(strings.Fields(args), alice)...); other == byID {
+				t.Errorf("%s: the name is taken for an id: %s", args, other)
+			}
+		}
+		is := func(who, words string) {
+			t.Helper()
+			if shown := p.MustRun("user", "show", "--user-id", who); !strings.Contains(shown, words) {
+				t.Errorf("%s is not %s", shown, words)
+			}
+		}
+		p.MustRun("user", "block", "--user-id", alice)
+		is(alice, `"blocked":"2`)
+		is(namesake, `"blocked":null`)
+		p.MustRun("user", "unblock", "--user-id", alice)
+		is(alice, `"blocked":null`)
+		p.MustRun("session", "issue", "--user-id", alice)
+		if out := p.MustRun("session", "revoke", "--user-id", alice); out != "revoked: 1\n" {
+			t.Errorf("%s", out)
+		}
+		p.MustRun("user", "rename", "--user-id", alice, "alicia")
+		is(alice, `"username":"alicia"`)
+		for _, args := range []string{"user show alicia --user-id " + alice, "user show", "user rename alicia", "user rename --user-id " + alice + " a b", "user rename a b c",
+			"user show --user-id alicia", "user block --user-id " + servicetest.IDOf(1), "session issue --user-id " + servicetest.IDOf(1), "session revoke alicia --user-id " + alice, "session list"} {
+			if stdout, stderr, status := p.Run(strings.Fields(args)...); status != 1 || stdout != "" || !servicetest.OneLine(stderr, "worldevents: ") {
+				t.Errorf("%s: %d %q %q", args, status, stdout, stderr)
+			}
+		}
+		p.MustRun("user", "remove", "--user-id", alice)
+		fails(t, p, "no such user", "user", "show", "alicia")
+		is(namesake, `"username":"`+alice+`"`)
+	})
+}
+
 // fails runs a command that must fail with one line which has these words, and change nothing that it says.
 func fails(t *testing.T, p *servicetest.Program, words string, args ...string) {
 	t.Helper()
