@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,16 +15,6 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// shipped is the text of a file of the project.
-func shipped(t *testing.T, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(servicetest.Root(t), filepath.FromSlash(name)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 type alert struct {
 	Alert, Expr string
 }
@@ -34,7 +22,7 @@ type alert struct {
 func alerts(t *testing.T) (all []alert) {
 	t.Helper()
 	var file struct{ Groups []struct{ Rules []alert } }
-	if err := yaml.Unmarshal([]byte(shipped(t, "deploy/alerts.yml")), &file); err != nil {
+	if err := yaml.Unmarshal([]byte(servicetest.Shipped(t, "deploy/alerts.yml")), &file); err != nil {
 		t.Fatal(err)
 	}
 	for _, group := range file.Groups {
@@ -49,7 +37,7 @@ func alerts(t *testing.T) (all []alert) {
 // Whoever is woken by an alert finds under its name what to do, and each has fired in a test.
 func TestAlertsAreExplained(t *testing.T) {
 	t.Parallel()
-	page, tests := shipped(t, "OPERATING.md"), shipped(t, "tests/long/deploy/alerts.test.yml")
+	page, tests := servicetest.Shipped(t, "OPERATING.md"), servicetest.Shipped(t, "tests/long/deploy/alerts.test.yml")
 	for _, a := range alerts(t) {
 		_, section, _ := strings.Cut(page, "\n### "+a.Alert+"\n")
 		section, _, _ = strings.Cut(section, "\n#")

@@ -103,7 +103,7 @@ func TestFaultsAreSaidAtOnce(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2-hunter2-hunter2"
 	p := servicetest.NewEmptyProgram(t, "JWT_SECRET="+secret, "DATABASE_URL=mysql://u:"+secret+"@x/db", "DB_TIMEOUT=0", "DOCS=x", "OIDC_CLIENT_SECRET_FILE="+secret+secret)
-	writeSecret(t, filepath.Join(p.Dir, ".env"), "LOG_FORMAT=json\nJWT_SECRET "+secret+"\n")
+	servicetest.WriteSecret(t, filepath.Join(p.Dir, ".env"), "LOG_FORMAT=json\nJWT_SECRET "+secret+"\n")
 	for command, start := range map[string]string{
 		"serve": "{", "migrate": "{", "demo": "worldevents: ", "user add alice": "worldevents: ", "session issue alice": "worldevents: ", "copy --to sqlite:x.db": "worldevents: ", "check": "fault: ",
 	} {

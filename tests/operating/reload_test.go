@@ -205,7 +205,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
 		p := servicetest.NewProgram(t, "JWT_SECRET=", "JWT_SECRET_FILE=key", "DATABASE_URL="+db.URL, "LOG_FORMAT=json", "LOG_LEVEL=warn")
 		key := filepath.Join(p.Dir, "key")
-		writeSecret(t, key, keyA)
+		servicetest.WriteSecret(t, key, keyA)
 		s := p.ServeReady()
 		alice := strings.TrimSpace(p.For(t).MustRun("session", "issue", "alice"))
 		const clients = 100
@@ -240,11 +240,11 @@ func TestReloadUnderLoad(t *testing.T) {
 			before := requests.Load()
 			first := []string{keyA, keyB, keyC}[i%3]
 			keys := append([]string{first}, []string{keyA}[:min(i%3, 1)]...)
-			writeSecret(t, key, strings.Join(keys, ",")+"\n")
+			servicetest.WriteSecret(t, key, strings.Join(keys, ",")+"\n")
 			hangUp(t, s, signsWith(first))
 			servicetest.Eventually(t, 20*time.Second, "requests go on", func() bool { return t.Failed() || requests.Load() >= before+clients/4 })
 		}
-		writeSecret(t, key, keyB+","+keyA)
+		servicetest.WriteSecret(t, key, keyB+","+keyA)
 		for range 50 {
 			s.Signal(syscall.SIGHUP)
 		}
@@ -269,17 +269,17 @@ func TestReloadSQLite(t *testing.T) {
 	p := servicetest.NewProgram(t, "DATABASE_URL=", "DATABASE_URL_FILE=url", "JWT_SECRET=", "JWT_SECRET_FILE=key", "LOG_FORMAT=json",
 		"APP_ENV=production", "BASE_URL=https://example.org", "OIDC_ISSUER=https://login.example.org", "OIDC_CLIENT_ID=worldevents")
 	url, key := filepath.Join(p.Dir, "url"), filepath.Join(p.Dir, "key")
-	writeSecret(t, url, "sqlite:worldevents.db\n")
-	writeSecret(t, key, keyA)
+	servicetest.WriteSecret(t, url, "sqlite:worldevents.db\n")
+	servicetest.WriteSecret(t, key, keyA)
 	s := p.ServeReady()
 	hangUp(t, s, `SIGHUP: DATABASE_URL_FILE was read again","changed":false`)
 	for _, text := range []string{"sqlite:other.db", "postgres://u:hunter2@127.0.0.1:1/d", "nonsense-hunter2"} {
-		writeSecret(t, url, text)
+		servicetest.WriteSecret(t, url, text)
 		hangUp(t, s, `SIGHUP: DATABASE_URL_FILE stays as it is","error":"only the user and the password may change`)
 	}
-	writeSecret(t, key, "0123456789abcdefghijklmnopqrstuvwxyz")
+	servicetest.WriteSecret(t, key, "0123456789abcdefghijklmnopqrstuvwxyz")
 	hangUp(t, s, "JWT_SECRET_FILE: key 1 is a plain sequence")
-	writeSecret(t, key, keyA)
+	servicetest.WriteSecret(t, key, keyA)
 	if err := os.Chmod(key, 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -297,13 +297,13 @@ func TestReloadKeysBesideSilentDatabase(t *testing.T) {
 	proxy, address := db.ThroughProxy()
 	p := servicetest.NewProgram(t, "DATABASE_URL=", "DATABASE_URL_FILE=url", "JWT_SECRET=", "JWT_SECRET_FILE=key", "LOG_FORMAT=json", "DB_TIMEOUT=30s")
 	url, key := filepath.Join(p.Dir, "url"), filepath.Join(p.Dir, "key")
-	writeSecret(t, url, address)
-	writeSecret(t, key, keyA)
+	servicetest.WriteSecret(t, url, address)
+	servicetest.WriteSecret(t, key, keyA)
 	s := p.ServeReady()
 	proxy.Silence()
-	writeSecret(t, url, strings.Replace(address, "postgres@", "postgres:other@", 1))
+	servicetest.WriteSecret(t, url, strings.Replace(address, "postgres@", "postgres:other@", 1))
 	hangUp(t, s, `JWT_SECRET_FILE was read again","changed":false`)
-	writeSecret(t, key, keyB)
+	servicetest.WriteSecret(t, key, keyB)
 	hangUp(t, s, `JWT_SECRET_FILE was read again","changed":true,`+signsWith(keyB))
 	log := s.Log.String()
 	if strings.Contains(log, "SIGHUP: DATABASE_URL_FILE") {
@@ -312,7 +312,7 @@ func TestReloadKeysBesideSilentDatabase(t *testing.T) {
 	if !strings.Contains(log, "all former keys are gone") {
 		t.Errorf("there is no warning: %s", log)
 	}
-	writeSecret(t, key, keyC+","+keyB)
+	servicetest.WriteSecret(t, key, keyC+","+keyB)
 	hangUp(t, s, signsWith(keyC))
 	if n := strings.Count(s.Log.String(), "all former keys are gone"); n != 1 {
 		t.Errorf("%d warnings", n)

@@ -17,17 +17,6 @@ const (
 	keyC = "3b5d7f91c2e4a608d9f1b3e5071a2c4e60829ab4d6f80a1c3d5e7f8091a2b3c4"
 )
 
-// writeSecret replaces a file in one step, as OPERATING.md says.
-func writeSecret(t testing.TB, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Every command finds the secrets in files, as Kubernetes mounts them. Package config holds what such files may be.
 func TestSecretFiles(t *testing.T) {
 	t.Parallel()

@@ -72,8 +72,8 @@ func TestTimingsOfTheDatabase(t *testing.T) {
 				}
 			})
 			close(stop)
-			if !<-seen || waiting() != 0 {
-				t.Errorf("none was seen to wait, or still %v do", waiting())
+			if !<-seen {
+				t.Error("none was seen to wait")
 			}
 			if n := value(t, s, `worldevents_database_errors_total{class="busy",pool="`+test.pool+`"}`); n != refused {
 				t.Errorf("%v refused, %v counted", refused, n)
@@ -82,6 +82,7 @@ func TestTimingsOfTheDatabase(t *testing.T) {
 				t.Errorf("%v failed, %v counted", failed, n)
 			}
 			conn.ExecContext(context.Background(), "ROLLBACK")
+			servicetest.Eventually(t, 20*time.Second, "none waits", func() bool { return waiting() == 0 }) // nor what the service does by itself
 			wait, work := timings(t, s, "wait_", test.pool), timings(t, s, "", test.pool)
 			if refused < 4 || refused+failed != 5 {
 				t.Fatalf("%v refused and %v failed", refused, failed)
@@ -89,7 +90,8 @@ func TestTimingsOfTheDatabase(t *testing.T) {
 			if got := wait.sum - waitBefore.sum; got < 0.7*refused || got > 2.5*5 {
 				t.Errorf("%v requests gave up, %v seconds were waited", refused, got)
 			}
-			if wait.count-waitBefore.count < 5 || work.count-workBefore.count > failed+1 || failed > 0 && work.sum-workBefore.sum < 0.7 {
+			spent := work.sum - workBefore.sum // by those that failed, and by what the service does by itself
+			if wait.count-waitBefore.count < 5 || spent > 0.7*refused+2.5*failed || spent < 0.7*failed {
 				t.Errorf("%v refused, %v failed; waiting %v, before %v; database %v, before %v", refused, failed, wait, waitBefore, work, workBefore)
 			}
 		})

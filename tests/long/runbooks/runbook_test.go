@@ -1,4 +1,4 @@
-package operating
+package runbooks
 
 import (
 	"bytes"
@@ -16,6 +16,12 @@ import (
 	"time"
 
 	"worldevents/tests/servicetest"
+)
+
+// Keys of these tests, in hexadecimal as openssl prints them.
+const (
+	keyA = "1f0e9d8c7b6a59483726150493a2b1c0d1e2f3041526374859607182a3b4c5d6"
+	keyB = "2a4c6e80b1d3f597c8e0a2d4f6081b3d5f7193a5c7e9fb0d2e4f60718293a4b5"
 )
 
 // runbooks returns the scripts below a heading of OPERATING.md, as they are printed.
@@ -99,11 +105,11 @@ func newMachine(t *testing.T, server *servicetest.PostgresServer) *machine {
 	m.replace = strings.NewReplacer("/var/lib/worldevents", m.p.Dir, "127.0.0.1:9090", m.p.Getenv("ADMIN_ADDR"))
 	// The unit gives the service what it has, and this machine ports.
 	m.p.Env = append([]string{"LISTEN_ADDR=" + m.p.Getenv("LISTEN_ADDR"), "ADMIN_ADDR=" + m.p.Getenv("ADMIN_ADDR"), "PATH=" + bin}, m.env[1:]...)
-	for _, line := range regexp.MustCompile(`(?m)^Environment=(.*)$`).FindAllStringSubmatch(shipped(t, unitFile), -1) {
+	for _, line := range regexp.MustCompile(`(?m)^Environment=(.*)$`).FindAllStringSubmatch(servicetest.Shipped(t, servicetest.UnitFile), -1) {
 		m.p.Env = append(m.p.Env, line[1])
 	}
 	m.env = append(m.env, m.p.Env[0], m.p.Env[1])
-	writeSecret(t, filepath.Join(m.p.Dir, "journal"), "")
+	servicetest.WriteSecret(t, filepath.Join(m.p.Dir, "journal"), "")
 	return m
 }
 
@@ -114,7 +120,7 @@ func serving(t *testing.T, server *servicetest.PostgresServer) *machine {
 	if err := os.Mkdir(filepath.Join(m.p.Dir, "secrets"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	writeSecret(t, filepath.Join(m.p.Dir, "secrets/jwt"), keyA+"\n")
+	servicetest.WriteSecret(t, filepath.Join(m.p.Dir, "secrets/jwt"), keyA+"\n")
 	m.settings("DATABASE_URL=sqlite:worldevents.db")
 	m.p.MustRun("migrate")
 	m.systemctl("start worldevents")
@@ -126,7 +132,7 @@ func serving(t *testing.T, server *servicetest.PostgresServer) *machine {
 func (m *machine) settings(lines ...string) {
 	m.t.Helper()
 	lines = append(lines, "APP_ENV=development", "JWT_SECRET_FILE=secrets/jwt", "SHUTDOWN_TIMEOUT=1s", "LOG_LEVEL=warn", "LOG_FORMAT=json", "DB_TIMEOUT=20s", "WRITE_RATE=0")
-	writeSecret(m.t, filepath.Join(m.p.Dir, ".env"), strings.Join(lines, "\n")+"\n")
+	servicetest.WriteSecret(m.t, filepath.Join(m.p.Dir, ".env"), strings.Join(lines, "\n")+"\n")
 }
 
 // run runs a script that must succeed, and returns its steps: the commands that it called.
@@ -402,7 +408,7 @@ func TestDayOne(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, servicetest.NewPostgresServer(t))
 	release, etc := t.TempDir(), t.TempDir()
-	writeSecret(t, filepath.Join(release, "worldevents.service"), shipped(t, unitFile))
+	servicetest.WriteSecret(t, filepath.Join(release, "worldevents.service"), servicetest.Shipped(t, servicetest.UnitFile))
 	if err := os.Link(servicetest.Binary(t), filepath.Join(release, "worldevents-1.1.0-linux-amd64")); err != nil {
 		if err := os.Symlink(servicetest.Binary(t), filepath.Join(release, "worldevents-1.1.0-linux-amd64")); err != nil {
 			t.Fatal(err)
@@ -458,7 +464,7 @@ func TestRotationRunbooks(t *testing.T) {
 	m := serving(t, server)
 	m.systemctl("stop worldevents")
 	secrets := filepath.Join(m.p.Dir, "secrets")
-	writeSecret(t, filepath.Join(secrets, "url"), strings.Replace(server.URL(), "postgres@", "worldevents_a:hunter2@", 1)+"\n")
+	servicetest.WriteSecret(t, filepath.Join(secrets, "url"), strings.Replace(server.URL(), "postgres@", "worldevents_a:hunter2@", 1)+"\n")
 	m.settings("DATABASE_URL_FILE=secrets/url")
 	m.p.MustRun("migrate")
 	m.systemctl("start worldevents")
@@ -468,7 +474,7 @@ func TestRotationRunbooks(t *testing.T) {
 	jwt := func(keys string) func() {
 		return func() {
 			os.Remove(filepath.Join(secrets, "jwt.before"))
-			writeSecret(t, filepath.Join(secrets, "jwt"), keys+"\n")
+			servicetest.WriteSecret(t, filepath.Join(secrets, "jwt"), keys+"\n")
 			m.systemctl("reload worldevents")
 		}
 	}
@@ -490,9 +496,9 @@ func TestRotationRunbooks(t *testing.T) {
 	m.is("GET", servicetest.Plaza, "", latest, 200)
 	m.eachFailure(key[3], jwt(keyB), func() {}, func() { m.is("GET", servicetest.Plaza, "", latest, 401) })
 	// The service reads another file: a copy.
-	writeSecret(t, filepath.Join(m.p.Dir, "copy"), keyA+"\n")
+	servicetest.WriteSecret(t, filepath.Join(m.p.Dir, "copy"), keyA+"\n")
 	m.systemctl("stop worldevents")
-	writeSecret(t, filepath.Join(m.p.Dir, ".env"), strings.Replace(m.dotEnv(), "secrets/jwt", "copy", 1))
+	servicetest.WriteSecret(t, filepath.Join(m.p.Dir, ".env"), strings.Replace(m.dotEnv(), "secrets/jwt", "copy", 1))
 	m.systemctl("start worldevents")
 	m.service.Readiness(200, 20*time.Second)
 	for _, script := range key {
