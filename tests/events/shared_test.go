@@ -170,7 +170,7 @@ func TestLockedRowDelaysOnlyItsOwn(t *testing.T) {
 			}
 			for i, user := range users {
 				wait.Go(func() {
-					for n := range 10 {
+					for n := range 4 {
 						id := user.Create("elsewhere", fmt.Sprint(i, n), servicetest.When)
 						users[(i+1)%len(users)].Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 						user.Delete("/api/event/"+id).Is(200, servicetest.Success)
@@ -212,7 +212,7 @@ func TestLockedUserKeepsNobodyFromEvents(t *testing.T) {
 			}
 			for _, user := range users {
 				wait.Go(func() {
-					for range 20 {
+					for range 8 {
 						user.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 						user.Delete("/api/event/"+id).Is(200, servicetest.Success)
 					}
@@ -264,7 +264,7 @@ func TestTransactionsOfTwoInstances(t *testing.T) {
 				users[i] = s.SignIn(fmt.Sprint("user", i))
 			}
 			s.Database.Exec(slowJoins)
-			const callers, each = 96, 40
+			const callers, each = 96, 25
 			var wait, operator sync.WaitGroup
 			for c := range callers {
 				wait.Go(func() {
