@@ -32,7 +32,7 @@ type transactor interface {
 	// acquire waits for a connection, until ctx ends or a time has come, zero for never. release gives it back.
 	acquire(ctx context.Context, until time.Time) error
 	release()
-	// transact runs jobs in one transaction, and then tells them.
+	// transact runs jobs in one transaction, but those that leave before it begins them, and then tells them.
 	transact(batch []*job)
 	// close is called once nothing runs any more.
 	close()
@@ -54,28 +54,50 @@ type job struct {
 	alone    bool          // work runs alone
 	waiting  *atomic.Int64 // is one more while the job waits; may be nil
 
-	started  time.Time // zero while it waits
+	begun    atomic.Int64 // when it was handed to the database, in nanoseconds since 1970; 0 while it waits, gone once it has left
 	done     chan struct{}
 	changed  bool // the write has changed a row
 	err      error
 	panicked any // what work panicked with, and where
 }
 
-// reset has a job begin anew.
+// gone is when a job begins that never will.
+const gone = -1
+
+// reset has a job wait anew.
 func (j *job) reset() {
-	j.started, j.done, j.changed, j.err = time.Time{}, make(chan struct{}), false, nil
-}
-
-// begin ends the waiting of a job.
-func (j *job) begin() {
-	j.started = time.Now()
-	j.wait(-1)
-}
-
-func (j *job) wait(n int64) {
+	j.done, j.changed, j.err = make(chan struct{}), false, nil
+	j.begun.Store(0)
 	if j.waiting != nil {
-		j.waiting.Add(n)
+		j.waiting.Add(1)
 	}
+}
+
+// begin reports whether j is to be handed to the database. Once it is, nobody but the database knows what becomes of it.
+func (j *job) begin() bool { return j.endWait(time.Now().UnixNano()) || j.begun.Load() != gone }
+
+// leave reports whether j has not begun, and never will.
+func (j *job) leave() bool { return j.endWait(gone) }
+
+func (j *job) endWait(begun int64) (ended bool) {
+	ended = j.begun.CompareAndSwap(0, begun)
+	if ended && j.waiting != nil {
+		j.waiting.Add(-1)
+	}
+	return ended
+}
+
+// started is when j has begun, zero if it never did.
+func (j *job) started() time.Time {
+	if begun := j.begun.Load(); begun > 0 {
+		return time.Unix(0, begun)
+	}
+	return time.Time{}
+}
+
+// begin returns those of the jobs that are to be handed to the database: the others have left.
+func begin(jobs []*job) []*job {
+	return slices.DeleteFunc(jobs, func(j *job) bool { return !j.begin() })
 }
 
 // end tells the caller.
@@ -127,15 +149,14 @@ func (b *batcher) pauses() int {
 	return n
 }
 
-// leave reports whether j waited, and no longer does.
+// leave reports whether j has not begun, and never will.
 func (b *batcher) leave(j *job) bool {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	i := slices.Index(b.queue, j)
-	if i >= 0 {
+	if i := slices.Index(b.queue, j); i >= 0 {
 		b.queue = slices.Delete(b.queue, i, i+1)
 	}
-	return i >= 0
+	b.mu.Unlock()
+	return j.leave()
 }
 
 // next takes those from the queue who run next. There are none if all have left.
@@ -148,9 +169,6 @@ func (b *batcher) next() []*job {
 	}
 	batch := slices.Clone(b.queue[:n])
 	b.queue = slices.Delete(b.queue, 0, n)
-	for _, j := range batch {
-		j.begin()
-	}
 	return batch
 }
 
@@ -162,7 +180,9 @@ func (b *batcher) run(jobs []*job) {
 	case len(jobs) == 0:
 	case jobs[0].alone:
 		defer close(jobs[0].done)
-		jobs[0].work()
+		if jobs[0].begin() {
+			jobs[0].work()
+		}
 	default:
 		b.database.transact(jobs)
 	}
@@ -200,19 +220,16 @@ func (b *batcher) submit(ctx context.Context, deadline, giveUp time.Time, j *job
 	if deadline.Before(giveUp) {
 		giveUp = deadline
 	}
-	j.wait(1)
 	now, err := b.enter(j)
 	switch {
 	case err != nil:
+		j.leave()
 	case now:
 		err = b.runNow(ctx, giveUp, j)
 	default:
 		wait, cancel := context.WithDeadline(ctx, giveUp)
 		defer cancel()
 		err = b.await(wait, j)
-	}
-	if j.started.IsZero() {
-		j.wait(-1)
 	}
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -228,10 +245,10 @@ func (b *batcher) submit(ctx context.Context, deadline, giveUp time.Time, j *job
 // runNow runs j where it was called.
 func (b *batcher) runNow(ctx context.Context, giveUp time.Time, j *job) error {
 	if err := b.database.acquire(ctx, giveUp); err != nil {
+		j.leave()
 		b.release()
 		return err
 	}
-	j.begin()
 	b.run([]*job{j})
 	return nil
 }
@@ -285,6 +302,7 @@ func (b *batcher) close() {
 	idle := b.running == 0
 	b.mu.Unlock()
 	for _, j := range refused {
+		j.leave()
 		j.end(ErrUnavailable)
 	}
 	if first && idle {

@@ -299,10 +299,18 @@ type transactions struct {
 	ran     map[*write]int
 }
 
+func (s *transactions) draw(n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.random(n)
+}
+
 func (s *transactions) release() { s.Release(1) }
 func (s *transactions) close()   {}
 
 func (s *transactions) transact(batch []*job) {
+	time.Sleep(time.Duration(s.draw(5)) * time.Millisecond) // a connection is made
+	batch = begin(batch)
 	s.mu.Lock()
 	if s.running++; s.running > s.most {
 		s.t.Errorf("%d transactions at once", s.running)

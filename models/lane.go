@@ -194,15 +194,14 @@ func (l *lane) runAlone(ctx context.Context, j *job, giveUp time.Time) error {
 	}
 	defer l.alone.release()
 	j.reset()
-	j.started = time.Now()
-	l.alone.transactUntil(j.deadline, giveUp.Sub(j.started), []*job{j})
+	l.alone.transactUntil(j.deadline, time.Until(giveUp), []*job{j})
 	return j.err
 }
 
 func (l *lane) close() { l.shared.close() }
 
-func newLane(p pool, o Options, maxWait time.Duration) *lane {
-	alone := &pipelines{pool: pgxPool{p.sql}, semaphoreLimiter: p.limiter.(semaphoreLimiter), timeout: o.Timeout, maxWait: maxWait}
+func newLane(p pool, d dialect, o Options, maxWait time.Duration) *lane {
+	alone := &pipelines{pool: pgxPool{p.sql}, timedOut: d.timedOut, semaphoreLimiter: p.limiter.(semaphoreLimiter), timeout: o.Timeout, maxWait: maxWait}
 	return &lane{
 		shared: newBatcher(alone, maxTransactions), alone: alone,
 		places: semaphore.NewWeighted(max(1, int64(o.MaxConns/4))), timings: p.timings, rows: make(map[row]*lockedRow),

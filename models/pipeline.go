@@ -19,6 +19,7 @@ type pipelines struct {
 	pool pgxPool
 	semaphoreLimiter
 	timeout, maxWait time.Duration
+	timedOut         func()       // is called before anybody is told that a transaction has run out of time
 	usual            atomic.Int64 // how long transactions have taken of late, in nanoseconds
 }
 
@@ -56,7 +57,12 @@ func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, ba
 	defer cancel()
 	for len(batch) > 0 {
 		left := time.Until(limit) * 9 / 10 // or the end of the time would come first, and cost the connection
-		refused, err := p.send(ctx, min(lockTimeout, left), batch)
+		var refused *job
+		var err error
+		batch, refused, err = p.send(ctx, min(lockTimeout, left), batch)
+		if errors.Is(err, ErrTimeout) {
+			p.timedOut()
+		}
 		if refused == nil {
 			for _, j := range batch {
 				j.end(err)
@@ -76,11 +82,14 @@ func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, ba
 	return false
 }
 
-// send runs a batch in one transaction, and returns once that has ended. It returns the job because of which the server has refused the
-// transaction, if it was for one, whose other jobs may then go again.
-func (p *pipelines) send(ctx context.Context, lockTimeout time.Duration, batch []*job) (refused *job, err error) {
+// send runs a batch in one transaction, and returns once that has ended. It returns those who have not left before it began, and the job
+// because of which the server has refused the transaction, if it was for one, whose other jobs may then go again.
+func (p *pipelines) send(ctx context.Context, lockTimeout time.Duration, batch []*job) (begun []*job, refused *job, err error) {
 	try := func() error {
 		return classify(p.pool.withConn(ctx, func(c *pgx.Conn) (again bool, err error) {
+			if batch = begin(batch); len(batch) == 0 {
+				return false, nil
+			}
 			refused, err = readResults(c.SendBatch(ctx, statementsOf(batch, lockTimeout)), batch)
 			return pgconn.SafeToRetry(err), err
 		}))
@@ -90,7 +99,7 @@ func (p *pipelines) send(ctx context.Context, lockTimeout time.Duration, batch [
 		defer cancel()
 		err = whileCrowded(wait, try)
 	}
-	return refused, err
+	return batch, refused, err
 }
 
 func statementsOf(batch []*job, lockTimeout time.Duration) *pgx.Batch {

@@ -15,7 +15,7 @@ type savepoints struct{ tx batchTransaction }
 // acquire implements transactor. There is one connection, and one goroutine at a time that uses it.
 func (savepoints) acquire(context.Context, time.Time) error { return nil }
 func (savepoints) release()                                 {}
-func (s savepoints) transact(batch []*job)                  { runBatch(s.tx, batch) }
+func (s savepoints) transact(batch []*job)                  { runBatch(s.tx, begin(batch)) }
 func (s savepoints) close()                                 { s.tx.close() }
 
 // batchTransaction is what a batch runs in. A method that fails leaves no transaction behind, except keep and undo.

@@ -106,7 +106,7 @@ func Open(o Options) (*Store, error) {
 	}
 	if s.writer.timings = newTimings(s.dialect.name + "_write"); s.reader.sql == s.writer.sql {
 		s.writer.timings = newTimings(s.dialect.name)
-		s.writes = newLane(s.writer, o, s.maxWait)
+		s.writes = newLane(s.writer, s.dialect, o, s.maxWait)
 		s.reader = s.writer
 	} else {
 		s.reader.timings = newTimings(s.dialect.name + "_read")

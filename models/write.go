@@ -68,7 +68,7 @@ func (s *Store) apply(ctx context.Context, w write) (changed bool, err error) {
 		j := &job{write: &w, deadline: deadline, waiting: p.timings.waiting}
 		err = s.writes.apply(ctx, j, begun.Add(s.maxWait))
 		if started.IsZero() {
-			started = j.started
+			started = j.started()
 		}
 		if !errors.Is(err, errSerialize) {
 			changed = err == nil && j.changed

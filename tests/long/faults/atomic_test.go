@@ -72,7 +72,7 @@ func TestCreateIsWhole(t *testing.T) {
 					made++
 				case res.Status == 500 && res.IsJSON():
 					broken++
-				case res.Status == 503 && res.IsJSON(): // what is pruned has the one connection, and waits for it to break
+				case res.Status == 503 && res.IsJSON(): // no connection was made, so nothing was sent
 					refused++
 				default:
 					t.Errorf("after %d bytes %s: %v", bytes, name, res)
@@ -81,7 +81,7 @@ func TestCreateIsWhole(t *testing.T) {
 		}
 		whole(t, db)
 		n := db.Count("events")
-		if broken == 0 || made == 0 || n < made || refused > 4 {
+		if broken == 0 || made == 0 || refused == 0 || n < made || n > made+broken {
 			t.Errorf("%d creates broke, %d were refused, %d succeeded, %d events are there", broken, refused, made, n)
 		}
 		t.Logf("%d creates broke, %d succeeded, %d events are there, all whole", broken, made, n)
