@@ -33,28 +33,28 @@ func isGzip(t *testing.T, res *servicetest.Response, list string) {
 
 // A list of 100 events with 20 RSVPs each has at most a fifth of its size as gzip, also with random usernames.
 func TestListEventsGzipSize(t *testing.T) {
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		var users []*servicetest.Client
-		for range 60 {
-			users = append(users, s.SignIn(fmt.Sprintf("%012x", rand.Uint64N(1<<48))))
-		}
-		servicetest.AtOnce(10, func(int) { // few, since the machine may be busy
-			for range 10 {
-				guests := rand.Perm(len(users))[:20]
-				id := create(users[guests[0]], "plaza", "Chess", servicetest.When)
-				for _, guest := range guests[1:] {
-					users[guest].Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
-				}
+	t.Parallel()
+	s := servicetest.New(t)
+	var users []*servicetest.Client
+	for range 60 {
+		users = append(users, s.SignIn(fmt.Sprintf("%012x", rand.Uint64N(1<<48))))
+	}
+	servicetest.AtOnce(10, func(int) { // few, since the machine may be busy
+		for range 10 {
+			guests := rand.Perm(len(users))[:20]
+			id := create(users[guests[0]], "plaza", "Chess", servicetest.When)
+			for _, guest := range guests[1:] {
+				users[guest].Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 			}
-		})
-		whole := users[0].Get(servicetest.Plaza, plainly).HasHeader("Content-Encoding", "")
-		res := users[0].Get(servicetest.Plaza, servicetest.Accepting("gzip"))
-		isGzip(t, res, whole.Body)
-		if n := strings.Count(whole.Body, `"username"`); n != 2000 || len(res.Body)*5 > len(whole.Body) {
-			t.Errorf("%d RSVPs: %d bytes become %d", n, len(whole.Body), len(res.Body))
 		}
-		t.Logf("%d bytes become %d", len(whole.Body), len(res.Body))
 	})
+	whole := users[0].Get(servicetest.Plaza, plainly).HasHeader("Content-Encoding", "")
+	res := users[0].Get(servicetest.Plaza, servicetest.Accepting("gzip"))
+	isGzip(t, res, whole.Body)
+	if n := strings.Count(whole.Body, `"username"`); n != 2000 || len(res.Body)*5 > len(whole.Body) {
+		t.Errorf("%d RSVPs: %d bytes become %d", n, len(whole.Body), len(res.Body))
+	}
+	t.Logf("%d bytes become %d", len(whole.Body), len(res.Body))
 }
 
 // Clients get the encoding that they accept, with the same ETag. Of the header internal/accept knows more.

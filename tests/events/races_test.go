@@ -270,7 +270,7 @@ func TestListIsOfOneMoment(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice, bob := s.SignIn("alice"), s.SignIn("bob")
 		first := alice.Create("plaza", "A", "2031-01-01T00:00:00.000Z")
-		servicetest.AddEvents(s, "plaza", 0, 700, 2032, "")
+		servicetest.AddEvents(s, "plaza", 0, 300, 2032, "")
 		second := alice.Create("plaza", "B", "2033-01-01T00:00:00.000Z")
 		var seen [3]atomic.Int64 // in none, in A, in both
 		deadline := time.Now().Add(20 * time.Second)
@@ -278,7 +278,7 @@ func TestListIsOfOneMoment(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() {
 			defer close(done)
-			for n := 0; (n < 50 || seen[0].Load() < 10 || seen[2].Load() < 10) && time.Now().Before(deadline); n++ {
+			for n := 0; (n < 30 || seen[0].Load() < 10 || seen[2].Load() < 10) && time.Now().Before(deadline); n++ {
 				bob.Post("/api/event/join/"+first, "").Is(200, servicetest.Success)
 				bob.Post("/api/event/join/"+second, "").Is(200, servicetest.Success)
 				bob.Delete("/api/event/"+second).Is(200, servicetest.Success)

@@ -29,7 +29,7 @@ func TestListEventsStreamed(t *testing.T) {
 			t.Errorf("the whole list differs: %d events", len(got))
 		}
 		whole.HasHeader("ETag", "").HasHeader("Content-Length", "").HasHeader("Cache-Control", "private, no-cache")
-		for _, limit := range []int{1, 2, 5, len(want) - 1, len(want), len(want) + 1} {
+		for _, limit := range []int{1, 5, len(want) - 1, len(want)} {
 			var got [][]string
 			for path := fmt.Sprintf("%s?limit=%d", servicetest.Plaza, limit); path != ""; {
 				page := alice.Get(path)
