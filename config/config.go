@@ -94,7 +94,7 @@ type Config struct {
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
 	// RateLimit is the number of requests a second allowed to one client; 0 means no limit.
 	RateLimit float64 `env:"RATE_LIMIT" envDefault:"0"`
-	// WriteRate is the number of creates, joins and leaves a second allowed to one user, after a burst of 1000; 0 means no
+	// WriteRate is the number of creates, joins and leaves a second allowed to one user, after a burst of ten times as many; 0 means no
 	// limit.
 	WriteRate float64 `env:"WRITE_RATE" envDefault:"10"`
 	// MaxInFlight is the number of requests handled at once; more get 503.

@@ -59,8 +59,9 @@ func (s *Server) limitRate(perSecond float64) echo.MiddlewareFunc {
 	}
 }
 
-// writeBurst is how many writes a user may do at once.
-const writeBurst = 1000
+// writeBurst is how many writes a user may do at once, whom perSecond are allowed. Nobody clicks so often, and a program makes no more
+// than that before anybody notices.
+func writeBurst(perSecond float64) int { return int(math.Ceil(10 * perSecond)) }
 
 // limitWrites responds 429 to a user who writes more often than perSecond, over all operations that it is made for; 0
 // means no limit. It comes after requireAuth and before the body is read, so that a refused write costs little.
@@ -68,7 +69,7 @@ func limitWrites(perSecond float64) func(*contract.Operation) echo.MiddlewareFun
 	if perSecond <= 0 {
 		return func(*contract.Operation) echo.MiddlewareFunc { return unlimited }
 	}
-	users := newRates[models.ID](perSecond, writeBurst)
+	users := newRates[models.ID](perSecond, writeBurst(perSecond))
 	return func(op *contract.Operation) echo.MiddlewareFunc {
 		if op.Method == http.MethodGet {
 			return unlimited

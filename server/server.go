@@ -81,7 +81,7 @@ type Options struct {
 	TrustedProxies []netip.Prefix
 	// RateLimit is the number of requests a second allowed to one client; 0 means no limit.
 	RateLimit float64
-	// WriteRate is the number of writes a second allowed to one user, after a burst of 1000; 0 means no limit.
+	// WriteRate is the number of writes a second allowed to one user, after a burst of ten times as many; 0 means no limit.
 	WriteRate float64
 	// MaxInFlight is the number of requests handled at once; more get 503. Those whose response waits for its client do
 	// not count, but there is a quarter as many at most.
