@@ -68,7 +68,7 @@ func (l eventListCommand) Run() error {
 	}
 	return operate(false, func(o *operation) error {
 		return printArray(func(print func(any) error) error {
-			return o.store.EachEvent(o, l.World, func(e models.EventDetails) error { return print(newEventLine(e)) })
+			return o.store.EachEvent(o, models.EventFilter{World: l.World}, func(e models.EventDetails) error { return print(newEventLine(e)) })
 		})
 	})
 }
@@ -158,15 +158,10 @@ func (r eventRemoveCommand) Run() error {
 	}
 	return operate(false, func(o *operation) error {
 		removed, err := o.store.RemoveEvent(o, id)
-		if removed.Events > 0 {
-			o.audit("event remove", "event", id, "rsvps", removed.RSVPs)
-		}
-		if errors.Is(err, context.Canceled) && removed.Events > 0 {
-			return errors.New("interrupted: the event is gone, and the next event prune deletes what is left of its RSVPs")
-		}
 		if err != nil {
 			return err
 		}
+		o.audit("event remove", "event", id, "rsvps", removed.RSVPs)
 		return printJSON(struct {
 			ID    models.ID `json:"id"`
 			RSVPs int64     `json:"rsvps"`
@@ -180,7 +175,7 @@ func (p eventPruneCommand) Run() error {
 	if err != nil {
 		return fmt.Errorf("--before: %w", err)
 	}
-	prune := models.EventPrune{Before: before.Time(), DryRun: p.DryRun}
+	prune := models.EventRemoval{EventFilter: models.EventFilter{Before: before.Time()}, DryRun: p.DryRun}
 	if p.World != nil {
 		if prune.World = *p.World; prune.World == "" {
 			return errNoWorld
@@ -189,7 +184,7 @@ func (p eventPruneCommand) Run() error {
 	return operate(false, func(o *operation) error {
 		progress := newProgress()
 		prune.Progress = func(r models.RemovedEvents) { progress.tell(fmt.Sprintf("%d events with %d RSVPs", r.Events, r.RSVPs)) }
-		removed, err := o.store.PruneEvents(o, prune)
+		removed, err := o.store.RemoveEvents(o, prune)
 		progress.end()
 		if removed.Events > 0 && !p.DryRun {
 			o.audit("event prune", "before", before, "world", prune.World, "events", removed.Events, "rsvps", removed.RSVPs)

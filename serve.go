@@ -219,23 +219,31 @@ func migrateWhenAvailable(ctx context.Context, migrate func(context.Context) err
 // half, and nobody feels it.
 const pruneInterval = 5 * time.Second
 
-// prune deletes sessions of which nothing is left, and marks of changes that nobody needs, until ctx ends. Every instance does so.
+// prune deletes sessions of which nothing is left, marks of changes that nobody needs, and what is left of removed events, until ctx
+// ends. Every instance does so.
 func prune(ctx context.Context, store *models.Store, log *slog.Logger) {
-	tick := time.NewTicker(pruneInterval)
-	defer tick.Stop()
 	var last models.ID
-	for {
+	go pruneAgain(ctx, log, "sessions", func() (err error) {
+		last, _, err = store.PruneSessions(ctx, last)
+		return err
+	})
+	go pruneAgain(ctx, log, "marks of changes", func() error {
+		_, err := store.PruneChanges(ctx)
+		return err
+	})
+	go pruneAgain(ctx, log, "removed events", func() error { return store.SweepEvents(ctx) })
+}
+
+// pruneAgain calls one of the parts of prune again and again: none waits for another, which may have much to do.
+func pruneAgain(ctx context.Context, log *slog.Logger, what string, prune func() error) {
+	for tick := time.Tick(pruneInterval); ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-tick:
 		}
-		var err error
-		if last, _, err = store.PruneSessions(ctx, last); err != nil && ctx.Err() == nil {
-			log.Debug("sessions not pruned", "error", err.Error())
-		}
-		if _, err := store.PruneChanges(ctx); err != nil && ctx.Err() == nil {
-			log.Debug("marks of changes not pruned", "error", err.Error())
+		if err := prune(); err != nil && ctx.Err() == nil {
+			log.Debug(what+" not pruned", "error", err.Error())
 		}
 	}
 }

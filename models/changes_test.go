@@ -94,7 +94,7 @@ func TestOwnWrites(t *testing.T) {
 		}
 		rename := func() error { _, err := e.RenameUser(t.Context(), "alice", "alicia"); return err }
 		prune := func() error {
-			_, err := e.PruneEvents(t.Context(), models.EventPrune{Before: time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC), World: "old", Progress: func(models.RemovedEvents) {}})
+			_, err := e.RemoveEvents(t.Context(), models.EventRemoval{EventFilter: models.EventFilter{World: "old"}, Progress: func(models.RemovedEvents) {}})
 			return err
 		}
 		for _, step := range []struct {

@@ -86,14 +86,14 @@ type copying struct {
 type copyReader interface {
 	// columns returns the columns of a table that can be written.
 	columns(ctx context.Context, table string) ([]copyColumn, error)
-	// read calls each with the rows of a table, in the order of these columns, or in any if that is "". A row is only lent.
-	read(ctx context.Context, table string, columns []copyColumn, order string, each func(copyRow) error) error
+	// read calls each with rows of a table, in the order of these columns, or in any if that is "". A row is only lent.
+	read(ctx context.Context, from string, columns []copyColumn, order string, each func(copyRow) error) error
 }
 
 // copySource is a snapshot of a database: it shows one moment until it is closed.
 type copySource interface {
 	copyReader
-	count(ctx context.Context, table string) (int64, error)
+	count(ctx context.Context, from string) (int64, error)
 	// users says who else has the database open; "" if nobody is known.
 	users(ctx context.Context) string
 	close()
@@ -118,15 +118,20 @@ type copiedTable struct {
 	key string
 	// list is an order that the rows of both databases have, in which lists show them.
 	list string
+	// where is the SQL behind the name that leaves out what is removed.
+	where string
 }
+
+// from is the SQL, after FROM, for the rows that are copied, and counted.
+func (t copiedTable) from() string { return t.name + t.where }
 
 // copiedTables are all tables of the schema, and those that others refer to come first.
 var copiedTables = []copiedTable{
-	{"users", "number", "number"},
-	{"blocked_identities", "hash", "hash"},
-	{"sessions", "id", "id"},
-	{"events", "number", "world_id, scheduled_at, id"},
-	{"rsvps", "user_number, event_number", "event_number, created_at, user_number"},
+	{"users", "number", "number", ""},
+	{"blocked_identities", "hash", "hash", ""},
+	{"sessions", "id", "id", ""},
+	{"events", "number", "world_id, scheduled_at, id", " WHERE world_id <> ''"},
+	{"rsvps", "user_number, event_number", "event_number, created_at, user_number", " WHERE event_number NOT IN (SELECT number FROM events WHERE world_id = '')"},
 }
 
 func tableNames() (names []string) {
@@ -191,7 +196,7 @@ func (c *copying) report(step CopyStep, done, total int64) {
 func (c *copying) countRows(ctx context.Context) error {
 	c.rows, c.total = make(map[string]int64), 0
 	for _, t := range copiedTables {
-		n, err := c.source.count(ctx, t.name)
+		n, err := c.source.count(ctx, t.from())
 		if err != nil {
 			return err
 		}
@@ -215,7 +220,7 @@ func (c *copying) fill(ctx context.Context, anyOrder bool) error {
 			order = ""
 		}
 		err = c.target.fill(ctx, t.name, columns, func(each func(copyRow) error) error {
-			return c.source.read(ctx, t.name, columns, order, func(row copyRow) error {
+			return c.source.read(ctx, t.from(), columns, order, func(row copyRow) error {
 				done++
 				c.report(CopyRows, done, c.total)
 				return each(row)

@@ -79,7 +79,7 @@ type copyDigest struct {
 func (d *copyDigest) add(ctx context.Context, t copiedTable, columns []copyColumn, next func()) error {
 	sum := sha256.New()
 	var text []byte
-	err := d.reader.read(ctx, t.name, columns, t.list, func(row copyRow) error {
+	err := d.reader.read(ctx, t.from(), columns, t.list, func(row copyRow) error {
 		d.rows++
 		next()
 		text = row.appendCanonical(text[:0], columns)

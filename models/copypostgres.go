@@ -90,16 +90,16 @@ func (s postgresSide) columns(ctx context.Context, table string) (columns []copy
 	return columns, err
 }
 
-func (s postgresSide) count(ctx context.Context, table string) (n int64, err error) {
-	return n, s.value(ctx, &n, "SELECT count(*) FROM "+table)
+func (s postgresSide) count(ctx context.Context, from string) (n int64, err error) {
+	return n, s.value(ctx, &n, "SELECT count(*) FROM "+from)
 }
 
-func (s postgresSide) read(ctx context.Context, table string, columns []copyColumn, order string, each func(copyRow) error) error {
+func (s postgresSide) read(ctx context.Context, from string, columns []copyColumn, order string, each func(copyRow) error) error {
 	if order != "" {
 		order = " ORDER BY " + order
 	}
 	parser := &copyParser{each: each}
-	_, err := s.conn.PgConn().CopyTo(ctx, parser, fmt.Sprintf("COPY (SELECT %s FROM %s%s) TO STDOUT (FORMAT binary)", columnList(columns), table, order))
+	_, err := s.conn.PgConn().CopyTo(ctx, parser, fmt.Sprintf("COPY (SELECT %s FROM %s%s) TO STDOUT (FORMAT binary)", columnList(columns), from, order))
 	return err
 }
 

@@ -52,15 +52,15 @@ func (s *sqliteSide) columns(ctx context.Context, table string) (columns []copyC
 	return columns, rows.Err()
 }
 
-func (s *sqliteSide) count(ctx context.Context, table string) (n int64, err error) {
-	return n, s.value(ctx, &n, "SELECT count(*) FROM "+table)
+func (s *sqliteSide) count(ctx context.Context, from string) (n int64, err error) {
+	return n, s.value(ctx, &n, "SELECT count(*) FROM "+from)
 }
 
-func (s *sqliteSide) read(ctx context.Context, table string, columns []copyColumn, order string, each func(copyRow) error) error {
+func (s *sqliteSide) read(ctx context.Context, from string, columns []copyColumn, order string, each func(copyRow) error) error {
 	if order != "" {
 		order = " ORDER BY " + order
 	}
-	rows, err := s.conn.QueryContext(ctx, fmt.Sprintf("SELECT %s FROM %s%s", columnList(columns), table, order))
+	rows, err := s.conn.QueryContext(ctx, fmt.Sprintf("SELECT %s FROM %s%s", columnList(columns), from, order))
 	if err != nil {
 		return err
 	}

@@ -51,6 +51,8 @@ type dialect struct {
 	moments moments
 	// anyOf is the SQL after a column that tests membership in a parameter of type ids.
 	anyOf string
+	// randomID is the SQL of an id that nobody guesses, another one for each row.
+	randomID string
 	// callers is the SQL for the rows of a parameter of type callers, each with n, from 1 on, user_id and session_id.
 	callers string
 	// parameters spells the parameters of a query for rows, which are question marks.

@@ -34,7 +34,7 @@ const (
 // Inspection is what Inspect has found.
 type Inspection struct {
 	Findings []Finding
-	// Rows counts those of each table that is copied. It is nil where they could not be counted.
+	// Rows counts those of each table that are copied. It is nil where they could not be counted.
 	Rows map[string]int64
 }
 
@@ -45,12 +45,12 @@ func (i *Inspection) add(level Level, about, format string, args ...any) {
 // count counts rows by a query for a number.
 func (i *Inspection) count(query func(text string, n *int64) error) error {
 	rows := make(map[string]int64)
-	for _, table := range tableNames() {
+	for _, t := range copiedTables {
 		var n int64
-		if err := query("SELECT count(*) FROM "+table, &n); err != nil {
+		if err := query("SELECT count(*) FROM "+t.from(), &n); err != nil {
 			return err
 		}
-		rows[table] = n
+		rows[t.name] = n
 	}
 	i.Rows = rows
 	return nil

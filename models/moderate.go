@@ -16,41 +16,94 @@ type EventDetails struct {
 }
 
 const eventDetails = `
-	SELECT e.id, e.world_id, e.creator_id, e.name, e.description, e.scheduled_at, e.created_at, u.username AS creator,
+	SELECT e.number, e.id, e.world_id, e.creator_id, e.name, e.description, e.scheduled_at, e.created_at, u.username AS creator,
 		(SELECT count(*) FROM rsvps WHERE event_number = e.number) AS rsvps
 	FROM events e LEFT JOIN users u ON u.id = e.creator_id`
+
+// EventFilter selects events. What is zero selects all.
+type EventFilter struct {
+	// Creator is the user who has made them.
+	Creator ID
+	World   string
+	// Since bounds when they were made.
+	Since time.Time
+	// Before bounds when they are scheduled, exclusively.
+	Before time.Time
+}
 
 // batchOfEvents is how many events are read at once.
 const batchOfEvents = 500
 
-// EachEvent calls each with all events of a world, in the order of its list, until it returns an error or ctx ends. It
-// reads some at a time: events that are created meanwhile may be among them.
-func (s *Store) EachEvent(ctx context.Context, world string, each func(EventDetails) error) error {
-	for after := (Position{}); ; {
-		var events []EventDetails
-		err := s.read(ctx, func(tx *gorm.DB) error {
-			query, args := eventDetails+" WHERE e.world_id = ?", []any{world}
-			if !after.ScheduledAt.IsZero() {
-				query, args = query+" AND (e.scheduled_at, e.id) > (?, ?)", append(args, after.ScheduledAt, after.ID)
-			}
-			return tx.Raw(query+" ORDER BY e.scheduled_at, e.id LIMIT ?", append(args, batchOfEvents)...).Scan(&events).Error
-		})
-		if err != nil {
-			return fmt.Errorf("list events of world %q: %w", world, err)
-		}
-		for _, e := range events {
+// EachEvent calls each with all events of a filter, until it returns an error or ctx ends: in the order in which they were made where
+// the creator is given, else in that of the lists, world by world. It reads some at a time: events that are created meanwhile may be
+// among them.
+func (s *Store) EachEvent(ctx context.Context, f EventFilter, each func(EventDetails) error) error {
+	err := s.eventBatches(ctx, f, batchOfEvents, func(batch []EventDetails) error {
+		for _, e := range batch {
 			if err := each(e); err != nil {
 				return err
 			}
-			after = Position{e.ScheduledAt, e.ID}
 		}
-		if len(events) < batchOfEvents {
-			return nil
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list events: %w", err)
+	}
+	return nil
+}
+
+// eventBatches is EachEvent with up to size events at a time.
+func (s *Store) eventBatches(ctx context.Context, f EventFilter, size int, each func([]EventDetails) error) error {
+	for after := (EventDetails{}); ; {
+		var batch []EventDetails
+		err := s.read(ctx, func(tx *gorm.DB) error {
+			batch = nil
+			query, args := f.after(after)
+			return tx.Raw(query+" LIMIT ?", append(args, size)...).Scan(&batch).Error
+		})
+		if err != nil || len(batch) == 0 {
+			return err
+		}
+		if err := each(batch); err != nil || len(batch) < size {
+			return err
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		after = batch[len(batch)-1]
 	}
+}
+
+// after is the query for the events after one, or from the first on after none. Each order is that of an index.
+func (f EventFilter) after(last EventDetails) (query string, args []any) {
+	query = eventDetails + " WHERE "
+	and := func(yes bool, condition string, with ...any) {
+		if yes {
+			if len(args) > 0 {
+				query += " AND "
+			}
+			query += condition
+			args = append(args, with...)
+		}
+	}
+	order := "e.number"
+	switch {
+	case !f.Creator.IsZero():
+		and(true, "e.creator_id = ? AND e.number > ?", f.Creator, last.Number)
+		and(f.World != "", "e.world_id = ?", f.World)
+	case f.World != "":
+		order = "e.scheduled_at, e.id"
+		and(true, "e.world_id = ? AND ("+order+") > (?, ?)", f.World, last.ScheduledAt, last.ID)
+	case last.WorldID == "":
+		order = "e.world_id, e.scheduled_at, e.id"
+		and(true, "e.world_id > ?", detached)
+	default:
+		order = "e.world_id, e.scheduled_at, e.id"
+		and(true, "("+order+") > (?, ?, ?)", last.WorldID, last.ScheduledAt, last.ID)
+	}
+	and(!f.Since.IsZero(), "e.created_at >= ?", f.Since)
+	and(!f.Before.IsZero(), "e.scheduled_at < ?", f.Before)
+	return query + " ORDER BY " + order, args
 }
 
 // FindEvent returns an event and its RSVPs in the order of joining, at one moment. It returns ErrNoEvent.

@@ -56,6 +56,7 @@ func postgresDialect(text string, timeout time.Duration) (dialect, error) {
 		time:          "timestamptz",
 		joinUsernames: `string_agg(username, E'\n')`,
 		moments:       postgresMoments,
+		randomID:      "gen_random_uuid()",
 		anyOf:         "= ANY (ARRAY (SELECT CAST(jsonb_array_elements_text(CAST(? AS jsonb)) AS uuid)))",
 		callers: `(SELECT n, CAST(ids ->> 0 AS uuid) AS user_id, CAST(ids ->> 1 AS uuid) AS session_id
 			FROM jsonb_array_elements(CAST(? AS jsonb)) WITH ORDINALITY AS given (ids, n))`,

@@ -37,7 +37,9 @@ func (s *Store) RemoveUser(ctx context.Context, username string, block bool) (Re
 			}
 		}
 		err = scan(tx.Raw(`
-			SELECT (SELECT count(*) FROM sessions WHERE user_id = ?), (SELECT count(*) FROM rsvps WHERE user_number = ?),
+			SELECT (SELECT count(*) FROM sessions WHERE user_id = ?), (
+					SELECT count(*) FROM rsvps r JOIN events e ON e.number = r.event_number WHERE r.user_number = ? AND e.world_id <> ''
+				),
 				(SELECT count(*) FROM events WHERE creator_id = ?)`, user.ID, user.Number, user.ID),
 			&removed.Sessions, &removed.RSVPs, &removed.Events)
 		if err != nil {

@@ -57,6 +57,7 @@ func sqliteDialect(file *databaseFile, timeout time.Duration) dialect {
 		time:          "text",
 		joinUsernames: "group_concat(username, char(10))",
 		moments:       sqliteMoments,
+		randomID:      "lower(printf('%s-%s-%s-%s-%s', hex(randomblob(4)), hex(randomblob(2)), hex(randomblob(2)), hex(randomblob(2)), hex(randomblob(6))))",
 		anyOf:         "IN (SELECT value FROM json_each(?))",
 		callers:       "(SELECT key + 1 AS n, value ->> 0 AS user_id, value ->> 1 AS session_id FROM json_each(?))",
 		parameters:    func(query string) string { return query },

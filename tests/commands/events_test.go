@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -104,12 +106,21 @@ func TestEventEdit(t *testing.T) {
 	})
 }
 
+// left returns how many events and RSVPs are left once those that were removed are swept.
+func left(t *testing.T, s *servicetest.Service) [2]int {
+	t.Helper()
+	if err := s.Store.SweepEvents(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return [2]int{s.Database.Count("events"), s.Database.Count("rsvps")}
+}
+
 func TestEventRemove(t *testing.T) {
 	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
 		alice := s.SignIn("alice")
 		id := alice.Create("plaza", "spam", servicetest.When)
 		kept := alice.Create("plaza", "kept", servicetest.When)
-		servicetest.Crowd(t, s, "full", 1700, 3) // the first takes several batches
+		servicetest.Crowd(t, s, "full", 1700, 3)
 		tag := alice.Get(servicetest.Plaza).Header.Get("ETag")
 		if got := p.MustRun("event", "remove", id); got != `{"id":"`+id+`","rsvps":1}`+"\n" {
 			t.Errorf("printed %s", got)
@@ -126,8 +137,8 @@ func TestEventRemove(t *testing.T) {
 		if n := len(servicetest.EventIDs(t, alice.Get("/api/event/full").Body)); n != 1 {
 			t.Errorf("%d events", n)
 		}
-		if events, rsvps := s.Database.Count("events"), s.Database.Count("rsvps"); events != 2 || rsvps != 1+3 {
-			t.Errorf("%d events and %d RSVPs are left", events, rsvps)
+		if got := left(t, s); got != [2]int{2, 1 + 3} {
+			t.Errorf("%v are left", got)
 		}
 	})
 }
@@ -143,8 +154,7 @@ func TestEventPrune(t *testing.T) {
 		kept := alice.Create("one", "kept", "2031-01-01T00:00:00Z")
 		exactly := alice.Create("two", "exactly then", "2031-01-01T00:00:00Z")
 
-		count := func() [2]int { return [2]int{s.Database.Count("events"), s.Database.Count("rsvps")} }
-		before := count()
+		before := left(t, s)
 		prune := func(want string, args ...string) {
 			t.Helper()
 			if got := p.MustRun(append([]string{"event", "prune"}, args...)...); got != want+"\n" {
@@ -154,7 +164,7 @@ func TestEventPrune(t *testing.T) {
 		prune(`{"events":282,"rsvps":1270,"dryRun":true}`, "--before", "2031-01-01T00:00:00Z", "--dry-run")
 		prune(`{"events":30,"rsvps":30,"dryRun":true}`, "--before", "2031-01-01T00:00:00Z", "--dry-run", "--world", "two")
 		prune(`{"events":0,"rsvps":0,"dryRun":false}`, "--before", "2020-01-01T00:00:00Z")
-		if got := count(); got != before {
+		if got := left(t, s); got != before {
 			t.Errorf("a dry run leaves %v of %v", got, before)
 		}
 		prune(`{"events":30,"rsvps":30,"dryRun":false}`, "--before", "2031-01-01T01:00:00+01:00", "--world", "two")
@@ -165,7 +175,7 @@ func TestEventPrune(t *testing.T) {
 		if got := servicetest.EventIDs(t, alice.Get("/api/event/one").Body); !servicetest.Equal(got, []string{kept}) {
 			t.Errorf("left in one: %v", got)
 		}
-		if got := count(); got != [2]int{2, 2} {
+		if got := left(t, s); got != [2]int{2, 2} {
 			t.Errorf("left: %v", got)
 		}
 		fails(t, p, "--before", "event", "prune", "--before", "yesterday")
@@ -203,7 +213,7 @@ func TestEventPruneAtOnce(t *testing.T) {
 		if err := cut.Start(); err != nil {
 			t.Fatal(err)
 		}
-		servicetest.Eventually(t, 20*time.Second, "some are gone", func() bool { return s.Database.Count("events") < 3002 })
+		servicetest.Eventually(t, 20*time.Second, "some are gone", func() bool { return s.Database.Count("events WHERE world_id = ''") > 0 })
 		var other strings.Builder
 		second := p.Command("event", "prune", "--before", "2035-01-01T00:00:00Z")
 		second.Stdout = &other
@@ -228,57 +238,88 @@ func TestEventPruneAtOnce(t *testing.T) {
 		if err := json.Unmarshal([]byte(other.String()), &result); err != nil {
 			t.Errorf("%v: %q", err, other.String())
 		}
-		if events, rsvps := s.Database.Count("events"), s.Database.Count("rsvps"); events != 1 || rsvps != 1 {
-			t.Errorf("%d events and %d RSVPs are left", events, rsvps)
+		if got := left(t, s); got != [2]int{1, 1} {
+			t.Errorf("%v are left", got)
 		}
 	})
 }
 
-// What an interrupted removal has left is no event any more, and goes with the next one. A dry run touches and counts nothing of it.
-func TestEventPruneSweeps(t *testing.T) {
+// Until it is swept a removed event is nowhere: in no list, count, copy or check, under no id, of no user, and without its texts.
+func TestRemovedIsNowhere(t *testing.T) {
 	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
-		servicetest.Crowd(t, s, "full", 1200, 2)
-		leave := func() { // as a removal does that ends after its first transaction
-			s.Database.Exec("UPDATE events SET id = ?, world_id = '' WHERE id = (SELECT id FROM events WHERE world_id = 'full' ORDER BY scheduled_at, id LIMIT 1)", servicetest.IDOf(9))
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		kept := alice.Create("plaza", "kept", servicetest.When)
+		tag := alice.Get("/api/event/spam").Header.Get("ETag")
+		id := alice.Create("spam", "Unmistakable", servicetest.When)
+		s.Database.Exec("UPDATE events SET description = 'Unmistakable, too' WHERE id = ?", id)
+		bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+		p.MustRun("event", "remove", id)
+		if events, rsvps := s.Database.Count("events"), s.Database.Count("rsvps"); events != 2 || rsvps != 3 {
+			t.Fatalf("%d events and %d RSVPs: it is swept", events, rsvps)
 		}
-		leave()
-		name := ""
-		s.Database.Read("SELECT username FROM rsvps r JOIN events e ON e.number = r.event_number WHERE e.world_id = '' LIMIT 1", nil, &name)
-		if text := p.MustRun("user", "show", name); strings.Contains(text, servicetest.IDOf(9)) {
-			t.Errorf("shows what is removed: %s", text)
+		if text := dump(t, s.Database); strings.Contains(text, "Unmistakable") || strings.Contains(text, id) {
+			t.Errorf("left: %s", text)
 		}
-		stdout, stderr, _ := p.Run("event", "prune", "--before", "2040-01-01T00:00:00Z", "--dry-run")
-		if stdout != `{"events":1,"rsvps":2,"dryRun":true}`+"\n" || stderr != "" {
-			t.Errorf("dry run: %s %s", stdout, stderr)
+		hidden := ""
+		s.Database.Read("SELECT CAST(id AS text) FROM events WHERE world_id = ''", nil, &hidden)
+		alice.Get("/api/event/spam", servicetest.IfNoneMatch(tag)).Is(304, "")
+		alice.Delete("/api/event/"+id).IsError(404, "event_not_found")
+		for _, args := range []string{"user show alice", "user show bob", "event list --world plaza", "event prune --before 2040-01-01T00:00:00Z --dry-run", "check"} {
+			if text, _, status := p.Run(strings.Fields(args)...); status != 0 || strings.Contains(text, id) || strings.Contains(text, hidden) || strings.Contains(text, `"events":2`) || strings.Contains(text, `"rsvps":3`) {
+				t.Errorf("%s: %s", args, text)
+			}
 		}
-		if n := s.Database.Count("rsvps"); n != 1202 {
-			t.Errorf("%d RSVPs after a dry run", n)
+		target := servicetest.OpenSQLite(t, filepath.Join(p.Dir, "copy.db"))
+		if s.Database.Dialect == "sqlite" {
+			target = servicetest.EmptyPostgres(t)
 		}
-		// Nothing is due: there is only what is left.
-		if got := p.MustRun("event", "prune", "--before", "1980-01-01T00:00:00Z"); got != `{"events":0,"rsvps":0,"dryRun":false}`+"\n" {
+		if _, stderr, status := p.Run("copy", "--to", target.URL); status != 0 {
+			t.Fatal(stderr)
+		}
+		if events, rsvps := target.Count("events"), target.Count("rsvps"); events != 1 || rsvps != 1 {
+			t.Errorf("%d events and %d RSVPs are copied", events, rsvps)
+		}
+		if got := p.MustRun("user", "remove", "bob"); !strings.Contains(got, `"rsvps":0`) {
 			t.Errorf("printed %s", got)
 		}
-		if events, rsvps := s.Database.Count("events"), s.Database.Count("rsvps"); events != 1 || rsvps != 2 {
-			t.Errorf("%d events and %d RSVPs are left", events, rsvps)
+		if got := left(t, s); got != [2]int{1, 1} {
+			t.Errorf("%v are left", got)
 		}
-		stdout, stderr, _ = p.Run("event", "prune", "--before", "2040-01-01T00:00:00Z", "--world", "full")
-		if stdout != `{"events":1,"rsvps":2,"dryRun":false}`+"\n" || !servicetest.IsAudit(stderr) || !strings.Contains(stderr, "world=full events=1 rsvps=2") {
-			t.Errorf("%s %s", stdout, stderr)
+		alice.Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(kept, "kept", "", servicetest.When, "alice")))
+	})
+}
+
+// What commands have removed is deleted by whatever serves.
+func TestServeSweepsEvents(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		servicetest.Crowd(t, s, "full", 3000, 20, 20)
+		for _, id := range servicetest.EventIDs(t, s.SignIn("alice").Get("/api/event/full").Body)[:2] {
+			p.MustRun("event", "remove", id)
+		}
+		p.ServeReady()
+		servicetest.Eventually(t, time.Minute, "they are swept", func() bool { return s.Database.Count("events") == 1 })
+		if n := s.Database.Count("rsvps"); n != 20 {
+			t.Errorf("%d RSVPs", n)
 		}
 	})
 }
 
 // An event that somebody moves to a later time while events are pruned stays, or was gone before: never is a move acknowledged
-// and the event deleted. One of them has more RSVPs than one transaction deletes.
+// and the event removed.
 func TestEventPruneBesideEdit(t *testing.T) {
-	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		servicetest.Crowd(t, s, "old", append([]int{600, 600}, slices.Repeat([]int{60}, 60)...)...)
 		ids := servicetest.EventIDs(t, s.SignIn("alice").Get("/api/event/old").Body)
 		later := servicetest.At(2040)
 		var moved []string
 		var wait sync.WaitGroup
 		wait.Go(func() {
-			p.MustRun("event", "prune", "--before", "2035-01-01T00:00:00Z")
+			_, err := s.Store.RemoveEvents(context.Background(), models.EventRemoval{
+				EventFilter: models.EventFilter{Before: servicetest.At(2035)}, Progress: func(models.RemovedEvents) {},
+			})
+			if err != nil {
+				t.Error(err)
+			}
 		})
 		for i := range ids {
 			id := ids[len(ids)-1-i] // towards what is being deleted
@@ -296,53 +337,47 @@ func TestEventPruneBesideEdit(t *testing.T) {
 				t.Errorf("%s was moved, and is gone", id)
 			}
 		}
-		if n := s.Database.Count("events"); n != len(moved) {
-			t.Errorf("%d events, and %d were moved", n, len(moved))
+		if got := left(t, s); got[0] != len(moved) {
+			t.Errorf("%d events, and %d were moved", got[0], len(moved))
 		}
 	})
 }
 
-// An event with many RSVPs is pruned in several transactions, the first of which takes it out of its list.
-func TestEventPruneInBatches(t *testing.T) {
-	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
-		servicetest.Crowd(t, s, "w", 10_000)
-		alice := s.SignIn("alice")
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			p.MustRun("event", "prune", "--before", "2035-01-01T00:00:00Z")
-		}()
-		seen := make(map[int]bool)
-		for left := 10_000; left > 0; left = s.Database.Count("rsvps") {
-			if seen[left] = true; left < 10_000 && len(seen) == 2 {
-				alice.Get("/api/event/w").Is(200, servicetest.List())
-			}
-		}
-		<-done
-		if len(seen) < 2 {
-			t.Error("all went at once")
-		}
-	})
-}
-
-// A removal in batches goes on from batch to batch. While an older transaction is open, as that of a backup, no batch reads
-// again what those before it have deleted.
-func TestRemovalGoesOn(t *testing.T) {
+// A sweep goes on from batch to batch, within an event and from event to event. While an older transaction is open, as that of a
+// backup, no batch reads again what those before it have deleted.
+func TestSweepGoesOn(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
-		const rsvps = 10_000
+		const rsvps, events = 10_000, 3000
 		s := servicetest.Start(t, servicetest.Postgres(t))
 		servicetest.Crowd(t, s, "w", rsvps)
+		servicetest.AddEvents(s, "w", 7001, events, 2020, "d")
+		s.Database.Exec("UPDATE events SET id = gen_random_uuid(), world_id = ''")
 		servicetest.BeginTx(t, s.Database, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SELECT FROM users")
-		p := servicetest.NewProgram(t, "DATABASE_URL="+s.Database.URL, "PGAPPNAME=removal")
-		p.MustRun("event", "remove", "00000000-0000-7000-8000-000000000000")
-		servicetest.Eventually(t, 20*time.Second, "the connections of the command have ended, and their counts are in", func() bool {
-			return s.Database.Count("pg_stat_activity WHERE application_name = 'removal'") == 0
+		address, _ := url.Parse(s.Database.URL)
+		query := address.Query()
+		query.Set("application_name", "sweep")
+		address.RawQuery = query.Encode()
+		sweeper, err := models.Open(models.Options{URL: address.String(), MaxConns: 1, Timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sweeper.SweepEvents(t.Context()); err != nil {
+			t.Error(err)
+		}
+		sweeper.Close()
+		servicetest.Eventually(t, 20*time.Second, "its connection has ended, and its counts are in", func() bool {
+			return s.Database.Count("pg_stat_activity WHERE application_name = 'sweep'") == 0
 		})
-		var read int
-		s.Database.Read("SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'rsvps_list'", nil, &read)
-		if n := s.Database.Count("rsvps"); n != 0 || read < rsvps || read > 6*rsvps {
-			t.Errorf("%d of %d RSVPs are left, and %d entries of their index were read", n, rsvps, read)
+		if got := [2]int{s.Database.Count("events"), s.Database.Count("rsvps")}; got != [2]int{} {
+			t.Errorf("%v are left", got)
+		}
+		for index, n := range map[string]int{"rsvps_list": rsvps, "events_list": events} {
+			var read int
+			s.Database.Read("SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = ?", []any{index}, &read)
+			if read < n || read > 6*n {
+				t.Errorf("%d entries of %s were read, for %d rows", read, index, n)
+			}
 		}
 	})
 }
@@ -389,8 +424,8 @@ func TestEventRemovesAtOnce(t *testing.T) {
 				t.Errorf("removed %d times", n)
 			}
 		}
-		if events, rsvps := s.Database.Count("events"), s.Database.Count("rsvps"); events != 0 || rsvps != 0 {
-			t.Errorf("%d events and %d RSVPs are left", events, rsvps)
+		if got := left(t, s); got != [2]int{} {
+			t.Errorf("%v are left", got)
 		}
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"worldevents/models"
 )
 
 // operator changes what is stored behind the service's back, one statement after the other.
@@ -86,7 +88,12 @@ func (o *operator) removeEvent(w *world) {
 	}
 	call := now()
 	o.locked(func() { e.remove(call, never) })
-	o.keep(o.change("DELETE FROM events WHERE id = ?", e.id))
+	if id, _ := models.ParseID(e.id); o.rand.IntN(3) == 0 {
+		o.keep(o.change("DELETE FROM events WHERE id = ?", e.id))
+	} else {
+		_, err := o.instances[o.rand.IntN(2)].Store.RemoveEvent(context.Background(), id)
+		o.keep(err)
+	}
 	o.locked(func() {
 		e.ended(now())
 		w.note("operator", call, "remove event %s", e.id)
@@ -193,11 +200,18 @@ func (o *operator) loseMarks() {
 	}
 }
 
-// prune deletes all marks that may go, as if a day had passed.
+// prune deletes what is left of removed events, and all marks that may go, as if a day had passed. A sweep that is cut short is one
+// that was killed.
 func (o *operator) prune() {
 	if o.Dialect == "postgres" {
 		o.keep(o.change("UPDATE incarnation SET next_since = next_since - interval '1 day'"))
 	}
-	_, err := o.instances[o.rand.IntN(2)].Store.PruneChanges(context.Background())
+	store := o.instances[o.rand.IntN(2)].Store
+	_, err := store.PruneChanges(context.Background())
 	o.keep(err)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(o.rand.IntN(20))*time.Millisecond)
+	defer cancel()
+	if err := store.SweepEvents(ctx); ctx.Err() == nil {
+		o.keep(err)
+	}
 }

@@ -83,7 +83,7 @@ CREATE TABLE events (
     created_at   timestamptz NOT NULL
 ) WITH (autovacuum_vacuum_insert_scale_factor = 0.01, autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX events_list ON events (world_id, scheduled_at, id) INCLUDE (number);
-CREATE INDEX events_creator ON events (creator_id);
+CREATE INDEX events_creator ON events (creator_id, number);
 
 -- The username is kept in the row, and kept true by the database, so that a list reads one index and no users. The order
 -- of the columns leaves no gaps between them. The primary key also finds the RSVPs of a user, for renaming and removal.
