@@ -234,7 +234,8 @@ func (r *replay) identity(identity models.Hash, blocked bool) error {
 // user removes, blocks or unblocks a user again. One whom the backup does not have yet is blocked by the identity, with which
 // they would become a new user.
 func (r *replay) user(id models.ID, user *auditedUser) error {
-	name, err := r.store.Username(r, id)
+	who := models.Who{ID: id}
+	found, err := r.store.FindUser(r, who)
 	switch {
 	case errors.Is(err, models.ErrNoUser):
 		if user.removed || user.identity == nil || user.blocked == nil {
@@ -244,7 +245,7 @@ func (r *replay) user(id models.ID, user *auditedUser) error {
 	case err != nil:
 		return err
 	case user.removed:
-		if _, err = r.store.RemoveUser(r, name, false); err == nil {
+		if _, err = r.store.RemoveUser(r, who, false); err == nil {
 			r.again("user remove", "user", id)
 		}
 		return err
@@ -255,25 +256,26 @@ func (r *replay) user(id models.ID, user *auditedUser) error {
 	if *user.blocked {
 		change, action = r.store.BlockUser, "user block"
 	}
-	_, changed, err := change(r, name)
+	_, changed, err := change(r, who)
 	if changed {
-		r.again(action, "user", id, "username", name)
+		r.again(action, "user", id, "username", found.Username)
 	}
 	return err
 }
 
 // rename returns models.ErrUserExists or models.ErrUserAlike for a name that is not free.
 func (r *replay) rename(id models.ID, to string) error {
-	name, err := r.store.Username(r, id)
-	if errors.Is(err, models.ErrNoUser) || err == nil && name == to {
+	who := models.Who{ID: id}
+	found, err := r.store.FindUser(r, who)
+	if errors.Is(err, models.ErrNoUser) || err == nil && found.Username == to {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := r.store.RenameUser(r, name, to); err != nil {
+	if _, err := r.store.RenameUser(r, who, to); err != nil {
 		return err
 	}
-	r.again("user rename", "user", id, "username", name, "to", to)
+	r.again("user rename", "user", id, "username", found.Username, "to", to)
 	return nil
 }

@@ -34,7 +34,7 @@ type (
 
 // Run signs a user in. In production the user must exist.
 func (i sessionIssueCommand) Run() error {
-	return i.operateOn(true, func(o *operation, username string) error {
+	return i.operateOn(true, func(o *operation, who models.Who) error {
 		if i.Expired && !o.config.Development {
 			return errors.New("session issue --expired: only with APP_ENV=development")
 		}
@@ -50,7 +50,7 @@ func (i sessionIssueCommand) Run() error {
 		if err != nil {
 			return err
 		}
-		session, err := srv.SignIn(o, username, o.config.Development)
+		session, err := srv.SignIn(o, who, o.config.Development)
 		if err != nil {
 			return err
 		}
@@ -79,8 +79,8 @@ func newSessionLine(s models.Session) sessionLine {
 
 // Run lists the sessions of a user.
 func (l sessionListCommand) Run() error {
-	return l.operateOn(false, func(o *operation, username string) error {
-		user, err := o.store.FindUser(o, username)
+	return l.operateOn(false, func(o *operation, who models.Who) error {
+		user, err := o.store.FindUser(o, who)
 		if err != nil {
 			return err
 		}
@@ -147,11 +147,11 @@ func (r sessionRevokeCommand) revoke(o *operation, session models.ID) (int64, er
 		}
 		return int64(len(revoked)), err
 	}
-	username, err := r.username(o)
+	who, err := r.who()
 	if err != nil {
 		return 0, err
 	}
-	user, err := o.store.FindUser(o, username)
+	user, err := o.store.FindUser(o, who)
 	if err != nil {
 		return 0, err
 	}

@@ -37,30 +37,28 @@ type whom struct {
 	UserID string `name:"user-id" help:"Instead of a username: the id, as logs have it." placeholder:"ID"`
 }
 
-// username returns the name of the user, who may be unknown only if that was given.
-func (w whom) username(o *operation) (string, error) {
+// who is the user, who need not exist.
+func (w whom) who() (models.Who, error) {
 	if (w.Name == "") == (w.UserID == "") {
-		return "", errors.New("needs one of: a username, --user-id")
+		return models.Who{}, errors.New("needs one of: a username, --user-id")
 	}
 	if w.UserID == "" {
-		return w.Name, nil
+		return models.Who{Username: w.Name}, nil
 	}
 	id, err := models.ParseID(w.UserID)
 	if err != nil {
-		return "", fmt.Errorf("--user-id: %w", err)
+		return models.Who{}, fmt.Errorf("--user-id: %w", err)
 	}
-	return o.store.Username(o, id)
+	return models.Who{ID: id}, nil
 }
 
-// operateOn is operate with the name of the user.
-func (w whom) operateOn(needKey bool, fn func(o *operation, username string) error) error {
-	return operate(needKey, func(o *operation) error {
-		username, err := w.username(o)
-		if err != nil {
-			return err
-		}
-		return fn(o, username)
-	})
+// operateOn is operate with the user.
+func (w whom) operateOn(needKey bool, fn func(o *operation, who models.Who) error) error {
+	who, err := w.who()
+	if err != nil {
+		return err
+	}
+	return operate(needKey, func(o *operation) error { return fn(o, who) })
 }
 
 // userLine is what commands print of a user.
@@ -152,8 +150,8 @@ type personRSVP struct {
 
 // Run prints all that is kept about a user.
 func (s userShowCommand) Run() error {
-	return s.operateOn(false, func(o *operation, username string) error {
-		found, err := o.store.FindPerson(o, username)
+	return s.operateOn(false, func(o *operation, who models.Who) error {
+		found, err := o.store.FindPerson(o, who)
 		if err != nil {
 			return err
 		}
@@ -176,27 +174,27 @@ func (s userShowCommand) Run() error {
 
 // Run renames a user.
 func (r userRenameCommand) Run() error {
-	who, to := whom{UserID: r.UserID}, r.Names[len(r.Names)-1]
+	user, to := whom{UserID: r.UserID}, r.Names[len(r.Names)-1]
 	if r.UserID == "" {
-		who.Name = r.Names[0]
+		user.Name = r.Names[0]
 	}
 	if want := 1 + given(r.UserID == ""); len(r.Names) != want {
 		return errors.New("user rename needs the username, or --user-id, and the new name")
 	}
-	return who.operateOn(false, func(o *operation, username string) error {
-		user, err := o.store.RenameUser(o, username, to)
+	return user.operateOn(false, func(o *operation, who models.Who) error {
+		user, err := o.store.RenameUser(o, who, to)
 		if err != nil {
 			return err
 		}
-		o.audit("user rename", "user", user.ID, "username", username, "to", to)
-		return printJSON(namedUser(user))
+		o.audit("user rename", "user", user.ID, "username", user.Username, "to", to)
+		return printJSON(namedUser{user.ID, to})
 	})
 }
 
 // Run blocks a user.
 func (b userBlockCommand) Run() error {
-	return b.operateOn(false, func(o *operation, username string) error {
-		user, changed, err := o.store.BlockUser(o, username)
+	return b.operateOn(false, func(o *operation, who models.Who) error {
+		user, changed, err := o.store.BlockUser(o, who)
 		return printBlocked(o, "user block", user, changed, err)
 	})
 }
@@ -209,8 +207,8 @@ func (u userUnblockCommand) Run() error {
 	if u.Identity != "" {
 		return u.unblockIdentity()
 	}
-	return u.operateOn(false, func(o *operation, username string) error {
-		user, changed, err := o.store.UnblockUser(o, username)
+	return u.operateOn(false, func(o *operation, who models.Who) error {
+		user, changed, err := o.store.UnblockUser(o, who)
 		return printBlocked(o, "user unblock", user, changed, err)
 	})
 }
@@ -259,8 +257,8 @@ func printBlocked(o *operation, action string, user models.User, changed bool, e
 
 // Run removes a user. The audit line has no name.
 func (r userRemoveCommand) Run() error {
-	return r.operateOn(false, func(o *operation, username string) error {
-		removed, err := o.store.RemoveUser(o, username, r.Block)
+	return r.operateOn(false, func(o *operation, who models.Who) error {
+		removed, err := o.store.RemoveUser(o, who, r.Block)
 		if err != nil {
 			return err
 		}

@@ -8,22 +8,21 @@ import (
 	"gorm.io/gorm"
 )
 
-// BlockUser keeps the user called username from signing in, and revokes their sessions. It returns ErrNoUser. changed is
+// BlockUser keeps a user from signing in, and revokes their sessions. It returns ErrNoUser. changed is
 // false for a user who was blocked before.
-func (s *Store) BlockUser(ctx context.Context, username string) (user User, changed bool, err error) {
-	return s.setBlocked(ctx, "block user", username, s.timestamp())
+func (s *Store) BlockUser(ctx context.Context, who Who) (user User, changed bool, err error) {
+	return s.setBlocked(ctx, "block user", who, s.timestamp())
 }
 
-// UnblockUser lets the user called username sign in again. It returns ErrNoUser. changed is false for a user who was not
-// blocked.
-func (s *Store) UnblockUser(ctx context.Context, username string) (user User, changed bool, err error) {
-	return s.setBlocked(ctx, "unblock user", username, nil)
+// UnblockUser lets a user sign in again. It returns ErrNoUser. changed is false for a user who was not blocked.
+func (s *Store) UnblockUser(ctx context.Context, who Who) (user User, changed bool, err error) {
+	return s.setBlocked(ctx, "unblock user", who, nil)
 }
 
 // setBlocked changes since when a user is blocked, nil for not at all.
-func (s *Store) setBlocked(ctx context.Context, what, username string, since any) (user User, changed bool, err error) {
+func (s *Store) setBlocked(ctx context.Context, what string, who Who, since any) (user User, changed bool, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB) (err error) {
-		if user, err = lockUser(tx.Where("username = ?", username)); err != nil {
+		if user, err = lockUser(who.in(tx)); err != nil {
 			return err
 		}
 		changed = (user.BlockedAt == nil) != (since == nil)

@@ -92,7 +92,7 @@ func TestOwnWrites(t *testing.T) {
 			_, err := e.EditEvent(t.Context(), event, models.EventEdit{Name: new("other")})
 			return err
 		}
-		rename := func() error { _, err := e.RenameUser(t.Context(), "alice", "alicia"); return err }
+		rename := func() error { _, err := e.RenameUser(t.Context(), models.Who{Username: "alice"}, "alicia"); return err }
 		prune := func() error {
 			_, err := e.RemoveEvents(t.Context(), models.EventRemoval{EventFilter: models.EventFilter{World: "old"}, Progress: func(models.RemovedEvents) {}})
 			return err
@@ -114,7 +114,7 @@ func TestOwnWrites(t *testing.T) {
 			{"leave nothing", func() error { return e.LeaveEvent(t.Context(), bob, models.ID{2}) }, true, false},
 			{"rename", rename, false, true},
 			{"edit", edit, false, true},
-			{"remove a user", func() error { _, err := e.RemoveUser(t.Context(), "alicia", false); return err }, false, true},
+			{"remove a user", func() error { _, err := e.RemoveUser(t.Context(), models.Who{Username: "alicia"}, false); return err }, false, true},
 			{"remove an event", func() error { _, err := e.RemoveEvent(t.Context(), event); return err }, false, true},
 			{"create an old one", func() error { return create(bob, "old") }, false, true},
 			{"prune", prune, false, true},

@@ -28,12 +28,12 @@ type Joined struct {
 	CreatedAt   time.Time // when the user joined
 }
 
-// FindPerson returns all that is kept about the user called username, at one moment. It returns ErrNoUser.
-func (s *Store) FindPerson(ctx context.Context, username string) (Person, error) {
+// FindPerson returns all that is kept about a user, at one moment. It returns ErrNoUser.
+func (s *Store) FindPerson(ctx context.Context, who Who) (Person, error) {
 	var person Person
 	err := s.snapshot(ctx, func(tx *gorm.DB) error {
 		person = Person{}
-		res := tx.Where("username = ?", username).Limit(1).Find(&person.User)
+		res := who.in(tx).Limit(1).Find(&person.User)
 		if res.Error == nil && res.RowsAffected == 0 {
 			return ErrNoUser
 		}

@@ -18,12 +18,12 @@ type Removed struct {
 	Identity *Hash
 }
 
-// RemoveUser deletes the user called username with sessions and RSVPs, at once. With block the user's identity at its provider
+// RemoveUser deletes a user with sessions and RSVPs, at once. With block the user's identity at its provider
 // can become no user again. It returns ErrNoUser, and ErrNoIdentity if there is none to block.
-func (s *Store) RemoveUser(ctx context.Context, username string, block bool) (Removed, error) {
+func (s *Store) RemoveUser(ctx context.Context, who Who, block bool) (Removed, error) {
 	var removed Removed
 	err := s.transaction(ctx, func(tx *gorm.DB) error {
-		user, err := lockUser(tx.Where("username = ?", username))
+		user, err := lockUser(who.in(tx))
 		if err != nil {
 			return err
 		}

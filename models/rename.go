@@ -8,25 +8,24 @@ import (
 	"gorm.io/gorm"
 )
 
-// RenameUser calls the user username to from now on, in all lists at once. JWTs name them so from their session's next
-// refresh on. It returns ErrNoUser, ErrUsername, ErrUserExists or ErrUserAlike.
+// RenameUser calls a user to from now on, in all lists at once, and returns them as they were. JWTs name them so from their session's
+// next refresh on. It returns ErrNoUser, ErrUsername, ErrUserExists or ErrUserAlike.
 //
 // The operator may give any name that is free. Only a user of an identity provider may not look like somebody else, as at
 // the first sign-in: those names are what people are told apart by who chose them themselves.
-func (s *Store) RenameUser(ctx context.Context, username, to string) (Identity, error) {
+func (s *Store) RenameUser(ctx context.Context, who Who, to string) (Identity, error) {
 	if !ValidUsername(to) {
 		return Identity{}, fmt.Errorf("rename user: %w", ErrUsername)
 	}
 	var user User
 	err := s.transaction(ctx, func(tx *gorm.DB) (err error) {
-		if user, err = lockUser(tx.Where("username = ?", username)); err != nil {
+		if user, err = lockUser(who.in(tx)); err != nil {
 			return err
 		}
 		renamed := s.newUser(to)
 		if err := refuseTaken(tx, user, renamed); err != nil {
 			return err
 		}
-		user.Username = to
 		err = tx.Model(&User{}).Where("id = ?", user.ID).Updates(map[string]any{
 			"username": to, "folded": renamed.Folded, "skeleton": renamed.Skeleton, // the database does the same in rsvps
 		}).Error

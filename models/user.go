@@ -2,7 +2,6 @@ package models
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -64,12 +63,24 @@ func (s *Store) AddUser(ctx context.Context, username string) (Identity, error) 
 	return Identity{user.ID, username}, nil
 }
 
-// FindUser returns the user called username, or ErrNoUser.
-func (s *Store) FindUser(ctx context.Context, username string) (Identity, error) {
+// Who names a user: by ID, or where that is zero by Username. A call that is given an ID finds them also if they are renamed just then.
+type Who struct {
+	ID       ID
+	Username string
+}
+
+// in is a query for the user.
+func (w Who) in(tx *gorm.DB) *gorm.DB {
+	if w.ID.IsZero() {
+		return tx.Where("username = ?", w.Username)
+	}
+	return tx.Where("id = ?", w.ID)
+}
+
+// FindUser returns a user, or ErrNoUser.
+func (s *Store) FindUser(ctx context.Context, who Who) (Identity, error) {
 	var user User
-	err := s.read(ctx, func(tx *gorm.DB) error {
-		return tx.Where("username = ?", username).Take(&user).Error
-	})
+	err := s.read(ctx, func(tx *gorm.DB) error { return who.in(tx).Take(&user).Error })
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		err = ErrNoUser
 	}
@@ -77,18 +88,6 @@ func (s *Store) FindUser(ctx context.Context, username string) (Identity, error)
 		return Identity{}, fmt.Errorf("find user: %w", err)
 	}
 	return Identity{user.ID, user.Username}, nil
-}
-
-// Username returns what the user is called, or ErrNoUser.
-func (s *Store) Username(ctx context.Context, id ID) (username string, err error) {
-	err = s.read(ctx, func(tx *gorm.DB) error { return scan(tx.Raw("SELECT username FROM users WHERE id = ?", id), &username) })
-	if errors.Is(err, sql.ErrNoRows) {
-		err = ErrNoUser
-	}
-	if err != nil {
-		return "", fmt.Errorf("find user %s: %w", id, err)
-	}
-	return username, nil
 }
 
 // newUser is a user who is not stored yet.
@@ -100,20 +99,20 @@ func (s *Store) newUser(username string) User {
 	}
 }
 
-// SignIn begins a session of the user called username. With create it makes a user who does not exist; else it returns
+// SignIn begins a session of a user. With create it makes one who does not exist, if the username is given; else it returns
 // ErrNoUser. It returns ErrUsername for an impossible name, and ErrBlocked.
-func (s *Store) SignIn(ctx context.Context, username string, create bool, in SignIn) (Grant, error) {
-	if !ValidUsername(username) {
+func (s *Store) SignIn(ctx context.Context, who Who, create bool, in SignIn) (Grant, error) {
+	if who.ID.IsZero() && !ValidUsername(who.Username) {
 		return Grant{}, fmt.Errorf("sign in: %w", ErrUsername)
 	}
 	var grant Grant
 	err := s.transaction(ctx, func(tx *gorm.DB) error {
-		user, err := lockUser(tx.Where("username = ?", username))
-		if create && errors.Is(err, ErrNoUser) {
-			if err := addMissing(tx, s.newUser(username)); err != nil {
+		user, err := lockUser(who.in(tx))
+		if create && who.ID.IsZero() && errors.Is(err, ErrNoUser) {
+			if err := addMissing(tx, s.newUser(who.Username)); err != nil {
 				return err
 			}
-			user, err = lockUser(tx.Where("username = ?", username))
+			user, err = lockUser(who.in(tx))
 		}
 		if err != nil {
 			return err

@@ -69,12 +69,12 @@ func (s *Server) RefreshSession(ctx context.Context, _ gen.RefreshSessionRequest
 	}, nil
 }
 
-// SignIn issues a session to the user called username. With create it makes a user who does not exist; otherwise it
+// SignIn issues a session to a user. With create it makes one who does not exist, if the username is given; otherwise it
 // returns models.ErrNoUser. It returns models.ErrUsername for an impossible name. Of the user's sessions beyond
 // SessionPolicy.PerUser it takes the refresh token, those refreshed longest ago first.
-func (s *Server) SignIn(ctx context.Context, username string, create bool) (Session, error) {
+func (s *Server) SignIn(ctx context.Context, who models.Who, create bool) (Session, error) {
 	return s.begin(ctx, func(in models.SignIn) (models.Grant, error) {
-		return s.store.SignIn(ctx, username, create, in)
+		return s.store.SignIn(ctx, who, create, in)
 	})
 }
 

@@ -64,7 +64,7 @@ func (s *Server) signInPolicy() string {
 func (s *Server) signIn(c echo.Context) error {
 	r := c.Request()
 	returnTo := r.Form.Get("return_to")
-	issued, err := s.SignIn(r.Context(), r.PostForm.Get("username"), true)
+	issued, err := s.SignIn(r.Context(), models.Who{Username: r.PostForm.Get("username")}, true)
 	again := page{ReturnTo: returnTo, Username: r.PostForm.Get("username")}
 	switch {
 	case errors.Is(err, models.ErrUsername):

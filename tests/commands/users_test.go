@@ -79,6 +79,36 @@ func TestPeopleByID(t *testing.T) {
 	})
 }
 
+// Whom an id names is the user with that id, also if they are renamed just then and somebody else gets their name.
+func TestPeopleByIDRenamed(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) { // SQLite has one writer
+		db := servicetest.Postgres(t)
+		s := servicetest.Start(t, db)
+		p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
+		for i, command := range []string{"user block", "session issue", "user rename", "user remove"} {
+			id, namesake := s.SignIn("alice").Session.UserID, servicetest.IDOf(100+i)
+			tx := servicetest.BeginTx(t, db, fmt.Sprintf("UPDATE users SET username = 'anna %d' WHERE id = '%s'", i, id),
+				"INSERT INTO users (id, username, created_at) VALUES ('"+namesake+"', 'alice', now())")
+			args := append(strings.Fields(command), "--user-id", id)
+			if command == "user rename" {
+				args = append(args, "alicia")
+			}
+			servicetest.CommitUnder(t, db, tx, 0, func() {
+				if stdout, stderr, status := p.Run(args...); status != 0 {
+					t.Errorf("%q: %s %s", args, stdout, stderr)
+				}
+			})
+			var name string
+			db.Read("SELECT username FROM users WHERE id = ? AND blocked_at IS NULL", []any{namesake}, &name)
+			if name != "alice" || db.Count("sessions WHERE user_id = ?", namesake) != 0 {
+				t.Errorf("%s: the namesake is called %q", command, name)
+			}
+			db.Exec("DELETE FROM users")
+		}
+	})
+}
+
 // fails runs a command that must fail with one line which has these words, and change nothing that it says.
 func fails(t *testing.T, p *servicetest.Program, words string, args ...string) {
 	t.Helper()
@@ -196,7 +226,7 @@ func TestUserRenameRace(t *testing.T) {
 		})
 		names := []string{"alice", "b", "c", "d", "e"}
 		for i := range names[1:] {
-			if _, err := s.Store.RenameUser(context.Background(), names[i], names[i+1]); err != nil {
+			if _, err := s.Store.RenameUser(context.Background(), models.Who{Username: names[i]}, names[i+1]); err != nil {
 				t.Error(err)
 			}
 		}
@@ -274,11 +304,11 @@ func TestUserBlockRace(t *testing.T) {
 			servicetest.AtOnce(12, func(i int) {
 				switch {
 				case i == 6:
-					if _, _, err := s.Store.BlockUser(context.Background(), name); err != nil {
+					if _, _, err := s.Store.BlockUser(context.Background(), models.Who{Username: name}); err != nil {
 						t.Error(err)
 					}
 				case i%2 == 0:
-					s.Server.SignIn(context.Background(), name, true)
+					s.Server.SignIn(context.Background(), models.Who{Username: name}, true)
 				default:
 					before.Get(servicetest.RefreshPath)
 				}
@@ -372,7 +402,7 @@ func TestUserRemoveRace(t *testing.T) {
 			servicetest.AtOnce(12, func(i int) {
 				switch {
 				case i == 6:
-					if _, err := s.Store.RemoveUser(context.Background(), name, false); err != nil {
+					if _, err := s.Store.RemoveUser(context.Background(), models.Who{Username: name}, false); err != nil {
 						t.Error(err)
 					}
 				case i%3 == 0:
@@ -448,7 +478,7 @@ func TestUserShowSnapshot(t *testing.T) {
 		s.SignIn("alice").Create("plaza", "n", servicetest.When)
 		tx := servicetest.BeginTx(t, s.Database, "LOCK TABLE rsvps", "DELETE FROM events") // RSVPs are read last
 		servicetest.CommitUnder(t, s.Database, tx, 0, func() {
-			if person, err := s.Store.FindPerson(context.Background(), "alice"); err != nil || len(person.Events) != 1 || len(person.RSVPs) != 1 {
+			if person, err := s.Store.FindPerson(context.Background(), models.Who{Username: "alice"}); err != nil || len(person.Events) != 1 || len(person.RSVPs) != 1 {
 				t.Errorf("%v, %d events, %d RSVPs", err, len(person.Events), len(person.RSVPs))
 			}
 		})

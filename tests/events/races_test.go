@@ -292,7 +292,7 @@ func TestListIsOfOneMoment(t *testing.T) {
 					return
 				default:
 				}
-				if _, err := s.Store.RenameUser(t.Context(), []string{"alice", "anna"}[n%2], []string{"anna", "alice"}[n%2]); err != nil {
+				if _, err := s.Store.RenameUser(t.Context(), models.Who{Username: []string{"alice", "anna"}[n%2]}, []string{"anna", "alice"}[n%2]); err != nil {
 					t.Error(err)
 				}
 			}

@@ -345,7 +345,7 @@ func command(t *testing.T, store *models.Store, event string, done <-chan struct
 		}
 		name, description := fmt.Sprint("user", n%6), fmt.Sprint(n)
 		for _, names := range [][2]string{{name, name + " renamed"}, {name + " renamed", name}} {
-			if _, err := store.RenameUser(t.Context(), names[0], names[1]); err != nil {
+			if _, err := store.RenameUser(t.Context(), models.Who{Username: names[0]}, names[1]); err != nil {
 				t.Error(err)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"worldevents/models"
 	"worldevents/tests/servicetest"
 )
 
@@ -42,7 +43,7 @@ func (s *site) serial() int64 { return s.made.Add(1) }
 
 // signIn makes a user with a session.
 func (s *site) signIn(known *state, name string) (*user, error) {
-	session, err := s.instances[0].Server.SignIn(context.Background(), name, true)
+	session, err := s.instances[0].Server.SignIn(context.Background(), models.Who{Username: name}, true)
 	if err != nil {
 		return nil, err
 	}

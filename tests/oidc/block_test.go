@@ -33,16 +33,16 @@ func TestBlockedSignIn(t *testing.T) {
 				t.Errorf("%d %s", page.Status, page.Body)
 			}
 		}
-		if _, _, err := s.Store.BlockUser(ctx, "alice"); err != nil {
+		if _, _, err := s.Store.BlockUser(ctx, models.Who{Username: "alice"}); err != nil {
 			t.Fatal(err)
 		}
 		refused()
-		if _, _, err := s.Store.UnblockUser(ctx, "alice"); err != nil {
+		if _, _, err := s.Store.UnblockUser(ctx, models.Who{Username: "alice"}); err != nil {
 			t.Fatal(err)
 		}
 		signIn().Is(303, "")
 
-		removed, err := s.Store.RemoveUser(ctx, "alice", true)
+		removed, err := s.Store.RemoveUser(ctx, models.Who{Username: "alice"}, true)
 		if err != nil || removed.Identity == nil {
 			t.Fatal(removed, err)
 		}
@@ -64,7 +64,7 @@ func TestBlockedSignIn(t *testing.T) {
 		signIn().Is(303, "")
 
 		// Removed without more, they come back as somebody new.
-		if _, err := s.Store.RemoveUser(ctx, "alice-2", false); err != nil {
+		if _, err := s.Store.RemoveUser(ctx, models.Who{Username: "alice-2"}, false); err != nil {
 			t.Fatal(err)
 		}
 		signIn().Is(303, "")
@@ -99,7 +99,7 @@ func TestRemoveRace(t *testing.T) {
 			<-started
 			name := ""
 			s.Database.Read("SELECT username FROM users WHERE subject = ?", []any{subject}, &name)
-			if _, err := s.Store.RemoveUser(ctx, name, true); err != nil {
+			if _, err := s.Store.RemoveUser(ctx, models.Who{Username: name}, true); err != nil {
 				t.Error(err)
 			}
 			for range 8 {

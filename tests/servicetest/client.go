@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"worldevents/models"
 	"worldevents/server"
 )
 
@@ -40,7 +41,7 @@ func (s *Service) Client() *Client {
 // SignIn signs the user in, making the user if need be, and returns a client with the two cookies.
 func (s *Service) SignIn(username string) *Client {
 	s.tb.Helper()
-	session, err := s.Server.SignIn(context.Background(), username, true)
+	session, err := s.Server.SignIn(context.Background(), models.Who{Username: username}, true)
 	if err != nil {
 		s.tb.Fatal(err)
 	}

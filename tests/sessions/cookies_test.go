@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
+	"worldevents/models"
 	"worldevents/tests/servicetest"
 )
 
@@ -123,7 +124,7 @@ func public(s *servicetest.Service, path string) *url.URL {
 // seed puts two cookies into the jar that the service s has set.
 func (j jar) seed(s *servicetest.Service) {
 	j.t.Helper()
-	issued, err := s.Server.SignIn(context.Background(), "alice", true)
+	issued, err := s.Server.SignIn(context.Background(), models.Who{Username: "alice"}, true)
 	if err != nil {
 		j.t.Fatal(err)
 	}

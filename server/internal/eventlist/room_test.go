@@ -45,7 +45,7 @@ func signIn(t *testing.T, store *models.Store, name string) models.Caller {
 	var in models.SignIn
 	rand.Read(in.Handle[:])
 	rand.Read(in.Token[:])
-	grant, err := store.SignIn(t.Context(), name, true, in)
+	grant, err := store.SignIn(t.Context(), models.Who{Username: name}, true, in)
 	if err != nil {
 		t.Fatal(err)
 	}
