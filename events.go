@@ -12,9 +12,8 @@ import (
 )
 
 type (
-	eventListCommand struct {
-		World string `required:"" help:"The world."`
-	}
+	worldListCommand struct{}
+	eventListCommand struct{ creation }
 	eventShowCommand struct {
 		ID string `arg:"" help:"The event's id."`
 	}
@@ -25,7 +24,9 @@ type (
 		ScheduledAt *string `help:"A new time, as 2030-01-02T03:04:05+01:00." placeholder:"TIME"`
 	}
 	eventRemoveCommand struct {
-		ID string `arg:"" help:"The event's id."`
+		ID string `arg:"" optional:"" help:"The event's id."`
+		creation
+		DryRun bool `help:"Only count what a user has created."`
 	}
 	eventPruneCommand struct {
 		Before string  `required:"" help:"Events that were scheduled before this, as 2020-01-01T00:00:00Z." placeholder:"TIME"`
@@ -61,14 +62,75 @@ func newEventLine(e models.EventDetails) eventLine {
 	return eventLine{e.ID, e.WorldID, e.Name, e.Description, gen.DateTime(e.ScheduledAt), e.CreatedAt.UTC(), e.Creator, e.RSVPs}
 }
 
-// Run lists the events of a world.
+// creation selects events by who has made them, where and when.
+type creation struct {
+	Creator string  `help:"Those that this user has created." placeholder:"NAME"`
+	UserID  string  `name:"user-id" help:"Instead of --creator: the user's id, as logs have it." placeholder:"ID"`
+	World   *string `help:"Only those of this world."`
+	Since   *string `help:"Only those that were created at this time or later, as 2030-01-02T03:04:05Z." placeholder:"TIME"`
+}
+
+// filter returns the filter without a creator.
+func (c creation) filter() (f models.EventFilter, err error) {
+	if c.World != nil {
+		if f.World = *c.World; f.World == "" {
+			return f, errNoWorld
+		}
+	}
+	if c.Since != nil {
+		since, err := gen.ParseDateTime(*c.Since)
+		if err != nil {
+			return f, fmt.Errorf("--since: %w", err)
+		}
+		f.Since = since.Time()
+	}
+	return f, nil
+}
+
+// creator is the user, of whom one flag was given.
+func (c creation) creator(o *operation) (models.Identity, error) {
+	who, err := whom{Name: c.Creator, UserID: c.UserID}.who()
+	if err != nil {
+		return models.Identity{}, err
+	}
+	return o.store.FindUser(o, who)
+}
+
+// Run lists the events of a world, or of a user.
 func (l eventListCommand) Run() error {
-	if l.World == "" {
-		return errNoWorld
+	filter, err := l.filter()
+	if err != nil {
+		return err
+	}
+	byCreator := given(l.Creator != "") + given(l.UserID != "")
+	if byCreator > 1 || byCreator == 0 && l.World == nil {
+		return errors.New("event list needs one of: --world, --creator, --user-id")
 	}
 	return operate(false, func(o *operation) error {
+		if byCreator == 1 {
+			creator, err := l.creator(o)
+			if err != nil {
+				return err
+			}
+			filter.Creator = creator.ID
+		}
 		return printArray(func(print func(any) error) error {
-			return o.store.EachEvent(o, models.EventFilter{World: l.World}, func(e models.EventDetails) error { return print(newEventLine(e)) })
+			return o.store.EachEvent(o, filter, func(e models.EventDetails) error { return print(newEventLine(e)) })
+		})
+	})
+}
+
+// Run lists the worlds that have events.
+func (worldListCommand) Run() error {
+	return operate(false, func(o *operation) error {
+		return printArray(func(print func(any) error) error {
+			return o.store.EachWorld(o, func(w models.World) error {
+				return print(struct {
+					World  string    `json:"world"`
+					Events int64     `json:"events"`
+					Newest time.Time `json:"newest"` // created
+				}{w.WorldID, w.Events, w.Newest.UTC()})
+			})
 		})
 	})
 }
@@ -150,8 +212,18 @@ func (e eventEditCommand) edit() (edit models.EventEdit, changed []string, err e
 	return edit, changed, nil
 }
 
-// Run removes an event.
+// Run removes an event, or those that a user has created.
 func (r eventRemoveCommand) Run() error {
+	switch given(r.ID != "") + given(r.Creator != "") + given(r.UserID != "") {
+	case 0, 2, 3:
+		return errors.New("event remove needs one of: an event's id, --creator, --user-id")
+	}
+	if r.ID == "" {
+		return r.removeCreated()
+	}
+	if r.World != nil || r.Since != nil || r.DryRun {
+		return errors.New("event remove: --world, --since and --dry-run go with --creator or --user-id")
+	}
 	id, err := parseEventID(r.ID)
 	if err != nil {
 		return err
@@ -169,36 +241,67 @@ func (r eventRemoveCommand) Run() error {
 	})
 }
 
+func (r eventRemoveCommand) removeCreated() error {
+	filter, err := r.filter()
+	if err != nil {
+		return err
+	}
+	return operate(false, func(o *operation) error {
+		creator, err := r.creator(o)
+		if err != nil {
+			return err
+		}
+		filter.Creator = creator.ID
+		about := []any{"user", creator.ID, "username", creator.Username, "world", filter.World}
+		if r.Since != nil {
+			about = append(about, "since", filter.Since.UTC())
+		}
+		return o.removeEvents(models.EventRemoval{EventFilter: filter, DryRun: r.DryRun}, "event remove", about...)
+	})
+}
+
 // Run prunes events.
 func (p eventPruneCommand) Run() error {
 	before, err := gen.ParseDateTime(p.Before)
 	if err != nil {
 		return fmt.Errorf("--before: %w", err)
 	}
-	prune := models.EventRemoval{EventFilter: models.EventFilter{Before: before.Time()}, DryRun: p.DryRun}
-	if p.World != nil {
-		if prune.World = *p.World; prune.World == "" {
-			return errNoWorld
-		}
+	filter, err := creation{World: p.World}.filter()
+	if err != nil {
+		return err
 	}
+	filter.Before = before.Time()
 	return operate(false, func(o *operation) error {
-		progress := newProgress()
-		prune.Progress = func(r models.RemovedEvents) { progress.tell(fmt.Sprintf("%d events with %d RSVPs", r.Events, r.RSVPs)) }
-		removed, err := o.store.RemoveEvents(o, prune)
-		progress.end()
-		if removed.Events > 0 && !p.DryRun {
-			o.audit("event prune", "before", before, "world", prune.World, "events", removed.Events, "rsvps", removed.RSVPs)
-		}
-		if errors.Is(err, context.Canceled) {
-			return fmt.Errorf("interrupted after %d events with %d RSVPs: run it again to go on", removed.Events, removed.RSVPs)
-		}
-		if err != nil {
-			return err
-		}
-		return printJSON(struct {
-			Events int64 `json:"events"`
-			RSVPs  int64 `json:"rsvps"`
-			DryRun bool  `json:"dryRun"`
-		}{removed.Events, removed.RSVPs, p.DryRun})
+		return o.removeEvents(models.EventRemoval{EventFilter: filter, DryRun: p.DryRun}, "event prune", "before", before, "world", filter.World)
 	})
+}
+
+// removeEvents removes events, tells how far it is, and leaves an audit line of action if any are gone.
+func (o *operation) removeEvents(removal models.EventRemoval, action string, about ...any) error {
+	progress := newProgress()
+	removal.Progress = progress.tellEvents
+	removed, err := o.store.RemoveEvents(o, removal)
+	progress.end()
+	if removed.Events > 0 && !removal.DryRun {
+		o.audit(action, append(about, "events", removed.Events, "rsvps", removed.RSVPs)...)
+	}
+	if errors.Is(err, context.Canceled) {
+		return errInterrupted(removed)
+	}
+	if err != nil {
+		return err
+	}
+	return printJSON(struct {
+		Events int64 `json:"events"`
+		RSVPs  int64 `json:"rsvps"`
+		DryRun bool  `json:"dryRun"`
+	}{removed.Events, removed.RSVPs, removal.DryRun})
+}
+
+func (p *progress) tellEvents(r models.RemovedEvents) {
+	p.tell(fmt.Sprintf("%d events with %d RSVPs", r.Events, r.RSVPs))
+}
+
+func errInterrupted(after models.RemovedEvents) error {
+	return fmt.Errorf("interrupted after %d events with %d RSVPs: run it again to go on", after.Events, after.RSVPs)
 }

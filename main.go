@@ -40,7 +40,7 @@ type commands struct {
 		Rename  userRenameCommand  `cmd:"" help:"Rename a user, in all lists at once." example:"worldevents user rename alice alicia"`
 		Block   userBlockCommand   `cmd:"" help:"Keep a user from signing in, and end their sessions at once." example:"worldevents user block alice"`
 		Unblock userUnblockCommand `cmd:"" help:"Let a user sign in again." example:"worldevents user unblock alice"`
-		Remove  userRemoveCommand  `cmd:"" help:"Delete a user with sessions and RSVPs. Events that they created stay, without a creator." example:"worldevents user remove alice"`
+		Remove  userRemoveCommand  `cmd:"" help:"Delete a user with sessions and RSVPs. Events that they created stay, without a creator, unless --events is given." example:"worldevents user remove alice"`
 	} `cmd:"" help:"Manage users."`
 	Session struct {
 		Issue  sessionIssueCommand  `cmd:"" help:"Sign a user in and print the cookies, ready for curl -b. Ends the user's earlier session, or the oldest beyond SESSIONS_PER_USER." example:"worldevents session issue alice"`
@@ -48,12 +48,15 @@ type commands struct {
 		Revoke sessionRevokeCommand `cmd:"" help:"End sessions at once, of a user, one by its id, or everybody's." example:"worldevents session revoke alice"`
 	} `cmd:"" help:"Manage sessions."`
 	Event struct {
-		List   eventListCommand   `cmd:"" help:"Print the events of a world as a JSON array, one to a line." example:"worldevents event list --world plaza"`
+		List   eventListCommand   `cmd:"" help:"Print the events of a world, or those that a user has created, as a JSON array, one to a line." example:"worldevents event list --world plaza"`
 		Show   eventShowCommand   `cmd:"" help:"Print an event with its RSVPs as JSON." example:"worldevents event show 01980000-0000-7000-8000-000000000001"`
 		Edit   eventEditCommand   `cmd:"" help:"Change an event." example:"worldevents event edit 01980000-0000-7000-8000-000000000001 --name 'Rooftop concert, moved' --scheduled-at 2030-01-02T19:00:00+01:00"`
-		Remove eventRemoveCommand `cmd:"" help:"Delete an event with its RSVPs." example:"worldevents event remove 01980000-0000-7000-8000-000000000001"`
+		Remove eventRemoveCommand `cmd:"" help:"Delete an event with its RSVPs, or those that a user has created, in small batches." example:"worldevents event remove 01980000-0000-7000-8000-000000000001"`
 		Prune  eventPruneCommand  `cmd:"" help:"Delete the events that were scheduled before a time, with their RSVPs, in small batches." example:"worldevents event prune --before 2020-01-01T00:00:00Z --dry-run"`
 	} `cmd:"" help:"Moderate events, and delete old ones."`
+	World struct {
+		List worldListCommand `cmd:"" help:"Print the worlds that have events as a JSON array, one to a line, with how many and when the last was created." example:"worldevents world list"`
+	} `cmd:"" help:"Look at worlds."`
 	Check       checkCommand   `cmd:"" help:"Look at settings, database, disk, rights and identity provider before serving, and change nothing. Exits with status 1 on a fault." example:"worldevents check"`
 	Copy        copyCommand    `cmd:"" help:"Copy the database into a new file or an empty database: a backup, a restore, a move. All or nothing." example:"worldevents copy --to sqlite:backup.db"`
 	Replay      replayCommand  `cmd:"" name:"replay-audit" help:"After a restore: block, rename and remove again whom and what the lines of commands in a log say." example:"worldevents replay-audit audit.log"`

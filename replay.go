@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"worldevents/models"
 )
@@ -48,12 +50,14 @@ func (r replayCommand) Run() error {
 type audited struct {
 	users      map[models.ID]*auditedUser
 	events     map[models.ID]bool   // that were removed
+	created    []models.EventFilter // what was removed of users' events
 	identities map[models.Hash]bool // whether they are blocked
 }
 
 // auditedUser is what has become of a user, as far as lines say it.
 type auditedUser struct {
 	removed  bool
+	events   bool // went with the user
 	blocked  *bool
 	username string       // "" for a user who was not renamed
 	identity *models.Hash // of one who was blocked or unblocked, and whose identity was not since
@@ -64,7 +68,7 @@ const maxAuditLine = 1 << 20
 
 // readAudit reads the audit lines among others of a log.
 func readAudit(log io.Reader) (audited, error) {
-	a := audited{make(map[models.ID]*auditedUser), make(map[models.ID]bool), make(map[models.Hash]bool)}
+	a := audited{users: make(map[models.ID]*auditedUser), events: make(map[models.ID]bool), identities: make(map[models.Hash]bool)}
 	lines := bufio.NewScanner(log)
 	lines.Buffer(nil, maxAuditLine)
 	n := 0
@@ -94,7 +98,7 @@ func parseAudit(text string) (map[string]string, error) {
 			return nil, fmt.Errorf("an audit line that is damaged: %w", err)
 		}
 		for name, value := range all {
-			fields[name], _ = value.(string)
+			fields[name] = fmt.Sprint(value)
 		}
 	} else if i := strings.Index(text, "time="); i >= 0 && strings.Contains(text, " msg=audit ") {
 		for rest := text[i:]; rest != ""; {
@@ -118,7 +122,7 @@ func parseAudit(text string) (map[string]string, error) {
 }
 
 // add takes a line into account.
-func (a audited) add(line map[string]string) error {
+func (a *audited) add(line map[string]string) error {
 	var identity *models.Hash
 	if text := line["identity"]; text != "" {
 		parsed, err := parseIdentity(text)
@@ -129,6 +133,9 @@ func (a audited) add(line map[string]string) error {
 	}
 	action := line["action"]
 	if action == "event remove" {
+		if line["event"] == "" {
+			return a.addCreated(line)
+		}
 		id, err := models.ParseID(line["event"])
 		a.events[id] = true
 		return err
@@ -158,7 +165,7 @@ func (a audited) add(line map[string]string) error {
 	case "user rename":
 		user.username = line["to"]
 	case "user remove":
-		user.removed = true
+		user.removed, user.events = true, line["events"] != ""
 		if identity != nil {
 			a.identities[*identity] = true
 		}
@@ -166,6 +173,19 @@ func (a audited) add(line map[string]string) error {
 		user.blocked, user.identity = new(action == "user block"), identity
 	}
 	return nil
+}
+
+// addCreated takes into account that a user's events were removed: those that had been created by then.
+func (a *audited) addCreated(line map[string]string) (err error) {
+	f := models.EventFilter{World: line["world"]}
+	if f.Creator, err = models.ParseID(line["user"]); err == nil && line["since"] != "" {
+		f.Since, err = time.Parse(time.RFC3339, line["since"])
+	}
+	if err == nil {
+		f.Until, err = time.Parse(time.RFC3339, cmp.Or(line["until"], line["time"]))
+	}
+	a.created = append(a.created, f)
+	return err
 }
 
 // replay changes a database as audit lines say.
@@ -187,17 +207,26 @@ func (r *replay) all(done audited) error {
 			return err
 		}
 	}
-	for id, user := range done.users {
-		if err := r.user(id, user); err != nil {
-			return err
-		}
-	}
 	for id := range done.events {
 		removed, err := r.store.RemoveEvent(r, id)
 		if removed.Events > 0 {
 			r.again("event remove", "event", id, "rsvps", removed.RSVPs)
 		}
 		if err != nil && !errors.Is(err, models.ErrNoEvent) {
+			return err
+		}
+	}
+	for _, filter := range done.created { // while their creators are there
+		removed, err := r.store.RemoveEvents(r, models.EventRemoval{EventFilter: filter, Progress: func(models.RemovedEvents) {}})
+		if removed.Events > 0 {
+			r.again("event remove", "user", filter.Creator, "world", filter.World, "since", filter.Since, "until", filter.Until, "events", removed.Events, "rsvps", removed.RSVPs)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for id, user := range done.users {
+		if err := r.user(id, user); err != nil {
 			return err
 		}
 	}
@@ -245,7 +274,10 @@ func (r *replay) user(id models.ID, user *auditedUser) error {
 	case err != nil:
 		return err
 	case user.removed:
-		if _, err = r.store.RemoveUser(r, who, false); err == nil {
+		removed, err := r.store.RemoveUser(r, who, models.UserRemoval{Events: user.events, Progress: func(models.RemovedEvents) {}})
+		if err == nil && user.events {
+			r.again("user remove", "user", id, "events", removed.Created.Events)
+		} else if err == nil {
 			r.again("user remove", "user", id)
 		}
 		return err

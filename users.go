@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -27,7 +28,9 @@ type (
 	}
 	userRemoveCommand struct {
 		whom
-		Block bool `help:"Keep a SHA-256 of who the user is at the identity provider, so that they cannot come back as a new user."`
+		Block  bool `help:"Keep a SHA-256 of who the user is at the identity provider, so that they cannot come back as a new user."`
+		Events bool `help:"Remove the events that they have created, too, in small batches."`
+		DryRun bool `help:"Only count."`
 	}
 )
 
@@ -258,23 +261,50 @@ func printBlocked(o *operation, action string, user models.User, changed bool, e
 // Run removes a user. The audit line has no name.
 func (r userRemoveCommand) Run() error {
 	return r.operateOn(false, func(o *operation, who models.Who) error {
-		removed, err := o.store.RemoveUser(o, who, r.Block)
+		progress := newProgress()
+		removed, err := o.store.RemoveUser(o, who, models.UserRemoval{Block: r.Block, Events: r.Events, DryRun: r.DryRun, Progress: progress.tellEvents})
+		progress.end()
 		if err != nil {
-			return err
+			return r.failed(o, removed, err)
 		}
 		result := struct {
-			ID       models.ID `json:"id"`
-			Sessions int64     `json:"sessions"`
-			RSVPs    int64     `json:"rsvps"`
-			Events   int64     `json:"events"` // which stay, without a creator
-			Identity string    `json:"identity,omitempty"`
-		}{ID: removed.ID, Sessions: removed.Sessions, RSVPs: removed.RSVPs, Events: removed.Events}
+			ID       models.ID      `json:"id"`
+			Sessions int64          `json:"sessions"`
+			RSVPs    int64          `json:"rsvps"`
+			Events   int64          `json:"events"` // which stay, without a creator
+			Created  *removedEvents `json:"created,omitempty"`
+			Identity string         `json:"identity,omitempty"`
+			DryRun   bool           `json:"dryRun,omitempty"`
+		}{ID: removed.ID, Sessions: removed.Sessions, RSVPs: removed.RSVPs, Events: removed.Events, DryRun: r.DryRun}
 		attributes := []any{"user", removed.ID}
+		if r.Events {
+			result.Created = &removedEvents{removed.Created.Events, removed.Created.RSVPs}
+			attributes = append(attributes, "events", removed.Created.Events, "rsvps", removed.Created.RSVPs)
+		}
 		if removed.Identity != nil {
 			result.Identity = hex.EncodeToString(removed.Identity[:])
 			attributes = append(attributes, "identity", result.Identity)
 		}
-		o.audit("user remove", attributes...)
+		if !r.DryRun {
+			o.audit("user remove", attributes...)
+		}
 		return printJSON(result)
 	})
+}
+
+// removedEvents is what commands print of the events that went with a user.
+type removedEvents struct {
+	Events int64 `json:"events"`
+	RSVPs  int64 `json:"rsvps"`
+}
+
+// failed says what is gone of a user who is not.
+func (r userRemoveCommand) failed(o *operation, removed models.Removed, err error) error {
+	if removed.Created.Events > 0 && !r.DryRun {
+		o.audit("event remove", "user", removed.ID, "world", "", "events", removed.Created.Events, "rsvps", removed.Created.RSVPs)
+	}
+	if errors.Is(err, context.Canceled) && r.Events {
+		return errInterrupted(removed.Created)
+	}
+	return err
 }

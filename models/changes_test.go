@@ -114,7 +114,10 @@ func TestOwnWrites(t *testing.T) {
 			{"leave nothing", func() error { return e.LeaveEvent(t.Context(), bob, models.ID{2}) }, true, false},
 			{"rename", rename, false, true},
 			{"edit", edit, false, true},
-			{"remove a user", func() error { _, err := e.RemoveUser(t.Context(), models.Who{Username: "alicia"}, false); return err }, false, true},
+			{"remove a user", func() error {
+				_, err := e.RemoveUser(t.Context(), models.Who{Username: "alicia"}, models.UserRemoval{})
+				return err
+			}, false, true},
 			{"remove an event", func() error { _, err := e.RemoveEvent(t.Context(), event); return err }, false, true},
 			{"create an old one", func() error { return create(bob, "old") }, false, true},
 			{"prune", prune, false, true},

@@ -25,8 +25,8 @@ type EventFilter struct {
 	// Creator is the user who has made them.
 	Creator ID
 	World   string
-	// Since bounds when they were made.
-	Since time.Time
+	// Since and Until bound when they were made, Until exclusively.
+	Since, Until time.Time
 	// Before bounds when they are scheduled, exclusively.
 	Before time.Time
 }
@@ -102,6 +102,7 @@ func (f EventFilter) after(last EventDetails) (query string, args []any) {
 		and(true, "("+order+") > (?, ?, ?)", last.WorldID, last.ScheduledAt, last.ID)
 	}
 	and(!f.Since.IsZero(), "e.created_at >= ?", f.Since)
+	and(!f.Until.IsZero(), "e.created_at < ?", f.Until)
 	and(!f.Before.IsZero(), "e.scheduled_at < ?", f.Before)
 	return query + " ORDER BY " + order, args
 }

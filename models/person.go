@@ -33,14 +33,11 @@ func (s *Store) FindPerson(ctx context.Context, who Who) (Person, error) {
 	var person Person
 	err := s.snapshot(ctx, func(tx *gorm.DB) error {
 		person = Person{}
-		res := who.in(tx).Limit(1).Find(&person.User)
-		if res.Error == nil && res.RowsAffected == 0 {
-			return ErrNoUser
+		var err error
+		if person.User, err = readUser(who.in(tx)); err != nil {
+			return err
 		}
-		if res.Error != nil {
-			return res.Error
-		}
-		err := tx.Omit("handle_hash", "token_hash", "spent").Where("user_id = ?", person.ID).
+		err = tx.Omit("handle_hash", "token_hash", "spent").Where("user_id = ?", person.ID).
 			Order("created_at, id").Find(&person.Sessions).Error
 		if err != nil {
 			return err

@@ -156,7 +156,7 @@ func useAll(t *testing.T, s *servicetest.Service) {
 	must(err)
 	_, _, err = store.UnblockUser(ctx, models.Who{Username: "george"})
 	must(err)
-	removed, err := store.RemoveUser(ctx, models.Who{Username: "ringo"}, true)
+	removed, err := store.RemoveUser(ctx, models.Who{Username: "ringo"}, models.UserRemoval{Block: true, Events: true, Progress: func(models.RemovedEvents) {}})
 	must(err)
 	_, err = store.UnblockIdentity(ctx, *removed.Identity)
 	must(err)
@@ -202,6 +202,7 @@ func useAll(t *testing.T, s *servicetest.Service) {
 	must(err)
 	_, err = store.RemoveEvent(ctx, event)
 	must(err)
+	must(store.EachWorld(ctx, func(models.World) error { return nil }))
 	for _, filter := range []models.EventFilter{{World: "w"}, {Creator: creator}, {Before: servicetest.At(2039)}} {
 		_, err = store.RemoveEvents(ctx, models.EventRemoval{EventFilter: filter, Progress: func(models.RemovedEvents) {}})
 		must(err)

@@ -3,9 +3,23 @@ package models
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 )
+
+// UserRemoval says what RemoveUser removes.
+type UserRemoval struct {
+	// Block means that the user's identity at its provider can become no user again.
+	Block bool
+	// Events means that the events which the user has created go, too.
+	Events bool
+	// DryRun only counts.
+	DryRun bool
+	// Progress is called after each batch of events.
+	Progress func(RemovedEvents)
+}
 
 // Removed is what RemoveUser has removed.
 type Removed struct {
@@ -14,42 +28,92 @@ type Removed struct {
 	Sessions, RSVPs int64
 	// Events are those that the user had created. They stay, without a creator.
 	Events int64
+	// Created are those of the user's events that are gone, with UserRemoval.Events.
+	Created RemovedEvents
 	// Identity is what is kept of a user who must not come back, else nil.
 	Identity *Hash
 }
 
-// RemoveUser deletes a user with sessions and RSVPs, at once. With block the user's identity at its provider
-// can become no user again. It returns ErrNoUser, and ErrNoIdentity if there is none to block.
-func (s *Store) RemoveUser(ctx context.Context, who Who, block bool) (Removed, error) {
-	var removed Removed
-	err := s.transaction(ctx, func(tx *gorm.DB) error {
-		user, err := lockUser(who.in(tx))
+// RemoveUser deletes a user with sessions and RSVPs, at once. Events go before that, as with RemoveEvents. It returns ErrNoUser, and
+// ErrNoIdentity if there is none to block. With any other error Created says what is gone already; it is that of ctx if that has ended
+// before the user was removed.
+func (s *Store) RemoveUser(ctx context.Context, who Who, removal UserRemoval) (removed Removed, err error) {
+	if removal.Events {
+		removed, err = s.removeCreated(ctx, who, removal)
+		who = Who{ID: removed.ID}
+	}
+	if err == nil {
+		before := removed.Created
+		err = s.transaction(ctx, func(tx *gorm.DB) (err error) {
+			removed = Removed{Created: before}
+			return s.removeUser(tx, who, removal, &removed)
+		})
+		s.tell()
 		if err != nil {
-			return err
+			removed = Removed{ID: who.ID, Created: before}
 		}
-		removed = Removed{ID: user.ID}
-		if block {
-			if removed.Identity = user.IdentityHash(); removed.Identity == nil {
-				return ErrNoIdentity
-			}
-			if _, err := s.blockIdentity(tx, *removed.Identity); err != nil {
-				return err
-			}
-		}
-		err = scan(tx.Raw(`
-			SELECT (SELECT count(*) FROM sessions WHERE user_id = ?), (
-					SELECT count(*) FROM rsvps r JOIN events e ON e.number = r.event_number WHERE r.user_number = ? AND e.world_id <> ''
-				),
-				(SELECT count(*) FROM events WHERE creator_id = ?)`, user.ID, user.Number, user.ID),
-			&removed.Sessions, &removed.RSVPs, &removed.Events)
-		if err != nil {
-			return err
-		}
-		return tx.Exec("DELETE FROM users WHERE id = ?", user.ID).Error // the database does the rest
-	})
-	s.tell()
+	}
 	if err != nil {
-		return Removed{}, fmt.Errorf("remove user: %w", err)
+		return removed, fmt.Errorf("remove user: %w", err)
 	}
 	return removed, nil
+}
+
+// removeCreated removes the events of a user who can be removed.
+func (s *Store) removeCreated(ctx context.Context, who Who, removal UserRemoval) (removed Removed, err error) {
+	var user User
+	err = s.read(ctx, func(tx *gorm.DB) (err error) {
+		if user, err = readUser(who.in(tx)); err == nil && removal.Block && user.Issuer == nil {
+			err = ErrNoIdentity
+		}
+		return err
+	})
+	if err != nil {
+		return Removed{}, err
+	}
+	removed.ID = user.ID
+	removed.Created, err = s.RemoveEvents(ctx, EventRemoval{EventFilter{Creator: user.ID}, removal.DryRun, removal.Progress})
+	return removed, err
+}
+
+// removeUser deletes the user, or only counts. It waits for whoever creates an event just then, and so removes that, too.
+func (s *Store) removeUser(tx *gorm.DB, who Who, removal UserRemoval, removed *Removed) error {
+	user, err := readUser(who.in(tx).Clauses(clause.Locking{Strength: "UPDATE"}))
+	if err != nil {
+		return err
+	}
+	removed.ID = user.ID
+	if removal.Block {
+		if removed.Identity = user.IdentityHash(); removed.Identity == nil {
+			return ErrNoIdentity
+		}
+	}
+	if removal.Events && !removal.DryRun {
+		var last []EventDetails
+		query, args := EventFilter{Creator: user.ID}.after(EventDetails{})
+		if err := tx.Raw(query, args...).Scan(&last).Error; err != nil {
+			return err
+		}
+		done, err := s.detach(tx, last, time.Time{})
+		if err != nil {
+			return err
+		}
+		removed.Created.Events += done.Events
+		removed.Created.RSVPs += done.RSVPs
+	}
+	err = scan(tx.Raw(`
+		SELECT (SELECT count(*) FROM sessions WHERE user_id = ?),
+			(SELECT count(*) FROM rsvps r JOIN events e ON e.number = r.event_number
+				WHERE r.user_number = ? AND e.world_id <> '' AND NOT (CAST(? AS boolean) AND coalesce(e.creator_id = ?, false))),
+			(SELECT count(*) FROM events WHERE creator_id = ? AND NOT CAST(? AS boolean))`,
+		user.ID, user.Number, removal.Events, user.ID, user.ID, removal.Events), &removed.Sessions, &removed.RSVPs, &removed.Events)
+	if err != nil || removal.DryRun {
+		return err
+	}
+	if removal.Block {
+		if _, err := s.blockIdentity(tx, *removed.Identity); err != nil {
+			return err
+		}
+	}
+	return tx.Exec("DELETE FROM users WHERE id = ?", user.ID).Error // the database does the rest
 }

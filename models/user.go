@@ -136,8 +136,13 @@ func addMissing(tx *gorm.DB, user User) error {
 // so concurrent sign-ins never leave more sessions than a user may have, and none begins while a user is being blocked. It
 // returns ErrNoUser.
 func lockUser(query *gorm.DB) (User, error) {
+	return readUser(query.Clauses(clause.Locking{Strength: "NO KEY UPDATE"}))
+}
+
+// readUser is lockUser without the lock.
+func readUser(query *gorm.DB) (User, error) {
 	var user User
-	res := query.Clauses(clause.Locking{Strength: "NO KEY UPDATE"}).Limit(1).Find(&user)
+	res := query.Limit(1).Find(&user)
 	if res.Error == nil && res.RowsAffected == 0 {
 		return User{}, ErrNoUser
 	}

@@ -289,6 +289,115 @@ func TestRemovedIsNowhere(t *testing.T) {
 	})
 }
 
+// Of what a user has created all goes, or what is of a world or a time, and nothing else. List, dry run and removal agree.
+func TestEventRemoveCreated(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		id := alice.Session.UserID
+		servicetest.AddEvents(s, "one", 7001, 620, 2030, "d") // more than one reading, in several batches
+		servicetest.AddEvents(s, "two", 7002, 30, 2030, "d")
+		s.Database.Exec("UPDATE events SET creator_id = ?, created_at = '2026-01-01 00:00:00+00:00'", id)
+		s.Database.Exec("UPDATE events SET created_at = '2026-02-01 00:00:00.5+00:00' WHERE world_id = 'two' OR number % 2 = 0")
+		own := alice.Create("three", "own", servicetest.When)
+		kept := bob.Create("one", "kept", "2031-01-01T00:00:00Z")
+		bob.Post("/api/event/join/"+own, "").Is(200, servicetest.Success)
+
+		for _, args := range []string{
+			"--world three", "--since 2026-02-01T00:00:00.5Z --world two", "--since 2026-02-01T00:00:00.5Z --world one", "--since 2026-02-01T00:00:00.500001Z", "--world two", "",
+		} {
+			var listed []eventLine
+			byName, byID := append([]string{"--creator", "alice"}, strings.Fields(args)...), append([]string{"--user-id", id}, strings.Fields(args)...)
+			text := p.MustRun(append([]string{"event", "list"}, byName...)...)
+			if err := json.Unmarshal([]byte(text), &listed); err != nil || p.MustRun(append([]string{"event", "list"}, byID...)...) != text {
+				t.Errorf("%s: %v, or other events by id", args, err)
+			}
+			rsvps := 0
+			for i, e := range listed {
+				rsvps += int(e.RSVPs.(float64))
+				if *e.Creator != "alice" || i > 0 && e.World == "one" && e.ID < listed[i-1].ID && listed[i-1].World == "one" {
+					t.Errorf("%s: %v at %d", args, e, i)
+				}
+			}
+			want := fmt.Sprintf(`{"events":%d,"rsvps":%d,"dryRun":`, len(listed), rsvps)
+			if got := p.MustRun(append([]string{"event", "remove", "--dry-run"}, byName...)...); got != want+"true}\n" {
+				t.Errorf("%s: the dry run prints %s, want %s", args, got, want)
+			}
+			stdout, stderr, _ := p.Run(append([]string{"event", "remove"}, byID...)...)
+			if stdout != want+"false}\n" || servicetest.IsAudit(stderr) != (len(listed) > 0) {
+				t.Errorf("%s: prints %s %s, want %s", args, stdout, stderr, want)
+			}
+			if got := p.MustRun(append([]string{"event", "list"}, byName...)...); got != "[]\n" {
+				t.Errorf("%s: left %s", args, got)
+			}
+		}
+		if got := left(t, s); got != [2]int{1, 1} {
+			t.Errorf("%v are left", got)
+		}
+		bob.Get("/api/event/one").Is(200, servicetest.List(servicetest.Listed(kept, "kept", "", "2031-01-01T00:00:00.000Z", "bob")))
+
+		for args, words := range map[string]string{
+			"list": "needs one of", "list --since " + servicetest.When: "needs one of", "list --creator alice --user-id " + id: "needs one of",
+			"list --creator nobody": "no such user", "list --user-id alice": "not an id", "list --creator alice --since yesterday": "--since",
+			"remove": "needs one of", "remove --world one": "needs one of", "remove " + own + " --creator alice": "needs one of", "remove --creator nobody": "no such user",
+			"remove " + kept + " --dry-run": "go with --creator", "remove " + kept + " --world one": "go with --creator",
+			"remove --creator alice --world=": "--world", "remove --creator alice --since x": "--since", "remove --creator " + id: "no such user",
+		} {
+			fails(t, p, words, append([]string{"event"}, strings.Fields(args)...)...)
+		}
+	})
+}
+
+// All worlds that have events are listed, with how many and when the last was created.
+func TestWorldList(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		if text := p.MustRun("world", "list"); text != "[]\n" {
+			t.Errorf("of nothing: %q", text)
+		}
+		var want []string
+		for i := range 700 { // more than one reading
+			servicetest.AddEvents(s, fmt.Sprintf("w%03d", i), 7000+i, 1+i%2, 2030, "d")
+			want = append(want, fmt.Sprintf(`{"world":"w%03d","events":%d,"newest":"2026-01-01T00:00:00.%dZ"}`, i, 1+i%2, 1+i%2))
+		}
+		s.Database.Exec("UPDATE events SET created_at = '2026-01-01 00:00:00.1+00:00'")
+		s.Database.Exec("UPDATE events SET created_at = '2026-01-01 00:00:00.2+00:00' WHERE number IN (SELECT max(number) FROM events GROUP BY world_id HAVING count(*) = 2)")
+		p.MustRun("event", "remove", s.SignIn("alice").Create("gone", "n", servicetest.When))
+		if text := p.MustRun("world", "list"); text != "[\n"+strings.Join(want, ",\n")+"\n]\n" {
+			t.Errorf("%.300s", text)
+		}
+	})
+}
+
+// A removal that is interrupted says what is gone, and goes on when it is run again.
+func TestEventRemoveInterrupted(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		alice := s.SignIn("alice")
+		servicetest.AddEvents(s, "one", 7001, 5000, 2030, "d")
+		s.Database.Exec("UPDATE events SET creator_id = ?", alice.Session.UserID)
+		for _, args := range [][]string{{"event", "remove", "--creator", "alice"}, {"user", "remove", "alice", "--events"}} {
+			var said servicetest.Log
+			cut := p.Command(args...)
+			cut.Stderr = &said
+			before := s.Database.Count("events WHERE world_id = ''")
+			if err := cut.Start(); err != nil {
+				t.Fatal(err)
+			}
+			servicetest.Eventually(t, 20*time.Second, "some are gone", func() bool { return s.Database.Count("events WHERE world_id = ''") > before })
+			cut.Process.Signal(syscall.SIGINT)
+			cut.Wait()
+			gone := s.Database.Count("events WHERE world_id = ''") - before
+			if text := said.String(); cut.ProcessState.ExitCode() == 1 && (!strings.Contains(text, fmt.Sprintf("interrupted after %d events", gone)) || !strings.Contains(text, fmt.Sprintf("events=%d ", gone))) {
+				t.Errorf("%d are gone: %s", gone, text)
+			}
+		}
+		if s.Database.Count("users") == 1 {
+			p.MustRun("user", "remove", "alice", "--events")
+		}
+		if got := left(t, s); got != [2]int{} {
+			t.Errorf("%v are left", got)
+		}
+	})
+}
+
 // What commands have removed is deleted by whatever serves.
 func TestServeSweepsEvents(t *testing.T) {
 	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {

@@ -37,6 +37,13 @@ func TestReplayAudit(t *testing.T) {
 		s.SignIn("ann")
 		s.SignIn("bea")
 		s.SignIn("mallory \" msg=audit")
+		spammer, cleaned := s.SignIn("spammer"), s.SignIn("cleaned")
+		spammer.Create("spam", "n", servicetest.When)
+		cleaned.Create("spam", "n", servicetest.When)
+		run("event", "remove", "--creator", "cleaned") // and what they create afterwards is theirs
+		good := cleaned.Create("plaza", "good", servicetest.When)
+		bad := cleaned.Create("elsewhere", "bad", servicetest.When)
+		of := s.SignIn("of spammer").Create("spam", "n", servicetest.When)
 		run("user", "block", "zoe")
 		run("user", "block", "alice")
 		run("user", "unblock", "alice")
@@ -63,15 +70,19 @@ func TestReplayAudit(t *testing.T) {
 		run("user", "block", "mallory \" msg=audit")
 		run("event", "remove", spam)
 		run("event", "edit", kept, "--name", "Kept")
+		run("event", "remove", "--creator", "cleaned", "--world", "elsewhere", "--since", "2020-01-01T00:00:00Z")
+		run("event", "remove", "--creator", "of spammer")
+		run("user", "remove", "of spammer")
+		run("user", "remove", "spammer", "--events")
 		appendTo(t, log, `{"time":"2030-01-02T03:04:05Z","level":"INFO","msg":"request","path":"/\"msg\":\"audit\"","action":"user remove","user":"`+alice.Session.UserID+"\"}\n"+
 			`time=2030-01-02T03:04:05Z level=INFO msg=request path="/ msg=audit action=\"user remove\" user=`+alice.Session.UserID+"\"\n")
 
 		q := p.With("DATABASE_URL=" + restored.URL)
 		stdout, stderr, status := q.Run("replay-audit", "audit.log")
-		if want := `{"repeated":11}` + "\n"; status != 0 || stdout != want {
+		if want := `{"repeated":15}` + "\n"; status != 0 || stdout != want {
 			t.Errorf("%d %s, want %s %s", status, stdout, want, stderr)
 		}
-		if n := strings.Count(stderr, "msg=audit action="); n != 11 || !strings.Contains(stderr, "repeated=true") {
+		if n := strings.Count(stderr, "msg=audit action="); n != 15 || !strings.Contains(stderr, "repeated=true") {
 			t.Errorf("%d audit lines: %s", n, stderr)
 		}
 		if got := q.MustRun("replay-audit", log); got != `{"repeated":0}`+"\n" {
@@ -98,8 +109,11 @@ func TestReplayAudit(t *testing.T) {
 				t.Errorf("there is %s in %s", name, users)
 			}
 		}
-		if got := q.MustRun("event", "list", "--world", "plaza"); strings.Contains(got, spam) || !strings.Contains(got, kept) {
+		if got := q.MustRun("event", "list", "--world", "plaza"); strings.Contains(got, spam) || !strings.Contains(got, kept) || !strings.Contains(got, good) {
 			t.Errorf("events: %s", got)
+		}
+		if got := q.MustRun("world", "list"); strings.Count(got, "events") != 1 {
+			t.Errorf("%s and %s are not all gone: %s", bad, of, got)
 		}
 	})
 }

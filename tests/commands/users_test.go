@@ -360,6 +360,75 @@ func TestUserRemove(t *testing.T) {
 	})
 }
 
+// With --events what the user has created goes, too, and of others' events only the RSVPs. A dry run says it beforehand, and what is refused
+// removes nothing.
+func TestUserRemoveEvents(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		spammer, bob := s.SignIn("spammer"), s.SignIn("bob")
+		id := spammer.Session.UserID
+		kept := bob.Create("plaza", "kept", servicetest.When)
+		spammer.Post("/api/event/join/"+kept, "").Is(200, servicetest.Success)
+		servicetest.AddEvents(s, "spam", 7001, 250, 2030, "d")
+		s.Database.Exec("UPDATE events SET creator_id = ? WHERE world_id = 'spam'", id)
+		own := spammer.Create("plaza", "own", servicetest.When)
+		bob.Post("/api/event/join/"+own, "").Is(200, servicetest.Success)
+
+		fails(t, p, "never signed in with an identity provider", "user", "remove", "spammer", "--events", "--block")
+		want := `{"id":"` + id + `","sessions":1,"rsvps":1,"events":0,"created":{"events":251,"rsvps":2}`
+		if stdout, stderr, _ := p.Run("user", "remove", "spammer", "--events", "--dry-run"); stdout != want+`,"dryRun":true}`+"\n" || stderr != "" {
+			t.Errorf("dry run: %s %s", stdout, stderr)
+		}
+		if stdout, _, _ := p.Run("user", "remove", "spammer", "--dry-run"); stdout != `{"id":"`+id+`","sessions":1,"rsvps":2,"events":251,"dryRun":true}`+"\n" {
+			t.Errorf("dry run without events: %s", stdout)
+		}
+		spammer.Get("/api/event/none").Is(200, servicetest.List())
+		if n := len(servicetest.EventIDs(t, bob.Get("/api/event/spam").Body)); n != 250 {
+			t.Errorf("%d events after dry runs", n)
+		}
+		stdout, stderr, _ := p.Run("user", "remove", "--user-id", id, "--events")
+		if stdout != want+"}\n" || !servicetest.IsAudit(stderr) || !strings.Contains(stderr, "user="+id+" events=251 rsvps=2") {
+			t.Errorf("%s %s", stdout, stderr)
+		}
+		bob.Get("/api/event/spam").Is(200, servicetest.List())
+		bob.Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(kept, "kept", "", servicetest.When, "bob")))
+		if text := dump(t, s.Database); strings.Contains(text, "spammer") || strings.Contains(text, id) {
+			t.Errorf("left: %s", text)
+		}
+		if got := left(t, s); got != [2]int{1, 1} {
+			t.Errorf("%v are left", got)
+		}
+	})
+}
+
+// Nothing of a user stays who creates events until they are gone.
+func TestUserRemoveEventsRace(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		for round := range 5 {
+			spammer := s.SignIn(fmt.Sprint("spammer ", round))
+			id, _ := models.ParseID(spammer.Session.UserID)
+			var wait sync.WaitGroup
+			for range 4 {
+				wait.Go(func() {
+					for range 1000 {
+						if res := spammer.Post("/api/event/spam", servicetest.EventBody); res.Status != 200 {
+							res.IsError(401, "invalid_token")
+							return
+						}
+					}
+				})
+			}
+			servicetest.Eventually(t, 20*time.Second, "they create", func() bool { return s.Database.Count("events WHERE creator_id = ?", id) > 8 })
+			if _, err := s.Store.RemoveUser(context.Background(), models.Who{ID: id}, models.UserRemoval{Events: true, Progress: func(models.RemovedEvents) {}}); err != nil {
+				t.Error(err)
+			}
+			wait.Wait()
+			if n := s.Database.Count("events WHERE world_id = 'spam'"); n != 0 {
+				t.Errorf("%d events are left", n)
+			}
+		}
+	})
+}
+
 // dump is all that the tables hold, as text.
 func dump(t *testing.T, db *servicetest.Database) string {
 	t.Helper()
@@ -402,7 +471,7 @@ func TestUserRemoveRace(t *testing.T) {
 			servicetest.AtOnce(12, func(i int) {
 				switch {
 				case i == 6:
-					if _, err := s.Store.RemoveUser(context.Background(), models.Who{Username: name}, false); err != nil {
+					if _, err := s.Store.RemoveUser(context.Background(), models.Who{Username: name}, models.UserRemoval{}); err != nil {
 						t.Error(err)
 					}
 				case i%3 == 0:

@@ -42,7 +42,7 @@ func TestBlockedSignIn(t *testing.T) {
 		}
 		signIn().Is(303, "")
 
-		removed, err := s.Store.RemoveUser(ctx, models.Who{Username: "alice"}, true)
+		removed, err := s.Store.RemoveUser(ctx, models.Who{Username: "alice"}, models.UserRemoval{Block: true})
 		if err != nil || removed.Identity == nil {
 			t.Fatal(removed, err)
 		}
@@ -64,7 +64,7 @@ func TestBlockedSignIn(t *testing.T) {
 		signIn().Is(303, "")
 
 		// Removed without more, they come back as somebody new.
-		if _, err := s.Store.RemoveUser(ctx, models.Who{Username: "alice-2"}, false); err != nil {
+		if _, err := s.Store.RemoveUser(ctx, models.Who{Username: "alice-2"}, models.UserRemoval{}); err != nil {
 			t.Fatal(err)
 		}
 		signIn().Is(303, "")
@@ -99,7 +99,7 @@ func TestRemoveRace(t *testing.T) {
 			<-started
 			name := ""
 			s.Database.Read("SELECT username FROM users WHERE subject = ?", []any{subject}, &name)
-			if _, err := s.Store.RemoveUser(ctx, models.Who{Username: name}, true); err != nil {
+			if _, err := s.Store.RemoveUser(ctx, models.Who{Username: name}, models.UserRemoval{Block: true}); err != nil {
 				t.Error(err)
 			}
 			for range 8 {
