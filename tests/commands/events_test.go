@@ -297,19 +297,24 @@ func TestEventRemoveCreated(t *testing.T) {
 		servicetest.AddEvents(s, "one", 7001, 620, 2030, "d") // more than one reading, in several batches
 		servicetest.AddEvents(s, "two", 7002, 30, 2030, "d")
 		s.Database.Exec("UPDATE events SET creator_id = ?, created_at = '2026-01-01 00:00:00+00:00'", id)
-		s.Database.Exec("UPDATE events SET created_at = '2026-02-01 00:00:00.5+00:00' WHERE world_id = 'two' OR number % 2 = 0")
+		s.Database.Exec("UPDATE events SET created_at = '2026-02-01 00:00:00.5+00:00' WHERE number % 2 = 0")
 		own := alice.Create("three", "own", servicetest.When)
 		kept := bob.Create("one", "kept", "2031-01-01T00:00:00Z")
 		bob.Post("/api/event/join/"+own, "").Is(200, servicetest.Success)
 
-		for _, args := range []string{
-			"--world three", "--since 2026-02-01T00:00:00.5Z --world two", "--since 2026-02-01T00:00:00.5Z --world one", "--since 2026-02-01T00:00:00.500001Z", "--world two", "",
+		for _, test := range []struct {
+			args   string
+			events int
+		}{
+			{"--world three", 1}, {"--since 2026-02-01T00:00:00.5Z --world two", 15}, {"--since 2026-02-01T00:00:00.500001Z", 0}, {"--since 2026-02-01T00:00:00.5Z", 310},
+			{"--world two", 15}, {"", 310},
 		} {
+			args := test.args
 			var listed []eventLine
 			byName, byID := append([]string{"--creator", "alice"}, strings.Fields(args)...), append([]string{"--user-id", id}, strings.Fields(args)...)
 			text := p.MustRun(append([]string{"event", "list"}, byName...)...)
-			if err := json.Unmarshal([]byte(text), &listed); err != nil || p.MustRun(append([]string{"event", "list"}, byID...)...) != text {
-				t.Errorf("%s: %v, or other events by id", args, err)
+			if err := json.Unmarshal([]byte(text), &listed); err != nil || p.MustRun(append([]string{"event", "list"}, byID...)...) != text || len(listed) != test.events {
+				t.Errorf("%s: %v, %d events of %d, or others by id", args, err, len(listed), test.events)
 			}
 			rsvps := 0
 			for i, e := range listed {
