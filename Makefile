@@ -43,8 +43,8 @@ test-hostile: build ## Attack the service in generated ways (half an hour; HOSTI
 test-cluster: build ## Lose the leader of a PostgreSQL cluster under load (minutes; needs patroni, etcd and haproxy)
 	$(GOTEST) -v -timeout 15m ./tests/long/cluster
 
-test-deploy: build ## Test releases, the unit, the image, the alerts, the runbooks and certificates by ACME (minutes; needs systemd, buildah and prometheus)
-	$(GOTEST) -timeout 15m ./tests/long/acme ./tests/long/deploy ./tests/long/runbooks
+test-deploy: build ## Test releases, the unit, the image, the alerts, the runbooks, certificates by ACME, and plans of large tables (minutes; needs systemd, buildah and prometheus)
+	$(GOTEST) -timeout 15m ./tests/long/acme ./tests/long/deploy ./tests/long/runbooks ./tests/long/years
 
 test-postgres: build ## Run the tests on PostgreSQL with the newest version, 18 (needs Node)
 	@.ci/node tests/postgres ./test

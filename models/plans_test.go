@@ -1,7 +1,6 @@
 package models_test
 
 import (
-	"crypto/rand"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,7 +27,7 @@ func TestStatementsUseIndexes(t *testing.T) {
 			defer mutex.Unlock()
 			seen[sql] = true
 		})
-		useAll(t, s)
+		servicetest.UseAll(t, s)
 		if len(seen) < 40 {
 			t.Errorf("%d statements", len(seen))
 		}
@@ -64,7 +63,7 @@ func TestStatementsUseIndexes(t *testing.T) {
 		s := servicetest.Start(t, server.Database())
 		servicetest.Crowd(t, s, "crowded", 600, 2)
 		before := len(server.Log())
-		useAll(t, s)
+		servicetest.UseAll(t, s)
 		plans := strings.Split(server.Log()[before:], " LOG:  duration: ")[1:]
 		if len(plans) < 60 {
 			t.Errorf("%d plans: %s", len(plans), server.Log())
@@ -99,115 +98,6 @@ func planInSQLite(t *testing.T, db *servicetest.Database, sql string) (steps []s
 		steps = append(steps, step)
 	}
 	return steps
-}
-
-// useAll does all that the service and the commands do to a database, each way at least once. The world crowded is there,
-// with a large event.
-func useAll(t *testing.T, s *servicetest.Service) {
-	t.Helper()
-	ctx, store := t.Context(), s.Store
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Error(err)
-		}
-	}
-	signIn := func() (in models.SignIn) {
-		rand.Read(in.Handle[:])
-		in.Replaces = []models.RefreshToken{{Handle: in.Handle}}
-		return in
-	}
-	alice, bob := s.SignIn("alice"), s.SignIn("bob")
-	alice.Get(servicetest.SessionPath).Is(200, servicetest.Authenticated)
-	alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
-	id := alice.Create("w", "n", servicetest.When)
-	bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
-	bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
-	for range 3 { // the list is not read again
-		tag := bob.Get("/api/event/w").Header.Get("ETag")
-		bob.Get("/api/event/w", servicetest.IfNoneMatch(tag)).Is(304, "")
-	}
-	for _, query := range []string{"", "?limit=1", "?from=2029-01-01T00:00:00Z", "?to=2039-01-01T00:00:00Z&limit=2"} {
-		servicetest.Walk(t, s, bob, "/api/event/crowded"+query, servicetest.EventIDs)
-	}
-	bob.Delete("/api/event/"+id).Is(200, servicetest.Success)
-	bob.Delete("/api/event/"+id).Is(200, servicetest.Success)
-
-	_, err := store.PruneChanges(ctx)
-	must(err)
-	_, err = store.SignInExternal(ctx, "https://login.example.org", "1", "paul", signIn())
-	must(err)
-	_, err = store.SignInExternal(ctx, "https://login.example.org", "2", "paul", signIn())
-	must(err)
-	for _, whose := range [][2]string{{"1", ""}, {"", "s"}, {"1", "s"}} {
-		_, err = store.RevokeExternal(ctx, "https://login.example.org", whose[0], whose[1], time.Now())
-		must(err)
-	}
-	_, err = store.RenameUser(ctx, models.Who{Username: "paul"}, "ringo")
-	must(err)
-	_, err = store.RenameUser(ctx, models.Who{Username: "bob"}, "george")
-	must(err)
-	_, err = store.FindUser(ctx, models.Who{Username: "george"})
-	must(err)
-	_, err = store.FindPerson(ctx, models.Who{Username: "alice"})
-	must(err)
-	must(store.EachUser(ctx, func(models.User) error { return nil }))
-	_, _, err = store.BlockUser(ctx, models.Who{Username: "george"})
-	must(err)
-	_, _, err = store.UnblockUser(ctx, models.Who{Username: "george"})
-	must(err)
-	removed, err := store.RemoveUser(ctx, models.Who{Username: "ringo"}, models.UserRemoval{Block: true, Events: true, Progress: func(models.RemovedEvents) {}})
-	must(err)
-	_, err = store.UnblockIdentity(ctx, *removed.Identity)
-	must(err)
-
-	in := signIn()
-	grant, err := store.SignIn(ctx, models.Who{Username: "carol"}, true, in)
-	must(err)
-	caller := models.Caller{UserID: grant.ID, SessionID: grant.SessionID}
-	_, err = store.FindSession(ctx, in.RefreshToken)
-	must(err)
-	_, err = store.Sessions(ctx, grant.ID)
-	must(err)
-	_, err = store.SignedOut(ctx, []models.Caller{caller, {UserID: grant.ID}})
-	must(err)
-	_, err = store.RefreshSession(ctx, caller, in.RefreshToken, models.Hash{1})
-	must(err)
-	_, err = store.RefreshSession(ctx, caller, in.RefreshToken, models.Hash{2})
-	if err == nil {
-		t.Error("a spent token is taken")
-	}
-	_, err = store.RevokeSession(ctx, caller)
-	must(err)
-	_, err = store.RevokeUser(ctx, grant.ID, grant.SessionID)
-	must(err)
-	_, _, err = store.RevokeTokens(ctx, []models.RefreshToken{in.RefreshToken})
-	must(err)
-	_, err = store.RevokeAll(ctx)
-	must(err)
-	_, _, err = store.PruneSessions(ctx, models.ID{})
-	must(err)
-
-	event, err := models.ParseID(id)
-	must(err)
-	creator, err := models.ParseID(alice.Session.UserID)
-	must(err)
-	for _, filter := range []models.EventFilter{{World: "crowded"}, {Creator: creator}, {Creator: creator, World: "w", Since: time.Unix(1, 0)}, {Before: servicetest.At(2039)}} {
-		must(store.EachEvent(ctx, filter, func(models.EventDetails) error { return nil }))
-	}
-	_, _, err = store.FindEvent(ctx, event)
-	must(err)
-	name := "N"
-	_, err = store.EditEvent(ctx, event, models.EventEdit{Name: &name})
-	must(err)
-	_, err = store.RemoveEvent(ctx, event)
-	must(err)
-	must(store.EachWorld(ctx, func(models.World) error { return nil }))
-	for _, filter := range []models.EventFilter{{World: "w"}, {Creator: creator}, {Before: servicetest.At(2039)}} {
-		_, err = store.RemoveEvents(ctx, models.EventRemoval{EventFilter: filter, Progress: func(models.RemovedEvents) {}})
-		must(err)
-	}
-	must(store.SweepEvents(ctx))
 }
 
 // PostgreSQL vacuums the tables that lists read early enough for new events: what was written since the last vacuum is read

@@ -84,7 +84,7 @@ func pruneChanges(tx *gorm.DB) (deleted int64, err error) {
 		"INSERT INTO incarnation DEFAULT VALUES ON CONFLICT DO NOTHING",
 		fmt.Sprintf(`UPDATE incarnation SET horizon = next, next = pg_snapshot_xmin(pg_current_snapshot()), next_since = now()
 			WHERE NOT next_since BETWEEN now() - interval '%d s' AND now()`, int(keptChanges.Seconds())),
-		"DELETE FROM changes WHERE xid >= pg_snapshot_xmax(pg_current_snapshot())",
+		"DELETE FROM changes WHERE ctid = ANY (ARRAY (SELECT ctid FROM changes WHERE xid >= pg_snapshot_xmax(pg_current_snapshot()) ORDER BY xid LIMIT 100000))",
 	} {
 		if err := tx.Exec(statement).Error; err != nil {
 			return 0, err

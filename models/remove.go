@@ -103,8 +103,8 @@ func (s *Store) removeUser(tx *gorm.DB, who Who, removal UserRemoval, removed *R
 	}
 	err = scan(tx.Raw(`
 		SELECT (SELECT count(*) FROM sessions WHERE user_id = ?),
-			(SELECT count(*) FROM rsvps r JOIN events e ON e.number = r.event_number
-				WHERE r.user_number = ? AND e.world_id <> '' AND NOT (CAST(? AS boolean) AND coalesce(e.creator_id = ?, false))),
+			(SELECT count(*) FROM rsvps r WHERE r.user_number = ? AND (
+				SELECT e.world_id <> '' AND NOT (CAST(? AS boolean) AND coalesce(e.creator_id = ?, false)) FROM events e WHERE e.number = r.event_number)),
 			(SELECT count(*) FROM events WHERE creator_id = ? AND NOT CAST(? AS boolean))`,
 		user.ID, user.Number, removal.Events, user.ID, user.ID, removal.Events), &removed.Sessions, &removed.RSVPs, &removed.Events)
 	if err != nil || removal.DryRun {

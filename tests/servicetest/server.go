@@ -95,6 +95,16 @@ func PostgresURL(servers ...*PostgresServer) string {
 // Database looks into the database worldevents.
 func (s *PostgresServer) Database() *Database { return open(s.tb, "postgres", "pgx", s.URL(), s.URL()) }
 
+// CopyOf makes a database as d is, which nobody may use meanwhile. It goes with the test.
+func (s *PostgresServer) CopyOf(tb testing.TB, d *Database) *Database {
+	tb.Helper()
+	d.DB.Close()
+	s.Exec("CREATE DATABASE copy STRATEGY file_copy TEMPLATE worldevents")
+	tb.Cleanup(func() { s.Exec("DROP DATABASE copy WITH (FORCE)") })
+	u := strings.TrimSuffix(s.URL(), "worldevents") + "copy"
+	return open(tb, "postgres", "pgx", u, u)
+}
+
 // Log is what the server has logged.
 func (s *PostgresServer) Log() string {
 	s.tb.Helper()

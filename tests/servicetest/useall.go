@@ -1,0 +1,118 @@
+package servicetest
+
+import (
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"worldevents/models"
+)
+
+// UseAll does all that the service and the commands do to a database, each way at least once. The world crowded is there,
+// with a large event.
+func UseAll(t *testing.T, s *Service) {
+	t.Helper()
+	ctx, store := t.Context(), s.Store
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	signIn := func() (in models.SignIn) {
+		rand.Read(in.Handle[:])
+		in.Replaces = []models.RefreshToken{{Handle: in.Handle}}
+		return in
+	}
+	alice, bob := s.SignIn("alice"), s.SignIn("bob")
+	alice.Get(SessionPath).Is(200, Authenticated)
+	alice.Get(RefreshPath).Is(200, Success)
+	id := alice.Create("w", "n", When)
+	bob.Post("/api/event/join/"+id, "").Is(200, Success)
+	bob.Post("/api/event/join/"+id, "").Is(200, Success)
+	for range 3 { // the list is not read again
+		tag := bob.Get("/api/event/w").Header.Get("ETag")
+		bob.Get("/api/event/w", IfNoneMatch(tag)).Is(304, "")
+	}
+	for _, query := range []string{"", "?limit=1", "?from=2029-01-01T00:00:00Z", "?to=2039-01-01T00:00:00Z&limit=2"} {
+		Walk(t, s, bob, "/api/event/crowded"+query, EventIDs)
+	}
+	bob.Delete("/api/event/"+id).Is(200, Success)
+	bob.Delete("/api/event/"+id).Is(200, Success)
+
+	_, err := store.PruneChanges(ctx)
+	must(err)
+	_, err = store.SignInExternal(ctx, "https://login.example.org", "1", "paul", signIn())
+	must(err)
+	_, err = store.SignInExternal(ctx, "https://login.example.org", "2", "paul", signIn())
+	must(err)
+	for _, whose := range [][2]string{{"1", ""}, {"", "s"}, {"1", "s"}} {
+		_, err = store.RevokeExternal(ctx, "https://login.example.org", whose[0], whose[1], time.Now())
+		must(err)
+	}
+	_, err = store.RenameUser(ctx, models.Who{Username: "paul"}, "ringo")
+	must(err)
+	_, err = store.RenameUser(ctx, models.Who{Username: "bob"}, "george")
+	must(err)
+	_, err = store.FindUser(ctx, models.Who{Username: "george"})
+	must(err)
+	_, err = store.FindPerson(ctx, models.Who{Username: "alice"})
+	must(err)
+	must(store.EachUser(ctx, func(models.User) error { return nil }))
+	_, _, err = store.BlockUser(ctx, models.Who{Username: "george"})
+	must(err)
+	_, _, err = store.UnblockUser(ctx, models.Who{Username: "george"})
+	must(err)
+	removed, err := store.RemoveUser(ctx, models.Who{Username: "ringo"}, models.UserRemoval{Block: true, Events: true, Progress: func(models.RemovedEvents) {}})
+	must(err)
+	_, err = store.UnblockIdentity(ctx, *removed.Identity)
+	must(err)
+
+	in := signIn()
+	grant, err := store.SignIn(ctx, models.Who{Username: "carol"}, true, in)
+	must(err)
+	caller := models.Caller{UserID: grant.ID, SessionID: grant.SessionID}
+	_, err = store.FindSession(ctx, in.RefreshToken)
+	must(err)
+	_, err = store.Sessions(ctx, grant.ID)
+	must(err)
+	_, err = store.SignedOut(ctx, []models.Caller{caller, {UserID: grant.ID}})
+	must(err)
+	_, err = store.RefreshSession(ctx, caller, in.RefreshToken, models.Hash{1})
+	must(err)
+	_, err = store.RefreshSession(ctx, caller, in.RefreshToken, models.Hash{2})
+	if err == nil {
+		t.Error("a spent token is taken")
+	}
+	_, err = store.RevokeSession(ctx, caller)
+	must(err)
+	_, err = store.RevokeUser(ctx, grant.ID, grant.SessionID)
+	must(err)
+	_, _, err = store.RevokeTokens(ctx, []models.RefreshToken{in.RefreshToken})
+	must(err)
+	_, err = store.RevokeAll(ctx)
+	must(err)
+	_, _, err = store.PruneSessions(ctx, models.ID{})
+	must(err)
+
+	event, err := models.ParseID(id)
+	must(err)
+	creator, err := models.ParseID(alice.Session.UserID)
+	must(err)
+	for _, filter := range []models.EventFilter{{World: "crowded"}, {Creator: creator}, {Creator: creator, World: "w", Since: time.Unix(1, 0)}, {Before: At(2039)}} {
+		must(store.EachEvent(ctx, filter, func(models.EventDetails) error { return nil }))
+	}
+	_, _, err = store.FindEvent(ctx, event)
+	must(err)
+	name := "N"
+	_, err = store.EditEvent(ctx, event, models.EventEdit{Name: &name})
+	must(err)
+	_, err = store.RemoveEvent(ctx, event)
+	must(err)
+	must(store.EachWorld(ctx, func(models.World) error { return nil }))
+	for _, filter := range []models.EventFilter{{World: "w"}, {Creator: creator}, {Before: At(2039)}} {
+		_, err = store.RemoveEvents(ctx, models.EventRemoval{EventFilter: filter, Progress: func(models.RemovedEvents) {}})
+		must(err)
+	}
+	must(store.SweepEvents(ctx))
+}
