@@ -11,9 +11,11 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -72,7 +74,11 @@ type (
 	versionCommand struct{}
 )
 
+// hangups has the signals that ask serve to reload. Before main listens to them one would end the process.
+var hangups = make(chan os.Signal, 1)
+
 func main() {
+	signal.Notify(hangups, syscall.SIGHUP)
 	var cli commands
 	parser := kong.Must(&cli, kong.Name("worldevents"), kong.UsageOnError(), kong.Help(printHelp),
 		kong.Description("Sessions and scheduled events for social worlds. Configured by environment variables, see README.md."))
@@ -83,6 +89,9 @@ func main() {
 	if err != nil {
 		err = errors.New(withoutURLs(err.Error(), os.Args))
 	} else {
+		if command.Command() != "serve" {
+			signal.Reset(syscall.SIGHUP) // a terminal that closes ends the others
+		}
 		err = command.Run()
 	}
 	if err != nil {

@@ -31,8 +31,7 @@ const drainFraction = 5
 
 // Run serves until a signal, then completes what is in flight.
 func (serveCommand) Run() error {
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
+	tellSystemd()
 	// Else the runtime ends the process when the reader of its log has gone (package os/signal). So it is an error of writing.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	c, err := config.Load(true)
@@ -158,6 +157,17 @@ func (serveCommand) Run() error {
 		public.Close()
 	}
 	return nil
+}
+
+// tellSystemd says that the process takes signals, for which units of Type=notify wait before they send any (sd_notify(3)). Whether the
+// instance is ready is another question: a database that is away would have systemd end the start.
+func tellSystemd() {
+	if socket := os.Getenv("NOTIFY_SOCKET"); socket != "" {
+		if conn, err := net.Dial("unixgram", socket); err == nil {
+			conn.Write([]byte("READY=1"))
+			conn.Close()
+		}
+	}
 }
 
 // listenEach listens on every address that this machine has, which must be one at least: not every machine has IPv6.

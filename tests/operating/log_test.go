@@ -4,7 +4,10 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -218,6 +221,70 @@ func TestLogReaderReplaced(t *testing.T) {
 		if line.Msg == "request" {
 			n++
 		}
+	}
+}
+
+// From the moment on that systemd is told, before all else, SIGHUP ends no start, however many come until the instance is ready.
+func TestHangupDuringStart(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "notify")
+	notify, err := net.ListenPacket("unixgram", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer notify.Close()
+	p := servicetest.NewProgram(t, "NOTIFY_SOCKET="+socket)
+	command := p.Command("serve")
+	if _, err := servicetest.StartCommand(command); err != nil {
+		t.Fatal(err)
+	}
+	defer command.Process.Kill()
+	notify.SetReadDeadline(time.Now().Add(20 * time.Second))
+	message := make([]byte, 100)
+	if n, _, err := notify.ReadFrom(message); err != nil || string(message[:n]) != "READY=1" {
+		t.Fatalf("%q %v", message[:n], err)
+	}
+	deadline := time.After(20 * time.Second)
+	for ready := false; !ready; {
+		if err := command.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatalf("it has ended: %v", err)
+		}
+		select {
+		case <-deadline:
+			t.Fatal("it is not ready")
+		default:
+			res, err := http.Get("http://" + p.Getenv("ADMIN_ADDR") + "/readyz")
+			if ready = err == nil && res.StatusCode == 200; err == nil {
+				res.Body.Close()
+			}
+		}
+	}
+}
+
+// A terminal that closes ends the commands that people run there.
+func TestHangupOfCommand(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t)
+	log := filepath.Join(p.Dir, "audit.log")
+	if err := syscall.Mkfifo(log, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := p.Command("replay-audit", log)
+	ended, err := servicetest.StartCommand(command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer command.Process.Kill()
+	writer, err := os.OpenFile(log, os.O_WRONLY, 0) // waits until the command reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	command.Process.Signal(syscall.SIGHUP)
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		t.Error("SIGHUP does not end it")
 	}
 }
 
