@@ -60,6 +60,7 @@ type commands struct {
 		List worldListCommand `cmd:"" help:"Print the worlds that have events as a JSON array, one to a line, with how many and when the last was created." example:"worldevents world list"`
 	} `cmd:"" help:"Look at worlds."`
 	Check       checkCommand   `cmd:"" help:"Look at settings, database, disk, rights and identity provider before serving, and change nothing. Exits with status 1 on a fault." example:"worldevents check"`
+	Health      healthCommand  `cmd:"" help:"Ask the instance with these settings whether it is ready, at ADMIN_ADDR. Exits with status 1 if it is not." example:"worldevents health --live"`
 	Copy        copyCommand    `cmd:"" help:"Copy the database into a new file or an empty database: a backup, a restore, a move. All or nothing." example:"worldevents copy --to sqlite:backup.db"`
 	Replay      replayCommand  `cmd:"" name:"replay-audit" help:"After a restore: block, rename and remove again whom and what the lines of commands in a log say." example:"worldevents replay-audit audit.log"`
 	Demo        demoCommand    `cmd:"" help:"Development: fill an empty database with users alice, bob and carol and the world plaza." example:"worldevents demo"`

@@ -30,6 +30,8 @@ var imageConfig = v1.Config{
 	ExposedPorts: map[string]struct{}{"8080/tcp": {}, "9090/tcp": {}},
 	Entrypoint:   []string{"/worldevents"},
 	StopSignal:   "SIGTERM",
+	// Docker reads this, though the OCI does not know it. An instance that waits for its database is none to restart.
+	Healthcheck: &v1.HealthConfig{Test: []string{"CMD", "/worldevents", "health", "--live"}, Interval: 10 * time.Second, Timeout: 10 * time.Second, Retries: 3},
 	Env: []string{
 		// Probes come from outside of the container.
 		"ADMIN_ADDR=:9090",
@@ -88,6 +90,7 @@ func programImage(program, version string) (v1.Image, v1.Platform, time.Time, er
 		return fail(fmt.Errorf("%s is not for Linux", program))
 	}
 	config := imageConfig
+	// There is no licence and no public source to name.
 	config.Labels = map[string]string{
 		"org.opencontainers.image.title":       "worldevents",
 		"org.opencontainers.image.description": "Scheduled events with RSVPs for social worlds, and a browser session that survives",

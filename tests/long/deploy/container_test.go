@@ -1,12 +1,14 @@
 package deploy
 
 import (
+	"archive/tar"
 	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -62,6 +64,29 @@ func unpackImage(t *testing.T, archive string) (i image) {
 	return i
 }
 
+// healthcheck returns what Docker runs to see whether a container lives. Tools that know the OCI alone do not show it.
+func healthcheck(t *testing.T, archive string) []string {
+	t.Helper()
+	file, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for entries := tar.NewReader(file); ; {
+		header, err := entries.Next()
+		if err != nil {
+			t.Fatalf("no image is for amd64: %v", err)
+		}
+		var config struct {
+			Architecture string
+			Config       struct{ Healthcheck struct{ Test []string } }
+		}
+		if header.Size < 1<<16 && json.NewDecoder(entries).Decode(&config) == nil && config.Architecture == "amd64" {
+			return config.Config.Healthcheck.Test
+		}
+	}
+}
+
 // under returns the program as the image runs it: with its root, read-only, a volume for what it keeps, its user and its
 // folder, and nothing of this machine.
 func (i image) under(t *testing.T, volume string) *servicetest.Program {
@@ -108,6 +133,15 @@ func testImage(t *testing.T, archive string) {
 	if version := config.Labels["org.opencontainers.image.version"]; version != build.Version {
 		t.Errorf("the label says %v, want %s", version, build.Version)
 	}
+	for _, label := range []string{"title", "description", "revision", "created"} {
+		if config.Labels["org.opencontainers.image."+label] == "" {
+			t.Errorf("there is no label %s", label)
+		}
+	}
+	probe := healthcheck(t, archive)
+	if want := append(slices.Clone(config.Entrypoint), "health", "--live"); len(probe) == 0 || probe[0] != "CMD" || !slices.Equal(probe[1:], want) {
+		t.Errorf("the container is asked by %q", probe)
+	}
 	if !strings.Contains(readAll(t, filepath.Join(i.root, "worldevents")), "ISRG Root X1") {
 		t.Error("the program knows no authorities of certificates")
 	}
@@ -141,6 +175,7 @@ func testImage(t *testing.T, archive string) {
 		t.Fatalf("%d %s", status, body)
 	}
 	p.MustRun("check")
+	p.MustRun(probe[2:]...)
 	if _, stderr, status := p.Run("copy", "--to", "sqlite:backup.db"); status != 0 {
 		t.Errorf("copy: %d %s", status, stderr)
 	}

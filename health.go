@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"worldevents/config"
+)
+
+type healthCommand struct {
+	Live bool `help:"Ask /livez: does the process run? That is what a supervisor restarts for."`
+}
+
+// healthTimeout is longer than an instance takes to say that it is not ready.
+const healthTimeout = 5 * time.Second
+
+// Run asks the instance that has these settings. Its error says what is wrong.
+func (h healthCommand) Run() error {
+	c, _ := config.Inspect(false) // what has become of other settings is no matter of the instance that runs
+	if c.AdminAddr == "" {
+		return errors.New("health: ADMIN_ADDR is empty, so the instance has no /readyz and no /livez")
+	}
+	path := "/readyz"
+	if h.Live {
+		path = "/livez"
+	}
+	transport := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, c.AdminAddr) // an address of all is one of this machine then
+	}}
+	ctx, cancel := context.WithTimeout(interruptible(), healthTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+path, nil)
+	if err != nil {
+		return err
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return fmt.Errorf("health: %s at ADMIN_ADDR %s: %w", path, c.AdminAddr, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(io.LimitReader(response.Body, 200))
+		return fmt.Errorf("health: %s at ADMIN_ADDR %s: %d %s", path, c.AdminAddr, response.StatusCode, strings.TrimSpace(string(body)))
+	}
+	return nil
+}
