@@ -54,7 +54,7 @@ type machine struct {
 
 // standIns are commands that a test has no right to run. They take what the runbooks give them, and nothing else.
 var standIns = map[string]string{
-	"systemctl": "echo \"$*\" >systemctl.new && mv systemctl.new systemctl.request\nwhile [ -e systemctl.request ]; do sleep 0.02; done\n",
+	"systemctl": "[ \"$*\" = 'start worldevents-backup' ] && exec backup\necho \"$*\" >systemctl.new && mv systemctl.new systemctl.request\nwhile [ -e systemctl.request ]; do sleep 0.02; done\n",
 	// The user of the service is that of the test.
 	"runuser":    "[ \"$1 $2 $3\" = '-u worldevents --' ] && shift 3 && exec \"$@\"\n",
 	"journalctl": "case \"$*\" in '--identifier=worldevents --output=cat'*) cat journal ;; *) exit 1 ;; esac\n",
@@ -102,15 +102,35 @@ func newMachine(t *testing.T, server *servicetest.PostgresServer) *machine {
 		"PATH=" + steps + ":" + bin + ":" + server.Binaries() + ":" + os.Getenv("PATH"),
 		"PGHOST=" + address.Hostname(), "PGPORT=" + address.Port(), "PGUSER=" + address.User.Username(),
 	}}
-	m.replace = strings.NewReplacer("/var/lib/worldevents", m.p.Dir, "127.0.0.1:9090", m.p.Getenv("ADMIN_ADDR"))
 	// The unit gives the service what it has, and this machine ports.
 	m.p.Env = append([]string{"LISTEN_ADDR=" + m.p.Getenv("LISTEN_ADDR"), "ADMIN_ADDR=" + m.p.Getenv("ADMIN_ADDR"), "PATH=" + bin}, m.env[1:]...)
 	for _, line := range regexp.MustCompile(`(?m)^Environment=(.*)$`).FindAllStringSubmatch(servicetest.Shipped(t, servicetest.UnitFile), -1) {
 		m.p.Env = append(m.p.Env, line[1])
 	}
 	m.env = append(m.env, m.p.Env[0], m.p.Env[1])
+	m.replace = strings.NewReplacer("/var/lib/worldevents", m.p.Dir, "127.0.0.1:9090", m.p.Getenv("ADMIN_ADDR"))
+	writeCommand(t, filepath.Join(bin, "backup"), m.oneshot("deploy/worldevents-backup.service"))
 	servicetest.WriteSecret(t, filepath.Join(m.p.Dir, "journal"), "")
 	return m
+}
+
+// oneshot is a script that does what systemd does with a unit that only runs shells. What it sets wins.
+func (m *machine) oneshot(unit string) string {
+	m.t.Helper()
+	text := servicetest.Shipped(m.t, unit)
+	script := "#!/bin/sh\nset -e\n"
+	for _, set := range regexp.MustCompile(`(?m)^Environment=(\w+)=(\w+)$`).FindAllStringSubmatch(text, -1) {
+		script += fmt.Sprintf("export %[1]s=\"${%[1]s:-%[2]s}\"\n", set[1], set[2])
+	}
+	starts := regexp.MustCompile(`(?m)^ExecStart=/bin/sh -euc '([^']*)'$`).FindAllStringSubmatch(text, -1)
+	if len(starts) == 0 || len(starts) != strings.Count(text, "ExecStart=") {
+		m.t.Fatalf("%s starts %q", unit, starts)
+	}
+	unescape := strings.NewReplacer("$$", "$", "%%", "%", "/usr/local/bin/", "", "/etc/worldevents", m.p.Dir)
+	for _, start := range starts {
+		script += "sh -euc '" + unescape.Replace(start[1]) + "'\n"
+	}
+	return script
 }
 
 // serving is newMachine with a service on SQLite, in the layout of day one.
@@ -190,7 +210,7 @@ func (m *machine) systemctl(what string) {
 		if what == "restart worldevents" {
 			m.systemctl("start worldevents")
 		}
-	case "start worldevents", "enable --now worldevents":
+	case "start worldevents", "enable --now worldevents worldevents-backup.timer":
 		if m.service == nil {
 			m.service = m.p.Serve()
 		}
@@ -402,13 +422,84 @@ func TestRunbooks(t *testing.T) {
 	})
 }
 
+// A night's backup says one line, keeps the newest, hands the new one to the hook, and removes what killed copies have left, but nothing
+// else. Whatever fails is said, and costs no backup that is there.
+func TestBackups(t *testing.T) {
+	t.Parallel()
+	m := serving(t, servicetest.NewPostgresServer(t))
+	m.env = append(m.env, "KEEP=2")
+	folder := filepath.Join(m.p.Dir, "backups")
+	backups := func() (names []string) {
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			names = append(names, entry.Name())
+		}
+		return names
+	}
+	said := func() string {
+		text, err := os.ReadFile(filepath.Join(m.p.Dir, "said"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	backup := runbooks(t, "Back up")[0]
+	start := "systemctl start worldevents-backup >said 2>&1"
+	m.run(start)
+	first := backups()
+	if len(first) != 1 || !servicetest.IsAudit(said()) {
+		t.Errorf("%q, and it said %s", first, said())
+	}
+	const left, running = "20290101T000000Z.db.copying", "20290102T000000Z.db.copying"
+	for _, name := range []string{left, left + "-journal", running, "before-the-upgrade.db", "20290101.db"} {
+		writeCommand(t, filepath.Join(folder, name), "SQLite format 3\x00")
+	}
+	locked, err := os.Open(filepath.Join(folder, running))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locked.Close()
+	if err := syscall.Flock(int(locked.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	writeCommand(t, filepath.Join(m.p.Dir, "offsite"), "#!/bin/sh\nmv sent sent.before\necho \"$1\" >sent\n[ ! -e refuse ]\n")
+	servicetest.WriteSecret(t, filepath.Join(m.p.Dir, "sent"), "")
+	m.run(start)
+	m.run(backup)
+	names := backups()
+	if len(names) != 5 || names[0] != "20290101.db" || names[1] != running || names[4] != "before-the-upgrade.db" || slices.Contains(names, first[0]) {
+		t.Errorf("there are %q, and the first was %q", names, first)
+	}
+	if sent, err := os.ReadFile(filepath.Join(m.p.Dir, "sent")); err != nil || string(sent) != "backups/"+names[3]+"\n" {
+		t.Errorf("the hook got %s, %v, and there are %q", sent, err, names)
+	}
+	if _, err := m.try("export DATABASE_URL=sqlite:nowhere.db; "+backup, ""); err == nil || !strings.Contains(err.Error(), "nowhere.db") {
+		t.Errorf("a copy that fails: %v", err)
+	}
+	if now := backups(); !slices.Equal(now, names) {
+		t.Errorf("there are %q after one that failed, and were %q", now, names)
+	}
+	servicetest.WriteSecret(t, filepath.Join(m.p.Dir, "refuse"), "")
+	if _, err := m.try(backup, ""); err == nil {
+		t.Error("nobody is told that the hook has failed")
+	}
+	if now := backups(); len(now) != 5 || now[2] != names[3] {
+		t.Errorf("there are %q after the hook has failed, and were %q", now, names)
+	}
+}
+
 // Day one leads to a service, and with the runbook of TLS to one that speaks it, whatever step fails first. The key that the first
 // try has drawn stays.
 func TestDayOne(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, servicetest.NewPostgresServer(t))
 	release, etc := t.TempDir(), t.TempDir()
-	servicetest.WriteSecret(t, filepath.Join(release, "worldevents.service"), servicetest.Shipped(t, servicetest.UnitFile))
+	for _, name := range []string{"worldevents.service", "worldevents-backup.service", "worldevents-backup.timer"} {
+		servicetest.WriteSecret(t, filepath.Join(release, name), servicetest.Shipped(t, "deploy/"+name))
+	}
 	if err := os.Link(servicetest.Binary(t), filepath.Join(release, "worldevents-1.1.0-linux-amd64")); err != nil {
 		if err := os.Symlink(servicetest.Binary(t), filepath.Join(release, "worldevents-1.1.0-linux-amd64")); err != nil {
 			t.Fatal(err)
