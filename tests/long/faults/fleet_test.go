@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"crypto/rand"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -28,6 +29,8 @@ type fleet struct {
 	log       *servicetest.Log
 	// http2 makes clients speak HTTP/2.
 	http2 bool
+	// keys makes creates of load have an Idempotency-Key.
+	keys bool
 	// plain is where the proxy listens without TLS, and proxyLog is the log of what it has passed on.
 	plain    string
 	proxyLog func() string
@@ -248,10 +251,14 @@ func (f *fleet) load(n int) *fleetLoad {
 	stop := make(chan struct{})
 	wait := workers(n, stop, func(i int) {
 		u := l.users[i]
+		var options []servicetest.RequestOption
+		if f.keys {
+			options = append(options, servicetest.Header("Idempotency-Key", rand.Text()))
+		}
 		for _, res := range []response{
 			u.Do("GET", "/api/auth/refresh", ""),
 			u.Do("GET", "/api/auth/session", ""),
-			u.Do("POST", "/api/event/w", `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z"}`),
+			u.Do("POST", "/api/event/w", `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z"}`, options...),
 			u.Do("GET", "/api/event/w?limit=1", ""),
 		} {
 			if l.sent.Add(1); res.Status != 200 {

@@ -124,3 +124,23 @@ func TestRollingRestartBehindNginx(t *testing.T) {
 	}
 	t.Logf("%d requests, %d lost", load.sent.Load(), len(load.failed))
 }
+
+// A reload of nginx closes the connections that clients of HTTP/1.1 keep, also when a request is on its way. With a key that makes
+// creates safe to repeat their libraries do so, and none is lost.
+func TestReloadOfNginxOverHTTP1(t *testing.T) {
+	t.Parallel()
+	f := newNginxFleet(t, servicetest.NewPostgresServer(t))
+	f.http2, f.keys = false, true
+	load := f.load(20)
+	for range 20 {
+		f.down(0)
+		load.goOn(100)
+		f.down(-1)
+		load.goOn(100)
+	}
+	load.finish()
+	for _, res := range load.failed {
+		t.Errorf("lost: %v", res)
+	}
+	t.Logf("%d requests, %d lost", load.sent.Load(), len(load.failed))
+}
