@@ -11,10 +11,11 @@ import (
 )
 
 type copyCommand struct {
-	To string `required:"" placeholder:"URL" help:"sqlite:FILE, which must not exist, or postgres://…, which must be empty."`
+	To   string `required:"" placeholder:"URL" help:"sqlite:FILE, which must not exist, or postgres://…, which must be empty."`
+	Hold bool   `help:"From SQLite: have nobody write to the database from the beginning of the copy until a signal ends this process, so that the copy stays equal."`
 }
 
-// Run copies the database. The first signal ends it and undoes what was done.
+// Run copies the database. The first signal ends it and undoes what was done, or once all is done lets others write again.
 func (a copyCommand) Run() error {
 	c, err := config.Load(false)
 	if err != nil {
@@ -22,21 +23,34 @@ func (a copyCommand) Run() error {
 	}
 	ctx := interruptible()
 	progress := &copyProgress{progress: newProgress()}
-	copied, err := models.Copy(ctx, models.CopyOptions{
-		From: c.DatabaseURL, To: a.To, Timeout: c.DBTimeout,
-		Note: progress.note, Progress: progress.report,
-	})
-	progress.end()
-	if err != nil {
-		return fmt.Errorf("copy: %w", err)
+	done := func(copied models.CopyResult) error {
+		progress.end()
+		audit(c, "copy", "from", copied.From, "to", copied.To, "rows", copied.Rows)
+		return printJSON(struct {
+			From     string           `json:"from"`
+			To       string           `json:"to"`
+			Rows     map[string]int64 `json:"rows"`
+			Checksum string           `json:"checksum"`
+		}(copied))
 	}
-	audit(c, "copy", "from", copied.From, "to", copied.To, "rows", copied.Rows)
-	return printJSON(struct {
-		From     string           `json:"from"`
-		To       string           `json:"to"`
-		Rows     map[string]int64 `json:"rows"`
-		Checksum string           `json:"checksum"`
-	}(copied))
+	options := models.CopyOptions{From: c.DatabaseURL, To: a.To, Timeout: c.DBTimeout, Note: progress.note, Progress: progress.report}
+	var failed error
+	if a.Hold {
+		options.Hold = func(copied models.CopyResult) {
+			if failed = done(copied); failed == nil {
+				<-ctx.Done()
+			}
+		}
+	}
+	copied, err := models.Copy(ctx, options)
+	progress.end()
+	switch {
+	case err != nil:
+		return fmt.Errorf("copy: %w", err)
+	case a.Hold:
+		return failed
+	}
+	return done(copied)
 }
 
 // copyProgress tells how far a copy has come: in a line for each step at once, and then now and then.

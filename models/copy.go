@@ -18,6 +18,9 @@ type CopyOptions struct {
 	Note func(text string)
 	// Progress is called often, from one goroutine at a time. It may be nil.
 	Progress func(CopyProgress)
+	// Hold is called when the copy is there. From the moment that the copy shows until Hold returns nobody can write to From, which must
+	// be a file; reading goes on. It may be nil.
+	Hold func(CopyResult)
 }
 
 // CopyProgress says how far a step of a copy has come.
@@ -61,11 +64,14 @@ func Copy(ctx context.Context, o CopyOptions) (CopyResult, error) {
 		return CopyResult{}, fmt.Errorf("the target: %w", err)
 	}
 	result := CopyResult{From: from.name, To: to.name}
-	err = c.run(ctx, from, to)
+	err = c.run(ctx, from, to, func() {
+		if result.Rows, result.Checksum = c.rows, c.checksum; c.Hold != nil {
+			c.Hold(result)
+		}
+	})
 	if ctx.Err() != nil && err != nil {
 		err = errors.New("interrupted")
 	}
-	result.Rows, result.Checksum = c.rows, c.checksum
 	return result, err
 }
 
@@ -141,11 +147,20 @@ func tableNames() (names []string) {
 	return names
 }
 
-func (c *copying) run(ctx context.Context, from, to copyURL) (err error) {
+// run calls done once the copy is there, with the source still open.
+func (c *copying) run(ctx context.Context, from, to copyURL, done func()) (err error) {
+	if c.Hold != nil && from.file == "" {
+		return fmt.Errorf("%s: only a SQLite file can be held", from.name)
+	}
 	if c.source, err = from.openSource(ctx, c.Timeout); err != nil {
 		return fmt.Errorf("%s: %w", from.name, classify(err))
 	}
 	defer c.source.close()
+	if c.Hold != nil {
+		if err := c.source.(*sqliteSource).hold(ctx); err != nil {
+			return fmt.Errorf("%s: %w", from.name, classify(err))
+		}
+	}
 	if err := c.countRows(ctx); err != nil {
 		return fmt.Errorf("%s: %w", from.name, classify(err))
 	}
@@ -178,6 +193,7 @@ func (c *copying) run(ctx context.Context, from, to copyURL) (err error) {
 	if err != nil {
 		return fmt.Errorf("%s to %s: %w", from.name, to.name, classify(err))
 	}
+	done()
 	return nil
 }
 

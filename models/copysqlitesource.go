@@ -15,6 +15,7 @@ type sqliteSource struct {
 	*sqliteSide
 	file  string
 	owner string // another process that has it open
+	held  func() // lets others write again; nil while they may
 }
 
 func openSQLiteSource(ctx context.Context, file string) (*sqliteSource, error) {
@@ -36,7 +37,7 @@ func openSQLiteSource(ctx context.Context, file string) (*sqliteSource, error) {
 		side.close()
 		return nil, err
 	}
-	s := &sqliteSource{side, file, owner}
+	s := &sqliteSource{sqliteSide: side, file: file, owner: owner}
 	if err := s.begin(ctx); err != nil {
 		s.close()
 		return nil, err
@@ -61,13 +62,33 @@ func (s *sqliteSource) renew(ctx context.Context) error {
 	return s.begin(ctx)
 }
 
-// holdWrites keeps everybody from writing until release is called, once or more often.
+// hold keeps everybody from writing until close, and takes the snapshot anew: it is the last state.
+func (s *sqliteSource) hold(ctx context.Context) error {
+	held, err := s.holdWrites(ctx)
+	if err != nil {
+		return err
+	}
+	s.held = held
+	return s.renew(ctx)
+}
+
+func (s *sqliteSource) close() {
+	if s.held != nil {
+		s.held()
+	}
+	s.sqliteSide.close()
+}
+
+// holdWrites keeps everybody from writing until release is called, once or more often, or as long as hold does.
 func (s *sqliteSource) holdWrites(ctx context.Context) (release func(), err error) {
+	if s.held != nil {
+		return func() {}, nil
+	}
 	locker, err := openSQLiteSide(ctx, s.file)
 	if err != nil {
 		return nil, err
 	}
-	if err := locker.exec(ctx, "BEGIN IMMEDIATE"); err != nil && !isReadOnly(err) { // else nobody writes anyway
+	if err := locker.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
 		locker.close()
 		return nil, err
 	}
@@ -82,6 +103,9 @@ func isReadOnly(err error) bool {
 func (s *sqliteSource) users(context.Context) string {
 	if s.owner == "" {
 		return ""
+	}
+	if s.held != nil {
+		return s.owner + " has the database open, and can write to it again when this process ends"
 	}
 	return s.owner + " has the database open: what it writes from now on is not in the copy, and its write-ahead log grows until the copy is done. To move to the copy, stop it first"
 }

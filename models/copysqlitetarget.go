@@ -157,6 +157,9 @@ func (t *sqliteFileCopy) vacuum(ctx context.Context, report func(part float64)) 
 		return err
 	}
 	unlock, err := t.source.holdWrites(ctx)
+	if isReadOnly(err) { // nobody writes anyway
+		unlock, err = func() {}, nil
+	}
 	if err != nil {
 		return err
 	}

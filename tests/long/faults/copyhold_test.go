@@ -1,0 +1,136 @@
+package faults
+
+import (
+	"bufio"
+	"encoding/json"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// While a copy is held it has all that was ever acknowledged, since nobody writes, no command either: what writes is 503, and changes no
+// cookie. What only reads goes on. The end of the hold lets all go on.
+func TestCopyHold(t *testing.T) {
+	t.Parallel()
+	db, target := servicetest.SQLite(t), servicetest.EmptyPostgres(t)
+	seedCopy(db, 1000, 1000, 50_000) // so that the copy takes a while
+	p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "DB_TIMEOUT=2s")
+	s := p.ServeReady()
+	issue := func(args ...string) string {
+		return strings.TrimSpace(p.MustRun(append([]string{"session", "issue"}, args...)...))
+	}
+	current, expired, writer := issue("alice"), issue("bob", "--expired"), issue("carol")
+	id := createdID(t, s.URL, current)
+
+	var acknowledged atomic.Int64
+	acknowledged.Store(1)
+	stop := make(chan struct{})
+	wait := workers(4, stop, func(int) {
+		if status, _ := s.Do("POST", servicetest.Plaza, servicetest.EventBody, writer); status == 200 {
+			acknowledged.Add(1)
+		}
+	})
+	servicetest.Eventually(t, 20*time.Second, "somebody writes", func() bool { return acknowledged.Load() > 20 })
+
+	hold := p.Command("copy", "--hold", "--to", target.URL)
+	stdout, err := hold.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := new(servicetest.Log)
+	hold.Stderr = log
+	ended, err := servicetest.StartCommand(hold)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { hold.Process.Kill() })
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	var copied servicetest.Copied
+	if err != nil || json.Unmarshal([]byte(line), &copied) != nil {
+		t.Fatalf("%v %q %s", err, line, log)
+	}
+	// Requests that wait, or were refused meanwhile, are over.
+	close(stop)
+	wait()
+	events := target.Count("events WHERE world_id = ?", "plaza")
+	if n := acknowledged.Load(); int64(events) != n || db.Count("events") != copied.Rows["events"] {
+		t.Errorf("%d events were acknowledged, and the copy has %d: %v", n, events, copied.Rows)
+	}
+
+	transport := newTransport(1)
+	t.Cleanup(transport.CloseIdleConnections)
+	ask := func(method, path, body, cookies string, with ...servicetest.RequestOption) response {
+		return servicetest.NewBrowser(s.URL, transport).Do(method, path, body, append(with, servicetest.Header("Cookie", cookies))...)
+	}
+	for _, path := range []string{servicetest.Plaza, servicetest.SessionPath, "/sessions"} {
+		if res := ask("GET", path, "", current); res.Status != 200 {
+			t.Errorf("GET %s: %v", path, res)
+		}
+	}
+	if status, body := s.AdminBody("/readyz"); status != 200 {
+		t.Errorf("/readyz: %d %s", status, body)
+	}
+	for _, test := range []struct {
+		method, path, body, cookies string
+		with                        []servicetest.RequestOption
+	}{
+		{"POST", servicetest.Plaza, servicetest.EventBody, current, nil},
+		{"POST", "/api/event/join/" + id, "", writer, nil},
+		{"DELETE", "/api/event/" + id, "", current, nil},
+		{"GET", servicetest.RefreshPath, "", current, nil},
+		{"GET", servicetest.SessionPath, "", expired, nil},
+		{"POST", "/sign-out", "", current, []servicetest.RequestOption{servicetest.AsForm}},
+		{"POST", "/sign-in", "username=dave", "", []servicetest.RequestOption{servicetest.AsForm}},
+		{"POST", "/sign-in", "username=alice", "", []servicetest.RequestOption{servicetest.AsForm}},
+	} {
+		res := ask(test.method, test.path, test.body, test.cookies, test.with...)
+		if res.Status != 503 || res.Header.Get("Retry-After") == "" || len(res.Header.Values("Set-Cookie")) != 0 {
+			t.Errorf("%s %s: %v %v, want 503", test.method, test.path, res, res.Header)
+		}
+	}
+	if _, stderr, status := p.Run("user", "add", "eve"); status != 1 || !strings.Contains(stderr, "busy") {
+		t.Errorf("a command writes: %d %s", status, stderr)
+	}
+	// Another start on the file, as after a crash: it reads.
+	another := p.Another().ServeReady()
+	if status, body := another.Do("GET", servicetest.Plaza, "", current); status != 200 {
+		t.Errorf("another instance: %d %s", status, body)
+	}
+
+	hold.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		t.Fatal("it holds on")
+	}
+	if !hold.ProcessState.Success() || !strings.Contains(log.String(), "audit") {
+		t.Errorf("%v %s", hold.ProcessState, log)
+	}
+	for _, path := range []string{servicetest.RefreshPath, "/api/event/w"} {
+		if res := ask("GET", path, "", current); res.Status != 200 {
+			t.Errorf("after the hold %s: %v", path, res)
+		}
+	}
+	if res := ask("POST", servicetest.Plaza, servicetest.EventBody, writer); res.Status != 200 {
+		t.Errorf("after the hold: %v", res)
+	}
+	if _, stderr, status := p.With("DATABASE_URL="+target.URL).Run("copy", "--hold", "--to", "sqlite:other.db"); status != 1 || !servicetest.OneLine(stderr, "only a SQLite file can be held") {
+		t.Errorf("PostgreSQL: %d %s", status, stderr)
+	}
+}
+
+// createdID creates an event.
+func createdID(t *testing.T, address, cookies string) string {
+	t.Helper()
+	transport := newTransport(1)
+	defer transport.CloseIdleConnections()
+	res := servicetest.NewBrowser(address, transport).Do("POST", servicetest.Plaza, servicetest.EventBody, servicetest.Header("Cookie", cookies))
+	if res.Status != 200 {
+		t.Fatalf("create: %v", res)
+	}
+	return res.Header.Get("Event-Id")
+}
