@@ -133,7 +133,7 @@ func TestCopyInterruptedBehindPgBouncer(t *testing.T) {
 	from := servicetest.EmptySQLite(t)
 	p := servicetest.NewProgram(t, "DATABASE_URL="+from.URL)
 	p.MustRun("migrate")
-	seedCopy(from, 20_000, 100, 20_000)
+	servicetest.Seed(from, 20_000, 100, 20_000)
 	to := fmt.Sprintf("postgres://postgres@%s/worldevents?default_query_exec_mode=exec", address)
 	interrupted := 0
 	for i := range 20 {
@@ -170,7 +170,7 @@ func TestCopyKilledAnywhere(t *testing.T) {
 		from := makeFrom(t)
 		p := servicetest.NewProgram(t, "DATABASE_URL="+from.URL)
 		p.MustRun("migrate")
-		seedCopy(from, 20_000, 100, 20_000)
+		servicetest.Seed(from, 20_000, 100, 20_000)
 		for toName, makeTo := range servicetest.EmptyDatabases {
 			t.Run(fromName+" to "+toName, func(t *testing.T) {
 				begin := time.Now()

@@ -24,7 +24,7 @@ func TestCopyOntoAFullDisk(t *testing.T) {
 			from := makeFrom(t)
 			p := servicetest.NewProgram(t, "DATABASE_URL="+from.URL)
 			p.MustRun("migrate")
-			seedCopy(from, 20_000, 100, 20_000)
+			servicetest.Seed(from, 20_000, 100, 20_000)
 			failsToCopy := func(to string) {
 				t.Helper()
 				stdout, stderr, status := p.Run("copy", "--to", to)
@@ -69,7 +69,7 @@ func TestCopyOfALargeDatabase(t *testing.T) {
 	first := servicetest.EmptyPostgres(t)
 	p := servicetest.NewProgram(t, "DATABASE_URL="+first.URL)
 	p.MustRun("migrate")
-	seedCopy(first, rsvps/25, rsvps/20, rsvps)
+	servicetest.Seed(first, rsvps/25, rsvps/20, rsvps)
 	file, second := servicetest.EmptySQLite(t), servicetest.EmptySQLite(t)
 	checksum := ""
 	back := servicetest.EmptyPostgres(t)
@@ -98,7 +98,7 @@ func TestCopyOfALargeDatabase(t *testing.T) {
 	}
 }
 
-// worldLists are the lists of all worlds of seedCopy, as they come over HTTP.
+// worldLists are the lists of all worlds of servicetest.Seed, as they come over HTTP.
 func worldLists(t *testing.T, db *servicetest.Database) (lists [1000]string) {
 	t.Helper()
 	transport := newTransport(1)
@@ -132,31 +132,4 @@ func copyMeasured(t *testing.T, p *servicetest.Program, to string) (c servicetes
 // maxRSS is in bytes.
 func maxRSS(command *exec.Cmd) int64 {
 	return command.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
-}
-
-// seedCopy writes so many users with sessions, and events in 1000 worlds with RSVPs, behind the service's back.
-func seedCopy(db *servicetest.Database, users, events, rsvps int) {
-	numbers := func(n int) string {
-		return fmt.Sprintf("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) ", n)
-	}
-	id := func(kind int) string {
-		if db.Dialect == "postgres" {
-			return fmt.Sprintf("CAST('00000000-0000-7000-%04d-' || lpad(CAST(i AS text), 12, '0') AS uuid)", kind)
-		}
-		return fmt.Sprintf("printf('00000000-0000-7000-%04d-%%012d', i)", kind)
-	}
-	hash := "sha256(CAST(CAST(i AS text) AS bytea))"
-	spent := "CAST('' AS bytea)"
-	if db.Dialect == "sqlite" {
-		hash, spent = "randomblob(32)", "x''"
-	}
-	db.Exec("INSERT INTO users (id, username, created_at, folded, skeleton) " + numbers(users) +
-		"SELECT " + id(1) + ", 'user ' || CAST(i AS text), " + moment + ", NULL, NULL FROM n")
-	db.Exec("INSERT INTO sessions (id, user_id, handle_hash, created_at, device, network, refreshed_at, expires_at, token_hash, spent) " + numbers(users) +
-		"SELECT " + id(2) + ", " + id(1) + ", " + hash + ", " + moment + ", 'Firefox on Linux', '192.0.2.0/24', " + moment + ", " + moment + ", " + hash + ", " + spent + " FROM n")
-	db.Exec("INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at) " + numbers(events) +
-		"SELECT " + id(3) + ", 'world ' || CAST(i % 1000 AS text), NULL, 'Event ' || CAST(i AS text), 'Bring a coat, a lamp and something to eat.', " + moment + ", " + moment + " FROM n")
-	each := rsvps / events
-	db.Exec(fmt.Sprintf("INSERT INTO rsvps (event_number, created_at, user_number, username) "+numbers(each)+
-		`SELECT e.number, %[2]s, u.number, u.username FROM events e, n, users u WHERE u.number = 1 + (e.number * 7919 + n.i) %% %[1]d`, users, moment))
 }

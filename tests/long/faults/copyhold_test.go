@@ -17,7 +17,7 @@ import (
 func TestCopyHold(t *testing.T) {
 	t.Parallel()
 	db, target := servicetest.SQLite(t), servicetest.EmptyPostgres(t)
-	seedCopy(db, 1000, 1000, 50_000) // so that the copy takes a while
+	servicetest.Seed(db, 1000, 1000, 50_000) // so that the copy takes a while
 	p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "DB_TIMEOUT=2s")
 	s := p.ServeReady()
 	issue := func(args ...string) string {

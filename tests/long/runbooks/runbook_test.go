@@ -10,7 +10,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -411,7 +413,11 @@ func TestRunbooks(t *testing.T) {
 			current = m.signIn("alice")
 			m.is("POST", servicetest.Plaza, servicetest.EventBody, current, 200)
 			before = m.list(current)
-		}, func() { m.isKept("Chess") }, func() {
+		}, func() {
+			m.service.Readiness(200, 20*time.Second)
+			m.is("POST", "/api/event/w", servicetest.EventBody, current, 200) // nothing is held
+			m.isKept("Chess")
+		}, func() {
 			if got := m.list(current); got != before {
 				t.Errorf("the list is %s, and was %s before growing", got, before)
 			}
@@ -419,7 +425,66 @@ func TestRunbooks(t *testing.T) {
 			m.is("GET", servicetest.RefreshPath, "", current, 400)
 			m.is("POST", servicetest.Plaza, servicetest.EventBody, current, 200)
 		})
+		// A hold that has ended has let somebody write.
+		m.systemctl("stop worldevents")
+		m.settings("DATABASE_URL=sqlite:worldevents.db")
+		ended := strings.Replace(grow, "grep -F \"$rows\"", "kill $!; sleep 1; grep -F \"$rows\"", 1)
+		if _, err := m.try(ended, ""); err == nil || !strings.Contains(m.dotEnv(), "sqlite:") {
+			t.Errorf("it goes on without a hold: %v, %s", err, m.dotEnv())
+		}
 	})
+}
+
+// A database is grown while people read it. GROWRSVPS says how large, in RSVPs: a million is what the page tells the times of; fewer
+// are quicker to make.
+func TestGrowOfALargeDatabase(t *testing.T) {
+	t.Parallel()
+	rsvps, err := strconv.Atoi(os.Getenv("GROWRSVPS"))
+	if err != nil {
+		rsvps = 100_000
+	}
+	server := servicetest.NewPostgresServer(t)
+	server.Exec("DROP DATABASE worldevents")
+	m := serving(t, server)
+	db := servicetest.OpenSQLite(t, filepath.Join(m.p.Dir, "worldevents.db"))
+	servicetest.Seed(db, rsvps/25, rsvps/20, rsvps)
+	m.systemctl("stop worldevents")
+	servicetest.WriteSecret(t, filepath.Join(m.p.Dir, ".env"), strings.NewReplacer("SHUTDOWN_TIMEOUT=1s\n", "", "DB_TIMEOUT=20s\n", "").Replace(m.dotEnv()))
+	m.systemctl("start worldevents")
+	m.service.Readiness(200, 20*time.Second)
+	reader, writer := m.signIn("reader"), m.signIn("writer")
+	// The new process has the addresses of the one before.
+	service := m.service
+	away := func(method, path, body, cookies string) (longest func() time.Duration) {
+		stop, last, most := make(chan struct{}), time.Now(), time.Duration(0)
+		var polling sync.WaitGroup
+		polling.Go(func() {
+			for ended := false; !ended; time.Sleep(20 * time.Millisecond) {
+				select {
+				case <-stop:
+					ended = true // with the next response
+				default:
+				}
+				status, _ := service.Do(method, path, body, cookies)
+				if ended = ended && status == 200; status == 200 {
+					most, last = max(most, time.Since(last)), time.Now()
+				}
+			}
+		})
+		return func() time.Duration {
+			close(stop)
+			polling.Wait()
+			return most
+		}
+	}
+	lists, writes := away("GET", "/api/event/world%201", "", reader), away("POST", servicetest.Plaza, servicetest.EventBody, writer)
+	m.run(runbooks(t, "Grow to PostgreSQL")[0])
+	m.is("POST", servicetest.Plaza, servicetest.EventBody, writer, 200)
+	listsAway, writesAway := lists(), writes()
+	t.Logf("%d RSVPs: lists were away for %.1f s, writes for %.1f s", rsvps, listsAway.Seconds(), writesAway.Seconds())
+	if listsAway > 5*time.Second || listsAway >= writesAway {
+		t.Errorf("lists were away for %v, writes for %v", listsAway, writesAway)
+	}
 }
 
 // A night's backup says one line, keeps the newest, hands the new one to the hook, and removes what killed copies have left, but nothing
