@@ -28,7 +28,8 @@ release: ## Build what a release consists of into dist/: programs, an image, the
 	@echo 'wrote .env with a fresh JWT_SECRET'
 
 # Tests mostly wait, so more of them run at once than there are cores. All of them start the program that was just built.
-GOTEST = TEST_PROGRAM=$(CURDIR)/bin/worldevents go test -parallel 8 $(TESTFLAGS)
+# Where nothing has changed the programs of the tests are there, too, and are not linked again.
+GOTEST = TEST_PROGRAM=$(CURDIR)/bin/worldevents go test -parallel 8 -o bin/tests/ -ldflags '-s -w' $(TESTFLAGS)
 
 test: build ## Test what a change most likely breaks, on SQLite and on PostgreSQL
 	$(GOTEST) -timeout 10m $$(go list ./... | grep -v /tests/long/)
@@ -83,7 +84,7 @@ test-browser: build client ## Test in Chromium and Firefox: many tabs, other ori
 	@NEEDS=$(CHROMIUM) .ci/node tests/browser node --test --test-concurrency=2 --test-reporter=spec
 
 test-oidc: build ## Test signing in through a certified OpenID provider in Chromium (needs Node)
-	@NEEDS=$(CHROMIUM) .ci/node tests/oidc node --test --test-reporter=spec
+	@NEEDS=$(CHROMIUM) .ci/node tests/signin node --test --test-reporter=spec
 
 mutants: ## Break the code in small ways, and see tests turn red (minutes; MUTANTS='-n 5' tries five, MUTANTS='-run NAME' some)
 	go run ./tests/mutants $(MUTANTS)

@@ -1,5 +1,5 @@
-// Package oidc proves over HTTP how people sign in with an identity provider, on SQLite and on PostgreSQL.
-package oidc
+// Package signin proves over HTTP how people sign in with an identity provider, on SQLite and on PostgreSQL.
+package signin
 
 import (
 	"crypto/sha256"
