@@ -53,8 +53,8 @@ test-postgres: build ## Run the tests on PostgreSQL with the newest version, 18 
 MODELTIME ?= 10m
 SESSIONHISTORIES ?= 10000
 test-model: ## Hold the service against models of worlds, MODELTIME=10m in all, and of sessions, SESSIONHISTORIES=10000
-	go test -count=1 -timeout 0 ./tests/model -modeltime=$(MODELTIME)
-	go test -count=1 -timeout 0 ./tests/sessionmodel -rapid.checks=$(SESSIONHISTORIES)
+	go test -count=1 $(TESTFLAGS) -timeout 0 ./tests/model -modeltime=$(MODELTIME)
+	go test -count=1 $(TESTFLAGS) -timeout 0 ./tests/sessionmodel -rapid.checks=$(SESSIONHISTORIES)
 
 # Minimizing what is found would take most of the time.
 FUZZTIME ?= 1m
