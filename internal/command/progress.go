@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/mattn/go-isatty"
+
+	"worldevents/internal/logs"
 )
 
 const (
@@ -25,7 +27,7 @@ type progress struct {
 }
 
 func newProgress() *progress {
-	return &progress{out: stderr, terminal: isatty.IsTerminal(os.Stderr.Fd()), told: time.Now()}
+	return &progress{out: logs.Stderr, terminal: isatty.IsTerminal(os.Stderr.Fd()), told: time.Now()}
 }
 
 // tell writes how far the command is, unless it has just done so.

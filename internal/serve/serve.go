@@ -1,4 +1,6 @@
-package main
+// Package serve runs an instance: it opens the listeners, keeps the certificate, migrates once the database responds, prunes, reads secrets
+// again on SIGHUP, and completes what is in flight before it ends.
+package serve
 
 import (
 	"context"
@@ -17,6 +19,8 @@ import (
 
 	"worldevents/config"
 	"worldevents/config/build"
+	"worldevents/internal/logs"
+	"worldevents/internal/setup"
 	"worldevents/models"
 	"worldevents/server"
 )
@@ -29,8 +33,14 @@ const ballastSize = 32 << 20
 // while readiness is 503: a proxy goes on sending until it has noticed.
 const drainFraction = 5
 
+// Command is the command serve.
+type Command struct{}
+
+// Hangups brings a signal for each time that secrets and certificate are to be read again.
+type Hangups chan os.Signal
+
 // Run serves until a signal, then completes what is in flight.
-func (serveCommand) Run() error {
+func (Command) Run(contract setup.Contract, hangups Hangups) error {
 	tellSystemd()
 	// Else the runtime ends the process when the reader of its log has gone (package os/signal). So it is an error of writing.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
@@ -38,22 +48,22 @@ func (serveCommand) Run() error {
 	if err != nil {
 		return err
 	}
-	store, err := openStore(c, c.DBTimeout)
+	store, err := setup.Store(c, c.DBTimeout)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	log, accessLog := newLogs(c)
+	log, accessLog := logs.New(c)
 	listeners, err := listenEach(c.ListenAddrs)
 	if err != nil {
 		return fmt.Errorf("LISTEN_ADDR: %w", err)
 	}
 	c.UsePort(listeners[0].Addr().(*net.TCPAddr).Port)
-	cert, err := openCertificate(c)
+	cert, err := setup.Certificate(c)
 	if err != nil {
 		return err
 	}
-	options, err := serverOptions(c, store, log, accessLog)
+	options, err := setup.Server(c, contract, store, log, accessLog)
 	if err != nil {
 		return err
 	}
@@ -111,7 +121,7 @@ func (serveCommand) Run() error {
 		}
 		defer plain.Close()
 	}
-	go reloadOnHangup(hangups, newLog(c, stderr, slog.LevelInfo), append(reloadCertificate(cert, log), reloadables(c, srv, store, log)...)...)
+	go reloadOnHangup(hangups, logs.At(c, slog.LevelInfo), append(reloadCertificate(cert, log), reloadables(c, srv, store, log)...)...)
 	this := build.Read()
 	log.Info("serving", "version", this.Version, "commit", this.Commit, "commit_time", this.Time,
 		"address", addresses(listeners), "base_url", c.BaseURL, "environment", c.AppEnv)
@@ -258,16 +268,13 @@ func pruneAgain(ctx context.Context, log *slog.Logger, what string, prune func()
 	}
 }
 
-// openListener is what LISTEN_ADDR is warned of in development.
-const openListener = "is not a loopback address: in development whoever reaches it signs in as anybody"
-
 // warn logs what is allowed but rarely meant, one line each.
 func warn(c *config.Config, store *models.Store, listeners []net.Listener, log *slog.Logger) {
 	for _, warning := range c.Warnings {
 		log.Warn(warning)
 	}
 	if c.Development && slices.ContainsFunc(listeners, func(l net.Listener) bool { return !l.Addr().(*net.TCPAddr).IP.IsLoopback() }) {
-		log.Warn("LISTEN_ADDR " + openListener)
+		log.Warn("LISTEN_ADDR " + setup.OpenListener)
 	}
 	if files := store.SharedFiles(); len(files) > 0 {
 		log.Warn("DATABASE_URL: other users of this machine can read or write the database: chmod 600", "files", files)

@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -12,20 +12,6 @@ import (
 	"worldevents/server"
 	"worldevents/server/certificate"
 )
-
-// openCertificate returns where the certificate of the public listener comes from, nil without TLS.
-func openCertificate(c *config.Config) (source certificate.Source, err error) {
-	switch c.TLS {
-	case "acme":
-		source, err = certificate.OpenACME(c.TLSDir, c.Base.Hostname(), c.ACMEDirectory)
-	case "files":
-		source, err = certificate.OpenFiles(c.TLSDir, c.Base.Hostname())
-	}
-	if err != nil {
-		return nil, fmt.Errorf("TLS_DIR: %w", err)
-	}
-	return source, nil
-}
 
 // servePlain serves HTTP_ADDR: redirects, and the challenges of an authority.
 func servePlain(c *config.Config, source certificate.Source, log *slog.Logger, errc chan<- error) (*http.Server, error) {

@@ -1,4 +1,4 @@
-package main
+package logs
 
 import (
 	"fmt"
@@ -53,7 +53,7 @@ func TestLogQueueCutLines(t *testing.T) {
 		want = append(want, fmt.Sprintf(`{"line":"%02d"}`, i))
 	}
 	d := new(disk)
-	q := newLogQueue(d)
+	q := newQueue(d)
 	for i, line := range want {
 		if i%2 == 0 {
 			fmt.Fprintln(q, line)
@@ -90,7 +90,7 @@ func (s *stall) Write(p []byte) (int, error) {
 func TestLogQueueStalls(t *testing.T) {
 	t.Parallel()
 	s := &stall{disk: disk{room: 1 << 30}, closed: make(chan struct{})}
-	q := newLogQueue(s)
+	q := newQueue(s)
 	type report struct {
 		lines int64
 		err   error
@@ -114,7 +114,7 @@ func TestLogQueueStalls(t *testing.T) {
 		n++
 	}
 	begin := time.Now()
-	q.flush()
+	q.Flush()
 	if took := time.Since(begin); took < logFlushTimeout {
 		t.Errorf("flush waited only %v for what was not written", took)
 	}
@@ -122,7 +122,7 @@ func TestLogQueueStalls(t *testing.T) {
 	if got := <-reports; got != (report{20, nil}) {
 		t.Errorf("%+v", got)
 	}
-	q.flush()
+	q.Flush()
 	requests, events := 0, 0
 	for _, line := range s.lines() {
 		if line == fmt.Sprint("event ", events) {
@@ -140,10 +140,10 @@ func TestLogQueueStalls(t *testing.T) {
 func TestLogQueueFlush(t *testing.T) {
 	t.Parallel()
 	d := &disk{room: 1 << 20}
-	q := newLogQueue(d)
+	q := newQueue(d)
 	for i := range 1000 {
 		fmt.Fprintln(gatheredLines{q}, i)
-		q.flush()
+		q.Flush()
 		if lines := d.lines(); lines[len(lines)-1] != fmt.Sprint(i) {
 			t.Fatalf("%d: %q", i, lines[len(lines)-1])
 		}
@@ -166,7 +166,7 @@ func TestLogQueueFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer file.Close()
-		q := &logQueue{out: file}
+		q := &Queue{out: file}
 		file.WriteString("first line\n" + test.cut)
 		size := q.fileSize()
 		if test.emptied {

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"fmt"
@@ -10,13 +10,14 @@ import (
 	"worldevents/models"
 )
 
-type copyCommand struct {
+// Copy copies the database into a file or an empty database.
+type Copy struct {
 	To   string `required:"" placeholder:"URL" help:"sqlite:FILE, which must not exist, or postgres://…, which must be empty."`
 	Hold bool   `help:"From SQLite: have nobody write to the database from the beginning of the copy until a signal ends this process, so that the copy stays equal."`
 }
 
 // Run copies the database. The first signal ends it and undoes what was done, or once all is done lets others write again.
-func (a copyCommand) Run() error {
+func (a Copy) Run() error {
 	c, err := config.Load(false)
 	if err != nil {
 		return err

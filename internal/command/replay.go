@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"bufio"
@@ -15,13 +15,14 @@ import (
 	"worldevents/models"
 )
 
-type replayCommand struct {
+// Replay does again what the audit lines of a log say.
+type Replay struct {
 	File string `arg:"" help:"A log with the lines that commands have left, oldest first; - for standard input."`
 }
 
 // Run does again what commands have done to people and events since a backup that was restored. It goes by ids, and by what the
 // lines come to for each user, so it may be given lines of before the backup, and run twice.
-func (r replayCommand) Run() error {
+func (r Replay) Run() error {
 	log := os.Stdin
 	if r.File != "-" {
 		var err error

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"errors"
@@ -7,24 +7,27 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"worldevents/internal/logs"
+	"worldevents/internal/setup"
 	"worldevents/models"
 	"worldevents/server"
 )
 
 type (
-	// In development a new username makes a new user.
-	sessionIssueCommand struct {
+	// SessionIssue signs a user in and prints the cookies. In development a new username makes a new user.
+	SessionIssue struct {
 		whom
 		JSON bool `help:"Print JSON."`
 		// Expired is for frontends, which need not wait to see what happens then.
 		Expired bool `help:"Development: the JWT has expired already, the refresh token has not."`
 	}
-	sessionListCommand struct {
+	// SessionList prints the sessions of a user that can be refreshed.
+	SessionList struct {
 		whom
 		JSON bool `help:"Print JSON."`
 	}
-	// Of a user all sessions end.
-	sessionRevokeCommand struct {
+	// SessionRevoke ends sessions at once, of a user all.
+	SessionRevoke struct {
 		whom
 		ID   string `help:"The session with this id." placeholder:"ID"`
 		All  bool   `help:"All sessions of everybody, as after restoring a backup."`
@@ -33,13 +36,13 @@ type (
 )
 
 // Run signs a user in. In production the user must exist.
-func (i sessionIssueCommand) Run() error {
+func (i SessionIssue) Run(contract setup.Contract) error {
 	return i.operateOn(true, func(o *operation, who models.Who) error {
 		if i.Expired && !o.config.Development {
 			return errors.New("session issue --expired: only with APP_ENV=development")
 		}
-		log, _ := newLogs(o.config)
-		options, err := serverOptions(o.config, o.store, log, log)
+		log, _ := logs.New(o.config)
+		options, err := setup.Server(o.config, contract, o.store, log, log)
 		if err != nil {
 			return err
 		}
@@ -78,7 +81,7 @@ func newSessionLine(s models.Session) sessionLine {
 }
 
 // Run lists the sessions of a user.
-func (l sessionListCommand) Run() error {
+func (l SessionList) Run() error {
 	return l.operateOn(false, func(o *operation, who models.Who) error {
 		user, err := o.store.FindUser(o, who)
 		if err != nil {
@@ -106,7 +109,7 @@ func (l sessionListCommand) Run() error {
 }
 
 // Run revokes sessions.
-func (r sessionRevokeCommand) Run() error {
+func (r SessionRevoke) Run() error {
 	if n := given(r.Name != "") + given(r.UserID != "") + given(r.ID != "") + given(r.All); n != 1 {
 		return errors.New("session revoke needs one of: a username, --user-id, --id, --all")
 	}
@@ -132,7 +135,7 @@ func (r sessionRevokeCommand) Run() error {
 	})
 }
 
-func (r sessionRevokeCommand) revoke(o *operation, session models.ID) (int64, error) {
+func (r SessionRevoke) revoke(o *operation, session models.ID) (int64, error) {
 	switch {
 	case r.All:
 		revoked, err := o.store.RevokeAll(o)

@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"worldevents/config"
+	"worldevents/internal/logs"
 	"worldevents/models"
 	"worldevents/server"
 )
@@ -33,7 +34,7 @@ func reloadOnHangup(hangups <-chan os.Signal, log *slog.Logger, parts ...reloada
 			for range again {
 				attributes, err := part.reload()
 				if err != nil {
-					log.Error("SIGHUP: "+part.about+" stays as it is", "error", oneLine(err))
+					log.Error("SIGHUP: "+part.about+" stays as it is", "error", logs.OneLine(err))
 					continue
 				}
 				level := slog.LevelInfo
@@ -83,7 +84,7 @@ func reloadLogLevel(c *config.Config) reloadable {
 		if err != nil {
 			return nil, err
 		}
-		logLevel.Set(level)
+		logs.Level.Set(level)
 		return []any{"level", strings.ToLower(level.String())}, nil
 	}}
 }
@@ -128,7 +129,7 @@ func reloadDatabaseURL(c *config.Config, store *models.Store, log *slog.Logger) 
 			return nil, err
 		}
 		if used.Untried != nil {
-			log.Warn("DATABASE_URL_FILE: the new user and password could not be tried", "error", oneLine(used.Untried))
+			log.Warn("DATABASE_URL_FILE: the new user and password could not be tried", "error", logs.OneLine(used.Untried))
 		}
 		return []any{"changed", used.Changed}, nil
 	}}

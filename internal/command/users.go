@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -12,21 +12,28 @@ import (
 )
 
 type (
-	userAddCommand struct {
+	// UserAdd adds a user.
+	UserAdd struct {
 		Name string `arg:"" help:"1 to 100 characters, unique exactly as written."`
 	}
-	userListCommand   struct{}
-	userShowCommand   struct{ whom }
-	userRenameCommand struct {
+	// UserList prints all users.
+	UserList struct{}
+	// UserShow prints all that is kept about a user.
+	UserShow struct{ whom }
+	// UserRename gives a user another name.
+	UserRename struct {
 		Names  []string `arg:"" name:"name" help:"The username, unless --user-id says who it is, and the new one."`
 		UserID string   `name:"user-id" help:"Instead of the username: the id, as logs have it." placeholder:"ID"`
 	}
-	userBlockCommand   struct{ whom }
-	userUnblockCommand struct {
+	// UserBlock keeps a user from signing in, and ends their sessions.
+	UserBlock struct{ whom }
+	// UserUnblock lets a user sign in again.
+	UserUnblock struct {
 		whom
 		Identity string `help:"Instead of a username: what user remove --block has printed as identity." placeholder:"SHA256"`
 	}
-	userRemoveCommand struct {
+	// UserRemove deletes a user.
+	UserRemove struct {
 		whom
 		Block  bool `help:"Keep a SHA-256 of who the user is at the identity provider, so that they cannot come back as a new user."`
 		Events bool `help:"Remove the events that they have created, too, in small batches."`
@@ -92,7 +99,7 @@ type namedUser struct {
 }
 
 // Run adds a user.
-func (a userAddCommand) Run() error {
+func (a UserAdd) Run() error {
 	return operate(false, func(o *operation) error {
 		user, err := o.store.AddUser(o, a.Name)
 		if err != nil {
@@ -104,7 +111,7 @@ func (a userAddCommand) Run() error {
 }
 
 // Run lists all users.
-func (userListCommand) Run() error {
+func (UserList) Run() error {
 	return operate(false, func(o *operation) error {
 		return printArray(func(print func(any) error) error {
 			return o.store.EachUser(o, func(u models.User) error { return print(newUserLine(u)) })
@@ -152,7 +159,7 @@ type personRSVP struct {
 }
 
 // Run prints all that is kept about a user.
-func (s userShowCommand) Run() error {
+func (s UserShow) Run() error {
 	return s.operateOn(false, func(o *operation, who models.Who) error {
 		found, err := o.store.FindPerson(o, who)
 		if err != nil {
@@ -176,7 +183,7 @@ func (s userShowCommand) Run() error {
 }
 
 // Run renames a user.
-func (r userRenameCommand) Run() error {
+func (r UserRename) Run() error {
 	user, to := whom{UserID: r.UserID}, r.Names[len(r.Names)-1]
 	if r.UserID == "" {
 		user.Name = r.Names[0]
@@ -195,7 +202,7 @@ func (r userRenameCommand) Run() error {
 }
 
 // Run blocks a user.
-func (b userBlockCommand) Run() error {
+func (b UserBlock) Run() error {
 	return b.operateOn(false, func(o *operation, who models.Who) error {
 		user, changed, err := o.store.BlockUser(o, who)
 		return printBlocked(o, "user block", user, changed, err)
@@ -203,7 +210,7 @@ func (b userBlockCommand) Run() error {
 }
 
 // Run unblocks a user, or an identity.
-func (u userUnblockCommand) Run() error {
+func (u UserUnblock) Run() error {
 	if n := given(u.Name != "") + given(u.UserID != "") + given(u.Identity != ""); n != 1 {
 		return errors.New("user unblock needs one of: a username, --user-id, --identity")
 	}
@@ -216,7 +223,7 @@ func (u userUnblockCommand) Run() error {
 	})
 }
 
-func (u userUnblockCommand) unblockIdentity() error {
+func (u UserUnblock) unblockIdentity() error {
 	identity, err := parseIdentity(u.Identity)
 	if err != nil {
 		return fmt.Errorf("--identity: %w", err)
@@ -259,7 +266,7 @@ func printBlocked(o *operation, action string, user models.User, changed bool, e
 }
 
 // Run removes a user. The audit line has no name.
-func (r userRemoveCommand) Run() error {
+func (r UserRemove) Run() error {
 	return r.operateOn(false, func(o *operation, who models.Who) error {
 		progress := newProgress()
 		removed, err := o.store.RemoveUser(o, who, models.UserRemoval{Block: r.Block, Events: r.Events, DryRun: r.DryRun, Progress: progress.tellEvents})
@@ -299,7 +306,7 @@ type removedEvents struct {
 }
 
 // failed says what is gone of a user who is not.
-func (r userRemoveCommand) failed(o *operation, removed models.Removed, err error) error {
+func (r UserRemove) failed(o *operation, removed models.Removed, err error) error {
 	if removed.Created.Events > 0 && !r.DryRun {
 		o.audit("event remove", "user", removed.ID, "world", "", "events", removed.Created.Events, "rsvps", removed.Created.RSVPs)
 	}

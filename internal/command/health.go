@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -13,7 +13,8 @@ import (
 	"worldevents/config"
 )
 
-type healthCommand struct {
+// Health asks the instance that has these settings whether it is ready, or alive.
+type Health struct {
 	Live bool `help:"Ask /livez: does the process run? That is what a supervisor restarts for."`
 }
 
@@ -21,7 +22,7 @@ type healthCommand struct {
 const healthTimeout = 5 * time.Second
 
 // Run asks the instance that has these settings. Its error says what is wrong.
-func (h healthCommand) Run() error {
+func (h Health) Run() error {
 	c, _ := config.Inspect(false) // what has become of other settings is no matter of the instance that runs
 	if c.AdminAddr == "" {
 		return errors.New("health: ADMIN_ADDR is empty, so the instance has no /readyz and no /livez")

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -7,28 +7,35 @@ import (
 	"time"
 
 	"worldevents/gen"
+	"worldevents/internal/setup"
 	"worldevents/models"
 	"worldevents/server"
 )
 
 type (
-	worldListCommand struct{}
-	eventListCommand struct{ creation }
-	eventShowCommand struct {
+	// WorldList prints the worlds that have events.
+	WorldList struct{}
+	// EventList prints events of a world, or of a creator.
+	EventList struct{ creation }
+	// EventShow prints an event with its RSVPs.
+	EventShow struct {
 		ID string `arg:"" help:"The event's id."`
 	}
-	eventEditCommand struct {
+	// EventEdit changes members of an event, by the contract's rules.
+	EventEdit struct {
 		ID          string  `arg:"" help:"The event's id."`
 		Name        *string `help:"A new name."`
 		Description *string `help:"A new description, which may be empty."`
 		ScheduledAt *string `help:"A new time, as 2030-01-02T03:04:05+01:00." placeholder:"TIME"`
 	}
-	eventRemoveCommand struct {
+	// EventRemove removes an event, or those of a creator.
+	EventRemove struct {
 		ID string `arg:"" optional:"" help:"The event's id."`
 		creation
 		DryRun bool `help:"Only count what a user has created."`
 	}
-	eventPruneCommand struct {
+	// EventPrune removes the events that were scheduled before a time.
+	EventPrune struct {
 		Before string  `required:"" help:"Events that were scheduled before this, as 2020-01-01T00:00:00Z." placeholder:"TIME"`
 		World  *string `help:"Only those of this world."`
 		DryRun bool    `help:"Only count them."`
@@ -97,7 +104,7 @@ func (c creation) creator(o *operation) (models.Identity, error) {
 }
 
 // Run lists the events of a world, or of a user.
-func (l eventListCommand) Run() error {
+func (l EventList) Run() error {
 	filter, err := l.filter()
 	if err != nil {
 		return err
@@ -121,7 +128,7 @@ func (l eventListCommand) Run() error {
 }
 
 // Run lists the worlds that have events.
-func (worldListCommand) Run() error {
+func (WorldList) Run() error {
 	return operate(false, func(o *operation) error {
 		return printArray(func(print func(any) error) error {
 			return o.store.EachWorld(o, func(w models.World) error {
@@ -142,7 +149,7 @@ type rsvpLine struct {
 }
 
 // Run prints an event.
-func (s eventShowCommand) Run() error {
+func (s EventShow) Run() error {
 	id, err := parseEventID(s.ID)
 	if err != nil {
 		return err
@@ -164,12 +171,12 @@ func (s eventShowCommand) Run() error {
 }
 
 // Run changes an event.
-func (e eventEditCommand) Run() error {
+func (e EventEdit) Run(contract setup.Contract) error {
 	id, err := parseEventID(e.ID)
 	if err != nil {
 		return err
 	}
-	edit, changed, err := e.edit()
+	edit, changed, err := e.edit(contract)
 	if err != nil {
 		return err
 	}
@@ -184,7 +191,7 @@ func (e eventEditCommand) Run() error {
 }
 
 // edit holds the flags against the contract. changed are the members that they name.
-func (e eventEditCommand) edit() (edit models.EventEdit, changed []string, err error) {
+func (e EventEdit) edit(contract setup.Contract) (edit models.EventEdit, changed []string, err error) {
 	members := make(map[string]string)
 	for _, flag := range []struct {
 		member string
@@ -198,7 +205,7 @@ func (e eventEditCommand) edit() (edit models.EventEdit, changed []string, err e
 	if len(changed) == 0 {
 		return edit, nil, errors.New("event edit needs one or more of: --name, --description, --scheduled-at")
 	}
-	if err := server.CheckEvent(openapi, members); err != nil {
+	if err := server.CheckEvent(contract, members); err != nil {
 		return edit, nil, fmt.Errorf("event edit: %w", err)
 	}
 	edit.Name, edit.Description = e.Name, e.Description
@@ -213,7 +220,7 @@ func (e eventEditCommand) edit() (edit models.EventEdit, changed []string, err e
 }
 
 // Run removes an event, or those that a user has created.
-func (r eventRemoveCommand) Run() error {
+func (r EventRemove) Run() error {
 	switch given(r.ID != "") + given(r.Creator != "") + given(r.UserID != "") {
 	case 0, 2, 3:
 		return errors.New("event remove needs one of: an event's id, --creator, --user-id")
@@ -241,7 +248,7 @@ func (r eventRemoveCommand) Run() error {
 	})
 }
 
-func (r eventRemoveCommand) removeCreated() error {
+func (r EventRemove) removeCreated() error {
 	filter, err := r.filter()
 	if err != nil {
 		return err
@@ -261,7 +268,7 @@ func (r eventRemoveCommand) removeCreated() error {
 }
 
 // Run prunes events.
-func (p eventPruneCommand) Run() error {
+func (p EventPrune) Run() error {
 	before, err := gen.ParseDateTime(p.Before)
 	if err != nil {
 		return fmt.Errorf("--before: %w", err)

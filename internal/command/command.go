@@ -1,4 +1,6 @@
-package main
+// Package command has all that the program does but serving: each command is a struct of its arguments with a method Run. What a command
+// prints on stdout is its result, JSON; words go to stderr. A change leaves one audit line there.
+package command
 
 import (
 	"context"
@@ -18,6 +20,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"worldevents/config"
+	"worldevents/internal/logs"
+	"worldevents/internal/setup"
 	"worldevents/models"
 )
 
@@ -44,7 +48,7 @@ func operateAfter(prepare func(*models.Store, context.Context) error, needKey bo
 	if err != nil {
 		return err
 	}
-	store, err := openStore(c, max(c.DBTimeout, commandTimeout))
+	store, err := setup.Store(c, max(c.DBTimeout, commandTimeout))
 	if err != nil {
 		return err
 	}
@@ -75,9 +79,9 @@ func (o *operation) audit(action string, attributes ...any) { audit(o.config, ac
 func audit(c *config.Config, action string, attributes ...any) {
 	always := *c
 	always.LogLevel = slog.LevelInfo
-	log, _ := newLogs(&always)
+	log, _ := logs.New(&always)
 	log.Info("audit", slices.Concat([]any{"action", action}, whoAsks(), attributes)...)
-	stderr.flush() // a reader of stdout who has gone away ends the process at the next line there
+	logs.Stderr.Flush() // a reader of stdout who has gone away ends the process at the next line there
 }
 
 // whoAsks says who runs the command: the process's user, which is the service's for all who use its account, and where they are known
@@ -103,8 +107,8 @@ func osUser() string {
 	return id
 }
 
-// printHelp adds the command's example, the tag of that name in commands.
-func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
+// PrintHelp adds the command's example, the tag of that name in main.go.
+func PrintHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
 		return err
 	}

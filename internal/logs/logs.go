@@ -1,10 +1,13 @@
-package main
+// Package logs writes what the process has to say to stderr, in the format of the settings, without waiting for whoever reads it: lines
+// that are not read fast enough are dropped and counted.
+package logs
 
 import (
 	"bytes"
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,18 +15,18 @@ import (
 	"worldevents/config"
 )
 
-// stderr is where this process writes its log, and the error that ends it.
-var stderr = newLogQueue(os.Stderr)
+// Stderr is where this process writes its log, and the error that ends it.
+var Stderr = newQueue(os.Stderr)
 
-// logLevel is the level of both logs. SIGHUP changes it while the process serves.
-var logLevel slog.LevelVar
+// Level is the level of both logs. SIGHUP changes it while the process serves.
+var Level slog.LevelVar
 
-// newLogs returns the two logs of the process, which share its stderr and keep the order of their lines: that of events is
+// New returns the two logs of the process, which share its stderr and keep the order of their lines: that of events is
 // written at once; that of requests is gathered, since a system call for each line would be a tenth of a request's time.
-func newLogs(c *config.Config) (log, accessLog *slog.Logger) {
-	logLevel.Set(c.LogLevel)
-	log, accessLog = newLog(c, stderr, &logLevel), newLog(c, gatheredLines{stderr}, &logLevel)
-	stderr.onRecovery(func(dropped int64, err error) {
+func New(c *config.Config) (log, accessLog *slog.Logger) {
+	Level.Set(c.LogLevel)
+	log, accessLog = newLog(c, Stderr, &Level), newLog(c, gatheredLines{Stderr}, &Level)
+	Stderr.onRecovery(func(dropped int64, err error) {
 		cause := "it was not read fast enough"
 		if err != nil {
 			cause = err.Error()
@@ -32,6 +35,9 @@ func newLogs(c *config.Config) (log, accessLog *slog.Logger) {
 	})
 	return log, accessLog
 }
+
+// At returns the log of events with a level of its own.
+func At(c *config.Config, level slog.Leveler) *slog.Logger { return newLog(c, Stderr, level) }
 
 // newLog returns a log in the format of the configuration.
 func newLog(c *config.Config, w io.Writer, level slog.Leveler) *slog.Logger {
@@ -62,10 +68,10 @@ const (
 	keptBuffer = 256 << 10
 )
 
-// logQueue writes lines to a file or pipe that may be full, broken or not read, and keeps nobody waiting for it. One goroutine
+// Queue writes lines to a file or pipe that may be full, broken or not read, and keeps nobody waiting for it. One goroutine
 // writes, in order. Lines that come while maxQueuedLines wait are dropped and counted. After an error it tries again, for
 // ever: a disk may have room again, and a named pipe a new reader.
-type logQueue struct {
+type Queue struct {
 	out     io.Writer
 	wake    chan struct{}      // holds one token while there is something to write
 	flushes chan chan struct{} // each is closed once all lines before it are written
@@ -79,14 +85,14 @@ type logQueue struct {
 	recovered func(dropped int64, err error)
 }
 
-func newLogQueue(out io.Writer) *logQueue {
-	q := &logQueue{out: out, wake: make(chan struct{}, 1), flushes: make(chan chan struct{})}
+func newQueue(out io.Writer) *Queue {
+	q := &Queue{out: out, wake: make(chan struct{}, 1), flushes: make(chan chan struct{})}
 	go q.run()
 	return q
 }
 
 // Write queues a line to be written at once (io.Writer). It never fails.
-func (q *logQueue) Write(line []byte) (int, error) {
+func (q *Queue) Write(line []byte) (int, error) {
 	if q.add(line, maxQueuedLines) {
 		q.signal()
 	}
@@ -94,7 +100,7 @@ func (q *logQueue) Write(line []byte) (int, error) {
 }
 
 // gatheredLines queues lines that may wait for others.
-type gatheredLines struct{ *logQueue }
+type gatheredLines struct{ *Queue }
 
 // Write implements io.Writer. It never fails.
 func (g gatheredLines) Write(line []byte) (int, error) {
@@ -105,7 +111,7 @@ func (g gatheredLines) Write(line []byte) (int, error) {
 }
 
 // add reports whether there was room for the line.
-func (q *logQueue) add(line []byte, limit int) bool {
+func (q *Queue) add(line []byte, limit int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.lines)+len(line) > limit {
@@ -117,7 +123,7 @@ func (q *logQueue) add(line []byte, limit int) bool {
 	return true
 }
 
-func (q *logQueue) signal() {
+func (q *Queue) signal() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -125,18 +131,18 @@ func (q *logQueue) signal() {
 }
 
 // Dropped returns how many lines were dropped.
-func (q *logQueue) Dropped() int64 { return q.dropped.Load() }
+func (q *Queue) Dropped() int64 { return q.dropped.Load() }
 
 // onRecovery has fn called when lines are written again after some were dropped: how many, and the error that was the
 // reason, nil if writing took too long.
-func (q *logQueue) onRecovery(fn func(dropped int64, err error)) {
+func (q *Queue) onRecovery(fn func(dropped int64, err error)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.recovered = fn
 }
 
 // flush waits until all lines are written, logFlushTimeout at most.
-func (q *logQueue) flush() {
+func (q *Queue) Flush() {
 	timeout := time.NewTimer(logFlushTimeout)
 	defer timeout.Stop()
 	done := make(chan struct{})
@@ -151,7 +157,7 @@ func (q *logQueue) flush() {
 	}
 }
 
-func (q *logQueue) run() {
+func (q *Queue) run() {
 	var spare []byte
 	for {
 		var flushed chan struct{}
@@ -172,7 +178,7 @@ func (q *logQueue) run() {
 }
 
 // take returns the lines that wait. Those to come are gathered in spare.
-func (q *logQueue) take(spare []byte) []byte {
+func (q *Queue) take(spare []byte) []byte {
 	q.scheduled.Store(false) // a line that is added from here on schedules itself
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -182,7 +188,7 @@ func (q *logQueue) take(spare []byte) []byte {
 }
 
 // writeAll writes all lines, however often it must try, and returns the error of the last attempt that failed.
-func (q *logQueue) writeAll(lines []byte) (failed error) {
+func (q *Queue) writeAll(lines []byte) (failed error) {
 	for cut, size := 0, int64(0); len(lines) > 0; {
 		var err error
 		if lines, cut, size, err = q.write(lines, cut, size); err != nil {
@@ -196,7 +202,7 @@ func (q *logQueue) writeAll(lines []byte) (failed error) {
 // write writes lines. An error has cut the first of them after so many bytes, in a file that had this size then. The line goes
 // on there, but begins again on a new line if the file has changed: somebody emptied it to make room, or writes to it,
 // too. The results are the same of what could not be written.
-func (q *logQueue) write(lines []byte, cut int, size int64) ([]byte, int, int64, error) {
+func (q *Queue) write(lines []byte, cut int, size int64) ([]byte, int, int64, error) {
 	if cut > 0 && q.fileSize() != size {
 		if _, err := q.out.Write([]byte{'\n'}); err != nil {
 			return lines, cut, changed, err
@@ -221,7 +227,7 @@ const (
 )
 
 // fileSize returns the size of an ordinary file.
-func (q *logQueue) fileSize() int64 {
+func (q *Queue) fileSize() int64 {
 	if f, ok := q.out.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 			return info.Size()
@@ -231,7 +237,7 @@ func (q *logQueue) fileSize() int64 {
 }
 
 // reportDropped reports the lines that were dropped before writing went on, if there are any.
-func (q *logQueue) reportDropped(err error) {
+func (q *Queue) reportDropped(err error) {
 	q.mu.Lock()
 	lost, report := q.lost, q.recovered
 	if report != nil {
@@ -241,4 +247,9 @@ func (q *logQueue) reportDropped(err error) {
 	if lost > 0 && report != nil {
 		report(lost, err)
 	}
+}
+
+// OneLine is an error, which may be several joined, in one line.
+func OneLine(err error) string {
+	return strings.NewReplacer(":\n\t", ": ", "\n\t", "; ", "\n", "; ").Replace(err.Error())
 }

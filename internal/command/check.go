@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"worldevents/config"
+	"worldevents/internal/setup"
 	"worldevents/models"
 	"worldevents/server"
 	"worldevents/server/certificate"
 )
 
-type checkCommand struct{}
+// Check is what `worldevents check` does before serving: it looks, and changes nothing.
+type Check struct{}
 
 // checked is the result of the command.
 type checked struct {
@@ -35,7 +37,7 @@ func (c *checked) add(level models.Level, about, text string) {
 }
 
 // Run looks at all that serving needs, and changes nothing.
-func (checkCommand) Run() error {
+func (Check) Run() error {
 	ctx := interruptible()
 	c, problems := config.Inspect(true)
 	result := checked{Findings: []finding{}, Settings: c.Settings()}
@@ -50,7 +52,7 @@ func (checkCommand) Run() error {
 	if !strings.Contains(fmt.Sprint(problems), "TLS: ") && c.Base != nil {
 		result.certificate(ctx, c)
 	}
-	if provider := newProvider(c); provider != nil && !strings.Contains(fmt.Sprint(problems), "OIDC_") {
+	if provider := setup.Provider(c); provider != nil && !strings.Contains(fmt.Sprint(problems), "OIDC_") {
 		if err := server.CheckProvider(ctx, *provider); err != nil {
 			result.add(models.Fault, "OIDC_ISSUER", err.Error())
 		} else {
@@ -75,7 +77,7 @@ func (c *checked) settings(settings *config.Config, problems []error) {
 		if err == nil {
 			usable++
 			if host, _, _ := net.SplitHostPort(address); settings.Development && !config.IsLocal(host) {
-				c.add(models.Warning, "LISTEN_ADDR", openListener)
+				c.add(models.Warning, "LISTEN_ADDR", setup.OpenListener)
 			}
 		} else if len(settings.ListenAddrs) == 1 {
 			c.add(models.Fault, "LISTEN_ADDR", err.Error())

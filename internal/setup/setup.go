@@ -1,0 +1,80 @@
+// Package setup makes of the settings what serving and the commands both work with: the store, the identity provider, and where the
+// certificate comes from.
+package setup
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"worldevents/config"
+	"worldevents/internal/logs"
+	"worldevents/models"
+	"worldevents/server"
+	"worldevents/server/certificate"
+)
+
+// Store opens the configured database, whose calls take so long at most.
+func Store(c *config.Config, timeout time.Duration) (*models.Store, error) {
+	store, err := models.Open(models.Options{URL: c.DatabaseURL, MaxConns: c.DBMaxConns, Timeout: timeout, Sessions: models.SessionPolicy{
+		TTL: c.RefreshTokenTTL, MaxAge: c.SessionMaxAge, ReuseLeeway: c.RefreshReuseLeeway, PerUser: c.SessionsPerUser,
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Source("DATABASE_URL"), err)
+	}
+	return store, nil
+}
+
+// Provider is the identity provider of the configuration, or nil.
+func Provider(c *config.Config) *server.OIDC {
+	if c.OIDCIssuer == "" {
+		return nil
+	}
+	return &server.OIDC{
+		Issuer: c.OIDCIssuer, ClientID: c.OIDCClientID, ClientSecret: c.OIDCClientSecret,
+		Scopes: strings.Fields(c.OIDCScopes), UsernameClaim: c.OIDCUsernameClaim,
+	}
+}
+
+// Certificate returns where the certificate of the public listener comes from, nil without TLS.
+func Certificate(c *config.Config) (source certificate.Source, err error) {
+	switch c.TLS {
+	case "acme":
+		source, err = certificate.OpenACME(c.TLSDir, c.Base.Hostname(), c.ACMEDirectory)
+	case "files":
+		source, err = certificate.OpenFiles(c.TLSDir, c.Base.Hostname())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("TLS_DIR: %w", err)
+	}
+	return source, nil
+}
+
+// Contract is openapi.yaml.
+type Contract []byte
+
+// Server copies the configuration into a server's options.
+func Server(c *config.Config, text Contract, store *models.Store, log, accessLog *slog.Logger) (server.Options, error) {
+	contract, err := server.ReadContract(text)
+	return server.Options{
+		Contract: contract, Store: store, Log: log, AccessLog: accessLog, LogEvery: c.LogEvery, LogLinesDropped: logs.Stderr.Dropped,
+		Development: c.Development, BaseURL: c.Base, Docs: c.Docs, SecurityContacts: c.SecurityContacts,
+		Keys: c.Keys, Issuer: c.JWTIssuer, Audience: c.JWTAudience, JWTTTL: c.JWTTTL,
+		CookieDomain: c.CookieDomain, CookiePartitioned: c.CookiePartitioned,
+		OIDC: Provider(c), ReturnOrigins: c.ReturnOrigins,
+		AdminHosts: append(c.AdminHosts, hostOf(c.AdminAddr)),
+		HSTS:       c.HSTS, AllowedOrigins: c.AllowedOrigins, TrustedProxies: c.Proxies,
+		RateLimit: c.RateLimit, WriteRate: c.WriteRate, MaxInFlight: c.MaxInFlight, MaxWaiting: c.MaxWaiting, ListCache: c.ListCache << 20,
+	}, err
+}
+
+// hostOf returns the host of an address that Load has accepted, "" for none.
+func hostOf(address string) string {
+	host, _, _ := net.SplitHostPort(address)
+	return host
+}
+
+// OpenListener is what LISTEN_ADDR is warned of in development.
+const OpenListener = "is not a loopback address: in development whoever reaches it signs in as anybody"
