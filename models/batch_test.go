@@ -105,6 +105,35 @@ func TestBatch(t *testing.T) {
 	}
 }
 
+// lockedScript waits for a lock that another process keeps.
+type lockedScript struct{ script }
+
+func (s *lockedScript) begin() error {
+	time.Sleep(1200 * time.Millisecond)
+	return ErrBusy
+}
+
+// A write that waits for the lock of another process has not begun, however its wait is divided among transactions: nobody is
+// told that it may have happened.
+func TestBatchLocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newBatcher(savepoints{&lockedScript{}}, 1)
+		var callers sync.WaitGroup
+		for i := range 20 {
+			callers.Go(func() {
+				time.Sleep(time.Duration(i) * 100 * time.Millisecond)
+				now := time.Now()
+				j := &job{write: &write{}, deadline: now.Add(1800 * time.Millisecond)}
+				if err := w.apply(t.Context(), j, now.Add(time.Second)); !errors.Is(err, ErrBusy) {
+					t.Errorf("the write of %d ms: %v", 100*i, err)
+				}
+			})
+		}
+		callers.Wait()
+		w.close()
+	})
+}
+
 // Those who wait while a batch runs are the next one, at most maxBatch of them, and a panic reaches its caller alone.
 func TestBatchWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

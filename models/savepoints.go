@@ -15,7 +15,7 @@ type savepoints struct{ tx batchTransaction }
 // acquire implements transactor. There is one connection, and one goroutine at a time that uses it.
 func (savepoints) acquire(context.Context, time.Time) error { return nil }
 func (savepoints) release()                                 {}
-func (s savepoints) transact(batch []*job)                  { runBatch(s.tx, begin(batch)) }
+func (s savepoints) transact(batch []*job)                  { runBatch(s.tx, batch) }
 func (s savepoints) close()                                 { s.tx.close() }
 
 // batchTransaction is what a batch runs in. A method that fails leaves no transaction behind, except keep and undo.
@@ -32,8 +32,9 @@ type batchTransaction interface {
 	close()
 }
 
-// runBatch runs all jobs in one transaction, and then tells them. A transaction that panics is ended: whoever called may
-// recover, and all later writes would find it open.
+// runBatch runs the jobs in one transaction, and then tells them, but those that leave while it waits for the lock of another
+// process: nothing has happened to them. A transaction that panics is ended: whoever called may recover, and all later writes
+// would find it open.
 func runBatch(tx batchTransaction, batch []*job) {
 	ended := false
 	defer func() {
@@ -42,6 +43,7 @@ func runBatch(tx batchTransaction, batch []*job) {
 		}
 	}()
 	err := tx.begin()
+	batch = begin(batch)
 	if err == nil {
 		if err = runAll(tx, batch); err == nil {
 			err = tx.commit()
