@@ -30,7 +30,7 @@ func inspectSQLite(ctx context.Context, path string, timeout time.Duration) Insp
 	}
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		found.add(Warning, file, "there is no database yet: migrate makes one, and so does serve without REQUIRE_DATABASE")
+		found.add(Warning, file, "there is no database: if there was one, put its files back or restore a backup. migrate makes an empty one, and so does serve without REQUIRE_DATABASE")
 		return found
 	}
 	if err == nil && !info.Mode().IsRegular() {

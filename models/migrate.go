@@ -41,7 +41,8 @@ func (s *Store) MigrateExisting(ctx context.Context) error {
 }
 
 // errNoDatabase is returned by MigrateExisting.
-var errNoDatabase = errors.New("there is no database here, and REQUIRE_DATABASE=true has none made: worldevents migrate makes one, and worldevents copy restores one")
+var errNoDatabase = errors.New("there is no database here, and REQUIRE_DATABASE=true has none made. If there was one, look at DATABASE_URL, put its files back or restore a backup: " +
+	"worldevents migrate makes an empty one")
 
 // Made reports whether Migrate has made the schema, since there was none.
 func (s *Store) Made() bool { return s.made.Load() }

@@ -23,7 +23,7 @@ import (
 func TestCheck(t *testing.T) {
 	eachEmptyProgram(t, func(t *testing.T, p *servicetest.Program) {
 		result, _ := servicetest.Check(t, p)
-		result.Has(t, "warning", "no database yet|no tables yet")
+		result.Has(t, "warning", "no database: if there was one, put its files back|no tables yet")
 		if !result.OK || result.Settings["DB_TIMEOUT"] != "20s" || result.Settings["JWT_SECRET"] != "xxxxx" || result.Settings["DOCS"] != "true" {
 			t.Errorf("%+v", result)
 		}

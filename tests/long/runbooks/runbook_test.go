@@ -56,7 +56,7 @@ type machine struct {
 
 // standIns are commands that a test has no right to run. They take what the runbooks give them, and nothing else.
 var standIns = map[string]string{
-	"systemctl": "[ \"$*\" = 'start worldevents-backup' ] && exec backup\necho \"$*\" >systemctl.new && mv systemctl.new systemctl.request\nwhile [ -e systemctl.request ]; do sleep 0.02; done\n",
+	"systemctl": "[ \"$1\" = show ] && exec cat pid\n[ \"$*\" = 'start worldevents-backup' ] && exec backup\necho \"$*\" >systemctl.new && mv systemctl.new systemctl.request\nwhile [ -e systemctl.request ]; do sleep 0.02; done\n",
 	// The user of the service is that of the test.
 	"runuser":    "[ \"$1 $2 $3\" = '-u worldevents --' ] && shift 3 && exec \"$@\"\n",
 	"journalctl": "case \"$*\" in '--identifier=worldevents --output=cat'*) cat journal ;; *) exit 1 ;; esac\n",
@@ -215,6 +215,7 @@ func (m *machine) systemctl(what string) {
 	case "start worldevents", "enable --now worldevents worldevents-backup.timer":
 		if m.service == nil {
 			m.service = m.p.Serve()
+			servicetest.WriteSecret(m.t, filepath.Join(m.p.Dir, "pid"), fmt.Sprintln(m.service.Pid()))
 		}
 	case "reload worldevents":
 		n := len(m.service.Log.String())
@@ -433,6 +434,42 @@ func TestRunbooks(t *testing.T) {
 			t.Errorf("it goes on without a hold: %v, %s", err, m.dotEnv())
 		}
 	})
+}
+
+// What a service has acknowledged is saved out of it after its file was deleted, or replaced by another. Where a step before the stop fails, the
+// service runs on, and the runbook is good to be pasted again.
+func TestSaveRunbook(t *testing.T) {
+	t.Parallel()
+	m := serving(t, servicetest.NewPostgresServer(t))
+	script := runbooks(t, "Save a removed file")[0]
+	current := m.signIn("alice")
+	for n, fault := range []string{"rm worldevents.db", "rm worldevents.db*", "rm worldevents.db* && worldevents migrate"} {
+		m.is("POST", servicetest.Plaza, servicetest.EventBody, current, 200)
+		m.run(fault)
+		m.is("POST", servicetest.Plaza, servicetest.EventBody, current, 503)
+		before := m.list(current) // with what was refused too late to be taken back
+		if got := strings.Count(before, `"Chess"`); got < n+1 {
+			t.Fatalf("after %s there are %d events", fault, got)
+		}
+		for _, fail := range []string{"systemctl 1", "find 1", "find 2", "install 1", "install 2", "systemctl 2"} {
+			if _, err := m.try(script, fail); err == nil {
+				t.Errorf("after %s it goes on where %s fails", fault, fail)
+			}
+			if got := m.list(current); got != before { // and is not stopped
+				t.Errorf("after %s and %s the list is %s, and was %s", fault, fail, got, before)
+			}
+		}
+		m.run(script)
+		if got := m.list(current); got != before {
+			t.Errorf("after %s the list is %s, and was %s", fault, got, before)
+		}
+	}
+	m.is("POST", servicetest.Plaza, servicetest.EventBody, current, 200)
+	m.systemctl("stop worldevents")
+	servicetest.WriteSecret(t, filepath.Join(m.p.Dir, "pid"), "0\n")
+	if taken, err := m.try(script, ""); err == nil || slices.Contains(taken, "find") {
+		t.Errorf("without a service it goes on: %v", taken)
+	}
 }
 
 // A database is grown while people read it. GROWRSVPS says how large, in RSVPs: a million is what the page tells the times of; fewer
