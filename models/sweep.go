@@ -93,14 +93,15 @@ func (s *Store) sweep(tx *gorm.DB, at swept) (swept, error) {
 	return swept{events: Position{found[0].ScheduledAt, found[0].ID}, event: found[0].Number}.sweepRSVPs(tx)
 }
 
-// sweepRSVPs deletes the next RSVPs of the event that is begun. With fewer than maxSwept left the event goes, too.
+// sweepRSVPs deletes the next RSVPs of the event that is begun. With fewer than maxSwept left the event goes, too. It finds the event by
+// its id: another process that has the same file may have deleted it, and SQLite has given its number to another event then.
 func (at swept) sweepRSVPs(tx *gorm.DB) (swept, error) {
 	next := at
 	err := scan(tx.Raw(`
-		SELECT created_at, user_number FROM rsvps WHERE event_number = ? AND (created_at, user_number) > (?, ?)
-		ORDER BY created_at, user_number LIMIT 1 OFFSET ?`, at.event, at.joined, at.user, maxSwept-1), &next.joined, &next.user)
+		SELECT created_at, user_number FROM rsvps WHERE event_number = (SELECT number FROM events WHERE id = ?) AND (created_at, user_number) > (?, ?)
+		ORDER BY created_at, user_number LIMIT 1 OFFSET ?`, at.events.ID, at.joined, at.user, maxSwept-1), &next.joined, &next.user)
 	if errors.Is(err, sql.ErrNoRows) {
-		return swept{events: at.events}, tx.Exec("DELETE FROM events WHERE number = ?", at.event).Error
+		return swept{events: at.events}, tx.Exec("DELETE FROM events WHERE id = ?", at.events.ID).Error
 	}
 	if err != nil {
 		return at, err
