@@ -261,7 +261,7 @@ func (r EventRemove) removeCreated() error {
 		filter.Creator = creator.ID
 		about := []any{"user", creator.ID, "username", creator.Username, "world", filter.World}
 		if r.Since != nil {
-			about = append(about, "since", filter.Since.UTC())
+			about = append(about, "since", exact(filter.Since))
 		}
 		return o.removeEvents(models.EventRemoval{EventFilter: filter, DryRun: r.DryRun}, "event remove", about...)
 	})
@@ -282,6 +282,9 @@ func (p EventPrune) Run() error {
 		return o.removeEvents(models.EventRemoval{EventFilter: filter, DryRun: p.DryRun}, "event prune", "before", before, "world", filter.World)
 	})
 }
+
+// exact writes a time for a log that is replayed: in text a time of its own has no more than milliseconds.
+func exact(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // removeEvents removes events, tells how far it is, and leaves an audit line of action if any are gone.
 func (o *operation) removeEvents(removal models.EventRemoval, action string, about ...any) error {

@@ -64,6 +64,8 @@ type auditedUser struct {
 	identity *models.Hash // of one who was blocked or unblocked, and whose identity was not since
 }
 
+var errDamaged = errors.New("an audit line that is damaged")
+
 // maxAuditLine bounds a line of a log, in bytes.
 const maxAuditLine = 1 << 20
 
@@ -111,7 +113,7 @@ func parseAudit(text string) (map[string]string, error) {
 				value, rest, _ = strings.Cut(value, " ")
 			}
 			if !ok {
-				return nil, errors.New("an audit line that is damaged")
+				return nil, errDamaged
 			}
 			fields[name], rest = value, strings.TrimPrefix(rest, " ")
 		}
@@ -178,6 +180,9 @@ func (a *audited) add(line map[string]string) error {
 
 // addCreated takes into account that a user's events were removed: those that had been created by then.
 func (a *audited) addCreated(line map[string]string) (err error) {
+	if line["rsvps"] == "" { // the last of what such a line says: without it a cut line would be about more events
+		return errDamaged
+	}
 	f := models.EventFilter{World: line["world"]}
 	if f.Creator, err = models.ParseID(line["user"]); err == nil && line["since"] != "" {
 		f.Since, err = time.Parse(time.RFC3339, line["since"])
@@ -220,7 +225,7 @@ func (r *replay) all(done audited) error {
 	for _, filter := range done.created { // while their creators are there
 		removed, err := r.store.RemoveEvents(r, models.EventRemoval{EventFilter: filter, Progress: func(models.RemovedEvents) {}})
 		if removed.Events > 0 {
-			r.again("event remove", "user", filter.Creator, "world", filter.World, "since", filter.Since, "until", filter.Until, "events", removed.Events, "rsvps", removed.RSVPs)
+			r.again("event remove", "user", filter.Creator, "world", filter.World, "since", exact(filter.Since), "until", exact(filter.Until), "events", removed.Events, "rsvps", removed.RSVPs)
 		}
 		if err != nil {
 			return err

@@ -118,6 +118,32 @@ func TestReplayAudit(t *testing.T) {
 	})
 }
 
+// What was created before the time that a removal was given stays in the replay, too, however little before.
+func TestReplayAuditSince(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		s.SignIn("alice").Create("plaza", "n", servicetest.When)
+		s.Database.Exec("UPDATE events SET created_at = '2026-02-01 00:00:00.0002+00:00'")
+		restored := servicetest.OpenSQLite(t, filepath.Join(p.Dir, "restored.db"))
+		if _, stderr, status := p.Run("copy", "--to", restored.URL); status != 0 {
+			t.Fatal(stderr)
+		}
+		s.SignIn("alice").Create("plaza", "later", servicetest.When)
+		for _, format := range []string{"text", "json"} {
+			_, line, status := p.With("LOG_FORMAT="+format).Run("event", "remove", "--creator", "alice", "--since", "2026-02-01T00:00:00.0005Z")
+			if status != 0 {
+				t.Fatal(line)
+			}
+			log := filepath.Join(p.Dir, format)
+			appendTo(t, log, line)
+			q := p.With("DATABASE_URL=" + restored.URL)
+			if got := q.MustRun("replay-audit", log); got != `{"repeated":0}`+"\n" {
+				t.Errorf("%s: %s after %s", format, got, line)
+			}
+			s.SignIn("alice").Create("plaza", "later", servicetest.When)
+		}
+	})
+}
+
 // A log that cannot be read whole changes nothing.
 func TestReplayAuditRefused(t *testing.T) {
 	t.Parallel()
@@ -130,6 +156,7 @@ func TestReplayAuditRefused(t *testing.T) {
 		{line + strings.Replace(line, `"user":"0`, `"user":"x`, 1), "line 2: "},
 		{line + `time=2030-01-02T03:04:05Z level=INFO msg=audit action="user block" user=` + "\n", "line 2: "},
 		{line + `time=2030-01-02T03:04:05Z level=INFO msg=audit action="user remove" user=` + servicetest.IDOf(1) + " identity=12\n", "line 2: identity must be 64"},
+		{line + `time=2030-01-02T03:04:05Z level=INFO msg=audit action="event remove" user=` + servicetest.IDOf(1) + " world=plaza\n", "line 2: an audit line that is damaged"}, // and was one with --since
 		{line + strings.Repeat("x", 2<<20), "too long"},
 	} {
 		if err := os.WriteFile(filepath.Join(p.Dir, "audit.log"), []byte(test.log), 0o600); err != nil {
