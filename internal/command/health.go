@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"worldevents/config"
@@ -45,9 +44,12 @@ func (h Health) Run() error {
 		return fmt.Errorf("health: %s at ADMIN_ADDR %s: %w", path, c.AdminAddr, err)
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		body, _ := io.ReadAll(io.LimitReader(response.Body, 200))
-		return fmt.Errorf("health: %s at ADMIN_ADDR %s: %d %s", path, c.AdminAddr, response.StatusCode, strings.TrimSpace(string(body)))
+	body, err := io.ReadAll(io.LimitReader(response.Body, 200))
+	if err != nil {
+		return fmt.Errorf("health: %s at ADMIN_ADDR %s: %w", path, c.AdminAddr, err)
+	}
+	if response.StatusCode != http.StatusOK || string(body) != "ok\n" { // another program may have the address
+		return fmt.Errorf("health: %s at ADMIN_ADDR %s: %d %q", path, c.AdminAddr, response.StatusCode, body)
 	}
 	return nil
 }

@@ -35,9 +35,18 @@ func TestHealth(t *testing.T) {
 	is(p.With("JWT_SECRET=short", "HTTP_PROXY=http://127.0.0.1:1", "http_proxy=http://127.0.0.1:1"), 0, "")
 	is(p.With("ADMIN_ADDR="+strings.TrimPrefix(s.URL, "http://")), 1, "404") // the public listener
 
+	for answer, words := range map[string]string{
+		"HTTP/1.0 200 OK\r\n\r\nhello": `200 "hello"`, "HTTP/1.0 500 No\r\n\r\n\x1b[31m": `500 "\x1b[31m"`, "SSH-2.0\r\n": "malformed",
+	} { // of other programs
+		is(p.With("ADMIN_ADDR="+listenAs(t, func(conn net.Conn) {
+			conn.Read(make([]byte, 1000))
+			io.WriteString(conn, answer)
+		})), 1, words)
+	}
+
 	waits := p.Another().With("DATABASE_URL=postgres://127.0.0.1:1/worldevents")
 	waits.Serve()
-	is(waits, 1, "503 not ready")
+	is(waits, 1, `503 "not ready`)
 	is(waits, 0, "", "--live")
 
 	begun := time.Now()
