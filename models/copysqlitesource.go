@@ -79,7 +79,8 @@ func (s *sqliteSource) close() {
 	s.sqliteSide.close()
 }
 
-// holdWrites keeps everybody from writing until release is called, once or more often, or as long as hold does.
+// holdWrites keeps everybody from writing until release is called, once or more often, or as long as hold does. It fails where this
+// process may only read: SQLite lets it begin, with a lock for readers.
 func (s *sqliteSource) holdWrites(ctx context.Context) (release func(), err error) {
 	if s.held != nil {
 		return func() {}, nil
@@ -88,7 +89,10 @@ func (s *sqliteSource) holdWrites(ctx context.Context) (release func(), err erro
 	if err != nil {
 		return nil, err
 	}
-	if err := locker.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
+	if err = locker.exec(ctx, "BEGIN IMMEDIATE"); err == nil {
+		err = locker.exec(ctx, "DELETE FROM compatibility WHERE false")
+	}
+	if err != nil {
 		locker.close()
 		return nil, err
 	}

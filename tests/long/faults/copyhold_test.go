@@ -3,6 +3,9 @@ package faults
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -133,4 +136,52 @@ func createdID(t *testing.T, address, cookies string) string {
 		t.Fatalf("create: %v", res)
 	}
 	return res.Header.Get("Event-Id")
+}
+
+// Who may only read the file cannot keep others from writing to it, and is told so.
+func TestCopyHoldByReader(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t)
+	s := p.ServeReady()
+	createdID(t, s.URL, strings.TrimSpace(p.MustRun("session", "issue", "alice")))
+	files, err := filepath.Glob(filepath.Join(p.Dir, "worldevents.db*"))
+	if err != nil || len(files) != 3 {
+		t.Fatalf("%v %q", err, files)
+	}
+	for _, file := range files {
+		if err := os.Chmod(file, 0o444); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hold := p.Command("copy", "--hold", "--to", "sqlite:"+filepath.Join(p.Dir, "copies/copy.db"))
+	if os.Getuid() == 0 { // who may write to every file
+		program, err := os.ReadFile(hold.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hold.Path = filepath.Join(p.Dir, "worldevents")
+		if err := os.WriteFile(hold.Path, program, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		hold.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
+	}
+	if err := errors.Join(os.Mkdir(filepath.Join(p.Dir, "copies"), 0o777), os.Chmod(filepath.Join(p.Dir, "copies"), 0o777), os.Chmod(p.Dir, 0o755), os.Chmod(filepath.Dir(p.Dir), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := hold.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := new(servicetest.Log)
+	hold.Stderr = log
+	ended, err := servicetest.StartCommand(hold)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, _ := bufio.NewReader(stdout).ReadString('\n') // it ends, or holds
+	hold.Process.Kill()
+	<-ended
+	if line != "" || hold.ProcessState.ExitCode() != 1 || !servicetest.OneLine(log.String(), "its file takes no writes") {
+		t.Errorf("%v %q %s", hold.ProcessState, line, log)
+	}
 }
