@@ -360,6 +360,7 @@ func TestRunbooks(t *testing.T) {
 			m.signIn("bob")
 			before = m.list(current)
 			m.run(backup)
+			m.run("worldevents copy --to sqlite:backups/by-hand.db || true") // which is of before from the second time on, and is not restored
 			m.is("GET", servicetest.RefreshPath, "", current, 200) // spent now, and current in the backup
 			m.is("POST", servicetest.Plaza, strings.Replace(servicetest.EventBody, "Chess", name, 1), current, 200)
 			bob = m.signIn("bob")
@@ -584,6 +585,29 @@ func TestBackups(t *testing.T) {
 	if now := backups(); !slices.Equal(now, names) {
 		t.Errorf("there are %q after one that failed, and were %q", now, names)
 	}
+	for _, keep := range []string{"0", "many"} {
+		if _, err := m.try("export KEEP="+keep+"; "+backup, ""); err == nil || !strings.Contains(err.Error(), "KEEP") {
+			t.Errorf("KEEP=%s: %v", keep, err)
+		}
+		if now := backups(); len(now) <= len(names) || !slices.Contains(now, names[3]) {
+			t.Errorf("there are %q with KEEP=%s, and were %q", now, keep, names)
+		}
+	}
+	m.run(backup)
+	names = backups()
+	servicetest.WriteSecret(t, filepath.Join(folder, "20990101T000000Z.db"), "")
+	servicetest.WriteSecret(t, filepath.Join(folder, "20990102T000000Z.db"), "")
+	if _, err := m.try(backup, ""); err == nil || !strings.Contains(err.Error(), "20990102T000000Z.db has the name of a later one") {
+		t.Errorf("after the clock was ahead: %v", err)
+	}
+	if now := backups(); len(now) != 8 || !slices.Contains(now, names[2]) {
+		t.Errorf("there are %q after the clock was ahead, and were %q", now, names)
+	}
+	for _, name := range []string{"20990101T000000Z.db", "20990102T000000Z.db"} {
+		os.Remove(filepath.Join(folder, name))
+	}
+	m.run(backup)
+	names = backups()
 	servicetest.WriteSecret(t, filepath.Join(m.p.Dir, "refuse"), "")
 	if _, err := m.try(backup, ""); err == nil {
 		t.Error("nobody is told that the hook has failed")
