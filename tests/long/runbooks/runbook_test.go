@@ -361,7 +361,7 @@ func TestRunbooks(t *testing.T) {
 			before = m.list(current)
 			m.run(backup)
 			m.run("worldevents copy --to sqlite:backups/by-hand.db || true") // which is of before from the second time on, and is not restored
-			m.is("GET", servicetest.RefreshPath, "", current, 200) // spent now, and current in the backup
+			m.is("GET", servicetest.RefreshPath, "", current, 200)           // spent now, and current in the backup
 			m.is("POST", servicetest.Plaza, strings.Replace(servicetest.EventBody, "Chess", name, 1), current, 200)
 			bob = m.signIn("bob")
 			m.run("worldevents user block bob 2>>journal")
