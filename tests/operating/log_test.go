@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -269,6 +270,7 @@ func TestHangupOfCommand(t *testing.T) {
 	if err := syscall.Mkfifo(log, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // where tests run under nohup(1) their children would ignore it
 	command := p.Command("replay-audit", log)
 	ended, err := servicetest.StartCommand(command)
 	if err != nil {
