@@ -2,6 +2,7 @@ package runbooks
 
 import (
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/url"
@@ -61,7 +62,7 @@ var standIns = map[string]string{
 	"runuser":    "[ \"$1 $2 $3\" = '-u worldevents --' ] && shift 3 && exec \"$@\"\n",
 	"journalctl": "case \"$*\" in '--identifier=worldevents --output=cat'*) cat journal ;; *) exit 1 ;; esac\n",
 	"useradd":    "exit 0\n",
-	"install":    "PATH=${PATH#*:}\n[ \"$4\" = -o ] && { o=\"$1 $2 $3\"; shift 7; exec install $o \"$@\"; }\n[ \"$3\" = -o ] && { o=\"$1 $2\"; shift 6; exec install $o \"$@\"; }\nexec install \"$@\"\n",
+	"install":    "PATH=${PATH#*:}\n[ \"$1\" = -o ] && { shift 2; exec install \"$@\"; }\n[ \"$4\" = -o ] && { o=\"$1 $2 $3\"; shift 7; exec install $o \"$@\"; }\n[ \"$3\" = -o ] && { o=\"$1 $2\"; shift 6; exec install $o \"$@\"; }\nexec install \"$@\"\n",
 	// Each is later than the one before, as those of people are who paste.
 	"date": "PATH=${PATH#*:}\necho x >>dates\ndate -d \"2030-01-01 +$(wc -l <dates) min\" \"$@\"\n",
 }
@@ -221,7 +222,7 @@ func (m *machine) systemctl(what string) {
 		n := len(m.service.Log.String())
 		m.service.Signal(syscall.SIGHUP)
 		since := func() string { return m.service.Log.String()[n:] }
-		files := 1 + strings.Count(m.dotEnv(), "_FILE=")
+		files := 1 + strings.Count(m.dotEnv(), "_FILE=") + strings.Count(m.dotEnv(), "TLS=files")
 		servicetest.Eventually(m.t, 20*time.Second, "LOG_LEVEL and the files are read", func() bool {
 			return strings.Count(since(), "was read again")+strings.Count(since(), "stays as it is") == files
 		})
@@ -743,4 +744,56 @@ func TestRotationRunbooks(t *testing.T) {
 			t.Errorf("%v, %v", info, err)
 		}
 	}
+}
+
+// What the database has forgotten, since another server has been promoted, is done again: nobody who was blocked signs in, and nobody goes on
+// with a session.
+func TestPromotionRunbook(t *testing.T) {
+	t.Parallel()
+	m := serving(t, servicetest.NewPostgresServer(t))
+	alice, _ := m.signIn("alice"), m.signIn("bob")
+	m.run("worldevents user block bob 2>>journal")
+	forgotten, scripts := func() { m.run("worldevents user unblock bob") }, runbooks(t, "PostgreSQL")
+	m.eachFailure(scripts[len(scripts)-1], forgotten, func() {}, func() {
+		m.is("GET", servicetest.Plaza, "", alice, 401)
+		if _, err := m.try("worldevents session issue bob", ""); err == nil || !strings.Contains(err.Error(), "blocked") {
+			t.Errorf("bob signs in again: %v", err)
+		}
+	})
+}
+
+// A certificate that certbot has renewed is served at once.
+func TestCertbotHook(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, servicetest.NewPostgresServer(t))
+	const day = 24 * time.Hour
+	first, renewed := servicetest.NewCertificate(t, day, 90*day), servicetest.NewCertificate(t, 0, 90*day)
+	first.Write(t, filepath.Join(m.p.Dir, "tls"))
+	if err := os.Mkdir(filepath.Join(m.p.Dir, "secrets"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	servicetest.WriteSecret(t, filepath.Join(m.p.Dir, "secrets/jwt"), keyA+"\n")
+	m.settings("DATABASE_URL=sqlite:worldevents.db", "TLS=files", "BASE_URL=https://localhost")
+	m.p.MustRun("migrate")
+	m.systemctl("start worldevents")
+	m.service.Readiness(200, 20*time.Second)
+	shows := func(want servicetest.Certificate) {
+		t.Helper()
+		conn, err := tls.Dial("tcp", m.p.Getenv("LISTEN_ADDR"), servicetest.Trusting("localhost", first, renewed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if got := conn.ConnectionState().PeerCertificates[0].SerialNumber.String(); got != want.Serial {
+			t.Errorf("it shows %s, want %s", got, want.Serial)
+		}
+	}
+	hooks, lineage := t.TempDir(), t.TempDir()
+	servicetest.WriteSecret(t, filepath.Join(lineage, "privkey.pem"), string(renewed.Key))
+	servicetest.WriteSecret(t, filepath.Join(lineage, "fullchain.pem"), string(renewed.Cert))
+	m.replace = strings.NewReplacer("/var/lib/worldevents", m.p.Dir, "/etc/letsencrypt/renewal-hooks/deploy", hooks)
+	m.run(runbooks(t, "TLS")[1])
+	shows(first)
+	m.run("RENEWED_LINEAGE=" + lineage + " " + hooks + "/worldevents")
+	shows(renewed)
 }
