@@ -56,6 +56,7 @@ export async function startService(env = {}) {
     BASE_URL: address,
     DATABASE_URL: `sqlite:${join(folder, "test.db")}`,
     JWT_SECRET: secret,
+    WRITE_RATE: "0", // one user writes for all
     ...env,
   };
   const child = spawn(binary, ["serve"], { cwd: folder, env: settings, stdio: ["ignore", "inherit", "inherit"] });
