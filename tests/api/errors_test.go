@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -253,12 +254,17 @@ func TestDatabaseUnreachable(t *testing.T) {
 		res.IsError(503, "overloaded").HasHeader("Retry-After", "1").SetsNoCookie()
 	}
 	for range 2 {
+		var wait sync.WaitGroup // each waits as long as DB_TIMEOUT for a database that is silent
 		for _, call := range eventCalls {
-			unreachable(alice.Do(call.method, strings.ReplaceAll(call.path, "{id}", "01980000-0000-7000-8000-000000000001"), call.body))
+			path := strings.ReplaceAll(call.path, "{id}", "01980000-0000-7000-8000-000000000001")
+			wait.Go(func() { unreachable(alice.Do(call.method, path, call.body)) })
 		}
-		unreachable(alice.Get(servicetest.RefreshPath))
-		unreachable(s.Client().Get(servicetest.SessionPath, servicetest.Cookies("token="+s.Expired(alice.Session.UserID)+"; refreshToken="+alice.Session.RefreshToken)))
-		unreachable(alice.Do("POST", "/sign-out", ""))
+		wait.Go(func() { unreachable(alice.Get(servicetest.RefreshPath)) })
+		wait.Go(func() {
+			unreachable(s.Client().Get(servicetest.SessionPath, servicetest.Cookies("token="+s.Expired(alice.Session.UserID)+"; refreshToken="+alice.Session.RefreshToken)))
+		})
+		wait.Go(func() { unreachable(alice.Do("POST", "/sign-out", "")) })
+		wait.Wait()
 		proxy.Up()
 		proxy.Silence()
 	}

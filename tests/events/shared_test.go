@@ -290,7 +290,7 @@ func TestTransactionsOfTwoInstances(t *testing.T) {
 				users[i] = s.SignIn(fmt.Sprint("user", i))
 			}
 			s.Database.Exec(slowJoins)
-			const callers, each = 96, 12
+			const callers, each = 96, 6
 			var wait, operator sync.WaitGroup
 			for c := range callers {
 				wait.Go(func() {

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"net/url"
@@ -140,10 +141,8 @@ func StartPostgres(settings ...string) (u *url.URL, stop func(), err error) {
 		return nil, nil, err
 	}
 	data := filepath.Join(dir, "data")
-	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-	initdb.Dir, initdb.SysProcAttr = dir, attributes
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return nil, nil, fmt.Errorf("initdb: %w: %s", err, out)
+	if err := initialize(bin, data, attributes); err != nil {
+		return nil, nil, err
 	}
 	port, release, err := ReservePort()
 	if err != nil {
@@ -154,12 +153,7 @@ func StartPostgres(settings ...string) (u *url.URL, stop func(), err error) {
 			release()
 		}
 	}()
-	// A server that is ended at once leaves memory that it shares under a name; a file goes with its folder.
-	command := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", strconv.Itoa(port), "-k", dir,
-		"-c", "listen_addresses=127.0.0.1", "-c", "dynamic_shared_memory_type=mmap")
-	for _, setting := range settings {
-		command.Args = append(command.Args, "-c", setting)
-	}
+	command := exec.Command(filepath.Join(bin, "postgres"), serverArguments(data, strconv.Itoa(port), settings)...)
 	command.Dir, command.SysProcAttr = dir, attributes
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
@@ -180,6 +174,60 @@ func StartPostgres(settings ...string) (u *url.URL, stop func(), err error) {
 	}
 	u = &url.URL{Scheme: "postgres", User: url.User("postgres"), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Path: "/postgres"}
 	return u, stop, nil
+}
+
+// initialize fills the folder of a new server. initdb takes ten times as long as a copy, and each package starts a server: what it
+// made is kept beside the program under test.
+func initialize(bin, data string, attributes *syscall.SysProcAttr) error {
+	program := os.Getenv("TEST_PROGRAM")
+	if program == "" {
+		return initdb(bin, data, attributes)
+	}
+	made, err := os.Stat(filepath.Join(bin, "initdb"))
+	if err != nil {
+		return err
+	}
+	kept := fmt.Sprintf("%s-initdb-%x", program, made.ModTime().Unix())
+	if _, err := os.Stat(kept); err == nil {
+		return copyCluster(kept, data, attributes)
+	}
+	if err := initdb(bin, data, attributes); err != nil {
+		return err
+	}
+	mine := fmt.Sprintf("%s-%d", kept, os.Getpid())
+	if os.CopyFS(mine, os.DirFS(data)) != nil || os.Rename(mine, kept) != nil {
+		os.RemoveAll(mine) // another package was quicker, or there is no room
+	}
+	return nil
+}
+
+// serverArguments are those of a server on loopback, whose socket lies beside its data. One that is ended at once leaves memory
+// that it shares under a name; a file goes with its folder.
+func serverArguments(data, port string, settings []string) []string {
+	args := []string{"-D", data, "-p", port, "-k", filepath.Dir(data)}
+	for _, setting := range append([]string{"listen_addresses=127.0.0.1", "dynamic_shared_memory_type=mmap"}, settings...) {
+		args = append(args, "-c", setting)
+	}
+	return args
+}
+
+func initdb(bin, data string, attributes *syscall.SysProcAttr) error {
+	command := exec.Command(filepath.Join(bin, "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	command.Dir, command.SysProcAttr = filepath.Dir(data), attributes
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	return nil
+}
+
+// copyCluster copies a folder of initdb for whom attributes name. The server wants it to be open to nobody else.
+func copyCluster(from, to string, attributes *syscall.SysProcAttr) error {
+	if err := errors.Join(os.CopyFS(to, os.DirFS(from)), os.Chmod(to, 0o700)); err != nil || attributes.Credential == nil {
+		return err
+	}
+	return filepath.WalkDir(to, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Chown(path, int(attributes.Credential.Uid), int(attributes.Credential.Gid)))
+	})
 }
 
 // clusterParent is where clusters lie: in memory where that has room, since a database is some 300 files, and a file system

@@ -82,6 +82,7 @@ const ownFile = "sqlite:worldevents.db"
 func NewEmptyProgram(tb testing.TB, env ...string) *Program {
 	tb.Helper()
 	return &Program{Dir: tb.TempDir(), tb: tb, path: Binary(tb), Env: append([]string{
+		"GOGC=" + os.Getenv("GOGC"),
 		"APP_ENV=development", "JWT_SECRET=" + string(Key), "DATABASE_URL=" + ownFile, "DB_TIMEOUT=20s", "WRITE_RATE=0",
 		"LISTEN_ADDR=" + FreeAddress(tb), "ADMIN_ADDR=" + FreeAddress(tb),
 	}, env...)}

@@ -33,7 +33,9 @@ type PostgresServer struct {
 func NewPostgresServer(tb testing.TB, settings ...string) *PostgresServer {
 	tb.Helper()
 	s := newPostgresServer(tb, settings)
-	s.run("initdb", "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	if err := initialize(s.bin, s.data(), s.attributes); err != nil {
+		tb.Fatal(err)
+	}
 	s.Start()
 	s.Exec("CREATE DATABASE worldevents")
 	return s
@@ -137,10 +139,7 @@ func (s *PostgresServer) tryExec(statement string) error {
 func (s *PostgresServer) Start() {
 	s.tb.Helper()
 	_, port, _ := net.SplitHostPort(s.Addr)
-	args := []string{"-D", s.data(), "-p", port, "-k", s.dir, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200", "-c", "shared_buffers=32MB"}
-	for _, setting := range s.settings {
-		args = append(args, "-c", setting)
-	}
+	args := serverArguments(s.data(), port, append([]string{"max_connections=200", "shared_buffers=32MB"}, s.settings...))
 	s.start(args)
 	for deadline := time.Now().Add(30 * time.Second); ; {
 		select {
