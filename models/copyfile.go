@@ -49,7 +49,7 @@ func createNewFile(name string) (*newFile, error) {
 		}
 		return nil, err
 	}
-	if !lockFile(n.f) { // somebody took it for a leftover
+	if !lockFile(n.f) || !isFileAt(n.f, n.temporary) { // somebody took it for a leftover, and may have removed it
 		n.f.Close()
 		return nil, errCopying
 	}
