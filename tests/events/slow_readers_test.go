@@ -77,10 +77,7 @@ func TestListEventsSlowInSmallBatches(t *testing.T) {
 		defer stall(t, s, alice, 8)()
 		body := slowly(t, s, alice, servicetest.Plaza+"?limit=900", func() {
 			s.Database.Exec("DELETE FROM events WHERE id = '00000000-0000-7000-8000-000000000890'")
-			for i := range 100 {
-				s.Database.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES (?, 'plaza', 'new', '', ?, ?)",
-					servicetest.IDOf(i), time.Date(2030, 2, 5, 12, 30, 0, 0, time.UTC), servicetest.At(2030))
-			}
+			haveAppear(s, 100)
 		})
 		if i := slices.Index(want, "00000000-0000-7000-8000-000000000890"); !slices.Equal(servicetest.EventIDs(t, body), slices.Delete(want, i, i+1)) {
 			t.Errorf("%d events, want %d", len(servicetest.EventIDs(t, body)), len(want)-1)

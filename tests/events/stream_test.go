@@ -208,6 +208,16 @@ func slowly(t *testing.T, s *servicetest.Service, c *servicetest.Client, path st
 	}
 }
 
+// haveAppear adds events of one time, in one transaction: a client that reads nothing has its time, and a busy disk takes that.
+func haveAppear(s *servicetest.Service, n int) {
+	var args []any
+	for i := range n {
+		args = append(args, servicetest.IDOf(i), time.Date(2030, 2, 5, 12, 30, 0, 0, time.UTC), servicetest.At(2030))
+	}
+	s.Database.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES (?, 'plaza', 'new', '', ?, ?)"+
+		strings.Repeat(", (?, 'plaza', 'new', '', ?, ?)", n-1)+" ON CONFLICT DO NOTHING", args...)
+}
+
 // A page that is being read holds what it held when it began, whatever appears in its range meanwhile; and it ends.
 func TestListEventsPageWhileEventsAppear(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
@@ -218,10 +228,7 @@ func TestListEventsPageWhileEventsAppear(t *testing.T) {
 		body := slowly(t, s, alice, servicetest.Plaza+"?limit=900", func() {
 			s.Database.Exec("DELETE FROM events WHERE id = '00000000-0000-7000-8000-000000000890'")
 			// In one gap, ahead of what has been read: between two events, an hour apart, of February.
-			for i := range 700 {
-				s.Database.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES (?, 'plaza', 'new', '', ?, ?)",
-					servicetest.IDOf(i), time.Date(2030, 2, 5, 12, 30, 0, 0, time.UTC), servicetest.At(2030))
-			}
+			haveAppear(s, 700)
 		})
 		got := servicetest.EventIDs(t, body)
 		if i := slices.Index(want, "00000000-0000-7000-8000-000000000890"); !slices.Equal(got, slices.Delete(want, i, i+1)) {
@@ -237,10 +244,7 @@ func TestListEventsEndsWithItsClient(t *testing.T) {
 		alice := s.SignIn("alice")
 		for _, path := range []string{servicetest.Plaza, servicetest.Plaza + "?limit=850"} {
 			_, conn := servicetest.OpenListAt(t, s, alice, path, time.Now().Add(20*time.Second))
-			for i := range 300 {
-				s.Database.TryExec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES (?, 'plaza', 'new', '', ?, ?)",
-					servicetest.IDOf(i), time.Date(2030, 2, 5, 12, 30, 0, 0, time.UTC), servicetest.At(2030))
-			}
+			haveAppear(s, 300)
 			before := strings.Count(s.Log.String(), "listEvents")
 			conn.Close()
 			servicetest.Eventually(t, 10*time.Second, "the request is logged", func() bool {

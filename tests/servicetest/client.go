@@ -29,13 +29,28 @@ type Client struct {
 
 // Client returns a client without cookies.
 func (s *Service) Client() *Client {
-	jar, _ := cookiejar.New(nil) // never fails
+	cookies, _ := cookiejar.New(nil) // never fails
 	return &Client{s: s, http: &http.Client{
 		Transport:     s.transport,
-		Jar:           jar,
+		Jar:           jar{cookies},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       time.Minute,
 	}}
+}
+
+// jar forgets a cookie when the service says so, and never because of its age, which it would count by another clock than that of
+// the service.
+type jar struct{ *cookiejar.Jar }
+
+// SetCookies implements http.CookieJar.
+func (j jar) SetCookies(u *url.URL, cookies []*http.Cookie) {
+	var ageless []*http.Cookie
+	for _, cookie := range cookies {
+		kept := *cookie
+		kept.Expires, kept.MaxAge = time.Time{}, min(cookie.MaxAge, 0)
+		ageless = append(ageless, &kept)
+	}
+	j.Jar.SetCookies(u, ageless)
 }
 
 // SignIn signs the user in, making the user if need be, and returns a client with the two cookies.
