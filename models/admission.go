@@ -15,33 +15,48 @@ type limiter interface {
 	do(ctx context.Context, deadline time.Time, maxWait time.Duration, work func() error) error
 }
 
-// semaphoreLimiter lets callers use connections side by side.
-type semaphoreLimiter struct{ *semaphore.Weighted }
+// connections are those of a pool, which callers use side by side.
+type connections struct {
+	all  int64 // how many there are
+	free *semaphore.Weighted
+}
 
-func (l semaphoreLimiter) do(ctx context.Context, deadline time.Time, maxWait time.Duration, work func() error) error {
+func newConnections(n int) connections {
+	return connections{int64(n), semaphore.NewWeighted(int64(n))}
+}
+
+// do implements limiter.
+func (c connections) do(ctx context.Context, deadline time.Time, maxWait time.Duration, work func() error) error {
 	until := time.Now().Add(maxWait)
 	if deadline.Before(until) {
 		until = deadline
 	}
-	if l.acquire(ctx, until) != nil {
+	if c.acquire(ctx, until) != nil {
 		return acquireErr(ctx, deadline)
 	}
-	defer l.Release(1)
+	defer c.release()
 	return work()
 }
 
 // acquire waits for a connection, until ctx ends or a time has come, zero for never.
-func (l semaphoreLimiter) acquire(ctx context.Context, until time.Time) error {
-	if l.TryAcquire(1) {
+func (c connections) acquire(ctx context.Context, until time.Time) error {
+	if c.free.TryAcquire(1) {
 		return nil
 	}
 	if until.IsZero() {
-		return l.Acquire(ctx, 1)
+		return c.free.Acquire(ctx, 1)
 	}
 	wait, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	return l.Acquire(wait, 1)
+	return c.free.Acquire(wait, 1)
 }
+
+func (c connections) release() { c.free.Release(1) }
+
+// acquireAll waits until nobody uses a connection. Until releaseAll nobody does.
+func (c connections) acquireAll(ctx context.Context) error { return c.free.Acquire(ctx, c.all) }
+
+func (c connections) releaseAll() { c.free.Release(c.all) }
 
 // acquireErr reports why waiting for a connection ended.
 func acquireErr(ctx context.Context, deadline time.Time) error {

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 )
 
 // script is a transaction that notes what becomes of it, and fails where it is told to.
@@ -319,7 +317,7 @@ func testBatchWriterHistory(t *testing.T, seed uint64) {
 
 // transactions is a server that some transactions keep waiting, with a pool of connections that others use, too.
 type transactions struct {
-	semaphoreLimiter
+	connections
 	t       *testing.T
 	random  func(n int) int
 	most    int
@@ -334,8 +332,7 @@ func (s *transactions) draw(n int) int {
 	return s.random(n)
 }
 
-func (s *transactions) release() { s.Release(1) }
-func (s *transactions) close()   {}
+func (s *transactions) close() {}
 
 func (s *transactions) transact(batch []*job) {
 	time.Sleep(time.Duration(s.draw(5)) * time.Millisecond) // a connection is made
@@ -376,7 +373,7 @@ func testBatcherHistory(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	conns := 1 + random.IntN(6)
 	server := &transactions{
-		semaphoreLimiter: semaphoreLimiter{semaphore.NewWeighted(int64(conns))}, t: t, random: rand.New(rand.NewPCG(seed, 2)).IntN,
+		connections: newConnections(conns), t: t, random: rand.New(rand.NewPCG(seed, 2)).IntN,
 		most: 1 + random.IntN(4), ran: make(map[*write]int),
 	}
 	b := newBatcher(server, server.most)

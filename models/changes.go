@@ -32,7 +32,7 @@ func (s *Store) tell() {
 		(*fn)(true)
 	}
 	if s.instances != nil {
-		s.instances.notifier.tell()
+		s.instances.tell()
 	}
 }
 

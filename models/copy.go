@@ -117,36 +117,6 @@ type copyTarget interface {
 	close()
 }
 
-// copiedTable is a table of the schema. All of its columns are copied.
-type copiedTable struct {
-	name string
-	// key is the order in which SQLite keeps the rows, and which is quickest to write there.
-	key string
-	// list is an order that the rows of both databases have, in which lists show them.
-	list string
-	// where is the SQL behind the name that leaves out what is removed.
-	where string
-}
-
-// from is the SQL, after FROM, for the rows that are copied, and counted.
-func (t copiedTable) from() string { return t.name + t.where }
-
-// copiedTables are all tables of the schema, and those that others refer to come first.
-var copiedTables = []copiedTable{
-	{"users", "number", "number", ""},
-	{"blocked_identities", "hash", "hash", ""},
-	{"sessions", "id", "id", ""},
-	{"events", "number", "world_id, scheduled_at, id", " WHERE world_id <> ''"},
-	{"rsvps", "user_number, event_number", "event_number, created_at, user_number", " WHERE event_number NOT IN (SELECT number FROM events WHERE world_id = '')"},
-}
-
-func tableNames() (names []string) {
-	for _, t := range copiedTables {
-		names = append(names, t.name)
-	}
-	return names
-}
-
 // run calls done once the copy is there, with the source still open.
 func (c *copying) run(ctx context.Context, from, to copyURL, done func()) (err error) {
 	if c.Hold != nil && from.file == "" {

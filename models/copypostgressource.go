@@ -3,6 +3,7 @@ package models
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 )
 
@@ -19,7 +20,7 @@ func openPostgresSource(ctx context.Context, url string, timeout time.Duration) 
 	if err != nil {
 		return nil, err
 	}
-	s := &postgresSource{postgresSide: side, lock: randomNumber()}
+	s := &postgresSource{postgresSide: side, lock: rand.Int64()}
 	version, err := side.schema(ctx)
 	if err == nil {
 		err = checkSourceSchema(version)

@@ -12,9 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// copyLock is the advisory lock of a transaction that fills a database.
-const copyLock = migrationLock + 1
-
 // postgresTarget is a database that is being filled, in one transaction.
 type postgresTarget struct {
 	postgresSide

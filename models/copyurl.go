@@ -4,14 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // copyURL is one side of a copy.
@@ -40,42 +34,6 @@ func parseCopyURL(text string) (copyURL, error) {
 		return copyURL{}, err
 	}
 	return copyURL{text, postgresName(config), ""}, nil
-}
-
-// isPostgresURL reports whether pgx reads a text as a URL, and not as keywords and values.
-func isPostgresURL(text string) bool {
-	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
-}
-
-// errStrayAt is returned for a URL of which pgx would take a part of the password for the name of a host, and show it.
-var errStrayAt = errors.New("has more than one @: one that belongs to a user name or a password is written as %40")
-
-// hasStrayAt reports whether a URL has another @ than the one before its hosts. In values of parameters it may stand.
-func hasStrayAt(text string) bool {
-	credentials, rest, found := strings.Cut(text, "@")
-	if _, authority, _ := strings.Cut(credentials, "://"); !found || strings.Contains(authority, "/") {
-		return false
-	}
-	hosts, query, _ := strings.Cut(rest, "?")
-	return strings.Contains(hosts, "@") || slices.ContainsFunc(strings.Split(query, "&"), func(pair string) bool {
-		name, _, _ := strings.Cut(pair, "=")
-		return strings.Contains(name, "@")
-	})
-}
-
-// postgresName says which database it is, and nothing of how to get in.
-func postgresName(config *pgx.ConnConfig) string {
-	var hosts []string
-	add := func(host string, port uint16) {
-		if address := net.JoinHostPort(host, strconv.Itoa(int(port))); !slices.Contains(hosts, address) {
-			hosts = append(hosts, address)
-		}
-	}
-	add(config.Host, config.Port)
-	for _, other := range config.Fallbacks {
-		add(other.Host, other.Port)
-	}
-	return "postgres://" + url.PathEscape(config.User) + "@" + strings.Join(hosts, ",") + "/" + url.PathEscape(config.Database)
 }
 
 func (u copyURL) openSource(ctx context.Context, timeout time.Duration) (copySource, error) {

@@ -5,8 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"net/url"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -64,90 +62,6 @@ func (u *postgresURL) isStale(conn *pgconn.PgConn) bool {
 	return made != now
 }
 
-var (
-	// ErrFixedURL is returned by UseCredentials for a URL that differs in more than user and password.
-	ErrFixedURL = errors.New("only the user and the password may change while the service runs: restart it for the rest")
-	// ErrCredentials is returned by UseCredentials for a user who cannot work with the database.
-	ErrCredentials = errors.New("the database refuses the new user or password")
-)
-
-// Credentials say what UseCredentials has done.
-type Credentials struct {
-	// Changed means that the URL was another one.
-	Changed bool
-	// Untried is why the new ones could not be tried, nil if they were: the database is away, or has no room.
-	Untried error
-}
-
-// UseCredentials has new connections made with the user and the password of a URL, which is otherwise that of Options. Connections
-// that nobody uses are closed, and the others when what they do is done. It returns ErrFixedURL or ErrCredentials, and then
-// changes nothing. It must not be called concurrently.
-func (s *Store) UseCredentials(ctx context.Context, text string) (c Credentials, err error) {
-	u := s.dialect.url
-	if u == nil {
-		if text != s.url {
-			return c, ErrFixedURL
-		}
-		return c, nil
-	}
-	if text == *u.text.Load() {
-		return c, nil
-	}
-	if !sameButCredentials(*u.text.Load(), text) {
-		return c, ErrFixedURL
-	}
-	if c.Untried = tryCredentials(ctx, newPostgresURL(text, u.timeout)); errors.Is(c.Untried, ErrCredentials) {
-		return Credentials{}, c.Untried
-	}
-	c.Changed = true
-	u.replace(text)
-	s.instances.renew()
-	go s.closeIdle()
-	time.AfterFunc(s.timeout, s.closeIdle) // those that were in use
-	return c, nil
-}
-
-// closeIdle closes the connections of PostgreSQL's pool that nobody uses.
-func (s *Store) closeIdle() {
-	s.writer.sql.SetMaxIdleConns(0)
-	s.writer.sql.SetMaxIdleConns(s.maxConns)
-}
-
-// sameButCredentials reports whether URLs differ in nothing but user and password. The name of the database may come from
-// that of the user.
-func sameButCredentials(a, b string) bool {
-	was, err := parsePostgres(a, 0)
-	if err != nil || !isPostgresURL(b) {
-		return false
-	}
-	is, err := parsePostgres(b, 0)
-	return err == nil && withoutCredentials(a) == withoutCredentials(b) && databaseOf(was) == databaseOf(is)
-}
-
-func databaseOf(config *pgx.ConnConfig) string {
-	if config.Database == "" {
-		return config.User
-	}
-	return config.Database
-}
-
-// withoutCredentials returns what stands in a URL behind the scheme besides user and password. Like pgx and libpq it takes all
-// before the first @ for these, unless a slash comes first, and knows them as parameters, too.
-func withoutCredentials(text string) string {
-	_, rest, _ := strings.Cut(text, "://")
-	if i := strings.IndexAny(rest, "@/"); i >= 0 && rest[i] == '@' {
-		rest = rest[i+1:]
-	}
-	rest, query, _ := strings.Cut(rest, "?")
-	pairs := slices.DeleteFunc(strings.Split(query, "&"), func(pair string) bool {
-		name, _, _ := strings.Cut(pair, "=")
-		name, _ = url.QueryUnescape(name)
-		name = strings.TrimSpace(name)
-		return name == "" || name == "user" || name == "password"
-	})
-	return rest + "?" + strings.Join(pairs, "&")
-}
-
 // tryCredentials makes a connection, and looks at the rights of its role. It returns ErrCredentials, or another error when
 // there was no telling.
 func tryCredentials(ctx context.Context, u *postgresURL) error {
@@ -185,4 +99,18 @@ func checkRights(ctx context.Context, timeout time.Duration, conn driver.Conn) e
 func isRefusedByPooler(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && (pg.Code == "08P01" || pg.Code == "42501")
+}
+
+// ErrFixedURL is returned by UseCredentials for a URL that differs in more than user and password.
+var ErrFixedURL = errors.New("only the user and the password may change while the service runs: restart it for the rest")
+
+// ErrCredentials is returned by UseCredentials for a user who cannot work with the database.
+var ErrCredentials = errors.New("the database refuses the new user or password")
+
+// Credentials say what UseCredentials has done.
+type Credentials struct {
+	// Changed means that the URL was another one.
+	Changed bool
+	// Untried is why the new ones could not be tried, nil if they were: the database is away, or has no room.
+	Untried error
 }

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -52,6 +53,9 @@ func newDatabaseFile(uri string) *databaseFile {
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	return f
 }
+
+// name is the file, without links, for the operator.
+func (f *databaseFile) name() string { return realFile(cmp.Or(f.path, f.uri)) }
 
 // logTo sets where to log what no caller is told.
 func (f *databaseFile) logTo(log *slog.Logger) {

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
-
-	"gorm.io/gorm"
 )
 
 // Another file takes the place of the first one after it was looked at and before it is opened. It must not change, nor may
@@ -17,7 +15,7 @@ import (
 func TestConnectToAnotherFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "w.db")
 	file := newDatabaseFile(path)
-	db, err := openSQLiteFile(file, sqliteDSN(path, time.Second))
+	db, err := file.openPool(time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +60,7 @@ func TestConnectToAnotherFile(t *testing.T) {
 // databaseInWALMode returns the file of a database.
 func databaseInWALMode(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "other.db")
-	db, err := openSQLiteFile(newDatabaseFile(path), sqliteDSN(path, time.Second))
+	db, err := newDatabaseFile(path).openPool(time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,25 +75,4 @@ func databaseInWALMode(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-// A commit returns once it is on the disk, whichever connection writes.
-func TestSQLiteSettings(t *testing.T) {
-	s, err := Open(Options{URL: "sqlite:" + filepath.Join(t.TempDir(), "db"), Timeout: 20 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	for name, call := range map[string]func(*Store, context.Context, func(*gorm.DB) error) error{"read": (*Store).read, "write": (*Store).write} {
-		var journal string
-		var synchronous, foreignKeys int
-		err := call(s, t.Context(), func(tx *gorm.DB) error {
-			return tx.Raw("SELECT journal_mode, synchronous, foreign_keys FROM pragma_journal_mode, pragma_synchronous, pragma_foreign_keys").
-				Row().Scan(&journal, &synchronous, &foreignKeys)
-		})
-		const full = 2 // sqlite.org/pragma.html#pragma_synchronous
-		if err != nil || journal != "wal" || synchronous != full || foreignKeys != 1 {
-			t.Errorf("%s: %s, %d, %d, %v", name, journal, synchronous, foreignKeys, err)
-		}
-	}
 }

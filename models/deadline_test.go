@@ -63,3 +63,24 @@ func TestWaitForConnection(t *testing.T) {
 		})
 	}
 }
+
+// A commit returns once it is on the disk, whichever connection writes.
+func TestSQLiteSettings(t *testing.T) {
+	s, err := Open(Options{URL: "sqlite:" + filepath.Join(t.TempDir(), "db"), Timeout: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for name, call := range map[string]func(*Store, context.Context, func(*gorm.DB) error) error{"read": (*Store).read, "write": (*Store).write} {
+		var journal string
+		var synchronous, foreignKeys int
+		err := call(s, t.Context(), func(tx *gorm.DB) error {
+			return tx.Raw("SELECT journal_mode, synchronous, foreign_keys FROM pragma_journal_mode, pragma_synchronous, pragma_foreign_keys").
+				Row().Scan(&journal, &synchronous, &foreignKeys)
+		})
+		const full = 2 // sqlite.org/pragma.html#pragma_synchronous
+		if err != nil || journal != "wal" || synchronous != full || foreignKeys != 1 {
+			t.Errorf("%s: %s, %d, %d, %v", name, journal, synchronous, foreignKeys, err)
+		}
+	}
+}

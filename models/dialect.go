@@ -3,7 +3,6 @@ package models
 import (
 	"database/sql"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
 	"gorm.io/gorm"
 )
@@ -13,8 +12,8 @@ type dialect struct {
 	// name of the database, of its folder below migrations, and of its pools in metrics.
 	name  string
 	goose goose.Dialect
-	// url is that of a server; nil for a file.
-	url *postgresURL
+	// server is nil for a file.
+	server *server
 	// isFile means that the database is a file, and not a server that may be away.
 	isFile bool
 	// writableQuery selects true when the database can be written to.
@@ -32,12 +31,8 @@ type dialect struct {
 	migrationSettings string
 	// connect prepares a pool of connections. It makes none yet.
 	connect func() (*sql.DB, error)
-	// timedOut is called after a call that has run out of time; nil where that tells nothing of the connections.
-	timedOut func()
 	// gorm is how GORM uses such a pool.
 	gorm func(db *sql.DB) gorm.Dialector
-	// beside prepares connections beside the pool, which call hear with each notification; nil for a file.
-	beside func(hear func(*pgconn.Notification)) (*connector, error)
 	// check fails, in words for the operator, on a server that the service cannot work with; nil where there is none.
 	check func(tx *gorm.DB) error
 	// joinUsernames aggregates usernames into one text, with line feeds between them.

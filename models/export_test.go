@@ -48,12 +48,4 @@ func SchemaColumns() (all []string) {
 }
 
 // LockedRows returns how many rows are known to be locked, and how many writes wait for them.
-func (s *Store) LockedRows() (rows, writes int) {
-	l := s.writes.(*lane)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, locked := range l.rows {
-		writes += locked.users
-	}
-	return len(l.rows), writes
-}
+func (s *Store) LockedRows() (rows, writes int) { return s.writes.(*lane).locked() }

@@ -37,6 +37,9 @@ type connector struct {
 	tracked map[*activity]struct{} // of all connections and attempts, if there are several hosts
 }
 
+// maxTries is how many hosts one call asks for a connection.
+const maxTries = 4
+
 // crowdedInterval is for how long nobody asks for a connection once the server has refused one more.
 const crowdedInterval = 100 * time.Millisecond
 
@@ -60,6 +63,9 @@ func newConnector(url *postgresURL, hear func(*pgconn.Notification), health *hea
 	}
 	return c, nil
 }
+
+// isStale reports whether the user or the password has been replaced since a connection was made.
+func (c *connector) isStale(conn *pgconn.PgConn) bool { return c.url.isStale(conn) }
 
 // credentials are those of the next connection: they may have changed. Where there is no password any more, as while its file
 // is replaced, it is that of before.
@@ -136,7 +142,7 @@ func (c *connector) connect(ctx context.Context) (driver.Conn, error) {
 		if err == nil || ctx.Err() != nil || isCrowded(err) {
 			return conn, err
 		}
-		if c.leave(h); tries == maxAttempts {
+		if c.leave(h); tries == maxTries {
 			return nil, err
 		}
 	}
@@ -190,8 +196,23 @@ func (c *connector) reset(ctx context.Context, conn *pgx.Conn) error {
 	if a := activityOf(conn); a != nil && a.ended.Load() {
 		return driver.ErrBadConn
 	}
-	if c.url.isStale(conn.PgConn()) {
+	if c.isStale(conn.PgConn()) {
 		return driver.ErrBadConn
 	}
 	return c.health.check(ctx, conn)
+}
+
+// whileCrowded calls fn again as long as it returns errCrowded, until ctx ends.
+func whileCrowded(ctx context.Context, fn func() error) error {
+	for {
+		err := fn()
+		if !errors.Is(err, errCrowded) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(crowdedInterval / 10):
+		}
+	}
 }

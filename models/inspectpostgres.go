@@ -161,7 +161,7 @@ func (i postgresInspection) settings(ctx context.Context, pool int) {
 	if fsync == "off" {
 		i.add(Warning, i.about, unsafe, "fsync")
 	}
-	if apart := time.Since(clock).Abs(); apart > clockSkew {
+	if apart := time.Since(clock).Abs(); apart > ClockSkew {
 		i.add(Warning, i.about, "its clock and that of this machine are %v apart", apart.Round(time.Second))
 	}
 }

@@ -59,7 +59,7 @@ func inspectSQLite(ctx context.Context, path string, timeout time.Duration) Insp
 
 // inspectRights says who can read and write the files.
 func inspectRights(found *Inspection, file string) {
-	if shared := (&Store{file: &databaseFile{path: file}}).SharedFiles(); len(shared) > 0 {
+	if shared := sharedFiles(file); len(shared) > 0 {
 		found.add(Warning, file, "other users of this machine can read or write the database: chmod 600 %s", strings.Join(shared, " "))
 	}
 	for _, name := range []string{file, file + "-wal", file + "-shm"} {

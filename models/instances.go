@@ -2,6 +2,8 @@ package models
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"log/slog"
 	"strconv"
 	"time"
@@ -21,17 +23,19 @@ type Instances struct {
 // channel is the name of the notifications.
 const channel = "worldevents"
 
-// newInstances connects to nothing yet. beside prepares connections, which call hear with each notification.
-func newInstances(beside func(hear func(*pgconn.Notification)) (*connector, error)) (*Instances, error) {
-	toTell, err := beside(func(*pgconn.Notification) {}) // a pooler may pass on what others listen for
+// newInstances connects to nothing yet.
+func newInstances(server *server) (*Instances, error) {
+	var instance [8]byte
+	rand.Read(instance[:])                                      // never fails
+	toTell, err := server.beside(func(*pgconn.Notification) {}) // a pooler may pass on what others listen for
 	if err != nil {
 		return nil, err
 	}
 	l := new(listener)
-	if l.conns, err = beside(l.hear); err != nil {
+	if l.conns, err = server.beside(l.hear); err != nil {
 		return nil, err
 	}
-	return &Instances{notifier: newNotifier(toTell, randomNumber()), listener: l}, nil
+	return &Instances{notifier: newNotifier(toTell, int64(binary.NativeEndian.Uint64(instance[:]))), listener: l}, nil
 }
 
 // connectBeside makes a connection that database/sql does not know.
@@ -46,6 +50,9 @@ func connectBeside(ctx context.Context, conns *connector) (*pgconn.PgConn, error
 func (i *Instances) listen(log *slog.Logger, deliver func()) {
 	i.listener.start(i.notifier, log, deliver)
 }
+
+// tell has other instances told soon that this one has written.
+func (i *Instances) tell() { i.notifier.tell() }
 
 // Hears is Store.Hears.
 func (i *Instances) Hears() bool { return i != nil && i.listener.hears.Load() }

@@ -2,6 +2,7 @@ package models
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,17 +11,16 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	"golang.org/x/sync/semaphore"
 )
 
 // lane keeps a row that somebody has locked from delaying those who do not need it. A write that could not lock a row in time is refused
 // by its transaction and goes on here; so do all that need the same row and come meanwhile. One of them at a time waits for the lock, with
 // a connection of its own. Once it has had it the others share transactions again.
 type lane struct {
-	shared  *batcher
-	alone   *pipelines
-	places  *semaphore.Weighted // for those who wait for a lock: a quarter of the pool
-	timings timings
+	shared *batcher
+	alone  *pipelines
+	places connections // for those who wait for a lock: a quarter of the pool
+	note   func(error) // counts that a row was locked
 
 	mu   sync.Mutex
 	rows map[row]*lockedRow
@@ -29,8 +29,8 @@ type lane struct {
 // row is what a write may have to wait for.
 type row struct {
 	table       string
-	event, user ID
-	session     Hash
+	event, user [16]byte
+	session     [32]byte
 }
 
 // lockedRow is a row that nobody has locked since a write has waited for it in vain.
@@ -103,7 +103,7 @@ func (l *lane) apply(ctx context.Context, j *job, giveUp time.Time) error {
 				return err
 			}
 			r = locked.row
-			l.timings.countError(err)
+			l.note(err)
 		}
 		passed, err := l.wait(ctx, r, j, giveUp)
 		if !passed {
@@ -174,10 +174,10 @@ func (l *lane) wait(ctx context.Context, r row, j *job, giveUp time.Time) (passe
 		return true, nil
 	default:
 	}
-	if l.places.Acquire(wait, 1) != nil {
+	if l.places.acquire(wait, time.Time{}) != nil {
 		return false, acquireErr(ctx, j.deadline)
 	}
-	defer l.places.Release(1)
+	defer l.places.release()
 	err = l.runAlone(ctx, j, giveUp)
 	var still *lockedError
 	if errors.As(err, &still) { // nothing has happened
@@ -198,12 +198,21 @@ func (l *lane) runAlone(ctx context.Context, j *job, giveUp time.Time) error {
 	return j.err
 }
 
+// locked returns how many rows are known to be locked, and how many writes wait for them.
+func (l *lane) locked() (rows, writes int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, row := range l.rows {
+		writes += row.users
+	}
+	return len(l.rows), writes
+}
+
 func (l *lane) close() { l.shared.close() }
 
-func newLane(p pool, d dialect, o Options, maxWait time.Duration) *lane {
-	alone := &pipelines{pool: pgxPool{p.sql}, timedOut: d.timedOut, semaphoreLimiter: p.limiter.(semaphoreLimiter), timeout: o.Timeout, maxWait: maxWait}
-	return &lane{
-		shared: newBatcher(alone, maxTransactions), alone: alone,
-		places: semaphore.NewWeighted(max(1, int64(o.MaxConns/4))), timings: p.timings, rows: make(map[row]*lockedRow),
-	}
+// newLane has writes share transactions on a pool of connections, of which others use some, too. A write may take timeout, maxWait of
+// it while the server takes no more connections. note counts the error of a write that met a locked row.
+func (s *server) newLane(pool *sql.DB, all connections, timeout, maxWait time.Duration, note func(error)) *lane {
+	p := &pipelines{pool: pgxPool{pool}, server: s, connections: all, timeout: timeout, maxWait: maxWait}
+	return &lane{shared: newBatcher(p, maxTransactions), alone: p, places: newConnections(max(1, int(all.all/4))), note: note, rows: make(map[row]*lockedRow)}
 }

@@ -115,7 +115,7 @@ func (l *listener) listen(ctx context.Context) error {
 	l.deaf = false
 	l.hears.Store(true)
 	for {
-		if l.conns.url.isStale(conn) {
+		if l.conns.isStale(conn) {
 			return errStale
 		}
 		err := wait(ctx, conn, maxSilence)

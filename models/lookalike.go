@@ -3,6 +3,7 @@ package models
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"go.mau.fi/util/confusable"
 	"golang.org/x/text/cases"
@@ -57,4 +58,17 @@ func spaced(name string) string {
 		return r
 	}, norm.NFKC.String(name))
 	return strings.Join(strings.Fields(norm.NFKC.String(name)), " ")
+}
+
+// ValidUsername reports whether name is 1 to 100 code points of valid UTF-8, not only white space, without control
+// characters.
+func ValidUsername(name string) bool {
+	visible := false
+	for _, r := range name {
+		if unicode.IsControl(r) {
+			return false
+		}
+		visible = visible || !unicode.IsSpace(r)
+	}
+	return visible && utf8.ValidString(name) && utf8.RuneCountInString(name) <= 100
 }

@@ -2,7 +2,6 @@ package models
 
 import (
 	"context"
-	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -17,9 +16,6 @@ import (
 	"github.com/pressly/goose/v3"
 	"gorm.io/gorm"
 )
-
-//go:embed migrations
-var migrations embed.FS
 
 // migrationTries is how often Migrate tries a migration that did not get its locks.
 const migrationTries = 10
@@ -97,30 +93,30 @@ func (s *Store) migrate(ctx context.Context, p pool, refusal error) error {
 		if err := s.refuseOldSchema(tx); err != nil {
 			return err
 		}
-		schema, err := s.schemaOf(tx)
+		found, err := s.schemaOf(tx)
 		if err != nil {
 			return err
 		}
-		if err := schema.check(); err != nil {
+		if err := found.check(); err != nil {
 			return err
 		}
-		if schema.version == 0 && refusal != nil {
+		if found.version == 0 && refusal != nil {
 			return refusal
 		}
-		if schema.version < schema.known {
-			provider, err := goose.NewProvider(s.dialect.goose, p.sql, migrationFiles{s.migrationFolder(), s.dialect.migrationSettings})
+		if found.version < found.known {
+			provider, err := goose.NewProvider(s.dialect.goose, p.sql, migrationFiles{migrationFolder(s.dialect.name), s.dialect.migrationSettings})
 			if err != nil {
 				return err
 			}
 			if _, err = provider.Up(ctx); err != nil {
 				return err
 			}
-			s.made.Store(schema.version == 0)
+			s.made.Store(found.version == 0)
 		}
 		if err := s.dialect.verifySchema(tx); err != nil {
 			return err
 		}
-		s.schema.Store(max(schema.version, schema.known))
+		s.schema.Store(max(found.version, found.known))
 		return nil
 	})
 }

@@ -57,7 +57,7 @@ func newNotifier(conns *connector, instance int64) *notifier {
 		}
 	}
 	n.renew = func() {
-		if conn != nil && conns.url.isStale(conn) {
+		if conn != nil && conns.isStale(conn) {
 			n.disconnect()
 		}
 	}

@@ -77,7 +77,7 @@ func TestNotifierWhileDatabaseIsAway(t *testing.T) {
 		away := true
 		r.fail = func() error {
 			if away {
-				return errDisk
+				return errAway
 			}
 			return nil
 		}
@@ -85,7 +85,7 @@ func TestNotifierWhileDatabaseIsAway(t *testing.T) {
 			n.tell()
 		}
 		time.Sleep(time.Minute)
-		if !errors.Is(n.err(), errDisk) {
+		if !errors.Is(n.err(), errAway) {
 			t.Errorf("err is %v", n.err())
 		}
 		r.mu.Lock()
@@ -116,7 +116,7 @@ func TestNotifierClose(t *testing.T) {
 		{"between two", func(_ *recorder, n *notifier) { n.tell(); synctest.Wait(); n.tell(); synctest.Wait() }, 0, 2},
 		{"long after", func(_ *recorder, n *notifier) { n.tell(); time.Sleep(time.Hour) }, 0, 1},
 		{"away", func(r *recorder, n *notifier) {
-			r.fail = func() error { return errDisk }
+			r.fail = func() error { return errAway }
 			n.tell()
 			time.Sleep(time.Minute)
 		}, flushTimeout, 0},
@@ -124,7 +124,7 @@ func TestNotifierClose(t *testing.T) {
 			back := time.Now().Add(time.Minute + flushTimeout/2)
 			r.fail = func() error {
 				if time.Now().Before(back) {
-					return errDisk
+					return errAway
 				}
 				return nil
 			}
@@ -155,3 +155,5 @@ func TestNotifierClose(t *testing.T) {
 		})
 	}
 }
+
+var errAway = errors.New("away")

@@ -16,18 +16,17 @@ import (
 // pipelines has the batches of a batcher share transactions on PostgreSQL. The statements of a batch are sent together, and the
 // server makes one transaction of them, since one Sync ends them all (PostgreSQL, "Pipelining").
 type pipelines struct {
-	pool pgxPool
-	semaphoreLimiter
+	pool   pgxPool
+	server *server
+	connections
 	timeout, maxWait time.Duration
-	timedOut         func()       // is called before anybody is told that a transaction has run out of time
 	usual            atomic.Int64 // how long transactions have taken of late, in nanoseconds
 }
 
 // minLockTimeout is how long a transaction of writes waits for a lock at least.
 const minLockTimeout = 200 * time.Millisecond
 
-func (p *pipelines) release() { p.Release(1) }
-func (*pipelines) close()     {}
+func (*pipelines) close() {}
 
 // lockTimeout is how long a transaction of writes waits for a lock: longer than other transactions of writes take, whose locks end with
 // their commit, and shorter than PostgreSQL looks for those who wait for each other (deadlock_timeout), so that a command, which waits
@@ -38,40 +37,40 @@ func (p *pipelines) lockTimeout() time.Duration {
 
 // transact implements transactor. A write whose statement the server refuses leaves, and those that need the row that it could not lock
 // leave with it; the others go again at once, together. What nobody knows the end of has failed for all.
-func (p *pipelines) transact(batch []*job) {
-	slices.SortStableFunc(batch, func(a, b *job) int { return compareWrites(a.write, b.write) })
+func (p *pipelines) transact(jobs []*job) {
+	slices.SortStableFunc(jobs, func(a, b *job) int { return compareWrites(a.write, b.write) })
 	limit := time.Now().Add(p.timeout)
-	if len(batch) == 1 {
-		limit = batch[0].deadline // only its caller waits for it
+	if len(jobs) == 1 {
+		limit = jobs[0].deadline // only its caller waits for it
 	}
 	begun := time.Now()
-	if p.transactUntil(limit, p.lockTimeout(), batch) {
+	if p.transactUntil(limit, p.lockTimeout(), jobs) {
 		usual := p.usual.Load()
 		p.usual.Store(usual + (int64(time.Since(begun))-usual)/8)
 	}
 }
 
 // transactUntil reports whether the last transaction was committed.
-func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, batch []*job) (committed bool) {
+func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, jobs []*job) (committed bool) {
 	ctx, cancel := context.WithDeadline(context.Background(), limit)
 	defer cancel()
-	for len(batch) > 0 {
+	for len(jobs) > 0 {
 		left := time.Until(limit) * 9 / 10 // or the end of the time would come first, and cost the connection
 		var refused *job
 		var err error
-		batch, refused, err = p.send(ctx, min(lockTimeout, left), batch)
+		jobs, refused, err = p.send(ctx, min(lockTimeout, left), jobs)
 		if errors.Is(err, ErrTimeout) {
-			p.timedOut()
+			p.server.timedOut() // before anybody is told
 		}
 		if refused == nil {
-			for _, j := range batch {
+			for _, j := range jobs {
 				j.end(err)
 			}
 			return err == nil
 		}
 		var locked *lockedError
 		errors.As(err, &locked)
-		batch = slices.DeleteFunc(batch, func(j *job) bool {
+		jobs = slices.DeleteFunc(jobs, func(j *job) bool {
 			leaves := j == refused || locked != nil && j.write.needs(locked.row)
 			if leaves {
 				j.end(err)
@@ -84,13 +83,13 @@ func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, ba
 
 // send runs a batch in one transaction, and returns once that has ended. It returns those who have not left before it began, and the job
 // because of which the server has refused the transaction, if it was for one, whose other jobs may then go again.
-func (p *pipelines) send(ctx context.Context, lockTimeout time.Duration, batch []*job) (begun []*job, refused *job, err error) {
+func (p *pipelines) send(ctx context.Context, lockTimeout time.Duration, jobs []*job) (begun []*job, refused *job, err error) {
 	try := func() error {
 		return classify(p.pool.withConn(ctx, func(c *pgx.Conn) (again bool, err error) {
-			if batch = begin(batch); len(batch) == 0 {
+			if jobs = begin(jobs); len(jobs) == 0 {
 				return false, nil
 			}
-			refused, err = readResults(c.SendBatch(ctx, statementsOf(batch, lockTimeout)), batch)
+			refused, err = readResults(c.SendBatch(ctx, statementsOf(jobs, lockTimeout)), jobs)
 			return pgconn.SafeToRetry(err), err
 		}))
 	}
@@ -99,13 +98,13 @@ func (p *pipelines) send(ctx context.Context, lockTimeout time.Duration, batch [
 		defer cancel()
 		err = whileCrowded(wait, try)
 	}
-	return batch, refused, err
+	return jobs, refused, err
 }
 
-func statementsOf(batch []*job, lockTimeout time.Duration) *pgx.Batch {
-	statements := &pgx.Batch{QueuedQueries: make([]*pgx.QueuedQuery, 0, 1+len(batch))}
+func statementsOf(jobs []*job, lockTimeout time.Duration) *pgx.Batch {
+	statements := &pgx.Batch{QueuedQueries: make([]*pgx.QueuedQuery, 0, 1+len(jobs))}
 	statements.Queue("SELECT set_config('lock_timeout', $1, true)", strconv.FormatInt(max(1, lockTimeout.Milliseconds()), 10))
-	for _, j := range batch {
+	for _, j := range jobs {
 		st := j.write.statements[0]
 		statements.Queue(st.sql, st.args...)
 	}
@@ -114,12 +113,12 @@ func statementsOf(batch []*job, lockTimeout time.Duration) *pgx.Batch {
 
 // readResults reads what became of each job. They have all succeeded only if it returns no error, since the last of what it reads is that
 // the transaction was committed.
-func readResults(results pgx.BatchResults, batch []*job) (refused *job, err error) {
+func readResults(results pgx.BatchResults, jobs []*job) (refused *job, err error) {
 	defer results.Close()
 	if _, err := results.Exec(); err != nil { // of set_config
 		return nil, err
 	}
-	for _, j := range batch {
+	for _, j := range jobs {
 		if j.changed, err = readResult(results, j.write.into); err != nil {
 			return refusal(j, err)
 		}

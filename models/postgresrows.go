@@ -100,9 +100,6 @@ func eachRow(rows pgx.Rows, each func(*listRow) (more bool)) (gotRow bool, err e
 	return gotRow, rows.Err()
 }
 
-// postgresEpoch is what PostgreSQL counts the microseconds of a timestamptz from.
-var postgresEpoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
-
 // read takes a row as it is on the wire: id, time, texts. Where those come as text, as with
 // default_query_exec_mode=exec, pgx reads it.
 func (row *listRow) read(rows pgx.Rows) error {

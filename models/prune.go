@@ -9,8 +9,8 @@ import (
 	"gorm.io/gorm"
 )
 
-// clockSkew is how far the clocks of instances may be apart: a JWT lives so much longer somewhere.
-const clockSkew = time.Minute
+// ClockSkew is how far the clocks of instances may be apart: a JWT lives so much longer somewhere.
+const ClockSkew = time.Minute
 
 // noMaxAge is longer than any session has lived.
 const noMaxAge = 100 * 365 * 24 * time.Hour
@@ -22,7 +22,7 @@ func (s *Store) PruneSessions(ctx context.Context, after ID) (last ID, deleted i
 	last, err = s.endOfBatch(ctx, after)
 	if err == nil && !last.IsZero() {
 		err = s.write(ctx, func(tx *gorm.DB) error {
-			const over = -TokenTTL - clockSkew
+			const over = -TokenTTL - ClockSkew
 			maxAge := cmp.Or(s.policy.MaxAge, noMaxAge)
 			res := tx.Exec(`
 				DELETE FROM sessions WHERE id > ? AND id <= ?
@@ -39,8 +39,6 @@ func (s *Store) PruneSessions(ctx context.Context, after ID) (last ID, deleted i
 }
 
 const (
-	// changesLock is the advisory lock of whoever prunes marks.
-	changesLock = migrationLock + 2
 	// maxPrunedChanges is how many marks one transaction deletes.
 	maxPrunedChanges = 10_000
 	// keptChanges is for how long marks are kept at least. It is no promise to anybody: a Moment of before is compared with nothing.

@@ -103,21 +103,6 @@ func (s *Store) attemptWhileCrowded(ctx context.Context, p pool, giveUp time.Tim
 	return whileCrowded(wait, func() error { return s.attempt(ctx, p, fn) })
 }
 
-// whileCrowded calls fn again as long as it returns errCrowded, until ctx ends.
-func whileCrowded(ctx context.Context, fn func() error) error {
-	for {
-		err := fn()
-		if !errors.Is(err, errCrowded) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(crowdedInterval / 10):
-		}
-	}
-}
-
 // note remembers what an error says about the database.
 func (s *Store) note(err error) {
 	switch {
@@ -126,8 +111,8 @@ func (s *Store) note(err error) {
 		s.sick.begin()
 	case errors.Is(err, ErrUnwritable) && s.file != nil:
 		s.file.fail(err)
-	case errors.Is(err, ErrTimeout) && s.dialect.timedOut != nil:
-		s.dialect.timedOut()
+	case errors.Is(err, ErrTimeout) && s.dialect.server != nil:
+		s.dialect.server.timedOut()
 	}
 }
 

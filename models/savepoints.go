@@ -96,3 +96,5 @@ func (j *job) run(tx batchTransaction) (err error) {
 	}
 	return j.err
 }
+
+var errPanicked = errors.New("panicked")

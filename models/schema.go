@@ -1,14 +1,12 @@
 package models
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 
-	"github.com/pressly/goose/v3"
 	"gorm.io/gorm"
 )
 
@@ -35,13 +33,9 @@ var errNoFile = errors.New("there is no such file: settings and file are found i
 // Name says which database it is, without anything secret.
 func (s *Store) Name() string {
 	if s.file != nil {
-		return realFile(cmp.Or(s.file.path, s.file.uri))
+		return s.file.name()
 	}
-	config, err := s.dialect.url.parse()
-	if err != nil {
-		return s.dialect.name
-	}
-	return postgresName(config)
+	return s.dialect.server.name()
 }
 
 // named puts the name of the database in front of an error.
@@ -78,17 +72,17 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 		if err := s.refuseOldSchema(tx); err != nil {
 			return err
 		}
-		schema, err := s.schemaOf(tx)
+		found, err := s.schemaOf(tx)
 		if err != nil {
 			return err
 		}
-		if err := schema.check(); err != nil {
+		if err := found.check(); err != nil {
 			return err
 		}
-		if schema.version == 0 {
+		if found.version == 0 {
 			return errNoSchema
 		}
-		if schema.version < schema.known {
+		if found.version < found.known {
 			return ErrSchemaOlder
 		}
 		return s.dialect.verifySchema(tx)
@@ -107,24 +101,6 @@ func (s *Store) NewerSchema() int64 {
 // Schema returns the number of the database's schema, that of its last migration, once Migrate has seen to it; else 0.
 func (s *Store) Schema() int64 { return s.schema.Load() }
 
-func (s *Store) migrationFolder() fs.FS {
-	folder, _ := fs.Sub(migrations, "migrations/"+s.dialect.name) // fails for a malformed path only
-	return folder
-}
-
-// newestSchema is the number of this program's last migration, the same for both databases.
-func newestSchema() (newest int64) {
-	files, _ := fs.Glob(migrations, "migrations/postgres/*.sql") // fails for a malformed pattern only
-	for _, file := range files {
-		version, _ := goose.NumericComponent(file) // goose has refused other names before
-		newest = max(newest, version)
-	}
-	return newest
-}
-
-// schemaQuery selects the version of a schema from the table that goose keeps.
-const schemaQuery = "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied"
-
 func (s *Store) schemaOf(tx *gorm.DB) (found schemaState, err error) {
 	found.known = newestSchema()
 	var migrated, compatible bool
@@ -141,16 +117,6 @@ func (s *Store) schemaOf(tx *gorm.DB) (found schemaState, err error) {
 		return found, fmt.Errorf("%w: no table compatibility", errDamaged)
 	}
 	return found, scan(tx.Raw("SELECT max(oldest) FROM compatibility"), &found.oldest)
-}
-
-// schemaTables are the tables that are copied, with their columns. Tests hold them to the migrations.
-var schemaTables = map[string]string{
-	"compatibility":      "oldest",
-	"users":              "number, id, username, created_at, issuer, subject, folded, skeleton, blocked_at",
-	"blocked_identities": "hash, blocked_at",
-	"sessions":           "id, user_id, handle_hash, created_at, device, network, provider_sid, revoked_at, refreshed_at, expires_at, token_hash, spent",
-	"events":             "number, id, world_id, creator_id, name, description, scheduled_at, created_at",
-	"rsvps":              "event_number, created_at, user_number, username",
 }
 
 // verifySchema returns errDamaged unless all tables and columns are there, and what marks changes.

@@ -9,16 +9,19 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 )
 
-// openSQLiteFile makes a pool of connections to the database in a file. Its first connection makes the file.
-func openSQLiteFile(file *databaseFile, dsn string) (*sql.DB, error) {
+// openPool makes a pool of connections to the file, which wait for other processes, and for each other, no longer than busy. Its first
+// connection makes the file.
+func (f *databaseFile) openPool(busy time.Duration) (*sql.DB, error) {
+	dsn := sqliteDSN(f.uri, busy)
 	db, err := sql.Open("sqlite", dsn)
 	if err != nil {
 		return nil, err
 	}
 	defer db.Close()
-	return sql.OpenDB(sqliteConnector{db.Driver(), file, dsn}), nil
+	return sql.OpenDB(sqliteConnector{db.Driver(), f, dsn}), nil
 }
 
 // sqliteConnector connects to a file that only its owner can read and write (driver.Connector).
@@ -73,13 +76,9 @@ func createPrivate(file string) {
 	}
 }
 
-// SharedFiles returns the database files that users of the machine besides the owner can read or write. There are none
-// on PostgreSQL.
-func (s *Store) SharedFiles() (files []string) {
-	if s.file == nil {
-		return nil
-	}
-	for _, file := range []string{s.file.path, s.file.path + "-wal", s.file.path + "-shm"} {
+// sharedFiles returns those of a database's files that users of the machine besides the owner can read or write.
+func sharedFiles(path string) (files []string) {
+	for _, file := range []string{path, path + "-wal", path + "-shm"} {
 		if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o066 != 0 {
 			files = append(files, file)
 		}

@@ -5,9 +5,7 @@ package models
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"database/sql"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,7 +14,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/semaphore"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 )
@@ -91,22 +88,22 @@ func Open(o Options) (*Store, error) {
 	if path, ok := strings.CutPrefix(o.URL, "sqlite:"); ok {
 		s.file = newDatabaseFile(path)
 		s.dialect = sqliteDialect(s.file, o.Timeout)
-		err = s.openSQLite(path)
+		err = s.openSQLite()
 	} else {
 		if s.dialect, err = postgresDialect(o.URL, o.Timeout); err == nil {
 			s.writer, err = newPool(s.dialect, o.MaxConns)
 		}
 		s.reader = s.writer
 	}
-	if err == nil && s.dialect.beside != nil {
-		s.instances, err = newInstances(s.dialect.beside)
+	if err == nil && s.dialect.server != nil {
+		s.instances, err = newInstances(s.dialect.server)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if s.writer.timings = newTimings(s.dialect.name + "_write"); s.reader.sql == s.writer.sql {
 		s.writer.timings = newTimings(s.dialect.name)
-		s.writes = newLane(s.writer, s.dialect, o, s.maxWait)
+		s.writes = s.dialect.server.newLane(s.writer.sql, s.writer.limiter.(connections), o.Timeout, s.maxWait, s.writer.timings.countError)
 		s.reader = s.writer
 	} else {
 		s.reader.timings = newTimings(s.dialect.name + "_read")
@@ -120,13 +117,6 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// randomNumber returns one that nobody can guess.
-func randomNumber() int64 {
-	var b [8]byte
-	rand.Read(b[:]) // never fails
-	return int64(binary.NativeEndian.Uint64(b[:]))
-}
-
 // newPool makes a pool of n connections, with GORM over it.
 func newPool(d dialect, n int) (pool, error) {
 	db, err := d.connect()
@@ -136,7 +126,7 @@ func newPool(d dialect, n int) (pool, error) {
 	db.SetMaxOpenConns(n)
 	db.SetMaxIdleConns(n)
 	g, err := openGORM(d.gorm(db))
-	return pool{gorm: g, sql: db, limiter: semaphoreLimiter{semaphore.NewWeighted(int64(n))}, enforceDeadline: true}, err
+	return pool{gorm: g, sql: db, limiter: newConnections(n), enforceDeadline: true}, err
 }
 
 // openGORM puts GORM over a pool. It makes no transaction of its own around one statement or inside another, prepares
@@ -225,4 +215,13 @@ func (s *Store) Ready(ctx context.Context) error {
 		return nil
 	}
 	return s.sick.cure(func() error { return classify(s.dialect.probe(s.writer.gorm.WithContext(ctx))) })
+}
+
+// SharedFiles returns the database files that users of the machine besides the owner can read or write. There are none
+// on PostgreSQL.
+func (s *Store) SharedFiles() (files []string) {
+	if s.file == nil {
+		return nil
+	}
+	return sharedFiles(s.file.path)
 }

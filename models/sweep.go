@@ -11,8 +11,6 @@ import (
 )
 
 const (
-	// sweepLock is the advisory lock of whoever deletes removed events.
-	sweepLock = migrationLock + 3
 	// maxSwept is how many RSVPs one transaction deletes. Each stands on pages of its own in the indexes, so that is some megabytes
 	// of write-ahead log.
 	maxSwept = 500

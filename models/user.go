@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -32,19 +30,6 @@ type User struct {
 type Identity struct {
 	ID       ID
 	Username string
-}
-
-// ValidUsername reports whether name is 1 to 100 code points of valid UTF-8, not only white space, without control
-// characters.
-func ValidUsername(name string) bool {
-	visible := false
-	for _, r := range name {
-		if unicode.IsControl(r) {
-			return false
-		}
-		visible = visible || !unicode.IsSpace(r)
-	}
-	return visible && utf8.ValidString(name) && utf8.RuneCountInString(name) <= 100
 }
 
 // AddUser stores a new user. It returns ErrUsername or ErrUserExists.

@@ -18,7 +18,7 @@ import (
 type WAL struct {
 	database string
 	db       *sql.DB // a connection of its own: what fails or takes long on it disturbs no write
-	readers  semaphoreLimiter
+	readers  connections
 	writer   *batcher
 	commits  *sqliteWriter // what the writer writes with
 	// hold bounds how long reads are held back until others are over, and then again, with writes, until the log is empty.
@@ -46,7 +46,7 @@ const (
 
 // newWAL begins to watch the log of a database, which need not exist yet, until close. It connects to the database when there
 // is something to do.
-func newWAL(path string, db *sql.DB, hold time.Duration, readers semaphoreLimiter, writer *batcher, commits *sqliteWriter) *WAL {
+func newWAL(path string, db *sql.DB, hold time.Duration, readers connections, writer *batcher, commits *sqliteWriter) *WAL {
 	db.SetMaxOpenConns(1)
 	l := &WAL{database: path, db: db, readers: readers, writer: writer, commits: commits, hold: hold, stuckAt: -1, stopped: make(chan struct{})}
 	var ctx context.Context
@@ -124,10 +124,10 @@ func (l *WAL) empty(ctx context.Context) bool {
 		}
 		wait, cancel := context.WithTimeout(ctx, hold)
 		defer cancel()
-		if l.readers.Acquire(wait, sqliteReaders) != nil {
+		if l.readers.acquireAll(wait) != nil {
 			return false
 		}
-		defer l.readers.Release(sqliteReaders)
+		defer l.readers.releaseAll()
 	}
 	wait, cancel := context.WithTimeout(ctx, l.hold)
 	defer cancel()
