@@ -6,6 +6,8 @@ import (
 	"log/slog"
 
 	"gorm.io/gorm"
+
+	"worldevents/models/internal/notify"
 )
 
 // Subscribe has fn called after each write of this Store that may have changed a list, before the write returns, with own; fn must
@@ -15,13 +17,16 @@ import (
 func (s *Store) Subscribe(log *slog.Logger, fn func(own bool)) {
 	s.subscriber.Store(&fn)
 	if s.instances != nil {
-		s.instances.listen(log, func() { fn(false) })
+		s.instances.Listen(log, func() { fn(false) })
 	}
 }
 
 // Hears reports whether other instances are heard. While it is false only questions find what others write: on SQLite, behind a
 // pooler that does not pass on notifications, and while the connection is away.
 func (s *Store) Hears() bool { return s.instances.Hears() }
+
+// Instances tells those that share a PostgreSQL database when one of them has written.
+type Instances = notify.Instances
 
 // Instances returns what is known of other instances' notifications, for metrics; nil on SQLite, where there are none.
 func (s *Store) Instances() *Instances { return s.instances }
@@ -32,7 +37,7 @@ func (s *Store) tell() {
 		(*fn)(true)
 	}
 	if s.instances != nil {
-		s.instances.tell()
+		s.instances.Tell()
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+
+	"worldevents/models/internal/sqlite"
 )
 
 // While all connections are taken a call waits for MaxWait, for what is left of the time that its request has, or for its caller,
@@ -22,7 +24,7 @@ func TestWaitForConnection(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer s.Close()
-				for range sqliteReaders {
+				for range sqlite.Readers {
 					go call(s, t.Context(), func(*gorm.DB) error {
 						time.Sleep(time.Minute)
 						return nil

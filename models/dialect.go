@@ -5,6 +5,9 @@ import (
 
 	"github.com/pressly/goose/v3"
 	"gorm.io/gorm"
+
+	"worldevents/models/internal/batch"
+	"worldevents/models/internal/postgres"
 )
 
 // dialect is all that differs between the databases. Statements are otherwise the same.
@@ -13,7 +16,7 @@ type dialect struct {
 	name  string
 	goose goose.Dialect
 	// server is nil for a file.
-	server *server
+	server *postgres.Server
 	// isFile means that the database is a file, and not a server that may be away.
 	isFile bool
 	// writableQuery selects true when the database can be written to.
@@ -58,7 +61,7 @@ type dialect struct {
 	// snapshot calls fn, whose queries all see the database as it is at the first of them.
 	snapshot func(tx *gorm.DB, fn func(rows rowsFunc) error) error
 	// create is what stores an event and its creator's RSVP, both or neither; neither if the caller is not active.
-	create func(s *Store, caller Caller, e Event) []statement
+	create func(s *Store, caller Caller, e Event) []batch.Statement
 	// withMigrationLock runs fn while no other process does the same.
 	withMigrationLock func(tx *gorm.DB, fn func() error) error
 }

@@ -3,6 +3,8 @@ package models
 import (
 	"errors"
 	"fmt"
+
+	"worldevents/models/internal/dberr"
 )
 
 // What a caller can act on. Every error of a Store wraps one of these, or none when it is unforeseen.
@@ -28,4 +30,19 @@ var (
 	// ErrReused is the ErrRefreshToken of a spent token used after the leeway: somebody holds a copy, and the session has
 	// just been revoked (RFC 9700 section 4.14.2).
 	ErrReused = fmt.Errorf("%w: spent token used again, session revoked", ErrRefreshToken)
+)
+
+// What a database may be in the way of any call.
+var (
+	// ErrBusy means that no connection came free in time, that other processes kept SQLite's write lock, or that the transaction
+	// collided with others each time that it was tried. Nothing of it has happened.
+	ErrBusy = dberr.ErrBusy
+	// ErrTimeout means that the work was not done within the store's timeout. A write may or may not have happened.
+	ErrTimeout = dberr.ErrTimeout
+	// ErrUnavailable means that the database is away, starting, stopping or read-only.
+	ErrUnavailable = dberr.ErrUnavailable
+	// ErrUnreachable is the ErrUnavailable of a database to which no connection could be made. Nothing of the call has happened.
+	ErrUnreachable = dberr.ErrUnreachable
+	// ErrUnwritable is the ErrUnavailable of a SQLite file that takes no writes. The store finds out by itself when it does again.
+	ErrUnwritable = dberr.ErrUnwritable
 )

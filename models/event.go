@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+
+	"worldevents/models/internal/batch"
 )
 
 // Event is something scheduled in a world. Only the operator changes one.
@@ -35,7 +37,7 @@ func (s *Store) CreateEvent(ctx context.Context, caller Caller, e Event) (ID, er
 	if e.ID.IsZero() {
 		e.ID = newID()
 	}
-	create := write{kind: creates, event: e.ID, user: caller.UserID, statements: s.dialect.create(s, caller, e)}
+	create := batch.Write{Kind: batch.Creates, Event: e.ID, User: caller.UserID, Statements: s.dialect.create(s, caller, e)}
 	created, err := s.settle(ctx, create, func(tx *gorm.DB) (again bool, err error) { return true, caller.check(tx) })
 	if err == nil && !created {
 		err = ErrBusy // the caller's user is blocked and unblocked all the time
@@ -47,8 +49,8 @@ func (s *Store) CreateEvent(ctx context.Context, caller Caller, e Event) (ID, er
 }
 
 // createInPostgres needs one statement, so one round trip: foreign keys are checked at its end.
-func createInPostgres(s *Store, caller Caller, e Event) []statement {
-	return []statement{s.statement(`
+func createInPostgres(s *Store, caller Caller, e Event) []batch.Statement {
+	return []batch.Statement{s.statement(`
 		WITH creator AS (
 			SELECT number, id, username FROM users WHERE id = ? AND ?
 		), event AS (
@@ -61,9 +63,9 @@ func createInPostgres(s *Store, caller Caller, e Event) []statement {
 		caller.UserID, caller.isActive(), e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, s.timestamp())}
 }
 
-func createInSQLite(s *Store, caller Caller, e Event) []statement {
+func createInSQLite(s *Store, caller Caller, e Event) []batch.Statement {
 	now := s.timestamp()
-	return []statement{s.statement(`
+	return []batch.Statement{s.statement(`
 		INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
 		SELECT ?, ?, id, ?, ?, ?, ? FROM users WHERE id = ? AND ?`,
 		e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, now, caller.UserID, caller.isActive(),
@@ -74,7 +76,7 @@ func createInSQLite(s *Store, caller Caller, e Event) []statement {
 
 // JoinEvent adds the caller's RSVP. Joining twice keeps the first. It returns ErrSignedOut or ErrNoEvent.
 func (s *Store) JoinEvent(ctx context.Context, caller Caller, event ID) error {
-	join := write{kind: joins, event: event, user: caller.UserID, statements: []statement{s.statement(`
+	join := batch.Write{Kind: batch.Joins, Event: event, User: caller.UserID, Statements: []batch.Statement{s.statement(`
 		INSERT INTO rsvps (event_number, created_at, user_number, username)
 		SELECT e.number, ?, u.number, u.username FROM events e, users u WHERE e.id = ? AND u.id = ? AND ?
 		ON CONFLICT DO NOTHING`, s.timestamp(), event, caller.UserID, caller.isActive())}}
@@ -90,7 +92,7 @@ func (s *Store) JoinEvent(ctx context.Context, caller Caller, event ID) error {
 
 // LeaveEvent removes the caller's RSVP, if there is one. It returns ErrSignedOut or ErrNoEvent.
 func (s *Store) LeaveEvent(ctx context.Context, caller Caller, event ID) error {
-	leave := write{kind: leaves, event: event, user: caller.UserID, statements: []statement{s.statement(`
+	leave := batch.Write{Kind: batch.Leaves, Event: event, User: caller.UserID, Statements: []batch.Statement{s.statement(`
 		DELETE FROM rsvps WHERE event_number = (SELECT number FROM events WHERE id = ?)
 		AND user_number = (SELECT number FROM users WHERE id = ?) AND ?`, event, caller.UserID, caller.isActive())}}
 	_, err := s.settle(ctx, leave, func(tx *gorm.DB) (again bool, err error) { return caller.hasJoined(tx, event) })

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+
+	"worldevents/models/internal/postgres"
+	"worldevents/models/internal/schema"
 )
 
 // Write lets tests use the database as somebody would who adds a statement.
@@ -38,7 +41,7 @@ func (s *Store) ListStatements() (all []string) {
 
 // SchemaColumns returns the columns that a schema is held to, as table.column, sorted.
 func SchemaColumns() (all []string) {
-	for table, columns := range schemaTables {
+	for table, columns := range schema.Columns {
 		for column := range strings.SplitSeq(columns, ", ") {
 			all = append(all, table+"."+column)
 		}
@@ -48,4 +51,4 @@ func SchemaColumns() (all []string) {
 }
 
 // LockedRows returns how many rows are known to be locked, and how many writes wait for them.
-func (s *Store) LockedRows() (rows, writes int) { return s.writes.(*lane).locked() }
+func (s *Store) LockedRows() (rows, writes int) { return s.writes.(*postgres.Lane).Locked() }

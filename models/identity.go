@@ -9,6 +9,8 @@ import (
 	"iter"
 
 	"gorm.io/gorm"
+
+	"worldevents/models/internal/names"
 )
 
 // SignInExternal is SignIn for somebody whom an identity provider vouches for. Issuer and subject together decide who
@@ -69,7 +71,7 @@ func looksGiven(tx *gorm.DB, user User) (alike bool, err error) {
 // digits.
 func usernameCandidates(preferred string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		preferred := normalizeUsername(preferred)
+		preferred := names.Normalize(preferred)
 		if preferred != "" {
 			if !yield(preferred) {
 				return

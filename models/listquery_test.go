@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"worldevents/models/internal/sqlite"
 )
 
 // Each query of a list has as many parameters as it is given, and is another one than all that ask for something else.
@@ -13,7 +15,7 @@ func TestListQueries(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := Position{time.Unix(1, 0), ID{1}}
-	for parameter, d := range map[string]dialect{"?": sqliteDialect(newDatabaseFile("unused.db"), time.Second), "$": postgres} {
+	for parameter, d := range map[string]dialect{"?": sqliteDialect(sqlite.NewFile("unused.db"), time.Second), "$": postgres} {
 		seen := make(map[string]bool)
 		check := func(query string, args []any) {
 			if strings.Count(query, parameter) != len(args) || seen[query] {

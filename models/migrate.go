@@ -15,6 +15,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
 	"gorm.io/gorm"
+
+	"worldevents/models/internal/dberr"
+	"worldevents/models/internal/schema"
 )
 
 // migrationTries is how often Migrate tries a migration that did not get its locks.
@@ -29,7 +32,7 @@ func (s *Store) Migrate(ctx context.Context) error { return s.migrateOr(ctx, nil
 // no schema.
 func (s *Store) MigrateExisting(ctx context.Context) error {
 	if s.file != nil {
-		if _, err := os.Stat(s.file.path); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(s.file.Path); errors.Is(err, fs.ErrNotExist) {
 			return s.named(errNoDatabase)
 		}
 	}
@@ -49,7 +52,7 @@ func (s *Store) migrateOr(ctx context.Context, refusal error) error {
 		if _, err := os.Stat(filepath.Dir(s.Name())); errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("migrate: %w", s.named(errors.New("its folder is not there")))
 		}
-		if err := s.file.checkAtStart(ctx); err != nil {
+		if err := s.file.CheckAtStart(ctx); err != nil {
 			return fmt.Errorf("migrate: %w", s.named(err))
 		}
 	}
@@ -76,8 +79,8 @@ func (s *Store) migrateOr(ctx context.Context, refusal error) error {
 	if isLockTimeout(err) {
 		err = fmt.Errorf("%w: another transaction keeps a table that must be changed: %w", ErrBusy, err)
 	}
-	err = classify(err)
-	if s.dialect.isFile && errors.Is(err, ErrUnavailable) || isRefusal(err) {
+	err = dberr.Classify(err)
+	if s.dialect.isFile && errors.Is(err, ErrUnavailable) || dberr.IsRefusal(err) {
 		err = errors.New(err.Error()) // a file that cannot be opened, or a wrong password, is nothing to wait for
 	}
 	if err != nil {
@@ -104,7 +107,7 @@ func (s *Store) migrate(ctx context.Context, p pool, refusal error) error {
 			return refusal
 		}
 		if found.version < found.known {
-			provider, err := goose.NewProvider(s.dialect.goose, p.sql, migrationFiles{migrationFolder(s.dialect.name), s.dialect.migrationSettings})
+			provider, err := goose.NewProvider(s.dialect.goose, p.sql, migrationFiles{schema.Migrations(s.dialect.name), s.dialect.migrationSettings})
 			if err != nil {
 				return err
 			}

@@ -10,10 +10,13 @@ import (
 	"github.com/pressly/goose/v3"
 	gormpostgres "gorm.io/driver/postgres"
 	"gorm.io/gorm"
+
+	"worldevents/models/internal/postgres"
+	"worldevents/models/internal/schema"
 )
 
 func postgresDialect(text string, timeout time.Duration) (dialect, error) {
-	server, err := newServer(text, timeout)
+	server, err := postgres.New(text, timeout)
 	if err != nil {
 		return dialect{}, err
 	}
@@ -30,15 +33,17 @@ func postgresDialect(text string, timeout time.Duration) (dialect, error) {
 		triggers:          11,
 		hasTableQuery:     "SELECT to_regclass(?) IS NOT NULL",
 		migrationSettings: noLimits + "SET LOCAL lock_timeout = '200ms';\n",
-		connect:           server.openPool,
-		gorm:              func(db *sql.DB) gorm.Dialector { return gormpostgres.New(gormpostgres.Config{Conn: pgxPool{db}}) },
-		blob:              "bytea",
-		check:             checkPostgres,
-		time:              "timestamptz",
-		joinUsernames:     `string_agg(username, E'\n')`,
-		moments:           postgresMoments,
-		randomID:          "gen_random_uuid()",
-		anyOf:             "= ANY (ARRAY (SELECT CAST(jsonb_array_elements_text(CAST(? AS jsonb)) AS uuid)))",
+		connect:           server.OpenPool,
+		gorm: func(db *sql.DB) gorm.Dialector {
+			return gormpostgres.New(gormpostgres.Config{Conn: postgres.Pool{DB: db}})
+		},
+		blob:          "bytea",
+		check:         checkPostgres,
+		time:          "timestamptz",
+		joinUsernames: `string_agg(username, E'\n')`,
+		moments:       postgresMoments,
+		randomID:      "gen_random_uuid()",
+		anyOf:         "= ANY (ARRAY (SELECT CAST(jsonb_array_elements_text(CAST(? AS jsonb)) AS uuid)))",
 		callers: `(SELECT n, CAST(ids ->> 0 AS uuid) AS user_id, CAST(ids ->> 1 AS uuid) AS session_id
 			FROM jsonb_array_elements(CAST(? AS jsonb)) WITH ORDINALITY AS given (ids, n))`,
 		parameters:        numbered,
@@ -69,7 +74,7 @@ func withAdvisoryLock(tx *gorm.DB, fn func() error) error {
 					return err
 				}
 			}
-			if err := scan(tx.Raw("SELECT pg_try_advisory_xact_lock(?)", migrationLock), &locked); err != nil || !locked {
+			if err := scan(tx.Raw("SELECT pg_try_advisory_xact_lock(?)", schema.MigrationLock), &locked); err != nil || !locked {
 				return err
 			}
 			return fn()
@@ -112,5 +117,5 @@ func checkPostgres(tx *gorm.DB) error {
 	if err != nil {
 		return err
 	}
-	return supported(version, encoding)
+	return postgres.Supported(version, encoding)
 }

@@ -10,11 +10,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"gorm.io/gorm"
+
+	"worldevents/models/internal/postgres"
 )
 
 func rowsInPostgres(tx *gorm.DB, query string, args []any, each func(*listRow) (more bool)) error {
 	ctx := tx.Statement.Context
-	return tx.Statement.ConnPool.(pgxPool).withConn(ctx, func(c *pgx.Conn) (again bool, err error) {
+	return tx.Statement.ConnPool.(postgres.Pool).WithConn(ctx, func(c *pgx.Conn) (again bool, err error) {
 		gotRow, err := readRows(ctx, c, query, args, each)
 		return !gotRow, err
 	})
@@ -23,7 +25,7 @@ func rowsInPostgres(tx *gorm.DB, query string, args []any, each func(*listRow) (
 // snapshotInPostgres sends the beginning of the transaction together with its first query.
 func snapshotInPostgres(tx *gorm.DB, fn func(rows rowsFunc) error) error {
 	ctx := tx.Statement.Context
-	return tx.Statement.ConnPool.(pgxPool).withConn(ctx, func(c *pgx.Conn) (again bool, err error) {
+	return tx.Statement.ConnPool.(postgres.Pool).WithConn(ctx, func(c *pgx.Conn) (again bool, err error) {
 		begun, gotRow := false, false
 		err = fn(func(query string, args []any, each func(*listRow) (more bool)) error {
 			read := readRows
@@ -109,7 +111,7 @@ func (row *listRow) read(rows pgx.Rows) error {
 	if columns[id].Format == pgx.BinaryFormatCode && columns[at].Format == pgx.BinaryFormatCode {
 		row.id = ID(values[id])
 		micros := int64(binary.BigEndian.Uint64(values[at]))
-		row.at = time.UnixMicro(postgresEpoch + micros)
+		row.at = time.UnixMicro(postgres.Epoch + micros)
 		return nil
 	}
 	into := []any{&row.id, &row.at, nil, nil, nil, nil}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+
+	"worldevents/models/internal/schema"
 )
 
 // ClockSkew is how far the clocks of instances may be apart: a JWT lives so much longer somewhere.
@@ -73,7 +75,7 @@ func (s *Store) PruneChanges(ctx context.Context) (deleted int64, err error) {
 // pruneChanges deletes one batch, unless another instance does.
 func pruneChanges(tx *gorm.DB) (deleted int64, err error) {
 	var mine bool
-	if err := scan(tx.Raw("SELECT pg_try_advisory_xact_lock(?)", int64(changesLock)), &mine); err != nil || !mine {
+	if err := scan(tx.Raw("SELECT pg_try_advisory_xact_lock(?)", int64(schema.ChangesLock)), &mine); err != nil || !mine {
 		return 0, err
 	}
 	for _, statement := range []string{

@@ -6,6 +6,9 @@ import (
 	"fmt"
 
 	"gorm.io/gorm"
+
+	"worldevents/models/internal/dberr"
+	"worldevents/models/internal/names"
 )
 
 // RenameUser calls a user to from now on, in all lists at once, and returns them as they were. JWTs name them so from their session's
@@ -14,7 +17,7 @@ import (
 // The operator may give any name that is free. Only a user of an identity provider may not look like somebody else, as at
 // the first sign-in: those names are what people are told apart by who chose them themselves.
 func (s *Store) RenameUser(ctx context.Context, who Who, to string) (Identity, error) {
-	if !ValidUsername(to) {
+	if !names.Valid(to) {
 		return Identity{}, fmt.Errorf("rename user: %w", ErrUsername)
 	}
 	var user User
@@ -29,7 +32,7 @@ func (s *Store) RenameUser(ctx context.Context, who Who, to string) (Identity, e
 		err = tx.Model(&User{}).Where("id = ?", user.ID).Updates(map[string]any{
 			"username": to, "folded": renamed.Folded, "skeleton": renamed.Skeleton, // the database does the same in rsvps
 		}).Error
-		if errors.Is(classify(err), errDuplicate) { // taken since
+		if errors.Is(dberr.Classify(err), dberr.ErrDuplicate) { // taken since
 			return ErrUserExists
 		}
 		return err

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+
+	"worldevents/models/internal/dberr"
+	"worldevents/models/internal/postgres"
 )
 
 // maxAttempts is how often a call is tried when the database says that the transaction must be repeated.
@@ -37,7 +40,7 @@ func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(
 	deadline := s.deadline(ctx, begun)
 	var started time.Time // zero if it never was
 	p.timings.waiting.Add(1)
-	err := p.limiter.do(ctx, deadline, maxWait, func() error {
+	err := p.limiter.Do(ctx, deadline, maxWait, func() error {
 		p.timings.waiting.Add(-1)
 		if started = time.Now(); !started.Before(deadline) {
 			return ErrTimeout
@@ -48,7 +51,7 @@ func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(
 		}
 		defer cancel()
 		err := s.attempt(work, p, fn)
-		if errors.Is(err, errCrowded) {
+		if errors.Is(err, dberr.ErrCrowded) {
 			err = s.attemptWhileCrowded(work, p, begun.Add(maxWait), fn)
 		}
 		return err
@@ -58,7 +61,7 @@ func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(
 	}
 	p.timings.observe(begun, started, err, UsageOf(ctx))
 	s.note(err)
-	if errors.Is(err, errSerialize) { // its last try was taken back, too: nothing has happened
+	if errors.Is(err, dberr.ErrSerialize) { // its last try was taken back, too: nothing has happened
 		err = fmt.Errorf("%w: %w", ErrBusy, err)
 	}
 	return err
@@ -82,8 +85,8 @@ func repeatDelay(n int) time.Duration { return time.Duration(n*n) * 5 * time.Mil
 // attempt runs fn, and repeats it while the database asks for that, until ctx ends.
 func (s *Store) attempt(ctx context.Context, p pool, fn func(tx *gorm.DB) error) error {
 	for n := 1; ; n++ {
-		err := classify(fn(p.gorm.WithContext(ctx)))
-		if n == maxAttempts || !errors.Is(err, errSerialize) {
+		err := dberr.Classify(fn(p.gorm.WithContext(ctx)))
+		if n == maxAttempts || !errors.Is(err, dberr.ErrSerialize) {
 			return err
 		}
 		p.timings.countError(err)
@@ -100,19 +103,19 @@ func (s *Store) attempt(ctx context.Context, p pool, fn func(tx *gorm.DB) error)
 func (s *Store) attemptWhileCrowded(ctx context.Context, p pool, giveUp time.Time, fn func(tx *gorm.DB) error) error {
 	wait, cancel := context.WithDeadline(ctx, giveUp)
 	defer cancel()
-	return whileCrowded(wait, func() error { return s.attempt(ctx, p, fn) })
+	return postgres.WhileCrowded(wait, func() error { return s.attempt(ctx, p, fn) })
 }
 
 // note remembers what an error says about the database.
 func (s *Store) note(err error) {
 	switch {
 	case err == nil:
-	case errors.Is(err, errSick):
+	case errors.Is(err, dberr.ErrSick):
 		s.sick.begin()
 	case errors.Is(err, ErrUnwritable) && s.file != nil:
-		s.file.fail(err)
+		s.file.Fail(err)
 	case errors.Is(err, ErrTimeout) && s.dialect.server != nil:
-		s.dialect.server.timedOut()
+		s.dialect.server.TimedOut()
 	}
 }
 

@@ -8,6 +8,9 @@ import (
 	"os"
 
 	"gorm.io/gorm"
+
+	"worldevents/models/internal/dberr"
+	"worldevents/models/internal/schema"
 )
 
 // schemaState is the schema of a database, beside those that this program has.
@@ -33,9 +36,9 @@ var errNoFile = errors.New("there is no such file: settings and file are found i
 // Name says which database it is, without anything secret.
 func (s *Store) Name() string {
 	if s.file != nil {
-		return s.file.name()
+		return s.file.Name()
 	}
-	return s.dialect.server.name()
+	return s.dialect.server.Name()
 }
 
 // named puts the name of the database in front of an error.
@@ -64,7 +67,7 @@ func (s schemaState) check() error {
 // database as it is. It changes nothing, and makes no SQLite file.
 func (s *Store) CheckSchema(ctx context.Context) error {
 	if s.file != nil {
-		if _, err := os.Stat(s.file.path); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(s.file.Path); errors.Is(err, fs.ErrNotExist) {
 			return s.named(errNoFile)
 		}
 	}
@@ -92,7 +95,7 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 // NewerSchema returns the number of a schema that is newer than those of this program, which works with it all the same,
 // once Migrate has found one; else 0.
 func (s *Store) NewerSchema() int64 {
-	if version := s.schema.Load(); version > newestSchema() {
+	if version := s.schema.Load(); version > schema.Newest() {
 		return version
 	}
 	return 0
@@ -102,7 +105,7 @@ func (s *Store) NewerSchema() int64 {
 func (s *Store) Schema() int64 { return s.schema.Load() }
 
 func (s *Store) schemaOf(tx *gorm.DB) (found schemaState, err error) {
-	found.known = newestSchema()
+	found.known = schema.Newest()
 	var migrated, compatible bool
 	if err := scan(tx.Raw(s.dialect.hasTableQuery, "goose_db_version"), &migrated); err != nil || !migrated {
 		return found, err
@@ -121,12 +124,12 @@ func (s *Store) schemaOf(tx *gorm.DB) (found schemaState, err error) {
 
 // verifySchema returns errDamaged unless all tables and columns are there, and what marks changes.
 func (d dialect) verifySchema(tx *gorm.DB) error {
-	for table, columns := range schemaTables {
+	for table, columns := range schema.Columns {
 		rows, err := tx.Raw("SELECT " + columns + " FROM " + table + " WHERE false").Rows()
 		if err == nil {
 			err = errors.Join(rows.Err(), rows.Close())
 		}
-		if err != nil && classOf(err) == nil {
+		if err != nil && dberr.ClassOf(err) == nil {
 			return fmt.Errorf("%w: table %s: %v", errDamaged, table, err)
 		}
 		if err != nil {

@@ -30,7 +30,7 @@ func TestSchemaTables(t *testing.T) {
 		}
 		slices.Sort(got)
 		if want := models.SchemaColumns(); !slices.Equal(got, want) {
-			t.Errorf("the migrations make %v\nmodels/schema.go lists %v", got, want)
+			t.Errorf("the migrations make %v\nmodels/internal/schema lists %v", got, want)
 		}
 	})
 }

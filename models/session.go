@@ -11,6 +11,8 @@ import (
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
+
+	"worldevents/models/internal/batch"
 )
 
 // Session is what one sign-in began. It has at most one current refresh token, and keeps only hashes.
@@ -176,9 +178,9 @@ func (s *Store) RefreshSession(ctx context.Context, caller Caller, old RefreshTo
 		Grant
 		created time.Time
 	}
-	changed, err := s.apply(ctx, write{
-		kind: refreshes, session: old.Handle, into: []any{&row.SessionID, &row.ID, &row.Username, &row.created},
-		statements: []statement{s.statement(`
+	changed, err := s.apply(ctx, batch.Write{
+		Kind: batch.Refreshes, Session: old.Handle, Into: []any{&row.SessionID, &row.ID, &row.Username, &row.created},
+		Statements: []batch.Statement{s.statement(`
 			UPDATE sessions SET token_hash = ?, refreshed_at = ?, expires_at = ?, spent = substr(CAST(
 				substr(token_hash, 1, 6) || ? || CASE WHEN refreshed_at > ? THEN spent ELSE CAST('' AS `+s.dialect.blob+`) END
 				AS `+s.dialect.blob+`), 1, 192)

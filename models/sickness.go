@@ -3,6 +3,8 @@ package models
 import (
 	"sync/atomic"
 	"time"
+
+	"worldevents/models/internal/dberr"
 )
 
 // sickness is that of a database that responds but lacks what it needs to write, such as room on its disk.
@@ -23,7 +25,7 @@ func (s *sickness) cure(probe func() error) error {
 		return nil
 	}
 	if time.Since(*last) < minSickness {
-		return errSick
+		return dberr.ErrSick
 	}
 	if err := probe(); err != nil {
 		return err

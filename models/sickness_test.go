@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"worldevents/models/internal/dberr"
 )
 
 // A database that could not write is well once a probe succeeds, but not at once, and not if another write has failed
@@ -23,11 +25,11 @@ func TestSickness(t *testing.T) {
 		cure(func() error { return errProbe }, nil) // it is well: nobody asks
 		s.begin()
 		time.Sleep(minSickness - 1)
-		cure(fine, errSick)
+		cure(fine, dberr.ErrSick)
 		time.Sleep(time.Nanosecond)
 		cure(func() error { return errProbe }, errProbe)
 		cure(func() error { s.begin(); return nil }, nil)
-		cure(fine, errSick)
+		cure(fine, dberr.ErrSick)
 		time.Sleep(minSickness)
 		cure(fine, nil)
 		cure(func() error { return errProbe }, nil)

@@ -7,9 +7,12 @@ import (
 	"github.com/pressly/goose/v3"
 	"gorm.io/gorm"
 	_ "modernc.org/sqlite" // the driver "sqlite", without cgo
+
+	"worldevents/models/internal/batch"
+	"worldevents/models/internal/sqlite"
 )
 
-func sqliteDialect(file *databaseFile, timeout time.Duration) dialect {
+func sqliteDialect(file *sqlite.File, timeout time.Duration) dialect {
 	return dialect{
 		name:           "sqlite",
 		goose:          goose.DialectSQLite3,
@@ -19,8 +22,8 @@ func sqliteDialect(file *databaseFile, timeout time.Duration) dialect {
 		triggersQuery:  "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name IN ('events', 'rsvps') AND name LIKE 'changes\\_%' ESCAPE '\\'",
 		triggers:       7,
 		hasTableQuery:  "SELECT count(*) > 0 FROM sqlite_master WHERE type = 'table' AND name = ?",
-		connect:        func() (*sql.DB, error) { return file.openPool(timeout / 2) }, // the other half is for waiting in this process,
-		gorm:           newDialector,
+		connect:        func() (*sql.DB, error) { return file.OpenPool(timeout / 2) }, // the other half is for waiting in this process,
+		gorm:           sqlite.NewDialector,
 		blob:           "BLOB",
 		time:           "text",
 		joinUsernames:  "group_concat(username, char(10))",
@@ -49,15 +52,15 @@ func sqliteDialect(file *databaseFile, timeout time.Duration) dialect {
 
 // openSQLite makes the pool of the one connection that writes, and that of readers.
 func (s *Store) openSQLite() (err error) {
-	if s.reader, err = newPool(s.dialect, sqliteReaders); err != nil {
+	if s.reader, err = newPool(s.dialect, sqlite.Readers); err != nil {
 		return err
 	}
-	w, err := s.file.openWriting(s.timeout/2, s.maxWait/4, s.reader.limiter.(connections))
+	w, err := s.file.OpenWriting(s.timeout/2, s.maxWait/4, s.reader.limiter.(batch.Connections))
 	if err != nil {
 		return err
 	}
-	g, err := openGORM(w.gorm)
-	s.writes, s.writer, s.wal = w.batches, pool{gorm: g, sql: w.db, limiter: w.batches}, w.wal
+	g, err := openGORM(w.GORM)
+	s.writes, s.writer, s.wal = w.Batches, pool{gorm: g, sql: w.DB, limiter: w.Batches}, w.WAL
 	return err
 }
 
@@ -94,7 +97,7 @@ func eachRowOfSQLite(rows *sql.Rows, err error, each func(*listRow) (more bool))
 
 func snapshotInSQLite(tx *gorm.DB, fn func(rows rowsFunc) error) error {
 	ctx := tx.Statement.Context
-	snapshot, err := beginRead(ctx, tx.Statement.ConnPool)
+	snapshot, err := sqlite.BeginRead(ctx, tx.Statement.ConnPool)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
+
+	"worldevents/models/internal/batch"
+	"worldevents/models/internal/dberr"
+	"worldevents/models/internal/notify"
+	"worldevents/models/internal/postgres"
+	"worldevents/models/internal/sqlite"
 )
 
 // Options of a Store.
@@ -40,9 +46,9 @@ type Store struct {
 	writer  pool
 	reader  pool // the same as writer on PostgreSQL
 	writes  writes
-	wal     *WAL // nil on PostgreSQL
+	wal     *sqlite.WAL // nil on PostgreSQL
 	// instances are nil on SQLite.
-	instances  *Instances
+	instances  *notify.Instances
 	subscriber atomic.Pointer[func(own bool)]
 	timeout    time.Duration
 	maxWait    time.Duration
@@ -50,7 +56,7 @@ type Store struct {
 	maxConns   int
 	now        func() time.Time
 	policy     SessionPolicy
-	file       *databaseFile // nil on PostgreSQL
+	file       *sqlite.File // nil on PostgreSQL
 	// serverClock means that the database's clock is used where rows keep the time of writing.
 	serverClock bool
 	sick        sickness
@@ -60,10 +66,10 @@ type Store struct {
 
 // writes does changes as data; see Store.apply.
 type writes interface {
-	// apply does the write of a job. It returns ErrBusy if that has not begun by giveUp, and ErrTimeout if it has not ended by the job's
+	// Apply does the write of a job. It returns ErrBusy if that has not begun by giveUp, and ErrTimeout if it has not ended by the job's
 	// deadline.
-	apply(ctx context.Context, j *job, giveUp time.Time) error
-	close()
+	Apply(ctx context.Context, j *batch.Job, giveUp time.Time) error
+	Close()
 }
 
 // pool is a connection pool and how its connections are shared.
@@ -71,7 +77,7 @@ type pool struct {
 	gorm *gorm.DB
 	sql  *sql.DB
 	// limiter shares the connections.
-	limiter limiter
+	limiter batch.Limiter
 	timings timings
 	// enforceDeadline means that running statements are cancelled at the call's deadline.
 	enforceDeadline bool
@@ -86,7 +92,7 @@ func Open(o Options) (*Store, error) {
 	}
 	var err error
 	if path, ok := strings.CutPrefix(o.URL, "sqlite:"); ok {
-		s.file = newDatabaseFile(path)
+		s.file = sqlite.NewFile(path)
 		s.dialect = sqliteDialect(s.file, o.Timeout)
 		err = s.openSQLite()
 	} else {
@@ -96,14 +102,14 @@ func Open(o Options) (*Store, error) {
 		s.reader = s.writer
 	}
 	if err == nil && s.dialect.server != nil {
-		s.instances, err = newInstances(s.dialect.server)
+		s.instances, err = notify.New(s.dialect.server)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if s.writer.timings = newTimings(s.dialect.name + "_write"); s.reader.sql == s.writer.sql {
 		s.writer.timings = newTimings(s.dialect.name)
-		s.writes = s.dialect.server.newLane(s.writer.sql, s.writer.limiter.(connections), o.Timeout, s.maxWait, s.writer.timings.countError)
+		s.writes = s.dialect.server.NewLane(s.writer.sql, s.writer.limiter.(batch.Connections), o.Timeout, s.maxWait, s.writer.timings.countError)
 		s.reader = s.writer
 	} else {
 		s.reader.timings = newTimings(s.dialect.name + "_read")
@@ -126,7 +132,7 @@ func newPool(d dialect, n int) (pool, error) {
 	db.SetMaxOpenConns(n)
 	db.SetMaxIdleConns(n)
 	g, err := openGORM(d.gorm(db))
-	return pool{gorm: g, sql: db, limiter: newConnections(n), enforceDeadline: true}, err
+	return pool{gorm: g, sql: db, limiter: batch.NewConnections(n), enforceDeadline: true}, err
 }
 
 // openGORM puts GORM over a pool. It makes no transaction of its own around one statement or inside another, prepares
@@ -144,15 +150,15 @@ func openGORM(dialector gorm.Dialector) (*gorm.DB, error) {
 // Close closes all connections. Other instances have been told of all writes before, unless that takes a second.
 func (s *Store) Close() error {
 	if s.instances != nil {
-		s.instances.close()
+		s.instances.Close()
 	}
 	if s.wal != nil {
-		s.wal.close()
+		s.wal.Close()
 	}
 	if s.file != nil {
-		s.file.close()
+		s.file.Close()
 	}
-	s.writes.close()
+	s.writes.Close()
 	return errors.Join(s.writer.sql.Close(), s.reader.sql.Close())
 }
 
@@ -165,7 +171,7 @@ func (s *Store) Pools() map[string]*sql.DB {
 }
 
 // WAL returns the write-ahead log of SQLite, for metrics; nil on PostgreSQL, which looks after its own.
-func (s *Store) WAL() *WAL { return s.wal }
+func (s *Store) WAL() *sqlite.WAL { return s.wal }
 
 // Timings returns what is counted of each pool: histograms, in seconds, of how long calls waited for a connection and of how
 // long they took then, how many wait now, and errors by class. A call that got no connection in time counts as waiting.
@@ -180,7 +186,7 @@ func (s *Store) Timings() []prometheus.Collector {
 // them again, and that its log cannot be emptied.
 func (s *Store) LogTo(log *slog.Logger) {
 	if s.file != nil {
-		s.file.logTo(log)
+		s.file.LogTo(log)
 	}
 }
 
@@ -197,13 +203,13 @@ func (s *Store) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, min(time.Second, s.timeout))
 	defer cancel()
 	if s.file != nil {
-		if err := s.file.ready(); err != nil {
+		if err := s.file.Ready(); err != nil {
 			return err
 		}
 	}
 	var writable bool
-	err := whileCrowded(ctx, func() error {
-		return classify(scan(s.reader.gorm.WithContext(ctx).Raw(s.dialect.writableQuery), &writable))
+	err := postgres.WhileCrowded(ctx, func() error {
+		return dberr.Classify(scan(s.reader.gorm.WithContext(ctx).Raw(s.dialect.writableQuery), &writable))
 	})
 	if err != nil {
 		return err
@@ -214,7 +220,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	if s.dialect.probe == nil {
 		return nil
 	}
-	return s.sick.cure(func() error { return classify(s.dialect.probe(s.writer.gorm.WithContext(ctx))) })
+	return s.sick.cure(func() error { return dberr.Classify(s.dialect.probe(s.writer.gorm.WithContext(ctx))) })
 }
 
 // SharedFiles returns the database files that users of the machine besides the owner can read or write. There are none
@@ -223,5 +229,5 @@ func (s *Store) SharedFiles() (files []string) {
 	if s.file == nil {
 		return nil
 	}
-	return sharedFiles(s.file.path)
+	return sqlite.SharedFiles(s.file.Path)
 }

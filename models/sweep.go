@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+
+	"worldevents/models/internal/schema"
 )
 
 const (
@@ -54,7 +56,7 @@ type swept struct {
 func (s *Store) sweep(tx *gorm.DB, at swept) (swept, error) {
 	if !s.dialect.isFile {
 		var mine bool
-		if err := scan(tx.Raw("SELECT pg_try_advisory_xact_lock(?)", int64(sweepLock)), &mine); err != nil || !mine {
+		if err := scan(tx.Raw("SELECT pg_try_advisory_xact_lock(?)", int64(schema.SweepLock)), &mine); err != nil || !mine {
 			return at, errors.Join(err, sql.ErrNoRows)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"worldevents/models/internal/dberr"
 )
 
 // timings are the metrics of a pool. Durations are in seconds.
@@ -32,8 +34,8 @@ var errorClasses = []struct {
 	{"timeout", ErrTimeout},
 	{"unwritable", ErrUnwritable},
 	{"unavailable", ErrUnavailable},
-	{"repeat", errSerialize},
-	{"locked", errLocked},
+	{"repeat", dberr.ErrSerialize},
+	{"locked", dberr.ErrLocked},
 }
 
 func newTimings(pool string) timings {

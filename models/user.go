@@ -8,6 +8,9 @@ import (
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
+
+	"worldevents/models/internal/dberr"
+	"worldevents/models/internal/names"
 )
 
 // User is somebody who signs in.
@@ -34,12 +37,12 @@ type Identity struct {
 
 // AddUser stores a new user. It returns ErrUsername or ErrUserExists.
 func (s *Store) AddUser(ctx context.Context, username string) (Identity, error) {
-	if !ValidUsername(username) {
+	if !names.Valid(username) {
 		return Identity{}, fmt.Errorf("add user: %w", ErrUsername)
 	}
 	user := s.newUser(username)
 	err := s.write(ctx, func(tx *gorm.DB) error { return tx.Create(&user).Error })
-	if errors.Is(err, errDuplicate) {
+	if errors.Is(err, dberr.ErrDuplicate) {
 		err = ErrUserExists
 	}
 	if err != nil {
@@ -77,7 +80,7 @@ func (s *Store) FindUser(ctx context.Context, who Who) (Identity, error) {
 
 // newUser is a user who is not stored yet.
 func (s *Store) newUser(username string) User {
-	folded, skeleton := foldUsername(username), usernameSkeleton(username)
+	folded, skeleton := names.Fold(username), names.Skeleton(username)
 	return User{
 		ID: newID(), Username: username, CreatedAt: s.now().UTC().Truncate(time.Microsecond),
 		Folded: &folded, Skeleton: &skeleton,
@@ -87,7 +90,7 @@ func (s *Store) newUser(username string) User {
 // SignIn begins a session of a user. With create it makes one who does not exist, if the username is given; else it returns
 // ErrNoUser. It returns ErrUsername for an impossible name, and ErrBlocked.
 func (s *Store) SignIn(ctx context.Context, who Who, create bool, in SignIn) (Grant, error) {
-	if who.ID.IsZero() && !ValidUsername(who.Username) {
+	if who.ID.IsZero() && !names.Valid(who.Username) {
 		return Grant{}, fmt.Errorf("sign in: %w", ErrUsername)
 	}
 	var grant Grant

@@ -11,6 +11,7 @@ import (
 	"worldevents/config"
 	"worldevents/internal/setup"
 	"worldevents/models"
+	"worldevents/models/inspect"
 	"worldevents/server"
 	"worldevents/server/certificate"
 )
@@ -27,12 +28,12 @@ type checked struct {
 }
 
 type finding struct {
-	Level models.Level `json:"level"`
-	About string       `json:"about"`
-	Text  string       `json:"text"`
+	Level inspect.Level `json:"level"`
+	About string        `json:"about"`
+	Text  string        `json:"text"`
 }
 
-func (c *checked) add(level models.Level, about, text string) {
+func (c *checked) add(level inspect.Level, about, text string) {
 	c.Findings = append(c.Findings, finding{level, about, strings.Join(strings.Fields(text), " ")})
 }
 
@@ -43,7 +44,7 @@ func (Check) Run() error {
 	result := checked{Findings: []finding{}, Settings: c.Settings()}
 	result.settings(c, problems)
 	if !strings.Contains(fmt.Sprint(problems), "DATABASE_URL") {
-		inspected := models.Inspect(ctx, models.Options{URL: c.DatabaseURL, MaxConns: c.DBMaxConns, Timeout: c.DBTimeout})
+		inspected := inspect.Database(ctx, models.Options{URL: c.DatabaseURL, MaxConns: c.DBMaxConns, Timeout: c.DBTimeout})
 		for _, f := range inspected.Findings {
 			result.add(f.Level, f.About, f.Text)
 		}
@@ -54,9 +55,9 @@ func (Check) Run() error {
 	}
 	if provider := setup.Provider(c); provider != nil && !strings.Contains(fmt.Sprint(problems), "OIDC_") {
 		if err := server.CheckProvider(ctx, *provider); err != nil {
-			result.add(models.Fault, "OIDC_ISSUER", err.Error())
+			result.add(inspect.Fault, "OIDC_ISSUER", err.Error())
 		} else {
-			result.add(models.Fine, "OIDC_ISSUER", "publishes its endpoints and keys")
+			result.add(inspect.Fine, "OIDC_ISSUER", "publishes its endpoints and keys")
 		}
 	}
 	return result.print()
@@ -66,10 +67,10 @@ func (Check) Run() error {
 func (c *checked) settings(settings *config.Config, problems []error) {
 	for _, problem := range problems {
 		about, text, _ := strings.Cut(problem.Error(), ": ")
-		c.add(models.Fault, about, text)
+		c.add(inspect.Fault, about, text)
 	}
 	for _, warning := range settings.Warnings {
-		c.add(models.Warning, "settings", warning)
+		c.add(inspect.Warning, "settings", warning)
 	}
 	usable := 0
 	for _, address := range settings.ListenAddrs {
@@ -77,25 +78,25 @@ func (c *checked) settings(settings *config.Config, problems []error) {
 		if err == nil {
 			usable++
 			if host, _, _ := net.SplitHostPort(address); settings.Development && !config.IsLocal(host) {
-				c.add(models.Warning, "LISTEN_ADDR", setup.OpenListener)
+				c.add(inspect.Warning, "LISTEN_ADDR", setup.OpenListener)
 			}
 		} else if len(settings.ListenAddrs) == 1 {
-			c.add(models.Fault, "LISTEN_ADDR", err.Error())
+			c.add(inspect.Fault, "LISTEN_ADDR", err.Error())
 		}
 	}
 	if usable == 0 && len(settings.ListenAddrs) > 1 {
-		c.add(models.Fault, "LISTEN_ADDR", "this machine has none of the addresses")
+		c.add(inspect.Fault, "LISTEN_ADDR", "this machine has none of the addresses")
 	}
 	for _, l := range []struct{ name, address string }{{"ADMIN_ADDR", settings.AdminAddr}, {"HTTP_ADDR", settings.HTTPAddr}} {
 		if l.address == "" {
 			continue
 		}
 		if err := canListen(l.address); err != nil {
-			c.add(models.Fault, l.name, err.Error())
+			c.add(inspect.Fault, l.name, err.Error())
 		}
 	}
 	if len(problems) == 0 {
-		c.add(models.Fine, "settings", "can be used")
+		c.add(inspect.Fine, "settings", "can be used")
 	}
 }
 
@@ -105,21 +106,21 @@ func (c *checked) certificate(ctx context.Context, settings *config.Config) {
 	case "files":
 		files, err := certificate.OpenFiles(settings.TLSDir, settings.Base.Hostname())
 		if err != nil {
-			c.add(models.Fault, "TLS_DIR", err.Error())
+			c.add(inspect.Fault, "TLS_DIR", err.Error())
 			return
 		}
 		for _, warning := range files.Warnings() {
-			c.add(models.Warning, "TLS_DIR", warning)
+			c.add(inspect.Warning, "TLS_DIR", warning)
 		}
-		c.add(models.Fine, "TLS_DIR", "has a certificate that expires at "+files.Expiry().UTC().Format(time.RFC3339))
+		c.add(inspect.Fine, "TLS_DIR", "has a certificate that expires at "+files.Expiry().UTC().Format(time.RFC3339))
 	case "acme":
 		if err := certificate.CheckFolder(settings.TLSDir); err != nil {
-			c.add(models.Fault, "TLS_DIR", err.Error())
+			c.add(inspect.Fault, "TLS_DIR", err.Error())
 		}
 		if err := certificate.CheckAuthority(ctx, settings.ACMEDirectory); err != nil {
-			c.add(models.Warning, "ACME_DIRECTORY", err.Error())
+			c.add(inspect.Warning, "ACME_DIRECTORY", err.Error())
 		} else {
-			c.add(models.Fine, "ACME_DIRECTORY", "responds")
+			c.add(inspect.Fine, "ACME_DIRECTORY", "responds")
 		}
 	}
 }
@@ -142,10 +143,10 @@ func canListen(address string) error {
 func (c *checked) print() error {
 	faults := 0
 	for _, f := range c.Findings {
-		if f.Level != models.Fine {
+		if f.Level != inspect.Fine {
 			fmt.Fprintf(os.Stderr, "%s: %s: %s\n", f.Level, f.About, f.Text)
 		}
-		if f.Level == models.Fault {
+		if f.Level == inspect.Fault {
 			faults++
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"worldevents/config"
-	"worldevents/models"
+	"worldevents/models/copydb"
 )
 
 // Copy copies the database into a file or an empty database.
@@ -24,7 +24,7 @@ func (a Copy) Run() error {
 	}
 	ctx := interruptible()
 	progress := &copyProgress{progress: newProgress()}
-	done := func(copied models.CopyResult) error {
+	done := func(copied copydb.Result) error {
 		progress.end()
 		audit(c, "copy", "from", copied.From, "to", copied.To, "rows", copied.Rows)
 		return printJSON(struct {
@@ -34,16 +34,16 @@ func (a Copy) Run() error {
 			Checksum string           `json:"checksum"`
 		}(copied))
 	}
-	options := models.CopyOptions{From: c.DatabaseURL, To: a.To, Timeout: c.DBTimeout, Note: progress.note, Progress: progress.report}
+	options := copydb.Options{From: c.DatabaseURL, To: a.To, Timeout: c.DBTimeout, Note: progress.note, Progress: progress.report}
 	var failed error
 	if a.Hold {
-		options.Hold = func(copied models.CopyResult) {
+		options.Hold = func(copied copydb.Result) {
 			if failed = done(copied); failed == nil {
 				<-ctx.Done()
 			}
 		}
 	}
-	copied, err := models.Copy(ctx, options)
+	copied, err := copydb.Copy(ctx, options)
 	progress.end()
 	switch {
 	case err != nil:
@@ -57,11 +57,11 @@ func (a Copy) Run() error {
 // copyProgress tells how far a copy has come: in a line for each step at once, and then now and then.
 type copyProgress struct {
 	*progress
-	step  models.CopyStep
+	step  copydb.Step
 	begun time.Time // the step
 }
 
-func (p *copyProgress) report(at models.CopyProgress) {
+func (p *copyProgress) report(at copydb.Progress) {
 	if at.Step != p.step {
 		p.step, p.begun = at.Step, time.Now()
 		p.write(describeProgress(at, 0))
@@ -71,7 +71,7 @@ func (p *copyProgress) report(at models.CopyProgress) {
 }
 
 // describeProgress is one line, with the time left once it can be guessed.
-func describeProgress(at models.CopyProgress, took time.Duration) string {
+func describeProgress(at copydb.Progress, took time.Duration) string {
 	if at.Total == 0 {
 		return string(at.Step)
 	}

@@ -292,7 +292,7 @@ func TestBuildAndSchema(t *testing.T) {
 	if !strings.Contains(text, want) {
 		t.Errorf("no %s", want)
 	}
-	files, _ := filepath.Glob(filepath.Join(servicetest.Root(t), "models/migrations/sqlite/*.sql"))
+	files, _ := filepath.Glob(filepath.Join(servicetest.Root(t), "models/internal/schema/migrations/sqlite/*.sql"))
 	if want := fmt.Sprintf("\nworldevents_schema_version %d\n", len(files)); !strings.Contains(text, want) {
 		t.Errorf("no %s", want)
 	}

@@ -28,7 +28,7 @@ func nextRelease(t *testing.T) string {
 	root, dir := servicetest.Root(t), t.TempDir()
 	migration, overlay, path := filepath.Join(dir, "migration.sql"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "worldevents")
 	text, _ := json.Marshal(map[string]any{"Replace": map[string]string{
-		filepath.Join(root, "models/migrations/postgres/99999_example.sql"): migration,
+		filepath.Join(root, "models/internal/schema/migrations/postgres/99999_example.sql"): migration,
 	}})
 	for file, text := range map[string][]byte{migration: []byte(exampleMigration), overlay: text} {
 		if err := os.WriteFile(file, text, 0o600); err != nil {

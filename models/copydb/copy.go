@@ -1,0 +1,223 @@
+package copydb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"worldevents/models/internal/dberr"
+	"worldevents/models/internal/schema"
+)
+
+// Options of Copy.
+type Options struct {
+	// From and To are URLs as in Options: a database with the schema of this program, and one that is to be made.
+	From, To string
+	// Timeout bounds the making of a connection, and nothing else.
+	Timeout time.Duration
+	// Note is called with what the operator should know. It may be nil.
+	Note func(text string)
+	// Progress is called often, from one goroutine at a time. It may be nil.
+	Progress func(Progress)
+	// Hold is called when the copy is there. From the moment that the copy shows until Hold returns nobody can write to From, which must
+	// be a file; reading goes on. It may be nil.
+	Hold func(Result)
+}
+
+// Progress says how far a step of a copy has come.
+type Progress struct {
+	Step Step
+	// Done and Total count rows of all tables. Total is 0 for a step that counts none.
+	Done, Total int64
+}
+
+// Step is a part of a copy.
+type Step string
+
+// The steps of a copy, in this order.
+const (
+	Rows    Step = "copying"
+	Indexes Step = "building indexes"
+	Compare Step = "comparing"
+)
+
+// Result is what was copied.
+type Result struct {
+	// From and To name the databases without secrets.
+	From, To string
+	// Rows counts those of each table.
+	Rows map[string]int64
+	// Checksum is a SHA-256 of all rows in the order of the lists. It is the same for equal databases, whatever they are
+	// kept in.
+	Checksum string
+}
+
+// Copy makes To a copy of one moment of From: all of it, or nothing. From may be written to meanwhile. To must be a file that
+// does not exist, or a database in PostgreSQL without rows. Both are read when all is there, and must be equal.
+func Copy(ctx context.Context, o Options) (Result, error) {
+	c := copying{Options: o}
+	from, err := parseSide(o.From)
+	if err != nil {
+		return Result{}, fmt.Errorf("DATABASE_URL: %w", err)
+	}
+	to, err := parseSide(o.To)
+	if err != nil {
+		return Result{}, fmt.Errorf("the target: %w", err)
+	}
+	result := Result{From: from.name, To: to.name}
+	err = c.run(ctx, from, to, func() {
+		if result.Rows, result.Checksum = c.rows, c.checksum; c.Hold != nil {
+			c.Hold(result)
+		}
+	})
+	if ctx.Err() != nil && err != nil {
+		err = errors.New("interrupted")
+	}
+	return result, err
+}
+
+// copying is a copy on its way.
+type copying struct {
+	Options
+	source   copySource
+	target   copyTarget
+	rows     map[string]int64
+	total    int64
+	checksum string
+
+	reporting sync.Mutex
+	reported  Progress
+}
+
+// copyReader reads one side of a copy.
+type copyReader interface {
+	// columns returns the columns of a table that can be written.
+	columns(ctx context.Context, table string) ([]copyColumn, error)
+	// read calls each with rows of a table, in the order of these columns, or in any if that is "". A row is only lent.
+	read(ctx context.Context, from string, columns []copyColumn, order string, each func(copyRow) error) error
+}
+
+// copySource is a snapshot of a database: it shows one moment until it is closed.
+type copySource interface {
+	copyReader
+	count(ctx context.Context, from string) (int64, error)
+	// users says who else has the database open; "" if nobody is known.
+	users(ctx context.Context) string
+	close()
+}
+
+// copyTarget is a database that is being made. Before commit nobody sees it.
+type copyTarget interface {
+	copyReader
+	// fill writes the table and all of source's rows that each is called with.
+	fill(ctx context.Context, table string, columns []copyColumn, rows func(each func(copyRow) error) error) error
+	// finish makes what is made once the rows are there, and checks them.
+	finish(ctx context.Context) error
+	// commit makes the copy appear. close undoes what commit has not done.
+	commit(ctx context.Context) error
+	close()
+}
+
+// run calls done once the copy is there, with the source still open.
+func (c *copying) run(ctx context.Context, from, to side, done func()) (err error) {
+	if c.Hold != nil && from.file == "" {
+		return fmt.Errorf("%s: only a SQLite file can be held", from.name)
+	}
+	if c.source, err = from.openSource(ctx, c.Timeout); err != nil {
+		return fmt.Errorf("%s: %w", from.name, dberr.Classify(err))
+	}
+	defer c.source.close()
+	if c.Hold != nil {
+		if err := c.source.(*sqliteSource).hold(ctx); err != nil {
+			return fmt.Errorf("%s: %w", from.name, dberr.Classify(err))
+		}
+	}
+	if err := c.countRows(ctx); err != nil {
+		return fmt.Errorf("%s: %w", from.name, dberr.Classify(err))
+	}
+	if c.target, err = to.openTarget(ctx, c.source, c.Timeout); err != nil {
+		return fmt.Errorf("%s: %w", to.name, dberr.Classify(err))
+	}
+	defer c.target.close()
+	if who := c.source.users(ctx); who != "" && c.Note != nil {
+		c.Note(who)
+	}
+	// A file that becomes a file is copied whole.
+	if file, ok := c.target.(*sqliteFileCopy); ok {
+		err = file.vacuum(ctx, func(part float64) { c.report(Rows, int64(part*float64(c.total)), c.total) })
+		if err == nil {
+			err = c.countRows(ctx) // of the moment that it shows
+		}
+	} else {
+		err = c.fill(ctx, to.file == "")
+	}
+	if err == nil {
+		c.report(Indexes, 0, 0)
+		err = c.target.finish(ctx)
+	}
+	if err == nil {
+		err = c.compare(ctx)
+	}
+	if err == nil {
+		err = c.target.commit(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("%s to %s: %w", from.name, to.name, dberr.Classify(err))
+	}
+	done()
+	return nil
+}
+
+// report calls Progress, but not for every row.
+func (c *copying) report(step Step, done, total int64) {
+	c.reporting.Lock()
+	defer c.reporting.Unlock()
+	if c.Progress == nil || step == c.reported.Step && done < total && done-c.reported.Done < 1000 {
+		return
+	}
+	c.reported = Progress{step, done, total}
+	c.Progress(c.reported)
+}
+
+// countRows learns what there is to copy.
+func (c *copying) countRows(ctx context.Context) error {
+	c.rows, c.total = make(map[string]int64), 0
+	for _, t := range schema.Copied {
+		n, err := c.source.count(ctx, t.From())
+		if err != nil {
+			return err
+		}
+		c.rows[t.Name] = n
+		c.total += n
+	}
+	return nil
+}
+
+// fill writes the rows of all tables, in any order if the target does not care.
+func (c *copying) fill(ctx context.Context, anyOrder bool) error {
+	var done int64
+	c.report(Rows, 0, c.total)
+	for _, t := range schema.Copied {
+		columns, err := c.columns(ctx, t.Name)
+		if err != nil {
+			return err
+		}
+		order := t.Key
+		if anyOrder {
+			order = ""
+		}
+		err = c.target.fill(ctx, t.Name, columns, func(each func(copyRow) error) error {
+			return c.source.read(ctx, t.From(), columns, order, func(row copyRow) error {
+				done++
+				c.report(Rows, done, c.total)
+				return each(row)
+			})
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", t.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,217 @@
+package copydb
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// newFile is a SQLite file that is being made under another name in the same folder, for its owner alone.
+type newFile struct {
+	name, temporary string
+	f               *os.File // of temporary: it is locked while this process lives
+
+	stopFlushing func() error
+	flushed      atomic.Int64 // so many bytes are on disk, at least
+}
+
+// sqliteSuffixes are of the files that SQLite keeps beside a database. One that is left would be taken for the new one's.
+var sqliteSuffixes = []string{"-wal", "-shm", "-journal"}
+
+// createNewFile refuses a name that is taken, and what another copy is making. What a killed one has left is removed.
+func createNewFile(name string) (*newFile, error) {
+	name, err := filepath.Abs(name)
+	if err != nil {
+		return nil, err
+	}
+	for _, suffix := range sqliteSuffixes {
+		if strings.HasSuffix(name, suffix) {
+			return nil, fmt.Errorf("a name with %s at its end is SQLite's own: choose another", suffix)
+		}
+	}
+	if err := checkFree(name); err != nil {
+		return nil, err
+	}
+	n := &newFile{name: name, temporary: name + ".copying"}
+	if err := n.removeLeftover(); err != nil {
+		return nil, err
+	}
+	if n.f, err = os.OpenFile(n.temporary, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil { // the operator names the file
+		if errors.Is(err, fs.ErrExist) {
+			return nil, errCopying
+		}
+		return nil, err
+	}
+	if !lockFile(n.f) || !isFileAt(n.f, n.temporary) { // somebody took it for a leftover, and may have removed it
+		n.f.Close()
+		return nil, errCopying
+	}
+	if err := n.f.Chmod(0o600); err != nil { // a umask may have taken the owner's bits
+		n.discard()
+		return nil, err
+	}
+	n.stopFlushing = n.flushAsItGrows()
+	return n, nil
+}
+
+// flushEvery is how many bytes of a new file wait in memory at most, unless the disk is slower than the copy. Written all at
+// once at the end, they would keep every commit of a database on the same disk waiting for seconds.
+const flushEvery = 16 << 20
+
+// flushAsItGrows puts on disk what others write to the file, until stop is called, which returns the first error. The kernel
+// tells of one only once.
+func (n *newFile) flushAsItGrows() (stop func() error) {
+	done, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				ended <- n.flush()
+				return
+			case <-tick.C:
+				if err := n.flush(); err != nil {
+					ended <- err
+					return
+				}
+			}
+		}
+	}()
+	return sync.OnceValue(func() error {
+		close(done)
+		return <-ended
+	})
+}
+
+// flush puts the file on disk if it has grown by flushEvery since the last time.
+func (n *newFile) flush() error {
+	info, err := n.f.Stat()
+	if err != nil || info.Size()-n.flushed.Load() < flushEvery {
+		return err
+	}
+	if err := n.f.Sync(); err != nil {
+		return err
+	}
+	n.flushed.Store(info.Size())
+	return nil
+}
+
+var errCopying = errors.New("another copy into it is running")
+
+// checkFree refuses a name that exists, or that a database had whose log is left.
+func checkFree(name string) error {
+	for _, suffix := range append([]string{""}, sqliteSuffixes...) {
+		switch _, err := os.Lstat(name + suffix); {
+		case err == nil && suffix == "":
+			return errors.New("the file exists: name one that does not, or move it away")
+		case err == nil:
+			return fmt.Errorf("%s%s is left of another database: move it away", name, suffix)
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+	}
+	return nil
+}
+
+// sqliteMagic begins every SQLite file that is not empty.
+const sqliteMagic = "SQLite format 3\x00"
+
+// removeLeftover removes what a killed copy has left. It touches no file that could be anything else.
+func (n *newFile) removeLeftover() error {
+	info, err := os.Lstat(n.temporary)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	notOurs := fmt.Errorf("%s is in the way: move it", n.temporary)
+	if !info.Mode().IsRegular() {
+		return notOurs
+	}
+	f, err := os.OpenFile(n.temporary, os.O_RDWR, 0) // the operator names the file
+	if errors.Is(err, fs.ErrNotExist) {
+		return errCopying // it was, and has ended meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	magic := make([]byte, len(sqliteMagic))
+	if read, err := f.ReadAt(magic, 0); err != nil && !errors.Is(err, io.EOF) || read > 0 && string(magic) != sqliteMagic && magic[0] != 0 {
+		return notOurs
+	}
+	if !canLock || !lockFile(f) || !isFileAt(f, n.temporary) {
+		return errCopying
+	}
+	n.remove()
+	return nil
+}
+
+// isFileAt reports whether f is still what its name leads to.
+func isFileAt(f *os.File, name string) bool {
+	opened, errOpened := f.Stat()
+	named, errNamed := os.Lstat(name)
+	return errOpened == nil && errNamed == nil && os.SameFile(opened, named)
+}
+
+// publish gives the file its name, once all of it is on disk. It replaces none that has come meanwhile.
+func (n *newFile) publish() error {
+	if err := errors.Join(n.stopFlushing(), n.f.Sync()); err != nil {
+		return err
+	}
+	if err := checkFree(n.name); err != nil {
+		return err
+	}
+	// Unlike a new name, a link never replaces a file. Not all file systems have them.
+	err := os.Link(n.temporary, n.name)
+	if errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err != nil {
+		if err := os.Rename(n.temporary, n.name); err != nil {
+			return err
+		}
+	}
+	n.discard()
+	return syncFolder(filepath.Dir(n.name))
+}
+
+// syncFolder puts the names of a folder's files on disk.
+func syncFolder(name string) error {
+	folder, err := os.Open(name) // the operator names it
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	return folder.Sync()
+}
+
+// discard removes the temporary name.
+func (n *newFile) discard() {
+	if n.f == nil {
+		return
+	}
+	if n.stopFlushing != nil {
+		n.stopFlushing()
+	}
+	if isFileAt(n.f, n.temporary) {
+		n.remove()
+	}
+	n.f.Close()
+	n.f = nil
+}
+
+func (n *newFile) remove() {
+	for _, suffix := range append(sqliteSuffixes, "") {
+		os.Remove(n.temporary + suffix)
+	}
+}

@@ -1,0 +1,120 @@
+package copydb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"worldevents/models/internal/postgres"
+	"worldevents/models/internal/schema"
+)
+
+// postgresSide is a transaction in a PostgreSQL database, on a connection of its own.
+type postgresSide struct {
+	conn *pgx.Conn
+}
+
+// openPostgres begins a transaction, which no timeout of the server or the role ends.
+func openPostgres(ctx context.Context, url string, timeout time.Duration, begin string) (postgresSide, error) {
+	config, err := postgres.Parse(url, timeout)
+	if err != nil {
+		return postgresSide{}, err
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return postgresSide{}, err
+	}
+	s := postgresSide{conn}
+	err = s.exec(ctx, begin+`;
+		SELECT set_config(name, '0', true) FROM pg_settings
+		WHERE name IN ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')`)
+	if err != nil {
+		s.close()
+		return postgresSide{}, err
+	}
+	return s, nil
+}
+
+// exec runs statements without parameters.
+func (s postgresSide) exec(ctx context.Context, statements string) error {
+	return withDetail(s.conn.PgConn().Exec(ctx, statements).Close())
+}
+
+// withDetail adds which row it was, where the server says so.
+func withDetail(err error) error {
+	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Detail != "" {
+		return fmt.Errorf("%w: %s", err, pg.Detail)
+	}
+	return err
+}
+
+// texts returns the rows of a query for one text.
+func (s postgresSide) texts(ctx context.Context, query string, args ...any) ([]string, error) {
+	rows, err := s.conn.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+func (s postgresSide) value(ctx context.Context, into any, query string, args ...any) error {
+	return s.conn.QueryRow(ctx, query, args...).Scan(into)
+}
+
+// close rolls back what is not committed. It waits until a statement that was interrupted is cancelled: PgBouncer before
+// version 1.20 ends when the process that has asked for that goes away first.
+func (s postgresSide) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	s.conn.Close(ctx)
+	select {
+	case <-s.conn.PgConn().CleanupDone():
+	case <-ctx.Done():
+	}
+}
+
+func (s postgresSide) columns(ctx context.Context, table string) (columns []copyColumn, err error) {
+	rows, err := s.conn.Query(ctx, `
+		SELECT CAST(attname AS text), format_type(atttypid, atttypmod) FROM pg_attribute
+		WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped AND attgenerated = ''`, table)
+	if err != nil {
+		return nil, err
+	}
+	var name, declared string
+	_, err = pgx.ForEachRow(rows, []any{&name, &declared}, func() error {
+		column, err := kindOf(postgresKinds, table, name, declared)
+		columns = append(columns, column)
+		return err
+	})
+	return columns, err
+}
+
+func (s postgresSide) count(ctx context.Context, from string) (n int64, err error) {
+	return n, s.value(ctx, &n, "SELECT count(*) FROM "+from)
+}
+
+func (s postgresSide) read(ctx context.Context, from string, columns []copyColumn, order string, each func(copyRow) error) error {
+	if order != "" {
+		order = " ORDER BY " + order
+	}
+	parser := &copyParser{each: each}
+	_, err := s.conn.PgConn().CopyTo(ctx, parser, fmt.Sprintf("COPY (SELECT %s FROM %s%s) TO STDOUT (FORMAT binary)", columnList(columns), from, order))
+	return err
+}
+
+// schema returns the version of the schema, 0 if there is none.
+func (s postgresSide) schema(ctx context.Context) (version int64, err error) {
+	there, err := s.exists(ctx, "goose_db_version")
+	if err == nil && there {
+		err = s.value(ctx, &version, schema.VersionQuery)
+	}
+	return version, err
+}
+
+func (s postgresSide) exists(ctx context.Context, table string) (there bool, err error) {
+	return there, s.value(ctx, &there, "SELECT to_regclass($1) IS NOT NULL", table)
+}

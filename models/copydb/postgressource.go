@@ -1,0 +1,46 @@
+package copydb
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// postgresSource is a snapshot of a database.
+type postgresSource struct {
+	postgresSide
+	// lock is an advisory lock that is held: who cannot have it is in the same database.
+	lock   int64
+	schema string
+}
+
+func openPostgresSource(ctx context.Context, url string, timeout time.Duration) (*postgresSource, error) {
+	side, err := openPostgres(ctx, url, timeout, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+	if err != nil {
+		return nil, err
+	}
+	s := &postgresSource{postgresSide: side, lock: rand.Int64()}
+	version, err := side.schema(ctx)
+	if err == nil {
+		err = checkSourceSchema(version)
+	}
+	if err == nil {
+		err = s.value(ctx, &s.schema, "SELECT coalesce(CAST(current_schema() AS text), '') FROM pg_advisory_xact_lock($1)", s.lock)
+	}
+	if err != nil {
+		side.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *postgresSource) users(ctx context.Context) string {
+	var n int
+	err := s.value(ctx, &n, `SELECT count(*) FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid() AND usesysid IS NOT NULL AND backend_type IS DISTINCT FROM 'parallel worker'`)
+	if err != nil || n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d other connections have the database open: what they write from now on is not in the copy. To move to the copy, stop the service first", n)
+}

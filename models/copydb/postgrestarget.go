@@ -1,0 +1,239 @@
+package copydb
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"worldevents/models"
+	"worldevents/models/internal/schema"
+)
+
+// postgresTarget is a database that is being filled, in one transaction.
+type postgresTarget struct {
+	postgresSide
+	restore []string // makes the constraints and indexes that were dropped, and has the triggers work again
+}
+
+// openPostgresTarget makes the schema, which stays, and empty, if the copy fails. It refuses a database with rows.
+func openPostgresTarget(ctx context.Context, url string, timeout time.Duration, source *postgresSource) (*postgresTarget, error) {
+	side, err := openPostgres(ctx, url, timeout, "BEGIN READ WRITE")
+	if err != nil {
+		return nil, err
+	}
+	err = side.checkEmpty(ctx, source)
+	side.close() // migrating takes locks
+	if err != nil {
+		return nil, err
+	}
+	store, err := models.Open(models.Options{URL: url, MaxConns: 1, Timeout: timeout})
+	if err != nil {
+		return nil, err
+	}
+	err = store.Migrate(ctx)
+	store.Close()
+	if err != nil {
+		return nil, err
+	}
+	if side, err = openPostgres(ctx, url, timeout, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"); err != nil {
+		return nil, err
+	}
+	t := &postgresTarget{postgresSide: side}
+	if err := t.prepare(ctx); err != nil {
+		t.close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// checkEmpty refuses a database that has rows, is the source, or has tables of somebody else's.
+func (s postgresSide) checkEmpty(ctx context.Context, source *postgresSource) error {
+	if source != nil {
+		var same bool
+		err := s.value(ctx, &same, "SELECT NOT pg_try_advisory_xact_lock($1) AND current_schema() = $2", source.lock, source.schema)
+		if err != nil {
+			return err
+		}
+		if same {
+			return errSameDatabase
+		}
+	}
+	version, err := s.schema(ctx)
+	if err == nil && version > schema.Newest() {
+		err = errNewerSchema(version)
+	}
+	if err != nil {
+		return err
+	}
+	for _, table := range schema.CopiedNames() {
+		there, err := s.exists(ctx, table)
+		switch {
+		case err != nil:
+			return err
+		case there && version == 0:
+			return fmt.Errorf("has a table %s that is not this program's: name an empty database", table)
+		case there:
+			if err := s.checkNoRows(ctx, table); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var errSameDatabase = errors.New("is the database that is to be copied")
+
+func (s postgresSide) checkNoRows(ctx context.Context, table string) error {
+	var filled bool
+	if err := s.value(ctx, &filled, "SELECT EXISTS (SELECT 1 FROM "+table+")"); err != nil {
+		return err
+	}
+	if filled {
+		return fmt.Errorf("has rows in %s: name an empty database", table)
+	}
+	return nil
+}
+
+// prepare takes the tables for this transaction alone, and drops what is quicker made once they are full.
+func (t *postgresTarget) prepare(ctx context.Context) error {
+	var locked bool
+	if err := t.value(ctx, &locked, "SELECT pg_try_advisory_xact_lock($1)", int64(schema.CopyLock)); err != nil {
+		return err
+	}
+	if !locked {
+		return errors.New("another copy into it is running")
+	}
+	// A server notices within two seconds that this program is gone, where it can.
+	err := t.exec(ctx, "SAVEPOINT watch; SET LOCAL client_connection_check_interval = '2s'")
+	if pg := new(pgconn.PgError); errors.As(err, &pg) {
+		err = t.exec(ctx, "ROLLBACK TO watch")
+	}
+	if err != nil {
+		return err
+	}
+	err = t.exec(ctx, "SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = '5s'; LOCK TABLE "+copiedNames+" IN ACCESS EXCLUSIVE MODE; SET LOCAL lock_timeout = 0")
+	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Code == "55P03" {
+		return errors.New("somebody uses its tables: stop what is running on it")
+	}
+	if err != nil {
+		return err
+	}
+	for _, table := range schema.CopiedNames() {
+		if err := t.checkNoRows(ctx, table); err != nil { // written since the first look
+			return err
+		}
+	}
+	drop, err := t.texts(ctx, `
+		SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', CAST(conrelid AS regclass), conname) FROM pg_constraint
+		WHERE `+ourConstraints+` ORDER BY contype <> 'f', conname`)
+	if err != nil {
+		return err
+	}
+	dropIndexes, err := t.texts(ctx, `SELECT format('DROP INDEX %s', CAST(indexrelid AS regclass)) FROM pg_index WHERE `+ourIndexes)
+	if err != nil {
+		return err
+	}
+	constraints, err := t.texts(ctx, `
+		SELECT format('ALTER TABLE %s ADD CONSTRAINT %I %s', CAST(conrelid AS regclass), conname, pg_get_constraintdef(oid)) FROM pg_constraint
+		WHERE `+ourConstraints+` ORDER BY contype = 'f', conname`)
+	if err != nil {
+		return err
+	}
+	indexes, err := t.texts(ctx, `SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE `+ourIndexes)
+	if err != nil {
+		return err
+	}
+	const ours = " FROM pg_trigger WHERE NOT tgisinternal AND tgrelid = "
+	triggers, err := t.texts(ctx, "SELECT format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', CAST(tgrelid AS regclass), tgname)"+ours+ourTables)
+	if err != nil {
+		return err
+	}
+	silence, err := t.texts(ctx, "SELECT format('ALTER TABLE %s DISABLE TRIGGER %I', CAST(tgrelid AS regclass), tgname)"+ours+ourTables)
+	if err != nil {
+		return err
+	}
+	drop = append(silence, drop...)
+	// No row leaves a mark: one for all says that everything has changed.
+	t.restore = append(append(indexes, constraints...), append(triggers, "UPDATE incarnation SET id = gen_random_uuid()")...)
+	for _, statement := range append(drop, dropIndexes...) {
+		if err := t.exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	// After it the rows can be written frozen: nobody needs to vacuum them.
+	return t.exec(ctx, "TRUNCATE "+copiedNames+" RESTART IDENTITY")
+}
+
+var (
+	copiedNames    = strings.Join(schema.CopiedNames(), ", ")
+	ourTables      = "ANY (ARRAY['" + strings.Join(schema.CopiedNames(), "', '") + "']::regclass[])"
+	ourConstraints = "conrelid = " + ourTables + " AND contype IN ('p', 'u', 'f')"
+	ourIndexes     = "indrelid = " + ourTables + " AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = indexrelid AND contype IN ('p', 'u'))"
+)
+
+func (t *postgresTarget) fill(ctx context.Context, table string, columns []copyColumn, rows func(each func(copyRow) error) error) error {
+	pipe, in := io.Pipe()
+	read := make(chan error, 1)
+	go func() {
+		out := bufio.NewWriterSize(in, 64<<10)
+		io.WriteString(out, copySignature)
+		var data []byte
+		err := rows(func(row copyRow) error {
+			data = row.append(data[:0])
+			_, err := out.Write(data)
+			return err
+		})
+		if err == nil {
+			io.WriteString(out, copyTrailer)
+			err = out.Flush()
+		}
+		in.CloseWithError(err)
+		read <- err
+	}()
+	_, err := t.conn.PgConn().CopyFrom(ctx, pipe, fmt.Sprintf("COPY %s (%s) FROM STDIN (FORMAT binary, FREEZE)", table, columnList(columns)))
+	pipe.CloseWithError(errTargetFailed)
+	if readErr := <-read; readErr != nil && !errors.Is(readErr, errTargetFailed) {
+		return readErr // the target has only been told that it failed
+	}
+	return withDetail(err)
+}
+
+var errTargetFailed = errors.New("the target takes no more")
+
+func (t *postgresTarget) finish(ctx context.Context) error {
+	for _, statement := range t.restore {
+		if err := t.exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	numbered, err := t.texts(ctx, `
+		SELECT format('SELECT setval(pg_get_serial_sequence(%L, %L), greatest(max(%I), 1), coalesce(max(%I) > 0, false)) FROM %s',
+			CAST(CAST(attrelid AS regclass) AS text), attname, attname, attname, CAST(attrelid AS regclass))
+		FROM pg_attribute WHERE attrelid = `+ourTables+` AND attidentity <> ''`)
+	if err != nil {
+		return err
+	}
+	for _, statement := range append(numbered, "ANALYZE "+copiedNames) {
+		if err := t.exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commit is not cut short: afterwards it is known whether it happened.
+func (t *postgresTarget) commit(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := t.exec(context.WithoutCancel(ctx), "COMMIT"); err != nil {
+		return fmt.Errorf("commit: %w: look whether the target has rows", err)
+	}
+	return nil
+}

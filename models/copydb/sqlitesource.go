@@ -1,0 +1,115 @@
+package copydb
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// sqliteSource is a snapshot of a file.
+type sqliteSource struct {
+	*sqliteSide
+	file  string
+	owner string // another process that has it open
+	held  func() // lets others write again; nil while they may
+}
+
+func openSQLiteSource(ctx context.Context, file string) (*sqliteSource, error) {
+	if info, err := os.Stat(file); err != nil { // SQLite would say that it is unable to open the file
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, errors.New("is no file")
+	}
+	owner := whoHasOpen(file) // before SQLite opens it: closing a file drops this process's locks
+	side, err := openSQLiteSide(ctx, file, "query_only(1)")
+	if err != nil {
+		return nil, err
+	}
+	version, err := side.Schema(ctx)
+	if err == nil {
+		err = checkSourceSchema(version)
+	}
+	if err != nil {
+		side.Close()
+		return nil, err
+	}
+	s := &sqliteSource{sqliteSide: side, file: file, owner: owner}
+	if err := s.begin(ctx); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// begin takes the snapshot, which SQLite does at the first reading.
+func (s *sqliteSource) begin(ctx context.Context) error {
+	if err := s.Exec(ctx, "BEGIN"); err != nil {
+		return err
+	}
+	var n int
+	return s.Value(ctx, &n, "SELECT count(*) FROM sqlite_schema")
+}
+
+// renew takes the snapshot anew.
+func (s *sqliteSource) renew(ctx context.Context) error {
+	if err := s.Exec(ctx, "ROLLBACK"); err != nil {
+		return err
+	}
+	return s.begin(ctx)
+}
+
+// hold keeps everybody from writing until close, and takes the snapshot anew: it is the last state.
+func (s *sqliteSource) hold(ctx context.Context) error {
+	held, err := s.holdWrites(ctx)
+	if err != nil {
+		return err
+	}
+	s.held = held
+	return s.renew(ctx)
+}
+
+func (s *sqliteSource) close() {
+	if s.held != nil {
+		s.held()
+	}
+	s.sqliteSide.Close()
+}
+
+// holdWrites keeps everybody from writing until release is called, once or more often, or as long as hold does. It fails where this
+// process may only read: SQLite lets it begin, with a lock for readers.
+func (s *sqliteSource) holdWrites(ctx context.Context) (release func(), err error) {
+	if s.held != nil {
+		return func() {}, nil
+	}
+	locker, err := openSQLiteSide(ctx, s.file)
+	if err != nil {
+		return nil, err
+	}
+	if err = locker.Exec(ctx, "BEGIN IMMEDIATE"); err == nil {
+		err = locker.Exec(ctx, "DELETE FROM compatibility WHERE false")
+	}
+	if err != nil {
+		locker.Close()
+		return nil, err
+	}
+	return sync.OnceFunc(locker.Close), nil
+}
+
+func isReadOnly(err error) bool {
+	var lite *sqlite.Error
+	return errors.As(err, &lite) && lite.Code()&0xff == sqlite3.SQLITE_READONLY
+}
+
+func (s *sqliteSource) users(context.Context) string {
+	if s.owner == "" {
+		return ""
+	}
+	if s.held != nil {
+		return s.owner + " has the database open, and can write to it again when this process ends"
+	}
+	return s.owner + " has the database open: what it writes from now on is not in the copy, and its write-ahead log grows until the copy is done. To move to the copy, stop it first"
+}

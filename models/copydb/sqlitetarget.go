@@ -1,0 +1,195 @@
+package copydb
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"worldevents/models"
+)
+
+// sqliteTarget is a file that is being made, under another name.
+type sqliteTarget struct {
+	*sqliteSide
+	file    *newFile
+	restore []string // makes the indexes and triggers that were dropped
+}
+
+// openSQLiteTarget makes a file with a schema for rows, or one that is to be a copy of another SQLite file.
+func openSQLiteTarget(ctx context.Context, file string, source *sqliteSource) (copyTarget, error) {
+	if source != nil && sameFile(file, source.file) {
+		return nil, errSameDatabase
+	}
+	f, err := createNewFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if source != nil {
+		source.lenient = true
+		return &sqliteFileCopy{sqliteTarget{file: f}, source}, nil
+	}
+	t := &sqliteTarget{file: f}
+	if err := t.prepare(ctx); err != nil {
+		t.close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func sameFile(a, b string) bool {
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
+}
+
+// prepare makes the schema, without the indexes, which are quicker made once the rows are there, and the triggers.
+func (t *sqliteTarget) prepare(ctx context.Context) error {
+	store, err := models.Open(models.Options{URL: "sqlite:" + t.file.temporary, Timeout: 2 * copyBusy})
+	if err != nil {
+		return err
+	}
+	err = store.Migrate(ctx)
+	store.Close()
+	if err != nil {
+		return err
+	}
+	// Nobody sees the file before it is whole, so it needs no journal.
+	t.sqliteSide, err = openSQLiteSide(ctx, t.file.temporary, "locking_mode(EXCLUSIVE)", "journal_mode(OFF)", "synchronous(OFF)", "foreign_keys(0)", "cache_size(-32768)")
+	if err != nil {
+		return err
+	}
+	const dropped = "FROM sqlite_schema WHERE type IN ('index', 'trigger') AND sql IS NOT NULL"
+	if t.restore, err = t.Texts(ctx, "SELECT sql "+dropped); err != nil {
+		return err
+	}
+	drop, err := t.Texts(ctx, "SELECT 'DROP ' || type || ' ' || name "+dropped)
+	if err != nil {
+		return err
+	}
+	for _, statement := range drop {
+		if err := t.Exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *sqliteTarget) fill(ctx context.Context, table string, columns []copyColumn, rows func(each func(copyRow) error) error) error {
+	if err := t.Exec(ctx, "BEGIN"); err != nil {
+		return err
+	}
+	insert, err := t.Conn.PrepareContext(ctx, fmt.Sprintf("INSERT INTO %s (%s) VALUES (?%s)", table, columnList(columns), strings.Repeat(", ?", len(columns)-1)))
+	if err != nil {
+		return err
+	}
+	defer insert.Close()
+	values := make([]any, len(columns))
+	err = rows(func(row copyRow) error {
+		var failed error
+		for i, value := range row {
+			decoded, err := columns[i].kind.decode(value)
+			if err != nil {
+				failed = fmt.Errorf("%s %w", columns[i].name, err)
+			}
+			values[i] = decoded
+		}
+		if failed == nil {
+			_, failed = insert.Exec(values...)
+		}
+		if failed != nil {
+			return fmt.Errorf("%w, in the row with %s", failed, identify(columns, values))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return t.Exec(ctx, "COMMIT")
+}
+
+func (t *sqliteTarget) finish(ctx context.Context) error {
+	// Sorting takes several times the memory of the cache.
+	for _, statement := range append([]string{"PRAGMA cache_size = -16384"}, t.restore...) {
+		if err := t.Exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return t.checkForeignKeys(ctx)
+}
+
+func (t *sqliteTarget) commit(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	t.closeSide() // no other descriptor of the file may be open, or hold what is not written
+	return t.file.publish()
+}
+
+func (t *sqliteTarget) closeSide() {
+	if t.sqliteSide != nil {
+		t.sqliteSide.Close()
+		t.sqliteSide = nil
+	}
+}
+
+func (t *sqliteTarget) close() {
+	t.closeSide()
+	t.file.discard()
+}
+
+// sqliteFileCopy is a SQLite file that becomes a copy of another.
+type sqliteFileCopy struct {
+	sqliteTarget
+	source *sqliteSource
+}
+
+// vacuum makes the copy with VACUUM INTO, which takes along all that the file has, but for what deleted rows have left. It
+// reports which part of the copy is there.
+func (t *sqliteFileCopy) vacuum(ctx context.Context, report func(part float64)) error {
+	from, err := openSQLiteSide(ctx, t.source.file)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	var size float64
+	err = from.Value(ctx, &size, "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size")
+	if err != nil {
+		return err
+	}
+	unlock, err := t.source.holdWrites(ctx)
+	if isReadOnly(err) { // nobody writes anyway
+		unlock, err = func() {}, nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := t.source.renew(ctx); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- from.Exec(ctx, "VACUUM INTO ?", t.file.temporary) }()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-tick.C:
+			if info, err := os.Stat(t.file.temporary); err == nil && info.Size() > 0 {
+				unlock() // the copy is being written, so it reads what the snapshot shows
+				report(min(float64(info.Size())/size, 1))
+			}
+		}
+	}
+}
+
+func (t *sqliteFileCopy) finish(ctx context.Context) (err error) {
+	if t.sqliteSide, err = openSQLiteSide(ctx, t.file.temporary, "locking_mode(EXCLUSIVE)"); err != nil {
+		return err
+	}
+	t.lenient = true
+	return t.checkForeignKeys(ctx)
+}

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package models
-
-// indexInUse reports false where the system does not list locks. Then a database in use is checked for nothing.
-func indexInUse(string) bool { return false }
-
-func databaseInUse(string) bool { return true }

@@ -1,0 +1,247 @@
+package inspect
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"worldevents/models"
+	"worldevents/models/internal/dberr"
+	"worldevents/models/internal/postgres"
+	"worldevents/models/internal/schema"
+)
+
+func inspectPostgres(ctx context.Context, o models.Options) Inspection {
+	var found Inspection
+	config, err := postgres.Parse(o.URL, inspectTimeout)
+	if err != nil {
+		found.add(Fault, "DATABASE_URL", "%v", err)
+		return found
+	}
+	var writable *pgx.Conn
+	about := ""
+	hosts := configsOfHosts(config)
+	for _, host := range hosts {
+		conn := inspectHost(ctx, &found, host)
+		if conn == nil {
+			continue
+		}
+		defer conn.Close(context.Background())
+		if writable == nil {
+			writable, about = conn, addressOf(host)
+		}
+	}
+	if writable == nil {
+		found.add(Fault, "DATABASE_URL", "no host takes writes")
+		return found
+	}
+	i := postgresInspection{&found, about, writable}
+	i.settings(ctx, o.MaxConns)
+	i.database(ctx)
+	return found
+}
+
+// configsOfHosts returns how to connect to each host of a URL by itself. A host may have several ways, with TLS and without.
+func configsOfHosts(config *pgx.ConnConfig) (hosts []*pgx.ConnConfig) {
+	for _, ways := range postgres.HostsOf(config) {
+		host := config.Copy()
+		host.Host, host.Port, host.TLSConfig, host.Fallbacks = ways[0].Host, ways[0].Port, ways[0].TLSConfig, ways[1:]
+		host.ValidateConnect = nil // a standby is looked at, too
+		host.ConnectTimeout = min(host.ConnectTimeout, inspectTimeout)
+		hosts = append(hosts, host)
+	}
+	return hosts
+}
+
+func addressOf(host *pgx.ConnConfig) string {
+	return net.JoinHostPort(host.Host, strconv.Itoa(int(host.Port)))
+}
+
+// inspectHost returns a connection if the host takes writes.
+func inspectHost(ctx context.Context, found *Inspection, host *pgx.ConnConfig) *pgx.Conn {
+	about := addressOf(host)
+	wait, cancel := context.WithTimeout(ctx, 2*inspectTimeout)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(wait, host)
+	if err != nil {
+		found.add(Fault, about, "no connection: %s", dberr.RootCause(err))
+		return nil
+	}
+	var version int
+	var encoding string
+	var readOnly, standby bool
+	err = conn.QueryRow(wait, `SELECT CAST(current_setting('server_version_num') AS integer), current_setting('server_encoding'),
+		CAST(current_setting('transaction_read_only') AS boolean), pg_is_in_recovery()`).Scan(&version, &encoding, &readOnly, &standby)
+	if err == nil {
+		err = postgres.Supported(version, encoding)
+	}
+	if err != nil {
+		found.add(Fault, about, "%s", dberr.RootCause(err))
+		conn.Close(wait)
+		return nil
+	}
+	name := fmt.Sprintf("PostgreSQL %d.%d", version/10000, version%10000)
+	switch {
+	case standby:
+		found.add(Fine, about, "%s, a standby", name)
+	case readOnly:
+		found.add(Warning, about, "%s, which takes no writes", name)
+	default:
+		found.add(Fine, about, "%s", name)
+	}
+	_, encrypted := conn.PgConn().Conn().(*tls.Conn)
+	if ip := net.ParseIP(host.Host); !encrypted && host.Host != "localhost" && host.Host[:1] != "/" && (ip == nil || !ip.IsLoopback()) {
+		found.add(Warning, about, "the connection is not encrypted: add sslmode=verify-full to DATABASE_URL")
+	}
+	if standby || readOnly {
+		conn.Close(wait)
+		return nil
+	}
+	return conn
+}
+
+// postgresInspection looks at the server that takes writes.
+type postgresInspection struct {
+	*Inspection
+	about string
+	conn  *pgx.Conn
+}
+
+// read reads the one row of a query in a transaction that cannot write, and reports whether that went well.
+func (i postgresInspection) read(ctx context.Context, query string, dest ...any) bool {
+	err := i.tryRead(ctx, query, dest...)
+	if err != nil {
+		i.add(Fault, i.about, "%s", dberr.RootCause(err))
+	}
+	return err == nil
+}
+
+func (i postgresInspection) tryRead(ctx context.Context, query string, dest ...any) error {
+	tx, err := i.conn.BeginTx(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback(context.Background())
+	if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
+		return err
+	}
+	return tx.QueryRow(ctx, query).Scan(dest...)
+}
+
+// settings looks at what the server is set to.
+func (i postgresInspection) settings(ctx context.Context, pool int) {
+	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
+	defer cancel()
+	var places int
+	var syncCommit, fsync string
+	var clock time.Time
+	if !i.read(ctx, `
+		SELECT least(
+			CAST(current_setting('max_connections') AS integer) - CAST(current_setting('superuser_reserved_connections') AS integer)
+				- CAST(coalesce(current_setting('reserved_connections', true), '0') AS integer),
+			(SELECT CASE WHEN datconnlimit >= 0 THEN datconnlimit END FROM pg_database WHERE datname = current_database()),
+			(SELECT CASE WHEN rolconnlimit >= 0 THEN rolconnlimit END FROM pg_roles WHERE rolname = current_user)),
+		current_setting('synchronous_commit'), current_setting('fsync'), clock_timestamp()`, &places, &syncCommit, &fsync, &clock) {
+		return
+	}
+	// Beside its pool an instance has connections for notifications, and for migrating.
+	switch need := pool + 3; {
+	case need > places:
+		i.add(Fault, i.about, "DB_MAX_CONNS=%d: the server has %d connections for this role, and an instance may need %d", pool, places, need)
+	case 2*need > places:
+		i.add(Warning, i.about, "DB_MAX_CONNS=%d: the server has %d connections for this role, which is enough for one instance and not for two", pool, places)
+	default:
+		i.add(Fine, i.about, "DB_MAX_CONNS=%d: the server has %d connections for this role, enough for %d instances", pool, places, places/need)
+	}
+	const unsafe = "%s=off: a crash may lose writes that were acknowledged"
+	if syncCommit == "off" {
+		i.add(Warning, i.about, unsafe, "synchronous_commit")
+	}
+	if fsync == "off" {
+		i.add(Warning, i.about, unsafe, "fsync")
+	}
+	if apart := time.Since(clock).Abs(); apart > models.ClockSkew {
+		i.add(Warning, i.about, "its clock and that of this machine are %v apart", apart.Round(time.Second))
+	}
+}
+
+// database looks into the database.
+func (i postgresInspection) database(ctx context.Context) {
+	var made, users bool
+	var version int64
+	if !i.read(ctx, "SELECT to_regclass('goose_db_version') IS NOT NULL, to_regclass('users') IS NOT NULL", &made, &users) {
+		return
+	}
+	switch {
+	case made && !i.read(ctx, schema.VersionQuery, &version):
+		return
+	case !made && users:
+		i.add(Fault, i.about, "has tables of another program, or of a version before the first release")
+		return
+	case !i.version(i.about, version, schema.Newest()):
+		return
+	}
+	whole := true
+	for table, columns := range schema.Columns {
+		err := i.tryRead(ctx, "SELECT 1 FROM (SELECT "+columns+" FROM "+table+" LIMIT 0) none", new(int))
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			i.add(Fault, i.about, "table %s: %s", table, dberr.RootCause(err))
+			whole = false
+		}
+	}
+	for _, index := range inspectedIndexes {
+		var valid bool
+		err := i.tryRead(ctx, "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('"+index+"')", &valid)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			i.add(Fault, i.about, "the index %s is missing", index)
+		case err != nil:
+			i.add(Fault, i.about, "%s", dberr.RootCause(err))
+		case !valid:
+			i.add(Fault, i.about, "the index %s is not valid: REINDEX INDEX CONCURRENTLY %s", index, index)
+		}
+	}
+	if whole {
+		i.integrity(ctx)
+	}
+}
+
+// integrity looks for references to nothing, and for pages whose checksum was wrong.
+func (i postgresInspection) integrity(ctx context.Context) {
+	var keys, failures int
+	if !i.read(ctx, `
+		SELECT (SELECT count(*) FROM pg_constraint WHERE contype = 'f' AND convalidated
+				AND conrelid IN (to_regclass('sessions'), to_regclass('events'), to_regclass('rsvps'))),
+			(SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = current_database())`, &keys, &failures) {
+		return
+	}
+	if keys < 4 {
+		i.add(Fault, i.about, "%d of 4 foreign keys are there", keys)
+	}
+	if failures > 0 {
+		i.add(Fault, i.about, "%d pages had a wrong checksum: the disk is failing", failures)
+	}
+	broken := false
+	for what, query := range orphans {
+		var exist bool
+		if !i.read(ctx, "SELECT EXISTS ("+query+")", &exist) {
+			return
+		}
+		if exist {
+			i.add(Fault, i.about, "there are %s", what)
+			broken = true
+		}
+	}
+	if !broken && keys >= 4 {
+		i.add(Fine, i.about, "foreign keys")
+	}
+	if err := i.count(func(text string, n *int64) error { return i.tryRead(ctx, text, n) }); err != nil {
+		i.add(Fault, i.about, "%s", dberr.RootCause(err))
+	}
+}

@@ -1,0 +1,209 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"worldevents/models/internal/dberr"
+	"worldevents/models/internal/schema"
+	"worldevents/models/internal/sqlite"
+)
+
+func inspectSQLite(ctx context.Context, path string, timeout time.Duration) Inspection {
+	var found Inspection
+	file := sqlite.FileOf(path)
+	if file == "" {
+		found.add(Fault, "DATABASE_URL", "the file is on another machine")
+		return found
+	}
+	if absolute, err := filepath.Abs(file); err == nil {
+		file = absolute
+	}
+	inspectFolder(&found, filepath.Dir(file))
+	if err := sqlite.RefuseLogOfAnother(sqlite.RealFile(file)); err != nil {
+		found.add(Fault, file, "%v", err)
+		return found
+	}
+	info, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		found.add(Warning, file, "there is no database: if there was one, put its files back or restore a backup. migrate makes an empty one, and so does serve without REQUIRE_DATABASE")
+		return found
+	}
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("is not a file")
+	}
+	if err != nil {
+		found.add(Fault, file, "%s", dberr.RootCause(err))
+		return found
+	}
+	inspectRights(&found, file)
+	for {
+		mode := readOnlyMode(file)
+		if mode == "" {
+			found.add(Warning, file, "a -wal without a -shm is beside it: the process that wrote it was killed, or it was copied here. Not looked into: the first connection takes the -wal in")
+			return found
+		}
+		inside := inspectFile(ctx, file, path, url.Values{
+			"mode": {"ro"}, mode: {"1"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", timeout.Milliseconds()/2)},
+		})
+		if readOnlyMode(file) == mode || ctx.Err() != nil { // else somebody has opened or closed it meanwhile
+			inside.Findings = append(found.Findings, inside.Findings...)
+			return inside
+		}
+	}
+}
+
+// inspectRights says who can read and write the files.
+func inspectRights(found *Inspection, file string) {
+	if shared := sqlite.SharedFiles(file); len(shared) > 0 {
+		found.add(Warning, file, "other users of this machine can read or write the database: chmod 600 %s", strings.Join(shared, " "))
+	}
+	for _, name := range []string{file, file + "-wal", file + "-shm"} {
+		if err := sqlite.MayWrite(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			found.add(Fault, name, "this user may not write it: %s", dberr.RootCause(err))
+		}
+	}
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		if info, err := os.Stat(target + "-wal"); err == nil && info.Size() > 64<<20 {
+			found.add(Warning, target+"-wal", "the write-ahead log has %d MB: another process reads an old state, or nobody serves", info.Size()>>20)
+		}
+	}
+}
+
+// inspectFolder looks at the folder, where SQLite makes files beside the database, and at the room that its disk has left.
+func inspectFolder(found *Inspection, folder string) {
+	info, err := os.Stat(folder)
+	if err == nil && !info.IsDir() {
+		err = errors.New("is not a folder")
+	}
+	if err == nil {
+		err = sqlite.MayWrite(folder)
+	}
+	if err != nil {
+		found.add(Fault, folder, "SQLite makes files beside the database, and cannot here: %s", dberr.RootCause(err))
+		return
+	}
+	if info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0 {
+		found.add(Warning, folder, "other users of this machine can replace files in it: chmod go-w %s", folder)
+	}
+	const mb = 1 << 20
+	free, err := sqlite.DiskLeft(folder)
+	switch {
+	case err != nil:
+		found.add(Warning, folder, "the room left is not known: %s", dberr.RootCause(err))
+	case free < 100*mb:
+		found.add(Fault, folder, "the disk has %d MB left", free/mb)
+	case free < 1000*mb:
+		found.add(Warning, folder, "the disk has %d MB left", free/mb)
+	default:
+		found.add(Fine, folder, "the disk has %d MB left", free/mb)
+	}
+}
+
+// readOnlyMode is the parameter with which SQLite reads the file and makes none, or "" if there is no such way. The log is
+// beside the file that a symbolic link leads to.
+func readOnlyMode(file string) string {
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		file = target
+	}
+	exists := func(name string) bool { _, err := os.Stat(name); return err == nil }
+	switch wal, shm := exists(file+"-wal"), exists(file+"-shm"); {
+	case wal && shm: // somebody has it open
+		return "readonly_shm"
+	case !wal: // nobody has, and all is in the file
+		return "immutable"
+	}
+	return ""
+}
+
+// inspectFile looks into the database.
+func inspectFile(ctx context.Context, file, path string, parameters url.Values) (found Inspection) {
+	conn, err := sqlite.OpenConn(ctx, path, parameters)
+	if err != nil {
+		found.add(Fault, file, "%s", dberr.RootCause(err))
+		return found
+	}
+	defer conn.Close()
+	i := sqliteInspection{&found, file, conn}
+	if i.schema(ctx) {
+		i.integrity(ctx)
+	}
+	return found
+}
+
+// sqliteInspection looks into a file.
+type sqliteInspection struct {
+	*Inspection
+	file string
+	conn sqlite.Conn
+}
+
+// texts returns the rows of a query for one text, and reports whether that went well.
+func (i sqliteInspection) texts(ctx context.Context, query string) (texts []string, ok bool) {
+	texts, err := i.conn.Texts(ctx, query)
+	if err != nil {
+		i.add(Fault, i.file, "%s", dberr.RootCause(err))
+	}
+	return texts, err == nil
+}
+
+// schema looks at tables and indexes, and reports whether there are tables of this program.
+func (i sqliteInspection) schema(ctx context.Context) bool {
+	objects, ok := i.texts(ctx, "SELECT name FROM sqlite_schema")
+	if !ok {
+		return false
+	}
+	version, err := i.conn.Schema(ctx)
+	switch {
+	case err != nil:
+		i.add(Fault, i.file, "%s", dberr.RootCause(err))
+		return false
+	case !slices.Contains(objects, "goose_db_version") && slices.Contains(objects, "users"):
+		i.add(Fault, i.file, "has tables of another program, or of a version before the first release")
+		return false
+	case !i.version(i.file, version, schema.Newest()):
+		return false
+	}
+	for table, columns := range schema.Columns {
+		if _, err := i.conn.Texts(ctx, "SELECT "+columns+" FROM "+table+" LIMIT 0"); err != nil {
+			i.add(Fault, i.file, "table %s: %s", table, dberr.RootCause(err))
+		}
+	}
+	for _, index := range inspectedIndexes {
+		if !slices.Contains(objects, index) {
+			i.add(Fault, i.file, "the index %s is missing", index)
+		}
+	}
+	return true
+}
+
+// integrity has SQLite check all pages, and looks for references to nothing.
+func (i sqliteInspection) integrity(ctx context.Context) {
+	problems, ok := i.texts(ctx, "PRAGMA integrity_check(5)")
+	switch {
+	case !ok:
+		return
+	case slices.Equal(problems, []string{"ok"}):
+		i.add(Fine, i.file, "integrity")
+	default:
+		i.add(Fault, i.file, "the file is damaged: %s", strings.Join(problems, "; "))
+	}
+	broken, ok := i.texts(ctx, `SELECT DISTINCT "table" || ' refers to ' || parent || ', where there is no such row' FROM pragma_foreign_key_check`)
+	for _, text := range broken {
+		i.add(Fault, i.file, "%s", text)
+	}
+	if ok && len(broken) == 0 {
+		i.add(Fine, i.file, "foreign keys")
+	}
+	if err := i.count(func(text string, n *int64) error { return i.conn.Value(ctx, n, text) }); err != nil {
+		i.add(Fault, i.file, "%s", dberr.RootCause(err))
+	}
+}

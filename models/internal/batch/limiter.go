@@ -1,0 +1,72 @@
+package batch
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"worldevents/models/internal/dberr"
+)
+
+// Limiter admits as many callers as a pool has connections. It queues in front of database/sql so that "no connection
+// became free" (ErrBusy) differs from "the database does not respond" (ErrTimeout).
+type Limiter interface {
+	// Do runs work once a connection is free for it, and returns its error. It returns ErrBusy when none was within
+	// maxWait, ErrTimeout at the deadline, and the error of ctx when that ends first.
+	Do(ctx context.Context, deadline time.Time, maxWait time.Duration, work func() error) error
+}
+
+// Connections are those of a pool, which callers use side by side.
+type Connections struct {
+	All  int64 // how many there are
+	free *semaphore.Weighted
+}
+
+func NewConnections(n int) Connections {
+	return Connections{int64(n), semaphore.NewWeighted(int64(n))}
+}
+
+// Do implements limiter.
+func (c Connections) Do(ctx context.Context, deadline time.Time, maxWait time.Duration, work func() error) error {
+	until := time.Now().Add(maxWait)
+	if deadline.Before(until) {
+		until = deadline
+	}
+	if c.Acquire(ctx, until) != nil {
+		return AcquireErr(ctx, deadline)
+	}
+	defer c.Release()
+	return work()
+}
+
+// Acquire waits for a connection, until ctx ends or a time has come, zero for never.
+func (c Connections) Acquire(ctx context.Context, until time.Time) error {
+	if c.free.TryAcquire(1) {
+		return nil
+	}
+	if until.IsZero() {
+		return c.free.Acquire(ctx, 1)
+	}
+	wait, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	return c.free.Acquire(wait, 1)
+}
+
+func (c Connections) Release() { c.free.Release(1) }
+
+// AcquireAll waits until nobody uses a connection. Until releaseAll nobody does.
+func (c Connections) AcquireAll(ctx context.Context) error { return c.free.Acquire(ctx, c.All) }
+
+func (c Connections) ReleaseAll() { c.free.Release(c.All) }
+
+// AcquireErr reports why waiting for a connection ended.
+func AcquireErr(ctx context.Context, deadline time.Time) error {
+	switch {
+	case ctx.Err() != nil:
+		return dberr.Classify(ctx.Err())
+	case !time.Now().Before(deadline):
+		return dberr.ErrTimeout
+	}
+	return dberr.ErrBusy
+}

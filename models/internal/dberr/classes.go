@@ -1,0 +1,156 @@
+package dberr
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// ErrBusy means that no pooled connection came free in time, that other processes kept SQLite's write lock, or that the
+// transaction collided with others each time that it was tried. Nothing of it has happened.
+var ErrBusy = errors.New("database busy")
+
+// ErrTimeout means that the work was not done within the store's timeout. A write may or may not have happened.
+var ErrTimeout = errors.New("database timeout")
+
+// ErrUnavailable means that the database is away, starting, stopping or read-only.
+var ErrUnavailable = errors.New("database unavailable")
+
+// ErrUnreachable is the ErrUnavailable of a database to which no connection could be made: it refuses them or the user, is
+// silent, or its name is not known. Nothing was sent, so nothing of the call has happened.
+var ErrUnreachable = fmt.Errorf("%w: no connection", ErrUnavailable)
+
+// ErrUnwritable is the ErrUnavailable of a SQLite file that was removed or replaced, is damaged, or is on a disk that is
+// full or fails. The store finds out by itself when it takes writes again.
+var ErrUnwritable = fmt.Errorf("%w: its file takes no writes", ErrUnavailable)
+
+// errNoRoom is the ErrUnwritable of a file beside which SQLite cannot make or enlarge its index (sqlite.org/rescode.html#ioerr_shmsize).
+var errNoRoom = fmt.Errorf("%w: the disk may be full", ErrUnwritable)
+
+// errNoSQLite is the ErrUnwritable of a file that SQLite does not know.
+var errNoSQLite error = worded{"this is no SQLite database, or its beginning is damaged", ErrUnwritable}
+
+// worded is an error with words of its own.
+type worded struct {
+	words string
+	error
+}
+
+func (w worded) Error() string { return w.words }
+
+func (w worded) Unwrap() error { return w.error }
+
+// ErrSick means that the database lacks what it needs to write, such as room on its disk.
+var ErrSick = fmt.Errorf("%w: it cannot write", ErrUnavailable)
+
+// Errors that statements provoke on purpose, or that call for another try. They do not leave the package.
+var (
+	ErrCrowded    = fmt.Errorf("%w: too many connections", ErrBusy)
+	ErrForeignKey = errors.New("foreign key violated")
+	ErrDuplicate  = errors.New("unique key violated")
+	ErrSerialize  = errors.New("transaction must be repeated")
+	ErrLocked     = errors.New("row is locked")
+)
+
+// Classify wraps err, as a driver returned it, with what it means.
+func Classify(err error) error {
+	if err == nil {
+		return nil
+	}
+	if class := ClassOf(err); class != nil {
+		return fmt.Errorf("%w: %w", class, err)
+	}
+	return err
+}
+
+func ClassOf(err error) error {
+	var pg *pgconn.PgError
+	var lite *sqlite.Error
+	var connect *pgconn.ConnectError
+	var network net.Error
+	var file *fs.PathError // which looks like a net.Error
+	switch {
+	case errors.Is(err, ErrBusy), errors.Is(err, ErrUnwritable), errors.Is(err, ErrUnreachable):
+		return nil // classified already
+	case errors.As(err, &file):
+		return nil
+	case errors.As(err, &pg):
+		return ClassOfPostgres(pg.Code)
+	case errors.As(err, &lite):
+		return classOfSQLite(lite.Code())
+	case errors.Is(err, context.DeadlineExceeded):
+		return ErrTimeout
+	case errors.As(err, &connect), errors.As(err, &network), errors.Is(err, driver.ErrBadConn),
+		errors.Is(err, sql.ErrConnDone), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), pgconn.SafeToRetry(err):
+		return ErrUnavailable
+	}
+	return nil
+}
+
+// ClassOfPostgres maps SQLSTATE codes (PostgreSQL appendix A).
+func ClassOfPostgres(code string) error {
+	switch code {
+	case "23503":
+		return ErrForeignKey
+	case "23505":
+		return ErrDuplicate
+	case "40001", "40P01":
+		return ErrSerialize
+	case "57014": // canceled, by statement_timeout or by our own deadline
+		return ErrTimeout
+	case "53300": // too many connections, of the server, the database or the role
+		return ErrCrowded
+	case "53000", "53100", "53200", // resources in general, disk full, out of memory
+		"58000", "58030": // system error, input or output
+		return ErrSick
+	case "25006", // read-only: a standby, or a primary just demoted
+		"28000", "28P01", "3D000", // refused: the role, its password, or no such database
+		"57P01", "57P02", "57P03", "57P05": // stopping, crashed, starting, idle too long
+		return ErrUnavailable
+	}
+	if len(code) == 5 && code[:2] == "08" { // connection exception
+		return ErrUnavailable
+	}
+	return nil
+}
+
+// IsRefusal reports whether the server has refused the credentials, or knows no such database: while the service starts,
+// a mistake in the settings.
+func IsRefusal(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && slices.Contains([]string{"28000", "28P01", "3D000"}, pg.Code)
+}
+
+// classOfSQLite maps extended result codes (sqlite.org/rescode.html).
+func classOfSQLite(code int) error {
+	switch code {
+	case sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY, sqlite3.SQLITE_CONSTRAINT_TRIGGER:
+		return ErrForeignKey
+	case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
+		return ErrDuplicate
+	case sqlite3.SQLITE_IOERR_SHMSIZE:
+		return errNoRoom
+	case sqlite3.SQLITE_NOTADB:
+		return errNoSQLite
+	}
+	switch code & 0xff {
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return ErrBusy
+	case sqlite3.SQLITE_INTERRUPT:
+		return ErrTimeout
+	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY,
+		sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return ErrUnwritable
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package dberr
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+)
+
+// RootCause is err for the operator: what the database or the network said, without what is put in front of it.
+func RootCause(err error) string {
+	for {
+		var inner error
+		switch e := err.(type) {
+		case *net.DNSError: // says more than what it wraps, which may be nothing
+			return e.Error()
+		case interface{ Unwrap() error }:
+			inner = e.Unwrap()
+		case interface{ Unwrap() []error }: // of several tries, the last
+			inner = e.Unwrap()[len(e.Unwrap())-1]
+		}
+		if inner == nil {
+			return inWords(err)
+		}
+		err = inner
+	}
+}
+
+// inWords says what an error of a connection means that its text does not.
+func inWords(err error) string {
+	var length *pgproto3.ExceededMaxBodyLenErr
+	var network net.Error
+	switch {
+	case err == io.EOF, err == io.ErrUnexpectedEOF:
+		return "it closes the connection without a word: is it PostgreSQL?"
+	case errors.As(err, &length), strings.HasPrefix(err.Error(), "unknown message type"), strings.HasPrefix(err.Error(), "invalid message length"):
+		return "it does not speak PostgreSQL's protocol"
+	case err == context.DeadlineExceeded, errors.As(err, &network) && network.Timeout():
+		return "no response in time"
+	}
+	return err.Error()
+}

@@ -1,0 +1,91 @@
+package notify
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"worldevents/models/internal/postgres"
+)
+
+// Instances tells those that share a PostgreSQL database when one of them has written, with NOTIFY and LISTEN, on two
+// connections beside the pool. NOTIFY is never part of a write's own transaction: PostgreSQL commits transactions that
+// notify one after the other, and writes would be several times slower.
+type Instances struct {
+	notifier *notifier
+	listener *listener
+}
+
+// channel is the name of the notifications.
+const channel = "worldevents"
+
+// New connects to nothing yet.
+func New(server *postgres.Server) (*Instances, error) {
+	var instance [8]byte
+	rand.Read(instance[:])                                      // never fails
+	toTell, err := server.Beside(func(*pgconn.Notification) {}) // a pooler may pass on what others listen for
+	if err != nil {
+		return nil, err
+	}
+	l := new(listener)
+	if l.conns, err = server.Beside(l.hear); err != nil {
+		return nil, err
+	}
+	return &Instances{notifier: newNotifier(toTell, int64(binary.NativeEndian.Uint64(instance[:]))), listener: l}, nil
+}
+
+// connectBeside makes a connection that database/sql does not know.
+func connectBeside(ctx context.Context, conns *postgres.Connector) (*pgconn.PgConn, error) {
+	conn, err := conns.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*stdlib.Conn).Conn().PgConn(), nil
+}
+
+func (i *Instances) Listen(log *slog.Logger, deliver func()) {
+	i.listener.start(i.notifier, log, deliver)
+}
+
+// Tell has other instances told soon that this one has written.
+func (i *Instances) Tell() { i.notifier.tell() }
+
+// Hears is Store.Hears.
+func (i *Instances) Hears() bool { return i != nil && i.listener.hears.Load() }
+
+// Sent is how many notifications were sent.
+func (i *Instances) Sent() uint64 { return i.notifier.sent.Load() }
+
+// Received is how many notifications of other instances arrived.
+func (i *Instances) Received() uint64 { return i.listener.received.Load() }
+
+// Renew has the connections of before the last replacement of user and password closed, that of the listener within maxSilence.
+func (i *Instances) Renew() { i.notifier.signal() }
+
+// Close has others told of all writes before it returns, if that takes no longer than flushTimeout.
+func (i *Instances) Close() {
+	i.listener.close()
+	i.notifier.close()
+	i.listener.conns.Close()
+	i.notifier.conns.Close()
+}
+
+// notifyStatement is one statement, so one transaction, that may also run behind a pooler: nothing of it stays with the
+// connection. Its payload is the number of the instance. PostgreSQL has a transaction that only notifies wait neither for the disk
+// nor for a standby.
+func notifyStatement(instance int64) string {
+	return "SELECT pg_notify('" + channel + "', '" + strconv.FormatInt(instance, 36) + "')"
+}
+
+// disconnect closes a connection without waiting for a server that does not respond.
+func disconnect(conn *pgconn.PgConn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	conn.Close(ctx)
+}

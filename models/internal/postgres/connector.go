@@ -1,0 +1,220 @@
+package postgres
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"worldevents/models/internal/dberr"
+)
+
+// Connector makes the connections of a pool (driver.Connector) to that of the URL's hosts which takes writes. It stays
+// with the host that it found last, and looks for another one when that refuses, or when somebody has waited for it too
+// long and nobody has heard of it: a host that is silent must cost neither a caller nor the pool their time.
+type Connector struct {
+	hosts []*host
+	// timeout bounds one attempt to connect, and one search.
+	timeout time.Duration
+	health  *health
+	url     *serverURL
+	// stop ends attempts, searches and the watch; ctx is what it ends.
+	ctx  context.Context
+	stop context.CancelFunc
+
+	mu             sync.Mutex
+	user, password string // those of the last connection
+
+	current *host                  // nil until a search has found one, and after it refused
+	running *search                // nil when there is none
+	quiet   quiet                  // how long the current host has said nothing
+	crowded error                  // what the server said last, if it takes no more connections
+	retry   time.Time              // when it is asked again
+	tracked map[*activity]struct{} // of all connections and attempts, if there are several hosts
+}
+
+// maxTries is how many hosts one call asks for a connection.
+const maxTries = 4
+
+// crowdedInterval is for how long nobody asks for a connection once the server has refused one more.
+const crowdedInterval = 100 * time.Millisecond
+
+// newConnector prepares connections, which call hear with each notification unless it is nil.
+func newConnector(url *serverURL, hear func(*pgconn.Notification), health *health) (*Connector, error) {
+	config, err := url.parse()
+	if err != nil {
+		return nil, err
+	}
+	if hear != nil {
+		config.OnNotification = func(_ *pgconn.PgConn, n *pgconn.Notification) { hear(n) }
+	}
+	c := &Connector{timeout: url.timeout, health: health, url: url, user: config.User, password: config.Password, tracked: make(map[*activity]struct{})}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	hosts := HostsOf(config)
+	for _, variants := range hosts {
+		c.hosts = append(c.hosts, c.newHost(config, variants, len(hosts) > 1))
+	}
+	if len(hosts) > 1 {
+		go c.watch()
+	}
+	return c, nil
+}
+
+// IsStale reports whether the user or the password has been replaced since a connection was made.
+func (c *Connector) IsStale(conn *pgconn.PgConn) bool { return c.url.isStale(conn) }
+
+// credentials are those of the next connection: they may have changed. Where there is no password any more, as while its file
+// is replaced, it is that of before.
+func (c *Connector) credentials() (user, password string) {
+	config, err := c.url.parse()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil && (config.Password != "" || config.User != c.user) {
+		c.user, c.password = config.User, config.Password
+	}
+	return c.user, c.password
+}
+
+// Driver implements driver.Connector.
+func (c *Connector) Driver() driver.Driver { return stdlib.GetDefaultDriver() }
+
+// Close implements io.Closer. The pool calls it.
+func (c *Connector) Close() error {
+	c.stop()
+	return nil
+}
+
+// Connect implements driver.Connector. It returns ErrBusy while the server takes no more connections, and else ErrUnreachable:
+// nothing was asked of the database, so the caller may try again.
+func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
+	if err := c.refusal(); err != nil {
+		return nil, err
+	}
+	conn, err := c.connect(ctx)
+	switch {
+	case isCrowded(err):
+		c.refuse(err)
+	case err != nil && !errors.Is(err, context.Canceled):
+		err = fmt.Errorf("%w: %w", dberr.ErrUnreachable, err)
+	}
+	return conn, err
+}
+
+// isCrowded reports whether a server takes no more connections.
+func isCrowded(err error) bool { return err != nil && errors.Is(dberr.Classify(err), dberr.ErrCrowded) }
+
+// refuse has nobody else ask for a connection for a while: each would cost the server a process.
+func (c *Connector) refuse(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.crowded, c.retry = err, time.Now().Add(crowdedInterval)
+}
+
+// refusal returns what the server said, as long as it is not to be asked again.
+func (c *Connector) refusal() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.crowded != nil && time.Now().After(c.retry) {
+		c.crowded = nil
+	}
+	return c.crowded
+}
+
+func (c *Connector) connect(ctx context.Context) (driver.Conn, error) {
+	if len(c.hosts) == 1 {
+		return c.hosts[0].connect(ctx)
+	}
+	for tries := 1; ; tries++ {
+		h, err := c.find(ctx)
+		if err != nil {
+			return nil, err
+		}
+		attempt, cancel := context.WithCancel(ctx)
+		a := c.follow(h, cancel)
+		a.sent.Add(1) // it waits from the beginning
+		conn, err := h.connect(attempt)
+		c.unfollow(a)
+		cancel()
+		if err == nil || ctx.Err() != nil || isCrowded(err) {
+			return conn, err
+		}
+		if c.leave(h); tries == maxTries {
+			return nil, err
+		}
+	}
+}
+
+// find returns the current host, or the one that a search finds before ctx ends.
+func (c *Connector) find(ctx context.Context) (*host, error) {
+	c.mu.Lock()
+	h, s := c.current, c.running
+	if h == nil && s == nil {
+		s = c.beginSearch()
+	}
+	c.mu.Unlock()
+	if h != nil {
+		return h, nil
+	}
+	select {
+	case <-s.done:
+		return s.found, s.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// leave has the next caller search, since h has refused.
+func (c *Connector) leave(h *host) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current == h {
+		c.current = nil
+	}
+}
+
+// switchTo makes h the current host, and ends all that is under way elsewhere. It is called with c.mu.
+func (c *Connector) switchTo(h *host) {
+	if c.current == h {
+		return
+	}
+	c.current = h
+	for a := range c.tracked {
+		if a.host != h {
+			delete(c.tracked, a)
+			a.ended.Store(true)
+			a.end()
+		}
+	}
+}
+
+// reset is called before each use of a pooled connection but the first. One that must not be used any more leaves the pool.
+func (c *Connector) reset(ctx context.Context, conn *pgx.Conn) error {
+	if a := activityOf(conn); a != nil && a.ended.Load() {
+		return driver.ErrBadConn
+	}
+	if c.IsStale(conn.PgConn()) {
+		return driver.ErrBadConn
+	}
+	return c.health.check(ctx, conn)
+}
+
+// WhileCrowded calls fn again as long as it returns errCrowded, until ctx ends.
+func WhileCrowded(ctx context.Context, fn func() error) error {
+	for {
+		err := fn()
+		if !errors.Is(err, dberr.ErrCrowded) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(crowdedInterval / 10):
+		}
+	}
+}

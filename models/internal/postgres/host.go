@@ -1,0 +1,121 @@
+package postgres
+
+import (
+	"context"
+	"database/sql/driver"
+	"net"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"worldevents/models/socket"
+)
+
+// HostsOf returns the hosts of the URL, each with the variants of connecting to it: with TLS, without, or both.
+func HostsOf(config *pgx.ConnConfig) (hosts [][]*pgconn.FallbackConfig) {
+	all := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
+	for _, variant := range all {
+		i := slices.IndexFunc(hosts, func(h []*pgconn.FallbackConfig) bool {
+			return h[0].Host == variant.Host && h[0].Port == variant.Port
+		})
+		if i < 0 {
+			i, hosts = len(hosts), append(hosts, nil)
+		}
+		hosts[i] = append(hosts[i], variant)
+	}
+	return hosts
+}
+
+// host is one of the URL's.
+type host struct {
+	driver.Connector
+	c *Connector
+	// name leads to addresses, and address is the one of them that connected last.
+	name    hostName
+	address atomic.Pointer[string]
+	// heard counts what came from the host, if it is one of several.
+	heard atomic.Uint64
+}
+
+// newHost prepares connections to one host, which is one of several or the only one.
+func (c *Connector) newHost(config *pgx.ConnConfig, variants []*pgconn.FallbackConfig, several bool) *host {
+	h, config := &host{c: c, name: hostName{timeout: c.timeout}}, config.Copy()
+	config.Host, config.Port, config.TLSConfig = variants[0].Host, variants[0].Port, variants[0].TLSConfig
+	config.Fallbacks = variants[1:]
+	config.DialFunc = withCheapWrites(config.DialFunc)
+	if several {
+		config.DialFunc = h.followed(config.DialFunc)
+		if config.ValidateConnect == nil { // or whichever responds first would do, a standby, too
+			config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+		}
+	}
+	h.Connector = stdlib.GetConnector(*config,
+		stdlib.OptionBeforeConnect(func(ctx context.Context, config *pgx.ConnConfig) error {
+			config.AfterConnect = c.url.mark()
+			config.User, config.Password = c.credentials()
+			return h.prepare(ctx, config)
+		}),
+		stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+			if address, _, err := net.SplitHostPort(conn.PgConn().Conn().RemoteAddr().String()); err == nil {
+				h.address.Store(&address)
+			}
+			c.health.prove(conn)
+			return setPlannerOptions(ctx, conn)
+		}),
+		stdlib.OptionShouldPing(c.health.noteIdle),
+		stdlib.OptionResetSession(c.reset))
+	return h
+}
+
+// withCheapWrites wraps the connections that dial makes.
+func withCheapWrites(dial pgconn.DialFunc) pgconn.DialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return socket.Wrap(conn), nil
+	}
+}
+
+// prepare resolves the host's name, and gives each address its share of the time. The address that connected last comes
+// first: of several addresses others may be silent.
+func (h *host) prepare(ctx context.Context, config *pgx.ConnConfig) error {
+	if network, _ := pgconn.NetworkAddress(config.Host, config.Port); network == "unix" {
+		return nil
+	}
+	addresses, err := h.name.resolve(ctx, config.LookupFunc, config.Host)
+	if err != nil {
+		return err
+	}
+	if last := h.address.Load(); last != nil {
+		addresses = slices.Clone(addresses)
+		slices.SortStableFunc(addresses, func(a, b string) int {
+			switch *last {
+			case a:
+				return -1
+			case b:
+				return 1
+			}
+			return 0
+		})
+	}
+	config.LookupFunc = func(context.Context, string) ([]string, error) { return addresses, nil }
+	if deadline, ok := ctx.Deadline(); ok && len(addresses) > 1 {
+		attempts := len(addresses) * (1 + len(config.Fallbacks))
+		config.ConnectTimeout = min(config.ConnectTimeout, time.Until(deadline)/time.Duration(attempts))
+	}
+	return nil
+}
+
+// connect makes a connection to the host, within the connector's timeout.
+func (h *host) connect(ctx context.Context) (driver.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, h.c.timeout)
+	defer cancel()
+	defer context.AfterFunc(h.c.ctx, cancel)()
+	return h.Connector.Connect(ctx)
+}

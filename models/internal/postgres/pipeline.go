@@ -1,0 +1,159 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"worldevents/models/internal/batch"
+	"worldevents/models/internal/dberr"
+)
+
+// pipelines has the batches of a batcher share transactions on PostgreSQL. The statements of a batch are sent together, and the
+// server makes one transaction of them, since one Sync ends them all (PostgreSQL, "Pipelining").
+type pipelines struct {
+	pool   Pool
+	Server *Server
+	batch.Connections
+	timeout, maxWait time.Duration
+	usual            atomic.Int64 // how long transactions have taken of late, in nanoseconds
+}
+
+// minLockTimeout is how long a transaction of writes waits for a lock at least.
+const minLockTimeout = 200 * time.Millisecond
+
+func (*pipelines) Close() {}
+
+// lockTimeout is how long a transaction of writes waits for a lock: longer than other transactions of writes take, whose locks end with
+// their commit, and shorter than PostgreSQL looks for those who wait for each other (deadlock_timeout), so that a command, which waits
+// without limit, never fails because of writes.
+func (p *pipelines) lockTimeout() time.Duration {
+	return min(max(minLockTimeout, 4*time.Duration(p.usual.Load())), p.timeout/2)
+}
+
+// Transact implements transactor. A write whose statement the server refuses leaves, and those that need the row that it could not lock
+// leave with it; the others go again at once, together. What nobody knows the end of has failed for all.
+func (p *pipelines) Transact(jobs []*batch.Job) {
+	slices.SortStableFunc(jobs, func(a, b *batch.Job) int { return batch.Compare(a.Write, b.Write) })
+	limit := time.Now().Add(p.timeout)
+	if len(jobs) == 1 {
+		limit = jobs[0].Deadline // only its caller waits for it
+	}
+	begun := time.Now()
+	if p.transactUntil(limit, p.lockTimeout(), jobs) {
+		usual := p.usual.Load()
+		p.usual.Store(usual + (int64(time.Since(begun))-usual)/8)
+	}
+}
+
+// transactUntil reports whether the last transaction was committed.
+func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, jobs []*batch.Job) (committed bool) {
+	ctx, cancel := context.WithDeadline(context.Background(), limit)
+	defer cancel()
+	for len(jobs) > 0 {
+		left := time.Until(limit) * 9 / 10 // or the end of the time would come first, and cost the connection
+		var refused *batch.Job
+		var err error
+		jobs, refused, err = p.send(ctx, min(lockTimeout, left), jobs)
+		if errors.Is(err, dberr.ErrTimeout) {
+			p.Server.TimedOut() // before anybody is told
+		}
+		if refused == nil {
+			for _, j := range jobs {
+				j.End(err)
+			}
+			return err == nil
+		}
+		var locked *lockedError
+		errors.As(err, &locked)
+		jobs = slices.DeleteFunc(jobs, func(j *batch.Job) bool {
+			leaves := j == refused || locked != nil && needs(j.Write, locked.row)
+			if leaves {
+				j.End(err)
+			}
+			return leaves
+		})
+	}
+	return false
+}
+
+// send runs a batch in one transaction, and returns once that has ended. It returns those who have not left before it began, and the job
+// because of which the server has refused the transaction, if it was for one, whose other jobs may then go again.
+func (p *pipelines) send(ctx context.Context, lockTimeout time.Duration, jobs []*batch.Job) (begun []*batch.Job, refused *batch.Job, err error) {
+	try := func() error {
+		return dberr.Classify(p.pool.WithConn(ctx, func(c *pgx.Conn) (again bool, err error) {
+			if jobs = batch.Begin(jobs); len(jobs) == 0 {
+				return false, nil
+			}
+			refused, err = readResults(c.SendBatch(ctx, statementsOf(jobs, lockTimeout)), jobs)
+			return pgconn.SafeToRetry(err), err
+		}))
+	}
+	if err = try(); errors.Is(err, dberr.ErrCrowded) {
+		wait, cancel := context.WithTimeout(ctx, p.maxWait)
+		defer cancel()
+		err = WhileCrowded(wait, try)
+	}
+	return jobs, refused, err
+}
+
+func statementsOf(jobs []*batch.Job, lockTimeout time.Duration) *pgx.Batch {
+	statements := &pgx.Batch{QueuedQueries: make([]*pgx.QueuedQuery, 0, 1+len(jobs))}
+	statements.Queue("SELECT set_config('lock_timeout', $1, true)", strconv.FormatInt(max(1, lockTimeout.Milliseconds()), 10))
+	for _, j := range jobs {
+		st := j.Write.Statements[0]
+		statements.Queue(st.SQL, st.Args...)
+	}
+	return statements
+}
+
+// readResults reads what became of each job. They have all succeeded only if it returns no error, since the last of what it reads is that
+// the transaction was committed.
+func readResults(results pgx.BatchResults, jobs []*batch.Job) (refused *batch.Job, err error) {
+	defer results.Close()
+	if _, err := results.Exec(); err != nil { // of set_config
+		return nil, err
+	}
+	for _, j := range jobs {
+		if j.Changed, err = readResult(results, j.Write.Into); err != nil {
+			return refusal(j, err)
+		}
+	}
+	return nil, results.Close()
+}
+
+func readResult(results pgx.BatchResults, into []any) (changed bool, err error) {
+	if into == nil {
+		tag, err := results.Exec()
+		return tag.RowsAffected() > 0, err
+	}
+	err = results.QueryRow().Scan(into...)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// refusal returns j if the server has refused its statement for what it says, and not because the server itself cannot go on.
+func refusal(j *batch.Job, err error) (refused *batch.Job, _ error) {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return nil, err
+	}
+	switch class := dberr.ClassOfPostgres(pg.Code); {
+	case pg.Code == lockNotAvailable:
+		return j, &lockedError{lockedRowOf(j.Write, pg), err}
+	case class == dberr.ErrForeignKey: // what it refers to was renamed or removed while it ran
+		return j, fmt.Errorf("%w: %w", dberr.ErrSerialize, err)
+	case class == nil, class == dberr.ErrDuplicate:
+		return j, err
+	}
+	return nil, err
+}

@@ -1,0 +1,107 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+const (
+	// grace is how long a search waits for the current host, although another one takes writes, too.
+	grace = 150 * time.Millisecond
+	// retryInterval is how soon a search asks a host again, such as a standby that may be about to be promoted.
+	retryInterval = 50 * time.Millisecond
+)
+
+// search looks for the host that takes writes, once for all who wait for it.
+type search struct {
+	done  chan struct{} // closed at the end
+	found *host
+	err   error // of all hosts
+}
+
+// beginSearch is called with c.mu.
+func (c *Connector) beginSearch() *search {
+	s, current := &search{done: make(chan struct{})}, c.current
+	c.running = s
+	go func() {
+		s.found, s.err = c.search(current)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.running = nil; s.found != nil {
+			c.switchTo(s.found)
+		}
+		close(s.done)
+	}()
+	return s
+}
+
+// search asks all hosts at once, and returns the first that takes writes, but current if that does, too. It asks those
+// that refuse again and again as long as another one has not responded, and fails when all have refused or the time is over.
+func (c *Connector) search(current *host) (*host, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, c.timeout)
+	defer cancel()
+	type result struct {
+		*host
+		err error
+	}
+	results := make(chan result) // of the first attempts, and of those that succeed
+	for _, h := range c.hosts {
+		go func() {
+			for first := true; ctx.Err() == nil; first = false {
+				conn, err := h.connect(ctx)
+				if err == nil {
+					defer conn.Close()
+				}
+				if err == nil || first {
+					select {
+					case results <- result{h, err}:
+					case <-ctx.Done():
+					}
+				}
+				if err == nil {
+					return
+				}
+				select {
+				case <-ctx.Done():
+				case <-time.After(retryInterval):
+				}
+			}
+		}()
+	}
+	var waitForCurrent <-chan time.Time
+	if current != nil {
+		waitForCurrent = time.After(grace)
+	}
+	var found *host
+	var errs []error
+	for {
+		select {
+		case r := <-results:
+			switch {
+			case r.err == nil && (r.host == current || waitForCurrent == nil):
+				return r.host, nil
+			case r.err == nil && found == nil:
+				found = r.host
+			case r.err != nil:
+				errs = append(errs, r.err)
+			}
+			if r.host == current && found != nil {
+				return found, nil
+			}
+			if r.host == current {
+				waitForCurrent = nil
+			}
+		case <-waitForCurrent:
+			waitForCurrent = nil
+			if found != nil {
+				return found, nil
+			}
+		case <-ctx.Done():
+			return nil, errors.Join(append(errs, ctx.Err())...)
+		}
+		if len(errs) == len(c.hosts) {
+			return nil, errors.Join(errs...)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Parse reads a URL and the files that it names, such as the one with passwords, as they are now.
+func Parse(url string, timeout time.Duration) (*pgx.ConnConfig, error) {
+	if hasStrayAt(url) {
+		return nil, errStrayAt
+	}
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, errors.New("not a PostgreSQL URL that can be used") // err may quote the password
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = timeout
+	}
+	// Times and texts are read in these forms, whatever the database or the role has as its default.
+	config.RuntimeParams["datestyle"] = "ISO"
+	config.RuntimeParams["client_encoding"] = "UTF8"
+	// pgx would keep notifications, which a pooler may pass on to anybody, until somebody asks for them.
+	config.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) {}
+	return config, nil
+}
+
+// IsURL reports whether pgx reads a text as a URL, and not as keywords and values.
+func IsURL(text string) bool {
+	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
+}
+
+// errStrayAt is returned for a URL of which pgx would take a part of the password for the name of a host, and show it.
+var errStrayAt = errors.New("has more than one @: one that belongs to a user name or a password is written as %40")
+
+// hasStrayAt reports whether a URL has another @ than the one before its hosts. In values of parameters it may stand.
+func hasStrayAt(text string) bool {
+	credentials, rest, found := strings.Cut(text, "@")
+	if _, authority, _ := strings.Cut(credentials, "://"); !found || strings.Contains(authority, "/") {
+		return false
+	}
+	hosts, query, _ := strings.Cut(rest, "?")
+	return strings.Contains(hosts, "@") || slices.ContainsFunc(strings.Split(query, "&"), func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		return strings.Contains(name, "@")
+	})
+}
+
+// NameOf says which database it is, and nothing of how to get in.
+func NameOf(config *pgx.ConnConfig) string {
+	var hosts []string
+	add := func(host string, port uint16) {
+		if address := net.JoinHostPort(host, strconv.Itoa(int(port))); !slices.Contains(hosts, address) {
+			hosts = append(hosts, address)
+		}
+	}
+	add(config.Host, config.Port)
+	for _, other := range config.Fallbacks {
+		add(other.Host, other.Port)
+	}
+	return "postgres://" + url.PathEscape(config.User) + "@" + strings.Join(hosts, ",") + "/" + url.PathEscape(config.Database)
+}
+
+// sameButCredentials reports whether URLs differ in nothing but user and password. The name of the database may come from
+// that of the user.
+func sameButCredentials(a, b string) bool {
+	was, err := Parse(a, 0)
+	if err != nil || !IsURL(b) {
+		return false
+	}
+	is, err := Parse(b, 0)
+	return err == nil && withoutCredentials(a) == withoutCredentials(b) && databaseOf(was) == databaseOf(is)
+}
+
+func databaseOf(config *pgx.ConnConfig) string {
+	if config.Database == "" {
+		return config.User
+	}
+	return config.Database
+}
+
+// withoutCredentials returns what stands in a URL behind the scheme besides user and password. Like pgx and libpq it takes all
+// before the first @ for these, unless a slash comes first, and knows them as parameters, too.
+func withoutCredentials(text string) string {
+	_, rest, _ := strings.Cut(text, "://")
+	if i := strings.IndexAny(rest, "@/"); i >= 0 && rest[i] == '@' {
+		rest = rest[i+1:]
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	pairs := slices.DeleteFunc(strings.Split(query, "&"), func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		name, _ = url.QueryUnescape(name)
+		name = strings.TrimSpace(name)
+		return name == "" || name == "user" || name == "password"
+	})
+	return rest + "?" + strings.Join(pairs, "&")
+}
+
+// minPostgres is the oldest version that the service is tested with.
+const minPostgres = 15
+
+// Supported refuses, in words for the operator, a server that is too old, or a database that cannot hold every text.
+// version is server_version_num, such as 150018 for 15.18.
+func Supported(version int, encoding string) error {
+	switch {
+	case version < minPostgres*10000:
+		return fmt.Errorf("PostgreSQL %d is too old: version %d or newer is needed", version/10000, minPostgres)
+	case encoding != "UTF8":
+		return fmt.Errorf("the encoding of the database is %s: UTF8 is needed, as in CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0", encoding)
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"net/url"
+
+	"worldevents/models/internal/schema"
+)
+
+// Conn is a connection to a SQLite file beside the store's pools, for what commands do.
+type Conn struct {
+	*sql.Conn
+	db *sql.DB
+}
+
+// OpenConn opens the file that path names as in DATABASE_URL, with parameters of SQLite's URIs and of the driver.
+func OpenConn(ctx context.Context, path string, parameters url.Values) (Conn, error) {
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+parameters.Encode())
+	if err != nil {
+		return Conn{}, err
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		db.Close()
+		return Conn{}, err
+	}
+	return Conn{conn, db}, nil
+}
+
+func (s Conn) Close() {
+	s.Conn.Close()
+	s.db.Close()
+}
+
+func (s Conn) Exec(ctx context.Context, statement string, args ...any) error {
+	_, err := s.Conn.ExecContext(ctx, statement, args...)
+	return err
+}
+
+func (s Conn) Value(ctx context.Context, into any, query string, args ...any) error {
+	return s.Conn.QueryRowContext(ctx, query, args...).Scan(into)
+}
+
+// Texts returns the rows of a query for one text.
+func (s Conn) Texts(ctx context.Context, query string, args ...any) (texts []string, err error) {
+	rows, err := s.Conn.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		texts = append(texts, text)
+	}
+	return texts, rows.Err()
+}
+
+// Schema returns the version of the schema, 0 if there is none.
+func (s Conn) Schema(ctx context.Context) (version int64, err error) {
+	var there bool
+	err = s.Value(ctx, &there, "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'goose_db_version')")
+	if err == nil && there {
+		err = s.Value(ctx, &version, schema.VersionQuery)
+	}
+	return version, err
+}

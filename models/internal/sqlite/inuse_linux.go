@@ -1,0 +1,45 @@
+package sqlite
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// indexInUse reports whether a process has the database open to which this index of a log belongs (-shm). Each of them holds a
+// lock on byte 128 of it (sqlite.org/walformat.html#the_wal_index_file_format).
+func indexInUse(path string) bool { return isLocked(path, 128, 128) }
+
+// databaseInUse reports whether a process has the database open that this file is. In WAL mode each of them holds a lock on the
+// bytes that SQLite's source calls SHARED_FIRST and SHARED_SIZE (os.h).
+func databaseInUse(path string) bool { return isLocked(path, 0x40000002, 0x40000002+510-1) }
+
+// isLocked reports whether a process holds a lock on these bytes of a file, and no others. A lock of another PID namespace is not
+// seen. Asking the kernel about the file itself would need a descriptor, and closing that would drop the locks that this
+// process has.
+func isLocked(path string, first, last int64) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return false
+	}
+	locks, err := os.Open("/proc/locks")
+	if err != nil {
+		return false
+	}
+	defer locks.Close()
+	lock := fmt.Sprintf(" %02x:%02x:%d %d %d", unix.Major(stat.Dev), unix.Minor(stat.Dev), stat.Ino, first, last)
+	for scan := bufio.NewScanner(locks); scan.Scan(); {
+		if strings.HasSuffix(scan.Text(), lock) {
+			return true
+		}
+	}
+	return false
+}

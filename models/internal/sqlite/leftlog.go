@@ -1,0 +1,120 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"worldevents/models/internal/dberr"
+)
+
+// checkLeftLog has SQLite check a database that somebody has left with its log: a process that was killed, or who put
+// another file in its place, or none. SQLite cannot tell: it writes whatever the log holds into the file, and deletes a log without one.
+func (f *File) checkLeftLog(ctx context.Context) error {
+	real := RealFile(f.Path)
+	if err := RefuseLogOfAnother(real); err != nil {
+		return err
+	}
+	if !hasLeftLog(real) {
+		return nil
+	}
+	f.logger().Info("checking the database, since a write-ahead log was left: this takes longer the larger it is",
+		"file", f.Path, "bytes", sizeOf(real), "log_bytes", sizeOf(real+"-wal"))
+	err := f.quickCheck(ctx)
+	if !isDamage(err) && !errors.Is(err, errMalformed) {
+		return err
+	}
+	f.refused = fmt.Errorf("%s and its -wal are malformed together (%v): if the file was restored, the log is not its own: move %s-wal and %s-shm away and start again; "+
+		"otherwise restore a backup", real, err, real, real)
+	return f.refused
+}
+
+// RefuseLogOfAnother returns an error, in words for the operator, if the log beside a file is known to be another one's, which was
+// in its place: SQLite would write it into this file, or delete it.
+func RefuseLogOfAnother(real string) error {
+	if _, err := os.Stat(real + "-wal"); err != nil {
+		return nil
+	}
+	// Whoever has it open may just come or go: then one of the three says so.
+	if indexInUse(real+"-shm") && !databaseInUse(real) && indexInUse(real+"-shm") {
+		return fmt.Errorf("beside %s is the -wal of another file, which a process has open that was in its place before: put that file back, or "+
+			"stop that process, move %s-wal and %s-shm away if they are still there, and start again", real, real, real)
+	}
+	if _, err := os.Stat(real); (err == nil || errors.Is(err, fs.ErrNotExist)) && sizeOf(real) == 0 && sizeOf(real+"-wal") > 0 {
+		return fmt.Errorf("%s-wal has the last writes of a file that is gone from its place: put that file back, or move the -wal away", real)
+	}
+	return nil
+}
+
+// RealFile is the absolute path of the file that a path leads to, or would: SQLite keeps the log beside it.
+func RealFile(path string) string {
+	for range 40 { // as many links as Linux follows
+		if target, err := os.Readlink(path); err != nil {
+			break
+		} else if filepath.IsAbs(target) {
+			path = target
+		} else {
+			path = filepath.Join(filepath.Dir(path), target)
+		}
+	}
+	folder, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err == nil {
+		path = filepath.Join(folder, filepath.Base(path))
+	}
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	return path
+}
+
+var errMalformed = errors.New("quick_check")
+
+// CheckAtStart has SQLite check a file that is there. Otherwise an instance would be ready, and acknowledge writes, until somebody
+// comes to a damaged page. What else may be wrong the first connection says, which checks a file with a log that was left.
+func (f *File) CheckAtStart(ctx context.Context) error {
+	real := RealFile(f.Path)
+	if sizeOf(real) == 0 || hasLeftLog(real) || RefuseLogOfAnother(real) != nil {
+		return nil
+	}
+	if err := f.quickCheck(ctx); isDamage(err) || errors.Is(err, errMalformed) {
+		return fmt.Errorf("the file is damaged (%v): restore a backup", err)
+	}
+	return nil
+}
+
+// hasLeftLog reports whether a file and a log are there that no process has open.
+func hasLeftLog(real string) bool {
+	return sizeOf(real) > 0 && sizeOf(real+"-wal") > 0 && !indexInUse(real+"-shm")
+}
+
+// sizeOf is that of a file in bytes, 0 if there is none.
+func sizeOf(file string) int64 {
+	info, err := os.Stat(file)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// quickCheck has SQLite check the file (sqlite.org/pragma.html#pragma_quick_check). It uses a connection that cannot write:
+// another one would write the log into the file when it is closed.
+func (f *File) quickCheck(ctx context.Context) error {
+	db, err := sql.Open("sqlite", readOnlyDSN(f.uri))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	var found string
+	if err := db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
+		return dberr.Classify(err)
+	}
+	if found != "ok" {
+		return fmt.Errorf("%w: %s", errMalformed, strings.TrimPrefix(found, "*** in database main ***\n"))
+	}
+	return nil
+}

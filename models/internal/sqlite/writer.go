@@ -1,0 +1,163 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync"
+
+	"gorm.io/gorm"
+
+	"worldevents/models/internal/batch"
+	"worldevents/models/internal/dberr"
+)
+
+// statements is the connection pool of SQLite, below GORM (gorm.ConnPool). It has SQLite compile each statement once for
+// each connection; the statements of this package are few. GORM's own cache, PrepareStmt, starts a goroutine that never
+// ends, and after a day it closes a statement that somebody may be about to use.
+type statements struct {
+	gorm.ConnPool
+	stmts *sync.Map // *sql.Stmt by text
+}
+
+// prepared is nil where preparing fails: running the text then fails in the same way.
+func (c statements) prepared(ctx context.Context, query string) *sql.Stmt {
+	if stmt, ok := c.stmts.Load(query); ok {
+		return stmt.(*sql.Stmt)
+	}
+	stmt, err := c.PrepareContext(ctx, query)
+	if err != nil {
+		return nil
+	}
+	if first, raced := c.stmts.LoadOrStore(query, stmt); raced {
+		stmt.Close()
+		return first.(*sql.Stmt)
+	}
+	return stmt
+}
+
+// ExecContext implements gorm.ConnPool.
+func (c statements) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if stmt := c.prepared(ctx, query); stmt != nil {
+		return stmt.ExecContext(ctx, args...)
+	}
+	return c.ConnPool.ExecContext(ctx, query, args...)
+}
+
+// QueryContext implements gorm.ConnPool.
+func (c statements) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if stmt := c.prepared(ctx, query); stmt != nil {
+		return stmt.QueryContext(ctx, args...)
+	}
+	return c.ConnPool.QueryContext(ctx, query, args...)
+}
+
+// writer is the connection that writes, as GORM uses it (gorm.ConnPool), and the transaction of a batch on it. Only
+// whoever is busy in the batcher uses it. Its statements have no deadline: they are over in the time of a sync, and an
+// interrupt would take back the whole batch.
+type writer struct {
+	statements // of the connection, once it is open
+	db         *sql.DB
+	file       *File
+	addedLog   bool // file knows the log that is open
+}
+
+func (w *writer) exec(statement string) error {
+	_, err := w.ExecContext(context.Background(), statement)
+	return dberr.Classify(err)
+}
+
+// open opens the connection, if it is not.
+func (w *writer) open() error {
+	if w.ConnPool != nil {
+		return nil
+	}
+	conn, err := w.db.Conn(context.Background())
+	if err != nil {
+		return dberr.Classify(err)
+	}
+	w.statements = statements{conn, new(sync.Map)}
+	return nil
+}
+
+func (w *writer) Begin() error {
+	if err := w.file.admit(); err != nil {
+		return err
+	}
+	if err := w.open(); err != nil {
+		return err
+	}
+	err := w.exec("BEGIN IMMEDIATE")
+	if err == nil && !w.addedLog { // the transaction has opened it
+		w.addedLog = true
+		w.file.addLog()
+	}
+	return err
+}
+
+func (w *writer) Mark() error { return w.exec("SAVEPOINT job") }
+func (w *writer) Keep() error { return w.exec("RELEASE job") }
+
+func (w *writer) Apply(change *batch.Write) (changed bool, err error) {
+	changed, err = change.Run(w)
+	return changed, dberr.Classify(err)
+}
+
+func (w *writer) Undo() error {
+	if err := w.exec("ROLLBACK TO job"); err != nil {
+		return err
+	}
+	return w.Keep()
+}
+
+// Commit also fails, too late to take anything back, when the file is no longer the one that the path names: what was
+// written will be gone with it.
+func (w *writer) Commit() error {
+	if err := w.exec("COMMIT"); err != nil {
+		w.Rollback()
+		return err
+	}
+	return w.file.checkCommit()
+}
+
+// probe writes a page of the database, and changes nothing.
+func (w *writer) probe(ctx context.Context) error {
+	if err := w.Begin(); err != nil {
+		return err
+	}
+	var version int
+	err := dberr.Classify(w.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version))
+	if err == nil {
+		err = w.exec(fmt.Sprintf("PRAGMA user_version = %d", version))
+	}
+	if err != nil {
+		w.Rollback()
+		return err
+	}
+	return w.Commit()
+}
+
+// checkpoint sets whether commits copy the log into the database, as they do by default once it has 1000 frames.
+func (w *writer) checkpoint(on bool) {
+	if w.ConnPool == nil {
+		return
+	}
+	if on {
+		w.exec("PRAGMA wal_autocheckpoint = 1000")
+	} else {
+		w.exec("PRAGMA wal_autocheckpoint = 0")
+	}
+}
+
+// Rollback ends the transaction, if SQLite has not done so itself. By it and Commit GORM knows that there is one (gorm.TxCommitter).
+func (w *writer) Rollback() error { return w.exec("ROLLBACK") }
+
+func (w *writer) Close() {
+	if conn, ok := w.ConnPool.(*sql.Conn); ok {
+		w.stmts.Range(func(_, stmt any) bool { // database/sql leaves those of one connection open
+			stmt.(*sql.Stmt).Close()
+			return true
+		})
+		conn.Close()
+	}
+}
