@@ -37,20 +37,21 @@ func alerts(t *testing.T) (all []alert) {
 // Whoever is woken by an alert finds under its name what to do, and each has fired in a test.
 func TestAlertsAreExplained(t *testing.T) {
 	t.Parallel()
-	page, tests := servicetest.Shipped(t, "OPERATING.md"), servicetest.Shipped(t, "tests/long/deploy/alerts.test.yml")
+	const explained = "docs/operate/alerts.md"
+	page, tests := servicetest.Shipped(t, explained), servicetest.Shipped(t, "tests/long/deploy/alerts.test.yml")
 	for _, a := range alerts(t) {
-		_, section, _ := strings.Cut(page, "\n### "+a.Alert+"\n")
+		_, section, _ := strings.Cut(page, "\n## "+a.Alert+"\n")
 		section, _, _ = strings.Cut(section, "\n#")
 		if len(section) < 80 {
-			t.Errorf("OPERATING.md says of %s: %q", a.Alert, section)
+			t.Errorf("%s says of %s: %q", explained, a.Alert, section)
 		}
 		if !regexp.MustCompile(`alertname: ` + a.Alert + `, exp_alerts: \[\{`).MatchString(tests) {
 			t.Errorf("no test has %s fire", a.Alert)
 		}
 	}
-	for _, name := range regexp.MustCompile(`(?m)^### (Worldevents\w+)$`).FindAllStringSubmatch(page, -1) {
+	for _, name := range regexp.MustCompile(`(?m)^## (Worldevents\w+)$`).FindAllStringSubmatch(page, -1) {
 		if !slices.ContainsFunc(alerts(t), func(a alert) bool { return a.Alert == name[1] }) {
-			t.Errorf("OPERATING.md explains %s, which is no alert", name[1])
+			t.Errorf("%s explains %s, which is no alert", explained, name[1])
 		}
 	}
 }

@@ -14,17 +14,11 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// The code, .env.example and the table of OPERATING.md list the same settings with the same defaults, and no page names one
-// that there is not.
+// The code, .env.example and the table of settings list the same settings with the same defaults, and no page names one that
+// there is not.
 func TestSettingsAreDocumented(t *testing.T) {
 	t.Parallel()
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(servicetest.Root(t), name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
+	const settings = "docs/operate/settings.md"
 	inCode := map[string]string{}
 	for field := range reflect.TypeFor[config.Config]().Fields() {
 		if name := field.Tag.Get("env"); name != "" && name != "-" {
@@ -33,12 +27,10 @@ func TestSettingsAreDocumented(t *testing.T) {
 	}
 	inCode["LOG_FORMAT"] = "json" // which depends on APP_ENV
 
-	example := read(".env.example")
-	_, table, _ := strings.Cut(read("OPERATING.md"), "\n## Settings\n")
-	table, _, _ = strings.Cut(table, "\n## ")
+	example := servicetest.Shipped(t, ".env.example")
 	for where, found := range map[string][][]string{
 		".env.example": regexp.MustCompile(`(?m)^#?([A-Z_]+)=(.*)$`).FindAllStringSubmatch(example, -1),
-		"OPERATING.md": regexp.MustCompile("(?m)^\\| `([A-Z_]+)` \\| (?:`([^`]*)` )?\\|").FindAllStringSubmatch(table, -1),
+		settings:       regexp.MustCompile("(?m)^\\| `([A-Z_]+)` \\| (?:`([^`]*)` )?\\|").FindAllStringSubmatch(servicetest.Shipped(t, settings), -1),
 	} {
 		listed := map[string]string{}
 		for _, m := range found {
@@ -60,8 +52,8 @@ func TestSettingsAreDocumented(t *testing.T) {
 	inCode["TEST_DATABASE_URL"], inCode["TEST_POSTGRES_BIN"], inCode["CGO_ENABLED"], inCode["SIGNING_KEY"] = "", "", "", "" // of the tests and the build
 	inCode["ON_ERROR_STOP"] = ""                                                                                            // of psql
 	inCode["SSL_CERT_FILE"], inCode["RENEWED_LINEAGE"], inCode["CAP_NET_BIND_SERVICE"] = "", "", ""                         // of package crypto/x509, certbot and Linux
-	for _, page := range []string{"README.md", "OPERATING.md", "SECURITY.md", "CHANGELOG.md", ".env.example", "gen/typescript/README.md"} {
-		for _, name := range regexp.MustCompile(`\b[A-Z]+(_[A-Z]+)+\b`).FindAllString(read(page), -1) {
+	for _, page := range append(servicetest.Pages(t), ".env.example") {
+		for _, name := range regexp.MustCompile(`\b[A-Z]+(_[A-Z]+)+\b`).FindAllString(servicetest.Shipped(t, page), -1) {
 			if _, known := inCode[name]; !known {
 				t.Errorf("%s names %s", page, name)
 			}
@@ -72,11 +64,7 @@ func TestSettingsAreDocumented(t *testing.T) {
 // Every promise of SECURITY.md names tests that are there.
 func TestPromisesHaveTests(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(servicetest.Root(t), "SECURITY.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, _ := strings.Cut(string(text), "\n| Promise | Test |\n|---|---|\n")
+	_, table, _ := strings.Cut(servicetest.Shipped(t, "SECURITY.md"), "\n| Promise | Test |\n|---|---|\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	rows := strings.Split(table, "\n")
 	if len(rows) < 50 {
@@ -88,9 +76,7 @@ func TestPromisesHaveTests(t *testing.T) {
 			t.Errorf("no test: %s", row)
 		}
 		for _, name := range named {
-			_, inTests := os.Stat(filepath.Join(servicetest.Root(t), "tests", name[1]))
-			_, inRoot := os.Stat(filepath.Join(servicetest.Root(t), name[1]))
-			if inTests != nil && inRoot != nil && name[1] != "make test" {
+			if !servicetest.IsShipped(t, "tests/"+name[1]) && !servicetest.IsShipped(t, name[1]) && name[1] != "make test" {
 				t.Errorf("%s is not there: %s", name[1], row)
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptrace"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,6 +16,9 @@ import (
 	"worldevents/server"
 	"worldevents/tests/servicetest"
 )
+
+// monitoring is the page that lists operations and metrics.
+const monitoring = "docs/operate/monitoring.md"
 
 // responses is the name of a counter of responses.
 func responses(operation string, status int, code string) string {
@@ -165,13 +167,10 @@ func TestErrorsAreCountedFromZero(t *testing.T) {
 		}
 	}
 	servicetest.Metric(t, s, responses("finishSignIn", 502, "provider_failed"))
-	text, err := os.ReadFile(filepath.Join(servicetest.Root(t), "OPERATING.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := servicetest.Shipped(t, monitoring)
 	for operation := range operations {
-		if !strings.Contains(string(text), "`"+operation+"`") {
-			t.Errorf("OPERATING.md does not name the operation %s", operation)
+		if !strings.Contains(text, "`"+operation+"`") {
+			t.Errorf("%s does not name the operation %s", monitoring, operation)
 		}
 	}
 }
@@ -298,15 +297,11 @@ func TestBuildAndSchema(t *testing.T) {
 	}
 }
 
-// OPERATING.md names every metric of ours, and no other, and each follows the conventions of Prometheus.
+// The page about monitoring names every metric of ours, and no other, and each follows the conventions of Prometheus.
 func TestMetricsAreListed(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(servicetest.Root(t), "OPERATING.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var listed, got []string
-	for _, match := range regexp.MustCompile("(?m)^\\| `(worldevents_\\w+)` \\|").FindAllStringSubmatch(string(text), -1) {
+	for _, match := range regexp.MustCompile("(?m)^\\| `(worldevents_\\w+)` \\|").FindAllStringSubmatch(servicetest.Shipped(t, monitoring), -1) {
 		listed = append(listed, match[1])
 	}
 	for _, db := range []*servicetest.Database{servicetest.SQLite(t), servicetest.Postgres(t)} {
@@ -329,6 +324,6 @@ func TestMetricsAreListed(t *testing.T) {
 	slices.Sort(listed)
 	slices.Sort(got)
 	if got = slices.Compact(got); !slices.Equal(listed, got) {
-		t.Errorf("OPERATING.md lists\n%s\nand there are\n%s", strings.Join(listed, "\n"), strings.Join(got, "\n"))
+		t.Errorf("%s lists\n%s\nand there are\n%s", monitoring, strings.Join(listed, "\n"), strings.Join(got, "\n"))
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"net/http/httptrace"
 	"net/netip"
 	"net/url"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -363,31 +361,23 @@ func TestRequestLogOfWaitingForATurn(t *testing.T) {
 	})
 }
 
-// OPERATING.md names every field of a request's line, and no other.
+// The page about logs names every field of a request's line, and no other.
 func TestLogFieldsAreListed(t *testing.T) {
 	t.Parallel()
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(servicetest.Root(t), name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	_, section, _ := strings.Cut(read("OPERATING.md"), "\n### Logs\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	_, table, _ := strings.Cut(section, "| Field | |\n")
+	const logs = "docs/operate/logs.md"
+	_, table, _ := strings.Cut(servicetest.Shipped(t, logs), "| Field | |\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	var listed, got []string
 	for _, match := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(table, -1) {
 		listed = append(listed, match[1])
 	}
-	source := read("server/requestlog.go") + read("server/operation.go")
+	source := servicetest.Shipped(t, "server/requestlog.go") + servicetest.Shipped(t, "server/operation.go")
 	for _, match := range regexp.MustCompile(`slog\.\w+\("(\w+)"|\{"(\w+)", |With\("(\w+)"`).FindAllStringSubmatch(source, -1) {
 		got = append(got, match[1]+match[2]+match[3])
 	}
 	slices.Sort(listed)
 	slices.Sort(got)
 	if got = slices.Compact(got); !slices.Equal(listed, got) {
-		t.Errorf("OPERATING.md lists\n%q\nand there are\n%q", listed, got)
+		t.Errorf("%s lists\n%q\nand there are\n%q", logs, listed, got)
 	}
 }

@@ -1,8 +1,11 @@
 package servicetest
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -19,7 +22,33 @@ func Shipped(tb testing.TB, name string) string {
 	return string(text)
 }
 
-// WriteSecret replaces a file in one step, as OPERATING.md says.
+// IsShipped reports whether the project has a file or a folder.
+func IsShipped(tb testing.TB, name string) bool {
+	tb.Helper()
+	_, err := os.Stat(filepath.Join(Root(tb), filepath.FromSlash(name)))
+	return err == nil
+}
+
+// Pages are the documents of the project, by their paths from its root.
+func Pages(tb testing.TB) (pages []string) {
+	tb.Helper()
+	root := Root(tb)
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if entry.IsDir() && slices.Contains([]string{".git", "bin", "dist", "node_modules"}, entry.Name()) {
+			return fs.SkipDir
+		}
+		if strings.HasSuffix(path, ".md") {
+			pages = append(pages, filepath.ToSlash(strings.TrimPrefix(path, root+string(filepath.Separator))))
+		}
+		return err
+	})
+	if err != nil || len(pages) < 20 {
+		tb.Fatalf("pages %q: %v", pages, err)
+	}
+	return pages
+}
+
+// WriteSecret replaces a file in one step, as the runbooks do.
 func WriteSecret(tb testing.TB, path, text string) {
 	tb.Helper()
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {

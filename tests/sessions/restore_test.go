@@ -12,7 +12,7 @@ import (
 )
 
 // A backup knows refresh tokens as current that have been spent since. After it is restored `session revoke --all` ends
-// whoever holds one, as OPERATING.md says.
+// whoever holds one, as docs/operate/backup.md says.
 func TestRevokeAllAfterRestore(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {

@@ -190,7 +190,7 @@ func testBill(t *testing.T, program string) {
 	}
 }
 
-// testSignature verifies as OPERATING.md says, and sees that a checksum that is changed is refused.
+// testSignature verifies as docs/operate/install.md says, and sees that a checksum that is changed is refused.
 func testSignature(t *testing.T, dist, key string) {
 	signers := filepath.Join(t.TempDir(), "signers")
 	write(t, signers, "releases@example.org "+readAll(t, key+".pub"))

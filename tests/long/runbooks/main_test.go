@@ -1,4 +1,4 @@
-// Package runbooks executes the runbooks of OPERATING.md from their own text, and has each of their steps fail once.
+// Package runbooks executes the runbooks of docs/operate from their own text, and has each of their steps fail once.
 package runbooks
 
 import (

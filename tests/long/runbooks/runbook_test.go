@@ -27,20 +27,16 @@ const (
 	keyB = "2a4c6e80b1d3f597c8e0a2d4f6081b3d5f7193a5c7e9fb0d2e4f60718293a4b5"
 )
 
-// runbooks returns the scripts below a heading of OPERATING.md, as they are printed.
-func runbooks(t *testing.T, heading string) (scripts []string) {
+// runbooks returns the scripts below a heading of a page of docs/operate, as they are printed.
+func runbooks(t *testing.T, page, heading string) (scripts []string) {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(servicetest.Root(t), "OPERATING.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(strings.ReplaceAll(string(page), "\n### ", "\n## "), "\n## "+heading+"\n")
+	_, section, _ := strings.Cut(servicetest.Shipped(t, "docs/operate/"+page+".md"), "\n## "+heading+"\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	for _, script := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section, -1) {
 		scripts = append(scripts, script[1])
 	}
 	if len(scripts) == 0 {
-		t.Fatalf("no runbook %q", heading)
+		t.Fatalf("%s has no runbook %q", page, heading)
 	}
 	return scripts
 }
@@ -343,12 +339,12 @@ func (m *machine) isKept(name string) {
 	}
 }
 
-// The runbooks of OPERATING.md do what they say, run exactly as they are printed: a backup, a restore after which no token of
+// The runbooks of backup.md and postgresql.md do what they say, run exactly as they are printed: a backup, a restore after which no token of
 // before lives, growing to PostgreSQL in which sessions go on, and a restore there. Whatever step of them fails, nothing is lost,
 // and no service comes up on an empty database.
 func TestRunbooks(t *testing.T) {
 	t.Parallel()
-	backup, restore, grow := runbooks(t, "Back up")[0], runbooks(t, "Restore"), runbooks(t, "Grow to PostgreSQL")[0]
+	backup, restore, grow := runbooks(t, "backup", "Back up")[0], runbooks(t, "backup", "Restore"), runbooks(t, "postgresql", "Grow to PostgreSQL")[0]
 	restored := func(m *machine, script string) {
 		var before, current, bob, name string
 		n := 0
@@ -443,7 +439,7 @@ func TestRunbooks(t *testing.T) {
 func TestSaveRunbook(t *testing.T) {
 	t.Parallel()
 	m := serving(t, servicetest.NewPostgresServer(t))
-	script := runbooks(t, "Save a removed file")[0]
+	script := runbooks(t, "sqlite", "Save a removed file")[0]
 	current := m.signIn("alice")
 	for n, fault := range []string{"rm worldevents.db", "rm worldevents.db*", "rm worldevents.db* && worldevents migrate"} {
 		m.is("POST", servicetest.Plaza, servicetest.EventBody, current, 200)
@@ -517,7 +513,7 @@ func TestGrowOfALargeDatabase(t *testing.T) {
 		}
 	}
 	lists, writes := away("GET", "/api/event/world%201", "", reader), away("POST", servicetest.Plaza, servicetest.EventBody, writer)
-	m.run(runbooks(t, "Grow to PostgreSQL")[0])
+	m.run(runbooks(t, "postgresql", "Grow to PostgreSQL")[0])
 	m.is("POST", servicetest.Plaza, servicetest.EventBody, writer, 200)
 	listsAway, writesAway := lists(), writes()
 	t.Logf("%d RSVPs: lists were away for %.1f s, writes for %.1f s", rsvps, listsAway.Seconds(), writesAway.Seconds())
@@ -550,7 +546,7 @@ func TestBackups(t *testing.T) {
 		}
 		return string(text)
 	}
-	backup := runbooks(t, "Back up")[0]
+	backup := runbooks(t, "backup", "Back up")[0]
 	start := "systemctl start worldevents-backup >said 2>&1"
 	m.run(start)
 	first := backups()
@@ -634,7 +630,7 @@ func TestDayOne(t *testing.T) {
 	}
 	m.replace = strings.NewReplacer("/var/lib/worldevents", m.p.Dir, "127.0.0.1:9090", m.p.Getenv("ADMIN_ADDR"), "/usr/local/bin", etc, "/etc/systemd/system", etc,
 		"( set -eu\ninstall", "( set -eu\ncd "+release+"\ninstall", "LISTEN_ADDR=:443", "", "HTTP_ADDR=:80", "HTTP_ADDR="+servicetest.FreeAddress(t), "curl -i https://api.example.org/api/auth/session", "true")
-	dayOne, tls := runbooks(t, "Day one")[1], runbooks(t, "TLS")[0]
+	dayOne, tls := runbooks(t, "install", "Day one")[1], runbooks(t, "tls-and-proxies", "TLS")[0]
 	// The settings of the test alone are those that a machine without domain and root needs.
 	m.p.Env = append(m.p.Env, "SHUTDOWN_TIMEOUT=1s", "ACME_DIRECTORY=https://127.0.0.1:1/")
 	m.env = append(m.env, "SHUTDOWN_TIMEOUT=1s", "ACME_DIRECTORY=https://127.0.0.1:1/")
@@ -688,7 +684,7 @@ func TestRotationRunbooks(t *testing.T) {
 	m.systemctl("start worldevents")
 	m.service.Readiness(200, 20*time.Second)
 
-	key, password := runbooks(t, "Rotate a key"), runbooks(t, "Rotate the database password")
+	key, password := runbooks(t, "secrets", "Rotate a key"), runbooks(t, "secrets", "Rotate the database password")
 	jwt := func(keys string) func() {
 		return func() {
 			os.Remove(filepath.Join(secrets, "jwt.before"))
@@ -753,8 +749,8 @@ func TestPromotionRunbook(t *testing.T) {
 	m := serving(t, servicetest.NewPostgresServer(t))
 	alice, _ := m.signIn("alice"), m.signIn("bob")
 	m.run("worldevents user block bob 2>>journal")
-	forgotten, scripts := func() { m.run("worldevents user unblock bob") }, runbooks(t, "PostgreSQL")
-	m.eachFailure(scripts[len(scripts)-1], forgotten, func() {}, func() {
+	forgotten, script := func() { m.run("worldevents user unblock bob") }, runbooks(t, "backup", "After going back")[0]
+	m.eachFailure(script, forgotten, func() {}, func() {
 		m.is("GET", servicetest.Plaza, "", alice, 401)
 		if _, err := m.try("worldevents session issue bob", ""); err == nil || !strings.Contains(err.Error(), "blocked") {
 			t.Errorf("bob signs in again: %v", err)
@@ -792,7 +788,7 @@ func TestCertbotHook(t *testing.T) {
 	servicetest.WriteSecret(t, filepath.Join(lineage, "privkey.pem"), string(renewed.Key))
 	servicetest.WriteSecret(t, filepath.Join(lineage, "fullchain.pem"), string(renewed.Cert))
 	m.replace = strings.NewReplacer("/var/lib/worldevents", m.p.Dir, "/etc/letsencrypt/renewal-hooks/deploy", hooks)
-	m.run(runbooks(t, "TLS")[1])
+	m.run(runbooks(t, "tls-and-proxies", "TLS")[1])
 	shows(first)
 	m.run("RENEWED_LINEAGE=" + lineage + " " + hooks + "/worldevents")
 	shows(renewed)

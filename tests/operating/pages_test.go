@@ -1,0 +1,72 @@
+package operating
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+
+	"worldevents/tests/servicetest"
+)
+
+// Every link of a document to another file, or to a heading, leads somewhere. Readers find every page of docs/ by links that
+// begin at README.md, and a page of docs/operate is short enough to be read by who is woken.
+func TestPagesLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	headings, links := make(map[string]map[string]bool), make(map[string][]string)
+	for _, page := range servicetest.Pages(t) {
+		text := regexp.MustCompile("(?ms)^ *```.*?^ *```$").ReplaceAllString(servicetest.Shipped(t, page), "")
+		headings[page] = anchors(text)
+		text = regexp.MustCompile("`[^`\n]*`").ReplaceAllString(text, "")
+		for _, link := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(link[1], ":") {
+				links[page] = append(links[page], link[1])
+			}
+		}
+		if size := len(servicetest.Shipped(t, page)); strings.HasPrefix(page, "docs/operate/") && size > 12_000 {
+			t.Errorf("%s has %d bytes", page, size)
+		}
+	}
+	reached := map[string]bool{"README.md": true}
+	for unread := []string{"README.md"}; len(unread) > 0; unread = unread[1:] {
+		for _, link := range links[unread[0]] {
+			if to, _, _ := strings.Cut(resolve(unread[0], link), "#"); headings[to] != nil && !reached[to] {
+				reached[to], unread = true, append(unread, to)
+			}
+		}
+	}
+	for page := range headings {
+		if strings.HasPrefix(page, "docs/") && !reached[page] {
+			t.Errorf("no link leads to %s", page)
+		}
+		for _, link := range links[page] {
+			to, heading, _ := strings.Cut(resolve(page, link), "#")
+			if !servicetest.IsShipped(t, to) || heading != "" && !headings[to][heading] {
+				t.Errorf("%s links to %s, which is not there", page, link)
+			}
+		}
+	}
+}
+
+// resolve returns the path from the root, with its heading, of what a page links to.
+func resolve(page, link string) string {
+	if strings.HasPrefix(link, "#") {
+		return page + link
+	}
+	return path.Join(path.Dir(page), link)
+}
+
+// anchors are the names under which GitHub shows the headings of a page.
+func anchors(text string) map[string]bool {
+	all := make(map[string]bool)
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		name := regexp.MustCompile(`[^\p{L}\p{N}_ -]`).ReplaceAllString(strings.ToLower(heading[1]), "")
+		name = strings.ReplaceAll(name, " ", "-")
+		for n, first := 1, name; all[name]; n++ {
+			name = fmt.Sprint(first, "-", n)
+		}
+		all[name] = true
+	}
+	return all
+}
