@@ -45,7 +45,7 @@ func (s *Store) apply(ctx context.Context, w batch.Write) (changed bool, err err
 		time.Sleep(repeatDelay(n))
 	}
 	p.timings.observe(begun, started, err, UsageOf(ctx))
-	s.note(err)
+	s.database.note(err)
 	return changed, err
 }
 

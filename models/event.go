@@ -37,7 +37,11 @@ func (s *Store) CreateEvent(ctx context.Context, caller Caller, e Event) (ID, er
 	if e.ID.IsZero() {
 		e.ID = newID()
 	}
-	create := batch.Write{Kind: batch.Creates, Event: e.ID, User: caller.UserID, Statements: s.dialect.create(s, caller, e)}
+	statements := s.createInPostgres
+	if s.file != nil {
+		statements = s.createInSQLite
+	}
+	create := batch.Write{Kind: batch.Creates, Event: e.ID, User: caller.UserID, Statements: statements(caller, e)}
 	created, err := s.settle(ctx, create, func(tx *gorm.DB) (again bool, err error) { return true, caller.check(tx) })
 	if err == nil && !created {
 		err = ErrBusy // the caller's user is blocked and unblocked all the time
@@ -49,7 +53,7 @@ func (s *Store) CreateEvent(ctx context.Context, caller Caller, e Event) (ID, er
 }
 
 // createInPostgres needs one statement, so one round trip: foreign keys are checked at its end.
-func createInPostgres(s *Store, caller Caller, e Event) []batch.Statement {
+func (s *Store) createInPostgres(caller Caller, e Event) []batch.Statement {
 	return []batch.Statement{s.statement(`
 		WITH creator AS (
 			SELECT number, id, username FROM users WHERE id = ? AND ?
@@ -63,7 +67,8 @@ func createInPostgres(s *Store, caller Caller, e Event) []batch.Statement {
 		caller.UserID, caller.isActive(), e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, s.timestamp())}
 }
 
-func createInSQLite(s *Store, caller Caller, e Event) []batch.Statement {
+// createInSQLite needs two, in one transaction.
+func (s *Store) createInSQLite(caller Caller, e Event) []batch.Statement {
 	now := s.timestamp()
 	return []batch.Statement{s.statement(`
 		INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)

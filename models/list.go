@@ -121,7 +121,7 @@ func (l *EventReader) Next(ctx context.Context, caller Caller, sink EventSink) e
 	err := l.store.run(ctx, l.store.reader, maxWait, func(tx *gorm.DB) error {
 		sink.Truncate(size) // what an earlier try left
 		rows := func(query string, args []any, each func(*listRow) (more bool)) error {
-			return l.store.dialect.rows(tx, query, args, each)
+			return l.store.database.rows(tx, query, args, each)
 		}
 		got, err := l.nextBatch(rows, caller, sink)
 		if err != nil {
@@ -140,7 +140,7 @@ func (l *EventReader) Snapshot(ctx context.Context, caller Caller, sink EventSin
 		sink.Truncate(size)
 		l.readState = start
 		who, got := caller, 0
-		err := l.store.dialect.snapshot(tx, func(rows rowsFunc) error {
+		err := l.store.database.snapshot(tx, func(rows rowsFunc) error {
 			for !l.Done && more() {
 				sink.Truncate(sink.Size()) // what came before ends here
 				n, err := l.nextBatch(rows, who, sink)
@@ -304,7 +304,7 @@ func (l *EventReader) PinPage(ctx context.Context) (Position, error) {
 	err := l.store.read(ctx, func(tx *gorm.DB) error {
 		pinned, beyond, last = make([]ID, 0, l.remaining), false, l.Last
 		query, args := l.query(positionsOnly, Caller{}, l.remaining+1)
-		return l.store.dialect.rows(tx, query, args, func(row *listRow) (more bool) {
+		return l.store.database.rows(tx, query, args, func(row *listRow) (more bool) {
 			if beyond = len(pinned) == l.remaining; beyond {
 				return false
 			}

@@ -37,7 +37,7 @@ func (l *EventReader) query(selected projection, caller Caller, rows int) (text 
 	case positionsOnly:
 		text = "SELECT e.id, e.scheduled_at" + text
 	}
-	return d.parameters(text), append(args, rows)
+	return text, append(args, rows)
 }
 
 // rsvpQuery asks for the next rows RSVPs of the large event at l.Last. They come as one row; no row means that the event is gone. The
@@ -59,5 +59,5 @@ func (l *EventReader) rsvpQuery(rows int) (text string, args []any) {
 			SELECT %[2]s AS usernames, max(created_at) AS joined_at
 			FROM (SELECT created_at, username FROM rsvps WHERE %[1]s LIMIT ?) next
 		) batch WHERE e.id = ?`, next, d.joinUsernames)
-	return d.parameters(text), []any{id, r.joinedAt, r.userNumber, r.until, rows - 1, id, r.joinedAt, r.userNumber, r.until, rows, id}
+	return text, []any{id, r.joinedAt, r.userNumber, r.until, rows - 1, id, r.joinedAt, r.userNumber, r.until, rows, id}
 }

@@ -17,7 +17,6 @@ import (
 	"gorm.io/gorm"
 
 	"worldevents/models/internal/dberr"
-	"worldevents/models/internal/schema"
 )
 
 // migrationTries is how often Migrate tries a migration that did not get its locks.
@@ -44,7 +43,7 @@ var errNoDatabase = errors.New("there is no database here, and REQUIRE_DATABASE=
 	"worldevents migrate makes an empty one")
 
 // Made reports whether Migrate has made the schema, since there was none.
-func (s *Store) Made() bool { return s.made.Load() }
+func (s *Store) Made() bool { return s.schema.made.Load() }
 
 // migrateOr is Migrate that returns refusal, unless that is nil, where there is no schema.
 func (s *Store) migrateOr(ctx context.Context, refusal error) error {
@@ -57,14 +56,11 @@ func (s *Store) migrateOr(ctx context.Context, refusal error) error {
 		}
 	}
 	// A pool of its own: the lock and goose need a connection each, whatever the size of the store's pool.
-	p, err := newPool(s.dialect, 3)
+	p, err := s.database.newPool(3)
 	if err != nil {
 		return err
 	}
 	defer p.sql.Close()
-	if s.dialect.check != nil {
-		err = s.dialect.check(p.gorm.WithContext(ctx))
-	}
 	for n := 1; err == nil; n++ {
 		if err = s.migrate(ctx, p, refusal); n == migrationTries || !isLockTimeout(err) {
 			break
@@ -80,7 +76,7 @@ func (s *Store) migrateOr(ctx context.Context, refusal error) error {
 		err = fmt.Errorf("%w: another transaction keeps a table that must be changed: %w", ErrBusy, err)
 	}
 	err = dberr.Classify(err)
-	if s.dialect.isFile && errors.Is(err, ErrUnavailable) || dberr.IsRefusal(err) {
+	if s.file != nil && errors.Is(err, ErrUnavailable) || dberr.IsRefusal(err) {
 		err = errors.New(err.Error()) // a file that cannot be opened, or a wrong password, is nothing to wait for
 	}
 	if err != nil {
@@ -92,7 +88,7 @@ func (s *Store) migrateOr(ctx context.Context, refusal error) error {
 // migrate is one try.
 func (s *Store) migrate(ctx context.Context, p pool, refusal error) error {
 	tx := p.gorm.WithContext(ctx)
-	return s.dialect.withMigrationLock(tx, func() error {
+	return s.database.migrate(tx, func() error {
 		if err := s.refuseOldSchema(tx); err != nil {
 			return err
 		}
@@ -107,19 +103,19 @@ func (s *Store) migrate(ctx context.Context, p pool, refusal error) error {
 			return refusal
 		}
 		if found.version < found.known {
-			provider, err := goose.NewProvider(s.dialect.goose, p.sql, migrationFiles{schema.Migrations(s.dialect.name), s.dialect.migrationSettings})
+			provider, err := goose.NewProvider(s.schema.database.Goose, p.sql, migrationFiles{s.schema.database.Migrations(), s.schema.database.Settings})
 			if err != nil {
 				return err
 			}
 			if _, err = provider.Up(ctx); err != nil {
 				return err
 			}
-			s.made.Store(found.version == 0)
+			s.schema.made.Store(found.version == 0)
 		}
-		if err := s.dialect.verifySchema(tx); err != nil {
+		if err := s.verifySchema(tx); err != nil {
 			return err
 		}
-		s.schema.Store(max(found.version, found.known))
+		s.schema.version.Store(max(found.version, found.known))
 		return nil
 	})
 }
@@ -165,7 +161,7 @@ var errOldSchema = errors.New("the database was made by a version before the fir
 // refuseOldSchema knows such a database by a column that it lacks.
 func (s *Store) refuseOldSchema(tx *gorm.DB) error {
 	var old bool
-	err := scan(tx.Raw(s.dialect.oldSchemaQuery), &old)
+	err := scan(tx.Raw(s.schema.database.OldQuery), &old)
 	if err == nil && old {
 		return errOldSchema
 	}

@@ -11,13 +11,13 @@ import (
 // that nobody uses are closed, and the others when what they do is done. It returns ErrFixedURL or ErrCredentials, and then
 // changes nothing. It must not be called concurrently.
 func (s *Store) UseCredentials(ctx context.Context, text string) (c postgres.Credentials, err error) {
-	if s.dialect.server == nil {
+	if s.server == nil {
 		if text != s.url {
 			err = postgres.ErrFixedURL
 		}
 		return c, err
 	}
-	if c, err = s.dialect.server.UseCredentials(ctx, text); c.Changed {
+	if c, err = s.server.UseCredentials(ctx, text); c.Changed {
 		s.instances.Renew()
 		go s.closeIdle()
 		time.AfterFunc(s.timeout, s.closeIdle) // those that were in use

@@ -60,7 +60,7 @@ func (s *Store) FindPerson(ctx context.Context, who Who) (Person, error) {
 // snapshot runs fn, which only reads, on one state of the database. On SQLite that keeps others from writing meanwhile.
 func (s *Store) snapshot(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	return s.transaction(ctx, func(tx *gorm.DB) error {
-		if !s.dialect.isFile {
+		if s.file == nil {
 			if err := tx.Exec("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY").Error; err != nil {
 				return err
 			}

@@ -1,66 +1,96 @@
 package models
 
 import (
-	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/pressly/goose/v3"
 	gormpostgres "gorm.io/driver/postgres"
 	"gorm.io/gorm"
 
+	"worldevents/models/internal/batch"
+	"worldevents/models/internal/dberr"
+	"worldevents/models/internal/notify"
 	"worldevents/models/internal/postgres"
 	"worldevents/models/internal/schema"
 )
 
-func postgresDialect(text string, timeout time.Duration) (dialect, error) {
-	server, err := postgres.New(text, timeout)
-	if err != nil {
-		return dialect{}, err
-	}
-	return dialect{
-		name:          "postgres",
-		server:        server,
-		goose:         goose.DialectPostgres,
-		probe:         probePostgres,
-		writableQuery: "SELECT NOT CAST(current_setting('transaction_read_only') AS boolean)",
-		oldSchemaQuery: `SELECT count(*) > 0 AND NOT bool_or(attname = 'skeleton') FROM pg_attribute
-			WHERE attrelid = to_regclass('users') AND attnum > 0`, // a view of information_schema takes 5 ms to plan
-		triggersQuery: `SELECT count(*) FROM pg_trigger WHERE tgrelid IN (to_regclass('events'), to_regclass('rsvps'))
-			AND tgname LIKE 'changes\_%' AND tgenabled = 'A'`,
-		triggers:          11,
-		hasTableQuery:     "SELECT to_regclass(?) IS NOT NULL",
-		migrationSettings: noLimits + "SET LOCAL lock_timeout = '200ms';\n",
-		connect:           server.OpenPool,
-		gorm: func(db *sql.DB) gorm.Dialector {
-			return gormpostgres.New(gormpostgres.Config{Conn: postgres.Pool{DB: db}})
-		},
-		blob:          "bytea",
-		check:         checkPostgres,
-		time:          "timestamptz",
-		joinUsernames: `string_agg(username, E'\n')`,
-		moments:       postgresMoments,
-		randomID:      "gen_random_uuid()",
-		anyOf:         "= ANY (ARRAY (SELECT CAST(jsonb_array_elements_text(CAST(? AS jsonb)) AS uuid)))",
-		callers: `(SELECT n, CAST(ids ->> 0 AS uuid) AS user_id, CAST(ids ->> 1 AS uuid) AS session_id
-			FROM jsonb_array_elements(CAST(? AS jsonb)) WITH ORDINALITY AS given (ids, n))`,
-		parameters:        numbered,
-		rows:              rowsInPostgres,
-		snapshot:          snapshotInPostgres,
-		create:            createInPostgres,
-		withMigrationLock: withAdvisoryLock,
-	}, nil
+var postgresDialect = dialect{
+	blob:          "bytea",
+	time:          "timestamptz",
+	joinUsernames: `string_agg(username, E'\n')`,
+	usernames:     firstUsernames(`string_agg(username, E'\n')`),
+	randomID:      "gen_random_uuid()",
+	anyOf:         "= ANY (ARRAY (SELECT CAST(jsonb_array_elements_text(CAST(? AS jsonb)) AS uuid)))",
+	callers: `(SELECT n, CAST(ids ->> 0 AS uuid) AS user_id, CAST(ids ->> 1 AS uuid) AS session_id
+		FROM jsonb_array_elements(CAST(? AS jsonb)) WITH ORDINALITY AS given (ids, n))`,
+	moments: postgresMoments,
 }
 
-// noLimits lifts the limits of time that a role or a database may have for the rest of a transaction: a migration that is
-// ended by one of them would begin anew for ever, with its locks each time. What waits for a lock keeps all others waiting
-// that come behind it, so that has a limit of ours.
-const noLimits = `SET LOCAL statement_timeout = 0;
-SET LOCAL idle_in_transaction_session_timeout = 0;
-SELECT set_config('transaction_timeout', '0', true) WHERE current_setting('transaction_timeout', true) IS NOT NULL;
-`
+// openPostgres makes the pool, and what tells other instances of writes.
+func (s *Store) openPostgres(url string, conns int) (err error) {
+	if s.server, err = postgres.New(url, s.timeout); err != nil {
+		return err
+	}
+	db := &postgresDatabase{server: s.server}
+	s.database, s.dialect, s.schema.database = db, postgresDialect, schema.Postgres
+	if s.writer, err = db.newPool(conns); err != nil {
+		return err
+	}
+	s.writer.timings = newTimings("postgres")
+	s.reader = s.writer
+	s.writes = s.server.NewLane(s.writer.sql, s.writer.limiter.(batch.Connections), s.timeout, s.maxWait, s.writer.timings.countError)
+	s.instances, err = notify.New(s.server)
+	return err
+}
+
+// postgresDatabase is a server.
+type postgresDatabase struct {
+	server *postgres.Server
+	sick   sickness
+}
+
+func (d *postgresDatabase) newPool(n int) (pool, error) {
+	db, err := d.server.OpenPool()
+	if err != nil {
+		return pool{}, err
+	}
+	return newPool(db, gormpostgres.New(gormpostgres.Config{Conn: postgres.Pool{DB: db}}), n)
+}
+
+func (d *postgresDatabase) note(err error) {
+	switch {
+	case errors.Is(err, dberr.ErrSick):
+		d.sick.begin()
+	case errors.Is(err, ErrTimeout):
+		d.server.TimedOut()
+	}
+}
+
+// ready implements database. Once a write has failed for want of room or the like, it wants one of its own to succeed first.
+func (d *postgresDatabase) ready(tx *gorm.DB) error {
+	var writable bool
+	err := postgres.WhileCrowded(tx.Statement.Context, func() error {
+		return dberr.Classify(scan(tx.Raw("SELECT NOT CAST(current_setting('transaction_read_only') AS boolean)"), &writable))
+	})
+	if err != nil {
+		return err
+	}
+	if !writable {
+		return fmt.Errorf("%w: read-only", ErrUnavailable)
+	}
+	return d.sick.cure(func() error { return dberr.Classify(probePostgres(tx)) })
+}
+
+// migrate implements database.
+func (d *postgresDatabase) migrate(tx *gorm.DB, fn func() error) error {
+	if err := checkPostgres(tx); err != nil {
+		return err
+	}
+	return withAdvisoryLock(tx, fn)
+}
 
 // withAdvisoryLock holds an advisory lock of a transaction, not of a session, so that it also works behind
 // PgBouncer. Who waits holds nothing meanwhile: the waiting could take all of a small pool's connections, and the one
@@ -69,7 +99,7 @@ func withAdvisoryLock(tx *gorm.DB, fn func() error) error {
 	for {
 		var locked bool
 		err := tx.Transaction(func(tx *gorm.DB) error {
-			for statement := range strings.SplitAfterSeq(strings.TrimSpace(noLimits), ";") {
+			for statement := range strings.SplitAfterSeq(strings.TrimSpace(schema.NoLimits), ";") {
 				if err := tx.Exec(statement).Error; err != nil {
 					return err
 				}

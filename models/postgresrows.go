@@ -14,16 +14,16 @@ import (
 	"worldevents/models/internal/postgres"
 )
 
-func rowsInPostgres(tx *gorm.DB, query string, args []any, each func(*listRow) (more bool)) error {
+func (*postgresDatabase) rows(tx *gorm.DB, query string, args []any, each func(*listRow) (more bool)) error {
 	ctx := tx.Statement.Context
 	return tx.Statement.ConnPool.(postgres.Pool).WithConn(ctx, func(c *pgx.Conn) (again bool, err error) {
-		gotRow, err := readRows(ctx, c, query, args, each)
+		gotRow, err := readRows(ctx, c, numbered(query), args, each)
 		return !gotRow, err
 	})
 }
 
-// snapshotInPostgres sends the beginning of the transaction together with its first query.
-func snapshotInPostgres(tx *gorm.DB, fn func(rows rowsFunc) error) error {
+// snapshot implements database. It sends the beginning of the transaction together with its first query.
+func (*postgresDatabase) snapshot(tx *gorm.DB, fn func(rows rowsFunc) error) error {
 	ctx := tx.Statement.Context
 	return tx.Statement.ConnPool.(postgres.Pool).WithConn(ctx, func(c *pgx.Conn) (again bool, err error) {
 		begun, gotRow := false, false
@@ -32,7 +32,7 @@ func snapshotInPostgres(tx *gorm.DB, fn func(rows rowsFunc) error) error {
 			if !begun {
 				begun, read = true, beginAndReadRows
 			}
-			got, err := read(ctx, c, query, args, each)
+			got, err := read(ctx, c, numbered(query), args, each)
 			gotRow = gotRow || got
 			return err
 		})

@@ -52,7 +52,7 @@ const (
 // transaction writes down. It also begins a new incarnation where the server has emptied both tables. A file keeps one mark for
 // each world, and needs none of this.
 func (s *Store) PruneChanges(ctx context.Context) (deleted int64, err error) {
-	if s.dialect.isFile {
+	if s.file != nil {
 		return 0, nil
 	}
 	for n := int64(maxPrunedChanges); err == nil && n == maxPrunedChanges; {

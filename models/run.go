@@ -60,7 +60,7 @@ func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(
 		p.timings.waiting.Add(-1)
 	}
 	p.timings.observe(begun, started, err, UsageOf(ctx))
-	s.note(err)
+	s.database.note(err)
 	if errors.Is(err, dberr.ErrSerialize) { // its last try was taken back, too: nothing has happened
 		err = fmt.Errorf("%w: %w", ErrBusy, err)
 	}
@@ -106,19 +106,6 @@ func (s *Store) attemptWhileCrowded(ctx context.Context, p pool, giveUp time.Tim
 	return postgres.WhileCrowded(wait, func() error { return s.attempt(ctx, p, fn) })
 }
 
-// note remembers what an error says about the database.
-func (s *Store) note(err error) {
-	switch {
-	case err == nil:
-	case errors.Is(err, dberr.ErrSick):
-		s.sick.begin()
-	case errors.Is(err, ErrUnwritable) && s.file != nil:
-		s.file.Fail(err)
-	case errors.Is(err, ErrTimeout) && s.dialect.server != nil:
-		s.dialect.server.TimedOut()
-	}
-}
-
 // scan runs a query that Raw has built and reads the columns of its only row into dest. The error is sql.ErrNoRows if
 // there is none.
 func scan(query *gorm.DB, dest ...any) error {
@@ -154,7 +141,7 @@ func (s *Store) after(d time.Duration) any {
 		return gorm.Expr("clock_timestamp() + CAST(? AS interval)", d)
 	}
 	then := s.now().UTC().Truncate(time.Microsecond).Add(d) // what PostgreSQL keeps
-	if s.dialect.isFile {
+	if s.file != nil {
 		return then
 	}
 	return gorm.Expr("CAST(? AS timestamptz)", then)

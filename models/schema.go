@@ -6,12 +6,20 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync/atomic"
 
 	"gorm.io/gorm"
 
 	"worldevents/models/internal/dberr"
 	"worldevents/models/internal/schema"
 )
+
+// storedSchema is what a Store knows of its database's schema.
+type storedSchema struct {
+	database schema.Database
+	version  atomic.Int64 // 0 until it is known
+	made     atomic.Bool  // by Migrate
+}
 
 // schemaState is the schema of a database, beside those that this program has.
 type schemaState struct {
@@ -38,7 +46,7 @@ func (s *Store) Name() string {
 	if s.file != nil {
 		return s.file.Name()
 	}
-	return s.dialect.server.Name()
+	return s.server.Name()
 }
 
 // named puts the name of the database in front of an error.
@@ -88,32 +96,32 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 		if found.version < found.known {
 			return ErrSchemaOlder
 		}
-		return s.dialect.verifySchema(tx)
+		return s.verifySchema(tx)
 	}))
 }
 
 // NewerSchema returns the number of a schema that is newer than those of this program, which works with it all the same,
 // once Migrate has found one; else 0.
 func (s *Store) NewerSchema() int64 {
-	if version := s.schema.Load(); version > schema.Newest() {
+	if version := s.schema.version.Load(); version > schema.Newest() {
 		return version
 	}
 	return 0
 }
 
 // Schema returns the number of the database's schema, that of its last migration, once Migrate has seen to it; else 0.
-func (s *Store) Schema() int64 { return s.schema.Load() }
+func (s *Store) Schema() int64 { return s.schema.version.Load() }
 
 func (s *Store) schemaOf(tx *gorm.DB) (found schemaState, err error) {
 	found.known = schema.Newest()
 	var migrated, compatible bool
-	if err := scan(tx.Raw(s.dialect.hasTableQuery, "goose_db_version"), &migrated); err != nil || !migrated {
+	if err := scan(tx.Raw(s.schema.database.HasTableQuery, "goose_db_version"), &migrated); err != nil || !migrated {
 		return found, err
 	}
 	if err := scan(tx.Raw("SELECT coalesce(max(version_id), 0) FROM goose_db_version"), &found.version); err != nil || found.version == 0 {
 		return found, err
 	}
-	if err := scan(tx.Raw(s.dialect.hasTableQuery, "compatibility"), &compatible); err != nil {
+	if err := scan(tx.Raw(s.schema.database.HasTableQuery, "compatibility"), &compatible); err != nil {
 		return found, err
 	}
 	if !compatible {
@@ -123,7 +131,7 @@ func (s *Store) schemaOf(tx *gorm.DB) (found schemaState, err error) {
 }
 
 // verifySchema returns errDamaged unless all tables and columns are there, and what marks changes.
-func (d dialect) verifySchema(tx *gorm.DB) error {
+func (s *Store) verifySchema(tx *gorm.DB) error {
 	for table, columns := range schema.Columns {
 		rows, err := tx.Raw("SELECT " + columns + " FROM " + table + " WHERE false").Rows()
 		if err == nil {
@@ -137,11 +145,11 @@ func (d dialect) verifySchema(tx *gorm.DB) error {
 		}
 	}
 	var triggers int
-	if err := scan(tx.Raw(d.triggersQuery), &triggers); err != nil {
+	if err := scan(tx.Raw(s.schema.database.TriggersQuery), &triggers); err != nil {
 		return err
 	}
-	if triggers != d.triggers {
-		return fmt.Errorf("%w: of %d triggers changes_… of events and rsvps, %d are there and always fire", errDamaged, d.triggers, triggers)
+	if triggers != s.schema.database.Triggers {
+		return fmt.Errorf("%w: of %d triggers changes_… of events and rsvps, %d are there and always fire", errDamaged, s.schema.database.Triggers, triggers)
 	}
 	return nil
 }

@@ -249,7 +249,7 @@ func (s *Session) wasSpentWithin(token Hash, after int64) bool {
 
 // milliseconds is now, in milliseconds since 1970, as a parameter of a statement.
 func (s *Store) milliseconds() any {
-	if s.dialect.isFile {
+	if s.file != nil {
 		return s.now().UnixMilli()
 	}
 	return gorm.Expr("CAST(extract(epoch FROM ?) * 1000 AS bigint)", s.timestamp())
@@ -257,7 +257,7 @@ func (s *Store) milliseconds() any {
 
 // spentNow is now as the time of a spent token: spentTime bytes, big-endian.
 func (s *Store) spentNow() any {
-	if s.dialect.isFile {
+	if s.file != nil {
 		return binary.BigEndian.AppendUint64(nil, uint64(s.now().UnixMilli()))[8-spentTime:]
 	}
 	return gorm.Expr("substr(int8send(?), 3)", s.milliseconds()) // from byte 3 on, the first being 1

@@ -7,7 +7,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -18,7 +17,6 @@ import (
 	"gorm.io/gorm/logger"
 
 	"worldevents/models/internal/batch"
-	"worldevents/models/internal/dberr"
 	"worldevents/models/internal/notify"
 	"worldevents/models/internal/postgres"
 	"worldevents/models/internal/sqlite"
@@ -42,11 +40,14 @@ type Options struct {
 
 // Store is the database. Its methods may be called concurrently.
 type Store struct {
-	dialect dialect
-	writer  pool
-	reader  pool // the same as writer on PostgreSQL
-	writes  writes
-	wal     *sqlite.WAL // nil on PostgreSQL
+	database database
+	dialect  dialect
+	file     *sqlite.File     // nil on PostgreSQL
+	server   *postgres.Server // nil on SQLite
+	writer   pool
+	reader   pool // the same as writer on PostgreSQL
+	writes   writes
+	wal      *sqlite.WAL // nil on PostgreSQL
 	// instances are nil on SQLite.
 	instances  *notify.Instances
 	subscriber atomic.Pointer[func(own bool)]
@@ -56,12 +57,9 @@ type Store struct {
 	maxConns   int
 	now        func() time.Time
 	policy     SessionPolicy
-	file       *sqlite.File // nil on PostgreSQL
 	// serverClock means that the database's clock is used where rows keep the time of writing.
 	serverClock bool
-	sick        sickness
-	schema      atomic.Int64 // the version of the schema, 0 until it is known
-	made        atomic.Bool  // by Migrate
+	schema      storedSchema
 }
 
 // writes does changes as data; see Store.apply.
@@ -92,46 +90,22 @@ func Open(o Options) (*Store, error) {
 	}
 	var err error
 	if path, ok := strings.CutPrefix(o.URL, "sqlite:"); ok {
-		s.file = sqlite.NewFile(path)
-		s.dialect = sqliteDialect(s.file, o.Timeout)
-		err = s.openSQLite()
+		err = s.openSQLite(path)
 	} else {
-		if s.dialect, err = postgresDialect(o.URL, o.Timeout); err == nil {
-			s.writer, err = newPool(s.dialect, o.MaxConns)
-		}
-		s.reader = s.writer
-	}
-	if err == nil && s.dialect.server != nil {
-		s.instances, err = notify.New(s.dialect.server)
+		err = s.openPostgres(o.URL, o.MaxConns)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if s.writer.timings = newTimings(s.dialect.name + "_write"); s.reader.sql == s.writer.sql {
-		s.writer.timings = newTimings(s.dialect.name)
-		s.writes = s.dialect.server.NewLane(s.writer.sql, s.writer.limiter.(batch.Connections), o.Timeout, s.maxWait, s.writer.timings.countError)
-		s.reader = s.writer
-	} else {
-		s.reader.timings = newTimings(s.dialect.name + "_read")
-	}
-	s.serverClock = o.Now == nil && !s.dialect.isFile
-	// The inner LIMIT keeps the order, and a large event from being read whole.
-	s.dialect.usernames = fmt.Sprintf(`
-		(SELECT %s FROM (
-			SELECT username FROM rsvps WHERE event_number = e.number ORDER BY created_at, user_number LIMIT %d
-		) first)`, s.dialect.joinUsernames, largeRSVPs+1)
+	s.serverClock = o.Now == nil && s.server != nil
 	return s, nil
 }
 
 // newPool makes a pool of n connections, with GORM over it.
-func newPool(d dialect, n int) (pool, error) {
-	db, err := d.connect()
-	if err != nil {
-		return pool{}, err
-	}
+func newPool(db *sql.DB, dialector gorm.Dialector, n int) (pool, error) {
 	db.SetMaxOpenConns(n)
 	db.SetMaxIdleConns(n)
-	g, err := openGORM(d.gorm(db))
+	g, err := openGORM(dialector)
 	return pool{gorm: g, sql: db, limiter: batch.NewConnections(n), enforceDeadline: true}, err
 }
 
@@ -164,10 +138,7 @@ func (s *Store) Close() error {
 
 // Pools returns the connection pools by name, for metrics.
 func (s *Store) Pools() map[string]*sql.DB {
-	if s.reader.sql == s.writer.sql {
-		return map[string]*sql.DB{s.dialect.name: s.writer.sql}
-	}
-	return map[string]*sql.DB{s.dialect.name + "_write": s.writer.sql, s.dialect.name + "_read": s.reader.sql}
+	return map[string]*sql.DB{s.writer.timings.pool: s.writer.sql, s.reader.timings.pool: s.reader.sql}
 }
 
 // WAL returns the write-ahead log of SQLite, for metrics; nil on PostgreSQL, which looks after its own.
@@ -176,10 +147,11 @@ func (s *Store) WAL() *sqlite.WAL { return s.wal }
 // Timings returns what is counted of each pool: histograms, in seconds, of how long calls waited for a connection and of how
 // long they took then, how many wait now, and errors by class. A call that got no connection in time counts as waiting.
 func (s *Store) Timings() []prometheus.Collector {
-	if s.reader.sql == s.writer.sql {
-		return s.writer.timings.collectors(s.dialect.name)
+	all := s.writer.timings.collectors()
+	if s.reader.sql != s.writer.sql {
+		all = append(all, s.reader.timings.collectors()...)
 	}
-	return append(s.writer.timings.collectors(s.dialect.name+"_write"), s.reader.timings.collectors(s.dialect.name+"_read")...)
+	return all
 }
 
 // LogTo has the store log what no caller is told: that a SQLite file is checked, that it takes no writes, and that it takes
@@ -202,25 +174,7 @@ func (s *Store) SessionPolicy() SessionPolicy { return s.policy }
 func (s *Store) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, min(time.Second, s.timeout))
 	defer cancel()
-	if s.file != nil {
-		if err := s.file.Ready(); err != nil {
-			return err
-		}
-	}
-	var writable bool
-	err := postgres.WhileCrowded(ctx, func() error {
-		return dberr.Classify(scan(s.reader.gorm.WithContext(ctx).Raw(s.dialect.writableQuery), &writable))
-	})
-	if err != nil {
-		return err
-	}
-	if !writable {
-		return fmt.Errorf("%w: read-only", ErrUnavailable)
-	}
-	if s.dialect.probe == nil {
-		return nil
-	}
-	return s.sick.cure(func() error { return dberr.Classify(s.dialect.probe(s.writer.gorm.WithContext(ctx))) })
+	return s.database.ready(s.reader.gorm.WithContext(ctx))
 }
 
 // SharedFiles returns the database files that users of the machine besides the owner can read or write. There are none

@@ -54,7 +54,7 @@ type swept struct {
 
 // sweep deletes the next batch. It returns sql.ErrNoRows once nothing is left, or while another instance deletes.
 func (s *Store) sweep(tx *gorm.DB, at swept) (swept, error) {
-	if !s.dialect.isFile {
+	if s.file == nil {
 		var mine bool
 		if err := scan(tx.Raw("SELECT pg_try_advisory_xact_lock(?)", int64(schema.SweepLock)), &mine); err != nil || !mine {
 			return at, errors.Join(err, sql.ErrNoRows)

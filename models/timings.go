@@ -12,6 +12,7 @@ import (
 
 // timings are the metrics of a pool. Durations are in seconds.
 type timings struct {
+	pool       string // its name
 	wait, work prometheus.Histogram
 	// waiting is how many calls wait for a connection now.
 	waiting *atomic.Int64
@@ -47,6 +48,7 @@ func newTimings(pool string) timings {
 		})
 	}
 	t := timings{
+		pool:    pool,
 		wait:    histogram("worldevents_database_wait_duration_seconds", "Time in seconds that calls waited for a connection to the database, or for their turn to write, those included that got none."),
 		work:    histogram("worldevents_database_duration_seconds", "Time in seconds that calls took once they had a connection."),
 		waiting: new(atomic.Int64),
@@ -62,10 +64,10 @@ func newTimings(pool string) timings {
 }
 
 // collectors returns all metrics of the pool.
-func (t timings) collectors(pool string) []prometheus.Collector {
+func (t timings) collectors() []prometheus.Collector {
 	all := []prometheus.Collector{t.wait, t.work, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "worldevents_database_waiting_calls", Help: "Calls that wait for a connection to the database, or for their turn to write.",
-		ConstLabels: prometheus.Labels{"pool": pool},
+		ConstLabels: prometheus.Labels{"pool": t.pool},
 	}, func() float64 { return float64(t.waiting.Load()) })}
 	for _, e := range t.errors {
 		all = append(all, e.count)

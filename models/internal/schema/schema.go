@@ -10,9 +10,56 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// Migrations has the migrations of a database, sqlite or postgres.
-func Migrations(database string) fs.FS {
-	folder, _ := fs.Sub(migrations, "migrations/"+database) // fails for a malformed path only
+// Database is what migrations and checks of the schema need to know of one of the two databases.
+type Database struct {
+	// Name is also that of its folder below migrations.
+	Name  string
+	Goose goose.Dialect
+	// Settings are statements that each migration begins with.
+	Settings string
+	// OldQuery selects true in a database of a version that cannot be carried along.
+	OldQuery string
+	// HasTableQuery selects whether there is a table of the name that is its parameter.
+	HasTableQuery string
+	// TriggersQuery selects how many triggers mark changes, which must be Triggers.
+	TriggersQuery string
+	Triggers      int
+}
+
+// SQLite and Postgres are the two databases.
+var (
+	SQLite = Database{
+		Name:          "sqlite",
+		Goose:         goose.DialectSQLite3,
+		OldQuery:      "SELECT count(*) > 0 AND max(name = 'skeleton') = 0 FROM pragma_table_info('users')",
+		HasTableQuery: "SELECT count(*) > 0 FROM sqlite_master WHERE type = 'table' AND name = ?",
+		TriggersQuery: "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name IN ('events', 'rsvps') AND name LIKE 'changes\\_%' ESCAPE '\\'",
+		Triggers:      7,
+	}
+	Postgres = Database{
+		Name:     "postgres",
+		Goose:    goose.DialectPostgres,
+		Settings: NoLimits + "SET LOCAL lock_timeout = '200ms';\n",
+		OldQuery: `SELECT count(*) > 0 AND NOT bool_or(attname = 'skeleton') FROM pg_attribute
+			WHERE attrelid = to_regclass('users') AND attnum > 0`, // a view of information_schema takes 5 ms to plan
+		HasTableQuery: "SELECT to_regclass(?) IS NOT NULL",
+		TriggersQuery: `SELECT count(*) FROM pg_trigger WHERE tgrelid IN (to_regclass('events'), to_regclass('rsvps'))
+			AND tgname LIKE 'changes\_%' AND tgenabled = 'A'`,
+		Triggers: 11,
+	}
+)
+
+// NoLimits lifts the limits of time that a role or a database of PostgreSQL may have for the rest of a transaction: a migration that is
+// ended by one of them would begin anew for ever, with its locks each time. What waits for a lock keeps all others waiting
+// that come behind it, so that has a limit of ours.
+const NoLimits = `SET LOCAL statement_timeout = 0;
+SET LOCAL idle_in_transaction_session_timeout = 0;
+SELECT set_config('transaction_timeout', '0', true) WHERE current_setting('transaction_timeout', true) IS NOT NULL;
+`
+
+// Migrations are those of the database.
+func (d Database) Migrations() fs.FS {
+	folder, _ := fs.Sub(migrations, "migrations/"+d.Name) // fails for a malformed path only
 	return folder
 }
 
