@@ -49,8 +49,8 @@ func (s *Store) openPostgres(url string, conns int) (err error) {
 
 // postgresDatabase is a server.
 type postgresDatabase struct {
-	server *postgres.Server
-	sick   sickness
+	server  *postgres.Server
+	failure writeFailure
 }
 
 func (d *postgresDatabase) newPool(n int) (pool, error) {
@@ -63,8 +63,8 @@ func (d *postgresDatabase) newPool(n int) (pool, error) {
 
 func (d *postgresDatabase) note(err error) {
 	switch {
-	case errors.Is(err, dberr.ErrSick):
-		d.sick.begin()
+	case errors.Is(err, dberr.ErrCannotWrite):
+		d.failure.note()
 	case errors.Is(err, ErrTimeout):
 		d.server.TimedOut()
 	}
@@ -73,7 +73,7 @@ func (d *postgresDatabase) note(err error) {
 // ready implements database. Once a write has failed for want of room or the like, it wants one of its own to succeed first.
 func (d *postgresDatabase) ready(tx *gorm.DB) error {
 	var writable bool
-	err := postgres.WhileCrowded(tx.Statement.Context, func() error {
+	err := postgres.WhileFull(tx.Statement.Context, func() error {
 		return dberr.Classify(scan(tx.Raw("SELECT NOT CAST(current_setting('transaction_read_only') AS boolean)"), &writable))
 	})
 	if err != nil {
@@ -82,7 +82,7 @@ func (d *postgresDatabase) ready(tx *gorm.DB) error {
 	if !writable {
 		return fmt.Errorf("%w: read-only", ErrUnavailable)
 	}
-	return d.sick.cure(func() error { return dberr.Classify(probePostgres(tx)) })
+	return d.failure.isOver(func() error { return dberr.Classify(probePostgres(tx)) })
 }
 
 // migrate implements database.
@@ -151,29 +151,30 @@ func checkPostgres(tx *gorm.DB) error {
 	return postgres.Supported(version, encoding)
 }
 
-// sickness is that of a database that responds but lacks what it needs to write, such as room on its disk.
-type sickness struct{ last atomic.Pointer[time.Time] } // when a write failed of it; nil if it is well
+// writeFailure is that of a server that responds but lacks what it needs to write, such as room on its disk.
+type writeFailure struct{ last atomic.Pointer[time.Time] } // when a write failed of it; nil if none does
 
-// minSickness is how long it lasts after a write that failed: a probe may find room where a large write does not.
-const minSickness = 2 * time.Second
+// minWriteFailure is how long it lasts after a write that failed: a probe may find room where a large write does not.
+const minWriteFailure = 2 * time.Second
 
-func (s *sickness) begin() {
+// note is called when a write has failed of it.
+func (f *writeFailure) note() {
 	now := time.Now()
-	s.last.Store(&now)
+	f.last.Store(&now)
 }
 
-// cure returns errSick, or the error of probe, unless the database is well or probe succeeds.
-func (s *sickness) cure(probe func() error) error {
-	last := s.last.Load()
+// isOver returns nil if no write fails any more, as probe shows by its success; else ErrCannotWrite, or the error of probe.
+func (f *writeFailure) isOver(probe func() error) error {
+	last := f.last.Load()
 	if last == nil {
 		return nil
 	}
-	if time.Since(*last) < minSickness {
-		return dberr.ErrSick
+	if time.Since(*last) < minWriteFailure {
+		return dberr.ErrCannotWrite
 	}
 	if err := probe(); err != nil {
 		return err
 	}
-	s.last.CompareAndSwap(last, nil)
+	f.last.CompareAndSwap(last, nil)
 	return nil
 }

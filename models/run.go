@@ -52,8 +52,8 @@ func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(
 		}
 		defer cancel()
 		err := s.attempt(work, p, fn)
-		if errors.Is(err, dberr.ErrCrowded) {
-			err = s.attemptWhileCrowded(work, p, begun.Add(maxWait), fn)
+		if errors.Is(err, dberr.ErrFull) {
+			err = s.attemptWhileFull(work, p, begun.Add(maxWait), fn)
 		}
 		return err
 	})
@@ -99,12 +99,12 @@ func (s *Store) attempt(ctx context.Context, p pool, fn func(tx *gorm.DB) error)
 	}
 }
 
-// attemptWhileCrowded is attempt again and again until giveUp while the server takes no more connections: one of the pool
+// attemptWhileFull is attempt again and again until giveUp while the server takes no more connections: one of the pool
 // may come free, or another client may end.
-func (s *Store) attemptWhileCrowded(ctx context.Context, p pool, giveUp time.Time, fn func(tx *gorm.DB) error) error {
+func (s *Store) attemptWhileFull(ctx context.Context, p pool, giveUp time.Time, fn func(tx *gorm.DB) error) error {
 	wait, cancel := context.WithDeadline(ctx, giveUp)
 	defer cancel()
-	return postgres.WhileCrowded(wait, func() error { return s.attempt(ctx, p, fn) })
+	return postgres.WhileFull(wait, func() error { return s.attempt(ctx, p, fn) })
 }
 
 // scan runs a query that Raw has built and reads the columns of its only row into dest. The error is sql.ErrNoRows if

@@ -26,8 +26,8 @@ var ErrTimeout = errors.New("database timeout")
 // ErrUnavailable means that the database is away, starting, stopping or read-only.
 var ErrUnavailable = errors.New("database unavailable")
 
-// ErrUnreachable is the ErrUnavailable of a database to which no connection could be made: it refuses them or the user, is
-// silent, or its name is not known. Nothing was sent, so nothing of the call has happened.
+// ErrUnreachable is the ErrUnavailable of a database to which no connection could be made: it refuses them or the user, does
+// not respond, or its name is not known. Nothing was sent, so nothing of the call has happened.
 var ErrUnreachable = fmt.Errorf("%w: no connection", ErrUnavailable)
 
 // ErrUnwritable is the ErrUnavailable of a SQLite file that was removed or replaced, is damaged, or is on a disk that is
@@ -50,12 +50,12 @@ func (w worded) Error() string { return w.words }
 
 func (w worded) Unwrap() error { return w.error }
 
-// ErrSick means that the database lacks what it needs to write, such as room on its disk.
-var ErrSick = fmt.Errorf("%w: it cannot write", ErrUnavailable)
+// ErrCannotWrite means that the database lacks what it needs to write, such as room on its disk.
+var ErrCannotWrite = fmt.Errorf("%w: it cannot write", ErrUnavailable)
 
 // Errors that statements provoke on purpose, or that call for another try. They do not leave the package.
 var (
-	ErrCrowded    = fmt.Errorf("%w: too many connections", ErrBusy)
+	ErrFull       = fmt.Errorf("%w: too many connections", ErrBusy)
 	ErrForeignKey = errors.New("foreign key violated")
 	ErrDuplicate  = errors.New("unique key violated")
 	ErrSerialize  = errors.New("transaction must be repeated")
@@ -109,10 +109,10 @@ func ClassOfPostgres(code string) error {
 	case "57014": // canceled, by statement_timeout or by our own deadline
 		return ErrTimeout
 	case "53300": // too many connections, of the server, the database or the role
-		return ErrCrowded
+		return ErrFull
 	case "53000", "53100", "53200", // resources in general, disk full, out of memory
 		"58000", "58030": // system error, input or output
-		return ErrSick
+		return ErrCannotWrite
 	case "25006", // read-only: a standby, or a primary just demoted
 		"28000", "28P01", "3D000", // refused: the role, its password, or no such database
 		"57P01", "57P02", "57P03", "57P05": // stopping, crashed, starting, idle too long

@@ -172,7 +172,7 @@ func wait(ctx context.Context, conn *pgconn.PgConn, d time.Duration) error {
 	return conn.WaitForNotification(ctx)
 }
 
-// ping fails when the server is silent, and when it no longer listens for this connection: some poolers exchange the server
+// ping fails when the server does not respond, and when it no longer listens for this connection: some poolers exchange the server
 // behind it. It writes nothing, so that it is no reason to look for writes.
 func ping(ctx context.Context, conn *pgconn.PgConn) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)

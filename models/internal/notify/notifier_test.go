@@ -131,7 +131,7 @@ func TestNotifierClose(t *testing.T) {
 			n.tell()
 			time.Sleep(time.Minute)
 		}, flushTimeout / 2, 1},
-		{"silent", func(r *recorder, n *notifier) {
+		{"no response", func(r *recorder, n *notifier) {
 			r.hang = true
 			n.tell()
 			time.Sleep(time.Hour)

@@ -16,15 +16,15 @@ import (
 )
 
 // Connector makes the connections of a pool (driver.Connector) to that of the URL's hosts which takes writes. It stays
-// with the host that it found last, and looks for another one when that refuses, or when somebody has waited for it too
-// long and nobody has heard of it: a host that is silent must cost neither a caller nor the pool their time.
+// with the host that it found last, and looks for another one when that refuses or is suspect: a host that is gone must cost neither
+// a caller nor the pool their time.
 type Connector struct {
 	hosts []*host
 	// timeout bounds one attempt to connect, and one search.
 	timeout time.Duration
-	health  *health
+	checks  *checks
 	url     *serverURL
-	// stop ends attempts, searches and the watch; ctx is what it ends.
+	// stop ends attempts, searches and the look for suspects; ctx is what it ends.
 	ctx  context.Context
 	stop context.CancelFunc
 
@@ -33,8 +33,8 @@ type Connector struct {
 
 	current *host                  // nil until a search has found one, and after it refused
 	running *search                // nil when there is none
-	quiet   quiet                  // how long the current host has said nothing
-	crowded error                  // what the server said last, if it takes no more connections
+	heard   lastHeard              // from the current host
+	full    error                  // what the server said last, if it takes no more connections
 	retry   time.Time              // when it is asked again
 	tracked map[*activity]struct{} // of all connections and attempts, if there are several hosts
 }
@@ -42,11 +42,11 @@ type Connector struct {
 // maxTries is how many hosts one call asks for a connection.
 const maxTries = 4
 
-// crowdedInterval is for how long nobody asks for a connection once the server has refused one more.
-const crowdedInterval = 100 * time.Millisecond
+// fullInterval is for how long nobody asks for a connection once the server has refused one more.
+const fullInterval = 100 * time.Millisecond
 
 // newConnector prepares connections, which call hear with each notification unless it is nil.
-func newConnector(url *serverURL, hear func(*pgconn.Notification), health *health) (*Connector, error) {
+func newConnector(url *serverURL, hear func(*pgconn.Notification), checks *checks) (*Connector, error) {
 	config, err := url.parse()
 	if err != nil {
 		return nil, err
@@ -54,14 +54,14 @@ func newConnector(url *serverURL, hear func(*pgconn.Notification), health *healt
 	if hear != nil {
 		config.OnNotification = func(_ *pgconn.PgConn, n *pgconn.Notification) { hear(n) }
 	}
-	c := &Connector{timeout: url.timeout, health: health, url: url, user: config.User, password: config.Password, tracked: make(map[*activity]struct{})}
+	c := &Connector{timeout: url.timeout, checks: checks, url: url, user: config.User, password: config.Password, tracked: make(map[*activity]struct{})}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	hosts := HostsOf(config)
 	for _, variants := range hosts {
 		c.hosts = append(c.hosts, c.newHost(config, variants, len(hosts) > 1))
 	}
 	if len(hosts) > 1 {
-		go c.watch()
+		go c.findSuspects()
 	}
 	return c, nil
 }
@@ -98,7 +98,7 @@ func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	conn, err := c.connect(ctx)
 	switch {
-	case isCrowded(err):
+	case isFull(err):
 		c.refuse(err)
 	case err != nil && !errors.Is(err, context.Canceled):
 		err = fmt.Errorf("%w: %w", dberr.ErrUnreachable, err)
@@ -106,24 +106,24 @@ func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, err
 }
 
-// isCrowded reports whether a server takes no more connections.
-func isCrowded(err error) bool { return err != nil && errors.Is(dberr.Classify(err), dberr.ErrCrowded) }
+// isFull reports whether a server takes no more connections.
+func isFull(err error) bool { return err != nil && errors.Is(dberr.Classify(err), dberr.ErrFull) }
 
 // refuse has nobody else ask for a connection for a while: each would cost the server a process.
 func (c *Connector) refuse(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.crowded, c.retry = err, time.Now().Add(crowdedInterval)
+	c.full, c.retry = err, time.Now().Add(fullInterval)
 }
 
 // refusal returns what the server said, as long as it is not to be asked again.
 func (c *Connector) refusal() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.crowded != nil && time.Now().After(c.retry) {
-		c.crowded = nil
+	if c.full != nil && time.Now().After(c.retry) {
+		c.full = nil
 	}
-	return c.crowded
+	return c.full
 }
 
 func (c *Connector) connect(ctx context.Context) (driver.Conn, error) {
@@ -141,7 +141,7 @@ func (c *Connector) connect(ctx context.Context) (driver.Conn, error) {
 		conn, err := h.connect(attempt)
 		c.unfollow(a)
 		cancel()
-		if err == nil || ctx.Err() != nil || isCrowded(err) {
+		if err == nil || ctx.Err() != nil || isFull(err) {
 			return conn, err
 		}
 		if c.leave(h); tries == maxTries {
@@ -201,20 +201,20 @@ func (c *Connector) reset(ctx context.Context, conn *pgx.Conn) error {
 	if c.IsStale(conn.PgConn()) {
 		return driver.ErrBadConn
 	}
-	return c.health.check(ctx, conn)
+	return c.checks.check(ctx, conn)
 }
 
-// WhileCrowded calls fn again as long as it returns errCrowded, until ctx ends.
-func WhileCrowded(ctx context.Context, fn func() error) error {
+// WhileFull calls fn again as long as it returns ErrFull, until ctx ends.
+func WhileFull(ctx context.Context, fn func() error) error {
 	for {
 		err := fn()
-		if !errors.Is(err, dberr.ErrCrowded) {
+		if !errors.Is(err, dberr.ErrFull) {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(crowdedInterval / 10):
+		case <-time.After(fullInterval / 10):
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (u *serverURL) isStale(conn *pgconn.PgConn) bool {
 // tryCredentials makes a connection, and looks at the rights of its role. It returns ErrCredentials, or another error when
 // there was no telling.
 func tryCredentials(ctx context.Context, u *serverURL) error {
-	c, err := newConnector(u, nil, &health{timeout: u.timeout})
+	c, err := newConnector(u, nil, &checks{timeout: u.timeout})
 	if err != nil {
 		return err
 	}

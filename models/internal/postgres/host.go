@@ -63,10 +63,10 @@ func (c *Connector) newHost(config *pgx.ConnConfig, variants []*pgconn.FallbackC
 			if address, _, err := net.SplitHostPort(conn.PgConn().Conn().RemoteAddr().String()); err == nil {
 				h.address.Store(&address)
 			}
-			c.health.prove(conn)
+			c.checks.responded(conn)
 			return setPlannerOptions(ctx, conn)
 		}),
-		stdlib.OptionShouldPing(c.health.noteIdle),
+		stdlib.OptionShouldPing(c.checks.noteIdle),
 		stdlib.OptionResetSession(c.reset))
 	return h
 }
@@ -83,7 +83,7 @@ func withCheapWrites(dial pgconn.DialFunc) pgconn.DialFunc {
 }
 
 // prepare resolves the host's name, and gives each address its share of the time. The address that connected last comes
-// first: of several addresses others may be silent.
+// first: others may lead to nobody.
 func (h *host) prepare(ctx context.Context, config *pgx.ConnConfig) error {
 	if network, _ := pgconn.NetworkAddress(config.Host, config.Port); network == "unix" {
 		return nil

@@ -96,10 +96,10 @@ func (p *pipelines) send(ctx context.Context, lockTimeout time.Duration, jobs []
 			return pgconn.SafeToRetry(err), err
 		}))
 	}
-	if err = try(); errors.Is(err, dberr.ErrCrowded) {
+	if err = try(); errors.Is(err, dberr.ErrFull) {
 		wait, cancel := context.WithTimeout(ctx, p.maxWait)
 		defer cancel()
-		err = WhileCrowded(wait, try)
+		err = WhileFull(wait, try)
 	}
 	return jobs, refused, err
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// hostName remembers the addresses of a host's name. While the resolver fails or is silent the host keeps those that it had:
+// hostName remembers the addresses of a host's name. While the resolver fails or does not respond the host keeps those that it had:
 // with the resolver not more should be lost.
 type hostName struct {
 	// timeout bounds one lookup.

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// While the resolver is silent or fails, known addresses are used, and only the first attempt waits for it. All attempts
+// While the resolver does not respond or fails, known addresses are used, and only the first attempt waits for it. All attempts
 // share one lookup.
 func TestHostName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := hostName{timeout: 2 * time.Second}
 		var result []string
 		var err error
-		silent, lookups := false, 0
+		isAway, lookups := false, 0
 		lookUp := func(ctx context.Context, _ string) ([]string, error) {
-			if lookups++; silent {
+			if lookups++; isAway {
 				<-ctx.Done()
-				return nil, &net.DNSError{Err: "silent", IsTimeout: true}
+				return nil, &net.DNSError{Err: "timeout", IsTimeout: true}
 			}
 			if err != nil {
 				return nil, err
@@ -39,16 +39,16 @@ func TestHostName(t *testing.T) {
 				t.Errorf("took %v, want %v", since, took)
 			}
 		}
-		silent = true
+		isAway = true
 		expect("", 2*time.Second)
 		synctest.Wait()
-		silent, err = false, errors.New("server misbehaving")
+		isAway, err = false, errors.New("server misbehaving")
 		expect("", 0)
 		result, err = []string{"192.0.2.1"}, nil
 		expect("192.0.2.1", 0)
 		result = []string{"192.0.2.2"}
 		expect("192.0.2.2", 0)
-		silent = true
+		isAway = true
 		before := lookups
 		expect("192.0.2.2", maxLookup)
 		for range 100 {
@@ -60,7 +60,7 @@ func TestHostName(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		silent, result = false, []string{"192.0.2.3"}
+		isAway, result = false, []string{"192.0.2.3"}
 		expect("192.0.2.2", 0) // nobody waits yet
 		synctest.Wait()
 		expect("192.0.2.3", 0)

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// grace is how long a search waits for the current host, although another one takes writes, too.
-	grace = 150 * time.Millisecond
+	// headStart is how long a search waits for the current host, although another one takes writes, too.
+	headStart = 150 * time.Millisecond
 	// retryInterval is how soon a search asks a host again, such as a standby that may be about to be promoted.
 	retryInterval = 50 * time.Millisecond
 )
@@ -71,7 +71,7 @@ func (c *Connector) search(current *host) (*host, error) {
 	}
 	var waitForCurrent <-chan time.Time
 	if current != nil {
-		waitForCurrent = time.After(grace)
+		waitForCurrent = time.After(headStart)
 	}
 	var found *host
 	var errs []error

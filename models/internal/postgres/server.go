@@ -12,12 +12,12 @@ import (
 // Server is the PostgreSQL server, or the several of which one takes writes, that a URL names.
 type Server struct {
 	url    *serverURL
-	health *health
+	checks *checks
 }
 
 // New connects to nothing yet. An error means that the URL can never work. timeout bounds one attempt to connect.
 func New(text string, timeout time.Duration) (*Server, error) {
-	s := &Server{url: newServerURL(text, timeout), health: &health{timeout: timeout}}
+	s := &Server{url: newServerURL(text, timeout), checks: &checks{timeout: timeout}}
 	_, err := s.url.parse()
 	return s, err
 }
@@ -33,7 +33,7 @@ func (s *Server) Name() string {
 
 // OpenPool prepares a pool of connections.
 func (s *Server) OpenPool() (*sql.DB, error) {
-	c, err := newConnector(s.url, nil, s.health)
+	c, err := newConnector(s.url, nil, s.checks)
 	if err != nil {
 		return nil, err
 	}
@@ -42,11 +42,11 @@ func (s *Server) OpenPool() (*sql.DB, error) {
 
 // Beside prepares connections beside the pool, which call onNotify with each notification.
 func (s *Server) Beside(onNotify func(*pgconn.Notification)) (*Connector, error) {
-	return newConnector(s.url, onNotify, s.health)
+	return newConnector(s.url, onNotify, s.checks)
 }
 
-// TimedOut is called after a call that has run out of time: the host of its connection may be silent.
-func (s *Server) TimedOut() { s.health.doubt() }
+// TimedOut is called after a call that has run out of time: the host of its connection is suspect.
+func (s *Server) TimedOut() { s.checks.suspect() }
 
 // UseCredentials has new connections made with the user and the password of a URL. It returns ErrFixedURL or ErrCredentials, and then
 // changes nothing.

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// watchInterval is how often connections are looked at that wait for a response.
-	watchInterval = 50 * time.Millisecond
-	// patience is how many intervals one waits, and its host says nothing to anybody, before the host may be silent.
-	patience = 4
+	// suspectInterval is how often connections are looked at that wait for a response.
+	suspectInterval = 50 * time.Millisecond
+	// suspectAfter is for how many intervals one must have waited, and its host have said nothing to anybody, for the host to be suspect.
+	suspectAfter = 4
 )
 
 // activity is a connection to a host, or an attempt to make one, that may be waiting for the host to respond.
@@ -27,8 +27,8 @@ type activity struct {
 	end   func()
 	ended atomic.Bool
 
-	seen  uint64 // the watch's: sent of some intervals ago
-	waits int    // the watch's: for how many intervals it has waited since
+	seen  uint64 // findSuspects': sent of some intervals ago
+	waits int    // findSuspects': for how many intervals it has waited since
 }
 
 // follow begins an activity, and unfollow ends it.
@@ -46,11 +46,10 @@ func (c *Connector) unfollow(a *activity) {
 	delete(c.tracked, a)
 }
 
-// watch searches for another host whenever somebody has waited too long for a response while the host said nothing to
-// others either, until the connector is closed. The statement may merely be slow: then the search finds the same host, which
-// has said something by that, and nothing happens.
-func (c *Connector) watch() {
-	tick := time.NewTicker(watchInterval)
+// findSuspects searches for another host whenever the current one is suspect, until the connector is closed. A statement may merely be
+// slow: then the search finds the same host, which has said something by that, and nothing happens.
+func (c *Connector) findSuspects() {
+	tick := time.NewTicker(suspectInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -59,8 +58,8 @@ func (c *Connector) watch() {
 		case <-tick.C:
 		}
 		c.mu.Lock()
-		waiting, quiet := c.isWaiting(), c.quiet.lasts(c.current)
-		if waiting && quiet && c.running == nil {
+		waiting, nothingHeard := c.isWaiting(), c.heard.isLongAgo(c.current)
+		if waiting && nothingHeard && c.running == nil {
 			c.beginSearch()
 		}
 		c.mu.Unlock()
@@ -76,29 +75,29 @@ func (c *Connector) isWaiting() (tooLong bool) {
 			continue
 		}
 		a.waits++
-		tooLong = tooLong || a.waits >= patience
+		tooLong = tooLong || a.waits >= suspectAfter
 	}
 	return tooLong
 }
 
-// quiet is for how long a host has said nothing on any connection. Where many statements run some are slow, and a search for
+// lastHeard is for how long a host has said nothing on any connection. Where many statements run some are slow, and a search for
 // each would make connections to all hosts when they have the least room for that.
-type quiet struct {
+type lastHeard struct {
 	host      *host
-	heard     uint64 // what host.heard was
+	count     uint64 // what host.heard was
 	intervals int    // since then
 }
 
-// lasts reports whether the host has been quiet for too long. It is called once in each interval.
-func (q *quiet) lasts(h *host) bool {
+// isLongAgo reports whether h has said nothing for longer than suspectAfter. It is called once in each interval.
+func (l *lastHeard) isLongAgo(h *host) bool {
 	if h == nil {
 		return true
 	}
-	if heard := h.heard.Load(); q.host != h || q.heard != heard {
-		*q = quiet{host: h, heard: heard}
+	if count := h.heard.Load(); l.host != h || l.count != count {
+		*l = lastHeard{host: h, count: count}
 	}
-	q.intervals++
-	return q.intervals > patience
+	l.intervals++
+	return l.intervals > suspectAfter
 }
 
 // followed has the connections that dial makes to the host followed.
@@ -108,24 +107,24 @@ func (h *host) followed(dial pgconn.DialFunc) pgconn.DialFunc {
 		if err != nil {
 			return nil, err
 		}
-		return watchedConn{conn, h.c.follow(h, func() { conn.Close() })}, nil
+		return followedConn{conn, h.c.follow(h, func() { conn.Close() })}, nil
 	}
 }
 
-// watchedConn is a network connection that is followed.
-type watchedConn struct {
+// followedConn is a network connection that is followed.
+type followedConn struct {
 	net.Conn
 	activity *activity
 }
 
 // Write implements net.Conn.
-func (w watchedConn) Write(b []byte) (int, error) {
+func (w followedConn) Write(b []byte) (int, error) {
 	w.activity.sent.Add(1)
 	return w.Conn.Write(b)
 }
 
 // Read implements net.Conn.
-func (w watchedConn) Read(b []byte) (int, error) {
+func (w followedConn) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	w.activity.heard.Store(w.activity.sent.Load())
 	if n > 0 { // and not when the connection is closed
@@ -135,7 +134,7 @@ func (w watchedConn) Read(b []byte) (int, error) {
 }
 
 // Close implements net.Conn.
-func (w watchedConn) Close() error {
+func (w followedConn) Close() error {
 	w.activity.host.c.unfollow(w.activity)
 	return w.Conn.Close()
 }
@@ -146,7 +145,7 @@ func activityOf(conn *pgx.Conn) *activity {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
 	}
-	if w, ok := c.(watchedConn); ok {
+	if w, ok := c.(followedConn); ok {
 		return w.activity
 	}
 	return nil

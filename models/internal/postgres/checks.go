@@ -1,0 +1,84 @@
+package postgres
+
+import (
+	"context"
+	"database/sql/driver"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// checks decides which connections of a pool must respond before their next use, because their host may be gone:
+//
+//	      a call ran out of time,
+//	      or nobody used it for a second            it responds
+//	fine ─────────────────────────────▶ suspect ────────────────▶ fine
+//	                                       │
+//	                                       └──▶ lost: no response, and all other suspects are lost with it
+//
+// If each suspect were checked by itself, each would cost a caller all its time.
+type checks struct {
+	timeout time.Duration
+	// suspicions counts the calls that ran out of time, and the idle connections that did not respond. A connection is fine if it has
+	// responded since the last one.
+	suspicions atomic.Uint64
+	// lost is what suspicions was when a connection was lost.
+	lost atomic.Uint64
+}
+
+const (
+	// respondedKey is where a connection keeps what suspicions was when it last responded.
+	respondedKey = "worldevents.responded"
+	// idleKey is set on a connection that nobody has used for a second.
+	idleKey = "worldevents.idle"
+)
+
+// suspect is called when a call has run out of time.
+func (c *checks) suspect() { c.suspicions.Add(1) }
+
+// responded is called when a connection has responded.
+func (c *checks) responded(conn *pgx.Conn) {
+	data := conn.PgConn().CustomData()
+	data[respondedKey] = c.suspicions.Load()
+	delete(data, idleKey)
+}
+
+// noteIdle is called before check. It has pgx send no ping of its own: that would take all the time of a caller.
+func (c *checks) noteIdle(_ context.Context, p stdlib.ShouldPingParams) (ping bool) {
+	if p.IdleDuration > time.Second {
+		p.Conn.PgConn().CustomData()[idleKey] = true
+	}
+	return false
+}
+
+// check returns driver.ErrBadConn for a connection that is lost. It pings a suspect for at most half of the caller's time: the other
+// half is for making a connection instead.
+func (c *checks) check(ctx context.Context, conn *pgx.Conn) error {
+	suspicions, data := c.suspicions.Load(), conn.PgConn().CustomData()
+	responded, _ := data[respondedKey].(uint64)
+	switch {
+	case responded < c.lost.Load():
+		return driver.ErrBadConn
+	case responded == suspicions && data[idleKey] == nil:
+		return nil
+	}
+	wait := c.timeout / 2
+	if deadline, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(deadline)/2)
+	}
+	ping, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	if err := conn.PgConn().Ping(ping); err != nil {
+		if ping.Err() != nil && ctx.Err() == nil {
+			if responded == suspicions { // it was idle: the others have responded since, too, but that is long ago
+				suspicions = c.suspicions.Add(1)
+			}
+			c.lost.Store(suspicions)
+		}
+		return driver.ErrBadConn
+	}
+	c.responded(conn)
+	return nil
+}
