@@ -1,5 +1,3 @@
-// Package models keeps users, events and RSVPs in SQLite or PostgreSQL. Races are decided by the database: by one
-// conditional UPDATE or one unique key, never by anything that an instance holds in memory.
 package models
 
 import (

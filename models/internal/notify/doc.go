@@ -1,0 +1,11 @@
+// Package notify tells the instances that share a PostgreSQL database when one of them has written, with NOTIFY and LISTEN.
+//
+// A notification carries no data and may be lost: whoever is told asks the database, and asks once a second where nobody is heard. No
+// write waits for it. It has two connections of its own, beside the pool.
+//
+// The notifier gathers the writes of 30 ms into one notification. The listener trusts its connection only after it has heard this
+// instance's own notification, because some poolers accept LISTEN and pass nothing on:
+//
+//	connecting ──▶ listening ──(own notification)──▶ hears ──(nothing for 5 s, and no response)──▶ connecting
+//	                   └──(none in 4 s)──▶ deaf, tries again after 30 s
+package notify
