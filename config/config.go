@@ -1,4 +1,3 @@
-// Package config reads the environment: each variable once, with its default and meaning.
 package config
 
 import (

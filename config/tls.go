@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"net"
 	"net/url"
 	"regexp"
@@ -14,40 +13,38 @@ var hsts = regexp.MustCompile(`(?i)^max-age=[0-9]{1,10}( *; *(includeSubDomains|
 // dnsLabel is a label of the name of a host that a certificate can be for (RFC 1123 section 2.1).
 var dnsLabel = regexp.MustCompile(`(?i)^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// tls says what is wrong with the settings of TLS. That of BASE_URL by itself is said elsewhere.
-func (c *Config) tls() (problems []error) {
-	problem := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+// checkTLS looks at the settings of TLS. checkBaseURL comes before it.
+func (c *Config) checkTLS(found *faults) {
 	switch c.TLS {
 	case "off", "acme", "files":
 	default:
-		problem("TLS: must be off, acme or files")
-		return problems
+		found.add("TLS", "must be off, acme or files")
+		return
 	}
 	if c.HSTS != "" && !hsts.MatchString(c.HSTS) {
-		problem("HSTS: must be max-age=SECONDS, and perhaps ; includeSubDomains and ; preload, or empty")
+		found.add("HSTS", "must be max-age=SECONDS, and perhaps ; includeSubDomains and ; preload, or empty")
 	}
 	if c.HTTPAddr != "" {
 		if _, port, err := net.SplitHostPort(c.HTTPAddr); err != nil {
-			problem("HTTP_ADDR: must be host:port, :port or empty")
+			found.add("HTTP_ADDR", "must be host:port, :port or empty")
 		} else if _, err := net.LookupPort("tcp", port); err != nil {
-			problem("HTTP_ADDR: must end with a port, 0 to 65535")
+			found.add("HTTP_ADDR", "must end with a port, 0 to 65535")
 		}
 		if c.TLS == "off" {
-			problem("HTTP_ADDR: needs TLS=acme or TLS=files, since it redirects to the public listener")
+			found.add("HTTP_ADDR", "needs TLS=acme or TLS=files, since it redirects to the public listener")
 		}
 	}
 	if u, err := url.Parse(c.ACMEDirectory); c.ACMEDirectory != "" && (err != nil || u.Scheme != "https" || !isHTTPURL(u)) {
-		problem("ACME_DIRECTORY: must be an https address") // RFC 8555 section 6.1
+		found.add("ACME_DIRECTORY", "must be an https address") // RFC 8555 section 6.1
 	}
 	if c.TLS == "off" || c.Base == nil {
-		return problems
+		return
 	}
 	if c.Base.Scheme != "https" {
-		problem("BASE_URL: must be https with TLS=%s", c.TLS)
+		found.add("BASE_URL", "must be https with TLS=%s", c.TLS)
 	} else if c.TLS == "acme" && !isDNSName(c.Base.Hostname()) {
-		problem("BASE_URL: must have the full DNS name of a host with TLS=acme, such as https://api.example.org: no other gets a certificate")
+		found.add("BASE_URL", "must have the full DNS name of a host with TLS=acme, such as https://api.example.org: no other gets a certificate")
 	}
-	return problems
 }
 
 // isDNSName reports whether an authority may give a certificate for host: a name of two labels or more, none of which names

@@ -1,0 +1,15 @@
+// Package config reads the settings, each once: its name, its default and its meaning stand beside the field of Config.
+//
+// It opens no database and no listener, and asks nobody on the network. No other package reads the environment, and none is handed
+// a Config but those that start the process: they copy what a part needs into its options. No error, warning or Settings shows a
+// secret.
+//
+// Load and Inspect go through these steps. Each finds all that is wrong, so that an operator mends everything at once:
+//
+//	.env  ->  environment  ->  files of *_FILE  ->  types  ->  validate  ->  warnings
+//	(dotenv)  (wins)           (secretfile)         (parse)    (steps, in    (allowed, but
+//	                                                            this order)   rarely meant)
+//
+// Validate runs one step for each subject. A step adds what is wrong to faults, and fills in the fields that are computed: Base from
+// BASE_URL, Keys from JWT_SECRET, Proxies from TRUSTED_PROXIES.
+package config
