@@ -1,5 +1,3 @@
-// Package command has all that the program does but serving: each command is a struct of its arguments with a method Run. What a command
-// prints on stdout is its result, JSON; words go to stderr. A change leaves one audit line there.
 package command
 
 import (
@@ -25,8 +23,8 @@ import (
 	"worldevents/models"
 )
 
-// operation is what a command works with that reads or changes the database, perhaps beside serving instances.
-type operation struct {
+// command is what a command works with that reads or changes the database, perhaps beside serving instances.
+type command struct {
 	context.Context // ends with the first SIGINT or SIGTERM; a call of store that has begun goes on
 	config          *config.Config
 	store           *models.Store
@@ -36,14 +34,14 @@ type operation struct {
 // somebody with many RSVPs may take longer.
 const commandTimeout = 30 * time.Second
 
-// operate runs fn on the configured database, whose schema must be there. What fn prints on stdout is the result, JSON; words
+// withStore runs fn on the configured database, whose schema must be there. What fn prints on stdout is the result, JSON; words
 // go to stderr. The process ends with status 1 and one line if fn returns an error.
-func operate(needKey bool, fn func(*operation) error) error {
-	return operateAfter((*models.Store).CheckSchema, needKey, fn)
+func withStore(needKey bool, fn func(*command) error) error {
+	return withStoreAfter((*models.Store).CheckSchema, needKey, fn)
 }
 
-// operateAfter is operate once prepare has seen to the schema.
-func operateAfter(prepare func(*models.Store, context.Context) error, needKey bool, fn func(*operation) error) error {
+// withStoreAfter is withStore once prepare has seen to the schema.
+func withStoreAfter(prepare func(*models.Store, context.Context) error, needKey bool, fn func(*command) error) error {
 	c, err := config.Load(needKey)
 	if err != nil {
 		return err
@@ -57,7 +55,7 @@ func operateAfter(prepare func(*models.Store, context.Context) error, needKey bo
 	if err := prepare(store, ctx); err != nil {
 		return err
 	}
-	err = fn(&operation{ctx, c, store})
+	err = fn(&command{ctx, c, store})
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return errors.New("interrupted")
 	}
@@ -74,7 +72,7 @@ func interruptible() context.Context {
 
 // audit writes the one line that a change leaves: when, which user of the operating system, what, and whom or what it
 // was about. It is written whatever LOG_LEVEL says, after the change.
-func (o *operation) audit(action string, attributes ...any) { audit(o.config, action, attributes...) }
+func (cmd *command) audit(action string, attributes ...any) { audit(cmd.config, action, attributes...) }
 
 func audit(c *config.Config, action string, attributes ...any) {
 	always := *c

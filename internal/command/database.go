@@ -15,18 +15,18 @@ type (
 
 // Run migrates.
 func (Migrate) Run() error {
-	return operateAfter((*models.Store).Migrate, false, func(*operation) error { return nil })
+	return withStoreAfter((*models.Store).Migrate, false, func(*command) error { return nil })
 }
 
 // Run fills an empty database.
 func (Demo) Run() error {
-	return operateAfter((*models.Store).Migrate, false, func(o *operation) error {
-		if !o.config.Development {
+	return withStoreAfter((*models.Store).Migrate, false, func(cmd *command) error {
+		if !cmd.config.Development {
 			return errors.New("demo: only with APP_ENV=development")
 		}
-		filled, err := o.store.Demo(o)
+		filled, err := cmd.store.Demo(cmd)
 		if err == nil && filled {
-			o.audit("demo", "world", "plaza")
+			cmd.audit("demo", "world", "plaza")
 		}
 		return err
 	})

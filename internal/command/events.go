@@ -1,7 +1,6 @@
 package command
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -12,35 +11,16 @@ import (
 	"worldevents/server"
 )
 
-type (
-	// WorldList prints the worlds that have events.
-	WorldList struct{}
-	// EventList prints events of a world, or of a creator.
-	EventList struct{ creation }
-	// EventShow prints an event with its RSVPs.
-	EventShow struct {
-		ID string `arg:"" help:"The event's id."`
-	}
-	// EventEdit changes members of an event, by the contract's rules.
-	EventEdit struct {
-		ID          string  `arg:"" help:"The event's id."`
-		Name        *string `help:"A new name."`
-		Description *string `help:"A new description, which may be empty."`
-		ScheduledAt *string `help:"A new time, as 2030-01-02T03:04:05+01:00." placeholder:"TIME"`
-	}
-	// EventRemove removes an event, or those of a creator.
-	EventRemove struct {
-		ID string `arg:"" optional:"" help:"The event's id."`
-		creation
-		DryRun bool `help:"Only count what a user has created."`
-	}
-	// EventPrune removes the events that were scheduled before a time.
-	EventPrune struct {
-		Before string  `required:"" help:"Events that were scheduled before this, as 2020-01-01T00:00:00Z." placeholder:"TIME"`
-		World  *string `help:"Only those of this world."`
-		DryRun bool    `help:"Only count them."`
-	}
-)
+// WorldList prints the worlds that have events.
+type WorldList struct{}
+
+// EventList prints events of a world, or of a creator.
+type EventList struct{ creation }
+
+// EventShow prints an event with its RSVPs.
+type EventShow struct {
+	ID string `arg:"" help:"The event's id."`
+}
 
 // errNoWorld refuses an empty name, which no world has.
 var errNoWorld = errors.New("--world: must not be empty")
@@ -95,12 +75,12 @@ func (c creation) filter() (f models.EventFilter, err error) {
 }
 
 // creator is the user, of whom one flag was given.
-func (c creation) creator(o *operation) (models.Identity, error) {
+func (c creation) creator(cmd *command) (models.Identity, error) {
 	who, err := whom{Name: c.Creator, UserID: c.UserID}.who()
 	if err != nil {
 		return models.Identity{}, err
 	}
-	return o.store.FindUser(o, who)
+	return cmd.store.FindUser(cmd, who)
 }
 
 // Run lists the events of a world, or of a user.
@@ -113,25 +93,25 @@ func (l EventList) Run() error {
 	if byCreator > 1 || byCreator == 0 && l.World == nil {
 		return errors.New("event list needs one of: --world, --creator, --user-id")
 	}
-	return operate(false, func(o *operation) error {
+	return withStore(false, func(cmd *command) error {
 		if byCreator == 1 {
-			creator, err := l.creator(o)
+			creator, err := l.creator(cmd)
 			if err != nil {
 				return err
 			}
 			filter.Creator = creator.ID
 		}
 		return printArray(func(print func(any) error) error {
-			return o.store.EachEvent(o, filter, func(e models.EventDetails) error { return print(newEventLine(e)) })
+			return cmd.store.EachEvent(cmd, filter, func(e models.EventDetails) error { return print(newEventLine(e)) })
 		})
 	})
 }
 
 // Run lists the worlds that have events.
 func (WorldList) Run() error {
-	return operate(false, func(o *operation) error {
+	return withStore(false, func(cmd *command) error {
 		return printArray(func(print func(any) error) error {
-			return o.store.EachWorld(o, func(w models.World) error {
+			return cmd.store.EachWorld(cmd, func(w models.World) error {
 				return print(struct {
 					World  string    `json:"world"`
 					Events int64     `json:"events"`
@@ -154,8 +134,8 @@ func (s EventShow) Run() error {
 	if err != nil {
 		return err
 	}
-	return operate(false, func(o *operation) error {
-		event, rsvps, err := o.store.FindEvent(o, id)
+	return withStore(false, func(cmd *command) error {
+		event, rsvps, err := cmd.store.FindEvent(cmd, id)
 		if err != nil {
 			return err
 		}
@@ -170,6 +150,14 @@ func (s EventShow) Run() error {
 	})
 }
 
+// EventEdit changes members of an event, by the contract's rules.
+type EventEdit struct {
+	ID          string  `arg:"" help:"The event's id."`
+	Name        *string `help:"A new name."`
+	Description *string `help:"A new description, which may be empty."`
+	ScheduledAt *string `help:"A new time, as 2030-01-02T03:04:05+01:00." placeholder:"TIME"`
+}
+
 // Run changes an event.
 func (e EventEdit) Run(contract setup.Contract) error {
 	id, err := parseEventID(e.ID)
@@ -180,12 +168,12 @@ func (e EventEdit) Run(contract setup.Contract) error {
 	if err != nil {
 		return err
 	}
-	return operate(false, func(o *operation) error {
-		event, err := o.store.EditEvent(o, id, edit)
+	return withStore(false, func(cmd *command) error {
+		event, err := cmd.store.EditEvent(cmd, id, edit)
 		if err != nil {
 			return err
 		}
-		o.audit("event edit", "event", id, "world", event.WorldID, "changed", changed)
+		cmd.audit("event edit", "event", id, "world", event.WorldID, "changed", changed)
 		return printJSON(newEventLine(event))
 	})
 }
@@ -217,101 +205,4 @@ func (e EventEdit) edit(contract setup.Contract) (edit models.EventEdit, changed
 		edit.ScheduledAt = new(at.Time().Truncate(time.Millisecond))
 	}
 	return edit, changed, nil
-}
-
-// Run removes an event, or those that a user has created.
-func (r EventRemove) Run() error {
-	switch given(r.ID != "") + given(r.Creator != "") + given(r.UserID != "") {
-	case 0, 2, 3:
-		return errors.New("event remove needs one of: an event's id, --creator, --user-id")
-	}
-	if r.ID == "" {
-		return r.removeCreated()
-	}
-	if r.World != nil || r.Since != nil || r.DryRun {
-		return errors.New("event remove: --world, --since and --dry-run go with --creator or --user-id")
-	}
-	id, err := parseEventID(r.ID)
-	if err != nil {
-		return err
-	}
-	return operate(false, func(o *operation) error {
-		removed, err := o.store.RemoveEvent(o, id)
-		if err != nil {
-			return err
-		}
-		o.audit("event remove", "event", id, "rsvps", removed.RSVPs)
-		return printJSON(struct {
-			ID    models.ID `json:"id"`
-			RSVPs int64     `json:"rsvps"`
-		}{id, removed.RSVPs})
-	})
-}
-
-func (r EventRemove) removeCreated() error {
-	filter, err := r.filter()
-	if err != nil {
-		return err
-	}
-	return operate(false, func(o *operation) error {
-		creator, err := r.creator(o)
-		if err != nil {
-			return err
-		}
-		filter.Creator = creator.ID
-		about := []any{"user", creator.ID, "username", creator.Username, "world", filter.World}
-		if r.Since != nil {
-			about = append(about, "since", exact(filter.Since))
-		}
-		return o.removeEvents(models.EventRemoval{EventFilter: filter, DryRun: r.DryRun}, "event remove", about...)
-	})
-}
-
-// Run prunes events.
-func (p EventPrune) Run() error {
-	before, err := gen.ParseDateTime(p.Before)
-	if err != nil {
-		return fmt.Errorf("--before: %w", err)
-	}
-	filter, err := creation{World: p.World}.filter()
-	if err != nil {
-		return err
-	}
-	filter.Before = before.Time()
-	return operate(false, func(o *operation) error {
-		return o.removeEvents(models.EventRemoval{EventFilter: filter, DryRun: p.DryRun}, "event prune", "before", before, "world", filter.World)
-	})
-}
-
-// exact writes a time for a log that is replayed: in text a time of its own has no more than milliseconds.
-func exact(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
-
-// removeEvents removes events, tells how far it is, and leaves an audit line of action if any are gone.
-func (o *operation) removeEvents(removal models.EventRemoval, action string, about ...any) error {
-	progress := newProgress()
-	removal.Progress = progress.tellEvents
-	removed, err := o.store.RemoveEvents(o, removal)
-	progress.end()
-	if removed.Events > 0 && !removal.DryRun {
-		o.audit(action, append(about, "events", removed.Events, "rsvps", removed.RSVPs)...)
-	}
-	if errors.Is(err, context.Canceled) {
-		return errInterrupted(removed)
-	}
-	if err != nil {
-		return err
-	}
-	return printJSON(struct {
-		Events int64 `json:"events"`
-		RSVPs  int64 `json:"rsvps"`
-		DryRun bool  `json:"dryRun"`
-	}{removed.Events, removed.RSVPs, removal.DryRun})
-}
-
-func (p *progress) tellEvents(r models.RemovedEvents) {
-	p.tell(fmt.Sprintf("%d events with %d RSVPs", r.Events, r.RSVPs))
-}
-
-func errInterrupted(after models.RemovedEvents) error {
-	return fmt.Errorf("interrupted after %d events with %d RSVPs: run it again to go on", after.Events, after.RSVPs)
 }

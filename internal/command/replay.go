@@ -1,16 +1,9 @@
 package command
 
 import (
-	"bufio"
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"strconv"
-	"strings"
-	"time"
 
 	"worldevents/models"
 )
@@ -35,8 +28,8 @@ func (r Replay) Run() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.File, err)
 	}
-	return operate(false, func(o *operation) error {
-		replay := replay{operation: o}
+	return withStore(false, func(cmd *command) error {
+		replay := replay{command: cmd}
 		err := replay.all(done)
 		if err != nil {
 			return err
@@ -47,156 +40,9 @@ func (r Replay) Run() error {
 	})
 }
 
-// audited is what the audit lines of a log come to.
-type audited struct {
-	users      map[models.ID]*auditedUser
-	events     map[models.ID]bool   // that were removed
-	created    []models.EventFilter // what was removed of users' events
-	identities map[models.Hash]bool // whether they are blocked
-}
-
-// auditedUser is what has become of a user, as far as lines say it.
-type auditedUser struct {
-	removed  bool
-	events   bool // went with the user
-	blocked  *bool
-	username string       // "" for a user who was not renamed
-	identity *models.Hash // of one who was blocked or unblocked, and whose identity was not since
-}
-
-var errDamaged = errors.New("an audit line that is damaged")
-
-// maxAuditLine bounds a line of a log, in bytes.
-const maxAuditLine = 1 << 20
-
-// readAudit reads the audit lines among others of a log.
-func readAudit(log io.Reader) (audited, error) {
-	a := audited{users: make(map[models.ID]*auditedUser), events: make(map[models.ID]bool), identities: make(map[models.Hash]bool)}
-	lines := bufio.NewScanner(log)
-	lines.Buffer(nil, maxAuditLine)
-	n := 0
-	for lines.Scan() {
-		n++
-		line, err := parseAudit(lines.Text())
-		if err == nil && line != nil {
-			err = a.add(line)
-		}
-		if err != nil {
-			return a, fmt.Errorf("line %d: %w", n, err)
-		}
-	}
-	return a, lines.Err()
-}
-
-// parseAudit returns the fields of an audit line, in either format of the log and perhaps behind what another log has put before
-// it; nil for any other line.
-func parseAudit(text string) (map[string]string, error) {
-	fields := make(map[string]string)
-	if i := strings.Index(text, `{"time":`); i >= 0 {
-		if !strings.Contains(text, `"msg":"audit"`) {
-			return nil, nil
-		}
-		var all map[string]any
-		if err := json.Unmarshal([]byte(text[i:]), &all); err != nil {
-			return nil, fmt.Errorf("an audit line that is damaged: %w", err)
-		}
-		for name, value := range all {
-			fields[name] = fmt.Sprint(value)
-		}
-	} else if i := strings.Index(text, "time="); i >= 0 && strings.Contains(text, " msg=audit ") {
-		for rest := text[i:]; rest != ""; {
-			name, value, ok := strings.Cut(rest, "=")
-			if quoted, err := strconv.QuotedPrefix(value); err == nil {
-				rest = value[len(quoted):]
-				value, _ = strconv.Unquote(quoted) // it is one
-			} else {
-				value, rest, _ = strings.Cut(value, " ")
-			}
-			if !ok {
-				return nil, errDamaged
-			}
-			fields[name], rest = value, strings.TrimPrefix(rest, " ")
-		}
-	}
-	if fields["msg"] != "audit" {
-		return nil, nil
-	}
-	return fields, nil
-}
-
-// add takes a line into account.
-func (a *audited) add(line map[string]string) error {
-	var identity *models.Hash
-	if text := line["identity"]; text != "" {
-		parsed, err := parseIdentity(text)
-		if err != nil {
-			return fmt.Errorf("identity %w", err)
-		}
-		identity = &parsed
-	}
-	action := line["action"]
-	if action == "event remove" {
-		if line["event"] == "" {
-			return a.addCreated(line)
-		}
-		id, err := models.ParseID(line["event"])
-		a.events[id] = true
-		return err
-	}
-	if line["user"] == "" && identity != nil { // user block or user unblock, of the identity alone
-		a.identities[*identity] = action == "user block"
-		for _, user := range a.users {
-			if user.identity != nil && *user.identity == *identity {
-				user.identity = nil
-			}
-		}
-		return nil
-	}
-	if action != "user rename" && action != "user block" && action != "user unblock" && action != "user remove" {
-		return nil
-	}
-	id, err := models.ParseID(line["user"])
-	if err != nil {
-		return err
-	}
-	user := a.users[id]
-	if user == nil {
-		user = new(auditedUser)
-		a.users[id] = user
-	}
-	switch action {
-	case "user rename":
-		user.username = line["to"]
-	case "user remove":
-		user.removed, user.events = true, line["events"] != ""
-		if identity != nil {
-			a.identities[*identity] = true
-		}
-	default:
-		user.blocked, user.identity = new(action == "user block"), identity
-	}
-	return nil
-}
-
-// addCreated takes into account that a user's events were removed: those that had been created by then.
-func (a *audited) addCreated(line map[string]string) (err error) {
-	if line["rsvps"] == "" { // the last of what such a line says: without it a cut line would be about more events
-		return errDamaged
-	}
-	f := models.EventFilter{World: line["world"]}
-	if f.Creator, err = models.ParseID(line["user"]); err == nil && line["since"] != "" {
-		f.Since, err = time.Parse(time.RFC3339, line["since"])
-	}
-	if err == nil {
-		f.Until, err = time.Parse(time.RFC3339, cmp.Or(line["until"], line["time"]))
-	}
-	a.created = append(a.created, f)
-	return err
-}
-
 // replay changes a database as audit lines say.
 type replay struct {
-	*operation
+	*command
 	repeated int
 }
 

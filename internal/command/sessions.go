@@ -37,12 +37,12 @@ type (
 
 // Run signs a user in. In production the user must exist.
 func (i SessionIssue) Run(contract setup.Contract) error {
-	return i.operateOn(true, func(o *operation, who models.Who) error {
-		if i.Expired && !o.config.Development {
+	return i.withUser(true, func(cmd *command, who models.Who) error {
+		if i.Expired && !cmd.config.Development {
 			return errors.New("session issue --expired: only with APP_ENV=development")
 		}
-		log, _ := logs.New(o.config)
-		options, err := setup.Server(o.config, contract, o.store, log, log)
+		log, _ := logs.New(cmd.config)
+		options, err := setup.Server(cmd.config, contract, cmd.store, log, log)
 		if err != nil {
 			return err
 		}
@@ -53,11 +53,11 @@ func (i SessionIssue) Run(contract setup.Contract) error {
 		if err != nil {
 			return err
 		}
-		session, err := srv.SignIn(o, who, o.config.Development)
+		session, err := srv.SignIn(cmd, who, cmd.config.Development)
 		if err != nil {
 			return err
 		}
-		o.audit("session issue", "user", session.UserID, "username", session.Username)
+		cmd.audit("session issue", "user", session.UserID, "username", session.Username)
 		if i.JSON {
 			return printJSON(session)
 		}
@@ -82,12 +82,12 @@ func newSessionLine(s models.Session) sessionLine {
 
 // Run lists the sessions of a user.
 func (l SessionList) Run() error {
-	return l.operateOn(false, func(o *operation, who models.Who) error {
-		user, err := o.store.FindUser(o, who)
+	return l.withUser(false, func(cmd *command, who models.Who) error {
+		user, err := cmd.store.FindUser(cmd, who)
 		if err != nil {
 			return err
 		}
-		sessions, err := o.store.Sessions(o, user.ID)
+		sessions, err := cmd.store.Sessions(cmd, user.ID)
 		if err != nil {
 			return err
 		}
@@ -120,8 +120,8 @@ func (r SessionRevoke) Run() error {
 			return fmt.Errorf("--id: %w", err)
 		}
 	}
-	return operate(false, func(o *operation) error {
-		revoked, err := r.revoke(o, session)
+	return withStore(false, func(cmd *command) error {
+		revoked, err := r.revoke(cmd, session)
 		if err != nil {
 			return err
 		}
@@ -135,18 +135,18 @@ func (r SessionRevoke) Run() error {
 	})
 }
 
-func (r SessionRevoke) revoke(o *operation, session models.ID) (int64, error) {
+func (r SessionRevoke) revoke(cmd *command, session models.ID) (int64, error) {
 	switch {
 	case r.All:
-		revoked, err := o.store.RevokeAll(o)
+		revoked, err := cmd.store.RevokeAll(cmd)
 		if revoked > 0 || err == nil {
-			o.audit("session revoke", "all", true, "revoked", revoked)
+			cmd.audit("session revoke", "all", true, "revoked", revoked)
 		}
 		return revoked, err
 	case r.ID != "":
-		revoked, err := o.store.RevokeSession(o, models.Caller{SessionID: session})
+		revoked, err := cmd.store.RevokeSession(cmd, models.Caller{SessionID: session})
 		if err == nil {
-			o.audit("session revoke", "session", session, "revoked", len(revoked))
+			cmd.audit("session revoke", "session", session, "revoked", len(revoked))
 		}
 		return int64(len(revoked)), err
 	}
@@ -154,13 +154,13 @@ func (r SessionRevoke) revoke(o *operation, session models.ID) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	user, err := o.store.FindUser(o, who)
+	user, err := cmd.store.FindUser(cmd, who)
 	if err != nil {
 		return 0, err
 	}
-	revoked, err := o.store.RevokeUser(o, user.ID, models.ID{})
+	revoked, err := cmd.store.RevokeUser(cmd, user.ID, models.ID{})
 	if err == nil {
-		o.audit("session revoke", "user", user.ID, "username", user.Username, "revoked", len(revoked))
+		cmd.audit("session revoke", "user", user.ID, "username", user.Username, "revoked", len(revoked))
 	}
 	return int64(len(revoked)), err
 }

@@ -1,0 +1,74 @@
+package command
+
+import (
+	"time"
+
+	"worldevents/gen"
+	"worldevents/models"
+)
+
+// UserShow prints all that is kept about a user.
+type UserShow struct{ whom }
+
+// person is all that is kept about a user.
+type person struct {
+	userLine
+	Issuer   *string         `json:"issuer"`
+	Subject  *string         `json:"subject"`
+	Folded   *string         `json:"folded"`   // what other names are compared with
+	Skeleton *string         `json:"skeleton"` // likewise
+	Sessions []personSession `json:"sessions"`
+	Events   []personEvent   `json:"events"`
+	RSVPs    []personRSVP    `json:"rsvps"`
+}
+
+// personSession is a session, over or not.
+type personSession struct {
+	sessionLine
+	Revoked *time.Time `json:"revoked"`
+	// ProviderSID is the session of the identity provider that this one began with.
+	ProviderSID *string `json:"providerSid,omitempty"`
+}
+
+// personEvent is an event that the user has created.
+type personEvent struct {
+	ID          models.ID    `json:"id"`
+	World       string       `json:"world"`
+	Name        string       `json:"name"`
+	Description string       `json:"description"`
+	ScheduledAt gen.DateTime `json:"scheduledAt"`
+	Created     time.Time    `json:"created"`
+}
+
+// personRSVP is an event that the user has joined.
+type personRSVP struct {
+	Event       models.ID    `json:"event"`
+	World       string       `json:"world"`
+	Name        string       `json:"name"`
+	ScheduledAt gen.DateTime `json:"scheduledAt"`
+	Joined      time.Time    `json:"joined"`
+}
+
+// Run prints all that is kept about a user.
+func (s UserShow) Run() error {
+	return s.withUser(false, func(cmd *command, who models.Who) error {
+		found, err := cmd.store.FindPerson(cmd, who)
+		if err != nil {
+			return err
+		}
+		p := person{
+			userLine: newUserLine(found.User), Issuer: found.Issuer, Subject: found.Subject, Folded: found.Folded, Skeleton: found.Skeleton,
+			Sessions: []personSession{}, Events: []personEvent{}, RSVPs: []personRSVP{},
+		}
+		for _, s := range found.Sessions {
+			p.Sessions = append(p.Sessions, personSession{newSessionLine(s), utc(s.RevokedAt), s.ProviderSID})
+		}
+		for _, e := range found.Events {
+			p.Events = append(p.Events, personEvent{e.ID, e.WorldID, e.Name, e.Description, gen.DateTime(e.ScheduledAt), e.CreatedAt.UTC()})
+		}
+		for _, r := range found.RSVPs {
+			p.RSVPs = append(p.RSVPs, personRSVP{r.EventID, r.WorldID, r.Name, gen.DateTime(r.ScheduledAt), r.CreatedAt.UTC()})
+		}
+		return printJSON(p)
+	})
+}

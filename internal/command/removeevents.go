@@ -1,0 +1,122 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"worldevents/gen"
+	"worldevents/models"
+)
+
+// EventRemove removes an event, or those of a creator.
+type EventRemove struct {
+	ID string `arg:"" optional:"" help:"The event's id."`
+	creation
+	DryRun bool `help:"Only count what a user has created."`
+}
+
+// EventPrune removes the events that were scheduled before a time.
+type EventPrune struct {
+	Before string  `required:"" help:"Events that were scheduled before this, as 2020-01-01T00:00:00Z." placeholder:"TIME"`
+	World  *string `help:"Only those of this world."`
+	DryRun bool    `help:"Only count them."`
+}
+
+// Run removes an event, or those that a user has created.
+func (r EventRemove) Run() error {
+	switch given(r.ID != "") + given(r.Creator != "") + given(r.UserID != "") {
+	case 0, 2, 3:
+		return errors.New("event remove needs one of: an event's id, --creator, --user-id")
+	}
+	if r.ID == "" {
+		return r.removeCreated()
+	}
+	if r.World != nil || r.Since != nil || r.DryRun {
+		return errors.New("event remove: --world, --since and --dry-run go with --creator or --user-id")
+	}
+	id, err := parseEventID(r.ID)
+	if err != nil {
+		return err
+	}
+	return withStore(false, func(cmd *command) error {
+		removed, err := cmd.store.RemoveEvent(cmd, id)
+		if err != nil {
+			return err
+		}
+		cmd.audit("event remove", "event", id, "rsvps", removed.RSVPs)
+		return printJSON(struct {
+			ID    models.ID `json:"id"`
+			RSVPs int64     `json:"rsvps"`
+		}{id, removed.RSVPs})
+	})
+}
+
+func (r EventRemove) removeCreated() error {
+	filter, err := r.filter()
+	if err != nil {
+		return err
+	}
+	return withStore(false, func(cmd *command) error {
+		creator, err := r.creator(cmd)
+		if err != nil {
+			return err
+		}
+		filter.Creator = creator.ID
+		about := []any{"user", creator.ID, "username", creator.Username, "world", filter.World}
+		if r.Since != nil {
+			about = append(about, "since", exact(filter.Since))
+		}
+		return cmd.removeEvents(models.EventRemoval{EventFilter: filter, DryRun: r.DryRun}, "event remove", about...)
+	})
+}
+
+// Run prunes events.
+func (p EventPrune) Run() error {
+	before, err := gen.ParseDateTime(p.Before)
+	if err != nil {
+		return fmt.Errorf("--before: %w", err)
+	}
+	filter, err := creation{World: p.World}.filter()
+	if err != nil {
+		return err
+	}
+	filter.Before = before.Time()
+	return withStore(false, func(cmd *command) error {
+		return cmd.removeEvents(models.EventRemoval{EventFilter: filter, DryRun: p.DryRun}, "event prune", "before", before, "world", filter.World)
+	})
+}
+
+// exact writes a time for a log that is replayed: in text a time of its own has no more than milliseconds.
+func exact(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// removeEvents removes events, tells how far it is, and leaves an audit line of action if any are gone.
+func (cmd *command) removeEvents(removal models.EventRemoval, action string, about ...any) error {
+	progress := newProgress()
+	removal.Progress = progress.tellEvents
+	removed, err := cmd.store.RemoveEvents(cmd, removal)
+	progress.end()
+	if removed.Events > 0 && !removal.DryRun {
+		cmd.audit(action, append(about, "events", removed.Events, "rsvps", removed.RSVPs)...)
+	}
+	if errors.Is(err, context.Canceled) {
+		return errInterrupted(removed)
+	}
+	if err != nil {
+		return err
+	}
+	return printJSON(struct {
+		Events int64 `json:"events"`
+		RSVPs  int64 `json:"rsvps"`
+		DryRun bool  `json:"dryRun"`
+	}{removed.Events, removed.RSVPs, removal.DryRun})
+}
+
+func (p *progress) tellEvents(r models.RemovedEvents) {
+	p.tell(fmt.Sprintf("%d events with %d RSVPs", r.Events, r.RSVPs))
+}
+
+func errInterrupted(after models.RemovedEvents) error {
+	return fmt.Errorf("interrupted after %d events with %d RSVPs: run it again to go on", after.Events, after.RSVPs)
+}
