@@ -30,7 +30,7 @@ type metrics struct {
 	startFailures  *prometheus.CounterVec
 }
 
-func newMetrics(store *models.Store, waiting *backpressure.Class, logLinesDropped func() int64) *metrics {
+func newMetrics(store *models.Store, stalled *backpressure.Class, logLinesDropped func() int64) *metrics {
 	if logLinesDropped == nil {
 		logLinesDropped = func() int64 { return 0 }
 	}
@@ -66,11 +66,11 @@ func newMetrics(store *models.Store, waiting *backpressure.Class, logLinesDroppe
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "worldevents_waiting_responses",
 			Help: "Responses that wait for clients who read slowly.",
-		}, func() float64 { return float64(waiting.Waiting()) }),
+		}, func() float64 { return float64(stalled.Stalled()) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "worldevents_aborted_responses_total",
 			Help: "Responses that were aborted since too many waited for their clients.",
-		}, func() float64 { return float64(waiting.Aborted()) }),
+		}, func() float64 { return float64(stalled.Aborted()) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "worldevents_log_lines_dropped_total",
 			Help: "Lines of the log that were dropped, since it was not read fast enough or could not be written.",

@@ -34,7 +34,7 @@ func (s *Server) CreateEvent(ctx context.Context, r gen.CreateEventRequestObject
 func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) (gen.ListEventsResponseObject, error) {
 	req := requestFrom(ctx)
 	req.worldID = r.ID
-	if s.waiting.Waiting() > 0 && s.waiting.IsFull(req.caller.UserID.String()) { // another response would most likely abort one
+	if s.stalled.Stalled() > 0 && s.stalled.IsFull(req.caller.UserID.String()) { // another response would most likely abort one
 		req.header.Set("Connection", "close")
 		return nil, errOverloaded
 	}

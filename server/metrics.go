@@ -33,7 +33,7 @@ func (s *Server) held() map[string]func() int {
 	maps.Copy(all, s.live.Held())
 	all["requests"] = func() int { return int(s.inFlight.Load()) }
 	all["bodies"] = s.bodies.Held
-	all["slow_responses"] = s.waiting.Waiting
+	all["slow_responses"] = s.stalled.Stalled
 	if s.provider != nil {
 		all["sign_ins"] = s.provider.Held
 	}

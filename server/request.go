@@ -38,7 +38,7 @@ type request struct {
 	userID, worldID, eventID string
 	usage                    models.Usage
 	newsWait                 time.Duration // for news of a list
-	turnWait                 time.Duration // for a turn to read a list, or to respond with one
+	turnWait                 time.Duration // for a turn to look at a list that it watches
 	connection               backpressure.Request
 	dropped                  int64 // bytes that the handler wrote and the response does not have
 
@@ -73,22 +73,6 @@ func (c *request) setUser(user session.Session) {
 	const idLength = 36
 	if len(user.UserID) == idLength {
 		c.userID = user.UserID
-	}
-}
-
-// leaveFlight takes the request of a context from those in flight for good, and listens for what its client sends.
-func leaveFlight(ctx context.Context, slow func()) (heard <-chan struct{}) {
-	conn := backpressure.FromContext(ctx)
-	conn.Leave(slow)
-	return conn.Hear()
-}
-
-// pauseForTurn takes the request of a context from those in flight while it waits for its turn.
-func pauseForTurn(ctx context.Context) (resume func()) {
-	begin, count := time.Now(), backpressure.FromContext(ctx).Pause()
-	return func() {
-		requestFrom(ctx).turnWait += time.Since(begin)
-		count()
 	}
 }
 

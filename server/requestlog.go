@@ -51,9 +51,9 @@ func (s *Server) requestAttributes(line []slog.Attr, c echo.Context, req *reques
 		value time.Duration
 	}{
 		{"db_wait_ms", req.usage.Wait},
-		{"turn_wait_ms", req.turnWait},
+		{"turn_wait_ms", req.turnWait + req.connection.Queued()},
 		{"news_wait_ms", req.newsWait},
-		{"client_wait_ms", req.connection.Waited()},
+		{"client_wait_ms", req.connection.Stalled()},
 	} {
 		if wait.value >= minLoggedWait {
 			line = append(line, slog.Float64(wait.name, milliseconds(wait.value)))

@@ -103,7 +103,7 @@ type Server struct {
 	sessions *session.Manager
 	lists    *eventlist.Lists
 	live     *livelist.Lists
-	waiting  *backpressure.Class
+	stalled  *backpressure.Class
 	bodies   *ledger.Ledger[sender]
 	metrics  *metrics
 	echo     *echo.Echo
@@ -143,7 +143,7 @@ func New(o Options) (*Server, error) {
 		store:   o.Store,
 		log:     o.Log,
 		access:  cmp.Or(o.AccessLog, o.Log),
-		waiting: backpressure.New(o.MaxInFlight / 4),
+		stalled: backpressure.New(o.MaxInFlight / 4),
 		bodies:  newBodies(o.MaxInFlight),
 		baseURL: strings.TrimRight(o.BaseURL.String(), "/"),
 		base:    basePath(o.BaseURL),
@@ -172,9 +172,8 @@ func New(o Options) (*Server, error) {
 		CookieDomain: o.CookieDomain, CookiePartitioned: o.CookiePartitioned,
 	})
 	s.lists = eventlist.New(o.Store, s.baseURL, o.Keys[0], o.ListCache)
-	s.lists.Pause = pauseForTurn
-	s.live = livelist.New(o.Store, s.lists, livelist.Options{MaxWaiting: o.MaxWaiting, MaxAnswering: o.MaxInFlight / 4, Leave: leaveFlight})
-	s.metrics = newMetrics(o.Store, s.waiting, o.LogLinesDropped)
+	s.live = livelist.New(o.Store, s.lists, livelist.Options{MaxWaiting: o.MaxWaiting, MaxAnswering: o.MaxInFlight / 4})
+	s.metrics = newMetrics(o.Store, s.stalled, o.LogLinesDropped)
 	s.metrics.registry.MustRegister(s.lists.Collectors()...)
 	s.metrics.registry.MustRegister(s.live.Collectors()...)
 	s.metrics.registerProcess(o.Store)
@@ -228,7 +227,7 @@ func New(o Options) (*Server, error) {
 func (s *Server) Attach(h *http.Server, l net.Listener) net.Listener {
 	h.Handler = s.Public
 	h.DisableGeneralOptionsHandler = true // net/http would respond to OPTIONS * by itself, past the limits and the log
-	return s.waiting.Attach(h, l)
+	return s.stalled.Attach(h, l)
 }
 
 // Ready begins to report readiness and to take requests: the schema is up to date. It is called once.
@@ -248,6 +247,6 @@ func (s *Server) Drain() {
 }
 
 // Hurry ends what clients hold up who do not read or send fast, a second from now: a stop waits for nobody else.
-func (s *Server) Hurry() { s.waiting.Hurry() }
+func (s *Server) Hurry() { s.stalled.Hurry() }
 
 var _ gen.StrictServerInterface = (*Server)(nil)

@@ -62,7 +62,7 @@ func (c *client) isWhole() bool {
 	return err == nil
 }
 
-// The response that has waited longest makes room: of the user's own, of the address's, of the user with the most.
+// The response that has been stalled longest makes room: of the user's own, of the address's, of the user with the most.
 func TestBounds(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -81,15 +81,15 @@ func TestBounds(t *testing.T) {
 				ask, inFlight := serve(t, c, 64<<10, 0)
 				var clients []*client
 				for _, who := range strings.Fields(test.clients) {
-					before := c.Waiting()
+					before := c.Stalled()
 					clients = append(clients, ask(strings.Trim(who[:1], "-"), who[1:]))
-					time.Sleep(moment - 1)
-					if synctest.Wait(); c.Waiting() != before || inFlight.Load() != 1 || c.Aborted() != 0 {
-						t.Errorf("before a moment has passed: %d wait, %d in flight, %d aborted", c.Waiting(), inFlight.Load(), c.Aborted())
+					time.Sleep(stallAfter - 1)
+					if synctest.Wait(); c.Stalled() != before || inFlight.Load() != 1 || c.Aborted() != 0 {
+						t.Errorf("before stallAfter has passed: %d stalled, %d in flight, %d aborted", c.Stalled(), inFlight.Load(), c.Aborted())
 					}
 					time.Sleep(time.Nanosecond)
-					if synctest.Wait(); c.Waiting()+int(c.Aborted()) != len(clients) || inFlight.Load() != 0 {
-						t.Errorf("after a moment: %d wait, %d in flight, %d aborted", c.Waiting(), inFlight.Load(), c.Aborted())
+					if synctest.Wait(); c.Stalled()+int(c.Aborted()) != len(clients) || inFlight.Load() != 0 {
+						t.Errorf("after it: %d stalled, %d in flight, %d aborted", c.Stalled(), inFlight.Load(), c.Aborted())
 					}
 				}
 				if c.Aborted() != 1 {
@@ -101,8 +101,8 @@ func TestBounds(t *testing.T) {
 					}
 				}
 				synctest.Wait()
-				if c.Waiting() != 0 || inFlight.Load() != 0 || len(c.users)+len(c.addresses) > 0 {
-					t.Errorf("%d wait, %d in flight, %d users and %d addresses", c.Waiting(), inFlight.Load(), len(c.users), len(c.addresses))
+				if c.Stalled() != 0 || inFlight.Load() != 0 || len(c.users)+len(c.addresses) > 0 {
+					t.Errorf("%d stalled, %d in flight, %d users and %d addresses", c.Stalled(), inFlight.Load(), len(c.users), len(c.addresses))
 				}
 			})
 		})
@@ -130,7 +130,7 @@ func TestWriteDeadline(t *testing.T) {
 				conn := ask("a", "1")
 				const tick = 100 * time.Millisecond
 				begin, read := time.Now(), 0
-				for time.Sleep(tick); c.Waiting() > 0; time.Sleep(tick) {
+				for time.Sleep(tick); c.Stalled() > 0; time.Sleep(tick) {
 					rate := test.first
 					if time.Since(begin) > timeout {
 						rate = test.then
@@ -159,19 +159,19 @@ func TestHurry(t *testing.T) {
 		{"reads too slowly", 8, 2 * time.Second, false},
 		{"reads", 32, 32 * time.Second, true},
 	} {
-		for _, waits := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, waits before: %v", test.name, waits), func(t *testing.T) {
+		for _, stalled := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, stalled before: %v", test.name, stalled), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					c := New(16)
 					ask, _ := serve(t, c, size, time.Minute)
 					conn := ask("a", "1")
-					if waits {
+					if stalled {
 						time.Sleep(5 * time.Second)
 					}
 					c.Hurry()
 					const tick = 100 * time.Millisecond
 					begin, read := time.Now(), 0
-					for time.Sleep(tick); c.Waiting() > 0; time.Sleep(tick) {
+					for time.Sleep(tick); c.Stalled() > 0; time.Sleep(tick) {
 						n, _ := io.ReadFull(conn, make([]byte, test.rate<<10/10))
 						read += n
 					}
@@ -218,7 +218,7 @@ func TestHurrySenders(t *testing.T) {
 	})
 }
 
-// Who waits hears of a byte that came in before, since the request was read.
+// A request hears of a byte that came in before, since the request was read.
 func TestHear(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		server, client := net.Pipe()

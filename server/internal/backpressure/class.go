@@ -6,14 +6,14 @@ import (
 	"sync/atomic"
 )
 
-// Class is the responses that wait for their clients.
+// Class is the responses that are stalled.
 type Class struct {
 	limit, perUser, perAddress int
 
 	total atomic.Int64 // written under mu
 
 	mu        sync.Mutex
-	users     map[string]*list.List // of *entry, the one that has waited longest first
+	users     map[string]*list.List // of *entry, the one that has been stalled longest first
 	addresses map[string]*list.List
 	entered   uint64 // so far
 	aborted   uint64 // so far
@@ -39,8 +39,8 @@ func New(limit int) *Class {
 	}
 }
 
-// Waiting returns the number of responses in the class.
-func (c *Class) Waiting() int { return int(c.total.Load()) }
+// Stalled returns how many responses are.
+func (c *Class) Stalled() int { return int(c.total.Load()) }
 
 // Aborted returns how many responses were aborted to keep to the bounds.
 func (c *Class) Aborted() uint64 {
@@ -73,14 +73,14 @@ func (c *Class) enter(conn *Conn, user, address string) *entry {
 		c.abort(c.users[user])
 	case c.addresses[address].Len() > c.perAddress:
 		c.abort(c.addresses[address])
-	case c.Waiting() > c.limit:
+	case c.Stalled() > c.limit:
 		c.abort(c.largest())
 	}
 	return e
 }
 
-// Hurry ends, after a second, whatever waits for a client that does not read or send fast: a response that its client holds up may
-// go on for a second for each minRate bytes that are read from then on, and a request must have arrived.
+// Hurry ends, after a second, whatever a client holds up that does not read or send fast. A stalled response may go on for the
+// TimeFor of what its client reads from then on, and a request must have arrived.
 func (c *Class) Hurry() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +102,7 @@ func (c *Class) leave(e *entry) {
 	c.remove(e)
 }
 
-// abort ends the response that has waited longest.
+// abort ends the response of a group that has been stalled longest.
 func (c *Class) abort(group *list.List) {
 	e := group.Front().Value.(*entry)
 	c.remove(e)
@@ -121,8 +121,8 @@ func (c *Class) remove(e *entry) {
 	c.total.Add(-1)
 }
 
-// largest returns the responses of the user who has most of them; of several such users, those of whoever has waited
-// longest. It looks at all users, but is called only when the class is full.
+// largest returns the stalled responses of the user who has most of them; of several such users, of the one whose first has been
+// stalled longest. It looks at all users, but is called only when the class is full.
 func (c *Class) largest() (most *list.List) {
 	oldest := func(group *list.List) uint64 { return group.Front().Value.(*entry).number }
 	for _, group := range c.users {

@@ -44,10 +44,6 @@ type Lists struct {
 	// A reading is that of a list, or of the beginning of one that is streamed.
 	ways     *prometheus.CounterVec
 	readings prometheus.Counter
-
-	// Pause is called with a request's context when the request begins to wait for its turn, and what it returns
-	// when the request goes on.
-	Pause func(context.Context) (resume func())
 }
 
 // New returns the lists of a store. Links begin with baseURL, which has no slash at its end. ETags are made with a key
@@ -61,7 +57,6 @@ func New(store *models.Store, baseURL string, secret []byte, cacheBytes int) *Li
 		batched: batchedLists{seed: maphash.MakeSeed()},
 		held:    newHoldings(),
 		ways:    newWays(), readings: newReadings(),
-		Pause: func(context.Context) func() { return func() {} },
 	}
 	l.SetKey(secret)
 	return l

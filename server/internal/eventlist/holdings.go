@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"worldevents/models"
+	"worldevents/server/internal/backpressure"
 	"worldevents/server/internal/ledger"
 )
 
@@ -63,7 +64,7 @@ func (l *Lists) beginReading(ctx context.Context, user models.ID) (waited bool, 
 	if l.held.reading.Try(user, 1) {
 		return false, nil
 	}
-	defer l.Pause(ctx)()
+	defer backpressure.FromContext(ctx).Queue()()
 	wait, cancel := context.WithTimeout(ctx, maxReadWait)
 	defer cancel()
 	return true, WaitError(ctx, l.held.reading.Acquire(wait, user))

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"worldevents/models"
+	"worldevents/server/internal/backpressure"
 )
 
 // testLists tests the lists of a new database by a clock that goes on whenever all goroutines wait. In the end nothing may be held.
@@ -104,8 +105,14 @@ func TestLongLists(t *testing.T) {
 // A user reads few lists at once. Who wants more waits, in turn, for so long at most, and few do.
 func TestReadingOfOneUser(t *testing.T) {
 	testLists(t, func(t *testing.T, l *Lists) {
-		var paused, busy atomic.Int32
-		l.Pause = func(context.Context) func() { paused.Add(1); return func() { paused.Add(-1) } }
+		var busy atomic.Int32
+		var inFlight atomic.Int64 // less those that are queued
+		request := func() context.Context {
+			inFlight.Add(1)
+			conn := new(backpressure.Conn)
+			conn.Begin(&backpressure.Request{InFlight: &inFlight})
+			return backpressure.NewContext(t.Context(), conn)
+		}
 		user := models.ID{1}
 		for i := range maxReading {
 			if waited, err := l.beginReading(t.Context(), user); waited || err != nil {
@@ -119,7 +126,7 @@ func TestReadingOfOneUser(t *testing.T) {
 		var admitted []int
 		for i := range maxReadQueue {
 			go func() {
-				waited, err := l.beginReading(t.Context(), user)
+				waited, err := l.beginReading(request(), user)
 				if errors.Is(err, models.ErrBusy) {
 					busy.Add(1)
 				} else if err == nil && waited {
@@ -128,8 +135,8 @@ func TestReadingOfOneUser(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		if _, err := l.beginReading(t.Context(), user); !errors.Is(err, models.ErrBusy) || paused.Load() != maxReadQueue {
-			t.Errorf("%v while %d wait", err, paused.Load())
+		if _, err := l.beginReading(t.Context(), user); !errors.Is(err, models.ErrBusy) || inFlight.Load() != 0 {
+			t.Errorf("%v while %d are in flight", err, inFlight.Load())
 		}
 		time.Sleep(maxReadWait - 1)
 		for range 2 {
@@ -141,8 +148,8 @@ func TestReadingOfOneUser(t *testing.T) {
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if busy.Load() != maxReadQueue-2 || paused.Load() != 0 {
-			t.Errorf("%d were refused, %d are paused", busy.Load(), paused.Load())
+		if busy.Load() != maxReadQueue-2 || inFlight.Load() != maxReadQueue {
+			t.Errorf("%d were refused, %d are in flight", busy.Load(), inFlight.Load())
 		}
 		l.held.reading.Release(user, maxReading)
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"worldevents/models"
+	"worldevents/server/internal/backpressure"
 )
 
 // stream writes a list that is too large to hold: what has been read of it, then batch by batch. What is read before
@@ -117,7 +118,7 @@ func (p *Response) streamSmall(ctx context.Context, list *models.EventReader, js
 // connections are for all.
 func (l *Lists) readSmall(ctx context.Context, user models.ID, list *models.EventReader, json *encoder) error {
 	if !l.held.smallReads.Try(user, 1) {
-		resume := l.Pause(ctx)
+		resume := backpressure.FromContext(ctx).Queue()
 		err := l.held.smallReads.Acquire(ctx, user)
 		resume()
 		if err != nil {
@@ -133,10 +134,9 @@ const (
 	chunkSize = 128 << 10
 	// chunkTimeout is how long a client may take to read a chunk.
 	chunkTimeout = 30 * time.Second
-	// A stream may take streamTime and a second for each streamRate bytes. A client that reads no faster than that is
-	// none that waits for the list, and a stream that does not end by itself is ended.
+	// streamTime is how long a stream may take, besides the backpressure.TimeFor of what was written. It ends then: a client that
+	// reads no faster is none that wants the list.
 	streamTime = time.Minute
-	streamRate = 16 << 10
 )
 
 // pacedWriter writes to a client that must read as fast as the constants above demand.
@@ -144,7 +144,7 @@ type pacedWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	begin   time.Time
-	written int
+	written int64
 }
 
 func newPacedWriter(w http.ResponseWriter) *pacedWriter {
@@ -153,7 +153,7 @@ func newPacedWriter(w http.ResponseWriter) *pacedWriter {
 
 // deadline is when all that has been written must have been read.
 func (w *pacedWriter) deadline() time.Time {
-	return w.begin.Add(streamTime + time.Duration(w.written)*time.Second/streamRate)
+	return w.begin.Add(streamTime + backpressure.TimeFor(w.written))
 }
 
 // writeAll writes JSON in chunks. It returns ErrClientGone.
@@ -168,7 +168,7 @@ func (w *pacedWriter) writeAll(json []byte) error {
 
 // write writes a chunk. It returns ErrClientGone.
 func (w *pacedWriter) write(chunk []byte) error {
-	w.written += len(chunk)
+	w.written += int64(len(chunk))
 	deadline := time.Now().Add(chunkTimeout)
 	if d := w.deadline(); d.Before(deadline) {
 		deadline = d

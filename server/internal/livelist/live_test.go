@@ -43,7 +43,7 @@ func testLive(t *testing.T, test func(t *testing.T, l *Lists, other *models.Stor
 			stores[i] = store
 		}
 		lists := eventlist.New(stores[0], "http://localhost", []byte("a secret of the test"), 1<<20)
-		l := New(stores[0], lists, Options{MaxWaiting: 1000, MaxAnswering: 4, Leave: func(context.Context, func()) <-chan struct{} { return nil }})
+		l := New(stores[0], lists, Options{MaxWaiting: 1000, MaxAnswering: 4})
 		l.Listen(slog.New(slog.DiscardHandler))
 		defer l.hub.finish()
 		test(t, l, stores[1])

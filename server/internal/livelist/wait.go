@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"worldevents/models"
+	"worldevents/server/internal/backpressure"
 	"worldevents/server/internal/eventlist"
 	"worldevents/server/internal/ledger"
 )
@@ -30,17 +31,12 @@ type Options struct {
 	// MaxAnswering is how many look at their lists, and have their responses written, at once, if that is less than 16. They are
 	// beside the requests in flight.
 	MaxAnswering int
-	// Leave is called with a request's context when the request begins to wait: from then on it is none that is in
-	// flight. slow is to be called when its response begins to wait for its client. Heard is closed when the client sends more
-	// than the request, and nil if nobody listens.
-	Leave func(ctx context.Context, slow func()) (heard <-chan struct{})
 }
 
 // Lists are those that requests may wait for. Its methods may be called concurrently.
 type Lists struct {
 	lists  *eventlist.Lists
 	store  *models.Store
-	leave  func(ctx context.Context, slow func()) <-chan struct{}
 	hub    *hub
 	places *ledger.Ledger[models.ID] // of those who wait
 	turns  *ledger.Ledger[models.ID]
@@ -53,7 +49,7 @@ func New(store *models.Store, lists *eventlist.Lists, o Options) *Lists {
 		return ledger.New[models.ID](ledger.Eighth(n), ledger.Unlimited)
 	}
 	return &Lists{
-		lists: lists, store: store, leave: o.Leave, hub: newHub(store.WorldsSince),
+		lists: lists, store: store, hub: newHub(store.WorldsSince),
 		places: eighth(o.MaxWaiting), turns: eighth(max(1, min(o.MaxAnswering, maxAnswering))), counts: newCounts(),
 	}
 }
@@ -114,7 +110,9 @@ func (p *Waiting) Write(w http.ResponseWriter) error {
 		return p.writeAtOnce(w, true)
 	}
 	defer l.hub.forget(v)
-	heard := l.leave(p.ctx, p.endTurn)
+	conn := backpressure.FromContext(p.ctx)
+	conn.Leave(p.endTurn)
+	heard := conn.Hear()
 	defer p.endTurn()
 	http.NewResponseController(w).SetReadDeadline(time.Time{}) // that of the request; it would end the wait
 	return p.watch(w, v, heard)
