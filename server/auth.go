@@ -8,6 +8,7 @@ import (
 
 	"worldevents/gen"
 	"worldevents/models"
+	"worldevents/server/internal/observe"
 	"worldevents/server/internal/session"
 )
 
@@ -16,7 +17,7 @@ type Session = session.Session
 
 // GetSession reports whether the browser is signed in, and refreshes a session whose JWT has merely expired.
 func (s *Server) GetSession(ctx context.Context, _ gen.GetSessionRequestObject) (gen.GetSessionResponseObject, error) {
-	cookies := session.ReadCookies(requestFrom(ctx).request.Header)
+	cookies := session.ReadCookies(requestFrom(ctx).HTTP.Header)
 	token, err := cookies.Token()
 	if err != nil {
 		return sessionRefused(ctx, gen.SessionRefusalErrorInvalidToken), nil
@@ -52,7 +53,7 @@ var nobody = models.Caller{UserID: models.ID{1}, SessionID: models.ID{1}}
 
 // RefreshSession replaces both cookies. It looks at the refresh token alone.
 func (s *Server) RefreshSession(ctx context.Context, _ gen.RefreshSessionRequestObject) (gen.RefreshSessionResponseObject, error) {
-	refreshed, err := s.refresh(ctx, models.Caller{}, session.ReadCookies(requestFrom(ctx).request.Header))
+	refreshed, err := s.refresh(ctx, models.Caller{}, session.ReadCookies(requestFrom(ctx).HTTP.Header))
 	switch {
 	case errors.Is(err, session.ErrNoToken):
 		return refreshRefused(ctx, gen.RefreshRefusalErrorNoRefreshToken), nil
@@ -85,17 +86,17 @@ func (s *Server) begin(ctx context.Context, signIn func(models.SignIn) (models.G
 	in.Device, in.Network = s.origin(ctx)
 	req := requestFrom(ctx) // nil for a command
 	if req != nil {
-		in.Replaces = session.ReadCookies(req.request.Header).RefreshTokens()
+		in.Replaces = session.ReadCookies(req.HTTP.Header).RefreshTokens()
 	}
 	grant, err := signIn(in)
 	if err != nil {
 		return Session{}, err
 	}
-	s.securityEvent(ctx, signedIn, models.Caller{UserID: grant.ID, SessionID: grant.SessionID}, "")
+	s.observer.SecurityEvent(ctx, observe.SignedIn, models.Caller{UserID: grant.ID, SessionID: grant.SessionID}, "")
 	issued := s.sessions.Issue(grant, token)
 	if req != nil {
 		req.signedIn = true
-		req.setUser(issued)
+		req.SetUser(issued.UserID)
 	}
 	return issued, nil
 }
@@ -106,7 +107,7 @@ func (s *Server) refresh(ctx context.Context, caller models.Caller, sent session
 	old, err := sent.RefreshToken()
 	if err != nil {
 		if errors.Is(err, session.ErrInvalid) {
-			s.metrics.refreshes.WithLabelValues("refused").Inc()
+			s.observer.CountRefresh(observe.RefreshRefused)
 		}
 		return Session{}, err
 	}
@@ -114,26 +115,26 @@ func (s *Server) refresh(ctx context.Context, caller models.Caller, sent session
 	grant, err := s.store.RefreshSession(ctx, caller, old.RefreshToken, token.Token)
 	switch {
 	case errors.Is(err, models.ErrReused):
-		s.metrics.refreshes.WithLabelValues("reused").Inc()
-		s.securityEvent(ctx, reused, models.Caller{UserID: grant.ID, SessionID: grant.SessionID}, "a spent refresh token came back after the leeway: session revoked")
+		s.observer.CountRefresh(observe.RefreshReused)
+		s.observer.SecurityEvent(ctx, observe.Reused, models.Caller{UserID: grant.ID, SessionID: grant.SessionID}, "a spent refresh token came back after the leeway: session revoked")
 		return Session{}, err
 	case errors.Is(err, models.ErrRefreshToken):
-		s.metrics.refreshes.WithLabelValues("refused").Inc()
+		s.observer.CountRefresh(observe.RefreshRefused)
 		return Session{}, err
 	case err != nil:
-		s.metrics.refreshes.WithLabelValues("failed").Inc()
+		s.observer.CountRefresh(observe.RefreshFailed)
 		return Session{}, err
 	}
 	refreshed := s.sessions.Issue(grant, token)
-	s.metrics.refreshes.WithLabelValues("refreshed").Inc()
+	s.observer.CountRefresh(observe.RefreshDone)
 	req := requestFrom(ctx)
-	req.setUser(refreshed)
+	req.SetUser(refreshed.UserID)
 	s.sessions.SetCookies(req.header, refreshed)
 	return refreshed, nil
 }
 
 func sessionActive(ctx context.Context, user Session) gen.GetSession200JSONResponse {
-	requestFrom(ctx).setUser(user)
+	requestFrom(ctx).SetUser(user.UserID)
 	return gen.GetSession200JSONResponse{
 		Body:    gen.SessionActive{Authenticated: true},
 		Headers: gen.GetSession200ResponseHeaders{SessionUser: headerName(user.Username), SessionExpires: gen.DateTime(user.Expires)},
@@ -141,12 +142,12 @@ func sessionActive(ctx context.Context, user Session) gen.GetSession200JSONRespo
 }
 
 func sessionRefused(ctx context.Context, why gen.SessionRefusalError) gen.GetSession400JSONResponse {
-	requestFrom(ctx).code = codeOf(string(why))
+	requestFrom(ctx).Code = codeOf(string(why))
 	return gen.GetSession400JSONResponse{Body: gen.SessionRefusal{Authenticated: false, Error: why}}
 }
 
 func refreshRefused(ctx context.Context, why gen.RefreshRefusalError) gen.RefreshSession400JSONResponse {
-	requestFrom(ctx).code = codeOf(string(why))
+	requestFrom(ctx).Code = codeOf(string(why))
 	return gen.RefreshSession400JSONResponse{Body: gen.RefreshRefusal{Error: why}}
 }
 

@@ -27,27 +27,32 @@ const (
 // nothing from them, and neither does a stranger at the same address.
 type sender struct{ user, address string }
 
-// newBodies returns the ledger of the bodies that are yet to arrive: half of the requests in flight at most, since a few clients
-// who send slowly would shut out all others.
-func newBodies(maxInFlight int) *ledger.Ledger[sender] {
+// bodies reads the bodies of requests, and bounds how many are yet to arrive.
+type bodies struct {
+	arriving *ledger.Ledger[sender]
+	sessions *session.Manager
+}
+
+// newBodies has half of the requests in flight send bodies at most: a few clients who send slowly would shut out all others.
+func newBodies(maxInFlight int, sessions *session.Manager) *bodies {
 	limit := (maxInFlight + 1) / 2
-	return ledger.New[sender](ledger.Rule{Limit: limit, Share: max(fewBodies, limit/8), Few: fewBodies}, ledger.Unlimited)
+	return &bodies{ledger.New[sender](ledger.Rule{Limit: limit, Share: max(fewBodies, limit/8), Few: fewBodies}, ledger.Unlimited), sessions}
 }
 
 // receive calls read, which reads the body of a request, and counts it as one that is yet to arrive meanwhile. Nothing else that
 // the request holds or waits for comes before its body has ended: net/http notices only then that a client hangs up. It returns
 // errOverloaded when the sender has too many such requests, and the error of read.
-func (s *Server) receive(c echo.Context, read func() error) error {
+func (b *bodies) receive(c echo.Context, read func() error) error {
 	r := c.Request()
 	if r.ContentLength == 0 {
 		return read()
 	}
-	from := s.senderOf(c)
-	if !s.bodies.Try(from, 1) {
+	from := b.senderOf(c)
+	if !b.arriving.Try(from, 1) {
 		closeAfter(c)
 		return errOverloaded
 	}
-	defer s.bodies.Release(from, 1)
+	defer b.arriving.Release(from, 1)
 	end := backpressure.FromContext(r.Context()).Receive()
 	err := read()
 	end(err == nil)
@@ -55,10 +60,10 @@ func (s *Server) receive(c echo.Context, read func() error) error {
 }
 
 // senderOf returns whose share the body counts in. A JWT that has merely expired still names the user.
-func (s *Server) senderOf(c echo.Context) sender {
-	from := sender{address: clientNetwork(s.client(requestFrom(c.Request().Context())))}
+func (b *bodies) senderOf(c echo.Context) sender {
+	from := sender{address: requestFrom(c.Request().Context()).ClientNetwork()}
 	for _, token := range session.ReadCookies(c.Request().Header).Tokens() {
-		if user, err := s.sessions.Verify(token); err == nil || errors.Is(err, session.ErrExpired) {
+		if user, err := b.sessions.Verify(token); err == nil || errors.Is(err, session.ErrExpired) {
 			from.user = user.UserID
 			break
 		}
@@ -71,10 +76,10 @@ func (s *Server) senderOf(c echo.Context) sender {
 func closeAfter(c echo.Context) { c.Response().Header().Set("Connection", "close") }
 
 // validate lets only requests pass that fit the contract.
-func (s *Server) validate(op *contract.Operation) echo.MiddlewareFunc {
+func (b *bodies) validate(op *contract.Operation) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			err := s.receive(c, func() error { return op.Validate(c.Request(), c.Param) })
+			err := b.receive(c, func() error { return op.Validate(c.Request(), c.Param) })
 			if errors.Is(err, contract.ErrTooLarge) {
 				closeAfter(c)
 			}
@@ -87,10 +92,10 @@ func (s *Server) validate(op *contract.Operation) echo.MiddlewareFunc {
 }
 
 // receiveForm reads the body that a request for a page has, if any.
-func (s *Server) receiveForm(next echo.HandlerFunc) echo.HandlerFunc {
+func (b *bodies) receiveForm(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
-		err := s.receive(c, func() error {
+		err := b.receive(c, func() error {
 			if r.ContentLength == 0 {
 				return nil
 			}

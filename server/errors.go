@@ -14,6 +14,7 @@ import (
 	"worldevents/models"
 	"worldevents/server/internal/contract"
 	"worldevents/server/internal/eventlist"
+	"worldevents/server/internal/observe"
 	"worldevents/server/internal/oidc"
 	"worldevents/server/internal/session"
 )
@@ -27,6 +28,9 @@ type problem struct {
 }
 
 func (p *problem) Error() string { return p.message }
+
+// kind is what responses with the error are counted by.
+func (p *problem) kind() observe.Kind { return observe.Kind{Status: p.status, Code: p.code} }
 
 // with returns p about these fields.
 func (p *problem) with(fields map[string]string) *problem {
@@ -118,13 +122,13 @@ func problemOf(err error) *problem {
 // writeError writes the response for err. It is Echo's HTTPErrorHandler, so every failure ends here.
 func (s *Server) writeError(err error, c echo.Context) {
 	req := requestFrom(c.Request().Context())
-	s.resolveOperation(c, req)
+	s.router.resolve(c, req)
 	p := problemOf(err)
-	req.code = p.code
+	req.Code = p.code
 	if p.status >= 500 && isClientGone(err) {
-		req.code = clientGone
-	} else if state := stateOf(err); p.status >= 500 && (state == "failed" || s.repeats.first(state)) {
-		s.log.Error("request failed", "request_id", req.requestID, "operation", req.operation.id, "error", err.Error())
+		req.Code = observe.ClientGone
+	} else if p.status >= 500 {
+		s.observer.LogFailure(&req.Request, err)
 	}
 	if c.Response().Committed {
 		// The response has begun and must not end as if it were whole.
@@ -136,15 +140,15 @@ func (s *Server) writeError(err error, c echo.Context) {
 		h.Set("Retry-After", "1")
 	}
 	if req.errorPage != "" {
-		s.render(c, p.status, req.errorPage, pagePolicy, page{Error: p.message, RequestID: req.requestID, ReturnTo: req.returnTo})
+		s.render(c, p.status, req.errorPage, pagePolicy, page{Error: p.message, RequestID: req.ID, ReturnTo: req.returnTo})
 		return
 	}
-	body := gen.APIError{Error: p.message, Code: p.code, RequestID: req.requestID}
+	body := gen.APIError{Error: p.message, Code: p.code, RequestID: req.ID}
 	if p.fields != nil {
 		body.Fields = &p.fields
 	}
 	if p == errInternal {
-		detail := humanize(req.operation.id) + ": " + safeCause(err)
+		detail := humanize(req.Series.ID) + ": " + safeCause(err)
 		body.Detail = &detail
 	}
 	text, _ := json.Marshal(body, json.Deterministic(true))

@@ -16,7 +16,7 @@ import (
 // CreateEvent stores an event and its creator's RSVP.
 func (s *Server) CreateEvent(ctx context.Context, r gen.CreateEventRequestObject) (gen.CreateEventResponseObject, error) {
 	req := requestFrom(ctx)
-	req.worldID = r.ID
+	req.WorldID = r.ID
 	id, err := s.store.CreateEvent(ctx, req.caller, models.Event{
 		WorldID:     r.ID,
 		Name:        r.Body.Name,
@@ -26,21 +26,21 @@ func (s *Server) CreateEvent(ctx context.Context, r gen.CreateEventRequestObject
 	if err != nil {
 		return nil, err
 	}
-	req.eventID = id.String()
-	return gen.CreateEvent200JSONResponse{Body: success, Headers: gen.CreateEvent200ResponseHeaders{EventID: req.eventID}}, nil
+	req.EventID = id.String()
+	return gen.CreateEvent200JSONResponse{Body: success, Headers: gen.CreateEvent200ResponseHeaders{EventID: req.EventID}}, nil
 }
 
 // ListEvents responds with the events of a world, or one page of them.
 func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) (gen.ListEventsResponseObject, error) {
 	req := requestFrom(ctx)
-	req.worldID = r.ID
+	req.WorldID = r.ID
 	if s.stalled.Stalled() > 0 && s.stalled.IsFull(req.caller.UserID.String()) { // another response would most likely abort one
 		req.header.Set("Connection", "close")
 		return nil, errOverloaded
 	}
-	query := eventlist.Query{World: r.ID, Params: r.Params, Raw: req.request.URL.RawQuery}
+	query := eventlist.Query{World: r.ID, Params: r.Params, Raw: req.HTTP.URL.RawQuery}
 	caller := eventlist.Caller{
-		Caller: req.caller, IfNoneMatch: entityTags(req.request.Header["If-None-Match"]), Gzip: accept.Gzip(req.request.Header["Accept-Encoding"]),
+		Caller: req.caller, IfNoneMatch: entityTags(req.HTTP.Header["If-None-Match"]), Gzip: accept.Gzip(req.HTTP.Header["Accept-Encoding"]),
 	}
 	if r.Params.Wait != nil {
 		wait := min(time.Duration(*r.Params.Wait)*time.Second, req.expires.Sub(s.now()))
@@ -48,7 +48,7 @@ func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) 
 		if err != nil {
 			return nil, err
 		}
-		s.forget(req)
+		req.Forget()
 		return waitingResponse{list, req}, nil
 	}
 	list, err := s.lists.Get(ctx, query, caller)
@@ -89,8 +89,8 @@ type waitingResponse struct {
 // VisitListEventsResponse implements gen.ListEventsResponseObject.
 func (r waitingResponse) VisitListEventsResponse(w http.ResponseWriter) error {
 	err := r.Write(w)
-	r.req.newsWait = r.Waited
-	r.req.turnWait += r.Queued
+	r.req.NewsWait = r.Waited
+	r.req.QueueWait += r.Queued
 	return err
 }
 
@@ -116,7 +116,7 @@ func (s *Server) LeaveEvent(ctx context.Context, r gen.LeaveEventRequestObject) 
 func (c *request) event(text string) models.ID {
 	id, err := models.ParseID(text)
 	if err == nil {
-		c.eventID = text
+		c.EventID = text
 	}
 	return id
 }

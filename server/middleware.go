@@ -1,9 +1,7 @@
 package server
 
 import (
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"runtime/debug"
 	"slices"
@@ -32,29 +30,30 @@ func (s *Server) observe(inner ...echo.MiddlewareFunc) echo.MiddlewareFunc {
 
 // handle is observe for one request.
 func (s *Server) handle(c echo.Context, chain, route echo.HandlerFunc) error {
-	begin := time.Now()
 	r := c.Request()
-	req := &request{Context: r.Context(), requestID: newRequestID(), operation: s.unrouted.notFound, header: c.Response().Header(), route: route}
-	r = r.WithContext(req)
-	req.request = r
-	c.SetRequest(r)
-	req.idLine[0] = req.requestID
+	req := &request{Context: r.Context(), header: c.Response().Header(), route: route}
+	s.observer.Begin(&req.Request, s.router.notFound)
+	req.HTTP = r.WithContext(req)
+	c.SetRequest(req.HTTP)
+	req.idLine[0] = req.ID
 	req.header["X-Request-Id"] = req.idLine[:]
-	req.writer = responseWriter{c.Response().Writer, &s.draining, req}
+	req.writer = responseWriter{ResponseWriter: c.Response().Writer, readiness: s.observer.Readiness}
 	c.Response().Writer = &req.writer
 
 	defer func() {
 		p := recover()
 		backpressure.FromContext(req).Handled()
 		if p != nil && p != http.ErrAbortHandler {
-			s.log.Error("panic", "request_id", req.requestID, "operation", req.operation.id, "panic", p, "stack", string(debug.Stack()))
+			s.log.Error("panic", "request_id", req.ID, "operation", req.Series.ID, "panic", p, "stack", string(debug.Stack()))
 			if !c.Response().Committed {
 				s.writeError(errInternal, c)
 				p = nil
 			}
 		}
-		s.resolveOperation(c, req)
-		s.record(c, req, begin)
+		s.router.resolve(c, req)
+		req.QueueWait += req.connection.Queued()
+		req.ClientWait = req.connection.Stalled()
+		s.observer.Record(&req.Request, c.Response().Status, c.Response().Size-req.writer.dropped)
 		if p != nil {
 			panic(http.ErrAbortHandler) // net/http closes the connection and says nothing
 		}
@@ -88,18 +87,18 @@ const (
 func (s *Server) awaitMigration(limit time.Duration) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			if !s.migrated.Load() {
+			if !s.observer.Readiness.IsMigrated() {
 				limit := limit
 				if c.Request().ContentLength != 0 {
 					limit = min(limit, maxStartWaitUnread)
 				}
 				select {
-				case <-s.started:
+				case <-s.observer.Readiness.Started():
 				case <-c.Request().Context().Done():
 					return c.Request().Context().Err()
 				case <-time.After(limit):
 				}
-				if !s.migrated.Load() {
+				if !s.observer.Readiness.IsMigrated() {
 					return errStarting
 				}
 			}
@@ -124,7 +123,7 @@ func (s *Server) requireAuth(next echo.HandlerFunc) echo.HandlerFunc {
 			return err
 		}
 		req := requestFrom(c.Request().Context())
-		req.caller, req.userID, req.expires = caller, user.UserID, user.Expires
+		req.caller, req.UserID, req.expires = caller, user.UserID, user.Expires
 		return next(c)
 	}
 }
@@ -185,8 +184,8 @@ func limitHeaderLines(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// limitInFlight responds 503 when limit requests are being handled already. One that waits for news, for its turn, or for a
-// client who reads slowly is none of them meanwhile: the ledgers bound these. inFlight counts.
+// limitInFlight responds 503 when limit requests are being handled already. A request that watches a list, is queued or is stalled
+// does not count as in flight meanwhile: the ledgers bound these. inFlight counts.
 func (s *Server) limitInFlight(limit int, inFlight *atomic.Int64) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -196,7 +195,7 @@ func (s *Server) limitInFlight(limit int, inFlight *atomic.Int64) echo.Middlewar
 				if req.caller != (models.Caller{}) {
 					user = req.caller.UserID.String()
 				}
-				return user, clientNetwork(s.client(req))
+				return user, req.ClientNetwork()
 			}}
 			current := &req.connection
 			defer func() {
@@ -224,37 +223,4 @@ func setStoreDeadline(limit time.Duration) echo.MiddlewareFunc {
 			return next(c)
 		}
 	}
-}
-
-// clientNetwork returns what counts as one client: the address, but the /64 of an IPv6 address, since a client can choose
-// among all addresses of that.
-func clientNetwork(address string) string {
-	if ip, err := netip.ParseAddr(address); err == nil && ip.Is6() && !ip.Is4In6() {
-		prefix, _ := ip.WithZone("").Prefix(64)
-		return prefix.String()
-	}
-	return address
-}
-
-// client returns the address of a request's client, as clientIP finds it.
-func (s *Server) client(req *request) string {
-	if req.client == "" {
-		req.client = s.clientIP(req.request)
-	}
-	return req.client
-}
-
-// clientIP finds the client's address: the connection's, or what trusted proxies say.
-func clientIP(trusted []netip.Prefix) echo.IPExtractor {
-	if len(trusted) == 0 {
-		return echo.ExtractIPDirect()
-	}
-	options := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
-	for _, prefix := range trusted {
-		options = append(options, echo.TrustIPRange(&net.IPNet{
-			IP:   prefix.Addr().AsSlice(),
-			Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen()),
-		}))
-	}
-	return echo.ExtractIPFromXFFHeader(options...)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"worldevents/models"
+	"worldevents/server/internal/observe"
 	"worldevents/server/internal/oidc"
 	"worldevents/server/internal/session"
 )
@@ -35,7 +36,7 @@ func (s *Server) beginSignIn(c echo.Context) error {
 	r := c.Request()
 	flow := s.provider.NewFlow(s.safeReturnURL(c.QueryParam("return_to")))
 	requestFrom(r.Context()).returnTo = flow.ReturnTo
-	to, err := s.provider.AuthCodeURL(r.Context(), clientNetwork(s.client(requestFrom(r.Context()))), flow)
+	to, err := s.provider.AuthCodeURL(r.Context(), requestFrom(r.Context()).ClientNetwork(), flow)
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func (s *Server) finishSignIn(c echo.Context) error {
 	}
 	returnTo := s.safeReturnURL(flow.ReturnTo) // checked again: the configuration may have changed
 	requestFrom(r.Context()).returnTo = returnTo
-	user, err := s.provider.Exchange(r.Context(), clientNetwork(s.client(requestFrom(r.Context()))), flow, callback)
+	user, err := s.provider.Exchange(r.Context(), requestFrom(r.Context()).ClientNetwork(), flow, callback)
 	if !errors.Is(err, oidc.ErrBusy) {
 		s.setFlowCookie(h, "", -1)
 	}
@@ -86,16 +87,16 @@ func (s *Server) signInExternal(ctx context.Context, external oidc.Identity) (Se
 func (s *Server) backChannelLogout(c echo.Context) error {
 	r, req := c.Request(), requestFrom(c.Request().Context())
 	c.Response().Header().Set("Cache-Control", "no-store")
-	ended, err := s.provider.VerifyLogout(r.Context(), clientNetwork(s.client(req)), r.PostFormValue("logout_token"))
+	ended, err := s.provider.VerifyLogout(r.Context(), req.ClientNetwork(), r.PostFormValue("logout_token"))
 	if errors.Is(err, oidc.ErrLogout) { // nobody looks at the response, and a provider may be set up wrongly
-		s.log.Info("logout token refused", "error", err.Error(), "client", s.client(req), "request_id", req.requestID)
+		s.log.Info("logout token refused", "error", err.Error(), "client", req.Client(), "request_id", req.ID)
 	}
 	if err != nil {
 		return err
 	}
 	sessions, err := s.store.RevokeExternal(r.Context(), ended.Issuer, ended.Subject, ended.SID, ended.IssuedAt)
 	for _, session := range sessions {
-		s.securityEvent(r.Context(), revoked, session, "ended at the identity provider")
+		s.observer.SecurityEvent(r.Context(), observe.Revoked, session, "ended at the identity provider")
 	}
 	if err != nil {
 		return err
@@ -138,7 +139,7 @@ func (s *Server) logRefusals(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)
 		if err != nil && problemOf(err).status < 500 {
-			s.securityEvent(c.Request().Context(), refused, models.Caller{}, err.Error())
+			s.observer.SecurityEvent(c.Request().Context(), observe.Refused, models.Caller{}, err.Error())
 		}
 		return err
 	}

@@ -49,15 +49,15 @@ type page struct {
 
 // registerDocs serves the published contract, and Swagger UI from files inside the binary.
 func (s *Server) registerDocs(c *publishedContract) {
-	s.get("docs", "/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, s.base+"/docs") })
-	s.getOrHead("contract", "/openapi.json", func(ctx echo.Context) error { return publish(ctx, "application/json", c.json) })
-	s.getOrHead("contract", "/openapi.yaml", func(ctx echo.Context) error { return publish(ctx, "application/yaml", c.yaml) })
-	s.getOrHead("docs", "/docs", func(c echo.Context) error { return s.render(c, http.StatusOK, "docs.html", docsPolicy, page{}) })
+	s.router.Get("docs", "/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, s.base+"/docs") })
+	s.router.GetOrHead("contract", "/openapi.json", func(ctx echo.Context) error { return publish(ctx, "application/json", c.json) })
+	s.router.GetOrHead("contract", "/openapi.yaml", func(ctx echo.Context) error { return publish(ctx, "application/yaml", c.yaml) })
+	s.router.GetOrHead("docs", "/docs", func(c echo.Context) error { return s.render(c, http.StatusOK, "docs.html", docsPolicy, page{}) })
 	for _, name := range []string{"docs.css", "docs.js"} {
-		s.getOrHead("assets", "/docs/"+name, asset(http.StripPrefix("/docs", http.FileServerFS(files))))
+		s.router.GetOrHead("assets", "/docs/"+name, asset(http.StripPrefix("/docs", http.FileServerFS(files))))
 	}
 	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js"} {
-		s.getOrHead("assets", "/docs/"+name, asset(newSwaggerFile(name)))
+		s.router.GetOrHead("assets", "/docs/"+name, asset(newSwaggerFile(name)))
 	}
 }
 
@@ -65,7 +65,7 @@ func (s *Server) registerDocs(c *publishedContract) {
 // not where a proxy shares the origin with an application.
 func (s *Server) registerPageAssets() {
 	for _, name := range []string{"page.css", "icon.svg"} {
-		s.getOrHead("assets", "/sign-in/"+name, asset(http.StripPrefix("/sign-in", http.FileServerFS(files))))
+		s.router.GetOrHead("assets", "/sign-in/"+name, asset(http.StripPrefix("/sign-in", http.FileServerFS(files))))
 	}
 }
 

@@ -44,14 +44,14 @@ func (r *rates[Key]) allow(key Key) bool {
 func unlimited(next echo.HandlerFunc) echo.HandlerFunc { return next }
 
 // limitRate responds 429 to a client that asks more often than perSecond; 0 means no limit.
-func (s *Server) limitRate(perSecond float64) echo.MiddlewareFunc {
+func limitRate(perSecond float64) echo.MiddlewareFunc {
 	if perSecond <= 0 {
 		return unlimited
 	}
 	clients := newRates[string](perSecond, int(math.Ceil(perSecond)))
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			if !clients.allow(clientNetwork(s.client(requestFrom(c.Request().Context())))) {
+			if !clients.allow(requestFrom(c.Request().Context()).ClientNetwork()) {
 				return errRate
 			}
 			return next(c)

@@ -4,63 +4,80 @@ import (
 	"net/http"
 
 	"github.com/labstack/echo/v4"
+
+	"worldevents/server/internal/observe"
 )
 
 // route is a method and a path as Echo spells it.
 type route struct{ method, path string }
 
-// unrouted are the operations of requests that fit no route.
-type unrouted struct {
-	notFound, methodNotAllowed *operation
-	// options is for OPTIONS, preflights among them, which no route has.
-	options *operation
+// router registers handlers with Echo, and knows the series of each route: what its requests are counted and logged as.
+type router struct {
+	echo     *echo.Echo
+	observer *observe.Observer
+	bodies   *bodies
+	series   map[route]*observe.Series
+	// These are for requests that fit no route. No route has OPTIONS, preflights among them.
+	notFound, methodNotAllowed, options *observe.Series
 }
 
-func (s *Server) newUnrouted() unrouted {
-	return unrouted{
-		notFound:         s.newOperation("notFound", ""),
-		methodNotAllowed: s.newOperation("methodNotAllowed", ""),
-		options:          s.newOperation("options", http.MethodOptions),
+func newRouter(observer *observe.Observer, bodies *bodies) *router {
+	return &router{
+		echo: echo.New(), observer: observer, bodies: bodies, series: make(map[route]*observe.Series),
+		notFound:         observer.Series("notFound", ""),
+		methodNotAllowed: observer.Series("methodNotAllowed", ""),
+		options:          observer.Series("options", http.MethodOptions),
 	}
 }
 
-// get registers a handler of a page. Its requests are counted and logged as the operation id.
-func (s *Server) get(id, path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) {
-	s.register(s.newOperation(id, http.MethodGet), http.MethodGet, path, h, m)
+// Get registers the handler of a page. Its requests are counted and logged as the series id, which Get returns.
+func (r *router) Get(id, path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *observe.Series {
+	return r.add(r.observer.Series(id, http.MethodGet), http.MethodGet, path, h, m)
 }
 
-// post is get for a form.
-func (s *Server) post(id, path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) {
-	s.register(s.newOperation(id, http.MethodPost), http.MethodPost, path, h, m)
+// Post is Get for a form.
+func (r *router) Post(id, path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *observe.Series {
+	return r.add(r.observer.Series(id, http.MethodPost), http.MethodPost, path, h, m)
 }
 
-// getOrHead is get for what responds to HEAD as well: it spends nothing, unlike an operation of the contract.
-func (s *Server) getOrHead(id, path string, h echo.HandlerFunc) {
-	o := s.newOperation(id, "")
-	s.register(o, http.MethodGet, path, h, nil)
-	s.register(o, http.MethodHead, path, h, nil)
+// GetOrHead is Get for what responds to HEAD as well: it spends nothing, unlike an operation of the contract.
+func (r *router) GetOrHead(id, path string, h echo.HandlerFunc) {
+	s := r.observer.Series(id, "")
+	r.add(s, http.MethodGet, path, h, nil)
+	r.add(s, http.MethodHead, path, h, nil)
 }
 
-func (s *Server) register(o *operation, method, path string, h echo.HandlerFunc, m []echo.MiddlewareFunc) {
-	s.routes[route{method, path}] = o
-	s.echo.Add(method, path, h, append(append([]echo.MiddlewareFunc{o.middleware}, m...), s.receiveForm)...)
+func (r *router) add(s *observe.Series, method, path string, h echo.HandlerFunc, m []echo.MiddlewareFunc) *observe.Series {
+	r.series[route{method, path}] = s
+	r.echo.Add(method, path, h, append(append([]echo.MiddlewareFunc{setSeries(s)}, m...), r.bodies.receiveForm)...)
+	return s
 }
 
-// resolveOperation finds the operation of a request that did not get as far as its route, since a limit or a rule for all
-// requests refused it, or that fits none.
-func (s *Server) resolveOperation(c echo.Context, req *request) {
-	if req.operation != s.unrouted.notFound {
+// setSeries makes a request one of a series.
+func setSeries(s *observe.Series) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			requestFrom(c.Request().Context()).Series = s
+			return next(c)
+		}
+	}
+}
+
+// resolve finds the series of a request that did not get as far as its route, since a limit or a rule for all requests refused
+// it, or that fits none.
+func (r *router) resolve(c echo.Context, req *request) {
+	if req.Series != r.notFound {
 		return
 	}
-	r := c.Request()
-	s.echo.Router().Find(r.Method, canonical(r.URL), c)
-	o := s.routes[route{r.Method, c.Path()}]
+	method := c.Request().Method
+	r.echo.Router().Find(method, canonical(c.Request().URL), c)
+	s := r.series[route{method, c.Path()}]
 	switch {
-	case o != nil:
-		req.operation = o
-	case r.Method == http.MethodOptions:
-		req.operation = s.unrouted.options
+	case s != nil:
+		req.Series = s
+	case method == http.MethodOptions:
+		req.Series = r.options
 	case c.Get(echo.ContextKeyHeaderAllow) != nil:
-		req.operation = s.unrouted.methodNotAllowed
+		req.Series = r.methodNotAllowed
 	}
 }

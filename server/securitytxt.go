@@ -19,7 +19,7 @@ func (s *Server) registerSecurityTxt(contacts []string) {
 		return
 	}
 	const path = "/.well-known/security.txt"
-	s.getOrHead("securityTxt", path, func(c echo.Context) error {
+	s.router.GetOrHead("securityTxt", path, func(c echo.Context) error {
 		var text strings.Builder
 		for _, contact := range contacts {
 			fmt.Fprintf(&text, "Contact: %s\n", contact)

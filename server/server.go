@@ -5,23 +5,23 @@ package server
 import (
 	"cmp"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"worldevents/gen"
 	"worldevents/models"
 	"worldevents/server/internal/backpressure"
 	"worldevents/server/internal/eventlist"
-	"worldevents/server/internal/ledger"
 	"worldevents/server/internal/livelist"
+	"worldevents/server/internal/observe"
 	"worldevents/server/internal/oidc"
 	"worldevents/server/internal/session"
 )
@@ -97,20 +97,15 @@ type Options struct {
 type Server struct {
 	store    *models.Store
 	log      *slog.Logger
-	access   *slog.Logger
-	logEvery int64
-	fine     atomic.Int64 // requests without an error, so far
+	observer *observe.Observer
 	sessions *session.Manager
 	lists    *eventlist.Lists
 	live     *livelist.Lists
 	stalled  *backpressure.Class
-	bodies   *ledger.Ledger[sender]
-	metrics  *metrics
-	echo     *echo.Echo
-	routes   map[route]*operation
-	repeats  repeats
-	unrouted unrouted
+	bodies   *bodies
+	router   *router
 	inFlight atomic.Int64
+	signIns  *prometheus.CounterVec
 	baseURL  string         // the public address, without a slash at its end
 	base     string         // its path
 	host     string         // its host, without the port
@@ -118,16 +113,8 @@ type Server struct {
 	flowName string         // of the cookie that keeps a sign-in at the provider
 
 	now           func() time.Time
-	clientIP      echo.IPExtractor
-	proxies       []netip.Prefix // those that are trusted
 	development   bool
 	returnOrigins []string
-	draining      atomic.Bool
-	migrated      atomic.Bool
-	started       chan struct{} // closed once migrated is true, or the service stops
-	endStart      func()        // closes started, once
-	notReady      atomic.Value  // the state of readiness that was logged last, a string
-	startFailure  atomic.Value  // a startFailure, once there is one
 
 	// Public is for the internet, Admin for the operator.
 	Public, Admin http.Handler
@@ -139,33 +126,28 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	s := &Server{
 		store:   o.Store,
 		log:     o.Log,
-		access:  cmp.Or(o.AccessLog, o.Log),
 		stalled: backpressure.New(o.MaxInFlight / 4),
-		bodies:  newBodies(o.MaxInFlight),
 		baseURL: strings.TrimRight(o.BaseURL.String(), "/"),
 		base:    basePath(o.BaseURL),
 		host:    o.BaseURL.Hostname(),
 
-		logEvery:      o.LogEvery,
 		now:           o.Now,
-		clientIP:      clientIP(o.TrustedProxies),
-		proxies:       o.TrustedProxies,
 		development:   o.Development,
 		returnOrigins: o.ReturnOrigins,
-
-		echo:    echo.New(),
-		routes:  make(map[route]*operation),
-		repeats: repeats{log: o.Log, more: make(map[string]int)},
-		started: make(chan struct{}),
+		signIns:       newSignInCounts(),
 	}
-	s.endStart = sync.OnceFunc(func() { close(s.started) })
 	o.Store.LogTo(o.Log)
-	if s.now == nil {
-		s.now = time.Now
-	}
+	s.observer = observe.New(observe.Options{
+		Store: o.Store, Log: o.Log, AccessLog: o.AccessLog, LogEvery: o.LogEvery, LogLinesDropped: o.LogLinesDropped,
+		CertificateExpiry: o.CertificateExpiry, TrustedProxies: o.TrustedProxies,
+		AlwaysCounted: []observe.Kind{errInternal.kind(), errOverloaded.kind()},
+	})
 	s.sessions = session.New(session.Options{
 		Keys: o.Keys, Issuer: o.Issuer, Audience: o.Audience, TokenTTL: o.JWTTTL, RefreshTTL: o.Store.SessionPolicy().TTL, Now: s.now,
 		Host: o.BaseURL.Hostname(), Development: o.Development, CookiePath: cmp.Or(s.base, "/"),
@@ -173,25 +155,18 @@ func New(o Options) (*Server, error) {
 	})
 	s.lists = eventlist.New(o.Store, s.baseURL, o.Keys[0], o.ListCache)
 	s.live = livelist.New(o.Store, s.lists, livelist.Options{MaxWaiting: o.MaxWaiting, MaxAnswering: o.MaxInFlight / 4})
-	s.metrics = newMetrics(o.Store, s.stalled, o.LogLinesDropped)
-	s.metrics.registry.MustRegister(s.lists.Collectors()...)
-	s.metrics.registry.MustRegister(s.live.Collectors()...)
-	s.metrics.registerProcess(o.Store)
-	s.metrics.registry.MustRegister(readiness{s})
-	s.unrouted = s.newUnrouted()
-	if o.CertificateExpiry != nil {
-		s.metrics.registerCertificate(o.CertificateExpiry)
-	}
+	s.bodies = newBodies(o.MaxInFlight, s.sessions)
+	s.router = newRouter(s.observer, s.bodies)
 	if o.OIDC != nil {
 		s.provider = oidc.New(*o.OIDC, s.baseURL+"/sign-in/callback", o.Keys, s.now)
 		s.flowName = flowCookieName(o)
 	}
-	s.metrics.registerHeld(s.held())
+	s.registerMetrics()
 
-	e := s.echo
+	e := s.router.echo
 	e.HTTPErrorHandler = s.writeError
 	e.Binder = strictBinder{}
-	e.IPExtractor = s.clientIP
+	e.IPExtractor = s.observer.ClientIP
 	// What a request meets, in this order; then routing.
 	e.Pre(s.observe(
 		browsers.headers,
@@ -199,7 +174,7 @@ func New(o Options) (*Server, error) {
 		browsers.cors,
 		limitHeaderLines,
 		s.limitInFlight(o.MaxInFlight, &s.inFlight),
-		s.limitRate(o.RateLimit),
+		limitRate(o.RateLimit),
 		s.awaitMigration(min(o.Store.Timeout()/2, maxStartWait)),
 		browsers.refuseCrossOrigin,
 		canonicalPath,
@@ -218,8 +193,25 @@ func New(o Options) (*Server, error) {
 	s.registerSecurityTxt(o.SecurityContacts)
 
 	s.Public = e
-	s.Admin = s.adminHandler(o.AdminHosts)
+	s.Admin = s.observer.Admin(o.AdminHosts)
 	return s, nil
+}
+
+// registerMetrics registers what the parts say of themselves, and what requests hold now.
+func (s *Server) registerMetrics() {
+	s.observer.Register(s.lists.Collectors()...)
+	s.observer.Register(s.live.Collectors()...)
+	s.observer.Register(s.stalled.Collectors()...)
+	s.observer.Register(s.signIns)
+	held := s.lists.Held()
+	maps.Copy(held, s.live.Held())
+	held["requests"] = func() int { return int(s.inFlight.Load()) }
+	held["bodies"] = s.bodies.arriving.Held
+	held["slow_responses"] = s.stalled.Stalled
+	if s.provider != nil {
+		held["sign_ins"] = s.provider.Held
+	}
+	s.observer.RegisterHeld(held)
 }
 
 // Attach makes h the server of Public, and returns the listener for it to serve on, which is l with bounds for clients
@@ -233,16 +225,17 @@ func (s *Server) Attach(h *http.Server, l net.Listener) net.Listener {
 // Ready begins to report readiness and to take requests: the schema is up to date. It is called once.
 func (s *Server) Ready() {
 	s.live.Listen(s.log)
-	s.migrated.Store(true)
-	s.endStart()
+	s.observer.Readiness.Ready()
 }
+
+// StartFailed notes that a try to bring the schema up to date has failed, which comes before Ready. It may be called again.
+func (s *Server) StartFailed(err error) { s.observer.Readiness.StartFailed(err) }
 
 // Drain ends readiness, so that no new work is sent here, and has every response close its connection: a proxy that
 // keeps connections must not send a request down one that the stop is about to close. Requests that wait for news, or for the
 // start, have their response at once.
 func (s *Server) Drain() {
-	s.draining.Store(true)
-	s.endStart()
+	s.observer.Readiness.Drain()
 	s.live.Stop()
 }
 

@@ -8,15 +8,16 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"worldevents/models"
+	"worldevents/server/internal/observe"
 	"worldevents/server/internal/session"
 )
 
 // registerSessions serves the page on which users see their sessions and end them.
 func (s *Server) registerSessions() {
 	onErrors, deadline := showErrors("sessions.html"), setStoreDeadline(s.store.Timeout())
-	s.get("showSessions", "/sessions", deadline(s.sessionsPage), onErrors)
-	s.post("endSession", "/sessions/end", deadline(parseForm(s.fromLiveSession(s.endSession))), onErrors)
-	s.post("endOtherSessions", "/sessions/end-others", deadline(parseForm(s.fromLiveSession(s.endOtherSessions))), onErrors)
+	s.router.Get("showSessions", "/sessions", deadline(s.sessionsPage), onErrors)
+	s.router.Post("endSession", "/sessions/end", deadline(parseForm(s.fromLiveSession(s.endSession))), onErrors)
+	s.router.Post("endOtherSessions", "/sessions/end-others", deadline(parseForm(s.fromLiveSession(s.endOtherSessions))), onErrors)
 }
 
 // sessionEntry is a session as its user sees it. The id opens nothing.
@@ -126,6 +127,6 @@ func (s *Server) endOtherSessions(c echo.Context, _ session.Cookies, own models.
 
 func (s *Server) logRevoked(ctx context.Context, sessions []models.Caller, by models.Caller) {
 	for _, session := range sessions {
-		s.securityEvent(ctx, revoked, session, "ended from session "+by.SessionID.String())
+		s.observer.SecurityEvent(ctx, observe.Revoked, session, "ended from session "+by.SessionID.String())
 	}
 }

@@ -11,16 +11,17 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"worldevents/models"
+	"worldevents/server/internal/observe"
 	"worldevents/server/internal/session"
 )
 
 // registerSignIn serves the pages around the session: sign-out always, sign-in by name in development, and sign-in
 // with an identity provider if there is one. In production /sign-in leads straight to the provider.
 func (s *Server) registerSignIn() {
-	s.post("signOut", "/sign-out", setStoreDeadline(s.store.Timeout())(s.signOut))
+	s.router.Post("signOut", "/sign-out", setStoreDeadline(s.store.Timeout())(s.signOut))
 	if s.development {
-		s.get("showSignIn", "/sign-in", s.signInPage, s.refuseUnknownHost)
-		s.post("signIn", "/sign-in", parseForm(s.signIn), s.countSignIns(byForm), s.refuseUnknownHost)
+		s.router.Get("showSignIn", "/sign-in", s.signInPage, s.refuseUnknownHost)
+		s.router.Post("signIn", "/sign-in", parseForm(s.signIn), s.countSignIns(byForm), s.refuseUnknownHost)
 	}
 	if s.provider != nil {
 		begin := "/sign-in"
@@ -29,10 +30,10 @@ func (s *Server) registerSignIn() {
 		}
 		onErrors, count := showErrors("error.html"), s.countSignIns(byProvider)
 		around := []echo.MiddlewareFunc{onErrors, count, s.logRefusals}
-		failure := responseKind{errProvider.status, errProvider.code}
-		s.register(s.newOperation("beginSignIn", http.MethodGet, failure), http.MethodGet, begin, s.beginSignIn, around)
-		s.register(s.newOperation("finishSignIn", http.MethodGet, failure), http.MethodGet, "/sign-in/callback", s.finishSignIn, around)
-		s.register(s.newOperation("backChannelLogout", http.MethodPost, failure), http.MethodPost, "/sign-in/back-channel-logout", parseForm(s.backChannelLogout), nil)
+		failure := errProvider.kind()
+		s.router.Get("beginSignIn", begin, s.beginSignIn, around...).Expect(failure)
+		s.router.Get("finishSignIn", "/sign-in/callback", s.finishSignIn, around...).Expect(failure)
+		s.router.Post("backChannelLogout", "/sign-in/back-channel-logout", parseForm(s.backChannelLogout)).Expect(failure)
 	}
 }
 
@@ -69,11 +70,11 @@ func (s *Server) signIn(c echo.Context) error {
 	switch {
 	case errors.Is(err, models.ErrUsername):
 		again.Error = models.ErrUsername.Error()
-		requestFrom(r.Context()).code = errValidation.code
+		requestFrom(r.Context()).Code = errValidation.code
 		return s.render(c, http.StatusBadRequest, "sign-in.html", s.signInPolicy(), again)
 	case errors.Is(err, models.ErrBlocked):
 		again.Error = errBlocked.message
-		requestFrom(r.Context()).code = errBlocked.code
+		requestFrom(r.Context()).Code = errBlocked.code
 		return s.render(c, errBlocked.status, "sign-in.html", s.signInPolicy(), again)
 	case err != nil:
 		return err
@@ -197,7 +198,7 @@ func (s *Server) refreshableSessions(ctx context.Context, cookies session.Cookie
 
 func (s *Server) logSignedOut(ctx context.Context, sessions []models.Caller, cause string) {
 	for _, session := range sessions {
-		s.securityEvent(ctx, signedOut, session, cause)
+		s.observer.SecurityEvent(ctx, observe.SignedOut, session, cause)
 	}
 }
 

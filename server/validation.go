@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"worldevents/server/internal/contract"
+	"worldevents/server/internal/observe"
 )
 
 // operationMiddlewares returns what stands in front of each operation's handler, by operationId: what the operation is
@@ -17,12 +18,14 @@ func (s *Server) operationMiddlewares(operations []*contract.Operation, writeRat
 	all, limit := make(map[string][]echo.MiddlewareFunc), limitWrites(writeRate)
 	for _, op := range operations {
 		route := route{op.Method, strings.NewReplacer("{", ":", "}", "").Replace(op.Path)}
-		s.routes[route] = s.newOperation(op.ID, op.Method, responseKind{http.StatusOK, ""})
-		chain := []echo.MiddlewareFunc{s.routes[route].middleware}
+		series := s.observer.Series(op.ID, op.Method)
+		series.Expect(observe.Kind{Status: http.StatusOK})
+		s.router.series[route] = series
+		chain := []echo.MiddlewareFunc{setSeries(series)}
 		if op.Secured {
 			chain = append(chain, s.requireAuth, limit(op))
 		}
-		all[op.ID] = append(chain, s.validate(op), innermost)
+		all[op.ID] = append(chain, s.bodies.validate(op), innermost)
 	}
 	return all
 }

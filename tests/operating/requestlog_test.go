@@ -371,7 +371,7 @@ func TestLogFieldsAreListed(t *testing.T) {
 	for _, match := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(table, -1) {
 		listed = append(listed, match[1])
 	}
-	source := servicetest.Shipped(t, "server/requestlog.go") + servicetest.Shipped(t, "server/operation.go")
+	source := servicetest.Shipped(t, "server/internal/observe/line.go") + servicetest.Shipped(t, "server/internal/observe/series.go")
 	for _, match := range regexp.MustCompile(`slog\.\w+\("(\w+)"|\{"(\w+)", |With\("(\w+)"`).FindAllStringSubmatch(source, -1) {
 		got = append(got, match[1]+match[2]+match[3])
 	}

@@ -1,4 +1,4 @@
-package server
+package observe
 
 import (
 	"log/slog"
@@ -26,12 +26,12 @@ func (r *repeats) first(state string) bool {
 		return false
 	}
 	r.more[state] = 0
-	time.AfterFunc(repeatInterval, func() { r.tell(state) })
+	time.AfterFunc(repeatInterval, func() { r.flush(state) })
 	return true
 }
 
-// tell ends an interval.
-func (r *repeats) tell(state string) {
+// flush ends an interval.
+func (r *repeats) flush(state string) {
 	r.mu.Lock()
 	n := r.more[state]
 	delete(r.more, state)

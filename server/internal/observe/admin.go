@@ -1,0 +1,63 @@
+package observe
+
+import (
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// maxProfile bounds what a profile may take, in seconds.
+const maxProfile = 60
+
+// Admin returns the handler for the operator: /livez is 200 while the process runs, /readyz while it can serve (the schema is
+// up to date, the database responds and takes writes, and no stop has begun), /metrics for Prometheus, /debug/pprof/ for
+// go tool pprof. The last two answer hosts alone, of those that are names: a page in the operator's browser could ask under
+// a name of its own that leads here. Health checks send any host or none.
+func (o *Observer) Admin(hosts []string) http.Handler {
+	mux, inner := http.NewServeMux(), http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		err := o.Readiness.check(r.Context())
+		o.Readiness.logChange(err)
+		if err != nil {
+			http.Error(w, "not ready", http.StatusServiceUnavailable)
+			return
+		}
+		w.Write([]byte("ok\n"))
+	})
+	inner.Handle("GET /metrics", promhttp.HandlerFor(o.registry, promhttp.HandlerOpts{}))
+	inner.HandleFunc("GET /debug/pprof/", pprof.Index)
+	inner.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	inner.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		switch seconds := r.URL.Query().Get("seconds"); {
+		case !isOperatorHost(r.Host, hosts):
+			http.Error(w, "ADMIN_HOSTS does not have this host", http.StatusMisdirectedRequest)
+		case seconds != "" && !isProfileTime(seconds):
+			http.Error(w, "seconds must be a number up to "+strconv.Itoa(maxProfile), http.StatusBadRequest)
+		default:
+			inner.ServeHTTP(w, r)
+		}
+	})
+	return mux
+}
+
+// isOperatorHost reports whether a Host header is an IP address, localhost or one of hosts, with any port.
+func isOperatorHost(header string, hosts []string) bool {
+	host := (&url.URL{Host: header}).Hostname()
+	_, err := netip.ParseAddr(host)
+	return err == nil || strings.EqualFold(host, "localhost") ||
+		slices.ContainsFunc(hosts, func(h string) bool { return h != "" && strings.EqualFold(h, host) })
+}
+
+// isProfileTime reports whether a profile may take so many seconds. Pprof takes a fraction for a trace.
+func isProfileTime(seconds string) bool {
+	n, err := strconv.ParseFloat(seconds, 64)
+	return err == nil && n >= 0 && n <= maxProfile
+}

@@ -1,0 +1,64 @@
+package observe
+
+import (
+	"log/slog"
+	"time"
+)
+
+// maxAttributes is how many fields the line of a request can have, besides those of its operation.
+const maxAttributes = 18
+
+// appendAttributes appends to line the fields of a request's line that its series does not have. It leaves out those that say
+// nothing: ids and codes that there are none of, work of less than a microsecond, and waits of less than 0.1 ms.
+func (req *Request) appendAttributes(line []slog.Attr, status int, bytes int64, took time.Duration) []slog.Attr {
+	head := req.head
+	if head == nil {
+		head = req.newHead()
+	}
+	line = append(line,
+		slog.String("request_id", req.ID),
+		slog.Int("status", status),
+		slog.Float64("duration_ms", milliseconds(took)),
+		slog.Int64("bytes", bytes),
+		slog.String("client", req.Client()),
+		slog.String("path", head.path),
+	)
+	if req.Series.method == "" {
+		line = append(line, slog.String("method", cut(req.HTTP.Method, maxLoggedMethod)))
+	}
+	for _, text := range [...]struct{ name, value string }{
+		{"code", req.Code},
+		{"user", req.UserID},
+		{"world", req.WorldID},
+		{"event_id", req.EventID},
+		{"trace_id", head.traceID},
+		{"proxy_request_id", head.proxyRequestID},
+	} {
+		if text.value != "" {
+			line = append(line, slog.String(text.name, text.value))
+		}
+	}
+	if ms := milliseconds(req.Usage.Work); ms > 0 {
+		line = append(line, slog.Float64("db_ms", ms))
+	}
+	for _, wait := range [...]struct {
+		name  string
+		value time.Duration
+	}{
+		{"db_wait_ms", req.Usage.Wait},
+		{"turn_wait_ms", req.QueueWait},
+		{"news_wait_ms", req.NewsWait},
+		{"client_wait_ms", req.ClientWait},
+	} {
+		if wait.value >= minLoggedWait {
+			line = append(line, slog.Float64(wait.name, milliseconds(wait.value)))
+		}
+	}
+	return line
+}
+
+// minLoggedWait is how long a wait must have been for the log to have it: less is the time of asking whether to wait.
+const minLoggedWait = 100 * time.Microsecond
+
+// milliseconds is a time in milliseconds, to the microsecond.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

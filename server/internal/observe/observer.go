@@ -1,0 +1,74 @@
+package observe
+
+import (
+	"cmp"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"worldevents/models"
+)
+
+// Options of an Observer.
+type Options struct {
+	// Store is asked whether it is ready, and for its metrics.
+	Store *models.Store
+	// Log receives a line for each event and each error, AccessLog one for each request; nil means Log.
+	Log, AccessLog *slog.Logger
+	// LogEvery is how many requests without an error leave one line together; 0 means that none leaves one. Errors always do.
+	LogEvery int64
+	// LogLinesDropped returns how many lines of the logs were dropped; nil means none ever.
+	LogLinesDropped func() int64
+	// CertificateExpiry returns when the public listener's certificate expires; nil means that it has none.
+	CertificateExpiry func() time.Time
+	// TrustedProxies are the networks whose X-Forwarded-For and X-Request-Id are believed.
+	TrustedProxies []netip.Prefix
+	// AlwaysCounted are the kinds of response that every series counts from 0 on, so that the first of them is an increase.
+	AlwaysCounted []Kind
+}
+
+// Observer is the one place for logs and metrics. Its methods may be called concurrently.
+type Observer struct {
+	// Readiness is that of the instance.
+	Readiness *Readiness
+
+	log, access *slog.Logger
+	logEvery    int64
+	unlogged    atomic.Int64 // requests without an error, so far
+	clientIP    func(*http.Request) string
+	proxies     []netip.Prefix
+	repeats     repeats
+	always      []Kind
+
+	registry       *prometheus.Registry
+	requests       *prometheus.CounterVec
+	duration       *prometheus.HistogramVec
+	refreshes      *prometheus.CounterVec
+	securityEvents *prometheus.CounterVec
+}
+
+// New returns an Observer.
+func New(o Options) *Observer {
+	observer := &Observer{
+		Readiness: newReadiness(o.Store, o.Log),
+		log:       o.Log, access: cmp.Or(o.AccessLog, o.Log), logEvery: o.LogEvery,
+		clientIP: clientIP(o.TrustedProxies), proxies: o.TrustedProxies,
+		repeats: repeats{log: o.Log, more: make(map[string]int)}, always: o.AlwaysCounted,
+	}
+	observer.registerMetrics(o)
+	return observer
+}
+
+// Register adds metrics of another package.
+func (o *Observer) Register(metrics ...prometheus.Collector) { o.registry.MustRegister(metrics...) }
+
+// LogFailure logs why a request has failed, in full unless others have just failed so, too.
+func (o *Observer) LogFailure(req *Request, err error) {
+	if state := stateOf(err); state == stateFailed || o.repeats.first(state) {
+		o.log.Error("request failed", "request_id", req.ID, "operation", req.Series.ID, "error", err.Error())
+	}
+}

@@ -1,0 +1,35 @@
+package observe
+
+import (
+	"context"
+
+	"worldevents/models"
+)
+
+// Security events are what an operator may want an alarm for, as they are called in the log and in metrics.
+const (
+	SignedIn  = "signed_in"  // a session has begun
+	Refused   = "refused"    // a sign-in failed
+	SignedOut = "signed_out" // a user ended a session
+	Revoked   = "revoked"    // a session was ended from another one, or by the operator
+	Reused    = "reused"     // a spent refresh token came back after the leeway, which revoked its session
+)
+
+// SecurityEvent logs and counts something that happened to a session. Cause is human-readable. What a command of the
+// operator does leaves an audit line of its own.
+func (o *Observer) SecurityEvent(ctx context.Context, event string, who models.Caller, cause string) {
+	req := FromContext(ctx)
+	if req == nil {
+		return
+	}
+	o.securityEvents.WithLabelValues(event).Inc()
+	attributes := []any{"event", event}
+	if who != (models.Caller{}) {
+		attributes = append(attributes, "user", who.UserID, "session", who.SessionID)
+	}
+	if cause != "" {
+		attributes = append(attributes, "cause", cause)
+	}
+	attributes = append(attributes, "client", req.Client(), "request_id", req.ID)
+	o.log.Warn("security event", attributes...) // which a journal can keep longer than lines of requests
+}
