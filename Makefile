@@ -103,6 +103,6 @@ outdated: ## Name the modules that are behind a release of more than 14 days ago
 generate: ## Regenerate gen/ from openapi.yaml, and take Swagger UI from its package (both but gen/*.go need Node)
 	go generate ./gen
 	@.ci/node gen/typescript npm run --silent generate
-	@.ci/node server/swagger ./generate
+	@.ci/node server/internal/pages/swagger ./generate
 
 .PHONY: help run build release test race test-faults test-hostile test-cluster test-deploy test-postgres test-model fuzz client test-clients test-browser test-oidc mutants bench check outdated generate

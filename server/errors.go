@@ -139,8 +139,7 @@ func (s *Server) writeError(err error, c echo.Context) {
 	if p.status == http.StatusTooManyRequests || p.status == http.StatusServiceUnavailable {
 		h.Set("Retry-After", "1")
 	}
-	if req.errorPage != "" {
-		s.render(c, p.status, req.errorPage, pagePolicy, page{Error: p.message, RequestID: req.ID, ReturnTo: req.returnTo})
+	if s.pages.WriteError(c, p.status, p.message, req.ID) {
 		return
 	}
 	body := gen.APIError{Error: p.message, Code: p.code, RequestID: req.ID}

@@ -12,6 +12,7 @@ import (
 	"worldevents/models"
 	"worldevents/server/internal/observe"
 	"worldevents/server/internal/oidc"
+	"worldevents/server/internal/pages"
 	"worldevents/server/internal/session"
 )
 
@@ -35,7 +36,7 @@ func (s *Server) beginSignIn(c echo.Context) error {
 	}
 	r := c.Request()
 	flow := s.provider.NewFlow(s.safeReturnURL(c.QueryParam("return_to")))
-	requestFrom(r.Context()).returnTo = flow.ReturnTo
+	pages.ReturnTo(c, flow.ReturnTo)
 	to, err := s.provider.AuthCodeURL(r.Context(), requestFrom(r.Context()).ClientNetwork(), flow)
 	if err != nil {
 		return err
@@ -58,7 +59,7 @@ func (s *Server) finishSignIn(c echo.Context) error {
 		return err
 	}
 	returnTo := s.safeReturnURL(flow.ReturnTo) // checked again: the configuration may have changed
-	requestFrom(r.Context()).returnTo = returnTo
+	pages.ReturnTo(c, returnTo)
 	user, err := s.provider.Exchange(r.Context(), requestFrom(r.Context()).ClientNetwork(), flow, callback)
 	if !errors.Is(err, oidc.ErrBusy) {
 		s.setFlowCookie(h, "", -1)

@@ -28,9 +28,7 @@ type request struct {
 	// storeDeadline bounds all calls of the store together. It is set once the request has been read.
 	storeDeadline time.Time
 
-	errorPage string // the template that shows an error to a person; "" for JSON
-	returnTo  string // where a sign-in leads
-	signedIn  bool   // the request has begun a session
+	signedIn bool // the request has begun a session
 }
 
 type requestKey struct{}

@@ -23,6 +23,7 @@ import (
 	"worldevents/server/internal/livelist"
 	"worldevents/server/internal/observe"
 	"worldevents/server/internal/oidc"
+	"worldevents/server/internal/pages"
 	"worldevents/server/internal/session"
 )
 
@@ -104,6 +105,7 @@ type Server struct {
 	stalled  *backpressure.Class
 	bodies   *bodies
 	router   *router
+	pages    *pages.Pages
 	inFlight atomic.Int64
 	signIns  *prometheus.CounterVec
 	baseURL  string         // the public address, without a slash at its end
@@ -157,10 +159,13 @@ func New(o Options) (*Server, error) {
 	s.live = livelist.New(o.Store, s.lists, livelist.Options{MaxWaiting: o.MaxWaiting, MaxAnswering: o.MaxInFlight / 4})
 	s.bodies = newBodies(o.MaxInFlight, s.sessions)
 	s.router = newRouter(s.observer, s.bodies)
+	ofPages := pages.Options{BaseURL: s.baseURL, Base: s.base, Development: o.Development, Sessions: s.sessions, Now: o.Now}
 	if o.OIDC != nil {
 		s.provider = oidc.New(*o.OIDC, s.baseURL+"/sign-in/callback", o.Keys, s.now)
 		s.flowName = flowCookieName(o)
+		ofPages.Provider = s.provider.Host()
 	}
+	s.pages = pages.New(ofPages)
 	s.registerMetrics()
 
 	e := s.router.echo
@@ -186,11 +191,11 @@ func New(o Options) (*Server, error) {
 	rejectExtraSegments(e)
 	s.registerSignIn()
 	s.registerSessions()
-	s.registerPageAssets()
+	pages.RegisterAssets(s.router)
 	if o.Docs {
-		s.registerDocs(o.Contract.at(s.baseURL))
+		s.pages.RegisterDocs(s.router, o.Contract.text)
 	}
-	s.registerSecurityTxt(o.SecurityContacts)
+	s.pages.RegisterSecurityTxt(s.router, o.SecurityContacts)
 
 	s.Public = e
 	s.Admin = s.observer.Admin(o.AdminHosts)

@@ -3,34 +3,28 @@ package server
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"worldevents/models"
 	"worldevents/server/internal/observe"
+	"worldevents/server/internal/pages"
 	"worldevents/server/internal/session"
 )
 
 // registerSessions serves the page on which users see their sessions and end them.
 func (s *Server) registerSessions() {
-	onErrors, deadline := showErrors("sessions.html"), setStoreDeadline(s.store.Timeout())
+	onErrors, deadline := pages.ShowErrors("sessions.html"), setStoreDeadline(s.store.Timeout())
 	s.router.Get("showSessions", "/sessions", deadline(s.sessionsPage), onErrors)
 	s.router.Post("endSession", "/sessions/end", deadline(parseForm(s.fromLiveSession(s.endSession))), onErrors)
 	s.router.Post("endOtherSessions", "/sessions/end-others", deadline(parseForm(s.fromLiveSession(s.endOtherSessions))), onErrors)
-}
-
-// sessionEntry is a session as its user sees it. The id opens nothing.
-type sessionEntry struct {
-	Base, ID, Device, Network string
-	Begun, Active             time.Time // in UTC
 }
 
 // sessionsPage lists the sessions of the user whose current refresh token was sent. It spends nothing and sets no cookie:
 // its response can come late, and must not undo what another tab does meanwhile.
 func (s *Server) sessionsPage(c echo.Context) error {
 	ctx, cookies := c.Request().Context(), session.ReadCookies(c.Request().Header)
-	var p page
+	var p pages.Page
 	found, err := s.refreshableSessions(ctx, cookies)
 	if err == nil && len(found) > 0 && !cookies.Conflict() {
 		p.Current, p.Others, err = s.sessionEntries(ctx, found[0])
@@ -41,15 +35,15 @@ func (s *Server) sessionsPage(c echo.Context) error {
 	if p.Current != nil {
 		p.User = s.usernameOf(found[0].UserID, cookies)
 	}
-	return s.renderPage(c, http.StatusOK, "sessions.html", pagePolicy, p)
+	return s.pages.RenderAs(c, http.StatusOK, "sessions.html", pages.Policy, p)
 }
 
 // sessionEntries returns own and the other sessions of its user, those refreshed last first. All are nil if own has ended
 // since it was found.
-func (s *Server) sessionEntries(ctx context.Context, own models.Caller) (current *sessionEntry, others []sessionEntry, err error) {
+func (s *Server) sessionEntries(ctx context.Context, own models.Caller) (current *pages.Session, others []pages.Session, err error) {
 	sessions, err := s.store.Sessions(ctx, own.UserID)
 	for _, session := range sessions {
-		entry := sessionEntry{
+		entry := pages.Session{
 			Base: s.base, ID: session.ID.String(), Device: session.Device, Network: session.Network,
 			Begun: session.CreatedAt.UTC(), Active: session.RefreshedAt.UTC(),
 		}

@@ -12,6 +12,7 @@ import (
 
 	"worldevents/models"
 	"worldevents/server/internal/observe"
+	"worldevents/server/internal/pages"
 	"worldevents/server/internal/session"
 )
 
@@ -28,7 +29,7 @@ func (s *Server) registerSignIn() {
 		if s.development {
 			begin = "/sign-in/provider"
 		}
-		onErrors, count := showErrors("error.html"), s.countSignIns(byProvider)
+		onErrors, count := pages.ShowErrors("error.html"), s.countSignIns(byProvider)
 		around := []echo.MiddlewareFunc{onErrors, count, s.logRefusals}
 		failure := errProvider.kind()
 		s.router.Get("beginSignIn", begin, s.beginSignIn, around...).Expect(failure)
@@ -38,7 +39,7 @@ func (s *Server) registerSignIn() {
 }
 
 func (s *Server) signInPage(c echo.Context) error {
-	return s.render(c, http.StatusOK, "sign-in.html", s.signInPolicy(), page{ReturnTo: c.QueryParam("return_to")})
+	return s.pages.Render(c, http.StatusOK, "sign-in.html", s.signInPolicy(), pages.Page{ReturnTo: c.QueryParam("return_to")})
 }
 
 // refuseUnknownHost refuses a Host that is neither this machine, an IP address nor the host of the public address. Somebody
@@ -55,10 +56,10 @@ func (s *Server) refuseUnknownHost(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// signInPolicy is pagePolicy with the origins that the form may lead to: browsers apply form-action to its redirect.
+// signInPolicy is pages.Policy with the origins that the form may lead to: browsers apply form-action to its redirect.
 func (s *Server) signInPolicy() string {
 	const own = "form-action 'self'"
-	return strings.Replace(pagePolicy, own, strings.Join(append([]string{own}, s.returnOrigins...), " "), 1)
+	return strings.Replace(pages.Policy, own, strings.Join(append([]string{own}, s.returnOrigins...), " "), 1)
 }
 
 // signIn signs in by name, as anybody. It exists in development only.
@@ -66,16 +67,16 @@ func (s *Server) signIn(c echo.Context) error {
 	r := c.Request()
 	returnTo := r.Form.Get("return_to")
 	issued, err := s.SignIn(r.Context(), models.Who{Username: r.PostForm.Get("username")}, true)
-	again := page{ReturnTo: returnTo, Username: r.PostForm.Get("username")}
+	again := pages.Page{ReturnTo: returnTo, Username: r.PostForm.Get("username")}
 	switch {
 	case errors.Is(err, models.ErrUsername):
 		again.Error = models.ErrUsername.Error()
 		requestFrom(r.Context()).Code = errValidation.code
-		return s.render(c, http.StatusBadRequest, "sign-in.html", s.signInPolicy(), again)
+		return s.pages.Render(c, http.StatusBadRequest, "sign-in.html", s.signInPolicy(), again)
 	case errors.Is(err, models.ErrBlocked):
 		again.Error = errBlocked.message
 		requestFrom(r.Context()).Code = errBlocked.code
-		return s.render(c, errBlocked.status, "sign-in.html", s.signInPolicy(), again)
+		return s.pages.Render(c, errBlocked.status, "sign-in.html", s.signInPolicy(), again)
 	case err != nil:
 		return err
 	}

@@ -1,14 +1,19 @@
 package server
 
 import (
+	"bytes"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
 	"worldevents/server/internal/contract"
 	"worldevents/server/internal/observe"
+	"worldevents/server/internal/pages"
 )
 
 // operationMiddlewares returns what stands in front of each operation's handler, by operationId: what the operation is
@@ -30,10 +35,54 @@ func (s *Server) operationMiddlewares(operations []*contract.Operation, writeRat
 	return all
 }
 
+// Contract is openapi.yaml, read once for any number of servers.
+type Contract struct {
+	text       *pages.Contract
+	operations []*contract.Operation
+}
+
+// ReadContract reads the text of openapi.yaml. It returns an error when that is no contract, when it has rules that the
+// service would not enforce, and when it has no place for the public address.
+func ReadContract(text []byte) (*Contract, error) {
+	operations, err := contract.Load(text)
+	if err != nil {
+		return nil, fmt.Errorf("openapi.yaml: %w", err)
+	}
+	published, err := pages.NewContract(text)
+	if err != nil {
+		return nil, fmt.Errorf("openapi.yaml: %w", err)
+	}
+	return &Contract{published, operations}, nil
+}
+
 // strictBinder is the echo.Binder of the generated code. It binds the body alone and matches names by case, as the
 // validation does; Echo's own would also bind the query.
 type strictBinder struct{}
 
 func (strictBinder) Bind(v any, c echo.Context) error {
 	return json.UnmarshalRead(c.Request().Body, v, contract.LoneSurrogates)
+}
+
+// CheckEvent reports what of an event's members does not fit the contract, as createEvent would. Members that are missing
+// are not looked at.
+func CheckEvent(openapi []byte, members map[string]string) error {
+	operations, err := contract.Load(openapi)
+	if err != nil {
+		return err
+	}
+	body := map[string]string{"name": "n", "description": "", "scheduledAt": "2030-01-01T00:00:00Z"}
+	for name, text := range members {
+		body[name] = text
+	}
+	text, err := json.Marshal(body, jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequest(http.MethodPost, "/", bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	create := slices.IndexFunc(operations, func(op *contract.Operation) bool { return op.ID == "createEvent" })
+	return operations[create].Validate(r, func(string) string { return "world" })
 }

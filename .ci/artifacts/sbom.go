@@ -93,7 +93,7 @@ func programSBOM(file string) (*cdx.BOM, error) {
 	if err != nil {
 		return nil, err
 	}
-	pages, err := packages("server/swagger/package-lock.json", func(name string) bool { return name == "swagger-ui-dist" })
+	pages, err := packages("server/internal/pages/swagger/package-lock.json", func(name string) bool { return name == "swagger-ui-dist" })
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package server
+package pages
 
 import (
 	"fmt"
@@ -12,19 +12,19 @@ import (
 // contactTTL is how long whoever reads security.txt may rely on it.
 const contactTTL = 90 * 24 * time.Hour
 
-// registerSecurityTxt serves where to report a vulnerability (RFC 9116), in this order. The file is one of a whole host: where the
+// RegisterSecurityTxt serves where to report a vulnerability (RFC 9116), in this order. The file is one of a whole host: where the
 // public address has a path there is none.
-func (s *Server) registerSecurityTxt(contacts []string) {
-	if len(contacts) == 0 || s.base != "" {
+func (p *Pages) RegisterSecurityTxt(r Router, contacts []string) {
+	if len(contacts) == 0 || p.Base != "" {
 		return
 	}
 	const path = "/.well-known/security.txt"
-	s.router.GetOrHead("securityTxt", path, func(c echo.Context) error {
+	r.GetOrHead("securityTxt", path, func(c echo.Context) error {
 		var text strings.Builder
 		for _, contact := range contacts {
 			fmt.Fprintf(&text, "Contact: %s\n", contact)
 		}
-		fmt.Fprintf(&text, "Expires: %s\nCanonical: %s%s\n", s.now().Add(contactTTL).UTC().Format(time.RFC3339), s.baseURL, path)
+		fmt.Fprintf(&text, "Expires: %s\nCanonical: %s%s\n", p.Now().Add(contactTTL).UTC().Format(time.RFC3339), p.BaseURL, path)
 		c.Response().Header().Set("Cache-Control", "public, max-age=3600")
 		c.Response().Header().Del("Vary")
 		return c.Blob(http.StatusOK, "text/plain; charset=utf-8", []byte(text.String()))

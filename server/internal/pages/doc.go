@@ -1,0 +1,13 @@
+// Package pages writes the pages of the service, and has the files that they need: the documentation with Swagger UI, the published
+// contract, security.txt, and the templates, styles and policies of all pages.
+//
+// It never touches the store, and begins or ends no session: package signin does that, with the pages of this package. It reads the
+// cookies of a request only to say on a page who is signed in. No page of it has a script or style of its own inside.
+//
+// Templates are in html/, what browsers keep for an hour in assets/ and swagger/, all of them in the binary. A handler fills in a Page,
+// and Pages adds what all pages show. Where an error is to be a page and not JSON, the route has ShowErrors in front, and the server
+// asks WriteError before it writes JSON:
+//
+//	request --> ShowErrors --> handler --> a Page --> Render --> html/NAME.html
+//	                              '--> an error --> WriteError --> html/TEMPLATE.html, with the id of the request
+package pages

@@ -1,0 +1,62 @@
+package pages
+
+import (
+	"embed"
+	"io/fs"
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+)
+
+var (
+	//go:embed assets
+	assets   embed.FS
+	files, _ = fs.Sub(assets, "assets")
+)
+
+// docsPolicy is what Swagger UI needs: its own files, the API of this origin, and icons inside its style sheet.
+const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// RegisterDocs serves the published contract, and Swagger UI from files inside the binary.
+func (p *Pages) RegisterDocs(r Router, contract *Contract) {
+	published := contract.at(p.BaseURL)
+	r.Get("docs", "/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, p.Base+"/docs") })
+	r.GetOrHead("contract", "/openapi.json", func(c echo.Context) error { return publish(c, "application/json", published.json) })
+	r.GetOrHead("contract", "/openapi.yaml", func(c echo.Context) error { return publish(c, "application/yaml", published.yaml) })
+	r.GetOrHead("docs", "/docs", func(c echo.Context) error { return p.Render(c, http.StatusOK, "docs.html", docsPolicy, Page{}) })
+	for _, name := range []string{"docs.css", "docs.js"} {
+		r.GetOrHead("assets", "/docs/"+name, asset(http.StripPrefix("/docs", http.FileServerFS(files))))
+	}
+	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js"} {
+		r.GetOrHead("assets", "/docs/"+name, asset(newSwaggerFile(name)))
+	}
+}
+
+// RegisterAssets serves the style sheet and icon of all pages. They are below a path that is ours, as /assets is
+// not where a proxy shares the origin with an application.
+func RegisterAssets(r Router) {
+	for _, name := range []string{"page.css", "icon.svg"} {
+		r.GetOrHead("assets", "/sign-in/"+name, asset(http.StripPrefix("/sign-in", http.FileServerFS(files))))
+	}
+}
+
+// publish writes the contract. Pages of any origin may read it: it is the same for all, and has no secret.
+func publish(c echo.Context, mediaType string, text []byte) error {
+	h := c.Response().Header()
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	h.Del("Vary")
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	return c.Blob(http.StatusOK, mediaType, text)
+}
+
+// asset lets browsers keep a file of this binary for an hour.
+func asset(files http.Handler) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		c.Response().Header().Set("Cache-Control", "public, max-age=3600")
+		c.Response().Header().Del("Vary")
+		files.ServeHTTP(c.Response(), c.Request())
+		return nil
+	}
+}

@@ -1,0 +1,111 @@
+package pages
+
+import (
+	"embed"
+	"errors"
+	"html/template"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"worldevents/server/internal/observe"
+	"worldevents/server/internal/session"
+)
+
+//go:embed html/*.html
+var html embed.FS
+
+var templates = template.Must(template.ParseFS(html, "html/*.html"))
+
+// Policy is the Content-Security-Policy of pages without scripts.
+const Policy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// deniedFeatures are what no page of ours, nor a frame in one, ever asks a browser for (W3C Permissions Policy).
+const deniedFeatures = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
+
+// Router registers the handlers of pages, whose requests are counted and logged as the series id.
+type Router interface {
+	Get(id, path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *observe.Series
+	// Post is for a form, whose body has been read before the handler is called.
+	Post(id, path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *observe.Series
+	GetOrHead(id, path string, h echo.HandlerFunc)
+}
+
+// Options of Pages.
+type Options struct {
+	// BaseURL is the public address, Base its path, both without a slash at the end.
+	BaseURL, Base string
+	// Development means that anybody signs in by a name.
+	Development bool
+	// Provider is the host of the identity provider, "" without one.
+	Provider string
+	// Sessions tell who is signed in.
+	Sessions *session.Manager
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Pages writes pages. Its methods may be called concurrently.
+type Pages struct{ Options }
+
+// New returns Pages.
+func New(o Options) *Pages { return &Pages{o} }
+
+// Page is what a template shows. What it does not show is empty.
+type Page struct {
+	User      string // who is signed in
+	ReturnTo  string // where a sign-in leads
+	Username  string // what was typed into a form
+	Error     string
+	RequestID string // of the request that Error is about
+
+	Current *Session // the session that the page was asked for from
+	Others  []Session
+}
+
+// Session is a session as its user sees it. The id opens nothing.
+type Session struct {
+	Base, ID, Device, Network string
+	Begun, Active             time.Time // in UTC
+}
+
+// shown is a Page with what all pages show.
+type shown struct {
+	Page
+	Base        string // the path of the public address
+	Development bool
+	SignIn      bool   // there is a way to sign in
+	Provider    string // the identity provider's host, or ""
+	Expired     bool   // the JWT has expired: the session may still be refreshed
+}
+
+// Render writes a page that says whom the JWT of the request names.
+func (p *Pages) Render(c echo.Context, status int, name, policy string, page Page) error {
+	var expired bool
+	if token, err := session.ReadCookies(c.Request().Header).Token(); err == nil {
+		user, err := p.Sessions.Verify(token)
+		if err == nil {
+			page.User = user.Username
+		}
+		expired = errors.Is(err, session.ErrExpired)
+	}
+	return p.write(c, status, name, policy, shown{Page: page, Expired: expired})
+}
+
+// RenderAs is Render for a handler that knows by something else who is signed in.
+func (p *Pages) RenderAs(c echo.Context, status int, name, policy string, page Page) error {
+	return p.write(c, status, name, policy, shown{Page: page})
+}
+
+func (p *Pages) write(c echo.Context, status int, name, policy string, s shown) error {
+	s.Base, s.Development, s.Provider = p.Base, p.Development, p.Provider
+	s.SignIn = p.Development || p.Provider != ""
+	h := c.Response().Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Cross-Origin-Opener-Policy", "same-origin") // no page that opened ours holds on to its window
+	h.Set("Permissions-Policy", deniedFeatures)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	c.Response().WriteHeader(status)
+	return templates.ExecuteTemplate(c.Response(), name, s)
+}
