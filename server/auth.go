@@ -70,35 +70,10 @@ func (s *Server) RefreshSession(ctx context.Context, _ gen.RefreshSessionRequest
 	}, nil
 }
 
-// SignIn issues a session to a user. With create it makes one who does not exist, if the username is given; otherwise it
-// returns models.ErrNoUser. It returns models.ErrUsername for an impossible name. Of the user's sessions beyond
-// SessionPolicy.PerUser it takes the refresh token, those refreshed longest ago first.
+// SignIn issues a session to a user, for the command that does. With create it makes one who does not exist, if the username is
+// given; otherwise it returns models.ErrNoUser. It returns models.ErrUsername for an impossible name.
 func (s *Server) SignIn(ctx context.Context, who models.Who, create bool) (Session, error) {
-	return s.begin(ctx, func(in models.SignIn) (models.Grant, error) {
-		return s.store.SignIn(ctx, who, create, in)
-	})
-}
-
-// begin issues a session that the store begins.
-func (s *Server) begin(ctx context.Context, signIn func(models.SignIn) (models.Grant, error)) (Session, error) {
-	token := session.NewRefreshToken()
-	in := models.SignIn{RefreshToken: token.RefreshToken}
-	in.Device, in.Network = s.origin(ctx)
-	req := requestFrom(ctx) // nil for a command
-	if req != nil {
-		in.Replaces = session.ReadCookies(req.HTTP.Header).RefreshTokens()
-	}
-	grant, err := signIn(in)
-	if err != nil {
-		return Session{}, err
-	}
-	s.observer.SecurityEvent(ctx, observe.SignedIn, models.Caller{UserID: grant.ID, SessionID: grant.SessionID}, "")
-	issued := s.sessions.Issue(grant, token)
-	if req != nil {
-		req.signedIn = true
-		req.SetUser(issued.UserID)
-	}
-	return issued, nil
+	return s.signIn.ByName(ctx, who, create)
 }
 
 // refresh spends the refresh token that was sent and sets both cookies. If caller is not zero, the token must be theirs. It

@@ -116,13 +116,3 @@ func (b *bodies) receiveForm(next echo.HandlerFunc) echo.HandlerFunc {
 		return next(c)
 	}
 }
-
-// parseForm refuses a body that is no form.
-func parseForm(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		if err := c.Request().ParseForm(); err != nil {
-			return errForm
-		}
-		return next(c)
-	}
-}

@@ -17,6 +17,7 @@ import (
 	"worldevents/server/internal/observe"
 	"worldevents/server/internal/oidc"
 	"worldevents/server/internal/session"
+	"worldevents/server/internal/signin"
 )
 
 // problem is an error as a client sees it. Only these reach clients; any other error becomes errInternal.
@@ -90,6 +91,9 @@ var problems = []struct {
 	{oidc.ErrDenied, errDenied},
 	{oidc.ErrProvider, errProvider},
 	{oidc.ErrBusy, errOverloaded},
+	{signin.ErrForm, errForm},
+	{signin.ErrUnknownHost, errUnknownHost},
+	{signin.ErrNotTopLevel, errCrossOrigin},
 	{echo.ErrNotFound, errNotFound},
 	{echo.ErrMethodNotAllowed, errMethod},
 }
@@ -117,6 +121,15 @@ func problemOf(err error) *problem {
 		return errValidation // by the generated binding, of what the validation has let pass
 	}
 	return errInternal
+}
+
+// errorTable shows the table to the pages around the operations.
+type errorTable struct{}
+
+// Problem returns what responses with err are counted by, and what they tell people.
+func (errorTable) Problem(err error) (observe.Kind, string) {
+	p := problemOf(err)
+	return p.kind(), p.message
 }
 
 // writeError writes the response for err. It is Echo's HTTPErrorHandler, so every failure ends here.

@@ -27,8 +27,6 @@ type request struct {
 	expires time.Time     // when the caller's JWT does
 	// storeDeadline bounds all calls of the store together. It is set once the request has been read.
 	storeDeadline time.Time
-
-	signedIn bool // the request has begun a session
 }
 
 type requestKey struct{}

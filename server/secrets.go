@@ -1,6 +1,20 @@
 package server
 
-import "worldevents/server/internal/session"
+import (
+	"context"
+	"time"
+
+	"worldevents/server/internal/oidc"
+	"worldevents/server/internal/session"
+)
+
+// OIDC is an identity provider to sign in with, and this service as its client.
+type OIDC = oidc.Config
+
+// CheckProvider returns an error unless an identity provider publishes what a sign-in needs.
+func CheckProvider(ctx context.Context, provider OIDC) error {
+	return oidc.New(provider, "", nil, time.Now).Check(ctx)
+}
 
 // SetKeys replaces Options.Keys, for all that is signed, verified and derived afterwards. Requests that have been verified
 // already go on, those among them that wait for news of a list.

@@ -14,8 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"worldevents/gen"
 	"worldevents/models"
 	"worldevents/server/internal/backpressure"
@@ -25,6 +23,7 @@ import (
 	"worldevents/server/internal/oidc"
 	"worldevents/server/internal/pages"
 	"worldevents/server/internal/session"
+	"worldevents/server/internal/signin"
 )
 
 // Options of a Server.
@@ -107,16 +106,10 @@ type Server struct {
 	router   *router
 	pages    *pages.Pages
 	inFlight atomic.Int64
-	signIns  *prometheus.CounterVec
+	signIn   *signin.Service
 	baseURL  string         // the public address, without a slash at its end
-	base     string         // its path
-	host     string         // its host, without the port
 	provider *oidc.Provider // nil without OIDC
-	flowName string         // of the cookie that keeps a sign-in at the provider
-
-	now           func() time.Time
-	development   bool
-	returnOrigins []string
+	now      func() time.Time
 
 	// Public is for the internet, Admin for the operator.
 	Public, Admin http.Handler
@@ -136,14 +129,9 @@ func New(o Options) (*Server, error) {
 		log:     o.Log,
 		stalled: backpressure.New(o.MaxInFlight / 4),
 		baseURL: strings.TrimRight(o.BaseURL.String(), "/"),
-		base:    basePath(o.BaseURL),
-		host:    o.BaseURL.Hostname(),
-
-		now:           o.Now,
-		development:   o.Development,
-		returnOrigins: o.ReturnOrigins,
-		signIns:       newSignInCounts(),
+		now:     o.Now,
 	}
+	base := basePath(o.BaseURL)
 	o.Store.LogTo(o.Log)
 	s.observer = observe.New(observe.Options{
 		Store: o.Store, Log: o.Log, AccessLog: o.AccessLog, LogEvery: o.LogEvery, LogLinesDropped: o.LogLinesDropped,
@@ -152,20 +140,23 @@ func New(o Options) (*Server, error) {
 	})
 	s.sessions = session.New(session.Options{
 		Keys: o.Keys, Issuer: o.Issuer, Audience: o.Audience, TokenTTL: o.JWTTTL, RefreshTTL: o.Store.SessionPolicy().TTL, Now: s.now,
-		Host: o.BaseURL.Hostname(), Development: o.Development, CookiePath: cmp.Or(s.base, "/"),
+		Host: o.BaseURL.Hostname(), Development: o.Development, CookiePath: cmp.Or(base, "/"),
 		CookieDomain: o.CookieDomain, CookiePartitioned: o.CookiePartitioned,
 	})
 	s.lists = eventlist.New(o.Store, s.baseURL, o.Keys[0], o.ListCache)
 	s.live = livelist.New(o.Store, s.lists, livelist.Options{MaxWaiting: o.MaxWaiting, MaxAnswering: o.MaxInFlight / 4})
 	s.bodies = newBodies(o.MaxInFlight, s.sessions)
 	s.router = newRouter(s.observer, s.bodies)
-	ofPages := pages.Options{BaseURL: s.baseURL, Base: s.base, Development: o.Development, Sessions: s.sessions, Now: o.Now}
+	ofPages := pages.Options{BaseURL: s.baseURL, Base: base, Development: o.Development, Sessions: s.sessions, Now: o.Now}
 	if o.OIDC != nil {
 		s.provider = oidc.New(*o.OIDC, s.baseURL+"/sign-in/callback", o.Keys, s.now)
-		s.flowName = flowCookieName(o)
 		ofPages.Provider = s.provider.Host()
 	}
 	s.pages = pages.New(ofPages)
+	s.signIn = signin.New(signin.Options{
+		Store: o.Store, Sessions: s.sessions, Pages: s.pages, Observer: s.observer, Errors: errorTable{}, Log: o.Log, Provider: s.provider,
+		BaseURL: o.BaseURL, Development: o.Development, ReturnOrigins: o.ReturnOrigins,
+	})
 	s.registerMetrics()
 
 	e := s.router.echo
@@ -189,8 +180,7 @@ func New(o Options) (*Server, error) {
 		OperationMiddlewares: s.operationMiddlewares(o.Contract.operations, o.WriteRate, setStoreDeadline(o.Store.Timeout())),
 	})
 	rejectExtraSegments(e)
-	s.registerSignIn()
-	s.registerSessions()
+	s.signIn.Register(s.router)
 	pages.RegisterAssets(s.router)
 	if o.Docs {
 		s.pages.RegisterDocs(s.router, o.Contract.text)
@@ -207,7 +197,7 @@ func (s *Server) registerMetrics() {
 	s.observer.Register(s.lists.Collectors()...)
 	s.observer.Register(s.live.Collectors()...)
 	s.observer.Register(s.stalled.Collectors()...)
-	s.observer.Register(s.signIns)
+	s.observer.Register(s.signIn.Collectors()...)
 	held := s.lists.Held()
 	maps.Copy(held, s.live.Held())
 	held["requests"] = func() int { return int(s.inFlight.Load()) }

@@ -1,4 +1,4 @@
-package server
+package signin
 
 import (
 	"context"
@@ -12,17 +12,9 @@ import (
 	"worldevents/server/internal/session"
 )
 
-// registerSessions serves the page on which users see their sessions and end them.
-func (s *Server) registerSessions() {
-	onErrors, deadline := pages.ShowErrors("sessions.html"), setStoreDeadline(s.store.Timeout())
-	s.router.Get("showSessions", "/sessions", deadline(s.sessionsPage), onErrors)
-	s.router.Post("endSession", "/sessions/end", deadline(parseForm(s.fromLiveSession(s.endSession))), onErrors)
-	s.router.Post("endOtherSessions", "/sessions/end-others", deadline(parseForm(s.fromLiveSession(s.endOtherSessions))), onErrors)
-}
-
 // sessionsPage lists the sessions of the user whose current refresh token was sent. It spends nothing and sets no cookie:
 // its response can come late, and must not undo what another tab does meanwhile.
-func (s *Server) sessionsPage(c echo.Context) error {
+func (s *Service) sessionsPage(c echo.Context) error {
 	ctx, cookies := c.Request().Context(), session.ReadCookies(c.Request().Header)
 	var p pages.Page
 	found, err := s.refreshableSessions(ctx, cookies)
@@ -35,16 +27,16 @@ func (s *Server) sessionsPage(c echo.Context) error {
 	if p.Current != nil {
 		p.User = s.usernameOf(found[0].UserID, cookies)
 	}
-	return s.pages.RenderAs(c, http.StatusOK, "sessions.html", pages.Policy, p)
+	return s.Pages.RenderAs(c, http.StatusOK, "sessions.html", pages.Policy, p)
 }
 
 // sessionEntries returns own and the other sessions of its user, those refreshed last first. All are nil if own has ended
 // since it was found.
-func (s *Server) sessionEntries(ctx context.Context, own models.Caller) (current *pages.Session, others []pages.Session, err error) {
-	sessions, err := s.store.Sessions(ctx, own.UserID)
+func (s *Service) sessionEntries(ctx context.Context, own models.Caller) (current *pages.Session, others []pages.Session, err error) {
+	sessions, err := s.Store.Sessions(ctx, own.UserID)
 	for _, session := range sessions {
 		entry := pages.Session{
-			Base: s.base, ID: session.ID.String(), Device: session.Device, Network: session.Network,
+			Base: s.Pages.Base, ID: session.ID.String(), Device: session.Device, Network: session.Network,
 			Begun: session.CreatedAt.UTC(), Active: session.RefreshedAt.UTC(),
 		}
 		if session.ID == own.SessionID {
@@ -61,9 +53,9 @@ func (s *Server) sessionEntries(ctx context.Context, own models.Caller) (current
 
 // usernameOf returns what a JWT among the cookies calls the user, or "". The JWT may have expired: the refresh token shows
 // who is signed in.
-func (s *Server) usernameOf(user models.ID, cookies session.Cookies) string {
+func (s *Service) usernameOf(user models.ID, cookies session.Cookies) string {
 	for _, token := range cookies.Tokens() {
-		named, _ := s.sessions.Verify(token) // of no user if the JWT is invalid
+		named, _ := s.Sessions.Verify(token) // of no user if the JWT is invalid
 		if named.UserID == user.String() {
 			return named.Username
 		}
@@ -73,7 +65,7 @@ func (s *Server) usernameOf(user models.ID, cookies session.Cookies) string {
 
 // fromLiveSession handles a form that a live session may send. Others are led back to the page, which then says that
 // nobody is signed in; a script gets a 401.
-func (s *Server) fromLiveSession(handle func(c echo.Context, cookies session.Cookies, own models.Caller) error) echo.HandlerFunc {
+func (s *Service) fromLiveSession(handle func(c echo.Context, cookies session.Cookies, own models.Caller) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		cookies := session.ReadCookies(c.Request().Header)
 		live, err := s.liveSessions(c.Request().Context(), cookies)
@@ -90,13 +82,13 @@ func (s *Server) fromLiveSession(handle func(c echo.Context, cookies session.Coo
 }
 
 // endSession ends the session that the form names, if it is one of the user's. Whoever ends their own signs out.
-func (s *Server) endSession(c echo.Context, cookies session.Cookies, own models.Caller) error {
+func (s *Service) endSession(c echo.Context, cookies session.Cookies, own models.Caller) error {
 	ctx := c.Request().Context()
 	id, err := models.ParseID(c.Request().PostForm.Get("id"))
 	if err != nil { // nobody's, as is the id of another user's session
 		return s.leadTo(c, "/sessions")
 	}
-	ended, err := s.store.RevokeSession(ctx, models.Caller{UserID: own.UserID, SessionID: id})
+	ended, err := s.Store.RevokeSession(ctx, models.Caller{UserID: own.UserID, SessionID: id})
 	if err != nil {
 		return err
 	}
@@ -109,9 +101,9 @@ func (s *Server) endSession(c echo.Context, cookies session.Cookies, own models.
 }
 
 // endOtherSessions ends all sessions of the user but their own.
-func (s *Server) endOtherSessions(c echo.Context, _ session.Cookies, own models.Caller) error {
+func (s *Service) endOtherSessions(c echo.Context, _ session.Cookies, own models.Caller) error {
 	ctx := c.Request().Context()
-	ended, err := s.store.RevokeUser(ctx, own.UserID, own.SessionID)
+	ended, err := s.Store.RevokeUser(ctx, own.UserID, own.SessionID)
 	if err != nil {
 		return err
 	}
@@ -119,8 +111,8 @@ func (s *Server) endOtherSessions(c echo.Context, _ session.Cookies, own models.
 	return s.leadTo(c, "/sessions")
 }
 
-func (s *Server) logRevoked(ctx context.Context, sessions []models.Caller, by models.Caller) {
+func (s *Service) logRevoked(ctx context.Context, sessions []models.Caller, by models.Caller) {
 	for _, session := range sessions {
-		s.observer.SecurityEvent(ctx, observe.Revoked, session, "ended from session "+by.SessionID.String())
+		s.Observer.SecurityEvent(ctx, observe.Revoked, session, "ended from session "+by.SessionID.String())
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package signin
 
 import (
 	"cmp"
@@ -16,28 +16,25 @@ import (
 	"worldevents/server/internal/session"
 )
 
-// OIDC is an identity provider to sign in with, and this service as its client.
-type OIDC = oidc.Config
-
 // flowCookieName returns the name of the cookie that keeps a sign-in which is under way at the provider. Where the cookie
 // can meet its conditions the prefix __Host- keeps other hosts of the domain from setting it (RFC 6265bis section 4.1.3.2).
 func flowCookieName(o Options) string {
 	const name = "signIn"
-	if basePath(o.BaseURL) == "" && o.BaseURL.Scheme == "https" && !o.Development {
+	if o.Pages.Base == "" && o.BaseURL.Scheme == "https" && !o.Development {
 		return "__Host-" + name
 	}
 	return name
 }
 
 // beginSignIn sends the browser to the identity provider.
-func (s *Server) beginSignIn(c echo.Context) error {
+func (s *Service) beginSignIn(c echo.Context) error {
 	if !isTopLevel(c.Request()) {
-		return errCrossOrigin
+		return ErrNotTopLevel
 	}
 	r := c.Request()
-	flow := s.provider.NewFlow(s.safeReturnURL(c.QueryParam("return_to")))
+	flow := s.Provider.NewFlow(s.safeReturnURL(c.QueryParam("return_to")))
 	pages.ReturnTo(c, flow.ReturnTo)
-	to, err := s.provider.AuthCodeURL(r.Context(), requestFrom(r.Context()).ClientNetwork(), flow)
+	to, err := s.Provider.AuthCodeURL(r.Context(), observe.FromContext(r.Context()).ClientNetwork(), flow)
 	if err != nil {
 		return err
 	}
@@ -48,19 +45,19 @@ func (s *Server) beginSignIn(c echo.Context) error {
 // finishSignIn takes the browser back from the identity provider, and signs it in if the callback belongs to the flow
 // that this browser began. The first callback that knows a flow's state ends the flow, whether it signs in or fails. Where
 // there was no place at the provider the flow goes on: the browser may load the address again.
-func (s *Server) finishSignIn(c echo.Context) error {
+func (s *Service) finishSignIn(c echo.Context) error {
 	r, h := c.Request(), c.Response().Header()
 	if !isTopLevel(r) {
-		return errCrossOrigin
+		return ErrNotTopLevel
 	}
 	callback := r.URL.Query()
-	flow, err := s.provider.ResumeFlow(s.readFlowCookie(r), callback)
+	flow, err := s.Provider.ResumeFlow(s.readFlowCookie(r), callback)
 	if err != nil {
 		return err
 	}
 	returnTo := s.safeReturnURL(flow.ReturnTo) // checked again: the configuration may have changed
 	pages.ReturnTo(c, returnTo)
-	user, err := s.provider.Exchange(r.Context(), requestFrom(r.Context()).ClientNetwork(), flow, callback)
+	user, err := s.Provider.Exchange(r.Context(), observe.FromContext(r.Context()).ClientNetwork(), flow, callback)
 	if !errors.Is(err, oidc.ErrBusy) {
 		s.setFlowCookie(h, "", -1)
 	}
@@ -71,33 +68,33 @@ func (s *Server) finishSignIn(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	s.sessions.ReplaceCookies(h, session.ReadCookies(r.Header), issued)
+	s.Sessions.ReplaceCookies(h, session.ReadCookies(r.Header), issued)
 	return c.Redirect(http.StatusSeeOther, returnTo)
 }
 
 // signInExternal issues a session to the user for whom the identity provider vouches. It makes an unknown user.
-func (s *Server) signInExternal(ctx context.Context, external oidc.Identity) (Session, error) {
+func (s *Service) signInExternal(ctx context.Context, external oidc.Identity) (session.Session, error) {
 	return s.begin(ctx, func(in models.SignIn) (models.Grant, error) {
 		in.ProviderSID = external.SID
-		return s.store.SignInExternal(ctx, external.Issuer, external.Subject, external.Username, in)
+		return s.Store.SignInExternal(ctx, external.Issuer, external.Subject, external.Username, in)
 	})
 }
 
 // backChannelLogout ends what the identity provider says has ended there (OpenID Connect Back-Channel Logout 1.0 section 2.5).
 // No browser sends this, and whoever repeats the token ends nothing that began after it.
-func (s *Server) backChannelLogout(c echo.Context) error {
-	r, req := c.Request(), requestFrom(c.Request().Context())
+func (s *Service) backChannelLogout(c echo.Context) error {
+	r, req := c.Request(), observe.FromContext(c.Request().Context())
 	c.Response().Header().Set("Cache-Control", "no-store")
-	ended, err := s.provider.VerifyLogout(r.Context(), req.ClientNetwork(), r.PostFormValue("logout_token"))
+	ended, err := s.Provider.VerifyLogout(r.Context(), req.ClientNetwork(), r.PostFormValue("logout_token"))
 	if errors.Is(err, oidc.ErrLogout) { // nobody looks at the response, and a provider may be set up wrongly
-		s.log.Info("logout token refused", "error", err.Error(), "client", req.Client(), "request_id", req.ID)
+		s.Log.Info("logout token refused", "error", err.Error(), "client", req.Client(), "request_id", req.ID)
 	}
 	if err != nil {
 		return err
 	}
-	sessions, err := s.store.RevokeExternal(r.Context(), ended.Issuer, ended.Subject, ended.SID, ended.IssuedAt)
+	sessions, err := s.Store.RevokeExternal(r.Context(), ended.Issuer, ended.Subject, ended.SID, ended.IssuedAt)
 	for _, session := range sessions {
-		s.observer.SecurityEvent(r.Context(), observe.Revoked, session, "ended at the identity provider")
+		s.Observer.SecurityEvent(r.Context(), observe.Revoked, session, "ended at the identity provider")
 	}
 	if err != nil {
 		return err
@@ -106,7 +103,7 @@ func (s *Server) backChannelLogout(c echo.Context) error {
 }
 
 // readFlowCookie returns the value of the flow's cookie. It is "", which is no flow, if there is none or if several differ.
-func (s *Server) readFlowCookie(r *http.Request) string {
+func (s *Service) readFlowCookie(r *http.Request) string {
 	var value string
 	for i, cookie := range r.CookiesNamed(s.flowName) {
 		if i > 0 && cookie.Value != value {
@@ -119,10 +116,10 @@ func (s *Server) readFlowCookie(r *http.Request) string {
 
 // setFlowCookie sets the flow's cookie; a negative maxAge clears it. It is SameSite=Lax because it must come along when
 // the provider sends the browser back, and with no other request from another site.
-func (s *Server) setFlowCookie(h http.Header, value string, maxAge int) {
+func (s *Service) setFlowCookie(h http.Header, value string, maxAge int) {
 	cookie := http.Cookie{
-		Name: s.flowName, Value: value, Path: cmp.Or(s.base, "/"), MaxAge: maxAge,
-		HttpOnly: true, Secure: !s.development, SameSite: http.SameSiteLaxMode,
+		Name: s.flowName, Value: value, Path: cmp.Or(s.Pages.Base, "/"), MaxAge: maxAge,
+		HttpOnly: true, Secure: !s.Development, SameSite: http.SameSiteLaxMode,
 	}
 	h.Add("Set-Cookie", cookie.String())
 }
@@ -136,17 +133,12 @@ func isTopLevel(r *http.Request) bool {
 }
 
 // logRefusals logs each sign-in that is refused. Failures of this service or of the provider are logged with all errors.
-func (s *Server) logRefusals(next echo.HandlerFunc) echo.HandlerFunc {
+func (s *Service) logRefusals(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)
-		if err != nil && problemOf(err).status < 500 {
-			s.observer.SecurityEvent(c.Request().Context(), observe.Refused, models.Caller{}, err.Error())
+		if err != nil && s.kindOf(err).Status < 500 {
+			s.Observer.SecurityEvent(c.Request().Context(), observe.Refused, models.Caller{}, err.Error())
 		}
 		return err
 	}
-}
-
-// CheckProvider returns an error unless an identity provider publishes what a sign-in needs.
-func CheckProvider(ctx context.Context, provider OIDC) error {
-	return oidc.New(provider, "", nil, time.Now).Check(ctx)
 }

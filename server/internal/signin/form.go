@@ -1,0 +1,67 @@
+package signin
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"worldevents/models"
+	"worldevents/server/internal/observe"
+	"worldevents/server/internal/pages"
+	"worldevents/server/internal/session"
+)
+
+func (s *Service) signInPage(c echo.Context) error {
+	return s.Pages.Render(c, http.StatusOK, "sign-in.html", s.signInPolicy(), pages.Page{ReturnTo: c.QueryParam("return_to")})
+}
+
+// refuseUnknownHost refuses a Host that is neither this machine, an IP address nor the host of the public address. Somebody
+// else's name can lead here as well (DNS rebinding): a page of that name would be one of this origin to browsers, and sign
+// in by itself.
+func (s *Service) refuseUnknownHost(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		host := (&url.URL{Host: strings.ToLower(c.Request().Host)}).Hostname()
+		_, err := netip.ParseAddr(host)
+		if err == nil || host == "localhost" || strings.HasSuffix(host, ".localhost") || host == strings.ToLower(s.BaseURL.Hostname()) {
+			return next(c)
+		}
+		return ErrUnknownHost
+	}
+}
+
+// signInPolicy is pages.Policy with the origins that the form may lead to: browsers apply form-action to its redirect.
+func (s *Service) signInPolicy() string {
+	const own = "form-action 'self'"
+	return strings.Replace(pages.Policy, own, strings.Join(append([]string{own}, s.ReturnOrigins...), " "), 1)
+}
+
+// signIn signs in by name, as anybody. It exists in development only.
+func (s *Service) signIn(c echo.Context) error {
+	r := c.Request()
+	returnTo := r.Form.Get("return_to")
+	issued, err := s.ByName(r.Context(), models.Who{Username: r.PostForm.Get("username")}, true)
+	again := pages.Page{ReturnTo: returnTo, Username: r.PostForm.Get("username")}
+	switch {
+	case errors.Is(err, models.ErrUsername):
+		return s.signInAgain(c, s.kindOf(ErrForm), models.ErrUsername.Error(), again)
+	case errors.Is(err, models.ErrBlocked):
+		kind, message := s.Errors.Problem(err)
+		return s.signInAgain(c, kind, message, again)
+	case err != nil:
+		return err
+	}
+	s.Sessions.ReplaceCookies(c.Response().Header(), session.ReadCookies(r.Header), issued)
+	c.Response().Header().Set("Cache-Control", "no-store")
+	return c.Redirect(http.StatusSeeOther, s.safeReturnURL(returnTo))
+}
+
+// signInAgain is the page of the form, which says why a sign-in failed.
+func (s *Service) signInAgain(c echo.Context, kind observe.Kind, message string, p pages.Page) error {
+	p.Error = message
+	observe.FromContext(c.Request().Context()).Code = kind.Code
+	return s.Pages.Render(c, kind.Status, "sign-in.html", s.signInPolicy(), p)
+}

@@ -1,0 +1,50 @@
+package signin
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// isNavigation reports whether the browser will show the response, as after a form; a script's fetch handles it itself.
+// Fetch Metadata says which, and Accept does in browsers that are too old for it.
+func isNavigation(r *http.Request) bool {
+	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" {
+		return mode == "navigate"
+	}
+	return strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+// maxReturn bounds a return URL, in bytes: it must fit into a cookie.
+const maxReturn = 2000
+
+// safeReturnURL returns target if a sign-in may lead there: to a URL of an allowed origin or to a path of this service.
+// Otherwise it returns the docs. The origin is matched as text, so that no parser can disagree with the browser's.
+func (s *Service) safeReturnURL(target string) string {
+	if len(target) > maxReturn {
+		target = ""
+	}
+	for _, origin := range s.ReturnOrigins {
+		rest, ok := strings.CutPrefix(target, origin)
+		if ok && (rest == "" || strings.Contains("/?#", rest[:1])) && !strings.ContainsFunc(rest, unsafeInURL) {
+			return target
+		}
+	}
+	return s.safePath(target)
+}
+
+// unsafeInURL reports whether browsers drop r from a URL or read it as something else: a backslash as a slash.
+func unsafeInURL(r rune) bool { return r == '\\' || r <= ' ' || r == 0x7f }
+
+// safePath returns target if it is a path of this service, otherwise the docs. A text that a browser might read as
+// another host is no path: "//host", and "/\host", because browsers read a backslash as a slash.
+func (s *Service) safePath(target string) string {
+	u, err := url.Parse(target)
+	switch {
+	case err != nil, u.Scheme != "", u.Host != "", u.User != nil,
+		!strings.HasPrefix(target, s.Pages.Base+"/"), strings.HasPrefix(target, "//"),
+		strings.ContainsFunc(target, unsafeInURL):
+		return s.Pages.Base + "/docs"
+	}
+	return target
+}

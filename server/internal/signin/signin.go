@@ -1,0 +1,136 @@
+package signin
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"worldevents/models"
+	"worldevents/server/internal/observe"
+	"worldevents/server/internal/oidc"
+	"worldevents/server/internal/pages"
+	"worldevents/server/internal/session"
+)
+
+// Errors of this package. The service's table says what clients get.
+var (
+	// ErrForm is returned for a body that is no form.
+	ErrForm = errors.New("not a form")
+	// ErrUnknownHost is returned in development for a Host that may be somebody else's.
+	ErrUnknownHost = errors.New("unknown host")
+	// ErrNotTopLevel is returned for a sign-in that a page has a browser begin unseen.
+	ErrNotTopLevel = errors.New("not what a window shows")
+)
+
+// Errors is the service's table of errors.
+type Errors interface {
+	// Problem returns what responses with err are counted by, and what they tell people.
+	Problem(err error) (observe.Kind, string)
+}
+
+// Options of a Service.
+type Options struct {
+	Store    *models.Store
+	Sessions *session.Manager
+	Pages    *pages.Pages
+	Observer *observe.Observer
+	Errors   Errors
+	Log      *slog.Logger
+	// Provider is the identity provider; nil means none.
+	Provider *oidc.Provider
+
+	// BaseURL is the public address.
+	BaseURL *url.URL
+	// Development means that anybody signs in by a name, and cookies for plain HTTP.
+	Development bool
+	// ReturnOrigins are the exact origins, besides the service's own paths, that a sign-in may lead back to.
+	ReturnOrigins []string
+}
+
+// Service begins and ends sessions. Its methods may be called concurrently.
+type Service struct {
+	Options
+	flowName string // of the cookie that keeps a sign-in at the provider
+	outcomes *prometheus.CounterVec
+}
+
+// New returns a Service.
+func New(o Options) *Service { return &Service{o, flowCookieName(o), newOutcomes()} }
+
+// Register serves the pages around the session: sign-out and the user's sessions always, sign-in by name in development, and
+// sign-in with an identity provider if there is one. In production /sign-in leads straight to the provider.
+func (s *Service) Register(r pages.Router) {
+	r.Post("signOut", "/sign-out", s.withDeadline(s.signOut))
+	if s.Development {
+		r.Get("showSignIn", "/sign-in", s.signInPage, s.refuseUnknownHost)
+		r.Post("signIn", "/sign-in", parseForm(s.signIn), s.count(byForm, true), s.refuseUnknownHost)
+	}
+	if s.Provider != nil {
+		begin := "/sign-in"
+		if s.Development {
+			begin = "/sign-in/provider"
+		}
+		onErrors, failure := pages.ShowErrors("error.html"), s.kindOf(oidc.ErrProvider)
+		r.Get("beginSignIn", begin, s.beginSignIn, onErrors, s.count(byProvider, false), s.logRefusals).Expect(failure)
+		r.Get("finishSignIn", "/sign-in/callback", s.finishSignIn, onErrors, s.count(byProvider, true), s.logRefusals).Expect(failure)
+		r.Post("backChannelLogout", "/sign-in/back-channel-logout", parseForm(s.backChannelLogout)).Expect(failure)
+	}
+	onErrors := pages.ShowErrors("sessions.html")
+	r.Get("showSessions", "/sessions", s.withDeadline(s.sessionsPage), onErrors)
+	r.Post("endSession", "/sessions/end", s.withDeadline(parseForm(s.fromLiveSession(s.endSession))), onErrors)
+	r.Post("endOtherSessions", "/sessions/end-others", s.withDeadline(parseForm(s.fromLiveSession(s.endOtherSessions))), onErrors)
+}
+
+// withDeadline gives all store calls of a request one deadline, counted from when its body has been read.
+func (s *Service) withDeadline(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		c.SetRequest(r.WithContext(context.WithValue(r.Context(), models.Deadline{}, time.Now().Add(s.Store.Timeout()))))
+		return next(c)
+	}
+}
+
+// parseForm refuses a body that is no form.
+func parseForm(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if err := c.Request().ParseForm(); err != nil {
+			return ErrForm
+		}
+		return next(c)
+	}
+}
+
+// ByName issues a session to a user. With create it makes one who does not exist, if the username is given; otherwise it returns
+// models.ErrNoUser. It returns models.ErrUsername for an impossible name. Of the user's sessions beyond SessionPolicy.PerUser it
+// takes the refresh token, those refreshed longest ago first.
+func (s *Service) ByName(ctx context.Context, who models.Who, create bool) (session.Session, error) {
+	return s.begin(ctx, func(in models.SignIn) (models.Grant, error) {
+		return s.Store.SignIn(ctx, who, create, in)
+	})
+}
+
+// begin issues a session that the store begins.
+func (s *Service) begin(ctx context.Context, signIn func(models.SignIn) (models.Grant, error)) (session.Session, error) {
+	token := session.NewRefreshToken()
+	in := models.SignIn{RefreshToken: token.RefreshToken}
+	in.Device, in.Network = origin(ctx)
+	req := observe.FromContext(ctx) // nil for a command
+	if req != nil {
+		in.Replaces = session.ReadCookies(req.HTTP.Header).RefreshTokens()
+	}
+	grant, err := signIn(in)
+	if err != nil {
+		return session.Session{}, err
+	}
+	s.Observer.SecurityEvent(ctx, observe.SignedIn, models.Caller{UserID: grant.ID, SessionID: grant.SessionID}, "")
+	issued := s.Sessions.Issue(grant, token)
+	if req != nil {
+		req.SetUser(issued.UserID)
+	}
+	return issued, nil
+}
