@@ -44,12 +44,12 @@ func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) 
 	}
 	if r.Params.Wait != nil {
 		wait := min(time.Duration(*r.Params.Wait)*time.Second, req.expires.Sub(s.now()))
-		list, err := s.live.Wait(ctx, query, caller, time.Now().Add(wait))
+		list, err := s.live.Watch(ctx, query, caller, time.Now().Add(wait))
 		if err != nil {
 			return nil, err
 		}
 		req.Forget()
-		return waitingResponse{list, req}, nil
+		return watchResponse{list, req}, nil
 	}
 	list, err := s.lists.Get(ctx, query, caller)
 	if err != nil {
@@ -80,17 +80,17 @@ type listResponse struct{ *eventlist.Response }
 // VisitListEventsResponse implements gen.ListEventsResponseObject.
 func (r listResponse) VisitListEventsResponse(w http.ResponseWriter) error { return r.Write(w) }
 
-// waitingResponse is a listResponse that may wait for news first.
-type waitingResponse struct {
-	*livelist.Waiting
+// watchResponse is a listResponse that may wait for news first.
+type watchResponse struct {
+	*livelist.Watch
 	req *request
 }
 
 // VisitListEventsResponse implements gen.ListEventsResponseObject.
-func (r waitingResponse) VisitListEventsResponse(w http.ResponseWriter) error {
+func (r watchResponse) VisitListEventsResponse(w http.ResponseWriter) error {
 	err := r.Write(w)
-	r.req.NewsWait = r.Waited
-	r.req.QueueWait += r.Queued
+	r.req.NewsWait = r.Watch.NewsWait
+	r.req.QueueWait += r.Watch.QueueWait
 	return err
 }
 

@@ -83,14 +83,14 @@ type Options struct {
 	RateLimit float64
 	// WriteRate is the number of writes a second allowed to one user, after a burst of ten times as many; 0 means no limit.
 	WriteRate float64
-	// MaxInFlight is the number of requests handled at once; more get 503. Those whose response waits for its client do
-	// not count, but there is a quarter as many at most.
+	// MaxInFlight is the number of requests handled at once; more get 503. Those whose response is stalled do not count, but there are
+	// a quarter as many at most.
 	MaxInFlight int
 	// ListCache is how many bytes lists may take that are kept for others who ask; 0 keeps none.
 	ListCache int
-	// MaxWaiting is the number of requests that wait for news of a list, an eighth of them of one user; more get their
-	// response at once. They are none that are handled meanwhile.
-	MaxWaiting int
+	// MaxWatches is the number of requests that watch lists, an eighth of them of one user; more get their response at once. While
+	// they wait for news they do not count as in flight.
+	MaxWatches int
 }
 
 // Server is the service behind its two listeners.
@@ -144,7 +144,7 @@ func New(o Options) (*Server, error) {
 		CookieDomain: o.CookieDomain, CookiePartitioned: o.CookiePartitioned,
 	})
 	s.lists = eventlist.New(o.Store, s.baseURL, o.Keys[0], o.ListCache)
-	s.live = livelist.New(o.Store, s.lists, livelist.Options{MaxWaiting: o.MaxWaiting, MaxAnswering: o.MaxInFlight / 4})
+	s.live = livelist.New(o.Store, s.lists, livelist.Options{MaxWatches: o.MaxWatches, MaxAnswering: o.MaxInFlight / 4})
 	s.bodies = newBodies(o.MaxInFlight, s.sessions)
 	s.router = newRouter(s.observer, s.bodies)
 	ofPages := pages.Options{BaseURL: s.baseURL, Base: base, Development: o.Development, Sessions: s.sessions, Now: o.Now}

@@ -254,7 +254,7 @@ func TestWaitFull(t *testing.T) {
 		still(t, res)
 		alice.Create("plaza", "c", servicetest.When)
 		servicetest.Come(t, res)
-	}, func(o *servicetest.Options) { o.MaxWaiting = 16 })
+	}, func(o *servicetest.Options) { o.MaxWatches = 16 })
 }
 
 // A client that hangs up gives its place back.

@@ -96,7 +96,7 @@ func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 		Options: server.Options{
 			Contract: contract(tb), Now: s.Clock.Now, Log: slog.New(slog.NewJSONHandler(s.Log, nil)), LogEvery: 1,
 			Development: true, BaseURL: base, Keys: [][]byte{Key},
-			MaxInFlight: 2048, MaxWaiting: 10000, ListCache: 64 << 20, HSTS: "max-age=31536000; includeSubDomains",
+			MaxInFlight: 2048, MaxWatches: 10000, ListCache: 64 << 20, HSTS: "max-age=31536000; includeSubDomains",
 			CertificateExpiry: func() time.Time { return time.Now().Add(time.Hour) },
 		},
 		Sessions:   models.SessionPolicy{TTL: 720 * time.Hour, ReuseLeeway: time.Minute, PerUser: 1},

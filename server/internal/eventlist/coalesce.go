@@ -48,10 +48,18 @@ type coalescer struct {
 // sharedRead is one reading of a list, for the callers who asked before it began.
 type sharedRead struct {
 	callers []Caller
-	read    func(context.Context, *sharedRead) error
+	reader  reader
 	done    chan struct{}
+	result  // once done
+}
 
-	// Set when done.
+// reader reads a list into r, for all its callers. Its error is that of r.
+type reader interface {
+	read(ctx context.Context, r *sharedRead) error
+}
+
+// result is what has become of a reading.
+type result struct {
 	err       error
 	usage     models.Usage
 	signedOut map[models.Caller]bool // callers who are not active
@@ -68,7 +76,7 @@ type sharedRead struct {
 // the error of the reading, models.ErrSignedOut when this caller is not active, and models.ErrTimeout when the reading
 // took too long. It does not ask whether the client is still there: waiting is short, and a client may close its side of
 // the connection after the request.
-func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, read func(context.Context, *sharedRead) error) (r *sharedRead, shared bool, err error) {
+func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, from reader) (r *sharedRead, shared bool, err error) {
 	deadline := time.Now().Add(c.timeout)
 	if d, ok := ctx.Value(models.Deadline{}).(time.Time); ok && d.Before(deadline) {
 		deadline = d
@@ -76,7 +84,7 @@ func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, read fun
 	c.mu.Lock()
 	r, shared = c.running[key]
 	if r == nil {
-		r = &sharedRead{read: read, done: make(chan struct{})}
+		r = &sharedRead{reader: from, done: make(chan struct{})}
 	}
 	r.callers = append(r.callers, caller)
 	c.running[key] = nil
@@ -105,13 +113,13 @@ func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, read fun
 
 // doTwice is do, and once more if a reading failed that others shared: its cause, such as a connection that broke, need
 // not be the caller's. A pool that is busy, or a deadline that has passed, is everybody's: more work would not mend it.
-func (c *coalescer) doTwice(ctx context.Context, key readKey, caller Caller, read func(context.Context, *sharedRead) error) (*sharedRead, error) {
-	r, shared, err := c.do(ctx, key, caller, read)
+func (c *coalescer) doTwice(ctx context.Context, key readKey, caller Caller, from reader) (*sharedRead, error) {
+	r, shared, err := c.do(ctx, key, caller, from)
 	for _, final := range []error{models.ErrSignedOut, models.ErrBusy, models.ErrUnreachable, models.ErrTimeout} {
 		shared = shared && !errors.Is(err, final)
 	}
 	if err != nil && shared {
-		r, _, err = c.do(ctx, key, caller, read)
+		r, _, err = c.do(ctx, key, caller, from)
 	}
 	return r, err
 }
@@ -144,7 +152,7 @@ func (c *coalescer) run(key readKey, r *sharedRead, deadline time.Time) {
 			delete(c.running, key)
 		}
 	}()
-	r.err = r.read(readContext{context.Background(), deadline, &r.usage}, r)
+	r.err = r.reader.read(readContext{context.Background(), deadline, &r.usage}, r)
 }
 
 // readContext is the context of a reading for all who share it, whoever of them goes away.

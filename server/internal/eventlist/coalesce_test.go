@@ -16,6 +16,11 @@ import (
 	"worldevents/models"
 )
 
+// readFunc is a reader.
+type readFunc func(context.Context, *sharedRead) error
+
+func (f readFunc) read(ctx context.Context, r *sharedRead) error { return f(ctx, r) }
+
 func newTestCoalescer() *coalescer {
 	return &coalescer{running: make(map[readKey]*sharedRead), timeout: 10 * time.Second}
 }
@@ -69,11 +74,11 @@ func TestSharedReadingsAreFresh(t *testing.T) {
 			for range rounds {
 				asked := clock.Add(1)
 				var began int64
-				r, _, err := c.do(context.Background(), readKey{}, Caller{}, func(_ context.Context, r *sharedRead) error {
+				r, _, err := c.do(context.Background(), readKey{}, Caller{}, readFunc(func(_ context.Context, r *sharedRead) error {
 					r.held = aList(fmt.Sprint(clock.Add(1)))
 					reads.Add(1)
 					return nil
-				})
+				}))
 				if err != nil {
 					t.Error(err)
 					return
@@ -100,10 +105,10 @@ func TestFailuresAreShared(t *testing.T) {
 				c := newTestCoalescer()
 				key := readKey{world: "w"}
 				go func() {
-					_, _, err := c.do(t.Context(), key, Caller{}, func(context.Context, *sharedRead) error {
+					_, _, err := c.do(t.Context(), key, Caller{}, readFunc(func(context.Context, *sharedRead) error {
 						time.Sleep(time.Second)
 						return fail()
-					})
+					}))
 					if err == nil {
 						t.Error("the reading that failed has no error")
 					}
@@ -111,10 +116,10 @@ func TestFailuresAreShared(t *testing.T) {
 				synctest.Wait()
 				for range 8 { // all wait for the next reading, which works
 					go func() {
-						_, shared, err := c.do(t.Context(), key, Caller{}, func(_ context.Context, r *sharedRead) error {
+						_, shared, err := c.do(t.Context(), key, Caller{}, readFunc(func(_ context.Context, r *sharedRead) error {
 							r.held = aList("x")
 							return nil
-						})
+						}))
 						if err != nil || !shared {
 							t.Errorf("shared %v, %v", shared, err)
 						}
@@ -133,7 +138,7 @@ func TestSharersTryAgain(t *testing.T) {
 		key := readKey{world: "w"}
 		reads := 0
 		// The second reading fails for all who waited during the first. One of them reads at once, and the others together after that.
-		read := func(_ context.Context, r *sharedRead) error {
+		read := readFunc(func(_ context.Context, r *sharedRead) error {
 			reads++
 			if reads == 2 {
 				return models.ErrUnavailable
@@ -141,7 +146,7 @@ func TestSharersTryAgain(t *testing.T) {
 			time.Sleep(time.Second)
 			r.held = aList("x")
 			return nil
-		}
+		})
 		for range 9 {
 			go func() {
 				if _, err := c.doTwice(t.Context(), key, Caller{}, read); err != nil {
@@ -155,10 +160,10 @@ func TestSharersTryAgain(t *testing.T) {
 			t.Errorf("%d readings, %d run", reads, len(c.running))
 		}
 		alone := 0
-		_, err := c.doTwice(t.Context(), key, Caller{}, func(context.Context, *sharedRead) error {
+		_, err := c.doTwice(t.Context(), key, Caller{}, readFunc(func(context.Context, *sharedRead) error {
 			alone++
 			return models.ErrUnavailable
-		})
+		}))
 		if !errors.Is(err, models.ErrUnavailable) || alone != 1 {
 			t.Errorf("%d readings alone, %v", alone, err)
 		}
@@ -170,11 +175,11 @@ func TestWaitingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestCoalescer()
 		key := readKey{world: "w"}
-		go c.do(t.Context(), key, Caller{}, func(_ context.Context, r *sharedRead) error {
+		go c.do(t.Context(), key, Caller{}, readFunc(func(_ context.Context, r *sharedRead) error {
 			time.Sleep(time.Minute)
 			r.held = aList("x")
 			return nil
-		})
+		}))
 		synctest.Wait()
 		for _, most := range []time.Duration{time.Second, 2 * c.timeout} {
 			begin := time.Now()

@@ -81,7 +81,7 @@ type Caller struct {
 
 // Check returns ErrCursor for a cursor that was not made for this world.
 func (q Query) Check() error {
-	_, err := newSpan(q)
+	_, err := newListOptions(q)
 	return err
 }
 
@@ -90,43 +90,45 @@ func (q Query) Check() error {
 // models.ErrBusy when too many lists are being read for them, and the errors of reading.
 func (l *Lists) Get(ctx context.Context, q Query, caller Caller) (*Response, error) {
 	key := newReadKey(q.World, q.Raw)
-	span, err := newSpan(q)
+	options, err := newListOptions(q)
 	if err != nil {
 		return nil, err
 	}
-	waited, err := l.beginReading(ctx, caller.UserID)
+	queued, err := l.beginReading(ctx, caller.UserID)
 	if err != nil {
-		return nil, fmt.Errorf("wait to list events of world %q: %w", key.world, err)
+		return nil, fmt.Errorf("queue to list events of world %q: %w", key.world, err)
 	}
-	if waited { // that was none of the store's time
+	if queued { // that was none of the store's time
 		ctx = context.WithValue(ctx, models.Deadline{}, time.Now().Add(l.store.Timeout()))
 	}
-	r, err := l.reads.doTwice(ctx, key, caller, l.reader(span, key))
+	r, err := l.reads.doTwice(ctx, key, caller, listReader{l, options, key})
 	if err != nil {
 		l.held.reading.Release(caller.UserID, 1)
 		return nil, err
 	}
-	return &Response{sharedRead: r, ctx: ctx, lists: l, key: key, span: span, caller: caller, reading: true}, nil
+	return &Response{sharedRead: r, ctx: ctx, lists: l, key: key, options: options, caller: caller, reading: true}, nil
 }
 
-// reader reads a list.
-func (l *Lists) reader(span models.ListOptions, key readKey) func(context.Context, *sharedRead) error {
-	return func(ctx context.Context, r *sharedRead) error { return l.read(ctx, span, key, r) }
+// listReader reads a list.
+type listReader struct {
+	lists   *Lists
+	options models.ListOptions
+	key     readKey
 }
 
-// newSpan is what the parameters select.
-func newSpan(q Query) (models.ListOptions, error) {
-	span := models.ListOptions{WorldID: q.World, From: roundUpToMilli(q.Params.From), To: roundUpToMilli(q.Params.To)}
+// newListOptions is what the parameters select.
+func newListOptions(q Query) (models.ListOptions, error) {
+	options := models.ListOptions{WorldID: q.World, From: roundUpToMilli(q.Params.From), To: roundUpToMilli(q.Params.To)}
 	if q.Params.Limit != nil {
-		span.Limit = int(*q.Params.Limit)
+		options.Limit = int(*q.Params.Limit)
 	}
 	if q.Params.Cursor != nil {
 		var ok bool
-		if span.After, ok = readCursor(q.World, *q.Params.Cursor); !ok {
-			return span, ErrCursor
+		if options.After, ok = readCursor(q.World, *q.Params.Cursor); !ok {
+			return options, ErrCursor
 		}
 	}
-	return span, nil
+	return options, nil
 }
 
 // roundUpToMilli rounds up to the millisecond, the precision of scheduledAt. After the last instant that an event can
@@ -144,7 +146,8 @@ func roundUpToMilli(d *gen.DateTime) time.Time {
 }
 
 // read reads a list into r, whole or until it is too large to hold; or finds the one of the cache unchanged.
-func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, r *sharedRead) error {
+func (lr listReader) read(ctx context.Context, r *sharedRead) error {
+	l, key := lr.lists, lr.key
 	t, callers := l.tagger.Load(), r.distinctCallers()
 	known, ok := l.cache.get(key, t)
 	if ok && known.changes < maxChanges && len(callers) <= maxCallers {
@@ -162,7 +165,7 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 			return nil // nobody is left to read it for
 		}
 	}
-	if err := l.readAnew(ctx, span, key, r, callers, t); err != nil {
+	if err := lr.readAnew(ctx, r, callers, t); err != nil {
 		return err
 	}
 	switch {
@@ -178,7 +181,8 @@ func (l *Lists) read(ctx context.Context, span models.ListOptions, key readKey, 
 }
 
 // readAnew reads a list from the database.
-func (l *Lists) readAnew(ctx context.Context, span models.ListOptions, key readKey, r *sharedRead, callers []models.Caller, t *tagger) error {
+func (lr listReader) readAnew(ctx context.Context, r *sharedRead, callers []models.Caller, t *tagger) error {
+	l, options, key := lr.lists, lr.options, lr.key
 	l.readings.Inc()
 	var soleCaller models.Caller // whom the first statement checks along
 	if len(callers) == 1 {
@@ -190,13 +194,13 @@ func (l *Lists) readAnew(ctx context.Context, span models.ListOptions, key readK
 	defer json.release()
 	part := heldPart{lists: l, json: json, until: time.Now().Add(l.store.Timeout() / 2)}
 	defer part.end()
-	r.list = l.store.List(span)
+	r.list = l.store.List(options)
 	var err error
 	if !l.batched.has(key) {
 		err = r.list.Next(ctx, soleCaller, json)
 	}
 	if err == nil && !r.list.Done {
-		r.list = l.store.List(span) // other statements would see another moment
+		r.list = l.store.List(options) // other statements would see another moment
 		json.Truncate(0)
 		err = r.list.Snapshot(ctx, soleCaller, json, part.wantsMore)
 		l.batched.set(key, part.batches > 1 || !r.list.Done)
@@ -209,7 +213,7 @@ func (l *Lists) readAnew(ctx context.Context, span models.ListOptions, key readK
 		return err
 	}
 	last := r.list.Last
-	if !r.list.Done && span.Limit > 0 {
+	if !r.list.Done && options.Limit > 0 {
 		if last, err = r.list.PinPage(ctx); err != nil {
 			return err
 		}

@@ -14,10 +14,10 @@ import (
 // Of the responses that are lists, this is how much they may hold. The table in package ledger says what comes when.
 const (
 	// maxReading is how many requests of a user read lists at once. maxReadQueue is how many of them wait for that, and
-	// maxReadWait for how long: more get models.ErrBusy.
-	maxReading   = 16
-	maxReadQueue = 256
-	maxReadWait  = 10 * time.Second
+	// maxReadQueueTime for how long: more get models.ErrBusy.
+	maxReading       = 16
+	maxReadQueue     = 256
+	maxReadQueueTime = 10 * time.Second
 
 	// maxOwn is how much a response may hold while its client reads without being counted, in bytes.
 	maxOwn = 32 << 10
@@ -58,20 +58,20 @@ func (l *Lists) Held() map[string]func() int {
 	}
 }
 
-// beginReading waits until the user may read one more list, to be released. Waited is true if that took a turn. It returns
+// beginReading waits until the user may read one more list, to be released. Queued is true if that took a turn. It returns
 // models.ErrBusy and ErrClientGone.
-func (l *Lists) beginReading(ctx context.Context, user models.ID) (waited bool, err error) {
+func (l *Lists) beginReading(ctx context.Context, user models.ID) (queued bool, err error) {
 	if l.held.reading.Try(user, 1) {
 		return false, nil
 	}
 	defer backpressure.FromContext(ctx).Queue()()
-	wait, cancel := context.WithTimeout(ctx, maxReadWait)
+	wait, cancel := context.WithTimeout(ctx, maxReadQueueTime)
 	defer cancel()
-	return true, WaitError(ctx, l.held.reading.Acquire(wait, user))
+	return true, QueueError(ctx, l.held.reading.Acquire(wait, user))
 }
 
-// WaitError returns what an error of Acquire means to a request whose context is ctx.
-func WaitError(ctx context.Context, err error) error {
+// QueueError returns what an error of Acquire means to a request whose context is ctx.
+func QueueError(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil

@@ -12,11 +12,11 @@ import (
 // Response is the response 200, or 304 when the client has the list already.
 type Response struct {
 	*sharedRead
-	ctx    context.Context
-	lists  *Lists
-	key    readKey
-	span   models.ListOptions
-	caller Caller
+	ctx     context.Context
+	lists   *Lists
+	key     readKey
+	options models.ListOptions
+	caller  Caller
 	// reading means that the response counts as reading, until endRead.
 	reading bool
 	// Early means that the client wanted to wait, and should ask again later.

@@ -138,7 +138,7 @@ func TestReadingOfOneUser(t *testing.T) {
 		if _, err := l.beginReading(t.Context(), user); !errors.Is(err, models.ErrBusy) || inFlight.Load() != 0 {
 			t.Errorf("%v while %d are in flight", err, inFlight.Load())
 		}
-		time.Sleep(maxReadWait - 1)
+		time.Sleep(maxReadQueueTime - 1)
 		for range 2 {
 			l.held.reading.Release(user, 1)
 			synctest.Wait()

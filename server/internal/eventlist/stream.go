@@ -64,8 +64,8 @@ func (p *Response) streamAnew(w http.ResponseWriter) error {
 		return models.ErrBusy
 	}
 	defer p.lists.held.small.Release(user, 1)
-	list := p.lists.store.List(p.span)
-	if p.span.Limit > 0 {
+	list := p.lists.store.List(p.options)
+	if p.options.Limit > 0 {
 		last, err := list.PinPage(p.renewed())
 		if err != nil {
 			return err
@@ -122,7 +122,7 @@ func (l *Lists) readSmall(ctx context.Context, user models.ID, list *models.Even
 		err := l.held.smallReads.Acquire(ctx, user)
 		resume()
 		if err != nil {
-			return WaitError(ctx, err)
+			return QueueError(ctx, err)
 		}
 	}
 	defer l.held.smallReads.Release(user, 1)

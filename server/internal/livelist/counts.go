@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// outcome is why a wait was over, as it is called in metrics.
+// outcome is why a watch was over, as it is called in metrics.
 type outcome string
 
 const (
@@ -22,7 +22,7 @@ const (
 
 // counts are for metrics.
 type counts struct {
-	waiting  atomic.Int64
+	watching atomic.Int64
 	outcomes *prometheus.CounterVec
 	lag      prometheus.Histogram
 }
@@ -47,7 +47,7 @@ func newCounts() *counts {
 
 func (c *counts) count(why outcome) { c.outcomes.WithLabelValues(string(why)).Inc() }
 
-// observeLag takes notice of a response to somebody who waited for a write of this instance; the zero time is that of another.
+// observeLag counts how late a watcher has a write of this instance; the zero time is that of another.
 func (c *counts) observeLag(written time.Time) {
 	if !written.IsZero() {
 		c.lag.Observe(time.Since(written).Seconds())
@@ -59,5 +59,5 @@ func (l *Lists) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{l.counts.outcomes, l.counts.lag, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "worldevents_list_waits",
 		Help: "Requests that wait for news of a list.",
-	}, func() float64 { return float64(l.counts.waiting.Load()) })}
+	}, func() float64 { return float64(l.counts.watching.Load()) })}
 }

@@ -10,47 +10,52 @@ import (
 )
 
 const (
-	// askInterval is after how long without a write the hub asks: so late those who wait see what was written by hand, or by an
-	// instance that is not heard.
+	// askInterval is after how long without a write the hub asks: so late watchers see what was written by hand, or by an instance
+	// that is not heard.
 	askInterval = time.Second
 	// askRest is the time between two questions, after however many writes.
 	askRest = 5 * time.Millisecond
-	// worldRest is the time between two looks at the lists of a world, for all who wait for it.
+	// worldRest is the time between two looks at the lists of a world, for all who watch it.
 	worldRest = 250 * time.Millisecond
 )
 
-// hub knows who waits, by world.
-type hub struct {
-	ask func(context.Context, models.Moment) (models.ChangedWorlds, error)
-
-	mu      sync.Mutex
-	worlds  map[string]*world // that somebody waits for, or did in the last second
-	changed map[string]*world // of these, those whose watchers are yet to be woken
-	tidied  time.Time         // when worlds that nobody waits for were dropped
-	waiting int               // watchers
-	written time.Time         // the first write of this instance since the last question; zero without one
-	running bool              // a goroutine asks
-	stopped bool
-	stop    chan struct{} // closed with stopped
-	wake    chan struct{} // has room for one: a write, or the stop
+// changes is what the hub asks, a models.Store.
+type changes interface {
+	WorldsSince(context.Context, models.Moment) (models.ChangedWorlds, error)
 }
 
-// world is one that somebody waits for. Those who have news leave it, and most of them come back.
+// hub knows who watches, by world.
+type hub struct {
+	changes changes
+
+	mu       sync.Mutex
+	worlds   map[string]*world // that somebody watches, or did in the last second
+	changed  map[string]*world // of these, those whose watchers are yet to be woken
+	tidied   time.Time         // when worlds that nobody watches were dropped
+	watching int               // watchers
+	written  time.Time         // the first write of this instance since the last question; zero without one
+	running  bool              // a goroutine asks
+	stopped  bool
+	stop     chan struct{} // closed with stopped
+	wake     chan struct{} // has room for one: a write, or the stop
+}
+
+// world is one that somebody watches. Those who have news leave it, and most of them come back.
 type world struct {
 	watchers map[*watcher]struct{}
 	woken    time.Time // the last time
 	written  time.Time // the first write of this instance since then, as far as is known
 }
 
-// watcher is a request that waits.
+// watcher is a request that watches a list of a world.
 type watcher struct {
 	world string
 	// changed has room for one: when this instance wrote what changed the world, which is zero for other changes.
 	changed chan time.Time
 }
 
-func newHub(ask func(context.Context, models.Moment) (models.ChangedWorlds, error)) *hub {
-	return &hub{ask: ask, worlds: make(map[string]*world), changed: make(map[string]*world), stop: make(chan struct{}), wake: make(chan struct{}, 1)}
+func newHub(c changes) *hub {
+	return &hub{changes: c, worlds: make(map[string]*world), changed: make(map[string]*world), stop: make(chan struct{}), wake: make(chan struct{}, 1)}
 }
 
 // listen begins to hear of writes.
@@ -87,7 +92,7 @@ func (h *hub) register(name string) *watcher {
 		h.worlds[name] = w
 	}
 	w.watchers[v] = struct{}{}
-	h.waiting++
+	h.watching++
 	if !h.running {
 		h.running = true
 		go h.run()
@@ -99,10 +104,10 @@ func (h *hub) forget(v *watcher) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.worlds[v.world].watchers, v)
-	h.waiting--
+	h.watching--
 }
 
-// end ends all waiting, and lets nobody wait any more.
+// end ends all watches, and lets nobody begin another.
 func (h *hub) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -112,7 +117,7 @@ func (h *hub) end() {
 	}
 }
 
-// run asks, from the first who waits until the stop. While nobody waits it does nothing: the next question is about all since the
+// run asks, from the first watcher until the stop. While nobody watches it does nothing: the next question is about all since the
 // last one.
 func (h *hub) run() {
 	var since models.Moment
@@ -127,14 +132,14 @@ func (h *hub) run() {
 		}
 		timer.Reset(askInterval)
 		h.mu.Lock()
-		idle, written := h.waiting == 0, h.written
+		idle, written := h.watching == 0, h.written
 		h.written = time.Time{}
 		h.mu.Unlock()
 		if idle {
 			h.deliver(models.ChangedWorlds{}, time.Time{}, false)
 			continue
 		}
-		answer, err := h.ask(context.Background(), since)
+		answer, err := h.changes.WorldsSince(context.Background(), since)
 		if err == nil {
 			since = answer.Now
 		} else {
@@ -147,8 +152,8 @@ func (h *hub) run() {
 	}
 }
 
-// deliver wakes those who wait for a world that has changed, unless that has just been woken, and returns when to come again for
-// the sake of those. After a question that failed the time of the write is kept for the next one.
+// deliver wakes the watchers of each world that has changed. Where it has just woken them it waits for worldRest to pass, and returns
+// when that will be. A question that failed was no answer: the time of the write is kept for the next one.
 func (h *hub) deliver(answer models.ChangedWorlds, written time.Time, failed bool) (rest time.Duration) {
 	rest = askInterval
 	now := time.Now()
@@ -191,7 +196,7 @@ func (h *hub) deliver(answer models.ChangedWorlds, written time.Time, failed boo
 	return rest
 }
 
-// tidy drops worlds that nobody waits for and that have had their rest, once a second: most of those who have news come back.
+// tidy drops worlds that nobody watches and that have had their rest, once a second: most of those who have news come back.
 func (h *hub) tidy(now time.Time) {
 	if now.Sub(h.tidied) < askInterval {
 		return

@@ -43,14 +43,14 @@ func testLive(t *testing.T, test func(t *testing.T, l *Lists, other *models.Stor
 			stores[i] = store
 		}
 		lists := eventlist.New(stores[0], "http://localhost", []byte("a secret of the test"), 1<<20)
-		l := New(stores[0], lists, Options{MaxWaiting: 1000, MaxAnswering: 4})
+		l := New(stores[0], lists, Options{MaxWatches: 1000, MaxAnswering: 4})
 		l.Listen(slog.New(slog.DiscardHandler))
 		defer l.hub.finish()
 		test(t, l, stores[1])
 		time.Sleep(2 * askInterval)
 		synctest.Wait()
-		if len(l.hub.worlds) > 0 && !l.hub.stopped || l.counts.waiting.Load() != 0 {
-			t.Errorf("%d worlds are left, %d wait", len(l.hub.worlds), l.counts.waiting.Load())
+		if len(l.hub.worlds) > 0 && !l.hub.stopped || l.counts.watching.Load() != 0 {
+			t.Errorf("%d worlds are left, %d wait", len(l.hub.worlds), l.counts.watching.Load())
 		}
 		for what, held := range l.Held() {
 			if n := held(); n != 0 {
@@ -114,6 +114,13 @@ func (l *Lists) etag(t *testing.T, caller models.Caller, q eventlist.Query) stri
 	return l.get(t, caller, q).Header().Get("Etag")
 }
 
+// changesFunc is what a hub asks.
+type changesFunc func(context.Context, models.Moment) (models.ChangedWorlds, error)
+
+func (f changesFunc) WorldsSince(ctx context.Context, since models.Moment) (models.ChangedWorlds, error) {
+	return f(ctx, since)
+}
+
 // awaiting is a request that waits.
 type awaiting struct {
 	*httptest.ResponseRecorder
@@ -146,8 +153,8 @@ func (l *Lists) begin(ctx context.Context, caller models.Caller, q eventlist.Que
 func (l *Lists) run(ctx context.Context, a *awaiting, caller models.Caller, q eventlist.Query, etag string, wait time.Duration) {
 	go func() {
 		defer close(a.done)
-		var list *Waiting
-		list, a.err = l.Wait(ctx, q, eventlist.Caller{Caller: caller, IfNoneMatch: []string{etag}}, time.Now().Add(wait))
+		var list *Watch
+		list, a.err = l.Watch(ctx, q, eventlist.Caller{Caller: caller, IfNoneMatch: []string{etag}}, time.Now().Add(wait))
 		if a.err == nil {
 			a.err = list.Write(a)
 		}
@@ -171,7 +178,7 @@ func (a *awaiting) is(t *testing.T, status int) {
 func (l *Lists) waits(t *testing.T, n int64) {
 	t.Helper()
 	synctest.Wait()
-	if waiting := l.counts.waiting.Load(); waiting != n {
+	if waiting := l.counts.watching.Load(); waiting != n {
 		t.Fatalf("%d wait instead of %d", waiting, n)
 	}
 }
@@ -192,7 +199,7 @@ func (f *follower) run(ctx context.Context, l *Lists) {
 			tags = []string{f.etag}
 		}
 		wait := time.Duration(mathrand.IntN(3000)) * time.Millisecond
-		list, err := l.Wait(ctx, f.query, eventlist.Caller{Caller: f.caller, IfNoneMatch: tags}, time.Now().Add(wait))
+		list, err := l.Watch(ctx, f.query, eventlist.Caller{Caller: f.caller, IfNoneMatch: tags}, time.Now().Add(wait))
 		res := httptest.NewRecorder()
 		if err == nil {
 			err = list.Write(res)
@@ -213,15 +220,14 @@ func TestHistory(t *testing.T) { testLive(t, testHistory) }
 func testHistory(t *testing.T, l *Lists, other *models.Store) {
 	const users, worlds, followers = 8, 4, 60
 	store := l.store
-	ask := l.hub.ask
-	l.hub.ask = func(ctx context.Context, m models.Moment) (models.ChangedWorlds, error) {
+	l.hub.changes = changesFunc(func(ctx context.Context, m models.Moment) (models.ChangedWorlds, error) {
 		if mathrand.IntN(4) == 0 {
 			return models.ChangedWorlds{}, models.ErrBusy
 		}
-		answer, err := ask(ctx, m)
+		answer, err := store.WorldsSince(ctx, m)
 		time.Sleep(time.Duration(mathrand.IntN(20)) * time.Millisecond) // in which more is written
 		return answer, err
-	}
+	})
 	var callers []models.Caller
 	for i := range users {
 		callers = append(callers, signIn(t, store, fmt.Sprint("user ", i)))
@@ -304,13 +310,13 @@ func TestWriteBeforeWaiting(t *testing.T) {
 		other := l.begin(t.Context(), alice, eventlist.Query{World: "elsewhere"}, l.etag(t, alice, eventlist.Query{World: "elsewhere"}), 3*time.Second)
 		l.waits(t, 1)
 		var once sync.Once
-		beforeWait = func() {
+		beforeAwait = func() {
 			once.Do(func() {
 				addEvent(t, l.store, alice, "plaza")
 				time.Sleep(askInterval / 2)
 			})
 		}
-		defer func() { beforeWait = func() {} }()
+		defer func() { beforeAwait = func() {} }()
 		a := l.begin(t.Context(), alice, plaza, etag, 20*time.Second)
 		from := time.Now()
 		a.is(t, 200)
@@ -355,11 +361,10 @@ func TestRests(t *testing.T) {
 		alice := signIn(t, l.store, "alice")
 		id := addEvent(t, l.store, alice, "plaza")
 		var questions, changes atomic.Int64
-		ask := l.hub.ask
-		l.hub.ask = func(ctx context.Context, m models.Moment) (models.ChangedWorlds, error) {
+		l.hub.changes = changesFunc(func(ctx context.Context, m models.Moment) (models.ChangedWorlds, error) {
 			questions.Add(1)
-			return ask(ctx, m)
-		}
+			return l.store.WorldsSince(ctx, m)
+		})
 		ctx, cancel := context.WithCancel(t.Context())
 		var wait sync.WaitGroup
 		wait.Go(func() {
@@ -439,7 +444,7 @@ func TestSignedOutMeanwhile(t *testing.T) {
 // A user has an eighth of the places at most, and who finds none gets the list at once.
 func TestPlaces(t *testing.T) {
 	testLive(t, func(t *testing.T, l *Lists, _ *models.Store) {
-		l.places = New(l.store, l.lists, Options{MaxWaiting: 16}).places
+		l.watches = New(l.store, l.lists, Options{MaxWatches: 16}).watches
 		var callers []models.Caller
 		for i := range 13 {
 			callers = append(callers, signIn(t, l.store, string(rune('a'+i))))
@@ -545,8 +550,8 @@ func TestStop(t *testing.T) {
 			all = append(all, l.begin(t.Context(), alice, plaza, etag, 20*time.Second))
 		}
 		l.waits(t, 20)
-		beforeWait = l.Stop
-		defer func() { beforeWait = func() {} }()
+		beforeAwait = l.Stop
+		defer func() { beforeAwait = func() {} }()
 		all = append(all, l.begin(t.Context(), alice, plaza, etag, 20*time.Second))
 		synctest.Wait()
 		all = append(all, l.begin(t.Context(), alice, plaza, etag, 20*time.Second))
@@ -567,7 +572,7 @@ func TestQuestionsThatFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var questions, later atomic.Int64 // later ones are about less
 		var fail atomic.Bool
-		h := newHub(func(_ context.Context, m models.Moment) (models.ChangedWorlds, error) {
+		h := newHub(changesFunc(func(_ context.Context, m models.Moment) (models.ChangedWorlds, error) {
 			if questions.Add(1); !m.IsZero() {
 				later.Add(1)
 			}
@@ -575,7 +580,7 @@ func TestQuestionsThatFail(t *testing.T) {
 				return models.ChangedWorlds{All: true}, errors.New("away")
 			}
 			return models.ChangedWorlds{Names: []string{"a"}}, nil
-		})
+		}))
 		defer h.finish()
 		fail.Store(true)
 		a, b := h.register("a"), h.register("b")
@@ -607,6 +612,6 @@ func TestPanic(t *testing.T) {
 			t.Errorf("recovered %q", text)
 		}
 	}()
-	var nobody *Waiting
+	var nobody *Watch
 	apart(func() error { return nobody.ctx.Err() })
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"worldevents/models"
 	"worldevents/server/internal/backpressure"
 	"worldevents/server/internal/eventlist"
-	"worldevents/server/internal/ledger"
 )
 
 const (
@@ -24,50 +22,8 @@ const (
 	goodbye = 500 * time.Millisecond
 )
 
-// Options bound the requests that wait for news.
-type Options struct {
-	// MaxWaiting is how many wait at once; more get the response at once.
-	MaxWaiting int
-	// MaxAnswering is how many look at their lists, and have their responses written, at once, if that is less than 16. They are
-	// beside the requests in flight.
-	MaxAnswering int
-}
-
-// Lists are those that requests may wait for. Its methods may be called concurrently.
-type Lists struct {
-	lists  *eventlist.Lists
-	store  *models.Store
-	hub    *hub
-	places *ledger.Ledger[models.ID] // of those who wait
-	turns  *ledger.Ledger[models.ID]
-	counts *counts
-}
-
-// New returns the lists of a store.
-func New(store *models.Store, lists *eventlist.Lists, o Options) *Lists {
-	eighth := func(n int) *ledger.Ledger[models.ID] {
-		return ledger.New[models.ID](ledger.Eighth(n), ledger.Unlimited)
-	}
-	return &Lists{
-		lists: lists, store: store, hub: newHub(store.WorldsSince),
-		places: eighth(o.MaxWaiting), turns: eighth(max(1, min(o.MaxAnswering, maxAnswering))), counts: newCounts(),
-	}
-}
-
-// Listen begins to hear of changes, of this instance and of others. It must be called once, before requests are served. Log
-// receives a line when other instances begin to be heard, and when they no longer are.
-func (l *Lists) Listen(log *slog.Logger) { l.hub.listen(l.store, log) }
-
-// Stop ends all waiting at once, and lets nobody wait any more.
-func (l *Lists) Stop() { l.hub.end() }
-
-// Held returns how much is held of what, by its name in metrics.
-func (l *Lists) Held() map[string]func() int {
-	return map[string]func() int{"list_waits": l.places.Held, "list_answers": l.turns.Held}
-}
-
-// Waiting is a response that waits while the client has the list.
-type Waiting struct {
+// Watch is a response that waits while the client has the list.
+type Watch struct {
 	ctx    context.Context
 	lists  *Lists
 	query  eventlist.Query
@@ -75,13 +31,13 @@ type Waiting struct {
 	until  time.Time
 	turn   bool // is held
 
-	// Waited is for how long the response waited for news, and Queued for its turns. Both are known once it has been written.
-	Waited, Queued time.Duration
+	// NewsWait is for how long the response waited for news, and QueueWait for its turns. Both are known once it has been written.
+	NewsWait, QueueWait time.Duration
 }
 
-// Wait returns a response that waits until the list is no longer the one of If-None-Match, or until then. It returns
+// Watch returns a response that waits until the list is no longer the one of If-None-Match, or until then. It returns
 // eventlist.ErrCursor.
-func (l *Lists) Wait(ctx context.Context, q eventlist.Query, caller eventlist.Caller, until time.Time) (*Waiting, error) {
+func (l *Lists) Watch(ctx context.Context, q eventlist.Query, caller eventlist.Caller, until time.Time) (*Watch, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
@@ -89,21 +45,21 @@ func (l *Lists) Wait(ctx context.Context, q eventlist.Query, caller eventlist.Ca
 	if len(tags) > 0 {
 		caller.IfNoneMatch = tags // which do not keep the lines
 	}
-	return &Waiting{ctx: ctx, lists: l, query: q, caller: caller, until: until}, nil
+	return &Watch{ctx: ctx, lists: l, query: q, caller: caller, until: until}, nil
 }
 
 // Write waits, and then writes the response. It returns the errors of eventlist.Lists.Get and of eventlist.Response.Write:
 // models.ErrSignedOut also when the session was revoked meanwhile.
-func (p *Waiting) Write(w http.ResponseWriter) error {
+func (p *Watch) Write(w http.ResponseWriter) error {
 	l := p.lists
 	if len(eventlist.EntityTags(p.caller.IfNoneMatch)) == 0 {
 		return p.writeAtOnce(w, false)
 	}
-	if !l.places.Try(p.caller.UserID, 1) {
+	if !l.watches.Try(p.caller.UserID, 1) {
 		l.counts.count(full)
 		return p.writeAtOnce(w, true)
 	}
-	defer l.places.Release(p.caller.UserID, 1)
+	defer l.watches.Release(p.caller.UserID, 1)
 	v := l.hub.register(p.query.World)
 	if v == nil {
 		l.counts.count(stopped)
@@ -114,12 +70,12 @@ func (p *Waiting) Write(w http.ResponseWriter) error {
 	conn.Leave(p.endTurn)
 	heard := conn.Hear()
 	defer p.endTurn()
-	http.NewResponseController(w).SetReadDeadline(time.Time{}) // that of the request; it would end the wait
-	return p.watch(w, v, heard)
+	http.NewResponseController(w).SetReadDeadline(time.Time{}) // that of the request; it would end the watch
+	return p.run(w, v, heard)
 }
 
 // writeAtOnce writes the list without waiting. With early a 304 says when to ask again.
-func (p *Waiting) writeAtOnce(w http.ResponseWriter, early bool) error {
+func (p *Watch) writeAtOnce(w http.ResponseWriter, early bool) error {
 	response, err := p.lists.lists.Get(p.renewed(), p.query, p.caller)
 	if err != nil {
 		return err
@@ -128,8 +84,8 @@ func (p *Waiting) writeAtOnce(w http.ResponseWriter, early bool) error {
 	return response.Write(w)
 }
 
-// watch looks at the list, and again after each change of its world, until it is another one or something else ends the wait.
-func (p *Waiting) watch(w http.ResponseWriter, v *watcher, heard <-chan struct{}) error {
+// run looks at the list, and again after each change of its world, until it is another one or something else ends the watch.
+func (p *Watch) run(w http.ResponseWriter, v *watcher, heard <-chan struct{}) error {
 	timer := time.NewTimer(time.Until(p.until))
 	defer timer.Stop()
 	control, counts := http.NewResponseController(w), p.lists.counts
@@ -140,7 +96,7 @@ func (p *Waiting) watch(w http.ResponseWriter, v *watcher, heard <-chan struct{}
 		control.SetWriteDeadline(time.Now().Add(answerTimeout))
 		if err != nil {
 			switch {
-			case why == "": // it has not waited yet
+			case why == "": // it has not looked before
 			case errors.Is(err, models.ErrSignedOut):
 				counts.count(revoked)
 			case errors.Is(err, eventlist.ErrClientGone):
@@ -152,8 +108,8 @@ func (p *Waiting) watch(w http.ResponseWriter, v *watcher, heard <-chan struct{}
 			unchanged := response.Discard()
 			response = nil // which has the list
 			p.endTurn()
-			beforeWait()
-			why, written = p.wait(v, timer, heard)
+			beforeAwait()
+			why, written = p.await(v, timer, heard)
 			if why == changed || why == elapsed {
 				continue
 			}
@@ -176,19 +132,19 @@ func (p *Waiting) watch(w http.ResponseWriter, v *watcher, heard <-chan struct{}
 	}
 }
 
-// beforeWait is called between a look and the waiting that follows it, for tests.
-var beforeWait = func() {}
+// beforeAwait is called between a look and the waiting that follows it, for tests.
+var beforeAwait = func() {}
 
-// look takes a turn, which endTurn gives back, and gets the list. The first look must begin before the wait would end.
-func (p *Waiting) look(why outcome) (response *eventlist.Response, err error) {
+// look takes a turn, which endTurn gives back, and gets the list. The first look must begin before the watch would end.
+func (p *Watch) look(why outcome) (response *eventlist.Response, err error) {
 	begin, latest := time.Now(), p.until
 	if why != "" {
 		latest = begin.Add(answerTimeout)
 	}
 	ctx, cancel := context.WithDeadline(p.ctx, latest)
-	err = eventlist.WaitError(p.ctx, p.lists.turns.Acquire(ctx, p.caller.UserID))
+	err = eventlist.QueueError(p.ctx, p.lists.turns.Acquire(ctx, p.caller.UserID))
 	cancel()
-	p.Queued += time.Since(begin)
+	p.QueueWait += time.Since(begin)
 	if err != nil {
 		return nil, err
 	}
@@ -200,21 +156,21 @@ func (p *Waiting) look(why outcome) (response *eventlist.Response, err error) {
 	return response, err
 }
 
-func (p *Waiting) endTurn() {
+func (p *Watch) endTurn() {
 	if p.turn {
 		p.turn = false
 		p.lists.turns.Release(p.caller.UserID, 1)
 	}
 }
 
-// wait waits until the world has changed, and returns when this instance wrote that, if it did; or until something else ends the
-// wait.
-func (p *Waiting) wait(v *watcher, timer *time.Timer, heard <-chan struct{}) (why outcome, written time.Time) {
+// await waits until the world has changed, and returns when this instance wrote that, if it did; or until something else ends the
+// watch.
+func (p *Watch) await(v *watcher, timer *time.Timer, heard <-chan struct{}) (why outcome, written time.Time) {
 	begin := time.Now()
-	p.lists.counts.waiting.Add(1)
+	p.lists.counts.watching.Add(1)
 	defer func() {
-		p.lists.counts.waiting.Add(-1)
-		p.Waited += time.Since(begin)
+		p.lists.counts.watching.Add(-1)
+		p.NewsWait += time.Since(begin)
 	}()
 	select {
 	case written = <-v.changed:
@@ -236,7 +192,7 @@ func (p *Waiting) wait(v *watcher, timer *time.Timer, heard <-chan struct{}) (wh
 }
 
 // renewed is the request's context with the store's whole timeout.
-func (p *Waiting) renewed() context.Context {
+func (p *Watch) renewed() context.Context {
 	return context.WithValue(p.ctx, models.Deadline{}, time.Now().Add(p.lists.store.Timeout()))
 }
 
