@@ -48,7 +48,7 @@ func (s *Server) GetSession(ctx context.Context, _ gen.GetSessionRequestObject) 
 	return nil, err
 }
 
-// nobody has no session: no refresh token is theirs.
+// nobody stands for the caller of a JWT that names no session of ours: there is no row to refresh, so every refresh token is refused.
 var nobody = models.Caller{UserID: models.ID{1}, SessionID: models.ID{1}}
 
 // RefreshSession replaces both cookies. It looks at the refresh token alone.

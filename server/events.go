@@ -58,11 +58,10 @@ func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) 
 	return listResponse{list}, nil
 }
 
-// maxTags is how many entity tags If-None-Match may have. Each of those who wait is compared with each change of a list.
+// maxTags is how many entity tags If-None-Match may have. A watch compares all of its own with the list after each change.
 const maxTags = 16
 
-// entityTags returns the lines of If-None-Match, and none if there are more than maxTags tags in them: the header then counts as
-// absent.
+// entityTags returns the lines of If-None-Match. With more than maxTags tags in them it returns none: the header then counts as absent.
 func entityTags(lines []string) []string {
 	tags := len(lines)
 	for _, line := range lines {

@@ -59,8 +59,8 @@ func limitRate(perSecond float64) echo.MiddlewareFunc {
 	}
 }
 
-// writeBurst is how many writes a user may do at once, whom perSecond are allowed. Nobody clicks so often, and a program makes no more
-// than that before anybody notices.
+// writeBurst is how many writes a user may make at once, to whom so many a second are allowed. Nobody clicks so often, and a program
+// that runs wild is stopped before anybody notices.
 func writeBurst(perSecond float64) int { return int(math.Ceil(10 * perSecond)) }
 
 // limitWrites responds 429 to a user who writes more often than perSecond, over all operations that it is made for; 0

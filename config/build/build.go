@@ -1,4 +1,3 @@
-// Package build says which build of the program is running: its version, and the commit that it was made of.
 package build
 
 import (

@@ -1,4 +1,3 @@
-// Package regularfile reads small files that an operator has named.
 package regularfile
 
 import (

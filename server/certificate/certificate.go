@@ -1,5 +1,3 @@
-// Package certificate has the certificate that the public listener shows: one of files, or one of an authority that speaks
-// ACME (RFC 8555).
 package certificate
 
 import (

@@ -1,4 +1,3 @@
-// Package accept reads what a client accepts.
 package accept
 
 import (

@@ -74,8 +74,8 @@ type result struct {
 
 // do returns a reading that began after the call, and whether it was another goroutine's. It returns
 // the error of the reading, models.ErrSignedOut when this caller is not active, and models.ErrTimeout when the reading
-// took too long. It does not ask whether the client is still there: waiting is short, and a client may close its side of
-// the connection after the request.
+// took too long. It does not ask whether the client is still there: this takes little time, and a client may close its side
+// of the connection after the request.
 func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, from reader) (r *sharedRead, shared bool, err error) {
 	deadline := time.Now().Add(c.timeout)
 	if d, ok := ctx.Value(models.Deadline{}).(time.Time); ok && d.Before(deadline) {

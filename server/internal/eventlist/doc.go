@@ -1,20 +1,31 @@
-// Package eventlist serves listEvents: it reads a world's events, shares that reading among the requests that wait
-// for it, keeps the list, and writes the response.
+// Package eventlist serves listEvents: it reads a world's events, shares each reading among the requests that ask for the same list,
+// keeps the list, and writes the response. It owns the JSON of lists, their ETags, their cursors, and the memory that they take.
 //
-// Requests share readings. While a list is being read, requests for the same list wait for the next reading and share
-// it. A reading that a request gets has always begun after the request did, so that everybody reads their own writes,
-// and those of anybody who has had a response, on any number of instances.
+// It never decides who may see a list: the store does, with each reading. It does not wait for a list to change, which is package
+// livelist's, above it. No connection to the database is held while a client reads.
 //
-// A list is held or streamed. One of at most 1 MiB of JSON is held in memory whole: it is of one moment, it has an ETag, and its
-// JSON is made once for all who share it. So is its gzip form, which has the same ETag, when a client accepts that. A larger list is
-// streamed batch by batch, never compressed: those who share its beginning go on from there by themselves. No
-// connection to the database is held while a client reads, and no more than a batch in memory.
+// Requests share readings. A request that comes while its list is being read waits for the next reading. So a reading has always begun
+// after all who share it asked: everybody reads their own writes, and those of anybody who has had a response, on any number of
+// instances. A list that was held is kept with the moment that it is of. Whoever asks again has the database asked, in one statement,
+// whether the world has changed since and whether they may have it; that answer, too, has begun after they asked.
 //
-// What responses hold while their clients read is bounded. A list larger than 32 KiB needs a part of a budget, of which
-// each user may have a part. Where there is none, the list is read again in small batches, each of which is written before
-// the next is read. It then goes without ETag.
+//	Get --> queued, 16 readings of a user --> kept, and its world unchanged? --yes--------------------.
+//	                                                  | no                                            v
+//	                                                  v                                          304, or whole
+//	                                          read the beginning --> at most 1 MiB of JSON? --yes--> held: ETag, gzip, kept
+//	                                                                          | no
+//	                                                                          v
+//	                                                  streamed: a batch is read, written, forgotten; no ETag
+//	                                                                          |
+//	                                          no room for usual batches?  --> small batches, few at once
 //
-// Held lists are kept, each with the moment that it is of. Whoever asks for one again has the database asked, in one statement,
-// whether its world has changed since, and whether they may have it. While it has not, it is not read again. That answer, too,
-// has always begun after the request did.
+// A list that is held is of one moment, and its JSON and gzip are made once for all who share it. Those who share the beginning of a
+// streamed list go on from there by themselves. A response of more than 32 KiB takes a part of a budget while its client reads, of
+// which each user has a share.
+//
+// A cursor is where a page ends. The digest ties it to its world, and is no secret:
+//
+//	0                  8                                  24              32 bytes, base64url
+//	| milliseconds     | id of the last event             | SHA-256 of     |
+//	| of scheduledAt   |                                  | world and both |
 package eventlist

@@ -32,7 +32,7 @@ func newTagger(secret []byte) *tagger {
 	return t
 }
 
-// SetKey replaces the secret of New. ETags of before match no list that is read afterwards, and who waits with one gets the
+// SetKey replaces the secret of New. ETags of before match no list that is read afterwards, so a watch with such an ETag gets the
 // list again.
 func (l *Lists) SetKey(secret []byte) { l.tagger.Store(newTagger(secret)) }
 

@@ -134,8 +134,8 @@ const (
 	chunkSize = 128 << 10
 	// chunkTimeout is how long a client may take to read a chunk.
 	chunkTimeout = 30 * time.Second
-	// streamTime is how long a stream may take, besides the backpressure.TimeFor of what was written. It ends then: a client that
-	// reads no faster is none that wants the list.
+	// streamTime is how long a stream may take, besides the backpressure.TimeFor of what was written. It ends then: a client
+	// that reads no faster does not want the list.
 	streamTime = time.Minute
 )
 

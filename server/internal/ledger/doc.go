@@ -1,4 +1,17 @@
-// Package ledger decides who may hold how much, and who is next.
+// Package ledger decides who may hold how much of one thing, and who is next. It owns the shares of users and addresses, and the
+// queues of those who want more than there is.
+//
+// It never touches what is held, and knows nothing of requests: who releases what they hold, and when, is the caller's. One row of the
+// table below has no ledger: a stalled response is never refused, since a newcomer may read faster than those who are there. Package
+// backpressure has the oldest make room instead.
+//
+// A Ledger has two rules, for what is held and for the queue. Each bounds all, a share that a key may have while no more than half is
+// held, and few, which any key may have up to the limit: one key alone gets much, and it takes many keys to leave nothing for another.
+//
+//	Try      --> held --> Release --> the first of the next key's line begins
+//	Acquire  --> held
+//	         '-> in the line of its key --> held, or its context ends
+//	         '-> ErrFull
 //
 // This is every state of a request, what it holds there, and what ends it. Shares are an address's before a user is known, then
 // a user's; both are where a stranger could use up what an account has. The last column is the label of worldevents_held.
@@ -25,10 +38,6 @@
 //	                                                                                              does not read, else all of it
 //
 // Besides, four lists of more than 256 KiB are read at once to be held (long_reads). Whoever hangs up is gone from all of this within
-// two seconds, from the database within DB_TIMEOUT: bodies end before anything else begins, and then net/http notices.
-//
-// A head ends, cut, behind 105 lines: more of them would take 250 KB in the map of net/http.
-//
-// One of the rows has no ledger. Responses that are read slowly are never refused: a newcomer may read faster than those who are
-// there, so package backpressure has the oldest make room.
+// two seconds, from the database within DB_TIMEOUT: bodies end before anything else begins, and then net/http notices. A head ends,
+// cut, behind 105 lines: more of them would take 250 KB in the map of net/http.
 package ledger

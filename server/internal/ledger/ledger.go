@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// ErrFull is returned by Acquire when too many wait already.
+// ErrFull is returned by Acquire when too many are queued already.
 var ErrFull = errors.New("too many wait for their turn")
 
 // Rule bounds how much is held: Limit by all; Share by a key, while all hold no more than half of Limit; Few by a key, up to Limit.
@@ -40,19 +40,19 @@ func (r Rule) allows(held, own, n int) bool {
 type Ledger[K comparable] struct {
 	rule, queue Rule
 
-	mu            sync.Mutex
-	held, waiting int
-	accounts      map[K]account[K]
-	lines         list.List // of *line, the one whose turn is next first
+	mu           sync.Mutex
+	held, queued int
+	accounts     map[K]account[K]
+	lines        list.List // of *line, the one whose turn is next first
 }
 
-// account is what there is of a key that holds something or waits.
+// account is what there is of a key that holds something or is queued.
 type account[K comparable] struct {
-	held, waiting int      // waiting counts calls of Acquire
-	line          *line[K] // nil while nobody stands in one
+	held, queued int      // queued counts calls of Acquire
+	line         *line[K] // nil while nobody stands in one
 }
 
-// line is who waits as a key, in the order of arrival.
+// line is who is queued as a key, in the order of arrival.
 type line[K comparable] struct {
 	key     K
 	waiters []*waiter[K]
@@ -66,7 +66,7 @@ type waiter[K comparable] struct {
 	begun bool
 }
 
-// New returns a ledger. Queue bounds the calls of Acquire that wait.
+// New returns a ledger. Queue bounds the calls of Acquire that are queued.
 func New[K comparable](rule, queue Rule) *Ledger[K] {
 	return &Ledger[K]{rule: rule, queue: queue, accounts: make(map[K]account[K])}
 }
@@ -78,8 +78,8 @@ func (l *Ledger[K]) Held() int {
 	return l.held
 }
 
-// Try reports whether key may hold n more. If so, they are to be released. It overtakes nobody who waits: whoever waits may hold
-// no more by the same rule.
+// Try reports whether key may hold n more. If so, they are to be released. It overtakes nobody in the queue:
+// by the same rule they may hold no more.
 func (l *Ledger[K]) Try(key K, n int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,8 +113,8 @@ func (l *Ledger[K]) put(key K, a account[K]) {
 	}
 }
 
-// Acquire waits until key holds one more, to be released. Keys have their turns one after another, and those who wait as the same
-// key in the order of arrival. It returns ErrFull, and the error of ctx.
+// Acquire waits until key holds one more, to be released. Keys have their turns one after another, and those who are queued as
+// the same key in the order of arrival. It returns ErrFull, and the error of ctx.
 func (l *Ledger[K]) Acquire(ctx context.Context, key K) error {
 	if l.Try(key, 1) {
 		return nil
@@ -123,12 +123,12 @@ func (l *Ledger[K]) Acquire(ctx context.Context, key K) error {
 	w := &waiter[K]{keys: []K{key}, begin: func(K) { close(begun) }}
 	l.mu.Lock()
 	a := l.accounts[key]
-	if !l.rule.allows(l.held, a.held, 1) && !l.queue.allows(l.waiting, a.waiting, 1) {
+	if !l.rule.allows(l.held, a.held, 1) && !l.queue.allows(l.queued, a.queued, 1) {
 		l.mu.Unlock()
 		return ErrFull
 	}
-	a.waiting++
-	l.waiting++
+	a.queued++
+	l.queued++
 	l.put(key, a)
 	l.stand(w)
 	l.serve()
@@ -143,8 +143,8 @@ func (l *Ledger[K]) Acquire(ctx context.Context, key K) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a = l.accounts[key]
-	a.waiting--
-	l.waiting--
+	a.queued--
+	l.queued--
 	l.put(key, a)
 	if w.begun { // perhaps at the last moment
 		return nil
@@ -162,7 +162,7 @@ func (l *Ledger[K]) Await(begin func(K), keys ...K) {
 	l.serve()
 }
 
-// stand has w wait.
+// stand puts w into the queue.
 func (l *Ledger[K]) stand(w *waiter[K]) {
 	for _, key := range w.keys {
 		a := l.accounts[key]
@@ -175,7 +175,7 @@ func (l *Ledger[K]) stand(w *waiter[K]) {
 	}
 }
 
-// leave ends the waiting of w. A line in which nobody stands has no turn any more.
+// leave takes w out of the queue. A line in which nobody stands has no turn any more.
 func (l *Ledger[K]) leave(w *waiter[K]) {
 	for _, key := range w.keys {
 		a := l.accounts[key]

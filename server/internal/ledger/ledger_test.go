@@ -223,7 +223,7 @@ func history(test context.Context, rt *rapid.T) {
 			settle()
 		}
 	}
-	if l.Held() != 0 || len(l.accounts) != 0 || l.lines.Len() != 0 || l.waiting != 0 {
-		rt.Fatalf("left: %d held, %d accounts, %d lines, %d waiting", l.Held(), len(l.accounts), l.lines.Len(), l.waiting)
+	if l.Held() != 0 || len(l.accounts) != 0 || l.lines.Len() != 0 || l.queued != 0 {
+		rt.Fatalf("left: %d held, %d accounts, %d lines, %d waiting", l.Held(), len(l.accounts), l.lines.Len(), l.queued)
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxAnswering is how many requests look at their lists, and have their responses written, at once.
+	// maxAnswering is how many watchers look at their lists, or have their responses written, at once.
 	maxAnswering = 16
 	// answerTimeout is how long a turn to look may take to come, and a response.
 	answerTimeout = 30 * time.Second
@@ -132,7 +132,7 @@ func (p *Watch) run(w http.ResponseWriter, v *watcher, heard <-chan struct{}) er
 	}
 }
 
-// beforeAwait is called between a look and the waiting that follows it, for tests.
+// beforeAwait is called after a look, before the watch waits for news. Tests replace it.
 var beforeAwait = func() {}
 
 // look takes a turn, which endTurn gives back, and gets the list. The first look must begin before the watch would end.

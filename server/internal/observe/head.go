@@ -20,7 +20,7 @@ const (
 // loggedPath is the path of a request, escaped and without the query, in which there may be secrets.
 func loggedPath(r *http.Request) string { return cut(r.URL.EscapedPath(), maxLoggedPath) }
 
-// cut returns text, of which what is beyond the first most bytes has become an ellipsis.
+// cut returns text, or of a longer one its first most bytes and an ellipsis.
 func cut(text string, most int) string {
 	if len(text) > most {
 		return text[:most] + "..."

@@ -123,7 +123,7 @@ func (p *Provider) SetClientSecret(secret string) {
 	}
 }
 
-// isUnusable reports whether an algorithm is none that ID tokens may be signed with: those without a public key are not.
+// isUnusable reports whether ID tokens must not be signed with an algorithm. Those without a public key are unusable.
 func isUnusable(algorithm string) bool {
 	return !slices.Contains([]string{
 		goidc.RS256, goidc.RS384, goidc.RS512, goidc.ES256, goidc.ES384, goidc.ES512, goidc.PS256, goidc.PS384, goidc.PS512, goidc.EdDSA,

@@ -1,16 +1,3 @@
-// Package oidc signs users in with an identity provider: it is the relying party of OpenID Connect Core 1.0, with the
-// authorization code flow and PKCE.
-//
-// Nothing about a sign-in is kept here. A Flow lives in a cookie of the browser that began it, and everything that must
-// match at its end is derived from that text and a key. So any instance with the key can end what another began, no
-// callback counts in another browser, and nobody else can begin a flow: only flows of ours reach the provider.
-//
-// The provider is trusted with users' names and with nothing else. What it sends is bounded in size and time, and the
-// places for requests to it are shared among clients. Errors repeat nothing of a callback, and nothing of a response
-// where a code or a token could be in it.
-//
-// The provider's metadata is kept for metadataTTL, and with it the keys that verify ID tokens. A token of a new key has
-// the keys fetched at once.
 package oidc
 
 import (

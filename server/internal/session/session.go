@@ -1,17 +1,3 @@
-// Package session issues and verifies the two tokens that say who is signed in, and reads and writes their cookies.
-//
-// The token is a JWT that lives 15 minutes and is verified without the database. The refresh token is random and works
-// once. This package makes and hashes it; the store keeps the hash, and decides whether a refresh token is the current
-// one. Both cookies live as long as the refresh token: a browser that had dropped an expired JWT could not refresh it.
-//
-// Verify leaves only the form and the signature of a JWT to golang-jwt. It reads the claims strictly and checks them
-// itself, because ErrExpired must mean that age is the only fault: a refresh mends age and nothing else. A signature
-// that was right once is remembered, but dates are checked on every use.
-//
-// Cookies of one name with different values are never believed, and a browser that holds such cookies keeps sending them.
-// Sign-in and sign-out mend this: they expire the cookies that an earlier configuration of the service can have left in
-// other scopes (COOKIE_DOMAIN, the path of BASE_URL, COOKIE_PARTITIONED). A refresh does not: its response can come late,
-// and would then delete the cookies of a newer sign-in.
 package session
 
 import (

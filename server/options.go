@@ -1,0 +1,77 @@
+package server
+
+import (
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"worldevents/models"
+)
+
+// Options of a Server.
+type Options struct {
+	// Contract is openapi.yaml. It decides what is required of a request, and is published under /openapi.json.
+	Contract *Contract
+	// Store keeps the data.
+	Store *models.Store
+	// Log receives a line for each event and each error, AccessLog one for each request; nil means Log. No secret is ever
+	// in either.
+	Log, AccessLog *slog.Logger
+	// LogEvery is how many requests without an error leave one line in AccessLog together; 1 means that each leaves its own,
+	// and 0 that none does. Errors always do.
+	LogEvery int64
+	// LogLinesDropped returns how many lines of the logs were dropped, for metrics; nil means none ever.
+	LogLinesDropped func() int64
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+
+	// Development means cookies for plain HTTP and the sign-in page.
+	Development bool
+	// BaseURL is the public address. Its path is the cookies' Path and the prefix of every link; a proxy strips it.
+	BaseURL *url.URL
+	// Docs turns on /docs and the published contract.
+	Docs bool
+	// SecurityContacts are the URIs that /.well-known/security.txt names; none means that there is no such file.
+	SecurityContacts []string
+
+	// Keys sign JWTs (the first) and verify them (all), 32 bytes or more each. Other keys of the service are derived from
+	// them.
+	Keys [][]byte
+	// Issuer and Audience are written into JWTs and required of them, unless empty.
+	Issuer, Audience string
+	// JWTTTL is the lifetime of a JWT; 0 means models.TokenTTL, which it must not exceed.
+	JWTTTL time.Duration
+	// CookieDomain widens both cookies to a domain; empty keeps them host-only.
+	CookieDomain string
+	// CookiePartitioned adds the attribute Partitioned (CHIPS).
+	CookiePartitioned bool
+
+	// OIDC is the identity provider to sign in with; nil means none.
+	OIDC *OIDC
+	// ReturnOrigins are the exact origins, besides the service's own paths, that a sign-in may lead back to.
+	ReturnOrigins []string
+
+	// HSTS is the header Strict-Transport-Security; empty means none, and so does Development.
+	HSTS string
+	// CertificateExpiry returns when the public listener's certificate expires, for metrics; nil means that it has none.
+	CertificateExpiry func() time.Time
+	// AllowedOrigins are the exact origins whose pages may call the API.
+	AllowedOrigins []string
+	// AdminHosts are the names by which the operator's listener is asked for metrics and profiles, besides localhost.
+	AdminHosts []string
+	// TrustedProxies are the networks whose X-Forwarded-For is believed.
+	TrustedProxies []netip.Prefix
+	// RateLimit is the number of requests a second allowed to one client; 0 means no limit.
+	RateLimit float64
+	// WriteRate is the number of writes a second allowed to one user, after a burst of ten times as many; 0 means no limit.
+	WriteRate float64
+	// MaxInFlight is the number of requests handled at once; more get 503. Those whose response is stalled do not count, but there are
+	// a quarter as many at most.
+	MaxInFlight int
+	// ListCache is how many bytes lists may take that are kept for others who ask; 0 keeps none.
+	ListCache int
+	// MaxWatches is the number of requests that watch lists, an eighth of them of one user; more get their response at once. While
+	// they wait for news they do not count as in flight.
+	MaxWatches int
+}
