@@ -136,7 +136,8 @@ func (s *Server) registerMetrics() {
 	maps.Copy(held, s.live.Held())
 	held["requests"] = func() int { return int(s.inFlight.Load()) }
 	held["bodies"] = s.bodies.arriving.Held
-	held["slow_responses"] = s.stalled.Stalled
+	held["stalled_responses"] = s.stalled.Stalled
+	held["slow_responses"] = s.stalled.Stalled // its former name, for one more version
 	if s.provider != nil {
 		held["sign_ins"] = s.provider.Held
 	}

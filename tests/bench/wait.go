@@ -214,11 +214,11 @@ func (b *bench) waitLag(c crowd) error {
 			b.measured(load.work, []string{"seen on the same instance", "seen on another"}[i]+", 50 %, 99 %, all", "99 % "+goal, "%s, %s, %s",
 				round(lags[i][most/2]), round(lags[i][most*99/100]), round(lags[i][most-1]))
 		}
-		within, err := services[0].metric(`worldevents_list_wait_lag_seconds_bucket{le="0.1"}`)
+		within, err := services[0].metric(`worldevents_list_watch_lag_seconds_bucket{le="0.1"}`)
 		if err != nil {
 			return err
 		}
-		count, err := services[0].metric("worldevents_list_wait_lag_seconds_count")
+		count, err := services[0].metric("worldevents_list_watch_lag_seconds_count")
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ import (
 
 // outcomes is how often waits were over for a reason.
 func outcomes(t *testing.T, s *servicetest.Service, why string) int {
-	return int(servicetest.Metric(t, s, `worldevents_list_waits_total{outcome="`+why+`"}`))
+	return int(servicetest.Metric(t, s, `worldevents_list_watches_total{outcome="`+why+`"}`))
 }
 
 // still fails the test when the response has come.
@@ -139,7 +139,7 @@ func TestWaitLag(t *testing.T) {
 			bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 			servicetest.Come(t, res).Is(200, servicetest.List(servicetest.Listed(id, "a", "", servicetest.When, "alice", "bob")))
 			bob.Delete("/api/event/"+id).Is(200, servicetest.Success)
-			return servicetest.Metric(t, s, "worldevents_list_wait_lag_seconds_count") > 0
+			return servicetest.Metric(t, s, "worldevents_list_watch_lag_seconds_count") > 0
 		})
 	})
 }

@@ -94,7 +94,7 @@ func TestReloadKeys(t *testing.T) {
 		})
 		servicetest.Eventually(t, 20*time.Second, "alice waits", func() bool {
 			_, metrics := s.AdminBody("/metrics")
-			return strings.Contains(metrics, "\nworldevents_list_waits 1\n")
+			return strings.Contains(metrics, "\nworldevents_list_watches 1\n")
 		})
 		publish(keyB)
 		hangUp(t, s, `"changed":true,`+signsWith(keyB))

@@ -32,14 +32,14 @@ func AdminGet(t *testing.T, s *Service, path string) (int, string) {
 	return res.StatusCode, string(text)
 }
 
-var stalledPattern = regexp.MustCompile(`(?m)^worldevents_(waiting_responses|aborted_responses_total) (\d+)$`)
+var stalledPattern = regexp.MustCompile(`(?m)^worldevents_(stalled_responses|aborted_responses_total) (\d+)$`)
 
 // StalledResponses are how many responses wait for their clients, and how many were aborted.
 func StalledResponses(t *testing.T, s *Service) (now, aborted int) {
 	t.Helper()
 	for _, match := range stalledPattern.FindAllStringSubmatch(Metrics(t, s), -1) {
 		n, _ := strconv.Atoi(match[2])
-		if match[1] == "waiting_responses" {
+		if match[1] == "stalled_responses" {
 			now = n
 		} else {
 			aborted = n

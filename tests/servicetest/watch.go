@@ -7,7 +7,7 @@ import (
 
 // Waits are the requests that wait for news of a list.
 func Waits(t *testing.T, s *Service) int {
-	return int(Metric(t, s, "worldevents_list_waits"))
+	return int(Metric(t, s, "worldevents_list_watches"))
 }
 
 // WatcherOf signs alice in, who creates an event of the world plaza and has its list.

@@ -23,16 +23,16 @@
 //	reads its body        a place in flight, 64 KiB   half of MAX_IN_FLIGHT        address, user  10 s from its first byte;            bodies
 //	                                                  (an eighth; 8)                              2 s and 8 KiB for pages
 //	calls the database    a place in flight           MAX_IN_FLIGHT                -              DB_TIMEOUT                           requests
-//	waits to read a list  a connection                256 of a user                user           10 s                                 -
+//	is queued to read     a connection                256 of a user                user           10 s                                 -
 //	reads a list          a place in flight, 1 MiB    16 of a user                 user           DB_TIMEOUT                           list_reads
 //	is at the provider    a place in flight           64 (16; 4); 448 wait         address        twice its timeout                    sign_ins
-//	waits for news        a connection, 40 KB         MAX_WAITING                  user           its wait, 50 s                       list_waits
+//	watches a list        a connection, 40 KB         MAX_WAITING                  user           its wait, 50 s                       list_watches
 //	                                                  (an eighth; a sixteenth)
 //	looks, has news       a connection, the list      16 (2; 1)                    user           30 s                                 list_answers
 //	writes                a place in flight           MAX_IN_FLIGHT                -              30 s, longer for who reads           requests
 //	writes a long list    768 KiB or the list         24 MiB (3 MiB; 768 KiB)      user           30 s, longer for who reads           list_bytes
 //	  without such room   a small batch               512 (64; 4), 4 read at once  user           likewise                             small_streams, small_reads
-//	is read slowly        a connection                a quarter of MAX_IN_FLIGHT   user, address  30 s, longer for who reads, or       slow_responses
+//	is stalled            a connection                a quarter of MAX_IN_FLIGHT   user, address  30 s, longer for who reads, or       stalled_responses
 //	                                                                                              sooner: the oldest makes room
 //	drains                as before                                                               a fifth of SHUTDOWN_TIMEOUT for who
 //	                                                                                              does not read, else all of it

@@ -19,7 +19,7 @@ func (o *Observer) registerMetrics(options Options) {
 	}, []string{"operation", "status", "code"})
 	o.duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "worldevents_request_duration_seconds",
-		Help:    "Time in seconds from a request's headers to the end of its response, by operation, without the time that it waited for news of a list.",
+		Help:    "Time in seconds from a request's headers to the end of its response, by operation, without the time that it watched a list.",
 		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 	}, []string{"operation"})
 	o.refreshes = counters("worldevents_refreshes_total",
@@ -140,6 +140,6 @@ func (o *Observer) RegisterHeld(held map[string]func() int) {
 	}
 	o.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "worldevents_in_flight_requests",
-		Help: "Requests that are being handled, without those that wait for news or for a client who reads slowly.",
+		Help: "Requests that are being handled, without those that watch a list, are queued or are stalled.",
 	}, func() float64 { return float64(held["requests"]()) }))
 }

@@ -97,11 +97,11 @@ func followAll(t *testing.T, p *servicetest.Process, users []*user, n int, path 
 		})
 	}
 	wait.Wait()
-	waiting := func() bool { return gauge(t, p, "worldevents_list_waits") == float64(n) }
+	waiting := func() bool { return gauge(t, p, "worldevents_list_watches") == float64(n) }
 	for deadline := time.Now().Add(time.Minute); !waiting(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%.0f wait; the waits of %.0f are over, %.0f lists had a response; %s", gauge(t, p, "worldevents_list_waits"),
-				gauge(t, p, "worldevents_list_waits_total"), gauge(t, p, "worldevents_requests_total"), p.Log)
+			t.Fatalf("%.0f wait; the waits of %.0f are over, %.0f lists had a response; %s", gauge(t, p, "worldevents_list_watches"),
+				gauge(t, p, "worldevents_list_watches_total"), gauge(t, p, "worldevents_requests_total"), p.Log)
 		}
 	}
 	return all
@@ -169,7 +169,7 @@ func TestManyWait(t *testing.T) {
 	all := followAll(t, p, users, waiters, worldPath, tags)
 	each := float64(p.Memory("VmRSS")-before) / float64(waiters) / 1000
 	time.Sleep(11 * time.Second) // the deadline for reading a request is over
-	if n := gauge(t, p, "worldevents_list_waits"); n != float64(waiters) {
+	if n := gauge(t, p, "worldevents_list_watches"); n != float64(waiters) {
 		t.Errorf("%.0f still wait", n)
 	}
 	t.Logf("%.1f kB for each of %d who wait", each, waiters)
@@ -180,7 +180,7 @@ func TestManyWait(t *testing.T) {
 		f.hangUp()
 	}
 	servicetest.Eventually(t, 40*time.Second, "all is given back", func() bool {
-		return gauge(t, p, "worldevents_list_waits") == 0 && gauge(t, p, "go_goroutines") < goroutines+50
+		return gauge(t, p, "worldevents_list_watches") == 0 && gauge(t, p, "go_goroutines") < goroutines+50
 	})
 }
 
@@ -207,7 +207,7 @@ func TestNewsLeavesStacksSmall(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	servicetest.Eventually(t, time.Minute, "all wait again", func() bool { return gauge(t, p, "worldevents_list_waits") == float64(waiters) })
+	servicetest.Eventually(t, time.Minute, "all wait again", func() bool { return gauge(t, p, "worldevents_list_watches") == float64(waiters) })
 	after := gauge(t, p, stacks)
 	t.Logf("stacks of %.1f kB for each, then of %.1f", before/float64(waiters)/1000, after/float64(waiters)/1000)
 	if after > 1.25*before {
@@ -267,7 +267,7 @@ func TestManyWaitForOne(t *testing.T) {
 	}
 	together.Wait()
 	spread := time.Duration(last.Load())
-	servicetest.Eventually(t, 40*time.Second, "all wait again", func() bool { return gauge(t, p, "worldevents_list_waits") == float64(waiters) })
+	servicetest.Eventually(t, 40*time.Second, "all wait again", func() bool { return gauge(t, p, "worldevents_list_watches") == float64(waiters) })
 	again := time.Since(begin)
 	n := gauge(t, p, readings) - before
 	close(stop)
@@ -333,7 +333,7 @@ func TestManyWaitThroughRestart(t *testing.T) {
 		})
 	}
 	together.Wait()
-	servicetest.Eventually(t, 40*time.Second, "all wait again", func() bool { return gauge(t, second, "worldevents_list_waits") == float64(n) })
+	servicetest.Eventually(t, 40*time.Second, "all wait again", func() bool { return gauge(t, second, "worldevents_list_watches") == float64(n) })
 	again := time.Since(begin)
 	close(stop)
 	wait()
@@ -375,7 +375,7 @@ func TestWaitPastDeadlines(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(31 * time.Second) // longer than the deadline for writing a response
-	if n := gauge(t, p, "worldevents_list_waits"); n != 1 {
+	if n := gauge(t, p, "worldevents_list_watches"); n != 1 {
 		t.Fatalf("%.0f wait", n)
 	}
 	alice.clone().Do("POST", "/api/event/plaza", `{"name":"n","description":"","scheduledAt":"2030-01-02T03:04:05Z"}`)
@@ -438,10 +438,10 @@ http {
 	if res := through(hasty, etag); res.Status != 504 {
 		t.Errorf("a proxy that gives up: %v", res)
 	}
-	servicetest.Eventually(t, 20*time.Second, "the client is gone", func() bool { return gauge(t, p, "worldevents_list_waits") == 0 })
+	servicetest.Eventually(t, 20*time.Second, "the client is gone", func() bool { return gauge(t, p, "worldevents_list_watches") == 0 })
 	done := make(chan response)
 	go func() { done <- through(patient, etag) }()
-	servicetest.Eventually(t, 20*time.Second, "the request waits", func() bool { return gauge(t, p, "worldevents_list_waits") == 1 })
+	servicetest.Eventually(t, 20*time.Second, "the request waits", func() bool { return gauge(t, p, "worldevents_list_watches") == 1 })
 	time.Sleep(2 * time.Second)
 	alice.clone().Do("DELETE", "/api/event/"+event, "")
 	if res := <-done; res.Status != 200 || res.Header.Get("Etag") == etag {
