@@ -42,8 +42,8 @@ func New(limit int) *Class {
 // Stalled returns how many responses are.
 func (c *Class) Stalled() int { return int(c.total.Load()) }
 
-// Aborted returns how many responses were aborted to keep to the bounds.
-func (c *Class) Aborted() uint64 {
+// abortedSoFar returns how many responses were aborted to keep to the bounds.
+func (c *Class) abortedSoFar() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.aborted

@@ -3,8 +3,8 @@ package backpressure
 import "time"
 
 const (
-	// MinRate is how many bytes a second a client must read for a response to go on once its time is over.
-	MinRate = 16 << 10
+	// minRate is how many bytes a second a client must read for a response to go on once its time is over.
+	minRate = 16 << 10
 	// lastMoment is how long a client may take that does not read or send, once all are hurried.
 	lastMoment = time.Second
 	// unread is how many of the bytes that were written may be with nobody but the network: they show no client that reads.
@@ -12,7 +12,7 @@ const (
 )
 
 // TimeFor returns how much longer a response may take of which a client has read so many bytes.
-func TimeFor(bytes int64) time.Duration { return time.Duration(bytes) * time.Second / MinRate }
+func TimeFor(bytes int64) time.Duration { return time.Duration(bytes) * time.Second / minRate }
 
 // SetDeadline implements net.Conn.
 func (c *Conn) SetDeadline(t time.Time) error {

@@ -19,7 +19,7 @@
 //	                   stalled  ----------------->  aborted    others need its room
 //	                      |
 //	                      '---------------------->  ended      the write deadline, a second after Hurry,
-//	                                                           or later for a client that reads MinRate
+//	                                                           or later for a client that reads minRate
 //
 // A request that has called Leave is never in flight again. It gives its own turn back where another would pause.
 package backpressure

@@ -13,6 +13,6 @@ func (c *Class) Collectors() []prometheus.Collector {
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "worldevents_aborted_responses_total",
 			Help: "Responses that were aborted since too many were stalled.",
-		}, func() float64 { return float64(c.Aborted()) }),
+		}, func() float64 { return float64(c.abortedSoFar()) }),
 	}
 }

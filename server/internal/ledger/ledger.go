@@ -48,22 +48,29 @@ type Ledger[K comparable] struct {
 
 // account is what there is of a key that holds something or is queued.
 type account[K comparable] struct {
-	held, queued int      // queued counts calls of Acquire
-	line         *line[K] // nil while nobody stands in one
+	held int
+	line *line[K] // nil while nobody stands in one
+}
+
+// queued returns how many calls of Acquire stand in the line.
+func (a account[K]) queued() int {
+	if a.line == nil {
+		return 0
+	}
+	return len(a.line.waiters)
 }
 
 // line is who is queued as a key, in the order of arrival.
 type line[K comparable] struct {
 	key     K
-	waiters []*waiter[K]
+	waiters []*waiter
 	place   *list.Element // in lines
 }
 
-// waiter stands in the lines of its keys until one of them has its turn.
-type waiter[K comparable] struct {
-	keys  []K
-	begin func(K)
+// waiter is a call of Acquire that stands in a line until it has its turn.
+type waiter struct {
 	begun bool
+	begin chan struct{} // closed with begun
 }
 
 // New returns a ledger. Queue bounds the calls of Acquire that are queued.
@@ -119,79 +126,59 @@ func (l *Ledger[K]) Acquire(ctx context.Context, key K) error {
 	if l.Try(key, 1) {
 		return nil
 	}
-	begun := make(chan struct{})
-	w := &waiter[K]{keys: []K{key}, begin: func(K) { close(begun) }}
+	w := &waiter{begin: make(chan struct{})}
 	l.mu.Lock()
 	a := l.accounts[key]
-	if !l.rule.allows(l.held, a.held, 1) && !l.queue.allows(l.queued, a.queued, 1) {
+	if !l.rule.allows(l.held, a.held, 1) && !l.queue.allows(l.queued, a.queued(), 1) {
 		l.mu.Unlock()
 		return ErrFull
 	}
-	a.queued++
-	l.queued++
-	l.put(key, a)
-	l.stand(w)
+	l.stand(key, w)
 	l.serve()
 	l.mu.Unlock()
 
 	var err error
 	select {
-	case <-begun:
+	case <-w.begin:
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a = l.accounts[key]
-	a.queued--
-	l.queued--
-	l.put(key, a)
 	if w.begun { // perhaps at the last moment
 		return nil
 	}
-	l.leave(w)
+	l.leave(key, w)
 	return err
 }
 
-// Await calls begin once one of the keys may hold one more, with that key, which then holds it. Begin must neither wait nor call
-// the ledger. Await itself may call it.
-func (l *Ledger[K]) Await(begin func(K), keys ...K) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stand(&waiter[K]{keys: keys, begin: begin})
-	l.serve()
-}
-
-// stand puts w into the queue.
-func (l *Ledger[K]) stand(w *waiter[K]) {
-	for _, key := range w.keys {
-		a := l.accounts[key]
-		if a.line == nil {
-			a.line = &line[K]{key: key}
-			a.line.place = l.lines.PushBack(a.line)
-			l.put(key, a)
-		}
-		a.line.waiters = append(a.line.waiters, w)
+// stand puts w into the line of key.
+func (l *Ledger[K]) stand(key K, w *waiter) {
+	a := l.accounts[key]
+	if a.line == nil {
+		a.line = &line[K]{key: key}
+		a.line.place = l.lines.PushBack(a.line)
+		l.put(key, a)
 	}
+	a.line.waiters = append(a.line.waiters, w)
+	l.queued++
 }
 
-// leave takes w out of the queue. A line in which nobody stands has no turn any more.
-func (l *Ledger[K]) leave(w *waiter[K]) {
-	for _, key := range w.keys {
-		a := l.accounts[key]
-		line := a.line
-		i := slices.Index(line.waiters, w)
-		if i == 0 {
-			line.waiters[0] = nil // it may hold much
-			line.waiters = line.waiters[1:]
-		} else {
-			line.waiters = slices.Delete(line.waiters, i, i+1)
-		}
-		if len(line.waiters) == 0 {
-			l.lines.Remove(line.place)
-			a.line = nil
-			l.put(key, a)
-		}
+// leave takes w out of the line of key. A line in which nobody stands has no turn any more.
+func (l *Ledger[K]) leave(key K, w *waiter) {
+	a := l.accounts[key]
+	line := a.line
+	if line.waiters[0] == w {
+		line.waiters[0] = nil // or the array would keep it
+		line.waiters = line.waiters[1:]
+	} else {
+		line.waiters = slices.DeleteFunc(line.waiters, func(other *waiter) bool { return other == w })
+	}
+	l.queued--
+	if len(line.waiters) == 0 {
+		l.lines.Remove(line.place)
+		a.line = nil
+		l.put(key, a)
 	}
 }
 
@@ -206,13 +193,13 @@ func (l *Ledger[K]) serve() {
 		}
 		l.lines.MoveToBack(place)
 		w := line.waiters[0]
-		l.leave(w)
+		l.leave(line.key, w)
 		a := l.accounts[line.key]
 		a.held++
 		l.held++
 		l.put(line.key, a)
 		w.begun = true
-		w.begin(line.key)
+		close(w.begin)
 		place = l.lines.Front()
 	}
 }

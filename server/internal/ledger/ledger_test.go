@@ -60,11 +60,7 @@ type model struct {
 	order       []int // keys that wait, the next first
 }
 
-type waiting struct {
-	id       int
-	keys     []int
-	acquires bool
-}
+type waiting struct{ id, key int }
 
 func (m *model) all() (n int) {
 	for _, own := range m.held {
@@ -90,28 +86,23 @@ func (m *model) next() (id, key int, ok bool) {
 }
 
 func (m *model) first(key int) int {
-	return slices.IndexFunc(m.waiters, func(w waiting) bool { return slices.Contains(w.keys, key) })
+	return slices.IndexFunc(m.waiters, func(w waiting) bool { return w.key == key })
 }
 
 func (m *model) wait(w waiting) {
 	m.waiters = append(m.waiters, w)
-	for _, key := range w.keys {
-		if !slices.Contains(m.order, key) {
-			m.order = append(m.order, key)
-		}
+	if !slices.Contains(m.order, w.key) {
+		m.order = append(m.order, w.key)
 	}
 }
 
 func (m *model) waits(key int) (all, own int) {
 	for _, w := range m.waiters {
-		if w.acquires {
-			all++
-			if w.keys[0] == key {
-				own++
-			}
+		if w.key == key {
+			own++
 		}
 	}
-	return all, own
+	return len(m.waiters), own
 }
 
 // Random histories of a ledger are those of the model: who begins, as which key, in which order, and who is refused.
@@ -175,11 +166,7 @@ func history(test context.Context, rt *rapid.T) {
 				m.held[k] -= n
 				l.Release(k, n)
 			}
-		case 2:
-			keys := rapid.SliceOfNDistinct(key, 1, 3, rapid.ID[int]).Draw(rt, "keys")
-			m.wait(waiting{id, keys, false})
-			l.Await(func(k int) { got = append(got, begun{id, k}) }, keys...)
-		case 3:
+		case 2, 3:
 			k := key.Draw(rt, "key")
 			if all, own := m.waits(k); !rule.allows(m.all(), m.held[k], 1) && !queue.allows(all, own, 1) {
 				if err := l.Acquire(test, k); err != ErrFull {
@@ -187,7 +174,7 @@ func history(test context.Context, rt *rapid.T) {
 				}
 				break
 			}
-			m.wait(waiting{id, []int{k}, true})
+			m.wait(waiting{id, k})
 			ctx, cancel := context.WithCancel(test)
 			cancels[id] = cancel
 			go func() {
@@ -202,8 +189,8 @@ func history(test context.Context, rt *rapid.T) {
 			}()
 			synctest.Wait() // so that they arrive in this order
 		case 4:
-			i := slices.IndexFunc(m.waiters, func(w waiting) bool { return w.acquires })
-			if i >= 0 {
+			if len(m.waiters) > 0 {
+				i := rapid.IntRange(0, len(m.waiters)-1).Draw(rt, "who")
 				gone := m.waiters[i].id
 				m.waiters = slices.Delete(m.waiters, i, i+1)
 				cancels[gone]()
