@@ -88,3 +88,19 @@ func isSequence(secret string) bool {
 	}
 	return 2*max(up, down) >= len(secret)
 }
+
+// RereadKeys is Reread for JWT_SECRET, under the rules of Load. In production it warns of weak keys.
+func (c *Config) RereadKeys() (keys [][]byte, warnings []string, err error) {
+	text, warnings, err := c.Reread("JWT_SECRET")
+	if err != nil {
+		return nil, nil, err
+	}
+	next := Config{given: c.given}
+	if problems := next.secrets(true, text); len(problems) > 0 {
+		return nil, nil, errors.Join(problems...)
+	}
+	if !c.Development {
+		warnings = append(warnings, next.weakKeys()...)
+	}
+	return next.Keys, warnings, nil
+}

@@ -1,19 +1,10 @@
 package config
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
 )
-
-// faults are what is wrong with settings, in the order in which they are looked at.
-type faults []error
-
-// add notes what is wrong with a setting.
-func (f *faults) add(setting, format string, args ...any) {
-	*f = append(*f, fmt.Errorf("%s: %s", setting, fmt.Sprintf(format, args...)))
-}
 
 // validate fills in what the texts mean, and returns everything that is wrong with their values.
 func (c *Config) validate(needKey bool) []error {

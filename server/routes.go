@@ -2,6 +2,8 @@ package server
 
 import (
 	"net/http"
+	"net/url"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -79,5 +81,40 @@ func (r *router) resolve(c echo.Context, req *request) {
 		req.Series = r.options
 	case c.Get(echo.ContextKeyHeaderAllow) != nil:
 		req.Series = r.methodNotAllowed
+	}
+}
+
+// canonicalPath gives every spelling of a path the one that routes and parameters expect: each segment decoded and
+// escaped once (RFC 3986 section 6.2.2). Echo routes by RawPath, and the generated code decodes what it finds there.
+func canonicalPath(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		u := c.Request().URL
+		u.RawPath = canonical(u)
+		return next(c)
+	}
+}
+
+// canonical returns the path of u in the spelling that canonicalPath gives it.
+func canonical(u *url.URL) string {
+	path := u.EscapedPath()
+	if !strings.Contains(path, "%") {
+		return path
+	}
+	segments := strings.Split(path, "/")
+	for i, segment := range segments {
+		if text, err := url.PathUnescape(segment); err == nil {
+			segments[i] = url.PathEscape(text)
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
+// rejectExtraSegments ends the last path parameter at a slash. Echo lets a parameter without anything below it swallow
+// the rest of the path, so that /api/event/a/b would be the world "a/b".
+func rejectExtraSegments(e *echo.Echo) {
+	for _, route := range e.Routes() {
+		if strings.Contains(route.Path, ":") {
+			e.RouteNotFound(route.Path+"/", echo.NotFoundHandler)
+		}
 	}
 }

@@ -104,3 +104,10 @@ func (p *progress) end() {
 		p.shown = false
 	}
 }
+
+func given(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}

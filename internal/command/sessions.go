@@ -164,10 +164,3 @@ func (r SessionRevoke) revoke(cmd *command, session models.ID) (int64, error) {
 	}
 	return int64(len(revoked)), err
 }
-
-func given(yes bool) int {
-	if yes {
-		return 1
-	}
-	return 0
-}

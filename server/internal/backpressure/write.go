@@ -2,7 +2,6 @@ package backpressure
 
 import (
 	"errors"
-	"net"
 	"os"
 	"time"
 )
@@ -101,16 +100,4 @@ func (c *Conn) writeUntil(deadline time.Time, p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.count(n)
 	return n, err
-}
-
-// wake ends a write that is stalled.
-func (c *Conn) wake() { c.Conn.SetWriteDeadline(time.Unix(1, 0)) }
-
-// reset closes the connection so that the kernel drops what is yet unsent, and so that no client takes what it has got for a
-// whole response.
-func (c *Conn) reset() {
-	if tcp, ok := c.Conn.(*net.TCPConn); ok {
-		tcp.SetLinger(0)
-	}
-	c.Conn.Close()
 }

@@ -3,6 +3,7 @@ package oidc
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	goidc "github.com/coreos/go-oidc/v3/oidc"
@@ -71,4 +72,9 @@ func issuerOf(token *goidc.IDToken, issuer string) string {
 		return token.Issuer
 	}
 	return issuer
+}
+
+// validSubject reports whether OpenID Connect Core 1.0 section 2 allows sub. Control characters are refused as well.
+func validSubject(sub string) bool {
+	return sub != "" && len(sub) <= 255 && !strings.ContainsFunc(sub, func(r rune) bool { return r < ' ' || r > '~' })
 }

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	goidc "github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
@@ -150,11 +149,6 @@ func (p *Provider) userInfo(ctx context.Context, m *metadata, tokens *oauth2.Tok
 		return readClaims(token.Claims)
 	}
 	return readClaims(func(v any) error { return json.Unmarshal(text, v) })
-}
-
-// validSubject reports whether OpenID Connect Core 1.0 section 2 allows sub. Control characters are refused as well.
-func validSubject(sub string) bool {
-	return sub != "" && len(sub) <= 255 && !strings.ContainsFunc(sub, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // errorCodes are the codes that a log repeats: those of RFC 6749 sections 4.1.2.1 and 5.2, and of OpenID Connect Core

@@ -1,0 +1,11 @@
+package config
+
+import "fmt"
+
+// faults are what is wrong with settings, in the order in which they are looked at.
+type faults []error
+
+// add notes what is wrong with a setting.
+func (f *faults) add(setting, format string, args ...any) {
+	*f = append(*f, fmt.Errorf("%s: %s", setting, fmt.Sprintf(format, args...)))
+}
