@@ -85,7 +85,7 @@ test-browser: build client ## Test in Chromium and Firefox: many tabs, other ori
 	@NEEDS=$(CHROMIUM) .ci/node tests/browser node --test --test-concurrency=2 --test-reporter=spec
 
 test-oidc: build ## Test signing in through a certified OpenID provider in Chromium (needs Node)
-	@NEEDS=$(CHROMIUM) .ci/node tests/signin node --test --test-reporter=spec
+	@NEEDS=$(CHROMIUM) .ci/node tests/provider node --test --test-reporter=spec
 
 mutants: ## Break the code in small ways, and see tests turn red (minutes; MUTANTS='-n 5' tries five, MUTANTS='-run NAME' some)
 	go run ./tests/mutants $(MUTANTS)

@@ -14,7 +14,7 @@
 //	…
 //
 // A test is found by its name, wherever it is. Where several packages have one of that name it is written with its
-// folder, such as tests/signin/TestSignIn. To add a mutant, break the code, see the test fail, save the diff, and undo it.
+// folder, such as tests/provider/TestSignIn. To add a mutant, break the code, see the test fail, save the diff, and undo it.
 //
 // The mutants are made in a copy of the tree, which holds what git knows or would add. The program that tests start is
 // built there, too.

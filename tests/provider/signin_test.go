@@ -1,5 +1,5 @@
 // Package signin proves over HTTP how people sign in with an identity provider, on SQLite and on PostgreSQL.
-package signin
+package provider
 
 import (
 	"crypto/sha256"
