@@ -23,8 +23,8 @@ const (
 	fewBodies = 8
 )
 
-// sender is whose share a body counts in: the user whom a JWT names, at an address. Who knows the user's cookie elsewhere takes
-// nothing from them, and neither does a stranger at the same address.
+// sender is whose share a body counts in: the user whom a JWT names, at an address. So a thief of the cookie at another address takes
+// nothing from the user, and neither does a stranger at the same address.
 type sender struct{ user, address string }
 
 // bodies reads the bodies of requests, and bounds how many are yet to arrive.
@@ -33,15 +33,16 @@ type bodies struct {
 	sessions *session.Manager
 }
 
-// newBodies has half of the requests in flight send bodies at most: a few clients who send slowly would shut out all others.
+// newBodies lets half of the requests in flight have bodies that are yet to arrive. Were it all, a few clients that send slowly would
+// shut out all others.
 func newBodies(maxInFlight int, sessions *session.Manager) *bodies {
 	limit := (maxInFlight + 1) / 2
 	return &bodies{ledger.New[sender](ledger.Rule{Limit: limit, Share: max(fewBodies, limit/8), Few: fewBodies}, ledger.Unlimited), sessions}
 }
 
-// receive calls read, which reads the body of a request, and counts it as one that is yet to arrive meanwhile. Nothing else that
-// the request holds or waits for comes before its body has ended: net/http notices only then that a client hangs up. It returns
-// errOverloaded when the sender has too many such requests, and the error of read.
+// receive calls read, which reads the body of a request, and counts the body as one that is yet to arrive meanwhile. It must come
+// before anything else that the request holds or waits for: until a body has ended, net/http does not notice that the client hangs up.
+// It returns errOverloaded when the sender has too many such requests, and the error of read.
 func (b *bodies) receive(c echo.Context, read func() error) error {
 	r := c.Request()
 	if r.ContentLength == 0 {
@@ -59,7 +60,7 @@ func (b *bodies) receive(c echo.Context, read func() error) error {
 	return err
 }
 
-// senderOf returns whose share the body counts in. A JWT that has merely expired still names the user.
+// senderOf returns whose share the body of a request counts in. A JWT that has merely expired still names the user.
 func (b *bodies) senderOf(c echo.Context) sender {
 	from := sender{address: requestFrom(c.Request().Context()).ClientNetwork()}
 	for _, token := range session.ReadCookies(c.Request().Header).Tokens() {

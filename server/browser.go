@@ -52,7 +52,7 @@ func (b *browserRules) headers(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// Values of headers that many responses have. What is appended to one of them is copied first.
+// Many responses share these values of headers. Nobody may change one; append copies it first.
 var (
 	varyCookie       = []string{"Cookie"} // a cache that disregards Cache-Control keeps users apart, too
 	varyCookieOrigin = []string{"Cookie, Origin"}

@@ -79,7 +79,7 @@ type listResponse struct{ *eventlist.Response }
 // VisitListEventsResponse implements gen.ListEventsResponseObject.
 func (r listResponse) VisitListEventsResponse(w http.ResponseWriter) error { return r.Write(w) }
 
-// watchResponse is a listResponse that may wait for news first.
+// watchResponse is a listResponse that may watch the list first.
 type watchResponse struct {
 	*livelist.Watch
 	req *request
@@ -111,7 +111,7 @@ func (s *Server) LeaveEvent(ctx context.Context, r gen.LeaveEventRequestObject) 
 	return gen.LeaveEvent200JSONResponse{Body: success}, nil
 }
 
-// event returns the event that a path names, or the zero ID, which is no event's.
+// event returns the id of the event that a path names. For a text that is no id it returns the zero ID, which no event has.
 func (c *request) event(text string) models.ID {
 	id, err := models.ParseID(text)
 	if err == nil {

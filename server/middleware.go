@@ -73,15 +73,15 @@ func refuseEmptyHost(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// maxStartWait bounds how long a request is held back, and maxStartWaitUnread one with a body: that a client has hung up is
-// noticed only once the body has been read.
+// maxStartWait bounds how long a request waits for the start. With a body it waits no longer than maxStartWaitUnread: until the body
+// has been read, nobody notices that the client hangs up.
 const (
 	maxStartWait       = 5 * time.Second
 	maxStartWaitUnread = 2 * time.Second
 )
 
-// awaitMigration holds requests back until the schema is up to date: before that no statement would work. A restart then
-// costs nobody a response, but whoever has waited for as long as limit is told to come again.
+// awaitMigration has requests wait until the schema is up to date: before that no statement would work. So a short restart costs
+// nobody a response. After limit the client is told to come again.
 func (s *Server) awaitMigration(limit time.Duration) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -177,8 +177,8 @@ func (s *Server) limitInFlight(limit int, inFlight *atomic.Int64) echo.Middlewar
 	}
 }
 
-// setStoreDeadline gives all store calls of a request one deadline, counted from when the request has been read. A list
-// that is streamed replaces it batch by batch.
+// setStoreDeadline gives all store calls of a request one deadline, counted from when the request has been read. A streamed list has
+// a new one for each batch.
 func setStoreDeadline(limit time.Duration) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {

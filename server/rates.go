@@ -12,8 +12,8 @@ import (
 	"worldevents/server/internal/contract"
 )
 
-// maxRates is how many clients, or users, are remembered: 10 MB of them. Whoever is forgotten since others came later
-// begins anew with a whole burst, so many of them can only make the limit wider, never refuse anybody.
+// maxRates is how many clients, or users, are remembered, in 10 MB. Newer ones push out older ones, who begin anew with a whole burst:
+// many clients can only make the limit wider, and have nobody refused.
 const maxRates = 1 << 16
 
 // rates limits how often each client, or user, may do something.

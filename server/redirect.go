@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// Redirect returns the handler of a listener without TLS: it redirects requests of the public address's host there. Neither
-// another host nor a request that may have a body is redirected: a client that sends its secrets in clear text shall
-// notice.
+// Redirect returns the handler of a listener without TLS. It redirects GET and HEAD for the host of the public address to that address,
+// and refuses all else: a client that sends its secrets in clear text shall notice.
 func Redirect(base *url.URL) http.Handler {
 	origin := base.Scheme + "://" + base.Host
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

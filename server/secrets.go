@@ -16,8 +16,8 @@ func CheckProvider(ctx context.Context, provider OIDC) error {
 	return oidc.New(provider, "", nil, time.Now).Check(ctx)
 }
 
-// SetKeys replaces Options.Keys, for all that is signed, verified and derived afterwards. Requests that have been verified
-// already go on, those among them that wait for news of a list.
+// SetKeys replaces Options.Keys, for all that is signed, verified and derived afterwards. Requests whose JWT has been verified go on,
+// watches among them.
 func (s *Server) SetKeys(keys [][]byte) {
 	s.sessions.SetKeys(keys)
 	s.lists.SetKey(keys[0])

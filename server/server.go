@@ -162,14 +162,14 @@ func (s *Server) Ready() {
 func (s *Server) StartFailed(err error) { s.observer.Readiness.StartFailed(err) }
 
 // Drain ends readiness, so that no new work is sent here, and has every response close its connection: a proxy that
-// keeps connections must not send a request down one that the stop is about to close. Requests that wait for news, or for the
-// start, have their response at once.
+// keeps connections must not send a request down one that the stop is about to close. Watches, and
+// requests that wait for the start, get their response at once.
 func (s *Server) Drain() {
 	s.observer.Readiness.Drain()
 	s.live.Stop()
 }
 
-// Hurry ends what clients hold up who do not read or send fast, a second from now: a stop waits for nobody else.
+// Hurry gives clients that do not read or send fast one more second. A stop waits for everybody else.
 func (s *Server) Hurry() { s.stalled.Hurry() }
 
 var _ gen.StrictServerInterface = (*Server)(nil)

@@ -6,8 +6,9 @@ import (
 	"os"
 	"sync"
 
-	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"worldevents/models/internal/sqlite"
 )
 
 // sqliteSource is a snapshot of a file.
@@ -24,7 +25,7 @@ func openSQLiteSource(ctx context.Context, file string) (*sqliteSource, error) {
 	} else if !info.Mode().IsRegular() {
 		return nil, errors.New("is no file")
 	}
-	owner := whoHasOpen(file) // before SQLite opens it: closing a file drops this process's locks
+	owner := sqlite.WhoHasOpen(file) // before SQLite opens it: closing a file drops this process's locks
 	side, err := openSQLiteSide(ctx, file, "query_only(1)")
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"worldevents/models/socket"
+	"worldevents/internal/socket"
 )
 
 // HostsOf returns the hosts of the URL, each with the variants of connecting to it: with TLS, without, or both.

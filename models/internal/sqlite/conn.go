@@ -68,3 +68,7 @@ func (s Conn) Schema(ctx context.Context) (version int64, err error) {
 	}
 	return version, err
 }
+
+// sharedFirst and sharedSize are the bytes of a file that a connection locks while it has the file open with a write-ahead log
+// (SHARED_FIRST and SHARED_SIZE in sqlite.org/src/file/src/os.h).
+const sharedFirst, sharedSize = 0x40000002, 510

@@ -14,9 +14,10 @@ import (
 // lock on byte 128 of it (sqlite.org/walformat.html#the_wal_index_file_format).
 func indexInUse(path string) bool { return isLocked(path, 128, 128) }
 
-// databaseInUse reports whether a process has the database open that this file is. In WAL mode each of them holds a lock on the
-// bytes that SQLite's source calls SHARED_FIRST and SHARED_SIZE (os.h).
-func databaseInUse(path string) bool { return isLocked(path, 0x40000002, 0x40000002+510-1) }
+// databaseInUse reports whether a process has the database open that this file is.
+func databaseInUse(path string) bool {
+	return isLocked(path, sharedFirst, sharedFirst+sharedSize-1)
+}
 
 // isLocked reports whether a process holds a lock on these bytes of a file, and no others. A lock of another PID namespace is not
 // seen. Asking the kernel about the file itself would need a descriptor, and closing that would drop the locks that this

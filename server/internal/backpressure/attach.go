@@ -6,7 +6,7 @@ import (
 	"net"
 	"net/http"
 
-	"worldevents/models/socket"
+	"worldevents/internal/socket"
 )
 
 // Attach makes h serve the connections of l with c's rules, and returns the listener to serve on. Where h has a configuration of

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"worldevents/models/socket"
+	"worldevents/internal/socket"
 )
 
 // Conn is a connection to a client. A nil Conn counts nothing.

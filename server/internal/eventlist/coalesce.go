@@ -64,7 +64,7 @@ type result struct {
 	usage     models.Usage
 	signedOut map[models.Caller]bool // callers who are not active
 	held      *heldList              // nil for a list that is streamed
-	// unread means that the list is one of the cache, since its world has not changed.
+	// unread means that the list comes from the cache: its world has not changed.
 	unread bool
 	// Of a list that is streamed: where its reading stands, the JSON of what has been read, and the Link header.
 	list  *models.EventReader
@@ -111,8 +111,8 @@ func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, from rea
 	return r, shared, nil
 }
 
-// doTwice is do, and once more if a reading failed that others shared: its cause, such as a connection that broke, need
-// not be the caller's. A pool that is busy, or a deadline that has passed, is everybody's: more work would not mend it.
+// doTwice is do, and tries once more if a reading failed that the caller shared with others: what broke may have been theirs alone, such
+// as a connection. It does not try again when the pool is busy or time is over: that is so for everybody, and more work makes it worse.
 func (c *coalescer) doTwice(ctx context.Context, key readKey, caller Caller, from reader) (*sharedRead, error) {
 	r, shared, err := c.do(ctx, key, caller, from)
 	for _, final := range []error{models.ErrSignedOut, models.ErrBusy, models.ErrUnreachable, models.ErrTimeout} {
@@ -155,7 +155,7 @@ func (c *coalescer) run(key readKey, r *sharedRead, deadline time.Time) {
 	r.err = r.reader.read(readContext{context.Background(), deadline, &r.usage}, r)
 }
 
-// readContext is the context of a reading for all who share it, whoever of them goes away.
+// readContext is the context of a reading. It does not end with a request: others share the reading.
 type readContext struct {
 	context.Context
 	deadline time.Time

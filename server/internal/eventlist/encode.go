@@ -10,8 +10,8 @@ import (
 )
 
 // encoder makes the JSON of gen.EventList as a list comes from the store, without a value for each event and RSVP: it is the
-// store's models.EventSink. What has been encoded says by its last byte where it stands: behind the "[" of an event's RSVPs, or
-// behind the "}" of one of them.
+// store's models.EventSink. The last byte of what has been encoded says where the list stands: after "[" the RSVPs of an
+// event begin, after "}" comes another of them.
 type encoder struct {
 	out   []byte // encoded, not written yet
 	last  byte   // of what was written before that; 0 for nothing
@@ -21,7 +21,7 @@ type encoder struct {
 // maxPooled is the largest buffer kept for another list, in bytes. The others are left to the collector.
 const maxPooled = 2 * maxHeld
 
-// Whoever needs little does not get a large buffer: it may hold it while it waits.
+// A small batch gets a small buffer, since it keeps the buffer while its client reads.
 var encoderPool, smallEncoderPool = sync.Pool{New: func() any { return new(encoder) }}, sync.Pool{New: func() any { return new(encoder) }}
 
 func newEncoder(large bool) *encoder {

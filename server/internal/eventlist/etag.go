@@ -48,7 +48,7 @@ func (t *tagger) etag(link string, body []byte) string {
 // opaqueTag returns an ETag without W/, as it is compared weakly.
 func opaqueTag(etag string) string { return strings.TrimPrefix(etag, "W/") }
 
-// EntityTags returns the entity tags of If-None-Match without W/, and none if it is "*" or has that.
+// EntityTags returns the entity tags of If-None-Match without W/. If one of them is "*" it returns none.
 func EntityTags(ifNoneMatch []string) (tags []string) {
 	for _, line := range ifNoneMatch {
 		for candidate := range strings.SplitSeq(line, ",") {

@@ -22,7 +22,7 @@ import (
 // maxHeld is how long a list may be that is held and not streamed, in bytes of JSON.
 const maxHeld = 1 << 20
 
-// nobody is who holds what is read for several.
+// nobody is the key of what is held for several users.
 var nobody models.ID
 
 var (
@@ -41,7 +41,7 @@ type Lists struct {
 	cache   *cache
 	batched batchedLists
 	held    holdings
-	// A reading is that of a list, or of the beginning of one that is streamed.
+	// readings counts readings of whole lists and of the beginnings of streamed ones.
 	ways     *prometheus.CounterVec
 	readings prometheus.Counter
 }
@@ -145,7 +145,7 @@ func roundUpToMilli(d *gen.DateTime) time.Time {
 	return up
 }
 
-// read reads a list into r, whole or until it is too large to hold; or finds the one of the cache unchanged.
+// read reads a list into r: from the cache if its world has not changed, else from the database, whole or until it is too large to hold.
 func (lr listReader) read(ctx context.Context, r *sharedRead) error {
 	l, key := lr.lists, lr.key
 	t, callers := l.tagger.Load(), r.distinctCallers()

@@ -7,14 +7,14 @@ import (
 	"worldevents/server/internal/ledger"
 )
 
-// heldList is a list in memory. It never changes: at another moment it is another one.
+// heldList is a list in memory, as it was at one moment. It never changes.
 type heldList struct {
 	etag, link string
 	json       []byte
 	compress   sync.Once
 	gzip       []byte // once somebody needs it
 
-	// holder has the memory of the list, held bytes, counted as its own while holders responses hold it.
+	// While holders responses hold the list, its held bytes count once, as those of the user holder.
 	mu            sync.Mutex
 	holder        models.ID
 	held, holders int

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A list of more than maxShort bytes of JSON is held only while few lists wait for their clients, and few of them are read at
-// once for that: else those who do not read would have each of their requests gather a megabyte.
+// A list of more than maxShort bytes of JSON is held only while responses hold little, and few such lists are read at once. Otherwise
+// clients that do not read could have each of their requests take a megabyte.
 const maxShort = 256 << 10
 
 // heldPart is the part of a list that is read before a client gets any of it: the whole of one that is held.
@@ -45,8 +45,8 @@ func (p *heldPart) end() {
 	}
 }
 
-// batchedLists remembers which lists took more than one batch, in one slot for many lists: another list may evict one, or pass for
-// it. Such a list is read in a transaction at once, which one of a single batch need not pay for.
+// batchedLists remembers which lists took more than one batch. Such a list is read in a transaction from the first batch on, which a
+// list of a single batch need not pay for. Many lists share a slot, and the last one stays; a mistake costs a little time.
 type batchedLists struct {
 	slots [1 << 12]atomic.Uint64
 	seed  maphash.Seed

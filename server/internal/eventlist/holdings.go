@@ -11,9 +11,9 @@ import (
 	"worldevents/server/internal/ledger"
 )
 
-// Of the responses that are lists, this is how much they may hold. The table in package ledger says what comes when.
+// This is how much lists, and the responses that are lists, may hold. The table in package ledger says when they hold what.
 const (
-	// maxReading is how many requests of a user read lists at once. maxReadQueue is how many of them wait for that, and
+	// maxReading is how many requests of a user read lists at once. maxReadQueue is how many are queued for that, and
 	// maxReadQueueTime for how long: more get models.ErrBusy.
 	maxReading       = 16
 	maxReadQueue     = 256
@@ -23,8 +23,8 @@ const (
 	maxOwn = 32 << 10
 	// maxMemory is how much all other responses of an instance may hold together, in bytes.
 	maxMemory = 24 << 20
-	// streamBytes is what a stream of usual batches holds: a batch, which grows by a quarter at a time, and a chunk. The few
-	// that begin as a long list hold more of it until they have written that.
+	// streamBytes is what a stream of usual batches holds: a batch, in a buffer that grows by a quarter at a time, and a chunk. A
+	// stream that began as a long list holds more until it has written that beginning.
 	streamBytes = 768 << 10
 	// maxSmall is how many lists are streamed in small batches at once, and maxSmallReads how many such batches are read.
 	maxSmall      = 512
@@ -58,8 +58,8 @@ func (l *Lists) Held() map[string]func() int {
 	}
 }
 
-// beginReading waits until the user may read one more list, to be released. Queued is true if that took a turn. It returns
-// models.ErrBusy and ErrClientGone.
+// beginReading waits until the user may read one more list; the caller must release it. Queued is true if the request was queued for
+// that. It returns models.ErrBusy and ErrClientGone.
 func (l *Lists) beginReading(ctx context.Context, user models.ID) (queued bool, err error) {
 	if l.held.reading.Try(user, 1) {
 		return false, nil

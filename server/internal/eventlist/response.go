@@ -19,7 +19,7 @@ type Response struct {
 	caller  Caller
 	// reading means that the response counts as reading, until endRead.
 	reading bool
-	// Early means that the client wanted to wait, and should ask again later.
+	// Early means that the client wanted to watch the list, could not, and should ask again later.
 	Early bool
 	// etagLine and lengthLine are those of the headers ETag and Content-Length.
 	etagLine, lengthLine [1]string
@@ -124,7 +124,7 @@ func setLink(h http.Header, link string) {
 
 var (
 	mustRevalidate = []string{"private, no-cache"}
-	// varyList is that of every list, also of one that is never compressed: what is small or streamed now need not stay so.
+	// varyList is the Vary of every list. A list that is not compressed today, since it is small or streamed, may be tomorrow.
 	varyList   = []string{"Cookie, Origin, Accept-Encoding"}
 	jsonType   = []string{"application/json"}
 	gzipCoding = []string{"gzip"}

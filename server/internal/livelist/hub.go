@@ -40,7 +40,7 @@ type hub struct {
 	wake     chan struct{} // has room for one: a write, or the stop
 }
 
-// world is one that somebody watches. Those who have news leave it, and most of them come back.
+// world is one that somebody watches. A watcher that has news leaves it, and most come back at once.
 type world struct {
 	watchers map[*watcher]struct{}
 	woken    time.Time // the last time

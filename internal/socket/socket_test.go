@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/models/socket"
+	"worldevents/internal/socket"
 )
 
 // pair returns both ends of a connection, the first of them wrapped.
