@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 
+	driver "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"worldevents/models/internal/sqlite"
@@ -101,7 +102,7 @@ func (s *sqliteSource) holdWrites(ctx context.Context) (release func(), err erro
 }
 
 func isReadOnly(err error) bool {
-	var lite *sqlite.Error
+	var lite *driver.Error
 	return errors.As(err, &lite) && lite.Code()&0xff == sqlite3.SQLITE_READONLY
 }
 
