@@ -104,7 +104,7 @@ func TestCreateEventFields(t *testing.T) {
 			values []any
 		}{
 			{"name", []any{nil, null, "", " ", "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000",
-				strings.Repeat("x", 201), strings.Repeat("😀", 201), "a\x00", "a\nb", "a\tb", "\x1b[0m", "a\x7f", "a\u0080", "a\u0085b", "a\u009f", 7, true, []string{"x"}, fields{"x": "y"}}},
+				strings.Repeat("x", 201), strings.Repeat("😀", 201), "a\x00", "a\nb", "a\rb", "\n", "a\r\n", "a\tb", "\x1b[0m", "a\x7f", "a\u0080", "a\u0085b", "a\u009f", 7, true, []string{"x"}, fields{"x": "y"}}},
 			{"description", []any{nil, null, strings.Repeat("x", 5001), strings.Repeat("😀", 5001), "\x00", "\x0b", "\x0c", "\x1f", "\x7f", "\u0080", "\u0085", "\u009f", 7, false}},
 			{"scheduledAt", []any{nil, null, "", 7, 1893553445000, []string{servicetest.When}}},
 		}
