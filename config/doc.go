@@ -1,7 +1,7 @@
 // Package config reads the settings, each once: its name, its default and its meaning stand beside the field of Config.
 //
-// It opens no database and no listener, and asks nobody on the network. No other package reads the environment, and none is handed
-// a Config but those that start the process: they copy what a part needs into its options. No error, warning or Settings shows a
+// It opens no database and no listener, and asks nobody on the network. No other package reads the environment. Only the packages that
+// start the process get a Config: they copy what a part needs into its options. No error, warning or Settings shows a
 // secret.
 //
 // Load and Inspect go through these steps. Each finds all that is wrong, so that an operator mends everything at once:

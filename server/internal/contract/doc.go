@@ -1,11 +1,11 @@
-// Package contract holds requests against openapi.yaml, so that no handler meets a request that the contract does not
+// Package contract checks requests against openapi.yaml, so that no handler meets a request that the contract does not
 // allow, and no rule about requests is written down twice. It owns the reading of bodies, and the words for a bad field: they are the
 // contract's own, in its extension x-message.
 //
 // It never touches a response, and authenticates nobody. It makes no rule that the contract does not have: Load refuses a contract with
-// rules that Validate does not know, and a schema without x-message describes a value that nobody has to get right, such as an opaque
-// id. kin-openapi would enforce any rule, but takes twice as long for those that there are: it reads the contract, and a test holds what
-// is accepted here against what it accepts.
+// rules that Validate does not know. A schema without x-message has no rules and accepts any text, such as an opaque id. kin-openapi
+// would enforce any rule, but takes twice as long for those that there are. So it reads the contract, and a test compares what both
+// accept.
 //
 // Load turns the contract into operations once, at the start. Validate compares each request with its operation, path, query and body
 // together, so that a client learns of every bad field at once:

@@ -6,8 +6,8 @@
 //
 // Requests share readings. A request that comes while its list is being read waits for the next reading. So a reading has always begun
 // after all who share it asked: everybody reads their own writes, and those of anybody who has had a response, on any number of
-// instances. A list that was held is kept with the moment that it is of. Whoever asks again has the database asked, in one statement,
-// whether the world has changed since and whether they may have it; that answer, too, has begun after they asked.
+// instances. A held list is cached with its Moment. When somebody asks again, one statement checks whether the world has changed and
+// whether the caller may see it; that statement, too, begins after they asked.
 //
 //	Get --> queued, 16 readings of a user --> kept, and its world unchanged? --yes--------------------.
 //	                                                  | no                                            v
@@ -19,9 +19,11 @@
 //	                                                                          |
 //	                                          no room for usual batches?  --> small batches, few at once
 //
-// A list that is held is of one moment, and its JSON and gzip are made once for all who share it. Those who share the beginning of a
-// streamed list go on from there by themselves. A response of more than 32 KiB takes a part of a budget while its client reads, of
-// which each user has a share.
+// A list that is held is of one moment, and its JSON and gzip are made once for all who share it. A list over 256 KiB is held only with
+// one of four places and while responses hold little, and none is held that takes more than half of DB_TIMEOUT to read: both are streamed.
+// Those who share the beginning of a streamed list go on from there by themselves. A response of more than 32 KiB takes a part of a budget
+// while its client reads, of which each user has a share. A held list that finds no room there is read again in small batches, without
+// ETag.
 //
 // A cursor is where a page ends. The digest ties it to its world, and is no secret:
 //

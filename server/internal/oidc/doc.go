@@ -6,9 +6,9 @@
 // token could be in it.
 //
 // Everything that must match at the end of a flow is derived from its text and a key. So any instance with the key can end what another
-// began, no callback counts in another browser, and only flows of ours reach the provider. What the provider sends is bounded in size
-// and time, and its places are shared among clients. Its metadata is kept for metadataTTL, with the keys that verify ID tokens; a token
-// of a new key has the keys fetched at once.
+// began, a callback works only in the browser that began it, and the provider gets no code from flows that we did not begin. What the
+// provider sends is bounded in size and time, and each client has a share of the 64 places at the provider. Its metadata is kept for
+// metadataTTL, with the keys that verify ID tokens; a token of a new key has the keys fetched at once.
 //
 //	NewFlow  -- Cookie, AuthCodeURL -->  at the provider  -- callback -->  ResumeFlow  -- Exchange -->  an Identity
 //	                                          |                                |             |

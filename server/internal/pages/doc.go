@@ -2,7 +2,7 @@
 // contract, security.txt, and the templates, styles and policies of all pages.
 //
 // It never touches the store, and begins or ends no session: package signin does that, with the pages of this package. It reads the
-// cookies of a request only to say on a page who is signed in. No page of it has a script or style of its own inside.
+// cookies of a request only to say on a page who is signed in. No page contains inline scripts or styles.
 //
 // Templates are in html/, what browsers keep for an hour in assets/ and swagger/, all of them in the binary. A handler fills in a Page,
 // and Pages adds what all pages show. Where an error is to be a page and not JSON, the route has ShowErrors in front, and the server
