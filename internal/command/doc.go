@@ -1,8 +1,8 @@
-// Package command has all that the program does but serving: each command is a struct of its arguments with a method Run, which
+// Package command has all that the program does besides serving: each command is a struct of its arguments with a method Run, which
 // main.go lists. It owns what commands print and the audit lines that they leave.
 //
-// It never touches the database itself, nor the words of the contract: package models changes the one, and package server holds
-// an event against the other. But for health no command needs a service that runs, and none disturbs one.
+// It never touches the database itself, nor the words of the contract: package models changes the one, and package server checks an
+// event against the other. Only health needs a running service. No command disturbs one.
 //
 // Most commands are a function that withStore runs on the configured database, after CheckSchema has found its schema. The result
 // goes to stdout as JSON, words and progress go to stderr, and a change leaves one line there, which replay reads again:

@@ -1,5 +1,3 @@
-// Package logs writes what the process has to say to stderr, in the format of the settings, without waiting for whoever reads it: lines
-// that are not read fast enough are dropped and counted.
 package logs
 
 import (

@@ -1,5 +1,3 @@
-// Package serve runs an instance: it opens the listeners, keeps the certificate, migrates once the database responds, prunes, reads secrets
-// again on SIGHUP, and completes what is in flight before it ends.
 package serve
 
 import (

@@ -1,5 +1,3 @@
-// Package setup makes of the settings what serving and the commands both work with: the store, the identity provider, and where the
-// certificate comes from.
 package setup
 
 import (
