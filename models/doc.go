@@ -1,24 +1,28 @@
-// Package models keeps users, sessions, events and RSVPs in SQLite or PostgreSQL. Races are decided by the database: by one conditional
-// UPDATE or one unique key, never by anything that an instance holds in memory.
+// Package models keeps users, sessions, events and RSVPs in SQLite or PostgreSQL. The database decides races: by one conditional UPDATE
+// or one unique key, never by anything that an instance holds in memory.
 //
-// It knows nothing of HTTP, cookies or tokens beyond their hashes. What serves it stands in rooms of its own below internal, none of which
-// knows this package: dberr (what an error means), names, schema, batch (writes that share a transaction), sqlite, postgres and notify.
-// Above it stand copydb and inspect.
+// It knows nothing of HTTP, of cookies, or of tokens beyond their hashes. Seven packages below internal serve it, and none of them knows
+// it: dberr (what an error means), names, schema, batch (writes that share a transaction), sqlite, postgres and notify. Packages copydb
+// and inspect stand above it.
 //
-// A call of a Store comes to one of three corridors, each with the caller's time as its bound:
+// Each Store method uses one of three paths, bounded by the caller's deadline:
 //
-//	read, write    run.go         a connection, then statements by GORM
-//	apply          run.go         a write as data: it shares a transaction (internal/batch)
-//	List           list.go        a list in batches, past GORM, each query with what it saw (moment.go)
+//	read, write    run.go     a connection, then statements by GORM
+//	apply          run.go     the statements of one write, queued so that others can share the transaction (internal/batch)
+//	List           list.go    reads a list in batches, without GORM; the first batch returns its Moment (moment.go)
 //
-// A change of a list leaves a mark in the table changes, made by triggers in the same transaction. A Moment is what a statement saw, and the
-// marks after it say whether a list is another one by now.
+// When a list changes, a trigger leaves a mark in the table changes, in the same transaction. A Moment is the snapshot of one statement.
+// If changes has a newer mark for a world, its lists may have changed.
 //
-// A refresh token is known by its hash alone. What it is follows from its session's row (session.go):
+// Of refresh tokens the database keeps hashes alone, in the row of their session (session.go). A refresh is one apply. If it changes no
+// row, a read finds out why, and a write revokes:
 //
 //	            refresh           leeway over, or 16 refreshes later
 //	current ──────────────▶ spent ───────────────────────────────────▶ reused when it comes back:
 //	   │                      │                                        the session is revoked (RFC 9700 section 4.14.2)
-//	   │                      └── comes back within the leeway: refused, and nothing else happens (another tab)
+//	   │                      └── comes back within the leeway: refused, and nothing else happens (another tab was faster)
 //	   └── expired, revoked, or taken by a newer sign-in: refused
+//
+// If the database timed out, the token may be spent although the browser never got the new one. A retry within the leeway is refused; a
+// later one revokes the session, whose JWTs then fail at their next operation.
 package models

@@ -3,12 +3,13 @@
 // It knows the codes of both databases (PostgreSQL appendix A; sqlite.org/rescode.html) and the errors of their drivers, and nothing of
 // statements or tables. It makes no decision: callers compare with errors.Is.
 //
-// Classify puts a class in front of an error of a driver, where the error has one:
+// Classify puts a class in front of a driver's error that has one. Here A ◀─ B means that B is a kind of A:
 //
-//	ErrBusy ◀─ ErrFull                                     nothing has happened, another try may succeed
-//	ErrTimeout                                             nobody knows whether it happened
-//	ErrUnavailable ◀─ ErrUnreachable (nothing has happened)
-//	               ◀─ ErrUnwritable (a SQLite file), ErrCannotWrite (PostgreSQL)
+//	ErrBusy ◀─ ErrFull                    nothing has happened, another try may succeed
+//	ErrTimeout                            nobody knows whether it happened
+//	ErrUnavailable                        nobody knows whether it happened
+//	    ◀─ ErrUnreachable                 no connection, so nothing has happened
+//	    ◀─ ErrUnwritable (SQLite's file), ErrCannotWrite (PostgreSQL)
 //
-// The other classes are for the package models alone, which provokes them on purpose or repeats a transaction because of them.
+// The other classes stay inside models and the packages below it, which expect them or repeat the transaction.
 package dberr

@@ -1,15 +1,21 @@
-// Package postgres makes connections to a PostgreSQL server, or to the one of several that takes writes, and keeps those that lead to
-// nobody from costing callers their time.
+// Package postgres makes connections to a PostgreSQL server, or to the one of several that takes writes, and finds dead connections
+// before callers lose their time on them. It also runs the transactions that writes share.
 //
-// It knows no table, but for the rows that a shared write locks. Users and passwords may change while it runs. All that may take long, such
-// as looking names up, connecting and pinging, has a part of the caller's time and no more.
+// It knows no table, except for the rows that a shared write locks. User and password may change while it runs. Whatever may take long,
+// such as looking names up, connecting and pinging, gets a part of the caller's time and no more.
 //
-// A Server has a pool and connections beside it. Each is made by a Connector, which asks one host, its current one. When that refuses or
-// is suspect, it asks all hosts at once, and the first that takes writes becomes the current one:
+// A Server has a pool and connections beside it. A Connector makes each of them: it asks one host, its current one. When that refuses or
+// is suspect, it asks all hosts at once, and the first that takes writes becomes the current one. The search for suspects needs several
+// hosts in the URL:
 //
-//	              somebody waits, and the host says nothing to anybody
-//	current host ─────────────────────────────────────────────────────▶ search ──▶ the same host, or another one
+//	              a call has waited 200 ms, and no connection to the host got a byte meanwhile
+//	current host ────────────────────────────────────────────────────────────────────────────▶ search ──▶ the same host, or another
 //
-// A connection that is not used this moment may be suspect as well; checks decides that. Writes share transactions in pipelines. A write
-// that meets a locked row leaves its transaction, and waits in the Lane of that row.
+// A pooled connection is pinged before use if it was idle for a second, or if any call has timed out since its last response
+// (checks.go). A statement that writes runs again on another connection only if nothing of it was sent. Otherwise the caller gets
+// ErrUnavailable or ErrTimeout.
+//
+// Writes share transactions in pipelines. A write waits 200 ms or somewhat longer for a lock. Then it leaves the shared transaction for
+// the Lane: one write per locked row waits there on a connection of its own, on a quarter of the pool at most. One second after the call
+// it gives up with ErrBusy, and nothing has happened.
 package postgres
