@@ -10,12 +10,12 @@ import (
 	"gorm.io/gorm/clause"
 )
 
-// Caller is who asks: a user, and the session that the request comes from. The zero SessionID stands for a JWT of
-// another issuer, which names no session and needs only its user.
+// Caller is the user who asks, and the session that the request comes from. A JWT of another issuer names no
+// session: then SessionID is zero, and only the user is checked.
 type Caller struct{ UserID, SessionID ID }
 
-// isActive is the condition that the user exists and the session is not revoked. A session that is gone counts as revoked.
-// A user who is blocked has none left; only without a session is it looked up.
+// isActive is the condition that the session exists and is not revoked. Blocking a user revokes all their
+// sessions, so that only a caller without a session needs a look at the user.
 func (c Caller) isActive() clause.Expr {
 	if c.SessionID.IsZero() {
 		return gorm.Expr(userIsActive, c.UserID)
@@ -25,6 +25,8 @@ func (c Caller) isActive() clause.Expr {
 
 // The two conditions of isActive.
 const (
+	// The two conditions of isActive. They are part of the statement that they guard, so that nothing can
+	// change between the check and the work.
 	userIsActive    = "EXISTS (SELECT 1 FROM users WHERE id = ? AND blocked_at IS NULL)"
 	sessionIsActive = "EXISTS (SELECT 1 FROM sessions WHERE id = ? AND user_id = ? AND revoked_at IS NULL)"
 )
@@ -39,8 +41,8 @@ func (c Caller) check(tx *gorm.DB) error {
 	return err
 }
 
-// hasJoined reports whether the caller has an RSVP of the event. It returns ErrSignedOut unless the caller is active, and else
-// ErrNoEvent unless there is such an event.
+// hasJoined reports whether the caller has an RSVP of the event. It returns ErrSignedOut if the caller is not
+// active, and otherwise ErrNoEvent if there is no such event.
 func (c Caller) hasJoined(tx *gorm.DB, event ID) (joined bool, err error) {
 	var active, exists bool
 	err = scan(tx.Raw(`SELECT ?, EXISTS (SELECT 1 FROM events WHERE id = ?), EXISTS (
@@ -57,7 +59,7 @@ func (c Caller) hasJoined(tx *gorm.DB, event ID) (joined bool, err error) {
 	return joined, nil
 }
 
-// ids is a set as one parameter: with IN and a list every length would be another statement to prepare.
+// ids is a set of ids as one parameter. With IN and a list every length would be another statement to prepare.
 type ids []ID
 
 // Value implements driver.Valuer as a JSON array of texts. It never fails.
@@ -66,11 +68,11 @@ func (s ids) Value() (driver.Value, error) {
 	return string(text), err
 }
 
-// callers is a list as one parameter, for dialect.callers.
+// callers is a list of callers as one parameter, for dialect.callers.
 type callers []Caller
 
-// Value implements driver.Valuer as a JSON array with the ids of each caller, the session's left out where there is none. It
-// never fails.
+// Value implements driver.Valuer as a JSON array with one array per caller: the user's id, and the session's if
+// there is one. It never fails.
 func (s callers) Value() (driver.Value, error) {
 	b := append(make([]byte, 0, 2+len(s)*len(`["","",]`)+len(s)*2*36), '[')
 	for i, c := range s {
@@ -86,9 +88,9 @@ func (s callers) Value() (driver.Value, error) {
 	return string(append(b, ']')), nil
 }
 
-// signedOut is the SQL, after FROM, for the callers of a parameter who are no users that exist and are not blocked, with sessions
-// that are not revoked. Its subqueries are scalar and have no other condition than the key, so that PostgreSQL looks each caller up
-// by that, whatever its statistics are.
+// signedOut is SQL to stand after FROM: those of the callers in a parameter who are not active. Its subqueries
+// are scalar, and their only condition is the key. So PostgreSQL has no plan but to look up each caller by the
+// key, even with statistics that are wrong.
 func (d dialect) signedOut() string {
 	return d.callers + ` AS caller WHERE NOT coalesce(
 		(SELECT user_id = caller.user_id AND revoked_at IS NULL FROM sessions WHERE id = caller.session_id),

@@ -10,10 +10,13 @@ import (
 	"worldevents/models/internal/notify"
 )
 
-// Subscribe has fn called after each write of this Store that may have changed a list, before the write returns, with own; fn must
-// return quickly. On PostgreSQL it also begins to listen for other instances, and calls fn when one of them has written. log gets a
-// line whenever that begins to work or no longer does. What fn hears is no data: a call too many costs a question, and one that
-// is lost a delay. There is one subscriber, for the life of the Store.
+// Subscribe has fn called after each write of this Store that may have changed a list, with own set, and before
+// the write returns. So fn must return quickly. On PostgreSQL it also begins to listen for other instances, and
+// calls fn when one of them has written. log gets a line when listening begins to work and when it stops
+// working.
+//
+// A call of fn carries no data. A needless call costs one question to the database; a lost one costs a delay.
+// There is one subscriber, for the life of the Store.
 func (s *Store) Subscribe(log *slog.Logger, fn func(own bool)) {
 	s.subscriber.Store(&fn)
 	if s.instances != nil {
@@ -21,17 +24,19 @@ func (s *Store) Subscribe(log *slog.Logger, fn func(own bool)) {
 	}
 }
 
-// Hears reports whether other instances are heard. While it is false only questions find what others write: on SQLite, behind a
-// pooler that does not pass on notifications, and while the connection is away.
+// Hears reports whether this instance hears the notifications of others. Otherwise only asking the database
+// finds what they write: on SQLite, behind a pooler that does not pass notifications on, and while the
+// connection is lost.
 func (s *Store) Hears() bool { return s.instances.Hears() }
 
-// Instances tells those that share a PostgreSQL database when one of them has written.
+// Instances tells the instances that share a PostgreSQL database when one of them has written.
 type Instances = notify.Instances
 
-// Instances returns what is known of other instances' notifications, for metrics; nil on SQLite, where there are none.
+// Instances returns the notifications that were sent and received, for metrics; nil on SQLite, where there are
+// none.
 func (s *Store) Instances() *Instances { return s.instances }
 
-// tell says that a write may have changed lists.
+// tell announces, here and to other instances, that a write may have changed lists.
 func (s *Store) tell() {
 	if fn := s.subscriber.Load(); fn != nil {
 		(*fn)(true)
@@ -41,19 +46,22 @@ func (s *Store) tell() {
 	}
 }
 
-// maxChangedWorlds is how many worlds WorldsSince names.
+// maxChangedWorlds is how many worlds WorldsSince names. With more than these it says All: looking at every
+// watched list once is cheaper than a longer answer.
 const maxChangedWorlds = 10_000
 
 // ChangedWorlds is the answer to Store.WorldsSince.
 type ChangedWorlds struct {
-	// Names are those of worlds whose lists may be others by now; All means any world's.
+	// Names are the worlds whose lists may have changed. All means that any list may have.
 	Names []string
 	All   bool
-	// Now is what the answer saw.
+	// Now is the moment of the answer.
 	Now Moment
 }
 
-// WorldsSince finds out, in one statement, which worlds have changed since m.
+// WorldsSince finds out, in one statement, which worlds have changed since m. One statement has one snapshot:
+// the next question begins where this answer ended, with nothing between them. A standby has no marks, so there
+// the answer is All.
 func (s *Store) WorldsSince(ctx context.Context, m Moment) (ChangedWorlds, error) {
 	var answer ChangedWorlds
 	err := s.read(ctx, func(tx *gorm.DB) error {

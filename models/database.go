@@ -6,44 +6,46 @@ import (
 	"gorm.io/gorm"
 )
 
-// database is what SQLite and PostgreSQL do each in a way of its own. All else in which they differ is SQL: a dialect.
+// database is what SQLite and PostgreSQL do differently by code. The SQL that differs is a dialect.
 type database interface {
-	// newPool prepares a pool of n connections, with GORM over it. It makes none yet.
+	// newPool prepares a pool of n connections, with GORM over it. It connects to nothing yet.
 	newPool(n int) (pool, error)
-	// rows runs a query of a list's batch on the connection pool of tx itself, past GORM, and calls each with every row,
-	// until it wants no more. The query selects an id, a time, and then the texts of a listRow.
+	// rows runs a query for a batch of a list on the connection pool of tx itself, without GORM, and calls each
+	// with every row until it wants no more. The query selects an id, a time, and then the texts of a listRow.
 	rows(tx *gorm.DB, query string, args []any, each func(*listRow) (more bool)) error
-	// snapshot calls fn, whose queries all see the database as it is at the first of them.
+	// snapshot calls fn, whose queries all see the database as the first of them saw it.
 	snapshot(tx *gorm.DB, fn func(rows rowsFunc) error) error
-	// migrate runs fn while no other process does the same. On a server that the service cannot work with it fails, in words for
-	// the operator.
+	// migrate runs fn while no other process migrates. If the service cannot work with this server, it returns
+	// an error in words for the operator.
 	migrate(tx *gorm.DB, fn func() error) error
-	// note is told of each error of a call: some say what the next calls have to expect.
+	// note is told of the error of each call, which may say something about the next calls: the server may be
+	// lost, or the disk full.
 	note(err error)
 	// ready returns an error unless the database can be written to.
 	ready(tx *gorm.DB) error
 }
 
-// dialect is the SQL that differs between the databases. Statements are otherwise the same.
+// dialect is the SQL that differs between the databases. All other statements are the same for both.
 type dialect struct {
-	// blob is the type of bytes, and time that of a time which is given as text.
+	// blob is the type of bytes. time is the type of a time that a statement gets as text.
 	blob, time string
 	// joinUsernames aggregates usernames into one text, with line feeds between them.
 	joinUsernames string
-	// usernames are up to largeRSVPs+1 of event e, joined, in joining order; NULL if there are none. The extra one marks the event as
-	// large.
+	// usernames are the first largeRSVPs+1 users of event e, joined, in joining order; NULL if nobody has
+	// joined. The extra one shows that the event is large.
 	usernames string
-	// randomID is an id that nobody guesses, another one for each row.
+	// randomID is an id that nobody can guess, another one for each row.
 	randomID string
-	// anyOf tests, after a column, membership in a parameter of type ids.
+	// anyOf comes after a column, and tests whether a parameter of type ids has its value.
 	anyOf string
-	// callers are the rows of a parameter of type callers, each with n, from 1 on, user_id and session_id.
+	// callers are the rows of a parameter of type callers: each with n, counted from 1, user_id and session_id.
 	callers string
-	// moments are about what a statement saw.
+	// moments reads and compares Moments.
 	moments moments
 }
 
-// firstUsernames are a dialect's usernames. The inner LIMIT keeps the order, and a large event from being read whole.
+// firstUsernames returns a dialect's usernames. The inner LIMIT gives the order to the aggregate, and ends the
+// reading of a large event.
 func firstUsernames(join string) string {
 	return fmt.Sprintf(`
 		(SELECT %s FROM (

@@ -8,8 +8,9 @@ import (
 	"gorm.io/gorm"
 )
 
-// Demo fills a database without events with a few users and the world plaza, whose first event has the id of the
-// contract's examples. It does nothing to a database that has events, and reports whether it has filled one.
+// Demo fills a database without events with a few users and the world plaza. Its first event has the id that
+// the examples of the contract use. Demo does nothing to a database that has events, and reports whether it has
+// filled one.
 func (s *Store) Demo(ctx context.Context) (done bool, err error) {
 	var filled bool
 	err = s.read(ctx, func(tx *gorm.DB) error {

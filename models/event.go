@@ -10,7 +10,7 @@ import (
 	"worldevents/models/internal/batch"
 )
 
-// Event is something scheduled in a world. Only the operator changes one.
+// Event is something scheduled in a world. After its creation only the operator changes it.
 type Event struct {
 	Number      int64  `gorm:"primaryKey;not null"` // stands for the event in RSVPs; the database assigns it, from 1 on
 	ID          ID     `gorm:"not null;unique"`
@@ -31,8 +31,8 @@ type RSVP struct {
 	Username    string    `gorm:"not null"` // always the user's; the database keeps it so
 }
 
-// CreateEvent stores e, which needs WorldID, Name, Description and ScheduledAt, and the RSVP of its creator, both or
-// neither, and returns the new event's id. It returns ErrSignedOut.
+// CreateEvent stores e, which needs WorldID, Name, Description and ScheduledAt, together with the RSVP of its
+// creator: both or neither. It returns the new event's id, and ErrSignedOut.
 func (s *Store) CreateEvent(ctx context.Context, caller Caller, e Event) (ID, error) {
 	if e.ID.IsZero() {
 		e.ID = newID()
@@ -52,7 +52,8 @@ func (s *Store) CreateEvent(ctx context.Context, caller Caller, e Event) (ID, er
 	return e.ID, nil
 }
 
-// createInPostgres needs one statement, so one round trip: foreign keys are checked at its end.
+// createInPostgres writes both rows in one statement, which is one round trip. PostgreSQL checks foreign keys
+// at the end of a statement, so the RSVP may refer to an event that the same statement inserts.
 func (s *Store) createInPostgres(caller Caller, e Event) []batch.Statement {
 	return []batch.Statement{s.statement(`
 		WITH creator AS (
@@ -67,7 +68,8 @@ func (s *Store) createInPostgres(caller Caller, e Event) []batch.Statement {
 		caller.UserID, caller.isActive(), e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, s.timestamp())}
 }
 
-// createInSQLite needs two, in one transaction.
+// createInSQLite needs two statements, since SQLite allows no INSERT in a WITH. Here a statement costs no round
+// trip, and both are in one transaction.
 func (s *Store) createInSQLite(caller Caller, e Event) []batch.Statement {
 	now := s.timestamp()
 	return []batch.Statement{s.statement(`
@@ -79,7 +81,9 @@ func (s *Store) createInSQLite(caller Caller, e Event) []batch.Statement {
 		SELECT last_insert_rowid(), ?, number, username FROM users WHERE id = ?`, now, caller.UserID)}
 }
 
-// JoinEvent adds the caller's RSVP. Joining twice keeps the first. It returns ErrSignedOut or ErrNoEvent.
+// JoinEvent adds the caller's RSVP. It is one INSERT that selects what it needs: no row comes of it if the
+// event or the user does not exist, or if the caller is not active, and a second RSVP meets the unique key and
+// changes nothing. So joining twice keeps the first RSVP, in any race. It returns ErrSignedOut or ErrNoEvent.
 func (s *Store) JoinEvent(ctx context.Context, caller Caller, event ID) error {
 	join := batch.Write{Kind: batch.Joins, Event: event, User: caller.UserID, Statements: []batch.Statement{s.statement(`
 		INSERT INTO rsvps (event_number, created_at, user_number, username)

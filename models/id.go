@@ -12,15 +12,16 @@ import (
 	"gorm.io/gorm/schema"
 )
 
-// ID names a user, an event or a session: a UUID (RFC 9562). The zero ID is nobody's and nothing's, and comes before every other.
+// ID names a user, an event or a session: a UUID (RFC 9562). The zero ID names nothing, and sorts before every
+// other.
 type ID [16]byte
 
 // errID is returned by ParseID.
 var errID = errors.New("not an id, which is a UUID in lower case")
 
-// ParseID reads an id in the one form that ids made here have: lower-case text with hyphens (RFC 9562 section 4).
-// Other spellings of a UUID are refused, because an id is compared as text by everybody who has only seen it, and so is
-// the zero ID. With the error it returns the zero ID.
+// ParseID reads an id in the one form in which this service writes ids: lower case with hyphens (RFC 9562
+// section 4). It refuses other spellings of a UUID, because whoever has seen only the text compares texts. It
+// refuses the zero ID, too. With the error it returns the zero ID.
 func ParseID(text string) (ID, error) {
 	u, err := uuid.Parse(text)
 	if id := ID(u); err == nil && !id.IsZero() {
@@ -32,7 +33,8 @@ func ParseID(text string) (ID, error) {
 	return ID{}, errID
 }
 
-// newID makes a UUIDv7 (RFC 9562 section 5.7): new rows land at the end of their index.
+// newID makes a UUIDv7 (RFC 9562 section 5.7). It begins with the time, so new rows land at the end of their
+// index.
 func newID() ID { return ID(uuid.Must(uuid.NewV7())) } // it fails without randomness, and then the process has ended
 
 // IsZero reports whether id is the zero ID.

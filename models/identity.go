@@ -13,10 +13,11 @@ import (
 	"worldevents/models/internal/names"
 )
 
-// SignInExternal is SignIn for somebody whom an identity provider vouches for. Issuer and subject together decide who
-// it is, never the name: somebody unknown becomes a new user, called username or, when that cannot be, by the first of
-// usernameCandidates that looks like nobody's name. A user keeps the name of the first time. It returns ErrBlocked for a
-// user who is blocked, and for one who was removed for good.
+// SignInExternal is SignIn for somebody whom an identity provider vouches for. Issuer and subject together
+// decide who it is (OpenID Connect Core 1.0 section 5.7), never the name. Somebody unknown becomes a new user.
+// The new user is called username or, if that name cannot be used, by the first of usernameCandidates that
+// looks like nobody's name. Later sign-ins do not change the name. It returns ErrBlocked for a user who is
+// blocked, and for one who was removed for good.
 func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username string, in SignIn) (Grant, error) {
 	var grant Grant
 	err := s.transaction(ctx, func(tx *gorm.DB) error {
@@ -48,8 +49,9 @@ func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username st
 	return grant, nil
 }
 
-// addUnlessAlike is addMissing for a user of an identity provider, whose name must look like nobody's. The unique keys
-// see to those whom providers named. The names of others, which only their operator chooses, are looked up.
+// addUnlessAlike is addMissing for a user of an identity provider, whose name must look like nobody's. Unique
+// keys compare it with the names of other such users. Names that an operator gave have no such keys, since an
+// operator may give any name: these are looked up.
 func addUnlessAlike(tx *gorm.DB, user User) error {
 	alike, err := looksGiven(tx, user)
 	if err != nil || alike {
@@ -58,17 +60,18 @@ func addUnlessAlike(tx *gorm.DB, user User) error {
 	return addMissing(tx, user)
 }
 
-// looksGiven reports whether the name of user looks like one that an operator gave. Each half is a look-up in a partial
-// index, which a database uses for a query that repeats the predicate of the index and has no other alternative.
+// looksGiven reports whether the name of user looks like one that an operator gave. Each half is one look-up in
+// a partial index. Both databases use such an index only if the query repeats the predicate of the index, and
+// only without an OR inside the same SELECT.
 func looksGiven(tx *gorm.DB, user User) (alike bool, err error) {
 	err = scan(tx.Raw(`SELECT EXISTS (SELECT 1 FROM users WHERE issuer IS NULL AND folded = ?)
 		OR EXISTS (SELECT 1 FROM users WHERE issuer IS NULL AND skeleton = ?)`, *user.Folded, *user.Skeleton), &alike)
 	return alike, err
 }
 
-// usernameCandidates are the names to try for a new user who prefers one: that itself as normalizeUsername spells it, with
-// -2 to -9 after it, then with eight random hexadecimal digits. A preferred name that cannot be becomes "user" with such
-// digits.
+// usernameCandidates are the names to try for a new user who prefers one: that name as names.Normalize spells
+// it, then with -2 to -9 after it, then with eight random hexadecimal digits. If the preferred name cannot be
+// used, "user" with such digits takes its place.
 func usernameCandidates(preferred string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		preferred := names.Normalize(preferred)

@@ -14,7 +14,7 @@ type ListOptions struct {
 	WorldID string
 	// From and To bound ScheduledAt, To exclusively. Zero means unbounded.
 	From, To time.Time
-	// After is the position after which the list begins; zero means at its start.
+	// After is the position behind which the list begins; zero means at its start.
 	After Position
 	// Limit is the largest number of events; 0 means all.
 	Limit int
@@ -26,22 +26,28 @@ type Position struct {
 	ID          ID
 }
 
-// EventSink takes a list as it is read. Its methods must not wait for a client: a connection is held meanwhile.
+// EventSink takes a list as it is read. Its methods must not wait for a client, because a database connection
+// is held meanwhile.
 type EventSink interface {
-	// Event begins an event; what follows belongs to it. The slices are only lent.
+	// Event begins an event; the usernames that follow belong to it. The slices are valid only during the call.
 	Event(id ID, name, description []byte, scheduledAt time.Time)
-	// Usernames are those of the event's next RSVPs in the order of joining, each ended by a line feed but the last;
-	// no username contains one. It is called any number of times for an event, never with nothing.
+	// Usernames adds users of the event in the order of joining, with a line feed between them; no username
+	// contains one. It is called any number of times for an event, and never with an empty text.
 	Usernames(text []byte)
-	// Size is the number of bytes taken so far; Truncate goes back to an earlier one. Truncate comes before each batch.
+	// Size is the number of bytes taken so far. Truncate goes back to an earlier size: the database may want a
+	// batch to be read again, so Truncate comes before each.
 	Size() int
 	Truncate(size int)
 }
 
-// EventReader reads a list in batches, so that neither memory nor the time until the first event grows with the world.
-// Batches that Next reads are each of another moment: between them RSVPs come and go, and an event that EditEvent moves to
-// another time just then may be read twice, or not at all. Those that Snapshot reads are all of one moment. A copy of an
-// EventReader goes on by itself.
+// EventReader reads a list in batches, so that neither memory nor the time until the first event grows with the
+// world.
+//
+// Each batch that Next reads is of another moment. Between two batches RSVPs come and go, and an event that
+// EditEvent moves to another time may be read twice or not at all. The batches of Snapshot are all of one
+// moment.
+//
+// An EventReader may be copied, and both copies then read on by themselves.
 type EventReader struct {
 	store   *Store
 	options ListOptions
@@ -50,7 +56,8 @@ type EventReader struct {
 	until Position // of the last event, once PinPage has been called
 }
 
-// readState is how far a list has been read.
+// readState is how far a list has been read. A batch works on a copy, which replaces it once the batch has
+// succeeded: so a batch that fails leaves nothing behind.
 type readState struct {
 	rows      int // events to ask for in the next batch
 	remaining int // events still wanted; below 0 for all
@@ -60,28 +67,32 @@ type readState struct {
 
 	// Last is the position of the last event read.
 	Last Position
-	// Moment is what the first batch saw. The whole list did if it has been read in one batch, or by Snapshot.
+	// Moment is that of the first batch. It is the moment of the whole list if that was read in one batch or by
+	// Snapshot.
 	Moment Moment
 	// Done means that the list has been read.
 	Done bool
-	// More means, once Done or pinned, that events follow which Limit left out.
+	// More means, once Done or pinned, that more events follow, which Limit left out.
 	More bool
 }
 
-// rsvpState is how far the RSVPs of a large event have been read. Its texts are times and a number as the database spells them.
+// rsvpState is how far the RSVPs of a large event have been read. Its texts are times and a number as the
+// database writes them, so that reading on compares exactly what was stored.
 type rsvpState struct {
 	rows int // RSVPs to ask for in the next batch
 	// The position of the last RSVP read.
 	joinedAt, userNumber string
-	// until is when the last user had joined as the reading of the event began. Whoever joins later is left out, so
-	// that nobody who leaves and joins again meanwhile stands in the event twice.
+	// until is when the last user had joined as the reading of the event began. Users who join later are left
+	// out. Otherwise somebody who leaves and joins again during the reading would stand in the event twice.
 	until string
 }
 
-// beforeAll and afterAll are times for PostgreSQL, and for SQLite, whose times are texts, texts that sort like that.
+// beforeAll and afterAll come before and after all times. PostgreSQL knows both words as times. In SQLite times
+// are texts, and these texts sort there: '-' before all digits, 'i' after them.
 const beforeAll, afterAll = "-infinity", "infinity"
 
-// isAfter reports whether s is further on than earlier.
+// isAfter reports whether s is further on than earlier. A reading that does not get further would go on for
+// ever; see errStuck.
 func (s *readState) isAfter(earlier readState) bool {
 	if s.Done || s.Last != earlier.Last || s.rsvps == nil || earlier.rsvps == nil {
 		return s.Done || s.Last != earlier.Last || s.rsvps != earlier.rsvps
@@ -89,7 +100,7 @@ func (s *readState) isAfter(earlier readState) bool {
 	return *s.rsvps != *earlier.rsvps
 }
 
-// List begins to read a list.
+// List begins to read a list. It does not call the database; Next and Snapshot do.
 func (s *Store) List(options ListOptions) *EventReader {
 	l := &EventReader{store: s, options: options, batchLimits: usualBatches, readState: readState{rows: firstRows, remaining: options.Limit, Last: options.After}}
 	if options.Limit == 0 {
@@ -98,7 +109,8 @@ func (s *Store) List(options ListOptions) *EventReader {
 	return l
 }
 
-// SetSmall makes the next batches small ones, or usual ones again. Small batches take the database longer.
+// SetSmall makes the next batches small ones, or usual ones again. Small batches need little memory while a
+// client reads, and take the database longer.
 func (l *EventReader) SetSmall(small bool) {
 	l.batchLimits = usualBatches
 	if small {
@@ -106,11 +118,11 @@ func (l *EventReader) SetSmall(small bool) {
 	}
 }
 
-// errStuck is returned for a batch after which the reading stands where it stood, which would go on for ever.
+// errStuck is returned for a batch after which the reading stands where it stood before.
 var errStuck = errors.New("the reading does not move on")
 
-// Next reads one batch into sink. On behalf of a caller who is not active it returns ErrSignedOut; with the zero
-// Caller it does not look. After an error the sink is as it was before.
+// Next reads one batch into sink. For a caller who is not active it returns ErrSignedOut; with the zero Caller
+// it does not check. After an error the sink is as it was before.
 func (l *EventReader) Next(ctx context.Context, caller Caller, sink EventSink) error {
 	size, start := sink.Size(), l.readState
 	maxWait := l.store.maxWait
@@ -131,8 +143,11 @@ func (l *EventReader) Next(ctx context.Context, caller Caller, sink EventSink) e
 	return l.ended(err, start, sink, size)
 }
 
-// Snapshot is Next again and again, all of one moment, until the list is done or more returns false. It calls more before each
-// batch: sink has what was read so far, and is as it was before when the database wants the whole to be repeated.
+// Snapshot reads batches that are all of one moment, until the list is done or more returns false. Before it
+// calls more, the sink has what was read so far. It is as it was before the first batch when the database wants
+// the whole reading to be repeated.
+//
+// Only the first batch checks the caller: the others see the same moment, so that the answer cannot change.
 func (l *EventReader) Snapshot(ctx context.Context, caller Caller, sink EventSink, more func() bool) error {
 	size, start := sink.Size(), l.readState
 	err := l.store.read(ctx, func(tx *gorm.DB) error {
@@ -158,7 +173,7 @@ func (l *EventReader) Snapshot(ctx context.Context, caller Caller, sink EventSin
 	return l.ended(err, start, sink, size)
 }
 
-// ended takes a reading back that has failed.
+// ended puts sink and state back to where they were if err is not nil.
 func (l *EventReader) ended(err error, start readState, sink EventSink, size int) error {
 	if err != nil {
 		sink.Truncate(size)
@@ -168,7 +183,8 @@ func (l *EventReader) ended(err error, start readState, sink EventSink, size int
 	return nil
 }
 
-// checkIfNone returns ErrSignedOut if no rows came since the caller is not active.
+// checkIfNone finds out why no rows came: the caller is active, and there are none, or it returns ErrSignedOut.
+// A list with rows needs no such look, since being active is a condition of its query.
 func (c Caller) checkIfNone(tx *gorm.DB, rows int) error {
 	if rows > 0 || c == (Caller{}) {
 		return nil
@@ -176,9 +192,9 @@ func (c Caller) checkIfNone(tx *gorm.DB, rows int) error {
 	return c.check(tx)
 }
 
-// PinPage fixes which events the rest of a page holds, for a list with a limit whose response must start before it has
-// been read: events that are created later are left out. It returns the position of the last one; More is known from
-// now on.
+// PinPage fixes which events the rest of a page has. A response with a limit may have to begin before its page
+// has been read, and its header Link must name the page's last event by then. So events that are created later
+// are left out, and PinPage returns the position of the last one. More is known from now on.
 func (l *EventReader) PinPage(ctx context.Context) (Position, error) {
 	var pinned []ID
 	var beyond bool

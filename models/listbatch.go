@@ -16,13 +16,17 @@ const (
 	firstRSVPs = 4096
 )
 
-// batchLimits are how much is read at once.
+// batchLimits bound how much is read at once. A batch is held in memory as JSON, so these bound memory, too.
 type batchLimits struct {
 	maxRows, maxRSVPs int
-	large             int // an event of more RSVPs is large: they are read in batches, too; at most largeRSVPs
-	// A batch of events has no more bytes, unless it is one event: at most 130 KB, and 30 KB in a small batch.
+	// large bounds the RSVPs of an ordinary event. An event with more is large: its RSVPs are read in batches,
+	// too. It is at most largeRSVPs.
+	large int
+	// A batch of events has no more bytes than maxBytes. One event alone may have more: 130 KB at most, and 30
+	// KB in a small batch.
 	maxBytes int
-	// A batch of RSVPs has no more bytes of usernames, unless it is one. Their JSON has 26 more for each.
+	// A batch of RSVPs has no more bytes of usernames than maxNames, unless it is one RSVP. Their JSON has 26
+	// bytes more for each.
 	maxNames int
 }
 
@@ -31,13 +35,15 @@ var (
 	smallBatches = batchLimits{maxRows: 32, maxRSVPs: 256, large: 16, maxBytes: 8 << 10, maxNames: 4 << 10}
 )
 
-// resize returns how many rows to ask for, at most most, when the last batch brought n of them in so many bytes and the next
-// shall have about want.
+// resize returns how many rows to ask for next. The last batch asked for asked rows and brought n, in so many
+// bytes, and the next one shall bring about want bytes: so the average row decides. It at most doubles each
+// time, since the last rows may have been unusually short, and most bounds it.
 func resize(asked, n, bytes, want, most int) int {
 	return min(2*asked, max(1, n*want/max(1, bytes)), most)
 }
 
-// resizeRSVPs is resize for RSVPs. An eighth is left for names that are longer than the last ones.
+// resizeRSVPs is resize for RSVPs. It leaves an eighth free for names that are longer than the last ones, since
+// a batch that is too long brings nothing.
 func (l batchLimits) resizeRSVPs(asked, n, bytes int) int {
 	return resize(asked, n, bytes, l.maxNames*7/8, l.maxRSVPs)
 }
@@ -46,14 +52,16 @@ func (l batchLimits) resizeRSVPs(asked, n, bytes int) int {
 type listRow struct {
 	id ID
 	at time.Time // scheduled
-	// The texts of an event are its name, its description, and its first usernames, at most one more than largeRSVPs. Those of RSVPs
-	// are their usernames, the position of the last one as rsvpState has it, and when the event's last user has joined.
+	// An event has three texts: its name, its description, and its first usernames, at most largeRSVPs+1 of
+	// them. RSVPs have four: their usernames, the two texts of the last one's position as rsvpState has them,
+	// and when the event's last user joined.
 	texts [4][]byte
 }
 
 var lineFeed = []byte{'\n'}
 
-// countNames returns how many usernames there are, with line feeds between them. Counting takes the database longer.
+// countNames returns how many usernames a text has, with line feeds between them. Counting here is quicker than
+// having the database count.
 func countNames(usernames []byte) int {
 	if len(usernames) == 0 {
 		return 0
@@ -64,7 +72,7 @@ func countNames(usernames []byte) int {
 // rowsFunc runs a query of a list's batch and calls each with every row, until it wants no more.
 type rowsFunc func(query string, args []any, each func(*listRow) (more bool)) error
 
-// nextBatch reads one batch and returns how many rows came.
+// nextBatch reads one batch and returns how many rows came. It changes l only if it succeeds.
 func (l *EventReader) nextBatch(rows rowsFunc, caller Caller, sink EventSink) (got int, err error) {
 	next := l.readState
 	next.begun = true
@@ -83,7 +91,8 @@ func (l *EventReader) nextBatch(rows rowsFunc, caller Caller, sink EventSink) (g
 	return got, nil
 }
 
-// nextEvents reads the next events with their RSVPs, up to and including the first large one, without RSVPs.
+// nextEvents reads the next events with their RSVPs. It ends after the first large event, whose RSVPs nextRSVPs
+// reads then.
 func (l *EventReader) nextEvents(rows rowsFunc, caller Caller, sink EventSink, s *readState) (got int, err error) {
 	want := min(s.rows, l.maxRows)
 	if s.remaining >= 0 {
@@ -94,8 +103,8 @@ func (l *EventReader) nextEvents(rows rowsFunc, caller Caller, sink EventSink, s
 		selected = withMoment
 	}
 	query, args := l.query(selected, caller, want)
-	start, ended := sink.Size(), false // ended means before the query did
-	beyond := false                    // the page is full, and there is one event more
+	start, ended := sink.Size(), false // ended means that the batch ended before the query
+	beyond := false                    // the page is full, and one more event follows it
 	err = rows(query, args, func(row *listRow) (more bool) {
 		if selected == withMoment {
 			s.Moment, selected = NewMoment(string(row.texts[0])), eventsOnly
@@ -143,13 +152,14 @@ func (l *EventReader) nextEvents(rows rowsFunc, caller Caller, sink EventSink, s
 	return got, nil
 }
 
-// errRemoved is returned for an event that was removed while its RSVPs were read: what has been read is no event of any moment.
+// errRemoved is returned for an event that was removed while its RSVPs were read. Going on would show an event
+// that never had just these RSVPs.
 var errRemoved = errors.New("an event was removed while it was read")
 
-// nextRSVPs reads the next RSVPs of the large event at l.Last. A batch whose usernames are too long for it brings none, and the
-// next one asks for less.
+// nextRSVPs reads the next RSVPs of the large event at l.Last. If the usernames of a batch are too long, it
+// brings none, and the next one asks for fewer.
 func (l *EventReader) nextRSVPs(rows rowsFunc, sink EventSink, s *readState) (got int, err error) {
-	r, there, done := *s.rsvps, false, false // the reading of others, who share the beginning, has the same
+	r, there, done := *s.rsvps, false, false // a copy, since readers that share the beginning point to the same state
 	want := min(r.rows, l.maxRSVPs)
 	query, args := l.rsvpQuery(want)
 	err = rows(query, args, func(row *listRow) (more bool) {

@@ -11,8 +11,12 @@ const (
 	positionsOnly
 )
 
-// query asks for the next rows events, or about them. The row with the moment comes first, and the order of the others is the
-// subquery's. That the caller is active is a condition of the same statement, so no events at all may mean that they are not.
+// query asks for the next rows events, or about them. With withMoment a first row has the moment; the events
+// behind it have the order of their subquery. That the caller is active is a condition of the same statement,
+// which saves a round trip: if no rows come, checkIfNone finds out why.
+//
+// Position is compared as a row value, (scheduled_at, id) > (?, ?). Both databases find the start of such a
+// range in the index events_list, however far the list has been read.
 func (l *EventReader) query(selected projection, caller Caller, rows int) (text string, args []any) {
 	d, o := l.store.dialect, l.options
 	text, args = " FROM events e WHERE e.world_id = ?", append(make([]any, 0, 12), o.WorldID)
@@ -40,9 +44,12 @@ func (l *EventReader) query(selected projection, caller Caller, rows int) (text 
 	return text, append(args, rows)
 }
 
-// rsvpQuery asks for the next rows RSVPs of the large event at l.Last. They come as one row; no row means that the event is gone. The
-// inner LIMIT keeps their order. The last one is looked up by its time, and is counted to only where several have the same: an aggregate
-// of the last user takes PostgreSQL a tenth longer for the whole list.
+// rsvpQuery asks for the next rows RSVPs of the large event at l.Last. They come as one row; no row means that
+// the event is gone. The inner LIMIT keeps their order.
+//
+// The next batch has to know the last user of this one. The query looks it up by its time, and counts up to it
+// only if several users joined at the same time. An aggregate of the last user would be simpler, but takes
+// PostgreSQL a tenth longer for the whole list.
 func (l *EventReader) rsvpQuery(rows int) (text string, args []any) {
 	d, id, r := l.store.dialect, l.Last.ID, l.rsvps
 	next := fmt.Sprintf(`event_number = (SELECT number FROM events WHERE id = ?)

@@ -19,16 +19,16 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// migrationTries is how often Migrate tries a migration that did not get its locks.
+// migrationTries is how often Migrate tries a migration whose locks others hold.
 const migrationTries = 10
 
-// Migrate brings the schema up to date. It is safe when several instances start at once on one database. A schema that
-// is newer than those of this program stays as it is, and Migrate fails unless this program can work with it. It fails
-// with ErrUnavailable, ErrTimeout or ErrBusy when it is worth another try.
+// Migrate brings the schema up to date. Several instances may call it at once on one database. It leaves a
+// schema alone that is newer than this program's, and returns an error unless this program can work with that
+// one. It returns ErrUnavailable, ErrTimeout or ErrBusy if another try may succeed.
 func (s *Store) Migrate(ctx context.Context) error { return s.migrateOr(ctx, nil) }
 
-// MigrateExisting is Migrate that makes no database: it fails, in words for the operator, where there is no SQLite file or
-// no schema.
+// MigrateExisting is Migrate that makes no database. Where there is no SQLite file or no schema it returns an
+// error in words for the operator.
 func (s *Store) MigrateExisting(ctx context.Context) error {
 	if s.file != nil {
 		if _, err := os.Stat(s.file.Path); errors.Is(err, fs.ErrNotExist) {
@@ -42,10 +42,10 @@ func (s *Store) MigrateExisting(ctx context.Context) error {
 var errNoDatabase = errors.New("there is no database here, and REQUIRE_DATABASE=true has none made. If there was one, look at DATABASE_URL, put its files back or restore a backup: " +
 	"worldevents migrate makes an empty one")
 
-// Made reports whether Migrate has made the schema, since there was none.
+// Made reports whether Migrate found no schema and made one.
 func (s *Store) Made() bool { return s.schema.made.Load() }
 
-// migrateOr is Migrate that returns refusal, unless that is nil, where there is no schema.
+// migrateOr is Migrate. If refusal is not nil, migrateOr returns it where there is no schema.
 func (s *Store) migrateOr(ctx context.Context, refusal error) error {
 	if s.file != nil {
 		if _, err := os.Stat(filepath.Dir(s.Name())); errors.Is(err, fs.ErrNotExist) {
@@ -55,7 +55,7 @@ func (s *Store) migrateOr(ctx context.Context, refusal error) error {
 			return fmt.Errorf("migrate: %w", s.named(err))
 		}
 	}
-	// A pool of its own: the lock and goose need a connection each, whatever the size of the store's pool.
+	// A pool of its own: the lock and goose need a connection each, however small the store's pool is.
 	p, err := s.database.newPool(3)
 	if err != nil {
 		return err
@@ -65,7 +65,8 @@ func (s *Store) migrateOr(ctx context.Context, refusal error) error {
 		if err = s.migrate(ctx, p, refusal); n == migrationTries || !isLockTimeout(err) {
 			break
 		}
-		select { // in which those who have queued behind the migration go on
+		// Whoever queued behind the migration's lock goes first.
+		select {
 		case <-ctx.Done():
 			err = ctx.Err()
 		case <-time.After(time.Second):
@@ -77,7 +78,7 @@ func (s *Store) migrateOr(ctx context.Context, refusal error) error {
 	}
 	err = dberr.Classify(err)
 	if s.file != nil && errors.Is(err, ErrUnavailable) || dberr.IsRefusal(err) {
-		err = errors.New(err.Error()) // a file that cannot be opened, or a wrong password, is nothing to wait for
+		err = errors.New(err.Error()) // without its class: waiting does not open a file or correct a password
 	}
 	if err != nil {
 		return fmt.Errorf("migrate: %w", s.named(err))
@@ -85,7 +86,7 @@ func (s *Store) migrateOr(ctx context.Context, refusal error) error {
 	return nil
 }
 
-// migrate is one try.
+// migrate is one try of Migrate.
 func (s *Store) migrate(ctx context.Context, p pool, refusal error) error {
 	tx := p.gorm.WithContext(ctx)
 	return s.database.migrate(tx, func() error {
@@ -120,13 +121,15 @@ func (s *Store) migrate(ctx context.Context, p pool, refusal error) error {
 	})
 }
 
-// isLockTimeout reports whether lock_timeout has ended a statement.
+// isLockTimeout reports whether lock_timeout ended a statement (SQLSTATE 55P03). A migration waits 200 ms for a
+// lock of a table: all statements that come behind it wait for as long.
 func isLockTimeout(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == "55P03"
 }
 
-// migrationFiles are migrations with settings in front of each.
+// migrationFiles are migrations in which settings stand in front of each. goose has no other place for
+// statements that belong to the transaction of a migration.
 type migrationFiles struct {
 	fs.FS
 	settings string
@@ -155,10 +158,11 @@ type migrationFile struct {
 // Read implements fs.File.
 func (f migrationFile) Read(p []byte) (int, error) { return f.text.Read(p) }
 
-// errOldSchema is returned by Migrate for a database that was made before usernames had skeletons.
+// errOldSchema is returned by Migrate for a database of before the first release, when usernames had no
+// skeletons.
 var errOldSchema = errors.New("the database was made by a version before the first release, which this one cannot read: delete it (the file, or its tables) and start again")
 
-// refuseOldSchema knows such a database by a column that it lacks.
+// refuseOldSchema recognizes such a database by the missing column.
 func (s *Store) refuseOldSchema(tx *gorm.DB) error {
 	var old bool
 	err := scan(tx.Raw(s.schema.database.OldQuery), &old)

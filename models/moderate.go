@@ -20,23 +20,23 @@ const eventDetails = `
 		(SELECT count(*) FROM rsvps WHERE event_number = e.number) AS rsvps
 	FROM events e LEFT JOIN users u ON u.id = e.creator_id`
 
-// EventFilter selects events. What is zero selects all.
+// EventFilter selects events. A zero field selects all.
 type EventFilter struct {
-	// Creator is the user who has made them.
+	// Creator is the user who made them.
 	Creator ID
 	World   string
-	// Since and Until bound when they were made, Until exclusively.
+	// Since and Until bound when they were made; Until is exclusive.
 	Since, Until time.Time
-	// Before bounds when they are scheduled, exclusively.
+	// Before bounds when they take place; it is exclusive.
 	Before time.Time
 }
 
 // batchOfEvents is how many events are read at once.
 const batchOfEvents = 500
 
-// EachEvent calls each with all events of a filter, until it returns an error or ctx ends: in the order in which they were made where
-// the creator is given, else in that of the lists, world by world. It reads some at a time: events that are created meanwhile may be
-// among them.
+// EachEvent calls each with all events of a filter, until it returns an error or ctx ends. With a creator they
+// come in the order in which they were made, otherwise world by world in the order of the lists. It reads
+// batches, so events that are created meanwhile may be among them.
 func (s *Store) EachEvent(ctx context.Context, f EventFilter, each func(EventDetails) error) error {
 	err := s.eventBatches(ctx, f, batchOfEvents, func(batch []EventDetails) error {
 		for _, e := range batch {
@@ -74,7 +74,9 @@ func (s *Store) eventBatches(ctx context.Context, f EventFilter, size int, each 
 	}
 }
 
-// after is the query for the events after one, or from the first on after none. Each order is that of an index.
+// after is the query for the events behind last, or from the first on if last is zero. It orders by the columns
+// of an index, and compares with the last row instead of counting an offset: so each batch costs as much as the
+// first.
 func (f EventFilter) after(last EventDetails) (query string, args []any) {
 	query = eventDetails + " WHERE "
 	and := func(yes bool, condition string, with ...any) {
@@ -107,7 +109,8 @@ func (f EventFilter) after(last EventDetails) (query string, args []any) {
 	return query + " ORDER BY " + order, args
 }
 
-// FindEvent returns an event and its RSVPs in the order of joining, at one moment. It returns ErrNoEvent.
+// FindEvent returns an event and its RSVPs in the order of joining, as they were at one moment. It returns
+// ErrNoEvent.
 func (s *Store) FindEvent(ctx context.Context, id ID) (event EventDetails, rsvps []RSVP, err error) {
 	err = s.snapshot(ctx, func(tx *gorm.DB) error {
 		event, rsvps = EventDetails{}, nil
@@ -123,7 +126,7 @@ func (s *Store) FindEvent(ctx context.Context, id ID) (event EventDetails, rsvps
 	return event, rsvps, nil
 }
 
-// read returns ErrNoEvent.
+// read reads an event. It returns ErrNoEvent.
 func (e *EventDetails) read(tx *gorm.DB, id ID) error {
 	res := tx.Raw(eventDetails+" WHERE e.id = ?", id).Scan(e)
 	if res.Error == nil && res.RowsAffected == 0 {
@@ -132,7 +135,8 @@ func (e *EventDetails) read(tx *gorm.DB, id ID) error {
 	return res.Error
 }
 
-// EventEdit is what EditEvent changes: what is not nil. The texts and the time must fit the contract.
+// EventEdit has what EditEvent changes; nil leaves a value as it is. The texts and the time must fit the
+// contract, which this package does not know.
 type EventEdit struct {
 	Name, Description *string
 	ScheduledAt       *time.Time

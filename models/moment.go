@@ -13,24 +13,33 @@ import (
 	"gorm.io/gorm/clause"
 )
 
-// Moment is what one statement saw: every write that was committed before it, and no other. The zero Moment says nothing.
+// Moment is the snapshot of one statement: it saw every write that was committed before it, and no other. The
+// zero Moment says nothing.
+//
+// With a Moment one asks later whether a list may have changed. A time could not say that: a transaction may
+// have written a mark before the statement began, and commit after it.
 type Moment struct {
-	server string // where the statement ran, since that server has counted; "" for a file
-	saw    string // a snapshot of PostgreSQL, or the number of the last mark in a file
+	// server says what counted the transactions: the start of the server, the database, and the incarnation of
+	// its marks; "" for a file.
+	server string
+	// saw is a snapshot of PostgreSQL (pg_snapshot), or the number of the last mark in a file.
+	saw string
 }
 
 // IsZero reports whether m says nothing.
 func (m Moment) IsZero() bool { return m == Moment{} }
 
-// isAfter reports whether the two can be compared, m being the later one.
+// isAfter reports whether m can be compared with an earlier Moment. After a restart, a failover or a restored
+// backup it cannot: transactions may be counted anew, and marks may be missing.
 func (m Moment) isAfter(earlier Moment) bool {
 	return !m.IsZero() && !earlier.IsZero() && m.server == earlier.server
 }
 
-// sawOrNothing is a parameter of the SQL of moments.
+// sawOrNothing is m as a parameter of the SQL of moments. The zero Moment becomes a snapshot that saw nothing.
 func (m Moment) sawOrNothing() string { return cmp.Or(m.saw, "1:1:") }
 
-// NewMoment reads what the SQL of moments selects, which is empty where there is none.
+// NewMoment reads the text that the SQL of moments selects: empty for no moment, otherwise server and snapshot
+// with a | between them, or the number alone.
 func NewMoment(text string) Moment {
 	server, saw, ok := strings.Cut(text, "|")
 	if !ok {
@@ -39,26 +48,31 @@ func NewMoment(text string) Moment {
 	return Moment{server, saw}
 }
 
-// moments is the SQL about what a statement saw.
+// moments is the SQL that reads and compares Moments.
 type moments struct {
-	// now is that of the statement itself, as a text.
+	// now is the moment of its own statement, as a text.
 	now string
-	// firstRow is a query of now in the form of a list's events, with now as the name.
+	// firstRow is a query with the columns of a list's events, for one row with now as its name. So the moment
+	// and the list come from one statement.
 	firstRow string
-	// lost is the condition that marks after a moment may be missing.
+	// lost is the condition that marks after a moment may have been pruned already.
 	lost func(saw string) clause.Expr
 	// changed is the condition that a world has a mark after a moment.
 	changed func(saw, world string) clause.Expr
-	// worlds is a query of the worlds with a mark after a moment, and a condition that is false.
+	// worlds is a query of the worlds that have a mark after a moment; its second column is always false.
 	worlds func(saw string) clause.Expr
 	// numbers aggregates n into one text.
 	numbers string
 }
 
-// A moment of PostgreSQL is a snapshot, and the marks after it are those of transactions that it does not see: all from its
-// xmax on, and those before that were running. The index is entered once for all of the former, and once for each of the latter. The
-// inner queries are written so that nothing else can be planned, whatever PostgreSQL believes of a table that grows and shrinks by the
-// second: none of them can be merged into the outer one, and only the index has their order.
+// A moment of PostgreSQL is a snapshot (PostgreSQL, "Transaction ID and Snapshot Information Functions"). The
+// marks after it are those of the transactions that the snapshot does not see: all from its xmax on, and those
+// before xmax that were running, its xip. One range of the index has all of the former; each of the latter is
+// one look-up.
+//
+// The table of marks grows and shrinks by the second, so PostgreSQL's statistics of it are always wrong. The
+// inner queries therefore leave the planner no choice: none of them can be merged into the outer one, and only
+// the index has their order.
 var postgresMoments = moments{
 	now:      "moment()",
 	firstRow: "SELECT CAST('ffffffff-ffff-ffff-ffff-ffffffffffff' AS uuid), to_timestamp(0), moment(), '', ''",
@@ -81,10 +95,11 @@ var postgresMoments = moments{
 
 const postgresSaw = "CAST(CAST(? AS text) AS pg_snapshot)"
 
-// A moment of a file is a number: its marks are numbered in the order of the writes, which are one after the other.
+// A moment of a file is a number. A file has one writer, so the numbers of marks have the order of the commits.
 var sqliteMoments = moments{
 	now: sqliteLast,
-	// The driver reads a time where the first query has a column of times, which is one of no rows here.
+	// The driver reads a column as a time if the first query of the union declares it so. That query finds no
+	// row here.
 	firstRow: "SELECT id, scheduled_at, name, description, '' FROM events WHERE number = 0 UNION ALL " +
 		"SELECT 'ffffffff-ffff-ffff-ffff-ffffffffffff', '1970-01-01 00:00:00+00:00', " + sqliteLast + ", '', ''",
 	lost: func(saw string) clause.Expr { return gorm.Expr(sqliteLast+" < CAST(? AS INTEGER)", saw) },
@@ -101,11 +116,11 @@ const sqliteLast = "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'chan
 
 // Changes is the answer to Store.ChangedSince.
 type Changes struct {
-	// Changed means that a list of the world may be another one by now. It is so in doubt, too.
+	// Changed means that a list of the world may have changed. It is true in doubt, too.
 	Changed bool
-	// Now is what the answer saw.
+	// Now is the moment of the answer.
 	Now Moment
-	// SignedOut are those of the callers who are not active.
+	// SignedOut are the callers who are not active.
 	SignedOut map[Caller]bool
 }
 
@@ -136,7 +151,7 @@ func (s *Store) ChangedSince(ctx context.Context, m Moment, world string, all []
 	return answer, nil
 }
 
-// someCallers returns those whose numbers, from 1 on, a text has, with spaces between them.
+// someCallers returns the callers whose numbers a text names, counted from 1, with spaces between them.
 func someCallers(all []Caller, numbers *string) map[Caller]bool {
 	if numbers == nil {
 		return nil
@@ -149,7 +164,8 @@ func someCallers(all []Caller, numbers *string) map[Caller]bool {
 	return some
 }
 
-// isInRecovery reports whether a server refused to read a table that a standby does not have.
+// isInRecovery reports whether a standby refused the statement (SQLSTATE 0A000). The marks are in an unlogged
+// table, and a standby has none of those.
 func isInRecovery(err error) bool {
 	pg := new(pgconn.PgError)
 	return errors.As(err, &pg) && pg.Code == "0A000"

@@ -16,9 +16,9 @@ import (
 // Person is all that is kept about a user, but for hashes of tokens.
 type Person struct {
 	User
-	// Sessions are all that are stored, over or not, without their hashes.
+	// Sessions are all that are stored, ended or not, without their hashes.
 	Sessions []Session
-	// Events are those that the user has created.
+	// Events are those that the user created.
 	Events []Event
 	// RSVPs are in the order of joining.
 	RSVPs []Joined
@@ -33,7 +33,7 @@ type Joined struct {
 	CreatedAt   time.Time // when the user joined
 }
 
-// FindPerson returns all that is kept about a user, at one moment. It returns ErrNoUser.
+// FindPerson returns all that is kept about a user, as it was at one moment. It returns ErrNoUser.
 func (s *Store) FindPerson(ctx context.Context, who Who) (Person, error) {
 	var person Person
 	err := s.snapshot(ctx, func(tx *gorm.DB) error {
@@ -62,7 +62,8 @@ func (s *Store) FindPerson(ctx context.Context, who Who) (Person, error) {
 	return person, nil
 }
 
-// snapshot runs fn, which only reads, on one state of the database. On SQLite that keeps others from writing meanwhile.
+// snapshot runs fn, which only reads, on one state of the database. On SQLite nobody else writes meanwhile,
+// since the transaction runs on the one writing connection.
 func (s *Store) snapshot(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	return s.transaction(ctx, func(tx *gorm.DB) error {
 		if s.file == nil {
@@ -77,8 +78,8 @@ func (s *Store) snapshot(ctx context.Context, fn func(tx *gorm.DB) error) error 
 // batchOfUsers is how many users are read at once.
 const batchOfUsers = 1000
 
-// EachUser calls each with all users, in the order in which they were added, until it returns an error or ctx ends. It
-// reads some at a time: users who are added meanwhile may be among them.
+// EachUser calls each with all users, in the order in which they were added, until it returns an error or ctx
+// ends. It reads batches, so users who are added meanwhile may be among them.
 func (s *Store) EachUser(ctx context.Context, each func(User) error) error {
 	for after := (ID{}); ; {
 		var users []User
@@ -103,11 +104,12 @@ func (s *Store) EachUser(ctx context.Context, each func(User) error) error {
 	}
 }
 
-// RenameUser calls a user to from now on, in all lists at once, and returns them as they were. JWTs name them so from their session's
-// next refresh on. It returns ErrNoUser, ErrUsername, ErrUserExists or ErrUserAlike.
+// RenameUser gives a user the name to, in all lists at once, and returns the user with the former name. A JWT
+// keeps the former name until the next refresh of its session. It returns ErrNoUser, ErrUsername, ErrUserExists
+// or ErrUserAlike.
 //
-// The operator may give any name that is free. Only a user of an identity provider may not look like somebody else, as at
-// the first sign-in: those names are what people are told apart by who chose them themselves.
+// The operator may give any name that is free. Only a user of an identity provider may not look like somebody
+// else, as at the first sign-in: people choose those names themselves, and tell each other apart by them.
 func (s *Store) RenameUser(ctx context.Context, who Who, to string) (Identity, error) {
 	if !names.Valid(to) {
 		return Identity{}, fmt.Errorf("rename user: %w", ErrUsername)
@@ -122,7 +124,7 @@ func (s *Store) RenameUser(ctx context.Context, who Who, to string) (Identity, e
 			return err
 		}
 		err = tx.Model(&User{}).Where("id = ?", user.ID).Updates(map[string]any{
-			"username": to, "folded": renamed.Folded, "skeleton": renamed.Skeleton, // the database does the same in rsvps
+			"username": to, "folded": renamed.Folded, "skeleton": renamed.Skeleton, // a foreign key does the same in rsvps (ON UPDATE CASCADE)
 		}).Error
 		if errors.Is(dberr.Classify(err), dberr.ErrDuplicate) { // taken since
 			return ErrUserExists
@@ -136,8 +138,9 @@ func (s *Store) RenameUser(ctx context.Context, who Who, to string) (Identity, e
 	return Identity{user.ID, user.Username}, nil
 }
 
-// refuseTaken returns ErrUserExists if somebody else than user has the name of renamed, and ErrUserAlike if it looks like
-// somebody else's and must not. Unique keys see to those who come at the same time.
+// refuseTaken returns ErrUserExists if somebody else than user has the name of renamed, and ErrUserAlike if it
+// looks like somebody else's and must not. If two ask for one name at the same time, both pass here, and a
+// unique key stops one of them.
 func refuseTaken(tx *gorm.DB, user, renamed User) error {
 	var taken, alike bool
 	err := scan(tx.Raw("SELECT EXISTS (SELECT 1 FROM users WHERE username = ? AND id <> ?)", renamed.Username, user.ID), &taken)
@@ -161,18 +164,19 @@ func refuseTaken(tx *gorm.DB, user, renamed User) error {
 	return err
 }
 
-// BlockUser keeps a user from signing in, and revokes their sessions. It returns ErrNoUser. changed is
-// false for a user who was blocked before.
+// BlockUser keeps a user from signing in, and revokes their sessions. changed is false if the user was blocked
+// before. It returns ErrNoUser.
 func (s *Store) BlockUser(ctx context.Context, who Who) (user User, changed bool, err error) {
 	return s.setBlocked(ctx, "block user", who, s.timestamp())
 }
 
-// UnblockUser lets a user sign in again. It returns ErrNoUser. changed is false for a user who was not blocked.
+// UnblockUser lets a user sign in again. changed is false if the user was not blocked. It returns ErrNoUser.
 func (s *Store) UnblockUser(ctx context.Context, who Who) (user User, changed bool, err error) {
 	return s.setBlocked(ctx, "unblock user", who, nil)
 }
 
-// setBlocked changes since when a user is blocked, nil for not at all.
+// setBlocked sets since when a user is blocked; nil means that the user is not. It holds the lock of lockUser,
+// so that no sign-in begins a session between the blocking and the revoking.
 func (s *Store) setBlocked(ctx context.Context, what string, who Who, since any) (user User, changed bool, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB) (err error) {
 		if user, err = lockUser(who.in(tx)); err != nil {
@@ -193,7 +197,8 @@ func (s *Store) setBlocked(ctx context.Context, what string, who Who, since any)
 	return user, changed, nil
 }
 
-// IdentityHash is what is kept of the user's identity at a provider if the user is removed for good; nil without one.
+// IdentityHash is what is kept of the user's identity at a provider after the user was removed for good; nil
+// without an identity.
 func (u User) IdentityHash() *Hash {
 	if u.Issuer == nil {
 		return nil
@@ -201,7 +206,8 @@ func (u User) IdentityHash() *Hash {
 	return new(identityHash(*u.Issuer, *u.Subject))
 }
 
-// identityHash is what is kept of an identity that must not come back. No issuer has a zero byte.
+// identityHash is what is kept of an identity that must not come back: enough to recognize it, and nothing that
+// names a person. An issuer has no zero byte, so that no two pairs give the same text.
 func identityHash(issuer, subject string) Hash {
 	return sha256.Sum256([]byte(issuer + "\x00" + subject))
 }
@@ -216,7 +222,7 @@ func refuseBlocked(tx *gorm.DB, identity Hash) error {
 	return err
 }
 
-// BlockIdentity keeps an identity from becoming a user. It reports whether it was not blocked before.
+// BlockIdentity keeps an identity from becoming a user. changed is false if it was blocked before.
 func (s *Store) BlockIdentity(ctx context.Context, identity Hash) (changed bool, err error) {
 	err = s.write(ctx, func(tx *gorm.DB) (err error) {
 		changed, err = s.blockIdentity(tx, identity)
@@ -233,8 +239,8 @@ func (s *Store) blockIdentity(tx *gorm.DB, identity Hash) (changed bool, err err
 	return res.RowsAffected > 0, res.Error
 }
 
-// UnblockIdentity lets an identity become a user again whose user RemoveUser has removed for good. It reports whether it was
-// blocked.
+// UnblockIdentity lets an identity become a user again after RemoveUser has removed its user for good. changed
+// is false if it was not blocked.
 func (s *Store) UnblockIdentity(ctx context.Context, identity Hash) (changed bool, err error) {
 	err = s.write(ctx, func(tx *gorm.DB) error {
 		res := tx.Exec("DELETE FROM blocked_identities WHERE hash = ?", identity)

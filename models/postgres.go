@@ -30,7 +30,7 @@ var postgresDialect = dialect{
 	moments: postgresMoments,
 }
 
-// openPostgres makes the pool, and what tells other instances of writes.
+// openPostgres prepares the pool, the shared writes, and the notifications of other instances.
 func (s *Store) openPostgres(url string, conns int) (err error) {
 	if s.server, err = postgres.New(url, s.timeout); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (s *Store) openPostgres(url string, conns int) (err error) {
 	return err
 }
 
-// postgresDatabase is a server.
+// postgresDatabase is a PostgreSQL server.
 type postgresDatabase struct {
 	server  *postgres.Server
 	failure writeFailure
@@ -70,7 +70,8 @@ func (d *postgresDatabase) note(err error) {
 	}
 }
 
-// ready implements database. Once a write has failed for want of room or the like, it wants one of its own to succeed first.
+// ready implements database. If the disk of the server was full or the like when somebody wrote, a write of its
+// own has to succeed first: a server that is full still answers every read.
 func (d *postgresDatabase) ready(tx *gorm.DB) error {
 	var writable bool
 	err := postgres.WhileFull(tx.Statement.Context, func() error {
@@ -93,9 +94,10 @@ func (d *postgresDatabase) migrate(tx *gorm.DB, fn func() error) error {
 	return withAdvisoryLock(tx, fn)
 }
 
-// withAdvisoryLock holds an advisory lock of a transaction, not of a session, so that it also works behind
-// PgBouncer. Who waits holds nothing meanwhile: the waiting could take all of a small pool's connections, and the one
-// that migrates needs two.
+// withAdvisoryLock runs fn while it holds an advisory lock of a transaction. A lock of a session would outlive
+// its client behind PgBouncer, which gives the server connection to others. A process that has to wait asks
+// again every 100 ms, and holds no connection meanwhile: the waiting ones could take all connections of a small
+// pool, and the one that migrates needs two.
 func withAdvisoryLock(tx *gorm.DB, fn func() error) error {
 	for {
 		var locked bool
@@ -121,8 +123,8 @@ func withAdvisoryLock(tx *gorm.DB, fn func() error) error {
 	}
 }
 
-// probePostgres has the server write to its disk what leaves no trace: a temporary table of a few hundred kilobytes, taken
-// back. A role that may not make one proves nothing, and passes.
+// probePostgres makes the server write to its disk and leaves no trace: it makes a temporary table of a few
+// hundred kilobytes and rolls back. A role that may not make one (SQLSTATE 42501) proves nothing, and passes.
 func probePostgres(tx *gorm.DB) error {
 	err := tx.Transaction(func(tx *gorm.DB) error {
 		if err := tx.Exec("CREATE TEMPORARY TABLE probe AS SELECT n FROM generate_series(1, 10000) n").Error; err != nil {
@@ -137,7 +139,7 @@ func probePostgres(tx *gorm.DB) error {
 	return err
 }
 
-// errProbed takes back a probe that has succeeded.
+// errProbed rolls back a probe that has succeeded.
 var errProbed = errors.New("probed")
 
 // checkPostgres refuses a server or a database that the service cannot work with.
@@ -151,19 +153,21 @@ func checkPostgres(tx *gorm.DB) error {
 	return postgres.Supported(version, encoding)
 }
 
-// writeFailure is that of a server that responds but lacks what it needs to write, such as room on its disk.
-type writeFailure struct{ last atomic.Pointer[time.Time] } // when a write failed of it; nil if none does
+// writeFailure remembers that a server responds but cannot write, for want of room on its disk for example.
+type writeFailure struct{ last atomic.Pointer[time.Time] } // when a write failed last; nil while none fails
 
-// minWriteFailure is how long it lasts after a write that failed: a probe may find room where a large write does not.
+// minWriteFailure is how long such a failure lasts at least: a probe may find room where a large write finds
+// none.
 const minWriteFailure = 2 * time.Second
 
-// note is called when a write has failed of it.
+// note is called when a write has failed so.
 func (f *writeFailure) note() {
 	now := time.Now()
 	f.last.Store(&now)
 }
 
-// isOver returns nil if no write fails any more, as probe shows by its success; else ErrCannotWrite, or the error of probe.
+// isOver returns nil if no write fails any more. Only a probe that succeeds shows that. Otherwise it returns
+// ErrCannotWrite, or the error of probe.
 func (f *writeFailure) isOver(probe func() error) error {
 	last := f.last.Load()
 	if last == nil {

@@ -14,6 +14,8 @@ import (
 	"worldevents/models/internal/postgres"
 )
 
+// rows implements database. It runs again on another connection as long as no row has come: a query changes
+// nothing, so that only rows that a caller has seen must not come twice.
 func (*postgresDatabase) rows(tx *gorm.DB, query string, args []any, each func(*listRow) (more bool)) error {
 	ctx := tx.Statement.Context
 	return tx.Statement.ConnPool.(postgres.Pool).WithConn(ctx, func(c *pgx.Conn) (again bool, err error) {
@@ -22,7 +24,8 @@ func (*postgresDatabase) rows(tx *gorm.DB, query string, args []any, each func(*
 	})
 }
 
-// snapshot implements database. It sends the beginning of the transaction together with its first query.
+// snapshot implements database. REPEATABLE READ takes the snapshot at the first query, which is sent together
+// with BEGIN in one round trip.
 func (*postgresDatabase) snapshot(tx *gorm.DB, fn func(rows rowsFunc) error) error {
 	ctx := tx.Statement.Context
 	return tx.Statement.ConnPool.(postgres.Pool).WithConn(ctx, func(c *pgx.Conn) (again bool, err error) {
@@ -44,7 +47,7 @@ func (*postgresDatabase) snapshot(tx *gorm.DB, fn func(rows rowsFunc) error) err
 	})
 }
 
-// beginAndReadRows is readRows as the first query of a transaction whose queries all see what it sees.
+// beginAndReadRows is readRows as the first query of a transaction whose queries all see the same snapshot.
 func beginAndReadRows(ctx context.Context, c *pgx.Conn, query string, args []any, each func(*listRow) (more bool)) (gotRow bool, err error) {
 	var both pgx.Batch
 	both.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -64,7 +67,8 @@ func beginAndReadRows(ctx context.Context, c *pgx.Conn, query string, args []any
 	return gotRow, results.Close()
 }
 
-// numbered returns a query whose parameters are $1, $2 and so on instead of question marks.
+// numbered replaces the question marks of a query by $1, $2 and so on. Our queries have no question mark
+// elsewhere.
 func numbered(query string) string {
 	var b strings.Builder
 	for i, part := range strings.Split(query, "?") {
@@ -76,7 +80,8 @@ func numbered(query string) string {
 	return b.String()
 }
 
-// readRows also reports whether a row has come. What each does not want is received and dropped.
+// readRows runs a query. gotRow reports whether a row has come, which decides whether the query may be
+// repeated.
 func readRows(ctx context.Context, c *pgx.Conn, query string, args []any, each func(*listRow) (more bool)) (gotRow bool, err error) {
 	rows, err := c.Query(ctx, query, args...)
 	if err != nil {
@@ -85,7 +90,8 @@ func readRows(ctx context.Context, c *pgx.Conn, query string, args []any, each f
 	return eachRow(rows, each)
 }
 
-// eachRow calls each with the rows of a query, until it wants no more, and closes them.
+// eachRow calls each with the rows of a query until it wants no more, and closes them. The connection receives
+// the rest and drops it.
 func eachRow(rows pgx.Rows, each func(*listRow) (more bool)) (gotRow bool, err error) {
 	defer rows.Close()
 	var row listRow
@@ -102,8 +108,9 @@ func eachRow(rows pgx.Rows, each func(*listRow) (more bool)) (gotRow bool, err e
 	return gotRow, rows.Err()
 }
 
-// read takes a row as it is on the wire: id, time, texts. Where those come as text, as with
-// default_query_exec_mode=exec, pgx reads it.
+// read takes a row as it is on the wire: id, time, texts. Decoding these two by hand spares every row the
+// conversions of database/sql. With default_query_exec_mode=exec, as behind PgBouncer, they come as text, and
+// pgx reads them.
 func (row *listRow) read(rows pgx.Rows) error {
 	const id, at = 0, 1
 	values, columns := rows.RawValues(), rows.FieldDescriptions()

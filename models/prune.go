@@ -11,15 +11,19 @@ import (
 	"worldevents/models/internal/schema"
 )
 
-// ClockSkew is how far the clocks of instances may be apart: a JWT lives so much longer somewhere.
+// ClockSkew is how far apart the clocks of two instances may be. A JWT that one of them takes for expired may
+// be valid for so long at another.
 const ClockSkew = time.Minute
 
 // noMaxAge is longer than any session has lived.
 const noMaxAge = 100 * 365 * 24 * time.Hour
 
-// PruneSessions deletes the sessions of which nothing is left: no refresh token and no JWT is valid any more. It looks at
-// a thousand rows after the one with the id after, and returns the last one's id, to go on with, or zero at the end of
-// the table. No index helps it, because a refresh would have to keep that.
+// PruneSessions deletes sessions of which nothing is left: neither a refresh token nor a JWT is valid any more.
+// It looks at the thousand rows whose ids follow after, and returns the last of these ids, to go on from, or
+// zero at the end of the table.
+//
+// No index helps it. An index over the times would have to change with every refresh, which happens far more
+// often than pruning.
 func (s *Store) PruneSessions(ctx context.Context, after ID) (last ID, deleted int64, err error) {
 	last, err = s.endOfBatch(ctx, after)
 	if err == nil && !last.IsZero() {
@@ -43,14 +47,20 @@ func (s *Store) PruneSessions(ctx context.Context, after ID) (last ID, deleted i
 const (
 	// maxPrunedChanges is how many marks one transaction deletes.
 	maxPrunedChanges = 10_000
-	// keptChanges is for how long marks are kept at least. It is no promise to anybody: a Moment of before is compared with nothing.
+	// keptChanges is how long marks are kept at least. A Moment that is older is never compared: the world then
+	// counts as changed.
 	keptChanges = 10 * time.Minute
 )
 
-// PruneChanges deletes marks that no Moment of the last minutes needs, in batches with rests between them, and returns how many. No clock
-// decides what is needed: what is deleted is older than any snapshot that a Moment may still be compared with, which the same
-// transaction writes down. It also begins a new incarnation where the server has emptied both tables. A file keeps one mark for
-// each world, and needs none of this.
+// PruneChanges deletes marks that no Moment of the last minutes needs, in batches with rests between them, and
+// returns how many it deleted.
+//
+// No clock decides what is needed. The transaction that deletes also writes down a horizon, and a Moment whose
+// snapshot began before that horizon is not compared any more (moments.lost). The tables of marks and of the
+// horizon are unlogged: a server that crashes empties both, and PruneChanges then begins a new incarnation,
+// with which no earlier Moment can be compared.
+//
+// A file keeps one mark for each world, and needs no pruning.
 func (s *Store) PruneChanges(ctx context.Context) (deleted int64, err error) {
 	if s.file != nil {
 		return 0, nil
@@ -72,14 +82,15 @@ func (s *Store) PruneChanges(ctx context.Context) (deleted int64, err error) {
 	return deleted, nil
 }
 
-// pruneChanges deletes one batch, unless another instance does.
+// pruneChanges deletes one batch, unless another instance is doing so.
 func pruneChanges(tx *gorm.DB) (deleted int64, err error) {
 	var mine bool
 	if err := scan(tx.Raw("SELECT pg_try_advisory_xact_lock(?)", int64(schema.ChangesLock)), &mine); err != nil || !mine {
 		return 0, err
 	}
 	for _, statement := range []string{
-		// What a dump of another server has brought here may be ahead of this one.
+		// A dump that was restored here may bring the counters of its own server, which may be ahead of this
+		// one's.
 		"DELETE FROM incarnation WHERE greatest(horizon, next) > pg_snapshot_xmax(pg_current_snapshot())",
 		"INSERT INTO incarnation DEFAULT VALUES ON CONFLICT DO NOTHING",
 		fmt.Sprintf(`UPDATE incarnation SET horizon = next, next = pg_snapshot_xmin(pg_current_snapshot()), next_since = now()
@@ -90,7 +101,8 @@ func pruneChanges(tx *gorm.DB) (deleted int64, err error) {
 			return 0, err
 		}
 	}
-	// Each batch begins where the last one ended: the index still has what is deleted already.
+	// Each batch begins where the last one ended: until a vacuum the index still has the entries that are
+	// deleted already, and reading over them from the start would take longer each time.
 	err = scan(tx.Raw(`
 		WITH old AS (
 			SELECT ctid AS mark, xid FROM changes

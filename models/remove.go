@@ -11,11 +11,11 @@ import (
 
 // UserRemoval says what RemoveUser removes.
 type UserRemoval struct {
-	// Block means that the user's identity at its provider can become no user again.
+	// Block means that the user's identity at its provider can never become a user again.
 	Block bool
-	// Events means that the events which the user has created go, too.
+	// Events means that the events that the user created go, too.
 	Events bool
-	// DryRun only counts.
+	// DryRun means that RemoveUser only counts.
 	DryRun bool
 	// Progress is called after each batch of events.
 	Progress func(RemovedEvents)
@@ -26,17 +26,20 @@ type Removed struct {
 	ID ID
 	// Sessions and RSVPs are gone with the user.
 	Sessions, RSVPs int64
-	// Events are those that the user had created. They stay, without a creator.
+	// Events are those that the user created and that stay, without a creator.
 	Events int64
-	// Created are those of the user's events that are gone, with UserRemoval.Events.
+	// Created are those that the user created and that are gone, with UserRemoval.Events.
 	Created RemovedEvents
-	// Identity is what is kept of a user who must not come back, else nil.
+	// Identity is what is kept of a user who must not come back; nil for others.
 	Identity *Hash
 }
 
-// RemoveUser deletes a user with sessions and RSVPs, at once. Events go before that, as with RemoveEvents. It returns ErrNoUser, and
-// ErrNoIdentity if there is none to block. With any other error Created says what is gone already; it is that of ctx if that has ended
-// before the user was removed.
+// RemoveUser deletes a user with sessions and RSVPs at once. With Events it first removes the user's events as
+// RemoveEvents does, in batches: a user may have so many that one transaction would keep everybody waiting. It
+// returns ErrNoUser, and ErrNoIdentity if there is no identity to block.
+//
+// With any other error Created says what is gone already. The error is that of ctx if ctx ended before the user
+// was removed.
 func (s *Store) RemoveUser(ctx context.Context, who Who, removal UserRemoval) (removed Removed, err error) {
 	if removal.Events {
 		removed, err = s.removeCreated(ctx, who, removal)
@@ -59,7 +62,8 @@ func (s *Store) RemoveUser(ctx context.Context, who Who, removal UserRemoval) (r
 	return removed, nil
 }
 
-// removeCreated removes the events of a user who can be removed.
+// removeCreated removes the events of a user. First it checks that the user can be removed, because removed
+// events do not come back.
 func (s *Store) removeCreated(ctx context.Context, who Who, removal UserRemoval) (removed Removed, err error) {
 	var user User
 	err = s.read(ctx, func(tx *gorm.DB) (err error) {
@@ -76,7 +80,8 @@ func (s *Store) removeCreated(ctx context.Context, who Who, removal UserRemoval)
 	return removed, err
 }
 
-// removeUser deletes the user, or only counts. It waits for whoever creates an event just then, and so removes that, too.
+// removeUser deletes the user, or only counts. Its lock on the user's row waits for a transaction in which the
+// user creates an event just then, so it removes that event, too.
 func (s *Store) removeUser(tx *gorm.DB, who Who, removal UserRemoval, removed *Removed) error {
 	user, err := readUser(who.in(tx).Clauses(clause.Locking{Strength: "UPDATE"}))
 	if err != nil {
@@ -115,5 +120,5 @@ func (s *Store) removeUser(tx *gorm.DB, who Who, removal UserRemoval, removed *R
 			return err
 		}
 	}
-	return tx.Exec("DELETE FROM users WHERE id = ?", user.ID).Error // the database does the rest
+	return tx.Exec("DELETE FROM users WHERE id = ?", user.ID).Error // foreign keys delete sessions and RSVPs
 }

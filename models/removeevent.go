@@ -12,17 +12,18 @@ import (
 	"worldevents/models/internal/schema"
 )
 
-// RemovedEvents is how many events have been removed so far, or would be, and how many RSVPs they had just before.
+// RemovedEvents is how many events were removed so far, or would be, and how many RSVPs they had just before.
 type RemovedEvents struct{ Events, RSVPs int64 }
 
-// detached is the world of events that are removed, which no request can name. Such an event has an id that nobody knows, and neither
-// texts nor a creator. SweepEvents deletes it with its RSVPs.
+// detached is the world of removed events. No request can name it. A removed event has a new id that nobody
+// knows, and neither texts nor a creator. SweepEvents deletes it with its RSVPs later: an event may have a
+// hundred thousand of them, and whoever joins or leaves would wait for the transaction that deletes them all.
 const detached = ""
 
 // maxDetached is how many events one transaction removes.
 const maxDetached = 100
 
-// RemoveEvent removes an event with its RSVPs: in one statement it is gone for everybody. It returns ErrNoEvent.
+// RemoveEvent removes an event with its RSVPs. One statement hides it from everybody. It returns ErrNoEvent.
 func (s *Store) RemoveEvent(ctx context.Context, id ID) (removed RemovedEvents, err error) {
 	var event EventDetails
 	err = s.read(ctx, func(tx *gorm.DB) error {
@@ -33,7 +34,7 @@ func (s *Store) RemoveEvent(ctx context.Context, id ID) (removed RemovedEvents, 
 		err = s.detachAll(ctx, []EventDetails{event}, time.Time{}, &removed)
 	}
 	if err == nil && removed.Events == 0 {
-		err = ErrNoEvent // since it was looked up
+		err = ErrNoEvent // somebody else removed it after the look-up
 	}
 	if err != nil {
 		return removed, fmt.Errorf("remove event %s: %w", id, err)
@@ -44,14 +45,15 @@ func (s *Store) RemoveEvent(ctx context.Context, id ID) (removed RemovedEvents, 
 // EventRemoval says what RemoveEvents removes.
 type EventRemoval struct {
 	EventFilter
-	// DryRun only counts.
+	// DryRun means that RemoveEvents only counts.
 	DryRun bool
 	// Progress is called after each batch.
 	Progress func(RemovedEvents)
 }
 
-// RemoveEvents removes events as RemoveEvent does, in batches and with rests between them. It may be interrupted and run again. It
-// returns what it has removed, also with an error, which is that of ctx if that has ended.
+// RemoveEvents removes events as RemoveEvent does, in batches with rests between them. A run that was
+// interrupted may simply be repeated. It also returns with an error what it has removed; the error is that of
+// ctx if ctx has ended.
 func (s *Store) RemoveEvents(ctx context.Context, removal EventRemoval) (removed RemovedEvents, err error) {
 	err = s.eventBatches(ctx, removal.EventFilter, maxDetached, func(batch []EventDetails) error {
 		begin := time.Now()
@@ -89,8 +91,9 @@ func (s *Store) detachAll(ctx context.Context, events []EventDetails, before tim
 	return err
 }
 
-// detach removes events in one statement, unless they are gone. Where before is not zero, those stay that somebody has just moved to
-// then or later. A list, a join or a leave that runs meanwhile sees them, or does not.
+// detach removes those of the events that still exist, in one statement. If before is not zero, an event stays
+// that somebody has just moved to that time or later. A list, a join or a leave that runs meanwhile sees all of
+// the event or nothing of it.
 func (s *Store) detach(tx *gorm.DB, events []EventDetails, before time.Time) (done RemovedEvents, err error) {
 	found, rsvps := make(ids, len(events)), make(map[int64]int64)
 	for i, e := range events {
@@ -112,11 +115,12 @@ func (s *Store) detach(tx *gorm.DB, events []EventDetails, before time.Time) (do
 	return done, nil
 }
 
-// maxRest bounds a rest. On a machine that is busy the work of a batch is mostly waiting, which leaves room to others itself.
+// maxRest bounds a rest. On a busy machine a batch takes long because it waits, and that wait already leaves
+// room to others.
 const maxRest = 250 * time.Millisecond
 
-// rest leaves the database to others for three times as long as the work since begin has taken, maxRest at most. It returns
-// the error of ctx.
+// rest pauses for three times as long as the work since begin took, at most for maxRest, so that others get
+// three quarters of the database. It returns the error of ctx if that ends.
 func rest(ctx context.Context, begin time.Time) error {
 	select {
 	case <-ctx.Done():
@@ -127,13 +131,13 @@ func rest(ctx context.Context, begin time.Time) error {
 }
 
 const (
-	// maxSwept is how many RSVPs one transaction deletes. Each stands on pages of its own in the indexes, so that is some megabytes
-	// of write-ahead log.
+	// maxSwept is how many RSVPs one transaction deletes. Each of them stands on other pages of the indexes, so
+	// that 500 make some megabytes of write-ahead log.
 	maxSwept = 500
 )
 
-// SweepEvents deletes the removed events with their RSVPs, whoever has removed them, in batches with rests between them. It returns
-// the error of ctx if that ends before all is deleted.
+// SweepEvents deletes removed events with their RSVPs, whichever instance removed them, in batches with rests
+// between them. It returns the error of ctx if that ends before all is deleted.
 func (s *Store) SweepEvents(ctx context.Context) error {
 	var at swept
 	for {
@@ -155,18 +159,20 @@ func (s *Store) SweepEvents(ctx context.Context) error {
 	}
 }
 
-// swept is how far SweepEvents is. Each batch begins where the last one ended: while any older transaction is open, a reading from
-// the start would pass over all that is deleted already.
+// swept is how far SweepEvents has got. Each batch begins where the last one ended. While an older transaction
+// is open, PostgreSQL keeps the deleted rows, and reading from the start would pass over all of them.
 type swept struct {
-	// events is the position of the last event that is deleted, or begun.
+	// events is the position of the last event that is deleted or begun.
 	events Position
-	// event is the number of one that is begun, else 0, and joined and user say which of its RSVPs was the last.
+	// event is the number of the event whose RSVPs are being deleted, or 0. joined and user are the position of
+	// the last one deleted.
 	event  int64
 	joined time.Time
 	user   int32
 }
 
-// sweep deletes the next batch. It returns sql.ErrNoRows once nothing is left, or while another instance deletes.
+// sweep deletes the next batch: either whole events with few RSVPs, or some RSVPs of a large one. It returns
+// sql.ErrNoRows when nothing is left, and while another instance sweeps.
 func (s *Store) sweep(tx *gorm.DB, at swept) (swept, error) {
 	if s.file == nil {
 		var mine bool
@@ -207,8 +213,9 @@ func (s *Store) sweep(tx *gorm.DB, at swept) (swept, error) {
 	return swept{events: Position{found[0].ScheduledAt, found[0].ID}, event: found[0].Number}.sweepRSVPs(tx)
 }
 
-// sweepRSVPs deletes the next RSVPs of the event that is begun. With fewer than maxSwept left the event goes, too. It finds the event by
-// its id: another process that has the same file may have deleted it, and SQLite has given its number to another event then.
+// sweepRSVPs deletes the next RSVPs of the event that is begun. If fewer than maxSwept are left, it deletes the
+// event with them. It finds the event by its id, because another process with the same file may have deleted
+// it, and SQLite may have given its number to another event since.
 func (at swept) sweepRSVPs(tx *gorm.DB) (swept, error) {
 	next := at
 	err := scan(tx.Raw(`

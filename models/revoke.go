@@ -11,8 +11,9 @@ import (
 	"gorm.io/gorm/clause"
 )
 
-// RevokeTokens revokes the session of each refresh token, current or spent. It returns those that it has revoked, and
-// whether there is a session of any of the tokens, which may have been revoked before.
+// RevokeTokens revokes the session of each refresh token, which may be the current or a spent one. It returns
+// the sessions that it revoked. known reports whether any of the tokens belongs to a session, even one that was
+// revoked before.
 func (s *Store) RevokeTokens(ctx context.Context, tokens []RefreshToken) (revoked []Caller, known bool, err error) {
 	revoked, err = s.revoke(ctx, "handle_hash IN ?", handles(tokens))
 	if err != nil || len(revoked) > 0 {
@@ -35,7 +36,7 @@ func handles(tokens []RefreshToken) []Hash {
 	return hashes
 }
 
-// RevokeSession revokes a session of the caller's user; with a zero UserID, of anybody.
+// RevokeSession revokes a session of the caller's user, or a session of anybody if UserID is zero.
 func (s *Store) RevokeSession(ctx context.Context, session Caller) ([]Caller, error) {
 	if session.UserID.IsZero() {
 		return s.revoke(ctx, "id = ?", session.SessionID)
@@ -43,8 +44,9 @@ func (s *Store) RevokeSession(ctx context.Context, session Caller) ([]Caller, er
 	return s.revoke(ctx, "id = ? AND user_id = ?", session.SessionID, session.UserID)
 }
 
-// RevokeExternal revokes what began before a time, of the sessions of somebody whom an identity provider vouches for: with a
-// subject those of that user alone, with a providerSID those that began with this session of the provider. One of both is given.
+// RevokeExternal revokes sessions of somebody whom an identity provider vouches for, as far as they began
+// before a time (OpenID Connect Back-Channel Logout 1.0). A subject selects the sessions of one user; a
+// providerSID selects those that began with this session of the provider. The caller gives one of them or both.
 func (s *Store) RevokeExternal(ctx context.Context, issuer, subject, providerSID string, before time.Time) ([]Caller, error) {
 	switch before = before.UTC(); {
 	case providerSID == "":
@@ -57,13 +59,13 @@ func (s *Store) RevokeExternal(ctx context.Context, issuer, subject, providerSID
 		before, providerSID, issuer, subject)
 }
 
-// RevokeUser revokes all sessions of a user but one, which may be zero.
+// RevokeUser revokes all sessions of a user except one, which may be zero.
 func (s *Store) RevokeUser(ctx context.Context, user, except ID) ([]Caller, error) {
 	return s.revoke(ctx, "user_id = ? AND id <> ?", user, except)
 }
 
-// revoke revokes the sessions that a condition selects, and returns those that were not revoked before. Their refresh
-// tokens and their JWTs end.
+// revoke revokes the sessions that a condition selects, and returns those that were not revoked before. Their
+// refresh tokens and their JWTs end at once.
 func (s *Store) revoke(ctx context.Context, condition string, args ...any) ([]Caller, error) {
 	var revoked []Session
 	err := s.write(ctx, func(tx *gorm.DB) error {
@@ -81,7 +83,7 @@ func (s *Store) revoke(ctx context.Context, condition string, args ...any) ([]Ca
 	return callers, nil
 }
 
-// revocation is what becomes of a session that is revoked.
+// revocation is what revoking changes in a session's row.
 func (s *Store) revocation() map[string]any {
 	return map[string]any{"revoked_at": gorm.Expr("?", s.timestamp()), "token_hash": nil, "spent": []byte{}}
 }
@@ -104,7 +106,7 @@ func (s *Store) RevokeAll(ctx context.Context) (revoked int64, err error) {
 	return revoked, nil
 }
 
-// eachBatch walks all sessions by their ids.
+// eachBatch walks all sessions in the order of their ids.
 func (s *Store) eachBatch(ctx context.Context, do func(ctx context.Context, after, last ID) error) error {
 	for after := (ID{}); ; {
 		last, err := s.endOfBatch(ctx, after)

@@ -18,28 +18,31 @@ import (
 // maxAttempts is how often a call is tried when the database says that the transaction must be repeated.
 const maxAttempts = 4
 
-// Deadline is the key of a context's value, a time.Time, that bounds all calls of a Store with that context together;
-// zero bounds nothing. It is a value, and no deadline of the context, because each of those costs a timer.
+// Deadline is the key of a context's value, a time.Time, that bounds all calls of a Store with that context
+// together; a zero time bounds nothing. It is a value and not a deadline of the context, because each of those
+// costs a timer.
 type Deadline struct{}
 
-// write runs fn, one statement or one whole transaction, on a connection that may write, within the store's timeout,
-// waiting for the connection included, and before the deadlines of ctx. It repeats fn when the database asks for it
-// (SQLSTATE 40001 and 40P01) and for no other reason, and returns ErrBusy if that was in vain. Once fn has begun it is not
-// cut short by the caller going away: cancelling would cost the pool a connection.
+// write runs fn, which is one statement or one whole transaction, on a connection that may write. The store's
+// timeout and the deadlines of ctx bound it, including the wait for a connection.
+//
+// It repeats fn only if the database asks for that (SQLSTATE 40001 and 40P01), because then nothing of fn has
+// happened. It returns ErrBusy if that was in vain. If the caller goes away, fn goes on once it has begun:
+// cancelling a statement would cost the pool its connection.
 func (s *Store) write(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	return s.run(ctx, s.writer, s.maxWait, fn)
 }
 
-// read is write on a connection that need not be able to write.
+// read is write on a connection that may be unable to write.
 func (s *Store) read(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	return s.run(ctx, s.reader, s.maxWait, fn)
 }
 
-// run is write on a connection of p, for which it waits up to maxWait.
+// run is write on a connection of p. It waits up to maxWait for the connection.
 func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(tx *gorm.DB) error) error {
 	begun := time.Now()
 	deadline := s.deadline(ctx, begun)
-	var started time.Time // zero if it never was
+	var started time.Time // zero until there is a connection
 	p.timings.waiting.Add(1)
 	err := p.limiter.Do(ctx, deadline, maxWait, func() error {
 		p.timings.waiting.Add(-1)
@@ -68,7 +71,8 @@ func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(
 	return err
 }
 
-// deadline is until when a call that has begun may take: the store's timeout, or the deadlines of ctx, if they come first.
+// deadline is when a call that began at begun must have ended: after the store's timeout, or at the deadlines
+// of ctx if they come first.
 func (s *Store) deadline(ctx context.Context, begun time.Time) time.Time {
 	deadline := begun.Add(s.timeout)
 	if d, ok := ctx.Value(Deadline{}).(time.Time); ok && !d.IsZero() && d.Before(deadline) {
@@ -80,10 +84,11 @@ func (s *Store) deadline(ctx context.Context, begun time.Time) time.Time {
 	return deadline
 }
 
-// repeatDelay is how long to wait before the next try after n of them.
+// repeatDelay is how long to wait after n tries: 5, 20 and 45 ms, so that transactions that collided come at
+// different times.
 func repeatDelay(n int) time.Duration { return time.Duration(n*n) * 5 * time.Millisecond }
 
-// attempt runs fn, and repeats it while the database asks for that, until ctx ends.
+// attempt runs fn, and repeats it as write says.
 func (s *Store) attempt(ctx context.Context, p pool, fn func(tx *gorm.DB) error) error {
 	for n := 1; ; n++ {
 		err := dberr.Classify(fn(p.gorm.WithContext(ctx)))
@@ -99,16 +104,16 @@ func (s *Store) attempt(ctx context.Context, p pool, fn func(tx *gorm.DB) error)
 	}
 }
 
-// attemptWhileFull is attempt again and again until giveUp while the server takes no more connections: one of the pool
-// may come free, or another client may end.
+// attemptWhileFull repeats attempt until giveUp while the server takes no more connections: a connection of the
+// pool may come free, or another client may leave.
 func (s *Store) attemptWhileFull(ctx context.Context, p pool, giveUp time.Time, fn func(tx *gorm.DB) error) error {
 	wait, cancel := context.WithDeadline(ctx, giveUp)
 	defer cancel()
 	return postgres.WhileFull(wait, func() error { return s.attempt(ctx, p, fn) })
 }
 
-// scan runs a query that Raw has built and reads the columns of its only row into dest. The error is sql.ErrNoRows if
-// there is none.
+// scan runs a query that Raw has built, and reads the columns of its only row into dest. It returns
+// sql.ErrNoRows without a row.
 func scan(query *gorm.DB, dest ...any) error {
 	rows, err := query.Rows()
 	if err != nil {
@@ -124,7 +129,7 @@ func scan(query *gorm.DB, dest ...any) error {
 	return cmp.Or(rows.Close(), rows.Err())
 }
 
-// transaction is write for several statements that are done all or not at all.
+// transaction is write for several statements, which all happen or none.
 func (s *Store) transaction(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	return s.write(ctx, func(tx *gorm.DB) error { return tx.Transaction(fn) })
 }
@@ -132,8 +137,9 @@ func (s *Store) transaction(ctx context.Context, fn func(tx *gorm.DB) error) err
 // timestamp is the time of writing, as a parameter of a statement.
 func (s *Store) timestamp() any { return s.after(0) }
 
-// after is a time so long after that of writing, as a parameter of a statement. A server that has a clock uses that, unless
-// Options.Now is set: one clock orders the RSVPs of all instances, and says which sessions have expired.
+// after is the time of writing plus d, as a parameter of a statement. A PostgreSQL server tells the time
+// itself, unless Options.Now is set. So one clock orders the RSVPs of all instances and says which sessions
+// have expired, however wrong the clocks of the instances are.
 func (s *Store) after(d time.Duration) any {
 	switch {
 	case s.serverClock && d == 0:
@@ -141,7 +147,7 @@ func (s *Store) after(d time.Duration) any {
 	case s.serverClock:
 		return gorm.Expr("clock_timestamp() + CAST(? AS interval)", d)
 	}
-	then := s.now().UTC().Truncate(time.Microsecond).Add(d) // what PostgreSQL keeps
+	then := s.now().UTC().Truncate(time.Microsecond).Add(d) // PostgreSQL keeps microseconds
 	if s.file != nil {
 		return then
 	}
@@ -150,16 +156,19 @@ func (s *Store) after(d time.Duration) any {
 
 var serverNow any = gorm.Expr("clock_timestamp()")
 
-// statement has GORM build a statement.
+// statement has GORM build a statement without running it.
 func (s *Store) statement(sql string, vars ...any) batch.Statement {
 	built := s.writer.gorm.Raw(sql, vars...).Statement
 	return batch.Statement{SQL: built.SQL.String(), Args: built.Vars}
 }
 
-// apply does w, within the store's timeout and before the deadlines of ctx, and reports whether it has changed a row. It is
-// repeated when the database asks for that (SQLSTATE 40001 and 40P01), or when a row that w refers to was renamed or removed
-// meanwhile (23503), and for no other reason; it returns ErrBusy if that was in vain. Once w has begun it is not cut short by
-// the caller going away. An error but ErrBusy means that nobody knows what became of it.
+// apply runs the statements of w, perhaps in one transaction with the writes of other callers, and reports
+// whether w changed a row. The store's timeout and the deadlines of ctx bound it. If the caller goes away, w
+// goes on once it has begun.
+//
+// It repeats w only if the database asks for that (SQLSTATE 40001 and 40P01), or if a row that w refers to was
+// renamed or removed meanwhile (23503). It returns ErrBusy if that was in vain, and then nothing has happened.
+// After any other error nobody knows whether w happened.
 func (s *Store) apply(ctx context.Context, w batch.Write) (changed bool, err error) {
 	p := s.writer
 	begun := time.Now()
@@ -187,7 +196,8 @@ func (s *Store) apply(ctx context.Context, w batch.Write) (changed bool, err err
 	return changed, err
 }
 
-// change is apply for what changes a list: who follows lists is told. A call too many costs a question.
+// change is apply for a write that changes a list: it tells those who watch lists. After an error the write may
+// still have happened, so it tells them then, too; a needless call costs one question to the database.
 func (s *Store) change(ctx context.Context, w batch.Write) (changed bool, err error) {
 	changed, err = s.apply(ctx, w)
 	if changed || err != nil {
@@ -196,9 +206,12 @@ func (s *Store) change(ctx context.Context, w batch.Write) (changed bool, err er
 	return changed, err
 }
 
-// settle is change, and a look-up of why it had no effect, if it had none: reason returns an error, or whether it had to have one. Then
-// what was missing has appeared since, and settle tries once more. If that has no effect either, although nothing is missing before
-// it nor after it, others have done just then what w does.
+// settle is change for a write whose effect may be missing for a reason. If w changed no row, reason looks up
+// why: it returns an error for the client, or again if w should have had an effect. In that case something
+// appeared between write and look-up, and settle tries once more.
+//
+// If the second try has no effect either, although nothing was missing before it or after it, then somebody
+// else has just done the same, as a second tab does that joins the same event.
 func (s *Store) settle(ctx context.Context, w batch.Write, reason func(tx *gorm.DB) (again bool, err error)) (changed bool, err error) {
 	for tries, again := 0, true; again && tries < 2; tries++ {
 		if changed, err = s.change(ctx, w); changed || err != nil {

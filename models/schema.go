@@ -14,21 +14,21 @@ import (
 	"worldevents/models/internal/schema"
 )
 
-// storedSchema is what a Store knows of its database's schema.
+// storedSchema is what a Store knows of the schema of its database.
 type storedSchema struct {
 	database schema.Database
 	version  atomic.Int64 // 0 until it is known
-	made     atomic.Bool  // by Migrate
+	made     atomic.Bool  // Migrate made it
 }
 
-// schemaState is the schema of a database, beside those that this program has.
+// schemaState compares the schema of a database with those that this program knows.
 type schemaState struct {
-	// version is the number of its last migration, 0 of an empty database.
+	// version is the number of the database's last migration, 0 for an empty database.
 	version int64
 	// known is the number of this program's last migration.
 	known int64
-	// oldest is the lowest known of a program that can work with the database. A migration that takes something away, or
-	// that wants more of those who write, sets it in the table compatibility.
+	// oldest is the oldest schema whose programs can still work with the database. A migration that takes
+	// something away, or that demands more of those who write, raises it in the table compatibility.
 	oldest int64
 }
 
@@ -38,10 +38,10 @@ var ErrSchemaOlder = errors.New("the schema of the database is older than this v
 // errNoSchema is returned by CheckSchema for a database that Migrate has never seen.
 var errNoSchema = errors.New("the database has no tables yet: run worldevents migrate")
 
-// errNoFile is returned by CheckSchema for a SQLite file that Migrate would make.
+// errNoFile is returned by CheckSchema if there is no SQLite file, which Migrate would make.
 var errNoFile = errors.New("there is no such file: settings and file are found in the service's folder. Only where it is to be made run worldevents migrate")
 
-// Name says which database it is, without anything secret.
+// Name says which database it is. It contains no secret.
 func (s *Store) Name() string {
 	if s.file != nil {
 		return s.file.Name()
@@ -71,8 +71,8 @@ func (s schemaState) check() error {
 	return nil
 }
 
-// CheckSchema returns ErrSchemaOlder, or another error in words for the operator, unless this program can work with the
-// database as it is. It changes nothing, and makes no SQLite file.
+// CheckSchema returns an error unless this program can work with the database as it is: ErrSchemaOlder, or
+// another one in words for the operator. It changes nothing, and makes no SQLite file.
 func (s *Store) CheckSchema(ctx context.Context) error {
 	if s.file != nil {
 		if _, err := os.Stat(s.file.Path); errors.Is(err, fs.ErrNotExist) {
@@ -100,8 +100,8 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 	}))
 }
 
-// NewerSchema returns the number of a schema that is newer than those of this program, which works with it all the same,
-// once Migrate has found one; else 0.
+// NewerSchema returns the number of the database's schema if that is newer than this program's, and this
+// program works with it all the same. Otherwise, and before Migrate has looked, it is 0.
 func (s *Store) NewerSchema() int64 {
 	if version := s.schema.version.Load(); version > schema.Newest() {
 		return version
@@ -109,9 +109,10 @@ func (s *Store) NewerSchema() int64 {
 	return 0
 }
 
-// Schema returns the number of the database's schema, that of its last migration, once Migrate has seen to it; else 0.
+// Schema returns the number of the database's last migration, and 0 before Migrate has looked.
 func (s *Store) Schema() int64 { return s.schema.version.Load() }
 
+// schemaOf reads the schema's numbers. An empty database has version 0.
 func (s *Store) schemaOf(tx *gorm.DB) (found schemaState, err error) {
 	found.known = schema.Newest()
 	var migrated, compatible bool
@@ -130,7 +131,8 @@ func (s *Store) schemaOf(tx *gorm.DB) (found schemaState, err error) {
 	return found, scan(tx.Raw("SELECT max(oldest) FROM compatibility"), &found.oldest)
 }
 
-// verifySchema returns errDamaged unless all tables and columns are there, and what marks changes.
+// verifySchema returns errDamaged unless all tables and columns are there, and all triggers that mark changes.
+// Without these triggers lists would go stale in silence.
 func (s *Store) verifySchema(tx *gorm.DB) error {
 	for table, columns := range schema.Columns {
 		rows, err := tx.Raw("SELECT " + columns + " FROM " + table + " WHERE false").Rows()

@@ -15,25 +15,28 @@ import (
 	"worldevents/models/internal/batch"
 )
 
-// Session is what one sign-in began. It has at most one current refresh token, and keeps only hashes.
+// Session is what one sign-in began. It has at most one current refresh token. The row has only hashes of
+// tokens, so that whoever reads the database, or a backup of it, cannot sign in.
 type Session struct {
-	ID     ID `gorm:"primaryKey;not null"` // the JWT's sid; it opens nothing
+	ID     ID `gorm:"primaryKey;not null"` // the JWT's sid, which is no secret
 	UserID ID `gorm:"not null"`
-	// HandleHash is the hash of what all refresh tokens of the session begin with.
+	// HandleHash is the hash of the handle, the part that all refresh tokens of the session begin with. It
+	// finds the row of a spent token.
 	HandleHash Hash      `gorm:"not null"`
 	CreatedAt  time.Time `gorm:"not null"`
-	// Device and Network are for the user to know the session by.
+	// Device and Network help the user to recognize the session.
 	Device  string `gorm:"not null"`
 	Network string `gorm:"not null"`
-	// ProviderSID is the identity provider's session that this one began with, nil if it has not named one.
+	// ProviderSID is the identity provider's session (the claim sid) in which this one began; nil if the
+	// provider named none.
 	ProviderSID *string `gorm:"column:provider_sid"`
-	// RevokedAt is when the session's JWTs ended with it.
+	// RevokedAt is when the session was revoked, and its JWTs ended with it.
 	RevokedAt   *time.Time
 	RefreshedAt time.Time `gorm:"not null"`
 	ExpiresAt   time.Time `gorm:"not null"`
-	// TokenHash is the hash of the current refresh token. It is nil once a revocation or a newer sign-in has taken it.
+	// TokenHash is the hash of the current refresh token. It is nil after a revocation or a newer sign-in.
 	TokenHash *Hash
-	// Spent are the refresh tokens that were replaced last; see wasSpentWithin.
+	// Spent are the refresh tokens that were replaced last. wasSpentWithin reads them.
 	Spent []byte `gorm:"not null"`
 }
 
@@ -41,15 +44,16 @@ type Session struct {
 type SessionPolicy struct {
 	// TTL is the lifetime of a refresh token.
 	TTL time.Duration
-	// MaxAge is the lifetime of a session, however often it is refreshed; 0 means no limit.
+	// MaxAge is the lifetime of a session, however often it is refreshed; 0 sets no limit.
 	MaxAge time.Duration
-	// ReuseLeeway is how long a refresh token that was just replaced may come back without harm.
+	// ReuseLeeway is how long a refresh token that was just replaced may come back without harm: two tabs may
+	// refresh at the same time, or a browser may send a request again.
 	ReuseLeeway time.Duration
 	// PerUser is the number of sessions that a user may have, at least 1.
 	PerUser int
 }
 
-// TokenTTL is the lifetime of a JWT. The row of a session outlives the last of them.
+// TokenTTL is the lifetime of a JWT. The row of a session outlives the last of its JWTs.
 const TokenTTL = 15 * time.Minute
 
 // Hash is a SHA-256.
@@ -73,15 +77,15 @@ func (h Hash) BytesValue() ([]byte, error) { return h[:], nil }
 // GormDataType is the kind of a hash's column.
 func (Hash) GormDataType() string { return "bytes" }
 
-// RefreshToken is what a refresh token is known by: the hash of its handle, with which all refresh tokens of a session
-// begin, and that of the whole.
+// RefreshToken is what the database knows of a refresh token: the hash of its handle, with which all refresh
+// tokens of a session begin, and the hash of the whole.
 type RefreshToken struct{ Handle, Token Hash }
 
-// SignIn is a session to begin: its first refresh token, and what the user will know it by.
+// SignIn is a session that is to begin: its first refresh token, and what the user will recognize it by.
 type SignIn struct {
 	RefreshToken
 	Device, Network string
-	// ProviderSID is the session of the identity provider, "" if there is none: 1 to 255 ASCII characters.
+	// ProviderSID is the session of the identity provider, 1 to 255 ASCII characters; "" if there is none.
 	ProviderSID string
 	// Replaces are the refresh tokens that the browser held until now, current or spent.
 	Replaces []RefreshToken
@@ -91,13 +95,13 @@ type SignIn struct {
 type Grant struct {
 	Identity
 	SessionID ID
-	// Ends is when the session ends, however often it is refreshed; zero means that it need not.
+	// Ends is when the session ends, however often it is refreshed; zero means never.
 	Ends time.Time
 }
 
-// begin stores a session of the user, whose row tx has locked. The browser's earlier sessions lose their refresh token, and
-// so do those beyond the limit: the expired ones, then those refreshed longest ago. Their JWTs live to their end. It returns
-// ErrBlocked.
+// begin stores a session of the user, whose row tx has locked. Earlier sessions of the same browser lose their
+// refresh token. So do sessions beyond the limit: first the expired ones, then those refreshed longest ago.
+// Their JWTs stay valid until they expire. It returns ErrBlocked.
 func (s *Store) begin(tx *gorm.DB, user User, in SignIn) (Grant, error) {
 	if user.BlockedAt != nil {
 		return Grant{}, ErrBlocked
@@ -129,8 +133,8 @@ func (s *Store) begin(tx *gorm.DB, user User, in SignIn) (Grant, error) {
 	return grant, err
 }
 
-// isFresh is the condition that a session has not expired, and lives for a second more, or else its JWT would have expired: that
-// has whole seconds.
+// isFresh is the condition that a session has not expired. One with a MaxAge must live for a second more: a JWT
+// counts in whole seconds, and could otherwise be born expired.
 func (s *Store) isFresh() clause.Expr {
 	if s.policy.MaxAge == 0 {
 		return gorm.Expr("expires_at > ?", s.timestamp())
@@ -138,7 +142,7 @@ func (s *Store) isFresh() clause.Expr {
 	return gorm.Expr("expires_at > ? AND created_at >= ?", s.timestamp(), s.after(time.Second-s.policy.MaxAge))
 }
 
-// ends is when a session that was created then ends.
+// ends is when a session ends that was created at a time; zero means never.
 func (s *Store) ends(created time.Time) time.Time {
 	if s.policy.MaxAge == 0 {
 		return time.Time{}
@@ -146,7 +150,7 @@ func (s *Store) ends(created time.Time) time.Time {
 	return created.Add(s.policy.MaxAge)
 }
 
-// belongsTo is the condition that a session is the caller's. What is zero is not asked for.
+// belongsTo is the condition that a session is the caller's. A zero id is not compared.
 func (c Caller) belongsTo() clause.Expr {
 	switch {
 	case c.UserID.IsZero():
@@ -158,22 +162,29 @@ func (c Caller) belongsTo() clause.Expr {
 }
 
 const (
-	// A spent token is kept as spentHash bytes of its hash and spentTime of the time, for the last 16 of a session.
-	// They are few because all move with each refresh, into the write-ahead log. Nobody gains from a value with the same
-	// six: it is refused, and at worst revokes nothing.
+	// A spent token is kept as spentHash bytes of its hash and spentTime bytes of the time. A session keeps the
+	// last 16. They are small because all of them move with each refresh, into the write-ahead log, too. Six
+	// bytes of a hash are enough: a made-up token that has the same six is refused all the same, and at worst
+	// does not revoke the session.
 	spentHash  = 6
 	spentTime  = 6
 	spentBytes = spentHash + spentTime
 )
 
-// RefreshSession replaces the refresh token old, which then is spent, by next. If caller is not zero, old must be theirs.
-// One conditional UPDATE decides: of any number of concurrent calls with the same old, over any number of instances,
-// exactly one succeeds. The others get ErrRefreshToken and change nothing. A value of the session that was spent
-// ReuseLeeway or longer ago, or more than 16 refreshes ago, means that somebody holds a copy: it revokes the session and
-// is ErrReused, together with the session.
+// RefreshSession replaces the refresh token old by next; old is spent then. If caller is not zero, old must be
+// theirs.
+//
+// One conditional UPDATE decides. Of any number of concurrent calls with the same old, on any number of
+// instances, exactly one finds the row with this token and succeeds. The others get ErrRefreshToken and change
+// nothing.
+//
+// A token that was spent ReuseLeeway or longer ago, or more than 16 refreshes ago, shows that somebody holds a
+// copy. It revokes the session, and RefreshSession returns ErrReused with the session (RFC 9700 section
+// 4.14.2).
 func (s *Store) RefreshSession(ctx context.Context, caller Caller, old RefreshToken, next Hash) (Grant, error) {
-	// What was spent before the leeway began needs no place: unless the last refresh was within it, that is all. 6 is
-	// spentHash, and 192 is 16 spentBytes: parameters would cost time.
+	// Tokens that were spent before the leeway began need no place, because they revoke like unknown ones. If
+	// the last refresh was within the leeway the list goes on, otherwise it begins anew. 6 is spentHash and 192
+	// is 16 times spentBytes; as parameters they would cost time.
 	var row struct {
 		Grant
 		created time.Time
@@ -204,8 +215,9 @@ func (s *Store) RefreshSession(ctx context.Context, caller Caller, old RefreshTo
 	return grant, nil
 }
 
-// revokeIfReused returns why old lost: ErrRefreshToken, or ErrReused with the session that it has revoked. A value that is
-// spent stays so, which is why the session may be refreshed between the two statements.
+// revokeIfReused finds out why the UPDATE changed no row. It returns ErrRefreshToken, or ErrReused with the
+// session that it revoked. Between its read and its write others may refresh the session: that does not matter,
+// because a spent token stays spent.
 func (s *Store) revokeIfReused(ctx context.Context, caller Caller, old RefreshToken) (revoked Grant, err error) {
 	var session Session
 	var now int64
@@ -216,7 +228,7 @@ func (s *Store) revokeIfReused(ctx context.Context, caller Caller, old RefreshTo
 			&session.ID, &session.Spent, &now)
 	})
 	if err == nil && session.wasSpentWithin(old.Token, now-s.policy.ReuseLeeway.Milliseconds()) {
-		return Grant{}, ErrRefreshToken // a second tab
+		return Grant{}, ErrRefreshToken // a second tab lost the race
 	}
 	if err == nil {
 		err = s.write(ctx, func(tx *gorm.DB) error {
@@ -235,7 +247,7 @@ func (s *Store) revokeIfReused(ctx context.Context, caller Caller, old RefreshTo
 	return revoked, ErrReused
 }
 
-// wasSpentWithin reports whether the token was spent after a time, in milliseconds since 1970.
+// wasSpentWithin reports whether the token was spent later than a time, in milliseconds since 1970.
 func (s *Session) wasSpentWithin(token Hash, after int64) bool {
 	for spent := s.Spent; len(spent) >= spentBytes; spent = spent[spentBytes:] {
 		if string(spent[:spentHash]) == string(token[:spentHash]) {
@@ -247,7 +259,7 @@ func (s *Session) wasSpentWithin(token Hash, after int64) bool {
 	return false
 }
 
-// milliseconds is now, in milliseconds since 1970, as a parameter of a statement.
+// milliseconds is the time of writing in milliseconds since 1970, as a parameter of a statement.
 func (s *Store) milliseconds() any {
 	if s.file != nil {
 		return s.now().UnixMilli()
@@ -255,7 +267,7 @@ func (s *Store) milliseconds() any {
 	return gorm.Expr("CAST(extract(epoch FROM ?) * 1000 AS bigint)", s.timestamp())
 }
 
-// spentNow is now as the time of a spent token: spentTime bytes, big-endian.
+// spentNow is the time of writing as Spent keeps it: spentTime bytes, big-endian.
 func (s *Store) spentNow() any {
 	if s.file != nil {
 		return binary.BigEndian.AppendUint64(nil, uint64(s.now().UnixMilli()))[8-spentTime:]
@@ -263,7 +275,8 @@ func (s *Store) spentNow() any {
 	return gorm.Expr("substr(int8send(?), 3)", s.milliseconds()) // from byte 3 on, the first being 1
 }
 
-// FindSession returns whose current refresh token this is, and spends nothing. It returns ErrRefreshToken.
+// FindSession returns the caller whose current refresh token this is. It does not spend the token. It returns
+// ErrRefreshToken.
 func (s *Store) FindSession(ctx context.Context, token RefreshToken) (Caller, error) {
 	var found []Caller
 	err := s.read(ctx, func(tx *gorm.DB) error {
@@ -279,7 +292,7 @@ func (s *Store) FindSession(ctx context.Context, token RefreshToken) (Caller, er
 	return found[0], nil
 }
 
-// Sessions returns the sessions of a user that can be refreshed, those refreshed last first.
+// Sessions returns the sessions of a user that can still be refreshed, the one refreshed last first.
 func (s *Store) Sessions(ctx context.Context, user ID) ([]Session, error) {
 	var sessions []Session
 	err := s.read(ctx, func(tx *gorm.DB) error {

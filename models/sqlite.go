@@ -25,10 +25,11 @@ var sqliteDialect = dialect{
 	moments:       sqliteMoments,
 }
 
-// openSQLite makes the pool of the one connection that writes, and that of readers.
+// openSQLite prepares the one connection that writes, and the pool of readers. In WAL mode readers and the
+// writer do not wait for each other (sqlite.org/wal.html).
 func (s *Store) openSQLite(path string) (err error) {
 	s.file = sqlite.NewFile(path)
-	db := sqliteDatabase{s.file, s.timeout / 2} // the other half is for waiting in this process
+	db := sqliteDatabase{s.file, s.timeout / 2} // the other half is for the queue in this process
 	s.database, s.dialect, s.schema.database = db, sqliteDialect, schema.SQLite
 	if s.reader, err = db.newPool(sqlite.Readers); err != nil {
 		return err
@@ -43,7 +44,8 @@ func (s *Store) openSQLite(path string) (err error) {
 	return err
 }
 
-// sqliteDatabase is a file, whose connections wait for other processes, and for each other, no longer than busy.
+// sqliteDatabase is a SQLite file. Its connections wait no longer than busy for other processes and for each
+// other.
 type sqliteDatabase struct {
 	file *sqlite.File
 	busy time.Duration
@@ -57,8 +59,9 @@ func (d sqliteDatabase) newPool(n int) (pool, error) {
 	return newPool(db, sqlite.NewDialector(db), n)
 }
 
-// migrate implements database. Each migration is a transaction with the write lock, so of several processes one applies it and the
-// others fail on what is already there; then there is nothing left to do.
+// migrate implements database. Each migration is a transaction with the write lock. If several processes
+// migrate at once, one of them applies a migration and the others fail on what already exists. They try again,
+// and then find nothing left to do.
 func (d sqliteDatabase) migrate(tx *gorm.DB, fn func() error) (err error) {
 	for range 10 {
 		if err = fn(); err == nil || tx.Statement.Context.Err() != nil {
@@ -75,7 +78,8 @@ func (d sqliteDatabase) note(err error) {
 	}
 }
 
-// ready implements database. Once a write has failed for want of room or the like, the file wants one to succeed first.
+// ready implements database. If a write failed because the disk was full or the like, a probe has to succeed
+// first.
 func (d sqliteDatabase) ready(tx *gorm.DB) error {
 	if err := d.file.Ready(); err != nil {
 		return err
@@ -89,7 +93,8 @@ func (sqliteDatabase) rows(tx *gorm.DB, query string, args []any, each func(*lis
 	return eachRowOfSQLite(rows, err, each)
 }
 
-// eachRowOfSQLite calls each with the rows of a query, until it wants no more. It closes them.
+// eachRowOfSQLite calls each with the rows of a query until it wants no more, and closes them. The texts are
+// RawBytes, valid until the next row, which spares a copy of each.
 func eachRowOfSQLite(rows *sql.Rows, err error, each func(*listRow) (more bool)) error {
 	if err != nil {
 		return err

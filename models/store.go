@@ -22,15 +22,17 @@ import (
 
 // Options of a Store.
 type Options struct {
-	// URL is sqlite:PATH or postgres://…; pgx reads the latter whole, several hosts and all settings included.
+	// URL is sqlite:PATH or postgres://…. pgx reads the latter with several hosts and all settings.
 	URL string
 	// MaxConns is the size of the PostgreSQL pool, at least 1.
 	MaxConns int
-	// Timeout bounds all database work of one call, retries and waiting for a connection included.
+	// Timeout bounds the database work of one call, including retries and the wait for a connection.
 	Timeout time.Duration
-	// MaxWait bounds the wait of one call for a connection; zero means a second. It takes at most half of Timeout.
+	// MaxWait bounds how long one call waits for a connection; zero means a second. It is at most half of
+	// Timeout, so that the other half is left for the work.
 	MaxWait time.Duration
-	// Now is the clock; nil means time.Now, and on PostgreSQL the server's clock for all that rows keep.
+	// Now is the clock; nil means time.Now. On PostgreSQL nil has one more meaning: the times in rows come from
+	// the server's clock.
 	Now func() time.Time
 	// Sessions is how long sessions last, and how many a user may have.
 	Sessions SessionPolicy
@@ -55,32 +57,33 @@ type Store struct {
 	maxConns   int
 	now        func() time.Time
 	policy     SessionPolicy
-	// serverClock means that the database's clock is used where rows keep the time of writing.
+	// serverClock means that times in rows come from the database's clock.
 	serverClock bool
 	schema      storedSchema
 }
 
-// writes does changes as data; see Store.apply.
+// writes runs writes that may share a transaction; see Store.apply.
 type writes interface {
-	// Apply does the write of a job. It returns ErrBusy if that has not begun by giveUp, and ErrTimeout if it has not ended by the job's
-	// deadline.
+	// Apply runs the write of a job. It returns ErrBusy if the write has not begun by giveUp, and ErrTimeout if
+	// it has not ended by the job's deadline.
 	Apply(ctx context.Context, j *batch.Job, giveUp time.Time) error
 	Close()
 }
 
-// pool is a connection pool and how its connections are shared.
+// pool is a connection pool, with what shares its connections and what counts its calls.
 type pool struct {
 	gorm *gorm.DB
 	sql  *sql.DB
 	// limiter shares the connections.
 	limiter batch.Limiter
 	timings timings
-	// enforceDeadline means that running statements are cancelled at the call's deadline.
+	// enforceDeadline means that a running statement is cancelled at the call's deadline. The writer of SQLite
+	// has none: a cancelled statement would take back the writes of others with it.
 	enforceDeadline bool
 }
 
-// Open prepares a Store. It does not connect: a database that is away shows in Migrate and Ready. An error means
-// that the URL can never work.
+// Open prepares a Store. It does not connect, so that a database that is away shows only in Migrate and Ready.
+// An error means that the URL can never work.
 func Open(o Options) (*Store, error) {
 	s := &Store{timeout: o.Timeout, maxWait: min(cmp.Or(o.MaxWait, time.Second), o.Timeout/2), url: o.URL, maxConns: o.MaxConns, now: o.Now, policy: o.Sessions}
 	if s.now == nil {
@@ -107,9 +110,9 @@ func newPool(db *sql.DB, dialector gorm.Dialector, n int) (pool, error) {
 	return pool{gorm: g, sql: db, limiter: batch.NewConnections(n), enforceDeadline: true}, err
 }
 
-// openGORM puts GORM over a pool. It makes no transaction of its own around one statement or inside another, prepares
-// nothing (its prepared statements break behind PgBouncer), and does not log: it would print bound values, tokens among
-// them.
+// openGORM puts GORM over a pool. GORM then makes no transaction around a single statement or inside another
+// transaction. It prepares nothing, because its prepared statements break behind PgBouncer. It does not log,
+// because it would print bound values, and tokens are among them.
 func openGORM(dialector gorm.Dialector) (*gorm.DB, error) {
 	return gorm.Open(dialector, &gorm.Config{
 		SkipDefaultTransaction:   true,
@@ -119,7 +122,8 @@ func openGORM(dialector gorm.Dialector) (*gorm.DB, error) {
 	})
 }
 
-// Close closes all connections. Other instances have been told of all writes before, unless that takes a second.
+// Close closes all connections. Before that it tells other instances of the last writes, for which it takes up
+// to a second.
 func (s *Store) Close() error {
 	if s.instances != nil {
 		s.instances.Close()
@@ -139,11 +143,11 @@ func (s *Store) Pools() map[string]*sql.DB {
 	return map[string]*sql.DB{s.writer.timings.pool: s.writer.sql, s.reader.timings.pool: s.reader.sql}
 }
 
-// WAL returns the write-ahead log of SQLite, for metrics; nil on PostgreSQL, which looks after its own.
+// WAL returns the write-ahead log of SQLite, for metrics; nil on PostgreSQL, which empties its own.
 func (s *Store) WAL() *sqlite.WAL { return s.wal }
 
-// Timings returns what is counted of each pool: histograms, in seconds, of how long calls waited for a connection and of how
-// long they took then, how many wait now, and errors by class. A call that got no connection in time counts as waiting.
+// Timings returns the metrics of each pool: how long calls waited for a connection, how long they took then,
+// how many wait now, and errors by class. A call that got no connection in time counts as waiting.
 func (s *Store) Timings() []prometheus.Collector {
 	all := s.writer.timings.collectors()
 	if s.reader.sql != s.writer.sql {
@@ -152,8 +156,8 @@ func (s *Store) Timings() []prometheus.Collector {
 	return all
 }
 
-// LogTo has the store log what no caller is told: that a SQLite file is checked, that it takes no writes, and that it takes
-// them again, and that its log cannot be emptied.
+// LogTo sets the log for events that belong to no request: a SQLite file is checked, takes no writes, takes
+// them again, or has a log that cannot be emptied.
 func (s *Store) LogTo(log *slog.Logger) {
 	if s.file != nil {
 		s.file.LogTo(log)
@@ -166,17 +170,18 @@ func (s *Store) Timeout() time.Duration { return s.timeout }
 // SessionPolicy is what Options said.
 func (s *Store) SessionPolicy() SessionPolicy { return s.policy }
 
-// Ready reports whether the database responds within a second and can be written to. It does not queue behind other
-// calls: a busy pool is no reason to take an instance out of service, a dead one is. Once a write has failed for want of
-// room or the like, it wants a write to succeed first: on PostgreSQL one of its own, on SQLite the probe's.
+// Ready reports whether the database responds within a second and can be written to. It does not queue behind
+// other calls: a busy pool is no reason to take an instance out of service, and a dead one is. If a write
+// failed because the disk was full or the like, a write has to succeed first: on PostgreSQL one that Ready
+// makes, on SQLite the probe of the file.
 func (s *Store) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, min(time.Second, s.timeout))
 	defer cancel()
 	return s.database.ready(s.reader.gorm.WithContext(ctx))
 }
 
-// SharedFiles returns the database files that users of the machine besides the owner can read or write. There are none
-// on PostgreSQL.
+// SharedFiles returns the database files that other users of the machine can read or write. On PostgreSQL there
+// are none.
 func (s *Store) SharedFiles() (files []string) {
 	if s.file == nil {
 		return nil
@@ -184,9 +189,9 @@ func (s *Store) SharedFiles() (files []string) {
 	return sqlite.SharedFiles(s.file.Path)
 }
 
-// UseCredentials has new connections made with the user and the password of a URL, which is otherwise that of Options. Connections
-// that nobody uses are closed, and the others when what they do is done. It returns ErrFixedURL or ErrCredentials, and then
-// changes nothing. It must not be called concurrently.
+// UseCredentials makes new connections use the user and the password of a URL, which must otherwise be that of
+// Options. It closes idle connections at once, and the others when their work is done. It returns ErrFixedURL
+// or ErrCredentials, and then changes nothing. It must not be called concurrently.
 func (s *Store) UseCredentials(ctx context.Context, text string) (c postgres.Credentials, err error) {
 	if s.server == nil {
 		if text != s.url {
@@ -202,7 +207,8 @@ func (s *Store) UseCredentials(ctx context.Context, text string) (c postgres.Cre
 	return c, err
 }
 
-// closeIdle closes the connections of PostgreSQL's pool that nobody uses.
+// closeIdle closes the idle connections of the pool: database/sql does so when the limit of idle connections
+// falls.
 func (s *Store) closeIdle() {
 	s.writer.sql.SetMaxIdleConns(0)
 	s.writer.sql.SetMaxIdleConns(s.maxConns)

@@ -11,7 +11,7 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// timings are the metrics of a pool. Durations are in seconds.
+// timings are the metrics of a pool, in seconds.
 type timings struct {
 	pool       string // its name
 	wait, work prometheus.Histogram
@@ -26,8 +26,8 @@ type errorCount struct {
 	count prometheus.Counter
 }
 
-// errorClasses are the errors that say something of the database, by their names in metrics. An error counts as the first
-// of them that it is.
+// errorClasses are the errors that say something about the database, by their names in metrics. An error counts
+// as the first class that it is, so a special one stands before its kind.
 var errorClasses = []struct {
 	name  string
 	class error
@@ -76,8 +76,8 @@ func (t timings) collectors() []prometheus.Collector {
 	return all
 }
 
-// observe counts a call that has ended now with err, and that had its connection since started; never, if that is zero. It
-// adds what it took to usage, unless that is nil.
+// observe counts a call that ends now with err. It got its connection at started, or never if that is zero.
+// observe adds the call's time to usage, unless that is nil.
 func (t timings) observe(begun, started time.Time, err error, usage *Usage) {
 	now := time.Now()
 	wait, work := now.Sub(begun), time.Duration(0)
@@ -97,7 +97,7 @@ func (t timings) observe(begun, started time.Time, err error, usage *Usage) {
 	}
 }
 
-// countError counts an error that says something of the database.
+// countError counts an error that is of a class.
 func (t timings) countError(err error) {
 	for _, e := range t.errors {
 		if errors.Is(err, e.class) {
@@ -109,9 +109,9 @@ func (t timings) countError(err error) {
 
 // Usage sums the time that calls of a Store took. It is for one goroutine at a time.
 type Usage struct {
-	// Wait is the time that they waited for a connection, or for their turn to write to SQLite.
+	// Wait is how long the calls waited for a connection, or for their turn to write to SQLite.
 	Wait time.Duration
-	// Work is the time that they took then, the commit included.
+	// Work is how long they took after that, with the commit.
 	Work time.Duration
 }
 
@@ -124,7 +124,7 @@ func UsageOf(ctx context.Context) *Usage {
 	return u
 }
 
-// Add adds the time of other calls. A nil Usage takes no notice.
+// Add adds the time of other calls. On a nil Usage it does nothing.
 func (u *Usage) Add(other Usage) {
 	if u != nil {
 		u.Wait += other.Wait

@@ -19,17 +19,17 @@ type User struct {
 	ID        ID        `gorm:"not null;unique"`
 	Username  string    `gorm:"not null;unique"`
 	CreatedAt time.Time `gorm:"not null"`
-	// Issuer and Subject say who the user is at an identity provider (OpenID Connect Core 1.0 section 2). Both are nil for
-	// a user who never signed in there.
+	// Issuer and Subject say who the user is at an identity provider (OpenID Connect Core 1.0 section 2). Both
+	// are nil for a user who has never signed in there.
 	Issuer, Subject *string
-	// Folded and Skeleton are foldUsername and usernameSkeleton of the username. They are unique among the users of
+	// Folded and Skeleton are names.Fold and names.Skeleton of the username. They are unique among the users of
 	// identity providers.
 	Folded, Skeleton *string
-	// BlockedAt is since when the user may not sign in; nil means that they may.
+	// BlockedAt is when the operator blocked the user; nil means that the user may sign in.
 	BlockedAt *time.Time
 }
 
-// Identity is a user as a session knows them.
+// Identity is what a session knows of its user.
 type Identity struct {
 	ID       ID
 	Username string
@@ -51,13 +51,14 @@ func (s *Store) AddUser(ctx context.Context, username string) (Identity, error) 
 	return Identity{user.ID, username}, nil
 }
 
-// Who names a user: by ID, or where that is zero by Username. A call that is given an ID finds them also if they are renamed just then.
+// Who names a user by ID, or by Username if ID is zero. A call with an ID finds the user even if they are
+// renamed at that moment.
 type Who struct {
 	ID       ID
 	Username string
 }
 
-// in is a query for the user.
+// in is a query for that user.
 func (w Who) in(tx *gorm.DB) *gorm.DB {
 	if w.ID.IsZero() {
 		return tx.Where("username = ?", w.Username)
@@ -78,7 +79,7 @@ func (s *Store) FindUser(ctx context.Context, who Who) (Identity, error) {
 	return Identity{user.ID, user.Username}, nil
 }
 
-// newUser is a user who is not stored yet.
+// newUser is a user that is not stored yet.
 func (s *Store) newUser(username string) User {
 	folded, skeleton := names.Fold(username), names.Skeleton(username)
 	return User{
@@ -87,8 +88,8 @@ func (s *Store) newUser(username string) User {
 	}
 }
 
-// SignIn begins a session of a user. With create it makes one who does not exist, if the username is given; else it returns
-// ErrNoUser. It returns ErrUsername for an impossible name, and ErrBlocked.
+// SignIn begins a session of a user. With create and a username it makes a user who does not exist; otherwise
+// it returns ErrNoUser. It returns ErrUsername for an impossible name, and ErrBlocked.
 func (s *Store) SignIn(ctx context.Context, who Who, create bool, in SignIn) (Grant, error) {
 	if who.ID.IsZero() && !names.Valid(who.Username) {
 		return Grant{}, fmt.Errorf("sign in: %w", ErrUsername)
@@ -114,20 +115,21 @@ func (s *Store) SignIn(ctx context.Context, who Who, create bool, in SignIn) (Gr
 	return grant, nil
 }
 
-// addMissing stores a user, unless the name or the identity is taken: perhaps by a sign-in at the same time, whose end it
-// then has waited for.
+// addMissing stores a user, unless the name or the identity is taken. If another sign-in takes it at the same
+// moment, the unique key makes this one wait for the end of the other.
 func addMissing(tx *gorm.DB, user User) error {
 	return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&user).Error
 }
 
-// lockUser reads the user that query selects. Nobody else begins a session of the user until the end of the transaction:
-// so concurrent sign-ins never leave more sessions than a user may have, and none begins while a user is being blocked. It
-// returns ErrNoUser.
+// lockUser reads the user that query selects, and locks the row until the end of the transaction. Sign-ins of
+// one user come one after the other by that: they never leave more sessions than a user may have, and none
+// begins while the user is being blocked. The lock is NO KEY UPDATE, for which joins need not wait: a foreign
+// key takes only KEY SHARE. It returns ErrNoUser.
 func lockUser(query *gorm.DB) (User, error) {
 	return readUser(query.Clauses(clause.Locking{Strength: "NO KEY UPDATE"}))
 }
 
-// readUser is lockUser without the lock.
+// readUser is lockUser without the lock. SQLite needs none, because it has one writer.
 func readUser(query *gorm.DB) (User, error) {
 	var user User
 	res := query.Limit(1).Find(&user)

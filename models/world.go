@@ -15,8 +15,8 @@ type World struct {
 	Newest  time.Time // when the last of them was made
 }
 
-// EachWorld calls each with all worlds that have events, in the order of their names, until it returns an error or ctx ends. It reads
-// some at a time.
+// EachWorld calls each with all worlds that have events, in the order of their names, until it returns an error
+// or ctx ends. It reads batches, so it sees no single moment.
 func (s *Store) EachWorld(ctx context.Context, each func(World) error) error {
 	for after := detached; ; {
 		var worlds []World
@@ -63,7 +63,8 @@ func worldsAfter(tx *gorm.DB, after string) (worlds []World, err error) {
 	return worlds, rows.Err()
 }
 
-// computedTime is a time of an expression, which SQLite returns as a text.
+// computedTime is the time of an expression. SQLite's driver knows the types of columns alone, and returns such
+// a time as text.
 type computedTime time.Time
 
 // Scan implements sql.Scanner.

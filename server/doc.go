@@ -21,7 +21,7 @@
 //	   |
 //	   '-- an error  ->  problems  ->  status, code, message            errors.go
 //
-// ErrBusy, ErrUnreachable and ErrUnwritable of package models are 503 with Retry-After: nothing has happened. ErrTimeout, every other
+// ErrBusy, ErrUnreachable and ErrUnwritable of package models are 503 with Retry-After. ErrTimeout, every other
 // ErrUnavailable and any error that the table does not have are 500. The body of a 500 names what was being done and the class of the
 // cause (database timeout, database unavailable, unexpected error); the log has the cause itself.
 //
