@@ -10,49 +10,60 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// Batcher lets writes share transactions, at most most of them at once: first come, first served. A write that finds fewer under
-// way runs at once where it was called: waking another goroutine for it would cost more than a tenth of it. Those that come
-// meanwhile wait, and then share a transaction and the sync of its commit. None of them returns before that: each acknowledged
-// write is covered by a sync that began after it.
+// Batcher lets writes share transactions: first come, first served, with at most most transactions at once.
 //
-// On SQLite, which has one writer, what pauses the writing comes before all writes that wait, since it waits for a short time only.
+// A write that finds a free place runs at once on the goroutine of its caller: waking another goroutine would
+// cost more than a tenth of the write. Writes that come while all places are taken are queued, and then share
+// one transaction and the sync of its commit. Each of them returns after that sync, so an acknowledged write is
+// always on disk.
+//
+// A Pause goes in front of all queued writes, because it is allowed to wait only for a short time. Only SQLite
+// has one, with one writer.
 type Batcher struct {
 	database Transactor
 	most     int
-	wake     chan struct{} // hands the place of a transaction over to a goroutine that runs those who wait
-	stopped  chan struct{} // closed once database is
+	// wake hands the place of a transaction to a goroutine that runs the next batch.
+	wake chan struct{}
+	// stopped is closed once the database is closed.
+	stopped chan struct{}
 
-	mu      sync.Mutex
-	running int    // how many transactions are under way; each of them will call release
-	queue   []*Job // those who wait, which are none unless running is most
-	closed  bool
+	mu sync.Mutex
+	// running is how many transactions are under way. Each of them will call release.
+	running int
+	// queue is empty unless running is most.
+	queue  []*Job
+	closed bool
 }
 
 // Transactor is what a batcher knows of a database.
 type Transactor interface {
-	// Acquire waits for a connection, until ctx ends or a time has come, zero for never. release gives it back.
+	// Acquire waits for a connection until ctx ends or a time has come; the zero time never comes. Release
+	// gives the connection back.
 	Acquire(ctx context.Context, until time.Time) error
 	Release()
-	// Transact runs jobs in one transaction, but those that leave before it begins them, and then tells them.
+	// Transact runs a batch in one transaction, without jobs that leave before it begins them, and then tells
+	// the others how it ended.
 	Transact(batch []*Job)
 	// Close is called once nothing runs any more.
 	Close()
 }
 
 const (
-	// maxBatch bounds how many writes share a commit: the first of them waits for the last.
+	// maxBatch bounds how many writes share a commit, since the first of them waits for the last.
 	maxBatch = 128
-	// MaxTransactions is how many transactions of writes a server runs at once for an instance. With one the processors rest while it
-	// commits; with as many as there are connections each write has a commit of its own.
+	// MaxTransactions is how many transactions of writes an instance runs at once on a server. With one, the
+	// processors would rest during each commit. With one for each connection, each write would have a commit of
+	// its own.
 	MaxTransactions = 4
 )
 
+// New returns a batcher, and starts the goroutines that run batches of queued writes.
 func New(database Transactor, most int) *Batcher {
 	b := &Batcher{database: database, most: most, wake: make(chan struct{}, most), stopped: make(chan struct{})}
 	for range most {
 		go func() {
 			for range b.wake {
-				database.Acquire(context.Background(), time.Time{}) // which comes to an end, since all that holds one does
+				database.Acquire(context.Background(), time.Time{}) // this ends, because whatever holds a connection has a deadline
 				b.run(b.next())
 			}
 		}()
@@ -60,7 +71,8 @@ func New(database Transactor, most int) *Batcher {
 	return b
 }
 
-// enter reports whether j is to run now, by a call of runNow. Otherwise j waits. It returns ErrUnavailable after the end.
+// enter reports whether j may run now; the caller then calls runNow. Otherwise j is queued. It returns
+// ErrUnavailable once the batcher is closed.
 func (b *Batcher) enter(j *Job) (now bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,7 +91,7 @@ func (b *Batcher) enter(j *Job) (now bool, err error) {
 	return true, nil
 }
 
-// pauses counts those who wait to run alone. They stand in front. The caller holds mu.
+// pauses counts the queued jobs that are to run alone. They stand in front. The caller holds mu.
 func (b *Batcher) pauses() int {
 	n := 0
 	for n < len(b.queue) && b.queue[n].alone {
@@ -88,7 +100,7 @@ func (b *Batcher) pauses() int {
 	return n
 }
 
-// leave reports whether j has not begun, and never will.
+// leave takes j out of the queue. It reports whether j has not begun, and now never will.
 func (b *Batcher) leave(j *Job) bool {
 	b.mu.Lock()
 	if i := slices.Index(b.queue, j); i >= 0 {
@@ -98,7 +110,7 @@ func (b *Batcher) leave(j *Job) bool {
 	return j.leave()
 }
 
-// next takes those from the queue who run next. There are none if all have left.
+// next takes the jobs of the next batch from the queue. There are none if all have left meanwhile.
 func (b *Batcher) next() []*Job {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,7 +123,7 @@ func (b *Batcher) next() []*Job {
 	return batch
 }
 
-// run runs jobs on the connection that the caller has acquired, and then lets others write.
+// run runs jobs on the connection that the caller has acquired, and then lets the next batch write.
 func (b *Batcher) run(jobs []*Job) {
 	defer b.release()
 	defer b.database.Release()
@@ -127,11 +139,12 @@ func (b *Batcher) run(jobs []*Job) {
 	}
 }
 
-// release gives the place of a transaction back, or hands it over if somebody waits.
+// release ends a transaction's place, or hands it over if somebody is queued. The next batch then begins
+// without a moment in which a newcomer could overtake it.
 func (b *Batcher) release() {
 	b.mu.Lock()
 	if len(b.queue) > 0 {
-		b.wake <- struct{}{} // which has room: there is one for each place
+		b.wake <- struct{}{} // never blocks: it has room for each place
 	} else {
 		b.running--
 	}
@@ -142,18 +155,18 @@ func (b *Batcher) release() {
 	}
 }
 
-// Apply runs the write of j, and returns its error: ErrBusy if it has not begun by giveUp, and ErrTimeout if it has not ended by its
-// deadline.
+// Apply runs the write of j and returns its error. It returns ErrBusy if the write has not begun by giveUp, and
+// ErrTimeout if it has not ended by its deadline.
 func (b *Batcher) Apply(ctx context.Context, j *Job, giveUp time.Time) error {
 	return b.submit(ctx, j.Deadline, giveUp, j)
 }
 
-// Do runs work in a transaction; see limiter.
+// Do runs work in a transaction. It implements Limiter.
 func (b *Batcher) Do(ctx context.Context, deadline time.Time, maxWait time.Duration, work func() error) error {
 	return b.submit(ctx, deadline, time.Now().Add(maxWait), &Job{work: work})
 }
 
-// submit runs j, unless it has not begun by giveUp.
+// submit runs j, or gives up on it if it has not begun by giveUp.
 func (b *Batcher) submit(ctx context.Context, deadline, giveUp time.Time, j *Job) error {
 	j.Reset()
 	if deadline.Before(giveUp) {
@@ -181,7 +194,7 @@ func (b *Batcher) submit(ctx context.Context, deadline, giveUp time.Time, j *Job
 	return j.Err
 }
 
-// runNow runs j where it was called.
+// runNow runs j on the goroutine of its caller.
 func (b *Batcher) runNow(ctx context.Context, giveUp time.Time, j *Job) error {
 	if err := b.database.Acquire(ctx, giveUp); err != nil {
 		j.leave()
@@ -192,9 +205,12 @@ func (b *Batcher) runNow(ctx context.Context, giveUp time.Time, j *Job) error {
 	return nil
 }
 
-// await returns once j, which waits, has run, or never will because the batcher ends. It returns the error of ctx if that ends
-// before j begins, and ErrTimeout if a write has begun and does not end by its deadline: nobody knows what will become of it.
-// Other work uses what belongs to its caller, who therefore waits for it.
+// await returns once the queued job j has run, or never will because the batcher was closed. It returns the
+// error of ctx if ctx ends before j begins.
+//
+// A write that has begun runs on without its caller: at its deadline await returns ErrTimeout, and nobody knows
+// what will become of the write. Other work uses variables of its caller, so its caller waits until it has
+// ended.
 func (b *Batcher) await(ctx context.Context, j *Job) error {
 	select {
 	case <-j.done:
@@ -218,7 +234,7 @@ func (b *Batcher) await(ctx context.Context, j *Job) error {
 	}
 }
 
-// Pause runs fn while nobody writes, unless ctx or the batcher ends before it begins.
+// Pause runs fn while nobody writes. It does nothing if ctx ends, or the batcher is closed, before that.
 func (b *Batcher) Pause(ctx context.Context, fn func()) {
 	j := &Job{alone: true, work: func() error { fn(); return nil }, done: make(chan struct{})}
 	now, err := b.enter(j)
@@ -231,7 +247,7 @@ func (b *Batcher) Pause(ctx context.Context, fn func()) {
 	}
 }
 
-// Close waits for the transactions that are running. Those who wait get ErrUnavailable.
+// Close waits for running transactions. Queued jobs get ErrUnavailable.
 func (b *Batcher) Close() {
 	b.mu.Lock()
 	first := !b.closed

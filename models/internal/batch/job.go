@@ -6,25 +6,32 @@ import (
 	"time"
 )
 
-// Job is a write, or what only runs on SQLite: other work in a transaction, or what runs alone, between two transactions.
+// Job is a write. On SQLite it may also be other work in a transaction, or work that runs alone between two
+// transactions.
 type Job struct {
 	Write    *Write
 	Deadline time.Time     // of the write
 	work     func() error  // nil for a write
 	alone    bool          // work runs alone
-	Waiting  *atomic.Int64 // is one more while the job waits; may be nil
+	Waiting  *atomic.Int64 // counts jobs that are queued; may be nil
 
-	begun    atomic.Int64 // when it was handed to the database, in nanoseconds since 1970; 0 while it waits, gone once it has left
+	// begun says how far the job is. One word holds it, so that the batcher that begins the job and the caller
+	// that gives up on it can race for it with CompareAndSwap: exactly one of them wins.
+	//
+	//	0      it is queued
+	//	gone   its caller has left, and it never runs
+	//	else   when it was handed to the database, in nanoseconds since 1970
+	begun    atomic.Int64
 	done     chan struct{}
 	Changed  bool // the write has changed a row
 	Err      error
-	panicked any // what work panicked with, and where
+	panicked any // what work panicked with, and the stack
 }
 
-// gone is when a job begins that never will.
+// gone is the begun of a job that never will.
 const gone = -1
 
-// Reset has a job wait anew.
+// Reset queues a job anew.
 func (j *Job) Reset() {
 	j.done, j.Changed, j.Err = make(chan struct{}), false, nil
 	j.begun.Store(0)
@@ -33,10 +40,11 @@ func (j *Job) Reset() {
 	}
 }
 
-// begin reports whether j is to be handed to the database. Once it is, nobody but the database knows what becomes of it.
+// begin reports whether j may be handed to the database. From then on only the database knows what becomes of
+// it.
 func (j *Job) begin() bool { return j.endWait(time.Now().UnixNano()) || j.begun.Load() != gone }
 
-// leave reports whether j has not begun, and never will.
+// leave reports whether j has not begun, and now never will.
 func (j *Job) leave() bool { return j.endWait(gone) }
 
 func (j *Job) endWait(begun int64) (ended bool) {
@@ -47,7 +55,7 @@ func (j *Job) endWait(begun int64) (ended bool) {
 	return ended
 }
 
-// Started is when j has begun, zero if it never did.
+// Started is when j began, zero if it never did.
 func (j *Job) Started() time.Time {
 	if begun := j.begun.Load(); begun > 0 {
 		return time.Unix(0, begun)
@@ -55,12 +63,12 @@ func (j *Job) Started() time.Time {
 	return time.Time{}
 }
 
-// Begin returns those of the jobs that are to be handed to the database: the others have left.
+// Begin returns the jobs that may be handed to the database. The others have left.
 func Begin(jobs []*Job) []*Job {
 	return slices.DeleteFunc(jobs, func(j *Job) bool { return !j.begin() })
 }
 
-// End tells the caller.
+// End tells the caller how the job ended.
 func (j *Job) End(err error) {
 	if err != nil {
 		j.Err = err

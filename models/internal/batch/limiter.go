@@ -9,15 +9,16 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// Limiter admits as many callers as a pool has connections. It queues in front of database/sql so that "no connection
-// became free" (ErrBusy) differs from "the database does not respond" (ErrTimeout).
+// Limiter admits as many calls as a pool has connections. It queues in front of database/sql, which has no such
+// limit of time: so "no connection became free" (ErrBusy) differs from "the database does not respond"
+// (ErrTimeout).
 type Limiter interface {
-	// Do runs work once a connection is free for it, and returns its error. It returns ErrBusy when none was within
-	// maxWait, ErrTimeout at the deadline, and the error of ctx when that ends first.
+	// Do runs work once it may use a connection, and returns its error. It returns ErrBusy if none became free
+	// within maxWait, ErrTimeout at the deadline, and the error of ctx if that ends first.
 	Do(ctx context.Context, deadline time.Time, maxWait time.Duration, work func() error) error
 }
 
-// Connections are those of a pool, which callers use side by side.
+// Connections are those of a pool. A value of it may be copied; the copies share them.
 type Connections struct {
 	All  int64 // how many there are
 	free *semaphore.Weighted
@@ -27,7 +28,7 @@ func NewConnections(n int) Connections {
 	return Connections{int64(n), semaphore.NewWeighted(int64(n))}
 }
 
-// Do implements limiter.
+// Do implements Limiter.
 func (c Connections) Do(ctx context.Context, deadline time.Time, maxWait time.Duration, work func() error) error {
 	until := time.Now().Add(maxWait)
 	if deadline.Before(until) {
@@ -40,7 +41,7 @@ func (c Connections) Do(ctx context.Context, deadline time.Time, maxWait time.Du
 	return work()
 }
 
-// Acquire waits for a connection, until ctx ends or a time has come, zero for never.
+// Acquire waits for a connection until ctx ends or a time has come; the zero time never comes.
 func (c Connections) Acquire(ctx context.Context, until time.Time) error {
 	if c.free.TryAcquire(1) {
 		return nil
@@ -55,12 +56,12 @@ func (c Connections) Acquire(ctx context.Context, until time.Time) error {
 
 func (c Connections) Release() { c.free.Release(1) }
 
-// AcquireAll waits until nobody uses a connection. Until releaseAll nobody does.
+// AcquireAll waits until nobody uses a connection, and keeps everybody from using one until ReleaseAll.
 func (c Connections) AcquireAll(ctx context.Context) error { return c.free.Acquire(ctx, c.All) }
 
 func (c Connections) ReleaseAll() { c.free.Release(c.All) }
 
-// AcquireErr reports why waiting for a connection ended.
+// AcquireErr says why a wait for a connection ended.
 func AcquireErr(ctx context.Context, deadline time.Time) error {
 	switch {
 	case ctx.Err() != nil:

@@ -10,20 +10,22 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// Savepoints has the batches of a batcher share transactions on SQLite. Each job has a savepoint, and one that fails takes back only
-// what it did itself. If the commit fails, all of the batch have failed, also those that only read what another one wrote.
+// Savepoints is SQLite's Transactor. Each job of a batch has a savepoint (sqlite.org/lang_savepoint.html), so a
+// job that fails takes back only its own changes. If the commit fails, all jobs of the batch have failed, also
+// those that only read what another one wrote.
 type Savepoints struct{ Tx Transaction }
 
-// Acquire implements transactor. There is one connection, and one goroutine at a time that uses it.
+// Acquire implements Transactor. There is nothing to wait for: SQLite has one writing connection, and one
+// goroutine at a time uses it.
 func (Savepoints) Acquire(context.Context, time.Time) error { return nil }
 func (Savepoints) Release()                                 {}
 func (s Savepoints) Transact(batch []*Job)                  { runBatch(s.Tx, batch) }
 func (s Savepoints) Close()                                 { s.Tx.Close() }
 
-// Transaction is what a batch runs in. A method that fails leaves no transaction behind, except keep and undo.
+// Transaction is what a batch runs in. After an error of any method but Keep and Undo no transaction is open.
 type Transaction interface {
 	Begin() error
-	// Mark begins what keep or undo ends.
+	// Mark begins what Keep or Undo ends.
 	Mark() error
 	Apply(w *Write) (changed bool, err error)
 	Keep() error
@@ -34,9 +36,9 @@ type Transaction interface {
 	Close()
 }
 
-// runBatch runs the jobs in one transaction, and then tells them, but those that leave while it waits for the lock of another
-// process: nothing has happened to them. A transaction that panics is ended: whoever called may recover, and all later writes
-// would find it open.
+// runBatch runs the jobs in one transaction and then tells their callers. Begin may wait for the lock of
+// another process; callers that leave meanwhile have had nothing happen. A deferred rollback ends the
+// transaction of a panic: whoever called may recover, and all later writes would find the transaction open.
 func runBatch(tx Transaction, batch []*Job) {
 	ended := false
 	defer func() {
@@ -59,9 +61,9 @@ func runBatch(tx Transaction, batch []*Job) {
 	}
 }
 
-// runAll runs the jobs one after the other. It returns an error when the transaction cannot go on.
+// runAll runs the jobs one after the other. It returns an error if the transaction cannot go on.
 func runAll(tx Transaction, batch []*Job) error {
-	if len(batch) == 1 { // the transaction itself is what it may take back
+	if len(batch) == 1 { // a rollback of the transaction serves as its savepoint
 		return batch[0].run(tx)
 	}
 	for _, j := range batch {
@@ -70,11 +72,11 @@ func runAll(tx Transaction, batch []*Job) error {
 		}
 		failed := j.run(tx)
 		if failed != nil {
-			if tx.Undo() != nil { // SQLite has taken back the whole transaction, as it does when the disk is full
+			if tx.Undo() != nil { // SQLite has rolled back the whole transaction, as it does when the disk is full
 				if errors.Is(failed, dberr.ErrUnwritable) {
 					return failed
 				}
-				return fmt.Errorf("%w: %v", dberr.ErrUnavailable, failed) // for all, whatever it means to this one
+				return fmt.Errorf("%w: %v", dberr.ErrUnavailable, failed) // %v hides the class: it concerns one job, and this all
 			}
 		} else if err := tx.Keep(); err != nil {
 			return err
@@ -83,7 +85,7 @@ func runAll(tx Transaction, batch []*Job) error {
 	return nil
 }
 
-// run returns the error of the work, or that it panicked.
+// run returns the error of the work, or errPanicked.
 func (j *Job) run(tx Transaction) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

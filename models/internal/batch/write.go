@@ -8,28 +8,31 @@ import (
 	"errors"
 )
 
-// Write is a change as data, so that it can share a transaction with the changes of other callers. What clients can cause is
-// never an error of its statement: an unknown event, a caller who is signed out or what is done already change no row, and the
-// caller looks up afterwards why.
+// Write is a change that is described and not yet run, so that it can share a transaction with the changes of
+// other callers.
+//
+// What a client can cause is never an error of a statement, since an error would cost the others their
+// transaction. An unknown event, a caller who is signed out, or a thing that is done already: each changes no
+// row, and the caller looks up afterwards why.
 type Write struct {
 	Kind Kind
-	// Event, user and session say what the write is about, as far as it is about one.
+	// Event, User and Session say what the write is about. Those that do not apply are zero.
 	Event, User [16]byte
 	Session     [32]byte
-	// Statements run in this order, until one changes no row. PostgreSQL takes one alone.
+	// Statements run in this order until one changes no row. PostgreSQL takes one alone.
 	Statements []Statement
-	// Into are the columns of the row that the last statement returns, nil if it returns none. They are the write's own: a caller
-	// whose time has ended may be gone before they are filled.
+	// Into takes the columns of the row that the last statement returns; nil if it returns none. It points to
+	// variables of the write's own: a caller that has timed out may be gone before they are filled.
 	Into []any
 }
 
-// Statement is SQL as the database takes it, with its parameters.
+// Statement is SQL with its parameters, in the spelling of one database.
 type Statement struct {
 	SQL  string
 	Args []any
 }
 
-// Kind is also the order in which writes stand in a transaction.
+// Kind is what a write does. Its order is that of the writes in a transaction.
 type Kind int
 
 const (
@@ -39,19 +42,19 @@ const (
 	Refreshes
 )
 
-// Compare is the order in which the writes of a transaction run: all transactions take the locks of rows in the same order,
-// so that none waits for another that waits for it.
+// Compare orders the writes of a transaction. All transactions lock their rows in this order, so that no two of
+// them wait for each other.
 func Compare(a, b *Write) int {
 	return cmp.Or(cmp.Compare(a.Kind, b.Kind), bytes.Compare(a.Event[:], b.Event[:]), bytes.Compare(a.User[:], b.User[:]), bytes.Compare(a.Session[:], b.Session[:]))
 }
 
-// execer is the part of a connection that runs the statements of a write.
+// execer is the part of a connection that a write needs.
 type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// Run runs the statements on a connection, in a transaction, and reports whether all have changed a row.
+// Run runs the statements on a connection, in a transaction, and reports whether all of them changed a row.
 func (w *Write) Run(conn execer) (changed bool, err error) {
 	last := len(w.Statements) - 1
 	for i, st := range w.Statements {
@@ -72,7 +75,8 @@ func (w *Write) Run(conn execer) (changed bool, err error) {
 	return true, nil
 }
 
-// errHalf takes a write back of which only the first statements have changed rows. It is never seen: they run in one transaction.
+// errHalf takes back a write of which only the first statements changed rows. That does not happen: the
+// statements run in one transaction, so what the first one found is still there.
 var errHalf = errors.New("half of a write")
 
 // query runs the statement that returns a row.

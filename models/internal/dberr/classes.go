@@ -16,31 +16,34 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// ErrBusy means that no pooled connection came free in time, that other processes kept SQLite's write lock, or that the
-// transaction collided with others each time that it was tried. Nothing of it has happened.
+// ErrBusy means that no pooled connection came free in time, that somebody kept a lock, or that the transaction
+// collided with others each time that it was tried. Nothing of it has happened.
 var ErrBusy = errors.New("database busy")
 
-// ErrTimeout means that the work was not done within the store's timeout. A write may or may not have happened.
+// ErrTimeout means that the work did not end within the store's timeout. A write may or may not have happened.
 var ErrTimeout = errors.New("database timeout")
 
-// ErrUnavailable means that the database is away, starting, stopping or read-only.
+// ErrUnavailable means that the database is away, starting, stopping or read-only. A write may or may not have
+// happened.
 var ErrUnavailable = errors.New("database unavailable")
 
-// ErrUnreachable is the ErrUnavailable of a database to which no connection could be made: it refuses them or the user, does
-// not respond, or its name is not known. Nothing was sent, so nothing of the call has happened.
+// ErrUnreachable is the ErrUnavailable of a database to which no connection could be made: it refuses
+// connections or the user, it does not respond, or its name is unknown. Nothing was sent, so nothing of the
+// call has happened.
 var ErrUnreachable = fmt.Errorf("%w: no connection", ErrUnavailable)
 
-// ErrUnwritable is the ErrUnavailable of a SQLite file that was removed or replaced, is damaged, or is on a disk that is
-// full or fails. The store finds out by itself when it takes writes again.
+// ErrUnwritable is the ErrUnavailable of a SQLite file that was removed or replaced, is damaged, or is on a
+// disk that is full or fails. The store notices by itself when the file takes writes again.
 var ErrUnwritable = fmt.Errorf("%w: its file takes no writes", ErrUnavailable)
 
-// errNoRoom is the ErrUnwritable of a file beside which SQLite cannot make or enlarge its index (sqlite.org/rescode.html#ioerr_shmsize).
+// errNoRoom is the ErrUnwritable of a file whose index of the log (-shm) SQLite cannot make or enlarge
+// (sqlite.org/rescode.html#ioerr_shmsize). The code does not say why.
 var errNoRoom = fmt.Errorf("%w: the disk may be full", ErrUnwritable)
 
-// errNoSQLite is the ErrUnwritable of a file that SQLite does not know.
+// errNoSQLite is the ErrUnwritable of a file that is no SQLite database.
 var errNoSQLite error = worded{"this is no SQLite database, or its beginning is damaged", ErrUnwritable}
 
-// worded is an error with words of its own.
+// worded is an error whose text does not show the error that it wraps.
 type worded struct {
 	words string
 	error
@@ -50,10 +53,11 @@ func (w worded) Error() string { return w.words }
 
 func (w worded) Unwrap() error { return w.error }
 
-// ErrCannotWrite means that the database lacks what it needs to write, such as room on its disk.
+// ErrCannotWrite means that the server lacks what it needs to write, such as room on its disk.
 var ErrCannotWrite = fmt.Errorf("%w: it cannot write", ErrUnavailable)
 
-// Errors that statements provoke on purpose, or that call for another try. They do not leave the package.
+// Statements provoke some of these on purpose, and others ask for another try. They stay inside models and the
+// packages below it.
 var (
 	ErrFull       = fmt.Errorf("%w: too many connections", ErrBusy)
 	ErrForeignKey = errors.New("foreign key violated")
@@ -62,7 +66,7 @@ var (
 	ErrLocked     = errors.New("row is locked")
 )
 
-// Classify wraps err, as a driver returned it, with what it means.
+// Classify puts the class of a driver's error in front of it.
 func Classify(err error) error {
 	if err == nil {
 		return nil
@@ -73,6 +77,7 @@ func Classify(err error) error {
 	return err
 }
 
+// ClassOf returns the class of a driver's error, or nil: the error has none, or has it in front already.
 func ClassOf(err error) error {
 	var pg *pgconn.PgError
 	var lite *sqlite.Error
@@ -97,7 +102,7 @@ func ClassOf(err error) error {
 	return nil
 }
 
-// ClassOfPostgres maps SQLSTATE codes (PostgreSQL appendix A).
+// ClassOfPostgres returns the class of a SQLSTATE code (PostgreSQL appendix A).
 func ClassOfPostgres(code string) error {
 	switch code {
 	case "23503":
@@ -124,14 +129,15 @@ func ClassOfPostgres(code string) error {
 	return nil
 }
 
-// IsRefusal reports whether the server has refused the credentials, or knows no such database: while the service starts,
-// a mistake in the settings.
+// IsRefusal reports whether the server refused the credentials, or has no such database. While the service
+// starts that is a mistake in the settings, which no waiting corrects.
 func IsRefusal(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && slices.Contains([]string{"28000", "28P01", "3D000"}, pg.Code)
 }
 
-// classOfSQLite maps extended result codes (sqlite.org/rescode.html).
+// classOfSQLite returns the class of an extended result code (sqlite.org/rescode.html). The low byte is the
+// primary code.
 func classOfSQLite(code int) error {
 	switch code {
 	case sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY, sqlite3.SQLITE_CONSTRAINT_TRIGGER:

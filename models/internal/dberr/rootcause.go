@@ -10,7 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// RootCause is err for the operator: what the database or the network said, without what is put in front of it.
+// RootCause is err as an operator should read it: what the database or the network said, without the words that
+// were put in front.
 func RootCause(err error) string {
 	for {
 		var inner error
@@ -29,7 +30,7 @@ func RootCause(err error) string {
 	}
 }
 
-// inWords says what an error of a connection means that its text does not.
+// inWords explains an error of a connection whose own text says too little.
 func inWords(err error) string {
 	var length *pgproto3.ExceededMaxBodyLenErr
 	var network net.Error

@@ -11,16 +11,17 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// blanks are the symbols that show nothing and that PRECIS takes for visible: an empty Braille cell, a place for an
-// embedded object, and a musical note without a head.
+// blanks are symbols that show nothing although PRECIS takes them for visible: the empty Braille cell, the
+// place of an embedded object, and a musical note without a head.
 const blanks = "\u2800\ufffc\U0001d159"
 
-// maxExternalName bounds the names that are looked at, in bytes: a provider may send a megabyte.
+// maxExternalName bounds in bytes the names that are looked at, since a provider may send a megabyte.
 const maxExternalName = 4 << 10
 
-// Normalize spells a name that somebody chose elsewhere as a nickname (RFC 8266 section 2): white space is one
-// space and never at an end, letters of full width and other compatible forms are the usual ones. It returns "" for a
-// name with characters that are invisible or not assigned, and for one that is then no username or is too long.
+// Normalize writes a name that somebody chose elsewhere as a nickname (RFC 8266 section 2): white space becomes
+// one space and never stands at an end, and letters of full width and other compatible forms become the usual
+// ones. It returns "" for a name with characters that are invisible or not assigned. It also returns "" if the
+// result is no username or is too long.
 func Normalize(name string) string {
 	if len(name) > maxExternalName {
 		return ""
@@ -32,20 +33,23 @@ func Normalize(name string) string {
 	return name
 }
 
-// Fold returns a text that is equal for names which differ in case, white space, compatible forms and invisible
-// characters (as RFC 8266 section 2.4 compares, but for every name).
+// Fold returns a text that is equal for names that differ only in case, white space, compatible forms and
+// invisible characters. RFC 8266 section 2.4 compares so, but only names that Normalize accepts; Fold takes
+// every name.
 func Fold(name string) string {
 	return spaced(cases.Fold().String(spaced(name)))
 }
 
-// Skeleton returns a text that is equal for names which look alike: Unicode's skeleton (UTS 39 section 4) without
-// regard to case. A second skeleton follows because the case of a letter decides what it looks like. So i is l, as I is.
+// Skeleton returns a text that is equal for names that look alike: Unicode's skeleton (UTS 39 section 4),
+// without regard to case. The case of a letter decides what it looks like, so the skeleton of the folded name
+// follows: I looks like l, therefore i counts as l, too.
 func Skeleton(name string) string {
 	folded := cases.Fold().String(confusable.Skeleton(spaced(name)))
 	return spaced(strings.ReplaceAll(confusable.Skeleton(folded), "i", "l"))
 }
 
-// spaced returns a name in compatible forms (NFKC), without invisible characters, and with one space for white space.
+// spaced returns a name in compatible forms (NFKC), without invisible characters, and with single spaces. It
+// normalizes twice, because taking characters away may bring others together that compose.
 func spaced(name string) string {
 	name = strings.Map(func(r rune) rune {
 		switch {

@@ -14,22 +14,25 @@ import (
 	"worldevents/models/internal/postgres"
 )
 
-// Instances tells those that share a PostgreSQL database when one of them has written, with NOTIFY and LISTEN, on two
-// connections beside the pool. NOTIFY is never part of a write's own transaction: PostgreSQL commits transactions that
-// notify one after the other, and writes would be several times slower.
+// Instances tells the instances that share a PostgreSQL database when one of them has written, with NOTIFY and
+// LISTEN on two connections beside the pool.
+//
+// A write does not notify in its own transaction. PostgreSQL commits transactions that notify one after the
+// other, since notifications arrive in the order of the commits (PostgreSQL, "NOTIFY"), and writes would be
+// several times slower.
 type Instances struct {
 	notifier *notifier
 	listener *listener
 }
 
-// channel is the name of the notifications.
+// channel is the name under which all instances notify and listen.
 const channel = "worldevents"
 
-// New connects to nothing yet.
+// New makes the two connectors. It connects to nothing yet.
 func New(server *postgres.Server) (*Instances, error) {
 	var instance [8]byte
 	rand.Read(instance[:])                                      // never fails
-	toTell, err := server.Beside(func(*pgconn.Notification) {}) // a pooler may pass on what others listen for
+	toTell, err := server.Beside(func(*pgconn.Notification) {}) // a pooler may deliver here what others listen for
 	if err != nil {
 		return nil, err
 	}
@@ -53,10 +56,10 @@ func (i *Instances) Listen(log *slog.Logger, deliver func()) {
 	i.listener.start(i.notifier, log, deliver)
 }
 
-// Tell has other instances told soon that this one has written.
+// Tell tells other instances soon that this one has written.
 func (i *Instances) Tell() { i.notifier.tell() }
 
-// Hears is Store.Hears.
+// Hears reports whether notifications of other instances arrive. It is Store.Hears, and false for nil.
 func (i *Instances) Hears() bool { return i != nil && i.listener.hears.Load() }
 
 // Sent is how many notifications were sent.
@@ -65,10 +68,12 @@ func (i *Instances) Sent() uint64 { return i.notifier.sent.Load() }
 // Received is how many notifications of other instances arrived.
 func (i *Instances) Received() uint64 { return i.listener.received.Load() }
 
-// Renew has the connections of before the last replacement of user and password closed, that of the listener within maxSilence.
+// Renew replaces the connections that were made with an earlier user or password: the notifier's soon, the
+// listener's within maxSilence.
 func (i *Instances) Renew() { i.notifier.signal() }
 
-// Close has others told of all writes before it returns, if that takes no longer than flushTimeout.
+// Close tells others of the last writes and closes both connections. It waits for the database no longer than
+// flushTimeout.
 func (i *Instances) Close() {
 	i.listener.close()
 	i.notifier.close()
@@ -76,14 +81,14 @@ func (i *Instances) Close() {
 	i.notifier.conns.Close()
 }
 
-// notifyStatement is one statement, so one transaction, that may also run behind a pooler: nothing of it stays with the
-// connection. Its payload is the number of the instance. PostgreSQL has a transaction that only notifies wait neither for the disk
-// nor for a standby.
+// notifyStatement is one statement, so it is a transaction of its own and leaves nothing on the connection;
+// that works behind any pooler. Its payload is the number of the instance. A transaction that only notifies has
+// written nothing, so PostgreSQL lets it wait neither for the disk nor for a standby.
 func notifyStatement(instance int64) string {
 	return "SELECT pg_notify('" + channel + "', '" + strconv.FormatInt(instance, 36) + "')"
 }
 
-// disconnect closes a connection without waiting for a server that does not respond.
+// disconnect closes a connection. It waits no longer than a second for a server that does not respond.
 func disconnect(conn *pgconn.PgConn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

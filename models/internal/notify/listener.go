@@ -15,9 +15,11 @@ import (
 	"worldevents/models/internal/postgres"
 )
 
-// listener hears the notifications of other instances, on a connection of its own. It believes in that only once it has
-// heard one that this instance sent over another connection: PgBouncer in transaction mode accepts LISTEN and never passes
-// a notification on.
+// listener hears the notifications of other instances, on a connection of its own.
+//
+// It trusts the connection only after it has heard a notification that this instance sent over another one.
+// PgBouncer in transaction mode accepts LISTEN and never passes a notification on: the LISTEN stays on a server
+// connection that it gives to others.
 type listener struct {
 	conns    *postgres.Connector
 	notifier *notifier
@@ -29,27 +31,30 @@ type listener struct {
 	hears    atomic.Bool
 	received atomic.Uint64
 
-	// Only the goroutine that listens uses these.
-	proven bool // whether this instance has heard itself
-	deaf   bool // whether the log says so
+	// proven means that this instance has heard itself.
+	proven bool
+	deaf   bool // the log says that nothing is heard
 }
 
 const (
-	// maxSilence is after how long without a notification the connection is tried, and pingTimeout how long that may take.
+	// maxSilence is how long nothing may arrive before the connection is tested, and pingTimeout how long the
+	// test may take. A firewall may have dropped the connection without a word.
 	maxSilence  = 5 * time.Second
 	pingTimeout = 2 * time.Second
-	// proofTimeout is longer than the notifier rests between attempts.
+	// proofTimeout is how long this instance's own notification may take. It is longer than the notifier rests
+	// between attempts.
 	proofTimeout = 4 * time.Second
-	// maxListenDelay bounds the time between attempts to reach a database that is away.
+	// maxListenDelay bounds the time between attempts while the database is away.
 	maxListenDelay = 2 * time.Second
-	// deafDelay is the time between attempts where listening is not to be had.
+	// deafDelay is the time between attempts where LISTEN does not work. Another attempt is for the day on
+	// which somebody changes the pooler.
 	deafDelay = 30 * time.Second
 )
 
-// errDeaf means that LISTEN was accepted and nothing was heard, as behind PgBouncer in transaction mode.
+// errDeaf means that the server accepted LISTEN and nothing was heard, as behind PgBouncer in transaction mode.
 var errDeaf = errors.New("notifications do not arrive: is a connection pooler in between?")
 
-// errStale means that another connection is to take the place of this one.
+// errStale means that the connection is to be made anew.
 var errStale = errors.New("the user or the password was replaced")
 
 func (l *listener) start(n *notifier, log *slog.Logger, deliver func()) {
@@ -66,6 +71,8 @@ func (l *listener) close() {
 	}
 }
 
+// run listens until ctx ends, and again after each failure. It logs one line when it stops hearing others,
+// however often it then tries.
 func (l *listener) run(ctx context.Context) {
 	defer close(l.stopped)
 	for delay := time.Duration(0); ; {
@@ -97,7 +104,7 @@ func (l *listener) run(ctx context.Context) {
 	}
 }
 
-// listen hears notifications until something fails, which it returns.
+// listen hears notifications until something fails, and returns that.
 func (l *listener) listen(ctx context.Context) error {
 	conn, err := connectBeside(ctx, l.conns)
 	if err != nil {
@@ -134,7 +141,8 @@ func (l *listener) listen(ctx context.Context) error {
 	}
 }
 
-// prove waits until a notification of this instance has come. It returns errDeaf if none does.
+// prove sends a notification and waits until this instance hears it. It returns errDeaf if that does not happen
+// within proofTimeout.
 func (l *listener) prove(ctx context.Context, conn *pgconn.PgConn) error {
 	l.proven = false
 	l.notifier.tell()
@@ -149,14 +157,14 @@ func (l *listener) prove(ctx context.Context, conn *pgconn.PgConn) error {
 	return nil
 }
 
-// hear takes a notification. What others than instances of this service send means nothing.
+// hear takes a notification. Only those of other instances count.
 func (l *listener) hear(n *pgconn.Notification) {
 	if n.Channel != channel {
 		return
 	}
 	instance, err := strconv.ParseInt(n.Payload, 36, 64)
 	switch {
-	case err != nil: // everybody who can connect to the database can notify
+	case err != nil: // not ours: everybody who can connect to the database can notify
 	case instance == l.notifier.instance:
 		l.proven = true
 	default:
@@ -165,15 +173,16 @@ func (l *listener) hear(n *pgconn.Notification) {
 	}
 }
 
-// wait waits for one notification, at most d. The error for none is one that pgconn.Timeout knows; the connection stays.
+// wait waits for one notification, no longer than d. For none it returns an error that pgconn.Timeout
+// recognizes, and the connection stays open.
 func wait(ctx context.Context, conn *pgconn.PgConn, d time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	return conn.WaitForNotification(ctx)
 }
 
-// ping fails when the server does not respond, and when it no longer listens for this connection: some poolers exchange the server
-// behind it. It writes nothing, so that it is no reason to look for writes.
+// ping returns an error if the server does not respond, or no longer listens for this connection: some poolers
+// exchange the server behind a connection. It writes nothing, so that no instance looks for news because of it.
 func ping(ctx context.Context, conn *pgconn.PgConn) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
@@ -184,7 +193,8 @@ func ping(ctx context.Context, conn *pgconn.PgConn) error {
 	return err
 }
 
-// unlisten ends what LISTEN has begun on a server connection that a pooler also gives to others.
+// unlisten takes LISTEN back from a server connection that a pooler also gives to others. The pooler chooses
+// the server connection of each statement, so unlisten repeats until it meets the one on which LISTEN ran.
 func unlisten(ctx context.Context, conn *pgconn.PgConn, backend string) {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
@@ -196,7 +206,8 @@ func unlisten(ctx context.Context, conn *pgconn.PgConn, backend string) {
 	}
 }
 
-// query returns the one value of the last statement. It prepares nothing, so that it works behind any pooler.
+// query returns the one value of the last statement. It uses the simple protocol and prepares nothing, so that
+// it works behind any pooler.
 func query(ctx context.Context, conn *pgconn.PgConn, sql string) (string, error) {
 	results, err := conn.Exec(ctx, sql).ReadAll()
 	if err != nil {

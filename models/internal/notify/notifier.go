@@ -11,19 +11,19 @@ import (
 	"worldevents/models/internal/postgres"
 )
 
-// notifier tells other instances that this one has written. Any number of writes costs one notification in a notifyInterval; the
-// first after a rest is sent at once. No write ever waits for it.
+// notifier tells other instances that this one has written. Any number of writes within notifyInterval cost one
+// notification; after a quiet time the first is sent at once. No write waits for it.
 type notifier struct {
 	instance int64
 	conns    *postgres.Connector
-	// send sends a notification, and is only called from one goroutine.
+	// send sends a notification. One goroutine alone calls it.
 	send func(context.Context) error
 	// disconnect is called at the end.
 	disconnect func()
-	// renew disconnects if the user or the password was replaced, and is called from the goroutine of send.
+	// renew disconnects if the user or the password was replaced. The goroutine of send calls it.
 	renew func()
 
-	wake    chan struct{} // has room for one: something is pending
+	wake    chan struct{} // has room for one token: something is pending
 	quit    chan struct{}
 	stop    func() // closes quit, once
 	stopped chan struct{}
@@ -37,11 +37,11 @@ type notifier struct {
 }
 
 const (
-	// notifyInterval bounds how much later others hear of a write.
+	// notifyInterval bounds how much later other instances hear of a write.
 	notifyInterval = 30 * time.Millisecond
-	// notifyTimeout bounds one sending on an open connection.
+	// notifyTimeout bounds the sending of one notification on an open connection.
 	notifyTimeout = 2 * time.Second
-	// maxNotifyDelay bounds the time between two attempts that fail.
+	// maxNotifyDelay bounds the time between two attempts while sending fails.
 	maxNotifyDelay = time.Second
 	// flushTimeout bounds how long closing takes while the database does not respond.
 	flushTimeout = time.Second
@@ -79,7 +79,8 @@ func newNotifier(conns *postgres.Connector, instance int64) *notifier {
 	return n
 }
 
-// tell has a notification sent soon. The first one begins the work.
+// tell makes the notifier send a notification soon. The first call starts its goroutine. Of many calls only the
+// one that finds nothing pending wakes it.
 func (n *notifier) tell() {
 	n.started.Do(func() { go n.run() })
 	if !n.pending.Swap(true) {
@@ -87,7 +88,7 @@ func (n *notifier) tell() {
 	}
 }
 
-// signal has what is pending sent, and a stale connection closed.
+// signal wakes the goroutine, which sends what is pending and closes a stale connection.
 func (n *notifier) signal() {
 	select {
 	case n.wake <- struct{}{}:
@@ -95,6 +96,8 @@ func (n *notifier) signal() {
 	}
 }
 
+// run sends what is pending, rests, and goes on until the notifier is closed. It rests for notifyInterval, and
+// longer each time that sending fails.
 func (n *notifier) run() {
 	defer close(n.stopped)
 	defer n.disconnect()
@@ -125,7 +128,8 @@ func (n *notifier) run() {
 	}
 }
 
-// sendPending sends what is pending, and leaves it so when it could not.
+// sendPending sends what is pending. If that fails it stays pending. pending is taken back before the sending,
+// so a write that comes during it causes another notification: the one on its way may be older.
 func (n *notifier) sendPending(ctx context.Context) error {
 	if !n.pending.Swap(false) {
 		return nil
@@ -150,9 +154,9 @@ func (n *notifier) err() error {
 	return nil
 }
 
-// close sends what is pending, within flushTimeout.
+// close sends what is pending, for no longer than flushTimeout.
 func (n *notifier) close() {
-	n.started.Do(func() { close(n.stopped) }) // nothing was ever added
+	n.started.Do(func() { close(n.stopped) }) // nothing was ever told, so no goroutine runs
 	defer time.AfterFunc(flushTimeout, n.cancel).Stop()
 	n.stop()
 	<-n.stopped

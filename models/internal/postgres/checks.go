@@ -10,7 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// checks decides which connections of a pool must respond before their next use, because their host may be gone:
+// checks decides which connections of a pool must respond before their next use, because their host may be
+// gone:
 //
 //	      a call ran out of time,
 //	      or nobody used it for a second            it responds
@@ -18,34 +19,37 @@ import (
 //	                                       │
 //	                                       └──▶ lost: no response, and all other suspects are lost with it
 //
-// If each suspect were checked by itself, each would cost a caller all its time.
+// A host that is gone takes all connections with it. If each suspect were checked by itself, each would cost
+// another caller all its time. So one that does not respond condemns the others.
 type checks struct {
 	timeout time.Duration
-	// suspicions counts the calls that ran out of time, and the idle connections that did not respond. A connection is fine if it has
-	// responded since the last one.
+	// suspicions counts the calls that ran out of time and the idle connections that did not respond. A
+	// connection is fine if it has responded since the last of these.
 	suspicions atomic.Uint64
-	// lost is what suspicions was when a connection was lost.
+	// lost is the value that suspicions had when a connection was lost. Connections that last responded before
+	// it are lost.
 	lost atomic.Uint64
 }
 
 const (
-	// respondedKey is where a connection keeps what suspicions was when it last responded.
+	// respondedKey is where a connection keeps the value that suspicions had when it last responded.
 	respondedKey = "worldevents.responded"
-	// idleKey is set on a connection that nobody has used for a second.
+	// idleKey is set on a connection that nobody used for a second.
 	idleKey = "worldevents.idle"
 )
 
-// suspect is called when a call has run out of time.
+// suspect is called after a call that ran out of time.
 func (c *checks) suspect() { c.suspicions.Add(1) }
 
-// responded is called when a connection has responded.
+// responded is called after a connection has responded.
 func (c *checks) responded(conn *pgx.Conn) {
 	data := conn.PgConn().CustomData()
 	data[respondedKey] = c.suspicions.Load()
 	delete(data, idleKey)
 }
 
-// noteIdle is called before check. It has pgx send no ping of its own: that would take all the time of a caller.
+// noteIdle is called before check. It keeps pgx from sending a ping of its own, whose only bound is all of the
+// caller's time.
 func (c *checks) noteIdle(_ context.Context, p stdlib.ShouldPingParams) (ping bool) {
 	if p.IdleDuration > time.Second {
 		p.Conn.PgConn().CustomData()[idleKey] = true
@@ -53,8 +57,8 @@ func (c *checks) noteIdle(_ context.Context, p stdlib.ShouldPingParams) (ping bo
 	return false
 }
 
-// check returns driver.ErrBadConn for a connection that is lost. It pings a suspect for at most half of the caller's time: the other
-// half is for making a connection instead.
+// check returns driver.ErrBadConn for a connection that is lost, and database/sql then takes another. It pings
+// a suspect for at most half of the caller's time, so that the other half is left for making a connection.
 func (c *checks) check(ctx context.Context, conn *pgx.Conn) error {
 	suspicions, data := c.suspicions.Load(), conn.PgConn().CustomData()
 	responded, _ := data[respondedKey].(uint64)
@@ -72,7 +76,7 @@ func (c *checks) check(ctx context.Context, conn *pgx.Conn) error {
 	defer cancel()
 	if err := conn.PgConn().Ping(ping); err != nil {
 		if ping.Err() != nil && ctx.Err() == nil {
-			if responded == suspicions { // it was idle: the others have responded since, too, but that is long ago
+			if responded == suspicions { // it was idle; the others count as fine, so this makes all of them older than lost
 				suspicions = c.suspicions.Add(1)
 			}
 			c.lost.Store(suspicions)

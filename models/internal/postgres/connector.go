@@ -15,37 +15,38 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// Connector makes the connections of a pool (driver.Connector) to that of the URL's hosts which takes writes. It stays
-// with the host that it found last, and looks for another one when that refuses or is suspect: a host that is gone must cost neither
-// a caller nor the pool their time.
+// Connector makes connections (driver.Connector) to that host of the URL which takes writes. It stays with the
+// host that it found last, and searches for another when that one refuses or is suspect. A host that is gone
+// must cost neither a caller nor the pool their time.
 type Connector struct {
 	hosts []*host
 	// timeout bounds one attempt to connect, and one search.
 	timeout time.Duration
 	checks  *checks
 	url     *serverURL
-	// stop ends attempts, searches and the look for suspects; ctx is what it ends.
+	// stop cancels ctx, which ends attempts, searches and the look for suspects.
 	ctx  context.Context
 	stop context.CancelFunc
 
 	mu             sync.Mutex
 	user, password string // those of the last connection
 
-	current *host                  // nil until a search has found one, and after it refused
+	// current is nil until a search has found a host, and again after that host has refused.
+	current *host
 	running *search                // nil when there is none
 	heard   lastHeard              // from the current host
-	full    error                  // what the server said last, if it takes no more connections
-	retry   time.Time              // when it is asked again
-	tracked map[*activity]struct{} // of all connections and attempts, if there are several hosts
+	full    error                  // the server's answer while it takes no more connections
+	retry   time.Time              // when the server is asked again
+	tracked map[*activity]struct{} // all connections and attempts, if there are several hosts
 }
 
-// maxTries is how many hosts one call asks for a connection.
+// maxTries is how often one call tries to connect, each time to the host that is current then.
 const maxTries = 4
 
-// fullInterval is for how long nobody asks for a connection once the server has refused one more.
+// fullInterval is how long nobody asks for a connection after the server has refused one more (SQLSTATE 53300).
 const fullInterval = 100 * time.Millisecond
 
-// newConnector prepares connections, which call hear with each notification unless it is nil.
+// newConnector prepares connections. If hear is not nil, they call it with each notification.
 func newConnector(url *serverURL, hear func(*pgconn.Notification), checks *checks) (*Connector, error) {
 	config, err := url.parse()
 	if err != nil {
@@ -66,11 +67,12 @@ func newConnector(url *serverURL, hear func(*pgconn.Notification), checks *check
 	return c, nil
 }
 
-// IsStale reports whether the user or the password has been replaced since a connection was made.
+// IsStale reports whether the user or the password was replaced after a connection was made.
 func (c *Connector) IsStale(conn *pgconn.PgConn) bool { return c.url.isStale(conn) }
 
-// credentials are those of the next connection: they may have changed. Where there is no password any more, as while its file
-// is replaced, it is that of before.
+// credentials are those of the next connection. The URL may name a file for the password, which is read anew
+// each time. While somebody replaces that file there may be no password for a moment; then the former one
+// serves.
 func (c *Connector) credentials() (user, password string) {
 	config, err := c.url.parse()
 	c.mu.Lock()
@@ -90,8 +92,8 @@ func (c *Connector) Close() error {
 	return nil
 }
 
-// Connect implements driver.Connector. It returns ErrBusy while the server takes no more connections, and else ErrUnreachable:
-// nothing was asked of the database, so the caller may try again.
+// Connect implements driver.Connector. It returns ErrBusy while the server takes no more connections, and
+// otherwise ErrUnreachable: nothing was asked of the database, so the caller may try again.
 func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err := c.refusal(); err != nil {
 		return nil, err
@@ -109,14 +111,15 @@ func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
 // isFull reports whether a server takes no more connections.
 func isFull(err error) bool { return err != nil && errors.Is(dberr.Classify(err), dberr.ErrFull) }
 
-// refuse has nobody else ask for a connection for a while: each would cost the server a process.
+// refuse keeps everybody from asking for a connection for a while. Each attempt would cost the server a
+// process, which it has too many of.
 func (c *Connector) refuse(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.full, c.retry = err, time.Now().Add(fullInterval)
 }
 
-// refusal returns what the server said, as long as it is not to be asked again.
+// refusal returns the server's answer for as long as nobody is to ask again.
 func (c *Connector) refusal() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,7 +140,7 @@ func (c *Connector) connect(ctx context.Context) (driver.Conn, error) {
 		}
 		attempt, cancel := context.WithCancel(ctx)
 		a := c.follow(h, cancel)
-		a.sent.Add(1) // it waits from the beginning
+		a.sent.Add(1) // it waits for a response from the beginning
 		conn, err := h.connect(attempt)
 		c.unfollow(a)
 		cancel()
@@ -150,7 +153,8 @@ func (c *Connector) connect(ctx context.Context) (driver.Conn, error) {
 	}
 }
 
-// find returns the current host, or the one that a search finds before ctx ends.
+// find returns the current host, or the one that a search finds before ctx ends. All calls that come meanwhile
+// share one search.
 func (c *Connector) find(ctx context.Context) (*host, error) {
 	c.mu.Lock()
 	h, s := c.current, c.running
@@ -169,7 +173,7 @@ func (c *Connector) find(ctx context.Context) (*host, error) {
 	}
 }
 
-// leave has the next caller search, since h has refused.
+// leave makes the next call search, because h has refused.
 func (c *Connector) leave(h *host) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,7 +182,8 @@ func (c *Connector) leave(h *host) {
 	}
 }
 
-// switchTo makes h the current host, and ends all that is under way elsewhere. It is called with c.mu.
+// switchTo makes h the current host, and ends every connection and attempt elsewhere: what waits there would
+// wait until its time is over. The caller holds c.mu.
 func (c *Connector) switchTo(h *host) {
 	if c.current == h {
 		return
@@ -193,7 +198,8 @@ func (c *Connector) switchTo(h *host) {
 	}
 }
 
-// reset is called before each use of a pooled connection but the first. One that must not be used any more leaves the pool.
+// reset is called before each use of a pooled connection except the first. With driver.ErrBadConn the
+// connection leaves the pool.
 func (c *Connector) reset(ctx context.Context, conn *pgx.Conn) error {
 	if a := activityOf(conn); a != nil && a.ended.Load() {
 		return driver.ErrBadConn
@@ -204,7 +210,7 @@ func (c *Connector) reset(ctx context.Context, conn *pgx.Conn) error {
 	return c.checks.check(ctx, conn)
 }
 
-// WhileFull calls fn again as long as it returns ErrFull, until ctx ends.
+// WhileFull calls fn again while it returns ErrFull, until ctx ends.
 func WhileFull(ctx context.Context, fn func() error) error {
 	for {
 		err := fn()

@@ -17,15 +17,16 @@ import (
 	"worldevents/models/internal/schema"
 )
 
-// serverURL is the URL of the database. Its user and password may be replaced while connections are made.
+// serverURL is the URL of the database. User and password may be replaced while connections are made.
 type serverURL struct {
 	text    atomic.Pointer[string]
 	timeout time.Duration
-	// generation counts replacements. A connection made with an earlier one is stale: it leaves when nobody uses it.
+	// generation counts replacements. A connection of an earlier generation is stale, and leaves the pool when
+	// its work is done.
 	generation atomic.Uint64
 }
 
-// generationKey is where a connection keeps the generation that it was made with.
+// generationKey is where a connection keeps its generation.
 const generationKey = "worldevents.generation"
 
 func newServerURL(text string, timeout time.Duration) *serverURL {
@@ -34,19 +35,20 @@ func newServerURL(text string, timeout time.Duration) *serverURL {
 	return u
 }
 
-// parse reads the URL, and the files that it names, as they are now.
+// parse reads the URL and the files that it names as they are now.
 func (u *serverURL) parse() (*pgx.ConnConfig, error) {
 	return Parse(*u.text.Load(), u.timeout)
 }
 
-// replace has all connections that are made from now on use text.
+// replace makes all further connections use text.
 func (u *serverURL) replace(text string) {
 	u.text.Store(&text)
 	u.generation.Add(1)
 }
 
-// mark returns what notes on a connection (pgconn.Config.AfterConnect) that it is of the present generation. It is to be called
-// before the URL is read for it: then a connection may pass for older than it is, and never for newer.
+// mark returns a function that notes the present generation on a connection (pgconn.Config.AfterConnect). It
+// must be called before the URL is read for that connection. If a replacement comes in between, the connection
+// then counts as older than it is, which costs one connection; the other way round a stale one would stay.
 func (u *serverURL) mark() func(context.Context, *pgconn.PgConn) error {
 	generation := u.generation.Load()
 	return func(_ context.Context, conn *pgconn.PgConn) error {
@@ -55,7 +57,7 @@ func (u *serverURL) mark() func(context.Context, *pgconn.PgConn) error {
 	}
 }
 
-// isStale reports whether the user or the password has been replaced since a connection was made.
+// isStale reports whether user or password were replaced after a connection was made.
 func (u *serverURL) isStale(conn *pgconn.PgConn) bool {
 	now := u.generation.Load()
 	if now == 0 {
@@ -65,8 +67,8 @@ func (u *serverURL) isStale(conn *pgconn.PgConn) bool {
 	return made != now
 }
 
-// tryCredentials makes a connection, and looks at the rights of its role. It returns ErrCredentials, or another error when
-// there was no telling.
+// tryCredentials makes a connection and looks at the rights of its role. It returns ErrCredentials, or another
+// error if it could not find out.
 func tryCredentials(ctx context.Context, u *serverURL) error {
 	c, err := newConnector(u, nil, &checks{timeout: u.timeout})
 	if err != nil {
@@ -98,7 +100,8 @@ func checkRights(ctx context.Context, timeout time.Duration, conn driver.Conn) e
 	return err
 }
 
-// isRefusedByPooler reports whether PgBouncer has refused the credentials, or the server has for want of the right to connect.
+// isRefusedByPooler reports whether PgBouncer refused the credentials (08P01), or the server refused the right
+// to connect (42501).
 func isRefusedByPooler(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && (pg.Code == "08P01" || pg.Code == "42501")
@@ -112,8 +115,9 @@ var ErrCredentials = errors.New("the database refuses the new user or password")
 
 // Credentials say what UseCredentials has done.
 type Credentials struct {
-	// Changed means that the URL was another one.
+	// Changed means that the URL differed from the former one.
 	Changed bool
-	// Untried is why the new ones could not be tried, nil if they were: the database is away, or has no room.
+	// Untried is why the new credentials could not be tried; nil if they were. The database may be away, or
+	// have no room for one connection more.
 	Untried error
 }

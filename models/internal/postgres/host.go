@@ -15,7 +15,8 @@ import (
 	"worldevents/internal/socket"
 )
 
-// HostsOf returns the hosts of the URL, each with the variants of connecting to it: with TLS, without, or both.
+// HostsOf returns the hosts of the URL. Each has the variants of connecting to it that its sslmode allows: with
+// TLS, without, or both.
 func HostsOf(config *pgx.ConnConfig) (hosts [][]*pgconn.FallbackConfig) {
 	all := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
 	for _, variant := range all {
@@ -30,18 +31,18 @@ func HostsOf(config *pgx.ConnConfig) (hosts [][]*pgconn.FallbackConfig) {
 	return hosts
 }
 
-// host is one of the URL's.
+// host is one of the hosts of the URL.
 type host struct {
 	driver.Connector
 	c *Connector
-	// name leads to addresses, and address is the one of them that connected last.
+	// name resolves to addresses. address is the one of them that connected last.
 	name    hostName
 	address atomic.Pointer[string]
-	// heard counts what came from the host, if it is one of several.
+	// heard counts what came from the host, if the URL has several.
 	heard atomic.Uint64
 }
 
-// newHost prepares connections to one host, which is one of several or the only one.
+// newHost prepares connections to a host. several means that the URL has more hosts.
 func (c *Connector) newHost(config *pgx.ConnConfig, variants []*pgconn.FallbackConfig, several bool) *host {
 	h, config := &host{c: c, name: hostName{timeout: c.timeout}}, config.Copy()
 	config.Host, config.Port, config.TLSConfig = variants[0].Host, variants[0].Port, variants[0].TLSConfig
@@ -49,7 +50,7 @@ func (c *Connector) newHost(config *pgx.ConnConfig, variants []*pgconn.FallbackC
 	config.DialFunc = withCheapWrites(config.DialFunc)
 	if several {
 		config.DialFunc = h.followed(config.DialFunc)
-		if config.ValidateConnect == nil { // or whichever responds first would do, a standby, too
+		if config.ValidateConnect == nil { // otherwise a standby that responds first would do
 			config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 		}
 	}
@@ -71,7 +72,7 @@ func (c *Connector) newHost(config *pgx.ConnConfig, variants []*pgconn.FallbackC
 	return h
 }
 
-// withCheapWrites wraps the connections that dial makes.
+// withCheapWrites makes the connections of dial write with package socket.
 func withCheapWrites(dial pgconn.DialFunc) pgconn.DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
@@ -82,8 +83,8 @@ func withCheapWrites(dial pgconn.DialFunc) pgconn.DialFunc {
 	}
 }
 
-// prepare resolves the host's name, and gives each address its share of the time. The address that connected last comes
-// first: others may lead to nobody.
+// prepare resolves the host's name and gives each address a share of the time. The address that connected last
+// comes first, because others may lead to nobody.
 func (h *host) prepare(ctx context.Context, config *pgx.ConnConfig) error {
 	if network, _ := pgconn.NetworkAddress(config.Host, config.Port); network == "unix" {
 		return nil
@@ -112,7 +113,7 @@ func (h *host) prepare(ctx context.Context, config *pgx.ConnConfig) error {
 	return nil
 }
 
-// connect makes a connection to the host, within the connector's timeout.
+// connect makes a connection to the host. It takes no longer than the connector's timeout.
 func (h *host) connect(ctx context.Context) (driver.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.c.timeout)
 	defer cancel()

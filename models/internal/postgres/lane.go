@@ -16,47 +16,56 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// Lane keeps a row that somebody has locked from delaying those who do not need it. A write that could not lock a row in time is refused
-// by its transaction and goes on here; so do all that need the same row and come meanwhile. One of them at a time waits for the lock, with
-// a connection of its own. Once it has had it the others share transactions again.
+// Lane runs writes, and keeps a row that somebody has locked from delaying writes that do not need it.
+//
+//	shared transaction ──(no lock in 200 ms)──▶ queued for the row ──▶ waits alone for the lock ──▶ done
+//	        ▲                                          │                          │
+//	        └──────(somebody else had the row)─────────┘                          └──▶ ErrBusy, a second after the call
+//
+// A write that could not lock a row in time is refused by its transaction and goes on here. So do all writes
+// that need the same row and come meanwhile: in a shared transaction each of them would only cost its
+// neighbours another 200 ms. One of them at a time waits for the lock, on a connection of its own. Once it has
+// had the row the others share transactions again.
 type Lane struct {
 	shared *batch.Batcher
 	alone  *pipelines
-	places batch.Connections // for those who wait for a lock: a quarter of the pool
-	note   func(error)       // counts that a row was locked
+	places batch.Connections // for writes that wait for a lock: a quarter of the pool
+	note   func(error)       // counts a write that met a locked row
 
 	mu   sync.Mutex
 	rows map[row]*lockedRow
 }
 
-// row is what a write may have to wait for.
+// row is a row that a write may have to wait for. It is named by what the write knows of it.
 type row struct {
 	table       string
 	event, user [16]byte
 	session     [32]byte
 }
 
-// lockedRow is a row that nobody has locked since a write has waited for it in vain.
+// lockedRow is a row that somebody keeps locked, as far as is known: a write has waited for it in vain, and
+// none has had it since.
 type lockedRow struct {
-	turn   chan struct{} // has room for the one who waits for the lock
-	passed chan struct{} // closed once somebody has had it
-	users  int           // how many are in the lane because of the row, with the lane's mutex held
+	turn   chan struct{} // has room for one: the write that waits for the lock
+	passed chan struct{} // closed once a write has had the row
+	users  int           // how many writes are here because of the row; guarded by the lane's mutex
 }
 
-// lockNotAvailable is the SQLSTATE of a statement that has waited for a lock for lock_timeout.
+// lockNotAvailable is the SQLSTATE of a statement that waited for a lock for longer than lock_timeout.
 const lockNotAvailable = "55P03"
 
-// lockedError is the errLocked of a write whose transaction was taken back since it could not lock a row in time.
+// lockedError is the ErrLocked of a write that could not lock a row in time. Its transaction was rolled back.
 type lockedError struct {
 	row row
 	error
 }
 
-// Unwrap returns the class, and the error of the driver.
+// Unwrap returns the class and the error of the driver.
 func (e *lockedError) Unwrap() []error { return []error{dberr.ErrLocked, e.error} }
 
-// lockedRowOf is the row that w could not lock. What a join refers to PostgreSQL looks up with statements that the error quotes. Else
-// somebody else writes the same RSVP.
+// lockedRowOf is the row that w could not lock. A join refers to an event and a user, which PostgreSQL looks up
+// with statements of its own, and the context of the error quotes these. If it quotes none, somebody else
+// writes the same RSVP.
 func lockedRowOf(w *batch.Write, err *pgconn.PgError) row {
 	switch {
 	case w.Kind == batch.Refreshes:
@@ -69,7 +78,7 @@ func lockedRowOf(w *batch.Write, err *pgconn.PgError) row {
 	return rsvpRow(w)
 }
 
-// rows are what w may have to wait for, at most three.
+// rowsOf are the rows that w may have to wait for, at most three.
 func rowsOf(w *batch.Write) (all [3]row) {
 	switch w.Kind {
 	case batch.Creates:
@@ -89,13 +98,13 @@ func userRow(w *batch.Write) row    { return row{table: "users", user: w.User} }
 func eventRow(w *batch.Write) row   { return row{table: "events", event: w.Event} }
 func rsvpRow(w *batch.Write) row    { return row{table: "rsvps", event: w.Event, user: w.User} }
 
-// needs reports whether w may have to wait for a row.
+// needs reports whether w may have to wait for the row.
 func needs(w *batch.Write, r row) bool {
 	rows := rowsOf(w)
 	return slices.Contains(rows[:], r)
 }
 
-// Apply does the write of j, alone or with others.
+// Apply runs the write of j, in a shared transaction or alone.
 func (l *Lane) Apply(ctx context.Context, j *batch.Job, giveUp time.Time) error {
 	for {
 		r, isLocked := l.find(j.Write)
@@ -118,7 +127,7 @@ func (l *Lane) Apply(ctx context.Context, j *batch.Job, giveUp time.Time) error 
 	}
 }
 
-// find returns the row that w needs and that is known to be locked.
+// find returns a row that w needs and that is known to be locked.
 func (l *Lane) find(w *batch.Write) (r row, isLocked bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,7 +141,7 @@ func (l *Lane) find(w *batch.Write) (r row, isLocked bool) {
 	return row{}, false
 }
 
-// enter counts a write that needs a locked row, which leave ends.
+// enter counts a write that needs a locked row, until leave.
 func (l *Lane) enter(r row) *lockedRow {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,7 +154,7 @@ func (l *Lane) enter(r row) *lockedRow {
 	return locked
 }
 
-// leave forgets the row once nobody needs it, or somebody has passed.
+// leave forgets the row if a write has had it, or if no write needs it any more.
 func (l *Lane) leave(r row, locked *lockedRow, passed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -156,8 +165,8 @@ func (l *Lane) leave(r row, locked *lockedRow, passed bool) {
 	}
 }
 
-// wait waits for a locked row until it is j's turn to have it, and then does its write. It returns passed if somebody else
-// has had the row meanwhile: then j may share a transaction.
+// wait queues j for a locked row and then runs it alone. It returns passed if another write had the row
+// meanwhile: then j may share a transaction again.
 func (l *Lane) wait(ctx context.Context, r row, j *batch.Job, giveUp time.Time) (passed bool, err error) {
 	locked := l.enter(r)
 	hadIt := false
@@ -190,7 +199,7 @@ func (l *Lane) wait(ctx context.Context, r row, j *batch.Job, giveUp time.Time) 
 	return false, err
 }
 
-// runAlone does the write of j in a transaction of its own, which waits for a lock until giveUp.
+// runAlone runs the write of j in a transaction of its own, which waits for locks until giveUp.
 func (l *Lane) runAlone(ctx context.Context, j *batch.Job, giveUp time.Time) error {
 	if l.alone.Acquire(ctx, giveUp) != nil {
 		return batch.AcquireErr(ctx, j.Deadline)
@@ -201,7 +210,7 @@ func (l *Lane) runAlone(ctx context.Context, j *batch.Job, giveUp time.Time) err
 	return j.Err
 }
 
-// Locked returns how many rows are known to be locked, and how many writes wait for them.
+// Locked returns how many rows are known to be locked, and how many writes need them.
 func (l *Lane) Locked() (rows, writes int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -213,8 +222,9 @@ func (l *Lane) Locked() (rows, writes int) {
 
 func (l *Lane) Close() { l.shared.Close() }
 
-// NewLane has writes share transactions on a pool of connections, of which others use some, too. A write may take timeout, maxWait of
-// it while the server takes no more connections. note counts the error of a write that met a locked row.
+// NewLane makes writes share transactions on a pool of connections, which others use, too. A write may take
+// timeout, and no more than maxWait of it while the server takes no more connections. note counts the error of
+// a write that met a locked row.
 func (s *Server) NewLane(pool *sql.DB, all batch.Connections, timeout, maxWait time.Duration, note func(error)) *Lane {
 	p := &pipelines{pool: Pool{pool}, Server: s, Connections: all, timeout: timeout, maxWait: maxWait}
 	return &Lane{shared: batch.New(p, batch.MaxTransactions), alone: p, places: batch.NewConnections(max(1, int(all.All/4))), note: note, rows: make(map[row]*lockedRow)}

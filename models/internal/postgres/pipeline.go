@@ -16,14 +16,15 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// pipelines has the batches of a batcher share transactions on PostgreSQL. The statements of a batch are sent together, and the
-// server makes one transaction of them, since one Sync ends them all (PostgreSQL, "Pipelining").
+// pipelines is PostgreSQL's Transactor. It sends the statements of a batch together, with one Sync at the end,
+// and the server makes one transaction of them (PostgreSQL, "Extended Query" and "Pipelining"). So a batch
+// costs one round trip.
 type pipelines struct {
 	pool   Pool
 	Server *Server
 	batch.Connections
 	timeout, maxWait time.Duration
-	usual            atomic.Int64 // how long transactions have taken of late, in nanoseconds
+	usual            atomic.Int64 // how long transactions took of late, in nanoseconds
 }
 
 // minLockTimeout is how long a transaction of writes waits for a lock at least.
@@ -31,15 +32,17 @@ const minLockTimeout = 200 * time.Millisecond
 
 func (*pipelines) Close() {}
 
-// lockTimeout is how long a transaction of writes waits for a lock: longer than other transactions of writes take, whose locks end with
-// their commit, and shorter than PostgreSQL looks for those who wait for each other (deadlock_timeout), so that a command, which waits
-// without limit, never fails because of writes.
+// lockTimeout is how long a transaction of writes waits for a lock. It is longer than other transactions of
+// writes take, whose locks end with their commit. It is shorter than deadlock_timeout, after which PostgreSQL
+// looks for transactions that wait for each other and ends one of them: a command waits without limit, and must
+// never fail because of writes.
 func (p *pipelines) lockTimeout() time.Duration {
 	return min(max(minLockTimeout, 4*time.Duration(p.usual.Load())), p.timeout/2)
 }
 
-// Transact implements transactor. A write whose statement the server refuses leaves, and those that need the row that it could not lock
-// leave with it; the others go again at once, together. What nobody knows the end of has failed for all.
+// Transact implements batch.Transactor. If the server refuses the statement of a write, that write leaves. If
+// it was refused because of a locked row, all writes that need the row leave with it. The others go again at
+// once, together. If nobody knows how the transaction ended, all writes have failed.
 func (p *pipelines) Transact(jobs []*batch.Job) {
 	slices.SortStableFunc(jobs, func(a, b *batch.Job) int { return batch.Compare(a.Write, b.Write) })
 	limit := time.Now().Add(p.timeout)
@@ -53,17 +56,17 @@ func (p *pipelines) Transact(jobs []*batch.Job) {
 	}
 }
 
-// transactUntil reports whether the last transaction was committed.
+// transactUntil runs the jobs, and reports whether the last transaction was committed.
 func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, jobs []*batch.Job) (committed bool) {
 	ctx, cancel := context.WithDeadline(context.Background(), limit)
 	defer cancel()
 	for len(jobs) > 0 {
-		left := time.Until(limit) * 9 / 10 // or the end of the time would come first, and cost the connection
+		left := time.Until(limit) * 9 / 10 // so that lock_timeout ends the statement before ctx does, which would cost the connection
 		var refused *batch.Job
 		var err error
 		jobs, refused, err = p.send(ctx, min(lockTimeout, left), jobs)
 		if errors.Is(err, dberr.ErrTimeout) {
-			p.Server.TimedOut() // before anybody is told
+			p.Server.TimedOut() // before any caller is told and comes again
 		}
 		if refused == nil {
 			for _, j := range jobs {
@@ -84,8 +87,9 @@ func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, jo
 	return false
 }
 
-// send runs a batch in one transaction, and returns once that has ended. It returns those who have not left before it began, and the job
-// because of which the server has refused the transaction, if it was for one, whose other jobs may then go again.
+// send runs a batch in one transaction, and returns once that has ended. begun are the jobs that had not left
+// before it began. refused is the job because of which the server refused the transaction, if it was because of
+// one; the others may then go again.
 func (p *pipelines) send(ctx context.Context, lockTimeout time.Duration, jobs []*batch.Job) (begun []*batch.Job, refused *batch.Job, err error) {
 	try := func() error {
 		return dberr.Classify(p.pool.WithConn(ctx, func(c *pgx.Conn) (again bool, err error) {
@@ -104,6 +108,8 @@ func (p *pipelines) send(ctx context.Context, lockTimeout time.Duration, jobs []
 	return jobs, refused, err
 }
 
+// statementsOf puts lock_timeout in front of the statements of a batch. It is set for the transaction alone, so
+// that it also works behind PgBouncer.
 func statementsOf(jobs []*batch.Job, lockTimeout time.Duration) *pgx.Batch {
 	statements := &pgx.Batch{QueuedQueries: make([]*pgx.QueuedQuery, 0, 1+len(jobs))}
 	statements.Queue("SELECT set_config('lock_timeout', $1, true)", strconv.FormatInt(max(1, lockTimeout.Milliseconds()), 10))
@@ -114,8 +120,8 @@ func statementsOf(jobs []*batch.Job, lockTimeout time.Duration) *pgx.Batch {
 	return statements
 }
 
-// readResults reads what became of each job. They have all succeeded only if it returns no error, since the last of what it reads is that
-// the transaction was committed.
+// readResults reads what became of each job. Only if it returns no error have they succeeded, because the last
+// thing that it reads is the commit.
 func readResults(results pgx.BatchResults, jobs []*batch.Job) (refused *batch.Job, err error) {
 	defer results.Close()
 	if _, err := results.Exec(); err != nil { // of set_config
@@ -141,7 +147,8 @@ func readResult(results pgx.BatchResults, into []any) (changed bool, err error) 
 	return err == nil, err
 }
 
-// refusal returns j if the server has refused its statement for what it says, and not because the server itself cannot go on.
+// refusal returns j if the server refused its statement because of what the statement says. It returns nil if
+// the server itself could not go on: then no job may be repeated.
 func refusal(j *batch.Job, err error) (refused *batch.Job, _ error) {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
@@ -150,7 +157,7 @@ func refusal(j *batch.Job, err error) (refused *batch.Job, _ error) {
 	switch class := dberr.ClassOfPostgres(pg.Code); {
 	case pg.Code == lockNotAvailable:
 		return j, &lockedError{lockedRowOf(j.Write, pg), err}
-	case class == dberr.ErrForeignKey: // what it refers to was renamed or removed while it ran
+	case class == dberr.ErrForeignKey: // the statement found a row that was renamed or removed before its end
 		return j, fmt.Errorf("%w: %w", dberr.ErrSerialize, err)
 	case class == nil, class == dberr.ErrDuplicate:
 		return j, err

@@ -15,14 +15,16 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// Pool is the connection pool of PostgreSQL, below GORM (gorm.ConnPool). What is hot runs on pgx itself: database/sql
-// would convert every value (a third of a list's time) and start a goroutine for each query with a deadline.
+// Pool is the connection pool of PostgreSQL, below GORM (gorm.ConnPool). Statements that run often use pgx
+// itself. database/sql would convert every value, which takes a third of a list's time, and would start a
+// goroutine for each query with a deadline.
 type Pool struct{ *sql.DB }
 
 // GetDBConn implements gorm.GetDBConnector.
 func (p Pool) GetDBConn() (*sql.DB, error) { return p.DB, nil }
 
-// ExecContext implements gorm.ConnPool. It runs a statement again only if nothing of it was sent.
+// ExecContext implements gorm.ConnPool. It runs a statement again only if nothing of it was sent, since a
+// statement that was sent may have happened.
 func (p Pool) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	var tag pgconn.CommandTag
 	err := p.WithConn(ctx, func(c *pgx.Conn) (again bool, err error) {
@@ -32,8 +34,8 @@ func (p Pool) ExecContext(ctx context.Context, query string, args ...any) (sql.R
 	return sqldriver.RowsAffected(tag.RowsAffected()), err
 }
 
-// WithConn runs f on a connection of the pool. A connection that turns out to be dead leaves the pool. If f says that
-// it may be run again, it is, on another.
+// WithConn runs f on a connection of the pool. A connection that turns out to be dead leaves the pool, and if f
+// allows it, f then runs again on another one.
 func (p Pool) WithConn(ctx context.Context, f func(c *pgx.Conn) (again bool, err error)) (err error) {
 	for range 3 {
 		var conn *sql.Conn
@@ -50,7 +52,7 @@ func (p Pool) WithConn(ctx context.Context, f func(c *pgx.Conn) (again bool, err
 		})
 		conn.Close()
 		if err == nil {
-			return rawErr // Raw may fail without having run f
+			return rawErr // Raw can fail before it runs f
 		}
 		if !again || rawErr == nil || ctx.Err() != nil {
 			break
@@ -59,7 +61,7 @@ func (p Pool) WithConn(ctx context.Context, f func(c *pgx.Conn) (again bool, err
 	return err
 }
 
-// noConnection wraps the error of a call that had no connection in time with ErrBusy.
+// noConnection returns ErrBusy for a call that got no connection in time.
 func noConnection(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, dberr.ErrBusy) && !errors.Is(err, dberr.ErrUnreachable) {
 		return fmt.Errorf("%w: %w", dberr.ErrBusy, err)
@@ -67,10 +69,13 @@ func noConnection(err error) error {
 	return err
 }
 
-// setPlannerOptions ties a connection to the plans that the indexes were made for. Between autovacuums of a table that
-// grows fast the planner prefers to sort what a bitmap scan finds, or to compile the query, which is two to ten times
-// slower. All our statements look up by index, so nothing is lost. Behind PgBouncer the settings reach some server
-// connection or other. An engine that has only PostgreSQL's protocol may not know them, which is no reason to fail.
+// setPlannerOptions ties a connection to the plans for which the indexes were made. Between two autovacuums of
+// a table that grows fast the planner believes in old statistics. It then sorts what a bitmap scan finds, or
+// compiles the query, which takes two to ten times as long. All our statements look up by index, so nothing is
+// lost.
+//
+// Behind PgBouncer the settings reach some server connection, not always ours. An engine that has only
+// PostgreSQL's protocol may not know them; that is no reason to fail.
 func setPlannerOptions(ctx context.Context, c *pgx.Conn) error {
 	_, err := c.Exec(ctx, `
 		SET jit = off; SET enable_bitmapscan = off; SET enable_sort = off; SET plan_cache_mode = force_generic_plan`,
@@ -81,5 +86,5 @@ func setPlannerOptions(ctx context.Context, c *pgx.Conn) error {
 	return err
 }
 
-// Epoch is what PostgreSQL counts the microseconds of a timestamptz from.
+// Epoch is the moment from which PostgreSQL counts the microseconds of a timestamptz.
 var Epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()

@@ -11,30 +11,32 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// hostName remembers the addresses of a host's name. While the resolver fails or does not respond the host keeps those that it had:
-// with the resolver not more should be lost.
+// hostName remembers the addresses of a host's name. While the resolver fails or does not respond, the host
+// keeps the addresses that it had: a resolver that is away must not take a healthy database with it.
 type hostName struct {
 	// timeout bounds one lookup.
 	timeout time.Duration
 
 	mu    sync.Mutex
 	known []string
-	// failing means that the resolver has failed, or not responded in time. Then nobody waits for it who knows addresses.
+	// failing means that the resolver failed or did not respond in time. Attempts that know addresses then do
+	// not wait for it.
 	failing bool
 	running *lookup // nil when there is none
 }
 
-// lookup is one that all wait for who want the name meanwhile.
+// lookup is a lookup on its way. All attempts that need the name meanwhile wait for the same one.
 type lookup struct {
 	done      chan struct{} // closed at the end
 	addresses []string
 	err       error
 }
 
-// maxLookup is how long an attempt to connect waits for the resolver, if addresses are known.
+// maxLookup is how long an attempt to connect waits for the resolver if it already knows addresses.
 const maxLookup = 100 * time.Millisecond
 
-// resolve returns the addresses. A name that does not exist any more is an error.
+// resolve returns the addresses. If the resolver says that the name no longer exists, it returns that error,
+// although addresses are known.
 func (n *hostName) resolve(ctx context.Context, lookUp pgconn.LookupFunc, name string) ([]string, error) {
 	n.mu.Lock()
 	if n.running == nil {
@@ -59,7 +61,7 @@ func (n *hostName) resolve(ctx context.Context, lookUp pgconn.LookupFunc, name s
 	case <-ctx.Done():
 	}
 	n.mu.Lock()
-	n.failing = n.running == l || l.err != nil // it may have ended this moment
+	n.failing = n.running == l || l.err != nil // the lookup may have ended at this very moment
 	n.mu.Unlock()
 	if known == nil {
 		return nil, err
@@ -67,8 +69,8 @@ func (n *hostName) resolve(ctx context.Context, lookUp pgconn.LookupFunc, name s
 	return known, nil
 }
 
-// begin begins a lookup, which may outlast the attempt to connect that wants it, and then serves the next one. It is called
-// with n.mu.
+// begin starts a lookup. It may take longer than the attempt to connect that needs it, and then serves the next
+// one. The caller holds n.mu.
 func (n *hostName) begin(lookUp pgconn.LookupFunc, name string) *lookup {
 	l := &lookup{done: make(chan struct{})}
 	go func() {
@@ -85,7 +87,7 @@ func (n *hostName) begin(lookUp pgconn.LookupFunc, name string) *lookup {
 	return l
 }
 
-// isNoName reports whether the resolver has said that there is no such name.
+// isNoName reports whether the resolver said that there is no such name.
 func isNoName(err error) bool {
 	var dns *net.DNSError
 	return errors.As(err, &dns) && dns.IsNotFound

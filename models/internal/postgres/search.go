@@ -7,20 +7,21 @@ import (
 )
 
 const (
-	// headStart is how long a search waits for the current host, although another one takes writes, too.
+	// headStart is how long a search waits for the current host when another one already takes writes: changing
+	// hosts costs all connections.
 	headStart = 150 * time.Millisecond
-	// retryInterval is how soon a search asks a host again, such as a standby that may be about to be promoted.
+	// retryInterval is how soon a search asks a host again: a standby that refuses may be about to be promoted.
 	retryInterval = 50 * time.Millisecond
 )
 
-// search looks for the host that takes writes, once for all who wait for it.
+// search looks for the host that takes writes, once for all calls that wait for it.
 type search struct {
 	done  chan struct{} // closed at the end
 	found *host
-	err   error // of all hosts
+	err   error // those of all hosts, if none was found
 }
 
-// beginSearch is called with c.mu.
+// beginSearch starts a search. The caller holds c.mu.
 func (c *Connector) beginSearch() *search {
 	s, current := &search{done: make(chan struct{})}, c.current
 	c.running = s
@@ -36,8 +37,9 @@ func (c *Connector) beginSearch() *search {
 	return s
 }
 
-// search asks all hosts at once, and returns the first that takes writes, but current if that does, too. It asks those
-// that refuse again and again as long as another one has not responded, and fails when all have refused or the time is over.
+// search asks all hosts at once and returns the first that takes writes, but prefers current. As long as some
+// host has not responded it asks those that refused again. It fails once every host has refused, or when the
+// time is over.
 func (c *Connector) search(current *host) (*host, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.timeout)
 	defer cancel()
@@ -45,7 +47,7 @@ func (c *Connector) search(current *host) (*host, error) {
 		*host
 		err error
 	}
-	results := make(chan result) // of the first attempts, and of those that succeed
+	results := make(chan result) // the first attempt of each host, and the one that succeeds
 	for _, h := range c.hosts {
 		go func() {
 			for first := true; ctx.Err() == nil; first = false {

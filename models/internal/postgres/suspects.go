@@ -12,26 +12,28 @@ import (
 )
 
 const (
-	// suspectInterval is how often connections are looked at that wait for a response.
+	// suspectInterval is how often the connector looks for connections that wait for a response.
 	suspectInterval = 50 * time.Millisecond
-	// suspectAfter is for how many intervals one must have waited, and its host have said nothing to anybody, for the host to be suspect.
+	// suspectAfter is after how many intervals a host is suspect: one connection must have waited so long, and
+	// no connection to the host may have received anything meanwhile.
 	suspectAfter = 4
 )
 
-// activity is a connection to a host, or an attempt to make one, that may be waiting for the host to respond.
+// activity is a connection to a host, or an attempt to make one. It may be waiting for the host to respond.
 type activity struct {
 	host *host
-	// sent counts what was sent, and heard is what sent was when the host last responded.
+	// sent counts writes to the host. heard is the value that sent had when the host last responded, so the
+	// activity waits while they differ.
 	sent, heard atomic.Uint64
-	// end makes the activity fail at once, and ended means that it was called.
+	// end makes the activity fail at once. ended means that it was called.
 	end   func()
 	ended atomic.Bool
 
-	seen  uint64 // findSuspects': sent of some intervals ago
-	waits int    // findSuspects': for how many intervals it has waited since
+	seen  uint64 // for findSuspects: sent when it began to wait
+	waits int    // for findSuspects: intervals that it has waited since
 }
 
-// follow begins an activity, and unfollow ends it.
+// follow begins an activity; unfollow ends it.
 func (c *Connector) follow(h *host, end func()) *activity {
 	a := &activity{host: h, end: end}
 	c.mu.Lock()
@@ -46,8 +48,9 @@ func (c *Connector) unfollow(a *activity) {
 	delete(c.tracked, a)
 }
 
-// findSuspects searches for another host whenever the current one is suspect, until the connector is closed. A statement may merely be
-// slow: then the search finds the same host, which has said something by that, and nothing happens.
+// findSuspects searches for another host whenever the current one is suspect, until the connector is closed. If
+// a statement is merely slow, the search finds the same host. That host has then responded to the search, and
+// nothing changes.
 func (c *Connector) findSuspects() {
 	tick := time.NewTicker(suspectInterval)
 	defer tick.Stop()
@@ -66,7 +69,8 @@ func (c *Connector) findSuspects() {
 	}
 }
 
-// isWaiting reports whether some activity has waited too long. It is called with c.mu, once in each interval.
+// isWaiting reports whether some activity has waited too long. It is called once in each interval; the caller
+// holds c.mu.
 func (c *Connector) isWaiting() (tooLong bool) {
 	for a := range c.tracked {
 		sent := a.sent.Load()
@@ -80,15 +84,16 @@ func (c *Connector) isWaiting() (tooLong bool) {
 	return tooLong
 }
 
-// lastHeard is for how long a host has said nothing on any connection. Where many statements run some are slow, and a search for
-// each would make connections to all hosts when they have the least room for that.
+// lastHeard is for how long a host has sent nothing on any connection. Where many statements run, some are
+// slow. A search for each of these would make connections to all hosts just when they have the least room.
 type lastHeard struct {
 	host      *host
-	count     uint64 // what host.heard was
+	count     uint64 // the value that host.heard had
 	intervals int    // since then
 }
 
-// isLongAgo reports whether h has said nothing for longer than suspectAfter. It is called once in each interval.
+// isLongAgo reports whether h has sent nothing for more than suspectAfter intervals. It is called once in each
+// interval.
 func (l *lastHeard) isLongAgo(h *host) bool {
 	if h == nil {
 		return true
@@ -100,7 +105,7 @@ func (l *lastHeard) isLongAgo(h *host) bool {
 	return l.intervals > suspectAfter
 }
 
-// followed has the connections that dial makes to the host followed.
+// followed makes an activity of each connection that dial makes to the host.
 func (h *host) followed(dial pgconn.DialFunc) pgconn.DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
@@ -111,7 +116,7 @@ func (h *host) followed(dial pgconn.DialFunc) pgconn.DialFunc {
 	}
 }
 
-// followedConn is a network connection that is followed.
+// followedConn is a network connection with its activity.
 type followedConn struct {
 	net.Conn
 	activity *activity
@@ -127,7 +132,7 @@ func (w followedConn) Write(b []byte) (int, error) {
 func (w followedConn) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	w.activity.heard.Store(w.activity.sent.Load())
-	if n > 0 { // and not when the connection is closed
+	if n > 0 { // a Read also ends when the connection is closed, and then the host has sent nothing
 		w.activity.host.heard.Add(1)
 	}
 	return n, err
@@ -139,7 +144,7 @@ func (w followedConn) Close() error {
 	return w.Conn.Close()
 }
 
-// activityOf returns what follows a connection, nil if nothing does.
+// activityOf returns the activity of a connection, nil if it has none.
 func activityOf(conn *pgx.Conn) *activity {
 	c := conn.PgConn().Conn()
 	if t, ok := c.(*tls.Conn); ok {

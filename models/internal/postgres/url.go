@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Parse reads a URL and the files that it names, such as the one with passwords, as they are now.
+// Parse reads a URL, and the files that it names, such as the one with passwords, as they are now.
 func Parse(url string, timeout time.Duration) (*pgx.ConnConfig, error) {
 	if hasStrayAt(url) {
 		return nil, errStrayAt
@@ -26,23 +26,26 @@ func Parse(url string, timeout time.Duration) (*pgx.ConnConfig, error) {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = timeout
 	}
-	// Times and texts are read in these forms, whatever the database or the role has as its default.
+	// Package pgx reads times and texts in these forms, whatever the database or the role has as its default.
 	config.RuntimeParams["datestyle"] = "ISO"
 	config.RuntimeParams["client_encoding"] = "UTF8"
-	// pgx would keep notifications, which a pooler may pass on to anybody, until somebody asks for them.
+	// pgx keeps notifications until somebody asks for them, and a pooler may deliver notifications to anybody.
+	// So they are dropped here.
 	config.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) {}
 	return config, nil
 }
 
-// IsURL reports whether pgx reads a text as a URL, and not as keywords and values.
+// IsURL reports whether pgx reads a text as a URL. It reads others as keywords and values.
 func IsURL(text string) bool {
 	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
 }
 
-// errStrayAt is returned for a URL of which pgx would take a part of the password for the name of a host, and show it.
+// errStrayAt is returned for a URL with a stray @. pgx would take a part of the password for the name of a
+// host, and errors would show it.
 var errStrayAt = errors.New("has more than one @: one that belongs to a user name or a password is written as %40")
 
-// hasStrayAt reports whether a URL has another @ than the one before its hosts. In values of parameters it may stand.
+// hasStrayAt reports whether a URL has another @ than the one in front of its hosts. One in the value of a
+// parameter is allowed.
 func hasStrayAt(text string) bool {
 	credentials, rest, found := strings.Cut(text, "@")
 	if _, authority, _ := strings.Cut(credentials, "://"); !found || strings.Contains(authority, "/") {
@@ -55,7 +58,7 @@ func hasStrayAt(text string) bool {
 	})
 }
 
-// NameOf says which database it is, and nothing of how to get in.
+// NameOf says which database it is, and nothing about how to get in.
 func NameOf(config *pgx.ConnConfig) string {
 	var hosts []string
 	add := func(host string, port uint16) {
@@ -70,8 +73,8 @@ func NameOf(config *pgx.ConnConfig) string {
 	return "postgres://" + url.PathEscape(config.User) + "@" + strings.Join(hosts, ",") + "/" + url.PathEscape(config.Database)
 }
 
-// sameButCredentials reports whether URLs differ in nothing but user and password. The name of the database may come from
-// that of the user.
+// sameButCredentials reports whether two URLs differ in nothing but user and password. The name of the database
+// may be that of the user, so it is compared, too.
 func sameButCredentials(a, b string) bool {
 	was, err := Parse(a, 0)
 	if err != nil || !IsURL(b) {
@@ -88,8 +91,9 @@ func databaseOf(config *pgx.ConnConfig) string {
 	return config.Database
 }
 
-// withoutCredentials returns what stands in a URL behind the scheme besides user and password. Like pgx and libpq it takes all
-// before the first @ for these, unless a slash comes first, and knows them as parameters, too.
+// withoutCredentials returns what a URL has behind the scheme, without user and password. Like pgx and libpq it
+// takes what stands in front of the first @ for these, unless a slash comes first. Both also know them as
+// parameters.
 func withoutCredentials(text string) string {
 	_, rest, _ := strings.Cut(text, "://")
 	if i := strings.IndexAny(rest, "@/"); i >= 0 && rest[i] == '@' {
@@ -108,8 +112,8 @@ func withoutCredentials(text string) string {
 // minPostgres is the oldest version that the service is tested with.
 const minPostgres = 15
 
-// Supported refuses, in words for the operator, a server that is too old, or a database that cannot hold every text.
-// version is server_version_num, such as 150018 for 15.18.
+// Supported returns an error, in words for the operator, for a server that is too old and for a database that
+// cannot hold every text. version is server_version_num, such as 150018 for 15.18.
 func Supported(version int, encoding string) error {
 	switch {
 	case version < minPostgres*10000:

@@ -10,18 +10,18 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// Database is what migrations and checks of the schema need to know of one of the two databases.
+// Database is what migrations and checks of the schema need to know about one of the two databases.
 type Database struct {
 	// Name is also that of its folder below migrations.
 	Name  string
 	Goose goose.Dialect
-	// Settings are statements that each migration begins with.
+	// Settings are statements with which each migration begins.
 	Settings string
-	// OldQuery selects true in a database of a version that cannot be carried along.
+	// OldQuery selects true in a database of a version that cannot be migrated.
 	OldQuery string
-	// HasTableQuery selects whether there is a table of the name that is its parameter.
+	// HasTableQuery selects whether there is a table with the name in its parameter.
 	HasTableQuery string
-	// TriggersQuery selects how many triggers mark changes, which must be Triggers.
+	// TriggersQuery selects how many triggers mark changes. There must be Triggers of them.
 	TriggersQuery string
 	Triggers      int
 }
@@ -49,15 +49,16 @@ var (
 	}
 )
 
-// NoLimits lifts the limits of time that a role or a database of PostgreSQL may have for the rest of a transaction: a migration that is
-// ended by one of them would begin anew for ever, with its locks each time. What waits for a lock keeps all others waiting
-// that come behind it, so that has a limit of ours.
+// NoLimits lifts the time limits that a role or a database of PostgreSQL may have, for the rest of a
+// transaction. A migration that such a limit ends would begin anew for ever, and take its locks each time.
+// Settings puts a limit of ours on waiting for locks, because all statements that come behind a waiting
+// migration wait with it.
 const NoLimits = `SET LOCAL statement_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;
 SELECT set_config('transaction_timeout', '0', true) WHERE current_setting('transaction_timeout', true) IS NOT NULL;
 `
 
-// Migrations are those of the database.
+// Migrations are the migrations of the database.
 func (d Database) Migrations() fs.FS {
 	folder, _ := fs.Sub(migrations, "migrations/"+d.Name) // fails for a malformed path only
 	return folder
@@ -76,7 +77,7 @@ func Newest() (newest int64) {
 // VersionQuery selects the version of a schema from the table that goose keeps.
 const VersionQuery = "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied"
 
-// Columns are the tables that are copied, with their columns. Tests hold them to the migrations.
+// Columns are the tables that are copied, with their columns. Tests compare them with the migrations.
 var Columns = map[string]string{
 	"compatibility":      "oldest",
 	"users":              "number, id, username, created_at, issuer, subject, folded, skeleton, blocked_at",
@@ -89,18 +90,18 @@ var Columns = map[string]string{
 // Table is a table of the schema. All of its columns are copied.
 type Table struct {
 	Name string
-	// Key is the order in which SQLite keeps the rows, and which is quickest to write there.
+	// Key is the order in which SQLite keeps the rows. Writing them in this order is quickest there.
 	Key string
-	// List is an order that the rows of both databases have, in which lists show them.
+	// List is an order that the rows have in both databases. It is the one in which lists show them.
 	List string
-	// where is the SQL behind the name that leaves out what is removed.
+	// where is SQL behind the name that leaves out rows of removed events.
 	where string
 }
 
-// From is the SQL, after FROM, for the rows that are copied, and counted.
+// From is SQL to stand after FROM: the rows that are copied and counted.
 func (t Table) From() string { return t.Name + t.where }
 
-// Copied are all tables of the schema, and those that others refer to come first.
+// Copied are all tables of the schema. A table stands behind those that it refers to.
 var Copied = []Table{
 	{"users", "number", "number", ""},
 	{"blocked_identities", "hash", "hash", ""},
@@ -116,14 +117,14 @@ func CopiedNames() (names []string) {
 	return names
 }
 
-// MigrationLock is the advisory lock that one migrating instance holds.
+// MigrationLock is the advisory lock that an instance holds while it migrates.
 const MigrationLock = 0x776f726c64 // "world"
 
 // CopyLock is the advisory lock of a transaction that fills a database.
 const CopyLock = MigrationLock + 1
 
-// ChangesLock is the advisory lock of whoever prunes marks.
+// ChangesLock is the advisory lock of an instance that prunes marks.
 const ChangesLock = MigrationLock + 2
 
-// SweepLock is the advisory lock of whoever deletes removed events.
+// SweepLock is the advisory lock of an instance that deletes removed events.
 const SweepLock = MigrationLock + 3
