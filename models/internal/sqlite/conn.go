@@ -8,13 +8,14 @@ import (
 	"worldevents/models/internal/schema"
 )
 
-// Conn is a connection to a SQLite file beside the store's pools, for what commands do.
+// Conn is a connection to a SQLite file for a command, beside the store's pools.
 type Conn struct {
 	*sql.Conn
 	db *sql.DB
 }
 
-// OpenConn opens the file that path names as in DATABASE_URL, with parameters of SQLite's URIs and of the driver.
+// OpenConn opens the file that path names as in DATABASE_URL, with parameters of SQLite's URIs and of the
+// driver.
 func OpenConn(ctx context.Context, path string, parameters url.Values) (Conn, error) {
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+parameters.Encode())
 	if err != nil {
@@ -69,6 +70,7 @@ func (s Conn) Schema(ctx context.Context) (version int64, err error) {
 	return version, err
 }
 
-// sharedFirst and sharedSize are the bytes of a file that a connection locks while it has the file open with a write-ahead log
-// (SHARED_FIRST and SHARED_SIZE in sqlite.org/src/file/src/os.h).
+// sharedFirst and sharedSize are the bytes of a database file that a connection locks for reading (SHARED_FIRST
+// and SHARED_SIZE in sqlite.org/src/file/src/os.h). With a write-ahead log it keeps that lock for as long as it
+// has the file open, so the lock shows who does.
 const sharedFirst, sharedSize = 0x40000002, 510

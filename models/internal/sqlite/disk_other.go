@@ -9,7 +9,7 @@ import (
 
 func DiskLeft(string) (uint64, error) { return 0, errors.ErrUnsupported }
 
-// MayWrite cannot tell beforehand.
+// MayWrite reports only whether the file is there. Whether this user may write it shows when somebody does.
 func MayWrite(name string) error {
 	_, err := os.Stat(name)
 	return err

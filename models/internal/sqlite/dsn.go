@@ -12,16 +12,16 @@ import (
 	"gorm.io/gorm"
 )
 
-// Readers is the size of the pool of readers. Writers are one: SQLite has one write lock, and a queue in this
-// process is fair and never fails, where many connections that want the lock fail with SQLITE_BUSY.
+// Readers is the size of the pool of readers. There is one writer, because SQLite has one write lock. A queue
+// in this process is fair and never fails; many connections that want the lock fail with SQLITE_BUSY.
 const Readers = 8
 
-// readOnlyDSN is how a file is opened that must not change.
+// readOnlyDSN opens a file that must not change.
 func readOnlyDSN(path string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?mode=ro&_pragma=busy_timeout(1000)"
 }
 
-// DSN is how a file is opened. Its connections wait for other processes, and for each other, no longer than busy.
+// DSN opens a file. Its connections wait no longer than busy for other processes and for each other.
 func DSN(path string, busy time.Duration) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + url.Values{
 		"mode":         {"rw"},        // the file is made by createPrivate
@@ -32,13 +32,14 @@ func DSN(path string, busy time.Duration) string {
 	}.Encode()
 }
 
-// settings are those of each connection, once it is known to have the right file: they open its log, and the first
-// connection of all writes to the file.
+// settings are for each connection, once it is known to have the right file: they open its log, and on the
+// first connection of all they write to the file. Every commit waits for the disk (synchronous = FULL), since
+// an acknowledged write must survive a loss of power.
 const settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = 1"
 
-// dialector is GORM's own for SQLite. That asks for the version of SQLite when it starts, which here must not open
-// the file yet: a database in memory tells the same. It imports a second SQLite, written in C, which builds without cgo
-// leave out, and which no build uses.
+// dialector is GORM's own for SQLite, which asks for the version of SQLite when it starts. That must not open
+// the file yet, so a database in memory answers. GORM's package also imports a second SQLite, written in C:
+// builds without cgo leave it out, and nothing uses it.
 type dialector struct {
 	sqlite.Dialector
 	pool gorm.ConnPool
@@ -57,13 +58,13 @@ func (d dialector) Initialize(db *gorm.DB) error {
 	return err
 }
 
-// NewDialector has GORM use a pool of readers.
+// NewDialector puts GORM over a pool of readers.
 func NewDialector(db *sql.DB) gorm.Dialector {
 	return dialector{pool: statements{db, new(sync.Map)}}
 }
 
-// BeginRead begins a transaction on a pool of readers, as GORM knows it, whose queries all see the file as it is at the first of them.
-// It does not wait for the lock of writers.
+// BeginRead begins a transaction on a pool of readers, as GORM knows it. All its queries see the file as the
+// first of them saw it. It waits for no writer (sqlite.org/isolation.html).
 func BeginRead(ctx context.Context, pool gorm.ConnPool) (*sql.Tx, error) {
 	return pool.(statements).ConnPool.(*sql.DB).BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 }

@@ -20,31 +20,32 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// File is the file of SQLite. It sees to it that all connections have the same one, knows whether that is still what
-// the path names, and whether it takes writes. SQLite itself notices neither a file that was removed nor one that was
-// replaced, and goes on with what no path leads to.
+// File is the file of SQLite. It makes sure that all connections have the same file, and knows whether the path
+// still leads to it and whether it takes writes. SQLite notices neither that a file was removed nor that it was
+// replaced: it goes on with a file to which no path leads, and what it writes there is lost when the process
+// ends.
 type File struct {
 	uri  string // as DATABASE_URL names it
 	Path string // as SQLite finds it
-	// write writes something, in a transaction that changes nothing.
+	// write writes something in a transaction that changes nothing.
 	write func(ctx context.Context) error
 
-	opening sync.Mutex                  // until the first connection is made
-	refused error                       // what was found before that, if it can never be made
-	opened  atomic.Pointer[[]namedFile] // by the first connection; then the log and its index, once there is something written
+	opening sync.Mutex                  // held while the first connection is made
+	refused error                       // why there can never be a connection; nil otherwise
+	opened  atomic.Pointer[[]namedFile] // the file, from the first connection on; its log and index, from the first write on
 
-	checkedLog time.Time // by whoever writes
+	checkedLog time.Time // belongs to the writer
 
 	ctx     context.Context // ends with the store
 	cancel  context.CancelFunc
 	probing sync.WaitGroup
 	mu      sync.Mutex
 	log     *slog.Logger
-	failure error // why it takes no writes; nil while it does
-	damaged bool  // the failure may be one of what the file holds
+	failure error // why the file takes no writes; nil while it does
+	damaged bool  // what the file holds may be damaged
 }
 
-// namedFile is a file that was found at a path.
+// namedFile is a file as it was found at a path.
 type namedFile struct {
 	path string
 	fs.FileInfo
@@ -56,10 +57,10 @@ func NewFile(uri string) *File {
 	return f
 }
 
-// Name is the file, without links, for the operator.
+// Name is the path of the file, without links, for the operator.
 func (f *File) Name() string { return RealFile(cmp.Or(f.Path, f.uri)) }
 
-// LogTo sets where to log what no caller is told.
+// LogTo sets the log for events that belong to no request.
 func (f *File) LogTo(log *slog.Logger) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,8 +81,10 @@ func (f *File) Close() {
 	f.probing.Wait()
 }
 
-// connect makes a connection by open, which must not write to the file, nor touch its log. The first one makes the file if
-// there is none, and before that looks at a log that was left. All others fail unless they come to the same file.
+// connect makes a connection by open, which must neither write to the file nor touch its log. The first
+// connection looks at a log that was left behind, and then makes the file if there is none. Every later one
+// must come to the same file, before and after it is opened: between the two looks somebody may exchange the
+// file.
 func (f *File) connect(ctx context.Context, open func() (driver.Conn, error)) (driver.Conn, error) {
 	if f.opened.Load() == nil {
 		f.opening.Lock()
@@ -104,7 +107,7 @@ func (f *File) connect(ctx context.Context, open func() (driver.Conn, error)) (d
 	return configured(ctx, conn)
 }
 
-// configured returns conn with sqliteSettings, or closes it.
+// configured applies settings to conn, or closes it.
 func configured(ctx context.Context, conn driver.Conn) (driver.Conn, error) {
 	if _, err := conn.(driver.ExecerContext).ExecContext(ctx, settings, nil); err != nil {
 		conn.Close()
@@ -138,7 +141,8 @@ func (f *File) connectFirst(ctx context.Context, open func() (driver.Conn, error
 	return nil, fmt.Errorf("%w: another file appears at %s each time it is opened", dberr.ErrUnwritable, f.Path)
 }
 
-// addLog has check look at the log and its index, too. They stay the same ones while the connection that writes is open.
+// addLog makes check look at the log and its index, too. They stay the same files while the writing connection
+// is open.
 func (f *File) addLog() {
 	real, err := filepath.EvalSymlinks(f.Path) // SQLite puts them beside the file itself
 	if err != nil {
@@ -153,8 +157,8 @@ func (f *File) addLog() {
 	f.opened.Store(&files)
 }
 
-// checkCommit is check for what was just committed. The log and its index are looked at less often: without them what was
-// committed is not lost yet.
+// checkCommit is check after a commit. It looks at the log and its index less often: a commit is in the log
+// that SQLite has open, and is not lost yet when the path no longer leads there.
 func (f *File) checkCommit() error {
 	if now := time.Now(); now.Sub(f.checkedLog) > logCheckInterval {
 		f.checkedLog = now
@@ -163,7 +167,7 @@ func (f *File) checkCommit() error {
 	return checkFiles((*f.opened.Load())[:1])
 }
 
-// check returns an error unless the path names the file that is open. What is written to another is lost.
+// check returns an error unless the path leads to the file that is open. Writes to another file are lost.
 func (f *File) check() error { return checkFiles(*f.opened.Load()) }
 
 func checkFiles(files []namedFile) error {
@@ -180,7 +184,7 @@ func checkFiles(files []namedFile) error {
 	return nil
 }
 
-// Ready returns why the file takes no writes, nil if it does.
+// Ready returns why the file takes no writes, nil while it does.
 func (f *File) Ready() error {
 	if f.opened.Load() != nil {
 		if err := f.check(); err != nil {
@@ -193,8 +197,8 @@ func (f *File) Ready() error {
 	return f.failure
 }
 
-// admit returns an error when it is known beforehand that what is written would be lost, or may be: in a damaged file a write
-// may go well that comes to no damaged page, and nobody can read it later.
+// admit returns an error if it is already known that a write would be lost, or may be. In a damaged file a
+// write that meets no damaged page would succeed, and nobody could read it later.
 func (f *File) admit() error {
 	f.mu.Lock()
 	failure, damaged := f.failure, f.damaged
@@ -208,7 +212,7 @@ func (f *File) admit() error {
 	return f.check()
 }
 
-// Fail notes an ErrUnwritable. Until a probe succeeds the file is not ready.
+// Fail notes an ErrUnwritable, and begins to probe. The file is not ready until a probe succeeds.
 func (f *File) Fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -221,7 +225,8 @@ func (f *File) Fail(err error) {
 	f.probing.Go(f.probeUntilWritable)
 }
 
-// isDamage reports whether err is one of what the file holds, which a write elsewhere in the file does not meet.
+// isDamage reports whether err says that the content of the file is damaged. A write to another place in the
+// file would not notice that.
 func isDamage(err error) bool {
 	var lite *sqlite.Error
 	if !errors.As(err, &lite) {
@@ -237,7 +242,8 @@ func isDamage(err error) bool {
 const (
 	// logCheckInterval is how often commits look at the log and its index.
 	logCheckInterval = 100 * time.Millisecond
-	// minProbeDelay and maxProbeDelay bound the time between two probes, which is otherwise ten times what one takes.
+	// minProbeDelay and maxProbeDelay bound the time between two probes. Within these bounds it is ten times
+	// what a probe takes, since checking a large file takes long.
 	minProbeDelay = 250 * time.Millisecond
 	maxProbeDelay = time.Minute
 )
@@ -258,7 +264,7 @@ func (f *File) probeUntilWritable() {
 		switch {
 		case err != nil:
 			f.failure = err
-		case !f.damaged: // somebody may have met more of it meanwhile
+		case !f.damaged: // otherwise a call has met more damage since the check
 			f.failure = nil
 			f.mu.Unlock()
 			f.logger().Info("the database takes writes again")
@@ -268,7 +274,7 @@ func (f *File) probeUntilWritable() {
 	}
 }
 
-// probe writes something, and before that has a file checked that may be damaged.
+// probe writes something. Before that it checks a file that may be damaged.
 func (f *File) probe() error {
 	f.mu.Lock()
 	damaged := f.damaged

@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// indexInUse reports whether a process has the database open to which this index of a log belongs (-shm). Each of them holds a
-// lock on byte 128 of it (sqlite.org/walformat.html#the_wal_index_file_format).
+// indexInUse reports whether a process has the database open to which this index of a log (-shm) belongs. Each
+// such process holds a lock on byte 128 of the index (sqlite.org/walformat.html#the_wal_index_file_format).
 func indexInUse(path string) bool { return isLocked(path, 128, 128) }
 
-// databaseInUse reports whether a process has the database open that this file is.
+// databaseInUse reports whether a process has this database file open.
 func databaseInUse(path string) bool {
 	return isLocked(path, sharedFirst, sharedFirst+sharedSize-1)
 }
 
-// isLocked reports whether a process holds a lock on these bytes of a file, and no others. A lock of another PID namespace is not
-// seen. Asking the kernel about the file itself would need a descriptor, and closing that would drop the locks that this
-// process has.
+// isLocked reports whether a process holds a lock on exactly these bytes of a file. It reads the kernel's list
+// of locks, in which locks of another PID namespace are missing. Asking about the file itself would need a
+// descriptor, and closing that would drop all locks that this process has on the file (fcntl_locking(2)).
 func isLocked(path string, first, last int64) bool {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -2,7 +2,8 @@
 
 package sqlite
 
-// indexInUse reports false where the system does not list locks. Then a database in use is checked for nothing.
+// indexInUse is always false, because this system does not list locks. So a database that is in use is checked
+// once for nothing.
 func indexInUse(string) bool { return false }
 
 func databaseInUse(string) bool { return true }

@@ -13,8 +13,9 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// checkLeftLog has SQLite check a database that somebody has left with its log: a process that was killed, or who put
-// another file in its place, or none. SQLite cannot tell: it writes whatever the log holds into the file, and deletes a log without one.
+// checkLeftLog checks a database that somebody has left with its log. A process was killed, and all is well; or
+// somebody has put another file in the place of the database, and the log belongs to the former one. SQLite
+// cannot tell these apart. It writes whatever the log holds into the file, and deletes a log that has no file.
 func (f *File) checkLeftLog(ctx context.Context) error {
 	real := RealFile(f.Path)
 	if err := RefuseLogOfAnother(real); err != nil {
@@ -34,13 +35,13 @@ func (f *File) checkLeftLog(ctx context.Context) error {
 	return f.refused
 }
 
-// RefuseLogOfAnother returns an error, in words for the operator, if the log beside a file is known to be another one's, which was
-// in its place: SQLite would write it into this file, or delete it.
+// RefuseLogOfAnother returns an error, in words for the operator, if the log beside a file is known to belong
+// to another file that was in its place before. SQLite would write that log into this file, or delete it.
 func RefuseLogOfAnother(real string) error {
 	if _, err := os.Stat(real + "-wal"); err != nil {
 		return nil
 	}
-	// Whoever has it open may just come or go: then one of the three says so.
+	// A process may open or close the database at this moment. Then one of the three looks says so.
 	if indexInUse(real+"-shm") && !databaseInUse(real) && indexInUse(real+"-shm") {
 		return fmt.Errorf("beside %s is the -wal of another file, which a process has open that was in its place before: put that file back, or "+
 			"stop that process, move %s-wal and %s-shm away if they are still there, and start again", real, real, real)
@@ -51,7 +52,8 @@ func RefuseLogOfAnother(real string) error {
 	return nil
 }
 
-// RealFile is the absolute path of the file that a path leads to, or would: SQLite keeps the log beside it.
+// RealFile is the absolute path of the file to which a path leads, or would lead: SQLite keeps the log beside
+// that one.
 func RealFile(path string) string {
 	for range 40 { // as many links as Linux follows
 		if target, err := os.Readlink(path); err != nil {
@@ -74,8 +76,9 @@ func RealFile(path string) string {
 
 var errMalformed = errors.New("quick_check")
 
-// CheckAtStart has SQLite check a file that is there. Otherwise an instance would be ready, and acknowledge writes, until somebody
-// comes to a damaged page. What else may be wrong the first connection says, which checks a file with a log that was left.
+// CheckAtStart checks a file that exists. Without it an instance would be ready and acknowledge writes until
+// somebody meets a damaged page. It leaves two cases to the first connection: a log that was left, and whatever
+// else may be wrong.
 func (f *File) CheckAtStart(ctx context.Context) error {
 	real := RealFile(f.Path)
 	if sizeOf(real) == 0 || hasLeftLog(real) || RefuseLogOfAnother(real) != nil {
@@ -87,12 +90,12 @@ func (f *File) CheckAtStart(ctx context.Context) error {
 	return nil
 }
 
-// hasLeftLog reports whether a file and a log are there that no process has open.
+// hasLeftLog reports whether there are a file and a log that no process has open.
 func hasLeftLog(real string) bool {
 	return sizeOf(real) > 0 && sizeOf(real+"-wal") > 0 && !indexInUse(real+"-shm")
 }
 
-// sizeOf is that of a file in bytes, 0 if there is none.
+// sizeOf is the size of a file in bytes, 0 if there is none.
 func sizeOf(file string) int64 {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -101,8 +104,8 @@ func sizeOf(file string) int64 {
 	return info.Size()
 }
 
-// quickCheck has SQLite check the file (sqlite.org/pragma.html#pragma_quick_check). It uses a connection that cannot write:
-// another one would write the log into the file when it is closed.
+// quickCheck checks the file (sqlite.org/pragma.html#pragma_quick_check). It uses a connection that cannot
+// write, because another would write the log into the file when it closes.
 func (f *File) quickCheck(ctx context.Context) error {
 	db, err := sql.Open("sqlite", readOnlyDSN(f.uri))
 	if err != nil {

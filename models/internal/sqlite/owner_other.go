@@ -2,5 +2,5 @@
 
 package sqlite
 
-// WhoHasOpen cannot know here.
+// WhoHasOpen cannot find out on this system.
 func WhoHasOpen(string) string { return "" }

@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WhoHasOpen names another process that has the SQLite file open with a write-ahead log, as serve has; "" if there is none.
-// It must be called before this process opens the database.
+// WhoHasOpen names another process that has the SQLite file open with a write-ahead log, as serve does; "" if
+// there is none. It must be called before this process opens the database: it closes a descriptor of the file,
+// which drops all locks that this process has on it.
 func WhoHasOpen(file string) string {
 	f, err := os.Open(file) // the operator names the file
 	if err != nil {

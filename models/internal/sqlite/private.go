@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// OpenPool makes a pool of connections to the file, which wait for other processes, and for each other, no longer than busy. Its first
-// connection makes the file.
+// OpenPool makes a pool of connections to the file. They wait no longer than busy for other processes and for
+// each other. The first connection makes the file.
 func (f *File) OpenPool(busy time.Duration) (*sql.DB, error) {
 	dsn := DSN(f.uri, busy)
 	db, err := sql.Open("sqlite", dsn)
@@ -24,7 +24,7 @@ func (f *File) OpenPool(busy time.Duration) (*sql.DB, error) {
 	return sql.OpenDB(connector{db.Driver(), f, dsn}), nil
 }
 
-// connector connects to a file that only its owner can read and write (driver.Connector).
+// connector makes connections to a file that only its owner can read and write (driver.Connector).
 type connector struct {
 	driver driver.Driver
 	file   *File
@@ -39,8 +39,8 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 // Driver implements driver.Connector.
 func (c connector) Driver() driver.Driver { return c.driver }
 
-// FileOf is the file that SQLite finds at path, which it reads as the rest of a URI: a path that begins with two
-// slashes names a host first (RFC 8089 section 2). The result is "" where that is another machine.
+// FileOf is the file that SQLite finds at path. SQLite reads path as the rest of a URI, in which two slashes at
+// the start introduce a host (RFC 8089 section 2). The result is "" if the host is another machine.
 func FileOf(path string) string {
 	authority, ok := strings.CutPrefix(path, "//")
 	if !ok {
@@ -53,12 +53,13 @@ func FileOf(path string) string {
 	return "/" + file
 }
 
-// creating is held while a file is made. Closing any descriptor of a file drops all locks that this process has on it,
-// so none may be opened once SQLite has the file.
+// creating is held while a file is made. Closing any descriptor of a file drops all locks that this process has
+// on it, so none may be opened once SQLite has the file.
 var creating sync.Mutex
 
-// createPrivate makes the file for its owner alone, if it does not exist. SQLite would make it readable for everybody;
-// to its -wal and -shm it gives the mode of the file. What fails here fails in SQLite, too, which says why.
+// createPrivate makes the file for its owner alone, if it does not exist. SQLite would make it readable for
+// everybody; to -wal and -shm SQLite gives the mode of the file. If something fails here, it also fails in
+// SQLite, which says why.
 func createPrivate(file string) {
 	if file == "" {
 		return
@@ -76,7 +77,7 @@ func createPrivate(file string) {
 	}
 }
 
-// SharedFiles returns those of a database's files that users of the machine besides the owner can read or write.
+// SharedFiles returns the files of a database that other users of the machine can read or write.
 func SharedFiles(path string) (files []string) {
 	for _, file := range []string{path, path + "-wal", path + "-shm"} {
 		if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o066 != 0 {

@@ -13,42 +13,50 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// WAL is the write-ahead log of a SQLite file. SQLite itself copies commits from the log into the database as it goes, but
-// begins the log anew only when a commit finds all copied and nobody reading from it. While reads overlap that never comes,
-// and the log would grow without end. A WAL therefore watches the size. Past walLimit it holds new reads back until those that
-// run are over, empties the log between two commits, and lets all go on. While another process reads an old state of
-// the database that cannot be done. Then it lets everybody work, and looks from time to time whether that state is given up.
+// WAL is the write-ahead log of a SQLite file, and keeps it small.
+//
+// SQLite itself copies commits from the log into the database as it goes. But it begins the log anew only when
+// a commit finds everything copied and nobody reading from the log
+// (sqlite.org/wal.html#avoiding_excessively_large_wal_files). While reads overlap that moment never comes, and
+// the log would grow without end.
+//
+// So a WAL looks at the size. Beyond walLimit it holds new reads back until the running ones are over, empties
+// the log between two commits, and lets all go on. That is impossible while another process reads an old state
+// of the database. Then the WAL lets everybody work, and looks from time to time whether that process is done.
 type WAL struct {
 	database string
-	db       *sql.DB // a connection of its own: what fails or takes long on it disturbs no write
+	db       *sql.DB // a connection of its own, so that nothing on it disturbs a write
 	readers  batch.Connections
 	writer   *batch.Batcher
-	commits  *writer // what the writer writes with
-	// hold bounds how long reads are held back until others are over, and then again, with writes, until the log is empty.
+	commits  *writer // the connection that writes
+	// hold bounds two waits: reads are held back until others are over, and then reads and writes until the log
+	// is empty.
 	hold time.Duration
 
 	blockedSince atomic.Pointer[time.Time] // nil while nothing is wrong
-	stuckAt      int                       // the frames that were in the database when emptying the log failed
-	reported     bool                      // that the database cannot be written to; until the log is empty
+	stuckAt      int                       // frames that were in the database when the log could not be emptied
+	reported     bool                      // the log has a line that the database takes no writes
 
 	cancel  context.CancelFunc
 	stopped chan struct{}
 }
 
 const (
-	// walLimit is the size in bytes from which on the log is emptied. SQLite keeps an ordinary one near 4 MB. The way from
-	// here to the 64 MB that are promised is for what is written until that is done.
+	// walLimit is the size in bytes beyond which the log is emptied. SQLite keeps an ordinary log near 4 MB.
+	// Between walLimit and the 64 MB that are promised there is room for writes until the log is empty.
 	walLimit = 16 << 20
-	// walInterval is how often the size is looked at.
+	// walInterval is how often the WAL looks at the size.
 	walInterval = 100 * time.Millisecond
-	// maxWALDelay bounds the time between two attempts that fail. The log must be small 10 s after it can be.
+	// maxWALDelay bounds the time between two attempts that fail. The log must be small 10 s after nothing
+	// stands in the way.
 	maxWALDelay = 3 * time.Second
-	// maxWALRest is how many frames, of 4 KB each, are copied while reads and writes wait, if that can be helped.
+	// maxWALRest is how many frames, of 4 KB each, are left to copy while reads and writes are held back, if
+	// that can be reached.
 	maxWALRest = 1000
 )
 
-// newWAL begins to watch the log of a database, which need not exist yet, until close. It connects to the database when there
-// is something to do.
+// newWAL watches the log of a database, which need not exist yet, until Close. It connects to the database only
+// when there is something to do.
 func newWAL(path string, db *sql.DB, hold time.Duration, readers batch.Connections, writer *batch.Batcher, commits *writer) *WAL {
 	db.SetMaxOpenConns(1)
 	l := &WAL{database: path, db: db, readers: readers, writer: writer, commits: commits, hold: hold, stuckAt: -1, stopped: make(chan struct{})}
@@ -71,7 +79,7 @@ func (l *WAL) Size() int64 {
 	return info.Size()
 }
 
-// Blocked returns for how long the log could not be emptied, although it is larger than walLimit; else 0.
+// Blocked returns for how long the log has been larger than walLimit and could not be emptied; 0 if it can.
 func (l *WAL) Blocked() time.Duration {
 	if since := l.blockedSince.Load(); since != nil {
 		return time.Since(*since)
@@ -79,7 +87,7 @@ func (l *WAL) Blocked() time.Duration {
 	return 0
 }
 
-// Close ends watching. It waits for what is being done, which it cuts short.
+// Close ends the watching. It interrupts what is being done, and waits for that.
 func (l *WAL) Close() error {
 	l.cancel()
 	<-l.stopped
@@ -114,15 +122,16 @@ func (l *WAL) watch(ctx context.Context) {
 	}
 }
 
-// empty empties the log, and reports whether it has.
+// empty empties the log and reports whether it succeeded. It has three steps: copy most of the log while
+// everybody works, hold reads back if something is left, and empty the log while nobody writes.
 func (l *WAL) empty(ctx context.Context) bool {
 	p, err := l.copy(ctx)
 	if err != nil || l.isStuck(p) {
 		return false
 	}
-	if !p.isWhole() { // else new reads need nothing of the log
+	if !p.isWhole() { // if it is, new reads take nothing from the log and need not be held back
 		hold := l.hold
-		if l.Blocked() > 0 { // some read takes longer
+		if l.Blocked() > 0 { // the last attempt failed: some read takes longer
 			hold *= 2
 		}
 		wait, cancel := context.WithTimeout(ctx, hold)
@@ -139,14 +148,14 @@ func (l *WAL) empty(ctx context.Context) bool {
 		p, err = l.checkpoint(wait, "TRUNCATE")
 		emptied = err == nil && p == progress{}
 		l.stuckAt = p.done
-		// All that comes together until the next attempt would be copied by the first commit that can, and its writes would
-		// wait for that.
+		// Until the next attempt the log grows. The first commit that could would copy all of it, and its
+		// writes would wait for that. So commits copy nothing until the log has been emptied.
 		l.commits.checkpoint(emptied)
 	})
 	return emptied
 }
 
-// copy copies the log into the database, while everybody works on, until little is left or somebody is in the way.
+// copy copies the log into the database while everybody works, until little is left or somebody is in the way.
 func (l *WAL) copy(ctx context.Context) (p progress, err error) {
 	for range 3 { // each time what was written meanwhile is less
 		p, err = l.checkpoint(ctx, "PASSIVE")
@@ -157,17 +166,18 @@ func (l *WAL) copy(ctx context.Context) (p progress, err error) {
 	return p, err
 }
 
-// isStuck reports whether whoever reads an old state still does.
+// isStuck reports whether the read that stopped the last attempt is still in the way.
 func (l *WAL) isStuck(p progress) bool { return p.done == l.stuckAt && p.done < p.log }
 
-// progress is how many frames are in the log, and how many of them are in the database, too; -1 if that is not known.
+// progress is how many frames the log has, and how many of them the database has, too; -1 if not known.
 type progress struct{ log, done int }
 
-// isWhole reports whether all of the log is in the database.
+// isWhole reports whether the database has all of the log.
 func (p progress) isWhole() bool { return p.log >= 0 && p.done == p.log }
 
-// checkpoint does what sqlite.org/pragma.html#pragma_wal_checkpoint says. Being in somebody's way is no error. A disk that takes
-// nothing more of the database is reported and no more than that: what is in the log is safe, and others read it there.
+// checkpoint runs a checkpoint (sqlite.org/pragma.html#pragma_wal_checkpoint). If somebody is in the way, that
+// is no error. A disk that takes no more of the database is only logged, because what is in the log is safe and
+// is read there.
 func (l *WAL) checkpoint(ctx context.Context, mode string) (progress, error) {
 	p, busy := progress{-1, -1}, false
 	err := dberr.Classify(l.db.QueryRowContext(ctx, "PRAGMA wal_checkpoint("+mode+")").Scan(&busy, &p.log, &p.done))

@@ -12,15 +12,16 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// statements is the connection pool of SQLite, below GORM (gorm.ConnPool). It has SQLite compile each statement once for
-// each connection; the statements of this package are few. GORM's own cache, PrepareStmt, starts a goroutine that never
-// ends, and after a day it closes a statement that somebody may be about to use.
+// statements is the connection pool of SQLite, below GORM (gorm.ConnPool). It compiles each statement once per
+// connection, which works because this program has few different ones. GORM's own cache, PrepareStmt, starts a
+// goroutine that never ends, and after a day closes a statement that somebody may be about to use.
 type statements struct {
 	gorm.ConnPool
 	stmts *sync.Map // *sql.Stmt by text
 }
 
-// prepared is nil where preparing fails: running the text then fails in the same way.
+// prepared returns the compiled statement, or nil if that fails: running the text then fails in the same way,
+// with the same error.
 func (c statements) prepared(ctx context.Context, query string) *sql.Stmt {
 	if stmt, ok := c.stmts.Load(query); ok {
 		return stmt.(*sql.Stmt)
@@ -52,9 +53,9 @@ func (c statements) QueryContext(ctx context.Context, query string, args ...any)
 	return c.ConnPool.QueryContext(ctx, query, args...)
 }
 
-// writer is the connection that writes, as GORM uses it (gorm.ConnPool), and the transaction of a batch on it. Only
-// whoever is busy in the batcher uses it. Its statements have no deadline: they are over in the time of a sync, and an
-// interrupt would take back the whole batch.
+// writer is the writing connection, as GORM uses it (gorm.ConnPool), and the transaction of a batch on it. Only
+// the goroutine that runs a batch uses it. Its statements have no deadline: they take no longer than a sync of
+// the disk, and interrupting one would take back the whole batch.
 type writer struct {
 	statements // of the connection, once it is open
 	db         *sql.DB
@@ -67,7 +68,7 @@ func (w *writer) exec(statement string) error {
 	return dberr.Classify(err)
 }
 
-// open opens the connection, if it is not.
+// open opens the connection, unless it is open.
 func (w *writer) open() error {
 	if w.ConnPool != nil {
 		return nil
@@ -88,7 +89,7 @@ func (w *writer) Begin() error {
 		return err
 	}
 	err := w.exec("BEGIN IMMEDIATE")
-	if err == nil && !w.addedLog { // the transaction has opened it
+	if err == nil && !w.addedLog { // the transaction has opened the log
 		w.addedLog = true
 		w.file.addLog()
 	}
@@ -110,8 +111,8 @@ func (w *writer) Undo() error {
 	return w.Keep()
 }
 
-// Commit also fails, too late to take anything back, when the file is no longer the one that the path names: what was
-// written will be gone with it.
+// Commit also fails if the path no longer leads to the file. That is too late to take anything back; but what
+// was written will be gone with the file, so nobody may be told of success.
 func (w *writer) Commit() error {
 	if err := w.exec("COMMIT"); err != nil {
 		w.Rollback()
@@ -120,7 +121,7 @@ func (w *writer) Commit() error {
 	return w.file.checkCommit()
 }
 
-// probe writes a page of the database, and changes nothing.
+// probe writes a page of the database and changes nothing.
 func (w *writer) probe(ctx context.Context) error {
 	if err := w.Begin(); err != nil {
 		return err
@@ -137,7 +138,8 @@ func (w *writer) probe(ctx context.Context) error {
 	return w.Commit()
 }
 
-// checkpoint sets whether commits copy the log into the database, as they do by default once it has 1000 frames.
+// checkpoint sets whether commits copy the log into the database. By default SQLite does so once the log has
+// 1000 frames.
 func (w *writer) checkpoint(on bool) {
 	if w.ConnPool == nil {
 		return
@@ -149,7 +151,8 @@ func (w *writer) checkpoint(on bool) {
 	}
 }
 
-// Rollback ends the transaction, if SQLite has not done so itself. By it and Commit GORM knows that there is one (gorm.TxCommitter).
+// Rollback ends the transaction, unless SQLite has done so itself. That there are Rollback and Commit tells
+// GORM that it is in a transaction (gorm.TxCommitter).
 func (w *writer) Rollback() error { return w.exec("ROLLBACK") }
 
 func (w *writer) Close() {

@@ -11,7 +11,8 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// Writing is how a file is written to: by one connection, in transactions that writes share, with a log that is kept small.
+// Writing is how a file is written to: one connection, transactions that writes share, and a log that is kept
+// small.
 type Writing struct {
 	DB      *sql.DB // of the one connection
 	GORM    gorm.Dialector
@@ -19,8 +20,8 @@ type Writing struct {
 	WAL     *WAL
 }
 
-// OpenWriting prepares the writing. A connection waits for other processes no longer than busy. What empties the log holds readers
-// and writers back no longer than hold, and once more.
+// OpenWriting prepares the writing. A connection waits no longer than busy for other processes. Emptying the
+// log holds readers back for no longer than hold, and then readers and writers for no longer than hold.
 func (f *File) OpenWriting(busy, hold time.Duration, readers batch.Connections) (w Writing, err error) {
 	if w.DB, err = f.OpenPool(busy); err != nil {
 		return w, err
@@ -33,7 +34,7 @@ func (f *File) OpenWriting(busy, hold time.Duration, readers batch.Connections) 
 	commits := &writer{db: w.DB, file: f}
 	w.GORM, w.Batches = dialector{pool: commits}, batch.New(batch.Savepoints{Tx: commits}, 1)
 	f.write = func(ctx context.Context) error {
-		err := dberr.ErrUnavailable // when ctx ends first
+		err := dberr.ErrUnavailable // stays if ctx ends first
 		w.Batches.Pause(ctx, func() { err = commits.probe(ctx) })
 		return err
 	}
