@@ -14,8 +14,8 @@ import (
 	"worldevents/models/internal/schema"
 )
 
-// columns returns the columns of a table, which must have the same ones on both sides, with PostgreSQL's types if one of
-// them is PostgreSQL.
+// columns returns the columns of a table, which must be the same on both sides. If one side is PostgreSQL, they
+// have its types.
 func (c *copying) columns(ctx context.Context, table string) ([]copyColumn, error) {
 	from, err := c.source.columns(ctx, table)
 	if err != nil {
@@ -32,12 +32,14 @@ func (c *copying) columns(ctx context.Context, table string) ([]copyColumn, erro
 		return nil, fmt.Errorf("the columns of %s differ: %s here, %s there", table, columnList(from), columnList(to))
 	}
 	for i := range from {
-		from[i].kind = min(from[i].kind, to[i].kind) // those of PostgreSQL come first
+		from[i].kind = min(from[i].kind, to[i].kind) // PostgreSQL's kinds are the smaller ones
 	}
 	return from, nil
 }
 
-// compare reads both sides in the order of the lists. They must have the same rows.
+// compare reads both sides in the order of the lists, and returns an error unless they have the same rows. The
+// databases read in that order through an index. So a broken index, which lacks rows or has them in a wrong
+// order, makes the sums differ, too.
 func (c *copying) compare(ctx context.Context) error {
 	all := sha256.New()
 	var done atomic.Int64
@@ -70,7 +72,7 @@ func (c *copying) compare(ctx context.Context) error {
 	return nil
 }
 
-// copyDigest is what is compared of a table.
+// copyDigest is what compare knows of a table on one side.
 type copyDigest struct {
 	reader copyReader
 	rows   int64

@@ -13,23 +13,26 @@ import (
 
 // Options of Copy.
 type Options struct {
-	// From and To are URLs as in Options: a database with the schema of this program, and one that is to be made.
+	// From and To are URLs as in models.Options. From is a database with the schema of this program; To is one
+	// that does not exist yet, or is empty.
 	From, To string
-	// Timeout bounds the making of a connection, and nothing else.
+	// Timeout bounds the making of a connection. A copy itself has no limit of time: it takes as long as the
+	// database is large.
 	Timeout time.Duration
-	// Note is called with what the operator should know. It may be nil.
+	// Note is called with a text that the operator should know. It may be nil.
 	Note func(text string)
 	// Progress is called often, from one goroutine at a time. It may be nil.
 	Progress func(Progress)
-	// Hold is called when the copy is there. From the moment that the copy shows until Hold returns nobody can write to From, which must
-	// be a file; reading goes on. It may be nil.
+	// Hold is called when the copy is there. Until it returns nobody can write to From, which must be a SQLite
+	// file; others may go on reading. So a service can be moved to the copy without losing a write. It may be
+	// nil.
 	Hold func(Result)
 }
 
 // Progress says how far a step of a copy has come.
 type Progress struct {
 	Step Step
-	// Done and Total count rows of all tables. Total is 0 for a step that counts none.
+	// Done and Total count rows of all tables. Total is 0 in a step that counts none.
 	Done, Total int64
 }
 
@@ -45,17 +48,18 @@ const (
 
 // Result is what was copied.
 type Result struct {
-	// From and To name the databases without secrets.
+	// From and To name the databases, without secrets.
 	From, To string
 	// Rows counts those of each table.
 	Rows map[string]int64
-	// Checksum is a SHA-256 of all rows in the order of the lists. It is the same for equal databases, whatever they are
-	// kept in.
+	// Checksum is a SHA-256 of all rows in the order of the lists. It is the same for equal databases, whether
+	// they are in SQLite or in PostgreSQL.
 	Checksum string
 }
 
-// Copy makes To a copy of one moment of From: all of it, or nothing. From may be written to meanwhile. To must be a file that
-// does not exist, or a database in PostgreSQL without rows. Both are read when all is there, and must be equal.
+// Copy makes To a copy of From as it was at one moment: all of it or nothing. Others may write to From
+// meanwhile. To must be a file that does not exist, or a database in PostgreSQL without rows. At the end Copy
+// reads both and compares them.
 func Copy(ctx context.Context, o Options) (Result, error) {
 	c := copying{Options: o}
 	from, err := parseSide(o.From)
@@ -93,34 +97,39 @@ type copying struct {
 
 // copyReader reads one side of a copy.
 type copyReader interface {
-	// columns returns the columns of a table that can be written.
+	// columns returns the columns of a table that can be written. Generated ones are missing.
 	columns(ctx context.Context, table string) ([]copyColumn, error)
-	// read calls each with rows of a table, in the order of these columns, or in any if that is "". A row is only lent.
+	// read calls each with the rows of a table, in the order of these columns, or in any order if that is "". A
+	// row is valid only during the call.
 	read(ctx context.Context, from string, columns []copyColumn, order string, each func(copyRow) error) error
 }
 
-// copySource is a snapshot of a database: it shows one moment until it is closed.
+// copySource is a snapshot of a database. It shows one moment until it is closed.
 type copySource interface {
 	copyReader
 	count(ctx context.Context, from string) (int64, error)
-	// users says who else has the database open; "" if nobody is known.
+	// users says who else has the database open; "" if nobody is known. What they write from now on is not in
+	// the copy.
 	users(ctx context.Context) string
 	close()
 }
 
-// copyTarget is a database that is being made. Before commit nobody sees it.
+// copyTarget is a database that is being made. Nobody sees it before commit.
 type copyTarget interface {
 	copyReader
-	// fill writes the table and all of source's rows that each is called with.
+	// fill writes the rows of a table. It calls rows once, which calls each for every row: so the target
+	// decides when it is ready for them.
 	fill(ctx context.Context, table string, columns []copyColumn, rows func(each func(copyRow) error) error) error
-	// finish makes what is made once the rows are there, and checks them.
+	// finish makes indexes, constraints and triggers once the rows are there, which is quicker than keeping
+	// them up to date row by row. It also checks them.
 	finish(ctx context.Context) error
-	// commit makes the copy appear. close undoes what commit has not done.
+	// commit makes the copy appear. close undoes whatever commit has not done.
 	commit(ctx context.Context) error
 	close()
 }
 
-// run calls done once the copy is there, with the source still open.
+// run makes the copy. It calls done once the copy is there and the source is still open, and held if Hold wants
+// that.
 func (c *copying) run(ctx context.Context, from, to side, done func()) (err error) {
 	if c.Hold != nil && from.file == "" {
 		return fmt.Errorf("%s: only a SQLite file can be held", from.name)
@@ -170,7 +179,7 @@ func (c *copying) run(ctx context.Context, from, to side, done func()) (err erro
 	return nil
 }
 
-// report calls Progress, but not for every row.
+// report calls Progress, though not for every row.
 func (c *copying) report(step Step, done, total int64) {
 	c.reporting.Lock()
 	defer c.reporting.Unlock()
@@ -181,7 +190,7 @@ func (c *copying) report(step Step, done, total int64) {
 	c.Progress(c.reported)
 }
 
-// countRows learns what there is to copy.
+// countRows counts what there is to copy.
 func (c *copying) countRows(ctx context.Context) error {
 	c.rows, c.total = make(map[string]int64), 0
 	for _, t := range schema.Copied {
@@ -195,7 +204,8 @@ func (c *copying) countRows(ctx context.Context) error {
 	return nil
 }
 
-// fill writes the rows of all tables, in any order if the target does not care.
+// fill writes the rows of all tables. SQLite keeps a table in the order of its key, and writing in that order
+// only appends. PostgreSQL keeps rows as they come, so that reading in any order is quickest.
 func (c *copying) fill(ctx context.Context, anyOrder bool) error {
 	var done int64
 	c.report(Rows, 0, c.total)

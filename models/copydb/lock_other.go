@@ -4,7 +4,7 @@ package copydb
 
 import "os"
 
-// canLock means that lockFile does. Here what a killed copy has left is removed by hand.
+// canLock means that lockFile works. It does not here, so the operator removes what a killed copy has left.
 const canLock = false
 
 // lockFile does nothing here.

@@ -13,19 +13,26 @@ import (
 	"time"
 )
 
-// newFile is a SQLite file that is being made under another name in the same folder, for its owner alone.
+// newFile is a SQLite file that is being made: under another name in the same folder, so that a link gives it
+// its own name at once, and for its owner alone.
+//
+//	NAME.copying, locked ──(rows, indexes, compared)──▶ on disk ──publish──▶ NAME
+//	      │
+//	      └──(killed: the lock ends)──▶ the next copy removes it
 type newFile struct {
 	name, temporary string
-	f               *os.File // of temporary: it is locked while this process lives
+	f               *os.File // temporary, locked while this process lives
 
 	stopFlushing func() error
-	flushed      atomic.Int64 // so many bytes are on disk, at least
+	flushed      atomic.Int64 // bytes that are on disk, at least
 }
 
-// sqliteSuffixes are of the files that SQLite keeps beside a database. One that is left would be taken for the new one's.
+// sqliteSuffixes are those of the files that SQLite keeps beside a database. SQLite would take one that is left
+// there for the new database's.
 var sqliteSuffixes = []string{"-wal", "-shm", "-journal"}
 
-// createNewFile refuses a name that is taken, and what another copy is making. What a killed one has left is removed.
+// createNewFile makes a file that is to get name. It refuses a name that is taken, and one into which another
+// copy is running. It removes what a killed copy has left.
 func createNewFile(name string) (*newFile, error) {
 	name, err := filepath.Abs(name)
 	if err != nil {
@@ -49,7 +56,7 @@ func createNewFile(name string) (*newFile, error) {
 		}
 		return nil, err
 	}
-	if !lockFile(n.f) || !isFileAt(n.f, n.temporary) { // somebody took it for a leftover, and may have removed it
+	if !lockFile(n.f) || !isFileAt(n.f, n.temporary) { // another copy took it for a leftover before it was locked
 		n.f.Close()
 		return nil, errCopying
 	}
@@ -61,12 +68,13 @@ func createNewFile(name string) (*newFile, error) {
 	return n, nil
 }
 
-// flushEvery is how many bytes of a new file wait in memory at most, unless the disk is slower than the copy. Written all at
-// once at the end, they would keep every commit of a database on the same disk waiting for seconds.
+// flushEvery is how many bytes of a new file may be in memory and not on disk, unless the disk is slower than
+// the copy. If they were all written at the end, every commit of a database on the same disk would wait behind
+// them for seconds.
 const flushEvery = 16 << 20
 
-// flushAsItGrows puts on disk what others write to the file, until stop is called, which returns the first error. The kernel
-// tells of one only once.
+// flushAsItGrows puts on disk what SQLite writes to the file, until stop is called. stop returns the first
+// error, since the kernel reports a failed write only once (fsync(2)).
 func (n *newFile) flushAsItGrows() (stop func() error) {
 	done, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -106,7 +114,7 @@ func (n *newFile) flush() error {
 
 var errCopying = errors.New("another copy into it is running")
 
-// checkFree refuses a name that exists, or that a database had whose log is left.
+// checkFree refuses a name at which there is a file, or was a database whose log is left.
 func checkFree(name string) error {
 	for _, suffix := range append([]string{""}, sqliteSuffixes...) {
 		switch _, err := os.Lstat(name + suffix); {
@@ -121,10 +129,12 @@ func checkFree(name string) error {
 	return nil
 }
 
-// sqliteMagic begins every SQLite file that is not empty.
+// sqliteMagic is the beginning of every SQLite file that is not empty
+// (sqlite.org/fileformat.html#magic_header_string).
 const sqliteMagic = "SQLite format 3\x00"
 
-// removeLeftover removes what a killed copy has left. It touches no file that could be anything else.
+// removeLeftover removes what a killed copy has left. It touches no file that could be anything else: only a
+// file of this name that is empty or SQLite's, and that nobody has locked.
 func (n *newFile) removeLeftover() error {
 	info, err := os.Lstat(n.temporary)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -139,7 +149,7 @@ func (n *newFile) removeLeftover() error {
 	}
 	f, err := os.OpenFile(n.temporary, os.O_RDWR, 0) // the operator names the file
 	if errors.Is(err, fs.ErrNotExist) {
-		return errCopying // it was, and has ended meanwhile
+		return errCopying // another copy had it, and has ended since
 	}
 	if err != nil {
 		return err
@@ -156,14 +166,15 @@ func (n *newFile) removeLeftover() error {
 	return nil
 }
 
-// isFileAt reports whether f is still what its name leads to.
+// isFileAt reports whether its name still leads to f.
 func isFileAt(f *os.File, name string) bool {
 	opened, errOpened := f.Stat()
 	named, errNamed := os.Lstat(name)
 	return errOpened == nil && errNamed == nil && os.SameFile(opened, named)
 }
 
-// publish gives the file its name, once all of it is on disk. It replaces none that has come meanwhile.
+// publish puts the file on disk and then gives it its name, so that no crash leaves half of it under that name.
+// It replaces no file that has come meanwhile.
 func (n *newFile) publish() error {
 	if err := errors.Join(n.stopFlushing(), n.f.Sync()); err != nil {
 		return err
@@ -171,7 +182,7 @@ func (n *newFile) publish() error {
 	if err := checkFree(n.name); err != nil {
 		return err
 	}
-	// Unlike a new name, a link never replaces a file. Not all file systems have them.
+	// A link never replaces a file, as a new name does. Not all file systems have links.
 	err := os.Link(n.temporary, n.name)
 	if errors.Is(err, fs.ErrExist) {
 		return err
@@ -185,7 +196,7 @@ func (n *newFile) publish() error {
 	return syncFolder(filepath.Dir(n.name))
 }
 
-// syncFolder puts the names of a folder's files on disk.
+// syncFolder puts the names in a folder on disk.
 func syncFolder(name string) error {
 	folder, err := os.Open(name) // the operator names it
 	if err != nil {
@@ -195,7 +206,7 @@ func syncFolder(name string) error {
 	return folder.Sync()
 }
 
-// discard removes the temporary name.
+// discard removes the temporary name, and lets the lock go.
 func (n *newFile) discard() {
 	if n.f == nil {
 		return

@@ -13,12 +13,14 @@ import (
 	"worldevents/models/internal/schema"
 )
 
-// postgresSide is a transaction in a PostgreSQL database, on a connection of its own.
+// postgresSide is a transaction in a PostgreSQL database, on a connection of its own. Both sides of a copy are
+// one: the source for its snapshot, the target so that all rows appear together.
 type postgresSide struct {
 	conn *pgx.Conn
 }
 
-// openPostgres begins a transaction, which no timeout of the server or the role ends.
+// openPostgres connects and begins a transaction that no timeout of the server or the role ends: a copy may
+// take hours.
 func openPostgres(ctx context.Context, url string, timeout time.Duration, begin string) (postgresSide, error) {
 	config, err := postgres.Parse(url, timeout)
 	if err != nil {
@@ -44,7 +46,7 @@ func (s postgresSide) exec(ctx context.Context, statements string) error {
 	return withDetail(s.conn.PgConn().Exec(ctx, statements).Close())
 }
 
-// withDetail adds which row it was, where the server says so.
+// withDetail adds the server's detail to an error, which says which row it was.
 func withDetail(err error) error {
 	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Detail != "" {
 		return fmt.Errorf("%w: %s", err, pg.Detail)
@@ -65,8 +67,8 @@ func (s postgresSide) value(ctx context.Context, into any, query string, args ..
 	return s.conn.QueryRow(ctx, query, args...).Scan(into)
 }
 
-// close rolls back what is not committed. It waits until a statement that was interrupted is cancelled: PgBouncer before
-// version 1.20 ends when the process that has asked for that goes away first.
+// close rolls back what is not committed. If a statement was interrupted, close waits until it is cancelled: a
+// PgBouncer before version 1.20 exits if the process that asked for the cancellation goes away first.
 func (s postgresSide) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -97,6 +99,8 @@ func (s postgresSide) count(ctx context.Context, from string) (n int64, err erro
 	return n, s.value(ctx, &n, "SELECT count(*) FROM "+from)
 }
 
+// read has the server send the rows as COPY in the binary format: that is quicker than a query, and gives each
+// value as copyRow has it.
 func (s postgresSide) read(ctx context.Context, from string, columns []copyColumn, order string, each func(copyRow) error) error {
 	if order != "" {
 		order = " ORDER BY " + order

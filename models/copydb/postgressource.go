@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// postgresSource is a snapshot of a database.
+// postgresSource is a snapshot of a database: a REPEATABLE READ transaction that only reads.
 type postgresSource struct {
 	postgresSide
-	// lock is an advisory lock that is held: who cannot have it is in the same database.
+	// lock is an advisory lock with a random number that this transaction holds. A target that cannot get the
+	// same lock is in the same database, whatever the URLs look like.
 	lock   int64
 	schema string
 }

@@ -15,20 +15,21 @@ import (
 	"worldevents/models/internal/schema"
 )
 
-// postgresTarget is a database that is being filled, in one transaction.
+// postgresTarget is a database that is being filled in one transaction.
 type postgresTarget struct {
 	postgresSide
-	restore []string // makes the constraints and indexes that were dropped, and has the triggers work again
+	restore []string // statements that make the dropped constraints and indexes, and switch the triggers on again
 }
 
-// openPostgresTarget makes the schema, which stays, and empty, if the copy fails. It refuses a database with rows.
+// openPostgresTarget makes the schema and begins to fill it. If the copy fails, an empty schema stays. It
+// refuses a database with rows.
 func openPostgresTarget(ctx context.Context, url string, timeout time.Duration, source *postgresSource) (*postgresTarget, error) {
 	side, err := openPostgres(ctx, url, timeout, "BEGIN READ WRITE")
 	if err != nil {
 		return nil, err
 	}
 	err = side.checkEmpty(ctx, source)
-	side.close() // migrating takes locks
+	side.close() // migrating takes locks for which this transaction would stand in the way
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +53,8 @@ func openPostgresTarget(ctx context.Context, url string, timeout time.Duration, 
 	return t, nil
 }
 
-// checkEmpty refuses a database that has rows, is the source, or has tables of somebody else's.
+// checkEmpty refuses a database that has rows, that is the source itself, or that has tables of another
+// program.
 func (s postgresSide) checkEmpty(ctx context.Context, source *postgresSource) error {
 	if source != nil {
 		var same bool
@@ -100,7 +102,8 @@ func (s postgresSide) checkNoRows(ctx context.Context, table string) error {
 	return nil
 }
 
-// prepare takes the tables for this transaction alone, and drops what is quicker made once they are full.
+// prepare locks the tables for this transaction, and drops indexes and constraints, which are made more quickly
+// once the rows are there.
 func (t *postgresTarget) prepare(ctx context.Context) error {
 	var locked bool
 	if err := t.value(ctx, &locked, "SELECT pg_try_advisory_xact_lock($1)", int64(schema.CopyLock)); err != nil {
@@ -109,7 +112,8 @@ func (t *postgresTarget) prepare(ctx context.Context) error {
 	if !locked {
 		return errors.New("another copy into it is running")
 	}
-	// A server notices within two seconds that this program is gone, where it can.
+	// If this program is killed, a server that can look for that notices within two seconds. Otherwise it would
+	// hold the locks until it writes to the connection.
 	err := t.exec(ctx, "SAVEPOINT watch; SET LOCAL client_connection_check_interval = '2s'")
 	if pg := new(pgconn.PgError); errors.As(err, &pg) {
 		err = t.exec(ctx, "ROLLBACK TO watch")
@@ -159,14 +163,16 @@ func (t *postgresTarget) prepare(ctx context.Context) error {
 		return err
 	}
 	drop = append(silence, drop...)
-	// No row leaves a mark: one for all says that everything has changed.
+	// The triggers are off, so no row leaves a mark. A new incarnation says instead that every list has
+	// changed.
 	t.restore = append(append(indexes, constraints...), append(triggers, "UPDATE incarnation SET id = gen_random_uuid()")...)
 	for _, statement := range append(drop, dropIndexes...) {
 		if err := t.exec(ctx, statement); err != nil {
 			return err
 		}
 	}
-	// After it the rows can be written frozen: nobody needs to vacuum them.
+	// COPY with FREEZE wants a table that the same transaction has truncated. Frozen rows need no vacuum later
+	// (PostgreSQL, "COPY").
 	return t.exec(ctx, "TRUNCATE "+copiedNames+" RESTART IDENTITY")
 }
 
@@ -177,6 +183,8 @@ var (
 	ourIndexes     = "indrelid = " + ourTables + " AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = indexrelid AND contype IN ('p', 'u'))"
 )
 
+// fill sends the rows as COPY. A goroutine reads them from the source into a pipe, so that source and target
+// work at the same time.
 func (t *postgresTarget) fill(ctx context.Context, table string, columns []copyColumn, rows func(each func(copyRow) error) error) error {
 	pipe, in := io.Pipe()
 	read := make(chan error, 1)
@@ -199,13 +207,15 @@ func (t *postgresTarget) fill(ctx context.Context, table string, columns []copyC
 	_, err := t.conn.PgConn().CopyFrom(ctx, pipe, fmt.Sprintf("COPY %s (%s) FROM STDIN (FORMAT binary, FREEZE)", table, columnList(columns)))
 	pipe.CloseWithError(errTargetFailed)
 	if readErr := <-read; readErr != nil && !errors.Is(readErr, errTargetFailed) {
-		return readErr // the target has only been told that it failed
+		return readErr // the target failed only because of this
 	}
 	return withDetail(err)
 }
 
 var errTargetFailed = errors.New("the target takes no more")
 
+// finish makes what prepare dropped, which also checks foreign keys and unique keys. Then it sets the sequences
+// behind the highest numbers, and gathers statistics, without which the first lists would have bad plans.
 func (t *postgresTarget) finish(ctx context.Context) error {
 	for _, statement := range t.restore {
 		if err := t.exec(ctx, statement); err != nil {
@@ -227,7 +237,7 @@ func (t *postgresTarget) finish(ctx context.Context) error {
 	return nil
 }
 
-// commit is not cut short: afterwards it is known whether it happened.
+// commit is not interrupted once it has begun, so that it is known whether it happened.
 func (t *postgresTarget) commit(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

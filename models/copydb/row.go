@@ -15,7 +15,8 @@ import (
 	"worldevents/models/internal/postgres"
 )
 
-// copyRow is a row on its way between databases: each value is as in PostgreSQL's binary format, and nil is NULL.
+// copyRow is a row on its way between databases. Each value is in PostgreSQL's binary format; nil is NULL. A
+// row from PostgreSQL to PostgreSQL is therefore never decoded.
 type copyRow [][]byte
 
 // copyColumn is a column that is copied.
@@ -24,7 +25,7 @@ type copyColumn struct {
 	kind copyKind
 }
 
-// columnList is the SQL of a list of columns.
+// columnList lists columns in SQL.
 func columnList(columns []copyColumn) string {
 	names := make([]string, len(columns))
 	for i, c := range columns {
@@ -33,8 +34,9 @@ func columnList(columns []copyColumn) string {
 	return strings.Join(names, ", ")
 }
 
-// copyKind is what a column holds. Where the databases disagree the smaller one counts: PostgreSQL has the kinds in front
-// of those that SQLite keeps in the same way.
+// copyKind is what a column holds. Each kind of PostgreSQL comes before the kind in which SQLite keeps the
+// same: an integer before a bigint, a UUID before a text. So the smaller of two kinds is PostgreSQL's, which
+// says more.
 type copyKind int
 
 const (
@@ -46,13 +48,13 @@ const (
 	kindBytes
 )
 
-// postgresKinds has the kinds by PostgreSQL's names of types.
+// postgresKinds are the kinds by PostgreSQL's names of types.
 var postgresKinds = map[string]copyKind{
 	"integer": kindInteger, "bigint": kindBigint, "uuid": kindUUID, "text": kindText,
 	"timestamp with time zone": kindTime, "bytea": kindBytes,
 }
 
-// sqliteKinds has the kinds by the types that the migrations of SQLite declare.
+// sqliteKinds are the kinds by the types that SQLite's migrations declare.
 var sqliteKinds = map[string]copyKind{"INTEGER": kindBigint, "TEXT": kindText, "DATETIME": kindTime, "BLOB": kindBytes}
 
 func kindOf(kinds map[string]copyKind, table, column, declared string) (copyColumn, error) {
@@ -63,7 +65,9 @@ func kindOf(kinds map[string]copyKind, table, column, declared string) (copyColu
 	return copyColumn{column, kind}, nil
 }
 
-// appendCanonical appends a text of the row that is the same for both databases, and another one for any other row.
+// appendCanonical appends a text of the row that is the same for both databases and differs for any other row.
+// Each value has its length in front, so that no two rows give the same text by values that run into each
+// other.
 func (r copyRow) appendCanonical(b []byte, columns []copyColumn) []byte {
 	for i, value := range r {
 		if value == nil {
@@ -86,7 +90,7 @@ func (r copyRow) appendCanonical(b []byte, columns []copyColumn) []byte {
 	return b
 }
 
-// What PostgreSQL cannot keep, or SQLite should not have.
+// PostgreSQL cannot keep these, or SQLite should not have them: SQLite lets any column hold any type.
 var (
 	errNotInteger = errors.New("is no integer of the column's size")
 	errNotText    = errors.New("is no text")
@@ -144,7 +148,8 @@ func (k copyKind) encode(b []byte, value any) ([]byte, error) {
 	return append(b, content...), nil
 }
 
-// encodeAny is encode for a value that stays in SQLite, which may be anything.
+// encodeAny is encode for a value that stays in SQLite, where it may be anything. It is only compared, so a
+// text that shows type and value will do.
 func (k copyKind) encodeAny(b []byte, value any) []byte {
 	encoded, err := k.encode(b, value)
 	if err != nil {
@@ -181,13 +186,15 @@ func (k copyKind) decode(value []byte) (any, error) {
 	return bytes.Clone(value), nil
 }
 
-// copySignature begins the data of a COPY in the binary format; flags and the length of an extension follow, both 0.
+// copySignature begins the data of a COPY in the binary format (PostgreSQL, "COPY", "Binary Format"): a
+// signature, flags, and the length of an extension, both 0.
 const copySignature = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00"
 
-// copyTrailer ends the data.
+// copyTrailer ends the data: a row of -1 columns.
 const copyTrailer = "\xff\xff"
 
-// append appends the row as PostgreSQL's COPY takes it.
+// append appends the row in the form of a COPY: the number of columns, then for each the length, -1 for NULL,
+// and the bytes.
 func (r copyRow) append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(len(r)))
 	for _, value := range r {
@@ -201,11 +208,12 @@ func (r copyRow) append(b []byte) []byte {
 	return b
 }
 
-// copyParser reads the data of a COPY as it is written (io.Writer), and calls each with its rows.
+// copyParser reads the data of a COPY as the connection writes it (io.Writer), and calls each with its rows.
+// The data comes in pieces that end anywhere.
 type copyParser struct {
 	each  func(copyRow) error
 	begun bool
-	rest  []byte // the beginning of a row
+	rest  []byte // the beginning of a row whose end has not come yet
 	row   copyRow
 }
 
@@ -231,7 +239,7 @@ func (p *copyParser) Write(data []byte) (int, error) {
 		if !ok {
 			break
 		}
-		if size > 2 { // else it is the trailer
+		if size > 2 { // otherwise it is the trailer, a row without columns
 			if err := p.each(p.row); err != nil {
 				return 0, err
 			}
@@ -242,7 +250,7 @@ func (p *copyParser) Write(data []byte) (int, error) {
 	return n, nil
 }
 
-// parse reads a row into p.row. ok is false if data has only its beginning.
+// parse reads a row into p.row, without copying it. ok is false if data ends within the row.
 func (p *copyParser) parse(data []byte) (size int, ok bool) {
 	if len(data) < 2 {
 		return 0, false

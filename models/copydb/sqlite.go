@@ -18,11 +18,11 @@ const copyBusy = 10 * time.Second
 // sqliteSide is a SQLite file as one side of a copy.
 type sqliteSide struct {
 	sqlite.Conn
-	// lenient lets values be anything, for they stay in SQLite.
+	// lenient allows values of any type, because they stay in SQLite.
 	lenient bool
 }
 
-// openSQLiteSide opens a file for a copy. The form of times is that of sqliteDSN.
+// openSQLiteSide opens a file for a copy. It reads and writes times in the form that sqlite.DSN gives them.
 func openSQLiteSide(ctx context.Context, file string, pragmas ...string) (*sqliteSide, error) {
 	conn, err := sqlite.OpenConn(ctx, file, url.Values{
 		"mode": {"rw"}, "_time_format": {"sqlite"}, "_timezone": {"UTC"},
@@ -86,7 +86,8 @@ func (s *sqliteSide) read(ctx context.Context, from string, columns []copyColumn
 	return rows.Err()
 }
 
-// encode makes a row of values. The row's bytes are in text, which may have moved.
+// encode makes a row of values. All bytes of the row are in text. That may be moved when it grows, so the row's
+// slices are made at the end.
 func (s *sqliteSide) encode(row copyRow, text []byte, columns []copyColumn, values []any) ([]byte, error) {
 	ends := [32]int{}
 	for i, value := range values {
@@ -110,7 +111,7 @@ func (s *sqliteSide) encode(row copyRow, text []byte, columns []copyColumn, valu
 	return text, nil
 }
 
-// identify names a row by its numbers and its id, which are nobody's secrets.
+// identify names a row by its numbers and its id. None of them is a secret, as a hash or a name could be.
 func identify(columns []copyColumn, values []any) string {
 	var parts []string
 	for i, c := range columns {
@@ -121,7 +122,8 @@ func identify(columns []copyColumn, values []any) string {
 	return strings.Join(parts, ", ")
 }
 
-// checkForeignKeys returns an error if a row refers to none.
+// checkForeignKeys returns an error if a row refers to one that does not exist. SQLite checks foreign keys only
+// on connections that ask for it, so a file may have such rows.
 func (s *sqliteSide) checkForeignKeys(ctx context.Context) error {
 	var broken int
 	var table, parent string

@@ -12,12 +12,13 @@ import (
 	"worldevents/models/internal/sqlite"
 )
 
-// sqliteSource is a snapshot of a file.
+// sqliteSource is a snapshot of a file: a read transaction, which in WAL mode sees one state and keeps nobody
+// from writing.
 type sqliteSource struct {
 	*sqliteSide
 	file  string
-	owner string // another process that has it open
-	held  func() // lets others write again; nil while they may
+	owner string // another process that has the file open
+	held  func() // lets others write again; nil while they can
 }
 
 func openSQLiteSource(ctx context.Context, file string) (*sqliteSource, error) {
@@ -26,7 +27,7 @@ func openSQLiteSource(ctx context.Context, file string) (*sqliteSource, error) {
 	} else if !info.Mode().IsRegular() {
 		return nil, errors.New("is no file")
 	}
-	owner := sqlite.WhoHasOpen(file) // before SQLite opens it: closing a file drops this process's locks
+	owner := sqlite.WhoHasOpen(file) // before SQLite opens the file: closing a descriptor drops the locks that SQLite has on it
 	side, err := openSQLiteSide(ctx, file, "query_only(1)")
 	if err != nil {
 		return nil, err
@@ -47,7 +48,7 @@ func openSQLiteSource(ctx context.Context, file string) (*sqliteSource, error) {
 	return s, nil
 }
 
-// begin takes the snapshot, which SQLite does at the first reading.
+// begin takes the snapshot. SQLite takes it at the first reading of a transaction, not at BEGIN.
 func (s *sqliteSource) begin(ctx context.Context) error {
 	if err := s.Exec(ctx, "BEGIN"); err != nil {
 		return err
@@ -56,7 +57,7 @@ func (s *sqliteSource) begin(ctx context.Context) error {
 	return s.Value(ctx, &n, "SELECT count(*) FROM sqlite_schema")
 }
 
-// renew takes the snapshot anew.
+// renew takes a newer snapshot.
 func (s *sqliteSource) renew(ctx context.Context) error {
 	if err := s.Exec(ctx, "ROLLBACK"); err != nil {
 		return err
@@ -64,7 +65,7 @@ func (s *sqliteSource) renew(ctx context.Context) error {
 	return s.begin(ctx)
 }
 
-// hold keeps everybody from writing until close, and takes the snapshot anew: it is the last state.
+// hold keeps everybody from writing until close, and then takes a newer snapshot, which is the last state.
 func (s *sqliteSource) hold(ctx context.Context) error {
 	held, err := s.holdWrites(ctx)
 	if err != nil {
@@ -81,8 +82,11 @@ func (s *sqliteSource) close() {
 	s.sqliteSide.Close()
 }
 
-// holdWrites keeps everybody from writing until release is called, once or more often, or as long as hold does. It fails where this
-// process may only read: SQLite lets it begin, with a lock for readers.
+// holdWrites keeps everybody from writing until release is called, which may be called more than once. If hold
+// does so already, release does nothing.
+//
+// BEGIN IMMEDIATE succeeds even if this process may only read the file; the write behind it, which changes no
+// row, shows that.
 func (s *sqliteSource) holdWrites(ctx context.Context) (release func(), err error) {
 	if s.held != nil {
 		return func() {}, nil

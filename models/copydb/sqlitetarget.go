@@ -10,14 +10,14 @@ import (
 	"worldevents/models"
 )
 
-// sqliteTarget is a file that is being made, under another name.
+// sqliteTarget is a file that is being made under another name.
 type sqliteTarget struct {
 	*sqliteSide
 	file    *newFile
-	restore []string // makes the indexes and triggers that were dropped
+	restore []string // statements that make the dropped indexes and triggers
 }
 
-// openSQLiteTarget makes a file with a schema for rows, or one that is to be a copy of another SQLite file.
+// openSQLiteTarget makes a file with a schema for rows, or one that is to become a copy of another SQLite file.
 func openSQLiteTarget(ctx context.Context, file string, source *sqliteSource) (copyTarget, error) {
 	if source != nil && sameFile(file, source.file) {
 		return nil, errSameDatabase
@@ -44,7 +44,7 @@ func sameFile(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-// prepare makes the schema, without the indexes, which are quicker made once the rows are there, and the triggers.
+// prepare makes the schema without indexes and triggers. Indexes are made more quickly once the rows are there.
 func (t *sqliteTarget) prepare(ctx context.Context) error {
 	store, err := models.Open(models.Options{URL: "sqlite:" + t.file.temporary, Timeout: 2 * copyBusy})
 	if err != nil {
@@ -55,7 +55,8 @@ func (t *sqliteTarget) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Nobody sees the file before it is whole, so it needs no journal.
+	// Nobody sees the file before it is whole, and a copy that is killed begins anew. So the file needs no
+	// journal.
 	t.sqliteSide, err = openSQLiteSide(ctx, t.file.temporary, "locking_mode(EXCLUSIVE)", "journal_mode(OFF)", "synchronous(OFF)", "foreign_keys(0)", "cache_size(-32768)")
 	if err != nil {
 		return err
@@ -110,7 +111,7 @@ func (t *sqliteTarget) fill(ctx context.Context, table string, columns []copyCol
 }
 
 func (t *sqliteTarget) finish(ctx context.Context) error {
-	// Sorting takes several times the memory of the cache.
+	// Making an index sorts, and sorting takes several times the memory of the cache.
 	for _, statement := range append([]string{"PRAGMA cache_size = -16384"}, t.restore...) {
 		if err := t.Exec(ctx, statement); err != nil {
 			return err
@@ -123,7 +124,7 @@ func (t *sqliteTarget) commit(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	t.closeSide() // no other descriptor of the file may be open, or hold what is not written
+	t.closeSide() // SQLite then has written everything, and has no descriptor of the file any more
 	return t.file.publish()
 }
 
@@ -145,8 +146,12 @@ type sqliteFileCopy struct {
 	source *sqliteSource
 }
 
-// vacuum makes the copy with VACUUM INTO, which takes along all that the file has, but for what deleted rows have left. It
-// reports which part of the copy is there.
+// vacuum makes the copy with VACUUM INTO (sqlite.org/lang_vacuum.html). That takes along everything in the
+// file, also what this program does not know, and leaves out what deleted rows have left. It calls report with
+// the part of the copy that is done.
+//
+// The copy must show the same moment as the source's snapshot, with which it is compared. So vacuum holds
+// writes back while it takes the snapshot anew and VACUUM begins, which reads from one state, too.
 func (t *sqliteFileCopy) vacuum(ctx context.Context, report func(part float64)) error {
 	from, err := openSQLiteSide(ctx, t.source.file)
 	if err != nil {
@@ -159,7 +164,7 @@ func (t *sqliteFileCopy) vacuum(ctx context.Context, report func(part float64)) 
 		return err
 	}
 	unlock, err := t.source.holdWrites(ctx)
-	if isReadOnly(err) { // nobody writes anyway
+	if isReadOnly(err) { // this process cannot hold writes back; if somebody writes, compare says so
 		unlock, err = func() {}, nil
 	}
 	if err != nil {
@@ -179,7 +184,7 @@ func (t *sqliteFileCopy) vacuum(ctx context.Context, report func(part float64)) 
 			return err
 		case <-tick.C:
 			if info, err := os.Stat(t.file.temporary); err == nil && info.Size() > 0 {
-				unlock() // the copy is being written, so it reads what the snapshot shows
+				unlock() // the copy has begun, so VACUUM has its state, which is that of the snapshot
 				report(min(float64(info.Size())/size, 1))
 			}
 		}

@@ -17,11 +17,12 @@ type side struct {
 	url string
 	// name is the URL without secrets.
 	name string
-	// file is that of SQLite, else "".
+	// file is the SQLite file; "" for PostgreSQL.
 	file string
 }
 
-// parseSide also refuses what pgx would read as settings of a database that nobody has named.
+// parseSide reads a URL. It refuses other texts, because pgx would read them as keywords and values, and take
+// what is missing from the environment.
 func parseSide(text string) (side, error) {
 	if path, ok := strings.CutPrefix(text, "sqlite:"); ok {
 		file := sqlite.FileOf(path)
@@ -56,7 +57,7 @@ func (u side) openTarget(ctx context.Context, source copySource, timeout time.Du
 	return openPostgresTarget(ctx, u.url, timeout, postgres)
 }
 
-// checkSourceSchema refuses a database whose rows this program cannot copy. version is 0 without a schema.
+// checkSourceSchema refuses a database whose rows this program cannot copy. version is 0 if there is no schema.
 func checkSourceSchema(version int64) error {
 	switch newest := schema.Newest(); {
 	case version == 0:
