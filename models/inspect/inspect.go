@@ -10,10 +10,10 @@ import (
 	"worldevents/models/internal/schema"
 )
 
-// Finding is one thing that Inspect has looked at.
+// Finding is one thing that Database has looked at.
 type Finding struct {
 	Level Level
-	// About is a setting, a host or a file, and Text what there is to say. Neither has a secret.
+	// About is a setting, a host or a file. Text says what there is to say about it. Neither has a secret.
 	About, Text string
 }
 
@@ -21,18 +21,18 @@ type Finding struct {
 type Level string
 
 const (
-	// Fine is as it should be.
+	// Fine means that it is as it should be.
 	Fine Level = "ok"
-	// Warning works, and is rarely meant.
+	// Warning means that it works and is rarely meant.
 	Warning Level = "warning"
-	// Fault keeps the service from working, now or soon, or means that data is damaged.
+	// Fault means that it keeps the service from working, now or soon, or that data is damaged.
 	Fault Level = "fault"
 )
 
-// Inspection is what Inspect has found.
+// Inspection is what Database has found.
 type Inspection struct {
 	Findings []Finding
-	// Rows counts those of each table that are copied. It is nil where they could not be counted.
+	// Rows counts the rows of each table that copydb copies. It is nil if they could not be counted.
 	Rows map[string]int64
 }
 
@@ -40,7 +40,7 @@ func (i *Inspection) add(level Level, about, format string, args ...any) {
 	i.Findings = append(i.Findings, Finding{level, about, fmt.Sprintf(format, args...)})
 }
 
-// count counts rows by a query for a number.
+// count counts the rows of each table. query runs a query for one number.
 func (i *Inspection) count(query func(text string, n *int64) error) error {
 	rows := make(map[string]int64)
 	for _, t := range schema.Copied {
@@ -54,7 +54,8 @@ func (i *Inspection) count(query func(text string, n *int64) error) error {
 	return nil
 }
 
-// Database looks at the database of options without changing anything: no file is made, nothing is migrated.
+// Database looks at the database of options without changing anything. It reads it even if the service would
+// refuse to start with it, since that is when an operator asks.
 func Database(ctx context.Context, o models.Options) Inspection {
 	if path, ok := strings.CutPrefix(o.URL, "sqlite:"); ok {
 		return inspectSQLite(ctx, path, o.Timeout)
@@ -62,16 +63,18 @@ func Database(ctx context.Context, o models.Options) Inspection {
 	return inspectPostgres(ctx, o)
 }
 
-// inspectTimeout bounds a connection, and looking at what is small.
+// inspectTimeout bounds the making of a connection and each look at something small. Counting and checking rows
+// has no limit.
 const inspectTimeout = 5 * time.Second
 
-// inspectedIndexes are the indexes that no constraint brings along.
+// inspectedIndexes are the indexes that belong to no constraint. Without one of them the service would read
+// whole tables, or let two users look alike.
 var inspectedIndexes = []string{
 	"users_folded", "users_skeleton", "users_given_folded", "users_given_skeleton", "sessions_user", "events_list", "events_creator", "rsvps_list",
 }
 
-// orphans are the references that the database keeps true, unless somebody has switched that off: each selects rows that
-// refer to nothing.
+// orphans are rows that refer to nothing. The database keeps such rows out, unless somebody has switched its
+// foreign keys off, as a restore may do. Each query selects one kind of them.
 var orphans = map[string]string{
 	"sessions of no user":     "SELECT 1 FROM sessions s WHERE NOT EXISTS (SELECT 1 FROM users WHERE id = s.user_id)",
 	"events of no user":       "SELECT 1 FROM events e WHERE creator_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM users WHERE id = e.creator_id)",
@@ -79,8 +82,8 @@ var orphans = map[string]string{
 	"RSVPs of no user's name": "SELECT 1 FROM rsvps r WHERE NOT EXISTS (SELECT 1 FROM users WHERE number = r.user_number AND username = r.username)",
 }
 
-// version says how the version of the schema compares with the one that is needed, and reports whether there is one to look
-// at.
+// version compares the version of the schema with the one that this program needs. It reports whether there are
+// tables to look at.
 func (i *Inspection) version(about string, version, needed int64) bool {
 	switch {
 	case version == 0:

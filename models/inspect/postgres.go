@@ -17,6 +17,8 @@ import (
 	"worldevents/models/internal/schema"
 )
 
+// inspectPostgres looks at every host of the URL, and then into the database on the one that takes writes. A
+// host that does not respond is a Fault even if another does: it would be missed only when the other one fails.
 func inspectPostgres(ctx context.Context, o models.Options) Inspection {
 	var found Inspection
 	config, err := postgres.Parse(o.URL, inspectTimeout)
@@ -47,12 +49,13 @@ func inspectPostgres(ctx context.Context, o models.Options) Inspection {
 	return found
 }
 
-// configsOfHosts returns how to connect to each host of a URL by itself. A host may have several ways, with TLS and without.
+// configsOfHosts returns how to connect to each host of a URL by itself. A host may have several ways: with TLS
+// and without.
 func configsOfHosts(config *pgx.ConnConfig) (hosts []*pgx.ConnConfig) {
 	for _, ways := range postgres.HostsOf(config) {
 		host := config.Copy()
 		host.Host, host.Port, host.TLSConfig, host.Fallbacks = ways[0].Host, ways[0].Port, ways[0].TLSConfig, ways[1:]
-		host.ValidateConnect = nil // a standby is looked at, too
+		host.ValidateConnect = nil // so that a standby is looked at, too
 		host.ConnectTimeout = min(host.ConnectTimeout, inspectTimeout)
 		hosts = append(hosts, host)
 	}
@@ -63,7 +66,7 @@ func addressOf(host *pgx.ConnConfig) string {
 	return net.JoinHostPort(host.Host, strconv.Itoa(int(host.Port)))
 }
 
-// inspectHost returns a connection if the host takes writes.
+// inspectHost looks at a host. If the host takes writes, it returns the connection.
 func inspectHost(ctx context.Context, found *Inspection, host *pgx.ConnConfig) *pgx.Conn {
 	about := addressOf(host)
 	wait, cancel := context.WithTimeout(ctx, 2*inspectTimeout)
@@ -113,7 +116,7 @@ type postgresInspection struct {
 	conn  *pgx.Conn
 }
 
-// read reads the one row of a query in a transaction that cannot write, and reports whether that went well.
+// read reads the one row of a query, and reports whether that succeeded. If not, it adds a Fault.
 func (i postgresInspection) read(ctx context.Context, query string, dest ...any) bool {
 	err := i.tryRead(ctx, query, dest...)
 	if err != nil {
@@ -122,6 +125,8 @@ func (i postgresInspection) read(ctx context.Context, query string, dest ...any)
 	return err == nil
 }
 
+// tryRead reads the one row of a query in a transaction that cannot write. It lifts statement_timeout, because
+// counting a large table may take minutes.
 func (i postgresInspection) tryRead(ctx context.Context, query string, dest ...any) error {
 	tx, err := i.conn.BeginTx(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly})
 	if err != nil {
@@ -134,7 +139,8 @@ func (i postgresInspection) tryRead(ctx context.Context, query string, dest ...a
 	return tx.QueryRow(ctx, query).Scan(dest...)
 }
 
-// settings looks at what the server is set to.
+// settings looks at what the server is set to: room for connections, whether a commit waits for the disk, and
+// its clock.
 func (i postgresInspection) settings(ctx context.Context, pool int) {
 	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
@@ -150,7 +156,7 @@ func (i postgresInspection) settings(ctx context.Context, pool int) {
 		current_setting('synchronous_commit'), current_setting('fsync'), clock_timestamp()`, &places, &syncCommit, &fsync, &clock) {
 		return
 	}
-	// Beside its pool an instance has connections for notifications, and for migrating.
+	// Besides its pool an instance has connections for notifications, and for migrating.
 	switch need := pool + 3; {
 	case need > places:
 		i.add(Fault, i.about, "DB_MAX_CONNS=%d: the server has %d connections for this role, and an instance may need %d", pool, places, need)
@@ -171,7 +177,7 @@ func (i postgresInspection) settings(ctx context.Context, pool int) {
 	}
 }
 
-// database looks into the database.
+// database looks at tables and indexes.
 func (i postgresInspection) database(ctx context.Context) {
 	var made, users bool
 	var version int64
@@ -212,7 +218,8 @@ func (i postgresInspection) database(ctx context.Context) {
 	}
 }
 
-// integrity looks for references to nothing, and for pages whose checksum was wrong.
+// integrity looks for missing foreign keys, for rows that refer to nothing, and for pages with a wrong
+// checksum. The server counts the latter whenever it reads a page, if the cluster has checksums.
 func (i postgresInspection) integrity(ctx context.Context) {
 	var keys, failures int
 	if !i.read(ctx, `

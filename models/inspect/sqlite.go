@@ -17,6 +17,11 @@ import (
 	"worldevents/models/internal/sqlite"
 )
 
+// inspectSQLite looks at the folder, the file and its log, and then into the database.
+//
+// It must not open the file in a way that changes it. The first connection to a file with a log and without an
+// index would write the log into the file. So inspectSQLite opens the file only in one of the modes of
+// readOnlyMode, and looks again if a service started or stopped meanwhile.
 func inspectSQLite(ctx context.Context, path string, timeout time.Duration) Inspection {
 	var found Inspection
 	file := sqlite.FileOf(path)
@@ -78,7 +83,8 @@ func inspectRights(found *Inspection, file string) {
 	}
 }
 
-// inspectFolder looks at the folder, where SQLite makes files beside the database, and at the room that its disk has left.
+// inspectFolder looks at the folder, in which SQLite makes files beside the database, and at the room on its
+// disk.
 func inspectFolder(found *Inspection, folder string) {
 	info, err := os.Stat(folder)
 	if err == nil && !info.IsDir() {
@@ -108,17 +114,18 @@ func inspectFolder(found *Inspection, folder string) {
 	}
 }
 
-// readOnlyMode is the parameter with which SQLite reads the file and makes none, or "" if there is no such way. The log is
-// beside the file that a symbolic link leads to.
+// readOnlyMode is the parameter with which SQLite reads the file and makes no other
+// (sqlite.org/c3ref/open.html#urifilenamesinsqlite3open), or "" if there is none. The log is beside the file to
+// which a symbolic link leads.
 func readOnlyMode(file string) string {
 	if target, err := filepath.EvalSymlinks(file); err == nil {
 		file = target
 	}
 	exists := func(name string) bool { _, err := os.Stat(name); return err == nil }
 	switch wal, shm := exists(file+"-wal"), exists(file+"-shm"); {
-	case wal && shm: // somebody has it open
+	case wal && shm: // a process has the file open, and its index can be read
 		return "readonly_shm"
-	case !wal: // nobody has, and all is in the file
+	case !wal: // no process has it open, and the file has everything
 		return "immutable"
 	}
 	return ""
@@ -146,7 +153,7 @@ type sqliteInspection struct {
 	conn sqlite.Conn
 }
 
-// texts returns the rows of a query for one text, and reports whether that went well.
+// texts returns the rows of a query for one text, and reports whether that succeeded. If not, it adds a Fault.
 func (i sqliteInspection) texts(ctx context.Context, query string) (texts []string, ok bool) {
 	texts, err := i.conn.Texts(ctx, query)
 	if err != nil {
@@ -155,7 +162,7 @@ func (i sqliteInspection) texts(ctx context.Context, query string) (texts []stri
 	return texts, err == nil
 }
 
-// schema looks at tables and indexes, and reports whether there are tables of this program.
+// schema looks at tables and indexes. It reports whether there are tables of this program.
 func (i sqliteInspection) schema(ctx context.Context) bool {
 	objects, ok := i.texts(ctx, "SELECT name FROM sqlite_schema")
 	if !ok {
@@ -185,7 +192,8 @@ func (i sqliteInspection) schema(ctx context.Context) bool {
 	return true
 }
 
-// integrity has SQLite check all pages, and looks for references to nothing.
+// integrity has SQLite check all pages (sqlite.org/pragma.html#pragma_integrity_check) and look for rows that
+// refer to nothing. The check reads the whole file, so it may take minutes.
 func (i sqliteInspection) integrity(ctx context.Context) {
 	problems, ok := i.texts(ctx, "PRAGMA integrity_check(5)")
 	switch {
