@@ -9,7 +9,8 @@ import (
 	"syscall"
 )
 
-// isJournal reports whether a file is the stream to systemd's journal that JOURNAL_STREAM names (systemd.exec(5)).
+// isJournal reports whether a file is the stream to systemd's journal that JOURNAL_STREAM names
+// (systemd.exec(5)). The variable alone proves nothing, since a child process inherits it with another stderr.
 func isJournal(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil {
@@ -19,10 +20,11 @@ func isJournal(f *os.File) bool {
 	return ok && os.Getenv("JOURNAL_STREAM") == fmt.Sprintf("%d:%d", stat.Dev, stat.Ino)
 }
 
-// journalHandler has each line begin with its priority, which the journal takes away and keeps (sd-daemon(3)).
+// journalHandler begins each line with its priority. The journal takes that away and keeps it (sd-daemon(3)).
 type journalHandler struct{ debug, info, warn, err slog.Handler }
 
-// newJournalHandler makes a handler for each priority over w.
+// newJournalHandler makes a handler for each priority over w. A handler writes a line at once, so that the
+// priority stands in front of the whole line.
 func newJournalHandler(w io.Writer, make func(io.Writer) slog.Handler) journalHandler {
 	at := func(priority string) slog.Handler { return make(prefixed{priority, w}) }
 	return journalHandler{at("<7>"), at("<6>"), at("<4>"), at("<3>")}
@@ -60,7 +62,7 @@ func (h journalHandler) WithGroup(name string) slog.Handler {
 	return journalHandler{h.debug.WithGroup(name), h.info.WithGroup(name), h.warn.WithGroup(name), h.err.WithGroup(name)}
 }
 
-// prefixed puts a text in front of what is written, which is a line each time.
+// prefixed puts a text in front of each write, which is one line.
 type prefixed struct {
 	prefix string
 	io.Writer

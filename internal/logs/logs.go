@@ -13,14 +13,14 @@ import (
 	"worldevents/config"
 )
 
-// Stderr is where this process writes its log, and the error that ends it.
+// Stderr is where this process writes its log, and at the end the error that ends it.
 var Stderr = newQueue(os.Stderr)
 
 // Level is the level of both logs. SIGHUP changes it while the process serves.
 var Level slog.LevelVar
 
-// New returns the two logs of the process, which share its stderr and keep the order of their lines: that of events is
-// written at once; that of requests is gathered, since a system call for each line would be a tenth of a request's time.
+// New returns the two logs of the process, one of events and one of requests. Both write to Stderr and keep the
+// order of their lines.
 func New(c *config.Config) (log, accessLog *slog.Logger) {
 	Level.Set(c.LogLevel)
 	log, accessLog = newLog(c, Stderr, &Level), newLog(c, gatheredLines{Stderr}, &Level)
@@ -53,10 +53,11 @@ func newLog(c *config.Config, w io.Writer, level slog.Leveler) *slog.Logger {
 }
 
 const (
-	// maxQueuedLines bounds in bytes the lines that wait to be written. Those of requests take half of it at most, so that they
-	// do not push out what matters more.
+	// maxQueuedLines bounds in bytes the lines that are queued. Lines of requests may take half of it, so that
+	// they do not push out what matters more.
 	maxQueuedLines = 2 << 20
-	// gatherInterval is how long the line of a request may wait to be written together with others.
+	// gatherInterval is how long the line of a request may be queued for others to come, so that one system
+	// call writes them all.
 	gatherInterval = 10 * time.Millisecond
 	// logRetryInterval is how long the log rests after a write that failed.
 	logRetryInterval = 250 * time.Millisecond
@@ -66,19 +67,19 @@ const (
 	keptBuffer = 256 << 10
 )
 
-// Queue writes lines to a file or pipe that may be full, broken or not read, and keeps nobody waiting for it. One goroutine
-// writes, in order. Lines that come while maxQueuedLines wait are dropped and counted. After an error it tries again, for
-// ever: a disk may have room again, and a named pipe a new reader.
+// Queue writes lines to a file or pipe that may be full, broken or not read, and makes nobody wait for it. One
+// goroutine writes, in order. Lines that come while maxQueuedLines are queued are dropped and counted. After an
+// error it tries again for ever: a disk may have room again, and a named pipe a new reader.
 type Queue struct {
 	out     io.Writer
 	wake    chan struct{}      // holds one token while there is something to write
 	flushes chan chan struct{} // each is closed once all lines before it are written
 	dropped atomic.Int64
-	// scheduled means that wake gets its token within gatherInterval.
+	// scheduled means that wake will get its token within gatherInterval.
 	scheduled atomic.Bool
 
 	mu        sync.Mutex
-	lines     []byte // that wait, each whole
+	lines     []byte // that are queued, each whole
 	lost      int64  // lines dropped since the last call of recovered
 	recovered func(dropped int64, err error)
 }
@@ -97,7 +98,7 @@ func (q *Queue) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// gatheredLines queues lines that may wait for others.
+// gatheredLines queues lines that may be written a little later, together with others.
 type gatheredLines struct{ *Queue }
 
 // Write implements io.Writer. It never fails.
@@ -131,15 +132,15 @@ func (q *Queue) signal() {
 // Dropped returns how many lines were dropped.
 func (q *Queue) Dropped() int64 { return q.dropped.Load() }
 
-// onRecovery has fn called when lines are written again after some were dropped: how many, and the error that was the
-// reason, nil if writing took too long.
+// onRecovery sets what is called when lines are written again after some were dropped: with their number, and
+// the error that was the reason; nil if writing took too long.
 func (q *Queue) onRecovery(fn func(dropped int64, err error)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.recovered = fn
 }
 
-// flush waits until all lines are written, logFlushTimeout at most.
+// Flush waits until all lines are written, for no longer than logFlushTimeout.
 func (q *Queue) Flush() {
 	timeout := time.NewTimer(logFlushTimeout)
 	defer timeout.Stop()
@@ -175,7 +176,7 @@ func (q *Queue) run() {
 	}
 }
 
-// take returns the lines that wait. Those to come are gathered in spare.
+// take returns the queued lines. Those to come are gathered in spare.
 func (q *Queue) take(spare []byte) []byte {
 	q.scheduled.Store(false) // a line that is added from here on schedules itself
 	q.mu.Lock()
@@ -185,7 +186,7 @@ func (q *Queue) take(spare []byte) []byte {
 	return lines
 }
 
-// writeAll writes all lines, however often it must try, and returns the error of the last attempt that failed.
+// writeAll writes all lines, however often it must try. It returns the error of the last attempt that failed.
 func (q *Queue) writeAll(lines []byte) (failed error) {
 	for cut, size := 0, int64(0); len(lines) > 0; {
 		var err error
@@ -197,9 +198,10 @@ func (q *Queue) writeAll(lines []byte) (failed error) {
 	return failed
 }
 
-// write writes lines. An error has cut the first of them after so many bytes, in a file that had this size then. The line goes
-// on there, but begins again on a new line if the file has changed: somebody emptied it to make room, or writes to it,
-// too. The results are the same of what could not be written.
+// write writes lines. An earlier error may have cut the first of them after cut bytes, in a file that had size
+// bytes then. The line then goes on where it was cut. If the size has changed since, somebody has emptied the
+// file to make room, or writes to it, too: then the line begins again on a new line. write returns the same
+// three things about what it could not write.
 func (q *Queue) write(lines []byte, cut int, size int64) ([]byte, int, int64, error) {
 	if cut > 0 && q.fileSize() != size {
 		if _, err := q.out.Write([]byte{'\n'}); err != nil {
@@ -224,7 +226,7 @@ const (
 	changed = -2
 )
 
-// fileSize returns the size of an ordinary file.
+// fileSize returns the size of an ordinary file, or noFile.
 func (q *Queue) fileSize() int64 {
 	if f, ok := q.out.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
@@ -234,7 +236,7 @@ func (q *Queue) fileSize() int64 {
 	return noFile
 }
 
-// reportDropped reports the lines that were dropped before writing went on, if there are any.
+// reportDropped reports the lines that were dropped before writing went on, if there were any.
 func (q *Queue) reportDropped(err error) {
 	q.mu.Lock()
 	lost, report := q.lost, q.recovered

@@ -14,17 +14,18 @@ import (
 	"worldevents/server"
 )
 
-// reloadable is a part of the configuration that SIGHUP has read again while the process serves.
+// reloadable is a part of the configuration that SIGHUP reads again while the process serves.
 type reloadable struct {
 	// about names the setting in log lines.
 	about string
-	// reload puts in force what is there now. It returns attributes for the log line that say what that is and hold no secret.
-	// After an error the whole part is as it was.
+	// reload puts the present values in force. It returns attributes for the log line, which say what these
+	// values are and contain no secret. After an error the whole part is as it was before.
 	reload func() (attributes []any, err error)
 }
 
-// reloadOnHangup reloads all parts with each signal, and leaves one line for each of them. A part that cannot be read, or waits
-// for a database, keeps nothing from the others. Signals that come meanwhile count as one.
+// reloadOnHangup reloads all parts with each signal, and logs one line for each part. Each part has a goroutine
+// of its own, so that a part that waits for a database delays no other. Signals that come during a reload count
+// as one more.
 func reloadOnHangup(hangups <-chan os.Signal, log *slog.Logger, parts ...reloadable) {
 	var asked []chan bool
 	for _, part := range parts {
@@ -50,7 +51,7 @@ func reloadOnHangup(hangups <-chan os.Signal, log *slog.Logger, parts ...reloada
 		for _, again := range asked {
 			select {
 			case again <- true:
-			default: // it will be read anyway
+			default: // a reload is queued already, and will read what is there then
 			}
 		}
 	}
@@ -62,7 +63,8 @@ func unchanged(attributes []any) bool {
 	return i >= 0 && attributes[i+1] == false
 }
 
-// reloadables are the parts of a configuration.
+// reloadables are the parts that this configuration has. A secret in the environment is none: no signal can
+// change that.
 func reloadables(c *config.Config, srv *server.Server, store *models.Store, log *slog.Logger) []reloadable {
 	parts := []reloadable{reloadLogLevel(c)}
 	if c.JWTSecretFile != "" {
@@ -77,7 +79,7 @@ func reloadables(c *config.Config, srv *server.Server, store *models.Store, log 
 	return parts
 }
 
-// reloadLogLevel is the part of LOG_LEVEL.
+// reloadLogLevel reloads LOG_LEVEL.
 func reloadLogLevel(c *config.Config) reloadable {
 	return reloadable{"LOG_LEVEL", func() ([]any, error) {
 		level, err := c.RereadLogLevel()
@@ -89,7 +91,8 @@ func reloadLogLevel(c *config.Config) reloadable {
 	}}
 }
 
-// reloadKeys is the part of JWT_SECRET_FILE. Its line names keys by the kid that every JWT shows.
+// reloadKeys reloads JWT_SECRET_FILE. The log line names keys by their kid, which every JWT shows anyway. It
+// warns if no former key is left, because then every JWT of before is invalid at once.
 func reloadKeys(c *config.Config, srv *server.Server, log *slog.Logger) reloadable {
 	current := c.Keys
 	return reloadable{"JWT_SECRET_FILE", func() ([]any, error) {
@@ -116,7 +119,7 @@ func reloadKeys(c *config.Config, srv *server.Server, log *slog.Logger) reloadab
 	}}
 }
 
-// reloadDatabaseURL is the part of DATABASE_URL_FILE.
+// reloadDatabaseURL reloads DATABASE_URL_FILE. Only user and password may change.
 func reloadDatabaseURL(c *config.Config, store *models.Store, log *slog.Logger) reloadable {
 	return reloadable{"DATABASE_URL_FILE", func() ([]any, error) {
 		text, warnings, err := c.Reread("DATABASE_URL")
@@ -135,7 +138,7 @@ func reloadDatabaseURL(c *config.Config, store *models.Store, log *slog.Logger) 
 	}}
 }
 
-// reloadClientSecret is the part of OIDC_CLIENT_SECRET_FILE.
+// reloadClientSecret reloads OIDC_CLIENT_SECRET_FILE.
 func reloadClientSecret(c *config.Config, srv *server.Server, log *slog.Logger) reloadable {
 	current := c.OIDCClientSecret
 	return reloadable{"OIDC_CLIENT_SECRET_FILE", func() ([]any, error) {

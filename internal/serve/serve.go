@@ -23,24 +23,29 @@ import (
 	"worldevents/server"
 )
 
-// ballastSize is the size in bytes of a heap ballast: never touched, so it takes no memory, but the collector counts it as
-// live. Without it this small heap would be collected dozens of times a second. A large heap does not notice it.
+// ballastSize is the size in bytes of a heap ballast. It is never touched, so it takes no memory, but the
+// garbage collector counts it as live. Without it the collector would run dozens of times a second over this
+// small heap. To a large heap it makes no difference.
 const ballastSize = 32 << 20
 
-// drainFraction is the part of the shutdown timeout, one in so many, for which requests are still taken after SIGTERM
-// while readiness is 503: a proxy goes on sending until it has noticed.
+// drainFraction says for how long the instance still takes requests after SIGTERM while its readiness is 503:
+// for one part in so many of the shutdown timeout. A proxy goes on sending requests until it has noticed.
 const drainFraction = 5
 
 // Command is the command serve.
 type Command struct{}
 
-// Hangups brings a signal for each time that secrets and certificate are to be read again.
+// Hangups has a signal for each time that secrets and certificate are to be read again. main makes it first of
+// all, so that a SIGHUP during the start does not end the process.
 type Hangups chan os.Signal
 
-// Run serves until a signal, then completes what is in flight.
+// Run serves until a signal, and then completes what is in flight. It first finds out everything that can be
+// wrong with the settings, and opens the listeners before the database responds: the requests of a short
+// restart wait instead of failing.
 func (Command) Run(contract setup.Contract, hangups Hangups) error {
 	tellSystemd()
-	// Else the runtime ends the process when the reader of its log has gone (package os/signal). So it is an error of writing.
+	// When the reader of the log has gone, writing a line raises SIGPIPE, which would end the process (package
+	// os/signal). With a channel for the signal it is only an error of writing.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	c, err := config.Load(true)
 	if err != nil {
@@ -73,7 +78,7 @@ func (Command) Run(contract setup.Contract, hangups Hangups) error {
 		return err
 	}
 	warn(c, store, listeners, log)
-	var ballast strings.Builder // make would clear what was in use before, and so touch it
+	var ballast strings.Builder // make would clear memory that was in use before, and so touch it
 	ballast.Grow(ballastSize)
 	defer runtime.KeepAlive(&ballast)
 
@@ -167,8 +172,9 @@ func (Command) Run(contract setup.Contract, hangups Hangups) error {
 	return nil
 }
 
-// tellSystemd says that the process takes signals, for which units of Type=notify wait before they send any (sd_notify(3)). Whether the
-// instance is ready is another question: a database that is away would have systemd end the start.
+// tellSystemd tells systemd that the process takes signals. A unit of Type=notify sends none before
+// (sd_notify(3)). It says nothing about readiness: if it did, systemd would end the start while the database is
+// away.
 func tellSystemd() {
 	if socket := os.Getenv("NOTIFY_SOCKET"); socket != "" {
 		if conn, err := net.Dial("unixgram", socket); err == nil {
@@ -178,7 +184,7 @@ func tellSystemd() {
 	}
 }
 
-// listenEach listens on every address that this machine has, which must be one at least: not every machine has IPv6.
+// listenEach listens on every address that this machine has. It needs at least one: not every machine has IPv6.
 func listenEach(addresses []string) (listeners []net.Listener, err error) {
 	for _, address := range addresses {
 		l, failed := net.Listen("tcp", address)
@@ -197,14 +203,14 @@ func listenEach(addresses []string) (listeners []net.Listener, err error) {
 	return listeners, nil
 }
 
-// serve serves on a listener. What ends the server unasked goes to errc.
+// serve serves on a listener. If the server ends although nobody asked it to, its error goes to errc.
 func serve(s *http.Server, l net.Listener, errc chan<- error) {
 	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		errc <- err
 	}
 }
 
-// addresses are those that the listeners have, which a port 0 leaves to the system.
+// addresses are those of the listeners. For port 0 the system has chosen one.
 func addresses(listeners []net.Listener) string {
 	var text []string
 	for _, l := range listeners {
@@ -213,8 +219,8 @@ func addresses(listeners []net.Listener) string {
 	return strings.Join(text, ", ")
 }
 
-// migrateWhenAvailable waits for a database that is away, and calls failed each time that it still is. It gives up on an error that waiting cannot mend,
-// and when the process is to stop.
+// migrateWhenAvailable migrates, and tries again while the database is away. It calls failed after each try. It
+// gives up on an error that waiting cannot cure, and when the process is to stop.
 func migrateWhenAvailable(ctx context.Context, migrate func(context.Context) error, failed func(error)) error {
 	for {
 		err := migrate(ctx)
@@ -233,12 +239,13 @@ func migrateWhenAvailable(ctx context.Context, migrate func(context.Context) err
 	}
 }
 
-// pruneInterval is how long pruning rests after each thousand sessions: a million of them are looked at in an hour and a
-// half, and nobody feels it.
+// pruneInterval is how long pruning rests after each thousand sessions. So it looks at a million sessions in an
+// hour and a half, and nobody notices.
 const pruneInterval = 5 * time.Second
 
-// prune deletes sessions of which nothing is left, marks of changes that nobody needs, and what is left of removed events, until ctx
-// ends. Every instance does so.
+// prune deletes sessions of which nothing is left, marks of changes that nobody needs, and the rest of removed
+// events, until ctx ends. Every instance does so. Advisory locks keep two of them from deleting the same marks
+// or events.
 func prune(ctx context.Context, store *models.Store, log *slog.Logger) {
 	var last models.ID
 	go pruneAgain(ctx, log, "sessions", func() (err error) {
@@ -252,7 +259,7 @@ func prune(ctx context.Context, store *models.Store, log *slog.Logger) {
 	go pruneAgain(ctx, log, "removed events", func() error { return store.SweepEvents(ctx) })
 }
 
-// pruneAgain calls one of the parts of prune again and again: none waits for another, which may have much to do.
+// pruneAgain repeats one part of prune. The parts run side by side, because each may have much to do.
 func pruneAgain(ctx context.Context, log *slog.Logger, what string, prune func() error) {
 	for tick := time.Tick(pruneInterval); ; {
 		select {

@@ -13,7 +13,8 @@ import (
 	"worldevents/server/certificate"
 )
 
-// servePlain serves HTTP_ADDR: redirects, and the challenges of an authority.
+// servePlain serves HTTP_ADDR: it redirects to the public address, and answers the challenges of an authority
+// (RFC 8555 section 8.3). A client gets 5 s, since nothing here takes longer.
 func servePlain(c *config.Config, source certificate.Source, log *slog.Logger, errc chan<- error) (*http.Server, error) {
 	handler := server.Redirect(c.Base)
 	if acme, ok := source.(*certificate.ACME); ok {
@@ -36,14 +37,14 @@ func servePlain(c *config.Config, source certificate.Source, log *slog.Logger, e
 	return s, nil
 }
 
-// keepCertificate has the certificate of an authority renewed until ctx ends.
+// keepCertificate renews a certificate of an authority until ctx ends.
 func keepCertificate(ctx context.Context, source certificate.Source, log *slog.Logger) {
 	if acme, ok := source.(*certificate.ACME); ok {
 		acme.Run(ctx, log)
 	}
 }
 
-// reloadCertificate is the part of the certificate's files, if it has any.
+// reloadCertificate reloads the certificate's files, if it has any.
 func reloadCertificate(source certificate.Source, log *slog.Logger) []reloadable {
 	files, ok := source.(*certificate.Files)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"worldevents/server/certificate"
 )
 
-// Store opens the configured database, whose calls take so long at most.
+// Store opens the configured database. timeout bounds each of its calls.
 func Store(c *config.Config, timeout time.Duration) (*models.Store, error) {
 	store, err := models.Open(models.Options{URL: c.DatabaseURL, MaxConns: c.DBMaxConns, Timeout: timeout, Sessions: models.SessionPolicy{
 		TTL: c.RefreshTokenTTL, MaxAge: c.SessionMaxAge, ReuseLeeway: c.RefreshReuseLeeway, PerUser: c.SessionsPerUser,
@@ -36,7 +36,7 @@ func Provider(c *config.Config) *server.OIDC {
 	}
 }
 
-// Certificate returns where the certificate of the public listener comes from, nil without TLS.
+// Certificate returns the source of the public listener's certificate, nil without TLS.
 func Certificate(c *config.Config) (source certificate.Source, err error) {
 	switch c.TLS {
 	case "acme":
@@ -50,7 +50,8 @@ func Certificate(c *config.Config) (source certificate.Source, err error) {
 	return source, nil
 }
 
-// Contract is openapi.yaml.
+// Contract is the text of openapi.yaml. It is a type of its own so that kong, which gives commands their
+// arguments by type, can find it.
 type Contract []byte
 
 // Server copies the configuration into a server's options.
@@ -68,11 +69,11 @@ func Server(c *config.Config, text Contract, store *models.Store, log, accessLog
 	}, err
 }
 
-// hostOf returns the host of an address that Load has accepted, "" for none.
+// hostOf returns the host of an address that config.Load has accepted, "" for none.
 func hostOf(address string) string {
 	host, _, _ := net.SplitHostPort(address)
 	return host
 }
 
-// OpenListener is what LISTEN_ADDR is warned of in development.
+// OpenListener is the warning about LISTEN_ADDR in development. check and serve give the same.
 const OpenListener = "is not a loopback address: in development whoever reaches it signs in as anybody"
