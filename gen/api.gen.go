@@ -260,12 +260,12 @@ func (e UnsupportedMediaTypeErrorCode) Valid() bool {
 	}
 }
 
-// APIError The one shape of errors.
+// APIError The shape that all errors have.
 type APIError struct {
-	// Error For people. May change at any time.
+	// Error A text for people. It may change at any time.
 	Error string `json:"error"`
 
-	// Code For programs. Stable.
+	// Code A word for programs. It does not change.
 	Code string `json:"code"`
 
 	// RequestID The same as in `X-Request-Id`.
@@ -273,16 +273,16 @@ type APIError struct {
 	// Example: 5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21
 	RequestID string `json:"requestId"`
 
-	// Fields On `validation_failed`, what is wrong with each bad field.
+	// Fields What is wrong with each bad field. Only `validation_failed` has it.
 	Fields *map[string]string `json:"fields,omitempty"`
 
-	// Detail On 500: what was being done, and the class of the cause.
+	// Detail What was being done, and the class of the cause. Only a 500 has it.
 	Detail *string `json:"detail,omitempty"`
 }
 
 // BadRequestError The request does not fit the contract.
 type BadRequestError struct {
-	// Error For people. May change at any time.
+	// Error A text for people. It may change at any time.
 	Error string `json:"error"`
 
 	// RequestID The same as in `X-Request-Id`.
@@ -290,11 +290,11 @@ type BadRequestError struct {
 	// Example: 5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21
 	RequestID string `json:"requestId"`
 
-	// Fields On `validation_failed`, what is wrong with each bad field.
+	// Fields What is wrong with each bad field. Only `validation_failed` has it.
 	Fields *map[string]string  `json:"fields,omitempty"`
 	Code   BadRequestErrorCode `json:"code"`
 
-	// Detail On 500: what was being done, and the class of the cause.
+	// Detail What was being done, and the class of the cause. Only a 500 has it.
 	Detail *string `json:"detail,omitempty"`
 }
 
@@ -303,7 +303,7 @@ type BadRequestErrorCode string
 
 // BodyTooLargeError The body is too large.
 type BodyTooLargeError struct {
-	// Error For people. May change at any time.
+	// Error A text for people. It may change at any time.
 	Error string `json:"error"`
 
 	// RequestID The same as in `X-Request-Id`.
@@ -311,25 +311,25 @@ type BodyTooLargeError struct {
 	// Example: 5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21
 	RequestID string `json:"requestId"`
 
-	// Fields On `validation_failed`, what is wrong with each bad field.
+	// Fields What is wrong with each bad field. Only `validation_failed` has it.
 	Fields *map[string]string    `json:"fields,omitempty"`
 	Code   BodyTooLargeErrorCode `json:"code"`
 
-	// Detail On 500: what was being done, and the class of the cause.
+	// Detail What was being done, and the class of the cause. Only a 500 has it.
 	Detail *string `json:"detail,omitempty"`
 }
 
 // BodyTooLargeErrorCode defines model for BodyTooLargeError.Code.
 type BodyTooLargeErrorCode string
 
-// EventList A world's events, ordered by `scheduledAt`, then id.
+// EventList A world's events, ordered by `scheduledAt`, then by id.
 type EventList struct {
 	Events []WorldEvent `json:"events"`
 }
 
-// ForbiddenError A page of another origin, or a prefetch.
+// ForbiddenError The request comes from a page of another origin, or is a prefetch.
 type ForbiddenError struct {
-	// Error For people. May change at any time.
+	// Error A text for people. It may change at any time.
 	Error string `json:"error"`
 
 	// RequestID The same as in `X-Request-Id`.
@@ -337,11 +337,11 @@ type ForbiddenError struct {
 	// Example: 5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21
 	RequestID string `json:"requestId"`
 
-	// Fields On `validation_failed`, what is wrong with each bad field.
+	// Fields What is wrong with each bad field. Only `validation_failed` has it.
 	Fields *map[string]string `json:"fields,omitempty"`
 	Code   ForbiddenErrorCode `json:"code"`
 
-	// Detail On 500: what was being done, and the class of the cause.
+	// Detail What was being done, and the class of the cause. Only a 500 has it.
 	Detail *string `json:"detail,omitempty"`
 }
 
@@ -350,7 +350,7 @@ type ForbiddenErrorCode string
 
 // HeadersTooLargeError There are too many header lines.
 type HeadersTooLargeError struct {
-	// Error For people. May change at any time.
+	// Error A text for people. It may change at any time.
 	Error string `json:"error"`
 
 	// RequestID The same as in `X-Request-Id`.
@@ -358,24 +358,24 @@ type HeadersTooLargeError struct {
 	// Example: 5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21
 	RequestID string `json:"requestId"`
 
-	// Fields On `validation_failed`, what is wrong with each bad field.
+	// Fields What is wrong with each bad field. Only `validation_failed` has it.
 	Fields *map[string]string       `json:"fields,omitempty"`
 	Code   HeadersTooLargeErrorCode `json:"code"`
 
-	// Detail On 500: what was being done, and the class of the cause.
+	// Detail What was being done, and the class of the cause. Only a 500 has it.
 	Detail *string `json:"detail,omitempty"`
 }
 
 // HeadersTooLargeErrorCode defines model for HeadersTooLargeError.Code.
 type HeadersTooLargeErrorCode string
 
-// Instant An instant: RFC 3339 with `Z` or a numeric offset of at most 14:00, in UTC within the years 1970 to 9999,
-// such as `2030-01-02T03:04:05Z`. A leap second (`23:59:60`) is refused. In a query, write the `+` of an offset as `%2B`.
+// Instant An instant in RFC 3339, such as `2030-01-02T03:04:05Z`, with `Z` or a numeric offset of at most 14:00. In UTC it is
+// within the years 1970 to 9999. A leap second (`23:59:60`) is refused. In a query, write the `+` of an offset as `%2B`.
 type Instant = DateTime
 
 // InternalError Something unforeseen.
 type InternalError struct {
-	// Error For people. May change at any time.
+	// Error A text for people. It may change at any time.
 	Error string `json:"error"`
 
 	// RequestID The same as in `X-Request-Id`.
@@ -383,7 +383,7 @@ type InternalError struct {
 	// Example: 5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21
 	RequestID string `json:"requestId"`
 
-	// Fields On `validation_failed`, what is wrong with each bad field.
+	// Fields What is wrong with each bad field. Only `validation_failed` has it.
 	Fields *map[string]string `json:"fields,omitempty"`
 	Code   InternalErrorCode  `json:"code"`
 
@@ -394,20 +394,21 @@ type InternalError struct {
 // InternalErrorCode defines model for InternalError.Code.
 type InternalErrorCode string
 
-// NewEvent What a new event is made of.
+// NewEvent A new event.
 type NewEvent struct {
-	// Description 0 to 5000 characters; no control characters other than tab and line breaks.
+	// Description 0 to 5000 characters, without control characters other than tab and line breaks.
 	//
 	// Example: Doors open half an hour earlier.
 	Description string `json:"description"`
 
-	// Name 1 to 200 characters, at least one of them not white space, no control characters.
+	// Name 1 to 200 characters without control characters. At least one of them is not white space.
 	//
 	// Example: Rooftop concert
 	Name string `json:"name"`
 
-	// ScheduledAt When it takes place: RFC 3339 with `Z` or a numeric offset of at most 14:00, in UTC within the years 1970 to 9999.
-	// Cut to the millisecond. The past is allowed; a leap second (`23:59:60`) is refused.
+	// ScheduledAt When the event takes place, in RFC 3339 with `Z` or a numeric offset of at most 14:00. In UTC it is within the
+	// years 1970 to 9999. Digits beyond the millisecond are cut off. The past is allowed; a leap second (`23:59:60`) is
+	// refused.
 	//
 	//
 	// Example: 2030-01-02T03:04:05.000Z
@@ -416,7 +417,7 @@ type NewEvent struct {
 
 // NotFoundError There is no such event.
 type NotFoundError struct {
-	// Error For people. May change at any time.
+	// Error A text for people. It may change at any time.
 	Error string `json:"error"`
 
 	// RequestID The same as in `X-Request-Id`.
@@ -424,20 +425,20 @@ type NotFoundError struct {
 	// Example: 5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21
 	RequestID string `json:"requestId"`
 
-	// Fields On `validation_failed`, what is wrong with each bad field.
+	// Fields What is wrong with each bad field. Only `validation_failed` has it.
 	Fields *map[string]string `json:"fields,omitempty"`
 	Code   NotFoundErrorCode  `json:"code"`
 
-	// Detail On 500: what was being done, and the class of the cause.
+	// Detail What was being done, and the class of the cause. Only a 500 has it.
 	Detail *string `json:"detail,omitempty"`
 }
 
 // NotFoundErrorCode defines model for NotFoundError.Code.
 type NotFoundErrorCode string
 
-// OverloadedError More than the service can take right now.
+// OverloadedError The service cannot take the request right now.
 type OverloadedError struct {
-	// Error For people. May change at any time.
+	// Error A text for people. It may change at any time.
 	Error string `json:"error"`
 
 	// RequestID The same as in `X-Request-Id`.
@@ -445,11 +446,11 @@ type OverloadedError struct {
 	// Example: 5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21
 	RequestID string `json:"requestId"`
 
-	// Fields On `validation_failed`, what is wrong with each bad field.
+	// Fields What is wrong with each bad field. Only `validation_failed` has it.
 	Fields *map[string]string  `json:"fields,omitempty"`
 	Code   OverloadedErrorCode `json:"code"`
 
-	// Detail On 500: what was being done, and the class of the cause.
+	// Detail What was being done, and the class of the cause. Only a 500 has it.
 	Detail *string `json:"detail,omitempty"`
 }
 
@@ -458,7 +459,7 @@ type OverloadedErrorCode string
 
 // RateLimitedError Too many requests from this client.
 type RateLimitedError struct {
-	// Error For people. May change at any time.
+	// Error A text for people. It may change at any time.
 	Error string `json:"error"`
 
 	// RequestID The same as in `X-Request-Id`.
@@ -466,18 +467,18 @@ type RateLimitedError struct {
 	// Example: 5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21
 	RequestID string `json:"requestId"`
 
-	// Fields On `validation_failed`, what is wrong with each bad field.
+	// Fields What is wrong with each bad field. Only `validation_failed` has it.
 	Fields *map[string]string   `json:"fields,omitempty"`
 	Code   RateLimitedErrorCode `json:"code"`
 
-	// Detail On 500: what was being done, and the class of the cause.
+	// Detail What was being done, and the class of the cause. Only a 500 has it.
 	Detail *string `json:"detail,omitempty"`
 }
 
 // RateLimitedErrorCode defines model for RateLimitedError.Code.
 type RateLimitedErrorCode string
 
-// RefreshRefusal The session was not refreshed, and why.
+// RefreshRefusal The session was not refreshed. `error` says why.
 //
 // Example: {"error":"Invalid refresh token"}
 type RefreshRefusal struct {
@@ -489,11 +490,11 @@ type RefreshRefusalError string
 
 // RSVP One user's promise to take part.
 type RSVP struct {
-	// User Who it is.
+	// User The user who takes part.
 	User RSVPUser `json:"user"`
 }
 
-// RSVPUser Who it is.
+// RSVPUser The user who takes part.
 type RSVPUser struct {
 	// Username 1 to 100 characters, unique exactly as written.
 	//
@@ -511,7 +512,7 @@ type SessionActive struct {
 // SessionActiveAuthenticated defines model for SessionActive.Authenticated.
 type SessionActiveAuthenticated bool
 
-// SessionRefusal The browser is not signed in, and why.
+// SessionRefusal The browser is not signed in. `error` says why.
 //
 // Example: {"authenticated":false,"error":"No token"}
 type SessionRefusal struct {
@@ -535,9 +536,9 @@ type Success struct {
 // SuccessSuccess defines model for Success.Success.
 type SuccessSuccess bool
 
-// UnauthorizedError Not signed in, or no longer.
+// UnauthorizedError The user is not signed in, or is no longer.
 type UnauthorizedError struct {
-	// Error For people. May change at any time.
+	// Error A text for people. It may change at any time.
 	Error string `json:"error"`
 
 	// RequestID The same as in `X-Request-Id`.
@@ -545,11 +546,11 @@ type UnauthorizedError struct {
 	// Example: 5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21
 	RequestID string `json:"requestId"`
 
-	// Fields On `validation_failed`, what is wrong with each bad field.
+	// Fields What is wrong with each bad field. Only `validation_failed` has it.
 	Fields *map[string]string    `json:"fields,omitempty"`
 	Code   UnauthorizedErrorCode `json:"code"`
 
-	// Detail On 500: what was being done, and the class of the cause.
+	// Detail What was being done, and the class of the cause. Only a 500 has it.
 	Detail *string `json:"detail,omitempty"`
 }
 
@@ -558,7 +559,7 @@ type UnauthorizedErrorCode string
 
 // UnsupportedMediaTypeError The body is not JSON.
 type UnsupportedMediaTypeError struct {
-	// Error For people. May change at any time.
+	// Error A text for people. It may change at any time.
 	Error string `json:"error"`
 
 	// RequestID The same as in `X-Request-Id`.
@@ -566,11 +567,11 @@ type UnsupportedMediaTypeError struct {
 	// Example: 5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21
 	RequestID string `json:"requestId"`
 
-	// Fields On `validation_failed`, what is wrong with each bad field.
+	// Fields What is wrong with each bad field. Only `validation_failed` has it.
 	Fields *map[string]string            `json:"fields,omitempty"`
 	Code   UnsupportedMediaTypeErrorCode `json:"code"`
 
-	// Detail On 500: what was being done, and the class of the cause.
+	// Detail What was being done, and the class of the cause. Only a 500 has it.
 	Detail *string `json:"detail,omitempty"`
 }
 
@@ -579,7 +580,7 @@ type UnsupportedMediaTypeErrorCode string
 
 // WorldEvent One scheduled event.
 type WorldEvent struct {
-	// ID Opaque.
+	// ID The event's id. It is opaque.
 	//
 	// Example: 01980000-0000-7000-8000-000000000001
 	ID string `json:"id"`
@@ -590,12 +591,12 @@ type WorldEvent struct {
 	// Description Example: Doors open half an hour earlier.
 	Description string `json:"description"`
 
-	// ScheduledAt UTC, always with milliseconds, the same text as JavaScript's `toISOString()`.
+	// ScheduledAt When the event takes place, in UTC and always with milliseconds, as JavaScript's `toISOString()` writes it.
 	//
 	// Example: 2030-01-02T03:04:05.000Z
 	ScheduledAt DateTime `json:"scheduledAt"`
 
-	// RSVPs Who takes part, in the order of joining.
+	// RSVPs The users who take part, in the order of joining.
 	RSVPs []RSVP `json:"RSVPs"`
 }
 
@@ -618,7 +619,7 @@ type BadRequest = BadRequestError
 // Example: {"code":"body_too_large","error":"The body is larger than 64 KiB, or does not end","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type BodyTooLarge = BodyTooLargeError
 
-// Forbidden A page of another origin, or a prefetch.
+// Forbidden The request comes from a page of another origin, or is a prefetch.
 //
 // Example: {"code":"cross_origin","error":"Cross-origin request refused","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type Forbidden = ForbiddenError
@@ -638,7 +639,7 @@ type Internal = InternalError
 // Example: {"code":"event_not_found","error":"No such event","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type NoSuchEvent = NotFoundError
 
-// Overloaded More than the service can take right now.
+// Overloaded The service cannot take the request right now.
 //
 // Example: {"code":"overloaded","error":"Overloaded","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type Overloaded = OverloadedError
@@ -648,7 +649,7 @@ type Overloaded = OverloadedError
 // Example: {"code":"rate_limited","error":"Too many requests","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type RateLimited = RateLimitedError
 
-// Unauthorized Not signed in, or no longer.
+// Unauthorized The user is not signed in, or is no longer.
 //
 // Example: {"code":"no_token","error":"Not authenticated","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type Unauthorized = UnauthorizedError
@@ -660,21 +661,23 @@ type UnsupportedMediaType = UnsupportedMediaTypeError
 
 // ListEventsParams defines parameters for ListEvents.
 type ListEventsParams struct {
-	// From Only events scheduled at this instant or later. Read like `scheduledAt`; digits beyond the millisecond round up.
+	// From Only events scheduled at this instant or later. It is written like `scheduledAt`. Digits beyond the millisecond
+	// are rounded up.
 	From *Instant `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Only events scheduled before this instant. Read like `scheduledAt`; digits beyond the millisecond round up.
+	// To Only events scheduled before this instant. It is written like `scheduledAt`. Digits beyond the millisecond are
+	// rounded up.
 	To *Instant `form:"to,omitempty" json:"to,omitempty"`
 
-	// Limit The largest number of events in the answer.
+	// Limit The largest number of events in the response.
 	Limit *int32 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor Where the page begins: take it from the `Link` of the page before. Opaque, and good for this world only. Without
-	// `limit`, everything after it is returned.
+	// Cursor Where the page begins. Take it from the `Link` of the page before. It is opaque and works for this world only.
+	// Without `limit` the response has every event after it.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// Wait For how many seconds the answer may wait while the list is the one of `If-None-Match`. It is no part of what
-	// is listed: `ETag` and `Link` are the same with and without it.
+	// Wait For how many seconds to watch the list while it is the one of `If-None-Match`. `ETag` and `Link` are the same
+	// with and without it.
 	Wait *int32 `form:"wait,omitempty" json:"wait,omitempty"`
 }
 

@@ -21,12 +21,13 @@ export type Options<TData extends TDataShape = TDataShape, ThrowOnError extends 
 /**
  * Tell whether the browser is signed in
  *
- * Checks the `token` cookie. When the JWT has merely expired, the session is refreshed in the same request: the
- * `refreshToken` cookie must be the current one of the JWT's session (of its user, when the JWT has no `sid`), both
- * cookies are set anew, and the response is the same 200. A JWT that is wrong in any other way is `Invalid token`, and
- * the refresh token is left untouched.
+ * Checks the `token` cookie. If the JWT has merely expired, the same request refreshes the session: it sets both
+ * cookies anew, and the response is the same 200. For that the `refreshToken` cookie must be the current one of the
+ * JWT's session, or of the JWT's user if the JWT has no `sid`. A JWT that is wrong in any other way is `Invalid token`,
+ * and no refresh token is spent.
  *
- * Neither the session nor the user is looked up: a 200 may outlive a revoked session or a deleted user by 15 minutes.
+ * This operation looks up neither the session nor the user. So for up to 15 minutes it may be 200 although the session
+ * was revoked or the user deleted.
  *
  */
 export const getSession = <ThrowOnError extends boolean = false>(options?: Options<GetSessionData, ThrowOnError>): RequestResult<GetSessionResponses, GetSessionErrors, ThrowOnError> => (options?.client ?? client).get<GetSessionResponses, GetSessionErrors, ThrowOnError>({
@@ -46,11 +47,12 @@ export const getSession = <ThrowOnError extends boolean = false>(options?: Optio
 /**
  * Replace both cookies with fresh ones
  *
- * Spends the `refreshToken` cookie and sets both cookies anew. Only this cookie counts; the JWT is not looked at.
+ * Spends the `refreshToken` cookie and sets both cookies anew. Only this cookie counts; the JWT is not read.
  *
- * Each value works once. A spent value is refused without any effect for 60 seconds after it was replaced, unless
- * configured otherwise (a second tab lost the race). Later, however many refreshes ago it was spent, its use revokes the
- * session, since somebody holds a copy (RFC 9700 section 4.14.2). The user's other sessions go on.
+ * Each refresh token works once. For 60 seconds after it was replaced (unless configured otherwise) a spent one is
+ * refused and nothing else happens: a second tab has lost the race. Later a spent one revokes the session, because
+ * somebody has a copy (RFC 9700 section 4.14.2). It does not matter how many refreshes came in between. The user's
+ * other sessions go on.
  *
  */
 export const refreshSession = <ThrowOnError extends boolean = false>(options?: Options<RefreshSessionData, ThrowOnError>): RequestResult<RefreshSessionResponses, RefreshSessionErrors, ThrowOnError> => (options?.client ?? client).get<RefreshSessionResponses, RefreshSessionErrors, ThrowOnError>({
@@ -66,8 +68,8 @@ export const refreshSession = <ThrowOnError extends boolean = false>(options?: O
 /**
  * Leave an event
  *
- * Removes the signed-in user's RSVP. Leaving an event that one has not joined changes nothing and succeeds. The creator may
- * leave; the event stays. Here `id` is the event, not the world.
+ * Removes the signed-in user's RSVP. If the user has not joined the event, nothing changes, and the response is 200,
+ * too. The creator may leave; the event stays. Here `id` is the event, not the world.
  *
  */
 export const leaveEvent = <ThrowOnError extends boolean = false>(options: Options<LeaveEventData, ThrowOnError>): RequestResult<LeaveEventResponses, LeaveEventErrors, ThrowOnError> => (options.client ?? client).delete<LeaveEventResponses, LeaveEventErrors, ThrowOnError>({
@@ -83,29 +85,32 @@ export const leaveEvent = <ThrowOnError extends boolean = false>(options: Option
 /**
  * List a world's events with their RSVPs
  *
- * Events are ordered by `scheduledAt`, then id; the RSVPs of an event by the time of joining. A world without events
- * lists as `{"events":[]}`. Without query parameters every event is returned.
+ * Events are ordered by `scheduledAt`, then by id. The RSVPs of an event are ordered by the time of joining. A world
+ * without events gives `{"events":[]}`. Without query parameters the list has every event.
  *
- * `from` and `to` select a half-open span of `scheduledAt` (`from` <= `scheduledAt` < `to`); an empty span is an empty
- * list. With `limit` the answer is one page: while more events follow, the header `Link` carries the absolute address of
- * the next page with `rel="next"` (RFC 8288). Unknown query parameters are ignored; one that is given twice is an error.
+ * `from` and `to` select the events with `from` <= `scheduledAt` < `to`; if no event can satisfy that, the list is
+ * empty. With `limit` the response is one page. While more events follow, its header `Link` has the absolute address of
+ * the next page, with `rel="next"` (RFC 8288). Unknown query parameters are ignored; one that is given twice is an error.
  *
- * Send the `ETag` of an earlier answer in `If-None-Match` to get 304 while nothing has changed. Browsers do so by
- * themselves: their cache keeps the list, asks before each use, and turns the 304 into the kept 200. A script that sends
- * `If-None-Match` itself, best with `cache: "no-store"`, sees the 304. With more than 16 tags the header counts as absent.
+ * Send the `ETag` of an earlier response in `If-None-Match` to get 304 while nothing has changed. Browsers do so by
+ * themselves: the cache keeps the list, asks before each use, and turns a 304 into the 200 that it has kept. A script
+ * that sends `If-None-Match` itself sees the 304; it should also set `cache: "no-store"`. With more than 16 tags the
+ * header counts as absent.
  *
- * With `wait` as well the answer waits for news: it comes as soon as the list is no longer the one of `If-None-Match`
- * (200), or when so many seconds are over (304). To follow a list ask for it once, and then again and again with the
- * `ETag` of the latest answer: nothing is lost between two calls, since the `ETag` is the state. There is nothing to
- * wait for, and the answer comes at once, without `If-None-Match`, when it is `*`, when it does not match, and for a
- * list without `ETag`. A 304 with `Retry-After` comes early, since too many wait, the service stops or more than the request
- * arrived on its connection: ask again after that. A wait also ends when the JWT expires (304); when the session is revoked meanwhile the answer is 401.
+ * Send `wait` as well to watch the list. The response is 200 as soon as the list differs from the one of
+ * `If-None-Match`, or 304 after that many seconds. To follow a list, get it once, and then call again and again with
+ * the `ETag` of the latest response. Nothing is lost between two calls, because the `ETag` stands for the whole list.
  *
- * Following a list in a browser, set `If-None-Match` yourself and ask with `cache: "no-store"`: the HTTP cache may
- * let only one of several equal requests through at a time, so that two tabs would wait one after the other.
+ * The response comes at once if there is nothing to wait for: without `If-None-Match`, if that is `*` or does not match,
+ * and for a list without `ETag`. A 304 with `Retry-After` comes early: too many requests watch already, the service
+ * stops, or the client sent something else on the connection. Call again after so many seconds. When the JWT expires,
+ * the watch ends with 304. If the session is revoked meanwhile, the response is 401.
+ *
+ * To follow a list in a browser, set `If-None-Match` yourself, and `cache: "no-store"`. Otherwise the HTTP cache may
+ * let only one of several equal requests through at a time, and two tabs would wait one after the other.
  *
  * A list that has an `ETag` and is not small is compressed for clients that accept `gzip` (RFC 9110 section
- * 12.5.3); the `ETag` is the same. Browsers decompress by themselves.
+ * 12.5.3). The `ETag` is the same. Browsers decompress by themselves.
  *
  */
 export const listEvents = <ThrowOnError extends boolean = false>(options: Options<ListEventsData, ThrowOnError>): RequestResult<ListEventsResponses, ListEventsErrors, ThrowOnError> => (options.client ?? client).get<ListEventsResponses, ListEventsErrors, ThrowOnError>({
@@ -121,12 +126,12 @@ export const listEvents = <ThrowOnError extends boolean = false>(options: Option
 /**
  * Schedule an event in a world
  *
- * Stores the event and its creator's RSVP in one operation. The creator is the signed-in user. Membership of the world is
- * not checked.
+ * Stores the event together with its creator's RSVP. The creator is the signed-in user. The service does not check
+ * whether that user belongs to the world.
  *
- * The body is one JSON document in UTF-8 of at most 64 KiB, without duplicate names, nested at most 32 deep. An escape of half a
- * surrogate pair, such as `�` alone, is no character: a member with one is a bad field. Names are
- * case-sensitive; unknown members are ignored.
+ * The body is one JSON document in UTF-8 of at most 64 KiB, without duplicate names, nested at most 32 deep. Names of
+ * members are case-sensitive, and unknown members are ignored. The escape of half a surrogate pair, such as `�`
+ * alone, is no character: a member that has one is a bad field.
  *
  */
 export const createEvent = <ThrowOnError extends boolean = false>(options: Options<CreateEventData, ThrowOnError>): RequestResult<CreateEventResponses, CreateEventErrors, ThrowOnError> => (options.client ?? client).post<CreateEventResponses, CreateEventErrors, ThrowOnError>({
@@ -146,7 +151,8 @@ export const createEvent = <ThrowOnError extends boolean = false>(options: Optio
 /**
  * Join an event
  *
- * Adds the signed-in user's RSVP. Joining twice succeeds and keeps the first RSVP and its time. Here `id` is the event.
+ * Adds the signed-in user's RSVP. If the user has joined before, that RSVP and its time stay, and the response is 200,
+ * too. Here `id` is the event, not the world.
  *
  */
 export const joinEvent = <ThrowOnError extends boolean = false>(options: Options<JoinEventData, ThrowOnError>): RequestResult<JoinEventResponses, JoinEventErrors, ThrowOnError> => (options.client ?? client).post<JoinEventResponses, JoinEventErrors, ThrowOnError>({

@@ -12,7 +12,7 @@ export type SessionActive = {
 };
 
 /**
- * The browser is not signed in, and why.
+ * The browser is not signed in. `error` says why.
  */
 export type SessionRefusal = {
     authenticated: false;
@@ -20,7 +20,7 @@ export type SessionRefusal = {
 };
 
 /**
- * The session was not refreshed, and why.
+ * The session was not refreshed. `error` says why.
  */
 export type RefreshRefusal = {
     error: 'No refresh token' | 'Invalid refresh token';
@@ -34,34 +34,35 @@ export type Success = {
 };
 
 /**
- * An instant: RFC 3339 with `Z` or a numeric offset of at most 14:00, in UTC within the years 1970 to 9999,
- * such as `2030-01-02T03:04:05Z`. A leap second (`23:59:60`) is refused. In a query, write the `+` of an offset as `%2B`.
+ * An instant in RFC 3339, such as `2030-01-02T03:04:05Z`, with `Z` or a numeric offset of at most 14:00. In UTC it is
+ * within the years 1970 to 9999. A leap second (`23:59:60`) is refused. In a query, write the `+` of an offset as `%2B`.
  *
  */
 export type Instant = string;
 
 /**
- * What a new event is made of.
+ * A new event.
  */
 export type NewEvent = {
     /**
-     * 1 to 200 characters, at least one of them not white space, no control characters.
+     * 1 to 200 characters without control characters. At least one of them is not white space.
      */
     name: string;
     /**
-     * 0 to 5000 characters; no control characters other than tab and line breaks.
+     * 0 to 5000 characters, without control characters other than tab and line breaks.
      */
     description: string;
     /**
-     * When it takes place: RFC 3339 with `Z` or a numeric offset of at most 14:00, in UTC within the years 1970 to 9999.
-     * Cut to the millisecond. The past is allowed; a leap second (`23:59:60`) is refused.
+     * When the event takes place, in RFC 3339 with `Z` or a numeric offset of at most 14:00. In UTC it is within the
+     * years 1970 to 9999. Digits beyond the millisecond are cut off. The past is allowed; a leap second (`23:59:60`) is
+     * refused.
      *
      */
     scheduledAt: string;
 };
 
 /**
- * A world's events, ordered by `scheduledAt`, then id.
+ * A world's events, ordered by `scheduledAt`, then by id.
  */
 export type EventList = {
     events: Array<WorldEvent>;
@@ -72,17 +73,17 @@ export type EventList = {
  */
 export type WorldEvent = {
     /**
-     * Opaque.
+     * The event's id. It is opaque.
      */
     id: string;
     name: string;
     description: string;
     /**
-     * UTC, always with milliseconds, the same text as JavaScript's `toISOString()`.
+     * When the event takes place, in UTC and always with milliseconds, as JavaScript's `toISOString()` writes it.
      */
     scheduledAt: string;
     /**
-     * Who takes part, in the order of joining.
+     * The users who take part, in the order of joining.
      */
     RSVPs: Array<Rsvp>;
 };
@@ -95,7 +96,7 @@ export type Rsvp = {
 };
 
 /**
- * Who it is.
+ * The user who takes part.
  */
 export type RsvpUser = {
     /**
@@ -105,15 +106,15 @@ export type RsvpUser = {
 };
 
 /**
- * The one shape of errors.
+ * The shape that all errors have.
  */
 export type ApiError = {
     /**
-     * For people. May change at any time.
+     * A text for people. It may change at any time.
      */
     error: string;
     /**
-     * For programs. Stable.
+     * A word for programs. It does not change.
      */
     code: string;
     /**
@@ -121,13 +122,13 @@ export type ApiError = {
      */
     requestId: string;
     /**
-     * On `validation_failed`, what is wrong with each bad field.
+     * What is wrong with each bad field. Only `validation_failed` has it.
      */
     fields?: {
         [key: string]: string;
     };
     /**
-     * On 500: what was being done, and the class of the cause.
+     * What was being done, and the class of the cause. Only a 500 has it.
      */
     detail?: string;
 };
@@ -140,14 +141,14 @@ export type BadRequestError = ApiError & {
 };
 
 /**
- * Not signed in, or no longer.
+ * The user is not signed in, or is no longer.
  */
 export type UnauthorizedError = ApiError & {
     code: 'no_token' | 'token_expired' | 'invalid_token';
 };
 
 /**
- * A page of another origin, or a prefetch.
+ * The request comes from a page of another origin, or is a prefetch.
  */
 export type ForbiddenError = ApiError & {
     code: 'cross_origin';
@@ -200,26 +201,26 @@ export type InternalError = ApiError & {
 };
 
 /**
- * More than the service can take right now.
+ * The service cannot take the request right now.
  */
 export type OverloadedError = ApiError & {
     code: 'overloaded';
 };
 
 /**
- * The world. Any id of 1 to 128 characters without control characters, percent-encoded once. Not `.` or `..`: they are steps
- * in a path to browsers, percent-encoded too, so no page could ask for such a world.
+ * The world: any id of 1 to 128 characters without control characters, percent-encoded once. It is not `.` or `..`:
+ * browsers take these for steps in a path even when they are percent-encoded, so no page could name such a world.
  *
  */
 export type WorldId = string;
 
 /**
- * The event, as listed in `events[].id` or answered in `Event-Id`. Opaque.
+ * The event's id, from `events[].id` of a list or from `Event-Id`. It is opaque.
  */
 export type EventIdToJoin = string;
 
 /**
- * The event (not the world), as listed in `events[].id` or answered in `Event-Id`. Opaque.
+ * The event's id (not the world's), from `events[].id` of a list or from `Event-Id`. It is opaque.
  */
 export type EventIdToLeave = string;
 
@@ -232,13 +233,14 @@ export type GetSessionData = {
 
 export type GetSessionErrors = {
     /**
-     * Not signed in. `No token`: there is no `token` cookie. `Invalid token`: it is not a JWT of this service. `No refresh
-     * token` and `Invalid refresh token`: the JWT has expired and could not be refreshed. No cookie is set.
+     * Not signed in. `No token`: there is no `token` cookie. `Invalid token`: the cookie is not a valid JWT of this
+     * service. `No refresh token` and `Invalid refresh token`: the JWT has expired, and the session could not be
+     * refreshed. No cookie is set.
      *
      */
     400: SessionRefusal;
     /**
-     * Refused because the request comes from a page of another origin that is not allowed, or is a prefetch.
+     * The request comes from a page of an origin that is not allowed, or it is a prefetch.
      */
     403: ForbiddenError;
     /**
@@ -250,11 +252,15 @@ export type GetSessionErrors = {
      */
     431: HeadersTooLargeError;
     /**
-     * Something unforeseen, the database being away included. Nothing is reported as done that was not.
+     * Something unforeseen, such as a database that went away during the call. A write may or may not have happened; the
+     * service never reports one as done that was not.
+     *
      */
     500: InternalError;
     /**
-     * Too many requests are in flight, or no database connection came free in time.
+     * The service cannot take the request right now: too many requests are in flight, it is starting, or the database is
+     * busy or away.
+     *
      */
     503: OverloadedError;
 };
@@ -279,13 +285,13 @@ export type RefreshSessionData = {
 
 export type RefreshSessionErrors = {
     /**
-     * Not refreshed, and no cookie is set. `No refresh token`: there is no such cookie. `Invalid refresh token`: it is
-     * unknown, expired or already spent, or its session has ended.
+     * Not refreshed, and no cookie is set. `No refresh token`: there is no `refreshToken` cookie. `Invalid refresh
+     * token`: the token is unknown, expired or already spent, or its session has ended.
      *
      */
     400: RefreshRefusal;
     /**
-     * Refused because the request comes from a page of another origin that is not allowed, or is a prefetch.
+     * The request comes from a page of an origin that is not allowed, or it is a prefetch.
      */
     403: ForbiddenError;
     /**
@@ -297,11 +303,15 @@ export type RefreshSessionErrors = {
      */
     431: HeadersTooLargeError;
     /**
-     * Something unforeseen, the database being away included. Nothing is reported as done that was not.
+     * Something unforeseen, such as a database that went away during the call. A write may or may not have happened; the
+     * service never reports one as done that was not.
+     *
      */
     500: InternalError;
     /**
-     * Too many requests are in flight, or no database connection came free in time.
+     * The service cannot take the request right now: too many requests are in flight, it is starting, or the database is
+     * busy or away.
+     *
      */
     503: OverloadedError;
 };
@@ -321,7 +331,7 @@ export type LeaveEventData = {
     body?: never;
     path: {
         /**
-         * The event (not the world), as listed in `events[].id` or answered in `Event-Id`. Opaque.
+         * The event's id (not the world's), from `events[].id` of a list or from `Event-Id`. It is opaque.
          */
         id: string;
     };
@@ -331,29 +341,30 @@ export type LeaveEventData = {
 
 export type LeaveEventErrors = {
     /**
-     * `validation_failed`: the path, query or body does not fit the contract; `fields` names each bad field.
-     * `malformed_json`: the body is not one JSON document (or is empty, not UTF-8, repeats a name, or is nested too deep).
+     * `validation_failed`: the path, query or body does not fit the contract, and `fields` names each bad field.
+     * `malformed_json`: the body is not one JSON document. It may be empty, not be UTF-8, repeat a name, or be nested too
+     * deep.
      *
      */
     400: BadRequestError;
     /**
-     * Not signed in. `token_expired`: refresh once, then repeat the call. `no_token`, `invalid_token`: sign in. A session that
-     * was revoked and a user who no longer exists are `invalid_token` at once, though `GET /api/auth/session` may still be
-     * 200.
+     * Not signed in. After `token_expired` refresh once and repeat the call. After `no_token` and `invalid_token` sign in. If
+     * the session was revoked or the user no longer exists, it is `invalid_token` at once, although `GET /api/auth/session`
+     * may still be 200.
      *
      */
     401: UnauthorizedError;
     /**
-     * Refused because the request comes from a page of another origin that is not allowed, or is a prefetch.
+     * The request comes from a page of an origin that is not allowed, or it is a prefetch.
      */
     403: ForbiddenError;
     /**
-     * There is no such event. A malformed id is just an unknown one.
+     * There is no such event. A malformed id is an unknown one, too.
      */
     404: NotFoundError;
     /**
-     * The body is larger than 64 KiB. Where none is wanted: it has not ended within 64 KiB and the time for reading. The connection
-     * is closed.
+     * The body is larger than 64 KiB. An operation that needs no body ignores one, but not a body that does not end within
+     * 64 KiB and the time for reading. The connection is closed.
      *
      */
     413: BodyTooLargeError;
@@ -366,11 +377,15 @@ export type LeaveEventErrors = {
      */
     431: HeadersTooLargeError;
     /**
-     * Something unforeseen, the database being away included. Nothing is reported as done that was not.
+     * Something unforeseen, such as a database that went away during the call. A write may or may not have happened; the
+     * service never reports one as done that was not.
+     *
      */
     500: InternalError;
     /**
-     * Too many requests are in flight, or no database connection came free in time.
+     * The service cannot take the request right now: too many requests are in flight, it is starting, or the database is
+     * busy or away.
+     *
      */
     503: OverloadedError;
 };
@@ -379,7 +394,7 @@ export type LeaveEventError = LeaveEventErrors[keyof LeaveEventErrors];
 
 export type LeaveEventResponses = {
     /**
-     * Left, or had not joined.
+     * The user takes no part any more, or never did.
      */
     200: Success;
 };
@@ -390,36 +405,38 @@ export type ListEventsData = {
     body?: never;
     path: {
         /**
-         * The world. Any id of 1 to 128 characters without control characters, percent-encoded once. Not `.` or `..`: they are steps
-         * in a path to browsers, percent-encoded too, so no page could ask for such a world.
+         * The world: any id of 1 to 128 characters without control characters, percent-encoded once. It is not `.` or `..`:
+         * browsers take these for steps in a path even when they are percent-encoded, so no page could name such a world.
          *
          */
         id: string;
     };
     query?: {
         /**
-         * Only events scheduled at this instant or later. Read like `scheduledAt`; digits beyond the millisecond round up.
+         * Only events scheduled at this instant or later. It is written like `scheduledAt`. Digits beyond the millisecond
+         * are rounded up.
          *
          */
         from?: Instant;
         /**
-         * Only events scheduled before this instant. Read like `scheduledAt`; digits beyond the millisecond round up.
+         * Only events scheduled before this instant. It is written like `scheduledAt`. Digits beyond the millisecond are
+         * rounded up.
          *
          */
         to?: Instant;
         /**
-         * The largest number of events in the answer.
+         * The largest number of events in the response.
          */
         limit?: number;
         /**
-         * Where the page begins: take it from the `Link` of the page before. Opaque, and good for this world only. Without
-         * `limit`, everything after it is returned.
+         * Where the page begins. Take it from the `Link` of the page before. It is opaque and works for this world only.
+         * Without `limit` the response has every event after it.
          *
          */
         cursor?: string;
         /**
-         * For how many seconds the answer may wait while the list is the one of `If-None-Match`. It is no part of what
-         * is listed: `ETag` and `Link` are the same with and without it.
+         * For how many seconds to watch the list while it is the one of `If-None-Match`. `ETag` and `Link` are the same
+         * with and without it.
          *
          */
         wait?: number;
@@ -429,21 +446,22 @@ export type ListEventsData = {
 
 export type ListEventsErrors = {
     /**
-     * `validation_failed`: the path, query or body does not fit the contract; `fields` names each bad field.
-     * `malformed_json`: the body is not one JSON document (or is empty, not UTF-8, repeats a name, or is nested too deep).
+     * `validation_failed`: the path, query or body does not fit the contract, and `fields` names each bad field.
+     * `malformed_json`: the body is not one JSON document. It may be empty, not be UTF-8, repeat a name, or be nested too
+     * deep.
      *
      */
     400: BadRequestError;
     /**
-     * Not signed in. `token_expired`: refresh once, then repeat the call. `no_token`, `invalid_token`: sign in. A session that
-     * was revoked and a user who no longer exists are `invalid_token` at once, though `GET /api/auth/session` may still be
-     * 200.
+     * Not signed in. After `token_expired` refresh once and repeat the call. After `no_token` and `invalid_token` sign in. If
+     * the session was revoked or the user no longer exists, it is `invalid_token` at once, although `GET /api/auth/session`
+     * may still be 200.
      *
      */
     401: UnauthorizedError;
     /**
-     * The body is larger than 64 KiB. Where none is wanted: it has not ended within 64 KiB and the time for reading. The connection
-     * is closed.
+     * The body is larger than 64 KiB. An operation that needs no body ignores one, but not a body that does not end within
+     * 64 KiB and the time for reading. The connection is closed.
      *
      */
     413: BodyTooLargeError;
@@ -456,11 +474,15 @@ export type ListEventsErrors = {
      */
     431: HeadersTooLargeError;
     /**
-     * Something unforeseen, the database being away included. Nothing is reported as done that was not.
+     * Something unforeseen, such as a database that went away during the call. A write may or may not have happened; the
+     * service never reports one as done that was not.
+     *
      */
     500: InternalError;
     /**
-     * Too many requests are in flight, or no database connection came free in time.
+     * The service cannot take the request right now: too many requests are in flight, it is starting, or the database is
+     * busy or away.
+     *
      */
     503: OverloadedError;
 };
@@ -480,8 +502,8 @@ export type CreateEventData = {
     body: NewEvent;
     path: {
         /**
-         * The world. Any id of 1 to 128 characters without control characters, percent-encoded once. Not `.` or `..`: they are steps
-         * in a path to browsers, percent-encoded too, so no page could ask for such a world.
+         * The world: any id of 1 to 128 characters without control characters, percent-encoded once. It is not `.` or `..`:
+         * browsers take these for steps in a path even when they are percent-encoded, so no page could name such a world.
          *
          */
         id: string;
@@ -492,25 +514,26 @@ export type CreateEventData = {
 
 export type CreateEventErrors = {
     /**
-     * `validation_failed`: the path, query or body does not fit the contract; `fields` names each bad field.
-     * `malformed_json`: the body is not one JSON document (or is empty, not UTF-8, repeats a name, or is nested too deep).
+     * `validation_failed`: the path, query or body does not fit the contract, and `fields` names each bad field.
+     * `malformed_json`: the body is not one JSON document. It may be empty, not be UTF-8, repeat a name, or be nested too
+     * deep.
      *
      */
     400: BadRequestError;
     /**
-     * Not signed in. `token_expired`: refresh once, then repeat the call. `no_token`, `invalid_token`: sign in. A session that
-     * was revoked and a user who no longer exists are `invalid_token` at once, though `GET /api/auth/session` may still be
-     * 200.
+     * Not signed in. After `token_expired` refresh once and repeat the call. After `no_token` and `invalid_token` sign in. If
+     * the session was revoked or the user no longer exists, it is `invalid_token` at once, although `GET /api/auth/session`
+     * may still be 200.
      *
      */
     401: UnauthorizedError;
     /**
-     * Refused because the request comes from a page of another origin that is not allowed, or is a prefetch.
+     * The request comes from a page of an origin that is not allowed, or it is a prefetch.
      */
     403: ForbiddenError;
     /**
-     * The body is larger than 64 KiB. Where none is wanted: it has not ended within 64 KiB and the time for reading. The connection
-     * is closed.
+     * The body is larger than 64 KiB. An operation that needs no body ignores one, but not a body that does not end within
+     * 64 KiB and the time for reading. The connection is closed.
      *
      */
     413: BodyTooLargeError;
@@ -527,11 +550,15 @@ export type CreateEventErrors = {
      */
     431: HeadersTooLargeError;
     /**
-     * Something unforeseen, the database being away included. Nothing is reported as done that was not.
+     * Something unforeseen, such as a database that went away during the call. A write may or may not have happened; the
+     * service never reports one as done that was not.
+     *
      */
     500: InternalError;
     /**
-     * Too many requests are in flight, or no database connection came free in time.
+     * The service cannot take the request right now: too many requests are in flight, it is starting, or the database is
+     * busy or away.
+     *
      */
     503: OverloadedError;
 };
@@ -551,7 +578,7 @@ export type JoinEventData = {
     body?: never;
     path: {
         /**
-         * The event, as listed in `events[].id` or answered in `Event-Id`. Opaque.
+         * The event's id, from `events[].id` of a list or from `Event-Id`. It is opaque.
          */
         id: string;
     };
@@ -561,29 +588,30 @@ export type JoinEventData = {
 
 export type JoinEventErrors = {
     /**
-     * `validation_failed`: the path, query or body does not fit the contract; `fields` names each bad field.
-     * `malformed_json`: the body is not one JSON document (or is empty, not UTF-8, repeats a name, or is nested too deep).
+     * `validation_failed`: the path, query or body does not fit the contract, and `fields` names each bad field.
+     * `malformed_json`: the body is not one JSON document. It may be empty, not be UTF-8, repeat a name, or be nested too
+     * deep.
      *
      */
     400: BadRequestError;
     /**
-     * Not signed in. `token_expired`: refresh once, then repeat the call. `no_token`, `invalid_token`: sign in. A session that
-     * was revoked and a user who no longer exists are `invalid_token` at once, though `GET /api/auth/session` may still be
-     * 200.
+     * Not signed in. After `token_expired` refresh once and repeat the call. After `no_token` and `invalid_token` sign in. If
+     * the session was revoked or the user no longer exists, it is `invalid_token` at once, although `GET /api/auth/session`
+     * may still be 200.
      *
      */
     401: UnauthorizedError;
     /**
-     * Refused because the request comes from a page of another origin that is not allowed, or is a prefetch.
+     * The request comes from a page of an origin that is not allowed, or it is a prefetch.
      */
     403: ForbiddenError;
     /**
-     * There is no such event. A malformed id is just an unknown one.
+     * There is no such event. A malformed id is an unknown one, too.
      */
     404: NotFoundError;
     /**
-     * The body is larger than 64 KiB. Where none is wanted: it has not ended within 64 KiB and the time for reading. The connection
-     * is closed.
+     * The body is larger than 64 KiB. An operation that needs no body ignores one, but not a body that does not end within
+     * 64 KiB and the time for reading. The connection is closed.
      *
      */
     413: BodyTooLargeError;
@@ -596,11 +624,15 @@ export type JoinEventErrors = {
      */
     431: HeadersTooLargeError;
     /**
-     * Something unforeseen, the database being away included. Nothing is reported as done that was not.
+     * Something unforeseen, such as a database that went away during the call. A write may or may not have happened; the
+     * service never reports one as done that was not.
+     *
      */
     500: InternalError;
     /**
-     * Too many requests are in flight, or no database connection came free in time.
+     * The service cannot take the request right now: too many requests are in flight, it is starting, or the database is
+     * busy or away.
+     *
      */
     503: OverloadedError;
 };
@@ -609,7 +641,7 @@ export type JoinEventError = JoinEventErrors[keyof JoinEventErrors];
 
 export type JoinEventResponses = {
     /**
-     * Joined, or had joined before.
+     * The user takes part now, or did before.
      */
     200: Success;
 };
