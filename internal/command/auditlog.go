@@ -14,7 +14,8 @@ import (
 	"worldevents/models"
 )
 
-// audited is what the audit lines of a log come to.
+// audited is the sum of the audit lines of a log: for each user and each identity the last line wins. Replay
+// needs no more than that, and so may be given lines that were already in force when the backup was made.
 type audited struct {
 	users      map[models.ID]*auditedUser
 	events     map[models.ID]bool   // that were removed
@@ -22,21 +23,22 @@ type audited struct {
 	identities map[models.Hash]bool // whether they are blocked
 }
 
-// auditedUser is what has become of a user, as far as lines say it.
+// auditedUser is what the lines say about a user.
 type auditedUser struct {
-	removed  bool
-	events   bool // went with the user
-	blocked  *bool
+	removed  bool         // for ever: an id is never used again
+	events   bool         // the user's events were removed, too
+	blocked  *bool        // nil if no line says
 	username string       // "" for a user who was not renamed
-	identity *models.Hash // of one who was blocked or unblocked, and whose identity was not since
+	identity *models.Hash // of a user who was blocked or unblocked; nil once a later line is about the identity itself
 }
 
 var errDamaged = errors.New("an audit line that is damaged")
 
-// maxAuditLine bounds a line of a log, in bytes.
+// maxAuditLine bounds a line of a log, in bytes. A longer one ends the reading with an error, since it may be
+// an audit line.
 const maxAuditLine = 1 << 20
 
-// readAudit reads the audit lines among others of a log.
+// readAudit reads the audit lines of a log and passes over all others.
 func readAudit(log io.Reader) (audited, error) {
 	a := audited{users: make(map[models.ID]*auditedUser), events: make(map[models.ID]bool), identities: make(map[models.Hash]bool)}
 	lines := bufio.NewScanner(log)
@@ -55,8 +57,9 @@ func readAudit(log io.Reader) (audited, error) {
 	return a, lines.Err()
 }
 
-// parseAudit returns the fields of an audit line, in either format of the log and perhaps behind what another log has put before
-// it; nil for any other line.
+// parseAudit returns the fields of an audit line, nil for any other line. It reads both formats of the log, and
+// takes no notice of what another log, such as the journal's, has put in front. An audit line that is cut or
+// changed is an error: to skip it would undo what the operator did.
 func parseAudit(text string) (map[string]string, error) {
 	fields := make(map[string]string)
 	if i := strings.Index(text, `{"time":`); i >= 0 {
@@ -91,7 +94,7 @@ func parseAudit(text string) (map[string]string, error) {
 	return fields, nil
 }
 
-// add takes a line into account.
+// add adds a line to the sum.
 func (a *audited) add(line map[string]string) error {
 	var identity *models.Hash
 	if text := line["identity"]; text != "" {
@@ -145,7 +148,8 @@ func (a *audited) add(line map[string]string) error {
 	return nil
 }
 
-// addCreated takes into account that a user's events were removed: those that had been created by then.
+// addCreated adds a line that says that a user's events were removed. It is about those that had been created
+// by then, so the line's own time is the limit if it names none: later events of the user stay.
 func (a *audited) addCreated(line map[string]string) (err error) {
 	if line["rsvps"] == "" { // the last of what such a line says: without it a cut line would be about more events
 		return errDamaged

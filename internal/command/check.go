@@ -16,7 +16,8 @@ import (
 	"worldevents/server/certificate"
 )
 
-// Check is what `worldevents check` does before serving: it looks, and changes nothing.
+// Check looks at everything that serving needs, and changes nothing. An operator runs it before an upgrade or
+// after a change of settings.
 type Check struct{}
 
 // checked is the result of the command.
@@ -27,17 +28,22 @@ type checked struct {
 	Settings map[string]string `json:"settings"`       // secrets are masked
 }
 
+// finding is an inspect.Finding as JSON.
 type finding struct {
 	Level inspect.Level `json:"level"`
 	About string        `json:"about"`
 	Text  string        `json:"text"`
 }
 
+// add adds a finding. Its text becomes one line, because an error of several lines would look like several
+// findings.
 func (c *checked) add(level inspect.Level, about, text string) {
 	c.Findings = append(c.Findings, finding{level, about, strings.Join(strings.Fields(text), " ")})
 }
 
-// Run looks at all that serving needs, and changes nothing.
+// Run looks at settings, database, certificate and identity provider. A part whose own settings are wrong is
+// left out, since there is nothing to look at; everything else is still looked at, so that an operator mends
+// all at once.
 func (Check) Run() error {
 	ctx := interruptible()
 	c, problems := config.Inspect(true)
@@ -63,7 +69,7 @@ func (Check) Run() error {
 	return result.print()
 }
 
-// settings says what is wrong with settings, and what of them serve would warn of.
+// settings adds what is wrong with settings, and what serve would warn of.
 func (c *checked) settings(settings *config.Config, problems []error) {
 	for _, problem := range problems {
 		about, text, _ := strings.Cut(problem.Error(), ": ")
@@ -100,7 +106,8 @@ func (c *checked) settings(settings *config.Config, problems []error) {
 	}
 }
 
-// certificate says what serve would find of the certificate, or of the authority that is to give one.
+// certificate adds what serve would find out about the certificate, or about the authority that is to give one.
+// An authority that is away is a Warning: serve goes on with the certificate that it has, and asks again.
 func (c *checked) certificate(ctx context.Context, settings *config.Config) {
 	switch settings.TLS {
 	case "files":
@@ -125,12 +132,12 @@ func (c *checked) certificate(ctx context.Context, settings *config.Config) {
 	}
 }
 
-// canListen returns an error unless this machine has the host of an address. Whether the port is free is not asked: it is in
-// use where the service runs.
+// canListen returns an error unless this machine has the host of an address. It does not ask whether the port
+// is free, because the running service uses it.
 func canListen(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil // said before
+		return nil // config has said so already
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
@@ -139,7 +146,8 @@ func canListen(address string) error {
 	return l.Close()
 }
 
-// print prints the result on stdout, and faults and warnings on stderr. It returns an error if there are faults.
+// print prints the result on stdout, and faults and warnings on stderr as well. It returns an error if there
+// are faults, so that scripts need to read neither.
 func (c *checked) print() error {
 	faults := 0
 	for _, f := range c.Findings {

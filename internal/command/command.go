@@ -23,24 +23,26 @@ import (
 	"worldevents/models"
 )
 
-// command is what a command works with that reads or changes the database, perhaps beside serving instances.
+// command is what a command works with that reads or changes the database. Instances may be serving from the
+// same database.
 type command struct {
-	context.Context // ends with the first SIGINT or SIGTERM; a call of store that has begun goes on
+	context.Context // ends with the first SIGINT or SIGTERM; a call of the store that has begun goes on
 	config          *config.Config
 	store           *models.Store
 }
 
-// commandTimeout is the least time that the database has for one call of a command. DB_TIMEOUT is for requests: renaming
-// somebody with many RSVPs may take longer.
+// commandTimeout is the least time that one call of a command has at the database. DB_TIMEOUT is for requests,
+// and some commands need more: renaming somebody changes all of that user's RSVPs.
 const commandTimeout = 30 * time.Second
 
-// withStore runs fn on the configured database, whose schema must be there. What fn prints on stdout is the result, JSON; words
-// go to stderr. The process ends with status 1 and one line if fn returns an error.
+// withStore runs fn on the configured database, after it has checked the schema. needKey means that fn needs
+// JWT_SECRET. fn prints its result on stdout as JSON; words go to stderr. If fn returns an error, the process
+// ends with status 1 and one line.
 func withStore(needKey bool, fn func(*command) error) error {
 	return withStoreAfter((*models.Store).CheckSchema, needKey, fn)
 }
 
-// withStoreAfter is withStore once prepare has seen to the schema.
+// withStoreAfter is withStore with another look at the schema, such as a migration.
 func withStoreAfter(prepare func(*models.Store, context.Context) error, needKey bool, fn func(*command) error) error {
 	c, err := config.Load(needKey)
 	if err != nil {
@@ -62,28 +64,32 @@ func withStoreAfter(prepare func(*models.Store, context.Context) error, needKey 
 	return err
 }
 
-// interruptible returns a context that ends with the first SIGINT or SIGTERM. A second signal ends the process at once. The
-// first never does: when it comes after all is done, the status must still say so.
+// interruptible returns a context that ends with the first SIGINT or SIGTERM. That signal does not end the
+// process: if it comes after everything is done, the status must still say that it was done. A second signal
+// ends the process at once.
 func interruptible() context.Context {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	return ctx
 }
 
-// audit writes the one line that a change leaves: when, which user of the operating system, what, and whom or what it
-// was about. It is written whatever LOG_LEVEL says, after the change.
+// audit writes the line that a change leaves: when it was, which user of the operating system made it, what it
+// was and what it was about. It comes after the change, so a line never claims what did not happen. No
+// LOG_LEVEL suppresses it.
 func (cmd *command) audit(action string, attributes ...any) { audit(cmd.config, action, attributes...) }
 
+// audit is command.audit for a command without a store.
 func audit(c *config.Config, action string, attributes ...any) {
 	always := *c
 	always.LogLevel = slog.LevelInfo
 	log, _ := logs.New(&always)
 	log.Info("audit", slices.Concat([]any{"action", action}, whoAsks(), attributes)...)
-	logs.Stderr.Flush() // a reader of stdout who has gone away ends the process at the next line there
+	logs.Stderr.Flush() // before stdout is written: if nobody reads that any more, SIGPIPE ends the process
 }
 
-// whoAsks says who runs the command: the process's user, which is the service's for all who use its account, and where they are known
-// the user who signed in to the machine (loginuid, proc_pid_loginuid(5)) and the one who called sudo.
+// whoAsks says who runs the command. The process's user is the service's for everybody who uses that account.
+// So it adds, where they are known, the user who signed in to the machine (loginuid, proc_pid_loginuid(5)) and
+// the one who called sudo.
 func whoAsks() []any {
 	who := []any{"os_user", osUser()}
 	text, err := os.ReadFile("/proc/self/loginuid")
@@ -96,7 +102,7 @@ func whoAsks() []any {
 	return who
 }
 
-// osUser is the name of the process's user, or the number where it has no name, as in a container.
+// osUser is the name of the process's user, or the number if it has no name, as in a container.
 func osUser() string {
 	id := strconv.Itoa(os.Getuid())
 	if u, err := user.LookupId(id); err == nil && u.Username != "" {
@@ -105,7 +111,7 @@ func osUser() string {
 	return id
 }
 
-// PrintHelp adds the command's example, the tag of that name in main.go.
+// PrintHelp adds the command's example to its help: the tag "example" in main.go.
 func PrintHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
 		return err

@@ -10,13 +10,14 @@ import (
 	"worldevents/models/copydb"
 )
 
-// Copy copies the database into a file or an empty database.
+// Copy copies the database into a file that does not exist, or into an empty database.
 type Copy struct {
 	To   string `required:"" placeholder:"URL" help:"sqlite:FILE, which must not exist, or postgres://…, which must be empty."`
 	Hold bool   `help:"From SQLite: have nobody write to the database from the beginning of the copy until a signal ends this process, so that the copy stays equal."`
 }
 
-// Run copies the database. The first signal ends it and undoes what was done, or once all is done lets others write again.
+// Run copies the database. It changes nothing in the source and needs no key. The first signal ends the copy
+// and undoes it. With --hold, once the copy is done, the signal lets others write again.
 func (a Copy) Run() error {
 	c, err := config.Load(false)
 	if err != nil {
@@ -54,7 +55,8 @@ func (a Copy) Run() error {
 	return done(copied)
 }
 
-// copyProgress tells how far a copy has come: in a line for each step at once, and then now and then.
+// copyProgress tells how far a copy has come: one line at the beginning of each step, and then others now and
+// then.
 type copyProgress struct {
 	*progress
 	step  copydb.Step
@@ -70,7 +72,7 @@ func (p *copyProgress) report(at copydb.Progress) {
 	p.tell(describeProgress(at, time.Since(p.begun)))
 }
 
-// describeProgress is one line, with the time left once it can be guessed.
+// describeProgress is one line. It has the time that is left as soon as that can be guessed.
 func describeProgress(at copydb.Progress, took time.Duration) string {
 	if at.Total == 0 {
 		return string(at.Step)

@@ -13,12 +13,12 @@ type (
 	Demo struct{}
 )
 
-// Run migrates.
+// Run migrates. It makes a database where there is none, even with REQUIRE_DATABASE.
 func (Migrate) Run() error {
 	return withStoreAfter((*models.Store).Migrate, false, func(*command) error { return nil })
 }
 
-// Run fills an empty database.
+// Run fills an empty database. It does so in development alone, where people sign in by name.
 func (Demo) Run() error {
 	return withStoreAfter((*models.Store).Migrate, false, func(cmd *command) error {
 		if !cmd.config.Development {

@@ -33,7 +33,8 @@ func parseEventID(text string) (models.ID, error) {
 	return id, nil
 }
 
-// eventLine is what commands print of an event.
+// eventLine is what commands print about an event. Its members have the names of the contract where that has
+// them.
 type eventLine struct {
 	ID          models.ID    `json:"id"`
 	World       string       `json:"world"`
@@ -49,7 +50,7 @@ func newEventLine(e models.EventDetails) eventLine {
 	return eventLine{e.ID, e.WorldID, e.Name, e.Description, gen.DateTime(e.ScheduledAt), e.CreatedAt.UTC(), e.Creator, e.RSVPs}
 }
 
-// creation selects events by who has made them, where and when.
+// creation selects events by who made them, where and when.
 type creation struct {
 	Creator string  `help:"Those that this user has created." placeholder:"NAME"`
 	UserID  string  `name:"user-id" help:"Instead of --creator: the user's id, as logs have it." placeholder:"ID"`
@@ -57,7 +58,7 @@ type creation struct {
 	Since   *string `help:"Only those that were created at this time or later, as 2030-01-02T03:04:05Z." placeholder:"TIME"`
 }
 
-// filter returns the filter without a creator.
+// filter returns the filter without its creator, who has to be looked up.
 func (c creation) filter() (f models.EventFilter, err error) {
 	if c.World != nil {
 		if f.World = *c.World; f.World == "" {
@@ -74,7 +75,7 @@ func (c creation) filter() (f models.EventFilter, err error) {
 	return f, nil
 }
 
-// creator is the user, of whom one flag was given.
+// creator looks up the user whom one of the two flags names.
 func (c creation) creator(cmd *command) (models.Identity, error) {
 	who, err := whom{Name: c.Creator, UserID: c.UserID}.who()
 	if err != nil {
@@ -122,13 +123,13 @@ func (WorldList) Run() error {
 	})
 }
 
-// rsvpLine is what commands print of an RSVP.
+// rsvpLine is what commands print about an RSVP.
 type rsvpLine struct {
 	Username string    `json:"username"`
 	Joined   time.Time `json:"joined"`
 }
 
-// Run prints an event.
+// Run prints an event with its RSVPs.
 func (s EventShow) Run() error {
 	id, err := parseEventID(s.ID)
 	if err != nil {
@@ -150,7 +151,7 @@ func (s EventShow) Run() error {
 	})
 }
 
-// EventEdit changes members of an event, by the contract's rules.
+// EventEdit changes members of an event. The rules of the contract for createEvent hold here, too.
 type EventEdit struct {
 	ID          string  `arg:"" help:"The event's id."`
 	Name        *string `help:"A new name."`
@@ -158,7 +159,8 @@ type EventEdit struct {
 	ScheduledAt *string `help:"A new time, as 2030-01-02T03:04:05+01:00." placeholder:"TIME"`
 }
 
-// Run changes an event.
+// Run changes an event. The audit line names the members and not their texts: a name or a description may be
+// what had to go.
 func (e EventEdit) Run(contract setup.Contract) error {
 	id, err := parseEventID(e.ID)
 	if err != nil {
@@ -178,7 +180,7 @@ func (e EventEdit) Run(contract setup.Contract) error {
 	})
 }
 
-// edit holds the flags against the contract. changed are the members that they name.
+// edit checks the flags against the contract. changed are the members that they name.
 func (e EventEdit) edit(contract setup.Contract) (edit models.EventEdit, changed []string, err error) {
 	members := make(map[string]string)
 	for _, flag := range []struct {

@@ -13,17 +13,17 @@ import (
 	"worldevents/config"
 )
 
-// Health asks the instance that has these settings whether it is ready, or alive.
+// Health asks the instance with these settings whether it is ready, or with --live whether it runs.
 type Health struct {
 	Live bool `help:"Ask /livez: does the process run? That is what a supervisor restarts for."`
 }
 
-// healthTimeout is longer than an instance takes to say that it is not ready.
+// healthTimeout bounds the question. An instance says that it is not ready in less.
 const healthTimeout = 5 * time.Second
 
-// Run asks the instance that has these settings. Its error says what is wrong.
+// Run asks /readyz or /livez at ADMIN_ADDR. Its error says what is wrong.
 func (h Health) Run() error {
-	c, _ := config.Inspect(false) // what has become of other settings is no matter of the instance that runs
+	c, _ := config.Inspect(false) // other settings may have become wrong since: the running instance does not read them
 	if c.AdminAddr == "" {
 		return errors.New("health: ADMIN_ADDR is empty, so the instance has no /readyz and no /livez")
 	}
@@ -32,7 +32,7 @@ func (h Health) Run() error {
 		path = "/livez"
 	}
 	transport := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, c.AdminAddr) // an address of all is one of this machine then
+		return new(net.Dialer).DialContext(ctx, network, c.AdminAddr) // 0.0.0.0 and [::] lead to this machine
 	}}
 	ctx, cancel := context.WithTimeout(interruptible(), healthTimeout)
 	defer cancel()
@@ -49,7 +49,7 @@ func (h Health) Run() error {
 	if err != nil {
 		return fmt.Errorf("health: %s at ADMIN_ADDR %s: %w", path, c.AdminAddr, err)
 	}
-	if response.StatusCode != http.StatusOK || string(body) != "ok\n" { // another program may have the address
+	if response.StatusCode != http.StatusOK || string(body) != "ok\n" { // another program may listen there and respond 200
 		return fmt.Errorf("health: %s at ADMIN_ADDR %s: %d %q", path, c.AdminAddr, response.StatusCode, bytes.TrimSpace(body))
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"worldevents/internal/logs"
 )
 
+// printJSON prints one value on stdout, in one line.
 func printJSON(v any) error {
 	text, err := encode(v)
 	if err == nil {
@@ -22,7 +23,8 @@ func printJSON(v any) error {
 	return err
 }
 
-// printArray prints all that list calls print with as one JSON array, an element to a line.
+// printArray prints as one JSON array what list calls print with, one element in a line. The elements are never
+// all in memory. After an error the array has no end, so that no reader takes it for whole.
 func printArray(list func(print func(any) error) error) error {
 	out := bufio.NewWriter(os.Stdout)
 	before, after := "[\n", "[]\n"
@@ -52,13 +54,14 @@ func encode(v any) ([]byte, error) {
 }
 
 const (
-	// terminalInterval is how often the line on a terminal changes, lineInterval how often another line is written elsewhere.
+	// terminalInterval is how often the line on a terminal changes. lineInterval is how often another line is
+	// written elsewhere.
 	terminalInterval = 200 * time.Millisecond
 	lineInterval     = 5 * time.Second
 )
 
-// progress tells on stderr how far a command is: on a terminal in one line that is written over, elsewhere in a line now and
-// then.
+// progress tells on stderr how far a command has come. On a terminal it writes over one line; elsewhere, as in
+// a log, it writes a new line now and then.
 type progress struct {
 	out      io.Writer
 	terminal bool
@@ -70,7 +73,7 @@ func newProgress() *progress {
 	return &progress{out: logs.Stderr, terminal: isatty.IsTerminal(os.Stderr.Fd()), told: time.Now()}
 }
 
-// tell writes how far the command is, unless it has just done so.
+// tell writes how far the command has come, unless it has done so a moment ago.
 func (p *progress) tell(line string) {
 	interval := lineInterval
 	if p.terminal {
@@ -81,7 +84,7 @@ func (p *progress) tell(line string) {
 	}
 }
 
-// write writes a line in any case.
+// write writes a line at once.
 func (p *progress) write(line string) {
 	p.told = time.Now()
 	if p.shown = p.terminal; p.shown {
@@ -91,13 +94,13 @@ func (p *progress) write(line string) {
 	}
 }
 
-// note writes a line of words, which stays.
+// note writes a line that stays.
 func (p *progress) note(text string) {
 	p.end()
 	fmt.Fprintln(p.out, "worldevents:", text)
 }
 
-// end removes what stands on a terminal.
+// end removes the line that stands on a terminal.
 func (p *progress) end() {
 	if p.shown {
 		fmt.Fprint(p.out, "\r\x1b[K")
@@ -105,6 +108,7 @@ func (p *progress) end() {
 	}
 }
 
+// given counts a flag that was given, so that a sum says how many were.
 func given(yes bool) int {
 	if yes {
 		return 1

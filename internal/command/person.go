@@ -7,30 +7,30 @@ import (
 	"worldevents/models"
 )
 
-// UserShow prints all that is kept about a user.
+// UserShow prints everything that is kept about a user, as for a request under data protection law.
 type UserShow struct{ whom }
 
-// person is all that is kept about a user.
+// person is everything that is kept about a user.
 type person struct {
 	userLine
 	Issuer   *string         `json:"issuer"`
 	Subject  *string         `json:"subject"`
-	Folded   *string         `json:"folded"`   // what other names are compared with
+	Folded   *string         `json:"folded"`   // for comparing names; see package names
 	Skeleton *string         `json:"skeleton"` // likewise
 	Sessions []personSession `json:"sessions"`
 	Events   []personEvent   `json:"events"`
 	RSVPs    []personRSVP    `json:"rsvps"`
 }
 
-// personSession is a session, over or not.
+// personSession is a session, ended or not.
 type personSession struct {
 	sessionLine
 	Revoked *time.Time `json:"revoked"`
-	// ProviderSID is the session of the identity provider that this one began with.
+	// ProviderSID is the identity provider's session in which this one began.
 	ProviderSID *string `json:"providerSid,omitempty"`
 }
 
-// personEvent is an event that the user has created.
+// personEvent is an event that the user created.
 type personEvent struct {
 	ID          models.ID    `json:"id"`
 	World       string       `json:"world"`
@@ -40,7 +40,7 @@ type personEvent struct {
 	Created     time.Time    `json:"created"`
 }
 
-// personRSVP is an event that the user has joined.
+// personRSVP is an event that the user joined.
 type personRSVP struct {
 	Event       models.ID    `json:"event"`
 	World       string       `json:"world"`
@@ -49,7 +49,7 @@ type personRSVP struct {
 	Joined      time.Time    `json:"joined"`
 }
 
-// Run prints all that is kept about a user.
+// Run prints the user. Lists are [] and not null if they are empty.
 func (s UserShow) Run() error {
 	return s.withUser(false, func(cmd *command, who models.Who) error {
 		found, err := cmd.store.FindPerson(cmd, who)

@@ -10,7 +10,7 @@ import (
 	"worldevents/models"
 )
 
-// EventRemove removes an event, or those of a creator.
+// EventRemove removes one event, or those that a user created.
 type EventRemove struct {
 	ID string `arg:"" optional:"" help:"The event's id."`
 	creation
@@ -24,7 +24,7 @@ type EventPrune struct {
 	DryRun bool    `help:"Only count them."`
 }
 
-// Run removes an event, or those that a user has created.
+// Run removes an event, or those that a user created.
 func (r EventRemove) Run() error {
 	switch given(r.ID != "") + given(r.Creator != "") + given(r.UserID != "") {
 	case 0, 2, 3:
@@ -53,6 +53,8 @@ func (r EventRemove) Run() error {
 	})
 }
 
+// removeCreated removes events of a user. The audit line names the user by id and has the limits of time:
+// Replay removes the same events by it, and none that the user created later.
 func (r EventRemove) removeCreated() error {
 	filter, err := r.filter()
 	if err != nil {
@@ -72,7 +74,7 @@ func (r EventRemove) removeCreated() error {
 	})
 }
 
-// Run prunes events.
+// Run removes old events. Replay does not repeat it, since whoever restores a backup can simply prune again.
 func (p EventPrune) Run() error {
 	before, err := gen.ParseDateTime(p.Before)
 	if err != nil {
@@ -88,10 +90,12 @@ func (p EventPrune) Run() error {
 	})
 }
 
-// exact writes a time for a log that is replayed: in text a time of its own has no more than milliseconds.
+// exact writes a time for an audit line that may be replayed, to the nanosecond: in the text format of the log
+// a time has milliseconds alone.
 func exact(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// removeEvents removes events, tells how far it is, and leaves an audit line of action if any are gone.
+// removeEvents removes events and tells how far it has come. If any are gone it leaves an audit line of action,
+// even after an error or an interruption.
 func (cmd *command) removeEvents(removal models.EventRemoval, action string, about ...any) error {
 	progress := newProgress()
 	removal.Progress = progress.tellEvents
@@ -117,6 +121,7 @@ func (p *progress) tellEvents(r models.RemovedEvents) {
 	p.tell(fmt.Sprintf("%d events with %d RSVPs", r.Events, r.RSVPs))
 }
 
+// errInterrupted says what is gone already, and that the command can be repeated.
 func errInterrupted(after models.RemovedEvents) error {
 	return fmt.Errorf("interrupted after %d events with %d RSVPs: run it again to go on", after.Events, after.RSVPs)
 }

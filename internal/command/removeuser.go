@@ -8,7 +8,7 @@ import (
 	"worldevents/models"
 )
 
-// UserRemove deletes a user.
+// UserRemove deletes a user, with sessions and RSVPs.
 type UserRemove struct {
 	whom
 	Block  bool `help:"Keep a SHA-256 of who the user is at the identity provider, so that they cannot come back as a new user."`
@@ -16,7 +16,7 @@ type UserRemove struct {
 	DryRun bool `help:"Only count."`
 }
 
-// Run removes a user. The audit line has no name.
+// Run removes a user. The audit line has the id and no name, because the name was to go.
 func (r UserRemove) Run() error {
 	return r.withUser(false, func(cmd *command, who models.Who) error {
 		progress := newProgress()
@@ -50,13 +50,13 @@ func (r UserRemove) Run() error {
 	})
 }
 
-// removedEvents is what commands print of the events that went with a user.
+// removedEvents is what commands print about the events that went with a user.
 type removedEvents struct {
 	Events int64 `json:"events"`
 	RSVPs  int64 `json:"rsvps"`
 }
 
-// failed says what is gone of a user who is not.
+// failed leaves a line about the events that are gone although their user is still there.
 func (r UserRemove) failed(cmd *command, removed models.Removed, err error) error {
 	if removed.Created.Events > 0 && !r.DryRun {
 		cmd.audit("event remove", "user", removed.ID, "world", "", "events", removed.Created.Events, "rsvps", removed.Created.RSVPs)

@@ -8,13 +8,16 @@ import (
 	"worldevents/models"
 )
 
-// Replay does again what the audit lines of a log say.
+// Replay repeats what the audit lines of a log say.
 type Replay struct {
 	File string `arg:"" help:"A log with the lines that commands have left, oldest first; - for standard input."`
 }
 
-// Run does again what commands have done to people and events since a backup that was restored. It goes by ids, and by what the
-// lines come to for each user, so it may be given lines of before the backup, and run twice.
+// Run repeats what commands have done to people and events since the backup that was restored. Somebody who was
+// removed or blocked must not come back by a restore.
+//
+// It goes by ids, and does for each user only what the lines come to in the end. So the log may begin before
+// the backup, and the command may run twice.
 func (r Replay) Run() error {
 	log := os.Stdin
 	if r.File != "-" {
@@ -46,13 +49,15 @@ type replay struct {
 	repeated int
 }
 
-// again counts a change, and leaves a line of it.
+// again counts a change and leaves an audit line of its own, so that the next restore can replay this one, too.
 func (r *replay) again(action string, attributes ...any) {
 	r.repeated++
 	r.audit(action, append(attributes, "repeated", true)...)
 }
 
-// all repeats everything. A name may be free only once another user has theirs: those are renamed again as long as that helps.
+// all repeats everything. Identities come first, because a blocked one must not sign in meanwhile. Names come
+// last: one may become free only when another user gets a new name. So all renaming is repeated as long as that
+// helps.
 func (r *replay) all(done audited) error {
 	for identity, blocked := range done.identities {
 		if err := r.identity(identity, blocked); err != nil {
@@ -68,7 +73,7 @@ func (r *replay) all(done audited) error {
 			return err
 		}
 	}
-	for _, filter := range done.created { // while their creators are there
+	for _, filter := range done.created { // before their creators are removed
 		removed, err := r.store.RemoveEvents(r, models.EventRemoval{EventFilter: filter, Progress: func(models.RemovedEvents) {}})
 		if removed.Events > 0 {
 			r.again("event remove", "user", filter.Creator, "world", filter.World, "since", exact(filter.Since), "until", exact(filter.Until), "events", removed.Events, "rsvps", removed.RSVPs)
@@ -100,6 +105,7 @@ func (r *replay) all(done audited) error {
 	}
 }
 
+// identity blocks or unblocks an identity.
 func (r *replay) identity(identity models.Hash, blocked bool) error {
 	change, action := r.store.UnblockIdentity, "user unblock"
 	if blocked {
@@ -112,8 +118,8 @@ func (r *replay) identity(identity models.Hash, blocked bool) error {
 	return err
 }
 
-// user removes, blocks or unblocks a user again. One whom the backup does not have yet is blocked by the identity, with which
-// they would become a new user.
+// user removes, blocks or unblocks a user. If the backup does not have the user yet, it blocks the identity
+// instead: with that the person would become a new user.
 func (r *replay) user(id models.ID, user *auditedUser) error {
 	who := models.Who{ID: id}
 	found, err := r.store.FindUser(r, who)
@@ -147,7 +153,8 @@ func (r *replay) user(id models.ID, user *auditedUser) error {
 	return err
 }
 
-// rename returns models.ErrUserExists or models.ErrUserAlike for a name that is not free.
+// rename gives a user the name to. It returns models.ErrUserExists or models.ErrUserAlike if the name is not
+// free.
 func (r *replay) rename(id models.ID, to string) error {
 	who := models.Who{ID: id}
 	found, err := r.store.FindUser(r, who)

@@ -35,7 +35,8 @@ type (
 	}
 )
 
-// Run signs a user in. In production the user must exist.
+// Run signs a user in, as the page /sign-in does, and prints the tokens. In production the user must exist.
+// With --expired the clock of this command stands so far back that the JWT has expired when it is printed.
 func (i SessionIssue) Run(contract setup.Contract) error {
 	return i.withUser(true, func(cmd *command, who models.Who) error {
 		if i.Expired && !cmd.config.Development {
@@ -66,7 +67,7 @@ func (i SessionIssue) Run(contract setup.Contract) error {
 	})
 }
 
-// sessionLine is what the command prints of a session: nothing of its tokens.
+// sessionLine is what commands print about a session, which is nothing about its tokens.
 type sessionLine struct {
 	ID        models.ID `json:"id"`
 	Device    string    `json:"device"`
@@ -80,7 +81,7 @@ func newSessionLine(s models.Session) sessionLine {
 	return sessionLine{s.ID, s.Device, s.Network, s.CreatedAt.UTC(), s.RefreshedAt.UTC(), s.ExpiresAt.UTC()}
 }
 
-// Run lists the sessions of a user.
+// Run lists the sessions of a user that can be refreshed.
 func (l SessionList) Run() error {
 	return l.withUser(false, func(cmd *command, who models.Who) error {
 		user, err := cmd.store.FindUser(cmd, who)
@@ -108,7 +109,7 @@ func (l SessionList) Run() error {
 	})
 }
 
-// Run revokes sessions.
+// Run revokes sessions. Their JWTs end at once, too.
 func (r SessionRevoke) Run() error {
 	if n := given(r.Name != "") + given(r.UserID != "") + given(r.ID != "") + given(r.All); n != 1 {
 		return errors.New("session revoke needs one of: a username, --user-id, --id, --all")
@@ -135,6 +136,8 @@ func (r SessionRevoke) Run() error {
 	})
 }
 
+// revoke revokes and leaves an audit line, even if there was nothing to revoke: it says what the operator
+// wanted.
 func (r SessionRevoke) revoke(cmd *command, session models.ID) (int64, error) {
 	switch {
 	case r.All:

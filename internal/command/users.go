@@ -23,13 +23,14 @@ type UserRename struct {
 	UserID string   `name:"user-id" help:"Instead of the username: the id, as logs have it." placeholder:"ID"`
 }
 
-// whom says which user a command is about. A name is never read as an id: somebody may be called like one.
+// whom says which user a command is about. A name is never read as an id, since somebody may be called like
+// one.
 type whom struct {
 	Name   string `arg:"" optional:"" help:"The username."`
 	UserID string `name:"user-id" help:"Instead of a username: the id, as logs have it." placeholder:"ID"`
 }
 
-// who is the user, who need not exist.
+// who returns the user as the store wants it, without a look-up. The user need not exist.
 func (w whom) who() (models.Who, error) {
 	if (w.Name == "") == (w.UserID == "") {
 		return models.Who{}, errors.New("needs one of: a username, --user-id")
@@ -53,12 +54,12 @@ func (w whom) withUser(needKey bool, fn func(cmd *command, who models.Who) error
 	return withStore(needKey, func(cmd *command) error { return fn(cmd, who) })
 }
 
-// userLine is what commands print of a user.
+// userLine is what commands print about a user.
 type userLine struct {
 	ID       models.ID  `json:"id"`
 	Username string     `json:"username"`
 	Created  time.Time  `json:"created"`
-	Blocked  *time.Time `json:"blocked"` // since when
+	Blocked  *time.Time `json:"blocked"` // when; null if the user is not blocked
 }
 
 func newUserLine(u models.User) userLine {
@@ -74,7 +75,7 @@ func utc(t *time.Time) *time.Time {
 	return &u
 }
 
-// namedUser is what commands print of a user whom they have changed.
+// namedUser is what commands print about a user whom they have changed.
 type namedUser struct {
 	ID       models.ID `json:"id"`
 	Username string    `json:"username"`
@@ -101,7 +102,7 @@ func (UserList) Run() error {
 	})
 }
 
-// Run renames a user.
+// Run renames a user. With --user-id the only argument is the new name.
 func (r UserRename) Run() error {
 	user, to := whom{UserID: r.UserID}, r.Names[len(r.Names)-1]
 	if r.UserID == "" {
@@ -178,7 +179,8 @@ func parseIdentity(text string) (identity models.Hash, err error) {
 	return identity, nil
 }
 
-// printBlocked says what has become of a user whom action was to block or to unblock.
+// printBlocked prints the user whom action was to block or unblock. If that changed something, it leaves an
+// audit line, with the hash of the identity: Replay needs it if a backup does not have the user.
 func printBlocked(cmd *command, action string, user models.User, changed bool, err error) error {
 	if err != nil {
 		return err

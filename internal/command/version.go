@@ -10,10 +10,11 @@ import (
 	"worldevents/config/build"
 )
 
-// VersionFlag is --version, which says what the command version does.
+// VersionFlag is --version, which does what the command version does.
 type VersionFlag bool
 
-// BeforeReset is called when the flag is there, before anything else of the command line counts.
+// BeforeReset implements kong's hook. kong calls it for the flag before it looks at the rest of the command
+// line, so --version needs no command.
 func (VersionFlag) BeforeReset(app *kong.Kong) error {
 	err := Version{}.Run()
 	app.Exit(0)
@@ -23,7 +24,7 @@ func (VersionFlag) BeforeReset(app *kong.Kong) error {
 // Version prints versions.
 type Version struct{}
 
-// Run prints versions.
+// Run prints the versions of the program, of Go, and of the modules that talk to the databases.
 func (Version) Run() error {
 	this := build.Read()
 	fmt.Println("worldevents", this.Version)

@@ -8,8 +8,8 @@ type conn struct {
 	writer *Writer
 }
 
-// Wrap returns c with cheaper writes. They wait as those of c do and return the same errors. They must come one after the
-// other: what two write at once may be lost.
+// Wrap returns c with cheaper writes. They block as c's do and return the same errors. They must come one after
+// the other: if two goroutines write at once, bytes may be lost.
 func Wrap(c net.Conn) net.Conn {
 	if w := NewWriter(c); w != nil {
 		return conn{c, w}

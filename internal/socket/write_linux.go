@@ -7,7 +7,8 @@ import (
 	"unsafe"
 )
 
-// write is syscall.Write without the scheduler, for a descriptor that does not block, as all of package net do.
+// write is syscall.Write without telling the scheduler. The descriptor must not block; package net makes all of
+// its descriptors so.
 func write(fd uintptr, p []byte) (int, error) {
 	n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p))) // the kernel reads p and keeps nothing of it
 	if errno != 0 {

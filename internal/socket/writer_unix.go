@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Writer writes to a connection what the kernel takes at once. Writes must come one after the other.
+// Writer writes as much to a connection as the kernel takes at once. Its writes must come one after the other.
 type Writer struct {
 	raw     syscall.RawConn
 	attempt func(fd uintptr) bool // made once: it would be allocated for each write
@@ -35,9 +35,10 @@ func NewWriter(conn net.Conn) *Writer {
 	return w
 }
 
-// Write returns how much of p it has written, which may be nothing: it never waits. It returns the error of the connection
-// as package os does, once: another write would fail for another reason. That a deadline has passed, or that the connection
-// was closed, is left to whoever writes the rest.
+// Write returns how much of p it has written, which may be nothing: it never blocks. It returns an error of the
+// connection as package os does, because that error comes only once and another write would fail for another
+// reason. It returns no error for a deadline that has passed or a connection that was closed; the ordinary
+// write that follows finds these.
 func (w *Writer) Write(p []byte) (n int, err error) {
 	if w == nil || len(p) == 0 {
 		return 0, nil
