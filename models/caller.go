@@ -23,10 +23,9 @@ func (c Caller) isActive() clause.Expr {
 	return gorm.Expr(sessionIsActive, c.SessionID, c.UserID)
 }
 
-// The two conditions of isActive.
+// These are the two conditions of isActive. They are part of the statement that they guard, so that nothing can
+// change between the check and the work.
 const (
-	// The two conditions of isActive. They are part of the statement that they guard, so that nothing can
-	// change between the check and the work.
 	userIsActive    = "EXISTS (SELECT 1 FROM users WHERE id = ? AND blocked_at IS NULL)"
 	sessionIsActive = "EXISTS (SELECT 1 FROM sessions WHERE id = ? AND user_id = ? AND revoked_at IS NULL)"
 )
