@@ -25,7 +25,7 @@ var (
 	// ErrUserAlike is returned by RenameUser for a user of an identity provider. Such a name must not look like
 	// anybody else's.
 	ErrUserAlike = errors.New("the username looks like another user's")
-	// ErrUsername is returned for a name that breaks the rules of ValidUsername.
+	// ErrUsername is returned for a name that breaks the rules of names.Valid.
 	ErrUsername = errors.New("a username is 1 to 100 characters, not only white space, without control characters")
 	// ErrRefreshToken is returned by RefreshSession for a token that is unknown, expired, spent, or another session's.
 	ErrRefreshToken = errors.New("invalid refresh token")

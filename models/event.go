@@ -28,7 +28,7 @@ type RSVP struct {
 	EventNumber int64     `gorm:"primaryKey;autoIncrement:false;not null"`
 	CreatedAt   time.Time `gorm:"not null"`
 	UserNumber  int32     `gorm:"primaryKey;autoIncrement:false;not null"`
-	Username    string    `gorm:"not null"` // always the user's; the database keeps it so
+	Username    string    `gorm:"not null"` // the user's; a foreign key keeps it true
 }
 
 // CreateEvent stores e, which needs WorldID, Name, Description and ScheduledAt, together with the RSVP of its
@@ -44,7 +44,7 @@ func (s *Store) CreateEvent(ctx context.Context, caller Caller, e Event) (ID, er
 	create := batch.Write{Kind: batch.Creates, Event: e.ID, User: caller.UserID, Statements: statements(caller, e)}
 	created, err := s.settle(ctx, create, func(tx *gorm.DB) (again bool, err error) { return true, caller.check(tx) })
 	if err == nil && !created {
-		err = ErrBusy // the caller's user is blocked and unblocked all the time
+		err = ErrBusy // somebody blocks and unblocks the user again and again
 	}
 	if err != nil {
 		return ID{}, fmt.Errorf("create event in world %q: %w", e.WorldID, err)

@@ -35,7 +35,7 @@ func ParseID(text string) (ID, error) {
 
 // newID makes a UUIDv7 (RFC 9562 section 5.7). It begins with the time, so new rows land at the end of their
 // index.
-func newID() ID { return ID(uuid.Must(uuid.NewV7())) } // it fails without randomness, and then the process has ended
+func newID() ID { return ID(uuid.Must(uuid.NewV7())) } // fails only without randomness, and crypto/rand then ends the process
 
 // IsZero reports whether id is the zero ID.
 func (id ID) IsZero() bool { return id == ID{} }

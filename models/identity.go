@@ -34,7 +34,7 @@ func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username st
 			}
 			user, err = lockUser(tx.Where("issuer = ? AND subject = ?", issuer, subject))
 		}
-		if err == nil && isNew { // afterwards: the same identity may have been added and removed meanwhile
+		if err == nil && isNew { // with the row locked: since the first look the identity may have been added, and removed for good
 			err = refuseBlocked(tx, identityHash(issuer, subject))
 		}
 		if err != nil {

@@ -126,7 +126,7 @@ var errStuck = errors.New("the reading does not move on")
 func (l *EventReader) Next(ctx context.Context, caller Caller, sink EventSink) error {
 	size, start := sink.Size(), l.readState
 	maxWait := l.store.maxWait
-	if l.begun { // a response that has begun is worth more waiting than one that could still be refused
+	if l.begun { // the response has begun and can no longer be refused, so it may be queued for longer
 		maxWait = l.store.timeout
 	}
 	err := l.store.run(ctx, l.store.reader, maxWait, func(tx *gorm.DB) error {

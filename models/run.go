@@ -24,7 +24,7 @@ const maxAttempts = 4
 type Deadline struct{}
 
 // write runs fn, which is one statement or one whole transaction, on a connection that may write. The store's
-// timeout and the deadlines of ctx bound it, including the wait for a connection.
+// timeout and the deadlines of ctx bound it, including the time in the queue for a connection.
 //
 // It repeats fn only if the database asks for that (SQLSTATE 40001 and 40P01), because then nothing of fn has
 // happened. It returns ErrBusy if that was in vain. If the caller goes away, fn goes on once it has begun:
@@ -38,7 +38,7 @@ func (s *Store) read(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	return s.run(ctx, s.reader, s.maxWait, fn)
 }
 
-// run is write on a connection of p. It waits up to maxWait for the connection.
+// run is write on a connection of p. The call is queued for the connection for no longer than maxWait.
 func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(tx *gorm.DB) error) error {
 	begun := time.Now()
 	deadline := s.deadline(ctx, begun)

@@ -26,9 +26,10 @@ type Options struct {
 	URL string
 	// MaxConns is the size of the PostgreSQL pool, at least 1.
 	MaxConns int
-	// Timeout bounds the database work of one call, including retries and the wait for a connection.
+	// Timeout bounds the database work of one call, including retries and the time in the queue for a
+	// connection.
 	Timeout time.Duration
-	// MaxWait bounds how long one call waits for a connection; zero means a second. It is at most half of
+	// MaxWait bounds how long one call is queued for a connection; zero means a second. It is at most half of
 	// Timeout, so that the other half is left for the work.
 	MaxWait time.Duration
 	// Now is the clock; nil means time.Now. On PostgreSQL nil has one more meaning: the times in rows come from
@@ -146,8 +147,9 @@ func (s *Store) Pools() map[string]*sql.DB {
 // WAL returns the write-ahead log of SQLite, for metrics; nil on PostgreSQL, which empties its own.
 func (s *Store) WAL() *sqlite.WAL { return s.wal }
 
-// Timings returns the metrics of each pool: how long calls waited for a connection, how long they took then,
-// how many wait now, and errors by class. A call that got no connection in time counts as waiting.
+// Timings returns the metrics of each pool: how long calls were queued for a connection, how long they took
+// then, how many are queued now, and errors by class. All the time of a call that got no connection counts as
+// queued.
 func (s *Store) Timings() []prometheus.Collector {
 	all := s.writer.timings.collectors()
 	if s.reader.sql != s.writer.sql {

@@ -15,7 +15,7 @@ import (
 type timings struct {
 	pool       string // its name
 	wait, work prometheus.Histogram
-	// waiting is how many calls wait for a connection now.
+	// waiting is how many calls are queued for a connection now.
 	waiting *atomic.Int64
 	errors  []errorCount
 }
@@ -109,7 +109,7 @@ func (t timings) countError(err error) {
 
 // Usage sums the time that calls of a Store took. It is for one goroutine at a time.
 type Usage struct {
-	// Wait is how long the calls waited for a connection, or for their turn to write to SQLite.
+	// Wait is how long the calls were queued for a connection, or for their turn to write to SQLite.
 	Wait time.Duration
 	// Work is how long they took after that, with the commit.
 	Work time.Duration

@@ -153,11 +153,11 @@ func (c *copying) run(ctx context.Context, from, to side, done func()) (err erro
 	if who := c.source.users(ctx); who != "" && c.Note != nil {
 		c.Note(who)
 	}
-	// A file that becomes a file is copied whole.
+	// From a file to a file SQLite copies its own pages.
 	if file, ok := c.target.(*sqliteFileCopy); ok {
 		err = file.vacuum(ctx, func(part float64) { c.report(Rows, int64(part*float64(c.total)), c.total) })
 		if err == nil {
-			err = c.countRows(ctx) // of the moment that it shows
+			err = c.countRows(ctx) // again, because vacuum has taken a newer snapshot
 		}
 	} else {
 		err = c.fill(ctx, to.file == "")

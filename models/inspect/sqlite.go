@@ -59,7 +59,7 @@ func inspectSQLite(ctx context.Context, path string, timeout time.Duration) Insp
 		inside := inspectFile(ctx, file, path, url.Values{
 			"mode": {"ro"}, mode: {"1"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", timeout.Milliseconds()/2)},
 		})
-		if readOnlyMode(file) == mode || ctx.Err() != nil { // else somebody has opened or closed it meanwhile
+		if readOnlyMode(file) == mode || ctx.Err() != nil { // otherwise somebody has opened or closed the file meanwhile
 			inside.Findings = append(found.Findings, inside.Findings...)
 			return inside
 		}

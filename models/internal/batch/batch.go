@@ -37,7 +37,7 @@ type Batcher struct {
 
 // Transactor is what a batcher knows of a database.
 type Transactor interface {
-	// Acquire waits for a connection until ctx ends or a time has come; the zero time never comes. Release
+	// Acquire is queued for a connection until ctx ends or a time has come; the zero time never comes. Release
 	// gives the connection back.
 	Acquire(ctx context.Context, until time.Time) error
 	Release()

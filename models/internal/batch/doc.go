@@ -9,7 +9,7 @@
 //	submit ──▶ queued ──▶ begun ──▶ ended, and its caller told
 //	              │          │
 //	              │          └──▶ its time is over: ErrTimeout, and nobody knows what becomes of it
-//	              └──▶ left: its caller has gone, or its wait is over: ErrBusy, and it never runs
+//	              └──▶ left: its caller has gone, or it was queued for too long: ErrBusy, and it never runs
 //
 // A write that finds a free place runs at once, on the goroutine of its caller. Those that come while all places are taken are the next
 // batch. A caller hears of success only after the commit that contains its write.

@@ -41,7 +41,7 @@ func (c Connections) Do(ctx context.Context, deadline time.Time, maxWait time.Du
 	return work()
 }
 
-// Acquire waits for a connection until ctx ends or a time has come; the zero time never comes.
+// Acquire is queued for a connection until ctx ends or a time has come; the zero time never comes.
 func (c Connections) Acquire(ctx context.Context, until time.Time) error {
 	if c.free.TryAcquire(1) {
 		return nil
@@ -61,7 +61,7 @@ func (c Connections) AcquireAll(ctx context.Context) error { return c.free.Acqui
 
 func (c Connections) ReleaseAll() { c.free.Release(c.All) }
 
-// AcquireErr says why a wait for a connection ended.
+// AcquireErr says why a call left the queue for a connection.
 func AcquireErr(ctx context.Context, deadline time.Time) error {
 	switch {
 	case ctx.Err() != nil:

@@ -121,7 +121,7 @@ func (l *Lane) Apply(ctx context.Context, j *batch.Job, giveUp time.Time) error 
 		if !passed {
 			return err
 		}
-		if !time.Now().Before(giveUp) { // the row is locked again and again
+		if !time.Now().Before(giveUp) { // others lock the row again and again
 			return dberr.ErrBusy
 		}
 	}
