@@ -17,8 +17,8 @@ import (
 // one transaction and the sync of its commit. Each of them returns after that sync, so an acknowledged write is
 // always on disk.
 //
-// A Pause goes in front of all queued writes, because it is allowed to wait only for a short time. Only SQLite
-// has one, with one writer.
+// A Pause goes in front of all queued writes, because it may be queued only for a short time. Only SQLite
+// needs pauses, and it has one writer.
 type Batcher struct {
 	database Transactor
 	most     int

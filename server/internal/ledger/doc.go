@@ -13,15 +13,15 @@
 //	         '-> in the line of its key --> held, or its context ends
 //	         '-> ErrFull
 //
-// This is every state of a request, what it holds there, and what ends it. Bodies count for a user at an address, so that a stranger with
+// This is every state of a request, what it holds there, and what ends it. Bodies count by the pair of user and address, so that a stranger with
 // a copied cookie cannot use up the user's share. The last column is the label of worldevents_held.
 //
 //	state                 holds                       at most (a share; few)       share of       ends by                              metric
 //	reads its head        a connection, 16 KiB        files that may be open       -              5 s                                  -
 //	waits for the start   a place in flight           MAX_IN_FLIGHT                -              half of DB_TIMEOUT, 5 s, or 2 s      requests
 //	                                                                                              with a body
-//	reads its body        a place in flight, 64 KiB   half of MAX_IN_FLIGHT        the pair       10 s from its first byte;            bodies
-//	                                                  (a sixteenth, 8 or more; 8)  of both        2 s and 8 KiB for pages
+//	reads its body        a place in flight, 64 KiB   half of MAX_IN_FLIGHT        user+address   10 s from its first byte;            bodies
+//	                                                  (a sixteenth, 8 or more; 8)                 2 s and 8 KiB for pages
 //	calls the database    a place in flight           MAX_IN_FLIGHT                -              DB_TIMEOUT                           requests
 //	is queued to read     a connection                256 of a user                user           10 s                                 -
 //	reads a list          a place in flight, 1 MiB    16 of a user                 user           DB_TIMEOUT                           list_reads
