@@ -62,6 +62,7 @@ func readAudit(log io.Reader) (audited, error) {
 // changed is an error: to skip it would undo what the operator did.
 func parseAudit(text string) (map[string]string, error) {
 	fields := make(map[string]string)
+	// A line in JSON begins with the time. What stands in front is another log's, such as a container's.
 	if i := strings.Index(text, `{"time":`); i >= 0 {
 		if !strings.Contains(text, `"msg":"audit"`) {
 			return nil, nil

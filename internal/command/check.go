@@ -49,6 +49,7 @@ func (Check) Run() error {
 	c, problems := config.Inspect(true)
 	result := checked{Findings: []finding{}, Settings: c.Settings()}
 	result.settings(c, problems)
+	// A database is looked at even if other settings are wrong: only its own must be usable.
 	if !strings.Contains(fmt.Sprint(problems), "DATABASE_URL") {
 		inspected := inspect.Database(ctx, models.Options{URL: c.DatabaseURL, MaxConns: c.DBMaxConns, Timeout: c.DBTimeout})
 		for _, f := range inspected.Findings {

@@ -35,6 +35,8 @@ func (a Copy) Run() error {
 			Checksum string           `json:"checksum"`
 		}(copied))
 	}
+	// With --hold the result is printed while the source is still held, and the process then waits. So whoever
+	// reads the result knows that the copy is equal and stays so until the signal.
 	options := copydb.Options{From: c.DatabaseURL, To: a.To, Timeout: c.DBTimeout, Note: progress.note, Progress: progress.report}
 	var failed error
 	if a.Hold {

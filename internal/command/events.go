@@ -195,6 +195,7 @@ func (e EventEdit) edit(contract setup.Contract) (edit models.EventEdit, changed
 	if len(changed) == 0 {
 		return edit, nil, errors.New("event edit needs one or more of: --name, --description, --scheduled-at")
 	}
+	// The contract's own rules and words, so that no command makes an event that createEvent would refuse.
 	if err := server.CheckEvent(contract, members); err != nil {
 		return edit, nil, fmt.Errorf("event edit: %w", err)
 	}

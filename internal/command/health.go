@@ -31,6 +31,7 @@ func (h Health) Run() error {
 	if h.Live {
 		path = "/livez"
 	}
+	// The request names localhost as its host, which ADMIN_HOSTS always has, whatever address it goes to.
 	transport := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, c.AdminAddr) // 0.0.0.0 and [::] lead to this machine
 	}}

@@ -34,6 +34,8 @@ func (r UserRemove) Run() error {
 			Identity string         `json:"identity,omitempty"`
 			DryRun   bool           `json:"dryRun,omitempty"`
 		}{ID: removed.ID, Sessions: removed.Sessions, RSVPs: removed.RSVPs, Events: removed.Events, DryRun: r.DryRun}
+		// The attributes are what Replay reads: the user, whether events went along, and the identity that must
+		// not come back.
 		attributes := []any{"user", removed.ID}
 		if r.Events {
 			result.Created = &removedEvents{removed.Created.Events, removed.Created.RSVPs}

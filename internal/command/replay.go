@@ -65,6 +65,7 @@ func (r *replay) all(done audited) error {
 		}
 	}
 	for id := range done.events {
+		// An event that the backup does not have is removed already.
 		removed, err := r.store.RemoveEvent(r, id)
 		if removed.Events > 0 {
 			r.again("event remove", "event", id, "rsvps", removed.RSVPs)
@@ -88,6 +89,8 @@ func (r *replay) all(done audited) error {
 		}
 	}
 	for {
+		// Each round renames whoever it can. It ends when nobody is left, or when a round has renamed nobody:
+		// then the name belongs to somebody whom no line is about.
 		before, taken := r.repeated, error(nil)
 		for id, user := range done.users {
 			if user.username == "" || user.removed {

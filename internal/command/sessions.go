@@ -42,6 +42,8 @@ func (i SessionIssue) Run(contract setup.Contract) error {
 		if i.Expired && !cmd.config.Development {
 			return errors.New("session issue --expired: only with APP_ENV=development")
 		}
+		// A server without listeners makes the session, so that a command makes no other cookies than a sign-in
+		// does.
 		log, _ := logs.New(cmd.config)
 		options, err := setup.Server(cmd.config, contract, cmd.store, log, log)
 		if err != nil {

@@ -104,6 +104,7 @@ func (UserList) Run() error {
 
 // Run renames a user. With --user-id the only argument is the new name.
 func (r UserRename) Run() error {
+	// kong cannot say "one argument with --user-id, otherwise two", so Run counts them.
 	user, to := whom{UserID: r.UserID}, r.Names[len(r.Names)-1]
 	if r.UserID == "" {
 		user.Name = r.Names[0]

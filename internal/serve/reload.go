@@ -94,6 +94,7 @@ func reloadLogLevel(c *config.Config) reloadable {
 // reloadKeys reloads JWT_SECRET_FILE. The log line names keys by their kid, which every JWT shows anyway. It
 // warns if no former key is left, because then every JWT of before is invalid at once.
 func reloadKeys(c *config.Config, srv *server.Server, log *slog.Logger) reloadable {
+	// current is what the server has now. A reload compares with it, to say whether the file has changed.
 	current := c.Keys
 	return reloadable{"JWT_SECRET_FILE", func() ([]any, error) {
 		keys, warnings, err := c.RereadKeys()

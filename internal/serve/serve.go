@@ -47,6 +47,7 @@ func (Command) Run(contract setup.Contract, hangups Hangups) error {
 	// When the reader of the log has gone, writing a line raises SIGPIPE, which would end the process (package
 	// os/signal). With a channel for the signal it is only an error of writing.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	// Nothing is opened before all settings are known to be usable.
 	c, err := config.Load(true)
 	if err != nil {
 		return err
@@ -57,10 +58,14 @@ func (Command) Run(contract setup.Contract, hangups Hangups) error {
 	}
 	defer store.Close()
 	log, accessLog := logs.New(c)
+	// The listeners open before the database responds. From now on the kernel takes connections, and no client
+	// of a short restart is refused.
 	listeners, err := listenEach(c.ListenAddrs)
 	if err != nil {
 		return fmt.Errorf("LISTEN_ADDR: %w", err)
 	}
+	// In development the default of BASE_URL names the port of the public listener, which the system may have
+	// chosen.
 	c.UsePort(listeners[0].Addr().(*net.TCPAddr).Port)
 	cert, err := setup.Certificate(c)
 	if err != nil {
@@ -82,11 +87,17 @@ func (Command) Run(contract setup.Contract, hangups Hangups) error {
 	ballast.Grow(ballastSize)
 	defer runtime.KeepAlive(&ballast)
 
+	// These signals begin the stop. The channel has room for one, because package signal does not wait for a
+	// reader.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
+	// The channel has room, so that a goroutine which fails after Run has returned does not block.
 	errc := make(chan error, 5)
+	// The head has to arrive within 5 s and the whole request within 10 s. Otherwise a client that sends a byte
+	// now and then would keep a connection for ever. A response that takes longer than WriteTimeout goes on as
+	// long as its client reads; see package backpressure.
 	public := &http.Server{
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
@@ -95,6 +106,7 @@ func (Command) Run(contract setup.Contract, hangups Hangups) error {
 		MaxHeaderBytes:    12 << 10, // net/http adds 4 KiB
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+	// ADMIN_ADDR limits the head alone: a profile takes as long as the operator asked for.
 	admin := &http.Server{Handler: srv.Admin, ReadHeaderTimeout: 5 * time.Second}
 	if cert != nil {
 		public.TLSConfig = cert.Config()
@@ -103,6 +115,8 @@ func (Command) Run(contract setup.Contract, hangups Hangups) error {
 		}
 		go keepCertificate(ctx, cert, log)
 	}
+	// Attach puts the bounds for slow clients between listener and server. TLS must be set before, because it
+	// lies above them.
 	for i, l := range listeners {
 		listeners[i] = srv.Attach(public, l)
 	}
@@ -125,9 +139,13 @@ func (Command) Run(contract setup.Contract, hangups Hangups) error {
 		defer plain.Close()
 	}
 	go reloadOnHangup(hangups, logs.At(c, slog.LevelInfo), append(reloadCertificate(cert, log), reloadables(c, srv, store, log)...)...)
+	// From here on requests are taken. Until the migration is over, each waits a moment for it, and is then
+	// 503.
 	this := build.Read()
 	log.Info("serving", "version", this.Version, "commit", this.Commit, "commit_time", this.Time,
 		"address", addresses(listeners), "base_url", c.BaseURL, "environment", c.AppEnv)
+	// The migration runs beside the listeners, because the database may be away for long. What it finds ends
+	// the process only if waiting cannot cure it.
 	go func() {
 		migrate := store.Migrate
 		if c.RequireDatabase {
@@ -149,6 +167,7 @@ func (Command) Run(contract setup.Contract, hangups Hangups) error {
 		}
 	}()
 
+	// Run now waits, for a part that has failed or for a signal.
 	var got os.Signal
 	select {
 	case err := <-errc:
@@ -156,7 +175,9 @@ func (Command) Run(contract setup.Contract, hangups Hangups) error {
 	case got = <-signals:
 	}
 	signal.Reset(syscall.SIGTERM, os.Interrupt) // a second signal ends the process at once
+	// Pruning, and the renewal of a certificate, end first: they would only be in the way.
 	stop()
+	// Readiness becomes 503, every response closes its connection, and watchers get their response at once.
 	srv.Drain()
 	log.Info("stopping")
 	deadline, cancel := context.WithTimeout(context.Background(), c.ShutdownTimeout)
@@ -164,6 +185,8 @@ func (Command) Run(contract setup.Contract, hangups Hangups) error {
 	if got == syscall.SIGTERM { // from a supervisor; a person at a terminal waits for nobody
 		time.Sleep(c.ShutdownTimeout / drainFraction)
 	}
+	// From here on a client that neither reads nor sends has one more second, or it would hold the stop up
+	// until SHUTDOWN_TIMEOUT.
 	srv.Hurry()
 	if err := public.Shutdown(deadline); err != nil {
 		log.Warn("requests were still in flight at SHUTDOWN_TIMEOUT")

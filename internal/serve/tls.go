@@ -27,6 +27,7 @@ func servePlain(c *config.Config, source certificate.Source, log *slog.Logger, e
 		MaxHeaderBytes: 12 << 10,
 		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 
+		// Otherwise net/http itself would respond to OPTIONS *, without the redirect.
 		DisableGeneralOptionsHandler: true,
 	}
 	l, err := net.Listen("tcp", c.HTTPAddr)
