@@ -70,9 +70,9 @@ type moments struct {
 // before xmax that were running, its xip. One range of the index has all of the former; each of the latter is
 // one look-up.
 //
-// The table of marks grows and shrinks by the second, so PostgreSQL's statistics of it are always wrong. The
-// inner queries therefore leave the planner no choice: none of them can be merged into the outer one, and only
-// the index has their order.
+// The table of marks grows and shrinks by the second, so PostgreSQL's statistics of it are always wrong, and a plan
+// may have been made while it was empty. The inner queries therefore leave the planner no choice: none of them can be
+// merged into the outer one, and only the index has their order. EXISTS would drop an order.
 var postgresMoments = moments{
 	now:      "moment()",
 	firstRow: "SELECT CAST('ffffffff-ffff-ffff-ffff-ffffffffffff' AS uuid), to_timestamp(0), moment(), '', ''",
@@ -80,9 +80,9 @@ var postgresMoments = moments{
 		return gorm.Expr("NOT EXISTS (SELECT 1 FROM incarnation WHERE horizon <= pg_snapshot_xmin("+postgresSaw+"))", saw)
 	},
 	changed: func(saw, world string) clause.Expr {
-		return gorm.Expr("EXISTS (SELECT 1 FROM changes WHERE world_id = ? AND xid >= pg_snapshot_xmax("+postgresSaw+"))"+
+		return gorm.Expr("(SELECT true FROM changes WHERE world_id = ? AND xid >= pg_snapshot_xmax("+postgresSaw+") ORDER BY xid LIMIT 1) IS NOT NULL"+
 			" OR EXISTS (SELECT 1 FROM pg_snapshot_xip("+postgresSaw+") running,"+
-			" LATERAL (SELECT 1 FROM changes WHERE world_id = ? AND xid = running LIMIT 1) mark)",
+			" LATERAL (SELECT 1 FROM changes WHERE world_id = ? AND xid BETWEEN running AND running ORDER BY xid LIMIT 1) mark)",
 			world, saw, saw, world)
 	},
 	worlds: func(saw string) clause.Expr {
