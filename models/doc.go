@@ -14,7 +14,7 @@
 // When a list changes, a trigger leaves a mark in the table changes, in the same transaction. A Moment is the snapshot of one statement.
 // If changes has a newer mark for a world, its lists may have changed.
 //
-// Of refresh tokens the database keeps hashes alone, in the row of their session (session.go). A refresh is one apply. If it changes no
+// Of refresh tokens the database keeps hashes alone, in the row of their session (session.go, refresh.go). A refresh is one apply. If it changes no
 // row, a read finds out why, and a write revokes:
 //
 //	            refresh           leeway over, or 16 refreshes later

@@ -4,15 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
-
-	"worldevents/models/internal/batch"
 )
 
 // Session is what one sign-in began. It has at most one current refresh token. The row has only hashes of
@@ -159,120 +155,6 @@ func (c Caller) belongsTo() clause.Expr {
 		return gorm.Expr("user_id = ?", c.UserID)
 	}
 	return gorm.Expr("user_id = ? AND id = ?", c.UserID, c.SessionID)
-}
-
-const (
-	// A spent token is kept as spentHash bytes of its hash and spentTime bytes of the time. A session keeps the
-	// last 16. They are small because all of them move with each refresh, into the write-ahead log, too. Six
-	// bytes of a hash are enough: a made-up token that has the same six is refused all the same, and at worst
-	// does not revoke the session.
-	spentHash  = 6
-	spentTime  = 6
-	spentBytes = spentHash + spentTime
-)
-
-// RefreshSession replaces the refresh token old by next; old is spent then. If caller is not zero, old must be
-// theirs.
-//
-// One conditional UPDATE decides. Of any number of concurrent calls with the same old, on any number of
-// instances, exactly one finds the row with this token and succeeds. The others get ErrRefreshToken and change
-// nothing.
-//
-// A token that was spent ReuseLeeway or longer ago, or more than 16 refreshes ago, shows that somebody holds a
-// copy. It revokes the session, and RefreshSession returns ErrReused with the session (RFC 9700 section
-// 4.14.2).
-func (s *Store) RefreshSession(ctx context.Context, caller Caller, old RefreshToken, next Hash) (Grant, error) {
-	// Tokens that were spent before the leeway began need no place, because they revoke like unknown ones. If
-	// the last refresh was within the leeway the list goes on, otherwise it begins anew. 6 is spentHash and 192
-	// is 16 times spentBytes; as parameters they would cost time.
-	var row struct {
-		Grant
-		created time.Time
-	}
-	changed, err := s.apply(ctx, batch.Write{
-		Kind: batch.Refreshes, Session: old.Handle, Into: []any{&row.SessionID, &row.ID, &row.Username, &row.created},
-		Statements: []batch.Statement{s.statement(`
-			UPDATE sessions SET token_hash = ?, refreshed_at = ?, expires_at = ?, spent = substr(CAST(
-				substr(token_hash, 1, 6) || ? || CASE WHEN refreshed_at > ? THEN spent ELSE CAST('' AS `+s.dialect.blob+`) END
-				AS `+s.dialect.blob+`), 1, 192)
-			WHERE handle_hash = ? AND token_hash = ? AND ? AND ?
-			RETURNING id, user_id, (SELECT username FROM users WHERE id = user_id), created_at`,
-			next, s.timestamp(), s.after(s.policy.TTL), s.spentNow(), s.after(-s.policy.ReuseLeeway),
-			old.Handle, old.Token, s.isFresh(), caller.belongsTo())},
-	})
-	var grant Grant
-	switch {
-	case err != nil:
-	case changed:
-		grant = row.Grant
-		grant.Ends = s.ends(row.created)
-	default:
-		grant, err = s.revokeIfReused(ctx, caller, old)
-	}
-	if err != nil {
-		return grant, fmt.Errorf("refresh session: %w", err)
-	}
-	return grant, nil
-}
-
-// revokeIfReused finds out why the UPDATE changed no row. It returns ErrRefreshToken, or ErrReused with the
-// session that it revoked. Between its read and its write others may refresh the session: that does not matter,
-// because a spent token stays spent.
-func (s *Store) revokeIfReused(ctx context.Context, caller Caller, old RefreshToken) (revoked Grant, err error) {
-	var session Session
-	var now int64
-	err = s.read(ctx, func(tx *gorm.DB) error {
-		return scan(tx.Raw(`
-			SELECT id, spent, ? FROM sessions WHERE handle_hash = ? AND token_hash <> ? AND ? AND ?`,
-			s.milliseconds(), old.Handle, old.Token, s.isFresh(), caller.belongsTo()),
-			&session.ID, &session.Spent, &now)
-	})
-	if err == nil && session.wasSpentWithin(old.Token, now-s.policy.ReuseLeeway.Milliseconds()) {
-		return Grant{}, ErrRefreshToken // a second tab lost the race
-	}
-	if err == nil {
-		err = s.write(ctx, func(tx *gorm.DB) error {
-			return scan(tx.Raw(`
-				UPDATE sessions SET revoked_at = ?, token_hash = NULL, spent = ? WHERE id = ? AND token_hash IS NOT NULL
-				RETURNING id, user_id, (SELECT username FROM users WHERE id = user_id)`,
-				s.timestamp(), []byte{}, session.ID), &revoked.SessionID, &revoked.ID, &revoked.Username)
-		})
-	}
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return Grant{}, ErrRefreshToken
-	case err != nil:
-		return Grant{}, err
-	}
-	return revoked, ErrReused
-}
-
-// wasSpentWithin reports whether the token was spent later than a time, in milliseconds since 1970.
-func (s *Session) wasSpentWithin(token Hash, after int64) bool {
-	for spent := s.Spent; len(spent) >= spentBytes; spent = spent[spentBytes:] {
-		if string(spent[:spentHash]) == string(token[:spentHash]) {
-			var at [8]byte
-			copy(at[8-spentTime:], spent[spentHash:spentBytes])
-			return int64(binary.BigEndian.Uint64(at[:])) > after
-		}
-	}
-	return false
-}
-
-// milliseconds is the time of writing in milliseconds since 1970, as a parameter of a statement.
-func (s *Store) milliseconds() any {
-	if s.file != nil {
-		return s.now().UnixMilli()
-	}
-	return gorm.Expr("CAST(extract(epoch FROM ?) * 1000 AS bigint)", s.timestamp())
-}
-
-// spentNow is the time of writing as Spent keeps it: spentTime bytes, big-endian.
-func (s *Store) spentNow() any {
-	if s.file != nil {
-		return binary.BigEndian.AppendUint64(nil, uint64(s.now().UnixMilli()))[8-spentTime:]
-	}
-	return gorm.Expr("substr(int8send(?), 3)", s.milliseconds()) // from byte 3 on, the first being 1
 }
 
 // FindSession returns the caller whose current refresh token this is. It does not spend the token. It returns

@@ -1,0 +1,206 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"worldevents/config"
+	"worldevents/config/build"
+	"worldevents/internal/logs"
+	"worldevents/internal/setup"
+	"worldevents/models"
+	"worldevents/server"
+	"worldevents/server/certificate"
+)
+
+// instance is a service that runs, or is about to.
+type instance struct {
+	config      *config.Config
+	log         *slog.Logger
+	store       *models.Store
+	certificate certificate.Source // nil without TLS
+	server      *server.Server
+	listeners   []net.Listener // of the public server
+	public      *http.Server
+	beside      []*http.Server // the other servers
+	errc        chan error     // has why a server, or the migration, has failed
+}
+
+// prepare makes all parts, and opens the public listeners. Nothing is opened before all settings are known to be
+// usable. From then on the kernel takes connections, and no client of a short restart is refused.
+func (i *instance) prepare(contract setup.Contract) (err error) {
+	if i.config, err = config.Load(true); err != nil {
+		return err
+	}
+	c := i.config
+	if i.store, err = setup.Store(c, c.DBTimeout); err != nil {
+		return err
+	}
+	var accessLog *slog.Logger
+	i.log, accessLog = logs.New(c)
+	if i.listeners, err = listenEach(c.ListenAddrs); err != nil {
+		return fmt.Errorf("LISTEN_ADDR: %w", err)
+	}
+	// In development the default of BASE_URL names the port of the public listener, which the system may have
+	// chosen.
+	c.UsePort(i.listeners[0].Addr().(*net.TCPAddr).Port)
+	if i.certificate, err = setup.Certificate(c); err != nil {
+		return err
+	}
+	options, err := setup.Server(c, contract, i.store, i.log, accessLog)
+	if err != nil {
+		return err
+	}
+	if i.certificate != nil {
+		options.CertificateExpiry = i.certificate.Expiry
+	}
+	if i.server, err = server.New(options); err != nil {
+		return err
+	}
+	i.warn()
+	return nil
+}
+
+// serve begins to serve on all listeners, until ctx ends what is in the background.
+func (i *instance) serve(ctx context.Context) error {
+	// The head has to arrive within 5 s and the whole request within 10 s. Otherwise a client that sends a byte
+	// now and then would keep a connection for ever. A response that takes longer than WriteTimeout goes on as
+	// long as its client reads; see package backpressure.
+	i.public = &http.Server{
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      config.WriteTimeout,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    12 << 10, // net/http adds 4 KiB
+		ErrorLog:          slog.NewLogLogger(i.log.Handler(), slog.LevelDebug),
+	}
+	if i.certificate != nil {
+		i.public.TLSConfig = i.certificate.Config()
+		for _, warning := range i.certificate.Warnings() {
+			i.log.Warn("TLS: " + warning)
+		}
+		go keepCertificate(ctx, i.certificate, i.log)
+	}
+	// Attach puts the bounds for slow clients between listener and server. TLS must be set before, because it
+	// lies above them.
+	for n, l := range i.listeners {
+		i.listeners[n] = i.server.Attach(i.public, l)
+	}
+	for _, l := range i.listeners {
+		go serve(i.public, l, i.errc)
+	}
+	return i.serveBeside()
+}
+
+// serveBeside serves on ADMIN_ADDR and HTTP_ADDR.
+func (i *instance) serveBeside() error {
+	if i.config.AdminAddr != "" {
+		l, err := net.Listen("tcp", i.config.AdminAddr)
+		if err != nil {
+			return fmt.Errorf("ADMIN_ADDR: %w", err)
+		}
+		// This limits the head alone: a profile takes as long as the operator asked for.
+		admin := &http.Server{Handler: i.server.Admin, ReadHeaderTimeout: 5 * time.Second}
+		i.beside = append(i.beside, admin)
+		go serve(admin, l, i.errc)
+	}
+	if i.config.HTTPAddr != "" {
+		plain, err := servePlain(i.config, i.certificate, i.log, i.errc)
+		if err != nil {
+			return err
+		}
+		i.beside = append(i.beside, plain)
+	}
+	return nil
+}
+
+// stop completes what is in flight. doc.go draws its order.
+func (i *instance) stop(got os.Signal) {
+	i.server.Drain()
+	i.log.Info("stopping")
+	deadline, cancel := context.WithTimeout(context.Background(), i.config.ShutdownTimeout)
+	defer cancel()
+	if got == syscall.SIGTERM { // from a supervisor; a person at a terminal waits for nobody
+		time.Sleep(i.config.ShutdownTimeout / drainFraction)
+	}
+	// From here on a client that neither reads nor sends has one more second, or it would hold the stop up
+	// until SHUTDOWN_TIMEOUT.
+	i.server.Hurry()
+	if err := i.public.Shutdown(deadline); err != nil {
+		i.log.Warn("requests were still in flight at SHUTDOWN_TIMEOUT")
+		i.public.Close()
+	}
+}
+
+// close closes what has been opened, the store last.
+func (i *instance) close() {
+	for _, s := range i.beside {
+		s.Close()
+	}
+	if i.store != nil {
+		i.store.Close()
+	}
+}
+
+func (i *instance) logServing() {
+	this := build.Read()
+	i.log.Info("serving", "version", this.Version, "commit", this.Commit, "commit_time", this.Time,
+		"address", addresses(i.listeners), "base_url", i.config.BaseURL, "environment", i.config.AppEnv)
+}
+
+// warn logs what is allowed but rarely meant, one line each.
+func (i *instance) warn() {
+	for _, warning := range i.config.Warnings {
+		i.log.Warn(warning)
+	}
+	if i.config.Development && slices.ContainsFunc(i.listeners, func(l net.Listener) bool { return !l.Addr().(*net.TCPAddr).IP.IsLoopback() }) {
+		i.log.Warn("LISTEN_ADDR " + setup.OpenListener)
+	}
+	if files := i.store.SharedFiles(); len(files) > 0 {
+		i.log.Warn("DATABASE_URL: other users of this machine can read or write the database: chmod 600", "files", files)
+	}
+}
+
+// listenEach listens on every address that this machine has. It needs at least one: not every machine has IPv6.
+func listenEach(addresses []string) (listeners []net.Listener, err error) {
+	for _, address := range addresses {
+		l, failed := net.Listen("tcp", address)
+		switch {
+		case failed == nil:
+			listeners = append(listeners, l)
+		case errors.Is(failed, syscall.EADDRNOTAVAIL), errors.Is(failed, syscall.EAFNOSUPPORT):
+			err = failed
+		default:
+			return nil, failed
+		}
+	}
+	if len(listeners) == 0 {
+		return nil, err
+	}
+	return listeners, nil
+}
+
+// serve serves on a listener. If the server ends although nobody asked it to, its error goes to errc.
+func serve(s *http.Server, l net.Listener, errc chan<- error) {
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		errc <- err
+	}
+}
+
+// addresses are those of the listeners. For port 0 the system has chosen one.
+func addresses(listeners []net.Listener) string {
+	var text []string
+	for _, l := range listeners {
+		text = append(text, l.Addr().String())
+	}
+	return strings.Join(text, ", ")
+}

@@ -1,0 +1,87 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"worldevents/models"
+)
+
+// migrate brings the schema up to date, once the database responds, and then prunes until ctx ends. What it finds ends the process only if
+// waiting cannot cure it.
+func (i *instance) migrate(ctx context.Context) {
+	migrate := i.store.Migrate
+	if i.config.RequireDatabase {
+		migrate = i.store.MigrateExisting
+	}
+	switch err := migrateWhenAvailable(ctx, migrate, i.server.StartFailed); {
+	case err == nil:
+		if i.store.Made() {
+			i.log.Warn("there was no database, and a new one was made: where there should be one, look for it before people write", "database", i.store.Name())
+		}
+		if schema := i.store.NewerSchema(); schema > 0 {
+			i.log.Warn("the schema of the database is newer than this version of worldevents, and compatible", "schema", schema)
+		}
+		i.server.Ready()
+		i.log.Info("ready")
+		prune(ctx, i.store, i.log)
+	case ctx.Err() == nil:
+		i.errc <- err
+	}
+}
+
+// migrateWhenAvailable migrates, and tries again while the database is away. It calls failed after each try. It
+// gives up on an error that waiting cannot cure, and when the process is to stop.
+func migrateWhenAvailable(ctx context.Context, migrate func(context.Context) error, failed func(error)) error {
+	for {
+		err := migrate(ctx)
+		switch {
+		case err == nil, ctx.Err() != nil:
+			return err
+		case !errors.Is(err, models.ErrUnavailable) && !errors.Is(err, models.ErrTimeout) && !errors.Is(err, models.ErrBusy):
+			return err
+		}
+		failed(err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// pruneInterval is how long pruning rests after each thousand sessions. So it looks at a million sessions in an
+// hour and a half, and nobody notices.
+const pruneInterval = 5 * time.Second
+
+// prune deletes sessions of which nothing is left, marks of changes that nobody needs, and the rest of removed
+// events, until ctx ends. Every instance does so. Advisory locks keep two of them from deleting the same marks
+// or events.
+func prune(ctx context.Context, store *models.Store, log *slog.Logger) {
+	var last models.ID
+	go pruneAgain(ctx, log, "sessions", func() (err error) {
+		last, _, err = store.PruneSessions(ctx, last)
+		return err
+	})
+	go pruneAgain(ctx, log, "marks of changes", func() error {
+		_, err := store.PruneChanges(ctx)
+		return err
+	})
+	go pruneAgain(ctx, log, "removed events", func() error { return store.SweepEvents(ctx) })
+}
+
+// pruneAgain repeats one part of prune. The parts run side by side, because each may have much to do.
+func pruneAgain(ctx context.Context, log *slog.Logger, what string, prune func() error) {
+	for tick := time.Tick(pruneInterval); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick:
+		}
+		if err := prune(); err != nil && ctx.Err() == nil {
+			log.Debug(what+" not pruned", "error", err.Error())
+		}
+	}
+}
