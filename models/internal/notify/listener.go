@@ -83,7 +83,7 @@ func (l *listener) run(ctx context.Context) {
 			return
 		}
 		if !l.deaf && !errors.Is(err, errStale) {
-			l.log.Warn("other instances are not heard: who waits for a list has their news after a second", "error", err.Error())
+			l.log.Warn("other instances are not heard: watches learn of their writes up to a second later", "error", err.Error())
 			l.deaf = true
 		}
 		pgErr := new(pgconn.PgError)
