@@ -35,7 +35,7 @@ test("all six operations work by clicking, under a path", async (t) => {
   assert.ok((await tab.locator(".opblock").first().boundingBox()).y < 300, "the page opens on the operations");
   assert.deepEqual(await execute(tab, "auth", "getSession"), [200, { authenticated: true }]);
   assert.match(await tab.locator("#operations-auth-getSession .curl").innerText(), /-b 'token=…; refreshToken=…'/);
-  await tab.getByText("Signing in sets two httpOnly cookies").waitFor(); // what the contract says of all operations
+  await tab.getByText("sets two httpOnly cookies").waitFor(); // what the contract says of all operations
   assert.deepEqual(await execute(tab, "auth", "refreshSession"), [200, { success: true }]);
   assert.deepEqual(await execute(tab, "events", "createEvent"), [200, { success: true }]);
   const [, { events }] = await execute(tab, "events", "listEvents");
