@@ -17,7 +17,7 @@ func stall(t *testing.T, s *servicetest.Service, c *servicetest.Client, n int) (
 	t.Helper()
 	var all []func()
 	for range n {
-		_, hangUp := servicetest.OpenList(t, s, c, time.Now().Add(20*time.Second))
+		_, hangUp := servicetest.OpenList(t, s, c)
 		all = append(all, hangUp)
 	}
 	return func() {
@@ -117,13 +117,13 @@ func TestWaitingResponses(t *testing.T) {
 		servicetest.Crowd(t, s, "plaza", streamed)
 		alice, bob := s.SignIn("alice"), s.SignIn("bob")
 		// Of 64 in flight 16 may wait, 2 of one user.
-		first, conn := servicetest.OpenListAt(t, s, alice, servicetest.Plaza, time.Now().Add(20*time.Second))
+		first, conn := servicetest.OpenListAt(t, s, alice, servicetest.Plaza)
 		defer conn.Close()
 		servicetest.Eventually(t, 10*time.Second, "the first one waits", func() bool {
 			now, _ := servicetest.StalledResponses(t, s)
 			return now == 1
 		})
-		others, connOfOthers := servicetest.OpenListAt(t, s, bob, servicetest.Plaza, time.Now().Add(20*time.Second))
+		others, connOfOthers := servicetest.OpenListAt(t, s, bob, servicetest.Plaza)
 		defer connOfOthers.Close()
 		servicetest.Eventually(t, 10*time.Second, "two wait", func() bool {
 			now, _ := servicetest.StalledResponses(t, s)

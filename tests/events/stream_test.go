@@ -83,7 +83,7 @@ func TestListEventsSlowReaders(t *testing.T) {
 		servicetest.Crowd(t, s, "plaza", streamed)
 		alice := s.SignIn("alice")
 		for range 10 { // SQLite has eight connections for readers
-			_, hangUp := servicetest.OpenList(t, s, alice, time.Now().Add(20*time.Second))
+			_, hangUp := servicetest.OpenList(t, s, alice)
 			defer hangUp()
 		}
 		servicetest.Eventually(t, 20*time.Second, "a connection is free", func() bool {
@@ -101,7 +101,7 @@ func TestListEventsClientGone(t *testing.T) {
 		want := servicetest.Crowd(t, s, "plaza", streamed)
 		alice := s.SignIn("alice")
 		for range 5 {
-			_, hangUp := servicetest.OpenList(t, s, alice, time.Now().Add(20*time.Second))
+			_, hangUp := servicetest.OpenList(t, s, alice)
 			hangUp()
 		}
 		if got := servicetest.Usernames(t, alice.Get(servicetest.Plaza).Body); !servicetest.Equal(got, want) {
@@ -125,7 +125,7 @@ func TestListEventsDatabaseGone(t *testing.T) {
 	behind.URL = url
 	s := servicetest.Start(t, &behind)
 	servicetest.Crowd(t, s, "plaza", streamed)
-	res, conn := servicetest.OpenListAt(t, s, s.SignIn("alice"), servicetest.Plaza, time.Now().Add(20*time.Second))
+	res, conn := servicetest.OpenListAt(t, s, s.SignIn("alice"), servicetest.Plaza)
 	defer conn.Close()
 	proxy.Down()
 	conn.SetReadBuffer(4 << 20) // what is on its way fills megabytes, which would take most of a minute 4 KiB at a time
@@ -183,7 +183,7 @@ func TestListEventsReadsWrites(t *testing.T) {
 // slowly begins to ask for a list, reads a little of it, runs meanwhile, and then reads the rest.
 func slowly(t *testing.T, s *servicetest.Service, c *servicetest.Client, path string, meanwhile func()) string {
 	t.Helper()
-	res, conn := servicetest.OpenListAt(t, s, c, path, time.Now().Add(20*time.Second))
+	res, conn := servicetest.OpenListAt(t, s, c, path)
 	defer conn.Close()
 	begin, err := io.ReadAll(io.LimitReader(res.Body, 1000))
 	if err != nil {
@@ -243,7 +243,7 @@ func TestListEventsEndsWithItsClient(t *testing.T) {
 		servicetest.AddEvents(s, "plaza", 8000, 900, 2030, strings.Repeat("d", 5000))
 		alice := s.SignIn("alice")
 		for _, path := range []string{servicetest.Plaza, servicetest.Plaza + "?limit=850"} {
-			_, conn := servicetest.OpenListAt(t, s, alice, path, time.Now().Add(20*time.Second))
+			_, conn := servicetest.OpenListAt(t, s, alice, path)
 			haveAppear(s, 300)
 			before := strings.Count(s.Log.String(), "listEvents")
 			conn.Close()
@@ -287,7 +287,7 @@ func TestListEventsRemovedDuringStream(t *testing.T) {
 		servicetest.Crowd(t, s, "plaza", 2*streamed)
 		alice := s.SignIn("alice")
 		event, _ := models.ParseID("00000000-0000-7000-8000-000000000000")
-		res, conn := servicetest.OpenListAt(t, s, alice, servicetest.Plaza, time.Now().Add(20*time.Second))
+		res, conn := servicetest.OpenListAt(t, s, alice, servicetest.Plaza)
 		defer conn.Close()
 		begin, err := io.ReadAll(io.LimitReader(res.Body, 1000))
 		if err != nil {

@@ -317,7 +317,7 @@ func TestRequestLogOfOtherWaiting(t *testing.T) {
 		}
 
 		servicetest.AddEvents(s, "plaza", 7000, 1500, 2040, strings.Repeat("d", 5000))
-		_, hangUp := servicetest.OpenList(t, s, alice, time.Now())
+		_, hangUp := servicetest.OpenList(t, s, alice)
 		servicetest.Eventually(t, 20*time.Second, "the response waits for its client", func() bool {
 			now, _ := servicetest.StalledResponses(t, s)
 			return now == 1

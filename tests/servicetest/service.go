@@ -123,6 +123,7 @@ func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 	s.Ready()
 	public.Config.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate()}}
 	public.Listener = s.Attach(public.Config, public.Listener)
+	public.Config.Handler = waitForSlow(public.Config.Handler)
 	public.Config.ErrorLog = slog.NewLogLogger(s.Options.Log.Handler(), slog.LevelInfo)
 	public.Start()
 	admin := httptest.NewServer(s.Admin)
