@@ -37,7 +37,7 @@ func (s *Store) Demo(ctx context.Context) (done bool, err error) {
 			users[name] = added.ID
 		}
 	}
-	evening := s.now().UTC().Truncate(24 * time.Hour).Add(19 * time.Hour)
+	evening := s.options.Now().UTC().Truncate(24 * time.Hour).Add(19 * time.Hour)
 	for i, event := range []struct {
 		name, description, creator string
 		days                       int

@@ -125,9 +125,9 @@ var errStuck = errors.New("the reading does not move on")
 // it does not check. After an error the sink is as it was before.
 func (l *EventReader) Next(ctx context.Context, caller Caller, sink EventSink) error {
 	size, start := sink.Size(), l.readState
-	maxWait := l.store.maxWait
+	maxWait := l.store.options.MaxWait
 	if l.begun { // the response has begun and can no longer be refused, so it may be queued for longer
-		maxWait = l.store.timeout
+		maxWait = l.store.options.Timeout
 	}
 	err := l.store.run(ctx, l.store.reader, maxWait, func(tx *gorm.DB) error {
 		sink.Truncate(size) // what an earlier try left

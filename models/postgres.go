@@ -31,18 +31,18 @@ var postgresDialect = dialect{
 }
 
 // openPostgres prepares the pool, the shared writes, and the notifications of other instances.
-func (s *Store) openPostgres(url string, conns int) (err error) {
-	if s.server, err = postgres.New(url, s.timeout); err != nil {
+func (s *Store) openPostgres() (err error) {
+	if s.server, err = postgres.New(s.options.URL, s.options.Timeout); err != nil {
 		return err
 	}
 	db := &postgresDatabase{server: s.server}
 	s.database, s.dialect, s.schema.database = db, postgresDialect, schema.Postgres
-	if s.writer, err = db.newPool(conns); err != nil {
+	if s.writer, err = db.newPool(s.options.MaxConns); err != nil {
 		return err
 	}
 	s.writer.timings = newTimings("postgres")
 	s.reader = s.writer
-	s.writes = s.server.NewLane(s.writer.sql, s.writer.limiter.(batch.Connections), s.timeout, s.maxWait, s.writer.timings.countError)
+	s.writes = s.server.NewLane(s.writer.sql, s.writer.limiter.(batch.Connections), s.options.Timeout, s.options.MaxWait, s.writer.timings.countError)
 	s.instances, err = notify.New(s.server)
 	return err
 }

@@ -29,7 +29,7 @@ func (s *Store) PruneSessions(ctx context.Context, after ID) (last ID, deleted i
 	if err == nil && !last.IsZero() {
 		err = s.write(ctx, func(tx *gorm.DB) error {
 			const over = -TokenTTL - ClockSkew
-			maxAge := cmp.Or(s.policy.MaxAge, noMaxAge)
+			maxAge := cmp.Or(s.options.Sessions.MaxAge, noMaxAge)
 			res := tx.Exec(`
 				DELETE FROM sessions WHERE id > ? AND id <= ?
 					AND (expires_at < ? OR created_at < ? OR token_hash IS NULL AND refreshed_at < ?)`,

@@ -49,7 +49,7 @@ func (s *Store) RefreshSession(ctx context.Context, caller Caller, old RefreshTo
 				AS `+s.dialect.blob+`), 1, 192)
 			WHERE handle_hash = ? AND token_hash = ? AND ? AND ?
 			RETURNING id, user_id, (SELECT username FROM users WHERE id = user_id), created_at`,
-			next, s.timestamp(), s.after(s.policy.TTL), s.spentNow(), s.after(-s.policy.ReuseLeeway),
+			next, s.timestamp(), s.after(s.options.Sessions.TTL), s.spentNow(), s.after(-s.options.Sessions.ReuseLeeway),
 			old.Handle, old.Token, s.isFresh(), caller.belongsTo())},
 	})
 	var grant Grant
@@ -79,7 +79,7 @@ func (s *Store) revokeIfReused(ctx context.Context, caller Caller, old RefreshTo
 			s.milliseconds(), old.Handle, old.Token, s.isFresh(), caller.belongsTo()),
 			&session.ID, &session.Spent, &now)
 	})
-	if err == nil && session.wasSpentWithin(old.Token, now-s.policy.ReuseLeeway.Milliseconds()) {
+	if err == nil && session.wasSpentWithin(old.Token, now-s.options.Sessions.ReuseLeeway.Milliseconds()) {
 		return Grant{}, ErrRefreshToken // a second tab lost the race
 	}
 	if err == nil {
@@ -114,7 +114,7 @@ func (s *Session) wasSpentWithin(token Hash, after int64) bool {
 // milliseconds is the time of writing in milliseconds since 1970, as a parameter of a statement.
 func (s *Store) milliseconds() any {
 	if s.file != nil {
-		return s.now().UnixMilli()
+		return s.options.Now().UnixMilli()
 	}
 	return gorm.Expr("CAST(extract(epoch FROM ?) * 1000 AS bigint)", s.timestamp())
 }
@@ -122,7 +122,7 @@ func (s *Store) milliseconds() any {
 // spentNow is the time of writing as Spent keeps it: spentTime bytes, big-endian.
 func (s *Store) spentNow() any {
 	if s.file != nil {
-		return binary.BigEndian.AppendUint64(nil, uint64(s.now().UnixMilli()))[8-spentTime:]
+		return binary.BigEndian.AppendUint64(nil, uint64(s.options.Now().UnixMilli()))[8-spentTime:]
 	}
 	return gorm.Expr("substr(int8send(?), 3)", s.milliseconds()) // from byte 3 on, the first being 1
 }

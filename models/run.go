@@ -30,12 +30,12 @@ type Deadline struct{}
 // happened. It returns ErrBusy if that was in vain. If the caller goes away, fn goes on once it has begun:
 // cancelling a statement would cost the pool its connection.
 func (s *Store) write(ctx context.Context, fn func(tx *gorm.DB) error) error {
-	return s.run(ctx, s.writer, s.maxWait, fn)
+	return s.run(ctx, s.writer, s.options.MaxWait, fn)
 }
 
 // read is write on a connection that may be unable to write.
 func (s *Store) read(ctx context.Context, fn func(tx *gorm.DB) error) error {
-	return s.run(ctx, s.reader, s.maxWait, fn)
+	return s.run(ctx, s.reader, s.options.MaxWait, fn)
 }
 
 // run is write on a connection of p. The call is queued for the connection for no longer than maxWait.
@@ -74,7 +74,7 @@ func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(
 // deadline is when a call that began at begun must have ended: after the store's timeout, or at the deadlines
 // of ctx if they come first.
 func (s *Store) deadline(ctx context.Context, begun time.Time) time.Time {
-	deadline := begun.Add(s.timeout)
+	deadline := begun.Add(s.options.Timeout)
 	if d, ok := ctx.Value(Deadline{}).(time.Time); ok && !d.IsZero() && d.Before(deadline) {
 		deadline = d
 	}
@@ -147,7 +147,7 @@ func (s *Store) after(d time.Duration) any {
 	case s.serverClock:
 		return gorm.Expr("clock_timestamp() + CAST(? AS interval)", d)
 	}
-	then := s.now().UTC().Truncate(time.Microsecond).Add(d) // PostgreSQL keeps microseconds
+	then := s.options.Now().UTC().Truncate(time.Microsecond).Add(d) // PostgreSQL keeps microseconds
 	if s.file != nil {
 		return then
 	}
@@ -176,7 +176,7 @@ func (s *Store) apply(ctx context.Context, w batch.Write) (changed bool, err err
 	var started time.Time
 	for n := 1; ; n++ {
 		j := &batch.Job{Write: &w, Deadline: deadline, Waiting: p.timings.waiting}
-		err = s.writes.Apply(ctx, j, begun.Add(s.maxWait))
+		err = s.writes.Apply(ctx, j, begun.Add(s.options.MaxWait))
 		if started.IsZero() {
 			started = j.Started()
 		}

@@ -114,7 +114,7 @@ func (s *Store) begin(tx *gorm.DB, user User, in SignIn) (Grant, error) {
 		UPDATE sessions SET token_hash = NULL, spent = ? WHERE token_hash IS NOT NULL AND id IN (
 			SELECT id FROM sessions WHERE user_id = ? AND token_hash IS NOT NULL
 			ORDER BY (?) DESC, refreshed_at DESC, id DESC LIMIT 1000000 OFFSET ?)`,
-		[]byte{}, user.ID, s.isFresh(), s.policy.PerUser-1)
+		[]byte{}, user.ID, s.isFresh(), s.options.Sessions.PerUser-1)
 	if res.Error != nil {
 		return Grant{}, res.Error
 	}
@@ -124,7 +124,7 @@ func (s *Store) begin(tx *gorm.DB, user User, in SignIn) (Grant, error) {
 		INSERT INTO sessions (id, user_id, handle_hash, created_at, device, network, provider_sid, refreshed_at, expires_at, token_hash, spent)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING created_at`,
 		grant.SessionID, user.ID, in.Handle, now, in.Device, in.Network, sql.NullString{String: in.ProviderSID, Valid: in.ProviderSID != ""},
-		now, s.after(s.policy.TTL), in.Token, []byte{}), &created)
+		now, s.after(s.options.Sessions.TTL), in.Token, []byte{}), &created)
 	grant.Ends = s.ends(created)
 	return grant, err
 }
@@ -132,18 +132,18 @@ func (s *Store) begin(tx *gorm.DB, user User, in SignIn) (Grant, error) {
 // isFresh is the condition that a session has not expired. One with a MaxAge must live for a second more: a JWT
 // counts in whole seconds, and could otherwise be born expired.
 func (s *Store) isFresh() clause.Expr {
-	if s.policy.MaxAge == 0 {
+	if s.options.Sessions.MaxAge == 0 {
 		return gorm.Expr("expires_at > ?", s.timestamp())
 	}
-	return gorm.Expr("expires_at > ? AND created_at >= ?", s.timestamp(), s.after(time.Second-s.policy.MaxAge))
+	return gorm.Expr("expires_at > ? AND created_at >= ?", s.timestamp(), s.after(time.Second-s.options.Sessions.MaxAge))
 }
 
 // ends is when a session ends that was created at a time; zero means never.
 func (s *Store) ends(created time.Time) time.Time {
-	if s.policy.MaxAge == 0 {
+	if s.options.Sessions.MaxAge == 0 {
 		return time.Time{}
 	}
-	return created.Add(s.policy.MaxAge)
+	return created.Add(s.options.Sessions.MaxAge)
 }
 
 // belongsTo is the condition that a session is the caller's. A zero id is not compared.

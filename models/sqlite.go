@@ -29,12 +29,12 @@ var sqliteDialect = dialect{
 // writer do not wait for each other (sqlite.org/wal.html).
 func (s *Store) openSQLite(path string) (err error) {
 	s.file = sqlite.NewFile(path)
-	db := sqliteDatabase{s.file, s.timeout / 2} // the other half is for the queue in this process
+	db := sqliteDatabase{s.file, s.options.Timeout / 2} // the other half is for the queue in this process
 	s.database, s.dialect, s.schema.database = db, sqliteDialect, schema.SQLite
 	if s.reader, err = db.newPool(sqlite.Readers); err != nil {
 		return err
 	}
-	w, err := s.file.OpenWriting(db.busy, s.maxWait/4, s.reader.limiter.(batch.Connections))
+	w, err := s.file.OpenWriting(db.busy, s.options.MaxWait/4, s.reader.limiter.(batch.Connections))
 	if err != nil {
 		return err
 	}

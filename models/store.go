@@ -41,6 +41,7 @@ type Options struct {
 
 // Store is the database. Its methods may be called concurrently.
 type Store struct {
+	options  Options // MaxWait is bounded, and Now is set
 	database database
 	dialect  dialect
 	file     *sqlite.File     // nil on PostgreSQL
@@ -52,12 +53,6 @@ type Store struct {
 	// instances are nil on SQLite.
 	instances  *notify.Instances
 	subscriber atomic.Pointer[func(own bool)]
-	timeout    time.Duration
-	maxWait    time.Duration
-	url        string // of Options
-	maxConns   int
-	now        func() time.Time
-	policy     SessionPolicy
 	// serverClock means that times in rows come from the database's clock.
 	serverClock bool
 	schema      storedSchema
@@ -86,15 +81,16 @@ type pool struct {
 // Open prepares a Store. It does not connect, so that a database that is away shows only in Migrate and Ready.
 // An error means that the URL can never work.
 func Open(o Options) (*Store, error) {
-	s := &Store{timeout: o.Timeout, maxWait: min(cmp.Or(o.MaxWait, time.Second), o.Timeout/2), url: o.URL, maxConns: o.MaxConns, now: o.Now, policy: o.Sessions}
-	if s.now == nil {
-		s.now = time.Now
+	s := &Store{options: o}
+	s.options.MaxWait = min(cmp.Or(o.MaxWait, time.Second), o.Timeout/2)
+	if o.Now == nil {
+		s.options.Now = time.Now
 	}
 	var err error
 	if path, ok := strings.CutPrefix(o.URL, "sqlite:"); ok {
 		err = s.openSQLite(path)
 	} else {
-		err = s.openPostgres(o.URL, o.MaxConns)
+		err = s.openPostgres()
 	}
 	if err != nil {
 		return nil, err
@@ -167,17 +163,17 @@ func (s *Store) LogTo(log *slog.Logger) {
 }
 
 // Timeout is what Options said.
-func (s *Store) Timeout() time.Duration { return s.timeout }
+func (s *Store) Timeout() time.Duration { return s.options.Timeout }
 
 // SessionPolicy is what Options said.
-func (s *Store) SessionPolicy() SessionPolicy { return s.policy }
+func (s *Store) SessionPolicy() SessionPolicy { return s.options.Sessions }
 
 // Ready reports whether the database responds within a second and can be written to. It does not queue behind
 // other calls: a busy pool is no reason to take an instance out of service, and a dead one is. If a write
 // failed because the disk was full or the like, a write has to succeed first: on PostgreSQL one that Ready
 // makes, on SQLite the probe of the file.
 func (s *Store) Ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, min(time.Second, s.timeout))
+	ctx, cancel := context.WithTimeout(ctx, min(time.Second, s.options.Timeout))
 	defer cancel()
 	return s.database.ready(s.reader.gorm.WithContext(ctx))
 }
@@ -196,7 +192,7 @@ func (s *Store) SharedFiles() (files []string) {
 // or ErrCredentials, and then changes nothing. It must not be called concurrently.
 func (s *Store) UseCredentials(ctx context.Context, text string) (c postgres.Credentials, err error) {
 	if s.server == nil {
-		if text != s.url {
+		if text != s.options.URL {
 			err = postgres.ErrFixedURL
 		}
 		return c, err
@@ -204,7 +200,7 @@ func (s *Store) UseCredentials(ctx context.Context, text string) (c postgres.Cre
 	if c, err = s.server.UseCredentials(ctx, text); c.Changed {
 		s.instances.Renew()
 		go s.closeIdle()
-		time.AfterFunc(s.timeout, s.closeIdle) // those that were in use
+		time.AfterFunc(s.options.Timeout, s.closeIdle) // those that were in use
 	}
 	return c, err
 }
@@ -213,5 +209,5 @@ func (s *Store) UseCredentials(ctx context.Context, text string) (c postgres.Cre
 // falls.
 func (s *Store) closeIdle() {
 	s.writer.sql.SetMaxIdleConns(0)
-	s.writer.sql.SetMaxIdleConns(s.maxConns)
+	s.writer.sql.SetMaxIdleConns(s.options.MaxConns)
 }

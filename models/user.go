@@ -83,7 +83,7 @@ func (s *Store) FindUser(ctx context.Context, who Who) (Identity, error) {
 func (s *Store) newUser(username string) User {
 	folded, skeleton := names.Fold(username), names.Skeleton(username)
 	return User{
-		ID: newID(), Username: username, CreatedAt: s.now().UTC().Truncate(time.Microsecond),
+		ID: newID(), Username: username, CreatedAt: s.options.Now().UTC().Truncate(time.Microsecond),
 		Folded: &folded, Skeleton: &skeleton,
 	}
 }
