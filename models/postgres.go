@@ -32,9 +32,7 @@ var postgresDialect = dialect{
 
 // openPostgres prepares the pool, the shared writes, and the notifications of other instances.
 func (s *Store) openPostgres() (err error) {
-	if s.server, err = postgres.New(s.options.URL, s.options.Timeout); err != nil {
-		return err
-	}
+	s.server = postgres.New(s.options.URL, s.options.Timeout)
 	db := &postgresDatabase{server: s.server}
 	s.database, s.dialect, s.schema.database = db, postgresDialect, schema.Postgres
 	if s.writer, err = db.newPool(s.options.MaxConns); err != nil {
@@ -74,7 +72,7 @@ func (d *postgresDatabase) note(err error) {
 // own has to succeed first: a server that is full still answers every read.
 func (d *postgresDatabase) ready(tx *gorm.DB) error {
 	var writable bool
-	err := postgres.WhileFull(tx.Statement.Context, func() error {
+	err := postgres.WhileFull(tx.Statement.Context, time.Time{}, func() error {
 		return dberr.Classify(scan(tx.Raw("SELECT NOT CAST(current_setting('transaction_read_only') AS boolean)"), &writable))
 	})
 	if err != nil {

@@ -54,11 +54,7 @@ func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(
 			work, cancel = context.WithDeadline(work, deadline)
 		}
 		defer cancel()
-		err := s.attempt(work, p, fn)
-		if errors.Is(err, dberr.ErrFull) {
-			err = s.attemptWhileFull(work, p, begun.Add(maxWait), fn)
-		}
-		return err
+		return postgres.WhileFull(work, begun.Add(maxWait), func() error { return s.attempt(work, p, fn) })
 	})
 	if started.IsZero() {
 		p.timings.waiting.Add(-1)
@@ -102,14 +98,6 @@ func (s *Store) attempt(ctx context.Context, p pool, fn func(tx *gorm.DB) error)
 		case <-time.After(repeatDelay(n)):
 		}
 	}
-}
-
-// attemptWhileFull repeats attempt until giveUp while the server takes no more connections: a connection of the
-// pool may come free, or another client may leave.
-func (s *Store) attemptWhileFull(ctx context.Context, p pool, giveUp time.Time, fn func(tx *gorm.DB) error) error {
-	wait, cancel := context.WithDeadline(ctx, giveUp)
-	defer cancel()
-	return postgres.WhileFull(wait, func() error { return s.attempt(ctx, p, fn) })
 }
 
 // scan runs a query that Raw has built, and reads the columns of its only row into dest. It returns

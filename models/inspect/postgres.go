@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -28,15 +27,16 @@ func inspectPostgres(ctx context.Context, o models.Options) Inspection {
 	}
 	var writable *pgx.Conn
 	about := ""
-	hosts := configsOfHosts(config)
-	for _, host := range hosts {
+	for _, host := range postgres.HostsOf(config) {
+		host.ValidateConnect = nil // so that a standby is looked at, too
+		host.ConnectTimeout = min(host.ConnectTimeout, inspectTimeout)
 		conn := inspectHost(ctx, &found, host)
 		if conn == nil {
 			continue
 		}
 		defer conn.Close(context.Background())
 		if writable == nil {
-			writable, about = conn, addressOf(host)
+			writable, about = conn, postgres.AddressOf(host)
 		}
 	}
 	if writable == nil {
@@ -49,26 +49,9 @@ func inspectPostgres(ctx context.Context, o models.Options) Inspection {
 	return found
 }
 
-// configsOfHosts returns how to connect to each host of a URL by itself. A host may have several ways: with TLS
-// and without.
-func configsOfHosts(config *pgx.ConnConfig) (hosts []*pgx.ConnConfig) {
-	for _, ways := range postgres.HostsOf(config) {
-		host := config.Copy()
-		host.Host, host.Port, host.TLSConfig, host.Fallbacks = ways[0].Host, ways[0].Port, ways[0].TLSConfig, ways[1:]
-		host.ValidateConnect = nil // so that a standby is looked at, too
-		host.ConnectTimeout = min(host.ConnectTimeout, inspectTimeout)
-		hosts = append(hosts, host)
-	}
-	return hosts
-}
-
-func addressOf(host *pgx.ConnConfig) string {
-	return net.JoinHostPort(host.Host, strconv.Itoa(int(host.Port)))
-}
-
 // inspectHost looks at a host. If the host takes writes, it returns the connection.
 func inspectHost(ctx context.Context, found *Inspection, host *pgx.ConnConfig) *pgx.Conn {
-	about := addressOf(host)
+	about := postgres.AddressOf(host)
 	wait, cancel := context.WithTimeout(ctx, 2*inspectTimeout)
 	defer cancel()
 	conn, err := pgx.ConnectConfig(wait, host)

@@ -31,13 +31,13 @@ const channel = "worldevents"
 // New makes the two connectors. It connects to nothing yet.
 func New(server *postgres.Server) (*Instances, error) {
 	var instance [8]byte
-	rand.Read(instance[:])                                      // never fails
-	toTell, err := server.Beside(func(*pgconn.Notification) {}) // a pooler may deliver here what others listen for
+	rand.Read(instance[:]) // never fails
+	toTell, err := server.NewConnector(nil)
 	if err != nil {
 		return nil, err
 	}
 	l := new(listener)
-	if l.conns, err = server.Beside(l.hear); err != nil {
+	if l.conns, err = server.NewConnector(l.hear); err != nil {
 		return nil, err
 	}
 	return &Instances{notifier: newNotifier(toTell, int64(binary.NativeEndian.Uint64(instance[:]))), listener: l}, nil

@@ -38,9 +38,6 @@ const (
 	idleKey = "worldevents.idle"
 )
 
-// suspect is called after a call that ran out of time.
-func (c *checks) suspect() { c.suspicions.Add(1) }
-
 // responded is called after a connection has responded.
 func (c *checks) responded(conn *pgx.Conn) {
 	data := conn.PgConn().CustomData()

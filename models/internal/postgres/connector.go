@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
+	"golang.org/x/sync/singleflight"
 
 	"worldevents/models/internal/dberr"
 )
@@ -19,11 +20,8 @@ import (
 // host that it found last, and searches for another when that one refuses or is suspect. A host that is gone
 // must cost neither a caller nor the pool their time.
 type Connector struct {
-	hosts []*host
-	// timeout bounds one attempt to connect, and one search.
-	timeout time.Duration
-	checks  *checks
-	url     *serverURL
+	server *Server
+	hosts  []*host
 	// stop cancels ctx, which ends attempts, searches and the look for suspects.
 	ctx  context.Context
 	stop context.CancelFunc
@@ -32,12 +30,12 @@ type Connector struct {
 	user, password string // those of the last connection
 
 	// current is nil until a search has found a host, and again after that host has refused.
-	current *host
-	running *search                // nil when there is none
-	heard   lastHeard              // from the current host
-	full    error                  // the server's answer while it takes no more connections
-	retry   time.Time              // when the server is asked again
-	tracked map[*activity]struct{} // all connections and attempts, if there are several hosts
+	current  *host
+	searches singleflight.Group     // runs one search at a time
+	heard    lastHeard              // from the current host
+	full     error                  // the server's answer while it takes no more connections
+	retry    time.Time              // when the server is asked again
+	tracked  map[*activity]struct{} // all connections and attempts, if there are several hosts
 }
 
 // maxTries is how often one call tries to connect, each time to the host that is current then.
@@ -46,20 +44,20 @@ const maxTries = 4
 // fullInterval is how long nobody asks for a connection after the server has refused one more (SQLSTATE 53300).
 const fullInterval = 100 * time.Millisecond
 
-// newConnector prepares connections. If hear is not nil, they call it with each notification.
-func newConnector(url *serverURL, hear func(*pgconn.Notification), checks *checks) (*Connector, error) {
-	config, err := url.parse()
+// NewConnector prepares connections. If hear is not nil, they call it with each notification.
+func (s *Server) NewConnector(hear func(*pgconn.Notification)) (*Connector, error) {
+	config, err := s.parse()
 	if err != nil {
 		return nil, err
 	}
 	if hear != nil {
 		config.OnNotification = func(_ *pgconn.PgConn, n *pgconn.Notification) { hear(n) }
 	}
-	c := &Connector{timeout: url.timeout, checks: checks, url: url, user: config.User, password: config.Password, tracked: make(map[*activity]struct{})}
+	c := &Connector{server: s, user: config.User, password: config.Password, tracked: make(map[*activity]struct{})}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	hosts := HostsOf(config)
-	for _, variants := range hosts {
-		c.hosts = append(c.hosts, c.newHost(config, variants, len(hosts) > 1))
+	for _, host := range hosts {
+		c.hosts = append(c.hosts, c.newHost(host, len(hosts) > 1))
 	}
 	if len(hosts) > 1 {
 		go c.findSuspects()
@@ -68,13 +66,16 @@ func newConnector(url *serverURL, hear func(*pgconn.Notification), checks *check
 }
 
 // IsStale reports whether the user or the password was replaced after a connection was made.
-func (c *Connector) IsStale(conn *pgconn.PgConn) bool { return c.url.isStale(conn) }
+func (c *Connector) IsStale(conn *pgconn.PgConn) bool {
+	made, _ := conn.CustomData()[generationKey].(uint64)
+	return made != c.server.generation.Load()
+}
 
 // credentials are those of the next connection. The URL may name a file for the password, which is read anew
 // each time. While somebody replaces that file there may be no password for a moment; then the former one
 // serves.
 func (c *Connector) credentials() (user, password string) {
-	config, err := c.url.parse()
+	config, err := c.server.parse()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil && (config.Password != "" || config.User != c.user) {
@@ -157,17 +158,14 @@ func (c *Connector) connect(ctx context.Context) (driver.Conn, error) {
 // share one search.
 func (c *Connector) find(ctx context.Context) (*host, error) {
 	c.mu.Lock()
-	h, s := c.current, c.running
-	if h == nil && s == nil {
-		s = c.beginSearch()
-	}
+	h := c.current
 	c.mu.Unlock()
 	if h != nil {
 		return h, nil
 	}
 	select {
-	case <-s.done:
-		return s.found, s.err
+	case search := <-c.search():
+		return search.Val.(*host), search.Err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -207,14 +205,15 @@ func (c *Connector) reset(ctx context.Context, conn *pgx.Conn) error {
 	if c.IsStale(conn.PgConn()) {
 		return driver.ErrBadConn
 	}
-	return c.checks.check(ctx, conn)
+	return c.server.checks.check(ctx, conn)
 }
 
-// WhileFull calls fn again while it returns ErrFull, until ctx ends.
-func WhileFull(ctx context.Context, fn func() error) error {
+// WhileFull calls fn again while it returns ErrFull, until ctx ends or a time has come; the zero time never
+// comes. A connection of the pool may come free meanwhile, or another client may leave.
+func WhileFull(ctx context.Context, giveUp time.Time, fn func() error) error {
 	for {
 		err := fn()
-		if !errors.Is(err, dberr.ErrFull) {
+		if !errors.Is(err, dberr.ErrFull) || !giveUp.IsZero() && !time.Now().Before(giveUp) {
 			return err
 		}
 		select {

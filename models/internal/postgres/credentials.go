@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
@@ -17,60 +15,10 @@ import (
 	"worldevents/models/internal/schema"
 )
 
-// serverURL is the URL of the database. User and password may be replaced while connections are made.
-type serverURL struct {
-	text    atomic.Pointer[string]
-	timeout time.Duration
-	// generation counts replacements. A connection of an earlier generation is stale, and leaves the pool when
-	// its work is done.
-	generation atomic.Uint64
-}
-
-// generationKey is where a connection keeps its generation.
-const generationKey = "worldevents.generation"
-
-func newServerURL(text string, timeout time.Duration) *serverURL {
-	u := &serverURL{timeout: timeout}
-	u.text.Store(&text)
-	return u
-}
-
-// parse reads the URL and the files that it names as they are now.
-func (u *serverURL) parse() (*pgx.ConnConfig, error) {
-	return Parse(*u.text.Load(), u.timeout)
-}
-
-// replace makes all further connections use text.
-func (u *serverURL) replace(text string) {
-	u.text.Store(&text)
-	u.generation.Add(1)
-}
-
-// mark returns a function that notes the present generation on a connection (pgconn.Config.AfterConnect). It
-// must be called before the URL is read for that connection. If a replacement comes in between, the connection
-// then counts as older than it is, which costs one connection; the other way round a stale one would stay.
-func (u *serverURL) mark() func(context.Context, *pgconn.PgConn) error {
-	generation := u.generation.Load()
-	return func(_ context.Context, conn *pgconn.PgConn) error {
-		conn.CustomData()[generationKey] = generation
-		return nil
-	}
-}
-
-// isStale reports whether user or password were replaced after a connection was made.
-func (u *serverURL) isStale(conn *pgconn.PgConn) bool {
-	now := u.generation.Load()
-	if now == 0 {
-		return false
-	}
-	made, _ := conn.CustomData()[generationKey].(uint64)
-	return made != now
-}
-
 // tryCredentials makes a connection and looks at the rights of its role. It returns ErrCredentials, or another
 // error if it could not find out.
-func tryCredentials(ctx context.Context, u *serverURL) error {
-	c, err := newConnector(u, nil, &checks{timeout: u.timeout})
+func (s *Server) tryCredentials(ctx context.Context) error {
+	c, err := s.NewConnector(nil)
 	if err != nil {
 		return err
 	}
@@ -83,7 +31,7 @@ func tryCredentials(ctx context.Context, u *serverURL) error {
 		return err
 	}
 	defer conn.Close()
-	return checkRights(ctx, u.timeout, conn)
+	return checkRights(ctx, s.timeout, conn)
 }
 
 // checkRights returns ErrCredentials unless the role of a connection may read and write the tables that are there.

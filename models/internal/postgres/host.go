@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"net"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -15,20 +16,26 @@ import (
 	"worldevents/internal/socket"
 )
 
-// HostsOf returns the hosts of the URL. Each has the variants of connecting to it that its sslmode allows: with
-// TLS, without, or both.
-func HostsOf(config *pgx.ConnConfig) (hosts [][]*pgconn.FallbackConfig) {
+// HostsOf returns how to connect to each host of a URL by itself. Its sslmode may allow several ways: with TLS
+// and without.
+func HostsOf(config *pgx.ConnConfig) (hosts []*pgx.ConnConfig) {
 	all := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
-	for _, variant := range all {
-		i := slices.IndexFunc(hosts, func(h []*pgconn.FallbackConfig) bool {
-			return h[0].Host == variant.Host && h[0].Port == variant.Port
-		})
-		if i < 0 {
-			i, hosts = len(hosts), append(hosts, nil)
+	for _, way := range all {
+		i := slices.IndexFunc(hosts, func(h *pgx.ConnConfig) bool { return h.Host == way.Host && h.Port == way.Port })
+		if i >= 0 {
+			hosts[i].Fallbacks = append(hosts[i].Fallbacks, way)
+			continue
 		}
-		hosts[i] = append(hosts[i], variant)
+		host := config.Copy()
+		host.Host, host.Port, host.TLSConfig, host.Fallbacks = way.Host, way.Port, way.TLSConfig, nil
+		hosts = append(hosts, host)
 	}
 	return hosts
+}
+
+// AddressOf is the host and the port to which a config connects first.
+func AddressOf(config *pgx.ConnConfig) string {
+	return net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port)))
 }
 
 // host is one of the hosts of the URL.
@@ -42,11 +49,9 @@ type host struct {
 	heard atomic.Uint64
 }
 
-// newHost prepares connections to a host. several means that the URL has more hosts.
-func (c *Connector) newHost(config *pgx.ConnConfig, variants []*pgconn.FallbackConfig, several bool) *host {
-	h, config := &host{c: c, name: hostName{timeout: c.timeout}}, config.Copy()
-	config.Host, config.Port, config.TLSConfig = variants[0].Host, variants[0].Port, variants[0].TLSConfig
-	config.Fallbacks = variants[1:]
+// newHost prepares connections to one host of HostsOf. several means that the URL has more hosts.
+func (c *Connector) newHost(config *pgx.ConnConfig, several bool) *host {
+	h := &host{c: c, name: hostName{timeout: c.server.timeout}}
 	config.DialFunc = withCheapWrites(config.DialFunc)
 	if several {
 		config.DialFunc = h.followed(config.DialFunc)
@@ -56,7 +61,7 @@ func (c *Connector) newHost(config *pgx.ConnConfig, variants []*pgconn.FallbackC
 	}
 	h.Connector = stdlib.GetConnector(*config,
 		stdlib.OptionBeforeConnect(func(ctx context.Context, config *pgx.ConnConfig) error {
-			config.AfterConnect = c.url.mark()
+			config.AfterConnect = c.server.mark()
 			config.User, config.Password = c.credentials()
 			return h.prepare(ctx, config)
 		}),
@@ -64,10 +69,10 @@ func (c *Connector) newHost(config *pgx.ConnConfig, variants []*pgconn.FallbackC
 			if address, _, err := net.SplitHostPort(conn.PgConn().Conn().RemoteAddr().String()); err == nil {
 				h.address.Store(&address)
 			}
-			c.checks.responded(conn)
+			c.server.checks.responded(conn)
 			return setPlannerOptions(ctx, conn)
 		}),
-		stdlib.OptionShouldPing(c.checks.noteIdle),
+		stdlib.OptionShouldPing(c.server.checks.noteIdle),
 		stdlib.OptionResetSession(c.reset))
 	return h
 }
@@ -113,9 +118,9 @@ func (h *host) prepare(ctx context.Context, config *pgx.ConnConfig) error {
 	return nil
 }
 
-// connect makes a connection to the host. It takes no longer than the connector's timeout.
+// connect makes a connection to the host. It takes no longer than the server's timeout.
 func (h *host) connect(ctx context.Context) (driver.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, h.c.timeout)
+	ctx, cancel := context.WithTimeout(ctx, h.c.server.timeout)
 	defer cancel()
 	defer context.AfterFunc(h.c.ctx, cancel)()
 	return h.Connector.Connect(ctx)

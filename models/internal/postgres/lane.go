@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -78,31 +77,23 @@ func lockedRowOf(w *batch.Write, err *pgconn.PgError) row {
 	return rsvpRow(w)
 }
 
-// rowsOf are the rows that w may have to wait for, at most three.
-func rowsOf(w *batch.Write) (all [3]row) {
+// rowsOf are the rows that w may have to wait for.
+func rowsOf(w *batch.Write) []row {
 	switch w.Kind {
 	case batch.Creates:
-		all[0] = userRow(w)
+		return []row{userRow(w)}
 	case batch.Joins:
-		all = [3]row{eventRow(w), userRow(w), rsvpRow(w)}
+		return []row{eventRow(w), userRow(w), rsvpRow(w)}
 	case batch.Leaves:
-		all[0] = rsvpRow(w)
-	case batch.Refreshes:
-		all[0] = sessionRow(w)
+		return []row{rsvpRow(w)}
 	}
-	return all
+	return []row{sessionRow(w)}
 }
 
 func sessionRow(w *batch.Write) row { return row{table: "sessions", session: w.Session} }
 func userRow(w *batch.Write) row    { return row{table: "users", user: w.User} }
 func eventRow(w *batch.Write) row   { return row{table: "events", event: w.Event} }
 func rsvpRow(w *batch.Write) row    { return row{table: "rsvps", event: w.Event, user: w.User} }
-
-// needs reports whether w may have to wait for the row.
-func needs(w *batch.Write, r row) bool {
-	rows := rowsOf(w)
-	return slices.Contains(rows[:], r)
-}
 
 // Apply runs the write of j, in a shared transaction or alone.
 func (l *Lane) Apply(ctx context.Context, j *batch.Job, giveUp time.Time) error {

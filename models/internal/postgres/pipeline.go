@@ -77,7 +77,7 @@ func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, jo
 		var locked *lockedError
 		errors.As(err, &locked)
 		jobs = slices.DeleteFunc(jobs, func(j *batch.Job) bool {
-			leaves := j == refused || locked != nil && needs(j.Write, locked.row)
+			leaves := j == refused || locked != nil && slices.Contains(rowsOf(j.Write), locked.row)
 			if leaves {
 				j.End(err)
 			}
@@ -91,7 +91,7 @@ func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, jo
 // before it began. refused is the job because of which the server refused the transaction, if it was because of
 // one; the others may then go again.
 func (p *pipelines) send(ctx context.Context, lockTimeout time.Duration, jobs []*batch.Job) (begun []*batch.Job, refused *batch.Job, err error) {
-	try := func() error {
+	err = WhileFull(ctx, time.Now().Add(p.maxWait), func() error {
 		return dberr.Classify(p.pool.WithConn(ctx, func(c *pgx.Conn) (again bool, err error) {
 			if jobs = batch.Begin(jobs); len(jobs) == 0 {
 				return false, nil
@@ -99,12 +99,7 @@ func (p *pipelines) send(ctx context.Context, lockTimeout time.Duration, jobs []
 			refused, err = readResults(c.SendBatch(ctx, statementsOf(jobs, lockTimeout)), jobs)
 			return pgconn.SafeToRetry(err), err
 		}))
-	}
-	if err = try(); errors.Is(err, dberr.ErrFull) {
-		wait, cancel := context.WithTimeout(ctx, p.maxWait)
-		defer cancel()
-		err = WhileFull(wait, try)
-	}
+	})
 	return jobs, refused, err
 }
 

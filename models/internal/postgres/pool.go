@@ -20,9 +20,6 @@ import (
 // goroutine for each query with a deadline.
 type Pool struct{ *sql.DB }
 
-// GetDBConn implements gorm.GetDBConnector.
-func (p Pool) GetDBConn() (*sql.DB, error) { return p.DB, nil }
-
 // ExecContext implements gorm.ConnPool. It runs a statement again only if nothing of it was sent, since a
 // statement that was sent may have happened.
 func (p Pool) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 const (
@@ -14,34 +16,28 @@ const (
 	retryInterval = 50 * time.Millisecond
 )
 
-// search looks for the host that takes writes, once for all calls that wait for it.
-type search struct {
-	done  chan struct{} // closed at the end
-	found *host
-	err   error // those of all hosts, if none was found
-}
-
-// beginSearch starts a search. The caller holds c.mu.
-func (c *Connector) beginSearch() *search {
-	s, current := &search{done: make(chan struct{})}, c.current
-	c.running = s
-	go func() {
-		s.found, s.err = c.search(current)
+// search looks for the host that takes writes, and makes it the current one. All who call it before it ends
+// share one search, and get a *host with the errors of all hosts if none was found.
+func (c *Connector) search() <-chan singleflight.Result {
+	return c.searches.DoChan("", func() (any, error) {
+		c.mu.Lock()
+		current := c.current
+		c.mu.Unlock()
+		found, err := c.askHosts(current)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.running = nil; s.found != nil {
-			c.switchTo(s.found)
+		if found != nil {
+			c.switchTo(found)
 		}
-		close(s.done)
-	}()
-	return s
+		return found, err
+	})
 }
 
-// search asks all hosts at once and returns the first that takes writes, but prefers current. As long as some
+// askHosts asks all hosts at once and returns the first that takes writes, but prefers current. As long as some
 // host has not responded it asks those that refused again. It fails once every host has refused, or when the
 // time is over.
-func (c *Connector) search(current *host) (*host, error) {
-	ctx, cancel := context.WithTimeout(c.ctx, c.timeout)
+func (c *Connector) askHosts(current *host) (*host, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, c.server.timeout)
 	defer cancel()
 	type result struct {
 		*host

@@ -62,10 +62,10 @@ func (c *Connector) findSuspects() {
 		}
 		c.mu.Lock()
 		waiting, nothingHeard := c.isWaiting(), c.heard.isLongAgo(c.current)
-		if waiting && nothingHeard && c.running == nil {
-			c.beginSearch()
-		}
 		c.mu.Unlock()
+		if waiting && nothingHeard {
+			c.search()
+		}
 	}
 }
 

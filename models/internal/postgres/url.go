@@ -3,10 +3,8 @@ package postgres
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -61,14 +59,8 @@ func hasStrayAt(text string) bool {
 // NameOf says which database it is, and nothing about how to get in.
 func NameOf(config *pgx.ConnConfig) string {
 	var hosts []string
-	add := func(host string, port uint16) {
-		if address := net.JoinHostPort(host, strconv.Itoa(int(port))); !slices.Contains(hosts, address) {
-			hosts = append(hosts, address)
-		}
-	}
-	add(config.Host, config.Port)
-	for _, other := range config.Fallbacks {
-		add(other.Host, other.Port)
+	for _, host := range HostsOf(config) {
+		hosts = append(hosts, AddressOf(host))
 	}
 	return "postgres://" + url.PathEscape(config.User) + "@" + strings.Join(hosts, ",") + "/" + url.PathEscape(config.Database)
 }
