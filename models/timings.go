@@ -17,13 +17,7 @@ type timings struct {
 	wait, work prometheus.Histogram
 	// waiting is how many calls are queued for a connection now.
 	waiting *atomic.Int64
-	errors  []errorCount
-}
-
-// errorCount counts the errors of a class.
-type errorCount struct {
-	class error
-	count prometheus.Counter
+	errors  *prometheus.CounterVec // by class
 }
 
 // errorClasses are the errors that say something about the database, by their names in metrics. An error counts
@@ -53,31 +47,28 @@ func newTimings(pool string) timings {
 		wait:    histogram("worldevents_database_wait_duration_seconds", "Time in seconds that calls waited for a connection to the database, or for their turn to write, those included that got none."),
 		work:    histogram("worldevents_database_duration_seconds", "Time in seconds that calls took once they had a connection."),
 		waiting: new(atomic.Int64),
-	}
-	for _, c := range errorClasses {
-		t.errors = append(t.errors, errorCount{c.class, prometheus.NewCounter(prometheus.CounterOpts{
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name:        "worldevents_database_errors_total",
 			Help:        "Errors of the database, by class: busy (no connection in time, or a lock of another process), timeout, unwritable (the SQLite file), unavailable, repeat (the database asked for the transaction once more), locked (a write could not lock a row in time, and then waited for it by itself).",
-			ConstLabels: prometheus.Labels{"pool": pool, "class": c.name},
-		})})
+			ConstLabels: labels,
+		}, []string{"class"}),
+	}
+	for _, c := range errorClasses {
+		t.errors.WithLabelValues(c.name) // so that it is shown before the first error
 	}
 	return t
 }
 
 // collectors returns all metrics of the pool.
 func (t timings) collectors() []prometheus.Collector {
-	all := []prometheus.Collector{t.wait, t.work, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	return []prometheus.Collector{t.wait, t.work, t.errors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "worldevents_database_waiting_calls", Help: "Calls that wait for a connection to the database, or for their turn to write.",
 		ConstLabels: prometheus.Labels{"pool": t.pool},
 	}, func() float64 { return float64(t.waiting.Load()) })}
-	for _, e := range t.errors {
-		all = append(all, e.count)
-	}
-	return all
 }
 
 // observe counts a call that ends now with err. It got its connection at started, or never if that is zero.
-// observe adds the call's time to usage, unless that is nil.
+// observe adds the call's time to usage.
 func (t timings) observe(begun, started time.Time, err error, usage *Usage) {
 	now := time.Now()
 	wait, work := now.Sub(begun), time.Duration(0)
@@ -91,17 +82,14 @@ func (t timings) observe(begun, started time.Time, err error, usage *Usage) {
 	if err != nil {
 		t.countError(err)
 	}
-	if usage != nil {
-		usage.Wait += wait
-		usage.Work += work
-	}
+	usage.Add(Usage{wait, work})
 }
 
 // countError counts an error that is of a class.
 func (t timings) countError(err error) {
-	for _, e := range t.errors {
-		if errors.Is(err, e.class) {
-			e.count.Inc()
+	for _, c := range errorClasses {
+		if errors.Is(err, c.class) {
+			t.errors.WithLabelValues(c.name).Inc()
 			return
 		}
 	}
