@@ -38,15 +38,7 @@ const batchOfEvents = 500
 // come in the order in which they were made, otherwise world by world in the order of the lists. It reads
 // batches, so events that are created meanwhile may be among them.
 func (s *Store) EachEvent(ctx context.Context, f EventFilter, each func(EventDetails) error) error {
-	err := s.eventBatches(ctx, f, batchOfEvents, func(batch []EventDetails) error {
-		for _, e := range batch {
-			if err := each(e); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	if err := s.eventBatches(ctx, f, batchOfEvents, oneByOne(each)); err != nil {
 		return fmt.Errorf("list events: %w", err)
 	}
 	return nil
@@ -54,24 +46,14 @@ func (s *Store) EachEvent(ctx context.Context, f EventFilter, each func(EventDet
 
 // eventBatches is EachEvent with up to size events at a time.
 func (s *Store) eventBatches(ctx context.Context, f EventFilter, size int, each func([]EventDetails) error) error {
-	for after := (EventDetails{}); ; {
-		var batch []EventDetails
-		err := s.read(ctx, func(tx *gorm.DB) error {
+	return eachBatch(ctx, size, each, func(after EventDetails) (batch []EventDetails, err error) {
+		err = s.read(ctx, func(tx *gorm.DB) error {
 			batch = nil
 			query, args := f.after(after)
 			return tx.Raw(query+" LIMIT ?", append(args, size)...).Scan(&batch).Error
 		})
-		if err != nil || len(batch) == 0 {
-			return err
-		}
-		if err := each(batch); err != nil || len(batch) < size {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		after = batch[len(batch)-1]
-	}
+		return batch, err
+	})
 }
 
 // after is the query for the events behind last, or from the first on if last is zero. It orders by the columns

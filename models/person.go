@@ -81,27 +81,15 @@ const batchOfUsers = 1000
 // EachUser calls each with all users, in the order in which they were added, until it returns an error or ctx
 // ends. It reads batches, so users who are added meanwhile may be among them.
 func (s *Store) EachUser(ctx context.Context, each func(User) error) error {
-	for after := (ID{}); ; {
-		var users []User
-		err := s.read(ctx, func(tx *gorm.DB) error {
-			return tx.Where("id > ?", after).Order("id").Limit(batchOfUsers).Find(&users).Error
+	return eachBatch(ctx, batchOfUsers, oneByOne(each), func(after User) (users []User, err error) {
+		err = s.read(ctx, func(tx *gorm.DB) error {
+			return tx.Where("id > ?", after.ID).Order("id").Limit(batchOfUsers).Find(&users).Error
 		})
 		if err != nil {
-			return fmt.Errorf("list users: %w", err)
+			err = fmt.Errorf("list users: %w", err)
 		}
-		for _, user := range users {
-			if err := each(user); err != nil {
-				return err
-			}
-			after = user.ID
-		}
-		if len(users) < batchOfUsers {
-			return nil
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-	}
+		return users, err
+	})
 }
 
 // RenameUser gives a user the name to, in all lists at once, and returns the user with the former name. A JWT

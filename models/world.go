@@ -18,33 +18,22 @@ type World struct {
 // EachWorld calls each with all worlds that have events, in the order of their names, until it returns an error
 // or ctx ends. It reads batches, so it sees no single moment.
 func (s *Store) EachWorld(ctx context.Context, each func(World) error) error {
-	for after := detached; ; {
-		var worlds []World
-		err := s.read(ctx, func(tx *gorm.DB) (err error) {
-			worlds, err = worldsAfter(tx, after)
+	return eachBatch(ctx, batchOfWorlds, oneByOne(each), func(after World) (worlds []World, err error) {
+		err = s.read(ctx, func(tx *gorm.DB) (err error) {
+			worlds, err = worldsAfter(tx, after.WorldID)
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("list worlds: %w", err)
+			err = fmt.Errorf("list worlds: %w", err)
 		}
-		for _, w := range worlds {
-			if err := each(w); err != nil {
-				return err
-			}
-			after = w.WorldID
-		}
-		if len(worlds) < batchOfWorlds {
-			return nil
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-	}
+		return worlds, err
+	})
 }
 
 // batchOfWorlds is how many worlds are read at once.
 const batchOfWorlds = 500
 
+// worldsAfter reads worlds behind one in the order of their names. The zero name is that of detached events.
 func worldsAfter(tx *gorm.DB, after string) (worlds []World, err error) {
 	rows, err := tx.Raw(`
 		SELECT world_id, count(*), max(created_at) FROM events e WHERE world_id > ? GROUP BY world_id ORDER BY world_id LIMIT ?`,
