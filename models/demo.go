@@ -2,6 +2,7 @@ package models
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,21 +22,14 @@ func (s *Store) Demo(ctx context.Context) (done bool, err error) {
 	}
 	users := make(map[string]ID)
 	for _, name := range []string{"alice", "bob", "carol"} {
-		var user User
-		err := s.write(ctx, func(tx *gorm.DB) error {
-			return tx.Where("username = ?", name).Limit(1).Find(&user).Error
-		})
+		user, err := s.FindUser(ctx, Who{Username: name})
+		if errors.Is(err, ErrNoUser) {
+			user, err = s.AddUser(ctx, name)
+		}
 		if err != nil {
 			return false, fmt.Errorf("demo: %w", err)
 		}
 		users[name] = user.ID
-		if user.ID.IsZero() {
-			added, err := s.AddUser(ctx, name)
-			if err != nil {
-				return false, fmt.Errorf("demo: %w", err)
-			}
-			users[name] = added.ID
-		}
 	}
 	evening := s.options.Now().UTC().Truncate(24 * time.Hour).Add(19 * time.Hour)
 	for i, event := range []struct {
@@ -47,11 +41,8 @@ func (s *Store) Demo(ctx context.Context) (done bool, err error) {
 		{"Chess night", "Bring a board if you have one.\nBeginners welcome.", "bob", 9, []string{"alice"}},
 		{"Garden planning", "", "carol", 14, nil},
 	} {
-		id, err := ParseID(fmt.Sprintf("01980000-0000-7000-8000-%012d", i+1))
-		if err != nil {
-			return false, fmt.Errorf("demo: %w", err)
-		}
-		_, err = s.CreateEvent(ctx, Caller{UserID: users[event.creator]}, Event{
+		id := ID{0x01, 0x98, 6: 0x70, 8: 0x80, 15: byte(i + 1)} // 01980000-0000-7000-8000-00000000000N
+		_, err := s.CreateEvent(ctx, Caller{UserID: users[event.creator]}, Event{
 			ID: id, WorldID: "plaza", Name: event.name, Description: event.description,
 			ScheduledAt: evening.AddDate(0, 0, event.days),
 		})

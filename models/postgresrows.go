@@ -57,10 +57,7 @@ func beginAndReadRows(ctx context.Context, c *pgx.Conn, query string, args []any
 	if _, err := results.Exec(); err != nil {
 		return false, err
 	}
-	rows, err := results.Query()
-	if err != nil {
-		return false, err
-	}
+	rows, _ := results.Query() // rows has the error, too
 	if gotRow, err = eachRow(rows, each); err != nil {
 		return gotRow, err
 	}
@@ -83,10 +80,7 @@ func numbered(query string) string {
 // readRows runs a query. gotRow reports whether a row has come, which decides whether the query may be
 // repeated.
 func readRows(ctx context.Context, c *pgx.Conn, query string, args []any, each func(*listRow) (more bool)) (gotRow bool, err error) {
-	rows, err := c.Query(ctx, query, args...)
-	if err != nil {
-		return false, err
-	}
+	rows, _ := c.Query(ctx, query, args...) // rows has the error, too
 	return eachRow(rows, each)
 }
 

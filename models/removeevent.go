@@ -130,11 +130,9 @@ func rest(ctx context.Context, begin time.Time) error {
 	}
 }
 
-const (
-	// maxSwept is how many RSVPs one transaction deletes. Each of them stands on other pages of the indexes, so
-	// that 500 make some megabytes of write-ahead log.
-	maxSwept = 500
-)
+// maxSwept is how many RSVPs one transaction deletes. Each of them stands on other pages of the indexes, so
+// that 500 make some megabytes of write-ahead log.
+const maxSwept = 500
 
 // SweepEvents deletes removed events with their RSVPs, whichever instance removed them, in batches with rests
 // between them. It returns the error of ctx if that ends before all is deleted.

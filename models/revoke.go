@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -38,10 +39,7 @@ func handles(tokens []RefreshToken) []Hash {
 
 // RevokeSession revokes a session of the caller's user, or a session of anybody if UserID is zero.
 func (s *Store) RevokeSession(ctx context.Context, session Caller) ([]Caller, error) {
-	if session.UserID.IsZero() {
-		return s.revoke(ctx, "id = ?", session.SessionID)
-	}
-	return s.revoke(ctx, "id = ? AND user_id = ?", session.SessionID, session.UserID)
+	return s.revoke(ctx, "id = ? AND ?", session.SessionID, session.belongsTo())
 }
 
 // RevokeExternal revokes sessions of somebody whom an identity provider vouches for, as far as they began
@@ -93,34 +91,21 @@ const batchOfSessions = 1000
 
 // RevokeAll revokes all sessions of everybody, and returns how many.
 func (s *Store) RevokeAll(ctx context.Context) (revoked int64, err error) {
-	err = s.eachBatch(ctx, func(ctx context.Context, after, last ID) error {
-		return s.write(ctx, func(tx *gorm.DB) error {
+	for after, last := (ID{}), (ID{}); err == nil; after = last {
+		if last, err = s.endOfBatch(ctx, after); err != nil || last.IsZero() {
+			break
+		}
+		err = s.write(ctx, func(tx *gorm.DB) error {
 			res := tx.Model(&Session{}).Where("revoked_at IS NULL AND id > ? AND id <= ?", after, last).Updates(s.revocation())
 			revoked += res.RowsAffected
 			return res.Error
 		})
-	})
+		err = cmp.Or(err, ctx.Err())
+	}
 	if err != nil {
 		return revoked, fmt.Errorf("revoke all sessions: %w", err)
 	}
 	return revoked, nil
-}
-
-// eachBatch walks all sessions in the order of their ids.
-func (s *Store) eachBatch(ctx context.Context, do func(ctx context.Context, after, last ID) error) error {
-	for after := (ID{}); ; {
-		last, err := s.endOfBatch(ctx, after)
-		if err != nil || last.IsZero() {
-			return err
-		}
-		if err := do(ctx, after, last); err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		after = last
-	}
 }
 
 // endOfBatch returns the last id of the next batch, or zero when there is none.
