@@ -33,7 +33,8 @@ func inspectSQLite(ctx context.Context, path string, timeout time.Duration) Insp
 		file = absolute
 	}
 	inspectFolder(&found, filepath.Dir(file))
-	if err := sqlite.RefuseLogOfAnother(sqlite.RealFile(file)); err != nil {
+	real := sqlite.RealFile(file) // SQLite keeps the log beside it
+	if err := sqlite.RefuseLogOfAnother(real); err != nil {
 		found.add(Fault, file, "%v", err)
 		return found
 	}
@@ -49,9 +50,9 @@ func inspectSQLite(ctx context.Context, path string, timeout time.Duration) Insp
 		found.add(Fault, file, "%s", dberr.RootCause(err))
 		return found
 	}
-	inspectRights(&found, file)
+	inspectRights(&found, file, real)
 	for {
-		mode := readOnlyMode(file)
+		mode := readOnlyMode(real)
 		if mode == "" {
 			found.add(Warning, file, "a -wal without a -shm is beside it: the process that wrote it was killed, or it was copied here. Not looked into: the first connection takes the -wal in")
 			return found
@@ -59,15 +60,15 @@ func inspectSQLite(ctx context.Context, path string, timeout time.Duration) Insp
 		inside := inspectFile(ctx, file, path, url.Values{
 			"mode": {"ro"}, mode: {"1"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", timeout.Milliseconds()/2)},
 		})
-		if readOnlyMode(file) == mode || ctx.Err() != nil { // otherwise somebody has opened or closed the file meanwhile
+		if readOnlyMode(real) == mode || ctx.Err() != nil { // otherwise somebody has opened or closed the file meanwhile
 			inside.Findings = append(found.Findings, inside.Findings...)
 			return inside
 		}
 	}
 }
 
-// inspectRights says who can read and write the files.
-func inspectRights(found *Inspection, file string) {
+// inspectRights says who can read and write the files. real is the file to which a symbolic link leads.
+func inspectRights(found *Inspection, file, real string) {
 	if shared := sqlite.SharedFiles(file); len(shared) > 0 {
 		found.add(Warning, file, "other users of this machine can read or write the database: chmod 600 %s", strings.Join(shared, " "))
 	}
@@ -76,10 +77,8 @@ func inspectRights(found *Inspection, file string) {
 			found.add(Fault, name, "this user may not write it: %s", dberr.RootCause(err))
 		}
 	}
-	if target, err := filepath.EvalSymlinks(file); err == nil {
-		if info, err := os.Stat(target + "-wal"); err == nil && info.Size() > 64<<20 {
-			found.add(Warning, target+"-wal", "the write-ahead log has %d MB: another process reads an old state, or nobody serves", info.Size()>>20)
-		}
+	if info, err := os.Stat(real + "-wal"); err == nil && info.Size() > 64<<20 {
+		found.add(Warning, real+"-wal", "the write-ahead log has %d MB: another process reads an old state, or nobody serves", info.Size()>>20)
 	}
 }
 
@@ -115,12 +114,8 @@ func inspectFolder(found *Inspection, folder string) {
 }
 
 // readOnlyMode is the parameter with which SQLite reads the file and makes no other
-// (sqlite.org/c3ref/open.html#urifilenamesinsqlite3open), or "" if there is none. The log is beside the file to
-// which a symbolic link leads.
+// (sqlite.org/c3ref/open.html#urifilenamesinsqlite3open), or "" if there is none.
 func readOnlyMode(file string) string {
-	if target, err := filepath.EvalSymlinks(file); err == nil {
-		file = target
-	}
 	exists := func(name string) bool { _, err := os.Stat(name); return err == nil }
 	switch wal, shm := exists(file+"-wal"), exists(file+"-shm"); {
 	case wal && shm: // a process has the file open, and its index can be read

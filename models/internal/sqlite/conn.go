@@ -17,7 +17,7 @@ type Conn struct {
 // OpenConn opens the file that path names as in DATABASE_URL, with parameters of SQLite's URIs and of the
 // driver.
 func OpenConn(ctx context.Context, path string, parameters url.Values) (Conn, error) {
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+parameters.Encode())
+	db, err := sql.Open("sqlite", dsnOf(path, parameters))
 	if err != nil {
 		return Conn{}, err
 	}

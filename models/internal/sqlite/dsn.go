@@ -16,20 +16,20 @@ import (
 // in this process is fair and never fails; many connections that want the lock fail with SQLITE_BUSY.
 const Readers = 8
 
-// readOnlyDSN opens a file that must not change.
-func readOnlyDSN(path string) string {
-	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?mode=ro&_pragma=busy_timeout(1000)"
+// dsnOf opens the file that path names as in DATABASE_URL, with parameters of SQLite's URIs and of the driver.
+func dsnOf(path string, parameters url.Values) string {
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + parameters.Encode()
 }
 
 // DSN opens a file. Its connections wait no longer than busy for other processes and for each other.
 func DSN(path string, busy time.Duration) string {
-	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + url.Values{
+	return dsnOf(path, url.Values{
 		"mode":         {"rw"},        // the file is made by createPrivate
 		"_txlock":      {"immediate"}, // else a transaction that reads first fails when it wants to write
 		"_time_format": {"sqlite"},
 		"_timezone":    {"UTC"},
 		"_pragma":      {fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds())},
-	}.Encode()
+	})
 }
 
 // settings are for each connection, once it is known to have the right file: they open its log, and on the

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,11 +35,11 @@ type File struct {
 
 	checkedLog time.Time // belongs to the writer
 
+	log     atomic.Pointer[slog.Logger]
 	ctx     context.Context // ends with the store
 	cancel  context.CancelFunc
 	probing sync.WaitGroup
 	mu      sync.Mutex
-	log     *slog.Logger
 	failure error // why the file takes no writes; nil while it does
 	damaged bool  // what the file holds may be damaged
 }
@@ -52,7 +51,8 @@ type namedFile struct {
 }
 
 func NewFile(uri string) *File {
-	f := &File{uri: uri, Path: FileOf(uri), log: slog.New(slog.DiscardHandler)}
+	f := &File{uri: uri, Path: FileOf(uri)}
+	f.LogTo(slog.New(slog.DiscardHandler))
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	return f
 }
@@ -61,17 +61,7 @@ func NewFile(uri string) *File {
 func (f *File) Name() string { return RealFile(cmp.Or(f.Path, f.uri)) }
 
 // LogTo sets the log for events that belong to no request.
-func (f *File) LogTo(log *slog.Logger) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.log = log
-}
-
-func (f *File) logger() *slog.Logger {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.log
-}
+func (f *File) LogTo(log *slog.Logger) { f.log.Store(log) }
 
 // Close ends probing.
 func (f *File) Close() {
@@ -144,10 +134,7 @@ func (f *File) connectFirst(ctx context.Context, open func() (driver.Conn, error
 // addLog makes check look at the log and its index, too. They stay the same files while the writing connection
 // is open.
 func (f *File) addLog() {
-	real, err := filepath.EvalSymlinks(f.Path) // SQLite puts them beside the file itself
-	if err != nil {
-		return
-	}
+	real := RealFile(f.Path)
 	files := (*f.opened.Load())[:1:1]
 	for _, path := range []string{real + "-wal", real + "-shm"} {
 		if info, err := os.Stat(path); err == nil {
@@ -221,7 +208,7 @@ func (f *File) Fail(err error) {
 		return
 	}
 	f.failure = err
-	f.log.Error("the database takes no writes", "error", err.Error())
+	f.log.Load().Error("the database takes no writes", "error", err.Error())
 	f.probing.Go(f.probeUntilWritable)
 }
 
@@ -267,7 +254,7 @@ func (f *File) probeUntilWritable() {
 		case !f.damaged: // otherwise a call has met more damage since the check
 			f.failure = nil
 			f.mu.Unlock()
-			f.logger().Info("the database takes writes again")
+			f.log.Load().Info("the database takes writes again")
 			return
 		}
 		f.mu.Unlock()

@@ -2,10 +2,10 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,7 +24,7 @@ func (f *File) checkLeftLog(ctx context.Context) error {
 	if !hasLeftLog(real) {
 		return nil
 	}
-	f.logger().Info("checking the database, since a write-ahead log was left: this takes longer the larger it is",
+	f.log.Load().Info("checking the database, since a write-ahead log was left: this takes longer the larger it is",
 		"file", f.Path, "bytes", sizeOf(real), "log_bytes", sizeOf(real+"-wal"))
 	err := f.quickCheck(ctx)
 	if !isDamage(err) && !errors.Is(err, errMalformed) {
@@ -107,13 +107,13 @@ func sizeOf(file string) int64 {
 // quickCheck checks the file (sqlite.org/pragma.html#pragma_quick_check). It uses a connection that cannot
 // write, because another would write the log into the file when it closes.
 func (f *File) quickCheck(ctx context.Context) error {
-	db, err := sql.Open("sqlite", readOnlyDSN(f.uri))
+	conn, err := OpenConn(ctx, f.uri, url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(1000)"}})
 	if err != nil {
-		return err
+		return dberr.Classify(err)
 	}
-	defer db.Close()
+	defer conn.Close()
 	var found string
-	if err := db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
+	if err := conn.Value(ctx, &found, "PRAGMA quick_check(1)"); err != nil {
 		return dberr.Classify(err)
 	}
 	if found != "ok" {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -67,17 +65,7 @@ func newWAL(path string, db *sql.DB, hold time.Duration, readers batch.Connectio
 }
 
 // Size returns the size of the log in bytes, 0 if there is none.
-func (l *WAL) Size() int64 {
-	path, err := filepath.EvalSymlinks(l.database) // SQLite puts the log beside the file itself
-	if err != nil {
-		return 0
-	}
-	info, err := os.Stat(path + "-wal")
-	if err != nil {
-		return 0
-	}
-	return info.Size()
-}
+func (l *WAL) Size() int64 { return sizeOf(RealFile(l.database) + "-wal") }
 
 // Blocked returns for how long the log has been larger than walLimit and could not be emptied; 0 if it can.
 func (l *WAL) Blocked() time.Duration {
@@ -183,7 +171,7 @@ func (l *WAL) checkpoint(ctx context.Context, mode string) (progress, error) {
 	err := dberr.Classify(l.db.QueryRowContext(ctx, "PRAGMA wal_checkpoint("+mode+")").Scan(&busy, &p.log, &p.done))
 	if errors.Is(err, dberr.ErrUnwritable) && !l.reported {
 		l.reported = true
-		l.commits.file.logger().Error("the write-ahead log cannot be emptied, and grows with each write", "error", err.Error())
+		l.commits.file.log.Load().Error("the write-ahead log cannot be emptied, and grows with each write", "error", err.Error())
 	}
 	return p, err
 }
