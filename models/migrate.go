@@ -17,6 +17,7 @@ import (
 	"gorm.io/gorm"
 
 	"worldevents/models/internal/dberr"
+	"worldevents/models/internal/schema"
 )
 
 // migrationTries is how often Migrate tries a migration whose locks others hold.
@@ -90,20 +91,14 @@ func (s *Store) migrateOr(ctx context.Context, refusal error) error {
 func (s *Store) migrate(ctx context.Context, p pool, refusal error) error {
 	tx := p.gorm.WithContext(ctx)
 	return s.database.migrate(tx, func() error {
-		if err := s.refuseOldSchema(tx); err != nil {
-			return err
-		}
-		found, err := s.schemaOf(tx)
+		version, err := s.usableSchema(tx)
 		if err != nil {
 			return err
 		}
-		if err := found.check(); err != nil {
-			return err
-		}
-		if found.version == 0 && refusal != nil {
+		if version == 0 && refusal != nil {
 			return refusal
 		}
-		if found.version < found.known {
+		if version < schema.Newest() {
 			provider, err := goose.NewProvider(s.schema.database.Goose, p.sql, migrationFiles{s.schema.database.Migrations(), s.schema.database.Settings})
 			if err != nil {
 				return err
@@ -111,12 +106,12 @@ func (s *Store) migrate(ctx context.Context, p pool, refusal error) error {
 			if _, err = provider.Up(ctx); err != nil {
 				return err
 			}
-			s.schema.made.Store(found.version == 0)
+			s.schema.made.Store(version == 0)
 		}
 		if err := s.verifySchema(tx); err != nil {
 			return err
 		}
-		s.schema.version.Store(max(found.version, found.known))
+		s.schema.version.Store(max(version, schema.Newest()))
 		return nil
 	})
 }

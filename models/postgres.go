@@ -3,7 +3,6 @@ package models
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -100,10 +99,8 @@ func withAdvisoryLock(tx *gorm.DB, fn func() error) error {
 	for {
 		var locked bool
 		err := tx.Transaction(func(tx *gorm.DB) error {
-			for statement := range strings.SplitAfterSeq(strings.TrimSpace(schema.NoLimits), ";") {
-				if err := tx.Exec(statement).Error; err != nil {
-					return err
-				}
+			if err := tx.Exec(schema.NoLimits).Error; err != nil {
+				return err
 			}
 			if err := scan(tx.Raw("SELECT pg_try_advisory_xact_lock(?)", schema.MigrationLock), &locked); err != nil || !locked {
 				return err

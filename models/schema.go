@@ -21,17 +21,6 @@ type storedSchema struct {
 	made     atomic.Bool  // Migrate made it
 }
 
-// schemaState compares the schema of a database with those that this program knows.
-type schemaState struct {
-	// version is the number of the database's last migration, 0 for an empty database.
-	version int64
-	// known is the number of this program's last migration.
-	known int64
-	// oldest is the oldest schema whose programs can still work with the database. A migration that takes
-	// something away, or that demands more of those who write, raises it in the table compatibility.
-	oldest int64
-}
-
 // ErrSchemaOlder is returned by CheckSchema for a database that must be migrated first.
 var ErrSchemaOlder = errors.New("the schema of the database is older than this version of worldevents: run worldevents migrate")
 
@@ -63,14 +52,6 @@ var errSchemaNewer = errors.New("the schema of the database is newer, and needs 
 // errDamaged is returned for a database that lacks what its schema has.
 var errDamaged = errors.New("the database is damaged, or was made by a version before the first release: restore a backup, or delete it")
 
-// check returns errSchemaNewer, with the numbers, unless this program can work with the schema once it is migrated.
-func (s schemaState) check() error {
-	if s.oldest > s.known {
-		return fmt.Errorf("%w: it has schema %d, which programs that know schema %d can use, and this one knows %d", errSchemaNewer, s.version, s.oldest, s.known)
-	}
-	return nil
-}
-
 // CheckSchema returns an error unless this program can work with the database as it is: ErrSchemaOlder, or
 // another one in words for the operator. It changes nothing, and makes no SQLite file.
 func (s *Store) CheckSchema(ctx context.Context) error {
@@ -80,20 +61,13 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 		}
 	}
 	return s.named(s.read(ctx, func(tx *gorm.DB) error {
-		if err := s.refuseOldSchema(tx); err != nil {
+		version, err := s.usableSchema(tx)
+		switch {
+		case err != nil:
 			return err
-		}
-		found, err := s.schemaOf(tx)
-		if err != nil {
-			return err
-		}
-		if err := found.check(); err != nil {
-			return err
-		}
-		if found.version == 0 {
+		case version == 0:
 			return errNoSchema
-		}
-		if found.version < found.known {
+		case version < schema.Newest():
 			return ErrSchemaOlder
 		}
 		return s.verifySchema(tx)
@@ -112,23 +86,35 @@ func (s *Store) NewerSchema() int64 {
 // Schema returns the number of the database's last migration, and 0 before Migrate has looked.
 func (s *Store) Schema() int64 { return s.schema.version.Load() }
 
-// schemaOf reads the schema's numbers. An empty database has version 0.
-func (s *Store) schemaOf(tx *gorm.DB) (found schemaState, err error) {
-	found.known = schema.Newest()
-	var migrated, compatible bool
-	if err := scan(tx.Raw(s.schema.database.HasTableQuery, "goose_db_version"), &migrated); err != nil || !migrated {
-		return found, err
+// usableSchema returns the number of the database's last migration, 0 for an empty database. It returns
+// errOldSchema, errDamaged or errSchemaNewer unless this program can work with the schema once it is migrated.
+func (s *Store) usableSchema(tx *gorm.DB) (version int64, err error) {
+	if err := s.refuseOldSchema(tx); err != nil {
+		return 0, err
 	}
-	if err := scan(tx.Raw("SELECT coalesce(max(version_id), 0) FROM goose_db_version"), &found.version); err != nil || found.version == 0 {
-		return found, err
+	version, err = s.schema.database.Version(tx.Statement.Context, func(_ context.Context, into any, query string, args ...any) error {
+		return scan(tx.Raw(query, args...), into)
+	})
+	if err != nil || version == 0 {
+		return 0, err
 	}
-	if err := scan(tx.Raw(s.schema.database.HasTableQuery, "compatibility"), &compatible); err != nil {
-		return found, err
+	var compatible bool
+	if err := scan(tx.Raw(fmt.Sprintf(s.schema.database.HasTableQuery, "compatibility")), &compatible); err != nil {
+		return 0, err
 	}
 	if !compatible {
-		return found, fmt.Errorf("%w: no table compatibility", errDamaged)
+		return 0, fmt.Errorf("%w: no table compatibility", errDamaged)
 	}
-	return found, scan(tx.Raw("SELECT max(oldest) FROM compatibility"), &found.oldest)
+	// oldest is the oldest schema whose programs can still work with the database. A migration that takes
+	// something away, or that demands more of those who write, raises it.
+	var oldest int64
+	if err := scan(tx.Raw("SELECT max(oldest) FROM compatibility"), &oldest); err != nil {
+		return 0, err
+	}
+	if known := schema.Newest(); oldest > known {
+		return 0, fmt.Errorf("%w: it has schema %d, which programs that know schema %d can use, and this one knows %d", errSchemaNewer, version, oldest, known)
+	}
+	return version, nil
 }
 
 // verifySchema returns errDamaged unless all tables and columns are there, and all triggers that mark changes.

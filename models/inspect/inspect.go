@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"worldevents/models"
+	"worldevents/models/internal/dberr"
 	"worldevents/models/internal/schema"
 )
 
@@ -40,18 +41,12 @@ func (i *Inspection) add(level Level, about, format string, args ...any) {
 	i.Findings = append(i.Findings, Finding{level, about, fmt.Sprintf(format, args...)})
 }
 
-// count counts the rows of each table. query runs a query for one number.
-func (i *Inspection) count(query func(text string, n *int64) error) error {
-	rows := make(map[string]int64)
-	for _, t := range schema.Copied {
-		var n int64
-		if err := query("SELECT count(*) FROM "+t.From(), &n); err != nil {
-			return err
-		}
-		rows[t.Name] = n
+// count counts the rows of each table.
+func (i *Inspection) count(ctx context.Context, about string, value schema.Value) {
+	var err error
+	if i.Rows, err = schema.CountRows(ctx, value); err != nil {
+		i.add(Fault, about, "%s", dberr.RootCause(err))
 	}
-	i.Rows = rows
-	return nil
 }
 
 // Database looks at the database of options without changing anything. It reads it even if the service would

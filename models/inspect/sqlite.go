@@ -163,7 +163,7 @@ func (i sqliteInspection) schema(ctx context.Context) bool {
 	if !ok {
 		return false
 	}
-	version, err := i.conn.Schema(ctx)
+	version, err := schema.SQLite.Version(ctx, i.conn.Value)
 	switch {
 	case err != nil:
 		i.add(Fault, i.file, "%s", dberr.RootCause(err))
@@ -206,7 +206,5 @@ func (i sqliteInspection) integrity(ctx context.Context) {
 	if ok && len(broken) == 0 {
 		i.add(Fine, i.file, "foreign keys")
 	}
-	if err := i.count(func(text string, n *int64) error { return i.conn.Value(ctx, n, text) }); err != nil {
-		i.add(Fault, i.file, "%s", dberr.RootCause(err))
-	}
+	i.count(ctx, i.file, i.conn.Value)
 }

@@ -1,7 +1,9 @@
 package schema
 
 import (
+	"context"
 	"embed"
+	"fmt"
 	"io/fs"
 
 	"github.com/pressly/goose/v3"
@@ -19,7 +21,7 @@ type Database struct {
 	Settings string
 	// OldQuery selects true in a database of a version that cannot be migrated.
 	OldQuery string
-	// HasTableQuery selects whether there is a table with the name in its parameter.
+	// HasTableQuery selects whether there is a table; %s stands for its name.
 	HasTableQuery string
 	// TriggersQuery selects how many triggers mark changes. There must be Triggers of them.
 	TriggersQuery string
@@ -32,31 +34,29 @@ var (
 		Name:          "sqlite",
 		Goose:         goose.DialectSQLite3,
 		OldQuery:      "SELECT count(*) > 0 AND max(name = 'skeleton') = 0 FROM pragma_table_info('users')",
-		HasTableQuery: "SELECT count(*) > 0 FROM sqlite_master WHERE type = 'table' AND name = ?",
+		HasTableQuery: "SELECT count(*) > 0 FROM sqlite_master WHERE type = 'table' AND name = '%s'",
 		TriggersQuery: "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name IN ('events', 'rsvps') AND name LIKE 'changes\\_%' ESCAPE '\\'",
 		Triggers:      7,
 	}
 	Postgres = Database{
 		Name:     "postgres",
 		Goose:    goose.DialectPostgres,
-		Settings: NoLimits + "SET LOCAL lock_timeout = '200ms';\n",
+		Settings: NoLimits + ";\nSET LOCAL lock_timeout = '200ms';\n",
 		OldQuery: `SELECT count(*) > 0 AND NOT bool_or(attname = 'skeleton') FROM pg_attribute
 			WHERE attrelid = to_regclass('users') AND attnum > 0`, // a view of information_schema takes 5 ms to plan
-		HasTableQuery: "SELECT to_regclass(?) IS NOT NULL",
+		HasTableQuery: "SELECT to_regclass('%s') IS NOT NULL",
 		TriggersQuery: `SELECT count(*) FROM pg_trigger WHERE tgrelid IN (to_regclass('events'), to_regclass('rsvps'))
 			AND tgname LIKE 'changes\_%' AND tgenabled = 'A'`,
 		Triggers: 11,
 	}
 )
 
-// NoLimits lifts the time limits that a role or a database of PostgreSQL may have, for the rest of a
-// transaction. A migration that such a limit ends would begin anew for ever, and take its locks each time.
-// Settings puts a limit of ours on waiting for locks, because all statements that come behind a waiting
+// NoLimits is a statement that lifts the time limits that a role or a database of PostgreSQL may have, for the
+// rest of a transaction. A copy may take hours; a migration that such a limit ends would begin anew for ever, and
+// take its locks each time. Settings puts a limit of ours on waiting for locks, because all statements that come behind a waiting
 // migration wait with it.
-const NoLimits = `SET LOCAL statement_timeout = 0;
-SET LOCAL idle_in_transaction_session_timeout = 0;
-SELECT set_config('transaction_timeout', '0', true) WHERE current_setting('transaction_timeout', true) IS NOT NULL;
-`
+const NoLimits = `SELECT set_config(name, '0', true) FROM pg_settings
+	WHERE name IN ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')`
 
 // Migrations are the migrations of the database.
 func (d Database) Migrations() fs.FS {
@@ -76,6 +76,19 @@ func Newest() (newest int64) {
 
 // VersionQuery selects the version of a schema from the table that goose keeps.
 const VersionQuery = "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied"
+
+// Value runs a query for one value.
+type Value func(ctx context.Context, into any, query string, args ...any) error
+
+// Version reads the version of a database's schema, 0 if there is none.
+func (d Database) Version(ctx context.Context, value Value) (version int64, err error) {
+	var made bool
+	if err := value(ctx, &made, fmt.Sprintf(d.HasTableQuery, "goose_db_version")); err != nil || !made {
+		return 0, err
+	}
+	err = value(ctx, &version, VersionQuery)
+	return version, err
+}
 
 // Columns are the tables that are copied, with their columns. Tests compare them with the migrations.
 var Columns = map[string]string{
@@ -108,6 +121,19 @@ var Copied = []Table{
 	{"sessions", "id", "id", ""},
 	{"events", "number", "world_id, scheduled_at, id", " WHERE world_id <> ''"},
 	{"rsvps", "user_number, event_number", "event_number, created_at, user_number", " WHERE event_number NOT IN (SELECT number FROM events WHERE world_id = '')"},
+}
+
+// CountRows counts the rows of each table.
+func CountRows(ctx context.Context, value Value) (map[string]int64, error) {
+	rows := make(map[string]int64)
+	for _, t := range Copied {
+		var n int64
+		if err := value(ctx, &n, "SELECT count(*) FROM "+t.From()); err != nil {
+			return nil, err
+		}
+		rows[t.Name] = n
+	}
+	return rows, nil
 }
 
 func CopiedNames() (names []string) {
