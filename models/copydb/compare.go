@@ -60,15 +60,15 @@ func (c *copying) compare(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", t.Name, err)
 		}
 		from, to := sides[0], sides[1]
-		if from.rows != c.rows[t.Name] || to.rows != from.rows {
-			return fmt.Errorf("the copy of %s has %d rows of %d", t.Name, to.rows, c.rows[t.Name])
+		if from.rows != c.result.Rows[t.Name] || to.rows != from.rows {
+			return fmt.Errorf("the copy of %s has %d rows of %d", t.Name, to.rows, c.result.Rows[t.Name])
 		}
 		if from.sum != to.sum {
 			return fmt.Errorf("the copy of %s is not equal: does the source have times finer than microseconds, or a broken index?", t.Name)
 		}
 		all.Write(from.sum[:])
 	}
-	c.checksum = hex.EncodeToString(all.Sum(nil))
+	c.result.Checksum = hex.EncodeToString(all.Sum(nil))
 	return nil
 }
 

@@ -19,9 +19,9 @@ type Options struct {
 	// Timeout bounds the making of a connection. A copy itself has no limit of time: it takes as long as the
 	// database is large.
 	Timeout time.Duration
-	// Note is called with a text that the operator should know. It may be nil.
+	// Note is called with a text that the operator should know.
 	Note func(text string)
-	// Progress is called often, from one goroutine at a time. It may be nil.
+	// Progress is called often, from one goroutine at a time.
 	Progress func(Progress)
 	// Hold is called when the copy is there. Until it returns nobody can write to From, which must be a SQLite
 	// file; others may go on reading. So a service can be moved to the copy without losing a write. It may be
@@ -61,7 +61,6 @@ type Result struct {
 // meanwhile. To must be a file that does not exist, or a database in PostgreSQL without rows. At the end Copy
 // reads both and compares them.
 func Copy(ctx context.Context, o Options) (Result, error) {
-	c := copying{Options: o}
 	from, err := parseSide(o.From)
 	if err != nil {
 		return Result{}, fmt.Errorf("DATABASE_URL: %w", err)
@@ -70,26 +69,21 @@ func Copy(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("the target: %w", err)
 	}
-	result := Result{From: from.name, To: to.name}
-	err = c.run(ctx, from, to, func() {
-		if result.Rows, result.Checksum = c.rows, c.checksum; c.Hold != nil {
-			c.Hold(result)
-		}
-	})
+	c := copying{Options: o, result: Result{From: from.name, To: to.name}}
+	err = c.run(ctx, from, to)
 	if ctx.Err() != nil && err != nil {
 		err = errors.New("interrupted")
 	}
-	return result, err
+	return c.result, err
 }
 
 // copying is a copy on its way.
 type copying struct {
 	Options
-	source   copySource
-	target   copyTarget
-	rows     map[string]int64
-	total    int64
-	checksum string
+	source copySource
+	target copyTarget
+	result Result
+	total  int64 // of all rows
 
 	reporting sync.Mutex
 	reported  Progress
@@ -107,7 +101,8 @@ type copyReader interface {
 // copySource is a snapshot of a database. It shows one moment until it is closed.
 type copySource interface {
 	copyReader
-	count(ctx context.Context, from string) (int64, error)
+	// Value runs a query for one value.
+	Value(ctx context.Context, into any, query string, args ...any) error
 	// users says who else has the database open; "" if nobody is known. What they write from now on is not in
 	// the copy.
 	users(ctx context.Context) string
@@ -128,9 +123,8 @@ type copyTarget interface {
 	close()
 }
 
-// run makes the copy. It calls done once the copy is there and the source is still open, and held if Hold wants
-// that.
-func (c *copying) run(ctx context.Context, from, to side, done func()) (err error) {
+// run makes the copy. It calls Hold while the source is still open, and held.
+func (c *copying) run(ctx context.Context, from, to side) (err error) {
 	if c.Hold != nil && from.file == "" {
 		return fmt.Errorf("%s: only a SQLite file can be held", from.name)
 	}
@@ -150,7 +144,7 @@ func (c *copying) run(ctx context.Context, from, to side, done func()) (err erro
 		return fmt.Errorf("%s: %w", to.name, dberr.Classify(err))
 	}
 	defer c.target.close()
-	if who := c.source.users(ctx); who != "" && c.Note != nil {
+	if who := c.source.users(ctx); who != "" {
 		c.Note(who)
 	}
 	// From a file to a file SQLite copies its own pages.
@@ -175,7 +169,9 @@ func (c *copying) run(ctx context.Context, from, to side, done func()) (err erro
 	if err != nil {
 		return fmt.Errorf("%s to %s: %w", from.name, to.name, dberr.Classify(err))
 	}
-	done()
+	if c.Hold != nil {
+		c.Hold(c.result)
+	}
 	return nil
 }
 
@@ -183,7 +179,7 @@ func (c *copying) run(ctx context.Context, from, to side, done func()) (err erro
 func (c *copying) report(step Step, done, total int64) {
 	c.reporting.Lock()
 	defer c.reporting.Unlock()
-	if c.Progress == nil || step == c.reported.Step && done < total && done-c.reported.Done < 1000 {
+	if step == c.reported.Step && done < total && done-c.reported.Done < 1000 {
 		return
 	}
 	c.reported = Progress{step, done, total}
@@ -191,17 +187,13 @@ func (c *copying) report(step Step, done, total int64) {
 }
 
 // countRows counts what there is to copy.
-func (c *copying) countRows(ctx context.Context) error {
-	c.rows, c.total = make(map[string]int64), 0
-	for _, t := range schema.Copied {
-		n, err := c.source.count(ctx, t.From())
-		if err != nil {
-			return err
-		}
-		c.rows[t.Name] = n
+func (c *copying) countRows(ctx context.Context) (err error) {
+	c.result.Rows, err = schema.CountRows(ctx, c.source.Value)
+	c.total = 0
+	for _, n := range c.result.Rows {
 		c.total += n
 	}
-	return nil
+	return err
 }
 
 // fill writes the rows of all tables. SQLite keeps a table in the order of its key, and writing in that order

@@ -60,11 +60,11 @@ func createNewFile(name string) (*newFile, error) {
 		n.f.Close()
 		return nil, errCopying
 	}
+	n.stopFlushing = n.flushAsItGrows()
 	if err := n.f.Chmod(0o600); err != nil { // a umask may have taken the owner's bits
 		n.discard()
 		return nil, err
 	}
-	n.stopFlushing = n.flushAsItGrows()
 	return n, nil
 }
 
@@ -211,9 +211,7 @@ func (n *newFile) discard() {
 	if n.f == nil {
 		return
 	}
-	if n.stopFlushing != nil {
-		n.stopFlushing()
-	}
+	n.stopFlushing()
 	if isFileAt(n.f, n.temporary) {
 		n.remove()
 	}

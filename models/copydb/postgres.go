@@ -31,10 +31,7 @@ func openPostgres(ctx context.Context, url string, timeout time.Duration, begin 
 		return postgresSide{}, err
 	}
 	s := postgresSide{conn}
-	err = s.exec(ctx, begin+`;
-		SELECT set_config(name, '0', true) FROM pg_settings
-		WHERE name IN ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')`)
-	if err != nil {
+	if err := s.exec(ctx, begin+"; "+schema.NoLimits); err != nil {
 		s.close()
 		return postgresSide{}, err
 	}
@@ -54,16 +51,7 @@ func withDetail(err error) error {
 	return err
 }
 
-// texts returns the rows of a query for one text.
-func (s postgresSide) texts(ctx context.Context, query string, args ...any) ([]string, error) {
-	rows, err := s.conn.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
-}
-
-func (s postgresSide) value(ctx context.Context, into any, query string, args ...any) error {
+func (s postgresSide) Value(ctx context.Context, into any, query string, args ...any) error {
 	return s.conn.QueryRow(ctx, query, args...).Scan(into)
 }
 
@@ -95,10 +83,6 @@ func (s postgresSide) columns(ctx context.Context, table string) (columns []copy
 	return columns, err
 }
 
-func (s postgresSide) count(ctx context.Context, from string) (n int64, err error) {
-	return n, s.value(ctx, &n, "SELECT count(*) FROM "+from)
-}
-
 // read has the server send the rows as COPY in the binary format: that is quicker than a query, and gives each
 // value as copyRow has it.
 func (s postgresSide) read(ctx context.Context, from string, columns []copyColumn, order string, each func(copyRow) error) error {
@@ -108,17 +92,4 @@ func (s postgresSide) read(ctx context.Context, from string, columns []copyColum
 	parser := &copyParser{each: each}
 	_, err := s.conn.PgConn().CopyTo(ctx, parser, fmt.Sprintf("COPY (SELECT %s FROM %s%s) TO STDOUT (FORMAT binary)", columnList(columns), from, order))
 	return err
-}
-
-// schema returns the version of the schema, 0 if there is none.
-func (s postgresSide) schema(ctx context.Context) (version int64, err error) {
-	there, err := s.exists(ctx, "goose_db_version")
-	if err == nil && there {
-		err = s.value(ctx, &version, schema.VersionQuery)
-	}
-	return version, err
-}
-
-func (s postgresSide) exists(ctx context.Context, table string) (there bool, err error) {
-	return there, s.value(ctx, &there, "SELECT to_regclass($1) IS NOT NULL", table)
 }

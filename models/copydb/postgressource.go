@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"worldevents/models/internal/schema"
 )
 
 // postgresSource is a snapshot of a database: a REPEATABLE READ transaction that only reads.
@@ -22,12 +24,9 @@ func openPostgresSource(ctx context.Context, url string, timeout time.Duration) 
 		return nil, err
 	}
 	s := &postgresSource{postgresSide: side, lock: rand.Int64()}
-	version, err := side.schema(ctx)
+	err = checkSourceSchema(ctx, schema.Postgres, side.Value)
 	if err == nil {
-		err = checkSourceSchema(version)
-	}
-	if err == nil {
-		err = s.value(ctx, &s.schema, "SELECT coalesce(CAST(current_schema() AS text), '') FROM pg_advisory_xact_lock($1)", s.lock)
+		err = s.Value(ctx, &s.schema, "SELECT coalesce(CAST(current_schema() AS text), '') FROM pg_advisory_xact_lock($1)", s.lock)
 	}
 	if err != nil {
 		side.close()
@@ -38,7 +37,7 @@ func openPostgresSource(ctx context.Context, url string, timeout time.Duration) 
 
 func (s *postgresSource) users(ctx context.Context) string {
 	var n int
-	err := s.value(ctx, &n, `SELECT count(*) FROM pg_stat_activity
+	err := s.Value(ctx, &n, `SELECT count(*) FROM pg_stat_activity
 		WHERE datname = current_database() AND pid <> pg_backend_pid() AND usesysid IS NOT NULL AND backend_type IS DISTINCT FROM 'parallel worker'`)
 	if err != nil || n == 0 {
 		return ""

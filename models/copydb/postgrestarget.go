@@ -18,7 +18,7 @@ import (
 // postgresTarget is a database that is being filled in one transaction.
 type postgresTarget struct {
 	postgresSide
-	restore []string // statements that make the dropped constraints and indexes, and switch the triggers on again
+	restore string // statements that make the dropped constraints and indexes, and switch the triggers on again
 }
 
 // openPostgresTarget makes the schema and begins to fill it. If the copy fails, an empty schema stays. It
@@ -33,13 +33,7 @@ func openPostgresTarget(ctx context.Context, url string, timeout time.Duration, 
 	if err != nil {
 		return nil, err
 	}
-	store, err := models.Open(models.Options{URL: url, MaxConns: 1, Timeout: timeout})
-	if err != nil {
-		return nil, err
-	}
-	err = store.Migrate(ctx)
-	store.Close()
-	if err != nil {
+	if err := makeSchema(ctx, models.Options{URL: url, MaxConns: 1, Timeout: timeout}); err != nil {
 		return nil, err
 	}
 	if side, err = openPostgres(ctx, url, timeout, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"); err != nil {
@@ -58,7 +52,7 @@ func openPostgresTarget(ctx context.Context, url string, timeout time.Duration, 
 func (s postgresSide) checkEmpty(ctx context.Context, source *postgresSource) error {
 	if source != nil {
 		var same bool
-		err := s.value(ctx, &same, "SELECT NOT pg_try_advisory_xact_lock($1) AND current_schema() = $2", source.lock, source.schema)
+		err := s.Value(ctx, &same, "SELECT NOT pg_try_advisory_xact_lock($1) AND current_schema() = $2", source.lock, source.schema)
 		if err != nil {
 			return err
 		}
@@ -66,7 +60,7 @@ func (s postgresSide) checkEmpty(ctx context.Context, source *postgresSource) er
 			return errSameDatabase
 		}
 	}
-	version, err := s.schema(ctx)
+	version, err := schema.Postgres.Version(ctx, s.Value)
 	if err == nil && version > schema.Newest() {
 		err = errNewerSchema(version)
 	}
@@ -74,7 +68,8 @@ func (s postgresSide) checkEmpty(ctx context.Context, source *postgresSource) er
 		return err
 	}
 	for _, table := range schema.CopiedNames() {
-		there, err := s.exists(ctx, table)
+		var there bool
+		err := s.Value(ctx, &there, fmt.Sprintf(schema.Postgres.HasTableQuery, table))
 		switch {
 		case err != nil:
 			return err
@@ -93,7 +88,7 @@ var errSameDatabase = errors.New("is the database that is to be copied")
 
 func (s postgresSide) checkNoRows(ctx context.Context, table string) error {
 	var filled bool
-	if err := s.value(ctx, &filled, "SELECT EXISTS (SELECT 1 FROM "+table+")"); err != nil {
+	if err := s.Value(ctx, &filled, "SELECT EXISTS (SELECT 1 FROM "+table+")"); err != nil {
 		return err
 	}
 	if filled {
@@ -106,7 +101,7 @@ func (s postgresSide) checkNoRows(ctx context.Context, table string) error {
 // once the rows are there.
 func (t *postgresTarget) prepare(ctx context.Context) error {
 	var locked bool
-	if err := t.value(ctx, &locked, "SELECT pg_try_advisory_xact_lock($1)", int64(schema.CopyLock)); err != nil {
+	if err := t.Value(ctx, &locked, "SELECT pg_try_advisory_xact_lock($1)", int64(schema.CopyLock)); err != nil {
 		return err
 	}
 	if !locked {
@@ -133,47 +128,31 @@ func (t *postgresTarget) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	drop, err := t.texts(ctx, `
-		SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', CAST(conrelid AS regclass), conname) FROM pg_constraint
-		WHERE `+ourConstraints+` ORDER BY contype <> 'f', conname`)
+	var drop string
+	err = t.Value(ctx, &drop, `
+		SELECT concat_ws(';',
+			(SELECT string_agg(format('ALTER TABLE %s DISABLE TRIGGER %I', CAST(tgrelid AS regclass), tgname), ';') FROM pg_trigger WHERE `+ourTriggers+`),
+			(SELECT string_agg(format('ALTER TABLE %s DROP CONSTRAINT %I', CAST(conrelid AS regclass), conname), ';' ORDER BY contype <> 'f', conname)
+				FROM pg_constraint WHERE `+ourConstraints+`),
+			(SELECT string_agg(format('DROP INDEX %s', CAST(indexrelid AS regclass)), ';') FROM pg_index WHERE `+ourIndexes+`))`)
 	if err != nil {
 		return err
 	}
-	dropIndexes, err := t.texts(ctx, `SELECT format('DROP INDEX %s', CAST(indexrelid AS regclass)) FROM pg_index WHERE `+ourIndexes)
-	if err != nil {
-		return err
-	}
-	constraints, err := t.texts(ctx, `
-		SELECT format('ALTER TABLE %s ADD CONSTRAINT %I %s', CAST(conrelid AS regclass), conname, pg_get_constraintdef(oid)) FROM pg_constraint
-		WHERE `+ourConstraints+` ORDER BY contype = 'f', conname`)
-	if err != nil {
-		return err
-	}
-	indexes, err := t.texts(ctx, `SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE `+ourIndexes)
-	if err != nil {
-		return err
-	}
-	const ours = " FROM pg_trigger WHERE NOT tgisinternal AND tgrelid = "
-	triggers, err := t.texts(ctx, "SELECT format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', CAST(tgrelid AS regclass), tgname)"+ours+ourTables)
-	if err != nil {
-		return err
-	}
-	silence, err := t.texts(ctx, "SELECT format('ALTER TABLE %s DISABLE TRIGGER %I', CAST(tgrelid AS regclass), tgname)"+ours+ourTables)
-	if err != nil {
-		return err
-	}
-	drop = append(silence, drop...)
 	// The triggers are off, so no row leaves a mark. A new incarnation says instead that every list has
 	// changed.
-	t.restore = append(append(indexes, constraints...), append(triggers, "UPDATE incarnation SET id = gen_random_uuid()")...)
-	for _, statement := range append(drop, dropIndexes...) {
-		if err := t.exec(ctx, statement); err != nil {
-			return err
-		}
+	err = t.Value(ctx, &t.restore, `
+		SELECT concat_ws(';',
+			(SELECT string_agg(pg_get_indexdef(indexrelid), ';') FROM pg_index WHERE `+ourIndexes+`),
+			(SELECT string_agg(format('ALTER TABLE %s ADD CONSTRAINT %I %s', CAST(conrelid AS regclass), conname, pg_get_constraintdef(oid)), ';' ORDER BY contype = 'f', conname)
+				FROM pg_constraint WHERE `+ourConstraints+`),
+			(SELECT string_agg(format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', CAST(tgrelid AS regclass), tgname), ';') FROM pg_trigger WHERE `+ourTriggers+`),
+			'UPDATE incarnation SET id = gen_random_uuid()')`)
+	if err != nil {
+		return err
 	}
 	// COPY with FREEZE wants a table that the same transaction has truncated. Frozen rows need no vacuum later
 	// (PostgreSQL, "COPY").
-	return t.exec(ctx, "TRUNCATE "+copiedNames+" RESTART IDENTITY")
+	return t.exec(ctx, drop+"; TRUNCATE "+copiedNames+" RESTART IDENTITY")
 }
 
 var (
@@ -181,6 +160,7 @@ var (
 	ourTables      = "ANY (ARRAY['" + strings.Join(schema.CopiedNames(), "', '") + "']::regclass[])"
 	ourConstraints = "conrelid = " + ourTables + " AND contype IN ('p', 'u', 'f')"
 	ourIndexes     = "indrelid = " + ourTables + " AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = indexrelid AND contype IN ('p', 'u'))"
+	ourTriggers    = "tgrelid = " + ourTables + " AND NOT tgisinternal"
 )
 
 // fill sends the rows as COPY. A goroutine reads them from the source into a pipe, so that source and target
@@ -217,24 +197,18 @@ var errTargetFailed = errors.New("the target takes no more")
 // finish makes what prepare dropped, which also checks foreign keys and unique keys. Then it sets the sequences
 // behind the highest numbers, and gathers statistics, without which the first lists would have bad plans.
 func (t *postgresTarget) finish(ctx context.Context) error {
-	for _, statement := range t.restore {
-		if err := t.exec(ctx, statement); err != nil {
-			return err
-		}
+	if err := t.exec(ctx, t.restore); err != nil {
+		return err
 	}
-	numbered, err := t.texts(ctx, `
-		SELECT format('SELECT setval(pg_get_serial_sequence(%L, %L), greatest(max(%I), 1), coalesce(max(%I) > 0, false)) FROM %s',
-			CAST(CAST(attrelid AS regclass) AS text), attname, attname, attname, CAST(attrelid AS regclass))
+	var numbers string
+	err := t.Value(ctx, &numbers, `
+		SELECT string_agg(format('SELECT setval(pg_get_serial_sequence(%L, %L), greatest(max(%I), 1), coalesce(max(%I) > 0, false)) FROM %s',
+			CAST(CAST(attrelid AS regclass) AS text), attname, attname, attname, CAST(attrelid AS regclass)), ';')
 		FROM pg_attribute WHERE attrelid = `+ourTables+` AND attidentity <> ''`)
 	if err != nil {
 		return err
 	}
-	for _, statement := range append(numbered, "ANALYZE "+copiedNames) {
-		if err := t.exec(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
+	return t.exec(ctx, numbers+"; ANALYZE "+copiedNames)
 }
 
 // commit is not interrupted once it has begun, so that it is known whether it happened.

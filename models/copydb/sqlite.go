@@ -54,10 +54,6 @@ func (s *sqliteSide) columns(ctx context.Context, table string) (columns []copyC
 	return columns, rows.Err()
 }
 
-func (s *sqliteSide) count(ctx context.Context, from string) (n int64, err error) {
-	return n, s.Value(ctx, &n, "SELECT count(*) FROM "+from)
-}
-
 func (s *sqliteSide) read(ctx context.Context, from string, columns []copyColumn, order string, each func(copyRow) error) error {
 	if order != "" {
 		order = " ORDER BY " + order

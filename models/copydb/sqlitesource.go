@@ -9,6 +9,7 @@ import (
 	driver "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"worldevents/models/internal/schema"
 	"worldevents/models/internal/sqlite"
 )
 
@@ -32,37 +33,25 @@ func openSQLiteSource(ctx context.Context, file string) (*sqliteSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	version, err := side.Schema(ctx)
+	s := &sqliteSource{sqliteSide: side, file: file, owner: owner}
+	err = checkSourceSchema(ctx, schema.SQLite, side.Value)
 	if err == nil {
-		err = checkSourceSchema(version)
+		err = s.Exec(ctx, takeSnapshot)
 	}
 	if err != nil {
-		side.Close()
-		return nil, err
-	}
-	s := &sqliteSource{sqliteSide: side, file: file, owner: owner}
-	if err := s.begin(ctx); err != nil {
 		s.close()
 		return nil, err
 	}
 	return s, nil
 }
 
-// begin takes the snapshot. SQLite takes it at the first reading of a transaction, not at BEGIN.
-func (s *sqliteSource) begin(ctx context.Context) error {
-	if err := s.Exec(ctx, "BEGIN"); err != nil {
-		return err
-	}
-	var n int
-	return s.Value(ctx, &n, "SELECT count(*) FROM sqlite_schema")
-}
+// takeSnapshot reads something, because SQLite takes the snapshot at the first reading of a transaction, not at
+// BEGIN.
+const takeSnapshot = "BEGIN; SELECT count(*) FROM sqlite_schema"
 
 // renew takes a newer snapshot.
 func (s *sqliteSource) renew(ctx context.Context) error {
-	if err := s.Exec(ctx, "ROLLBACK"); err != nil {
-		return err
-	}
-	return s.begin(ctx)
+	return s.Exec(ctx, "ROLLBACK; "+takeSnapshot)
 }
 
 // hold keeps everybody from writing until close, and then takes a newer snapshot, which is the last state.

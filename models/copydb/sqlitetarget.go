@@ -14,7 +14,7 @@ import (
 type sqliteTarget struct {
 	*sqliteSide
 	file    *newFile
-	restore []string // statements that make the dropped indexes and triggers
+	restore string // statements that make the dropped indexes and triggers
 }
 
 // openSQLiteTarget makes a file with a schema for rows, or one that is to become a copy of another SQLite file.
@@ -46,12 +46,7 @@ func sameFile(a, b string) bool {
 
 // prepare makes the schema without indexes and triggers. Indexes are made more quickly once the rows are there.
 func (t *sqliteTarget) prepare(ctx context.Context) error {
-	store, err := models.Open(models.Options{URL: "sqlite:" + t.file.temporary, Timeout: 2 * copyBusy})
-	if err != nil {
-		return err
-	}
-	err = store.Migrate(ctx)
-	store.Close()
+	err := makeSchema(ctx, models.Options{URL: "sqlite:" + t.file.temporary, Timeout: 2 * copyBusy})
 	if err != nil {
 		return err
 	}
@@ -62,19 +57,14 @@ func (t *sqliteTarget) prepare(ctx context.Context) error {
 		return err
 	}
 	const dropped = "FROM sqlite_schema WHERE type IN ('index', 'trigger') AND sql IS NOT NULL"
-	if t.restore, err = t.Texts(ctx, "SELECT sql "+dropped); err != nil {
+	if err := t.Value(ctx, &t.restore, "SELECT group_concat(sql, ';') "+dropped); err != nil {
 		return err
 	}
-	drop, err := t.Texts(ctx, "SELECT 'DROP ' || type || ' ' || name "+dropped)
-	if err != nil {
+	var drop string
+	if err := t.Value(ctx, &drop, "SELECT group_concat('DROP ' || type || ' ' || name, ';') "+dropped); err != nil {
 		return err
 	}
-	for _, statement := range drop {
-		if err := t.Exec(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
+	return t.Exec(ctx, drop)
 }
 
 func (t *sqliteTarget) fill(ctx context.Context, table string, columns []copyColumn, rows func(each func(copyRow) error) error) error {
@@ -112,10 +102,8 @@ func (t *sqliteTarget) fill(ctx context.Context, table string, columns []copyCol
 
 func (t *sqliteTarget) finish(ctx context.Context) error {
 	// Making an index sorts, and sorting takes several times the memory of the cache.
-	for _, statement := range append([]string{"PRAGMA cache_size = -16384"}, t.restore...) {
-		if err := t.Exec(ctx, statement); err != nil {
-			return err
-		}
+	if err := t.Exec(ctx, "PRAGMA cache_size = -16384; "+t.restore); err != nil {
+		return err
 	}
 	return t.checkForeignKeys(ctx)
 }

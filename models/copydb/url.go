@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"worldevents/models"
 	"worldevents/models/internal/postgres"
 	"worldevents/models/internal/schema"
 	"worldevents/models/internal/sqlite"
@@ -57,9 +58,22 @@ func (u side) openTarget(ctx context.Context, source copySource, timeout time.Du
 	return openPostgresTarget(ctx, u.url, timeout, postgres)
 }
 
-// checkSourceSchema refuses a database whose rows this program cannot copy. version is 0 if there is no schema.
-func checkSourceSchema(version int64) error {
+// makeSchema makes the tables of a target.
+func makeSchema(ctx context.Context, o models.Options) error {
+	store, err := models.Open(o)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	return store.Migrate(ctx)
+}
+
+// checkSourceSchema refuses a database whose rows this program cannot copy.
+func checkSourceSchema(ctx context.Context, d schema.Database, value schema.Value) error {
+	version, err := d.Version(ctx, value)
 	switch newest := schema.Newest(); {
+	case err != nil:
+		return err
 	case version == 0:
 		return errors.New("has no schema of this program: there is nothing to copy")
 	case version < newest:

@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"net/url"
-
-	"worldevents/models/internal/schema"
 )
 
 // Conn is a connection to a SQLite file for a command, beside the store's pools.
@@ -58,16 +56,6 @@ func (s Conn) Texts(ctx context.Context, query string, args ...any) (texts []str
 		texts = append(texts, text)
 	}
 	return texts, rows.Err()
-}
-
-// Schema returns the version of the schema, 0 if there is none.
-func (s Conn) Schema(ctx context.Context) (version int64, err error) {
-	var there bool
-	err = s.Value(ctx, &there, "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'goose_db_version')")
-	if err == nil && there {
-		err = s.Value(ctx, &version, schema.VersionQuery)
-	}
-	return version, err
 }
 
 // sharedFirst and sharedSize are the bytes of a database file that a connection locks for reading (SHARED_FIRST
