@@ -17,13 +17,9 @@ func (c *Config) checkListeners(found *faults) {
 	if err := c.listener(); err != nil {
 		found.add("LISTEN_ADDR", "%v", err)
 	}
-	if c.AdminAddr != "" && !isAddress(c.AdminAddr) {
-		found.add("ADMIN_ADDR", "must be host:port, :port or empty, with a port of 0 to 65535")
-	}
+	found.require("ADMIN_ADDR", c.AdminAddr == "" || isAddress(c.AdminAddr), "must be host:port, :port or empty, with a port of 0 to 65535")
 	for _, host := range c.AdminHosts {
-		if !hostName.MatchString(host) {
-			found.add("ADMIN_HOSTS", "%q must be a host name without port", host)
-		}
+		found.require("ADMIN_HOSTS", hostName.MatchString(host), "%q must be a host name without port", host)
 	}
 }
 

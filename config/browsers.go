@@ -30,19 +30,21 @@ func isOrigin(text string) bool {
 
 func (c *Config) checkContacts(found *faults) {
 	for _, contact := range c.SecurityContacts {
-		u, err := url.Parse(contact)
-		if err != nil || !slices.Contains([]string{"mailto", "https", "tel"}, u.Scheme) || u.Host+u.Opaque == "" || strings.ContainsFunc(contact, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			found.add("SECURITY_CONTACT", "%q must be a URI such as mailto:security@example.org, https://example.org/report or tel:+1-201-555-0123", contact)
-		}
+		found.require("SECURITY_CONTACT", isContact(contact), "%q must be a URI such as mailto:security@example.org, https://example.org/report or tel:+1-201-555-0123", contact)
 	}
+}
+
+// isContact reports whether text is a URI by which people can be reached (RFC 9116 section 2.5.3).
+func isContact(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && slices.Contains([]string{"mailto", "https", "tel"}, u.Scheme) && u.Host+u.Opaque != "" &&
+		!strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // checkProvider looks at the settings of the identity provider.
 func (c *Config) checkProvider(found *faults) {
 	if c.OIDCIssuer == "" {
-		if c.OIDCClientID != "" || c.OIDCClientSecret != "" {
-			found.add("OIDC_ISSUER", "is required with OIDC_CLIENT_ID and OIDC_CLIENT_SECRET")
-		}
+		found.require("OIDC_ISSUER", c.OIDCClientID == "" && c.OIDCClientSecret == "", "is required with OIDC_CLIENT_ID and OIDC_CLIENT_SECRET")
 		return
 	}
 	u, err := url.Parse(c.OIDCIssuer)
@@ -53,12 +55,8 @@ func (c *Config) checkProvider(found *faults) {
 	case u.Scheme != "https" && !c.Development && !IsLocal(u.Hostname()):
 		found.add("OIDC_ISSUER", "must be https in production, except on localhost")
 	}
-	if c.OIDCClientID == "" {
-		found.add("OIDC_CLIENT_ID", "is required with OIDC_ISSUER")
-	}
-	if !slices.Contains(strings.Fields(c.OIDCScopes), "openid") {
-		found.add("OIDC_SCOPES", "must name openid, and what else to ask for, separated by spaces")
-	}
+	found.require("OIDC_CLIENT_ID", c.OIDCClientID != "", "is required with OIDC_ISSUER")
+	found.require("OIDC_SCOPES", slices.Contains(strings.Fields(c.OIDCScopes), "openid"), "must name openid, and what else to ask for, separated by spaces")
 }
 
 func (c *Config) checkCookies(found *faults) {
@@ -67,9 +65,7 @@ func (c *Config) checkCookies(found *faults) {
 			found.add("COOKIE_DOMAIN", "%v", err)
 		}
 	}
-	if c.CookiePartitioned && c.Development {
-		found.add("COOKIE_PARTITIONED", "needs Secure cookies, which APP_ENV=development does not set")
-	}
+	found.require("COOKIE_PARTITIONED", !c.CookiePartitioned || !c.Development, "needs Secure cookies, which APP_ENV=development does not set")
 }
 
 // checkCookieDomain returns an error for a domain that browsers take no cookies of host for (RFC 6265 section 5.3).

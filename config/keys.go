@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // wellKnownSecrets are parts of keys that stand in documentation for everybody to read.
@@ -14,36 +13,25 @@ var wellKnownSecrets = []string{
 	"your_secret", "a-string-secret-at-least-256-bits-long", "a-valid-string-secret-that-is-at-least-512-bits-long",
 }
 
-// secrets splits the keys (RFC 7518 section 3.2 asks for 256 bits) and says what is wrong with them, never what
+// checkKeys fills in Keys from text (RFC 7518 section 3.2 asks for 256 bits) and says what is wrong with them, never what
 // they are.
-func (c *Config) secrets(needKey bool, text string) (problems []error) {
+func (c *Config) checkKeys(found *faults, needKey bool, text string) {
+	setting := c.Source("JWT_SECRET")
 	if text == "" {
-		if needKey && c.Source("JWT_SECRET") == "JWT_SECRET" { // else it is said what is wrong with the file
-			problems = append(problems, errors.New("JWT_SECRET: is required: 32 bytes or more, such as the output of: openssl rand -hex 32"))
-		}
-		return problems
+		// What is wrong with a file was found when it was read.
+		found.require("JWT_SECRET", !needKey || setting != "JWT_SECRET", "is required: 32 bytes or more, such as the output of: openssl rand -hex 32")
+		return
 	}
-	var keys []string
 	for i, secret := range strings.Split(text, ",") {
 		secret = strings.TrimSpace(secret)
-		problem := func(format string, args ...any) {
-			problems = append(problems, fmt.Errorf("%s: key %d %s", c.Source("JWT_SECRET"), i+1, fmt.Sprintf(format, args...)))
-		}
-		if len(secret) < 32 {
-			problem("is shorter than 32 bytes")
-		} else if distinct(secret) == 1 {
-			problem("is one character again and again")
-		}
-		if slices.ContainsFunc(wellKnownSecrets, func(example string) bool { return strings.Contains(strings.ToLower(secret), example) }) {
-			problem("is a known example")
-		}
-		if first := slices.Index(keys, secret); first >= 0 && secret != "" {
-			problem("is key %d again", first+1)
-		}
-		keys = append(keys, secret)
+		isExample := slices.ContainsFunc(wellKnownSecrets, func(example string) bool { return strings.Contains(strings.ToLower(secret), example) })
+		first := slices.IndexFunc(c.Keys, func(key []byte) bool { return string(key) == secret })
+		found.require(setting, len(secret) >= 32, "key %d is shorter than 32 bytes", i+1)
+		found.require(setting, len(secret) < 32 || distinct(secret) > 1, "key %d is one character again and again", i+1)
+		found.require(setting, !isExample, "key %d is a known example", i+1)
+		found.require(setting, first < 0 || secret == "", "key %d is key %d again", i+1, first+1)
 		c.Keys = append(c.Keys, []byte(secret))
 	}
-	return problems
 }
 
 // weakKeys returns a warning for each key that looks typed and not drawn.
@@ -59,19 +47,11 @@ func (c *Config) weakKeys() (warnings []string) {
 	return warnings
 }
 
-// distinct counts the distinct characters of a key, or the distinct bytes of one that is not UTF-8.
+// distinct counts the distinct characters of a key. A byte that is no UTF-8 is a character of its own.
 func distinct(secret string) int {
-	seen := make(map[rune]bool)
-	if utf8.ValidString(secret) {
-		for _, r := range secret {
-			seen[r] = true
-		}
-	} else {
-		for _, b := range []byte(secret) {
-			seen[rune(b)] = true
-		}
-	}
-	return len(seen)
+	characters := strings.Split(secret, "")
+	slices.Sort(characters)
+	return len(slices.Compact(characters))
 }
 
 // isSequence reports whether most characters are the successor, or most the predecessor, of the one before. Of 64
@@ -96,8 +76,9 @@ func (c *Config) RereadKeys() (keys [][]byte, warnings []string, err error) {
 		return nil, nil, err
 	}
 	next := Config{given: c.given}
-	if problems := next.secrets(true, text); len(problems) > 0 {
-		return nil, nil, errors.Join(problems...)
+	var found faults
+	if next.checkKeys(&found, true, text); len(found) > 0 {
+		return nil, nil, errors.Join(found...)
 	}
 	if !c.Development {
 		warnings = append(warnings, next.weakKeys()...)

@@ -15,9 +15,7 @@ func (c *Config) checkProxies(found *faults) {
 		}
 		c.Proxies = append(c.Proxies, unmap(prefix))
 	}
-	if tooWide(c.Proxies) {
-		found.add("TRUSTED_PROXIES", "trusts a sixteenth of all addresses or more, so that clients choose the address they come from: list the networks of the proxies")
-	}
+	found.require("TRUSTED_PROXIES", !tooWide(c.Proxies), "trusts a sixteenth of all addresses or more, so that clients choose the address they come from: list the networks of the proxies")
 }
 
 // unmap spells a network of IPv4 addresses that are mapped into IPv6 (RFC 4291 section 2.5.5.2) as one of IPv4, which is

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -15,28 +16,21 @@ var dnsLabel = regexp.MustCompile(`(?i)^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // checkTLS looks at the settings of TLS. checkBaseURL comes before it.
 func (c *Config) checkTLS(found *faults) {
-	switch c.TLS {
-	case "off", "acme", "files":
-	default:
+	if !slices.Contains([]string{"off", "acme", "files"}, c.TLS) {
 		found.add("TLS", "must be off, acme or files")
 		return
 	}
-	if c.HSTS != "" && !hsts.MatchString(c.HSTS) {
-		found.add("HSTS", "must be max-age=SECONDS, and perhaps ; includeSubDomains and ; preload, or empty")
-	}
+	found.require("HSTS", c.HSTS == "" || hsts.MatchString(c.HSTS), "must be max-age=SECONDS, and perhaps ; includeSubDomains and ; preload, or empty")
 	if c.HTTPAddr != "" {
 		if _, port, err := net.SplitHostPort(c.HTTPAddr); err != nil {
 			found.add("HTTP_ADDR", "must be host:port, :port or empty")
 		} else if _, err := net.LookupPort("tcp", port); err != nil {
 			found.add("HTTP_ADDR", "must end with a port, 0 to 65535")
 		}
-		if c.TLS == "off" {
-			found.add("HTTP_ADDR", "needs TLS=acme or TLS=files, since it redirects to the public listener")
-		}
+		found.require("HTTP_ADDR", c.TLS != "off", "needs TLS=acme or TLS=files, since it redirects to the public listener")
 	}
-	if u, err := url.Parse(c.ACMEDirectory); c.ACMEDirectory != "" && (err != nil || u.Scheme != "https" || !isHTTPURL(u)) {
-		found.add("ACME_DIRECTORY", "must be an https address") // RFC 8555 section 6.1
-	}
+	directory, err := url.Parse(c.ACMEDirectory)
+	found.require("ACME_DIRECTORY", c.ACMEDirectory == "" || err == nil && directory.Scheme == "https" && isHTTPURL(directory), "must be an https address") // RFC 8555 section 6.1
 	if c.TLS == "off" || c.Base == nil {
 		return
 	}

@@ -9,12 +9,13 @@ import (
 // validate fills in what the texts mean, and returns everything that is wrong with their values.
 func (c *Config) validate(needKey bool) []error {
 	var found faults
-	c.checkEnvironment(&found)
+	c.Development = c.AppEnv == "development"
+	found.require("APP_ENV", c.Development || c.AppEnv == "production", "must be production or development")
 	c.checkListeners(&found)
 	c.checkBaseURL(&found)
 	c.checkTLS(&found)
 	c.checkDatabase(&found)
-	found = append(found, c.secrets(needKey, c.JWTSecret)...)
+	c.checkKeys(&found, needKey, c.JWTSecret)
 	c.checkLifetimes(&found)
 	c.checkOrigins(&found, "ALLOWED_ORIGINS", c.AllowedOrigins)
 	c.checkOrigins(&found, "RETURN_ORIGINS", c.ReturnOrigins)
@@ -24,19 +25,8 @@ func (c *Config) validate(needKey bool) []error {
 	c.checkProxies(&found)
 	c.checkLimits(&found)
 	c.checkLogging(&found)
-	if c.ShutdownTimeout <= 0 {
-		found.add("SHUTDOWN_TIMEOUT", "must be more than 0")
-	}
+	found.require("SHUTDOWN_TIMEOUT", c.ShutdownTimeout > 0, "must be more than 0")
 	return found
-}
-
-func (c *Config) checkEnvironment(found *faults) {
-	switch c.AppEnv {
-	case "production", "development":
-		c.Development = c.AppEnv == "development"
-	default:
-		found.add("APP_ENV", "must be production or development")
-	}
 }
 
 func (c *Config) checkDatabase(found *faults) {
@@ -46,12 +36,8 @@ func (c *Config) checkDatabase(found *faults) {
 	case scheme != "sqlite" && scheme != "postgres" && scheme != "postgresql":
 		found.add(c.Source("DATABASE_URL"), "must begin with sqlite: or postgres://")
 	}
-	if c.DBMaxConns < 1 || c.DBMaxConns > maxDBConns {
-		found.add("DB_MAX_CONNS", "must be from 1 to %d", maxDBConns)
-	}
-	if c.DBTimeout < time.Millisecond || c.DBTimeout > WriteTimeout {
-		found.add("DB_TIMEOUT", "must be from 1ms to %v, when the server gives a response up", WriteTimeout)
-	}
+	found.require("DB_MAX_CONNS", c.DBMaxConns >= 1 && c.DBMaxConns <= maxDBConns, "must be from 1 to %d", maxDBConns)
+	found.require("DB_TIMEOUT", c.DBTimeout >= time.Millisecond && c.DBTimeout <= WriteTimeout, "must be from 1ms to %v, when the server gives a response up", WriteTimeout)
 }
 
 // maxDBConns is more than a server of PostgreSQL does well with.
@@ -73,54 +59,34 @@ func (c *Config) checkLifetimes(found *faults) {
 	if c.given["REFRESH_REUSE_LEEWAY"] == "" {
 		c.RefreshReuseLeeway = min(c.RefreshReuseLeeway, longestLeeway)
 	}
-	if c.RefreshReuseLeeway <= 0 || c.RefreshReuseLeeway > longestLeeway {
-		found.add("REFRESH_REUSE_LEEWAY", "must be more than 0, at most 10m and at most REFRESH_TOKEN_TTL")
-	}
-	if c.SessionsPerUser < 1 || c.SessionsPerUser > 100 {
-		found.add("SESSIONS_PER_USER", "must be from 1 to 100")
-	}
+	found.require("REFRESH_REUSE_LEEWAY", c.RefreshReuseLeeway > 0 && c.RefreshReuseLeeway <= longestLeeway, "must be more than 0, at most 10m and at most REFRESH_TOKEN_TTL")
+	found.require("SESSIONS_PER_USER", c.SessionsPerUser >= 1 && c.SessionsPerUser <= 100, "must be from 1 to 100")
 	if c.OIDCIssuer != "" && c.given["SESSION_MAX_AGE"] == "" {
 		c.SessionMaxAge = 720 * time.Hour // the provider may have disabled the user, and cannot always say so
 	}
-	if c.SessionMaxAge < 0 || c.SessionMaxAge > 0 && c.SessionMaxAge < time.Second {
-		found.add("SESSION_MAX_AGE", "must be 0, which means no limit, or 1s or more")
-	}
+	found.require("SESSION_MAX_AGE", c.SessionMaxAge == 0 || c.SessionMaxAge >= time.Second, "must be 0, which means no limit, or 1s or more")
 }
 
 func (c *Config) checkLimits(found *faults) {
-	if !(c.RateLimit >= 0 && c.RateLimit <= 1e9) {
-		found.add("RATE_LIMIT", "must be 0 or more")
-	}
-	if !(c.WriteRate >= 0 && c.WriteRate <= 1e9) {
-		found.add("WRITE_RATE", "must be 0 or more")
-	}
-	if c.MaxInFlight < 1 {
-		found.add("MAX_IN_FLIGHT", "must be 1 or more")
-	}
-	if c.MaxWaiting < 0 {
-		found.add("MAX_WAITING", "must be 0 or more")
-	}
+	found.require("RATE_LIMIT", c.RateLimit >= 0 && c.RateLimit <= 1e9, "must be 0 or more")
+	found.require("WRITE_RATE", c.WriteRate >= 0 && c.WriteRate <= 1e9, "must be 0 or more")
+	found.require("MAX_IN_FLIGHT", c.MaxInFlight >= 1, "must be 1 or more")
+	found.require("MAX_WAITING", c.MaxWaiting >= 0, "must be 0 or more")
 	const maxListCache = 64 << 10
-	if c.ListCache < 0 || c.ListCache > maxListCache {
-		found.add("LIST_CACHE", "must be from 0 to %d", maxListCache)
-	}
+	found.require("LIST_CACHE", c.ListCache >= 0 && c.ListCache <= maxListCache, "must be from 0 to %d", maxListCache)
 }
 
 func (c *Config) checkLogging(found *faults) {
-	switch c.LogFormat {
-	case "":
+	if c.LogFormat == "" {
 		c.LogFormat = "json"
 		if c.Development {
 			c.LogFormat = "text"
 		}
-	case "json", "text":
-	default:
-		found.add("LOG_FORMAT", "must be json or text")
 	}
+	found.require("LOG_FORMAT", c.LogFormat == "json" || c.LogFormat == "text", "must be json or text")
 	var ok bool
-	if c.LogEvery, ok = parseAccessLog(c.AccessLog); !ok {
-		found.add("ACCESS_LOG", "must be all, errors, or 1/N for one request in N, such as 1/100")
-	}
+	c.LogEvery, ok = parseAccessLog(c.AccessLog)
+	found.require("ACCESS_LOG", ok, "must be all, errors, or 1/N for one request in N, such as 1/100")
 }
 
 // parseAccessLog returns how many requests leave a line together; 0 means none.
