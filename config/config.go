@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"maps"
 	"net/netip"
@@ -128,7 +127,7 @@ type Config struct {
 	Warnings []string `env:"-"`
 	// given are the settings that are not empty; all others have their defaults.
 	given map[string]string
-	// exposed says which files of secrets others can write.
+	// exposed says which files of settings others can write.
 	exposed []string
 }
 
@@ -150,51 +149,49 @@ func Load(needKey bool) (*Config, error) {
 
 // Inspect is Load that returns every problem by itself, and what can be made of the other settings.
 func Inspect(needKey bool) (*Config, []error) {
-	all, file, problems := readSettings()
-	exportLibpq(file.values)
-	c, more := parse(all, needKey)
-	problems = append(problems, more...)
-	if file.exposed != "" && !c.Development {
-		problems = append(problems, fmt.Errorf("%s: %s", dotEnvFile, file.exposed))
-	}
+	values, exposed, problems := readSettings()
+	exportLibpq(values)
+	c, more := parse(values, exposed, needKey)
 	if c.Base != nil {
-		c.Warnings = c.warnings(all, file)
+		c.Warnings = c.warnings()
 	}
-	return c, problems
+	return c, append(problems, more...)
 }
 
-// readSettings returns what the environment and the file .env say, and what is wrong with the file.
-func readSettings() (all map[string]string, file dotEnv, problems []error) {
-	file, problems = readDotEnv()
-	all = make(map[string]string)
-	maps.Copy(all, file.values)
-	maps.Copy(all, env.ToMap(os.Environ()))
-	return all, file, problems
+// readSettings returns what the environment and the file .env say. exposed and problems are those of readDotEnv.
+func readSettings() (values map[string]string, exposed []string, problems []error) {
+	values = make(map[string]string)
+	file, exposed, problems := readDotEnv()
+	maps.Copy(values, file)
+	maps.Copy(values, env.ToMap(os.Environ()))
+	return values, exposed, problems
 }
 
 // RereadLogLevel returns LOG_LEVEL as Load would find it now. The error names every problem with that setting and with the
 // file .env at once.
 func (c *Config) RereadLogLevel() (slog.Level, error) {
-	all, file, problems := readSettings()
-	now, more := parse(map[string]string{"LOG_LEVEL": all["LOG_LEVEL"]}, false)
-	problems = append(problems, more...)
-	if file.exposed != "" && !c.Development {
-		problems = append(problems, fmt.Errorf("%s: %s", dotEnvFile, file.exposed))
-	}
-	return now.LogLevel, errors.Join(problems...)
+	values, exposed, problems := readSettings()
+	now, more := parse(map[string]string{"APP_ENV": c.AppEnv, "LOG_LEVEL": values["LOG_LEVEL"]}, exposed, false)
+	return now.LogLevel, errors.Join(append(problems, more...)...)
 }
 
-func parse(values map[string]string, needKey bool) (*Config, []error) {
+// parse returns what can be made of values, and everything that is wrong with them. exposed says which files that they come
+// from others can write.
+func parse(values map[string]string, exposed []string, needKey bool) (*Config, []error) {
 	c := new(Config)
 	admin, adminSet := values["ADMIN_ADDR"]
 	hsts, hstsSet := values["HSTS"]
 	maps.DeleteFunc(values, func(_, value string) bool { return value == "" }) // empty is unset
-	exposed, problems := readSecretFiles(values)
-	for err := range parseErrors(env.ParseWithOptions(c, env.Options{Environment: values})) {
-		field, _ := reflect.TypeFor[Config]().FieldByName(err.Name)
-		name := field.Tag.Get("env")
-		problems = append(problems, fmt.Errorf("%s: must be %s", name, typeHints[err.Type.String()]))
-		delete(values, name)
+	more, problems := readSecretFiles(values)
+	exposed = append(exposed, more...)
+	mistyped, _ := errors.AsType[env.AggregateError](env.ParseWithOptions(c, env.Options{Environment: values}))
+	for _, err := range mistyped.Errors {
+		if one, ok := errors.AsType[env.ParseError](err); ok {
+			field, _ := reflect.TypeFor[Config]().FieldByName(one.Name)
+			name := field.Tag.Get("env")
+			problems = append(problems, fmt.Errorf("%s: must be %s", name, typeHints[one.Type.String()]))
+			delete(values, name)
+		}
 	}
 	if len(problems) > 0 { // read again with defaults in their place, to find what else is wrong
 		*c = Config{}
@@ -214,20 +211,6 @@ func parse(values map[string]string, needKey bool) (*Config, []error) {
 		}
 	}
 	return c, problems
-}
-
-// parseErrors are the fields whose text is not of their type.
-func parseErrors(err error) iter.Seq[env.ParseError] {
-	return func(yield func(env.ParseError) bool) {
-		var several env.AggregateError
-		errors.As(err, &several)
-		for _, err := range several.Errors {
-			var one env.ParseError
-			if errors.As(err, &one) && !yield(one) {
-				return
-			}
-		}
-	}
 }
 
 // typeHints says what a value of a type looks like.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 	"unicode"
 	"unicode/utf8"
 )
@@ -14,18 +15,12 @@ import (
 // dotEnvFile is read in the working directory.
 const dotEnvFile = ".env"
 
-// dotEnv is what the file .env says.
-type dotEnv struct {
-	values map[string]string
-	// exposed says who else can write the file; it is empty when nobody else can.
-	exposed string
-}
-
-// readDotEnv reads the file .env, if there is one, and returns everything that is wrong with it. No error quotes a line.
-func readDotEnv() (file dotEnv, problems []error) {
+// readDotEnv reads the file .env, if there is one, and returns everything that is wrong with it. exposed says who else can
+// write it; it is empty when nobody else can. No error quotes a line.
+func readDotEnv() (values map[string]string, exposed []string, problems []error) {
 	f, err := os.Open(dotEnvFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return file, nil
+		return nil, nil, nil
 	}
 	if err == nil {
 		defer f.Close()
@@ -38,15 +33,17 @@ func readDotEnv() (file dotEnv, problems []error) {
 	if err == nil {
 		text, err = io.ReadAll(f)
 	}
-	if path := new(fs.PathError); errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
 	}
 	if err != nil {
-		return file, []error{fmt.Errorf("%s: %w", dotEnvFile, err)}
+		return nil, nil, []error{fmt.Errorf("%s: %w", dotEnvFile, err)}
 	}
-	file.exposed = exposure(info)
-	file.values, problems = parseDotEnv(string(text))
-	return file, problems
+	if by := exposure(info); by != "" {
+		exposed = []string{dotEnvFile + ": " + by}
+	}
+	values, problems = parseDotEnv(string(text))
+	return values, exposed, problems
 }
 
 // exportLibpq puts the variables of libpq, such as PGHOST, into the environment, where the driver of PostgreSQL reads them. One
@@ -68,6 +65,12 @@ func exposure(info fs.FileInfo) string {
 		return "it belongs to another user, who can write it"
 	}
 	return ""
+}
+
+// ownedByOther reports whether a file belongs to somebody who is neither root nor the user of this process.
+func ownedByOther(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && stat.Uid != 0 && int(stat.Uid) != os.Geteuid()
 }
 
 // parseDotEnv reads lines of NAME=value. Values are literal: nothing in them is expanded or unescaped, so that no secret

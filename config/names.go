@@ -2,28 +2,15 @@ package config
 
 import (
 	"fmt"
-	"iter"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 )
 
-// names are those of all settings.
-func names() iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for field := range reflect.TypeFor[Config]().Fields() {
-			if name := field.Tag.Get("env"); name != "" && name != "-" && !yield(name) {
-				return
-			}
-		}
-	}
-}
-
 // misspelt returns a warning for each variable whose name is nearly that of a setting. Its value is not shown.
-func misspelt(values map[string]string) (warnings []string) {
-	known := slices.Collect(names())
-	for _, name := range slices.Sorted(maps.Keys(values)) {
+func (c *Config) misspelt() (warnings []string) {
+	known := slices.Sorted(maps.Keys(c.Settings()))
+	for _, name := range slices.Sorted(maps.Keys(c.given)) {
 		if slices.Contains(known, name) {
 			continue
 		}

@@ -12,8 +12,8 @@ const clientRetry = 20 * time.Second
 const maxStop = 25 * time.Second
 
 // warnings returns what is allowed but rarely meant, one line each. None of them shows a secret.
-func (c *Config) warnings(given map[string]string, file dotEnv) []string {
-	warnings := misspelt(given)
+func (c *Config) warnings() []string {
+	warnings := c.misspelt()
 	if c.ACMEDirectory != "" && c.TLS != "acme" {
 		warnings = append(warnings, "ACME_DIRECTORY has no effect without TLS=acme")
 	}
@@ -24,9 +24,6 @@ func (c *Config) warnings(given map[string]string, file dotEnv) []string {
 		warnings = append(warnings, "SHUTDOWN_TIMEOUT is beyond 25s: systemd with the unit of this service, and Kubernetes unless told otherwise, end the process after 30s")
 	}
 	if c.Development {
-		if file.exposed != "" {
-			warnings = append(warnings, dotEnvFile+": "+file.exposed)
-		}
 		warnings = append(warnings, c.exposed...)
 		if c.DevelopmentPublic && !isLoopback(c.Base.Hostname()) {
 			warnings = append(warnings, "DEVELOPMENT_PUBLIC: whoever reaches this service signs in as anybody")
@@ -36,7 +33,7 @@ func (c *Config) warnings(given map[string]string, file dotEnv) []string {
 	if c.Base.Scheme == "http" {
 		warnings = append(warnings, "BASE_URL is plain http: browsers keep Secure cookies from it, except on localhost")
 	}
-	if given["DATABASE_URL"] == "" && c.DatabaseURLFile == "" {
+	if c.given["DATABASE_URL"] == "" && c.DatabaseURLFile == "" {
 		warnings = append(warnings, "DATABASE_URL is not set: keeping data in worldevents.db in the working directory")
 	}
 	if c.RefreshReuseLeeway < clientRetry {
