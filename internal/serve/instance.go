@@ -85,10 +85,10 @@ func (i *instance) serve(ctx context.Context) error {
 	}
 	if i.certificate != nil {
 		i.public.TLSConfig = i.certificate.Config()
-		for _, warning := range i.certificate.Warnings() {
-			i.log.Warn("TLS: " + warning)
-		}
-		go keepCertificate(ctx, i.certificate, i.log)
+		i.logWarnings("TLS: ", i.certificate.Warnings())
+	}
+	if acme, ok := i.certificate.(*certificate.ACME); ok {
+		go acme.Run(ctx, i.log)
 	}
 	// Attach puts the bounds for slow clients between listener and server. TLS must be set before, because it
 	// lies above them.
@@ -104,22 +104,26 @@ func (i *instance) serve(ctx context.Context) error {
 // serveBeside serves on ADMIN_ADDR and HTTP_ADDR.
 func (i *instance) serveBeside() error {
 	if i.config.AdminAddr != "" {
-		l, err := net.Listen("tcp", i.config.AdminAddr)
-		if err != nil {
-			return fmt.Errorf("ADMIN_ADDR: %w", err)
-		}
 		// This limits the head alone: a profile takes as long as the operator asked for.
 		admin := &http.Server{Handler: i.server.Admin, ReadHeaderTimeout: 5 * time.Second}
-		i.beside = append(i.beside, admin)
-		go serve(admin, l, i.errc)
-	}
-	if i.config.HTTPAddr != "" {
-		plain, err := servePlain(i.config, i.certificate, i.log, i.errc)
-		if err != nil {
+		if err := i.serveAt("ADMIN_ADDR", i.config.AdminAddr, admin); err != nil {
 			return err
 		}
-		i.beside = append(i.beside, plain)
 	}
+	if i.config.HTTPAddr != "" {
+		return i.serveAt("HTTP_ADDR", i.config.HTTPAddr, plainServer(i.config.Base, i.certificate, i.log))
+	}
+	return nil
+}
+
+// serveAt serves on the address of a setting.
+func (i *instance) serveAt(setting, address string, s *http.Server) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("%s: %w", setting, err)
+	}
+	i.beside = append(i.beside, s)
+	go serve(s, l, i.errc)
 	return nil
 }
 
@@ -159,14 +163,19 @@ func (i *instance) logServing() {
 
 // warn logs what is allowed but rarely meant, one line each.
 func (i *instance) warn() {
-	for _, warning := range i.config.Warnings {
-		i.log.Warn(warning)
-	}
+	i.logWarnings("", i.config.Warnings)
 	if i.config.Development && slices.ContainsFunc(i.listeners, func(l net.Listener) bool { return !l.Addr().(*net.TCPAddr).IP.IsLoopback() }) {
 		i.log.Warn("LISTEN_ADDR " + setup.OpenListener)
 	}
 	if files := i.store.SharedFiles(); len(files) > 0 {
 		i.log.Warn("DATABASE_URL: other users of this machine can read or write the database: chmod 600", "files", files)
+	}
+}
+
+// logWarnings logs each warning, with prefix in front of it.
+func (i *instance) logWarnings(prefix string, warnings []string) {
+	for _, warning := range warnings {
+		i.log.Warn(prefix + warning)
 	}
 }
 

@@ -8,14 +8,15 @@ import (
 	"slices"
 	"strings"
 
-	"worldevents/config"
 	"worldevents/internal/logs"
-	"worldevents/models"
 	"worldevents/server"
+	"worldevents/server/certificate"
 )
 
 // reloadable is a part of the configuration that SIGHUP reads again while the process serves.
 type reloadable struct {
+	// present means that this configuration has the part.
+	present bool
 	// about names the setting in log lines.
 	about string
 	// reload puts the present values in force. It returns attributes for the log line, which say what these
@@ -26,9 +27,13 @@ type reloadable struct {
 // reloadOnHangup reloads all parts with each signal, and logs one line for each part. Each part has a goroutine
 // of its own, so that a part that waits for a database delays no other. Signals that come during a reload count
 // as one more.
-func reloadOnHangup(hangups <-chan os.Signal, log *slog.Logger, parts ...reloadable) {
+func (i *instance) reloadOnHangup(hangups <-chan os.Signal) {
+	log := logs.At(i.config, slog.LevelInfo)
 	var asked []chan bool
-	for _, part := range parts {
+	for _, part := range i.reloadables() {
+		if !part.present {
+			continue
+		}
 		again := make(chan bool, 1)
 		asked = append(asked, again)
 		go func() {
@@ -63,102 +68,90 @@ func unchanged(attributes []any) bool {
 	return i >= 0 && attributes[i+1] == false
 }
 
-// reloadables are the parts that this configuration has. A secret in the environment is none: no signal can
-// change that.
-func reloadables(c *config.Config, srv *server.Server, store *models.Store, log *slog.Logger) []reloadable {
-	parts := []reloadable{reloadLogLevel(c)}
-	if c.JWTSecretFile != "" {
-		parts = append(parts, reloadKeys(c, srv, log))
+// reloadables are all parts. A secret in the environment is none: no signal can change that.
+func (i *instance) reloadables() []reloadable {
+	files, hasFiles := i.certificate.(*certificate.Files)
+	return []reloadable{
+		{hasFiles, "the certificate", func() ([]any, error) { return i.reloadCertificate(files) }},
+		{true, "LOG_LEVEL", i.reloadLogLevel},
+		{i.config.JWTSecretFile != "", "JWT_SECRET_FILE", i.reloadKeys},
+		{i.config.OIDCClientSecretFile != "", "OIDC_CLIENT_SECRET_FILE", i.reloadClientSecret},
+		{i.config.DatabaseURLFile != "", "DATABASE_URL_FILE", i.reloadDatabaseURL},
 	}
-	if c.OIDCClientSecretFile != "" {
-		parts = append(parts, reloadClientSecret(c, srv, log))
+}
+
+// reloadCertificate reloads the certificate's files.
+func (i *instance) reloadCertificate(files *certificate.Files) ([]any, error) {
+	if err := files.Reload(); err != nil {
+		return nil, err
 	}
-	if c.DatabaseURLFile != "" {
-		parts = append(parts, reloadDatabaseURL(c, store, log))
-	}
-	return parts
+	i.logWarnings("TLS: ", files.Warnings())
+	return []any{"expires", files.Expiry()}, nil
 }
 
 // reloadLogLevel reloads LOG_LEVEL.
-func reloadLogLevel(c *config.Config) reloadable {
-	return reloadable{"LOG_LEVEL", func() ([]any, error) {
-		level, err := c.RereadLogLevel()
-		if err != nil {
-			return nil, err
-		}
-		logs.Level.Set(level)
-		return []any{"level", strings.ToLower(level.String())}, nil
-	}}
+func (i *instance) reloadLogLevel() ([]any, error) {
+	level, err := i.config.RereadLogLevel()
+	if err != nil {
+		return nil, err
+	}
+	logs.Level.Set(level)
+	return []any{"level", strings.ToLower(level.String())}, nil
 }
 
 // reloadKeys reloads JWT_SECRET_FILE. The log line names keys by their kid, which every JWT shows anyway. It
 // warns if no former key is left, because then every JWT of before is invalid at once.
-func reloadKeys(c *config.Config, srv *server.Server, log *slog.Logger) reloadable {
-	// current is what the server has now. A reload compares with it, to say whether the file has changed.
-	current := c.Keys
-	return reloadable{"JWT_SECRET_FILE", func() ([]any, error) {
-		keys, warnings, err := c.RereadKeys()
-		if err != nil {
-			return nil, err
+func (i *instance) reloadKeys() ([]any, error) {
+	keys, warnings, err := i.config.RereadKeys()
+	if err != nil {
+		return nil, err
+	}
+	i.logWarnings("", warnings)
+	changed := !slices.EqualFunc(keys, i.config.Keys, bytes.Equal)
+	if changed {
+		if !slices.ContainsFunc(i.config.Keys, func(old []byte) bool {
+			return slices.ContainsFunc(keys, func(key []byte) bool { return bytes.Equal(old, key) })
+		}) {
+			i.log.Warn("JWT_SECRET_FILE: all former keys are gone, and with them every JWT that they have signed")
 		}
-		warnAll(log, warnings)
-		changed := !slices.EqualFunc(keys, current, bytes.Equal)
-		if changed {
-			if !slices.ContainsFunc(current, func(old []byte) bool {
-				return slices.ContainsFunc(keys, func(key []byte) bool { return bytes.Equal(old, key) })
-			}) {
-				log.Warn("JWT_SECRET_FILE: all former keys are gone, and with them every JWT that they have signed")
-			}
-			srv.SetKeys(keys)
-			current = keys
-		}
-		var ids []string
-		for _, key := range keys {
-			ids = append(ids, server.KeyID(key))
-		}
-		return []any{"changed", changed, "signs", ids[0], "verify", ids}, nil
-	}}
-}
-
-// reloadDatabaseURL reloads DATABASE_URL_FILE. Only user and password may change.
-func reloadDatabaseURL(c *config.Config, store *models.Store, log *slog.Logger) reloadable {
-	return reloadable{"DATABASE_URL_FILE", func() ([]any, error) {
-		text, warnings, err := c.Reread("DATABASE_URL")
-		if err != nil {
-			return nil, err
-		}
-		warnAll(log, warnings)
-		used, err := store.UseCredentials(context.Background(), text)
-		if err != nil {
-			return nil, err
-		}
-		if used.Untried != nil {
-			log.Warn("DATABASE_URL_FILE: the new user and password could not be tried", "error", logs.OneLine(used.Untried))
-		}
-		return []any{"changed", used.Changed}, nil
-	}}
+		i.server.SetKeys(keys)
+		i.config.Keys = keys // what the next reload compares with
+	}
+	var ids []string
+	for _, key := range keys {
+		ids = append(ids, server.KeyID(key))
+	}
+	return []any{"changed", changed, "signs", ids[0], "verify", ids}, nil
 }
 
 // reloadClientSecret reloads OIDC_CLIENT_SECRET_FILE.
-func reloadClientSecret(c *config.Config, srv *server.Server, log *slog.Logger) reloadable {
-	current := c.OIDCClientSecret
-	return reloadable{"OIDC_CLIENT_SECRET_FILE", func() ([]any, error) {
-		secret, warnings, err := c.Reread("OIDC_CLIENT_SECRET")
-		if err != nil {
-			return nil, err
-		}
-		warnAll(log, warnings)
-		changed := secret != current
-		if changed {
-			srv.SetClientSecret(secret)
-			current = secret
-		}
-		return []any{"changed", changed}, nil
-	}}
+func (i *instance) reloadClientSecret() ([]any, error) {
+	secret, warnings, err := i.config.Reread("OIDC_CLIENT_SECRET")
+	if err != nil {
+		return nil, err
+	}
+	i.logWarnings("", warnings)
+	changed := secret != i.config.OIDCClientSecret
+	if changed {
+		i.server.SetClientSecret(secret)
+		i.config.OIDCClientSecret = secret // what the next reload compares with
+	}
+	return []any{"changed", changed}, nil
 }
 
-func warnAll(log *slog.Logger, warnings []string) {
-	for _, warning := range warnings {
-		log.Warn(warning)
+// reloadDatabaseURL reloads DATABASE_URL_FILE. Only user and password may change.
+func (i *instance) reloadDatabaseURL() ([]any, error) {
+	text, warnings, err := i.config.Reread("DATABASE_URL")
+	if err != nil {
+		return nil, err
 	}
+	i.logWarnings("", warnings)
+	used, err := i.store.UseCredentials(context.Background(), text)
+	if err != nil {
+		return nil, err
+	}
+	if used.Untried != nil {
+		i.log.Warn("DATABASE_URL_FILE: the new user and password could not be tried", "error", logs.OneLine(used.Untried))
+	}
+	return []any{"changed", used.Changed}, nil
 }

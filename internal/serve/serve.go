@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"log/slog"
 	"net"
 	"os"
 	"os/signal"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 
-	"worldevents/internal/logs"
 	"worldevents/internal/setup"
 )
 
@@ -59,8 +57,7 @@ func (Command) Run(contract setup.Contract, hangups Hangups) error {
 	if err := i.serve(ctx); err != nil {
 		return err
 	}
-	go reloadOnHangup(hangups, logs.At(i.config, slog.LevelInfo),
-		append(reloadCertificate(i.certificate, i.log), reloadables(i.config, i.server, i.store, i.log)...)...)
+	go i.reloadOnHangup(hangups)
 	// From here on requests are taken. Until the migration is over, each waits a moment for it, and is then
 	// 503.
 	i.logServing()

@@ -57,22 +57,17 @@ type Contract []byte
 // Server copies the configuration into a server's options.
 func Server(c *config.Config, text Contract, store *models.Store, log, accessLog *slog.Logger) (server.Options, error) {
 	contract, err := server.ReadContract(text)
+	adminHost, _, _ := net.SplitHostPort(c.AdminAddr) // "" where there is none
 	return server.Options{
 		Contract: contract, Store: store, Log: log, AccessLog: accessLog, LogEvery: c.LogEvery, LogLinesDropped: logs.Stderr.Dropped,
 		Development: c.Development, BaseURL: c.Base, Docs: c.Docs, SecurityContacts: c.SecurityContacts,
 		Keys: c.Keys, Issuer: c.JWTIssuer, Audience: c.JWTAudience, JWTTTL: c.JWTTTL,
 		CookieDomain: c.CookieDomain, CookiePartitioned: c.CookiePartitioned,
 		OIDC: Provider(c), ReturnOrigins: c.ReturnOrigins,
-		AdminHosts: append(c.AdminHosts, hostOf(c.AdminAddr)),
+		AdminHosts: append(c.AdminHosts, adminHost),
 		HSTS:       c.HSTS, AllowedOrigins: c.AllowedOrigins, TrustedProxies: c.Proxies,
 		RateLimit: c.RateLimit, WriteRate: c.WriteRate, MaxInFlight: c.MaxInFlight, MaxWatches: c.MaxWaiting, ListCache: c.ListCache << 20,
 	}, err
-}
-
-// hostOf returns the host of an address that config.Load has accepted, "" for none.
-func hostOf(address string) string {
-	host, _, _ := net.SplitHostPort(address)
-	return host
 }
 
 // OpenListener is the warning about LISTEN_ADDR in development. check and serve give the same.
