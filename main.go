@@ -53,13 +53,13 @@ type program struct {
 	World struct {
 		List command.WorldList `cmd:"" help:"Print the worlds that have events as a JSON array, one to a line, with how many and when the last was created." example:"worldevents world list"`
 	} `cmd:"" help:"Look at worlds."`
-	Check       command.Check       `cmd:"" help:"Look at settings, database, disk, rights and identity provider before serving, and change nothing. Exits with status 1 on a fault." example:"worldevents check"`
-	Health      command.Health      `cmd:"" help:"Ask the instance with these settings whether it is ready, at ADMIN_ADDR. Exits with status 1 if it is not." example:"worldevents health --live"`
-	Copy        command.Copy        `cmd:"" help:"Copy the database into a new file or an empty database: a backup, a restore, a move. All or nothing." example:"worldevents copy --to sqlite:backup.db"`
-	Replay      command.Replay      `cmd:"" name:"replay-audit" help:"After a restore: block, rename and remove again whom and what the lines of commands in a log say." example:"worldevents replay-audit audit.log"`
-	Demo        command.Demo        `cmd:"" help:"Development: fill an empty database with users alice, bob and carol and the world plaza." example:"worldevents demo"`
-	ShowVersion command.VersionFlag `name:"version" help:"Print what the command version does."`
-	Version     command.Version     `cmd:"" help:"Print the version and commit of this program, and the versions of Go and the database drivers." example:"worldevents version"`
+	Check       command.Check    `cmd:"" help:"Look at settings, database, disk, rights and identity provider before serving, and change nothing. Exits with status 1 on a fault." example:"worldevents check"`
+	Health      command.Health   `cmd:"" help:"Ask the instance with these settings whether it is ready, at ADMIN_ADDR. Exits with status 1 if it is not." example:"worldevents health --live"`
+	Copy        command.Copy     `cmd:"" help:"Copy the database into a new file or an empty database: a backup, a restore, a move. All or nothing." example:"worldevents copy --to sqlite:backup.db"`
+	Replay      command.Replay   `cmd:"" name:"replay-audit" help:"After a restore: block, rename and remove again whom and what the lines of commands in a log say." example:"worldevents replay-audit audit.log"`
+	Demo        command.Demo     `cmd:"" help:"Development: fill an empty database with users alice, bob and carol and the world plaza." example:"worldevents demo"`
+	ShowVersion kong.VersionFlag `name:"version" help:"Print what the command version does."`
+	Version     command.Version  `cmd:"" help:"Print the version and commit of this program, and the versions of Go and the database drivers." example:"worldevents version"`
 }
 
 func main() {
@@ -67,7 +67,7 @@ func main() {
 	hangups := make(serve.Hangups, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	var cli program
-	parser := kong.Must(&cli, kong.Name("worldevents"), kong.UsageOnError(), kong.Help(command.PrintHelp),
+	parser := kong.Must(&cli, kong.Name("worldevents"), kong.UsageOnError(), kong.Help(command.PrintHelp), kong.Vars{"version": command.Versions()},
 		kong.Description("Sessions and scheduled events for social worlds. Configured by environment variables, see README.md."))
 	selected, err := parser.Parse(os.Args[1:])
 	if slices.ContainsFunc(os.Args, func(arg string) bool { return !utf8.ValidString(arg) }) {

@@ -23,22 +23,15 @@ type Check struct{}
 // checked is the result of the command.
 type checked struct {
 	OK       bool              `json:"ok"` // there is no fault
-	Findings []finding         `json:"findings"`
+	Findings []inspect.Finding `json:"findings"`
 	Rows     map[string]int64  `json:"rows,omitempty"` // of each table, as copy counts them
 	Settings map[string]string `json:"settings"`       // secrets are masked
-}
-
-// finding is an inspect.Finding as JSON.
-type finding struct {
-	Level inspect.Level `json:"level"`
-	About string        `json:"about"`
-	Text  string        `json:"text"`
 }
 
 // add adds a finding. Its text becomes one line, because an error of several lines would look like several
 // findings.
 func (c *checked) add(level inspect.Level, about, text string) {
-	c.Findings = append(c.Findings, finding{level, about, strings.Join(strings.Fields(text), " ")})
+	c.Findings = append(c.Findings, inspect.Finding{Level: level, About: about, Text: strings.Join(strings.Fields(text), " ")})
 }
 
 // Run looks at settings, database, certificate and identity provider. A part whose own settings are wrong is
@@ -47,7 +40,7 @@ func (c *checked) add(level inspect.Level, about, text string) {
 func (Check) Run() error {
 	ctx := interruptible()
 	c, problems := config.Inspect(true)
-	result := checked{Findings: []finding{}, Settings: c.Settings()}
+	result := checked{Findings: []inspect.Finding{}, Settings: c.Settings()}
 	result.settings(c, problems)
 	// A database is looked at even if other settings are wrong: only its own must be usable.
 	if !strings.Contains(fmt.Sprint(problems), "DATABASE_URL") {

@@ -80,11 +80,7 @@ func (cmd *command) audit(action string, attributes ...any) { audit(cmd.config, 
 
 // audit is command.audit for a command without a store.
 func audit(c *config.Config, action string, attributes ...any) {
-	// A copy of the settings, so that the level changes for this line alone.
-	always := *c
-	always.LogLevel = slog.LevelInfo
-	log, _ := logs.New(&always)
-	log.Info("audit", slices.Concat([]any{"action", action}, whoAsks(), attributes)...)
+	logs.At(c, slog.LevelInfo).Info("audit", slices.Concat([]any{"action", action}, whoAsks(), attributes)...)
 	logs.Stderr.Flush() // before stdout is written: if nobody reads that any more, SIGPIPE ends the process
 }
 

@@ -28,12 +28,7 @@ func (a Copy) Run() error {
 	done := func(copied copydb.Result) error {
 		progress.end()
 		audit(c, "copy", "from", copied.From, "to", copied.To, "rows", copied.Rows)
-		return printJSON(struct {
-			From     string           `json:"from"`
-			To       string           `json:"to"`
-			Rows     map[string]int64 `json:"rows"`
-			Checksum string           `json:"checksum"`
-		}(copied))
+		return printJSON(copied)
 	}
 	// With --hold the result is printed while the source is still held, and the process then waits. So whoever
 	// reads the result knows that the copy is equal and stays so until the signal.

@@ -1,5 +1,5 @@
 // Package command has all that the program does besides serving: each command is a struct of its arguments with a method Run, which
-// main.go lists. It owns what commands print and the audit lines that they leave.
+// main.go lists. It owns what commands print, but for what copydb and inspect return, and the audit lines that they leave.
 //
 // It never touches the database itself, nor the words of the contract: package models changes the one, and package server checks an
 // event against the other. Only health needs a running service. No command disturbs one.

@@ -33,21 +33,30 @@ func parseEventID(text string) (models.ID, error) {
 	return id, nil
 }
 
-// eventLine is what commands print about an event. Its members have the names of the contract where that has
+// madeEvent is what a user has made by creating an event. Its members have the names of the contract where that has
 // them.
-type eventLine struct {
+type madeEvent struct {
 	ID          models.ID    `json:"id"`
 	World       string       `json:"world"`
 	Name        string       `json:"name"`
 	Description string       `json:"description"`
 	ScheduledAt gen.DateTime `json:"scheduledAt"`
 	Created     time.Time    `json:"created"`
-	Creator     *string      `json:"creator"` // nil once the creator's account is gone
-	RSVPs       int64        `json:"rsvps"`
+}
+
+func newMadeEvent(e models.Event) madeEvent {
+	return madeEvent{e.ID, e.WorldID, e.Name, e.Description, gen.DateTime(e.ScheduledAt), e.CreatedAt.UTC()}
+}
+
+// eventLine is what commands print about an event.
+type eventLine struct {
+	madeEvent
+	Creator *string `json:"creator"` // nil once the creator's account is gone
+	RSVPs   int64   `json:"rsvps"`
 }
 
 func newEventLine(e models.EventDetails) eventLine {
-	return eventLine{e.ID, e.WorldID, e.Name, e.Description, gen.DateTime(e.ScheduledAt), e.CreatedAt.UTC(), e.Creator, e.RSVPs}
+	return eventLine{newMadeEvent(e.Event), e.Creator, e.RSVPs}
 }
 
 // creation selects events by who made them, where and when.
@@ -140,14 +149,10 @@ func (s EventShow) Run() error {
 		if err != nil {
 			return err
 		}
-		shown := struct {
+		return printJSON(struct {
 			eventLine
 			RSVPs []rsvpLine `json:"rsvps"` // instead of their number
-		}{newEventLine(event), []rsvpLine{}}
-		for _, r := range rsvps {
-			shown.RSVPs = append(shown.RSVPs, rsvpLine{r.Username, r.CreatedAt.UTC()})
-		}
-		return printJSON(shown)
+		}{newEventLine(event), linesOf(rsvps, func(r models.RSVP) rsvpLine { return rsvpLine{r.Username, r.CreatedAt.UTC()} })})
 	})
 }
 

@@ -53,6 +53,15 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
+// linesOf are what commands print about all of a list: [] and not null if it is empty.
+func linesOf[T, Line any](all []T, line func(T) Line) []Line {
+	printed := make([]Line, 0, len(all))
+	for _, one := range all {
+		printed = append(printed, line(one))
+	}
+	return printed
+}
+
 const (
 	// terminalInterval is how often the line on a terminal changes. lineInterval is how often another line is
 	// written elsewhere.

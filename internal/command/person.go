@@ -18,7 +18,7 @@ type person struct {
 	Folded   *string         `json:"folded"`   // for comparing names; see package names
 	Skeleton *string         `json:"skeleton"` // likewise
 	Sessions []personSession `json:"sessions"`
-	Events   []personEvent   `json:"events"`
+	Events   []madeEvent     `json:"events"`
 	RSVPs    []personRSVP    `json:"rsvps"`
 }
 
@@ -30,16 +30,6 @@ type personSession struct {
 	ProviderSID *string `json:"providerSid,omitempty"`
 }
 
-// personEvent is an event that the user created.
-type personEvent struct {
-	ID          models.ID    `json:"id"`
-	World       string       `json:"world"`
-	Name        string       `json:"name"`
-	Description string       `json:"description"`
-	ScheduledAt gen.DateTime `json:"scheduledAt"`
-	Created     time.Time    `json:"created"`
-}
-
 // personRSVP is an event that the user joined.
 type personRSVP struct {
 	Event       models.ID    `json:"event"`
@@ -49,26 +39,22 @@ type personRSVP struct {
 	Joined      time.Time    `json:"joined"`
 }
 
-// Run prints the user. Lists are [] and not null if they are empty.
+// Run prints the user.
 func (s UserShow) Run() error {
 	return s.withUser(false, func(cmd *command, who models.Who) error {
 		found, err := cmd.store.FindPerson(cmd, who)
 		if err != nil {
 			return err
 		}
-		p := person{
+		return printJSON(person{
 			userLine: newUserLine(found.User), Issuer: found.Issuer, Subject: found.Subject, Folded: found.Folded, Skeleton: found.Skeleton,
-			Sessions: []personSession{}, Events: []personEvent{}, RSVPs: []personRSVP{},
-		}
-		for _, s := range found.Sessions {
-			p.Sessions = append(p.Sessions, personSession{newSessionLine(s), utc(s.RevokedAt), s.ProviderSID})
-		}
-		for _, e := range found.Events {
-			p.Events = append(p.Events, personEvent{e.ID, e.WorldID, e.Name, e.Description, gen.DateTime(e.ScheduledAt), e.CreatedAt.UTC()})
-		}
-		for _, r := range found.RSVPs {
-			p.RSVPs = append(p.RSVPs, personRSVP{r.EventID, r.WorldID, r.Name, gen.DateTime(r.ScheduledAt), r.CreatedAt.UTC()})
-		}
-		return printJSON(p)
+			Sessions: linesOf(found.Sessions, func(s models.Session) personSession {
+				return personSession{newSessionLine(s), utc(s.RevokedAt), s.ProviderSID}
+			}),
+			Events: linesOf(found.Events, newMadeEvent),
+			RSVPs: linesOf(found.RSVPs, func(r models.Joined) personRSVP {
+				return personRSVP{r.EventID, r.WorldID, r.Name, gen.DateTime(r.ScheduledAt), r.CreatedAt.UTC()}
+			}),
+		})
 	})
 }

@@ -111,10 +111,9 @@ func (cmd *command) removeEvents(removal models.EventRemoval, action string, abo
 		return err
 	}
 	return printJSON(struct {
-		Events int64 `json:"events"`
-		RSVPs  int64 `json:"rsvps"`
-		DryRun bool  `json:"dryRun"`
-	}{removed.Events, removed.RSVPs, removal.DryRun})
+		removedEvents
+		DryRun bool `json:"dryRun"`
+	}{removedEvents(removed), removal.DryRun})
 }
 
 func (p *progress) tellEvents(r models.RemovedEvents) {

@@ -38,7 +38,7 @@ func (r UserRemove) Run() error {
 		// not come back.
 		attributes := []any{"user", removed.ID}
 		if r.Events {
-			result.Created = &removedEvents{removed.Created.Events, removed.Created.RSVPs}
+			result.Created = new(removedEvents(removed.Created))
 			attributes = append(attributes, "events", removed.Created.Events, "rsvps", removed.Created.RSVPs)
 		}
 		if removed.Identity != nil {
@@ -52,7 +52,7 @@ func (r UserRemove) Run() error {
 	})
 }
 
-// removedEvents is what commands print about the events that went with a user.
+// removedEvents is what commands print about events that are gone.
 type removedEvents struct {
 	Events int64 `json:"events"`
 	RSVPs  int64 `json:"rsvps"`

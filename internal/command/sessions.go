@@ -94,10 +94,7 @@ func (l SessionList) Run() error {
 		if err != nil {
 			return err
 		}
-		lines := []sessionLine{}
-		for _, s := range sessions {
-			lines = append(lines, newSessionLine(s))
-		}
+		lines := linesOf(sessions, newSessionLine)
 		if l.JSON {
 			return printJSON(lines)
 		}

@@ -71,8 +71,7 @@ func utc(t *time.Time) *time.Time {
 	if t == nil {
 		return nil
 	}
-	u := t.UTC()
-	return &u
+	return new(t.UTC())
 }
 
 // namedUser is what commands print about a user whom they have changed.

@@ -49,12 +49,13 @@ const (
 // Result is what was copied.
 type Result struct {
 	// From and To name the databases, without secrets.
-	From, To string
+	From string `json:"from"`
+	To   string `json:"to"`
 	// Rows counts those of each table.
-	Rows map[string]int64
+	Rows map[string]int64 `json:"rows"`
 	// Checksum is a SHA-256 of all rows in the order of the lists. It is the same for equal databases, whether
 	// they are in SQLite or in PostgreSQL.
-	Checksum string
+	Checksum string `json:"checksum"`
 }
 
 // Copy makes To a copy of From as it was at one moment: all of it or nothing. Others may write to From

@@ -13,9 +13,10 @@ import (
 
 // Finding is one thing that Database has looked at.
 type Finding struct {
-	Level Level
+	Level Level `json:"level"`
 	// About is a setting, a host or a file. Text says what there is to say about it. Neither has a secret.
-	About, Text string
+	About string `json:"about"`
+	Text  string `json:"text"`
 }
 
 // Level says how bad a Finding is.
