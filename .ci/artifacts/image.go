@@ -49,12 +49,11 @@ func writeImage(out io.Writer, programs []string) error {
 	platforms := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	var made time.Time
 	for _, program := range programs {
-		var image v1.Image
-		var platform v1.Platform
-		if image, platform, made, err = programImage(program, version); err != nil {
+		var image mutate.IndexAddendum
+		if image, made, err = programImage(program, version); err != nil {
 			return err
 		}
-		platforms = mutate.AppendManifests(platforms, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &platform}})
+		platforms = mutate.AppendManifests(platforms, image)
 	}
 	named := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: platforms, Descriptor: v1.Descriptor{Annotations: map[string]string{
 		"org.opencontainers.image.ref.name": version,
@@ -72,22 +71,20 @@ func writeImage(out io.Writer, programs []string) error {
 }
 
 // programImage returns the image of a program, which says what it runs on and when its commit was made.
-func programImage(program, version string) (v1.Image, v1.Platform, time.Time, error) {
-	fail := func(err error) (v1.Image, v1.Platform, time.Time, error) { return nil, v1.Platform{}, time.Time{}, err }
+func programImage(program, version string) (image mutate.IndexAddendum, made time.Time, err error) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
-		return fail(err)
+		return image, made, err
 	}
 	settings := make(map[string]string)
 	for _, s := range info.Settings {
 		settings[s.Key] = s.Value
 	}
-	made, err := time.Parse(time.RFC3339, settings["vcs.time"])
-	if err != nil {
-		return fail(err)
+	if made, err = time.Parse(time.RFC3339, settings["vcs.time"]); err != nil {
+		return image, made, err
 	}
 	if settings["GOOS"] != "linux" {
-		return fail(fmt.Errorf("%s is not for Linux", program))
+		return image, made, fmt.Errorf("%s is not for Linux", program)
 	}
 	config := imageConfig
 	// There is no licence and no public source to name.
@@ -98,25 +95,23 @@ func programImage(program, version string) (v1.Image, v1.Platform, time.Time, er
 		"org.opencontainers.image.revision":    settings["vcs.revision"],
 		"org.opencontainers.image.created":     settings["vcs.time"],
 	}
-	image, err := mutate.ConfigFile(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON),
+	bare, err := mutate.ConfigFile(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON),
 		&v1.ConfigFile{OS: "linux", Architecture: settings["GOARCH"], Created: v1.Time{Time: made}, Config: config, RootFS: v1.RootFS{Type: "layers"}})
 	if err != nil {
-		return fail(err)
+		return image, made, err
 	}
 	files, err := rootFiles(program, made)
 	if err != nil {
-		return fail(err)
+		return image, made, err
 	}
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files)), nil },
 		tarball.WithMediaType(types.OCILayer))
 	if err != nil {
-		return fail(err)
+		return image, made, err
 	}
-	image, err = mutate.Append(image, mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: made}, CreatedBy: "make release"}})
-	if err != nil {
-		return fail(err)
-	}
-	return image, v1.Platform{OS: "linux", Architecture: settings["GOARCH"]}, made, nil
+	image.Descriptor = v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: settings["GOARCH"]}}
+	image.Add, err = mutate.Append(bare, mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: made}, CreatedBy: "make release"}})
+	return image, made, err
 }
 
 // rootFiles is all that is in the image, as an archive: the program, which has the authorities of certificates in it, and the
@@ -140,15 +135,22 @@ func rootFiles(program string, made time.Time) ([]byte, error) {
 		{tar.Header{Name: "data/", Typeflag: tar.TypeDir, Mode: 0o755, Uid: owner, Gid: owner}, nil},
 		{tar.Header{Name: "data/.env.example", Mode: 0o600, Uid: owner, Gid: owner}, example},
 	} {
-		file.header.Size, file.header.ModTime = int64(len(file.text)), made
-		if err := out.WriteHeader(&file.header); err != nil {
-			return nil, err
-		}
-		if _, err := out.Write(file.text); err != nil {
+		file.header.ModTime = made
+		if err := addFile(out, file.header, file.text); err != nil {
 			return nil, err
 		}
 	}
 	return archive.Bytes(), out.Close()
+}
+
+// addFile adds a file, of which header says all but the size.
+func addFile(archive *tar.Writer, header tar.Header, text []byte) error {
+	header.Size = int64(len(text))
+	if err := archive.WriteHeader(&header); err != nil {
+		return err
+	}
+	_, err := archive.Write(text)
+	return err
 }
 
 // pack prints the files of a folder as an archive, in the order of their names.
@@ -166,11 +168,7 @@ func pack(out io.Writer, folder string, made time.Time) error {
 		if err != nil {
 			return err
 		}
-		if err := archive.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text)), ModTime: made}); err != nil {
-			return err
-		}
-		_, err = archive.Write(text)
-		return err
+		return addFile(archive, tar.Header{Name: name, Mode: 0o644, ModTime: made}, text)
 	})
 	if err != nil {
 		return err

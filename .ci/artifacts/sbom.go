@@ -117,7 +117,7 @@ func moduleEdges(refs map[string]string, env []string) (map[string][]string, err
 		Imports    []string
 	}
 	module := make(map[string]string) // the module of each package; that of Go's library is ""
-	edges := make(map[string]map[string]bool)
+	edges := make(map[string][]string)
 	for in := json.NewDecoder(bytes.NewReader(text)); ; { // A package comes after those that it imports.
 		var p goPackage
 		if err := in.Decode(&p); errors.Is(err, io.EOF) {
@@ -131,19 +131,15 @@ func moduleEdges(refs map[string]string, env []string) (map[string][]string, err
 		}
 		module[p.ImportPath] = from
 		for _, path := range p.Imports {
-			if on := module[path]; on != "" && on != from {
-				if edges[from] == nil {
-					edges[from] = make(map[string]bool)
-				}
-				edges[from][on] = true
+			if on := module[path]; on != "" && on != from && !slices.Contains(edges[from], on) {
+				edges[from] = append(edges[from], on)
 			}
 		}
 	}
-	sorted := make(map[string][]string)
-	for from, on := range edges {
-		sorted[from] = slices.Sorted(maps.Keys(on))
+	for _, on := range edges {
+		slices.Sort(on)
 	}
-	return sorted, nil
+	return edges, nil
 }
 
 // clientSBOM lists what the client's package brings along when it is installed: nothing, as long as it has only peers.
