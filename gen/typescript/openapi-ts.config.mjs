@@ -2,5 +2,5 @@
 export default {
   input: "../../openapi.yaml",
   output: { path: "src/api", importFileExtension: ".js" },
-  plugins: ["@hey-api/typescript", "@hey-api/sdk", { name: "@hey-api/client-fetch", baseUrl: false }],
+  plugins: ["@hey-api/typescript", { name: "@hey-api/sdk", auth: false }, { name: "@hey-api/client-fetch", baseUrl: false }],
 };

@@ -27,8 +27,7 @@ export class CallError extends Error {
 
   constructor(status: number, body: unknown, headers?: Headers) {
     const contract = isContractError(body) ? body : undefined;
-    const what = status < 400 ? `A response with the status ${status} is not the service's` : `The response has the status ${status}`;
-    super(contract?.error ?? what, contract ? undefined : { cause: body });
+    super(contract?.error ?? `A response with the status ${status} is not the service's`, contract ? undefined : { cause: body });
     this.status = status;
     this.code = contract?.code as ErrorCode | undefined;
     this.fields = contract?.fields ?? {};
@@ -36,6 +35,9 @@ export class CallError extends Error {
     this.requestId = contract?.requestId || undefined;
   }
 }
+
+/** What a call rejects with that had this response. */
+export const failure = ({ status, headers }: Response, body?: unknown): CallError => new CallError(status, body, headers);
 
 /** The seconds of `Retry-After`, which the service never gives as a date. */
 export function retryAfter(headers: Headers): number | undefined {
@@ -54,18 +56,33 @@ const isContractError = (body: unknown): body is ContractError =>
   typeof (body as ContractError | null)?.error === "string";
 
 /**
+ * The codes that no repetition of a call can help against, and their statuses. An ingress or a firewall says 400 and 401, too, and
+ * means nothing of it a moment later.
+ */
+const finalCodes: Record<(BadRequestError | UnauthorizedError)["code"], number> = {
+  validation_failed: 400, malformed_json: 400, no_token: 401, token_expired: 401, invalid_token: 401,
+};
+
+/** Reports whether the service itself has said that the user has to sign in, or that the request is wrong. */
+export const isFinal = (status: number, code: unknown): boolean => finalCodes[code as keyof typeof finalCodes] === status;
+
+/** Reports whether a body is one of the six with which the service itself says that nobody is signed in: four of `getSession`, two of `refreshSession`. */
+export const isRefusal = (body: unknown): boolean =>
+  /^{("authenticated":false,"error":"(No|Invalid)( refresh)?|"error":"(No|Invalid) refresh) token"}$/.test(JSON.stringify(body));
+
+/**
  * Makes `error` what its type says: whatever is not an error of the contract rejects, and everything does under
  * `throwOnError`.
  */
 export function typeErrors(client: Client): void {
   client.interceptors.error.use((error, response, _request, options) => {
     if (error instanceof InvalidId) response = error.response;
-    else if (response?.ok && error instanceof SyntaxError) throw new CallError(response.status, undefined, response.headers);
+    else if (response?.ok && error instanceof SyntaxError) throw failure(response);
     else if (!response || response.ok) throw error; // There is no network, the call was aborted, or its body was cut.
     const body = error instanceof InvalidId ? error.body : error;
     if (response.status === 304) return body; // The caller has sent If-None-Match and looks at the response.
-    if (!isContractError(body) || (options.throwOnError ?? client.getConfig().throwOnError)) {
-      throw new CallError(response.status, body, response.headers);
+    if (!(isContractError(body) && (typeof body.code === "string" || isRefusal(body))) || (options.throwOnError ?? client.getConfig().throwOnError)) {
+      throw failure(response, body);
     }
     return body;
   });

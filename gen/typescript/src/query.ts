@@ -6,6 +6,7 @@
 import {
   allEvents, CallError, type EventList, getSession, listEvents, nextPage, type Session, sessionOf, type WatchOptions, type WorldEvent,
 } from "./index.js";
+import { isRefusal } from "./errors.js";
 
 /** What selects events of a world: `from`, `to`, and `limit` for the size of a page. */
 export type ListQuery = Omit<NonNullable<WatchOptions["query"]>, "cursor">;
@@ -25,8 +26,8 @@ interface Call {
   signal?: AbortSignal;
 }
 
-/** The client repeats what can be repeated, and refreshes by itself. */
-const retry = (failures: number, error: Error) => !(error instanceof CallError) && failures < 2;
+/** The client repeats what the service says can be repeated, and refreshes by itself. What a proxy says may be over in a moment. */
+const retry = (failures: number, error: Error) => !(error instanceof CallError && error.code) && failures < 2;
 
 /** Who is signed in, or null: for a query. */
 export const sessionOptions = () => ({
@@ -34,7 +35,7 @@ export const sessionOptions = () => ({
   queryFn: async ({ signal }: Call): Promise<Session | null> => {
     const result = await getSession({ signal, throwOnError: false });
     if (result.data) return sessionOf(result);
-    if (result.response?.status === 400) return null;
+    if (isRefusal(result.error)) return null;
     throw new CallError(result.response?.status ?? 0, result.error, result.response?.headers);
   },
   staleTime: Infinity,

@@ -1,7 +1,7 @@
 /** The browser's session: kept alive, shared by all tabs, ended. */
 import { client as defaultClient } from "./api/client.gen.js";
 import type { Client } from "./api/client/index.js";
-import { CallError, retryAfter, validateSuccess } from "./errors.js";
+import { failure, isFinal, isRefusal, retryAfter, validateSuccess } from "./errors.js";
 
 /** How to reach the service. */
 export interface Connection {
@@ -86,11 +86,28 @@ export function keepSession(connection: Connection): typeof fetch {
         mark?.clear();
         if (url === refreshUrl(baseUrl)) state.works(epoch);
         state.signedIn(sessionOf({ response }), epoch);
-      } else if (response.status === 400) state.nobody(epoch);
+      } else if (await refusal(response)) state.nobody(epoch);
       return response;
     } finally {
       mark?.done();
     }
+  }
+
+  /** The response to an event operation. Where the JWT has expired the session is refreshed, and the response is that to `again`. */
+  async function attempt(request: Request, again?: Request): Promise<Response> {
+    const { epoch } = state;
+    const response = await send(request);
+    if (response.ok || response.status === 304) state.done(epoch, request);
+    const code = await denial(response);
+    // Only age can be mended: the refresh token of a session that was revoked ended with it.
+    if (code === "token_expired" && again) {
+      const url = sessionUrl(baseUrl);
+      const session = await (shares ? share(url) : askAlone(url, new Headers(again.headers)));
+      if (session.ok) return attempt(again);
+      if (!(await refusal(session))) return session; // 429, 500, 503, or what a proxy says: nothing is known about the session
+    }
+    if (code) state.refused(epoch);
+    return response;
   }
 
   const keeping: typeof fetch = async (input, init) => {
@@ -105,25 +122,7 @@ export function keepSession(connection: Connection): typeof fetch {
       return response;
     }
 
-    let epoch = state.epoch;
-    const again = request.clone();
-    const response = await send(request);
-    if (response.ok || response.status === 304) state.done(epoch, request);
-    if (response.status !== 401) return response;
-    const refused = (response: Response) => {
-      state.refused(epoch);
-      return response;
-    };
-    // Only age can be mended: the refresh token of a session that was revoked ended with it.
-    if ((await bodyField(response, "code")) !== "token_expired") return refused(response);
-
-    const session = await (shares ? share(sessionUrl(baseUrl)) : askAlone(sessionUrl(baseUrl), new Headers(again.headers)));
-    if (session.status === 400) return refused(response);
-    if (!session.ok) return session; // 429, 500, 503: nothing is known about the session
-    epoch = state.epoch;
-    const repeated = await send(again);
-    if (repeated.ok || repeated.status === 304) state.done(epoch, again);
-    return repeated.status === 401 ? refused(repeated) : repeated;
+    return attempt(request, request.clone());
   };
   states.set(keeping, state);
   return keeping;
@@ -288,7 +287,7 @@ export async function signOut({ client = defaultClient }: { client?: Client } = 
   const state = stateOf(client);
   const act = () => withTabLock(baseUrl, async () => {
     const response = await (state?.send ?? fetch)(`${baseUrl}/sign-out`, { method: "POST", credentials: "include" });
-    if (!response.ok) throw new CallError(response.status, await response.json().catch(() => undefined), response.headers);
+    if (response.status !== 204) throw failure(response, await bodyOf(response)); // The service has nothing to say.
   });
   await (state ? state.signOut(act) : act());
 }
@@ -307,7 +306,7 @@ export function sessionOf({ response }: { response?: Response }): Session {
       expires: new Date(response?.headers.get("Session-Expires") ?? NaN),
     };
   } catch {
-    throw new CallError(response!.status, undefined, response!.headers);
+    throw failure(response!);
   }
 }
 
@@ -341,24 +340,24 @@ function retrying(send: typeof fetch): typeof fetch {
   };
 }
 
-/** Rejects a 200 of the API that is not JSON: that of a portal in between, or of the page that a host shows for any address. */
+/** Rejects a success of the API that is not 200 with JSON: that of a portal in between, or of the page that a host shows for any address. */
 export function genuine(baseUrl: string, send: typeof fetch): typeof fetch {
   return async (input, init) => {
     const response = await send(input, init);
     // Resolved here and not above: a server that renders a page may connect with a relative address, and never call.
     const ofApi = () => (input instanceof Request ? input.url : absolute(`${input}`)).startsWith(absolute(`${baseUrl}/api/`));
-    if (response.status !== 200 || !ofApi()) return response;
-    const { headers } = response;
-    if (/^application\/json *(;|$)/i.test(headers.get("Content-Type") ?? "") && headers.get("Content-Length") !== "0") return response;
+    const { headers, ok, status } = response;
+    if (!ok || !ofApi()) return response;
+    if (status === 200 && /^application\/json *(;|$)/i.test(headers.get("Content-Type") ?? "") && headers.get("Content-Length") !== "0") return response;
     await response.body?.cancel();
-    throw new CallError(response.status, undefined, headers);
+    throw failure(response);
   };
 }
 
 /** Rejects a 200 of `getSession` or `refreshSession` that does not say whose session it is, and for how long. */
 async function isSession(response: Response): Promise<void> {
-  await validateSuccess(await response.clone().json().catch(() => undefined));
-  if (Number.isNaN(sessionOf({ response }).expires.getTime())) throw new CallError(response.status, undefined, response.headers);
+  await validateSuccess(await bodyOf(response));
+  if (Number.isNaN(sessionOf({ response }).expires.getTime())) throw failure(response);
 }
 
 /** The longest wait: a timer of more than 24.8 days would end at once. */
@@ -383,15 +382,23 @@ export function sleep(milliseconds: number, signal?: AbortSignal | null): Promis
 /** What a call rejects with where signals have no reason, as in React Native. */
 const abortError = () => Object.assign(new Error("The call was aborted."), { name: "AbortError" });
 
-/** A member of a JSON body that can still be read afterwards. */
-async function bodyField(response: Response, name: "code" | "error"): Promise<unknown> {
-  const body = await response.clone().json().catch(() => undefined);
-  return body?.[name];
+/** The JSON of a body that can still be read afterwards. */
+const bodyOf = async (response: Response) => response.clone().json().catch(() => undefined);
+
+/** The code of a 401 that is the service's. */
+async function denial(response: Response): Promise<unknown> {
+  const code = response.status === 401 && (await bodyOf(response))?.code;
+  return isFinal(401, code) && code;
+}
+
+/** What the service says where nobody is signed in, on a 400 that is its own. */
+async function refusal(response: Response): Promise<unknown> {
+  const body = response.status === 400 && await bodyOf(response);
+  return isRefusal(body) && body.error;
 }
 
 /** Reports whether somebody else has spent the refresh token. */
-const lostRace = async (response: Response) =>
-  response.status === 400 && (await bodyField(response, "error")) === "Invalid refresh token";
+const lostRace = async (response: Response) => (await refusal(response)) === "Invalid refresh token";
 
 /** Undefined where there are none, whatever the types say. */
 const tabLocks = () => inBrowser() ? globalThis.navigator?.locks as LockManager | undefined : undefined;

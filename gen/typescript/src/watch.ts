@@ -1,7 +1,7 @@
 /** Lists that stay up to date while somebody looks: one waiting call for all tabs of a browser that show a list. */
 import { client as defaultClient } from "./api/client.gen.js";
 import { type EventList, listEvents, type ListEventsData, type Options } from "./api/index.js";
-import { CallError, retryAfter } from "./errors.js";
+import { CallError, isFinal, retryAfter } from "./errors.js";
 import { absolute, onSessionChange, onWrite, sleep } from "./session.js";
 
 /** How long a call waits for news, in seconds: less than the 30 after which many proxies cut a silent response. */
@@ -24,8 +24,8 @@ export interface Watcher {
   /** Called with the list, and with each new one. */
   onList: (list: EventList) => void;
   /**
-   * Called when a call fails, in the tab that has made it. The watch goes on by itself, unless it has ended: the user has
-   * to sign in, or the list does not exist. The error is a `CallError`, or what `fetch` rejected with.
+   * Called when a call fails, in the tab that has made it. The watch goes on by itself, unless it has ended: the service has
+   * said that the user has to sign in, or that there can be no such list. The error is a `CallError`, or what `fetch` rejected with.
    */
   onError?: (error: unknown, ended: boolean) => void;
   /** Ends the watch. */
@@ -153,8 +153,8 @@ export function watchEvents(options: WatchOptions, { onList, onError, signal }: 
         else if (early) pause = Math.min(pollInterval, 125 * 2 ** early); // The service does not wait.
       } catch (error) {
         if (signal.aborted) return;
-        const { status = 0, retryAfter = 0 } = error instanceof CallError ? error : {};
-        const ended = status >= 400 && status < 500 && ![408, 425, 429].includes(status);
+        const { status = 0, code = undefined, retryAfter = 0 } = error instanceof CallError ? error : {};
+        const ended = isFinal(status, code);
         if (ended) stop();
         queueMicrotask(() => onError?.(error, ended));
         pause = retryAfter * 1_000 + Math.min(30_000, 500 * 2 ** failures++) * (0.5 + Math.random());

@@ -140,6 +140,33 @@ const list = (etag, name = "x") => new Response(
   JSON.stringify({ events: [{ ...body, id: "1", name, RSVPs: [] }] }),
   { headers: { "Content-Type": "application/json", ...(etag && { ETag: etag }) } });
 
+/** What an ingress or a firewall says for a few seconds while the service is deployed. */
+const foreign = {
+  "404 of an ingress": () => new Response("<h1>404 Not Found</h1>", { status: 404, headers: { "Content-Type": "text/html" } }),
+  "403 of a firewall": () => new Response("<h1>Request blocked</h1>", { status: 403, headers: { "Content-Type": "text/html" } }),
+  "401 of a gateway": () => Response.json({ message: "Unauthorized" }, { status: 401 }),
+  "401 of a gateway with a code of its own": () => Response.json({ error: "x", code: "AUTH_REQUIRED", requestId: "1" }, { status: 401 }),
+  "400 of a balancer": () => new Response("", { status: 400 }),
+  "404 with a code of the contract's 401": () => Response.json({ error: "x", code: "no_token", requestId: "1" }, { status: 404 }),
+  "410 with Retry-After": () => new Response("", { status: 410, headers: { "Retry-After": "1" } }),
+};
+
+describe("what is not the service's word does not end it", { concurrency: true }, () => {
+  for (const [name, answer] of Object.entries(foreign)) {
+    test(name, async () => {
+      let calls = 0, asked = 0;
+      const seen = watch({ client: createClient({
+        baseUrl: service.address, onSignInNeeded: () => asked++,
+        fetch: async () => ++calls === 2 ? answer() : list(`W/"${calls}"`, `${calls}`),
+      }) });
+      await eventually(() => seen.lists.length > 1);
+      seen.stop();
+      assert.deepEqual(seen.errors.map(([, ended]) => ended), [false]);
+      assert.equal(asked, 0);
+    });
+  }
+});
+
 /** Services that never wait, and how many lists they have. */
 const hasty = {
   "304 at once": [() => new Response(null, { status: 304 }), 1],

@@ -30,19 +30,7 @@ export type Options<TData extends TDataShape = TDataShape, ThrowOnError extends 
  * was revoked or the user deleted.
  *
  */
-export const getSession = <ThrowOnError extends boolean = false>(options?: Options<GetSessionData, ThrowOnError>): RequestResult<GetSessionResponses, GetSessionErrors, ThrowOnError> => (options?.client ?? client).get<GetSessionResponses, GetSessionErrors, ThrowOnError>({
-    security: [{
-            in: 'cookie',
-            name: 'token',
-            type: 'apiKey'
-        }, {
-            in: 'cookie',
-            name: 'refreshToken',
-            type: 'apiKey'
-        }],
-    url: '/api/auth/session',
-    ...options
-});
+export const getSession = <ThrowOnError extends boolean = false>(options?: Options<GetSessionData, ThrowOnError>): RequestResult<GetSessionResponses, GetSessionErrors, ThrowOnError> => (options?.client ?? client).get<GetSessionResponses, GetSessionErrors, ThrowOnError>({ url: '/api/auth/session', ...options });
 
 /**
  * Replace both cookies with fresh ones
@@ -55,15 +43,7 @@ export const getSession = <ThrowOnError extends boolean = false>(options?: Optio
  * other sessions go on.
  *
  */
-export const refreshSession = <ThrowOnError extends boolean = false>(options?: Options<RefreshSessionData, ThrowOnError>): RequestResult<RefreshSessionResponses, RefreshSessionErrors, ThrowOnError> => (options?.client ?? client).get<RefreshSessionResponses, RefreshSessionErrors, ThrowOnError>({
-    security: [{
-            in: 'cookie',
-            name: 'refreshToken',
-            type: 'apiKey'
-        }],
-    url: '/api/auth/refresh',
-    ...options
-});
+export const refreshSession = <ThrowOnError extends boolean = false>(options?: Options<RefreshSessionData, ThrowOnError>): RequestResult<RefreshSessionResponses, RefreshSessionErrors, ThrowOnError> => (options?.client ?? client).get<RefreshSessionResponses, RefreshSessionErrors, ThrowOnError>({ url: '/api/auth/refresh', ...options });
 
 /**
  * Leave an event
@@ -72,15 +52,7 @@ export const refreshSession = <ThrowOnError extends boolean = false>(options?: O
  * too. The creator may leave; the event stays. Here `id` is the event, not the world.
  *
  */
-export const leaveEvent = <ThrowOnError extends boolean = false>(options: Options<LeaveEventData, ThrowOnError>): RequestResult<LeaveEventResponses, LeaveEventErrors, ThrowOnError> => (options.client ?? client).delete<LeaveEventResponses, LeaveEventErrors, ThrowOnError>({
-    security: [{
-            in: 'cookie',
-            name: 'token',
-            type: 'apiKey'
-        }],
-    url: '/api/event/{id}',
-    ...options
-});
+export const leaveEvent = <ThrowOnError extends boolean = false>(options: Options<LeaveEventData, ThrowOnError>): RequestResult<LeaveEventResponses, LeaveEventErrors, ThrowOnError> => (options.client ?? client).delete<LeaveEventResponses, LeaveEventErrors, ThrowOnError>({ url: '/api/event/{id}', ...options });
 
 /**
  * List a world's events with their RSVPs
@@ -113,15 +85,7 @@ export const leaveEvent = <ThrowOnError extends boolean = false>(options: Option
  * 12.5.3). The `ETag` is the same. Browsers decompress by themselves.
  *
  */
-export const listEvents = <ThrowOnError extends boolean = false>(options: Options<ListEventsData, ThrowOnError>): RequestResult<ListEventsResponses, ListEventsErrors, ThrowOnError> => (options.client ?? client).get<ListEventsResponses, ListEventsErrors, ThrowOnError>({
-    security: [{
-            in: 'cookie',
-            name: 'token',
-            type: 'apiKey'
-        }],
-    url: '/api/event/{id}',
-    ...options
-});
+export const listEvents = <ThrowOnError extends boolean = false>(options: Options<ListEventsData, ThrowOnError>): RequestResult<ListEventsResponses, ListEventsErrors, ThrowOnError> => (options.client ?? client).get<ListEventsResponses, ListEventsErrors, ThrowOnError>({ url: '/api/event/{id}', ...options });
 
 /**
  * Schedule an event in a world
@@ -135,11 +99,6 @@ export const listEvents = <ThrowOnError extends boolean = false>(options: Option
  *
  */
 export const createEvent = <ThrowOnError extends boolean = false>(options: Options<CreateEventData, ThrowOnError>): RequestResult<CreateEventResponses, CreateEventErrors, ThrowOnError> => (options.client ?? client).post<CreateEventResponses, CreateEventErrors, ThrowOnError>({
-    security: [{
-            in: 'cookie',
-            name: 'token',
-            type: 'apiKey'
-        }],
     url: '/api/event/{id}',
     ...options,
     headers: {
@@ -155,12 +114,4 @@ export const createEvent = <ThrowOnError extends boolean = false>(options: Optio
  * too. Here `id` is the event, not the world.
  *
  */
-export const joinEvent = <ThrowOnError extends boolean = false>(options: Options<JoinEventData, ThrowOnError>): RequestResult<JoinEventResponses, JoinEventErrors, ThrowOnError> => (options.client ?? client).post<JoinEventResponses, JoinEventErrors, ThrowOnError>({
-    security: [{
-            in: 'cookie',
-            name: 'token',
-            type: 'apiKey'
-        }],
-    url: '/api/event/join/{id}',
-    ...options
-});
+export const joinEvent = <ThrowOnError extends boolean = false>(options: Options<JoinEventData, ThrowOnError>): RequestResult<JoinEventResponses, JoinEventErrors, ThrowOnError> => (options.client ?? client).post<JoinEventResponses, JoinEventErrors, ThrowOnError>({ url: '/api/event/join/{id}', ...options });
