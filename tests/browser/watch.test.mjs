@@ -170,6 +170,24 @@ for (const { name, skip } of engines) {
       for (const tab of tabs) assert.match(await tab.$eval("#who", (who) => who.textContent), /^Signed in as alice/);
     });
 
+    inChromium("both tabs say that they are offline while a proxy answers, and live again after it", async ({ openTabs }) => {
+      const world = await newWorld();
+      const tabs = await openTabs([world, world]);
+      const say = (word) => Promise.all(tabs.map((tab) =>
+        tab.waitForFunction((word) => document.getElementById("live").textContent.startsWith(word), {}, word)));
+      await say("Live since");
+      hold = (request, answer) => {
+        if (request.url.startsWith("/api/event/")) answer.statusCode = 404;
+      };
+      await write(world); // ends the call that waits
+      await say("Offline");
+      for (const tab of tabs) assert.match(await tab.$eval("#fault", (fault) => fault.textContent), /404/);
+      hold = () => {};
+      await say("Live since");
+      await everybodySees(tabs, await write(world));
+      for (const tab of tabs) assert.equal(await tab.$eval("#fault", (fault) => fault.hidden), true);
+    });
+
     inChromium("signing out in one tab ends the watches of all", async ({ openTabs }) => {
       const world = await newWorld();
       const tabs = await openTabs(Array(3).fill(world));

@@ -13,4 +13,4 @@ export { allEvents, createEvent, type Created, nextPage } from "./events.js";
 export {
   type Connection, keepSession, onSessionChange, type Session, sessionOf, signInUrl, signOut,
 } from "./session.js";
-export { eventLists, watchEvents, type Watcher, type WatchOptions } from "./watch.js";
+export { eventLists, type LiveStatus, watchEvents, type Watcher, type WatchOptions } from "./watch.js";

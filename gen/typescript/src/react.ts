@@ -7,9 +7,9 @@
 import {
   hashKey, infiniteQueryOptions, type InfiniteData, type QueryClient, queryOptions, useMutation, useQuery, useQueryClient,
 } from "@tanstack/react-query";
-import { useEffect } from "react";
+import { useEffect, useState } from "react";
 import {
-  createEvent, type EventList, joinEvent, leaveEvent, type NewEvent, onSessionChange, type Session, watchEvents, type WorldEvent,
+  createEvent, type EventList, joinEvent, leaveEvent, type LiveStatus, type NewEvent, onSessionChange, type Session, watchEvents, type WorldEvent,
 } from "./index.js";
 import * as options from "./query.js";
 import { type ListQuery, type Page, queryKeys } from "./query.js";
@@ -45,22 +45,27 @@ export function useSession() {
 
 /**
  * The events of a world, live: `eventsOptions` without a limit, kept up to date by `watchEvents` while the component is
- * mounted and somebody is signed in.
+ * mounted and somebody is signed in. `live` is how that is doing: its `status` beside `since` and the last `error`. The result's own
+ * `status` and `error` are those of the query.
  */
 export function useEvents(world: string, query: Omit<ListQuery, "limit"> = {}) {
   const queries = useQueryClient();
-  const { data: session } = useQuery(sessionOptions());
+  const { data: session, error } = useQuery(sessionOptions());
+  const [live, setLive] = useState<LiveStatus>(() => ({ status: "connecting", since: new Date(), error: undefined }));
   const list = eventsOptions(world, query);
   const { queryKey } = list;
   const user = session ? session.username ?? "" : undefined;
-  useEffect(() => user === undefined ? undefined : watchEvents({ path: { id: world }, query }, {
+  // How it is without a watch, where it is not known who is signed in, or nobody is.
+  const without = user !== undefined ? undefined : session === null ? "ended" : error ? "offline" : "connecting";
+  useEffect(() => without ? setLive({ status: without, since: new Date(), error: error ?? undefined }) : watchEvents({ path: { id: world }, query }, {
+    onStatus: setLive,
     onList: async (next) => {
       // What is being asked for may be older than the list, and a change that is under way is followed by a list.
       await queries.cancelQueries({ queryKey, exact: true });
       if (!queries.isMutating({ mutationKey: attendanceKey(world) })) queries.setQueryData(queryKey, next);
     },
-  }), [queries, hashKey(queryKey), user]);
-  return useQuery({ ...list, enabled: !!session });
+  }), [queries, hashKey(queryKey), user, without]);
+  return { ...useQuery({ ...list, enabled: !!session }), live };
 }
 
 /** Creates events in a world: `mutate(newEvent)`. `data` is the id; `error.fields` says what is wrong with each field. */

@@ -19,6 +19,19 @@ export interface WatchOptions extends Pick<Options<ListEventsData>, "client" | "
   query?: Omit<NonNullable<ListEventsData["query"]>, "wait">;
 }
 
+/** How a watch is doing. */
+export interface LiveStatus {
+  /**
+   * `live`: the latest list is shown. `connecting`: it has been asked for; so it is, too, while the tab is hidden. `offline`: the last
+   * call has failed and is tried again. `ended`: it will not be tried again.
+   */
+  status: "live" | "connecting" | "offline" | "ended";
+  /** Since when it is so. */
+  since: Date;
+  /** Why it is offline or ended: a `CallError`, or what `fetch` rejected with. */
+  error: unknown;
+}
+
 /** What to do with the lists. */
 export interface Watcher {
   /** Called with the list, and with each new one. */
@@ -28,6 +41,8 @@ export interface Watcher {
    * said that the user has to sign in, or that there can be no such list. The error is a `CallError`, or what `fetch` rejected with.
    */
   onError?: (error: unknown, ended: boolean) => void;
+  /** Called with how the watch is doing, at first and whenever that changes, in every tab. */
+  onStatus?: (live: LiveStatus) => void;
   /** Ends the watch. */
   signal?: AbortSignal;
 }
@@ -40,7 +55,7 @@ export interface Watcher {
  * wait at a time; further ones are asked for every 5 seconds, as is any where there are no Web Locks (plain http, other
  * than localhost). A tab that is hidden pauses.
  */
-export function watchEvents(options: WatchOptions, { onList, onError, signal }: Watcher): () => void {
+export function watchEvents(options: WatchOptions, { onList, onError, onStatus, signal }: Watcher): () => void {
   const { client = defaultClient, path, query } = options;
   const url = absolute(client.buildUrl({ url: "/api/event/{id}", path, query }));
   const name = `worldevents ${url}`;
@@ -54,6 +69,16 @@ export function watchEvents(options: WatchOptions, { onList, onError, signal }: 
   let term = 0; // of the leading tab: each one's is higher than the last one's
   let fresh = false; // whether the leading tab, this one, has asked for the list
   let askSoon = () => {}; // ends the pause between two calls that do not wait
+  let live: LiveStatus | undefined;
+
+  /** Says how the watch is doing. Returns whether that is new. */
+  function report(status: LiveStatus["status"], error?: unknown, since = new Date()): boolean {
+    const same = status === live?.status;
+    if (end.signal.aborted || (same && `${error}` === `${live!.error}`)) return false;
+    const next = live = { status, since: same ? live!.since : since, error };
+    queueMicrotask(() => (status === "ended" || !end.signal.aborted) && onStatus?.(next));
+    return true;
+  }
 
   /** Takes a list, and reports whether it is a new one. */
   function take(next: EventList, nextEtag: string | undefined): boolean {
@@ -78,7 +103,9 @@ export function watchEvents(options: WatchOptions, { onList, onError, signal }: 
     let heard = Date.now();
     let ticked = heard;
     const tell = (told?: Told) => {
-      if (!signal.aborted) channel.postMessage({ term, version, ...told } satisfies Told);
+      const { status, message, code } = (live!.error ?? {}) as CallError;
+      const error = message && { status, error: message, code }; // An error itself need not survive the way.
+      if (!signal.aborted) channel.postMessage({ term, version, live: { ...live!, error }, ...told } satisfies Told);
     };
     const begin = (lock: LockOptions) => hold(name, lock, signal, restart).then((held) => {
       if (!held || leading || signal.aborted) return;
@@ -110,6 +137,10 @@ export function watchEvents(options: WatchOptions, { onList, onError, signal }: 
         if (data.list) {
           take(data.list, data.etag);
           version = data.version!;
+        }
+        const { status, since, error } = data.live ?? {};
+        if (status && (list || status !== "live")) {
+          report(status, error && (error.status ? new CallError(error.status, error) : new Error(error.error)), since);
         }
       }
     };
@@ -144,7 +175,7 @@ export function watchEvents(options: WatchOptions, { onList, onError, signal }: 
         failures = 0;
         const changed = response.data && take(response.data, response.etag);
         if (changed) version = `${term} ${began}`;
-        if (changed || !fresh) tell({ list, etag });
+        if (report("live") || changed || !fresh) tell({ list, etag });
         fresh = true;
         const soon = Date.now() - began < (changed ? 100 : 1_000);
         early = waits && soon ? early + 1 : 0;
@@ -155,7 +186,9 @@ export function watchEvents(options: WatchOptions, { onList, onError, signal }: 
         if (signal.aborted) return;
         const { status = 0, code = undefined, retryAfter = 0 } = error instanceof CallError ? error : {};
         const ended = isFinal(status, code);
+        report(ended ? "ended" : "offline", error);
         if (ended) stop();
+        tell();
         queueMicrotask(() => onError?.(error, ended));
         pause = retryAfter * 1_000 + Math.min(30_000, 500 * 2 ** failures++) * (0.5 + Math.random());
       }
@@ -191,6 +224,7 @@ export function watchEvents(options: WatchOptions, { onList, onError, signal }: 
   }
 
   function pause(): void {
+    report("connecting");
     run?.abort();
     run = undefined;
   }
@@ -221,23 +255,25 @@ export function watchEvents(options: WatchOptions, { onList, onError, signal }: 
     globalThis.addEventListener?.(type, review, { capture: true, signal: end.signal });
   }
   signal?.addEventListener("abort", stop, { signal: end.signal });
+  report("connecting");
   if (signal?.aborted) stop();
   else review();
   return stop;
 }
 
 /**
- * The list, and each new one as soon as it has changed, as `watchEvents` has them. It ends with `signal`, and throws what
+ * The list, and each new one as soon as it has changed, as `watchEvents` has them, with the same `onStatus`. It ends with `signal`, and throws what
  * ends the watch.
  */
 export async function* eventLists(
-  { signal, ...options }: WatchOptions & { signal?: AbortSignal },
+  { signal, onStatus, ...options }: WatchOptions & Pick<Watcher, "onStatus" | "signal">,
 ): AsyncGenerator<EventList, void, undefined> {
   let latest: EventList | undefined;
   let failure: { error: unknown } | undefined;
   let wake = () => {};
   const stop = watchEvents(options, {
     signal,
+    onStatus,
     onList: (list) => {
       latest = list;
       wake();
@@ -269,6 +305,8 @@ interface Told {
   version?: string;
   /** This tab has joined, left or created: the list may have changed. */
   wrote?: boolean;
+  /** How the leading tab is doing: what its followers show. */
+  live?: Omit<LiveStatus, "error"> & { error?: any };
   list?: EventList | undefined;
   etag?: string | undefined;
 }

@@ -19,10 +19,11 @@ const connectWith = (session, wrap = (send) => send) =>
 
 /** Watches `path`, and notes what is told. */
 function watch(options = {}) {
-  const seen = { lists: [], errors: [] };
+  const seen = { lists: [], errors: [], statuses: [] };
   seen.stop = watchEvents({ path, ...options }, {
     onList: ({ events }) => seen.lists.push(events.map(({ RSVPs }) => RSVPs.map(({ user }) => user.username).join())),
     onError: (error, ended) => seen.errors.push([error, ended]),
+    onStatus: (live) => seen.statuses.push(live),
     signal: options.signal,
   });
   return seen;
@@ -139,6 +140,36 @@ test("a callback that throws does not end the watch", async () => {
 const list = (etag, name = "x") => new Response(
   JSON.stringify({ events: [{ ...body, id: "1", name, RSVPs: [] }] }),
   { headers: { "Content-Type": "application/json", ...(etag && { ETag: etag }) } });
+
+test("it says whether it is live, since when, and what went wrong", async () => {
+  const began = new Date();
+  let answer = () => list('W/"1"');
+  const client = createClient({ baseUrl: service.address, fetch: async () => answer() });
+  const seen = watch({ client });
+  const said = () => seen.statuses.map(({ status }) => status);
+  await eventually(() => said().at(-1) === "live");
+  const down = Date.now();
+  answer = () => new Response("<h1>Bad Gateway</h1>", { status: 502 });
+  await eventually(() => seen.errors.length > 1);
+  const { since, error } = seen.statuses.at(-1);
+  assert.ok(since >= down && since <= Date.now() && seen.statuses[0].since >= began);
+  assert.deepEqual([error.name, error.status], ["CallError", 502]);
+  assert.deepEqual(said(), ["connecting", "live", "offline"], "the same failure again is no news");
+  answer = () => list('W/"1"');
+  await eventually(() => said().length === 4);
+  assert.deepEqual([said()[3], seen.statuses[3].error], ["live", undefined]);
+  answer = () => Response.json({ error: "Not authenticated", code: "no_token", requestId: "1" }, { status: 401 });
+  await eventually(() => said().at(-1) === "ended");
+  assert.equal(seen.statuses.at(-1).error.code, "no_token");
+
+  const end = new AbortController(), statuses = [];
+  answer = () => list('W/"1"');
+  for await (const _ of eventLists({ client, path, signal: end.signal, onStatus: ({ status }) => statuses.push(status) })) {
+    await eventually(() => statuses.length === 2);
+    end.abort();
+  }
+  assert.deepEqual(statuses, ["connecting", "live"], "a caller who stops knows it");
+});
 
 /** What an ingress or a firewall says for a few seconds while the service is deployed. */
 const foreign = {

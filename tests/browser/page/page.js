@@ -58,18 +58,18 @@ function showUser(name) {
   element("who").textContent = name ? `Signed in as ${name}` : "Not signed in";
   element("sign-in").hidden = !!name;
   element("sign-out").hidden = element("create").hidden = !name;
+  element("live").textContent = "";
   if (!name) return element("events").replaceChildren();
-  let failed = false;
   stopWatching = watchEvents({ path: { id: world } }, {
     onList({ events }) {
       element("events").replaceChildren(...events.map(card));
       element("status").textContent = `Up to date at ${new Date().toLocaleTimeString()}`;
-      if (failed) element("fault").hidden = true;
-      failed = false;
     },
-    onError(error) {
-      failed = true;
-      showError(error);
+    onStatus({ status, since, error }) {
+      const words = { live: "Live", connecting: "Connecting", offline: "Offline, trying again", ended: "No longer live" };
+      element("live").textContent = `${words[status]} since ${since.toLocaleTimeString()}`;
+      if (error) showError(error);
+      else if (status === "live") element("fault").hidden = true;
     },
   });
 }

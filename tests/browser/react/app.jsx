@@ -23,10 +23,11 @@ function App() {
 }
 
 function Events({ user }) {
-  const { data, error } = useEvents(world); // glue
+  const { data, error, live } = useEvents(world); // glue
   const join = useJoin(world), leave = useLeave(world); // glue
   if (!data) return <p>{error?.message ?? "…"}</p>;
   return <>
+    <p role="status">{live.status !== "live" && `${live.status} since ${live.since.toLocaleTimeString()}`}</p>
     <p role="alert">{(join.error ?? leave.error)?.message}</p>
     {data.events.map((event) => {
       const names = event.RSVPs.map((rsvp) => rsvp.user.username);
