@@ -43,6 +43,7 @@ export function keepSession(connection: Connection): typeof fetch {
   const send = genuine(baseUrl, retrying(given));
   const shares = inBrowser();
   const running = new Map<string, Promise<Response>>();
+  const turns = new Map<string, Promise<unknown>>(); // of events, while they are joined or left
   const state = new SessionState(connection, send, shares);
 
   /** The response to one request for everybody who asks meanwhile, in all tabs one after the other. */
@@ -56,7 +57,8 @@ export function keepSession(connection: Connection): typeof fetch {
   }
 
   /** The response to a request of this caller alone, whose headers may name another user than those of the next one. */
-  function askAlone(url: string, headers: Headers): Promise<Response> {
+  function askAlone(url: string, request: Request): Promise<Response> {
+    const headers = new Headers(request.headers);
     for (const name of ["content-type", "content-length", "if-none-match"]) headers.delete(name);
     return shares ? withTabLock(baseUrl, () => ask(url, headers)) : ask(url, headers);
   }
@@ -93,6 +95,17 @@ export function keepSession(connection: Connection): typeof fetch {
     }
   }
 
+  /** Joins and leaves of one event go in the order of the calls, also where the first waits to be repeated: the last one wins. */
+  function inTurn({ method, url, signal }: Request, act: () => Promise<Response>): Promise<Response> {
+    const event = method === "DELETE" || /\/event\/join\/[^/]*$/.test(url) ? /[^/]*$/.exec(url)![0] : "";
+    if (!event || !shares) return act();
+    const before = turns.get(event);
+    const result = before ? unlessAborted(before, signal).then(act) : act();
+    const turn = Promise.allSettled([before, result]).finally(() => turns.get(event) === turn && turns.delete(event));
+    turns.set(event, turn);
+    return result;
+  }
+
   /** The response to an event operation. Where the JWT has expired the session is refreshed, and the response is that to `again`. */
   async function attempt(request: Request, again?: Request): Promise<Response> {
     const { epoch } = state;
@@ -102,7 +115,7 @@ export function keepSession(connection: Connection): typeof fetch {
     // Only age can be mended: the refresh token of a session that was revoked ended with it.
     if (code === "token_expired" && again) {
       const url = sessionUrl(baseUrl);
-      const session = await (shares ? share(url) : askAlone(url, new Headers(again.headers)));
+      const session = await (shares ? share(url) : askAlone(url, again));
       if (session.ok) return attempt(again);
       if (!(await refusal(session))) return session; // 429, 500, 503, or what a proxy says: nothing is known about the session
     }
@@ -117,12 +130,10 @@ export function keepSession(connection: Connection): typeof fetch {
     const { url } = request;
     if (url === sessionUrl(baseUrl) || url === refreshUrl(baseUrl)) {
       const own = !shares || !isEmpty(request.headers);
-      const response = await (own ? askAlone(url, new Headers(request.headers)) : share(url));
-      if (request.signal?.aborted) throw request.signal.reason ?? abortError();
-      return response;
+      return unlessAborted(own ? askAlone(url, request) : share(url), request.signal);
     }
 
-    return attempt(request, request.clone());
+    return inTurn(request, () => attempt(request, request.clone()));
   };
   states.set(keeping, state);
   return keeping;
@@ -365,18 +376,20 @@ const maxSleep = 3_600_000;
 
 /** Waits an hour at most, and rejects with the reason of `signal` when that is aborted. */
 export function sleep(milliseconds: number, signal?: AbortSignal | null): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const abort = () => {
-      clearTimeout(timer);
-      reject(signal?.reason ?? abortError());
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", abort);
-      resolve();
-    }, Math.min(milliseconds, maxSleep));
+  let timer: ReturnType<typeof setTimeout>;
+  const waited = new Promise<void>((resolve) => (timer = setTimeout(resolve, Math.min(milliseconds, maxSleep))));
+  return unlessAborted(waited, signal).finally(() => clearTimeout(timer));
+}
+
+/** Waits for something, and rejects with the reason of `signal` when that is aborted. */
+function unlessAborted<T>(waited: Promise<T>, signal?: AbortSignal | null): Promise<T> {
+  let abort: () => void;
+  const aborted = new Promise<never>((_, reject) => {
+    abort = () => reject(signal?.reason ?? abortError());
     if (signal?.aborted) abort();
-    else signal?.addEventListener("abort", abort, { once: true });
+    else signal?.addEventListener("abort", abort);
   });
+  return Promise.race([waited, aborted]).finally(() => signal?.removeEventListener("abort", abort));
 }
 
 /** What a call rejects with where signals have no reason, as in React Native. */

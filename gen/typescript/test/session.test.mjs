@@ -553,6 +553,46 @@ test("what a proxy says of a session, a refresh or a sign-out is not the service
   }
 });
 
+test("joins and leaves of one event go in the order of the calls, and others beside them", async () => {
+  const session = await service.issue("alice");
+  const world = { id: "jetty" };
+  connectWith(session);
+  const { data: { id } } = await createEvent({ path: world, body });
+  const { data: { id: other } } = await createEvent({ path: world, body });
+  const sent = [], later = () => Response.json(
+    { error: "Later", code: "overloaded", requestId: "1" }, { status: 503, headers: { "Retry-After": "1" } });
+  let refusals = 0;
+  connectWith(session, (send) => async (input, init) => {
+    const name = `${input.method} ${input.url.includes(other) ? "other" : "one"}`;
+    if (input.method === "POST" && name.endsWith("one") && refusals-- > 0) return sent.push(`${name} refused`), later();
+    if (input.method === "POST" && name.endsWith("one")) await new Promise((next) => setTimeout(next, 300)); // a slow one
+    sent.push(name);
+    return send(input, init);
+  });
+  const isIn = async (id) => (await listEvents({ path: world })).data.events.find((event) => event.id === id).RSVPs.length > 0;
+  for (refusals of [0, 1]) {
+    const calls = [joinEvent, leaveEvent].map((call) => call({ path: { id } }));
+    calls.push(leaveEvent({ path: { id: other } }));
+    for (const { data } of await Promise.all(calls)) assert.deepEqual(data, { success: true });
+    assert.equal(await isIn(id), false);
+    assert.deepEqual(sent.splice(0).filter((name) => !name.startsWith("GET")).slice(-3), ["DELETE other", "POST one", "DELETE one"]);
+  }
+
+  // A call that is given up while it waits is not made, and does not let the next one overtake.
+  const undone = new AbortController();
+  const first = joinEvent({ path: { id } });
+  const second = leaveEvent({ path: { id }, signal: undone.signal });
+  const third = joinEvent({ path: { id } });
+  undone.abort();
+  await assert.rejects(second, { name: "AbortError" });
+  assert.deepEqual(sent, []);
+  assert.ok((await first).data && (await third).data);
+  assert.deepEqual(sent, ["POST one", "POST one"]);
+  connectWith(session, (send) => (input, init) => input.method === "POST" ? Promise.reject(new TypeError("fetch failed")) : send(input, init));
+  const [joined, left] = await Promise.allSettled([joinEvent({ path: { id } }), leaveEvent({ path: { id } })]);
+  assert.deepEqual([joined.status, left.value?.data], ["rejected", { success: true }]);
+});
+
 test("onSessionChange tells sign-in, sign-out and the end of a session, once each", async () => {
   let session = await service.issue("alice");
   let send = fetchWithCookies(session);
