@@ -149,6 +149,26 @@ test("signing out in the middle of a join shows nothing of it, nor when the resp
   for (const each of [tab, other]) await names(each, id, "bob, alice, carol");
 });
 
+test("a list without useSession follows the session, too, and says how it is", async () => {
+  await keep(await service.issue("alice"));
+  const id = await create("Rooftop concert");
+  const [tab, other] = [await openTab("&alone"), await openTab()];
+  await tab.locator(`[id="${id}"]`).waitFor();
+  await tab.getByRole("status").getByText("live").waitFor();
+  hold = (request, answer) => {
+    if (request.url.startsWith("/api/event/")) answer.statusCode = 502;
+  };
+  await create("Boat trip"); // ends the call that waits
+  await tab.getByRole("status").getByText("offline").waitFor();
+  hold = () => {};
+  await tab.getByRole("heading", { name: "Boat trip" }).waitFor();
+  await tab.getByRole("status").getByText("live").waitFor();
+  await other.getByRole("button", { name: "Sign out" }).click();
+  await tab.getByRole("heading").first().waitFor({ state: "detached" });
+  await tab.getByRole("status").getByText("ended").waitFor();
+  assert.deepEqual(tab.errors, []);
+});
+
 test("pages are read as Link says", async () => {
   await keep(await service.issue("alice"));
   for (let i = 1; i <= 5; i++) await create(`Event ${i}`);

@@ -32,6 +32,12 @@ export const eventPagesOptions = (world: string, query: ListQuery = {}) =>
  * sign-out in all tabs. When the user changes, all lists are forgotten.
  */
 export function useSession() {
+  useQueries();
+  return useQuery(sessionOptions());
+}
+
+/** The queries, which follow the session while any component of this package is mounted. */
+function useQueries(): QueryClient {
   const queries = useQueryClient();
   useEffect(() => onSessionChange((session) => {
     const before = queries.getQueryData<Session | null>(queryKeys.session);
@@ -40,7 +46,7 @@ export function useSession() {
     queries.setQueryData(queryKeys.session, session ?? null);
     void queries.resetQueries({ queryKey: queryKeys.allEvents });
   }), [queries]);
-  return useQuery(sessionOptions());
+  return queries;
 }
 
 /**
@@ -49,7 +55,7 @@ export function useSession() {
  * `status` and `error` are those of the query.
  */
 export function useEvents(world: string, query: Omit<ListQuery, "limit"> = {}) {
-  const queries = useQueryClient();
+  const queries = useQueries();
   const { data: session, error } = useQuery(sessionOptions());
   const [live, setLive] = useState<LiveStatus>(() => ({ status: "connecting", since: new Date(), error: undefined }));
   const list = eventsOptions(world, query);
@@ -70,7 +76,7 @@ export function useEvents(world: string, query: Omit<ListQuery, "limit"> = {}) {
 
 /** Creates events in a world: `mutate(newEvent)`. `data` is the id; `error.fields` says what is wrong with each field. */
 export function useCreateEvent(world: string) {
-  const queries = useQueryClient();
+  const queries = useQueries();
   return useMutation<string, Error, NewEvent>({
     mutationFn: async (body) => (await createEvent({ path: { id: world }, body, throwOnError: true })).data.id,
     onSuccess: () => queries.invalidateQueries({ queryKey: queryKeys.events(world) }),
@@ -90,7 +96,7 @@ export function useLeave(world: string) {
 function useAttendance(
   world: string, operation: typeof joinEvent | typeof leaveEvent, change: (names: string[], username: string) => string[],
 ) {
-  const queries = useQueryClient();
+  const queries = useQueries();
   const queryKey = queryKeys.events(world);
   return useMutation<void, Error, string, Undo>({
     mutationKey: attendanceKey(world),

@@ -11,6 +11,15 @@ const world = query.get("world");
 connect({ baseUrl: "" }); // glue
 const queries = new QueryClient(); // glue
 
+/** An app that never asks who is signed in. */
+function Alone() {
+  const { data, live } = useEvents(world); // glue
+  return <>
+    <p role="status">{live.status}</p>
+    {data?.events.map((event) => <article key={event.id} id={event.id}><h2>{event.name}</h2></article>)}
+  </>;
+}
+
 function App() {
   const { data: session } = useSession(); // glue
   if (session === undefined) return <p>…</p>;
@@ -59,5 +68,5 @@ function Create() {
 }
 
 createRoot(document.getElementById("app")).render(
-  <StrictMode><QueryClientProvider client={queries}><App /></QueryClientProvider></StrictMode>,
+  <StrictMode><QueryClientProvider client={queries}>{query.has("alone") ? <Alone /> : <App />}</QueryClientProvider></StrictMode>,
 );
