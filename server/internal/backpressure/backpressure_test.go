@@ -84,16 +84,16 @@ func TestBounds(t *testing.T) {
 					before := c.Stalled()
 					clients = append(clients, ask(strings.Trim(who[:1], "-"), who[1:]))
 					time.Sleep(stallAfter - 1)
-					if synctest.Wait(); c.Stalled() != before || inFlight.Load() != 1 || c.abortedSoFar() != 0 {
-						t.Errorf("before stallAfter has passed: %d stalled, %d in flight, %d aborted", c.Stalled(), inFlight.Load(), c.abortedSoFar())
+					if synctest.Wait(); c.Stalled() != before || inFlight.Load() != 1 || c.aborted.Load() != 0 {
+						t.Errorf("before stallAfter has passed: %d stalled, %d in flight, %d aborted", c.Stalled(), inFlight.Load(), c.aborted.Load())
 					}
 					time.Sleep(time.Nanosecond)
-					if synctest.Wait(); c.Stalled()+int(c.abortedSoFar()) != len(clients) || inFlight.Load() != 0 {
-						t.Errorf("after it: %d stalled, %d in flight, %d aborted", c.Stalled(), inFlight.Load(), c.abortedSoFar())
+					if synctest.Wait(); c.Stalled()+int(c.aborted.Load()) != len(clients) || inFlight.Load() != 0 {
+						t.Errorf("after it: %d stalled, %d in flight, %d aborted", c.Stalled(), inFlight.Load(), c.aborted.Load())
 					}
 				}
-				if c.abortedSoFar() != 1 {
-					t.Errorf("%d aborted", c.abortedSoFar())
+				if c.aborted.Load() != 1 {
+					t.Errorf("%d aborted", c.aborted.Load())
 				}
 				for i, client := range clients {
 					if client.isWhole() == (i == test.aborted) {

@@ -10,13 +10,13 @@ import (
 type Class struct {
 	limit, perUser, perAddress int
 
-	total atomic.Int64 // written under mu
+	total   atomic.Int64  // written under mu
+	aborted atomic.Uint64 // to keep to the bounds, so far
 
 	mu        sync.Mutex
 	users     map[string]*list.List // of *entry, the one that has been stalled longest first
 	addresses map[string]*list.List
 	entered   uint64 // so far
-	aborted   uint64 // so far
 	conns     map[*Conn]bool
 	hurried   atomic.Bool
 }
@@ -41,13 +41,6 @@ func New(limit int) *Class {
 
 // Stalled returns how many responses are.
 func (c *Class) Stalled() int { return int(c.total.Load()) }
-
-// abortedSoFar returns how many responses were aborted to keep to the bounds.
-func (c *Class) abortedSoFar() uint64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.aborted
-}
 
 // IsFull reports whether user has as many responses in the class as they may have.
 func (c *Class) IsFull(user string) bool {
@@ -106,7 +99,7 @@ func (c *Class) leave(e *entry) {
 func (c *Class) abort(group *list.List) {
 	e := group.Front().Value.(*entry)
 	c.remove(e)
-	c.aborted++
+	c.aborted.Add(1)
 	e.aborted.Store(true)
 	e.conn.wake()
 }

@@ -1,6 +1,10 @@
 package eventlist
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"worldevents/server/internal/metrics"
+)
 
 // way is how a response came about, as it is called in metrics.
 type way string
@@ -16,14 +20,9 @@ const (
 )
 
 func newWays() *prometheus.CounterVec {
-	ways := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "worldevents_list_responses_total",
-		Help: "Responses that are lists, by how: read (from the database), shared (of a reading for several requests), cached (after asking only whether its world has changed), streamed (too large to hold), streamed_small (in small batches, as memory is short), unchanged_read, unchanged_cached (304, likewise).",
-	}, []string{"how"})
-	for _, how := range []way{wayRead, wayShared, wayCached, wayStreamed, wayStreamedSmall, wayUnchangedRead, wayUnchangedCached} {
-		ways.WithLabelValues(string(how))
-	}
-	return ways
+	return metrics.Counters("worldevents_list_responses_total",
+		"Responses that are lists, by how: read (from the database), shared (of a reading for several requests), cached (after asking only whether its world has changed), streamed (too large to hold), streamed_small (in small batches, as memory is short), unchanged_read, unchanged_cached (304, likewise).",
+		"how", wayRead, wayShared, wayCached, wayStreamed, wayStreamedSmall, wayUnchangedRead, wayUnchangedCached)
 }
 
 func newReadings() prometheus.Counter {
@@ -35,10 +34,8 @@ func newReadings() prometheus.Counter {
 
 // Collectors are the metrics.
 func (l *Lists) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{l.ways, l.readings, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "worldevents_list_cache_bytes",
-		Help: "Bytes of lists that are kept for whoever asks next, at most LIST_CACHE.",
-	}, func() float64 { return float64(l.cache.bytes()) })}
+	return []prometheus.Collector{l.ways, l.readings,
+		metrics.Gauge("worldevents_list_cache_bytes", "Bytes of lists that are kept for whoever asks next, at most LIST_CACHE.", l.cache.bytes)}
 }
 
 func (l *Lists) count(how way) { l.ways.WithLabelValues(string(how)).Inc() }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -31,7 +32,7 @@ func (o *Observer) Admin(hosts []string) http.Handler {
 		}
 		w.Write([]byte("ok\n"))
 	})
-	inner.Handle("GET /metrics", promhttp.HandlerFor(o.registry, promhttp.HandlerOpts{}))
+	inner.Handle("GET /metrics", promhttp.HandlerFor(prometheus.GathererFunc(o.gather), promhttp.HandlerOpts{}))
 	inner.HandleFunc("GET /debug/pprof/", pprof.Index)
 	inner.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	inner.HandleFunc("GET /debug/pprof/trace", pprof.Trace)

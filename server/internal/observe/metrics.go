@@ -8,6 +8,7 @@ import (
 
 	"worldevents/config/build"
 	"worldevents/models"
+	"worldevents/server/internal/metrics"
 )
 
 // registerMetrics makes the registry, and registers what there is to say of requests, the log, the process and its store.
@@ -22,10 +23,10 @@ func (o *Observer) registerMetrics(options Options) {
 		Help:    "Time in seconds from a request's headers to the end of its response, by operation, without the time that it watched a list.",
 		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 	}, []string{"operation"})
-	o.refreshes = counters("worldevents_refreshes_total",
+	o.refreshes = metrics.Counters("worldevents_refreshes_total",
 		"Uses of a refresh token, by outcome: refreshed, refused, reused (a spent one after the leeway: the session was revoked), failed.",
 		"outcome", RefreshDone, RefreshRefused, RefreshReused, RefreshFailed)
-	o.securityEvents = counters("worldevents_security_events_total",
+	o.securityEvents = metrics.Counters("worldevents_security_events_total",
 		"What happened to sessions, as in the log: signed_in, refused (a sign-in), signed_out, revoked, reused.",
 		"event", SignedIn, Refused, SignedOut, Revoked, Reused)
 	o.Register(o.requests, o.duration, o.refreshes, o.securityEvents, o.Readiness, o.Readiness.failures,
@@ -35,22 +36,11 @@ func (o *Observer) registerMetrics(options Options) {
 	if dropped == nil {
 		dropped = func() int64 { return 0 }
 	}
-	o.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "worldevents_log_lines_dropped_total",
-		Help: "Lines of the log that were dropped, since it was not read fast enough or could not be written.",
-	}, func() float64 { return float64(dropped()) }))
+	o.Register(metrics.Counter("worldevents_log_lines_dropped_total",
+		"Lines of the log that were dropped, since it was not read fast enough or could not be written.", dropped))
 	if options.CertificateExpiry != nil {
 		o.Register(newCertificateExpiry(options.CertificateExpiry))
 	}
-}
-
-// counters is a vector of counters by one label, which count from 0 on for each of its values.
-func counters(name, help, label string, values ...string) *prometheus.CounterVec {
-	vector := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
-	for _, value := range values {
-		vector.WithLabelValues(value)
-	}
-	return vector
 }
 
 // What becomes of a refresh token that is used, as it is called in metrics.
@@ -77,19 +67,15 @@ func newBuildInfo() prometheus.Collector {
 
 // newCertificateExpiry is when the certificate expires, which is the zero time while there is none.
 func newCertificateExpiry(expiry func() time.Time) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "worldevents_tls_certificate_expiry_timestamp_seconds",
-		Help: "When the certificate of the public listener expires, in seconds since 1970; 0 while there is none.",
-	}, func() float64 { return float64(max(0, expiry().Unix())) })
+	return metrics.Gauge("worldevents_tls_certificate_expiry_timestamp_seconds",
+		"When the certificate of the public listener expires, in seconds since 1970; 0 while there is none.",
+		func() int64 { return max(0, expiry().Unix()) })
 }
 
 // ofStore are the metrics of the database.
 func ofStore(store *models.Store) []prometheus.Collector {
-	all := store.Timings()
-	all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "worldevents_schema_version",
-		Help: "Number of the database's schema, which is that of its last migration; 0 until the database has been seen.",
-	}, func() float64 { return float64(store.Schema()) }))
+	all := append(store.Timings(), metrics.Gauge("worldevents_schema_version",
+		"Number of the database's schema, which is that of its last migration; 0 until the database has been seen.", store.Schema))
 	for name, db := range store.Pools() {
 		all = append(all, collectors.NewDBStatsCollector(db, name))
 	}
@@ -97,36 +83,26 @@ func ofStore(store *models.Store) []prometheus.Collector {
 		all = append(all, ofInstances(instances)...)
 	}
 	if wal := store.WAL(); wal != nil {
-		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "worldevents_sqlite_wal_bytes",
-			Help: "Size of SQLite's write-ahead log.",
-		}, func() float64 { return float64(wal.Size()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "worldevents_sqlite_checkpoint_blocked_seconds",
-			Help: "For how long the log could not be emptied, since another process reads an old state of the database; 0 if it can.",
-		}, func() float64 { return wal.Blocked().Seconds() }))
+		all = append(all,
+			metrics.Gauge("worldevents_sqlite_wal_bytes", "Size of SQLite's write-ahead log.", wal.Size),
+			metrics.Gauge("worldevents_sqlite_checkpoint_blocked_seconds",
+				"For how long the log could not be emptied, since another process reads an old state of the database; 0 if it can.",
+				func() float64 { return wal.Blocked().Seconds() }))
 	}
 	return all
 }
 
 // ofInstances are the metrics of the hints that instances give each other.
 func ofInstances(i *models.Instances) []prometheus.Collector {
-	hints := func(outcome, help string, count func() uint64) prometheus.Collector {
-		return prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "worldevents_hints_" + outcome + "_total", Help: help,
-		}, func() float64 { return float64(count()) })
-	}
 	return []prometheus.Collector{
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "worldevents_hears_instances",
-			Help: "1 while other instances are heard; 0 while what they write is found a second later.",
-		}, func() float64 {
+		metrics.Gauge("worldevents_hears_instances", "1 while other instances are heard; 0 while what they write is found a second later.", func() int {
 			if i.Hears() {
 				return 1
 			}
 			return 0
 		}),
-		hints("sent", "Notifications to other instances that this one has written.", i.Sent),
-		hints("received", "Notifications of other instances that have written.", i.Received),
+		metrics.Counter("worldevents_hints_sent_total", "Notifications to other instances that this one has written.", i.Sent),
+		metrics.Counter("worldevents_hints_received_total", "Notifications of other instances that have written.", i.Received),
 	}
 }
 
@@ -138,8 +114,6 @@ func (o *Observer) RegisterHeld(held map[string]func() int) {
 			Help: "What requests hold now.", ConstLabels: prometheus.Labels{"of": of},
 		}, func() float64 { return float64(n()) }))
 	}
-	o.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "worldevents_in_flight_requests",
-		Help: "Requests that are being handled, without those that watch a list, are queued or are stalled.",
-	}, func() float64 { return float64(held["requests"]()) }))
+	o.Register(metrics.Gauge("worldevents_in_flight_requests",
+		"Requests that are being handled, without those that watch a list, are queued or are stalled.", held["requests"]))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"worldevents/models"
+	"worldevents/server/internal/metrics"
 )
 
 // Readiness is whether requests should be sent to this instance. It is a metric, too. Its methods may be called concurrently.
@@ -26,7 +27,7 @@ type Readiness struct {
 }
 
 func newReadiness(store *models.Store, log *slog.Logger) *Readiness {
-	return &Readiness{store: store, log: log, started: make(chan struct{}), failures: counters("worldevents_start_failures_total",
+	return &Readiness{store: store, log: log, started: make(chan struct{}), failures: metrics.Counters("worldevents_start_failures_total",
 		"Tries of the start to bring the schema up to date that have failed, by what the database was, as in worldevents_readiness. Each is followed by another.",
 		"state", "unavailable", "timeout", "busy")}
 }
