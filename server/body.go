@@ -78,42 +78,31 @@ func closeAfter(c echo.Context) { c.Response().Header().Set("Connection", "close
 
 // validate lets only requests pass that fit the contract.
 func (b *bodies) validate(op *contract.Operation) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			err := b.receive(c, func() error { return op.Validate(c.Request(), c.Param) })
-			if errors.Is(err, contract.ErrTooLarge) {
-				closeAfter(c)
-			}
-			if err != nil {
-				return err
-			}
-			return next(c)
+	return before(func(c echo.Context) error {
+		err := b.receive(c, func() error { return op.Validate(c.Request(), c.Param) })
+		if errors.Is(err, contract.ErrTooLarge) {
+			closeAfter(c)
 		}
-	}
+		return err
+	})
 }
 
 // receiveForm reads the body that a request for a page has, if any.
-func (b *bodies) receiveForm(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		r := c.Request()
-		err := b.receive(c, func() error {
-			if r.ContentLength == 0 {
-				return nil
-			}
-			control := http.NewResponseController(c.Response())
-			control.SetReadDeadline(time.Now().Add(formTimeout))
-			text, err := io.ReadAll(io.LimitReader(r.Body, maxForm+1))
-			if err != nil || len(text) > maxForm {
-				closeAfter(c)
-				return errForm
-			}
-			control.SetReadDeadline(time.Time{}) // nothing more is read until the response has been written
-			r.Body = io.NopCloser(bytes.NewReader(text))
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		return next(c)
+func (b *bodies) receiveForm(c echo.Context) error {
+	r := c.Request()
+	if r.ContentLength == 0 {
+		return nil
 	}
+	return b.receive(c, func() error {
+		control := http.NewResponseController(c.Response())
+		control.SetReadDeadline(time.Now().Add(formTimeout))
+		text, err := io.ReadAll(io.LimitReader(r.Body, maxForm+1))
+		if err != nil || len(text) > maxForm {
+			closeAfter(c)
+			return errForm
+		}
+		control.SetReadDeadline(time.Time{}) // nothing more is read until the response has been written
+		r.Body = io.NopCloser(bytes.NewReader(text))
+		return nil
+	})
 }

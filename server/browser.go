@@ -40,16 +40,14 @@ func newBrowserRules(o Options) (*browserRules, error) {
 }
 
 // headers sets what every response carries. Pages widen the policy to what they need.
-func (b *browserRules) headers(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		h := c.Response().Header()
-		maps.Copy(h, b.always)
-		h["Vary"] = varyCookie
-		if strings.HasPrefix(c.Request().URL.Path, "/api/auth/") {
-			h["Cache-Control"] = noStore
-		}
-		return next(c)
+func (b *browserRules) headers(c echo.Context) error {
+	h := c.Response().Header()
+	maps.Copy(h, b.always)
+	h["Vary"] = varyCookie
+	if strings.HasPrefix(c.Request().URL.Path, "/api/auth/") {
+		h["Cache-Control"] = noStore
 	}
+	return nil
 }
 
 // Many responses share these values of headers. Nobody may change one; append copies it first.
@@ -95,22 +93,20 @@ func (b *browserRules) cors(next echo.HandlerFunc) echo.HandlerFunc {
 
 // refuseCrossOrigin refuses what a page of an origin that is not allowed sends with the user's cookies. The two auth
 // operations are held to the same rules as unsafe methods although they are GETs: they change state.
-func (b *browserRules) refuseCrossOrigin(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		r := c.Request()
-		if strings.HasPrefix(r.URL.Path, "/api/auth/") && r.Method == http.MethodGet {
-			if r.Header.Get("Sec-Purpose") != "" { // a prefetch: nobody has asked for it yet
-				return errCrossOrigin
-			}
-			unsafe := *r
-			unsafe.Method = http.MethodPost
-			r = &unsafe
-		}
-		if b.protection.Check(r) != nil {
+func (b *browserRules) refuseCrossOrigin(c echo.Context) error {
+	r := c.Request()
+	if strings.HasPrefix(r.URL.Path, "/api/auth/") && r.Method == http.MethodGet {
+		if r.Header.Get("Sec-Purpose") != "" { // a prefetch: nobody has asked for it yet
 			return errCrossOrigin
 		}
-		return next(c)
+		unsafe := *r
+		unsafe.Method = http.MethodPost
+		r = &unsafe
 	}
+	if b.protection.Check(r) != nil {
+		return errCrossOrigin
+	}
+	return nil
 }
 
 // basePath is the path of the public address: "" or "/x", never with a slash at its end.

@@ -62,15 +62,25 @@ func (s *Server) handle(c echo.Context, chain, route echo.HandlerFunc) error {
 	return nil
 }
 
+// before is the middleware of a rule, which a request meets before what comes next. An error of the rule is the response.
+func before(rule func(c echo.Context) error) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if err := rule(c); err != nil {
+				return err
+			}
+			return next(c)
+		}
+	}
+}
+
 // refuseEmptyHost refuses a request for no host (RFC 9110 section 4.2.1): one of HTTP/1.0 without Host, or an empty Host.
 // net/http itself refuses one of HTTP/1.1 without Host.
-func refuseEmptyHost(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		if host := c.Request().Host; host == "" || host[0] == ':' {
-			return errHost
-		}
-		return next(c)
+func refuseEmptyHost(c echo.Context) error {
+	if host := c.Request().Host; host == "" || host[0] == ':' {
+		return errHost
 	}
+	return nil
 }
 
 // maxStartWait bounds how long a request waits for the start. With a body it waits no longer than maxStartWaitUnread: until the body
@@ -83,68 +93,63 @@ const (
 // awaitMigration has requests wait until the schema is up to date: before that no statement would work. So a short restart costs
 // nobody a response. After limit the client is told to come again.
 func (s *Server) awaitMigration(limit time.Duration) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			if !s.observer.Readiness.IsMigrated() {
-				limit := limit
-				if c.Request().ContentLength != 0 {
-					limit = min(limit, maxStartWaitUnread)
-				}
-				select {
-				case <-s.observer.Readiness.Started():
-				case <-c.Request().Context().Done():
-					return c.Request().Context().Err()
-				case <-time.After(limit):
-				}
-				if !s.observer.Readiness.IsMigrated() {
-					return errStarting
-				}
-			}
-			return next(c)
+	return before(func(c echo.Context) error {
+		if s.observer.Readiness.IsMigrated() {
+			return nil
 		}
-	}
+		limit := limit
+		if c.Request().ContentLength != 0 {
+			limit = min(limit, maxStartWaitUnread)
+		}
+		select {
+		case <-s.observer.Readiness.Started():
+		case <-c.Request().Context().Done():
+			return c.Request().Context().Err()
+		case <-time.After(limit):
+		}
+		if !s.observer.Readiness.IsMigrated() {
+			return errStarting
+		}
+		return nil
+	})
 }
 
 // requireAuth lets a request pass that carries a valid JWT, whose subject then is the caller. It never refreshes.
-func (s *Server) requireAuth(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		token, err := session.ReadCookies(c.Request().Header).Token()
-		if err != nil {
-			return err
-		}
-		user, err := s.sessions.Verify(token)
-		if err != nil {
-			return err
-		}
-		caller, err := user.Caller()
-		if err != nil {
-			return err
-		}
-		req := requestFrom(c.Request().Context())
-		req.caller, req.UserID, req.expires = caller, user.UserID, user.Expires
-		return next(c)
+func (s *Server) requireAuth(c echo.Context) error {
+	token, err := session.ReadCookies(c.Request().Header).Token()
+	if err != nil {
+		return err
 	}
+	user, err := s.sessions.Verify(token)
+	if err != nil {
+		return err
+	}
+	caller, err := user.Caller()
+	if err != nil {
+		return err
+	}
+	req := requestFrom(c.Request().Context())
+	req.caller, req.UserID, req.expires = caller, user.UserID, user.Expires
+	return nil
 }
 
 // maxHeaderLines is how many header lines a request may have. Each costs ten times as much as its bytes.
 const maxHeaderLines = 100
 
 // limitHeaderLines refuses a request with more than maxHeaderLines.
-func limitHeaderLines(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		lines := 0
-		for _, values := range c.Request().Header {
-			lines += len(values)
-		}
-		if backpressure.FromContext(c.Request().Context()).Truncated() {
-			closeAfter(c)
-			return errHeaders
-		}
-		if lines > maxHeaderLines {
-			return errHeaders
-		}
-		return next(c)
+func limitHeaderLines(c echo.Context) error {
+	lines := 0
+	for _, values := range c.Request().Header {
+		lines += len(values)
 	}
+	if backpressure.FromContext(c.Request().Context()).Truncated() {
+		closeAfter(c)
+		return errHeaders
+	}
+	if lines > maxHeaderLines {
+		return errHeaders
+	}
+	return nil
 }
 
 // limitInFlight responds 503 when limit requests are being handled already. A request that watches a list, is queued or is stalled
@@ -180,10 +185,8 @@ func (s *Server) limitInFlight(limit int, inFlight *atomic.Int64) echo.Middlewar
 // setStoreDeadline gives all store calls of a request one deadline, counted from when the request has been read. A streamed list has
 // a new one for each batch.
 func setStoreDeadline(limit time.Duration) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			requestFrom(c.Request().Context()).storeDeadline = time.Now().Add(limit)
-			return next(c)
-		}
-	}
+	return before(func(c echo.Context) error {
+		requestFrom(c.Request().Context()).storeDeadline = time.Now().Add(limit)
+		return nil
+	})
 }

@@ -2,14 +2,12 @@ package server
 
 import (
 	"math"
-	"net/http"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/labstack/echo/v4"
 	"golang.org/x/time/rate"
 
 	"worldevents/models"
-	"worldevents/server/internal/contract"
 )
 
 // maxRates is how many clients, or users, are remembered, in 10 MB. Newer ones push out older ones, who begin anew with a whole burst:
@@ -40,47 +38,31 @@ func (r *rates[Key]) allow(key Key) bool {
 	return limiter.Allow()
 }
 
-// unlimited is the middleware of a limit that is off.
-func unlimited(next echo.HandlerFunc) echo.HandlerFunc { return next }
-
-// limitRate responds 429 to a client that asks more often than perSecond; 0 means no limit.
-func limitRate(perSecond float64) echo.MiddlewareFunc {
+// limit responds 429 to a client or user that asks more often than perSecond, after a burst; 0 means no limit.
+func limit[Key comparable](perSecond float64, burst int, whose func(*request) Key) echo.MiddlewareFunc {
 	if perSecond <= 0 {
-		return unlimited
+		return func(next echo.HandlerFunc) echo.HandlerFunc { return next }
 	}
-	clients := newRates[string](perSecond, int(math.Ceil(perSecond)))
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			if !clients.allow(requestFrom(c.Request().Context()).ClientNetwork()) {
-				return errRate
-			}
-			return next(c)
+	rates := newRates[Key](perSecond, burst)
+	return before(func(c echo.Context) error {
+		if !rates.allow(whose(requestFrom(c.Request().Context()))) {
+			return errRate
 		}
-	}
+		return nil
+	})
+}
+
+// limitRate limits how often a client may ask.
+func limitRate(perSecond float64) echo.MiddlewareFunc {
+	return limit(perSecond, int(math.Ceil(perSecond)), func(req *request) string { return req.ClientNetwork() })
 }
 
 // writeBurst is how many writes a user may make at once, to whom so many a second are allowed. Nobody clicks so often, and a program
 // that runs wild is stopped before anybody notices.
 func writeBurst(perSecond float64) int { return int(math.Ceil(10 * perSecond)) }
 
-// limitWrites responds 429 to a user who writes more often than perSecond, over all operations that it is made for; 0
-// means no limit. It comes after requireAuth and before the body is read, so that a refused write costs little.
-func limitWrites(perSecond float64) func(*contract.Operation) echo.MiddlewareFunc {
-	if perSecond <= 0 {
-		return func(*contract.Operation) echo.MiddlewareFunc { return unlimited }
-	}
-	users := newRates[models.ID](perSecond, writeBurst(perSecond))
-	return func(op *contract.Operation) echo.MiddlewareFunc {
-		if op.Method == http.MethodGet {
-			return unlimited
-		}
-		return func(next echo.HandlerFunc) echo.HandlerFunc {
-			return func(c echo.Context) error {
-				if !users.allow(requestFrom(c.Request().Context()).caller.UserID) {
-					return errRate
-				}
-				return next(c)
-			}
-		}
-	}
+// limitWrites limits how often a user may write, over all operations that it stands in front of. It comes after requireAuth and before
+// the body is read, so that a refused write costs little.
+func limitWrites(perSecond float64) echo.MiddlewareFunc {
+	return limit(perSecond, writeBurst(perSecond), func(req *request) models.ID { return req.caller.UserID })
 }

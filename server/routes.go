@@ -51,18 +51,16 @@ func (r *router) GetOrHead(id, path string, h echo.HandlerFunc) {
 
 func (r *router) add(s *observe.Series, method, path string, h echo.HandlerFunc, m []echo.MiddlewareFunc) *observe.Series {
 	r.series[route{method, path}] = s
-	r.echo.Add(method, path, h, append(append([]echo.MiddlewareFunc{setSeries(s)}, m...), r.bodies.receiveForm)...)
+	r.echo.Add(method, path, h, append(append([]echo.MiddlewareFunc{setSeries(s)}, m...), before(r.bodies.receiveForm))...)
 	return s
 }
 
 // setSeries makes a request one of a series.
 func setSeries(s *observe.Series) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			requestFrom(c.Request().Context()).Series = s
-			return next(c)
-		}
-	}
+	return before(func(c echo.Context) error {
+		requestFrom(c.Request().Context()).Series = s
+		return nil
+	})
 }
 
 // resolve finds the series of a request that did not get as far as its route, since a limit or a rule for all requests refused
@@ -86,12 +84,10 @@ func (r *router) resolve(c echo.Context, req *request) {
 
 // canonicalPath gives every spelling of a path the one that routes and parameters expect: each segment decoded and
 // escaped once (RFC 3986 section 6.2.2). Echo routes by RawPath, and the generated code decodes what it finds there.
-func canonicalPath(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		u := c.Request().URL
-		u.RawPath = canonical(u)
-		return next(c)
-	}
+func canonicalPath(c echo.Context) error {
+	u := c.Request().URL
+	u.RawPath = canonical(u)
+	return nil
 }
 
 // canonical returns the path of u in the spelling that canonicalPath gives it.

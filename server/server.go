@@ -100,18 +100,17 @@ func (s *Server) route(o Options, browsers *browserRules) {
 	e := s.router.echo
 	e.HTTPErrorHandler = s.writeError
 	e.Binder = strictBinder{}
-	e.IPExtractor = s.observer.ClientIP
 	// What a request meets, in this order; then routing.
 	e.Pre(s.observe(
-		browsers.headers,
-		refuseEmptyHost,
+		before(browsers.headers),
+		before(refuseEmptyHost),
 		browsers.cors,
-		limitHeaderLines,
+		before(limitHeaderLines),
 		s.limitInFlight(o.MaxInFlight, &s.inFlight),
 		limitRate(o.RateLimit),
 		s.awaitMigration(min(o.Store.Timeout()/2, maxStartWait)),
-		browsers.refuseCrossOrigin,
-		canonicalPath,
+		before(browsers.refuseCrossOrigin),
+		before(canonicalPath),
 	))
 	// Then, for each operation, what the contract demands of it; then its handler below.
 	gen.RegisterHandlersWithOptions(e, gen.NewStrictHandler(s, nil), gen.RegisterHandlersOptions{

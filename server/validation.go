@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ import (
 // logged and counted as, requireAuth where the contract names security that cannot be left out, with the limit of writes,
 // and the validation of the request. innermost comes after all these.
 func (s *Server) operationMiddlewares(operations []*contract.Operation, writeRate float64, innermost echo.MiddlewareFunc) map[string][]echo.MiddlewareFunc {
-	all, limit := make(map[string][]echo.MiddlewareFunc), limitWrites(writeRate)
+	all, writeLimit := make(map[string][]echo.MiddlewareFunc), limitWrites(writeRate)
 	for _, op := range operations {
 		route := route{op.Method, strings.NewReplacer("{", ":", "}", "").Replace(op.Path)}
 		series := s.observer.Series(op.ID, op.Method)
@@ -28,7 +29,10 @@ func (s *Server) operationMiddlewares(operations []*contract.Operation, writeRat
 		s.router.series[route] = series
 		chain := []echo.MiddlewareFunc{setSeries(series)}
 		if op.Secured {
-			chain = append(chain, s.requireAuth, limit(op))
+			chain = append(chain, before(s.requireAuth))
+			if op.Method != http.MethodGet {
+				chain = append(chain, writeLimit)
+			}
 		}
 		all[op.ID] = append(chain, s.bodies.validate(op), innermost)
 	}
@@ -71,9 +75,7 @@ func CheckEvent(openapi []byte, members map[string]string) error {
 		return err
 	}
 	body := map[string]string{"name": "n", "description": "", "scheduledAt": "2030-01-01T00:00:00Z"}
-	for name, text := range members {
-		body[name] = text
-	}
+	maps.Copy(body, members)
 	text, err := json.Marshal(body, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
 		return err

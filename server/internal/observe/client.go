@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 )
@@ -11,7 +12,7 @@ import (
 // Client returns the address of the request's client: the connection's, or what trusted proxies say.
 func (req *Request) Client() string {
 	if req.client == "" {
-		req.client = req.observer.ClientIP(req.HTTP)
+		req.client = req.observer.clientIP(req.HTTP)
 	}
 	return req.client
 }
@@ -26,9 +27,6 @@ func (req *Request) ClientNetwork() string {
 	}
 	return address
 }
-
-// ClientIP is Client of a request that is not observed.
-func (o *Observer) ClientIP(r *http.Request) string { return o.clientIP(r) }
 
 func clientIP(trusted []netip.Prefix) echo.IPExtractor {
 	if len(trusted) == 0 {
@@ -51,10 +49,5 @@ func (o *Observer) isFromProxy(r *http.Request) bool {
 		return false
 	}
 	address := peer.Addr().Unmap().WithZone("")
-	for _, proxy := range o.proxies {
-		if proxy.Contains(address) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(o.TrustedProxies, func(proxy netip.Prefix) bool { return proxy.Contains(address) })
 }

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"net/http"
+	"strings"
 )
 
 // head is what the log says of a request's head.
@@ -35,17 +36,13 @@ const maxProxyRequestID = 128
 // characters. It believes trusted proxies alone, as Client does: whoever can choose the id could make the log speak of a
 // request of somebody else.
 func (o *Observer) proxyRequestID(r *http.Request) string {
-	if len(o.proxies) == 0 {
+	if len(o.TrustedProxies) == 0 {
 		return ""
 	}
 	ids := r.Header["X-Request-Id"]
-	if len(ids) != 1 || len(ids[0]) > maxProxyRequestID || !o.isFromProxy(r) {
+	invisible := func(r rune) bool { return r <= ' ' || r > '~' }
+	if len(ids) != 1 || len(ids[0]) > maxProxyRequestID || strings.ContainsFunc(ids[0], invisible) || !o.isFromProxy(r) {
 		return ""
-	}
-	for _, b := range []byte(ids[0]) {
-		if b <= ' ' || b > '~' {
-			return ""
-		}
 	}
 	return ids[0]
 }
@@ -72,20 +69,6 @@ func traceID(h http.Header) string {
 	return trace
 }
 
-func isLowerHex(text string) bool {
-	for _, b := range []byte(text) {
-		if (b < '0' || b > '9') && (b < 'a' || b > 'f') {
-			return false
-		}
-	}
-	return true
-}
+func isLowerHex(text string) bool { return strings.Trim(text, "0123456789abcdef") == "" }
 
-func isZeros(text string) bool {
-	for _, b := range []byte(text) {
-		if b != '0' {
-			return false
-		}
-	}
-	return true
-}
+func isZeros(text string) bool { return strings.Trim(text, "0") == "" }

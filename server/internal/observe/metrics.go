@@ -12,7 +12,7 @@ import (
 )
 
 // registerMetrics makes the registry, and registers what there is to say of requests, the log, the process and its store.
-func (o *Observer) registerMetrics(options Options) {
+func (o *Observer) registerMetrics() {
 	o.registry = prometheus.NewRegistry()
 	o.requests = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "worldevents_requests_total",
@@ -31,15 +31,15 @@ func (o *Observer) registerMetrics(options Options) {
 		"event", SignedIn, Refused, SignedOut, Revoked, Reused)
 	o.Register(o.requests, o.duration, o.refreshes, o.securityEvents, o.Readiness, o.Readiness.failures,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newBuildInfo())
-	o.Register(ofStore(options.Store)...)
-	dropped := options.LogLinesDropped
+	o.Register(ofStore(o.Store)...)
+	dropped := o.LogLinesDropped
 	if dropped == nil {
 		dropped = func() int64 { return 0 }
 	}
 	o.Register(metrics.Counter("worldevents_log_lines_dropped_total",
 		"Lines of the log that were dropped, since it was not read fast enough or could not be written.", dropped))
-	if options.CertificateExpiry != nil {
-		o.Register(newCertificateExpiry(options.CertificateExpiry))
+	if o.CertificateExpiry != nil {
+		o.Register(newCertificateExpiry(o.CertificateExpiry))
 	}
 }
 

@@ -36,13 +36,10 @@ type Observer struct {
 	// Readiness is that of the instance.
 	Readiness *Readiness
 
-	log, access *slog.Logger
-	logEvery    int64
-	unlogged    atomic.Int64 // requests without an error, so far
-	clientIP    func(*http.Request) string
-	proxies     []netip.Prefix
-	repeats     repeats
-	always      []Kind
+	Options
+	unlogged atomic.Int64 // requests without an error, so far
+	clientIP func(*http.Request) string
+	repeats  repeats
 
 	registry       *prometheus.Registry
 	requests       *prometheus.CounterVec
@@ -53,13 +50,12 @@ type Observer struct {
 
 // New returns an Observer.
 func New(o Options) *Observer {
+	o.AccessLog = cmp.Or(o.AccessLog, o.Log)
 	observer := &Observer{
-		Readiness: newReadiness(o.Store, o.Log),
-		log:       o.Log, access: cmp.Or(o.AccessLog, o.Log), logEvery: o.LogEvery,
-		clientIP: clientIP(o.TrustedProxies), proxies: o.TrustedProxies,
-		repeats: repeats{log: o.Log, more: make(map[string]int)}, always: o.AlwaysCounted,
+		Readiness: newReadiness(o.Store, o.Log), Options: o, clientIP: clientIP(o.TrustedProxies),
+		repeats: repeats{log: o.Log, more: make(map[string]int)},
 	}
-	observer.registerMetrics(o)
+	observer.registerMetrics()
 	return observer
 }
 
@@ -69,6 +65,6 @@ func (o *Observer) Register(metrics ...prometheus.Collector) { o.registry.MustRe
 // LogFailure logs why a request has failed, in full unless others have just failed so, too.
 func (o *Observer) LogFailure(req *Request, err error) {
 	if state := stateOf(err); state == stateFailed || o.repeats.first(state) {
-		o.log.Error("request failed", "request_id", req.ID, "operation", req.Series.ID, "error", err.Error())
+		o.Log.Error("request failed", "request_id", req.ID, "operation", req.Series.ID, "error", err.Error())
 	}
 }

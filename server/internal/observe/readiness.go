@@ -21,8 +21,8 @@ type Readiness struct {
 	draining atomic.Bool
 	started  chan struct{} // closed once migrated is true, or the service stops
 	endStart sync.Once
-	logged   atomic.Value // the state that was logged last, a string
-	failure  atomic.Value // of the start, a startFailure; none until there is one
+	logged   atomic.Value          // the state that was logged last, a string
+	failure  atomic.Pointer[error] // of the start; nil until there is one
 	failures *prometheus.CounterVec
 }
 
@@ -64,23 +64,17 @@ func (r *Readiness) check(ctx context.Context) error {
 	case r.IsDraining():
 		return errStopping
 	case !r.IsMigrated():
-		if err, _ := r.failure.Load().(startFailure); err.error != nil {
-			return err
+		if failure := r.failure.Load(); failure != nil {
+			return *failure
 		}
 		return errStillStarting
 	}
 	return r.store.Ready(ctx)
 }
 
-// startFailure is why the last try to start has failed.
-type startFailure struct{ error }
-
-// Unwrap has errors.Is see the cause.
-func (f startFailure) Unwrap() error { return f.error }
-
 // StartFailed notes that a try to bring the schema up to date has failed, which comes before Ready. It may be called again.
 func (r *Readiness) StartFailed(err error) {
-	r.failure.Store(startFailure{err})
+	r.failure.Store(&err)
 	r.failures.WithLabelValues(stateOf(err)).Inc()
 	r.logChange(err)
 }

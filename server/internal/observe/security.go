@@ -31,5 +31,5 @@ func (o *Observer) SecurityEvent(ctx context.Context, event string, who models.C
 		attributes = append(attributes, "cause", cause)
 	}
 	attributes = append(attributes, "client", req.Client(), "request_id", req.ID)
-	o.log.Warn("security event", attributes...) // which a journal can keep longer than lines of requests
+	o.Log.Warn("security event", attributes...) // which a journal can keep longer than lines of requests
 }

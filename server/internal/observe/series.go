@@ -37,7 +37,7 @@ const (
 
 // Series returns a series, whose log lines have the method unless it is "". Those of one id have the same metrics.
 func (o *Observer) Series(id, method string) *Series {
-	log := o.access.With("operation", id)
+	log := o.AccessLog.With("operation", id)
 	if method != "" {
 		log = log.With("method", method)
 	}
@@ -48,7 +48,7 @@ func (o *Observer) Series(id, method string) *Series {
 		duration: o.duration.WithLabelValues(id),
 		requests: o.requests.MustCurryWith(prometheus.Labels{"operation": id}),
 	}
-	s.Expect(o.always...)
+	s.Expect(o.AlwaysCounted...)
 	return s
 }
 
@@ -82,10 +82,10 @@ func (o *Observer) Record(req *Request, status int, bytes int64) {
 }
 
 // leavesLine decides which requests the log has: those that failed or were not answered to their end, and of the others one
-// in logEvery.
+// in LogEvery.
 func (o *Observer) leavesLine(status int, code string) bool {
-	if status >= http.StatusBadRequest || code != "" || o.logEvery == 1 {
+	if status >= http.StatusBadRequest || code != "" || o.LogEvery == 1 {
 		return true
 	}
-	return o.logEvery > 0 && o.unlogged.Add(1)%o.logEvery == 1
+	return o.LogEvery > 0 && o.unlogged.Add(1)%o.LogEvery == 1
 }
