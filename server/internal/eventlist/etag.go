@@ -50,15 +50,13 @@ func opaqueTag(etag string) string { return strings.TrimPrefix(etag, "W/") }
 
 // EntityTags returns the entity tags of If-None-Match without W/. If one of them is "*" it returns none.
 func EntityTags(ifNoneMatch []string) (tags []string) {
-	for _, line := range ifNoneMatch {
-		for candidate := range strings.SplitSeq(line, ",") {
-			candidate = strings.TrimSpace(candidate)
-			if candidate == "*" {
-				return nil
-			}
-			if tag := opaqueTag(candidate); len(tag) > 2 && tag[0] == '"' && tag[len(tag)-1] == '"' {
-				tags = append(tags, strings.Clone(tag))
-			}
+	for candidate := range strings.SplitSeq(strings.Join(ifNoneMatch, ","), ",") {
+		candidate = strings.TrimSpace(candidate)
+		if candidate == "*" {
+			return nil
+		}
+		if tag := opaqueTag(candidate); len(tag) > 2 && tag[0] == '"' && tag[len(tag)-1] == '"' {
+			tags = append(tags, strings.Clone(tag))
 		}
 	}
 	return tags
@@ -67,12 +65,10 @@ func EntityTags(ifNoneMatch []string) (tags []string) {
 // etagMatches compares weakly, as If-None-Match does (RFC 9110 section 13.1.2).
 func etagMatches(ifNoneMatch []string, etag string) bool {
 	opaque := opaqueTag(etag)
-	for _, line := range ifNoneMatch {
-		for candidate := range strings.SplitSeq(line, ",") {
-			candidate = strings.TrimSpace(candidate)
-			if candidate == "*" || opaqueTag(candidate) == opaque {
-				return true
-			}
+	for candidate := range strings.SplitSeq(strings.Join(ifNoneMatch, ","), ",") {
+		candidate = strings.TrimSpace(candidate)
+		if candidate == "*" || opaqueTag(candidate) == opaque {
+			return true
 		}
 	}
 	return false
