@@ -7,10 +7,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/golang-jwt/jwt/v5"
-)
 
-// clockSkew is how far the clock of another issuer or instance may be ahead of ours.
-const clockSkew = time.Minute
+	"worldevents/models"
+)
 
 // claims of a JWT (RFC 7519 section 4.1). Names are case-sensitive and must not repeat.
 type claims struct {
@@ -23,6 +22,9 @@ type claims struct {
 	NotBefore *numericDate     `json:"nbf,omitzero"`
 	ExpiresAt *numericDate     `json:"exp"`
 	ID        string           `json:"jti,omitzero"`
+
+	// The parser demands these getters and calls none, because check reads the fields itself.
+	jwt.Claims `json:"-"`
 }
 
 // UnmarshalJSON reads strictly: encoding/json would match names in any case and take the last of several.
@@ -33,7 +35,7 @@ func (c *claims) UnmarshalJSON(b []byte) error {
 
 // check returns ErrInvalid, or ErrExpired if age is the only fault.
 func (c *claims) check(now time.Time, issuer, audience string) error {
-	latest := now.Add(clockSkew)
+	latest := now.Add(models.ClockSkew) // by the clock of another issuer or instance
 	switch {
 	case c.Subject == "", c.ExpiresAt == nil,
 		!c.ExpiresAt.inRange(), !c.IssuedAt.inRange(), !c.NotBefore.inRange(),
@@ -51,14 +53,6 @@ func (c *claims) check(now time.Time, issuer, audience string) error {
 func (c *claims) session(token, refreshToken string) Session {
 	return Session{c.Subject, c.SessionID, c.Username, token, refreshToken, c.ExpiresAt.time(), time.Time{}}
 }
-
-// jwt.Claims demands these six getters. They return nothing, because check reads the fields itself.
-func (claims) GetExpirationTime() (*jwt.NumericDate, error) { return nil, nil }
-func (claims) GetIssuedAt() (*jwt.NumericDate, error)       { return nil, nil }
-func (claims) GetNotBefore() (*jwt.NumericDate, error)      { return nil, nil }
-func (claims) GetIssuer() (string, error)                   { return "", nil }
-func (claims) GetSubject() (string, error)                  { return "", nil }
-func (claims) GetAudience() (jwt.ClaimStrings, error)       { return nil, nil }
 
 // numericDate is seconds since 1970 (RFC 7519 section 2). It must be a JSON number: golang-jwt's own type would take a
 // string as well.
