@@ -23,6 +23,11 @@ const maxAttempts = 4
 // costs a timer.
 type Deadline struct{}
 
+// WithDeadline returns a context in which all calls of the store together have its timeout, from now on.
+func (s *Store) WithDeadline(ctx context.Context) context.Context {
+	return context.WithValue(ctx, Deadline{}, time.Now().Add(s.Timeout()))
+}
+
 // write runs fn, which is one statement or one whole transaction, on a connection that may write. The store's
 // timeout and the deadlines of ctx bound it, including the time in the queue for a connection.
 //

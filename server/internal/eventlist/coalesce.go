@@ -94,7 +94,11 @@ func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, from rea
 	c.mu.Unlock()
 
 	if shared {
-		err = r.wait(deadline)
+		select {
+		case <-r.done:
+		case <-time.After(time.Until(deadline)):
+			err = models.ErrTimeout
+		}
 	} else {
 		c.run(key, r, deadline)
 	}
@@ -122,18 +126,6 @@ func (c *coalescer) doTwice(ctx context.Context, key readKey, caller Caller, fro
 		r, _, err = c.do(ctx, key, caller, from)
 	}
 	return r, err
-}
-
-// wait waits until r is done.
-func (r *sharedRead) wait(deadline time.Time) error {
-	timer := time.NewTimer(time.Until(deadline))
-	defer timer.Stop()
-	select {
-	case <-r.done:
-		return nil
-	case <-timer.C:
-		return models.ErrTimeout
-	}
 }
 
 // run reads r, then starts the next reading of the same list.

@@ -99,7 +99,7 @@ func (l *Lists) Get(ctx context.Context, q Query, caller Caller) (*Response, err
 		return nil, fmt.Errorf("queue to list events of world %q: %w", key.world, err)
 	}
 	if queued { // that was none of the store's time
-		ctx = context.WithValue(ctx, models.Deadline{}, time.Now().Add(l.store.Timeout()))
+		ctx = l.store.WithDeadline(ctx)
 	}
 	r, err := l.reads.doTwice(ctx, key, caller, listReader{l, options, key})
 	if err != nil {
@@ -181,13 +181,13 @@ func (lr listReader) read(ctx context.Context, r *sharedRead) error {
 }
 
 // readAnew reads a list from the database.
-func (lr listReader) readAnew(ctx context.Context, r *sharedRead, callers []models.Caller, t *tagger) error {
+func (lr listReader) readAnew(ctx context.Context, r *sharedRead, callers []models.Caller, t *tagger) (err error) {
 	l, options, key := lr.lists, lr.options, lr.key
 	l.readings.Inc()
 	var soleCaller models.Caller // whom the first statement checks along
 	if len(callers) == 1 {
 		soleCaller = callers[0]
-	} else if err := l.checkCallers(ctx, r, callers); err != nil {
+	} else if r.signedOut, err = l.signedOut(ctx, callers); err != nil { // sharing a reading never skips a caller's own check
 		return err
 	}
 	json := newEncoder(true)
@@ -195,7 +195,6 @@ func (lr listReader) readAnew(ctx context.Context, r *sharedRead, callers []mode
 	part := heldPart{lists: l, json: json, until: time.Now().Add(l.store.Timeout() / 2)}
 	defer part.end()
 	r.list = l.store.List(options)
-	var err error
 	if !l.batched.has(key) {
 		err = r.list.Next(ctx, soleCaller, json)
 	}
@@ -229,12 +228,6 @@ func (lr listReader) readAnew(ctx context.Context, r *sharedRead, callers []mode
 		r.held = &heldList{etag: t.etag(r.link, r.begun), link: r.link, json: r.begun}
 	}
 	return nil
-}
-
-// checkCallers notes which callers are not active: sharing a reading never skips a caller's own check.
-func (l *Lists) checkCallers(ctx context.Context, r *sharedRead, callers []models.Caller) (err error) {
-	r.signedOut, err = l.signedOut(ctx, callers)
-	return err
 }
 
 // distinctCallers are those who share r, each once.

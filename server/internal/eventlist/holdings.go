@@ -64,10 +64,18 @@ func (l *Lists) beginReading(ctx context.Context, user models.ID) (queued bool, 
 	if l.held.reading.Try(user, 1) {
 		return false, nil
 	}
-	defer backpressure.FromContext(ctx).Queue()()
 	wait, cancel := context.WithTimeout(ctx, maxReadQueueTime)
 	defer cancel()
-	return true, QueueError(ctx, l.held.reading.Acquire(wait, user))
+	return true, acquire(wait, l.held.reading, user)
+}
+
+// acquire waits until user holds one more, and counts the request as queued if it must wait. It returns models.ErrBusy and ErrClientGone.
+func acquire(ctx context.Context, l *ledger.Ledger[models.ID], user models.ID) error {
+	if l.Try(user, 1) {
+		return nil
+	}
+	defer backpressure.FromContext(ctx).Queue()()
+	return QueueError(ctx, l.Acquire(ctx, user))
 }
 
 // QueueError returns what an error of Acquire means to a request whose context is ctx.

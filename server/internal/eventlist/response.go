@@ -39,16 +39,25 @@ func (p *Response) Discard() Unchanged {
 // Unchanged is a 304 without the list.
 type Unchanged struct{ etag, link string }
 
-// WriteEarly writes a 304 before its time: the client should ask again.
-func (u Unchanged) WriteEarly(w http.ResponseWriter) { writeNotModified(w, u.etag, u.link, true) }
+// Write writes the 304. With early it says that the client should ask again.
+func (u Unchanged) Write(w http.ResponseWriter, early bool) {
+	h := w.Header()
+	h["Cache-Control"] = mustRevalidate
+	h["Vary"] = varyList
+	h["Etag"] = []string{u.etag}
+	setLink(h, u.link)
+	if early {
+		h["Retry-After"] = retryAfter
+	}
+	w.WriteHeader(http.StatusNotModified)
+}
 
 // Write writes the response. It returns ErrClientGone, and for a list that is streamed the errors of reading. Unless the
 // response has not begun, it must then be aborted, so that it does not end as if it were whole.
 func (p *Response) Write(w http.ResponseWriter) error {
 	if p.IsUnchanged() {
 		p.lists.count(p.unchangedWay())
-		p.endRead()
-		writeNotModified(w, p.held.etag, p.held.link, p.Early)
+		p.Discard().Write(w, p.Early)
 		return nil
 	}
 	h := w.Header()
@@ -101,19 +110,6 @@ func (p *Response) endRead() {
 		p.reading = false
 		p.lists.held.reading.Release(p.caller.UserID, 1)
 	}
-}
-
-// writeNotModified writes a 304. One that is early says when to ask again.
-func writeNotModified(w http.ResponseWriter, etag, link string, early bool) {
-	h := w.Header()
-	h["Cache-Control"] = mustRevalidate
-	h["Vary"] = varyList
-	h["Etag"] = []string{etag}
-	setLink(h, link)
-	if early {
-		h["Retry-After"] = retryAfter
-	}
-	w.WriteHeader(http.StatusNotModified)
 }
 
 func setLink(h http.Header, link string) {

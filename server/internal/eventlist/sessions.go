@@ -13,9 +13,6 @@ const maxCallers = 1000
 
 // signedOut returns which of the callers are not active.
 func (l *Lists) signedOut(ctx context.Context, callers []models.Caller) (map[models.Caller]bool, error) {
-	if len(callers) <= maxCallers {
-		return l.store.SignedOut(ctx, callers)
-	}
 	all := make(map[models.Caller]bool)
 	for some := range slices.Chunk(callers, maxCallers) {
 		out, err := l.store.SignedOut(ctx, some)

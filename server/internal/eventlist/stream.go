@@ -24,11 +24,6 @@ func (p *Response) stream(w http.ResponseWriter) error {
 	return streamRest(p.streamContext(), &list, json, client)
 }
 
-// renewed is the request's context with the store's whole timeout: the list has been read once already.
-func (p *Response) renewed() context.Context {
-	return context.WithValue(p.ctx, models.Deadline{}, time.Now().Add(p.lists.store.Timeout()))
-}
-
 // streamContext gives each batch of a stream the store's whole timeout.
 func (p *Response) streamContext() context.Context {
 	return context.WithValue(p.ctx, models.Deadline{}, time.Time{})
@@ -66,7 +61,7 @@ func (p *Response) streamAnew(w http.ResponseWriter) error {
 	defer p.lists.held.small.Release(user, 1)
 	list := p.lists.store.List(p.options)
 	if p.options.Limit > 0 {
-		last, err := list.PinPage(p.renewed())
+		last, err := list.PinPage(p.lists.store.WithDeadline(p.ctx)) // a new one: the list has been read once already
 		if err != nil {
 			return err
 		}
@@ -117,13 +112,8 @@ func (p *Response) streamSmall(ctx context.Context, list *models.EventReader, js
 // readSmall reads the next small batch of a list. Few do so at once: there may be many such lists, and the database's
 // connections are for all.
 func (l *Lists) readSmall(ctx context.Context, user models.ID, list *models.EventReader, json *encoder) error {
-	if !l.held.smallReads.Try(user, 1) {
-		resume := backpressure.FromContext(ctx).Queue()
-		err := l.held.smallReads.Acquire(ctx, user)
-		resume()
-		if err != nil {
-			return QueueError(ctx, err)
-		}
+	if err := acquire(ctx, l.held.smallReads, user); err != nil {
+		return err
 	}
 	defer l.held.smallReads.Release(user, 1)
 	return list.Next(ctx, models.Caller{}, json)

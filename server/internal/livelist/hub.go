@@ -2,7 +2,6 @@ package livelist
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -57,9 +56,6 @@ type watcher struct {
 func newHub(c changes) *hub {
 	return &hub{changes: c, worlds: make(map[string]*world), changed: make(map[string]*world), stop: make(chan struct{}), wake: make(chan struct{}, 1)}
 }
-
-// listen begins to hear of writes.
-func (h *hub) listen(store *models.Store, log *slog.Logger) { store.Subscribe(log, h.hear) }
 
 // hear takes notice of a write. It runs on the goroutine of whoever writes.
 func (h *hub) hear(own bool) {

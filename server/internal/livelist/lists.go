@@ -40,7 +40,7 @@ func New(store *models.Store, lists *eventlist.Lists, o Options) *Lists {
 
 // Listen begins to hear of changes, of this instance and of others. It must be called once, before requests are served. Log
 // receives a line when other instances begin to be heard, and when they no longer are.
-func (l *Lists) Listen(log *slog.Logger) { l.hub.listen(l.store, log) }
+func (l *Lists) Listen(log *slog.Logger) { l.store.Subscribe(log, l.hub.hear) }
 
 // Stop ends all watches at once, and lets nobody begin another.
 func (l *Lists) Stop() { l.hub.end() }

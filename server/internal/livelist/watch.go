@@ -74,9 +74,14 @@ func (p *Watch) Write(w http.ResponseWriter) error {
 	return p.run(w, v, heard)
 }
 
+// get gets the list, for which the store has its whole timeout.
+func (p *Watch) get() (*eventlist.Response, error) {
+	return p.lists.lists.Get(p.lists.store.WithDeadline(p.ctx), p.query, p.caller)
+}
+
 // writeAtOnce writes the list without waiting. With early a 304 says when to ask again.
 func (p *Watch) writeAtOnce(w http.ResponseWriter, early bool) error {
-	response, err := p.lists.lists.Get(p.renewed(), p.query, p.caller)
+	response, err := p.get()
 	if err != nil {
 		return err
 	}
@@ -118,7 +123,7 @@ func (p *Watch) run(w http.ResponseWriter, v *watcher, heard <-chan struct{}) er
 				w.Header().Set("Connection", "close")
 			}
 			control.SetWriteDeadline(time.Now().Add(answerTimeout))
-			unchanged.WriteEarly(w) // also to a client that has closed its side alone, which nobody can tell from one that is gone
+			unchanged.Write(w, true) // also to a client that has closed its side alone, which nobody can tell from one that is gone
 			return nil
 		}
 		if why != "" {
@@ -150,7 +155,7 @@ func (p *Watch) look(why outcome) (response *eventlist.Response, err error) {
 	}
 	p.turn = true
 	err = apart(func() (err error) {
-		response, err = p.lists.lists.Get(p.renewed(), p.query, p.caller)
+		response, err = p.get()
 		return err
 	})
 	return response, err
@@ -189,11 +194,6 @@ func (p *Watch) await(v *watcher, timer *time.Timer, heard <-chan struct{}) (why
 	case <-time.After(goodbye):
 		return interrupted, time.Time{}
 	}
-}
-
-// renewed is the request's context with the store's whole timeout.
-func (p *Watch) renewed() context.Context {
-	return context.WithValue(p.ctx, models.Deadline{}, time.Now().Add(p.lists.store.Timeout()))
 }
 
 // apart runs fn on another stack. Reading and writing lists make a stack large. A connection whose requests wait, one after the

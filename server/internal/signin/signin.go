@@ -1,11 +1,9 @@
 package signin
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net/url"
-	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
@@ -90,7 +88,7 @@ func (s *Service) Register(r pages.Router) {
 func (s *Service) withDeadline(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
-		c.SetRequest(r.WithContext(context.WithValue(r.Context(), models.Deadline{}, time.Now().Add(s.Store.Timeout()))))
+		c.SetRequest(r.WithContext(s.Store.WithDeadline(r.Context())))
 		return next(c)
 	}
 }
