@@ -1,12 +1,10 @@
 package oidc
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
-
-	goidc "github.com/coreos/go-oidc/v3/oidc"
 )
 
 // Check asks the provider for what a sign-in needs of it beforehand: its metadata, and a key that verifies ID tokens. It
@@ -16,25 +14,14 @@ func (p *Provider) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var published struct {
-		JWKS string `json:"jwks_uri"`
-	}
-	if err := m.Claims(&published); err != nil {
-		return wrapErr("discovery", err)
-	}
-	r, err := http.NewRequestWithContext(goidc.ClientContext(ctx, p.client), http.MethodGet, published.JWKS, nil)
+	text, _, err := p.get(ctx, m.jwks, nil)
 	if err != nil {
 		return wrapErr("keys", err)
 	}
-	res, err := p.client.Do(r)
-	if err != nil {
-		return wrapErr("keys", err)
-	}
-	defer res.Body.Close()
 	var keys struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := json.NewDecoder(res.Body).Decode(&keys); err != nil {
+	if err := json.NewDecoder(bytes.NewReader(text)).Decode(&keys); err != nil {
 		return wrapErr("keys", err)
 	}
 	if len(keys.Keys) == 0 {

@@ -25,7 +25,9 @@ const (
 type metadata struct {
 	*goidc.Provider
 	// oauth is shared by all flows: it remembers how the token endpoint expects the secret.
-	oauth oauth2.Config
+	oauth *oauth2.Config
+	// jwks is where the provider's keys are.
+	jwks string
 	// verifier is shared by all flows: it keeps the provider's keys, and fetches them again for a token that none of
 	// them has signed.
 	verifier *goidc.IDTokenVerifier
@@ -104,7 +106,7 @@ func (p *Provider) refresh() (*metadata, error) {
 	defer d.mu.Unlock()
 	d.tried, d.suspect = now, err != nil
 	if err == nil {
-		d.latest = m.withSecret(d.secret)
+		d.latest = p.withSecret(m, d.secret)
 	}
 	if d.latest != nil {
 		return d.latest, nil
@@ -119,7 +121,7 @@ func (p *Provider) SetClientSecret(secret string) {
 	defer d.mu.Unlock()
 	d.secret = secret
 	if d.latest != nil {
-		d.latest = d.latest.withSecret(secret)
+		d.latest = p.withSecret(d.latest, secret)
 	}
 }
 
@@ -131,17 +133,15 @@ func isUnusable(algorithm string) bool {
 }
 
 // withSecret returns the same metadata for a client with this secret.
-func (m *metadata) withSecret(secret string) *metadata {
-	return &metadata{
-		Provider: m.Provider, verifier: m.verifier, logouts: m.logouts, issParamSupported: m.issParamSupported,
-		oauth: oauth2.Config{
-			ClientID: m.oauth.ClientID, ClientSecret: secret,
-			Endpoint: m.oauth.Endpoint, RedirectURL: m.oauth.RedirectURL, Scopes: m.oauth.Scopes,
-		},
+func (p *Provider) withSecret(m *metadata, secret string) *metadata {
+	other := *m
+	other.oauth = &oauth2.Config{
+		ClientID: p.config.ClientID, ClientSecret: secret, Endpoint: m.Endpoint(), RedirectURL: p.redirectURL, Scopes: p.config.Scopes,
 	}
+	return &other
 }
 
-// fetchMetadata asks the provider. What it returns lacks the client's secret. It returns ErrProvider.
+// fetchMetadata asks the provider. What it returns has no oauth, which needs the client's secret. It returns ErrProvider.
 func (p *Provider) fetchMetadata() (*metadata, error) {
 	client := *p.client // which bounds the time
 	client.Transport = usableKeys{client.Transport}
@@ -174,10 +174,8 @@ func (p *Provider) fetchMetadata() (*metadata, error) {
 	logouts := goidc.ProviderConfig{IssuerURL: p.config.Issuer, JWKSURL: more.JWKS, Algorithms: slices.DeleteFunc(more.Algorithms, isUnusable)}
 	verification := goidc.Config{ClientID: p.config.ClientID, Now: p.now}
 	return &metadata{
-		Provider: provider,
-		oauth: oauth2.Config{
-			ClientID: p.config.ClientID, Endpoint: endpoint, RedirectURL: p.redirectURL, Scopes: p.config.Scopes,
-		},
+		Provider:          provider,
+		jwks:              more.JWKS,
 		verifier:          provider.Verifier(&verification),
 		logouts:           logouts.NewProvider(goidc.ClientContext(context.Background(), &keys)).Verifier(&verification),
 		issParamSupported: more.IssParamSupported,

@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"mime"
-	"net/http"
 	"net/url"
 	"slices"
 
@@ -124,24 +121,11 @@ func (p *Provider) userInfoName(ctx context.Context, m *metadata, tokens *oauth2
 
 // userInfo asks the UserInfo endpoint. Go-oidc would, too, but refuses claims of a wrong type that nobody needs.
 func (p *Provider) userInfo(ctx context.Context, m *metadata, tokens *oauth2.Token) (claims, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, m.UserInfoEndpoint(), nil)
+	text, mediaType, err := p.get(ctx, m.UserInfoEndpoint(), tokens)
 	if err != nil {
 		return nil, err
 	}
-	tokens.SetAuthHeader(r)
-	res, err := p.client.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		return nil, err
-	}
-	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("HTTP status %d", res.StatusCode)
-	}
-	if mediaType, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); mediaType == "application/jwt" { // signed (section 5.3.2)
+	if mediaType == "application/jwt" { // signed (section 5.3.2)
 		token, err := m.Verifier(&goidc.Config{SkipClientIDCheck: true, SkipExpiryCheck: true, SkipIssuerCheck: true}).Verify(ctx, string(text))
 		if err != nil {
 			return nil, err

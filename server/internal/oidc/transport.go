@@ -2,10 +2,14 @@ package oidc
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
+
+	"golang.org/x/oauth2"
 )
 
 // maxResponse bounds a response of the provider, in bytes.
@@ -15,6 +19,7 @@ const maxResponse = 1 << 20
 // which libraries would repeat in their errors.
 type boundedTransport struct{ next http.RoundTripper }
 
+// RoundTrip implements http.RoundTripper.
 func (t boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := t.next.RoundTrip(r)
 	if err != nil {
@@ -33,4 +38,23 @@ func (t boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	res.Body = io.NopCloser(bytes.NewReader(body))
 	return res, nil
+}
+
+// get returns a document of the provider, with its media type. With tokens it asks for what only who has these may read.
+func (p *Provider) get(ctx context.Context, address string, tokens *oauth2.Token) (text []byte, mediaType string, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	if tokens != nil {
+		tokens.SetAuthHeader(r)
+	}
+	res, err := p.client.Do(r)
+	if err != nil {
+		return nil, "", err
+	}
+	defer res.Body.Close()
+	mediaType, _, _ = mime.ParseMediaType(res.Header.Get("Content-Type"))
+	text, err = io.ReadAll(res.Body)
+	return text, mediaType, err
 }
