@@ -14,8 +14,8 @@ type cache struct {
 	most int // bytes
 
 	mu      sync.Mutex
-	entries map[readKey]*list.Element // of *cached
-	latest  lru                       // of all
+	entries map[readKey]*cached
+	latest  lru // of all
 	users   map[models.ID]*lru
 }
 
@@ -29,6 +29,7 @@ type lru struct {
 type cached struct {
 	key    readKey
 	user   models.ID     // who has brought it in
+	place  *list.Element // in the lru of all
 	own    *list.Element // in the lru of that user
 	size   int
 	list   *heldList
@@ -45,22 +46,18 @@ const (
 )
 
 func newCache(most int) *cache {
-	return &cache{most: most, entries: make(map[readKey]*list.Element), users: make(map[models.ID]*lru)}
+	return &cache{most: most, entries: make(map[readKey]*cached), users: make(map[models.ID]*lru)}
 }
 
 // get returns what is known of a list, or false if nothing is, or the ETag is of another tagger.
 func (c *cache) get(key readKey, t *tagger) (found cached, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	element := c.entries[key]
-	if element == nil {
+	entry := c.entries[key]
+	if entry == nil || entry.tagger != t {
 		return cached{}, false
 	}
-	entry := element.Value.(*cached)
-	if entry.tagger != t {
-		return cached{}, false
-	}
-	c.latest.list.MoveToFront(element)
+	c.latest.list.MoveToFront(entry.place)
 	c.users[entry.user].list.MoveToFront(entry.own)
 	return *entry, true
 }
@@ -69,8 +66,7 @@ func (c *cache) get(key readKey, t *tagger) (found cached, ok bool) {
 func (c *cache) confirm(key readKey, list *heldList, now models.Moment) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if element := c.entries[key]; element != nil && element.Value.(*cached).list == list {
-		entry := element.Value.(*cached)
+	if entry := c.entries[key]; entry != nil && entry.list == list {
 		entry.moment, entry.changes = now, 0
 	}
 }
@@ -80,8 +76,8 @@ func (c *cache) confirm(key readKey, list *heldList, now models.Moment) {
 func (c *cache) put(key readKey, user models.ID, l *heldList, moment models.Moment, t *tagger, changes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if element := c.entries[key]; element != nil {
-		c.remove(element)
+	if before := c.entries[key]; before != nil {
+		c.remove(before)
 	}
 	size := entrySize + key.size() + l.size()
 	if moment.IsZero() || size > c.most/8 {
@@ -93,16 +89,15 @@ func (c *cache) put(key readKey, user models.ID, l *heldList, moment models.Mome
 		own = new(lru)
 		c.users[user] = own
 	}
-	element := c.latest.list.PushFront(entry)
-	entry.own = own.list.PushFront(element)
-	c.entries[entry.key] = element
+	entry.place, entry.own = c.latest.list.PushFront(entry), own.list.PushFront(entry)
+	c.entries[entry.key] = entry
 	own.bytes += size
 	c.latest.bytes += size
 	for own.bytes > c.most/8 {
-		c.remove(own.list.Back().Value.(*list.Element))
+		c.remove(own.list.Back().Value.(*cached))
 	}
 	for c.latest.bytes > c.most {
-		c.remove(c.latest.list.Back())
+		c.remove(c.latest.list.Back().Value.(*cached))
 	}
 }
 
@@ -110,19 +105,18 @@ func (c *cache) put(key readKey, user models.ID, l *heldList, moment models.Mome
 func (c *cache) drop(key readKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if element := c.entries[key]; element != nil {
-		c.remove(element)
+	if entry := c.entries[key]; entry != nil {
+		c.remove(entry)
 	}
 }
 
-func (c *cache) remove(element *list.Element) {
-	entry := element.Value.(*cached)
+func (c *cache) remove(entry *cached) {
 	own := c.users[entry.user]
 	own.list.Remove(entry.own)
 	if own.bytes -= entry.size; own.list.Len() == 0 {
 		delete(c.users, entry.user)
 	}
-	c.latest.list.Remove(element)
+	c.latest.list.Remove(entry.place)
 	c.latest.bytes -= entry.size
 	delete(c.entries, entry.key)
 }
