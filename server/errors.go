@@ -123,11 +123,8 @@ func problemOf(err error) *problem {
 	return errInternal
 }
 
-// errorTable shows the table to the pages around the operations.
-type errorTable struct{}
-
-// Problem returns what responses with err are counted by, and what they tell people.
-func (errorTable) Problem(err error) (observe.Kind, string) {
+// tellProblem returns what responses with err are counted by, and what they tell people, for the pages around the operations.
+func tellProblem(err error) (observe.Kind, string) {
 	p := problemOf(err)
 	return p.kind(), p.message
 }

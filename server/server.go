@@ -83,7 +83,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.pages = pages.New(ofPages)
 	s.signIn = signin.New(signin.Options{
-		Store: o.Store, Sessions: s.sessions, Pages: s.pages, Observer: s.observer, Errors: errorTable{}, Log: o.Log, Provider: s.provider,
+		Store: o.Store, Sessions: s.sessions, Pages: s.pages, Observer: s.observer, Problem: tellProblem, Log: o.Log, Provider: s.provider,
 		BaseURL: o.BaseURL, Development: o.Development, ReturnOrigins: o.ReturnOrigins,
 	})
 	s.registerMetrics()

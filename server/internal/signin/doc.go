@@ -2,7 +2,7 @@
 // sign-out, and the page on which users see their sessions.
 //
 // It never refreshes a session, and lets nobody call an operation: package server does both. It makes no token and no cookie of a
-// session itself, which is package session's, speaks to no provider, which is package oidc's, and asks the interface Errors for the
+// session itself, which is package session's, speaks to no provider, which is package oidc's, and asks Options.Problem for the
 // status and the text of an error.
 //
 // A sign-in with the provider is a flow, which the browser keeps in a cookie of its own while it is away:

@@ -49,7 +49,7 @@ func (s *Service) signIn(c echo.Context) error {
 	case errors.Is(err, models.ErrUsername):
 		return s.signInAgain(c, s.kindOf(ErrForm), models.ErrUsername.Error(), again)
 	case errors.Is(err, models.ErrBlocked):
-		kind, message := s.Errors.Problem(err)
+		kind, message := s.Problem(err)
 		return s.signInAgain(c, kind, message, again)
 	case err != nil:
 		return err

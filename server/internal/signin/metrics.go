@@ -76,7 +76,7 @@ func (s *Service) outcome(status int, err error, ends bool) string {
 
 // kindOf returns what responses that are an error are counted by.
 func (s *Service) kindOf(err error) observe.Kind {
-	kind, _ := s.Errors.Problem(err)
+	kind, _ := s.Problem(err)
 	return kind
 }
 

@@ -10,15 +10,13 @@ import (
 )
 
 // internal is a table in which all errors are this service's.
-type internal struct{}
-
-func (internal) Problem(error) (observe.Kind, string) {
+func internal(error) (observe.Kind, string) {
 	return observe.Kind{Status: http.StatusInternalServerError}, ""
 }
 
 // A sign-in whose client hung up has not ended.
 func TestSignInOfClientGone(t *testing.T) {
-	s := &Service{Options: Options{Errors: internal{}}}
+	s := &Service{Options: Options{Problem: internal}}
 	if outcome := s.outcome(http.StatusOK, fmt.Errorf("sign in: %w", context.Canceled), true); outcome != "" {
 		t.Errorf("it counts as %s", outcome)
 	}

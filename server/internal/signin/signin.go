@@ -25,20 +25,15 @@ var (
 	ErrNotTopLevel = errors.New("not what a window shows")
 )
 
-// Errors is the service's table of errors.
-type Errors interface {
-	// Problem returns what responses with err are counted by, and what they tell people.
-	Problem(err error) (observe.Kind, string)
-}
-
 // Options of a Service.
 type Options struct {
 	Store    *models.Store
 	Sessions *session.Manager
 	Pages    *pages.Pages
 	Observer *observe.Observer
-	Errors   Errors
 	Log      *slog.Logger
+	// Problem returns what responses with err are counted by, and what they tell people.
+	Problem func(err error) (observe.Kind, string)
 	// Provider is the identity provider; nil means none.
 	Provider *oidc.Provider
 
