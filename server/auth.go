@@ -18,11 +18,7 @@ type Session = session.Session
 // GetSession reports whether the browser is signed in, and refreshes a session whose JWT has merely expired.
 func (s *Server) GetSession(ctx context.Context, _ gen.GetSessionRequestObject) (gen.GetSessionResponseObject, error) {
 	cookies := session.ReadCookies(requestFrom(ctx).HTTP.Header)
-	token, err := cookies.Token()
-	if err != nil {
-		return sessionRefused(ctx, gen.SessionRefusalErrorInvalidToken), nil
-	}
-	user, err := s.sessions.Verify(token)
+	user, err := s.sessions.VerifyCookies(cookies)
 	switch {
 	case err == nil:
 		return sessionActive(ctx, user), nil

@@ -116,11 +116,7 @@ func (s *Server) awaitMigration(limit time.Duration) echo.MiddlewareFunc {
 
 // requireAuth lets a request pass that carries a valid JWT, whose subject then is the caller. It never refreshes.
 func (s *Server) requireAuth(c echo.Context) error {
-	token, err := session.ReadCookies(c.Request().Header).Token()
-	if err != nil {
-		return err
-	}
-	user, err := s.sessions.Verify(token)
+	user, err := s.sessions.VerifyCookies(session.ReadCookies(c.Request().Header))
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,9 @@ func (c *Conn) writeRest(p []byte) (int, error) {
 	if final {
 		soon = limit
 	}
-	n, err := c.writeUntil(soon, p)
+	c.Conn.SetWriteDeadline(soon)
+	n, err := c.Conn.Write(p)
+	c.count(n)
 	if err == nil {
 		c.Conn.SetWriteDeadline(time.Time{}) // or the next one could not be tried at once
 	}
@@ -90,13 +92,6 @@ func (c *Conn) writeUntilAborted(e *entry, p []byte) (int, error) {
 	if c.class.hurried.Load() != hurried {
 		return 0, os.ErrDeadlineExceeded
 	}
-	n, err := c.Conn.Write(p)
-	c.count(n)
-	return n, err
-}
-
-func (c *Conn) writeUntil(deadline time.Time, p []byte) (int, error) {
-	c.Conn.SetWriteDeadline(deadline)
 	n, err := c.Conn.Write(p)
 	c.count(n)
 	return n, err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/getkin/kin-openapi/openapi3"
 )
@@ -58,12 +59,8 @@ func Load(text []byte) ([]*Operation, error) {
 
 // isSecured reports whether there are alternatives, and each requires something.
 func isSecured(alternatives openapi3.SecurityRequirements) bool {
-	for _, alternative := range alternatives {
-		if len(alternative) == 0 {
-			return false
-		}
-	}
-	return len(alternatives) > 0
+	isOptional := func(alternative openapi3.SecurityRequirement) bool { return len(alternative) == 0 }
+	return len(alternatives) > 0 && !slices.ContainsFunc(alternatives, isOptional)
 }
 
 func newOperationSchema(op *openapi3.Operation) (s operationSchema, err error) {

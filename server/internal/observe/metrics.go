@@ -1,8 +1,6 @@
 package observe
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
@@ -39,7 +37,9 @@ func (o *Observer) registerMetrics() {
 	o.Register(metrics.Counter("worldevents_log_lines_dropped_total",
 		"Lines of the log that were dropped, since it was not read fast enough or could not be written.", dropped))
 	if o.CertificateExpiry != nil {
-		o.Register(newCertificateExpiry(o.CertificateExpiry))
+		o.Register(metrics.Gauge("worldevents_tls_certificate_expiry_timestamp_seconds",
+			"When the certificate of the public listener expires, in seconds since 1970; 0 while there is none.",
+			func() int64 { return max(0, o.CertificateExpiry().Unix()) })) // the zero time while there is none
 	}
 }
 
@@ -63,13 +63,6 @@ func newBuildInfo() prometheus.Collector {
 			"version": this.Version, "commit": this.Commit, "goversion": this.Go,
 		},
 	}, func() float64 { return 1 })
-}
-
-// newCertificateExpiry is when the certificate expires, which is the zero time while there is none.
-func newCertificateExpiry(expiry func() time.Time) prometheus.Collector {
-	return metrics.Gauge("worldevents_tls_certificate_expiry_timestamp_seconds",
-		"When the certificate of the public listener expires, in seconds since 1970; 0 while there is none.",
-		func() int64 { return max(0, expiry().Unix()) })
 }
 
 // ofStore are the metrics of the database.

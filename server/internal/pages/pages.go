@@ -81,15 +81,11 @@ type shown struct {
 
 // Render writes a page that says whom the JWT of the request names.
 func (p *Pages) Render(c echo.Context, status int, name, policy string, page Page) error {
-	var expired bool
-	if token, err := session.ReadCookies(c.Request().Header).Token(); err == nil {
-		user, err := p.Sessions.Verify(token)
-		if err == nil {
-			page.User = user.Username
-		}
-		expired = errors.Is(err, session.ErrExpired)
+	user, err := p.Sessions.VerifyCookies(session.ReadCookies(c.Request().Header))
+	if err == nil {
+		page.User = user.Username
 	}
-	return p.write(c, status, name, policy, shown{Page: page, Expired: expired})
+	return p.write(c, status, name, policy, shown{Page: page, Expired: errors.Is(err, session.ErrExpired)})
 }
 
 // RenderAs is Render for a handler that knows by something else who is signed in.

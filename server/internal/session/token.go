@@ -69,6 +69,15 @@ func (m *Manager) Verify(token string) (Session, error) {
 	}
 }
 
+// VerifyCookies is Verify of the cookie token, which is invalid if its values differ.
+func (m *Manager) VerifyCookies(sent Cookies) (Session, error) {
+	token, err := sent.Token()
+	if err != nil {
+		return Session{}, err
+	}
+	return m.Verify(token)
+}
+
 // parseCached is parse, but checks the signature of a JWT that is in the cache no second time: a browser sends the same one for a
 // quarter of an hour. Dates are checked on every use.
 func (r *keyring) parseCached(token string) (claims, error) {
