@@ -4,36 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"time"
 
 	"worldevents/models"
 )
-
-// readKey is what makes two requests ask for the same list. It has the parameters as they are spelled, since Link
-// repeats them.
-type readKey struct{ world, from, to, limit, cursor string }
-
-func newReadKey(world, rawQuery string) readKey {
-	if rawQuery == "" {
-		return readKey{world: world}
-	}
-	query, _ := url.ParseQuery(rawQuery) // checked before
-	return readKey{world, query.Get("from"), query.Get("to"), query.Get("limit"), query.Get("cursor")}
-}
-
-// size is how many bytes the texts of a key have.
-func (k readKey) size() int {
-	return len(k.world) + len(k.from) + len(k.to) + len(k.limit) + len(k.cursor)
-}
-
-// clone returns a key that does not keep the request alive.
-func (k readKey) clone() readKey {
-	return readKey{strings.Clone(k.world), strings.Clone(k.from), strings.Clone(k.to), strings.Clone(k.limit), strings.Clone(k.cursor)}
-}
 
 // coalescer lets requests share readings. Unlike singleflight's, a reading that is shared has begun after all who
 // share it asked for it.

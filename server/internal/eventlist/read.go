@@ -1,0 +1,188 @@
+package eventlist
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"hash/maphash"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"worldevents/models"
+)
+
+// maxHeld is how long a list may be that is held and not streamed, in bytes of JSON.
+const maxHeld = 1 << 20
+
+// listReader reads a list.
+type listReader struct {
+	lists   *Lists
+	options models.ListOptions
+	key     readKey
+}
+
+// read reads a list into r: from the cache if its world has not changed, else from the database, whole or until it is too large to hold.
+func (lr listReader) read(ctx context.Context, r *sharedRead) error {
+	l, key := lr.lists, lr.key
+	t, callers := l.tagger.Load(), r.distinctCallers()
+	known, ok := l.cache.get(key, t)
+	if ok && known.changes < maxChanges && len(callers) <= maxCallers {
+		changes, err := l.store.ChangedSince(ctx, known.moment, key.world, callers)
+		if err != nil {
+			return err
+		}
+		if r.signedOut = changes.SignedOut; !changes.Changed {
+			r.held, r.unread = known.list, true
+			l.cache.confirm(key, known.list, changes.Now)
+			return nil
+		}
+		known.changes++
+		if len(r.signedOut) == len(callers) {
+			return nil // nobody is left to read it for
+		}
+	}
+	if err := lr.readAnew(ctx, r, callers, t); err != nil {
+		return err
+	}
+	switch {
+	case len(r.signedOut) == len(callers): // nobody is left to have read it for
+	case r.held == nil:
+		l.cache.drop(key)
+	case ok && r.held.etag == known.list.etag: // other lists of the world are what has changed
+		l.cache.put(key, known.user, known.list, r.list.Moment, t, 0)
+	default:
+		l.cache.put(key, r.callers[0].UserID, r.held, r.list.Moment, t, known.changes)
+	}
+	return nil
+}
+
+// readAnew reads a list from the database.
+func (lr listReader) readAnew(ctx context.Context, r *sharedRead, callers []models.Caller, t *tagger) (err error) {
+	l, options, key := lr.lists, lr.options, lr.key
+	l.readings.Inc()
+	var soleCaller models.Caller // whom the first statement checks along
+	if len(callers) == 1 {
+		soleCaller = callers[0]
+	} else if r.signedOut, err = l.signedOut(ctx, callers); err != nil { // sharing a reading never skips a caller's own check
+		return err
+	}
+	json := newEncoder(true)
+	defer json.release()
+	part := heldPart{lists: l, json: json, until: time.Now().Add(l.store.Timeout() / 2)}
+	defer part.end()
+	r.list = l.store.List(options)
+	if !l.batched.has(key) {
+		err = r.list.Next(ctx, soleCaller, json)
+	}
+	if err == nil && !r.list.Done {
+		r.list = l.store.List(options) // other statements would see another moment
+		json.Truncate(0)
+		err = r.list.Snapshot(ctx, soleCaller, json, part.wantsMore)
+		l.batched.set(key, part.batches > 1 || !r.list.Done)
+	}
+	if soleCaller != (models.Caller{}) && errors.Is(err, models.ErrSignedOut) {
+		r.signedOut = map[models.Caller]bool{soleCaller: true}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	last := r.list.Last
+	if !r.list.Done && options.Limit > 0 {
+		if last, err = r.list.PinPage(ctx); err != nil {
+			return err
+		}
+	}
+	if r.list.More {
+		r.link = l.nextLink(key, last)
+	}
+	if r.list.Done {
+		json.finish()
+	}
+	r.begun = bytes.Clone(json.out)
+	if r.list.Done && len(r.begun) <= maxHeld {
+		r.held = &heldList{etag: t.etag(r.link, r.begun), link: r.link, json: r.begun}
+	}
+	return nil
+}
+
+// distinctCallers are those who share r, each once.
+func (r *sharedRead) distinctCallers() []models.Caller {
+	callers := make([]models.Caller, 0, len(r.callers))
+	for _, caller := range r.callers {
+		callers = append(callers, caller.Caller)
+	}
+	slices.SortFunc(callers, func(a, b models.Caller) int {
+		return cmp.Or(bytes.Compare(a.UserID[:], b.UserID[:]), bytes.Compare(a.SessionID[:], b.SessionID[:]))
+	})
+	return slices.Compact(callers)
+}
+
+// A list of more than maxShort bytes of JSON is held only while responses hold little, and few such lists are read at once. Otherwise
+// clients that do not read could have each of their requests take a megabyte.
+const maxShort = 256 << 10
+
+// heldPart is the part of a list that is read before a client gets any of it: the whole of one that is held.
+type heldPart struct {
+	lists *Lists
+	json  *encoder
+	until time.Time // what is not read by then is streamed: a page is yet to be pinned
+	large bool      // has a place among those larger than maxShort
+	// batches is how many have been read, or begun.
+	batches int
+}
+
+// wantsMore reports whether one batch more is to be read.
+func (p *heldPart) wantsMore() bool {
+	size := p.json.Size()
+	if size == 0 {
+		p.batches = 0 // the reading begins, perhaps again
+	}
+	if p.batches > 0 && (size > maxHeld || time.Now().After(p.until)) {
+		return false
+	}
+	if size > maxShort && !p.large {
+		if p.large = p.lists.held.memory.Held() <= maxMemory/16 && p.lists.held.longReads.Try(nobody, 1); !p.large {
+			return false
+		}
+	}
+	p.batches++
+	return true
+}
+
+// end gives back what the reading held.
+func (p *heldPart) end() {
+	if p.large {
+		p.lists.held.longReads.Release(nobody, 1)
+	}
+}
+
+// batchedLists remembers which lists took more than one batch. Such a list is read in a transaction from the first batch on, which a
+// list of a single batch need not pay for. Many lists share a slot, and the last one stays; a mistake costs a little time.
+type batchedLists struct {
+	slots [1 << 12]atomic.Uint64
+	seed  maphash.Seed
+}
+
+func (l *batchedLists) slot(key readKey) (slot *atomic.Uint64, hash uint64) {
+	hash = maphash.Comparable(l.seed, key)
+	return &l.slots[hash%uint64(len(l.slots))], hash
+}
+
+// has reports whether the list took more than one batch when it was read last, as far as is known.
+func (l *batchedLists) has(key readKey) bool {
+	slot, hash := l.slot(key)
+	return slot.Load() == hash
+}
+
+// set remembers that of a list.
+func (l *batchedLists) set(key readKey, batched bool) {
+	slot, hash := l.slot(key)
+	if batched {
+		slot.Store(hash)
+	} else {
+		slot.CompareAndSwap(hash, 0)
+	}
+}
