@@ -134,9 +134,6 @@ type Config struct {
 // WriteTimeout bounds the time that a response takes from the end of the request's headers on.
 const WriteTimeout = 30 * time.Second
 
-// jwtTTL is the lifetime of a JWT in production, and the longest anywhere: models.TokenTTL.
-const jwtTTL = 15 * time.Minute
-
 // Load reads the file .env in the working directory, if there is one, and the environment, which wins. The error
 // names every problem at once and quotes no secret. A command that signs or verifies nothing needs no key.
 func Load(needKey bool) (*Config, error) {

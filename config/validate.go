@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"worldevents/models"
 )
 
 // validate fills in what the texts mean, and returns everything that is wrong with their values.
@@ -43,11 +45,11 @@ func (c *Config) checkDatabase(found *faults) {
 // maxDBConns is more than a server of PostgreSQL does well with.
 const maxDBConns = 10000
 
-// checkLifetimes looks at how long tokens and sessions live. The leeway of a refresh depends on the lifetime of its token.
+// checkLifetimes looks at how long tokens and sessions live. A JWT lives for models.TokenTTL, and never longer. The leeway of a refresh depends on the lifetime of its token.
 func (c *Config) checkLifetimes(found *faults) {
-	if c.JWTTTL < time.Second || c.JWTTTL > jwtTTL {
+	if c.JWTTTL < time.Second || c.JWTTTL > models.TokenTTL {
 		found.add("JWT_TTL", "must be from 1s to 15m")
-	} else if c.JWTTTL != jwtTTL && !c.Development {
+	} else if c.JWTTTL != models.TokenTTL && !c.Development {
 		found.add("JWT_TTL", "must be 15m in production: only development may shorten it")
 	}
 	longestLeeway := 10 * time.Minute
