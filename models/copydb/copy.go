@@ -62,13 +62,9 @@ type Result struct {
 // meanwhile. To must be a file that does not exist, or a database in PostgreSQL without rows. At the end Copy
 // reads both and compares them.
 func Copy(ctx context.Context, o Options) (Result, error) {
-	from, err := parseSide(o.From)
+	from, to, err := o.sides()
 	if err != nil {
-		return Result{}, fmt.Errorf("DATABASE_URL: %w", err)
-	}
-	to, err := parseSide(o.To)
-	if err != nil {
-		return Result{}, fmt.Errorf("the target: %w", err)
+		return Result{}, err
 	}
 	c := copying{Options: o, result: Result{From: from.name, To: to.name}}
 	err = c.run(ctx, from, to)
@@ -113,6 +109,8 @@ type copySource interface {
 // copyTarget is a database that is being made. Nobody sees it before commit.
 type copyTarget interface {
 	copyReader
+	// prepare makes the schema without what finish makes.
+	prepare(ctx context.Context) error
 	// fill writes the rows of a table. It calls rows once, which calls each for every row: so the target
 	// decides when it is ready for them.
 	fill(ctx context.Context, table string, columns []copyColumn, rows func(each func(copyRow) error) error) error
@@ -126,13 +124,16 @@ type copyTarget interface {
 
 // run makes the copy. It calls Hold while the source is still open, and held.
 func (c *copying) run(ctx context.Context, from, to side) (err error) {
-	if c.Hold != nil && from.file == "" {
+	if c.Hold != nil && from.postgres != nil {
 		return fmt.Errorf("%s: only a SQLite file can be held", from.name)
 	}
-	if c.source, err = from.openSource(ctx, c.Timeout); err != nil {
+	if c.source, err = from.openSource(ctx); err != nil {
 		return fmt.Errorf("%s: %w", from.name, dberr.Classify(err))
 	}
 	defer c.source.close()
+	if err := checkSourceSchema(ctx, from.schema, c.source.Value); err != nil {
+		return fmt.Errorf("%s: %w", from.name, dberr.Classify(err))
+	}
 	if c.Hold != nil {
 		if err := c.source.(*sqliteSource).hold(ctx); err != nil {
 			return fmt.Errorf("%s: %w", from.name, dberr.Classify(err))
@@ -141,10 +142,13 @@ func (c *copying) run(ctx context.Context, from, to side) (err error) {
 	if err := c.countRows(ctx); err != nil {
 		return fmt.Errorf("%s: %w", from.name, dberr.Classify(err))
 	}
-	if c.target, err = to.openTarget(ctx, c.source, c.Timeout); err != nil {
+	if c.target, err = to.openTarget(ctx, c.source); err != nil {
 		return fmt.Errorf("%s: %w", to.name, dberr.Classify(err))
 	}
 	defer c.target.close()
+	if err := c.target.prepare(ctx); err != nil {
+		return fmt.Errorf("%s: %w", to.name, dberr.Classify(err))
+	}
 	if who := c.source.users(ctx); who != "" {
 		c.Note(who)
 	}
@@ -155,7 +159,7 @@ func (c *copying) run(ctx context.Context, from, to side) (err error) {
 			err = c.countRows(ctx) // again, because vacuum has taken a newer snapshot
 		}
 	} else {
-		err = c.fill(ctx, to.file == "")
+		err = c.fill(ctx, to.postgres != nil)
 	}
 	if err == nil {
 		c.report(Indexes, 0, 0)
@@ -174,6 +178,24 @@ func (c *copying) run(ctx context.Context, from, to side) (err error) {
 		c.Hold(c.result)
 	}
 	return nil
+}
+
+// openSource takes a snapshot of the database.
+func (s side) openSource(ctx context.Context) (copySource, error) {
+	if s.postgres == nil {
+		return openSQLiteSource(ctx, s.file)
+	}
+	return openPostgresSource(ctx, s.postgres)
+}
+
+// openTarget makes a file, or connects to the database. It refuses one that has rows, and the source itself.
+func (s side) openTarget(ctx context.Context, source copySource) (copyTarget, error) {
+	if s.postgres == nil {
+		file, _ := source.(*sqliteSource)
+		return openSQLiteTarget(s.file, file)
+	}
+	postgres, _ := source.(*postgresSource)
+	return openPostgresTarget(ctx, s, postgres)
 }
 
 // report calls Progress, though not for every row.

@@ -4,9 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"time"
 
-	"worldevents/models/internal/schema"
+	"github.com/jackc/pgx/v5"
 )
 
 // postgresSource is a snapshot of a database: a REPEATABLE READ transaction that only reads.
@@ -18,16 +17,13 @@ type postgresSource struct {
 	schema string
 }
 
-func openPostgresSource(ctx context.Context, url string, timeout time.Duration) (*postgresSource, error) {
-	side, err := openPostgres(ctx, url, timeout, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+func openPostgresSource(ctx context.Context, config *pgx.ConnConfig) (*postgresSource, error) {
+	side, err := openPostgres(ctx, config, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 	if err != nil {
 		return nil, err
 	}
 	s := &postgresSource{postgresSide: side, lock: rand.Int64()}
-	err = checkSourceSchema(ctx, schema.Postgres, side.Value)
-	if err == nil {
-		err = s.Value(ctx, &s.schema, "SELECT coalesce(CAST(current_schema() AS text), '') FROM pg_advisory_xact_lock($1)", s.lock)
-	}
+	err = s.Value(ctx, &s.schema, "SELECT coalesce(CAST(current_schema() AS text), '') FROM pg_advisory_xact_lock($1)", s.lock)
 	if err != nil {
 		side.close()
 		return nil, err

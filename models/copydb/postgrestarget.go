@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -18,29 +17,17 @@ import (
 // postgresTarget is a database that is being filled in one transaction.
 type postgresTarget struct {
 	postgresSide
+	options models.Options
 	restore string // statements that make the dropped constraints and indexes, and switch the triggers on again
 }
 
-// openPostgresTarget makes the schema and begins to fill it. If the copy fails, an empty schema stays. It
-// refuses a database with rows.
-func openPostgresTarget(ctx context.Context, url string, timeout time.Duration, source *postgresSource) (*postgresTarget, error) {
-	side, err := openPostgres(ctx, url, timeout, "BEGIN READ WRITE")
+func openPostgresTarget(ctx context.Context, to side, source *postgresSource) (*postgresTarget, error) {
+	side, err := openPostgres(ctx, to.postgres, "BEGIN READ WRITE")
 	if err != nil {
 		return nil, err
 	}
-	err = side.checkEmpty(ctx, source)
-	side.close() // migrating takes locks for which this transaction would stand in the way
-	if err != nil {
-		return nil, err
-	}
-	if err := makeSchema(ctx, models.Options{URL: url, MaxConns: 1, Timeout: timeout}); err != nil {
-		return nil, err
-	}
-	if side, err = openPostgres(ctx, url, timeout, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"); err != nil {
-		return nil, err
-	}
-	t := &postgresTarget{postgresSide: side}
-	if err := t.prepare(ctx); err != nil {
+	t := &postgresTarget{postgresSide: side, options: models.Options{URL: to.url, MaxConns: 1, Timeout: to.postgres.ConnectTimeout}}
+	if err := t.checkEmpty(ctx, source); err != nil {
 		t.close()
 		return nil, err
 	}
@@ -97,9 +84,19 @@ func (s postgresSide) checkNoRows(ctx context.Context, table string) error {
 	return nil
 }
 
-// prepare locks the tables for this transaction, and drops indexes and constraints, which are made more quickly
-// once the rows are there.
+// prepare makes the schema, which stays if the copy fails. Then it locks the tables for this transaction, and
+// drops indexes and constraints.
 func (t *postgresTarget) prepare(ctx context.Context) error {
+	err := t.exec(ctx, "ROLLBACK") // migrating takes locks for which this transaction would stand in the way
+	if err == nil {
+		err = makeSchema(ctx, t.options)
+	}
+	if err == nil {
+		err = t.begin(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+	}
+	if err != nil {
+		return err
+	}
 	var locked bool
 	if err := t.Value(ctx, &locked, "SELECT pg_try_advisory_xact_lock($1)", int64(schema.CopyLock)); err != nil {
 		return err
@@ -109,7 +106,7 @@ func (t *postgresTarget) prepare(ctx context.Context) error {
 	}
 	// If this program is killed, a server that can look for that notices within two seconds. Otherwise it would
 	// hold the locks until it writes to the connection.
-	err := t.exec(ctx, "SAVEPOINT watch; SET LOCAL client_connection_check_interval = '2s'")
+	err = t.exec(ctx, "SAVEPOINT watch; SET LOCAL client_connection_check_interval = '2s'")
 	if pg := new(pgconn.PgError); errors.As(err, &pg) {
 		err = t.exec(ctx, "ROLLBACK TO watch")
 	}

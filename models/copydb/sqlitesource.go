@@ -9,7 +9,6 @@ import (
 	driver "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"worldevents/models/internal/schema"
 	"worldevents/models/internal/sqlite"
 )
 
@@ -34,11 +33,7 @@ func openSQLiteSource(ctx context.Context, file string) (*sqliteSource, error) {
 		return nil, err
 	}
 	s := &sqliteSource{sqliteSide: side, file: file, owner: owner}
-	err = checkSourceSchema(ctx, schema.SQLite, side.Value)
-	if err == nil {
-		err = s.Exec(ctx, takeSnapshot)
-	}
-	if err != nil {
+	if err := s.Exec(ctx, takeSnapshot); err != nil {
 		s.close()
 		return nil, err
 	}

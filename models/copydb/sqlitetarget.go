@@ -17,8 +17,8 @@ type sqliteTarget struct {
 	restore string // statements that make the dropped indexes and triggers
 }
 
-// openSQLiteTarget makes a file with a schema for rows, or one that is to become a copy of another SQLite file.
-func openSQLiteTarget(ctx context.Context, file string, source *sqliteSource) (copyTarget, error) {
+// openSQLiteTarget makes a file for rows, or one that is to become a copy of another SQLite file.
+func openSQLiteTarget(file string, source *sqliteSource) (copyTarget, error) {
 	if source != nil && sameFile(file, source.file) {
 		return nil, errSameDatabase
 	}
@@ -30,12 +30,7 @@ func openSQLiteTarget(ctx context.Context, file string, source *sqliteSource) (c
 		source.lenient = true
 		return &sqliteFileCopy{sqliteTarget{file: f}, source}, nil
 	}
-	t := &sqliteTarget{file: f}
-	if err := t.prepare(ctx); err != nil {
-		t.close()
-		return nil, err
-	}
-	return t, nil
+	return &sqliteTarget{file: f}, nil
 }
 
 func sameFile(a, b string) bool {
@@ -44,7 +39,7 @@ func sameFile(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-// prepare makes the schema without indexes and triggers. Indexes are made more quickly once the rows are there.
+// prepare makes the schema without indexes and triggers.
 func (t *sqliteTarget) prepare(ctx context.Context) error {
 	err := makeSchema(ctx, models.Options{URL: "sqlite:" + t.file.temporary, Timeout: 2 * copyBusy})
 	if err != nil {
@@ -133,6 +128,9 @@ type sqliteFileCopy struct {
 	sqliteTarget
 	source *sqliteSource
 }
+
+// prepare does nothing, because the schema is in the pages that are copied.
+func (t *sqliteFileCopy) prepare(context.Context) error { return nil }
 
 // vacuum makes the copy with VACUUM INTO (sqlite.org/lang_vacuum.html). That takes along everything in the
 // file, also what this program does not know, and leaves out what deleted rows have left. It calls report with
