@@ -301,7 +301,8 @@ func TestHangup(t *testing.T) {
 		}
 	}
 	dotEnv("LOG_LEVEL=warn\n")
-	s := p.ServeReady()
+	s := p.Serve()
+	s.Readiness(200, 20*time.Second)
 	logs := func(s *servicetest.Process, level string) bool {
 		n := len(s.Log.String())
 		s.Do("GET", "/nothing-here", "", "")

@@ -234,12 +234,25 @@ func (p *Program) serve(log *Log, out io.Writer) *Process {
 	return s
 }
 
-// ServeReady is Serve, and waits for readiness.
+// ServeReady is Serve, and waits for readiness. The log then has all that the start has said.
 func (p *Program) ServeReady() *Process {
 	p.tb.Helper()
 	s := p.Serve()
 	s.Readiness(200, 20*time.Second)
+	if level := p.Getenv("LOG_LEVEL"); level == "" || level == "info" || level == "debug" {
+		s.AwaitMessage("ready")
+	}
 	return s
+}
+
+// Says waits until the log has a text n times, which may come after what it says has been seen. More is a failure.
+func (s *Process) Says(text string, n int) {
+	s.tb.Helper()
+	times := func() int { return strings.Count(s.Log.String(), text) }
+	Eventually(s.tb, 20*time.Second, fmt.Sprintf("the log says %d times %s", n, text), func() bool { return times() >= n })
+	if got := times(); got != n {
+		s.tb.Errorf("the log says %d times %s, want %d", got, text, n)
+	}
 }
 
 // AwaitMessage waits until the log has a line with this message, which may come after what it says has been seen. It returns
