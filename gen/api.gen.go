@@ -77,6 +77,21 @@ func (e HeadersTooLargeErrorCode) Valid() bool {
 	}
 }
 
+// Defines values for IdempotencyConflictErrorCode.
+const (
+	IdempotencyConflictErrorCodeIdempotencyConflict IdempotencyConflictErrorCode = "idempotency_conflict"
+)
+
+// Valid indicates whether the value is a known member of the IdempotencyConflictErrorCode enum.
+func (e IdempotencyConflictErrorCode) Valid() bool {
+	switch e {
+	case IdempotencyConflictErrorCodeIdempotencyConflict:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for InternalErrorCode.
 const (
 	InternalErrorCodeInternal InternalErrorCode = "internal"
@@ -369,6 +384,27 @@ type HeadersTooLargeError struct {
 // HeadersTooLargeErrorCode defines model for HeadersTooLargeError.Code.
 type HeadersTooLargeErrorCode string
 
+// IdempotencyConflictError The Idempotency-Key belongs to another event.
+type IdempotencyConflictError struct {
+	// Error A text for people. It may change at any time.
+	Error string `json:"error"`
+
+	// RequestID The same as in `X-Request-Id`.
+	//
+	// Example: 5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21
+	RequestID string `json:"requestId"`
+
+	// Fields What is wrong with each bad field. Only `validation_failed` has it.
+	Fields *map[string]string           `json:"fields,omitempty"`
+	Code   IdempotencyConflictErrorCode `json:"code"`
+
+	// Detail What was being done, and the class of the cause. Only a 500 has it.
+	Detail *string `json:"detail,omitempty"`
+}
+
+// IdempotencyConflictErrorCode defines model for IdempotencyConflictError.Code.
+type IdempotencyConflictErrorCode string
+
 // Instant An instant in RFC 3339, such as `2030-01-02T03:04:05Z`, with `Z` or a numeric offset of at most 14:00. In UTC it is
 // within the years 1970 to 9999. A leap second (`23:59:60`) is refused. In a query, write the `+` of an offset as `%2B`.
 type Instant = DateTime
@@ -606,6 +642,9 @@ type EventIDToJoin = string
 // EventIDToLeave defines model for EventIdToLeave.
 type EventIDToLeave = string
 
+// IdempotencyKey defines model for IdempotencyKey.
+type IdempotencyKey = string
+
 // WorldID defines model for WorldId.
 type WorldID = string
 
@@ -628,6 +667,11 @@ type Forbidden = ForbiddenError
 //
 // Example: {"code":"headers_too_large","error":"The request has more than 100 header lines","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type HeadersTooLarge = HeadersTooLargeError
+
+// IdempotencyConflict The Idempotency-Key belongs to another event.
+//
+// Example: {"code":"idempotency_conflict","error":"Another event was created with this Idempotency-Key","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
+type IdempotencyConflict = IdempotencyConflictError
 
 // Internal Something unforeseen.
 //
@@ -681,6 +725,16 @@ type ListEventsParams struct {
 	Wait *int32 `form:"wait,omitempty" json:"wait,omitempty"`
 }
 
+// CreateEventParams defines parameters for CreateEvent.
+type CreateEventParams struct {
+	// IdempotencyKey A text that the client makes for this event alone, such as a random UUID. If the same user sends the same request
+	// with it again, that is answered like the first one, with the same `Event-Id`, and nothing is created: also at the
+	// same time, much later, and after the event was edited. Another world or body is 409 `idempotency_conflict`. Once
+	// the event was removed the key is free. Keys of other users do not matter. It is taken as it stands, quotes and
+	// commas included.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // CreateEventJSONRequestBody defines body for CreateEvent for application/json ContentType.
 type CreateEventJSONRequestBody = NewEvent
 
@@ -703,7 +757,7 @@ type ServerInterface interface {
 	ListEvents(ctx echo.Context, id WorldID, params ListEventsParams) error
 	// CreateEvent Schedule an event in a world
 	// (POST /api/event/{id})
-	CreateEvent(ctx echo.Context, id WorldID) error
+	CreateEvent(ctx echo.Context, id WorldID, params CreateEventParams) error
 }
 
 // ServerInterfaceWrapper converts echo contexts to parameters.
@@ -825,8 +879,28 @@ func (w *ServerInterfaceWrapper) CreateEvent(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateEventParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.CreateEvent(ctx, id)
+	err = w.Handler.CreateEvent(ctx, id, params)
 	return err
 }
 
@@ -924,6 +998,16 @@ type HeadersTooLargeJSONResponse struct {
 	Body HeadersTooLargeError
 
 	Headers HeadersTooLargeResponseHeaders
+}
+
+type IdempotencyConflictResponseHeaders struct {
+	CacheControl *string
+	XRequestID   *string
+}
+type IdempotencyConflictJSONResponse struct {
+	Body IdempotencyConflictError
+
+	Headers IdempotencyConflictResponseHeaders
 }
 
 type InternalResponseHeaders struct {
@@ -1998,8 +2082,9 @@ func (response ListEvents503JSONResponse) VisitListEventsResponse(w http.Respons
 }
 
 type CreateEventRequestObject struct {
-	ID   WorldID `json:"id"`
-	Body *CreateEventJSONRequestBody
+	ID     WorldID `json:"id"`
+	Params CreateEventParams
+	Body   *CreateEventJSONRequestBody
 }
 
 type CreateEventResponseObject interface {
@@ -2007,8 +2092,9 @@ type CreateEventResponseObject interface {
 }
 
 type CreateEvent200ResponseHeaders struct {
-	EventID    string
-	XRequestID *string
+	EventID        string
+	IdempotencyKey *string
+	XRequestID     *string
 }
 
 type CreateEvent200JSONResponse struct {
@@ -2024,6 +2110,9 @@ func (response CreateEvent200JSONResponse) VisitCreateEventResponse(w http.Respo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Event-Id", fmt.Sprint(response.Headers.EventID))
+	if response.Headers.IdempotencyKey != nil {
+		w.Header().Set("Idempotency-Key", fmt.Sprint(*response.Headers.IdempotencyKey))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -2088,6 +2177,28 @@ func (response CreateEvent403JSONResponse) VisitCreateEventResponse(w http.Respo
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateEvent409JSONResponse struct {
+	IdempotencyConflictJSONResponse
+}
+
+func (response CreateEvent409JSONResponse) VisitCreateEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.CacheControl != nil {
+		w.Header().Set("Cache-Control", fmt.Sprint(*response.Headers.CacheControl))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -2373,10 +2484,11 @@ func (sh *strictHandler) ListEvents(ctx echo.Context, id WorldID, params ListEve
 }
 
 // CreateEvent operation middleware
-func (sh *strictHandler) CreateEvent(ctx echo.Context, id WorldID) error {
+func (sh *strictHandler) CreateEvent(ctx echo.Context, id WorldID, params CreateEventParams) error {
 	var request CreateEventRequestObject
 
 	request.ID = id
+	request.Params = params
 
 	var body CreateEventJSONRequestBody
 	var err error

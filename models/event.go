@@ -2,6 +2,9 @@ package models
 
 import (
 	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,6 +24,21 @@ type Event struct {
 	// ScheduledAt is in UTC, and a whole number of milliseconds.
 	ScheduledAt time.Time `gorm:"not null"`
 	CreatedAt   time.Time `gorm:"not null"`
+	// RequestHash stands for the world and the values with which the event was created; nil without an
+	// Idempotency-Key. No edit changes it.
+	RequestHash *Hash
+}
+
+// SetKey makes a repeated creation of e by this user with this key one and the same event: the key gives the id,
+// and RequestHash tells a repeat from another request (draft-ietf-httpapi-idempotency-key-header). The world and
+// the values must be set before. How both are made must not change, or a client that repeats a request across an
+// update would get a second event.
+func (e *Event) SetKey(user ID, key string) {
+	sum := sha256.Sum256(fmt.Appendf(nil, "worldevents event of %s %s", user, key))
+	e.ID = ID(sum[:len(e.ID)])
+	e.ID[6], e.ID[8] = e.ID[6]&0x0f|0x80, e.ID[8]&0x3f|0x80 // UUIDv8 (RFC 9562 section 5.8)
+	hash := Hash(sha256.Sum256(fmt.Appendf(nil, "%q %q %q %d", e.WorldID, e.Name, e.Description, e.ScheduledAt.UnixMilli())))
+	e.RequestHash = &hash
 }
 
 // RSVP is one user's promise to take part in one event. Leaving deletes the row.
@@ -33,6 +51,9 @@ type RSVP struct {
 
 // CreateEvent stores e, which needs WorldID, Name, Description and ScheduledAt, together with the RSVP of its
 // creator: both or neither. It returns the new event's id, and ErrSignedOut.
+//
+// With a key (SetKey) a repeat of the same request changes nothing and returns the same id, whatever has become of the
+// event, unless it was removed. Another request with the key of an event that exists gets ErrKeyUsed.
 func (s *Store) CreateEvent(ctx context.Context, caller Caller, e Event) (ID, error) {
 	if e.ID.IsZero() {
 		e.ID = newID()
@@ -42,14 +63,43 @@ func (s *Store) CreateEvent(ctx context.Context, caller Caller, e Event) (ID, er
 		statements = s.createInSQLite
 	}
 	create := batch.Write{Kind: batch.Creates, Event: e.ID, User: caller.UserID, Statements: statements(caller, e)}
-	created, err := s.settle(ctx, create, func(tx *gorm.DB) (again bool, err error) { return true, caller.check(tx) })
-	if err == nil && !created {
+	repeated := false
+	created, err := s.settle(ctx, create, func(tx *gorm.DB) (again bool, err error) {
+		if err := caller.check(tx); err != nil || e.RequestHash == nil {
+			return true, err
+		}
+		repeated, err = e.isThere(tx)
+		return !repeated, err
+	})
+	if err == nil && !created && !repeated {
 		err = ErrBusy // somebody blocks and unblocks the user again and again
 	}
 	if err != nil {
 		return ID{}, fmt.Errorf("create event in world %q: %w", e.WorldID, err)
 	}
 	return e.ID, nil
+}
+
+// isThere reports whether an event of this key exists. It returns ErrKeyUsed if another request created it.
+func (e Event) isThere(tx *gorm.DB) (bool, error) {
+	var hash *Hash
+	switch err := scan(tx.Raw("SELECT request_hash FROM events WHERE id = ?", e.ID), &hash); {
+	case errors.Is(err, sql.ErrNoRows):
+		return false, nil
+	case err != nil:
+		return false, err
+	case hash == nil || *hash != *e.RequestHash:
+		return false, ErrKeyUsed
+	}
+	return true, nil
+}
+
+// onConflict keeps an event whose key has come before. Other ids are new.
+func (e Event) onConflict() string {
+	if e.RequestHash == nil {
+		return ""
+	}
+	return "ON CONFLICT (id) DO NOTHING"
 }
 
 // createInPostgres writes both rows in one statement, which is one round trip. PostgreSQL checks foreign keys
@@ -59,13 +109,13 @@ func (s *Store) createInPostgres(caller Caller, e Event) []batch.Statement {
 		WITH creator AS (
 			SELECT number, id, username FROM users WHERE id = ? AND ?
 		), event AS (
-			INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
-			SELECT ?, ?, id, ?, ?, ?, ? FROM creator
+			INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at, request_hash)
+			SELECT ?, ?, id, ?, ?, ?, ?, ? FROM creator `+e.onConflict()+`
 			RETURNING number, created_at
 		)
 		INSERT INTO rsvps (event_number, created_at, user_number, username)
 		SELECT event.number, event.created_at, creator.number, creator.username FROM event, creator`,
-		caller.UserID, caller.isActive(), e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, s.timestamp())}
+		caller.UserID, caller.isActive(), e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, s.timestamp(), e.RequestHash)}
 }
 
 // createInSQLite needs two statements, since SQLite allows no INSERT in a WITH. Here a statement costs no round
@@ -73,9 +123,9 @@ func (s *Store) createInPostgres(caller Caller, e Event) []batch.Statement {
 func (s *Store) createInSQLite(caller Caller, e Event) []batch.Statement {
 	now := s.timestamp()
 	return []batch.Statement{s.statement(`
-		INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
-		SELECT ?, ?, id, ?, ?, ?, ? FROM users WHERE id = ? AND ?`,
-		e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, now, caller.UserID, caller.isActive(),
+		INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at, request_hash)
+		SELECT ?, ?, id, ?, ?, ?, ?, ? FROM users WHERE id = ? AND ? `+e.onConflict(),
+		e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, now, e.RequestHash, caller.UserID, caller.isActive(),
 	), s.statement(`
 		INSERT INTO rsvps (event_number, created_at, user_number, username)
 		SELECT last_insert_rowid(), ?, number, username FROM users WHERE id = ?`, now, caller.UserID)}

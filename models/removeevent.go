@@ -100,7 +100,7 @@ func (s *Store) detach(tx *gorm.DB, events []EventDetails, before time.Time) (do
 		found[i] = e.ID
 		rsvps[e.Number] = e.RSVPs
 	}
-	query, args := "UPDATE events SET id = "+s.dialect.randomID+", world_id = ?, creator_id = NULL, name = '', description = '' WHERE id "+s.dialect.anyOf, []any{detached, found}
+	query, args := "UPDATE events SET id = "+s.dialect.randomID+", world_id = ?, creator_id = NULL, name = '', description = '', request_hash = NULL WHERE id "+s.dialect.anyOf, []any{detached, found}
 	if !before.IsZero() {
 		query, args = query+" AND scheduled_at < ?", append(args, before)
 	}

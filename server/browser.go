@@ -59,7 +59,7 @@ var (
 )
 
 // exposed are the headers of a response that scripts of an allowed origin may read.
-const exposed = "Event-Id, Session-User, Session-Expires, ETag, Link, Retry-After, X-Request-Id"
+const exposed = "Event-Id, Idempotency-Key, Session-User, Session-Expires, ETag, Link, Retry-After, X-Request-Id"
 
 // cors tells browsers what pages of other origins may do (Fetch standard, section 3.3). An origin that is not
 // allowed is told nothing; the browser then keeps the response from the page.

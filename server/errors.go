@@ -51,6 +51,7 @@ var (
 	errCrossOrigin = &problem{status: 403, code: "cross_origin", message: "Cross-origin request refused"}
 	errUnknownHost = &problem{status: 403, code: "unknown_host", message: "In development people sign in at localhost, an IP address or the host of BASE_URL alone"}
 	errNoEvent     = &problem{status: 404, code: "event_not_found", message: "No such event"}
+	errKeyUsed     = &problem{status: 409, code: "idempotency_conflict", message: "Another event was created with this Idempotency-Key"}
 	errNotFound    = &problem{status: 404, code: "not_found", message: "No such path"}
 	errMethod      = &problem{status: 405, code: "method_not_allowed", message: "The path does not have this method"}
 	errSignIn      = &problem{status: 400, code: "invalid_sign_in", message: "This sign-in was not begun in this browser, took too long, or is over already"}
@@ -74,6 +75,7 @@ var problems = []struct {
 	*problem
 }{
 	{models.ErrNoEvent, errNoEvent},
+	{models.ErrKeyUsed, errKeyUsed},
 	{models.ErrSignedOut, errToken},
 	{models.ErrBlocked, errBlocked},
 	{models.ErrBusy, errOverloaded},

@@ -17,18 +17,28 @@ import (
 func (s *Server) CreateEvent(ctx context.Context, r gen.CreateEventRequestObject) (gen.CreateEventResponseObject, error) {
 	req := requestFrom(ctx)
 	req.WorldID = r.ID
-	id, err := s.store.CreateEvent(ctx, req.caller, models.Event{
+	event := models.Event{
 		WorldID:     r.ID,
 		Name:        r.Body.Name,
 		Description: r.Body.Description,
 		ScheduledAt: r.Body.ScheduledAt.Time().Truncate(time.Millisecond),
-	})
+	}
+	var headers gen.CreateEvent200ResponseHeaders
+	if key := r.Params.IdempotencyKey; key != nil {
+		event.SetKey(req.caller.UserID, *key)
+		headers.IdempotencyKey = &accepted
+	}
+	id, err := s.store.CreateEvent(ctx, req.caller, event)
 	if err != nil {
 		return nil, err
 	}
 	req.EventID = id.String()
-	return gen.CreateEvent200JSONResponse{Body: success, Headers: gen.CreateEvent200ResponseHeaders{EventID: req.EventID}}, nil
+	headers.EventID = req.EventID
+	return gen.CreateEvent200JSONResponse{Body: success, Headers: headers}, nil
 }
+
+// accepted tells a client that this service knows Idempotency-Key: others ignore the header, and a repeat there makes another event.
+var accepted = "accepted"
 
 // ListEvents responds with the events of a world, or one page of them.
 func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) (gen.ListEventsResponseObject, error) {

@@ -137,7 +137,7 @@ func (c *client) create(w *world) {
 	if e == nil {
 		return
 	}
-	r, err := c.site.create(c.user, c.rand.IntN(2), w, name, description, at)
+	r, err := c.site.create(c.user, c.rand.IntN(2), w, name, description, at, "")
 	c.keep(err)
 	if err != nil || c.gone(r, nil) {
 		c.locked(func() { e.remove(r.call, max(r.ret, now())) })

@@ -70,13 +70,16 @@ func (r response) String() string { return fmt.Sprintf("%d %.300s", r.status, r.
 // busyPatience is how long a request that gets 503 is repeated: two instances share SQLite's one write lock.
 const busyPatience = time.Minute
 
+// header is what one may be of a request; its value is empty for none.
+type header struct{ name, value string }
+
 // do sends a request, again while the service is busy. The span of the response is that of all its tries.
-func (s *site) do(u *user, instance int, method, path, body, held string) (response, error) {
-	return s.doUntil(context.Background(), u, instance, method, path, body, held)
+func (s *site) do(u *user, instance int, method, path, body string, with header) (response, error) {
+	return s.doUntil(context.Background(), u, instance, method, path, body, with)
 }
 
 // doUntil is do, cut short by ctx.
-func (s *site) doUntil(ctx context.Context, u *user, instance int, method, path, body, held string) (response, error) {
+func (s *site) doUntil(ctx context.Context, u *user, instance int, method, path, body string, with header) (response, error) {
 	r := response{call: now()}
 	for deadline := time.Now().Add(busyPatience); ; {
 		var content io.Reader
@@ -91,8 +94,8 @@ func (s *site) doUntil(ctx context.Context, u *user, instance int, method, path,
 		if body != "" {
 			request.Header.Set("Content-Type", "application/json")
 		}
-		if held != "" {
-			request.Header.Set("If-None-Match", held)
+		if with.value != "" {
+			request.Header.Set(with.name, with.value)
 		}
 		if method == "GET" {
 			servicetest.AlternateGzip(request)
@@ -126,23 +129,24 @@ func worldPath(w *world) string { return "/api/event/" + url.PathEscape(w.name) 
 
 // list asks for a list, held being If-None-Match.
 func (s *site) list(u *user, instance int, w *world, q query, held string) (response, error) {
-	return s.do(u, instance, "GET", worldPath(w)+q.String(), "", held)
+	return s.do(u, instance, "GET", worldPath(w)+q.String(), "", header{"If-None-Match", held})
 }
 
 // wait asks for the list of a world once it is no longer the one that is held.
 func (s *site) wait(ctx context.Context, u *user, instance int, w *world, held string) (response, error) {
-	return s.doUntil(ctx, u, instance, "GET", worldPath(w)+"?wait=50", "", held)
+	return s.doUntil(ctx, u, instance, "GET", worldPath(w)+"?wait=50", "", header{"If-None-Match", held})
 }
 
-func (s *site) create(u *user, instance int, w *world, name, description string, at int64) (response, error) {
+// create makes an event, with an Idempotency-Key unless key is empty.
+func (s *site) create(u *user, instance int, w *world, name, description string, at int64, key string) (response, error) {
 	document, _ := json.Marshal(map[string]string{"name": name, "description": description, "scheduledAt": instant(at)})
-	return s.do(u, instance, "POST", worldPath(w), string(document), "")
+	return s.do(u, instance, "POST", worldPath(w), string(document), header{"Idempotency-Key", key})
 }
 
 func (s *site) join(u *user, instance int, id string) (response, error) {
-	return s.do(u, instance, "POST", "/api/event/join/"+id, "", "")
+	return s.do(u, instance, "POST", "/api/event/join/"+id, "", header{})
 }
 
 func (s *site) leave(u *user, instance int, id string) (response, error) {
-	return s.do(u, instance, "DELETE", "/api/event/"+id, "", "")
+	return s.do(u, instance, "DELETE", "/api/event/"+id, "", header{})
 }

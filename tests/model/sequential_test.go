@@ -46,6 +46,7 @@ type machine struct {
 	lists map[string]identity
 	tags  map[identity]string
 	seen  []seen
+	keyed []keyed
 }
 
 // seen is a list that has been asked for.
@@ -79,7 +80,7 @@ func (m *machine) run(t *rapid.T) {
 		}
 	}()
 	actions := map[string]func(*rapid.T){
-		"create": m.createOne, "create huge": m.createHuge, "join": m.joinOne, "join again": m.joinOne, "leave": m.leaveOne,
+		"create": m.createOne, "create huge": m.createHuge, "repeat": m.repeatOne, "join": m.joinOne, "join again": m.joinOne, "leave": m.leaveOne,
 		"leave and join": m.rejoin, "rename": m.renameOne, "remove user": m.removeOneUser, "remove event": m.removeOneEvent,
 		"edit event": m.edit, "list": m.listAny, "list again": m.listAgain, "poll": m.poll, "walk at once": m.walkAtOnce,
 		"walk begins": m.walkBegins, "walk goes on": m.walkGoesOn,

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"pgregory.net/rapid"
@@ -32,10 +33,53 @@ func (m *machine) createHuge(t *rapid.T) {
 
 func (m *machine) createEvent(t *rapid.T, name, description string) {
 	u, at := m.client(t), instants.Draw(t, "at")
-	r, err := m.create(u, m.instance(t), m.world, name, description, at)
+	key := rapid.SampledFrom([]string{"", fmt.Sprintf("key-%d", m.serial())}).Draw(t, "key")
+	r, err := m.create(u, m.instance(t), m.world, name, description, at, key)
 	success(r, err)
 	e := m.world.addEvent(r.header.Get("Event-Id"), name, description, at, life{r.call, r.ret, never, never})
 	e.join(u, r.call, r.call, r.ret).life.know()
+	if key != "" {
+		m.keyed = append(m.keyed, keyed{e, u, key, name, description, at})
+	}
+}
+
+// keyed is how an event was created that has an Idempotency-Key.
+type keyed struct {
+	event             *event
+	by                *user
+	key               string
+	name, description string
+	at                int64
+}
+
+// repeatOne sends again what has created an event that is still there, whatever has become of it, or something else with its
+// key. Nothing changes.
+func (m *machine) repeatOne(t *rapid.T) {
+	if len(m.keyed) == 0 {
+		t.Skip("no key")
+	}
+	k := m.keyed[rapid.IntRange(0, len(m.keyed)-1).Draw(t, "keyed")]
+	if !k.event.life.alive() || !slices.Contains(m.clients, k.by) {
+		t.Skip("the event or its creator is gone")
+	}
+	another := rapid.SampledFrom([]string{"", "name", "description", "at"}).Draw(t, "another")
+	switch another {
+	case "name":
+		k.name = "another " + k.key
+	case "description":
+		k.description = "another"
+	case "at":
+		k.at++
+	}
+	r, err := m.create(k.by, m.instance(t), m.world, k.name, k.description, min(k.at, 253402300799999), k.key)
+	if another == "" || k.at > 253402300799999 {
+		success(r, err)
+		if id := r.header.Get("Event-Id"); id != k.event.id {
+			fail("repeated: %s, want %s", id, k.event.id)
+		}
+	} else if ok(err); !r.is(409, "idempotency_conflict") {
+		fail("another event with the same key: %v", r)
+	}
 }
 
 func (m *machine) joinOne(t *rapid.T) { m.joinEvent(t, m.client(t), m.event(t)) }
@@ -128,7 +172,7 @@ func (m *machine) refused(t *rapid.T, u *user) []response {
 	instance := m.instance(t)
 	list, err := m.list(u, instance, m.world, wholeWorld(), "")
 	ok(err)
-	create, err := m.create(u, instance, m.world, "refused", "", noon)
+	create, err := m.create(u, instance, m.world, "refused", "", noon, "")
 	ok(err)
 	held, err := m.list(u, instance, m.world, wholeWorld(), "*")
 	ok(err)

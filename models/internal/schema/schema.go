@@ -96,7 +96,7 @@ var Columns = map[string]string{
 	"users":              "number, id, username, created_at, issuer, subject, folded, skeleton, blocked_at",
 	"blocked_identities": "hash, blocked_at",
 	"sessions":           "id, user_id, handle_hash, created_at, device, network, provider_sid, revoked_at, refreshed_at, expires_at, token_hash, spent",
-	"events":             "number, id, world_id, creator_id, name, description, scheduled_at, created_at",
+	"events":             "number, id, world_id, creator_id, name, description, scheduled_at, created_at, request_hash",
 	"rsvps":              "event_number, created_at, user_number, username",
 }
 

@@ -24,8 +24,8 @@ type Operation struct {
 
 // operationSchema is what the contract says of an operation's parameters and body.
 type operationSchema struct {
-	path, query []field
-	body        *object // nil for an operation without one
+	path, query, header []field
+	body                *object // nil for an operation without one
 	// refusesBodies means that the contract names 413 for an operation without a body.
 	refusesBodies bool
 }
@@ -78,8 +78,10 @@ func newOperationSchema(op *openapi3.Operation) (s operationSchema, err error) {
 			s.path = append(s.path, f)
 		case openapi3.ParameterInQuery:
 			s.query = append(s.query, f)
+		case openapi3.ParameterInHeader:
+			s.header = append(s.header, f)
 		default:
-			return s, fmt.Errorf("%s: want it in path or query", p.Name)
+			return s, fmt.Errorf("%s: want it in path, query or header", p.Name)
 		}
 	}
 	if op.RequestBody != nil {
@@ -108,6 +110,10 @@ func (o *Operation) Validate(r *http.Request, param func(name string) string) er
 		fields.validateParameter(f, text, err == nil)
 	}
 	fields.validateQuery(o.schema.query, r.URL.RawQuery)
+	for i := range o.schema.header {
+		f := &o.schema.header[i]
+		fields.validateValues(f, r.Header.Values(f.name))
+	}
 	if o.schema.body == nil {
 		if !drain(r) && o.schema.refusesBodies {
 			return ErrTooLarge
@@ -132,16 +138,21 @@ func (e *FieldsError) validateQuery(parameters []field, raw string) {
 	}
 	for i := range parameters {
 		f := &parameters[i]
-		switch values := query[f.name]; len(values) {
-		case 0:
-			if f.required {
-				e.add(f.name, "is required")
-			}
-		case 1:
-			e.validateParameter(f, values[0], true)
-		default:
-			e.add(f.name, "must be given once")
+		e.validateValues(f, query[f.name])
+	}
+}
+
+// validateValues validates a parameter of which there may be any number of values.
+func (e *FieldsError) validateValues(f *field, values []string) {
+	switch len(values) {
+	case 0:
+		if f.required {
+			e.add(f.name, "is required")
 		}
+	case 1:
+		e.validateParameter(f, values[0], true)
+	default:
+		e.add(f.name, "must be given once")
 	}
 }
 

@@ -97,6 +97,9 @@ export const listEvents = <ThrowOnError extends boolean = false>(options: Option
  * members are case-sensitive, and unknown members are ignored. The escape of half a surrogate pair, such as `�`
  * alone, is no character: a member that has one is a bad field.
  *
+ * If a response is lost, nobody knows whether the event was created, and sending the request again may create it
+ * twice. With an `Idempotency-Key` it may be sent again at any time.
+ *
  */
 export const createEvent = <ThrowOnError extends boolean = false>(options: Options<CreateEventData, ThrowOnError>): RequestResult<CreateEventResponses, CreateEventErrors, ThrowOnError> => (options.client ?? client).post<CreateEventResponses, CreateEventErrors, ThrowOnError>({
     url: '/api/event/{id}',

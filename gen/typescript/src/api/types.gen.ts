@@ -162,6 +162,13 @@ export type NotFoundError = ApiError & {
 };
 
 /**
+ * The Idempotency-Key belongs to another event.
+ */
+export type IdempotencyConflictError = ApiError & {
+    code: 'idempotency_conflict';
+};
+
+/**
  * The body is too large.
  */
 export type BodyTooLargeError = ApiError & {
@@ -213,6 +220,16 @@ export type OverloadedError = ApiError & {
  *
  */
 export type WorldId = string;
+
+/**
+ * A text that the client makes for this event alone, such as a random UUID. If the same user sends the same request
+ * with it again, that is answered like the first one, with the same `Event-Id`, and nothing is created: also at the
+ * same time, much later, and after the event was edited. Another world or body is 409 `idempotency_conflict`. Once
+ * the event was removed the key is free. Keys of other users do not matter. It is taken as it stands, quotes and
+ * commas included.
+ *
+ */
+export type IdempotencyKey = string;
 
 /**
  * The event's id, from `events[].id` of a list or from `Event-Id`. It is opaque.
@@ -341,9 +358,9 @@ export type LeaveEventData = {
 
 export type LeaveEventErrors = {
     /**
-     * `validation_failed`: the path, query or body does not fit the contract, and `fields` names each bad field.
-     * `malformed_json`: the body is not one JSON document. It may be empty, not be UTF-8, repeat a name, or be nested too
-     * deep.
+     * `validation_failed`: the path, the query, a header or the body does not fit the contract, and `fields` names each bad
+     * field. `malformed_json`: the body is not one JSON document. It may be empty, not be UTF-8, repeat a name, or be
+     * nested too deep.
      *
      */
     400: BadRequestError;
@@ -446,9 +463,9 @@ export type ListEventsData = {
 
 export type ListEventsErrors = {
     /**
-     * `validation_failed`: the path, query or body does not fit the contract, and `fields` names each bad field.
-     * `malformed_json`: the body is not one JSON document. It may be empty, not be UTF-8, repeat a name, or be nested too
-     * deep.
+     * `validation_failed`: the path, the query, a header or the body does not fit the contract, and `fields` names each bad
+     * field. `malformed_json`: the body is not one JSON document. It may be empty, not be UTF-8, repeat a name, or be
+     * nested too deep.
      *
      */
     400: BadRequestError;
@@ -500,6 +517,17 @@ export type ListEventsResponse = ListEventsResponses[keyof ListEventsResponses];
 
 export type CreateEventData = {
     body: NewEvent;
+    headers?: {
+        /**
+         * A text that the client makes for this event alone, such as a random UUID. If the same user sends the same request
+         * with it again, that is answered like the first one, with the same `Event-Id`, and nothing is created: also at the
+         * same time, much later, and after the event was edited. Another world or body is 409 `idempotency_conflict`. Once
+         * the event was removed the key is free. Keys of other users do not matter. It is taken as it stands, quotes and
+         * commas included.
+         *
+         */
+        'Idempotency-Key'?: string;
+    };
     path: {
         /**
          * The world: any id of 1 to 128 characters without control characters, percent-encoded once. It is not `.` or `..`:
@@ -514,9 +542,9 @@ export type CreateEventData = {
 
 export type CreateEventErrors = {
     /**
-     * `validation_failed`: the path, query or body does not fit the contract, and `fields` names each bad field.
-     * `malformed_json`: the body is not one JSON document. It may be empty, not be UTF-8, repeat a name, or be nested too
-     * deep.
+     * `validation_failed`: the path, the query, a header or the body does not fit the contract, and `fields` names each bad
+     * field. `malformed_json`: the body is not one JSON document. It may be empty, not be UTF-8, repeat a name, or be
+     * nested too deep.
      *
      */
     400: BadRequestError;
@@ -531,6 +559,10 @@ export type CreateEventErrors = {
      * The request comes from a page of an origin that is not allowed, or it is a prefetch.
      */
     403: ForbiddenError;
+    /**
+     * The user has created another event with this `Idempotency-Key`, from another body or in another world.
+     */
+    409: IdempotencyConflictError;
     /**
      * The body is larger than 64 KiB. An operation that needs no body ignores one, but not a body that does not end within
      * 64 KiB and the time for reading. The connection is closed.
@@ -567,7 +599,7 @@ export type CreateEventError = CreateEventErrors[keyof CreateEventErrors];
 
 export type CreateEventResponses = {
     /**
-     * Created.
+     * Created, now or by an earlier request with the same `Idempotency-Key`.
      */
     200: Success;
 };
@@ -588,9 +620,9 @@ export type JoinEventData = {
 
 export type JoinEventErrors = {
     /**
-     * `validation_failed`: the path, query or body does not fit the contract, and `fields` names each bad field.
-     * `malformed_json`: the body is not one JSON document. It may be empty, not be UTF-8, repeat a name, or be nested too
-     * deep.
+     * `validation_failed`: the path, the query, a header or the body does not fit the contract, and `fields` names each bad
+     * field. `malformed_json`: the body is not one JSON document. It may be empty, not be UTF-8, repeat a name, or be
+     * nested too deep.
      *
      */
     400: BadRequestError;

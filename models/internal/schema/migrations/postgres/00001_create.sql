@@ -80,7 +80,9 @@ CREATE TABLE events (
     -- What a cursor can name: whole milliseconds of the years 1970 to 9999 (UTC).
     scheduled_at timestamptz NOT NULL CHECK (scheduled_at >= '1970-01-01 00:00:00+00' AND scheduled_at < '10000-01-01 00:00:00+00'
         AND scheduled_at AT TIME ZONE 'UTC' = date_trunc('milliseconds', scheduled_at AT TIME ZONE 'UTC')),
-    created_at   timestamptz NOT NULL
+    created_at   timestamptz NOT NULL,
+    -- Stands for the request with which the event was created; NULL if that had no Idempotency-Key.
+    request_hash bytea       CHECK (length(request_hash) = 32)
 ) WITH (autovacuum_vacuum_insert_scale_factor = 0.01, autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX events_list ON events (world_id, scheduled_at, id) INCLUDE (number);
 CREATE INDEX events_creator ON events (creator_id, number);

@@ -60,7 +60,8 @@ CREATE TABLE events (
         datetime(substr(scheduled_at, 1, 19), '+0 seconds') IS substr(scheduled_at, 1, 19) AND substr(scheduled_at, 1, 4) >= '1970'
         AND (substr(scheduled_at, 20) = '+00:00' OR substr(scheduled_at, 20) GLOB '.*[1-9]+00:00'
             AND substr(scheduled_at, 21, length(scheduled_at) - 26) NOT GLOB '*[^0-9]*' AND length(scheduled_at) <= 29)),
-    created_at   DATETIME NOT NULL
+    created_at   DATETIME NOT NULL,
+    request_hash BLOB     CHECK (length(request_hash) = 32)
 );
 CREATE INDEX events_list ON events (world_id, scheduled_at, id);
 CREATE INDEX events_creator ON events (creator_id);
