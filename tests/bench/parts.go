@@ -110,6 +110,7 @@ func (b *bench) main() error {
 		{"list 100 x 20, 256 connections on one world", "3", each(256, lists(hot("")))},
 		{"list 100 x 20, gzip", "", each(connections, lists(compressed))},
 		{"list 100 x 20, 256 connections on one world, gzip", "", each(256, lists(hot(acceptGzip)))},
+		{"create with a key", "", each(connections, lists(c.createWithKey(0)))},
 		{"session", "0.8", append(each(connections, lists(session))[:len(sides)-1], calls("bare Echo", bare, connections, session))},
 	}
 	for _, conns := range []int{1, connections, 64, 256} {

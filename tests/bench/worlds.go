@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"hash/crc32"
 	"strconv"
@@ -157,6 +158,18 @@ func (c crowd) leave(events int) func(group int) func(connection int) requests {
 
 func (c crowd) create(n int) func(connection int) requests {
 	return func(connection int) requests { return always(c.creation(1+connection, worldOf("create", n))) }
+}
+
+// createWithKey is create with an Idempotency-Key that is another one each time.
+func (c crowd) createWithKey(n int) func(connection int) requests {
+	var key atomic.Int64
+	return func(connection int) requests {
+		request := c.creation(1+connection, worldOf("create", n))
+		return func(b []byte, _ *response) []byte {
+			line, rest, _ := bytes.Cut(request, []byte("\r\n"))
+			return fmt.Appendf(append(b, line...), "\r\nIdempotency-Key: key-%d\r\n%s", key.Add(1), rest)
+		}
+	}
 }
 
 // creation is a request of a user that creates an event.
