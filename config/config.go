@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -55,6 +56,8 @@ type Config struct {
 	// JWTSecret is one or more keys of 32 bytes or more, comma-separated: the first signs, all verify.
 	JWTSecret     string `env:"JWT_SECRET"`
 	JWTSecretFile string `env:"JWT_SECRET_FILE"`
+	// JWTPrivateKeyFile is a file of keys of Ed25519, in PEM: the first signs, all verify.
+	JWTPrivateKeyFile string `env:"JWT_PRIVATE_KEY_FILE"`
 	// JWTIssuer and JWTAudience are written into JWTs and required of them when set.
 	JWTIssuer   string `env:"JWT_ISSUER"`
 	JWTAudience string `env:"JWT_AUDIENCE"`
@@ -121,6 +124,8 @@ type Config struct {
 	Base        *url.URL       `env:"-"`
 	Keys        [][]byte       `env:"-"`
 	Proxies     []netip.Prefix `env:"-"`
+	// PrivateKeys are those of JWTPrivateKeyFile.
+	PrivateKeys []ed25519.PrivateKey `env:"-"`
 	// LogEvery is the N of AccessLog: 1 for all, and 0 for errors.
 	LogEvery int64 `env:"-"`
 	// Warnings are what is allowed but rarely meant, one line each, for the log of a serving process.
@@ -202,7 +207,7 @@ func parse(values map[string]string, exposed []string, needKey bool) (*Config, [
 	}
 	c.given, c.exposed = values, exposed
 	problems = append(problems, c.validate(needKey)...)
-	for _, file := range exposed {
+	for _, file := range c.exposed {
 		if !c.Development {
 			problems = append(problems, errors.New(file))
 		}

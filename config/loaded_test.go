@@ -15,7 +15,7 @@ func TestDefaults(t *testing.T) {
 		"APP_ENV": "production", "DEVELOPMENT_PUBLIC": "false", "LISTEN_ADDR": ":8080", "ADMIN_ADDR": "127.0.0.1:9090", "ADMIN_HOSTS": "", "BASE_URL": "http://localhost:8080",
 		"TLS": "off", "TLS_DIR": "tls", "HTTP_ADDR": "", "ACME_DIRECTORY": "", "HSTS": "max-age=31536000; includeSubDomains",
 		"DATABASE_URL": "sqlite:worldevents.db", "DATABASE_URL_FILE": "", "REQUIRE_DATABASE": "false", "DB_MAX_CONNS": "20", "DB_TIMEOUT": "2s",
-		"JWT_SECRET": "xxxxx", "JWT_SECRET_FILE": "", "JWT_ISSUER": "", "JWT_AUDIENCE": "", "JWT_TTL": "15m0s",
+		"JWT_SECRET": "xxxxx", "JWT_SECRET_FILE": "", "JWT_PRIVATE_KEY_FILE": "", "JWT_ISSUER": "", "JWT_AUDIENCE": "", "JWT_TTL": "15m0s",
 		"REFRESH_TOKEN_TTL": "720h0m0s", "REFRESH_REUSE_LEEWAY": "1m0s", "SESSIONS_PER_USER": "1", "SESSION_MAX_AGE": "0s",
 		"ALLOWED_ORIGINS": "", "COOKIE_DOMAIN": "", "COOKIE_PARTITIONED": "false", "RETURN_ORIGINS": "", "SECURITY_CONTACT": "", "TRUSTED_PROXIES": "",
 		"OIDC_ISSUER": "", "OIDC_CLIENT_ID": "", "OIDC_CLIENT_SECRET": "", "OIDC_CLIENT_SECRET_FILE": "", "OIDC_SCOPES": "openid profile", "OIDC_USERNAME_CLAIM": "preferred_username",

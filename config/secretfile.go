@@ -45,28 +45,31 @@ func readSecretFiles(values map[string]string) (exposed []string, problems []err
 	return exposed, problems
 }
 
-// readSecretFile returns the line of text that a file has, without its line ending. writable is not empty if others than its
-// owner can write the file. No error quotes what is in it.
+// readSecretFile returns the line of text that a file has, without its line ending. writable is as that of readFile.
+func readSecretFile(path string) (text, writable string, err error) { return readFile(path, oneLine) }
+
+// readFile returns what parse makes of what is in a file. writable is not empty if others than its owner can write the file. No
+// error quotes what is in it.
 //
 // The owner may be anybody: container engines mount files that belong to users of another machine.
-func readSecretFile(path string) (text, writable string, err error) {
+func readFile[T any](path string, parse func(content []byte) (T, error)) (value T, writable string, err error) {
 	if isNoPath(path) {
-		return "", "", errors.New("must be the path of a file, and not what is in it")
+		return value, "", errors.New("must be the path of a file, and not what is in it")
 	}
 	content, info, err := regularfile.Read(path, maxSecretFile)
 	if cause := new(fs.PathError); errors.As(err, &cause) {
 		err = cause.Err
 	}
 	if err == nil {
-		text, err = oneLine(content)
+		value, err = parse(content)
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("%q: %w", path, err)
+		return value, "", fmt.Errorf("%q: %w", path, err)
 	}
 	if info.Mode().Perm()&0o022 != 0 {
 		writable = fmt.Sprintf("%q: its mode lets others write it: chmod go-w", path)
 	}
-	return text, writable, nil
+	return value, writable, nil
 }
 
 // oneLine returns a text in UTF-8 without the line ending that most editors leave, LF or CRLF.
@@ -91,7 +94,7 @@ func oneLine(content []byte) (string, error) {
 // isNoPath reports whether the value of a setting with fileSuffix looks like that of the one without: errors and check would
 // show it.
 func isNoPath(path string) bool {
-	return strings.Contains(path, "://") || len(path) >= 32 && !strings.ContainsAny(path, "/.")
+	return strings.Contains(path, "://") || strings.Contains(path, "-----BEGIN") || len(path) >= 32 && !strings.ContainsAny(path, "/.")
 }
 
 // Source returns the setting that says name: name itself, or the one that names its file.
@@ -105,15 +108,17 @@ func (c *Config) Source(name string) string {
 // Reread returns the value that the file of a setting has now, and a warning if others can write it in development. It
 // must have a file.
 func (c *Config) Reread(name string) (text string, warnings []string, err error) {
-	text, writable, err := readSecretFile(c.given[name+fileSuffix])
+	return reread(c, name+fileSuffix, oneLine)
+}
+
+// reread returns what parse makes of what is in the file of a setting now, and a warning if others can write it in development.
+func reread[T any](c *Config, setting string, parse func(content []byte) (T, error)) (value T, warnings []string, err error) {
+	value, writable, err := readFile(c.given[setting], parse)
 	if err == nil && writable != "" && !c.Development {
 		err = errors.New(writable)
 	}
-	if err != nil {
-		return "", nil, err
+	if err == nil && writable != "" {
+		warnings = []string{setting + ": " + writable}
 	}
-	if writable != "" {
-		warnings = []string{c.Source(name) + ": " + writable}
-	}
-	return text, warnings, nil
+	return value, warnings, err
 }

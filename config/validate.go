@@ -18,6 +18,7 @@ func (c *Config) validate(needKey bool) []error {
 	c.checkTLS(&found)
 	c.checkDatabase(&found)
 	c.checkKeys(&found, needKey, c.JWTSecret)
+	c.readPrivateKeys(&found)
 	c.checkLifetimes(&found)
 	c.checkOrigins(&found, "ALLOWED_ORIGINS", c.AllowedOrigins)
 	c.checkOrigins(&found, "RETURN_ORIGINS", c.ReturnOrigins)

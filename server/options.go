@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/ed25519"
 	"log/slog"
 	"net/netip"
 	"net/url"
@@ -35,9 +36,11 @@ type Options struct {
 	// SecurityContacts are the URIs that /.well-known/security.txt names; none means that there is no such file.
 	SecurityContacts []string
 
-	// Keys sign JWTs (the first) and verify them (all), 32 bytes or more each. Other keys of the service are derived from
-	// them.
+	// Keys sign JWTs (the first) and verify them (all) by HS256, 32 bytes or more each. Other keys of the service are derived
+	// from them.
 	Keys [][]byte
+	// PrivateKeys verify JWTs by EdDSA, too, and the first of them signs instead of Keys. Their public halves are published.
+	PrivateKeys []ed25519.PrivateKey
 	// Issuer and Audience are written into JWTs and required of them, unless empty.
 	Issuer, Audience string
 	// JWTTTL is the lifetime of a JWT; 0 means models.TokenTTL, which it must not exceed.

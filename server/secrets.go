@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/ed25519"
 	"time"
 
 	"worldevents/server/internal/oidc"
@@ -19,14 +20,17 @@ func CheckProvider(ctx context.Context, provider OIDC) error {
 // SetKeys replaces Options.Keys, for all that is signed, verified and derived afterwards. Requests whose JWT has been verified go on,
 // watches among them.
 func (s *Server) SetKeys(keys [][]byte) {
-	s.sessions.SetKeys(keys)
+	s.sessions.SetSecrets(keys)
 	s.lists.SetKey(keys[0])
 	if s.provider != nil {
 		s.provider.SetKeys(keys)
 	}
 }
 
-// KeyID returns the kid by which JWTs name a key.
+// SetPrivateKeys is SetKeys for Options.PrivateKeys.
+func (s *Server) SetPrivateKeys(keys []ed25519.PrivateKey) { s.sessions.SetPrivateKeys(keys) }
+
+// KeyID returns the kid by which JWTs name a key, or the private key of a public one.
 func KeyID(key []byte) string { return session.KeyID(key) }
 
 // SetClientSecret replaces the ClientSecret of Options.OIDC.

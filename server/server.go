@@ -68,7 +68,7 @@ func New(o Options) (*Server, error) {
 		AlwaysCounted: []observe.Kind{errInternal.kind(), errOverloaded.kind()},
 	})
 	s.sessions = session.New(session.Options{
-		Keys: o.Keys, Issuer: o.Issuer, Audience: o.Audience, TokenTTL: o.JWTTTL, RefreshTTL: o.Store.SessionPolicy().TTL, Now: s.now,
+		Secrets: o.Keys, PrivateKeys: o.PrivateKeys, Issuer: o.Issuer, Audience: o.Audience, TokenTTL: o.JWTTTL, RefreshTTL: o.Store.SessionPolicy().TTL, Now: s.now,
 		Host: o.BaseURL.Hostname(), Development: o.Development, CookiePath: cmp.Or(base, "/"),
 		CookieDomain: o.CookieDomain, CookiePartitioned: o.CookiePartitioned,
 	})
@@ -123,6 +123,9 @@ func (s *Server) route(o Options, browsers *browserRules) {
 		s.pages.RegisterDocs(s.router, o.Contract.text)
 	}
 	s.pages.RegisterSecurityTxt(s.router, o.SecurityContacts)
+	if len(o.PrivateKeys) > 0 {
+		s.pages.RegisterKeySet(s.router)
+	}
 }
 
 // registerMetrics registers what the parts say of themselves, and what requests hold now.

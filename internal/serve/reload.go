@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"log/slog"
 	"os"
 	"slices"
@@ -75,6 +76,7 @@ func (i *instance) reloadables() []reloadable {
 		{hasFiles, "the certificate", func() ([]any, error) { return i.reloadCertificate(files) }},
 		{true, "LOG_LEVEL", i.reloadLogLevel},
 		{i.config.JWTSecretFile != "", "JWT_SECRET_FILE", i.reloadKeys},
+		{i.config.JWTPrivateKeyFile != "", "JWT_PRIVATE_KEY_FILE", i.reloadPrivateKeys},
 		{i.config.OIDCClientSecretFile != "", "OIDC_CLIENT_SECRET_FILE", i.reloadClientSecret},
 		{i.config.DatabaseURLFile != "", "DATABASE_URL_FILE", i.reloadDatabaseURL},
 	}
@@ -99,29 +101,61 @@ func (i *instance) reloadLogLevel() ([]any, error) {
 	return []any{"level", strings.ToLower(level.String())}, nil
 }
 
-// reloadKeys reloads JWT_SECRET_FILE. The log line names keys by their kid, which every JWT shows anyway. It
-// warns if no former key is left, because then every JWT of before is invalid at once.
+// reloadKeys reloads JWT_SECRET_FILE.
 func (i *instance) reloadKeys() ([]any, error) {
 	keys, warnings, err := i.config.RereadKeys()
 	if err != nil {
 		return nil, err
 	}
 	i.logWarnings("", warnings)
-	changed := !slices.EqualFunc(keys, i.config.Keys, bytes.Equal)
+	attributes, changed := i.compareKeys("JWT_SECRET_FILE", i.config.Keys, keys, i.config.JWTPrivateKeyFile == "")
 	if changed {
-		if !slices.ContainsFunc(i.config.Keys, func(old []byte) bool {
-			return slices.ContainsFunc(keys, func(key []byte) bool { return bytes.Equal(old, key) })
-		}) {
-			i.log.Warn("JWT_SECRET_FILE: all former keys are gone, and with them every JWT that they have signed")
-		}
 		i.server.SetKeys(keys)
 		i.config.Keys = keys // what the next reload compares with
 	}
-	var ids []string
+	return attributes, nil
+}
+
+// reloadPrivateKeys reloads JWT_PRIVATE_KEY_FILE.
+func (i *instance) reloadPrivateKeys() ([]any, error) {
+	keys, warnings, err := i.config.RereadPrivateKeys()
+	if err != nil {
+		return nil, err
+	}
+	i.logWarnings("", warnings)
+	attributes, changed := i.compareKeys("JWT_PRIVATE_KEY_FILE", publicOf(i.config.PrivateKeys), publicOf(keys), true)
+	if changed {
+		i.server.SetPrivateKeys(keys)
+		i.config.PrivateKeys = keys // what the next reload compares with
+	}
+	return attributes, nil
+}
+
+func publicOf(keys []ed25519.PrivateKey) (public [][]byte) {
 	for _, key := range keys {
+		public = append(public, key.Public().(ed25519.PublicKey))
+	}
+	return public
+}
+
+// compareKeys returns attributes for the log, which name keys by their kid, since every JWT shows that anyway. It warns
+// if no former key is left, because then every JWT of before is invalid at once. sign means that the first key signs.
+func (i *instance) compareKeys(setting string, old, now [][]byte, sign bool) (attributes []any, changed bool) {
+	changed = !slices.EqualFunc(now, old, bytes.Equal)
+	if changed && !slices.ContainsFunc(old, func(key []byte) bool {
+		return slices.ContainsFunc(now, func(other []byte) bool { return bytes.Equal(key, other) })
+	}) {
+		i.log.Warn(setting + ": all former keys are gone, and with them every JWT that they have signed")
+	}
+	var ids []string
+	for _, key := range now {
 		ids = append(ids, server.KeyID(key))
 	}
-	return []any{"changed", changed, "signs", ids[0], "verify", ids}, nil
+	attributes = []any{"changed", changed}
+	if sign {
+		attributes = append(attributes, "signs", ids[0])
+	}
+	return append(attributes, "verify", ids), changed
 }
 
 // reloadClientSecret reloads OIDC_CLIENT_SECRET_FILE.

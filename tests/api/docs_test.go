@@ -1,6 +1,7 @@
 package api
 
 import (
+	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"worldevents/server"
 	"worldevents/tests/servicetest"
 )
 
@@ -262,6 +264,28 @@ func TestContractNamesEveryStatus(t *testing.T) {
 			t.Errorf("no example %s", body)
 		}
 	}
+}
+
+// The public keys are published as a JWK Set (RFC 7517, RFC 8037) for everybody. Below a path the file is not one of the whole host, and
+// without private keys there is none.
+func TestKeySet(t *testing.T) {
+	t.Parallel()
+	key := ed25519.NewKeyFromSeed([]byte("\x9d\x61\xb1\x9d\xef\xfd\x5a\x60\xba\x84\x4a\xf4\x92\xec\x2c\xc4\x44\x49\xc5\x69\x7b\x32\x69\x19\x70\x3b\xac\x03\x1c\xae\x7f\x60")) // RFC 8037 appendix A
+	private := func(o *servicetest.Options) { o.PrivateKeys = []ed25519.PrivateKey{key} }
+	const path, below = "/.well-known/jwks.json", "/jwks.json"
+	body := `{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo","kid":"` +
+		server.KeyID(key.Public().(ed25519.PublicKey)) + `","use":"sig","alg":"EdDSA"}]}`
+	s := servicetest.New(t, private)
+	s.Client().Get(path, servicetest.Origin("https://anywhere.example")).Is(200, body).HasHeader("Content-Type", "application/json").
+		HasHeader("Cache-Control", "public, max-age=300").HasHeader("Vary", "").HasHeader("Access-Control-Allow-Origin", "*").
+		HasHeader("Access-Control-Allow-Credentials", "")
+	s.Client().Do("HEAD", path, "").Is(200, "")
+	s.Client().Do("POST", path, "").IsError(405, "method_not_allowed")
+	s.Client().Get(below).IsError(404, "not_found")
+	s = servicetest.New(t, private, belowPath)
+	s.Client().Get(below).Is(200, body)
+	s.Client().Get(path).IsError(404, "not_found")
+	servicetest.New(t).Client().Get(path).IsError(404, "not_found")
 }
 
 // security.txt (RFC 9116) says where to report a vulnerability, for the next 90 days. It is the file of a whole host, so there is none

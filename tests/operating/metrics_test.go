@@ -1,6 +1,7 @@
 package operating
 
 import (
+	"crypto/ed25519"
 	"fmt"
 	"net/http"
 	"net/http/httptrace"
@@ -37,6 +38,7 @@ func counted(t *testing.T, s *servicetest.Service, name string) float64 {
 // everything turns on what has routes.
 func everything(o *servicetest.Options) {
 	o.Docs, o.AllowedOrigins, o.SecurityContacts = true, []string{"https://app.example"}, []string{"mailto:security@example.org"}
+	o.PrivateKeys = []ed25519.PrivateKey{ed25519.NewKeyFromSeed(servicetest.Key[:ed25519.SeedSize])}
 	o.OIDC = &server.OIDC{Issuer: "http://127.0.0.1:9", ClientID: "worldevents", Scopes: []string{"openid"}, UsernameClaim: "sub"} // nobody is there
 }
 
@@ -60,6 +62,7 @@ var calls = []struct {
 	{"GET", "/docs/swagger-ui.css", "assets", 200, ""},
 	{"GET", "/sign-in/page.css", "assets", 200, ""},
 	{"GET", "/.well-known/security.txt", "securityTxt", 200, ""},
+	{"GET", "/.well-known/jwks.json", "keySet", 200, ""},
 	{"GET", "/openapi.json", "contract", 200, ""},
 	{"GET", "/openapi.yaml", "contract", 200, ""},
 	{"GET", "/sign-in", "showSignIn", 200, ""},

@@ -1,44 +1,84 @@
 package session
 
 import (
+	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 
+	"github.com/golang-jwt/jwt/v5"
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // keyring is the keys of one time, with the JWTs that they have verified. Both are replaced as one: nothing that a former key
 // has verified is believed under the present ones.
 type keyring struct {
-	keys     []key
+	keys     []key                                 // the first signs
 	verified *lru.Cache[[sha256.Size]byte, claims] // by the digest of the token
 }
 
 // maxVerified is how many JWTs are remembered: 8 MB of usual ones.
 const maxVerified = 1 << 14
 
+// key signs and verifies by one algorithm. No JWT chooses another for it (RFC 8725 section 3.1).
 type key struct {
-	id     string
-	secret []byte
-	header string // the first part of a JWT that is signed with the key
+	id              string
+	algorithm       jwt.SigningMethod
+	signs, verifies any    // as algorithm takes them
+	header          string // the first part of a JWT that is signed with the key
 }
 
-// SetKeys replaces the keys, of which there must be one at least: the first signs, all verify. JWTs of keys that are no longer
-// among them are invalid for every Verify that begins afterwards.
-func (m *Manager) SetKeys(secrets [][]byte) {
+// makeKey returns the key that JWTs name by the hash of what is public of it, or of a secret.
+func makeKey(algorithm jwt.SigningMethod, named []byte, signs, verifies any) key {
+	id := KeyID(named)
+	header := `{"alg":"` + algorithm.Alg() + `","kid":"` + id + `","typ":"JWT"}`
+	return key{id, algorithm, signs, verifies, base64.RawURLEncoding.EncodeToString([]byte(header))}
+}
+
+// SetSecrets replaces the keys for HS256, of which there must be one at least. If there are no private keys the first signs;
+// all verify. JWTs of keys that are no longer among them are invalid for every Verify that begins afterwards.
+func (m *Manager) SetSecrets(secrets [][]byte) {
+	m.setting.Lock()
+	defer m.setting.Unlock()
+	m.secrets = secrets
+	m.renewKeyring()
+}
+
+// SetPrivateKeys is SetSecrets for the keys for EdDSA (RFC 8037). If there are any the first signs.
+func (m *Manager) SetPrivateKeys(keys []ed25519.PrivateKey) {
+	m.setting.Lock()
+	defer m.setting.Unlock()
+	m.privateKeys = keys
+	m.renewKeyring()
+}
+
+// renewKeyring makes a keyring of the present keys. The caller holds setting.
+func (m *Manager) renewKeyring() {
 	ring := new(keyring)
 	ring.verified, _ = lru.New[[sha256.Size]byte, claims](maxVerified) // fails only for a size below 1
-	for _, secret := range secrets {
-		id := KeyID(secret)
-		header := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","kid":"` + id + `","typ":"JWT"}`))
-		ring.keys = append(ring.keys, key{id, secret, header})
+	for _, private := range m.privateKeys {
+		public := private.Public().(ed25519.PublicKey)
+		ring.keys = append(ring.keys, makeKey(jwt.SigningMethodEdDSA, public, private, public))
+	}
+	for _, secret := range m.secrets {
+		ring.keys = append(ring.keys, makeKey(jwt.SigningMethodHS256, secret, secret, secret))
 	}
 	m.keyring.Store(ring)
 }
 
-// KeyID returns the kid of a key (RFC 7515 section 4.1.4), which every JWT shows.
-func KeyID(secret []byte) string {
-	sum := sha256.Sum256(secret)
+// KeyID returns the kid of a key (RFC 7515 section 4.1.4), which every JWT shows: of a secret, or of the raw bytes of a public key.
+func KeyID(key []byte) string {
+	sum := sha256.Sum256(key)
 	return hex.EncodeToString(sum[:8])
+}
+
+// PublicKeys returns the public halves of the private keys, in the order of these. Who has them can verify the JWTs that this
+// service signs from now on, and issue none.
+func (m *Manager) PublicKeys() (public []ed25519.PublicKey) {
+	for _, k := range m.keyring.Load().keys {
+		if key, ok := k.verifies.(ed25519.PublicKey); ok {
+			public = append(public, key)
+		}
+	}
+	return public
 }

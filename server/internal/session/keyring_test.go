@@ -6,7 +6,7 @@ import (
 )
 
 // A JWT is worth what the keys of the moment say, whatever has been verified before and whoever verifies meanwhile.
-func TestSetKeys(t *testing.T) {
+func TestSetSecrets(t *testing.T) {
 	m, _ := newTestManager()
 	token := signed(oldKey, `{"alg":"HS256"}`, `{"sub":"s","exp":2000000001}`)
 	var all sync.WaitGroup
@@ -25,7 +25,7 @@ func TestSetKeys(t *testing.T) {
 	}
 	for i := range 200 {
 		keys := [][]byte{newKey, oldKey}[:1+i%2]
-		m.SetKeys(keys)
+		m.SetSecrets(keys)
 		for range 3 {
 			if _, err := m.Verify(token); (len(keys) == 1) != (err == ErrInvalid) {
 				t.Fatalf("round %d: %v", i, err)
@@ -36,7 +36,7 @@ func TestSetKeys(t *testing.T) {
 	all.Wait()
 
 	for _, first := range [][]byte{newKey, oldKey} {
-		m.SetKeys([][]byte{first})
+		m.SetSecrets([][]byte{first})
 		if issued := m.Issue(alice, NewRefreshToken()); issued.Token[:len(m.keyring.Load().keys[0].header)] != m.keyring.Load().keys[0].header {
 			t.Errorf("%s is not signed with the first key", issued.Token)
 		} else if _, err := m.Verify(issued.Token); err != nil {

@@ -2,8 +2,10 @@ package session
 
 import (
 	"cmp"
+	"crypto/ed25519"
 	"errors"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,8 +24,10 @@ var (
 
 // Options of a Manager.
 type Options struct {
-	// Keys sign JWTs (the first) and verify them (all).
-	Keys [][]byte
+	// PrivateKeys and Secrets verify JWTs, by EdDSA and by HS256. The first of the private keys signs, or the first secret if
+	// there is none.
+	PrivateKeys []ed25519.PrivateKey
+	Secrets     [][]byte
 	// Issuer and Audience are written into JWTs and required of them, unless empty.
 	Issuer, Audience string
 	// TokenTTL is the lifetime of a JWT; 0 means models.TokenTTL, which it must not exceed.
@@ -48,6 +52,9 @@ type Options struct {
 // Manager issues and verifies tokens, and writes their cookies. Its methods may be called concurrently.
 type Manager struct {
 	keyring          atomic.Pointer[keyring]
+	setting          sync.Mutex // held while keys are replaced
+	secrets          [][]byte
+	privateKeys      []ed25519.PrivateKey
 	issuer, audience string
 	tokenTTL         time.Duration
 	refreshTTL       time.Duration
@@ -94,7 +101,8 @@ func New(o Options) *Manager {
 		setAttributes:   attributes(live.cookie(o.Development, int(o.RefreshTTL/time.Second))),
 		clearAttributes: attributes(live.cookie(o.Development, -1)),
 		staleAttributes: staleAttributes(o),
+		privateKeys:     o.PrivateKeys,
 	}
-	m.SetKeys(o.Keys)
+	m.SetSecrets(o.Secrets)
 	return m
 }

@@ -41,8 +41,8 @@ func (k key) sign(c claims) string {
 		panic(err)
 	}
 	text := k.header + "." + base64.RawURLEncoding.EncodeToString(payload)
-	signature, err := jwt.SigningMethodHS256.Sign(text, k.secret)
-	if err != nil { // cannot be: a []byte is a key
+	signature, err := k.algorithm.Sign(text, k.signs)
+	if err != nil { // cannot be: the key is of the algorithm's
 		panic(err)
 	}
 	return text + "." + base64.RawURLEncoding.EncodeToString(signature)
@@ -100,13 +100,14 @@ func (r *keyring) parse(token string) (c claims, err error) {
 }
 
 // parser leaves the claims to Verify, which has to know whether age is the only fault.
-var parser = jwt.NewParser(jwt.WithValidMethods([]string{"HS256"}), jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation())
+var parser = jwt.NewParser(jwt.WithValidMethods([]string{"HS256", "EdDSA"}), jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation())
 
 var errKey = errors.New("no key for this header")
 
 // keysFor returns the keys to try. A kid is compared with ours and never looked up elsewhere, and keys that a header
-// brings along are ignored. A header with crit is refused: it names extensions that the reader must understand, and
-// this one understands none (RFC 7515 section 4.1.11).
+// brings along are ignored. The header's alg must be the algorithm of the key. Without a kid only secrets are tried, since other
+// services may issue such JWTs. A header with crit is refused: it names extensions that the reader must understand, and this one
+// understands none (RFC 7515 section 4.1.11).
 func (r *keyring) keysFor(t *jwt.Token) (any, error) {
 	if _, ok := t.Header["crit"]; ok {
 		return nil, errKey
@@ -114,8 +115,8 @@ func (r *keyring) keysFor(t *jwt.Token) (any, error) {
 	id, named := t.Header["kid"]
 	var set jwt.VerificationKeySet
 	for _, k := range r.keys {
-		if !named || id == k.id {
-			set.Keys = append(set.Keys, k.secret)
+		if k.algorithm == t.Method && (id == k.id || !named && k.algorithm == jwt.SigningMethodHS256) {
+			set.Keys = append(set.Keys, k.verifies)
 		}
 	}
 	if len(set.Keys) == 0 {

@@ -28,7 +28,7 @@ func (c *clock) now() time.Time { return c.Time }
 // newTestManager returns a manager with two keys, and its clock, which stands at 2,000,000,000 seconds.
 func newTestManager(changes ...func(*Options)) (*Manager, *clock) {
 	c := &clock{time.Unix(2_000_000_000, 0)}
-	o := Options{Keys: [][]byte{newKey, oldKey}, RefreshTTL: 720 * time.Hour, CookiePath: "/", Now: c.now}
+	o := Options{Secrets: [][]byte{newKey, oldKey}, RefreshTTL: 720 * time.Hour, CookiePath: "/", Now: c.now}
 	for _, change := range changes {
 		change(&o)
 	}
@@ -286,7 +286,7 @@ func FuzzVerify(f *testing.F) {
 
 // BenchmarkVerifyJWT verifies a JWT that has not been seen before, and one that has.
 func BenchmarkVerifyJWT(b *testing.B) {
-	m, _ := newTestManager(func(o *Options) { o.Keys = o.Keys[:1] })
+	m, _ := newTestManager(func(o *Options) { o.Secrets = o.Secrets[:1] })
 	token := m.Issue(alice, RefreshToken{}).Token
 	b.Run("first", func(b *testing.B) {
 		b.ReportAllocs()

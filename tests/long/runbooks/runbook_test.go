@@ -724,6 +724,7 @@ func TestRotationRunbooks(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 
+	m.rotatePrivateKeys(secrets)
 	latest = m.signIn("bob")
 	m.eachFailure(password[0], func() {}, func() { m.is("POST", servicetest.Plaza, servicetest.EventBody, latest, 200) },
 		func() { m.is("POST", servicetest.Plaza, servicetest.EventBody, latest, 200) })
@@ -739,6 +740,79 @@ func TestRotationRunbooks(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(secrets, name)); err != nil || info.Mode() != 0o600 {
 			t.Errorf("%v, %v", info, err)
 		}
+	}
+}
+
+// rotatePrivateKeys takes private keys and rotates them. Who was signed in by a secret stays so.
+func (m *machine) rotatePrivateKeys(secrets string) {
+	m.t.Helper()
+	file, took := filepath.Join(secrets, "jwt.pem"), false
+	has := func(published int) {
+		m.t.Helper()
+		status, body := m.service.Do("GET", "/.well-known/jwks.json", "", "")
+		if n := strings.Count(body, `"kid"`); status != 200 || n != published {
+			m.t.Errorf("%d %s, want %d keys", status, body, published)
+		}
+	}
+	old := m.signIn("alice")
+	works := func() { m.is("GET", servicetest.Plaza, "", old, 200) }
+	m.eachFailure(runbooks(m.t, "secrets", "Take private keys")[0], func() {
+		if took {
+			m.systemctl("stop worldevents")
+			os.Remove(file)
+			servicetest.WriteSecret(m.t, filepath.Join(m.p.Dir, ".env"), strings.Replace(m.dotEnv(), "JWT_PRIVATE_KEY_FILE=secrets/jwt.pem\n", "", 1))
+			m.systemctl("start worldevents")
+			m.service.Readiness(200, 20*time.Second)
+		}
+	}, works, func() {
+		took = true
+		m.service.Readiness(200, 20*time.Second)
+		works()
+		has(1)
+	})
+	keys := func() string {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			m.t.Error(err)
+		}
+		return string(text)
+	}
+	key := runbooks(m.t, "secrets", "Rotate a private key")
+	old = m.signIn("carol")
+	first := keys()
+	before := func(text string) func() {
+		return func() {
+			os.Remove(file + ".before")
+			servicetest.WriteSecret(m.t, file, text)
+			m.systemctl("reload worldevents")
+		}
+	}
+	m.eachFailure(key[0], before(first), works, func() {
+		works()
+		if has(strings.Count(keys(), "BEGIN")); keys() == first || !strings.HasPrefix(keys(), first) {
+			m.t.Errorf("%s, want another key behind %s", keys(), first)
+		}
+	})
+	before(first)()
+	m.run(key[0])
+	both := keys()
+	second := strings.TrimPrefix(both, first)
+	m.eachFailure(key[1], before(both), works, func() {
+		works()
+		has(2)
+		if keys() != second+first {
+			m.t.Errorf("%s, want the second in front of the first of %s", keys(), both)
+		}
+	})
+	latest := m.signIn("dave")
+	m.eachFailure(key[2], before(second+first), func() {}, func() {
+		has(1)
+		m.is("GET", servicetest.Plaza, "", old, 401)
+		m.is("GET", servicetest.Plaza, "", latest, 200)
+	})
+	m.is("GET", servicetest.RefreshPath, "", old, 200)
+	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
+		m.t.Errorf("%v, %v", info, err)
 	}
 }
 

@@ -1,0 +1,184 @@
+package operating
+
+import (
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/server"
+	"worldevents/tests/servicetest"
+)
+
+const keySetPath = "/.well-known/jwks.json"
+
+// pair is a private key as its file has it, and what verifies its JWTs.
+type pair struct {
+	pem    string
+	public ed25519.PublicKey
+}
+
+func newPair(t *testing.T) pair {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair{string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), public}
+}
+
+func (p pair) id() string { return server.KeyID(p.public) }
+
+// keySet is what another service does with the published keys: it verifies a JWT by EdDSA alone, with the key that the JWT names.
+type keySet map[string]ed25519.PublicKey
+
+func published(t *testing.T, s *servicetest.Process) (set keySet) {
+	t.Helper()
+	res, err := http.Get(s.URL + keySetPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var body struct{ Keys []map[string]string }
+	if err := json.NewDecoder(res.Body).Decode(&body); err != nil || res.StatusCode != 200 || res.Header.Get("Cache-Control") != "public, max-age=300" || res.Header.Get("Vary") != "" {
+		t.Errorf("%d %v %v", res.StatusCode, res.Header, err)
+	}
+	set = make(keySet)
+	for _, k := range body.Keys {
+		x, err := base64.RawURLEncoding.DecodeString(k["x"])
+		if err != nil || len(x) != ed25519.PublicKeySize || len(k) != 6 || k["kty"] != "OKP" || k["crv"] != "Ed25519" || k["use"] != "sig" || k["alg"] != "EdDSA" {
+			t.Errorf("%v %v", k, err)
+		}
+		set[k["kid"]] = x
+	}
+	return set
+}
+
+func (set keySet) verifies(t *testing.T, token string) bool {
+	t.Helper()
+	header, _ := servicetest.DecodeJWT(t, token)
+	text, signature, _ := cutLast(token, ".")
+	raw, err := base64.RawURLEncoding.DecodeString(signature)
+	key := set[header["kid"].(string)]
+	return err == nil && header["alg"] == "EdDSA" && key != nil && ed25519.Verify(key, []byte(text), raw)
+}
+
+func cutLast(text, separator string) (before, after string, found bool) {
+	i := strings.LastIndex(text, separator)
+	if i < 0 {
+		return text, "", false
+	}
+	return text[:i], text[i+len(separator):], true
+}
+
+// With private keys the first signs and the others verify, and other services verify with what is published. Who was signed in by
+// a secret stays so. SIGHUP takes other keys, and a file that is wrong changes nothing.
+func TestPrivateKeys(t *testing.T) {
+	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
+		before := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "LOG_FORMAT=json", "LOG_LEVEL=warn")
+		issue := func(p *servicetest.Program, args ...string) string {
+			t.Helper()
+			return strings.TrimSpace(p.For(t).MustRun(append([]string{"session", "issue"}, args...)...))
+		}
+		tokenOf := func(cookies string) string {
+			token, _, _ := strings.Cut(strings.TrimPrefix(cookies, "token="), ";")
+			return token
+		}
+		alice, carol := issue(before, "alice"), issue(before, "carol", "--expired")
+		s := before.ServeReady()
+		if status, body := s.Do("GET", keySetPath, "", ""); status != 404 || !strings.Contains(body, "not_found") {
+			t.Errorf("without private keys: %d %s", status, body)
+		}
+		s.Signal(syscall.SIGTERM)
+		s.Wait(20 * time.Second)
+
+		p := before.With("JWT_PRIVATE_KEY_FILE=jwt.pem")
+		file := filepath.Join(p.Dir, "jwt.pem")
+		a, b, c := newPair(t), newPair(t), newPair(t)
+		servicetest.WriteSecret(t, file, a.pem)
+		s = p.ServeReady()
+		is := func(what, cookies string, want int) {
+			t.Helper()
+			if status, body := s.Do("GET", servicetest.Plaza, "", cookies); status != want {
+				t.Errorf("%s: %d %s, want %d", what, status, body, want)
+			}
+		}
+		has := func(pairs ...pair) keySet {
+			t.Helper()
+			set := published(t, s)
+			for _, p := range pairs {
+				if !p.public.Equal(set[p.id()]) {
+					t.Errorf("%s is not published", p.id())
+				}
+			}
+			if len(set) != len(pairs) {
+				t.Errorf("%d keys are published, want %d", len(set), len(pairs))
+			}
+			return set
+		}
+		is("signed by a secret", alice, 200)
+		bob := issue(p, "bob")
+		is("signed by the private key", bob, 200)
+		for who, cookies := range map[string]string{"bob": bob, "alice, refreshed": "token=" + refreshed(t, s, alice)} {
+			if !has(a).verifies(t, tokenOf(cookies)) {
+				t.Errorf("%s: %s", who, tokenOf(cookies))
+			}
+		}
+		// A browser that comes back with an expired JWT of the secret's gets one of the private key's.
+		session := servicetest.NewBrowser(s.URL, http.DefaultTransport)
+		session.Cookies["token"] = tokenOf(carol)
+		session.Cookies["refreshToken"] = strings.TrimSpace(carol[strings.Index(carol, "refreshToken=")+len("refreshToken="):])
+		if res := session.Do("GET", servicetest.SessionPath, ""); res.Status != 200 || !has(a).verifies(t, session.Cookies["token"]) {
+			t.Errorf("%d %s", res.Status, res.Body)
+		}
+
+		signs := func(p pair) string {
+			return `SIGHUP: JWT_PRIVATE_KEY_FILE was read again","changed":true,"signs":"` + p.id() + `"`
+		}
+		servicetest.WriteSecret(t, file, a.pem+b.pem)
+		hangUp(t, s, signs(a))
+		has(a, b)
+		servicetest.WriteSecret(t, file, b.pem+a.pem)
+		hangUp(t, s, signs(b))
+		is("signed by the former key", bob, 200)
+		dave := "token=" + refreshed(t, s, issue(p, "dave"))
+		if set := has(a, b); !set.verifies(t, tokenOf(dave)) || keyOf(t, tokenOf(dave)) != b.id() {
+			t.Error("not signed by the new key")
+		}
+		servicetest.WriteSecret(t, file, b.pem)
+		hangUp(t, s, signs(b))
+		is("the former key is gone", bob, 401)
+		is("the new key", dave, 200)
+		if s.Says("all former keys are gone", 0); has(b).verifies(t, tokenOf(bob)) {
+			t.Error("the key that is gone is published")
+		}
+		for text, want := range map[string]string{
+			"": "is empty", c.pem + "x": "and nothing else", string(c.public): "and nothing else", c.pem + c.pem: "key 2 is key 1 again",
+		} {
+			servicetest.WriteSecret(t, file, text)
+			hangUp(t, s, `"level":"ERROR","msg":"SIGHUP: JWT_PRIVATE_KEY_FILE stays as it is"`)
+			if !strings.Contains(s.Log.String(), want) {
+				t.Errorf("%q: the log does not say %q", text, want)
+			}
+		}
+		has(b)
+		servicetest.WriteSecret(t, file, c.pem)
+		hangUp(t, s, signs(c))
+		s.Says("JWT_PRIVATE_KEY_FILE: all former keys are gone", 1)
+		is("all keys are other ones", dave, 401)
+		is("signed by a secret", issue(before, "alice"), 200)
+		lines := strings.Split(a.pem+b.pem+c.pem, "\n")
+		showsNone(t, s, lines[1], lines[4], lines[7])
+	})
+}
