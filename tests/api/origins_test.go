@@ -11,7 +11,7 @@ import (
 )
 
 // exposed is what scripts of an allowed origin may read.
-const exposed = "Event-Id, Session-User, Session-Expires, ETag, Link, Retry-After, X-Request-Id"
+const exposed = "Event-Id, Idempotency-Key, Session-User, Session-Expires, ETag, Link, Retry-After, X-Request-Id"
 
 func TestCORSResponses(t *testing.T) {
 	t.Parallel()

@@ -112,7 +112,7 @@ func TestLoadRefuses(t *testing.T) {
 	for _, test := range []struct{ name, text string }{
 		{"no YAML", "\t{"},
 		{"a dangling reference", head + "paths: {/x: {get: {parameters: [{$ref: '#/components/parameters/X'}], " + responses + "}}}"},
-		{"a header", head + "paths: {/x: {get: {parameters: [{name: h, in: header, schema: {type: string}}], " + responses + "}}}"},
+		{"an array in a header", head + "paths: {/x: {get: {parameters: [{name: h, in: header, schema: {type: array, items: {type: string}}}], " + responses + "}}}"},
 		{"a cookie", head + "paths: {/x: {get: {parameters: [{name: c, in: cookie, schema: {type: string}}], " + responses + "}}}"},
 		{"an array", query("type: array, items: {type: string}")},
 		{"a parameter without type", query("")},
