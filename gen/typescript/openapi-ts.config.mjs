@@ -1,4 +1,4 @@
-// What @hey-api/openapi-ts makes of the contract: src/api, never edited. See `make generate`.
+// What @hey-api/openapi-ts makes of the contract: src/api, which adapt.mjs then changes and nobody edits. See `make generate`.
 export default {
   input: "../../openapi.yaml",
   output: { path: "src/api", importFileExtension: ".js" },

@@ -19,7 +19,7 @@ export interface Operations<ThrowOnError extends boolean> {
 
 /** Whether calls that fail reject with `CallError` instead of resolving to `{ error }`. The default is false. */
 export interface Throwing<ThrowOnError extends boolean> {
-  throwOnError?: ThrowOnError;
+  throwOnError?: ThrowOnError | undefined;
 }
 
 /**
@@ -51,7 +51,7 @@ export interface ServerConnection extends Throwing<boolean> {
   /** The header `Cookie` of the request that the server answers. */
   cookie: string | null | undefined;
   /** Used in place of the global `fetch`. */
-  fetch?: typeof fetch;
+  fetch?: typeof fetch | undefined;
 }
 
 /**

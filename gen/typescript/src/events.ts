@@ -25,7 +25,7 @@ export function createEvent<ThrowOnError extends boolean = false>(
 }
 
 /** The query of the page after a result of `listEvents` with a limit, from its `Link`; undefined after the last page. */
-export function nextPage({ response }: { response?: Response }): { cursor: string } | undefined {
+export function nextPage({ response }: { response?: Response | undefined }): { cursor: string } | undefined {
   const next = response?.headers.get("Link")?.match(/<([^>]*)>\s*;\s*rel="?next"?/)?.[1];
   const cursor = next && new URL(next, "http://service").searchParams.get("cursor");
   return cursor ? { cursor } : undefined;
@@ -36,7 +36,7 @@ export function nextPage({ response }: { response?: Response }): { cursor: strin
  * with `CallError`, also when a page leads to itself.
  */
 export async function* allEvents(options: Options<ListEventsData, true>): AsyncGenerator<WorldEvent, void, undefined> {
-  let query = { limit: 100, ...options.query };
+  let query = { ...options.query, limit: options.query?.limit ?? 100 };
   for (;;) {
     const page = await api.listEvents({ ...options, query, throwOnError: true });
     yield* page.data.events;

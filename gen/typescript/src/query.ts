@@ -23,7 +23,7 @@ export const queryKeys = {
 
 /** What a query hands to its function. */
 interface Call {
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
 }
 
 /** The client repeats what the service says can be repeated, and refreshes by itself. What a proxy says may be over in a moment. */
@@ -60,7 +60,7 @@ export const eventPagesOptions = (world: string, query: ListQuery = {}) => ({
   queryKey: [...queryKeys.events(world), "pages", query],
   queryFn: async ({ signal, pageParam }: Call & { pageParam: string | undefined }): Promise<Page> => {
     const cursor = pageParam === undefined ? {} : { cursor: pageParam };
-    const page = await listEvents({ path: { id: world }, query: { limit: 20, ...query, ...cursor }, signal, throwOnError: true });
+    const page = await listEvents({ path: { id: world }, query: { ...query, limit: query.limit ?? 20, ...cursor }, signal, throwOnError: true });
     return { ...page.data, next: nextPage(page)?.cursor };
   },
   initialPageParam: undefined as string | undefined,

@@ -12,9 +12,9 @@ export interface Connection {
    * `refreshSession` has succeeded. `getSession` does not count: it may succeed for 15 minutes after the session was
    * revoked. The call's own result says so too, as a 401. It is not called after `signOut`, in this tab or another.
    */
-  onSignInNeeded?: () => void;
+  onSignInNeeded?: (() => void) | undefined;
   /** Used in place of the global `fetch`. */
-  fetch?: typeof fetch;
+  fetch?: typeof fetch | undefined;
 }
 
 /** Who is signed in, and until when without a refresh. */
@@ -274,7 +274,7 @@ const differ = (before: Session | null | undefined, session: Session | null) =>
  * ends it. Call `connect` first.
  */
 export function onSessionChange(
-  callback: (session: Session | undefined) => void, { client = defaultClient }: { client?: Client } = {},
+  callback: (session: Session | undefined) => void, { client = defaultClient }: { client?: Client | undefined } = {},
 ): () => void {
   const listeners = stateOf(client)?.listeners;
   const listener = (session: Session | undefined) => callback(session);
@@ -293,7 +293,7 @@ export function onWrite(callback: () => void, client: Client): () => void {
  * Signs out here and in every tab, and revokes the session; the user's others go on. Scripts cannot clear the httpOnly
  * cookies themselves.
  */
-export async function signOut({ client = defaultClient }: { client?: Client } = {}): Promise<void> {
+export async function signOut({ client = defaultClient }: { client?: Client | undefined } = {}): Promise<void> {
   const { baseUrl = "" } = client.getConfig();
   const state = stateOf(client);
   const act = () => withTabLock(baseUrl, async () => {
@@ -304,12 +304,12 @@ export async function signOut({ client = defaultClient }: { client?: Client } = 
 }
 
 /** The address that signs the user in and then returns to `returnTo`. */
-export function signInUrl(returnTo: string, { client = defaultClient }: { client?: Client } = {}): string {
+export function signInUrl(returnTo: string, { client = defaultClient }: { client?: Client | undefined } = {}): string {
   return `${client.getConfig().baseUrl ?? ""}/sign-in?return_to=${encodeURIComponent(returnTo)}`;
 }
 
 /** Who is signed in, from the result of `getSession` or `refreshSession`. It throws a `CallError` for a name that nobody can have. */
-export function sessionOf({ response }: { response?: Response }): Session {
+export function sessionOf({ response }: { response?: Response | undefined }): Session {
   const name = response?.headers.get("Session-User");
   try {
     return {

@@ -16,7 +16,7 @@ const maxSilence = 5_000;
 
 /** The list to watch: what `listEvents` takes. */
 export interface WatchOptions extends Pick<Options<ListEventsData>, "client" | "path"> {
-  query?: Omit<NonNullable<ListEventsData["query"]>, "wait">;
+  query?: Omit<NonNullable<Options<ListEventsData>["query"]>, "wait"> | undefined;
 }
 
 /** How a watch is doing. */
@@ -40,11 +40,11 @@ export interface Watcher {
    * Called when a call fails, in the tab that has made it. The watch goes on by itself, unless it has ended: the service has
    * said that the user has to sign in, or that there can be no such list. The error is a `CallError`, or what `fetch` rejected with.
    */
-  onError?: (error: unknown, ended: boolean) => void;
+  onError?: ((error: unknown, ended: boolean) => void) | undefined;
   /** Called with how the watch is doing, at first and whenever that changes, in every tab. */
-  onStatus?: (live: LiveStatus) => void;
+  onStatus?: ((live: LiveStatus) => void) | undefined;
   /** Ends the watch. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
 }
 
 /**

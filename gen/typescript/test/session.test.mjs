@@ -7,6 +7,7 @@ import {
   allEvents, CallError, client, connect, createClient, createEvent, getSession, joinEvent, keepSession, leaveEvent, listEvents,
   nextPage, onSessionChange, refreshSession, serverClient, sessionOf, signInUrl, signOut,
 } from "worldevents-client";
+import { eventPagesOptions, eventsOptions } from "worldevents-client/query";
 import { eventually, fetchWithCookies, startService } from "../../../tests/browser/service.mjs";
 
 const path = { id: "plaza" };
@@ -370,6 +371,19 @@ test("messages of others on the channel of the tabs change nothing", async () =>
     stop();
     channel.close();
   }
+});
+
+test("a limit that is undefined is none: pages have the usual size", async () => {
+  const asked = [];
+  connectWith(await service.issue("alice"), (send) => (input, init) => {
+    asked.push(new URL(input.url).search);
+    return send(input, init);
+  });
+  const query = { limit: undefined };
+  for await (const _ of allEvents({ path, query }));
+  await eventPagesOptions("plaza", query).queryFn({ pageParam: undefined });
+  await eventsOptions("plaza", query).queryFn({});
+  assert.deepEqual(asked, ["?limit=100", "?limit=20", ""]);
 });
 
 test("allEvents ends where a cache gives the first page for every cursor", async () => {
