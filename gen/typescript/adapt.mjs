@@ -1,15 +1,16 @@
 // Changes what the generator has made where it has no option for it, as the last step of `make generate`.
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+
+const at = (file) => new URL(`src/api/${file}`, import.meta.url);
 
 /** Replaces what is in a file of src/api. A new version of the generator may write it in another way: then this fails. */
 function change(file, ...changes) {
-  const path = new URL(`src/api/${file}`, import.meta.url);
-  let text = readFileSync(path, "utf8");
+  let text = readFileSync(at(file), "utf8");
   for (const [pattern, replacement] of changes) {
     if (!pattern.test(text)) throw new Error(`${file} has no ${pattern}`);
     text = text.replace(pattern, replacement);
   }
-  writeFileSync(path, text);
+  writeFileSync(at(file), text);
 }
 
 // Options may be undefined where they may be left out.
@@ -17,3 +18,18 @@ change("sdk.gen.ts",
   [/(export type Options<.*> = )(Options2<[^]*?\n\});/, "$1OrUndefined<$2>;"],
   [/^import /m, "import type { OrUndefined } from '../options.js';\nimport "],
 );
+
+// The service has no server-sent events, and what reads them would be an eighth of a bundle.
+rmSync(at("core/serverSentEvents.gen.ts"));
+change("client/client.gen.ts",
+  [/import \{ createSseClient \}.*\n/, ""],
+  [/  const makeSseFn = [^]*?\n  };\n\n/, ""],
+  [/    sse: \{\n[^]*?\n    \},\n/, ""],
+);
+change("client/types.gen.ts",
+  [/import type \{\n  ServerSentEventsOptions,\n[^]*?;\n/, ""],
+  [/,\n    Pick<\n      ServerSentEventsOptions<TData>,\n[^]*?\n    >/, ""],
+  [/type SseFn = <\n[^]*?;\n\n/, ""],
+  [/, SseFn>/, ">"],
+);
+change("client/index.ts", [/export type \{ ServerSentEventsResult \}.*\n/, ""]);
