@@ -63,6 +63,25 @@ test("a session that has expired is shown as the user's again", async (t) => {
   assert.deepEqual(complaints, []);
 });
 
+test("in the dark nothing of a response glares", async (t) => {
+  const service = await startService();
+  t.after(service.stop);
+  await service.demo();
+  const { context, tab } = await openTab({ colorScheme: "dark" });
+  t.after(() => context.close());
+  await context.addCookies(cookiesOf(await service.issue("alice"), service.address));
+  await tab.goto(`${service.address}/docs`);
+  await execute(tab, "events", "listEvents");
+  const shown = tab.locator("#operations-events-listEvents");
+  const canvas = await context.newPage();
+  for (const part of [".live-responses-table", ".curl-command", ".request-url", ".parameters-container"]) {
+    const share = await lightShare(canvas, await shown.locator(part).screenshot());
+    assert.ok(share < 0.1, `${share} of ${part} is light`); // its letters are
+  }
+  await tab.emulateMedia({ colorScheme: "light" }); // as systems do in the morning
+  assert.ok(await lightShare(canvas, await shown.locator(".parameters-container").screenshot()) > 0.8);
+});
+
 test("in production, without a sign-in page, the docs say how to sign in", async (t) => {
   const service = await startService({ APP_ENV: "production" });
   t.after(service.stop);
@@ -75,14 +94,25 @@ test("in production, without a sign-in page, the docs say how to sign in", async
 });
 
 /** A tab that notes what the browser complains about on its console, violations of the page's policy among them. */
-async function openTab() {
-  const context = await openWindow(browser, { viewport: { width: 1280, height: 900 } });
+async function openTab(options) {
+  const context = await openWindow(browser, { viewport: { width: 1280, height: 900 }, ...options });
   const tab = await context.newPage();
   const complaints = [];
   tab.on("console", (message) => ["error", "warning"].includes(message.type()) && complaints.push(message.text()));
   tab.on("pageerror", (error) => complaints.push(error.message));
   return { context, tab, complaints };
 }
+
+/** Which share of the pixels of a picture is light, as an empty page sees it. */
+const lightShare = (page, png) => page.evaluate(async (base64) => {
+  const image = await createImageBitmap(await (await fetch(`data:image/png;base64,${base64}`)).blob());
+  const context = new OffscreenCanvas(image.width, image.height).getContext("2d");
+  context.drawImage(image, 0, 0);
+  const { data } = context.getImageData(0, 0, image.width, image.height);
+  let light = 0;
+  for (let i = 0; i < data.length; i += 4) if (data[i] + data[i + 1] + data[i + 2] > 3 * 128) light++;
+  return light / (data.length / 4);
+}, png.toString("base64"));
 
 /** Opens an operation, presses Execute with the examples as they stand, and returns the status and body shown. */
 async function execute(tab, tag, operation) {

@@ -2,6 +2,12 @@
 const root = document.getElementById("swagger-ui");
 const base = root.dataset.base;
 
+// Swagger UI has dark colours below this class alone; the system says when.
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const followScheme = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
+dark.addEventListener("change", followScheme);
+followScheme();
+
 // The cookies are httpOnly: nothing that the Authorize dialog could set would count.
 const withoutAuthorize = () => ({
   wrapComponents: {
