@@ -44,6 +44,7 @@ export async function startService(env = {}) {
   const folder = await mkdtemp(join(tmpdir(), "worldevents-"));
   const [port, adminPort] = [await freePort(), await freePort()];
   const address = `http://127.0.0.1:${port}`;
+  const database = join(folder, "test.db");
   const admin = `http://127.0.0.1:${adminPort}`;
   const secret = randomBytes(32).toString("hex");
   const settings = {
@@ -54,7 +55,7 @@ export async function startService(env = {}) {
     LISTEN_ADDR: `127.0.0.1:${port}`,
     ADMIN_ADDR: `127.0.0.1:${adminPort}`,
     BASE_URL: address,
-    DATABASE_URL: `sqlite:${join(folder, "test.db")}`,
+    DATABASE_URL: `sqlite:${database}`,
     JWT_SECRET: secret,
     WRITE_RATE: "0", // one user writes for all
     ...env,
@@ -84,9 +85,13 @@ export async function startService(env = {}) {
   return {
     address,
     port,
+    /** The file of the database. */
+    database,
     stop,
     /** Adds a user, which production asks for before a session can be issued. */
     addUser: (name) => run("user", "add", name),
+    /** Removes an event. */
+    remove: (id) => run("event", "remove", id),
     /** Fills the database as `make run` does. */
     demo: () => run("demo"),
     /** Creates an event in a world as the user of `call`, a fetch, and returns its id. */
