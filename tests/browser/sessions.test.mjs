@@ -1,13 +1,9 @@
 // The page of sessions, by clicking, in two browsers of one user.
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { after, afterEach, before, test } from "node:test";
 import { cookiesOf, openWindow, startChromium } from "./chromium.mjs";
 import { startFront } from "./front.mjs";
 import { freePort, startService } from "./service.mjs";
-
-const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 let browser;
 before(async () => (browser = await startChromium()));
@@ -58,7 +54,7 @@ const firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefo
 const safari = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.4.1 Mobile/15E148 Safari/604.1";
 
 test("two browsers see each other, and one ends the other, under a path", async () => {
-  const service = await serviceAt("/api-of/worlds"); // axe looks at /
+  const service = await serviceAt("/api-of/worlds");
   const [laptop, phone, tablet] = [await openTab(firefox), await openTab(safari), await openTab()];
   await signIn(laptop, service);
   assert.deepEqual(await devices(laptop), ["Firefox on Linux"]);
@@ -97,42 +93,3 @@ test("the docs lead to the page", async () => {
   await tab.getByRole("heading", { name: "This device" }).waitFor();
   assert.deepEqual(await devices(tab), ["command line"]);
 });
-
-test("axe finds nothing, and nothing is wider than the window", async () => {
-  const service = await serviceAt("");
-  const tab = await openTab(firefox);
-  await audit(tab, `${service.base}/sign-in`, "sign-in");
-  await audit(tab, `${service.base}/sessions`, "sessions-nobody");
-  const swagger = { "nested-interactive": { enabled: false } }; // its headings of operations are so
-  await audit(tab, `${service.base}/docs`, "docs-nobody", swagger);
-  await signIn(tab, service);
-  await audit(tab, `${service.base}/docs`, "docs", swagger);
-  await audit(tab, `${service.base}/sessions`, "sessions-one");
-  await audit(tab, `${service.base}/sign-in`, "sign-in-signed-in");
-  for (const userAgent of [safari, "w".repeat(60), "x ".repeat(30), ...Array(6)]) await signIn(await openTab(userAgent), service);
-  await audit(tab, `${service.base}/sessions`, "sessions-many");
-  await tab.reload();
-  assert.equal((await devices(tab)).length, 10);
-
-  const production = await serviceAt("", { APP_ENV: "production" });
-  await audit(await openTab(), `${production.base}/sessions`, "sessions-nobody-production");
-});
-
-/** Looks at a page with a tab that may run scripts and has the cookies of the given one: at its widest and light, at its narrowest and dark. */
-async function audit(from, url, name, rules = {}) {
-  const context = await openWindow(browser, { storageState: await from.context().storageState(), bypassCSP: true });
-  const tab = await context.newPage();
-  assert.equal((await tab.goto(url)).status(), 200);
-  await tab.waitForLoadState("networkidle");
-  await tab.evaluate(axe);
-  for (const [colorScheme, width] of [["light", 1280], ["dark", 390]]) {
-    await tab.emulateMedia({ colorScheme });
-    await tab.setViewportSize({ width, height: 900 });
-    if (process.env.SCREENSHOTS) await tab.screenshot({ path: `${process.env.SCREENSHOTS}/${name}-${colorScheme}-${width}.png`, fullPage: true });
-    const { violations, passes } = await tab.evaluate((rules) => axe.run({ rules }), rules);
-    assert.ok(passes.length > 10, `${passes.length} rules apply`);
-    assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]), [], `${name}, ${colorScheme}, at ${width} px`);
-    assert.ok(await tab.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name} is wider than ${width} px`);
-  }
-  await context.close();
-}

@@ -1,4 +1,6 @@
 // Shows the contract in Swagger UI. Calls go to the origin of this page, whose cookies the browser sends by itself.
+import { nameControls } from "./names.js";
+
 const root = document.getElementById("swagger-ui");
 const base = root.dataset.base;
 
@@ -15,6 +17,12 @@ const withoutAuthorize = () => ({
     authorizeOperationBtn: () => () => null,
   },
 });
+
+// The button that copies a path is seen by who points at it, and by nobody else.
+const withoutHiddenCopy = () => ({ wrapComponents: { CopyToClipboardBtn: () => () => null } });
+
+// The path of an operation is a link inside the button that opens it, which leads where the button does.
+const withoutNestedLinks = () => ({ wrapComponents: { DeepLink: () => ({ text }) => text } });
 
 // The operations come first, and what the contract says about all of them after the last. Swagger UI has the operations alone in
 // its main, so their heading goes there, and the rest is a region of its own.
@@ -43,11 +51,12 @@ async function show() {
 
   const spec = await (await fetch(`${base}/openapi.json`)).json();
   spec.servers = [{ url: base || "/" }];
+  nameControls(root);
   SwaggerUIBundle({
     spec,
     domNode: root,
     presets: [SwaggerUIBundle.presets.apis],
-    plugins: [withoutAuthorize, operationsFirst],
+    plugins: [withoutAuthorize, withoutHiddenCopy, withoutNestedLinks, operationsFirst],
     requestInterceptor: withCookieHint,
     layout: "BaseLayout",
     deepLinking: true,
