@@ -32,11 +32,11 @@ func isAddress(text string) bool {
 	return err == nil
 }
 
-// listener finds out where to listen. In development that is on loopback alone, unless LISTEN_ADDR says otherwise: there
-// anybody who reaches the service signs in as anybody.
+// listener finds out where to listen. The host localhost is both loopback addresses (RFC 6761 section 6.3), since browsers try
+// either. In development these are the default: there anybody who reaches the service signs in as anybody.
 func (c *Config) listener() error {
 	c.ListenAddrs = []string{c.ListenAddr}
-	_, text, err := net.SplitHostPort(c.ListenAddr)
+	host, text, err := net.SplitHostPort(c.ListenAddr)
 	if err != nil {
 		return errors.New("must be host:port or :port")
 	}
@@ -44,7 +44,7 @@ func (c *Config) listener() error {
 	if err != nil {
 		return errors.New("must end with a port, 0 to 65535")
 	}
-	if c.Development && c.given["LISTEN_ADDR"] == "" {
+	if host == "localhost" || c.Development && c.given["LISTEN_ADDR"] == "" {
 		c.ListenAddrs = []string{net.JoinHostPort("127.0.0.1", text), net.JoinHostPort("::1", text)}
 	}
 	c.UsePort(port)

@@ -21,7 +21,7 @@ type Config struct {
 	AppEnv string `env:"APP_ENV" envDefault:"production"`
 	// DevelopmentPublic allows development with a BASE_URL that is not local: there anybody signs in as anybody.
 	DevelopmentPublic bool `env:"DEVELOPMENT_PUBLIC" envDefault:"false"`
-	// ListenAddr is the public listener. Unset, development listens on the two loopback addresses alone.
+	// ListenAddr is the public listener. The host localhost is the two loopback addresses, which development listens on while this is unset.
 	ListenAddr string `env:"LISTEN_ADDR" envDefault:":8080"`
 	// AdminAddr is the listener of /livez, /readyz and /metrics; set but empty turns it off.
 	AdminAddr string `env:"ADMIN_ADDR" envDefault:"127.0.0.1:9090"`

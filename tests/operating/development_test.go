@@ -77,6 +77,9 @@ func TestDevelopmentListensOnLoopback(t *testing.T) {
 		{"development without IPv6", []string{"APP_ENV=development"}, false, []string{ipv4}, []string{public}},
 		{"development, empty is unset", []string{"APP_ENV=development", "LISTEN_ADDR="}, true, []string{ipv4, ipv6}, []string{public}},
 		{"development on all", []string{"APP_ENV=development", "LISTEN_ADDR=:8080"}, true, []string{ipv4, ipv6, public}, nil},
+		{"development on localhost", []string{"APP_ENV=development", "LISTEN_ADDR=localhost:8080"}, true, []string{ipv4, ipv6}, []string{public}},
+		{"development on localhost without IPv6", []string{"APP_ENV=development", "LISTEN_ADDR=localhost:8080"}, false, []string{ipv4}, []string{public}},
+		{"production on localhost", []string{"APP_ENV=production", "BASE_URL=https://example.org", "LISTEN_ADDR=localhost:8080"}, true, []string{ipv4, ipv6}, []string{public}},
 		{"development on one", []string{"APP_ENV=development", "LISTEN_ADDR=127.0.0.1:8080"}, true, []string{ipv4}, []string{ipv6, public}},
 		{"production", []string{"APP_ENV=production", "BASE_URL=https://example.org"}, true, []string{ipv4, ipv6, public}, nil},
 	} {
