@@ -19,7 +19,7 @@ run: build .env ## Build, fill a new database with a demo, and serve at http://l
 build: ## Build bin/worldevents
 	go build -ldflags '-s -w' -o bin/worldevents .
 
-release: ## Build what a release consists of into dist/: programs, an image, the client, bills of materials, checksums (needs Node)
+release: ## Build what a release consists of into dist/: programs, an image, the client, the launcher, bills of materials, checksums (needs Node)
 	@.ci/release
 
 .env:
@@ -77,9 +77,10 @@ $(CLIENT): $(shell find gen/typescript/src -type f) $(addprefix gen/typescript/,
 	@mkdir -p bin
 	@.ci/node gen/typescript npm pack --silent --pack-destination ../../bin
 
-test-clients: build client ## Test the TypeScript client, and what other tools make of the contract (needs Node)
+test-clients: build client ## Test the TypeScript client, the launcher, and what other tools make of the contract (needs Node)
 	@.ci/node gen/typescript node --test --test-timeout=600000 --test-reporter=spec
 	@.ci/node tests/clients node --test --test-timeout=600000 --test-reporter=spec
+	@.ci/node tests/launcher node --test --test-timeout=600000 --test-reporter=spec
 
 test-browser: build client ## Test in Chromium and Firefox: many tabs, other origins, Swagger UI (needs Node)
 	@NEEDS=$(CHROMIUM) .ci/node tests/browser node --test --test-concurrency=2 --test-reporter=spec

@@ -1,11 +1,14 @@
 package deploy
 
 import (
+	"archive/tar"
+	"compress/gzip"
 	"crypto/sha256"
 	"debug/buildinfo"
 	"debug/elf"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -86,11 +89,11 @@ func TestRelease(t *testing.T) {
 		{"TZ=Asia/Tokyo", "UNCHECKED=1", "GOTOOLCHAIN=local", "GOFLAGS=-buildvcs=false -ldflags=-X=main.x=y -tags=x", "GOOS=darwin", "GOAMD64=v3", "CGO_ENABLED=1"},
 	} {
 		dir := []string{dir, other}[i]
-		inCopy(t, dir, env, "sh", "-c", `umask "$0" && .ci/release dist linux/amd64 image client`, []string{"022", "077"}[i])
+		inCopy(t, dir, env, "sh", "-c", `umask "$0" && .ci/release dist linux/amd64 image client launcher`, []string{"022", "077"}[i])
 		sums[i] = readAll(t, filepath.Join(dir, "dist", "SHA256SUMS"))
 		inCopy(t, filepath.Join(dir, "dist"), nil, "sha256sum", "--check", "--strict", "SHA256SUMS")
 	}
-	if sums[0] != sums[1] || strings.Count(sums[0], "\n") != 5 {
+	if sums[0] != sums[1] || strings.Count(sums[0], "\n") != 7 {
 		t.Errorf("the releases differ: %s%s", sums[0], sums[1])
 	}
 	dist := filepath.Join(dir, "dist")
@@ -118,6 +121,7 @@ func TestRelease(t *testing.T) {
 	}
 	t.Run("bill", func(t *testing.T) { testBill(t, program) })
 	t.Run("signature", func(t *testing.T) { testSignature(t, dist, key) })
+	t.Run("launcher", func(t *testing.T) { testLauncher(t, dist, program) })
 	t.Run("image", func(t *testing.T) { testImage(t, filepath.Join(dist, "worldevents-"+build.Version+"-image.tar")) })
 
 	refuses := func(env, word string) {
@@ -205,6 +209,55 @@ func testSignature(t *testing.T, dist, key string) {
 	}
 	if verify(sums+" ") == nil {
 		t.Error("the signature is of anything")
+	}
+}
+
+// testLauncher sees that the packages for npm have the program, as one that runs, and that no script comes with them.
+// tests/launcher installs and starts such packages.
+func testLauncher(t *testing.T, dist, program string) {
+	platform := packed(t, filepath.Join(dist, "worldevents-linux-x64-"+build.Version+".tgz"))
+	if file := platform["package/bin/worldevents"]; file.mode != 0o755 || file.text != readAll(t, program) {
+		t.Errorf("the program of the package has mode %o and %d bytes", file.mode, len(file.text))
+	}
+	launcher := packed(t, filepath.Join(dist, "worldevents-"+build.Version+".tgz"))
+	for _, files := range []map[string]packedFile{platform, launcher} {
+		var manifest struct {
+			Version string
+			Scripts map[string]string
+		}
+		if err := json.Unmarshal([]byte(files["package/package.json"].text), &manifest); err != nil || manifest.Version != build.Version || manifest.Scripts != nil {
+			t.Errorf("%+v, %v", manifest, err)
+		}
+	}
+}
+
+// packedFile is a file of a package for npm.
+type packedFile struct {
+	mode int64
+	text string
+}
+
+// packed returns the files of a package by their names.
+func packed(t *testing.T, path string) map[string]packedFile {
+	t.Helper()
+	unzipped, err := gzip.NewReader(strings.NewReader(readAll(t, path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string]packedFile)
+	for archive := tar.NewReader(unzipped); ; {
+		header, err := archive.Next()
+		if err == io.EOF {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[header.Name] = packedFile{header.Mode, string(text)}
 	}
 }
 
