@@ -7,12 +7,13 @@ import { after, afterEach, before, beforeEach, test } from "node:test";
 import { build } from "esbuild";
 import { cookiesOf, openWindow, startChromium } from "./chromium.mjs";
 import { startFront } from "./front.mjs";
-import { fetchWithCookies, startService } from "./service.mjs";
+import { eventually, fetchWithCookies, startService } from "./service.mjs";
 
 const here = import.meta.dirname;
 const client = join(here, "../../gen/typescript/dist");
 let browser, service, front, context, folder, bob, world, worlds = 0;
 let hold = () => {};
+let asked; // for lists: whether the call waits, and from which list on
 
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), "worldevents-react-"));
@@ -26,7 +27,7 @@ before(async () => {
     },
   });
   service = await startService({ SESSIONS_PER_USER: "100" });
-  front = await startFront(service.address, { pages: { "/react/": folder }, hold: (...call) => hold(...call) });
+  front = await startFront(service.address, { pages: { "/react/": folder }, hold: (...call) => hold(...call), arrive: (...call) => arrive(...call) });
   browser = await startChromium();
   bob = fetchWithCookies(await service.issue("bob"));
 });
@@ -37,6 +38,7 @@ after(async () => {
   if (folder) await rm(folder, { recursive: true });
 });
 beforeEach(async () => {
+  asked = [];
   world = `world-${++worlds}`;
   context = await openWindow(browser, { baseURL: `http://localhost:${front.port}` });
 });
@@ -54,6 +56,10 @@ async function openTab(query = "") {
   tab.on("console", (message) => message.text().startsWith("Warning:") && tab.errors.push(message.text()));
   await tab.goto(`/react/?world=${world}${query}`);
   return tab;
+}
+
+function arrive({ method, url, headers }) {
+  if (method === "GET" && url.startsWith("/api/event/")) asked.push(url.includes("wait=") ? `waits from ${headers["if-none-match"]}` : "reads");
 }
 
 const create = (name) => service.create(bob, world, { name });
@@ -166,6 +172,43 @@ test("a list without useSession follows the session, too, and says how it is", a
   await other.getByRole("button", { name: "Sign out" }).click();
   await tab.getByRole("heading").first().waitFor({ state: "detached" });
   await tab.getByRole("status").getByText("ended").waitFor();
+  assert.deepEqual(tab.errors, []);
+});
+
+test("a page reads a list once, and then waits for what changes", async () => {
+  await keep(await service.issue("alice"));
+  await create("Rooftop concert");
+  let etag;
+  hold = ({ method, url }, { headers }) => {
+    if (method === "GET" && url.startsWith("/api/event/")) etag ??= headers.etag;
+  };
+  const tab = await openTab("&alone");
+  await tab.getByRole("status").getByText("live").waitFor();
+  await eventually("it waits", () => asked.length > 1);
+  await create("Boat trip");
+  await tab.getByRole("heading", { name: "Boat trip" }).waitFor();
+  await eventually("it waits again", () => asked.length > 2);
+  assert.deepEqual(asked.slice(0, 2), ["reads", `waits from ${etag}`]);
+  const other = await openTab("&alone"); // which the first one tells
+  await other.getByRole("status").getByText("live").waitFor();
+  await create("Picnic");
+  for (const each of [tab, other]) await each.getByRole("heading", { name: "Picnic" }).waitFor();
+  await eventually("it waits once more", () => asked.length > 4);
+  assert.deepEqual(asked.map((call) => call.split(" ")[0]), ["reads", "waits", "waits", "reads", "waits"]);
+  for (const each of [tab, other]) assert.deepEqual(each.errors, []);
+});
+
+test("a list that cannot be read is offline, and live once it can", async () => {
+  await keep(await service.issue("alice"));
+  await create("Rooftop concert");
+  hold = (request, answer) => {
+    if (request.url.startsWith("/api/event/")) answer.statusCode = 502;
+  };
+  const tab = await openTab("&alone");
+  await tab.getByRole("status").getByText("offline").waitFor();
+  hold = () => {};
+  await tab.getByRole("heading", { name: "Rooftop concert" }).waitFor();
+  await tab.getByRole("status").getByText("live").waitFor();
   assert.deepEqual(tab.errors, []);
 });
 

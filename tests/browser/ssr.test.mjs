@@ -25,8 +25,8 @@ before(async () => {
 });
 after(() => browser?.close());
 
-/** A page in plain Node at http://localhost:PORT, in front of the service. */
-async function startPlain(service, port, folder) {
+/** A page in plain Node at http://localhost:PORT, in front of the service. `rendered` is called before the page is sent. */
+async function startPlain(service, port, folder, rendered = () => {}) {
   await writeFiles(folder, { "events.tsx": recipe.files["app/events.tsx"] });
   for (const name of ["page.jsx", "browser.jsx"]) await copyFile(join(here, "ssr", name), join(folder, name));
   const bundle = (name, options) => build({
@@ -44,7 +44,11 @@ async function startPlain(service, port, folder) {
   });
   const { render } = await import(join(folder, "page.mjs"));
   return startFront(service.address, {
-    port, pages: { "/ssr/": join(folder, "out") }, render: (request) => render(service.address, request.headers.cookie),
+    port, pages: { "/ssr/": join(folder, "out") }, async render(request) {
+      const page = await render(service.address, request.headers.cookie);
+      await rendered();
+      return page;
+    },
   });
 }
 
@@ -68,6 +72,24 @@ async function startNext(service, port, folder) {
     },
   };
 }
+
+test("a page whose session has ended since the server rendered it asks to sign in", async (t) => {
+  const port = await freePort();
+  const service = await startService({ BASE_URL: `http://localhost:${port}` });
+  t.after(service.stop);
+  const folder = await mkdtemp(join(tmpdir(), "worldevents-ssr-"));
+  t.after(() => rm(folder, { recursive: true, maxRetries: 5 }));
+  const session = await service.issue("alice");
+  const server = await startPlain(service, port, folder, () => fetchWithCookies(session)(`${service.address}/sign-out`, { method: "POST" }));
+  t.after(server.stop);
+  const context = await openWindow(browser, { baseURL: `http://localhost:${port}` });
+  t.after(() => context.close());
+  await context.addCookies(cookiesOf(session, `http://localhost:${port}`));
+  const tab = await context.newPage();
+  const page = await (await tab.goto("/")).text();
+  assert.match(page, /Signed in as (<!-- -->)?alice/);
+  await tab.getByRole("link", { name: "Sign in" }).waitFor();
+});
 
 for (const [name, start, skip] of [["plain Node", startPlain, false], ["Next.js", startNext, !process.env.NEXT && "takes minutes: NEXT=1"]]) {
   test(`in ${name} the server renders the list, the browser refreshes, and nobody is signed out`, { skip }, async (t) => {
@@ -99,6 +121,22 @@ for (const [name, start, skip] of [["plain Node", startPlain, false], ["Next.js"
     assert.match(alices, /Rooftop &amp; concert/);
     assert.match(bobs, /Signed in as (<!-- -->)?bob/);
     for (const shell of [expired, nobodys]) assert.doesNotMatch(shell, /Signed in|Rooftop/);
+
+    await keep(session); // What the server has read the browser does not read again.
+    const first = await context.newPage();
+    const asked = [];
+    first.on("request", (request) => /\/api\//.test(request.url()) && asked.push(request));
+    await first.goto("/");
+    await eventually("it waits", () => asked.length > 0);
+    await service.create(bob, "plaza", { name: "Boat trip" });
+    await first.getByRole("button", { name: "Boat trip: bob" }).waitFor();
+    await eventually("it waits again", () => asked.length > 1);
+    for (const request of asked) {
+      assert.match(request.url(), /\/api\/event\/plaza\?wait=/);
+      assert.match(request.headers()["if-none-match"], /"/);
+    }
+    await first.close();
+    await context.clearCookies();
 
     const tabs = await Promise.all(Array.from({ length: 5 }, async () => {
       const tab = await context.newPage();

@@ -1,7 +1,7 @@
-/** Operations on events that the generated ones do not spell out: the id of a new event, and all pages of a list. */
+/** Operations on events that the generated ones do not spell out: the id of a new event, the tag of a list, and all its pages. */
 import type { Options } from "./api/index.js";
 import type {
-  CreateEventData, CreateEventErrors, ListEventsData, Success, WorldEvent,
+  CreateEventData, CreateEventErrors, EventList, ListEventsData, Success, WorldEvent,
 } from "./api/index.js";
 import type { RequestResult } from "./api/client/index.js";
 import * as api from "./api/sdk.gen.js";
@@ -22,6 +22,17 @@ export function createEvent<ThrowOnError extends boolean = false>(
     return result;
   });
   return created as unknown as RequestResult<{ 200: Created }, CreateEventErrors, ThrowOnError>;
+}
+
+/** A list and its `ETag`, which stands for all that is in it. A list of more than 1 MiB has none. */
+export type TaggedList = EventList & { etag?: string | undefined };
+
+/**
+ * The list of a result of `listEvents`, with its tag: what a watch goes on from, as `known`. It is plain JSON, so the page that a server
+ * renders may bring it to the browser.
+ */
+export function listOf({ data, response }: { data: EventList; response?: Response | undefined }): TaggedList {
+  return { ...data, etag: response?.headers.get("ETag") ?? undefined };
 }
 
 /** The query of the page after a result of `listEvents` with a limit, from its `Link`; undefined after the last page. */

@@ -4,7 +4,8 @@
  * @packageDocumentation
  */
 import {
-  allEvents, CallError, type EventList, getSession, listEvents, nextPage, type Session, sessionOf, type WatchOptions, type WorldEvent,
+  allEvents, CallError, type EventList, getSession, listEvents, listOf, nextPage, type Session, sessionOf, type TaggedList, type WatchOptions,
+  type WorldEvent,
 } from "./index.js";
 import { isRefusal } from "./errors.js";
 
@@ -45,9 +46,9 @@ export const sessionOptions = () => ({
 /** The events of a world, for a query. With a `limit` all pages are read, one after the other. */
 export const eventsOptions = (world: string, query: ListQuery = {}) => ({
   queryKey: [...queryKeys.events(world), "list", query],
-  queryFn: async ({ signal }: Call): Promise<EventList> => {
+  queryFn: async ({ signal }: Call): Promise<TaggedList> => {
     const options = { path: { id: world }, query, signal, throwOnError: true as const };
-    if (query.limit === undefined) return (await listEvents(options)).data;
+    if (query.limit === undefined) return listOf(await listEvents(options));
     const events: WorldEvent[] = [];
     for await (const event of allEvents(options)) events.push(event);
     return { events };

@@ -9,7 +9,8 @@ import {
 } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import {
-  createEvent, type EventList, joinEvent, leaveEvent, type LiveStatus, type NewEvent, onSessionChange, type Session, watchEvents, type WorldEvent,
+  createEvent, type EventList, joinEvent, leaveEvent, type LiveStatus, type NewEvent, onSessionChange, type Session, type TaggedList, watchEvents,
+  type WorldEvent,
 } from "./index.js";
 import * as options from "./query.js";
 import { type ListQuery, type Page, queryKeys } from "./query.js";
@@ -45,7 +46,7 @@ function useQueries(): QueryClient {
     if (before === null && !session) return;
     queries.setQueryData(queryKeys.session, session ?? null);
     void queries.resetQueries({ queryKey: queryKeys.allEvents });
-  }), [queries]);
+  }, { known: queries.getQueryData<Session | null>(queryKeys.session) }), [queries]);
   return queries;
 }
 
@@ -58,12 +59,18 @@ export function useEvents(world: string, query: Omit<ListQuery, "limit"> = {}) {
   const queries = useQueries();
   const { data: session, error } = useQuery(sessionOptions());
   const [live, setLive] = useState<LiveStatus>(() => ({ status: "connecting", since: new Date(), error: undefined }));
-  const list = eventsOptions(world, query);
-  const { queryKey } = list;
+  const reading = eventsOptions(world, query);
+  const { queryKey } = reading;
+  // The watch tells what is new, so what has been read does not grow old.
+  const list = useQuery({ ...reading, enabled: !!session, staleTime: Infinity });
   const user = session ? session.username ?? "" : undefined;
-  // How it is without a watch, where it is not known who is signed in, or nobody is.
-  const without = user !== undefined ? undefined : session === null ? "ended" : error ? "offline" : "connecting";
-  useEffect(() => without ? setLive({ status: without, since: new Date(), error: error ?? undefined }) : watchEvents({ path: { id: world }, query }, {
+  // The watch goes on from what the query has read, and does not wait for one that fails.
+  const read = list.data || list.failureCount || list.fetchStatus === "paused";
+  // How it is without a watch, while it is not known who is signed in, nobody is, or the list is being read.
+  const without = user !== undefined && read ? undefined : session === null ? "ended" : error ? "offline" : "connecting";
+  useEffect(() => without ? setLive({ status: without, since: new Date(), error: error ?? undefined }) : watchEvents({
+    path: { id: world }, query, known: justRead(queries, queryKey),
+  }, {
     onStatus: setLive,
     onList: async (next) => {
       // What is being asked for may be older than the list, and a change that is under way is followed by a list.
@@ -71,7 +78,13 @@ export function useEvents(world: string, query: Omit<ListQuery, "limit"> = {}) {
       if (!queries.isMutating({ mutationKey: attendanceKey(world) })) queries.setQueryData(queryKey, next);
     },
   }), [queries, hashKey(queryKey), user, without]);
-  return { ...useQuery({ ...list, enabled: !!session }), live };
+  return { ...list, live };
+}
+
+/** The list of a query, unless that was read longer ago: a component that was away does not know what is the latest. */
+function justRead(queries: QueryClient, queryKey: readonly unknown[]): TaggedList | undefined {
+  const { data, dataUpdatedAt = 0 } = queries.getQueryState<TaggedList>(queryKey) ?? {};
+  return Date.now() - dataUpdatedAt < 5_000 ? data : undefined;
 }
 
 /** Creates events in a world: `mutate(newEvent)`. `data` is the id; `error.fields` says what is wrong with each field. */

@@ -206,6 +206,11 @@ class SessionState {
     if (!this.#isStale(epoch) && !this.#isEnded(session)) this.#learn(session);
   }
 
+  /** Takes what a page shows as known, while no response has said anything. */
+  assume({ username, expires }: Session): void {
+    if (this.#session === undefined) this.#session = { username, expires: new Date(expires) };
+  }
+
   nobody(epoch: number): void {
     if (!this.#isStale(epoch)) this.#learn(null);
   }
@@ -272,11 +277,16 @@ const differ = (before: Session | null | undefined, session: Session | null) =>
  * Calls back whenever somebody signs in, with the session, and whenever the session ends, with undefined: in this tab or
  * another. A tab learns of a sign-in when a page that the user returns to calls `getSession`. Returns a function that
  * ends it. Call `connect` first.
+ *
+ * `known` is the session that the page shows without having asked, since a server has rendered it: only then is its end one for this tab.
  */
 export function onSessionChange(
-  callback: (session: Session | undefined) => void, { client = defaultClient }: { client?: Client | undefined } = {},
+  callback: (session: Session | undefined) => void,
+  { client = defaultClient, known }: { client?: Client | undefined; known?: Session | null | undefined } = {},
 ): () => void {
-  const listeners = stateOf(client)?.listeners;
+  const state = stateOf(client);
+  const listeners = state?.listeners;
+  if (known) state?.assume(known);
   const listener = (session: Session | undefined) => callback(session);
   listeners?.add(listener);
   return () => void listeners?.delete(listener);

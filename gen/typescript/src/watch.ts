@@ -1,7 +1,8 @@
 /** Lists that stay up to date while somebody looks: one waiting call for all tabs of a browser that show a list. */
 import { client as defaultClient } from "./api/client.gen.js";
-import { type EventList, listEvents, type ListEventsData, type Options } from "./api/index.js";
+import { listEvents, type ListEventsData, type Options } from "./api/index.js";
 import { CallError, isFinal, retryAfter } from "./errors.js";
+import { listOf, type TaggedList } from "./events.js";
 import { absolute, onSessionChange, onWrite, sleep } from "./session.js";
 
 /** How long a call waits for news, in seconds: less than the 30 after which many proxies cut a silent response. */
@@ -17,6 +18,11 @@ const maxSilence = 5_000;
 /** The list to watch: what `listEvents` takes. */
 export interface WatchOptions extends Pick<Options<ListEventsData>, "client" | "path"> {
   query?: Omit<NonNullable<Options<ListEventsData>["query"]>, "wait"> | undefined;
+  /**
+   * The list, from `listOf`, where it has just been read. The watch then counts as live from the beginning, and waits for what changes
+   * instead of reading the list once more.
+   */
+  known?: TaggedList | undefined;
 }
 
 /** How a watch is doing. */
@@ -34,8 +40,8 @@ export interface LiveStatus {
 
 /** What to do with the lists. */
 export interface Watcher {
-  /** Called with the list, and with each new one. */
-  onList: (list: EventList) => void;
+  /** Called with the list, unless it is the one that is known, and with each new one. */
+  onList: (list: TaggedList) => void;
   /**
    * Called when a call fails, in the tab that has made it. The watch goes on by itself, unless it has ended: the service has
    * said that the user has to sign in, or that there can be no such list. The error is a `CallError`, or what `fetch` rejected with.
@@ -56,18 +62,17 @@ export interface Watcher {
  * than localhost). A tab that is hidden pauses.
  */
 export function watchEvents(options: WatchOptions, { onList, onError, onStatus, signal }: Watcher): () => void {
-  const { client = defaultClient, path, query } = options;
+  const { client = defaultClient, path, query, known } = options;
   const url = absolute(client.buildUrl({ url: "/api/event/{id}", path, query }));
   const name = `worldevents ${url}`;
   const inPage = "document" in globalThis;
   const locks = inPage || "WorkerGlobalScope" in globalThis ? globalThis.navigator?.locks as LockManager | undefined : undefined;
   const end = new AbortController();
   let run: AbortController | undefined;
-  let list: EventList | undefined;
-  let etag: string | undefined;
-  let version = ""; // of list, the same in all tabs
+  let list = known;
+  let version = known?.etag ?? ""; // of list, the same in all tabs
   let term = 0; // of the leading tab: each one's is higher than the last one's
-  let fresh = false; // whether the leading tab, this one, has asked for the list
+  let fresh = !!version; // whether the leading tab, this one, has asked for the list, or who began the watch just has
   let askSoon = () => {}; // ends the pause between two calls that do not wait
   let live: LiveStatus | undefined;
 
@@ -81,11 +86,10 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
   }
 
   /** Takes a list, and reports whether it is a new one. */
-  function take(next: EventList, nextEtag: string | undefined): boolean {
-    const same = list && (etag && nextEtag ? etag === nextEtag : JSON.stringify(list) === JSON.stringify(next));
-    etag = nextEtag;
-    if (same) return false;
+  function take(next: TaggedList): boolean {
+    const same = list && (list.etag && next.etag ? list.etag === next.etag : JSON.stringify(list.events) === JSON.stringify(next.events));
     list = next;
+    if (same) return false;
     // In a task of its own: what the callback throws is the page's error, and must not end the watch.
     queueMicrotask(() => end.signal.aborted || onList(next));
     return true;
@@ -130,12 +134,13 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
       if (!data) return; // Anything on this origin can send here.
       if (!data.term) {
         if (data.wrote) askSoon();
-        if (leading) tell(fresh && data.version !== version ? { list, etag } : undefined);
+        if (leading) tell(fresh && data.version !== version ? { list } : undefined);
       } else if (data.term >= term) {
         term = data.term;
         heard = Date.now();
+        fresh = false;
         if (data.list) {
-          take(data.list, data.etag);
+          take(data.list);
           version = data.version!;
         }
         const { status, since, error } = data.live ?? {};
@@ -160,27 +165,27 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
     let mayWait = !locks && !inPage;
     let early = 0;
     let failures = 0;
-    fresh = false;
+    if (fresh && report("live")) tell();
     while (!signal.aborted) {
       for (let i = 0; locks && !mayWait && i < maxWaiting; i++) {
         mayWait = await hold(`worldevents wait ${i} ${new URL(url).origin}`, { ifAvailable: true }, signal).catch(() => false);
       }
       if (signal.aborted) return;
-      // The first call does not wait: another tab may want the list now.
-      const waits = mayWait && fresh && !!etag;
+      // Where the list is not known to be the latest, the first call does not wait: another tab may want it now.
+      const waits = mayWait && fresh && !!list?.etag;
       const began = Date.now();
       let pause = 0;
       try {
         const response = await call(waits, signal);
         failures = 0;
-        const changed = response.data && take(response.data, response.etag);
-        if (changed) version = `${term} ${began}`;
-        if (report("live") || changed || !fresh) tell({ list, etag });
+        const changed = response.list && take(response.list);
+        if (changed) version = list!.etag ?? `${term} ${began}`;
+        if (report("live") || changed || !fresh) tell({ list });
         fresh = true;
         const soon = Date.now() - began < (changed ? 100 : 1_000);
         early = waits && soon ? early + 1 : 0;
         if (response.retryAfter !== undefined) pause = Math.max(response.retryAfter, 1) * 1_000 * (1 + Math.random());
-        else if (!mayWait || !etag) await Promise.race([sleep(pollInterval, signal), new Promise<void>((soon) => (askSoon = soon))]);
+        else if (!mayWait || !list?.etag) await Promise.race([sleep(pollInterval, signal), new Promise<void>((soon) => (askSoon = soon))]);
         else if (early) pause = Math.min(pollInterval, 125 * 2 ** early); // The service does not wait.
       } catch (error) {
         if (signal.aborted) return;
@@ -211,12 +216,12 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
     try {
       const { data, error, response } = await listEvents({
         client, path, query: waits ? { ...query, wait: waitSeconds } : query, signal: timeout.signal, fetch: send,
-        cache: "no-store", headers: etag ? { "If-None-Match": etag } : {}, throwOnError: false,
+        cache: "no-store", headers: list?.etag ? { "If-None-Match": list.etag } : {}, throwOnError: false,
       });
       // Without a response the call was not made: the id is one that no browser can ask for.
       const { status, headers } = response ?? new Response(null, { status: 400 });
       if (!data && status !== 304) throw new CallError(status, error, headers);
-      return { data, etag: headers.get("ETag") ?? undefined, retryAfter: data ? undefined : retryAfter(headers) };
+      return data ? { list: listOf({ data, response }) } : { retryAfter: retryAfter(headers) };
     } finally {
       clearTimeout(timer);
       signal.removeEventListener("abort", abort);
@@ -225,6 +230,7 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
 
   function pause(): void {
     report("connecting");
+    fresh = false;
     run?.abort();
     run = undefined;
   }
@@ -262,13 +268,13 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
 }
 
 /**
- * The list, and each new one as soon as it has changed, as `watchEvents` has them, with the same `onStatus`. It ends with `signal`, and throws what
- * ends the watch.
+ * The list, unless it is known, and each new one as soon as it has changed, as `watchEvents` has them, with the same `onStatus`. It ends with
+ * `signal`, and throws what ends the watch.
  */
 export async function* eventLists(
   { signal, onStatus, ...options }: WatchOptions & Pick<Watcher, "onStatus" | "signal">,
-): AsyncGenerator<EventList, void, undefined> {
-  let latest: EventList | undefined;
+): AsyncGenerator<TaggedList, void, undefined> {
+  let latest: TaggedList | undefined;
   let failure: { error: unknown } | undefined;
   let wake = () => {};
   const stop = watchEvents(options, {
@@ -307,8 +313,7 @@ interface Told {
   wrote?: boolean;
   /** How the leading tab is doing: what its followers show. */
   live?: Omit<LiveStatus, "error"> & { error?: any };
-  list?: EventList | undefined;
-  etag?: string | undefined;
+  list?: TaggedList | undefined;
 }
 
 /** Takes a lock and holds it until `until`. Reports whether it was to be had; calls `lost` if another tab steals it. */

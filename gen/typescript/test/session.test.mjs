@@ -670,7 +670,7 @@ test("the package stays small, minified and gzipped", () => {
     return gzipSync(contents).length;
   };
   const usual = "connect, createEvent, getSession, joinEvent, leaveEvent, listEvents, onSessionChange, sessionOf, signInUrl, signOut";
-  for (const [names, most] of [["connect", 7000], [usual, 7200], [`${usual}, watchEvents, eventLists`, 9000]]) {
+  for (const [names, most] of [["connect", 6500], [usual, 6700], [`${usual}, watchEvents, eventLists`, 8500]]) {
     assert.ok(size(names) <= most, `${size(names)} bytes for ${names}`);
   }
 });

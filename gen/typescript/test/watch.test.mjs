@@ -1,7 +1,9 @@
 // Watching a list in Node, against the real service and against ones that misbehave. tests/browser has the tabs.
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, test } from "node:test";
-import { CallError, connect, createClient, createEvent, eventLists, joinEvent, leaveEvent, signOut, watchEvents } from "worldevents-client";
+import {
+  CallError, connect, createClient, createEvent, eventLists, joinEvent, leaveEvent, listEvents, listOf, signOut, watchEvents,
+} from "worldevents-client";
 import { eventually as within, fetchWithCookies, startService } from "../../../tests/browser/service.mjs";
 
 const body = { name: "Boat trip", description: "", scheduledAt: "2030-01-01T00:00:00Z" };
@@ -44,6 +46,32 @@ test("each change is told, and nothing once it is stopped", async () => {
   await new Promise((next) => setTimeout(next, 500));
   assert.deepEqual(seen.lists, [[], ["alice"], [""]]);
   assert.deepEqual(seen.errors, []);
+});
+
+test("it goes on from a list that is known: the first call waits, and has nothing to tell", async () => {
+  const calls = [];
+  connectWith(await service.issue("alice"), (send) => (input, init) => {
+    const { method, url, headers } = input;
+    if (method === "GET") calls.push([new URL(url).searchParams.get("wait"), headers.get("If-None-Match")]);
+    return send(input, init);
+  });
+  const { data } = await createEvent({ path, body });
+  const known = listOf(await listEvents({ path, throwOnError: true }));
+  assert.ok(known.etag);
+  const seen = watch({ known });
+  await eventually(() => calls.length === 2);
+  assert.deepEqual(seen.statuses.map(({ status }) => status), ["connecting", "live"]);
+  await leaveEvent({ path: { id: data.id } });
+  await eventually(() => calls.length === 3);
+  seen.stop();
+  assert.deepEqual(calls.slice(0, 2), [[null, null], ["25", known.etag]]);
+  assert.deepEqual([seen.lists, seen.errors], [[[""]], []]);
+
+  const end = new AbortController();
+  for await (const { events } of eventLists({ path, known, signal: end.signal })) { // which has changed since
+    assert.deepEqual(events[0].RSVPs, []);
+    end.abort();
+  }
 });
 
 test("the iterator has the lists, and ends with its signal", async () => {

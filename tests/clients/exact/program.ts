@@ -1,6 +1,6 @@
 // Hands undefined to each function of the client wherever it takes what may be absent. It is type-checked, never run.
 import {
-  allEvents, type Client, connect, createClient, createEvent, eventLists, getSession, joinEvent, keepSession, leaveEvent, listEvents, nextPage,
+  allEvents, type Client, connect, createClient, createEvent, eventLists, getSession, joinEvent, keepSession, leaveEvent, listEvents, listOf, nextPage,
   onSessionChange, refreshSession, serverClient, sessionOf, signInUrl, signOut, type Watcher, watchEvents, type WatchOptions,
 } from "worldevents-client";
 import * as query from "worldevents-client/query";
@@ -17,12 +17,12 @@ connect({ baseUrl: "", onSignInNeeded: call, fetch: send, throwOnError: undefine
 createClient({ baseUrl: "", onSignInNeeded: call, fetch: send, throwOnError: flag });
 serverClient({ baseUrl: "", cookie: text, fetch: send, throwOnError: flag });
 keepSession({ baseUrl: "", onSignInNeeded: call, fetch: send });
-onSessionChange(() => {}, { client });
+onSessionChange(() => {}, { client, known: undefined });
 signInUrl("/", { client });
 await signOut({ client });
 
 const watcher: Watcher = { onList() {}, onError: undefined, onStatus: undefined, signal };
-for (const options of [{ path, client, query: list }, { path, client: undefined, query: undefined }] satisfies WatchOptions[]) {
+for (const options of [{ path, client, query: list, known: undefined }, { path, client: undefined, query: undefined }] satisfies WatchOptions[]) {
   watchEvents(options, watcher);
   for await (const { events } of eventLists({ ...options, signal, onStatus: undefined })) events.length;
   for await (const { name } of allEvents({ ...options, signal, headers })) name.length;
@@ -40,6 +40,7 @@ await createEvent({ path, body, headers: { "Idempotency-Key": text } });
 await createEvent({ path, body, headers: [["Idempotency-Key", "a"]] });
 sessionOf({ response: undefined });
 nextPage({ response: undefined });
+listOf({ data: { events: [] }, response: undefined });
 
 for (const options of [query, { eventsOptions, eventPagesOptions }]) {
   options.eventsOptions("plaza", pages);
