@@ -25,8 +25,8 @@ for (const [name, framework] of [["Vue", "vue"], ["Svelte", "svelte"]]) {
   test(`${name} renders the user, a list and its pages`, async () => {
     const { connect, createEvent, eventPagesOptions, eventsOptions, QueryClient, render, sessionOptions } = await load(framework);
     connect({ baseUrl: service.address, fetch: fetchWithCookies(await service.issue("alice")) });
-    for (const name of ["One", "Two"]) {
-      await createEvent({ path: { id: framework }, body: { name, description: "", scheduledAt: "2030-01-02T03:04:05Z" } });
+    for (const [i, name] of ["One", "Two"].entries()) {
+      await createEvent({ path: { id: framework }, body: { name, description: "", scheduledAt: `2030-01-0${i + 1}T03:04:05Z` } });
     }
     const queries = new QueryClient();
     await queries.prefetchQuery(sessionOptions());

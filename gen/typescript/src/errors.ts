@@ -1,13 +1,13 @@
 /** What a call that failed rejects with, and how the generated client tells the contract's errors from all others. */
 import type { Client } from "./api/client/index.js";
 import type {
-  BadRequestError, BodyTooLargeError, ForbiddenError, HeadersTooLargeError, InternalError, NotFoundError, OverloadedError, RateLimitedError,
-  UnauthorizedError, UnsupportedMediaTypeError,
+  BadRequestError, BodyTooLargeError, ForbiddenError, HeadersTooLargeError, IdempotencyConflictError, InternalError, NotFoundError, OverloadedError,
+  RateLimitedError, UnauthorizedError, UnsupportedMediaTypeError,
 } from "./api/index.js";
 
 /** The codes of the contract. Treat one that you do not know as its status says. */
 export type ErrorCode = (
-  | BadRequestError | BodyTooLargeError | ForbiddenError | HeadersTooLargeError | InternalError | NotFoundError | OverloadedError | RateLimitedError
+  | BadRequestError | BodyTooLargeError | ForbiddenError | HeadersTooLargeError | IdempotencyConflictError | InternalError | NotFoundError | OverloadedError | RateLimitedError
   | UnauthorizedError | UnsupportedMediaTypeError
 )["code"];
 

@@ -23,9 +23,15 @@ export interface Session {
   expires: Date;
 }
 
-/** How often a call that was 429 or 503 is repeated, and the longest `Retry-After`, in seconds, that is waited for. */
+/** The header that makes repeated creations of an event one and the same. */
+const keyHeader = "Idempotency-Key";
+
+/** How often a call that was 429 or 503, or whose connection broke, is repeated, and the longest `Retry-After`, in seconds, that is waited for. */
 const maxRetries = 2;
 const maxRetryAfter = 10;
+
+/** For how long, in milliseconds, a creation is repeated whose connection broke. */
+const maxRepeating = 30_000;
 
 /** How often, every 250 ms, a tab without Web Locks asks again whether the cookies of a faster one have arrived. */
 const maxRaces = 8;
@@ -34,6 +40,9 @@ const maxRaces = 8;
  * A `fetch` for any client of the API that sends the cookies and keeps the session alive. When a call finds the JWT
  * expired, the session is refreshed once for all calls and tabs, and the call is repeated once. A call that is 429 or
  * 503 with `Retry-After` is repeated as told: up to twice, and only if that is at most 10 seconds.
+ *
+ * A `createEvent` without an `Idempotency-Key` gets one of its own. Once the service has said that it knows them, a creation whose
+ * connection broke is repeated, too: up to twice within 30 seconds. It makes one event.
  *
  * `getSession` and `refreshSession` go through the same gate: of any number at once, one request is made. Only a page or
  * a worker shares, and only calls without headers of their own: elsewhere one process may serve many users.
@@ -127,7 +136,10 @@ export function keepSession(connection: Connection): typeof fetch {
     let request = new Request(input, init);
     if (request.credentials === "omit") return send(request);
     request = new Request(request, { credentials: "include" });
-    const { url } = request;
+    const { url, headers } = request;
+    if (request.method === "POST" && /\/api\/event\/[^/]*$/.test(url) && !headers.has(keyHeader)) {
+      headers.set(keyHeader, [Date.now(), Math.random(), Math.random()].join("-")); // It need not be a secret, only new.
+    }
     if (url === sessionUrl(baseUrl) || url === refreshUrl(baseUrl)) {
       const own = !shares || !isEmpty(request.headers);
       return unlessAborted(own ? askAlone(url, request) : share(url), request.signal);
@@ -346,17 +358,29 @@ const isEmpty = (headers: Headers) => {
   return empty;
 };
 
-/** Repeats calls that were 429 or 503 as their Retry-After tells, with jitter. They have had no effect. */
+/**
+ * Repeats calls that were 429 or 503 as their Retry-After tells, with jitter: they have had no effect. Whether a call had one whose
+ * connection broke nobody knows. It is repeated if it has a key, and the service knows keys.
+ */
 function retrying(send: typeof fetch): typeof fetch {
+  let knowsKeys = false;
   return async (input, init) => {
-    const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined);
+    const { signal, headers } = input instanceof Request ? input : { signal: undefined, headers: undefined };
+    const began = Date.now();
     for (let retry = 0; ; retry++) {
       const last = retry === maxRetries;
-      const response = await send(input instanceof Request && !last ? input.clone() : input, init);
-      const seconds = retryAfter(response.headers);
-      const refused = response.status === 429 || response.status === 503;
-      if (last || !refused || seconds === undefined || seconds > maxRetryAfter) return response;
-      await sleep(seconds * 1000 + Math.random() * 500 * (retry + 1), signal);
+      let pause = retry + 1; // in seconds
+      try {
+        const response = await send(input instanceof Request && !last ? input.clone() : input, init);
+        knowsKeys ||= response.headers.get(keyHeader) === "accepted";
+        const seconds = retryAfter(response.headers);
+        const refused = response.status === 429 || response.status === 503;
+        if (last || !refused || seconds === undefined || seconds > maxRetryAfter) return response;
+        pause = seconds;
+      } catch (error) {
+        if (last || !knowsKeys || !headers?.has(keyHeader) || signal?.aborted || Date.now() - began > maxRepeating) throw error;
+      }
+      await sleep(pause * 1000 + Math.random() * 500 * (retry + 1), init?.signal ?? signal);
     }
   };
 }

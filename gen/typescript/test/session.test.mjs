@@ -320,6 +320,66 @@ test("429 and 503 are repeated as told, bodies too", async () => {
   assert.equal(await refreshes(), 1);
 });
 
+/** Breaks the connection of the first calls once the service has answered. Notes the key of each call. */
+const breakFirst = (times, keys) => (send) => async (input, init) => {
+  keys.push(input.headers?.get("Idempotency-Key") ?? null);
+  const response = await send(input, init);
+  if (times-- <= 0) return response;
+  throw new TypeError("fetch failed");
+};
+
+test("a creation whose connection broke is repeated with its key, and makes one event", async () => {
+  const session = await service.issue("alice");
+  const world = { id: "breakwater" };
+  const events = async () => (await listEvents({ path: world })).data.events.length;
+  for (const [breaks, calls, made] of [[0, 1, 1], [1, 2, 2], [2, 3, 3], [3, 3, 4]]) {
+    const keys = [];
+    let broken = 0;
+    connectWith(session, (send) => (input, init) => breakFirst(broken-- > 0 ? 1 : 0, keys)(send)(input, init));
+    assert.ok((await createEvent({ path: { id: "pier" }, body })).data?.id, "the service shows that it knows keys");
+    keys.length = 0;
+    broken = breaks;
+    const result = createEvent({ path: world, body });
+    if (breaks > 2) await assert.rejects(result, TypeError);
+    else assert.ok((await result).data.id);
+    broken = 0;
+    assert.equal(keys.length, calls);
+    assert.equal(new Set(keys).size, 1, `one key: ${keys}`);
+    assert.match(keys[0], /^[!-~]{20,255}$/);
+    assert.equal(await events(), made);
+  }
+});
+
+test("a call whose connection broke is not repeated unless it is a creation, and the service has shown that it knows keys", async () => {
+  const session = await service.issue("alice");
+  const path = { id: "reef" };
+  let keys = [];
+  connectWith(session, breakFirst(1, keys));
+  await assert.rejects(createEvent({ path, body }), TypeError);
+  assert.equal(keys.length, 1);
+  const { data } = await createEvent({ path, body, headers: { "Idempotency-Key": "mine" } });
+  assert.deepEqual([keys[1], (await createEvent({ path, body, headers: { "Idempotency-Key": "mine" } })).data.id], ["mine", data.id]);
+  const { error } = await createEvent({ path, body: { ...body, name: "Another" }, headers: { "Idempotency-Key": "mine" } });
+  assert.equal(error.code, "idempotency_conflict");
+
+  let broken = 0;
+  keys = [];
+  connectWith(session, (send) => (input, init) => breakFirst(broken-- > 0 ? 1 : 0, keys)(send)(input, init));
+  await createEvent({ path, body });
+  for (const call of [() => joinEvent({ path: data }), () => leaveEvent({ path: data }), () => listEvents({ path }), () => getSession()]) {
+    broken = 1;
+    await assert.rejects(call(), TypeError);
+  }
+  assert.deepEqual(keys.slice(1), [null, null, null, null]);
+
+  broken = 9;
+  const undone = new AbortController();
+  const result = createEvent({ path, body, signal: undone.signal });
+  await eventually("it was sent", () => keys.length > 5);
+  undone.abort();
+  await assert.rejects(result, { name: "AbortError" });
+});
+
 test("429 and 503 are repeated twice at most, and not when told to wait long, or not told", async () => {
   for (const [refusals, status, retryAfter, calls] of [[9, 429, "0", 3], [9, 503, "11", 1], [9, 503, "", 1], [9, 503, "soon", 1]]) {
     const urls = [];
