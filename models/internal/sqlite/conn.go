@@ -9,7 +9,8 @@ import (
 // Conn is a connection to a SQLite file for a command, beside the store's pools.
 type Conn struct {
 	*sql.Conn
-	db *sql.DB
+	db   *sql.DB
+	file string
 }
 
 // OpenConn opens the file that path names as in DATABASE_URL, with parameters of SQLite's URIs and of the
@@ -19,17 +20,21 @@ func OpenConn(ctx context.Context, path string, parameters url.Values) (Conn, er
 	if err != nil {
 		return Conn{}, err
 	}
+	file := FileOf(path)
+	keep(file)
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		db.Close()
+		letGo(file)
 		return Conn{}, err
 	}
-	return Conn{conn, db}, nil
+	return Conn{conn, db, file}, nil
 }
 
 func (s Conn) Close() {
 	s.Conn.Close()
 	s.db.Close()
+	letGo(s.file)
 }
 
 func (s Conn) Exec(ctx context.Context, statement string, args ...any) error {

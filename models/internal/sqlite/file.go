@@ -69,6 +69,9 @@ func (f *File) Close() {
 	f.cancel()
 	f.mu.Unlock()
 	f.probing.Wait()
+	if f.opened.Load() != nil {
+		letGo(f.Path)
+	}
 }
 
 // connect makes a connection by open, which must neither write to the file nor touch its log. The first
@@ -113,6 +116,12 @@ func (f *File) connectFirst(ctx context.Context, open func() (driver.Conn, error
 	if err := f.checkLeftLog(ctx); err != nil {
 		return nil, err
 	}
+	keep(f.Path)
+	defer func() {
+		if f.opened.Load() == nil {
+			letGo(f.Path)
+		}
+	}()
 	createPrivate(f.Path)
 	for range 3 { // some file systems put another file in its place when it is first opened for writing
 		before, _ := os.Stat(f.Path)

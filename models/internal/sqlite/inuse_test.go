@@ -4,6 +4,7 @@ package sqlite
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,6 +21,12 @@ import (
 func TestInUse(t *testing.T) {
 	if file := os.Getenv("KEEP_OPEN"); file != "" {
 		keepOpen(t, file)
+		return
+	}
+	if file := os.Getenv("LOOK_AT"); file != "" {
+		if !indexInUse(file+"-shm") || !databaseInUse(file) {
+			t.Error("not in use")
+		}
 		return
 	}
 	file := filepath.Join(t.TempDir(), "test.db")
@@ -62,6 +69,45 @@ func TestInUse(t *testing.T) {
 	if indexInUse(file+"-shm") || databaseInUse(file) || WhoHasOpen(file) != "" {
 		t.Error("in use after it was closed")
 	}
+}
+
+// A connection that checks the file, and one that comes meanwhile, leave the locks of each other alone.
+func TestLocksStay(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "test.db")
+	db, err := NewFile(file).OpenPool(time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec("CREATE TABLE t (n)"); err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	locked := func(what string) {
+		t.Helper()
+		look := exec.Command(os.Args[0], "-test.run=^TestInUse$")
+		look.Env = append(os.Environ(), "LOOK_AT="+file)
+		if out, err := look.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v %s", what, err, out)
+		}
+	}
+	locked("one has it open")
+	other := NewFile(file)
+	if err := other.CheckAtStart(t.Context()); err != nil {
+		t.Error(err)
+	}
+	locked("another checks it")
+	checks := make(chan error)
+	go func() { checks <- other.quickCheck(t.Context()) }()
+	pool, err := other.OpenPool(time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	var n int
+	if err := errors.Join(pool.QueryRow("SELECT count(*) FROM t").Scan(&n), <-checks); err != nil {
+		t.Error(err)
+	}
+	locked("another has it open, too")
 }
 
 // keepOpen has a database open until its standard input ends.

@@ -36,8 +36,7 @@ func (f *File) checkLeftLog(ctx context.Context) error {
 }
 
 // RefuseLogOfAnother returns an error, in words for the operator, if the log beside a file is known to belong
-// to another file that was in its place before. SQLite would write that log into this file, or delete it. It must
-// be called before this process opens the database.
+// to another file that was in its place before. SQLite would write that log into this file, or delete it.
 func RefuseLogOfAnother(real string) error {
 	if _, err := os.Stat(real + "-wal"); err != nil {
 		return nil
@@ -79,7 +78,7 @@ var errMalformed = errors.New("quick_check")
 
 // CheckAtStart checks a file that exists. Without it an instance would be ready and acknowledge writes until
 // somebody meets a damaged page. It leaves two cases to the first connection: a log that was left, and whatever
-// else may be wrong. Once there was a connection it checks nothing, as lockHolder says.
+// else may be wrong. Once there was a connection it checks nothing.
 func (f *File) CheckAtStart(ctx context.Context) error {
 	if f.opened.Load() != nil {
 		return nil

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
 // WhoHasOpen names another process that has the SQLite file open with a write-ahead log, as serve does; "" if
-// there is none. It must be called before this process opens the database, as lockHolder says.
+// there is none.
 func WhoHasOpen(file string) string {
 	switch pid, isLocked := lockHolder(file, sharedFirst, sharedSize); {
 	case !isLocked:
@@ -36,13 +37,20 @@ func indexInUse(path string) bool {
 	return isLocked
 }
 
-// lockHolder finds another process that holds a lock on some of these bytes of a file. Its pid is 0 or less if
-// it belongs to another container or machine. A file that this process may not read counts as not locked.
+// lockHolder finds another process that holds a lock on some of these bytes of a database or its index. Its pid
+// is 0 or less if it belongs to another container or machine. A file that this process may not read counts as
+// not locked, and all count as locked of a database that is kept.
 //
-// It must be called before this process opens the database: closing a descriptor of a file drops all locks that
-// the process has on it (fcntl_locking(2)). The list in /proc/locks needs no descriptor, but the kernel gives it
-// in pages. While other locks come and go it lacks some that are held all the time.
+// Closing a descriptor of a file drops all locks that this process has on it (fcntl_locking(2)), and SQLite would
+// not notice. So lockHolder opens nothing of a database that this process has open. The list in /proc/locks needs
+// no descriptor, but the kernel gives it in pages: while other locks come and go it lacks some that are held all
+// the time.
 func lockHolder(path string, first, size int64) (pid int32, isLocked bool) {
+	kept.Lock()
+	defer kept.Unlock()
+	if kept.databases[RealFile(strings.TrimSuffix(path, "-shm"))] > 0 {
+		return int32(os.Getpid()), true
+	}
 	f, err := os.Open(path) // the operator names the file
 	if err != nil {
 		return 0, false
