@@ -32,12 +32,14 @@ func (c *Config) RereadPrivateKeys() (keys []ed25519.PrivateKey, warnings []stri
 	return reread(c, privateKeyFile, parsePrivateKeys)
 }
 
+var errNoKeys = errors.New("must have private keys in PKCS #8 and PEM, not encrypted, and nothing else: make one with openssl genpkey -algorithm ed25519")
+
 // parsePrivateKeys reads one or more different keys of Ed25519, in PEM (RFC 7468) and PKCS #8 (RFC 8410), not encrypted.
 func parsePrivateKeys(content []byte) (keys []ed25519.PrivateKey, err error) {
 	for rest := content; len(bytes.TrimSpace(rest)) > 0; {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil || block.Type != "PRIVATE KEY" {
-			return nil, errors.New("must have private keys in PKCS #8 and PEM, not encrypted, and nothing else: make one with openssl genpkey -algorithm ed25519")
+			return nil, errNoKeys
 		}
 		parsed, _ := x509.ParsePKCS8PrivateKey(block.Bytes)
 		key, ok := parsed.(ed25519.PrivateKey)
@@ -49,8 +51,11 @@ func parsePrivateKeys(content []byte) (keys []ed25519.PrivateKey, err error) {
 		}
 		keys = append(keys, key)
 	}
-	if len(keys) == 0 {
+	switch len(keys) {
+	case 0:
 		return nil, errors.New("is empty")
+	case bytes.Count(content, []byte("-----BEGIN")): // pem.Decode passes over what it cannot read
+		return keys, nil
 	}
-	return keys, nil
+	return nil, errNoKeys
 }

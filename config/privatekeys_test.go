@@ -59,6 +59,11 @@ func TestPrivateKeys(t *testing.T) {
 		strings.Replace(one, body, "hunter2", 1):                        nothingElse,
 		strings.Replace(one, body, body[:32], 1):                        "key 1 is not of Ed25519: make one with openssl genpkey -algorithm ed25519",
 		one + pemOf(t, elliptic):                                        "key 2 is not of Ed25519: make one with openssl genpkey -algorithm ed25519",
+		"\ufeff" + one + two:                                            nothingElse,
+		"  " + one + two:                                                nothingElse,
+		strings.Replace(one, body, body[:8]+"!"+body[9:], 1) + two:      nothingElse,
+		strings.TrimSuffix(one, "\n") + two + one:                       nothingElse,
+		strings.Split(one, "-----END")[0] + two:                         nothingElse,
 		two + one + two:                                                 "key 3 is key 1 again",
 		strings.Repeat(one, 1000):                                       "is larger than 65536 bytes",
 	} {
