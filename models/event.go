@@ -37,7 +37,7 @@ func (e *Event) SetKey(user ID, key string) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "worldevents event of %s %s", user, key))
 	e.ID = ID(sum[:len(e.ID)])
 	e.ID[6], e.ID[8] = e.ID[6]&0x0f|0x80, e.ID[8]&0x3f|0x80 // UUIDv8 (RFC 9562 section 5.8)
-	hash := Hash(sha256.Sum256(fmt.Appendf(nil, "%q %q %q %d", e.WorldID, e.Name, e.Description, e.ScheduledAt.UnixMilli())))
+	hash := Hash(sha256.Sum256(fmt.Appendf(nil, "%+q %+q %+q %d", e.WorldID, e.Name, e.Description, e.ScheduledAt.UnixMilli())))
 	e.RequestHash = &hash
 }
 
