@@ -69,9 +69,9 @@ func lockedRowOf(w *batch.Write, err *pgconn.PgError) row {
 	switch {
 	case w.Kind == batch.Refreshes:
 		return sessionRow(w)
-	case w.Kind == batch.Creates, strings.Contains(err.Where, `"users"`):
+	case strings.Contains(err.Where, `"users"`):
 		return userRow(w)
-	case strings.Contains(err.Where, `"events"`):
+	case strings.Contains(err.Where, `"events"`), w.Kind == batch.Creates: // a key has the same event for somebody else
 		return eventRow(w)
 	}
 	return rsvpRow(w)
@@ -81,7 +81,7 @@ func lockedRowOf(w *batch.Write, err *pgconn.PgError) row {
 func rowsOf(w *batch.Write) []row {
 	switch w.Kind {
 	case batch.Creates:
-		return []row{userRow(w)}
+		return []row{eventRow(w), userRow(w)}
 	case batch.Joins:
 		return []row{eventRow(w), userRow(w), rsvpRow(w)}
 	case batch.Leaves:
