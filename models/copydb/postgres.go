@@ -18,23 +18,19 @@ type postgresSide struct {
 	conn *pgx.Conn
 }
 
-// openPostgres connects and begins a transaction.
+// openPostgres connects and begins a transaction that no timeout of the server or the role ends: a copy may
+// take hours.
 func openPostgres(ctx context.Context, config *pgx.ConnConfig, begin string) (postgresSide, error) {
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return postgresSide{}, err
 	}
 	s := postgresSide{conn}
-	if err := s.begin(ctx, begin); err != nil {
+	if err := s.exec(ctx, begin+"; "+schema.NoLimits); err != nil {
 		s.close()
 		return postgresSide{}, err
 	}
 	return s, nil
-}
-
-// begin begins a transaction that no timeout of the server or the role ends: a copy may take hours.
-func (s postgresSide) begin(ctx context.Context, begin string) error {
-	return s.exec(ctx, begin+"; "+schema.NoLimits)
 }
 
 // exec runs statements without parameters.

@@ -17,7 +17,7 @@ import (
 // postgresTarget is a database that is being filled in one transaction.
 type postgresTarget struct {
 	postgresSide
-	options models.Options
+	to      side
 	restore string // statements that make the dropped constraints and indexes, and switch the triggers on again
 }
 
@@ -26,7 +26,7 @@ func openPostgresTarget(ctx context.Context, to side, source *postgresSource) (*
 	if err != nil {
 		return nil, err
 	}
-	t := &postgresTarget{postgresSide: side, options: models.Options{URL: to.url, MaxConns: 1, Timeout: to.postgres.ConnectTimeout}}
+	t := &postgresTarget{postgresSide: side, to: to}
 	if err := t.checkEmpty(ctx, source); err != nil {
 		t.close()
 		return nil, err
@@ -87,16 +87,16 @@ func (s postgresSide) checkNoRows(ctx context.Context, table string) error {
 // prepare makes the schema, which stays if the copy fails. Then it locks the tables for this transaction, and
 // drops indexes and constraints.
 func (t *postgresTarget) prepare(ctx context.Context) error {
-	err := t.exec(ctx, "ROLLBACK") // migrating takes locks for which this transaction would stand in the way
-	if err == nil {
-		err = makeSchema(ctx, t.options)
-	}
-	if err == nil {
-		err = t.begin(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-	}
+	t.close() // its transaction would stand in the way of the migration, and an idle connection may be cut
+	err := makeSchema(ctx, models.Options{URL: t.to.url, MaxConns: 1, Timeout: t.to.postgres.ConnectTimeout})
 	if err != nil {
 		return err
 	}
+	side, err := openPostgres(ctx, t.to.postgres, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+	if err != nil {
+		return err
+	}
+	t.postgresSide = side
 	var locked bool
 	if err := t.Value(ctx, &locked, "SELECT pg_try_advisory_xact_lock($1)", int64(schema.CopyLock)); err != nil {
 		return err
