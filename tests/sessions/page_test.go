@@ -124,9 +124,9 @@ func TestSessionsPage(t *testing.T) {
 		laptop.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
 
 		const first, second, third, now = "2030-01-02T03:04:05Z", "2030-01-02T04:04:05Z", "2030-01-02T05:04:05Z", "2030-01-02T05:05:05Z"
-		atLaptop := entry{"Firefox on Linux", first, now, "203.0.113.0/24", ""}
-		atPhone := entry{"Edge on Windows", second, second, "2001:db8:1::/48", ""}
-		atScript := entry{"curl/8.9.1", third, third, "127.0.0.0/24", ""}
+		atLaptop := entry{"Firefox on Linux", first, now, "IP address 203.0.113.…", ""}
+		atPhone := entry{"Edge on Windows", second, second, "IP address 2001:db8:1:…", ""}
+		atScript := entry{"curl/8.9.1", third, third, "The computer of this service", ""}
 		ids := map[string]string{}
 		for _, test := range []struct {
 			name   string

@@ -3,6 +3,7 @@ package signin
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 
@@ -34,21 +35,23 @@ func (s *Service) sessionsPage(c echo.Context) error {
 // since it was found.
 func (s *Service) sessionEntries(ctx context.Context, own models.Caller) (current *pages.Session, others []pages.Session, err error) {
 	sessions, err := s.Store.Sessions(ctx, own.UserID)
-	for _, session := range sessions {
-		entry := pages.Session{
-			Base: s.Pages.Base, ID: session.ID.String(), Device: session.Device, Network: session.Network,
+	at := slices.IndexFunc(sessions, func(session models.Session) bool { return session.ID == own.SessionID })
+	if at < 0 {
+		return nil, nil, err
+	}
+	entry := func(session models.Session, here string) pages.Session {
+		return pages.Session{
+			Base: s.Pages.Base, ID: session.ID.String(), Device: session.Device, Network: networkInWords(session.Network, here),
 			Begun: session.CreatedAt.UTC(), Active: session.RefreshedAt.UTC(),
 		}
-		if session.ID == own.SessionID {
-			current = &entry
-		} else {
-			others = append(others, entry)
+	}
+	mine := entry(sessions[at], "")
+	for i, session := range sessions {
+		if i != at {
+			others = append(others, entry(session, sessions[at].Network))
 		}
 	}
-	if current == nil {
-		others = nil
-	}
-	return current, others, err
+	return &mine, others, err
 }
 
 // usernameOf returns what a JWT among the cookies calls the user, or "". The JWT may have expired: the refresh token shows
