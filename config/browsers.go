@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/net/publicsuffix"
 )
@@ -26,6 +28,15 @@ func isOrigin(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && isHTTPURL(u) && text == u.Scheme+"://"+u.Host && text == strings.ToLower(text) &&
 		!strings.Contains(text, "*") && !strings.HasSuffix(text, ":") && u.Port() != map[string]string{"http": "80", "https": "443"}[u.Scheme]
+}
+
+// maxBrand is the longest BRAND_NAME, in code points: it fits into the head of a page beside who is signed in.
+const maxBrand = 40
+
+func (c *Config) checkBrand(found *faults) {
+	unseen := func(r rune) bool { return !unicode.IsPrint(r) }
+	found.require("BRAND_NAME", utf8.ValidString(c.BrandName) && utf8.RuneCountInString(c.BrandName) <= maxBrand && !strings.ContainsFunc(c.BrandName, unseen) &&
+		strings.Trim(c.BrandName, " ") != "", "must be 1 to %d characters that can be seen, or spaces between them", maxBrand)
 }
 
 func (c *Config) checkContacts(found *faults) {

@@ -105,6 +105,8 @@ type Config struct {
 	MaxWaiting int `env:"MAX_WAITING" envDefault:"10000"`
 	// ListCache is how much memory lists may take that are kept for others who ask, in MiB; 0 keeps none.
 	ListCache int `env:"LIST_CACHE" envDefault:"64"`
+	// BrandName is what the pages call the service, 1 to 40 characters.
+	BrandName string `env:"BRAND_NAME" envDefault:"worldevents"`
 	// SecurityContacts are where to report a vulnerability, as URIs.
 	SecurityContacts []string `env:"SECURITY_CONTACT"`
 	// Docs turns on /docs, /openapi.json and /openapi.yaml.

@@ -157,6 +157,9 @@ var refused = []struct {
 	{`ALLOWED_ORIGINS: "https://a.example:443"` + exactOrigin, []string{"ALLOWED_ORIGINS=https://a.example:443"}},
 	{`ALLOWED_ORIGINS: "http://a.example:80"` + exactOrigin, []string{"ALLOWED_ORIGINS=http://a.example:80"}},
 	{`ALLOWED_ORIGINS: "https://a.example:"` + exactOrigin, []string{"ALLOWED_ORIGINS=https://a.example:"}},
+	{"BRAND_NAME: must be 1 to 40 characters that can be seen, or spaces between them", []string{
+		"BRAND_NAME=" + strings.Repeat("\u00e9", 41), "BRAND_NAME=a\tb", "BRAND_NAME=\u202eb", "BRAND_NAME=   ", "BRAND_NAME=\xff",
+	}},
 	{`SECURITY_CONTACT: "security@example.org"` + noContact, []string{"SECURITY_CONTACT=security@example.org", "SECURITY_CONTACT=mailto:a@example.org,security@example.org"}},
 	{`SECURITY_CONTACT: "http://example.org"` + noContact, []string{"SECURITY_CONTACT=http://example.org"}},
 	{`SECURITY_CONTACT: "https:"` + noContact, []string{"SECURITY_CONTACT=https:"}},
@@ -294,6 +297,7 @@ func TestAllowed(t *testing.T) {
 		"TRUSTED_PROXIES=10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,100.64.0.0/10,127.0.0.0/8,fc00::/7,fe80::/10,::1/128,::ffff:10.0.0.0/104",
 		"TRUSTED_PROXIES=16.0.0.0/5,2000::/5,24.0.0.0/6", "TRUSTED_PROXIES=::ffff:16.0.0.0/101", // each family by itself
 		"ALLOWED_ORIGINS=http://app.example.org\nRETURN_ORIGINS=http://app.example.org", public + "ALLOWED_ORIGINS=https://app.example.org:8443,http://app.localhost,http://[::1]:3000,http://a.localhost:443",
+		"BRAND_NAME=x", "BRAND_NAME=" + strings.Repeat("\u00e9", 40), "BRAND_NAME=The Gathering <of> Worlds & Friends",
 		"SECURITY_CONTACT=mailto:security@example.org,https://example.org/report,tel:+1-201-555-0123",
 		public + "RETURN_ORIGINS=https://app.example.org,http://localhost:5173,http://127.0.0.1:3000",
 		production, production + "\nOIDC_ISSUER=http://localhost:8081", production + "\nOIDC_ISSUER=http://127.0.0.1:8081", production + "\nOIDC_CLIENT_SECRET=x\nOIDC_SCOPES=email openid",

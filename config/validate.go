@@ -22,6 +22,7 @@ func (c *Config) validate(needKey bool) []error {
 	c.checkLifetimes(&found)
 	c.checkOrigins(&found, "ALLOWED_ORIGINS", c.AllowedOrigins)
 	c.checkOrigins(&found, "RETURN_ORIGINS", c.ReturnOrigins)
+	c.checkBrand(&found)
 	c.checkContacts(&found)
 	c.checkProvider(&found)
 	c.checkCookies(&found)

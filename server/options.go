@@ -33,6 +33,8 @@ type Options struct {
 	BaseURL *url.URL
 	// Docs turns on /docs and the published contract.
 	Docs bool
+	// BrandName is what the pages call the service.
+	BrandName string
 	// SecurityContacts are the URIs that /.well-known/security.txt names; none means that there is no such file.
 	SecurityContacts []string
 

@@ -76,7 +76,7 @@ func New(o Options) (*Server, error) {
 	s.live = livelist.New(o.Store, s.lists, livelist.Options{MaxWatches: o.MaxWatches, MaxAnswering: o.MaxInFlight / 4})
 	s.bodies = newBodies(o.MaxInFlight, s.sessions)
 	s.router = newRouter(s.observer, s.bodies)
-	ofPages := pages.Options{BaseURL: s.baseURL, Base: base, Development: o.Development, Sessions: s.sessions, Now: o.Now}
+	ofPages := pages.Options{BaseURL: s.baseURL, Base: base, Brand: o.BrandName, Development: o.Development, Sessions: s.sessions, Now: o.Now}
 	if o.OIDC != nil {
 		s.provider = oidc.New(*o.OIDC, s.baseURL+"/sign-in/callback", o.Keys, s.now)
 		ofPages.Provider = s.provider.Host()

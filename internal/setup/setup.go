@@ -60,7 +60,7 @@ func Server(c *config.Config, text Contract, store *models.Store, log, accessLog
 	adminHost, _, _ := net.SplitHostPort(c.AdminAddr) // "" where there is none
 	return server.Options{
 		Contract: contract, Store: store, Log: log, AccessLog: accessLog, LogEvery: c.LogEvery, LogLinesDropped: logs.Stderr.Dropped,
-		Development: c.Development, BaseURL: c.Base, Docs: c.Docs, SecurityContacts: c.SecurityContacts,
+		Development: c.Development, BaseURL: c.Base, Docs: c.Docs, BrandName: c.BrandName, SecurityContacts: c.SecurityContacts,
 		Keys: c.Keys, PrivateKeys: c.PrivateKeys, Issuer: c.JWTIssuer, Audience: c.JWTAudience, JWTTTL: c.JWTTTL,
 		CookieDomain: c.CookieDomain, CookiePartitioned: c.CookiePartitioned,
 		OIDC: Provider(c), ReturnOrigins: c.ReturnOrigins,

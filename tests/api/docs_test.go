@@ -161,6 +161,33 @@ func TestDocsHead(t *testing.T) {
 	}
 }
 
+// BRAND_NAME is what all pages call the service.
+func TestBrand(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, withDocs, func(o *servicetest.Options) { o.BrandName = "Plazas <& Co>" })
+	for _, path := range []string{"/docs", "/sign-in", "/sessions"} {
+		page := s.Client().Get(path).Body
+		if strings.Count(page, "Plazas &lt;&amp; Co&gt;</title>") != 1 || strings.Count(page, "</svg> Plazas &lt;&amp; Co&gt;</strong>") != 1 ||
+			strings.Contains(page, "worldevents") || strings.Contains(page, "<& Co>") {
+			t.Errorf("%s: %s", path, page)
+		}
+	}
+}
+
+// Browsers ask before each use whether what belongs to a page is still the latest: a file of another version would not fit it.
+func TestAssetsAreOfThePage(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, withDocs)
+	for _, path := range []string{"/docs/docs.css", "/docs/docs.js", "/docs/calls.js", "/docs/errors.js", "/docs/names.js", "/sign-in/page.css", "/sign-in/icon.svg"} {
+		res := s.Client().Get(path).HasHeader("Cache-Control", "public, no-cache").HasHeader("Vary", "")
+		if tag := res.Header.Get("ETag"); res.Status != 200 || len(tag) < 10 {
+			t.Errorf("%s: %d, ETag %q", path, res.Status, tag)
+		} else {
+			s.Client().Get(path, servicetest.IfNoneMatch(tag)).Is(304, "")
+		}
+	}
+}
+
 // Tools on any page may read the contract, and nothing else.
 func TestPublishedContractFromElsewhere(t *testing.T) {
 	t.Parallel()
@@ -207,7 +234,7 @@ func TestDocsBelowPath(t *testing.T) {
 	s.Client().Get("/").Is(303, "").HasHeader("Location", "/base/docs")
 	for _, page := range []*servicetest.Response{s.Client().Get("/docs"), s.SignIn("alice").Get("/docs"), s.Client().Get("/sign-in")} {
 		for _, link := range regexp.MustCompile(`(?:src|href|action)="([^"]+)"`).FindAllStringSubmatch(page.Body, -1) {
-			if !strings.HasPrefix(link[1], "/base/") {
+			if !strings.HasPrefix(link[1], "/base/") && !strings.HasPrefix(link[1], "#") {
 				t.Errorf("leads to %s", link[1])
 			}
 		}

@@ -1,6 +1,8 @@
 // Swagger UI and the sign-in page, by clicking, under the strict Content-Security-Policy.
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { after, before, test } from "node:test";
+import { promisify } from "node:util";
 import { cookiesOf, openWindow, startChromium } from "./chromium.mjs";
 import { startFront } from "./front.mjs";
 import { freePort, startService } from "./service.mjs";
@@ -32,9 +34,8 @@ test("all six operations work by clicking, under a path", async (t) => {
   assert.equal(tab.url(), `${base}/docs`);
   await shoot(tab, "docs");
 
-  assert.ok((await tab.locator(".opblock").first().boundingBox()).y < 300, "the page opens on the operations");
+  assert.ok((await tab.locator(".opblock").first().boundingBox()).y < 450, "the page opens on the operations");
   assert.deepEqual(await execute(tab, "auth", "getSession"), [200, { authenticated: true }]);
-  assert.match(await tab.locator("#operations-auth-getSession .curl").innerText(), /-b 'token=…; refreshToken=…'/);
   await tab.getByText("sets two httpOnly cookies").waitFor(); // what the contract says of all operations
   assert.deepEqual(await execute(tab, "auth", "refreshSession"), [200, { success: true }]);
   assert.deepEqual(await execute(tab, "events", "createEvent"), [200, { success: true }]);
@@ -74,12 +75,88 @@ test("in the dark nothing of a response glares", async (t) => {
   await execute(tab, "events", "listEvents");
   const shown = tab.locator("#operations-events-listEvents");
   const canvas = await context.newPage();
-  for (const part of [".live-responses-table", ".curl-command", ".request-url", ".parameters-container"]) {
+  for (const part of [".live-responses-table", ".calls", ".request-url", ".parameters-container"]) {
     const share = await lightShare(canvas, await shown.locator(part).screenshot());
     assert.ok(share < 0.1, `${share} of ${part} is light`); // its letters are
   }
   await tab.emulateMedia({ colorScheme: "light" }); // as systems do in the morning
   assert.ok(await lightShare(canvas, await shown.locator(".parameters-container").screenshot()) > 0.8);
+});
+
+test("the first steps work", async (t) => {
+  const service = await startService();
+  t.after(service.stop);
+  await service.demo();
+  const { context, tab, complaints } = await openTab();
+  t.after(() => context.close());
+  await tab.goto(`${service.address}/docs`);
+  await tab.locator(".intro").getByRole("link", { name: "Sign in" }).click();
+  await tab.getByLabel("Username").fill("erin");
+  await tab.keyboard.press("Enter");
+  await tab.getByRole("link", { name: "Try listEvents" }).click();
+  await tab.locator("#operations-events-listEvents .execute:focus").waitFor();
+  assert.equal(tab.url(), `${service.address}/docs#/events/listEvents`);
+  await tab.keyboard.press("Enter");
+  const [status, { events }] = await answerOf(tab.locator("#operations-events-listEvents"));
+  assert.equal(status, 200);
+  assert.ok(events.length > 1, `${events.length} events of plaza`);
+  assert.deepEqual(complaints, []);
+});
+
+test("each operation has a call for curl and one for the TypeScript client, which work", async (t) => {
+  const path = "/api-of/worlds";
+  const port = await freePort();
+  const base = `http://localhost:${port}${path}`;
+  const service = await startService({ BASE_URL: base, SESSIONS_PER_USER: "20" });
+  t.after(service.stop);
+  await service.demo();
+  const front = await startFront(service.address, { port, path });
+  t.after(front.stop);
+  const { context, tab } = await openTab({ bypassCSP: true, permissions: ["clipboard-read", "clipboard-write"] }); // to run what is shown
+  t.after(() => context.close());
+  await tab.goto(`${base}/sign-in`);
+  await tab.getByLabel("Username").fill("alice");
+  await tab.keyboard.press("Enter");
+  await tab.waitForURL(`${base}/docs`);
+  let resolved;
+  await tab.exposeFunction("resolved", (result) => resolved(result));
+
+  for (const [tag, operation] of [["auth", "getSession"], ["auth", "refreshSession"], ["events", "createEvent"], ["events", "listEvents"], ["events", "joinEvent"], ["events", "leaveEvent"]]) {
+    const block = tab.locator(`#operations-${tag}-${operation}`);
+    await block.locator(".opblock-summary-control").click();
+    for (const executed of [false, true]) {
+      if (executed) {
+        await block.getByRole("button", { name: "Execute" }).click();
+        await answerOf(block);
+      }
+      await block.getByRole("button", { name: "Copy for curl" }).click();
+      await block.getByText("Copied").waitFor();
+      const curl = await tab.evaluate(() => navigator.clipboard.readText());
+      assert.equal(curl, await block.locator(".call", { hasText: "curl" }).locator("pre").innerText());
+      assert.ok(curl.startsWith("C=$(./bin/worldevents session issue bob)\n"), curl);
+      const { token, refreshToken } = await service.issue("bob");
+      const { stdout } = await promisify(execFile)("bash", ["-c", curl.replace(/\$\(.*\)/, `'token=${token}; refreshToken=${refreshToken}'`)]);
+      assert.match(stdout, /^HTTP\/1.1 200 OK\r\n[^]*\r\n\r\n{/, curl);
+
+      const script = await block.locator(".call", { hasText: "TypeScript" }).locator("pre").innerText();
+      const result = new Promise((resolve) => (resolved = resolve));
+      await tab.addScriptTag({ type: "module", content: `${script.replace('"worldevents-client"', '"/client/index.js"')}\nresolved({ data, error });` });
+      assert.ok((await result).data, `${script}\n${JSON.stringify(await result)}`);
+    }
+  }
+});
+
+test("errors are listed by their codes", async (t) => {
+  const service = await startService();
+  t.after(service.stop);
+  const { context, tab } = await openTab();
+  t.after(() => context.close());
+  await tab.goto(`${service.address}/docs`);
+  const contract = await (await fetch(`${service.address}/openapi.json`)).json();
+  const codes = Object.values(contract.components.schemas).flatMap(({ allOf }) => allOf?.[1].properties.code.enum ?? []);
+  const listed = tab.getByRole("region", { name: "Errors by code" });
+  assert.deepEqual((await listed.locator("dt code").allInnerTexts()).sort(), codes.sort());
+  assert.equal(await listed.locator("dt", { hasText: "token_expired" }).locator("b").innerText(), "401");
 });
 
 test("in production, without a sign-in page, the docs say how to sign in", async (t) => {
@@ -119,6 +196,11 @@ async function execute(tab, tag, operation) {
   const block = tab.locator(`#operations-${tag}-${operation}`);
   await block.locator(".opblock-summary-control").click();
   await block.getByRole("button", { name: "Execute" }).click();
+  return answerOf(block);
+}
+
+/** The status and the body of the response that an operation shows. */
+async function answerOf(block) {
   const answer = block.locator(".live-responses-table .response");
   const status = Number(await answer.locator(".response-col_status").first().innerText());
   return [status, JSON.parse(await answer.locator(".response-col_description .highlight-code code").first().innerText())];

@@ -4,9 +4,9 @@
 // It never touches the store, and begins or ends no session: package signin does that, with the pages of this package. It reads the
 // cookies of a request only to say on a page who is signed in. No page contains inline scripts or styles.
 //
-// Templates are in html/, what browsers keep for an hour in assets/ and swagger/, all of them in the binary. A handler fills in a Page,
-// and Pages adds what all pages show. Where an error is to be a page and not JSON, the route has ShowErrors in front, and the server
-// asks WriteError before it writes JSON:
+// Templates are in html/, and what a page loads is in assets/ and swagger/, all of it in the binary. layout.html is what all pages have,
+// and page.css how they look. A handler fills in a Page, and Pages adds what all pages show. Where an error is to be a page and not
+// JSON, the route has ShowErrors in front, and the server asks WriteError before it writes JSON:
 //
 //	request --> ShowErrors --> handler --> a Page --> Render --> html/NAME.html
 //	                              '--> an error --> WriteError --> html/TEMPLATE.html, with the id of the request

@@ -1,19 +1,19 @@
 package pages
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"embed"
-	"io/fs"
+	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/labstack/echo/v4"
 )
 
-var (
-	//go:embed assets
-	assets   embed.FS
-	files, _ = fs.Sub(assets, "assets")
-)
+//go:embed assets
+var assets embed.FS
 
 // docsPolicy is what Swagger UI needs: its own files, the API of this origin, and icons inside its style sheet.
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -25,11 +25,11 @@ func (p *Pages) RegisterDocs(r Router, contract *Contract) {
 	r.GetOrHead("contract", "/openapi.json", func(c echo.Context) error { return publish(c, "application/json", published.json) })
 	r.GetOrHead("contract", "/openapi.yaml", func(c echo.Context) error { return publish(c, "application/yaml", published.yaml) })
 	r.GetOrHead("docs", "/docs", func(c echo.Context) error { return p.Render(c, http.StatusOK, "docs.html", docsPolicy, Page{}) })
-	for _, name := range []string{"docs.css", "docs.js", "names.js"} {
-		r.GetOrHead("assets", "/docs/"+name, asset(http.StripPrefix("/docs", http.FileServerFS(files))))
+	for _, name := range []string{"docs.css", "docs.js", "calls.js", "errors.js", "names.js"} {
+		r.GetOrHead("assets", "/docs/"+name, asset(name))
 	}
 	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js"} {
-		r.GetOrHead("assets", "/docs/"+name, asset(newSwaggerFile(name)))
+		r.GetOrHead("assets", "/docs/"+name, kept("max-age=3600", newSwaggerFile(name)))
 	}
 }
 
@@ -37,7 +37,7 @@ func (p *Pages) RegisterDocs(r Router, contract *Contract) {
 // not where a proxy shares the origin with an application.
 func RegisterAssets(r Router) {
 	for _, name := range []string{"page.css", "icon.svg"} {
-		r.GetOrHead("assets", "/sign-in/"+name, asset(http.StripPrefix("/sign-in", http.FileServerFS(files))))
+		r.GetOrHead("assets", "/sign-in/"+name, asset(name))
 	}
 }
 
@@ -51,10 +51,25 @@ func publish(c echo.Context, mediaType string, text []byte) error {
 	return c.Blob(http.StatusOK, mediaType, text)
 }
 
-// asset lets browsers keep a file of this binary for an hour.
-func asset(files http.Handler) echo.HandlerFunc {
+// asset serves a file of assets. Browsers ask before each use whether it is still the latest: one of another version would not fit the
+// page.
+func asset(name string) echo.HandlerFunc {
+	content, err := assets.ReadFile("assets/" + name)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	sum := sha256.Sum256(content)
+	tag := fmt.Sprintf(`"%x"`, sum[:16])
+	return kept("no-cache", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", tag)
+		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(content))
+	}))
+}
+
+// kept lets any cache keep what the handler serves, as far as how says.
+func kept(how string, files http.Handler) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		c.Response().Header().Set("Cache-Control", "public, max-age=3600")
+		c.Response().Header().Set("Cache-Control", "public, "+how)
 		c.Response().Header().Del("Vary")
 		files.ServeHTTP(c.Response(), c.Request())
 		return nil

@@ -15,7 +15,16 @@ import (
 //go:embed html/*.html
 var html embed.FS
 
-var templates = template.Must(template.ParseFS(html, "html/*.html"))
+// templates are the pages by the names of their files. Each is layout.html with what that file defines.
+var templates = readTemplates("docs.html", "error.html", "sessions.html", "sign-in.html")
+
+func readTemplates(names ...string) map[string]*template.Template {
+	read := make(map[string]*template.Template)
+	for _, name := range names {
+		read[name] = template.Must(template.ParseFS(html, "html/layout.html", "html/"+name))
+	}
+	return read
+}
 
 // Policy is the Content-Security-Policy of pages without scripts.
 const Policy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -35,6 +44,8 @@ type Router interface {
 type Options struct {
 	// BaseURL is the public address, Base its path, both without a slash at the end.
 	BaseURL, Base string
+	// Brand is what the pages call the service.
+	Brand string
 	// Development means that anybody signs in by a name.
 	Development bool
 	// Provider is the host of the identity provider, "" without one.
@@ -63,7 +74,7 @@ type Page struct {
 	Others  []Session
 }
 
-// Session is a session as its user sees it. The id opens nothing.
+// Session is a session as its user sees it: Network is in words, or "" if nobody knows. The id opens nothing.
 type Session struct {
 	Base, ID, Device, Network string
 	Begun, Active             time.Time // in UTC
@@ -72,7 +83,7 @@ type Session struct {
 // shown is a Page with what all pages show.
 type shown struct {
 	Page
-	Base        string // the path of the public address
+	Base, Brand string // as in Options
 	Development bool
 	SignIn      bool   // there is a way to sign in
 	Provider    string // the identity provider's host, or ""
@@ -94,7 +105,7 @@ func (p *Pages) RenderAs(c echo.Context, status int, name, policy string, page P
 }
 
 func (p *Pages) write(c echo.Context, status int, name, policy string, s shown) error {
-	s.Base, s.Development, s.Provider = p.Base, p.Development, p.Provider
+	s.Base, s.Brand, s.Development, s.Provider = p.Base, p.Brand, p.Development, p.Provider
 	s.SignIn = p.Development || p.Provider != ""
 	h := c.Response().Header()
 	h.Set("Content-Security-Policy", policy)
@@ -103,5 +114,5 @@ func (p *Pages) write(c echo.Context, status int, name, policy string, s shown) 
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	c.Response().WriteHeader(status)
-	return templates.ExecuteTemplate(c.Response(), name, s)
+	return templates[name].ExecuteTemplate(c.Response(), "layout", s)
 }

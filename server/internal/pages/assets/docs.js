@@ -1,8 +1,10 @@
 // Shows the contract in Swagger UI. Calls go to the origin of this page, whose cookies the browser sends by itself.
+import { Calls } from "./calls.js";
+import { Errors } from "./errors.js";
 import { nameControls } from "./names.js";
 
 const root = document.getElementById("swagger-ui");
-const base = root.dataset.base;
+const { base } = root.dataset;
 
 // Swagger UI has dark colours below this class alone; the system says when.
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -24,10 +26,11 @@ const withoutHiddenCopy = () => ({ wrapComponents: { CopyToClipboardBtn: () => (
 // The path of an operation is a link inside the button that opens it, which leads where the button does.
 const withoutNestedLinks = () => ({ wrapComponents: { DeepLink: () => ({ text }) => text } });
 
-// The operations come first, and what the contract says about all of them after the last. Swagger UI has the operations alone in
-// its main, so their heading goes there, and the rest is a region of its own.
-const operationsFirst = ({ React }) => {
+// The operations come first, and what is true of all of them after the last. Swagger UI has the operations alone in its main, so their
+// heading goes there, and the rest is a region of its own.
+const operationsFirst = (contract) => ({ React }) => {
   let Info;
+  const ErrorsByCode = Errors(React, contract);
   return {
     wrapComponents: {
       InfoContainer: (original) => {
@@ -37,13 +40,46 @@ const operationsFirst = ({ React }) => {
       operations: (Operations) => (props) => React.createElement("div", null,
         React.createElement("h2", { className: "operations" }, "Operations"), React.createElement(Operations, props)),
       Models: (Models) => (props) => React.createElement("section", { "aria-label": "About all operations" },
-        React.createElement(Models, props), React.createElement(Info, props)),
+        React.createElement(Models, props), React.createElement(ErrorsByCode, props), React.createElement(Info, props)),
     },
   };
 };
 
-// Scripts cannot read the cookies that the browser sends, so the command printed for a call shows their place.
-const withCookieHint = (request) => Object.assign(request, { curlOptions: ["-b", "token=…; refreshToken=…"] });
+// The calls to copy stand above the responses, in place of the one for curl that Swagger UI shows once it was executed.
+const withCalls = (contract) => ({ React }) => {
+  const cookies = "development" in root.dataset ? "$(./bin/worldevents session issue bob)" : "'token=…; refreshToken=…'";
+  const CallsToCopy = Calls(React, contract, { base, cookies });
+  return {
+    wrapComponents: {
+      curl: () => () => null,
+      responses: (Responses) => (props) => React.createElement("div", null,
+        React.createElement(CallsToCopy, props), React.createElement(Responses, props)),
+    },
+  };
+};
+
+/** The contract with each reference replaced by what it refers to. */
+function withoutReferences(contract, part = contract) {
+  const whole = (inner) => withoutReferences(contract, inner);
+  if (Array.isArray(part)) return part.map(whole);
+  if (typeof part !== "object" || part === null) return part;
+  if (part.$ref) return whole(part.$ref.slice(2).split("/").reduce((at, name) => at[name], contract));
+  return Object.fromEntries(Object.entries(part).map(([name, inner]) => [name, whole(inner)]));
+}
+
+/** Opens an operation that a link of the page leads to, with the focus on Execute. */
+function lead(ui, link) {
+  const [tag, operation] = link.hash.slice(2).split("/");
+  ui.layoutActions.show(["operations", tag, operation], true);
+  const block = document.getElementById(`operations-${tag}-${operation}`);
+  const arrive = () => {
+    const execute = block.querySelector(".execute");
+    if (!execute) return requestAnimationFrame(arrive); // React has not rendered it yet
+    execute.focus({ preventScroll: true });
+    block.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  };
+  arrive();
+}
 
 async function show() {
   // An expired session refreshes itself when asked; then the page can say whose it is.
@@ -51,13 +87,13 @@ async function show() {
 
   const spec = await (await fetch(`${base}/openapi.json`)).json();
   spec.servers = [{ url: base || "/" }];
+  const contract = withoutReferences(spec);
   nameControls(root);
-  SwaggerUIBundle({
+  const ui = SwaggerUIBundle({
     spec,
     domNode: root,
     presets: [SwaggerUIBundle.presets.apis],
-    plugins: [withoutAuthorize, withoutHiddenCopy, withoutNestedLinks, operationsFirst],
-    requestInterceptor: withCookieHint,
+    plugins: [withoutAuthorize, withoutHiddenCopy, withoutNestedLinks, operationsFirst(contract), withCalls(contract)],
     layout: "BaseLayout",
     deepLinking: true,
     displayRequestDuration: true,
@@ -65,6 +101,12 @@ async function show() {
     defaultModelsExpandDepth: 0,
     validatorUrl: null,
   });
+  for (const link of document.querySelectorAll(".intro a[href^='#/']")) {
+    link.addEventListener("click", (event) => {
+      event.preventDefault();
+      lead(ui, link);
+    });
+  }
 }
 
 show().catch((error) => {
