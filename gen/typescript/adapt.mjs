@@ -33,3 +33,15 @@ change("client/types.gen.ts",
   [/, SseFn>/, ">"],
 );
 change("client/index.ts", [/export type \{ ServerSentEventsResult \}.*\n/, ""]);
+
+// The session is in cookies, so no call has a token of its own to send.
+rmSync(at("core/auth.gen.ts"));
+change("client/client.gen.ts", [/  setAuthParams,\n/, ""], [/    if \(opts\.security\) \{\n[^]*?\n    \}\n\n/, ""]);
+change("client/utils.gen.ts",
+  [/import \{ getAuthToken \}.*\n/, ""],
+  [/const checkForExistence = [^]*?\n\};\n\n/, ""],
+  [/export async function setAuthParams[^]*?\n\}\n\n/, ""],
+);
+change("client/types.gen.ts", [/import type \{ Auth \}.*\n/, ""], [/  \/\*\*\n   \* Security mechanism[^]*?ReadonlyArray<Auth>;\n/, ""]);
+change("client/index.ts", [/export type \{ Auth \}.*\n/, ""]);
+change("core/types.gen.ts", [/import type \{ Auth, AuthToken \}.*\n/, ""], [/  \/\*\*\n   \* Auth token or a function[^]*?AuthToken;\n/, ""]);

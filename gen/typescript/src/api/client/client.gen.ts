@@ -10,7 +10,6 @@ import {
   getParseAs,
   mergeConfigs,
   mergeHeaders,
-  setAuthParams,
 } from './utils.gen.js';
 
 type ReqInit = Omit<RequestInit, 'body' | 'headers'> & {
@@ -45,10 +44,6 @@ export const createClient = (config: Config = {}): Client => {
       headers: mergeHeaders(_config.headers, options.headers),
       serializedBody: undefined as string | undefined,
     };
-
-    if (opts.security) {
-      await setAuthParams(opts);
-    }
 
     if (opts.requestValidator) {
       await opts.requestValidator(opts);
