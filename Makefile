@@ -82,6 +82,9 @@ test-clients: build client ## Test the TypeScript client, the launcher, and what
 	@.ci/node tests/clients node --test --test-timeout=600000 --test-reporter=spec
 	@.ci/node tests/launcher node --test --test-timeout=600000 --test-reporter=spec
 
+test-guards: build client ## Test the client's guards in Next.js, SvelteKit and Nuxt, built and served (minutes; needs Node and 600 MB)
+	@.ci/node tests/guards node --test --test-timeout=600000 --test-reporter=spec
+
 test-browser: build client ## Test in Chromium and Firefox: many tabs, other origins, Swagger UI (needs Node)
 	@NEEDS=$(CHROMIUM) .ci/node tests/browser node --test --test-concurrency=2 --test-reporter=spec
 
@@ -106,4 +109,4 @@ generate: ## Regenerate gen/ from openapi.yaml, and take Swagger UI from its pac
 	@.ci/node gen/typescript npm run --silent generate
 	@.ci/node server/internal/pages/swagger ./generate
 
-.PHONY: help run build release test race test-faults test-hostile test-cluster test-deploy test-postgres test-model fuzz client test-clients test-browser test-oidc mutants bench check outdated generate
+.PHONY: help run build release test race test-faults test-hostile test-cluster test-deploy test-postgres test-model fuzz client test-clients test-guards test-browser test-oidc mutants bench check outdated generate

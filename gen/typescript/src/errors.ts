@@ -2,7 +2,7 @@
 import type { Client } from "./api/client/index.js";
 import type {
   BadRequestError, BodyTooLargeError, ForbiddenError, HeadersTooLargeError, IdempotencyConflictError, InternalError, NotFoundError, OverloadedError,
-  RateLimitedError, UnauthorizedError, UnsupportedMediaTypeError,
+  RateLimitedError, SessionRefusal, UnauthorizedError, UnsupportedMediaTypeError,
 } from "./api/index.js";
 
 /** The codes of the contract. Treat one that you do not know as its status says. */
@@ -11,6 +11,27 @@ export type ErrorCode = (
   | UnauthorizedError | UnsupportedMediaTypeError
 )["code"];
 
+/**
+ * Why nobody is signed in, in the 400s of `getSession` and `refreshSession`, which have no `code`: their `error` as a word.
+ *
+ * - `no_token`: the browser has no session. `invalid_token`: it has a JWT that is not this service's, or two different ones.
+ * - `no_refresh_token`: the JWT has expired, and nothing was sent to refresh it with.
+ * - `invalid_refresh_token`: the session has ended; or another request has just refreshed it, and its cookies are on their way.
+ */
+export type SignedOutReason = Words<Lowercase<SessionRefusal["error"]>>;
+
+type Words<Text extends string> = Text extends `${infer First} ${infer Rest}` ? `${First}_${Words<Rest>}` : Text;
+
+/**
+ * Why nobody is signed in, from a result of `getSession` or `refreshSession`. Only the service's own bodies have a reason, exactly: whatever
+ * else comes with a 400 is undefined, as a proxy's error is, and says nothing about the session.
+ */
+export function reasonOf({ error, response }: { error?: unknown; response?: Pick<Response, "status"> | undefined }): SignedOutReason | undefined {
+  if (response?.status !== 400) return undefined;
+  const body = /^{("authenticated":false,"error":"(No|Invalid)( refresh)?|"error":"(No|Invalid) refresh) token"}$/;
+  return body.test(JSON.stringify(error)) ? (error as SessionRefusal).error.toLowerCase().replace(/ /g, "_") as SignedOutReason : undefined;
+}
+
 /** A response that is not a success, or none of the service: a portal's page, or what a proxy has made of it. Calls reject with it under `throwOnError`, and always when it is not the contract's. */
 export class CallError extends Error {
   override readonly name = "CallError";
@@ -18,6 +39,8 @@ export class CallError extends Error {
   readonly status: number;
   /** Undefined for the 400s of `getSession` and `refreshSession`, and for a response that is not the service's. */
   readonly code: ErrorCode | undefined;
+  /** Why nobody is signed in, for those 400s. */
+  readonly reason: SignedOutReason | undefined;
   /** What is wrong with each bad field, on `validation_failed`. */
   readonly fields: Record<string, string>;
   /** Seconds to wait before the call is repeated. */
@@ -30,6 +53,7 @@ export class CallError extends Error {
     super(contract?.error ?? `A response with the status ${status} is not the service's`, contract ? undefined : { cause: body });
     this.status = status;
     this.code = contract?.code as ErrorCode | undefined;
+    this.reason = reasonOf({ error: body, response: { status } });
     this.fields = contract?.fields ?? {};
     this.retryAfter = headers && retryAfter(headers);
     this.requestId = contract?.requestId || undefined;
@@ -66,10 +90,6 @@ const finalCodes: Record<(BadRequestError | UnauthorizedError)["code"], number> 
 /** Reports whether the service itself has said that the user has to sign in, or that the request is wrong. */
 export const isFinal = (status: number, code: unknown): boolean => finalCodes[code as keyof typeof finalCodes] === status;
 
-/** Reports whether a body is one of the six with which the service itself says that nobody is signed in: four of `getSession`, two of `refreshSession`. */
-export const isRefusal = (body: unknown): boolean =>
-  /^{("authenticated":false,"error":"(No|Invalid)( refresh)?|"error":"(No|Invalid) refresh) token"}$/.test(JSON.stringify(body));
-
 /**
  * Makes `error` what its type says: whatever is not an error of the contract rejects, and everything does under
  * `throwOnError`.
@@ -81,7 +101,7 @@ export function typeErrors(client: Client): void {
     else if (!response || response.ok) throw error; // There is no network, the call was aborted, or its body was cut.
     const body = error instanceof InvalidId ? error.body : error;
     if (response.status === 304) return body; // The caller has sent If-None-Match and looks at the response.
-    if (!(isContractError(body) && (typeof body.code === "string" || isRefusal(body))) || (options.throwOnError ?? client.getConfig().throwOnError)) {
+    if (!(isContractError(body) && (typeof body.code === "string" || reasonOf({ error: body, response }))) || (options.throwOnError ?? client.getConfig().throwOnError)) {
       throw failure(response, body);
     }
     return body;

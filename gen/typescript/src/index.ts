@@ -8,8 +8,9 @@ export * from "./api/index.js";
 export { client } from "./api/client.gen.js";
 export type { Client } from "./api/client/index.js";
 export { connect, createClient, type Operations, serverClient, type ServerConnection, type Throwing } from "./connect.js";
-export { CallError, type ErrorCode } from "./errors.js";
+export { CallError, type ErrorCode, reasonOf, type SignedOutReason } from "./errors.js";
 export { allEvents, createEvent, type Created, listOf, nextPage, type TaggedList } from "./events.js";
+export { type Guarded, type GuardedRequest, guardRequest } from "./guard.js";
 export {
   type Connection, keepSession, onSessionChange, type Session, sessionOf, signInUrl, signOut,
 } from "./session.js";

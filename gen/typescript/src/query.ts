@@ -4,10 +4,9 @@
  * @packageDocumentation
  */
 import {
-  allEvents, CallError, type EventList, getSession, listEvents, listOf, nextPage, type Session, sessionOf, type TaggedList, type WatchOptions,
+  allEvents, CallError, type EventList, getSession, listEvents, listOf, nextPage, reasonOf, type Session, sessionOf, type TaggedList, type WatchOptions,
   type WorldEvent,
 } from "./index.js";
-import { isRefusal } from "./errors.js";
 
 /** What selects events of a world: `from`, `to`, and `limit` for the size of a page. */
 export type ListQuery = Omit<NonNullable<WatchOptions["query"]>, "cursor">;
@@ -36,7 +35,7 @@ export const sessionOptions = () => ({
   queryFn: async ({ signal }: Call): Promise<Session | null> => {
     const result = await getSession({ signal, throwOnError: false });
     if (result.data) return sessionOf(result);
-    if (isRefusal(result.error)) return null;
+    if (reasonOf(result)) return null;
     throw new CallError(result.response?.status ?? 0, result.error, result.response?.headers);
   },
   staleTime: Infinity,

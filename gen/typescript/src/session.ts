@@ -1,7 +1,7 @@
 /** The browser's session: kept alive, shared by all tabs, ended. */
 import { client as defaultClient } from "./api/client.gen.js";
 import type { Client } from "./api/client/index.js";
-import { failure, isFinal, isRefusal, retryAfter, validateSuccess } from "./errors.js";
+import { failure, isFinal, reasonOf, retryAfter, type SignedOutReason, validateSuccess } from "./errors.js";
 
 /** How to reach the service. */
 export interface Connection {
@@ -400,7 +400,7 @@ export function genuine(baseUrl: string, send: typeof fetch): typeof fetch {
 }
 
 /** Rejects a 200 of `getSession` or `refreshSession` that does not say whose session it is, and for how long. */
-async function isSession(response: Response): Promise<void> {
+export async function isSession(response: Response): Promise<void> {
   await validateSuccess(await bodyOf(response));
   if (Number.isNaN(sessionOf({ response }).expires.getTime())) throw failure(response);
 }
@@ -416,7 +416,7 @@ export function sleep(milliseconds: number, signal?: AbortSignal | null): Promis
 }
 
 /** Waits for something, and rejects with the reason of `signal` when that is aborted. */
-function unlessAborted<T>(waited: Promise<T>, signal?: AbortSignal | null): Promise<T> {
+export function unlessAborted<T>(waited: Promise<T>, signal?: AbortSignal | null): Promise<T> {
   let abort: () => void;
   const aborted = new Promise<never>((_, reject) => {
     abort = () => reject(signal?.reason ?? abortError());
@@ -430,7 +430,7 @@ function unlessAborted<T>(waited: Promise<T>, signal?: AbortSignal | null): Prom
 const abortError = () => Object.assign(new Error("The call was aborted."), { name: "AbortError" });
 
 /** The JSON of a body that can still be read afterwards. */
-const bodyOf = async (response: Response) => response.clone().json().catch(() => undefined);
+export const bodyOf = async (response: Response) => response.clone().json().catch(() => undefined);
 
 /** The code of a 401 that is the service's. */
 async function denial(response: Response): Promise<unknown> {
@@ -438,14 +438,12 @@ async function denial(response: Response): Promise<unknown> {
   return isFinal(401, code) && code;
 }
 
-/** What the service says where nobody is signed in, on a 400 that is its own. */
-async function refusal(response: Response): Promise<unknown> {
-  const body = response.status === 400 && await bodyOf(response);
-  return isRefusal(body) && body.error;
-}
+/** Why nobody is signed in, where the service itself says so. */
+export const refusal = async (response: Response): Promise<SignedOutReason | undefined> =>
+  response.status === 400 ? reasonOf({ error: await bodyOf(response), response }) : undefined;
 
 /** Reports whether somebody else has spent the refresh token. */
-const lostRace = async (response: Response) => (await refusal(response)) === "Invalid refresh token";
+const lostRace = async (response: Response) => (await refusal(response)) === "invalid_refresh_token";
 
 /** Undefined where there are none, whatever the types say. */
 const tabLocks = () => inBrowser() ? globalThis.navigator?.locks as LockManager | undefined : undefined;

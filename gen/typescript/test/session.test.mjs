@@ -5,7 +5,7 @@ import { gzipSync } from "node:zlib";
 import { buildSync } from "esbuild";
 import {
   allEvents, CallError, client, connect, createClient, createEvent, getSession, joinEvent, keepSession, leaveEvent, listEvents,
-  nextPage, onSessionChange, refreshSession, serverClient, sessionOf, signInUrl, signOut,
+  nextPage, onSessionChange, reasonOf, refreshSession, serverClient, sessionOf, signInUrl, signOut,
 } from "worldevents-client";
 import { eventPagesOptions, eventsOptions } from "worldevents-client/query";
 import { eventually, fetchWithCookies, startService } from "../../../tests/browser/service.mjs";
@@ -625,6 +625,36 @@ test("what a proxy says of a session, a refresh or a sign-out is not the service
     assert.deepEqual([changes, asked], [[], 0], what);
     end();
   }
+});
+
+test("a 400 of the two auth operations has a reason", async () => {
+  const session = await service.issue("alice");
+  const old = service.expired(session);
+  const cases = [
+    [getSession, {}, "no_token"], [getSession, { token: "x" }, "invalid_token"], [getSession, { token: old.token }, "no_refresh_token"],
+    [getSession, { ...old, refreshToken: "x" }, "invalid_refresh_token"],
+    [refreshSession, {}, "no_refresh_token"], [refreshSession, { refreshToken: "x" }, "invalid_refresh_token"],
+  ];
+  for (const [call, cookies, reason] of cases) {
+    connectWith(cookies);
+    const result = await call();
+    assert.equal(reasonOf(result), reason);
+    assert.deepEqual(Object.keys(result.error), call === getSession ? ["authenticated", "error"] : ["error"]);
+    await assert.rejects(call({ throwOnError: true }), { name: "CallError", status: 400, code: undefined, reason, message: result.error.error });
+  }
+  connectWith(session);
+  assert.equal(reasonOf(await getSession()), undefined);
+  connectWith({});
+  assert.equal(reasonOf(await listEvents({ path })), undefined, "which has a code");
+
+  const exact = { authenticated: false, error: "No token" };
+  assert.equal(reasonOf({ error: exact, response: { status: 400 } }), "no_token");
+  for (const error of [
+    { ...exact, code: "no_token" }, { ...exact, reason: "no_token" }, { ...exact, authenticated: true }, { ...exact, error: "constructor" },
+    { ...exact, error: ["No token"] }, { ...exact, error: "No  token" }, { error: "No token" }, { error: "Invalid token" }, [exact], "No token", null, undefined,
+  ]) assert.equal(reasonOf({ error, response: { status: 400 } }), undefined, JSON.stringify(error));
+  for (const response of [{ status: 401 }, { status: 200 }, undefined]) assert.equal(reasonOf({ error: exact, response }), undefined);
+  assert.equal(new CallError(401, exact).reason, undefined);
 });
 
 test("joins and leaves of one event go in the order of the calls, and others beside them", async () => {

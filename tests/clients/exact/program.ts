@@ -1,7 +1,7 @@
 // Hands undefined to each function of the client wherever it takes what may be absent. It is type-checked, never run.
 import {
-  allEvents, type Client, connect, createClient, createEvent, eventLists, getSession, joinEvent, keepSession, leaveEvent, listEvents, listOf, nextPage,
-  onSessionChange, refreshSession, serverClient, sessionOf, signInUrl, signOut, type Watcher, watchEvents, type WatchOptions,
+  allEvents, type Client, connect, createClient, createEvent, eventLists, getSession, guardRequest, joinEvent, keepSession, leaveEvent, listEvents, listOf, nextPage,
+  onSessionChange, reasonOf, refreshSession, serverClient, sessionOf, signInUrl, signOut, type Watcher, watchEvents, type WatchOptions,
 } from "worldevents-client";
 import * as query from "worldevents-client/query";
 import { eventPagesOptions, eventsOptions, useEvents } from "worldevents-client/react";
@@ -39,6 +39,9 @@ await leaveEvent({ path, ...shared });
 await createEvent({ path, body, headers: { "Idempotency-Key": text } });
 await createEvent({ path, body, headers: [["Idempotency-Key", "a"]] });
 sessionOf({ response: undefined });
+reasonOf({ error: undefined, response: undefined });
+reasonOf(await getSession(shared)) satisfies "no_token" | "invalid_token" | "no_refresh_token" | "invalid_refresh_token" | undefined;
+await guardRequest(new Request("http://page"), { baseUrl: "", fetch: send });
 nextPage({ response: undefined });
 listOf({ data: { events: [] }, response: undefined });
 
