@@ -63,11 +63,21 @@ export class CallError extends Error {
 /** What a call rejects with that had this response. */
 export const failure = ({ status, headers }: Response, body?: unknown): CallError => new CallError(status, body, headers);
 
-/** The seconds of `Retry-After`, which the service never gives as a date. */
+/**
+ * The seconds of `Retry-After` (RFC 9110 section 10.2.3). A proxy may give a date: it is then the time until that by the clock of who has
+ * written the response's `Date`, since the one here may be wrong, and an hour at most.
+ */
 export function retryAfter(headers: Headers): number | undefined {
   const text = headers.get("Retry-After") ?? "";
-  return /^\d+$/.test(text) ? Number(text) : undefined;
+  if (/^\d+$/.test(text)) return Number(text);
+  const at = httpDate(text);
+  // Without a Date, which pages of other origins do not see, the clock here has to do.
+  return at ? Math.min(Math.max(Math.ceil((at - (httpDate(headers.get("Date")) || Date.now())) / 1000), 0), 3600) : undefined;
 }
+
+/** A date in one of the three forms of RFC 9110 section 5.6.7, in milliseconds since 1970. NaN for anything else that `Date` would take, such as "1.5". */
+const httpDate = (text: string | null): number =>
+  /^\w+,? .+:\d\d( GMT| \d{4})$/.test(text!) ? Date.parse(text!.replace(/( GMT)?$/, " GMT")) : NaN;
 
 interface ContractError {
   error: string;

@@ -296,10 +296,10 @@ test("ids that no browser can ask for are refused here, with the field", async (
 });
 
 /** Refuses the first calls so, with no effect. */
-const refuseFirst = (times, status, retryAfter) => (send) => (input, init) => times-- > 0
+const refuseFirst = (times, status, retryAfter, headers) => (send) => (input, init) => times-- > 0
   ? Promise.resolve(Response.json(
     { error: "Later", code: status === 429 ? "rate_limited" : "overloaded", requestId: "1" },
-    { status, headers: { "Retry-After": retryAfter } }))
+    { status, headers: { "Retry-After": retryAfter, ...headers } }))
   : send(input, init);
 
 test("429 and 503 are repeated as told, bodies too", async () => {
@@ -378,6 +378,37 @@ test("a call whose connection broke is not repeated unless it is a creation, and
   await eventually("it was sent", () => keys.length > 5);
   undone.abort();
   await assert.rejects(result, { name: "AbortError" });
+});
+
+test("a Retry-After that is a date is one by the clock of the response, whatever the one here says", async (t) => {
+  const zone = process.env.TZ;
+  process.env.TZ = "America/New_York";
+  t.after(() => zone === undefined ? delete process.env.TZ : (process.env.TZ = zone));
+  const waits = (retryAfter, date) => new CallError(503, {}, new Headers({ "Retry-After": retryAfter, ...(date && { Date: date }) })).retryAfter;
+  const date = "Sun, 06 Nov 1994 08:49:07 GMT";
+  for (const form of ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"]) assert.equal(waits(form, date), 30, form);
+  assert.equal(waits(date, date), 0);
+  assert.equal(waits(date, "Sun, 06 Nov 1994 08:49:37 GMT"), 0, "it is over");
+  assert.equal(waits("Fri, 31 Dec 9999 23:59:59 GMT", date), 3600, "a clock is wrong");
+  for (const unknown of [undefined, "soon"]) { // Another origin's Date no page sees.
+    const wait = waits(new Date(Date.now() + 30_000).toUTCString(), unknown);
+    assert.ok(wait > 25 && wait <= 30, `${wait}`);
+    assert.equal(waits(date, unknown), 0);
+  }
+  for (const junk of ["", "soon", "-5", "1.5", "1e3", "120, 120", "2030-01-01", "2030-01-01T00:00:00Z", "Sun, 99 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:37 +0100"]) {
+    assert.equal(waits(junk, date), undefined, junk);
+  }
+
+  const session = await service.issue("alice");
+  for (const day of [-1, 0, 1]) {
+    const at = (seconds) => new Date(Date.now() + day * 86_400_000 + seconds * 1000).toUTCString();
+    for (const [seconds, calls] of [[0, 2], [-60, 2], [30, 1]]) {
+      const urls = [];
+      connectWith(session, (send) => watch(urls)(refuseFirst(1, 503, at(seconds), { Date: at(0) })(send)));
+      assert.equal((await listEvents({ path })).response.status, calls === 2 ? 200 : 503);
+      assert.equal(urls.length, calls);
+    }
+  }
 });
 
 test("429 and 503 are repeated twice at most, and not when told to wait long, or not told", async () => {
