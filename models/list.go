@@ -76,10 +76,11 @@ type readState struct {
 	More bool
 }
 
-// rsvpState is how far the RSVPs of a large event have been read. Its texts are times and a number as the
+// rsvpState is how far the RSVPs of a large event have been read. Its texts are times and numbers as the
 // database writes them, so that reading on compares exactly what was stored.
 type rsvpState struct {
-	rows int // RSVPs to ask for in the next batch
+	rows  int    // RSVPs to ask for in the next batch
+	event string // the event's number, "0" before the first batch
 	// The position of the last RSVP read.
 	joinedAt, userNumber string
 	// until is when the last user had joined as the reading of the event began. Users who join later are left

@@ -54,9 +54,9 @@ type listRow struct {
 	id ID
 	at time.Time // scheduled
 	// An event has three texts: its name, its description, and its first usernames, at most largeRSVPs+1 of
-	// them. RSVPs have four: their usernames, the two texts of the last one's position as rsvpState has them,
-	// and when the event's last user joined.
-	texts [4][]byte
+	// them. RSVPs have five: the number of their event, their usernames, the two texts of the last one's
+	// position as rsvpState has them, and when the event's last user joined.
+	texts [5][]byte
 }
 
 var lineFeed = []byte{'\n'}
@@ -135,7 +135,7 @@ func (l *EventReader) nextEvents(rows rowsFunc, caller Caller, sink EventSink, s
 		s.remaining--
 		sink.Event(row.id, name, description, row.at)
 		if ended = large; large {
-			s.rsvps = &rsvpState{rows: l.resizeRSVPs(firstRSVPs/2, n, len(usernames)), joinedAt: beforeAll, userNumber: "0", until: afterAll}
+			s.rsvps = &rsvpState{rows: l.resizeRSVPs(firstRSVPs/2, n, len(usernames)), event: "0", joinedAt: beforeAll, userNumber: "0", until: afterAll}
 		} else if len(usernames) > 0 {
 			sink.Usernames(usernames)
 		}
@@ -165,7 +165,8 @@ func (l *EventReader) nextRSVPs(rows rowsFunc, sink EventSink, s *readState) (go
 	query, args := l.rsvpQuery(want)
 	err = rows(query, args, func(row *listRow) (more bool) {
 		there = true
-		usernames := row.texts[0]
+		r.event = string(row.texts[0])
+		usernames := row.texts[1]
 		n := countNames(usernames)
 		r.rows = l.resizeRSVPs(want, n, len(usernames))
 		if n > 1 && len(usernames) > l.maxNames {
@@ -173,9 +174,9 @@ func (l *EventReader) nextRSVPs(rows rowsFunc, sink EventSink, s *readState) (go
 		}
 		if got, done = n, n < want; got > 0 {
 			sink.Usernames(usernames)
-			r.joinedAt, r.userNumber = string(row.texts[1]), string(row.texts[2])
+			r.joinedAt, r.userNumber = string(row.texts[2]), string(row.texts[3])
 			if r.until == afterAll {
-				r.until = string(row.texts[3])
+				r.until = string(row.texts[4])
 			}
 		}
 		return false
@@ -234,16 +235,20 @@ func (l *EventReader) query(selected projection, caller Caller, rows int) (text 
 // rsvpQuery asks for the next rows RSVPs of the large event at l.Last. They come as one row; no row means that
 // the event is gone. The inner LIMIT keeps their order.
 //
+// The event is found by its id at first and by its number as well from then on: one that is removed and created
+// again with its key has the same id, and is another.
+//
 // The next batch has to know the last user of this one. The query looks it up by its time, and counts up to it
 // only if several users joined at the same time. An aggregate of the last user would be simpler, but takes
 // PostgreSQL a tenth longer for the whole list.
 func (l *EventReader) rsvpQuery(rows int) (text string, args []any) {
 	d, id, r := l.store.dialect, l.Last.ID, l.rsvps
-	next := fmt.Sprintf(`event_number = (SELECT number FROM events WHERE id = ?)
-		AND (created_at, user_number) > (CAST(? AS %[1]s), CAST(? AS integer)) AND created_at <= CAST(? AS %[1]s)
-		ORDER BY created_at, user_number`, d.time)
+	const event = "id = ? AND CAST(? AS bigint) IN (0, number)"
+	next := fmt.Sprintf(`event_number = (SELECT number FROM events WHERE %[1]s)
+		AND (created_at, user_number) > (CAST(? AS %[2]s), CAST(? AS integer)) AND created_at <= CAST(? AS %[2]s)
+		ORDER BY created_at, user_number`, event, d.time)
 	text = fmt.Sprintf(`
-		SELECT e.id, e.scheduled_at, usernames, CAST(joined_at AS text), CAST(coalesce(
+		SELECT e.id, e.scheduled_at, CAST(e.number AS text), usernames, CAST(joined_at AS text), CAST(coalesce(
 				(SELECT max(user_number) FROM (
 					SELECT user_number FROM rsvps WHERE event_number = e.number AND created_at = joined_at LIMIT 2
 				) together HAVING count(*) = 1),
@@ -252,6 +257,7 @@ func (l *EventReader) rsvpQuery(rows int) (text string, args []any) {
 		FROM events e, (
 			SELECT %[2]s AS usernames, max(created_at) AS joined_at
 			FROM (SELECT created_at, username FROM rsvps WHERE %[1]s LIMIT ?) next
-		) batch WHERE e.id = ?`, next, d.joinUsernames)
-	return text, []any{id, r.joinedAt, r.userNumber, r.until, rows - 1, id, r.joinedAt, r.userNumber, r.until, rows, id}
+		) batch WHERE %[3]s`, next, d.joinUsernames, event)
+	from := []any{id, r.event, r.joinedAt, r.userNumber, r.until}
+	return text, slices.Concat(from, []any{rows - 1}, from, []any{rows, id, r.event})
 }

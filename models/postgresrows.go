@@ -115,6 +115,6 @@ func (row *listRow) read(rows pgx.Rows) error {
 		row.at = time.UnixMicro(postgres.Epoch + micros)
 		return nil
 	}
-	into := []any{&row.id, &row.at, nil, nil, nil, nil}
+	into := []any{&row.id, &row.at, nil, nil, nil, nil, nil}
 	return rows.Scan(into[:len(values)]...)
 }

@@ -49,8 +49,9 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_user ON sessions (user_id);
 CREATE INDEX sessions_provider_sid ON sessions (provider_sid) WHERE provider_sid IS NOT NULL;
 
+-- No number is given out again, since whoever reads a large event in parts knows it by its number.
 CREATE TABLE events (
-    number       INTEGER  PRIMARY KEY NOT NULL CHECK (number > 0),
+    number       INTEGER  PRIMARY KEY AUTOINCREMENT NOT NULL CHECK (number > 0),
     id           TEXT     NOT NULL UNIQUE CHECK (id GLOB '????????-????-????-????-????????????' AND length(replace(id, '-', '')) = 32 AND replace(id, '-', '') NOT GLOB '*[^0-9a-f]*'),
     world_id     TEXT     NOT NULL,
     creator_id   TEXT     REFERENCES users (id) ON DELETE SET NULL,
