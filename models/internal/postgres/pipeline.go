@@ -24,7 +24,7 @@ type pipelines struct {
 	Server *Server
 	batch.Connections
 	timeout, maxWait time.Duration
-	usual            atomic.Int64 // how long transactions took of late, in nanoseconds
+	usual            atomic.Int64 // how long transactions took of late that were committed, in nanoseconds
 }
 
 // minLockTimeout is how long a transaction of writes waits for a lock at least.
@@ -49,15 +49,10 @@ func (p *pipelines) Transact(jobs []*batch.Job) {
 	if len(jobs) == 1 {
 		limit = jobs[0].Deadline // only its caller waits for it
 	}
-	begun := time.Now()
-	if p.transactUntil(limit, p.lockTimeout(), jobs) {
-		usual := p.usual.Load()
-		p.usual.Store(usual + (int64(time.Since(begun))-usual)/8)
-	}
+	p.transactUntil(limit, p.lockTimeout(), jobs)
 }
 
-// transactUntil runs the jobs, and reports whether the last transaction was committed.
-func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, jobs []*batch.Job) (committed bool) {
+func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, jobs []*batch.Job) {
 	ctx, cancel := context.WithDeadline(context.Background(), limit)
 	defer cancel()
 	for len(jobs) > 0 {
@@ -72,7 +67,7 @@ func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, jo
 			for _, j := range jobs {
 				j.End(err)
 			}
-			return err == nil
+			return
 		}
 		var locked *lockedError
 		errors.As(err, &locked)
@@ -84,7 +79,6 @@ func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, jo
 			return leaves
 		})
 	}
-	return false
 }
 
 // send runs a batch in one transaction, and returns once that has ended. begun are the jobs that had not left
@@ -96,7 +90,11 @@ func (p *pipelines) send(ctx context.Context, lockTimeout time.Duration, jobs []
 			if jobs = batch.Begin(jobs); len(jobs) == 0 {
 				return false, nil
 			}
-			refused, err = readResults(c.SendBatch(ctx, statementsOf(jobs, lockTimeout)), jobs)
+			begun := time.Now()
+			if refused, err = readResults(c.SendBatch(ctx, statementsOf(jobs, lockTimeout)), jobs); err == nil {
+				usual := p.usual.Load()
+				p.usual.Store(usual + (int64(time.Since(begun))-usual)/8)
+			}
 			return pgconn.SafeToRetry(err), err
 		}))
 	})
