@@ -1,7 +1,6 @@
 package config
 
 import (
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -126,8 +125,8 @@ type Config struct {
 	Base        *url.URL       `env:"-"`
 	Keys        [][]byte       `env:"-"`
 	Proxies     []netip.Prefix `env:"-"`
-	// PrivateKeys are those of JWTPrivateKeyFile.
-	PrivateKeys []ed25519.PrivateKey `env:"-"`
+	// Ed25519Keys are those of JWTPrivateKeyFile.
+	Ed25519Keys Ed25519Keys `env:"-"`
 	// LogEvery is the N of AccessLog: 1 for all, and 0 for errors.
 	LogEvery int64 `env:"-"`
 	// Warnings are what is allowed but rarely meant, one line each, for the log of a serving process.

@@ -12,7 +12,26 @@ import (
 
 const privateKeyFile = "JWT_PRIVATE_KEY_FILE"
 
-// readPrivateKeys fills in PrivateKeys, and exposed if others can write the file.
+// Ed25519Keys are the keys of a file, each in its order there.
+type Ed25519Keys struct {
+	// The first private key signs, if there is one. All verify.
+	Private []ed25519.PrivateKey
+	// Public keys verify what others sign, or will.
+	Public []ed25519.PublicKey
+}
+
+// All returns the public halves of the private keys, then the public keys.
+func (k Ed25519Keys) All() (public [][]byte) {
+	for _, key := range k.Private {
+		public = append(public, key.Public().(ed25519.PublicKey))
+	}
+	for _, key := range k.Public {
+		public = append(public, key)
+	}
+	return public
+}
+
+// readPrivateKeys fills in Ed25519Keys, and exposed if others can write the file.
 func (c *Config) readPrivateKeys(found *faults) {
 	if c.JWTPrivateKeyFile == "" {
 		return
@@ -24,38 +43,55 @@ func (c *Config) readPrivateKeys(found *faults) {
 	case writable != "":
 		c.exposed = append(c.exposed, privateKeyFile+": "+writable)
 	}
-	c.PrivateKeys = keys
+	c.Ed25519Keys = keys
 }
 
 // RereadPrivateKeys is Reread for JWT_PRIVATE_KEY_FILE.
-func (c *Config) RereadPrivateKeys() (keys []ed25519.PrivateKey, warnings []string, err error) {
+func (c *Config) RereadPrivateKeys() (keys Ed25519Keys, warnings []string, err error) {
 	return reread(c, privateKeyFile, parsePrivateKeys)
 }
 
-var errNoKeys = errors.New("must have private keys in PKCS #8 and PEM, not encrypted, and nothing else: make one with openssl genpkey -algorithm ed25519")
+var errNoKeys = errors.New("must have private keys in PKCS #8, not encrypted, or public keys, all in PEM, and nothing else: make one with openssl genpkey -algorithm ed25519")
 
-// parsePrivateKeys reads one or more different keys of Ed25519, in PEM (RFC 7468) and PKCS #8 (RFC 8410), not encrypted.
-func parsePrivateKeys(content []byte) (keys []ed25519.PrivateKey, err error) {
+var errTwice = errors.New("has a key twice, or a private key and its public half")
+
+// parsePrivateKeys reads one or more different keys of Ed25519, in PEM (RFC 7468) and PKCS #8, not encrypted, or as a
+// SubjectPublicKeyInfo (both RFC 8410).
+func parsePrivateKeys(content []byte) (keys Ed25519Keys, err error) {
 	for rest := content; len(bytes.TrimSpace(rest)) > 0; {
 		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil || block.Type != "PRIVATE KEY" {
-			return nil, errNoKeys
+		if block, rest = pem.Decode(rest); block == nil {
+			return keys, errNoKeys
 		}
-		parsed, _ := x509.ParsePKCS8PrivateKey(block.Bytes)
-		key, ok := parsed.(ed25519.PrivateKey)
-		if !ok {
-			return nil, fmt.Errorf("key %d is not of Ed25519: make one with openssl genpkey -algorithm ed25519", len(keys)+1)
+		var parsed any
+		switch block.Type {
+		case "PRIVATE KEY":
+			parsed, _ = x509.ParsePKCS8PrivateKey(block.Bytes)
+		case "PUBLIC KEY":
+			parsed, _ = x509.ParsePKIXPublicKey(block.Bytes)
+		default:
+			return keys, errNoKeys
 		}
-		if first := slices.IndexFunc(keys, func(other ed25519.PrivateKey) bool { return other.Equal(key) }); first >= 0 {
-			return nil, fmt.Errorf("key %d is key %d again", len(keys)+1, first+1)
+		switch key := parsed.(type) {
+		case ed25519.PrivateKey:
+			keys.Private = append(keys.Private, key)
+		case ed25519.PublicKey:
+			keys.Public = append(keys.Public, key)
+		default:
+			return keys, fmt.Errorf("key %d is not of Ed25519: make one with openssl genpkey -algorithm ed25519", len(keys.All())+1)
 		}
-		keys = append(keys, key)
 	}
-	switch len(keys) {
+	all := keys.All()
+	for i, key := range all {
+		if slices.ContainsFunc(all[:i], func(other []byte) bool { return bytes.Equal(key, other) }) {
+			return keys, errTwice
+		}
+	}
+	switch len(all) {
 	case 0:
-		return nil, errors.New("is empty")
+		return keys, errors.New("is empty")
 	case bytes.Count(content, []byte("-----BEGIN")): // pem.Decode passes over what it cannot read
 		return keys, nil
 	}
-	return nil, errNoKeys
+	return keys, errNoKeys
 }

@@ -25,6 +25,16 @@ func pemOf(t *testing.T, key any) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
+// publicPEM is the public half of a private key as openssl pkey -pubout writes it.
+func publicPEM(t *testing.T, key ed25519.PrivateKey) string {
+	t.Helper()
+	der, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+}
+
 func TestPrivateKeys(t *testing.T) {
 	first := ed25519.NewKeyFromSeed([]byte("the seed of a key that signs ..."))
 	second := ed25519.NewKeyFromSeed([]byte("the seed of a key of former days"))
@@ -37,16 +47,22 @@ func TestPrivateKeys(t *testing.T) {
 		one: {first}, strings.ReplaceAll(one, "\n", "\r\n"): {first}, two + "\n" + one + "\n\n": {second, first}, strings.TrimSuffix(one, "\n"): {first},
 	} {
 		c := mustLoad(t, development+"\nJWT_PRIVATE_KEY_FILE="+write(t, text))
-		if len(c.PrivateKeys) != len(want) || len(c.Keys) != 1 {
-			t.Fatalf("%d private keys, want %d", len(c.PrivateKeys), len(want))
+		if len(c.Ed25519Keys.Private) != len(want) || c.Ed25519Keys.Public != nil || len(c.Keys) != 1 {
+			t.Fatalf("%d private keys, want %d", len(c.Ed25519Keys.Private), len(want))
 		}
 		for i := range want {
-			if !c.PrivateKeys[i].Equal(want[i]) {
+			if !c.Ed25519Keys.Private[i].Equal(want[i]) {
 				t.Errorf("key %d of %d is another", i+1, len(want))
 			}
 		}
 	}
-	const nothingElse = "must have private keys in PKCS #8 and PEM, not encrypted, and nothing else: make one with openssl genpkey -algorithm ed25519"
+	public := publicPEM(t, second)
+	c := mustLoad(t, development+"\nJWT_PRIVATE_KEY_FILE="+write(t, public+one))
+	if keys := c.Ed25519Keys; len(keys.Private) != 1 || !keys.Private[0].Equal(first) || len(keys.Public) != 1 || !keys.Public[0].Equal(second.Public()) {
+		t.Errorf("%d private keys and %d public ones", len(keys.Private), len(keys.Public))
+	}
+	const nothingElse = "must have private keys in PKCS #8, not encrypted, or public keys, all in PEM, and nothing else: make one with openssl genpkey -algorithm ed25519"
+	const twice = "has a key twice, or a private key and its public half"
 	body := strings.Split(one, "\n")[1]
 	for text, says := range map[string]string{
 		"":              "is empty",
@@ -55,17 +71,18 @@ func TestPrivateKeys(t *testing.T) {
 		one + body:      nothingElse,
 		one + "hunter2": nothingElse,
 		strings.ReplaceAll(one, "PRIVATE KEY", "ENCRYPTED PRIVATE KEY"): nothingElse,
-		strings.ReplaceAll(one, "PRIVATE KEY", "PUBLIC KEY"):            nothingElse,
-		strings.Replace(one, body, "hunter2", 1):                        nothingElse,
-		strings.Replace(one, body, body[:32], 1):                        "key 1 is not of Ed25519: make one with openssl genpkey -algorithm ed25519",
-		one + pemOf(t, elliptic):                                        "key 2 is not of Ed25519: make one with openssl genpkey -algorithm ed25519",
-		"\ufeff" + one + two:                                            nothingElse,
-		"  " + one + two:                                                nothingElse,
-		strings.Replace(one, body, body[:8]+"!"+body[9:], 1) + two:      nothingElse,
-		strings.TrimSuffix(one, "\n") + two + one:                       nothingElse,
-		strings.Split(one, "-----END")[0] + two:                         nothingElse,
-		two + one + two:                                                 "key 3 is key 1 again",
-		strings.Repeat(one, 1000):                                       "is larger than 65536 bytes",
+		strings.ReplaceAll(one, "PRIVATE KEY", "PUBLIC KEY"):            "key 1 is not of Ed25519: make one with openssl genpkey -algorithm ed25519",
+		public + one + public: twice, one + two + public: twice,
+		strings.Replace(one, body, "hunter2", 1):                   nothingElse,
+		strings.Replace(one, body, body[:32], 1):                   "key 1 is not of Ed25519: make one with openssl genpkey -algorithm ed25519",
+		one + pemOf(t, elliptic):                                   "key 2 is not of Ed25519: make one with openssl genpkey -algorithm ed25519",
+		"\ufeff" + one + two:                                       nothingElse,
+		"  " + one + two:                                           nothingElse,
+		strings.Replace(one, body, body[:8]+"!"+body[9:], 1) + two: nothingElse,
+		strings.TrimSuffix(one, "\n") + two + one:                  nothingElse,
+		strings.Split(one, "-----END")[0] + two:                    nothingElse,
+		two + one + two:                                            twice,
+		strings.Repeat(one, 1000):                                  "is larger than 65536 bytes",
 	} {
 		path := write(t, text)
 		setEnv(t, development, "JWT_PRIVATE_KEY_FILE="+path)

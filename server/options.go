@@ -41,8 +41,10 @@ type Options struct {
 	// Keys sign JWTs (the first) and verify them (all) by HS256, 32 bytes or more each. Other keys of the service are derived
 	// from them.
 	Keys [][]byte
-	// PrivateKeys verify JWTs by EdDSA, too, and the first of them signs instead of Keys. Their public halves are published.
+	// PrivateKeys and PublicKeys verify JWTs by EdDSA, too, and are published, the first by their public halves. The first
+	// private key signs instead of Keys.
 	PrivateKeys []ed25519.PrivateKey
+	PublicKeys  []ed25519.PublicKey
 	// Issuer and Audience are written into JWTs and required of them, unless empty.
 	Issuer, Audience string
 	// JWTTTL is the lifetime of a JWT; 0 means models.TokenTTL, which it must not exceed.

@@ -27,8 +27,13 @@ func (s *Server) SetKeys(keys [][]byte) {
 	}
 }
 
-// SetPrivateKeys is SetKeys for Options.PrivateKeys.
-func (s *Server) SetPrivateKeys(keys []ed25519.PrivateKey) { s.sessions.SetPrivateKeys(keys) }
+// SetEd25519Keys is SetKeys for Options.PrivateKeys and PublicKeys.
+func (s *Server) SetEd25519Keys(private []ed25519.PrivateKey, public []ed25519.PublicKey) {
+	s.sessions.SetEd25519Keys(private, public)
+}
+
+// Signs returns the kid of the key that signs.
+func (s *Server) Signs() string { return s.sessions.Signs() }
 
 // KeyID returns the kid by which JWTs name a key, or the private key of a public one.
 func KeyID(key []byte) string { return session.KeyID(key) }

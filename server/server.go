@@ -68,7 +68,7 @@ func New(o Options) (*Server, error) {
 		AlwaysCounted: []observe.Kind{errInternal.kind(), errOverloaded.kind()},
 	})
 	s.sessions = session.New(session.Options{
-		Secrets: o.Keys, PrivateKeys: o.PrivateKeys, Issuer: o.Issuer, Audience: o.Audience, TokenTTL: o.JWTTTL, RefreshTTL: o.Store.SessionPolicy().TTL, Now: s.now,
+		Secrets: o.Keys, PrivateKeys: o.PrivateKeys, PublicKeys: o.PublicKeys, Issuer: o.Issuer, Audience: o.Audience, TokenTTL: o.JWTTTL, RefreshTTL: o.Store.SessionPolicy().TTL, Now: s.now,
 		Host: o.BaseURL.Hostname(), Development: o.Development, CookiePath: cmp.Or(base, "/"),
 		CookieDomain: o.CookieDomain, CookiePartitioned: o.CookiePartitioned,
 	})
@@ -123,7 +123,7 @@ func (s *Server) route(o Options, browsers *browserRules) {
 		s.pages.RegisterDocs(s.router, o.Contract.text)
 	}
 	s.pages.RegisterSecurityTxt(s.router, o.SecurityContacts)
-	if len(o.PrivateKeys) > 0 {
+	if len(o.PrivateKeys)+len(o.PublicKeys) > 0 {
 		s.pages.RegisterKeySet(s.router)
 	}
 }

@@ -3,7 +3,6 @@ package serve
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
 	"log/slog"
 	"os"
 	"slices"
@@ -108,12 +107,12 @@ func (i *instance) reloadKeys() ([]any, error) {
 		return nil, err
 	}
 	i.logWarnings("", warnings)
-	attributes, changed := i.compareKeys("JWT_SECRET_FILE", i.config.Keys, keys, i.config.JWTPrivateKeyFile == "")
+	changed := i.compareKeys("JWT_SECRET_FILE", i.config.Keys, keys)
 	if changed {
 		i.server.SetKeys(keys)
 		i.config.Keys = keys // what the next reload compares with
 	}
-	return attributes, nil
+	return i.keysInForce(changed, keys), nil
 }
 
 // reloadPrivateKeys reloads JWT_PRIVATE_KEY_FILE.
@@ -123,39 +122,34 @@ func (i *instance) reloadPrivateKeys() ([]any, error) {
 		return nil, err
 	}
 	i.logWarnings("", warnings)
-	attributes, changed := i.compareKeys("JWT_PRIVATE_KEY_FILE", publicOf(i.config.PrivateKeys), publicOf(keys), true)
+	changed := i.compareKeys("JWT_PRIVATE_KEY_FILE", i.config.Ed25519Keys.All(), keys.All()) || len(i.config.Ed25519Keys.Private) != len(keys.Private)
 	if changed {
-		i.server.SetPrivateKeys(keys)
-		i.config.PrivateKeys = keys // what the next reload compares with
+		i.server.SetEd25519Keys(keys.Private, keys.Public)
+		i.config.Ed25519Keys = keys // what the next reload compares with
 	}
-	return attributes, nil
+	return i.keysInForce(changed, keys.All()), nil
 }
 
-func publicOf(keys []ed25519.PrivateKey) (public [][]byte) {
-	for _, key := range keys {
-		public = append(public, key.Public().(ed25519.PublicKey))
-	}
-	return public
-}
-
-// compareKeys returns attributes for the log, which name keys by their kid, since every JWT shows that anyway. It warns
-// if no former key is left, because then every JWT of before is invalid at once. sign means that the first key signs.
-func (i *instance) compareKeys(setting string, old, now [][]byte, sign bool) (attributes []any, changed bool) {
+// compareKeys reports whether keys have changed. It warns if no former key is left, because then every JWT of before is invalid
+// at once.
+func (i *instance) compareKeys(setting string, old, now [][]byte) (changed bool) {
 	changed = !slices.EqualFunc(now, old, bytes.Equal)
 	if changed && !slices.ContainsFunc(old, func(key []byte) bool {
 		return slices.ContainsFunc(now, func(other []byte) bool { return bytes.Equal(key, other) })
 	}) {
 		i.log.Warn(setting + ": all former keys are gone, and with them every JWT that they have signed")
 	}
+	return changed
+}
+
+// keysInForce returns attributes for the log after keys of a file were read. They name keys by their kid, since every JWT shows
+// that anyway. The key that signs may be of another file.
+func (i *instance) keysInForce(changed bool, verify [][]byte) (attributes []any) {
 	var ids []string
-	for _, key := range now {
+	for _, key := range verify {
 		ids = append(ids, server.KeyID(key))
 	}
-	attributes = []any{"changed", changed}
-	if sign {
-		attributes = append(attributes, "signs", ids[0])
-	}
-	return append(attributes, "verify", ids), changed
+	return []any{"changed", changed, "signs", i.server.Signs(), "verify", ids}
 }
 
 // reloadClientSecret reloads OIDC_CLIENT_SECRET_FILE.

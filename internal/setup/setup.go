@@ -61,7 +61,7 @@ func Server(c *config.Config, text Contract, store *models.Store, log, accessLog
 	return server.Options{
 		Contract: contract, Store: store, Log: log, AccessLog: accessLog, LogEvery: c.LogEvery, LogLinesDropped: logs.Stderr.Dropped,
 		Development: c.Development, BaseURL: c.Base, Docs: c.Docs, BrandName: c.BrandName, SecurityContacts: c.SecurityContacts,
-		Keys: c.Keys, PrivateKeys: c.PrivateKeys, Issuer: c.JWTIssuer, Audience: c.JWTAudience, JWTTTL: c.JWTTTL,
+		Keys: c.Keys, PrivateKeys: c.Ed25519Keys.Private, PublicKeys: c.Ed25519Keys.Public, Issuer: c.JWTIssuer, Audience: c.JWTAudience, JWTTTL: c.JWTTTL,
 		CookieDomain: c.CookieDomain, CookiePartitioned: c.CookiePartitioned,
 		OIDC: Provider(c), ReturnOrigins: c.ReturnOrigins,
 		AdminHosts: append(c.AdminHosts, adminHost),

@@ -19,10 +19,10 @@ import (
 
 const keySetPath = "/.well-known/jwks.json"
 
-// pair is a private key as its file has it, and what verifies its JWTs.
+// pair is a private key, as a file has it and its public half, and what verifies its JWTs.
 type pair struct {
-	pem    string
-	public ed25519.PublicKey
+	pem, publicPEM string
+	public         ed25519.PublicKey
 }
 
 func newPair(t *testing.T) pair {
@@ -35,7 +35,14 @@ func newPair(t *testing.T) pair {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pair{string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), public}
+	publicDER, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := func(kind string, der []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
+	return pair{block("PRIVATE KEY", der), block("PUBLIC KEY", publicDER), public}
 }
 
 func (p pair) id() string { return server.KeyID(p.public) }
@@ -83,7 +90,8 @@ func cutLast(text, separator string) (before, after string, found bool) {
 }
 
 // With private keys the first signs and the others verify, and other services verify with what is published. Who was signed in by
-// a secret stays so. SIGHUP takes other keys, and a file that is wrong changes nothing.
+// a secret stays so. With public keys alone nothing changes but what is verified and published. SIGHUP takes other keys, and a file
+// that is wrong changes nothing.
 func TestPrivateKeys(t *testing.T) {
 	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
 		before := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "LOG_FORMAT=json", "LOG_LEVEL=warn")
@@ -106,7 +114,7 @@ func TestPrivateKeys(t *testing.T) {
 		p := before.With("JWT_PRIVATE_KEY_FILE=jwt.pem")
 		file := filepath.Join(p.Dir, "jwt.pem")
 		a, b, c := newPair(t), newPair(t), newPair(t)
-		servicetest.WriteSecret(t, file, a.pem)
+		servicetest.WriteSecret(t, file, a.publicPEM)
 		s = p.ServeReady()
 		is := func(what, cookies string, want int) {
 			t.Helper()
@@ -127,6 +135,19 @@ func TestPrivateKeys(t *testing.T) {
 			}
 			return set
 		}
+		signs := func(p pair) string {
+			return `SIGHUP: JWT_PRIVATE_KEY_FILE was read again","changed":true,"signs":"` + p.id() + `"`
+		}
+		// Several instances take their first key one after the other: one knows the key already with which another signs.
+		servicetest.WriteSecret(t, filepath.Join(p.Dir, "ahead.pem"), a.pem)
+		erin := issue(before.With("JWT_PRIVATE_KEY_FILE=ahead.pem"), "erin")
+		is("signed by another instance", erin, 200)
+		if set := has(a); !set.verifies(t, tokenOf(erin)) || set.verifies(t, refreshed(t, s, erin)) {
+			t.Error("a key signs before its private half is there")
+		}
+		servicetest.WriteSecret(t, file, a.pem)
+		hangUp(t, s, signs(a))
+
 		is("signed by a secret", alice, 200)
 		bob := issue(p, "bob")
 		is("signed by the private key", bob, 200)
@@ -143,9 +164,6 @@ func TestPrivateKeys(t *testing.T) {
 			t.Errorf("%d %s", res.Status, res.Body)
 		}
 
-		signs := func(p pair) string {
-			return `SIGHUP: JWT_PRIVATE_KEY_FILE was read again","changed":true,"signs":"` + p.id() + `"`
-		}
 		servicetest.WriteSecret(t, file, a.pem+b.pem)
 		hangUp(t, s, signs(a))
 		has(a, b)
@@ -164,7 +182,7 @@ func TestPrivateKeys(t *testing.T) {
 			t.Error("the key that is gone is published")
 		}
 		for text, want := range map[string]string{
-			"": "is empty", c.pem + "x": "and nothing else", string(c.public): "and nothing else", c.pem + c.pem: "key 2 is key 1 again",
+			"": "is empty", c.pem + "x": "and nothing else", string(c.public): "and nothing else", c.pem + c.pem: "has a key twice",
 		} {
 			servicetest.WriteSecret(t, file, text)
 			hangUp(t, s, `"level":"ERROR","msg":"SIGHUP: JWT_PRIVATE_KEY_FILE stays as it is"`)

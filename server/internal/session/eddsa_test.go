@@ -77,8 +77,8 @@ func TestAlgorithms(t *testing.T) {
 	}
 }
 
-// The first private key signs as long as there is one, and secrets verify beside it.
-func TestSetPrivateKeys(t *testing.T) {
+// The first private key signs as long as there is one, and secrets and public keys verify beside it.
+func TestSetEd25519Keys(t *testing.T) {
 	m, _ := newTestManager()
 	byName := func() (issued string, kid string) {
 		t.Helper()
@@ -99,18 +99,22 @@ func TestSetPrivateKeys(t *testing.T) {
 	}
 	var tokens []string
 	for _, test := range []struct {
-		keys  []ed25519.PrivateKey
-		signs string
-		valid int // how many of the former JWTs are still valid
+		keys   []ed25519.PrivateKey
+		public []ed25519.PublicKey
+		signs  string
+		valid  int // how many of the former JWTs are still valid
 	}{
-		{nil, "HS256 " + KeyID(newKey), 0},
-		{[]ed25519.PrivateKey{former}, "EdDSA " + KeyID(publicOf(former)), 1},
-		{[]ed25519.PrivateKey{former, signing}, "EdDSA " + KeyID(publicOf(former)), 2},
-		{[]ed25519.PrivateKey{signing, former}, "EdDSA " + KeyID(publicOf(signing)), 3},
-		{[]ed25519.PrivateKey{signing}, "EdDSA " + KeyID(publicOf(signing)), 2},
-		{nil, "HS256 " + KeyID(newKey), 1},
+		{nil, nil, "HS256 " + KeyID(newKey), 0},
+		{nil, []ed25519.PublicKey{publicOf(former)}, "HS256 " + KeyID(newKey), 1},
+		{[]ed25519.PrivateKey{former}, nil, "EdDSA " + KeyID(publicOf(former)), 2},
+		{[]ed25519.PrivateKey{former, signing}, nil, "EdDSA " + KeyID(publicOf(former)), 3},
+		{[]ed25519.PrivateKey{signing, former}, nil, "EdDSA " + KeyID(publicOf(signing)), 4},
+		{[]ed25519.PrivateKey{signing}, []ed25519.PublicKey{publicOf(former)}, "EdDSA " + KeyID(publicOf(signing)), 5},
+		{[]ed25519.PrivateKey{signing}, nil, "EdDSA " + KeyID(publicOf(signing)), 4},
+		{nil, []ed25519.PublicKey{publicOf(signing), publicOf(former)}, "HS256 " + KeyID(newKey), 7},
+		{nil, nil, "HS256 " + KeyID(newKey), 3},
 	} {
-		m.SetPrivateKeys(test.keys)
+		m.SetEd25519Keys(test.keys, test.public)
 		m.SetSecrets([][]byte{newKey, oldKey})
 		valid := 0
 		for _, token := range tokens {
@@ -119,7 +123,7 @@ func TestSetPrivateKeys(t *testing.T) {
 			}
 		}
 		issued, signs := byName()
-		if signs != test.signs || valid != test.valid || len(m.PublicKeys()) != len(test.keys) {
+		if signs != test.signs || valid != test.valid || len(m.PublicKeys()) != len(test.keys)+len(test.public) {
 			t.Errorf("%d keys: signs %s, want %s; %d valid, want %d; %d public", len(test.keys), signs, test.signs, valid, test.valid, len(m.PublicKeys()))
 		}
 		tokens = append(tokens, issued)

@@ -44,11 +44,11 @@ func (m *Manager) SetSecrets(secrets [][]byte) {
 	m.renewKeyring()
 }
 
-// SetPrivateKeys is SetSecrets for the keys for EdDSA (RFC 8037). If there are any the first signs.
-func (m *Manager) SetPrivateKeys(keys []ed25519.PrivateKey) {
+// SetEd25519Keys is SetSecrets for the keys for EdDSA (RFC 8037). If there are private ones the first signs.
+func (m *Manager) SetEd25519Keys(private []ed25519.PrivateKey, public []ed25519.PublicKey) {
 	m.setting.Lock()
 	defer m.setting.Unlock()
-	m.privateKeys = keys
+	m.privateKeys, m.publicKeys = private, public
 	m.renewKeyring()
 }
 
@@ -63,6 +63,9 @@ func (m *Manager) renewKeyring() {
 	for _, secret := range m.secrets {
 		ring.keys = append(ring.keys, makeKey(jwt.SigningMethodHS256, secret, secret, secret))
 	}
+	for _, public := range m.publicKeys { // behind a secret, so that none of them is the first
+		ring.keys = append(ring.keys, makeKey(jwt.SigningMethodEdDSA, public, nil, public))
+	}
 	m.keyring.Store(ring)
 }
 
@@ -72,8 +75,11 @@ func KeyID(key []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// PublicKeys returns the public halves of the private keys, in the order of these. Who has them can verify the JWTs that this
-// service signs from now on, and issue none.
+// Signs returns the kid of the key that signs.
+func (m *Manager) Signs() string { return m.keyring.Load().keys[0].id }
+
+// PublicKeys returns the public halves of the private keys, then the public keys. Who has them can verify the JWTs that private
+// keys sign, and issue none.
 func (m *Manager) PublicKeys() (public []ed25519.PublicKey) {
 	for _, k := range m.keyring.Load().keys {
 		if key, ok := k.verifies.(ed25519.PublicKey); ok {

@@ -24,9 +24,10 @@ var (
 
 // Options of a Manager.
 type Options struct {
-	// PrivateKeys and Secrets verify JWTs, by EdDSA and by HS256. The first of the private keys signs, or the first secret if
-	// there is none.
+	// PrivateKeys and PublicKeys verify JWTs by EdDSA, and Secrets by HS256. The first of the private keys signs, or the first
+	// secret if there is none.
 	PrivateKeys []ed25519.PrivateKey
+	PublicKeys  []ed25519.PublicKey
 	Secrets     [][]byte
 	// Issuer and Audience are written into JWTs and required of them, unless empty.
 	Issuer, Audience string
@@ -55,6 +56,7 @@ type Manager struct {
 	setting          sync.Mutex // held while keys are replaced
 	secrets          [][]byte
 	privateKeys      []ed25519.PrivateKey
+	publicKeys       []ed25519.PublicKey
 	issuer, audience string
 	tokenTTL         time.Duration
 	refreshTTL       time.Duration
@@ -102,6 +104,7 @@ func New(o Options) *Manager {
 		clearAttributes: attributes(live.cookie(o.Development, -1)),
 		staleAttributes: staleAttributes(o),
 		privateKeys:     o.PrivateKeys,
+		publicKeys:      o.PublicKeys,
 	}
 	m.SetSecrets(o.Secrets)
 	return m

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -746,7 +747,7 @@ func TestRotationRunbooks(t *testing.T) {
 // rotatePrivateKeys takes private keys and rotates them. Who was signed in by a secret stays so.
 func (m *machine) rotatePrivateKeys(secrets string) {
 	m.t.Helper()
-	file, took := filepath.Join(secrets, "jwt.pem"), false
+	file, private, took := filepath.Join(secrets, "jwt.pem"), filepath.Join(secrets, "jwt.private"), false
 	has := func(published int) {
 		m.t.Helper()
 		status, body := m.service.Do("GET", "/.well-known/jwks.json", "", "")
@@ -756,10 +757,12 @@ func (m *machine) rotatePrivateKeys(secrets string) {
 	}
 	old := m.signIn("alice")
 	works := func() { m.is("GET", servicetest.Plaza, "", old, 200) }
-	m.eachFailure(runbooks(m.t, "secrets", "Take private keys")[0], func() {
+	take := runbooks(m.t, "private-keys", "Take private keys")
+	m.eachFailure(take[0], func() {
 		if took {
 			m.systemctl("stop worldevents")
 			os.Remove(file)
+			os.Remove(private)
 			servicetest.WriteSecret(m.t, filepath.Join(m.p.Dir, ".env"), strings.Replace(m.dotEnv(), "JWT_PRIVATE_KEY_FILE=secrets/jwt.pem\n", "", 1))
 			m.systemctl("start worldevents")
 			m.service.Readiness(200, 20*time.Second)
@@ -769,6 +772,9 @@ func (m *machine) rotatePrivateKeys(secrets string) {
 		m.service.Readiness(200, 20*time.Second)
 		works()
 		has(1)
+		if algorithm := m.signsBy(); algorithm != "HS256" {
+			m.t.Errorf("%s signs before others have the key", algorithm)
+		}
 	})
 	keys := func() string {
 		text, err := os.ReadFile(file)
@@ -777,7 +783,26 @@ func (m *machine) rotatePrivateKeys(secrets string) {
 		}
 		return string(text)
 	}
-	key := runbooks(m.t, "secrets", "Rotate a private key")
+	public := keys()
+	text, err := os.ReadFile(private)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.eachFailure(take[1], func() {
+		servicetest.WriteSecret(m.t, file, public)
+		servicetest.WriteSecret(m.t, private, string(text))
+		m.systemctl("reload worldevents")
+	}, works, func() {
+		works()
+		has(1)
+		if algorithm := m.signsBy(); algorithm != "EdDSA" || keys() != string(text) {
+			m.t.Errorf("%s signs, with %s", algorithm, keys())
+		}
+	})
+	if _, err := m.try(take[0], ""); err == nil || keys() != string(text) {
+		m.t.Errorf("the key that signs is taken away: %v", err)
+	}
+	key := runbooks(m.t, "private-keys", "Rotate a private key")
 	old = m.signIn("carol")
 	first := keys()
 	before := func(text string) func() {
@@ -814,6 +839,22 @@ func (m *machine) rotatePrivateKeys(secrets string) {
 	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
 		m.t.Errorf("%v, %v", info, err)
 	}
+}
+
+// signsBy is the algorithm of a JWT that the service issues now.
+func (m *machine) signsBy() any {
+	m.t.Helper()
+	cookies, err := http.ParseCookie(m.signIn("erin"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	browser := servicetest.NewBrowser(m.service.URL, http.DefaultTransport)
+	for _, cookie := range cookies {
+		browser.Cookies[cookie.Name] = cookie.Value
+	}
+	browser.Do("GET", servicetest.RefreshPath, "")
+	header, _ := servicetest.DecodeJWT(m.t, browser.Cookies["token"])
+	return header["alg"]
 }
 
 // What the database has forgotten, since another server has been promoted, is done again: nobody who was blocked signs in, and nobody goes on
