@@ -340,6 +340,9 @@ func TestEventRemoveCreated(t *testing.T) {
 		}
 		bob.Get("/api/event/one").Is(200, servicetest.List(servicetest.Listed(kept, "kept", "", "2031-01-01T00:00:00.000Z", "bob")))
 
+		if s.Database.Dialect == "postgres" {
+			return // what is refused before the database is asked
+		}
 		for args, words := range map[string]string{
 			"list": "needs one of", "list --since " + servicetest.When: "needs one of", "list --creator alice --user-id " + id: "needs one of",
 			"list --creator nobody": "no such user", "list --user-id alice": "not an id", "list --creator alice --since yesterday": "--since",

@@ -67,7 +67,12 @@ func TestDatabaseOfNoUse(t *testing.T) {
 			result, _ = servicetest.Check(t, servicetest.NewProgram(t, "DATABASE_URL="+several))
 			result.Has(t, "fault", "^"+regexp.QuoteMeta(test.host)+"(:5432)?: no connection: .*"+test.words)
 			result.Has(t, "fault", "^127.0.0.1:1: no connection: connection refused")
-			for _, args := range commands {
+			// All commands are tried where it refuses, which is soonest, and one of them elsewhere: they open it in the same way.
+			tried := commands[3:4]
+			if test.name == "refuses" {
+				tried = commands
+			}
+			for _, args := range tried {
 				t.Run(strings.Join(args[:min(2, len(args))], " "), func(t *testing.T) {
 					t.Parallel()
 					stdout, stderr, status := servicetest.NewProgram(t, "DATABASE_URL="+url).Run(args...)
