@@ -144,6 +144,8 @@ func (s *env) program(of build, databaseURL string) (*server, error) {
 	command.Dir = s.dir
 	command.Env = []string{
 		"WRITE_RATE=0", // the users of the bench write more than people do
+		// As deploy/ has them.
+		"GOMEMLIMIT=360MiB", "GODEBUG=adaptivestackstart=0",
 		"APP_ENV=production", "BASE_URL=https://api.example.org", "DATABASE_URL=" + databaseURL, "JWT_SECRET=" + string(jwtKey),
 		"DB_MAX_CONNS=" + strconv.Itoa(poolSize), "LISTEN_ADDR=" + addr,
 		"ADMIN_ADDR=" + admin,
