@@ -88,9 +88,22 @@ func TestOwnWrites(t *testing.T) {
 			event, err = e.CreateEvent(t.Context(), caller, newEvent(world))
 			return err
 		}
+		leave := func(caller models.Caller, event models.ID) error {
+			_, err := e.LeaveEvent(t.Context(), caller, event)
+			return err
+		}
 		edit := func() error {
 			_, err := e.EditEvent(t.Context(), event, models.EventEdit{Name: new("other")})
 			return err
+		}
+		editOwn := func(caller models.Caller) error {
+			seen, err := e.FindOwnEvent(t.Context(), caller.UserID, event)
+			if err != nil {
+				return err
+			}
+			next := seen
+			next.Name += "!"
+			return e.EditOwnEvent(t.Context(), caller, seen, next)
 		}
 		rename := func() error { _, err := e.RenameUser(t.Context(), models.Who{Username: "alice"}, "alicia"); return err }
 		prune := func() error {
@@ -108,12 +121,18 @@ func TestOwnWrites(t *testing.T) {
 			{"join again", func() error { return e.JoinEvent(t.Context(), bob, event) }, false, false},
 			{"join by nobody", func() error { return e.JoinEvent(t.Context(), nobody, event) }, true, false},
 			{"join nothing", func() error { return e.JoinEvent(t.Context(), bob, models.ID{2}) }, true, false},
-			{"leave", func() error { return e.LeaveEvent(t.Context(), bob, event) }, false, true},
-			{"leave again", func() error { return e.LeaveEvent(t.Context(), bob, event) }, false, false},
-			{"leave by nobody", func() error { return e.LeaveEvent(t.Context(), nobody, event) }, true, false},
-			{"leave nothing", func() error { return e.LeaveEvent(t.Context(), bob, models.ID{2}) }, true, false},
+			{"leave", func() error { return leave(bob, event) }, false, true},
+			{"leave again", func() error { return leave(bob, event) }, false, false},
+			{"leave by nobody", func() error { return leave(nobody, event) }, true, false},
+			{"leave nothing", func() error { return leave(bob, models.ID{2}) }, true, false},
 			{"rename", rename, false, true},
 			{"edit", edit, false, true},
+			{"edit by its creator", func() error { return editOwn(alice) }, false, true},
+			{"edit by another", func() error { return editOwn(bob) }, true, false},
+			{"cancel by another", func() error { return e.CancelEvent(t.Context(), bob, event) }, true, false},
+			{"cancel", func() error { return e.CancelEvent(t.Context(), alice, event) }, false, true},
+			{"cancel again", func() error { return e.CancelEvent(t.Context(), alice, event) }, true, false},
+			{"create another", func() error { return create(alice, "w") }, false, true},
 			{"remove a user", func() error {
 				_, err := e.RemoveUser(t.Context(), models.Who{Username: "alicia"}, models.UserRemoval{})
 				return err
@@ -151,7 +170,7 @@ func TestWritesOfOthers(t *testing.T) {
 	if n := first.others.Load(); n > 0 {
 		t.Errorf("an instance hears itself %d times", n)
 	}
-	if err := second.LeaveEvent(t.Context(), alice, event); err != nil {
+	if _, err := second.LeaveEvent(t.Context(), alice, event); err != nil {
 		t.Fatal(err)
 	}
 	first.awaits(t, "a leave")
@@ -243,7 +262,7 @@ func TestWorldsSince(t *testing.T) {
 			t.Errorf("%+v after two creates", got)
 		}
 		before := ask(start.Now).Now
-		if err := there.LeaveEvent(t.Context(), alice, event); err != nil {
+		if _, err := there.LeaveEvent(t.Context(), alice, event); err != nil {
 			t.Fatal(err)
 		}
 		if got := ask(before); got.All || !slices.Equal(got.Names, []string{"b"}) {

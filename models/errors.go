@@ -12,6 +12,8 @@ import (
 var (
 	// ErrNoEvent is returned for an event that does not exist, malformed ids included.
 	ErrNoEvent = errors.New("no such event")
+	// ErrEdited is returned by EditOwnEvent for an event that is no longer as the caller has seen it.
+	ErrEdited = errors.New("the event was edited meanwhile")
 	// ErrKeyUsed is returned by CreateEvent for a key with which the user has created another event.
 	ErrKeyUsed = errors.New("the idempotency key belongs to another event")
 	// ErrNoUser is returned when the named user does not exist.

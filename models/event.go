@@ -13,7 +13,7 @@ import (
 	"worldevents/models/internal/batch"
 )
 
-// Event is something scheduled in a world. After its creation only the operator changes it.
+// Event is something scheduled in a world. After its creation only its creator and the operator change it.
 type Event struct {
 	Number      int64  `gorm:"primaryKey;not null"` // stands for the event in RSVPs; the database assigns it, from 1 on
 	ID          ID     `gorm:"not null;unique"`
@@ -149,14 +149,14 @@ func (s *Store) JoinEvent(ctx context.Context, caller Caller, event ID) error {
 	return nil
 }
 
-// LeaveEvent removes the caller's RSVP, if there is one. It returns ErrSignedOut or ErrNoEvent.
-func (s *Store) LeaveEvent(ctx context.Context, caller Caller, event ID) error {
+// LeaveEvent removes the caller's RSVP, and reports whether there was one. It returns ErrSignedOut or ErrNoEvent.
+func (s *Store) LeaveEvent(ctx context.Context, caller Caller, event ID) (left bool, err error) {
 	leave := batch.Write{Kind: batch.Leaves, Event: event, User: caller.UserID, Statements: []batch.Statement{s.statement(`
 		DELETE FROM rsvps WHERE event_number = (SELECT number FROM events WHERE id = ?)
 		AND user_number = (SELECT number FROM users WHERE id = ?) AND ?`, event, caller.UserID, caller.isActive())}}
-	_, err := s.settle(ctx, leave, func(tx *gorm.DB) (again bool, err error) { return caller.hasJoined(tx, event) })
+	left, err = s.settle(ctx, leave, func(tx *gorm.DB) (again bool, err error) { return caller.hasJoined(tx, event) })
 	if err != nil {
-		return fmt.Errorf("leave event %s: %w", event, err)
+		return false, fmt.Errorf("leave event %s: %w", event, err)
 	}
-	return nil
+	return left, nil
 }

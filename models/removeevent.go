@@ -20,6 +20,11 @@ type RemovedEvents struct{ Events, RSVPs int64 }
 // hundred thousand of them, and whoever joins or leaves would wait for the transaction that deletes them all.
 const detached = ""
 
+// detach is the statement that removes the events of the condition to come.
+func (d dialect) detach() string {
+	return "UPDATE events SET id = " + d.randomID + ", world_id = '" + detached + "', creator_id = NULL, name = '', description = '', request_hash = NULL WHERE"
+}
+
 // maxDetached is how many events one transaction removes.
 const maxDetached = 100
 
@@ -100,7 +105,7 @@ func (s *Store) detach(tx *gorm.DB, events []EventDetails, before time.Time) (do
 		found[i] = e.ID
 		rsvps[e.Number] = e.RSVPs
 	}
-	query, args := "UPDATE events SET id = "+s.dialect.randomID+", world_id = ?, creator_id = NULL, name = '', description = '', request_hash = NULL WHERE id "+s.dialect.anyOf, []any{detached, found}
+	query, args := s.dialect.detach()+" id "+s.dialect.anyOf, []any{found}
 	if !before.IsZero() {
 		query, args = query+" AND scheduled_at < ?", append(args, before)
 	}

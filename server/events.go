@@ -111,7 +111,7 @@ func (s *Server) JoinEvent(ctx context.Context, r gen.JoinEventRequestObject) (g
 // LeaveEvent removes the user's RSVP.
 func (s *Server) LeaveEvent(ctx context.Context, r gen.LeaveEventRequestObject) (gen.LeaveEventResponseObject, error) {
 	req := requestFrom(ctx)
-	if err := s.store.LeaveEvent(ctx, req.caller, req.event(r.ID)); err != nil {
+	if _, err := s.store.LeaveEvent(ctx, req.caller, req.event(r.ID)); err != nil {
 		return nil, err
 	}
 	return gen.LeaveEvent200JSONResponse{Body: success}, nil

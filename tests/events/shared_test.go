@@ -1,6 +1,7 @@
 package events
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -285,6 +286,12 @@ func TestTransactionsOfTwoInstances(t *testing.T) {
 			for i := range 4 {
 				ids = append(ids, alice.Create("w", fmt.Sprint(i), servicetest.When))
 			}
+			var fleeting []models.ID // events that are cancelled while others join them
+			for i := range 60 {
+				id, _ := models.ParseID(alice.Create("w", fmt.Sprint("fleeting ", i), servicetest.When))
+				fleeting = append(fleeting, id)
+			}
+			creator, _ := models.ParseID(alice.Session.UserID)
 			users := make([]*servicetest.Client, 6)
 			for i := range users {
 				users[i] = s.SignIn(fmt.Sprint("user", i))
@@ -298,13 +305,22 @@ func TestTransactionsOfTwoInstances(t *testing.T) {
 					user := users[c%len(users)].On(instances[c/len(users)%2])
 					for range each {
 						id := ids[random.IntN(len(ids))]
-						switch kind := random.IntN(5); {
+						some, store := fleeting[random.IntN(len(fleeting))], instances[c/len(users)%2].Store
+						switch kind := random.IntN(9); {
 						case kind == 0 && c < len(users): // with its own session, or old tokens would come back
 							user.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
 						case kind < 3:
 							user.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
-						default:
+						case kind < 5:
 							user.Delete("/api/event/"+id).Is(200, servicetest.Success)
+						case kind < 8:
+							if res := user.Post("/api/event/join/"+some.String(), ""); res.Status != 200 && res.Status != 404 {
+								t.Errorf("%d %s", res.Status, res.Body)
+							}
+						default:
+							if err := store.CancelEvent(t.Context(), models.Caller{UserID: creator}, some); err != nil && !errors.Is(err, models.ErrNoEvent) {
+								t.Error(err)
+							}
 						}
 					}
 				})

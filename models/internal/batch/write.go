@@ -32,20 +32,31 @@ type Statement struct {
 	Args []any
 }
 
-// Kind is what a write does. Its order is that of the writes in a transaction.
+// Kind is what a write does. Its order is that of the writes in a transaction, but for Edits.
 type Kind int
 
 const (
 	Creates Kind = iota
 	Joins
+	Edits // change the event itself, or remove it
 	Leaves
 	Refreshes
 )
 
+// rank is the place of a kind among the kinds. A join refers to the row that an edit of the same event changes, so
+// joins and edits are ordered by their events together.
+func (k Kind) rank() Kind {
+	if k == Edits {
+		return Joins
+	}
+	return k
+}
+
 // Compare orders the writes of a transaction. All transactions lock their rows in this order, so that no two of
 // them wait for each other.
 func Compare(a, b *Write) int {
-	return cmp.Or(cmp.Compare(a.Kind, b.Kind), bytes.Compare(a.Event[:], b.Event[:]), bytes.Compare(a.User[:], b.User[:]), bytes.Compare(a.Session[:], b.Session[:]))
+	return cmp.Or(cmp.Compare(a.Kind.rank(), b.Kind.rank()), bytes.Compare(a.Event[:], b.Event[:]), cmp.Compare(a.Kind, b.Kind),
+		bytes.Compare(a.User[:], b.User[:]), bytes.Compare(a.Session[:], b.Session[:]))
 }
 
 // execer is the part of a connection that a write needs.

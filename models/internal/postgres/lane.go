@@ -71,7 +71,7 @@ func lockedRowOf(w *batch.Write, err *pgconn.PgError) row {
 		return sessionRow(w)
 	case strings.Contains(err.Where, `"users"`):
 		return userRow(w)
-	case strings.Contains(err.Where, `"events"`), w.Kind == batch.Creates: // a key has the same event for somebody else
+	case strings.Contains(err.Where, `"events"`), w.Kind == batch.Edits, w.Kind == batch.Creates: // a key has the same event for somebody else
 		return eventRow(w)
 	}
 	return rsvpRow(w)
@@ -84,6 +84,8 @@ func rowsOf(w *batch.Write) []row {
 		return []row{eventRow(w), userRow(w)}
 	case batch.Joins:
 		return []row{eventRow(w), userRow(w), rsvpRow(w)}
+	case batch.Edits:
+		return []row{eventRow(w)}
 	case batch.Leaves:
 		return []row{rsvpRow(w)}
 	}

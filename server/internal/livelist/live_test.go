@@ -271,7 +271,7 @@ func testHistory(t *testing.T, l *Lists, other *models.Store) {
 		case n < 6:
 			err = at.JoinEvent(ctx, caller, events[mathrand.IntN(len(events))])
 		default:
-			err = at.LeaveEvent(ctx, caller, events[mathrand.IntN(len(events))])
+			_, err = at.LeaveEvent(ctx, caller, events[mathrand.IntN(len(events))])
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,33 @@
+package batch
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// Joins and edits of one event stand together, whatever the other events are: a removal waits for those who join its event, so that
+// two transactions with both would else wait for each other.
+func TestCompare(t *testing.T) {
+	var want []Write
+	for _, kind := range []Kind{Creates, Joins, Leaves, Refreshes} {
+		for event := range byte(3) {
+			for user := range byte(2) {
+				want = append(want, Write{Kind: kind, Event: [16]byte{event}, User: [16]byte{user}})
+			}
+			if kind == Joins {
+				want = append(want, Write{Kind: Edits, Event: [16]byte{event}})
+			}
+		}
+	}
+	got := slices.Clone(want)
+	for range 100 {
+		rand.Shuffle(len(got), func(i, j int) { got[i], got[j] = got[j], got[i] })
+		slices.SortFunc(got, func(a, b Write) int { return Compare(&a, &b) })
+		for i := range want {
+			if Compare(&got[i], &want[i]) != 0 {
+				t.Fatalf("write %d is %+v, want %+v", i, got[i], want[i])
+			}
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package models
+
+import (
+	"context"
+	"fmt"
+
+	"gorm.io/gorm"
+
+	"worldevents/models/internal/batch"
+)
+
+// OwnFilter selects events that a user made or joined.
+type OwnFilter struct {
+	User ID
+	// Joined selects events of others that the user joined, instead of those that the user made.
+	Joined bool
+	// World narrows them to one; "" means all.
+	World string
+	// Past selects events whose time has come, the latest first, instead of those to come, the next first.
+	Past bool
+	// After is the position behind which they begin; zero means at the first.
+	After Position
+	// Limit is the largest number of events, at least 1.
+	Limit int
+}
+
+// OwnEvent is an event as somebody sees it who made or joined it. It has no description.
+type OwnEvent struct {
+	Event
+	// Joined means that the user has an RSVP.
+	Joined bool
+}
+
+// maxOwn is how many events and RSVPs of a user are looked at, those that were made last first. No index has a
+// user's events by their time, so each page reads them all, and a program can make any number.
+const maxOwn = 10_000
+
+// OwnEvents returns the next events of a filter, and whether more follow.
+func (s *Store) OwnEvents(ctx context.Context, f OwnFilter) (events []OwnEvent, more bool, err error) {
+	query, args := s.ownEvents(f)
+	err = s.read(ctx, func(tx *gorm.DB) error {
+		events = nil
+		return tx.Raw(query, args...).Scan(&events).Error
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("list own events: %w", err)
+	}
+	if more = len(events) > f.Limit; more {
+		events = events[:f.Limit]
+	}
+	return events, more, nil
+}
+
+// ownEvents is the query for one event more than the filter's limit.
+func (s *Store) ownEvents(f OwnFilter) (query string, args []any) {
+	const number = "(SELECT number FROM users WHERE id = ?)"
+	const columns = "SELECT own.id, own.world_id, own.name, own.scheduled_at, "
+	query, args = columns+"EXISTS (SELECT 1 FROM rsvps WHERE user_number = "+number+` AND event_number = own.number) AS joined
+		FROM (SELECT number, id, world_id, name, scheduled_at FROM events WHERE creator_id = ? ORDER BY number DESC LIMIT ?) own WHERE true`,
+		[]any{f.User, f.User, maxOwn}
+	if f.Joined {
+		query, args = columns+`true AS joined
+			FROM (SELECT event_number FROM rsvps WHERE user_number = `+number+` ORDER BY event_number DESC LIMIT ?) theirs
+			JOIN events own ON own.number = theirs.event_number
+			WHERE own.world_id <> '`+detached+`' AND (own.creator_id IS NULL OR own.creator_id <> ?)`, []any{f.User, maxOwn, f.User}
+	}
+	if f.World != "" {
+		query, args = query+" AND own.world_id = ?", append(args, f.World)
+	}
+	direction, when, position := "", " AND own.scheduled_at >= ?", " AND (own.scheduled_at, own.id) > (?, ?)"
+	if f.Past {
+		direction, when, position = " DESC", " AND own.scheduled_at < ?", " AND (own.scheduled_at, own.id) < (?, ?)"
+	}
+	query, args = query+when, append(args, s.timestamp())
+	if f.After != (Position{}) {
+		query, args = query+position, append(args, f.After.ScheduledAt, f.After.ID)
+	}
+	return query + " ORDER BY own.scheduled_at" + direction + ", own.id" + direction + " LIMIT ?", append(args, f.Limit+1)
+}
+
+// FindOwnEvent returns an event that the user made. It returns ErrNoEvent, also for an event of somebody else.
+func (s *Store) FindOwnEvent(ctx context.Context, user, id ID) (event Event, err error) {
+	err = s.read(ctx, func(tx *gorm.DB) (err error) {
+		event, err = readOwnEvent(tx, user, id)
+		return err
+	})
+	if err != nil {
+		return Event{}, fmt.Errorf("find own event %s: %w", id, err)
+	}
+	return event, nil
+}
+
+func readOwnEvent(tx *gorm.DB, user, id ID) (event Event, err error) {
+	res := tx.Where("id = ? AND creator_id = ?", id, user).Limit(1).Find(&event)
+	if res.Error == nil && res.RowsAffected == 0 {
+		return Event{}, ErrNoEvent
+	}
+	return event, res.Error
+}
+
+// isMadeBy is the condition that an event is one of the caller's own, and that the caller is active.
+func (c Caller) isMadeBy(id ID) (condition string, args []any) {
+	return " id = ? AND creator_id = ? AND ?", []any{id, c.UserID, c.isActive()}
+}
+
+// EditOwnEvent gives an event that the caller made, and saw as seen, the name, the description and the time of
+// next, which must fit the contract. It is one UPDATE, so that of two edits of what both have seen one succeeds. It
+// returns ErrSignedOut, ErrNoEvent, also for an event of somebody else, and ErrEdited.
+func (s *Store) EditOwnEvent(ctx context.Context, caller Caller, seen, next Event) error {
+	condition, args := caller.isMadeBy(seen.ID)
+	args = append([]any{next.Name, next.Description, next.ScheduledAt}, append(args, seen.Name, seen.Description, seen.ScheduledAt)...)
+	edit := batch.Write{Kind: batch.Edits, Event: seen.ID, User: caller.UserID, Statements: []batch.Statement{s.statement(
+		"UPDATE events SET name = ?, description = ?, scheduled_at = ? WHERE"+condition+" AND name = ? AND description = ? AND scheduled_at = ?", args...)}}
+	err := s.changeOwn(ctx, caller, edit, func(now Event) error {
+		if now.Name != seen.Name || now.Description != seen.Description || !now.ScheduledAt.Equal(seen.ScheduledAt) {
+			return ErrEdited
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("edit own event %s: %w", seen.ID, err)
+	}
+	return nil
+}
+
+// CancelEvent removes an event that the caller made, as RemoveEvent does: one statement hides it from everybody,
+// however many have joined. It returns ErrSignedOut, and ErrNoEvent, also for an event of somebody else.
+func (s *Store) CancelEvent(ctx context.Context, caller Caller, id ID) error {
+	condition, args := caller.isMadeBy(id)
+	cancel := batch.Write{Kind: batch.Edits, Event: id, User: caller.UserID, Statements: []batch.Statement{s.statement(s.dialect.detach()+condition, args...)}}
+	if err := s.changeOwn(ctx, caller, cancel, func(Event) error { return nil }); err != nil {
+		return fmt.Errorf("cancel event %s: %w", id, err)
+	}
+	return nil
+}
+
+// changeOwn runs w, which changes an event of the caller's own. If it has changed nothing, refuse may say why.
+func (s *Store) changeOwn(ctx context.Context, caller Caller, w batch.Write, refuse func(now Event) error) error {
+	changed, err := s.settle(ctx, w, func(tx *gorm.DB) (again bool, err error) {
+		if err := caller.check(tx); err != nil {
+			return false, err
+		}
+		now, err := readOwnEvent(tx, caller.UserID, ID(w.Event))
+		if err == nil {
+			err = refuse(now)
+		}
+		return true, err
+	})
+	if err == nil && !changed {
+		err = ErrBusy // somebody changes it, or blocks the user, and back, again and again
+	}
+	return err
+}
