@@ -94,7 +94,7 @@ type Config struct {
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
 	// RateLimit is the number of requests a second allowed to one client; 0 means no limit.
 	RateLimit float64 `env:"RATE_LIMIT" envDefault:"0"`
-	// WriteRate is the number of creates, joins and leaves a second allowed to one user, after a burst of ten times as many; 0 means no
+	// WriteRate is the number of creates, joins, leaves and changes on /events a second allowed to one user, after a burst of ten times as many; 0 means no
 	// limit.
 	WriteRate float64 `env:"WRITE_RATE" envDefault:"10"`
 	// MaxInFlight is the number of requests handled at once; more get 503.
@@ -110,6 +110,8 @@ type Config struct {
 	SecurityContacts []string `env:"SECURITY_CONTACT"`
 	// Docs turns on /docs, /openapi.json and /openapi.yaml.
 	Docs bool `env:"DOCS" envDefault:"true"`
+	// EventsPage turns on /events, where users see, edit, cancel and leave their events.
+	EventsPage bool `env:"EVENTS_PAGE" envDefault:"true"`
 	// LogLevel is debug, info, warn or error.
 	LogLevel slog.Level `env:"LOG_LEVEL" envDefault:"info"`
 	// LogFormat is json or text; the default is text in development.

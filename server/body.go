@@ -15,12 +15,21 @@ import (
 	"worldevents/server/internal/session"
 )
 
-const (
-	// maxForm bounds a form, in bytes, and formTimeout the time that it takes to arrive.
-	maxForm     = 8 << 10
-	formTimeout = 2 * time.Second
-	// fewBodies is how many bodies any client may be sending.
-	fewBodies = 8
+// fewBodies is how many bodies any client may be sending.
+const fewBodies = 8
+
+// formLimit bounds a form.
+type formLimit struct {
+	size    int           // in bytes
+	timeout time.Duration // that it takes to arrive; 0 means that of all requests
+	err     error         // beyond these
+}
+
+// A largeForm has room for a description of 5,000 characters, of which each may take 12 bytes. It comes from somebody who is
+// known, and has the time of a request with as large a body.
+var (
+	anyForm   = formLimit{8 << 10, 2 * time.Second, errForm}
+	largeForm = formLimit{64 << 10, 0, errLargeForm}
 )
 
 // sender is whose share a body counts in: the user whom a JWT names, at an address. So a thief of the cookie at another address takes
@@ -88,21 +97,25 @@ func (b *bodies) validate(op *contract.Operation) echo.MiddlewareFunc {
 }
 
 // receiveForm reads the body that a request for a page has, if any.
-func (b *bodies) receiveForm(c echo.Context) error {
-	r := c.Request()
-	if r.ContentLength == 0 {
-		return nil
-	}
-	return b.receive(c, func() error {
-		control := http.NewResponseController(c.Response())
-		control.SetReadDeadline(time.Now().Add(formTimeout))
-		text, err := io.ReadAll(io.LimitReader(r.Body, maxForm+1))
-		if err != nil || len(text) > maxForm {
-			closeAfter(c)
-			return errForm
+func (b *bodies) receiveForm(limit formLimit) func(c echo.Context) error {
+	return func(c echo.Context) error {
+		r := c.Request()
+		if r.ContentLength == 0 {
+			return nil
 		}
-		control.SetReadDeadline(time.Time{}) // nothing more is read until the response has been written
-		r.Body = io.NopCloser(bytes.NewReader(text))
-		return nil
-	})
+		return b.receive(c, func() error {
+			control := http.NewResponseController(c.Response())
+			if limit.timeout > 0 {
+				control.SetReadDeadline(time.Now().Add(limit.timeout))
+			}
+			text, err := io.ReadAll(io.LimitReader(r.Body, int64(limit.size)+1))
+			if err != nil || len(text) > limit.size {
+				closeAfter(c)
+				return limit.err
+			}
+			control.SetReadDeadline(time.Time{}) // nothing more is read until the response has been written
+			r.Body = io.NopCloser(bytes.NewReader(text))
+			return nil
+		})
+	}
 }

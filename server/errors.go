@@ -43,6 +43,7 @@ var (
 	errValidation  = &problem{status: 400, code: "validation_failed", message: "The request does not fit the contract"}
 	errCursor      = errValidation.with(map[string]string{"cursor": "must be a cursor from the Link of this world's list"})
 	errForm        = errValidation.with(map[string]string{"body": "must be a form of at most 8 KiB that arrives within 2 seconds"})
+	errLargeForm   = errValidation.with(map[string]string{"body": "must be a form of at most 64 KiB"})
 	errHost        = errValidation.with(map[string]string{"Host": "must name a host"})
 	errMalformed   = &problem{status: 400, code: "malformed_json", message: "The body is not one JSON document in UTF-8 without duplicate names"}
 	errNoToken     = &problem{status: 401, code: "no_token", message: "Not authenticated"}

@@ -16,9 +16,9 @@ type Options struct {
 	Contract *Contract
 	// Store keeps the data.
 	Store *models.Store
-	// Log receives a line for each event and each error, AccessLog one for each request; nil means Log. No secret is ever
-	// in either.
-	Log, AccessLog *slog.Logger
+	// Log receives a line for each event and each error, AccessLog one for each request, and Audit one for each change that a
+	// user makes on a page; nil means Log. No secret is ever in one of them.
+	Log, AccessLog, Audit *slog.Logger
 	// LogEvery is how many requests without an error leave one line in AccessLog together; 1 means that each leaves its own,
 	// and 0 that none does. Errors always do.
 	LogEvery int64
@@ -33,6 +33,8 @@ type Options struct {
 	BaseURL *url.URL
 	// Docs turns on /docs and the published contract.
 	Docs bool
+	// EventsPage turns on /events.
+	EventsPage bool
 	// BrandName is what the pages call the service.
 	BrandName string
 	// SecurityContacts are the URIs that /.well-known/security.txt names; none means that there is no such file.
@@ -71,7 +73,8 @@ type Options struct {
 	TrustedProxies []netip.Prefix
 	// RateLimit is the number of requests a second allowed to one client; 0 means no limit.
 	RateLimit float64
-	// WriteRate is the number of writes a second allowed to one user, after a burst of ten times as many; 0 means no limit.
+	// WriteRate is the number of writes a second allowed to one user, after a burst of ten times as many, by operations and on
+	// /events together; 0 means no limit.
 	WriteRate float64
 	// MaxInFlight is the number of requests handled at once; more get 503. Those whose response is stalled do not count, but there are
 	// a quarter as many at most.

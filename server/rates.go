@@ -21,7 +21,11 @@ type rates[Key comparable] struct {
 	limiters  *lru.Cache[Key, *rate.Limiter]
 }
 
+// newRates returns nil for a rate of 0, which is no limit.
 func newRates[Key comparable](perSecond float64, burst int) *rates[Key] {
+	if perSecond <= 0 {
+		return nil
+	}
 	limiters, _ := lru.New[Key, *rate.Limiter](maxRates) // fails only for a size below 1
 	return &rates[Key]{rate.Limit(perSecond), burst, limiters}
 }
@@ -38,31 +42,37 @@ func (r *rates[Key]) allow(key Key) bool {
 	return limiter.Allow()
 }
 
-// limit responds 429 to a client or user that asks more often than perSecond, after a burst; 0 means no limit.
-func limit[Key comparable](perSecond float64, burst int, whose func(*request) Key) echo.MiddlewareFunc {
-	if perSecond <= 0 {
+// check counts one time more. It returns errRate beyond the rate.
+func (r *rates[Key]) check(key Key) error {
+	if r != nil && !r.allow(key) {
+		return errRate
+	}
+	return nil
+}
+
+// limit responds 429 to a client or user that asks more often than rates allow.
+func limit[Key comparable](rates *rates[Key], whose func(*request) Key) echo.MiddlewareFunc {
+	if rates == nil {
 		return func(next echo.HandlerFunc) echo.HandlerFunc { return next }
 	}
-	rates := newRates[Key](perSecond, burst)
-	return before(func(c echo.Context) error {
-		if !rates.allow(whose(requestFrom(c.Request().Context()))) {
-			return errRate
-		}
-		return nil
-	})
+	return before(func(c echo.Context) error { return rates.check(whose(requestFrom(c.Request().Context()))) })
 }
 
 // limitRate limits how often a client may ask.
 func limitRate(perSecond float64) echo.MiddlewareFunc {
-	return limit(perSecond, int(math.Ceil(perSecond)), func(req *request) string { return req.ClientNetwork() })
+	return limit(newRates[string](perSecond, int(math.Ceil(perSecond))), func(req *request) string { return req.ClientNetwork() })
 }
 
 // writeBurst is how many writes a user may make at once, to whom so many a second are allowed. Nobody clicks so often, and a program
 // that runs wild is stopped before anybody notices.
 func writeBurst(perSecond float64) int { return int(math.Ceil(10 * perSecond)) }
 
-// limitWrites limits how often a user may write, over all operations that it stands in front of. It comes after requireAuth and before
-// the body is read, so that a refused write costs little.
-func limitWrites(perSecond float64) echo.MiddlewareFunc {
-	return limit(perSecond, writeBurst(perSecond), func(req *request) models.ID { return req.caller.UserID })
+// newWriteRates limits how often a user may write, over all operations and forms that share it.
+func newWriteRates(perSecond float64) *rates[models.ID] {
+	return newRates[models.ID](perSecond, writeBurst(perSecond))
+}
+
+// limitWrites comes after requireAuth and before the body is read, so that a refused write costs little.
+func limitWrites(writes *rates[models.ID]) echo.MiddlewareFunc {
+	return limit(writes, func(req *request) models.ID { return req.caller.UserID })
 }

@@ -34,24 +34,29 @@ func newRouter(observer *observe.Observer, bodies *bodies) *router {
 
 // Get registers the handler of a page. Its requests are counted and logged as the series id, which Get returns.
 func (r *router) Get(id, path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *observe.Series {
-	return r.add(r.observer.Series(id, http.MethodGet), http.MethodGet, path, h, m)
+	return r.add(r.observer.Series(id, http.MethodGet), http.MethodGet, path, anyForm, h, m)
 }
 
 // Post is Get for a form.
 func (r *router) Post(id, path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *observe.Series {
-	return r.add(r.observer.Series(id, http.MethodPost), http.MethodPost, path, h, m)
+	return r.add(r.observer.Series(id, http.MethodPost), http.MethodPost, path, anyForm, h, m)
+}
+
+// PostLarge is Post for a form of up to 64 KiB.
+func (r *router) PostLarge(id, path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *observe.Series {
+	return r.add(r.observer.Series(id, http.MethodPost), http.MethodPost, path, largeForm, h, m)
 }
 
 // GetOrHead is Get for what responds to HEAD as well: it spends nothing, unlike an operation of the contract.
 func (r *router) GetOrHead(id, path string, h echo.HandlerFunc) {
 	s := r.observer.Series(id, "")
-	r.add(s, http.MethodGet, path, h, nil)
-	r.add(s, http.MethodHead, path, h, nil)
+	r.add(s, http.MethodGet, path, anyForm, h, nil)
+	r.add(s, http.MethodHead, path, anyForm, h, nil)
 }
 
-func (r *router) add(s *observe.Series, method, path string, h echo.HandlerFunc, m []echo.MiddlewareFunc) *observe.Series {
+func (r *router) add(s *observe.Series, method, path string, limit formLimit, h echo.HandlerFunc, m []echo.MiddlewareFunc) *observe.Series {
 	r.series[route{method, path}] = s
-	r.echo.Add(method, path, h, append(append([]echo.MiddlewareFunc{setSeries(s)}, m...), before(r.bodies.receiveForm))...)
+	r.echo.Add(method, path, h, append(append([]echo.MiddlewareFunc{setSeries(s)}, m...), before(r.bodies.receiveForm(limit)))...)
 	return s
 }
 

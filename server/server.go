@@ -17,6 +17,7 @@ import (
 	"worldevents/server/internal/livelist"
 	"worldevents/server/internal/observe"
 	"worldevents/server/internal/oidc"
+	"worldevents/server/internal/ownevents"
 	"worldevents/server/internal/pages"
 	"worldevents/server/internal/session"
 	"worldevents/server/internal/signin"
@@ -36,9 +37,11 @@ type Server struct {
 	pages    *pages.Pages
 	inFlight atomic.Int64
 	signIn   *signin.Service
-	baseURL  string         // the public address, without a slash at its end
-	provider *oidc.Provider // nil without OIDC
-	now      func() time.Time
+	// ownEvents are nil without the page.
+	ownEvents *ownevents.Service
+	baseURL   string         // the public address, without a slash at its end
+	provider  *oidc.Provider // nil without OIDC
+	now       func() time.Time
 
 	// Public is for the internet, Admin for the operator.
 	Public, Admin http.Handler
@@ -63,7 +66,7 @@ func New(o Options) (*Server, error) {
 	base := basePath(o.BaseURL)
 	o.Store.LogTo(o.Log)
 	s.observer = observe.New(observe.Options{
-		Store: o.Store, Log: o.Log, AccessLog: o.AccessLog, LogEvery: o.LogEvery, LogLinesDropped: o.LogLinesDropped,
+		Store: o.Store, Log: o.Log, AccessLog: o.AccessLog, Audit: o.Audit, LogEvery: o.LogEvery, LogLinesDropped: o.LogLinesDropped,
 		CertificateExpiry: o.CertificateExpiry, TrustedProxies: o.TrustedProxies,
 		AlwaysCounted: []observe.Kind{errInternal.kind(), errOverloaded.kind()},
 	})
@@ -76,7 +79,7 @@ func New(o Options) (*Server, error) {
 	s.live = livelist.New(o.Store, s.lists, livelist.Options{MaxWatches: o.MaxWatches, MaxAnswering: o.MaxInFlight / 4})
 	s.bodies = newBodies(o.MaxInFlight, s.sessions)
 	s.router = newRouter(s.observer, s.bodies)
-	ofPages := pages.Options{BaseURL: s.baseURL, Base: base, Brand: o.BrandName, Development: o.Development, Sessions: s.sessions, Now: o.Now}
+	ofPages := pages.Options{BaseURL: s.baseURL, Base: base, Brand: o.BrandName, Development: o.Development, EventsPage: o.EventsPage, Sessions: s.sessions, Now: o.Now}
 	if o.OIDC != nil {
 		s.provider = oidc.New(*o.OIDC, s.baseURL+"/sign-in/callback", o.Keys, s.now)
 		ofPages.Provider = s.provider.Host()
@@ -86,9 +89,16 @@ func New(o Options) (*Server, error) {
 		Store: o.Store, Sessions: s.sessions, Pages: s.pages, Observer: s.observer, Problem: tellProblem, Log: o.Log, Provider: s.provider,
 		BaseURL: o.BaseURL, Development: o.Development, ReturnOrigins: o.ReturnOrigins,
 	})
+	writes := newWriteRates(o.WriteRate)
+	if o.EventsPage {
+		s.ownEvents = &ownevents.Service{
+			Store: o.Store, Pages: s.pages, SignIn: s.signIn, Observer: s.observer, MayWrite: writes.check,
+			CheckEvent: func(members map[string]string) error { return checkEvent(o.Contract.operations, members) },
+		}
+	}
 	s.registerMetrics()
 
-	s.route(o, browsers)
+	s.route(o, browsers, writes)
 
 	s.Public = s.router.echo
 	s.Admin = s.observer.Admin(o.AdminHosts)
@@ -96,7 +106,7 @@ func New(o Options) (*Server, error) {
 }
 
 // route says what a request meets on its way to a handler.
-func (s *Server) route(o Options, browsers *browserRules) {
+func (s *Server) route(o Options, browsers *browserRules, writes *rates[models.ID]) {
 	e := s.router.echo
 	e.HTTPErrorHandler = s.writeError
 	e.Binder = strictBinder{}
@@ -114,11 +124,14 @@ func (s *Server) route(o Options, browsers *browserRules) {
 	))
 	// Then, for each operation, what the contract demands of it; then its handler below.
 	gen.RegisterHandlersWithOptions(e, gen.NewStrictHandler(s, nil), gen.RegisterHandlersOptions{
-		OperationMiddlewares: s.operationMiddlewares(o.Contract.operations, o.WriteRate, setStoreDeadline(o.Store.Timeout())),
+		OperationMiddlewares: s.operationMiddlewares(o.Contract.operations, writes, setStoreDeadline(o.Store.Timeout())),
 	})
 	rejectExtraSegments(e)
 	s.signIn.Register(s.router)
-	pages.RegisterAssets(s.router)
+	if s.ownEvents != nil {
+		s.ownEvents.Register(s.router)
+	}
+	s.pages.RegisterAssets(s.router)
 	if o.Docs {
 		s.pages.RegisterDocs(s.router, o.Contract.text)
 	}

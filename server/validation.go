@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
+	"worldevents/models"
 	"worldevents/server/internal/contract"
 	"worldevents/server/internal/observe"
 	"worldevents/server/internal/pages"
@@ -20,8 +21,8 @@ import (
 // operationMiddlewares returns what stands in front of each operation's handler, by operationId: what the operation is
 // logged and counted as, requireAuth where the contract names security that cannot be left out, with the limit of writes,
 // and the validation of the request. innermost comes after all these.
-func (s *Server) operationMiddlewares(operations []*contract.Operation, writeRate float64, innermost echo.MiddlewareFunc) map[string][]echo.MiddlewareFunc {
-	all, writeLimit := make(map[string][]echo.MiddlewareFunc), limitWrites(writeRate)
+func (s *Server) operationMiddlewares(operations []*contract.Operation, writes *rates[models.ID], innermost echo.MiddlewareFunc) map[string][]echo.MiddlewareFunc {
+	all, writeLimit := make(map[string][]echo.MiddlewareFunc), limitWrites(writes)
 	for _, op := range operations {
 		route := route{op.Method, strings.NewReplacer("{", ":", "}", "").Replace(op.Path)}
 		series := s.observer.Series(op.ID, op.Method)
@@ -74,6 +75,11 @@ func CheckEvent(openapi []byte, members map[string]string) error {
 	if err != nil {
 		return err
 	}
+	return checkEvent(operations, members)
+}
+
+// checkEvent is CheckEvent with the operations of a contract.
+func checkEvent(operations []*contract.Operation, members map[string]string) error {
 	body := map[string]string{"name": "n", "description": "", "scheduledAt": "2030-01-01T00:00:00Z"}
 	maps.Copy(body, members)
 	text, err := json.Marshal(body, jsontext.AllowInvalidUTF8(true))

@@ -59,8 +59,8 @@ func Server(c *config.Config, text Contract, store *models.Store, log, accessLog
 	contract, err := server.ReadContract(text)
 	adminHost, _, _ := net.SplitHostPort(c.AdminAddr) // "" where there is none
 	return server.Options{
-		Contract: contract, Store: store, Log: log, AccessLog: accessLog, LogEvery: c.LogEvery, LogLinesDropped: logs.Stderr.Dropped,
-		Development: c.Development, BaseURL: c.Base, Docs: c.Docs, BrandName: c.BrandName, SecurityContacts: c.SecurityContacts,
+		Contract: contract, Store: store, Log: log, AccessLog: accessLog, Audit: logs.At(c, slog.LevelInfo), LogEvery: c.LogEvery, LogLinesDropped: logs.Stderr.Dropped,
+		Development: c.Development, BaseURL: c.Base, Docs: c.Docs, EventsPage: c.EventsPage, BrandName: c.BrandName, SecurityContacts: c.SecurityContacts,
 		Keys: c.Keys, PrivateKeys: c.Ed25519Keys.Private, PublicKeys: c.Ed25519Keys.Public, Issuer: c.JWTIssuer, Audience: c.JWTAudience, JWTTTL: c.JWTTTL,
 		CookieDomain: c.CookieDomain, CookiePartitioned: c.CookiePartitioned,
 		OIDC: Provider(c), ReturnOrigins: c.ReturnOrigins,

@@ -141,7 +141,7 @@ func TestDocsHead(t *testing.T) {
 	t.Parallel()
 	s := servicetest.New(t, withDocs)
 	c := s.Client()
-	for _, path := range []string{"/docs", "/openapi.json", "/openapi.yaml", "/docs/docs.js", "/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js", "/sign-in/page.css", "/sign-in/icon.svg"} {
+	for _, path := range []string{"/docs", "/openapi.json", "/openapi.yaml", "/docs/docs.js", "/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js", "/sign-in/page.css", "/sign-in/icon.svg", "/events/zone.js"} {
 		get, head := c.Get(path), c.Do("HEAD", path, "")
 		if head.Status != 200 || head.Body != "" {
 			t.Errorf("%s: %d, %d bytes", path, head.Status, len(head.Body))
@@ -154,7 +154,7 @@ func TestDocsHead(t *testing.T) {
 		}
 		c.Do("POST", path, "").IsError(405, "method_not_allowed").HasHeader("Allow", "OPTIONS, GET, HEAD")
 	}
-	for _, path := range []string{"/", "/sign-in", "/sessions"} {
+	for _, path := range []string{"/", "/sign-in", "/sessions", "/events"} {
 		if res := c.Do("HEAD", path, ""); res.Status != 405 {
 			t.Errorf("%s: %d", path, res.Status)
 		}
@@ -165,7 +165,7 @@ func TestDocsHead(t *testing.T) {
 func TestBrand(t *testing.T) {
 	t.Parallel()
 	s := servicetest.New(t, withDocs, func(o *servicetest.Options) { o.BrandName = "Plazas <& Co>" })
-	for _, path := range []string{"/docs", "/sign-in", "/sessions"} {
+	for _, path := range []string{"/docs", "/sign-in", "/sessions", "/events"} {
 		page := s.Client().Get(path).Body
 		if strings.Count(page, "Plazas &lt;&amp; Co&gt;</title>") != 1 || strings.Count(page, "</svg> Plazas &lt;&amp; Co&gt;</strong>") != 1 ||
 			strings.Contains(page, "worldevents") || strings.Contains(page, "<& Co>") {
@@ -178,7 +178,7 @@ func TestBrand(t *testing.T) {
 func TestAssetsAreOfThePage(t *testing.T) {
 	t.Parallel()
 	s := servicetest.New(t, withDocs)
-	for _, path := range []string{"/docs/docs.css", "/docs/docs.js", "/docs/calls.js", "/docs/errors.js", "/docs/names.js", "/sign-in/page.css", "/sign-in/icon.svg"} {
+	for _, path := range []string{"/docs/docs.css", "/docs/docs.js", "/docs/calls.js", "/docs/errors.js", "/docs/names.js", "/sign-in/page.css", "/sign-in/icon.svg", "/events/zone.js"} {
 		res := s.Client().Get(path).HasHeader("Cache-Control", "public, no-cache").HasHeader("Vary", "")
 		if tag := res.Header.Get("ETag"); res.Status != 200 || len(tag) < 10 {
 			t.Errorf("%s: %d, ETag %q", path, res.Status, tag)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -140,6 +142,46 @@ func TestReplayAuditSince(t *testing.T) {
 				t.Errorf("%s: %s after %s", format, got, line)
 			}
 			s.SignIn("alice").Create("plaza", "later", servicetest.When)
+		}
+	})
+}
+
+// What a user has cancelled on /events since a backup stays so, too: the line is in the log of serve, in both formats and whatever
+// LOG_LEVEL says.
+func TestReplayAuditOfUsers(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		restored := servicetest.OpenSQLite(t, filepath.Join(p.Dir, "restored.db"))
+		if s.Database.Dialect == "postgres" {
+			restored = servicetest.EmptyPostgres(t)
+		}
+		alice := s.SignIn("alice")
+		ids := []string{alice.Create("plaza", "a", servicetest.When), alice.Create("plaza", "b", servicetest.When)}
+		kept := alice.Create("plaza", "kept", servicetest.When)
+		if _, stderr, status := p.Run("copy", "--to", restored.URL); status != 0 {
+			t.Fatal(stderr)
+		}
+		for i, format := range []string{"text", "json"} {
+			served := p.Another().With("LOG_LEVEL=error", "LOG_FORMAT="+format).ServeReady()
+			change := func(path string, form url.Values) {
+				t.Helper()
+				browser := servicetest.NewBrowser(served.URL, http.DefaultTransport)
+				browser.Cookies["refreshToken"] = alice.Cookie("refreshToken")
+				if res := browser.Do("POST", path, form.Encode(), servicetest.AsForm); res.Status != 204 && res.Status != 409 {
+					t.Fatal(res)
+				}
+			}
+			change("/events/cancel", url.Values{"id": {ids[i]}})
+			change("/events/leave", url.Values{"id": {kept}})
+			served.Says(ids[i], 1)
+			log := filepath.Join(p.Dir, format)
+			appendTo(t, log, "Jan  2 03:04:05 host worldevents[7]: "+served.Log.String())
+			q := p.With("DATABASE_URL=" + restored.URL)
+			if got := q.MustRun("replay-audit", log); got != `{"repeated":1}`+"\n" {
+				t.Errorf("%s: %s after %s", format, got, served.Log)
+			}
+			if got := q.MustRun("event", "list", "--world", "plaza"); strings.Contains(got, ids[i]) || !strings.Contains(got, kept) {
+				t.Errorf("%s: %s", format, got)
+			}
 		}
 	})
 }

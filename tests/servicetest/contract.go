@@ -204,7 +204,7 @@ func (c *checkedTransport) faults(r *http.Request, res *http.Response, body []by
 		want("ETag", "")
 		want("Link", "")
 	}
-	if res.StatusCode >= 400 && !(strings.HasPrefix(r.URL.Path, "/sessions") || strings.HasPrefix(r.URL.Path, "/sign-in") && strings.Contains(r.Header.Get("Accept"), "text/html") || r.URL.Path == "/sign-in") {
+	if res.StatusCode >= 400 && !(strings.HasPrefix(r.URL.Path, "/sessions") || strings.HasPrefix(r.URL.Path, "/events") || strings.HasPrefix(r.URL.Path, "/sign-in") && strings.Contains(r.Header.Get("Accept"), "text/html") || r.URL.Path == "/sign-in") {
 		want("Content-Type", "application/json")
 	}
 	if op == nil {

@@ -95,7 +95,7 @@ func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 	s.Options = Options{
 		Options: server.Options{
 			Contract: contract(tb), Now: s.Clock.Now, Log: slog.New(slog.NewJSONHandler(s.Log, nil)), LogEvery: 1,
-			Development: true, BaseURL: base, BrandName: "worldevents", Keys: [][]byte{Key},
+			Development: true, BaseURL: base, EventsPage: true, BrandName: "worldevents", Keys: [][]byte{Key},
 			MaxInFlight: 2048, MaxWatches: 10000, ListCache: 64 << 20, HSTS: "max-age=31536000; includeSubDomains",
 			CertificateExpiry: func() time.Time { return time.Now().Add(time.Hour) },
 		},

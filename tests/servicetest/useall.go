@@ -2,6 +2,7 @@ package servicetest
 
 import (
 	"crypto/rand"
+	"net/url"
 	"testing"
 	"time"
 
@@ -39,6 +40,7 @@ func UseAll(t *testing.T, s *Service) {
 	}
 	bob.Delete("/api/event/"+id).Is(200, Success)
 	bob.Delete("/api/event/"+id).Is(200, Success)
+	useEventsPage(t, alice, id)
 
 	_, err := store.PruneChanges(ctx)
 	must(err)
@@ -107,6 +109,14 @@ func UseAll(t *testing.T, s *Service) {
 	name := "N"
 	_, err = store.EditEvent(ctx, event, models.EventEdit{Name: &name})
 	must(err)
+	own, err := store.FindOwnEvent(ctx, creator, event)
+	must(err)
+	edited := own
+	edited.Name = "M"
+	must(store.EditOwnEvent(ctx, models.Caller{UserID: creator}, own, edited))
+	if store.EditOwnEvent(ctx, models.Caller{UserID: creator}, own, edited) == nil {
+		t.Error("an event is edited as it no longer is")
+	}
 	_, err = store.RemoveEvent(ctx, event)
 	must(err)
 	must(store.EachWorld(ctx, func(models.World) error { return nil }))
@@ -115,4 +125,22 @@ func UseAll(t *testing.T, s *Service) {
 		must(err)
 	}
 	must(store.SweepEvents(ctx))
+}
+
+// useEventsPage looks at all lists of /events, and edits, leaves and cancels there.
+func useEventsPage(t *testing.T, c *Client, id string) {
+	t.Helper()
+	for _, query := range []string{"", "?world=w", "?past=true", "?list=made&past=true&after=4070908800000." + id, "?list=joined&world=w&after=0." + id} {
+		if res := c.Get("/events" + query); res.Status != 200 {
+			t.Errorf("%s: %d", query, res.Status)
+		}
+	}
+	other := c.Create("w", "other", When)
+	form := url.Values{"id": {other}, "shown": {""}, "name": {"Other"}, "description": {""}, "scheduledAt": {"2031-01-02T03:04"}}
+	if res := c.Post("/events/edit", form.Encode(), AsForm); res.Status != 409 {
+		t.Errorf("%d %s", res.Status, res.Body)
+	}
+	c.Post("/events/leave", "id="+other, AsForm).Is(204, "")
+	c.Post("/events/cancel", "id="+other, AsForm).Is(204, "")
+	c.Post("/events/cancel", "id="+other, AsForm).IsError(404, "event_not_found")
 }

@@ -17,8 +17,9 @@ import (
 type Options struct {
 	// Store is asked whether it is ready, and for its metrics.
 	Store *models.Store
-	// Log receives a line for each event and each error, AccessLog one for each request; nil means Log.
-	Log, AccessLog *slog.Logger
+	// Log receives a line for each event and each error, AccessLog one for each request, and Audit one for each change that a
+	// user makes on a page; nil means Log.
+	Log, AccessLog, Audit *slog.Logger
 	// LogEvery is how many requests without an error leave one line together; 0 means that none leaves one. Errors always do.
 	LogEvery int64
 	// LogLinesDropped returns how many lines of the logs were dropped; nil means none ever.
@@ -50,7 +51,7 @@ type Observer struct {
 
 // New returns an Observer.
 func New(o Options) *Observer {
-	o.AccessLog = cmp.Or(o.AccessLog, o.Log)
+	o.AccessLog, o.Audit = cmp.Or(o.AccessLog, o.Log), cmp.Or(o.Audit, o.Log)
 	observer := &Observer{
 		Readiness: newReadiness(o.Store, o.Log), Options: o, clientIP: clientIP(o.TrustedProxies),
 		repeats: repeats{log: o.Log, more: make(map[string]int)},

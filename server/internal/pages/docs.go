@@ -33,11 +33,14 @@ func (p *Pages) RegisterDocs(r Router, contract *Contract) {
 	}
 }
 
-// RegisterAssets serves the style sheet and icon of all pages. They are below a path that is ours, as /assets is
-// not where a proxy shares the origin with an application.
-func RegisterAssets(r Router) {
+// RegisterAssets serves the style sheet and icon of all pages, and the script of /events. They are below paths that are ours, as
+// /assets is not where a proxy shares the origin with an application.
+func (p *Pages) RegisterAssets(r Router) {
 	for _, name := range []string{"page.css", "icon.svg"} {
 		r.GetOrHead("assets", "/sign-in/"+name, asset(name))
+	}
+	if p.EventsPage {
+		r.GetOrHead("assets", "/events/zone.js", asset("zone.js"))
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 var html embed.FS
 
 // templates are the pages by the names of their files. Each is layout.html with what that file defines.
-var templates = readTemplates("docs.html", "error.html", "sessions.html", "sign-in.html")
+var templates = readTemplates("docs.html", "error.html", "events.html", "sessions.html", "sign-in.html")
 
 func readTemplates(names ...string) map[string]*template.Template {
 	read := make(map[string]*template.Template)
@@ -35,8 +35,10 @@ const deniedFeatures = "camera=(), display-capture=(), geolocation=(), microphon
 // Router registers the handlers of pages, whose requests are counted and logged as the series id.
 type Router interface {
 	Get(id, path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *observe.Series
-	// Post is for a form, whose body has been read before the handler is called.
+	// Post is for a form of up to 8 KiB, whose body is read behind m, before the handler is called. PostLarge is for one of up to
+	// 64 KiB, where m must have found out whose it is.
 	Post(id, path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *observe.Series
+	PostLarge(id, path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *observe.Series
 	GetOrHead(id, path string, h echo.HandlerFunc)
 }
 
@@ -48,6 +50,8 @@ type Options struct {
 	Brand string
 	// Development means that anybody signs in by a name.
 	Development bool
+	// EventsPage means that there is /events.
+	EventsPage bool
 	// Provider is the host of the identity provider, "" without one.
 	Provider string
 	// Sessions tell who is signed in.
@@ -72,6 +76,8 @@ type Page struct {
 
 	Current *Session // the session that the page was asked for from
 	Others  []Session
+
+	Events *Events // of the user who is signed in
 }
 
 // Session is a session as its user sees it: Network is in words, or "" if nobody knows. The id opens nothing.
@@ -85,6 +91,7 @@ type shown struct {
 	Page
 	Base, Brand string // as in Options
 	Development bool
+	EventsPage  bool
 	SignIn      bool   // there is a way to sign in
 	Provider    string // the identity provider's host, or ""
 	Expired     bool   // the JWT has expired: the session may still be refreshed
@@ -106,6 +113,7 @@ func (p *Pages) RenderAs(c echo.Context, status int, name, policy string, page P
 
 func (p *Pages) write(c echo.Context, status int, name, policy string, s shown) error {
 	s.Base, s.Brand, s.Development, s.Provider = p.Base, p.Brand, p.Development, p.Provider
+	s.EventsPage = p.EventsPage
 	s.SignIn = p.Development || p.Provider != ""
 	h := c.Response().Header()
 	h.Set("Content-Security-Policy", policy)

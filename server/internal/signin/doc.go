@@ -17,6 +17,8 @@
 //	  |                       |<------------------------------------------| who it is
 //	  |<----------------------| begin: a session, Set-Cookie: token, refreshToken; the flow is over
 //
+// Package ownevents asks it who has sent a request (Current), and leads browsers as it does.
+//
 // Whatever begins a session goes through begin, and whatever ends one leaves a security event. What a request may end depends on what
 // it proves: its refresh tokens first, and the JWTs where it has none.
 package signin

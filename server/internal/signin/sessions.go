@@ -2,6 +2,7 @@ package signin
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 
@@ -16,19 +17,32 @@ import (
 // sessionsPage lists the sessions of the user whose current refresh token was sent. It spends nothing and sets no cookie:
 // its response can come late, and must not undo what another tab does meanwhile.
 func (s *Service) sessionsPage(c echo.Context) error {
-	ctx, cookies := c.Request().Context(), session.ReadCookies(c.Request().Header)
 	var p pages.Page
-	found, err := s.refreshableSessions(ctx, cookies)
-	if err == nil && len(found) > 0 && !cookies.Conflict() {
-		p.Current, p.Others, err = s.sessionEntries(ctx, found[0])
+	own, username, err := s.Current(c.Request())
+	if err == nil {
+		p.Current, p.Others, err = s.sessionEntries(c.Request().Context(), own)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, models.ErrSignedOut) {
 		return err
 	}
 	if p.Current != nil {
-		p.User = s.usernameOf(found[0].UserID, cookies)
+		p.User = username
 	}
 	return s.Pages.RenderAs(c, http.StatusOK, "sessions.html", pages.Policy, p)
+}
+
+// Current returns the session whose current refresh token was sent, and what a JWT beside it calls the user, or "". It spends nothing. It
+// returns models.ErrSignedOut without such a session, and for cookies that disagree.
+func (s *Service) Current(r *http.Request) (own models.Caller, username string, err error) {
+	cookies := session.ReadCookies(r.Header)
+	found, err := s.refreshableSessions(r.Context(), cookies)
+	switch {
+	case err != nil:
+		return own, "", err
+	case len(found) == 0 || cookies.Conflict():
+		return own, "", models.ErrSignedOut
+	}
+	return found[0], s.usernameOf(found[0].UserID, cookies), nil
 }
 
 // sessionEntries returns own and the other sessions of its user, those refreshed last first. All are nil if own has ended
@@ -77,11 +91,18 @@ func (s *Service) fromLiveSession(handle func(c echo.Context, cookies session.Co
 			return err
 		case len(live) > 0 && !cookies.Conflict():
 			return handle(c, cookies, live[0])
-		case isNavigation(c.Request()):
-			return s.leadTo(c, "/sessions")
 		}
-		return models.ErrSignedOut
+		return s.LeadNobody(c, "/sessions")
 	}
+}
+
+// LeadNobody responds to a form of nobody who is signed in: a browser is led to the page, which says so; a script gets
+// models.ErrSignedOut.
+func (s *Service) LeadNobody(c echo.Context, page string) error {
+	if isNavigation(c.Request()) {
+		return s.LeadTo(c, page)
+	}
+	return models.ErrSignedOut
 }
 
 // endSession ends the session that the form names, if it is one of the user's. Whoever ends their own signs out.
@@ -89,7 +110,7 @@ func (s *Service) endSession(c echo.Context, cookies session.Cookies, own models
 	ctx := c.Request().Context()
 	id, err := models.ParseID(c.Request().PostForm.Get("id"))
 	if err != nil { // nobody's, as is the id of another user's session
-		return s.leadTo(c, "/sessions")
+		return s.LeadTo(c, "/sessions")
 	}
 	ended, err := s.Store.RevokeSession(ctx, models.Caller{UserID: own.UserID, SessionID: id})
 	if err != nil {
@@ -100,7 +121,7 @@ func (s *Service) endSession(c echo.Context, cookies session.Cookies, own models
 		return s.leaveSession(c, cookies)
 	}
 	s.logRevoked(ctx, ended, own)
-	return s.leadTo(c, "/sessions")
+	return s.LeadTo(c, "/sessions")
 }
 
 // endOtherSessions ends all sessions of the user but their own.
@@ -111,7 +132,7 @@ func (s *Service) endOtherSessions(c echo.Context, _ session.Cookies, own models
 		return err
 	}
 	s.logRevoked(ctx, ended, own)
-	return s.leadTo(c, "/sessions")
+	return s.LeadTo(c, "/sessions")
 }
 
 func (s *Service) logRevoked(ctx context.Context, sessions []models.Caller, by models.Caller) {

@@ -58,10 +58,10 @@ func New(o Options) *Service { return &Service{o, flowCookieName(o), newOutcomes
 // Register serves the pages around the session: sign-out and the user's sessions always, sign-in by name in development, and
 // sign-in with an identity provider if there is one. In production /sign-in leads straight to the provider.
 func (s *Service) Register(r pages.Router) {
-	r.Post("signOut", "/sign-out", s.withDeadline(s.signOut))
+	r.Post("signOut", "/sign-out", s.WithDeadline(s.signOut))
 	if s.Development {
 		r.Get("showSignIn", "/sign-in", s.signInPage, s.refuseUnknownHost)
-		r.Post("signIn", "/sign-in", parseForm(s.signIn), s.count(byForm, true), s.refuseUnknownHost)
+		r.Post("signIn", "/sign-in", ParseForm(s.signIn), s.count(byForm, true), s.refuseUnknownHost)
 	}
 	if s.Provider != nil {
 		begin := "/sign-in"
@@ -71,16 +71,16 @@ func (s *Service) Register(r pages.Router) {
 		onErrors, failure := pages.ShowErrors("error.html"), s.kindOf(oidc.ErrProvider)
 		r.Get("beginSignIn", begin, s.beginSignIn, onErrors, s.count(byProvider, false), s.logRefusals).Expect(failure)
 		r.Get("finishSignIn", "/sign-in/callback", s.finishSignIn, onErrors, s.count(byProvider, true), s.logRefusals).Expect(failure)
-		r.Post("backChannelLogout", "/sign-in/back-channel-logout", parseForm(s.backChannelLogout)).Expect(failure)
+		r.Post("backChannelLogout", "/sign-in/back-channel-logout", ParseForm(s.backChannelLogout)).Expect(failure)
 	}
 	onErrors := pages.ShowErrors("sessions.html")
-	r.Get("showSessions", "/sessions", s.withDeadline(s.sessionsPage), onErrors)
-	r.Post("endSession", "/sessions/end", s.withDeadline(parseForm(s.fromLiveSession(s.endSession))), onErrors)
-	r.Post("endOtherSessions", "/sessions/end-others", s.withDeadline(parseForm(s.fromLiveSession(s.endOtherSessions))), onErrors)
+	r.Get("showSessions", "/sessions", s.WithDeadline(s.sessionsPage), onErrors)
+	r.Post("endSession", "/sessions/end", s.WithDeadline(ParseForm(s.fromLiveSession(s.endSession))), onErrors)
+	r.Post("endOtherSessions", "/sessions/end-others", s.WithDeadline(ParseForm(s.fromLiveSession(s.endOtherSessions))), onErrors)
 }
 
-// withDeadline gives all store calls of a request one deadline, counted from when its body has been read.
-func (s *Service) withDeadline(next echo.HandlerFunc) echo.HandlerFunc {
+// WithDeadline gives all store calls of a request one deadline, counted from when its body has been read.
+func (s *Service) WithDeadline(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
 		c.SetRequest(r.WithContext(s.Store.WithDeadline(r.Context())))
@@ -88,8 +88,8 @@ func (s *Service) withDeadline(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// parseForm refuses a body that is no form.
-func parseForm(next echo.HandlerFunc) echo.HandlerFunc {
+// ParseForm refuses a body that is no form.
+func ParseForm(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if err := c.Request().ParseForm(); err != nil {
 			return ErrForm

@@ -27,13 +27,13 @@ func (s *Service) signOut(c echo.Context) error {
 func (s *Service) leaveSession(c echo.Context, cookies session.Cookies) error {
 	s.Sessions.ClearCookies(c.Response().Header(), cookies)
 	if s.Development {
-		return s.leadTo(c, "/sign-in")
+		return s.LeadTo(c, "/sign-in")
 	}
-	return s.leadTo(c, "/docs")
+	return s.LeadTo(c, "/docs")
 }
 
-// leadTo responds to a POST that is done: a form is led to a path of this service, a script is told no more.
-func (s *Service) leadTo(c echo.Context, path string) error {
+// LeadTo responds to a POST that is done: a form is led to a path of this service, a script is told no more.
+func (s *Service) LeadTo(c echo.Context, path string) error {
 	c.Response().Header().Set("Cache-Control", "no-store")
 	if !isNavigation(c.Request()) {
 		return c.NoContent(http.StatusNoContent)

@@ -30,6 +30,10 @@ var operations = []operation{
 	{"showSessions", "GET", fixed("/sessions"), fixed(""), false},
 	{"endSession", "POST", fixed("/sessions/end"), func(s *service) string { return url.Values{"id": {s.event}}.Encode() }, true},
 	{"endOtherSessions", "POST", fixed("/sessions/end-others"), fixed("all=1"), true},
+	{"showEvents", "GET", fixed("/events"), fixed(""), false},
+	{"editEvent", "POST", fixed("/events/edit"), func(s *service) string {
+		return url.Values{"id": {s.event}, "shown": {"x"}, "name": {"n"}, "description": {""}, "scheduledAt": {"2030-01-01T00:00"}}.Encode()
+	}, true},
 	{"signOut", "POST", fixed("/sign-out"), fixed("return_to=%2F"), true},
 	{"signIn", "POST", fixed("/sign-in"), fixed("username=attacked"), true},
 	{"docs", "GET", fixed("/docs"), fixed(""), false},

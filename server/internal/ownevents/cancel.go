@@ -1,0 +1,34 @@
+package ownevents
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"worldevents/server/internal/pages"
+)
+
+// showCancel asks whether an event is to be cancelled.
+func (s *Service) showCancel(c echo.Context, v visitor) error {
+	event, err := s.Store.FindOwnEvent(c.Request().Context(), v.UserID, named(c, c.QueryParam("id")))
+	if err != nil {
+		return err
+	}
+	return s.render(c, http.StatusOK, v, &pages.Events{
+		Back: s.Pages.Base + v.view.path("/events"),
+		Cancel: &pages.Event{
+			ID: event.ID.String(), World: event.WorldID, Name: event.Name, At: event.ScheduledAt.UTC(), Cancel: s.Pages.Base + v.view.path("/events/cancel"),
+		},
+	})
+}
+
+// cancel removes an event that the user made. Its audit line is that of the command event remove, so that a restore does not bring it
+// back.
+func (s *Service) cancel(c echo.Context, v visitor) error {
+	ctx, id := c.Request().Context(), named(c, c.Request().PostForm.Get("id"))
+	if err := s.Store.CancelEvent(ctx, v.Caller, id); err != nil {
+		return err
+	}
+	s.Observer.AuditLine(ctx, "event remove", v.Caller, "event", id)
+	return s.SignIn.LeadTo(c, v.view.path("/events"))
+}

@@ -1,0 +1,154 @@
+package ownevents
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/labstack/echo/v4"
+
+	"worldevents/models"
+	"worldevents/server/internal/pages"
+)
+
+// pageSize is how many events of a list are shown at once.
+const pageSize = 50
+
+// The lists, as the query of the page names them.
+const (
+	made   = "made"
+	joined = "joined"
+)
+
+// view is what the page shows, as its query says.
+type view struct {
+	world string // "" for all
+	list  string // made or joined, "" for both
+	past  bool
+	after models.Position // where the list begins; zero means at its first event
+}
+
+// maxWorld is the length of a world's id, in code points.
+const maxWorld = 128
+
+// readView reads a query. What it cannot be is as if it were not there.
+func readView(query url.Values) view {
+	v := view{past: query.Get("past") == "true"}
+	if world := query.Get("world"); utf8.ValidString(world) && utf8.RuneCountInString(world) <= maxWorld && !strings.ContainsFunc(world, unicode.IsControl) {
+		v.world = world
+	}
+	if list := query.Get("list"); list == made || list == joined {
+		v.list = list
+		v.after = parsePosition(query.Get("after"))
+	}
+	return v
+}
+
+// path adds the view to a path of the service. More are names and values of parameters.
+func (v view) path(path string, more ...string) string {
+	query := make(url.Values)
+	for i := 0; i < len(more); i += 2 {
+		query.Set(more[i], more[i+1])
+	}
+	for name, value := range map[string]string{"world": v.world, "list": v.list, "after": positionText(v.after)} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if v.past {
+		query.Set("past", "true")
+	}
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
+}
+
+// positionText is a position as a query has it, "" for zero.
+func positionText(p models.Position) string {
+	if p == (models.Position{}) {
+		return ""
+	}
+	return strconv.FormatInt(p.ScheduledAt.UnixMilli(), 10) + "." + p.ID.String()
+}
+
+// parsePosition reads what positionText writes. It returns zero for any other text.
+func parsePosition(text string) models.Position {
+	milliseconds, id, _ := strings.Cut(text, ".")
+	n, err := strconv.ParseInt(milliseconds, 10, 64)
+	at, badID := models.ParseID(id)
+	when := time.UnixMilli(n).UTC()
+	if cmp.Or(err, badID) != nil || when.Year() < 1970 || when.Year() > 9999 {
+		return models.Position{}
+	}
+	return models.Position{ScheduledAt: when, ID: at}
+}
+
+// showLists shows both lists, or the one that the query names.
+func (s *Service) showLists(c echo.Context, v visitor) error {
+	events := &pages.Events{World: v.view.world}
+	if v.view.world != "" {
+		all := v.view
+		all.world, all.after = "", models.Position{}
+		events.All = s.Pages.Base + all.path("/events")
+	}
+	if v.view.list != "" {
+		events.Back = s.Pages.Base + view{world: v.view.world}.path("/events")
+	}
+	for _, list := range []string{made, joined} {
+		if v.view.list != "" && v.view.list != list {
+			continue
+		}
+		one, err := s.list(c, v, list)
+		if err != nil {
+			return err
+		}
+		events.Lists = append(events.Lists, one)
+	}
+	return s.render(c, http.StatusOK, v, events)
+}
+
+// list reads a list of the view.
+func (s *Service) list(c echo.Context, v visitor, name string) (list pages.EventList, err error) {
+	found, more, err := s.Store.OwnEvents(c.Request().Context(), models.OwnFilter{
+		User: v.UserID, Joined: name == joined, World: v.view.world, Past: v.view.past, After: v.view.after, Limit: pageSize,
+	})
+	if err != nil {
+		return list, err
+	}
+	at := view{world: v.view.world, list: name, past: v.view.past}
+	list = pages.EventList{Name: name, Joined: name == joined, Past: v.view.past}
+	if more {
+		last := found[len(found)-1]
+		next := at
+		next.after = models.Position{ScheduledAt: last.ScheduledAt, ID: last.ID}
+		list.More = s.Pages.Base + next.path("/events")
+	}
+	at.past = !at.past
+	list.Other = s.Pages.Base + at.path("/events")
+	for _, e := range found {
+		list.Events = append(list.Events, s.entry(v, e, name == made))
+	}
+	return list, nil
+}
+
+// entry is an event of a list, with the links that lead back to it.
+func (s *Service) entry(v visitor, e models.OwnEvent, own bool) pages.Event {
+	entry := pages.Event{ID: e.ID.String(), World: e.WorldID, Name: e.Name, At: e.ScheduledAt.UTC()}
+	narrowed := v.view
+	narrowed.world, narrowed.after = e.WorldID, models.Position{}
+	entry.InWorld = s.Pages.Base + narrowed.path("/events")
+	if own {
+		entry.Edit = s.Pages.Base + v.view.path("/events/edit", "id", entry.ID)
+		entry.Cancel = s.Pages.Base + v.view.path("/events/cancel", "id", entry.ID)
+	}
+	if e.Joined {
+		entry.Leave = s.Pages.Base + v.view.path("/events/leave")
+	}
+	return entry
+}

@@ -1,0 +1,931 @@
+package events
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"worldevents/models"
+	"worldevents/tests/servicetest"
+)
+
+// navigates is how browsers send a form, and asksForHTML what a window shows.
+var (
+	navigates   = servicetest.Header("Sec-Fetch-Mode", "navigate")
+	asksForHTML = servicetest.Header("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+)
+
+const nobodyIsSignedIn = "Nobody is signed in here"
+
+// ownEntry is an event as /events shows it. does are the controls that it has.
+type ownEntry struct{ id, name, world, at, does string }
+
+var (
+	ownEntryPattern = regexp.MustCompile(`(?s)<li>\s*<h3 id="event-([^"]+)" dir="auto">(.*?)</h3>(.*?)</li>`)
+	worldPattern    = regexp.MustCompile(`(?s)<dt>World</dt><dd><a [^>]*>(.*?)</a>`)
+	timePattern     = regexp.MustCompile(`<time datetime="([^"]+)">[^<]+ UTC</time>`)
+	controlPattern  = regexp.MustCompile(`>(Edit|Cancel the event|Leave)<`)
+)
+
+// ownLists reads the lists of a page.
+func ownLists(t *testing.T, c *servicetest.Client, query string) (made, joined []ownEntry, page string) {
+	t.Helper()
+	res := c.Get("/events"+query).HasHeader("Content-Type", "text/html; charset=utf-8").HasHeader("Cache-Control", "no-store").SetsNoCookie()
+	if res.Status != 200 || strings.Contains(res.Body, nobodyIsSignedIn) {
+		t.Fatalf("%s: %d %s", query, res.Status, res.Body)
+	}
+	read := func(name string) (all []ownEntry) {
+		_, text, _ := strings.Cut(res.Body, `<section aria-labelledby="`+name+`">`)
+		text, _, _ = strings.Cut(text, "</section>")
+		for _, m := range ownEntryPattern.FindAllStringSubmatch(text, -1) {
+			e := ownEntry{id: m[1], name: html.UnescapeString(m[2])}
+			if world := worldPattern.FindStringSubmatch(m[3]); world != nil {
+				e.world = html.UnescapeString(world[1])
+			}
+			if at := timePattern.FindStringSubmatch(m[3]); at != nil {
+				e.at = at[1]
+			}
+			for _, control := range controlPattern.FindAllStringSubmatch(m[3], -1) {
+				e.does += control[1] + ";"
+			}
+			all = append(all, e)
+		}
+		if len(all) != strings.Count(text, "<li>") {
+			t.Fatalf("%d entries can be read of %s", len(all), text)
+		}
+		return all
+	}
+	return read("made"), read("joined"), res.Body
+}
+
+// editForm is the form of an event: what its controls have.
+type editForm struct{ action, id, shown, name, description, scheduledAt string }
+
+var formPattern = regexp.MustCompile(`(?s)<form method="post" action="([^"]+)" autocomplete="off">.*?name="id" value="([^"]*)".*?name="shown" value="([^"]*)".*?` +
+	`name="name" value="([^"]*)".*?<textarea [^>]*>\n(.*?)</textarea>.*?name="scheduledAt" value="([^"]*)"`)
+
+// readForm reads the form of a page.
+func readForm(t *testing.T, page *servicetest.Response) editForm {
+	t.Helper()
+	m := formPattern.FindStringSubmatch(page.Body)
+	if m == nil {
+		t.Fatalf("no form: %d %s", page.Status, page.Body)
+	}
+	for i := range m {
+		m[i] = html.UnescapeString(m[i])
+	}
+	return editForm{m[1], m[2], m[3], m[4], m[5], m[6]}
+}
+
+// openForm opens the form of an event.
+func openForm(t *testing.T, c *servicetest.Client, id string) editForm {
+	t.Helper()
+	return readForm(t, c.Get("/events/edit?id="+id).HasHeader("Cache-Control", "no-store").SetsNoCookie())
+}
+
+// encode spells the form as browsers do, line breaks as CR LF.
+func (f editForm) encode() string {
+	return url.Values{
+		"id": {f.id}, "shown": {f.shown}, "name": {f.name}, "description": {strings.ReplaceAll(f.description, "\n", "\r\n")}, "scheduledAt": {f.scheduledAt},
+	}.Encode()
+}
+
+func (f editForm) send(c *servicetest.Client, with ...servicetest.RequestOption) *servicetest.Response {
+	return c.Post("/events/edit", f.encode(), append([]servicetest.RequestOption{servicetest.AsForm, navigates, asksForHTML}, with...)...)
+}
+
+// isSaved fails the test unless the form was taken.
+func isSaved(t *testing.T, res *servicetest.Response) {
+	t.Helper()
+	if res.Is(303, "").SetsNoCookie(); !strings.HasPrefix(res.Header.Get("Location"), "/events") {
+		t.Errorf("leads to %q", res.Header.Get("Location"))
+	}
+}
+
+// press sends one of the forms with an id alone.
+func press(c *servicetest.Client, what, id string, with ...servicetest.RequestOption) *servicetest.Response {
+	return c.Post("/events/"+what, url.Values{"id": {id}}.Encode(), append([]servicetest.RequestOption{servicetest.AsForm, navigates, asksForHTML}, with...)...)
+}
+
+// audits are the audit lines in the log of a service.
+func audits(s *servicetest.Service) (lines []string) {
+	for line := range strings.Lines(s.Log.String()) {
+		if strings.Contains(line, `"msg":"audit"`) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// createWith creates an event of these values.
+func createWith(c *servicetest.Client, world, name, description, at string) string {
+	body := `{"name":` + servicetest.Quote(name) + `,"description":` + servicetest.Quote(description) + `,"scheduledAt":"` + at + `"}`
+	return c.Post("/api/event/"+url.PathEscape(world), body).Is(200, servicetest.Success).Header.Get("Event-Id")
+}
+
+// The page shows what the user made and joined, those to come first, and nothing of others.
+func TestEventsPage(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		s.Clock.Freeze(time.Date(2029, 6, 1, 0, 0, 0, 0, time.UTC))
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		made, joined, page := ownLists(t, alice, "")
+		if made != nil || joined != nil || strings.Count(page, "<p>None to come.</p>") != 2 || !strings.Contains(page, "Signed in as <b>alice</b>") {
+			t.Errorf("%s", page)
+		}
+		second := alice.Create("a/b & c", "second", "2031-01-02T03:04:05.678Z")
+		first := alice.Create("plaza", "first", "2030-01-02T03:04:05Z")
+		old := alice.Create("plaza", "old", "2028-01-02T03:04:05Z")
+		older := alice.Create("plaza", "older", "2027-01-02T03:04:05Z")
+		theirs := bob.Create("plaza", "theirs", "2030-05-06T07:08:09Z")
+		bob.Create("plaza", "unknown to alice", servicetest.When)
+		alice.Post("/api/event/join/"+theirs, "").Is(200, servicetest.Success)
+		alice.Delete("/api/event/"+second).Is(200, servicetest.Success)
+
+		const all, unjoined = "Leave;Edit;Cancel the event;", "Edit;Cancel the event;"
+		atFirst := ownEntry{first, "first", "plaza", "2030-01-02T03:04:05Z", all}
+		atSecond := ownEntry{second, "second", "a/b & c", "2031-01-02T03:04:05Z", unjoined}
+		atTheirs := ownEntry{theirs, "theirs", "plaza", "2030-05-06T07:08:09Z", "Leave;"}
+		past := []ownEntry{{old, "old", "plaza", "2028-01-02T03:04:05Z", all}, {older, "older", "plaza", "2027-01-02T03:04:05Z", all}}
+		narrowed := func(entries ...ownEntry) (all []ownEntry) {
+			for _, e := range entries {
+				e.world = "" // which the page says once
+				all = append(all, e)
+			}
+			return all
+		}
+		for query, want := range map[string][2][]ownEntry{
+			"":                            {{atFirst, atSecond}, {atTheirs}},
+			"?past=true":                  {past, nil},
+			"?list=made":                  {{atFirst, atSecond}, nil},
+			"?list=joined":                {nil, {atTheirs}},
+			"?list=made&past=true":        {past, nil},
+			"?world=plaza":                {narrowed(atFirst), narrowed(atTheirs)},
+			"?world=a%2Fb+%26+c":          {narrowed(atSecond), nil},
+			"?world=Plaza":                {nil, nil},
+			"?world=plaza&past=true":      {narrowed(past...), nil},
+			"?list=x&past=1&after=x&y=z":  {{atFirst, atSecond}, {atTheirs}},
+			"?list=made&after=x." + first: {{atFirst, atSecond}, nil},
+			"?list=made&after=1893553445000." + first: {{atSecond}, nil},
+		} {
+			if made, joined, page := ownLists(t, alice, query); !slices.Equal(made, want[0]) || !slices.Equal(joined, want[1]) {
+				t.Errorf("%s: made %v, joined %v\n%s", query, made, joined, page)
+			}
+		}
+		for _, impossible := range []string{"%ff", "a%00", "%0d%0a", strings.Repeat("x", 129)} {
+			if made, _, _ := ownLists(t, alice, "?world="+impossible); len(made) != 2 {
+				t.Errorf("%s: %v", impossible, made)
+			}
+		}
+		if _, _, page := ownLists(t, alice, "?world=plaza"); !strings.Contains(page, `Only those in the world <b dir="auto">plaza</b>. <a href="/events">`) {
+			t.Errorf("%s", page)
+		}
+		for _, linked := range []string{"/sessions", "/docs", "/events"} {
+			if page := alice.Get(linked); !strings.Contains(page.Body, `<a href="/events">`) {
+				t.Errorf("%s does not lead to the page: %s", linked, page.Body)
+			}
+		}
+		alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success) // looking has spent nothing
+		if lines := audits(s); lines != nil {
+			t.Errorf("%q", lines)
+		}
+	}, func(o *servicetest.Options) { o.Docs = true })
+}
+
+// What is edited is in lists, ETags and waiting lists at once, and what the form does not change stays as it is.
+func TestEditOwnEvent(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		const at = "2030-01-02T03:04:05.678Z"
+		key := servicetest.Header("Idempotency-Key", "k")
+		body := `{"name":"a","description":"one\r\ntwo\rthree\n","scheduledAt":"` + at + `"}`
+		id := alice.Post(servicetest.Plaza, body, key).Is(200, servicetest.Success).Header.Get("Event-Id")
+		bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+		const description = "one\r\ntwo\rthree\n"
+		list := func(name, description, at string) string {
+			return servicetest.List(servicetest.Listed(id, name, description, at, "alice", "bob"))
+		}
+		before := bob.Get(servicetest.Plaza).Is(200, list("a", description, at))
+		tag := before.Header.Get("ETag")
+
+		form := openForm(t, alice, id)
+		if want := (editForm{"/events/edit", id, form.shown, "a", "one\ntwo\nthree\n", "2030-01-02T03:04"}); form != want || form.shown == "" {
+			t.Errorf("%q", form)
+		}
+		// As it was shown it changes nothing.
+		isSaved(t, form.send(alice))
+		bob.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(304, "")
+		if lines := audits(s); lines != nil {
+			t.Errorf("%q", lines)
+		}
+
+		waiting := servicetest.Await(t, s, bob, servicetest.Plaza+"?wait=50", tag)
+		form.name = "Rooftop <concert>"
+		isSaved(t, form.send(alice).HasHeader("Location", "/events#event-"+id))
+		arrived := servicetest.Come(t, waiting)
+		arrived.Is(200, list("Rooftop <concert>", description, at))
+		if arrived.Header.Get("ETag") == tag {
+			t.Error("the ETag is that of before")
+		}
+
+		form = openForm(t, alice, id)
+		form.description = "new\n\nlines"
+		isSaved(t, form.send(alice))
+		bob.Get(servicetest.Plaza).Is(200, list("Rooftop <concert>", "new\n\nlines", at))
+
+		form = openForm(t, alice, id)
+		form.scheduledAt = "2031-02-03T04:05"
+		isSaved(t, form.send(alice))
+		bob.Get(servicetest.Plaza).Is(200, list("Rooftop <concert>", "new\n\nlines", "2031-02-03T04:05:00.000Z"))
+
+		form = openForm(t, alice, id)
+		form.name, form.description, form.scheduledAt = "b", "", "2031-02-03T06:05:07.1239+01:00"
+		isSaved(t, form.send(alice))
+		bob.Get(servicetest.Plaza).Is(200, list("b", "", "2031-02-03T05:05:07.123Z"))
+
+		// The repeated request is still the same one.
+		alice.Post(servicetest.Plaza, body, key).Is(200, servicetest.Success).HasHeader("Event-Id", id)
+
+		lines := audits(s)
+		if len(lines) != 4 {
+			t.Fatalf("%q", lines)
+		}
+		for i, changed := range []string{`["name"]`, `["description"]`, `["scheduledAt"]`, `["name","description","scheduledAt"]`} {
+			for _, part := range []string{
+				`"level":"INFO","msg":"audit","action":"event edit","user":"` + alice.Session.UserID + `","session":"`, `"event":"` + id + `","world":"plaza","changed":` + changed + `,"client":"127.0.0.1","request_id":"`,
+			} {
+				if !strings.Contains(lines[i], part) {
+					t.Errorf("%s lacks %s", lines[i], part)
+				}
+			}
+			if strings.Contains(lines[i], "Rooftop") {
+				t.Errorf("%s has a text of the event", lines[i])
+			}
+		}
+	})
+}
+
+// The rules for an event, and their words, are those of createEvent, and what was typed stays.
+func TestEditOwnEventRules(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		id := alice.Create("plaza", "a", servicetest.When)
+		tag := alice.Get(servicetest.Plaza).Header.Get("ETag")
+		for _, test := range []struct{ field, value string }{
+			{"name", ""}, {"name", " \u2003\t"}, {"name", "a\x00b"}, {"name", "a\u0085b"}, {"name", strings.Repeat("é", 201)},
+			{"description", "a\x00"}, {"description", "a\u009f"}, {"description", strings.Repeat("é", 5001)},
+			{"scheduledAt", "x"}, {"scheduledAt", "2030-02-30T00:00"}, {"scheduledAt", "1969-12-31T23:59"}, {"scheduledAt", "10000-01-01T00:00"},
+			{"scheduledAt", "2030-01-01T24:00"}, {"scheduledAt", "2030-01-01"}, {"scheduledAt", "2030-01-01T00:00:60"}, {"scheduledAt", "2030-01-01T00:00+15:00"},
+		} {
+			form := openForm(t, alice, id)
+			members := map[string]string{"name": "n", "description": "", "scheduledAt": servicetest.When}
+			switch members[test.field] = test.value; test.field {
+			case "name":
+				form.name = test.value
+			case "description":
+				form.description = test.value
+			default:
+				form.scheduledAt = test.value
+			}
+			json := fmt.Sprintf(`{"name":%s,"description":%s,"scheduledAt":%s}`, servicetest.Quote(members["name"]), servicetest.Quote(members["description"]), servicetest.Quote(members["scheduledAt"]))
+			want := alice.Post(servicetest.Plaza, json).IsError(400, "validation_failed", test.field).Error().Fields[test.field]
+			res := form.send(alice).SetsNoCookie()
+			if res.Status != 400 || strings.Count(res.Body, `<p class="fault">`+want+`</p>`) != 1 || !strings.Contains(res.Body, `role="alert"`) || !strings.Contains(res.Body, `aria-invalid="true"`) {
+				t.Errorf("%s %.50q: %d, not %q in %s", test.field, test.value, res.Status, want, res.Body)
+			}
+			if again := readForm(t, res); !strings.ContainsAny(test.value, "\x00\u0085") && again != form { // HTML has no NUL
+				t.Errorf("%q was typed, and is %q", form, again)
+			}
+		}
+		form := openForm(t, alice, id)
+		form.name, form.description, form.scheduledAt = "", strings.Repeat("x", 5001), "x"
+		if res := form.send(alice); res.Status != 400 || strings.Count(res.Body, `aria-invalid="true"`) != 3 {
+			t.Errorf("%d %s", res.Status, res.Body)
+		}
+		alice.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(304, "")
+		if lines := audits(s); lines != nil {
+			t.Errorf("%q", lines)
+		}
+
+		// The longest fit into a form.
+		form = openForm(t, alice, id)
+		form.name, form.description, form.scheduledAt = strings.Repeat("𝄞", 200), strings.Repeat("𝄞", 5000), "9999-12-31T23:59"
+		isSaved(t, form.send(alice))
+		alice.Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(id, form.name, form.description, "9999-12-31T23:59:00.000Z", "alice")))
+		isSaved(t, openForm(t, alice, id).send(alice))
+		form.description = strings.Repeat("𝄞", 5500)
+		form.send(alice, servicetest.Header("Accept", "")).IsError(400, "validation_failed", "body")
+	})
+}
+
+// Of two who edit what both have seen the second is told, sees both, and loses nothing.
+func TestEditsMeet(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		laptop, phone := s.SignIn("alice"), s.SignIn("alice")
+		id := createWith(laptop, "plaza", "name", "text", servicetest.When)
+		first, second := openForm(t, laptop, id), openForm(t, phone, id)
+		first.name, first.scheduledAt = "name of <first>", "2030-01-02T05:00"
+		second.name, second.description = "name of \"second\"", "text of\nsecond"
+		isSaved(t, first.send(laptop))
+		isSaved(t, first.send(laptop)) // pressed twice: it is so already
+
+		page := second.send(phone).HasHeader("Cache-Control", "no-store").SetsNoCookie()
+		if page.Status != 409 || !strings.Contains(page.Body, "The event was edited meanwhile") || !strings.Contains(page.Body, `role="alert"`) {
+			t.Fatalf("%d %s", page.Status, page.Body)
+		}
+		for _, now := range []string{
+			`Now: <span class="now" dir="auto">name of &lt;first&gt;</span>`, `Now: <span class="now" dir="auto">text</span>`, `Now: <time datetime="2030-01-02T05:00:00Z">`,
+		} {
+			if strings.Count(page.Body, now) != 1 {
+				t.Errorf("the page lacks %s: %s", now, page.Body)
+			}
+		}
+		again := readForm(t, page)
+		if again.shown == second.shown || again.name != second.name || again.description != second.description || again.scheduledAt != second.scheduledAt {
+			t.Errorf("%q became %q", second, again)
+		}
+		laptop.Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(id, "name of <first>", "text", "2030-01-02T05:00:00.000Z", "alice")))
+
+		// With something wrong in it the form says both.
+		wrong := second
+		wrong.scheduledAt = "x"
+		if page := wrong.send(phone); page.Status != 409 || strings.Count(page.Body, `<p class="fault">must be an RFC 3339`) != 1 || strings.Count(page.Body, "Now: ") != 3 {
+			t.Errorf("%d %s", page.Status, page.Body)
+		}
+		// A digest that was made up, or none, is that of nothing.
+		for _, shown := range []string{"", "x", strings.ToLower(again.shown), again.shown + "=", " " + again.shown} {
+			forged := again
+			forged.shown = shown
+			if page := forged.send(phone); page.Status != 409 && shown != again.shown {
+				t.Errorf("%q: %d", shown, page.Status)
+			}
+		}
+		isSaved(t, again.send(phone))
+		laptop.Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(id, second.name, second.description, servicetest.When[:17]+"00.000Z", "alice")))
+
+		// An edit by a command meets them, too.
+		form, name := openForm(t, laptop, id), "by the operator"
+		eventID, _ := models.ParseID(id)
+		if _, err := s.Store.EditEvent(t.Context(), eventID, models.EventEdit{Name: &name}); err != nil {
+			t.Fatal(err)
+		}
+		form.description = "mine"
+		if page := form.send(laptop); page.Status != 409 || !strings.Contains(page.Body, "by the operator") {
+			t.Errorf("%d %s", page.Status, page.Body)
+		}
+	}, func(o *servicetest.Options) { o.Sessions.PerUser = 2 })
+}
+
+// Of any number of edits at the same time, of what all have seen, one is saved.
+func TestEditsAtOnce(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		instances := []*servicetest.Service{s}
+		if s.Database.Dialect == "postgres" {
+			instances = append(instances, s.NewInstance())
+		}
+		alice := s.SignIn("alice")
+		id := alice.Create("plaza", "n", servicetest.When)
+		const n = 12
+		for round := range 5 {
+			seen := openForm(t, alice, id)
+			var status [n]int
+			servicetest.AtOnce(n, func(i int) {
+				form := seen
+				form.name = fmt.Sprintf("round %d, edit %d", round, i)
+				status[i] = form.send(alice.On(instances[i%len(instances)])).Status
+			})
+			saved := slices.Index(status[:], 303)
+			if saved < 0 || slices.Contains(status[saved+1:], 303) {
+				t.Fatalf("%v", status)
+			}
+			alice.Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(id, fmt.Sprintf("round %d, edit %d", round, saved), "", servicetest.When, "alice")))
+		}
+		var lines int
+		for _, instance := range instances {
+			lines += len(audits(instance))
+		}
+		if lines != 5 {
+			t.Errorf("%d audit lines", lines)
+		}
+	})
+}
+
+// Cancelling asks once, and then the event is gone for everybody at once, however many have joined.
+func TestCancelOwnEvent(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		key := servicetest.Header("Idempotency-Key", "k")
+		id := alice.Post(servicetest.Plaza, servicetest.EventBody, key).Is(200, servicetest.Success).Header.Get("Event-Id")
+		kept := alice.Create("plaza", "kept", "2031-01-01T00:00:00.000Z")
+		bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+		tag := bob.Get(servicetest.Plaza).Header.Get("ETag")
+
+		page := alice.Get("/events/cancel?id=" + id)
+		if page.Status != 200 || !strings.Contains(page.Body, "<h1>Cancel this event?</h1>") || !strings.Contains(page.Body, "Chess") || !strings.Contains(page.Body, `action="/events/cancel"`) {
+			t.Errorf("%d %s", page.Status, page.Body)
+		}
+		waiting := servicetest.Await(t, s, bob, servicetest.Plaza+"?wait=50", tag)
+		after := servicetest.List(servicetest.Listed(kept, "kept", "", "2031-01-01T00:00:00.000Z", "alice"))
+		press(alice, "cancel", id).Is(303, "").HasHeader("Location", "/events").HasHeader("Cache-Control", "no-store").SetsNoCookie()
+		servicetest.Come(t, waiting).Is(200, after)
+		bob.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(200, after)
+		bob.Post("/api/event/join/"+id, "").IsError(404, "event_not_found")
+		bob.Delete("/api/event/"+id).IsError(404, "event_not_found")
+		for _, c := range []*servicetest.Client{alice, bob} {
+			made, joined, _ := ownLists(t, c, "")
+			for _, e := range append(made, joined...) {
+				if e.id != kept {
+					t.Errorf("%+v", e)
+				}
+			}
+		}
+		press(alice, "cancel", id, servicetest.Header("Accept", "")).IsError(404, "event_not_found") // pressed twice
+		lines := audits(s)
+		if len(lines) != 1 || !strings.Contains(lines[0], `"action":"event remove","user":"`+alice.Session.UserID+`","session":"`) || !strings.Contains(lines[0], `"event":"`+id+`","client":"127.0.0.1"`) {
+			t.Errorf("%q", lines)
+		}
+		// The rows are detached, and an instance deletes them.
+		if err := s.Store.SweepEvents(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var events, rsvps int
+		s.Database.Read("SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM rsvps)", nil, &events, &rsvps)
+		if events != 1 || rsvps != 1 {
+			t.Errorf("%d events and %d RSVPs are left", events, rsvps)
+		}
+		// The key is free.
+		if again := alice.Post(servicetest.Plaza, servicetest.EventBody, key).Is(200, servicetest.Success).Header.Get("Event-Id"); again != id {
+			t.Errorf("%s", again)
+		}
+	})
+}
+
+// Nobody waits for the RSVPs of an event that is cancelled: they stay until an instance deletes them.
+func TestCancelLargeEvent(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		servicetest.Crowd(t, s, "crowded", 3000)
+		alice := s.SignIn("alice")
+		s.Database.Exec("UPDATE events SET creator_id = ?", alice.Session.UserID)
+		made, _, _ := ownLists(t, alice, "?world=crowded")
+		press(alice, "cancel", made[0].id).Is(303, "")
+		var rsvps int
+		s.Database.Read("SELECT count(*) FROM rsvps", nil, &rsvps)
+		if rsvps != 3000 {
+			t.Errorf("%d RSVPs are left", rsvps)
+		}
+		alice.Get("/api/event/crowded").Is(200, servicetest.List())
+	})
+}
+
+func TestLeaveOnPage(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		id := alice.Create("plaza", "a", servicetest.When)
+		bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+		tag := alice.Get(servicetest.Plaza).Header.Get("ETag")
+		waiting := servicetest.Await(t, s, alice, servicetest.Plaza+"?wait=50", tag)
+		left := servicetest.List(servicetest.Listed(id, "a", "", servicetest.When, "alice"))
+		bob.Post("/events/leave?world=plaza", "id="+id, servicetest.AsForm, navigates).Is(303, "").HasHeader("Location", "/events?world=plaza").SetsNoCookie()
+		servicetest.Come(t, waiting).Is(200, left)
+		press(bob, "leave", id).Is(303, "") // pressed twice
+		if _, joined, _ := ownLists(t, bob, ""); joined != nil {
+			t.Errorf("%+v", joined)
+		}
+		press(alice, "leave", id).Is(303, "") // a creator who leaves keeps the event
+		if made, _, _ := ownLists(t, alice, ""); len(made) != 1 || made[0].does != "Edit;Cancel the event;" {
+			t.Errorf("%+v", made)
+		}
+		press(bob, "leave", servicetest.IDOf(7), servicetest.Header("Accept", "")).IsError(404, "event_not_found")
+		if lines := audits(s); len(lines) != 2 || !strings.Contains(lines[0], `"action":"event leave","user":"`+bob.Session.UserID) || !strings.Contains(lines[1], alice.Session.UserID) {
+			t.Errorf("%q", lines)
+		}
+	})
+}
+
+// Only what is one's own can be seen and changed, whatever id is asked for, and nobody learns what there is.
+func TestEventsPageOfOthers(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		id := createWith(alice, "plaza", "secret name", "secret text", servicetest.When)
+		bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+		own := bob.Create("plaza", "own", "2031-01-01T00:00:00.000Z")
+		orphan := alice.Create("plaza", "orphan", "2032-01-01T00:00:00.000Z")
+		s.Database.Exec("UPDATE events SET creator_id = NULL WHERE id = ?", orphan)
+		tag := bob.Get(servicetest.Plaza).Header.Get("ETag")
+		stolen := openForm(t, alice, id)
+		var first string
+		for _, id := range []string{
+			id, orphan, servicetest.IDOf(1), "", "x", strings.ToUpper(own), strings.ReplaceAll(own, "-", ""), "{" + own + "}", " " + own, own + "\x00",
+			"00000000-0000-0000-0000-000000000000", "' OR 1=1 --", "%",
+		} {
+			form := stolen
+			form.id, form.name = id, "mine now"
+			for _, res := range []*servicetest.Response{
+				bob.Get("/events/edit?id="+url.QueryEscape(id), asksForHTML), bob.Get("/events/cancel?id="+url.QueryEscape(id), asksForHTML), form.send(bob), press(bob, "cancel", id),
+			} {
+				res.SetsNoCookie().HasHeader("Cache-Control", "no-store")
+				shown := strings.ReplaceAll(res.Body, res.Header.Get("X-Request-Id"), "ID")
+				if first == "" {
+					first = shown
+				}
+				if res.Status != 404 || shown != first || strings.Contains(shown, "secret") {
+					t.Errorf("%q: %d %s", id, res.Status, res.Body)
+				}
+			}
+		}
+		bob.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(304, "")
+		if lines := audits(s); lines != nil {
+			t.Errorf("%q", lines)
+		}
+		// A link changes nothing, and neither do the id of the query and further ids of a form.
+		bob.Post("/events/cancel?id="+own, "", servicetest.AsForm, navigates).IsError(404, "event_not_found")
+		bob.Post("/events/cancel", "id=x&id="+own, servicetest.AsForm, navigates).IsError(404, "event_not_found")
+		for _, body := range []string{
+			"", "id=" + own, "id=" + own + "&name=n&description=&scheduledAt=", "%zz", openForm(t, bob, own).encode() + "&name=other",
+			"id=" + own + "&shown=x&name=%ff&description=&scheduledAt=2030-01-01T00:00",
+		} {
+			if res := bob.Post("/events/edit?name=n&description=d&scheduledAt=2030-01-01T00:00", body, servicetest.AsForm, navigates); res.Status != 400 && res.Status != 404 && res.Status != 409 {
+				t.Errorf("%q: %d %s", body, res.Status, res.Body)
+			}
+		}
+		bob.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(304, "")
+	})
+}
+
+// What changes an event needs a live session, found by its current refresh token alone, and the form of nobody is not even read.
+func TestEventsPageNeedsASession(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		for _, test := range []struct {
+			name    string
+			cookies func(c *servicetest.Client) string
+			works   bool
+		}{
+			{"both cookies", func(c *servicetest.Client) string {
+				return "token=" + c.Cookie("token") + "; refreshToken=" + c.Cookie("refreshToken")
+			}, true},
+			{"only the refresh token", func(c *servicetest.Client) string { return "refreshToken=" + c.Cookie("refreshToken") }, true},
+			{"an expired JWT and the refresh token", func(c *servicetest.Client) string {
+				return "token=" + s.ExpiredSession(c.Session) + "; refreshToken=" + c.Cookie("refreshToken")
+			}, true},
+			{"only the JWT", func(c *servicetest.Client) string { return "token=" + c.Cookie("token") }, false},
+			{"a spent refresh token", func(c *servicetest.Client) string {
+				spent := c.Cookie("refreshToken")
+				c.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+				return "token=" + c.Cookie("token") + "; refreshToken=" + spent
+			}, false},
+			{"a session that was signed out", func(c *servicetest.Client) string {
+				cookies := "token=" + c.Cookie("token") + "; refreshToken=" + c.Cookie("refreshToken")
+				c.Post("/sign-out", "").Is(204, "")
+				return cookies
+			}, false},
+			{"cookies that disagree", func(c *servicetest.Client) string {
+				return "refreshToken=" + c.Cookie("refreshToken") + "; refreshToken=" + servicetest.RefreshToken(5)
+			}, false},
+			{"none", func(*servicetest.Client) string { return "" }, false},
+			{"garbage", func(*servicetest.Client) string { return "token=x; refreshToken=y" }, false},
+		} {
+			s.Run(t, test.name, func(t *testing.T) {
+				alice := s.SignIn("alice")
+				id := alice.Create("plaza", "a", servicetest.When)
+				form := openForm(t, alice, id)
+				form.name = "edited"
+				cookies := servicetest.Cookies(test.cookies(alice))
+				page := s.Client().Get("/events", cookies).SetsNoCookie()
+				if strings.Contains(page.Body, nobodyIsSignedIn) == test.works || strings.Contains(page.Body, id) != test.works || page.Status != 200 {
+					t.Errorf("%d %s", page.Status, page.Body)
+				}
+				for _, path := range []string{"/events/edit?id=" + id, "/events/cancel?id=" + id} {
+					if page := s.Client().Get(path, cookies).SetsNoCookie(); strings.Contains(page.Body, "edited") || strings.Contains(page.Body, nobodyIsSignedIn) == test.works {
+						t.Errorf("%d %s", page.Status, page.Body)
+					}
+				}
+				script := servicetest.Header("Sec-Fetch-Mode", "cors")
+				if !test.works {
+					form.send(s.Client(), cookies).Is(303, "").HasHeader("Location", "/events").SetsNoCookie()
+					press(s.Client(), "cancel", id, cookies).Is(303, "").HasHeader("Location", "/events").SetsNoCookie()
+					press(s.Client(), "leave", id, cookies).Is(303, "").HasHeader("Location", "/events").SetsNoCookie()
+					noPage := servicetest.Header("Accept", "*/*")
+					form.send(s.Client(), cookies, script, noPage).IsError(401, "invalid_token").SetsNoCookie()
+					press(s.Client(), "cancel", id, cookies, script, noPage).IsError(401, "invalid_token").SetsNoCookie()
+					s.SignIn("bob").Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(id, "a", "", servicetest.When, "alice")))
+				} else {
+					form.send(s.Client(), cookies, script).Is(204, "").SetsNoCookie()
+					s.SignIn("bob").Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(id, "edited", "", servicetest.When, "alice")))
+				}
+				eventID, _ := models.ParseID(id)
+				s.Store.RemoveEvent(t.Context(), eventID)
+			})
+		}
+		// A large form of nobody is refused before it has come.
+		conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(30 * time.Second))
+		io.WriteString(conn, "POST /events/edit HTTP/1.1\r\nHost: x\r\nSec-Fetch-Mode: navigate\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 60000\r\n\r\nid=")
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil || res.StatusCode != 303 || !res.Close || res.Header.Get("Location") != "/events" {
+			t.Errorf("%v %v", res, err)
+		}
+	})
+}
+
+// A session that ends between the look at the page and the change, even while the form is on its way, changes nothing.
+func TestSessionEndsMeanwhile(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		for _, what := range []string{"edit", "cancel", "leave"} {
+			s.Run(t, what, func(t *testing.T) {
+				alice := s.SignIn("alice")
+				id := alice.Create("plaza", "a", servicetest.When)
+				form := openForm(t, alice, id)
+				form.name = "edited"
+				body, text := servicetest.NewSlowBody()
+				done := make(chan *servicetest.Response)
+				go func() {
+					done <- alice.Post("/events/"+what, "x", servicetest.AsForm, navigates, servicetest.Chunked, func(r *http.Request) { r.Body = body })
+				}()
+				text <- "x=y&"
+				servicetest.Eventually(t, 20*time.Second, "the session is found", func() bool {
+					return servicetest.Metric(t, s, `worldevents_held{of="bodies"}`) == 1
+				})
+				user, _ := models.ParseID(alice.Session.UserID)
+				if _, err := s.Store.RevokeUser(t.Context(), user, models.ID{}); err != nil {
+					t.Fatal(err)
+				}
+				text <- form.encode()
+				close(text)
+				(<-done).Is(303, "").HasHeader("Location", "/events").SetsNoCookie()
+				bob := s.SignIn("bob")
+				bob.Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(id, "a", "", servicetest.When, "alice")))
+				eventID, _ := models.ParseID(id)
+				if _, err := s.Store.RemoveEvent(t.Context(), eventID); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+		if lines := audits(s); lines != nil {
+			t.Errorf("%q", lines)
+		}
+	})
+}
+
+// An event that is gone since the form was shown stays gone, and a user who is removed is nobody.
+func TestEventRemovedMeanwhile(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		id, other := alice.Create("plaza", "a", servicetest.When), alice.Create("plaza", "b", servicetest.When)
+		form := openForm(t, alice, id)
+		form.name = "edited"
+		press(alice, "cancel", id).Is(303, "")
+		for _, res := range []*servicetest.Response{form.send(alice), press(alice, "cancel", id), press(alice, "leave", id)} {
+			if res.Status != 404 || !strings.Contains(res.Body, `role="alert"`) || !strings.Contains(res.Body, "No such event") || !strings.Contains(res.Body, `href="/events"`) {
+				t.Errorf("%d %s", res.Status, res.Body)
+			}
+		}
+		form = openForm(t, alice, other)
+		form.name = "edited"
+		if _, err := s.Store.RemoveUser(t.Context(), models.Who{Username: "alice"}, models.UserRemoval{}); err != nil {
+			t.Fatal(err)
+		}
+		form.send(alice).Is(303, "").HasHeader("Location", "/events")
+		press(alice, "cancel", other).Is(303, "")
+		if page := alice.Get("/events"); !strings.Contains(page.Body, nobodyIsSignedIn) {
+			t.Errorf("%s", page.Body)
+		}
+		s.SignIn("bob").Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(other, "b", "", servicetest.When)))
+	})
+}
+
+// Changes of the page count among the user's writes, and what is too much is refused before it is read.
+func TestEventsPageWriteRate(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		id := alice.Create("plaza", "a", servicetest.When)
+		script := []servicetest.RequestOption{servicetest.AsForm, servicetest.Header("Sec-Fetch-Mode", "cors")}
+		for _, what := range []string{"edit", "cancel", "leave"} {
+			alice.Post("/events/"+what, "id="+id, script...).IsError(429, "rate_limited").HasHeader("Retry-After", "1").SetsNoCookie()
+			if page := press(alice, what, id); page.Status != 429 || !strings.Contains(page.Body, "Too many requests") {
+				t.Errorf("%d %s", page.Status, page.Body)
+			}
+		}
+		press(bob, "leave", id).Is(303, "")
+		bob.Post("/api/event/join/"+id, "").IsError(429, "rate_limited")
+		if made, _, _ := ownLists(t, alice, ""); len(made) != 1 {
+			t.Errorf("%+v", made)
+		}
+	}, func(o *servicetest.Options) { o.WriteRate = 0.001 })
+}
+
+var morePattern = regexp.MustCompile(`<p><a href="([^"]+)">(?:Later|Earlier) events that you`)
+
+// A thousand events are shown in pages, each once.
+func TestThousandOwnEvents(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		s.Clock.Freeze(servicetest.At(2030))
+		alice := s.SignIn("alice")
+		servicetest.AddEvents(s, "past", 8001, 1000, 2028, "")
+		servicetest.AddEvents(s, "coming", 8002, 1000, 2031, "")
+		servicetest.AddEvents(s, "others", 8003, 100, 2031, "")
+		s.Database.Exec("UPDATE events SET creator_id = ? WHERE world_id <> 'others'", alice.Session.UserID)
+		s.Database.Exec("INSERT INTO rsvps (event_number, created_at, user_number, username) SELECT e.number, e.created_at, u.number, u.username FROM events e, users u WHERE e.world_id = 'others'")
+		for _, test := range []struct {
+			query, list string
+			n           int
+			descending  bool
+		}{{"", "made", 1000, false}, {"?past=true", "made", 1000, true}, {"?list=made&world=coming", "made", 1000, false}, {"?list=joined", "joined", 100, false}} {
+			seen, times := map[string]bool{}, []string{}
+			for query, pages := test.query, 0; query != "-"; pages++ {
+				made, joined, page := ownLists(t, alice, query)
+				if test.list == "joined" {
+					made = joined
+				}
+				for _, e := range made {
+					if seen[e.id] {
+						t.Fatalf("%s is shown twice", e.id)
+					}
+					seen[e.id] = true
+					times = append(times, e.at)
+				}
+				query = "-"
+				for _, m := range morePattern.FindAllStringSubmatch(page, -1) {
+					if next := html.UnescapeString(m[1]); strings.Contains(next, "list="+test.list) {
+						query = strings.TrimPrefix(next, "/events")
+					}
+				}
+				if len(made) > 50 || pages > 40 {
+					t.Fatalf("%d events on page %d", len(made), pages)
+				}
+			}
+			sorted := slices.Clone(times)
+			slices.Sort(sorted)
+			if test.descending {
+				slices.Reverse(sorted)
+			}
+			if len(seen) != test.n || !slices.Equal(times, sorted) {
+				t.Errorf("%q: %d events", test.query, len(seen))
+			}
+		}
+	})
+}
+
+// Names of all scripts are shown as they are, and no text becomes markup.
+func TestEventsPageEscapes(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		for i, text := range []string{
+			`"><script>alert(1)</script>`, `</textarea></title><img src=x onerror=alert(1)>`, `' onfocus='alert(1)`, "javascript:alert(1)", "{{.}} <!-- & &amp; &lt;",
+			"مساء الخير", "ערב טוב", "夜の音楽会", "สวัสดี", "नमस्ते", "👩‍👩‍👧‍👦 🏳️‍🌈", "\u202eevil\u202c", "Z̸͎͠a̵l̴g̶o̷",
+		} {
+			user := s.SignIn(fmt.Sprintf("user %d %s", i, text))
+			world := fmt.Sprint(i, text)
+			id := createWith(user, world, text, "\n"+text+"\n", servicetest.When)
+			made, _, page := ownLists(t, user, "")
+			if len(made) != 1 || made[0].name != text || made[0].world != world {
+				t.Errorf("%+v", made)
+			}
+			form := openForm(t, user, id)
+			if form.name != text || form.description != "\n"+text+"\n" {
+				t.Errorf("%q", form)
+			}
+			narrowed, _, _ := ownLists(t, user, "?world="+url.QueryEscape(world))
+			if len(narrowed) != 1 {
+				t.Errorf("%q: %+v", world, narrowed)
+			}
+			stale := form
+			stale.name, stale.shown = text+"!", "x"
+			for _, page := range []string{
+				page, user.Get("/events?world=" + url.QueryEscape(world)).Body, user.Get("/events/edit?id=" + id).Body, user.Get("/events/cancel?id=" + id).Body, stale.send(user).Body,
+			} {
+				if n := strings.Count(page, "<script"); n != 1 || strings.Contains(page, "<img") || regexp.MustCompile(`<[^>"]*("[^"]*"[^>"]*)*\son\w+=`).MatchString(page) || regexp.MustCompile(`(href|src|action)="javascript:`).MatchString(page) {
+					t.Errorf("%q: %d scripts in %s", text, n, page)
+				}
+			}
+		}
+	})
+}
+
+// What a page elsewhere sends with the user's cookies changes nothing; an allowed origin's acts as the user, and cannot read the page.
+func TestEventsPageAcrossOrigins(t *testing.T) {
+	t.Parallel()
+	s := servicetest.ForPages(t)
+	alice := s.SignIn("alice")
+	id := alice.Create("plaza", "a", servicetest.When)
+	form := openForm(t, alice, id)
+	form.name = "edited"
+	for _, with := range [][]servicetest.RequestOption{
+		{servicetest.Header("Sec-Fetch-Site", "cross-site")},
+		{servicetest.Header("Sec-Fetch-Site", "same-site")},
+		{servicetest.Header("Sec-Fetch-Site", "same-site"), servicetest.Origin("https://sub.app.example")},
+		{servicetest.Origin("https://evil.example")},
+		{servicetest.Origin("null")},
+	} {
+		with = append(with, servicetest.Header("Accept", "*/*"))
+		form.send(alice, with...).IsError(403, "cross_origin").SetsNoCookie()
+		press(alice, "cancel", id, with...).IsError(403, "cross_origin").SetsNoCookie()
+		press(alice, "leave", id, with...).IsError(403, "cross_origin").SetsNoCookie()
+	}
+	alice.Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(id, "a", "", servicetest.When, "alice")))
+	from := servicetest.Origin(servicetest.App)
+	alice.Get("/events", from).HasHeader("Access-Control-Allow-Origin", "").HasHeader("Cross-Origin-Resource-Policy", "same-origin")
+	form.send(alice, from, servicetest.Header("Sec-Fetch-Site", "cross-site"), servicetest.Header("Sec-Fetch-Mode", "cors")).Is(204, "").
+		HasHeader("Access-Control-Allow-Origin", "")
+	alice.Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(id, "edited", "", servicetest.When, "alice")))
+}
+
+// The page and its forms work wherever the service is, need no more than their policy allows, and lead nowhere that is not there.
+func TestEventsPageEverywhere(t *testing.T) {
+	t.Parallel()
+	base := func(o *servicetest.Options) { o.BaseURL, _ = url.Parse("https://example.org/base") }
+	for _, test := range []struct {
+		name    string
+		changes []servicetest.Option
+		prefix  string
+	}{
+		{"development", nil, ""},
+		{"development below a path", []servicetest.Option{base}, "/base"},
+		{"production", []servicetest.Option{servicetest.Production}, ""},
+		{"production below a path", []servicetest.Option{servicetest.Production, base}, "/base"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := servicetest.New(t, test.changes...)
+			s.AddUser("alice")
+			alice, nobody := s.SignIn("alice"), s.Client()
+			id, old := alice.Create("plaza", "a", servicetest.When), alice.Create("plaza", "old", "2020-01-01T00:00:00Z")
+			for _, path := range []string{"/events", "/events?world=plaza&list=made", "/events?past=true", "/events/edit?id=" + id, "/events/cancel?id=" + id + "&past=true"} {
+				page := alice.Get(path)
+				page.HasHeader("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; script-src 'self'")
+				for _, link := range regexp.MustCompile(`(?:href|action|src)="([^"]*)"`).FindAllStringSubmatch(page.Body, -1) {
+					if !strings.HasPrefix(link[1], test.prefix+"/") || strings.HasPrefix(link[1], "//") {
+						t.Errorf("%s leads to %q", path, link[1])
+					}
+				}
+				if inline := regexp.MustCompile(`(?i)<style|\sstyle=|<script>`).FindString(page.Body); inline != "" {
+					t.Errorf("%s has %q", path, inline)
+				}
+			}
+			form := readForm(t, alice.Get("/events/edit?world=plaza&past=true&id="+old))
+			if want := test.prefix + "/events/edit?past=true&world=plaza"; form.action != want {
+				t.Errorf("the form goes to %s", form.action)
+			}
+			form.name = "b"
+			alice.Post(strings.TrimPrefix(form.action, test.prefix), form.encode(), servicetest.AsForm, navigates).Is(303, "").
+				HasHeader("Location", test.prefix+"/events?past=true&world=plaza#event-"+old)
+			press(alice, "cancel", old).Is(303, "").HasHeader("Location", test.prefix+"/events")
+			link := `href="` + test.prefix + `/sign-in?return_to=` + strings.ReplaceAll(test.prefix, "/", "%2f") + `/events"`
+			if page := nobody.Get("/events").Body; strings.Contains(page, link) != !strings.HasPrefix(test.name, "production") || strings.Contains(page, "<script") {
+				t.Errorf("%s", page)
+			}
+			nobody.Do("HEAD", "/events", "").Is(405, "").HasHeader("Allow", "OPTIONS, GET")
+			alice.Post("/events", "", asksForHTML).IsError(405, "method_not_allowed")
+			alice.Get("/events/leave").IsError(405, "method_not_allowed")
+			alice.Get("/api/events").IsError(404, "not_found")
+			if script := nobody.Get("/events/zone.js"); script.Status != 200 || !strings.HasPrefix(script.Header.Get("Content-Type"), "text/javascript") {
+				t.Errorf("%d %v", script.Status, script.Header)
+			}
+		})
+	}
+}
+
+// Without EVENTS_PAGE there is nothing of it, and no link to it.
+func TestEventsPageOff(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, func(o *servicetest.Options) { o.EventsPage, o.Docs = false, true })
+	alice := s.SignIn("alice")
+	id := alice.Create("plaza", "a", servicetest.When)
+	for _, path := range []string{"/events", "/events/edit?id=" + id, "/events/cancel?id=" + id, "/events/zone.js"} {
+		alice.Get(path).IsError(404, "not_found")
+	}
+	for _, what := range []string{"edit", "cancel", "leave"} {
+		press(alice, what, id).IsError(404, "not_found")
+	}
+	for _, path := range []string{"/sessions", "/docs"} {
+		if page := alice.Get(path).Body; strings.Contains(page, `/events"`) || !strings.Contains(page, "Signed in as") {
+			t.Errorf("%s: %s", path, page)
+		}
+	}
+}
+
+// Storage that is down is no sign-out, and people get a page.
+func TestEventsPageWithStorageDown(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		id := alice.Create("plaza", "a", servicetest.When)
+		form := openForm(t, alice, id)
+		s.Store.Close()
+		alice.Get("/events").IsError(500, "internal").SetsNoCookie()
+		for _, res := range []*servicetest.Response{alice.Get("/events", asksForHTML), form.send(alice), press(alice, "cancel", id)} {
+			res.SetsNoCookie().HasHeader("Content-Type", "text/html; charset=utf-8")
+			if res.Status != 500 || !strings.Contains(res.Body, `role="alert"`) || !strings.Contains(res.Body, res.Header.Get("X-Request-Id")) || strings.Contains(res.Body, nobodyIsSignedIn) {
+				t.Errorf("%d %s", res.Status, res.Body)
+			}
+		}
+	})
+}
