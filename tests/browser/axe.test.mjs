@@ -5,7 +5,7 @@ import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 import { cookiesOf, openWindow, startChromium } from "./chromium.mjs";
-import { startService } from "./service.mjs";
+import { fetchWithCookies, startService } from "./service.mjs";
 
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -54,6 +54,58 @@ test("sign-in and sessions", async (t) => {
   });
   await tab.getByRole("alert").waitFor();
   await audit(tab, "sessions-error");
+});
+
+test("events", async (t) => {
+  const service = await start(t);
+  const few = [["light", 1280], ["dark", 390]];
+  const tab = await openTab(t);
+  await tab.goto(`${service.address}/events`);
+  await audit(tab, "events-nobody", few);
+  const [alice, bob] = [await service.issue("alice"), await service.issue("bob")];
+  const [asAlice, asBob] = [fetchWithCookies(alice), fetchWithCookies(bob)];
+  await tab.context().addCookies(cookiesOf(alice, service.address));
+  await tab.reload();
+  await audit(tab, "events-none", few);
+
+  const id = await service.create(asAlice, "plaza", { name: "Rooftop concert", description: "Bring a coat.\nDoors at eight." });
+  for (const name of ["w".repeat(200), "word ".repeat(40), "مساء الخير في الساحة", "夜の音楽会", "</h3><script>alert(1)</script>"]) {
+    await service.create(asAlice, encodeURIComponent(`${name.slice(0, 60)} ${name.length}`), { name });
+  }
+  const theirs = await service.create(asBob, "plaza", { name: "Chess" });
+  await asAlice(`${service.address}/api/event/join/${theirs}`, { method: "POST" });
+  for (let n = 0; n < 51; n++) await service.create(asAlice, "old", { name: `Evening ${n}`, scheduledAt: "2020-01-02T03:04:05Z" });
+  await tab.reload();
+  assert.equal(await tab.getByRole("heading", { level: 3 }).count(), 7);
+  await audit(tab, "events-some");
+  await tab.goto(`${service.address}/events?world=plaza`);
+  await audit(tab, "events-of-a-world", few);
+  await tab.goto(`${service.address}/events?list=made&past=true`);
+  assert.equal(await tab.getByRole("heading", { level: 3 }).count(), 50);
+  await audit(tab, "events-past", few);
+  await tab.goto(`${service.address}/events/cancel?id=${id}`);
+  await audit(tab, "events-cancel", few);
+
+  const form = `${service.address}/events/edit?id=${id}`;
+  await tab.goto(form);
+  await audit(tab, "events-edit", few);
+  const meanwhile = await tab.context().newPage();
+  await meanwhile.goto(form);
+  await meanwhile.getByLabel("Name").fill("Rooftop concert, in the hall");
+  await meanwhile.getByLabel("Description").fill("No coat.");
+  await meanwhile.getByRole("button", { name: "Save" }).click();
+  await meanwhile.waitForURL(/#event-/);
+  await tab.getByLabel("Name").fill("w".repeat(201));
+  await tab.getByLabel("Time, in").fill("1960-01-01T00:00");
+  await tab.getByRole("button", { name: "Save" }).click();
+  await tab.getByRole("alert").waitFor();
+  await audit(tab, "events-edited-meanwhile");
+  await tab.getByRole("button", { name: "Save" }).click();
+  await tab.getByText("Nothing is saved yet").waitFor();
+  await audit(tab, "events-refused", few);
+  await tab.goto(`${service.address}/events/edit?id=${theirs}`);
+  await tab.getByRole("alert").waitFor();
+  await audit(tab, "events-error", few);
 });
 
 test("production", async (t) => {

@@ -3,30 +3,32 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { cookiesOf, openWindow, startChromium } from "./chromium.mjs";
-import { startService } from "./service.mjs";
+import { fetchWithCookies, startService } from "./service.mjs";
 
 let browser;
 before(async () => (browser = await startChromium()));
 after(() => browser?.close());
 
-/** Calls `look(tab, page)` on each page, with nobody signed in and with somebody who has two sessions. */
+/** Calls `look(tab, page)` on each page, with nobody signed in and with somebody who has two sessions, made an event and joined another. */
 async function onAllPages(t, options, look) {
   const service = await startService({ SESSIONS_PER_USER: "2", OIDC_ISSUER: "http://localhost:1", OIDC_CLIENT_ID: "x" });
   t.after(service.stop);
   const context = await openWindow(browser, options);
   t.after(() => context.close());
   const tab = await context.newPage();
-  const all = async (who) => {
-    for (const page of ["sign-in", "sign-in/callback?state=x&code=x", "sessions", "docs"]) {
+  const [alice, bob] = [fetchWithCookies(await service.issue("alice")), fetchWithCookies(await service.issue("bob"))];
+  const [own, theirs] = [await service.create(alice, "plaza"), await service.create(bob, "plaza", { name: "Chess" })];
+  await alice(`${service.address}/api/event/join/${theirs}`, { method: "POST" });
+  const all = async (who, ...more) => {
+    for (const page of ["sign-in", "sign-in/callback?state=x&code=x", "sessions", "events", ...more, "docs"]) {
       await tab.goto(`${service.address}/${page}`);
       if (page === "docs") await tab.locator(".opblock").first().waitFor();
       await look(tab, `${page}, ${who}`);
     }
   };
   await all("nobody");
-  await service.issue("alice");
   await context.addCookies(cookiesOf(await service.issue("alice"), service.address));
-  await all("alice");
+  await all("alice", `events/edit?id=${own}`, `events/cancel?id=${own}`);
 }
 
 test("no word and no button is alone on a line at 390 px", (t) => onAllPages(t, { viewport: { width: 390, height: 844 } }, async (tab, page) => {
