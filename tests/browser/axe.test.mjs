@@ -78,11 +78,9 @@ test("events", async (t) => {
   await tab.reload();
   assert.equal(await tab.getByRole("heading", { level: 3 }).count(), 7);
   await audit(tab, "events-some");
-  await tab.goto(`${service.address}/events?world=plaza`);
-  await audit(tab, "events-of-a-world", few);
-  await tab.goto(`${service.address}/events?list=made&past=true`);
+  await tab.goto(`${service.address}/events?list=made&past=true&world=old`);
   assert.equal(await tab.getByRole("heading", { level: 3 }).count(), 50);
-  await audit(tab, "events-past", few);
+  await audit(tab, "events-past", [["dark", 390]]);
   await tab.goto(`${service.address}/events/cancel?id=${id}`);
   await audit(tab, "events-cancel", few);
 
@@ -100,9 +98,6 @@ test("events", async (t) => {
   await tab.getByRole("button", { name: "Save" }).click();
   await tab.getByRole("alert").waitFor();
   await audit(tab, "events-edited-meanwhile");
-  await tab.getByRole("button", { name: "Save" }).click();
-  await tab.getByText("Nothing is saved yet").waitFor();
-  await audit(tab, "events-refused", few);
   await tab.goto(`${service.address}/events/edit?id=${theirs}`);
   await tab.getByRole("alert").waitFor();
   await audit(tab, "events-error", few);

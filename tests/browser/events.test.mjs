@@ -191,26 +191,25 @@ test("what is wrong is said, and what was typed stays", async (t) => {
   assert.deepEqual([event.name, event.description, event.scheduledAt], ["n", "\n\nline\n", "2030-05-05T10:00:00.000Z"]);
 });
 
-for (const { name, skip } of engines) {
-  test(`the form takes a time in ${name}`, { skip }, async (t) => {
-    const frank = await service.issue(`frank of ${name}`);
-    const call = fetchWithCookies(frank);
-    const id = await service.create(call, name, { name: "Chess" });
-    const engine = await startEngine(name, { env: { ...process.env, TZ: "Asia/Kolkata" } });
-    t.after(() => engine.close());
-    const profile = await openProfile(engine, frank, service.base);
-    const [tab] = await profile.openTabs([`${service.base}/events/edit?id=${id}`]);
-    assert.equal(await tab.$eval("#zone", (zone) => zone.textContent), await tab.evaluate(() => Intl.DateTimeFormat().resolvedOptions().timeZone));
-    assert.equal(await tab.$eval("#time", (input) => input.value), "2030-01-02T08:34");
-    // Typing goes by the locale of the browser, so the values are set as a picker does.
-    await tab.$eval("#time", (input) => (input.value = "2030-01-02T20:00"));
-    await tab.$eval("#description", (input) => (input.value = "one\ntwo"));
-    await tab.$eval("form[action$=edit] button", (button) => button.click());
-    await eventually("the event is edited", async () => {
-      const [event] = await eventsOf(call, name);
-      return event.scheduledAt === "2030-01-02T14:30:00.000Z" && event.description === "one\ntwo";
-    });
-    await tab.waitForSelector("li time");
-    assert.match(await tab.$eval("li time", (time) => time.textContent), /^2 January 2030 at 20:00 /);
+const firefox = engines.find(({ name }) => name === "firefox");
+test("the form takes a time in Firefox", { skip: firefox.skip }, async (t) => {
+  const frank = await service.issue("frank");
+  const call = fetchWithCookies(frank);
+  const id = await service.create(call, "match", { name: "Chess" });
+  const engine = await startEngine("firefox", { env: { ...process.env, TZ: "Asia/Kolkata" } });
+  t.after(() => engine.close());
+  const profile = await openProfile(engine, frank, service.base);
+  const [tab] = await profile.openTabs([`${service.base}/events/edit?id=${id}`]);
+  assert.equal(await tab.$eval("#zone", (zone) => zone.textContent), await tab.evaluate(() => Intl.DateTimeFormat().resolvedOptions().timeZone));
+  assert.equal(await tab.$eval("#time", (input) => input.value), "2030-01-02T08:34");
+  // Typing goes by the locale of the browser, so the values are set as a picker does.
+  await tab.$eval("#time", (input) => (input.value = "2030-01-02T20:00"));
+  await tab.$eval("#description", (input) => (input.value = "one\ntwo"));
+  await tab.$eval("form[action$=edit] button", (button) => button.click());
+  await eventually("the event is edited", async () => {
+    const [event] = await eventsOf(call, "match");
+    return event.scheduledAt === "2030-01-02T14:30:00.000Z" && event.description === "one\ntwo";
   });
-}
+  await tab.waitForSelector("li time");
+  assert.match(await tab.$eval("li time", (time) => time.textContent), /^2 January 2030 at 20:00 /);
+});
