@@ -12,7 +12,7 @@ export async function readme(heading) {
   const commands = [];
   const files = {};
   for (const [, language, code] of section.split("\n## ")[0].matchAll(/^```(\w+)\n(.*?)^```/gms)) {
-    const path = code.match(/^\/\/ ([\w./+-]+\.\w+)/)?.[1];
+    const path = code.match(/^(?:\/\/|<!--) ([\w./+-]+\.\w+)/)?.[1];
     if (path) files[path] = code;
     else if (language === "sh") commands.push(...code.split("\n").filter(Boolean));
   }

@@ -1,4 +1,4 @@
-// The client's options for TanStack Query in Vue and Svelte: type-checked, and rendered with what the service has said.
+// The client's hooks and options in Vue and Svelte: type-checked, and rendered on a server with what the service has said.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
@@ -22,17 +22,25 @@ test("it type-checks", async () => {
 });
 
 for (const [name, framework] of [["Vue", "vue"], ["Svelte", "svelte"]]) {
-  test(`${name} renders the user, a list and its pages`, async () => {
+  test(`${name} renders the user, a list and its pages where they are known, and asks for none`, async () => {
     const { connect, createEvent, eventPagesOptions, eventsOptions, QueryClient, render, sessionOptions } = await load(framework);
-    connect({ baseUrl: service.address, fetch: fetchWithCookies(await service.issue("alice")) });
+    let calls = 0;
+    const send = fetchWithCookies(await service.issue("alice"));
+    connect({ baseUrl: service.address, fetch: (...call) => (calls++, send(...call)) });
     for (const [i, name] of ["One", "Two"].entries()) {
       await createEvent({ path: { id: framework }, body: { name, description: "", scheduledAt: `2030-01-0${i + 1}T03:04:05Z` } });
     }
-    const queries = new QueryClient();
+    const queries = new QueryClient({ defaultOptions: { queries: { staleTime: Infinity } } });
     await queries.prefetchQuery(sessionOptions());
     await queries.prefetchQuery(eventsOptions(framework));
     await queries.prefetchInfiniteQuery(eventPagesOptions(framework, { limit: 1 }));
-    assert.match(await render(queries, framework), /alice: One,Two; One</);
+    calls = 0;
+    assert.match(await render(queries, framework), /alice: One,Two; One; connecting</);
+    queries.removeQueries({ queryKey: eventsOptions(framework).queryKey });
+    assert.match(await render(queries, framework), /alice: undefined; One; connecting|alice: ; One; connecting/);
+    queries.removeQueries({ queryKey: sessionOptions().queryKey });
+    await render(queries, framework);
+    assert.equal(calls, 0);
     queries.clear();
   });
 }
@@ -52,7 +60,10 @@ async function load(framework) {
   await build({
     entryPoints: [`frameworks/${framework}-page.ts`], bundle: true, format: "esm", platform: "node", outfile, plugins: [server],
     external: ["svelte", "svelte/*", "vue", "vue/*", "@tanstack/vue-query"], conditions: ["svelte"], logLevel: "warning",
-    alias: { "worldevents-client/query": `${client}/query.js`, "worldevents-client": `${client}/index.js` },
+    alias: {
+      [`worldevents-client/${framework}`]: `${client}/${framework}.js`, "worldevents-client/query": `${client}/query.js`, "worldevents-client": `${client}/index.js`,
+      "@tanstack/svelte-query": `${import.meta.dirname}/node_modules/@tanstack/svelte-query/dist/index.js`, // one for the client and the page
+    },
   });
   return import(`./${outfile}`);
 }

@@ -5,6 +5,7 @@ import {
 } from "worldevents-client";
 import * as query from "worldevents-client/query";
 import { eventPagesOptions, eventsOptions, useEvents } from "worldevents-client/react";
+import { useEvents as useVueEvents } from "worldevents-client/vue";
 
 declare const client: Client | undefined, signal: AbortSignal | undefined, send: typeof fetch | undefined, call: (() => void) | undefined;
 declare const text: string | undefined, number: number | undefined, flag: boolean | undefined, headers: Headers | undefined;
@@ -52,6 +53,8 @@ for (const options of [query, { eventsOptions, eventPagesOptions }]) {
 }
 useEvents("plaza", { from, to });
 useEvents("plaza", undefined);
+useVueEvents("plaza", { from, to });
+useVueEvents(() => "plaza", () => undefined);
 
 // What must be there must not be undefined, and throwOnError still decides whether there is data.
 (await listEvents({ path, throwOnError: true, signal })).data.events.length;

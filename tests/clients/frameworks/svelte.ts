@@ -1,12 +1,27 @@
 // For its types alone: tsc does not read Events.svelte.
 import { createInfiniteQuery, createQuery } from "@tanstack/svelte-query";
-import { eventPagesOptions, eventsOptions, sessionOptions } from "worldevents-client/query";
+import * as query from "worldevents-client/query";
+import { eventPagesOptions, eventsOptions, sessionOptions, useCreateEvent, useEvents, useJoin, useLeave, useSession } from "worldevents-client/svelte";
 
-export function texts(world: string) {
-  const session = createQuery(() => sessionOptions());
-  const events = createQuery(() => eventsOptions(world));
+export function texts(world: string, from: string | undefined) {
+  const session = useSession();
+  const events = useEvents(() => world, () => from === undefined ? undefined : { from, to: undefined });
   const pages = createInfiniteQuery(() => eventPagesOptions(world, { limit: 1 }));
   const user: string | undefined = session.data?.username;
   const names: string[] | undefined = events.data?.events.map((event) => event.name);
-  return [user, names?.join(), pages.data?.map((event) => event.name).join()];
+  const status: "live" | "connecting" | "offline" | "ended" = events.live.status;
+  const asked: (string | undefined)[] = [createQuery(() => sessionOptions()).data?.username, createQuery(() => query.eventsOptions(world)).data?.etag];
+  return [user, names?.join(), pages.data?.map((event) => event.name).join(), status, ...asked, eventsOptions(world).queryKey.join()];
+}
+
+export function change(world: string) {
+  const create = useCreateEvent(() => world);
+  create.mutate({ name: "x", description: "", scheduledAt: "2030-01-01T00:00:00Z" });
+  for (const { mutate } of [useJoin(() => world), useLeave(() => world)]) mutate("1");
+  const [id, failed]: [string | undefined, Error | null] = [create.data, create.error];
+  // @ts-expect-error
+  useEvents(world);
+  // @ts-expect-error
+  useEvents(() => world, () => ({ limit: 1 }));
+  return [id, failed];
 }

@@ -1,4 +1,4 @@
 export { QueryClient } from "@tanstack/vue-query";
 export { connect, createEvent } from "worldevents-client";
-export * from "worldevents-client/query";
+export { eventPagesOptions, eventsOptions, sessionOptions } from "worldevents-client/vue";
 export { render } from "./vue";

@@ -1,0 +1,6 @@
+import { mount } from "svelte";
+import { connect } from "worldevents-client";
+import App from "./App.svelte";
+
+connect({ baseUrl: "" });
+mount(App, { target: document.getElementById("app") });
