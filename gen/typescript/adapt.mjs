@@ -25,6 +25,8 @@ change("client/client.gen.ts",
   [/import \{ createSseClient \}.*\n/, ""],
   [/  const makeSseFn = [^]*?\n  };\n\n/, ""],
   [/    sse: \{\n[^]*?\n    \},\n/, ""],
+  // Deno's Request has an option `client`, too, and throws where that is another one's.
+  [/new Request\(url, requestInit\)/, "new Request(url, { ...requestInit, client: undefined } as RequestInit)"],
 );
 change("client/types.gen.ts",
   [/import type \{\n  ServerSentEventsOptions,\n[^]*?;\n/, ""],

@@ -3,7 +3,7 @@ import { client as defaultClient } from "./api/client.gen.js";
 import { listEvents, type ListEventsData, type Options } from "./api/index.js";
 import { CallError, isFinal, retryAfter } from "./errors.js";
 import { listOf, type TaggedList } from "./events.js";
-import { absolute, onSessionChange, onWrite, sleep } from "./session.js";
+import { absolute, inBrowser, onSessionChange, onWrite, sleep } from "./session.js";
 
 /** How long a call waits for news, in seconds: less than the 30 after which many proxies cut a silent response. */
 const waitSeconds = 25;
@@ -257,8 +257,8 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
   }
 
   const unsubscribe = onSessionChange(restart, { client });
-  for (const type of ["visibilitychange", "freeze", "resume", "pagehide", "pageshow", "online"]) {
-    globalThis.addEventListener?.(type, review, { capture: true, signal: end.signal });
+  for (const type of inBrowser() ? ["visibilitychange", "freeze", "resume", "pagehide", "pageshow", "online"] : []) {
+    globalThis.addEventListener?.(type, review, { capture: true, signal: end.signal }); // workerd takes no capture
   }
   signal?.addEventListener("abort", stop, { signal: end.signal });
   report("connecting");

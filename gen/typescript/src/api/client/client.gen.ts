@@ -80,7 +80,7 @@ export const createClient = (config: Config = {}): Client => {
         body: getValidRequestBody(opts),
       };
 
-      request = new Request(url, requestInit);
+      request = new Request(url, { ...requestInit, client: undefined } as RequestInit);
 
       for (const fn of interceptors.request.fns) {
         if (fn) {
