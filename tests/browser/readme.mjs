@@ -1,14 +1,14 @@
-// The code of the client's README, for tests that do what it says.
+// The code of the client's README, and of other pages, for tests that do what they say.
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
-const page = join(import.meta.dirname, "../../gen/typescript/README.md");
+const repository = join(import.meta.dirname, "../..");
 
 /** What stands in code fences under a heading: shell commands, and files by the path in the comment of their first line. */
-export async function readme(heading) {
-  const text = await readFile(page, "utf8");
+export async function readme(heading, page = "gen/typescript/README.md") {
+  const text = await readFile(join(repository, page), "utf8");
   const [, section] = text.split(`\n## ${heading}\n`);
-  if (!section) throw new Error(`the README has no section ${heading}`);
+  if (!section) throw new Error(`${page} has no section ${heading}`);
   const commands = [];
   const files = {};
   for (const [, language, code] of section.split("\n## ")[0].matchAll(/^```(\w+)\n(.*?)^```/gms)) {
