@@ -5,7 +5,7 @@ import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { cookiesOf, openWindow, startChromium } from "./chromium.mjs";
 import { startFront } from "./front.mjs";
-import { freePort, startService } from "./service.mjs";
+import { eventually, freePort, startService } from "./service.mjs";
 
 let browser;
 before(async () => (browser = await startChromium()));
@@ -96,6 +96,17 @@ test("the first steps work", async (t) => {
   await tab.getByRole("link", { name: "Try listEvents" }).click();
   await tab.locator("#operations-events-listEvents .execute:focus").waitFor();
   assert.equal(tab.url(), `${service.address}/docs#/events/listEvents`);
+  const block = tab.locator("#operations-events-listEvents");
+  const boxOf = (part) => block.locator(part).first().boundingBox();
+  await eventually("the parameters are in view", async () => {
+    const { y } = await boxOf(".opblock-section");
+    return y >= 0 && y < 200;
+  });
+  const [text, form] = [await boxOf(".opblock-description-wrapper"), await boxOf(".opblock-section")];
+  assert.ok(form.x >= text.x + text.width && Math.abs(form.y - text.y) < 50, "they stand beside the text");
+  await block.locator("details.headers-of:not([open]) summary").first().click();
+  await block.locator("details[open] table.headers").first().waitFor();
+  await tab.locator("#operations-events-listEvents .execute").focus();
   await tab.keyboard.press("Enter");
   const [status, { events }] = await answerOf(tab.locator("#operations-events-listEvents"));
   assert.equal(status, 200);

@@ -26,6 +26,14 @@ const withoutHiddenCopy = () => ({ wrapComponents: { CopyToClipboardBtn: () => (
 // The path of an operation is a link inside the button that opens it, which leads where the button does.
 const withoutNestedLinks = () => ({ wrapComponents: { DeepLink: () => ({ text }) => text } });
 
+// The headers of a response are a table below each of its statuses, and mostly the same: who wants them opens them.
+const withFoldedHeaders = ({ React }) => ({
+  wrapComponents: {
+    headers: (Headers) => (props) => props.headers?.size ? React.createElement("details", { className: "headers-of" },
+      React.createElement("summary", null, "Headers"), React.createElement(Headers, props)) : null,
+  },
+});
+
 // The operations come first, and what is true of all of them after the last. Swagger UI has the operations alone in its main, so their
 // heading goes there, and the rest is a region of its own.
 const operationsFirst = (contract) => ({ React }) => {
@@ -67,16 +75,15 @@ function withoutReferences(contract, part = contract) {
   return Object.fromEntries(Object.entries(part).map(([name, inner]) => [name, whole(inner)]));
 }
 
-/** Opens an operation that a link of the page leads to, with the focus on Execute. */
+/** Opens an operation that a link of the page leads to, at what to fill in and with the focus on Execute. */
 function lead(ui, link) {
   const [tag, operation] = link.hash.slice(2).split("/");
   ui.layoutActions.show(["operations", tag, operation], true);
-  const block = document.getElementById(`operations-${tag}-${operation}`);
   const arrive = () => {
-    const execute = block.querySelector(".execute");
-    if (!execute) return requestAnimationFrame(arrive); // React has not rendered it yet
+    const [execute, form] = [".execute", ".opblock-section"].map((part) => document.querySelector(`#operations-${tag}-${operation} ${part}`));
+    if (!execute || !form) return requestAnimationFrame(arrive); // React has not rendered both yet, and may replace what is there
     execute.focus({ preventScroll: true });
-    block.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+    form.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
   };
   arrive();
 }
@@ -93,7 +100,7 @@ async function show() {
     spec,
     domNode: root,
     presets: [SwaggerUIBundle.presets.apis],
-    plugins: [withoutAuthorize, withoutHiddenCopy, withoutNestedLinks, operationsFirst(contract), withCalls(contract)],
+    plugins: [withoutAuthorize, withoutHiddenCopy, withoutNestedLinks, withFoldedHeaders, operationsFirst(contract), withCalls(contract)],
     layout: "BaseLayout",
     deepLinking: true,
     displayRequestDuration: true,
