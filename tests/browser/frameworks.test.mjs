@@ -101,8 +101,8 @@ for (const { name: engine, skip } of engines) describe(engine, { skip }, () => {
     assert.deepEqual(errors.splice(0), []);
   });
 
-  async function openTab() {
-    const [tab] = await profile.openTabs(["/"]);
+  async function openTab(path = "/") {
+    const [tab] = await profile.openTabs([path]);
     if (tab.listenerCount("pageerror") > 0) return tab; // it has been one of the framework before
     tab.on("pageerror", (error) => errors.push(error.message));
     tab.on("console", (message) => /Vue warn|svelte/i.test(message.text()) && errors.push(message.text()));
@@ -193,18 +193,22 @@ for (const { name: engine, skip } of engines) describe(engine, { skip }, () => {
     });
 
     test("two tabs are live, and signing out in one forgets the list of both", async () => {
-      const tabs = [tab, await openTab()];
+      const tabs = [tab, await openTab("/?another-page")];
       for (const each of tabs) await shows(each, "Rooftop concert: bob");
       await press(tab, "Rooftop concert");
       for (const each of tabs) await shows(each, "Rooftop concert: bob, alice");
       await fill(tab, "Id", id);
       await press(tab, "Leave");
       for (const each of tabs) await shows(each, "Rooftop concert: bob");
+      let release;
+      const released = new Promise((resolve) => (release = resolve));
+      hold = ({ url }) => url.startsWith("/api/event/") && released; // the tabs tell each other, before the service does
       await press(tabs[1], "Sign out");
       for (const each of tabs) {
         await shows(each, "Sign in");
         await shows(each, "Rooftop concert…", true);
       }
+      release();
       await eventually("nothing waits", () => open.size === 0);
     });
   });

@@ -180,7 +180,7 @@ class SessionState {
   constructor({ baseUrl, onSignInNeeded }: Connection, readonly send: typeof fetch, shares: boolean) {
     this.#onSignInNeeded = onSignInNeeded;
     if (!shares || !("BroadcastChannel" in globalThis)) return;
-    this.#channel = new BroadcastChannel(`worldevents ${absolute(baseUrl)}`);
+    this.#channel = new BroadcastChannel(`worldevents ${absolute(`${baseUrl}/`)}`); // not the address of the page, where baseUrl is empty
     (this.#channel as { unref?(): void }).unref?.(); // Where tests pretend to be a page, Node would wait for it.
     this.#channel.onmessage = ({ data }: MessageEvent<Told | undefined>) => {
       const { session, signedOut } = data ?? {}; // Anything on this origin can send here.
