@@ -102,6 +102,25 @@ test("an app lists live in two tabs, creates with messages for fields, joins and
   }
 });
 
+test("after a write a live list is not read beside what its watch brings", async () => {
+  await keep(await service.issue("alice"));
+  const id = await create("Rooftop concert");
+  const tab = await openTab();
+  await names(tab, id, "bob");
+  await eventually("it waits", () => asked.at(-1)?.startsWith("waits"));
+  asked = [];
+  await tab.getByRole("button", { name: "Join" }).click();
+  await names(tab, id, "bob, alice");
+  await tab.getByLabel("Name").fill("Boat trip");
+  await tab.getByRole("button", { name: "Create" }).click();
+  await tab.getByText("Created").waitFor();
+  await tab.getByRole("heading", { name: "Boat trip" }).waitFor();
+  await bob(`${service.address}/api/event/${id}`, { method: "DELETE" }); // what was asked before has been asked by then
+  await names(tab, id, "alice");
+  assert.deepEqual(asked.filter((call) => call === "reads"), []);
+  assert.deepEqual(tab.errors, []);
+});
+
 test("a join shows before the service has responded, and no longer when it fails", async () => {
   await keep(await service.issue("alice"));
   const id = await create("Rooftop concert");
@@ -120,6 +139,31 @@ test("a join shows before the service has responded, and no longer when it fails
   release();
   await names(tab, id, "bob");
   await tab.getByRole("alert").getByText(/./).waitFor();
+});
+
+test("what comes while a join is under way is shown with it, and a join that fails although it has happened is shown", async () => {
+  await keep(await service.issue("alice"));
+  const id = await create("Rooftop concert");
+  const tab = await openTab();
+  await names(tab, id, "bob");
+  await eventually("it waits", () => asked.at(-1)?.startsWith("waits"));
+  let release;
+  const released = new Promise((resolve) => (release = resolve));
+  hold = async (request, answer) => {
+    if (request.method !== "POST" || !request.url.startsWith("/api/event/join/")) return;
+    await released;
+    answer.statusCode = 502;
+  };
+  asked = [];
+  await tab.getByRole("button", { name: "Join" }).click();
+  await names(tab, id, "bob, alice");
+  await bob(`${service.address}/api/event/${id}`, { method: "DELETE" });
+  await names(tab, id, "alice");
+  assert.ok(!asked.includes("reads"));
+  release();
+  await eventually("it is looked up", () => asked.includes("reads"));
+  await tab.getByRole("alert").getByText(/./).waitFor();
+  await names(tab, id, "alice");
 });
 
 test("signing out in the middle of a join shows nothing of it, nor when the response comes at last", async () => {

@@ -20,7 +20,7 @@ export interface Queries {
   setQueriesData(filters: { queryKey: readonly unknown[] }, update: (data: any) => unknown): unknown;
   cancelQueries(filters: { queryKey: readonly unknown[]; exact?: boolean }): Promise<void>;
   resetQueries(filters: { queryKey: readonly unknown[] }): Promise<void>;
-  invalidateQueries(filters: { queryKey: readonly unknown[] }): Promise<void>;
+  invalidateQueries(filters: { queryKey: readonly unknown[]; predicate: (query: { queryKey: readonly unknown[] }) => boolean }): Promise<void>;
   isMutating(filters: { mutationKey: readonly unknown[] }): number;
 }
 
@@ -35,6 +35,31 @@ export function followSession(queries: Queries): () => void {
     queries.setQueryData(queryKeys.session, session ?? null);
     void queries.resetQueries({ queryKey: queryKeys.allEvents });
   }, { known: sessionIn(queries) });
+}
+
+/** What is known of the lists of a world. */
+interface World {
+  /** The keys of the queries, as JSON, whose watches have the latest list: whatever changes it they are told. */
+  live: Map<object, string>;
+  /** What joins and leaves that are under way show before their time. */
+  changes: Map<Undo, Change>;
+  /** Whether one of them has failed. */
+  failed: boolean;
+}
+
+const worlds = new WeakMap<Queries, Map<string, World>>();
+
+function worldOf(queries: Queries, world: string): World {
+  if (!worlds.has(queries)) worlds.set(queries, new Map());
+  const known = worlds.get(queries)!;
+  if (!known.has(world)) known.set(world, { live: new Map(), changes: new Map(), failed: false });
+  return known.get(world)!;
+}
+
+/** Has the lists of a world read again after a write: `all` of them, or those that no watch brings. */
+function readAgain(queries: Queries, world: string, all = false): Promise<void> {
+  const live = new Set(all ? [] : worldOf(queries, world).live.values());
+  return queries.invalidateQueries({ queryKey: queryKeys.events(world), predicate: ({ queryKey }) => !live.has(JSON.stringify(queryKey)) });
 }
 
 /** How a list is while its component begins. */
@@ -73,14 +98,24 @@ export function liveList(
         onStatus({ status: without, since: new Date(), error: error ?? undefined });
         return () => {};
       }
-      return watchEvents({ path: { id: world }, query, known: justRead(queries, queryKey) }, {
-        onStatus,
+      const { live, changes } = worldOf(queries, world);
+      const watch = {};
+      const stop = watchEvents({ path: { id: world }, query, known: justRead(queries, queryKey) }, {
+        onStatus: (status) => {
+          if (status.status === "live") live.set(watch, JSON.stringify(queryKey));
+          else live.delete(watch);
+          onStatus(status);
+        },
         onList: async (next) => {
-          // What is being asked for may be older than the list, and a change that is under way is followed by a list.
+          // What is being asked for may be older than the list, and the list older than what is under way.
           await queries.cancelQueries({ queryKey, exact: true });
-          if (!queries.isMutating({ mutationKey: attendanceKey(world) })) queries.setQueryData(queryKey, next);
+          queries.setQueryData(queryKey, [...changes.values()].reduce((lists: Lists, change) => change(lists), next));
         },
       });
+      return () => {
+        live.delete(watch);
+        stop();
+      };
     },
   };
 }
@@ -94,7 +129,7 @@ function justRead(queries: Queries, queryKey: readonly unknown[]): TaggedList | 
 /** The mutation that creates events in a world. */
 export const creation = (queries: Queries, world: string) => ({
   mutationFn: async (body: NewEvent): Promise<string> => (await createEvent({ path: { id: world }, body, throwOnError: true })).data.id,
-  onSuccess: () => queries.invalidateQueries({ queryKey: queryKeys.events(world) }),
+  onSuccess: () => readAgain(queries, world),
 });
 
 /** The mutation that joins events of a world. */
@@ -120,17 +155,28 @@ function attendance(
       const username = sessionIn(queries)?.username;
       if (username === undefined) return () => {};
       const before = queries.getQueriesData({ queryKey }).flatMap(([, data]) => eventsOf(data as Lists)).find((event) => event.id === id);
-      updateEvent(queries, world, id, (names) => change(names, username));
       const joined = before?.RSVPs.some(({ user }) => user.username === username);
-      return () => updateEvent(queries, world, id, (names) => {
+      // Somebody else may be signed in when the next list comes.
+      const show = inEvent(id, (names) => sessionIn(queries)?.username === username ? change(names, username) : names);
+      const undo = () => queries.setQueriesData({ queryKey }, inEvent(id, (names) => {
         const others = names.filter((name) => name !== username);
         return !joined ? others : names.includes(username) ? names : [...others, username];
-      });
+      }));
+      worldOf(queries, world).changes.set(undo, show);
+      queries.setQueriesData({ queryKey }, show);
+      return undo;
     },
     onError: (_error: Error, _id: string, undo: Undo | undefined) => undo?.(),
-    // While another change is under way its list would show the user as before it.
-    onSettled: () => {
-      if (queries.isMutating({ mutationKey: attendanceKey(world) }) === 1) return queries.invalidateQueries({ queryKey });
+    onSettled: (_data: void | undefined, error: Error | null, _id: string, undo: Undo | undefined) => {
+      const state = worldOf(queries, world);
+      if (undo) state.changes.delete(undo);
+      state.failed ||= !!error;
+      // While another change is under way what is read would show the user as before it.
+      if (queries.isMutating({ mutationKey: attendanceKey(world) }) > 1) return;
+      // What has failed may have happened, and its list may have come before it was undone.
+      const all = state.failed;
+      state.failed = false;
+      return readAgain(queries, world, all);
     },
   };
 }
@@ -142,14 +188,16 @@ type Lists = EventList | { pages: Page[] } | undefined;
 
 const eventsOf = (data: Lists): WorldEvent[] => !data ? [] : "pages" in data ? data.pages.flatMap((page) => page.events) : data.events;
 
-/** Changes who takes part in an event, in all lists of the world. */
-function updateEvent(queries: Queries, world: string, id: string, change: (names: string[]) => string[]): void {
+/** What a join or a leave does to a list, or to its pages. */
+type Change = (data: Lists) => Lists;
+
+/** Changes who takes part in an event. */
+function inEvent(id: string, change: (names: string[]) => string[]): Change {
   const inList = <L extends EventList>(list: L): L => ({
     ...list,
     events: list.events.map((event) => event.id !== id ? event : {
       ...event, RSVPs: change(event.RSVPs.map(({ user }) => user.username)).map((username) => ({ user: { username } })),
     }),
   });
-  queries.setQueriesData({ queryKey: queryKeys.events(world) }, (data: Lists) =>
-    !data ? data : "pages" in data ? { ...data, pages: data.pages.map(inList) } : inList(data));
+  return (data) => !data ? data : "pages" in data ? { ...data, pages: data.pages.map(inList) } : inList(data);
 }

@@ -175,6 +175,8 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
       const waits = mayWait && fresh && !!list?.etag;
       const began = Date.now();
       let pause = 0;
+      let wrote = false; // since it was asked
+      askSoon = () => (wrote = true);
       try {
         const response = await call(waits, signal);
         failures = 0;
@@ -185,7 +187,7 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
         const soon = Date.now() - began < (changed ? 100 : 1_000);
         early = waits && soon ? early + 1 : 0;
         if (response.retryAfter !== undefined) pause = Math.max(response.retryAfter, 1) * 1_000 * (1 + Math.random());
-        else if (!mayWait || !list?.etag) await Promise.race([sleep(pollInterval, signal), new Promise<void>((soon) => (askSoon = soon))]);
+        else if (!mayWait || !list?.etag) await Promise.race([sleep(pollInterval, signal), new Promise<void>((soon) => wrote ? soon() : (askSoon = soon))]);
         else if (early) pause = Math.min(pollInterval, 125 * 2 ** early); // The service does not wait.
       } catch (error) {
         if (signal.aborted) return;

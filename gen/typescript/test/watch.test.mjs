@@ -270,3 +270,22 @@ test("a page without Web Locks polls", async () => {
   seen.stop();
   assert.ok(urls.every((url) => !url.includes("wait=")), urls.join("\n"));
 });
+
+test("a page without Web Locks that has written while it asked asks again at once", async () => {
+  globalThis.document = {};
+  let arrive;
+  const arrived = new Promise((resolve) => (arrive = resolve));
+  const asked = [];
+  connectWith(await service.issue("alice"), (send) => async (input, init) => {
+    const response = await send(input, init);
+    if (input.method === "GET" && asked.push(Date.now()) === 1) await arrived; // a list from before the write
+    return response;
+  });
+  const seen = watch();
+  await eventually(() => asked.length === 1);
+  await createEvent({ path, body });
+  arrive();
+  await eventually(() => seen.lists.length === 2);
+  seen.stop();
+  assert.ok(asked[1] - asked[0] < 4_000, `${asked[1] - asked[0]} ms`); // otherwise it would be 5 s
+});
