@@ -29,6 +29,7 @@ type hub struct {
 
 	mu       sync.Mutex
 	worlds   map[string]*world // that somebody watches, or did in the last second
+	deserted map[string]*world // of these, those that nobody watches
 	changed  map[string]*world // of these, those whose watchers are yet to be woken
 	tidied   time.Time         // when worlds that nobody watches were dropped
 	watching int               // watchers
@@ -54,7 +55,7 @@ type watcher struct {
 }
 
 func newHub(c changes) *hub {
-	return &hub{changes: c, worlds: make(map[string]*world), changed: make(map[string]*world), stop: make(chan struct{}), wake: make(chan struct{}, 1)}
+	return &hub{changes: c, worlds: make(map[string]*world), deserted: make(map[string]*world), changed: make(map[string]*world), stop: make(chan struct{}), wake: make(chan struct{}, 1)}
 }
 
 // hear takes notice of a write. It runs on the goroutine of whoever writes.
@@ -88,6 +89,7 @@ func (h *hub) register(name string) *watcher {
 		h.worlds[name] = w
 	}
 	w.watchers[v] = struct{}{}
+	delete(h.deserted, name)
 	h.watching++
 	if !h.running {
 		h.running = true
@@ -99,7 +101,10 @@ func (h *hub) register(name string) *watcher {
 func (h *hub) forget(v *watcher) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.worlds[v.world].watchers, v)
+	w := h.worlds[v.world]
+	if delete(w.watchers, v); len(w.watchers) == 0 {
+		h.deserted[v.world] = w
+	}
 	h.watching--
 }
 
@@ -198,8 +203,9 @@ func (h *hub) tidy(now time.Time) {
 		return
 	}
 	h.tidied = now
-	for name, w := range h.worlds {
-		if len(w.watchers) == 0 && now.Sub(w.woken) >= worldRest {
+	for name, w := range h.deserted {
+		if now.Sub(w.woken) >= worldRest {
+			delete(h.deserted, name)
 			delete(h.worlds, name)
 			delete(h.changed, name)
 		}

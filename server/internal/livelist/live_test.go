@@ -10,7 +10,6 @@ import (
 	mathrand "math/rand/v2"
 	"net/http/httptest"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -603,15 +602,4 @@ func TestQuestionsThatFail(t *testing.T) {
 		h.forget(a)
 		h.forget(b)
 	})
-}
-
-// A panic of a look reaches the goroutine that can respond to it, although another one looks.
-func TestPanic(t *testing.T) {
-	defer func() {
-		if text := fmt.Sprint(recover()); !strings.Contains(text, "nil pointer") || !strings.Contains(text, "livelist.TestPanic") {
-			t.Errorf("recovered %q", text)
-		}
-	}()
-	var nobody *Watch
-	apart(func() error { return nobody.ctx.Err() })
 }

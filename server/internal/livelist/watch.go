@@ -3,12 +3,11 @@ package livelist
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"runtime/debug"
 	"time"
 
 	"worldevents/models"
+	"worldevents/server/internal/apart"
 	"worldevents/server/internal/backpressure"
 	"worldevents/server/internal/eventlist"
 )
@@ -129,7 +128,7 @@ func (p *Watch) run(w http.ResponseWriter, v *watcher, heard <-chan struct{}) er
 		if why != "" {
 			counts.count(why)
 		}
-		err = apart(func() error { return response.Write(w) })
+		err = apart.Run(func() error { return response.Write(w) })
 		if err == nil && why == changed {
 			counts.observeLag(written)
 		}
@@ -154,7 +153,7 @@ func (p *Watch) look(why outcome) (response *eventlist.Response, err error) {
 		return nil, err
 	}
 	p.turn = true
-	err = apart(func() (err error) {
+	err = apart.Run(func() (err error) {
 		response, err = p.get()
 		return err
 	})
@@ -194,25 +193,4 @@ func (p *Watch) await(v *watcher, timer *time.Timer, heard <-chan struct{}) (why
 	case <-time.After(goodbye):
 		return interrupted, time.Time{}
 	}
-}
-
-// apart runs fn on another stack. Reading and writing lists make a stack large. A connection whose requests wait, one after the
-// other, would keep it: the runtime makes no stack smaller of which more than a quarter is in use.
-func apart(fn func() error) (err error) {
-	var panicked any
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() {
-			if r := recover(); r != nil {
-				panicked = fmt.Sprintf("%v\n%s", r, debug.Stack())
-			}
-		}()
-		err = fn()
-	}()
-	<-done
-	if panicked != nil {
-		panic(panicked) // on the goroutine that can respond to it
-	}
-	return err
 }

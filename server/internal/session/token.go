@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"worldevents/models"
+	"worldevents/server/internal/apart"
 )
 
 // Issue signs a JWT of a session, to go with a refresh token that the store has accepted. It expires after
@@ -86,7 +87,11 @@ func (r *keyring) parseCached(token string) (claims, error) {
 	if c, ok := r.verified.Get(digest); ok {
 		return c, nil
 	}
-	c, err := r.parse(token)
+	var c claims
+	err := apart.Run(func() (err error) {
+		c, err = r.parse(token)
+		return err
+	})
 	if err == nil {
 		r.verified.Add(digest, c)
 	}

@@ -184,6 +184,37 @@ func TestManyWait(t *testing.T) {
 	})
 }
 
+// Who waits keeps no more than 8 KB of stack and the 2 KB of who reads beside, whatever it took to verify a JWT that nobody has sent
+// before.
+func TestFirstJWTLeavesStacksSmall(t *testing.T) {
+	t.Parallel()
+	db := servicetest.Postgres(t)
+	addWaitingWorlds(t, db, 1)
+	p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "LOG_LEVEL=error", "SESSIONS_PER_USER=100", "GODEBUG=adaptivestackstart=0").ServeReady()
+	var users []*user
+	for range 20 {
+		users = append(users, signIn(t, plain, p.URL, "alice"))
+	}
+	for len(users) < waiters {
+		next := users[len(users)-20].clone()
+		if res := next.Do("GET", servicetest.RefreshPath, ""); res.Status != 200 {
+			t.Fatal(res)
+		}
+		users = append(users, next)
+	}
+	one := func(int) string { return "/api/event/one" }
+	tags := tagsOf(t, users[0], one(0))
+	const stacks = "go_memstats_stack_inuse_bytes"
+	before := gauge(t, p, stacks)
+	all := followAll(t, p, users, waiters, one, tags)
+	if each := (gauge(t, p, stacks) - before) / float64(waiters); each > 13_000 {
+		t.Errorf("stacks of %.0f bytes for each", each)
+	}
+	for _, f := range all {
+		f.hangUp()
+	}
+}
+
 // Whoever has had news and waits again takes no larger stack than on arrival.
 func TestNewsLeavesStacksSmall(t *testing.T) {
 	t.Parallel()
