@@ -35,8 +35,8 @@ var imageConfig = v1.Config{
 	Env: []string{
 		// Probes come from outside of the container.
 		"ADMIN_ADDR=:9090",
-		// As in worldevents.service, which says what for. A container needs 450 MB then.
-		"GOMEMLIMIT=360MiB", "GODEBUG=adaptivestackstart=0",
+		// As in worldevents.service, which says what for. A container needs 530 MB then.
+		"GOMEMLIMIT=420MiB", "GODEBUG=adaptivestackstart=0",
 	},
 }
 

@@ -145,7 +145,7 @@ func (s *env) program(of build, databaseURL string) (*server, error) {
 	command.Env = []string{
 		"WRITE_RATE=0", // the users of the bench write more than people do
 		// As deploy/ has them.
-		"GOMEMLIMIT=360MiB", "GODEBUG=adaptivestackstart=0",
+		"GOMEMLIMIT=420MiB", "GODEBUG=adaptivestackstart=0",
 		"APP_ENV=production", "BASE_URL=https://api.example.org", "DATABASE_URL=" + databaseURL, "JWT_SECRET=" + string(jwtKey),
 		"DB_MAX_CONNS=" + strconv.Itoa(poolSize), "LISTEN_ADDR=" + addr,
 		"ADMIN_ADDR=" + admin,
@@ -220,6 +220,21 @@ func (s *server) resetPeak() (bytes int64, err error) {
 
 // peak is the largest memory since resetPeak.
 func (s *server) peak() (bytes int64, err error) { return s.status("VmHWM") }
+
+// held is the heap in bytes that is left after a collection, with the stacks.
+func (s *server) held() (bytes float64, err error) {
+	res, err := http.Get("http://" + s.admin + "/debug/pprof/heap?gc=1")
+	if err != nil {
+		return 0, err
+	}
+	res.Body.Close()
+	heap, err := s.metric("go_memstats_heap_alloc_bytes")
+	if err != nil {
+		return 0, err
+	}
+	stacks, err := s.metric("go_memstats_stack_inuse_bytes")
+	return heap + stacks, err
+}
 
 func (s *server) status(name string) (bytes int64, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.command.Process.Pid))

@@ -81,6 +81,10 @@ func (b *bench) waitIdle(c crowd) error {
 		if err != nil {
 			return err
 		}
+		heldBefore, err := s.held()
+		if err != nil {
+			return err
+		}
 		begin := time.Now()
 		all, err := c.watch(s, b.waiters, 50, tiny(worlds), etags)
 		if err == nil {
@@ -98,6 +102,11 @@ func (b *bench) waitIdle(c crowd) error {
 			return err
 		}
 		b.measured(work, "memory for each", "≤ 40 KB", "%.1f KB", float64(memory-before)/float64(b.waiters)/1000)
+		held, err := s.held()
+		if err != nil {
+			return err
+		}
+		b.measured(work, "of it held by each", "≤ 32 KB", "%.1f KB", (held-heldBefore)/float64(b.waiters)/1000)
 		cpu, idle := s.cpu(), time.Now()
 		time.Sleep(10 * time.Second)
 		b.measured(work, "of a core while nothing is written", "< 3 %", "%.1f %%", 100*float64(s.cpu()-cpu)/float64(time.Since(idle)))
