@@ -32,22 +32,24 @@ type Statement struct {
 	Args []any
 }
 
-// Kind is what a write does. Its order is that of the writes in a transaction, but for Edits.
+// Kind is what a write does. Its order is that of the writes in a transaction, but for Joins.
 type Kind int
 
 const (
 	Creates Kind = iota
+	// Edits change the event itself, or remove it.
+	Edits
 	Joins
-	Edits // change the event itself, or remove it
 	Leaves
 	Refreshes
 )
 
 // rank is the place of a kind among the kinds. A join refers to the row that an edit of the same event changes, so
-// joins and edits are ordered by their events together.
+// edits and joins are ordered by their events together. The edits of an event come first: joins share its row, and
+// two transactions that did would each wait for the other before they could remove it.
 func (k Kind) rank() Kind {
-	if k == Edits {
-		return Joins
+	if k == Joins {
+		return Edits
 	}
 	return k
 }

@@ -6,17 +6,17 @@ import (
 	"testing"
 )
 
-// Joins and edits of one event stand together, whatever the other events are: a removal waits for those who join its event, so that
-// two transactions with both would else wait for each other.
+// Edits and joins of one event stand together, whatever the other events are, and the edits first: a removal waits for those who join
+// its event, so that two transactions with both would else wait for each other.
 func TestCompare(t *testing.T) {
 	var want []Write
 	for _, kind := range []Kind{Creates, Joins, Leaves, Refreshes} {
 		for event := range byte(3) {
-			for user := range byte(2) {
-				want = append(want, Write{Kind: kind, Event: [16]byte{event}, User: [16]byte{user}})
-			}
 			if kind == Joins {
 				want = append(want, Write{Kind: Edits, Event: [16]byte{event}})
+			}
+			for user := range byte(2) {
+				want = append(want, Write{Kind: kind, Event: [16]byte{event}, User: [16]byte{user}})
 			}
 		}
 	}
