@@ -3,6 +3,7 @@ package models
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -124,14 +125,17 @@ func (s *Store) EditOwnEvent(ctx context.Context, caller Caller, seen, next Even
 }
 
 // CancelEvent removes an event that the caller made, as RemoveEvent does: one statement hides it from everybody,
-// however many have joined. It returns ErrSignedOut, and ErrNoEvent, also for an event of somebody else.
-func (s *Store) CancelEvent(ctx context.Context, caller Caller, id ID) error {
+// however many have joined. It returns when the event was created, which tells it from one that the same key creates
+// later. It returns ErrSignedOut, and ErrNoEvent, also for an event of somebody else.
+func (s *Store) CancelEvent(ctx context.Context, caller Caller, id ID) (time.Time, error) {
+	var created time.Time // of the write's own
 	condition, args := caller.isMadeBy(id)
-	cancel := batch.Write{Kind: batch.Edits, Event: id, User: caller.UserID, Statements: []batch.Statement{s.statement(s.dialect.detach()+condition, args...)}}
+	cancel := batch.Write{Kind: batch.Edits, Event: id, User: caller.UserID, Into: []any{&created}, Statements: []batch.Statement{
+		s.statement(s.dialect.detach()+condition+" RETURNING created_at", args...)}}
 	if err := s.changeOwn(ctx, caller, cancel, func(Event) error { return nil }); err != nil {
-		return fmt.Errorf("cancel event %s: %w", id, err)
+		return time.Time{}, fmt.Errorf("cancel event %s: %w", id, err)
 	}
-	return nil
+	return created, nil
 }
 
 // changeOwn runs w, which changes an event of the caller's own. If it has changed nothing, refuse may say why.

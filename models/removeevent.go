@@ -29,12 +29,21 @@ func (d dialect) detach() string {
 const maxDetached = 100
 
 // RemoveEvent removes an event with its RSVPs. One statement hides it from everybody. It returns ErrNoEvent.
-func (s *Store) RemoveEvent(ctx context.Context, id ID) (removed RemovedEvents, err error) {
+func (s *Store) RemoveEvent(ctx context.Context, id ID) (RemovedEvents, error) {
+	return s.RemoveEventOf(ctx, id, time.Time{})
+}
+
+// RemoveEventOf is RemoveEvent for an event that was created at a time or before it, at any time if that is zero. Later
+// the same key may have created another event with the same id: for that it returns ErrNoEvent.
+func (s *Store) RemoveEventOf(ctx context.Context, id ID, created time.Time) (removed RemovedEvents, err error) {
 	var event EventDetails
 	err = s.read(ctx, func(tx *gorm.DB) error {
 		event = EventDetails{}
 		return event.read(tx, id)
 	})
+	if err == nil && !created.IsZero() && event.CreatedAt.After(created) {
+		err = ErrNoEvent
+	}
 	if err == nil {
 		err = s.detachAll(ctx, []EventDetails{event}, time.Time{}, &removed)
 	}

@@ -18,9 +18,9 @@ import (
 // needs no more than that, and so may be given lines that were already in force when the backup was made.
 type audited struct {
 	users      map[models.ID]*auditedUser
-	events     map[models.ID]bool   // that were removed
-	created    []models.EventFilter // what was removed of users' events
-	identities map[models.Hash]bool // whether they are blocked
+	events     map[models.ID]time.Time // that were removed, and when the last of them was created; zero if a line does not say that
+	created    []models.EventFilter    // what was removed of users' events
+	identities map[models.Hash]bool    // whether they are blocked
 }
 
 // auditedUser is what the lines say about a user.
@@ -40,7 +40,7 @@ const maxAuditLine = 1 << 20
 
 // readAudit reads the audit lines of a log and passes over all others.
 func readAudit(log io.Reader) (audited, error) {
-	a := audited{users: make(map[models.ID]*auditedUser), events: make(map[models.ID]bool), identities: make(map[models.Hash]bool)}
+	a := audited{users: make(map[models.ID]*auditedUser), events: make(map[models.ID]time.Time), identities: make(map[models.Hash]bool)}
 	lines := bufio.NewScanner(log)
 	lines.Buffer(nil, maxAuditLine)
 	n := 0
@@ -110,9 +110,7 @@ func (a *audited) add(line map[string]string) error {
 		if line["event"] == "" {
 			return a.addCreated(line)
 		}
-		id, err := models.ParseID(line["event"])
-		a.events[id] = true
-		return err
+		return a.addRemoved(line)
 	}
 	if line["user"] == "" && identity != nil { // user block or user unblock, of the identity alone
 		a.identities[*identity] = action == "user block"
@@ -147,6 +145,19 @@ func (a *audited) add(line map[string]string) error {
 		user.blocked, user.identity = new(action == "user block"), identity
 	}
 	return nil
+}
+
+// addRemoved adds a line that says that an event was removed. What the same key has created since stays.
+func (a *audited) addRemoved(line map[string]string) error {
+	id, err := models.ParseID(line["event"])
+	var created time.Time
+	if err == nil && line["created"] != "" {
+		created, err = time.Parse(time.RFC3339, line["created"])
+	}
+	if before, ok := a.events[id]; !ok || created.IsZero() || !before.IsZero() && created.After(before) {
+		a.events[id] = created
+	}
+	return err
 }
 
 // addCreated adds a line that says that a user's events were removed. It is about those that had been created

@@ -64,11 +64,15 @@ func (r *replay) all(done audited) error {
 			return err
 		}
 	}
-	for id := range done.events {
+	for id, created := range done.events {
 		// An event that the backup does not have is removed already.
-		removed, err := r.store.RemoveEvent(r, id)
+		removed, err := r.store.RemoveEventOf(r, id, created)
 		if removed.Events > 0 {
-			r.again("event remove", "event", id, "rsvps", removed.RSVPs)
+			about := []any{"event", id, "rsvps", removed.RSVPs}
+			if !created.IsZero() {
+				about = append(about, "created", exact(created))
+			}
+			r.again("event remove", about...)
 		}
 		if err != nil && !errors.Is(err, models.ErrNoEvent) {
 			return err

@@ -186,6 +186,56 @@ func TestReplayAuditOfUsers(t *testing.T) {
 	})
 }
 
+// With the key of an event that they cancelled users create another with the same id. A replay removes the one that was cancelled from
+// an old backup, and leaves the other in a new one.
+func TestReplayAuditKeyUsedAgain(t *testing.T) {
+	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
+		restore := func() *servicetest.Program {
+			t.Helper()
+			restored := servicetest.OpenSQLite(t, filepath.Join(t.TempDir(), "restored.db"))
+			if s.Database.Dialect == "postgres" {
+				restored = servicetest.EmptyPostgres(t)
+			}
+			if _, stderr, status := p.Run("copy", "--to", restored.URL); status != 0 {
+				t.Fatal(stderr)
+			}
+			return p.With("DATABASE_URL=" + restored.URL)
+		}
+		alice := s.SignIn("alice")
+		create := func() string {
+			t.Helper()
+			body := `{"name":"raid","description":"","scheduledAt":"` + servicetest.When + `"}`
+			return alice.Post(servicetest.Plaza, body, servicetest.Header("Idempotency-Key", "raid")).Is(200, servicetest.Success).Header.Get("Event-Id")
+		}
+		id := create()
+		first := restore()
+		logs := make(map[string]string)
+		for _, format := range []string{"text", "json"} {
+			served := p.Another().With("LOG_LEVEL=error", "LOG_FORMAT="+format).ServeReady()
+			browser := servicetest.NewBrowser(served.URL, http.DefaultTransport)
+			browser.Cookies["refreshToken"] = alice.Cookie("refreshToken")
+			if res := browser.Do("POST", "/events/cancel", url.Values{"id": {id}}.Encode(), servicetest.AsForm); res.Status != 204 {
+				t.Fatal(res)
+			}
+			served.Says(id, 1)
+			logs[format] = filepath.Join(t.TempDir(), "audit.log")
+			appendTo(t, logs[format], served.Log.String())
+			if again := create(); again != id {
+				t.Fatalf("%s, want %s", again, id)
+			}
+		}
+		second := restore()
+		for format, log := range logs {
+			if got := second.MustRun("replay-audit", log); got != `{"repeated":0}`+"\n" || !strings.Contains(second.MustRun("event", "list", "--world", "plaza"), id) {
+				t.Errorf("%s: %s", format, got)
+			}
+		}
+		if got := first.MustRun("replay-audit", logs["json"]); got != `{"repeated":1}`+"\n" || strings.Contains(first.MustRun("event", "list", "--world", "plaza"), id) {
+			t.Error(got)
+		}
+	})
+}
+
 // A log that cannot be read whole changes nothing.
 func TestReplayAuditRefused(t *testing.T) {
 	t.Parallel()

@@ -449,7 +449,7 @@ func TestCancelOwnEvent(t *testing.T) {
 		}
 		press(alice, "cancel", id, servicetest.Header("Accept", "")).IsError(404, "event_not_found") // pressed twice
 		lines := audits(s)
-		if len(lines) != 1 || !strings.Contains(lines[0], `"action":"event remove","user":"`+alice.Session.UserID+`","session":"`) || !strings.Contains(lines[0], `"event":"`+id+`","client":"127.0.0.1"`) {
+		if len(lines) != 1 || !strings.Contains(lines[0], `"action":"event remove","user":"`+alice.Session.UserID+`","session":"`) || !strings.Contains(lines[0], `"event":"`+id+`","created":"2`) || !strings.Contains(lines[0], `Z","client":"127.0.0.1"`) {
 			t.Errorf("%q", lines)
 		}
 		// The rows are detached, and an instance deletes them.

@@ -318,7 +318,7 @@ func TestTransactionsOfTwoInstances(t *testing.T) {
 								t.Errorf("%d %s", res.Status, res.Body)
 							}
 						default:
-							if err := store.CancelEvent(t.Context(), models.Caller{UserID: creator}, some); err != nil && !errors.Is(err, models.ErrNoEvent) {
+							if _, err := store.CancelEvent(t.Context(), models.Caller{UserID: creator}, some); err != nil && !errors.Is(err, models.ErrNoEvent) {
 								t.Error(err)
 							}
 						}

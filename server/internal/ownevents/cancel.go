@@ -2,6 +2,7 @@ package ownevents
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -23,12 +24,14 @@ func (s *Service) showCancel(c echo.Context, v visitor) error {
 }
 
 // cancel removes an event that the user made. Its audit line is that of the command event remove, so that a restore does not bring it
-// back.
+// back. It says when the event was created: with an Idempotency-Key the user may create another with the same id, and a restore must
+// not remove that one.
 func (s *Service) cancel(c echo.Context, v visitor) error {
 	ctx, id := c.Request().Context(), named(c, c.Request().PostForm.Get("id"))
-	if err := s.Store.CancelEvent(ctx, v.Caller, id); err != nil {
+	created, err := s.Store.CancelEvent(ctx, v.Caller, id)
+	if err != nil {
 		return err
 	}
-	s.Observer.AuditLine(ctx, "event remove", v.Caller, "event", id)
+	s.Observer.AuditLine(ctx, "event remove", v.Caller, "event", id, "created", created.UTC().Format(time.RFC3339Nano)) // as text it would be rounded
 	return s.SignIn.LeadTo(c, v.view.path("/events"))
 }
