@@ -60,9 +60,10 @@ func (s *Store) ownEvents(f OwnFilter) (query string, args []any) {
 		FROM (SELECT number, id, world_id, name, scheduled_at FROM events WHERE creator_id = ? ORDER BY number DESC LIMIT ?) own WHERE true`,
 		[]any{f.User, f.User, maxOwn}
 	if f.Joined {
+		// The limit is around the events, too: else PostgreSQL may go through a whole world, and through the RSVPs for each of its events.
 		query, args = columns+`true AS joined
-			FROM (SELECT event_number FROM rsvps WHERE user_number = `+number+` ORDER BY event_number DESC LIMIT ?) theirs
-			JOIN events own ON own.number = theirs.event_number
+			FROM (SELECT e.id, e.world_id, e.creator_id, e.name, e.scheduled_at FROM rsvps r JOIN events e ON e.number = r.event_number
+				WHERE r.user_number = `+number+` ORDER BY r.event_number DESC LIMIT ?) own
 			WHERE own.world_id <> '`+detached+`' AND (own.creator_id IS NULL OR own.creator_id <> ?)`, []any{f.User, maxOwn, f.User}
 	}
 	if f.World != "" {

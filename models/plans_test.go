@@ -177,3 +177,37 @@ func TestQuestionsOfManyMarks(t *testing.T) {
 		running.Rollback()
 	}
 }
+
+// The events of a world that somebody has joined are looked up by what they have joined: a world has many more, and PostgreSQL would
+// go through the RSVPs for each of them.
+func TestJoinedEventsOfOneWorld(t *testing.T) {
+	t.Parallel()
+	server := servicetest.NewPostgresServer(t, "session_preload_libraries=auto_explain", "auto_explain.log_min_duration=0", "autovacuum=off")
+	store, err := models.Open(models.Options{URL: server.URL(), MaxConns: 1, Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, analyzed := range []bool{false, true} {
+		if db := server.Database(); analyzed { // one world of 5,000 events among 500 of 10
+			db.Exec(`INSERT INTO users (id, username, created_at) VALUES (gen_random_uuid(), 'alice', now())`)
+			db.Exec(`INSERT INTO events (id, world_id, name, description, scheduled_at, created_at)
+				SELECT gen_random_uuid(), CASE WHEN n <= 5000 THEN 'big' ELSE n % 500 || '' END, 'n', '', '2100-01-01Z', now() FROM generate_series(1, 10000) n`)
+			db.Exec(`INSERT INTO rsvps (event_number, created_at, user_number, username) SELECT e.number, now(), u.number, u.username FROM events e, users u LIMIT 500`)
+			db.Exec(`ANALYZE`)
+		}
+		for _, past := range []bool{false, true} {
+			before := len(server.Log())
+			if _, _, err := store.OwnEvents(t.Context(), models.OwnFilter{User: models.ID{1}, Joined: true, World: "big", Past: past, Limit: 50}); err != nil {
+				t.Fatal(err)
+			}
+			plan := server.Log()[before:]
+			if !strings.Contains(plan, "rsvps_pkey") || strings.Contains(plan, "events_list") {
+				t.Errorf("analyzed %v, past %v: %s", analyzed, past, plan)
+			}
+		}
+	}
+}
