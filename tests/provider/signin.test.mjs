@@ -113,7 +113,7 @@ test("a taken name is shown as what it became, and signing out is local", option
   await picture(page, "docs-signed-in");
 
   await page.getByRole("button", { name: "Sign out" }).click();
-  await page.getByText("Not signed in").waitFor();
+  await page.getByText("Not signed in. Sign in").waitFor();
   assert.deepEqual(await sessionCookies(page), []);
   await page.getByRole("link", { name: "Sign in" }).click(); // the provider still knows who it is
   await page.getByText("Signed in as alice-2").waitFor();
