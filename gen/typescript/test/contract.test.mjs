@@ -29,12 +29,21 @@ async function startReal() {
     failing: {
       /** The limit of writes: nobody may make a second one. */
       429: async () => () => {},
-      /** Somebody sends a body that does not end, and is all that may be in flight. */
+      /** Somebody sends a body that does not end, and is all that may be in flight. Whoever is refused, since another call is, tries again. */
       async 503() {
         const { hostname, port } = new URL(limited.address);
-        const socket = net.connect(port, hostname);
-        socket.write(`POST /api/event/plaza HTTP/1.1\r\nHost: ${hostname}\r\nContent-Type: application/json\r\nContent-Length: 99\r\n` +
-          `Cookie: token=${(await limited.issue("bob")).token}\r\n\r\n{`);
+        const { token } = await limited.issue("bob");
+        let socket;
+        const hold = () => {
+          socket = net.connect(port, hostname);
+          socket.write(`POST /api/event/plaza HTTP/1.1\r\nHost: ${hostname}\r\nContent-Type: application/json\r\nContent-Length: 99\r\n` +
+            `Cookie: token=${token}\r\n\r\n{`);
+          socket.once("data", () => {
+            socket.destroy();
+            hold();
+          });
+        };
+        hold();
         return () => socket.destroy();
       },
       /** Somebody takes a table away. */
