@@ -100,7 +100,7 @@ func measureAll(binary string, builds []build, only, out string, quick bool) err
 	if err != nil {
 		return err
 	}
-	parts := []func() error{b.main, b.stale, b.grown, b.large, b.sqlite, b.waits}
+	parts := []func() error{b.main, b.eddsa, b.stale, b.grown, b.large, b.sqlite, b.waits}
 	if strings.HasPrefix(only, "wait") {
 		parts = parts[len(parts)-1:] // the others would fill their databases all the same
 	}
