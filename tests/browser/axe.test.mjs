@@ -164,9 +164,10 @@ async function audit(tab, name, sizes = [["light", 1280], ["light", 390], ["dark
     const where = `${name}-${colorScheme}-${width}`;
     await tab.emulateMedia({ colorScheme });
     await tab.setViewportSize({ width, height: 900 });
-    await tab.evaluate(async () => { // colours between two schemes have no contrast
+    await tab.evaluate(async () => { // what fades in, or changes from light to dark, has no contrast
       await new Promise(requestAnimationFrame);
-      await Promise.allSettled(document.getAnimations().filter((a) => a instanceof CSSTransition).map((a) => a.finished));
+      const ending = document.getAnimations().filter((a) => Number.isFinite(a.effect.getComputedTiming().endTime));
+      await Promise.allSettled(ending.map((a) => a.finished));
     });
     if (process.env.SCREENSHOTS) await tab.screenshot({ path: `${process.env.SCREENSHOTS}/${where}.png`, fullPage: true });
     const { violations, passes } = await tab.evaluate(() => axe.run({ rules: { "target-size": { enabled: true } } })); // of WCAG 2.2
