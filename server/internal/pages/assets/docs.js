@@ -79,11 +79,14 @@ function withoutReferences(contract, part = contract) {
 function lead(ui, link) {
   const [tag, operation] = link.hash.slice(2).split("/");
   ui.layoutActions.show(["operations", tag, operation], true);
+  let left = 30; // frames for React to replace what is there, with which the focus goes
   const arrive = () => {
     const [execute, form] = [".execute", ".opblock-section"].map((part) => document.querySelector(`#operations-${tag}-${operation} ${part}`));
-    if (!execute || !form) return requestAnimationFrame(arrive); // React has not rendered both yet, and may replace what is there
-    execute.focus({ preventScroll: true });
-    form.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+    if (execute && form && (left === 30 || document.activeElement === document.body)) {
+      execute.focus({ preventScroll: true });
+      form.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+    }
+    if (!execute || !form || --left > 0) requestAnimationFrame(arrive);
   };
   arrive();
 }
@@ -109,6 +112,7 @@ async function show() {
     validatorUrl: null,
   });
   for (const link of document.querySelectorAll(".intro a[href^='#/']")) {
+    if (link.hash === location.hash) lead(ui, link); // who was quicker than the contract
     link.addEventListener("click", (event) => {
       event.preventDefault();
       lead(ui, link);
