@@ -29,7 +29,11 @@ func nearest(name string, known []string) (meant string) {
 	name = spelling.Replace(strings.ToUpper(name))
 	least := 3
 	for _, setting := range known {
-		d := distance(name, spelling.Replace(setting))
+		spelt := spelling.Replace(setting)
+		if longer := len(name) - len(spelt); max(longer, -longer) >= least {
+			continue // most are, and a start would take a tenth more time
+		}
+		d := distance(name, spelt)
 		// Too many ordinary names are near a short one, or differ from the first letter on.
 		if d > 0 && len(setting) < 5 || d > 1 && (len(setting) < 9 || !strings.HasPrefix(name, setting[:1])) {
 			continue

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
+	"worldevents/gen"
 	"worldevents/models"
 	"worldevents/server/internal/contract"
 	"worldevents/server/internal/observe"
@@ -40,20 +41,20 @@ func (s *Server) operationMiddlewares(operations []*contract.Operation, writes *
 	return all
 }
 
-// Contract is openapi.yaml, read once for any number of servers.
+// Contract is openapi.yaml, made ready once for any number of servers.
 type Contract struct {
 	text       *pages.Contract
 	operations []*contract.Operation
 }
 
-// ReadContract reads the text of openapi.yaml. It returns an error when that is no contract, when it has rules that the
-// service would not enforce, and when it has no place for the public address.
+// ReadContract makes openapi.yaml ready, whose text is published. What it says is read from gen.OpenAPI. It returns an error
+// when that has rules that the service would not enforce, and when one of the two has no place for the public address.
 func ReadContract(text []byte) (*Contract, error) {
-	operations, err := contract.Load(text)
+	operations, err := contract.Load(gen.OpenAPI)
 	if err != nil {
 		return nil, fmt.Errorf("openapi.yaml: %w", err)
 	}
-	published, err := pages.NewContract(text)
+	published, err := pages.NewContract(text, gen.OpenAPI)
 	if err != nil {
 		return nil, fmt.Errorf("openapi.yaml: %w", err)
 	}
@@ -70,8 +71,8 @@ func (strictBinder) Bind(v any, c echo.Context) error {
 
 // CheckEvent reports what of an event's members does not fit the contract, as createEvent would. Members that are missing
 // are not looked at.
-func CheckEvent(openapi []byte, members map[string]string) error {
-	operations, err := contract.Load(openapi)
+func CheckEvent(members map[string]string) error {
+	operations, err := contract.Load(gen.OpenAPI)
 	if err != nil {
 		return err
 	}

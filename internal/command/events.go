@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"worldevents/gen"
-	"worldevents/internal/setup"
 	"worldevents/models"
 	"worldevents/server"
 )
@@ -166,12 +165,12 @@ type EventEdit struct {
 
 // Run changes an event. The audit line names the members and not their texts: a name or a description may be
 // what had to go.
-func (e EventEdit) Run(contract setup.Contract) error {
+func (e EventEdit) Run() error {
 	id, err := parseEventID(e.ID)
 	if err != nil {
 		return err
 	}
-	edit, changed, err := e.edit(contract)
+	edit, changed, err := e.edit()
 	if err != nil {
 		return err
 	}
@@ -186,7 +185,7 @@ func (e EventEdit) Run(contract setup.Contract) error {
 }
 
 // edit checks the flags against the contract. changed are the members that they name.
-func (e EventEdit) edit(contract setup.Contract) (edit models.EventEdit, changed []string, err error) {
+func (e EventEdit) edit() (edit models.EventEdit, changed []string, err error) {
 	members := make(map[string]string)
 	for _, flag := range []struct {
 		member string
@@ -201,7 +200,7 @@ func (e EventEdit) edit(contract setup.Contract) (edit models.EventEdit, changed
 		return edit, nil, errors.New("event edit needs one or more of: --name, --description, --scheduled-at")
 	}
 	// The contract's own rules and words, so that no command makes an event that createEvent would refuse.
-	if err := server.CheckEvent(contract, members); err != nil {
+	if err := server.CheckEvent(members); err != nil {
 		return edit, nil, fmt.Errorf("event edit: %w", err)
 	}
 	edit.Name, edit.Description = e.Name, e.Description

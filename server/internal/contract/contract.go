@@ -1,13 +1,8 @@
 package contract
 
 import (
-	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
-
-	"github.com/getkin/kin-openapi/openapi3"
 )
 
 // Operation is one operation of the contract. Its methods may be called concurrently.
@@ -28,72 +23,6 @@ type operationSchema struct {
 	body                *object // nil for an operation without one
 	// refusesBodies means that the contract names 413 for an operation without a body.
 	refusesBodies bool
-}
-
-// Load reads openapi.yaml and returns its operations, in no particular order. It returns an error when the text is no
-// contract, and when it has rules that Validate would not enforce.
-func Load(text []byte) ([]*Operation, error) {
-	doc, err := openapi3.NewLoader().LoadFromData(text)
-	if err != nil {
-		return nil, err
-	}
-	var all []*Operation
-	for path, item := range doc.Paths.Map() {
-		if len(item.Parameters) > 0 {
-			return nil, fmt.Errorf("%s: want parameters in each operation", path)
-		}
-		for method, op := range item.Operations() {
-			schema, err := newOperationSchema(op)
-			if err != nil {
-				return nil, fmt.Errorf("%s %s: %w", method, path, err)
-			}
-			security := doc.Security
-			if op.Security != nil {
-				security = *op.Security
-			}
-			all = append(all, &Operation{op.OperationID, method, path, isSecured(security), schema})
-		}
-	}
-	return all, nil
-}
-
-// isSecured reports whether there are alternatives, and each requires something.
-func isSecured(alternatives openapi3.SecurityRequirements) bool {
-	isOptional := func(alternative openapi3.SecurityRequirement) bool { return len(alternative) == 0 }
-	return len(alternatives) > 0 && !slices.ContainsFunc(alternatives, isOptional)
-}
-
-func newOperationSchema(op *openapi3.Operation) (s operationSchema, err error) {
-	for _, ref := range op.Parameters {
-		p := ref.Value
-		if p.Schema == nil {
-			return s, fmt.Errorf("%s: want a schema", p.Name)
-		}
-		f, err := newField(p.Name, p.Required, p.Schema.Value)
-		if err != nil {
-			return s, err
-		}
-		switch p.In {
-		case openapi3.ParameterInPath:
-			s.path = append(s.path, f)
-		case openapi3.ParameterInQuery:
-			s.query = append(s.query, f)
-		case openapi3.ParameterInHeader:
-			s.header = append(s.header, f)
-		default:
-			return s, fmt.Errorf("%s: want it in path, query or header", p.Name)
-		}
-	}
-	if op.RequestBody != nil {
-		body := op.RequestBody.Value
-		content := body.Content["application/json"]
-		if !body.Required || len(body.Content) != 1 || content == nil || content.Schema == nil {
-			return s, errors.New("request body: want it required, and application/json alone")
-		}
-		s.body, err = newObject(content.Schema.Value)
-	}
-	s.refusesBodies = op.Responses.Status(http.StatusRequestEntityTooLarge) != nil
-	return s, err
 }
 
 // Validate returns nil for a request that fits the contract. Its body can then be read again from the beginning; the

@@ -6,12 +6,12 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
+	"github.com/goccy/go-yaml"
 
 	"worldevents/gen"
 )
@@ -25,11 +25,7 @@ const (
 // operation returns an operation of openapi.yaml.
 func operation(tb testing.TB, id string) *Operation {
 	tb.Helper()
-	text, err := os.ReadFile("../../../openapi.yaml")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	operations, err := Load(text)
+	operations, err := Load(gen.OpenAPI)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -52,6 +48,16 @@ func newRequest(op *Operation, query, contentType, body string) *http.Request {
 	return r
 }
 
+// load is Load of a contract in YAML, which is easier to read.
+func load(tb testing.TB, text string) ([]*Operation, error) {
+	tb.Helper()
+	inJSON, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return Load(inJSON)
+}
+
 // withID gives Validate a path parameter.
 func withID(value string) func(string) string { return func(string) string { return value } }
 
@@ -67,11 +73,7 @@ func nested(depth int) string {
 }
 
 func TestLoad(t *testing.T) {
-	text, err := os.ReadFile("../../../openapi.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := Load(text)
+	all, err := Load(gen.OpenAPI)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,18 +107,22 @@ func TestLoadRefuses(t *testing.T) {
 		query("type: integer, minimum: 1, maximum: 7, x-message: m"),
 		body("type: object, x-message: m, required: [a], properties: {a: {type: string, maxLength: 7, x-message: m}}"),
 	} {
-		if _, err := Load([]byte(good)); err != nil {
+		if _, err := load(t, good); err != nil {
 			t.Error(err)
 		}
 	}
 	for _, test := range []struct{ name, text string }{
-		{"no YAML", "\t{"},
+		{"no object", "[]"},
+		{"nothing", "{}"},
 		{"a dangling reference", head + "paths: {/x: {get: {parameters: [{$ref: '#/components/parameters/X'}], " + responses + "}}}"},
+		{"a reference to another file", head + "paths: {/x: {get: {parameters: [{$ref: 'x.yaml#/X'}], " + responses + "}}}"},
+		{"a reference to a reference", head + "paths: {/x: {get: {parameters: [{$ref: '#/components/parameters/X'}], " + responses + "}}}\ncomponents: {parameters: {X: {$ref: '#/components/parameters/X'}}}"},
 		{"an array in a header", head + "paths: {/x: {get: {parameters: [{name: h, in: header, schema: {type: array, items: {type: string}}}], " + responses + "}}}"},
 		{"a cookie", head + "paths: {/x: {get: {parameters: [{name: c, in: cookie, schema: {type: string}}], " + responses + "}}}"},
 		{"an array", query("type: array, items: {type: string}")},
 		{"a parameter without type", query("")},
 		{"a rule without words", query("type: string, minLength: 1")},
+		{"a length that is no number", query("type: string, maxLength: '7', x-message: m")},
 		{"an enumeration", query("type: string, enum: [a], x-message: m")},
 		{"another format", query("type: string, format: uuid, x-message: m")},
 		{"a pattern that Go does not read", query("type: string, pattern: '(?=a)', x-message: m")},
@@ -140,7 +146,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"a body without schema", head + "paths: {/x: {post: {requestBody: {required: true, content: {application/json: {}}}, " + responses + "}}}"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if all, err := Load([]byte(test.text)); err == nil {
+			if all, err := load(t, test.text); err == nil {
 				t.Errorf("loaded %v", all)
 			}
 		})
@@ -159,8 +165,8 @@ func TestLoadSecurity(t *testing.T) {
 		{"an alternative without", "", "security: [{a: []}, {}], ", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			all, err := Load([]byte("openapi: 3.0.3\ninfo: {title: t, version: '1'}\n" + test.global +
-				"paths: {/x: {get: {" + test.own + "responses: {'200': {description: d}}}}}"))
+			all, err := load(t, "openapi: 3.0.3\ninfo: {title: t, version: '1'}\n"+test.global+
+				"paths: {/x: {get: {"+test.own+"responses: {'200': {description: d}}}}}")
 			if err != nil || len(all) != 1 || all[0].Secured != test.want {
 				t.Errorf("%+v, %v", all, err)
 			}
@@ -439,9 +445,9 @@ func TestFields(t *testing.T) {
 
 // What cannot be decoded does not fit, even where nothing would.
 func TestParameterThatIsNotDecoded(t *testing.T) {
-	all, err := Load([]byte("openapi: 3.0.3\ninfo: {title: t, version: '1'}\n" +
-		"paths: {'/x/{id}': {get: {parameters: [{name: id, in: path, required: true, schema: {type: string, maxLength: 7, x-message: m}}], " +
-		"responses: {'200': {description: d}}}}}"))
+	all, err := load(t, "openapi: 3.0.3\ninfo: {title: t, version: '1'}\n"+
+		"paths: {'/x/{id}': {get: {parameters: [{name: id, in: path, required: true, schema: {type: string, maxLength: 7, x-message: m}}], "+
+		"responses: {'200': {description: d}}}}}")
 	if err != nil {
 		t.Fatal(err)
 	}

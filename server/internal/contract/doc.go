@@ -4,8 +4,8 @@
 //
 // It never touches a response, and authenticates nobody. It makes no rule that the contract does not have: Load refuses a contract with
 // rules that Validate does not know. A schema without x-message has no rules and accepts any text, such as an opaque id. kin-openapi
-// would enforce any rule, but takes twice as long for those that there are. So it reads the contract, and a test compares what both
-// accept.
+// would enforce any rule, but takes twice as long for those that there are, and a quarter of what a start costs. A test compares what
+// both accept.
 //
 // Load turns the contract into operations once, at the start. Validate compares each request with its operation, path, query and body
 // together, so that a client learns of every bad field at once:

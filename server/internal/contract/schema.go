@@ -3,15 +3,13 @@ package contract
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/getkin/kin-openapi/openapi3"
 
 	"worldevents/gen"
 )
@@ -32,55 +30,52 @@ type field struct {
 }
 
 // newField returns an error for a schema with rules that fits would not enforce.
-func newField(name string, required bool, schema *openapi3.Schema) (field, error) {
-	f := field{name: name, required: required, message: schemaMessage(schema), min: math.MinInt64, max: math.MaxInt64, maxLength: math.MaxInt}
+func newField(name string, required bool, schema node) (field, error) {
+	f := field{name: name, required: required, message: messageOf(schema), min: math.MinInt64, max: math.MaxInt64, maxLength: math.MaxInt}
 	rules := rulesOf(schema)
-	if f.message == "" && !isEmpty(rules) {
+	kind, _ := take[string](rules, "type")
+	if f.message == "" && len(rules) > 0 {
 		return f, fmt.Errorf("%s: want x-message", name)
 	}
-	switch {
-	case schema.Type.Is(openapi3.TypeInteger):
+	switch kind {
+	case "integer":
 		f.isInteger = true
-		if schema.Min != nil {
-			f.min = int64(math.Ceil(*schema.Min))
+		if least, ok := take[float64](rules, "minimum"); ok {
+			f.min = int64(math.Ceil(least))
 		}
-		if schema.Max != nil {
-			f.max = int64(math.Floor(*schema.Max))
+		if most, ok := take[float64](rules, "maximum"); ok {
+			f.max = int64(math.Floor(most))
 		}
-		rules.Min, rules.Max = nil, nil
-		if rules.Format == "int32" { // for generated code
+		if rules["format"] == "int32" { // for generated code
 			f.min, f.max = max(f.min, math.MinInt32), min(f.max, math.MaxInt32)
-			rules.Format = ""
+			delete(rules, "format")
 		}
-	case schema.Type.Is(openapi3.TypeString):
-		f.minLength = int(schema.MinLength)
-		if schema.MaxLength != nil {
-			f.maxLength = int(*schema.MaxLength)
+	case "string":
+		if least, ok := take[float64](rules, "minLength"); ok {
+			f.minLength = int(least)
 		}
-		if schema.Pattern != "" {
+		if most, ok := take[float64](rules, "maxLength"); ok {
+			f.maxLength = int(most)
+		}
+		if pattern, ok := take[string](rules, "pattern"); ok {
 			var err error
-			if f.pattern, err = regexp.Compile(goPattern(schema.Pattern)); err != nil {
+			if f.pattern, err = regexp.Compile(goPattern(pattern)); err != nil {
 				return f, fmt.Errorf("%s: %w", name, err)
 			}
 		}
-		if excluded, ok := rules.Extensions[xExcluded].([]any); ok {
+		if excluded, ok := take[[]any](rules, xExcluded); ok {
 			for _, text := range excluded {
 				f.excluded = append(f.excluded, fmt.Sprint(text))
 			}
-			rules.Extensions = nil
 		}
-		rules.MinLength, rules.MaxLength, rules.Pattern = 0, nil, ""
-		if rules.Format == "date-time" {
+		if rules["format"] == "date-time" {
 			f.isDateTime = true
-			rules.Format = ""
+			delete(rules, "format")
 		}
 	default:
 		return f, fmt.Errorf("%s: want a string or an integer", name)
 	}
-	if !isEmpty(rules) {
-		return f, fmt.Errorf("%s: has rules that would not be enforced", name)
-	}
-	return f, nil
+	return f, unenforced(name, rules)
 }
 
 // goPattern returns a pattern as Go reads it, where \s is ASCII. In ECMA-262, the dialect of the contract's patterns, it is
@@ -111,26 +106,35 @@ type object struct {
 }
 
 // newObject returns an error for a schema with rules that are not those of an object with strings.
-func newObject(schema *openapi3.Schema) (*object, error) {
-	o := &object{message: schemaMessage(schema)}
+func newObject(d document, schema node) (*object, error) {
+	o := &object{message: messageOf(schema)}
 	rules := rulesOf(schema)
-	rules.Properties, rules.Required = nil, nil
-	if !schema.Type.Is(openapi3.TypeObject) || o.message == "" || !isEmpty(rules) {
-		return nil, errors.New("request body: want an object with properties alone, and x-message")
+	kind, _ := take[string](rules, "type")
+	properties, _ := take[node](rules, "properties")
+	required, _ := take[[]any](rules, "required")
+	if kind != "object" || o.message == "" {
+		return nil, errors.New("want an object, and x-message")
 	}
-	for name, member := range schema.Properties {
-		if !member.Value.Type.Is(openapi3.TypeString) || schemaMessage(member.Value) == "" {
-			return nil, fmt.Errorf("request body: %s: want a string, and x-message", name)
-		}
-		f, err := newField(name, slices.Contains(schema.Required, name), member.Value)
+	if err := unenforced("an object", rules); err != nil {
+		return nil, err
+	}
+	for name, value := range properties {
+		member, err := d.at(value)
 		if err != nil {
-			return nil, fmt.Errorf("request body: %w", err)
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if member["type"] != "string" || messageOf(member) == "" {
+			return nil, fmt.Errorf("%s: want a string, and x-message", name)
+		}
+		f, err := newField(name, slices.Contains(required, any(name)), member)
+		if err != nil {
+			return nil, err
 		}
 		o.members = append(o.members, f)
 	}
-	for _, name := range schema.Required {
-		if schema.Properties[name] == nil {
-			return nil, fmt.Errorf("request body: %s: is required, and no property", name)
+	for _, name := range required {
+		if name, _ := name.(string); properties[name] == nil {
+			return nil, fmt.Errorf("%s: is required, and no property", name)
 		}
 	}
 	return o, nil
@@ -139,22 +143,36 @@ func newObject(schema *openapi3.Schema) (*object, error) {
 // xExcluded is a rule of our own.
 const xExcluded = "x-excluded"
 
-// rulesOf returns what a schema demands of values of its type.
-func rulesOf(schema *openapi3.Schema) openapi3.Schema {
-	rules := *schema
-	rules.Type = nil
-	rules.Title, rules.Description, rules.Default, rules.Example, rules.Examples = "", "", nil, nil, nil
-	rules.ExternalDocs, rules.Deprecated, rules.Extensions, rules.Origin = nil, false, nil, nil
-	if excluded, ok := schema.Extensions[xExcluded]; ok {
-		rules.Extensions = map[string]any{xExcluded: excluded}
-	}
+// annotations are keywords that demand nothing of a value.
+var annotations = []string{"title", "description", "default", "example", "examples", "externalDocs", "deprecated"}
+
+// rulesOf returns what a schema demands of values, to take one keyword after the other from.
+func rulesOf(schema node) node {
+	rules := maps.Clone(schema)
+	maps.DeleteFunc(rules, func(keyword string, _ any) bool {
+		return slices.Contains(annotations, keyword) || strings.HasPrefix(keyword, "x-") && keyword != xExcluded
+	})
 	return rules
 }
 
-func isEmpty(rules openapi3.Schema) bool { return reflect.DeepEqual(rules, openapi3.Schema{}) }
+// take takes a keyword from rules. One whose value has another type stays there.
+func take[T any](rules node, keyword string) (value T, ok bool) {
+	if value, ok = rules[keyword].(T); ok {
+		delete(rules, keyword)
+	}
+	return value, ok
+}
 
-// schemaMessage returns the contract's own words for a value that does not fit the schema, or "".
-func schemaMessage(schema *openapi3.Schema) string {
-	message, _ := schema.Extensions["x-message"].(string)
+// unenforced returns an error when rules are left that nobody took.
+func unenforced(name string, rules node) error {
+	if len(rules) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: would not be held to %s", name, strings.Join(slices.Sorted(maps.Keys(rules)), ", "))
+}
+
+// messageOf returns the contract's own words for a value that does not fit the schema, or "".
+func messageOf(schema node) string {
+	message, _ := schema["x-message"].(string)
 	return message
 }

@@ -3,10 +3,10 @@ package contract
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -22,22 +22,76 @@ type kin struct {
 	list openapi3.Parameters
 }
 
+func newDocument(t *testing.T) *openapi3.T {
+	doc, err := openapi3.NewLoader().LoadFromFile("../../../openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
 func newKin(t *testing.T) (k kin) {
-	text, err := os.ReadFile("../../../openapi.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := openapi3.NewLoader().LoadFromData(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	world := doc.Paths.Value("/api/event/{id}")
+	world := newDocument(t).Paths.Value("/api/event/{id}")
 	k.body = world.Post.RequestBody.Value.Content["application/json"].Schema.Value
 	for _, member := range k.body.Properties {
 		member.Value.Pattern = goPattern(member.Value.Pattern)
 	}
 	k.list = world.Get.Parameters
 	return k
+}
+
+// The operations of the contract are those that kin-openapi reads from it: their names, security, parameters, bodies and 413.
+func TestOperationsAreThoseOfKin(t *testing.T) {
+	doc := newDocument(t)
+	var want, got []string
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			places := map[string][]string{}
+			for _, ref := range op.Parameters {
+				places[ref.Value.In] = append(places[ref.Value.In], fmt.Sprint(ref.Value.Name, ref.Value.Required))
+			}
+			security := doc.Security
+			if op.Security != nil {
+				security = *op.Security
+			}
+			secured := len(security) > 0
+			for _, alternative := range security {
+				secured = secured && len(alternative) > 0
+			}
+			var members []string
+			if op.RequestBody != nil {
+				schema := op.RequestBody.Value.Content["application/json"].Schema.Value
+				for name := range schema.Properties {
+					members = append(members, fmt.Sprint(name, slices.Contains(schema.Required, name)))
+				}
+			}
+			slices.Sort(members)
+			want = append(want, fmt.Sprint(op.OperationID, method, path, secured, places["path"], places["query"], places["header"], members, op.Responses.Status(413) != nil))
+		}
+	}
+	all, err := Load(gen.OpenAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func(fields []field) (all []string) {
+		for _, f := range fields {
+			all = append(all, fmt.Sprint(f.name, f.required))
+		}
+		return all
+	}
+	for _, op := range all {
+		var members []string
+		if op.schema.body != nil {
+			members = names(op.schema.body.members)
+		}
+		slices.Sort(members)
+		got = append(got, fmt.Sprint(op.ID, op.Method, op.Path, op.Secured, names(op.schema.path), names(op.schema.query), names(op.schema.header), members, op.schema.refusesBodies))
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("\n got %q\nwant %q", got, want)
+	}
 }
 
 // misfits are the fields of value that do not fit; name is the field that value as a whole is.

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-
-	"github.com/goccy/go-yaml"
 )
 
 // Contract is the text of openapi.yaml, in both forms in which it is published.
@@ -17,16 +15,12 @@ const (
 	jsonServer = `"servers": [{"url": "/"`
 )
 
-// NewContract returns an error when the text is no YAML, and when it has no place for the public address.
-func NewContract(text []byte) (*Contract, error) {
-	inJSON, err := yaml.YAMLToJSON(text) // keeps the order of the text
-	if err != nil {
-		return nil, err
-	}
-	if bytes.Count(text, []byte(yamlServer)) != 1 || bytes.Count(inJSON, []byte(jsonServer)) != 1 {
+// NewContract returns an error when one of the texts has no place for the public address.
+func NewContract(inYAML, inJSON []byte) (*Contract, error) {
+	if bytes.Count(inYAML, []byte(yamlServer)) != 1 || bytes.Count(inJSON, []byte(jsonServer)) != 1 {
 		return nil, errors.New("servers: want exactly one entry with the url /")
 	}
-	return &Contract{text, bytes.TrimRight(inJSON, "\n")}, nil
+	return &Contract{inYAML, bytes.TrimRight(inJSON, "\n")}, nil
 }
 
 // at returns the contract as clients see it, with the service's public address in it.
