@@ -27,9 +27,10 @@ release: ## Build what a release consists of into dist/: programs, an image, the
 		sed "s/^JWT_SECRET=.*/JWT_SECRET=$$secret/" .env.example > .env.new && mv .env.new .env
 	@echo 'wrote .env with a fresh JWT_SECRET'
 
-# Tests mostly wait, so more of them run at once than there are cores. All of them start the program that was just built.
+# Tests mostly wait, so more of them run at once than there are cores. PARALLEL=4 suits a machine that is slow. All of them start the program that was just built.
 # Where nothing has changed the programs of the tests are there, too, and are not linked again.
-GOTEST = TEST_PROGRAM=$(CURDIR)/bin/worldevents go test -parallel 8 -o bin/tests/ -ldflags '-s -w' $(TESTFLAGS)
+PARALLEL ?= 8
+GOTEST = TEST_PROGRAM=$(CURDIR)/bin/worldevents go test -parallel $(PARALLEL) -o bin/tests/ -ldflags '-s -w' $(TESTFLAGS)
 
 # These have memory, and collecting it less often takes a tenth of the time.
 test: build ## Test what a change most likely breaks, on SQLite and on PostgreSQL

@@ -201,7 +201,7 @@ func slowly(t *testing.T, s *servicetest.Service, c *servicetest.Client, path st
 	select {
 	case text := <-rest:
 		return string(begin) + string(text)
-	case <-time.After(30 * time.Second):
+	case <-time.After(3 * time.Minute):
 		t.Fatalf("%s does not end", path)
 		return ""
 	}

@@ -36,7 +36,7 @@ func TestLogOnFullDisk(t *testing.T) {
 	}
 	request()
 	free := fill(t, dir)
-	servicetest.Eventually(t, time.Minute, "lines are dropped", func() bool {
+	servicetest.Eventually(t, 3*time.Minute, "lines are dropped", func() bool {
 		for range 50 {
 			request()
 		}
