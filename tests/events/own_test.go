@@ -18,11 +18,8 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// navigates is how browsers send a form, and asksForHTML what a window shows.
-var (
-	navigates   = servicetest.Header("Sec-Fetch-Mode", "navigate")
-	asksForHTML = servicetest.Header("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
-)
+// asksForHTML is what a window shows.
+var asksForHTML = servicetest.Header("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
 
 const nobodyIsSignedIn = "Nobody is signed in here"
 
@@ -100,7 +97,7 @@ func (f editForm) encode() string {
 }
 
 func (f editForm) send(c *servicetest.Client, with ...servicetest.RequestOption) *servicetest.Response {
-	return c.Post("/events/edit", f.encode(), append([]servicetest.RequestOption{servicetest.AsForm, navigates, asksForHTML}, with...)...)
+	return c.Submit("/events/edit", f.encode(), append([]servicetest.RequestOption{asksForHTML}, with...)...)
 }
 
 // isSaved fails the test unless the form was taken.
@@ -113,7 +110,7 @@ func isSaved(t *testing.T, res *servicetest.Response) {
 
 // press sends one of the forms with an id alone.
 func press(c *servicetest.Client, what, id string, with ...servicetest.RequestOption) *servicetest.Response {
-	return c.Post("/events/"+what, url.Values{"id": {id}}.Encode(), append([]servicetest.RequestOption{servicetest.AsForm, navigates, asksForHTML}, with...)...)
+	return c.Submit("/events/"+what, url.Values{"id": {id}}.Encode(), append([]servicetest.RequestOption{asksForHTML}, with...)...)
 }
 
 // audits are the audit lines in the log of a service.
@@ -493,7 +490,7 @@ func TestLeaveOnPage(t *testing.T) {
 		tag := alice.Get(servicetest.Plaza).Header.Get("ETag")
 		waiting := servicetest.Await(t, s, alice, servicetest.Plaza+"?wait=50", tag)
 		left := servicetest.List(servicetest.Listed(id, "a", "", servicetest.When, "alice"))
-		bob.Post("/events/leave?world=plaza", "id="+id, servicetest.AsForm, navigates).Is(303, "").HasHeader("Location", "/events?world=plaza").SetsNoCookie()
+		bob.Submit("/events/leave?world=plaza", "id="+id).Is(303, "").HasHeader("Location", "/events?world=plaza").SetsNoCookie()
 		servicetest.Come(t, waiting).Is(200, left)
 		press(bob, "leave", id).Is(303, "") // pressed twice
 		if _, joined, _ := ownLists(t, bob, ""); joined != nil {
@@ -546,13 +543,13 @@ func TestEventsPageOfOthers(t *testing.T) {
 			t.Errorf("%q", lines)
 		}
 		// A link changes nothing, and neither do the id of the query and further ids of a form.
-		bob.Post("/events/cancel?id="+own, "", servicetest.AsForm, navigates).IsError(404, "event_not_found")
-		bob.Post("/events/cancel", "id=x&id="+own, servicetest.AsForm, navigates).IsError(404, "event_not_found")
+		bob.Submit("/events/cancel?id="+own, "").IsError(404, "event_not_found")
+		bob.Submit("/events/cancel", "id=x&id="+own).IsError(404, "event_not_found")
 		for _, body := range []string{
 			"", "id=" + own, "id=" + own + "&name=n&description=&scheduledAt=", "%zz", openForm(t, bob, own).encode() + "&name=other",
 			"id=" + own + "&shown=x&name=%ff&description=&scheduledAt=2030-01-01T00:00",
 		} {
-			if res := bob.Post("/events/edit?name=n&description=d&scheduledAt=2030-01-01T00:00", body, servicetest.AsForm, navigates); res.Status != 400 && res.Status != 404 && res.Status != 409 {
+			if res := bob.Submit("/events/edit?name=n&description=d&scheduledAt=2030-01-01T00:00", body); res.Status != 400 && res.Status != 404 && res.Status != 409 {
 				t.Errorf("%q: %d %s", body, res.Status, res.Body)
 			}
 		}
@@ -651,7 +648,7 @@ func TestSessionEndsMeanwhile(t *testing.T) {
 				body, text := servicetest.NewSlowBody()
 				done := make(chan *servicetest.Response)
 				go func() {
-					done <- alice.Post("/events/"+what, "x", servicetest.AsForm, navigates, servicetest.Chunked, func(r *http.Request) { r.Body = body })
+					done <- alice.Submit("/events/"+what, "x", servicetest.Chunked, func(r *http.Request) { r.Body = body })
 				}()
 				text <- "x=y&"
 				servicetest.Eventually(t, 20*time.Second, "the session is found", func() bool {
@@ -876,7 +873,7 @@ func TestEventsPageEverywhere(t *testing.T) {
 				t.Errorf("the form goes to %s", form.action)
 			}
 			form.name = "b"
-			alice.Post(strings.TrimPrefix(form.action, test.prefix), form.encode(), servicetest.AsForm, navigates).Is(303, "").
+			alice.Submit(strings.TrimPrefix(form.action, test.prefix), form.encode()).Is(303, "").
 				HasHeader("Location", test.prefix+"/events?past=true&world=plaza#event-"+old)
 			press(alice, "cancel", old).Is(303, "").HasHeader("Location", test.prefix+"/events")
 			link := `href="` + test.prefix + `/sign-in?return_to=` + strings.ReplaceAll(test.prefix, "/", "%2f") + `/events"`

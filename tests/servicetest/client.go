@@ -132,6 +132,12 @@ func (c *Client) Post(path, body string, with ...RequestOption) *Response {
 	return c.Do("POST", path, body, with...)
 }
 
+// Submit sends a form as a page without script does.
+func (c *Client) Submit(path, form string, with ...RequestOption) *Response {
+	c.s.tb.Helper()
+	return c.Post(path, form, append([]RequestOption{AsForm, Navigates}, with...)...)
+}
+
 // Delete sends DELETE.
 func (c *Client) Delete(path string, with ...RequestOption) *Response {
 	c.s.tb.Helper()
@@ -321,6 +327,9 @@ const (
 )
 
 var AsForm = Header("Content-Type", "application/x-www-form-urlencoded")
+
+// Navigates says that a window shows the response (Fetch Metadata, section 2.2).
+var Navigates = Header("Sec-Fetch-Mode", "navigate")
 
 // Chunked sends a body without saying how long it is.
 func Chunked(r *http.Request) { r.ContentLength, r.GetBody = -1, nil }

@@ -102,12 +102,12 @@ func lives(t *testing.T, c *servicetest.Client) {
 
 // end presses "End this session" for an id.
 func end(c *servicetest.Client, id string, with ...servicetest.RequestOption) *servicetest.Response {
-	return c.Post("/sessions/end", url.Values{"id": {id}}.Encode(), append([]servicetest.RequestOption{servicetest.AsForm, navigates}, with...)...)
+	return c.Submit("/sessions/end", url.Values{"id": {id}}.Encode(), with...)
 }
 
 // endOthers presses "End all others".
 func endOthers(c *servicetest.Client, with ...servicetest.RequestOption) *servicetest.Response {
-	return c.Post("/sessions/end-others", "", append([]servicetest.RequestOption{servicetest.AsForm, navigates}, with...)...)
+	return c.Submit("/sessions/end-others", "", with...)
 }
 
 func TestSessionsPage(t *testing.T) {
@@ -282,9 +282,9 @@ func TestEndSessionOfOthers(t *testing.T) {
 		}
 		theirs, _ := sessionsOf(t, bob)
 		for _, body := range []string{"", "ID=" + theirs.id, "id=x&id=" + theirs.id} {
-			bob.Post("/sessions/end?id="+theirs.id, body, servicetest.AsForm, navigates).Is(303, "").SetsNoCookie() // a link ends nothing
+			bob.Submit("/sessions/end?id="+theirs.id, body).Is(303, "").SetsNoCookie() // a link ends nothing
 		}
-		bob.Post("/sessions/end", "id="+theirs.id+"&x="+strings.Repeat("x", 8<<10), servicetest.AsForm, navigates).IsError(400, "validation_failed", "body")
+		bob.Submit("/sessions/end", "id="+theirs.id+"&x="+strings.Repeat("x", 8<<10)).IsError(400, "validation_failed", "body")
 		lives(t, alice)
 		lives(t, bob)
 		hasEvents(t, s, "revoked 0", "signed_out 0")

@@ -10,9 +10,6 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// navigates is how browsers send a form.
-var navigates = servicetest.Header("Sec-Fetch-Mode", "navigate")
-
 func TestSignIn(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		c := s.Client()
@@ -20,7 +17,7 @@ func TestSignIn(t *testing.T) {
 		if page.Status != 200 || !strings.Contains(page.Body, `name="username"`) {
 			t.Fatalf("%d %s", page.Status, page.Body)
 		}
-		c.Post("/sign-in", "username=alice", servicetest.AsForm, navigates).Is(303, "").HasHeader("Location", "/docs").HasHeader("Cache-Control", "no-store")
+		c.Submit("/sign-in", "username=alice").Is(303, "").HasHeader("Location", "/docs").HasHeader("Cache-Control", "no-store")
 		c.Get(servicetest.SessionPath).Is(200, servicetest.Authenticated).HasHeader("Session-User", "alice")
 		c.Get(servicetest.Plaza).Is(200, servicetest.List())
 		c.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
@@ -261,7 +258,7 @@ func TestSignOutLeadsTo(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := servicetest.New(t, test.changes...)
-			for _, with := range [][]servicetest.RequestOption{{navigates}, {navigates, html}, {html}} {
+			for _, with := range [][]servicetest.RequestOption{{servicetest.Navigates}, {servicetest.Navigates, html}, {html}} {
 				s.Client().Post("/sign-out", "", with...).Is(303, "").HasHeader("Location", test.location)
 			}
 			for _, with := range [][]servicetest.RequestOption{{}, {servicetest.Header("Accept", "*/*")}, {servicetest.Header("Sec-Fetch-Mode", "cors")}, {servicetest.Header("Sec-Fetch-Mode", "cors"), html}} {
@@ -278,7 +275,7 @@ func TestSignOutWithStorageDown(t *testing.T) {
 		alice := s.SignIn("alice")
 		s.Store.Close()
 		alice.Post("/sign-out", "").IsError(500, "internal").SetsNoCookie()
-		alice.Post("/sign-out", "", navigates).IsError(500, "internal").SetsNoCookie()
+		alice.Post("/sign-out", "", servicetest.Navigates).IsError(500, "internal").SetsNoCookie()
 		s.Client().Post("/sign-out", "", servicetest.Cookies("token="+s.ExpiredSession(alice.Session))).IsError(500, "internal").SetsNoCookie()
 		s.Client().Post("/sign-out", "").Is(204, "") // nothing to revoke
 	})
