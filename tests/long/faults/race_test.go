@@ -53,6 +53,10 @@ func TestRefreshHasOneWinner(t *testing.T) {
 				all.Go(func() {
 					<-start
 					responses[i] = b.Do("GET", path, "")
+					// A slow machine refuses some of so many. They have used nothing, and ask again.
+					for begin := time.Now(); responses[i].Status == 503 && time.Since(begin) < time.Minute; {
+						responses[i] = b.Do("GET", path, "")
+					}
 					if res := responses[i]; res.Status != 200 && (res.Status != 400 || res.Body != lost || res.Header["Set-Cookie"] != nil) {
 						t.Errorf("a loser: %v %v", res, res.Header["Set-Cookie"])
 					}
