@@ -3,7 +3,6 @@ package contract
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -38,12 +37,12 @@ func Load(text []byte) ([]*Operation, error) {
 		if item["parameters"] != nil {
 			return nil, fmt.Errorf("%s: want parameters in each operation", path)
 		}
-		for _, name := range slices.Sorted(maps.Keys(item)) {
+		for name, value := range item {
 			method := strings.ToUpper(name)
 			if !slices.Contains(methods, method) {
 				continue // a summary, or an extension
 			}
-			op, err := d.newOperation(item[name])
+			op, err := d.newOperation(value)
 			if err != nil {
 				return nil, fmt.Errorf("%s %s: %w", method, path, err)
 			}
