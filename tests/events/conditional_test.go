@@ -209,12 +209,16 @@ func TestListEventsConditionalLimit(t *testing.T) {
 		for i := range events {
 			servicetest.AddEvent(s, "plaza", i+1, "n", strings.Repeat(`d"`, 2300))
 		}
-		rest := mib - len(alice.Get(servicetest.Plaza).Body)
-		if rest < 0 {
-			t.Fatal("too large")
+		size := func() int { return len(alice.Get(servicetest.Plaza).Body) }
+		before := size()
+		servicetest.AddEvent(s, "plaza", events+1, "n", strings.Repeat("d", 4000))
+		each := size() - before
+		for i := range (mib-before)/each - 1 {
+			servicetest.AddEvent(s, "plaza", events+2+i, "n", strings.Repeat("d", 4000))
 		}
-		for ; rest > 4900; rest = mib - len(alice.Get(servicetest.Plaza).Body) {
-			servicetest.AddEvent(s, "plaza", events+rest, "n", strings.Repeat("d", 4000))
+		rest := mib - size()
+		if rest < 0 || rest > 4900 {
+			t.Fatalf("%d bytes are left", rest)
 		}
 		for _, more := range []int{rest, rest + 1, rest} {
 			s.Database.Exec("UPDATE events SET description = ? WHERE id = ?", strings.Repeat("x", more), servicetest.IDOf(0))
