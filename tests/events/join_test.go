@@ -100,6 +100,9 @@ func TestUnwantedBodiesAreIgnored(t *testing.T) {
 		"invalid UTF-8": "\xff\x00", "white space": " ", "64 KiB": strings.Repeat(" ", 64<<10),
 	} {
 		for _, contentType := range []string{"", "application/json", "application/x-www-form-urlencoded", "text/plain", "application/json; charset=utf-16", ";"} {
+			if name != "an object" && contentType != "application/json" {
+				continue // nothing looks at both, so each is tried beside a usual other
+			}
 			for _, length := range []servicetest.RequestOption{func(*http.Request) {}, servicetest.Chunked} {
 				send := func(c *servicetest.Client, method, path string, with ...servicetest.RequestOption) *servicetest.Response {
 					t.Helper()
