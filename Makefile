@@ -34,7 +34,7 @@ GOTEST = TEST_PROGRAM=$(CURDIR)/bin/worldevents go test -parallel $(PARALLEL) -o
 
 # These have memory, and collecting it less often takes a tenth of the time.
 test: build ## Test what a change most likely breaks, on SQLite and on PostgreSQL
-	GOGC=400 $(GOTEST) -timeout 10m $$(go list ./... | grep -v /tests/long/)
+	GOGC=400 $(GOTEST) -timeout 20m $$(go list ./... | grep -v /tests/long/)
 
 test-faults: build ## Break databases, networks and the process itself under load (minutes; needs pgbouncer, haproxy, nginx and strace)
 	$(GOTEST) -timeout 40m ./tests/long/faults
@@ -44,10 +44,10 @@ test-hostile: build ## Attack the service in generated ways (half an hour; HOSTI
 	$(GOTEST) -v -timeout 90m ./tests/long/hostile $(HOSTILE)
 
 test-cluster: build ## Lose the leader of a PostgreSQL cluster under load (minutes; needs patroni, etcd and haproxy)
-	$(GOTEST) -v -timeout 15m ./tests/long/cluster
+	$(GOTEST) -v -timeout 30m ./tests/long/cluster
 
 test-deploy: build ## Test releases, the unit, the image, the alerts, the runbooks, certificates by ACME, and plans of large tables (minutes; needs systemd, buildah and prometheus)
-	$(GOTEST) -timeout 15m ./tests/long/acme ./tests/long/deploy ./tests/long/runbooks ./tests/long/years
+	$(GOTEST) -timeout 40m ./tests/long/acme ./tests/long/deploy ./tests/long/runbooks ./tests/long/years
 
 test-postgres: build ## Run the tests on PostgreSQL with the newest version, 18 (needs Node)
 	@.ci/node tests/postgres ./test
