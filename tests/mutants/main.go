@@ -44,7 +44,7 @@ import (
 )
 
 // limit is how long the tests of a mutant may take. It catches a hang, which is no red test.
-const limit = 3 * time.Minute
+const limit = 10 * time.Minute
 
 // mutant is a patch and the tests that must fail with it, by their folder.
 type mutant struct {
