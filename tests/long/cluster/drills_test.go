@@ -157,7 +157,7 @@ func (l *load) waitFor(n int, since time.Time) {
 // becomeReady waits until an instance is ready, before anybody brings the old leader back.
 func (i *instance) becomeReady(t *testing.T, promoted time.Time) {
 	t.Helper()
-	servicetest.Eventually(t, time.Minute, i.name+": ready", func() bool { return i.process.Admin("/readyz") == 200 })
+	i.process.Readiness(200, 2*time.Minute)
 	t.Logf("%s, %s: ready %v after the promotion", t.Name(), i.name, time.Since(promoted).Round(time.Millisecond))
 }
 
