@@ -234,11 +234,13 @@ func TestInternalErrors(t *testing.T) {
 func TestDatabaseUnreachable(t *testing.T) {
 	t.Parallel()
 	db := servicetest.Postgres(t)
+	alice := servicetest.Start(t, db).SignIn("alice") // with patience: the time of the other is for the fault
+	alice.Create("plaza", "n", servicetest.When)
 	proxy, through := db.ThroughProxy()
 	db.URL = through
 	s := servicetest.Start(t, db, func(o *servicetest.Options) { o.DBTimeout = 2 * time.Second })
-	alice := s.SignIn("alice")
-	alice.Create("plaza", "n", servicetest.When)
+	alice = alice.On(s)
+	servicetest.Eventually(t, 20*time.Second, "there is a connection", func() bool { return alice.Get(servicetest.Plaza).Status == 200 })
 	proxy.Down()
 	servicetest.Eventually(t, 20*time.Second, "no connection is left that was made before", func() bool {
 		res := alice.Get(servicetest.Plaza)

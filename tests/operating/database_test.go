@@ -178,10 +178,11 @@ func TestSilentConnections(t *testing.T) {
 	t.Parallel()
 	const connections = 8
 	db := servicetest.Postgres(t)
+	patient := servicetest.Start(t, db)
 	proxy, address := db.ThroughProxy()
 	db.URL = address
 	s := servicetest.Start(t, db, func(o *servicetest.Options) { o.DBMaxConns, o.DBTimeout = connections, 2*time.Second })
-	alice := s.SignIn("alice")
+	alice := patient.SignIn("alice").On(s)
 	pool := s.Store.Pools()["postgres"]
 	var taken []*sql.Conn
 	for range connections {
