@@ -37,7 +37,7 @@ test: build ## Test what a change most likely breaks, on SQLite and on PostgreSQ
 	GOGC=400 $(GOTEST) -timeout 20m $$(go list ./... | grep -v /tests/long/)
 
 test-faults: build ## Break databases, networks and the process itself under load (minutes; needs pgbouncer, haproxy, nginx and strace)
-	$(GOTEST) -timeout 40m ./tests/long/faults
+	$(GOTEST) -parallel $$(($(PARALLEL) / 2)) -timeout 40m ./tests/long/faults # which promise times: fewer at once
 
 # HOSTILE='-cells 100 -seed 1' runs a part of the cells, HOSTILE='-run TestMatrix -cell NAME' one. What fails says how to run it again.
 test-hostile: build ## Attack the service in generated ways (half an hour; HOSTILE='-cells 100' for less; needs haproxy and nginx)
