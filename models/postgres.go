@@ -31,7 +31,9 @@ var postgresDialect = dialect{
 
 // openPostgres prepares the pool, the shared writes, and the notifications of other instances.
 func (s *Store) openPostgres() (err error) {
-	s.server = postgres.New(s.options.URL, s.options.Timeout)
+	if s.server, err = postgres.New(s.options.URL, s.options.Timeout); err != nil {
+		return err
+	}
 	db := &postgresDatabase{server: s.server}
 	s.database, s.dialect, s.schema.database = db, postgresDialect, schema.Postgres
 	if s.writer, err = db.newPool(s.options.MaxConns); err != nil {
@@ -40,8 +42,8 @@ func (s *Store) openPostgres() (err error) {
 	s.writer.timings = newTimings("postgres")
 	s.reader = s.writer
 	s.writes = s.server.NewLane(s.writer.sql, s.writer.limiter.(batch.Connections), s.options.Timeout, s.options.MaxWait, s.writer.timings.countError)
-	s.instances, err = notify.New(s.server)
-	return err
+	s.instances = notify.New(s.server)
+	return nil
 }
 
 // postgresDatabase is a PostgreSQL server.
@@ -51,10 +53,7 @@ type postgresDatabase struct {
 }
 
 func (d *postgresDatabase) newPool(n int) (pool, error) {
-	db, err := d.server.OpenPool()
-	if err != nil {
-		return pool{}, err
-	}
+	db := d.server.OpenPool()
 	return newPool(db, gormpostgres.New(gormpostgres.Config{Conn: postgres.Pool{DB: db}}), n)
 }
 

@@ -131,6 +131,9 @@ func (s *Store) Close() error {
 	if s.file != nil {
 		s.file.Close()
 	}
+	if s.server != nil {
+		defer s.server.Stop()
+	}
 	s.writes.Close()
 	return errors.Join(s.writer.sql.Close(), s.reader.sql.Close())
 }

@@ -28,24 +28,19 @@ type Instances struct {
 // channel is the name under which all instances notify and listen.
 const channel = "worldevents"
 
-// New makes the two connectors. It connects to nothing yet.
-func New(server *postgres.Server) (*Instances, error) {
+// New connects to nothing yet.
+func New(server *postgres.Server) *Instances {
 	var instance [8]byte
 	rand.Read(instance[:]) // never fails
-	toTell, err := server.NewConnector(nil)
-	if err != nil {
-		return nil, err
+	return &Instances{
+		notifier: newNotifier(server, int64(binary.NativeEndian.Uint64(instance[:]))),
+		listener: &listener{server: server},
 	}
-	l := new(listener)
-	if l.conns, err = server.NewConnector(l.hear); err != nil {
-		return nil, err
-	}
-	return &Instances{notifier: newNotifier(toTell, int64(binary.NativeEndian.Uint64(instance[:]))), listener: l}, nil
 }
 
 // connectBeside makes a connection that database/sql does not know.
-func connectBeside(ctx context.Context, conns *postgres.Connector) (*pgconn.PgConn, error) {
-	conn, err := conns.Connect(ctx)
+func connectBeside(ctx context.Context, server *postgres.Server) (*pgconn.PgConn, error) {
+	conn, err := server.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +72,6 @@ func (i *Instances) Renew() { i.notifier.signal() }
 func (i *Instances) Close() {
 	i.listener.close()
 	i.notifier.close()
-	i.listener.conns.Close()
-	i.notifier.conns.Close()
 }
 
 // notifyStatement is one statement, so it is a transaction of its own and leaves nothing on the connection;

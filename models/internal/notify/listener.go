@@ -21,7 +21,7 @@ import (
 // PgBouncer in transaction mode accepts LISTEN and never passes a notification on: the LISTEN stays on a server
 // connection that it gives to others.
 type listener struct {
-	conns    *postgres.Connector
+	server   *postgres.Server
 	notifier *notifier
 	log      *slog.Logger
 	deliver  func()
@@ -106,11 +106,12 @@ func (l *listener) run(ctx context.Context) {
 
 // listen hears notifications until something fails, and returns that.
 func (l *listener) listen(ctx context.Context) error {
-	conn, err := connectBeside(ctx, l.conns)
+	conn, err := connectBeside(ctx, l.server)
 	if err != nil {
 		return err
 	}
 	defer disconnect(conn)
+	postgres.Hear(conn, l.hear)
 	backend, err := query(ctx, conn, "LISTEN "+channel+"; SELECT pg_backend_pid()")
 	if err != nil {
 		return err
@@ -125,7 +126,7 @@ func (l *listener) listen(ctx context.Context) error {
 	l.deaf = false
 	l.hears.Store(true)
 	for {
-		if l.conns.IsStale(conn) {
+		if l.server.IsStale(conn) {
 			return errStale
 		}
 		err := wait(ctx, conn, maxSilence)

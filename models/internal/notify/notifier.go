@@ -15,7 +15,6 @@ import (
 // notification; after a quiet time the first is sent at once. No write waits for it.
 type notifier struct {
 	instance int64
-	conns    *postgres.Connector
 	// send sends a notification. One goroutine alone calls it.
 	send func(context.Context) error
 	// disconnect is called at the end.
@@ -47,8 +46,8 @@ const (
 	flushTimeout = time.Second
 )
 
-func newNotifier(conns *postgres.Connector, instance int64) *notifier {
-	n := &notifier{instance: instance, conns: conns, wake: make(chan struct{}, 1), quit: make(chan struct{}), stopped: make(chan struct{})}
+func newNotifier(server *postgres.Server, instance int64) *notifier {
+	n := &notifier{instance: instance, wake: make(chan struct{}, 1), quit: make(chan struct{}), stopped: make(chan struct{})}
 	n.stop = sync.OnceFunc(func() { close(n.quit) })
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	var conn *pgconn.PgConn
@@ -59,13 +58,13 @@ func newNotifier(conns *postgres.Connector, instance int64) *notifier {
 		}
 	}
 	n.renew = func() {
-		if conn != nil && conns.IsStale(conn) {
+		if conn != nil && server.IsStale(conn) {
 			n.disconnect()
 		}
 	}
 	n.send = func(ctx context.Context) (err error) {
 		if conn == nil {
-			if conn, err = connectBeside(ctx, conns); err != nil {
+			if conn, err = connectBeside(ctx, server); err != nil {
 				return err
 			}
 		}

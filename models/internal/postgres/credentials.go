@@ -15,15 +15,15 @@ import (
 	"worldevents/models/internal/schema"
 )
 
-// tryCredentials makes a connection and looks at the rights of its role. It returns ErrCredentials, or another
+// tryCredentials makes a connection as a URL says, and looks at the rights of its role. It returns ErrCredentials, or another
 // error if it could not find out.
-func (s *Server) tryCredentials(ctx context.Context) error {
-	c, err := s.NewConnector(nil)
+func tryCredentials(ctx context.Context, url string, timeout time.Duration) error {
+	s, err := New(url, timeout)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	conn, err := c.Connect(ctx)
+	defer s.Stop()
+	conn, err := s.Connect(ctx)
 	if dberr.IsRefusal(err) || isRefusedByPooler(err) {
 		return fmt.Errorf("%w: %s", ErrCredentials, dberr.RootCause(err))
 	}
@@ -31,7 +31,7 @@ func (s *Server) tryCredentials(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	return checkRights(ctx, s.timeout, conn)
+	return checkRights(ctx, timeout, conn)
 }
 
 // checkRights returns ErrCredentials unless the role of a connection may read and write the tables that are there.

@@ -41,17 +41,19 @@ func AddressOf(config *pgx.ConnConfig) string {
 // host is one of the hosts of the URL.
 type host struct {
 	driver.Connector
-	c *Connector
+	hosts *hosts
 	// name resolves to addresses. address is the one of them that connected last.
 	name    hostName
 	address atomic.Pointer[string]
-	// heard counts what came from the host, if the URL has several.
-	heard atomic.Uint64
+	// heard counts what came from the host, if the URL has several. askAgain is when a search may ask it again.
+	heard    atomic.Uint64
+	askAgain time.Time // guarded by hosts.mu
 }
 
 // newHost prepares connections to one host of HostsOf. several means that the URL has more hosts.
-func (c *Connector) newHost(config *pgx.ConnConfig, several bool) *host {
-	h := &host{c: c, name: hostName{timeout: c.server.timeout}}
+func (s *Server) newHost(of *hosts, config *pgx.ConnConfig, several bool) *host {
+	h := &host{hosts: of, name: hostName{timeout: s.timeout}}
+	config.OnNotification = hear
 	config.DialFunc = withCheapWrites(config.DialFunc)
 	if several {
 		config.DialFunc = h.followed(config.DialFunc)
@@ -61,19 +63,19 @@ func (c *Connector) newHost(config *pgx.ConnConfig, several bool) *host {
 	}
 	h.Connector = stdlib.GetConnector(*config,
 		stdlib.OptionBeforeConnect(func(ctx context.Context, config *pgx.ConnConfig) error {
-			config.AfterConnect = c.server.mark()
-			config.User, config.Password = c.credentials()
+			config.AfterConnect = s.mark()
+			config.User, config.Password = s.credentials()
 			return h.prepare(ctx, config)
 		}),
 		stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
 			if address, _, err := net.SplitHostPort(conn.PgConn().Conn().RemoteAddr().String()); err == nil {
 				h.address.Store(&address)
 			}
-			c.server.checks.responded(conn)
+			s.checks.responded(conn)
 			return setPlannerOptions(ctx, conn)
 		}),
-		stdlib.OptionShouldPing(c.server.checks.noteIdle),
-		stdlib.OptionResetSession(c.reset))
+		stdlib.OptionShouldPing(s.checks.noteIdle),
+		stdlib.OptionResetSession(s.reset))
 	return h
 }
 
@@ -118,10 +120,9 @@ func (h *host) prepare(ctx context.Context, config *pgx.ConnConfig) error {
 	return nil
 }
 
-// connect makes a connection to the host. It takes no longer than the server's timeout.
+// connect makes a connection to the host. It takes no longer than the timeout.
 func (h *host) connect(ctx context.Context) (driver.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, h.c.server.timeout)
+	ctx, cancel := context.WithTimeout(ctx, h.hosts.timeout)
 	defer cancel()
-	defer context.AfterFunc(h.c.ctx, cancel)()
 	return h.Connector.Connect(ctx)
 }

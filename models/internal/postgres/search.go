@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"time"
 
@@ -12,94 +13,145 @@ const (
 	// headStart is how long a search waits for the current host when another one already takes writes: changing
 	// hosts costs all connections.
 	headStart = 150 * time.Millisecond
-	// retryInterval is how soon a search asks a host again: a standby that refuses may be about to be promoted.
-	retryInterval = 50 * time.Millisecond
+	// minRest is how soon a host is asked again at the earliest: a standby that refuses may be about to be
+	// promoted.
+	minRest = 50 * time.Millisecond
 )
 
 // search looks for the host that takes writes, and makes it the current one. All who call it before it ends
-// share one search, and get a *host with the errors of all hosts if none was found.
-func (c *Connector) search() <-chan singleflight.Result {
-	return c.searches.DoChan("", func() (any, error) {
-		c.mu.Lock()
-		current := c.current
-		c.mu.Unlock()
-		found, err := c.askHosts(current)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if found != nil {
-			c.switchTo(found)
+// share one search. It lasts until it has found a host, or until all have refused; then the result is a nil *host
+// and the errors of all.
+func (hs *hosts) search() <-chan singleflight.Result {
+	return hs.searches.DoChan("", func() (any, error) {
+		ctx, cancel := context.WithCancel(hs.ctx)
+		defer cancel()
+		hs.mu.Lock()
+		current := hs.current
+		clear(hs.errs)
+		hs.mu.Unlock()
+		found := hs.askHosts(ctx, current)
+		if found.conn == nil {
+			return (*host)(nil), hs.noHost(ctx.Err())
 		}
-		return found, err
+		hs.mu.Lock()
+		hs.switchTo(found.host)
+		hs.mu.Unlock()
+		hs.offer(found.conn)
+		return found.host, nil
 	})
 }
 
+// answer is a host with a connection to it, or with the reason why there is none.
+type answer struct {
+	*host
+	conn driver.Conn
+	err  error
+}
+
 // askHosts asks all hosts at once and returns the first that takes writes, but prefers current. As long as some
-// host has not responded it asks those that refused again. It fails once every host has refused, or when the
-// time is over.
-func (c *Connector) askHosts(current *host) (*host, error) {
-	ctx, cancel := context.WithTimeout(c.ctx, c.server.timeout)
-	defer cancel()
-	type result struct {
-		*host
-		err error
+// host has not responded it asks those that refused again. It returns no connection once every host has refused,
+// or when ctx has ended.
+func (hs *hosts) askHosts(ctx context.Context, current *host) (found answer) {
+	answers := make(chan answer)
+	for _, h := range hs.all {
+		go h.ask(ctx, answers)
 	}
-	results := make(chan result) // the first attempt of each host, and the one that succeeds
-	for _, h := range c.hosts {
-		go func() {
-			for first := true; ctx.Err() == nil; first = false {
-				conn, err := h.connect(ctx)
-				if err == nil {
-					defer conn.Close()
-				}
-				if err == nil || first {
-					select {
-					case results <- result{h, err}:
-					case <-ctx.Done():
-					}
-				}
-				if err == nil {
-					return
-				}
-				select {
-				case <-ctx.Done():
-				case <-time.After(retryInterval):
-				}
+	waitForCurrent := current != nil
+	over := time.After(headStart)
+	for found.conn == nil || waitForCurrent {
+		select {
+		case a := <-answers:
+			waitForCurrent = waitForCurrent && a.host != current
+			switch {
+			case a.err != nil && hs.haveAllRefused(a):
+				return found
+			case a.err != nil:
+			case found.conn == nil:
+				found = a
+			case a.host == current:
+				found.conn.Close()
+				found = a
+			default:
+				a.conn.Close()
 			}
-		}()
+		case <-over:
+			waitForCurrent = false
+		case <-ctx.Done():
+			return found
+		}
 	}
-	var waitForCurrent <-chan time.Time
-	if current != nil {
-		waitForCurrent = time.After(headStart)
-	}
-	var found *host
-	var errs []error
+	return found
+}
+
+// ask makes connections to h until one succeeds or ctx ends. When h has refused, it rests for as long as that
+// took. To be asked costs a host a process, and many who search must not take from a busy one the time in which
+// it could be promoted.
+func (h *host) ask(ctx context.Context, answers chan<- answer) {
 	for {
 		select {
-		case r := <-results:
-			switch {
-			case r.err == nil && (r.host == current || waitForCurrent == nil):
-				return r.host, nil
-			case r.err == nil && found == nil:
-				found = r.host
-			case r.err != nil:
-				errs = append(errs, r.err)
-			}
-			if r.host == current && found != nil {
-				return found, nil
-			}
-			if r.host == current {
-				waitForCurrent = nil
-			}
-		case <-waitForCurrent:
-			waitForCurrent = nil
-			if found != nil {
-				return found, nil
-			}
+		case <-time.After(time.Until(h.rested())):
 		case <-ctx.Done():
-			return nil, errors.Join(append(errs, ctx.Err())...)
+			return
 		}
-		if len(errs) == len(c.hosts) {
-			return nil, errors.Join(errs...)
+		begun := time.Now()
+		conn, err := h.connect(ctx)
+		switch {
+		case isTimeout(err):
+			h.rest(minRest)
+		case err != nil:
+			h.rest(max(minRest, time.Since(begun)))
+		}
+		select {
+		case answers <- answer{h, conn, err}:
+		case <-ctx.Done():
+			if err == nil {
+				conn.Close()
+			}
+			return
+		}
+		if err == nil {
+			return
 		}
 	}
 }
+
+// rest keeps searches from asking h for a while.
+func (h *host) rest(d time.Duration) {
+	h.hosts.mu.Lock()
+	defer h.hosts.mu.Unlock()
+	h.askAgain = time.Now().Add(d)
+}
+
+// rested is when a search may ask h.
+func (h *host) rested() time.Time {
+	h.hosts.mu.Lock()
+	defer h.hosts.mu.Unlock()
+	return h.askAgain
+}
+
+// haveAllRefused notes an answer and reports whether the last answers of all hosts are refusals. A host that did
+// not respond in time has not refused.
+func (hs *hosts) haveAllRefused(a answer) bool {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	hs.errs[a.host] = a.err
+	for _, h := range hs.all {
+		if err := hs.errs[h]; err == nil || isTimeout(err) {
+			return false
+		}
+	}
+	return true
+}
+
+// noHost is the error of a search that has found none: what the hosts have answered so far, and why it is over.
+func (hs *hosts) noHost(why error) error {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	var errs []error
+	for _, h := range hs.all {
+		errs = append(errs, hs.errs[h])
+	}
+	return errors.Join(append(errs, why)...)
+}
+
+func isTimeout(err error) bool { return errors.Is(err, context.DeadlineExceeded) }

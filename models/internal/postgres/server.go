@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,8 +12,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Server is the database that a URL names: one PostgreSQL server, or several of which one takes writes. The user
-// and the password may be replaced while connections are made.
+// Server is the database that a URL names: one PostgreSQL server, or several of which one takes writes. It makes
+// the connections of the pools and those beside them (driver.Connector). The user and the password may be
+// replaced while connections are made.
 type Server struct {
 	url     atomic.Pointer[string]
 	timeout time.Duration
@@ -20,16 +22,36 @@ type Server struct {
 	// its work is done.
 	generation atomic.Uint64
 	checks     checks
+	hosts      *hosts
+	attempts   *attempts
+
+	mu             sync.Mutex
+	user, password string    // those of the last connection
+	full           error     // the server's answer while it takes no more connections
+	retry          time.Time // when the server is asked again
 }
 
 // generationKey is where a connection keeps its generation.
 const generationKey = "worldevents.generation"
 
-// New reads nothing and connects to nothing yet. timeout bounds one attempt to connect.
-func New(url string, timeout time.Duration) *Server {
-	s := &Server{timeout: timeout, checks: checks{timeout: timeout}}
+// New connects to nothing yet. timeout bounds one attempt to connect to a host. An error means that the URL can
+// never work.
+func New(url string, timeout time.Duration) (*Server, error) {
+	config, err := Parse(url, timeout)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{timeout: timeout, checks: checks{timeout: timeout}, user: config.User, password: config.Password}
 	s.url.Store(&url)
-	return s
+	s.attempts = &attempts{connect: s.attempt, fit: s.fit, keep: timeout, limit: anyAttempts}
+	s.hosts = s.newHosts(config)
+	return s, nil
+}
+
+// Stop ends all attempts to connect. It leaves connections open: each pool closes its own.
+func (s *Server) Stop() {
+	s.hosts.stop()
+	s.attempts.stop()
 }
 
 // parse reads the URL and the files that it names as they are now.
@@ -46,6 +68,25 @@ func (s *Server) mark() func(context.Context, *pgconn.PgConn) error {
 	}
 }
 
+// IsStale reports whether the user or the password was replaced after a connection was made.
+func (s *Server) IsStale(conn *pgconn.PgConn) bool {
+	made, _ := conn.CustomData()[generationKey].(uint64)
+	return made != s.generation.Load()
+}
+
+// credentials are those of the next connection. The URL may name a file for the password, which is read anew
+// each time. While somebody replaces that file there may be no password for a moment; then the former one
+// serves.
+func (s *Server) credentials() (user, password string) {
+	config, err := s.parse()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil && (config.Password != "" || config.User != s.user) {
+		s.user, s.password = config.User, config.Password
+	}
+	return s.user, s.password
+}
+
 // Name says which database it is, and contains no secret. It is "postgres" if the URL can no longer be read, as
 // when a file that it names is gone.
 func (s *Server) Name() string {
@@ -56,14 +97,8 @@ func (s *Server) Name() string {
 	return NameOf(config)
 }
 
-// OpenPool prepares a pool of connections. An error means that the URL can never work.
-func (s *Server) OpenPool() (*sql.DB, error) {
-	c, err := s.NewConnector(nil)
-	if err != nil {
-		return nil, err
-	}
-	return sql.OpenDB(c), nil
-}
+// OpenPool prepares a pool of connections.
+func (s *Server) OpenPool() *sql.DB { return sql.OpenDB(s) }
 
 // TimedOut is called after a call that ran out of time: all connections that have not responded since are
 // suspect.
@@ -79,7 +114,7 @@ func (s *Server) UseCredentials(ctx context.Context, text string) (c Credentials
 	if !sameButCredentials(*s.url.Load(), text) {
 		return c, ErrFixedURL
 	}
-	if c.Untried = New(text, s.timeout).tryCredentials(ctx); errors.Is(c.Untried, ErrCredentials) {
+	if c.Untried = tryCredentials(ctx, text, s.timeout); errors.Is(c.Untried, ErrCredentials) {
 		return Credentials{}, c.Untried
 	}
 	s.url.Store(&text)

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// suspectInterval is how often the connector looks for connections that wait for a response.
+	// suspectInterval is how often the look for connections that wait for a response.
 	suspectInterval = 50 * time.Millisecond
 	// suspectAfter is after how many intervals a host is suspect: one connection must have waited so long, and
 	// no connection to the host may have received anything meanwhile.
@@ -34,45 +34,45 @@ type activity struct {
 }
 
 // follow begins an activity; unfollow ends it.
-func (c *Connector) follow(h *host, end func()) *activity {
+func (hs *hosts) follow(h *host, end func()) *activity {
 	a := &activity{host: h, end: end}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.tracked[a] = struct{}{}
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	hs.tracked[a] = struct{}{}
 	return a
 }
 
-func (c *Connector) unfollow(a *activity) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.tracked, a)
+func (hs *hosts) unfollow(a *activity) {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	delete(hs.tracked, a)
 }
 
-// findSuspects searches for another host whenever the current one is suspect, until the connector is closed. If
+// findSuspects searches for another host whenever the current one is suspect, until it is stopped. If
 // a statement is merely slow, the search finds the same host. That host has then responded to the search, and
 // nothing changes.
-func (c *Connector) findSuspects() {
+func (hs *hosts) findSuspects() {
 	tick := time.NewTicker(suspectInterval)
 	defer tick.Stop()
 	for {
 		select {
-		case <-c.ctx.Done():
+		case <-hs.ctx.Done():
 			return
 		case <-tick.C:
 		}
-		c.mu.Lock()
-		waiting, nothingHeard := c.isWaiting(), c.heard.isLongAgo(c.current)
-		c.mu.Unlock()
+		hs.mu.Lock()
+		waiting, nothingHeard := hs.isWaiting(), hs.heard.isLongAgo(hs.current)
+		hs.mu.Unlock()
 		if waiting && nothingHeard {
-			c.search()
+			hs.search()
 		}
 	}
 }
 
 // isWaiting reports whether some activity has waited too long. It is called once in each interval; the caller
-// holds c.mu.
-func (c *Connector) isWaiting() (tooLong bool) {
-	for a := range c.tracked {
+// holds hs.mu.
+func (hs *hosts) isWaiting() (tooLong bool) {
+	for a := range hs.tracked {
 		sent := a.sent.Load()
 		if sent == a.heard.Load() || sent != a.seen {
 			a.seen, a.waits = sent, 0
@@ -112,7 +112,7 @@ func (h *host) followed(dial pgconn.DialFunc) pgconn.DialFunc {
 		if err != nil {
 			return nil, err
 		}
-		return followedConn{conn, h.c.follow(h, func() { conn.Close() })}, nil
+		return followedConn{conn, h.hosts.follow(h, func() { conn.Close() })}, nil
 	}
 }
 
@@ -140,7 +140,7 @@ func (w followedConn) Read(b []byte) (int, error) {
 
 // Close implements net.Conn.
 func (w followedConn) Close() error {
-	w.activity.host.c.unfollow(w.activity)
+	w.activity.host.hosts.unfollow(w.activity)
 	return w.Conn.Close()
 }
 

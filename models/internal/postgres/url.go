@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Parse reads a URL, and the files that it names, such as the one with passwords, as they are now.
@@ -27,9 +26,6 @@ func Parse(url string, timeout time.Duration) (*pgx.ConnConfig, error) {
 	// Package pgx reads times and texts in these forms, whatever the database or the role has as its default.
 	config.RuntimeParams["datestyle"] = "ISO"
 	config.RuntimeParams["client_encoding"] = "UTF8"
-	// pgx keeps notifications until somebody asks for them, and a pooler may deliver notifications to anybody.
-	// So they are dropped here.
-	config.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) {}
 	return config, nil
 }
 
