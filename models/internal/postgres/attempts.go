@@ -106,15 +106,17 @@ func (a *attempts) begin() {
 	}
 }
 
-// end gives a connection to one caller, and an error to all who came before the attempt began: it would be no
-// other for them.
+// end gives a connection, or the first error, to one caller: others may fare better. When the next attempt fails,
+// too, all who came before it began get its error.
 func (a *attempts) end(r attempted, came uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.running--
 	switch {
-	case r.err != nil:
+	case r.err != nil && a.limit > fewAttempts:
 		a.limit = fewAttempts
+		a.give(r)
+	case r.err != nil:
 		a.waiting = slices.DeleteFunc(a.waiting, func(w waiting) bool {
 			if w.n > came {
 				return false
@@ -122,7 +124,7 @@ func (a *attempts) end(r attempted, came uint64) {
 			w.made <- r
 			return true
 		})
-	case a.give(r.conn):
+	case a.give(r):
 		a.limit = min(a.limit+1, anyAttempts)
 	case a.stopped:
 		r.conn.Close()
@@ -136,19 +138,19 @@ func (a *attempts) end(r attempted, came uint64) {
 // offer gives away a connection that was made for another reason, and closes it if nobody waits for one.
 func (a *attempts) offer(conn driver.Conn) {
 	a.mu.Lock()
-	given := a.give(conn)
+	given := a.give(attempted{conn, nil})
 	a.mu.Unlock()
 	if !given {
 		conn.Close()
 	}
 }
 
-// give gives a connection to the caller who leaves first, if anybody waits. The caller of give holds a.mu.
-func (a *attempts) give(conn driver.Conn) bool {
+// give gives a result to the caller who leaves first, if anybody waits. The caller of give holds a.mu.
+func (a *attempts) give(r attempted) bool {
 	if len(a.waiting) == 0 {
 		return false
 	}
-	a.waiting[0].made <- attempted{conn, nil}
+	a.waiting[0].made <- r
 	a.waiting = a.waiting[1:]
 	return true
 }

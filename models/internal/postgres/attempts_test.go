@@ -156,7 +156,15 @@ func (m *attemptsModel) offer(t *rapid.T) {
 func (m *attemptsModel) fail(t *rapid.T) {
 	r := m.take(t)
 	r.end <- attempted{nil, errRefused}
-	m.limit = fewAttempts
+	if m.limit > fewAttempts {
+		m.limit = fewAttempts
+		if len(m.waiting) > 0 {
+			c := m.callers(t)[0]
+			delete(m.waiting, c)
+			c.expect(t, nil, errRefused)
+		}
+		return
+	}
 	for c := range m.waiting {
 		if c.n <= r.came {
 			delete(m.waiting, c)
@@ -176,8 +184,8 @@ func (m *attemptsModel) check(t *rapid.T) {
 	}
 }
 
-// Every connection serves a caller, a later one, or is closed; nobody waits longer than for the attempt that began after they
-// came; and as many attempts run as callers wait, but few after a failure.
+// Every connection serves a caller, a later one, or is closed; errors after the first are for all who came before; and as many
+// attempts run as callers wait, but few after a failure.
 func TestAttempts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &attemptsModel{asked: make(chan chan attempted), waiting: make(map[*modelCaller]bool), limit: anyAttempts}

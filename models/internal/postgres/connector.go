@@ -24,10 +24,13 @@ func (s *Server) Driver() driver.Driver { return stdlib.GetDefaultDriver() }
 // otherwise ErrUnreachable: nothing was asked of the database, so the caller may try again.
 func (s *Server) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := s.attempts.take(ctx)
-	if err != nil && !isFull(err) && !errors.Is(err, context.Canceled) {
-		err = fmt.Errorf("%w: %w", dberr.ErrUnreachable, err)
+	switch {
+	case err == nil, isFull(err), errors.Is(ctx.Err(), context.Canceled):
+		return conn, err
+	case errors.Is(err, context.Canceled): // the attempt was ended, and the caller must not seem to have left
+		return nil, fmt.Errorf("%w: %v", dberr.ErrUnreachable, err)
 	}
-	return conn, err
+	return nil, fmt.Errorf("%w: %w", dberr.ErrUnreachable, err)
 }
 
 // attempt makes a connection, unless the server has just refused one more.

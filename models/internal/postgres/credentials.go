@@ -15,8 +15,8 @@ import (
 	"worldevents/models/internal/schema"
 )
 
-// tryCredentials makes a connection as a URL says, and looks at the rights of its role. It returns ErrCredentials, or another
-// error if it could not find out.
+// tryCredentials makes a connection as a URL says, and looks at the rights of its role. It returns
+// ErrCredentials, or another error if it could not find out.
 func tryCredentials(ctx context.Context, url string, timeout time.Duration) error {
 	s, err := New(url, timeout)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"golang.org/x/sync/singleflight"
 )
 
 // hosts are those of the URL. Connections go to the one that takes writes, the current one: that which a search
@@ -22,11 +21,10 @@ type hosts struct {
 	ctx  context.Context
 	stop context.CancelFunc
 
-	searches singleflight.Group // runs one search at a time
-
 	mu sync.Mutex
 	// current is nil until a search has found a host, and again after that host has refused.
 	current *host
+	running *search                // nil if there is none
 	heard   lastHeard              // from the current host
 	errs    map[*host]error        // the last answers that a search got
 	tracked map[*activity]struct{} // all connections and attempts, if there are several hosts
@@ -81,12 +79,15 @@ func (hs *hosts) find() (*host, error) {
 	if h != nil {
 		return h, nil
 	}
+	search := hs.search()
 	select {
-	case search := <-hs.search():
-		return search.Val.(*host), search.Err
+	case <-search.over:
+		return search.host, search.err
 	case <-time.After(hs.timeout):
-		return nil, hs.noHost(context.DeadlineExceeded)
 	}
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	return nil, hs.noHost(context.DeadlineExceeded)
 }
 
 // leave makes the next attempt search, because h has refused.

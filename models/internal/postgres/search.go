@@ -5,8 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"time"
-
-	"golang.org/x/sync/singleflight"
 )
 
 const (
@@ -18,27 +16,44 @@ const (
 	minRest = 50 * time.Millisecond
 )
 
-// search looks for the host that takes writes, and makes it the current one. All who call it before it ends
-// share one search. It lasts until it has found a host, or until all have refused; then the result is a nil *host
-// and the errors of all.
-func (hs *hosts) search() <-chan singleflight.Result {
-	return hs.searches.DoChan("", func() (any, error) {
-		ctx, cancel := context.WithCancel(hs.ctx)
-		defer cancel()
-		hs.mu.Lock()
-		current := hs.current
+// search is one look for the host that takes writes. Its result can be read when over is closed.
+type search struct {
+	over chan struct{}
+	host *host
+	err  error // the errors of all hosts, if none was found
+}
+
+// search begins a search, or returns the one that runs. It lasts until it has found a host, which is the current
+// one then, or until all have refused.
+func (hs *hosts) search() *search {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	if hs.running == nil {
+		s := &search{over: make(chan struct{})}
+		hs.running = s
 		clear(hs.errs)
-		hs.mu.Unlock()
-		found := hs.askHosts(ctx, current)
-		if found.conn == nil {
-			return (*host)(nil), hs.noHost(ctx.Err())
-		}
-		hs.mu.Lock()
-		hs.switchTo(found.host)
-		hs.mu.Unlock()
-		hs.offer(found.conn)
-		return found.host, nil
-	})
+		go hs.run(s, hs.current)
+	}
+	return hs.running
+}
+
+func (hs *hosts) run(s *search, current *host) {
+	defer close(s.over)
+	ctx, cancel := context.WithCancel(hs.ctx)
+	defer cancel()
+	found := hs.askHosts(ctx, current)
+	if found.conn != nil {
+		defer hs.offer(found.conn)
+	}
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	hs.running = nil
+	if found.conn == nil {
+		s.err = hs.noHost(ctx.Err())
+		return
+	}
+	s.host = found.host
+	hs.switchTo(found.host)
 }
 
 // answer is a host with a connection to it, or with the reason why there is none.
@@ -143,10 +158,9 @@ func (hs *hosts) haveAllRefused(a answer) bool {
 	return true
 }
 
-// noHost is the error of a search that has found none: what the hosts have answered so far, and why it is over.
+// noHost is the error of those who search in vain: what the hosts have answered so far, and why they wait no
+// longer. The caller holds hs.mu.
 func (hs *hosts) noHost(why error) error {
-	hs.mu.Lock()
-	defer hs.mu.Unlock()
 	var errs []error
 	for _, h := range hs.all {
 		errs = append(errs, hs.errs[h])

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// suspectInterval is how often the look for connections that wait for a response.
+	// suspectInterval is how often findSuspects looks for connections that wait for a response.
 	suspectInterval = 50 * time.Millisecond
 	// suspectAfter is after how many intervals a host is suspect: one connection must have waited so long, and
 	// no connection to the host may have received anything meanwhile.
@@ -48,9 +48,9 @@ func (hs *hosts) unfollow(a *activity) {
 	delete(hs.tracked, a)
 }
 
-// findSuspects searches for another host whenever the current one is suspect, until it is stopped. If
-// a statement is merely slow, the search finds the same host. That host has then responded to the search, and
-// nothing changes.
+// findSuspects searches for another host whenever the current one is suspect, until hs is stopped. If a statement
+// is merely slow, the search finds the same host. That host has then responded to the search, and nothing
+// changes.
 func (hs *hosts) findSuspects() {
 	tick := time.NewTicker(suspectInterval)
 	defer tick.Stop()
