@@ -71,7 +71,7 @@ func (m *attemptsModel) until(t *rapid.T, what string, ok func() bool) {
 		if done {
 			return
 		}
-		if time.Since(begun) > 20*time.Second {
+		if time.Since(begun) > 5*time.Second {
 			t.Fatal("never: " + what)
 		}
 	}
