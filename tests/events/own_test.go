@@ -876,9 +876,16 @@ func TestEventsPageEverywhere(t *testing.T) {
 			alice.Submit(strings.TrimPrefix(form.action, test.prefix), form.encode()).Is(303, "").
 				HasHeader("Location", test.prefix+"/events?past=true&world=plaza#event-"+old)
 			press(alice, "cancel", old).Is(303, "").HasHeader("Location", test.prefix+"/events")
-			link := `href="` + test.prefix + `/sign-in?return_to=` + strings.ReplaceAll(test.prefix, "/", "%2f") + `/events"`
-			if page := nobody.Get("/events").Body; strings.Contains(page, link) != !strings.HasPrefix(test.name, "production") || strings.Contains(page, "<script") {
-				t.Errorf("%s", page)
+			for path, returnTo := range map[string]string{
+				"/events":                                 "/events",
+				"/events?world=a%26b%22%F0%9F%8E%89":      "/events?world=a%26b%22%F0%9F%8E%89",
+				"/events/edit?past=true&world=w&id=" + id: "/events?past=true&world=w",
+			} {
+				link := `href="` + test.prefix + `/sign-in?return_to=` + strings.ToLower(url.QueryEscape(test.prefix+returnTo)) + `"`
+				page := nobody.Get(path).Body
+				if strings.Contains(strings.ToLower(page), link) != !strings.HasPrefix(test.name, "production") || strings.Contains(page, "<script") {
+					t.Errorf("%s: %s", path, page)
+				}
 			}
 			nobody.Do("HEAD", "/events", "").Is(405, "").HasHeader("Allow", "OPTIONS, GET")
 			alice.Post("/events", "", asksForHTML).IsError(405, "method_not_allowed")

@@ -88,7 +88,7 @@ func (s *Service) findUser(next echo.HandlerFunc) echo.HandlerFunc {
 			c.Response().Header().Set("Connection", "close") // else net/http would read the body before it writes the response
 		}
 		if errors.Is(err, models.ErrSignedOut) {
-			return s.SignIn.LeadNobody(c, "/events")
+			return s.SignIn.LeadNobody(c, v.view.path("/events"))
 		}
 		return err
 	}
@@ -97,9 +97,10 @@ func (s *Service) findUser(next echo.HandlerFunc) echo.HandlerFunc {
 // byUser handles the form of the user whom findUser has found, whose session may have ended since.
 func (s *Service) byUser(change func(echo.Context, visitor) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		err := change(c, c.Get(visitorKey).(visitor))
+		v := c.Get(visitorKey).(visitor)
+		err := change(c, v)
 		if errors.Is(err, models.ErrSignedOut) {
-			return s.SignIn.LeadNobody(c, "/events")
+			return s.SignIn.LeadNobody(c, v.view.path("/events"))
 		}
 		return err
 	}
@@ -107,7 +108,9 @@ func (s *Service) byUser(change func(echo.Context, visitor) error) echo.HandlerF
 
 // render writes the page; without events it says that nobody is signed in.
 func (s *Service) render(c echo.Context, status int, v visitor, events *pages.Events) error {
-	return s.Pages.RenderAs(c, status, "events.html", pages.EventsPolicy, pages.Page{User: v.username, Events: events})
+	return s.Pages.RenderAs(c, status, "events.html", pages.EventsPolicy, pages.Page{
+		User: v.username, Events: events, ReturnTo: s.Pages.Base + v.view.path("/events"),
+	})
 }
 
 // named returns the id of the event that a request names, for its log line, too. A text that is no id gives the zero id, which no event
