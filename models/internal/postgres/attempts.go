@@ -12,37 +12,47 @@ import (
 // that one leaves, the connection serves another. Otherwise a server that takes longer to make a connection than
 // callers wait for it would make all of them in vain.
 //
-// After an attempt has failed only a few run at once, and one more with each that succeeds. Each costs the server
-// a process, or two if it has to refuse TLS first. After an outage a whole pool asks for connections, of each
-// instance, and a busy server would have none of them ready in time.
+// After an attempt has failed, or is overdue, only few begin, and one more with each that succeeds. Each costs the
+// server a process, or two if it has to refuse TLS first. After an outage a whole pool asks for connections, of
+// each instance, and a busy server would have none of them ready in time.
 type attempts struct {
 	connect func() (driver.Conn, error)
-	// fit returns an error for a spare that cannot be used any more. keep is how long a spare is kept.
-	fit  func(context.Context, driver.Conn) error
-	keep time.Duration
+	// fit returns an error for a spare that cannot be used any more.
+	fit func(context.Context, driver.Conn) error
+	// timeout is how long callers wait for a connection at most, and how long a spare is kept.
+	timeout time.Duration
 
-	mu      sync.Mutex
-	running int
-	limit   int           // of attempts that run at once
-	came    uint64        // how many have waited so far
-	waiting []waiting     // who leaves first comes first
-	spares  []driver.Conn // for which nobody waited any more
-	stopped bool
+	mu        sync.Mutex
+	running   int // how many attempts run that are not overdue
+	limit     int // of running
+	successes int
+	failures  int           // since the last success
+	came      uint64        // how many have waited so far
+	waiting   []waiting     // who leaves first comes first
+	spares    []driver.Conn // for which nobody waited any more
+	stopped   bool
 }
-
-// never is later than any caller leaves.
-const never = time.Hour
 
 const (
 	fewAttempts = 2       // run at once after one has failed
 	anyAttempts = 1 << 20 // may run at once while all is well; the pool is smaller
+	// maxFailures is with how many failures in a row an error is for all who wait.
+	maxFailures = 3
 )
 
 // waiting is a caller who waits for the result of an attempt, the nth who came.
 type waiting struct {
-	n     uint64
-	until time.Time // when the caller leaves
-	made  chan<- attempted
+	n      uint64
+	leaves bool
+	until  time.Time // when the caller leaves, or has waited long
+	made   chan<- attempted
+}
+
+// attempt is one that runs.
+type attempt struct {
+	came      uint64 // what the counters were when it began
+	successes int
+	over      bool // it has ended, or is overdue
 }
 
 // attempted is what came of an attempt.
@@ -78,9 +88,9 @@ func (a *attempts) take(ctx context.Context) (driver.Conn, error) {
 
 // wait begins to wait, and begins an attempt unless enough of them run.
 func (a *attempts) wait(ctx context.Context, made chan<- attempted) (n uint64) {
-	until, ok := ctx.Deadline()
-	if !ok {
-		until = time.Now().Add(never)
+	until, leaves := ctx.Deadline()
+	if !leaves {
+		until = time.Now().Add(a.timeout)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -89,7 +99,7 @@ func (a *attempts) wait(ctx context.Context, made chan<- attempted) (n uint64) {
 	if i < 0 {
 		i = len(a.waiting)
 	}
-	a.waiting = slices.Insert(a.waiting, i, waiting{a.came, until, made})
+	a.waiting = slices.Insert(a.waiting, i, waiting{a.came, leaves, until, made})
 	a.begin()
 	return a.came
 }
@@ -98,41 +108,67 @@ func (a *attempts) wait(ctx context.Context, made chan<- attempted) (n uint64) {
 func (a *attempts) begin() {
 	for a.running < min(len(a.waiting), a.limit) {
 		a.running++
-		came := a.came
+		t := &attempt{came: a.came, successes: a.successes}
+		overdue := time.AfterFunc(a.timeout/2, func() { a.giveUp(t) })
 		go func() {
 			conn, err := a.connect()
-			a.end(attempted{conn, err}, came)
+			overdue.Stop()
+			a.end(t, attempted{conn, err})
 		}()
 	}
 }
 
-// end gives a connection, or the first error, to one caller: others may fare better. When the next attempt fails,
-// too, all who came before it began get its error.
-func (a *attempts) end(r attempted, came uint64) {
+// giveUp makes room for another attempt: t may wait for a server that is gone, while its successor responds.
+func (a *attempts) giveUp(t *attempt) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.running--
-	switch {
-	case r.err != nil && a.limit > fewAttempts:
+	if !t.over {
+		t.over = true
+		a.running--
 		a.limit = fewAttempts
-		a.give(r)
+		a.begin()
+	}
+}
+
+// end gives the result of an attempt to a caller. An error is only for those who came before it began, and for
+// all of them if others have failed as well.
+func (a *attempts) end(t *attempt, r attempted) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !t.over {
+		t.over = true
+		a.running--
+	}
+	switch {
 	case r.err != nil:
-		a.waiting = slices.DeleteFunc(a.waiting, func(w waiting) bool {
-			if w.n > came {
-				return false
-			}
-			w.made <- r
-			return true
-		})
-	case a.give(r):
-		a.limit = min(a.limit+1, anyAttempts)
-	case a.stopped:
-		r.conn.Close()
-	default:
-		a.spares = append(a.spares, r.conn)
-		time.AfterFunc(a.keep, func() { a.drop(r.conn) })
+		a.fail(t, r)
+	case !a.give(r):
+		a.keep(r.conn)
+	}
+	if r.err == nil {
+		a.limit, a.failures = min(a.limit+1, anyAttempts), 0
+		a.successes++
 	}
 	a.begin()
+}
+
+// fail gives the error of an attempt to one caller, and with maxFailures in a row to all. If another attempt has
+// succeeded meanwhile, the error says nothing of how the server is now. The caller of fail holds a.mu.
+func (a *attempts) fail(t *attempt, r attempted) {
+	if t.successes == a.successes {
+		a.limit = fewAttempts
+		a.failures++
+	}
+	all := a.failures >= maxFailures
+	told := false
+	a.waiting = slices.DeleteFunc(a.waiting, func(w waiting) bool {
+		if w.n > t.came || told && !all {
+			return false
+		}
+		w.made <- r
+		told = true
+		return true
+	})
 }
 
 // offer gives away a connection that was made for another reason, and closes it if nobody waits for one.
@@ -145,14 +181,30 @@ func (a *attempts) offer(conn driver.Conn) {
 	}
 }
 
-// give gives a result to the caller who leaves first, if anybody waits. The caller of give holds a.mu.
+// give gives a connection to the caller who leaves first of those who have time to use it, or else to the one who
+// leaves last. The caller of give holds a.mu.
 func (a *attempts) give(r attempted) bool {
 	if len(a.waiting) == 0 {
 		return false
 	}
-	a.waiting[0].made <- r
-	a.waiting = a.waiting[1:]
+	soon := time.Now().Add(a.timeout / 8)
+	i := slices.IndexFunc(a.waiting, func(w waiting) bool { return !w.leaves || w.until.After(soon) })
+	if i < 0 {
+		i = len(a.waiting) - 1
+	}
+	a.waiting[i].made <- r
+	a.waiting = slices.Delete(a.waiting, i, i+1)
 	return true
+}
+
+// keep makes a spare of a connection. The caller holds a.mu.
+func (a *attempts) keep(conn driver.Conn) {
+	if a.stopped {
+		conn.Close()
+		return
+	}
+	a.spares = append(a.spares, conn)
+	time.AfterFunc(a.timeout, func() { a.drop(conn) })
 }
 
 // spare takes a connection for which nobody waited, nil if there is none.

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -27,26 +29,29 @@ func (c *madeConn) Close() error {
 
 // attemptsModel is what attempts must be like: callers come and leave, and attempts succeed and fail, in any order.
 type attemptsModel struct {
-	a       *attempts
-	asked   chan chan attempted // an attempt begins
-	running []*runningAttempt
-	waiting map[*modelCaller]bool
-	spares  []*madeConn
-	came    int
-	limit   int
+	a                                *attempts
+	asked                            chan chan attempted // an attempt begins
+	running                          []*runningAttempt
+	waiting                          map[*modelCaller]bool
+	spares                           []*madeConn
+	came, limit, successes, failures int
 }
 
 type runningAttempt struct {
-	came int
-	end  chan attempted
+	came, successes int
+	end             chan attempted
 }
 
 type modelCaller struct {
-	n     int
-	until time.Time
-	leave context.CancelFunc
-	got   chan attempted
+	n      int
+	hasten bool // there is too little time to use a connection
+	until  time.Time
+	leave  context.CancelFunc
+	got    chan attempted
 }
+
+// modelTimeout is so long that nothing is overdue. A caller who leaves in less than an eighth of it has no time to use a connection.
+const modelTimeout = 20 * time.Minute
 
 var errRefused = errors.New("refused")
 
@@ -79,13 +84,14 @@ func (m *attemptsModel) until(t *rapid.T, what string, ok func() bool) {
 
 func (m *attemptsModel) come(t *rapid.T) {
 	m.came++
-	until := time.Now().Add(time.Duration(rapid.IntRange(1, 4).Draw(t, "minutes left")) * time.Minute)
+	minutes := rapid.IntRange(1, 5).Draw(t, "minutes left")
+	until := time.Now().Add(time.Duration(minutes) * time.Minute)
 	ctx, cancel := context.WithDeadline(context.Background(), until)
-	if rapid.IntRange(0, 4).Draw(t, "never leaves") == 0 {
-		until = time.Now().Add(never)
+	if minutes == 5 {
+		until = time.Now().Add(modelTimeout)
 		ctx, cancel = context.WithCancel(context.Background())
 	}
-	c := &modelCaller{m.came, until, cancel, make(chan attempted, 1)}
+	c := &modelCaller{m.came, minutes < 3, until, cancel, make(chan attempted, 1)}
 	go func() {
 		conn, err := m.a.take(ctx)
 		c.got <- attempted{conn, err}
@@ -107,7 +113,7 @@ func (m *attemptsModel) leave(t *rapid.T) {
 	c.expect(t, nil, context.Canceled)
 }
 
-// callers are those who wait, in the order in which they get connections.
+// callers are those who wait, in the order in which they leave.
 func (m *attemptsModel) callers(t *rapid.T) []*modelCaller {
 	if len(m.waiting) == 0 {
 		t.Skip()
@@ -115,6 +121,17 @@ func (m *attemptsModel) callers(t *rapid.T) []*modelCaller {
 	return slices.SortedFunc(maps.Keys(m.waiting), func(a, b *modelCaller) int {
 		return cmp.Or(a.until.Compare(b.until), a.n-b.n)
 	})
+}
+
+// give expects that a caller gets a connection.
+func (m *attemptsModel) give(t *rapid.T, conn driver.Conn) {
+	all := m.callers(t)
+	i := slices.IndexFunc(all, func(c *modelCaller) bool { return !c.hasten })
+	if i < 0 {
+		i = len(all) - 1
+	}
+	delete(m.waiting, all[i])
+	all[i].expect(t, conn, nil)
 }
 
 func (m *attemptsModel) take(t *rapid.T) *runningAttempt {
@@ -130,62 +147,58 @@ func (m *attemptsModel) take(t *rapid.T) *runningAttempt {
 func (m *attemptsModel) succeed(t *rapid.T) {
 	conn := &madeConn{closed: make(chan struct{})}
 	m.take(t).end <- attempted{conn, nil}
-	if len(m.waiting) == 0 {
+	m.limit, m.failures = min(m.limit+1, anyAttempts), 0
+	m.successes++
+	if len(m.waiting) > 0 {
+		m.give(t, conn)
+	} else {
 		m.spares = append(m.spares, conn)
-		m.until(t, "the spare is kept", func() bool { return len(m.a.spares) == len(m.spares) })
-		return
 	}
-	m.limit = min(m.limit+1, anyAttempts)
-	c := m.callers(t)[0]
-	delete(m.waiting, c)
-	c.expect(t, conn, nil)
 }
 
 func (m *attemptsModel) offer(t *rapid.T) {
 	conn := &madeConn{closed: make(chan struct{})}
 	m.a.offer(conn)
-	if len(m.waiting) == 0 {
+	if len(m.waiting) > 0 {
+		m.give(t, conn)
+	} else {
 		<-conn.closed
-		return
 	}
-	c := m.callers(t)[0]
-	delete(m.waiting, c)
-	c.expect(t, conn, nil)
 }
 
 func (m *attemptsModel) fail(t *rapid.T) {
 	r := m.take(t)
 	r.end <- attempted{nil, errRefused}
-	if m.limit > fewAttempts {
+	if r.successes == m.successes {
 		m.limit = fewAttempts
-		if len(m.waiting) > 0 {
-			c := m.callers(t)[0]
-			delete(m.waiting, c)
-			c.expect(t, nil, errRefused)
-		}
+		m.failures++
+	}
+	if len(m.waiting) == 0 {
 		return
 	}
-	for c := range m.waiting {
-		if c.n <= r.came {
+	told := 0
+	for _, c := range m.callers(t) {
+		if c.n <= r.came && (told == 0 || m.failures >= maxFailures) {
+			told++
 			delete(m.waiting, c)
 			c.expect(t, nil, errRefused)
 		}
 	}
 }
 
-// check waits for the attempts that have to begin now.
+// check waits until what the model knows is so, and for the attempts that have to begin now.
 func (m *attemptsModel) check(t *rapid.T) {
 	running := max(len(m.running), min(len(m.waiting), m.limit))
-	m.until(t, fmt.Sprintf("%d of at most %d attempts run for %d callers", running, m.limit, len(m.waiting)), func() bool {
-		return m.a.running == running && m.a.limit == m.limit
+	m.until(t, fmt.Sprintf("%d of at most %d attempts run for %d callers, and %d connections are spare", running, m.limit, len(m.waiting), len(m.spares)), func() bool {
+		return m.a.running == running && m.a.limit == m.limit && len(m.a.spares) == len(m.spares) && m.a.failures == m.failures
 	})
 	for len(m.running) < running {
-		m.running = append(m.running, &runningAttempt{m.came, <-m.asked})
+		m.running = append(m.running, &runningAttempt{m.came, m.successes, <-m.asked})
 	}
 }
 
-// Every connection serves a caller, a later one, or is closed; errors after the first are for all who came before; and as many
-// attempts run as callers wait, but few after a failure.
+// Every connection serves a caller, a later one, or is closed. Errors go to those who came before the attempt began: to one, or to
+// all when others have failed, too. As many attempts run as callers wait, but few after a failure.
 func TestAttempts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &attemptsModel{asked: make(chan chan attempted), waiting: make(map[*modelCaller]bool), limit: anyAttempts}
@@ -196,9 +209,9 @@ func TestAttempts(t *testing.T) {
 				r := <-end
 				return r.conn, r.err
 			},
-			fit:   func(context.Context, driver.Conn) error { return nil },
-			keep:  time.Hour,
-			limit: anyAttempts,
+			fit:     func(context.Context, driver.Conn) error { return nil },
+			timeout: modelTimeout,
+			limit:   anyAttempts,
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"come": m.come, "come, too": m.come, "leave": m.leave, "succeed": m.succeed, "fail": m.fail, "offer": m.offer, "": m.check,
@@ -216,6 +229,43 @@ func TestAttempts(t *testing.T) {
 		}
 		for _, conn := range m.spares {
 			<-conn.closed
+		}
+	})
+}
+
+// An attempt that takes long does not keep another from beginning: the server that it waits for may be gone, and another one there.
+func TestAttemptsAreOverdue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := make(chan struct{})
+		var begun atomic.Int64
+		a := &attempts{
+			connect: func() (driver.Conn, error) {
+				if begun.Add(1) <= 5 {
+					<-end
+					return nil, errRefused
+				}
+				return &madeConn{closed: make(chan struct{})}, nil
+			},
+			timeout: 2 * time.Second,
+			limit:   anyAttempts,
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 900*time.Millisecond)
+		defer cancel()
+		for range 5 {
+			go a.take(ctx)
+		}
+		time.Sleep(950 * time.Millisecond)
+		begin := time.Now()
+		if conn, err := a.take(t.Context()); conn == nil || err != nil {
+			t.Error(conn, err)
+		}
+		if took := time.Since(begin); took != 50*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+		close(end)
+		synctest.Wait()
+		if a.running != 0 {
+			t.Errorf("%d attempts run", a.running)
 		}
 	})
 }

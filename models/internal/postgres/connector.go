@@ -14,14 +14,15 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// fullInterval is how long nobody asks for a connection after the server has refused one more (SQLSTATE 53300).
+// fullInterval is how long no attempt asks for a connection after the server has refused one more (SQLSTATE 53300).
 const fullInterval = 100 * time.Millisecond
 
 // Driver implements driver.Connector.
 func (s *Server) Driver() driver.Driver { return stdlib.GetDefaultDriver() }
 
 // Connect implements driver.Connector. It returns ErrBusy while the server takes no more connections, and
-// otherwise ErrUnreachable: nothing was asked of the database, so the caller may try again.
+// otherwise ErrUnreachable, unless ctx was canceled: nothing was asked of the database, so the caller may try
+// again.
 func (s *Server) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := s.attempts.take(ctx)
 	switch {
@@ -48,7 +49,7 @@ func (s *Server) attempt() (driver.Conn, error) {
 // isFull reports whether a server takes no more connections.
 func isFull(err error) bool { return err != nil && errors.Is(dberr.Classify(err), dberr.ErrFull) }
 
-// refuse keeps everybody from asking for a connection for a while. Each attempt would cost the server a
+// refuse keeps attempts from asking for a connection for a while. Each of them would cost the server a
 // process, which it has too many of.
 func (s *Server) refuse(err error) {
 	s.mu.Lock()
@@ -66,13 +67,13 @@ func (s *Server) refusal() error {
 	return s.full
 }
 
-// fit returns driver.ErrBadConn for a connection that was made a while ago and cannot be used any more.
+// fit returns driver.ErrBadConn for a spare that does not respond any more.
 func (s *Server) fit(ctx context.Context, conn driver.Conn) error {
-	return s.reset(ctx, conn.(*stdlib.Conn).Conn())
+	return conn.(*stdlib.Conn).ResetSession(ctx)
 }
 
-// reset is called before each use of a pooled connection except the first. With driver.ErrBadConn the
-// connection leaves the pool.
+// reset is called before the first use of a spare, and before each use of a pooled connection except the first.
+// With driver.ErrBadConn the connection leaves the pool.
 func (s *Server) reset(ctx context.Context, conn *pgx.Conn) error {
 	if a := activityOf(conn); a != nil && a.ended.Load() {
 		return driver.ErrBadConn

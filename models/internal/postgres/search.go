@@ -11,9 +11,10 @@ const (
 	// headStart is how long a search waits for the current host when another one already takes writes: changing
 	// hosts costs all connections.
 	headStart = 150 * time.Millisecond
-	// minRest is how soon a host is asked again at the earliest: a standby that refuses may be about to be
-	// promoted.
+	// minRest is how soon a host is asked again at the earliest, and maxRest at the latest: a standby that
+	// refuses may be about to be promoted.
 	minRest = 50 * time.Millisecond
+	maxRest = 500 * time.Millisecond
 )
 
 // search is one look for the host that takes writes. Its result can be read when over is closed.
@@ -64,8 +65,8 @@ type answer struct {
 }
 
 // askHosts asks all hosts at once and returns the first that takes writes, but prefers current. As long as some
-// host has not responded it asks those that refused again. It returns no connection once every host has refused,
-// or when ctx has ended.
+// host has not responded it asks those that refused again. It returns what it has found, nothing perhaps, once
+// every host has refused, or when ctx has ended.
 func (hs *hosts) askHosts(ctx context.Context, current *host) (found answer) {
 	answers := make(chan answer)
 	for _, h := range hs.all {
@@ -110,12 +111,6 @@ func (h *host) ask(ctx context.Context, answers chan<- answer) {
 		}
 		begun := time.Now()
 		conn, err := h.connect(ctx)
-		switch {
-		case isTimeout(err):
-			h.rest(minRest)
-		case err != nil:
-			h.rest(max(minRest, time.Since(begun)))
-		}
 		select {
 		case answers <- answer{h, conn, err}:
 		case <-ctx.Done():
@@ -124,8 +119,13 @@ func (h *host) ask(ctx context.Context, answers chan<- answer) {
 			}
 			return
 		}
-		if err == nil {
+		switch {
+		case err == nil:
 			return
+		case isTimeout(err):
+			h.rest(minRest)
+		default:
+			h.rest(min(max(minRest, time.Since(begun)), maxRest))
 		}
 	}
 }

@@ -43,12 +43,12 @@ func New(url string, timeout time.Duration) (*Server, error) {
 	}
 	s := &Server{timeout: timeout, checks: checks{timeout: timeout}, user: config.User, password: config.Password}
 	s.url.Store(&url)
-	s.attempts = &attempts{connect: s.attempt, fit: s.fit, keep: timeout, limit: anyAttempts}
+	s.attempts = &attempts{connect: s.attempt, fit: s.fit, timeout: timeout, limit: anyAttempts}
 	s.hosts = s.newHosts(config)
 	return s, nil
 }
 
-// Stop ends all attempts to connect. It leaves connections open: each pool closes its own.
+// Stop ends all attempts to connect. Connections that were given away stay open: each pool closes its own.
 func (s *Server) Stop() {
 	s.hosts.stop()
 	s.attempts.stop()
