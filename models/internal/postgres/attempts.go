@@ -19,8 +19,9 @@ type attempts struct {
 	connect func() (driver.Conn, error)
 	// fit returns an error for a spare that cannot be used any more.
 	fit func(context.Context, driver.Conn) error
-	// timeout is how long callers wait for a connection at most, and how long a spare is kept.
-	timeout time.Duration
+	// timeout is how long callers wait for a connection at most, and how long a spare is kept. patience is after
+	// what time an attempt is overdue.
+	timeout, patience time.Duration
 
 	mu        sync.Mutex
 	running   int // how many attempts run that are not overdue
@@ -89,8 +90,8 @@ func (a *attempts) take(ctx context.Context) (driver.Conn, error) {
 // wait begins to wait, and begins an attempt unless enough of them run.
 func (a *attempts) wait(ctx context.Context, made chan<- attempted) (n uint64) {
 	until, leaves := ctx.Deadline()
-	if !leaves {
-		until = time.Now().Add(a.timeout)
+	if !leaves { // nobody's request; it comes after those that are, but not for ever
+		until = time.Now().Add(3 * a.timeout)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -109,7 +110,7 @@ func (a *attempts) begin() {
 	for a.running < min(len(a.waiting), a.limit) {
 		a.running++
 		t := &attempt{came: a.came, successes: a.successes}
-		overdue := time.AfterFunc(a.timeout/2, func() { a.giveUp(t) })
+		overdue := time.AfterFunc(a.patience, func() { a.giveUp(t) })
 		go func() {
 			conn, err := a.connect()
 			overdue.Stop()

@@ -50,7 +50,7 @@ type modelCaller struct {
 	got    chan attempted
 }
 
-// modelTimeout is so long that nothing is overdue. A caller who leaves in less than an eighth of it has no time to use a connection.
+// modelTimeout is so long that no attempt is overdue. A caller who leaves in less than an eighth of it has no time to use a connection.
 const modelTimeout = 20 * time.Minute
 
 var errRefused = errors.New("refused")
@@ -88,7 +88,7 @@ func (m *attemptsModel) come(t *rapid.T) {
 	until := time.Now().Add(time.Duration(minutes) * time.Minute)
 	ctx, cancel := context.WithDeadline(context.Background(), until)
 	if minutes == 5 {
-		until = time.Now().Add(modelTimeout)
+		until = time.Now().Add(3 * modelTimeout)
 		ctx, cancel = context.WithCancel(context.Background())
 	}
 	c := &modelCaller{m.came, minutes < 3, until, cancel, make(chan attempted, 1)}
@@ -210,8 +210,8 @@ func TestAttempts(t *testing.T) {
 				return r.conn, r.err
 			},
 			fit:     func(context.Context, driver.Conn) error { return nil },
-			timeout: modelTimeout,
-			limit:   anyAttempts,
+			timeout: modelTimeout, patience: modelTimeout,
+			limit: anyAttempts,
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"come": m.come, "come, too": m.come, "leave": m.leave, "succeed": m.succeed, "fail": m.fail, "offer": m.offer, "": m.check,
@@ -246,8 +246,8 @@ func TestAttemptsAreOverdue(t *testing.T) {
 				}
 				return &madeConn{closed: make(chan struct{})}, nil
 			},
-			timeout: 2 * time.Second,
-			limit:   anyAttempts,
+			timeout: 2 * time.Second, patience: time.Second,
+			limit: anyAttempts,
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 900*time.Millisecond)
 		defer cancel()

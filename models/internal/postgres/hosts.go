@@ -62,9 +62,6 @@ func (hs *hosts) connect() (driver.Conn, error) {
 		conn, err := h.connect(ctx)
 		hs.unfollow(a)
 		cancel()
-		if isTimeout(err) {
-			hs.search() // for the next attempt; it may find the same host
-		}
 		if err == nil || hs.ctx.Err() != nil || isFull(err) || isTimeout(err) {
 			return conn, err
 		}

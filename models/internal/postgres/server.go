@@ -34,6 +34,9 @@ type Server struct {
 // generationKey is where a connection keeps its generation.
 const generationKey = "worldevents.generation"
 
+// patienceWithSeveral is longer than any attempt takes.
+const patienceWithSeveral = time.Hour
+
 // New connects to nothing yet. timeout bounds one attempt to connect to a host. An error means that the URL can
 // never work.
 func New(url string, timeout time.Duration) (*Server, error) {
@@ -43,8 +46,10 @@ func New(url string, timeout time.Duration) (*Server, error) {
 	}
 	s := &Server{timeout: timeout, checks: checks{timeout: timeout}, user: config.User, password: config.Password}
 	s.url.Store(&url)
-	s.attempts = &attempts{connect: s.attempt, fit: s.fit, timeout: timeout, limit: anyAttempts}
-	s.hosts = s.newHosts(config)
+	s.attempts = &attempts{connect: s.attempt, fit: s.fit, timeout: timeout, patience: timeout / 2, limit: anyAttempts}
+	if s.hosts = s.newHosts(config); len(s.hosts.all) > 1 {
+		s.attempts.patience = patienceWithSeveral // a search ends attempts at a host that is gone
+	}
 	return s, nil
 }
 

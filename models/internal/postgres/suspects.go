@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// suspectInterval is how often findSuspects looks for connections that wait for a response.
-	suspectInterval = 50 * time.Millisecond
+	// maxSuspectInterval is how seldom findSuspects looks for connections that wait for a response. It looks more
+	// often where calls end sooner.
+	maxSuspectInterval = 50 * time.Millisecond
 	// suspectAfter is after how many intervals a host is suspect: one connection must have waited so long, and
 	// no connection to the host may have received anything meanwhile.
 	suspectAfter = 4
@@ -52,7 +53,7 @@ func (hs *hosts) unfollow(a *activity) {
 // is merely slow, the search finds the same host. That host has then responded to the search, and nothing
 // changes.
 func (hs *hosts) findSuspects() {
-	tick := time.NewTicker(suspectInterval)
+	tick := time.NewTicker(max(time.Millisecond, min(maxSuspectInterval, hs.timeout/(2*suspectAfter))))
 	defer tick.Stop()
 	for {
 		select {
