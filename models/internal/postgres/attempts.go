@@ -9,18 +9,17 @@ import (
 )
 
 // attempts makes connections for callers who wait. An attempt does not belong to the caller who caused it: when
-// that one leaves, the connection serves another. Otherwise a server that takes longer to make a connection than
-// callers wait for it would make all of them in vain.
+// that one leaves, the connection serves another. Callers often have less time left than a connection takes, and
+// a slow server would make connections for nobody.
 //
-// After an attempt has failed, or is overdue, only few begin, and one more with each that succeeds. Each costs the
-// server a process, or two if it has to refuse TLS first. After an outage a whole pool asks for connections, of
-// each instance, and a busy server would have none of them ready in time.
+// After an attempt has failed or is overdue, at most two run at once. Each success raises that limit by one. A
+// connection costs the server a process, or two if it has to refuse TLS first. After an outage every instance
+// fills its pool at once, and a busy server would have no connection ready in time.
 type attempts struct {
 	connect func() (driver.Conn, error)
 	// fit returns an error for a spare that cannot be used any more.
 	fit func(context.Context, driver.Conn) error
-	// timeout is how long callers wait for a connection at most, and how long a spare is kept. patience is after
-	// what time an attempt is overdue.
+	// timeout is the time of a request. A spare is kept as long. An attempt is overdue after patience.
 	timeout, patience time.Duration
 
 	mu        sync.Mutex
@@ -30,22 +29,22 @@ type attempts struct {
 	failures  int           // since the last success
 	came      uint64        // how many have waited so far
 	waiting   []waiting     // who leaves first comes first
-	spares    []driver.Conn // for which nobody waited any more
+	spares    []driver.Conn // that were ready when nobody waited
 	stopped   bool
 }
 
 const (
 	fewAttempts = 2       // run at once after one has failed
 	anyAttempts = 1 << 20 // may run at once while all is well; the pool is smaller
-	// maxFailures is with how many failures in a row an error is for all who wait.
-	maxFailures = 3
+	// failuresForAll is from how many failures in a row an error goes to more than one caller.
+	failuresForAll = 3
 )
 
 // waiting is a caller who waits for the result of an attempt, the nth who came.
 type waiting struct {
 	n      uint64
 	leaves bool
-	until  time.Time // when the caller leaves, or has waited long
+	until  time.Time // the caller's deadline; without one, three timeouts after it came
 	made   chan<- attempted
 }
 
@@ -53,7 +52,7 @@ type waiting struct {
 type attempt struct {
 	came      uint64 // what the counters were when it began
 	successes int
-	over      bool // it has ended, or is overdue
+	uncounted bool // it does not count in running any more
 }
 
 // attempted is what came of an attempt.
@@ -110,7 +109,7 @@ func (a *attempts) begin() {
 	for a.running < min(len(a.waiting), a.limit) {
 		a.running++
 		t := &attempt{came: a.came, successes: a.successes}
-		overdue := time.AfterFunc(a.patience, func() { a.giveUp(t) })
+		overdue := time.AfterFunc(a.patience, func() { a.stopCounting(t) })
 		go func() {
 			conn, err := a.connect()
 			overdue.Stop()
@@ -119,25 +118,25 @@ func (a *attempts) begin() {
 	}
 }
 
-// giveUp makes room for another attempt: t may wait for a server that is gone, while its successor responds.
-func (a *attempts) giveUp(t *attempt) {
+// stopCounting makes room for another attempt: t may wait for a server that is gone, while its successor responds.
+// t goes on, and its connection is still used.
+func (a *attempts) stopCounting(t *attempt) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !t.over {
-		t.over = true
+	if !t.uncounted {
+		t.uncounted = true
 		a.running--
 		a.limit = fewAttempts
 		a.begin()
 	}
 }
 
-// end gives the result of an attempt to a caller. An error is only for those who came before it began, and for
-// all of them if others have failed as well.
+// end gives the result of an attempt to callers, and begins others.
 func (a *attempts) end(t *attempt, r attempted) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !t.over {
-		t.over = true
+	if !t.uncounted {
+		t.uncounted = true
 		a.running--
 	}
 	switch {
@@ -147,23 +146,24 @@ func (a *attempts) end(t *attempt, r attempted) {
 		a.keep(r.conn)
 	}
 	if r.err == nil {
-		a.limit, a.failures = min(a.limit+1, anyAttempts), 0
+		a.limit, a.failures = a.limit+1, 0
 		a.successes++
 	}
 	a.begin()
 }
 
-// fail gives the error of an attempt to one caller, and with maxFailures in a row to all. If another attempt has
-// succeeded meanwhile, the error says nothing of how the server is now. The caller of fail holds a.mu.
+// fail gives the error of an attempt to one caller who came before the attempt began. From the third failure in a
+// row it goes to all of these. If another attempt has succeeded meanwhile, the error says nothing of how the server
+// is now, and nobody gets it. The caller of fail holds a.mu.
 func (a *attempts) fail(t *attempt, r attempted) {
-	if t.successes == a.successes {
-		a.limit = fewAttempts
-		a.failures++
+	if t.successes != a.successes {
+		return
 	}
-	all := a.failures >= maxFailures
+	a.limit = fewAttempts
+	a.failures++
 	told := false
 	a.waiting = slices.DeleteFunc(a.waiting, func(w waiting) bool {
-		if w.n > t.came || told && !all {
+		if w.n > t.came || told && a.failures < failuresForAll {
 			return false
 		}
 		w.made <- r

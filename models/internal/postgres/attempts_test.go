@@ -43,11 +43,11 @@ type runningAttempt struct {
 }
 
 type modelCaller struct {
-	n      int
-	hasten bool // there is too little time to use a connection
-	until  time.Time
-	leave  context.CancelFunc
-	got    chan attempted
+	n     int
+	late  bool // there is too little time to use a connection
+	until time.Time
+	leave context.CancelFunc
+	got   chan attempted
 }
 
 // modelTimeout is so long that no attempt is overdue. A caller who leaves in less than an eighth of it has no time to use a connection.
@@ -126,7 +126,7 @@ func (m *attemptsModel) callers(t *rapid.T) []*modelCaller {
 // give expects that a caller gets a connection.
 func (m *attemptsModel) give(t *rapid.T, conn driver.Conn) {
 	all := m.callers(t)
-	i := slices.IndexFunc(all, func(c *modelCaller) bool { return !c.hasten })
+	i := slices.IndexFunc(all, func(c *modelCaller) bool { return !c.late })
 	if i < 0 {
 		i = len(all) - 1
 	}
@@ -147,7 +147,7 @@ func (m *attemptsModel) take(t *rapid.T) *runningAttempt {
 func (m *attemptsModel) succeed(t *rapid.T) {
 	conn := &madeConn{closed: make(chan struct{})}
 	m.take(t).end <- attempted{conn, nil}
-	m.limit, m.failures = min(m.limit+1, anyAttempts), 0
+	m.limit, m.failures = m.limit+1, 0
 	m.successes++
 	if len(m.waiting) > 0 {
 		m.give(t, conn)
@@ -169,16 +169,17 @@ func (m *attemptsModel) offer(t *rapid.T) {
 func (m *attemptsModel) fail(t *rapid.T) {
 	r := m.take(t)
 	r.end <- attempted{nil, errRefused}
-	if r.successes == m.successes {
-		m.limit = fewAttempts
-		m.failures++
+	if r.successes != m.successes {
+		return
 	}
+	m.limit = fewAttempts
+	m.failures++
 	if len(m.waiting) == 0 {
 		return
 	}
 	told := 0
 	for _, c := range m.callers(t) {
-		if c.n <= r.came && (told == 0 || m.failures >= maxFailures) {
+		if c.n <= r.came && (told == 0 || m.failures >= failuresForAll) {
 			told++
 			delete(m.waiting, c)
 			c.expect(t, nil, errRefused)

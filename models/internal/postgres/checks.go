@@ -54,8 +54,9 @@ func (c *checks) noteIdle(_ context.Context, p stdlib.ShouldPingParams) (ping bo
 	return false
 }
 
-// check returns driver.ErrBadConn for a connection that is lost, and database/sql then takes another. It pings
-// a suspect for at most half of the caller's time, so that the other half is left for making a connection.
+// check returns driver.ErrBadConn for a connection that is lost, so that its caller takes another. It pings a
+// suspect for at most half of the caller's time, so that the other half is left for making a connection. What does
+// not respond to somebody who had hardly any time condemns no others.
 func (c *checks) check(ctx context.Context, conn *pgx.Conn) error {
 	suspicions, data := c.suspicions.Load(), conn.PgConn().CustomData()
 	responded, _ := data[respondedKey].(uint64)
@@ -72,7 +73,7 @@ func (c *checks) check(ctx context.Context, conn *pgx.Conn) error {
 	ping, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	if err := conn.PgConn().Ping(ping); err != nil {
-		if ping.Err() != nil && ctx.Err() == nil {
+		if ping.Err() != nil && ctx.Err() == nil && wait >= c.timeout/8 {
 			if responded == suspicions { // it was idle; the others count as fine, so this makes all of them older than lost
 				suspicions = c.suspicions.Add(1)
 			}

@@ -20,9 +20,9 @@ const fullInterval = 100 * time.Millisecond
 // Driver implements driver.Connector.
 func (s *Server) Driver() driver.Driver { return stdlib.GetDefaultDriver() }
 
-// Connect implements driver.Connector. It returns ErrBusy while the server takes no more connections, and
-// otherwise ErrUnreachable, unless ctx was canceled: nothing was asked of the database, so the caller may try
-// again.
+// Connect implements driver.Connector. While the server takes no more connections, it returns the server's error,
+// which dberr.Classify makes ErrFull. Otherwise it returns ErrUnreachable, unless ctx was canceled: nothing was
+// asked of the database, so the caller may try again.
 func (s *Server) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := s.attempts.take(ctx)
 	switch {

@@ -22,8 +22,9 @@ type hosts struct {
 	stop context.CancelFunc
 
 	mu sync.Mutex
-	// current is nil until a search has found a host, and again after that host has refused.
+	// current is nil until a search has found a host. refused means that it has refused since.
 	current *host
+	refused bool
 	running *search                // nil if there is none
 	heard   lastHeard              // from the current host
 	errs    map[*host]error        // the last answers that a search got
@@ -56,12 +57,7 @@ func (hs *hosts) connect() (driver.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		ctx, cancel := context.WithCancel(hs.ctx)
-		a := hs.follow(h, cancel)
-		a.sent.Add(1) // it waits for a response from the beginning
-		conn, err := h.connect(ctx)
-		hs.unfollow(a)
-		cancel()
+		conn, err := hs.connectTo(h)
 		if err == nil || hs.ctx.Err() != nil || isFull(err) || isTimeout(err) {
 			return conn, err
 		}
@@ -71,12 +67,28 @@ func (hs *hosts) connect() (driver.Conn, error) {
 	}
 }
 
+// connectTo makes a connection to h, unless another host is or becomes the current one meanwhile.
+func (hs *hosts) connectTo(h *host) (driver.Conn, error) {
+	ctx, cancel := context.WithCancel(hs.ctx)
+	defer cancel()
+	a := hs.follow(h, cancel)
+	defer hs.unfollow(a)
+	a.sent.Add(1) // it waits for a response from the beginning
+	hs.mu.Lock()
+	moved := hs.current != h
+	hs.mu.Unlock()
+	if moved {
+		return nil, context.Canceled
+	}
+	return h.connect(ctx)
+}
+
 // find returns the current host, or the one that a search finds in time.
 func (hs *hosts) find() (*host, error) {
 	hs.mu.Lock()
-	h := hs.current
+	h, refused := hs.current, hs.refused
 	hs.mu.Unlock()
-	if h != nil {
+	if h != nil && !refused {
 		return h, nil
 	}
 	search := hs.search()
@@ -90,19 +102,20 @@ func (hs *hosts) find() (*host, error) {
 	return nil, hs.noHost(context.DeadlineExceeded)
 }
 
-// leave makes the next attempt search, because h has refused.
+// leave makes the next attempt search, because h has refused. h stays the current host if it answers the search:
+// changing hosts costs all connections.
 func (hs *hosts) leave(h *host) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	if hs.current == h {
-		hs.current = nil
+		hs.refused = true
 	}
 }
 
 // switchTo makes h the current host, and ends every connection and attempt elsewhere: what waits there would
 // wait until its time is over. The caller holds hs.mu.
 func (hs *hosts) switchTo(h *host) {
-	if hs.current == h {
+	if hs.refused = false; hs.current == h {
 		return
 	}
 	hs.current = h

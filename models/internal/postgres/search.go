@@ -73,7 +73,7 @@ func (hs *hosts) askHosts(ctx context.Context, current *host) (found answer) {
 		go h.ask(ctx, answers)
 	}
 	waitForCurrent := current != nil
-	over := time.After(headStart)
+	headStartOver := time.After(headStart)
 	for found.conn == nil || waitForCurrent {
 		select {
 		case a := <-answers:
@@ -90,7 +90,7 @@ func (hs *hosts) askHosts(ctx context.Context, current *host) (found answer) {
 			default:
 				a.conn.Close()
 			}
-		case <-over:
+		case <-headStartOver:
 			waitForCurrent = false
 		case <-ctx.Done():
 			return found

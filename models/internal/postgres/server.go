@@ -34,7 +34,8 @@ type Server struct {
 // generationKey is where a connection keeps its generation.
 const generationKey = "worldevents.generation"
 
-// patienceWithSeveral is longer than any attempt takes.
+// patienceWithSeveral is longer than any attempt takes. With several hosts no attempt is overdue: a search ends
+// attempts at a host that is gone.
 const patienceWithSeveral = time.Hour
 
 // New connects to nothing yet. timeout bounds one attempt to connect to a host. An error means that the URL can
@@ -48,7 +49,7 @@ func New(url string, timeout time.Duration) (*Server, error) {
 	s.url.Store(&url)
 	s.attempts = &attempts{connect: s.attempt, fit: s.fit, timeout: timeout, patience: timeout / 2, limit: anyAttempts}
 	if s.hosts = s.newHosts(config); len(s.hosts.all) > 1 {
-		s.attempts.patience = patienceWithSeveral // a search ends attempts at a host that is gone
+		s.attempts.patience = patienceWithSeveral
 	}
 	return s, nil
 }

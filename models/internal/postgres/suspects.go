@@ -85,8 +85,9 @@ func (hs *hosts) isWaiting() (tooLong bool) {
 	return tooLong
 }
 
-// lastHeard is for how long a host has sent nothing on any connection. Where many statements run, some are
-// slow. A search for each of these would make connections to all hosts just when they have the least room.
+// lastHeard counts the intervals in which a host has sent nothing on any connection. Where many statements run,
+// some are slow. A search for each of these would make connections to all hosts just when they have the least
+// room.
 type lastHeard struct {
 	host      *host
 	count     uint64 // the value that host.heard had
