@@ -45,7 +45,7 @@ func (c *client) run() {
 			c.again()
 		case what < 18:
 			c.walk(w)
-		default:
+		case c.breaker == nil: // else it would be cut off
 			c.slowly(w)
 		}
 	}
@@ -123,6 +123,10 @@ func (c *client) gone(r response, e *event) bool {
 
 func (c *client) create(w *world) {
 	name, description := fmt.Sprintf("event %d", c.serial()), strings.Repeat("d", c.rand.IntN(3)*1000)
+	key := ""
+	if c.breaker != nil {
+		key = fmt.Sprintf("key-%d", c.serial())
+	}
 	var e *event
 	var mine *rsvp
 	at := c.at()
@@ -132,15 +136,23 @@ func (c *client) create(w *world) {
 		}
 		call := now()
 		e = w.addEvent("", name, description, at, unborn(call))
+		e.retried = key != ""
 		mine = e.join(c.user, call, call, never)
 	})
 	if e == nil {
 		return
 	}
-	r, err := c.site.create(c.user, c.rand.IntN(2), w, name, description, at, "")
+	r, err := c.site.create(c.user, c.rand.IntN(2), w, name, description, at, key)
+	c.locked(func() { e.retried = false })
 	c.keep(err)
 	if err != nil || c.gone(r, nil) {
-		c.locked(func() { e.remove(r.call, max(r.ret, now())) })
+		c.locked(func() {
+			if key == "" {
+				e.remove(r.call, max(r.ret, now()))
+			} else { // a try that failed may have made it
+				mine.life.end(r.call, max(r.ret, now()))
+			}
+		})
 		return
 	}
 	if r.status != 200 {

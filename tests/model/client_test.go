@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"worldevents/models"
+	"worldevents/server"
 	"worldevents/tests/servicetest"
 )
 
@@ -22,14 +23,17 @@ import (
 type site struct {
 	*servicetest.Database
 	instances [2]*servicetest.Service
+	urls      [2]string // of whom is asked
 	http      *http.Client
 	made      atomic.Int64 // numbers what must be unique in the database
+	breaker   *breaker     // nil where nothing ends and comes back
 }
 
 func newSite(t *testing.T, db *servicetest.Database) *site {
 	s := &site{Database: db}
 	s.instances[0] = servicetest.Start(t, db, behindBalancer)
 	s.instances[1] = s.instances[0].NewInstance(behindBalancer)
+	s.urls = [2]string{s.instances[0].URL, s.instances[1].URL}
 	transport := &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableCompression: true, MaxIdleConnsPerHost: 64,
 	}
@@ -43,7 +47,11 @@ func (s *site) serial() int64 { return s.made.Add(1) }
 
 // signIn makes a user with a session.
 func (s *site) signIn(known *state, name string) (*user, error) {
-	session, err := s.instances[0].Server.SignIn(context.Background(), models.Who{Username: name}, true)
+	var session server.Session
+	err := s.insist(func() (err error) {
+		session, err = s.instances[0].Server.SignIn(context.Background(), models.Who{Username: name}, true)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -67,13 +75,15 @@ func (r response) is(status int, code string) bool {
 
 func (r response) String() string { return fmt.Sprintf("%d %.300s", r.status, r.body) }
 
-// busyPatience is how long a request that gets 503 is repeated: two instances share SQLite's one write lock.
+// busyPatience is how long a request that gets 503 is repeated: two instances share SQLite's one write lock. Where things break
+// it is how long what fails is repeated.
 const busyPatience = time.Minute
 
 // header is what one may be of a request; its value is empty for none.
 type header struct{ name, value string }
 
-// do sends a request, again while the service is busy. The span of the response is that of all its tries.
+// do sends a request, again while the service is busy, and where things break again until somebody answers who is not
+// broken. The span of the response is that of all its tries, since any of them may have written.
 func (s *site) do(u *user, instance int, method, path, body string, with header) (response, error) {
 	return s.doUntil(context.Background(), u, instance, method, path, body, with)
 }
@@ -86,7 +96,7 @@ func (s *site) doUntil(ctx context.Context, u *user, instance int, method, path,
 		if body != "" {
 			content = strings.NewReader(body)
 		}
-		request, err := http.NewRequestWithContext(ctx, method, s.instances[instance].URL+path, content)
+		request, err := http.NewRequestWithContext(ctx, method, s.urls[instance]+path, content)
 		if err != nil {
 			return r, err
 		}
@@ -99,15 +109,19 @@ func (s *site) doUntil(ctx context.Context, u *user, instance int, method, path,
 		}
 		if method == "GET" {
 			servicetest.AlternateGzip(request)
+			r.call = now()
 		}
 		res, err := s.http.Do(request)
-		if err != nil {
-			return r, err
+		if err == nil {
+			r.status, r.header = res.StatusCode, res.Header
+			r.body, err = readAll(res)
 		}
-		text, err := readAll(res)
-		r.status, r.header, r.body, r.ret = res.StatusCode, res.Header, text, now()
-		if err != nil || !r.is(503, "overloaded") || time.Now().After(deadline) {
+		r.ret = now()
+		switch again := err == nil && r.is(503, "overloaded") || s.breaker != nil && (err != nil || r.status >= 500); {
+		case !again, ctx.Err() != nil, time.Now().After(deadline):
 			return r, err
+		case s.breaker != nil:
+			time.Sleep(breakPace)
 		}
 	}
 }

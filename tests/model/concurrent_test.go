@@ -64,6 +64,9 @@ func (r *round) run(t *testing.T) {
 	}
 	o := &operator{round: r, rand: rand.New(rand.NewPCG(r.seed, 1<<32))}
 	all.Go(o.run)
+	if r.breaker != nil {
+		all.Go(func() { r.breaker.run(r) })
+	}
 	all.Wait()
 	if r.found.Load() == nil {
 		r.settled()

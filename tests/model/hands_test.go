@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -53,7 +54,7 @@ func (o *operator) run() {
 func (o *operator) event(w *world) *event {
 	o.Lock()
 	defer o.Unlock()
-	if e := some(o.rand, w.events); e != nil && e.id != "" && e.life.alive() {
+	if e := some(o.rand, w.events); e != nil && e.id != "" && !e.retried && e.life.alive() {
 		return e
 	}
 	return nil
@@ -91,8 +92,14 @@ func (o *operator) removeEvent(w *world) {
 	if id, _ := models.ParseID(e.id); o.rand.IntN(3) == 0 {
 		o.keep(o.change("DELETE FROM events WHERE id = ?", e.id))
 	} else {
-		_, err := o.instances[o.rand.IntN(2)].Store.RemoveEvent(context.Background(), id)
-		o.keep(err)
+		store := o.instances[o.rand.IntN(2)].Store
+		o.keep(o.insist(func() error {
+			_, err := store.RemoveEvent(context.Background(), id)
+			if o.breaker != nil && errors.Is(err, models.ErrNoEvent) {
+				return nil // a try before this one has removed it
+			}
+			return err
+		}))
 	}
 	o.locked(func() {
 		e.ended(now())
@@ -207,12 +214,17 @@ func (o *operator) prune() {
 		o.keep(o.change("UPDATE incarnation SET next_since = next_since - interval '1 day'"))
 	}
 	store := o.instances[o.rand.IntN(2)].Store
-	_, err := store.PruneChanges(context.Background())
-	o.keep(err)
+	o.keep(o.insist(func() error {
+		_, err := store.PruneChanges(context.Background())
+		return err
+	}))
 	ctx, cancel := context.WithCancel(context.Background()) // a deadline would sometimes pass in the database first
 	defer cancel()
 	time.AfterFunc(time.Duration(o.rand.IntN(20))*time.Millisecond, cancel)
-	if err := store.SweepEvents(ctx); ctx.Err() == nil {
-		o.keep(err)
-	}
+	o.keep(o.insist(func() error {
+		if err := store.SweepEvents(ctx); ctx.Err() == nil {
+			return err
+		}
+		return nil
+	}))
 }

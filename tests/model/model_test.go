@@ -59,6 +59,7 @@ type event struct {
 	at                int64 // milliseconds
 	life              life
 	rsvps             map[*user][]*rsvp
+	retried           bool // its maker may send the same again, which would make another one if this were removed
 
 	json string // empty when it must be made anew
 }

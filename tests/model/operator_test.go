@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// rows inserts rows, some hundred with each statement. values is the SQL of one row.
+// rows inserts rows, some hundred with each statement, which may have done its work before it fails. values is the SQL of one row.
 func (s *site) rows(into, values string, rows [][]any) error {
 	const parameters = 4000
 	columns := strings.Count(values, "?")
@@ -16,7 +16,7 @@ func (s *site) rows(into, values string, rows [][]any) error {
 		for _, row := range rows[:n] {
 			args = append(args, row...)
 		}
-		if err := s.change("INSERT INTO "+into+" VALUES "+strings.Repeat(values+", ", n-1)+values, args...); err != nil {
+		if err := s.change("INSERT INTO "+into+" VALUES "+strings.Repeat(values+", ", n-1)+values+" ON CONFLICT DO NOTHING", args...); err != nil {
 			return err
 		}
 		rows = rows[n:]
@@ -25,13 +25,15 @@ func (s *site) rows(into, values string, rows [][]any) error {
 }
 
 // change runs a statement, again when it deadlocks with the service's.
-func (s *site) change(statement string, args ...any) (err error) {
-	for range 10 {
-		if _, err = s.TryExec(statement, args...); err == nil || !strings.Contains(err.Error(), "deadlock") {
-			return err
+func (s *site) change(statement string, args ...any) error {
+	return s.insist(func() (err error) {
+		for range 10 {
+			if _, err = s.TryExec(statement, args...); err == nil || !strings.Contains(err.Error(), "deadlock") {
+				return err
+			}
 		}
-	}
-	return err
+		return err
+	})
 }
 
 // id makes an id whose order is that of rank, and that no other has.

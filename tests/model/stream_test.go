@@ -52,7 +52,7 @@ func (s *site) open(u *user, instance int, w *world, q query) (*stream, error) {
 func (s *site) tryOpen(u *user, instance int, w *world, q query) (*stream, error) {
 	st := &stream{world: w, query: q, opened: time.Now(), got: response{call: now()}}
 	dialer := net.Dialer{Control: smallBuffers}
-	conn, err := dialer.Dial("tcp", strings.TrimPrefix(s.instances[instance].URL, "https://"))
+	conn, err := dialer.Dial("tcp", strings.TrimPrefix(s.urls[instance], "https://"))
 	if err != nil {
 		return nil, err
 	}
