@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -20,6 +19,7 @@ import (
 type madeConn struct {
 	driver.Conn
 	closed chan struct{}
+	broken bool
 }
 
 func (c *madeConn) Close() error {
@@ -55,30 +55,16 @@ const modelTimeout = 20 * time.Minute
 
 var errRefused = errors.New("refused")
 
-// expect returns what a caller gets, which must come at once.
+// expect looks at what a caller gets, once everybody waits for something else.
 func (c *modelCaller) expect(t *rapid.T, conn driver.Conn, err error) {
+	synctest.Wait()
 	select {
 	case r := <-c.got:
 		if r.conn != conn || !errors.Is(r.err, err) {
 			t.Fatalf("caller %d got %v and %v, want %v and %v", c.n, r.conn, r.err, conn, err)
 		}
-	case <-time.After(20 * time.Second):
+	default:
 		t.Fatalf("caller %d got nothing, want %v and %v", c.n, conn, err)
-	}
-}
-
-// until waits for something that has begun.
-func (m *attemptsModel) until(t *rapid.T, what string, ok func() bool) {
-	for begun := time.Now(); ; time.Sleep(10 * time.Microsecond) {
-		m.a.mu.Lock()
-		done := ok()
-		m.a.mu.Unlock()
-		if done {
-			return
-		}
-		if time.Since(begun) > 5*time.Second {
-			t.Fatal("never: " + what)
-		}
 	}
 }
 
@@ -96,13 +82,17 @@ func (m *attemptsModel) come(t *rapid.T) {
 		conn, err := m.a.take(ctx)
 		c.got <- attempted{conn, err}
 	}()
+	synctest.Wait() // until it has a spare, or waits
+	for len(m.spares) > 0 && m.spares[0].broken {
+		<-m.spares[0].closed
+		m.spares = m.spares[1:]
+	}
 	if len(m.spares) > 0 {
 		m.came-- // it does not wait
 		c.expect(t, m.spares[0], nil)
 		m.spares = m.spares[1:]
 		return
 	}
-	m.until(t, "the caller waits", func() bool { return m.a.came == uint64(m.came) })
 	m.waiting[c] = true
 }
 
@@ -187,12 +177,22 @@ func (m *attemptsModel) fail(t *rapid.T) {
 	}
 }
 
-// check waits until what the model knows is so, and for the attempts that have to begin now.
+// spoil breaks a spare, which nobody gets then.
+func (m *attemptsModel) spoil(t *rapid.T) {
+	if len(m.spares) == 0 {
+		t.Skip()
+	}
+	rapid.SampledFrom(m.spares).Draw(t, "spare").broken = true
+}
+
+// check compares, once nothing happens any more, and knows the attempts that have begun from then on.
 func (m *attemptsModel) check(t *rapid.T) {
+	synctest.Wait()
 	running := max(len(m.running), min(len(m.waiting), m.limit))
-	m.until(t, fmt.Sprintf("%d of at most %d attempts run for %d callers, and %d connections are spare", running, m.limit, len(m.waiting), len(m.spares)), func() bool {
-		return m.a.running == running && m.a.limit == m.limit && len(m.a.spares) == len(m.spares) && m.a.failures == m.failures
-	})
+	got := []int{m.a.running, m.a.limit, len(m.a.spares), m.a.failures, int(m.a.came)}
+	if want := []int{running, m.limit, len(m.spares), m.failures, m.came}; !slices.Equal(got, want) {
+		t.Fatalf("attempts that run, their limit, spares, failures, callers: %d, want %d", got, want)
+	}
 	for len(m.running) < running {
 		m.running = append(m.running, &runningAttempt{m.came, m.successes, <-m.asked})
 	}
@@ -201,37 +201,46 @@ func (m *attemptsModel) check(t *rapid.T) {
 // Every connection serves a caller, a later one, or is closed. Errors go to those who came before the attempt began: to one, or to
 // all when others have failed, too. As many attempts run as callers wait, but few after a failure.
 func TestAttempts(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m := &attemptsModel{asked: make(chan chan attempted), waiting: make(map[*modelCaller]bool), limit: anyAttempts}
-		m.a = &attempts{
-			connect: func() (driver.Conn, error) {
-				end := make(chan attempted)
-				m.asked <- end
-				r := <-end
-				return r.conn, r.err
-			},
-			fit:     func(context.Context, driver.Conn) error { return nil },
-			timeout: modelTimeout, patience: modelTimeout,
-			limit: anyAttempts,
-		}
-		t.Repeat(map[string]func(*rapid.T){
-			"come": m.come, "come, too": m.come, "leave": m.leave, "succeed": m.succeed, "fail": m.fail, "offer": m.offer, "": m.check,
-		})
-		m.a.stop()
-		for len(m.running) > 0 {
-			if len(m.waiting) > 0 {
-				m.fail(t)
-				m.check(t)
-				continue
-			}
-			conn := &madeConn{closed: make(chan struct{})}
-			m.take(t).end <- attempted{conn, nil}
-			<-conn.closed
-		}
-		for _, conn := range m.spares {
-			<-conn.closed
-		}
+	synctest.Test(t, func(t *testing.T) {
+		rapid.Check(struct{ rapid.TB }{t}, testAttempts) // whose Deadline may not be asked for in a bubble
 	})
+}
+
+func testAttempts(t *rapid.T) {
+	m := &attemptsModel{asked: make(chan chan attempted), waiting: make(map[*modelCaller]bool), limit: anyAttempts}
+	m.a = &attempts{
+		connect: func() (driver.Conn, error) {
+			end := make(chan attempted)
+			m.asked <- end
+			r := <-end
+			return r.conn, r.err
+		},
+		fit: func(_ context.Context, conn driver.Conn) error {
+			if conn.(*madeConn).broken {
+				return errRefused
+			}
+			return nil
+		},
+		timeout: modelTimeout, patience: modelTimeout,
+		limit: anyAttempts,
+	}
+	t.Repeat(map[string]func(*rapid.T){
+		"come": m.come, "come, too": m.come, "leave": m.leave, "succeed": m.succeed, "fail": m.fail, "offer": m.offer, "spoil": m.spoil, "": m.check,
+	})
+	m.a.stop()
+	for len(m.running) > 0 {
+		if len(m.waiting) > 0 {
+			m.fail(t)
+			m.check(t)
+			continue
+		}
+		conn := &madeConn{closed: make(chan struct{})}
+		m.take(t).end <- attempted{conn, nil}
+		<-conn.closed
+	}
+	for _, conn := range m.spares {
+		<-conn.closed
+	}
 }
 
 // An attempt that takes long does not keep another from beginning: the server that it waits for may be gone, and another one there.
