@@ -16,7 +16,7 @@ import (
 // the sessions that it revoked. known reports whether any of the tokens belongs to a session, even one that was
 // revoked before.
 func (s *Store) RevokeTokens(ctx context.Context, tokens []RefreshToken) (revoked []Caller, known bool, err error) {
-	revoked, err = s.revoke(ctx, "handle_hash IN ?", handles(tokens))
+	revoked, err = s.revoke(ctx, fmt.Sprintf("tokens %x", handles(tokens)), "handle_hash IN ?", handles(tokens))
 	if err != nil || len(revoked) > 0 {
 		return revoked, true, err
 	}
@@ -39,34 +39,35 @@ func handles(tokens []RefreshToken) []Hash {
 
 // RevokeSession revokes a session of the caller's user, or a session of anybody if UserID is zero.
 func (s *Store) RevokeSession(ctx context.Context, session Caller) ([]Caller, error) {
-	return s.revoke(ctx, "id = ? AND ?", session.SessionID, session.belongsTo())
+	return s.revoke(ctx, "session "+session.SessionID.String(), "id = ? AND ?", session.SessionID, session.belongsTo())
 }
 
 // RevokeExternal revokes sessions of somebody whom an identity provider vouches for, as far as they began
 // before a time (OpenID Connect Back-Channel Logout 1.0). A subject selects the sessions of one user; a
 // providerSID selects those that began with this session of the provider. The caller gives one of them or both.
 func (s *Store) RevokeExternal(ctx context.Context, issuer, subject, providerSID string, before time.Time) ([]Caller, error) {
+	key := fmt.Sprintf("logout %s %s %s", issuer, subject, providerSID)
 	switch before = before.UTC(); {
 	case providerSID == "":
-		return s.revoke(ctx, "created_at < ? AND user_id = (SELECT id FROM users WHERE issuer = ? AND subject = ?)", before, issuer, subject)
+		return s.revoke(ctx, key, "created_at < ? AND user_id = (SELECT id FROM users WHERE issuer = ? AND subject = ?)", before, issuer, subject)
 	case subject == "":
-		return s.revoke(ctx, "created_at < ? AND provider_sid = ? AND EXISTS (SELECT 1 FROM users WHERE id = user_id AND issuer = ?)",
+		return s.revoke(ctx, key, "created_at < ? AND provider_sid = ? AND EXISTS (SELECT 1 FROM users WHERE id = user_id AND issuer = ?)",
 			before, providerSID, issuer)
 	}
-	return s.revoke(ctx, "created_at < ? AND provider_sid = ? AND user_id = (SELECT id FROM users WHERE issuer = ? AND subject = ?)",
+	return s.revoke(ctx, key, "created_at < ? AND provider_sid = ? AND user_id = (SELECT id FROM users WHERE issuer = ? AND subject = ?)",
 		before, providerSID, issuer, subject)
 }
 
 // RevokeUser revokes all sessions of a user except one, which may be zero.
 func (s *Store) RevokeUser(ctx context.Context, user, except ID) ([]Caller, error) {
-	return s.revoke(ctx, "user_id = ? AND id <> ?", user, except)
+	return s.revoke(ctx, "sessions of "+user.String(), "user_id = ? AND id <> ?", user, except)
 }
 
 // revoke revokes the sessions that a condition selects, and returns those that were not revoked before. Their
-// refresh tokens and their JWTs end at once.
-func (s *Store) revoke(ctx context.Context, condition string, args ...any) ([]Caller, error) {
+// refresh tokens and their JWTs end at once. key stands for these sessions, whose rows may be locked.
+func (s *Store) revoke(ctx context.Context, key, condition string, args ...any) ([]Caller, error) {
 	var revoked []Session
-	err := s.write(ctx, func(tx *gorm.DB) error {
+	err := s.locking(ctx, key, func(tx *gorm.DB) error {
 		revoked = nil
 		return tx.Model(&revoked).Clauses(clause.Returning{Columns: []clause.Column{{Name: "id"}, {Name: "user_id"}}}).
 			Where("revoked_at IS NULL").Where(condition, args...).Updates(s.revocation()).Error

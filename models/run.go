@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"gorm.io/gorm"
@@ -66,7 +67,7 @@ func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(
 	}
 	p.timings.observe(begun, started, err, UsageOf(ctx))
 	s.database.note(err)
-	if errors.Is(err, dberr.ErrSerialize) { // its last try was taken back, too: nothing has happened
+	if errors.Is(err, dberr.ErrSerialize) || errors.Is(err, dberr.ErrLocked) { // its last try was taken back, too: nothing has happened
 		err = fmt.Errorf("%w: %w", ErrBusy, err)
 	}
 	return err
@@ -125,6 +126,31 @@ func scan(query *gorm.DB, dest ...any) error {
 // transaction is write for several statements, which all happen or none.
 func (s *Store) transaction(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	return s.write(ctx, func(tx *gorm.DB) error { return tx.Transaction(fn) })
+}
+
+// locking is transaction for a call that needs a row which somebody may have locked: that of a user, of a
+// session or of an event, for which key stands. It waits for the row for half of the store's timeout at most,
+// and then returns ErrBusy. However many such calls wait for one row, they hold one connection, and those that
+// wait for all rows hold a quarter of the pool.
+//
+// A file has one writer, and no rows that are locked.
+func (s *Store) locking(ctx context.Context, key string, fn func(tx *gorm.DB) error) error {
+	if s.turns == nil {
+		return s.transaction(ctx, fn)
+	}
+	begun := time.Now()
+	leave, err := s.turns.Take(ctx, key, begun.Add(s.options.MaxWait))
+	if err != nil {
+		return batch.AcquireErr(ctx, s.deadline(ctx, begun))
+	}
+	defer leave()
+	return s.transaction(ctx, func(tx *gorm.DB) error {
+		patience := strconv.FormatInt((s.options.Timeout / 2).Milliseconds(), 10)
+		if err := tx.Exec("SELECT set_config('lock_timeout', ?, true)", patience).Error; err != nil {
+			return err
+		}
+		return fn(tx)
+	})
 }
 
 // timestamp is the time of writing, as a parameter of a statement.

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,7 +96,7 @@ func (s *Store) SignIn(ctx context.Context, who Who, create bool, in SignIn) (Gr
 		return Grant{}, fmt.Errorf("sign in: %w", ErrUsername)
 	}
 	var grant Grant
-	err := s.transaction(ctx, func(tx *gorm.DB) error {
+	err := s.locking(ctx, "user "+cmp.Or(who.Username, who.ID.String()), func(tx *gorm.DB) error {
 		user, err := lockUser(who.in(tx))
 		if create && who.ID.IsZero() && errors.Is(err, ErrNoUser) {
 			if err := addMissing(tx, s.newUser(who.Username)); err != nil {

@@ -257,7 +257,6 @@ func (b *Batcher) Close() {
 	idle := b.running == 0
 	b.mu.Unlock()
 	for _, j := range refused {
-		j.leave()
 		j.End(dberr.ErrUnavailable)
 	}
 	if first && idle {

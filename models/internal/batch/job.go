@@ -68,8 +68,9 @@ func Begin(jobs []*Job) []*Job {
 	return slices.DeleteFunc(jobs, func(j *Job) bool { return !j.begin() })
 }
 
-// End tells the caller how the job ended.
+// End tells the caller how the job ended, which may be before it began.
 func (j *Job) End(err error) {
+	j.leave()
 	if err != nil {
 		j.Err = err
 	}

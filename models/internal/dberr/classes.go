@@ -111,6 +111,8 @@ func ClassOfPostgres(code string) error {
 		return ErrDuplicate
 	case "40001", "40P01":
 		return ErrSerialize
+	case "55P03": // lock_timeout has passed
+		return ErrLocked
 	case "57014": // canceled, by statement_timeout or by our own deadline
 		return ErrTimeout
 	case "53300": // too many connections, of the server, the database or the role
@@ -120,7 +122,7 @@ func ClassOfPostgres(code string) error {
 		return ErrCannotWrite
 	case "25006", // read-only: a standby, or a primary just demoted
 		"28000", "28P01", "3D000", // refused: the role, its password, or no such database
-		"57P01", "57P02", "57P03", "57P05": // stopping, crashed, starting, idle too long
+		"57P01", "57P02", "57P03", "57P05", "25P03": // stopping, crashed, starting, idle too long, outside a transaction or in one
 		return ErrUnavailable
 	}
 	if len(code) == 5 && code[:2] == "08" { // connection exception

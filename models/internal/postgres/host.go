@@ -72,7 +72,7 @@ func (s *Server) newHost(of *hosts, config *pgx.ConnConfig, several bool) *host 
 				h.address.Store(&address)
 			}
 			s.checks.responded(conn)
-			return setPlannerOptions(ctx, conn)
+			return configure(ctx, conn, s.timeout)
 		}),
 		stdlib.OptionShouldPing(s.checks.noteIdle),
 		stdlib.OptionResetSession(s.reset))

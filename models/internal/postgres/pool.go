@@ -66,22 +66,29 @@ func noConnection(err error) error {
 	return err
 }
 
-// setPlannerOptions ties a connection to the plans for which the indexes were made. Between two autovacuums of
-// a table that grows fast the planner believes in old statistics. It then sorts what a bitmap scan finds, or
-// compiles the query, which takes two to ten times as long. All our statements look up by index, so nothing is
-// lost.
+// configure ties a connection to the plans for which the indexes were made. Between two autovacuums of a table
+// that grows fast the planner believes in old statistics. It then sorts what a bitmap scan finds, or compiles
+// the query, which takes two to ten times as long. All our statements look up by index, so nothing is lost.
+//
+// It also has the server end a transaction in which nobody has said anything for longer than a call may take.
+// An instance that is frozen, or whose machine is gone, would otherwise keep its locks until TCP notices, which
+// takes hours.
 //
 // Behind PgBouncer the settings reach some server connection, not always ours. An engine that has only
 // PostgreSQL's protocol may not know them; that is no reason to fail.
-func setPlannerOptions(ctx context.Context, c *pgx.Conn) error {
-	_, err := c.Exec(ctx, `
-		SET jit = off; SET enable_bitmapscan = off; SET enable_sort = off; SET plan_cache_mode = force_generic_plan`,
+func configure(ctx context.Context, c *pgx.Conn, timeout time.Duration) error {
+	_, err := c.Exec(ctx, fmt.Sprintf(`
+		SET jit = off; SET enable_bitmapscan = off; SET enable_sort = off; SET plan_cache_mode = force_generic_plan;
+		SET idle_in_transaction_session_timeout = %d`, max(minIdle, 2*timeout).Milliseconds()),
 		pgx.QueryExecModeSimpleProtocol)
 	if pg := new(pgconn.PgError); errors.As(err, &pg) {
 		return nil
 	}
 	return err
 }
+
+// minIdle is how long a transaction may be idle at least. Goroutines can be late on a busy machine.
+const minIdle = 5 * time.Second
 
 // Epoch is the moment from which PostgreSQL counts the microseconds of a timestamptz.
 var Epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()

@@ -111,14 +111,19 @@ func (w *writer) Undo() error {
 	return w.Keep()
 }
 
-// Commit also fails if the path no longer leads to the file. That is too late to take anything back; but what
-// was written will be gone with the file, so nobody may be told of success.
+// Commit also fails if the path no longer leads to the file. That is too late to take anything back: what was
+// written is gone with the file, or there again once somebody has moved the file back. So nobody may be told of
+// success, nor that nothing has happened.
 func (w *writer) Commit() error {
 	if err := w.exec("COMMIT"); err != nil {
 		w.Rollback()
 		return err
 	}
-	return w.file.checkCommit()
+	if err := w.file.checkCommit(); err != nil {
+		w.file.Fail(err)
+		return fmt.Errorf("%w: committed, but %v", dberr.ErrUnavailable, err)
+	}
+	return nil
 }
 
 // probe writes a page of the database and changes nothing.
