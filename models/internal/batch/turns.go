@@ -37,17 +37,17 @@ func (t *Turns) Take(ctx context.Context, key string, until time.Time) (leave fu
 		t.leave(key, mine)
 		return nil, wait.Err()
 	}
-	leave = func() {
+	pass := func() {
 		<-mine.free
 		t.leave(key, mine)
 	}
 	if err := t.places.Acquire(wait, time.Time{}); err != nil {
-		leave()
+		pass()
 		return nil, err
 	}
 	return func() {
 		t.places.Release()
-		leave()
+		pass()
 	}, nil
 }
 
