@@ -46,8 +46,9 @@ func (s *Store) tell() {
 	}
 }
 
-// maxChangedWorlds is how many worlds WorldsSince names. With more than these it says All: looking at every
-// watched list once is cheaper than a longer answer.
+// maxChangedWorlds is how many worlds WorldsSince names, and how many marks it reads. With more than these it
+// says All: looking at every watched list once is cheaper than a longer answer. However many marks have gathered
+// since somebody asked, the question takes a few milliseconds.
 const maxChangedWorlds = 10_000
 
 // ChangedWorlds is the answer to Store.WorldsSince.
@@ -67,7 +68,7 @@ func (s *Store) WorldsSince(ctx context.Context, m Moment) (ChangedWorlds, error
 	err := s.read(ctx, func(tx *gorm.DB) error {
 		answer = ChangedWorlds{}
 		d, saw := s.dialect.moments, m.sawOrNothing()
-		rows, err := tx.Raw("SELECT "+d.now+", ? UNION ALL SELECT * FROM (? LIMIT ?) changed", d.lost(saw), d.worlds(saw), maxChangedWorlds+1).Rows()
+		rows, err := tx.Raw("SELECT "+d.now+", ? UNION ALL SELECT * FROM (?) changed", d.lost(saw), d.worlds(saw, maxChangedWorlds+1)).Rows()
 		if err != nil {
 			return err
 		}

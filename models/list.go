@@ -135,11 +135,7 @@ func (l *EventReader) Next(ctx context.Context, caller Caller, sink EventSink) e
 		rows := func(query string, args []any, each func(*listRow) (more bool)) error {
 			return l.store.database.rows(tx, query, args, each)
 		}
-		got, err := l.nextBatch(rows, caller, sink)
-		if err != nil {
-			return err
-		}
-		return caller.checkIfNone(tx, got)
+		return l.nextBatch(rows, caller, sink)
 	})
 	return l.ended(err, start, sink, size)
 }
@@ -154,22 +150,17 @@ func (l *EventReader) Snapshot(ctx context.Context, caller Caller, sink EventSin
 	err := l.store.read(ctx, func(tx *gorm.DB) error {
 		sink.Truncate(size)
 		l.readState = start
-		who, got := caller, 0
-		err := l.store.database.snapshot(tx, func(rows rowsFunc) error {
+		who := caller
+		return l.store.database.snapshot(tx, func(rows rowsFunc) error {
 			for !l.Done && more() {
 				sink.Truncate(sink.Size()) // what came before ends here
-				n, err := l.nextBatch(rows, who, sink)
-				if err != nil {
+				if err := l.nextBatch(rows, who, sink); err != nil {
 					return err
 				}
-				who, got = Caller{}, got+n
+				who = Caller{}
 			}
 			return nil
 		})
-		if err != nil {
-			return err
-		}
-		return caller.checkIfNone(tx, got)
 	})
 	return l.ended(err, start, sink, size)
 }
@@ -182,15 +173,6 @@ func (l *EventReader) ended(err error, start readState, sink EventSink, size int
 		return fmt.Errorf("read events: %w", err)
 	}
 	return nil
-}
-
-// checkIfNone finds out why no rows came: the caller is active, and there are none, or it returns ErrSignedOut.
-// A list with rows needs no such look, since being active is a condition of its query.
-func (c Caller) checkIfNone(tx *gorm.DB, rows int) error {
-	if rows > 0 || c == (Caller{}) {
-		return nil
-	}
-	return c.check(tx)
 }
 
 // PinPage fixes which events the rest of a page has. A response with a limit may have to begin before its page

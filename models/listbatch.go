@@ -73,43 +73,46 @@ func countNames(usernames []byte) int {
 // rowsFunc runs a query of a list's batch and calls each with every row, until it wants no more.
 type rowsFunc func(query string, args []any, each func(*listRow) (more bool)) error
 
-// nextBatch reads one batch and returns how many rows came. It changes l only if it succeeds.
-func (l *EventReader) nextBatch(rows rowsFunc, caller Caller, sink EventSink) (got int, err error) {
+// nextBatch reads one batch. It changes l only if it succeeds.
+func (l *EventReader) nextBatch(rows rowsFunc, caller Caller, sink EventSink) (err error) {
 	next := l.readState
 	next.begun = true
 	if l.rsvps != nil {
-		got, err = l.nextRSVPs(rows, sink, &next)
+		err = l.nextRSVPs(rows, sink, &next)
 	} else {
-		got, err = l.nextEvents(rows, caller, sink, &next)
+		err = l.nextEvents(rows, caller, sink, &next)
 	}
 	if err == nil && !next.isAfter(l.readState) {
 		err = errStuck
 	}
-	if err != nil {
-		return 0, err
+	if err == nil {
+		l.readState = next
 	}
-	l.readState = next
-	return got, nil
+	return err
 }
 
 // nextEvents reads the next events with their RSVPs. It ends after the first large event, whose RSVPs nextRSVPs
-// reads then.
-func (l *EventReader) nextEvents(rows rowsFunc, caller Caller, sink EventSink, s *readState) (got int, err error) {
+// reads then. It returns ErrSignedOut if the caller is not active.
+func (l *EventReader) nextEvents(rows rowsFunc, caller Caller, sink EventSink, s *readState) error {
 	want := min(s.rows, l.maxRows)
 	if s.remaining >= 0 {
 		want = min(want, s.remaining+1) // the one beyond shows that more follow
 	}
 	selected := eventsOnly
-	if !l.begun {
+	if !l.begun || caller != (Caller{}) {
 		selected = withMoment
 	}
 	query, args := l.query(selected, caller, want)
+	got, active := 0, true
 	start, ended := sink.Size(), false // ended means that the batch ended before the query
 	beyond := false                    // the page is full, and one more event follows it
-	err = rows(query, args, func(row *listRow) (more bool) {
+	err := rows(query, args, func(row *listRow) (more bool) {
 		if selected == withMoment {
-			s.Moment, selected = NewMoment(string(row.texts[0])), eventsOnly
-			return true
+			selected, active = eventsOnly, len(row.texts[1]) > 0
+			if !l.begun {
+				s.Moment = NewMoment(string(row.texts[0]))
+			}
+			return active
 		}
 		name, description, usernames := row.texts[0], row.texts[1], row.texts[2]
 		size, n := len(name)+len(description), countNames(usernames)
@@ -141,8 +144,11 @@ func (l *EventReader) nextEvents(rows rowsFunc, caller Caller, sink EventSink, s
 		}
 		return !ended
 	})
+	if err == nil && !active {
+		err = ErrSignedOut
+	}
 	if err != nil {
-		return 0, err
+		return err
 	}
 	s.More = s.More || beyond
 	s.Done = beyond || got < want && !ended
@@ -150,7 +156,7 @@ func (l *EventReader) nextEvents(rows rowsFunc, caller Caller, sink EventSink, s
 	if s.rsvps != nil {
 		s.rows = max(2, 2*got)
 	}
-	return got, nil
+	return nil
 }
 
 // errRemoved is returned for an event that was removed while its RSVPs were read. Going on would show an event
@@ -159,11 +165,11 @@ var errRemoved = errors.New("an event was removed while it was read")
 
 // nextRSVPs reads the next RSVPs of the large event at l.Last. If the usernames of a batch are too long, it
 // brings none, and the next one asks for fewer.
-func (l *EventReader) nextRSVPs(rows rowsFunc, sink EventSink, s *readState) (got int, err error) {
+func (l *EventReader) nextRSVPs(rows rowsFunc, sink EventSink, s *readState) error {
 	r, there, done := *s.rsvps, false, false // a copy, since readers that share the beginning point to the same state
 	want := min(r.rows, l.maxRSVPs)
 	query, args := l.rsvpQuery(want)
-	err = rows(query, args, func(row *listRow) (more bool) {
+	err := rows(query, args, func(row *listRow) (more bool) {
 		there = true
 		r.event = string(row.texts[0])
 		usernames := row.texts[1]
@@ -172,7 +178,7 @@ func (l *EventReader) nextRSVPs(rows rowsFunc, sink EventSink, s *readState) (go
 		if n > 1 && len(usernames) > l.maxNames {
 			return false
 		}
-		if got, done = n, n < want; got > 0 {
+		if done = n < want; n > 0 {
 			sink.Usernames(usernames)
 			r.joinedAt, r.userNumber = string(row.texts[2]), string(row.texts[3])
 			if r.until == afterAll {
@@ -187,7 +193,7 @@ func (l *EventReader) nextRSVPs(rows rowsFunc, sink EventSink, s *readState) (go
 	if s.rsvps = &r; done {
 		s.rsvps = nil
 	}
-	return got, err
+	return err
 }
 
 // projection is which columns a query selects.
@@ -199,9 +205,10 @@ const (
 	positionsOnly
 )
 
-// query asks for the next rows events, or about them. With withMoment a first row has the moment; the events
-// behind it have the order of their subquery. That the caller is active is a condition of the same statement,
-// which saves a round trip: if no rows come, checkIfNone finds out why.
+// query asks for the next rows events, or about them. With withMoment a first row has the moment, and says
+// whether the caller is active; the events behind it have the order of their subquery. They come only if the
+// caller is active. One statement has one snapshot, so that "none" is never the list of somebody who was blocked
+// at that moment.
 //
 // Position is compared as a row value, (scheduled_at, id) > (?, ?). Both databases find the start of such a
 // range in the index events_list, however far the list has been read.
@@ -225,7 +232,11 @@ func (l *EventReader) query(selected projection, caller Caller, rows int) (text 
 	case eventsOnly:
 		text = "SELECT e.id, e.scheduled_at, e.name, e.description, " + d.usernames + text
 	case withMoment:
-		text = d.moments.firstRow + " UNION ALL SELECT * FROM (SELECT e.id, e.scheduled_at, e.name, e.description, " + d.usernames + text + ") batch"
+		condition := "true"
+		if caller != (Caller{}) {
+			condition, args = active.SQL, slices.Concat(active.Vars, args)
+		}
+		text = fmt.Sprintf(d.moments.firstRow, condition) + " UNION ALL SELECT * FROM (SELECT e.id, e.scheduled_at, e.name, e.description, " + d.usernames + text + ") batch"
 	case positionsOnly:
 		text = "SELECT e.id, e.scheduled_at" + text
 	}

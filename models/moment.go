@@ -53,14 +53,16 @@ type moments struct {
 	// now is the moment of its own statement, as a text.
 	now string
 	// firstRow is a query with the columns of a list's events, for one row with now as its name. So the moment
-	// and the list come from one statement.
+	// and the list come from one statement. Behind now it has a text that is empty unless a condition, its %s,
+	// is true.
 	firstRow string
 	// lost is the condition that marks after a moment may have been pruned already.
 	lost func(saw string) clause.Expr
 	// changed is the condition that a world has a mark after a moment.
 	changed func(saw, world string) clause.Expr
-	// worlds is a query of the worlds that have a mark after a moment; its second column is always false.
-	worlds func(saw string) clause.Expr
+	// worlds is a query of the worlds that have a mark after a moment, some of them more than once; its second
+	// column is always false. It reads no more marks than limit at one place.
+	worlds func(saw string, limit int) clause.Expr
 	// numbers aggregates n into one text.
 	numbers string
 }
@@ -75,7 +77,7 @@ type moments struct {
 // merged into the outer one, and only the index has their order. EXISTS would drop an order.
 var postgresMoments = moments{
 	now:      "moment()",
-	firstRow: "SELECT CAST('ffffffff-ffff-ffff-ffff-ffffffffffff' AS uuid), to_timestamp(0), moment(), '', ''",
+	firstRow: "SELECT CAST('ffffffff-ffff-ffff-ffff-ffffffffffff' AS uuid), to_timestamp(0), moment(), CASE WHEN %s THEN 't' ELSE '' END, ''",
 	lost: func(saw string) clause.Expr {
 		return gorm.Expr("NOT EXISTS (SELECT 1 FROM incarnation WHERE horizon <= pg_snapshot_xmin("+postgresSaw+"))", saw)
 	},
@@ -85,10 +87,10 @@ var postgresMoments = moments{
 			" LATERAL (SELECT 1 FROM changes WHERE world_id = ? AND xid BETWEEN running AND running ORDER BY xid LIMIT 1) mark)",
 			world, saw, saw, world)
 	},
-	worlds: func(saw string) clause.Expr {
-		return gorm.Expr("(SELECT world_id, false FROM changes WHERE xid >= pg_snapshot_xmax("+postgresSaw+") ORDER BY xid)"+
-			" UNION SELECT world_id, false FROM pg_snapshot_xip("+postgresSaw+") running,"+
-			" LATERAL (SELECT world_id FROM changes WHERE xid BETWEEN running AND running ORDER BY xid) mark", saw, saw)
+	worlds: func(saw string, limit int) clause.Expr {
+		return gorm.Expr("(SELECT world_id, false FROM changes WHERE xid >= pg_snapshot_xmax("+postgresSaw+") ORDER BY xid LIMIT ?)"+
+			" UNION ALL SELECT world_id, false FROM pg_snapshot_xip("+postgresSaw+") running,"+
+			" LATERAL (SELECT world_id FROM changes WHERE xid BETWEEN running AND running ORDER BY xid LIMIT ?) mark", saw, limit, saw, limit)
 	},
 	numbers: "string_agg(CAST(n AS text), ' ')",
 }
@@ -101,13 +103,13 @@ var sqliteMoments = moments{
 	// The driver reads a column as a time if the first query of the union declares it so. That query finds no
 	// row here.
 	firstRow: "SELECT id, scheduled_at, name, description, '' FROM events WHERE number = 0 UNION ALL " +
-		"SELECT 'ffffffff-ffff-ffff-ffff-ffffffffffff', '1970-01-01 00:00:00+00:00', " + sqliteLast + ", '', ''",
+		"SELECT 'ffffffff-ffff-ffff-ffff-ffffffffffff', '1970-01-01 00:00:00+00:00', " + sqliteLast + ", CASE WHEN %s THEN 't' ELSE '' END, ''",
 	lost: func(saw string) clause.Expr { return gorm.Expr(sqliteLast+" < CAST(? AS INTEGER)", saw) },
 	changed: func(saw, world string) clause.Expr {
 		return gorm.Expr("EXISTS (SELECT 1 FROM changes WHERE world_id = ? AND number > CAST(? AS INTEGER))", world, saw)
 	},
-	worlds: func(saw string) clause.Expr {
-		return gorm.Expr("SELECT world_id, false FROM changes WHERE number > CAST(? AS INTEGER)", saw)
+	worlds: func(saw string, limit int) clause.Expr {
+		return gorm.Expr("SELECT world_id, false FROM changes WHERE number > CAST(? AS INTEGER) LIMIT ?", saw, limit)
 	},
 	numbers: "group_concat(n, ' ')",
 }

@@ -258,10 +258,10 @@ func (s *textSink) Truncate(size int) {
 }
 
 // After a crash of one of its processes a server has emptied the marks and gives out the numbers of transactions again: what it said
-// before means nothing.
+// before means nothing. Nor does what it says while a transaction runs that was prepared before: that one's marks are gone.
 func TestMomentsAfterCrash(t *testing.T) {
 	t.Parallel()
-	server := servicetest.NewPostgresServer(t, "fsync=off")
+	server := servicetest.NewPostgresServer(t, "fsync=off", "max_prepared_transactions=1")
 	store, err := models.Open(models.Options{URL: server.URL(), MaxConns: 2, Timeout: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -288,15 +288,30 @@ func TestMomentsAfterCrash(t *testing.T) {
 	first := now()
 	changed(first, false)
 	changed(models.Moment{}, true)
+	db := server.Database()
+	db.Exec("BEGIN; INSERT INTO changes VALUES ('w'); PREPARE TRANSACTION 'p'")
 	server.CrashBackend()
 	servicetest.Eventually(t, 30*time.Second, "a crash, after which there is no moment", func() bool { return now().IsZero() })
 	changed(first, true)
-	if _, err := store.PruneChanges(t.Context()); err != nil {
-		t.Fatal(err)
+	prune := func() {
+		t.Helper()
+		if _, err := store.PruneChanges(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
+	prune()
 	second := now()
 	changed(first, true)
-	changed(second, false)
+	changed(second, true)
+	for range 3 { // with horizons of the time since
+		db.Exec("UPDATE incarnation SET next_since = next_since - interval '1 day'")
+		prune()
+		changed(now(), true)
+	}
+	db.Exec("COMMIT PREPARED 'p'")
+	third := now()
+	changed(second, true)
+	changed(third, false)
 }
 
 // Who leaves an event while that moves to another world changes the list of the world in which the event is then.

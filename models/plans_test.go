@@ -1,8 +1,10 @@
 package models_test
 
 import (
+	"errors"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -161,6 +163,7 @@ func TestQuestionsOfManyMarks(t *testing.T) {
 		}
 		db.Exec("INSERT INTO changes SELECT 'world ' || n / 700, (1 + n % 700)::text::xid8 FROM generate_series(0, 69999) n") // long ago
 		running := servicetest.BeginTx(t, db, "INSERT INTO changes VALUES ('world 1')")                                       // and still running
+		first := len(server.Log())
 		begin, before := moment(), len(server.Log())
 		for range 3 {
 			ask(begin)
@@ -174,7 +177,41 @@ func TestQuestionsOfManyMarks(t *testing.T) {
 				t.Errorf("PostgreSQL has looked %s: %s", looked, plan)
 			}
 		}
+		for _, step := range stepRows.FindAllStringSubmatch(server.Log()[first:], -1) {
+			if rows, _ := strconv.Atoi(step[1]); rows > 10_002 { // the moment, the worlds that are named, and one more
+				t.Errorf("PostgreSQL has looked %s: %d rows are read: %s", looked, rows, server.Log()[first:])
+			}
+		}
 		running.Rollback()
+	}
+}
+
+// stepRows finds how many rows a step of a plan had.
+var stepRows = regexp.MustCompile(`actual time=\S+ rows=(\d+)`)
+
+// Whether the caller is active is asked by the statement that reads the list, of an empty one, too. By a second statement somebody who was
+// blocked at the first, and is no more, would have an empty list of everybody's.
+func TestEmptyListIsOneStatement(t *testing.T) {
+	t.Parallel()
+	server := servicetest.NewPostgresServer(t, "log_statement=all")
+	store := openStore(t, server.URL())
+	if err := store.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	alice := addCaller(t, store, "alice")
+	read := func() error {
+		return store.List(models.ListOptions{WorldID: "w"}).Next(t.Context(), alice, new(textSink))
+	}
+	before := len(server.Log())
+	if err := read(); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(server.Log()[before:], " LOG:  execute "); got != 1 {
+		t.Errorf("%d statements: %s", got, server.Log()[before:])
+	}
+	server.Database().Exec("UPDATE users SET blocked_at = now()")
+	if err := read(); !errors.Is(err, models.ErrSignedOut) {
+		t.Error(err)
 	}
 }
 

@@ -93,7 +93,7 @@ func pruneChanges(tx *gorm.DB) (deleted int64, err error) {
 		// one's.
 		"DELETE FROM incarnation WHERE greatest(horizon, next) > pg_snapshot_xmax(pg_current_snapshot())",
 		"INSERT INTO incarnation DEFAULT VALUES ON CONFLICT DO NOTHING",
-		fmt.Sprintf(`UPDATE incarnation SET horizon = next, next = pg_snapshot_xmin(pg_current_snapshot()), next_since = now()
+		fmt.Sprintf(`UPDATE incarnation SET horizon = greatest(horizon, next), next = pg_snapshot_xmin(pg_current_snapshot()), next_since = now()
 			WHERE NOT next_since BETWEEN now() - interval '%d s' AND now()`, int(keptChanges.Seconds())),
 		"DELETE FROM changes WHERE ctid = ANY (ARRAY (SELECT ctid FROM changes WHERE xid >= pg_snapshot_xmax(pg_current_snapshot()) ORDER BY xid LIMIT 100000))",
 	} {

@@ -81,7 +81,7 @@ func pruneAgain(ctx context.Context, log *slog.Logger, what string, prune func()
 		case <-tick:
 		}
 		if err := prune(); err != nil && ctx.Err() == nil {
-			log.Debug(what+" not pruned", "error", err.Error())
+			log.Warn(what+" not pruned", "error", err.Error())
 		}
 	}
 }

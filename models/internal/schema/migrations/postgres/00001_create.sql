@@ -114,10 +114,11 @@ CREATE UNLOGGED TABLE incarnation (
     one        boolean     PRIMARY KEY DEFAULT true CHECK (one),
     id         uuid        NOT NULL DEFAULT gen_random_uuid(),
     -- Marks of transactions before horizon may be deleted, and those before pruned are. A snapshot that began before horizon
-    -- can be compared with nothing. Each horizon has been next for a while.
-    horizon    xid8        NOT NULL DEFAULT '0',
+    -- can be compared with nothing. Each horizon has been next for a while, but the first: a prepared transaction outlives a crash,
+    -- which its marks do not, so nothing counts that saw it running.
+    horizon    xid8        NOT NULL DEFAULT pg_snapshot_xmax(pg_current_snapshot()),
     pruned     xid8        NOT NULL DEFAULT '0',
-    next       xid8        NOT NULL DEFAULT pg_snapshot_xmin(pg_current_snapshot()),
+    next       xid8        NOT NULL DEFAULT pg_snapshot_xmax(pg_current_snapshot()),
     next_since timestamptz NOT NULL DEFAULT now()
 );
 INSERT INTO incarnation DEFAULT VALUES;
