@@ -31,6 +31,8 @@ type cluster struct {
 	nodes   []*node
 	// acknowledged are the events that must be there, those of all drills so far.
 	acknowledged map[string]bool
+	// asynchronous means that no commit waits for a standby.
+	asynchronous bool
 }
 
 // instance is one of two of the service, which restarts may replace. They find the leader in two ways: the first has the three nodes
@@ -271,11 +273,15 @@ func (c *cluster) node(name string) *node {
 	return nil
 }
 
-// waitHealthy waits until one node leads, and the others stream from it, one of them synchronously.
+// waitHealthy waits until one node leads, and the others stream from it, one of them synchronously unless the cluster is asynchronous.
 func (c *cluster) waitHealthy(t *testing.T) {
 	t.Helper()
+	synchronous := 1
+	if c.asynchronous {
+		synchronous = 0
+	}
 	begin := time.Now()
-	servicetest.Eventually(t, 2*time.Minute, "one node leads, the others stream, one is synchronous", func() bool {
+	servicetest.Eventually(t, 2*time.Minute, fmt.Sprintf("one node leads, the others stream, %d of them synchronously", synchronous), func() bool {
 		roles := make(map[string]int)
 		leader := ""
 		for _, m := range c.members() {
@@ -283,26 +289,26 @@ func (c *cluster) waitHealthy(t *testing.T) {
 				leader = m.Name
 			}
 		}
-		return roles["leader"] == 1 && roles["sync_standby"] == 1 && roles["replica"] == 1 && c.node(leader).leadsTwo(t)
+		return roles["leader"] == 1 && roles["sync_standby"] == synchronous && roles["replica"] == 2-synchronous && c.node(leader).leadsTwo(t, synchronous)
 	})
 	t.Logf("the cluster is healthy after %v", time.Since(begin).Round(time.Millisecond))
 }
 
-// leadsTwo reports whether two standbys stream from the node, one of them synchronously.
-func (n *node) leadsTwo(t *testing.T) bool {
+// leadsTwo reports whether two standbys stream from the node, so many of them synchronously.
+func (n *node) leadsTwo(t *testing.T, synchronous int) bool {
 	db := n.open(t, "postgres")
 	defer db.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	var streaming, synchronous int
+	var streaming, sync int
 	err := db.QueryRowContext(ctx, `SELECT count(*), count(*) FILTER (WHERE sync_state = 'sync') FROM pg_stat_replication
-		WHERE state = 'streaming' AND application_name ~ '^n[123]$'`).Scan(&streaming, &synchronous)
-	return err == nil && streaming == 2 && synchronous == 1
+		WHERE state = 'streaming' AND application_name ~ '^n[123]$'`).Scan(&streaming, &sync)
+	return err == nil && streaming == 2 && sync == synchronous
 }
 
-// switchover has Patroni give the leader's role to another node.
-func (n *node) switchover() error {
-	body := strings.NewReader(fmt.Sprintf(`{"leader":%q}`, n.name))
+// switchover has Patroni give the leader's role to another node, to any where none is named.
+func (n *node) switchover(to string) error {
+	body := strings.NewReader(fmt.Sprintf(`{"leader":%q,"candidate":%q}`, n.name, to))
 	res, err := (&http.Client{Transport: plain, Timeout: time.Minute}).Post("http://"+n.host+":8008/switchover", "application/json", body)
 	if err != nil {
 		return err

@@ -86,7 +86,7 @@ func restart(t *testing.T, n *node) {
 
 func switchover(t *testing.T, n *node) {
 	t.Helper()
-	if err := n.switchover(); err != nil {
+	if err := n.switchover(""); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -125,7 +125,7 @@ func (c *cluster) rollingRestart(t *testing.T) {
 		for n, i := range instances {
 			if round == 1 && n == 0 {
 				fault = time.Now()
-				go func() { done <- leader.switchover() }()
+				go func() { done <- leader.switchover("") }()
 			}
 			i.process.Signal(syscall.SIGTERM)
 			if status := i.process.Wait(10 * time.Second); status != 0 {
