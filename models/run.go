@@ -129,8 +129,8 @@ func (s *Store) transaction(ctx context.Context, fn func(tx *gorm.DB) error) err
 }
 
 // locking is transaction for a call that needs a row which somebody may have locked: that of a user, of a
-// session or of an event, for which key stands. It waits for the row for half of the store's timeout at most,
-// and then returns ErrBusy. However many such calls wait for one row, they hold one connection, and those that
+// session or of an event, for which key stands. It waits for the row for half of the store's timeout at most, and
+// not until the call's own deadline, which would cost the connection. Then it returns ErrBusy. However many such calls wait for one row, they hold one connection, and those that
 // wait for all rows hold a quarter of the pool.
 //
 // A file has one writer, and no rows that are locked.
@@ -145,8 +145,12 @@ func (s *Store) locking(ctx context.Context, key string, fn func(tx *gorm.DB) er
 	}
 	defer leave()
 	return s.transaction(ctx, func(tx *gorm.DB) error {
-		patience := strconv.FormatInt((s.options.Timeout / 2).Milliseconds(), 10)
-		if err := tx.Exec("SELECT set_config('lock_timeout', ?, true)", patience).Error; err != nil {
+		patience := s.options.Timeout / 2
+		if deadline, ok := tx.Statement.Context.Deadline(); ok {
+			patience = min(patience, time.Until(deadline)*9/10)
+		}
+		setting := strconv.FormatInt(max(1, patience.Milliseconds()), 10) // 0 would mean no limit
+		if err := tx.Exec("SELECT set_config('lock_timeout', ?, true)", setting).Error; err != nil {
 			return err
 		}
 		return fn(tx)
