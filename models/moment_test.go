@@ -146,12 +146,16 @@ func (h *history) transaction() *sql.Tx {
 	return tx
 }
 
-// begin opens a transaction, that of PostgreSQL with a number of its own or yet without one.
+// begin opens a transaction, that of PostgreSQL with a number of its own or yet without one. One for which the database stays what it was
+// at its first statement writes after others whose writes it does not see.
 func (h *history) begin(t *rapid.T) {
 	if !h.isPostgres || len(h.open) == 3 {
 		return
 	}
 	tx := h.transaction()
+	if rapid.Bool().Draw(t, "repeatable") {
+		tx.Exec("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+	}
 	if rapid.Bool().Draw(t, "numbered") {
 		tx.Exec("SELECT pg_current_xact_id()")
 	}
@@ -314,30 +318,94 @@ func TestMomentsAfterCrash(t *testing.T) {
 	changed(third, false)
 }
 
-// Who leaves an event while that moves to another world changes the list of the world in which the event is then.
+// Who changes the RSVPs of an event while that moves to another world changes the list of the world in which the event is then, whichever
+// of the two comes first, and whether or not an event that was removed comes back.
 func TestMomentsOfMovedEvents(t *testing.T) {
 	t.Parallel()
 	s := servicetest.Start(t, servicetest.Postgres(t))
+	s.Database.DB.SetMaxOpenConns(4)
 	n := 0
 	rapid.Check(t, func(t *rapid.T) {
 		h := &history{T: t, s: s, prefix: fmt.Sprintf("h%d", n), isPostgres: true}
 		n++
 		defer h.end()
 		h.begun()
-		h.open = append(h.open, h.transaction())
-		if _, err := h.open[0].Exec("DELETE FROM rsvps WHERE event_number = (SELECT number FROM events WHERE id = '" + h.eventID(0) + "')"); err != nil {
-			t.Fatal(err)
+		s.Database.Exec(h.insertUser(2))
+		s.Database.Exec("DELETE FROM events WHERE id = '" + h.eventID(1) + "'") // whose world would have a mark in any case
+		if rapid.Bool().Draw(t, "removed") {
+			s.Database.Exec("UPDATE events SET world_id = '' WHERE id = '" + h.eventID(0) + "'")
 		}
-		move := h.transaction() // which waits for who leaves, 2 ms
-		if _, err := move.Exec("UPDATE events SET world_id = '" + h.worldID(1) + "' WHERE id = '" + h.eventID(0) + "'"); err != nil {
-			move.Rollback()
-		} else {
-			move.Commit()
+		change := rapid.SampledFrom([]string{
+			h.join("u.id = '" + h.userID(2) + "'"),
+			"DELETE FROM rsvps WHERE event_number = (SELECT number FROM events WHERE id = '" + h.eventID(0) + "')",
+			"UPDATE users SET username = username || 'x' WHERE id = '" + h.userID(0) + "'",
+			"DELETE FROM users WHERE id = '" + h.userID(0) + "'",
+		}).Draw(t, "change")
+		rsvps, mover := h.transaction(), h.transaction()
+		h.open = append(h.open, rsvps, mover)
+		if rapid.Bool().Draw(t, "repeatable") {
+			rsvps.Exec("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+			rsvps.Exec("SELECT pg_current_xact_id()")
 		}
-		list, moment := h.read(h.worldID(1), false)
-		h.seen = append(h.seen, sighting{h.worldID(1), list, moment})
-		h.open[0].Commit()
-		h.open = nil
+		move := func() {
+			if _, err := mover.Exec("UPDATE events SET world_id = '" + h.worldID(1) + "' WHERE id = '" + h.eventID(0) + "'"); err == nil {
+				mover.Commit()
+			}
+			list, moment := h.read(h.worldID(1), false)
+			h.seen = append(h.seen, sighting{h.worldID(1), list, moment})
+		}
+		switch rapid.SampledFrom([]string{"before", "beside", "after"}).Draw(t, "move") {
+		case "before":
+			move()
+			rsvps.Exec(change)
+		case "beside":
+			rsvps.Exec("SET LOCAL lock_timeout = '20s'")
+			mover.Exec("UPDATE events SET world_id = world_id || 'x' WHERE id = '" + h.eventID(0) + "'") // takes its locks
+			changed := make(chan bool)
+			go func() {
+				rsvps.Exec(change)
+				close(changed)
+			}()
+			for waits := false; !waits; {
+				select {
+				case <-changed:
+					waits = true // for nobody
+				default:
+					waits = s.Database.Count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0
+				}
+			}
+			move()
+			<-changed
+		case "after":
+			rsvps.Exec(change)
+			move() // which gives up when it has waited 2 ms
+		}
+		rsvps.Commit() // which undoes what has failed
 		h.check(t)
 	})
+}
+
+// An event that moves to another world stops those who change its own RSVPs, and nobody else.
+func TestMoveOfOneEvent(t *testing.T) {
+	t.Parallel()
+	db := servicetest.Postgres(t)
+	s := openStore(t, db.URL)
+	alice, bob := addCaller(t, s, "alice"), addCaller(t, s, "bob")
+	createEvent(t, s, alice, "from")
+	others := []models.ID{createEvent(t, s, alice, "from"), createEvent(t, s, alice, "to"), createEvent(t, s, alice, "elsewhere")}
+	servicetest.BeginTx(t, db, "UPDATE events SET world_id = 'to' WHERE number = (SELECT min(number) FROM events)")
+	for i, world := range []string{"from", "to", "elsewhere"} {
+		if err := s.JoinEvent(t.Context(), bob, others[i]); err != nil {
+			t.Fatalf("join in %s: %v", world, err)
+		}
+		if _, err := s.LeaveEvent(t.Context(), alice, others[i]); err != nil {
+			t.Fatalf("leave in %s: %v", world, err)
+		}
+		if _, err := s.CreateEvent(t.Context(), bob, newEvent(world)); err != nil {
+			t.Fatalf("create in %s: %v", world, err)
+		}
+		if _, err := s.RemoveEvent(t.Context(), others[i]); err != nil {
+			t.Fatalf("remove in %s: %v", world, err)
+		}
+	}
 }
