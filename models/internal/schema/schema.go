@@ -36,7 +36,7 @@ var (
 		OldQuery:      "SELECT count(*) > 0 AND max(name = 'skeleton') = 0 FROM pragma_table_info('users')",
 		HasTableQuery: "SELECT count(*) > 0 FROM sqlite_master WHERE type = 'table' AND name = '%s'",
 		TriggersQuery: "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name IN ('events', 'rsvps') AND name LIKE 'changes\\_%' ESCAPE '\\'",
-		Triggers:      7,
+		Triggers:      8,
 	}
 	Postgres = Database{
 		Name:     "postgres",

@@ -94,6 +94,12 @@ CREATE TRIGGER changes_events_replace BEFORE INSERT ON events BEGIN
 END;
 -- +goose StatementEnd
 -- +goose StatementBegin
+CREATE TRIGGER changes_events_replace_others BEFORE UPDATE ON events WHEN NEW.number <> OLD.number OR NEW.id <> OLD.id BEGIN
+    DELETE FROM changes WHERE world_id IN (SELECT DISTINCT world_id FROM events WHERE number = NEW.number OR id = NEW.id);
+    INSERT INTO changes (world_id) SELECT DISTINCT world_id FROM events WHERE number = NEW.number OR id = NEW.id;
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
 CREATE TRIGGER changes_events_insert AFTER INSERT ON events BEGIN
     DELETE FROM changes WHERE world_id IN (SELECT NEW.world_id);
     INSERT INTO changes (world_id) SELECT NEW.world_id;
