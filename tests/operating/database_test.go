@@ -208,3 +208,28 @@ func TestSilentConnections(t *testing.T) {
 		t.Errorf("%d of %d calls failed", failed, connections)
 	}
 }
+
+// Whoever waits for a connection is counted for no longer than they wait, also if there is none in the end.
+func TestWaitingCallsAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	db := servicetest.Postgres(t)
+	alice := servicetest.Start(t, db).SignIn("alice") // with patience
+	id := alice.Create("w", "n", servicetest.When)
+	proxy, through := db.ThroughProxy()
+	db.URL = through
+	s := servicetest.Start(t, db, func(o *servicetest.Options) { o.DBTimeout = 2 * time.Second })
+	alice = alice.On(s)
+	join := func() *servicetest.Response { return alice.Post("/api/event/join/"+id, "") }
+	servicetest.Eventually(t, 20*time.Second, "a join", func() bool { return join().Status == 200 })
+	proxy.Down()
+	servicetest.AtOnce(20, func(int) {
+		if res := join(); res.Status < 500 {
+			t.Errorf("%d %s without a database", res.Status, res.Body)
+		}
+	})
+	proxy.Up()
+	servicetest.Eventually(t, 20*time.Second, "a join", func() bool { return join().Status == 200 })
+	servicetest.Eventually(t, 5*time.Second, "nobody waits", func() bool {
+		return servicetest.Metric(t, s, `worldevents_database_waiting_calls{pool="postgres"}`) == 0
+	})
+}

@@ -1,0 +1,138 @@
+package events
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// A row that somebody has locked delays those who need it, and nobody else, for as long as it is locked.
+func TestLockedRowDelaysOnlyItsOwn(t *testing.T) {
+	const session = "SELECT FROM sessions WHERE user_id = (SELECT id FROM users WHERE username = 'bob') FOR UPDATE"
+	for _, test := range []struct {
+		name string
+		lock string
+		need func(bob *servicetest.Client, id string) *servicetest.Response
+	}{
+		{"event", "SELECT FROM events WHERE name = 'locked' FOR UPDATE",
+			func(bob *servicetest.Client, id string) *servicetest.Response {
+				return bob.Post("/api/event/join/"+id, "")
+			}},
+		{"RSVP", "DELETE FROM rsvps WHERE username = 'bob'",
+			func(bob *servicetest.Client, id string) *servicetest.Response { return bob.Delete("/api/event/" + id) }},
+		{"user", "SELECT FROM users WHERE username = 'bob' FOR UPDATE",
+			func(bob *servicetest.Client, id string) *servicetest.Response {
+				return bob.Post("/api/event/w", `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z"}`)
+			}},
+		{"session", session,
+			func(bob *servicetest.Client, id string) *servicetest.Response {
+				return bob.Get(servicetest.RefreshPath)
+			}},
+		{"sign-in", "SELECT FROM users WHERE username = 'bob' FOR UPDATE",
+			func(bob *servicetest.Client, id string) *servicetest.Response {
+				return bob.Post("/sign-in", "username=bob", servicetest.AsForm)
+			}},
+		{"sign-out", session,
+			func(bob *servicetest.Client, id string) *servicetest.Response { return bob.Post("/sign-out", "") }},
+		{"sign-out everywhere", session,
+			func(bob *servicetest.Client, id string) *servicetest.Response {
+				return bob.Post("/sign-out?everywhere=true", "")
+			}},
+		{"reuse", session,
+			func(bob *servicetest.Client, id string) *servicetest.Response {
+				return bob.Get(servicetest.RefreshPath)
+			}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := servicetest.Start(t, servicetest.Postgres(t))
+			alice, bob := s.SignIn("alice"), s.SignIn("bob")
+			locked := alice.Create("w", "locked", servicetest.When)
+			if test.name == "RSVP" {
+				bob.Post("/api/event/join/"+locked, "").Is(200, servicetest.Success)
+			}
+			if test.name == "reuse" { // of a refresh token that was spent long ago
+				spent := bob.Cookie("refreshToken")
+				bob.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+				bob.SetCookie("refreshToken", spent)
+				s.Clock.Advance(2 * time.Minute)
+			}
+			users := make([]*servicetest.Client, 12)
+			for i := range users {
+				users[i] = s.SignIn(fmt.Sprint("user", i))
+			}
+			tx := servicetest.BeginTx(t, s.Database, test.lock)
+			var all, wait sync.WaitGroup
+			defer all.Wait()
+			for range 30 { // more than there are connections
+				all.Go(func() {
+					client := bob.On(s) // which keeps its cookies, whatever the others are told
+					switch res := test.need(client, locked); res.Status {
+					case 200, 204, 303:
+					default:
+						res.Is(400, servicetest.InvalidRefresh) // of several with one refresh token
+					}
+				})
+			}
+			for i, user := range users {
+				wait.Go(func() {
+					for n := range 2 {
+						id := user.Create("elsewhere", fmt.Sprint(i, n), servicetest.When)
+						users[(i+1)%len(users)].Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+						user.Delete("/api/event/"+id).Is(200, servicetest.Success)
+						user.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+						user.Get("/api/event/nowhere").Is(200, servicetest.List())
+						s.Client().Post("/sign-in", fmt.Sprint("username=new", i, n), servicetest.AsForm).Is(303, "")
+					}
+				})
+			}
+			wait.Wait() // all this time the row is locked
+			if err := tx.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// Who needs a user who is locked, such as one who is being renamed, or an RSVP of theirs, keeps nobody else from the same event.
+func TestLockedUserKeepsNobodyFromEvents(t *testing.T) {
+	for name, lock := range map[string]string{
+		"user": "SELECT FROM users WHERE username = 'bob' FOR UPDATE",
+		"RSVP": "DELETE FROM rsvps WHERE username = 'bob'",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := servicetest.Start(t, servicetest.Postgres(t))
+			alice, bob := s.SignIn("alice"), s.SignIn("bob")
+			id := alice.Create("w", "n", servicetest.When)
+			if name == "RSVP" {
+				bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+			}
+			users := make([]*servicetest.Client, 12)
+			for i := range users {
+				users[i] = s.SignIn(fmt.Sprint("user", i))
+			}
+			tx := servicetest.BeginTx(t, s.Database, lock)
+			var all, wait sync.WaitGroup
+			defer all.Wait()
+			for range 10 {
+				all.Go(func() { bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success) })
+			}
+			for _, user := range users {
+				wait.Go(func() {
+					for range 8 {
+						user.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+						user.Delete("/api/event/"+id).Is(200, servicetest.Success)
+					}
+				})
+			}
+			wait.Wait() // all this time bob is locked
+			if err := tx.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
