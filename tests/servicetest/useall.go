@@ -74,7 +74,7 @@ func UseAll(t *testing.T, s *Service) {
 	grant, err := store.SignIn(ctx, models.Who{Username: "carol"}, true, in)
 	must(err)
 	caller := models.Caller{UserID: grant.ID, SessionID: grant.SessionID}
-	_, err = store.FindSession(ctx, in.RefreshToken)
+	_, err = store.FindSessions(ctx, []models.RefreshToken{in.RefreshToken})
 	must(err)
 	_, err = store.Sessions(ctx, grant.ID)
 	must(err)

@@ -35,11 +35,14 @@ func (s *Service) sessionsPage(c echo.Context) error {
 // returns models.ErrSignedOut without such a session, and for cookies that disagree.
 func (s *Service) Current(r *http.Request) (own models.Caller, username string, err error) {
 	cookies := session.ReadCookies(r.Header)
-	found, err := s.refreshableSessions(r.Context(), cookies)
+	if cookies.Conflict() {
+		return own, "", models.ErrSignedOut
+	}
+	found, err := s.Store.FindSessions(r.Context(), cookies.RefreshTokens())
 	switch {
 	case err != nil:
 		return own, "", err
-	case len(found) == 0 || cookies.Conflict():
+	case len(found) == 0:
 		return own, "", models.ErrSignedOut
 	}
 	return found[0], s.usernameOf(found[0].UserID, cookies), nil
@@ -85,14 +88,17 @@ func (s *Service) usernameOf(user models.ID, cookies session.Cookies) string {
 func (s *Service) fromLiveSession(handle func(c echo.Context, cookies session.Cookies, own models.Caller) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		cookies := session.ReadCookies(c.Request().Header)
+		if cookies.Conflict() {
+			return s.LeadNobody(c, "/sessions")
+		}
 		live, err := s.liveSessions(c.Request().Context(), cookies)
 		switch {
 		case err != nil:
 			return err
-		case len(live) > 0 && !cookies.Conflict():
-			return handle(c, cookies, live[0])
+		case len(live) == 0:
+			return s.LeadNobody(c, "/sessions")
 		}
-		return s.LeadNobody(c, "/sessions")
+		return handle(c, cookies, live[0])
 	}
 }
 

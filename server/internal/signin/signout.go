@@ -86,7 +86,7 @@ func (s *Service) revokeSent(ctx context.Context, cookies session.Cookies, every
 // liveSessions are the sessions of which the cookies hold a proof: the current refresh token, or a JWT that has not
 // expired and whose session is not revoked. Those of refresh tokens come first.
 func (s *Service) liveSessions(ctx context.Context, cookies session.Cookies) ([]models.Caller, error) {
-	live, err := s.refreshableSessions(ctx, cookies)
+	live, err := s.Store.FindSessions(ctx, cookies.RefreshTokens())
 	if err != nil {
 		return nil, err
 	}
@@ -108,20 +108,6 @@ func (s *Service) liveSessions(ctx context.Context, cookies session.Cookies) ([]
 		}
 	}
 	return live, nil
-}
-
-// refreshableSessions are the sessions whose current refresh tokens the cookies hold. Nothing is spent.
-func (s *Service) refreshableSessions(ctx context.Context, cookies session.Cookies) (found []models.Caller, err error) {
-	for _, token := range cookies.RefreshTokens() {
-		session, err := s.Store.FindSession(ctx, token)
-		switch {
-		case err == nil:
-			found = append(found, session)
-		case !errors.Is(err, models.ErrRefreshToken):
-			return nil, err
-		}
-	}
-	return found, nil
 }
 
 func (s *Service) logSignedOut(ctx context.Context, sessions []models.Caller, cause string) {
