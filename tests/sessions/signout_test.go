@@ -47,3 +47,23 @@ func TestManyRefreshTokensCostNoMore(t *testing.T) {
 		}
 	})
 }
+
+// Where a part of a sign-out is done and the rest is refused, nobody is told that nothing has happened. The browser keeps its
+// cookies, and the next try does the rest.
+func TestSignOutEverywhereHalfway(t *testing.T) {
+	t.Parallel()
+	s := servicetest.Start(t, servicetest.Postgres(t))
+	alice := s.SignIn("alice")
+	s.Database.Exec(`
+		CREATE SEQUENCE updates;
+		CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			IF nextval('updates') IN (2, 3, 4, 5) THEN RAISE EXCEPTION 'injected' USING ERRCODE = '40001'; END IF;
+			RETURN NULL;
+		END $$;
+		CREATE TRIGGER refuse AFTER UPDATE ON sessions FOR EACH STATEMENT EXECUTE FUNCTION refuse()`)
+	alice.Post("/sign-out?everywhere=true", "").IsError(500, "internal").SetsNoCookie()
+	if n := s.Database.Count("sessions WHERE revoked_at IS NOT NULL"); n != 1 {
+		t.Errorf("%d sessions are revoked, want 1", n)
+	}
+	alice.Post("/sign-out?everywhere=true", "").Is(204, "")
+}

@@ -3,6 +3,7 @@ package signin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -43,8 +44,15 @@ func (s *Service) LeadTo(c echo.Context, path string) error {
 
 // revokeSent revokes the session of every refresh token that was sent, spent ones included. If that is none, it revokes
 // those that the JWTs name, which may have expired. With everywhere it revokes all sessions of the user, if what was sent
-// shows that one of them is live.
-func (s *Service) revokeSent(ctx context.Context, cookies session.Cookies, everywhere bool) error {
+// shows that one of them is live. Once something is revoked, what is refused then is models.ErrUnavailable: other errors would
+// say that nothing has happened.
+func (s *Service) revokeSent(ctx context.Context, cookies session.Cookies, everywhere bool) (err error) {
+	var done []models.Caller
+	defer func() {
+		if err != nil && len(done) > 0 {
+			err = fmt.Errorf("%w: %d sessions are revoked, but %v", models.ErrUnavailable, len(done), err)
+		}
+	}()
 	if everywhere {
 		live, err := s.liveSessions(ctx, cookies)
 		if err != nil {
@@ -56,11 +64,13 @@ func (s *Service) revokeSent(ctx context.Context, cookies session.Cookies, every
 				return err
 			}
 			s.logSignedOut(ctx, revoked, "everywhere")
+			done = append(done, revoked...)
 		}
 	}
 	if tokens := cookies.RefreshTokens(); len(tokens) > 0 {
 		revoked, known, err := s.Store.RevokeTokens(ctx, tokens)
 		s.logSignedOut(ctx, revoked, "")
+		done = append(done, revoked...)
 		if err != nil || known {
 			return err
 		}
@@ -79,6 +89,7 @@ func (s *Service) revokeSent(ctx context.Context, cookies session.Cookies, every
 			return err
 		}
 		s.logSignedOut(ctx, revoked, "")
+		done = append(done, revoked...)
 	}
 	return nil
 }
