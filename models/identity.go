@@ -20,7 +20,7 @@ import (
 // blocked, and for one who was removed for good.
 func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username string, in SignIn) (Grant, error) {
 	var grant Grant
-	err := s.locking(ctx, "user "+issuer+" "+subject, func(tx *gorm.DB) error {
+	err := s.locking(ctx, externalKey(issuer, subject), func(tx *gorm.DB) error {
 		user, err := lockUser(tx.Where("issuer = ? AND subject = ?", issuer, subject))
 		isNew := errors.Is(err, ErrNoUser)
 		for name := range usernameCandidates(username) {

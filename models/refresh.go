@@ -75,15 +75,15 @@ func (s *Store) revokeIfReused(ctx context.Context, caller Caller, old RefreshTo
 	var now int64
 	err = s.read(ctx, func(tx *gorm.DB) error {
 		return scan(tx.Raw(`
-			SELECT id, spent, ? FROM sessions WHERE handle_hash = ? AND token_hash <> ? AND ? AND ?`,
+			SELECT id, user_id, spent, ? FROM sessions WHERE handle_hash = ? AND token_hash <> ? AND ? AND ?`,
 			s.milliseconds(), old.Handle, old.Token, s.isFresh(), caller.belongsTo()),
-			&session.ID, &session.Spent, &now)
+			&session.ID, &session.UserID, &session.Spent, &now)
 	})
 	if err == nil && session.wasSpentWithin(old.Token, now-s.options.Sessions.ReuseLeeway.Milliseconds()) {
 		return Grant{}, ErrRefreshToken // a second tab lost the race
 	}
 	if err == nil {
-		err = s.locking(ctx, "session "+session.ID.String(), func(tx *gorm.DB) error {
+		err = s.locking(ctx, keyOf(session.UserID), func(tx *gorm.DB) error {
 			return scan(tx.Raw(`
 				UPDATE sessions SET revoked_at = ?, token_hash = NULL, spent = ? WHERE id = ? AND token_hash IS NOT NULL
 				RETURNING id, user_id, (SELECT username FROM users WHERE id = user_id)`,

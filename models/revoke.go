@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -16,17 +17,24 @@ import (
 // the sessions that it revoked. known reports whether any of the tokens belongs to a session, even one that was
 // revoked before.
 func (s *Store) RevokeTokens(ctx context.Context, tokens []RefreshToken) (revoked []Caller, known bool, err error) {
-	revoked, err = s.revoke(ctx, fmt.Sprintf("tokens %x", handles(tokens)), "handle_hash IN ?", handles(tokens))
-	if err != nil || len(revoked) > 0 {
-		return revoked, true, err
-	}
+	var found []Session
 	err = s.read(ctx, func(tx *gorm.DB) error {
-		return scan(tx.Raw("SELECT EXISTS (SELECT 1 FROM sessions WHERE handle_hash IN ?)", handles(tokens)), &known)
+		return tx.Select("id", "user_id", "revoked_at").Where("handle_hash IN ?", handles(tokens)).Order("user_id").Find(&found).Error
 	})
 	if err != nil {
 		return nil, false, fmt.Errorf("find sessions: %w", err)
 	}
-	return nil, known, nil
+	known = len(found) > 0
+	found = slices.DeleteFunc(found, func(session Session) bool { return session.RevokedAt != nil })
+	for len(found) > 0 && err == nil { // one user after the other
+		user, ids, mine := found[0].UserID, []ID(nil), []Caller(nil)
+		for len(found) > 0 && found[0].UserID == user {
+			ids, found = append(ids, found[0].ID), found[1:]
+		}
+		mine, err = s.revoke(ctx, keyOf(user), "id IN ?", ids)
+		revoked = append(revoked, mine...)
+	}
+	return revoked, known, err
 }
 
 func handles(tokens []RefreshToken) []Hash {
@@ -39,14 +47,14 @@ func handles(tokens []RefreshToken) []Hash {
 
 // RevokeSession revokes a session of the caller's user, or a session of anybody if UserID is zero.
 func (s *Store) RevokeSession(ctx context.Context, session Caller) ([]Caller, error) {
-	return s.revoke(ctx, "session "+session.SessionID.String(), "id = ? AND ?", session.SessionID, session.belongsTo())
+	return s.revoke(ctx, keyOf(cmp.Or(session.UserID, session.SessionID)), "id = ? AND ?", session.SessionID, session.belongsTo())
 }
 
 // RevokeExternal revokes sessions of somebody whom an identity provider vouches for, as far as they began
 // before a time (OpenID Connect Back-Channel Logout 1.0). A subject selects the sessions of one user; a
 // providerSID selects those that began with this session of the provider. The caller gives one of them or both.
 func (s *Store) RevokeExternal(ctx context.Context, issuer, subject, providerSID string, before time.Time) ([]Caller, error) {
-	key := fmt.Sprintf("logout %s %s %s", issuer, subject, providerSID)
+	key := externalKey(issuer, cmp.Or(subject, providerSID))
 	switch before = before.UTC(); {
 	case providerSID == "":
 		return s.revoke(ctx, key, "created_at < ? AND user_id = (SELECT id FROM users WHERE issuer = ? AND subject = ?)", before, issuer, subject)
@@ -60,11 +68,11 @@ func (s *Store) RevokeExternal(ctx context.Context, issuer, subject, providerSID
 
 // RevokeUser revokes all sessions of a user except one, which may be zero.
 func (s *Store) RevokeUser(ctx context.Context, user, except ID) ([]Caller, error) {
-	return s.revoke(ctx, "sessions of "+user.String(), "user_id = ? AND id <> ?", user, except)
+	return s.revoke(ctx, keyOf(user), "user_id = ? AND id <> ?", user, except)
 }
 
 // revoke revokes the sessions that a condition selects, and returns those that were not revoked before. Their
-// refresh tokens and their JWTs end at once. key stands for these sessions, whose rows may be locked.
+// refresh tokens and their JWTs end at once. key stands for the user, whose rows may be locked.
 func (s *Store) revoke(ctx context.Context, key, condition string, args ...any) ([]Caller, error) {
 	var revoked []Session
 	err := s.locking(ctx, key, func(tx *gorm.DB) error {

@@ -128,10 +128,11 @@ func (s *Store) transaction(ctx context.Context, fn func(tx *gorm.DB) error) err
 	return s.write(ctx, func(tx *gorm.DB) error { return tx.Transaction(fn) })
 }
 
-// locking is transaction for a call that needs a row which somebody may have locked: that of a user, of a
-// session or of an event, for which key stands. It waits for the row for half of the store's timeout at most, and
-// not until the call's own deadline, which would cost the connection. Then it returns ErrBusy. However many such calls wait for one row, they hold one connection, and those that
-// wait for all rows hold a quarter of the pool.
+// locking is transaction for a call that needs rows which somebody may have locked: those of a user with their
+// sessions, or of an event. key stands for whose they are, and never for what a client has made up. A call waits
+// for a lock for half of the store's timeout at most, and not until its own deadline, which would cost the
+// connection; then it returns ErrBusy. However many calls wait for rows of one user, they hold one connection, and
+// those that wait for any rows hold a quarter of the pool.
 //
 // A file has one writer, and no rows that are locked.
 func (s *Store) locking(ctx context.Context, key string, fn func(tx *gorm.DB) error) error {
@@ -139,9 +140,13 @@ func (s *Store) locking(ctx context.Context, key string, fn func(tx *gorm.DB) er
 		return s.transaction(ctx, fn)
 	}
 	begun := time.Now()
-	leave, err := s.turns.Take(ctx, key, begun.Add(s.options.MaxWait))
+	deadline, giveUp := s.deadline(ctx, begun), begun.Add(s.options.MaxWait)
+	if deadline.Before(giveUp) {
+		giveUp = deadline
+	}
+	leave, err := s.turns.Take(ctx, key, giveUp)
 	if err != nil {
-		return batch.AcquireErr(ctx, s.deadline(ctx, begun))
+		return batch.AcquireErr(ctx, deadline)
 	}
 	defer leave()
 	return s.transaction(ctx, func(tx *gorm.DB) error {
@@ -156,6 +161,12 @@ func (s *Store) locking(ctx context.Context, key string, fn func(tx *gorm.DB) er
 		return fn(tx)
 	})
 }
+
+// keyOf is the key of locking for a user or an event.
+func keyOf(id ID) string { return id.String() }
+
+// externalKey is that of somebody whom an identity provider knows.
+func externalKey(issuer, subject string) string { return issuer + " " + subject }
 
 // timestamp is the time of writing, as a parameter of a statement.
 func (s *Store) timestamp() any { return s.after(0) }

@@ -1,7 +1,6 @@
 package models
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,6 +58,14 @@ type Who struct {
 	Username string
 }
 
+// key stands for the user in Store.locking.
+func (w Who) key() string {
+	if w.ID.IsZero() {
+		return "name " + w.Username
+	}
+	return keyOf(w.ID)
+}
+
 // in is a query for that user.
 func (w Who) in(tx *gorm.DB) *gorm.DB {
 	if w.ID.IsZero() {
@@ -96,7 +103,7 @@ func (s *Store) SignIn(ctx context.Context, who Who, create bool, in SignIn) (Gr
 		return Grant{}, fmt.Errorf("sign in: %w", ErrUsername)
 	}
 	var grant Grant
-	err := s.locking(ctx, "user "+cmp.Or(who.Username, who.ID.String()), func(tx *gorm.DB) error {
+	err := s.locking(ctx, who.key(), func(tx *gorm.DB) error {
 		user, err := lockUser(who.in(tx))
 		if create && who.ID.IsZero() && errors.Is(err, ErrNoUser) {
 			if err := addMissing(tx, s.newUser(who.Username)); err != nil {

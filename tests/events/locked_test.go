@@ -2,6 +2,7 @@ package events
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -37,6 +38,11 @@ func TestLockedRowDelaysOnlyItsOwn(t *testing.T) {
 			}},
 		{"sign-out", session,
 			func(bob *servicetest.Client, id string) *servicetest.Response { return bob.Post("/sign-out", "") }},
+		{"sign-out beside tokens that are made up", session,
+			func(bob *servicetest.Client, id string) *servicetest.Response {
+				madeUp := fmt.Sprintf("refreshToken=%0128x", rand.Uint64()) // another one each time
+				return bob.Post("/sign-out", "", servicetest.Cookies("refreshToken="+bob.Cookie("refreshToken")+"; "+madeUp))
+			}},
 		{"sign-out everywhere", session,
 			func(bob *servicetest.Client, id string) *servicetest.Response {
 				return bob.Post("/sign-out?everywhere=true", "")
