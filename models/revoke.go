@@ -1,6 +1,7 @@
 package models
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -19,13 +20,14 @@ import (
 func (s *Store) RevokeTokens(ctx context.Context, tokens []RefreshToken) (revoked []Caller, known bool, err error) {
 	var found []Session
 	err = s.read(ctx, func(tx *gorm.DB) error {
-		return tx.Select("id", "user_id", "revoked_at").Where("handle_hash IN ?", handles(tokens)).Order("user_id").Find(&found).Error
+		return tx.Select("id", "user_id", "revoked_at").Where("handle_hash IN ?", handles(tokens)).Find(&found).Error
 	})
 	if err != nil {
 		return nil, false, fmt.Errorf("find sessions: %w", err)
 	}
 	known = len(found) > 0
 	found = slices.DeleteFunc(found, func(session Session) bool { return session.RevokedAt != nil })
+	slices.SortFunc(found, func(a, b Session) int { return bytes.Compare(a.UserID[:], b.UserID[:]) })
 	for len(found) > 0 && err == nil { // one user after the other
 		user, ids, mine := found[0].UserID, []ID(nil), []Caller(nil)
 		for len(found) > 0 && found[0].UserID == user {
