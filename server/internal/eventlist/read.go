@@ -120,9 +120,8 @@ func (r *sharedRead) distinctCallers() []models.Caller {
 	return slices.Compact(callers)
 }
 
-// A list of more than maxShort bytes of JSON is held only if few such lists are being read: each of them takes up to a megabyte that nobody
-// counts yet. It does not matter how much responses hold. Lists that are not held have no ETag, so that clients ask for them again and again,
-// each for a response of its own, which holds more still.
+// A list of more than maxShort bytes of JSON is held only while responses hold little, and few such lists are read at once. Otherwise
+// clients that do not read could have each of their requests take a megabyte.
 const maxShort = 256 << 10
 
 // heldPart is the part of a list that is read before a client gets any of it: the whole of one that is held.
@@ -145,7 +144,7 @@ func (p *heldPart) wantsMore() bool {
 		return false
 	}
 	if size > maxShort && !p.large {
-		if p.large = p.lists.held.longReads.Try(nobody, 1); !p.large {
+		if p.large = p.lists.held.memory.Held() <= maxMemory/16 && p.lists.held.longReads.Try(nobody, 1); !p.large {
 			return false
 		}
 	}

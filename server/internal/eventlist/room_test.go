@@ -87,11 +87,13 @@ func TestLongLists(t *testing.T) {
 			}
 		}
 		held("at first", true)
-		if !l.held.memory.Try(bob.UserID, maxMemory/8) {
+		if !l.held.memory.Try(bob.UserID, maxMemory/16) {
 			t.Fatal("no room")
 		}
-		held("while somebody else holds all that they may", true)
-		l.held.memory.Release(bob.UserID, maxMemory/8)
+		held("while a sixteenth is held", true)
+		l.held.memory.Try(bob.UserID, 1)
+		held("while more is held", false)
+		l.held.memory.Release(bob.UserID, maxMemory/16+1)
 		l.held.longReads.Try(nobody, maxLongReads)
 		held("while as many as may be are read", false)
 		l.held.longReads.Release(nobody, 1)
