@@ -19,8 +19,12 @@ import (
 // looks like nobody's name. Later sign-ins do not change the name. It returns ErrBlocked for a user who is
 // blocked, and for one who was removed for good.
 func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username string, in SignIn) (Grant, error) {
+	key, err := s.keyOfExternal(ctx, issuer, subject)
+	if err != nil {
+		return Grant{}, fmt.Errorf("sign in: %w", err)
+	}
 	var grant Grant
-	err := s.locking(ctx, externalKey(issuer, subject), func(tx *gorm.DB) error {
+	err = s.locking(ctx, key, func(tx *gorm.DB) error {
 		user, err := lockUser(tx.Where("issuer = ? AND subject = ?", issuer, subject))
 		isNew := errors.Is(err, ErrNoUser)
 		for name := range usernameCandidates(username) {

@@ -122,8 +122,8 @@ func (l *EventReader) SetSmall(small bool) {
 // errStuck is returned for a batch after which the reading stands where it stood before.
 var errStuck = errors.New("the reading does not move on")
 
-// Next reads one batch into sink. For a caller who is not active it returns ErrSignedOut; with the zero Caller
-// it does not check. After an error the sink is as it was before.
+// Next reads one batch into sink. For a caller who is not active it returns ErrSignedOut, unless the batch has but
+// RSVPs of a large event; with the zero Caller it does not check. After an error the sink is as it was before.
 func (l *EventReader) Next(ctx context.Context, caller Caller, sink EventSink) error {
 	size, start := sink.Size(), l.readState
 	maxWait := l.store.options.MaxWait

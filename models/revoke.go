@@ -56,7 +56,10 @@ func (s *Store) RevokeSession(ctx context.Context, session Caller) ([]Caller, er
 // before a time (OpenID Connect Back-Channel Logout 1.0). A subject selects the sessions of one user; a
 // providerSID selects those that began with this session of the provider. The caller gives one of them or both.
 func (s *Store) RevokeExternal(ctx context.Context, issuer, subject, providerSID string, before time.Time) ([]Caller, error) {
-	key := externalKey(issuer, cmp.Or(subject, providerSID))
+	key, err := s.keyOfExternal(ctx, issuer, cmp.Or(subject, providerSID))
+	if err != nil {
+		return nil, fmt.Errorf("revoke sessions: %w", err)
+	}
 	switch before = before.UTC(); {
 	case providerSID == "":
 		return s.revoke(ctx, key, "created_at < ? AND user_id = (SELECT id FROM users WHERE issuer = ? AND subject = ?)", before, issuer, subject)

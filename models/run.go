@@ -144,12 +144,16 @@ func (s *Store) locking(ctx context.Context, key string, fn func(tx *gorm.DB) er
 	if deadline.Before(giveUp) {
 		giveUp = deadline
 	}
+	s.writer.timings.waiting.Add(1)
 	leave, err := s.turns.Take(ctx, key, giveUp)
+	s.writer.timings.waiting.Add(-1)
 	if err != nil {
-		return batch.AcquireErr(ctx, deadline)
+		err = batch.AcquireErr(ctx, deadline)
+		s.writer.timings.observe(begun, time.Time{}, err, UsageOf(ctx))
+		return err
 	}
 	defer leave()
-	return s.transaction(ctx, func(tx *gorm.DB) error {
+	return s.transaction(context.WithValue(ctx, Deadline{}, deadline), func(tx *gorm.DB) error {
 		patience := s.options.Timeout / 2
 		if deadline, ok := tx.Statement.Context.Deadline(); ok {
 			patience = min(patience, time.Until(deadline)*9/10)
@@ -165,8 +169,20 @@ func (s *Store) locking(ctx context.Context, key string, fn func(tx *gorm.DB) er
 // keyOf is the key of locking for a user or an event.
 func keyOf(id ID) string { return id.String() }
 
-// externalKey is that of somebody whom an identity provider knows.
-func externalKey(issuer, subject string) string { return issuer + " " + subject }
+// keyOfExternal is that of somebody whom an identity provider knows, once there is such a user.
+func (s *Store) keyOfExternal(ctx context.Context, issuer, subject string) (key string, err error) {
+	if s.turns == nil {
+		return "", nil
+	}
+	var found []ID
+	err = s.read(ctx, func(tx *gorm.DB) error {
+		return tx.Model(&User{}).Where("issuer = ? AND subject = ?", issuer, subject).Pluck("id", &found).Error
+	})
+	if err != nil || len(found) == 0 {
+		return issuer + " " + subject, err
+	}
+	return keyOf(found[0]), nil
+}
 
 // timestamp is the time of writing, as a parameter of a statement.
 func (s *Store) timestamp() any { return s.after(0) }

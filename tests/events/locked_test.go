@@ -22,6 +22,8 @@ func TestLockedRowDelaysOnlyItsOwn(t *testing.T) {
 			func(bob *servicetest.Client, id string) *servicetest.Response {
 				return bob.Post("/api/event/join/"+id, "")
 			}},
+		{"event of a leave", "SELECT FROM events WHERE name = 'locked' FOR UPDATE",
+			func(bob *servicetest.Client, id string) *servicetest.Response { return bob.Delete("/api/event/" + id) }},
 		{"RSVP", "DELETE FROM rsvps WHERE username = 'bob'",
 			func(bob *servicetest.Client, id string) *servicetest.Response { return bob.Delete("/api/event/" + id) }},
 		{"user", "SELECT FROM users WHERE username = 'bob' FOR UPDATE",
@@ -57,7 +59,7 @@ func TestLockedRowDelaysOnlyItsOwn(t *testing.T) {
 			s := servicetest.Start(t, servicetest.Postgres(t))
 			alice, bob := s.SignIn("alice"), s.SignIn("bob")
 			locked := alice.Create("w", "locked", servicetest.When)
-			if test.name == "RSVP" {
+			if test.name == "RSVP" || test.name == "event of a leave" {
 				bob.Post("/api/event/join/"+locked, "").Is(200, servicetest.Success)
 			}
 			if test.name == "reuse" { // of a refresh token that was spent long ago

@@ -32,7 +32,7 @@ type Statement struct {
 	Args []any
 }
 
-// Kind is what a write does. Its order is that of the writes in a transaction, but for Joins.
+// Kind is what a write does. Its order is that of the writes in a transaction, but for Joins and Leaves.
 type Kind int
 
 const (
@@ -44,11 +44,11 @@ const (
 	Refreshes
 )
 
-// rank is the place of a kind among the kinds. A join refers to the row that an edit of the same event changes, so
-// edits and joins are ordered by their events together. The edits of an event come first: joins share its row, and
-// two transactions that did would each wait for the other before they could remove it.
+// rank is the place of a kind among the kinds. A join and a leave refer to the row that an edit of the same event
+// changes, so that these three are ordered by their events together. The edits of an event come first: joins and
+// leaves share its row, and two transactions that did would each wait for the other before they could remove it.
 func (k Kind) rank() Kind {
-	if k == Joins {
+	if k == Joins || k == Leaves {
 		return Edits
 	}
 	return k

@@ -63,15 +63,15 @@ type lockedError struct {
 func (e *lockedError) Unwrap() []error { return []error{dberr.ErrLocked, e.error} }
 
 // lockedRowOf is the row that w could not lock. A join refers to an event and a user, which PostgreSQL looks up
-// with statements of its own, and the context of the error quotes these. If it quotes none, somebody else
-// writes the same RSVP.
+// with statements of its own, and a leave has a trigger look at its event. The context of the error quotes these.
+// If it quotes none, somebody else writes the same RSVP.
 func lockedRowOf(w *batch.Write, err *pgconn.PgError) row {
 	switch {
 	case w.Kind == batch.Refreshes:
 		return sessionRow(w)
 	case strings.Contains(err.Where, `"users"`):
 		return userRow(w)
-	case strings.Contains(err.Where, `"events"`), w.Kind == batch.Edits, w.Kind == batch.Creates: // a key has the same event for somebody else
+	case strings.Contains(err.Where, `"events"`), strings.Contains(err.Where, "mark_leave"), w.Kind == batch.Edits, w.Kind == batch.Creates: // a key has the same event for somebody else
 		return eventRow(w)
 	}
 	return rsvpRow(w)
@@ -87,7 +87,7 @@ func rowsOf(w *batch.Write) []row {
 	case batch.Edits:
 		return []row{eventRow(w)}
 	case batch.Leaves:
-		return []row{rsvpRow(w)}
+		return []row{eventRow(w), rsvpRow(w)}
 	}
 	return []row{sessionRow(w)}
 }

@@ -34,8 +34,8 @@ func (*pipelines) Close() {}
 
 // lockTimeout is how long a transaction of writes waits for a lock. It is longer than other transactions of
 // writes take, whose locks end with their commit. It is shorter than deadlock_timeout, after which PostgreSQL
-// looks for transactions that wait for each other and ends one of them: a command waits without limit, and must
-// never fail because of writes.
+// looks for transactions that wait for each other and ends one of them: a command waits for long, and must never
+// fail because of writes.
 func (p *pipelines) lockTimeout() time.Duration {
 	return min(max(minLockTimeout, 4*time.Duration(p.usual.Load())), p.timeout/2)
 }
