@@ -6,17 +6,16 @@ import (
 	"testing"
 )
 
-// Edits and joins of one event stand together, whatever the other events are, and the edits first: a removal waits for those who join
-// its event, so that two transactions with both would else wait for each other.
+// Edits, joins and leaves of one event stand together, whatever the other events are, and the edits first: a removal waits for those who
+// join or leave its event, so that two transactions with both would else wait for each other.
 func TestCompare(t *testing.T) {
 	var want []Write
-	for _, kind := range []Kind{Creates, Joins, Leaves, Refreshes} {
+	for _, kinds := range [][]Kind{{Creates}, {Edits, Joins, Leaves}, {Refreshes}} {
 		for event := range byte(3) {
-			if kind == Joins {
-				want = append(want, Write{Kind: Edits, Event: [16]byte{event}})
-			}
-			for user := range byte(2) {
-				want = append(want, Write{Kind: kind, Event: [16]byte{event}, User: [16]byte{user}})
+			for _, kind := range kinds {
+				for user := range byte(2) {
+					want = append(want, Write{Kind: kind, Event: [16]byte{event}, User: [16]byte{user}})
+				}
 			}
 		}
 	}
