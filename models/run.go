@@ -131,8 +131,8 @@ func (s *Store) transaction(ctx context.Context, fn func(tx *gorm.DB) error) err
 // locking is transaction for a call that needs rows which somebody may have locked: those of a user with their
 // sessions, or of an event. key stands for whose they are, and never for what a client has made up. A call waits
 // for a lock for half of the store's timeout at most, and not until its own deadline, which would cost the
-// connection; then it returns ErrBusy. However many calls wait for rows of one user, they hold one connection, and
-// those that wait for any rows hold a quarter of the pool.
+// connection; then it returns ErrBusy. However many calls wait for rows of one user, they hold one connection, or
+// two if somebody signs in by name; and those that wait for any rows hold a quarter of the pool.
 //
 // A file has one writer, and no rows that are locked.
 func (s *Store) locking(ctx context.Context, key string, fn func(tx *gorm.DB) error) error {
