@@ -91,3 +91,6 @@ func (ID) GormDBDataType(db *gorm.DB, _ *schema.Field) string {
 	}
 	return "text"
 }
+
+// keyOf is the key of locking for a user or an event.
+func keyOf(id ID) string { return id.String() }

@@ -53,6 +53,21 @@ func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username st
 	return grant, nil
 }
 
+// keyOfExternal is that of somebody whom an identity provider knows, once there is such a user.
+func (s *Store) keyOfExternal(ctx context.Context, issuer, subject string) (key string, err error) {
+	if s.turns == nil {
+		return "", nil
+	}
+	var found []ID
+	err = s.read(ctx, func(tx *gorm.DB) error {
+		return tx.Model(&User{}).Where("issuer = ? AND subject = ?", issuer, subject).Pluck("id", &found).Error
+	})
+	if err != nil || len(found) == 0 {
+		return issuer + " " + subject, err
+	}
+	return keyOf(found[0]), nil
+}
+
 // addUnlessAlike is addMissing for a user of an identity provider, whose name must look like nobody's. Unique
 // keys compare it with the names of other such users. Names that an operator gave have no such keys, since an
 // operator may give any name: these are looked up.

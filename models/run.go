@@ -166,24 +166,6 @@ func (s *Store) locking(ctx context.Context, key string, fn func(tx *gorm.DB) er
 	})
 }
 
-// keyOf is the key of locking for a user or an event.
-func keyOf(id ID) string { return id.String() }
-
-// keyOfExternal is that of somebody whom an identity provider knows, once there is such a user.
-func (s *Store) keyOfExternal(ctx context.Context, issuer, subject string) (key string, err error) {
-	if s.turns == nil {
-		return "", nil
-	}
-	var found []ID
-	err = s.read(ctx, func(tx *gorm.DB) error {
-		return tx.Model(&User{}).Where("issuer = ? AND subject = ?", issuer, subject).Pluck("id", &found).Error
-	})
-	if err != nil || len(found) == 0 {
-		return issuer + " " + subject, err
-	}
-	return keyOf(found[0]), nil
-}
-
 // timestamp is the time of writing, as a parameter of a statement.
 func (s *Store) timestamp() any { return s.after(0) }
 
