@@ -126,6 +126,8 @@ func (m *turnsModel) check(t *rapid.T) {
 	if want := min(m.places, len(known)); len(working) != want {
 		t.Fatalf("%d work, want %d", len(working), want)
 	}
+	m.turns.mu.Lock()
+	defer m.turns.mu.Unlock()
 	if len(m.turns.keys) != len(known) {
 		t.Fatalf("%d keys are known, want %d", len(m.turns.keys), len(known))
 	}

@@ -189,7 +189,9 @@ func (m *attemptsModel) spoil(t *rapid.T) {
 func (m *attemptsModel) check(t *rapid.T) {
 	synctest.Wait()
 	running := max(len(m.running), min(len(m.waiting), m.limit))
+	m.a.mu.Lock()
 	got := []int{m.a.running, m.a.limit, len(m.a.spares), m.a.failures, int(m.a.came)}
+	m.a.mu.Unlock()
 	if want := []int{running, m.limit, len(m.spares), m.failures, m.came}; !slices.Equal(got, want) {
 		t.Fatalf("attempts that run, their limit, spares, failures, callers: %d, want %d", got, want)
 	}
