@@ -15,17 +15,39 @@ import (
 
 // A row is known to be locked as long as somebody waits for it, and no longer; and who comes meanwhile does not try in vain first.
 func TestRowThatWasLocked(t *testing.T) {
-	t.Parallel()
+	for _, leaves := range []bool{false, true} { // a leave needs its event, too
+		t.Run(fmt.Sprintf("leaves %t", leaves), func(t *testing.T) {
+			t.Parallel()
+			testRowThatWasLocked(t, leaves)
+		})
+	}
+}
+
+func testRowThatWasLocked(t *testing.T, leaves bool) {
 	s := servicetest.Start(t, servicetest.Postgres(t))
 	event := id(t, s.SignIn("alice").Create("w", "n", servicetest.When))
+	const users = 15
+	var callers [users]models.Caller
+	for i := range callers {
+		callers[i].UserID = id(t, s.AddUser(fmt.Sprint("user", i)))
+		if leaves {
+			if err := s.Store.JoinEvent(t.Context(), callers[i], event); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	tx := servicetest.BeginTx(t, s.Database, "SELECT FROM events FOR UPDATE")
-	join := func(ctx context.Context, name string) error {
-		return s.Store.JoinEvent(ctx, models.Caller{UserID: id(t, s.AddUser(name))}, event)
+	change := func(ctx context.Context, i int) (err error) {
+		if leaves {
+			_, err = s.Store.LeaveEvent(ctx, callers[i], event)
+			return err
+		}
+		return s.Store.JoinEvent(ctx, callers[i], event)
 	}
 	hurried, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if err := join(hurried, "hurried"); err == nil {
-		t.Error("joined a locked event")
+	if err := change(hurried, 0); err == nil {
+		t.Error("changed the RSVPs of a locked event")
 	}
 	if n := rows(s); n != 0 {
 		t.Errorf("%d rows are known to be locked, and nobody needs them", n)
@@ -34,7 +56,7 @@ func TestRowThatWasLocked(t *testing.T) {
 	come := func(from, to int) {
 		for i := from; i < to; i++ {
 			all.Go(func() {
-				if err := join(t.Context(), fmt.Sprint("user", i)); err != nil {
+				if err := change(t.Context(), i); err != nil {
 					t.Error(err)
 				}
 			})
@@ -47,7 +69,7 @@ func TestRowThatWasLocked(t *testing.T) {
 	const refused = `worldevents_database_errors_total{class="locked",pool="postgres"}`
 	come(0, 5)
 	before := servicetest.Metric(t, s, refused)
-	come(5, 15)
+	come(5, users)
 	if n := servicetest.Metric(t, s, refused); n != before {
 		t.Errorf("%.0f more transactions were refused", n-before)
 	}
