@@ -54,7 +54,8 @@ func joinAll(t *testing.T, s *servicetest.Service, n int) []*servicetest.Respons
 	return all
 }
 
-// Writes that wait for others share a transaction on PostgreSQL, and each is acknowledged.
+// Writes that wait for others share a transaction on PostgreSQL, which locks their events in one order for all transactions, and each
+// is acknowledged.
 func TestJoinsShareTransactions(t *testing.T) {
 	t.Parallel()
 	s := servicetest.Start(t, servicetest.Postgres(t))
@@ -63,10 +64,18 @@ func TestJoinsShareTransactions(t *testing.T) {
 	for _, res := range all {
 		res.Is(200, servicetest.Success)
 	}
-	var transactions int
-	s.Database.Read("SELECT count(DISTINCT CAST(r.xmin AS text)) FROM rsvps r JOIN users u ON u.number = r.user_number WHERE u.username <> 'alice'", nil, &transactions)
+	var transactions, unordered int
+	s.Database.Read(`
+		SELECT count(DISTINCT xmin), count(*) FILTER (WHERE id < before)
+		FROM (SELECT CAST(r.xmin AS text) AS xmin, e.id,
+				lag(e.id) OVER (PARTITION BY CAST(r.xmin AS text) ORDER BY CAST(CAST(r.cmin AS text) AS integer)) AS before
+			FROM rsvps r JOIN events e ON e.number = r.event_number JOIN users u ON u.number = r.user_number
+			WHERE u.username <> 'alice') AS joins`, nil, &transactions, &unordered)
 	if transactions > 16 { // eight alone, and what waits for each of them at once
 		t.Errorf("%d transactions of %d joins", transactions, n)
+	}
+	if unordered > 0 {
+		t.Errorf("%d joins locked an event after a later one", unordered)
 	}
 }
 
