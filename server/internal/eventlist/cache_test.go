@@ -84,8 +84,8 @@ func TestCache(t *testing.T) {
 func TestConfirm(t *testing.T) {
 	c, tag, key := newCache(64<<10), new(tagger), readKey{world: "w"}
 	old, now := &heldList{}, &heldList{}
-	c.put(key, nobody, old, models.NewMoment("1"), tag, 0)
-	c.put(key, nobody, now, models.NewMoment("2"), tag, 2)
+	c.put(key, models.ID{}, old, models.NewMoment("1"), tag, 0)
+	c.put(key, models.ID{}, now, models.NewMoment("2"), tag, 2)
 	c.confirm(key, old, models.NewMoment("3"))
 	if got, _ := c.get(key, tag); got.moment != models.NewMoment("2") || got.changes != 2 {
 		t.Errorf("%+v", got)
@@ -94,7 +94,7 @@ func TestConfirm(t *testing.T) {
 	if got, _ := c.get(key, tag); got.moment != models.NewMoment("3") || got.changes != 0 {
 		t.Errorf("%+v", got)
 	}
-	c.put(key, nobody, now, models.Moment{}, tag, 0)
+	c.put(key, models.ID{}, now, models.Moment{}, tag, 0)
 	if _, ok := c.get(key, tag); ok {
 		t.Error("a list of no moment is kept")
 	}

@@ -42,7 +42,8 @@ type result struct {
 	held      *heldList              // nil for a list that is streamed
 	// unread means that the list comes from the cache: its world has not changed.
 	unread bool
-	// Of a list that is streamed: where its reading stands, the JSON of what has been read, and the Link header.
+	// Of a list that is streamed: where its reading stands, the JSON of what has been read, and the Link header. There is no JSON if no
+	// caller may hold it.
 	list  *models.EventReader
 	begun []byte
 	link  string

@@ -16,9 +16,6 @@ import (
 	"worldevents/models"
 )
 
-// nobody is the key of what is held for several users.
-var nobody models.ID
-
 var (
 	// ErrCursor is returned by Get for a cursor that was not made for this world.
 	ErrCursor = errors.New("not a cursor of this world's list")

@@ -29,13 +29,11 @@ const (
 	// maxSmall is how many lists are streamed in small batches at once, and maxSmallReads how many such batches are read.
 	maxSmall      = 512
 	maxSmallReads = 4
-	// maxLongReads is how many long lists are read at once to be held.
-	maxLongReads = 4
 )
 
 // holdings are what requests and lists hold, by user.
 type holdings struct {
-	reading, memory, small, smallReads, longReads *ledger.Ledger[models.ID]
+	reading, memory, small, smallReads *ledger.Ledger[models.ID]
 }
 
 func newHoldings() holdings {
@@ -45,7 +43,6 @@ func newHoldings() holdings {
 		memory:     plain(ledger.Rule{Limit: maxMemory, Share: maxMemory / 8, Few: streamBytes}),
 		small:      plain(ledger.Eighth(maxSmall)),
 		smallReads: plain(ledger.Eighth(maxSmallReads)),
-		longReads:  plain(ledger.Rule{Limit: maxLongReads, Share: maxLongReads, Few: maxLongReads}), // of nobody
 	}
 }
 
@@ -54,7 +51,6 @@ func (l *Lists) Held() map[string]func() int {
 	h := &l.held
 	return map[string]func() int{
 		"list_reads": h.reading.Held, "list_bytes": h.memory.Held, "small_streams": h.small.Held, "small_reads": h.smallReads.Held,
-		"long_reads": h.longReads.Held,
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"worldevents/models"
+	"worldevents/server/internal/ledger"
 )
 
 // maxHeld is how long a list may be that is held and not streamed, in bytes of JSON.
@@ -70,7 +71,7 @@ func (lr listReader) readAnew(ctx context.Context, r *sharedRead, callers []mode
 	}
 	json := newEncoder(true)
 	defer json.release()
-	part := heldPart{lists: l, json: json, until: time.Now().Add(l.store.Timeout() / 2)}
+	part := heldPart{memory: l.held.memory, callers: callers, json: json, until: time.Now().Add(l.store.Timeout() / 2)}
 	defer part.end()
 	r.list = l.store.List(options)
 	if !l.batched.has(key) {
@@ -88,6 +89,9 @@ func (lr listReader) readAnew(ctx context.Context, r *sharedRead, callers []mode
 	}
 	if err != nil {
 		return err
+	}
+	if part.refused {
+		return nil
 	}
 	last := r.list.Last
 	if !r.list.Done && options.Limit > 0 {
@@ -120,16 +124,18 @@ func (r *sharedRead) distinctCallers() []models.Caller {
 	return slices.Compact(callers)
 }
 
-// A list of more than maxShort bytes of JSON is held only while responses hold little, and few such lists are read at once. Otherwise
-// clients that do not read could have each of their requests take a megabyte.
+// maxShort is how long a list may be, in bytes of JSON, whose reading takes no part of what its callers may hold.
 const maxShort = 256 << 10
 
-// heldPart is the part of a list that is read before a client gets any of it: the whole of one that is held.
+// heldPart is the part of a list that is read before a client gets any of it: the whole of one that is held. Beyond maxShort it holds as
+// much as a stream, of one of its callers. If none of them may, because they do not read what they hold, it is in vain.
 type heldPart struct {
-	lists *Lists
-	json  *encoder
-	until time.Time // what is not read by then is streamed: a page is yet to be pinned
-	large bool      // has a place among those larger than maxShort
+	memory  *ledger.Ledger[models.ID]
+	callers []models.Caller
+	json    *encoder
+	until   time.Time      // what is not read by then is streamed: a page is yet to be pinned
+	holder  *models.Caller // the caller as whom it holds streamBytes
+	refused bool           // no caller may hold so much
 	// batches is how many have been read, or begun.
 	batches int
 }
@@ -138,15 +144,17 @@ type heldPart struct {
 func (p *heldPart) wantsMore() bool {
 	size := p.json.Size()
 	if size == 0 {
-		p.batches = 0 // the reading begins, perhaps again
+		p.batches, p.refused = 0, false // the reading begins, perhaps again
 	}
 	if p.batches > 0 && (size > maxHeld || time.Now().After(p.until)) {
 		return false
 	}
-	if size > maxShort && !p.large {
-		if p.large = p.lists.held.memory.Held() <= maxMemory/16 && p.lists.held.longReads.Try(nobody, 1); !p.large {
+	if size > maxShort && p.holder == nil {
+		i := slices.IndexFunc(p.callers, func(c models.Caller) bool { return p.memory.Try(c.UserID, streamBytes) })
+		if p.refused = i < 0; p.refused {
 			return false
 		}
+		p.holder = &p.callers[i]
 	}
 	p.batches++
 	return true
@@ -154,8 +162,8 @@ func (p *heldPart) wantsMore() bool {
 
 // end gives back what the reading held.
 func (p *heldPart) end() {
-	if p.large {
-		p.lists.held.longReads.Release(nobody, 1)
+	if p.holder != nil {
+		p.memory.Release(p.holder.UserID, streamBytes)
 	}
 }
 

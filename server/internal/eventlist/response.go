@@ -65,7 +65,7 @@ func (p *Response) Write(w http.ResponseWriter) error {
 	h["Vary"] = varyList
 	if p.held == nil {
 		p.endRead()
-		if !p.lists.held.memory.Try(p.caller.UserID, streamBytes) {
+		if p.begun == nil || !p.lists.held.memory.Try(p.caller.UserID, streamBytes) {
 			return p.streamAnew(w)
 		}
 		defer p.lists.held.memory.Release(p.caller.UserID, streamBytes)

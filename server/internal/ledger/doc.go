@@ -42,7 +42,7 @@
 //	                                                                                              second if the client does not read,
 //	                                                                                              otherwise all of it; watchers at once
 //
-// Besides, four lists of more than 256 KiB may be read at once to be held (long_reads). A client that hangs up is gone from all of this
-// within two seconds, and from the database within DB_TIMEOUT: a body ends before anything else begins, and then net/http notices. Package
-// backpressure cuts a head after 105 lines, because net/http would need 250 KB of memory for more.
+// A list of more than 256 KiB holds as much as a stream while it is read, as one of those who asked for it. A client that hangs up is gone
+// from all of this within two seconds, and from the database within DB_TIMEOUT: a body ends before anything else begins, and then net/http
+// notices. Package backpressure cuts a head after 105 lines, because net/http would need 250 KB of memory for more.
 package ledger
