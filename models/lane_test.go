@@ -136,6 +136,41 @@ func TestLockedRowsAreApart(t *testing.T) {
 	}
 }
 
+// However many rows stay locked, most connections are there for others.
+func TestManyLockedRows(t *testing.T) {
+	t.Parallel()
+	s := servicetest.Start(t, servicetest.Postgres(t), func(o *servicetest.Options) {
+		o.DBTimeout, o.DBMaxWait, o.DBMaxConns = 40*time.Second, 15*time.Second, 8
+	})
+	alice := s.SignIn("alice")
+	const n = 12
+	var events []models.ID
+	for i := range n {
+		events = append(events, id(t, alice.Create("w", fmt.Sprint("long", i), servicetest.When)))
+	}
+	free := alice.Create("w", "free", servicetest.When)
+	locks := servicetest.BeginTx(t, s.Database, "SELECT FROM events WHERE name LIKE 'long%' FOR UPDATE")
+	var wait sync.WaitGroup
+	var waiting atomic.Int32
+	for i := range n {
+		user := id(t, s.AddUser(fmt.Sprint("user", i)))
+		waiting.Add(1)
+		wait.Go(func() {
+			defer waiting.Add(-1)
+			if err := s.Store.JoinEvent(t.Context(), models.Caller{UserID: user}, events[i]); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	servicetest.Eventually(t, 20*time.Second, "all rows are known to be locked", func() bool { return rows(s) == n })
+	alice.Post("/api/event/join/"+free, "").Is(200, servicetest.Success)
+	if left := waiting.Load(); left != n {
+		t.Errorf("%d still wait, want %d", left, n)
+	}
+	locks.Rollback()
+	wait.Wait()
+}
+
 func rows(s *servicetest.Service) int {
 	n, _ := s.Store.LockedRows()
 	return n

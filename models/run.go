@@ -152,7 +152,7 @@ func (s *Store) locking(ctx context.Context, key string, fn func(tx *gorm.DB) er
 		s.writer.timings.observe(begun, time.Time{}, err, UsageOf(ctx))
 		return err
 	}
-	defer leave()
+	defer leave(false)
 	return s.transaction(context.WithValue(ctx, Deadline{}, deadline), func(tx *gorm.DB) error {
 		patience := s.options.Timeout / 2
 		if deadline, ok := tx.Statement.Context.Deadline(); ok {

@@ -49,7 +49,7 @@ type Store struct {
 	writer   pool
 	reader   pool // the same as writer on PostgreSQL
 	writes   writes
-	turns    *batch.Turns // of calls that need a row which may be locked; nil on SQLite
+	turns    *batch.Turns[string] // of calls that need a row which may be locked; nil on SQLite
 	wal      *sqlite.WAL  // nil on PostgreSQL
 	// instances are nil on SQLite.
 	instances  *notify.Instances

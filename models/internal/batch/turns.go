@@ -2,71 +2,104 @@ package batch
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
 
-// Turns keeps calls that wait for a locked row from taking connections that others could use. Calls with the
-// same key, which stands for the row, come one after the other, and all calls together have few places.
-type Turns struct {
+// Turns keeps calls that wait for a locked row from taking connections that others could use. Calls that need
+// the row of the same key come one after the other, and all calls together have few places.
+type Turns[K comparable] struct {
 	places Connections
 
 	mu   sync.Mutex
-	keys map[string]*turn
+	rows map[K]*row
 }
 
-// turn is that of one key, for as long as somebody needs it.
-type turn struct {
-	free  chan struct{} // has room for the call whose turn it is
-	users int           // guarded by the mutex of Turns
+// row is a row for as long as calls need it, and none has found it free.
+type row struct {
+	turn  chan struct{} // has room for the call whose turn it is
+	free  chan struct{} // closed once a call has found the row free
+	calls int           // guarded by the mutex of Turns
 }
 
-func NewTurns(places int) *Turns {
-	return &Turns{places: NewConnections(places), keys: make(map[string]*turn)}
+// ErrFree is returned by Take to a call that need not take its turn: another one has found the row free.
+var ErrFree = errors.New("the row is not locked any more")
+
+// NewTurns returns turns of a number of places.
+func NewTurns[K comparable](places int) *Turns[K] {
+	return &Turns[K]{places: NewConnections(places), rows: make(map[K]*row)}
 }
 
 // Take waits for the turn of a key and for a place, until a time or the end of ctx, and returns the error of
-// ctx then. The caller calls leave when its work is done.
-func (t *Turns) Take(ctx context.Context, key string, until time.Time) (leave func(), err error) {
+// ctx then. The caller calls leave when its work is done, and says whether it found the row free: then those who
+// have waited meanwhile get ErrFree. Who does not know says false.
+func (t *Turns[K]) Take(ctx context.Context, key K, until time.Time) (leave func(free bool), err error) {
 	wait, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	mine := t.enter(key)
+	r := t.enter(key)
 	select {
-	case mine.free <- struct{}{}:
 	case <-wait.Done():
-		t.leave(key, mine)
-		return nil, wait.Err()
+		err = wait.Err()
+	case <-r.free:
+		err = ErrFree
+	case r.turn <- struct{}{}:
+		if err = t.places.Acquire(wait, time.Time{}); err == nil {
+			return func(free bool) {
+				t.places.Release()
+				t.leave(key, r, free)
+				<-r.turn
+			}, nil
+		}
+		<-r.turn
 	}
-	pass := func() {
-		<-mine.free
-		t.leave(key, mine)
-	}
-	if err := t.places.Acquire(wait, time.Time{}); err != nil {
-		pass()
-		return nil, err
-	}
-	return func() {
-		t.places.Release()
-		pass()
-	}, nil
+	t.leave(key, r, false)
+	return nil, err
 }
 
-func (t *Turns) enter(key string) *turn {
+func (t *Turns[K]) enter(key K) *row {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	mine := t.keys[key]
-	if mine == nil {
-		mine = &turn{free: make(chan struct{}, 1)}
-		t.keys[key] = mine
+	r := t.rows[key]
+	if r == nil {
+		r = &row{turn: make(chan struct{}, 1), free: make(chan struct{})}
+		t.rows[key] = r
 	}
-	mine.users++
-	return mine
+	r.calls++
+	return r
 }
 
-func (t *Turns) leave(key string, mine *turn) {
+// leave forgets the row if a call has found it free, or if no call needs it any more.
+func (t *Turns[K]) leave(key K, r *row, free bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if mine.users--; mine.users == 0 {
-		delete(t.keys, key)
+	r.calls--
+	if t.rows[key] == r && (free || r.calls == 0) {
+		delete(t.rows, key)
+		close(r.free)
 	}
+}
+
+// First returns the first key for whose row calls take turns. It asks for the keys only if there is any such row.
+func (t *Turns[K]) First(keys func() []K) (key K, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.rows) > 0 {
+		for _, key := range keys() {
+			if t.rows[key] != nil {
+				return key, true
+			}
+		}
+	}
+	return key, false
+}
+
+// Len returns for how many rows calls take turns, and how many calls do.
+func (t *Turns[K]) Len() (rows, calls int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range t.rows {
+		calls += r.calls
+	}
+	return len(t.rows), calls
 }

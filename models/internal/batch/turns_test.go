@@ -13,27 +13,29 @@ import (
 
 // turnsModel is what Turns must be like: callers of a few keys come, work, and give up, in any order.
 type turnsModel struct {
-	turns   *Turns
+	turns   *Turns[string]
 	places  int
 	callers []*turnCaller // who wait, and who have their turn
 }
+
+var turnKeys = []string{"a", "b", "c", "d"}
 
 type turnCaller struct {
 	key    string
 	until  time.Time
 	cancel context.CancelFunc
 	got    chan turnTaken
-	leave  func() // nil for one who waits
+	leave  func(free bool) // nil for one who waits
 }
 
 type turnTaken struct {
-	leave func()
+	leave func(free bool)
 	err   error
 }
 
 func (m *turnsModel) come(t *rapid.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &turnCaller{key: rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "key"), cancel: cancel, got: make(chan turnTaken, 1)}
+	c := &turnCaller{key: rapid.SampledFrom(turnKeys).Draw(t, "key"), cancel: cancel, got: make(chan turnTaken, 1)}
 	minutes := rapid.IntRange(0, 4).Draw(t, "minutes of patience")
 	c.until = time.Now().Add(time.Duration(minutes)*time.Minute + 30*time.Second)
 	go func() {
@@ -58,9 +60,14 @@ func (m *turnsModel) remove(c *turnCaller) {
 }
 
 func (m *turnsModel) finish(t *rapid.T) {
-	c := m.some(t, true)
-	c.leave()
+	c, free := m.some(t, true), rapid.Bool().Draw(t, "free")
+	c.leave(free)
 	m.remove(c)
+	for _, other := range slices.Clone(m.callers) {
+		if free && other.key == c.key {
+			m.expectEnd(t, other, ErrFree)
+		}
+	}
 }
 
 // giveUp ends a context: who waits learns of it, and who works goes on.
@@ -126,20 +133,23 @@ func (m *turnsModel) check(t *rapid.T) {
 	if want := min(m.places, len(known)); len(working) != want {
 		t.Fatalf("%d work, want %d", len(working), want)
 	}
-	m.turns.mu.Lock()
-	defer m.turns.mu.Unlock()
-	if len(m.turns.keys) != len(known) {
-		t.Fatalf("%d keys are known, want %d", len(m.turns.keys), len(known))
+	if rows, calls := m.turns.Len(); rows != len(known) || calls != len(m.callers) {
+		t.Fatalf("%d rows and %d calls are known, want %d and %d", rows, calls, len(known), len(m.callers))
+	}
+	for _, key := range turnKeys {
+		if _, ok := m.turns.First(func() []string { return []string{key} }); ok != known[key] {
+			t.Fatalf("%s is known: %t, want %t", key, ok, known[key])
+		}
 	}
 }
 
 // Callers of one key come one after the other, and all together have so many places, which whoever gives up or ends leaves to
-// others. Nothing is known of a key that nobody needs.
+// others. Once one has found its row free, no other waits for that row. Nothing is known of a row that nobody needs.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(struct{ rapid.TB }{t}, func(t *rapid.T) { // whose Deadline may not be asked for in a bubble
 			m := &turnsModel{places: rapid.IntRange(1, 3).Draw(t, "places")}
-			m.turns = NewTurns(m.places)
+			m.turns = NewTurns[string](m.places)
 			t.Repeat(map[string]func(*rapid.T){
 				"come": m.come, "come, too": m.come, "finish": m.finish, "give up": m.giveUp, "pass": m.pass, "": m.check,
 			})

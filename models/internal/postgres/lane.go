@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -28,11 +27,8 @@ import (
 type Lane struct {
 	shared *batch.Batcher
 	alone  *pipelines
-	places batch.Connections // for writes that wait for a lock: a quarter of the pool
+	locked *batch.Turns[row] // rows for whose locks writes have waited in vain; a quarter of the pool waits
 	note   func(error)       // counts a write that met a locked row
-
-	mu   sync.Mutex
-	rows map[row]*lockedRow
 }
 
 // row is a row that a write may have to wait for. It is named by what the write knows of it.
@@ -40,14 +36,6 @@ type row struct {
 	table       string
 	event, user [16]byte
 	session     [32]byte
-}
-
-// lockedRow is a row that somebody keeps locked, as far as is known: a write has waited for it in vain, and
-// none has had it since.
-type lockedRow struct {
-	turn   chan struct{} // has room for one: the write that waits for the lock
-	passed chan struct{} // closed once a write has had the row
-	users  int           // how many writes are here because of the row; guarded by the lane's mutex
 }
 
 // lockNotAvailable is the SQLSTATE of a statement that waited for a lock for longer than lock_timeout.
@@ -100,7 +88,7 @@ func rsvpRow(w *batch.Write) row    { return row{table: "rsvps", event: w.Event,
 // Apply runs the write of j, in a shared transaction or alone.
 func (l *Lane) Apply(ctx context.Context, j *batch.Job, giveUp time.Time) error {
 	for {
-		r, isLocked := l.find(j.Write)
+		r, isLocked := l.locked.First(func() []row { return rowsOf(j.Write) })
 		if !isLocked {
 			err := l.shared.Apply(ctx, j, giveUp)
 			var locked *lockedError
@@ -110,8 +98,7 @@ func (l *Lane) Apply(ctx context.Context, j *batch.Job, giveUp time.Time) error 
 			r = locked.row
 			l.note(err)
 		}
-		passed, err := l.wait(ctx, r, j, giveUp)
-		if !passed {
+		if err := l.wait(ctx, r, j, giveUp); !errors.Is(err, batch.ErrFree) {
 			return err
 		}
 		if !time.Now().Before(giveUp) { // others lock the row again and again
@@ -120,76 +107,25 @@ func (l *Lane) Apply(ctx context.Context, j *batch.Job, giveUp time.Time) error 
 	}
 }
 
-// find returns a row that w needs and that is known to be locked.
-func (l *Lane) find(w *batch.Write) (r row, isLocked bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.rows) > 0 {
-		for _, r := range rowsOf(w) {
-			if l.rows[r] != nil {
-				return r, true
-			}
-		}
-	}
-	return row{}, false
-}
-
-// enter counts a write that needs a locked row, until leave.
-func (l *Lane) enter(r row) *lockedRow {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	locked := l.rows[r]
-	if locked == nil {
-		locked = &lockedRow{turn: make(chan struct{}, 1), passed: make(chan struct{})}
-		l.rows[r] = locked
-	}
-	locked.users++
-	return locked
-}
-
-// leave forgets the row if a write has had it, or if no write needs it any more.
-func (l *Lane) leave(r row, locked *lockedRow, passed bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	locked.users--
-	if l.rows[r] == locked && (passed || locked.users == 0) {
-		delete(l.rows, r)
-		close(locked.passed)
-	}
-}
-
-// wait queues j for a locked row and then runs it alone. It returns passed if another write had the row
+// wait runs j alone, once it has its turn at a locked row. It returns batch.ErrFree if another write had the row
 // meanwhile: then j may share a transaction again.
-func (l *Lane) wait(ctx context.Context, r row, j *batch.Job, giveUp time.Time) (passed bool, err error) {
-	locked := l.enter(r)
+func (l *Lane) wait(ctx context.Context, r row, j *batch.Job, giveUp time.Time) error {
+	leave, err := l.locked.Take(ctx, r, giveUp)
+	switch {
+	case errors.Is(err, batch.ErrFree):
+		return err
+	case err != nil:
+		return batch.AcquireErr(ctx, j.Deadline)
+	}
 	hadIt := false
-	defer func() { l.leave(r, locked, hadIt) }()
-	wait, cancel := context.WithDeadline(ctx, giveUp)
-	defer cancel()
-	select {
-	case <-locked.passed:
-		return true, nil
-	case <-wait.Done():
-		return false, batch.AcquireErr(ctx, j.Deadline)
-	case locked.turn <- struct{}{}:
-		defer func() { <-locked.turn }()
-	}
-	select {
-	case <-locked.passed:
-		return true, nil
-	default:
-	}
-	if l.places.Acquire(wait, time.Time{}) != nil {
-		return false, batch.AcquireErr(ctx, j.Deadline)
-	}
-	defer l.places.Release()
+	defer func() { leave(hadIt) }()
 	err = l.runAlone(ctx, j, giveUp)
 	var still *lockedError
 	if errors.As(err, &still) { // nothing has happened
-		return false, fmt.Errorf("%w: %w", dberr.ErrBusy, err)
+		return fmt.Errorf("%w: %w", dberr.ErrBusy, err)
 	}
 	hadIt = err == nil
-	return false, err
+	return err
 }
 
 // runAlone runs the write of j in a transaction of its own, which waits for locks until giveUp.
@@ -204,14 +140,7 @@ func (l *Lane) runAlone(ctx context.Context, j *batch.Job, giveUp time.Time) err
 }
 
 // Locked returns how many rows are known to be locked, and how many writes need them.
-func (l *Lane) Locked() (rows, writes int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, row := range l.rows {
-		writes += row.users
-	}
-	return len(l.rows), writes
-}
+func (l *Lane) Locked() (rows, writes int) { return l.locked.Len() }
 
 func (l *Lane) Close() { l.shared.Close() }
 
@@ -220,5 +149,5 @@ func (l *Lane) Close() { l.shared.Close() }
 // a write that met a locked row.
 func (s *Server) NewLane(pool *sql.DB, all batch.Connections, timeout, maxWait time.Duration, note func(error)) *Lane {
 	p := &pipelines{pool: Pool{pool}, Server: s, Connections: all, timeout: timeout, maxWait: maxWait}
-	return &Lane{shared: batch.New(p, batch.MaxTransactions), alone: p, places: batch.NewConnections(max(1, int(all.All/4))), note: note, rows: make(map[row]*lockedRow)}
+	return &Lane{shared: batch.New(p, batch.MaxTransactions), alone: p, locked: batch.NewTurns[row](max(1, int(all.All/4))), note: note}
 }
