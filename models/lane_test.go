@@ -136,39 +136,66 @@ func TestLockedRowsAreApart(t *testing.T) {
 	}
 }
 
-// However many rows stay locked, most connections are there for others.
+// However many rows stay locked, the writes that share transactions with theirs are done at once, and most connections are there for
+// others.
 func TestManyLockedRows(t *testing.T) {
 	t.Parallel()
 	s := servicetest.Start(t, servicetest.Postgres(t), func(o *servicetest.Options) {
-		o.DBTimeout, o.DBMaxWait, o.DBMaxConns = 40*time.Second, 15*time.Second, 8
+		o.DBTimeout, o.DBMaxWait, o.DBMaxConns = 10*time.Second, 10*time.Second, 8
 	})
 	alice := s.SignIn("alice")
-	const n = 12
-	var events []models.ID
+	const n = 60 // of which each would have a transaction wait for 200 ms
+	var users, events []models.ID
 	for i := range n {
+		users = append(users, id(t, s.AddUser(fmt.Sprint("user", i))))
 		events = append(events, id(t, alice.Create("w", fmt.Sprint("long", i), servicetest.When)))
 	}
-	free := alice.Create("w", "free", servicetest.When)
+	free := id(t, alice.Create("w", "free", servicetest.When))
 	locks := servicetest.BeginTx(t, s.Database, "SELECT FROM events WHERE name LIKE 'long%' FOR UPDATE")
-	var wait sync.WaitGroup
-	var waiting atomic.Int32
-	for i := range n {
-		user := id(t, s.AddUser(fmt.Sprint("user", i)))
-		waiting.Add(1)
-		wait.Go(func() {
-			defer waiting.Add(-1)
-			if err := s.Store.JoinEvent(t.Context(), models.Caller{UserID: user}, events[i]); err != nil {
-				t.Error(err)
-			}
-		})
+	var others, all sync.WaitGroup
+	join := func(user, event models.ID) {
+		if err := s.Store.JoinEvent(t.Context(), models.Caller{UserID: user}, event); err != nil {
+			t.Error(err)
+		}
 	}
+	for i := range n {
+		all.Go(func() { join(users[i], events[i]) })
+		others.Go(func() { join(users[i], free) })
+	}
+	others.Wait()
 	servicetest.Eventually(t, 20*time.Second, "all rows are known to be locked", func() bool { return rows(s) == n })
-	alice.Post("/api/event/join/"+free, "").Is(200, servicetest.Success)
-	if left := waiting.Load(); left != n {
-		t.Errorf("%d still wait, want %d", left, n)
+	alice.Post("/api/event/join/"+free.String(), "").Is(200, servicetest.Success)
+	if left := rows(s); left != n {
+		t.Errorf("%d rows are known to be locked, want %d", left, n)
 	}
 	locks.Rollback()
-	wait.Wait()
+	all.Wait()
+}
+
+// While a table is locked, writes of it are refused, and nothing of them has happened: also on a connection that has yet to prepare
+// their statement.
+func TestLockedTable(t *testing.T) {
+	for _, prepared := range []bool{false, true} {
+		t.Run(fmt.Sprintf("prepared %t", prepared), func(t *testing.T) {
+			t.Parallel()
+			s := servicetest.Start(t, servicetest.Postgres(t), func(o *servicetest.Options) {
+				o.DBTimeout, o.DBMaxWait, o.DBMaxConns = 4*time.Second, time.Second, 1
+			})
+			event, bob := s.SignIn("alice").Create("w", "n", servicetest.When), s.SignIn("bob")
+			if prepared {
+				bob.Post("/api/event/join/"+event, "").Is(200, servicetest.Success)
+				bob.Delete("/api/event/"+event).Is(200, servicetest.Success)
+			}
+			tx := servicetest.BeginTx(t, s.Database, "LOCK TABLE rsvps IN SHARE MODE")
+			bob.Post("/api/event/join/"+event, "").IsError(503, "overloaded")
+			bob.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+			tx.Rollback()
+			if n := s.Database.Count("rsvps WHERE username = 'bob'"); n != 0 {
+				t.Errorf("%d RSVPs of somebody whose join was refused", n)
+			}
+			bob.Post("/api/event/join/"+event, "").Is(200, servicetest.Success)
+		})
+	}
 }
 
 func rows(s *servicetest.Service) int {

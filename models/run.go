@@ -67,7 +67,7 @@ func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(
 	}
 	p.timings.observe(begun, started, err, UsageOf(ctx))
 	s.database.note(err)
-	if errors.Is(err, dberr.ErrSerialize) || errors.Is(err, dberr.ErrLocked) { // its last try was taken back, too: nothing has happened
+	if errors.Is(err, dberr.ErrSerialize) { // its last try was taken back, too: nothing has happened
 		err = fmt.Errorf("%w: %w", ErrBusy, err)
 	}
 	return err

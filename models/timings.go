@@ -26,12 +26,12 @@ var errorClasses = []struct {
 	name  string
 	class error
 }{
+	{"locked", dberr.ErrLocked},
 	{"busy", ErrBusy},
 	{"timeout", ErrTimeout},
 	{"unwritable", ErrUnwritable},
 	{"unavailable", ErrUnavailable},
 	{"repeat", dberr.ErrSerialize},
-	{"locked", dberr.ErrLocked},
 }
 
 func newTimings(pool string) timings {
@@ -49,7 +49,7 @@ func newTimings(pool string) timings {
 		waiting: new(atomic.Int64),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name:        "worldevents_database_errors_total",
-			Help:        "Errors of the database, by class: busy (no connection in time, or a lock of another process), timeout, unwritable (the SQLite file), unavailable, repeat (the database asked for the transaction once more), locked (a write could not lock a row in time, and then waited for it by itself).",
+			Help:        "Errors of the database, by class: busy (no connection in time, or a lock of another process), timeout, unwritable (the SQLite file), unavailable, repeat (the database asked for the transaction once more), locked (a lock could not be had in time; a write then waited for it by itself, and all else was refused).",
 			ConstLabels: labels,
 		}, []string{"class"}),
 	}

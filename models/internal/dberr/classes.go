@@ -63,7 +63,7 @@ var (
 	ErrForeignKey = errors.New("foreign key violated")
 	ErrDuplicate  = errors.New("unique key violated")
 	ErrSerialize  = errors.New("transaction must be repeated")
-	ErrLocked     = errors.New("row is locked")
+	ErrLocked     = fmt.Errorf("%w: row is locked", ErrBusy)
 )
 
 // Classify puts the class of a driver's error in front of it.

@@ -5,7 +5,7 @@
 //
 // Classify puts a class in front of a driver's error that has one. Here A ◀─ B means that B is a kind of A:
 //
-//	ErrBusy ◀─ ErrFull                    nothing has happened, another try may succeed
+//	ErrBusy ◀─ ErrFull, ErrLocked         nothing has happened, another try may succeed
 //	ErrTimeout                            nobody knows whether it happened
 //	ErrUnavailable                        nobody knows whether it happened
 //	    ◀─ ErrUnreachable                 no connection, so nothing has happened

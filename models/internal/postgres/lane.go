@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -120,10 +119,6 @@ func (l *Lane) wait(ctx context.Context, r row, j *batch.Job, giveUp time.Time) 
 	hadIt := false
 	defer func() { leave(hadIt) }()
 	err = l.runAlone(ctx, j, giveUp)
-	var still *lockedError
-	if errors.As(err, &still) { // nothing has happened
-		return fmt.Errorf("%w: %w", dberr.ErrBusy, err)
-	}
 	hadIt = err == nil
 	return err
 }

@@ -27,17 +27,23 @@ type pipelines struct {
 	usual            atomic.Int64 // how long transactions took of late that were committed, in nanoseconds
 }
 
-// minLockTimeout is how long a transaction of writes waits for a lock at least.
-const minLockTimeout = 200 * time.Millisecond
+// A transaction of writes waits for a lock for minLockTimeout at least and maxLockTimeout at most. Once a lock has
+// not come it goes on without the writes that need it, and waits no longer than nextLockTimeout for each other lock:
+// who has locked many rows would otherwise keep the rest waiting for as many times as long.
+const (
+	minLockTimeout  = 200 * time.Millisecond
+	maxLockTimeout  = 400 * time.Millisecond
+	nextLockTimeout = 5 * time.Millisecond
+)
 
 func (*pipelines) Close() {}
 
-// lockTimeout is how long a transaction of writes waits for a lock. It is longer than other transactions of
-// writes take, whose locks end with their commit. It is shorter than deadlock_timeout, after which PostgreSQL
+// lockTimeout is how long a transaction of writes waits for a lock at first. It is longer than other transactions
+// of writes take, whose locks end with their commit. It is shorter than deadlock_timeout, after which PostgreSQL
 // looks for transactions that wait for each other and ends one of them: a command waits for long, and must never
 // fail because of writes.
 func (p *pipelines) lockTimeout() time.Duration {
-	return min(max(minLockTimeout, 4*time.Duration(p.usual.Load())), p.timeout/2)
+	return min(max(minLockTimeout, 4*time.Duration(p.usual.Load())), maxLockTimeout, p.timeout/2)
 }
 
 // Transact implements batch.Transactor. If the server refuses the statement of a write, that write leaves. If
@@ -70,7 +76,9 @@ func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, jo
 			return
 		}
 		var locked *lockedError
-		errors.As(err, &locked)
+		if errors.As(err, &locked) {
+			lockTimeout = min(lockTimeout, nextLockTimeout)
+		}
 		jobs = slices.DeleteFunc(jobs, func(j *batch.Job) bool {
 			leaves := j == refused || locked != nil && slices.Contains(rowsOf(j.Write), locked.row)
 			if leaves {

@@ -70,16 +70,20 @@ func noConnection(err error) error {
 // that grows fast the planner believes in old statistics. It then sorts what a bitmap scan finds, or compiles
 // the query, which takes two to ten times as long. All our statements look up by index, so nothing is lost.
 //
-// It also has the server end a transaction in which nobody has said anything for longer than a call may take.
-// An instance that is frozen, or whose machine is gone, would otherwise keep its locks until TCP notices, which
-// takes hours.
+// It also has the server end a transaction in which nobody has said anything for longer than a call may take,
+// because an instance that is frozen would otherwise keep its locks. The server asks as often whether the
+// machine of the instance is still there. And no statement waits for a lock for longer than half of timeout, so
+// that a table that is locked costs no connection.
 //
 // Behind PgBouncer the settings reach some server connection, not always ours. An engine that has only
 // PostgreSQL's protocol may not know them; that is no reason to fail.
 func configure(ctx context.Context, c *pgx.Conn, timeout time.Duration) error {
+	idle := max(minIdle, 2*timeout)
 	_, err := c.Exec(ctx, fmt.Sprintf(`
 		SET jit = off; SET enable_bitmapscan = off; SET enable_sort = off; SET plan_cache_mode = force_generic_plan;
-		SET idle_in_transaction_session_timeout = %d`, max(minIdle, 2*timeout).Milliseconds()),
+		SET lock_timeout = %d; SET idle_in_transaction_session_timeout = %d;
+		SET tcp_keepalives_idle = %d; SET tcp_keepalives_interval = 1; SET tcp_keepalives_count = 3`,
+		max(1, timeout.Milliseconds()/2), idle.Milliseconds(), int64(idle/time.Second)),
 		pgx.QueryExecModeSimpleProtocol)
 	if pg := new(pgconn.PgError); errors.As(err, &pg) {
 		return nil
