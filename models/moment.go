@@ -19,8 +19,8 @@ import (
 // With a Moment one asks later whether a list may have changed. A time could not say that: a transaction may
 // have written a mark before the statement began, and commit after it.
 type Moment struct {
-	// server says what counted the transactions: the start of the server, the database, and the incarnation of
-	// its marks; "" for a file.
+	// server says what counted the transactions: the start of the server, the files of the tables, and the
+	// incarnation of the marks; "" for a file.
 	server string
 	// saw is a snapshot of PostgreSQL (pg_snapshot), or the number of the last mark in a file.
 	saw string

@@ -50,7 +50,7 @@ type Store struct {
 	reader   pool // the same as writer on PostgreSQL
 	writes   writes
 	turns    *batch.Turns[string] // of calls that need a row which may be locked; nil on SQLite
-	wal      *sqlite.WAL  // nil on PostgreSQL
+	wal      *sqlite.WAL          // nil on PostgreSQL
 	// instances are nil on SQLite.
 	instances  *notify.Instances
 	subscriber atomic.Pointer[func(own bool)]

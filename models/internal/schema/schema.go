@@ -47,7 +47,7 @@ var (
 		HasTableQuery: "SELECT to_regclass('%s') IS NOT NULL",
 		TriggersQuery: `SELECT count(*) FROM pg_trigger WHERE tgrelid IN (to_regclass('events'), to_regclass('rsvps'))
 			AND tgname LIKE 'changes\_%' AND tgenabled = 'A'`,
-		Triggers: 11,
+		Triggers: 9,
 	}
 )
 

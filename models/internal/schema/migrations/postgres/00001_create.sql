@@ -123,15 +123,17 @@ CREATE UNLOGGED TABLE incarnation (
 );
 INSERT INTO incarnation DEFAULT VALUES;
 
--- What the statement that calls it sees: which database, since when its server counts, and the snapshot. It is NULL where nothing can be
--- compared with it.
+-- What the statement that calls it sees: since when its server counts, which files the tables have, and the snapshot. It is NULL where
+-- nothing can be compared with it. A table gets another file when it is emptied or written anew (TRUNCATE, ALTER TABLE), which fires no
+-- trigger for rows.
 -- +goose StatementBegin
 CREATE FUNCTION moment() RETURNS text LANGUAGE plpgsql STABLE AS $$
 BEGIN
     IF pg_is_in_recovery() THEN
         RETURN NULL;
     END IF;
-    RETURN (SELECT concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()), pg_relation_filepath(tableoid), id) || '|' || pg_current_snapshot() FROM incarnation);
+    RETURN (SELECT concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()), pg_relation_filepath(tableoid), pg_relation_filenode('events'),
+        pg_relation_filenode('rsvps'), pg_relation_filenode('changes'), id) || '|' || pg_current_snapshot() FROM incarnation);
 END $$;
 -- +goose StatementEnd
 
@@ -151,14 +153,6 @@ BEGIN
     INSERT INTO changes (world_id) SELECT DISTINCT world_id FROM (
         SELECT e.world_id FROM changed c JOIN events e ON e.number = c.event_number FOR KEY SHARE OF e
     ) locked ON CONFLICT DO NOTHING;
-    RETURN NULL;
-END $$;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE FUNCTION mark_all() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-    UPDATE incarnation SET id = gen_random_uuid();
     RETURN NULL;
 END $$;
 -- +goose StatementEnd
@@ -201,8 +195,6 @@ CREATE TRIGGER changes_before AFTER UPDATE ON events REFERENCING OLD TABLE AS ch
 CREATE TRIGGER changes_before AFTER UPDATE ON rsvps REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_rsvps();
 CREATE TRIGGER changes_after AFTER UPDATE ON events REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_events();
 CREATE TRIGGER changes_after AFTER UPDATE ON rsvps REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_rsvps();
-CREATE TRIGGER changes_truncate AFTER TRUNCATE ON events EXECUTE FUNCTION mark_all();
-CREATE TRIGGER changes_truncate AFTER TRUNCATE ON rsvps EXECUTE FUNCTION mark_all();
 CREATE TRIGGER changes_move BEFORE UPDATE OF world_id ON events FOR EACH ROW
     WHEN (OLD.world_id <> NEW.world_id AND NEW.world_id <> '') EXECUTE FUNCTION await_rsvps();
 -- +goose StatementBegin
@@ -210,10 +202,10 @@ DO $$
 DECLARE
     one text;
 BEGIN
-    FOREACH one IN ARRAY ARRAY['mark_events', 'mark_rsvps', 'mark_all', 'await_rsvps'] LOOP
+    FOREACH one IN ARRAY ARRAY['mark_events', 'mark_rsvps', 'await_rsvps'] LOOP
         EXECUTE format('ALTER FUNCTION %I() SET search_path = %I, pg_temp', one, current_schema());
     END LOOP;
-    FOREACH one IN ARRAY ARRAY['insert', 'delete', 'before', 'after', 'truncate'] LOOP
+    FOREACH one IN ARRAY ARRAY['insert', 'delete', 'before', 'after'] LOOP
         EXECUTE format('ALTER TABLE events ENABLE ALWAYS TRIGGER changes_%s', one);
         EXECUTE format('ALTER TABLE rsvps ENABLE ALWAYS TRIGGER changes_%s', one);
     END LOOP;
@@ -236,5 +228,4 @@ DROP FUNCTION mark_join;
 DROP FUNCTION mark_leave;
 DROP FUNCTION mark_events;
 DROP FUNCTION mark_rsvps;
-DROP FUNCTION mark_all;
 DROP FUNCTION await_rsvps;
