@@ -92,7 +92,8 @@ func New(o Options) (*Server, error) {
 	writes := newWriteRates(o.WriteRate)
 	if o.EventsPage {
 		s.ownEvents = &ownevents.Service{
-			Store: o.Store, Pages: s.pages, SignIn: s.signIn, Observer: s.observer, MayWrite: writes.check,
+			Store: o.Store, Pages: s.pages, SignIn: s.signIn, Observer: s.observer,
+			BeginReading: s.lists.BeginReading, MayWrite: writes.check,
 			CheckEvent: func(members map[string]string) error { return checkEvent(o.Contract.operations, members) },
 		}
 	}

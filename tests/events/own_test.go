@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -673,6 +674,30 @@ func TestSessionEndsMeanwhile(t *testing.T) {
 			t.Errorf("%q", lines)
 		}
 	})
+}
+
+// The page counts among the lists that a user reads at once: who opens it many times has it queued, and takes the database from nobody.
+func TestPagesOfOneUserAtOnce(t *testing.T) {
+	t.Parallel()
+	s := servicetest.Start(t, servicetest.Postgres(t))
+	alice := s.SignIn("alice")
+	const n = 24
+	tx := servicetest.BeginTx(t, s.Database, "LOCK TABLE rsvps IN ACCESS EXCLUSIVE MODE")
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		servicetest.AtOnce(n, func(int) {
+			if res := alice.Get("/events", servicetest.Navigates); res.Status != 200 {
+				t.Errorf("%d %s", res.Status, res.Body)
+			}
+		})
+	})
+	const reads = `worldevents_held{of="list_reads"}`
+	servicetest.Eventually(t, 20*time.Second, "16 are read, and no more", func() bool { return servicetest.Metric(t, s, reads) == 16 })
+	tx.Rollback()
+	wait.Wait()
+	if n := servicetest.Metric(t, s, reads); n != 0 {
+		t.Errorf("%.0f readings are left", n)
+	}
 }
 
 // An event that is gone since the form was shown stays gone, and a user who is removed is nobody.

@@ -65,6 +65,19 @@ func (l *Lists) beginReading(ctx context.Context, user models.ID) (queued bool, 
 	return true, acquire(wait, l.held.reading, user)
 }
 
+// BeginReading is for other lists that cost as much: it waits until the user may read one more, and returns the context to read it with.
+// The caller calls end. It returns models.ErrBusy and ErrClientGone.
+func (l *Lists) BeginReading(ctx context.Context, user models.ID) (reading context.Context, end func(), err error) {
+	queued, err := l.beginReading(ctx, user)
+	if err != nil {
+		return nil, nil, err
+	}
+	if queued { // that was none of the store's time
+		ctx = l.store.WithDeadline(ctx)
+	}
+	return ctx, func() { l.held.reading.Release(user, 1) }, nil
+}
+
 // acquire waits until user holds one more, and counts the request as queued if it must wait. It returns models.ErrBusy and ErrClientGone.
 func acquire(ctx context.Context, l *ledger.Ledger[models.ID], user models.ID) error {
 	if l.Try(user, 1) {

@@ -1,6 +1,7 @@
 package ownevents
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -18,6 +19,8 @@ type Service struct {
 	Pages    *pages.Pages
 	SignIn   *signin.Service
 	Observer *observe.Observer
+	// BeginReading waits until a user may read one more list, and returns the context to read it with.
+	BeginReading func(ctx context.Context, user models.ID) (reading context.Context, end func(), err error)
 	// MayWrite counts a write of a user, and returns an error beyond the rate.
 	MayWrite func(user models.ID) error
 	// CheckEvent returns a contract.FieldsError for members that createEvent would refuse. Others are not looked at.
