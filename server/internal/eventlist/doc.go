@@ -20,10 +20,10 @@
 //	                                          no room for usual batches?  --> small batches, few at once
 //
 // A list that is held is of one moment, and its JSON and gzip are made once for all who share it. A response of more than 32 KiB takes a
-// part of a budget while its client reads, of which each user has a share. So does the reading of a list beyond its first 256 KiB, as one
-// of those who asked: if none of them has room left, it is streamed, and so is a list that takes more than half of DB_TIMEOUT to read.
-// Those who share the beginning of a streamed list go on from there by themselves. A held list that finds no room in the budget is read
-// again in small batches, without ETag.
+// part of a budget while its client reads, of which each user has a share: a shared list counts for each user who holds it, and once
+// among all. The reading of a list takes a part beyond its first 256 KiB, as one of those who asked: if none of them has room left, it is
+// streamed, and so is a list that takes more than half of DB_TIMEOUT to read. Those who share the beginning of a streamed list go on from
+// there by themselves. A held list that finds no room in the budget is read again in small batches, without ETag.
 //
 // A cursor is where a page ends. The digest ties it to its world, and is no secret:
 //

@@ -14,18 +14,26 @@ type heldList struct {
 	compress   sync.Once
 	gzip       []byte // once somebody needs it
 
-	// While holders responses hold the list, its held bytes count once, as those of the user holder.
-	mu            sync.Mutex
-	holder        models.ID
-	held, holders int
+	// mu guards gzip while it is made, and who holds the list.
+	mu      sync.Mutex
+	held    int // bytes that count among all, once
+	holders map[models.ID]holder
 }
+
+// holder is what a user holds of a list.
+type holder struct{ responses, bytes int }
 
 // content returns what a response has as its body. The first client who needs gzip has it made.
 func (l *heldList) content(asGzip bool) []byte {
 	if !asGzip {
 		return l.json
 	}
-	l.compress.Do(func() { l.gzip = compress(l.json) })
+	l.compress.Do(func() {
+		gzip := compress(l.json)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.gzip = gzip
+	})
 	return l.gzip
 }
 
@@ -41,23 +49,39 @@ func (l *heldList) size() int {
 	return n
 }
 
-// hold has a response of the list hold size bytes until free is called. They are counted once, however many share them. It
-// reports whether user may hold so much.
-func (l *heldList) hold(memory *ledger.Ledger[models.ID], user models.ID, size int) (free func(), ok bool) {
+// hold has a response of user hold the list until free is called. It reports whether they may hold so much. The list counts once for each
+// user who holds it, so that nobody is charged for what others have yet to read, nor holds more than a share by way of them.
+func (l *heldList) hold(memory *ledger.Ledger[models.ID], user models.ID) (free func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.holders == 0 {
-		if !memory.Try(user, size) {
-			return nil, false
-		}
-		l.holder, l.held = user, size
+	size := len(l.json) + len(l.gzip)
+	if size <= maxOwn {
+		return func() {}, true
 	}
-	l.holders++
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.holders--; l.holders == 0 {
-			memory.Release(l.holder, l.held)
-		}
-	}, true
+	h := l.holders[user]
+	if size > h.bytes && !memory.TryShared(user, size-h.bytes, size-l.held) {
+		return nil, false
+	}
+	if l.holders == nil {
+		l.holders = make(map[models.ID]holder)
+	}
+	l.held, l.holders[user] = size, holder{h.responses + 1, size}
+	return func() { l.free(memory, user) }, true
+}
+
+// free ends what hold began.
+func (l *heldList) free(memory *ledger.Ledger[models.ID], user models.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.holders[user]
+	if h.responses--; h.responses > 0 {
+		l.holders[user] = h
+		return
+	}
+	delete(l.holders, user)
+	last := 0
+	if len(l.holders) == 0 {
+		last, l.held, l.holders = l.held, 0, nil // a map that was large would stay so
+	}
+	memory.ReleaseShared(user, h.bytes, last)
 }

@@ -76,18 +76,13 @@ func (p *Response) Write(w http.ResponseWriter) error {
 		return p.stream(w)
 	}
 	asGzip := p.caller.Gzip && p.held.isCompressed()
-	body, gzipped := p.held.content(asGzip), 0
-	if asGzip {
-		gzipped = len(body)
-	}
+	body := p.held.content(asGzip)
 	p.endRead()
-	if size := len(p.held.json) + gzipped; size > maxOwn {
-		free, ok := p.held.hold(p.lists.held.memory, p.caller.UserID, size)
-		if !ok {
-			return p.streamAnew(w)
-		}
-		defer free()
+	free, ok := p.held.hold(p.lists.held.memory, p.caller.UserID)
+	if !ok {
+		return p.streamAnew(w)
 	}
+	defer free()
 	setLink(h, p.held.link)
 	h["Content-Type"] = jsonType
 	p.etagLine[0] = p.held.etag

@@ -7,6 +7,8 @@
 //
 // A Ledger has two rules, for what is held and for the queue. Each bounds all, a share that a key may have while no more than half is
 // held, and few, which any key may have up to the limit: one key alone gets much, and it takes many keys to leave nothing for another.
+// What keys share counts for each of them, and once among all. So whoever ends gives their part back, whatever the others do; and nobody
+// comes to hold, by way of a key that ends, more than they may.
 //
 //	Try      --> held --> Release --> the first of the next key's line begins
 //	Acquire  --> held

@@ -87,26 +87,34 @@ func (l *Ledger[K]) Held() int {
 
 // Try reports whether key may hold n more. If so, they are to be released. It overtakes nobody in the queue:
 // by the same rule they may hold no more.
-func (l *Ledger[K]) Try(key K, n int) bool {
+func (l *Ledger[K]) Try(key K, n int) bool { return l.TryShared(key, n, n) }
+
+// TryShared is Try for what several keys hold together. It counts in full for each of them, and once among all: others hold all but
+// fresh of n already.
+func (l *Ledger[K]) TryShared(key K, n, fresh int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.accounts[key]
-	if !l.rule.allows(l.held, a.held, n) {
+	if !l.rule.allows(l.held+fresh-n, a.held, n) {
 		return false
 	}
 	a.held += n
-	l.held += n
+	l.held += fresh
 	l.accounts[key] = a
 	return true
 }
 
 // Release gives n back that key holds, and has those begin whose turn has come.
-func (l *Ledger[K]) Release(key K, n int) {
+func (l *Ledger[K]) Release(key K, n int) { l.ReleaseShared(key, n, n) }
+
+// ReleaseShared is Release for what several keys held together, and nobody holds last of any more. That may be more than n, if it has
+// grown since the key held it.
+func (l *Ledger[K]) ReleaseShared(key K, n, last int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.accounts[key]
 	a.held -= n
-	l.held -= n
+	l.held -= last
 	l.put(key, a)
 	l.serve()
 }

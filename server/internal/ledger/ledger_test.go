@@ -56,6 +56,7 @@ func TestKeysThatFillALedger(t *testing.T) {
 type model struct {
 	rule, queue Rule
 	held        map[int]int
+	again       int // how much of that counts once among all, and for more keys than one
 	waiters     []waiting
 	order       []int // keys that wait, the next first
 }
@@ -66,7 +67,7 @@ func (m *model) all() (n int) {
 	for _, own := range m.held {
 		n += own
 	}
-	return n
+	return n - m.again
 }
 
 // next takes whose turn it is, if anybody may begin.
@@ -152,19 +153,23 @@ func history(test context.Context, rt *rapid.T) {
 		switch rapid.IntRange(0, 4).Draw(rt, "step") {
 		case 0:
 			k, n := key.Draw(rt, "key"), rapid.IntRange(1, 4).Draw(rt, "n")
-			may := rule.allows(m.all(), m.held[k], n)
-			if ok := l.Try(k, n); ok != may {
-				rt.Fatalf("Try(%d, %d) is %t", k, n, ok)
+			again := rapid.IntRange(0, min(n, m.all())).Draw(rt, "again")
+			may := rule.allows(m.all()-again, m.held[k], n)
+			if ok := l.TryShared(k, n, n-again); ok != may {
+				rt.Fatalf("TryShared(%d, %d, %d) is %t", k, n, n-again, ok)
 			}
 			if may {
 				m.held[k] += n
+				m.again += again
 			}
 		case 1:
 			k := key.Draw(rt, "key")
 			if m.held[k] > 0 {
 				n := rapid.IntRange(1, m.held[k]).Draw(rt, "n")
+				again := rapid.IntRange(0, min(n, m.again)).Draw(rt, "again")
 				m.held[k] -= n
-				l.Release(k, n)
+				m.again -= again
+				l.ReleaseShared(k, n, n-again)
 			}
 		case 2, 3:
 			k := key.Draw(rt, "key")
@@ -205,8 +210,10 @@ func history(test context.Context, rt *rapid.T) {
 	for m.all() > 0 || len(m.waiters) > 0 {
 		for k := range 5 {
 			n := m.held[k]
+			again := min(n, m.again)
 			m.held[k] = 0
-			l.Release(k, n)
+			m.again -= again
+			l.ReleaseShared(k, n, n-again)
 			settle()
 		}
 	}
