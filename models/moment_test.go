@@ -268,7 +268,8 @@ func (s *textSink) Truncate(size int) {
 }
 
 // After a crash of one of its processes a server has emptied the marks and gives out the numbers of transactions again: what it said
-// before means nothing. Nor does what it says while a transaction runs that was prepared before: that one's marks are gone.
+// before means nothing. Nor does what it says while a transaction runs that was prepared before: that one's marks are gone. A server that is
+// stopped keeps marks and horizon, so there only the moment itself tells that another start counted.
 func TestMomentsAfterCrash(t *testing.T) {
 	t.Parallel()
 	server := servicetest.NewPostgresServer(t, "fsync=off", "max_prepared_transactions=1")
@@ -322,6 +323,10 @@ func TestMomentsAfterCrash(t *testing.T) {
 	third := now()
 	changed(second, true)
 	changed(third, false)
+	server.Restart()
+	fourth := now()
+	changed(third, true)
+	changed(fourth, false)
 }
 
 // Who changes the RSVPs of an event while that moves to another world changes the list of the world in which the event is then, whichever
