@@ -102,6 +102,7 @@ func (m *machine) run(t *rapid.T) {
 	}
 	actions[""] = m.report
 	t.Repeat(actions)
+	m.guarded(m.repeatInAllWays)(t) // which few histories happen to do
 	m.guarded(func(t *rapid.T) {
 		for len(m.streams) > 0 {
 			m.finish(t, 0)

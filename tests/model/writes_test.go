@@ -32,8 +32,11 @@ func (m *machine) createHuge(t *rapid.T) {
 }
 
 func (m *machine) createEvent(t *rapid.T, name, description string) {
+	m.createWithKey(t, name, description, rapid.SampledFrom([]string{"", fmt.Sprintf("key-%d", m.serial())}).Draw(t, "key"))
+}
+
+func (m *machine) createWithKey(t *rapid.T, name, description, key string) {
 	u, at := m.client(t), instants.Draw(t, "at")
-	key := rapid.SampledFrom([]string{"", fmt.Sprintf("key-%d", m.serial())}).Draw(t, "key")
 	r, err := m.create(u, m.instance(t), m.world, name, description, at, key)
 	success(r, err)
 	e := m.world.addEvent(r.header.Get("Event-Id"), name, description, at, life{r.call, r.ret, never, never})
@@ -62,7 +65,23 @@ func (m *machine) repeatOne(t *rapid.T) {
 	if !k.event.life.alive() || !slices.Contains(m.clients, k.by) {
 		t.Skip("the event or its creator is gone")
 	}
-	another := rapid.SampledFrom([]string{"", "name", "description", "at"}).Draw(t, "another")
+	m.sendAgain(t, k, rapid.SampledFrom(repeats).Draw(t, "another"))
+}
+
+// repeatInAllWays makes an event, and sends its key again with each of repeats.
+func (m *machine) repeatInAllWays(t *rapid.T) {
+	n := m.serial()
+	m.createWithKey(t, fmt.Sprintf("event %d", n), "repeated", fmt.Sprintf("key-%d", n))
+	for _, another := range repeats {
+		m.sendAgain(t, m.keyed[len(m.keyed)-1], another)
+	}
+}
+
+// repeats are what differs when a key comes again.
+var repeats = []string{"", "name", "description", "at"}
+
+// sendAgain sends what has created an event that is still there, with its creator, or something else with its key.
+func (m *machine) sendAgain(t *rapid.T, k keyed, another string) {
 	switch another {
 	case "name":
 		k.name = "another " + k.key
