@@ -110,16 +110,17 @@ func endOthers(c *servicetest.Client, with ...servicetest.RequestOption) *servic
 	return c.Submit("/sessions/end-others", "", with...)
 }
 
+// The laptop is in a network of proxies, so that its address comes as one of them may write it: as IPv6.
 func TestSessionsPage(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		begin := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 		s.Clock.Freeze(begin)
-		laptop := signInFrom(s, "alice", firefox, "203.0.113.77")
+		laptop := signInFrom(s, "alice", firefox, "::ffff:203.0.113.77")
 		s.Clock.Advance(time.Hour)
 		phone := signInFrom(s, "alice", edge, "2001:db8:1:2::3")
 		s.Clock.Advance(time.Hour)
 		signInFrom(s, "bob", curl, "198.51.100.1")
-		script := signInFrom(s, "alice", curl, "::ffff:127.0.0.9")
+		script := signInFrom(s, "alice", curl, "127.0.0.9")
 		s.Clock.Advance(time.Minute)
 		laptop.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
 
@@ -157,7 +158,9 @@ func TestSessionsPage(t *testing.T) {
 		for _, c := range []*servicetest.Client{laptop, phone, script} {
 			c.Get(servicetest.RefreshPath).Is(200, servicetest.Success) // looking has spent nothing
 		}
-	}, upTo(3), behindProxy)
+	}, upTo(3), behindProxy, func(o *servicetest.Options) {
+		o.TrustedProxies = append(o.TrustedProxies, netip.MustParsePrefix("203.0.113.0/24"))
+	})
 }
 
 func pointers[T any](all []T) (p []*T) {
