@@ -41,7 +41,7 @@ func (s *Store) openPostgres() (err error) {
 	}
 	s.writer.timings = newTimings("postgres")
 	s.reader = s.writer
-	s.writes = s.server.NewLane(s.writer.sql, s.writer.limiter.(batch.Connections), s.options.Timeout, s.options.MaxWait, s.writer.timings.countError)
+	s.writes = s.server.NewLane(s.writer.sql, s.writer.limiter.(batch.Connections), s.options.Timeout, s.options.MaxWait, s.writer.timings.errors.WithLabelValues(locked).Inc)
 	s.turns = batch.NewTurns[string](max(1, s.options.MaxConns/4))
 	s.instances = notify.New(s.server)
 	return nil

@@ -26,7 +26,6 @@ var errorClasses = []struct {
 	name  string
 	class error
 }{
-	{"locked", dberr.ErrLocked},
 	{"busy", ErrBusy},
 	{"timeout", ErrTimeout},
 	{"unwritable", ErrUnwritable},
@@ -49,12 +48,13 @@ func newTimings(pool string) timings {
 		waiting: new(atomic.Int64),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name:        "worldevents_database_errors_total",
-			Help:        "Errors of the database, by class: busy (no connection in time, or a lock of another process), timeout, unwritable (the SQLite file), unavailable, repeat (the database asked for the transaction once more), locked (a lock could not be had in time; a write then waited for it by itself, and all else was refused).",
+			Help:        "Errors of the database, by class: busy (no connection in time, or a lock of another process), timeout, unwritable (the SQLite file), unavailable, repeat (the database asked for the transaction once more), locked (a write could not lock a row in time, and then waited for it by itself).",
 			ConstLabels: labels,
 		}, []string{"class"}),
 	}
+	t.errors.WithLabelValues(locked) // so that it is shown before the first error
 	for _, c := range errorClasses {
-		t.errors.WithLabelValues(c.name) // so that it is shown before the first error
+		t.errors.WithLabelValues(c.name)
 	}
 	return t
 }
@@ -84,6 +84,9 @@ func (t timings) observe(begun, started time.Time, err error, usage *Usage) {
 	}
 	usage.Add(Usage{wait, work})
 }
+
+// locked is the class of a write that met a locked row. It is not at its end yet.
+const locked = "locked"
 
 // countError counts an error that is of a class.
 func (t timings) countError(err error) {

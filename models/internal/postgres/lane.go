@@ -27,7 +27,7 @@ type Lane struct {
 	shared *batch.Batcher
 	alone  *pipelines
 	locked *batch.Turns[row] // rows for whose locks writes have waited in vain; a quarter of the pool waits
-	note   func(error)       // counts a write that met a locked row
+	note   func()            // counts a write that met a locked row
 }
 
 // row is a row that a write may have to wait for. It is named by what the write knows of it.
@@ -95,7 +95,7 @@ func (l *Lane) Apply(ctx context.Context, j *batch.Job, giveUp time.Time) error 
 				return err
 			}
 			r = locked.row
-			l.note(err)
+			l.note()
 		}
 		if err := l.wait(ctx, r, j, giveUp); !errors.Is(err, batch.ErrFree) {
 			return err
@@ -140,9 +140,9 @@ func (l *Lane) Locked() (rows, writes int) { return l.locked.Len() }
 func (l *Lane) Close() { l.shared.Close() }
 
 // NewLane makes writes share transactions on a pool of connections, which others use, too. A write may take
-// timeout, and no more than maxWait of it while the server takes no more connections. note counts the error of
-// a write that met a locked row.
-func (s *Server) NewLane(pool *sql.DB, all batch.Connections, timeout, maxWait time.Duration, note func(error)) *Lane {
+// timeout, and no more than maxWait of it while the server takes no more connections. note counts a write that met
+// a locked row.
+func (s *Server) NewLane(pool *sql.DB, all batch.Connections, timeout, maxWait time.Duration, note func()) *Lane {
 	p := &pipelines{pool: Pool{pool}, Server: s, Connections: all, timeout: timeout, maxWait: maxWait}
 	return &Lane{shared: batch.New(p, batch.MaxTransactions), alone: p, locked: batch.NewTurns[row](max(1, int(all.All/4))), note: note}
 }
