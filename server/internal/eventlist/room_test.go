@@ -55,20 +55,6 @@ func signIn(t *testing.T, store *models.Store, name string) models.Caller {
 
 var plaza = Query{World: "plaza"}
 
-// get returns the list as it is now.
-func get(t *testing.T, l *Lists, caller models.Caller, q Query) *httptest.ResponseRecorder {
-	t.Helper()
-	res := httptest.NewRecorder()
-	list, err := l.Get(t.Context(), q, Caller{Caller: caller})
-	if err == nil {
-		err = list.Write(res)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res
-}
-
 // A long list is held, with an ETag, as long as one of those who share its reading does not hold too much already: what others hold
 // costs them nothing.
 func TestLongLists(t *testing.T) {
