@@ -123,7 +123,9 @@ func TestNoConnectionInTime(t *testing.T) {
 		(<-responses).IsError(503, "overloaded").HasHeader("Retry-After", "1").SetsNoCookie()
 		release()
 		(<-responses).Is(200, servicetest.Success)
-	}, func(o *servicetest.Options) { o.DBMaxConns, o.DBTimeout, o.DBMaxWait = 1, 40*time.Second, 5*time.Second })
+	}, func(o *servicetest.Options) {
+		o.DBMaxConns, o.DBTimeout, o.DBMaxWait = 1, 40*time.Second, 5*time.Second
+	})
 }
 
 // lockUsers keeps everybody else from changing users until release is called.
