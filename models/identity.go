@@ -19,6 +19,7 @@ import (
 // looks like nobody's name. Later sign-ins do not change the name. It returns ErrBlocked for a user who is
 // blocked, and for one who was removed for good.
 func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username string, in SignIn) (Grant, error) {
+	ctx = s.WithDeadline(ctx)
 	key, err := s.keyOfExternal(ctx, issuer, subject)
 	if err != nil {
 		return Grant{}, fmt.Errorf("sign in: %w", err)

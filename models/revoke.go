@@ -52,23 +52,23 @@ func (s *Store) RevokeSession(ctx context.Context, session Caller) ([]Caller, er
 	return s.revoke(ctx, keyOf(cmp.Or(session.UserID, session.SessionID)), "id = ? AND ?", session.SessionID, session.belongsTo())
 }
 
-// RevokeExternal revokes sessions of somebody whom an identity provider vouches for, as far as they began
-// before a time (OpenID Connect Back-Channel Logout 1.0). A subject selects the sessions of one user; a
-// providerSID selects those that began with this session of the provider. The caller gives one of them or both.
+// RevokeExternal revokes sessions of somebody whom an identity provider vouches for (OpenID Connect Back-Channel
+// Logout 1.0). A providerSID selects the sessions that began with this session of the provider, whenever they
+// did: it has ended there. A subject alone selects the sessions of a user that began before a time. The caller
+// gives one of them or both.
 func (s *Store) RevokeExternal(ctx context.Context, issuer, subject, providerSID string, before time.Time) ([]Caller, error) {
+	ctx = s.WithDeadline(ctx)
 	key, err := s.keyOfExternal(ctx, issuer, cmp.Or(subject, providerSID))
 	if err != nil {
 		return nil, fmt.Errorf("revoke sessions: %w", err)
 	}
-	switch before = before.UTC(); {
+	switch {
 	case providerSID == "":
-		return s.revoke(ctx, key, "created_at < ? AND user_id = (SELECT id FROM users WHERE issuer = ? AND subject = ?)", before, issuer, subject)
+		return s.revoke(ctx, key, "created_at < ? AND user_id = (SELECT id FROM users WHERE issuer = ? AND subject = ?)", before.UTC(), issuer, subject)
 	case subject == "":
-		return s.revoke(ctx, key, "created_at < ? AND provider_sid = ? AND EXISTS (SELECT 1 FROM users WHERE id = user_id AND issuer = ?)",
-			before, providerSID, issuer)
+		return s.revoke(ctx, key, "provider_sid = ? AND EXISTS (SELECT 1 FROM users WHERE id = user_id AND issuer = ?)", providerSID, issuer)
 	}
-	return s.revoke(ctx, key, "created_at < ? AND provider_sid = ? AND user_id = (SELECT id FROM users WHERE issuer = ? AND subject = ?)",
-		before, providerSID, issuer, subject)
+	return s.revoke(ctx, key, "provider_sid = ? AND user_id = (SELECT id FROM users WHERE issuer = ? AND subject = ?)", providerSID, issuer, subject)
 }
 
 // RevokeUser revokes all sessions of a user except one, which may be zero.

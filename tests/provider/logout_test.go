@@ -42,11 +42,12 @@ func withSession(subject, username, sid string) person {
 	return who
 }
 
-// What ends at the provider ends here at once, with its JWT: the session that is named, or all of the user's, begun before the
-// token was issued. A repeated token ends nothing new.
+// What ends at the provider ends here at once, with its JWT: the session that is named, whenever it began by the clock here, or all of
+// the user's that began by the second in which the token was issued. Such a token ends nothing later when it is repeated.
 func TestBackChannelLogout(t *testing.T) {
 	p := newProvider(t)
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		s.Clock.Freeze(time.Now().Truncate(time.Second).Add(500 * time.Millisecond))
 		signIn := func(who person) *servicetest.Client {
 			c := s.Client()
 			p.signIn(c, who, "").Is(303, "")
@@ -89,17 +90,21 @@ func TestBackChannelLogout(t *testing.T) {
 		is(laptop, false)
 		is(tablet, true)
 
+		atOnce := signIn(withSession("1", "alice", "s3")) // in the second of the token
 		s.Clock.Advance(2 * time.Second)
-		again := signIn(withSession("1", "alice", "s1"))
-		logout(s, first).Is(200, "")
+		again, slow := signIn(withSession("1", "alice", "s4")), signIn(withSession("1", "alice", "s1"))
 		logout(s, token(map[string]any{"sub": "1"})).Is(200, "") // issued before the second sign-in
 		is(again, true)
+		is(atOnce, false)
 		is(tablet, false)
+		logout(s, first).Is(200, "") // and the provider's session that began this one had ended
+		is(slow, false)
+		is(again, true)
 		is(bob, true)
 		if n := s.Database.Count("sessions WHERE id = ? AND revoked_at IS NOT NULL", elsewhere.SessionID.String()); n != 0 {
 			t.Error("a session of another provider is revoked")
 		}
-		if n := strings.Count(s.Log.String(), "ended at the identity provider"); n != 3 {
+		if n := strings.Count(s.Log.String(), "ended at the identity provider"); n != 5 {
 			t.Errorf("%d security events", n)
 		}
 		p.checkLog(s)
