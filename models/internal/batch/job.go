@@ -15,26 +15,27 @@ type Job struct {
 	alone    bool          // work runs alone
 	Waiting  *atomic.Int64 // counts jobs that are queued; may be nil
 
-	// begun says how far the job is. One word holds it, so that the batcher that begins the job and the caller
-	// that gives up on it can race for it with CompareAndSwap: exactly one of them wins.
-	//
-	//	0      it is queued
-	//	gone   its caller has left, and it never runs
-	//	else   when it was handed to the database, in nanoseconds since 1970
-	begun    atomic.Int64
+	// state is one word, so that the batcher that begins the job and the caller that gives up on it can race for it
+	// with CompareAndSwap: exactly one of them wins.
+	state    atomic.Int32
+	started  time.Time // when the job was handed to the database, once state is begun
 	done     chan struct{}
 	Changed  bool // the write has changed a row
 	Err      error
 	panicked any // what work panicked with, and the stack
 }
 
-// gone is the begun of a job that never will.
-const gone = -1
+// States of a job.
+const (
+	queued = iota
+	begun
+	gone // its caller has left, and it never runs
+)
 
 // Reset queues a job anew.
 func (j *Job) Reset() {
 	j.done, j.Changed, j.Err = make(chan struct{}), false, nil
-	j.begun.Store(0)
+	j.state.Store(queued)
 	if j.Waiting != nil {
 		j.Waiting.Add(1)
 	}
@@ -42,13 +43,18 @@ func (j *Job) Reset() {
 
 // begin reports whether j may be handed to the database. From then on only the database knows what becomes of
 // it.
-func (j *Job) begin() bool { return j.endWait(time.Now().UnixNano()) || j.begun.Load() != gone }
+func (j *Job) begin() bool {
+	if j.state.Load() == queued {
+		j.started = time.Now()
+	}
+	return j.endWait(begun) || j.state.Load() == begun
+}
 
 // leave reports whether j has not begun, and now never will.
 func (j *Job) leave() bool { return j.endWait(gone) }
 
-func (j *Job) endWait(begun int64) (ended bool) {
-	ended = j.begun.CompareAndSwap(0, begun)
+func (j *Job) endWait(state int32) (ended bool) {
+	ended = j.state.CompareAndSwap(queued, state)
 	if ended && j.Waiting != nil {
 		j.Waiting.Add(-1)
 	}
@@ -57,8 +63,8 @@ func (j *Job) endWait(begun int64) (ended bool) {
 
 // Started is when j began, zero if it never did.
 func (j *Job) Started() time.Time {
-	if begun := j.begun.Load(); begun > 0 {
-		return time.Unix(0, begun)
+	if j.state.Load() == begun {
+		return j.started
 	}
 	return time.Time{}
 }

@@ -14,7 +14,7 @@ type Conn struct {
 	class *Class
 	// What the kernel takes at once needs no deadline, which would be set for every response only to be replaced by the next.
 	try *socket.Writer
-	// The write deadline in nanoseconds of Unix time, 0 for none, and what has been written since it was set.
+	// The write deadline in nanoseconds since epoch, 0 for none, and what has been written since it was set.
 	deadline, written atomic.Int64
 	current           atomic.Pointer[Request]
 	received          atomic.Int64 // bytes

@@ -11,6 +11,9 @@ const (
 	unread = 256 << 10
 )
 
+// epoch is what deadlines are counted from, so that they stand where the wall clock is set meanwhile.
+var epoch = time.Now()
+
 // TimeFor returns how much longer a response may take of which a client has read so many bytes.
 func TimeFor(bytes int64) time.Duration { return time.Duration(bytes) * time.Second / minRate }
 
@@ -22,11 +25,11 @@ func (c *Conn) SetDeadline(t time.Time) error {
 
 // SetWriteDeadline implements net.Conn. A write may go on after t for the TimeFor of what the client has read since the call.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
-	nanoseconds := int64(0)
+	after := time.Duration(0)
 	if !t.IsZero() {
-		nanoseconds = t.UnixNano()
+		after = t.Sub(epoch)
 	}
-	c.deadline.Store(nanoseconds)
+	c.deadline.Store(int64(after))
 	c.written.Store(0)
 	return nil
 }
@@ -35,7 +38,7 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 func (c *Conn) limit() time.Time {
 	var limit time.Time
 	if deadline := c.deadline.Load(); deadline != 0 {
-		limit = time.Unix(0, deadline).Add(TimeFor(max(0, c.written.Load()-unread)))
+		limit = epoch.Add(time.Duration(deadline) + TimeFor(max(0, c.written.Load()-unread)))
 	}
 	if !c.heldUp.IsZero() {
 		last := c.heldUp.Add(lastMoment + TimeFor(c.total-c.before))
