@@ -3,7 +3,6 @@ package batch
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -12,10 +11,12 @@ import (
 
 // Batcher lets writes share transactions: first come, first served, with at most most transactions at once.
 //
-// A write that finds a free place runs at once on the goroutine of its caller: waking another goroutine would
-// cost more than a tenth of the write. Writes that come while all places are taken are queued, and then share
-// one transaction and the sync of its commit. Each of them returns after that sync, so an acknowledged write is
-// always on disk.
+// Writes that are queued begin a transaction once they are half as many as those in transactions. They share it,
+// and the sync of its commit. Each of them returns after that sync, so an acknowledged write is always on disk.
+//
+// A write that comes alone runs on the goroutine of its caller: waking another goroutine would cost more than a
+// tenth of the write. That caller first lets all goroutines run that can, so that those who are about to write
+// come along: the busier the processors are, the more writes share a transaction.
 //
 // A Pause goes in front of all queued writes, because it may be queued only for a short time. Only SQLite
 // needs pauses, and it has one writer.
@@ -28,11 +29,16 @@ type Batcher struct {
 	stopped chan struct{}
 
 	mu sync.Mutex
-	// running is how many transactions are under way. Each of them will call release.
-	running int
-	// queue is empty unless running is most.
-	queue  []*Job
-	closed bool
+	// running is how many transactions are under way, and writing how many jobs they have. Each of them will call
+	// release.
+	running, writing int
+	// gathering means that one of those transactions will take its jobs from the queue, and has not yet.
+	gathering bool
+	queue     []*Job
+	closed    bool
+	// late fires every patience while jobs are queued; armed means that it will.
+	late  *time.Timer
+	armed bool
 }
 
 // Transactor is what a batcher knows of a database.
@@ -51,15 +57,18 @@ type Transactor interface {
 const (
 	// maxBatch bounds how many writes share a commit, since the first of them waits for the last.
 	maxBatch = 128
-	// MaxTransactions is how many transactions of writes an instance runs at once on a server. With one, the
-	// processors would rest during each commit. With one for each connection, each write would have a commit of
-	// its own.
+	// MaxTransactions is how many transactions of writes an instance runs at once on a server. They are seldom more
+	// than three, unless some wait for locks.
 	MaxTransactions = 4
+	// patience is about how long a write is queued at most while a transaction could begin: those under way may wait
+	// for a lock, and may be many.
+	patience = 10 * time.Millisecond
 )
 
 // New returns a batcher, and starts the goroutines that run batches of queued writes.
 func New(database Transactor, most int) *Batcher {
 	b := &Batcher{database: database, most: most, wake: make(chan struct{}, most), stopped: make(chan struct{})}
+	b.late = time.AfterFunc(patience, b.startLate)
 	for range most {
 		go func() {
 			for range b.wake {
@@ -71,61 +80,9 @@ func New(database Transactor, most int) *Batcher {
 	return b
 }
 
-// enter reports whether j may run now; the caller then calls runNow. Otherwise j is queued. It returns
-// ErrUnavailable once the batcher is closed.
-func (b *Batcher) enter(j *Job) (now bool, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case b.closed:
-		return false, dberr.ErrUnavailable
-	case b.running == b.most:
-		at := len(b.queue)
-		if j.alone {
-			at = b.pauses()
-		}
-		b.queue = slices.Insert(b.queue, at, j)
-		return false, nil
-	}
-	b.running++
-	return true, nil
-}
-
-// pauses counts the queued jobs that are to run alone. They stand in front. The caller holds mu.
-func (b *Batcher) pauses() int {
-	n := 0
-	for n < len(b.queue) && b.queue[n].alone {
-		n++
-	}
-	return n
-}
-
-// leave takes j out of the queue. It reports whether j has not begun, and now never will.
-func (b *Batcher) leave(j *Job) bool {
-	b.mu.Lock()
-	if i := slices.Index(b.queue, j); i >= 0 {
-		b.queue = slices.Delete(b.queue, i, i+1)
-	}
-	b.mu.Unlock()
-	return j.leave()
-}
-
-// next takes the jobs of the next batch from the queue. There are none if all have left meanwhile.
-func (b *Batcher) next() []*Job {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	n := min(len(b.queue), maxBatch)
-	if b.pauses() > 0 {
-		n = 1
-	}
-	batch := slices.Clone(b.queue[:n])
-	b.queue = slices.Delete(b.queue, 0, n)
-	return batch
-}
-
 // run runs jobs on the connection that the caller has acquired, and then lets the next batch write.
 func (b *Batcher) run(jobs []*Job) {
-	defer b.release()
+	defer b.release(len(jobs))
 	defer b.database.Release()
 	switch {
 	case len(jobs) == 0:
@@ -136,22 +93,6 @@ func (b *Batcher) run(jobs []*Job) {
 		}
 	default:
 		b.database.Transact(jobs)
-	}
-}
-
-// release ends a transaction's place, or hands it over if somebody is queued. The next batch then begins
-// without a moment in which a newcomer could overtake it.
-func (b *Batcher) release() {
-	b.mu.Lock()
-	if len(b.queue) > 0 {
-		b.wake <- struct{}{} // never blocks: it has room for each place
-	} else {
-		b.running--
-	}
-	ended := b.closed && b.running == 0
-	b.mu.Unlock()
-	if ended {
-		b.end()
 	}
 }
 
@@ -172,17 +113,7 @@ func (b *Batcher) submit(ctx context.Context, deadline, giveUp time.Time, j *Job
 	if deadline.Before(giveUp) {
 		giveUp = deadline
 	}
-	now, err := b.enter(j)
-	switch {
-	case err != nil:
-		j.leave()
-	case now:
-		err = b.runNow(ctx, giveUp, j)
-	default:
-		wait, cancel := context.WithDeadline(ctx, giveUp)
-		defer cancel()
-		err = b.await(wait, j)
-	}
+	err := b.through(ctx, giveUp, j)
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return AcquireErr(ctx, deadline)
@@ -194,14 +125,34 @@ func (b *Batcher) submit(ctx context.Context, deadline, giveUp time.Time, j *Job
 	return j.Err
 }
 
-// runNow runs j on the goroutine of its caller.
-func (b *Batcher) runNow(ctx context.Context, giveUp time.Time, j *Job) error {
-	if err := b.database.Acquire(ctx, giveUp); err != nil {
+// through takes j through the queue, and returns once it has run or never will.
+func (b *Batcher) through(ctx context.Context, giveUp time.Time, j *Job) error {
+	first, err := b.enter(j)
+	if err != nil {
 		j.leave()
-		b.release()
 		return err
 	}
-	b.run([]*Job{j})
+	if first {
+		if batch := b.gather(j); batch != nil {
+			return b.runNow(ctx, giveUp, batch)
+		}
+	}
+	if !giveUp.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, giveUp)
+		defer cancel()
+	}
+	return b.await(ctx, j)
+}
+
+// runNow runs a job on the goroutine of its caller.
+func (b *Batcher) runNow(ctx context.Context, giveUp time.Time, batch []*Job) error {
+	if err := b.database.Acquire(ctx, giveUp); err != nil {
+		batch[0].leave()
+		b.release(1)
+		return err
+	}
+	b.run(batch)
 	return nil
 }
 
@@ -237,14 +188,7 @@ func (b *Batcher) await(ctx context.Context, j *Job) error {
 // Pause runs fn while nobody writes. It does nothing if ctx ends, or the batcher is closed, before that.
 func (b *Batcher) Pause(ctx context.Context, fn func()) {
 	j := &Job{alone: true, work: func() error { fn(); return nil }, done: make(chan struct{})}
-	now, err := b.enter(j)
-	switch {
-	case err != nil:
-	case now:
-		b.runNow(ctx, time.Time{}, j)
-	default:
-		b.await(ctx, j)
-	}
+	b.through(ctx, time.Time{}, j)
 }
 
 // Close waits for running transactions. Queued jobs get ErrUnavailable.
@@ -267,6 +211,7 @@ func (b *Batcher) Close() {
 
 // end is called once, when nothing runs any more.
 func (b *Batcher) end() {
+	b.late.Stop()
 	close(b.wake)
 	b.database.Close()
 	close(b.stopped)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -219,6 +220,119 @@ func TestPauseComesFirst(t *testing.T) {
 	})
 }
 
+// held keeps transactions until they are let go, one after the other.
+type held struct {
+	begun []int // how many writes each transaction has
+	goOn  chan struct{}
+	mu    sync.Mutex
+}
+
+func (h *held) Acquire(context.Context, time.Time) error { return nil }
+func (h *held) Release()                                 {}
+func (h *held) Close()                                   {}
+func (h *held) Transact(batch []*Job) {
+	batch = Begin(batch)
+	h.mu.Lock()
+	h.begun = append(h.begun, len(batch))
+	h.mu.Unlock()
+	<-h.goOn
+	for _, j := range batch {
+		j.End(nil)
+	}
+}
+
+// Those who are queued begin a transaction when they are half as many as all who are in transactions, or a moment later.
+func TestWhenTransactionsBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &held{goOn: make(chan struct{})}
+		b := New(server, 4)
+		var callers sync.WaitGroup
+		come := func(n int) {
+			for range n {
+				callers.Go(func() {
+					inTime := time.Now().Add(time.Minute)
+					if err := b.Apply(t.Context(), &Job{Write: new(Write), Deadline: inTime}, inTime); err != nil {
+						t.Error(err)
+					}
+				})
+				synctest.Wait()
+			}
+		}
+		end := func(n int) {
+			for range n {
+				select {
+				case server.goOn <- struct{}{}:
+				default:
+					t.Error("no transaction to end")
+				}
+				synctest.Wait()
+			}
+		}
+		have := func(why string, want ...int) {
+			t.Helper()
+			synctest.Wait()
+			server.mu.Lock()
+			defer server.mu.Unlock()
+			if !slices.Equal(server.begun, want) {
+				t.Errorf("%s: transactions of %v, want %v", why, server.begun, want)
+			}
+		}
+		come(3)
+		have("one, one of one, one of two", 1, 1, 1)
+		come(1)
+		have("one of three", 1, 1, 1)
+		come(1)
+		have("two of three", 1, 1, 1, 2)
+		come(3)
+		time.Sleep(10 * patience)
+		have("no place", 1, 1, 1, 2)
+		end(1)
+		have("three of four or five", 1, 1, 1, 2, 3)
+		end(4)
+		come(4)
+		have("one of three, again", 1, 1, 1, 2, 3, 1, 1, 1)
+		time.Sleep(patience)
+		have("late", 1, 1, 1, 2, 3, 1, 1, 1, 1)
+		come(1)
+		end(1)
+		have("one of three, with a place", 1, 1, 1, 2, 3, 1, 1, 1, 1)
+		time.Sleep(patience)
+		have("late, with a place", 1, 1, 1, 2, 3, 1, 1, 1, 1, 1)
+		come(1)
+		end(2)
+		have("one of two, with a place", 1, 1, 1, 2, 3, 1, 1, 1, 1, 1, 1)
+		close(server.goOn)
+		callers.Wait()
+		b.Close()
+	})
+}
+
+// Whoever could write at the same moment shares a transaction, although there is a place for the first one.
+func TestThoseWhoCanComeAlong(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // nobody else runs as long as the first one does not wait
+	synctest.Test(t, func(t *testing.T) {
+		server := &held{goOn: make(chan struct{})}
+		b := New(server, 4)
+		close(server.goOn)
+		var callers sync.WaitGroup
+		moment := make(chan struct{})
+		for range 64 {
+			callers.Go(func() {
+				<-moment
+				inTime := time.Now().Add(time.Minute)
+				b.Apply(t.Context(), &Job{Write: new(Write), Deadline: inTime}, inTime)
+			})
+		}
+		synctest.Wait()
+		close(moment)
+		callers.Wait()
+		b.Close()
+		if len(server.begun) > 2 {
+			t.Errorf("transactions of %v", server.begun)
+		}
+	})
+}
+
 // panicking panics instead of committing.
 type panicking struct{ *script }
 
@@ -414,13 +528,40 @@ func testBatcherHistory(t *testing.T, seed uint64) {
 			}
 		})
 	}
+	watch, stop := context.WithCancel(context.Background())
+	var watcher sync.WaitGroup
+	watcher.Go(func() { watchQueue(watch, t, b) })
 	if random.IntN(2) == 0 {
 		time.Sleep(time.Duration(random.IntN(60)) * time.Millisecond)
 		b.Close()
 	}
 	all.Wait()
+	stop()
+	watcher.Wait()
 	b.Close()
 	if n := waiting.Load(); n != 0 {
 		t.Errorf("%d wait after the end", n)
+	}
+}
+
+// watchQueue looks each millisecond whether somebody is queued for longer than patience although a transaction could begin.
+func watchQueue(ctx context.Context, t *testing.T, b *Batcher) {
+	var first *Job
+	var since time.Time
+	for ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+		b.mu.Lock()
+		switch {
+		case len(b.queue) == 0 || b.gathering || b.running == b.most:
+			first = nil
+		case b.running == 0:
+			t.Error("somebody is queued, and nobody writes")
+		case first != b.queue[0]:
+			first, since = b.queue[0], time.Now()
+		case time.Since(since) > patience:
+			t.Errorf("somebody is queued for %v", time.Since(since))
+			first = nil
+		}
+		b.mu.Unlock()
 	}
 }

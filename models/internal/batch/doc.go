@@ -11,6 +11,6 @@
 //	              │          └──▶ its time is over: ErrTimeout, and nobody knows what becomes of it
 //	              └──▶ left: its caller has gone, or it was queued for too long: ErrBusy, and it never runs
 //
-// A write that finds a free place runs at once, on the goroutine of its caller. Those that come while all places are taken are the next
-// batch. A caller hears of success only after the commit that contains its write.
+// Those that are queued begin a transaction together once they are half as many as those in transactions, or late (queue.go). A write
+// that comes alone runs on the goroutine of its caller. A caller hears of success only after the commit that contains its write.
 package batch
