@@ -249,4 +249,8 @@ func TestKeysOfLogouts(t *testing.T) {
 	if n := fetched.Load(); n != 3 {
 		t.Errorf("the keys were fetched %d times, want 3", n)
 	}
+	s.Clock.Advance(time.Hour - 35*time.Second)
+	junk()
+	s.Clock.Advance(9 * time.Second)
+	late().Is(200, "") // the provider's metadata is an hour old, and is read again
 }

@@ -96,11 +96,15 @@ function share(key: string, ask: () => Promise<Answer>): Promise<Answer> {
     answers.delete(key);
   }
   const known = answers.get(key);
-  if (known) return known.answer;
-  const entry = { until: now + keptFor, answer: ask() };
+  if (known && known.until > now) return known.answer;
+  const entry = { until: Infinity, answer: ask() };
   answers.set(key, entry);
-  const forget = () => answers.get(key) === entry && answers.delete(key);
-  entry.answer.then(({ reason, setCookie }) => setCookie.length > 0 || reason === "invalid_refresh_token" || forget(), forget);
+  const settle = (keeps: boolean) => {
+    if (answers.get(key) !== entry) return;
+    answers.delete(key);
+    if (keeps) answers.set(key, Object.assign(entry, { until: Date.now() + keptFor })); // which makes it the newest
+  };
+  entry.answer.then(({ reason, setCookie }) => settle(setCookie.length > 0 || reason === "invalid_refresh_token"), () => settle(false));
   return entry.answer;
 }
 

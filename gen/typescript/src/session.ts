@@ -124,7 +124,7 @@ export function keepSession(connection: Connection): typeof fetch {
     // Only age can be mended: the refresh token of a session that was revoked ended with it.
     if (code === "token_expired" && again) {
       const url = sessionUrl(baseUrl);
-      const session = await (shares ? share(url) : askAlone(url, again));
+      const session = await unlessAborted(shares ? share(url) : askAlone(url, again), again.signal);
       if (session.ok) return attempt(again);
       if (!(await refusal(session))) return session; // 429, 500, 503, or what a proxy says: nothing is known about the session
     }
@@ -461,24 +461,20 @@ async function withTabLock<T>(name: string, run: () => Promise<T>): Promise<T> {
 function markRefreshPending(name: string) {
   const key = `worldevents ${name}`;
   const me = Math.random().toString(36).slice(2);
-  const storage = openStorage();
-  const note = () => storage?.getItem(key)?.split(" ") ?? [];
+  const note = () => quietly(() => localStorage.getItem(key))?.split(" ") ?? [];
   const otherTabPending = () => {
     const [since, who] = note();
     return who !== me && Math.abs(Date.now() - Number(since)) < 20_000;
   };
-  if (!otherTabPending()) storage?.setItem(key, `${Date.now()} ${me}`);
-  return {
-    otherTabPending,
-    done: () => note()[1] === me && storage?.removeItem(key),
-    clear: () => storage?.removeItem(key),
-  };
+  if (!otherTabPending()) quietly(() => localStorage.setItem(key, `${Date.now()} ${me}`));
+  const clear = () => quietly(() => localStorage.removeItem(key));
+  return { otherTabPending, done: () => note()[1] === me && clear(), clear };
 }
 
-/** None outside browsers, nor where the user has blocked it: then the getter throws. */
-function openStorage(): Storage | undefined {
+/** What `use` returns, or nothing where it throws: storage may be missing, blocked by the user, or full, and a note is no more than a help. */
+function quietly<T>(use: () => T): T | undefined {
   try {
-    return globalThis.localStorage;
+    return use();
   } catch {
     return undefined;
   }

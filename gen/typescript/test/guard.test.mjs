@@ -151,6 +151,8 @@ test("a service that hangs is not waited for, and its cookies are there for the 
   const { session: who, error } = await first;
   assert.deepEqual([who, error.message], [undefined, "10 seconds are over"]);
   AbortSignal.timeout.mock.restore();
+  t.mock.timers.enable({ apis: ["Date"], now: Date.now() + 21_000 });
+  await guard("token=another");
   const second = guard(cookieOf(session), { fetch: send });
   answer();
   assert.equal((await second).headers.length, 3);

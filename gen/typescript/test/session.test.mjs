@@ -550,6 +550,40 @@ test("an aborted signal ends each operation, before and amid the call, and spend
   assert.equal(asked, 0);
 });
 
+test("who is aborted while the session is refreshed does not wait for that, and the others do", async () => {
+  let answer;
+  const hangs = (send) => async (input, init) => {
+    if (new URL(input.url ?? input).pathname === "/api/auth/session" && !answer) await new Promise((come) => (answer = come));
+    return send(input, init);
+  };
+  connectWith(service.expired(await service.issue("alice")), hangs);
+  const undone = new AbortController();
+  const patient = listEvents({ path });
+  const amid = listEvents({ path, signal: undone.signal }).catch((error) => error.name);
+  await eventually("the session is asked for", () => answer);
+  undone.abort();
+  assert.equal(await Promise.race([amid, new Promise((late) => setTimeout(late, 5000, "late"))]), "AbortError");
+  answer();
+  assert.ok((await patient).data);
+  assert.equal(await refreshes(), 1);
+});
+
+test("a storage that is full or blocked keeps nobody from being refreshed", async () => {
+  const throws = () => {
+    throw new DOMException("full", "QuotaExceededError");
+  };
+  const before = Object.getOwnPropertyDescriptor(globalThis, "localStorage");
+  Object.defineProperty(globalThis, "localStorage", { configurable: true, value: { getItem: throws, setItem: throws, removeItem: throws } });
+  try {
+    connectWith(service.expired(await service.issue("alice")));
+    assert.ok((await listEvents({ path })).data);
+    assert.ok((await refreshSession()).data);
+  } finally {
+    if (before) Object.defineProperty(globalThis, "localStorage", before);
+    else delete globalThis.localStorage;
+  }
+});
+
 test("a second client has a service and a session of its own", async () => {
   const urls = [];
   const second = createClient({ baseUrl: service.address, fetch: watch(urls)(fetchWithCookies(await service.issue("bob"))) });

@@ -14,9 +14,9 @@ import (
 // Writes that are queued begin a transaction once they are half as many as those in transactions. They share it,
 // and the sync of its commit. Each of them returns after that sync, so an acknowledged write is always on disk.
 //
-// A write that comes alone runs on the goroutine of its caller: waking another goroutine would cost more than a
-// tenth of the write. That caller first lets all goroutines run that can, so that those who are about to write
-// come along: the busier the processors are, the more writes share a transaction.
+// A write that comes alone, and may begin, runs on the goroutine of its caller: waking another goroutine would cost
+// more than a tenth of the write. Whoever begins a transaction first lets those run who are ready on its processor.
+// Those who are about to write come along: the busier the processors are, the more writes share a transaction.
 //
 // A Pause goes in front of all queued writes, because it may be queued only for a short time. Only SQLite
 // needs pauses, and it has one writer.
@@ -36,7 +36,7 @@ type Batcher struct {
 	gathering bool
 	queue     []*Job
 	closed    bool
-	// late fires every patience while jobs are queued; armed means that it will.
+	// late fires every patience while jobs are queued, and then those begin who are there; armed means that it will.
 	late  *time.Timer
 	armed bool
 }
@@ -60,8 +60,8 @@ const (
 	// MaxTransactions is how many transactions of writes an instance runs at once on a server. They are seldom more
 	// than three, unless some wait for locks.
 	MaxTransactions = 4
-	// patience is about how long a write is queued at most while a transaction could begin: those under way may wait
-	// for a lock, and may be many.
+	// patience is how long a write is queued at most while a transaction could begin: those under way may wait for a
+	// lock, and may be many.
 	patience = 10 * time.Millisecond
 )
 
@@ -72,6 +72,7 @@ func New(database Transactor, most int) *Batcher {
 	for range most {
 		go func() {
 			for range b.wake {
+				b.yield()
 				database.Acquire(context.Background(), time.Time{}) // this ends, because whatever holds a connection has a deadline
 				b.run(b.next())
 			}

@@ -29,7 +29,7 @@ func (b *Batcher) enter(j *Job) (first bool, err error) {
 
 // begin takes a place for those who are queued, if they are enough, or late, and if there is one. The caller holds mu.
 func (b *Batcher) begin(late bool) bool {
-	enough := b.running == 0 || 2*len(b.queue) >= b.writing
+	enough := b.running == 0 || 2*len(b.queue) >= b.writing || len(b.queue) >= maxBatch
 	if len(b.queue) == 0 || b.gathering || b.running == b.most || !enough && !late {
 		return false
 	}
@@ -60,7 +60,7 @@ func (b *Batcher) startLate() {
 // gather returns j if nobody has come since it was queued, so that its caller runs it. Otherwise a goroutine will run
 // those who are queued.
 func (b *Batcher) gather(j *Job) []*Job {
-	runtime.Gosched()
+	b.yield()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.queue) != 1 || b.queue[0] != j {
@@ -89,9 +89,16 @@ func (b *Batcher) leave(j *Job) bool {
 	return j.leave()
 }
 
+// yield lets those run who are ready on this processor: they may be about to write. With one transaction at a time
+// they come along without it, since they come while that one runs.
+func (b *Batcher) yield() {
+	if b.most > 1 {
+		runtime.Gosched()
+	}
+}
+
 // next is take for a goroutine of the batcher. There are no jobs if all have left meanwhile.
 func (b *Batcher) next() []*Job {
-	runtime.Gosched()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.take()

@@ -170,7 +170,7 @@ func (p *Provider) fetchMetadata() (*metadata, error) {
 		}
 	}
 	keys := *p.client
-	keys.Transport = usableKeys{p.logoutKeys}
+	keys.Transport = usableKeys{&keyFetches{RoundTripper: keys.Transport, now: p.now}}
 	logouts := goidc.ProviderConfig{IssuerURL: p.config.Issuer, JWKSURL: more.JWKS, Algorithms: slices.DeleteFunc(more.Algorithms, isUnusable)}
 	verification := goidc.Config{ClientID: p.config.ClientID, Now: p.now}
 	return &metadata{

@@ -26,7 +26,7 @@ const (
 // Logout is what has ended at the provider: a session, or with an empty SID all of the subject's.
 type Logout struct {
 	Issuer, Subject, SID string
-	// IssuedAt is when, to the second. What began afterwards has not ended, however often the token comes.
+	// IssuedAt is when the token was made, to the second. Without a SID, what began after that second has not ended.
 	IssuedAt time.Time
 }
 
@@ -92,7 +92,7 @@ func (c claims) time(name string) time.Time {
 }
 
 // keyFetches is a transport that fetches the provider's keys once in retryInterval. Anybody can send logout tokens of keys that
-// nobody knows.
+// nobody knows. New metadata has one of its own, since it begins without keys.
 type keyFetches struct {
 	http.RoundTripper
 	now func() time.Time

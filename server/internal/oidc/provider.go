@@ -54,7 +54,6 @@ type Provider struct {
 	keys        atomic.Pointer[[]flowKey]
 	now         func() time.Time
 	client      *http.Client
-	logoutKeys  *keyFetches
 	places      *ledger.Ledger[string] // by client
 	discovery   discovery
 }
@@ -83,7 +82,6 @@ func New(c Config, redirectURL string, secrets [][]byte, now func() time.Time) *
 		},
 		places: newPlaces(),
 	}
-	p.logoutKeys = &keyFetches{RoundTripper: p.client.Transport, now: now}
 	p.discovery.secret = c.ClientSecret
 	p.SetKeys(secrets)
 	return p
