@@ -40,6 +40,8 @@ type dialect struct {
 	anyOf string
 	// callers are the rows of a parameter of type callers: each with n, counted from 1, user_id and session_id.
 	callers string
+	// questions are the rows of a parameter of questions: each with n, counted from 1, and the texts saw and world.
+	questions string
 	// moments reads and compares Moments.
 	moments moments
 }

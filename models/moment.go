@@ -2,9 +2,7 @@ package models
 
 import (
 	"cmp"
-	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -57,9 +55,9 @@ type moments struct {
 	// is true.
 	firstRow string
 	// lost is the condition that marks after a moment may have been pruned already.
-	lost func(saw string) clause.Expr
-	// changed is the condition that a world has a mark after a moment.
-	changed func(saw, world string) clause.Expr
+	lost func(saw any) clause.Expr
+	// changed is the condition that a world has a mark after a moment. Both are columns.
+	changed string
 	// worlds is a query of the worlds that have a mark after a moment, some of them more than once; its second
 	// column is always false. It reads no more marks than limit at one place.
 	worlds func(saw string, limit int) clause.Expr
@@ -78,15 +76,13 @@ type moments struct {
 var postgresMoments = moments{
 	now:      "moment()",
 	firstRow: "SELECT CAST('ffffffff-ffff-ffff-ffff-ffffffffffff' AS uuid), to_timestamp(0), moment(), CASE WHEN %s THEN 't' ELSE '' END, ''",
-	lost: func(saw string) clause.Expr {
+	lost: func(saw any) clause.Expr {
 		return gorm.Expr("NOT EXISTS (SELECT 1 FROM incarnation WHERE horizon <= pg_snapshot_xmin("+postgresSaw+"))", saw)
 	},
-	changed: func(saw, world string) clause.Expr {
-		return gorm.Expr("(SELECT true FROM changes WHERE world_id = ? AND xid >= pg_snapshot_xmax("+postgresSaw+") ORDER BY xid LIMIT 1) IS NOT NULL"+
-			" OR EXISTS (SELECT 1 FROM pg_snapshot_xip("+postgresSaw+") running,"+
-			" LATERAL (SELECT 1 FROM changes WHERE world_id = ? AND xid BETWEEN running AND running ORDER BY xid LIMIT 1) mark)",
-			world, saw, saw, world)
-	},
+	changed: "(SELECT true FROM changes WHERE (world_id, xid) >= (world, pg_snapshot_xmax(CAST(saw AS pg_snapshot)))" +
+		" AND (world_id, xid) <= (world, CAST('18446744073709551615' AS xid8)) ORDER BY world_id, xid LIMIT 1) IS NOT NULL" +
+		" OR EXISTS (SELECT 1 FROM pg_snapshot_xip(CAST(saw AS pg_snapshot)) running," +
+		" LATERAL (SELECT 1 FROM changes WHERE (world_id, xid) >= (world, running) AND (world_id, xid) <= (world, running) ORDER BY world_id, xid LIMIT 1) mark)",
 	worlds: func(saw string, limit int) clause.Expr {
 		return gorm.Expr("(SELECT world_id, false FROM changes WHERE xid >= pg_snapshot_xmax("+postgresSaw+") ORDER BY xid LIMIT ?)"+
 			" UNION ALL SELECT world_id, false FROM pg_snapshot_xip("+postgresSaw+") running,"+
@@ -104,10 +100,8 @@ var sqliteMoments = moments{
 	// row here.
 	firstRow: "SELECT id, scheduled_at, name, description, '' FROM events WHERE number = 0 UNION ALL " +
 		"SELECT 'ffffffff-ffff-ffff-ffff-ffffffffffff', '1970-01-01 00:00:00+00:00', " + sqliteLast + ", CASE WHEN %s THEN 't' ELSE '' END, ''",
-	lost: func(saw string) clause.Expr { return gorm.Expr(sqliteLast+" < CAST(? AS INTEGER)", saw) },
-	changed: func(saw, world string) clause.Expr {
-		return gorm.Expr("EXISTS (SELECT 1 FROM changes WHERE world_id = ? AND number > CAST(? AS INTEGER))", world, saw)
-	},
+	lost:    func(saw any) clause.Expr { return gorm.Expr(sqliteLast+" < CAST(? AS INTEGER)", saw) },
+	changed: "EXISTS (SELECT 1 FROM changes WHERE world_id = world AND number > CAST(saw AS INTEGER))",
 	worlds: func(saw string, limit int) clause.Expr {
 		return gorm.Expr("SELECT world_id, false FROM changes WHERE number > CAST(? AS INTEGER) LIMIT ?", saw, limit)
 	},
@@ -116,54 +110,28 @@ var sqliteMoments = moments{
 
 const sqliteLast = "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0)"
 
-// Changes is the answer to Store.ChangedSince.
-type Changes struct {
-	// Changed means that a list of the world may have changed. It is true in doubt, too.
-	Changed bool
-	// Now is the moment of the answer.
-	Now Moment
-	// SignedOut are the callers who are not active.
-	SignedOut map[Caller]bool
-}
-
-// ChangedSince finds out, in one statement, whether the lists of a world have changed since m, and which of the callers are
-// not active.
-func (s *Store) ChangedSince(ctx context.Context, m Moment, world string, all []Caller) (Changes, error) {
-	var now, signedOut *string
-	var lost, changed bool
-	err := s.read(ctx, func(tx *gorm.DB) error {
-		d := s.dialect.moments
-		saw := m.sawOrNothing()
-		err := scan(tx.Raw("SELECT "+d.now+", ?, ?, (SELECT "+d.numbers+" FROM "+s.dialect.signedOut()+")",
-			d.lost(saw), d.changed(saw, world), callers(all)), &now, &lost, &changed, &signedOut)
-		if isInRecovery(err) { // a standby has no marks
-			now, lost = nil, true
-			err = scan(tx.Raw("SELECT (SELECT "+d.numbers+" FROM "+s.dialect.signedOut()+")", callers(all)), &signedOut)
-		}
-		return err
-	})
-	if err != nil {
-		return Changes{}, fmt.Errorf("look for changes: %w", err)
-	}
-	answer := Changes{SignedOut: someCallers(all, signedOut)}
-	if now != nil {
-		answer.Now = NewMoment(*now)
-	}
-	answer.Changed = !answer.Now.isAfter(m) || lost || changed
-	return answer, nil
-}
-
 // someCallers returns the callers whose numbers a text names, counted from 1, with spaces between them.
-func someCallers(all []Caller, numbers *string) map[Caller]bool {
-	if numbers == nil {
+func someCallers(all []Caller, text *string) map[Caller]bool {
+	if text == nil {
 		return nil
 	}
 	some := make(map[Caller]bool)
-	for _, number := range strings.Fields(*numbers) {
-		n, _ := strconv.Atoi(number)
+	for _, n := range numbersIn(text) {
 		some[all[n-1]] = true
 	}
 	return some
+}
+
+// numbersIn reads what moments.numbers selects.
+func numbersIn(text *string) (numbers []int) {
+	if text == nil {
+		return nil
+	}
+	for _, number := range strings.Fields(*text) {
+		n, _ := strconv.Atoi(number)
+		numbers = append(numbers, n)
+	}
+	return numbers
 }
 
 // isInRecovery reports whether a standby refused the statement (SQLSTATE 0A000). The marks are in an unlogged

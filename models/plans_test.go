@@ -173,7 +173,7 @@ func TestQuestionsOfManyMarks(t *testing.T) {
 			t.Errorf("%d plans: %s", len(plans), server.Log())
 		}
 		for _, plan := range plans {
-			if strings.Contains(plan, "Seq Scan on changes") || strings.Contains(plan, "Rows Removed") {
+			if strings.Contains(plan, "Seq Scan on changes") || strings.Contains(plan, "Sort") || filtered.MatchString(plan) {
 				t.Errorf("PostgreSQL has looked %s: %s", looked, plan)
 			}
 		}
@@ -185,6 +185,9 @@ func TestQuestionsOfManyMarks(t *testing.T) {
 		running.Rollback()
 	}
 }
+
+// filtered finds a step that reads marks which it then leaves out.
+var filtered = regexp.MustCompile(`on changes.*\n(\s+Index Cond.*\n)?\s+Filter`)
 
 // stepRows finds how many rows a step of a plan had.
 var stepRows = regexp.MustCompile(`actual time=\S+ rows=(\d+)`)

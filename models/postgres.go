@@ -26,6 +26,8 @@ var postgresDialect = dialect{
 	anyOf:         "= ANY (ARRAY (SELECT CAST(jsonb_array_elements_text(CAST(? AS jsonb)) AS uuid)))",
 	callers: `(SELECT n, CAST(ids ->> 0 AS uuid) AS user_id, CAST(ids ->> 1 AS uuid) AS session_id
 		FROM jsonb_array_elements(CAST(? AS jsonb)) WITH ORDINALITY AS given (ids, n))`,
+	questions: `(SELECT n, value ->> 0 AS saw, value ->> 1 AS world
+		FROM jsonb_array_elements(CAST(? AS jsonb)) WITH ORDINALITY AS given (value, n))`,
 	moments: postgresMoments,
 }
 
@@ -41,6 +43,7 @@ func (s *Store) openPostgres() (err error) {
 	}
 	s.writer.timings = newTimings("postgres")
 	s.reader = s.writer
+	s.questions = batch.New(questions{s, s.reader.limiter.(batch.Connections)}, batch.MaxTransactions)
 	s.writes = s.server.NewLane(s.writer.sql, s.writer.limiter.(batch.Connections), s.options.Timeout, s.options.MaxWait, s.writer.timings.errors.WithLabelValues(locked).Inc)
 	s.turns = batch.NewTurns[string](max(1, s.options.MaxConns/4))
 	s.instances = notify.New(s.server)

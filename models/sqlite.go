@@ -22,6 +22,7 @@ var sqliteDialect = dialect{
 	randomID:      "lower(printf('%s-%s-%s-%s-%s', hex(randomblob(4)), hex(randomblob(2)), hex(randomblob(2)), hex(randomblob(2)), hex(randomblob(6))))",
 	anyOf:         "IN (SELECT value FROM json_each(?))",
 	callers:       "(SELECT key + 1 AS n, value ->> 0 AS user_id, value ->> 1 AS session_id FROM json_each(?))",
+	questions:     "(SELECT key + 1 AS n, value ->> 0 AS saw, value ->> 1 AS world FROM json_each(?))",
 	moments:       sqliteMoments,
 }
 
@@ -34,6 +35,7 @@ func (s *Store) openSQLite(path string) (err error) {
 	if s.reader, err = db.newPool(sqlite.Readers); err != nil {
 		return err
 	}
+	s.questions = batch.New(questions{s, s.reader.limiter.(batch.Connections)}, batch.MaxTransactions)
 	w, err := s.file.OpenWriting(db.busy, s.options.MaxWait/4, s.reader.limiter.(batch.Connections))
 	if err != nil {
 		return err

@@ -49,8 +49,10 @@ type Store struct {
 	writer   pool
 	reader   pool // the same as writer on PostgreSQL
 	writes   writes
-	turns    *batch.Turns[string] // of calls that need a row which may be locked; nil on SQLite
-	wal      *sqlite.WAL          // nil on PostgreSQL
+	// questions shares statements among calls of ChangedSince.
+	questions *batch.Batcher
+	turns     *batch.Turns[string] // of calls that need a row which may be locked; nil on SQLite
+	wal       *sqlite.WAL          // nil on PostgreSQL
 	// instances are nil on SQLite.
 	instances  *notify.Instances
 	subscriber atomic.Pointer[func(own bool)]
@@ -135,6 +137,7 @@ func (s *Store) Close() error {
 	if s.server != nil {
 		defer s.server.Stop()
 	}
+	s.questions.Close()
 	s.writes.Close()
 	return errors.Join(s.writer.sql.Close(), s.reader.sql.Close())
 }

@@ -173,7 +173,7 @@ func (b *Batcher) await(ctx context.Context, j *Job) error {
 		return ctx.Err()
 	}
 	var late <-chan time.Time
-	if j.Write != nil {
+	if j.work == nil {
 		timer := time.NewTimer(time.Until(j.Deadline))
 		defer timer.Stop()
 		late = timer.C

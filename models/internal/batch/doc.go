@@ -1,7 +1,7 @@
 // Package batch lets writes share transactions, so that many of them wait for the disk once.
 //
 // It carries the statements of writes and knows no database: a Transactor runs a batch in a transaction. SQLite's Transactor is
-// Savepoints; PostgreSQL's is in package postgres. The package also shares the connections of a pool (Connections), in front of
+// Savepoints; PostgreSQL's is in package postgres. A third one, in package models, answers questions that share a statement. The package also shares the connections of a pool (Connections), in front of
 // database/sql, so that "no connection came free" (ErrBusy) differs from "the database did not respond" (ErrTimeout).
 //
 // A write is a Job on its way through a Batcher:

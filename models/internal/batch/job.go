@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// Job is a write. On SQLite it may also be other work in a transaction, or work that runs alone between two
-// transactions.
+// Job is a write, or a question. On SQLite it may also be other work in a transaction, or work that runs alone
+// between two transactions.
 type Job struct {
 	Write    *Write
+	Question any           // what is asked, where jobs are not writes; its Transactor knows the type
 	Deadline time.Time     // of the write
 	work     func() error  // nil for a write
 	alone    bool          // work runs alone

@@ -1,0 +1,64 @@
+package models_test
+
+import (
+	"fmt"
+	"testing"
+
+	"worldevents/models"
+	"worldevents/tests/servicetest"
+)
+
+// Those who ask at the same time share statements, and each gets the answer to their own question.
+func TestQuestionsShareStatements(t *testing.T) {
+	for name, url := range map[string]func() string{
+		"sqlite":   func() string { return "sqlite:" + t.TempDir() + "/q.db" },
+		"postgres": func() string { return servicetest.NewPostgresServer(t, "fsync=off").URL() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := openStore(t, url())
+			if err := store.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			alice, bob := addCaller(t, store, "alice"), addCaller(t, store, "bob")
+			ask := func(m models.Moment, world string, callers ...models.Caller) models.Changes {
+				answer, err := store.ChangedSince(t.Context(), m, world, callers)
+				if err != nil {
+					t.Error(err)
+				}
+				return answer
+			}
+			before := ask(models.Moment{}, "w").Now
+			for i := range 10 {
+				createEvent(t, store, alice, fmt.Sprint("w", 3*i))
+			}
+			after := ask(models.Moment{}, "w").Now
+			gone := models.Caller{UserID: models.ID{1}}
+			servicetest.AtOnce(300, func(i int) {
+				world, m, since := i%30, before, i%2 == 0
+				if !since {
+					m = after
+				}
+				var callers []models.Caller
+				if i%5 > 0 {
+					callers = append(callers, alice, bob)
+				}
+				if i%7 == 0 {
+					callers = append(callers, gone)
+				}
+				answer := ask(m, fmt.Sprint("w", world), callers...)
+				if want := since && world%3 == 0; answer.Changed != want {
+					t.Errorf("world %d, before the writes %t: changed %t", world, since, answer.Changed)
+				}
+				if answer.SignedOut[gone] != (i%7 == 0) || answer.SignedOut[alice] || answer.SignedOut[bob] {
+					t.Errorf("question %d: signed out are %v", i, answer.SignedOut)
+				}
+				if again := ask(models.Moment{}, "w", gone); !again.Changed || len(again.SignedOut) != 1 {
+					t.Errorf("since no moment: %+v", again)
+				}
+				if len(answer.SignedOut) > 1 || ask(answer.Now, "w0").Changed {
+					t.Errorf("question %d: %+v", i, answer)
+				}
+			})
+		})
+	}
+}
