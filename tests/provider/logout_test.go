@@ -220,10 +220,11 @@ func TestKeysOfLogouts(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	s := servicetest.New(t, p.options)
+	s.Clock.Freeze(time.Now())
 	alice := s.Client()
 	p.signIn(alice, called("1", "alice"), "").Is(303, "")
 	fetched := p.count("keys")
-	s.Clock.Freeze(time.Now().Add(10 * time.Second))
+	s.Clock.Advance(10 * time.Second)
 	stranger := newProvider(t)
 	stranger.rotate()
 	stranger.issuer, stranger.clientID = p.issuer, p.clientID
@@ -249,8 +250,8 @@ func TestKeysOfLogouts(t *testing.T) {
 	if n := fetched.Load(); n != 3 {
 		t.Errorf("the keys were fetched %d times, want 3", n)
 	}
-	s.Clock.Advance(time.Hour - 35*time.Second)
+	s.Clock.Advance(time.Hour - 21*time.Second)
 	junk()
-	s.Clock.Advance(9 * time.Second)
+	s.Clock.Advance(2 * time.Second)
 	late().Is(200, "") // the provider's metadata is an hour old, and is read again
 }
