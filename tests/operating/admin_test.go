@@ -23,6 +23,10 @@ func TestProbes(t *testing.T) {
 				}
 			}
 		}
+		servicetest.Eventually(t, 20*time.Second, "it is ready", func() bool { // a first connection may take longer than a probe waits
+			status, _ := servicetest.AdminGet(t, s, "/readyz")
+			return status == 200
+		})
 		is(200, 200)
 		s.Store.Close()
 		is(200, 503)
