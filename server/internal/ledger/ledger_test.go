@@ -153,7 +153,7 @@ func history(test context.Context, rt *rapid.T) {
 		switch rapid.IntRange(0, 4).Draw(rt, "step") {
 		case 0:
 			k, n := key.Draw(rt, "key"), rapid.IntRange(1, 4).Draw(rt, "n")
-			again := rapid.IntRange(0, min(n, m.all())).Draw(rt, "again")
+			again := rapid.IntRange(0, min(n, m.all()-m.held[k])).Draw(rt, "again") // what others hold
 			may := rule.allows(m.all()-again, m.held[k], n)
 			if ok := l.TryShared(k, n, n-again); ok != may {
 				rt.Fatalf("TryShared(%d, %d, %d) is %t", k, n, n-again, ok)
@@ -166,8 +166,13 @@ func history(test context.Context, rt *rapid.T) {
 			k := key.Draw(rt, "key")
 			if m.held[k] > 0 {
 				n := rapid.IntRange(1, m.held[k]).Draw(rt, "n")
-				again := rapid.IntRange(0, min(n, m.again)).Draw(rt, "again")
 				m.held[k] -= n
+				most := 0 // what another key holds has not been released last
+				for _, held := range m.held {
+					most = max(most, held)
+				}
+				before := m.all() + n
+				again := rapid.IntRange(max(0, n-before+most), min(n, m.again)).Draw(rt, "again")
 				m.again -= again
 				l.ReleaseShared(k, n, n-again)
 			}
