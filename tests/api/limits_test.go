@@ -118,11 +118,7 @@ func TestNoConnectionInTime(t *testing.T) {
 		responses := make(chan *servicetest.Response)
 		for range 2 {
 			go func() { responses <- alice.On(s).Get(servicetest.RefreshPath) }()
-			if s.Database.Dialect == "postgres" { // where both could share a transaction
-				servicetest.Eventually(t, 20*time.Second, "one waits for the lock", func() bool {
-					return s.Database.Count("pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())") > 0
-				})
-			}
+			s.Database.AwaitLock(t)
 		}
 		// One of them has the connection and waits for the lock, and the other waits for the connection.
 		(<-responses).IsError(503, "overloaded").HasHeader("Retry-After", "1").SetsNoCookie()

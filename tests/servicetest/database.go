@@ -210,6 +210,17 @@ func Lock(t *testing.T, db *Database, table string) (release func()) {
 	}
 }
 
+// AwaitLock waits until somebody waits for a lock of PostgreSQL: writes that come later then share no transaction with that one. On SQLite
+// they never would.
+func (d *Database) AwaitLock(t *testing.T) {
+	t.Helper()
+	if d.Dialect == "postgres" {
+		Eventually(t, 20*time.Second, "somebody waits for a lock", func() bool {
+			return d.Count("pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())") > 0
+		})
+	}
+}
+
 // BeginTx runs statements in a transaction that is rolled back when the test ends.
 func BeginTx(t *testing.T, db *Database, statements ...string) *sql.Tx {
 	t.Helper()
