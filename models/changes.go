@@ -2,12 +2,18 @@ package models
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"gorm.io/gorm"
 
+	"worldevents/models/internal/batch"
+	"worldevents/models/internal/dberr"
 	"worldevents/models/internal/notify"
+	"worldevents/models/internal/postgres"
 )
 
 // Subscribe has fn called after each write of this Store that may have changed a list, with own set, and before
@@ -100,4 +106,119 @@ func (s *Store) WorldsSince(ctx context.Context, m Moment) (ChangedWorlds, error
 		answer.Names = nil
 	}
 	return answer, nil
+}
+
+// Changes is the answer to Store.ChangedSince.
+type Changes struct {
+	// Changed means that a list of the world may have changed. It is true in doubt, too.
+	Changed bool
+	// Now is the moment of the answer.
+	Now Moment
+	// SignedOut are the callers who are not active.
+	SignedOut map[Caller]bool
+}
+
+// question is a call of ChangedSince.
+type question struct {
+	moment  Moment
+	world   string
+	callers []Caller
+	answer  Changes
+}
+
+// ChangedSince finds out whether the lists of a world have changed since m, and which of the callers are not active.
+// The answer comes from one statement that begins after the call. Calls that come at the same time share it, since
+// the way to the database and back costs more than the answer.
+func (s *Store) ChangedSince(ctx context.Context, m Moment, world string, callers []Caller) (Changes, error) {
+	begun := time.Now()
+	q := &question{moment: m, world: world, callers: callers}
+	j := &batch.Job{Question: q, Deadline: s.deadline(ctx, begun), Waiting: s.reader.timings.waiting}
+	err := s.questions.Apply(ctx, j, begun.Add(s.options.MaxWait))
+	if errors.Is(err, dberr.ErrSerialize) { // each try was in the way of a standby that catches up
+		err = fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	s.reader.timings.observe(begun, j.Started(), err, UsageOf(ctx))
+	s.database.note(err)
+	if err != nil {
+		return Changes{}, fmt.Errorf("look for changes: %w", err)
+	}
+	return q.answer, nil
+}
+
+// questions is the Transactor of calls of ChangedSince.
+type questions struct {
+	store *Store
+	batch.Connections
+}
+
+func (questions) Close() {}
+
+// Transact implements batch.Transactor.
+func (qs questions) Transact(jobs []*batch.Job) {
+	s := qs.store
+	limit := time.Now().Add(s.options.Timeout)
+	if len(jobs) == 1 {
+		limit = jobs[0].Deadline // only its caller waits for it
+	}
+	if jobs = batch.Begin(jobs); len(jobs) == 0 {
+		return
+	}
+	all := make([]*question, len(jobs))
+	for i, j := range jobs {
+		all[i] = j.Question.(*question)
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), limit)
+	defer cancel()
+	err := postgres.WhileFull(ctx, time.Now().Add(s.options.MaxWait), func() error {
+		return s.attempt(ctx, s.reader, func(tx *gorm.DB) error { return s.ask(tx, all) })
+	})
+	err = dberr.Classify(err)
+	for _, j := range jobs {
+		j.End(err)
+	}
+}
+
+// ask answers all questions in one statement.
+func (s *Store) ask(tx *gorm.DB, all []*question) error {
+	asked := make([][2]string, len(all))
+	var everybody []Caller
+	for i, q := range all {
+		asked[i] = [2]string{q.moment.sawOrNothing(), q.world}
+		everybody = append(everybody, q.callers...)
+	}
+	text, err := json.Marshal(asked)
+	if err != nil {
+		return err
+	}
+	d := s.dialect.moments
+	var now, changed, signedOut *string
+	err = scan(tx.Raw("SELECT "+d.now+", (SELECT "+d.numbers+" FROM "+s.dialect.questions+" question WHERE ? OR "+d.changed+
+		"), (SELECT "+d.numbers+" FROM "+s.dialect.signedOut()+")",
+		string(text), d.lost(gorm.Expr("saw")), callers(everybody)), &now, &changed, &signedOut)
+	if isInRecovery(err) { // a standby has no marks
+		err = scan(tx.Raw("SELECT (SELECT "+d.numbers+" FROM "+s.dialect.signedOut()+")", callers(everybody)), &signedOut)
+	}
+	if err != nil {
+		return err
+	}
+	moment := Moment{}
+	if now != nil {
+		moment = NewMoment(*now)
+	}
+	out := someCallers(everybody, signedOut)
+	for _, q := range all {
+		q.answer = Changes{Changed: !moment.isAfter(q.moment), Now: moment}
+		for _, caller := range q.callers {
+			if out[caller] {
+				if q.answer.SignedOut == nil {
+					q.answer.SignedOut = make(map[Caller]bool)
+				}
+				q.answer.SignedOut[caller] = true
+			}
+		}
+	}
+	for _, n := range numbersIn(changed) {
+		all[n-1].answer.Changed = true
+	}
+	return nil
 }

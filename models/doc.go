@@ -7,10 +7,10 @@
 //
 // Each Store method uses one of four paths, bounded by the caller's deadline:
 //
-//	read, write    run.go       a connection, then statements by GORM
-//	apply          run.go       the statements of one write, queued so that others can share the transaction (internal/batch)
-//	ChangedSince   question.go  asks what has changed, in a statement that calls share which come at the same time
-//	List           list.go      reads a list in batches, without GORM; the first batch returns its Moment (moment.go)
+//	read, write    run.go      a connection, then statements by GORM
+//	apply          run.go      the statements of one write, queued so that others can share the transaction (internal/batch)
+//	ChangedSince   changes.go  asks what has changed, in a statement that calls share which come at the same time
+//	List           list.go     reads a list in batches, without GORM; the first batch returns its Moment (moment.go)
 //
 // When a list changes, a trigger leaves a mark in the table changes, in the same transaction. A Moment is the snapshot of one statement.
 // If changes has a newer mark for a world, its lists may have changed.
