@@ -132,7 +132,8 @@ func (s *Store) Close() error {
 		s.wal.Close()
 	}
 	if s.file != nil {
-		s.file.Close()
+		s.file.StopProbing()
+		defer s.file.Close()
 	}
 	if s.server != nil {
 		defer s.server.Stop()

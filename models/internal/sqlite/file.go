@@ -63,12 +63,16 @@ func (f *File) Name() string { return RealFile(cmp.Or(f.Path, f.uri)) }
 // LogTo sets the log for events that belong to no request.
 func (f *File) LogTo(log *slog.Logger) { f.log.Store(log) }
 
-// Close ends probing.
-func (f *File) Close() {
+// StopProbing ends what a File does by itself.
+func (f *File) StopProbing() {
 	f.mu.Lock()
 	f.cancel()
 	f.mu.Unlock()
 	f.probing.Wait()
+}
+
+// Close follows once all its connections are closed: it ends their locks on the file.
+func (f *File) Close() {
 	if f.opened.Load() != nil {
 		letGo(f.Path)
 	}

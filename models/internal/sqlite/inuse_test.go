@@ -108,6 +108,11 @@ func TestLocksStay(t *testing.T) {
 		t.Error(err)
 	}
 	locked("another has it open, too")
+	syncKept(file)
+	locked("it is synced")
+	pool.Close()
+	other.Close()
+	locked("another has closed it")
 }
 
 // keepOpen has a database open until its standard input ends.

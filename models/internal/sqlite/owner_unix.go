@@ -48,7 +48,7 @@ func indexInUse(path string) bool {
 func lockHolder(path string, first, size int64) (pid int32, isLocked bool) {
 	kept.Lock()
 	defer kept.Unlock()
-	if kept.databases[RealFile(strings.TrimSuffix(path, "-shm"))] > 0 {
+	if kept.databases[RealFile(strings.TrimSuffix(path, "-shm"))].users > 0 {
 		return int32(os.Getpid()), true
 	}
 	f, err := os.Open(path) // the operator names the file

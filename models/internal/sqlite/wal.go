@@ -144,10 +144,17 @@ func (l *WAL) empty(ctx context.Context) bool {
 }
 
 // copy copies the log into the database while everybody works, until little is left or somebody is in the way.
+// A checkpoint syncs the database only if nobody has written meanwhile, and until then a full one would have to,
+// for which nobody can write: to a slow disk that takes seconds.
 func (l *WAL) copy(ctx context.Context) (p progress, err error) {
 	for range 3 { // each time what was written meanwhile is less
+		before := p.done
 		p, err = l.checkpoint(ctx, "PASSIVE")
-		if err != nil || p.log-p.done <= maxWALRest || l.isStuck(p) {
+		if err != nil || l.isStuck(p) {
+			break
+		}
+		syncKept(l.database)
+		if p.done-before <= maxWALRest {
 			break
 		}
 	}

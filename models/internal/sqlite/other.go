@@ -2,6 +2,19 @@
 
 package sqlite
 
+import (
+	"errors"
+	"os"
+)
+
+func DiskLeft(string) (uint64, error) { return 0, errors.ErrUnsupported }
+
+// MayWrite reports only whether the file is there. Whether this user may write it shows when somebody does.
+func MayWrite(name string) error {
+	_, err := os.Stat(name)
+	return err
+}
+
 // WhoHasOpen cannot find out on this system.
 func WhoHasOpen(string) string { return "" }
 
