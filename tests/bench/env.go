@@ -128,9 +128,12 @@ type build struct {
 	settings     []string
 }
 
-// service starts the real program in production settings.
-func (s *env) service(databaseURL string) (*server, error) {
-	return s.program(build{name: "service", binary: s.binary}, databaseURL)
+// reads is a setting with which a list is read each time it is asked for.
+const reads = "LIST_CACHE=0"
+
+// service starts the real program in production settings, and others beside them.
+func (s *env) service(databaseURL string, settings ...string) (*server, error) {
+	return s.program(build{"service", s.binary, settings}, databaseURL)
 }
 
 // program is service, of another build.

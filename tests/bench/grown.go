@@ -49,8 +49,8 @@ func (b *bench) grown() error {
 		work, goal string
 		of, there  func(connection int) requests
 	}{
-		{"list 100 x 20", "0.9", c.lists("middle", worlds), c.lists("middle", worlds)},
-		{"list 100 x 20 of any world", "", c.lists("middle", worlds), anywhere},
+		{"list 100 x 20, read each time", "0.9", c.lists("middle", worlds), c.lists("middle", worlds)},
+		{"list 100 x 20 of any world, read each time", "", c.lists("middle", worlds), anywhere},
 		{"join", "0.9", c.join(b.toJoin)(0), c.join(b.toJoin)(0)},
 		{"create", "0.9", c.create(0), c.create(0)},
 		{"refresh", "0.9", c.refresh(1), c.refresh(1)},
@@ -75,7 +75,7 @@ func (b *bench) grown() error {
 
 // filled makes a database of its own, fills it, and puts a service in front of it.
 func (b *bench) filled(name string, seed []string) (*server, error) {
-	s, err := b.database(name)
+	s, err := b.database(name, reads)
 	if err == nil {
 		err = b.exec(name, append(seed, "VACUUM ANALYZE", "CHECKPOINT")...)
 	}

@@ -20,7 +20,7 @@ import (
 // sqlite measures the embedded default against the same driver without a service around it.
 func (b *bench) sqlite() error {
 	path := filepath.Join(b.dir, "bench.db")
-	service, err := b.service("sqlite:" + path)
+	service, err := b.service("sqlite:"+path, reads)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (b *bench) sqlite() error {
 	if _, body, err := fetch(service.addr, c.list(worldOf("middle", 0))); err != nil || !bytes.Equal(body, direct.Bytes()) {
 		return errors.Join(errors.New("SQLite: different bytes from the driver"), err)
 	}
-	err = b.row("SQLite: list 100 x 20", "0.5",
+	err = b.row("SQLite: list 100 x 20, read each time", "0.5",
 		calls("service", service, connections, c.lists("middle", worlds)),
 		contender{name: "the query on the driver", run: func(warmup, round time.Duration) (float64, int, error) {
 			return spread(connections, warmup, round, func(connection int) func() error {
