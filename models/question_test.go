@@ -1,6 +1,7 @@
 package models_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -60,5 +61,37 @@ func TestQuestionsShareStatements(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Those who shared a question do not fail because its connection is lost: a question changes nothing, and is asked again.
+func TestQuestionsOnLostConnection(t *testing.T) {
+	t.Parallel()
+	db := servicetest.Postgres(t)
+	store := openStore(t, db.URL)
+	now, err := store.WorldsSince(t.Context(), models.Moment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx := servicetest.BeginTx(t, db, "LOCK TABLE changes")
+	answers := make(chan error)
+	const asked = 20
+	for range asked {
+		go func() {
+			answer, err := store.ChangedSince(t.Context(), now.Now, "w", nil)
+			if err == nil && answer.Changed {
+				err = errors.New("changed")
+			}
+			answers <- err
+		}()
+	}
+	db.AwaitLock(t)
+	db.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+	db.AwaitLock(t)
+	tx.Rollback()
+	for range asked {
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
 	}
 }
