@@ -3,11 +3,14 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"gorm.io/gorm"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"worldevents/models/internal/batch"
 	"worldevents/models/internal/dberr"
@@ -143,19 +146,32 @@ func (w *writer) Undo() error {
 	return w.Keep()
 }
 
-// Commit also fails if the path no longer leads to the file. That is too late to take anything back: what was
-// written is gone with the file, or there again once somebody has moved the file back. So nobody may be told of
-// success, nor that nothing has happened.
+// Commit also fails if the disk does not confirm what is in the log by then, or if the path no longer leads to the
+// file. That is too late to take anything back: what was written is there again if the process ends before it
+// writes anything else, or once somebody has moved the file back. So nobody may be told of success, nor that
+// nothing has happened.
 func (w *writer) Commit() error {
-	if err := w.exec("COMMIT"); err != nil {
+	err := w.exec("COMMIT")
+	switch {
+	case isUnsynced(err):
+		w.Rollback()
+	case err != nil:
 		w.Rollback()
 		return err
+	default:
+		err = w.file.checkCommit()
 	}
-	if err := w.file.checkCommit(); err != nil {
+	if err != nil {
 		w.file.Fail(err)
 		return fmt.Errorf("%w: committed, but %v", dberr.ErrUnavailable, err)
 	}
 	return nil
+}
+
+// isUnsynced reports whether a commit has failed once it was written.
+func isUnsynced(err error) bool {
+	var lite *sqlite.Error
+	return errors.As(err, &lite) && (lite.Code() == sqlite3.SQLITE_IOERR_FSYNC || lite.Code() == sqlite3.SQLITE_IOERR_DIR_FSYNC)
 }
 
 // probe writes a page of the database and changes nothing.
