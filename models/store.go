@@ -133,14 +133,17 @@ func (s *Store) Close() error {
 	}
 	if s.file != nil {
 		s.file.StopProbing()
-		defer s.file.Close()
 	}
 	if s.server != nil {
 		defer s.server.Stop()
 	}
 	s.questions.Close()
 	s.writes.Close()
-	return errors.Join(s.writer.sql.Close(), s.reader.sql.Close())
+	err := errors.Join(s.writer.sql.Close(), s.reader.sql.Close())
+	if s.file != nil && s.reader.sql.Stats().OpenConnections == 0 { // a read that goes on relies on its locks
+		s.file.Close()
+	}
+	return err
 }
 
 // Pools returns the connection pools by name, for metrics.

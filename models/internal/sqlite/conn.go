@@ -9,8 +9,8 @@ import (
 // Conn is a connection to a SQLite file for a command, beside the store's pools.
 type Conn struct {
 	*sql.Conn
-	db   *sql.DB
-	file string
+	db    *sql.DB
+	letGo func()
 }
 
 // OpenConn opens the file that path names as in DATABASE_URL, with parameters of SQLite's URIs and of the
@@ -20,21 +20,20 @@ func OpenConn(ctx context.Context, path string, parameters url.Values) (Conn, er
 	if err != nil {
 		return Conn{}, err
 	}
-	file := FileOf(path)
-	keep(file)
+	letGo := keep(FileOf(path))
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		db.Close()
-		letGo(file)
+		letGo()
 		return Conn{}, err
 	}
-	return Conn{conn, db, file}, nil
+	return Conn{conn, db, letGo}, nil
 }
 
 func (s Conn) Close() {
 	s.Conn.Close()
 	s.db.Close()
-	letGo(s.file)
+	s.letGo()
 }
 
 func (s Conn) Exec(ctx context.Context, statement string, args ...any) error {

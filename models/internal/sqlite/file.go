@@ -31,6 +31,7 @@ type File struct {
 
 	opening sync.Mutex                  // held while the first connection is made
 	refused error                       // why there can never be a connection; nil otherwise
+	letGo   func()                      // ends what keep began, from the first connection on
 	opened  atomic.Pointer[[]namedFile] // the file, from the first connection on; its log and index, from the first write on
 
 	checkedLog time.Time // belongs to the writer
@@ -74,7 +75,7 @@ func (f *File) StopProbing() {
 // Close follows once all its connections are closed: it ends their locks on the file.
 func (f *File) Close() {
 	if f.opened.Load() != nil {
-		letGo(f.Path)
+		f.letGo()
 	}
 }
 
@@ -120,10 +121,10 @@ func (f *File) connectFirst(ctx context.Context, open func() (driver.Conn, error
 	if err := f.checkLeftLog(ctx); err != nil {
 		return nil, err
 	}
-	keep(f.Path)
+	letGo := keep(f.Path)
 	defer func() {
 		if f.opened.Load() == nil {
-			letGo(f.Path)
+			letGo()
 		}
 	}()
 	createPrivate(f.Path)
@@ -135,6 +136,7 @@ func (f *File) connectFirst(ctx context.Context, open func() (driver.Conn, error
 		}
 		if after, err := os.Stat(f.Path); err == nil && before != nil && os.SameFile(before, after) {
 			if conn, err = configured(ctx, conn); err == nil {
+				f.letGo = letGo
 				f.opened.Store(&[]namedFile{{f.Path, after}})
 			}
 			return conn, err

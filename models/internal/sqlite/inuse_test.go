@@ -108,7 +108,7 @@ func TestLocksStay(t *testing.T) {
 		t.Error(err)
 	}
 	locked("another has it open, too")
-	syncKept(file)
+	syncKept(t.Context(), file)
 	locked("it is synced")
 	pool.Close()
 	other.Close()

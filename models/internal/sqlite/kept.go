@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"os"
 	"sync"
 )
@@ -18,36 +19,34 @@ type keptDatabase struct {
 	file  *os.File // nil until something is to be synced
 }
 
-// keep is called before SQLite opens the database at a path, and letGo once it has closed it.
-func keep(path string) {
+// keep is called before SQLite opens the database at a path, and what it returns once SQLite has closed it.
+func keep(path string) (letGo func()) {
 	kept.Lock()
 	defer kept.Unlock()
 	real := RealFile(path)
 	k := kept.databases[real]
 	k.users++
 	kept.databases[real] = k
-}
-
-func letGo(path string) {
-	kept.Lock()
-	defer kept.Unlock()
-	real := RealFile(path)
-	k := kept.databases[real]
-	if k.users--; k.users > 0 {
-		kept.databases[real] = k
-		return
-	}
-	delete(kept.databases, real)
-	if k.file != nil {
-		k.file.Close()
-	}
+	return sync.OnceFunc(func() {
+		kept.Lock()
+		defer kept.Unlock()
+		k := kept.databases[real]
+		if k.users--; k.users > 0 {
+			kept.databases[real] = k
+			return
+		}
+		delete(kept.databases, real)
+		if k.file != nil {
+			k.file.Close()
+		}
+	})
 }
 
 // syncKept has the disk take what was written to a database that is kept, while others read and write it. It
 // tells no errors: SQLite syncs what it relies on itself, and then finds less to do.
-func syncKept(path string) {
+func syncKept(ctx context.Context, path string) {
 	if file := openKept(path); file != nil {
-		syncFile(file)
+		syncFile(ctx, file)
 	}
 }
 

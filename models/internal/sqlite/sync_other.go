@@ -2,7 +2,10 @@
 
 package sqlite
 
-import "os"
+import (
+	"context"
+	"os"
+)
 
 // syncFile has the disk take what was written to a file.
-func syncFile(f *os.File) { f.Sync() }
+func syncFile(_ context.Context, f *os.File) { f.Sync() }

@@ -112,7 +112,11 @@ func (l *WAL) watch(ctx context.Context) {
 
 // empty empties the log and reports whether it succeeded. It has three steps: copy most of the log while
 // everybody works, hold reads back if something is left, and empty the log while nobody writes.
+//
+// Until it has succeeded commits copy nothing: the first that could would copy all of the log, and its writes would
+// wait for that.
 func (l *WAL) empty(ctx context.Context) bool {
+	l.writer.Pause(ctx, func() { l.commits.checkpoint(false) })
 	p, err := l.copy(ctx)
 	if err != nil || l.isStuck(p) {
 		return false
@@ -136,9 +140,9 @@ func (l *WAL) empty(ctx context.Context) bool {
 		p, err = l.checkpoint(wait, "TRUNCATE")
 		emptied = err == nil && p == progress{}
 		l.stuckAt = p.done
-		// Until the next attempt the log grows. The first commit that could would copy all of it, and its
-		// writes would wait for that. So commits copy nothing until the log has been emptied.
-		l.commits.checkpoint(emptied)
+		if emptied {
+			l.commits.checkpoint(true)
+		}
 	})
 	return emptied
 }
@@ -147,18 +151,14 @@ func (l *WAL) empty(ctx context.Context) bool {
 // A checkpoint syncs the database only if nobody has written meanwhile, and until then a full one would have to,
 // for which nobody can write: to a slow disk that takes seconds.
 func (l *WAL) copy(ctx context.Context) (p progress, err error) {
-	for range 3 { // each time what was written meanwhile is less
+	for round := 1; ; round++ { // each time what was written meanwhile is less
 		before := p.done
 		p, err = l.checkpoint(ctx, "PASSIVE")
-		if err != nil || l.isStuck(p) {
-			break
+		if err != nil || l.isStuck(p) || p.done-before <= maxWALRest || round > 3 {
+			return p, err
 		}
-		syncKept(l.database)
-		if p.done-before <= maxWALRest {
-			break
-		}
+		syncKept(ctx, l.database)
 	}
-	return p, err
 }
 
 // isStuck reports whether the read that stopped the last attempt is still in the way.
