@@ -108,15 +108,15 @@ func measureAll(binary string, builds []build, only, out string, quick bool) err
 		parts = parts[:1]
 	}
 	for _, part := range parts {
-		if err := part(); err != nil {
-			return err
+		if err = part(); err != nil {
+			break // what was measured before is not lost
 		}
 	}
 	fmt.Print(b.report.String())
 	if out != "" {
-		return b.report.write(out)
+		err = errors.Join(err, b.report.write(out))
 	}
-	return nil
+	return err
 }
 
 // bench is one run.

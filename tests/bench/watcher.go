@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -93,7 +92,7 @@ func (c crowd) etagsOf(s *server, n int, world func(i int) string) (map[string]s
 				return err
 			}
 			if res.etag == "" {
-				return errors.New(world(i) + ": no ETag")
+				return fmt.Errorf("%s: no ETag, status %d", world(i), res.status)
 			}
 			mu.Lock()
 			etags[world(i)] = res.etag
