@@ -178,6 +178,17 @@ for (const { name: engine, skip } of engines) describe(engine, { skip }, () => {
       await press(tab, "Create");
       await shows(tab, "Created");
       await shows(tab, "Karaoke: alice");
+      let answers = 0;
+      hold = ({ method, url }, answer) => {
+        if (method === "POST" && url === `/api/event/${world}` && !answers++) answer.statusCode = 502; // the event is there
+      };
+      for (const says of ["A response with the status 502 is not the service's", "Created"]) {
+        await fill(tab, "Name", "Quiz");
+        await press(tab, "Create");
+        await shows(tab, says);
+      }
+      const { events } = await (await bob(`${service.address}/api/event/${world}`)).json();
+      assert.equal(events.filter(({ name }) => name === "Quiz").length, 1);
       let release;
       const released = new Promise((resolve) => (release = resolve));
       hold = async (request, answer) => {

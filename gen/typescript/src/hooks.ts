@@ -6,6 +6,7 @@ import {
   createEvent, type EventList, joinEvent, leaveEvent, type LiveStatus, type NewEvent, onSessionChange, type Session, type TaggedList, watchEvents,
   type WorldEvent,
 } from "./index.js";
+import { keyHeader, newKey } from "./session.js";
 import { eventsOptions, type ListQuery, type Page, queryKeys } from "./query.js";
 
 /** What selects the events of a list that is live, which has no pages. */
@@ -45,6 +46,8 @@ interface World {
   changes: Map<Undo, Change>;
   /** Whether one of them has failed. */
   failed: boolean;
+  /** The keys of creations of which it is not known what has become of them, by what was to be created. */
+  keys: Map<string, string>;
 }
 
 const worlds = new WeakMap<Queries, Map<string, World>>();
@@ -52,7 +55,7 @@ const worlds = new WeakMap<Queries, Map<string, World>>();
 function worldOf(queries: Queries, world: string): World {
   if (!worlds.has(queries)) worlds.set(queries, new Map());
   const known = worlds.get(queries)!;
-  if (!known.has(world)) known.set(world, { live: new Map(), changes: new Map(), failed: false });
+  if (!known.has(world)) known.set(world, { live: new Map(), changes: new Map(), failed: false, keys: new Map() });
   return known.get(world)!;
 }
 
@@ -126,9 +129,17 @@ function justRead(queries: Queries, queryKey: readonly unknown[]): TaggedList | 
   return Date.now() - dataUpdatedAt < 5_000 ? data as TaggedList | undefined : undefined;
 }
 
-/** The mutation that creates events in a world. */
+/** The mutation that creates events in a world. The same one again makes one event, until it is known that there is one. */
 export const creation = (queries: Queries, world: string) => ({
-  mutationFn: async (body: NewEvent): Promise<string> => (await createEvent({ path: { id: world }, body, throwOnError: true })).data.id,
+  mutationFn: async (body: NewEvent): Promise<string> => {
+    const { keys } = worldOf(queries, world);
+    const event = JSON.stringify(body);
+    const key = keys.get(event) ?? newKey();
+    keys.set(event, key);
+    const { data } = await createEvent({ path: { id: world }, body, headers: { [keyHeader]: key }, throwOnError: true });
+    if (keys.get(event) === key) keys.delete(event);
+    return data.id;
+  },
   onSuccess: () => readAgain(queries, world),
 });
 

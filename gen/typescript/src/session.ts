@@ -24,7 +24,10 @@ export interface Session {
 }
 
 /** The header that makes repeated creations of an event one and the same. */
-const keyHeader = "Idempotency-Key";
+export const keyHeader = "Idempotency-Key";
+
+/** A new key. It need not be a secret. */
+export const newKey = (): string => [Date.now(), Math.random(), Math.random()].join("-");
 
 /** How often a call that was 429 or 503, or whose connection broke, is repeated, and the longest `Retry-After`, in seconds, that is waited for. */
 const maxRetries = 2;
@@ -32,6 +35,9 @@ const maxRetryAfter = 10;
 
 /** For how long, in milliseconds, a creation is repeated whose connection broke. */
 const maxRepeating = 30_000;
+
+/** For how long, in milliseconds, a request that other calls and tabs wait for may have no response. React Native has no such limit. */
+const maxSilence = 30_000;
 
 /** How often, every 250 ms, a tab without Web Locks asks again whether the cookies of a faster one have arrived. */
 const maxRaces = 8;
@@ -77,7 +83,7 @@ export function keepSession(connection: Connection): typeof fetch {
    * reach the browser even when the user reloads.
    */
   async function ask(url: string, headers?: Headers): Promise<Response> {
-    const once = () => send(url, { credentials: "include", cache: "no-store", keepalive: true, headers });
+    const once = () => send(url, { credentials: "include", cache: "no-store", keepalive: true, headers, signal: AbortSignal.timeout?.(maxSilence) });
     const mark = shares ? markRefreshPending(baseUrl) : undefined;
     const epoch = state.epoch;
     try {
@@ -138,7 +144,7 @@ export function keepSession(connection: Connection): typeof fetch {
     request = new Request(request, { credentials: "include" });
     const { url, headers } = request;
     if (request.method === "POST" && /\/api\/event\/[^/]*$/.test(url) && !headers.has(keyHeader)) {
-      headers.set(keyHeader, [Date.now(), Math.random(), Math.random()].join("-")); // It need not be a secret, only new.
+      headers.set(keyHeader, newKey());
     }
     if (url === sessionUrl(baseUrl) || url === refreshUrl(baseUrl)) {
       const own = !shares || !isEmpty(request.headers);
