@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// syncFile has the disk take what was written to a file.
+// syncFile has the disk take what was written to a file, all at once.
 func syncFile(_ context.Context, f *os.File) { f.Sync() }

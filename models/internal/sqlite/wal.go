@@ -116,7 +116,7 @@ func (l *WAL) watch(ctx context.Context) {
 // Until it has succeeded commits copy nothing: the first that could would copy all of the log, and its writes would
 // wait for that.
 func (l *WAL) empty(ctx context.Context) bool {
-	l.writer.Pause(ctx, func() { l.commits.checkpoint(false) })
+	l.writer.Pause(ctx, func() { l.commits.checkpoint(ctx, false) })
 	p, err := l.copy(ctx)
 	if err != nil || l.isStuck(p) {
 		return false
@@ -141,7 +141,7 @@ func (l *WAL) empty(ctx context.Context) bool {
 		emptied = err == nil && p == progress{}
 		l.stuckAt = p.done
 		if emptied {
-			l.commits.checkpoint(true)
+			l.commits.checkpoint(ctx, true)
 		}
 	})
 	return emptied

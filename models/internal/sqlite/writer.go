@@ -104,11 +104,11 @@ func (w *writer) exec(statement string) error {
 }
 
 // open opens the connection, unless it is open.
-func (w *writer) open() error {
+func (w *writer) open(ctx context.Context) error {
 	if w.ConnPool != nil {
 		return nil
 	}
-	conn, err := w.db.Conn(context.Background())
+	conn, err := w.db.Conn(ctx)
 	if err != nil {
 		return dberr.Classify(err)
 	}
@@ -120,7 +120,7 @@ func (w *writer) Begin() error {
 	if err := w.file.admit(); err != nil {
 		return err
 	}
-	if err := w.open(); err != nil {
+	if err := w.open(context.Background()); err != nil {
 		return err
 	}
 	err := w.exec("BEGIN IMMEDIATE")
@@ -146,14 +146,14 @@ func (w *writer) Undo() error {
 	return w.Keep()
 }
 
-// Commit also fails if the disk does not confirm what is in the log by then, or if the path no longer leads to the
-// file. That is too late to take anything back: what was written is there again if the process ends before it
+// Commit also fails if the disk does not confirm what is in the log by then, or has no room for its index, or if
+// the path no longer leads to the file. That is too late to take anything back: what was written is there again if the process ends before it
 // writes anything else, or once somebody has moved the file back. So nobody may be told of success, nor that
 // nothing has happened.
 func (w *writer) Commit() error {
 	err := w.exec("COMMIT")
 	switch {
-	case isUnsynced(err):
+	case isInLog(err):
 		w.Rollback()
 	case err != nil:
 		w.Rollback()
@@ -163,15 +163,22 @@ func (w *writer) Commit() error {
 	}
 	if err != nil {
 		w.file.Fail(err)
-		return fmt.Errorf("%w: committed, but %v", dberr.ErrUnavailable, err)
+		return fmt.Errorf("%w: perhaps committed, but %v", dberr.ErrUnavailable, err)
 	}
 	return nil
 }
 
-// isUnsynced reports whether a commit has failed once it was written.
-func isUnsynced(err error) bool {
+// isInLog reports whether a commit may have failed once the log had all of it.
+func isInLog(err error) bool {
 	var lite *sqlite.Error
-	return errors.As(err, &lite) && (lite.Code() == sqlite3.SQLITE_IOERR_FSYNC || lite.Code() == sqlite3.SQLITE_IOERR_DIR_FSYNC)
+	if !errors.As(err, &lite) {
+		return false
+	}
+	switch lite.Code() {
+	case sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMMAP:
+		return true
+	}
+	return false
 }
 
 // probe writes a page of the database and changes nothing.
@@ -194,13 +201,13 @@ func (w *writer) probe(ctx context.Context) error {
 // checkpoint sets whether commits copy the log into the database. By default SQLite does so once the log has
 // 1000 frames. The setting belongs to the connection, and counts when it is compiled: so the connection is opened
 // if need be, and nothing kept is run again.
-func (w *writer) checkpoint(on bool) {
+func (w *writer) checkpoint(ctx context.Context, on bool) {
 	frames := 0
 	if on {
 		frames = 1000
 	}
-	if w.open() == nil {
-		w.ConnPool.ExecContext(context.Background(), fmt.Sprintf("PRAGMA wal_autocheckpoint = %d", frames))
+	if w.open(ctx) == nil {
+		w.ConnPool.ExecContext(ctx, fmt.Sprintf("PRAGMA wal_autocheckpoint = %d", frames))
 	}
 }
 
