@@ -129,16 +129,28 @@ function justRead(queries: Queries, queryKey: readonly unknown[]): TaggedList | 
   return Date.now() - dataUpdatedAt < 5_000 ? data as TaggedList | undefined : undefined;
 }
 
-/** The mutation that creates events in a world. The same one again makes one event, until it is known that there is one. */
+/** For how long, in milliseconds, the same creation again is the same event. */
+const maxRepeating = 5 * 60_000;
+
+/**
+ * The mutation that creates events in a world. The same one again makes one event, until it is known that there is one: it was clicked
+ * twice, or its response was lost. Later somebody may mean another one.
+ */
 export const creation = (queries: Queries, world: string) => ({
   mutationFn: async (body: NewEvent): Promise<string> => {
     const { keys } = worldOf(queries, world);
     const event = JSON.stringify(body);
-    const key = keys.get(event) ?? newKey();
+    const known = keys.get(event);
+    const key = known && Date.now() - parseInt(known) < maxRepeating ? known : newKey();
     keys.set(event, key);
-    const { data } = await createEvent({ path: { id: world }, body, headers: { [keyHeader]: key }, throwOnError: true });
-    if (keys.get(event) === key) keys.delete(event);
-    return data.id;
+    try {
+      const { data } = await createEvent({ path: { id: world }, body, headers: { [keyHeader]: key }, throwOnError: true });
+      if (keys.get(event) === key) keys.delete(event);
+      return data.id;
+    } catch (error) {
+      keys.set(event, key);
+      throw error;
+    }
   },
   onSuccess: () => readAgain(queries, world),
 });

@@ -26,7 +26,7 @@ export interface Session {
 /** The header that makes repeated creations of an event one and the same. */
 export const keyHeader = "Idempotency-Key";
 
-/** A new key. It need not be a secret. */
+/** A new key. It begins with its time, in milliseconds, and need not be a secret. */
 export const newKey = (): string => [Date.now(), Math.random(), Math.random()].join("-");
 
 /** How often a call that was 429 or 503, or whose connection broke, is repeated, and the longest `Retry-After`, in seconds, that is waited for. */
@@ -35,9 +35,6 @@ const maxRetryAfter = 10;
 
 /** For how long, in milliseconds, a creation is repeated whose connection broke. */
 const maxRepeating = 30_000;
-
-/** For how long, in milliseconds, a request that other calls and tabs wait for may have no response. React Native has no such limit. */
-const maxSilence = 30_000;
 
 /** How often, every 250 ms, a tab without Web Locks asks again whether the cookies of a faster one have arrived. */
 const maxRaces = 8;
@@ -83,7 +80,7 @@ export function keepSession(connection: Connection): typeof fetch {
    * reach the browser even when the user reloads.
    */
   async function ask(url: string, headers?: Headers): Promise<Response> {
-    const once = () => send(url, { credentials: "include", cache: "no-store", keepalive: true, headers, signal: AbortSignal.timeout?.(maxSilence) });
+    const once = () => send(url, { credentials: "include", cache: "no-store", keepalive: true, headers });
     const mark = shares ? markRefreshPending(baseUrl) : undefined;
     const epoch = state.epoch;
     try {

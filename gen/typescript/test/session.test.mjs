@@ -48,25 +48,6 @@ test("an expired JWT is refreshed once for all calls, and each call succeeds", a
   assert.equal(asked, 0);
 });
 
-test("a refresh that gets no response fails its calls after half a minute, and the next call makes another", async (t) => {
-  let limit, after;
-  t.mock.method(AbortSignal, "timeout", (milliseconds) => {
-    after = milliseconds;
-    return (limit = new AbortController()).signal;
-  });
-  let silent = true;
-  connectWith(service.expired(await service.issue("alice")), (send) => (input, init) =>
-    silent && init?.signal ? new Promise((_, reject) => init.signal.addEventListener("abort", () => reject(init.signal.reason))) : send(input, init));
-  const calls = [listEvents({ path }), listEvents({ path })].map((call) => assert.rejects(call, { name: "TimeoutError" }));
-  await eventually("the session is asked for", () => limit);
-  limit.abort(new DOMException("", "TimeoutError"));
-  await Promise.all(calls);
-  assert.equal(after, 30_000);
-  silent = false;
-  assert.deepEqual((await listEvents({ path })).data, { events: [] });
-  assert.equal(await refreshes(), 1);
-});
-
 test("a body is sent again", async () => {
   connectWith(service.expired(await service.issue("alice")));
   const { data } = await createEvent({ path: { id: "harbour" }, body });
