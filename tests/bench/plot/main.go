@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -22,17 +23,19 @@ import (
 
 // results is what this needs of bench's JSON.
 type results struct {
-	Rows []struct {
-		Work  string
-		Sides []struct {
-			Name string
-			Rate float64
-		}
-	}
+	Rows   []row
 	Growth []struct {
 		Server, Split   string
 		RSVPs           int
 		Seconds, PeakMB float64
+	}
+}
+
+type row struct {
+	Work  string
+	Sides []struct {
+		Name string
+		Rate float64
 	}
 }
 
@@ -68,7 +71,7 @@ var (
 	orange = color.NRGBA{230, 159, 0, 255}
 )
 
-// rates draws requests a second side by side: the service, and what it is set against.
+// rates draws requests a second side by side, at the usual number of connections: the service, and what it is set against.
 func rates(r results, path string) error {
 	p := plot.New()
 	p.Title.Text = "Requests per second (logarithmic), more is better"
@@ -76,8 +79,8 @@ func rates(r results, path string) error {
 	p.Legend.Top, p.Legend.XOffs = false, -vg.Points(8)
 	p.Legend.YOffs, p.Legend.Padding = vg.Points(8), vg.Points(3)
 	p.Add(verticals())
-	rows := slices.Clone(r.Rows)
-	slices.Reverse(rows) // the first row on top
+	rows := slices.DeleteFunc(slices.Clone(r.Rows), func(one row) bool { return strings.Contains(one.Work, ", connections: ") }) // the README has a table of those
+	slices.Reverse(rows)                                                                                                         // the first row on top
 	var names []string
 	for _, row := range rows {
 		names = append(names, row.Work)
