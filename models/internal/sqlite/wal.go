@@ -148,8 +148,8 @@ func (l *WAL) empty(ctx context.Context) bool {
 }
 
 // copy copies the log into the database while everybody works, until little is left or somebody is in the way.
-// A checkpoint syncs the database only if nobody has written meanwhile, and until then a full one would have to,
-// for which nobody can write: to a slow disk that takes seconds.
+// A checkpoint syncs the database only if nobody has written meanwhile. So what was copied is synced here. Else the
+// last checkpoint would sync all of it, while nobody may write: on a slow disk that takes seconds.
 func (l *WAL) copy(ctx context.Context) (p progress, err error) {
 	for round := 1; ; round++ { // each time what was written meanwhile is less
 		before := p.done
