@@ -172,7 +172,10 @@ func StartPostgres(settings ...string) (u *url.URL, stop func(), err error) {
 		release()
 		os.RemoveAll(dir)
 	}
-	u = &url.URL{Scheme: "postgres", User: url.User("postgres"), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Path: "/postgres"}
+	u = &url.URL{
+		Scheme: "postgres", User: url.User("postgres"), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Path: "/postgres",
+		RawQuery: "sslmode=disable", // or each connection would be two: the first asks for TLS, and is refused
+	}
 	return u, stop, nil
 }
 

@@ -23,10 +23,12 @@ type Arrived struct {
 	Took time.Duration
 }
 
-// Await asks for a list that the client has, and returns once the request waits. The response comes later.
+// Await asks for a list that the client has, and returns once the request waits. The response comes later. Who looks at the list again
+// does not wait meanwhile, but holds their place: so one place more must be held, and all who hold one must wait.
 func Await(t *testing.T, s *Service, c *Client, path, tag string, with ...RequestOption) <-chan Arrived {
 	t.Helper()
-	before := Waits(t, s)
+	held := func() int { return int(Metric(t, s, `worldevents_held{of="list_watches"}`)) }
+	before := held()
 	res := make(chan Arrived, 1)
 	begin := time.Now()
 	go func() {
@@ -34,7 +36,8 @@ func Await(t *testing.T, s *Service, c *Client, path, tag string, with ...Reques
 		res <- Arrived{r, time.Since(begin)}
 	}()
 	Eventually(t, 20*time.Second, "the request waits", func() bool {
-		return Waits(t, s) > before
+		now := held()
+		return now > before && Waits(t, s) >= now
 	})
 	return res
 }
