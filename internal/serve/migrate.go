@@ -52,36 +52,46 @@ func migrateWhenAvailable(ctx context.Context, migrate func(context.Context) err
 	}
 }
 
-// pruneInterval is how long pruning rests after each thousand sessions. So it looks at a million sessions in an
-// hour and a half, and nobody notices.
-const pruneInterval = 5 * time.Second
+const (
+	// pruneInterval is how long pruning rests after each thousand sessions. So it looks at a million sessions in an
+	// hour and a half, and nobody notices.
+	pruneInterval = 5 * time.Second
+	// pruneRest is how long it rests where nothing is left to do. An instance that nobody uses asks the database seldom.
+	pruneRest = 30 * time.Second
+)
 
 // prune deletes sessions of which nothing is left, marks of changes that nobody needs, and the rest of removed
 // events, until ctx ends. Every instance does so. Advisory locks keep two of them from deleting the same marks
 // or events.
+//
+// Pruning marks never rests for longer: it is what lets lists be kept again after PostgreSQL has crashed.
 func prune(ctx context.Context, store *models.Store, log *slog.Logger) {
 	var last models.ID
-	go pruneAgain(ctx, log, "sessions", func() (err error) {
+	go pruneAgain(ctx, log, "sessions", func() (done bool, err error) {
 		last, _, err = store.PruneSessions(ctx, last)
-		return err
+		return last.IsZero(), err
 	})
-	go pruneAgain(ctx, log, "marks of changes", func() error {
-		_, err := store.PruneChanges(ctx)
-		return err
+	go pruneAgain(ctx, log, "marks of changes", func() (done bool, err error) {
+		_, err = store.PruneChanges(ctx)
+		return false, err
 	})
-	go pruneAgain(ctx, log, "removed events", func() error { return store.SweepEvents(ctx) })
+	go pruneAgain(ctx, log, "removed events", func() (done bool, err error) { return true, store.SweepEvents(ctx) })
 }
 
 // pruneAgain repeats one part of prune. The parts run side by side, because each may have much to do.
-func pruneAgain(ctx context.Context, log *slog.Logger, what string, prune func() error) {
-	for tick := time.Tick(pruneInterval); ; {
+func pruneAgain(ctx context.Context, log *slog.Logger, what string, prune func() (done bool, err error)) {
+	for rest := pruneInterval; ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick:
+		case <-time.After(rest):
 		}
-		if err := prune(); err != nil && ctx.Err() == nil {
+		done, err := prune()
+		if err != nil && ctx.Err() == nil {
 			log.Warn(what+" not pruned", "error", err.Error())
+		}
+		if rest = pruneInterval; done && err == nil {
+			rest = pruneRest
 		}
 	}
 }
