@@ -170,14 +170,7 @@ func (qs questions) Transact(jobs []*batch.Job) {
 	ctx, cancel := context.WithDeadline(context.Background(), limit)
 	defer cancel()
 	err := postgres.WhileFull(ctx, time.Now().Add(s.options.MaxWait), func() error {
-		ask := func() error {
-			return dberr.Classify(s.attempt(ctx, s.reader, func(tx *gorm.DB) error { return s.ask(tx, all) }))
-		}
-		err := ask()
-		if errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnreachable) { // a lost connection, and a question changes nothing
-			err = ask()
-		}
-		return err
+		return dberr.Classify(s.attempt(ctx, s.reader, func(tx *gorm.DB) error { return s.ask(tx, all) }))
 	})
 	for _, j := range jobs {
 		j.End(err)

@@ -43,6 +43,7 @@ func (s *Store) openPostgres() (err error) {
 	}
 	s.writer.timings = newTimings("postgres")
 	s.reader = s.writer
+	s.reader.readsOnly = true
 	s.questions = batch.New(questions{s, s.reader.limiter.(batch.Connections)}, batch.MaxTransactions)
 	s.writes = s.server.NewLane(s.writer.sql, s.writer.limiter.(batch.Connections), s.options.Timeout, s.options.MaxWait, s.writer.timings.errors.WithLabelValues(locked).Inc)
 	s.turns = batch.NewTurns[string](max(1, s.options.MaxConns/4))

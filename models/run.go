@@ -16,7 +16,8 @@ import (
 	"worldevents/models/internal/postgres"
 )
 
-// maxAttempts is how often a call is tried when the database says that the transaction must be repeated.
+// maxAttempts is how often a call is tried when the database says that the transaction must be repeated, and a read when its connection
+// is lost.
 const maxAttempts = 4
 
 // Deadline is the key of a context's value, a time.Time, that bounds all calls of a Store with that context
@@ -39,7 +40,8 @@ func (s *Store) write(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	return s.run(ctx, s.writer, s.options.MaxWait, fn)
 }
 
-// read is write on a connection that may be unable to write.
+// read is write on a connection that may be unable to write, for an fn that changes nothing. It also repeats fn when the connection
+// is lost: others of the pool may have been lost with it, and an fn that many callers share would fail for all of them.
 func (s *Store) read(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	return s.run(ctx, s.reader, s.options.MaxWait, fn)
 }
@@ -90,11 +92,11 @@ func (s *Store) deadline(ctx context.Context, begun time.Time) time.Time {
 // different times.
 func repeatDelay(n int) time.Duration { return time.Duration(n*n) * 5 * time.Millisecond }
 
-// attempt runs fn, and repeats it as write says.
+// attempt runs fn, and repeats it as write and read say.
 func (s *Store) attempt(ctx context.Context, p pool, fn func(tx *gorm.DB) error) error {
 	for n := 1; ; n++ {
 		err := dberr.Classify(fn(p.gorm.WithContext(ctx)))
-		if n == maxAttempts || !errors.Is(err, dberr.ErrSerialize) {
+		if n == maxAttempts || !errors.Is(err, dberr.ErrSerialize) && !(p.readsOnly && dberr.IsLost(err)) {
 			return err
 		}
 		p.timings.countError(err)

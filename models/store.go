@@ -76,6 +76,8 @@ type pool struct {
 	// limiter shares the connections.
 	limiter batch.Limiter
 	timings timings
+	// readsOnly means that calls change nothing, so that they may be repeated.
+	readsOnly bool
 	// enforceDeadline means that a running statement is cancelled at the call's deadline. The writer of SQLite
 	// has none: a cancelled statement would take back the writes of others with it.
 	enforceDeadline bool

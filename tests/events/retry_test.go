@@ -3,6 +3,7 @@ package events
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"worldevents/tests/servicetest"
 )
@@ -74,6 +75,38 @@ func TestRetry(t *testing.T) {
 			}
 			if e, r := s.Database.Count("events"), s.Database.Count("rsvps"); e != events || r != rsvps {
 				t.Errorf("%d events and %d RSVPs, want %d and %d", e, r, events, rsvps)
+			}
+		})
+	}
+}
+
+// A read whose connection is lost is repeated, as often as a transaction.
+func TestReadsOnLostConnection(t *testing.T) {
+	const tries = 4
+	for _, test := range []struct{ lost, status int }{{1, 200}, {tries - 1, 200}, {tries, 503}} {
+		t.Run(fmt.Sprintf("%d times", test.lost), func(t *testing.T) {
+			t.Parallel()
+			s := servicetest.Start(t, servicetest.Postgres(t))
+			alice := s.SignIn("alice")
+			alice.Create("plaza", "a", servicetest.When)
+			tx := servicetest.BeginTx(t, s.Database, "LOCK TABLE events")
+			arrived := make(chan *servicetest.Response, 1)
+			go func() { arrived <- alice.Get(servicetest.Plaza) }()
+			pid := 0
+			for range test.lost {
+				servicetest.Eventually(t, 20*time.Second, "the list is read, on another connection", func() bool {
+					before := pid
+					s.Database.Read("SELECT coalesce(max(pid), ?) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND pid <> ?",
+						[]any{before, before}, &pid)
+					return pid != before
+				})
+				s.Database.Exec("SELECT pg_terminate_backend(?)", pid)
+			}
+			if test.status == 200 {
+				tx.Rollback()
+			}
+			if res := <-arrived; res.Status != test.status {
+				t.Errorf("%d %s", res.Status, res.Body)
 			}
 		})
 	}

@@ -131,6 +131,11 @@ func ClassOfPostgres(code string) error {
 	return nil
 }
 
+// IsLost reports whether the connection of a statement was lost, or the server is stopping, so that nobody knows what became of the statement.
+func IsLost(err error) bool {
+	return errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrUnwritable) && !errors.Is(err, ErrCannotWrite)
+}
+
 // IsRefusal reports whether the server refused the credentials, or has no such database. While the service
 // starts that is a mistake in the settings, which no waiting corrects.
 func IsRefusal(err error) bool {

@@ -2,7 +2,6 @@ package eventlist
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -49,17 +48,16 @@ type result struct {
 	link  string
 }
 
-// do returns a reading that began after the call, and whether it was another goroutine's. It returns
-// the error of the reading, models.ErrSignedOut when this caller is not active, and models.ErrTimeout when the reading
-// took too long. It does not ask whether the client is still there: this takes little time, and a client may close its side
-// of the connection after the request.
-func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, from reader) (r *sharedRead, shared bool, err error) {
+// do returns a reading that began after the call. It returns the error of the reading, models.ErrSignedOut when this caller is
+// not active, and models.ErrTimeout when the reading took too long. It does not ask whether the client is still there: this takes
+// little time, and a client may close its side of the connection after the request.
+func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, from reader) (r *sharedRead, err error) {
 	deadline := time.Now().Add(c.timeout)
 	if d, ok := ctx.Value(models.Deadline{}).(time.Time); ok && d.Before(deadline) {
 		deadline = d
 	}
 	c.mu.Lock()
-	r, shared = c.running[key]
+	r, shared := c.running[key]
 	if r == nil {
 		r = &sharedRead{reader: from, done: make(chan struct{})}
 	}
@@ -87,22 +85,9 @@ func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, from rea
 		err = models.ErrSignedOut
 	}
 	if err != nil {
-		return nil, shared, fmt.Errorf("list events of world %q: %w", key.world, err)
+		return nil, fmt.Errorf("list events of world %q: %w", key.world, err)
 	}
-	return r, shared, nil
-}
-
-// doTwice is do, and tries once more if a reading failed that the caller shared with others: what broke may have been theirs alone, such
-// as a connection. It does not try again when the pool is busy or time is over: that is so for everybody, and more work makes it worse.
-func (c *coalescer) doTwice(ctx context.Context, key readKey, caller Caller, from reader) (*sharedRead, error) {
-	r, shared, err := c.do(ctx, key, caller, from)
-	for _, final := range []error{models.ErrSignedOut, models.ErrBusy, models.ErrUnreachable, models.ErrTimeout} {
-		shared = shared && !errors.Is(err, final)
-	}
-	if err != nil && shared {
-		r, _, err = c.do(ctx, key, caller, from)
-	}
-	return r, err
+	return r, nil
 }
 
 // run reads r, then starts the next reading of the same list.

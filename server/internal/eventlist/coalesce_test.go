@@ -74,7 +74,7 @@ func TestSharedReadingsAreFresh(t *testing.T) {
 			for range rounds {
 				asked := clock.Add(1)
 				var began int64
-				r, _, err := c.do(context.Background(), readKey{}, Caller{}, readFunc(func(_ context.Context, r *sharedRead) error {
+				r, err := c.do(context.Background(), readKey{}, Caller{}, readFunc(func(_ context.Context, r *sharedRead) error {
 					r.held = aList(fmt.Sprint(clock.Add(1)))
 					reads.Add(1)
 					return nil
@@ -105,7 +105,7 @@ func TestFailuresAreShared(t *testing.T) {
 				c := newTestCoalescer()
 				key := readKey{world: "w"}
 				go func() {
-					_, _, err := c.do(t.Context(), key, Caller{}, readFunc(func(context.Context, *sharedRead) error {
+					_, err := c.do(t.Context(), key, Caller{}, readFunc(func(context.Context, *sharedRead) error {
 						time.Sleep(time.Second)
 						return fail()
 					}))
@@ -116,12 +116,12 @@ func TestFailuresAreShared(t *testing.T) {
 				synctest.Wait()
 				for range 8 { // all wait for the next reading, which works
 					go func() {
-						_, shared, err := c.do(t.Context(), key, Caller{}, readFunc(func(_ context.Context, r *sharedRead) error {
+						_, err := c.do(t.Context(), key, Caller{}, readFunc(func(_ context.Context, r *sharedRead) error {
 							r.held = aList("x")
 							return nil
 						}))
-						if err != nil || !shared {
-							t.Errorf("shared %v, %v", shared, err)
+						if err != nil {
+							t.Error(err)
 						}
 					}()
 				}
@@ -129,45 +129,6 @@ func TestFailuresAreShared(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Those who shared a reading that failed try once more, together; whoever read alone does not.
-func TestSharersTryAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestCoalescer()
-		key := readKey{world: "w"}
-		reads := 0
-		// The second reading fails for all who waited during the first. One of them reads at once, and the others together after that.
-		read := readFunc(func(_ context.Context, r *sharedRead) error {
-			reads++
-			if reads == 2 {
-				return models.ErrUnavailable
-			}
-			time.Sleep(time.Second)
-			r.held = aList("x")
-			return nil
-		})
-		for range 9 {
-			go func() {
-				if _, err := c.doTwice(t.Context(), key, Caller{}, read); err != nil {
-					t.Error(err)
-				}
-			}()
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if reads != 4 || len(c.running) > 0 {
-			t.Errorf("%d readings, %d run", reads, len(c.running))
-		}
-		alone := 0
-		_, err := c.doTwice(t.Context(), key, Caller{}, readFunc(func(context.Context, *sharedRead) error {
-			alone++
-			return models.ErrUnavailable
-		}))
-		if !errors.Is(err, models.ErrUnavailable) || alone != 1 {
-			t.Errorf("%d readings alone, %v", alone, err)
-		}
-	})
 }
 
 // Whoever waits longer than may be is told so, and takes nothing along.
@@ -184,7 +145,7 @@ func TestWaitingEnds(t *testing.T) {
 		for _, most := range []time.Duration{time.Second, 2 * c.timeout} {
 			begin := time.Now()
 			ctx := context.WithValue(t.Context(), models.Deadline{}, begin.Add(most))
-			if _, _, err := c.do(ctx, key, Caller{}, nil); !errors.Is(err, models.ErrTimeout) || time.Since(begin) != min(most, c.timeout) {
+			if _, err := c.do(ctx, key, Caller{}, nil); !errors.Is(err, models.ErrTimeout) || time.Since(begin) != min(most, c.timeout) {
 				t.Errorf("after %v of %v: %v", time.Since(begin), most, err)
 			}
 		}

@@ -86,7 +86,7 @@ func (l *Lists) Get(ctx context.Context, q Query, caller Caller) (*Response, err
 	if queued { // that was none of the store's time
 		ctx = l.store.WithDeadline(ctx)
 	}
-	r, err := l.reads.doTwice(ctx, key, caller, listReader{l, options, key})
+	r, err := l.reads.do(ctx, key, caller, listReader{l, options, key})
 	if err != nil {
 		l.held.reading.Release(caller.UserID, 1)
 		return nil, err
