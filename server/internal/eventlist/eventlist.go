@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -30,7 +29,6 @@ type Lists struct {
 	tagger  atomic.Pointer[tagger]
 	reads   coalescer
 	cache   *cache
-	batched batchedLists
 	held    holdings
 	// readings counts readings of whole lists and of the beginnings of streamed ones.
 	ways     *prometheus.CounterVec
@@ -43,11 +41,10 @@ type Lists struct {
 func New(store *models.Store, baseURL string, secret []byte, cacheBytes int) *Lists {
 	l := &Lists{
 		store: store, baseURL: baseURL,
-		reads:   coalescer{running: make(map[readKey]*sharedRead), timeout: store.Timeout()},
-		cache:   newCache(cacheBytes),
-		batched: batchedLists{seed: maphash.MakeSeed()},
-		held:    newHoldings(),
-		ways:    newWays(), readings: newReadings(),
+		reads: coalescer{running: make(map[readKey]*sharedRead), timeout: store.Timeout()},
+		cache: newCache(cacheBytes),
+		held:  newHoldings(),
+		ways:  newWays(), readings: newReadings(),
 	}
 	l.SetKey(secret)
 	return l

@@ -5,9 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"hash/maphash"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"worldevents/models"
@@ -44,7 +42,7 @@ func (lr listReader) read(ctx context.Context, r *sharedRead) error {
 			return nil // nobody is left to read it for
 		}
 	}
-	if err := lr.readAnew(ctx, r, callers, t); err != nil {
+	if err := lr.readAnew(ctx, r, callers, t, ok && known.list.batched); err != nil {
 		return err
 	}
 	switch {
@@ -59,8 +57,9 @@ func (lr listReader) read(ctx context.Context, r *sharedRead) error {
 	return nil
 }
 
-// readAnew reads a list from the database.
-func (lr listReader) readAnew(ctx context.Context, r *sharedRead, callers []models.Caller, t *tagger) (err error) {
+// readAnew reads a list from the database. One that took several batches the last time is read in a transaction from the first batch on.
+// Most lists take one, and need no transaction.
+func (lr listReader) readAnew(ctx context.Context, r *sharedRead, callers []models.Caller, t *tagger, batched bool) (err error) {
 	l, options, key := lr.lists, lr.options, lr.key
 	l.readings.Inc()
 	var soleCaller models.Caller // whom the first statement checks along
@@ -74,14 +73,13 @@ func (lr listReader) readAnew(ctx context.Context, r *sharedRead, callers []mode
 	part := heldPart{memory: l.held.memory, callers: callers, json: json, until: time.Now().Add(l.store.Timeout() / 2)}
 	defer part.end()
 	r.list = l.store.List(options)
-	if !l.batched.has(key) {
+	if !batched {
 		err = r.list.Next(ctx, soleCaller, json)
 	}
 	if err == nil && !r.list.Done {
 		r.list = l.store.List(options) // other statements would see another moment
 		json.Truncate(0)
 		err = r.list.Snapshot(ctx, soleCaller, json, part.wantsMore)
-		l.batched.set(key, part.batches > 1 || !r.list.Done)
 	}
 	if soleCaller != (models.Caller{}) && errors.Is(err, models.ErrSignedOut) {
 		r.signedOut = map[models.Caller]bool{soleCaller: true}
@@ -107,7 +105,7 @@ func (lr listReader) readAnew(ctx context.Context, r *sharedRead, callers []mode
 	}
 	r.begun = bytes.Clone(json.out)
 	if r.list.Done && len(r.begun) <= maxHeld {
-		r.held = &heldList{etag: t.etag(r.link, r.begun), link: r.link, json: r.begun}
+		r.held = &heldList{etag: t.etag(r.link, r.begun), link: r.link, json: r.begun, batched: part.batches > 1}
 	}
 	return nil
 }
@@ -164,33 +162,5 @@ func (p *heldPart) wantsMore() bool {
 func (p *heldPart) end() {
 	if p.holder != nil {
 		p.memory.Release(p.holder.UserID, streamBytes)
-	}
-}
-
-// batchedLists remembers which lists took more than one batch. Such a list is read in a transaction from the first batch on, which a
-// list of a single batch need not pay for. Many lists share a slot, and the last one stays; a mistake costs a little time.
-type batchedLists struct {
-	slots [1 << 12]atomic.Uint64
-	seed  maphash.Seed
-}
-
-func (l *batchedLists) slot(key readKey) (slot *atomic.Uint64, hash uint64) {
-	hash = maphash.Comparable(l.seed, key)
-	return &l.slots[hash%uint64(len(l.slots))], hash
-}
-
-// has reports whether the list took more than one batch when it was read last, as far as is known.
-func (l *batchedLists) has(key readKey) bool {
-	slot, hash := l.slot(key)
-	return slot.Load() == hash
-}
-
-// set remembers that of a list.
-func (l *batchedLists) set(key readKey, batched bool) {
-	slot, hash := l.slot(key)
-	if batched {
-		slot.Store(hash)
-	} else {
-		slot.CompareAndSwap(hash, 0)
 	}
 }
