@@ -23,12 +23,13 @@ type Arrived struct {
 	Took time.Duration
 }
 
-// Await asks for a list that the client has, and returns once the request waits. The response comes later. Who looks at the list again
-// does not wait meanwhile, but holds their place: so one place more must be held, and all who hold one must wait.
+// Await asks for a list that the client has, and returns once the request waits. The response comes later. Who looks at the list again, or
+// does not read it, waits no longer, but holds their place: so one place more must be held, and no more of those who hold one be busy than before.
 func Await(t *testing.T, s *Service, c *Client, path, tag string, with ...RequestOption) <-chan Arrived {
 	t.Helper()
 	held := func() int { return int(Metric(t, s, `worldevents_held{of="list_watches"}`)) }
 	before := held()
+	busy := max(0, before-Waits(t, s))
 	res := make(chan Arrived, 1)
 	begin := time.Now()
 	go func() {
@@ -37,7 +38,7 @@ func Await(t *testing.T, s *Service, c *Client, path, tag string, with ...Reques
 	}()
 	Eventually(t, 20*time.Second, "the request waits", func() bool {
 		now := held()
-		return now > before && Waits(t, s) >= now
+		return now > before && Waits(t, s) >= now-busy
 	})
 	return res
 }
