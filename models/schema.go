@@ -125,7 +125,7 @@ func (s *Store) verifySchema(tx *gorm.DB) error {
 		if err == nil {
 			err = errors.Join(rows.Err(), rows.Close())
 		}
-		if err != nil && dberr.ClassOf(err) == nil {
+		if err != nil && dberr.ClassOf(err) == nil && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrBusy) {
 			return fmt.Errorf("%w: table %s: %v", errDamaged, table, err)
 		}
 		if err != nil {
