@@ -141,8 +141,8 @@ func (l *EventReader) Next(ctx context.Context, caller Caller, sink EventSink) e
 }
 
 // Snapshot reads batches that are all of one moment, until the list is done or more returns false. Before it
-// calls more, the sink has what was read so far. It is as it was before the first batch when the database wants
-// the whole reading to be repeated.
+// calls more, the sink has what was read so far. It is as it was before the first batch when the whole
+// reading is repeated.
 //
 // Only the first batch checks the caller: the others see the same moment, so that the answer cannot change.
 func (l *EventReader) Snapshot(ctx context.Context, caller Caller, sink EventSink, more func() bool) error {

@@ -66,8 +66,8 @@ func (d *postgresDatabase) note(err error) {
 	switch {
 	case errors.Is(err, dberr.ErrCannotWrite):
 		d.failure.note()
-	case errors.Is(err, ErrTimeout):
-		d.server.TimedOut()
+	default:
+		d.server.Suspect(err)
 	}
 }
 

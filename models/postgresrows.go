@@ -14,13 +14,11 @@ import (
 	"worldevents/models/internal/postgres"
 )
 
-// rows implements database. It runs again on another connection as long as no row has come: a query changes
-// nothing, so that only rows that a caller has seen must not come twice.
+// rows implements database.
 func (*postgresDatabase) rows(tx *gorm.DB, query string, args []any, each func(*listRow) (more bool)) error {
 	ctx := tx.Statement.Context
-	return tx.Statement.ConnPool.(postgres.Pool).WithConn(ctx, func(c *pgx.Conn) (again bool, err error) {
-		gotRow, err := readRows(ctx, c, numbered(query), args, each)
-		return !gotRow, err
+	return tx.Statement.ConnPool.(postgres.Pool).WithConn(ctx, func(c *pgx.Conn) error {
+		return readRows(ctx, c, numbered(query), args, each)
 	})
 }
 
@@ -28,40 +26,38 @@ func (*postgresDatabase) rows(tx *gorm.DB, query string, args []any, each func(*
 // with BEGIN in one round trip.
 func (*postgresDatabase) snapshot(tx *gorm.DB, fn func(rows rowsFunc) error) error {
 	ctx := tx.Statement.Context
-	return tx.Statement.ConnPool.(postgres.Pool).WithConn(ctx, func(c *pgx.Conn) (again bool, err error) {
-		begun, gotRow := false, false
-		err = fn(func(query string, args []any, each func(*listRow) (more bool)) error {
+	return tx.Statement.ConnPool.(postgres.Pool).WithConn(ctx, func(c *pgx.Conn) error {
+		begun := false
+		err := fn(func(query string, args []any, each func(*listRow) (more bool)) error {
 			read := readRows
 			if !begun {
 				begun, read = true, beginAndReadRows
 			}
-			got, err := read(ctx, c, numbered(query), args, each)
-			gotRow = gotRow || got
-			return err
+			return read(ctx, c, numbered(query), args, each)
 		})
 		if begun { // it has only read, so that committing is no more than ending
 			_, ended := c.Exec(ctx, "COMMIT")
 			err = cmp.Or(err, ended)
 		}
-		return err != nil && !gotRow, err
+		return err
 	})
 }
 
 // beginAndReadRows is readRows as the first query of a transaction whose queries all see the same snapshot.
-func beginAndReadRows(ctx context.Context, c *pgx.Conn, query string, args []any, each func(*listRow) (more bool)) (gotRow bool, err error) {
+func beginAndReadRows(ctx context.Context, c *pgx.Conn, query string, args []any, each func(*listRow) (more bool)) error {
 	var both pgx.Batch
 	both.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 	both.Queue(query, args...)
 	results := c.SendBatch(ctx, &both)
 	defer results.Close()
 	if _, err := results.Exec(); err != nil {
-		return false, err
+		return err
 	}
 	rows, _ := results.Query() // rows has the error, too
-	if gotRow, err = eachRow(rows, each); err != nil {
-		return gotRow, err
+	if err := eachRow(rows, each); err != nil {
+		return err
 	}
-	return gotRow, results.Close()
+	return results.Close()
 }
 
 // numbered replaces the question marks of a query by $1, $2 and so on. Our queries have no question mark
@@ -77,29 +73,27 @@ func numbered(query string) string {
 	return b.String()
 }
 
-// readRows runs a query. gotRow reports whether a row has come, which decides whether the query may be
-// repeated.
-func readRows(ctx context.Context, c *pgx.Conn, query string, args []any, each func(*listRow) (more bool)) (gotRow bool, err error) {
+// readRows runs a query.
+func readRows(ctx context.Context, c *pgx.Conn, query string, args []any, each func(*listRow) (more bool)) error {
 	rows, _ := c.Query(ctx, query, args...) // rows has the error, too
 	return eachRow(rows, each)
 }
 
 // eachRow calls each with the rows of a query until it wants no more, and closes them. The connection receives
 // the rest and drops it.
-func eachRow(rows pgx.Rows, each func(*listRow) (more bool)) (gotRow bool, err error) {
+func eachRow(rows pgx.Rows, each func(*listRow) (more bool)) error {
 	defer rows.Close()
 	var row listRow
 	for rows.Next() {
-		gotRow = true
 		if err := row.read(rows); err != nil {
-			return true, err
+			return err
 		}
 		if !each(&row) {
 			break
 		}
 	}
 	rows.Close()
-	return gotRow, rows.Err()
+	return rows.Err()
 }
 
 // read takes a row as it is on the wire: id, time, texts. Decoding these two by hand spares every row the

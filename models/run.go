@@ -41,7 +41,7 @@ func (s *Store) write(ctx context.Context, fn func(tx *gorm.DB) error) error {
 }
 
 // read is write on a connection that may be unable to write, for an fn that changes nothing. It also repeats fn when the connection
-// is lost: others of the pool may have been lost with it, and an fn that many callers share would fail for all of them.
+// is lost, with which all who share an fn would fail.
 func (s *Store) read(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	return s.run(ctx, s.reader, s.options.MaxWait, fn)
 }
@@ -96,10 +96,12 @@ func repeatDelay(n int) time.Duration { return time.Duration(n*n) * 5 * time.Mil
 func (s *Store) attempt(ctx context.Context, p pool, fn func(tx *gorm.DB) error) error {
 	for n := 1; ; n++ {
 		err := dberr.Classify(fn(p.gorm.WithContext(ctx)))
-		if n == maxAttempts || !errors.Is(err, dberr.ErrSerialize) && !(p.readsOnly && dberr.IsLost(err)) {
+		lost := p.readsOnly && dberr.IsLost(err)
+		if n == maxAttempts || !lost && !errors.Is(err, dberr.ErrSerialize) {
 			return err
 		}
-		p.timings.countError(err)
+		s.database.note(err) // after which the next try gets a connection that responds
+		p.timings.countError(dberr.ErrSerialize)
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ErrTimeout, err)

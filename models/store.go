@@ -47,7 +47,7 @@ type Store struct {
 	file     *sqlite.File     // nil on PostgreSQL
 	server   *postgres.Server // nil on SQLite
 	writer   pool
-	reader   pool // the same as writer on PostgreSQL
+	reader   pool // the connections of writer on PostgreSQL
 	writes   writes
 	// questions shares statements among calls of ChangedSince.
 	questions *batch.Batcher
@@ -76,7 +76,7 @@ type pool struct {
 	// limiter shares the connections.
 	limiter batch.Limiter
 	timings timings
-	// readsOnly means that calls change nothing, so that they may be repeated.
+	// readsOnly means that calls change nothing, so that one that has lost its connection is repeated. SQLite's lose none.
 	readsOnly bool
 	// enforceDeadline means that a running statement is cancelled at the call's deadline. The writer of SQLite
 	// has none: a cancelled statement would take back the writes of others with it.

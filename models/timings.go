@@ -48,7 +48,7 @@ func newTimings(pool string) timings {
 		waiting: new(atomic.Int64),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name:        "worldevents_database_errors_total",
-			Help:        "Errors of the database, by class: busy (no connection in time, or a lock of another process), timeout, unwritable (the SQLite file), unavailable, repeat (the database asked for the transaction once more), locked (a write could not lock a row in time, and then waited for it by itself).",
+			Help:        "Errors of the database, by class: busy (no connection in time, or a lock of another process), timeout, unwritable (the SQLite file), unavailable, repeat (once more: a transaction, as the database asked for it, or a read whose connection was lost), locked (a write could not lock a row in time, and then waited for it by itself).",
 			ConstLabels: labels,
 		}, []string{"class"}),
 	}

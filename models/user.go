@@ -77,7 +77,10 @@ func (w Who) in(tx *gorm.DB) *gorm.DB {
 // FindUser returns a user, or ErrNoUser.
 func (s *Store) FindUser(ctx context.Context, who Who) (Identity, error) {
 	var user User
-	err := s.read(ctx, func(tx *gorm.DB) error { return who.in(tx).Take(&user).Error })
+	err := s.read(ctx, func(tx *gorm.DB) error {
+		user = User{} // or GORM would look for the one of an earlier try
+		return who.in(tx).Take(&user).Error
+	})
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		err = ErrNoUser
 	}

@@ -8,8 +8,8 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// PostgreSQL may ask for a transaction to be repeated. It is, whole, and a bounded number of times; nothing else ever
-// is: a write that failed in another way may have happened.
+// PostgreSQL may ask for a transaction to be repeated. It is, whole, and a bounded number of times; nothing else that
+// writes ever is: a write that failed in another way may have happened.
 func TestRetry(t *testing.T) {
 	const tries = 4
 	for _, test := range []struct {
@@ -83,7 +83,7 @@ func TestRetry(t *testing.T) {
 // A read whose connection is lost is repeated, as often as a transaction.
 func TestReadsOnLostConnection(t *testing.T) {
 	const tries = 4
-	for _, test := range []struct{ lost, status int }{{1, 200}, {tries - 1, 200}, {tries, 503}} {
+	for _, test := range []struct{ lost, status int }{{1, 200}, {tries - 1, 200}, {tries, 500}} {
 		t.Run(fmt.Sprintf("%d times", test.lost), func(t *testing.T) {
 			t.Parallel()
 			s := servicetest.Start(t, servicetest.Postgres(t))
@@ -109,6 +109,33 @@ func TestReadsOnLostConnection(t *testing.T) {
 				t.Errorf("%d %s", res.Status, res.Body)
 			}
 		})
+	}
+}
+
+// All connections of a pool may be lost at once. Who has met one of them meets no other.
+func TestReadsOnLostPool(t *testing.T) {
+	const conns = 12
+	t.Parallel()
+	s := servicetest.Start(t, servicetest.Postgres(t), func(o *servicetest.Options) { o.DBMaxConns, o.ListCache = conns, 0 })
+	alice := s.SignIn("alice")
+	world := func(i int) string { return fmt.Sprint("/api/event/w", i) }
+	var pids string
+	for range 2 { // after its first use a connection has to respond once
+		tx := servicetest.BeginTx(t, s.Database, "LOCK TABLE events")
+		go func() {
+			servicetest.Eventually(t, 20*time.Second, "each connection is used", func() bool {
+				var n int
+				s.Database.Read("SELECT count(*), coalesce(string_agg(CAST(pid AS text), ','), '') FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'", nil, &n, &pids)
+				return n == conns
+			})
+			tx.Rollback()
+		}()
+		servicetest.AtOnce(conns, func(i int) { alice.Get(world(i)).Is(200, servicetest.List()) })
+	}
+	s.Database.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid IN (" + pids + ")")
+	servicetest.Eventually(t, 20*time.Second, "all are lost", func() bool { return s.Database.Count("pg_stat_activity WHERE pid IN ("+pids+")") == 0 })
+	for i := range 2 {
+		alice.Get(world(i)).Is(200, servicetest.List())
 	}
 }
 

@@ -131,7 +131,7 @@ func ClassOfPostgres(code string) error {
 	return nil
 }
 
-// IsLost reports whether the connection of a statement was lost, or the server is stopping, so that nobody knows what became of the statement.
+// IsLost reports whether a statement has lost its connection, or the server that it had, so that nobody knows what became of it.
 func IsLost(err error) bool {
 	return errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrUnwritable) && !errors.Is(err, ErrCannotWrite)
 }

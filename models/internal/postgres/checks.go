@@ -13,18 +13,18 @@ import (
 // checks decides which connections of a pool must respond before their next use, because their host may be
 // gone:
 //
-//	      a call ran out of time,
-//	      or nobody used it for a second            it responds
-//	fine ─────────────────────────────▶ suspect ────────────────▶ fine
-//	                                       │
-//	                                       └──▶ lost: no response, and all other suspects are lost with it
+//	      a call ran out of time or lost its
+//	      connection, or nobody used it for a second     it responds
+//	fine ───────────────────────────────────▶ suspect ────────────────▶ fine
+//	                                             │
+//	                                             └──▶ lost: no response, and all other suspects are lost with it
 //
 // A host that is gone takes all connections with it. If each suspect were checked by itself, each would cost
 // another caller all its time. So one that does not respond condemns the others.
 type checks struct {
 	timeout time.Duration
-	// suspicions counts the calls that ran out of time and the idle connections that did not respond. A
-	// connection is fine if it has responded since the last of these.
+	// suspicions counts the calls that ran out of time or lost their connection, and the idle connections that did
+	// not respond. A connection is fine if it has responded since the last of these.
 	suspicions atomic.Uint64
 	// lost is the value that suspicions had when a connection was lost. Connections that last responded before
 	// it are lost.

@@ -66,9 +66,7 @@ func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, jo
 		var refused *batch.Job
 		var err error
 		jobs, refused, err = p.send(ctx, min(lockTimeout, left), jobs)
-		if errors.Is(err, dberr.ErrTimeout) {
-			p.Server.TimedOut() // before any caller is told and comes again
-		}
+		p.Server.Suspect(err) // before any caller is told and comes again
 		if refused == nil {
 			for _, j := range jobs {
 				j.End(err)
@@ -94,16 +92,16 @@ func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, jo
 // one; the others may then go again.
 func (p *pipelines) send(ctx context.Context, lockTimeout time.Duration, jobs []*batch.Job) (begun []*batch.Job, refused *batch.Job, err error) {
 	err = WhileFull(ctx, time.Now().Add(p.maxWait), func() error {
-		return dberr.Classify(p.pool.WithConn(ctx, func(c *pgx.Conn) (again bool, err error) {
+		return dberr.Classify(p.pool.WithConn(ctx, func(c *pgx.Conn) (err error) {
 			if jobs = batch.Begin(jobs); len(jobs) == 0 {
-				return false, nil
+				return nil
 			}
 			begun := time.Now()
 			if refused, err = readResults(c.SendBatch(ctx, statementsOf(jobs, lockTimeout)), jobs); err == nil {
 				usual := p.usual.Load()
 				p.usual.Store(usual + (int64(time.Since(begun))-usual)/8)
 			}
-			return pgconn.SafeToRetry(err), err
+			return err
 		}))
 	})
 	return jobs, refused, err

@@ -20,29 +20,27 @@ import (
 // goroutine for each query with a deadline.
 type Pool struct{ *sql.DB }
 
-// ExecContext implements gorm.ConnPool. It runs a statement again only if nothing of it was sent, since a
-// statement that was sent may have happened.
+// ExecContext implements gorm.ConnPool.
 func (p Pool) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	var tag pgconn.CommandTag
-	err := p.WithConn(ctx, func(c *pgx.Conn) (again bool, err error) {
+	err := p.WithConn(ctx, func(c *pgx.Conn) (err error) {
 		tag, err = c.Exec(ctx, query, args...)
-		return pgconn.SafeToRetry(err), err
+		return err
 	})
 	return sqldriver.RowsAffected(tag.RowsAffected()), err
 }
 
-// WithConn runs f on a connection of the pool. A connection that turns out to be dead leaves the pool, and if f
-// allows it, f then runs again on another one.
-func (p Pool) WithConn(ctx context.Context, f func(c *pgx.Conn) (again bool, err error)) (err error) {
+// WithConn runs f on a connection of the pool. A connection that turns out to be dead leaves the pool, and if nothing of the statement
+// was sent, f then runs again on another one: what was sent may have happened.
+func (p Pool) WithConn(ctx context.Context, f func(c *pgx.Conn) error) (err error) {
 	for range 3 {
 		var conn *sql.Conn
 		if conn, err = p.Conn(ctx); err != nil {
 			return noConnection(err)
 		}
-		again := false
 		rawErr := conn.Raw(func(driver any) error {
 			c := driver.(*stdlib.Conn).Conn()
-			if again, err = f(c); err != nil && c.IsClosed() {
+			if err = f(c); err != nil && c.IsClosed() {
 				return sqldriver.ErrBadConn
 			}
 			return nil
@@ -51,7 +49,7 @@ func (p Pool) WithConn(ctx context.Context, f func(c *pgx.Conn) (again bool, err
 		if err == nil {
 			return rawErr // Raw can fail before it runs f
 		}
-		if !again || rawErr == nil || ctx.Err() != nil {
+		if !pgconn.SafeToRetry(err) || rawErr == nil || ctx.Err() != nil {
 			break
 		}
 	}
@@ -85,7 +83,7 @@ func configure(ctx context.Context, c *pgx.Conn, timeout time.Duration) error {
 		SET tcp_keepalives_idle = %d; SET tcp_keepalives_interval = 1; SET tcp_keepalives_count = 3`,
 		max(1, timeout.Milliseconds()/2), idle.Milliseconds(), int64(idle/time.Second)),
 		pgx.QueryExecModeSimpleProtocol)
-	if pg := new(pgconn.PgError); errors.As(err, &pg) {
+	if pg := new(pgconn.PgError); errors.As(err, &pg) && !c.IsClosed() {
 		return nil
 	}
 	return err

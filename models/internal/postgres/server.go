@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"worldevents/models/internal/dberr"
 )
 
 // Server is the database that a URL names: one PostgreSQL server, or several of which one takes writes. It makes
@@ -106,9 +108,13 @@ func (s *Server) Name() string {
 // OpenPool prepares a pool of connections.
 func (s *Server) OpenPool() *sql.DB { return sql.OpenDB(s) }
 
-// TimedOut is called after a call that ran out of time: all connections that have not responded since are
-// suspect.
-func (s *Server) TimedOut() { s.checks.suspicions.Add(1) }
+// Suspect is called with the error of a call. After one that ran out of time, or that lost its connection, all connections that have not
+// responded since are suspect.
+func (s *Server) Suspect(err error) {
+	if errors.Is(err, dberr.ErrTimeout) || dberr.IsLost(err) {
+		s.checks.suspicions.Add(1)
+	}
+}
 
 // UseCredentials makes new connections use the user and the password of a URL. It tries them first. It returns
 // ErrFixedURL or ErrCredentials, and then changes nothing. If they could not be tried, it uses them all the
