@@ -240,34 +240,41 @@ func TestListEventsLarge(t *testing.T) {
 	})
 }
 
-// Whose session is revoked gets no list, also none that takes several statements, and whoever is signed in gets it. No list is kept, for
-// of one that is kept the service asks who is signed out before it reads anything.
+// Whose session is revoked gets no list, also none that takes several statements, and whoever is signed in gets it: where no list is kept,
+// and where the service knows of one that it takes several and changes each time, so that it reads it without asking first.
 func TestListEventsOfRevokedSessionInBatches(t *testing.T) {
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice, bob := s.SignIn("alice"), s.SignIn("bob")
-		listed := func(c *servicetest.Client) {
-			if n := len(servicetest.EventIDs(t, c.Get(servicetest.Plaza).Body)); n != 200 {
-				t.Errorf("%d events", n)
-			}
-		}
-		servicetest.AddEvents(s, "plaza", 0, 200, 2032, "")
-		for range 6 { // then the service knows that it takes batches, and that asking whether it has changed is in vain
-			s.Database.Exec("UPDATE events SET description = description || 'x'")
-			listed(alice)
-		}
-		alice.Post("/sign-out", "").Is(204, "")
-		gone := servicetest.Cookies("token=" + alice.Session.Token)
-		s.Client().Get(servicetest.Plaza, gone).IsError(401, "invalid_token")
-		listed(bob)
-		servicetest.AtOnce(20, func(i int) {
-			if i%2 == 0 {
+	for _, cache := range []int{0, 64 << 20} {
+		t.Run(fmt.Sprint(cache), func(t *testing.T) {
+			servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+				alice, bob := s.SignIn("alice"), s.SignIn("bob")
+				change := func() { s.Database.Exec("UPDATE events SET description = description || 'x'") }
+				listed := func(c *servicetest.Client) {
+					if n := len(servicetest.EventIDs(t, c.Get(servicetest.Plaza).Body)); n != 200 {
+						t.Errorf("%d events", n)
+					}
+				}
+				servicetest.AddEvents(s, "plaza", 0, 200, 2032, "")
+				for range 6 {
+					change()
+					listed(alice)
+				}
+				alice.Post("/sign-out", "").Is(204, "")
+				gone := servicetest.Cookies("token=" + alice.Session.Token)
 				s.Client().Get(servicetest.Plaza, gone).IsError(401, "invalid_token")
-			} else {
+				change()
 				listed(bob)
-			}
+				change()
+				servicetest.AtOnce(20, func(i int) {
+					if i%2 == 0 {
+						s.Client().Get(servicetest.Plaza, gone).IsError(401, "invalid_token")
+					} else {
+						listed(bob)
+					}
+				})
+				s.Database.Exec("DELETE FROM events")
+				s.Client().Get(servicetest.Plaza, gone).IsError(401, "invalid_token")
+				bob.Get(servicetest.Plaza).Is(200, servicetest.List())
+			}, func(o *servicetest.Options) { o.ListCache = cache })
 		})
-		s.Database.Exec("DELETE FROM events")
-		s.Client().Get(servicetest.Plaza, gone).IsError(401, "invalid_token")
-		bob.Get(servicetest.Plaza).Is(200, servicetest.List())
-	})
+	}
 }
