@@ -13,9 +13,9 @@
 //
 // An attempt to connect belongs to nobody: its result is for whoever waits when it ends. After one has failed, only a few begin.
 //
-// A pooled connection is pinged before use if it was idle for a second, or if any call has timed out since its last response
-// (checks.go). A statement that writes runs again on another connection only if nothing of it was sent. Otherwise the caller gets
-// ErrUnavailable or ErrTimeout.
+// A pooled connection is pinged before use if it was idle for a second, or if any call has timed out or lost its connection since its last
+// response (checks.go). A statement runs again on another connection only if nothing of it was sent. Otherwise the caller gets
+// ErrUnavailable or ErrTimeout, and may repeat a read.
 //
 // Writes share transactions in pipelines. A write waits 200 ms or somewhat longer for a lock. Then it leaves the shared transaction for
 // the Lane: one write per locked row waits there on a connection of its own, on a quarter of the pool at most. One second after the call

@@ -49,7 +49,8 @@ func (p Pool) WithConn(ctx context.Context, f func(c *pgx.Conn) error) (err erro
 		if err == nil {
 			return rawErr // Raw can fail before it runs f
 		}
-		if !pgconn.SafeToRetry(err) || rawErr == nil || ctx.Err() != nil {
+		// With default_query_exec_mode=exec pgx says "conn closed" of a response that was cut off, and that nothing was sent.
+		if !pgconn.SafeToRetry(err) || errors.Is(err, pgconn.ErrConnClosed) || rawErr == nil || ctx.Err() != nil {
 			break
 		}
 	}
