@@ -148,10 +148,10 @@ func (l *EventReader) Next(ctx context.Context, caller Caller, sink EventSink) e
 func (l *EventReader) Snapshot(ctx context.Context, caller Caller, sink EventSink, more func() bool) error {
 	size, start := sink.Size(), l.readState
 	err := l.store.read(ctx, func(tx *gorm.DB) error {
-		sink.Truncate(size)
-		l.readState = start
-		who := caller
 		return l.store.database.snapshot(tx, func(rows rowsFunc) error {
+			sink.Truncate(size)
+			l.readState = start
+			who := caller
 			for !l.Done && more() {
 				sink.Truncate(sink.Size()) // what came before ends here
 				if err := l.nextBatch(rows, who, sink); err != nil {
