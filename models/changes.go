@@ -170,7 +170,7 @@ func (qs questions) Transact(jobs []*batch.Job) {
 	ctx, cancel := context.WithDeadline(context.Background(), limit)
 	defer cancel()
 	err := postgres.WhileFull(ctx, time.Now().Add(s.options.MaxWait), func() error {
-		return dberr.Classify(s.attempt(ctx, s.reader, func(tx *gorm.DB) error { return s.ask(tx, all) }))
+		return s.attempt(ctx, s.reader, func(tx *gorm.DB) error { return s.ask(tx, all) })
 	})
 	for _, j := range jobs {
 		j.End(err)

@@ -56,6 +56,9 @@ func (w worded) Unwrap() error { return w.error }
 // ErrCannotWrite means that the server lacks what it needs to write, such as room on its disk.
 var ErrCannotWrite = fmt.Errorf("%w: it cannot write", ErrUnavailable)
 
+// errReadOnly is the ErrUnavailable of a server that responds, and takes no writes.
+var errReadOnly = fmt.Errorf("%w: it is read-only", ErrUnavailable)
+
 // Statements provoke some of these on purpose, and others ask for another try. They stay inside models and the
 // packages below it.
 var (
@@ -120,8 +123,9 @@ func ClassOfPostgres(code string) error {
 	case "53000", "53100", "53200", // resources in general, disk full, out of memory
 		"58000", "58030": // system error, input or output
 		return ErrCannotWrite
-	case "25006", // read-only: a standby, or a primary just demoted
-		"28000", "28P01", "3D000", // refused: the role, its password, or no such database
+	case "25006": // a standby, or a primary just demoted
+		return errReadOnly
+	case "28000", "28P01", "3D000", // refused: the role, its password, or no such database
 		"57P01", "57P02", "57P03", "57P05", "25P03": // stopping, crashed, starting, idle too long, outside a transaction or in one
 		return ErrUnavailable
 	}
@@ -133,7 +137,12 @@ func ClassOfPostgres(code string) error {
 
 // IsLost reports whether a statement has lost its connection, or the server that it had, so that nobody knows what became of it.
 func IsLost(err error) bool {
-	return errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrUnwritable) && !errors.Is(err, ErrCannotWrite)
+	for _, other := range []error{ErrUnreachable, ErrUnwritable, ErrCannotWrite, errReadOnly} {
+		if errors.Is(err, other) {
+			return false
+		}
+	}
+	return errors.Is(err, ErrUnavailable)
 }
 
 // IsRefusal reports whether the server refused the credentials, or has no such database. While the service

@@ -72,7 +72,11 @@ func (s *Server) newHost(of *hosts, config *pgx.ConnConfig, several bool) *host 
 				h.address.Store(&address)
 			}
 			s.checks.responded(conn)
-			return configure(ctx, conn, s.timeout)
+			err := configure(ctx, conn, s.timeout)
+			if err != nil { // stdlib would leave it open
+				conn.PgConn().Conn().Close()
+			}
+			return err
 		}),
 		stdlib.OptionShouldPing(s.checks.noteIdle),
 		stdlib.OptionResetSession(s.reset))
