@@ -1,6 +1,7 @@
 package servicetest
 
 import (
+	"errors"
 	"testing"
 	"time"
 )
@@ -28,8 +29,14 @@ type Arrived struct {
 func Await(t *testing.T, s *Service, c *Client, path, tag string, with ...RequestOption) <-chan Arrived {
 	t.Helper()
 	held := func() int { return int(Metric(t, s, `worldevents_held{of="list_watches"}`)) }
-	before := held()
-	busy := max(0, before-Waits(t, s))
+	var before, busy int
+	poll(200*time.Millisecond, func() error { // for a look to end
+		before = held()
+		if busy = max(0, before-Waits(t, s)); busy > 0 {
+			return errors.New("busy")
+		}
+		return nil
+	})
 	res := make(chan Arrived, 1)
 	begin := time.Now()
 	go func() {
