@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"encoding/json"
-	"fmt"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -96,17 +95,11 @@ func (d dialect) signedOut() string {
 		caller.session_id IS NULL AND (SELECT blocked_at IS NULL FROM users WHERE id = caller.user_id), false)`
 }
 
-// SignedOut returns which of the callers are not active, in one statement.
-func (s *Store) SignedOut(ctx context.Context, all []Caller) (map[Caller]bool, error) {
-	if len(all) == 0 {
+// SignedOut returns which of the callers are not active. It is ChangedSince without a list.
+func (s *Store) SignedOut(ctx context.Context, callers []Caller) (map[Caller]bool, error) {
+	if len(callers) == 0 {
 		return nil, nil
 	}
-	var numbers *string
-	err := s.read(ctx, func(tx *gorm.DB) error {
-		return scan(tx.Raw("SELECT (SELECT "+s.dialect.moments.numbers+" FROM "+s.dialect.signedOut()+")", callers(all)), &numbers)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("look up callers: %w", err)
-	}
-	return someCallers(all, numbers), nil
+	answer, err := s.ChangedSince(ctx, Moment{}, "", callers)
+	return answer.SignedOut, err
 }

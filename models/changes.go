@@ -181,9 +181,12 @@ func (qs questions) Transact(jobs []*batch.Job) {
 func (s *Store) ask(tx *gorm.DB, all []*question) error {
 	asked := make([][2]string, len(all))
 	var everybody []Caller
+	var askedBy []*question // of each of everybody
 	for i, q := range all {
 		asked[i] = [2]string{q.moment.sawOrNothing(), q.world}
-		everybody = append(everybody, q.callers...)
+		for _, caller := range q.callers {
+			everybody, askedBy = append(everybody, caller), append(askedBy, q)
+		}
 	}
 	text, err := json.Marshal(asked)
 	if err != nil {
@@ -204,17 +207,15 @@ func (s *Store) ask(tx *gorm.DB, all []*question) error {
 	if now != nil {
 		moment = NewMoment(*now)
 	}
-	out := someCallers(everybody, signedOut)
 	for _, q := range all {
 		q.answer = Changes{Changed: !moment.isAfter(q.moment), Now: moment}
-		for _, caller := range q.callers {
-			if out[caller] {
-				if q.answer.SignedOut == nil {
-					q.answer.SignedOut = make(map[Caller]bool)
-				}
-				q.answer.SignedOut[caller] = true
-			}
+	}
+	for _, n := range numbersIn(signedOut) {
+		answer := &askedBy[n-1].answer
+		if answer.SignedOut == nil {
+			answer.SignedOut = make(map[Caller]bool)
 		}
+		answer.SignedOut[everybody[n-1]] = true
 	}
 	for _, n := range numbersIn(changed) {
 		all[n-1].answer.Changed = true

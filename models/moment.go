@@ -110,18 +110,6 @@ var sqliteMoments = moments{
 
 const sqliteLast = "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0)"
 
-// someCallers returns the callers whose numbers a text names, counted from 1, with spaces between them.
-func someCallers(all []Caller, text *string) map[Caller]bool {
-	if text == nil {
-		return nil
-	}
-	some := make(map[Caller]bool)
-	for _, n := range numbersIn(text) {
-		some[all[n-1]] = true
-	}
-	return some
-}
-
 // numbersIn reads what moments.numbers selects.
 func numbersIn(text *string) (numbers []int) {
 	if text == nil {
