@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"net/http"
-	"strings"
 	"time"
 
 	"worldevents/gen"
@@ -50,7 +49,7 @@ func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) 
 	}
 	query := eventlist.Query{World: r.ID, Params: r.Params, Raw: req.HTTP.URL.RawQuery}
 	caller := eventlist.Caller{
-		Caller: req.caller, IfNoneMatch: entityTags(req.HTTP.Header["If-None-Match"]), Gzip: accept.Gzip(req.HTTP.Header["Accept-Encoding"]),
+		Caller: req.caller, Tags: eventlist.EntityTags(req.HTTP.Header["If-None-Match"]), Gzip: accept.Gzip(req.HTTP.Header["Accept-Encoding"]),
 	}
 	if r.Params.Wait != nil {
 		wait := min(time.Duration(*r.Params.Wait)*time.Second, req.expires.Sub(s.now()))
@@ -66,17 +65,6 @@ func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) 
 		return nil, err
 	}
 	return listResponse{list}, nil
-}
-
-// maxTags is how many entity tags If-None-Match may have. A watch compares all of its own with the list after each change.
-const maxTags = 16
-
-// entityTags returns the lines of If-None-Match. With more than maxTags tags in them it returns none: the header then counts as absent.
-func entityTags(lines []string) []string {
-	if tags := 1 + strings.Count(strings.Join(lines, ","), ","); tags > maxTags {
-		return nil
-	}
-	return lines
 }
 
 // listResponse is a response of the generated code that writes itself.

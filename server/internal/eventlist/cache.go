@@ -28,15 +28,16 @@ type lru struct {
 // cached is what is known of a list.
 type cached struct {
 	key    readKey
-	user   models.ID     // who has brought it in
-	place  *list.Element // in the lru of all
-	own    *list.Element // in the lru of that user
-	size   int
+	user   models.ID // who has brought it in
 	list   *heldList
 	moment models.Moment
 	tagger *tagger // that made the ETag
 	// changes is how often in a row the world had changed when somebody asked. After maxChanges the list is read without asking.
 	changes int
+
+	size  int
+	place *list.Element // in the lru of all
+	own   *list.Element // in the lru of that user
 }
 
 const (
@@ -49,64 +50,48 @@ func newCache(most int) *cache {
 	return &cache{most: most, entries: make(map[readKey]*cached), users: make(map[models.ID]*lru)}
 }
 
-// get returns what is known of a list, or false if nothing is, or the ETag is of another tagger.
-func (c *cache) get(key readKey, t *tagger) (found cached, ok bool) {
+// get returns what is known of a list. There is no list if nothing is, or the ETag is of another tagger.
+func (c *cache) get(key readKey, t *tagger) cached {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	entry := c.entries[key]
 	if entry == nil || entry.tagger != t {
-		return cached{}, false
+		return cached{}
 	}
 	c.latest.list.MoveToFront(entry.place)
 	c.users[entry.user].list.MoveToFront(entry.own)
-	return *entry, true
+	return *entry
 }
 
-// confirm says that a list was still the same at a later moment.
-func (c *cache) confirm(key readKey, list *heldList, now models.Moment) {
+// put replaces what is known of a list, by nothing if there is no list, or no moment that it is of. No two readings of a list run at the
+// same time, so nothing is replaced by what was known earlier.
+func (c *cache) put(entry cached) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if entry := c.entries[key]; entry != nil && entry.list == list {
-		entry.moment, entry.changes = now, 0
-	}
-}
-
-// put keeps a list that user has had read, in place of the one before. No two readings of a list run at the same time, so no list is
-// replaced by an older one.
-func (c *cache) put(key readKey, user models.ID, l *heldList, moment models.Moment, t *tagger, changes int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if before := c.entries[key]; before != nil {
+	if before := c.entries[entry.key]; before != nil {
 		c.remove(before)
 	}
-	size := entrySize + key.size() + l.size()
-	if moment.IsZero() || size > c.most/8 {
+	if entry.list == nil || entry.moment.IsZero() {
 		return
 	}
-	entry := &cached{key: key.clone(), user: user, size: size, list: l, moment: moment, tagger: t, changes: changes}
-	own := c.users[user]
+	if entry.size = entrySize + entry.key.size() + entry.list.size(); entry.size > c.most/8 {
+		return
+	}
+	entry.key = entry.key.clone()
+	own := c.users[entry.user]
 	if own == nil {
 		own = new(lru)
-		c.users[user] = own
+		c.users[entry.user] = own
 	}
-	entry.place, entry.own = c.latest.list.PushFront(entry), own.list.PushFront(entry)
-	c.entries[entry.key] = entry
-	own.bytes += size
-	c.latest.bytes += size
+	entry.place, entry.own = c.latest.list.PushFront(&entry), own.list.PushFront(&entry)
+	c.entries[entry.key] = &entry
+	own.bytes += entry.size
+	c.latest.bytes += entry.size
 	for own.bytes > c.most/8 {
 		c.remove(own.list.Back().Value.(*cached))
 	}
 	for c.latest.bytes > c.most {
 		c.remove(c.latest.list.Back().Value.(*cached))
-	}
-}
-
-// drop forgets a list.
-func (c *cache) drop(key readKey) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if entry := c.entries[key]; entry != nil {
-		c.remove(entry)
 	}
 }
 

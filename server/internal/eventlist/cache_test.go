@@ -36,7 +36,7 @@ func TestCache(t *testing.T) {
 			"put": func(t *rapid.T) {
 				k, user := key.Draw(t, "key"), models.ID{byte(rapid.IntRange(0, 12).Draw(t, "user"))}
 				list := &heldList{json: make([]byte, rapid.IntRange(0, 5000).Draw(t, "bytes"))}
-				c.put(k, user, list, models.NewMoment("1"), taggers[0], 0)
+				c.put(cached{key: k, user: user, list: list, moment: models.NewMoment("1"), tagger: taggers[0]})
 				remove(func(e entry) bool { return e.key == k })
 				if size := entrySize + k.size() + list.size(); size <= most/8 {
 					model = append(model, entry{k, user, size, list})
@@ -51,24 +51,28 @@ func TestCache(t *testing.T) {
 			},
 			"get": func(t *rapid.T) {
 				k := key.Draw(t, "key")
-				found, ok := c.get(k, taggers[0])
+				found := c.get(k, taggers[0])
 				i := slices.IndexFunc(model, func(e entry) bool { return e.key == k })
-				if ok != (i >= 0) || ok && found.list != model[i].list {
-					t.Fatalf("%v: found %v, the model has it at %d", k, ok, i)
+				if (found.list != nil) != (i >= 0) || i >= 0 && found.list != model[i].list {
+					t.Fatalf("%v: found %v, the model has it at %d", k, found.list, i)
 				}
-				if ok {
+				if i >= 0 {
 					e := model[i]
 					model = append(slices.Delete(model, i, i+1), e)
 				}
 			},
 			"get by another tagger": func(t *rapid.T) {
-				if _, ok := c.get(key.Draw(t, "key"), taggers[1]); ok {
+				if c.get(key.Draw(t, "key"), taggers[1]).list != nil {
 					t.Fatal("found")
 				}
 			},
 			"drop": func(t *rapid.T) {
 				k := key.Draw(t, "key")
-				c.drop(k)
+				nothing := cached{key: k, moment: models.NewMoment("2"), tagger: taggers[0]}
+				if rapid.Bool().Draw(t, "of no moment") {
+					nothing.list, nothing.moment = &heldList{}, models.Moment{}
+				}
+				c.put(nothing)
 				remove(func(e entry) bool { return e.key == k })
 			},
 			"": func(t *rapid.T) {
@@ -78,24 +82,4 @@ func TestCache(t *testing.T) {
 			},
 		})
 	})
-}
-
-// Of a list that is another one by now nobody says that it is still the same.
-func TestConfirm(t *testing.T) {
-	c, tag, key := newCache(64<<10), new(tagger), readKey{world: "w"}
-	old, now := &heldList{}, &heldList{}
-	c.put(key, models.ID{}, old, models.NewMoment("1"), tag, 0)
-	c.put(key, models.ID{}, now, models.NewMoment("2"), tag, 2)
-	c.confirm(key, old, models.NewMoment("3"))
-	if got, _ := c.get(key, tag); got.moment != models.NewMoment("2") || got.changes != 2 {
-		t.Errorf("%+v", got)
-	}
-	c.confirm(key, now, models.NewMoment("3"))
-	if got, _ := c.get(key, tag); got.moment != models.NewMoment("3") || got.changes != 0 {
-		t.Errorf("%+v", got)
-	}
-	c.put(key, models.ID{}, now, models.Moment{}, tag, 0)
-	if _, ok := c.get(key, tag); ok {
-		t.Error("a list of no moment is kept")
-	}
 }

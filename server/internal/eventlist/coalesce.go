@@ -13,28 +13,24 @@ import (
 // coalescer lets requests share readings. Unlike singleflight's, a reading that is shared has begun after all who
 // share it asked for it.
 type coalescer struct {
+	// read reads r for all its callers. Its error is that of r.
+	read func(ctx context.Context, r *sharedRead) error
+	// timeout bounds a reading.
+	timeout time.Duration
+
 	mu sync.Mutex
 	// running has an entry for each list that is being read: the reading to start next, nil while nobody waits.
 	running map[readKey]*sharedRead
-	// timeout bounds a reading.
-	timeout time.Duration
 }
 
 // sharedRead is one reading of a list, for the callers who asked before it began.
 type sharedRead struct {
-	callers []Caller
-	reader  reader
+	key     readKey
+	options models.ListOptions
+	callers []models.Caller
 	done    chan struct{}
-	result  // once done
-}
 
-// reader reads a list into r, for all its callers. Its error is that of r.
-type reader interface {
-	read(ctx context.Context, r *sharedRead) error
-}
-
-// result is what has become of a reading.
-type result struct {
+	// Once done:
 	err       error
 	usage     models.Usage
 	signedOut map[models.Caller]bool // callers who are not active
@@ -51,7 +47,7 @@ type result struct {
 // do returns a reading that began after the call. It returns the error of the reading, models.ErrSignedOut when this caller is
 // not active, and models.ErrTimeout when the reading took too long. It does not ask whether the client is still there: this takes
 // little time, and a client may close its side of the connection after the request.
-func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, from reader) (r *sharedRead, err error) {
+func (c *coalescer) do(ctx context.Context, key readKey, options models.ListOptions, caller models.Caller) (r *sharedRead, err error) {
 	deadline := time.Now().Add(c.timeout)
 	if d, ok := ctx.Value(models.Deadline{}).(time.Time); ok && d.Before(deadline) {
 		deadline = d
@@ -59,7 +55,7 @@ func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, from rea
 	c.mu.Lock()
 	r, shared := c.running[key]
 	if r == nil {
-		r = &sharedRead{reader: from, done: make(chan struct{})}
+		r = &sharedRead{key: key, options: options, done: make(chan struct{})}
 	}
 	r.callers = append(r.callers, caller)
 	c.running[key] = nil
@@ -75,13 +71,13 @@ func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, from rea
 			err = models.ErrTimeout
 		}
 	} else {
-		c.run(key, r, deadline)
+		c.run(r, deadline)
 	}
 	if err == nil {
 		models.UsageOf(ctx).Add(r.usage) // which is the same for all who share it
 		err = r.err
 	}
-	if err == nil && r.signedOut[caller.Caller] {
+	if err == nil && r.signedOut[caller] {
 		err = models.ErrSignedOut
 	}
 	if err != nil {
@@ -90,8 +86,8 @@ func (c *coalescer) do(ctx context.Context, key readKey, caller Caller, from rea
 	return r, nil
 }
 
-// run reads r, then starts the next reading of the same list.
-func (c *coalescer) run(key readKey, r *sharedRead, deadline time.Time) {
+// run reads r, then starts the next reading of the same list. Its context does not end with a request: others share the reading.
+func (c *coalescer) run(r *sharedRead, deadline time.Time) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -99,30 +95,13 @@ func (c *coalescer) run(key readKey, r *sharedRead, deadline time.Time) {
 		close(r.done)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if next := c.running[key]; next != nil {
-			c.running[key] = nil
-			go c.run(key, next, time.Now().Add(c.timeout))
+		if next := c.running[r.key]; next != nil {
+			c.running[r.key] = nil
+			go c.run(next, time.Now().Add(c.timeout))
 		} else {
-			delete(c.running, key)
+			delete(c.running, r.key)
 		}
 	}()
-	r.err = r.reader.read(readContext{context.Background(), deadline, &r.usage}, r)
-}
-
-// readContext is the context of a reading. It does not end with a request: others share the reading.
-type readContext struct {
-	context.Context
-	deadline time.Time
-	usage    *models.Usage
-}
-
-// Value implements context.Context.
-func (c readContext) Value(key any) any {
-	switch key {
-	case models.Deadline{}:
-		return c.deadline
-	case models.UsageKey{}:
-		return c.usage
-	}
-	return c.Context.Value(key)
+	ctx := context.WithValue(context.Background(), models.Deadline{}, deadline)
+	r.err = c.read(context.WithValue(ctx, models.UsageKey{}, &r.usage), r)
 }

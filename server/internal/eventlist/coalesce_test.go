@@ -16,13 +16,13 @@ import (
 	"worldevents/models"
 )
 
-// readFunc is a reader.
-type readFunc func(context.Context, *sharedRead) error
+func newTestCoalescer(read func(context.Context, *sharedRead) error) *coalescer {
+	return &coalescer{read: read, running: make(map[readKey]*sharedRead), timeout: 10 * time.Second}
+}
 
-func (f readFunc) read(ctx context.Context, r *sharedRead) error { return f(ctx, r) }
-
-func newTestCoalescer() *coalescer {
-	return &coalescer{running: make(map[readKey]*sharedRead), timeout: 10 * time.Second}
+// ask is do of anybody.
+func (c *coalescer) ask(ctx context.Context) (*sharedRead, error) {
+	return c.do(ctx, readKey{world: "w"}, models.ListOptions{}, models.Caller{})
 }
 
 // aList is the list of a reading in a test.
@@ -65,8 +65,12 @@ func decompressed(t *testing.T, body []byte) string {
 
 // A reading that is shared began after all who share it asked.
 func TestSharedReadingsAreFresh(t *testing.T) {
-	c := newTestCoalescer()
 	var clock, reads atomic.Int64
+	c := newTestCoalescer(func(_ context.Context, r *sharedRead) error {
+		r.held = aList(fmt.Sprint(clock.Add(1)))
+		reads.Add(1)
+		return nil
+	})
 	var wait sync.WaitGroup
 	const clients, rounds = 16, 200
 	for range clients {
@@ -74,11 +78,7 @@ func TestSharedReadingsAreFresh(t *testing.T) {
 			for range rounds {
 				asked := clock.Add(1)
 				var began int64
-				r, err := c.do(context.Background(), readKey{}, Caller{}, readFunc(func(_ context.Context, r *sharedRead) error {
-					r.held = aList(fmt.Sprint(clock.Add(1)))
-					reads.Add(1)
-					return nil
-				}))
+				r, err := c.ask(context.Background())
 				if err != nil {
 					t.Error(err)
 					return
@@ -102,25 +102,24 @@ func TestFailuresAreShared(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newTestCoalescer()
-				key := readKey{world: "w"}
+				var again atomic.Bool
+				c := newTestCoalescer(func(_ context.Context, r *sharedRead) error {
+					if again.Swap(true) {
+						r.held = aList("x")
+						return nil
+					}
+					time.Sleep(time.Second)
+					return fail()
+				})
 				go func() {
-					_, err := c.do(t.Context(), key, Caller{}, readFunc(func(context.Context, *sharedRead) error {
-						time.Sleep(time.Second)
-						return fail()
-					}))
-					if err == nil {
+					if _, err := c.ask(t.Context()); err == nil {
 						t.Error("the reading that failed has no error")
 					}
 				}()
 				synctest.Wait()
 				for range 8 { // all wait for the next reading, which works
 					go func() {
-						_, err := c.do(t.Context(), key, Caller{}, readFunc(func(_ context.Context, r *sharedRead) error {
-							r.held = aList("x")
-							return nil
-						}))
-						if err != nil {
+						if _, err := c.ask(t.Context()); err != nil {
 							t.Error(err)
 						}
 					}()
@@ -134,21 +133,20 @@ func TestFailuresAreShared(t *testing.T) {
 // Whoever waits longer than may be is told so, and takes nothing along.
 func TestWaitingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newTestCoalescer()
-		key := readKey{world: "w"}
-		go c.do(t.Context(), key, Caller{}, readFunc(func(_ context.Context, r *sharedRead) error {
+		c := newTestCoalescer(func(_ context.Context, r *sharedRead) error {
 			time.Sleep(time.Minute)
 			r.held = aList("x")
 			return nil
-		}))
+		})
+		go c.ask(t.Context())
 		synctest.Wait()
 		for _, most := range []time.Duration{time.Second, 2 * c.timeout} {
 			begin := time.Now()
 			ctx := context.WithValue(t.Context(), models.Deadline{}, begin.Add(most))
-			if _, err := c.do(ctx, key, Caller{}, nil); !errors.Is(err, models.ErrTimeout) || time.Since(begin) != min(most, c.timeout) {
+			if _, err := c.ask(ctx); !errors.Is(err, models.ErrTimeout) || time.Since(begin) != min(most, c.timeout) {
 				t.Errorf("after %v of %v: %v", time.Since(begin), most, err)
 			}
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(2 * time.Minute) // and that which the others wait for
 	})
 }

@@ -13,34 +13,25 @@ import (
 // store's models.EventSink. The last byte of what has been encoded says where the list stands: after "[" the RSVPs of an
 // event begin, after "}" comes another of them.
 type encoder struct {
-	out   []byte // encoded, not written yet
-	last  byte   // of what was written before that; 0 for nothing
-	large bool   // from encoderPool
+	out  []byte // encoded, not written yet
+	last byte   // of what was written before that; 0 for nothing
 }
 
 // maxPooled is the largest buffer kept for another list, in bytes. The others are left to the collector.
 const maxPooled = 2 * maxHeld
 
-// A small batch gets a small buffer, since it keeps the buffer while its client reads.
-var encoderPool, smallEncoderPool = sync.Pool{New: func() any { return new(encoder) }}, sync.Pool{New: func() any { return new(encoder) }}
+var encoderPool = sync.Pool{New: func() any { return new(encoder) }}
 
-func newEncoder(large bool) *encoder {
-	pool := &smallEncoderPool
-	if large {
-		pool = &encoderPool
-	}
-	e := pool.Get().(*encoder)
-	*e = encoder{out: e.out[:0], large: large}
+func newEncoder() *encoder {
+	e := encoderPool.Get().(*encoder)
+	*e = encoder{out: e.out[:0]}
 	return e
 }
 
 // release keeps the buffer for another list.
 func (e *encoder) release() {
-	switch {
-	case e.large && cap(e.out) <= maxPooled:
+	if cap(e.out) <= maxPooled {
 		encoderPool.Put(e)
-	case cap(e.out) <= maxOwn:
-		smallEncoderPool.Put(e)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/hkdf"
 	"crypto/sha256"
 	"encoding/base64"
+	"slices"
 	"strings"
 )
 
@@ -48,12 +49,20 @@ func (t *tagger) etag(link string, body []byte) string {
 // opaqueTag returns an ETag without W/, as it is compared weakly.
 func opaqueTag(etag string) string { return strings.TrimPrefix(etag, "W/") }
 
-// EntityTags returns the entity tags of If-None-Match without W/. If one of them is "*" it returns none.
+// maxTags is how many entity tags If-None-Match may have. A watch compares all of its own with the list after each change.
+const maxTags = 16
+
+// EntityTags returns the entity tags of the lines of If-None-Match without W/, or AnyTag alone. With more than maxTags of them it returns
+// none: the header then counts as absent. The tags do not keep the lines.
 func EntityTags(ifNoneMatch []string) (tags []string) {
-	for candidate := range strings.SplitSeq(strings.Join(ifNoneMatch, ","), ",") {
+	candidates := strings.Split(strings.Join(ifNoneMatch, ","), ",")
+	if len(candidates) > maxTags {
+		return nil
+	}
+	for _, candidate := range candidates {
 		candidate = strings.TrimSpace(candidate)
-		if candidate == "*" {
-			return nil
+		if candidate == AnyTag {
+			return []string{AnyTag}
 		}
 		if tag := opaqueTag(candidate); len(tag) > 2 && tag[0] == '"' && tag[len(tag)-1] == '"' {
 			tags = append(tags, strings.Clone(tag))
@@ -62,14 +71,10 @@ func EntityTags(ifNoneMatch []string) (tags []string) {
 	return tags
 }
 
-// etagMatches compares weakly, as If-None-Match does (RFC 9110 section 13.1.2).
-func etagMatches(ifNoneMatch []string, etag string) bool {
-	opaque := opaqueTag(etag)
-	for candidate := range strings.SplitSeq(strings.Join(ifNoneMatch, ","), ",") {
-		candidate = strings.TrimSpace(candidate)
-		if candidate == "*" || opaqueTag(candidate) == opaque {
-			return true
-		}
-	}
-	return false
+// AnyTag is what If-None-Match has instead of entity tags to match any (RFC 9110 section 13.1.2).
+const AnyTag = "*"
+
+// has reports whether the caller has the list with that ETag. It compares weakly, as If-None-Match does.
+func (c Caller) has(etag string) bool {
+	return slices.Contains(c.Tags, AnyTag) || slices.Contains(c.Tags, opaqueTag(etag))
 }

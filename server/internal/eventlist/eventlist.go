@@ -41,11 +41,11 @@ type Lists struct {
 func New(store *models.Store, baseURL string, secret []byte, cacheBytes int) *Lists {
 	l := &Lists{
 		store: store, baseURL: baseURL,
-		reads: coalescer{running: make(map[readKey]*sharedRead), timeout: store.Timeout()},
 		cache: newCache(cacheBytes),
 		held:  newHoldings(),
 		ways:  newWays(), readings: newReadings(),
 	}
+	l.reads = coalescer{read: l.read, timeout: store.Timeout(), running: make(map[readKey]*sharedRead)}
 	l.SetKey(secret)
 	return l
 }
@@ -62,9 +62,9 @@ type Query struct {
 type Caller struct {
 	// Caller must be active.
 	models.Caller
-	// IfNoneMatch is the lines of that header. Gzip means that the client accepts that coding.
-	IfNoneMatch []string
-	Gzip        bool
+	// Tags are the EntityTags of If-None-Match. Gzip means that the client accepts that coding.
+	Tags []string
+	Gzip bool
 }
 
 // Get returns a response that reflects every write that was acknowledged before the call. It must be written or discarded.
@@ -76,19 +76,16 @@ func (l *Lists) Get(ctx context.Context, q Query, caller Caller) (*Response, err
 	if err != nil {
 		return nil, err
 	}
-	queued, err := l.beginReading(ctx, caller.UserID)
+	ctx, end, err := l.BeginReading(ctx, caller.UserID)
 	if err != nil {
 		return nil, fmt.Errorf("queue to list events of world %q: %w", key.world, err)
 	}
-	if queued { // that was none of the store's time
-		ctx = l.store.WithDeadline(ctx)
-	}
-	r, err := l.reads.do(ctx, key, caller, listReader{l, options, key})
+	r, err := l.reads.do(ctx, key, options, caller.Caller)
 	if err != nil {
-		l.held.reading.Release(caller.UserID, 1)
+		end()
 		return nil, err
 	}
-	return &Response{sharedRead: r, ctx: ctx, lists: l, key: key, options: options, caller: caller, reading: true}, nil
+	return &Response{sharedRead: r, ctx: ctx, lists: l, caller: caller, endReading: end}, nil
 }
 
 // Check returns ErrCursor for a cursor that was not made for this world.

@@ -60,7 +60,7 @@ func FuzzEncode(f *testing.F) {
 		}
 		at := time.UnixMilli(milli).UTC()
 		want := gen.EventList{Events: []gen.WorldEvent{}}
-		r := newEncoder(true)
+		r := newEncoder()
 		defer r.release()
 		var got []byte
 		write := func() {
@@ -167,7 +167,7 @@ func BenchmarkEncode(b *testing.B) {
 		b.Run(fmt.Sprintf("%dx%d", size.events, size.rsvps), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				e := newEncoder(true)
+				e := newEncoder()
 				for _, names := range usernames {
 					e.Event(id, name, description, at)
 					e.Usernames(names)

@@ -54,26 +54,16 @@ func (l *Lists) Held() map[string]func() int {
 	}
 }
 
-// beginReading waits until the user may read one more list; the caller must release it. Queued is true if the request was queued for
-// that. It returns models.ErrBusy and ErrClientGone.
-func (l *Lists) beginReading(ctx context.Context, user models.ID) (queued bool, err error) {
-	if l.held.reading.Try(user, 1) {
-		return false, nil
-	}
-	wait, cancel := context.WithTimeout(ctx, maxReadQueueTime)
-	defer cancel()
-	return true, acquire(wait, l.held.reading, user)
-}
-
-// BeginReading is for other lists that cost as much: it waits until the user may read one more, and returns the context to read it with.
-// The caller calls end. It returns models.ErrBusy and ErrClientGone.
+// BeginReading waits until the user may read one more list, or something that costs as much. It returns the context to read it with, and
+// end, which the caller calls once; or models.ErrBusy or ErrClientGone.
 func (l *Lists) BeginReading(ctx context.Context, user models.ID) (reading context.Context, end func(), err error) {
-	queued, err := l.beginReading(ctx, user)
-	if err != nil {
-		return nil, nil, err
-	}
-	if queued { // that was none of the store's time
-		ctx = l.store.WithDeadline(ctx)
+	if !l.held.reading.Try(user, 1) {
+		wait, cancel := context.WithTimeout(ctx, maxReadQueueTime)
+		defer cancel()
+		if err := acquire(wait, l.held.reading, user); err != nil {
+			return nil, nil, err
+		}
+		ctx = l.store.WithDeadline(ctx) // that was none of the store's time
 	}
 	return ctx, func() { l.held.reading.Release(user, 1) }, nil
 }

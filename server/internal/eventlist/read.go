@@ -15,26 +15,19 @@ import (
 // maxHeld is how long a list may be that is held and not streamed, in bytes of JSON.
 const maxHeld = 1 << 20
 
-// listReader reads a list.
-type listReader struct {
-	lists   *Lists
-	options models.ListOptions
-	key     readKey
-}
-
 // read reads a list into r: from the cache if its world has not changed, else from the database, whole or until it is too large to hold.
-func (lr listReader) read(ctx context.Context, r *sharedRead) error {
-	l, key := lr.lists, lr.key
-	t, callers := l.tagger.Load(), r.distinctCallers()
-	known, ok := l.cache.get(key, t)
-	if ok && known.changes < maxChanges && len(callers) <= maxCallers {
-		changes, err := l.store.ChangedSince(ctx, known.moment, key.world, callers)
+func (l *Lists) read(ctx context.Context, r *sharedRead) error {
+	t, callers := l.tagger.Load(), distinct(r.callers)
+	known := l.cache.get(r.key, t)
+	if known.list != nil && known.changes < maxChanges {
+		changes, err := l.store.ChangedSince(ctx, known.moment, r.key.world, callers)
 		if err != nil {
 			return err
 		}
 		if r.signedOut = changes.SignedOut; !changes.Changed {
 			r.held, r.unread = known.list, true
-			l.cache.confirm(key, known.list, changes.Now)
+			known.moment, known.changes = changes.Now, 0
+			l.cache.put(known)
 			return nil
 		}
 		known.changes++
@@ -42,42 +35,42 @@ func (lr listReader) read(ctx context.Context, r *sharedRead) error {
 			return nil // nobody is left to read it for
 		}
 	}
-	if err := lr.readAnew(ctx, r, callers, t, ok && known.list.batched); err != nil {
+	if err := l.readAnew(ctx, r, callers, t, known.list != nil && known.list.batched); err != nil {
 		return err
 	}
-	switch {
-	case len(r.signedOut) == len(callers): // nobody is left to have read it for
-	case r.held == nil:
-		l.cache.drop(key)
-	case ok && r.held.etag == known.list.etag: // other lists of the world are what has changed
-		l.cache.put(key, known.user, known.list, r.list.Moment, t, 0)
-	default:
-		l.cache.put(key, r.callers[0].UserID, r.held, r.list.Moment, t, known.changes)
+	if len(r.signedOut) == len(callers) {
+		return nil // nobody is left to have read it for
 	}
+	if known.list != nil && r.held != nil && r.held.etag == known.list.etag { // other lists of the world are what has changed
+		r.held, known.changes = known.list, 0
+	} else {
+		known.user, known.list = r.callers[0].UserID, r.held
+	}
+	known.key, known.moment, known.tagger = r.key, r.list.Moment, t
+	l.cache.put(known)
 	return nil
 }
 
 // readAnew reads a list from the database. One that took several batches the last time is read in a transaction from the first batch on.
 // Most lists take one, and need no transaction.
-func (lr listReader) readAnew(ctx context.Context, r *sharedRead, callers []models.Caller, t *tagger, batched bool) (err error) {
-	l, options, key := lr.lists, lr.options, lr.key
+func (l *Lists) readAnew(ctx context.Context, r *sharedRead, callers []models.Caller, t *tagger, batched bool) (err error) {
 	l.readings.Inc()
 	var soleCaller models.Caller // whom the first statement checks along
 	if len(callers) == 1 {
 		soleCaller = callers[0]
-	} else if r.signedOut, err = l.signedOut(ctx, callers); err != nil { // sharing a reading never skips a caller's own check
+	} else if r.signedOut, err = l.store.SignedOut(ctx, callers); err != nil { // sharing a reading never skips a caller's own check
 		return err
 	}
-	json := newEncoder(true)
+	json := newEncoder()
 	defer json.release()
 	part := heldPart{memory: l.held.memory, callers: callers, json: json, until: time.Now().Add(l.store.Timeout() / 2)}
 	defer part.end()
-	r.list = l.store.List(options)
+	r.list = l.store.List(r.options)
 	if !batched {
 		err = r.list.Next(ctx, soleCaller, json)
 	}
 	if err == nil && !r.list.Done {
-		r.list = l.store.List(options) // other statements would see another moment
+		r.list = l.store.List(r.options) // other statements would see another moment
 		json.Truncate(0)
 		err = r.list.Snapshot(ctx, soleCaller, json, part.wantsMore)
 	}
@@ -92,13 +85,13 @@ func (lr listReader) readAnew(ctx context.Context, r *sharedRead, callers []mode
 		return nil
 	}
 	last := r.list.Last
-	if !r.list.Done && options.Limit > 0 {
+	if !r.list.Done && r.options.Limit > 0 {
 		if last, err = r.list.PinPage(ctx); err != nil {
 			return err
 		}
 	}
 	if r.list.More {
-		r.link = l.nextLink(key, last)
+		r.link = l.nextLink(r.key, last)
 	}
 	if r.list.Done {
 		json.finish()
@@ -110,12 +103,9 @@ func (lr listReader) readAnew(ctx context.Context, r *sharedRead, callers []mode
 	return nil
 }
 
-// distinctCallers are those who share r, each once.
-func (r *sharedRead) distinctCallers() []models.Caller {
-	callers := make([]models.Caller, 0, len(r.callers))
-	for _, caller := range r.callers {
-		callers = append(callers, caller.Caller)
-	}
+// distinct returns callers, each once.
+func distinct(callers []models.Caller) []models.Caller {
+	callers = slices.Clone(callers)
 	slices.SortFunc(callers, func(a, b models.Caller) int {
 		return cmp.Or(bytes.Compare(a.UserID[:], b.UserID[:]), bytes.Compare(a.SessionID[:], b.SessionID[:]))
 	})

@@ -5,34 +5,27 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-
-	"worldevents/models"
 )
 
 // Response is the response 200, or 304 when the client has the list already.
 type Response struct {
 	*sharedRead
-	ctx     context.Context
-	lists   *Lists
-	key     readKey
-	options models.ListOptions
-	caller  Caller
-	// reading means that the response counts as reading, until endRead.
-	reading bool
+	ctx        context.Context
+	lists      *Lists
+	caller     Caller
+	endReading func()
 	// Early means that the client wanted to watch the list, could not, and should ask again later.
 	Early bool
-	// etagLine and lengthLine are those of the headers ETag and Content-Length.
-	etagLine, lengthLine [1]string
 }
 
 // IsUnchanged reports whether the client has the list already.
 func (p *Response) IsUnchanged() bool {
-	return p.held != nil && etagMatches(p.caller.IfNoneMatch, p.held.etag)
+	return p.held != nil && p.caller.has(p.held.etag)
 }
 
 // Discard takes the place of Write for a response that is unchanged, and returns what is left of it.
 func (p *Response) Discard() Unchanged {
-	p.endRead()
+	p.endReading()
 	return Unchanged{p.held.etag, p.held.link}
 }
 
@@ -64,20 +57,18 @@ func (p *Response) Write(w http.ResponseWriter) error {
 	h["Cache-Control"] = mustRevalidate
 	h["Vary"] = varyList
 	if p.held == nil {
-		p.endRead()
+		p.endReading()
 		if p.begun == nil || !p.lists.held.memory.Try(p.caller.UserID, streamBytes) {
 			return p.streamAnew(w)
 		}
 		defer p.lists.held.memory.Release(p.caller.UserID, streamBytes)
 		setLink(h, p.link)
-		h["Content-Type"] = jsonType
 		p.lists.count(wayStreamed)
-		w.WriteHeader(http.StatusOK)
 		return p.stream(w)
 	}
 	asGzip := p.caller.Gzip && p.held.isCompressed()
 	body := p.held.content(asGzip)
-	p.endRead()
+	p.endReading()
 	free, ok := p.held.hold(p.lists.held.memory, p.caller.UserID)
 	if !ok {
 		return p.streamAnew(w)
@@ -85,26 +76,17 @@ func (p *Response) Write(w http.ResponseWriter) error {
 	defer free()
 	setLink(h, p.held.link)
 	h["Content-Type"] = jsonType
-	p.etagLine[0] = p.held.etag
-	h["Etag"] = p.etagLine[:]
+	h["Etag"] = []string{p.held.etag}
 	if asGzip {
 		h["Content-Encoding"] = gzipCoding
 	}
-	p.lengthLine[0] = strconv.Itoa(len(body))
-	h["Content-Length"] = p.lengthLine[:]
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	p.lists.count(p.wholeWay())
 	w.WriteHeader(http.StatusOK)
 	if _, err := w.Write(body); err != nil {
 		return fmt.Errorf("%w: %w", ErrClientGone, err)
 	}
 	return nil
-}
-
-func (p *Response) endRead() {
-	if p.reading {
-		p.reading = false
-		p.lists.held.reading.Release(p.caller.UserID, 1)
-	}
 }
 
 func setLink(h http.Header, link string) {

@@ -80,15 +80,12 @@ func TestLongLists(t *testing.T) {
 			{share, share - streamBytes, []models.Caller{alice, bob}, true},
 			{share, share, []models.Caller{alice, bob}, false},
 		} {
-			l.cache.drop(key)
+			l.cache.put(cached{key: key})
 			if !l.held.memory.Try(alice.UserID, test.alice) || !l.held.memory.Try(bob.UserID, test.bob) {
 				t.Fatal("no room")
 			}
-			r := new(sharedRead)
-			for _, caller := range test.callers {
-				r.callers = append(r.callers, Caller{Caller: caller})
-			}
-			err := listReader{l, models.ListOptions{WorldID: plaza.World}, key}.read(t.Context(), r)
+			r := &sharedRead{key: key, options: models.ListOptions{WorldID: plaza.World}, callers: test.callers}
+			err := l.read(t.Context(), r)
 			if err != nil || (r.held != nil) != test.want || (len(r.begun) > maxShort) != test.want {
 				t.Errorf("%+v: %v, %d bytes, held %t", test, err, len(r.begun), r.held != nil)
 			}
@@ -114,27 +111,29 @@ func TestReadingOfOneUser(t *testing.T) {
 		}
 		user := models.ID{1}
 		for i := range maxReading {
-			if waited, err := l.beginReading(t.Context(), user); waited || err != nil {
-				t.Errorf("list %d: %v, %v", i, waited, err)
+			if ctx, _, err := l.BeginReading(t.Context(), user); ctx != t.Context() || err != nil {
+				t.Errorf("list %d waited: %v", i, err)
 			}
 		}
-		if waited, err := l.beginReading(t.Context(), models.ID{2}); waited || err != nil {
-			t.Errorf("another user: %v, %v", waited, err)
+		ctx, end, err := l.BeginReading(t.Context(), models.ID{2})
+		if ctx != t.Context() || err != nil {
+			t.Errorf("another user waited: %v", err)
 		}
-		l.held.reading.Release(models.ID{2}, 1)
+		end()
 		var admitted []int
 		for i := range maxReadQueue {
 			go func() {
-				waited, err := l.beginReading(request(), user)
+				ctx := request()
+				reading, _, err := l.BeginReading(ctx, user)
 				if errors.Is(err, models.ErrBusy) {
 					busy.Add(1)
-				} else if err == nil && waited {
+				} else if err == nil && reading != ctx {
 					admitted = append(admitted, i)
 				}
 			}()
 			synctest.Wait()
 		}
-		if _, err := l.beginReading(t.Context(), user); !errors.Is(err, models.ErrBusy) || inFlight.Load() != 0 {
+		if _, _, err := l.BeginReading(t.Context(), user); !errors.Is(err, models.ErrBusy) || inFlight.Load() != 0 {
 			t.Errorf("%v while %d are in flight", err, inFlight.Load())
 		}
 		time.Sleep(maxReadQueueTime - 1)
@@ -158,7 +157,7 @@ func TestReadingOfOneUser(t *testing.T) {
 func TestStreamsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for written, want := range map[int]time.Duration{0: time.Minute, 160 << 10: 70 * time.Second} {
-			w := newPacedWriter(httptest.NewRecorder())
+			w := beginStream(httptest.NewRecorder())
 			w.write(make([]byte, written))
 			time.Sleep(want)
 			if err := w.check(t.Context()); err != nil {

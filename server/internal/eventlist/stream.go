@@ -14,28 +14,54 @@ import (
 // stream writes a list that is too large to hold: what has been read of it, then batch by batch. What is read before
 // the first write is shared; from there on the response has a reader and a buffer of its own.
 func (p *Response) stream(w http.ResponseWriter) error {
-	list, json, client := *p.list, newEncoder(true), newPacedWriter(w)
+	list, json, client := *p.list, newEncoder(), beginStream(w)
 	defer json.release()
 	json.last = p.begun[len(p.begun)-1]
 	if err := client.writeAll(p.begun); err != nil {
 		return err
 	}
 	p.sharedRead = nil // what was read takes memory until nobody needs it
-	return streamRest(p.streamContext(), &list, json, client)
+	return p.streamRest(&list, json, client, true)
 }
 
-// streamContext gives each batch of a stream the store's whole timeout.
-func (p *Response) streamContext() context.Context {
-	return context.WithValue(p.ctx, models.Deadline{}, time.Time{})
+// streamAnew reads the list again, in small batches until there is memory for usual ones. It returns models.ErrBusy, and
+// writes nothing, when too many lists are streamed so.
+func (p *Response) streamAnew(w http.ResponseWriter) error {
+	user, key, options := p.caller.UserID, p.key, p.options
+	p.sharedRead = nil // what was read takes memory until nobody needs it
+	if !p.lists.held.small.Try(user, 1) {
+		w.Header().Set("Connection", "close") // a connection costs nearly as much as a small batch
+		return models.ErrBusy
+	}
+	defer p.lists.held.small.Release(user, 1)
+	list := p.lists.store.List(options)
+	if options.Limit > 0 {
+		last, err := list.PinPage(p.lists.store.WithDeadline(p.ctx)) // a new one: the list has been read once already
+		if err != nil {
+			return err
+		}
+		if list.More {
+			setLink(w.Header(), p.lists.nextLink(key, last))
+		}
+	}
+	p.lists.count(wayStreamedSmall)
+	return p.streamRest(list, new(encoder), beginStream(w), false)
 }
 
-// streamRest writes what is left of a list in usual batches.
-func streamRest(ctx context.Context, list *models.EventReader, json *encoder, client *pacedWriter) error {
+// streamRest writes what is left of a list, batch by batch. Without room for usual batches it reads small ones until there is some: they
+// take the database nearly as long. The response holds no more than a batch as JSON while its client reads.
+func (p *Response) streamRest(list *models.EventReader, json *encoder, client *pacedWriter, room bool) error {
+	ctx := context.WithValue(p.ctx, models.Deadline{}, time.Time{}) // each batch has the store's whole timeout
+	memory, user := p.lists.held.memory, p.caller.UserID
 	for !list.Done {
 		if err := client.check(ctx); err != nil {
 			return err
 		}
-		if err := list.Next(ctx, models.Caller{}, json); err != nil {
+		if !room && memory.Try(user, streamBytes) {
+			defer memory.Release(user, streamBytes)
+			room = true
+		}
+		if err := p.lists.readBatch(ctx, user, list, json, room); err != nil {
 			return err
 		}
 		if list.Done {
@@ -49,73 +75,16 @@ func streamRest(ctx context.Context, list *models.EventReader, json *encoder, cl
 	return nil
 }
 
-// streamAnew reads the list again, in small batches until there is memory for usual ones. It returns models.ErrBusy, and
-// writes nothing, when too many lists are streamed so.
-func (p *Response) streamAnew(w http.ResponseWriter) error {
-	p.sharedRead = nil // what was read takes memory until nobody needs it
-	user := p.caller.UserID
-	if !p.lists.held.small.Try(user, 1) {
-		w.Header().Set("Connection", "close") // a connection costs nearly as much as a small batch
-		return models.ErrBusy
-	}
-	defer p.lists.held.small.Release(user, 1)
-	list := p.lists.store.List(p.options)
-	if p.options.Limit > 0 {
-		last, err := list.PinPage(p.lists.store.WithDeadline(p.ctx)) // a new one: the list has been read once already
-		if err != nil {
+// readBatch reads the next batch of a list. Few read small ones at once: there may be many such lists, and the database's connections
+// are for all.
+func (l *Lists) readBatch(ctx context.Context, user models.ID, list *models.EventReader, json *encoder, room bool) error {
+	list.SetSmall(!room)
+	if !room {
+		if err := acquire(ctx, l.held.smallReads, user); err != nil {
 			return err
 		}
-		if list.More {
-			setLink(w.Header(), p.lists.nextLink(p.key, last))
-		}
+		defer l.held.smallReads.Release(user, 1)
 	}
-	p.lists.count(wayStreamedSmall)
-	w.Header()["Content-Type"] = jsonType
-	w.WriteHeader(http.StatusOK)
-	ctx, json, client := p.streamContext(), newEncoder(false), newPacedWriter(w)
-	defer json.release()
-	if err := p.streamSmall(ctx, list, json, client); err != nil || list.Done {
-		return err
-	}
-	defer p.lists.held.memory.Release(user, streamBytes)
-	json.large = true
-	return streamRest(ctx, list, json, client)
-}
-
-// streamSmall writes the list in small batches, each whole, so that the response holds no more than one as JSON while its client
-// reads. It returns before the list is done once it has acquired the memory for usual batches: a small batch
-// takes the database nearly as long as a usual one.
-func (p *Response) streamSmall(ctx context.Context, list *models.EventReader, json *encoder, client *pacedWriter) error {
-	list.SetSmall(true)
-	for !list.Done {
-		if err := client.check(ctx); err != nil {
-			return err
-		}
-		if p.lists.held.memory.Try(p.caller.UserID, streamBytes) {
-			list.SetSmall(false)
-			return nil
-		}
-		if err := p.lists.readSmall(ctx, p.caller.UserID, list, json); err != nil {
-			return err
-		}
-		if list.Done {
-			json.finish()
-		}
-		if err := client.write(json.out); err != nil {
-			return err
-		}
-		json.written()
-	}
-	return nil
-}
-
-// readSmall reads the next small batch of a list. Few do so at once: there may be many such lists, and the database's
-// connections are for all.
-func (l *Lists) readSmall(ctx context.Context, user models.ID, list *models.EventReader, json *encoder) error {
-	if err := acquire(ctx, l.held.smallReads, user); err != nil {
-		return err
-	}
-	defer l.held.smallReads.Release(user, 1)
 	return list.Next(ctx, models.Caller{}, json)
 }
 
@@ -137,7 +106,10 @@ type pacedWriter struct {
 	written int64
 }
 
-func newPacedWriter(w http.ResponseWriter) *pacedWriter {
+// beginStream begins a response 200.
+func beginStream(w http.ResponseWriter) *pacedWriter {
+	w.Header()["Content-Type"] = jsonType
+	w.WriteHeader(http.StatusOK)
 	return &pacedWriter{w, http.NewResponseController(w), time.Now(), 0}
 }
 

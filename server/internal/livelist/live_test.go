@@ -153,7 +153,7 @@ func (l *Lists) run(ctx context.Context, a *awaiting, caller models.Caller, q ev
 	go func() {
 		defer close(a.done)
 		var list *Watch
-		list, a.err = l.Watch(ctx, q, eventlist.Caller{Caller: caller, IfNoneMatch: []string{etag}}, time.Now().Add(wait))
+		list, a.err = l.Watch(ctx, q, eventlist.Caller{Caller: caller, Tags: eventlist.EntityTags([]string{etag})}, time.Now().Add(wait))
 		if a.err == nil {
 			a.err = list.Write(a)
 		}
@@ -195,10 +195,10 @@ func (f *follower) run(ctx context.Context, l *Lists) {
 	for ctx.Err() == nil {
 		var tags []string
 		if f.etag != "" {
-			tags = []string{f.etag}
+			tags = eventlist.EntityTags([]string{f.etag})
 		}
 		wait := time.Duration(mathrand.IntN(3000)) * time.Millisecond
-		list, err := l.Watch(ctx, f.query, eventlist.Caller{Caller: f.caller, IfNoneMatch: tags}, time.Now().Add(wait))
+		list, err := l.Watch(ctx, f.query, eventlist.Caller{Caller: f.caller, Tags: tags}, time.Now().Add(wait))
 		res := httptest.NewRecorder()
 		if err == nil {
 			err = list.Write(res)

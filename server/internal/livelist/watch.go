@@ -40,10 +40,6 @@ func (l *Lists) Watch(ctx context.Context, q eventlist.Query, caller eventlist.C
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
-	tags := eventlist.EntityTags(caller.IfNoneMatch)
-	if len(tags) > 0 {
-		caller.IfNoneMatch = tags // which do not keep the lines
-	}
 	return &Watch{ctx: ctx, lists: l, query: q, caller: caller, until: until}, nil
 }
 
@@ -51,7 +47,7 @@ func (l *Lists) Watch(ctx context.Context, q eventlist.Query, caller eventlist.C
 // models.ErrSignedOut also when the session was revoked meanwhile.
 func (p *Watch) Write(w http.ResponseWriter) error {
 	l := p.lists
-	if len(eventlist.EntityTags(p.caller.IfNoneMatch)) == 0 {
+	if tags := p.caller.Tags; len(tags) == 0 || tags[0] == eventlist.AnyTag {
 		return p.writeAtOnce(w, false)
 	}
 	if !l.watches.Try(p.caller.UserID, 1) {
