@@ -42,40 +42,24 @@ type Ledger[K comparable] struct {
 
 	mu           sync.Mutex
 	held, queued int
-	accounts     map[K]account[K]
-	lines        list.List // of *line, the one whose turn is next first
+	accounts     map[K]*account[K]
+	lines        list.List // of *account, the one whose turn is next first
 }
 
-// account is what there is of a key that holds something or is queued.
+// account is what a key holds, and the line of those who are queued as it.
 type account[K comparable] struct {
-	held int
-	line *line[K] // nil while nobody stands in one
-}
-
-// queued returns how many calls of Acquire stand in the line.
-func (a account[K]) queued() int {
-	if a.line == nil {
-		return 0
-	}
-	return len(a.line.waiters)
-}
-
-// line is who is queued as a key, in the order of arrival.
-type line[K comparable] struct {
 	key     K
-	waiters []*waiter
-	place   *list.Element // in lines
+	held    int
+	waiters []waiter      // in the order of arrival
+	place   *list.Element // in lines; nil while nobody waits
 }
 
-// waiter is a call of Acquire that stands in a line until it has its turn.
-type waiter struct {
-	begun bool
-	begin chan struct{} // closed with begun
-}
+// waiter is a call of Acquire that stands in a line. It is closed when its turn has come.
+type waiter chan struct{}
 
 // New returns a ledger. Queue bounds the calls of Acquire that are queued.
 func New[K comparable](rule, queue Rule) *Ledger[K] {
-	return &Ledger[K]{rule: rule, queue: queue, accounts: make(map[K]account[K])}
+	return &Ledger[K]{rule: rule, queue: queue, accounts: make(map[K]*account[K])}
 }
 
 // Held returns how much is held.
@@ -94,13 +78,13 @@ func (l *Ledger[K]) Try(key K, n int) bool { return l.TryShared(key, n, n) }
 func (l *Ledger[K]) TryShared(key K, n, fresh int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := l.accounts[key]
+	a := l.account(key)
 	if !l.rule.allows(l.held+fresh-n, a.held, n) {
 		return false
 	}
 	a.held += n
 	l.held += fresh
-	l.accounts[key] = a
+	l.keep(a)
 	return true
 }
 
@@ -112,19 +96,27 @@ func (l *Ledger[K]) Release(key K, n int) { l.ReleaseShared(key, n, n) }
 func (l *Ledger[K]) ReleaseShared(key K, n, last int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := l.accounts[key]
+	a := l.account(key)
 	a.held -= n
 	l.held -= last
-	l.put(key, a)
+	l.keep(a)
 	l.serve()
 }
 
-// put replaces what there is of a key.
-func (l *Ledger[K]) put(key K, a account[K]) {
-	if a == (account[K]{}) {
-		delete(l.accounts, key)
+// account returns the account of a key, for which keep is called once it has changed.
+func (l *Ledger[K]) account(key K) *account[K] {
+	if a := l.accounts[key]; a != nil {
+		return a
+	}
+	return &account[K]{key: key}
+}
+
+// keep keeps an account, unless it is empty.
+func (l *Ledger[K]) keep(a *account[K]) {
+	if a.held == 0 && len(a.waiters) == 0 {
+		delete(l.accounts, a.key)
 	} else {
-		l.accounts[key] = a
+		l.accounts[a.key] = a
 	}
 }
 
@@ -134,10 +126,9 @@ func (l *Ledger[K]) Acquire(ctx context.Context, key K) error {
 	if l.Try(key, 1) {
 		return nil
 	}
-	w := &waiter{begin: make(chan struct{})}
+	w := make(waiter)
 	l.mu.Lock()
-	a := l.accounts[key]
-	if !l.rule.allows(l.held, a.held, 1) && !l.queue.allows(l.queued, a.queued(), 1) {
+	if a := l.account(key); !l.rule.allows(l.held, a.held, 1) && !l.queue.allows(l.queued, len(a.waiters), 1) {
 		l.mu.Unlock()
 		return ErrFull
 	}
@@ -145,69 +136,64 @@ func (l *Ledger[K]) Acquire(ctx context.Context, key K) error {
 	l.serve()
 	l.mu.Unlock()
 
-	var err error
 	select {
-	case <-w.begin:
+	case <-w:
+		return nil
 	case <-ctx.Done():
-		err = ctx.Err()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if w.begun { // perhaps at the last moment
+	select {
+	case <-w: // at the last moment
 		return nil
+	default:
 	}
-	l.leave(key, w)
-	return err
+	l.leave(l.account(key), w)
+	return ctx.Err()
 }
 
 // stand puts w into the line of key.
-func (l *Ledger[K]) stand(key K, w *waiter) {
-	a := l.accounts[key]
-	if a.line == nil {
-		a.line = &line[K]{key: key}
-		a.line.place = l.lines.PushBack(a.line)
-		l.put(key, a)
+func (l *Ledger[K]) stand(key K, w waiter) {
+	a := l.account(key)
+	if len(a.waiters) == 0 {
+		a.place = l.lines.PushBack(a)
 	}
-	a.line.waiters = append(a.line.waiters, w)
+	a.waiters = append(a.waiters, w)
 	l.queued++
+	l.keep(a)
 }
 
-// leave takes w out of the line of key. A line in which nobody stands has no turn any more.
-func (l *Ledger[K]) leave(key K, w *waiter) {
-	a := l.accounts[key]
-	line := a.line
-	if line.waiters[0] == w {
-		line.waiters[0] = nil // or the array would keep it
-		line.waiters = line.waiters[1:]
+// leave takes w out of its line. A line in which nobody stands has no turn any more.
+func (l *Ledger[K]) leave(a *account[K], w waiter) {
+	if a.waiters[0] == w {
+		a.waiters[0] = nil // or the array would keep it
+		a.waiters = a.waiters[1:]
 	} else {
-		line.waiters = slices.DeleteFunc(line.waiters, func(other *waiter) bool { return other == w })
+		a.waiters = slices.DeleteFunc(a.waiters, func(other waiter) bool { return other == w })
 	}
 	l.queued--
-	if len(line.waiters) == 0 {
-		l.lines.Remove(line.place)
-		a.line = nil
-		l.put(key, a)
+	if len(a.waiters) == 0 {
+		l.lines.Remove(a.place)
+		a.waiters, a.place = nil, nil
 	}
+	l.keep(a)
 }
 
 // serve has all begin who may. A line that has had its turn is the last to have the next one. Those whose key may hold no more
 // are passed by: there are few, since each such key holds Few at least.
 func (l *Ledger[K]) serve() {
 	for place := l.lines.Front(); place != nil && l.held < l.rule.Limit; {
-		line := place.Value.(*line[K])
-		if a := l.accounts[line.key]; !l.rule.allows(l.held, a.held, 1) {
+		a := place.Value.(*account[K])
+		if !l.rule.allows(l.held, a.held, 1) {
 			place = place.Next()
 			continue
 		}
 		l.lines.MoveToBack(place)
-		w := line.waiters[0]
-		l.leave(line.key, w)
-		a := l.accounts[line.key]
+		w := a.waiters[0]
 		a.held++
 		l.held++
-		l.put(line.key, a)
-		w.begun = true
-		close(w.begin)
+		l.leave(a, w)
+		close(w)
 		place = l.lines.Front()
 	}
 }
