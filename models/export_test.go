@@ -34,7 +34,7 @@ func (s *Store) ListStatements() (all []string) {
 		text, _ := l.query(selected, Caller{ID{1}, ID{2}}, 1)
 		all = append(all, text)
 	}
-	l.rsvps = &rsvpState{}
+	l.rsvps = rsvpState{}
 	text, _ := l.rsvpQuery(1)
 	return append(all, text)
 }

@@ -62,8 +62,8 @@ type readState struct {
 	rows      int // events to ask for in the next batch
 	remaining int // events still wanted; below 0 for all
 	begun     bool
-	rsvps     *rsvpState // inside a large event, else nil
-	pinned    []ID       // the events still to come, in order, once PinPage has been called; else nil
+	rsvps     rsvpState // of the large event that it is inside of
+	pinned    []ID      // the events still to come, in order, once PinPage has been called; else nil
 
 	// Last is the position of the last event read.
 	Last Position
@@ -76,7 +76,7 @@ type readState struct {
 	More bool
 }
 
-// rsvpState is how far the RSVPs of a large event have been read. Its texts are times and numbers as the
+// rsvpState is how far the RSVPs of a large event have been read; zero outside of one. Its texts are times and numbers as the
 // database writes them, so that reading on compares exactly what was stored.
 type rsvpState struct {
 	rows  int    // RSVPs to ask for in the next batch
@@ -91,15 +91,6 @@ type rsvpState struct {
 // beforeAll and afterAll come before and after all times. PostgreSQL knows both words as times. In SQLite times
 // are texts, and these texts sort there: '-' before all digits, 'i' after them.
 const beforeAll, afterAll = "-infinity", "infinity"
-
-// isAfter reports whether s is further on than earlier. A reading that does not get further would go on for
-// ever; see errStuck.
-func (s *readState) isAfter(earlier readState) bool {
-	if s.Done || s.Last != earlier.Last || s.rsvps == nil || earlier.rsvps == nil {
-		return s.Done || s.Last != earlier.Last || s.rsvps != earlier.rsvps
-	}
-	return *s.rsvps != *earlier.rsvps
-}
 
 // List begins to read a list. It does not call the database; Next and Snapshot do.
 func (s *Store) List(options ListOptions) *EventReader {
@@ -119,7 +110,7 @@ func (l *EventReader) SetSmall(small bool) {
 	}
 }
 
-// errStuck is returned for a batch after which the reading stands where it stood before.
+// errStuck is returned for a batch after which the reading stands where it stood before. It would go on for ever.
 var errStuck = errors.New("the reading does not move on")
 
 // Next reads one batch into sink. For a caller who is not active it returns ErrSignedOut, unless the batch has but

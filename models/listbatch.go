@@ -77,12 +77,12 @@ type rowsFunc func(query string, args []any, each func(*listRow) (more bool)) er
 func (l *EventReader) nextBatch(rows rowsFunc, caller Caller, sink EventSink) (err error) {
 	next := l.readState
 	next.begun = true
-	if l.rsvps != nil {
+	if l.rsvps != (rsvpState{}) {
 		err = l.nextRSVPs(rows, sink, &next)
 	} else {
 		err = l.nextEvents(rows, caller, sink, &next)
 	}
-	if err == nil && !next.isAfter(l.readState) {
+	if err == nil && !next.Done && next.Last == l.Last && next.rsvps == l.rsvps {
 		err = errStuck
 	}
 	if err == nil {
@@ -138,7 +138,7 @@ func (l *EventReader) nextEvents(rows rowsFunc, caller Caller, sink EventSink, s
 		s.remaining--
 		sink.Event(row.id, name, description, row.at)
 		if ended = large; large {
-			s.rsvps = &rsvpState{rows: l.resizeRSVPs(firstRSVPs/2, n, len(usernames)), event: "0", joinedAt: beforeAll, userNumber: "0", until: afterAll}
+			s.rsvps = rsvpState{rows: l.resizeRSVPs(firstRSVPs/2, n, len(usernames)), event: "0", joinedAt: beforeAll, userNumber: "0", until: afterAll}
 		} else if len(usernames) > 0 {
 			sink.Usernames(usernames)
 		}
@@ -153,7 +153,7 @@ func (l *EventReader) nextEvents(rows rowsFunc, caller Caller, sink EventSink, s
 	s.More = s.More || beyond
 	s.Done = beyond || got < want && !ended
 	s.rows = resize(s.rows, got, sink.Size()-start, l.maxBytes, l.maxRows)
-	if s.rsvps != nil {
+	if s.rsvps != (rsvpState{}) {
 		s.rows = max(2, 2*got)
 	}
 	return nil
@@ -166,7 +166,7 @@ var errRemoved = errors.New("an event was removed while it was read")
 // nextRSVPs reads the next RSVPs of the large event at l.Last. If the usernames of a batch are too long, it
 // brings none, and the next one asks for fewer.
 func (l *EventReader) nextRSVPs(rows rowsFunc, sink EventSink, s *readState) error {
-	r, there, done := *s.rsvps, false, false // a copy, since readers that share the beginning point to the same state
+	r, there, done := &s.rsvps, false, false
 	want := min(r.rows, l.maxRSVPs)
 	query, args := l.rsvpQuery(want)
 	err := rows(query, args, func(row *listRow) (more bool) {
@@ -190,8 +190,8 @@ func (l *EventReader) nextRSVPs(rows rowsFunc, sink EventSink, s *readState) err
 	if err == nil && !there {
 		err = errRemoved
 	}
-	if s.rsvps = &r; done {
-		s.rsvps = nil
+	if done {
+		s.rsvps = rsvpState{}
 	}
 	return err
 }

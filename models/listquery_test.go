@@ -34,7 +34,7 @@ func TestListQueries(t *testing.T) {
 			}
 		}
 		l := store.List(ListOptions{})
-		l.rsvps = &rsvpState{}
+		l.rsvps = rsvpState{}
 		check(l.rsvpQuery(1))
 	}
 }
