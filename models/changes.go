@@ -30,11 +30,6 @@ func (s *Store) Subscribe(log *slog.Logger, fn func(own bool)) {
 	}
 }
 
-// Hears reports whether this instance hears the notifications of others. Otherwise only asking the database
-// finds what they write: on SQLite, behind a pooler that does not pass notifications on, and while the
-// connection is lost.
-func (s *Store) Hears() bool { return s.instances.Hears() }
-
 // Instances tells the instances that share a PostgreSQL database when one of them has written.
 type Instances = notify.Instances
 

@@ -53,7 +53,7 @@ func (e *ear) awaits(t *testing.T, what string) {
 
 func (e *ear) awaitHearing(t *testing.T) {
 	t.Helper()
-	servicetest.Eventually(t, 20*time.Second, "others are heard", e.Hears)
+	servicetest.Eventually(t, 20*time.Second, "others are heard", e.Instances().Hears)
 }
 
 func addCaller(t *testing.T, s *models.Store, name string) models.Caller {
@@ -197,7 +197,7 @@ func TestNotificationsByStrangers(t *testing.T) {
 	}
 	createEvent(t, first.Store, addCaller(t, first.Store, "alice"), "w")
 	second.awaits(t, "a create")
-	if !second.Hears() {
+	if !second.Instances().Hears() {
 		t.Error("deaf")
 	}
 }
@@ -214,14 +214,14 @@ func TestHearsAgain(t *testing.T) {
 
 	db.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %'")
 	servicetest.Eventually(t, 20*time.Second, "both listen again", func() bool {
-		return first.count("are heard") == 2 && second.count("are heard") == 2 && first.Hears() && second.Hears()
+		return first.count("are heard") == 2 && second.count("are heard") == 2 && first.Instances().Hears() && second.Instances().Hears()
 	})
 	second.others.Store(0)
 	createEvent(t, first.Store, alice, "after terminate")
 	second.awaits(t, "a create")
 
 	proxy.Down()
-	servicetest.Eventually(t, 20*time.Second, "the loss is noticed", func() bool { return !second.Hears() })
+	servicetest.Eventually(t, 20*time.Second, "the loss is noticed", func() bool { return !second.Instances().Hears() })
 	createEvent(t, first.Store, alice, "away")
 	proxy.Up()
 	second.awaitHearing(t)

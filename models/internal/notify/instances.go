@@ -54,8 +54,9 @@ func (i *Instances) Listen(log *slog.Logger, deliver func()) {
 // Tell tells other instances soon that this one has written.
 func (i *Instances) Tell() { i.notifier.tell() }
 
-// Hears reports whether notifications of other instances arrive. It is Store.Hears, and false for nil.
-func (i *Instances) Hears() bool { return i != nil && i.listener.hears.Load() }
+// Hears reports whether notifications of other instances arrive. Otherwise only asking the database finds what they write: behind a
+// pooler that does not pass notifications on, and while the connection is lost.
+func (i *Instances) Hears() bool { return i.listener.hears.Load() }
 
 // Sent is how many notifications were sent.
 func (i *Instances) Sent() uint64 { return i.notifier.sent.Load() }

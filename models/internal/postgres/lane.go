@@ -37,9 +37,6 @@ type row struct {
 	session     [32]byte
 }
 
-// lockNotAvailable is the SQLSTATE of a statement that waited for a lock for longer than lock_timeout.
-const lockNotAvailable = "55P03"
-
 // lockedError is the ErrLocked of a write that could not lock a row in time. Its transaction was rolled back.
 type lockedError struct {
 	row row

@@ -154,7 +154,7 @@ func refusal(j *batch.Job, err error) (refused *batch.Job, _ error) {
 		return nil, err
 	}
 	switch class := dberr.ClassOfPostgres(pg.Code); {
-	case pg.Code == lockNotAvailable:
+	case class == dberr.ErrLocked:
 		return j, &lockedError{lockedRowOf(j.Write, pg), err}
 	case class == dberr.ErrForeignKey: // the statement found a row that was renamed or removed before its end
 		return j, fmt.Errorf("%w: %w", dberr.ErrSerialize, err)

@@ -38,7 +38,7 @@ func (c *Conn) Close() error {
 
 // Read implements net.Conn.
 func (c *Conn) Read(p []byte) (int, error) {
-	n, err := c.head.read(c, c.Conn.Read, p)
+	n, err := c.read(p)
 	if n > 0 {
 		c.received.Add(int64(n))
 		if r := c.current.Load(); r != nil {
@@ -48,6 +48,14 @@ func (c *Conn) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// read reads what the client has sent. What is encrypted has its lines elsewhere.
+func (c *Conn) read(p []byte) (int, error) {
+	if c.secured != nil {
+		return c.Conn.Read(p)
+	}
+	return c.head.read(c, c.Conn.Read, p)
 }
 
 // wake ends a write that is stalled.

@@ -10,18 +10,14 @@ import (
 // net/http takes away (Transfer-Encoding and Trailer), and one more, by which there are too many.
 const maxHeadLines = 1 + 100 + 3 + 1
 
-// tlsHandshake is the first byte of a connection with TLS (RFC 8446 section 5.1), whose lines are not in sight.
-const tlsHandshake = 0x16
-
 // head ends the head of a request that has too many lines, and drops what comes behind. Net/http reads a head of MaxHeaderBytes
 // before it calls a handler, and 16 KB of short lines take 250 KB of memory in its map. The fields belong to who reads.
 type head struct {
-	known, secured bool   // whether the first byte has been seen, and was that of TLS
-	before         int64  // how many requests had been handled when this head was expected
-	over           bool   // a body may follow
-	lines, width   int    // of the head, and of its last line in bytes
-	cut            bool   // too many lines
-	end            string // what is left of an end that is ours
+	before       int64  // how many requests had been handled when this head was expected
+	over         bool   // a body may follow
+	lines, width int    // of the head, and of its last line in bytes
+	cut          bool   // too many lines
+	end          string // what is left of an end that is ours
 }
 
 // Truncated reports whether the head of c's request had too many lines. All that the connection brings behind them is dropped.
@@ -66,10 +62,7 @@ func (h *head) read(c *Conn, read func([]byte) (int, error), p []byte) (int, err
 		}
 	}
 	n, err := read(p)
-	if n > 0 && !h.known {
-		h.known, h.secured = true, p[0] == tlsHandshake
-	}
-	if h.secured || c.current.Load() != nil {
+	if c.current.Load() != nil {
 		return n, err
 	}
 	if handled := c.handled.Load(); h.before != handled {
