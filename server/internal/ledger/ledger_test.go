@@ -126,7 +126,7 @@ type begun struct{ id, key int }
 
 func history(test context.Context, rt *rapid.T) {
 	rule := Rule{rapid.IntRange(1, 12).Draw(rt, "limit"), rapid.IntRange(1, 6).Draw(rt, "share"), rapid.IntRange(1, 3).Draw(rt, "few")}
-	queue := Rule{rapid.IntRange(1, 6).Draw(rt, "queue"), rapid.IntRange(1, 4).Draw(rt, "queue share"), 1}
+	queue := Rule{rapid.IntRange(1, 16).Draw(rt, "queue"), rapid.IntRange(1, 8).Draw(rt, "queue share"), rapid.IntRange(1, 3).Draw(rt, "queue few")}
 	m := &model{rule: rule, queue: queue, held: make(map[int]int)}
 	l := New[int](rule, queue)
 	var mu sync.Mutex // of got and failed
@@ -149,7 +149,7 @@ func history(test context.Context, rt *rapid.T) {
 			rt.Fatalf("began %v, want %v; held %d, want %d", got, want, l.Held(), m.all())
 		}
 	}
-	for id := range rapid.IntRange(1, 60).Draw(rt, "steps") {
+	for id := range rapid.IntRange(1, 200).Draw(rt, "steps") {
 		switch rapid.IntRange(0, 4).Draw(rt, "step") {
 		case 0:
 			k, n := key.Draw(rt, "key"), rapid.IntRange(1, 4).Draw(rt, "n")
