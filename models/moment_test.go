@@ -267,6 +267,72 @@ func (s *textSink) Truncate(size int) {
 	s.WriteString(text)
 }
 
+// Pruning deletes marks from before the horizon, in batches, and what a dump brought along from a server that has counted further. Where
+// nothing is to be done it writes nothing: it takes no transaction number.
+func TestPruneChanges(t *testing.T) {
+	t.Parallel()
+	server := servicetest.NewPostgresServer(t, "fsync=off")
+	store := openStore(t, server.URL())
+	if err := store.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	db := server.Database()
+	prune := func(want int64) {
+		t.Helper()
+		if n, err := store.PruneChanges(t.Context()); err != nil || n != want {
+			t.Errorf("%d are deleted, want %d: %v", n, want, err)
+		}
+	}
+	number := func() (n string) {
+		db.Read("SELECT CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text)", nil, &n)
+		return n
+	}
+	wroteNothing := func(when string) {
+		t.Helper()
+		before := number()
+		prune(0)
+		if after := number(); after != before {
+			t.Errorf("%s: pruning took a transaction number, from %s to %s", when, before, after)
+		}
+	}
+	prune(0) // begins
+	wroteNothing("at first")
+	db.Exec("INSERT INTO changes SELECT 'w' || n FROM generate_series(1, 25000) n")
+	wroteNothing("while marks are needed")
+	passes := func() { db.Exec("UPDATE incarnation SET next_since = next_since - interval '11 minutes'") }
+	passes()
+	prune(0) // the horizon is where counting began, and the next one is here
+	wroteNothing("after a horizon that has nothing before it")
+	passes()
+	prune(25000)
+	wroteNothing("once they are gone")
+	db.Exec("INSERT INTO changes SELECT 'w', '999999999'")
+	prune(0)
+	if left := db.Count("changes"); left != 0 {
+		t.Errorf("%d marks of another server are left", left)
+	}
+	wroteNothing("after the marks of another server")
+	moment := func() models.Moment {
+		answer, err := store.ChangedSince(t.Context(), models.Moment{}, "w", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.Now
+	}
+	before := moment()
+	db.Exec("UPDATE incarnation SET next = '999999999'")
+	prune(0)
+	if answer, err := store.ChangedSince(t.Context(), before, "w", nil); err != nil || !answer.Changed {
+		t.Errorf("after the horizon of another server: %+v, %v", answer, err)
+	}
+	wroteNothing("after the horizon of another server")
+	db.Exec("DELETE FROM incarnation")
+	prune(0)
+	if moment().IsZero() {
+		t.Error("nothing brings back an incarnation that is gone")
+	}
+}
+
 // After a crash of one of its processes a server has emptied the marks and gives out the numbers of transactions again: what it said
 // before means nothing. Nor does what it says while a transaction runs that was prepared before: that one's marks are gone. A server that is
 // stopped keeps marks and horizon, so there only the moment itself tells that another start counted.

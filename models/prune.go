@@ -82,10 +82,16 @@ func (s *Store) PruneChanges(ctx context.Context) (deleted int64, err error) {
 	return deleted, nil
 }
 
-// pruneChanges deletes one batch, unless another instance is doing so.
+// marksAreTidy is the condition that pruneChanges has nothing to do. Instances that nobody writes to ask that all day.
+var marksAreTidy = fmt.Sprintf(`
+	EXISTS (SELECT 1 FROM incarnation WHERE pruned = horizon AND next_since BETWEEN now() - interval '%d s' AND now()
+		AND greatest(horizon, next) <= pg_snapshot_xmax(pg_current_snapshot()))
+	AND coalesce((SELECT xid FROM changes ORDER BY xid DESC LIMIT 1) < pg_snapshot_xmax(pg_current_snapshot()), true)`, int(keptChanges.Seconds()))
+
+// pruneChanges deletes one batch, unless nothing is to be done, or another instance is doing so.
 func pruneChanges(tx *gorm.DB) (deleted int64, err error) {
 	var mine bool
-	if err := scan(tx.Raw("SELECT pg_try_advisory_xact_lock(?)", int64(schema.ChangesLock)), &mine); err != nil || !mine {
+	if err := scan(tx.Raw("SELECT CASE WHEN "+marksAreTidy+" THEN false ELSE pg_try_advisory_xact_lock(?) END", int64(schema.ChangesLock)), &mine); err != nil || !mine {
 		return 0, err
 	}
 	for _, statement := range []string{
