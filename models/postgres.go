@@ -1,6 +1,7 @@
 package models
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -47,7 +48,9 @@ func (s *Store) openPostgres() (err error) {
 	s.questions = batch.New(questions{s, s.reader.limiter.(batch.Connections)}, batch.MaxTransactions)
 	s.writes = s.server.NewLane(s.writer.sql, s.writer.limiter.(batch.Connections), s.options.Timeout, s.options.MaxWait, s.writer.timings.errors.WithLabelValues(locked).Inc)
 	s.turns = batch.NewTurns[string](max(1, s.options.MaxConns/4))
-	s.instances = notify.New(s.server)
+	s.instances = notify.New(s.server, func(ctx context.Context, statement string) error {
+		return s.write(ctx, func(tx *gorm.DB) error { return tx.Exec(statement).Error })
+	})
 	return nil
 }
 

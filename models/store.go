@@ -125,7 +125,7 @@ func openGORM(dialector gorm.Dialector) (*gorm.DB, error) {
 }
 
 // Close closes all connections. Before that it tells other instances of the last writes, for which it takes up
-// to a second.
+// to two seconds.
 func (s *Store) Close() error {
 	if s.instances != nil {
 		s.instances.Close()
@@ -211,7 +211,6 @@ func (s *Store) UseCredentials(ctx context.Context, text string) (c postgres.Cre
 		return c, err
 	}
 	if c, err = s.server.UseCredentials(ctx, text); c.Changed {
-		s.instances.Renew()
 		go s.closeIdle()
 		time.AfterFunc(s.options.Timeout, s.closeIdle) // those that were in use
 	}

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"worldevents/models/internal/dberr"
 	"worldevents/models/internal/postgres"
@@ -22,6 +22,7 @@ import (
 // connection that it gives to others.
 type listener struct {
 	server   *postgres.Server
+	instance string // the payload of this one's notifications
 	notifier *notifier
 	log      *slog.Logger
 	deliver  func()
@@ -41,8 +42,7 @@ const (
 	// test may take. A firewall may have dropped the connection without a word.
 	maxSilence  = 5 * time.Second
 	pingTimeout = 2 * time.Second
-	// proofTimeout is how long this instance's own notification may take. It is longer than the notifier rests
-	// between attempts.
+	// proofTimeout is how long this instance's own notification may take.
 	proofTimeout = 4 * time.Second
 	// maxListenDelay bounds the time between attempts while the database is away.
 	maxListenDelay = 2 * time.Second
@@ -57,8 +57,8 @@ var errDeaf = errors.New("notifications do not arrive: is a connection pooler in
 // errStale means that the connection is to be made anew.
 var errStale = errors.New("the user or the password was replaced")
 
-func (l *listener) start(n *notifier, log *slog.Logger, deliver func()) {
-	l.notifier, l.log, l.deliver, l.stopped = n, log, deliver, make(chan struct{})
+func (l *listener) start(log *slog.Logger, deliver func()) {
+	l.log, l.deliver, l.stopped = log, deliver, make(chan struct{})
 	var ctx context.Context
 	ctx, l.cancel = context.WithCancel(context.Background())
 	go l.run(ctx)
@@ -106,10 +106,11 @@ func (l *listener) run(ctx context.Context) {
 
 // listen hears notifications until something fails, and returns that.
 func (l *listener) listen(ctx context.Context) error {
-	conn, err := connectBeside(ctx, l.server)
+	lent, err := l.server.Connect(ctx)
 	if err != nil {
 		return err
 	}
+	conn := lent.(*stdlib.Conn).Conn().PgConn()
 	defer disconnect(conn)
 	postgres.Hear(conn, l.hear)
 	backend, err := query(ctx, conn, "LISTEN "+channel+"; SELECT pg_backend_pid()")
@@ -146,11 +147,13 @@ func (l *listener) listen(ctx context.Context) error {
 // within proofTimeout.
 func (l *listener) prove(ctx context.Context, conn *pgconn.PgConn) error {
 	l.proven = false
-	l.notifier.tell()
+	if err := l.notifier.notify(ctx); err != nil {
+		return err
+	}
 	for deadline := time.Now().Add(proofTimeout); !l.proven; {
 		if err := wait(ctx, conn, time.Until(deadline)); err != nil {
 			if ctx.Err() == nil && pgconn.Timeout(err) {
-				return errors.Join(errDeaf, l.notifier.err())
+				return errDeaf
 			}
 			return err
 		}
@@ -163,15 +166,12 @@ func (l *listener) hear(n *pgconn.Notification) {
 	if n.Channel != channel {
 		return
 	}
-	instance, err := strconv.ParseInt(n.Payload, 36, 64)
-	switch {
-	case err != nil: // not ours: everybody who can connect to the database can notify
-	case instance == l.notifier.instance:
+	if n.Payload == l.instance {
 		l.proven = true
-	default:
-		l.received.Add(1)
-		l.deliver()
+		return
 	}
+	l.received.Add(1) // perhaps not of an instance: everybody who can connect to the database can notify
+	l.deliver()
 }
 
 // wait waits for one notification, no longer than d. For none it returns an error that pgconn.Timeout
@@ -218,4 +218,11 @@ func query(ctx context.Context, conn *pgconn.PgConn, sql string) (string, error)
 		return "", fmt.Errorf("%d results", len(results))
 	}
 	return string(results[len(results)-1].Rows[0][0]), nil
+}
+
+// disconnect closes a connection. It waits no longer than a second for a server that does not respond.
+func disconnect(conn *pgconn.PgConn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	conn.Close(ctx)
 }

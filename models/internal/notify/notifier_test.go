@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 // recorder is where a notifier of a test sends to.
@@ -14,35 +17,24 @@ type recorder struct {
 	mu    sync.Mutex
 	began time.Time
 	at    []time.Duration // when each sending began
-	sent  int
-	fail  func() error // nil: nothing fails
-	hang  bool         // until the context ends
-	gone  bool
+	takes time.Duration
+	err   error
 }
 
 func newRecorder() (*recorder, *notifier) {
 	r := &recorder{began: time.Now()}
-	n := newNotifier(nil, 1)
-	n.send = func(ctx context.Context) error {
+	return r, newNotifier(func(ctx context.Context) error {
 		r.mu.Lock()
-		defer r.mu.Unlock()
 		r.at = append(r.at, time.Since(r.began))
-		if r.hang {
-			r.mu.Unlock()
-			<-ctx.Done()
-			r.mu.Lock()
+		takes, err := r.takes, r.err
+		r.mu.Unlock()
+		select {
+		case <-ctx.Done():
 			return ctx.Err()
+		case <-time.After(takes):
+			return err
 		}
-		if r.fail != nil {
-			if err := r.fail(); err != nil {
-				return err
-			}
-		}
-		r.sent++
-		return nil
-	}
-	n.disconnect = func() { r.gone = true }
-	return r, n
+	})
 }
 
 // The first write after a rest is told at once. Those that follow share one notification in an interval.
@@ -59,8 +51,8 @@ func TestNotifierGathers(t *testing.T) {
 			time.Sleep(10 * time.Second)
 		}
 		n.close()
-		if r.sent != 6 || n.sent.Load() != 6 || !r.gone {
-			t.Errorf("sent %d, counted %d, disconnected: %t", r.sent, n.sent.Load(), r.gone)
+		if len(r.at) != 6 || n.sent.Load() != 6 {
+			t.Errorf("sent %d, counted %d", len(r.at), n.sent.Load())
 		}
 		for i, at := range r.at {
 			if want := time.Duration(i/2)*10*time.Second + time.Duration(i%2)*notifyInterval; at != want {
@@ -70,34 +62,65 @@ func TestNotifierGathers(t *testing.T) {
 	})
 }
 
-// While the database is away nobody waits, attempts become rare, and others are told in the end.
+// However writes come, and however long the database takes: after each a notification begins, no two are on their way at once, and they
+// are an interval apart.
+func TestNotifierModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var failure any
+		synctest.Test(t, func(*testing.T) {
+			defer func() { failure = recover() }() // rapid goes on outside
+			var begun, ended time.Time             // of the last sending
+			var busy, writes, told atomic.Int64
+			takes := rapid.Custom(func(t *rapid.T) time.Duration {
+				return time.Duration(rapid.IntRange(0, 80).Draw(t, "ms")) * time.Millisecond
+			})
+			var next atomic.Int64 // how long the next sending takes
+			n := newNotifier(func(context.Context) error {
+				if busy.Add(1) > 1 || !ended.IsZero() && time.Since(ended) < notifyInterval {
+					rt.Errorf("a sending begins %v after the last one began, %v after it ended", time.Since(begun), time.Since(ended))
+				}
+				begun = time.Now()
+				told.Store(writes.Load())
+				time.Sleep(time.Duration(next.Load()))
+				ended = time.Now()
+				busy.Add(-1)
+				return nil
+			})
+			for range rapid.IntRange(1, 40).Draw(rt, "writes") {
+				next.Store(int64(takes.Draw(rt, "takes")))
+				writes.Add(1)
+				n.tell()
+				time.Sleep(takes.Draw(rt, "pause"))
+			}
+			time.Sleep(time.Second)
+			if told.Load() != writes.Load() {
+				rt.Errorf("the last notification began after %d of %d writes", told.Load(), writes.Load())
+			}
+			n.close()
+		})
+		if failure != nil {
+			panic(failure)
+		}
+	})
+}
+
+// What cannot be sent is forgotten, and nobody waits for it. The next write is told.
 func TestNotifierWhileDatabaseIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, n := newRecorder()
-		away := true
-		r.fail = func() error {
-			if away {
-				return errAway
-			}
-			return nil
-		}
+		r.err = errAway
 		for range 1000 {
 			n.tell()
 		}
 		time.Sleep(time.Minute)
-		if !errors.Is(n.err(), errAway) {
-			t.Errorf("err is %v", n.err())
+		if len(r.at) > 2 || n.sent.Load() != 0 {
+			t.Errorf("%d attempts, %d counted", len(r.at), n.sent.Load())
 		}
-		r.mu.Lock()
-		if tries := len(r.at); tries < 60 || tries > 70 {
-			t.Errorf("%d attempts in a minute", tries)
-		}
-		away = false
-		r.mu.Unlock()
-		time.Sleep(maxNotifyDelay)
+		r.err = nil
+		n.tell()
 		synctest.Wait()
-		if r.sent != 1 || n.sent.Load() != 1 || n.err() != nil {
-			t.Errorf("%d sendings, %d counted, %v", r.sent, n.sent.Load(), n.err())
+		if n.sent.Load() != 1 {
+			t.Errorf("%d counted", n.sent.Load())
 		}
 		n.close()
 	})
@@ -115,40 +138,17 @@ func TestNotifierClose(t *testing.T) {
 		{"at once", func(_ *recorder, n *notifier) { n.tell() }, 0, 1},
 		{"between two", func(_ *recorder, n *notifier) { n.tell(); synctest.Wait(); n.tell(); synctest.Wait() }, 0, 2},
 		{"long after", func(_ *recorder, n *notifier) { n.tell(); time.Sleep(time.Hour) }, 0, 1},
-		{"away", func(r *recorder, n *notifier) {
-			r.fail = func() error { return errAway }
-			n.tell()
-			time.Sleep(time.Minute)
-		}, flushTimeout, 0},
-		{"back", func(r *recorder, n *notifier) {
-			back := time.Now().Add(time.Minute + flushTimeout/2)
-			r.fail = func() error {
-				if time.Now().Before(back) {
-					return errAway
-				}
-				return nil
-			}
-			n.tell()
-			time.Sleep(time.Minute)
-		}, flushTimeout / 2, 1},
-		{"no response", func(r *recorder, n *notifier) {
-			r.hang = true
-			n.tell()
-			time.Sleep(time.Hour)
-		}, flushTimeout, 0},
+		{"away", func(r *recorder, n *notifier) { r.err = errAway; n.tell() }, 0, 0},
+		{"no response", func(r *recorder, n *notifier) { r.takes = time.Hour; n.tell(); synctest.Wait(); n.tell() }, 2 * notifyTimeout, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r, n := newRecorder()
 				test.begin(r, n)
-				synctest.Wait()
 				begin := time.Now()
 				n.close()
-				if took := time.Since(begin); took < test.takes || took > test.takes+notifyInterval {
-					t.Errorf("took %v, want %v", took, test.takes)
-				}
-				if n.sent.Load() != uint64(test.sent) {
-					t.Errorf("sent %d", r.sent)
+				if took := time.Since(begin); took != test.takes || n.sent.Load() != uint64(test.sent) {
+					t.Errorf("took %v, want %v; sent %d, want %d", took, test.takes, n.sent.Load(), test.sent)
 				}
 				n.close()
 			})
