@@ -63,8 +63,8 @@ func (l listener) Accept() (net.Conn, error) {
 		c.hurry()
 	}
 	if l.config != nil {
-		c.secured = &securedConn{Conn: tls.Server(c, l.config)}
-		return c.secured, nil
+		c.secured = true
+		return securedConn{tls.Server(c, l.config)}, nil
 	}
 	return c, nil
 }

@@ -20,7 +20,7 @@ type Conn struct {
 	received          atomic.Int64 // bytes
 	handled           atomic.Int64 // requests
 	head              head         // belongs to who reads
-	secured           *securedConn // nil without TLS
+	secured           bool         // by TLS
 	// These belong to who writes: how many bytes have been, when the client first held up a response after Hurry, and how many
 	// had been then.
 	total  int64
@@ -52,7 +52,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 
 // read reads what the client has sent. What is encrypted has its lines elsewhere.
 func (c *Conn) read(p []byte) (int, error) {
-	if c.secured != nil {
+	if c.secured {
 		return c.Conn.Read(p)
 	}
 	return c.head.read(c, c.Conn.Read, p)

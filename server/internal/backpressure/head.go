@@ -22,7 +22,7 @@ type head struct {
 
 // Truncated reports whether the head of c's request had too many lines. All that the connection brings behind them is dropped.
 func (c *Conn) Truncated() bool {
-	return c != nil && (c.head.cut || c.secured != nil && c.secured.head.cut)
+	return c != nil && c.head.cut
 }
 
 // Handled says that a request has been, whatever came of it: what c brings next is the head of another.
@@ -33,14 +33,12 @@ func (c *Conn) Handled() {
 }
 
 // securedConn is TLS over a Conn, whose lines are in sight here.
-type securedConn struct {
-	*tls.Conn
-	head head
-}
+type securedConn struct{ *tls.Conn }
 
 // Read implements net.Conn. Who speaks plain HTTP is told, as net/http does.
-func (s *securedConn) Read(p []byte) (int, error) {
-	n, err := s.head.read(s.NetConn().(*Conn), s.Conn.Read, p)
+func (s securedConn) Read(p []byte) (int, error) {
+	c := s.NetConn().(*Conn)
+	n, err := c.head.read(c, s.Conn.Read, p)
 	var other tls.RecordHeaderError
 	if errors.As(err, &other) && other.Conn != nil {
 		io.WriteString(other.Conn, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
