@@ -46,7 +46,7 @@ type bodies struct {
 // shut out all others.
 func newBodies(maxInFlight int, sessions *session.Manager) *bodies {
 	limit := (maxInFlight + 1) / 2
-	return &bodies{ledger.New[sender](ledger.Rule{Limit: limit, Share: max(fewBodies, limit/8), Few: fewBodies}, ledger.Unlimited), sessions}
+	return &bodies{ledger.New[sender](ledger.Rule{Limit: limit, Share: max(fewBodies, limit/8), Few: fewBodies}), sessions}
 }
 
 // receive calls read, which reads the body of a request, and counts the body as one that is yet to arrive meanwhile. It must come

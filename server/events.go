@@ -71,7 +71,7 @@ func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) 
 type listResponse struct{ *eventlist.Response }
 
 // VisitListEventsResponse implements gen.ListEventsResponseObject.
-func (r listResponse) VisitListEventsResponse(w http.ResponseWriter) error { return r.Write(w) }
+func (r listResponse) VisitListEventsResponse(w http.ResponseWriter) error { return r.Write(w, false) }
 
 // watchResponse is a listResponse that may watch the list first.
 type watchResponse struct {

@@ -35,8 +35,7 @@ type sharedRead struct {
 	usage     models.Usage
 	signedOut map[models.Caller]bool // callers who are not active
 	held      *heldList              // nil for a list that is streamed
-	// unread means that the list comes from the cache: its world has not changed.
-	unread bool
+	how       way                    // of a list that is held
 	// Of a list that is streamed: where its reading stands, the JSON of what has been read, and the Link header. There is no JSON if no
 	// caller may hold it.
 	list  *models.EventReader

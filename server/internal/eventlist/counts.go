@@ -39,22 +39,3 @@ func (l *Lists) Collectors() []prometheus.Collector {
 }
 
 func (l *Lists) count(how way) { l.ways.WithLabelValues(string(how)).Inc() }
-
-// unchangedWay is the way of a 304.
-func (p *Response) unchangedWay() way {
-	if p.unread {
-		return wayUnchangedCached
-	}
-	return wayUnchangedRead
-}
-
-// wholeWay is the way of a list that is held.
-func (p *Response) wholeWay() way {
-	switch {
-	case p.unread:
-		return wayCached
-	case len(p.callers) > 1:
-		return wayShared
-	}
-	return wayRead
-}

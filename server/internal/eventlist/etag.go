@@ -55,7 +55,7 @@ const maxTags = 16
 // EntityTags returns the entity tags of the lines of If-None-Match without W/, or AnyTag alone. With more than maxTags of them it returns
 // none: the header then counts as absent. The tags do not keep the lines.
 func EntityTags(ifNoneMatch []string) (tags []string) {
-	candidates := strings.Split(strings.Join(ifNoneMatch, ","), ",")
+	candidates := strings.SplitN(strings.Join(ifNoneMatch, ","), ",", maxTags+1)
 	if len(candidates) > maxTags {
 		return nil
 	}

@@ -17,7 +17,7 @@ func TestHoldModel(t *testing.T) {
 	type response struct{ list, user int }
 	rapid.Check(t, func(t *rapid.T) {
 		const share = 100 << 10
-		memory := ledger.New[models.ID](ledger.Rule{Limit: 100 * share, Share: share}, ledger.Unlimited)
+		memory := ledger.New[models.ID](ledger.Rule{Limit: 100 * share, Share: share})
 		lists := make([]*heldList, 4)
 		for i := range lists { // the first counts only with its gzip
 			lists[i] = &heldList{json: bytes.Repeat([]byte{'a'}, maxOwn+i)}

@@ -37,12 +37,11 @@ type holdings struct {
 }
 
 func newHoldings() holdings {
-	plain := func(rule ledger.Rule) *ledger.Ledger[models.ID] { return ledger.New[models.ID](rule, ledger.Unlimited) }
 	return holdings{
-		reading:    ledger.New[models.ID](ledger.Each(maxReading), ledger.Each(maxReadQueue)),
-		memory:     plain(ledger.Rule{Limit: maxMemory, Share: maxMemory / 8, Few: streamBytes}),
-		small:      plain(ledger.Eighth(maxSmall)),
-		smallReads: plain(ledger.Eighth(maxSmallReads)),
+		reading:    ledger.NewQueue[models.ID](ledger.Each(maxReading), ledger.Each(maxReadQueue)),
+		memory:     ledger.New[models.ID](ledger.Rule{Limit: maxMemory, Share: maxMemory / 8, Few: streamBytes}),
+		small:      ledger.New[models.ID](ledger.Eighth(maxSmall)),
+		smallReads: ledger.New[models.ID](ledger.Eighth(maxSmallReads)),
 	}
 }
 

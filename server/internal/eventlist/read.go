@@ -19,18 +19,20 @@ const maxHeld = 1 << 20
 func (l *Lists) read(ctx context.Context, r *sharedRead) error {
 	t, callers := l.tagger.Load(), distinct(r.callers)
 	known := l.cache.get(r.key, t)
-	if known.list != nil && known.changes < maxChanges {
+	if known.list != nil && known.changes < maxChanges || len(callers) > 1 { // sharing a reading never skips a caller's own check
 		changes, err := l.store.ChangedSince(ctx, known.moment, r.key.world, callers)
 		if err != nil {
 			return err
 		}
 		if r.signedOut = changes.SignedOut; !changes.Changed {
-			r.held, r.unread = known.list, true
+			r.held, r.how = known.list, wayCached
 			known.moment, known.changes = changes.Now, 0
 			l.cache.put(known)
 			return nil
 		}
-		known.changes++
+		if known.list != nil {
+			known.changes++
+		}
 		if len(r.signedOut) == len(callers) {
 			return nil // nobody is left to read it for
 		}
@@ -55,11 +57,12 @@ func (l *Lists) read(ctx context.Context, r *sharedRead) error {
 // Most lists take one, and need no transaction.
 func (l *Lists) readAnew(ctx context.Context, r *sharedRead, callers []models.Caller, t *tagger, batched bool) (err error) {
 	l.readings.Inc()
+	if r.how = wayRead; len(r.callers) > 1 {
+		r.how = wayShared
+	}
 	var soleCaller models.Caller // whom the first statement checks along
 	if len(callers) == 1 {
 		soleCaller = callers[0]
-	} else if r.signedOut, err = l.store.SignedOut(ctx, callers); err != nil { // sharing a reading never skips a caller's own check
-		return err
 	}
 	json := newEncoder()
 	defer json.release()
@@ -96,9 +99,11 @@ func (l *Lists) readAnew(ctx context.Context, r *sharedRead, callers []models.Ca
 	if r.list.Done {
 		json.finish()
 	}
-	r.begun = bytes.Clone(json.out)
-	if r.list.Done && len(r.begun) <= maxHeld {
-		r.held = &heldList{etag: t.etag(r.link, r.begun), link: r.link, json: r.begun, batched: part.batches > 1}
+	read := bytes.Clone(json.out)
+	if r.list.Done && len(read) <= maxHeld {
+		r.held = &heldList{etag: t.etag(r.link, read), link: r.link, json: read, batched: part.batches > 1}
+	} else {
+		r.begun = read
 	}
 	return nil
 }

@@ -14,8 +14,6 @@ type Response struct {
 	lists      *Lists
 	caller     Caller
 	endReading func()
-	// Early means that the client wanted to watch the list, could not, and should ask again later.
-	Early bool
 }
 
 // IsUnchanged reports whether the client has the list already.
@@ -32,7 +30,7 @@ func (p *Response) Discard() Unchanged {
 // Unchanged is a 304 without the list.
 type Unchanged struct{ etag, link string }
 
-// Write writes the 304. With early it says that the client should ask again.
+// Write writes the 304. Early means that the client wanted to watch the list, could not, and should ask again later.
 func (u Unchanged) Write(w http.ResponseWriter, early bool) {
 	h := w.Header()
 	h["Cache-Control"] = mustRevalidate
@@ -45,12 +43,16 @@ func (u Unchanged) Write(w http.ResponseWriter, early bool) {
 	w.WriteHeader(http.StatusNotModified)
 }
 
-// Write writes the response. It returns ErrClientGone, and for a list that is streamed the errors of reading. Unless the
-// response has not begun, it must then be aborted, so that it does not end as if it were whole.
-func (p *Response) Write(w http.ResponseWriter) error {
+// Write writes the response; early is for a 304. It returns ErrClientGone, and for a list that is streamed the errors of reading. Unless
+// the response has not begun, it must then be aborted, so that it does not end as if it were whole.
+func (p *Response) Write(w http.ResponseWriter, early bool) error {
 	if p.IsUnchanged() {
-		p.lists.count(p.unchangedWay())
-		p.Discard().Write(w, p.Early)
+		how := wayUnchangedRead
+		if p.how == wayCached {
+			how = wayUnchangedCached
+		}
+		p.lists.count(how)
+		p.Discard().Write(w, early)
 		return nil
 	}
 	h := w.Header()
@@ -81,7 +83,7 @@ func (p *Response) Write(w http.ResponseWriter) error {
 		h["Content-Encoding"] = gzipCoding
 	}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	p.lists.count(p.wholeWay())
+	p.lists.count(p.how)
 	w.WriteHeader(http.StatusOK)
 	if _, err := w.Write(body); err != nil {
 		return fmt.Errorf("%w: %w", ErrClientGone, err)

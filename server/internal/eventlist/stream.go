@@ -14,10 +14,8 @@ import (
 // stream writes a list that is too large to hold: what has been read of it, then batch by batch. What is read before
 // the first write is shared; from there on the response has a reader and a buffer of its own.
 func (p *Response) stream(w http.ResponseWriter) error {
-	list, json, client := *p.list, newEncoder(), beginStream(w)
-	defer json.release()
-	json.last = p.begun[len(p.begun)-1]
-	if err := client.writeAll(p.begun); err != nil {
+	list, json, client := *p.list, &encoder{last: p.begun[len(p.begun)-1]}, beginStream(w)
+	if err := client.write(p.begun); err != nil {
 		return err
 	}
 	p.sharedRead = nil // what was read takes memory until nobody needs it
@@ -48,8 +46,8 @@ func (p *Response) streamAnew(w http.ResponseWriter) error {
 	return p.streamRest(list, new(encoder), beginStream(w), false)
 }
 
-// streamRest writes what is left of a list, batch by batch. Without room for usual batches it reads small ones until there is some: they
-// take the database nearly as long. The response holds no more than a batch as JSON while its client reads.
+// streamRest writes what is left of a list, batch by batch. Without room for usual batches it reads small ones until there is some: each
+// of these takes the database nearly as long. The response holds no more than a batch as JSON while its client reads.
 func (p *Response) streamRest(list *models.EventReader, json *encoder, client *pacedWriter, room bool) error {
 	ctx := context.WithValue(p.ctx, models.Deadline{}, time.Time{}) // each batch has the store's whole timeout
 	memory, user := p.lists.held.memory, p.caller.UserID
@@ -67,7 +65,7 @@ func (p *Response) streamRest(list *models.EventReader, json *encoder, client *p
 		if list.Done {
 			json.finish()
 		}
-		if err := client.writeAll(json.out); err != nil {
+		if err := client.write(json.out); err != nil {
 			return err
 		}
 		json.written()
@@ -118,26 +116,18 @@ func (w *pacedWriter) deadline() time.Time {
 	return w.begin.Add(streamTime + backpressure.TimeFor(w.written))
 }
 
-// writeAll writes JSON in chunks. It returns ErrClientGone.
-func (w *pacedWriter) writeAll(json []byte) error {
+// write writes JSON in chunks. It returns ErrClientGone.
+func (w *pacedWriter) write(json []byte) error {
 	for chunk := range slices.Chunk(json, chunkSize) {
-		if err := w.write(chunk); err != nil {
-			return err
+		w.written += int64(len(chunk))
+		deadline := time.Now().Add(chunkTimeout)
+		if d := w.deadline(); d.Before(deadline) {
+			deadline = d
 		}
-	}
-	return nil
-}
-
-// write writes a chunk. It returns ErrClientGone.
-func (w *pacedWriter) write(chunk []byte) error {
-	w.written += int64(len(chunk))
-	deadline := time.Now().Add(chunkTimeout)
-	if d := w.deadline(); d.Before(deadline) {
-		deadline = d
-	}
-	w.control.SetWriteDeadline(deadline)
-	if _, err := w.Write(chunk); err != nil {
-		return fmt.Errorf("%w: %w", ErrClientGone, err)
+		w.control.SetWriteDeadline(deadline)
+		if _, err := w.Write(chunk); err != nil {
+			return fmt.Errorf("%w: %w", ErrClientGone, err)
+		}
 	}
 	return nil
 }

@@ -16,9 +16,6 @@ var ErrFull = errors.New("too many wait for their turn")
 // So one key alone gets much, and it takes many keys to leave nothing for another.
 type Rule struct{ Limit, Share, Few int }
 
-// Unlimited is the rule of what is bounded by something else.
-var Unlimited = Each(math.MaxInt32)
-
 // Each is the rule that bounds what a key holds alone.
 func Each(share int) Rule { return Rule{math.MaxInt32, share, share} }
 
@@ -57,8 +54,11 @@ type account[K comparable] struct {
 // waiter is a call of Acquire that stands in a line. It is closed when its turn has come.
 type waiter chan struct{}
 
-// New returns a ledger. Queue bounds the calls of Acquire that are queued.
-func New[K comparable](rule, queue Rule) *Ledger[K] {
+// New returns a ledger in which any number of calls of Acquire may be queued.
+func New[K comparable](rule Rule) *Ledger[K] { return NewQueue[K](rule, Each(math.MaxInt32)) }
+
+// NewQueue returns a ledger. Queue bounds the calls of Acquire that are queued.
+func NewQueue[K comparable](rule, queue Rule) *Ledger[K] {
 	return &Ledger[K]{rule: rule, queue: queue, accounts: make(map[K]*account[K])}
 }
 
@@ -123,9 +123,6 @@ func (l *Ledger[K]) keep(a *account[K]) {
 // Acquire waits until key holds one more, to be released. Keys have their turns one after another, and those who are queued as
 // the same key in the order of arrival. It returns ErrFull, and the error of ctx.
 func (l *Ledger[K]) Acquire(ctx context.Context, key K) error {
-	if l.Try(key, 1) {
-		return nil
-	}
 	w := make(waiter)
 	l.mu.Lock()
 	if a := l.account(key); !l.rule.allows(l.held, a.held, 1) && !l.queue.allows(l.queued, len(a.waiters), 1) {

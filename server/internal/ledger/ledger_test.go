@@ -41,7 +41,7 @@ func TestRule(t *testing.T) {
 
 // How many keys it takes to leave nothing for another.
 func TestKeysThatFillALedger(t *testing.T) {
-	l := New[int](Eighth(8192), Rule{})
+	l := New[int](Eighth(8192))
 	for key := range 67 {
 		for l.Try(key, 1) {
 		}
@@ -128,7 +128,7 @@ func history(test context.Context, rt *rapid.T) {
 	rule := Rule{rapid.IntRange(1, 12).Draw(rt, "limit"), rapid.IntRange(1, 6).Draw(rt, "share"), rapid.IntRange(1, 3).Draw(rt, "few")}
 	queue := Rule{rapid.IntRange(1, 16).Draw(rt, "queue"), rapid.IntRange(1, 8).Draw(rt, "queue share"), rapid.IntRange(1, 3).Draw(rt, "queue few")}
 	m := &model{rule: rule, queue: queue, held: make(map[int]int)}
-	l := New[int](rule, queue)
+	l := NewQueue[int](rule, queue)
 	var mu sync.Mutex // of got and failed
 	var got, want []begun
 	cancels := make(map[int]func())

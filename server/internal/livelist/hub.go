@@ -18,14 +18,10 @@ const (
 	worldRest = 250 * time.Millisecond
 )
 
-// changes is what the hub asks, a models.Store.
-type changes interface {
-	WorldsSince(context.Context, models.Moment) (models.ChangedWorlds, error)
-}
-
 // hub knows who watches, by world.
 type hub struct {
-	changes changes
+	// ask is WorldsSince of a models.Store.
+	ask func(context.Context, models.Moment) (models.ChangedWorlds, error)
 
 	mu       sync.Mutex
 	worlds   map[string]*world // that somebody watches, or did in the last second
@@ -54,8 +50,8 @@ type watcher struct {
 	changed chan time.Time
 }
 
-func newHub(c changes) *hub {
-	return &hub{changes: c, worlds: make(map[string]*world), deserted: make(map[string]*world), changed: make(map[string]*world), stop: make(chan struct{}), wake: make(chan struct{}, 1)}
+func newHub(ask func(context.Context, models.Moment) (models.ChangedWorlds, error)) *hub {
+	return &hub{ask: ask, worlds: make(map[string]*world), deserted: make(map[string]*world), changed: make(map[string]*world), stop: make(chan struct{}), wake: make(chan struct{}, 1)}
 }
 
 // hear takes notice of a write. It runs on the goroutine of whoever writes.
@@ -140,7 +136,7 @@ func (h *hub) run() {
 			h.deliver(models.ChangedWorlds{}, time.Time{}, false)
 			continue
 		}
-		answer, err := h.changes.WorldsSince(context.Background(), since)
+		answer, err := h.ask(context.Background(), since)
 		if err == nil {
 			since = answer.Now
 		} else {

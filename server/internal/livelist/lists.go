@@ -29,12 +29,10 @@ type Lists struct {
 
 // New returns the lists of a store.
 func New(store *models.Store, lists *eventlist.Lists, o Options) *Lists {
-	eighth := func(n int) *ledger.Ledger[models.ID] {
-		return ledger.New[models.ID](ledger.Eighth(n), ledger.Unlimited)
-	}
 	return &Lists{
-		lists: lists, store: store, hub: newHub(store),
-		watches: eighth(o.MaxWatches), turns: eighth(max(1, min(o.MaxAnswering, maxAnswering))), counts: newCounts(),
+		lists: lists, store: store, hub: newHub(store.WorldsSince),
+		watches: ledger.New[models.ID](ledger.Eighth(o.MaxWatches)),
+		turns:   ledger.New[models.ID](ledger.Eighth(max(1, min(o.MaxAnswering, maxAnswering)))), counts: newCounts(),
 	}
 }
 

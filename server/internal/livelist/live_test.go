@@ -100,7 +100,7 @@ func (l *Lists) get(t *testing.T, caller models.Caller, q eventlist.Query) *http
 	res := httptest.NewRecorder()
 	list, err := l.lists.Get(t.Context(), q, eventlist.Caller{Caller: caller})
 	if err == nil {
-		err = list.Write(res)
+		err = list.Write(res, false)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -111,13 +111,6 @@ func (l *Lists) get(t *testing.T, caller models.Caller, q eventlist.Query) *http
 func (l *Lists) etag(t *testing.T, caller models.Caller, q eventlist.Query) string {
 	t.Helper()
 	return l.get(t, caller, q).Header().Get("Etag")
-}
-
-// changesFunc is what a hub asks.
-type changesFunc func(context.Context, models.Moment) (models.ChangedWorlds, error)
-
-func (f changesFunc) WorldsSince(ctx context.Context, since models.Moment) (models.ChangedWorlds, error) {
-	return f(ctx, since)
 }
 
 // awaiting is a request that waits.
@@ -219,14 +212,14 @@ func TestHistory(t *testing.T) { testLive(t, testHistory) }
 func testHistory(t *testing.T, l *Lists, other *models.Store) {
 	const users, worlds, followers = 8, 4, 60
 	store := l.store
-	l.hub.changes = changesFunc(func(ctx context.Context, m models.Moment) (models.ChangedWorlds, error) {
+	l.hub.ask = func(ctx context.Context, m models.Moment) (models.ChangedWorlds, error) {
 		if mathrand.IntN(4) == 0 {
 			return models.ChangedWorlds{}, models.ErrBusy
 		}
 		answer, err := store.WorldsSince(ctx, m)
 		time.Sleep(time.Duration(mathrand.IntN(20)) * time.Millisecond) // in which more is written
 		return answer, err
-	})
+	}
 	var callers []models.Caller
 	for i := range users {
 		callers = append(callers, signIn(t, store, fmt.Sprint("user ", i)))
@@ -360,10 +353,10 @@ func TestRests(t *testing.T) {
 		alice := signIn(t, l.store, "alice")
 		id := addEvent(t, l.store, alice, "plaza")
 		var questions, changes atomic.Int64
-		l.hub.changes = changesFunc(func(ctx context.Context, m models.Moment) (models.ChangedWorlds, error) {
+		l.hub.ask = func(ctx context.Context, m models.Moment) (models.ChangedWorlds, error) {
 			questions.Add(1)
 			return l.store.WorldsSince(ctx, m)
-		})
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var wait sync.WaitGroup
 		wait.Go(func() {
@@ -571,7 +564,7 @@ func TestQuestionsThatFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var questions, later atomic.Int64 // later ones are about less
 		var fail atomic.Bool
-		h := newHub(changesFunc(func(_ context.Context, m models.Moment) (models.ChangedWorlds, error) {
+		h := newHub(func(_ context.Context, m models.Moment) (models.ChangedWorlds, error) {
 			if questions.Add(1); !m.IsZero() {
 				later.Add(1)
 			}
@@ -579,7 +572,7 @@ func TestQuestionsThatFail(t *testing.T) {
 				return models.ChangedWorlds{All: true}, errors.New("away")
 			}
 			return models.ChangedWorlds{Names: []string{"a"}}, nil
-		}))
+		})
 		defer h.finish()
 		fail.Store(true)
 		a, b := h.register("a"), h.register("b")

@@ -80,8 +80,7 @@ func (p *Watch) writeAtOnce(w http.ResponseWriter, early bool) error {
 	if err != nil {
 		return err
 	}
-	response.Early = early
-	return response.Write(w)
+	return response.Write(w, early)
 }
 
 // run looks at the list, and again after each change of its world, until it is another one or something else ends the watch.
@@ -124,7 +123,7 @@ func (p *Watch) run(w http.ResponseWriter, v *watcher, heard <-chan struct{}) er
 		if why != "" {
 			counts.count(why)
 		}
-		err = apart.Run(func() error { return response.Write(w) })
+		err = apart.Run(func() error { return response.Write(w, false) })
 		if err == nil && why == changed {
 			counts.observeLag(written)
 		}

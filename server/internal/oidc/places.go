@@ -17,7 +17,7 @@ const (
 )
 
 func newPlaces() *ledger.Ledger[string] {
-	return ledger.New[string](
+	return ledger.NewQueue[string](
 		ledger.Rule{Limit: maxConcurrent, Share: maxPerClient, Few: minPlaces}, ledger.Rule{Limit: maxQueue, Share: maxQueue / 4, Few: minPlaces})
 }
 
