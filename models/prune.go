@@ -86,7 +86,7 @@ func (s *Store) PruneChanges(ctx context.Context) (deleted int64, err error) {
 var marksAreTidy = fmt.Sprintf(`
 	EXISTS (SELECT 1 FROM incarnation WHERE pruned = horizon AND next_since BETWEEN now() - interval '%d s' AND now()
 		AND greatest(horizon, next) <= pg_snapshot_xmax(pg_current_snapshot()))
-	AND coalesce((SELECT xid FROM changes ORDER BY xid DESC LIMIT 1) < pg_snapshot_xmax(pg_current_snapshot()), true)`, int(keptChanges.Seconds()))
+	AND (SELECT xid FROM changes WHERE xid >= pg_snapshot_xmax(pg_current_snapshot()) ORDER BY xid LIMIT 1) IS NULL`, int(keptChanges.Seconds()))
 
 // pruneChanges deletes one batch, unless nothing is to be done, or another instance is doing so.
 func pruneChanges(tx *gorm.DB) (deleted int64, err error) {
