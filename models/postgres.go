@@ -48,10 +48,19 @@ func (s *Store) openPostgres() (err error) {
 	s.questions = batch.New(questions{s, s.reader.limiter.(batch.Connections)}, batch.MaxTransactions)
 	s.writes = s.server.NewLane(s.writer.sql, s.writer.limiter.(batch.Connections), s.options.Timeout, s.options.MaxWait, s.writer.timings.errors.WithLabelValues(locked).Inc)
 	s.turns = batch.NewTurns[string](max(1, s.options.MaxConns/4))
-	s.instances = notify.New(s.server, func(ctx context.Context, statement string) error {
-		return s.write(ctx, func(tx *gorm.DB) error { return tx.Exec(statement).Error })
-	})
+	s.instances = notify.New(s.server, s.notify)
 	return nil
+}
+
+// notify runs the statement of a notification. It is no call of anybody, and counts as none.
+func (s *Store) notify(ctx context.Context, statement string) error {
+	deadline, _ := ctx.Deadline()
+	err := s.writer.limiter.Do(ctx, deadline, s.options.MaxWait, func() error {
+		_, err := s.writer.sql.ExecContext(ctx, statement)
+		return dberr.Classify(err)
+	})
+	s.database.note(err)
+	return err
 }
 
 // postgresDatabase is a PostgreSQL server.
