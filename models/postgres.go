@@ -52,15 +52,16 @@ func (s *Store) openPostgres() (err error) {
 	return nil
 }
 
-// notify runs the statement of a notification. It is no call of anybody, and counts as none.
+// notify runs the statement of a notification. It is no call of anybody, and counts as none. Half of the time that it has is for the queue.
 func (s *Store) notify(ctx context.Context, statement string) error {
 	deadline, _ := ctx.Deadline()
-	err := s.writer.limiter.Do(ctx, deadline, s.options.MaxWait, func() error {
+	return s.writer.limiter.Do(ctx, deadline, time.Until(deadline)/2, func() error {
 		_, err := s.writer.sql.ExecContext(ctx, statement)
-		return dberr.Classify(err)
+		if err = dberr.Classify(err); dberr.IsLost(err) {
+			s.database.note(err) // a timeout says little: it is shorter than that of calls
+		}
+		return err
 	})
-	s.database.note(err)
-	return err
 }
 
 // postgresDatabase is a PostgreSQL server.

@@ -139,8 +139,8 @@ func (i postgresInspection) settings(ctx context.Context, pool int) {
 		current_setting('synchronous_commit'), current_setting('fsync'), clock_timestamp()`, &places, &syncCommit, &fsync, &clock) {
 		return
 	}
-	// Besides its pool an instance has connections for notifications, and for migrating.
-	switch need := pool + 3; {
+	// Besides its pool an instance has a connection that listens, and one for migrating.
+	switch need := pool + 2; {
 	case need > places:
 		i.add(Fault, i.about, "DB_MAX_CONNS=%d: the server has %d connections for this role, and an instance may need %d", pool, places, need)
 	case 2*need > places:

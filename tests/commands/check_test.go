@@ -268,9 +268,9 @@ func TestCheckPostgresServer(t *testing.T) {
 		level, words    string
 	}{
 		{"", "", "ok", "DB_MAX_CONNS=7: the server has .* enough for"},
-		{"ALTER DATABASE " + name + " CONNECTION LIMIT 9", "", "fault", "DB_MAX_CONNS=7: the server has 9 connections for this role, and an instance may need 10"},
-		{"ALTER DATABASE " + name + " CONNECTION LIMIT 10", "", "warning", "enough for one instance and not for two"},
-		{"ALTER DATABASE " + name + " CONNECTION LIMIT 20", "ALTER DATABASE " + name + " CONNECTION LIMIT -1", "ok", "enough for 2 instances"},
+		{"ALTER DATABASE " + name + " CONNECTION LIMIT 8", "", "fault", "DB_MAX_CONNS=7: the server has 8 connections for this role, and an instance may need 9"},
+		{"ALTER DATABASE " + name + " CONNECTION LIMIT 9", "", "warning", "enough for one instance and not for two"},
+		{"ALTER DATABASE " + name + " CONNECTION LIMIT 18", "ALTER DATABASE " + name + " CONNECTION LIMIT -1", "ok", "enough for 2 instances"},
 		{"ALTER DATABASE " + name + " SET synchronous_commit = off", "ALTER DATABASE " + name + " RESET synchronous_commit", "warning", "synchronous_commit=off"},
 		{"ALTER DATABASE " + name + " SET default_transaction_read_only = on", "", "warning", "which takes no writes"},
 		{"", "ALTER DATABASE " + name + " RESET default_transaction_read_only", "fault", "no host takes writes"},

@@ -7,5 +7,5 @@
 // instance's own notification, because some poolers accept LISTEN and pass nothing on:
 //
 //	connecting ──▶ listening ──(own notification)──▶ hears ──(nothing for 5 s, and no response)──▶ connecting
-//	                   └──(none in 4 s)──▶ deaf, tries again after 30 s
+//	                   └──(none in 4 s)──▶ deaf, tries again after 30 s, or soon if none could be sent
 package notify

@@ -47,7 +47,7 @@ func (i *Instances) Hears() bool { return i.listener.hears.Load() }
 // Sent is how many notifications were sent.
 func (i *Instances) Sent() uint64 { return i.notifier.sent.Load() }
 
-// Received is how many notifications of other instances arrived.
+// Received is how many notifications of others arrived.
 func (i *Instances) Received() uint64 { return i.listener.received.Load() }
 
 // Close tells others of the last writes and listens no longer. It waits for the database for two seconds at most.

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,8 +43,9 @@ const (
 	// test may take. A firewall may have dropped the connection without a word.
 	maxSilence  = 5 * time.Second
 	pingTimeout = 2 * time.Second
-	// proofTimeout is how long this instance's own notification may take.
-	proofTimeout = 4 * time.Second
+	// proofTimeout is how long it may take until this instance hears itself, and proofInterval for how long it listens after each
+	// notification of its own.
+	proofTimeout, proofInterval = 4 * time.Second, time.Second
 	// maxListenDelay bounds the time between attempts while the database is away.
 	maxListenDelay = 2 * time.Second
 	// deafDelay is the time between attempts where LISTEN does not work. Another attempt is for the day on
@@ -143,22 +145,25 @@ func (l *listener) listen(ctx context.Context) error {
 	}
 }
 
-// prove sends a notification and waits until this instance hears it. It returns errDeaf if that does not happen
-// within proofTimeout.
+// prove sends notifications until this instance hears one. It returns errDeaf if it hears none within proofTimeout, or why the last one
+// could not be sent.
 func (l *listener) prove(ctx context.Context, conn *pgconn.PgConn) error {
 	l.proven = false
-	if err := l.notifier.notify(ctx); err != nil {
-		return err
-	}
-	for deadline := time.Now().Add(proofTimeout); !l.proven; {
-		if err := wait(ctx, conn, time.Until(deadline)); err != nil {
-			if ctx.Err() == nil && pgconn.Timeout(err) {
-				return errDeaf
-			}
+	for deadline := time.Now().Add(proofTimeout); ; {
+		unsent := l.notifier.notify(ctx)
+		err := error(nil)
+		for again := time.Now().Add(proofInterval); err == nil && !l.proven; { // others are heard, too
+			err = wait(ctx, conn, time.Until(again))
+		}
+		switch {
+		case l.proven:
+			return nil
+		case ctx.Err() != nil || !pgconn.Timeout(err):
 			return err
+		case time.Now().After(deadline):
+			return cmp.Or(unsent, errDeaf)
 		}
 	}
-	return nil
 }
 
 // hear takes a notification. Only those of other instances count.

@@ -23,7 +23,7 @@ type notifier struct {
 const (
 	// notifyInterval bounds how much later other instances hear of a write.
 	notifyInterval = 30 * time.Millisecond
-	// notifyTimeout bounds the sending of one notification.
+	// notifyTimeout bounds the sending of one notification, with the queue for a connection.
 	notifyTimeout = time.Second
 )
 

@@ -50,7 +50,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// read reads what the client has sent. What is encrypted has its lines elsewhere.
+// read reads what the client has sent. What is encrypted has its lines in sight of securedConn.
 func (c *Conn) read(p []byte) (int, error) {
 	if c.secured {
 		return c.Conn.Read(p)

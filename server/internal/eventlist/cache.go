@@ -32,7 +32,8 @@ type cached struct {
 	list   *heldList
 	moment models.Moment
 	tagger *tagger // that made the ETag
-	// changes is how often in a row the world had changed when somebody asked. After maxChanges the list is read without asking.
+	// changes is how often in a row the world had changed when somebody asked. After maxChanges a list that one caller wants is read
+	// without asking.
 	changes int
 
 	size  int

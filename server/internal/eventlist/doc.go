@@ -1,7 +1,7 @@
 // Package eventlist serves listEvents: it reads a world's events, shares each reading among the requests that ask for the same list,
 // keeps the list, and writes the response. It owns the JSON of lists, their ETags, their cursors, and the memory that they take.
 //
-// It never decides who may see a list: the store does, with each reading. It does not wait for a list to change, which is package
+// It never decides who may see a list: the store does, with each reading or right before it. It does not wait for a list to change, which is package
 // livelist's, above it. No connection to the database is held while a client reads.
 //
 // Requests share readings. A request that comes while its list is being read waits for the next reading. So a reading has always begun

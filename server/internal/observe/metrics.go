@@ -95,7 +95,7 @@ func ofInstances(i *models.Instances) []prometheus.Collector {
 			return 0
 		}),
 		metrics.Counter("worldevents_hints_sent_total", "Notifications to other instances that this one has written.", i.Sent),
-		metrics.Counter("worldevents_hints_received_total", "Notifications of other instances that have written.", i.Received),
+		metrics.Counter("worldevents_hints_received_total", "Notifications of others, instances or people, that have written.", i.Received),
 	}
 }
 
