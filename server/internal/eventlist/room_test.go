@@ -98,6 +98,33 @@ func TestLongLists(t *testing.T) {
 	})
 }
 
+// Of those who share a reading each is looked up, whether the list is new, kept, or one that changes all the time.
+func TestSharedReadingChecksEach(t *testing.T) {
+	testLists(t, func(t *testing.T, l *Lists) {
+		alice, bob, gone := signIn(t, l.store, "alice"), signIn(t, l.store, "bob"), models.Caller{UserID: models.ID{1}, SessionID: models.ID{2}}
+		key := readKey{world: plaza.World}
+		for n, how := range []way{wayShared, wayCached, wayShared, wayShared, wayShared, wayShared, wayCached} {
+			r := &sharedRead{key: key, options: models.ListOptions{WorldID: plaza.World}, callers: []models.Caller{alice, gone, bob, alice}}
+			if err := l.read(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+			if len(r.signedOut) != 1 || !r.signedOut[gone] || r.how != how {
+				t.Errorf("reading %d, %s: signed out are %v", n, r.how, r.signedOut)
+			}
+			if n == 0 || n > 4 {
+				continue
+			}
+			if _, err := l.store.CreateEvent(t.Context(), alice, models.Event{WorldID: "plaza", Name: "n", ScheduledAt: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := &sharedRead{key: key, options: models.ListOptions{WorldID: plaza.World}, callers: []models.Caller{gone, gone}}
+		if err := l.read(t.Context(), r); err != nil || !r.signedOut[gone] || r.held != nil && r.how != wayCached {
+			t.Errorf("of nobody: %v, %+v", err, r)
+		}
+	})
+}
+
 // A user reads few lists at once. Who wants more waits, in turn, for so long at most, and few do.
 func TestReadingOfOneUser(t *testing.T) {
 	testLists(t, func(t *testing.T, l *Lists) {
