@@ -113,6 +113,7 @@ func TestNotifierWhileDatabaseIsAway(t *testing.T) {
 			n.tell()
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if len(r.at) > 2 || n.sent.Load() != 0 {
 			t.Errorf("%d attempts, %d counted", len(r.at), n.sent.Load())
 		}
