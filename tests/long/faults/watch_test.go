@@ -259,8 +259,7 @@ func TestWatchers(t *testing.T) {
 			server := servicetest.NewPostgresServer(t, "fsync=off", "synchronous_commit=off")
 			pooled, _ := startPgBouncer(t, server, 10)
 			program := servicetest.NewProgram(t, "DATABASE_URL=postgres://postgres@"+pooled+"/worldevents?default_query_exec_mode=exec", "DB_MAX_CONNS=5")
-			a := watchHistory(t, size, server, program, program.Another())
-			for _, p := range a.processes {
+			deaf := func(p *servicetest.Process) {
 				servicetest.Eventually(t, 20*time.Second, "the log says that others are not heard", func() bool {
 					return strings.Contains(p.Log.String(), "notifications do not arrive")
 				})
@@ -268,7 +267,15 @@ func TestWatchers(t *testing.T) {
 					t.Errorf("the log: %s", p.Log)
 				}
 			}
-			nobodyListens(t, pooled)
+			alone := program.Serve()
+			deaf(alone)
+			nobodyListens(t, pooled) // who is killed while it listens cannot take that back
+			alone.Signal(os.Kill)
+			alone.Wait(20 * time.Second)
+			a := watchHistory(t, size, server, program, program.Another())
+			for _, p := range a.processes {
+				deaf(p)
+			}
 		})
 		t.Run("sqlite", func(t *testing.T) {
 			program := servicetest.NewProgram(t)
