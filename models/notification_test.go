@@ -60,7 +60,7 @@ func TestHearsOnceItCanNotify(t *testing.T) {
 	defer instances.Close()
 	instances.Listen(slog.New(slog.NewTextHandler(log, nil)), func() {})
 	servicetest.Eventually(t, 20*time.Second, "it hears", instances.Hears)
-	if text := log.String(); strings.Contains(text, "not heard") || sent.Load() != 2 {
+	if text := log.String(); strings.Contains(text, "not heard") || sent.Load() < 2 {
 		t.Errorf("after %d notifications: %s", sent.Load(), text)
 	}
 }
