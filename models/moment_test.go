@@ -20,6 +20,7 @@ func TestMoments(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		n := 0
 		s.Database.DB.SetMaxOpenConns(8)
+		s.Database.DB.SetMaxIdleConns(8) // a new one takes PostgreSQL longer than what it is for
 		rapid.Check(t, func(t *rapid.T) {
 			h := &history{T: t, s: s, prefix: fmt.Sprintf("h%d", n), isPostgres: s.Database.Dialect == "postgres"}
 			n++

@@ -118,7 +118,7 @@ func TestListEventsGzipBounds(t *testing.T) {
 			}
 			res.HasHeader("Content-Encoding", []string{"", "gzip"}[i]).HasHeader("Vary", "Cookie, Origin, Accept-Encoding")
 		}
-		want := servicetest.Crowd(t, s, "plaza", crowdSizes...)
+		want := servicetest.CrowdOf(t, s, longName, "plaza", streamed)
 		stream := alice.Get(servicetest.Plaza, servicetest.Accepting("gzip")).HasHeader("ETag", "").HasHeader("Content-Encoding", "").
 			HasHeader("Vary", "Cookie, Origin, Accept-Encoding")
 		if got := servicetest.Usernames(t, stream.Body); !servicetest.Equal(got, want) {

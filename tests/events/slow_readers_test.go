@@ -3,6 +3,7 @@ package events
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,16 +14,16 @@ import (
 )
 
 // stall opens n requests of c for a large list that nobody reads, and returns how to hang up.
-func stall(t *testing.T, s *servicetest.Service, c *servicetest.Client, n int) (hangUp func()) {
+func stall(t *testing.T, s *servicetest.Service, c *servicetest.Client, path string, n int) (hangUp func()) {
 	t.Helper()
-	var all []func()
+	var all []*net.TCPConn
 	for range n {
-		_, hangUp := servicetest.OpenList(t, s, c)
-		all = append(all, hangUp)
+		_, conn := servicetest.OpenListAt(t, s, c, path)
+		all = append(all, conn)
 	}
 	return func() {
-		for _, hangUp := range all {
-			hangUp()
+		for _, conn := range all {
+			conn.Close()
 		}
 	}
 }
@@ -31,14 +32,16 @@ func stall(t *testing.T, s *servicetest.Service, c *servicetest.Client, n int) (
 // goes without ETag.
 func TestListEventsBesideSlowReaders(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		want := servicetest.Crowd(t, s, "plaza", append([]int{15, 16, 17, 33}, crowdSizes...)...)
+		// With so little memory an event's RSVPs beyond 16 are read in batches, of a few dozen at a time.
+		want := servicetest.Crowd(t, s, "plaza", 15, 16, 17, 33, 1, 0, 255, 256, 257, 0, 2500, 3)
+		servicetest.AddEvents(s, "slow", 8100, 300, 2030, strings.Repeat("d", 5000))
 		medium := fmt.Sprintf("%s?limit=%d", servicetest.Plaza, 9)
 		alice := s.SignIn("alice")
 		first := alice.Get(medium)
 		if first.Header.Get("ETag") == "" || len(first.Body) < 64<<10 {
 			t.Fatalf("a page of %d bytes with ETag %q", len(first.Body), first.Header.Get("ETag"))
 		}
-		defer stall(t, s, alice, 8)()
+		defer stall(t, s, alice, "/api/event/slow", 8)()
 
 		if got := servicetest.Usernames(t, alice.Get(servicetest.Plaza).Body); !servicetest.Equal(got, want) {
 			t.Errorf("the whole list differs: %d events", len(got))
@@ -74,7 +77,7 @@ func TestListEventsSlowInSmallBatches(t *testing.T) {
 		servicetest.AddEvents(s, "plaza", 8000, 900, 2030, strings.Repeat("d", 5000))
 		alice := s.SignIn("alice")
 		want := servicetest.EventIDs(t, alice.Get(servicetest.Plaza+"?limit=900").Body)
-		defer stall(t, s, alice, 8)()
+		defer stall(t, s, alice, servicetest.Plaza, 8)()
 		body := slowly(t, s, alice, servicetest.Plaza+"?limit=900", func() {
 			s.Database.Exec("DELETE FROM events WHERE id = '00000000-0000-7000-8000-000000000890'")
 			haveAppear(s, 100)
@@ -88,11 +91,11 @@ func TestListEventsSlowInSmallBatches(t *testing.T) {
 // A list that began in small batches goes on in usual ones, in the middle of an event, once there is memory again; it gives that back.
 func TestListEventsWithMemoryAgain(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		want := servicetest.Crowd(t, s, "plaza", 20, 500, streamed)
+		want := servicetest.CrowdOf(t, s, longName, "plaza", 20, 500, streamed)
 		medium := servicetest.Plaza + "?limit=2" // takes its part of the memory, too
 		alice := s.SignIn("alice")
 		for range 5 { // one more than the memory is for
-			hangUp := stall(t, s, alice, 4)
+			hangUp := stall(t, s, alice, servicetest.Plaza, 4)
 			alice.Get(medium).HasHeader("ETag", "")
 			body := slowly(t, s, alice, servicetest.Plaza, func() {
 				hangUp()
@@ -114,7 +117,7 @@ func TestListEventsWithMemoryAgain(t *testing.T) {
 // A user for whom as many responses wait as may is refused large ones, and nobody else is.
 func TestWaitingResponses(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		servicetest.Crowd(t, s, "plaza", streamed)
+		servicetest.CrowdOf(t, s, longName, "plaza", streamed)
 		alice, bob := s.SignIn("alice"), s.SignIn("bob")
 		// Of 64 in flight 16 may wait, 2 of one user.
 		first, conn := servicetest.OpenListAt(t, s, alice, servicetest.Plaza)
@@ -130,7 +133,7 @@ func TestWaitingResponses(t *testing.T) {
 			return now == 2
 		})
 		// Small responses are not refused, but no more large ones, of the user who has their share.
-		defer stall(t, s, alice, 1)()
+		defer stall(t, s, alice, servicetest.Plaza, 1)()
 		servicetest.Eventually(t, 10*time.Second, "three wait", func() bool {
 			now, _ := servicetest.StalledResponses(t, s)
 			return now == 3
@@ -156,10 +159,10 @@ func TestWaitingResponses(t *testing.T) {
 // A request whose response waits for its client takes no place of those in flight.
 func TestMaxInFlightWithoutWaiting(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		servicetest.Crowd(t, s, "plaza", streamed)
+		servicetest.CrowdOf(t, s, longName, "plaza", streamed)
 		var hangUps []func()
 		for i := range 4 {
-			hangUps = append(hangUps, stall(t, s, s.SignIn(fmt.Sprint("slow ", i)), 1))
+			hangUps = append(hangUps, stall(t, s, s.SignIn(fmt.Sprint("slow ", i)), servicetest.Plaza, 1))
 		}
 		defer func() {
 			for _, hangUp := range hangUps {

@@ -12,11 +12,15 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// crowdSizes surround the numbers at which the service reads differently: 256 and 4096.
-var crowdSizes = []int{1, 0, 255, 256, 257, 0, 4095, 4096, 4097, 3, 8192 + 256, 256, 1}
+// crowdSizes surround the numbers at which the service reads a Crowd differently: the RSVPs of an event beyond 256 are read in
+// batches, here of 1,695 and then 1,679.
+var crowdSizes = []int{1, 0, 255, 256, 257, 0, 1694, 1695, 1696, 3, 1695 + 1679, 1695 + 1679 + 1, 256, 1}
 
-// streamed is a number of RSVPs whose list, of 1.4 MB, is not held, and which a client that does not read keeps waiting.
-const streamed = 12_000
+// streamed is a number of RSVPs of users with a longName whose list, of 1.4 MB, is not held, and which a client that does not
+// read keeps waiting.
+const streamed = 3_600
+
+var longName = strings.Repeat("🎲", 90)
 
 // A list is the same whether it is read at once, in batches, or in pages that are streamed each.
 func TestListEventsStreamed(t *testing.T) {
@@ -79,7 +83,7 @@ func TestListEventsStreamedToMany(t *testing.T) {
 // More slow readers than there are connections to the database keep nobody waiting.
 func TestListEventsSlowReaders(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		servicetest.Crowd(t, s, "plaza", streamed)
+		servicetest.CrowdOf(t, s, longName, "plaza", streamed)
 		alice := s.SignIn("alice")
 		for range 10 { // SQLite has eight connections for readers
 			_, hangUp := servicetest.OpenList(t, s, alice)
@@ -97,7 +101,7 @@ func TestListEventsSlowReaders(t *testing.T) {
 // A client that goes away in the middle leaves nothing behind.
 func TestListEventsClientGone(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		want := servicetest.Crowd(t, s, "plaza", streamed)
+		want := servicetest.CrowdOf(t, s, longName, "plaza", streamed)
 		alice := s.SignIn("alice")
 		for range 5 {
 			_, hangUp := servicetest.OpenList(t, s, alice)
@@ -123,7 +127,7 @@ func TestListEventsDatabaseGone(t *testing.T) {
 	behind := *db
 	behind.URL = url
 	s := servicetest.Start(t, &behind)
-	servicetest.Crowd(t, s, "plaza", streamed)
+	servicetest.CrowdOf(t, s, longName, "plaza", streamed)
 	res, conn := servicetest.OpenListAt(t, s, s.SignIn("alice"), servicetest.Plaza)
 	defer conn.Close()
 	proxy.Down()
@@ -256,7 +260,7 @@ func TestListEventsEndsWithItsClient(t *testing.T) {
 // A user who leaves a large event and joins it again while it is being read stands in it once.
 func TestListEventsRejoinDuringStream(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		want := servicetest.Crowd(t, s, "plaza", 2*streamed)[0] // more than is read before the response begins
+		want := servicetest.CrowdOf(t, s, longName, "plaza", 2*streamed)[0] // more than is read before the response begins
 		s.Clock.Freeze(servicetest.At(2031))                    // the crowd joined in 2030
 		alice, bob := s.SignIn("alice"), s.SignIn("bob")
 		event := "00000000-0000-7000-8000-000000000000"
@@ -301,7 +305,7 @@ func TestListEventsRemovedDuringStream(t *testing.T) {
 				}
 				remove()
 				sweep()
-				servicetest.Crowd(t, s, "plaza", 2*streamed)
+				servicetest.CrowdOf(t, s, longName, "plaza", 2*streamed)
 				s.Database.Exec("UPDATE events SET id = ? WHERE id = '00000000-0000-7000-8000-000000000000'", id)
 				res, conn := servicetest.OpenListAt(t, s, alice, servicetest.Plaza)
 				defer conn.Close()

@@ -133,6 +133,12 @@ func AddEvents(s *Service, world string, kind, n, year int, description string) 
 // written behind the service's back. The result is the usernames expected of each event.
 func Crowd(t *testing.T, s *Service, world string, sizes ...int) (want [][]string) {
 	t.Helper()
+	return CrowdOf(t, s, strings.Repeat("é", 40), world, sizes...)
+}
+
+// CrowdOf is Crowd with usernames that begin so. Fewer of longer ones make a list as large, and are written sooner.
+func CrowdOf(t *testing.T, s *Service, name, world string, sizes ...int) (want [][]string) {
+	t.Helper()
 	id := func(kind int, n string) string {
 		if s.Database.Dialect == "postgres" {
 			return fmt.Sprintf("CAST('00000000-0000-7000-%04d-' || lpad(CAST(%s AS text), 12, '0') AS uuid)", kind, n)
@@ -141,9 +147,8 @@ func Crowd(t *testing.T, s *Service, world string, sizes ...int) (want [][]strin
 	}
 	const numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) "
 	const moment = "'2030-01-01 00:00:00+00:00'"
-	name := func(i int) string { return fmt.Sprintf("%s %d", strings.Repeat("é", 40), i) }
 	s.Database.Exec(fmt.Sprintf("INSERT INTO users (id, username, created_at) "+numbers+
-		"SELECT %s, '%s ' || CAST(i AS text), %s FROM n", slices.Max(sizes), id(9000, "i"), strings.Repeat("é", 40), moment))
+		"SELECT %s, '%s ' || CAST(i AS text), %s FROM n", slices.Max(sizes), id(9000, "i"), name, moment))
 	for e, size := range sizes {
 		event := id(8000, fmt.Sprint(e))
 		s.Database.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) SELECT "+
@@ -153,7 +158,7 @@ func Crowd(t *testing.T, s *Service, world string, sizes ...int) (want [][]strin
 			s.Database.Exec(fmt.Sprintf("INSERT INTO rsvps (event_number, user_number, username, created_at) "+numbers+
 				"SELECT e.number, u.number, u.username, %s FROM n JOIN users u ON u.id = %s JOIN events e ON e.id = %s", size, moment, id(9000, "i"), event))
 			for i := range size {
-				names = append(names, name(i+1))
+				names = append(names, fmt.Sprint(name, " ", i+1))
 			}
 		}
 		want = append(want, names)
