@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// rows inserts rows, some hundred with each statement, which may have done its work before it fails. values is the SQL of one row.
+// rows inserts rows, a hundred with each statement, which may have done its work before it fails. values is the SQL of one row. With
+// more of them SQLite takes longer for each: it goes through the cursors that a statement has opened, of which each subquery is one.
 func (s *site) rows(into, values string, rows [][]any) error {
-	const parameters = 4000
+	const parameters = 400
 	columns := strings.Count(values, "?")
 	for len(rows) > 0 {
 		n := min(len(rows), parameters/columns)

@@ -22,6 +22,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
+	"github.com/google/uuid"
 )
 
 // Contract is the text of openapi.yaml.
@@ -159,7 +160,7 @@ func (c *checkedTransport) faults(r *http.Request, res *http.Response, body []by
 
 	faults = append(faults, leaksInResponse(res, body)...)
 	id := res.Header.Get("X-Request-Id")
-	if len(id) != 36 {
+	if len(id) != 36 || uuid.Validate(id) != nil {
 		fault("X-Request-Id is %q", id)
 	}
 	want("X-Content-Type-Options", "nosniff")
