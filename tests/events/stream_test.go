@@ -261,7 +261,7 @@ func TestListEventsEndsWithItsClient(t *testing.T) {
 func TestListEventsRejoinDuringStream(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		want := servicetest.CrowdOf(t, s, longName, "plaza", 2*streamed)[0] // more than is read before the response begins
-		s.Clock.Freeze(servicetest.At(2031))                    // the crowd joined in 2030
+		s.Clock.Freeze(servicetest.At(2031))                                // the crowd joined in 2030
 		alice, bob := s.SignIn("alice"), s.SignIn("bob")
 		event := "00000000-0000-7000-8000-000000000000"
 		s.Database.Exec("UPDATE users SET username = 'first' WHERE username = ?", want[0])
