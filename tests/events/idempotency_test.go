@@ -155,7 +155,7 @@ func TestIdempotencyKeyRaces(t *testing.T) {
 		for round := range 5 {
 			var mu sync.Mutex
 			answers := make(map[string]int)
-			servicetest.AtOnce(200, func(i int) {
+			servicetest.AtOnce(100, func(i int) {
 				body := boatTrip
 				if i%10 == 0 {
 					body = other

@@ -163,7 +163,7 @@ func TestUnwantedBodiesThatDoNotEnd(t *testing.T) {
 			"zzz\r\n": "Transfer-Encoding: chunked",
 		} {
 			for _, target := range []string{"POST /api/event/join/" + id, "DELETE /api/event/" + id, "GET " + servicetest.Plaza, "GET " + servicetest.Plaza + "?wait=50"} {
-				servicetest.AtOnce(16, func(int) {
+				servicetest.AtOnce(4, func(int) {
 					got := s.Raw(fmt.Sprintf("%s HTTP/1.1\r\nHost: x\r\nCookie: token=%s\r\nIf-None-Match: \"old\"\r\n%s\r\n\r\n%s", target, bob.Session.Token, announced, body))
 					if !strings.HasPrefix(got, "HTTP/1.1 413 ") || !strings.Contains(got, "\r\nConnection: close\r\n") || !strings.Contains(got, `"body_too_large"`) {
 						t.Errorf("%s with %s: %.300q", target, announced, got)

@@ -68,14 +68,14 @@ func TestLockedRowDelaysOnlyItsOwn(t *testing.T) {
 				bob.SetCookie("refreshToken", spent)
 				s.Clock.Advance(2 * time.Minute)
 			}
-			users := make([]*servicetest.Client, 12)
+			users := make([]*servicetest.Client, 6)
 			for i := range users {
 				users[i] = s.SignIn(fmt.Sprint("user", i))
 			}
 			tx := servicetest.BeginTx(t, s.Database, test.lock)
 			var all, wait sync.WaitGroup
 			defer all.Wait()
-			for range 30 { // more than there are connections
+			for range 12 { // more than there are connections
 				all.Go(func() {
 					client := bob.On(s) // which keeps its cookies, whatever the others are told
 					switch res := test.need(client, locked); res.Status {

@@ -278,7 +278,7 @@ func TestListIsOfOneMoment(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() {
 			defer close(done)
-			for n := 0; (n < 30 || seen[0].Load() < 10 || seen[2].Load() < 10) && time.Now().Before(deadline); n++ {
+			for n := 0; (n < 10 || seen[0].Load() < 10 || seen[2].Load() < 10) && time.Now().Before(deadline); n++ {
 				bob.Post("/api/event/join/"+first, "").Is(200, servicetest.Success)
 				bob.Post("/api/event/join/"+second, "").Is(200, servicetest.Success)
 				bob.Delete("/api/event/"+second).Is(200, servicetest.Success)

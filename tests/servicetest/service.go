@@ -100,7 +100,7 @@ func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 			CertificateExpiry: func() time.Time { return time.Now().Add(time.Hour) },
 		},
 		Sessions:   models.SessionPolicy{TTL: 720 * time.Hour, ReuseLeeway: time.Minute, PerUser: 1},
-		DBMaxConns: 20, DBTimeout: time.Minute, DBMaxWait: 20 * time.Second,
+		DBMaxConns: 8, DBTimeout: time.Minute, DBMaxWait: 20 * time.Second,
 	}
 	for _, change := range changes {
 		change(&s.Options)
@@ -121,7 +121,8 @@ func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 		tb.Fatal(err)
 	}
 	s.Ready()
-	public.Config.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate()}}
+	// The exchange of keys that resists quantum computers takes as long as all else of a handshake.
+	public.Config.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate()}, CurvePreferences: []tls.CurveID{tls.X25519}}
 	public.Listener = s.Attach(public.Config, public.Listener)
 	public.Config.Handler = waitForSlow(public.Config.Handler)
 	public.Config.ErrorLog = slog.NewLogLogger(s.Options.Log.Handler(), slog.LevelInfo)
