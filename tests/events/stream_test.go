@@ -20,6 +20,7 @@ var crowdSizes = []int{1, 0, 255, 256, 257, 0, 1694, 1695, 1696, 3, 1695 + 1679,
 // read keeps waiting.
 const streamed = 3_600
 
+// longName and a number behind it are nearly as long as a username may be, in letters and in bytes.
 var longName = strings.Repeat("🎲", 90)
 
 // A list is the same whether it is read at once, in batches, or in pages that are streamed each.
