@@ -75,7 +75,7 @@ func TestLockedRowDelaysOnlyItsOwn(t *testing.T) {
 			tx := servicetest.BeginTx(t, s.Database, test.lock)
 			var all, wait sync.WaitGroup
 			defer all.Wait()
-			for range 12 { // more than there are connections
+			for range s.Options.DBMaxConns + 4 {
 				all.Go(func() {
 					client := bob.On(s) // which keeps its cookies, whatever the others are told
 					switch res := test.need(client, locked); res.Status {
