@@ -47,11 +47,13 @@ var (
 	// ErrTimeout means that the work was not done within the store's timeout. A write may or may not have happened.
 	ErrTimeout = dberr.ErrTimeout
 	// ErrUnavailable means that the database is away, starting, stopping or read-only. A write may or may not
-	// have happened, unless the error is ErrUnreachable.
+	// have happened, unless the error is ErrUnreachable or ErrNotWritten.
 	ErrUnavailable = dberr.ErrUnavailable
 	// ErrUnreachable is the ErrUnavailable of a call for which no connection could be made. Nothing of the call
 	// has happened.
 	ErrUnreachable = dberr.ErrUnreachable
+	// ErrNotWritten is the ErrUnavailable of a write that the server has no room for. Nothing of the call has happened.
+	ErrNotWritten = dberr.ErrNotWritten
 	// ErrUnwritable is the ErrUnavailable of a SQLite file that takes no writes. The store notices by itself
 	// when the file takes writes again.
 	ErrUnwritable = dberr.ErrUnwritable

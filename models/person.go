@@ -114,8 +114,11 @@ func (s *Store) RenameUser(ctx context.Context, who Who, to string) (Identity, e
 		err = tx.Model(&User{}).Where("id = ?", user.ID).Updates(map[string]any{
 			"username": to, "folded": renamed.Folded, "skeleton": renamed.Skeleton, // a foreign key does the same in rsvps (ON UPDATE CASCADE)
 		}).Error
-		if errors.Is(dberr.Classify(err), dberr.ErrDuplicate) { // taken since
+		switch { // taken since
+		case dberr.IsDuplicateOf(err, "users", "username"):
 			return ErrUserExists
+		case errors.Is(dberr.Classify(err), dberr.ErrDuplicate):
+			return ErrUserAlike
 		}
 		return err
 	})

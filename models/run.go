@@ -129,7 +129,9 @@ func scan(query *gorm.DB, dest ...any) error {
 
 // transaction is write for several statements, which all happen or none.
 func (s *Store) transaction(ctx context.Context, fn func(tx *gorm.DB) error) error {
-	return s.write(ctx, func(tx *gorm.DB) error { return tx.Transaction(fn) })
+	return s.write(ctx, func(tx *gorm.DB) error {
+		return tx.Transaction(func(tx *gorm.DB) error { return dberr.InTransaction(fn(tx)) })
+	})
 }
 
 // locking is transaction for a call that needs rows which somebody may have locked: those of a user with their

@@ -42,7 +42,7 @@ func (s *Store) AddUser(ctx context.Context, username string) (Identity, error) 
 	}
 	user := s.newUser(username)
 	err := s.write(ctx, func(tx *gorm.DB) error { return tx.Create(&user).Error })
-	if errors.Is(err, dberr.ErrDuplicate) {
+	if dberr.IsDuplicateOf(err, "users", "username") {
 		err = ErrUserExists
 	}
 	if err != nil {
@@ -112,7 +112,9 @@ func (s *Store) SignIn(ctx context.Context, who Who, create bool, in SignIn) (Gr
 			if err := addMissing(tx, s.newUser(who.Username)); err != nil {
 				return err
 			}
-			user, err = lockUser(who.in(tx))
+			if user, err = lockUser(who.in(tx)); errors.Is(err, ErrNoUser) {
+				return errNotAdded
+			}
 		}
 		if err != nil {
 			return err
@@ -125,6 +127,9 @@ func (s *Store) SignIn(ctx context.Context, who Who, create bool, in SignIn) (Gr
 	}
 	return grant, nil
 }
+
+// errNotAdded is returned where addMissing met another unique key than it looked for.
+var errNotAdded = errors.New("a number or an id of the new user is taken: worldevents check says more")
 
 // addMissing stores a user, unless the name or the identity is taken. If another sign-in takes it at the same
 // moment, the unique key makes this one wait for the end of the other.

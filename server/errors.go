@@ -81,6 +81,7 @@ var problems = []struct {
 	{models.ErrBlocked, errBlocked},
 	{models.ErrBusy, errOverloaded},
 	{models.ErrUnreachable, errUnavailable},
+	{models.ErrNotWritten, errUnavailable},
 	{models.ErrUnwritable, errUnavailable},
 	{contract.ErrMediaType, errMediaType},
 	{contract.ErrTooLarge, errTooLarge},

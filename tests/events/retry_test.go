@@ -17,22 +17,24 @@ func TestRetry(t *testing.T) {
 		code         string
 		failures     int
 		status, want int // want is how often it is tried
+		atCommit     bool
 	}{
-		{"40001", 1, 200, 2},
-		{"40P01", 1, 200, 2},
-		{"40001", tries - 1, 200, tries},
-		{"40P01", tries, 503, tries},
-		{"40001", 99, 503, tries},
-		{"40000", 1, 500, 1}, // transaction rollback
-		{"55P03", 1, 200, 2}, // lock not available: once more, by itself
-		{"55P03", 99, 503, 2},
-		{"53100", 1, 500, 1}, // disk full
-		{"57014", 1, 500, 1}, // canceled
-		{"57P01", 1, 500, 1}, // shutting down
-		{"08006", 1, 500, 1}, // connection failure
-		{"XX000", 1, 500, 1}, // internal error
+		{"40001", 1, 200, 2, false},
+		{"40P01", 1, 200, 2, false},
+		{"40001", tries - 1, 200, tries, false},
+		{"40P01", tries, 503, tries, false},
+		{"40001", 99, 503, tries, false},
+		{"40000", 1, 500, 1, false}, // transaction rollback
+		{"55P03", 1, 200, 2, false}, // lock not available: once more, by itself
+		{"55P03", 99, 503, 2, false},
+		{"53100", 1, 503, 1, false}, // disk full, in answer to a statement: nothing has happened
+		{"53100", 1, 500, 1, true},
+		{"57014", 1, 500, 1, false}, // canceled
+		{"57P01", 1, 500, 1, false}, // shutting down
+		{"08006", 1, 500, 1, false}, // connection failure
+		{"XX000", 1, 500, 1, false}, // internal error
 	} {
-		t.Run(fmt.Sprintf("%s %d times", test.code, test.failures), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s %d times, at commit %v", test.code, test.failures, test.atCommit), func(t *testing.T) {
 			t.Parallel()
 			s := servicetest.Start(t, servicetest.Postgres(t))
 			alice, bob := s.SignIn("alice"), s.SignIn("bob")
@@ -46,7 +48,11 @@ func TestRetry(t *testing.T) {
 						IF nextval('tries_%[1]s') <= %[2]d THEN RAISE EXCEPTION 'injected' USING ERRCODE = '%[3]s'; END IF;
 						RETURN NEW;
 					END $$`, table, test.failures, test.code))
-				s.Database.Exec(fmt.Sprintf("CREATE TRIGGER fail AFTER INSERT OR UPDATE ON %[1]s FOR EACH ROW EXECUTE FUNCTION fail_%[1]s()", table))
+				trigger := "CREATE TRIGGER fail AFTER INSERT OR UPDATE ON %[1]s FOR EACH ROW EXECUTE FUNCTION fail_%[1]s()"
+				if test.atCommit {
+					trigger = "CREATE CONSTRAINT TRIGGER fail AFTER INSERT OR UPDATE ON %[1]s DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION fail_%[1]s()"
+				}
+				s.Database.Exec(fmt.Sprintf(trigger, table))
 			}
 			tried := func(table string) (n int) {
 				s.Database.Read("SELECT last_value FROM tries_"+table, nil, &n)

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"modernc.org/sqlite"
@@ -56,6 +57,10 @@ func (w worded) Unwrap() error { return w.error }
 // ErrCannotWrite means that the server lacks what it needs to write, such as room on its disk.
 var ErrCannotWrite = fmt.Errorf("%w: it cannot write", ErrUnavailable)
 
+// ErrNotWritten is the ErrCannotWrite that came in answer to a statement of a transaction, which was rolled back by
+// that. Nothing of the call has happened.
+var ErrNotWritten = fmt.Errorf("%w, and has written nothing", ErrCannotWrite)
+
 // errReadOnly is the ErrUnavailable of a server that responds, and takes no writes.
 var errReadOnly = fmt.Errorf("%w: it is read-only", ErrUnavailable)
 
@@ -80,6 +85,14 @@ func Classify(err error) error {
 	return err
 }
 
+// InTransaction is Classify for the error of a statement within a transaction, which is not committed then.
+func InTransaction(err error) error {
+	if class := ClassOf(err); class == ErrCannotWrite {
+		return fmt.Errorf("%w: %w", ErrNotWritten, err)
+	}
+	return Classify(err)
+}
+
 // ClassOf returns the class of a driver's error, or nil: the error has none, or has it in front already.
 func ClassOf(err error) error {
 	var pg *pgconn.PgError
@@ -88,7 +101,7 @@ func ClassOf(err error) error {
 	var network net.Error
 	var file *fs.PathError // which looks like a net.Error
 	switch {
-	case errors.Is(err, ErrBusy), errors.Is(err, ErrUnwritable), errors.Is(err, ErrUnreachable):
+	case errors.Is(err, ErrBusy), errors.Is(err, ErrUnwritable), errors.Is(err, ErrUnreachable), errors.Is(err, ErrNotWritten):
 		return nil // classified already
 	case errors.As(err, &file):
 		return nil
@@ -133,6 +146,19 @@ func ClassOfPostgres(code string) error {
 		return ErrUnavailable
 	}
 	return nil
+}
+
+// IsDuplicateOf reports whether an error is the ErrDuplicate of the unique key of these columns, such as "users.username".
+func IsDuplicateOf(err error, table string, columns ...string) bool {
+	var pg *pgconn.PgError
+	var lite *sqlite.Error
+	switch {
+	case errors.As(err, &pg) && pg.Code == "23505":
+		return pg.ConstraintName == table+"_"+strings.Join(columns, "_")+"_key"
+	case errors.As(err, &lite) && classOfSQLite(lite.Code()) == ErrDuplicate:
+		return strings.Contains(lite.Error(), table+"."+strings.Join(columns, ", "+table+"."))
+	}
+	return false
 }
 
 // IsLost reports whether a statement has lost its connection, or the server that it had, so that nobody knows what became of it.

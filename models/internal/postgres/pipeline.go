@@ -161,5 +161,5 @@ func refusal(j *batch.Job, err error) (refused *batch.Job, _ error) {
 	case class == nil, class == dberr.ErrDuplicate:
 		return j, err
 	}
-	return nil, err
+	return nil, dberr.InTransaction(err)
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"slices"
 	"strings"
@@ -17,8 +18,12 @@ func Parse(url string, timeout time.Duration) (*pgx.ConnConfig, error) {
 		return nil, errStrayAt
 	}
 	config, err := pgx.ParseConfig(url)
-	if err != nil {
-		return nil, errors.New("not a PostgreSQL URL that can be used") // err may quote the password
+	var file *fs.PathError
+	switch { // err itself may quote the password
+	case errors.As(err, &file):
+		return nil, fmt.Errorf("names a file that cannot be read: %w", file)
+	case err != nil:
+		return nil, errors.New("not a PostgreSQL URL that can be used, or a file that it names is none of the kind")
 	}
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = timeout

@@ -35,7 +35,7 @@ func TestDatabaseDiskFull(t *testing.T) {
 	free := fill(t, dir)
 	servicetest.Eventually(t, 20*time.Second, "a write fails", func() bool {
 		res := create()
-		if res.Status != 200 && (res.Status != 500 || !strings.Contains(res.Body, `"create event: database unavailable"`)) {
+		if res.Status != 200 && (res.Status != 503 || !strings.Contains(res.Body, `"overloaded"`) || res.Header.Get("Retry-After") == "") {
 			t.Error(res)
 		}
 		return res.Status != 200
