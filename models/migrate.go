@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,15 +92,19 @@ func (s *Store) migrateOr(ctx context.Context, refusal error) error {
 func (s *Store) migrate(ctx context.Context, p pool, refusal error) error {
 	tx := p.gorm.WithContext(ctx)
 	return s.database.migrate(tx, func() error {
-		version, err := s.usableSchema(tx)
+		j, err := s.judge(tx)
+		if err == nil {
+			err = inOneLine(slices.Concat(j.Unusable, j.Refused))
+		}
 		if err != nil {
 			return err
 		}
+		version := j.Version
 		if version == 0 && refusal != nil {
 			return refusal
 		}
 		if version < schema.Newest() {
-			provider, err := goose.NewProvider(s.schema.database.Goose, p.sql, migrationFiles{s.schema.database.Migrations(), s.schema.database.Settings})
+			provider, err := goose.NewProvider(s.schema.database.Goose, p.sql, migrationFiles{s.schema.database.Migrations(), s.schema.database})
 			if err != nil {
 				return err
 			}
@@ -107,13 +112,39 @@ func (s *Store) migrate(ctx context.Context, p pool, refusal error) error {
 				return err
 			}
 			s.schema.made.Store(version == 0)
+			if j, err = s.judge(tx); err != nil {
+				return err
+			}
 		}
-		if err := s.verifySchema(tx); err != nil {
-			return err
+		if len(j.Fixes) > 0 {
+			if err := s.fix(tx, j.Fixes); err != nil {
+				return fmt.Errorf("%w: %w", inOneLine(j.Fixable), err)
+			}
+			fixed := j.Fixable
+			s.schema.fixed.Store(&fixed)
+			if j, err = s.judge(tx); err != nil {
+				return err
+			}
 		}
 		s.schema.version.Store(max(version, schema.Newest()))
-		return nil
+		return inOneLine(slices.Concat(j.Unusable, j.Refused, j.Fixable))
 	})
+}
+
+// fix runs statements that put right what schema.Judge has found.
+func (s *Store) fix(tx *gorm.DB, fixes []string) error {
+	d := s.schema.database
+	return tx.Transaction(func(tx *gorm.DB) error {
+		return tx.Exec(d.Settings + d.Fixing + strings.Join(slices.Compact(fixes), ";\n")).Error
+	})
+}
+
+// Fixed says what Migrate found and put right, in words for the operator.
+func (s *Store) Fixed() []string {
+	if fixed := s.schema.fixed.Load(); fixed != nil {
+		return *fixed
+	}
+	return nil
 }
 
 // isLockTimeout reports whether lock_timeout ended a statement (SQLSTATE 55P03). A migration waits 200 ms for a
@@ -123,25 +154,25 @@ func isLockTimeout(err error) bool {
 	return errors.As(err, &pg) && pg.Code == "55P03"
 }
 
-// migrationFiles are migrations in which settings stand in front of each. goose has no other place for
-// statements that belong to the transaction of a migration.
+// migrationFiles are migrations in which settings stand in front of each, and the triggers where they are included. goose has no other
+// place for statements that belong to the transaction of a migration.
 type migrationFiles struct {
 	fs.FS
-	settings string
+	database schema.Database
 }
 
 // Open implements fs.FS.
 func (m migrationFiles) Open(name string) (fs.File, error) {
 	file, err := m.FS.Open(name)
-	if err != nil || m.settings == "" || path.Ext(name) != ".sql" {
+	if err != nil || path.Ext(name) != ".sql" {
 		return file, err
 	}
 	text, err := io.ReadAll(file)
 	if err != nil {
 		return nil, err
 	}
-	const up = "-- +goose Up\n"
-	return migrationFile{file, strings.NewReader(strings.Replace(string(text), up, up+m.settings, 1))}, nil
+	const up, include = "-- +goose Up\n", "-- +include triggers\n"
+	return migrationFile{file, strings.NewReader(strings.NewReplacer(up, up+m.database.Settings, include, schema.Triggers(m.database.Name)).Replace(string(text)))}, nil
 }
 
 // migrationFile is a file with another text.
@@ -152,17 +183,3 @@ type migrationFile struct {
 
 // Read implements fs.File.
 func (f migrationFile) Read(p []byte) (int, error) { return f.text.Read(p) }
-
-// errOldSchema is returned by Migrate for a database of before the first release, when usernames had no
-// skeletons.
-var errOldSchema = errors.New("the database was made by a version before the first release, which this one cannot read: delete it (the file, or its tables) and start again")
-
-// refuseOldSchema recognizes such a database by the missing column.
-func (s *Store) refuseOldSchema(tx *gorm.DB) error {
-	var old bool
-	err := scan(tx.Raw(s.schema.database.OldQuery), &old)
-	if err == nil && old {
-		return errOldSchema
-	}
-	return err
-}

@@ -100,7 +100,9 @@ var sqliteMoments = moments{
 	// row here.
 	firstRow: "SELECT id, scheduled_at, name, description, '' FROM events WHERE number = 0 UNION ALL " +
 		"SELECT 'ffffffff-ffff-ffff-ffff-ffffffffffff', '1970-01-01 00:00:00+00:00', " + sqliteLast + ", CASE WHEN %s THEN 't' ELSE '' END, ''",
-	lost:    func(saw any) clause.Expr { return gorm.Expr(sqliteLast+" < CAST(? AS INTEGER)", saw) },
+	lost: func(saw any) clause.Expr {
+		return gorm.Expr("NOT EXISTS (SELECT 1 FROM incarnation WHERE CAST(? AS INTEGER) BETWEEN horizon AND "+sqliteLast+")", saw)
+	},
 	changed: "EXISTS (SELECT 1 FROM changes WHERE world_id = world AND number > CAST(saw AS INTEGER))",
 	worlds: func(saw string, limit int) clause.Expr {
 		return gorm.Expr("SELECT world_id, false FROM changes WHERE number > CAST(? AS INTEGER) LIMIT ?", saw, limit)

@@ -11,6 +11,7 @@ import (
 
 	"worldevents/models/internal/dberr"
 	"worldevents/models/internal/names"
+	"worldevents/models/internal/schema"
 )
 
 // Person is all that is kept about a user, but for hashes of tokens.
@@ -65,14 +66,35 @@ func (s *Store) FindPerson(ctx context.Context, who Who) (Person, error) {
 // snapshot runs fn, which only reads, on one state of the database. On SQLite nobody else writes meanwhile,
 // since the transaction runs on the one writing connection.
 func (s *Store) snapshot(ctx context.Context, fn func(tx *gorm.DB) error) error {
-	return s.transaction(ctx, func(tx *gorm.DB) error {
-		if s.file == nil {
-			if err := tx.Exec("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY").Error; err != nil {
-				return err
+	return s.patiently(ctx, func() error {
+		return s.transaction(ctx, func(tx *gorm.DB) error {
+			if s.file == nil { // one round trip, as there are no parameters
+				if err := tx.Exec("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; " + lockLists).Error; err != nil {
+					return err
+				}
 			}
-		}
-		return fn(tx)
+			return fn(tx)
+		})
 	})
+}
+
+// NoteTo makes this the store of a command: where somebody keeps a table locked that CheckSchema, FindPerson or FindEvent read, these wait
+// for as long as that takes, and note is told for whom. It must be called first.
+func (s *Store) NoteTo(note func(text string)) { s.noteTo = note }
+
+// patiently runs fn again for as long as it ends because a table is locked, if NoteTo was called.
+func (s *Store) patiently(ctx context.Context, fn func() error) error {
+	for told := ""; ; {
+		err := fn()
+		if s.noteTo == nil || !errors.Is(err, dberr.ErrLocked) || ctx.Err() != nil {
+			return err
+		}
+		var who string
+		if s.read(ctx, func(tx *gorm.DB) error { return scan(tx.Raw(schema.LockedBy), &who) }) == nil && who != told {
+			told = who
+			s.noteTo(who)
+		}
+	}
 }
 
 // batchOfUsers is how many users are read at once.

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	gormpostgres "gorm.io/driver/postgres"
 	"gorm.io/gorm"
@@ -102,6 +103,13 @@ func (d *postgresDatabase) ready(tx *gorm.DB) error {
 
 // migrate implements database.
 func (d *postgresDatabase) migrate(tx *gorm.DB, fn func() error) error {
+	ctx, pool := tx.Statement.Context, tx.Statement.ConnPool.(postgres.Pool)
+	err := pool.WithConn(ctx, func(one *pgx.Conn) error {
+		return pool.WithConn(ctx, func(other *pgx.Conn) error { return postgres.CheckStatements(ctx, one, other) })
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err) // until the pooler is set otherwise
+	}
 	if err := checkPostgres(tx); err != nil {
 		return err
 	}

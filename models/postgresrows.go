@@ -23,7 +23,7 @@ func (*postgresDatabase) rows(tx *gorm.DB, query string, args []any, each func(*
 }
 
 // snapshot implements database. REPEATABLE READ takes the snapshot at the first query, which is sent together
-// with BEGIN in one round trip.
+// with BEGIN and the locks in one round trip.
 func (*postgresDatabase) snapshot(tx *gorm.DB, fn func(rows rowsFunc) error) error {
 	ctx := tx.Statement.Context
 	return tx.Statement.ConnPool.(postgres.Pool).WithConn(ctx, func(c *pgx.Conn) error {
@@ -43,15 +43,22 @@ func (*postgresDatabase) snapshot(tx *gorm.DB, fn func(rows rowsFunc) error) err
 	})
 }
 
+// lockLists keeps ALTER TABLE and TRUNCATE away until the end of the transaction. It comes before the snapshot: a table that is written
+// anew while a query waits for it looks empty to a snapshot of before (PostgreSQL, "Caveats" of MVCC).
+const lockLists = "LOCK TABLE users, sessions, events, rsvps, changes, incarnation IN ACCESS SHARE MODE"
+
 // beginAndReadRows is readRows as the first query of a transaction whose queries all see the same snapshot.
 func beginAndReadRows(ctx context.Context, c *pgx.Conn, query string, args []any, each func(*listRow) (more bool)) error {
-	var both pgx.Batch
-	both.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-	both.Queue(query, args...)
-	results := c.SendBatch(ctx, &both)
+	var all pgx.Batch
+	all.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+	all.Queue(lockLists)
+	all.Queue(query, args...)
+	results := c.SendBatch(ctx, &all)
 	defer results.Close()
-	if _, err := results.Exec(); err != nil {
-		return err
+	for range 2 {
+		if _, err := results.Exec(); err != nil {
+			return err
+		}
 	}
 	rows, _ := results.Query() // rows has the error, too
 	if err := eachRow(rows, each); err != nil {

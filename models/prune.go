@@ -60,17 +60,18 @@ const (
 // horizon are unlogged: a server that crashes empties both, and PruneChanges then begins a new incarnation,
 // with which no earlier Moment can be compared.
 //
-// A file keeps one mark for each world, and needs no pruning.
+// A file keeps one mark for each world, and forgets those of worlds that have not changed for a while.
 func (s *Store) PruneChanges(ctx context.Context) (deleted int64, err error) {
-	if s.file != nil {
-		return 0, nil
-	}
 	for n := int64(maxPrunedChanges); err == nil && n == maxPrunedChanges; {
 		begin := time.Now()
-		err = s.transaction(ctx, func(tx *gorm.DB) (err error) {
-			n, err = pruneChanges(tx)
-			return err
-		})
+		if s.file != nil {
+			n, err = s.pruneFile(ctx)
+		} else {
+			err = s.transaction(ctx, func(tx *gorm.DB) (err error) {
+				n, err = pruneChanges(tx)
+				return err
+			})
+		}
 		deleted += n
 		if err == nil && n == maxPrunedChanges {
 			err = rest(ctx, begin)
@@ -80,6 +81,34 @@ func (s *Store) PruneChanges(ctx context.Context) (deleted int64, err error) {
 		return deleted, fmt.Errorf("prune changes: %w", err)
 	}
 	return deleted, nil
+}
+
+// isRecent is the condition that next has not been next in a file for long enough. A clock that was set back makes it no longer.
+var isRecent = fmt.Sprintf("next_since BETWEEN unixepoch() - %d AND unixepoch()", int(keptChanges.Seconds()))
+
+// pruneFile deletes one batch of the marks of a file, unless nothing is to be done.
+func (s *Store) pruneFile(ctx context.Context) (deleted int64, err error) {
+	var tidy bool
+	err = s.read(ctx, func(tx *gorm.DB) error {
+		return scan(tx.Raw("SELECT EXISTS (SELECT 1 FROM incarnation WHERE "+isRecent+" AND NOT EXISTS (SELECT 1 FROM changes WHERE number <= horizon))"), &tidy)
+	})
+	if err != nil || tidy {
+		return 0, err
+	}
+	err = s.transaction(ctx, func(tx *gorm.DB) error {
+		for _, statement := range []string{
+			"INSERT INTO incarnation (horizon, next) SELECT " + sqliteLast + ", " + sqliteLast + " WHERE true ON CONFLICT DO NOTHING", // somebody has deleted the row
+			"UPDATE incarnation SET horizon = max(horizon, next), next = " + sqliteLast + ", next_since = unixepoch() WHERE NOT " + isRecent,
+		} {
+			if err := tx.Exec(statement).Error; err != nil {
+				return err
+			}
+		}
+		res := tx.Exec("DELETE FROM changes WHERE number IN (SELECT number FROM changes WHERE number <= (SELECT horizon FROM incarnation) ORDER BY number LIMIT ?)", maxPrunedChanges)
+		deleted = res.RowsAffected
+		return res.Error
+	})
+	return deleted, err
 }
 
 // marksAreTidy is the condition that pruneChanges has nothing to do. Instances that nobody writes to ask that all day.

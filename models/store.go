@@ -59,6 +59,7 @@ type Store struct {
 	// serverClock means that times in rows come from the database's clock.
 	serverClock bool
 	schema      storedSchema
+	noteTo      func(text string)
 }
 
 // writes runs writes that may share a transaction; see Store.apply.

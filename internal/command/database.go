@@ -2,6 +2,8 @@ package command
 
 import (
 	"errors"
+	"fmt"
+	"os"
 
 	"worldevents/models"
 )
@@ -15,7 +17,12 @@ type (
 
 // Run migrates. It makes a database where there is none, even with REQUIRE_DATABASE.
 func (Migrate) Run() error {
-	return withStoreAfter((*models.Store).Migrate, false, func(*command) error { return nil })
+	return withStoreAfter((*models.Store).Migrate, false, func(cmd *command) error {
+		for _, fixed := range cmd.store.Fixed() {
+			fmt.Fprintln(os.Stderr, "worldevents: put right:", fixed)
+		}
+		return nil
+	})
 }
 
 // Run fills an empty database. It does so in development alone, where people sign in by name.

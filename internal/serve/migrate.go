@@ -21,6 +21,9 @@ func (i *instance) migrate(ctx context.Context) {
 		if i.store.Made() {
 			i.log.Warn("there was no database, and a new one was made: where there should be one, look for it before people write", "database", i.store.Name())
 		}
+		for _, fixed := range i.store.Fixed() {
+			i.log.Warn("the database was put right", "found", fixed)
+		}
 		if schema := i.store.NewerSchema(); schema > 0 {
 			i.log.Warn("the schema of the database is newer than this version of worldevents, and compatible", "schema", schema)
 		}

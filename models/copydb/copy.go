@@ -127,7 +127,7 @@ func (c *copying) run(ctx context.Context, from, to side) (err error) {
 	if c.Hold != nil && from.postgres != nil {
 		return fmt.Errorf("%s: only a SQLite file can be held", from.name)
 	}
-	if c.source, err = from.openSource(ctx); err != nil {
+	if c.source, err = from.openSource(ctx, c.Note); err != nil {
 		return fmt.Errorf("%s: %w", from.name, dberr.Classify(err))
 	}
 	defer c.source.close()
@@ -181,11 +181,11 @@ func (c *copying) run(ctx context.Context, from, to side) (err error) {
 }
 
 // openSource takes a snapshot of the database.
-func (s side) openSource(ctx context.Context) (copySource, error) {
+func (s side) openSource(ctx context.Context, note func(string)) (copySource, error) {
 	if s.postgres == nil {
 		return openSQLiteSource(ctx, s.file)
 	}
-	return openPostgresSource(ctx, s.postgres)
+	return openPostgresSource(ctx, s.postgres, note)
 }
 
 // openTarget makes a file, or connects to the database. It refuses one that has rows, and the source itself.

@@ -18,14 +18,18 @@ type postgresSide struct {
 	conn *pgx.Conn
 }
 
+func connectPostgres(ctx context.Context, config *pgx.ConnConfig) (postgresSide, error) {
+	conn, err := pgx.ConnectConfig(ctx, config)
+	return postgresSide{conn}, err
+}
+
 // openPostgres connects and begins a transaction that no timeout of the server or the role ends: a copy may
 // take hours.
 func openPostgres(ctx context.Context, config *pgx.ConnConfig, begin string) (postgresSide, error) {
-	conn, err := pgx.ConnectConfig(ctx, config)
+	s, err := connectPostgres(ctx, config)
 	if err != nil {
-		return postgresSide{}, err
+		return s, err
 	}
-	s := postgresSide{conn}
 	if err := s.exec(ctx, begin+"; "+schema.NoLimits); err != nil {
 		s.close()
 		return postgresSide{}, err

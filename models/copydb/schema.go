@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"worldevents/models"
 	"worldevents/models/internal/schema"
@@ -21,16 +22,18 @@ func makeSchema(ctx context.Context, o models.Options) error {
 
 // checkSourceSchema refuses a database whose rows this program cannot copy.
 func checkSourceSchema(ctx context.Context, d schema.Database, value schema.Value) error {
-	version, err := d.Version(ctx, value)
+	j, err := d.Judge(ctx, value)
 	switch newest := schema.Newest(); {
 	case err != nil:
 		return err
-	case version == 0:
+	case j.Version == 0:
 		return errors.New("has no schema of this program: there is nothing to copy")
-	case version < newest:
-		return fmt.Errorf("has the schema %d, and this program is for %d: run worldevents migrate with this DATABASE_URL first", version, newest)
-	case version > newest:
-		return errNewerSchema(version)
+	case j.Version < newest:
+		return fmt.Errorf("has the schema %d, and this program is for %d: run worldevents migrate with this DATABASE_URL first", j.Version, newest)
+	case j.Version > newest:
+		return errNewerSchema(j.Version)
+	case len(j.Unusable) > 0:
+		return errors.New(strings.Join(j.Unusable, "; "))
 	}
 	return nil
 }

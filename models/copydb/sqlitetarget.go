@@ -17,6 +17,9 @@ type sqliteTarget struct {
 	restore string // statements that make the dropped indexes and triggers
 }
 
+// whileMade are pragmas of a file that nobody sees before it is whole. A copy that is killed begins anew, so the file needs no journal.
+var whileMade = []string{"locking_mode(EXCLUSIVE)", "journal_mode(OFF)", "synchronous(OFF)"}
+
 // openSQLiteTarget makes a file for rows, or one that is to become a copy of another SQLite file.
 func openSQLiteTarget(file string, source *sqliteSource) (copyTarget, error) {
 	if source != nil && sameFile(file, source.file) {
@@ -45,9 +48,7 @@ func (t *sqliteTarget) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Nobody sees the file before it is whole, and a copy that is killed begins anew. So the file needs no
-	// journal.
-	t.sqliteSide, err = openSQLiteSide(ctx, t.file.temporary, "locking_mode(EXCLUSIVE)", "journal_mode(OFF)", "synchronous(OFF)", "foreign_keys(0)", "cache_size(-32768)")
+	t.sqliteSide, err = openSQLiteSide(ctx, t.file.temporary, append(whileMade, "foreign_keys(0)", "cache_size(-32768)")...)
 	if err != nil {
 		return err
 	}
@@ -177,10 +178,16 @@ func (t *sqliteFileCopy) vacuum(ctx context.Context, report func(part float64)) 
 	}
 }
 
+// finish takes out the marks, which name worlds, as does what deleting leaves on the pages.
 func (t *sqliteFileCopy) finish(ctx context.Context) (err error) {
-	if t.sqliteSide, err = openSQLiteSide(ctx, t.file.temporary, "locking_mode(EXCLUSIVE)"); err != nil {
+	if t.sqliteSide, err = openSQLiteSide(ctx, t.file.temporary, whileMade...); err != nil {
 		return err
 	}
 	t.lenient = true
+	err = t.Exec(ctx, `PRAGMA secure_delete = ON; DELETE FROM changes;
+		UPDATE incarnation SET (horizon, next) = (SELECT seq, seq FROM sqlite_sequence WHERE name = 'changes') WHERE EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'changes')`)
+	if err != nil {
+		return err
+	}
 	return t.checkForeignKeys(ctx)
 }

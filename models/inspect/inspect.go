@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,6 +77,20 @@ var orphans = map[string]string{
 	"events of no user":       "SELECT 1 FROM events e WHERE creator_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM users WHERE id = e.creator_id)",
 	"RSVPs for no event":      "SELECT 1 FROM rsvps r WHERE NOT EXISTS (SELECT 1 FROM events WHERE number = r.event_number)",
 	"RSVPs of no user's name": "SELECT 1 FROM rsvps r WHERE NOT EXISTS (SELECT 1 FROM users WHERE number = r.user_number AND username = r.username)",
+}
+
+// judge adds what keeps serve from working with the database, and what serve would change about it. It reports whether there are tables
+// to look at.
+func (i *Inspection) judge(ctx context.Context, about string, d schema.Database, value schema.Value) bool {
+	j, err := d.Judge(ctx, value)
+	if err != nil {
+		i.add(Fault, about, "%s", dberr.RootCause(err))
+		return false
+	}
+	for _, text := range slices.Concat(j.Unusable, j.Refused, j.Fixable) {
+		i.add(Fault, about, "%s", text)
+	}
+	return len(j.Unusable) == 0 && i.version(about, j.Version, schema.Newest())
 }
 
 // version compares the version of the schema with the one that this program needs. It reports whether there are

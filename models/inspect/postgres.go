@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -40,14 +42,19 @@ func inspectPostgres(ctx context.Context, o models.Options) Inspection {
 		}
 	}
 	if writable == nil {
-		found.add(Fault, "DATABASE_URL", "no host takes writes")
+		if !slices.ContainsFunc(found.Findings, func(f Finding) bool { return f.Level == Fault && !strings.HasPrefix(f.Text, noConnection) }) {
+			found.add(Fault, "DATABASE_URL", "no host takes writes")
+		}
 		return found
 	}
 	i := postgresInspection{&found, about, writable}
 	i.settings(ctx, o.MaxConns)
+	i.statements(ctx)
 	i.database(ctx)
 	return found
 }
+
+const noConnection = "no connection: "
 
 // inspectHost looks at a host. If the host takes writes, it returns the connection.
 func inspectHost(ctx context.Context, found *Inspection, host *pgx.ConnConfig) *pgx.Conn {
@@ -56,7 +63,7 @@ func inspectHost(ctx context.Context, found *Inspection, host *pgx.ConnConfig) *
 	defer cancel()
 	conn, err := pgx.ConnectConfig(wait, host)
 	if err != nil {
-		found.add(Fault, about, "no connection: %s", dberr.RootCause(err))
+		found.add(Fault, about, noConnection+"%s", dberr.RootCause(err))
 		return nil
 	}
 	var version int
@@ -122,6 +129,11 @@ func (i postgresInspection) tryRead(ctx context.Context, query string, dest ...a
 	return tx.QueryRow(ctx, query).Scan(dest...)
 }
 
+// value is schema.Value.
+func (i postgresInspection) value(ctx context.Context, into any, query string, _ ...any) error {
+	return i.tryRead(ctx, query, into)
+}
+
 // settings looks at what the server is set to: room for connections, whether a commit waits for the disk, and
 // its clock.
 func (i postgresInspection) settings(ctx context.Context, pool int) {
@@ -160,29 +172,24 @@ func (i postgresInspection) settings(ctx context.Context, pool int) {
 	}
 }
 
+// statements looks whether prepared statements last. Where another connection is not to be had, nothing is said.
+func (i postgresInspection) statements(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
+	defer cancel()
+	other, err := pgx.ConnectConfig(ctx, i.conn.Config())
+	if err != nil {
+		return
+	}
+	defer other.Close(context.Background())
+	if err := postgres.CheckStatements(ctx, other, i.conn); err != nil {
+		i.add(Fault, i.about, "%v", err)
+	}
+}
+
 // database looks at tables and indexes.
 func (i postgresInspection) database(ctx context.Context) {
-	var made, users bool
-	var version int64
-	if !i.read(ctx, "SELECT to_regclass('goose_db_version') IS NOT NULL, to_regclass('users') IS NOT NULL", &made, &users) {
+	if !i.judge(ctx, i.about, schema.Postgres, i.value) {
 		return
-	}
-	switch {
-	case made && !i.read(ctx, schema.VersionQuery, &version):
-		return
-	case !made && users:
-		i.add(Fault, i.about, "has tables of another program, or of a version before the first release")
-		return
-	case !i.version(i.about, version, schema.Newest()):
-		return
-	}
-	whole := true
-	for table, columns := range schema.Columns {
-		err := i.tryRead(ctx, "SELECT 1 FROM (SELECT "+columns+" FROM "+table+" LIMIT 0) none", new(int))
-		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			i.add(Fault, i.about, "table %s: %s", table, dberr.RootCause(err))
-			whole = false
-		}
 	}
 	for _, index := range inspectedIndexes {
 		var valid bool
@@ -196,9 +203,7 @@ func (i postgresInspection) database(ctx context.Context) {
 			i.add(Fault, i.about, "the index %s is not valid: REINDEX INDEX CONCURRENTLY %s", index, index)
 		}
 	}
-	if whole {
-		i.integrity(ctx)
-	}
+	i.integrity(ctx)
 }
 
 // integrity looks for missing foreign keys, for rows that refer to nothing, and for pages with a wrong
@@ -231,5 +236,5 @@ func (i postgresInspection) integrity(ctx context.Context) {
 	if !broken && keys >= 4 {
 		i.add(Fine, i.about, "foreign keys")
 	}
-	i.count(ctx, i.about, func(ctx context.Context, into any, query string, _ ...any) error { return i.tryRead(ctx, query, into) })
+	i.count(ctx, i.about, i.value)
 }

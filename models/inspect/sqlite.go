@@ -163,21 +163,8 @@ func (i sqliteInspection) schema(ctx context.Context) bool {
 	if !ok {
 		return false
 	}
-	version, err := schema.SQLite.Version(ctx, i.conn.Value)
-	switch {
-	case err != nil:
-		i.add(Fault, i.file, "%s", dberr.RootCause(err))
+	if !i.judge(ctx, i.file, schema.SQLite, i.conn.Value) {
 		return false
-	case !slices.Contains(objects, "goose_db_version") && slices.Contains(objects, "users"):
-		i.add(Fault, i.file, "has tables of another program, or of a version before the first release")
-		return false
-	case !i.version(i.file, version, schema.Newest()):
-		return false
-	}
-	for table, columns := range schema.Columns {
-		if _, err := i.conn.Texts(ctx, "SELECT "+columns+" FROM "+table+" LIMIT 0"); err != nil {
-			i.add(Fault, i.file, "table %s: %s", table, dberr.RootCause(err))
-		}
 	}
 	for _, index := range inspectedIndexes {
 		if !slices.Contains(objects, index) {

@@ -246,10 +246,10 @@ func TestCheckSchema(t *testing.T) {
 		result.Has(t, "ok", "foreign keys")
 		db.Exec("DELETE FROM goose_db_version WHERE version_id > 0")
 		result, _ = servicetest.Check(t, p)
-		result.Has(t, "warning", "has no tables yet")
+		result.Has(t, "fault", "a table blocked_identities of another program")
 		db.Exec("DROP TABLE goose_db_version")
 		result, _ = servicetest.Check(t, p)
-		result.Has(t, "fault", "tables of another program")
+		result.Has(t, "fault", "a table blocked_identities of another program")
 	})
 }
 

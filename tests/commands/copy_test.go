@@ -305,6 +305,12 @@ func TestCopyRefuses(t *testing.T) {
 	p.MustCopy("sqlite:" + old)
 	oldDB := servicetest.OpenSQLite(t, old)
 	oldDB.Exec("DELETE FROM goose_db_version WHERE version_id > 0")
+	p.MustCopy("sqlite:older.db")
+	older := servicetest.OpenSQLite(t, filepath.Join(p.Dir, "older.db"))
+	older.Exec("DROP INDEX users_skeleton")
+	older.Exec("DROP INDEX users_given_skeleton")
+	older.Exec("ALTER TABLE users DROP COLUMN skeleton")
+	withoutRows := servicetest.EmptyPostgres(t)
 	before := filesIn(t, p.Dir)
 	for _, test := range []struct{ from, to, says string }{
 		{"", "sqlite:worldevents.db", "is the database that is to be copied"},
@@ -347,6 +353,8 @@ func TestCopyRefuses(t *testing.T) {
 		{"sqlite:text.db", "sqlite:backup.db", "not a database"},
 		{"sqlite:empty.db", "sqlite:backup.db", "nothing to copy"},
 		{"sqlite:old.db", "sqlite:backup.db", "nothing to copy"},
+		{"sqlite:older.db", "sqlite:backup.db", "table users: no column skeleton"},
+		{"sqlite:older.db", withoutRows.URL, "table users: no column skeleton"},
 	} {
 		on := p
 		if test.from != "" {
@@ -546,7 +554,7 @@ func TestCopiesAtOnce(t *testing.T) {
 func TestCopyKnowsAllTables(t *testing.T) {
 	t.Parallel()
 	db := servicetest.SQLite(t)
-	if n := db.Count("sqlite_schema WHERE type = 'table' AND name NOT IN ('goose_db_version', 'compatibility', 'changes', '" + strings.Join(servicetest.CopiedTables, "', '") + "') AND name NOT LIKE 'sqlite_%'"); n != 0 {
+	if n := db.Count("sqlite_schema WHERE type = 'table' AND name NOT IN ('goose_db_version', 'compatibility', 'changes', 'incarnation', '" + strings.Join(servicetest.CopiedTables, "', '") + "') AND name NOT LIKE 'sqlite_%'"); n != 0 {
 		t.Errorf("%d tables are not copied", n)
 	}
 }

@@ -147,6 +147,24 @@ func (d *Database) rebind(query string) string {
 	return b.String()
 }
 
+// As is the same PostgreSQL database for a role that owns nothing there, and may do what a role of the service has to.
+func (d *Database) As(role string) *Database {
+	d.tb.Helper()
+	role += "_" + d.name() // roles are the server's
+	d.Exec("CREATE ROLE " + role + " LOGIN")
+	d.tb.Cleanup(func() {
+		d.TryExec("DROP OWNED BY " + role)
+		d.TryExec("DROP ROLE " + role)
+	})
+	d.Exec("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO " + role)
+	u, err := url.Parse(d.URL)
+	if err != nil {
+		d.tb.Fatal(err)
+	}
+	u.User = url.User(role)
+	return open(d.tb, "postgres", "pgx", u.String(), u.String())
+}
+
 // Snapshot is a copy of a PostgreSQL database.
 type Snapshot struct{ name string }
 

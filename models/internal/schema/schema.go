@@ -9,23 +9,26 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-//go:embed migrations
-var migrations embed.FS
+//go:embed migrations triggers
+var files embed.FS
 
 // Database is what migrations and checks of the schema need to know about one of the two databases.
 type Database struct {
-	// Name is also that of its folder below migrations.
+	// Name is also that of its files below migrations and triggers.
 	Name  string
 	Goose goose.Dialect
-	// Settings are statements with which each migration begins.
+	// Settings are statements with which each migration and each fix begins.
 	Settings string
-	// OldQuery selects true in a database of a version that cannot be migrated.
-	OldQuery string
 	// HasTableQuery selects whether there is a table; %s stands for its name.
 	HasTableQuery string
-	// TriggersQuery selects how many triggers mark changes. There must be Triggers of them.
-	TriggersQuery string
-	Triggers      int
+	// Fixing are statements with which a fix begins, behind Settings.
+	Fixing string
+	// missing selects what is not there of tables and columns, for which %s stands as rows of VALUES: one column of each table.
+	missing string
+	// otherOwner selects the role that owns the tables, if this one has not its rights; else "".
+	otherOwner string
+	// migrated are the rules for a database that is to be migrated, and served those for one that was.
+	migrated, served []rule
 }
 
 // SQLite and Postgres are the two databases.
@@ -33,21 +36,26 @@ var (
 	SQLite = Database{
 		Name:          "sqlite",
 		Goose:         goose.DialectSQLite3,
-		OldQuery:      "SELECT count(*) > 0 AND max(name = 'skeleton') = 0 FROM pragma_table_info('users')",
-		HasTableQuery: "SELECT count(*) > 0 FROM sqlite_master WHERE type = 'table' AND name = '%s'",
-		TriggersQuery: "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name IN ('events', 'rsvps') AND name LIKE 'changes\\_%' ESCAPE '\\'",
-		Triggers:      8,
+		HasTableQuery: "SELECT count(*) > 0 FROM sqlite_schema WHERE type = 'table' AND name = '%s'",
+		missing: `SELECT coalesce(group_concat(text, ', '), '') FROM (SELECT 'table ' || column1 || ': no column ' || min(column2) AS text FROM (VALUES %s)
+			WHERE NOT EXISTS (SELECT 1 FROM pragma_table_info(column1) WHERE name = column2) GROUP BY column1)`,
+		otherOwner: "SELECT ''",
+		served:     sqliteServed,
 	}
 	Postgres = Database{
-		Name:     "postgres",
-		Goose:    goose.DialectPostgres,
-		Settings: NoLimits + ";\nSET LOCAL lock_timeout = '200ms';\n",
-		OldQuery: `SELECT count(*) > 0 AND NOT bool_or(attname = 'skeleton') FROM pg_attribute
-			WHERE attrelid = to_regclass('users') AND attnum > 0`, // a view of information_schema takes 5 ms to plan
+		Name:          "postgres",
+		Goose:         goose.DialectPostgres,
+		Settings:      NoLimits + ";\nSET LOCAL lock_timeout = '200ms';\n",
 		HasTableQuery: "SELECT to_regclass('%s') IS NOT NULL",
-		TriggersQuery: `SELECT count(*) FROM pg_trigger WHERE tgrelid IN (to_regclass('events'), to_regclass('rsvps'))
-			AND tgname LIKE 'changes\_%' AND tgenabled = 'A'`,
-		Triggers: 9,
+		// What a fix makes is the tables' owner's, and stands beside them.
+		Fixing: `SELECT set_config('role', pg_get_userbyid(relowner), true), set_config('search_path', quote_ident(nspname), true)
+			FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE c.oid = to_regclass('events');
+`,
+		missing: `SELECT coalesce(string_agg(text, ', '), '') FROM (SELECT format('table %%s: no column %%s', tab, min(name)) AS text FROM (VALUES %s) wanted (tab, name)
+			WHERE NOT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass(tab) AND attname = name AND NOT attisdropped) GROUP BY tab) missing`,
+		otherOwner: "SELECT CASE WHEN pg_has_role(relowner, 'MEMBER') THEN '' ELSE CAST(pg_get_userbyid(relowner) AS text) END FROM pg_class WHERE oid = to_regclass('events')",
+		migrated:   postgresMigrated,
+		served:     postgresServed,
 	}
 )
 
@@ -60,14 +68,20 @@ const NoLimits = `SELECT set_config(name, '0', true) FROM pg_settings
 
 // Migrations are the migrations of the database.
 func (d Database) Migrations() fs.FS {
-	folder, _ := fs.Sub(migrations, "migrations/"+d.Name) // fails for a malformed path only
+	folder, _ := fs.Sub(files, "migrations/"+d.Name) // fails for a malformed path only
 	return folder
+}
+
+// Triggers are the statements that make the triggers of a database, and leave those alone that are there.
+func Triggers(name string) string {
+	text, _ := files.ReadFile("triggers/" + name + ".sql") // is there
+	return string(text)
 }
 
 // Newest is the number of this program's last migration, the same for both databases.
 func Newest() (newest int64) {
-	files, _ := fs.Glob(migrations, "migrations/postgres/*.sql") // fails for a malformed pattern only
-	for _, file := range files {
+	all, _ := fs.Glob(files, "migrations/postgres/*.sql") // fails for a malformed pattern only
+	for _, file := range all {
 		version, _ := goose.NumericComponent(file) // goose has refused other names before
 		newest = max(newest, version)
 	}
@@ -90,7 +104,7 @@ func (d Database) Version(ctx context.Context, value Value) (version int64, err 
 	return version, err
 }
 
-// Columns are the tables that are copied, with their columns. Tests compare them with the migrations.
+// Columns are the tables that are read and written, with their columns. Tests compare them with the migrations.
 var Columns = map[string]string{
 	"compatibility":      "oldest",
 	"users":              "number, id, username, created_at, issuer, subject, folded, skeleton, blocked_at",
@@ -98,6 +112,8 @@ var Columns = map[string]string{
 	"sessions":           "id, user_id, handle_hash, created_at, device, network, provider_sid, revoked_at, refreshed_at, expires_at, token_hash, spent",
 	"events":             "number, id, world_id, creator_id, name, description, scheduled_at, created_at, request_hash",
 	"rsvps":              "event_number, created_at, user_number, username",
+	"changes":            "world_id",
+	"incarnation":        "horizon, next, next_since",
 }
 
 // Table is a table of the schema. All of its columns are copied.
@@ -142,6 +158,13 @@ func CopiedNames() (names []string) {
 	}
 	return names
 }
+
+// LockedBy selects who keeps others from reading tables, in words for the operator, "" if nobody does.
+const LockedBy = `SELECT coalesce('waiting for ' || string_agg(DISTINCT coalesce(format('the process %s of the role %s (%s)', pid, usename, application_name), 'a prepared transaction')
+		|| ', which has ' || CAST(relation AS regclass) || ' locked', '; '), '')
+	FROM pg_locks LEFT JOIN pg_stat_activity USING (pid)
+	WHERE mode = 'AccessExclusiveLock' AND granted AND relation IN (to_regclass('users'), to_regclass('blocked_identities'), to_regclass('sessions'), to_regclass('events'),
+		to_regclass('rsvps'), to_regclass('changes'), to_regclass('incarnation')) AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 
 // MigrationLock is the advisory lock that an instance holds while it migrates.
 const MigrationLock = 0x776f726c64 // "world"

@@ -1,0 +1,38 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+var errStatements = errors.New("a pooler (PgBouncer in transaction mode) gives prepared statements to others: add default_query_exec_mode=exec to DATABASE_URL")
+
+// CheckStatements returns an error, in words for the operator, if a statement that one has prepared may be gone the next time. Behind a
+// pooler in transaction mode other may have the connection to the server meanwhile. It needs two connections of the same kind.
+func CheckStatements(ctx context.Context, one, other *pgx.Conn) error {
+	if one.Config().DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second) // a pool of one connection would have them wait for each other
+	defer cancel()
+	const name = "worldevents_check"
+	_, err := one.PgConn().Prepare(ctx, name, "SELECT 1", nil)
+	if err == nil {
+		if _, err = other.Exec(ctx, "BEGIN"); err == nil {
+			err = one.PgConn().ExecPrepared(ctx, name, nil, nil, nil).Read().Err
+			other.Exec(ctx, "ROLLBACK")
+		}
+	}
+	var pg *pgconn.PgError
+	switch {
+	case errors.As(err, &pg) && (pg.Code == "26000" || pg.Code == "42P05"): // there is none, or already one of an earlier look
+		return errStatements
+	case err == nil:
+		one.PgConn().Deallocate(ctx, name)
+	}
+	return nil
+}
