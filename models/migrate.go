@@ -15,7 +15,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
-	"gorm.io/gorm"
 
 	"worldevents/models/internal/dberr"
 	"worldevents/models/internal/schema"
@@ -117,7 +116,7 @@ func (s *Store) migrate(ctx context.Context, p pool, refusal error) error {
 			}
 		}
 		if len(j.Fixes) > 0 {
-			if err := s.fix(tx, j.Fixes); err != nil {
+			if err := s.fix(ctx, p, j.Fixes); err != nil {
 				return fmt.Errorf("%w: %w", inOneLine(j.Fixable), err)
 			}
 			fixed := j.Fixable
@@ -131,12 +130,18 @@ func (s *Store) migrate(ctx context.Context, p pool, refusal error) error {
 	})
 }
 
-// fix runs statements that put right what schema.Judge has found.
-func (s *Store) fix(tx *gorm.DB, fixes []string) error {
+// fix runs statements that put right what schema.Judge has found, in one transaction.
+func (s *Store) fix(ctx context.Context, p pool, fixes []string) error {
 	d := s.schema.database
-	return tx.Transaction(func(tx *gorm.DB) error {
-		return tx.Exec(d.Settings + d.Fixing + strings.Join(slices.Compact(fixes), ";\n")).Error
-	})
+	tx, err := p.sql.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if _, err := tx.ExecContext(ctx, d.Settings+d.Fixing+strings.Join(slices.Compact(fixes), ";\n")); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 // Fixed says what Migrate found and put right, in words for the operator.

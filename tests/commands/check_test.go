@@ -290,6 +290,11 @@ func TestCheckPostgresServer(t *testing.T) {
 	ascii := servicetest.PostgresWith(t, " ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
 	result, _ := servicetest.Check(t, servicetest.NewProgram(t, "DATABASE_URL="+ascii.URL))
 	result.Has(t, "fault", "the encoding of the database is SQL_ASCII")
+	for _, f := range result.Findings {
+		if f.Level != "ok" && !strings.Contains(f.Text, "SQL_ASCII") {
+			t.Errorf("beside the encoding: %+v", f)
+		}
+	}
 }
 
 // A connection that leaves the machine should be encrypted.

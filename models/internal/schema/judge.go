@@ -162,18 +162,18 @@ const identities = `(SELECT CAST(attrelid AS regclass) AS tab, attname AS col, p
 const isBehind = "(SELECT last_value + CAST(is_called AS int) FROM %1$s) <= (SELECT max(%2$I) FROM %3$s)"
 
 var postgresServed = []rule{publicSchemas, {
-	query: `SELECT coalesce(string_agg(format('%s.changes_%s', tab, name), ', '), '') FROM (SELECT tab, name FROM unnest(ARRAY['events', 'rsvps']) tab, unnest(ARRAY['insert', 'delete', 'before', 'after']) name
+	query: `SELECT coalesce(string_agg(format('%s.changes_%s', tab, name), ', ' ORDER BY tab, name), '') FROM (SELECT tab, name FROM unnest(ARRAY['events', 'rsvps']) tab, unnest(ARRAY['insert', 'delete', 'before', 'after']) name
 			UNION VALUES ('events', 'move')) wanted
 		WHERE NOT EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = to_regclass(tab) AND tgname = 'changes_' || name AND tgenabled = 'A')`,
 	words: "the triggers %s are missing or do not always fire, so lists would go stale",
 	fix:   markTriggers.postgres,
 }, {
-	query: `SELECT coalesce(string_agg(name, ', '), '') FROM ` + ours + ` WHERE NOT coalesce(prosecdef, false)
+	query: `SELECT coalesce(string_agg(name, ', ' ORDER BY name), '') FROM ` + ours + ` WHERE NOT coalesce(prosecdef, false)
 		OR strpos(prosrc, format('%I.changes', nspname)) = 0 AND format('search_path=%I, pg_temp', nspname) <> ALL (coalesce(proconfig, '{}'))`,
 	words: "the functions %s are missing, or write to another schema than that of the tables",
 	fix:   markTriggers.postgres,
 }, {
-	query: `SELECT coalesce(string_agg(name, ', '), '') FROM ` + ours + ` WHERE has_function_privilege('public', p.oid, 'EXECUTE')`,
+	query: `SELECT coalesce(string_agg(name, ', ' ORDER BY name), '') FROM ` + ours + ` WHERE has_function_privilege('public', p.oid, 'EXECUTE')`,
 	words: "anybody may run the functions %s with the rights of their owner",
 	fix:   "REVOKE EXECUTE ON FUNCTION mark_event(), mark_join(), mark_leave(), mark_events(), mark_rsvps(), await_rsvps() FROM PUBLIC",
 }, {

@@ -1,0 +1,297 @@
+package commands
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// broken is a state of a database that somebody else has brought about.
+type broken struct {
+	name       string
+	statements []string
+	says       string // what check says, and serve
+	// cured means that serve and migrate put it right. Otherwise they refuse, and change nothing.
+	cured bool
+	// empty is a database without tables, and as the role that looks at it where that is not the owner of the tables. mended are
+	// statements after which there is no fault.
+	empty, as bool
+	mended    []string
+}
+
+var brokenSQLite = []broken{
+	{name: "no trigger", statements: []string{"DROP TRIGGER changes_rsvps_insert"}, says: `triggers changes_… \(rsvps_insert\) are missing.*: run worldevents migrate$`, cured: true},
+	{name: "a table renamed", statements: []string{"ALTER TABLE incarnation RENAME TO lost"}, says: "table incarnation: no column horizon: restore a backup", mended: []string{"ALTER TABLE lost RENAME TO incarnation"}},
+}
+
+var brokenPostgres = []broken{
+	{name: "pg_restore --data-only --disable-triggers", statements: []string{"ALTER TABLE rsvps DISABLE TRIGGER ALL", "ALTER TABLE rsvps ENABLE TRIGGER ALL"},
+		says: `triggers rsvps\.changes_after, rsvps\.changes_before, rsvps\.changes_delete, rsvps\.changes_insert .*always fire.*: run worldevents migrate$`, cured: true},
+	{name: "no trigger", statements: []string{"DROP TRIGGER changes_move ON events"}, says: `triggers events\.changes_move are missing.*: run worldevents migrate$`, cured: true},
+	{name: "no function", statements: []string{"DROP FUNCTION mark_leave CASCADE"}, says: `functions mark_leave are missing.*: run worldevents migrate$`, cured: true},
+	{name: "a schema renamed", statements: []string{"ALTER SCHEMA public RENAME TO \"my worlds\"", "ALTER ROLE %[1]s SET search_path = \"my worlds\""},
+		says: "functions await_rsvps, mark_event, .*another schema.*: run worldevents migrate$", cured: true},
+	{name: "pg_restore -x", statements: []string{"GRANT EXECUTE ON FUNCTION mark_join TO PUBLIC"}, says: "anybody may run the functions mark_join .*: run worldevents migrate$", cured: true},
+	{name: "sequences left behind", statements: []string{"SELECT setval('events_number_seq', 1, false)", "SELECT setval('users_number_seq', 1)", "SELECT setval('goose_db_version_id_seq', 1, false)"},
+		says: "numbers of new rows in (events|users|goose_db_version), (events|users|goose_db_version), (events|users|goose_db_version) are taken.*: run worldevents migrate$", cured: true},
+	{name: "another's function", statements: []string{"ALTER FUNCTION mark_event OWNER TO postgres"}, says: `functions do not belong to .*: ALTER FUNCTION mark_event\(\) OWNER TO %[1]s$`,
+		mended: []string{"ALTER FUNCTION mark_event OWNER TO %[1]s"}},
+	{name: "CREATE for PUBLIC", statements: []string{"GRANT CREATE ON SCHEMA public TO PUBLIC"}, says: "anybody may put functions .*: REVOKE CREATE ON SCHEMA public FROM PUBLIC$",
+		mended: []string{"REVOKE CREATE ON SCHEMA public FROM PUBLIC"}},
+	{name: "a column dropped", statements: []string{"ALTER TABLE sessions RENAME spent TO lost"}, says: "table sessions: no column spent: restore a backup$", mended: []string{"ALTER TABLE sessions RENAME lost TO spent"}},
+	{name: "no right to write", as: true, statements: []string{"REVOKE DELETE ON rsvps FROM %[1]s"}, says: "the role may not read and write rsvps: GRANT SELECT", mended: []string{"GRANT DELETE ON rsvps TO %[1]s"}},
+	{name: "not the owner", as: true, statements: []string{"DROP TRIGGER changes_move ON events"}, says: "events.changes_move are missing.*: run worldevents migrate as the role postgres, who owns the tables$",
+		mended: []string{"CREATE TRIGGER changes_move BEFORE UPDATE OF world_id ON events FOR EACH ROW WHEN (OLD.world_id <> NEW.world_id AND NEW.world_id <> '') EXECUTE FUNCTION await_rsvps()",
+			"ALTER TABLE events ENABLE ALWAYS TRIGGER changes_move"}},
+	{name: "a schema without CREATE", empty: true, as: true, says: "the role may make no tables in the schema public: GRANT CREATE ON SCHEMA public TO %[1]s$", mended: []string{"GRANT CREATE ON SCHEMA public TO %[1]s"}},
+	{name: "no schema", empty: true, as: true, statements: []string{"ALTER ROLE %[1]s SET search_path = nowhere", "GRANT CREATE ON SCHEMA public TO %[1]s"}, says: "search_path names no schema that the role may use",
+		mended: []string{"ALTER ROLE %[1]s RESET search_path"}},
+	{name: "CREATE for PUBLIC before", empty: true, statements: []string{"GRANT CREATE ON SCHEMA public TO PUBLIC"}, says: "REVOKE CREATE ON SCHEMA public FROM PUBLIC$", mended: []string{"REVOKE CREATE ON SCHEMA public FROM PUBLIC"}},
+	{name: "another program's table", empty: true, statements: []string{"CREATE TABLE events (id int)"}, says: "it has a table events of another program.*: name an empty database$", mended: []string{"DROP TABLE events"}},
+}
+
+// check tells what serve would refuse or put right, in the same words, and exits with 1. What serve puts right is no fault after that.
+func TestJudgement(t *testing.T) {
+	t.Parallel()
+	try := func(t *testing.T, b broken, p *servicetest.Program, exec func(string), role string) {
+		with := func(text string) string { return strings.ReplaceAll(text, "%[1]s", role) }
+		for _, statement := range b.statements {
+			exec(with(statement))
+		}
+		says := regexp.MustCompile(with(b.says))
+		result, _ := servicetest.Check(t, p)
+		result.Has(t, "fault", with(b.says))
+		tells := func(command, text string) {
+			t.Helper()
+			text = strings.ReplaceAll(text, `\"`, "")
+			if plain := regexp.MustCompile(strings.TrimSuffix(says.String(), "$")); !plain.MatchString(text) || strings.Contains(text, "delete it") {
+				t.Errorf("%s: %s, want %v", command, text, says)
+			}
+		}
+		if !b.cured {
+			for _, command := range []string{"serve", "migrate"} {
+				_, stderr, status := p.Run(command)
+				if tells(command, stderr); status != 1 {
+					t.Errorf("%s: status %d", command, status)
+				}
+			}
+			result, _ := servicetest.Check(t, p)
+			result.Has(t, "fault", with(b.says))
+			for _, statement := range b.mended {
+				exec(with(statement))
+			}
+		} else {
+			s := p.ServeReady()
+			tells("serve", s.AwaitMessage("ready"))
+			s.Signal(syscall.SIGINT)
+			s.Wait(20 * time.Second)
+		}
+		if result, stderr := servicetest.Check(t, p); !result.OK {
+			t.Errorf("put right, check says %s", stderr)
+		}
+		if _, stderr, status := p.Run("migrate"); status != 0 || stderr != "" {
+			t.Errorf("put right, migrate says %d %s", status, stderr)
+		}
+		p.MustRun("session", "issue", "somebody new")
+	}
+	for _, b := range brokenSQLite {
+		t.Run("sqlite/"+b.name, func(t *testing.T) {
+			t.Parallel()
+			db := servicetest.SQLite(t)
+			try(t, b, servicetest.NewProgram(t, "DATABASE_URL="+db.URL), func(statement string) { db.Exec(statement) }, "")
+		})
+	}
+	for _, b := range brokenPostgres {
+		t.Run("postgres/"+b.name, func(t *testing.T) {
+			t.Parallel()
+			db := servicetest.EmptyPostgres(t)
+			owner := db.As("owner")
+			db.Exec("ALTER DATABASE " + name(db) + " OWNER TO " + user(owner))
+			p, role := servicetest.NewProgram(t, "DATABASE_URL="+owner.URL), user(owner)
+			if b.as {
+				if !b.empty {
+					servicetest.NewProgram(t, "DATABASE_URL="+db.URL).MustRun("migrate")
+				}
+				other := db.As("other")
+				p, role = servicetest.NewProgram(t, "DATABASE_URL="+other.URL), user(other)
+			} else if !b.empty {
+				p.MustRun("demo")
+			}
+			try(t, b, p, func(statement string) { db.Exec(statement) }, role)
+		})
+	}
+}
+
+func name(db *servicetest.Database) (name string) {
+	db.Read("SELECT current_database()", nil, &name)
+	return name
+}
+
+func user(db *servicetest.Database) (name string) {
+	db.Read("SELECT current_user", nil, &name)
+	return name
+}
+
+// While users write nothing is said of sequences that go on, migrate sets those that are behind for good, and never back.
+func TestSequencesBesideWriters(t *testing.T) {
+	t.Parallel()
+	db := servicetest.Postgres(t)
+	p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
+	s := p.ServeReady()
+	cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+	s.Do("POST", servicetest.Plaza, servicetest.EventBody, cookies) // one row beside a fresh sequence
+	db.Exec("SELECT setval('events_number_seq', 1, false)")
+	if status, body := s.Do("POST", servicetest.Plaza, servicetest.EventBody, cookies); status != 500 {
+		t.Errorf("%d %s", status, body)
+	}
+	db.Exec("SELECT setval('events_number_seq', 1, false)")
+	result, _ := servicetest.Check(t, p)
+	result.Has(t, "fault", "numbers of new rows in events are taken")
+
+	db.Exec("SELECT setval('events_number_seq', 100)")
+	db.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) SELECT gen_random_uuid(), 'crowd', 'n', '', '2030-01-01', now() FROM generate_series(1, 20000)")
+	db.Exec("SELECT setval('events_number_seq', 1, false)")
+	stop := make(chan struct{})
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	migrated := false
+	for range 50 {
+		wait.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				mu.Lock()
+				after := migrated
+				mu.Unlock()
+				if status, body := s.Do("POST", servicetest.Plaza, servicetest.EventBody, cookies); status != 200 && status != 503 && after {
+					t.Errorf("after migrate: %d %s", status, body)
+				}
+			}
+		})
+	}
+	if _, stderr, status := p.Run("migrate"); status != 0 || !strings.Contains(stderr, "numbers of new rows") {
+		t.Errorf("%d %s", status, stderr)
+	}
+	mu.Lock()
+	migrated = true
+	mu.Unlock()
+	before := db.Count("events")
+	servicetest.Eventually(t, 20*time.Second, "events are created", func() bool { return db.Count("events") > before+200 })
+	for range 3 {
+		if result, stderr := servicetest.Check(t, p); !result.OK {
+			t.Errorf("beside writers: %s", stderr)
+		}
+		p.MustRun("migrate")
+	}
+	close(stop)
+	wait.Wait()
+	// Forward alone: a sequence that has given out more than there is stays where it is.
+	db.Exec("SELECT setval('events_number_seq', 1000000)")
+	db.Exec("SELECT setval('users_number_seq', 1, false)")
+	if _, stderr, status := p.Run("migrate"); status != 0 || strings.Contains(stderr, "in events") {
+		t.Errorf("%d %s", status, stderr)
+	}
+	if n := db.Count("events_number_seq WHERE last_value >= 1000000"); n != 1 {
+		t.Error("the sequence of events went back")
+	}
+}
+
+// A role that may not read a sequence is told nothing, and an instance of it serves.
+func TestUnreadableSequences(t *testing.T) {
+	t.Parallel()
+	db := servicetest.Postgres(t)
+	db.Exec("SELECT setval('users_number_seq', 7)")
+	other := db.As("other")
+	p := servicetest.NewProgram(t, "DATABASE_URL="+other.URL)
+	if result, stderr := servicetest.Check(t, p); !result.OK {
+		t.Errorf("%s", stderr)
+	}
+	p.ServeReady()
+	p.MustRun("user", "add", "alice")
+	db.Exec("SELECT setval('users_number_seq', 1, false)")
+	if result, stderr := servicetest.Check(t, p); !result.OK {
+		t.Errorf("%s", stderr)
+	}
+	// What is taken is not the username.
+	db.Exec("SELECT setval('users_number_seq', 7)")
+	fails(t, p, "users_pkey", "user", "add", "bob")
+	db.Exec("SELECT setval('users_number_seq', 7)")
+	fails(t, p, "a number or an id of the new user is taken", "session", "issue", "bob")
+	db.Exec("GRANT SELECT ON ALL SEQUENCES IN SCHEMA public TO " + user(other))
+	db.Exec("SELECT setval('users_number_seq', 1, false)")
+	result, _ := servicetest.Check(t, p)
+	result.Has(t, "fault", "numbers of new rows in users are taken.* as the role postgres, who owns the tables$")
+}
+
+// An instance that has run through a restore which left no marks shows what it brought once migrate has run.
+func TestRestoreWithoutMarks(t *testing.T) {
+	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
+		p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
+		s := p.ServeReady()
+		cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+		s.Do("POST", servicetest.Plaza, servicetest.EventBody, cookies)
+		list := func() int {
+			_, body := s.Do("GET", servicetest.Plaza, "", cookies)
+			return strings.Count(body, `"name"`)
+		}
+		if n := list(); n != 1 {
+			t.Fatalf("%d events", n)
+		}
+		db.DB.SetMaxOpenConns(1)
+		insert := "INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) SELECT '" + servicetest.IDOf(9) + "', world_id, 'restored', '', scheduled_at, created_at FROM events"
+		if db.Dialect == "sqlite" {
+			var trigger string
+			db.Read("SELECT sql FROM sqlite_schema WHERE name = 'changes_events_insert'", nil, &trigger)
+			db.Exec("DROP TRIGGER changes_events_insert")
+			db.Exec(insert)
+		} else {
+			db.Exec("ALTER TABLE events DISABLE TRIGGER ALL")
+			db.Exec(insert)
+			db.Exec("ALTER TABLE events ENABLE TRIGGER ALL")
+		}
+		if n := list(); n != 1 { // kept: nothing has said that it changed
+			t.Fatalf("%d events before migrate", n)
+		}
+		if _, stderr, status := p.Run("migrate"); status != 0 || !strings.Contains(stderr, "lists would go stale") {
+			t.Errorf("%d %s", status, stderr)
+		}
+		servicetest.Eventually(t, 5*time.Second, "the list shows what was restored", func() bool { return list() == 2 })
+		db.Exec(strings.Replace(insert, servicetest.IDOf(9), servicetest.IDOf(10), 1) + " WHERE name = 'restored'")
+		servicetest.Eventually(t, 5*time.Second, "marks are left again", func() bool { return list() == 3 })
+	})
+}
+
+// Logical replication of all tables stands in the way of no UPDATE: each table has a key.
+func TestTablesHaveKeys(t *testing.T) {
+	t.Parallel()
+	db := servicetest.Postgres(t)
+	if n := db.Count("pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace AND NOT EXISTS (SELECT FROM pg_index WHERE indrelid = pg_class.oid AND indisprimary)"); n != 0 {
+		t.Errorf("%d tables have no primary key", n)
+	}
+	db.Exec("CREATE PUBLICATION everything FOR ALL TABLES")
+	if n := db.Exec("UPDATE compatibility SET oldest = oldest"); n != 1 {
+		t.Errorf("%d rows", n)
+	}
+}
+
+// A file that the URL names and that is not there is told with its path.
+func TestMissingCertificateFile(t *testing.T) {
+	t.Parallel()
+	for _, parameter := range []string{"sslrootcert", "sslcert=x.pem&sslkey"} {
+		p := servicetest.NewProgram(t, fmt.Sprintf("DATABASE_URL=postgres://u:s3cr3t@127.0.0.1:1/d?sslmode=verify-full&%s=/nowhere/ca.pem", parameter))
+		result, _ := servicetest.Check(t, p)
+		result.Has(t, "fault", "^DATABASE_URL: .*open /nowhere/ca.pem: no such file or directory$")
+		if _, stderr, status := p.Run("serve"); status != 1 || !strings.Contains(stderr, "/nowhere/ca.pem") || strings.Contains(stderr, "s3cr3t") {
+			t.Errorf("%d %s", status, stderr)
+		}
+	}
+}
