@@ -1,4 +1,5 @@
-# Everything needs only Go and make. Without cgo the binary is static; the race detector alone wants a C compiler.
+# Everything needs only Go and make. Programs built here are static, as releases are: plain `go build` uses the C library where
+# there is gcc. The race detector alone needs it.
 export CGO_ENABLED ?= 0
 # Releases are built without paths of the machine. What is compiled for them, for tests and for use is then the same.
 export GOFLAGS := -trimpath $(GOFLAGS)

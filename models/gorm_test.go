@@ -13,6 +13,7 @@ import (
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
+	"gorm.io/gorm/migrator"
 
 	"worldevents/models"
 	"worldevents/tests/servicetest"
@@ -80,8 +81,11 @@ func TestModelsDescribeTheirTables(t *testing.T) {
 	})
 }
 
-// generated takes away how GORM would have a database assign numbers.
-var generated = strings.NewReplacer(" PRIMARY KEY AUTOINCREMENT", "", "bigserial", "bigint", "serial", "integer")
+// spelled writes GORM's types as the database does. No serial is one: GORM would have PostgreSQL assign the numbers.
+var spelled = map[string]*strings.Replacer{
+	"sqlite":   strings.NewReplacer("string", "text", "time", "datetime", "bytes", "blob", "int", "integer"),
+	"postgres": strings.NewReplacer("bigserial", "bigint", "serial", "integer"),
+}
 
 // describe returns a model's table, and its columns as GORM would make them.
 func describe(tx *gorm.DB, model any) (table string, described map[string]string, err error) {
@@ -89,10 +93,11 @@ func describe(tx *gorm.DB, model any) (table string, described map[string]string
 	if err := statement.Parse(model); err != nil {
 		return "", nil, err
 	}
+	types := migrator.Migrator{Config: migrator.Config{DB: tx, Dialector: tx.Dialector}}
 	described = make(map[string]string)
 	for _, name := range statement.Schema.DBNames {
 		field := statement.Schema.LookUpField(name)
-		described[name] = generated.Replace(tx.Migrator().FullDataTypeOf(field).SQL)
+		described[name] = spelled[tx.Name()].Replace(types.FullDataTypeOf(field).SQL)
 		if field.PrimaryKey {
 			described[name] += " PRIMARY KEY"
 		}

@@ -56,7 +56,6 @@ func newEnv(binary string) (*env, error) {
 	if s.binary == "" {
 		s.binary = filepath.Join(s.dir, "worldevents")
 		build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", s.binary, "worldevents")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			return s, fmt.Errorf("go build: %w: %s", err, out)
 		}

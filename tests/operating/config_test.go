@@ -49,9 +49,9 @@ func TestSettingsAreDocumented(t *testing.T) {
 	if !strings.Contains(example, "\nAPP_ENV=development\n") || !strings.Contains(example, "\nJWT_SECRET=\n") {
 		t.Error(".env.example must say development, and leave JWT_SECRET empty")
 	}
-	inCode["TEST_PROGRAM"], inCode["TEST_DATABASE_URL"], inCode["TEST_POSTGRES_BIN"], inCode["CGO_ENABLED"], inCode["SIGNING_KEY"] = "", "", "", "", "" // of the tests and the build
-	inCode["ON_ERROR_STOP"] = ""                                                                                                                        // of psql
-	inCode["SSL_CERT_FILE"], inCode["RENEWED_LINEAGE"], inCode["CAP_NET_BIND_SERVICE"] = "", "", ""                                                     // of package crypto/x509, certbot and Linux
+	inCode["TEST_PROGRAM"], inCode["TEST_DATABASE_URL"], inCode["TEST_POSTGRES_BIN"], inCode["SIGNING_KEY"] = "", "", "", "" // of the tests and the build
+	inCode["ON_ERROR_STOP"] = ""                                                                                             // of psql
+	inCode["SSL_CERT_FILE"], inCode["RENEWED_LINEAGE"], inCode["CAP_NET_BIND_SERVICE"] = "", "", ""                          // of package crypto/x509, certbot and Linux
 	for _, page := range append(servicetest.Pages(t), ".env.example") {
 		for _, name := range regexp.MustCompile(`\b[A-Z]+(_[A-Z]+)+\b`).FindAllString(servicetest.Shipped(t, page), -1) {
 			if _, known := inCode[name]; !known {

@@ -40,7 +40,6 @@ func Binary(tb testing.TB) string {
 		}
 		build := exec.Command("go", "build", "-o", filepath.Join(binary.dir, "worldevents"), ".")
 		build.Dir = root
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			binary.err = fmt.Errorf("go build: %w\n%s", err, out)
 		}

@@ -5,10 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"net/url"
-	"sync"
 	"time"
 
-	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
 )
 
@@ -36,32 +34,6 @@ func DSN(path string, busy time.Duration) string {
 // first connection of all they write to the file. Every commit waits for the disk (synchronous = FULL), since
 // an acknowledged write must survive a loss of power.
 const settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = 1"
-
-// dialector is GORM's own for SQLite, which asks for the version of SQLite when it starts. That must not open
-// the file yet, so a database in memory answers. GORM's package also imports a second SQLite, written in C:
-// builds without cgo leave it out, and nothing uses it.
-type dialector struct {
-	sqlite.Dialector
-	pool gorm.ConnPool
-}
-
-// Initialize implements gorm.Dialector.
-func (d dialector) Initialize(db *gorm.DB) error {
-	memory, err := sql.Open("sqlite", ":memory:")
-	if err != nil {
-		return err
-	}
-	defer memory.Close()
-	d.Conn = memory
-	err = d.Dialector.Initialize(db)
-	db.ConnPool = d.pool
-	return err
-}
-
-// NewDialector puts GORM over a pool of readers.
-func NewDialector(db *sql.DB) gorm.Dialector {
-	return dialector{pool: statements{db, new(sync.Map)}}
-}
 
 // BeginRead begins a transaction on a pool of readers, as GORM knows it. All its queries see the file as the
 // first of them saw it. It waits for no writer (sqlite.org/isolation.html).

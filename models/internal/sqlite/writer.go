@@ -37,7 +37,7 @@ func (f *File) OpenWriting(busy, hold time.Duration, readers batch.Connections) 
 		return w, err
 	}
 	commits := &writer{db: w.DB, file: f}
-	w.GORM, w.Batches = dialector{pool: commits}, batch.New(batch.Savepoints{Tx: commits}, 1)
+	w.GORM, w.Batches = dialector{commits}, batch.New(batch.Savepoints{Tx: commits}, 1)
 	f.write = func(ctx context.Context) error {
 		err := dberr.ErrUnavailable // stays if ctx ends first
 		w.Batches.Pause(ctx, func() { err = commits.probe(ctx) })

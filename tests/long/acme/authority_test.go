@@ -42,7 +42,6 @@ func pebbleBinary(t *testing.T) string {
 		}
 		build := exec.Command("go", "build", "-modfile=tests/long/acme/pebble.mod", "-o", pebble.dir+"/", "github.com/letsencrypt/pebble/v2/cmd/pebble")
 		build.Dir = servicetest.Root(t)
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			pebble.err = fmt.Errorf("%w %s", err, out)
 		}

@@ -283,27 +283,3 @@ func without(t *testing.T, version string) (dir string) {
 	}
 	return dir
 }
-
-// With cgo a second SQLite, in C, would be linked. The build says so instead, but under the race detector, which needs cgo.
-func TestBuildWithoutCgo(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct{ args, want string }{{"", "[cgo.go]"}, {"-race", "[]"}} {
-		list := exec.Command(servicetest.Tool(t, "go"), strings.Fields("list "+test.args+" -f {{.CgoFiles}} worldevents/config/build")...)
-		list.Dir, list.Env = servicetest.Root(t), append(os.Environ(), "CGO_ENABLED=1")
-		if out, err := list.Output(); err != nil || strings.TrimSpace(string(out)) != test.want {
-			t.Errorf("%q: %s, %v, want %s", test.args, out, err, test.want)
-		}
-	}
-	compiler, err := exec.Command(servicetest.Tool(t, "go"), "env", "CC").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := exec.LookPath(strings.TrimSpace(string(compiler))); err != nil {
-		return // whoever has no C compiler builds without cgo
-	}
-	build := exec.Command(servicetest.Tool(t, "go"), "build", "worldevents/config/build")
-	build.Dir, build.Env = servicetest.Root(t), append(os.Environ(), "CGO_ENABLED=1")
-	if out, err := build.CombinedOutput(); err == nil || !strings.Contains(string(out), "set CGO_ENABLED=0") {
-		t.Errorf("%s, %v", out, err)
-	}
-}

@@ -36,7 +36,7 @@ func nextRelease(t *testing.T) string {
 		}
 	}
 	build := exec.Command("go", "build", "-overlay", overlay, "-o", path, ".")
-	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
