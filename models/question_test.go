@@ -11,12 +11,12 @@ import (
 
 // Those who ask at the same time share statements, and each gets the answer to their own question.
 func TestQuestionsShareStatements(t *testing.T) {
-	for name, url := range map[string]func() string{
-		"sqlite":   func() string { return "sqlite:" + t.TempDir() + "/q.db" },
-		"postgres": func() string { return servicetest.NewPostgresServer(t, "fsync=off").URL() },
+	for name, url := range map[string]func(t *testing.T) string{
+		"sqlite":   func(t *testing.T) string { return "sqlite:" + t.TempDir() + "/q.db" },
+		"postgres": func(t *testing.T) string { return servicetest.NewPostgresServer(t, "fsync=off").URL() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := openStore(t, url())
+			store := openStore(t, url(t))
 			if err := store.Migrate(t.Context()); err != nil {
 				t.Fatal(err)
 			}

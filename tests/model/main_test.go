@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	flag.Set("rapid.checks", "1")
 	flag.Set("rapid.steps", "40")
 	flag.Set("rapid.nofailfile", "true")
-	os.Exit(servicetest.Main(m))
+	os.Exit(servicetest.MainLong(m))
 }
 
 // repeat calls history a few times at least, and for a driver's share of the time, until it fails.

@@ -24,7 +24,8 @@ import (
 )
 
 // Postgres makes a migrated database: on the server of TEST_DATABASE_URL, else on a throwaway server that all tests of
-// the process share. Where there is neither the test is skipped, or fails when CI=true or TEST_POSTGRES_BIN is set.
+// the process share. Where there is neither the test is skipped, or fails when CI=true or TEST_POSTGRES_BIN is set. With
+// -short it is always skipped.
 func Postgres(tb testing.TB) *Database {
 	tb.Helper()
 	return createDatabase(tb, " STRATEGY file_copy TEMPLATE "+template(tb)) // without fsync this costs half of wal_log
@@ -58,6 +59,9 @@ var cluster struct {
 // template is the name of a migrated database on the server, which the first call starts.
 func template(tb testing.TB) string {
 	tb.Helper()
+	if testing.Short() {
+		tb.Skip("-short leaves PostgreSQL out")
+	}
 	cluster.once.Do(func() { cluster.err = startCluster() })
 	if cluster.err != nil && (os.Getenv("CI") == "true" || os.Getenv("TEST_POSTGRES_BIN") != "") {
 		tb.Fatalf("no PostgreSQL: %v", cluster.err)

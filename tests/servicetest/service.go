@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
+	"flag"
 	"log/slog"
 	"net"
 	"net/http"
@@ -303,6 +304,14 @@ func Main(m *testing.M) int {
 		return 1
 	}
 	return status
+}
+
+// MainLong is Main for packages that take minutes: with -short they run nothing.
+func MainLong(m *testing.M) int {
+	if flag.Parse(); testing.Short() {
+		return 0
+	}
+	return Main(m)
 }
 
 // AddUser makes a user without a session and returns the id.

@@ -20,5 +20,5 @@ func TestMain(m *testing.M) {
 	flag.Set("rapid.checks", "50")
 	flag.Set("rapid.steps", "25")
 	flag.Set("rapid.nofailfile", "true")
-	os.Exit(servicetest.Main(m))
+	os.Exit(servicetest.MainLong(m))
 }

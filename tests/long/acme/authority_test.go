@@ -22,7 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	status := servicetest.Main(m)
+	status := servicetest.MainLong(m)
 	os.RemoveAll(pebble.dir)
 	os.Exit(status)
 }

@@ -9,7 +9,7 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(servicetest.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(servicetest.MainLong(m)) }
 
 // projectPath returns the path of a file of the project.
 func projectPath(t *testing.T, name string) string {

@@ -17,7 +17,7 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(servicetest.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(servicetest.MainLong(m)) }
 
 // What SQL begins with that makes n rows, and a time in it.
 const (

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano() % 1e6)
 	}
-	os.Exit(servicetest.Main(m))
+	os.Exit(servicetest.MainLong(m))
 }
 
 // cell is one attack.

@@ -8,4 +8,4 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(servicetest.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(servicetest.MainLong(m)) }

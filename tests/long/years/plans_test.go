@@ -13,7 +13,7 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(servicetest.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(servicetest.MainLong(m)) }
 
 // What has come together in years: 200,000 users with 250,000 events of 20 RSVPs each in 2,500 worlds, sessions, and marks.
 var years = []string{
