@@ -12,8 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
-
-	"worldevents/internal/socket"
 )
 
 // HostsOf returns how to connect to each host of a URL by itself. Its sslmode may allow several ways: with TLS
@@ -54,7 +52,6 @@ type host struct {
 func (s *Server) newHost(of *hosts, config *pgx.ConnConfig, several bool) *host {
 	h := &host{hosts: of, name: hostName{timeout: s.timeout}}
 	config.OnNotification = hear
-	config.DialFunc = withCheapWrites(config.DialFunc)
 	if several {
 		config.DialFunc = h.followed(config.DialFunc)
 		if config.ValidateConnect == nil { // otherwise a standby that responds first would do
@@ -81,17 +78,6 @@ func (s *Server) newHost(of *hosts, config *pgx.ConnConfig, several bool) *host 
 		stdlib.OptionShouldPing(s.checks.noteIdle),
 		stdlib.OptionResetSession(s.reset))
 	return h
-}
-
-// withCheapWrites makes the connections of dial write with package socket.
-func withCheapWrites(dial pgconn.DialFunc) pgconn.DialFunc {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return socket.Wrap(conn), nil
-	}
 }
 
 // prepare resolves the host's name and gives each address a share of the time. The address that connected last
