@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"gorm.io/gorm"
@@ -18,15 +17,14 @@ import (
 
 // Subscribe has fn called after each write of this Store that may have changed a list, with own set, and before
 // the write returns. So fn must return quickly. On PostgreSQL it also begins to listen for other instances, and
-// calls fn when one of them has written. log gets a line when listening begins to work and when it stops
-// working.
+// calls fn when one of them has written.
 //
 // A call of fn carries no data. A needless call costs one question to the database; a lost one costs a delay.
 // There is one subscriber, for the life of the Store.
-func (s *Store) Subscribe(log *slog.Logger, fn func(own bool)) {
+func (s *Store) Subscribe(fn func(own bool)) {
 	s.subscriber.Store(&fn)
 	if s.instances != nil {
-		s.instances.Listen(log, func() { fn(false) })
+		s.instances.Listen(func() { fn(false) })
 	}
 }
 

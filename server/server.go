@@ -170,7 +170,7 @@ func (s *Server) Attach(h *http.Server, l net.Listener) net.Listener {
 
 // Ready begins to report readiness and to take requests: the schema is up to date. It is called once.
 func (s *Server) Ready() {
-	s.live.Listen(s.log)
+	s.live.Listen()
 	s.observer.Readiness.Ready()
 }
 

@@ -558,7 +558,7 @@ func TestCommandsWakeWhoWaits(t *testing.T) {
 			return servicetest.Metric(t, s, "worldevents_hints_received_total")
 		}
 		if postgres {
-			servicetest.Eventually(t, 20*time.Second, "the service hears others", func() bool { return servicetest.Metric(t, s, "worldevents_hears_instances") == 1 })
+			s.Database.AwaitListeners(t, 1)
 		}
 		bob := s.SignIn("bob")
 		id := bob.Create("plaza", "n", servicetest.When)

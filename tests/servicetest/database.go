@@ -228,6 +228,14 @@ func Lock(t *testing.T, db *Database, table string) (release func()) {
 	}
 }
 
+// AwaitListeners waits until n instances listen for the notifications of others.
+func (d *Database) AwaitListeners(t *testing.T, n int) {
+	t.Helper()
+	Eventually(t, 20*time.Second, fmt.Sprintf("%d instances listen", n), func() bool {
+		return d.Count("pg_stat_activity WHERE datname = current_database() AND state = 'idle' AND query LIKE 'LISTEN %'") == n
+	})
+}
+
 // AwaitLock waits until somebody waits for a lock of PostgreSQL: writes that come later then share no transaction with that one. On SQLite
 // they never would.
 func (d *Database) AwaitLock(t *testing.T) {

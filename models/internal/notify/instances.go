@@ -3,13 +3,11 @@ package notify
 import (
 	"context"
 	"crypto/rand"
-	"log/slog"
 
 	"worldevents/models/internal/postgres"
 )
 
-// Instances tells the instances that share a PostgreSQL database when one of them has written, with NOTIFY, and with LISTEN on a
-// connection beside the pool.
+// Instances tells the instances that share a PostgreSQL database when one of them has written.
 //
 // A write does not notify in its own transaction. PostgreSQL commits transactions that notify one after the
 // other, since notifications arrive in the order of the commits (PostgreSQL, "NOTIFY"), and writes would be
@@ -27,22 +25,17 @@ func New(server *postgres.Server, exec func(ctx context.Context, statement strin
 	instance := rand.Text()
 	// A transaction that only notifies has written nothing, so PostgreSQL lets it wait neither for the disk nor for a standby.
 	statement := "SELECT pg_notify('" + channel + "', '" + instance + "')"
-	n := newNotifier(func(ctx context.Context) error { return exec(ctx, statement) })
-	return &Instances{notifier: n, listener: &listener{server: server, instance: instance, notifier: n}}
+	return &Instances{
+		notifier: newNotifier(func(ctx context.Context) error { return exec(ctx, statement) }),
+		listener: &listener{server: server, instance: instance},
+	}
 }
 
-// Listen begins to hear other instances, and calls deliver when one of them has written. Log gets a line when that begins to work and
-// when it no longer does.
-func (i *Instances) Listen(log *slog.Logger, deliver func()) {
-	i.listener.start(log, deliver)
-}
+// Listen begins to call deliver when another instance has written.
+func (i *Instances) Listen(deliver func()) { i.listener.start(deliver) }
 
 // Tell tells other instances soon that this one has written.
 func (i *Instances) Tell() { i.notifier.tell() }
-
-// Hears reports whether notifications of other instances arrive. Otherwise only asking the database finds what they write: behind a
-// pooler that does not pass notifications on, and while the connection is lost.
-func (i *Instances) Hears() bool { return i.listener.hears.Load() }
 
 // Sent is how many notifications were sent.
 func (i *Instances) Sent() uint64 { return i.notifier.sent.Load() }

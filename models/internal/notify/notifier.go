@@ -10,7 +10,6 @@ import (
 // notification; after a quiet time the first is sent at once. No write waits for it. One that cannot be sent is not
 // sent again: others find the write when they ask, a second later.
 type notifier struct {
-	// send sends a notification. It may be called concurrently.
 	send func(context.Context) error
 	sent atomic.Uint64
 
@@ -21,7 +20,7 @@ type notifier struct {
 }
 
 const (
-	// notifyInterval bounds how much later other instances hear of a write.
+	// notifyInterval bounds how much later other instances are told of a write.
 	notifyInterval = 30 * time.Millisecond
 	// notifyTimeout bounds the sending of one notification, with the queue for a connection.
 	notifyTimeout = time.Second
@@ -47,22 +46,15 @@ func (n *notifier) sendPending() {
 	if !n.pending.Swap(false) { // before the sending: a write that comes during it has another one sent
 		return
 	}
-	n.notify(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
+	defer cancel()
+	if n.send(ctx) == nil {
+		n.sent.Add(1)
+	}
 	select {
 	case <-n.closing.Done():
 	case <-time.After(notifyInterval):
 	}
-}
-
-// notify sends a notification.
-func (n *notifier) notify(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
-	defer cancel()
-	err := n.send(ctx)
-	if err == nil {
-		n.sent.Add(1)
-	}
-	return err
 }
 
 // close sends what is pending, once what is being sent is. Each takes notifyTimeout at most.

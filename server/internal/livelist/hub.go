@@ -10,7 +10,7 @@ import (
 
 const (
 	// askInterval is after how long without a write the hub asks: so late watchers see what was written by hand, or by an instance
-	// that is not heard.
+	// whose notification does not arrive.
 	askInterval = time.Second
 	// askRest is the time between two questions, after however many writes.
 	askRest = 5 * time.Millisecond

@@ -1,8 +1,6 @@
 package livelist
 
 import (
-	"log/slog"
-
 	"worldevents/models"
 	"worldevents/server/internal/eventlist"
 	"worldevents/server/internal/ledger"
@@ -36,9 +34,8 @@ func New(store *models.Store, lists *eventlist.Lists, o Options) *Lists {
 	}
 }
 
-// Listen begins to hear of changes, of this instance and of others. It must be called once, before requests are served. Log
-// receives a line when other instances begin to be heard, and when they no longer are.
-func (l *Lists) Listen(log *slog.Logger) { l.store.Subscribe(log, l.hub.hear) }
+// Listen begins to hear of changes, of this instance and of others. It must be called once, before requests are served.
+func (l *Lists) Listen() { l.store.Subscribe(l.hub.hear) }
 
 // Stop ends all watches at once, and lets nobody begin another.
 func (l *Lists) Stop() { l.hub.end() }

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	mathrand "math/rand/v2"
 	"net/http/httptest"
 	"path/filepath"
@@ -43,7 +42,7 @@ func testLive(t *testing.T, test func(t *testing.T, l *Lists, other *models.Stor
 		}
 		lists := eventlist.New(stores[0], "http://localhost", []byte("a secret of the test"), 1<<20)
 		l := New(stores[0], lists, Options{MaxWatches: 1000, MaxAnswering: 4})
-		l.Listen(slog.New(slog.DiscardHandler))
+		l.Listen()
 		defer l.hub.finish()
 		test(t, l, stores[1])
 		time.Sleep(2 * askInterval)

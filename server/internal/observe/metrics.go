@@ -88,12 +88,6 @@ func ofStore(store *models.Store) []prometheus.Collector {
 // ofInstances are the metrics of the hints that instances give each other.
 func ofInstances(i *models.Instances) []prometheus.Collector {
 	return []prometheus.Collector{
-		metrics.Gauge("worldevents_hears_instances", "1 while other instances are heard; 0 while what they write is found a second later.", func() int {
-			if i.Hears() {
-				return 1
-			}
-			return 0
-		}),
 		metrics.Counter("worldevents_hints_sent_total", "Notifications to other instances that this one has written.", i.Sent),
 		metrics.Counter("worldevents_hints_received_total", "Notifications of others, instances or people, that have written.", i.Received),
 	}

@@ -86,11 +86,7 @@ func TestRotatedRole(t *testing.T) {
 	p := program.ServeReady()
 	transport := newTransport(10)
 	defer transport.CloseIdleConnections()
-	hears := func() bool {
-		_, metrics := p.AdminBody("/metrics")
-		return strings.Contains(metrics, "\nworldevents_hears_instances 1\n")
-	}
-	servicetest.Eventually(t, 20*time.Second, "instances are heard", hears)
+	r.db.AwaitListeners(t, 1)
 
 	var done atomic.Bool
 	var writes atomic.Int64
@@ -111,7 +107,7 @@ func TestRotatedRole(t *testing.T) {
 		r.use(roles[1])
 		hangUp(t, p, `SIGHUP: DATABASE_URL_FILE was read again","changed":true`)
 		servicetest.Eventually(t, 30*time.Second, roles[0]+" has no connection", func() bool { return r.connections(roles[0]) == 0 })
-		servicetest.Eventually(t, 20*time.Second, "instances are heard", hears)
+		r.db.AwaitListeners(t, 1)
 		before := writes.Load()
 		servicetest.Eventually(t, 20*time.Second, "writes go on", func() bool { return t.Failed() || writes.Load() > before+10 })
 		if r.connections(roles[1]) == 0 {

@@ -66,16 +66,3 @@ func TestStartWithoutDatabase(t *testing.T) {
 		})
 	}
 }
-
-// While no synchronous standby responds every commit of a write waits for one, and that of a notification does not: instances hear each
-// other.
-func TestInstancesAreHeardWithoutStandby(t *testing.T) {
-	t.Parallel()
-	server := servicetest.NewPostgresServer(t)
-	program := servicetest.NewProgram(t, "DATABASE_URL="+server.URL(), "DB_TIMEOUT=2s")
-	program.MustRun("migrate")
-	server.Exec("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
-	server.Exec("SELECT pg_reload_conf()")
-	p := program.ServeReady()
-	servicetest.Eventually(t, 20*time.Second, "instances are heard", func() bool { return gauge(t, p, "worldevents_hears_instances") == 1 })
-}
