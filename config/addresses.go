@@ -1,26 +1,42 @@
 package config
 
 import (
-	"errors"
 	"net"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// hostName is a name in DNS, or a label of one, such as containers have.
-var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*$`)
+var (
+	// hostName is a name in DNS, or a label of one, such as containers have.
+	hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*$`)
+	// dnsName is the name of a host that a certificate can be for (RFC 1123 section 2.1), in two labels or more.
+	dnsName = regexp.MustCompile(`(?i)^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	// hsts is what HSTS may say (RFC 6797 section 6.1, and the directive preload of browsers' lists).
+	hsts = regexp.MustCompile(`(?i)^max-age=[0-9]{1,10}( *; *(includeSubDomains|preload))*$`)
+)
 
-// checkListeners finds out where to listen, and looks at the operator's listener.
-func (c *Config) checkListeners(found *faults) {
-	if err := c.listener(); err != nil {
-		found.add("LISTEN_ADDR", "%v", err)
+const noPort = "must end with a port, 0 to 65535"
+
+// listeners fills in ListenAddrs. The host localhost is both loopback addresses (RFC 6761 section 6.3), since browsers try
+// either. In development these are the default: there anybody who reaches the service signs in as anybody.
+func (c *Config) listeners() []check {
+	c.ListenAddrs = []string{c.ListenAddr}
+	host, text, noAddress := net.SplitHostPort(c.ListenAddr)
+	port, err := net.LookupPort("tcp", text) // 0 for ""
+	if noAddress == nil && err == nil {
+		if host == "localhost" || c.Development && c.given["LISTEN_ADDR"] == "" {
+			c.ListenAddrs = []string{net.JoinHostPort("127.0.0.1", text), net.JoinHostPort("::1", text)}
+		}
+		c.UsePort(port)
 	}
-	found.require("ADMIN_ADDR", c.AdminAddr == "" || isAddress(c.AdminAddr), "must be host:port, :port or empty, with a port of 0 to 65535")
-	for _, host := range c.AdminHosts {
-		found.require("ADMIN_HOSTS", hostName.MatchString(host), "%q must be a host name without port", host)
-	}
+	return append([]check{
+		{"LISTEN_ADDR", noAddress == nil, "must be host:port or :port"},
+		{"LISTEN_ADDR", err == nil, noPort},
+		{"ADMIN_ADDR", c.AdminAddr == "" || isAddress(c.AdminAddr), "must be host:port, :port or empty, with a port of 0 to 65535"},
+	}, each("ADMIN_HOSTS", c.AdminHosts, hostName.MatchString, "must be a host name without port")...)
 }
 
 // isAddress reports whether text is host:port or :port.
@@ -30,25 +46,6 @@ func isAddress(text string) bool {
 		_, err = net.LookupPort("tcp", port)
 	}
 	return err == nil
-}
-
-// listener finds out where to listen. The host localhost is both loopback addresses (RFC 6761 section 6.3), since browsers try
-// either. In development these are the default: there anybody who reaches the service signs in as anybody.
-func (c *Config) listener() error {
-	c.ListenAddrs = []string{c.ListenAddr}
-	host, text, err := net.SplitHostPort(c.ListenAddr)
-	if err != nil {
-		return errors.New("must be host:port or :port")
-	}
-	port, err := net.LookupPort("tcp", text)
-	if err != nil {
-		return errors.New("must end with a port, 0 to 65535")
-	}
-	if host == "localhost" || c.Development && c.given["LISTEN_ADDR"] == "" {
-		c.ListenAddrs = []string{net.JoinHostPort("127.0.0.1", text), net.JoinHostPort("::1", text)}
-	}
-	c.UsePort(port)
-	return nil
 }
 
 // UsePort makes port, of the public listener, that of the default of BASE_URL. It changes nothing in production, nor
@@ -68,16 +65,43 @@ func (c *Config) UsePort(port int) {
 	c.Base, _ = url.Parse(c.BaseURL)
 }
 
-// checkBaseURL fills in Base. It stays nil if BASE_URL is no address.
-func (c *Config) checkBaseURL(found *faults) {
-	var err error
-	if c.Base, err = url.Parse(c.BaseURL); err != nil || !isHTTPURL(c.Base) || c.Base.RawQuery != "" || c.Base.Fragment != "" ||
-		strings.ContainsAny(c.BaseURL, ";, \"<>") {
-		found.add("BASE_URL", "must be an http or https address without a query")
+// baseURL fills in Base. It stays nil if BASE_URL is no address.
+func (c *Config) baseURL() []check {
+	c.Base = parseHTTPURL(c.BaseURL)
+	if strings.ContainsAny(c.BaseURL, ";, \"<>") {
 		c.Base = nil
-	} else if c.Development && !c.DevelopmentPublic && !isLoopback(c.Base.Hostname()) {
-		found.add("BASE_URL", "must be on localhost in development, where anybody signs in as anybody, unless DEVELOPMENT_PUBLIC=true")
 	}
+	return []check{
+		{"BASE_URL", c.Base != nil, "must be an http or https address without a query"},
+		{"BASE_URL", c.Base == nil || !c.Development || c.DevelopmentPublic || isLoopback(c.Base.Hostname()),
+			"must be on localhost in development, where anybody signs in as anybody, unless DEVELOPMENT_PUBLIC=true"},
+	}
+}
+
+// tls looks at the settings of TLS. baseURL comes before it.
+func (c *Config) tls() []check {
+	_, port, noAddress := net.SplitHostPort(c.HTTPAddr)
+	_, err := net.LookupPort("tcp", port)
+	directory, invalid := url.Parse(c.ACMEDirectory)
+	speaks := c.Base != nil && (c.TLS == "acme" || c.TLS == "files")
+	return []check{
+		{"TLS", slices.Contains([]string{"off", "acme", "files"}, c.TLS), "must be off, acme or files"},
+		{"HSTS", c.HSTS == "" || hsts.MatchString(c.HSTS), "must be max-age=SECONDS, and perhaps ; includeSubDomains and ; preload, or empty"},
+		{"HTTP_ADDR", c.HTTPAddr == "" || noAddress == nil, "must be host:port, :port or empty"},
+		{"HTTP_ADDR", err == nil, noPort},
+		{"HTTP_ADDR", c.HTTPAddr == "" || c.TLS != "off", "needs TLS=acme or TLS=files, since it redirects to the public listener"},
+		{"ACME_DIRECTORY", c.ACMEDirectory == "" || invalid == nil && directory.Scheme == "https" && directory.Hostname() != "" && directory.User == nil,
+			"must be an https address"}, // RFC 8555 section 6.1
+		{"BASE_URL", !speaks || c.Base.Scheme == "https", "must be https with TLS=" + c.TLS},
+		{"BASE_URL", !speaks || c.TLS != "acme" || c.Base.Scheme != "https" || isDNSName(c.Base.Hostname()),
+			"must have the full DNS name of a host with TLS=acme, such as https://api.example.org: no other gets a certificate"},
+	}
+}
+
+// isDNSName reports whether an authority may give a certificate for host, which names neither this machine nor an address.
+func isDNSName(host string) bool {
+	last := host[strings.LastIndex(host, ".")+1:]
+	return dnsName.MatchString(host) && len(host) <= 253 && !isLoopback(host) && strings.Trim(last, "0123456789") != ""
 }
 
 // isLoopback reports whether browsers take host for this machine (RFC 6761 section 6.3).
@@ -92,6 +116,11 @@ func IsLocal(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-func isHTTPURL(u *url.URL) bool {
-	return (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil
+// parseHTTPURL returns nil for what is no address of http or https, or has a user, a query or a fragment.
+func parseHTTPURL(text string) *url.URL {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil
+	}
+	return u
 }

@@ -4,12 +4,12 @@
 // start the process get a Config: they copy what a part needs into its options. No error, warning or Settings shows a
 // secret.
 //
-// Load and Inspect go through these steps. Each finds all that is wrong, so that an operator mends everything at once:
+// Load and Inspect go through these steps. Each finds all that is wrong, so that an operator fixes everything at once:
 //
 //	.env  ->  environment  ->  files of *_FILE  ->  types  ->  validate  ->  warnings
-//	(dotenv)  (wins)           (secretfile)         (parse)    (steps, in    (allowed, but
+//	(dotenv)  (wins)           (secretfile)         (parse)    (tables, in   (allowed, but
 //	                                                            this order)   rarely meant)
 //
-// Validate runs one step for each subject. A step adds what is wrong to faults, and fills in the fields that are computed: Base from
-// BASE_URL, Keys from JWT_SECRET, Proxies from TRUSTED_PROXIES.
+// Validate has a table of checks for each subject: setting, condition, words. The function of a table also fills in the fields that are
+// computed: Base from BASE_URL, Keys from JWT_SECRET, Proxies from TRUSTED_PROXIES.
 package config

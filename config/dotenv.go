@@ -1,11 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 	"unicode"
@@ -22,25 +24,22 @@ func readDotEnv() (values map[string]string, exposed []string, problems []error)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
-	if err == nil {
-		defer f.Close()
-	}
-	var info fs.FileInfo
-	if err == nil {
-		info, err = f.Stat() // of the open file: nobody can exchange it meanwhile
-	}
-	var text []byte
-	if err == nil {
-		text, err = io.ReadAll(f)
-	}
+	defer f.Close()
+	info, unknown := f.Stat() // of the open file: nobody can exchange it meanwhile
+	text, unread := io.ReadAll(f)
+	err = cmp.Or(err, unknown, unread)
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
 	}
 	if err != nil {
 		return nil, nil, []error{fmt.Errorf("%s: %w", dotEnvFile, err)}
 	}
-	if by := exposure(info); by != "" {
-		exposed = []string{dotEnvFile + ": " + by}
+	owner, hasOwner := info.Sys().(*syscall.Stat_t)
+	switch {
+	case info.Mode().Perm()&0o022 != 0:
+		exposed = []string{dotEnvFile + ": its mode lets others write it: chmod 600 " + dotEnvFile}
+	case hasOwner && owner.Uid != 0 && int(owner.Uid) != os.Geteuid():
+		exposed = []string{dotEnvFile + ": it belongs to another user, who can write it"}
 	}
 	values, problems = parseDotEnv(string(text))
 	return values, exposed, problems
@@ -54,23 +53,6 @@ func exportLibpq(values map[string]string) {
 			os.Setenv(name, value)
 		}
 	}
-}
-
-// exposure says who besides the user of this process and root can write the file of info.
-func exposure(info fs.FileInfo) string {
-	switch {
-	case info.Mode().Perm()&0o022 != 0:
-		return "its mode lets others write it: chmod 600 " + dotEnvFile
-	case ownedByOther(info):
-		return "it belongs to another user, who can write it"
-	}
-	return ""
-}
-
-// ownedByOther reports whether a file belongs to somebody who is neither root nor the user of this process.
-func ownedByOther(info fs.FileInfo) bool {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	return ok && stat.Uid != 0 && int(stat.Uid) != os.Geteuid()
 }
 
 // parseDotEnv reads lines of NAME=value. Values are literal: nothing in them is expanded or unescaped, so that no secret
@@ -97,6 +79,13 @@ func parseDotEnv(text string) (values map[string]string, problems []error) {
 	return values, problems
 }
 
+var (
+	export = regexp.MustCompile(`^export[ \t]+`)
+	// assignment has a name such as that of a variable, in which some programs allow dots and dashes.
+	assignment = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=(.*)$`)
+	comment    = regexp.MustCompile(`[ \t]#.*$`)
+)
+
 const blanks = " \t"
 
 // parseDotEnvLine reads one line. The name is empty for a blank line and for a comment.
@@ -108,42 +97,20 @@ func parseDotEnvLine(line string) (name, value string, err error) {
 	if line == "" || line[0] == '#' {
 		return "", "", nil
 	}
-	if rest, ok := strings.CutPrefix(line, "export"); ok && strings.IndexAny(rest, blanks) == 0 {
-		line = strings.TrimLeft(rest, blanks)
-	}
-	name, value, ok := strings.Cut(line, "=")
-	name = strings.TrimRight(name, blanks)
-	if !ok || !isVariable(name) {
+	parts := assignment.FindStringSubmatch(export.ReplaceAllString(line, ""))
+	if parts == nil {
 		return "", "", errors.New("must be NAME=value")
 	}
-	value, err = parseDotEnvValue(value)
-	return name, value, err
-}
-
-// parseDotEnvValue reads what follows the equals sign: text between two quotes of one kind, or text up to a # after a
-// blank, which begins a comment.
-func parseDotEnvValue(text string) (string, error) {
-	if quoted := strings.TrimLeft(text, blanks); quoted != "" && (quoted[0] == '"' || quoted[0] == '\'') {
-		value, rest, closed := strings.Cut(quoted[1:], quoted[:1])
-		if !closed {
-			return "", errors.New("the quote is not closed in the same line")
-		}
-		if after := strings.TrimLeft(rest, blanks); after != "" && (after[0] != '#' || len(after) == len(rest)) {
-			return "", errors.New("something follows the closing quote")
-		}
-		return value, nil
+	value = strings.Trim(parts[2], blanks)
+	if value == "" || value[0] != '"' && value[0] != '\'' {
+		return parts[1], strings.Trim(comment.ReplaceAllString(parts[2], ""), blanks), nil
 	}
-	for i := 1; i < len(text); i++ {
-		if text[i] == '#' && strings.IndexByte(blanks, text[i-1]) >= 0 {
-			text = text[:i]
-			break
-		}
+	value, rest, closed := strings.Cut(value[1:], value[:1])
+	if !closed {
+		return "", "", errors.New("the quote is not closed in the same line")
 	}
-	return strings.Trim(text, blanks), nil
-}
-
-// isVariable reports whether name can be that of a variable. Some programs allow dots and dashes.
-func isVariable(name string) bool {
-	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
-	return name != "" && strings.Trim(name, letters+"0123456789.-") == "" && strings.Contains(letters, name[:1])
+	if strings.Trim(comment.ReplaceAllString(rest, ""), blanks) != "" {
+		return "", "", errors.New("something follows the closing quote")
+	}
+	return parts[1], value, nil
 }

@@ -3,35 +3,38 @@ package config
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
 
-// wellKnownSecrets are parts of keys that stand in documentation for everybody to read.
-var wellKnownSecrets = []string{
-	"changeme", "change-me", "change_me", "change this", "replace-me", "replace_me", "your-256-bit-secret", "your-secret",
-	"your_secret", "a-string-secret-at-least-256-bits-long", "a-valid-string-secret-that-is-at-least-512-bits-long",
+// example is a part of keys that stand in documentation for everybody to read.
+var example = regexp.MustCompile(`(?i)change[-_]?me|change this|replace[-_]me|your-256-bit-secret|your[-_]secret|` +
+	`a-string-secret-at-least-256-bits-long|a-valid-string-secret-that-is-at-least-512-bits-long`)
+
+// jwtSecret fills in Keys.
+func (c *Config) jwtSecret(needKey bool) []check {
+	if c.JWTSecret == "" { // what is wrong with a file was found when it was read
+		return []check{{"JWT_SECRET", !needKey || c.JWTSecretFile != "", "is required: 32 bytes or more, such as the output of: openssl rand -hex 32"}}
+	}
+	return c.readKeys(c.JWTSecret)
 }
 
-// checkKeys fills in Keys from text (RFC 7518 section 3.2 asks for 256 bits) and says what is wrong with them, never what
-// they are.
-func (c *Config) checkKeys(found *faults, needKey bool, text string) {
+// readKeys fills in Keys from text (RFC 7518 section 3.2 asks for 256 bits). The rows say which key is wrong, never what it is.
+func (c *Config) readKeys(text string) (rows []check) {
 	setting := c.Source("JWT_SECRET")
-	if text == "" {
-		// What is wrong with a file was found when it was read.
-		found.require("JWT_SECRET", !needKey || setting != "JWT_SECRET", "is required: 32 bytes or more, such as the output of: openssl rand -hex 32")
-		return
-	}
 	for i, secret := range strings.Split(text, ",") {
 		secret = strings.TrimSpace(secret)
-		isExample := slices.ContainsFunc(wellKnownSecrets, func(example string) bool { return strings.Contains(strings.ToLower(secret), example) })
+		key := fmt.Sprintf("key %d is ", i+1)
 		first := slices.IndexFunc(c.Keys, func(key []byte) bool { return string(key) == secret })
-		found.require(setting, len(secret) >= 32, "key %d is shorter than 32 bytes", i+1)
-		found.require(setting, len(secret) < 32 || distinct(secret) > 1, "key %d is one character again and again", i+1)
-		found.require(setting, !isExample, "key %d is a known example", i+1)
-		found.require(setting, first < 0 || secret == "", "key %d is key %d again", i+1, first+1)
+		rows = append(rows,
+			check{setting, len(secret) >= 32, key + "shorter than 32 bytes"},
+			check{setting, len(secret) < 32 || distinct(secret) > 1, key + "one character again and again"},
+			check{setting, !example.MatchString(secret), key + "a known example"},
+			check{setting, first < 0 || secret == "", key + fmt.Sprintf("key %d again", first+1)})
 		c.Keys = append(c.Keys, []byte(secret))
 	}
+	return rows
 }
 
 // weakKeys returns a warning for each key that looks typed and not drawn.
@@ -76,9 +79,8 @@ func (c *Config) RereadKeys() (keys [][]byte, warnings []string, err error) {
 		return nil, nil, err
 	}
 	next := Config{given: c.given}
-	var found faults
-	if next.checkKeys(&found, true, text); len(found) > 0 {
-		return nil, nil, errors.Join(found...)
+	if problems := failed(next.readKeys(text)); len(problems) > 0 {
+		return nil, nil, errors.Join(problems...)
 	}
 	if !c.Development {
 		warnings = append(warnings, next.weakKeys()...)

@@ -31,19 +31,20 @@ func (k Ed25519Keys) All() (public [][]byte) {
 	return public
 }
 
-// readPrivateKeys fills in Ed25519Keys, and exposed if others can write the file.
-func (c *Config) readPrivateKeys(found *faults) {
+// privateKeys fills in Ed25519Keys, and exposed if others can write the file.
+func (c *Config) privateKeys() []check {
 	if c.JWTPrivateKeyFile == "" {
-		return
+		return nil
 	}
 	keys, writable, err := readFile(c.JWTPrivateKeyFile, parsePrivateKeys)
-	switch {
-	case err != nil:
-		found.add(privateKeyFile, "%v", err)
-	case writable != "":
+	if err != nil {
+		return []check{{privateKeyFile, false, err.Error()}}
+	}
+	if writable != "" {
 		c.exposed = append(c.exposed, privateKeyFile+": "+writable)
 	}
 	c.Ed25519Keys = keys
+	return nil
 }
 
 // RereadPrivateKeys is Reread for JWT_PRIVATE_KEY_FILE.
@@ -53,24 +54,19 @@ func (c *Config) RereadPrivateKeys() (keys Ed25519Keys, warnings []string, err e
 
 var errNoKeys = errors.New("must have private keys in PKCS #8, not encrypted, or public keys, all in PEM, and nothing else: make one with openssl genpkey -algorithm ed25519")
 
-var errTwice = errors.New("has a key twice, or a private key and its public half")
-
 // parsePrivateKeys reads one or more different keys of Ed25519, in PEM (RFC 7468) and PKCS #8, not encrypted, or as a
 // SubjectPublicKeyInfo (both RFC 8410).
 func parsePrivateKeys(content []byte) (keys Ed25519Keys, err error) {
 	for rest := content; len(bytes.TrimSpace(rest)) > 0; {
 		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
+		if block, rest = pem.Decode(rest); block == nil || block.Type != "PRIVATE KEY" && block.Type != "PUBLIC KEY" {
 			return keys, errNoKeys
 		}
 		var parsed any
-		switch block.Type {
-		case "PRIVATE KEY":
+		if block.Type == "PRIVATE KEY" {
 			parsed, _ = x509.ParsePKCS8PrivateKey(block.Bytes)
-		case "PUBLIC KEY":
+		} else {
 			parsed, _ = x509.ParsePKIXPublicKey(block.Bytes)
-		default:
-			return keys, errNoKeys
 		}
 		switch key := parsed.(type) {
 		case ed25519.PrivateKey:
@@ -84,7 +80,7 @@ func parsePrivateKeys(content []byte) (keys Ed25519Keys, err error) {
 	all := keys.All()
 	for i, key := range all {
 		if slices.ContainsFunc(all[:i], func(other []byte) bool { return bytes.Equal(key, other) }) {
-			return keys, errTwice
+			return keys, errors.New("has a key twice, or a private key and its public half")
 		}
 	}
 	switch len(all) {

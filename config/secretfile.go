@@ -23,30 +23,28 @@ const maxSecretFile = 64 << 10
 // readSecretFiles adds to values what the files say. It returns what is wrong with them, and which of them others can write.
 func readSecretFiles(values map[string]string) (exposed []string, problems []error) {
 	for _, name := range fromFiles {
-		path := values[name+fileSuffix]
-		switch {
-		case path == "":
-			continue
-		case values[name] != "":
-			problems = append(problems, fmt.Errorf("%s: is set together with %s, in the environment or in %s: one of them must be empty", name+fileSuffix, name, dotEnvFile))
-			delete(values, name+fileSuffix)
+		setting := name + fileSuffix
+		path := values[setting]
+		if path == "" {
 			continue
 		}
-		text, writable, err := readSecretFile(path)
+		if values[name] != "" {
+			problems = append(problems, fmt.Errorf("%s: is set together with %s, in the environment or in %s: one of them must be empty", setting, name, dotEnvFile))
+			delete(values, setting)
+			continue
+		}
+		text, writable, err := readFile(path, oneLine)
 		if err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", name+fileSuffix, err))
+			problems = append(problems, fmt.Errorf("%s: %w", setting, err))
 			continue
 		}
 		values[name] = text
 		if writable != "" {
-			exposed = append(exposed, name+fileSuffix+": "+writable)
+			exposed = append(exposed, setting+": "+writable)
 		}
 	}
 	return exposed, problems
 }
-
-// readSecretFile returns the line of text that a file has, without its line ending. writable is as that of readFile.
-func readSecretFile(path string) (text, writable string, err error) { return readFile(path, oneLine) }
 
 // readFile returns what parse makes of what is in a file. writable is not empty if others than its owner can write the file. No
 // error quotes what is in it.

@@ -1,46 +1,59 @@
 package config
 
 import (
+	"maps"
 	"net"
+	"os"
+	"slices"
+	"strings"
 	"time"
 )
 
-// clientRetry is how long the TypeScript client may repeat a refresh that has lost its race.
-const clientRetry = 20 * time.Second
+// ours are first words of settings that other programs seldom use.
+var ours = []string{"ACME", "ALLOWED", "COOKIE", "JWT", "OIDC", "REFRESH", "RETURN", "SHUTDOWN", "TRUSTED"}
 
-// maxStop leaves supervisors that end a process after 30 s five for the rest of a stop.
-const maxStop = 25 * time.Second
+// unknown returns a warning for each variable that is no setting although it stands in .env or begins with a word of ours. Its
+// value is not shown.
+func (c *Config) unknown() (warnings []string) {
+	known := c.Settings()
+	for _, name := range slices.Sorted(maps.Keys(c.given)) {
+		_, isSetting := known[name]
+		_, isReal := os.LookupEnv(name) // libpq's are, wherever they stand
+		word, _, _ := strings.Cut(strings.ToUpper(name), "_")
+		if !isSetting && (!isReal || slices.Contains(ours, word)) {
+			warnings = append(warnings, name+" is no setting and has no effect")
+		}
+	}
+	return warnings
+}
 
 // warnings returns what is allowed but rarely meant, one line each. None of them shows a secret.
 func (c *Config) warnings() []string {
-	warnings := c.misspelt()
-	if c.ACMEDirectory != "" && c.TLS != "acme" {
-		warnings = append(warnings, "ACME_DIRECTORY has no effect without TLS=acme")
-	}
-	if host, _, err := net.SplitHostPort(c.AdminAddr); err == nil && (host == "" || net.ParseIP(host).IsUnspecified()) {
-		warnings = append(warnings, "ADMIN_ADDR has all addresses of this machine: whoever reaches one reads metrics and takes profiles")
-	}
-	if c.ShutdownTimeout > maxStop {
-		warnings = append(warnings, "SHUTDOWN_TIMEOUT is beyond 25s: systemd with the unit of this service, and Kubernetes unless told otherwise, end the process after 30s")
+	const (
+		clientRetry = 20 * time.Second // the TypeScript client repeats a refresh that has lost its race as long
+		maxStop     = 25 * time.Second // supervisors that end a process after 30 s have five for the rest of a stop
+	)
+	warnings, production := c.unknown(), !c.Development
+	host, _, noAddress := net.SplitHostPort(c.AdminAddr)
+	for _, row := range []struct {
+		when  bool
+		words string
+	}{
+		{c.ACMEDirectory != "" && c.TLS != "acme", "ACME_DIRECTORY has no effect without TLS=acme"},
+		{noAddress == nil && (host == "" || net.ParseIP(host).IsUnspecified()), "ADMIN_ADDR has all addresses of this machine: whoever reaches one reads metrics and takes profiles"},
+		{c.ShutdownTimeout > maxStop, "SHUTDOWN_TIMEOUT is beyond 25s: systemd with the unit of this service, and Kubernetes unless told otherwise, end the process after 30s"},
+		{c.Development && c.DevelopmentPublic && !isLoopback(c.Base.Hostname()), "DEVELOPMENT_PUBLIC: whoever reaches this service signs in as anybody"},
+		{production && c.Base.Scheme == "http", "BASE_URL is plain http: browsers keep Secure cookies from it, except on localhost"},
+		{production && c.given["DATABASE_URL"] == "" && c.DatabaseURLFile == "", "DATABASE_URL is not set: keeping data in worldevents.db in the working directory"},
+		{production && c.RefreshReuseLeeway < clientRetry, "REFRESH_REUSE_LEEWAY is below 20s: an ordinary client that repeats a refresh may end its user's session"},
+		{production && c.OIDCIssuer == "", "OIDC_ISSUER is not set: nobody can sign in but through the command session issue"},
+	} {
+		if row.when {
+			warnings = append(warnings, row.words)
+		}
 	}
 	if c.Development {
-		warnings = append(warnings, c.exposed...)
-		if c.DevelopmentPublic && !isLoopback(c.Base.Hostname()) {
-			warnings = append(warnings, "DEVELOPMENT_PUBLIC: whoever reaches this service signs in as anybody")
-		}
-		return warnings
-	}
-	if c.Base.Scheme == "http" {
-		warnings = append(warnings, "BASE_URL is plain http: browsers keep Secure cookies from it, except on localhost")
-	}
-	if c.given["DATABASE_URL"] == "" && c.DatabaseURLFile == "" {
-		warnings = append(warnings, "DATABASE_URL is not set: keeping data in worldevents.db in the working directory")
-	}
-	if c.RefreshReuseLeeway < clientRetry {
-		warnings = append(warnings, "REFRESH_REUSE_LEEWAY is below 20s: an ordinary client that repeats a refresh may end its user's session")
-	}
-	if c.OIDCIssuer == "" {
-		warnings = append(warnings, "OIDC_ISSUER is not set: nobody can sign in but through the command session issue")
+		return append(warnings, c.exposed...)
 	}
 	return append(warnings, c.weakKeys()...)
 }
