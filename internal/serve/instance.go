@@ -53,7 +53,7 @@ func (i *instance) prepare(contract setup.Contract) (err error) {
 	// In development the default of BASE_URL names the port of the public listener, which the system may have
 	// chosen.
 	c.UsePort(i.listeners[0].Addr().(*net.TCPAddr).Port)
-	if i.certificate, err = setup.Certificate(c); err != nil {
+	if i.certificate, err = setup.Certificate(c, i.log); err != nil {
 		return err
 	}
 	options, err := setup.Server(c, contract, i.store, i.log, accessLog)
@@ -70,8 +70,8 @@ func (i *instance) prepare(contract setup.Contract) (err error) {
 	return nil
 }
 
-// serve begins to serve on all listeners, until ctx ends what is in the background.
-func (i *instance) serve(ctx context.Context) error {
+// serve begins to serve on all listeners.
+func (i *instance) serve() error {
 	// The head has to arrive within 5 s and the whole request within 10 s. Otherwise a client that sends a byte
 	// now and then would keep a connection for ever. A response that takes longer than WriteTimeout goes on as
 	// long as its client reads; see package backpressure.
@@ -86,9 +86,6 @@ func (i *instance) serve(ctx context.Context) error {
 	if i.certificate != nil {
 		i.public.TLSConfig = i.certificate.Config()
 		i.logWarnings("TLS: ", i.certificate.Warnings())
-	}
-	if acme, ok := i.certificate.(*certificate.ACME); ok {
-		go acme.Run(ctx, i.log)
 	}
 	// Attach puts the bounds for slow clients between listener and server. TLS must be set before, because it
 	// lies above them.

@@ -52,9 +52,7 @@ func (Command) Run(contract setup.Contract, hangups Hangups) error {
 	// reader.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	if err := i.serve(ctx); err != nil {
+	if err := i.serve(); err != nil {
 		return err
 	}
 	go i.reloadOnHangup(hangups)
@@ -62,6 +60,8 @@ func (Command) Run(contract setup.Contract, hangups Hangups) error {
 	// 503.
 	i.logServing()
 	// The migration runs beside the listeners, because the database may be away for long.
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
 	go i.migrate(ctx)
 
 	select {
@@ -69,7 +69,7 @@ func (Command) Run(contract setup.Contract, hangups Hangups) error {
 		return err
 	case got := <-signals:
 		signal.Reset(syscall.SIGTERM, os.Interrupt) // a second signal ends the process at once
-		// Pruning, and the renewal of a certificate, end first: they would only be in the way.
+		// Pruning ends first: it would only be in the way.
 		stop()
 		i.stop(got)
 		return nil

@@ -37,10 +37,10 @@ func Provider(c *config.Config) *server.OIDC {
 }
 
 // Certificate returns the source of the public listener's certificate, nil without TLS.
-func Certificate(c *config.Config) (source certificate.Source, err error) {
+func Certificate(c *config.Config, log *slog.Logger) (source certificate.Source, err error) {
 	switch c.TLS {
 	case "acme":
-		source, err = certificate.OpenACME(c.TLSDir, c.Base.Hostname(), c.ACMEDirectory)
+		source, err = certificate.OpenACME(c.TLSDir, c.Base.Hostname(), c.ACMEDirectory, log)
 	case "files":
 		source, err = certificate.OpenFiles(c.TLSDir, c.Base.Hostname())
 	}

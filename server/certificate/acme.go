@@ -1,7 +1,6 @@
 package certificate
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -14,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/crypto/acme"
@@ -21,52 +21,42 @@ import (
 )
 
 const (
-	// awayRetry is how long to wait for an authority that is away, which costs it nothing.
-	awayRetry = 5 * time.Second
-	// An authority that has refused an order is asked again after refusedRetry, then twice as long, up to maxRetry: Let's
-	// Encrypt allows five failures an hour.
-	refusedRetry = time.Minute + 5*time.Second // for a minute autocert returns the last error
-	maxRetry     = time.Hour
-	// lookInterval is how often a renewed certificate is looked for.
-	lookInterval = time.Second
-	// warnInterval is how often the log says that a certificate should have been renewed.
+	// A failed order is repeated after firstWait, then twice as long, up to maxWait: Let's Encrypt allows five failures an hour.
+	firstWait = time.Minute + 5*time.Second // for a minute autocert fails by itself
+	maxWait   = time.Hour
+	// warnInterval is how often the log says that there is no good certificate.
 	warnInterval = time.Hour
 	// acmeTimeout is for one request to the authority.
 	acmeTimeout = 30 * time.Second
 )
 
-var (
-	errNone = errors.New("there is no certificate yet")
-	errAway = errors.New("the authority is away")
-)
-
-// ACME is the certificate that an authority gives for one host. It is renewed when a third of its time is left, or 30
-// days.
+// ACME is the certificate that an authority gives for one host. The first handshake orders it. From then on autocert renews it when a
+// third of its time is left, or 30 days.
 type ACME struct {
 	host    string
 	manager *autocert.Manager
-	current
-	warned time.Time // last
+	log     *slog.Logger
+
+	mu     sync.Mutex    // one handshake orders, and the others wait for what comes of it
+	wait   time.Duration // after the last order, which has failed; otherwise 0
+	next   time.Time     // no order before
+	warned time.Time     // last
 }
 
 // OpenACME prepares to ask the authority of a directory, "" for Let's Encrypt, for a certificate for host. The folder dir
 // keeps it, its key and that of the account, for their owner alone. OpenACME makes the folder, and returns an error when
 // nothing can be kept there: each start would order another certificate, of which authorities give few a week.
-func OpenACME(dir, host, directory string) (*ACME, error) {
+func OpenACME(dir, host, directory string, log *slog.Logger) (*ACME, error) {
 	if err := CheckFolder(dir); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	cache := autocert.DirCache(dir)
+	if err := cache.Put(context.Background(), "probe", nil); err != nil {
 		return nil, withoutOperation(dir, err)
 	}
-	probe, err := os.CreateTemp(dir, "probe")
-	if err != nil {
-		return nil, withoutOperation(dir, err)
-	}
-	probe.Close()
-	os.Remove(probe.Name())
-	a := &ACME{host: strings.ToLower(host)}
-	a.manager = &autocert.Manager{Prompt: autocert.AcceptTOS, Cache: autocert.DirCache(dir), HostPolicy: a.policy, Client: newClient(directory)}
+	cache.Delete(context.Background(), "probe")
+	a := &ACME{host: strings.ToLower(host), log: log}
+	a.manager = &autocert.Manager{Prompt: autocert.AcceptTOS, Cache: cache, HostPolicy: a.policy, Client: newClient(directory)}
 	return a, nil
 }
 
@@ -104,21 +94,15 @@ func newClient(directory string) *acme.Client {
 
 // CheckAuthority returns an error unless the authority of a directory, "" for Let's Encrypt, responds.
 func CheckAuthority(ctx context.Context, directory string) error {
-	return discover(ctx, newClient(directory))
-}
-
-// discover returns an error unless the authority responds, once it has.
-func discover(ctx context.Context, client *acme.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, acmeTimeout)
 	defer cancel()
-	if _, err := client.Discover(ctx); err != nil {
-		return fmt.Errorf("%w: %w", errAway, err)
+	if _, err := newClient(directory).Discover(ctx); err != nil {
+		return fmt.Errorf("the authority is away: %w", err)
 	}
 	return nil
 }
 
-// Config implements Source. The handshake of another host ends with the alert unrecognized_name (RFC 6066 section 3), and
-// none waits for the authority.
+// Config implements Source. The handshake of another host ends with the alert unrecognized_name (RFC 6066 section 3).
 func (a *ACME) Config() *tls.Config {
 	config := newConfig(a.get)
 	config.NextProtos = []string{acme.ALPNProto} // RFC 8737; package net/http adds its own
@@ -132,18 +116,51 @@ func (a *ACME) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	case slices.Equal(hello.SupportedProtos, []string{acme.ALPNProto}):
 		return a.manager.GetCertificate(hello)
 	}
-	if cert := a.Load(); cert != nil {
-		return cert, nil
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now := time.Now(); now.Before(a.next) && a.Expiry().Before(now) { // another instance may have kept one
+		return nil, errors.New("the last order has failed, and the next one is not due yet")
 	}
-	return nil, errNone
+	// All clients have the certificate of an ECDSA key: those of TLS 1.2 and newer can verify it.
+	cert, err := a.manager.GetCertificate(&tls.ClientHelloInfo{
+		ServerName: a.host, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256},
+	})
+	now, why := time.Now(), ""
+	if err == nil {
+		a.wait, why = 0, warning(cert.Leaf, a.host, now)
+	} else {
+		a.wait, why = min(max(2*a.wait, firstWait), maxWait), err.Error()
+		if _, away := errors.AsType[*url.Error](err); away {
+			a.wait = firstWait // it costs an authority that is away nothing
+		}
+	}
+	a.next = now.Add(a.wait)
+	if why != "" && now.Sub(a.warned) >= warnInterval {
+		a.warned = now
+		a.log.Warn("no good certificate: the authority must reach this service at port 443, or at port 80 with HTTP_ADDR",
+			"host", a.host, "error", why, "next_try", a.wait.String())
+	}
+	return cert, err
 }
+
+// Expiry implements Source: it looks at the certificate that is kept.
+func (a *ACME) Expiry() time.Time {
+	text, _ := a.manager.Cache.Get(context.Background(), a.host)
+	pair, err := tls.X509KeyPair(text, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return pair.Leaf.NotAfter
+}
+
+// Warnings implements Source: of what there is yet nobody has to be told.
+func (a *ACME) Warnings() []string { return nil }
 
 // Handler serves HTTP-01 challenges (RFC 8555 section 8.3), and hands all else on.
 func (a *ACME) Handler(next http.Handler) http.Handler {
-	const path = "/.well-known/acme-challenge/"
 	challenges := a.manager.HTTPHandler(nil)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, path) {
+		if strings.HasPrefix(r.URL.Path, "/.well-known/acme-challenge/") {
 			challenges.ServeHTTP(&silentWriter{ResponseWriter: w}, r)
 		} else {
 			next.ServeHTTP(w, r)
@@ -169,70 +186,4 @@ func (w *silentWriter) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	return w.ResponseWriter.Write(p)
-}
-
-// Warnings implements Source: of what there is yet nobody has to be told.
-func (a *ACME) Warnings() []string { return nil }
-
-// Run has a certificate at all times, if the authority gives one, until ctx ends.
-func (a *ACME) Run(ctx context.Context, log *slog.Logger) {
-	refused := refusedRetry
-	for {
-		wait := lookInterval
-		switch err := a.look(ctx, log); {
-		case err == nil:
-			refused = refusedRetry
-		case ctx.Err() != nil:
-			return
-		case errors.Is(err, errAway):
-			wait = awayRetry
-			log.Warn("waiting for the certificate's authority", "error", err.Error())
-		default:
-			wait, refused = refused, min(2*refused, maxRetry)
-			log.Error("no certificate: the authority must reach this service at port 443, or at port 80 with HTTP_ADDR",
-				"host", a.host, "error", err.Error(), "next_try", wait.String())
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
-	}
-}
-
-// look takes over the certificate that the manager has, which is one of the folder, of the authority, or a renewed one.
-func (a *ACME) look(ctx context.Context, log *slog.Logger) error {
-	old := a.Load()
-	if old == nil && !a.isKept(ctx) {
-		if err := discover(ctx, a.manager.Client); err != nil {
-			return err
-		}
-	}
-	// All clients have the certificate of an ECDSA key: those of TLS 1.2 and newer can verify it.
-	cert, err := a.manager.GetCertificate(&tls.ClientHelloInfo{
-		ServerName: a.host, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256},
-	})
-	if err != nil {
-		return err
-	}
-	if old == nil || !bytes.Equal(old.Certificate[0], cert.Certificate[0]) {
-		a.Store(cert)
-		log.Info("certificate", "host", a.host, "expires", cert.Leaf.NotAfter)
-	}
-	now := time.Now()
-	if late := warning(cert.Leaf, a.host, now); late != "" && now.Sub(a.warned) >= warnInterval {
-		a.warned = now
-		log.Warn("TLS: "+late+": it should have been renewed", "host", a.host)
-	}
-	return nil
-}
-
-// isKept reports whether the folder has a certificate that has not expired.
-func (a *ACME) isKept(ctx context.Context) bool {
-	text, err := a.manager.Cache.Get(ctx, a.host)
-	if err != nil {
-		return false
-	}
-	pair, err := tls.X509KeyPair(text, text)
-	return err == nil && time.Now().Before(pair.Leaf.NotAfter)
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"sync/atomic"
 	"time"
 )
 
@@ -16,19 +15,6 @@ type Source interface {
 	Expiry() time.Time
 	// Warnings returns what the operator should know of the certificate, one line each.
 	Warnings() []string
-}
-
-// current is the certificate that handshakes are given, with its Leaf; nil while there is none.
-type current struct {
-	atomic.Pointer[tls.Certificate]
-}
-
-// Expiry implements Source.
-func (c *current) Expiry() time.Time {
-	if cert := c.Load(); cert != nil {
-		return cert.Leaf.NotAfter
-	}
-	return time.Time{}
 }
 
 // newConfig returns a configuration that accepts TLS 1.2 and newer (RFC 9325 section 3.1.1). The rest is crypto/tls's own

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"worldevents/config/regularfile"
@@ -22,7 +23,7 @@ const (
 // Files is the certificate of two files.
 type Files struct {
 	dir, host string
-	current
+	current   atomic.Pointer[tls.Certificate] // with its Leaf
 }
 
 // OpenFiles reads cert.pem (the certificate, and then those that vouch for it) and key.pem in dir. Clients know the service
@@ -33,30 +34,40 @@ func OpenFiles(dir, host string) (*Files, error) {
 }
 
 // Reload reads the files again. After an error the certificate stays what it was. One that clients would refuse replaces none
-// that they accept.
+// that they accept. No error quotes what the files hold.
 func (f *Files) Reload() error {
-	cert, err := readPair(f.dir)
-	if err != nil {
-		return err
-	}
-	if now, old := time.Now(), f.Load(); old != nil && unusable(old.Leaf, f.host, now) == "" {
-		if why := unusable(cert.Leaf, f.host, now); why != "" {
-			return fmt.Errorf("%s: %s", filepath.Join(f.dir, certFile), why)
+	var text [2][]byte
+	for i, name := range []string{certFile, keyFile} {
+		path := filepath.Join(f.dir, name)
+		var err error
+		if text[i], _, err = regularfile.Read(path, maxFile); err != nil {
+			return withoutOperation(path, err)
 		}
 	}
-	f.Store(&cert)
+	cert, err := tls.X509KeyPair(text[0], text[1])
+	if err != nil {
+		return fmt.Errorf("%s and %s in %s are no certificate with its key: %w", certFile, keyFile, f.dir, err)
+	}
+	now, old := time.Now(), f.current.Load()
+	if why := unusable(cert.Leaf, f.host, now); why != "" && old != nil && unusable(old.Leaf, f.host, now) == "" {
+		return fmt.Errorf("%s: %s", filepath.Join(f.dir, certFile), why)
+	}
+	f.current.Store(&cert)
 	return nil
 }
 
 // Config implements Source.
 func (f *Files) Config() *tls.Config {
-	return newConfig(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return f.Load(), nil })
+	return newConfig(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return f.current.Load(), nil })
 }
+
+// Expiry implements Source.
+func (f *Files) Expiry() time.Time { return f.current.Load().Leaf.NotAfter }
 
 // Warnings implements Source.
 func (f *Files) Warnings() []string {
 	var all []string
-	if text := warning(f.Load().Leaf, f.host, time.Now()); text != "" {
+	if text := warning(f.current.Load().Leaf, f.host, time.Now()); text != "" {
 		all = append(all, text)
 	}
 	key := filepath.Join(f.dir, keyFile)
@@ -64,30 +75,6 @@ func (f *Files) Warnings() []string {
 		all = append(all, "other users of this machine can read or write the key: chmod 600 "+key)
 	}
 	return all
-}
-
-// readPair reads certificate and key. No error quotes what the files hold.
-func readPair(dir string) (cert tls.Certificate, err error) {
-	certPEM, err := readFile(filepath.Join(dir, certFile))
-	if err != nil {
-		return cert, err
-	}
-	keyPEM, err := readFile(filepath.Join(dir, keyFile))
-	if err != nil {
-		return cert, err
-	}
-	if cert, err = tls.X509KeyPair(certPEM, keyPEM); err != nil {
-		return cert, fmt.Errorf("%s and %s in %s are no certificate with its key: %w", certFile, keyFile, dir, err)
-	}
-	return cert, nil
-}
-
-func readFile(path string) ([]byte, error) {
-	text, _, err := regularfile.Read(path, maxFile)
-	if err != nil {
-		return nil, withoutOperation(path, err)
-	}
-	return text, nil
 }
 
 // withoutOperation is an error about a path, without the name of the system call.
