@@ -2,6 +2,7 @@ package servicetest
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -32,7 +33,18 @@ type PostgresServer struct {
 // NewPostgresServer starts a server with an empty database "worldevents" and these settings, as NAME=value.
 func NewPostgresServer(tb testing.TB, settings ...string) *PostgresServer {
 	tb.Helper()
-	s := newPostgresServer(tb, settings)
+	template(tb) // skips or fails where there is no PostgreSQL
+	bin, err := PostgresBinaries()
+	if err != nil {
+		Missing(tb, "needs the programs of PostgreSQL: %v", err)
+	}
+	return NewPostgresServerOf(tb, bin, settings...)
+}
+
+// NewPostgresServerOf is NewPostgresServer of the version whose programs are in the folder bin.
+func NewPostgresServerOf(tb testing.TB, bin string, settings ...string) *PostgresServer {
+	tb.Helper()
+	s := newPostgresServer(tb, bin, settings)
 	if err := initialize(s.bin, s.data(), s.attributes); err != nil {
 		tb.Fatal(err)
 	}
@@ -41,13 +53,8 @@ func NewPostgresServer(tb testing.TB, settings ...string) *PostgresServer {
 	return s
 }
 
-func newPostgresServer(tb testing.TB, settings []string) *PostgresServer {
+func newPostgresServer(tb testing.TB, bin string, settings []string) *PostgresServer {
 	tb.Helper()
-	template(tb) // skips or fails where there is no PostgreSQL
-	bin, err := PostgresBinaries()
-	if err != nil {
-		Missing(tb, "needs the programs of PostgreSQL: %v", err)
-	}
 	dir, err := os.MkdirTemp("/tmp", "we") // short: the path of a socket has at most 107 bytes
 	if err != nil {
 		tb.Fatal(err)
@@ -95,7 +102,13 @@ func PostgresURL(servers ...*PostgresServer) string {
 }
 
 // Database looks into the database worldevents.
-func (s *PostgresServer) Database() *Database { return open(s.tb, "postgres", "pgx", s.URL(), s.URL()) }
+func (s *PostgresServer) Database() *Database { return s.DatabaseNamed("worldevents") }
+
+// DatabaseNamed looks into another one.
+func (s *PostgresServer) DatabaseNamed(name string) *Database {
+	u := strings.TrimSuffix(s.URL(), "worldevents") + name
+	return open(s.tb, "postgres", "pgx", u, u)
+}
 
 // CopyOf makes a database as d is, which nobody may use meanwhile. It goes with the test.
 func (s *PostgresServer) CopyOf(tb testing.TB, d *Database) *Database {
@@ -200,6 +213,24 @@ func (s *PostgresServer) CrashBackend() {
 	}
 }
 
+// Upgrade moves the server by pg_upgrade to the version whose programs are in the folder bin. The new server has the address of the
+// old one.
+func (s *PostgresServer) Upgrade(bin string) {
+	s.tb.Helper()
+	s.process.Signal(syscall.SIGINT)
+	<-s.ended
+	old, from := s.data()+".old", s.bin
+	if err := errors.Join(os.Rename(s.data(), old), initdb(bin, s.data(), s.attributes)); err != nil {
+		s.tb.Fatal(err)
+	}
+	s.bin = bin
+	checksums := exec.Command(filepath.Join(bin, "pg_checksums"), "--disable", "--no-sync", "-D", s.data())
+	checksums.SysProcAttr = s.attributes
+	checksums.Run() // fails where there are none, as in the old server
+	s.run("pg_upgrade", "-U", "postgres", "-b", from, "-B", bin, "-d", old, "-D", s.data(), "--no-sync")
+	s.Start()
+}
+
 // Pause stops all processes of the server without closing anything, until Resume.
 func (s *PostgresServer) Pause() {
 	s.freeze()
@@ -248,7 +279,7 @@ func stat(pid int) []string {
 // Standby makes a streaming standby called name of the server, with the server's settings.
 func (s *PostgresServer) Standby(name string) *PostgresServer {
 	s.tb.Helper()
-	other := newPostgresServer(s.tb, s.settings)
+	other := newPostgresServer(s.tb, s.bin, s.settings)
 	host, port, _ := net.SplitHostPort(s.Addr)
 	other.run("pg_basebackup", "-D", other.data(), "-d", "postgres://postgres@"+net.JoinHostPort(host, port)+"/?application_name="+name,
 		"-R", "-X", "stream", "-c", "fast", "--no-sync")

@@ -50,11 +50,13 @@ type machine struct {
 	env     []string
 	// replace has what a page names in the place of which this machine has something else.
 	replace *strings.Replacer
+	upgrade func() // what pg_upgradecluster does
 }
 
 // standIns are commands that a test has no right to run. They take what the runbooks give them, and nothing else.
 var standIns = map[string]string{
-	"systemctl": "[ \"$1\" = show ] && exec cat pid\n[ \"$*\" = 'start worldevents-backup' ] && exec backup\necho \"$*\" >systemctl.new && mv systemctl.new systemctl.request\nwhile [ -e systemctl.request ]; do sleep 0.02; done\n",
+	"systemctl":         "[ \"$1\" = show ] && exec cat pid\n[ \"$*\" = 'start worldevents-backup' ] && exec backup\necho \"$*\" >systemctl.new && mv systemctl.new systemctl.request\nwhile [ -e systemctl.request ]; do sleep 0.02; done\n",
+	"pg_upgradecluster": "systemctl \"pg_upgradecluster $*\"\n",
 	// The user of the service is that of the test.
 	"runuser":    "[ \"$1 $2 $3\" = '-u worldevents --' ] && shift 3 && exec \"$@\"\n",
 	"journalctl": "case \"$*\" in '--identifier=worldevents --output=cat'*) cat journal ;; *) exit 1 ;; esac\n",
@@ -230,6 +232,8 @@ func (m *machine) systemctl(what string) {
 		defer journal.Close()
 		io.WriteString(journal, since())
 	case "daemon-reload":
+	case "pg_upgradecluster --method=upgrade 15 main":
+		m.upgrade()
 	default:
 		m.t.Errorf("systemctl %s", what)
 	}
