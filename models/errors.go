@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"worldevents/models/internal/dberr"
+	"worldevents/models/internal/postgres"
 )
 
 // A caller can act on these. Every error of a Store wraps one of these or of the next group, or it is
@@ -54,6 +55,8 @@ var (
 	ErrUnreachable = dberr.ErrUnreachable
 	// ErrNotWritten is the ErrUnavailable of a write that the server has no room for. Nothing of the call has happened.
 	ErrNotWritten = dberr.ErrNotWritten
+	// ErrStatements is the ErrUnavailable of a pooler behind which a setting of the URL is missing. It is in words for the operator.
+	ErrStatements = postgres.ErrStatements
 	// ErrUnwritable is the ErrUnavailable of a SQLite file that takes no writes. The store notices by itself
 	// when the file takes writes again.
 	ErrUnwritable = dberr.ErrUnwritable

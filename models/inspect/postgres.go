@@ -32,6 +32,7 @@ func inspectPostgres(ctx context.Context, o models.Options) Inspection {
 	for _, host := range postgres.HostsOf(config) {
 		host.ValidateConnect = nil // so that a standby is looked at, too
 		host.ConnectTimeout = min(host.ConnectTimeout, inspectTimeout)
+		host.DefaultQueryExecMode = pgx.QueryExecModeExec // works behind any pooler
 		conn := inspectHost(ctx, &found, host)
 		if conn == nil {
 			continue
@@ -49,7 +50,9 @@ func inspectPostgres(ctx context.Context, o models.Options) Inspection {
 	}
 	i := postgresInspection{&found, about, writable}
 	i.settings(ctx, o.MaxConns)
-	i.statements(ctx)
+	if postgres.Prepares(config) {
+		i.statements(ctx)
+	}
 	i.database(ctx)
 	return found
 }

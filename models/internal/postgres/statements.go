@@ -9,14 +9,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-var errStatements = errors.New("a pooler (PgBouncer in transaction mode) gives prepared statements to others: add default_query_exec_mode=exec to DATABASE_URL")
+// ErrStatements is returned by CheckStatements.
+var ErrStatements = errors.New("a pooler (PgBouncer in transaction mode) gives prepared statements to others: add default_query_exec_mode=exec to DATABASE_URL")
 
-// CheckStatements returns an error, in words for the operator, if a statement that one has prepared may be gone the next time. Behind a
-// pooler in transaction mode other may have the connection to the server meanwhile. It needs two connections of the same kind.
+// CheckStatements returns ErrStatements if a statement that one has prepared may be gone the next time. Behind a
+// pooler in transaction mode other may have the connection to the server meanwhile. It prepares nothing else.
 func CheckStatements(ctx context.Context, one, other *pgx.Conn) error {
-	if one.Config().DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second) // a pool of one connection would have them wait for each other
 	defer cancel()
 	const name = "worldevents_check"
@@ -30,9 +28,14 @@ func CheckStatements(ctx context.Context, one, other *pgx.Conn) error {
 	var pg *pgconn.PgError
 	switch {
 	case errors.As(err, &pg) && (pg.Code == "26000" || pg.Code == "42P05"): // there is none, or already one of an earlier look
-		return errStatements
+		return ErrStatements
 	case err == nil:
 		one.PgConn().Deallocate(ctx, name)
 	}
 	return nil
+}
+
+// Prepares reports whether connections of a URL use statements that they have prepared before.
+func Prepares(config *pgx.ConnConfig) bool {
+	return config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
 }

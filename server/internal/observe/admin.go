@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"errors"
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"worldevents/models"
 )
 
 // maxProfile bounds what a profile may take, in seconds.
@@ -27,7 +30,11 @@ func (o *Observer) Admin(hosts []string) http.Handler {
 		err := o.Readiness.check(r.Context())
 		o.Readiness.logChange(err)
 		if err != nil {
-			http.Error(w, "not ready", http.StatusServiceUnavailable)
+			text := "not ready"
+			if errors.Is(err, models.ErrStatements) { // which has no names in it, as others may
+				text += ": " + models.ErrStatements.Error()
+			}
+			http.Error(w, text, http.StatusServiceUnavailable)
 			return
 		}
 		w.Write([]byte("ok\n"))

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -98,5 +99,38 @@ func TestPgBouncer(t *testing.T) {
 		}
 		t.Logf("%s", out)
 		return
+	}
+}
+
+// Behind PgBouncer in transaction mode the URL has to say that nothing is prepared. Where it does not, check and serve say which setting
+// that is, before a request fails; serve goes on once it is right.
+func TestPgBouncerWithoutSetting(t *testing.T) {
+	t.Parallel()
+	const missing = "add default_query_exec_mode=exec to DATABASE_URL"
+	server := servicetest.NewPostgresServer(t, "fsync=off", "synchronous_commit=off")
+	address, _ := startPgBouncer(t, server, 3)
+	for _, test := range []struct {
+		address, parameter string
+		fault              bool
+	}{
+		{address, "", true}, {address, "", true}, // once more, with what the first look has left
+		{address, "&default_query_exec_mode=exec", false}, {server.Addr, "", false}, {server.Addr, "&default_query_exec_mode=exec", false},
+	} {
+		p := servicetest.NewProgram(t, "DATABASE_URL=postgres://postgres@"+test.address+"/worldevents?sslmode=disable"+test.parameter)
+		result, stderr := servicetest.Check(t, p)
+		if got := strings.Contains(stderr, missing); got != test.fault || result.OK == test.fault {
+			t.Errorf("%+v: %s", test, stderr)
+		}
+		if !test.fault {
+			p.ServeReady().Signal(syscall.SIGKILL)
+			continue
+		}
+		s := p.Serve()
+		servicetest.Eventually(t, 20*time.Second, "/readyz names the setting", func() bool {
+			status, body := s.AdminBody("/readyz")
+			return status == 503 && strings.Contains(body, missing)
+		})
+		s.Says(missing, 1)
+		s.Signal(syscall.SIGKILL)
 	}
 }
