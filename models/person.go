@@ -137,7 +137,7 @@ func (s *Store) RenameUser(ctx context.Context, who Who, to string) (Identity, e
 			"username": to, "folded": renamed.Folded, "skeleton": renamed.Skeleton, // a foreign key does the same in rsvps (ON UPDATE CASCADE)
 		}).Error
 		switch { // taken since
-		case dberr.IsDuplicateOf(err, "users", "username"):
+		case isUsernameTaken(err):
 			return ErrUserExists
 		case errors.Is(dberr.Classify(err), dberr.ErrDuplicate):
 			return ErrUserAlike

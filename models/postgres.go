@@ -105,7 +105,7 @@ func (d *postgresDatabase) ready(tx *gorm.DB) error {
 func (d *postgresDatabase) migrate(tx *gorm.DB, fn func() error) error {
 	ctx, pool := tx.Statement.Context, tx.Statement.ConnPool.(postgres.Pool)
 	err := pool.WithConn(ctx, func(one *pgx.Conn) error {
-		if !postgres.Prepares(one.Config()) {
+		if one.Config().DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
 			return nil
 		}
 		return pool.WithConn(ctx, func(other *pgx.Conn) error { return postgres.CheckStatements(ctx, one, other) })

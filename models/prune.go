@@ -83,22 +83,13 @@ func (s *Store) PruneChanges(ctx context.Context) (deleted int64, err error) {
 	return deleted, nil
 }
 
-// isRecent is the condition that next has not been next in a file for long enough. A clock that was set back makes it no longer.
-var isRecent = fmt.Sprintf("next_since BETWEEN unixepoch() - %d AND unixepoch()", int(keptChanges.Seconds()))
-
-// pruneFile deletes one batch of the marks of a file, unless nothing is to be done.
+// pruneFile deletes one batch of the marks of a file. Where nothing is to be done, nothing is written.
 func (s *Store) pruneFile(ctx context.Context) (deleted int64, err error) {
-	var tidy bool
-	err = s.read(ctx, func(tx *gorm.DB) error {
-		return scan(tx.Raw("SELECT EXISTS (SELECT 1 FROM incarnation WHERE "+isRecent+" AND NOT EXISTS (SELECT 1 FROM changes WHERE number <= horizon))"), &tidy)
-	})
-	if err != nil || tidy {
-		return 0, err
-	}
 	err = s.transaction(ctx, func(tx *gorm.DB) error {
 		for _, statement := range []string{
 			"INSERT INTO incarnation (horizon, next) SELECT " + sqliteLast + ", " + sqliteLast + " WHERE true ON CONFLICT DO NOTHING", // somebody has deleted the row
-			"UPDATE incarnation SET horizon = max(horizon, next), next = " + sqliteLast + ", next_since = unixepoch() WHERE NOT " + isRecent,
+			fmt.Sprintf("UPDATE incarnation SET horizon = max(horizon, next), next = %s, next_since = unixepoch() WHERE NOT next_since BETWEEN unixepoch() - %d AND unixepoch()",
+				sqliteLast, int(keptChanges.Seconds())),
 		} {
 			if err := tx.Exec(statement).Error; err != nil {
 				return err

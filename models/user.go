@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -42,13 +43,18 @@ func (s *Store) AddUser(ctx context.Context, username string) (Identity, error) 
 	}
 	user := s.newUser(username)
 	err := s.write(ctx, func(tx *gorm.DB) error { return tx.Create(&user).Error })
-	if dberr.IsDuplicateOf(err, "users", "username") {
+	if isUsernameTaken(err) {
 		err = ErrUserExists
 	}
 	if err != nil {
 		return Identity{}, fmt.Errorf("add user: %w", err)
 	}
 	return Identity{user.ID, username}, nil
+}
+
+// isUsernameTaken reports whether an error is that of the unique key of usernames, which each database calls in its own way.
+func isUsernameTaken(err error) bool {
+	return errors.Is(dberr.Classify(err), dberr.ErrDuplicate) && (strings.Contains(err.Error(), `"users_username_key"`) || strings.HasSuffix(err.Error(), "users.username (2067)"))
 }
 
 // Who names a user by ID, or by Username if ID is zero. A call with an ID finds the user even if they are

@@ -197,15 +197,7 @@ func (t *postgresTarget) finish(ctx context.Context) error {
 	if err := t.exec(ctx, t.restore); err != nil {
 		return err
 	}
-	var numbers string
-	err := t.Value(ctx, &numbers, `
-		SELECT string_agg(format('SELECT setval(pg_get_serial_sequence(%L, %L), greatest(max(%I), 1), coalesce(max(%I) > 0, false)) FROM %s',
-			CAST(CAST(attrelid AS regclass) AS text), attname, attname, attname, CAST(attrelid AS regclass)), ';')
-		FROM pg_attribute WHERE attrelid = `+ourTables+` AND attidentity <> ''`)
-	if err != nil {
-		return err
-	}
-	return t.exec(ctx, numbers+"; ANALYZE "+copiedNames)
+	return t.exec(ctx, schema.SetSequences+"; ANALYZE "+copiedNames)
 }
 
 // commit is not interrupted once it has begun, so that it is known whether it happened.

@@ -4,13 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"worldevents/models"
 	"worldevents/models/internal/dberr"
@@ -18,8 +16,7 @@ import (
 	"worldevents/models/internal/schema"
 )
 
-// inspectPostgres looks at every host of the URL, and then into the database on the one that takes writes. A
-// host that does not respond is a Fault even if another does: it would be missed only when the other one fails.
+// inspectPostgres looks into the database on the first host of the URL that takes writes.
 func inspectPostgres(ctx context.Context, o models.Options) Inspection {
 	var found Inspection
 	config, err := postgres.Parse(o.URL, inspectTimeout)
@@ -27,79 +24,27 @@ func inspectPostgres(ctx context.Context, o models.Options) Inspection {
 		found.add(Fault, "DATABASE_URL", "%v", err)
 		return found
 	}
-	var writable *pgx.Conn
-	about := ""
-	for _, host := range postgres.HostsOf(config) {
-		host.ValidateConnect = nil // so that a standby is looked at, too
-		host.ConnectTimeout = min(host.ConnectTimeout, inspectTimeout)
-		host.DefaultQueryExecMode = pgx.QueryExecModeExec // works behind any pooler
-		conn := inspectHost(ctx, &found, host)
-		if conn == nil {
-			continue
-		}
-		defer conn.Close(context.Background())
-		if writable == nil {
-			writable, about = conn, postgres.AddressOf(host)
-		}
+	prepares := config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec // works behind any pooler
+	config.ConnectTimeout = min(config.ConnectTimeout, inspectTimeout)
+	if len(postgres.HostsOf(config)) > 1 && config.ValidateConnect == nil {
+		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
-	if writable == nil {
-		if !slices.ContainsFunc(found.Findings, func(f Finding) bool { return f.Level == Fault && !strings.HasPrefix(f.Text, noConnection) }) {
-			found.add(Fault, "DATABASE_URL", "no host takes writes")
-		}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		found.add(Fault, "DATABASE_URL", "no host that takes writes responds: %s", dberr.RootCause(err))
 		return found
 	}
-	i := postgresInspection{&found, about, writable}
-	i.settings(ctx, o.MaxConns)
-	if postgres.Prepares(config) {
-		i.statements(ctx)
+	defer conn.Close(context.Background())
+	i := postgresInspection{&found, conn.PgConn().Conn().RemoteAddr().String(), conn}
+	if i.server(ctx) {
+		i.settings(ctx, o.MaxConns)
+		if prepares {
+			i.statements(ctx)
+		}
+		i.database(ctx)
 	}
-	i.database(ctx)
 	return found
-}
-
-const noConnection = "no connection: "
-
-// inspectHost looks at a host. If the host takes writes, it returns the connection.
-func inspectHost(ctx context.Context, found *Inspection, host *pgx.ConnConfig) *pgx.Conn {
-	about := postgres.AddressOf(host)
-	wait, cancel := context.WithTimeout(ctx, 2*inspectTimeout)
-	defer cancel()
-	conn, err := pgx.ConnectConfig(wait, host)
-	if err != nil {
-		found.add(Fault, about, noConnection+"%s", dberr.RootCause(err))
-		return nil
-	}
-	var version int
-	var encoding string
-	var readOnly, standby bool
-	err = conn.QueryRow(wait, `SELECT CAST(current_setting('server_version_num') AS integer), current_setting('server_encoding'),
-		CAST(current_setting('transaction_read_only') AS boolean), pg_is_in_recovery()`).Scan(&version, &encoding, &readOnly, &standby)
-	if err == nil {
-		err = postgres.Supported(version, encoding)
-	}
-	if err != nil {
-		found.add(Fault, about, "%s", dberr.RootCause(err))
-		conn.Close(wait)
-		return nil
-	}
-	name := fmt.Sprintf("PostgreSQL %d.%d", version/10000, version%10000)
-	switch {
-	case standby:
-		found.add(Fine, about, "%s, a standby", name)
-	case readOnly:
-		found.add(Warning, about, "%s, which takes no writes", name)
-	default:
-		found.add(Fine, about, "%s", name)
-	}
-	_, encrypted := conn.PgConn().Conn().(*tls.Conn)
-	if ip := net.ParseIP(host.Host); !encrypted && host.Host != "localhost" && host.Host[:1] != "/" && (ip == nil || !ip.IsLoopback()) {
-		found.add(Warning, about, "the connection is not encrypted: add sslmode=verify-full to DATABASE_URL")
-	}
-	if standby || readOnly {
-		conn.Close(wait)
-		return nil
-	}
-	return conn
 }
 
 // postgresInspection looks at the server that takes writes.
@@ -135,6 +80,32 @@ func (i postgresInspection) tryRead(ctx context.Context, query string, dest ...a
 // value is schema.Value.
 func (i postgresInspection) value(ctx context.Context, into any, query string, _ ...any) error {
 	return i.tryRead(ctx, query, into)
+}
+
+// server looks at the server and the way there. It reports whether the service can work with it.
+func (i postgresInspection) server(ctx context.Context) bool {
+	var version int
+	var encoding string
+	var readOnly bool
+	if !i.read(ctx, `SELECT CAST(current_setting('server_version_num') AS integer), current_setting('server_encoding'),
+		CAST(current_setting('default_transaction_read_only') AS boolean) OR pg_is_in_recovery()`, &version, &encoding, &readOnly) {
+		return false
+	}
+	err := postgres.Supported(version, encoding)
+	if err == nil && readOnly {
+		err = errors.New("it takes no writes")
+	}
+	if err != nil {
+		i.add(Fault, i.about, "%v", err)
+		return false
+	}
+	i.add(Fine, i.about, "PostgreSQL %d.%d", version/10000, version%10000)
+	remote, isTCP := i.conn.PgConn().Conn().RemoteAddr().(*net.TCPAddr)
+	_, encrypted := i.conn.PgConn().Conn().(*tls.Conn)
+	if isTCP && !encrypted && !remote.IP.IsLoopback() {
+		i.add(Warning, i.about, "the connection is not encrypted: add sslmode=verify-full to DATABASE_URL")
+	}
+	return true
 }
 
 // settings looks at what the server is set to: room for connections, whether a commit waits for the disk, and

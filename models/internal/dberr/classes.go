@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"net"
 	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"modernc.org/sqlite"
@@ -146,19 +145,6 @@ func ClassOfPostgres(code string) error {
 		return ErrUnavailable
 	}
 	return nil
-}
-
-// IsDuplicateOf reports whether an error is the ErrDuplicate of the unique key of these columns, such as "users.username".
-func IsDuplicateOf(err error, table string, columns ...string) bool {
-	var pg *pgconn.PgError
-	var lite *sqlite.Error
-	switch {
-	case errors.As(err, &pg) && pg.Code == "23505":
-		return pg.ConstraintName == table+"_"+strings.Join(columns, "_")+"_key"
-	case errors.As(err, &lite) && classOfSQLite(lite.Code()) == ErrDuplicate:
-		return strings.Contains(lite.Error(), table+"."+strings.Join(columns, ", "+table+"."))
-	}
-	return false
 }
 
 // IsLost reports whether a statement has lost its connection, or the server that it had, so that nobody knows what became of it.

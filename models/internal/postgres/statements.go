@@ -34,8 +34,3 @@ func CheckStatements(ctx context.Context, one, other *pgx.Conn) error {
 	}
 	return nil
 }
-
-// Prepares reports whether connections of a URL use statements that they have prepared before.
-func Prepares(config *pgx.ConnConfig) bool {
-	return config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
-}

@@ -161,6 +161,14 @@ const identities = `(SELECT CAST(attrelid AS regclass) AS tab, attname AS col, p
 // meanwhile, but not back.
 const isBehind = "(SELECT last_value + CAST(is_called AS int) FROM %1$s) <= (SELECT max(%2$I) FROM %3$s)"
 
+// SetSequences are statements that set sequences which are behind, and none back. Nobody writes meanwhile.
+const SetSequences = `LOCK TABLE users, events, goose_db_version IN SHARE ROW EXCLUSIVE MODE;
+	DO $$ DECLARE one record; BEGIN
+		FOR one IN SELECT * FROM ` + identities + ` LOOP
+			EXECUTE format('SELECT setval(%4$L, max(%2$I)) FROM %3$s HAVING ` + isBehind + `', one.seq, one.col, one.tab, one.seq);
+		END LOOP;
+	END $$`
+
 var postgresServed = []rule{publicSchemas, {
 	query: `SELECT coalesce(string_agg(format('%s.changes_%s', tab, name), ', ' ORDER BY tab, name), '') FROM (SELECT tab, name FROM unnest(ARRAY['events', 'rsvps']) tab, unnest(ARRAY['insert', 'delete', 'before', 'after']) name
 			UNION VALUES ('events', 'move')) wanted
@@ -187,10 +195,5 @@ var postgresServed = []rule{publicSchemas, {
 	query:     `SELECT 'SELECT concat_ws('', ''' || coalesce(string_agg(format(', CASE WHEN ` + isBehind + ` THEN %4$L END', seq, col, tab, CAST(tab AS text)), ''), '') || ', NULL)' FROM ` + identities + ` WHERE has_sequence_privilege(seq, 'SELECT')`,
 	generated: true,
 	words:     "the numbers of new rows in %s are taken already, as after a move by logical replication, so creates fail",
-	fix: `LOCK TABLE users, events, goose_db_version IN SHARE ROW EXCLUSIVE MODE;
-		DO $$ DECLARE one record; BEGIN
-			FOR one IN SELECT * FROM ` + identities + ` LOOP
-				EXECUTE format('SELECT setval(%4$L, max(%2$I)) FROM %3$s HAVING ` + isBehind + `', one.seq, one.col, one.tab, one.seq);
-			END LOOP;
-		END $$`,
+	fix:       SetSequences,
 }}
