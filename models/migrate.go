@@ -92,15 +92,16 @@ func (s *Store) migrate(ctx context.Context, p pool, refusal error) error {
 	tx := p.gorm.WithContext(ctx)
 	return s.database.migrate(tx, func() error {
 		j, err := s.judge(tx)
-		if err == nil {
-			err = inOneLine(slices.Concat(j.Unusable, j.Refused))
-		}
-		if err != nil {
-			return err
-		}
 		version := j.Version
-		if version == 0 && refusal != nil {
+		switch {
+		case err != nil:
+			return err
+		case len(j.Unusable) > 0:
+			return inOneLine(j.Unusable)
+		case version == 0 && refusal != nil:
 			return refusal
+		case len(j.Refused) > 0:
+			return inOneLine(j.Refused)
 		}
 		if version < schema.Newest() {
 			provider, err := goose.NewProvider(s.schema.database.Goose, p.sql, migrationFiles{s.schema.database.Migrations(), s.schema.database})
