@@ -66,15 +66,14 @@ func (s *Store) FindPerson(ctx context.Context, who Who) (Person, error) {
 // snapshot runs fn, which only reads, on one state of the database. On SQLite nobody else writes meanwhile,
 // since the transaction runs on the one writing connection.
 func (s *Store) snapshot(ctx context.Context, fn func(tx *gorm.DB) error) error {
-	return s.patiently(ctx, func() error {
-		return s.transaction(ctx, func(tx *gorm.DB) error {
-			if s.file == nil { // one round trip, as there are no parameters
-				if err := tx.Exec("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; " + lockLists).Error; err != nil {
-					return err
-				}
-			}
-			return fn(tx)
-		})
+	if s.file != nil {
+		return s.transaction(ctx, fn)
+	}
+	return s.patiently(ctx, func(tx *gorm.DB) error { // one round trip, as there are no parameters
+		if err := tx.Exec("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; " + lockLists).Error; err != nil {
+			return err
+		}
+		return fn(tx)
 	})
 }
 
@@ -82,15 +81,24 @@ func (s *Store) snapshot(ctx context.Context, fn func(tx *gorm.DB) error) error 
 // for as long as that takes, and note is told for whom. It must be called first.
 func (s *Store) NoteTo(note func(text string)) { s.noteTo = note }
 
-// patiently runs fn again for as long as it ends because a table is locked, if NoteTo was called.
-func (s *Store) patiently(ctx context.Context, fn func() error) error {
+// patiently is transaction on PostgreSQL for an fn that only reads. If NoteTo was called it runs fn again for as long as it ends because a
+// table is locked.
+func (s *Store) patiently(ctx context.Context, fn func(tx *gorm.DB) error) error {
+	if s.noteTo == nil {
+		return s.transaction(ctx, fn)
+	}
 	for told := ""; ; {
-		err := fn()
-		if s.noteTo == nil || !errors.Is(err, dberr.ErrLocked) || ctx.Err() != nil {
+		err := s.transaction(ctx, func(tx *gorm.DB) error {
+			if err := tx.Exec("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '1s'").Error; err != nil {
+				return err
+			}
+			return fn(tx)
+		})
+		if !errors.Is(err, dberr.ErrLocked) || ctx.Err() != nil {
 			return err
 		}
 		var who string
-		if s.read(ctx, func(tx *gorm.DB) error { return scan(tx.Raw(schema.LockedBy), &who) }) == nil && who != told {
+		if s.read(ctx, func(tx *gorm.DB) error { return scan(tx.Raw(schema.LockedBy), &who) }) == nil && who != "" && who != told {
 			told = who
 			s.noteTo(who)
 		}

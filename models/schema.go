@@ -57,12 +57,15 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 		}
 	}
 	var j schema.Judgement
-	err := s.patiently(ctx, func() error {
-		return s.read(ctx, func(tx *gorm.DB) (err error) {
-			j, err = s.judge(tx)
-			return err
-		})
-	})
+	judge := func(tx *gorm.DB) (err error) {
+		j, err = s.judge(tx)
+		return err
+	}
+	read := s.patiently
+	if s.file != nil {
+		read = s.read
+	}
+	err := read(ctx, judge)
 	switch {
 	case err != nil:
 	case len(j.Unusable) > 0:

@@ -60,7 +60,7 @@ func (s *postgresSource) begin(ctx context.Context, note func(string)) error {
 		if err := s.Value(ctx, &who, schema.LockedBy); err != nil {
 			return err
 		}
-		if who != told {
+		if who != "" && who != told {
 			told = who
 			note(who)
 		}

@@ -1,6 +1,10 @@
 package commands
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -51,4 +55,104 @@ func TestCommandsWaitForLockedRows(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A command whose reading takes several statements waits for who writes a table anew, however long that takes, and says who that is. Then it
+// reads all rows. To a snapshot of before such a table is empty.
+func TestCommandsWaitForRewrittenTables(t *testing.T) {
+	t.Parallel()
+	for _, table := range []string{"users", "events", "rsvps"} {
+		for command, args := range map[string][]string{"copy": {"copy", "--to", "sqlite:%s.db"}, "user show": {"user", "show", "user 1"}, "event show": {"event", "show", servicetest.IDOf(1)}} {
+			t.Run(command+" beside "+table, func(t *testing.T) {
+				t.Parallel()
+				db := servicetest.Postgres(t)
+				servicetest.Seed(db, 3, 2, 6)
+				db.Exec("UPDATE events SET id = ?, creator_id = (SELECT id FROM users WHERE username = 'user 1') WHERE number = 1", servicetest.IDOf(1))
+				p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "DB_TIMEOUT=1s")
+				before := readBy(t, p, "before", nil, args)
+				db.Exec("DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET statement_timeout = 900', current_database()); EXECUTE format('ALTER DATABASE %I SET lock_timeout = 100', current_database()); END $$")
+				tx := servicetest.BeginTx(t, db, "ALTER TABLE "+table+" ALTER created_at TYPE timestamptz USING created_at + interval '0'")
+				var pid int
+				if err := tx.QueryRow("SELECT pg_backend_pid()").Scan(&pid); err != nil {
+					t.Fatal(err)
+				}
+				after := readBy(t, p, "after", func(said *servicetest.Log) {
+					who := fmt.Sprintf("worldevents: waiting for the process %d of the role ", pid)
+					servicetest.Eventually(t, 20*time.Second, "it says for whom it waits", func() bool { return strings.Contains(said.String(), who) })
+					if err := tx.Commit(); err != nil {
+						t.Fatal(err)
+					}
+				}, args)
+				if after != before || !strings.Contains(before, "user 1") && command != "copy" {
+					t.Errorf("before %s\nafter %s", before, after)
+				}
+			})
+		}
+	}
+}
+
+// Who waits for somebody who waits for a table says so, too.
+func TestCommandsWaitBehindQueue(t *testing.T) {
+	t.Parallel()
+	db := servicetest.Postgres(t)
+	db.DB.SetMaxOpenConns(3)
+	p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
+	reader, writer := servicetest.BeginTx(t, db, "SELECT FROM rsvps"), servicetest.BeginTx(t, db)
+	var pid int
+	if err := writer.QueryRow("SELECT pg_backend_pid()").Scan(&pid); err != nil {
+		t.Fatal(err)
+	}
+	rewritten := make(chan error)
+	go func() {
+		_, err := writer.Exec("TRUNCATE rsvps")
+		rewritten <- errors.Join(err, writer.Commit())
+	}()
+	db.AwaitLock(t)
+	readBy(t, p, "backup", func(said *servicetest.Log) {
+		who := fmt.Sprintf("waiting for the process %d of the role ", pid)
+		servicetest.Eventually(t, 20*time.Second, "it says for whom it waits", func() bool {
+			return strings.Contains(said.String(), who) && strings.Contains(said.String(), ", which waits to have rsvps locked\n")
+		})
+		reader.Rollback()
+		if err := <-rewritten; err != nil {
+			t.Fatal(err)
+		}
+	}, []string{"copy", "--to", "sqlite:%s.db"})
+}
+
+// readBy runs a command, and meanwhile is called while it runs. It returns what was read: what the command prints, of a copy the checksum and
+// the numbers of rows. %s in args becomes name.
+func readBy(t *testing.T, p *servicetest.Program, name string, meanwhile func(stderr *servicetest.Log), args []string) string {
+	t.Helper()
+	var stdout bytes.Buffer
+	stderr := new(servicetest.Log)
+	command := p.Command(strings.Split(strings.ReplaceAll(strings.Join(args, "\n"), "%s", name), "\n")...)
+	command.Stdout, command.Stderr = &stdout, stderr
+	ended, err := servicetest.StartCommand(command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		command.Process.Kill()
+		<-ended
+	})
+	if meanwhile != nil {
+		meanwhile(stderr)
+	}
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Fatalf("%q goes on: %s", args, stderr)
+	}
+	if !command.ProcessState.Success() {
+		t.Fatalf("%q: %v %s", args, command.ProcessState, stderr)
+	}
+	if args[0] != "copy" {
+		return stdout.String()
+	}
+	var copied servicetest.Copied
+	if err := json.Unmarshal(stdout.Bytes(), &copied); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(copied.Checksum, copied.Rows)
 }

@@ -144,3 +144,40 @@ func TestLockedUserKeepsNobodyFromEvents(t *testing.T) {
 		})
 	}
 }
+
+// A list of several statements waits for who writes one of its tables anew, and then has all events and RSVPs. To a snapshot of before such a
+// table is empty. Who keeps it for too long has the list refused.
+func TestListEventsBesideRewrite(t *testing.T) {
+	t.Parallel()
+	rewrite := func(table string) []string {
+		return []string{"ALTER TABLE " + table + " ALTER created_at TYPE timestamptz USING created_at + interval '0'"}
+	}
+	for name, statements := range map[string][]string{
+		"events": rewrite("events"), "rsvps": rewrite("rsvps"), "users": rewrite("users"),
+		"filled again": {
+			"CREATE TEMPORARY TABLE kept_events AS SELECT * FROM events", "CREATE TEMPORARY TABLE kept_rsvps AS SELECT * FROM rsvps", "TRUNCATE events, rsvps",
+			"INSERT INTO events OVERRIDING SYSTEM VALUE SELECT * FROM kept_events", "INSERT INTO rsvps SELECT * FROM kept_rsvps",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			one := func(o *servicetest.Options) { o.DBMaxConns = 1 } // so that the statement is prepared where it runs, and not behind the lock
+			s := servicetest.Start(t, servicetest.Postgres(t), one)
+			hasty := s.NewInstance(one, func(o *servicetest.Options) { o.DBTimeout = time.Second })
+			alice := s.SignIn("alice")
+			servicetest.AddEvents(s, "plaza", 8001, 301, 2031, "")
+			s.Database.Exec("INSERT INTO rsvps (event_number, created_at, user_number, username) SELECT e.number, e.created_at, u.number, u.username FROM events e, users u")
+			full := alice.Get(servicetest.Plaza)
+			tag := full.Header.Get("ETag")
+			alice.On(hasty).Get(servicetest.Plaza).Is(200, full.Body)
+			s.Database.Exec("UPDATE events SET description = description WHERE number = 1") // so that both read it again
+			tx := servicetest.BeginTx(t, s.Database, statements...)
+			alice.On(hasty).Get(servicetest.Plaza).IsError(503, "overloaded").HasHeader("Retry-After", "1")
+			servicetest.CommitUnder(t, s.Database, tx, 0, func() { alice.Get(servicetest.Plaza).Is(200, full.Body).HasHeader("ETag", tag) })
+			for _, c := range []*servicetest.Client{alice, alice.On(hasty)} {
+				c.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(304, "")
+				c.Get(servicetest.Plaza).Is(200, full.Body)
+			}
+		})
+	}
+}

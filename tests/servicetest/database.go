@@ -147,8 +147,8 @@ func (d *Database) rebind(query string) string {
 	return b.String()
 }
 
-// As is the same PostgreSQL database for a role that owns nothing there, and may do what a role of the service has to.
-func (d *Database) As(role string) *Database {
+// Stranger is the same PostgreSQL database for a new role, which may do there what anybody may.
+func (d *Database) Stranger(role string) *Database {
 	d.tb.Helper()
 	role += "_" + d.name() // roles are the server's
 	d.Exec("CREATE ROLE " + role + " LOGIN")
@@ -156,13 +156,20 @@ func (d *Database) As(role string) *Database {
 		d.TryExec("DROP OWNED BY " + role)
 		d.TryExec("DROP ROLE " + role)
 	})
-	d.Exec("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO " + role)
 	u, err := url.Parse(d.URL)
 	if err != nil {
 		d.tb.Fatal(err)
 	}
 	u.User = url.User(role)
 	return open(d.tb, "postgres", "pgx", u.String(), u.String())
+}
+
+// As is the same PostgreSQL database for a role that owns nothing there, and may do what a role of the service has to.
+func (d *Database) As(role string) *Database {
+	d.tb.Helper()
+	other := d.Stranger(role)
+	d.Exec("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO " + role + "_" + d.name())
+	return other
 }
 
 // Snapshot is a copy of a PostgreSQL database.

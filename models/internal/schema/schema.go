@@ -159,11 +159,11 @@ func CopiedNames() (names []string) {
 	return names
 }
 
-// LockedBy selects who keeps others from reading tables, in words for the operator, "" if nobody does.
-const LockedBy = `SELECT coalesce('waiting for ' || string_agg(DISTINCT coalesce(format('the process %s of the role %s (%s)', pid, usename, application_name), 'a prepared transaction')
-		|| ', which has ' || CAST(relation AS regclass) || ' locked', '; '), '')
+// LockedBy selects who keeps others from reading tables, in words for the operator, "" if nobody does. Who waits for such a lock does so, too.
+const LockedBy = `SELECT coalesce('waiting for ' || string_agg(DISTINCT CASE WHEN pid IS NULL THEN 'a prepared transaction' ELSE format('the process %s of the role %s (%s)', pid, usename, application_name) END
+		|| CASE WHEN granted THEN ', which has ' ELSE ', which waits to have ' END || CAST(relation AS regclass) || ' locked', '; '), '')
 	FROM pg_locks LEFT JOIN pg_stat_activity USING (pid)
-	WHERE mode = 'AccessExclusiveLock' AND granted AND relation IN (to_regclass('users'), to_regclass('blocked_identities'), to_regclass('sessions'), to_regclass('events'),
+	WHERE mode = 'AccessExclusiveLock' AND relation IN (to_regclass('users'), to_regclass('blocked_identities'), to_regclass('sessions'), to_regclass('events'),
 		to_regclass('rsvps'), to_regclass('changes'), to_regclass('incarnation')) AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 
 // MigrationLock is the advisory lock that an instance holds while it migrates.
