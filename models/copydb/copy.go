@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"strings"
 	"sync"
 	"time"
 
+	"worldevents/models"
 	"worldevents/models/internal/dberr"
 	"worldevents/models/internal/schema"
 )
@@ -77,8 +80,8 @@ func Copy(ctx context.Context, o Options) (Result, error) {
 // copying is a copy on its way.
 type copying struct {
 	Options
-	source copySource
-	target copyTarget
+	source source
+	target target
 	result Result
 	total  int64 // of all rows
 
@@ -86,92 +89,51 @@ type copying struct {
 	reported  Progress
 }
 
-// copyReader reads one side of a copy.
-type copyReader interface {
-	// columns returns the columns of a table that can be written. Generated ones are missing.
-	columns(ctx context.Context, table string) ([]copyColumn, error)
-	// read calls each with the rows of a table, in the order of these columns, or in any order if that is "". A
-	// row is valid only during the call.
-	read(ctx context.Context, from string, columns []copyColumn, order string, each func(copyRow) error) error
+// reader is one side of a copy.
+type reader interface {
+	// columns is a query for names and types of a table, for which %s stands.
+	columns() string
+	// query yields the rows of a query. A row is valid until the next one.
+	query(ctx context.Context, query string) iter.Seq2[[]any, error]
+	close()
 }
 
-// copySource is a snapshot of a database. It shows one moment until it is closed.
-type copySource interface {
-	copyReader
+// source is a snapshot of a database. It shows one moment until it is closed.
+type source interface {
+	reader
 	// Value runs a query for one value.
 	Value(ctx context.Context, into any, query string, args ...any) error
 	// users says who else has the database open; "" if nobody is known. What they write from now on is not in
 	// the copy.
 	users(ctx context.Context) string
-	close()
 }
 
-// copyTarget is a database that is being made. Nobody sees it before commit.
-type copyTarget interface {
-	copyReader
-	// prepare makes the schema without what finish makes.
-	prepare(ctx context.Context) error
-	// fill writes the rows of a table. It calls rows once, which calls each for every row: so the target
-	// decides when it is ready for them.
-	fill(ctx context.Context, table string, columns []copyColumn, rows func(each func(copyRow) error) error) error
-	// finish makes indexes, constraints and triggers once the rows are there, which is quicker than keeping
-	// them up to date row by row. It also checks them.
+// target is a database that is being made. Nobody sees it before commit; close undoes whatever commit has not done.
+type target interface {
+	reader
+	write(ctx context.Context, table table, rows iter.Seq2[[]any, error]) error
+	// finish makes indexes, constraints and triggers once the rows are there, and checks foreign keys.
 	finish(ctx context.Context) error
-	// commit makes the copy appear. close undoes whatever commit has not done.
 	commit(ctx context.Context) error
-	close()
 }
 
 // run makes the copy. It calls Hold while the source is still open, and held.
 func (c *copying) run(ctx context.Context, from, to side) (err error) {
-	if c.Hold != nil && from.postgres != nil {
-		return fmt.Errorf("%s: only a SQLite file can be held", from.name)
-	}
-	if c.source, err = from.openSource(ctx, c.Note); err != nil {
+	if c.source, err = c.openSource(ctx, from); err != nil {
 		return fmt.Errorf("%s: %w", from.name, dberr.Classify(err))
 	}
 	defer c.source.close()
-	if err := checkSourceSchema(ctx, from.schema, c.source.Value); err != nil {
+	if err := c.examine(ctx, from); err != nil {
 		return fmt.Errorf("%s: %w", from.name, dberr.Classify(err))
 	}
-	if c.Hold != nil {
-		if err := c.source.(*sqliteSource).hold(ctx); err != nil {
-			return fmt.Errorf("%s: %w", from.name, dberr.Classify(err))
-		}
-	}
-	if err := c.countRows(ctx); err != nil {
-		return fmt.Errorf("%s: %w", from.name, dberr.Classify(err))
-	}
-	if c.target, err = to.openTarget(ctx, c.source); err != nil {
+	if c.target, err = c.openTarget(ctx, to); err != nil {
 		return fmt.Errorf("%s: %w", to.name, dberr.Classify(err))
 	}
 	defer c.target.close()
-	if err := c.target.prepare(ctx); err != nil {
-		return fmt.Errorf("%s: %w", to.name, dberr.Classify(err))
-	}
 	if who := c.source.users(ctx); who != "" {
 		c.Note(who)
 	}
-	// From a file to a file SQLite copies its own pages.
-	if file, ok := c.target.(*sqliteFileCopy); ok {
-		err = file.vacuum(ctx, func(part float64) { c.report(Rows, int64(part*float64(c.total)), c.total) })
-		if err == nil {
-			err = c.countRows(ctx) // again, because vacuum has taken a newer snapshot
-		}
-	} else {
-		err = c.fill(ctx, to.postgres != nil)
-	}
-	if err == nil {
-		c.report(Indexes, 0, 0)
-		err = c.target.finish(ctx)
-	}
-	if err == nil {
-		err = c.compare(ctx)
-	}
-	if err == nil {
-		err = c.target.commit(ctx)
-	}
-	if err != nil {
+	if err := c.make(ctx); err != nil {
 		return fmt.Errorf("%s to %s: %w", from.name, to.name, dberr.Classify(err))
 	}
 	if c.Hold != nil {
@@ -180,33 +142,115 @@ func (c *copying) run(ctx context.Context, from, to side) (err error) {
 	return nil
 }
 
-// openSource takes a snapshot of the database.
-func (s side) openSource(ctx context.Context, note func(string)) (copySource, error) {
-	if s.postgres == nil {
-		return openSQLiteSource(ctx, s.file)
+// openSource takes a snapshot of a database.
+func (c *copying) openSource(ctx context.Context, from side) (source, error) {
+	if from.postgres == nil {
+		return openSQLiteSource(ctx, from.file)
 	}
-	return openPostgresSource(ctx, s.postgres, note)
+	if c.Hold != nil {
+		return nil, errors.New("only a SQLite file can be held")
+	}
+	return openPostgresSource(ctx, from.postgres, c.Note)
 }
 
-// openTarget makes a file, or connects to the database. It refuses one that has rows, and the source itself.
-func (s side) openTarget(ctx context.Context, source copySource) (copyTarget, error) {
-	if s.postgres == nil {
-		file, _ := source.(*sqliteSource)
-		return openSQLiteTarget(s.file, file)
+// examine refuses a source whose rows this program cannot copy, holds it, and counts its rows.
+func (c *copying) examine(ctx context.Context, from side) error {
+	j, err := from.schema.Judge(ctx, c.source.Value)
+	switch newest := schema.Newest(); {
+	case err != nil:
+		return err
+	case j.Version == 0:
+		return errors.New("has no schema of this program: there is nothing to copy")
+	case j.Version < newest:
+		return fmt.Errorf("has the schema %d, and this program is for %d: run worldevents migrate with this DATABASE_URL first", j.Version, newest)
+	case j.Version > newest:
+		return errNewerSchema(j.Version)
+	case len(j.Unusable) > 0:
+		return errors.New(strings.Join(j.Unusable, "; "))
 	}
-	postgres, _ := source.(*postgresSource)
-	return openPostgresTarget(ctx, s, postgres)
+	if c.Hold != nil {
+		if err := c.source.(*sqliteSource).hold(ctx); err != nil {
+			return err
+		}
+	}
+	return c.countRows(ctx)
 }
 
-// report calls Progress, though not for every row.
-func (c *copying) report(step Step, done, total int64) {
-	c.reporting.Lock()
-	defer c.reporting.Unlock()
-	if step == c.reported.Step && done < total && done-c.reported.Done < 1000 {
-		return
+func errNewerSchema(version int64) error {
+	return fmt.Errorf("has the schema %d, and this program knows only those up to %d: use a newer version of it", version, schema.Newest())
+}
+
+var errSameDatabase = errors.New("is the database that is to be copied")
+
+// openTarget makes a database without rows. It refuses one that has some, and the source itself.
+func (c *copying) openTarget(ctx context.Context, to side) (target, error) {
+	if to.postgres != nil {
+		return openPostgresTarget(ctx, to, c.source)
 	}
-	c.reported = Progress{step, done, total}
-	c.Progress(c.reported)
+	if file, ok := c.source.(*sqliteSource); ok {
+		return openFileCopy(to.file, file)
+	}
+	return openSQLiteTarget(ctx, to.file)
+}
+
+// makeSchema makes the tables of a target.
+func makeSchema(ctx context.Context, o models.Options) error {
+	store, err := models.Open(o)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	return store.Migrate(ctx)
+}
+
+// make fills the target, and has it appear if it is equal.
+func (c *copying) make(ctx context.Context) error {
+	if err := c.fill(ctx); err != nil {
+		return err
+	}
+	c.report(Indexes, 0, 0)
+	if err := c.target.finish(ctx); err != nil {
+		return err
+	}
+	if err := c.compare(ctx); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return c.target.commit(ctx)
+}
+
+// fill writes the rows of all tables. SQLite keeps a table in the order of its key, and writing in that order only appends. PostgreSQL keeps
+// rows as they come, so those of one list come together.
+func (c *copying) fill(ctx context.Context) error {
+	if file, ok := c.target.(*fileCopy); ok {
+		err := file.vacuum(ctx, func(part float64) { c.report(Rows, int64(part*float64(c.total)), c.total) })
+		if err != nil {
+			return err
+		}
+		return c.countRows(ctx) // again, because vacuum has taken a newer snapshot
+	}
+	var done int64
+	c.report(Rows, 0, c.total)
+	for _, t := range schema.Copied {
+		table, err := c.describe(ctx, t)
+		if err != nil {
+			return err
+		}
+		order := t.Key
+		if _, ok := c.target.(*postgresTarget); ok {
+			order = t.List
+		}
+		err = c.target.write(ctx, table, table.rows(ctx, c.source, order, func() {
+			done++
+			c.report(Rows, done, c.total)
+		}))
+		if err != nil {
+			return fmt.Errorf("%s: %w", t.Name, err)
+		}
+	}
+	return nil
 }
 
 // countRows counts what there is to copy.
@@ -219,30 +263,13 @@ func (c *copying) countRows(ctx context.Context) (err error) {
 	return err
 }
 
-// fill writes the rows of all tables. SQLite keeps a table in the order of its key, and writing in that order
-// only appends. PostgreSQL keeps rows as they come, so that reading in any order is quickest.
-func (c *copying) fill(ctx context.Context, anyOrder bool) error {
-	var done int64
-	c.report(Rows, 0, c.total)
-	for _, t := range schema.Copied {
-		columns, err := c.columns(ctx, t.Name)
-		if err != nil {
-			return err
-		}
-		order := t.Key
-		if anyOrder {
-			order = ""
-		}
-		err = c.target.fill(ctx, t.Name, columns, func(each func(copyRow) error) error {
-			return c.source.read(ctx, t.From(), columns, order, func(row copyRow) error {
-				done++
-				c.report(Rows, done, c.total)
-				return each(row)
-			})
-		})
-		if err != nil {
-			return fmt.Errorf("%s: %w", t.Name, err)
-		}
+// report calls Progress, though not for every row.
+func (c *copying) report(step Step, done, total int64) {
+	c.reporting.Lock()
+	defer c.reporting.Unlock()
+	if step == c.reported.Step && done < total && done-c.reported.Done < 1000 {
+		return
 	}
-	return nil
+	c.reported = Progress{step, done, total}
+	c.Progress(c.reported)
 }

@@ -3,10 +3,11 @@
 // It only reads the source, to which others may write meanwhile. The target shows all rows or none: a file has another name until it is
 // on disk, and a PostgreSQL database is filled in one transaction. It never replaces anything.
 //
-// Two sources and two targets make four pairs. For all four a row is a copyRow, whose values are in PostgreSQL's binary form:
+// All pairs take one road. A row is []any, whose values are the same from either database:
 //
-//	source ──read──▶ copyRow ──fill──▶ target ──finish──▶ indexes, checks
+//	source ──query──▶ []any ──write──▶ target ──finish──▶ indexes, checks
 //	   └───────────── compare: both are read again ─────────┘  ──▶ commit: the copy shows
 //
-// Only from a file to a file SQLite copies its own pages instead. Compare makes the same checksum of both sides before the copy shows.
+// Only from a file to a file SQLite copies its own pages instead (fileCopy). Compare makes the same checksum of both sides before the copy
+// shows.
 package copydb

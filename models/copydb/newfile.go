@@ -1,6 +1,7 @@
 package copydb
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,9 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // newFile is a SQLite file that is being made: under another name in the same folder, so that a link gives it
@@ -76,27 +78,23 @@ const flushEvery = 16 << 20
 // flushAsItGrows puts on disk what SQLite writes to the file, until stop is called. stop returns the first
 // error, since the kernel reports a failed write only once (fsync(2)).
 func (n *newFile) flushAsItGrows() (stop func() error) {
-	done, ended := make(chan struct{}), make(chan error, 1)
-	go func() {
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	var flushing errgroup.Group
+	flushing.Go(func() error {
 		for {
+			if err := n.flush(); err != nil || ctx.Err() != nil {
+				return err
+			}
 			select {
-			case <-done:
-				ended <- n.flush()
-				return
-			case <-tick.C:
-				if err := n.flush(); err != nil {
-					ended <- err
-					return
-				}
+			case <-ctx.Done():
+			case <-time.After(10 * time.Millisecond):
 			}
 		}
-	}()
-	return sync.OnceValue(func() error {
-		close(done)
-		return <-ended
 	})
+	return func() error {
+		cancel()
+		return flushing.Wait()
+	}
 }
 
 // flush puts the file on disk if it has grown by flushEvery since the last time.

@@ -1,13 +1,13 @@
 package copydb
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"iter"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"worldevents/models"
@@ -17,29 +17,38 @@ import (
 // postgresTarget is a database that is being filled in one transaction.
 type postgresTarget struct {
 	postgresSide
-	to      side
 	restore string // statements that make the dropped constraints and indexes, and switch the triggers on again
 }
 
-func openPostgresTarget(ctx context.Context, to side, source *postgresSource) (*postgresTarget, error) {
-	side, err := openPostgres(ctx, to.postgres, "BEGIN READ WRITE")
+// openPostgresTarget refuses a database that is the source, has rows, or has tables of another program.
+func openPostgresTarget(ctx context.Context, to side, source source) (*postgresTarget, error) {
+	conn, err := pgx.ConnectConfig(ctx, to.postgres)
 	if err != nil {
 		return nil, err
 	}
-	t := &postgresTarget{postgresSide: side, to: to}
-	if err := t.checkEmpty(ctx, source); err != nil {
+	t := &postgresTarget{postgresSide: postgresSide{conn}}
+	if err = t.checkEmpty(ctx, source); err == nil {
+		err = makeSchema(ctx, models.Options{URL: to.url, MaxConns: 1, Timeout: to.postgres.ConnectTimeout})
+	}
+	if err == nil {
+		err = t.prepare(ctx)
+	}
+	if err != nil {
 		t.close()
 		return nil, err
 	}
 	return t, nil
 }
 
-// checkEmpty refuses a database that has rows, that is the source itself, or that has tables of another
-// program.
-func (s postgresSide) checkEmpty(ctx context.Context, source *postgresSource) error {
-	if source != nil {
+// checkEmpty looks before the schema is made. It does so in a transaction, as the lock needs, and ends that, which would stand in the way of
+// a migration.
+func (t *postgresTarget) checkEmpty(ctx context.Context, source source) error {
+	if err := t.exec(ctx, "BEGIN READ WRITE"); err != nil {
+		return err
+	}
+	if from, ok := source.(*postgresSource); ok {
 		var same bool
-		err := s.Value(ctx, &same, "SELECT NOT pg_try_advisory_xact_lock($1) AND current_schema() = $2", source.lock, source.schema)
+		err := t.Value(ctx, &same, "SELECT NOT pg_try_advisory_xact_lock($1) AND current_schema() = $2", from.lock, from.schema)
 		if err != nil {
 			return err
 		}
@@ -47,7 +56,15 @@ func (s postgresSide) checkEmpty(ctx context.Context, source *postgresSource) er
 			return errSameDatabase
 		}
 	}
-	version, err := schema.Postgres.Version(ctx, s.Value)
+	if err := t.checkTables(ctx); err != nil {
+		return err
+	}
+	return t.exec(ctx, "ROLLBACK")
+}
+
+// checkTables refuses rows, a newer schema, and tables of another program.
+func (t *postgresTarget) checkTables(ctx context.Context) error {
+	version, err := schema.Postgres.Version(ctx, t.Value)
 	if err == nil && version > schema.Newest() {
 		err = errNewerSchema(version)
 	}
@@ -55,48 +72,29 @@ func (s postgresSide) checkEmpty(ctx context.Context, source *postgresSource) er
 		return err
 	}
 	for _, table := range schema.CopiedNames() {
-		var there bool
-		err := s.Value(ctx, &there, fmt.Sprintf(schema.Postgres.HasTableQuery, table))
-		switch {
-		case err != nil:
+		var there, filled bool
+		err := t.Value(ctx, &there, fmt.Sprintf(schema.Postgres.HasTableQuery, table))
+		if there && version == 0 {
+			err = fmt.Errorf("has a table %s that is not this program's: name an empty database", table)
+		} else if there {
+			err = t.Value(ctx, &filled, "SELECT EXISTS (SELECT 1 FROM "+table+")")
+		}
+		if filled {
+			err = fmt.Errorf("has rows in %s: name an empty database", table)
+		}
+		if err != nil {
 			return err
-		case there && version == 0:
-			return fmt.Errorf("has a table %s that is not this program's: name an empty database", table)
-		case there:
-			if err := s.checkNoRows(ctx, table); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
 }
 
-var errSameDatabase = errors.New("is the database that is to be copied")
-
-func (s postgresSide) checkNoRows(ctx context.Context, table string) error {
-	var filled bool
-	if err := s.Value(ctx, &filled, "SELECT EXISTS (SELECT 1 FROM "+table+")"); err != nil {
-		return err
-	}
-	if filled {
-		return fmt.Errorf("has rows in %s: name an empty database", table)
-	}
-	return nil
-}
-
-// prepare makes the schema, which stays if the copy fails. Then it locks the tables for this transaction, and
-// drops indexes and constraints.
+// prepare begins the transaction, locks the tables for it, and drops indexes and constraints, which are made much quicker once the rows are
+// there. No timeout of the server or the role ends a copy, which may take hours.
 func (t *postgresTarget) prepare(ctx context.Context) error {
-	t.close() // its transaction would stand in the way of the migration, and an idle connection may be cut
-	err := makeSchema(ctx, models.Options{URL: t.to.url, MaxConns: 1, Timeout: t.to.postgres.ConnectTimeout})
-	if err != nil {
+	if err := t.exec(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; "+schema.NoLimits); err != nil {
 		return err
 	}
-	side, err := openPostgres(ctx, t.to.postgres, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-	if err != nil {
-		return err
-	}
-	t.postgresSide = side
 	var locked bool
 	if err := t.Value(ctx, &locked, "SELECT pg_try_advisory_xact_lock($1)", int64(schema.CopyLock)); err != nil {
 		return err
@@ -106,7 +104,7 @@ func (t *postgresTarget) prepare(ctx context.Context) error {
 	}
 	// If this program is killed, a server that can look for that notices within two seconds. Otherwise it would
 	// hold the locks until it writes to the connection.
-	err = t.exec(ctx, "SAVEPOINT watch; SET LOCAL client_connection_check_interval = '2s'")
+	err := t.exec(ctx, "SAVEPOINT watch; SET LOCAL client_connection_check_interval = '2s'")
 	if pg := new(pgconn.PgError); errors.As(err, &pg) {
 		err = t.exec(ctx, "ROLLBACK TO watch")
 	}
@@ -114,16 +112,14 @@ func (t *postgresTarget) prepare(ctx context.Context) error {
 		return err
 	}
 	err = t.exec(ctx, "SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = '5s'; LOCK TABLE "+copiedNames+" IN ACCESS EXCLUSIVE MODE; SET LOCAL lock_timeout = 0")
-	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Code == "55P03" {
+	if isCode(err, "55P03") {
 		return errors.New("somebody uses its tables: stop what is running on it")
+	}
+	if err == nil {
+		err = t.checkTables(ctx) // for rows that were written since the first look
 	}
 	if err != nil {
 		return err
-	}
-	for _, table := range schema.CopiedNames() {
-		if err := t.checkNoRows(ctx, table); err != nil { // written since the first look
-			return err
-		}
 	}
 	var drop string
 	err = t.Value(ctx, &drop, `
@@ -147,9 +143,8 @@ func (t *postgresTarget) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// COPY with FREEZE wants a table that the same transaction has truncated. Frozen rows need no vacuum later
-	// (PostgreSQL, "COPY").
-	return t.exec(ctx, drop+"; TRUNCATE "+copiedNames+" RESTART IDENTITY")
+	// What a failed copy has written goes at once from tables that its own transaction has truncated.
+	return t.exec(ctx, drop+"; TRUNCATE "+copiedNames)
 }
 
 var (
@@ -160,36 +155,20 @@ var (
 	ourTriggers    = "tgrelid = " + ourTables + " AND NOT tgisinternal"
 )
 
-// fill sends the rows as COPY. A goroutine reads them from the source into a pipe, so that source and target
-// work at the same time.
-func (t *postgresTarget) fill(ctx context.Context, table string, columns []copyColumn, rows func(each func(copyRow) error) error) error {
-	pipe, in := io.Pipe()
-	read := make(chan error, 1)
-	go func() {
-		out := bufio.NewWriterSize(in, 64<<10)
-		io.WriteString(out, copySignature)
-		var data []byte
-		err := rows(func(row copyRow) error {
-			data = row.append(data[:0])
-			_, err := out.Write(data)
-			return err
-		})
-		if err == nil {
-			io.WriteString(out, copyTrailer)
-			err = out.Flush()
-		}
-		in.CloseWithError(err)
-		read <- err
-	}()
-	_, err := t.conn.PgConn().CopyFrom(ctx, pipe, fmt.Sprintf("COPY %s (%s) FROM STDIN (FORMAT binary, FREEZE)", table, columnList(columns)))
-	pipe.CloseWithError(errTargetFailed)
-	if readErr := <-read; readErr != nil && !errors.Is(readErr, errTargetFailed) {
-		return readErr // the target failed only because of this
+// write has CopyFrom ask for the rows, which reads them while the server writes.
+func (t *postgresTarget) write(ctx context.Context, table table, rows iter.Seq2[[]any, error]) error {
+	next, stop := iter.Pull2(rows)
+	defer stop()
+	var failed error // of the source
+	_, err := t.conn.CopyFrom(ctx, pgx.Identifier{table.Name}, table.names, pgx.CopyFromFunc(func() (row []any, _ error) {
+		row, failed, _ = next()
+		return row, failed
+	}))
+	if failed != nil {
+		return failed
 	}
 	return withDetail(err)
 }
-
-var errTargetFailed = errors.New("the target takes no more")
 
 // finish makes what prepare dropped, which also checks foreign keys and unique keys. Then it sets the sequences
 // behind the highest numbers, and gathers statistics, without which the first lists would have bad plans.
@@ -202,9 +181,6 @@ func (t *postgresTarget) finish(ctx context.Context) error {
 
 // commit is not interrupted once it has begun, so that it is known whether it happened.
 func (t *postgresTarget) commit(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
 	if err := t.exec(context.WithoutCancel(ctx), "COMMIT"); err != nil {
 		return fmt.Errorf("commit: %w: look whether the target has rows", err)
 	}
