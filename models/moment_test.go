@@ -218,9 +218,11 @@ func (h *history) read(world string, snapshot bool) (string, models.Moment) {
 
 // prune lets the horizon move on as if ten minutes had passed.
 func (h *history) prune(*rapid.T) {
+	long := "0"
 	if h.isPostgres {
-		h.s.Database.Exec("UPDATE incarnation SET next_since = now() - interval '1 hour'")
+		long = "now() - interval '1 hour'"
 	}
+	h.s.Database.Exec("UPDATE incarnation SET next_since = " + long)
 	if _, err := h.s.Store.PruneChanges(h.Context()); err != nil {
 		h.Fatal(err)
 	}
@@ -332,6 +334,77 @@ func TestPruneChanges(t *testing.T) {
 	if moment().IsZero() {
 		t.Error("nothing brings back an incarnation that is gone")
 	}
+}
+
+// A file forgets marks, too, and where nothing is to be done pruning does not write to it.
+func TestPruneChangesOfFile(t *testing.T) {
+	t.Parallel()
+	db := servicetest.SQLite(t)
+	store := openStore(t, db.URL)
+	conn, err := db.DB.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	written := func() (version int) { // changes when another connection has written
+		if err := conn.QueryRowContext(t.Context(), "PRAGMA data_version").Scan(&version); err != nil {
+			t.Fatal(err)
+		}
+		return version
+	}
+	prune := func(want int64, writes bool) {
+		t.Helper()
+		before := written()
+		if n, err := store.PruneChanges(t.Context()); err != nil || n != want {
+			t.Errorf("%d are deleted, want %d: %v", n, want, err)
+		}
+		if after := written(); (after != before) != writes {
+			t.Errorf("it has written: %t", after != before)
+		}
+	}
+	passes := func(minutes int) { db.Exec("UPDATE incarnation SET next_since = next_since - ?", 60*minutes) }
+	alice := addCaller(t, store, "alice")
+	ask := func(m models.Moment, world string, want bool) (now models.Moment) {
+		t.Helper()
+		answer, err := store.ChangedSince(t.Context(), m, world, nil)
+		if err != nil || answer.Changed != want {
+			t.Errorf("%s has changed since %v: %t, want %t: %v", world, m, answer.Changed, want, err)
+		}
+		return answer.Now
+	}
+	passes(60)
+	prune(0, false) // nothing was ever written
+	first := ask(models.Moment{}, "old", true)
+	createEvent(t, store, alice, "old")
+	db.Exec("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 25000) INSERT INTO changes (world_id) SELECT 'w' || i FROM n")
+	second := ask(first, "old", true)
+	prune(0, true) // the next horizon is here
+	createEvent(t, store, alice, "young")
+	passes(9)
+	prune(0, false)
+	ask(first, "elsewhere", false)
+	passes(2)
+	prune(25001, true)
+	if left := db.Count("changes WHERE world_id <> 'young'"); left > 0 || db.Count("changes") != 1 {
+		t.Errorf("%d old marks are left, and %d in all", left, db.Count("changes"))
+	}
+	ask(first, "old", true)
+	ask(first, "elsewhere", true)
+	ask(second, "old", false)
+	third := ask(second, "young", true)
+	passes(11)
+	prune(1, true)
+	ask(third, "young", false)
+	passes(60)
+	prune(0, false) // nobody has written since
+	db.Exec("DELETE FROM incarnation")
+	ask(third, "young", true)
+	createEvent(t, store, alice, "new")
+	prune(1, true) // nothing is compared with what was before
+	ask(third, "elsewhere", true)
+	fourth := ask(third, "new", true)
+	ask(fourth, "new", false)
+	prune(0, false)
 }
 
 // After a crash of one of its processes a server has emptied the marks and gives out the numbers of transactions again: what it said

@@ -87,8 +87,8 @@ func (s *Store) PruneChanges(ctx context.Context) (deleted int64, err error) {
 func (s *Store) pruneFile(ctx context.Context) (deleted int64, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB) error {
 		for _, statement := range []string{
-			"INSERT INTO incarnation (horizon, next) SELECT " + sqliteLast + ", " + sqliteLast + " WHERE true ON CONFLICT DO NOTHING", // somebody has deleted the row
-			fmt.Sprintf("UPDATE incarnation SET horizon = max(horizon, next), next = %s, next_since = unixepoch() WHERE NOT next_since BETWEEN unixepoch() - %d AND unixepoch()",
+			"INSERT INTO incarnation (one, horizon, next) SELECT 1, " + sqliteLast + ", " + sqliteLast + " WHERE true ON CONFLICT DO NOTHING", // somebody has deleted the row
+			fmt.Sprintf("UPDATE incarnation SET horizon = max(horizon, next), next = %s, next_since = unixepoch() WHERE horizon < %[1]s AND NOT next_since BETWEEN unixepoch() - %d AND unixepoch()",
 				sqliteLast, int(keptChanges.Seconds())),
 		} {
 			if err := tx.Exec(statement).Error; err != nil {

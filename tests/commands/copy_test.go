@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"worldevents/models"
 	"worldevents/tests/servicetest"
 )
 
@@ -548,6 +549,46 @@ func TestCopiesAtOnce(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A backup of a file has no marks of changes, which name worlds of which nothing else is left. Lists work from then on.
+func TestCopyHasNoMarks(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t)
+	s := servicetest.Start(t, servicetest.OpenSQLite(t, filepath.Join(p.Dir, "worldevents.db")))
+	alice := s.SignIn("alice")
+	const world = "a-world-of-which-nothing-is-left"
+	id, kept := alice.Create(world, "gone", servicetest.When), alice.Create("plaza", "a", servicetest.When)
+	for i := range 300 { // so that marks take several pages
+		s.Database.Exec("INSERT INTO changes (world_id) VALUES (?)", fmt.Sprint(i, world))
+	}
+	p.MustRun("event", "remove", id)
+	if err := s.Store.SweepEvents(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.MustCopy("sqlite:backup.db")
+	backup := servicetest.OpenSQLite(t, filepath.Join(p.Dir, "backup.db"))
+	if n := s.Database.Count("changes"); n != 303 || backup.Count("changes") != 0 {
+		t.Errorf("of %d marks the backup has %d", n, backup.Count("changes"))
+	}
+	if text, err := os.ReadFile(backup.File()); err != nil || bytes.Contains(text, []byte(world)) {
+		t.Errorf("the backup names the world: %v", err)
+	}
+	restored := servicetest.Start(t, backup)
+	bob := restored.SignIn("bob")
+	tag := bob.Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(kept, "a", "", servicetest.When, "alice"))).Header.Get("ETag")
+	for range 4 {
+		bob.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(304, "")
+	}
+	before, err := restored.Store.WorldsSince(t.Context(), models.Moment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bob.Post("/api/event/join/"+kept, "").Is(200, servicetest.Success)
+	bob.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(200, servicetest.List(servicetest.Listed(kept, "a", "", servicetest.When, "alice", "bob")))
+	if after, err := restored.Store.WorldsSince(t.Context(), before.Now); err != nil || after.All || len(after.Names) != 1 {
+		t.Errorf("%+v %v", after, err)
+	}
 }
 
 // The tables that are copied are all that the migrations make, but for what is the same in every database of one schema, and the marks of changes.
