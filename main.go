@@ -63,6 +63,7 @@ type program struct {
 }
 
 func main() {
+	keepFilesPrivate()
 	// These signals ask serve to reload. Until somebody listens to them one would end the process.
 	hangups := make(serve.Hangups, 1)
 	signal.Notify(hangups, syscall.SIGHUP)

@@ -36,7 +36,7 @@ func (s *Store) openSQLite(path string) (err error) {
 		return err
 	}
 	s.questions = batch.New(questions{s, s.reader.limiter.(batch.Connections)}, batch.MaxTransactions)
-	w, err := s.file.OpenWriting(db.busy, s.options.MaxWait/4, s.reader.limiter.(batch.Connections))
+	w, err := s.file.OpenWriting(db.busy, s.options.MaxWait/4)
 	if err != nil {
 		return err
 	}
@@ -80,10 +80,9 @@ func (d sqliteDatabase) note(err error) {
 	}
 }
 
-// ready implements database. If a write failed because the disk was full or the like, a probe has to succeed
-// first.
+// ready implements database. If a write failed because the disk was full or the like, one has to succeed first.
 func (d sqliteDatabase) ready(tx *gorm.DB) error {
-	if err := d.file.Ready(); err != nil {
+	if err := d.file.Ready(tx.Statement.Context); err != nil {
 		return err
 	}
 	var one int

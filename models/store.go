@@ -134,19 +134,12 @@ func (s *Store) Close() error {
 	if s.wal != nil {
 		s.wal.Close()
 	}
-	if s.file != nil {
-		s.file.StopProbing()
-	}
 	if s.server != nil {
 		defer s.server.Stop()
 	}
 	s.questions.Close()
 	s.writes.Close()
-	err := errors.Join(s.writer.sql.Close(), s.reader.sql.Close())
-	if s.file != nil && s.reader.sql.Stats().OpenConnections == 0 { // a read that goes on relies on its locks
-		s.file.Close()
-	}
-	return err
+	return errors.Join(s.writer.sql.Close(), s.reader.sql.Close())
 }
 
 // Pools returns the connection pools by name, for metrics.
@@ -168,8 +161,8 @@ func (s *Store) Timings() []prometheus.Collector {
 	return all
 }
 
-// LogTo sets the log for events that belong to no request: a SQLite file is checked, takes no writes, takes
-// them again, or has a log that cannot be emptied.
+// LogTo sets the log for events that belong to no request: a SQLite file takes no writes, takes them again, or
+// has a log that cannot be emptied.
 func (s *Store) LogTo(log *slog.Logger) {
 	if s.file != nil {
 		s.file.LogTo(log)
@@ -184,8 +177,7 @@ func (s *Store) SessionPolicy() SessionPolicy { return s.options.Sessions }
 
 // Ready reports whether the database responds within a second and can be written to. It does not queue behind
 // other calls: a busy pool is no reason to take an instance out of service, and a dead one is. If a write
-// failed because the disk was full or the like, a write has to succeed first: on PostgreSQL one that Ready
-// makes, on SQLite the probe of the file.
+// failed because the disk was full or the like, a write that Ready makes has to succeed first.
 func (s *Store) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, min(time.Second, s.options.Timeout))
 	defer cancel()

@@ -34,7 +34,7 @@ func inspectSQLite(ctx context.Context, path string, timeout time.Duration) Insp
 	}
 	inspectFolder(&found, filepath.Dir(file))
 	real := sqlite.RealFile(file) // SQLite keeps the log beside it
-	if err := sqlite.RefuseLogOfAnother(real); err != nil {
+	if err := sqlite.RefuseLogWithoutFile(real); err != nil {
 		found.add(Fault, file, "%v", err)
 		return found
 	}

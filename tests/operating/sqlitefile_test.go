@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -61,10 +60,7 @@ func onlyOwner(t *testing.T, files ...string) {
 	}
 }
 
-// strace breaks a line off where another thread makes a call meanwhile: "0600 <unfinished ...>".
-var ownerOnly = regexp.MustCompile(`, 0600(\)| <unfinished)`)
-
-// No system call that makes a file lets others read it, not even for a moment.
+// No file is made before the umask keeps others from it, and none changes its mode later.
 func TestSQLiteFileIsMadePrivate(t *testing.T) {
 	t.Parallel()
 	strace, err := exec.LookPath("strace")
@@ -74,7 +70,7 @@ func TestSQLiteFileIsMadePrivate(t *testing.T) {
 	p := servicetest.NewEmptyProgram(t)
 	command := p.Command("migrate")
 	trace := filepath.Join(p.Dir, "trace")
-	command.Args = append([]string{"strace", "-f", "-o", trace, "-e", "trace=open,openat,creat,chmod,fchmod,fchmodat"}, append([]string{command.Path}, command.Args[1:]...)...)
+	command.Args = append([]string{"strace", "-f", "-o", trace, "-e", "trace=umask,open,openat,creat,chmod,fchmod,fchmodat"}, append([]string{command.Path}, command.Args[1:]...)...)
 	command.Path = strace
 	if out, err := command.CombinedOutput(); err != nil {
 		servicetest.Missing(t, "strace: %v: %s", err, out)
@@ -83,11 +79,15 @@ func TestSQLiteFileIsMadePrivate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := 0
+	kept, made := false, 0
 	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, "worldevents.db") && strings.Contains(line, "O_CREAT") {
-			made++
-			if !ownerOnly.MatchString(line) {
+		switch {
+		case strings.Contains(line, " umask("):
+			kept = strings.Contains(line, " umask(077)") || strings.Contains(line, " umask(077 <unfinished")
+		case strings.Contains(line, "chmod(") && strings.Contains(line, "worldevents.db"):
+			t.Errorf("%s", line)
+		case strings.Contains(line, "worldevents.db") && strings.Contains(line, "O_CREAT"):
+			if made++; !kept {
 				t.Errorf("%s", line)
 			}
 		}

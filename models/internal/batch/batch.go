@@ -17,9 +17,6 @@ import (
 // A write that comes alone, and may begin, runs on the goroutine of its caller: waking another goroutine would cost
 // more than a tenth of the write. Whoever begins a transaction first lets those run who are ready on its processor.
 // Those who are about to write come along: the busier the processors are, the more writes share a transaction.
-//
-// A Pause goes in front of all queued writes, because it may be queued only for a short time. Only SQLite
-// needs pauses, and it has one writer.
 type Batcher struct {
 	database Transactor
 	most     int
@@ -85,14 +82,7 @@ func New(database Transactor, most int) *Batcher {
 func (b *Batcher) run(jobs []*Job) {
 	defer b.release(len(jobs))
 	defer b.database.Release()
-	switch {
-	case len(jobs) == 0:
-	case jobs[0].alone:
-		defer close(jobs[0].done)
-		if jobs[0].begin() {
-			jobs[0].work()
-		}
-	default:
+	if len(jobs) > 0 {
 		b.database.Transact(jobs)
 	}
 }
@@ -184,12 +174,6 @@ func (b *Batcher) await(ctx context.Context, j *Job) error {
 	case <-late:
 		return dberr.ErrTimeout
 	}
-}
-
-// Pause runs fn while nobody writes. It does nothing if ctx ends, or the batcher is closed, before that.
-func (b *Batcher) Pause(ctx context.Context, fn func()) {
-	j := &Job{alone: true, work: func() error { fn(); return nil }, done: make(chan struct{})}
-	b.through(ctx, time.Time{}, j)
 }
 
 // Close waits for running transactions. Queued jobs get ErrUnavailable.

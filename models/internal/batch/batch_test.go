@@ -191,35 +191,6 @@ func TestBatchWriter(t *testing.T) {
 	})
 }
 
-// What pauses the writing gives up after a moment, so it comes before all who wait, however many they are.
-func TestPauseComesFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tx := new(script)
-		w := New(Savepoints{Tx: tx}, 1)
-		defer w.Close()
-		goOn := make(chan struct{})
-		var all sync.WaitGroup
-		do := func(work func() error) {
-			all.Go(func() { w.Do(context.Background(), time.Now().Add(time.Minute), time.Minute, work) })
-			synctest.Wait()
-		}
-		do(func() error { <-goOn; return nil })
-		for range 3 {
-			do(func() error { return tx.step("work") })
-		}
-		for i := range 2 {
-			all.Go(func() { w.Pause(context.Background(), func() { tx.step(fmt.Sprint("pause", i)) }) })
-			synctest.Wait()
-		}
-		close(goOn)
-		all.Wait()
-		const want = "begin commit pause0 pause1 begin mark work keep mark work keep mark work keep commit"
-		if got := strings.Join(tx.steps, " "); got != want {
-			t.Errorf("%s\nwant %s", got, want)
-		}
-	})
-}
-
 // held keeps transactions until they are let go, one after the other.
 type held struct {
 	begun []int // how many writes each transaction has
@@ -358,7 +329,7 @@ func TestTransactionPanics(t *testing.T) {
 	}
 }
 
-// Whoever comes, leaves, fails, panics or pauses when: one at a time runs, each job once or, if it left or was refused,
+// Whoever comes, leaves, fails or panics when: one at a time runs, each job once or, if it left or was refused,
 // never, in a transaction of its batch, and everybody returns.
 func TestBatchWriterHistories(t *testing.T) {
 	for seed := range uint64(200) {
@@ -388,16 +359,6 @@ func testBatchWriterHistory(t *testing.T, seed uint64) {
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), wait)
 			defer cancel()
-			if kind == 0 {
-				if took > wait { // it has all the time that it needs
-					ctx = context.Background()
-				}
-				w.Pause(ctx, work)
-				if ran > 1 {
-					t.Errorf("a pause ran %d times", ran)
-				}
-				return
-			}
 			want := error(nil)
 			defer func() {
 				if r := recover(); (r != nil) != (kind == 1 && ran == 1) || ran > 1 {

@@ -6,14 +6,12 @@ import (
 	"time"
 )
 
-// Job is a write, or a question. On SQLite it may also be other work in a transaction, or work that runs alone
-// between two transactions.
+// Job is a write, or a question. On SQLite it may also be other work in a transaction.
 type Job struct {
 	Write    *Write
 	Question any           // what is asked, where jobs are not writes; its Transactor knows the type
 	Deadline time.Time     // of the write
 	work     func() error  // nil for a write
-	alone    bool          // work runs alone
 	Waiting  *atomic.Int64 // counts jobs that are queued; may be nil
 
 	// state is one word, so that the batcher that begins the job and the caller that gives up on it can race for it

@@ -56,11 +56,6 @@ func (c Connections) Acquire(ctx context.Context, until time.Time) error {
 
 func (c Connections) Release() { c.free.Release(1) }
 
-// AcquireAll waits until nobody uses a connection, and keeps everybody from using one until ReleaseAll.
-func (c Connections) AcquireAll(ctx context.Context) error { return c.free.Acquire(ctx, c.All) }
-
-func (c Connections) ReleaseAll() { c.free.Release(c.All) }
-
 // AcquireErr says why a call left the queue for a connection.
 func AcquireErr(ctx context.Context, deadline time.Time) error {
 	switch {

@@ -15,11 +15,7 @@ func (b *Batcher) enter(j *Job) (first bool, err error) {
 	if b.closed {
 		return false, dberr.ErrUnavailable
 	}
-	at := len(b.queue)
-	if j.alone {
-		at = b.pauses()
-	}
-	b.queue = slices.Insert(b.queue, at, j)
+	b.queue = append(b.queue, j)
 	if len(b.queue) == 1 && b.begin(false) {
 		return true, nil
 	}
@@ -70,15 +66,6 @@ func (b *Batcher) gather(j *Job) []*Job {
 	return b.take()
 }
 
-// pauses counts the queued jobs that are to run alone. They stand in front. The caller holds mu.
-func (b *Batcher) pauses() int {
-	n := 0
-	for n < len(b.queue) && b.queue[n].alone {
-		n++
-	}
-	return n
-}
-
 // leave takes j out of the queue. It reports whether j has not begun, and now never will.
 func (b *Batcher) leave(j *Job) bool {
 	b.mu.Lock()
@@ -107,9 +94,6 @@ func (b *Batcher) next() []*Job {
 // take takes the jobs of the next batch from the queue. The caller holds mu.
 func (b *Batcher) take() []*Job {
 	n := min(len(b.queue), maxBatch)
-	if b.pauses() > 0 {
-		n = 1
-	}
 	batch := slices.Clone(b.queue[:n])
 	b.queue = slices.Delete(b.queue, 0, n)
 	b.writing += n

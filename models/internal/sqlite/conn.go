@@ -3,14 +3,15 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"net/url"
+	"time"
 )
 
 // Conn is a connection to a SQLite file for a command, beside the store's pools.
 type Conn struct {
 	*sql.Conn
-	db    *sql.DB
-	letGo func()
+	db *sql.DB
 }
 
 // OpenConn opens the file that path names as in DATABASE_URL, with parameters of SQLite's URIs and of the
@@ -20,20 +21,17 @@ func OpenConn(ctx context.Context, path string, parameters url.Values) (Conn, er
 	if err != nil {
 		return Conn{}, err
 	}
-	letGo := keep(FileOf(path))
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		db.Close()
-		letGo()
 		return Conn{}, err
 	}
-	return Conn{conn, db, letGo}, nil
+	return Conn{conn, db}, nil
 }
 
 func (s Conn) Close() {
 	s.Conn.Close()
 	s.db.Close()
-	s.letGo()
 }
 
 func (s Conn) Exec(ctx context.Context, statement string, args ...any) error {
@@ -62,7 +60,29 @@ func (s Conn) Texts(ctx context.Context, query string, args ...any) (texts []str
 	return texts, rows.Err()
 }
 
-// sharedFirst and sharedSize are the bytes of a database file that a connection locks for reading (SHARED_FIRST
-// and SHARED_SIZE in sqlite.org/src/file/src/os.h). With a write-ahead log it keeps that lock for as long as it
-// has the file open, so the lock shows who does.
-const sharedFirst, sharedSize = 0x40000002, 510
+// OpenPool makes a pool of connections to the file. They wait no longer than busy for other processes and for
+// each other. The first connection makes the file.
+func (f *File) OpenPool(busy time.Duration) (*sql.DB, error) {
+	dsn := DSN(f.uri, busy)
+	db, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	return sql.OpenDB(connector{db.Driver(), f, dsn}), nil
+}
+
+// connector makes connections that all have the same file (driver.Connector).
+type connector struct {
+	driver driver.Driver
+	file   *File
+	dsn    string
+}
+
+// Connect implements driver.Connector.
+func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+	return c.file.connect(ctx, func() (driver.Conn, error) { return c.driver.Open(c.dsn) })
+}
+
+// Driver implements driver.Connector.
+func (c connector) Driver() driver.Driver { return c.driver }

@@ -22,7 +22,7 @@ func dsnOf(path string, parameters url.Values) string {
 // DSN opens a file. Its connections wait no longer than busy for other processes and for each other.
 func DSN(path string, busy time.Duration) string {
 	return dsnOf(path, url.Values{
-		"mode":         {"rw"},        // the file is made by createPrivate
+		"mode":         {"rw"},        // connectFirst makes the file
 		"_txlock":      {"immediate"}, // else a transaction that reads first fails when it wants to write
 		"_time_format": {"sqlite"},
 		"_timezone":    {"UTC"},
@@ -32,8 +32,9 @@ func DSN(path string, busy time.Duration) string {
 
 // settings are for each connection, once it is known to have the right file: they open its log, and on the
 // first connection of all they write to the file. Every commit waits for the disk (synchronous = FULL), since
-// an acknowledged write must survive a loss of power.
-const settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = 1"
+// an acknowledged write must survive a loss of power. No commit copies the log into the file (wal_autocheckpoint =
+// 0): the first one after a long read would copy all of it, and writes would wait for seconds. The WAL copies.
+const settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = 1; PRAGMA wal_autocheckpoint = 0"
 
 // BeginRead begins a transaction on a pool of readers, as GORM knows it. All its queries see the file as the
 // first of them saw it. It waits for no writer (sqlite.org/isolation.html).

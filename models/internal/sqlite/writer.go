@@ -26,24 +26,22 @@ type Writing struct {
 }
 
 // OpenWriting prepares the writing. A connection waits no longer than busy for other processes. Emptying the
-// log holds readers back for no longer than hold, and then readers and writers for no longer than hold.
-func (f *File) OpenWriting(busy, hold time.Duration, readers batch.Connections) (w Writing, err error) {
+// log holds the writer for no longer than hold.
+func (f *File) OpenWriting(busy, hold time.Duration) (w Writing, err error) {
 	if w.DB, err = f.OpenPool(busy); err != nil {
 		return w, err
 	}
 	w.DB.SetMaxOpenConns(1)
-	checkpoints, err := f.OpenPool(hold / 2)
+	checkpoints, err := f.OpenPool(hold)
 	if err != nil {
 		return w, err
 	}
 	commits := &writer{db: w.DB, file: f}
 	w.GORM, w.Batches = dialector{commits}, batch.New(batch.Savepoints{Tx: commits}, 1)
 	f.write = func(ctx context.Context) error {
-		err := dberr.ErrUnavailable // stays if ctx ends first
-		w.Batches.Pause(ctx, func() { err = commits.probe(ctx) })
-		return err
+		return w.Batches.Do(ctx, time.Now().Add(busy), busy, commits.rewriteVersion)
 	}
-	w.WAL = newWAL(f.Path, checkpoints, hold, readers, w.Batches, commits)
+	w.WAL = newWAL(f, checkpoints)
 	return w, nil
 }
 
@@ -95,7 +93,6 @@ type writer struct {
 	statements // of the connection, once it is open
 	db         *sql.DB
 	file       *File
-	addedLog   bool // file knows the log that is open
 }
 
 func (w *writer) exec(statement string) error {
@@ -103,32 +100,19 @@ func (w *writer) exec(statement string) error {
 	return dberr.Classify(err)
 }
 
-// open opens the connection, unless it is open.
-func (w *writer) open(ctx context.Context) error {
-	if w.ConnPool != nil {
-		return nil
-	}
-	conn, err := w.db.Conn(ctx)
-	if err != nil {
-		return dberr.Classify(err)
-	}
-	w.statements = statements{conn, new(sync.Map)}
-	return nil
-}
-
 func (w *writer) Begin() error {
 	if err := w.file.admit(); err != nil {
 		return err
 	}
-	if err := w.open(context.Background()); err != nil {
-		return err
-	}
-	err := w.exec("BEGIN IMMEDIATE")
-	if err == nil && !w.addedLog { // the transaction has opened the log
-		w.addedLog = true
+	if w.ConnPool == nil {
+		conn, err := w.db.Conn(context.Background())
+		if err != nil {
+			return dberr.Classify(err)
+		}
+		w.statements = statements{conn, new(sync.Map)}
 		w.file.addLog()
 	}
-	return err
+	return w.exec("BEGIN IMMEDIATE")
 }
 
 func (w *writer) Mark() error { return w.exec("SAVEPOINT job") }
@@ -159,7 +143,7 @@ func (w *writer) Commit() error {
 		w.Rollback()
 		return err
 	default:
-		err = w.file.checkCommit()
+		err = w.file.check()
 	}
 	if err != nil {
 		w.file.Fail(err)
@@ -181,34 +165,13 @@ func isInLog(err error) bool {
 	return false
 }
 
-// probe writes a page of the database and changes nothing.
-func (w *writer) probe(ctx context.Context) error {
-	if err := w.Begin(); err != nil {
-		return err
-	}
+// rewriteVersion writes a page of the database and changes nothing, in the transaction of a batch.
+func (w *writer) rewriteVersion() error {
 	var version int
-	err := dberr.Classify(w.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version))
-	if err == nil {
-		err = w.exec(fmt.Sprintf("PRAGMA user_version = %d", version))
+	if err := w.QueryRowContext(context.Background(), "PRAGMA user_version").Scan(&version); err != nil {
+		return dberr.Classify(err)
 	}
-	if err != nil {
-		w.Rollback()
-		return err
-	}
-	return w.Commit()
-}
-
-// checkpoint sets whether commits copy the log into the database. By default SQLite does so once the log has
-// 1000 frames. The setting belongs to the connection, and counts when it is compiled: so the connection is opened
-// if need be, and nothing kept is run again.
-func (w *writer) checkpoint(ctx context.Context, on bool) {
-	frames := 0
-	if on {
-		frames = 1000
-	}
-	if w.open(ctx) == nil {
-		w.ConnPool.ExecContext(ctx, fmt.Sprintf("PRAGMA wal_autocheckpoint = %d", frames))
-	}
+	return w.exec(fmt.Sprintf("PRAGMA user_version = %d", version))
 }
 
 // Rollback ends the transaction, unless SQLite has done so itself. That there are Rollback and Commit tells

@@ -79,7 +79,7 @@ func ofStore(store *models.Store) []prometheus.Collector {
 		all = append(all,
 			metrics.Gauge("worldevents_sqlite_wal_bytes", "Size of SQLite's write-ahead log.", wal.Size),
 			metrics.Gauge("worldevents_sqlite_checkpoint_blocked_seconds",
-				"For how long the log could not be emptied, since another process reads an old state of the database; 0 if it can.",
+				"For how long the log could not be emptied, since somebody reads an old state of the database; 0 if it can.",
 				func() float64 { return wal.Blocked().Seconds() }))
 	}
 	return all

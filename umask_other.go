@@ -1,0 +1,6 @@
+//go:build !unix
+
+package main
+
+// keepFilesPrivate does nothing here: files have no mode.
+func keepFilesPrivate() {}
