@@ -163,7 +163,7 @@ func TestListEventsBesideRewrite(t *testing.T) {
 			t.Parallel()
 			one := func(o *servicetest.Options) { o.DBMaxConns = 1 } // so that the statement is prepared where it runs, and not behind the lock
 			s := servicetest.Start(t, servicetest.Postgres(t), one)
-			hasty := s.NewInstance(one, func(o *servicetest.Options) { o.DBTimeout = time.Second })
+			hasty := s.NewInstance(one, func(o *servicetest.Options) { o.DBTimeout = 5 * time.Second })
 			alice := s.SignIn("alice")
 			servicetest.AddEvents(s, "plaza", 8001, 301, 2031, "")
 			s.Database.Exec("INSERT INTO rsvps (event_number, created_at, user_number, username) SELECT e.number, e.created_at, u.number, u.username FROM events e, users u")
