@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,7 +34,11 @@ func inspectPostgres(ctx context.Context, o models.Options) Inspection {
 	}
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		found.add(Fault, "DATABASE_URL", "no host that takes writes responds: %s", dberr.RootCause(err))
+		var hosts []string
+		for _, host := range postgres.HostsOf(config) {
+			hosts = append(hosts, postgres.AddressOf(host))
+		}
+		found.add(Fault, strings.Join(hosts, ","), "no connection: %s", causes(err))
 		return found
 	}
 	defer conn.Close(context.Background())
@@ -45,6 +51,19 @@ func inspectPostgres(ctx context.Context, o models.Options) Inspection {
 		i.database(ctx)
 	}
 	return found
+}
+
+// causes has the root cause of each attempt to connect.
+func causes(err error) string {
+	var attempts interface{ Unwrap() []error }
+	if !errors.As(err, &attempts) {
+		return dberr.RootCause(err)
+	}
+	var texts []string
+	for _, attempt := range attempts.Unwrap() {
+		texts = append(texts, dberr.RootCause(attempt))
+	}
+	return strings.Join(slices.Compact(texts), "; ")
 }
 
 // postgresInspection looks at the server that takes writes.
