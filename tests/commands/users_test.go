@@ -540,7 +540,7 @@ func TestUserShow(t *testing.T) {
 }
 
 // The export of a person is of one moment.
-func TestUserShowSnapshot(t *testing.T) {
+func TestExportIsOfOneMoment(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) { // on SQLite nobody writes meanwhile
 		s := servicetest.Start(t, servicetest.Postgres(t))

@@ -12,7 +12,7 @@ import (
 
 // WAL is the write-ahead log of a SQLite file, and keeps it small.
 //
-// Every second it looks at the size. Beyond walLimit it has SQLite copy what no reader needs into the file
+// Ten times a second it looks at the size. Beyond walLimit it has SQLite copy what no reader needs into the file
 // (PASSIVE), while everybody works. If little is left then, it empties the log (TRUNCATE). That holds the writer
 // while it waits for readers, so it is not tried behind a long read.
 type WAL struct {
@@ -28,6 +28,8 @@ type WAL struct {
 const (
 	// walLimit is the size in bytes beyond which the log is emptied.
 	walLimit = 16 << 20
+	// walInterval is how often its size is looked at. On a disk with little room left a second of writes is too much.
+	walInterval = 100 * time.Millisecond
 	// maxWALRest is how many frames, of 4 KB each, may be left to copy when the log is emptied.
 	maxWALRest = 1000
 )
@@ -63,7 +65,7 @@ func (l *WAL) Close() error {
 
 func (l *WAL) watch(ctx context.Context) {
 	defer close(l.stopped)
-	tick := time.NewTicker(time.Second)
+	tick := time.NewTicker(walInterval)
 	defer tick.Stop()
 	for {
 		select {
