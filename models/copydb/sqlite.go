@@ -98,7 +98,7 @@ func openSQLiteSource(ctx context.Context, file string) (*sqliteSource, error) {
 	} else if !info.Mode().IsRegular() {
 		return nil, errors.New("is no file")
 	}
-	owner := sqlite.WhoHasOpen(file) // before SQLite opens the file: closing a descriptor drops the locks that SQLite has on it
+	owner := sqlite.WhoHasOpen(file) // before this connection makes a -shm of its own
 	side, err := openSQLite(ctx, file, "query_only(1)")
 	if err != nil {
 		return nil, err
