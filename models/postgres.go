@@ -72,7 +72,10 @@ type postgresDatabase struct {
 }
 
 func (d *postgresDatabase) newPool(n int) (pool, error) {
-	db := d.server.OpenPool()
+	db, err := d.server.OpenPool(n)
+	if err != nil {
+		return pool{}, err
+	}
 	return newPool(db, gormpostgres.New(gormpostgres.Config{Conn: postgres.Pool{DB: db}}), n)
 }
 

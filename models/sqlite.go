@@ -58,6 +58,8 @@ func (d sqliteDatabase) newPool(n int) (pool, error) {
 	if err != nil {
 		return pool{}, err
 	}
+	db.SetMaxOpenConns(n)
+	db.SetMaxIdleConns(n)
 	return newPool(db, sqlite.NewDialector(db), n)
 }
 

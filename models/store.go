@@ -105,10 +105,8 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// newPool makes a pool of n connections, with GORM over it.
+// newPool puts GORM over a pool of n connections.
 func newPool(db *sql.DB, dialector gorm.Dialector, n int) (pool, error) {
-	db.SetMaxOpenConns(n)
-	db.SetMaxIdleConns(n)
 	g, err := openGORM(dialector)
 	return pool{gorm: g, sql: db, limiter: batch.NewConnections(n), enforceDeadline: true}, err
 }
@@ -133,9 +131,6 @@ func (s *Store) Close() error {
 	}
 	if s.wal != nil {
 		s.wal.Close()
-	}
-	if s.server != nil {
-		defer s.server.Stop()
 	}
 	s.questions.Close()
 	s.writes.Close()
@@ -203,16 +198,5 @@ func (s *Store) UseCredentials(ctx context.Context, text string) (c postgres.Cre
 		}
 		return c, err
 	}
-	if c, err = s.server.UseCredentials(ctx, text); c.Changed {
-		go s.closeIdle()
-		time.AfterFunc(s.options.Timeout, s.closeIdle) // those that were in use
-	}
-	return c, err
-}
-
-// closeIdle closes the idle connections of the pool: database/sql does so when the limit of idle connections
-// falls.
-func (s *Store) closeIdle() {
-	s.writer.sql.SetMaxIdleConns(0)
-	s.writer.sql.SetMaxIdleConns(s.options.MaxConns)
+	return s.server.UseCredentials(ctx, text)
 }

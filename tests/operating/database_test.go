@@ -198,8 +198,12 @@ func TestSilentConnections(t *testing.T) {
 	proxy.Silence()
 	proxy.Up()
 	failed := 0
-	for range connections {
-		if res := alice.Get(servicetest.Plaza); res.Status != 200 {
+	for i := range connections {
+		switch res := alice.Get(servicetest.Plaza); {
+		case res.Status == 200:
+		case i == 0 && res.Status == 500: // it was sent on a connection that was used a moment ago
+			failed++
+		default:
 			res.IsError(503, "overloaded")
 			failed++
 		}

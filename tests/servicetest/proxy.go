@@ -1,6 +1,7 @@
 package servicetest
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -24,11 +25,13 @@ type Proxy struct {
 	line     *line // of new connections; nil while it is down
 	conns    map[net.Conn]bool
 	delay    time.Duration
+	accepted atomic.Int64
 }
 
 // line is what may be broken about the connections that share it.
 type line struct {
 	silent, resets atomic.Bool
+	hushes         atomic.Bool
 	least, most    atomic.Int64 // nanoseconds that bytes take
 	limits         [2]atomic.Pointer[int]
 }
@@ -82,6 +85,13 @@ func (p *Proxy) Up() {
 // Silence has connections pass nothing any more, as when a host vanishes: all until now, and those to come until Up.
 func (p *Proxy) Silence() { p.broken().silent.Store(true) }
 
+// Hush has connections of PostgreSQL pass nothing to the client after the next moment at which the server is ready for a query, such as
+// the end of their start: all until now, and those to come until Up.
+func (p *Proxy) Hush() { p.broken().hushes.Store(true) }
+
+// Accepted is how many connections came so far.
+func (p *Proxy) Accepted() int { return int(p.accepted.Load()) }
+
 // Reset has connections end in a reset soon after the next bytes: all until now, and those to come until Up.
 func (p *Proxy) Reset() { p.broken().resets.Store(true) }
 
@@ -117,6 +127,7 @@ func (p *Proxy) accept(l net.Listener) {
 		if err != nil {
 			return
 		}
+		p.accepted.Add(1)
 		go p.pass(conn)
 	}
 }
@@ -146,6 +157,9 @@ func (p *Proxy) pass(client net.Conn) {
 	io.Copy(&passing{Conn: client, other: server, direction: ToClient, line: line}, server)
 }
 
+// readyForQuery is what a server sends that waits for the next query, outside a transaction.
+var readyForQuery = []byte{'Z', 0, 0, 0, 5, 'I'}
+
 // passing is a connection that takes what the other one reads.
 type passing struct {
 	net.Conn
@@ -155,6 +169,7 @@ type passing struct {
 
 	limit  *int // the one that passed counts towards
 	passed int
+	hushed bool
 }
 
 func (p *passing) Write(b []byte) (int, error) {
@@ -169,9 +184,10 @@ func (p *passing) Write(b []byte) (int, error) {
 		}
 		return 0, errors.New("reset")
 	}
-	if p.line.silent.Load() {
+	if p.line.silent.Load() || p.hushed {
 		return len(b), nil
 	}
+	p.hushed = p.direction == ToClient && p.line.hushes.Load() && bytes.HasSuffix(b, readyForQuery)
 	limit := p.line.limits[p.direction].Load()
 	if limit != p.limit {
 		p.limit, p.passed = limit, 0

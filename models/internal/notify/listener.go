@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
 
 	"worldevents/models/internal/postgres"
 )
@@ -60,17 +59,15 @@ func (l *listener) run(ctx context.Context) {
 // connection to others after each transaction, as PgBouncer does: LISTEN would stay there, and no notification would arrive. The URL
 // says so, since prepared statements do not work there either.
 func (l *listener) listen(ctx context.Context) (again bool) {
-	lent, err := l.server.Connect(ctx)
+	own, err := l.server.Dial(ctx, l.hear)
 	if err != nil {
 		return true
 	}
-	own := lent.(*stdlib.Conn).Conn()
 	conn := own.PgConn()
 	defer disconnect(conn)
 	if own.Config().DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
 		return false
 	}
-	postgres.Hear(conn, l.hear)
 	err = sayListen(ctx, conn)
 	for err == nil && !l.server.IsStale(conn) {
 		if err = wait(ctx, conn); pgconn.Timeout(err) {

@@ -2,100 +2,136 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"worldevents/models/internal/dberr"
 )
 
-// fullInterval is how long no attempt asks for a connection after the server has refused one more (SQLSTATE 53300).
-const fullInterval = 100 * time.Millisecond
+const (
+	// lifetime is how long a connection serves, and lifetimeJitter how much longer it may, so that not all end together.
+	lifetime, lifetimeJitter = 30 * time.Minute, 5 * time.Minute
+	// failureInterval is how long nobody asks for a connection after one could not be made. Each request costs the server a process,
+	// of which it has too many when it takes no more connections (SQLSTATE 53300), and must come to its senses when it was away.
+	failureInterval = 100 * time.Millisecond
+	// closing bounds how long the end of a pool waits for the work of its connections.
+	closing = time.Second
+)
 
-// Driver implements driver.Connector.
-func (s *Server) Driver() driver.Driver { return stdlib.GetDefaultDriver() }
+// OpenPool prepares a pool of at most n connections.
+func (s *Server) OpenPool(n int) (*sql.DB, error) {
+	config, err := pgxpool.ParseConfig(*s.url.Load()) // for what it has by default
+	if err != nil {
+		return nil, err
+	}
+	config.ConnConfig = s.config.Copy()
+	config.ConnConfig.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) {} // a pooler may deliver them to anybody, and pgx would keep them
+	config.MaxConns, config.MinConns, config.MinIdleConns = int32(n), 0, 0
+	config.MaxConnLifetime, config.MaxConnLifetimeJitter = lifetime, lifetimeJitter
+	config.BeforeConnect, config.AfterConnect, config.ShouldPing = s.prepare, s.setUp, s.isDead
+	config.BeforeClose = func(conn *pgx.Conn) {
+		if conn.IsClosed() { // pgx would read to its end for 15 seconds
+			conn.PgConn().Conn().Close()
+		}
+	}
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.pools = append(s.pools, pool)
+	s.mu.Unlock()
+	db := sql.OpenDB(connector{stdlib.GetPoolConnector(pool), s, pool})
+	db.SetMaxOpenConns(n)
+	db.SetMaxIdleConns(-1) // idle ones are the pool's
+	return db, nil
+}
+
+// connector names the errors of a pool, and closes it with its sql.DB.
+type connector struct {
+	driver.Connector
+	server *Server
+	pool   *pgxpool.Pool
+}
 
 // Connect implements driver.Connector. While the server takes no more connections, it returns the server's error,
 // which dberr.Classify makes ErrFull. Otherwise it returns ErrUnreachable, unless ctx was canceled: nothing was
 // asked of the database, so the caller may try again.
-func (s *Server) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := s.attempts.take(ctx)
+func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+	if c.server.isRecovering() {
+		select {
+		case c.server.few <- struct{}{}:
+			defer func() { <-c.server.few }()
+		case <-ctx.Done():
+		}
+	}
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil && ctx.Err() == nil {
+		c.server.refuse(err)
+	}
 	switch {
 	case err == nil, isFull(err), errors.Is(ctx.Err(), context.Canceled):
 		return conn, err
-	case errors.Is(err, context.Canceled): // the attempt was ended, and the caller must not seem to have left
+	case errors.Is(err, context.Canceled): // the pool was closed, and the caller must not seem to have left
 		return nil, fmt.Errorf("%w: %v", dberr.ErrUnreachable, err)
 	}
 	return nil, fmt.Errorf("%w: %w", dberr.ErrUnreachable, err)
 }
 
-// attempt makes a connection, unless the server has just refused one more.
-func (s *Server) attempt() (driver.Conn, error) {
-	if err := s.refusal(); err != nil {
-		return nil, err
+// Close implements io.Closer, for sql.DB.
+func (c connector) Close() error {
+	c.server.mu.Lock()
+	c.server.pools = slices.DeleteFunc(c.server.pools, func(p *pgxpool.Pool) bool { return p == c.pool })
+	c.server.mu.Unlock()
+	closed := make(chan struct{})
+	go func() {
+		c.pool.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closing):
 	}
-	conn, err := s.hosts.connect()
-	if isFull(err) {
-		s.refuse(err)
-	}
-	return conn, err
+	return nil
 }
 
 // isFull reports whether a server takes no more connections.
 func isFull(err error) bool { return err != nil && errors.Is(dberr.Classify(err), dberr.ErrFull) }
 
-// refuse keeps attempts from asking for a connection for a while. Each of them would cost the server a
-// process, which it has too many of.
+// refuse has new connections refused for failureInterval, unless err is such a refusal.
 func (s *Server) refuse(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.full, s.retry = err, time.Now().Add(fullInterval)
+	if err != s.failure {
+		s.failure, s.retry = err, time.Now().Add(failureInterval)
+	}
 }
 
-// refusal returns the server's answer for as long as nobody is to ask again.
+// isRecovering reports whether a connection could not be made lately. Then few callers ask for one at once: a server that has just come
+// back would else be asked for all of them together, and be late with each.
+func (s *Server) isRecovering() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.retry) < suspicion
+}
+
+// refusal returns the last failure for as long as nobody is to ask again.
 func (s *Server) refusal() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.full != nil && time.Now().After(s.retry) {
-		s.full = nil
+	if time.Now().Before(s.retry) {
+		return s.failure
 	}
-	return s.full
-}
-
-// fit returns driver.ErrBadConn for a spare that does not respond any more.
-func (s *Server) fit(ctx context.Context, conn driver.Conn) error {
-	return conn.(*stdlib.Conn).ResetSession(ctx)
-}
-
-// reset is called before the first use of a spare, and before each use of a pooled connection except the first.
-// With driver.ErrBadConn the connection leaves the pool.
-func (s *Server) reset(ctx context.Context, conn *pgx.Conn) error {
-	if a := activityOf(conn); a != nil && a.ended.Load() {
-		return driver.ErrBadConn
-	}
-	if s.IsStale(conn.PgConn()) {
-		return driver.ErrBadConn
-	}
-	return s.checks.check(ctx, conn)
-}
-
-// hearKey is where a connection keeps the function that hears its notifications.
-const hearKey = "worldevents.hear"
-
-// Hear makes a connection call hear with each notification. Others drop theirs.
-func Hear(conn *pgconn.PgConn, hear func(*pgconn.Notification)) { conn.CustomData()[hearKey] = hear }
-
-// hear is called with each notification that arrives (pgconn.Config.OnNotification). Without it pgx would keep
-// notifications until somebody asks for them, and a pooler may deliver notifications to anybody.
-func hear(conn *pgconn.PgConn, n *pgconn.Notification) {
-	if hear, ok := conn.CustomData()[hearKey].(func(*pgconn.Notification)); ok {
-		hear(n)
-	}
+	return nil
 }
 
 // WhileFull calls fn again while it returns ErrFull, until ctx ends or a time has come; the zero time never
@@ -109,7 +145,7 @@ func WhileFull(ctx context.Context, giveUp time.Time, fn func() error) error {
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(fullInterval / 10):
+		case <-time.After(failureInterval / 10):
 		}
 	}
 }

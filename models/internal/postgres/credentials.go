@@ -2,14 +2,13 @@ package postgres
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
 
 	"worldevents/models/internal/dberr"
 	"worldevents/models/internal/schema"
@@ -22,24 +21,23 @@ func tryCredentials(ctx context.Context, url string, timeout time.Duration) erro
 	if err != nil {
 		return err
 	}
-	defer s.Stop()
-	conn, err := s.Connect(ctx)
+	conn, err := s.Dial(ctx, func(*pgconn.Notification) {})
 	if dberr.IsRefusal(err) || isRefusedByPooler(err) {
 		return fmt.Errorf("%w: %s", ErrCredentials, dberr.RootCause(err))
 	}
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer conn.Close(context.Background())
 	return checkRights(ctx, timeout, conn)
 }
 
 // checkRights returns ErrCredentials unless the role of a connection may read and write the tables that are there.
-func checkRights(ctx context.Context, timeout time.Duration, conn driver.Conn) error {
+func checkRights(ctx context.Context, timeout time.Duration, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var may bool
-	err := conn.(*stdlib.Conn).Conn().QueryRow(ctx, `
+	err := conn.QueryRow(ctx, `
 		SELECT coalesce(bool_and(has_table_privilege(to_regclass(name), privilege)), true)
 		FROM unnest(ARRAY['`+strings.Join(append(schema.CopiedNames(), "changes", "incarnation"), "', '")+`']) name, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) privilege`).Scan(&may)
 	if err == nil && !may {

@@ -2,118 +2,168 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
 	"errors"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"worldevents/models/internal/dberr"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Server is the database that a URL names: one PostgreSQL server, or several of which one takes writes. It makes
-// the connections of the pools and those beside them (driver.Connector). The user and the password may be
-// replaced while connections are made.
+// pools of connections, and connections beside them. The user and the password may be replaced meanwhile.
 type Server struct {
 	url     atomic.Pointer[string]
 	timeout time.Duration
-	// generation counts replacements. A connection of an earlier generation is stale, and leaves the pool when
-	// its work is done.
+	config  *pgx.ConnConfig // but for user and password
+	// generation counts what makes all connections stale: new credentials, a ping in vain.
 	generation atomic.Uint64
-	checks     checks
-	hosts      *hosts
-	attempts   *attempts
+	health     health
+	few        chan struct{} // one for each caller who asks for a connection of a server that is recovering
 
 	mu             sync.Mutex
-	user, password string    // those of the last connection
-	full           error     // the server's answer while it takes no more connections
-	retry          time.Time // when the server is asked again
+	pools          []*pgxpool.Pool
+	user, password string                      // those of the last connection
+	seen           timeline                    // the highest
+	validated      map[*pgconn.PgConn]struct{} // open connections to servers of that timeline
+	failure        error                       // why no connection could be made last
+	retry          time.Time                   // when the server is asked again
 }
 
 // generationKey is where a connection keeps its generation.
 const generationKey = "worldevents.generation"
 
-// patienceWithSeveral is longer than any attempt takes. With several hosts no attempt is overdue: a search ends
-// attempts at a host that is gone.
-const patienceWithSeveral = time.Hour
-
-// New connects to nothing yet. timeout bounds one attempt to connect to a host. An error means that the URL can
-// never work.
+// New connects to nothing yet. timeout is that of a call, and bounds an attempt to connect. An error means that the
+// URL can never work.
 func New(url string, timeout time.Duration) (*Server, error) {
 	config, err := Parse(url, timeout)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{timeout: timeout, checks: checks{timeout: timeout}, user: config.User, password: config.Password}
+	s := &Server{timeout: timeout, config: config, health: health{timeout: timeout}, few: make(chan struct{}, 2), user: config.User, password: config.Password}
 	s.url.Store(&url)
-	s.attempts = &attempts{connect: s.attempt, fit: s.fit, timeout: timeout, patience: timeout / 2, limit: anyAttempts}
-	if s.hosts = s.newHosts(config); len(s.hosts.all) > 1 {
-		s.attempts.patience = patienceWithSeveral
+	hosts := len(HostsOf(config))
+	config.ConnectTimeout = min(config.ConnectTimeout, timeout)
+	if hosts > 1 { // pgx asks one after the other
+		config.ConnectTimeout = min(config.ConnectTimeout, timeout/2/time.Duration(hosts))
 	}
+	attributes := config.ValidateConnect
+	if attributes == nil && hosts > 1 { // otherwise a standby that comes first would do
+		attributes = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	if attributes != nil {
+		config.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+			if err := attributes(ctx, conn); err != nil {
+				return err
+			}
+			return s.checkTimeline(ctx, conn)
+		}
+	}
+	s.boundNetwork()
 	return s, nil
 }
 
-// Stop ends all attempts to connect. Connections that were given away stay open: each pool closes its own.
-func (s *Server) Stop() {
-	s.hosts.stop()
-	s.attempts.stop()
-}
-
-// parse reads the URL and the files that it names as they are now.
-func (s *Server) parse() (*pgx.ConnConfig, error) { return Parse(*s.url.Load(), s.timeout) }
-
-// mark returns a function that notes the present generation on a connection (pgconn.Config.AfterConnect). It
-// must be called before the URL is read for that connection. If a replacement comes in between, the connection
-// then counts as older than it is, which costs one connection; the other way round a stale one would stay.
-func (s *Server) mark() func(context.Context, *pgconn.PgConn) error {
-	generation := s.generation.Load()
-	return func(_ context.Context, conn *pgconn.PgConn) error {
-		conn.CustomData()[generationKey] = generation
-		return nil
+// boundNetwork gives ConnectTimeout to each look-up of a name, and to each network connection until it is made. Package pgx
+// bounds no look-up, and waits 15 seconds for the connection by which it asks a server to cancel a statement. The
+// place in the pool is not free before that.
+func (s *Server) boundNetwork() {
+	lookUp, dial, patience := s.config.LookupFunc, s.config.DialFunc, s.config.ConnectTimeout
+	s.config.LookupFunc = func(ctx context.Context, host string) ([]string, error) {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		return lookUp(ctx, host)
+	}
+	s.config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		conn, err := dial(ctx, network, address)
+		if err == nil {
+			conn.SetDeadline(time.Now().Add(patience)) // until prepare's AfterConnect
+		}
+		return conn, err
 	}
 }
 
-// IsStale reports whether the user or the password was replaced after a connection was made.
+// prepare completes the settings of a new connection.
+func (s *Server) prepare(_ context.Context, config *pgx.ConnConfig) error {
+	if err := s.refusal(); err != nil {
+		return err
+	}
+	// Read before the URL: a connection may count as older than it is, but never as newer.
+	generation := s.generation.Load()
+	config.AfterConnect = func(_ context.Context, conn *pgconn.PgConn) error {
+		conn.CustomData()[generationKey] = generation
+		return conn.Conn().SetDeadline(time.Time{})
+	}
+	config.User, config.Password = s.credentials()
+	return nil
+}
+
+// setUp configures a new connection. It has a deadline of its own, since a pool gives it none, and would wait for ever for
+// a server that freezes now.
+func (s *Server) setUp(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	return configure(ctx, conn, s.timeout)
+}
+
+// Dial makes a connection beside the pools, which calls hear with each notification.
+func (s *Server) Dial(ctx context.Context, hear func(*pgconn.Notification)) (*pgx.Conn, error) {
+	config := s.config.Copy()
+	config.OnNotification = func(_ *pgconn.PgConn, n *pgconn.Notification) { hear(n) }
+	if err := s.prepare(ctx, config); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.setUp(ctx, conn); err != nil {
+		conn.Close(ctx)
+		return nil, err
+	}
+	return conn, nil
+}
+
+// IsStale reports whether a connection is of an earlier generation.
 func (s *Server) IsStale(conn *pgconn.PgConn) bool {
 	made, _ := conn.CustomData()[generationKey].(uint64)
 	return made != s.generation.Load()
+}
+
+// renew makes all connections stale. The pools close idle ones at once, and the others when their work is done.
+func (s *Server) renew() {
+	s.generation.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, pool := range s.pools {
+		pool.Reset()
+	}
+}
+
+// Name says which database it is, and contains no secret.
+func (s *Server) Name() string {
+	config := s.config.Copy()
+	config.User, _ = s.credentials()
+	return NameOf(config)
 }
 
 // credentials are those of the next connection. The URL may name a file for the password, which is read anew
 // each time. While somebody replaces that file there may be no password for a moment; then the former one
 // serves.
 func (s *Server) credentials() (user, password string) {
-	config, err := s.parse()
+	config, err := Parse(*s.url.Load(), s.timeout)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil && (config.Password != "" || config.User != s.user) {
 		s.user, s.password = config.User, config.Password
 	}
 	return s.user, s.password
-}
-
-// Name says which database it is, and contains no secret. It is "postgres" if the URL can no longer be read, as
-// when a file that it names is gone.
-func (s *Server) Name() string {
-	config, err := s.parse()
-	if err != nil {
-		return "postgres"
-	}
-	return NameOf(config)
-}
-
-// OpenPool prepares a pool of connections.
-func (s *Server) OpenPool() *sql.DB { return sql.OpenDB(s) }
-
-// Suspect is called with the error of a call. After one that ran out of time, or that lost its connection, all connections that have not
-// responded since are suspect.
-func (s *Server) Suspect(err error) {
-	if errors.Is(err, dberr.ErrTimeout) || dberr.IsLost(err) {
-		s.checks.suspicions.Add(1)
-	}
 }
 
 // UseCredentials makes new connections use the user and the password of a URL. It tries them first. It returns
@@ -130,7 +180,7 @@ func (s *Server) UseCredentials(ctx context.Context, text string) (c Credentials
 		return Credentials{}, c.Untried
 	}
 	s.url.Store(&text)
-	s.generation.Add(1)
+	s.renew()
 	c.Changed = true
 	return c, nil
 }

@@ -4,12 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Parse reads a URL, and the files that it names, such as the one with passwords, as they are now.
@@ -55,6 +58,28 @@ func hasStrayAt(text string) bool {
 		name, _, _ := strings.Cut(pair, "=")
 		return strings.Contains(name, "@")
 	})
+}
+
+// HostsOf returns how to connect to each host of a URL by itself. Its sslmode may allow several ways: with TLS
+// and without.
+func HostsOf(config *pgx.ConnConfig) (hosts []*pgx.ConnConfig) {
+	all := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
+	for _, way := range all {
+		i := slices.IndexFunc(hosts, func(h *pgx.ConnConfig) bool { return h.Host == way.Host && h.Port == way.Port })
+		if i >= 0 {
+			hosts[i].Fallbacks = append(hosts[i].Fallbacks, way)
+			continue
+		}
+		host := config.Copy()
+		host.Host, host.Port, host.TLSConfig, host.Fallbacks = way.Host, way.Port, way.TLSConfig, nil
+		hosts = append(hosts, host)
+	}
+	return hosts
+}
+
+// AddressOf is the host and the port to which a config connects first.
+func AddressOf(config *pgx.ConnConfig) string {
+	return net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port)))
 }
 
 // NameOf says which database it is, and nothing about how to get in.

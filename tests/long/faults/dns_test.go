@@ -118,8 +118,8 @@ func named(name, address string) string {
 	return name + ".test:" + port
 }
 
-// The resolver is silent at the start: the service waits, and becomes ready by itself. Later it is silent again, and all
-// connections break: new ones go where the name led before, and nobody notices. The end comes in time, too.
+// The resolver is silent at the start: the service waits, and becomes ready by itself. Later it is silent again: the
+// connections that are there go on, and once they break requests are refused in time until it responds. The end comes in time, too.
 func TestSilentResolver(t *testing.T) {
 	t.Parallel()
 	server := servicetest.NewPostgresServer(t)
@@ -139,56 +139,27 @@ func TestSilentResolver(t *testing.T) {
 	names.silence()
 	p.Readiness(200, 20*time.Second)
 
-	load := newCreators(t, p, 10)
+	alice := signIn(t, plain, p.URL, "alice")
+	machine := newYardstick(t, alice)
 	names.silence("one")
-	server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'worldevents'")
-	first := load.firstWrite(2 * time.Second)
-	for range 20 {
-		if status := p.Admin("/readyz"); status != 200 {
-			t.Errorf("readiness %d", status)
-		}
+	if _, res := alice.create("w", "x"); res.Status != 200 {
+		t.Errorf("on a connection that is there: %v", res)
 	}
-	server.Database().AwaitListeners(t, 1)
-	load.finish()
-	t.Logf("first write after %v, the slowest response took %v", first.Round(time.Millisecond), load.slowest.Took.Round(time.Millisecond))
+	server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'worldevents'")
+	p.Readiness(503, 20*time.Second)
+	if _, res := alice.create("w", "x"); res.Status != 503 || !res.IsJSON() {
+		t.Errorf("without a connection: %v", res)
+	} else {
+		machine.within(t, 3*time.Second, res.Took, res)
+	}
+	names.silence()
+	p.Readiness(200, 20*time.Second)
+	names.silence("one")
+	machine.stop()
 	begin := time.Now()
 	p.Signal(os.Interrupt)
 	if status := p.Wait(30 * time.Second); status != 0 {
 		t.Errorf("exit status %d", status)
 	}
-	load.machine.within(t, 2*time.Second, time.Since(begin), "the end")
-}
-
-// Of two names one cannot be resolved, from the start or since the leader was lost, or neither can be any more. The first write
-// comes within a second of the promotion of the other host.
-func TestSilentResolverAtFailover(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		name          string
-		start, during []string // the names that are silent
-	}{
-		{"the lost host has no name", nil, []string{"one"}},
-		{"no host has a name", nil, []string{"one", "two"}},
-		{"a third host never had a name", []string{"three"}, []string{"three"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			primary := servicetest.NewPostgresServer(t)
-			standby := primary.Standby("standby")
-			makeSynchronous(t, primary)
-			names := newNameServer(t)
-			names.silence(test.start...)
-			url := strings.NewReplacer(primary.Addr, named("one", primary.Addr), standby.Addr, named("two", standby.Addr)+",three.test:1").
-				Replace(servicetest.PostgresURL(primary, standby))
-			p := names.used(t, servicetest.NewProgram(t, "DATABASE_URL="+url, "DB_TIMEOUT=2s")).ServeReady()
-			load := newCreators(t, p, 10)
-			names.silence(test.during...)
-			primary.Kill()
-			standby.Promote()
-			first := load.firstWrite(time.Second)
-			p.Readiness(200, 20*time.Second)
-			standby.Database().AwaitListeners(t, 1)
-			load.finish()
-			t.Logf("first write %v after the promotion, the slowest response took %v", first.Round(time.Millisecond), load.slowest.Took.Round(time.Millisecond))
-		})
-	}
+	machine.within(t, 2*time.Second, time.Since(begin), "the end")
 }

@@ -67,7 +67,9 @@ func TestPostgresFaults(t *testing.T) {
 				_, res := watch.other.create("recovery", "x")
 				return res.Status == 200
 			})
-			t.Logf("ready %v, a write %v after the end of it", ready.Round(time.Millisecond), time.Since(ended).Round(time.Millisecond))
+			written := time.Since(ended)
+			watch.machine.within(t, 5*time.Second, written, "the first write")
+			t.Logf("ready %v, a write %v after the end of it", ready.Round(time.Millisecond), written.Round(time.Millisecond))
 			watch.finish()
 		})
 	}
