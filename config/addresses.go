@@ -3,6 +3,7 @@ package config
 import (
 	"net"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -92,10 +93,17 @@ func (c *Config) tls() []check {
 		{"HTTP_ADDR", c.HTTPAddr == "" || c.TLS != "off", "needs TLS=acme or TLS=files, since it redirects to the public listener"},
 		{"ACME_DIRECTORY", c.ACMEDirectory == "" || invalid == nil && directory.Scheme == "https" && directory.Hostname() != "" && directory.User == nil,
 			"must be an https address"}, // RFC 8555 section 6.1
+		{"TLS_DIR", c.TLS != "acme" || isOwnFolder(c.TLSDir), "must be a folder that others cannot write: chmod 700"},
 		{"BASE_URL", !speaks || c.Base.Scheme == "https", "must be https with TLS=" + c.TLS},
 		{"BASE_URL", !speaks || c.TLS != "acme" || c.Base.Scheme != "https" || isDNSName(c.Base.Hostname()),
 			"must have the full DNS name of a host with TLS=acme, such as https://api.example.org: no other gets a certificate"},
 	}
+}
+
+// isOwnFolder reports whether a folder can keep keys, as far as this user sees. One that does not exist will be made.
+func isOwnFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err != nil || info.IsDir() && info.Mode().Perm()&0o022 == 0
 }
 
 // isDNSName reports whether an authority may give a certificate for host, which names neither this machine nor an address.

@@ -187,6 +187,7 @@ var refused = []struct {
 	{"COOKIE_PARTITIONED: must be true or false", []string{"COOKIE_PARTITIONED=maybe"}},
 
 	{"TLS: must be off, acme or files", []string{"TLS=on", "TLS=FILES"}},
+	{"TLS_DIR: must be a folder that others cannot write: chmod 700", []string{acme + "example.org\nTLS_DIR=/tmp", acme + "example.org\nTLS_DIR=/dev/null"}},
 	{"HTTP_ADDR: needs TLS=acme or TLS=files, since it redirects to the public listener", []string{"HTTP_ADDR=:0"}},
 	{"HTTP_ADDR: must be host:port, :port or empty", []string{acme + "example.org\nHTTP_ADDR=80"}},
 	{"HTTP_ADDR: must end with a port, 0 to 65535", []string{acme + "example.org\nHTTP_ADDR=:http2", acme + "example.org\nHTTP_ADDR=:65536"}},

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"unicode"
@@ -55,13 +54,10 @@ func readFile[T any](path string, parse func(content []byte) (T, error)) (value 
 		return value, "", errors.New("must be the path of a file, and not what is in it")
 	}
 	content, info, err := regularfile.Read(path, maxSecretFile)
-	if cause := new(fs.PathError); errors.As(err, &cause) {
-		err = cause.Err
-	}
-	if err == nil {
-		value, err = parse(content)
-	}
 	if err != nil {
+		return value, "", err
+	}
+	if value, err = parse(content); err != nil {
 		return value, "", fmt.Errorf("%q: %w", path, err)
 	}
 	if info.Mode().Perm()&0o022 != 0 {

@@ -9,9 +9,20 @@ import (
 	"syscall"
 )
 
-// Read returns what is in a file of at most limit bytes. Symbolic links are followed, as Kubernetes has them. Errors quote nothing
-// of it.
+// Read returns what is in a file of at most limit bytes. Symbolic links are followed, as Kubernetes has them. Errors begin with the
+// path, and quote nothing of the file.
 func Read(path string, limit int64) ([]byte, fs.FileInfo, error) {
+	content, info, err := read(path, limit)
+	if operation, ok := errors.AsType[*fs.PathError](err); ok {
+		err = operation.Err
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("%q: %w", path, err)
+	}
+	return content, info, nil
+}
+
+func read(path string, limit int64) ([]byte, fs.FileInfo, error) {
 	// Without O_NONBLOCK a pipe that nobody writes to would be waited for.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -23,7 +34,7 @@ func Read(path string, limit int64) ([]byte, fs.FileInfo, error) {
 	case err != nil:
 		return nil, nil, err
 	case info.IsDir():
-		return nil, nil, errors.New("is a directory")
+		return nil, nil, syscall.EISDIR
 	case !info.Mode().IsRegular():
 		return nil, nil, errors.New("is not a regular file")
 	}

@@ -115,11 +115,8 @@ func (c *checked) certificate(ctx context.Context, settings *config.Config) {
 		}
 		c.add(inspect.Fine, "TLS_DIR", "has a certificate that expires at "+files.Expiry().UTC().Format(time.RFC3339))
 	case "acme":
-		if err := certificate.CheckFolder(settings.TLSDir); err != nil {
-			c.add(inspect.Fault, "TLS_DIR", err.Error())
-		}
 		if err := certificate.CheckAuthority(ctx, settings.ACMEDirectory); err != nil {
-			c.add(inspect.Warning, "ACME_DIRECTORY", err.Error())
+			c.add(inspect.Warning, "ACME_DIRECTORY", "the authority is away: "+err.Error())
 		} else {
 			c.add(inspect.Fine, "ACME_DIRECTORY", "responds")
 		}

@@ -85,7 +85,6 @@ func (i *instance) serve() error {
 	}
 	if i.certificate != nil {
 		i.public.TLSConfig = i.certificate.Config()
-		i.logWarnings("TLS: ", i.certificate.Warnings())
 	}
 	// Attach puts the bounds for slow clients between listener and server. TLS must be set before, because it
 	// lies above them.
@@ -161,6 +160,9 @@ func (i *instance) logServing() {
 // warn logs what is allowed but rarely meant, one line each.
 func (i *instance) warn() {
 	i.logWarnings("", i.config.Warnings)
+	if files, ok := i.certificate.(*certificate.Files); ok {
+		i.logWarnings("TLS: ", files.Warnings())
+	}
 	if i.config.Development && slices.ContainsFunc(i.listeners, func(l net.Listener) bool { return !l.Addr().(*net.TCPAddr).IP.IsLoopback() }) {
 		i.log.Warn("LISTEN_ADDR " + setup.OpenListener)
 	}

@@ -3,7 +3,6 @@ package certificate
 import (
 	"bytes"
 	"crypto/tls"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -14,19 +13,12 @@ import (
 	"time"
 )
 
-// authority refuses every order, or is away.
-type authority struct {
-	away   bool
-	asked  int // by a client that does not know it yet
-	orders int
-}
+// authority refuses every order.
+type authority struct{ orders int }
 
 func (a *authority) RoundTrip(r *http.Request) (*http.Response, error) {
 	status, text := 200, "{}"
 	switch name := path.Base(r.URL.Path); {
-	case a.away:
-		a.asked++
-		return nil, errors.New("no route to host")
 	case name == "directory":
 		text = `{"newNonce":"https://ca.test/nonce","newAccount":"https://ca.test/account","newOrder":"https://ca.test/order"}`
 	case name == "account":
@@ -83,18 +75,6 @@ func TestRefusedOrders(t *testing.T) {
 	})
 }
 
-// An authority that is away is asked every minute or so, since no order has failed.
-func TestAuthorityAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		authority := &authority{away: true}
-		a, _ := open(t, authority)
-		handshakes(a, 60)
-		if authority.asked != 20 {
-			t.Errorf("asked %d times in half an hour", authority.asked)
-		}
-	})
-}
-
 // Many handshakes at once are one order, and its failure counts once.
 func TestOrdersAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -111,12 +91,16 @@ func TestOrdersAtOnce(t *testing.T) {
 	})
 }
 
-// The policy has one host, with the port that an HTTP request may have.
-func TestPolicy(t *testing.T) {
-	a, _ := open(t, new(authority))
-	for host, want := range map[string]bool{"we.example.test": true, "WE.example.test:80": true, "other.example.test": false, "": false, "a.we.example.test": false} {
-		if got := a.policy(t.Context(), host) == nil; got != want {
-			t.Errorf("%q is allowed: %v", host, got)
+// Whatever names clients send, the certificate of one host is ordered. Another has none, and no error: its client gets an alert.
+func TestAnotherHost(t *testing.T) {
+	authority := new(authority)
+	a, _ := open(t, authority)
+	for _, host := range []string{"", "other.example.test", "a.we.example.test", "example.test"} {
+		if cert, err := a.get(&tls.ClientHelloInfo{ServerName: host}); cert != nil || err != nil {
+			t.Errorf("%q: %v, %v", host, cert, err)
 		}
+	}
+	if authority.orders > 0 {
+		t.Errorf("%d orders", authority.orders)
 	}
 }

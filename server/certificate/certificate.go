@@ -13,8 +13,6 @@ type Source interface {
 	Config() *tls.Config
 	// Expiry returns when the certificate expires, the zero time while there is none.
 	Expiry() time.Time
-	// Warnings returns what the operator should know of the certificate, one line each.
-	Warnings() []string
 }
 
 // newConfig returns a configuration that accepts TLS 1.2 and newer (RFC 9325 section 3.1.1). The rest is crypto/tls's own
@@ -22,10 +20,6 @@ type Source interface {
 func newConfig(get func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: get}
 }
-
-// soon is the last part, one in so many, of a certificate's time: by then any renewal that works has renewed it. Those
-// of 90 days and of 6 are renewed when a third is left.
-const soon = 5
 
 // unusable returns why clients of host refuse leaf at a time, "" if they do not for what it says itself.
 func unusable(leaf *x509.Certificate, host string, now time.Time) string {
@@ -40,10 +34,12 @@ func unusable(leaf *x509.Certificate, host string, now time.Time) string {
 	return ""
 }
 
-// warning returns what the operator should know of showing leaf to clients of host at a time, "" for nothing.
-func warning(leaf *x509.Certificate, host string, now time.Time) string {
+// warning returns what the operator should know of showing leaf to clients of host, "" for nothing. When a fifth of its time is
+// left any renewal that works has renewed it.
+func warning(leaf *x509.Certificate, host string) string {
+	now := time.Now()
 	why := unusable(leaf, host, now)
-	if why == "" && leaf.NotAfter.Sub(now) < leaf.NotAfter.Sub(leaf.NotBefore)/soon {
+	if why == "" && leaf.NotAfter.Sub(now) < leaf.NotAfter.Sub(leaf.NotBefore)/5 {
 		return "the certificate expires soon, at " + leaf.NotAfter.UTC().Format(time.RFC3339)
 	}
 	return why

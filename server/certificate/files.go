@@ -2,9 +2,7 @@ package certificate
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -13,46 +11,42 @@ import (
 	"worldevents/config/regularfile"
 )
 
-// The files in the folder, and the most that one may hold, in bytes.
-const (
-	certFile = "cert.pem"
-	keyFile  = "key.pem"
-	maxFile  = 1 << 20
-)
+// maxFile is the most that a file may hold, in bytes.
+const maxFile = 1 << 20
 
 // Files is the certificate of two files.
 type Files struct {
-	dir, host string
-	current   atomic.Pointer[tls.Certificate] // with its Leaf
+	cert, key, host string
+	current         atomic.Pointer[tls.Certificate] // with its Leaf
 }
 
 // OpenFiles reads cert.pem (the certificate, and then those that vouch for it) and key.pem in dir. Clients know the service
 // as host.
 func OpenFiles(dir, host string) (*Files, error) {
-	f := &Files{dir: dir, host: host}
+	f := &Files{cert: filepath.Join(dir, "cert.pem"), key: filepath.Join(dir, "key.pem"), host: host}
 	return f, f.Reload()
 }
 
 // Reload reads the files again. After an error the certificate stays what it was. One that clients would refuse replaces none
 // that they accept. No error quotes what the files hold.
 func (f *Files) Reload() error {
-	var text [2][]byte
-	for i, name := range []string{certFile, keyFile} {
-		path := filepath.Join(f.dir, name)
-		var err error
-		if text[i], _, err = regularfile.Read(path, maxFile); err != nil {
-			return withoutOperation(path, err)
-		}
-	}
-	cert, err := tls.X509KeyPair(text[0], text[1])
+	cert, _, err := regularfile.Read(f.cert, maxFile)
 	if err != nil {
-		return fmt.Errorf("%s and %s in %s are no certificate with its key: %w", certFile, keyFile, f.dir, err)
+		return err
+	}
+	key, _, err := regularfile.Read(f.key, maxFile)
+	if err != nil {
+		return err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return fmt.Errorf("%s and %s are no certificate with its key: %w", f.cert, f.key, err)
 	}
 	now, old := time.Now(), f.current.Load()
-	if why := unusable(cert.Leaf, f.host, now); why != "" && old != nil && unusable(old.Leaf, f.host, now) == "" {
-		return fmt.Errorf("%s: %s", filepath.Join(f.dir, certFile), why)
+	if why := unusable(pair.Leaf, f.host, now); why != "" && old != nil && unusable(old.Leaf, f.host, now) == "" {
+		return fmt.Errorf("%s: %s", f.cert, why)
 	}
-	f.current.Store(&cert)
+	f.current.Store(&pair)
 	return nil
 }
 
@@ -64,23 +58,13 @@ func (f *Files) Config() *tls.Config {
 // Expiry implements Source.
 func (f *Files) Expiry() time.Time { return f.current.Load().Leaf.NotAfter }
 
-// Warnings implements Source.
-func (f *Files) Warnings() []string {
-	var all []string
-	if text := warning(f.current.Load().Leaf, f.host, time.Now()); text != "" {
+// Warnings returns what the operator should know of the files, one line each.
+func (f *Files) Warnings() (all []string) {
+	if text := warning(f.current.Load().Leaf, f.host); text != "" {
 		all = append(all, text)
 	}
-	key := filepath.Join(f.dir, keyFile)
-	if info, err := os.Stat(key); err == nil && info.Mode().Perm()&0o066 != 0 {
-		all = append(all, "other users of this machine can read or write the key: chmod 600 "+key)
+	if info, err := os.Stat(f.key); err == nil && info.Mode().Perm()&0o066 != 0 {
+		all = append(all, "other users of this machine can read or write the key: chmod 600 "+f.key)
 	}
 	return all
-}
-
-// withoutOperation is an error about a path, without the name of the system call.
-func withoutOperation(path string, err error) error {
-	if e := new(fs.PathError); errors.As(err, &e) {
-		err = e.Err
-	}
-	return fmt.Errorf("%s: %w", path, err)
 }
