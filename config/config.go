@@ -20,20 +20,17 @@ type Config struct {
 	AppEnv string `env:"APP_ENV" envDefault:"production"`
 	// DevelopmentPublic allows development with a BASE_URL that is not local: there anybody signs in as anybody.
 	DevelopmentPublic bool `env:"DEVELOPMENT_PUBLIC" envDefault:"false"`
-	// ListenAddr is the public listener. The host localhost is the two loopback addresses, which development listens on while this is unset.
+	// ListenAddr is the public listener. The host localhost is both loopback addresses, the default of development.
 	ListenAddr string `env:"LISTEN_ADDR" envDefault:":8080"`
 	// AdminAddr is the listener of /livez, /readyz and /metrics; set but empty turns it off.
 	AdminAddr string `env:"ADMIN_ADDR" envDefault:"127.0.0.1:9090"`
-	// AdminHosts are further names by which /metrics and /debug are asked for, without port, comma-separated. Addresses,
-	// localhost and the host of AdminAddr always are.
+	// AdminHosts are names, without port, by which /metrics and /debug are asked for besides addresses, localhost and AdminAddr's.
 	AdminHosts []string `env:"ADMIN_HOSTS"`
-	// BaseURL is the public address. Its path is the cookies' Path and the prefix of every link; a proxy strips it. Unset,
-	// it has in development the port of ListenAddr.
+	// BaseURL is the public address, with the prefix of every link. Its default has in development the port of ListenAddr.
 	BaseURL string `env:"BASE_URL" envDefault:"http://localhost:8080"`
-	// TLS says where the certificate of ListenAddr comes from: off is plain HTTP, acme asks an authority for one, files has
-	// cert.pem and key.pem.
+	// TLS is off, acme or files: ListenAddr speaks plain HTTP, or has the certificate of an authority or of TLSDir.
 	TLS string `env:"TLS" envDefault:"off"`
-	// TLSDir is the folder of the certificate and its key.
+	// TLSDir is the folder of the certificate and its key: cert.pem and key.pem with files.
 	TLSDir string `env:"TLS_DIR" envDefault:"tls"`
 	// HTTPAddr is a listener that redirects plain HTTP to BaseURL, and serves HTTP-01 challenges; empty means none.
 	HTTPAddr string `env:"HTTP_ADDR"`
@@ -43,8 +40,7 @@ type Config struct {
 	HSTS string `env:"HSTS" envDefault:"max-age=31536000; includeSubDomains"`
 	// DatabaseURL is sqlite:PATH or postgres://…
 	DatabaseURL string `env:"DATABASE_URL" envDefault:"sqlite:worldevents.db"`
-	// DatabaseURLFile, JWTSecretFile and OIDCClientSecretFile are files that say what the setting of the same name would; Load
-	// fills that in.
+	// DatabaseURLFile, JWTSecretFile and OIDCClientSecretFile are files with the setting of the same name, which Load fills in.
 	DatabaseURLFile string `env:"DATABASE_URL_FILE"`
 	// RequireDatabase has serve refuse to make a database.
 	RequireDatabase bool `env:"REQUIRE_DATABASE" envDefault:"false"`
@@ -64,13 +60,11 @@ type Config struct {
 	JWTTTL time.Duration `env:"JWT_TTL" envDefault:"15m"`
 	// RefreshTokenTTL is the lifetime of a refresh token since the last refresh, and of both cookies.
 	RefreshTokenTTL time.Duration `env:"REFRESH_TOKEN_TTL" envDefault:"720h"`
-	// RefreshReuseLeeway is how long a refresh token that was just replaced may come back without harm. Unset, it is no
-	// longer than RefreshTokenTTL.
+	// RefreshReuseLeeway is how long a replaced refresh token may come back without harm; the default is RefreshTokenTTL at most.
 	RefreshReuseLeeway time.Duration `env:"REFRESH_REUSE_LEEWAY" envDefault:"60s"`
 	// SessionsPerUser is how many sessions a user may have.
 	SessionsPerUser int `env:"SESSIONS_PER_USER" envDefault:"1"`
-	// SessionMaxAge is the lifetime of a session, however often it is refreshed; 0 means no limit. With OIDCIssuer the default is
-	// 720 hours.
+	// SessionMaxAge is the lifetime of a session, however often it is refreshed; 0 means no limit. With OIDCIssuer the default is 720h.
 	SessionMaxAge time.Duration `env:"SESSION_MAX_AGE" envDefault:"0"`
 	// AllowedOrigins are the exact origins whose pages may call the API, comma-separated.
 	AllowedOrigins []string `env:"ALLOWED_ORIGINS"`
@@ -94,13 +88,11 @@ type Config struct {
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
 	// RateLimit is the number of requests a second allowed to one client; 0 means no limit.
 	RateLimit float64 `env:"RATE_LIMIT" envDefault:"0"`
-	// WriteRate is the number of creates, joins, leaves and changes on /events a second allowed to one user, after a burst of ten times as many; 0 means no
-	// limit.
+	// WriteRate is the number of writes of events and RSVPs a second allowed to one user after ten times as many; 0 means no limit.
 	WriteRate float64 `env:"WRITE_RATE" envDefault:"10"`
 	// MaxInFlight is the number of requests handled at once; more get 503.
 	MaxInFlight int `env:"MAX_IN_FLIGHT" envDefault:"2048"`
-	// MaxWaiting is the number of requests that wait for news of a list at once, an eighth of them of one user; more get
-	// their response at once.
+	// MaxWaiting is the number of requests that wait for news of a list at once, an eighth of them of one user; more wait for none.
 	MaxWaiting int `env:"MAX_WAITING" envDefault:"10000"`
 	// ListCache is how much memory lists may take that are kept for others who ask, in MiB; 0 keeps none.
 	ListCache int `env:"LIST_CACHE" envDefault:"64"`
@@ -133,10 +125,10 @@ type Config struct {
 	LogEvery int64 `env:"-"`
 	// Warnings are what is allowed but rarely meant, one line each, for the log of a serving process.
 	Warnings []string `env:"-"`
-	// given are the settings that are not empty; all others have their defaults.
+	// given is what .env and the environment say. Whatever is empty there has its default.
 	given map[string]string
 	// exposed says which files of settings others can write.
-	exposed []string
+	exposed []check
 }
 
 // WriteTimeout bounds the time that a response takes from the end of the request's headers on.
@@ -154,68 +146,57 @@ func Load(needKey bool) (*Config, error) {
 
 // Inspect is Load that returns every problem by itself, and what can be made of the other settings.
 func Inspect(needKey bool) (*Config, []error) {
-	values, exposed, problems := readSettings()
-	exportLibpq(values)
-	c, more := parse(values, exposed, needKey)
+	c, problems := readSettings()
+	exportLibpq(c.given)
+	problems = append(problems, c.parse(needKey)...)
 	if c.Base != nil {
 		c.Warnings = c.warnings()
 	}
-	return c, append(problems, more...)
+	return c, problems
 }
 
-// readSettings returns what the environment and the file .env say. exposed and problems are those of readDotEnv.
-func readSettings() (values map[string]string, exposed []string, problems []error) {
-	values = make(map[string]string)
-	file, exposed, problems := readDotEnv()
-	maps.Copy(values, file)
-	maps.Copy(values, env.ToMap(os.Environ()))
-	return values, exposed, problems
+// readSettings returns a Config of what the file .env and the environment say, and everything that is wrong with that file.
+func readSettings() (*Config, []error) {
+	c := &Config{given: make(map[string]string)}
+	file, problems := c.readDotEnv()
+	maps.Copy(c.given, file)
+	maps.Copy(c.given, env.ToMap(os.Environ()))
+	return c, problems
 }
 
 // RereadLogLevel returns LOG_LEVEL as Load would find it now. The error names every problem with that setting and with the
 // file .env at once.
 func (c *Config) RereadLogLevel() (slog.Level, error) {
-	values, exposed, problems := readSettings()
-	now, more := parse(map[string]string{"APP_ENV": c.AppEnv, "LOG_LEVEL": values["LOG_LEVEL"]}, exposed, false)
-	return now.LogLevel, errors.Join(append(problems, more...)...)
+	now, problems := readSettings()
+	now.given = map[string]string{"APP_ENV": c.AppEnv, "LOG_LEVEL": now.given["LOG_LEVEL"]}
+	problems = append(problems, now.parse(false)...)
+	return now.LogLevel, errors.Join(problems...)
 }
 
-// parse returns what can be made of values, and everything that is wrong with them. exposed says which files that they come
-// from others can write.
-func parse(values map[string]string, exposed []string, needKey bool) (*Config, []error) {
-	c := new(Config)
-	admin, adminSet := values["ADMIN_ADDR"]
-	hsts, hstsSet := values["HSTS"]
-	maps.DeleteFunc(values, func(_, value string) bool { return value == "" }) // empty is unset
-	more, problems := readSecretFiles(values)
-	exposed = append(exposed, more...)
-	mistyped, _ := errors.AsType[env.AggregateError](env.ParseWithOptions(c, env.Options{Environment: values}))
+// parse fills in the fields, and returns everything that is wrong with what is given. A setting of the wrong type has its default
+// from then on, so that what else is wrong is found, too.
+func (c *Config) parse(needKey bool) []error {
+	problems := c.readSecretFiles()
+	mistyped, _ := errors.AsType[env.AggregateError](env.ParseWithOptions(c, env.Options{Environment: c.given}))
 	for _, err := range mistyped.Errors {
 		if one, ok := errors.AsType[env.ParseError](err); ok {
 			field, _ := reflect.TypeFor[Config]().FieldByName(one.Name)
 			name := field.Tag.Get("env")
 			problems = append(problems, fmt.Errorf("%s: must be %s", name, typeHints[one.Type.String()]))
-			delete(values, name)
+			delete(c.given, name)
 		}
 	}
-	if len(problems) > 0 { // read again with defaults in their place, to find what else is wrong
-		*c = Config{}
-		env.ParseWithOptions(c, env.Options{Environment: values})
+	env.ParseWithOptions(c, env.Options{Environment: c.given})
+	for name, field := range map[string]*string{"ADMIN_ADDR": &c.AdminAddr, "HSTS": &c.HSTS} {
+		if value, ok := c.given[name]; ok {
+			*field = value // empty turns these off, and leaves others their default
+		}
 	}
-	if adminSet {
-		c.AdminAddr = admin // but here empty means off
-	}
-	if hstsSet {
-		c.HSTS = hsts // and here, too
-	}
-	c.given, c.exposed = values, exposed
 	problems = append(problems, c.validate(needKey)...)
-	for _, file := range c.exposed {
-		if !c.Development {
-			problems = append(problems, errors.New(file))
-		}
+	if !c.Development {
+		problems = append(problems, failed(c.exposed)...)
 	}
-	return c, problems
+	return problems
 }
 
 // typeHints says what a value of a type looks like.

@@ -17,12 +17,12 @@ import (
 // dotEnvFile is read in the working directory.
 const dotEnvFile = ".env"
 
-// readDotEnv reads the file .env, if there is one, and returns everything that is wrong with it. exposed says who else can
-// write it; it is empty when nobody else can. No error quotes a line.
-func readDotEnv() (values map[string]string, exposed []string, problems []error) {
+// readDotEnv reads the file .env, if there is one, and returns everything that is wrong with it, but who else can write it: that is
+// exposed. No error quotes a line.
+func (c *Config) readDotEnv() (values map[string]string, problems []error) {
 	f, err := os.Open(dotEnvFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
+		return nil, nil
 	}
 	defer f.Close()
 	info, unknown := f.Stat() // of the open file: nobody can exchange it meanwhile
@@ -32,17 +32,16 @@ func readDotEnv() (values map[string]string, exposed []string, problems []error)
 		err = path.Err
 	}
 	if err != nil {
-		return nil, nil, []error{fmt.Errorf("%s: %w", dotEnvFile, err)}
+		return nil, []error{fmt.Errorf("%s: %w", dotEnvFile, err)}
 	}
 	owner, hasOwner := info.Sys().(*syscall.Stat_t)
 	switch {
 	case info.Mode().Perm()&0o022 != 0:
-		exposed = []string{dotEnvFile + ": its mode lets others write it: chmod 600 " + dotEnvFile}
+		c.exposed = append(c.exposed, check{dotEnvFile, false, "its mode lets others write it: chmod 600 " + dotEnvFile})
 	case hasOwner && owner.Uid != 0 && int(owner.Uid) != os.Geteuid():
-		exposed = []string{dotEnvFile + ": it belongs to another user, who can write it"}
+		c.exposed = append(c.exposed, check{dotEnvFile, false, "it belongs to another user, who can write it"})
 	}
-	values, problems = parseDotEnv(string(text))
-	return values, exposed, problems
+	return parseDotEnv(string(text))
 }
 
 // exportLibpq puts the variables of libpq, such as PGHOST, into the environment, where the driver of PostgreSQL reads them. One
@@ -61,19 +60,17 @@ func exportLibpq(values map[string]string) {
 // It is ours because the libraries lose settings: godotenv expands $NAME, and go-envparse takes any # for a comment.
 func parseDotEnv(text string) (values map[string]string, problems []error) {
 	values = make(map[string]string)
-	lines := make(map[string]int)
-	n := 0
-	for line := range strings.Lines(strings.TrimPrefix(text, "\uFEFF")) {
-		n++
-		name, value, err := parseDotEnvLine(strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"))
+	lines := make(map[string]int) // from 1 on
+	for i, line := range strings.Split(strings.TrimPrefix(text, "\uFEFF"), "\n") {
+		name, value, err := parseDotEnvLine(strings.TrimSuffix(line, "\r"))
 		if first := lines[name]; err == nil && first > 0 {
 			err = fmt.Errorf("sets again what line %d sets", first)
 		}
 		switch {
 		case err != nil:
-			problems = append(problems, fmt.Errorf("%s:%d: %w", dotEnvFile, n, err))
+			problems = append(problems, fmt.Errorf("%s:%d: %w", dotEnvFile, i+1, err))
 		case name != "":
-			lines[name], values[name] = n, value
+			lines[name], values[name] = i+1, value
 		}
 	}
 	return values, problems

@@ -40,12 +40,16 @@ func (c *Config) readKeys(text string) (rows []check) {
 // weakKeys returns a warning for each key that looks typed and not drawn.
 func (c *Config) weakKeys() (warnings []string) {
 	for i, key := range c.Keys {
+		weakness := ""
 		switch secret := string(key); {
 		case distinct(secret) < 8:
-			warnings = append(warnings, fmt.Sprintf("%s: key %d has fewer than 8 distinct characters: make one with openssl rand -hex 32", c.Source("JWT_SECRET"), i+1))
+			weakness = "has fewer than 8 distinct characters"
 		case isSequence(secret):
-			warnings = append(warnings, fmt.Sprintf("%s: key %d is a plain sequence: make one with openssl rand -hex 32", c.Source("JWT_SECRET"), i+1))
+			weakness = "is a plain sequence"
+		default:
+			continue
 		}
+		warnings = append(warnings, fmt.Sprintf("%s: key %d %s: make one with openssl rand -hex 32", c.Source("JWT_SECRET"), i+1, weakness))
 	}
 	return warnings
 }
@@ -60,16 +64,11 @@ func distinct(secret string) int {
 // isSequence reports whether most characters are the successor, or most the predecessor, of the one before. Of 64
 // hexadecimal digits that were drawn about 4 are.
 func isSequence(secret string) bool {
-	up, down := 0, 0
+	steps := make(map[int]int)
 	for i := 1; i < len(secret); i++ {
-		switch int(secret[i]) - int(secret[i-1]) {
-		case 1:
-			up++
-		case -1:
-			down++
-		}
+		steps[int(secret[i])-int(secret[i-1])]++
 	}
-	return 2*max(up, down) >= len(secret)
+	return 2*max(steps[1], steps[-1]) >= len(secret)
 }
 
 // RereadKeys is Reread for JWT_SECRET, under the rules of Load. In production it warns of weak keys.

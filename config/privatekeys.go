@@ -31,19 +31,15 @@ func (k Ed25519Keys) All() (public [][]byte) {
 	return public
 }
 
-// privateKeys fills in Ed25519Keys, and exposed if others can write the file.
+// privateKeys fills in Ed25519Keys.
 func (c *Config) privateKeys() []check {
 	if c.JWTPrivateKeyFile == "" {
 		return nil
 	}
-	keys, writable, err := readFile(c.JWTPrivateKeyFile, parsePrivateKeys)
-	if err != nil {
+	var err error
+	if c.Ed25519Keys, err = readFile(c, privateKeyFile, parsePrivateKeys); err != nil {
 		return []check{{privateKeyFile, false, err.Error()}}
 	}
-	if writable != "" {
-		c.exposed = append(c.exposed, privateKeyFile+": "+writable)
-	}
-	c.Ed25519Keys = keys
 	return nil
 }
 
@@ -86,8 +82,8 @@ func parsePrivateKeys(content []byte) (keys Ed25519Keys, err error) {
 	switch len(all) {
 	case 0:
 		return keys, errors.New("is empty")
-	case bytes.Count(content, []byte("-----BEGIN")): // pem.Decode passes over what it cannot read
+	case bytes.Count(content, []byte("-----BEGIN")):
 		return keys, nil
 	}
-	return keys, errNoKeys
+	return keys, errNoKeys // pem.Decode has passed over what it cannot read
 }

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -19,51 +18,44 @@ const fileSuffix = "_FILE"
 // maxSecretFile is the size of such a file in bytes at most.
 const maxSecretFile = 64 << 10
 
-// readSecretFiles adds to values what the files say. It returns what is wrong with them, and which of them others can write.
-func readSecretFiles(values map[string]string) (exposed []string, problems []error) {
+// readSecretFiles adds to what is given what the files say, and returns what is wrong with them.
+func (c *Config) readSecretFiles() (problems []error) {
 	for _, name := range fromFiles {
 		setting := name + fileSuffix
-		path := values[setting]
-		if path == "" {
-			continue
-		}
-		if values[name] != "" {
+		if c.given[setting] != "" && c.given[name] != "" {
 			problems = append(problems, fmt.Errorf("%s: is set together with %s, in the environment or in %s: one of them must be empty", setting, name, dotEnvFile))
-			delete(values, setting)
-			continue
-		}
-		text, writable, err := readFile(path, oneLine)
-		if err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", setting, err))
-			continue
-		}
-		values[name] = text
-		if writable != "" {
-			exposed = append(exposed, setting+": "+writable)
+			delete(c.given, setting)
+		} else if c.given[setting] != "" {
+			text, err := readFile(c, setting, oneLine)
+			if err != nil {
+				problems = append(problems, fmt.Errorf("%s: %w", setting, err))
+			}
+			c.given[name] = text
 		}
 	}
-	return exposed, problems
+	return problems
 }
 
-// readFile returns what parse makes of what is in a file. writable is not empty if others than its owner can write the file. No
+// readFile returns what parse makes of what is in the file of a setting. One that others than its owner can write is exposed. No
 // error quotes what is in it.
 //
 // The owner may be anybody: container engines mount files that belong to users of another machine.
-func readFile[T any](path string, parse func(content []byte) (T, error)) (value T, writable string, err error) {
+func readFile[T any](c *Config, setting string, parse func(content []byte) (T, error)) (value T, err error) {
+	path := c.given[setting]
 	if isNoPath(path) {
-		return value, "", errors.New("must be the path of a file, and not what is in it")
+		return value, errors.New("must be the path of a file, and not what is in it")
 	}
 	content, info, err := regularfile.Read(path, maxSecretFile)
 	if err != nil {
-		return value, "", err
+		return value, err
 	}
 	if value, err = parse(content); err != nil {
-		return value, "", fmt.Errorf("%q: %w", path, err)
+		return value, fmt.Errorf("%q: %w", path, err)
 	}
 	if info.Mode().Perm()&0o022 != 0 {
-		writable = fmt.Sprintf("%q: its mode lets others write it: chmod go-w", path)
+		c.exposed = append(c.exposed, check{setting, false, fmt.Sprintf("%q: its mode lets others write it: chmod go-w", path)})
 	}
-	return value, writable, nil
+	return value, nil
 }
 
 // oneLine returns a text in UTF-8 without the line ending that most editors leave, LF or CRLF.
@@ -93,7 +85,7 @@ func isNoPath(path string) bool {
 
 // Source returns the setting that says name: name itself, or the one that names its file.
 func (c *Config) Source(name string) string {
-	if slices.Contains(fromFiles, name) && c.given[name+fileSuffix] != "" {
+	if c.given[name+fileSuffix] != "" {
 		return name + fileSuffix
 	}
 	return name
@@ -107,12 +99,13 @@ func (c *Config) Reread(name string) (text string, warnings []string, err error)
 
 // reread returns what parse makes of what is in the file of a setting now, and a warning if others can write it in development.
 func reread[T any](c *Config, setting string, parse func(content []byte) (T, error)) (value T, warnings []string, err error) {
-	value, writable, err := readFile(c.given[setting], parse)
-	if err == nil && writable != "" && !c.Development {
-		err = errors.New(writable)
-	}
-	if err == nil && writable != "" {
-		warnings = []string{setting + ": " + writable}
+	now := &Config{given: c.given}
+	value, err = readFile(now, setting, parse)
+	for _, row := range now.exposed {
+		if !c.Development {
+			err = errors.New(row.words)
+		}
+		warnings = append(warnings, row.setting+": "+row.words)
 	}
 	return value, warnings, err
 }

@@ -20,7 +20,7 @@ func (c *Config) unknown() (warnings []string) {
 		_, isSetting := known[name]
 		_, isReal := os.LookupEnv(name) // libpq's are, wherever they stand
 		word, _, _ := strings.Cut(strings.ToUpper(name), "_")
-		if !isSetting && (!isReal || slices.Contains(ours, word)) {
+		if c.given[name] != "" && !isSetting && (!isReal || slices.Contains(ours, word)) {
 			warnings = append(warnings, name+" is no setting and has no effect")
 		}
 	}
@@ -52,8 +52,11 @@ func (c *Config) warnings() []string {
 			warnings = append(warnings, row.words)
 		}
 	}
-	if c.Development {
-		return append(warnings, c.exposed...)
+	for _, file := range failed(c.exposed) { // production refuses them
+		warnings = append(warnings, file.Error())
 	}
-	return append(warnings, c.weakKeys()...)
+	if production {
+		warnings = append(warnings, c.weakKeys()...)
+	}
+	return warnings
 }

@@ -11,16 +11,12 @@ const Version = "1.1.0"
 
 // Info is what `worldevents version`, the log and the metrics say of the build.
 type Info struct {
-	// Version is the constant of that name.
-	Version string
-	// Commit is the full hash of the commit, with "-dirty" behind it when the files differed from it; "unknown" when the
-	// program was built without version control.
+	Version string // the constant of that name
+	// Commit is the full hash, with "-dirty" behind it when the files differed from it; "unknown" without version control.
 	Commit string
-	// Time is when the commit was made, in UTC as in RFC 3339; "" when the commit is unknown. The time of the build itself
-	// is nowhere, so that two builds of a commit are equal.
+	// Time is when the commit was made, in UTC as in RFC 3339; "" when the commit is unknown.
 	Time string
-	// Go is the version of Go, without "go" before it.
-	Go string
+	Go   string // its version, without "go" before it
 }
 
 // Read returns the Info of the running program.

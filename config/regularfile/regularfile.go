@@ -11,25 +11,21 @@ import (
 
 // Read returns what is in a file of at most limit bytes. Symbolic links are followed, as Kubernetes has them. Errors begin with the
 // path, and quote nothing of the file.
-func Read(path string, limit int64) ([]byte, fs.FileInfo, error) {
-	content, info, err := read(path, limit)
-	if operation, ok := errors.AsType[*fs.PathError](err); ok {
-		err = operation.Err
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("%q: %w", path, err)
-	}
-	return content, info, nil
-}
-
-func read(path string, limit int64) ([]byte, fs.FileInfo, error) {
-	// Without O_NONBLOCK a pipe that nobody writes to would be waited for.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+func Read(path string, limit int64) (content []byte, info fs.FileInfo, err error) {
+	defer func() {
+		if operation, ok := errors.AsType[*fs.PathError](err); ok {
+			err = operation.Err
+		}
+		if err != nil {
+			err = fmt.Errorf("%q: %w", path, err)
+		}
+	}()
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is not waited for
 	if err != nil {
 		return nil, nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat() // of the open file: nobody can exchange it meanwhile
+	info, err = f.Stat() // of the open file: nobody can exchange it meanwhile
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -38,7 +34,7 @@ func read(path string, limit int64) ([]byte, fs.FileInfo, error) {
 	case !info.Mode().IsRegular():
 		return nil, nil, errors.New("is not a regular file")
 	}
-	content, err := io.ReadAll(io.LimitReader(f, limit+1))
+	content, err = io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(content)) > limit {
 		err = fmt.Errorf("is larger than %d bytes", limit)
 	}
