@@ -1,7 +1,6 @@
 package logs
 
 import (
-	"bytes"
 	"io"
 	"log/slog"
 	"os"
@@ -40,16 +39,13 @@ func At(c *config.Config, level slog.Leveler) *slog.Logger { return newLog(c, St
 // newLog returns a log in the format of the configuration.
 func newLog(c *config.Config, w io.Writer, level slog.Leveler) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
-	handler := func(w io.Writer) slog.Handler {
-		if c.LogFormat == "text" {
-			return slog.NewTextHandler(w, options)
-		}
-		return slog.NewJSONHandler(w, options)
-	}
 	if isJournal(os.Stderr) {
-		return slog.New(newJournalHandler(w, handler))
+		w = journal{w}
 	}
-	return slog.New(handler(w))
+	if c.LogFormat == "text" {
+		return slog.New(slog.NewTextHandler(w, options))
+	}
+	return slog.New(slog.NewJSONHandler(w, options))
 }
 
 const (
@@ -142,17 +138,15 @@ func (q *Queue) onRecovery(fn func(dropped int64, err error)) {
 
 // Flush waits until all lines are written, for no longer than logFlushTimeout.
 func (q *Queue) Flush() {
-	timeout := time.NewTimer(logFlushTimeout)
-	defer timeout.Stop()
+	timeout := time.After(logFlushTimeout)
 	done := make(chan struct{})
 	select {
 	case q.flushes <- done:
-	case <-timeout.C:
-		return
-	}
-	select {
-	case <-done:
-	case <-timeout.C:
+		select {
+		case <-done:
+		case <-timeout:
+		}
+	case <-timeout:
 	}
 }
 
@@ -186,54 +180,17 @@ func (q *Queue) take(spare []byte) []byte {
 	return lines
 }
 
-// writeAll writes all lines, however often it must try. It returns the error of the last attempt that failed.
+// writeAll writes all lines, however often it must try: a line goes on where an error has cut it. It returns the error of the last
+// attempt that failed.
 func (q *Queue) writeAll(lines []byte) (failed error) {
-	for cut, size := 0, int64(0); len(lines) > 0; {
-		var err error
-		if lines, cut, size, err = q.write(lines, cut, size); err != nil {
+	for len(lines) > 0 {
+		n, err := q.out.Write(lines)
+		if lines = lines[n:]; err != nil {
 			failed = err
 			time.Sleep(logRetryInterval)
 		}
 	}
 	return failed
-}
-
-// write writes lines. An earlier error may have cut the first of them after cut bytes, in a file that had size
-// bytes then. The line then goes on where it was cut. If the size has changed since, somebody has emptied the
-// file to make room, or writes to it, too: then the line begins again on a new line. write returns the same
-// three things about what it could not write.
-func (q *Queue) write(lines []byte, cut int, size int64) ([]byte, int, int64, error) {
-	if cut > 0 && q.fileSize() != size {
-		if _, err := q.out.Write([]byte{'\n'}); err != nil {
-			return lines, cut, changed, err
-		}
-		if lines[cut] == '\n' {
-			lines = lines[cut+1:] // that was all it lacked
-		}
-		cut = 0
-	}
-	n, err := q.out.Write(lines[cut:])
-	if err == nil {
-		return nil, 0, 0, nil
-	}
-	begin := bytes.LastIndexByte(lines[:cut+n], '\n') + 1
-	return lines[begin:], cut + n - begin, q.fileSize(), err
-}
-
-// What fileSize returns of a pipe, a terminal or a device, and what it never returns.
-const (
-	noFile  = -1
-	changed = -2
-)
-
-// fileSize returns the size of an ordinary file, or noFile.
-func (q *Queue) fileSize() int64 {
-	if f, ok := q.out.(*os.File); ok {
-		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-			return info.Size()
-		}
-	}
-	return noFile
 }
 
 // reportDropped reports the lines that were dropped before writing went on, if there were any.

@@ -2,8 +2,6 @@ package logs
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -146,37 +144,6 @@ func TestLogQueueFlush(t *testing.T) {
 		q.Flush()
 		if lines := d.lines(); lines[len(lines)-1] != fmt.Sprint(i) {
 			t.Fatalf("%d: %q", i, lines[len(lines)-1])
-		}
-	}
-}
-
-// In a file a cut line goes on where it was cut, unless the file was emptied meanwhile.
-func TestLogQueueFile(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		emptied   bool
-		cut, want string
-	}{
-		{false, "seco", "first line\nsecond line\nthird line\n"},
-		{true, "seco", "\nsecond line\nthird line\n"},
-		{true, "second line", "\nthird line\n"},
-	} {
-		file, err := os.OpenFile(filepath.Join(t.TempDir(), "log"), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer file.Close()
-		q := &Queue{out: file}
-		file.WriteString("first line\n" + test.cut)
-		size := q.fileSize()
-		if test.emptied {
-			file.Truncate(0)
-		}
-		if rest, cut, _, err := q.write([]byte("second line\nthird line\n"), len(test.cut), size); len(rest) > 0 || cut != 0 || err != nil {
-			t.Errorf("%q %d %v", rest, cut, err)
-		}
-		if got, err := os.ReadFile(file.Name()); err != nil || string(got) != test.want {
-			t.Errorf("%q %v, want %q", got, err, test.want)
 		}
 	}
 }
