@@ -72,25 +72,18 @@ func (c *checked) settings(settings *config.Config, problems []error) {
 	for _, warning := range settings.Warnings {
 		c.add(inspect.Warning, "settings", warning)
 	}
-	usable := 0
+	var unusable []error
 	for _, address := range settings.ListenAddrs {
-		err := canListen(address)
-		if err == nil {
-			usable++
-			if host, _, _ := net.SplitHostPort(address); settings.Development && !config.IsLocal(host) {
-				c.add(inspect.Warning, "LISTEN_ADDR", setup.OpenListener)
-			}
-		} else if len(settings.ListenAddrs) == 1 {
-			c.add(inspect.Fault, "LISTEN_ADDR", err.Error())
+		if err := canListen(address); err != nil {
+			unusable = append(unusable, err)
+		} else if host, _, _ := net.SplitHostPort(address); settings.Development && !config.IsLocal(host) {
+			c.add(inspect.Warning, "LISTEN_ADDR", setup.OpenListener)
 		}
 	}
-	if usable == 0 && len(settings.ListenAddrs) > 1 {
-		c.add(inspect.Fault, "LISTEN_ADDR", "this machine has none of the addresses")
+	if len(unusable) == len(settings.ListenAddrs) { // one is enough: not every machine has IPv6
+		c.add(inspect.Fault, "LISTEN_ADDR", unusable[0].Error())
 	}
 	for _, l := range []struct{ name, address string }{{"ADMIN_ADDR", settings.AdminAddr}, {"HTTP_ADDR", settings.HTTPAddr}} {
-		if l.address == "" {
-			continue
-		}
 		if err := canListen(l.address); err != nil {
 			c.add(inspect.Fault, l.name, err.Error())
 		}
@@ -128,7 +121,7 @@ func (c *checked) certificate(ctx context.Context, settings *config.Config) {
 func canListen(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil // config has said so already
+		return nil // it is empty, or config has said so already
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {

@@ -53,7 +53,7 @@ func withStoreAfter(prepare func(*models.Store, context.Context) error, needKey 
 		return err
 	}
 	defer store.Close()
-	store.NoteTo(func(text string) { fmt.Fprintln(os.Stderr, "worldevents:", text) })
+	store.NoteTo(note)
 	ctx := interruptible()
 	if err := prepare(store, ctx); err != nil {
 		return err

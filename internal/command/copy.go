@@ -2,11 +2,9 @@ package command
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
-	"time"
 
 	"worldevents/config"
+	"worldevents/internal/logs"
 	"worldevents/models/copydb"
 )
 
@@ -24,15 +22,13 @@ func (a Copy) Run() error {
 		return err
 	}
 	ctx := interruptible()
-	progress := &copyProgress{progress: newProgress()}
 	done := func(copied copydb.Result) error {
-		progress.end()
 		audit(c, "copy", "from", copied.From, "to", copied.To, "rows", copied.Rows)
 		return printJSON(copied)
 	}
 	// With --hold the result is printed while the source is still held, and the process then waits. So whoever
 	// reads the result knows that the copy is equal and stays so until the signal.
-	options := copydb.Options{From: c.DatabaseURL, To: a.To, Timeout: c.DBTimeout, Note: progress.note, Progress: progress.report}
+	options := copydb.Options{From: c.DatabaseURL, To: a.To, Timeout: c.DBTimeout, Note: note, Progress: copyProgress()}
 	var failed error
 	if a.Hold {
 		options.Hold = func(copied copydb.Result) {
@@ -42,7 +38,6 @@ func (a Copy) Run() error {
 		}
 	}
 	copied, err := copydb.Copy(ctx, options)
-	progress.end()
 	switch {
 	case err != nil:
 		return fmt.Errorf("copy: %w", err)
@@ -52,43 +47,16 @@ func (a Copy) Run() error {
 	return done(copied)
 }
 
-// copyProgress tells how far a copy has come: one line at the beginning of each step, and then others now and
-// then.
-type copyProgress struct {
-	*progress
-	step  copydb.Step
-	begun time.Time // the step
-}
-
-func (p *copyProgress) report(at copydb.Progress) {
-	if at.Step != p.step {
-		p.step, p.begun = at.Step, time.Now()
-		p.write(describeProgress(at, 0))
-		return
+// copyProgress returns a function that writes a line at the beginning of each step, and then others now and then.
+func copyProgress() func(copydb.Progress) {
+	var step copydb.Step
+	tell := progress()
+	return func(at copydb.Progress) {
+		if at.Step != step {
+			step = at.Step
+			fmt.Fprintln(logs.Stderr, step)
+		} else if at.Total > 0 {
+			tell(fmt.Sprintf("%s: %d of %d rows", step, at.Done, at.Total))
+		}
 	}
-	p.tell(describeProgress(at, time.Since(p.begun)))
-}
-
-// describeProgress is one line. It has the time that is left as soon as that can be guessed.
-func describeProgress(at copydb.Progress, took time.Duration) string {
-	if at.Total == 0 {
-		return string(at.Step)
-	}
-	line := fmt.Sprintf("%s: %s of %s rows", at.Step, grouped(at.Done), grouped(at.Total))
-	if took >= time.Second && at.Done > 0 {
-		left := time.Duration(float64(took) / float64(at.Done) * float64(at.Total-at.Done))
-		line += ", about " + left.Round(time.Second).String() + " left"
-	}
-	return line
-}
-
-// grouped writes a number with commas between thousands.
-func grouped(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	var groups []string
-	for len(text) > 3 {
-		groups = append([]string{text[len(text)-3:]}, groups...)
-		text = text[:len(text)-3]
-	}
-	return strings.Join(append([]string{text}, groups...), ",")
 }

@@ -2,8 +2,6 @@ package command
 
 import (
 	"errors"
-	"fmt"
-	"os"
 
 	"worldevents/models"
 )
@@ -19,7 +17,7 @@ type (
 func (Migrate) Run() error {
 	return withStoreAfter((*models.Store).Migrate, false, func(cmd *command) error {
 		for _, fixed := range cmd.store.Fixed() {
-			fmt.Fprintln(os.Stderr, "worldevents: put right:", fixed)
+			note("put right: " + fixed)
 		}
 		return nil
 	})

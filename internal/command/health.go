@@ -31,27 +31,27 @@ func (h Health) Run() error {
 	if h.Live {
 		path = "/livez"
 	}
-	// The request names localhost as its host, which ADMIN_HOSTS always has, whatever address it goes to.
+	if err := askOK(c.AdminAddr, path); err != nil {
+		return fmt.Errorf("health: ADMIN_ADDR %s: %w", c.AdminAddr, err)
+	}
+	return nil
+}
+
+// askOK returns an error unless the service at an address responds ok. The request names localhost as its host, which ADMIN_HOSTS
+// always has, whatever address it goes to: 0.0.0.0 and [::] lead to this machine.
+func askOK(address, path string) error {
 	transport := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, c.AdminAddr) // 0.0.0.0 and [::] lead to this machine
+		return new(net.Dialer).DialContext(ctx, network, address)
 	}}
-	ctx, cancel := context.WithTimeout(interruptible(), healthTimeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+path, nil)
+	client := &http.Client{Transport: transport, Timeout: healthTimeout}
+	response, err := client.Get("http://localhost" + path)
 	if err != nil {
 		return err
 	}
-	response, err := transport.RoundTrip(request)
-	if err != nil {
-		return fmt.Errorf("health: %s at ADMIN_ADDR %s: %w", path, c.AdminAddr, err)
-	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 200))
-	if err != nil {
-		return fmt.Errorf("health: %s at ADMIN_ADDR %s: %w", path, c.AdminAddr, err)
+	if err == nil && (response.StatusCode != http.StatusOK || string(body) != "ok\n") { // another program may listen there and respond 200
+		err = fmt.Errorf("%s: %d %q", path, response.StatusCode, bytes.TrimSpace(body))
 	}
-	if response.StatusCode != http.StatusOK || string(body) != "ok\n" { // another program may listen there and respond 200
-		return fmt.Errorf("health: %s at ADMIN_ADDR %s: %d %q", path, c.AdminAddr, response.StatusCode, bytes.TrimSpace(body))
-	}
-	return nil
+	return err
 }

@@ -5,11 +5,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"time"
-
-	"github.com/mattn/go-isatty"
 
 	"worldevents/internal/logs"
 )
@@ -62,58 +59,20 @@ func linesOf[T, Line any](all []T, line func(T) Line) []Line {
 	return printed
 }
 
-const (
-	// terminalInterval is how often the line on a terminal changes. lineInterval is how often another line is
-	// written elsewhere.
-	terminalInterval = 200 * time.Millisecond
-	lineInterval     = 5 * time.Second
-)
+// note writes a line for people on stderr.
+func note(text string) { fmt.Fprintln(logs.Stderr, "worldevents:", text) }
 
-// progress tells on stderr how far a command has come. On a terminal it writes over one line; elsewhere, as in
-// a log, it writes a new line now and then.
-type progress struct {
-	out      io.Writer
-	terminal bool
-	told     time.Time
-	shown    bool // a line stands on the terminal
-}
+// progressInterval is how often a command says how far it has come.
+const progressInterval = 5 * time.Second
 
-func newProgress() *progress {
-	return &progress{out: logs.Stderr, terminal: isatty.IsTerminal(os.Stderr.Fd()), told: time.Now()}
-}
-
-// tell writes how far the command has come, unless it has done so a moment ago.
-func (p *progress) tell(line string) {
-	interval := lineInterval
-	if p.terminal {
-		interval = terminalInterval
-	}
-	if time.Since(p.told) >= interval {
-		p.write(line)
-	}
-}
-
-// write writes a line at once.
-func (p *progress) write(line string) {
-	p.told = time.Now()
-	if p.shown = p.terminal; p.shown {
-		fmt.Fprintf(p.out, "\r\x1b[K%s", line)
-	} else {
-		fmt.Fprintln(p.out, line)
-	}
-}
-
-// note writes a line that stays.
-func (p *progress) note(text string) {
-	p.end()
-	fmt.Fprintln(p.out, "worldevents:", text)
-}
-
-// end removes the line that stands on a terminal.
-func (p *progress) end() {
-	if p.shown {
-		fmt.Fprint(p.out, "\r\x1b[K")
-		p.shown = false
+// progress returns a function that writes how far the command has come on stderr, unless it has done so a moment ago.
+func progress() func(line string) {
+	told := time.Now()
+	return func(line string) {
+		if time.Since(told) >= progressInterval {
+			told = time.Now()
+			fmt.Fprintln(logs.Stderr, line)
+		}
 	}
 }
 

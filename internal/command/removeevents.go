@@ -46,10 +46,7 @@ func (r EventRemove) Run() error {
 			return err
 		}
 		cmd.audit("event remove", "event", id, "rsvps", removed.RSVPs)
-		return printJSON(struct {
-			ID    models.ID `json:"id"`
-			RSVPs int64     `json:"rsvps"`
-		}{id, removed.RSVPs})
+		return printJSON(map[string]any{"id": id, "rsvps": removed.RSVPs})
 	})
 }
 
@@ -97,10 +94,8 @@ func exact(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 // removeEvents removes events and tells how far it has come. If any are gone it leaves an audit line of action,
 // even after an error or an interruption.
 func (cmd *command) removeEvents(removal models.EventRemoval, action string, about ...any) error {
-	progress := newProgress()
-	removal.Progress = progress.tellEvents
+	removal.Progress = tellEvents()
 	removed, err := cmd.store.RemoveEvents(cmd, removal)
-	progress.end()
 	if removed.Events > 0 && !removal.DryRun {
 		cmd.audit(action, append(about, "events", removed.Events, "rsvps", removed.RSVPs)...)
 	}
@@ -116,8 +111,10 @@ func (cmd *command) removeEvents(removal models.EventRemoval, action string, abo
 	}{removedEvents(removed), removal.DryRun})
 }
 
-func (p *progress) tellEvents(r models.RemovedEvents) {
-	p.tell(fmt.Sprintf("%d events with %d RSVPs", r.Events, r.RSVPs))
+// tellEvents returns a function that says how many events are gone, now and then.
+func tellEvents() func(models.RemovedEvents) {
+	tell := progress()
+	return func(r models.RemovedEvents) { tell(fmt.Sprintf("%d events with %d RSVPs", r.Events, r.RSVPs)) }
 }
 
 // errInterrupted says what is gone already, and that the command can be repeated.

@@ -19,9 +19,7 @@ type UserRemove struct {
 // Run removes a user. The audit line has the id and no name, because the name was to go.
 func (r UserRemove) Run() error {
 	return r.withUser(false, func(cmd *command, who models.Who) error {
-		progress := newProgress()
-		removed, err := cmd.store.RemoveUser(cmd, who, models.UserRemoval{Block: r.Block, Events: r.Events, DryRun: r.DryRun, Progress: progress.tellEvents})
-		progress.end()
+		removed, err := cmd.store.RemoveUser(cmd, who, models.UserRemoval{Block: r.Block, Events: r.Events, DryRun: r.DryRun, Progress: tellEvents()})
 		if err != nil {
 			return r.failed(cmd, removed, err)
 		}

@@ -33,13 +33,10 @@ func (r Replay) Run() error {
 	}
 	return withStore(false, func(cmd *command) error {
 		replay := replay{command: cmd}
-		err := replay.all(done)
-		if err != nil {
+		if err := replay.all(done); err != nil {
 			return err
 		}
-		return printJSON(struct {
-			Repeated int `json:"repeated"`
-		}{replay.repeated})
+		return printJSON(map[string]any{"repeated": replay.repeated})
 	})
 }
 

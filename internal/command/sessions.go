@@ -126,9 +126,7 @@ func (r SessionRevoke) Run() error {
 			return err
 		}
 		if r.JSON {
-			return printJSON(struct {
-				Revoked int64 `json:"revoked"`
-			}{revoked})
+			return printJSON(map[string]any{"revoked": revoked})
 		}
 		fmt.Println("revoked:", revoked)
 		return nil

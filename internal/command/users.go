@@ -166,9 +166,7 @@ func (u UserUnblock) unblockIdentity() error {
 			return errors.New("--identity: is not blocked")
 		}
 		cmd.audit("user unblock", "identity", u.Identity)
-		return printJSON(struct {
-			Identity string `json:"identity"`
-		}{u.Identity})
+		return printJSON(map[string]any{"identity": u.Identity})
 	})
 }
 
