@@ -99,10 +99,8 @@ func within[T int | float64 | time.Duration](value, least, most T) bool {
 
 // logging fills in LogFormat and LogEvery.
 func (c *Config) logging() []check {
-	if c.LogFormat == "" && c.Development {
-		c.LogFormat = "text"
-	} else if c.LogFormat == "" {
-		c.LogFormat = "json"
+	if c.LogFormat == "" {
+		c.LogFormat = map[bool]string{true: "text", false: "json"}[c.Development]
 	}
 	var ok bool
 	c.LogEvery, ok = parseAccessLog(c.AccessLog)

@@ -20,8 +20,8 @@ type reloadable struct {
 	// about names the setting in log lines.
 	about string
 	// reload puts the present values in force. It returns attributes for the log line, which say what these
-	// values are and contain no secret. After an error the whole part is as it was before.
-	reload func() (attributes []any, err error)
+	// values are and contain no secret, and what is to be warned of. After an error the whole part is as it was before.
+	reload func() (attributes []any, warnings []string, err error)
 }
 
 // reloadOnHangup reloads all parts with each signal, and logs one line for each part. Each part has a goroutine
@@ -38,11 +38,12 @@ func (i *instance) reloadOnHangup(hangups <-chan os.Signal) {
 		asked = append(asked, again)
 		go func() {
 			for range again {
-				attributes, err := part.reload()
+				attributes, warnings, err := part.reload()
 				if err != nil {
 					log.Error("SIGHUP: "+part.about+" stays as it is", "error", logs.OneLine(err))
 					continue
 				}
+				i.logWarnings("", warnings)
 				level := slog.LevelInfo
 				if unchanged(attributes) {
 					level = slog.LevelWarn
@@ -72,7 +73,7 @@ func unchanged(attributes []any) bool {
 func (i *instance) reloadables() []reloadable {
 	files, hasFiles := i.certificate.(*certificate.Files)
 	return []reloadable{
-		{hasFiles, "the certificate", func() ([]any, error) { return i.reloadCertificate(files) }},
+		{hasFiles, "the certificate", func() ([]any, []string, error) { return i.reloadCertificate(files) }},
 		{true, "LOG_LEVEL", i.reloadLogLevel},
 		{i.config.JWTSecretFile != "", "JWT_SECRET_FILE", i.reloadKeys},
 		{i.config.JWTPrivateKeyFile != "", "JWT_PRIVATE_KEY_FILE", i.reloadPrivateKeys},
@@ -82,52 +83,44 @@ func (i *instance) reloadables() []reloadable {
 }
 
 // reloadCertificate reloads the certificate's files.
-func (i *instance) reloadCertificate(files *certificate.Files) ([]any, error) {
-	if err := files.Reload(); err != nil {
-		return nil, err
+func (i *instance) reloadCertificate(files *certificate.Files) ([]any, []string, error) {
+	err := files.Reload()
+	if err == nil {
+		i.logWarnings("TLS: ", files.Warnings())
 	}
-	i.logWarnings("TLS: ", files.Warnings())
-	return []any{"expires", files.Expiry()}, nil
+	return []any{"expires", files.Expiry()}, nil, err
 }
 
 // reloadLogLevel reloads LOG_LEVEL.
-func (i *instance) reloadLogLevel() ([]any, error) {
+func (i *instance) reloadLogLevel() ([]any, []string, error) {
 	level, err := i.config.RereadLogLevel()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		logs.Level.Set(level)
 	}
-	logs.Level.Set(level)
-	return []any{"level", strings.ToLower(level.String())}, nil
+	return []any{"level", strings.ToLower(level.String())}, nil, err
 }
 
 // reloadKeys reloads JWT_SECRET_FILE.
-func (i *instance) reloadKeys() ([]any, error) {
+func (i *instance) reloadKeys() ([]any, []string, error) {
 	keys, warnings, err := i.config.RereadKeys()
-	if err != nil {
-		return nil, err
-	}
-	i.logWarnings("", warnings)
-	changed := i.compareKeys("JWT_SECRET_FILE", i.config.Keys, keys)
+	changed := err == nil && i.compareKeys("JWT_SECRET_FILE", i.config.Keys, keys)
 	if changed {
 		i.server.SetKeys(keys)
 		i.config.Keys = keys // what the next reload compares with
 	}
-	return i.keysInForce(changed, keys), nil
+	return i.keysInForce(changed, keys), warnings, err
 }
 
 // reloadPrivateKeys reloads JWT_PRIVATE_KEY_FILE.
-func (i *instance) reloadPrivateKeys() ([]any, error) {
+func (i *instance) reloadPrivateKeys() ([]any, []string, error) {
 	keys, warnings, err := i.config.RereadPrivateKeys()
-	if err != nil {
-		return nil, err
-	}
-	i.logWarnings("", warnings)
-	changed := i.compareKeys("JWT_PRIVATE_KEY_FILE", i.config.Ed25519Keys.All(), keys.All()) || len(i.config.Ed25519Keys.Private) != len(keys.Private)
+	old := i.config.Ed25519Keys
+	changed := err == nil && (i.compareKeys("JWT_PRIVATE_KEY_FILE", old.All(), keys.All()) || len(old.Private) != len(keys.Private))
 	if changed {
 		i.server.SetEd25519Keys(keys.Private, keys.Public)
 		i.config.Ed25519Keys = keys // what the next reload compares with
 	}
-	return i.keysInForce(changed, keys.All()), nil
+	return i.keysInForce(changed, keys.All()), warnings, err
 }
 
 // compareKeys reports whether keys have changed. It warns if no former key is left, because then every JWT of before is invalid
@@ -153,33 +146,25 @@ func (i *instance) keysInForce(changed bool, verify [][]byte) (attributes []any)
 }
 
 // reloadClientSecret reloads OIDC_CLIENT_SECRET_FILE.
-func (i *instance) reloadClientSecret() ([]any, error) {
+func (i *instance) reloadClientSecret() ([]any, []string, error) {
 	secret, warnings, err := i.config.Reread("OIDC_CLIENT_SECRET")
-	if err != nil {
-		return nil, err
-	}
-	i.logWarnings("", warnings)
-	changed := secret != i.config.OIDCClientSecret
+	changed := err == nil && secret != i.config.OIDCClientSecret
 	if changed {
 		i.server.SetClientSecret(secret)
 		i.config.OIDCClientSecret = secret // what the next reload compares with
 	}
-	return []any{"changed", changed}, nil
+	return []any{"changed", changed}, warnings, err
 }
 
 // reloadDatabaseURL reloads DATABASE_URL_FILE. Only user and password may change.
-func (i *instance) reloadDatabaseURL() ([]any, error) {
+func (i *instance) reloadDatabaseURL() ([]any, []string, error) {
 	text, warnings, err := i.config.Reread("DATABASE_URL")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	i.logWarnings("", warnings)
 	used, err := i.store.UseCredentials(context.Background(), text)
-	if err != nil {
-		return nil, err
-	}
 	if used.Untried != nil {
 		i.log.Warn("DATABASE_URL_FILE: the new user and password could not be tried", "error", logs.OneLine(used.Untried))
 	}
-	return []any{"changed", used.Changed}, nil
+	return []any{"changed", used.Changed}, warnings, err
 }
