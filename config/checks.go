@@ -112,11 +112,8 @@ func (c *Config) logging() []check {
 
 // parseAccessLog returns how many requests leave a line together; 0 means none.
 func parseAccessLog(text string) (every int64, ok bool) {
-	switch text {
-	case "all":
-		return 1, true
-	case "errors":
-		return 0, true
+	if every, ok := map[string]int64{"all": 1, "errors": 0}[text]; ok {
+		return every, true
 	}
 	digits, ok := strings.CutPrefix(text, "1/")
 	n, err := strconv.ParseUint(digits, 10, 31)

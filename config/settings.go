@@ -40,14 +40,11 @@ func mask(name, text string) string {
 		return masked + strings.Repeat(","+masked, strings.Count(text, ","))
 	case name == "DATABASE_URL" && !strings.HasPrefix(text, "sqlite:"):
 		u, err := url.Parse(text)
-		if err != nil || u.Host == "" && u.Opaque != "" || strings.Contains(u.Path, "@") { // a slash of the password ends the host
-			return masked
+		if err != nil || u.Host == "" && u.Opaque != "" || strings.Contains(u.Path+u.RawQuery, "@") {
+			return masked // a slash or a question mark of the password ends the host
 		}
 		query := u.Query()
 		for name := range query {
-			if strings.Contains(name, "@") { // as a question mark of it does
-				return masked
-			}
 			if strings.Contains(strings.ToLower(name), "password") {
 				query.Set(name, masked)
 			}

@@ -23,13 +23,14 @@ var Level slog.LevelVar
 func New(c *config.Config) (log, accessLog *slog.Logger) {
 	Level.Set(c.LogLevel)
 	log, accessLog = newLog(c, Stderr, &Level), newLog(c, gatheredLines{Stderr}, &Level)
-	Stderr.onRecovery(func(dropped int64, err error) {
+	report := func(dropped int64, err error) {
 		cause := "it was not read fast enough"
 		if err != nil {
 			cause = err.Error()
 		}
 		log.Warn("log lines were dropped", "lines", dropped, "cause", cause)
-	})
+	}
+	Stderr.report.Store(&report)
 	return log, accessLog
 }
 
@@ -74,10 +75,12 @@ type Queue struct {
 	// scheduled means that wake will get its token within gatherInterval.
 	scheduled atomic.Bool
 
-	mu        sync.Mutex
-	lines     []byte // that are queued, each whole
-	lost      int64  // lines dropped since the last call of recovered
-	recovered func(dropped int64, err error)
+	// report is called when lines are written again after some were dropped: with their number, and the error that was the reason;
+	// nil if writing took too long.
+	report atomic.Pointer[func(dropped int64, err error)]
+
+	mu    sync.Mutex
+	lines []byte // that are queued, each whole
 }
 
 func newQueue(out io.Writer) *Queue {
@@ -111,7 +114,6 @@ func (q *Queue) add(line []byte, limit int) bool {
 	defer q.mu.Unlock()
 	if len(q.lines)+len(line) > limit {
 		q.dropped.Add(1)
-		q.lost++
 		return false
 	}
 	q.lines = append(q.lines, line...)
@@ -127,14 +129,6 @@ func (q *Queue) signal() {
 
 // Dropped returns how many lines were dropped.
 func (q *Queue) Dropped() int64 { return q.dropped.Load() }
-
-// onRecovery sets what is called when lines are written again after some were dropped: with their number, and
-// the error that was the reason; nil if writing took too long.
-func (q *Queue) onRecovery(fn func(dropped int64, err error)) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.recovered = fn
-}
 
 // Flush waits until all lines are written, for no longer than logFlushTimeout.
 func (q *Queue) Flush() {
@@ -152,6 +146,7 @@ func (q *Queue) Flush() {
 
 func (q *Queue) run() {
 	var spare []byte
+	var reported int64 // of the lines that were dropped
 	for {
 		var flushed chan struct{}
 		select {
@@ -163,7 +158,10 @@ func (q *Queue) run() {
 		if flushed != nil {
 			close(flushed)
 		}
-		q.reportDropped(err)
+		if report, dropped := q.report.Load(), q.Dropped(); report != nil && dropped > reported {
+			(*report)(dropped-reported, err)
+			reported = dropped
+		}
 		if spare = lines[:0]; cap(spare) > keptBuffer {
 			spare = nil
 		}
@@ -191,19 +189,6 @@ func (q *Queue) writeAll(lines []byte) (failed error) {
 		}
 	}
 	return failed
-}
-
-// reportDropped reports the lines that were dropped before writing went on, if there were any.
-func (q *Queue) reportDropped(err error) {
-	q.mu.Lock()
-	lost, report := q.lost, q.recovered
-	if report != nil {
-		q.lost = 0
-	}
-	q.mu.Unlock()
-	if lost > 0 && report != nil {
-		report(lost, err)
-	}
 }
 
 // OneLine is an error, which may be several joined, in one line.

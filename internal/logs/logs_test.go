@@ -94,7 +94,7 @@ func TestLogQueueStalls(t *testing.T) {
 		err   error
 	}
 	reports := make(chan report, 100)
-	q.onRecovery(func(dropped int64, err error) { reports <- report{dropped, err} })
+	q.report.Store(new(func(dropped int64, err error) { reports <- report{dropped, err} }))
 	request := []byte(strings.Repeat("r", 1023) + "\n")
 	n := 0
 	for q.Dropped() < 10 {
