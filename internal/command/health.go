@@ -50,7 +50,8 @@ func askOK(address, path string) error {
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 200))
-	if err == nil && (response.StatusCode != http.StatusOK || string(body) != "ok\n") { // another program may listen there and respond 200
+	// Another program may listen there and respond 200.
+	if err == nil && (response.StatusCode != http.StatusOK || string(body) != "ok\n") {
 		err = fmt.Errorf("%s: %d %q", path, response.StatusCode, bytes.TrimSpace(body))
 	}
 	return err

@@ -19,7 +19,8 @@ type UserRemove struct {
 // Run removes a user. The audit line has the id and no name, because the name was to go.
 func (r UserRemove) Run() error {
 	return r.withUser(false, func(cmd *command, who models.Who) error {
-		removed, err := cmd.store.RemoveUser(cmd, who, models.UserRemoval{Block: r.Block, Events: r.Events, DryRun: r.DryRun, Progress: tellEvents()})
+		removal := models.UserRemoval{Block: r.Block, Events: r.Events, DryRun: r.DryRun, Progress: tellEvents()}
+		removed, err := cmd.store.RemoveUser(cmd, who, removal)
 		if err != nil {
 			return r.failed(cmd, removed, err)
 		}
