@@ -99,8 +99,10 @@ func within[T int | float64 | time.Duration](value, least, most T) bool {
 
 // logging fills in LogFormat and LogEvery.
 func (c *Config) logging() []check {
-	if c.LogFormat == "" {
-		c.LogFormat = map[bool]string{true: "text", false: "json"}[c.Development]
+	if c.LogFormat == "" && c.Development {
+		c.LogFormat = "text"
+	} else if c.LogFormat == "" {
+		c.LogFormat = "json"
 	}
 	var ok bool
 	c.LogEvery, ok = parseAccessLog(c.AccessLog)
@@ -112,8 +114,11 @@ func (c *Config) logging() []check {
 
 // parseAccessLog returns how many requests leave a line together; 0 means none.
 func parseAccessLog(text string) (every int64, ok bool) {
-	if every, ok := map[string]int64{"all": 1, "errors": 0}[text]; ok {
-		return every, true
+	switch text {
+	case "all":
+		return 1, true
+	case "errors":
+		return 0, true
 	}
 	digits, ok := strings.CutPrefix(text, "1/")
 	n, err := strconv.ParseUint(digits, 10, 31)
