@@ -8,9 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canLock means that lockFile works.
-const canLock = true
-
 // lockFile takes a lock on the file that ends with this process, however it ends. It reports whether nobody
 // else has the lock. The lock is flock's and not fcntl's, because SQLite uses the latter on the same file, and
 // closing any descriptor would drop it.

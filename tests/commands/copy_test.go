@@ -326,7 +326,7 @@ func TestCopyRefuses(t *testing.T) {
 		{"", "sqlite:wal.db", "wal.db-wal is left"},
 		{"", "sqlite:shm.db", "shm.db-shm is left"},
 		{"", "sqlite:journal.db", "journal.db-journal is left"},
-		{"", "sqlite:worldevents.db-wal", "SQLite's own"},
+		{"", "sqlite:worldevents.db-wal", "exists"},
 		{"", "sqlite:way.db", "way.db.copying is in the way"},
 		{"", "sqlite:nowhere/backup.db", "no such file or directory"},
 		{"", "sqlite:", "name of a file"},
