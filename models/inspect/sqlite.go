@@ -186,11 +186,12 @@ func (i sqliteInspection) integrity(ctx context.Context) {
 	default:
 		i.add(Fault, i.file, "the file is damaged: %s", strings.Join(problems, "; "))
 	}
-	broken, ok := i.texts(ctx, `SELECT DISTINCT "table" || ' refers to ' || parent || ', where there is no such row' FROM pragma_foreign_key_check`)
-	for _, text := range broken {
-		i.add(Fault, i.file, "%s", text)
-	}
-	if ok && len(broken) == 0 {
+	switch broken, err := i.conn.BrokenReferences(ctx); {
+	case err != nil:
+		i.add(Fault, i.file, "%s", dberr.RootCause(err))
+	case len(broken) > 0:
+		i.add(Fault, i.file, "%s", strings.Join(broken, "; "))
+	default:
 		i.add(Fine, i.file, "foreign keys")
 	}
 	i.count(ctx, i.file, i.conn.Value)

@@ -60,6 +60,11 @@ func (s Conn) Texts(ctx context.Context, query string, args ...any) (texts []str
 	return texts, rows.Err()
 }
 
+// BrokenReferences says which tables have rows that refer to nothing. SQLite keeps such rows out only of connections that ask for it.
+func (s Conn) BrokenReferences(ctx context.Context) ([]string, error) {
+	return s.Texts(ctx, `SELECT DISTINCT "table" || ' refers to ' || parent || ', where there is no such row' FROM pragma_foreign_key_check`)
+}
+
 // OpenPool makes a pool of connections to the file. They wait no longer than busy for other processes and for
 // each other. The first connection makes the file.
 func (f *File) OpenPool(busy time.Duration) (*sql.DB, error) {
