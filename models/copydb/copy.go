@@ -65,9 +65,13 @@ type Result struct {
 // meanwhile. To must be a file that does not exist, or a database in PostgreSQL without rows. At the end Copy
 // reads both and compares them.
 func Copy(ctx context.Context, o Options) (Result, error) {
-	from, to, err := o.sides()
+	from, err := o.parse(o.From)
 	if err != nil {
-		return Result{}, err
+		return Result{}, fmt.Errorf("DATABASE_URL: %w", err)
+	}
+	to, err := o.parse(o.To)
+	if err != nil {
+		return Result{}, fmt.Errorf("the target: %w", err)
 	}
 	c := copying{Options: o, result: Result{From: from.name, To: to.name}}
 	err = c.run(ctx, from, to)
@@ -103,8 +107,7 @@ type source interface {
 	reader
 	// Value runs a query for one value.
 	Value(ctx context.Context, into any, query string, args ...any) error
-	// users says who else has the database open; "" if nobody is known. What they write from now on is not in
-	// the copy.
+	// users says who else has the database open; "" if nobody is known.
 	users(ctx context.Context) string
 }
 
@@ -119,22 +122,36 @@ type target interface {
 
 // run makes the copy. It calls Hold while the source is still open, and held.
 func (c *copying) run(ctx context.Context, from, to side) (err error) {
-	if c.source, err = c.openSource(ctx, from); err != nil {
-		return fmt.Errorf("%s: %w", from.name, dberr.Classify(err))
+	about := from.name
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", about, dberr.Classify(err))
+		}
+	}()
+	c.source, err = c.openSource(ctx, from)
+	if c.source != nil {
+		defer c.source.close()
 	}
-	defer c.source.close()
-	if err := c.examine(ctx, from); err != nil {
-		return fmt.Errorf("%s: %w", from.name, dberr.Classify(err))
+	if err == nil {
+		err = c.examine(ctx, from)
 	}
-	if c.target, err = c.openTarget(ctx, to); err != nil {
-		return fmt.Errorf("%s: %w", to.name, dberr.Classify(err))
+	if err != nil {
+		return err
 	}
-	defer c.target.close()
-	if who := c.source.users(ctx); who != "" {
-		c.Note(who)
+	about = to.name
+	c.target, err = c.openTarget(ctx, to)
+	if c.target != nil {
+		defer c.target.close()
+	}
+	if err != nil {
+		return err
+	}
+	about = from.name + " to " + to.name
+	if who := c.source.users(ctx); who != "" && c.Hold == nil {
+		c.Note("the database is open in " + who + ": what is written from now on is not in the copy. To move to the copy, stop the service first")
 	}
 	if err := c.make(ctx); err != nil {
-		return fmt.Errorf("%s to %s: %w", from.name, to.name, dberr.Classify(err))
+		return err
 	}
 	if c.Hold != nil {
 		c.Hold(c.result)
@@ -142,7 +159,7 @@ func (c *copying) run(ctx context.Context, from, to side) (err error) {
 	return nil
 }
 
-// openSource takes a snapshot of a database.
+// openSource takes a snapshot of a database. What it returns beside an error is to be closed.
 func (c *copying) openSource(ctx context.Context, from side) (source, error) {
 	if from.postgres == nil {
 		return openSQLiteSource(ctx, from.file)
@@ -180,12 +197,10 @@ func errNewerSchema(version int64) error {
 	return fmt.Errorf("has the schema %d, and this program knows only those up to %d: use a newer version of it", version, schema.Newest())
 }
 
-var errSameDatabase = errors.New("is the database that is to be copied")
-
-// openTarget makes a database without rows. It refuses one that has some, and the source itself.
+// openTarget makes a database without rows. It refuses one that has some. What it returns beside an error is to be closed.
 func (c *copying) openTarget(ctx context.Context, to side) (target, error) {
 	if to.postgres != nil {
-		return openPostgresTarget(ctx, to, c.source)
+		return openPostgresTarget(ctx, to)
 	}
 	if file, ok := c.source.(*sqliteSource); ok {
 		return openFileCopy(to.file, file)
@@ -215,24 +230,20 @@ func (c *copying) make(ctx context.Context) error {
 	if err := c.compare(ctx); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
 	return c.target.commit(ctx)
 }
 
 // fill writes the rows of all tables. SQLite keeps a table in the order of its key, and writing in that order only appends. PostgreSQL keeps
 // rows as they come, so those of one list come together.
 func (c *copying) fill(ctx context.Context) error {
+	c.report(Rows, 0, c.total)
 	if file, ok := c.target.(*fileCopy); ok {
-		err := file.vacuum(ctx, func(part float64) { c.report(Rows, int64(part*float64(c.total)), c.total) })
-		if err != nil {
+		if err := file.vacuum(ctx); err != nil {
 			return err
 		}
 		return c.countRows(ctx) // again, because vacuum has taken a newer snapshot
 	}
 	var done int64
-	c.report(Rows, 0, c.total)
 	for _, t := range schema.Copied {
 		table, err := c.describe(ctx, t)
 		if err != nil {

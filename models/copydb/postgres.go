@@ -3,10 +3,7 @@ package copydb
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
-	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,15 +19,7 @@ type postgresSide struct{ conn *pgx.Conn }
 
 // exec runs statements without parameters.
 func (s postgresSide) exec(ctx context.Context, statements string) error {
-	return withDetail(s.conn.PgConn().Exec(ctx, statements).Close())
-}
-
-// withDetail adds the server's detail to an error, if that names a row by its key. Others have all of its values.
-func withDetail(err error) error {
-	if pg := new(pgconn.PgError); errors.As(err, &pg) && strings.HasPrefix(pg.Detail, "Key ") {
-		return fmt.Errorf("%w: %s", err, pg.Detail)
-	}
-	return err
+	return s.conn.PgConn().Exec(ctx, statements).Close()
 }
 
 // isCode reports whether the server has refused a statement with the code.
@@ -46,13 +35,8 @@ func (s postgresSide) Value(ctx context.Context, into any, query string, args ..
 // close rolls back what is not committed. If a statement was interrupted, close waits until it is cancelled: a
 // PgBouncer before version 1.20 exits if the process that asked for the cancellation goes away first.
 func (s postgresSide) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	s.conn.Close(ctx)
-	select {
-	case <-s.conn.PgConn().CleanupDone():
-	case <-ctx.Done():
-	}
+	s.conn.Close(context.Background())
+	<-s.conn.PgConn().CleanupDone()
 }
 
 func (s postgresSide) columns() string {
@@ -60,18 +44,14 @@ func (s postgresSide) columns() string {
 		WHERE attrelid = to_regclass('%s') AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attname`
 }
 
-// query asks for binary values, whatever the mode in the URL: how a time looks as text depends on settings.
+// query asks for binary values, whatever the mode in the URL. If not all rows are wanted the copy has failed, and close ends the query.
 func (s postgresSide) query(ctx context.Context, query string) iter.Seq2[[]any, error] {
 	return func(yield func([]any, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
 		rows, err := s.conn.Query(ctx, query, pgx.QueryExecModeDescribeExec)
 		if err != nil {
-			cancel()
 			yield(nil, err)
 			return
 		}
-		defer rows.Close()
-		defer cancel() // comes first: Close would read the rows that nobody wants
 		for rows.Next() {
 			row, err := rows.Values()
 			for i, value := range row {
@@ -95,39 +75,26 @@ func (s postgresSide) query(ctx context.Context, query string) iter.Seq2[[]any, 
 }
 
 // postgresSource is a snapshot of a database: a REPEATABLE READ transaction that only reads.
-type postgresSource struct {
-	postgresSide
-	// lock is an advisory lock with a random number that this transaction holds. A target that cannot get the
-	// same lock is in the same database, whatever the URLs look like.
-	lock   int64
-	schema string
-}
+type postgresSource struct{ postgresSide }
 
-// openPostgresSource takes the snapshot. Before that it locks the tables: one that is written anew while somebody waits for it looks empty
-// to a snapshot of before (PostgreSQL, "Caveats" of MVCC). It waits for as long as others keep them locked, and tells note for whom.
-func openPostgresSource(ctx context.Context, config *pgx.ConnConfig, note func(string)) (*postgresSource, error) {
+func openPostgresSource(ctx context.Context, config *pgx.ConnConfig, note func(string)) (source, error) {
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, err
 	}
-	s := &postgresSource{postgresSide: postgresSide{conn}, lock: rand.Int64()}
-	if err = s.begin(ctx, note); err == nil {
-		err = s.Value(ctx, &s.schema, "SELECT coalesce(CAST(current_schema() AS text), '') FROM pg_advisory_xact_lock($1)", s.lock)
-	}
-	if err != nil {
-		s.close()
-		return nil, err
-	}
-	return s, nil
+	s := postgresSource{postgresSide{conn}}
+	return s, s.begin(ctx, note)
 }
 
-func (s *postgresSource) begin(ctx context.Context, note func(string)) error {
-	const begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
+// begin takes the snapshot. Before that it locks the tables: one that is written anew while somebody waits for it looks empty to a
+// snapshot of before (PostgreSQL, "Caveats" of MVCC). It waits for as long as others keep them locked, and tells note for whom.
+func (s postgresSource) begin(ctx context.Context, note func(string)) error {
+	const begin = "ROLLBACK; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
 	for told := ""; ; {
 		// None of these takes a snapshot.
 		err := s.exec(ctx, begin+"SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '1s'; LOCK TABLE "+copiedNames+" IN ACCESS SHARE MODE; "+schema.NoLimits)
 		if isCode(err, "42P01") { // there are no such tables, as is said later
-			return s.exec(ctx, "ROLLBACK; "+begin+schema.NoLimits)
+			return s.exec(ctx, begin+schema.NoLimits)
 		}
 		if !isCode(err, "55P03") {
 			return err
@@ -146,12 +113,8 @@ func (s *postgresSource) begin(ctx context.Context, note func(string)) error {
 	}
 }
 
-func (s *postgresSource) users(ctx context.Context) string {
-	var n int
-	err := s.Value(ctx, &n, `SELECT count(*) FROM pg_stat_activity
+func (s postgresSource) users(ctx context.Context) (who string) {
+	s.Value(ctx, &who, `SELECT CASE WHEN count(*) > 0 THEN format('%s other connections', count(*)) ELSE '' END FROM pg_stat_activity
 		WHERE datname = current_database() AND pid <> pg_backend_pid() AND usesysid IS NOT NULL AND backend_type IS DISTINCT FROM 'parallel worker'`)
-	if err != nil || n == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d other connections have the database open: what they write from now on is not in the copy. To move to the copy, stop the service first", n)
+	return who // nobody is known if that fails
 }

@@ -1,6 +1,7 @@
 package copydb
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"worldevents/models/internal/postgres"
 	"worldevents/models/internal/schema"
 )
 
@@ -21,11 +21,10 @@ import (
 type table struct {
 	schema.Table
 	names []string // of the columns, which are of our own schema and need no quotes
-	types []string // as declared; nil for values of any type, which SQLite copies into another file
+	types []string // in PostgreSQL, if one of the sides is that; else "", for values of any type
 }
 
-// describe returns a table with its columns, which must be the same on both sides. They have the types of PostgreSQL, if one of the sides
-// is that, because these say more.
+// describe returns a table with its columns, which must be the same on both sides.
 func (c *copying) describe(ctx context.Context, t schema.Table) (table, error) {
 	from, err := columnsOf(ctx, c.source, t)
 	if err != nil {
@@ -38,11 +37,8 @@ func (c *copying) describe(ctx context.Context, t schema.Table) (table, error) {
 	case !slices.Equal(from.names, to.names):
 		return table{}, fmt.Errorf("the columns of %s differ and cannot be copied: %s here, %s there", t.Name, strings.Join(from.names, ", "), strings.Join(to.names, ", "))
 	}
-	switch c.target.(type) {
-	case *fileCopy:
-		to.types = nil
-	case *sqliteTarget:
-		to.types = from.types
+	for i, declared := range from.types {
+		to.types[i] = cmp.Or(to.types[i], declared)
 	}
 	return to, nil
 }
@@ -98,11 +94,12 @@ func (t table) identify(row []any) string {
 	return strings.Join(parts, ", ")
 }
 
-// judge says what is wrong with a value for a column of the type, which a migration of either database declares; "" if nothing is. SQLite
-// keeps any type in any column, and PostgreSQL keeps times of any year.
+// judge says what is wrong with a value for a column of the type, which a migration of PostgreSQL declares; "" if nothing is. SQLite keeps
+// any type in any column, and PostgreSQL keeps times of any year. No text of a database's own error may show the value.
 func judge(value any, declared string) string {
 	switch declared {
-	case "integer", "bigint", "INTEGER":
+	case "":
+	case "integer", "bigint":
 		if n, ok := value.(int64); !ok || declared == "integer" && n != int64(int32(n)) {
 			return "is no integer of the column's size"
 		}
@@ -111,7 +108,7 @@ func judge(value any, declared string) string {
 		if id, err := uuid.Parse(s); err != nil || id.String() != s {
 			return "is no UUID"
 		}
-	case "text", "TEXT":
+	case "text":
 		switch s, ok := value.(string); {
 		case !ok:
 			return "is no text"
@@ -120,11 +117,11 @@ func judge(value any, declared string) string {
 		case !utf8.ValidString(s):
 			return "is not UTF-8, which PostgreSQL needs"
 		}
-	case "timestamp with time zone", "DATETIME":
+	case "timestamp with time zone":
 		if t, ok := value.(time.Time); !ok || t.Year() < 1 || t.Year() > 9999 {
 			return "is no time of the years 1 to 9999"
 		}
-	case "bytea", "BLOB":
+	case "bytea":
 		if _, ok := value.([]byte); !ok {
 			return "is not of the type of bytes"
 		}
@@ -152,7 +149,7 @@ func appendRow(b []byte, row []any) []byte {
 		case []byte:
 			b = append(b, v...)
 		case time.Time:
-			b = binary.BigEndian.AppendUint64(b, uint64(v.UnixMicro()-postgres.Epoch))
+			b = binary.BigEndian.AppendUint64(b, uint64(v.UnixMicro()))
 		default: // which only SQLite has, and copies into another file
 			b = fmt.Append(b, v)
 		}

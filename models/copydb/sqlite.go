@@ -2,14 +2,12 @@ package copydb
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"iter"
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"worldevents/models"
@@ -34,8 +32,9 @@ func openSQLite(ctx context.Context, file string, pragmas ...string) (*sqliteSid
 	return &sqliteSide{conn}, nil
 }
 
+// columns has no types: any column has values of any type.
 func (s *sqliteSide) columns() string {
-	return "SELECT name, type FROM pragma_table_info('%s') ORDER BY name"
+	return "SELECT name, '' FROM pragma_table_info('%s') ORDER BY name"
 }
 
 func (s *sqliteSide) query(ctx context.Context, query string) iter.Seq2[[]any, error] {
@@ -68,129 +67,92 @@ func (s *sqliteSide) query(ctx context.Context, query string) iter.Seq2[[]any, e
 	}
 }
 
-// checkForeignKeys returns an error if a row refers to one that does not exist. SQLite checks foreign keys only
-// on connections that ask for it, so a file may have such rows.
+// checkForeignKeys returns an error if a row refers to one that does not exist.
 func (s *sqliteSide) checkForeignKeys(ctx context.Context) error {
-	var broken int
-	var table, parent string
-	err := s.QueryRowContext(ctx, `SELECT "table", parent, count(*) OVER () FROM pragma_foreign_key_check LIMIT 1`).Scan(&table, &parent, &broken)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
+	broken, err := s.BrokenReferences(ctx)
+	if err == nil && len(broken) > 0 {
+		err = errors.New(strings.Join(broken, "; ") + ": the sqlite3 shell shows it with PRAGMA foreign_key_check")
 	}
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf("%d rows refer to none, as one of %s to %s: the sqlite3 shell shows them with PRAGMA foreign_key_check", broken, table, parent)
+	return err
 }
 
 // sqliteSource is a snapshot of a file: a read transaction, which in WAL mode sees one state and keeps nobody
 // from writing.
 type sqliteSource struct {
 	*sqliteSide
-	file  string
-	owner string // another process that has the file open
-	held  func() // lets others write again; nil while they can
+	file   string
+	others string      // who else has the file open
+	writer *sqliteSide // keeps others from writing; nil while they may
 }
 
-func openSQLiteSource(ctx context.Context, file string) (*sqliteSource, error) {
+func openSQLiteSource(ctx context.Context, file string) (source, error) {
 	if info, err := os.Stat(file); err != nil { // SQLite would say that it is unable to open the file
 		return nil, err
 	} else if !info.Mode().IsRegular() {
 		return nil, errors.New("is no file")
 	}
-	owner := sqlite.WhoHasOpen(file) // before this connection makes a -shm of its own
+	others := sqlite.WhoHasOpen(file) // before this connection makes a -shm of its own
 	side, err := openSQLite(ctx, file, "query_only(1)")
 	if err != nil {
 		return nil, err
 	}
-	s := &sqliteSource{sqliteSide: side, file: file, owner: owner}
-	if err := s.Exec(ctx, takeSnapshot); err != nil {
-		s.close()
-		return nil, err
-	}
-	return s, nil
+	s := &sqliteSource{sqliteSide: side, file: file, others: others}
+	return s, s.Exec(ctx, takeSnapshot)
 }
 
 // takeSnapshot reads something, because SQLite takes the snapshot at the first reading of a transaction, not at
 // BEGIN.
 const takeSnapshot = "BEGIN; SELECT count(*) FROM sqlite_schema"
 
-// renew takes a newer snapshot.
-func (s *sqliteSource) renew(ctx context.Context) error {
+// hold keeps everybody from writing until release, and takes a newer snapshot, which then is the last state.
+func (s *sqliteSource) hold(ctx context.Context) (err error) {
+	if s.writer, err = openSQLite(ctx, s.file); err != nil {
+		return err
+	}
+	// BEGIN IMMEDIATE succeeds even if this process may only read the file. The write, which changes no row, does not.
+	if err := s.writer.Exec(ctx, "BEGIN IMMEDIATE; DELETE FROM compatibility WHERE false"); err != nil {
+		return err
+	}
 	return s.Exec(ctx, "ROLLBACK; "+takeSnapshot)
 }
 
-// hold keeps everybody from writing until close, and then takes a newer snapshot, which is the last state.
-func (s *sqliteSource) hold(ctx context.Context) (err error) {
-	if s.held, err = s.holdWrites(ctx); err != nil {
-		return err
+func (s *sqliteSource) release() {
+	if s.writer != nil {
+		s.writer.Close()
+		s.writer = nil
 	}
-	return s.renew(ctx)
 }
 
-// holdWrites keeps everybody from writing until release is called, which may be called more than once. If hold
-// does so already, release does nothing.
-//
-// BEGIN IMMEDIATE succeeds even if this process may only read the file; the write behind it, which changes no
-// row, shows that.
-func (s *sqliteSource) holdWrites(ctx context.Context) (release func(), err error) {
-	if s.held != nil {
-		return func() {}, nil
-	}
-	locker, err := openSQLite(ctx, s.file)
-	if err != nil {
-		return nil, err
-	}
-	if err = locker.Exec(ctx, "BEGIN IMMEDIATE"); err == nil {
-		err = locker.Exec(ctx, "DELETE FROM compatibility WHERE false")
-	}
-	if err != nil {
-		locker.Close()
-		return nil, err
-	}
-	return sync.OnceFunc(locker.Close), nil
-}
-
-func (s *sqliteSource) users(context.Context) string {
-	if s.owner == "" {
-		return ""
-	}
-	if s.held != nil {
-		return s.owner + " has the database open, and can write to it again when this process ends"
-	}
-	return s.owner + " has the database open: what it writes from now on is not in the copy, and its write-ahead log grows until the copy is done. To move to the copy, stop it first"
-}
+func (s *sqliteSource) users(context.Context) string { return s.others }
 
 func (s *sqliteSource) close() {
-	if s.held != nil {
-		s.held()
-	}
+	s.release()
 	s.Close()
 }
 
 // sqliteTarget is a file that is being made under another name.
 type sqliteTarget struct {
-	*sqliteSide // nil while it is closed
+	*sqliteSide // nil before it is open
 	file        *newFile
 	restore     string // statements that make the dropped indexes and triggers
 }
 
-// whileMade are pragmas of a file that nobody sees before it is whole. A copy that is killed begins anew, so the file needs no journal.
-var whileMade = []string{"locking_mode(EXCLUSIVE)", "journal_mode(OFF)", "synchronous(OFF)"}
+// open opens the file, which nobody sees before it is whole. A copy that is killed begins anew, so the file needs no journal. Making an
+// index sorts, and sorting takes several times the memory of the cache.
+func (t *sqliteTarget) open(ctx context.Context) (err error) {
+	t.sqliteSide, err = openSQLite(ctx, t.file.temporary, "locking_mode(EXCLUSIVE)", "journal_mode(OFF)", "synchronous(OFF)", "cache_size(-16384)")
+	return err
+}
 
 // openSQLiteTarget makes a file with the schema, but without indexes, which are made quicker at the end, and triggers, which would leave
 // marks.
-func openSQLiteTarget(ctx context.Context, file string) (*sqliteTarget, error) {
+func openSQLiteTarget(ctx context.Context, file string) (target, error) {
 	f, err := createNewFile(file)
 	if err != nil {
 		return nil, err
 	}
 	t := &sqliteTarget{file: f}
-	if err := t.prepare(ctx); err != nil {
-		t.close()
-		return nil, err
-	}
-	return t, nil
+	return t, t.prepare(ctx)
 }
 
 func (t *sqliteTarget) prepare(ctx context.Context) error {
@@ -198,7 +160,7 @@ func (t *sqliteTarget) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if t.sqliteSide, err = openSQLite(ctx, t.file.temporary, append(whileMade, "foreign_keys(0)", "cache_size(-32768)")...); err != nil {
+	if err := t.open(ctx); err != nil {
 		return err
 	}
 	var drop string
@@ -210,6 +172,10 @@ func (t *sqliteTarget) prepare(ctx context.Context) error {
 	return t.Exec(ctx, drop)
 }
 
+// syncEvery is after how many rows a new file is put on disk. If all of it were put there at the end, every commit of a database on the
+// same disk would wait behind it for seconds.
+const syncEvery = 100_000
+
 func (t *sqliteTarget) write(ctx context.Context, table table, rows iter.Seq2[[]any, error]) error {
 	if err := t.Exec(ctx, "BEGIN"); err != nil {
 		return err
@@ -219,6 +185,7 @@ func (t *sqliteTarget) write(ctx context.Context, table table, rows iter.Seq2[[]
 		return err
 	}
 	defer insert.Close()
+	n := 0
 	for row, err := range rows {
 		if err != nil {
 			return err
@@ -226,31 +193,30 @@ func (t *sqliteTarget) write(ctx context.Context, table table, rows iter.Seq2[[]
 		if _, err := insert.Exec(row...); err != nil {
 			return fmt.Errorf("%w, in the row with %s", err, table.identify(row))
 		}
+		if n++; n%syncEvery == 0 {
+			if err := t.file.f.Sync(); err != nil {
+				return err
+			}
+		}
 	}
 	return t.Exec(ctx, "COMMIT")
 }
 
 func (t *sqliteTarget) finish(ctx context.Context) error {
-	// Making an index sorts, and sorting takes several times the memory of the cache.
-	if err := t.Exec(ctx, "PRAGMA cache_size = -16384; "+t.restore); err != nil {
+	if err := t.Exec(ctx, t.restore); err != nil {
 		return err
 	}
 	return t.checkForeignKeys(ctx)
 }
 
 func (t *sqliteTarget) commit(context.Context) error {
-	t.closeSide() // SQLite then has written everything, and has no descriptor of the file any more
+	t.Close() // SQLite then has written everything, and has no descriptor of the file any more
 	return t.file.publish()
 }
 
-func (t *sqliteTarget) closeSide() {
+func (t *sqliteTarget) close() {
 	if t.sqliteSide != nil {
 		t.Close()
-		t.sqliteSide = nil
 	}
-}
-
-func (t *sqliteTarget) close() {
-	t.closeSide()
 	t.file.discard()
 }

@@ -2,7 +2,6 @@ package copydb
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -22,17 +21,6 @@ type side struct {
 	file string
 	// postgres says how to connect; nil for SQLite.
 	postgres *pgx.ConnConfig
-}
-
-// sides reads both URLs.
-func (o Options) sides() (from, to side, err error) {
-	if from, err = o.parse(o.From); err != nil {
-		return from, to, fmt.Errorf("DATABASE_URL: %w", err)
-	}
-	if to, err = o.parse(o.To); err != nil {
-		return from, to, fmt.Errorf("the target: %w", err)
-	}
-	return from, to, nil
 }
 
 // parse reads a URL. It refuses other texts, because pgx would read them as keywords and values, and take what

@@ -169,9 +169,6 @@ const LockedBy = `SELECT coalesce('waiting for ' || string_agg(DISTINCT CASE WHE
 // MigrationLock is the advisory lock that an instance holds while it migrates.
 const MigrationLock = 0x776f726c64 // "world"
 
-// CopyLock is the advisory lock of a transaction that fills a database.
-const CopyLock = MigrationLock + 1
-
 // ChangesLock is the advisory lock of an instance that prunes marks.
 const ChangesLock = MigrationLock + 2
 

@@ -58,7 +58,7 @@ func WhoHasOpen(file string) string {
 	if _, err := os.Stat(RealFile(file) + "-shm"); err != nil {
 		return ""
 	}
-	return "another process, unless it was killed,"
+	return "another process, unless it was killed"
 }
 
 // sizeOf is the size of a file in bytes, 0 if there is none.
