@@ -179,15 +179,6 @@ func (s *Store) Ready(ctx context.Context) error {
 	return s.database.ready(s.reader.gorm.WithContext(ctx))
 }
 
-// SharedFiles returns the database files that other users of the machine can read or write. On PostgreSQL there
-// are none.
-func (s *Store) SharedFiles() (files []string) {
-	if s.file == nil {
-		return nil
-	}
-	return sqlite.SharedFiles(s.file.Path)
-}
-
 // UseCredentials makes new connections use the user and the password of a URL, which must otherwise be that of
 // Options. It closes idle connections at once, and the others when their work is done. It returns ErrFixedURL
 // or ErrCredentials, and then changes nothing. It must not be called concurrently.

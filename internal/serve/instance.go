@@ -166,9 +166,6 @@ func (i *instance) warn() {
 	if i.config.Development && slices.ContainsFunc(i.listeners, func(l net.Listener) bool { return !l.Addr().(*net.TCPAddr).IP.IsLoopback() }) {
 		i.log.Warn("LISTEN_ADDR " + setup.OpenListener)
 	}
-	if files := i.store.SharedFiles(); len(files) > 0 {
-		i.log.Warn("DATABASE_URL: other users of this machine can read or write the database: chmod 600", "files", files)
-	}
 }
 
 // logWarnings logs each warning, with prefix in front of it.

@@ -69,9 +69,10 @@ func (s *sqliteSide) query(ctx context.Context, query string) iter.Seq2[[]any, e
 
 // checkForeignKeys returns an error if a row refers to one that does not exist.
 func (s *sqliteSide) checkForeignKeys(ctx context.Context) error {
-	broken, err := s.BrokenReferences(ctx)
-	if err == nil && len(broken) > 0 {
-		err = errors.New(strings.Join(broken, "; ") + ": the sqlite3 shell shows it with PRAGMA foreign_key_check")
+	var broken string
+	err := s.Value(ctx, &broken, sqlite.BrokenReferences)
+	if err == nil && broken != "" {
+		err = errors.New(broken + ": the sqlite3 shell shows it with PRAGMA foreign_key_check")
 	}
 	return err
 }

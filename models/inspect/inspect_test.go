@@ -17,9 +17,9 @@ func TestInspectVersion(t *testing.T) {
 		{3, true, Finding{Fine, "x", "the schema is version 3"}},
 		{4, true, Finding{Warning, "x", "the schema is version 4, and this program knows 3: it is of a newer one"}},
 	} {
-		var found Inspection
-		if inside := found.version("x", test.version, 3); inside != test.inside || !slices.Equal(found.Findings, []Finding{test.want}) {
-			t.Errorf("version %d: %v %v", test.version, inside, found)
+		i := inspector{about: "x"}
+		if inside := i.version(test.version, 3); inside != test.inside || !slices.Equal(i.found.Findings, []Finding{test.want}) {
+			t.Errorf("version %d: %v %v", test.version, inside, i.found)
 		}
 	}
 }

@@ -8,109 +8,85 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
-	"worldevents/models/internal/dberr"
 	"worldevents/models/internal/schema"
 	"worldevents/models/internal/sqlite"
 )
 
-// inspectSQLite looks at the folder, the file and its log, and then into the database.
+// sqlite looks at the folder, the file and its log, and then into the database.
 //
 // It must not open the file in a way that changes it. The first connection to a file with a log and without an
-// index would write the log into the file. So inspectSQLite opens the file only in one of the modes of
-// readOnlyMode, and looks again if a service started or stopped meanwhile.
-func inspectSQLite(ctx context.Context, path string, timeout time.Duration) Inspection {
-	var found Inspection
+// index would write the log into the file. So it opens the file only in one of the modes of readOnlyMode, and
+// looks again if a service started or stopped meanwhile.
+func (i *inspector) sqlite(ctx context.Context, path string, timeout time.Duration) {
 	file := sqlite.FileOf(path)
 	if file == "" {
-		found.add(Fault, "DATABASE_URL", "the file is on another machine")
-		return found
+		i.add(Fault, "the file is on another machine")
+		return
 	}
 	if absolute, err := filepath.Abs(file); err == nil {
 		file = absolute
 	}
-	inspectFolder(&found, filepath.Dir(file))
+	i.about = filepath.Dir(file)
+	i.folder()
+	i.about = file
 	real := sqlite.RealFile(file) // SQLite keeps the log beside it
-	if err := sqlite.RefuseLogWithoutFile(real); err != nil {
-		found.add(Fault, file, "%v", err)
-		return found
+	if i.failed(sqlite.RefuseLogWithoutFile(real)) {
+		return
 	}
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		found.add(Warning, file, "there is no database: if there was one, put its files back or restore a backup. migrate makes an empty one, and so does serve without REQUIRE_DATABASE")
-		return found
+		i.add(Warning, "there is no database: if there was one, put its files back or restore a backup. migrate makes an empty one, and so does serve without REQUIRE_DATABASE")
+		return
 	}
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("is not a file")
 	}
-	if err != nil {
-		found.add(Fault, file, "%s", dberr.RootCause(err))
-		return found
-	}
-	inspectRights(&found, file, real)
-	for {
-		mode := readOnlyMode(real)
-		if mode == "" {
-			found.add(Warning, file, "a -wal without a -shm is beside it: the process that wrote it was killed, or it was copied here. Not looked into: the first connection takes the -wal in")
-			return found
-		}
-		inside := inspectFile(ctx, file, path, url.Values{
-			"mode": {"ro"}, mode: {"1"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", timeout.Milliseconds()/2)},
-		})
-		if readOnlyMode(real) == mode || ctx.Err() != nil { // otherwise somebody has opened or closed the file meanwhile
-			inside.Findings = append(found.Findings, inside.Findings...)
-			return inside
-		}
-	}
-}
-
-// inspectRights says who can read and write the files. real is the file to which a symbolic link leads.
-func inspectRights(found *Inspection, file, real string) {
-	if shared := sqlite.SharedFiles(file); len(shared) > 0 {
-		found.add(Warning, file, "other users of this machine can read or write the database: chmod 600 %s", strings.Join(shared, " "))
-	}
-	for _, name := range []string{file, file + "-wal", file + "-shm"} {
-		if err := sqlite.MayWrite(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			found.add(Fault, name, "this user may not write it: %s", dberr.RootCause(err))
-		}
+	if i.failed(err) {
+		return
 	}
 	if info, err := os.Stat(real + "-wal"); err == nil && info.Size() > 64<<20 {
-		found.add(Warning, real+"-wal", "the write-ahead log has %d MB: another process reads an old state, or nobody serves", info.Size()>>20)
+		i.add(Warning, "its write-ahead log has %d MB: another process reads an old state, or nobody serves", info.Size()>>20)
+	}
+	for {
+		inside, mode := &inspector{about: file}, readOnlyMode(real)
+		if mode == "" {
+			i.add(Warning, "a -wal without a -shm is beside it: the process that wrote it was killed, or it was copied here. Not looked into: the first connection takes the -wal in")
+			return
+		}
+		inside.file(ctx, path, url.Values{"mode": {"ro"}, mode: {"1"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", timeout.Milliseconds()/2)}})
+		if readOnlyMode(real) == mode || ctx.Err() != nil { // otherwise somebody has opened or closed the file meanwhile
+			i.found.Findings, i.found.Rows = append(i.found.Findings, inside.found.Findings...), inside.found.Rows
+			return
+		}
 	}
 }
 
-// inspectFolder looks at the folder, in which SQLite makes files beside the database, and at the room on its
-// disk.
-func inspectFolder(found *Inspection, folder string) {
-	info, err := os.Stat(folder)
+// folder looks at the folder, in which SQLite makes files beside the database, and at the room on its disk.
+func (i *inspector) folder() {
+	info, err := os.Stat(i.about)
 	if err == nil && !info.IsDir() {
 		err = errors.New("is not a folder")
 	}
 	if err == nil {
-		err = sqlite.MayWrite(folder)
+		err = sqlite.MayWrite(i.about)
 	}
-	if err != nil {
-		found.add(Fault, folder, "SQLite makes files beside the database, and cannot here: %s", dberr.RootCause(err))
+	if i.failed(err) {
 		return
 	}
-	if info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0 {
-		found.add(Warning, folder, "other users of this machine can replace files in it: chmod go-w %s", folder)
-	}
 	const mb = 1 << 20
-	free, err := sqlite.DiskLeft(folder)
+	free, err := sqlite.DiskLeft(i.about)
+	level := Fine
 	switch {
-	case err != nil:
-		found.add(Warning, folder, "the room left is not known: %s", dberr.RootCause(err))
+	case i.failed(err):
+		return
 	case free < 100*mb:
-		found.add(Fault, folder, "the disk has %d MB left", free/mb)
+		level = Fault
 	case free < 1000*mb:
-		found.add(Warning, folder, "the disk has %d MB left", free/mb)
-	default:
-		found.add(Fine, folder, "the disk has %d MB left", free/mb)
+		level = Warning
 	}
+	i.add(level, "the disk has %d MB left", free/mb)
 }
 
 // readOnlyMode is the parameter with which SQLite reads the file and makes no other
@@ -126,73 +102,24 @@ func readOnlyMode(file string) string {
 	return ""
 }
 
-// inspectFile looks into the database.
-func inspectFile(ctx context.Context, file, path string, parameters url.Values) (found Inspection) {
+// file looks into the database. It has SQLite check all pages (sqlite.org/pragma.html#pragma_integrity_check), which reads the whole file
+// and may take minutes.
+func (i *inspector) file(ctx context.Context, path string, parameters url.Values) {
 	conn, err := sqlite.OpenConn(ctx, path, parameters)
-	if err != nil {
-		found.add(Fault, file, "%s", dberr.RootCause(err))
-		return found
+	if i.failed(err) {
+		return
 	}
 	defer conn.Close()
-	i := sqliteInspection{&found, file, conn}
-	if i.schema(ctx) {
-		i.integrity(ctx)
-	}
-	return found
-}
-
-// sqliteInspection looks into a file.
-type sqliteInspection struct {
-	*Inspection
-	file string
-	conn sqlite.Conn
-}
-
-// texts returns the rows of a query for one text, and reports whether that succeeded. If not, it adds a Fault.
-func (i sqliteInspection) texts(ctx context.Context, query string) (texts []string, ok bool) {
-	texts, err := i.conn.Texts(ctx, query)
-	if err != nil {
-		i.add(Fault, i.file, "%s", dberr.RootCause(err))
-	}
-	return texts, err == nil
-}
-
-// schema looks at tables and indexes. It reports whether there are tables of this program.
-func (i sqliteInspection) schema(ctx context.Context) bool {
-	objects, ok := i.texts(ctx, "SELECT name FROM sqlite_schema")
-	if !ok {
-		return false
-	}
-	if !i.judge(ctx, i.file, schema.SQLite, i.conn.Value) {
-		return false
-	}
-	for _, index := range inspectedIndexes {
-		if !slices.Contains(objects, index) {
-			i.add(Fault, i.file, "the index %s is missing", index)
-		}
-	}
-	return true
-}
-
-// integrity has SQLite check all pages (sqlite.org/pragma.html#pragma_integrity_check) and look for rows that
-// refer to nothing. The check reads the whole file, so it may take minutes.
-func (i sqliteInspection) integrity(ctx context.Context) {
-	problems, ok := i.texts(ctx, "PRAGMA integrity_check(5)")
-	switch {
-	case !ok:
+	i.value = conn.Value
+	if !i.tables(ctx, schema.SQLite, "SELECT CASE WHEN count(*) = 0 THEN 'the index %[1]s is missing' ELSE '' END FROM sqlite_schema WHERE name = '%[1]s'") {
 		return
-	case slices.Equal(problems, []string{"ok"}):
-		i.add(Fine, i.file, "integrity")
-	default:
-		i.add(Fault, i.file, "the file is damaged: %s", strings.Join(problems, "; "))
 	}
-	switch broken, err := i.conn.BrokenReferences(ctx); {
-	case err != nil:
-		i.add(Fault, i.file, "%s", dberr.RootCause(err))
-	case len(broken) > 0:
-		i.add(Fault, i.file, "%s", strings.Join(broken, "; "))
-	default:
-		i.add(Fine, i.file, "foreign keys")
+	if i.isFine(ctx, `SELECT CASE WHEN group_concat(integrity_check) = 'ok' THEN '' ELSE 'the file is damaged: ' || group_concat(integrity_check, '; ') END
+		FROM (SELECT integrity_check FROM pragma_integrity_check LIMIT 5)`) {
+		i.add(Fine, "integrity")
 	}
-	i.count(ctx, i.file, i.conn.Value)
+	if i.isFine(ctx, sqlite.BrokenReferences) {
+		i.add(Fine, "foreign keys")
+	}
+	i.count(ctx)
 }

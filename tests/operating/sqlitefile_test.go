@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -141,32 +140,6 @@ func TestSQLitePaths(t *testing.T) {
 				t.Errorf("%d %q", status, stderr)
 			}
 			onlyOwner(t, file)
-		})
-	}
-}
-
-// A file that others can read or write stays as it is, and is one warning.
-func TestSQLiteFileOfOthers(t *testing.T) {
-	t.Parallel()
-	for mode, warned := range map[os.FileMode]bool{0o711: false, 0o640: true, 0o604: true, 0o620: true, 0o602: true} {
-		t.Run(mode.String(), func(t *testing.T) {
-			p := servicetest.NewProgram(t)
-			file := filepath.Join(p.Dir, "worldevents.db")
-			if err := os.Chmod(file, mode); err != nil {
-				t.Fatal(err)
-			}
-			s := p.ServeReady()
-			if n := strings.Count(s.Log.String(), "DATABASE_URL"); n > 1 || n == 1 != warned {
-				t.Errorf("%d warnings: %s", n, s.Log)
-			}
-			if mode == 0o602 {
-				p.MustRun("user", "add", "alice") // commands say nothing
-			}
-			if info, err := os.Stat(file); err != nil || info.Mode() != mode {
-				t.Errorf("%v %v", info.Mode(), err)
-			}
-			s.Signal(syscall.SIGINT)
-			s.Wait(10 * time.Second)
 		})
 	}
 }

@@ -43,27 +43,10 @@ func (s Conn) Value(ctx context.Context, into any, query string, args ...any) er
 	return s.Conn.QueryRowContext(ctx, query, args...).Scan(into)
 }
 
-// Texts returns the rows of a query for one text.
-func (s Conn) Texts(ctx context.Context, query string, args ...any) (texts []string, err error) {
-	rows, err := s.Conn.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return nil, err
-		}
-		texts = append(texts, text)
-	}
-	return texts, rows.Err()
-}
-
-// BrokenReferences says which tables have rows that refer to nothing. SQLite keeps such rows out only of connections that ask for it.
-func (s Conn) BrokenReferences(ctx context.Context) ([]string, error) {
-	return s.Texts(ctx, `SELECT DISTINCT "table" || ' refers to ' || parent || ', where there is no such row' FROM pragma_foreign_key_check`)
-}
+// BrokenReferences selects which tables have rows that refer to nothing, "" if none has. SQLite keeps such rows out only of connections that
+// ask for it.
+const BrokenReferences = `SELECT coalesce(group_concat(DISTINCT "table" || ' refers to ' || parent || ', where there is no such row'), '')
+	FROM pragma_foreign_key_check`
 
 // OpenPool makes a pool of connections to the file. They wait no longer than busy for other processes and for
 // each other. The first connection makes the file.

@@ -17,5 +17,5 @@ func DiskLeft(folder string) (uint64, error) {
 	return uint64(stat.Bavail) * uint64(stat.Bsize), nil
 }
 
-// MayWrite returns an error unless this user may write a file, or make files in a folder.
+// MayWrite returns an error unless this user may make files in a folder.
 func MayWrite(name string) error { return unix.Access(name, unix.W_OK) }

@@ -42,16 +42,6 @@ func RealFile(path string) string {
 	return path
 }
 
-// SharedFiles returns the files of a database that other users of the machine can read or write.
-func SharedFiles(path string) (files []string) {
-	for _, file := range []string{path, path + "-wal", path + "-shm"} {
-		if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o066 != 0 {
-			files = append(files, file)
-		}
-	}
-	return files
-}
-
 // WhoHasOpen says who has the file open, in words for the operator; "" if nobody has. Who closes a file last
 // removes the index of its log. A process that was killed leaves it.
 func WhoHasOpen(file string) string {
