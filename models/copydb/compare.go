@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -17,8 +16,7 @@ import (
 // order, makes the sums differ, too.
 func (c *copying) compare(ctx context.Context) error {
 	all := sha256.New()
-	var done atomic.Int64
-	c.report(Compare, 0, 2*c.total)
+	c.begin(Compare, 2*c.total)
 	for _, t := range schema.Copied {
 		table, err := c.describe(ctx, t)
 		if err != nil {
@@ -30,8 +28,7 @@ func (c *copying) compare(ctx context.Context) error {
 		for i, side := range []reader{c.source, c.target} {
 			both.Go(func() error {
 				sum, text := sha256.New(), []byte(nil)
-				next := func() { c.report(Compare, done.Add(1), 2*c.total) }
-				for row, err := range table.rows(ctx, side, t.List, next) {
+				for row, err := range c.rows(ctx, side, table, t.List) {
 					if err != nil {
 						return err
 					}

@@ -89,8 +89,8 @@ type copying struct {
 	result Result
 	total  int64 // of all rows
 
-	reporting sync.Mutex
-	reported  Progress
+	reporting sync.Mutex // of at, since compare reads both sides at once
+	at        Progress
 }
 
 // reader is one side of a copy.
@@ -223,7 +223,7 @@ func (c *copying) make(ctx context.Context) error {
 	if err := c.fill(ctx); err != nil {
 		return err
 	}
-	c.report(Indexes, 0, 0)
+	c.begin(Indexes, 0)
 	if err := c.target.finish(ctx); err != nil {
 		return err
 	}
@@ -236,14 +236,13 @@ func (c *copying) make(ctx context.Context) error {
 // fill writes the rows of all tables. SQLite keeps a table in the order of its key, and writing in that order only appends. PostgreSQL keeps
 // rows as they come, so those of one list come together.
 func (c *copying) fill(ctx context.Context) error {
-	c.report(Rows, 0, c.total)
+	c.begin(Rows, c.total)
 	if file, ok := c.target.(*fileCopy); ok {
 		if err := file.vacuum(ctx); err != nil {
 			return err
 		}
 		return c.countRows(ctx) // again, because vacuum has taken a newer snapshot
 	}
-	var done int64
 	for _, t := range schema.Copied {
 		table, err := c.describe(ctx, t)
 		if err != nil {
@@ -253,11 +252,7 @@ func (c *copying) fill(ctx context.Context) error {
 		if _, ok := c.target.(*postgresTarget); ok {
 			order = t.List
 		}
-		err = c.target.write(ctx, table, table.rows(ctx, c.source, order, func() {
-			done++
-			c.report(Rows, done, c.total)
-		}))
-		if err != nil {
+		if err := c.target.write(ctx, table, c.rows(ctx, c.source, table, order)); err != nil {
 			return fmt.Errorf("%s: %w", t.Name, err)
 		}
 	}
@@ -274,13 +269,17 @@ func (c *copying) countRows(ctx context.Context) (err error) {
 	return err
 }
 
-// report calls Progress, though not for every row.
-func (c *copying) report(step Step, done, total int64) {
+// begin says that a step begins.
+func (c *copying) begin(step Step, total int64) {
+	c.at = Progress{Step: step, Total: total}
+	c.Progress(c.at)
+}
+
+// done counts a row of the step, and says so now and then.
+func (c *copying) done() {
 	c.reporting.Lock()
 	defer c.reporting.Unlock()
-	if step == c.reported.Step && done < total && done-c.reported.Done < 1000 {
-		return
+	if c.at.Done++; c.at.Done%1000 == 0 || c.at.Done == c.at.Total {
+		c.Progress(c.at)
 	}
-	c.reported = Progress{step, done, total}
-	c.Progress(c.reported)
 }

@@ -55,14 +55,14 @@ func columnsOf(ctx context.Context, db reader, of schema.Table) (table, error) {
 	return t, nil
 }
 
-// rows reads the table in an order, and calls next for each row. A row is valid until the next one.
-func (t table) rows(ctx context.Context, db reader, order string, next func()) iter.Seq2[[]any, error] {
+// rows reads a table in an order. A row is valid until the next one.
+func (c *copying) rows(ctx context.Context, db reader, t table, order string) iter.Seq2[[]any, error] {
 	return func(yield func([]any, error) bool) {
 		for row, err := range db.query(ctx, fmt.Sprintf("SELECT %s FROM %s ORDER BY %s", strings.Join(t.names, ", "), t.From(), order)) {
 			if err == nil {
 				err = t.check(row)
 			}
-			next()
+			c.done()
 			if !yield(row, err) || err != nil {
 				return
 			}
