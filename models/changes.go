@@ -3,7 +3,6 @@ package models
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -123,15 +122,12 @@ type question struct {
 // The answer comes from one statement that begins after the call. Calls that come at the same time share it, since
 // the way to the database and back costs more than the answer.
 func (s *Store) ChangedSince(ctx context.Context, m Moment, world string, callers []Caller) (Changes, error) {
-	begun := time.Now()
 	q := &question{moment: m, world: world, callers: callers}
-	j := &batch.Job{Question: q, Deadline: s.deadline(ctx, begun), Waiting: s.reader.timings.waiting}
-	err := s.questions.Apply(ctx, j, begun.Add(s.options.MaxWait))
-	if errors.Is(err, dberr.ErrSerialize) { // each try was in the way of a standby that catches up
-		err = fmt.Errorf("%w: %w", ErrBusy, err)
-	}
-	s.reader.timings.observe(begun, j.Started(), err, UsageOf(ctx))
-	s.database.note(err)
+	err := s.call(ctx, s.reader, s.options.MaxWait, func(deadline, giveUp time.Time) (started time.Time, err error) {
+		j := &batch.Job{Question: q, Deadline: deadline, Waiting: s.reader.timings.waiting}
+		err = s.questions.Apply(ctx, j, giveUp)
+		return j.Started(), err
+	})
 	if err != nil {
 		return Changes{}, fmt.Errorf("look for changes: %w", err)
 	}
@@ -163,7 +159,7 @@ func (qs questions) Transact(jobs []*batch.Job) {
 	ctx, cancel := context.WithDeadline(context.Background(), limit)
 	defer cancel()
 	err := postgres.WhileFull(ctx, time.Now().Add(s.options.MaxWait), func() error {
-		return s.attempt(ctx, s.reader, func(tx *gorm.DB) error { return s.ask(tx, all) })
+		return dberr.Classify(s.ask(s.reader.gorm.WithContext(ctx), all))
 	})
 	for _, j := range jobs {
 		j.End(err)

@@ -5,7 +5,8 @@
 // it: dberr (what an error means), names, schema, batch (writes that share a transaction), sqlite, postgres and notify. Packages copydb
 // and inspect stand above it.
 //
-// Each Store method uses one of four paths, bounded by the caller's deadline:
+// Each Store method uses one of four paths. Store.call (run.go) bounds each by the caller's deadline, repeats it if the database asks for that,
+// and counts it:
 //
 //	read, write    run.go      a connection, then statements by GORM
 //	apply          run.go      the statements of one write, queued so that others can share the transaction (internal/batch)

@@ -8,7 +8,6 @@ import (
 
 	"gorm.io/gorm"
 
-	"worldevents/models/internal/postgres"
 	"worldevents/models/internal/schema"
 )
 
@@ -49,6 +48,3 @@ func SchemaColumns() (all []string) {
 	slices.Sort(all)
 	return all
 }
-
-// LockedRows returns how many rows are known to be locked, and how many writes wait for them.
-func (s *Store) LockedRows() (rows, writes int) { return s.writes.(*postgres.Lane).Locked() }

@@ -92,5 +92,5 @@ func (ID) GormDBDataType(db *gorm.DB, _ *schema.Field) string {
 	return "text"
 }
 
-// keyOf is the key of locking for a user or an event.
-func keyOf(id ID) string { return id.String() }
+// idOf stands for a user or an event in Store.locking, as it does in writes.
+func idOf(id ID) string { return string(id[:]) }

@@ -19,13 +19,8 @@ import (
 // looks like nobody's name. Later sign-ins do not change the name. It returns ErrBlocked for a user who is
 // blocked, and for one who was removed for good.
 func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username string, in SignIn) (Grant, error) {
-	ctx = s.WithDeadline(ctx)
-	key, err := s.keyOfExternal(ctx, issuer, subject)
-	if err != nil {
-		return Grant{}, fmt.Errorf("sign in: %w", err)
-	}
 	var grant Grant
-	err = s.locking(ctx, key, func(tx *gorm.DB) error {
+	err := s.locking(ctx, externalID(issuer, subject), func(tx *gorm.DB) error {
 		user, err := lockUser(tx.Where("issuer = ? AND subject = ?", issuer, subject))
 		isNew := errors.Is(err, ErrNoUser)
 		for name := range usernameCandidates(username) {
@@ -54,20 +49,8 @@ func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username st
 	return grant, nil
 }
 
-// keyOfExternal is that of somebody whom an identity provider knows, once there is such a user.
-func (s *Store) keyOfExternal(ctx context.Context, issuer, subject string) (key string, err error) {
-	if s.turns == nil {
-		return "", nil
-	}
-	var found []ID
-	err = s.read(ctx, func(tx *gorm.DB) error {
-		return tx.Model(&User{}).Where("issuer = ? AND subject = ?", issuer, subject).Pluck("id", &found).Error
-	})
-	if err != nil || len(found) == 0 {
-		return issuer + " " + subject, err
-	}
-	return keyOf(found[0]), nil
-}
+// externalID stands for somebody whom an identity provider knows, in Store.locking.
+func externalID(issuer, subject string) string { return issuer + " " + subject }
 
 // addUnlessAlike is addMissing for a user of an identity provider, whose name must look like nobody's. Unique
 // keys compare it with the names of other such users. Names that an operator gave have no such keys, since an

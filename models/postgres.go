@@ -46,9 +46,10 @@ func (s *Store) openPostgres() (err error) {
 	s.writer.timings = newTimings("postgres")
 	s.reader = s.writer
 	s.reader.readsOnly = true
-	s.questions = batch.New(questions{s, s.reader.limiter.(batch.Connections)}, batch.MaxTransactions)
-	s.writes = s.server.NewLane(s.writer.sql, s.writer.limiter.(batch.Connections), s.options.Timeout, s.options.MaxWait, s.writer.timings.errors.WithLabelValues(locked).Inc)
-	s.turns = batch.NewTurns[string](max(1, s.options.MaxConns/4))
+	all := s.writer.limiter.(batch.Connections)
+	s.lane = batch.NewLane(all, s.writer.timings.errors.WithLabelValues(locked).Inc)
+	s.questions = batch.New(questions{s, all}, batch.MaxTransactions)
+	s.writes = s.server.NewWrites(s.writer.sql, all, s.lane, s.options.Timeout, s.options.MaxWait)
 	s.instances = notify.New(s.server, s.notify)
 	return nil
 }
@@ -56,7 +57,7 @@ func (s *Store) openPostgres() (err error) {
 // notify runs the statement of a notification. It is no call of anybody, and counts as none. Half of the time that it has is for the queue.
 func (s *Store) notify(ctx context.Context, statement string) error {
 	deadline, _ := ctx.Deadline()
-	return s.writer.limiter.Do(ctx, deadline, time.Until(deadline)/2, func() error {
+	return s.writer.limiter.Do(ctx, deadline, time.Now().Add(time.Until(deadline)/2), func() error {
 		_, err := s.writer.sql.ExecContext(ctx, statement)
 		if err = dberr.Classify(err); dberr.IsLost(err) {
 			s.database.note(err) // a timeout says little: it is shorter than that of calls

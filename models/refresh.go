@@ -83,7 +83,7 @@ func (s *Store) revokeIfReused(ctx context.Context, caller Caller, old RefreshTo
 		return Grant{}, ErrRefreshToken // a second tab lost the race
 	}
 	if err == nil {
-		err = s.locking(ctx, keyOf(session.UserID), func(tx *gorm.DB) error {
+		err = s.locking(ctx, idOf(session.UserID), func(tx *gorm.DB) error {
 			return scan(tx.Raw(`
 				UPDATE sessions SET revoked_at = ?, token_hash = NULL, spent = ? WHERE id = ? AND token_hash IS NOT NULL
 				RETURNING id, user_id, (SELECT username FROM users WHERE id = user_id)`,

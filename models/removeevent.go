@@ -93,7 +93,7 @@ func (s *Store) RemoveEvents(ctx context.Context, removal EventRemoval) (removed
 // detachAll is detach in a transaction of its own.
 func (s *Store) detachAll(ctx context.Context, events []EventDetails, before time.Time, removed *RemovedEvents) error {
 	var done RemovedEvents
-	err := s.locking(ctx, keyOf(events[0].ID), func(tx *gorm.DB) (err error) {
+	err := s.locking(ctx, idOf(events[0].ID), func(tx *gorm.DB) (err error) {
 		done, err = s.detach(tx, events, before)
 		return err
 	})

@@ -33,7 +33,7 @@ func (s *Store) RevokeTokens(ctx context.Context, tokens []RefreshToken) (revoke
 		for len(found) > 0 && found[0].UserID == user {
 			ids, found = append(ids, found[0].ID), found[1:]
 		}
-		mine, err = s.revoke(ctx, keyOf(user), "id IN ?", ids)
+		mine, err = s.revoke(ctx, idOf(user), "id IN ?", ids)
 		revoked = append(revoked, mine...)
 	}
 	return revoked, known, err
@@ -49,7 +49,7 @@ func handles(tokens []RefreshToken) []Hash {
 
 // RevokeSession revokes a session of the caller's user, or a session of anybody if UserID is zero.
 func (s *Store) RevokeSession(ctx context.Context, session Caller) ([]Caller, error) {
-	return s.revoke(ctx, keyOf(cmp.Or(session.UserID, session.SessionID)), "id = ? AND ?", session.SessionID, session.belongsTo())
+	return s.revoke(ctx, idOf(cmp.Or(session.UserID, session.SessionID)), "id = ? AND ?", session.SessionID, session.belongsTo())
 }
 
 // RevokeExternal revokes sessions of somebody whom an identity provider vouches for (OpenID Connect Back-Channel
@@ -57,30 +57,26 @@ func (s *Store) RevokeSession(ctx context.Context, session Caller) ([]Caller, er
 // did: it has ended there. A subject alone selects the sessions of a user that began before a time. The caller
 // gives one of them or both.
 func (s *Store) RevokeExternal(ctx context.Context, issuer, subject, providerSID string, before time.Time) ([]Caller, error) {
-	ctx = s.WithDeadline(ctx)
-	key, err := s.keyOfExternal(ctx, issuer, cmp.Or(subject, providerSID))
-	if err != nil {
-		return nil, fmt.Errorf("revoke sessions: %w", err)
-	}
+	id := externalID(issuer, cmp.Or(subject, providerSID))
 	switch {
 	case providerSID == "":
-		return s.revoke(ctx, key, "created_at < ? AND user_id = (SELECT id FROM users WHERE issuer = ? AND subject = ?)", before.UTC(), issuer, subject)
+		return s.revoke(ctx, id, "created_at < ? AND user_id = (SELECT id FROM users WHERE issuer = ? AND subject = ?)", before.UTC(), issuer, subject)
 	case subject == "":
-		return s.revoke(ctx, key, "provider_sid = ? AND EXISTS (SELECT 1 FROM users WHERE id = user_id AND issuer = ?)", providerSID, issuer)
+		return s.revoke(ctx, id, "provider_sid = ? AND EXISTS (SELECT 1 FROM users WHERE id = user_id AND issuer = ?)", providerSID, issuer)
 	}
-	return s.revoke(ctx, key, "provider_sid = ? AND user_id = (SELECT id FROM users WHERE issuer = ? AND subject = ?)", providerSID, issuer, subject)
+	return s.revoke(ctx, id, "provider_sid = ? AND user_id = (SELECT id FROM users WHERE issuer = ? AND subject = ?)", providerSID, issuer, subject)
 }
 
 // RevokeUser revokes all sessions of a user except one, which may be zero.
 func (s *Store) RevokeUser(ctx context.Context, user, except ID) ([]Caller, error) {
-	return s.revoke(ctx, keyOf(user), "user_id = ? AND id <> ?", user, except)
+	return s.revoke(ctx, idOf(user), "user_id = ? AND id <> ?", user, except)
 }
 
 // revoke revokes the sessions that a condition selects, and returns those that were not revoked before. Their
-// refresh tokens and their JWTs end at once. key stands for the user, whose rows may be locked.
-func (s *Store) revoke(ctx context.Context, key, condition string, args ...any) ([]Caller, error) {
+// refresh tokens and their JWTs end at once. id stands for the user, whose rows may be locked.
+func (s *Store) revoke(ctx context.Context, id, condition string, args ...any) ([]Caller, error) {
 	var revoked []Session
-	err := s.locking(ctx, key, func(tx *gorm.DB) error {
+	err := s.locking(ctx, id, func(tx *gorm.DB) error {
 		revoked = nil
 		return tx.Model(&revoked).Clauses(clause.Returning{Columns: []clause.Column{{Name: "id"}, {Name: "user_id"}}}).
 			Where("revoked_at IS NULL").Where(condition, args...).Updates(s.revocation()).Error

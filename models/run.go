@@ -40,6 +40,58 @@ func (s *Store) write(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	return s.run(ctx, s.writer, s.options.MaxWait, fn)
 }
 
+// transaction is write for several statements, which all happen or none.
+func (s *Store) transaction(ctx context.Context, fn func(tx *gorm.DB) error) error {
+	return s.write(ctx, inTransaction(fn))
+}
+
+func inTransaction(fn func(tx *gorm.DB) error) func(tx *gorm.DB) error {
+	return func(tx *gorm.DB) error {
+		return tx.Transaction(func(tx *gorm.DB) error { return dberr.InTransaction(fn(tx)) })
+	}
+}
+
+// locking is transaction for a call that needs rows which somebody may have locked: those of a user with their
+// sessions, or of an event. id stands for whose they are, and never for what a client has made up. A call that does not
+// get a lock at once goes to the lane. There it waits for half of the store's timeout at most, and not until its own
+// deadline, which would cost the connection; then it returns ErrBusy.
+//
+// A file has one writer, and no rows that are locked.
+func (s *Store) locking(ctx context.Context, id string, fn func(tx *gorm.DB) error) error {
+	if s.lane == nil {
+		return s.transaction(ctx, fn)
+	}
+	begun := time.Now()
+	ctx = context.WithValue(ctx, Deadline{}, s.deadline(ctx, begun))
+	ids := []string{id}
+	on := func(in batch.Limiter, patience time.Duration) error {
+		p := s.writer
+		p.limiter = in
+		err := s.run(ctx, p, s.options.MaxWait, inTransaction(func(tx *gorm.DB) error {
+			patience := min(patience, s.options.Timeout/2)
+			if deadline, ok := tx.Statement.Context.Deadline(); ok {
+				patience = min(patience, time.Until(deadline)*9/10)
+			}
+			setting := strconv.FormatInt(max(1, patience.Milliseconds()), 10) // 0 would mean no limit
+			if err := tx.Exec("SELECT set_config('lock_timeout', ?, true)", setting).Error; err != nil {
+				return err
+			}
+			return fn(tx)
+		}))
+		if errors.Is(err, dberr.ErrLocked) {
+			s.lane.Refused(ids)
+		}
+		return err
+	}
+	shared := func() error { return on(s.writer.limiter, postgres.LockTimeout) }
+	return s.lane.Run(ids, begun.Add(s.options.MaxWait), shared, func(in batch.Limiter, brief bool) error {
+		if brief {
+			return on(in, batch.Brief)
+		}
+		return on(in, s.options.Timeout)
+	})
+}
+
 // read is write on a connection that may be unable to write, for an fn that changes nothing. It also repeats fn when the connection
 // is lost, with which all who share an fn would fail.
 func (s *Store) read(ctx context.Context, fn func(tx *gorm.DB) error) error {
@@ -48,151 +100,26 @@ func (s *Store) read(ctx context.Context, fn func(tx *gorm.DB) error) error {
 
 // run is write on a connection of p. The call is queued for the connection for no longer than maxWait.
 func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(tx *gorm.DB) error) error {
-	begun := time.Now()
-	deadline := s.deadline(ctx, begun)
-	var started time.Time // zero until there is a connection
-	p.timings.waiting.Add(1)
-	err := p.limiter.Do(ctx, deadline, maxWait, func() error {
-		p.timings.waiting.Add(-1)
-		if started = time.Now(); !started.Before(deadline) {
-			return ErrTimeout
+	return s.call(ctx, p, maxWait, func(deadline, giveUp time.Time) (started time.Time, err error) {
+		p.timings.waiting.Add(1)
+		err = p.limiter.Do(ctx, deadline, giveUp, func() error {
+			p.timings.waiting.Add(-1)
+			if started = time.Now(); !started.Before(deadline) {
+				return ErrTimeout
+			}
+			work, cancel := context.WithoutCancel(ctx), context.CancelFunc(func() {})
+			if p.enforceDeadline {
+				work, cancel = context.WithDeadline(work, deadline)
+			}
+			defer cancel()
+			return postgres.WhileFull(work, giveUp, func() error { return dberr.Classify(fn(p.gorm.WithContext(work))) })
+		})
+		if started.IsZero() { // there was no connection
+			p.timings.waiting.Add(-1)
 		}
-		work, cancel := context.WithoutCancel(ctx), context.CancelFunc(func() {})
-		if p.enforceDeadline {
-			work, cancel = context.WithDeadline(work, deadline)
-		}
-		defer cancel()
-		return postgres.WhileFull(work, begun.Add(maxWait), func() error { return s.attempt(work, p, fn) })
-	})
-	if started.IsZero() {
-		p.timings.waiting.Add(-1)
-	}
-	p.timings.observe(begun, started, err, UsageOf(ctx))
-	s.database.note(err)
-	if errors.Is(err, dberr.ErrSerialize) { // its last try was taken back, too: nothing has happened
-		err = fmt.Errorf("%w: %w", ErrBusy, err)
-	}
-	return err
-}
-
-// deadline is when a call that began at begun must have ended: after the store's timeout, or at the deadlines
-// of ctx if they come first.
-func (s *Store) deadline(ctx context.Context, begun time.Time) time.Time {
-	deadline := begun.Add(s.options.Timeout)
-	if d, ok := ctx.Value(Deadline{}).(time.Time); ok && !d.IsZero() && d.Before(deadline) {
-		deadline = d
-	}
-	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
-		deadline = d
-	}
-	return deadline
-}
-
-// repeatDelay is how long to wait after n tries: 5, 20 and 45 ms, so that transactions that collided come at
-// different times.
-func repeatDelay(n int) time.Duration { return time.Duration(n*n) * 5 * time.Millisecond }
-
-// attempt runs fn, and repeats it as write and read say.
-func (s *Store) attempt(ctx context.Context, p pool, fn func(tx *gorm.DB) error) error {
-	for n := 1; ; n++ {
-		err := dberr.Classify(fn(p.gorm.WithContext(ctx)))
-		lost := p.readsOnly && dberr.IsLost(err)
-		if n == maxAttempts || !lost && !errors.Is(err, dberr.ErrSerialize) {
-			return err
-		}
-		s.database.note(err) // after which the next try gets a connection that responds
-		p.timings.countError(dberr.ErrSerialize)
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ErrTimeout, err)
-		case <-time.After(repeatDelay(n)):
-		}
-	}
-}
-
-// scan runs a query that Raw has built, and reads the columns of its only row into dest. It returns
-// sql.ErrNoRows without a row.
-func scan(query *gorm.DB, dest ...any) error {
-	rows, err := query.Rows()
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	if !rows.Next() {
-		return cmp.Or(rows.Err(), sql.ErrNoRows)
-	}
-	if err := rows.Scan(dest...); err != nil {
-		return err
-	}
-	return cmp.Or(rows.Close(), rows.Err())
-}
-
-// transaction is write for several statements, which all happen or none.
-func (s *Store) transaction(ctx context.Context, fn func(tx *gorm.DB) error) error {
-	return s.write(ctx, func(tx *gorm.DB) error {
-		return tx.Transaction(func(tx *gorm.DB) error { return dberr.InTransaction(fn(tx)) })
+		return started, err
 	})
 }
-
-// locking is transaction for a call that needs rows which somebody may have locked: those of a user with their
-// sessions, or of an event. key stands for whose they are, and never for what a client has made up. A call waits
-// for a lock for half of the store's timeout at most, and not until its own deadline, which would cost the
-// connection; then it returns ErrBusy. However many calls wait for rows of one user, they hold one connection, or
-// two if somebody signs in by name; and those that wait for any rows hold a quarter of the pool.
-//
-// A file has one writer, and no rows that are locked.
-func (s *Store) locking(ctx context.Context, key string, fn func(tx *gorm.DB) error) error {
-	if s.turns == nil {
-		return s.transaction(ctx, fn)
-	}
-	begun := time.Now()
-	deadline, giveUp := s.deadline(ctx, begun), begun.Add(s.options.MaxWait)
-	if deadline.Before(giveUp) {
-		giveUp = deadline
-	}
-	s.writer.timings.waiting.Add(1)
-	leave, err := s.turns.Take(ctx, key, giveUp)
-	s.writer.timings.waiting.Add(-1)
-	if err != nil {
-		err = batch.AcquireErr(ctx, deadline)
-		s.writer.timings.observe(begun, time.Time{}, err, UsageOf(ctx))
-		return err
-	}
-	defer leave(false)
-	return s.transaction(context.WithValue(ctx, Deadline{}, deadline), func(tx *gorm.DB) error {
-		patience := s.options.Timeout / 2
-		if deadline, ok := tx.Statement.Context.Deadline(); ok {
-			patience = min(patience, time.Until(deadline)*9/10)
-		}
-		setting := strconv.FormatInt(max(1, patience.Milliseconds()), 10) // 0 would mean no limit
-		if err := tx.Exec("SELECT set_config('lock_timeout', ?, true)", setting).Error; err != nil {
-			return err
-		}
-		return fn(tx)
-	})
-}
-
-// timestamp is the time of writing, as a parameter of a statement.
-func (s *Store) timestamp() any { return s.after(0) }
-
-// after is the time of writing plus d, as a parameter of a statement. A PostgreSQL server tells the time
-// itself, unless Options.Now is set. So one clock orders the RSVPs of all instances and says which sessions
-// have expired, however wrong the clocks of the instances are.
-func (s *Store) after(d time.Duration) any {
-	switch {
-	case s.serverClock && d == 0:
-		return serverNow
-	case s.serverClock:
-		return gorm.Expr("clock_timestamp() + CAST(? AS interval)", d)
-	}
-	then := s.options.Now().UTC().Truncate(time.Microsecond).Add(d) // PostgreSQL keeps microseconds
-	if s.file != nil {
-		return then
-	}
-	return gorm.Expr("CAST(? AS timestamptz)", then)
-}
-
-var serverNow any = gorm.Expr("clock_timestamp()")
 
 // statement has GORM build a statement without running it.
 func (s *Store) statement(sql string, vars ...any) batch.Statement {
@@ -200,37 +127,16 @@ func (s *Store) statement(sql string, vars ...any) batch.Statement {
 	return batch.Statement{SQL: built.SQL.String(), Args: built.Vars}
 }
 
-// apply runs the statements of w, perhaps in one transaction with the writes of other callers, and reports
-// whether w changed a row. The store's timeout and the deadlines of ctx bound it. If the caller goes away, w
-// goes on once it has begun.
-//
-// It repeats w only if the database asks for that (SQLSTATE 40001 and 40P01), or if a row that w refers to was
-// renamed or removed meanwhile (23503). It returns ErrBusy if that was in vain, and then nothing has happened.
-// After any other error nobody knows whether w happened.
+// apply is write for the statements of w, perhaps in one transaction with the writes of other callers, and reports
+// whether w changed a row. It also repeats w if a row that w refers to was renamed or removed meanwhile (23503). After
+// an error other than ErrBusy nobody knows whether w happened.
 func (s *Store) apply(ctx context.Context, w batch.Write) (changed bool, err error) {
-	p := s.writer
-	begun := time.Now()
-	deadline := s.deadline(ctx, begun)
-	var started time.Time
-	for n := 1; ; n++ {
-		j := &batch.Job{Write: &w, Deadline: deadline, Waiting: p.timings.waiting}
-		err = s.writes.Apply(ctx, j, begun.Add(s.options.MaxWait))
-		if started.IsZero() {
-			started = j.Started()
-		}
-		if !errors.Is(err, dberr.ErrSerialize) {
-			changed = err == nil && j.Changed
-			break
-		}
-		if n == maxAttempts || !time.Now().Before(deadline) { // the last try was taken back, too: nothing has happened
-			err = fmt.Errorf("%w: %w", ErrBusy, err)
-			break
-		}
-		p.timings.countError(err)
-		time.Sleep(repeatDelay(n))
-	}
-	p.timings.observe(begun, started, err, UsageOf(ctx))
-	s.database.note(err)
+	err = s.call(ctx, s.writer, s.options.MaxWait, func(deadline, giveUp time.Time) (started time.Time, err error) {
+		j := &batch.Job{Write: &w, Deadline: deadline, Waiting: s.writer.timings.waiting}
+		err = s.writes.Apply(ctx, j, giveUp)
+		changed = err == nil && j.Changed
+		return j.Started(), err
+	})
 	return changed, err
 }
 
@@ -265,6 +171,87 @@ func (s *Store) settle(ctx context.Context, w batch.Write, reason func(tx *gorm.
 	}
 	return false, nil
 }
+
+// call runs try until the database does not ask for another one, and counts the call. started is zero for a try that got no connection.
+func (s *Store) call(ctx context.Context, p pool, maxWait time.Duration, try func(deadline, giveUp time.Time) (started time.Time, err error)) error {
+	begun := time.Now()
+	deadline := s.deadline(ctx, begun)
+	var first time.Time // when it got its first connection
+	for n := 1; ; n++ {
+		started, err := try(deadline, begun.Add(maxWait))
+		if first.IsZero() {
+			first = started
+		}
+		s.database.note(err) // after which the next try gets a connection that responds
+		refused := errors.Is(err, dberr.ErrSerialize)
+		if (refused || p.readsOnly && dberr.IsLost(err)) && n < maxAttempts && time.Now().Before(deadline) {
+			p.timings.countError(dberr.ErrSerialize)
+			time.Sleep(repeatDelay(n))
+			continue
+		}
+		if refused { // the last try was taken back, too: nothing has happened
+			err = fmt.Errorf("%w: %w", ErrBusy, err)
+		}
+		p.timings.observe(begun, first, err, UsageOf(ctx))
+		return err
+	}
+}
+
+// deadline is when a call that began at begun must have ended: after the store's timeout, or at the deadlines
+// of ctx if they come first.
+func (s *Store) deadline(ctx context.Context, begun time.Time) time.Time {
+	deadline := begun.Add(s.options.Timeout)
+	if d, ok := ctx.Value(Deadline{}).(time.Time); ok && !d.IsZero() && d.Before(deadline) {
+		deadline = d
+	}
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	return deadline
+}
+
+// repeatDelay is how long to wait after n tries: 5, 20 and 45 ms, so that transactions that collided come at
+// different times.
+func repeatDelay(n int) time.Duration { return time.Duration(n*n) * 5 * time.Millisecond }
+
+// scan runs a query that Raw has built, and reads the columns of its only row into dest. It returns
+// sql.ErrNoRows without a row.
+func scan(query *gorm.DB, dest ...any) error {
+	rows, err := query.Rows()
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		return cmp.Or(rows.Err(), sql.ErrNoRows)
+	}
+	if err := rows.Scan(dest...); err != nil {
+		return err
+	}
+	return cmp.Or(rows.Close(), rows.Err())
+}
+
+// timestamp is the time of writing, as a parameter of a statement.
+func (s *Store) timestamp() any { return s.after(0) }
+
+// after is the time of writing plus d, as a parameter of a statement. A PostgreSQL server tells the time
+// itself, unless Options.Now is set. So one clock orders the RSVPs of all instances and says which sessions
+// have expired, however wrong the clocks of the instances are.
+func (s *Store) after(d time.Duration) any {
+	switch {
+	case s.serverClock && d == 0:
+		return serverNow
+	case s.serverClock:
+		return gorm.Expr("clock_timestamp() + CAST(? AS interval)", d)
+	}
+	then := s.options.Now().UTC().Truncate(time.Microsecond).Add(d) // PostgreSQL keeps microseconds
+	if s.file != nil {
+		return then
+	}
+	return gorm.Expr("CAST(? AS timestamptz)", then)
+}
+
+var serverNow any = gorm.Expr("clock_timestamp()")
 
 // eachBatch calls each with batches of rows until one has fewer than size, each returns an error, or ctx ends.
 // read returns the batch that comes after a row, and the first one for the zero row.

@@ -51,8 +51,8 @@ type Store struct {
 	writes   writes
 	// questions shares statements among calls of ChangedSince.
 	questions *batch.Batcher
-	turns     *batch.Turns[string] // of calls that need a row which may be locked; nil on SQLite
-	wal       *sqlite.WAL          // nil on PostgreSQL
+	lane      *batch.Lane // of calls that need a locked row; nil on SQLite
+	wal       *sqlite.WAL // nil on PostgreSQL
 	// instances are nil on SQLite.
 	instances  *notify.Instances
 	subscriber atomic.Pointer[func(own bool)]

@@ -64,12 +64,12 @@ type Who struct {
 	Username string
 }
 
-// key stands for the user in Store.locking.
-func (w Who) key() string {
+// id stands for the user in Store.locking.
+func (w Who) id() string {
 	if w.ID.IsZero() {
 		return "name " + w.Username
 	}
-	return keyOf(w.ID)
+	return idOf(w.ID)
 }
 
 // in is a query for that user.
@@ -112,7 +112,7 @@ func (s *Store) SignIn(ctx context.Context, who Who, create bool, in SignIn) (Gr
 		return Grant{}, fmt.Errorf("sign in: %w", ErrUsername)
 	}
 	var grant Grant
-	err := s.locking(ctx, who.key(), func(tx *gorm.DB) error {
+	err := s.locking(ctx, who.id(), func(tx *gorm.DB) error {
 		user, err := lockUser(who.in(tx))
 		if create && who.ID.IsZero() && errors.Is(err, ErrNoUser) {
 			if err := addMissing(tx, s.newUser(who.Username)); err != nil {

@@ -26,7 +26,7 @@ func TestRetry(t *testing.T) {
 		{"40001", 99, 503, tries, false},
 		{"40000", 1, 500, 1, false}, // transaction rollback
 		{"55P03", 1, 200, 2, false}, // lock not available: once more, by itself
-		{"55P03", 99, 503, 2, false},
+		{"55P03", 99, 503, 3, false}, // and in a place
 		{"53100", 1, 503, 1, false}, // disk full, in answer to a statement: nothing has happened
 		{"53100", 1, 500, 1, true},
 		{"57014", 1, 500, 1, false}, // canceled

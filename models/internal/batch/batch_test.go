@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -141,7 +140,8 @@ func TestBatchWriter(t *testing.T) {
 		tx := new(script)
 		w := New(Savepoints{Tx: tx}, 1)
 		do := func(work func() error) error {
-			return w.Do(context.Background(), time.Now().Add(time.Minute), time.Minute, work)
+			inTime := time.Now().Add(time.Minute)
+			return w.Do(context.Background(), inTime, inTime, work)
 		}
 		goOn := make(chan struct{})
 		go do(func() error { <-goOn; return nil })
@@ -212,7 +212,7 @@ func (h *held) Transact(batch []*Job) {
 	}
 }
 
-// Those who are queued begin a transaction when they are half as many as all who are in transactions, or a moment later.
+// A transaction that is free takes the next write, and one that becomes free takes all that are queued.
 func TestWhenTransactionsBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &held{goOn: make(chan struct{})}
@@ -229,104 +229,31 @@ func TestWhenTransactionsBegin(t *testing.T) {
 				synctest.Wait()
 			}
 		}
-		end := func(n int) {
-			for range n {
-				select {
-				case server.goOn <- struct{}{}:
-				default:
-					t.Error("no transaction to end")
-				}
-				synctest.Wait()
-			}
-		}
-		have := func(why string, want ...int) {
+		have := func(want ...int) {
 			t.Helper()
 			synctest.Wait()
 			server.mu.Lock()
 			defer server.mu.Unlock()
 			if !slices.Equal(server.begun, want) {
-				t.Errorf("%s: transactions of %v, want %v", why, server.begun, want)
+				t.Errorf("transactions of %v, want %v", server.begun, want)
 			}
 		}
-		come(3)
-		have("one, one of one, one of two", 1, 1, 1)
-		come(1)
-		have("one of three", 1, 1, 1)
-		come(1)
-		have("two of three", 1, 1, 1, 2)
-		come(3)
-		time.Sleep(10 * patience)
-		have("no place", 1, 1, 1, 2)
-		end(1)
-		have("three of four or five", 1, 1, 1, 2, 3)
-		end(4)
 		come(4)
-		have("one of three, again", 1, 1, 1, 2, 3, 1, 1, 1)
-		time.Sleep(patience)
-		have("late", 1, 1, 1, 2, 3, 1, 1, 1, 1)
+		have(1, 1, 1, 1)
+		come(5)
+		have(1, 1, 1, 1)
+		server.goOn <- struct{}{}
+		have(1, 1, 1, 1, 5)
+		come(2)
+		server.goOn <- struct{}{}
+		have(1, 1, 1, 1, 5, 2)
+		server.goOn <- struct{}{}
 		come(1)
-		end(1)
-		have("one of three, with a place", 1, 1, 1, 2, 3, 1, 1, 1, 1)
-		time.Sleep(patience)
-		have("late, with a place", 1, 1, 1, 2, 3, 1, 1, 1, 1, 1)
-		come(1)
-		end(2)
-		have("one of two, with a place", 1, 1, 1, 2, 3, 1, 1, 1, 1, 1, 1)
+		have(1, 1, 1, 1, 5, 2, 1)
 		close(server.goOn)
 		callers.Wait()
 		b.Close()
 	})
-}
-
-// Whoever could write at the same moment shares a transaction, although there is a place for the first one.
-func TestThoseWhoCanComeAlong(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // nobody else runs as long as the first one does not wait
-	synctest.Test(t, func(t *testing.T) {
-		server := &held{goOn: make(chan struct{})}
-		b := New(server, 4)
-		close(server.goOn)
-		var callers sync.WaitGroup
-		moment := make(chan struct{})
-		for range 64 {
-			callers.Go(func() {
-				<-moment
-				inTime := time.Now().Add(time.Minute)
-				b.Apply(t.Context(), &Job{Write: new(Write), Deadline: inTime}, inTime)
-			})
-		}
-		synctest.Wait()
-		close(moment)
-		callers.Wait()
-		b.Close()
-		if len(server.begun) > 2 {
-			t.Errorf("transactions of %v", server.begun)
-		}
-	})
-}
-
-// panicking panics instead of committing.
-type panicking struct{ *script }
-
-func (p panicking) Commit() error { panic("commit") }
-
-// Whoever calls may recover from a panic of the transaction, which must not stay open then.
-func TestTransactionPanics(t *testing.T) {
-	tx := panicking{new(script)}
-	w := New(Savepoints{Tx: tx}, 1)
-	defer w.Close()
-	for range 2 {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Error("no panic")
-				}
-			}()
-			w.Do(context.Background(), time.Now().Add(time.Minute), time.Minute, func() error { return tx.step("work") })
-		}()
-	}
-	if got := strings.Join(tx.steps, " "); got != "begin work rollback begin work rollback" {
-		t.Error(got)
-	}
 }
 
 // Whoever comes, leaves, fails or panics when: one at a time runs, each job once or, if it left or was refused,
@@ -365,7 +292,7 @@ func testBatchWriterHistory(t *testing.T, seed uint64) {
 					t.Errorf("a job of kind %d ran %d times: %v", kind, ran, r)
 				}
 			}()
-			err := w.Do(ctx, time.Now().Add(time.Minute), wait, func() error {
+			err := w.Do(ctx, time.Now().Add(time.Minute), time.Now().Add(wait), func() error {
 				work()
 				switch kind {
 				case 1:
@@ -460,7 +387,8 @@ func testBatcherHistory(t *testing.T, seed uint64) {
 		begin, took := time.Duration(random.IntN(40))*time.Millisecond, time.Duration(random.IntN(20))*time.Millisecond
 		all.Go(func() { // somebody who reads
 			time.Sleep(begin)
-			server.Do(context.Background(), time.Now().Add(time.Minute), time.Minute, func() error { time.Sleep(took); return nil })
+			inTime := time.Now().Add(time.Minute)
+			server.Do(context.Background(), inTime, inTime, func() error { time.Sleep(took); return nil })
 		})
 	}
 	for range 1 + random.IntN(300) {
@@ -489,40 +417,13 @@ func testBatcherHistory(t *testing.T, seed uint64) {
 			}
 		})
 	}
-	watch, stop := context.WithCancel(context.Background())
-	var watcher sync.WaitGroup
-	watcher.Go(func() { watchQueue(watch, t, b) })
 	if random.IntN(2) == 0 {
 		time.Sleep(time.Duration(random.IntN(60)) * time.Millisecond)
 		b.Close()
 	}
 	all.Wait()
-	stop()
-	watcher.Wait()
 	b.Close()
 	if n := waiting.Load(); n != 0 {
 		t.Errorf("%d wait after the end", n)
-	}
-}
-
-// watchQueue looks each millisecond whether somebody is queued for longer than patience although a transaction could begin.
-func watchQueue(ctx context.Context, t *testing.T, b *Batcher) {
-	var first *Job
-	var since time.Time
-	for ctx.Err() == nil {
-		time.Sleep(time.Millisecond)
-		b.mu.Lock()
-		switch {
-		case len(b.queue) == 0 || b.gathering || b.running == b.most:
-			first = nil
-		case b.running == 0:
-			t.Error("somebody is queued, and nobody writes")
-		case first != b.queue[0]:
-			first, since = b.queue[0], time.Now()
-		case time.Since(since) > patience:
-			t.Errorf("somebody is queued for %v", time.Since(since))
-			first = nil
-		}
-		b.mu.Unlock()
 	}
 }

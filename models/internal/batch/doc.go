@@ -11,6 +11,6 @@
 //	              │          └──▶ its time is over: ErrTimeout, and nobody knows what becomes of it
 //	              └──▶ left: its caller has gone, or it was queued for too long: ErrBusy, and it never runs
 //
-// Those that are queued begin a transaction together once they are half as many as those in transactions, or late (queue.go). A write
-// that comes alone runs on the goroutine of its caller. A caller hears of success only after the commit that contains its write.
+// Whoever is free takes the write that came first, and all that are queued behind it. A caller hears of success only after the commit that
+// contains its write. Lane has those wait apart that need a locked row.
 package batch

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"worldevents/models/internal/dberr"
 )
 
 // Job is a write, or a question. On SQLite it may also be other work in a transaction.
@@ -49,8 +51,8 @@ func (j *Job) begin() bool {
 	return j.endWait(begun) || j.state.Load() == begun
 }
 
-// leave reports whether j has not begun, and now never will.
-func (j *Job) leave() bool { return j.endWait(gone) }
+// Leave reports whether j has not begun, and now never will.
+func (j *Job) Leave() bool { return j.endWait(gone) }
 
 func (j *Job) endWait(state int32) (ended bool) {
 	ended = j.state.CompareAndSwap(queued, state)
@@ -58,6 +60,31 @@ func (j *Job) endWait(state int32) (ended bool) {
 		j.Waiting.Add(-1)
 	}
 	return ended
+}
+
+// await returns once a job has ended that has begun. A write runs on without its caller: at its deadline await returns ErrTimeout, and
+// nobody knows what will become of it. Other work uses variables of its caller, so its caller waits until it has ended.
+func (j *Job) await() error {
+	var late <-chan time.Time
+	if j.work == nil {
+		timer := time.NewTimer(time.Until(j.Deadline))
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-j.done:
+		return j.end()
+	case <-late:
+		return dberr.ErrTimeout
+	}
+}
+
+// end returns the error of a job that has ended. It panics as the work did, on the goroutine that can respond to it.
+func (j *Job) end() error {
+	if j.panicked != nil {
+		panic(j.panicked)
+	}
+	return j.Err
 }
 
 // Started is when j began, zero if it never did.
@@ -75,7 +102,7 @@ func Begin(jobs []*Job) []*Job {
 
 // End tells the caller how the job ended, which may be before it began.
 func (j *Job) End(err error) {
-	j.leave()
+	j.Leave()
 	if err != nil {
 		j.Err = err
 	}

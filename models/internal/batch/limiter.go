@@ -14,8 +14,8 @@ import (
 // (ErrTimeout).
 type Limiter interface {
 	// Do runs work once it may use a connection, and returns its error. It returns ErrBusy if none became free
-	// within maxWait, ErrTimeout at the deadline, and the error of ctx if that ends first.
-	Do(ctx context.Context, deadline time.Time, maxWait time.Duration, work func() error) error
+	// by giveUp, ErrTimeout at the deadline, and the error of ctx if that ends first.
+	Do(ctx context.Context, deadline, giveUp time.Time, work func() error) error
 }
 
 // Connections are those of a pool. A value of it may be copied; the copies share them.
@@ -29,12 +29,11 @@ func NewConnections(n int) Connections {
 }
 
 // Do implements Limiter.
-func (c Connections) Do(ctx context.Context, deadline time.Time, maxWait time.Duration, work func() error) error {
-	until := time.Now().Add(maxWait)
-	if deadline.Before(until) {
-		until = deadline
+func (c Connections) Do(ctx context.Context, deadline, giveUp time.Time, work func() error) error {
+	if deadline.Before(giveUp) {
+		giveUp = deadline
 	}
-	if c.Acquire(ctx, until) != nil {
+	if c.Acquire(ctx, giveUp) != nil {
 		return AcquireErr(ctx, deadline)
 	}
 	defer c.Release()

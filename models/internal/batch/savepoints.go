@@ -37,15 +37,8 @@ type Transaction interface {
 }
 
 // runBatch runs the jobs in one transaction and then tells their callers. Begin may wait for the lock of
-// another process; callers that leave meanwhile have had nothing happen. A deferred rollback ends the
-// transaction of a panic: whoever called may recover, and all later writes would find the transaction open.
+// another process; callers that leave meanwhile have had nothing happen.
 func runBatch(tx Transaction, batch []*Job) {
-	ended := false
-	defer func() {
-		if !ended {
-			tx.Rollback()
-		}
-	}()
 	err := tx.Begin()
 	batch = Begin(batch)
 	if err == nil {
@@ -55,7 +48,6 @@ func runBatch(tx Transaction, batch []*Job) {
 			tx.Rollback()
 		}
 	}
-	ended = true
 	for _, j := range batch {
 		j.End(err)
 	}

@@ -26,6 +26,14 @@ type Write struct {
 	Into []any
 }
 
+// IDs are those of the rows that w may have to wait for.
+func (w *Write) IDs() []string {
+	if w.Kind == Refreshes {
+		return []string{string(w.Session[:])}
+	}
+	return []string{string(w.Event[:]), string(w.User[:])}
+}
+
 // Statement is SQL with its parameters, in the spelling of one database.
 type Statement struct {
 	SQL  string

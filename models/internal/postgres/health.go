@@ -41,9 +41,9 @@ func (h *health) isSuspect(idle time.Duration) bool {
 	return idle > idleUntilPing || time.Now().UnixNano()-h.suspected.Load() < int64(suspicion)
 }
 
-// maySilenceAll reports whether a ping in vain condemns the other connections, too: so that a slow server is not asked for all of
+// mayReset reports whether a ping in vain condemns the other connections, too: so that a slow server is not asked for all of
 // them again and again, it does so once in a timeout, and not if any has responded meanwhile.
-func (h *health) maySilenceAll() bool {
+func (h *health) mayReset() bool {
 	now, last := time.Now().UnixNano(), h.reset.Load()
 	return now-max(last, h.answered.Load()) > int64(h.timeout) && h.reset.CompareAndSwap(last, now)
 }
@@ -61,7 +61,7 @@ func (s *Server) isDead(ctx context.Context, p pgxpool.ShouldPingParams) bool {
 		s.Suspect(nil)
 		return false
 	}
-	if ping.Err() != nil && ctx.Err() == nil && s.health.maySilenceAll() {
+	if ping.Err() != nil && ctx.Err() == nil && s.health.mayReset() {
 		s.renew()
 	}
 	return true

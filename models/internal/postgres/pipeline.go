@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,33 +20,27 @@ import (
 // costs one round trip.
 type pipelines struct {
 	pool   Pool
-	Server *Server
+	server *Server
+	lane   *batch.Lane
 	batch.Connections
 	timeout, maxWait time.Duration
-	usual            atomic.Int64 // how long transactions took of late that were committed, in nanoseconds
 }
 
-// A transaction of writes waits for a lock for minLockTimeout at least and maxLockTimeout at most. Once a lock has
-// not come it goes on without the writes that need it, and waits no longer than nextLockTimeout for each other lock:
-// who has locked many rows would otherwise keep the rest waiting for as many times as long.
+// LockTimeout is how long a transaction waits for a lock that others may be without. It is longer than transactions of writes take, whose
+// locks end with their commit. It is shorter than deadlock_timeout, after which PostgreSQL looks for transactions that wait for each
+// other and ends one of them: a command waits for long, and must never fail because of writes.
+//
+// Once a lock has not come the transaction goes on without the writes that need it, and waits no longer than nextLockTimeout for each
+// other lock: who has locked many rows would otherwise keep the rest waiting for as many times as long.
 const (
-	minLockTimeout  = 200 * time.Millisecond
-	maxLockTimeout  = 400 * time.Millisecond
+	LockTimeout     = 200 * time.Millisecond
 	nextLockTimeout = 5 * time.Millisecond
 )
 
 func (*pipelines) Close() {}
 
-// lockTimeout is how long a transaction of writes waits for a lock at first. It is longer than other transactions
-// of writes take, whose locks end with their commit. It is shorter than deadlock_timeout, after which PostgreSQL
-// looks for transactions that wait for each other and ends one of them: a command waits for long, and must never
-// fail because of writes.
-func (p *pipelines) lockTimeout() time.Duration {
-	return min(max(minLockTimeout, 4*time.Duration(p.usual.Load())), maxLockTimeout, p.timeout/2)
-}
-
 // Transact implements batch.Transactor. If the server refuses the statement of a write, that write leaves. If
-// it was refused because of a locked row, all writes that need the row leave with it. The others go again at
+// it was refused because of a locked row, all writes that the lane keeps apart then leave with it. The others go again at
 // once, together. If nobody knows how the transaction ended, all writes have failed.
 func (p *pipelines) Transact(jobs []*batch.Job) {
 	slices.SortStableFunc(jobs, func(a, b *batch.Job) int { return batch.Compare(a.Write, b.Write) })
@@ -55,7 +48,7 @@ func (p *pipelines) Transact(jobs []*batch.Job) {
 	if len(jobs) == 1 {
 		limit = jobs[0].Deadline // only its caller waits for it
 	}
-	p.transactUntil(limit, p.lockTimeout(), jobs)
+	p.transactUntil(limit, min(LockTimeout, p.timeout/2), jobs)
 }
 
 func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, jobs []*batch.Job) {
@@ -66,19 +59,20 @@ func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, jo
 		var refused *batch.Job
 		var err error
 		jobs, refused, err = p.send(ctx, min(lockTimeout, left), jobs)
-		p.Server.Suspect(err) // before any caller is told and comes again
+		p.server.Suspect(err) // before any caller is told and comes again
 		if refused == nil {
 			for _, j := range jobs {
 				j.End(err)
 			}
 			return
 		}
-		var locked *lockedError
-		if errors.As(err, &locked) {
+		locked := errors.Is(err, dberr.ErrLocked)
+		if locked {
+			p.lane.Refused(refused.Write.IDs())
 			lockTimeout = min(lockTimeout, nextLockTimeout)
 		}
 		jobs = slices.DeleteFunc(jobs, func(j *batch.Job) bool {
-			leaves := j == refused || locked != nil && slices.Contains(rowsOf(j.Write), locked.row)
+			leaves := j == refused || locked && p.lane.Knows(j.Write.IDs())
 			if leaves {
 				j.End(err)
 			}
@@ -96,11 +90,7 @@ func (p *pipelines) send(ctx context.Context, lockTimeout time.Duration, jobs []
 			if jobs = batch.Begin(jobs); len(jobs) == 0 {
 				return nil
 			}
-			begun := time.Now()
-			if refused, err = readResults(c.SendBatch(ctx, statementsOf(jobs, lockTimeout)), jobs); err == nil {
-				usual := p.usual.Load()
-				p.usual.Store(usual + (int64(time.Since(begun))-usual)/8)
-			}
+			refused, err = readResults(c.SendBatch(ctx, statementsOf(jobs, lockTimeout)), jobs)
 			return err
 		}))
 	})
@@ -154,11 +144,9 @@ func refusal(j *batch.Job, err error) (refused *batch.Job, _ error) {
 		return nil, err
 	}
 	switch class := dberr.ClassOfPostgres(pg.Code); {
-	case class == dberr.ErrLocked:
-		return j, &lockedError{lockedRowOf(j.Write, pg), err}
 	case class == dberr.ErrForeignKey: // the statement found a row that was renamed or removed before its end
 		return j, fmt.Errorf("%w: %w", dberr.ErrSerialize, err)
-	case class == nil, class == dberr.ErrDuplicate:
+	case class == nil, class == dberr.ErrDuplicate, class == dberr.ErrLocked:
 		return j, err
 	}
 	return nil, dberr.InTransaction(err)

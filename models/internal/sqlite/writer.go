@@ -39,7 +39,8 @@ func (f *File) OpenWriting(busy, hold time.Duration) (w Writing, err error) {
 	commits := &writer{db: w.DB, file: f}
 	w.GORM, w.Batches = dialector{commits}, batch.New(batch.Savepoints{Tx: commits}, 1)
 	f.write = func(ctx context.Context) error {
-		return w.Batches.Do(ctx, time.Now().Add(busy), busy, commits.rewriteVersion)
+		giveUp := time.Now().Add(busy)
+		return w.Batches.Do(ctx, giveUp, giveUp, commits.rewriteVersion)
 	}
 	w.WAL = newWAL(f, checkpoints)
 	return w, nil

@@ -1,0 +1,87 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"worldevents/models/internal/dberr"
+)
+
+// Lane keeps calls that need a locked row from delaying those that do not. A call names the ids of the rows that it may have to wait for.
+//
+//	shared with others ──(no lock in time)──▶ by itself ──(no lock in time)──▶ in a place, waits for the lock ──▶ done, or ErrBusy
+//	                                              ▲
+//	                names an id of one refused ───┘
+//
+// A transaction waits for a lock for a moment only. What it refuses goes on by itself, and with it all calls that name one of its ids, for as
+// long as calls are refused and a second more. Most of these find that their own rows are free. Those that do not have few places.
+type Lane struct {
+	places, connections Connections
+	note                func() // counts a call that met a locked row
+
+	mu     sync.Mutex
+	locked map[string]time.Time // until when calls that name an id are in the lane
+}
+
+// afterRefusal is for how long the ids of a refused call are known.
+const afterRefusal = time.Second
+
+// NewLane returns a lane whose calls hold a quarter of the connections of a pool at most.
+func NewLane(all Connections, note func()) *Lane {
+	return &Lane{places: NewConnections(max(1, int(all.All/4))), connections: all, note: note, locked: make(map[string]time.Time)}
+}
+
+// Brief is for how long a call by itself waits for a lock without a place.
+const Brief = 20 * time.Millisecond
+
+// Run runs shared, unless an id is known to be of a refused call. What is known or refused it runs alone, with the connections of the limiter
+// that it gives: first for locks that come within Brief, and then in a place. It returns ErrLocked if they have not come by giveUp.
+func (l *Lane) Run(ids []string, giveUp time.Time, shared func() error, alone func(in Limiter, brief bool) error) error {
+	err := dberr.ErrLocked
+	if !l.Knows(ids) {
+		if err = shared(); !errors.Is(err, dberr.ErrLocked) {
+			return err
+		}
+		l.note()
+	}
+	for _, in := range []Limiter{l.connections, l} {
+		if errors.Is(err, dberr.ErrLocked) && time.Now().Before(giveUp) {
+			err = alone(in, in != Limiter(l))
+		}
+	}
+	return err
+}
+
+// Do implements Limiter. A call has a place before it is queued for a connection.
+func (l *Lane) Do(ctx context.Context, deadline, giveUp time.Time, work func() error) error {
+	return l.places.Do(ctx, deadline, giveUp, func() error { return l.connections.Do(ctx, deadline, giveUp, work) })
+}
+
+// Refused is called with the ids of a call that got no lock in time.
+func (l *Lane) Refused(ids []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	for id, until := range l.locked {
+		if until.Before(now) {
+			delete(l.locked, id)
+		}
+	}
+	for _, id := range ids {
+		l.locked[id] = now.Add(afterRefusal)
+	}
+}
+
+// Knows reports whether an id is one of a call that was refused lately.
+func (l *Lane) Knows(ids []string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range ids {
+		if time.Now().Before(l.locked[id]) {
+			return true
+		}
+	}
+	return false
+}
