@@ -176,5 +176,8 @@ func (y *yardstick) within(t *testing.T, promised, took time.Duration, what any)
 	}
 }
 
+// isBusy reports whether the machine has had others wait for so long that a timeout says little of the database.
+func (y *yardstick) isBusy() bool { return time.Duration(y.slowest.Load()) > 100*time.Millisecond }
+
 // plain opens a connection for each request.
 var plain = &http.Transport{DisableKeepAlives: true}
