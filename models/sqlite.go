@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	_ "modernc.org/sqlite" // the driver "sqlite", without cgo
 
 	"worldevents/models/internal/batch"
 	"worldevents/models/internal/dberr"

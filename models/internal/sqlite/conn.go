@@ -6,6 +6,8 @@ import (
 	"database/sql/driver"
 	"net/url"
 	"time"
+
+	"modernc.org/sqlite" // also the driver "sqlite", without cgo
 )
 
 // Conn is a connection to a SQLite file for a command, beside the store's pools.
@@ -51,26 +53,20 @@ const BrokenReferences = `SELECT coalesce(group_concat(DISTINCT "table" || ' ref
 // OpenPool makes a pool of connections to the file. They wait no longer than busy for other processes and for
 // each other. The first connection makes the file.
 func (f *File) OpenPool(busy time.Duration) (*sql.DB, error) {
-	dsn := DSN(f.uri, busy)
-	db, err := sql.Open("sqlite", dsn)
+	c, err := sqlite.NewConnector(DSN(f.uri, busy))
 	if err != nil {
 		return nil, err
 	}
-	defer db.Close()
-	return sql.OpenDB(connector{db.Driver(), f, dsn}), nil
+	return sql.OpenDB(connector{c, f}), nil
 }
 
-// connector makes connections that all have the same file (driver.Connector).
+// connector makes connections that all have the same file.
 type connector struct {
-	driver driver.Driver
-	file   *File
-	dsn    string
+	driver.Connector
+	file *File
 }
 
 // Connect implements driver.Connector.
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
-	return c.file.connect(ctx, func() (driver.Conn, error) { return c.driver.Open(c.dsn) })
+	return c.file.connect(ctx, func() (driver.Conn, error) { return c.Connector.Connect(ctx) })
 }
-
-// Driver implements driver.Connector.
-func (c connector) Driver() driver.Driver { return c.driver }
