@@ -3,14 +3,11 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"gorm.io/gorm"
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
 
 	"worldevents/models/internal/batch"
 	"worldevents/models/internal/dberr"
@@ -40,7 +37,7 @@ func (f *File) OpenWriting(busy, hold time.Duration) (w Writing, err error) {
 	w.GORM, w.Batches = dialector{commits}, batch.New(batch.Savepoints{Tx: commits}, 1)
 	f.write = func(ctx context.Context) error {
 		giveUp := time.Now().Add(busy)
-		return w.Batches.Do(ctx, giveUp, giveUp, commits.rewriteVersion)
+		return w.Batches.Do(ctx, giveUp, giveUp, func() error { return commits.exec("PRAGMA user_version = 0") })
 	}
 	w.WAL = newWAL(f, checkpoints)
 	return w, nil
@@ -137,13 +134,12 @@ func (w *writer) Undo() error {
 // nothing has happened.
 func (w *writer) Commit() error {
 	err := w.exec("COMMIT")
-	switch {
-	case isInLog(err):
+	if err != nil {
 		w.Rollback()
-	case err != nil:
-		w.Rollback()
-		return err
-	default:
+		if !isInLog(err) {
+			return err
+		}
+	} else {
 		err = w.file.check()
 	}
 	if err != nil {
@@ -151,28 +147,6 @@ func (w *writer) Commit() error {
 		return fmt.Errorf("%w: perhaps committed, but %v", dberr.ErrUnavailable, err)
 	}
 	return nil
-}
-
-// isInLog reports whether a commit may have failed once the log had all of it.
-func isInLog(err error) bool {
-	var lite *sqlite.Error
-	if !errors.As(err, &lite) {
-		return false
-	}
-	switch lite.Code() {
-	case sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMMAP:
-		return true
-	}
-	return false
-}
-
-// rewriteVersion writes a page of the database and changes nothing, in the transaction of a batch.
-func (w *writer) rewriteVersion() error {
-	var version int
-	if err := w.QueryRowContext(context.Background(), "PRAGMA user_version").Scan(&version); err != nil {
-		return dberr.Classify(err)
-	}
-	return w.exec(fmt.Sprintf("PRAGMA user_version = %d", version))
 }
 
 // Rollback ends the transaction, unless SQLite has done so itself. That there are Rollback and Commit tells
