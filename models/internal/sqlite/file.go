@@ -23,7 +23,7 @@ import (
 type File struct {
 	uri  string // as DATABASE_URL names it
 	Path string // as SQLite finds it
-	// write writes something in a transaction that changes nothing.
+	// write writes a page of the file and changes nothing: nobody uses user_version, which it sets to the 0 that it is.
 	write func(ctx context.Context) error
 
 	opening sync.Mutex                  // held while the first connection is made
@@ -31,8 +31,7 @@ type File struct {
 
 	log     atomic.Pointer[slog.Logger]
 	mu      sync.Mutex
-	failure error // why the file takes no writes; nil while it does
-	damaged bool  // what the file holds is damaged
+	failure error // why the file takes no writes; nil while it does; damage for good
 }
 
 // namedFile is a file as it was found at a path.
@@ -54,42 +53,39 @@ func (f *File) Name() string { return RealFile(cmp.Or(f.Path, f.uri)) }
 func (f *File) LogTo(log *slog.Logger) { f.log.Store(log) }
 
 // connect makes a connection by open, which must neither write to the file nor touch its log. Every connection
-// but the first must come to the same file as that one, before and after it is opened: between the two looks
-// somebody may exchange the file.
-func (f *File) connect(ctx context.Context, open func() (driver.Conn, error)) (driver.Conn, error) {
-	if f.opened.Load() == nil {
+// must come to the file of the first one, before and after it is opened: between the two looks somebody may
+// exchange the file.
+func (f *File) connect(ctx context.Context, open func() (driver.Conn, error)) (conn driver.Conn, err error) {
+	files := f.opened.Load()
+	if files == nil {
 		f.opening.Lock()
 		defer f.opening.Unlock()
+		if files = f.opened.Load(); files == nil {
+			if files, err = f.find(ctx); err != nil {
+				return nil, err
+			}
+		}
 	}
-	if f.opened.Load() == nil {
-		return f.connectFirst(ctx, open)
-	}
-	if err := f.check(); err != nil {
+	if err := checkFiles(*files); err != nil {
 		return nil, err
 	}
-	conn, err := open()
+	if conn, err = open(); err != nil {
+		return nil, err
+	}
+	if err = checkFiles(*files); err == nil {
+		_, err = conn.(driver.ExecerContext).ExecContext(ctx, settings, nil)
+	}
 	if err != nil {
-		return nil, err
-	}
-	if err := f.check(); err != nil {
 		conn.Close()
 		return nil, err
 	}
-	return configured(ctx, conn)
-}
-
-// configured applies settings to conn, or closes it.
-func configured(ctx context.Context, conn driver.Conn) (driver.Conn, error) {
-	if _, err := conn.(driver.ExecerContext).ExecContext(ctx, settings, nil); err != nil {
-		conn.Close()
-		return nil, err
-	}
+	f.opened.CompareAndSwap(nil, files)
 	return conn, nil
 }
 
-// connectFirst makes the file if there is none. Only then it looks at which file that is: some file systems put
+// find makes the file if there is none. Only then it looks at which file that is: some file systems put
 // another one in its place when it is first opened for writing.
-func (f *File) connectFirst(ctx context.Context, open func() (driver.Conn, error)) (driver.Conn, error) {
+func (f *File) find(ctx context.Context) (*[]namedFile, error) {
 	if err := RefuseLogWithoutFile(RealFile(f.Path)); err != nil {
 		return nil, err
 	}
@@ -98,23 +94,8 @@ func (f *File) connectFirst(ctx context.Context, open func() (driver.Conn, error
 		return nil, err
 	}
 	made.Close()
-	before, err := os.Stat(f.Path)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := open()
-	if err != nil {
-		return nil, err
-	}
-	file := []namedFile{{f.Path, before}}
-	if err := checkFiles(file); err != nil {
-		conn.Close()
-		return nil, err
-	}
-	if conn, err = configured(ctx, conn); err == nil {
-		f.opened.Store(&file)
-	}
-	return conn, err
+	info, err := os.Stat(f.Path)
+	return &[]namedFile{{f.Path, info}}, err
 }
 
 // addLog makes check look at the log and its index, too. They stay the same files while the writing connection
@@ -152,17 +133,18 @@ func checkFiles(files []namedFile) error {
 	return nil
 }
 
+// failed returns why the file took no writes when one was last tried, nil if it did.
+func (f *File) failed() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failure
+}
+
 // admit returns an error if it is already known that a write would be lost, or may be. In a damaged file a
 // write that meets no damaged page would succeed, and nobody could read it later.
 func (f *File) admit() error {
-	f.mu.Lock()
-	failure, damaged := f.failure, f.damaged
-	f.mu.Unlock()
-	switch {
-	case failure == nil:
-		return nil
-	case damaged:
-		return failure
+	if err := f.failed(); err == nil || isDamage(err) {
+		return err
 	}
 	return f.check()
 }
@@ -170,9 +152,7 @@ func (f *File) admit() error {
 // Ready returns why the file takes no writes, nil if it does. After a failure Ready writes something, and a
 // success ends the failure. Damage stays until the process ends.
 func (f *File) Ready(ctx context.Context) error {
-	f.mu.Lock()
-	failed := f.failure != nil
-	f.mu.Unlock()
+	failed := f.failed() != nil
 	err := f.check()
 	if err == nil && failed {
 		err = f.write(ctx)
@@ -185,7 +165,7 @@ func (f *File) Ready(ctx context.Context) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.failure != nil && !f.damaged { // another call of Ready, or of a write, may have come first
+	if f.failure != nil && !isDamage(f.failure) { // another call of Ready, or of a write, may have come first
 		f.failure = nil
 		f.log.Load().Info("the database takes writes again")
 	}
@@ -199,7 +179,7 @@ func (f *File) Fail(err error) {
 	if f.failure == nil {
 		f.log.Load().Error("the database takes no writes", "error", err.Error())
 	}
-	if !f.damaged {
-		f.failure, f.damaged = err, isDamage(err)
+	if !isDamage(f.failure) {
+		f.failure = err
 	}
 }
