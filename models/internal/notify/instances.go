@@ -3,6 +3,8 @@ package notify
 import (
 	"context"
 	"crypto/rand"
+	"sync"
+	"sync/atomic"
 
 	"worldevents/models/internal/postgres"
 )
@@ -14,7 +16,13 @@ import (
 // several times slower.
 type Instances struct {
 	notifier *notifier
-	listener *listener
+
+	server   *postgres.Server // to which the listener connects
+	instance string           // the payload of this one's notifications
+	deliver  func()
+	received atomic.Uint64
+	cancel   context.CancelFunc // ends the listening; nil before Listen
+	running  sync.WaitGroup
 }
 
 // channel is the name under which all instances notify and listen.
@@ -27,12 +35,10 @@ func New(server *postgres.Server, exec func(ctx context.Context, statement strin
 	statement := "SELECT pg_notify('" + channel + "', '" + instance + "')"
 	return &Instances{
 		notifier: newNotifier(func(ctx context.Context) error { return exec(ctx, statement) }),
-		listener: &listener{server: server, instance: instance},
+		server:   server,
+		instance: instance,
 	}
 }
-
-// Listen begins to call deliver when another instance has written.
-func (i *Instances) Listen(deliver func()) { i.listener.start(deliver) }
 
 // Tell tells other instances soon that this one has written.
 func (i *Instances) Tell() { i.notifier.tell() }
@@ -41,10 +47,13 @@ func (i *Instances) Tell() { i.notifier.tell() }
 func (i *Instances) Sent() uint64 { return i.notifier.sent.Load() }
 
 // Received is how many notifications of others arrived.
-func (i *Instances) Received() uint64 { return i.listener.received.Load() }
+func (i *Instances) Received() uint64 { return i.received.Load() }
 
 // Close tells others of the last writes and listens no longer. It waits for the database for two seconds at most.
 func (i *Instances) Close() {
-	i.listener.close()
+	if i.cancel != nil {
+		i.cancel()
+		i.running.Wait()
+	}
 	i.notifier.close()
 }

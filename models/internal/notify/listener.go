@@ -2,24 +2,11 @@ package notify
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"worldevents/models/internal/postgres"
 )
-
-// listener takes the notifications of other instances, on a connection of its own.
-type listener struct {
-	server   *postgres.Server
-	instance string // the payload of this one's notifications
-	deliver  func()
-	cancel   context.CancelFunc
-	stopped  chan struct{}
-	received atomic.Uint64
-}
 
 const (
 	// silence is how long nothing may arrive before the listener says LISTEN again, and listenTimeout how long that may take. A
@@ -29,24 +16,17 @@ const (
 	rest = 5 * time.Second
 )
 
-func (l *listener) start(deliver func()) {
-	l.deliver, l.stopped = deliver, make(chan struct{})
+// Listen begins to call deliver when another instance has written. It has a connection of its own.
+func (i *Instances) Listen(deliver func()) {
+	i.deliver = deliver
 	var ctx context.Context
-	ctx, l.cancel = context.WithCancel(context.Background())
-	go l.run(ctx)
-}
-
-func (l *listener) close() {
-	if l.cancel != nil {
-		l.cancel()
-		<-l.stopped
-	}
+	ctx, i.cancel = context.WithCancel(context.Background())
+	i.running.Go(func() { i.run(ctx) })
 }
 
 // run listens until ctx ends, and again after each failure.
-func (l *listener) run(ctx context.Context) {
-	defer close(l.stopped)
-	for l.listen(ctx) {
+func (i *Instances) run(ctx context.Context) {
+	for i.listen(ctx) {
 		select {
 		case <-ctx.Done():
 			return
@@ -58,8 +38,8 @@ func (l *listener) run(ctx context.Context) {
 // listen takes notifications until something fails. It returns false if the connection may be a pooler's that gives the server
 // connection to others after each transaction, as PgBouncer does: LISTEN would stay there, and no notification would arrive. The URL
 // says so, since prepared statements do not work there either.
-func (l *listener) listen(ctx context.Context) (again bool) {
-	own, err := l.server.Dial(ctx, l.hear)
+func (i *Instances) listen(ctx context.Context) (again bool) {
+	own, err := i.server.Dial(ctx, i.hear)
 	if err != nil {
 		return true
 	}
@@ -69,7 +49,7 @@ func (l *listener) listen(ctx context.Context) (again bool) {
 		return false
 	}
 	err = sayListen(ctx, conn)
-	for err == nil && !l.server.IsStale(conn) {
+	for err == nil && !i.server.IsStale(conn) {
 		if err = wait(ctx, conn); pgconn.Timeout(err) {
 			err = sayListen(ctx, conn)
 		}
@@ -78,10 +58,10 @@ func (l *listener) listen(ctx context.Context) (again bool) {
 }
 
 // hear takes a notification. Only those of other instances count.
-func (l *listener) hear(n *pgconn.Notification) {
-	if n.Channel == channel && n.Payload != l.instance {
-		l.received.Add(1) // perhaps not of an instance: everybody who can connect to the database can notify
-		l.deliver()
+func (i *Instances) hear(n *pgconn.Notification) {
+	if n.Channel == channel && n.Payload != i.instance {
+		i.received.Add(1) // perhaps not of an instance: everybody who can connect to the database can notify
+		i.deliver()
 	}
 }
 
