@@ -48,7 +48,6 @@ func (s *Store) openPostgres() (err error) {
 	s.reader.readsOnly = true
 	all := s.writer.limiter.(batch.Connections)
 	s.lane = batch.NewLane(all, s.writer.timings.errors.WithLabelValues(locked).Inc)
-	s.questions = batch.New(questions{s, all}, batch.MaxTransactions)
 	s.writes = s.server.NewWrites(s.writer.sql, all, s.lane, s.options.Timeout, s.options.MaxWait)
 	s.instances = notify.New(s.server, s.notify)
 	return nil
@@ -77,7 +76,7 @@ func (d *postgresDatabase) newPool(n int) (pool, error) {
 	if err != nil {
 		return pool{}, err
 	}
-	return newPool(db, gormpostgres.New(gormpostgres.Config{Conn: postgres.Pool{DB: db}}), n)
+	return newPool(db, gormpostgres.New(gormpostgres.Config{Conn: postgres.Pool{DB: db}}), batch.NewConnections(n))
 }
 
 func (d *postgresDatabase) note(err error) {

@@ -34,13 +34,13 @@ func (s *Store) openSQLite(path string) (err error) {
 	if s.reader, err = db.newPool(sqlite.Readers); err != nil {
 		return err
 	}
-	s.questions = batch.New(questions{s, s.reader.limiter.(batch.Connections)}, batch.MaxTransactions)
 	w, err := s.file.OpenWriting(db.busy, s.options.MaxWait/4)
 	if err != nil {
 		return err
 	}
-	g, err := openGORM(w.GORM)
-	s.writes, s.writer, s.wal = w.Batches, pool{gorm: g, sql: w.DB, limiter: w.Batches}, w.WAL
+	s.writes, s.wal = w.Batches, w.WAL
+	s.writer, err = newPool(w.DB, w.GORM, w.Batches)
+	s.writer.enforceDeadline = false
 	s.writer.timings, s.reader.timings = newTimings("sqlite_write"), newTimings("sqlite_read")
 	return err
 }
@@ -59,7 +59,7 @@ func (d sqliteDatabase) newPool(n int) (pool, error) {
 	}
 	db.SetMaxOpenConns(n)
 	db.SetMaxIdleConns(n)
-	return newPool(db, sqlite.NewDialector(db), n)
+	return newPool(db, sqlite.NewDialector(db), batch.NewConnections(n))
 }
 
 // migrate implements database. Each migration is a transaction with the write lock. If several processes

@@ -101,26 +101,22 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.questions = batch.New(questions{s, s.reader.limiter.(batch.Connections)}, batch.MaxTransactions)
 	s.serverClock = o.Now == nil && s.server != nil
 	return s, nil
 }
 
-// newPool puts GORM over a pool of n connections.
-func newPool(db *sql.DB, dialector gorm.Dialector, n int) (pool, error) {
-	g, err := openGORM(dialector)
-	return pool{gorm: g, sql: db, limiter: batch.NewConnections(n), enforceDeadline: true}, err
-}
-
-// openGORM puts GORM over a pool. GORM then makes no transaction around a single statement or inside another
-// transaction. It prepares nothing, because its prepared statements break behind PgBouncer. It does not log,
-// because it would print bound values, and tokens are among them.
-func openGORM(dialector gorm.Dialector) (*gorm.DB, error) {
-	return gorm.Open(dialector, &gorm.Config{
+// newPool puts GORM over a pool whose connections limiter shares. GORM then makes no transaction around a single
+// statement or inside another transaction. It prepares nothing, because its prepared statements break behind
+// PgBouncer. It does not log, because it would print bound values, and tokens are among them.
+func newPool(db *sql.DB, dialector gorm.Dialector, limiter batch.Limiter) (pool, error) {
+	g, err := gorm.Open(dialector, &gorm.Config{
 		SkipDefaultTransaction:   true,
 		DisableAutomaticPing:     true,
 		DisableNestedTransaction: true,
 		Logger:                   logger.Discard,
 	})
+	return pool{gorm: g, sql: db, limiter: limiter, enforceDeadline: true}, err
 }
 
 // Close closes all connections. Before that it tells other instances of the last writes, for which it takes up
