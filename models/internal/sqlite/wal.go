@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,8 +22,8 @@ type WAL struct {
 	blockedSince atomic.Pointer[time.Time] // nil while little is left after copying
 	reported     bool                      // the log has a line that nothing can be copied
 
-	cancel  context.CancelFunc
-	stopped chan struct{}
+	cancel   context.CancelFunc
+	watching sync.WaitGroup
 }
 
 const (
@@ -38,10 +39,10 @@ const (
 // there is something to do. To empty the log db waits for its busy timeout.
 func newWAL(file *File, db *sql.DB) *WAL {
 	db.SetMaxOpenConns(1)
-	l := &WAL{file: file, db: db, stopped: make(chan struct{})}
+	l := &WAL{file: file, db: db}
 	var ctx context.Context
 	ctx, l.cancel = context.WithCancel(context.Background())
-	go l.watch(ctx)
+	l.watching.Go(func() { l.watch(ctx) })
 	return l
 }
 
@@ -59,12 +60,11 @@ func (l *WAL) Blocked() time.Duration {
 // Close ends the watching. It interrupts what is being done, and waits for that.
 func (l *WAL) Close() error {
 	l.cancel()
-	<-l.stopped
+	l.watching.Wait()
 	return l.db.Close()
 }
 
 func (l *WAL) watch(ctx context.Context) {
-	defer close(l.stopped)
 	tick := time.NewTicker(walInterval)
 	defer tick.Stop()
 	for {
