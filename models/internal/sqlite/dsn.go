@@ -22,7 +22,7 @@ func dsnOf(path string, parameters url.Values) string {
 // DSN opens a file. Its connections wait no longer than busy for other processes and for each other.
 func DSN(path string, busy time.Duration) string {
 	return dsnOf(path, url.Values{
-		"mode":         {"rw"},        // connectFirst makes the file
+		"mode":         {"rw"},        // find makes the file
 		"_txlock":      {"immediate"}, // else a transaction that reads first fails when it wants to write
 		"_time_format": {"sqlite"},
 		"_timezone":    {"UTC"},
