@@ -327,7 +327,7 @@ func TestCopyRefuses(t *testing.T) {
 		{"", "sqlite:shm.db", "shm.db-shm is left"},
 		{"", "sqlite:journal.db", "journal.db-journal is left"},
 		{"", "sqlite:worldevents.db-wal", "exists"},
-		{"", "sqlite:way.db", "way.db.copying is in the way"},
+		{"", "sqlite:way.db", "way.db.copying is there: another copy into it is running, or one was killed: then remove it"},
 		{"", "sqlite:nowhere/backup.db", "no such file or directory"},
 		{"", "sqlite:", "name of a file"},
 		{"", "sqlite:folder/", "name of a file"},

@@ -192,6 +192,9 @@ func TestCopyKilledAnywhere(t *testing.T) {
 					time.Sleep(took * time.Duration(i) / 8)
 					command.Process.Kill()
 					command.Wait()
+					if to.Dialect == "sqlite" {
+						os.Remove(to.File() + ".copying")
+					}
 					if command.ProcessState.ExitCode() == 0 { // it was quicker
 						to = makeTo(t)
 						continue

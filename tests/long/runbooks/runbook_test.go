@@ -562,13 +562,11 @@ func TestBackups(t *testing.T) {
 	for _, name := range []string{left, left + "-journal", running, "before-the-upgrade.db", "20290101.db"} {
 		writeCommand(t, filepath.Join(folder, name), "SQLite format 3\x00")
 	}
-	locked, err := os.Open(filepath.Join(folder, running))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer locked.Close()
-	if err := syscall.Flock(int(locked.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
+	before := time.Now().Add(-25 * time.Hour)
+	for _, name := range []string{left, left + "-journal"} {
+		if err := os.Chtimes(filepath.Join(folder, name), before, before); err != nil {
+			t.Fatal(err)
+		}
 	}
 	writeCommand(t, filepath.Join(m.p.Dir, "offsite"), "#!/bin/sh\nmv sent sent.before\necho \"$1\" >sent\n[ ! -e refuse ]\n")
 	servicetest.WriteSecret(t, filepath.Join(m.p.Dir, "sent"), "")
