@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"worldevents/config"
-	"worldevents/internal/logs"
 	"worldevents/models/copydb"
 )
 
@@ -28,7 +27,7 @@ func (a Copy) Run() error {
 	}
 	// With --hold the result is printed while the source is still held, and the process then waits. So whoever
 	// reads the result knows that the copy is equal and stays so until the signal.
-	options := copydb.Options{From: c.DatabaseURL, To: a.To, Timeout: c.DBTimeout, Note: note, Progress: copyProgress()}
+	options := copydb.Options{From: c.DatabaseURL, To: a.To, Timeout: c.DBTimeout, Note: note, Progress: progress()}
 	var failed error
 	if a.Hold {
 		options.Hold = func(copied copydb.Result) {
@@ -45,18 +44,4 @@ func (a Copy) Run() error {
 		return failed
 	}
 	return done(copied)
-}
-
-// copyProgress returns a function that writes a line at the beginning of each step, and then others now and then.
-func copyProgress() func(copydb.Progress) {
-	var step copydb.Step
-	tell := progress()
-	return func(at copydb.Progress) {
-		if at.Step != step {
-			step = at.Step
-			fmt.Fprintln(logs.Stderr, step)
-		} else if at.Total > 0 {
-			tell(fmt.Sprintf("%s: %d of %d rows", step, at.Done, at.Total))
-		}
-	}
 }

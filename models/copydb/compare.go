@@ -16,7 +16,7 @@ import (
 // order, makes the sums differ, too.
 func (c *copying) compare(ctx context.Context) error {
 	all := sha256.New()
-	c.begin(Compare, 2*c.total)
+	c.begin("comparing")
 	for _, t := range schema.Copied {
 		table, err := c.describe(ctx, t)
 		if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"strings"
-	"sync"
 	"time"
 
 	"worldevents/models"
@@ -22,32 +21,15 @@ type Options struct {
 	// Timeout bounds the making of a connection. A copy itself has no limit of time: it takes as long as the
 	// database is large.
 	Timeout time.Duration
-	// Note is called with a text that the operator should know.
+	// Note is called with a text that the operator should know, such as which step begins.
 	Note func(text string)
-	// Progress is called often, from one goroutine at a time.
-	Progress func(Progress)
+	// Progress is called often, with how far the step has come.
+	Progress func(text string)
 	// Hold is called when the copy is there. Until it returns nobody can write to From, which must be a SQLite
 	// file; others may go on reading. So a service can be moved to the copy without losing a write. It may be
 	// nil.
 	Hold func(Result)
 }
-
-// Progress says how far a step of a copy has come.
-type Progress struct {
-	Step Step
-	// Done and Total count rows of all tables. Total is 0 in a step that counts none.
-	Done, Total int64
-}
-
-// Step is a part of a copy.
-type Step string
-
-// The steps of a copy, in this order.
-const (
-	Rows    Step = "copying"
-	Indexes Step = "building indexes"
-	Compare Step = "comparing"
-)
 
 // Result is what was copied.
 type Result struct {
@@ -87,10 +69,9 @@ type copying struct {
 	source source
 	target target
 	result Result
+	step   string
+	done   int64 // of the source's rows in this step
 	total  int64 // of all rows
-
-	reporting sync.Mutex // of at, since compare reads both sides at once
-	at        Progress
 }
 
 // reader is one side of a copy.
@@ -223,7 +204,7 @@ func (c *copying) make(ctx context.Context) error {
 	if err := c.fill(ctx); err != nil {
 		return err
 	}
-	c.begin(Indexes, 0)
+	c.begin("building indexes")
 	if err := c.target.finish(ctx); err != nil {
 		return err
 	}
@@ -236,7 +217,7 @@ func (c *copying) make(ctx context.Context) error {
 // fill writes the rows of all tables. SQLite keeps a table in the order of its key, and writing in that order only appends. PostgreSQL keeps
 // rows as they come, so those of one list come together.
 func (c *copying) fill(ctx context.Context) error {
-	c.begin(Rows, c.total)
+	c.begin("copying")
 	if file, ok := c.target.(*fileCopy); ok {
 		if err := file.vacuum(ctx); err != nil {
 			return err
@@ -270,16 +251,7 @@ func (c *copying) countRows(ctx context.Context) (err error) {
 }
 
 // begin says that a step begins.
-func (c *copying) begin(step Step, total int64) {
-	c.at = Progress{Step: step, Total: total}
-	c.Progress(c.at)
-}
-
-// done counts a row of the step, and says so now and then.
-func (c *copying) done() {
-	c.reporting.Lock()
-	defer c.reporting.Unlock()
-	if c.at.Done++; c.at.Done%1000 == 0 || c.at.Done == c.at.Total {
-		c.Progress(c.at)
-	}
+func (c *copying) begin(step string) {
+	c.step, c.done = step, 0
+	c.Note(step)
 }

@@ -62,7 +62,11 @@ func (c *copying) rows(ctx context.Context, db reader, t table, order string) it
 			if err == nil {
 				err = t.check(row)
 			}
-			c.done()
+			if db == c.source { // compare reads the target at the same time, which is as far
+				if c.done++; c.done%1000 == 0 {
+					c.Progress(fmt.Sprintf("%s: %d of %d rows", c.step, c.done, c.total))
+				}
+			}
 			if !yield(row, err) || err != nil {
 				return
 			}
