@@ -21,27 +21,18 @@ func (a Copy) Run() error {
 		return err
 	}
 	ctx := interruptible()
-	done := func(copied copydb.Result) error {
-		audit(c, "copy", "from", copied.From, "to", copied.To, "rows", copied.Rows)
-		return printJSON(copied)
-	}
 	// With --hold the result is printed while the source is still held, and the process then waits. So whoever
 	// reads the result knows that the copy is equal and stays so until the signal.
-	options := copydb.Options{From: c.DatabaseURL, To: a.To, Timeout: c.DBTimeout, Note: note, Progress: progress()}
 	var failed error
-	if a.Hold {
-		options.Hold = func(copied copydb.Result) {
-			if failed = done(copied); failed == nil {
-				<-ctx.Done()
-			}
+	done := func(copied copydb.Result) {
+		audit(c, "copy", "from", copied.From, "to", copied.To, "rows", copied.Rows)
+		if failed = printJSON(copied); failed == nil && a.Hold {
+			<-ctx.Done()
 		}
 	}
-	copied, err := copydb.Copy(ctx, options)
-	switch {
-	case err != nil:
+	err = copydb.Copy(ctx, copydb.Options{From: c.DatabaseURL, To: a.To, Timeout: c.DBTimeout, Note: note, Progress: progress(), Done: done, Hold: a.Hold})
+	if err != nil {
 		return fmt.Errorf("copy: %w", err)
-	case a.Hold:
-		return failed
 	}
-	return done(copied)
+	return failed
 }

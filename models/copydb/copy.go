@@ -25,10 +25,11 @@ type Options struct {
 	Note func(text string)
 	// Progress is called often, with how far the step has come.
 	Progress func(text string)
-	// Hold is called when the copy is there. Until it returns nobody can write to From, which must be a SQLite
-	// file; others may go on reading. So a service can be moved to the copy without losing a write. It may be
-	// nil.
-	Hold func(Result)
+	// Done is called when the copy is there.
+	Done func(Result)
+	// Hold keeps everybody from writing to From, which must be a SQLite file, until Done returns; others may go on reading. So a service
+	// can be moved to the copy without losing a write.
+	Hold bool
 }
 
 // Result is what was copied.
@@ -46,21 +47,21 @@ type Result struct {
 // Copy makes To a copy of From as it was at one moment: all of it or nothing. Others may write to From
 // meanwhile. To must be a file that does not exist, or a database in PostgreSQL without rows. At the end Copy
 // reads both and compares them.
-func Copy(ctx context.Context, o Options) (Result, error) {
+func Copy(ctx context.Context, o Options) error {
 	from, err := o.parse(o.From)
 	if err != nil {
-		return Result{}, fmt.Errorf("DATABASE_URL: %w", err)
+		return fmt.Errorf("DATABASE_URL: %w", err)
 	}
 	to, err := o.parse(o.To)
 	if err != nil {
-		return Result{}, fmt.Errorf("the target: %w", err)
+		return fmt.Errorf("the target: %w", err)
 	}
 	c := copying{Options: o, result: Result{From: from.name, To: to.name}}
 	err = c.run(ctx, from, to)
 	if ctx.Err() != nil && err != nil {
 		err = errors.New("interrupted")
 	}
-	return c.result, err
+	return err
 }
 
 // copying is a copy on its way.
@@ -101,7 +102,7 @@ type target interface {
 	commit(ctx context.Context) error
 }
 
-// run makes the copy. It calls Hold while the source is still open, and held.
+// run makes the copy. It calls Done while the source is still open, and held.
 func (c *copying) run(ctx context.Context, from, to side) (err error) {
 	about := from.name
 	defer func() {
@@ -128,15 +129,13 @@ func (c *copying) run(ctx context.Context, from, to side) (err error) {
 		return err
 	}
 	about = from.name + " to " + to.name
-	if who := c.source.users(ctx); who != "" && c.Hold == nil {
+	if who := c.source.users(ctx); who != "" && !c.Hold {
 		c.Note("the database is open in " + who + ": what is written from now on is not in the copy. To move to the copy, stop the service first")
 	}
 	if err := c.make(ctx); err != nil {
 		return err
 	}
-	if c.Hold != nil {
-		c.Hold(c.result)
-	}
+	c.Done(c.result)
 	return nil
 }
 
@@ -145,7 +144,7 @@ func (c *copying) openSource(ctx context.Context, from side) (source, error) {
 	if from.postgres == nil {
 		return openSQLiteSource(ctx, from.file)
 	}
-	if c.Hold != nil {
+	if c.Hold {
 		return nil, errors.New("only a SQLite file can be held")
 	}
 	return openPostgresSource(ctx, from.postgres, c.Note)
@@ -166,7 +165,7 @@ func (c *copying) examine(ctx context.Context, from side) error {
 	case len(j.Unusable) > 0:
 		return errors.New(strings.Join(j.Unusable, "; "))
 	}
-	if c.Hold != nil {
+	if c.Hold {
 		if err := c.source.(*sqliteSource).hold(ctx); err != nil {
 			return err
 		}
@@ -183,10 +182,15 @@ func (c *copying) openTarget(ctx context.Context, to side) (target, error) {
 	if to.postgres != nil {
 		return openPostgresTarget(ctx, to)
 	}
-	if file, ok := c.source.(*sqliteSource); ok {
-		return openFileCopy(to.file, file)
+	file, err := createNewFile(to.file)
+	if err != nil {
+		return nil, err
 	}
-	return openSQLiteTarget(ctx, to.file)
+	t := &sqliteTarget{file: file}
+	if source, ok := c.source.(*sqliteSource); ok {
+		return &fileCopy{t, source}, nil
+	}
+	return t, t.prepare(ctx)
 }
 
 // makeSchema makes the tables of a target.

@@ -10,16 +10,8 @@ import (
 
 // fileCopy is a SQLite file that becomes a copy of another.
 type fileCopy struct {
-	sqliteTarget
+	*sqliteTarget
 	source *sqliteSource
-}
-
-func openFileCopy(file string, source *sqliteSource) (target, error) {
-	f, err := createNewFile(file)
-	if err != nil {
-		return nil, err
-	}
-	return &fileCopy{sqliteTarget{file: f}, source}, nil
 }
 
 // vacuum makes the copy with VACUUM INTO (sqlite.org/lang_vacuum.html). That takes along everything in the

@@ -145,17 +145,7 @@ func (t *sqliteTarget) open(ctx context.Context) (err error) {
 	return err
 }
 
-// openSQLiteTarget makes a file with the schema, but without indexes, which are made quicker at the end, and triggers, which would leave
-// marks.
-func openSQLiteTarget(ctx context.Context, file string) (target, error) {
-	f, err := createNewFile(file)
-	if err != nil {
-		return nil, err
-	}
-	t := &sqliteTarget{file: f}
-	return t, t.prepare(ctx)
-}
-
+// prepare makes the schema, but without indexes, which are made quicker at the end, and triggers, which would leave marks.
 func (t *sqliteTarget) prepare(ctx context.Context) error {
 	err := makeSchema(ctx, models.Options{URL: "sqlite:" + t.file.temporary, Timeout: 2 * copyBusy})
 	if err != nil {
