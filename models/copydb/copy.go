@@ -182,11 +182,10 @@ func (c *copying) openTarget(ctx context.Context, to side) (target, error) {
 	if to.postgres != nil {
 		return openPostgresTarget(ctx, to)
 	}
-	file, err := createNewFile(to.file)
+	t, err := createFile(to.file)
 	if err != nil {
 		return nil, err
 	}
-	t := &sqliteTarget{file: file}
 	if source, ok := c.source.(*sqliteSource); ok {
 		return &fileCopy{t, source}, nil
 	}

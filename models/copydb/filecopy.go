@@ -34,18 +34,18 @@ func (t *fileCopy) vacuum(ctx context.Context) error {
 		}
 	}
 	done := make(chan error, 1)
-	go func() { done <- from.Exec(ctx, "VACUUM INTO ?", t.file.temporary) }()
+	go func() { done <- from.Exec(ctx, "VACUUM INTO ?", t.temporary) }()
 	var synced error
 	for {
 		select {
 		case err := <-done:
 			return errors.Join(err, synced)
 		case <-time.After(20 * time.Millisecond):
-			info, err := t.file.f.Stat()
+			info, err := t.file.Stat()
 			if err == nil && info.Size() > 0 && !held {
 				t.source.release() // VACUUM has begun, so it has its state, which is that of the snapshot
 			}
-			synced = errors.Join(synced, t.file.f.Sync()) // not all of it at the end, as in sqliteTarget.write
+			synced = errors.Join(synced, t.file.Sync()) // not all of it at the end, as in sqliteTarget.write
 		}
 	}
 }

@@ -7,10 +7,8 @@ import (
 	"iter"
 	"net/url"
 	"os"
-	"strings"
 	"time"
 
-	"worldevents/models"
 	"worldevents/models/internal/sqlite"
 )
 
@@ -129,85 +127,4 @@ func (s *sqliteSource) users(context.Context) string { return s.others }
 func (s *sqliteSource) close() {
 	s.release()
 	s.Close()
-}
-
-// sqliteTarget is a file that is being made under another name.
-type sqliteTarget struct {
-	*sqliteSide // nil before it is open
-	file        *newFile
-	restore     string // statements that make the dropped indexes and triggers
-}
-
-// open opens the file, which nobody sees before it is whole. A copy that is killed begins anew, so the file needs no journal. Making an
-// index sorts, and sorting takes several times the memory of the cache.
-func (t *sqliteTarget) open(ctx context.Context) (err error) {
-	t.sqliteSide, err = openSQLite(ctx, t.file.temporary, "locking_mode(EXCLUSIVE)", "journal_mode(OFF)", "synchronous(OFF)", "cache_size(-16384)")
-	return err
-}
-
-// prepare makes the schema, but without indexes, which are made quicker at the end, and triggers, which would leave marks.
-func (t *sqliteTarget) prepare(ctx context.Context) error {
-	err := makeSchema(ctx, models.Options{URL: "sqlite:" + t.file.temporary, Timeout: 2 * copyBusy})
-	if err != nil {
-		return err
-	}
-	if err := t.open(ctx); err != nil {
-		return err
-	}
-	var drop string
-	err = t.QueryRowContext(ctx, `SELECT group_concat(sql, ';'), group_concat('DROP ' || type || ' ' || name, ';')
-		FROM sqlite_schema WHERE type IN ('index', 'trigger') AND sql IS NOT NULL`).Scan(&t.restore, &drop)
-	if err != nil {
-		return err
-	}
-	return t.Exec(ctx, drop)
-}
-
-// syncEvery is after how many rows a new file is put on disk. If all of it were put there at the end, every commit of a database on the
-// same disk would wait behind it for seconds.
-const syncEvery = 100_000
-
-func (t *sqliteTarget) write(ctx context.Context, table table, rows iter.Seq2[[]any, error]) error {
-	if err := t.Exec(ctx, "BEGIN"); err != nil {
-		return err
-	}
-	insert, err := t.PrepareContext(ctx, fmt.Sprintf("INSERT INTO %s (%s) VALUES (?%s)", table.Name, strings.Join(table.names, ", "), strings.Repeat(", ?", len(table.names)-1)))
-	if err != nil {
-		return err
-	}
-	defer insert.Close()
-	n := 0
-	for row, err := range rows {
-		if err != nil {
-			return err
-		}
-		if _, err := insert.Exec(row...); err != nil {
-			return fmt.Errorf("%w, in the row with %s", err, table.identify(row))
-		}
-		if n++; n%syncEvery == 0 {
-			if err := t.file.f.Sync(); err != nil {
-				return err
-			}
-		}
-	}
-	return t.Exec(ctx, "COMMIT")
-}
-
-func (t *sqliteTarget) finish(ctx context.Context) error {
-	if err := t.Exec(ctx, t.restore); err != nil {
-		return err
-	}
-	return t.checkForeignKeys(ctx)
-}
-
-func (t *sqliteTarget) commit(context.Context) error {
-	t.Close() // SQLite then has written everything, and has no descriptor of the file any more
-	return t.file.publish()
-}
-
-func (t *sqliteTarget) close() {
-	if t.sqliteSide != nil {
-		t.Close()
-	}
-	t.file.discard()
 }
