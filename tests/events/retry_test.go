@@ -24,10 +24,10 @@ func TestRetry(t *testing.T) {
 		{"40001", tries - 1, 200, tries, false},
 		{"40P01", tries, 503, tries, false},
 		{"40001", 99, 503, tries, false},
-		{"40000", 1, 500, 1, false}, // transaction rollback
-		{"55P03", 1, 200, 2, false}, // lock not available: once more, by itself
+		{"40000", 1, 500, 1, false},  // transaction rollback
+		{"55P03", 1, 200, 2, false},  // lock not available: once more, by itself
 		{"55P03", 99, 503, 3, false}, // and in a place
-		{"53100", 1, 503, 1, false}, // disk full, in answer to a statement: nothing has happened
+		{"53100", 1, 503, 1, false},  // disk full, in answer to a statement: nothing has happened
 		{"53100", 1, 500, 1, true},
 		{"57014", 1, 500, 1, false}, // canceled
 		{"57P01", 1, 500, 1, false}, // shutting down
