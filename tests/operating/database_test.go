@@ -176,7 +176,7 @@ func TestDatabaseThatCanNeverWork(t *testing.T) {
 // one for each connection.
 func TestSilentConnections(t *testing.T) {
 	t.Parallel()
-	const connections = 8
+	const connections = 16
 	db := servicetest.Postgres(t)
 	patient := servicetest.Start(t, db)
 	proxy, address := db.ThroughProxy()
@@ -208,7 +208,7 @@ func TestSilentConnections(t *testing.T) {
 			failed++
 		}
 	}
-	if failed > connections/2 {
+	if failed > 2 { // each call could find four that are silent
 		t.Errorf("%d of %d calls failed", failed, connections)
 	}
 }
