@@ -101,7 +101,8 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.questions = batch.New(questions{s, s.reader.limiter.(batch.Connections)}, batch.MaxTransactions)
+	// One statement at a time: those who ask meanwhile share the next.
+	s.questions = batch.New(questions{s, s.reader.limiter.(batch.Connections)}, 1)
 	s.serverClock = o.Now == nil && s.server != nil
 	return s, nil
 }

@@ -33,7 +33,7 @@ func joiners(s *servicetest.Service, n int) (instances []*servicetest.Service, j
 	return instances, func(i int) *servicetest.Response { return users[i].Post("/api/event/join/"+ids[i], "") }
 }
 
-// joinAll has n users join, of whom eight begin, each in a transaction, and all others wait for them.
+// joinAll has n users join, of whom four begin, each in a transaction, and all others wait for them.
 func joinAll(t *testing.T, s *servicetest.Service, n int) []*servicetest.Response {
 	instances, join := joiners(s, n)
 	s.Database.Exec(gate)
@@ -48,7 +48,7 @@ func joinAll(t *testing.T, s *servicetest.Service, n int) []*servicetest.Respons
 			return waiting == float64(want)
 		})
 	}
-	for i := range 8 {
+	for i := range 4 {
 		wait.Go(func() { all[i] = join(i) })
 		servicetest.Eventually(t, 20*time.Second, "a join waits at the gate", func() bool {
 			return s.Database.Count("pg_stat_activity WHERE datname = current_database() AND state = 'active' AND pid <> pg_backend_pid()") == i+1
@@ -56,9 +56,9 @@ func joinAll(t *testing.T, s *servicetest.Service, n int) []*servicetest.Respons
 		waiting(0)
 	}
 	wait.Go(func() {
-		servicetest.AtOnce(n-8, func(i int) { all[8+i] = join(8 + i) })
+		servicetest.AtOnce(n-4, func(i int) { all[4+i] = join(4 + i) })
 	})
-	waiting(n - 8)
+	waiting(n - 4)
 	s.Database.Exec("INSERT INTO opened VALUES (true)")
 	wait.Wait()
 	return all
@@ -81,7 +81,7 @@ func TestJoinsShareTransactions(t *testing.T) {
 				lag(e.id) OVER (PARTITION BY CAST(r.xmin AS text) ORDER BY CAST(CAST(r.cmin AS text) AS integer)) AS before
 			FROM rsvps r JOIN events e ON e.number = r.event_number JOIN users u ON u.number = r.user_number
 			WHERE u.username <> 'alice') AS joins`, nil, &transactions, &unordered)
-	if transactions > 12 { // eight alone, and those who wait at two instances
+	if transactions > 8 { // four alone, and those who wait at two instances
 		t.Errorf("%d transactions of %d joins", transactions, n)
 	}
 	if unordered > 0 {

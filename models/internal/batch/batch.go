@@ -35,8 +35,8 @@ type Transactor interface {
 const (
 	// maxBatch bounds how many writes share a commit, since the first of them waits for the last.
 	maxBatch = 128
-	// MaxTransactions is how many transactions of writes an instance runs at once on a server. Some may wait for locks.
-	MaxTransactions = 4
+	// MaxTransactions is how many transactions of writes an instance runs at once on a server: with more of them fewer writes share one.
+	MaxTransactions = 2
 )
 
 // New returns a batcher, and starts the goroutines that run transactions, so many at once.
