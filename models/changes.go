@@ -161,6 +161,7 @@ func (qs questions) Transact(jobs []*batch.Job) {
 	err := postgres.WhileFull(ctx, time.Now().Add(s.options.MaxWait), func() error {
 		return dberr.Classify(s.ask(s.reader.gorm.WithContext(ctx), all))
 	})
+	s.database.note(err) // before any caller is told and comes again
 	for _, j := range jobs {
 		j.End(err)
 	}

@@ -59,7 +59,11 @@ func (b *Batcher) work() {
 		select {
 		case j := <-b.queue:
 			b.database.Acquire(context.Background(), time.Time{}) // this ends, because whatever holds a connection has a deadline
-			b.database.Transact(b.behind(j))
+			batch := b.behind(j)
+			for _, j := range batch {
+				j.taken.Store(true)
+			}
+			b.database.Transact(batch)
 			b.database.Release()
 		case <-b.closed:
 			return
@@ -81,8 +85,8 @@ func (b *Batcher) behind(j *Job) []*Job {
 	return batch
 }
 
-// Apply runs the write of j and returns its error. It returns ErrBusy if the write has not begun by giveUp,
-// ErrTimeout if it has not ended by its deadline, and ErrUnavailable once the batcher is closed.
+// Apply runs the write of j and returns its error. It returns ErrBusy if no transaction has taken the write by giveUp, or has begun with it by
+// its deadline, ErrTimeout if it has not ended by its deadline, and ErrUnavailable once the batcher is closed.
 func (b *Batcher) Apply(ctx context.Context, j *Job, giveUp time.Time) error {
 	if j.Deadline.Before(giveUp) {
 		giveUp = j.Deadline
@@ -104,7 +108,13 @@ func (b *Batcher) Apply(ctx context.Context, j *Job, giveUp time.Time) error {
 		case <-ctx.Done():
 			err = dberr.Classify(ctx.Err())
 		case <-patience.C:
-			err = AcquireErr(ctx, j.Deadline)
+			if err = AcquireErr(ctx, j.Deadline); j.taken.Load() { // it may wait for the lock of another process
+				if time.Now().Before(j.Deadline) {
+					patience.Reset(time.Until(j.Deadline))
+					continue
+				}
+				err = dberr.ErrBusy
+			}
 		}
 		if j.Leave() {
 			return err

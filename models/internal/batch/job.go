@@ -19,7 +19,8 @@ type Job struct {
 	// state is one word, so that the batcher that begins the job and the caller that gives up on it can race for it
 	// with CompareAndSwap: exactly one of them wins.
 	state    atomic.Int32
-	started  time.Time // when the job was handed to the database, once state is begun
+	taken    atomic.Bool // by a transaction that has a connection, and may wait for a lock before it begins
+	started  time.Time   // when the job was handed to the database, once state is begun
 	done     chan struct{}
 	Changed  bool // the write has changed a row
 	Err      error
@@ -37,6 +38,7 @@ const (
 func (j *Job) Reset() {
 	j.done, j.Changed, j.Err = make(chan struct{}), false, nil
 	j.state.Store(queued)
+	j.taken.Store(false)
 	if j.Waiting != nil {
 		j.Waiting.Add(1)
 	}
@@ -62,19 +64,19 @@ func (j *Job) endWait(state int32) (ended bool) {
 	return ended
 }
 
-// await returns once a job has ended that has begun. A write runs on without its caller: at its deadline await returns ErrTimeout, and
+// await returns once a job has ended that has begun, or never will. A write runs on without its caller: at its deadline await returns ErrTimeout, and
 // nobody knows what will become of it. Other work uses variables of its caller, so its caller waits until it has ended.
 func (j *Job) await() error {
-	var late <-chan time.Time
-	if j.work == nil {
-		timer := time.NewTimer(time.Until(j.Deadline))
-		defer timer.Stop()
-		late = timer.C
+	if j.work != nil || j.state.Load() == gone {
+		<-j.done
+		return j.end()
 	}
+	late := time.NewTimer(time.Until(j.Deadline))
+	defer late.Stop()
 	select {
 	case <-j.done:
 		return j.end()
-	case <-late:
+	case <-late.C:
 		return dberr.ErrTimeout
 	}
 }

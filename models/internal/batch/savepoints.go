@@ -40,8 +40,8 @@ type Transaction interface {
 // another process; callers that leave meanwhile have had nothing happen.
 func runBatch(tx Transaction, batch []*Job) {
 	err := tx.Begin()
-	batch = Begin(batch)
 	if err == nil {
+		batch = Begin(batch)
 		if err = runAll(tx, batch); err == nil {
 			err = tx.Commit()
 		} else {
