@@ -48,7 +48,7 @@ func New(url string, timeout time.Duration) (*Server, error) {
 	hosts := len(HostsOf(config))
 	config.ConnectTimeout = min(config.ConnectTimeout, timeout)
 	if hosts > 1 { // pgx asks one after the other
-		config.ConnectTimeout = min(config.ConnectTimeout, timeout/2/time.Duration(hosts))
+		config.ConnectTimeout = min(config.ConnectTimeout, timeout/time.Duration(hosts))
 	}
 	attributes := config.ValidateConnect
 	if attributes == nil && hosts > 1 { // otherwise a standby that comes first would do

@@ -179,8 +179,8 @@ func (c *cluster) judge(t *testing.T, loads []*load, fault, promoted time.Time) 
 		for _, id := range l.events {
 			c.acknowledged[id] = true
 		}
-		// Where the machine is not busy ten seconds are promised, in which each connection may have to pass a silent host.
-		if limit := 10*time.Second + 10*f.usual; f.first > limit {
+		// Five seconds are promised where the machine is not busy.
+		if limit := 5*time.Second + 10*f.usual; f.first > limit {
 			t.Errorf("%s: the first success came %v after the promotion, and not within %v", l.name, f.first.Round(time.Millisecond), limit.Round(time.Millisecond))
 		}
 	}
