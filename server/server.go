@@ -153,7 +153,6 @@ func (s *Server) registerMetrics() {
 	held["requests"] = func() int { return int(s.inFlight.Load()) }
 	held["bodies"] = s.bodies.arriving.Held
 	held["stalled_responses"] = s.stalled.Stalled
-	held["slow_responses"] = s.stalled.Stalled // its former name, for one more version
 	if s.provider != nil {
 		held["sign_ins"] = s.provider.Held
 	}

@@ -17,7 +17,7 @@ import (
 func (s *server) awaitWaits(n int) error {
 	var last float64
 	err := await(func() bool {
-		last, _ = s.metric("worldevents_list_waits") // its former name, which builds of before have, too
+		last, _ = s.metric("worldevents_list_watches")
 		return last == float64(n)
 	})
 	if err != nil {

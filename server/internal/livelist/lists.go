@@ -42,8 +42,5 @@ func (l *Lists) Stop() { l.hub.end() }
 
 // Held returns how much is held of what, by its name in metrics.
 func (l *Lists) Held() map[string]func() int {
-	return map[string]func() int{
-		"list_watches": l.watches.Held, "list_answers": l.turns.Held,
-		"list_waits": l.watches.Held, // its former name, for one more version
-	}
+	return map[string]func() int{"list_watches": l.watches.Held, "list_answers": l.turns.Held}
 }

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"worldevents/models"
@@ -39,7 +38,7 @@ func (o *Observer) Admin(hosts []string) http.Handler {
 		}
 		w.Write([]byte("ok\n"))
 	})
-	inner.Handle("GET /metrics", promhttp.HandlerFor(prometheus.GathererFunc(o.gather), promhttp.HandlerOpts{}))
+	inner.Handle("GET /metrics", promhttp.HandlerFor(o.registry, promhttp.HandlerOpts{}))
 	inner.HandleFunc("GET /debug/pprof/", pprof.Index)
 	inner.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	inner.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
