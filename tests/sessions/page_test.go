@@ -127,7 +127,7 @@ func TestSessionsPage(t *testing.T) {
 		const first, second, third, now = "2030-01-02T03:04:05Z", "2030-01-02T04:04:05Z", "2030-01-02T05:04:05Z", "2030-01-02T05:05:05Z"
 		atLaptop := entry{"Firefox on Linux", first, now, "IP address 203.0.113.…", ""}
 		atPhone := entry{"Edge on Windows", second, second, "IP address 2001:db8:1:…", ""}
-		atScript := entry{"curl/8.9.1", third, third, "The computer of this service", ""}
+		atScript := entry{"Unknown device", third, third, "The computer of this service", ""}
 		ids := map[string]string{}
 		for _, test := range []struct {
 			name   string
@@ -441,14 +441,13 @@ func TestSessionsPageHoldsNoSecret(t *testing.T) {
 func TestSessionsPageEscapes(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		const evil = `"><script>alert(1)</script>`
-		c := signInFrom(s, evil, evil+strings.Repeat("é", 60), "")
-		signInFrom(s, evil, "", "")
-		own, others := sessionsOf(t, c)
-		if want := "&#34;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"; !strings.HasPrefix(own.device, want) || !strings.HasSuffix(own.device, "é") {
+		c := signInFrom(s, evil, evil, "")
+		if own, _ := sessionsOf(t, c); own.device != "Unknown device" {
 			t.Errorf("%q", own.device)
 		}
-		if len(others) != 1 || others[0].device == "" {
-			t.Errorf("%+v", others)
+		s.Database.Exec(`UPDATE sessions SET device = '` + evil + `'`)
+		if own, _ := sessionsOf(t, c); own.device != "&#34;&gt;&lt;script&gt;alert(1)&lt;/script&gt;" {
+			t.Errorf("%q", own.device)
 		}
 		if page := c.Get("/sessions").Body; strings.Contains(page, "<script") {
 			t.Errorf("%s", page)
