@@ -1,11 +1,11 @@
 package logs
 
 import (
+	"bytes"
 	"io"
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,15 +22,8 @@ var Level slog.LevelVar
 // order of their lines.
 func New(c *config.Config) (log, accessLog *slog.Logger) {
 	Level.Set(c.LogLevel)
-	log, accessLog = newLog(c, Stderr, &Level), newLog(c, gatheredLines{Stderr}, &Level)
-	report := func(dropped int64, err error) {
-		cause := "it was not read fast enough"
-		if err != nil {
-			cause = err.Error()
-		}
-		log.Warn("log lines were dropped", "lines", dropped, "cause", cause)
-	}
-	Stderr.report.Store(&report)
+	log, accessLog = newLog(c, Stderr, &Level), newLog(c, requestLines{Stderr}, &Level)
+	Stderr.log.Store(log)
 	return log, accessLog
 }
 
@@ -50,18 +43,14 @@ func newLog(c *config.Config, w io.Writer, level slog.Leveler) *slog.Logger {
 }
 
 const (
-	// maxQueuedLines bounds in bytes the lines that are queued. Lines of requests may take half of it, so that
-	// they do not push out what matters more.
-	maxQueuedLines = 2 << 20
-	// gatherInterval is how long the line of a request may be queued for others to come, so that one system
-	// call writes them all.
+	// maxQueuedLines bounds the lines that are queued. Those of requests may take half of it.
+	maxQueuedLines = 4096
+	// gatherInterval is how long a line is queued for others to come, so that one system call writes them all.
 	gatherInterval = 10 * time.Millisecond
 	// logRetryInterval is how long the log rests after a write that failed.
 	logRetryInterval = 250 * time.Millisecond
 	// logFlushTimeout is how long the end of the process waits for a log that nobody reads.
 	logFlushTimeout = time.Second
-	// keptBuffer is the largest buffer that is used again, in bytes.
-	keptBuffer = 256 << 10
 )
 
 // Queue writes lines to a file or pipe that may be full, broken or not read, and makes nobody wait for it. One
@@ -69,62 +58,38 @@ const (
 // error it tries again for ever: a disk may have room again, and a named pipe a new reader.
 type Queue struct {
 	out     io.Writer
-	wake    chan struct{}      // holds one token while there is something to write
-	flushes chan chan struct{} // each is closed once all lines before it are written
+	lines   chan []byte   // each whole
+	flushes chan struct{} // a token has all that is queued written at once
 	dropped atomic.Int64
-	// scheduled means that wake will get its token within gatherInterval.
-	scheduled atomic.Bool
-
-	// report is called when lines are written again after some were dropped: with their number, and the error that was the reason;
-	// nil if writing took too long.
-	report atomic.Pointer[func(dropped int64, err error)]
-
-	mu    sync.Mutex
-	lines []byte // that are queued, each whole
+	log     atomic.Pointer[slog.Logger] // gets a line that says how many were dropped; nil for none
 }
 
 func newQueue(out io.Writer) *Queue {
-	q := &Queue{out: out, wake: make(chan struct{}, 1), flushes: make(chan chan struct{})}
+	q := &Queue{out: out, lines: make(chan []byte, maxQueuedLines), flushes: make(chan struct{})}
 	go q.run()
 	return q
 }
 
-// Write queues a line to be written at once (io.Writer). It never fails.
+// Write queues a line (io.Writer). It never fails.
 func (q *Queue) Write(line []byte) (int, error) {
-	if q.add(line, maxQueuedLines) {
-		q.signal()
+	select {
+	case q.lines <- bytes.Clone(line):
+	default:
+		q.dropped.Add(1)
 	}
 	return len(line), nil
 }
 
-// gatheredLines queues lines that may be written a little later, together with others.
-type gatheredLines struct{ *Queue }
+// requestLines queues lines of requests, which leave half of the queue to others.
+type requestLines struct{ *Queue }
 
 // Write implements io.Writer. It never fails.
-func (g gatheredLines) Write(line []byte) (int, error) {
-	if g.add(line, maxQueuedLines/2) && g.scheduled.CompareAndSwap(false, true) {
-		time.AfterFunc(gatherInterval, g.signal)
+func (r requestLines) Write(line []byte) (int, error) {
+	if len(r.lines) < maxQueuedLines/2 {
+		return r.Queue.Write(line)
 	}
+	r.dropped.Add(1)
 	return len(line), nil
-}
-
-// add reports whether there was room for the line.
-func (q *Queue) add(line []byte, limit int) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.lines)+len(line) > limit {
-		q.dropped.Add(1)
-		return false
-	}
-	q.lines = append(q.lines, line...)
-	return true
-}
-
-func (q *Queue) signal() {
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
 }
 
 // Dropped returns how many lines were dropped.
@@ -133,62 +98,57 @@ func (q *Queue) Dropped() int64 { return q.dropped.Load() }
 // Flush waits until all lines are written, for no longer than logFlushTimeout.
 func (q *Queue) Flush() {
 	timeout := time.After(logFlushTimeout)
-	done := make(chan struct{})
-	select {
-	case q.flushes <- done:
+	for range 2 { // the second token is taken once the first has had all written
 		select {
-		case <-done:
+		case q.flushes <- struct{}{}:
 		case <-timeout:
+			return
 		}
-	case <-timeout:
 	}
 }
 
+// unread is why lines are dropped where nothing fails.
+const unread = "it was not read fast enough"
+
+// run writes what is queued, for ever.
 func (q *Queue) run() {
-	var spare []byte
+	var lines []byte
 	var reported int64 // of the lines that were dropped
+	cause := unread    // of that
 	for {
-		var flushed chan struct{}
+		lines = lines[:0]
 		select {
-		case <-q.wake:
-		case flushed = <-q.flushes:
+		case <-q.flushes:
+		case line := <-q.lines:
+			lines = append(lines, line...)
+			select {
+			case <-q.flushes:
+			case <-time.After(gatherInterval):
+			}
 		}
-		lines := q.take(spare)
-		err := q.writeAll(lines)
-		if flushed != nil {
-			close(flushed)
+		for range len(q.lines) {
+			lines = append(lines, <-q.lines...)
 		}
-		if report, dropped := q.report.Load(), q.Dropped(); report != nil && dropped > reported {
-			(*report)(dropped-reported, err)
+		if log, dropped := q.log.Load(), q.Dropped(); log != nil && dropped > reported {
+			log.Warn("log lines were dropped", "lines", dropped-reported, "cause", cause) // there is room now
 			reported = dropped
 		}
-		if spare = lines[:0]; cap(spare) > keptBuffer {
-			spare = nil
-		}
+		cause = q.write(lines)
 	}
 }
 
-// take returns the queued lines. Those to come are gathered in spare.
-func (q *Queue) take(spare []byte) []byte {
-	q.scheduled.Store(false) // a line that is added from here on schedules itself
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	lines := q.lines
-	q.lines = spare
-	return lines
-}
-
-// writeAll writes all lines, however often it must try: a line goes on where an error has cut it. It returns the error of the last
-// attempt that failed.
-func (q *Queue) writeAll(lines []byte) (failed error) {
+// write writes lines, however often it must try: a line goes on where an error has cut it. It returns why others may have been
+// dropped meanwhile, which is the last error if there was one.
+func (q *Queue) write(lines []byte) (cause string) {
+	cause = unread
 	for len(lines) > 0 {
 		n, err := q.out.Write(lines)
 		if lines = lines[n:]; err != nil {
-			failed = err
+			cause = err.Error()
 			time.Sleep(logRetryInterval)
 		}
 	}
-	return failed
+	return cause
 }
 
 // OneLine is an error, which may be several joined, in one line.

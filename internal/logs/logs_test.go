@@ -2,6 +2,8 @@ package logs
 
 import (
 	"fmt"
+	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -56,7 +58,7 @@ func TestLogQueueCutLines(t *testing.T) {
 		if i%2 == 0 {
 			fmt.Fprintln(q, line)
 		} else {
-			fmt.Fprintln(gatheredLines{q}, line)
+			fmt.Fprintln(requestLines{q}, line)
 		}
 	}
 	for _, room := range []int{0, 5, 14, 1, 1, 40, 33} {
@@ -76,10 +78,14 @@ func TestLogQueueCutLines(t *testing.T) {
 // stall is a pipe that nobody reads until it is closed.
 type stall struct {
 	disk
-	closed chan struct{}
+	begun, closed chan struct{}
 }
 
 func (s *stall) Write(p []byte) (int, error) {
+	select {
+	case s.begun <- struct{}{}:
+	case <-s.closed:
+	}
 	<-s.closed
 	return s.disk.Write(p)
 }
@@ -87,18 +93,15 @@ func (s *stall) Write(p []byte) (int, error) {
 // While nothing is written requests cannot push out what matters more, each dropped line is counted, and nobody waits.
 func TestLogQueueStalls(t *testing.T) {
 	t.Parallel()
-	s := &stall{disk: disk{room: 1 << 30}, closed: make(chan struct{})}
+	s := &stall{disk: disk{room: 1 << 30}, begun: make(chan struct{}), closed: make(chan struct{})}
 	q := newQueue(s)
-	type report struct {
-		lines int64
-		err   error
-	}
-	reports := make(chan report, 100)
-	q.report.Store(new(func(dropped int64, err error) { reports <- report{dropped, err} }))
+	q.log.Store(slog.New(slog.NewTextHandler(q, nil)))
 	request := []byte(strings.Repeat("r", 1023) + "\n")
-	n := 0
+	requestLines{q}.Write(request)
+	<-s.begun
+	n := 1
 	for q.Dropped() < 10 {
-		gatheredLines{q}.Write(request)
+		requestLines{q}.Write(request)
 		n++
 	}
 	for i := range 100 {
@@ -117,11 +120,12 @@ func TestLogQueueStalls(t *testing.T) {
 		t.Errorf("flush waited only %v for what was not written", took)
 	}
 	close(s.closed)
-	if got := <-reports; got != (report{20, nil}) {
-		t.Errorf("%+v", got)
-	}
-	q.Flush()
+	report := regexp.MustCompile(`msg="log lines were dropped" lines=20 cause="it was not read fast enough"$`)
 	requests, events := 0, 0
+	servicetest.Eventually(t, 20*time.Second, "the last line says what was dropped", func() bool {
+		lines := s.lines()
+		return report.MatchString(lines[len(lines)-1])
+	})
 	for _, line := range s.lines() {
 		if line == fmt.Sprint("event ", events) {
 			events++
@@ -140,7 +144,7 @@ func TestLogQueueFlush(t *testing.T) {
 	d := &disk{room: 1 << 20}
 	q := newQueue(d)
 	for i := range 1000 {
-		fmt.Fprintln(gatheredLines{q}, i)
+		fmt.Fprintln(requestLines{q}, i)
 		q.Flush()
 		if lines := d.lines(); lines[len(lines)-1] != fmt.Sprint(i) {
 			t.Fatalf("%d: %q", i, lines[len(lines)-1])
