@@ -2,6 +2,7 @@ package observe
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 )
 
@@ -47,28 +48,20 @@ func (o *Observer) proxyRequestID(r *http.Request) string {
 	return ids[0]
 }
 
-// traceID returns the trace-id of the header traceparent (W3C Trace Context section 3.2), or "" if there is none or it is
-// not valid. A later version of the format may have more fields behind those of version 00.
+// traceparent is version, trace-id, parent-id and flags (W3C Trace Context section 3.2). Later versions than 00 may have more behind.
+var traceparent = regexp.MustCompile(`^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?$`)
+
+// traceID returns the trace-id of the header traceparent, or "" if there is none or it is not valid.
 func traceID(h http.Header) string {
 	lines := h["Traceparent"]
 	if len(lines) != 1 {
 		return ""
 	}
-	const size = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-	v := lines[0]
-	if len(v) < size || v[2] != '-' || v[35] != '-' || v[52] != '-' {
+	fields := traceparent.FindStringSubmatch(lines[0])
+	if fields == nil || fields[1] == "ff" || fields[1] == "00" && fields[4] != "" || isZeros(fields[2]) || isZeros(fields[3]) {
 		return ""
 	}
-	version, trace, parent, flags := v[:2], v[3:35], v[36:52], v[53:size]
-	switch {
-	case !isLowerHex(version) || !isLowerHex(trace) || !isLowerHex(parent) || !isLowerHex(flags),
-		version == "ff", isZeros(trace), isZeros(parent),
-		len(v) > size && (version == "00" || v[size] != '-'):
-		return ""
-	}
-	return trace
+	return fields[2]
 }
-
-func isLowerHex(text string) bool { return strings.Trim(text, "0123456789abcdef") == "" }
 
 func isZeros(text string) bool { return strings.Trim(text, "0") == "" }

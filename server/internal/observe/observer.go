@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 
 	"worldevents/models"
 )
@@ -40,7 +41,7 @@ type Observer struct {
 	Options
 	unlogged atomic.Int64 // requests without an error, so far
 	clientIP func(*http.Request) string
-	repeats  repeats
+	failures map[string]*failures // by state
 
 	registry       *prometheus.Registry
 	requests       *prometheus.CounterVec
@@ -54,7 +55,10 @@ func New(o Options) *Observer {
 	o.AccessLog, o.Audit = cmp.Or(o.AccessLog, o.Log), cmp.Or(o.Audit, o.Log)
 	observer := &Observer{
 		Readiness: newReadiness(o.Store, o.Log), Options: o, clientIP: clientIP(o.TrustedProxies),
-		repeats: repeats{log: o.Log, more: make(map[string]int)},
+		failures: map[string]*failures{stateFailed: {lines: rate.Sometimes{Every: 1}}}, // each may have a cause of its own
+	}
+	for _, state := range states {
+		observer.failures[state.name] = &failures{lines: rate.Sometimes{Interval: failureInterval}}
 	}
 	observer.registerMetrics()
 	return observer
@@ -63,9 +67,21 @@ func New(o Options) *Observer {
 // Register adds metrics of another package.
 func (o *Observer) Register(metrics ...prometheus.Collector) { o.registry.MustRegister(metrics...) }
 
-// LogFailure logs why a request has failed, in full unless others have just failed so, too.
+// failureInterval is how long a state that many requests meet leaves no second line.
+const failureInterval = time.Second
+
+// failures are requests that have failed in one state.
+type failures struct {
+	lines    rate.Sometimes
+	unlogged atomic.Int64 // since the last line
+}
+
+// LogFailure logs why a request has failed. While the database is away or the like one a second leaves a line, which counts those since
+// the line before: it is one storm with one cause.
 func (o *Observer) LogFailure(req *Request, err error) {
-	if state := stateOf(err); state == stateFailed || o.repeats.first(state) {
-		o.Log.Error("request failed", "request_id", req.ID, "operation", req.Series.ID, "error", err.Error())
-	}
+	f := o.failures[stateOf(err)]
+	f.unlogged.Add(1)
+	f.lines.Do(func() {
+		o.Log.Error("request failed", "request_id", req.ID, "operation", req.Series.ID, "error", err.Error(), "requests", f.unlogged.Swap(0))
+	})
 }
