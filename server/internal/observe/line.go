@@ -5,17 +5,14 @@ import (
 	"time"
 )
 
-// maxAttributes is how many fields the line of a request can have, besides those of its operation.
-const maxAttributes = 18
-
-// appendAttributes appends to line the fields of a request's line that its series does not have. It leaves out those that say
-// nothing: ids and codes that there are none of, work of less than a microsecond, and waits of less than 0.1 ms.
-func (req *Request) appendAttributes(line []slog.Attr, status int, bytes int64, took time.Duration) []slog.Attr {
+// attributes are the fields of a request's line that its series does not have. They leave out those that say nothing: ids and
+// codes that there are none of, work of less than a microsecond, and waits of less than 0.1 ms.
+func (req *Request) attributes(status int, bytes int64, took time.Duration) []slog.Attr {
 	head := req.head
 	if head == nil {
 		head = req.newHead()
 	}
-	line = append(line,
+	line := append(make([]slog.Attr, 0, 18), // room for all
 		slog.String("request_id", req.ID),
 		slog.Int("status", status),
 		slog.Float64("duration_ms", milliseconds(took)),

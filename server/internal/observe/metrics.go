@@ -72,8 +72,10 @@ func ofStore(store *models.Store) []prometheus.Collector {
 	for name, db := range store.Pools() {
 		all = append(all, collectors.NewDBStatsCollector(db, name))
 	}
-	if instances := store.Instances(); instances != nil {
-		all = append(all, ofInstances(instances)...)
+	if others := store.Instances(); others != nil {
+		all = append(all,
+			metrics.Counter("worldevents_hints_sent_total", "Notifications to other instances that this one has written.", others.Sent),
+			metrics.Counter("worldevents_hints_received_total", "Notifications of others, instances or people, that have written.", others.Received))
 	}
 	if wal := store.WAL(); wal != nil {
 		all = append(all,
@@ -83,14 +85,6 @@ func ofStore(store *models.Store) []prometheus.Collector {
 				func() float64 { return wal.Blocked().Seconds() }))
 	}
 	return all
-}
-
-// ofInstances are the metrics of the hints that instances give each other.
-func ofInstances(i *models.Instances) []prometheus.Collector {
-	return []prometheus.Collector{
-		metrics.Counter("worldevents_hints_sent_total", "Notifications to other instances that this one has written.", i.Sent),
-		metrics.Counter("worldevents_hints_received_total", "Notifications of others, instances or people, that have written.", i.Received),
-	}
 }
 
 // RegisterHeld registers how much requests hold of what, by its name in metrics. The table in package ledger says what bounds it.

@@ -17,7 +17,7 @@ type Series struct {
 	ID string
 
 	method   string // "" for any
-	log      slog.Handler
+	log      *slog.Logger
 	duration prometheus.Observer
 	requests *prometheus.CounterVec // by status and code
 }
@@ -44,7 +44,7 @@ func (o *Observer) Series(id, method string) *Series {
 	s := &Series{
 		ID:       id,
 		method:   method,
-		log:      log.Handler(),
+		log:      log,
 		duration: o.duration.WithLabelValues(id),
 		requests: o.requests.MustCurryWith(prometheus.Labels{"operation": id}),
 	}
@@ -66,18 +66,14 @@ func (s *Series) counter(kind Kind) prometheus.Counter {
 
 // Record counts the response to a request, which has so many bytes, and logs it.
 func (o *Observer) Record(req *Request, status int, bytes int64) {
-	s, now := req.Series, time.Now()
-	took := now.Sub(req.begun)
+	s, took := req.Series, time.Since(req.begun)
 	if req.Code == ClientGone && status >= http.StatusInternalServerError {
 		status = statusClientGone
 	}
 	s.counter(Kind{status, req.Code}).Inc()
 	s.duration.Observe((took - req.NewsWait).Seconds())
-	if ctx := context.Background(); o.leavesLine(status, req.Code) && s.log.Enabled(ctx, slog.LevelInfo) {
-		line := slog.NewRecord(now, slog.LevelInfo, "request", 0)
-		var fields [maxAttributes]slog.Attr // on the stack
-		line.AddAttrs(req.appendAttributes(fields[:0], status, bytes, took)...)
-		s.log.Handle(ctx, line)
+	if o.leavesLine(status, req.Code) {
+		s.log.LogAttrs(context.Background(), slog.LevelInfo, "request", req.attributes(status, bytes, took)...)
 	}
 }
 
