@@ -46,10 +46,9 @@ func (i *inspector) postgres(ctx context.Context, o models.Options) {
 	i.value = func(ctx context.Context, into any, query string, _ ...any) error {
 		return readRow(ctx, conn, query, into)
 	}
-	if !i.server(ctx, conn) {
+	if !i.server(ctx, conn, o.MaxConns) {
 		return
 	}
-	i.settings(ctx, conn, o.MaxConns)
 	if prepares {
 		i.statements(ctx, conn)
 	}
@@ -87,13 +86,26 @@ func readRow(ctx context.Context, conn *pgx.Conn, query string, dest ...any) err
 	return tx.QueryRow(ctx, query).Scan(dest...)
 }
 
-// server looks at the server and the way there. It reports whether the service can work with it.
-func (i *inspector) server(ctx context.Context, conn *pgx.Conn) bool {
-	var version int
+// server looks at the server and the way there: whether it takes writes, has room for connections, waits for the disk with each commit,
+// and has the right time. It reports whether the service can work with it.
+func (i *inspector) server(ctx context.Context, conn *pgx.Conn, pool int) bool {
+	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
+	defer cancel()
+	var version, places int
 	var encoding string
 	var readOnly bool
-	err := readRow(ctx, conn, `SELECT CAST(current_setting('server_version_num') AS integer), current_setting('server_encoding'),
-		CAST(current_setting('default_transaction_read_only') AS boolean) OR pg_is_in_recovery()`, &version, &encoding, &readOnly)
+	var off []string
+	var clock time.Time
+	err := readRow(ctx, conn, `
+		SELECT CAST(current_setting('server_version_num') AS integer), current_setting('server_encoding'),
+		CAST(current_setting('default_transaction_read_only') AS boolean) OR pg_is_in_recovery(),
+		least(
+			CAST(current_setting('max_connections') AS integer) - CAST(current_setting('superuser_reserved_connections') AS integer)
+				- CAST(coalesce(current_setting('reserved_connections', true), '0') AS integer),
+			(SELECT CASE WHEN datconnlimit >= 0 THEN datconnlimit END FROM pg_database WHERE datname = current_database()),
+			(SELECT CASE WHEN rolconnlimit >= 0 THEN rolconnlimit END FROM pg_roles WHERE rolname = current_user)),
+		ARRAY(SELECT CAST(name AS text) FROM pg_settings WHERE name IN ('synchronous_commit', 'fsync') AND setting = 'off'), clock_timestamp()`,
+		&version, &encoding, &readOnly, &places, &off, &clock)
 	if err == nil {
 		err = postgres.Supported(version, encoding)
 	}
@@ -108,26 +120,6 @@ func (i *inspector) server(ctx context.Context, conn *pgx.Conn) bool {
 	_, encrypted := conn.PgConn().Conn().(*tls.Conn)
 	if isTCP && !encrypted && !remote.IP.IsLoopback() {
 		i.add(Warning, "the connection is not encrypted: add sslmode=verify-full to DATABASE_URL")
-	}
-	return true
-}
-
-// settings looks at what the server is set to: room for connections, whether a commit waits for the disk, and
-// its clock.
-func (i *inspector) settings(ctx context.Context, conn *pgx.Conn, pool int) {
-	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
-	defer cancel()
-	var places int
-	var off []string
-	var clock time.Time
-	if i.failed(readRow(ctx, conn, `
-		SELECT least(
-			CAST(current_setting('max_connections') AS integer) - CAST(current_setting('superuser_reserved_connections') AS integer)
-				- CAST(coalesce(current_setting('reserved_connections', true), '0') AS integer),
-			(SELECT CASE WHEN datconnlimit >= 0 THEN datconnlimit END FROM pg_database WHERE datname = current_database()),
-			(SELECT CASE WHEN rolconnlimit >= 0 THEN rolconnlimit END FROM pg_roles WHERE rolname = current_user)),
-		ARRAY(SELECT CAST(name AS text) FROM pg_settings WHERE name IN ('synchronous_commit', 'fsync') AND setting = 'off'), clock_timestamp()`, &places, &off, &clock)) {
-		return
 	}
 	// Besides its pool an instance has a connection that listens, and one for migrating.
 	switch need := pool + 2; {
@@ -144,6 +136,7 @@ func (i *inspector) settings(ctx context.Context, conn *pgx.Conn, pool int) {
 	if apart := time.Since(clock).Abs(); apart > models.ClockSkew {
 		i.add(Warning, "its clock and that of this machine are %v apart", apart.Round(time.Second))
 	}
+	return true
 }
 
 // statements looks whether prepared statements last. Where another connection is not to be had, nothing is said.

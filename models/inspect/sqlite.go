@@ -20,19 +20,15 @@ import (
 // index would write the log into the file. So it opens the file only in one of the modes of readOnlyMode, and
 // looks again if a service started or stopped meanwhile.
 func (i *inspector) sqlite(ctx context.Context, path string, timeout time.Duration) {
-	file := sqlite.FileOf(path)
-	if file == "" {
+	if sqlite.FileOf(path) == "" {
 		i.add(Fault, "the file is on another machine")
 		return
 	}
-	if absolute, err := filepath.Abs(file); err == nil {
-		file = absolute
-	}
+	file := sqlite.RealFile(sqlite.FileOf(path)) // SQLite keeps the log beside it
 	i.about = filepath.Dir(file)
 	i.folder()
 	i.about = file
-	real := sqlite.RealFile(file) // SQLite keeps the log beside it
-	if i.failed(sqlite.RefuseLogWithoutFile(real)) {
+	if i.failed(sqlite.RefuseLogWithoutFile(file)) {
 		return
 	}
 	info, err := os.Stat(file)
@@ -46,17 +42,17 @@ func (i *inspector) sqlite(ctx context.Context, path string, timeout time.Durati
 	if i.failed(err) {
 		return
 	}
-	if info, err := os.Stat(real + "-wal"); err == nil && info.Size() > 64<<20 {
+	if info, err := os.Stat(file + "-wal"); err == nil && info.Size() > 64<<20 {
 		i.add(Warning, "its write-ahead log has %d MB: another process reads an old state, or nobody serves", info.Size()>>20)
 	}
 	for {
-		inside, mode := &inspector{about: file}, readOnlyMode(real)
+		inside, mode := &inspector{about: file}, readOnlyMode(file)
 		if mode == "" {
 			i.add(Warning, "a -wal without a -shm is beside it: the process that wrote it was killed, or it was copied here. Not looked into: the first connection takes the -wal in")
 			return
 		}
 		inside.file(ctx, path, url.Values{"mode": {"ro"}, mode: {"1"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", timeout.Milliseconds()/2)}})
-		if readOnlyMode(real) == mode || ctx.Err() != nil { // otherwise somebody has opened or closed the file meanwhile
+		if readOnlyMode(file) == mode || ctx.Err() != nil { // otherwise somebody has opened or closed the file meanwhile
 			i.found.Findings, i.found.Rows = append(i.found.Findings, inside.found.Findings...), inside.found.Rows
 			return
 		}
