@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 	"time"
 
@@ -56,8 +55,8 @@ func Copy(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("the target: %w", err)
 	}
-	c := copying{Options: o, result: Result{From: from.name, To: to.name}}
-	err = c.run(ctx, from, to)
+	c := copying{Options: o, from: from, to: to, result: Result{From: from.name, To: to.name}}
+	err = c.run(ctx)
 	if ctx.Err() != nil && err != nil {
 		err = errors.New("interrupted")
 	}
@@ -67,92 +66,71 @@ func Copy(ctx context.Context, o Options) error {
 // copying is a copy on its way.
 type copying struct {
 	Options
-	source source
-	target target
-	result Result
-	step   string
-	done   int64 // of the source's rows in this step
-	total  int64 // of all rows
+	from, to side
+	source   database // a snapshot, which shows one moment until it is closed
+	target   target
+	users    string // who else has the source open; "" if nobody is known
+	result   Result
+	step     string
+	done     int64 // of the source's rows in this step
+	total    int64 // of all rows
 }
 
-// reader is one side of a copy.
-type reader interface {
-	// columns is a query for names and types of a table, for which %s stands.
-	columns() string
-	// query yields the rows of a query. A row is valid until the next one.
-	query(ctx context.Context, query string) iter.Seq2[[]any, error]
-	close()
-}
-
-// source is a snapshot of a database. It shows one moment until it is closed.
-type source interface {
-	reader
+// database is one side of a copy, once it is open.
+type database interface {
 	// Value runs a query for one value.
 	Value(ctx context.Context, into any, query string, args ...any) error
-	// users says who else has the database open; "" if nobody is known.
-	users(ctx context.Context) string
+	// each calls do with each row of a query. The values are the same from either database: nil, int64, string, []byte and time.Time.
+	each(ctx context.Context, query string, do func(row []any) error) error
+	close()
 }
 
 // target is a database that is being made. Nobody sees it before commit; close undoes whatever commit has not done.
 type target interface {
-	reader
-	write(ctx context.Context, table table, rows iter.Seq2[[]any, error]) error
-	// finish makes indexes, constraints and triggers once the rows are there, and checks foreign keys.
+	database
+	// write adds rows, which have the columns of schema.Columns.
+	write(ctx context.Context, t schema.Table, rows [][]any) error
+	// finish does what is left to do once the rows are there, and checks foreign keys.
 	finish(ctx context.Context) error
 	commit(ctx context.Context) error
 }
 
 // run makes the copy. It calls Done while the source is still open, and held.
-func (c *copying) run(ctx context.Context, from, to side) (err error) {
-	about := from.name
+func (c *copying) run(ctx context.Context) error {
 	defer func() {
-		if err != nil {
-			err = fmt.Errorf("%s: %w", about, dberr.Classify(err))
+		if c.target != nil {
+			c.target.close()
+		}
+		if c.source != nil {
+			c.source.close()
 		}
 	}()
-	c.source, err = c.openSource(ctx, from)
-	if c.source != nil {
-		defer c.source.close()
-	}
-	if err == nil {
-		err = c.examine(ctx, from)
-	}
-	if err != nil {
-		return err
-	}
-	about = to.name
-	c.target, err = c.openTarget(ctx, to)
-	if c.target != nil {
-		defer c.target.close()
-	}
-	if err != nil {
-		return err
-	}
-	about = from.name + " to " + to.name
-	if who := c.source.users(ctx); who != "" && !c.Hold {
-		c.Note("the database is open in " + who + ": what is written from now on is not in the copy. To move to the copy, stop the service first")
-	}
-	if err := c.make(ctx); err != nil {
-		return err
+	for _, part := range []struct {
+		about string
+		do    func(context.Context) error
+	}{{c.from.name, c.openSource}, {c.from.name, c.examine}, {c.to.name, c.openTarget}, {c.from.name + " to " + c.to.name, c.make}} {
+		if err := part.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", part.about, dberr.Classify(err))
+		}
 	}
 	c.Done(c.result)
 	return nil
 }
 
-// openSource takes a snapshot of a database. What it returns beside an error is to be closed.
-func (c *copying) openSource(ctx context.Context, from side) (source, error) {
-	if from.postgres == nil {
-		return openSQLiteSource(ctx, from.file)
+// openSource takes a snapshot of a database.
+func (c *copying) openSource(ctx context.Context) error {
+	if c.from.postgres == nil {
+		return c.openSQLiteSource(ctx)
 	}
 	if c.Hold {
-		return nil, errors.New("only a SQLite file can be held")
+		return errors.New("only a SQLite file can be held")
 	}
-	return openPostgresSource(ctx, from.postgres, c.Note)
+	return c.openPostgresSource(ctx)
 }
 
 // examine refuses a source whose rows this program cannot copy, holds it, and counts its rows.
-func (c *copying) examine(ctx context.Context, from side) error {
-	j, err := from.schema.Judge(ctx, c.source.Value)
+func (c *copying) examine(ctx context.Context) error {
+	j, err := c.from.schema.Judge(ctx, c.source.Value)
 	switch newest := schema.Newest(); {
 	case err != nil:
 		return err
@@ -164,6 +142,15 @@ func (c *copying) examine(ctx context.Context, from side) error {
 		return errNewerSchema(j.Version)
 	case len(j.Unusable) > 0:
 		return errors.New(strings.Join(j.Unusable, "; "))
+	}
+	for _, t := range schema.Copied {
+		unknown, err := c.from.schema.UnknownColumns(ctx, c.source.Value, t)
+		if err == nil && unknown != "" && !c.isWholeFile() {
+			err = fmt.Errorf("the columns of %s differ and cannot be copied: this program knows no %s", t.Name, unknown)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if c.Hold {
 		if err := c.source.(*sqliteSource).hold(ctx); err != nil {
@@ -177,19 +164,15 @@ func errNewerSchema(version int64) error {
 	return fmt.Errorf("has the schema %d, and this program knows only those up to %d: use a newer version of it", version, schema.Newest())
 }
 
-// openTarget makes a database without rows. It refuses one that has some. What it returns beside an error is to be closed.
-func (c *copying) openTarget(ctx context.Context, to side) (target, error) {
-	if to.postgres != nil {
-		return openPostgresTarget(ctx, to)
+// isWholeFile reports whether a file becomes a file, which has all that the source has, of whatever type.
+func (c *copying) isWholeFile() bool { return c.from.postgres == nil && c.to.postgres == nil }
+
+// openTarget makes a database without rows. It refuses one that has some.
+func (c *copying) openTarget(ctx context.Context) error {
+	if c.to.postgres == nil {
+		return c.openSQLiteTarget(ctx)
 	}
-	t, err := createFile(to.file)
-	if err != nil {
-		return nil, err
-	}
-	if source, ok := c.source.(*sqliteSource); ok {
-		return &fileCopy{t, source}, nil
-	}
-	return t, t.prepare(ctx)
+	return c.openPostgresTarget(ctx)
 }
 
 // makeSchema makes the tables of a target.
@@ -204,43 +187,22 @@ func makeSchema(ctx context.Context, o models.Options) error {
 
 // make fills the target, and has it appear if it is equal.
 func (c *copying) make(ctx context.Context) error {
+	if c.users != "" && !c.Hold {
+		c.Note("the database is open in " + c.users + ": what is written from now on is not in the copy. To move to the copy, stop the service first")
+	}
+	c.begin("copying")
 	if err := c.fill(ctx); err != nil {
 		return err
 	}
-	c.begin("building indexes")
+	c.begin("checking")
 	if err := c.target.finish(ctx); err != nil {
 		return err
 	}
+	c.begin("comparing")
 	if err := c.compare(ctx); err != nil {
 		return err
 	}
 	return c.target.commit(ctx)
-}
-
-// fill writes the rows of all tables. SQLite keeps a table in the order of its key, and writing in that order only appends. PostgreSQL keeps
-// rows as they come, so those of one list come together.
-func (c *copying) fill(ctx context.Context) error {
-	c.begin("copying")
-	if file, ok := c.target.(*fileCopy); ok {
-		if err := file.vacuum(ctx); err != nil {
-			return err
-		}
-		return c.countRows(ctx) // again, because vacuum has taken a newer snapshot
-	}
-	for _, t := range schema.Copied {
-		table, err := c.describe(ctx, t)
-		if err != nil {
-			return err
-		}
-		order := t.Key
-		if _, ok := c.target.(*postgresTarget); ok {
-			order = t.List
-		}
-		if err := c.target.write(ctx, table, c.rows(ctx, c.source, table, order)); err != nil {
-			return fmt.Errorf("%s: %w", t.Name, err)
-		}
-	}
-	return nil
 }
 
 // countRows counts what there is to copy.

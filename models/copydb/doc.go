@@ -5,9 +5,9 @@
 //
 // All pairs take one road. A row is []any, whose values are the same from either database:
 //
-//	source ──query──▶ []any ──write──▶ target ──finish──▶ indexes, checks
+//	source ──each──▶ []any ──write──▶ target ──finish──▶ indexes, checks
 //	   └───────────── compare: both are read again ─────────┘  ──▶ commit: the copy shows
 //
-// Only from a file to a file SQLite copies its own pages instead (fileCopy). Compare makes the same checksum of both sides before the copy
+// Only from a file to a file SQLite copies its own pages instead (vacuum). Compare makes the same checksum of both sides before the copy
 // shows.
 package copydb

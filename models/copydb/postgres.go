@@ -3,7 +3,8 @@ package copydb
 import (
 	"context"
 	"errors"
-	"iter"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,6 +17,8 @@ import (
 // postgresSide is a transaction in a PostgreSQL database, on a connection of its own: the source for its snapshot, the target so that all
 // rows appear together.
 type postgresSide struct{ conn *pgx.Conn }
+
+var copiedNames = strings.Join(schema.CopiedNames(), ", ")
 
 // exec runs statements without parameters.
 func (s postgresSide) exec(ctx context.Context, statements string) error {
@@ -39,56 +42,52 @@ func (s postgresSide) close() {
 	<-s.conn.PgConn().CleanupDone()
 }
 
-func (s postgresSide) columns() string {
-	return `SELECT CAST(attname AS text), format_type(atttypid, atttypmod) FROM pg_attribute
-		WHERE attrelid = to_regclass('%s') AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attname`
-}
-
-// query asks for binary values, whatever the mode in the URL. If not all rows are wanted the copy has failed, and close ends the query.
-func (s postgresSide) query(ctx context.Context, query string) iter.Seq2[[]any, error] {
-	return func(yield func([]any, error) bool) {
-		rows, err := s.conn.Query(ctx, query, pgx.QueryExecModeDescribeExec)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		for rows.Next() {
-			row, err := rows.Values()
-			for i, value := range row {
-				switch v := value.(type) {
-				case int32:
-					row[i] = int64(v)
-				case [16]byte:
-					row[i] = models.ID(v).String()
-				case time.Time:
-					row[i] = v.UTC()
-				}
-			}
-			if !yield(row, err) || err != nil {
-				return
-			}
-		}
-		if err := rows.Err(); err != nil {
-			yield(nil, err)
-		}
-	}
-}
-
-// postgresSource is a snapshot of a database: a REPEATABLE READ transaction that only reads.
-type postgresSource struct{ postgresSide }
-
-func openPostgresSource(ctx context.Context, config *pgx.ConnConfig, note func(string)) (source, error) {
-	conn, err := pgx.ConnectConfig(ctx, config)
+// each asks for binary values, whatever the mode in the URL. If do fails the copy has failed, and close ends the query.
+func (s postgresSide) each(ctx context.Context, query string, do func(row []any) error) error {
+	rows, err := s.conn.Query(ctx, query, pgx.QueryExecModeDescribeExec)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s := postgresSource{postgresSide{conn}}
-	return s, s.begin(ctx, note)
+	for rows.Next() {
+		row, err := rows.Values()
+		if err != nil {
+			return err
+		}
+		for i, value := range row {
+			switch v := value.(type) {
+			case int32:
+				row[i] = int64(v)
+			case [16]byte:
+				row[i] = models.ID(v).String()
+			case time.Time:
+				row[i] = v.UTC()
+			}
+		}
+		if err := do(row); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
-// begin takes the snapshot. Before that it locks the tables: one that is written anew while somebody waits for it looks empty to a
+// openPostgresSource takes a snapshot, which is a REPEATABLE READ transaction that only reads, and asks who else is there.
+func (c *copying) openPostgresSource(ctx context.Context) error {
+	conn, err := pgx.ConnectConfig(ctx, c.from.postgres)
+	if err != nil {
+		return err
+	}
+	s := postgresSide{conn}
+	c.source = s
+	if err := s.takeSnapshot(ctx, c.Note); err != nil {
+		return err
+	}
+	return s.Value(ctx, &c.users, `SELECT CASE WHEN count(*) > 0 THEN format('%s other connections', count(*)) ELSE '' END FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid() AND usesysid IS NOT NULL AND backend_type IS DISTINCT FROM 'parallel worker'`)
+}
+
+// takeSnapshot locks the tables before it takes the snapshot: one that is written anew while somebody waits for it looks empty to a
 // snapshot of before (PostgreSQL, "Caveats" of MVCC). It waits for as long as others keep them locked, and tells note for whom.
-func (s postgresSource) begin(ctx context.Context, note func(string)) error {
+func (s postgresSide) takeSnapshot(ctx context.Context, note func(string)) error {
 	const begin = "ROLLBACK; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
 	for told := ""; ; {
 		// None of these takes a snapshot.
@@ -113,8 +112,85 @@ func (s postgresSource) begin(ctx context.Context, note func(string)) error {
 	}
 }
 
-func (s postgresSource) users(ctx context.Context) (who string) {
-	s.Value(ctx, &who, `SELECT CASE WHEN count(*) > 0 THEN format('%s other connections', count(*)) ELSE '' END FROM pg_stat_activity
-		WHERE datname = current_database() AND pid <> pg_backend_pid() AND usesysid IS NOT NULL AND backend_type IS DISTINCT FROM 'parallel worker'`)
-	return who // nobody is known if that fails
+// openPostgresTarget refuses a database that has rows, or that somebody uses, such as another copy or the source itself. The migration
+// refuses one with tables of another program.
+func (c *copying) openPostgresTarget(ctx context.Context) error {
+	conn, err := pgx.ConnectConfig(ctx, c.to.postgres)
+	if err != nil {
+		return err
+	}
+	t := postgresSide{conn}
+	c.target = t
+	if err = t.prepare(ctx, c.to); isCode(err, "55P03") {
+		err = errors.New("another copy into it is running, or somebody else uses its tables: stop what is running on it")
+	}
+	return err
+}
+
+// prepare looks for rows before it makes the schema, which a transaction would be in the way of. Then it begins the one of the copy. No
+// timeout of the server or the role ends a copy, which may take hours.
+func (s postgresSide) prepare(ctx context.Context, to side) error {
+	const begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; " + schema.NoLimits + "; SET LOCAL lock_timeout = '5s'; "
+	if err := s.exec(ctx, begin); err != nil {
+		return err
+	}
+	if err := s.checkEmpty(ctx); err != nil {
+		return err
+	}
+	if err := s.exec(ctx, "ROLLBACK"); err != nil {
+		return err
+	}
+	if err := makeSchema(ctx, models.Options{URL: to.url, MaxConns: 1, Timeout: to.postgres.ConnectTimeout}); err != nil {
+		return err
+	}
+	if err := s.exec(ctx, begin+"SET LOCAL synchronous_commit = on; LOCK TABLE "+copiedNames+" IN ACCESS EXCLUSIVE MODE; SET LOCAL lock_timeout = 0"); err != nil {
+		return err
+	}
+	if err := s.checkEmpty(ctx); err != nil { // rows may have been written since
+		return err
+	}
+	// What a failed copy has written goes at once from tables that its own transaction has truncated. No row leaves a mark: finish says
+	// instead that every list has changed.
+	return s.exec(ctx, "TRUNCATE "+copiedNames+"; ALTER TABLE events DISABLE TRIGGER changes_insert; ALTER TABLE rsvps DISABLE TRIGGER changes_insert")
+}
+
+// checkEmpty refuses rows and a newer schema.
+func (s postgresSide) checkEmpty(ctx context.Context) error {
+	version, err := schema.Postgres.Version(ctx, s.Value)
+	if err == nil && version > schema.Newest() {
+		err = errNewerSchema(version)
+	}
+	if err != nil || version == 0 {
+		return err
+	}
+	for _, table := range schema.CopiedNames() {
+		var filled bool
+		if err := s.Value(ctx, &filled, "SELECT EXISTS (SELECT 1 FROM "+table+")"); err != nil {
+			return err
+		}
+		if filled {
+			return fmt.Errorf("has rows in %s: name an empty database", table)
+		}
+	}
+	return nil
+}
+
+func (s postgresSide) write(ctx context.Context, t schema.Table, rows [][]any) error {
+	_, err := s.conn.CopyFrom(ctx, pgx.Identifier{t.Name}, strings.Split(schema.Columns[t.Name], ", "), pgx.CopyFromRows(rows))
+	return err
+}
+
+// finish sets the sequences behind the highest numbers, and gathers statistics, without which the first lists would have bad plans. The
+// server has checked foreign keys with each write.
+func (s postgresSide) finish(ctx context.Context) error {
+	return s.exec(ctx, `ALTER TABLE events ENABLE ALWAYS TRIGGER changes_insert; ALTER TABLE rsvps ENABLE ALWAYS TRIGGER changes_insert;
+		UPDATE incarnation SET id = gen_random_uuid(); `+schema.SetSequences+"; ANALYZE "+copiedNames)
+}
+
+// commit is not interrupted once it has begun, so that it is known whether it happened.
+func (s postgresSide) commit(ctx context.Context) error {
+	if err := s.exec(context.WithoutCancel(ctx), "COMMIT"); err != nil {
+		return fmt.Errorf("commit: %w: look whether the target has rows", err)
+	}
+	return nil
 }

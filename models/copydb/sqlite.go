@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"net/url"
 	"os"
 	"time"
@@ -30,73 +29,57 @@ func openSQLite(ctx context.Context, file string, pragmas ...string) (*sqliteSid
 	return &sqliteSide{conn}, nil
 }
 
-// columns has no types: any column has values of any type.
-func (s *sqliteSide) columns() string {
-	return "SELECT name, '' FROM pragma_table_info('%s') ORDER BY name"
-}
-
-func (s *sqliteSide) query(ctx context.Context, query string) iter.Seq2[[]any, error] {
-	return func(yield func([]any, error) bool) {
-		rows, err := s.QueryContext(ctx, query)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		defer rows.Close()
-		names, _ := rows.Columns() // fails for closed rows only
+func (s *sqliteSide) each(ctx context.Context, query string, do func(row []any) error) error {
+	rows, err := s.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	names, _ := rows.Columns() // fails for closed rows only
+	for rows.Next() {
 		row, into := make([]any, len(names)), make([]any, len(names))
 		for i := range row {
 			into[i] = &row[i]
 		}
-		for rows.Next() {
-			err := rows.Scan(into...)
-			for i, value := range row {
-				if bytes, ok := value.([]byte); ok && bytes == nil { // pgx would take it for NULL
-					row[i] = []byte{}
-				}
-			}
-			if !yield(row, err) || err != nil {
-				return
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		for i, value := range row {
+			if bytes, ok := value.([]byte); ok && bytes == nil { // pgx would take it for NULL
+				row[i] = []byte{}
 			}
 		}
-		if err := rows.Err(); err != nil {
-			yield(nil, err)
+		if err := do(row); err != nil {
+			return err
 		}
 	}
+	return rows.Err()
 }
 
-// checkForeignKeys returns an error if a row refers to one that does not exist.
-func (s *sqliteSide) checkForeignKeys(ctx context.Context) error {
-	var broken string
-	err := s.Value(ctx, &broken, sqlite.BrokenReferences)
-	if err == nil && broken != "" {
-		err = errors.New(broken + ": the sqlite3 shell shows it with PRAGMA foreign_key_check")
-	}
-	return err
-}
+func (s *sqliteSide) close() { s.Close() }
 
 // sqliteSource is a snapshot of a file: a read transaction, which in WAL mode sees one state and keeps nobody
 // from writing.
 type sqliteSource struct {
 	*sqliteSide
 	file   string
-	others string      // who else has the file open
 	writer *sqliteSide // keeps others from writing; nil while they may
 }
 
-func openSQLiteSource(ctx context.Context, file string) (source, error) {
+func (c *copying) openSQLiteSource(ctx context.Context) error {
+	file := c.from.file
 	if info, err := os.Stat(file); err != nil { // SQLite would say that it is unable to open the file
-		return nil, err
+		return err
 	} else if !info.Mode().IsRegular() {
-		return nil, errors.New("is no file")
+		return errors.New("is no file")
 	}
-	others := sqlite.WhoHasOpen(file) // before this connection makes a -shm of its own
+	c.users = sqlite.WhoHasOpen(file) // before this connection makes a -shm of its own
 	side, err := openSQLite(ctx, file, "query_only(1)")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s := &sqliteSource{sqliteSide: side, file: file, others: others}
-	return s, s.Exec(ctx, takeSnapshot)
+	c.source = &sqliteSource{sqliteSide: side, file: file}
+	return side.Exec(ctx, takeSnapshot)
 }
 
 // takeSnapshot reads something, because SQLite takes the snapshot at the first reading of a transaction, not at
@@ -121,8 +104,6 @@ func (s *sqliteSource) release() {
 		s.writer = nil
 	}
 }
-
-func (s *sqliteSource) users(context.Context) string { return s.others }
 
 func (s *sqliteSource) close() {
 	s.release()

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/pressly/goose/v3"
 )
@@ -25,6 +26,9 @@ type Database struct {
 	Fixing string
 	// missing selects what is not there of tables and columns, for which %s stands as rows of VALUES: one column of each table.
 	missing string
+	// unknown selects the columns of a table that are not in a list. The first %s stands for the table, the other for what is between the
+	// quotes of the list.
+	unknown string
 	// otherOwner selects the role that owns the tables, if this one has not its rights; else "".
 	otherOwner string
 	// migrated are the rules for a database that is to be migrated, and served those for one that was.
@@ -39,6 +43,7 @@ var (
 		HasTableQuery: "SELECT count(*) > 0 FROM sqlite_schema WHERE type = 'table' AND name = '%s'",
 		missing: `SELECT coalesce(group_concat(text, ', '), '') FROM (SELECT 'table ' || column1 || ': no column ' || min(column2) AS text FROM (VALUES %s)
 			WHERE NOT EXISTS (SELECT 1 FROM pragma_table_info(column1) WHERE name = column2) GROUP BY column1)`,
+		unknown:    "SELECT coalesce(group_concat(name, ', '), '') FROM pragma_table_info('%s') WHERE name NOT IN ('%s')",
 		otherOwner: "SELECT ''",
 		served:     sqliteServed,
 	}
@@ -53,6 +58,8 @@ var (
 `,
 		missing: `SELECT coalesce(string_agg(text, ', '), '') FROM (SELECT format('table %%s: no column %%s', tab, min(name)) AS text FROM (VALUES %s) wanted (tab, name)
 			WHERE NOT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass(tab) AND attname = name AND NOT attisdropped) GROUP BY tab) missing`,
+		unknown: `SELECT coalesce(string_agg(attname, ', '), '') FROM pg_attribute
+			WHERE attrelid = to_regclass('%s') AND attnum > 0 AND NOT attisdropped AND attgenerated = '' AND attname NOT IN ('%s')`,
 		otherOwner: "SELECT CASE WHEN pg_has_role(relowner, 'MEMBER') THEN '' ELSE CAST(pg_get_userbyid(relowner) AS text) END FROM pg_class WHERE oid = to_regclass('events')",
 		migrated:   postgresMigrated,
 		served:     postgresServed,
@@ -107,18 +114,20 @@ func (d Database) Version(ctx context.Context, value Value) (version int64, err 
 // Columns are the tables that are read and written, with their columns. Tests compare them with the migrations.
 var Columns = map[string]string{
 	"compatibility":      "oldest",
-	"users":              "number, id, username, created_at, issuer, subject, folded, skeleton, blocked_at",
+	"users":              "id, number, username, created_at, issuer, subject, folded, skeleton, blocked_at",
 	"blocked_identities": "hash, blocked_at",
 	"sessions":           "id, user_id, handle_hash, created_at, device, network, provider_sid, revoked_at, refreshed_at, expires_at, token_hash, spent",
-	"events":             "number, id, world_id, creator_id, name, description, scheduled_at, created_at, request_hash",
+	"events":             "id, number, world_id, creator_id, name, description, scheduled_at, created_at, request_hash",
 	"rsvps":              "event_number, created_at, user_number, username",
 	"changes":            "world_id",
 	"incarnation":        "horizon, next, next_since",
 }
 
-// Table is a table of the schema. All of its columns are copied.
+// Table is a table of the schema. Its columns in Columns are copied.
 type Table struct {
 	Name string
+	// Types are those that PostgreSQL has for the columns, in their order.
+	Types string
 	// Key is the order in which SQLite keeps the rows. Writing them in this order is quickest there.
 	Key string
 	// List is an order that the rows have in both databases. It is the one in which lists show them.
@@ -132,11 +141,18 @@ func (t Table) From() string { return t.Name + t.where }
 
 // Copied are all tables of the schema. A table stands behind those that it refers to.
 var Copied = []Table{
-	{"users", "number", "number", ""},
-	{"blocked_identities", "hash", "hash", ""},
-	{"sessions", "id", "id", ""},
-	{"events", "number", "world_id, scheduled_at, id", " WHERE world_id <> ''"},
-	{"rsvps", "user_number, event_number", "event_number, created_at, user_number", " WHERE event_number NOT IN (SELECT number FROM events WHERE world_id = '')"},
+	{"users", "uuid, integer, text, timestamptz, text, text, text, text, timestamptz", "number", "number", ""},
+	{"blocked_identities", "bytea, timestamptz", "hash", "hash", ""},
+	{"sessions", "uuid, uuid, bytea, timestamptz, text, text, text, timestamptz, timestamptz, timestamptz, bytea, bytea", "id", "id", ""},
+	{"events", "uuid, bigint, text, uuid, text, text, timestamptz, timestamptz, bytea", "number", "world_id, scheduled_at, id", " WHERE world_id <> ''"},
+	{"rsvps", "bigint, timestamptz, integer, text", "user_number, event_number", "event_number, created_at, user_number",
+		" WHERE event_number NOT IN (SELECT number FROM events WHERE world_id = '')"},
+}
+
+// UnknownColumns names the columns of a table that this program does not copy, "" if there are none. Generated ones need no copy.
+func (d Database) UnknownColumns(ctx context.Context, value Value, t Table) (names string, err error) {
+	err = value(ctx, &names, fmt.Sprintf(d.unknown, t.Name, strings.ReplaceAll(Columns[t.Name], ", ", "', '")))
+	return names, err
 }
 
 // CountRows counts the rows of each table.

@@ -23,7 +23,7 @@ func TestCopyEnded(t *testing.T) {
 		p.MustRun("demo")
 		addMany(from, 20_000)
 		for i, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
-			for j, step := range []string{"copying", "building indexes", "comparing"} {
+			for j, step := range []string{"copying", "checking", "comparing"} {
 				if (i+j)%2 == 0 != (from.Dialect == "sqlite") { // each kind of target has them all, from either kind of source
 					continue
 				}
