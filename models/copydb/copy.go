@@ -7,9 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"worldevents/models"
 	"worldevents/models/internal/dberr"
+	"worldevents/models/internal/postgres"
 	"worldevents/models/internal/schema"
+	"worldevents/models/internal/sqlite"
 )
 
 // Options of Copy.
@@ -55,12 +59,47 @@ func Copy(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("the target: %w", err)
 	}
+	if o.Hold && from.postgres != nil {
+		return errors.New("only a SQLite file can be held")
+	}
 	c := copying{Options: o, from: from, to: to, result: Result{From: from.name, To: to.name}}
 	err = c.run(ctx)
 	if ctx.Err() != nil && err != nil {
 		err = errors.New("interrupted")
 	}
 	return err
+}
+
+// side is one side of a copy.
+type side struct {
+	url string
+	// name is the URL without secrets.
+	name   string
+	schema schema.Database
+	// file is the SQLite file; "" for PostgreSQL.
+	file string
+	// postgres says how to connect; nil for SQLite.
+	postgres *pgx.ConnConfig
+}
+
+// parse reads a URL. It refuses other texts, because pgx would read them as keywords and values, and take what
+// is missing from the environment.
+func (o Options) parse(text string) (side, error) {
+	if path, ok := strings.CutPrefix(text, "sqlite:"); ok {
+		file := sqlite.FileOf(path)
+		if file == "" || strings.HasSuffix(file, "/") || strings.IndexByte(file, 0) >= 0 {
+			return side{}, errors.New("sqlite: needs the name of a file of this machine")
+		}
+		return side{url: text, name: text, schema: schema.SQLite, file: file}, nil
+	}
+	if !postgres.IsURL(text) {
+		return side{}, errors.New("must be sqlite:FILE or postgres://…")
+	}
+	config, err := postgres.Parse(text, o.Timeout)
+	if err != nil {
+		return side{}, err
+	}
+	return side{url: text, name: postgres.NameOf(config), schema: schema.Postgres, postgres: config}, nil
 }
 
 // copying is a copy on its way.
@@ -82,10 +121,10 @@ type database interface {
 	Value(ctx context.Context, into any, query string, args ...any) error
 	// each calls do with each row of a query. The values are the same from either database: nil, int64, string, []byte and time.Time.
 	each(ctx context.Context, query string, do func(row []any) error) error
-	close()
+	Close()
 }
 
-// target is a database that is being made. Nobody sees it before commit; close undoes whatever commit has not done.
+// target is a database that is being made. Nobody sees it before commit; Close undoes whatever commit has not done.
 type target interface {
 	database
 	// write adds rows, which have the columns of schema.Columns.
@@ -99,16 +138,23 @@ type target interface {
 func (c *copying) run(ctx context.Context) error {
 	defer func() {
 		if c.target != nil {
-			c.target.close()
+			c.target.Close()
 		}
 		if c.source != nil {
-			c.source.close()
+			c.source.Close()
 		}
 	}()
+	openSource, openTarget := c.openPostgresSource, c.openPostgresTarget
+	if c.from.postgres == nil {
+		openSource = c.openSQLiteSource
+	}
+	if c.to.postgres == nil {
+		openTarget = c.openSQLiteTarget
+	}
 	for _, part := range []struct {
 		about string
 		do    func(context.Context) error
-	}{{c.from.name, c.openSource}, {c.from.name, c.examine}, {c.to.name, c.openTarget}, {c.from.name + " to " + c.to.name, c.make}} {
+	}{{c.from.name, openSource}, {c.from.name, c.examine}, {c.to.name, openTarget}, {c.from.name + " to " + c.to.name, c.make}} {
 		if err := part.do(ctx); err != nil {
 			return fmt.Errorf("%s: %w", part.about, dberr.Classify(err))
 		}
@@ -117,18 +163,7 @@ func (c *copying) run(ctx context.Context) error {
 	return nil
 }
 
-// openSource takes a snapshot of a database.
-func (c *copying) openSource(ctx context.Context) error {
-	if c.from.postgres == nil {
-		return c.openSQLiteSource(ctx)
-	}
-	if c.Hold {
-		return errors.New("only a SQLite file can be held")
-	}
-	return c.openPostgresSource(ctx)
-}
-
-// examine refuses a source whose rows this program cannot copy, holds it, and counts its rows.
+// examine refuses a source whose rows this program cannot copy. It holds one that is to be held, or that vacuum copies.
 func (c *copying) examine(ctx context.Context) error {
 	j, err := c.from.schema.Judge(ctx, c.source.Value)
 	switch newest := schema.Newest(); {
@@ -152,12 +187,14 @@ func (c *copying) examine(ctx context.Context) error {
 			return err
 		}
 	}
-	if c.Hold {
-		if err := c.source.(*sqliteSource).hold(ctx); err != nil {
-			return err
-		}
+	if !c.Hold && !c.isWholeFile() {
+		return nil
 	}
-	return c.countRows(ctx)
+	err = dberr.Classify(c.source.(*sqliteSource).hold(ctx))
+	if errors.Is(err, dberr.ErrUnwritable) && !c.Hold { // who only reads cannot hold; if somebody writes, compare says so
+		return nil
+	}
+	return err
 }
 
 func errNewerSchema(version int64) error {
@@ -166,14 +203,6 @@ func errNewerSchema(version int64) error {
 
 // isWholeFile reports whether a file becomes a file, which has all that the source has, of whatever type.
 func (c *copying) isWholeFile() bool { return c.from.postgres == nil && c.to.postgres == nil }
-
-// openTarget makes a database without rows. It refuses one that has some.
-func (c *copying) openTarget(ctx context.Context) error {
-	if c.to.postgres == nil {
-		return c.openSQLiteTarget(ctx)
-	}
-	return c.openPostgresTarget(ctx)
-}
 
 // makeSchema makes the tables of a target.
 func makeSchema(ctx context.Context, o models.Options) error {
@@ -190,8 +219,12 @@ func (c *copying) make(ctx context.Context) error {
 	if c.users != "" && !c.Hold {
 		c.Note("the database is open in " + c.users + ": what is written from now on is not in the copy. To move to the copy, stop the service first")
 	}
+	fill := c.fill
+	if c.isWholeFile() {
+		fill = c.vacuum
+	}
 	c.begin("copying")
-	if err := c.fill(ctx); err != nil {
+	if err := fill(ctx); err != nil {
 		return err
 	}
 	c.begin("checking")
@@ -208,7 +241,6 @@ func (c *copying) make(ctx context.Context) error {
 // countRows counts what there is to copy.
 func (c *copying) countRows(ctx context.Context) (err error) {
 	c.result.Rows, err = schema.CountRows(ctx, c.source.Value)
-	c.total = 0
 	for _, n := range c.result.Rows {
 		c.total += n
 	}

@@ -5,9 +5,9 @@
 //
 // All pairs take one road. A row is []any, whose values are the same from either database:
 //
-//	source ──each──▶ []any ──write──▶ target ──finish──▶ indexes, checks
+//	source ──each──▶ []any ──write──▶ target ──finish──▶ marks, checks
 //	   └───────────── compare: both are read again ─────────┘  ──▶ commit: the copy shows
 //
-// Only from a file to a file SQLite copies its own pages instead (vacuum). Compare makes the same checksum of both sides before the copy
-// shows.
+// The columns and their types are those of package schema. Indexes and constraints are there while rows are written. Only from a file to a
+// file SQLite copies its own pages instead (vacuum). Compare makes the same checksum of both sides before the copy shows.
 package copydb

@@ -35,14 +35,14 @@ func (s postgresSide) Value(ctx context.Context, into any, query string, args ..
 	return s.conn.QueryRow(ctx, query, args...).Scan(into)
 }
 
-// close rolls back what is not committed. If a statement was interrupted, close waits until it is cancelled: a
+// Close rolls back what is not committed. If a statement was interrupted, it waits until it is cancelled: a
 // PgBouncer before version 1.20 exits if the process that asked for the cancellation goes away first.
-func (s postgresSide) close() {
+func (s postgresSide) Close() {
 	s.conn.Close(context.Background())
 	<-s.conn.PgConn().CleanupDone()
 }
 
-// each asks for binary values, whatever the mode in the URL. If do fails the copy has failed, and close ends the query.
+// each asks for binary values, whatever the mode in the URL. If do fails the copy has failed, and Close ends the query.
 func (s postgresSide) each(ctx context.Context, query string, do func(row []any) error) error {
 	rows, err := s.conn.Query(ctx, query, pgx.QueryExecModeDescribeExec)
 	if err != nil {
@@ -127,14 +127,10 @@ func (c *copying) openPostgresTarget(ctx context.Context) error {
 	return err
 }
 
-// prepare looks for rows before it makes the schema, which a transaction would be in the way of. Then it begins the one of the copy. No
-// timeout of the server or the role ends a copy, which may take hours.
+// prepare looks for rows before it makes the schema, which a transaction would be in the way of. Then it begins the one of the copy, and
+// looks again, since rows may have been written meanwhile.
 func (s postgresSide) prepare(ctx context.Context, to side) error {
-	const begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; " + schema.NoLimits + "; SET LOCAL lock_timeout = '5s'; "
-	if err := s.exec(ctx, begin); err != nil {
-		return err
-	}
-	if err := s.checkEmpty(ctx); err != nil {
+	if err := s.begin(ctx, ""); err != nil {
 		return err
 	}
 	if err := s.exec(ctx, "ROLLBACK"); err != nil {
@@ -143,10 +139,7 @@ func (s postgresSide) prepare(ctx context.Context, to side) error {
 	if err := makeSchema(ctx, models.Options{URL: to.url, MaxConns: 1, Timeout: to.postgres.ConnectTimeout}); err != nil {
 		return err
 	}
-	if err := s.exec(ctx, begin+"SET LOCAL synchronous_commit = on; LOCK TABLE "+copiedNames+" IN ACCESS EXCLUSIVE MODE; SET LOCAL lock_timeout = 0"); err != nil {
-		return err
-	}
-	if err := s.checkEmpty(ctx); err != nil { // rows may have been written since
+	if err := s.begin(ctx, "SET LOCAL synchronous_commit = on; LOCK TABLE "+copiedNames+" IN ACCESS EXCLUSIVE MODE; SET LOCAL lock_timeout = 0"); err != nil {
 		return err
 	}
 	// What a failed copy has written goes at once from tables that its own transaction has truncated. No row leaves a mark: finish says
@@ -154,8 +147,13 @@ func (s postgresSide) prepare(ctx context.Context, to side) error {
 	return s.exec(ctx, "TRUNCATE "+copiedNames+"; ALTER TABLE events DISABLE TRIGGER changes_insert; ALTER TABLE rsvps DISABLE TRIGGER changes_insert")
 }
 
-// checkEmpty refuses rows and a newer schema.
-func (s postgresSide) checkEmpty(ctx context.Context) error {
+// begin begins a transaction with some statements, and refuses rows and a newer schema. No timeout of the server or the role ends a copy,
+// which may take hours.
+func (s postgresSide) begin(ctx context.Context, statements string) error {
+	err := s.exec(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; "+schema.NoLimits+"; SET LOCAL lock_timeout = '5s'; "+statements)
+	if err != nil {
+		return err
+	}
 	version, err := schema.Postgres.Version(ctx, s.Value)
 	if err == nil && version > schema.Newest() {
 		err = errNewerSchema(version)

@@ -19,22 +19,14 @@ import (
 // batch is how many rows are in memory at once, and are written together.
 const batch = 2000
 
-// fill writes the rows of all tables. SQLite keeps a table in the order of its key, and writing in that order only appends. PostgreSQL keeps
-// rows as they come, so those of one list come together.
+// fill writes the rows of all tables, those of one list together, which is how PostgreSQL keeps them.
 func (c *copying) fill(ctx context.Context) error {
-	if c.isWholeFile() {
-		if err := c.target.(*sqliteTarget).vacuum(ctx, c.source.(*sqliteSource)); err != nil {
-			return err
-		}
-		return c.countRows(ctx) // again, because vacuum has taken a newer snapshot
+	if err := c.countRows(ctx); err != nil {
+		return err
 	}
 	for _, t := range schema.Copied {
-		order := t.List
-		if c.to.postgres == nil {
-			order = t.Key
-		}
 		var rows [][]any
-		err := c.each(ctx, c.source, t, order, func(row []any) error {
+		err := c.each(ctx, c.source, t, func(row []any) error {
 			if rows = append(rows, row); len(rows) < batch {
 				return nil
 			}
@@ -53,8 +45,8 @@ func (c *copying) fill(ctx context.Context) error {
 }
 
 // compare reads both sides in the order of the lists, and returns an error unless they have the same rows. The
-// databases read in that order through an index. So a broken index, which lacks rows or has them in a wrong
-// order, makes the sums differ, too.
+// databases read in that order through an index. So an index of the source that lacks rows gives another number than counting, and one
+// that has them in a wrong order another sum.
 func (c *copying) compare(ctx context.Context) error {
 	all := sha256.New()
 	for _, t := range schema.Copied {
@@ -63,7 +55,7 @@ func (c *copying) compare(ctx context.Context) error {
 		both, ctx := errgroup.WithContext(ctx)
 		for i, side := range []database{c.source, c.target} {
 			both.Go(func() error {
-				return c.each(ctx, side, t, t.List, func(row []any) error {
+				return c.each(ctx, side, t, func(row []any) error {
 					rows[i]++
 					sums[i].Write(textOf(row))
 					return nil
@@ -98,11 +90,11 @@ func textOf(row []any) (text []byte) {
 	return text
 }
 
-// each reads a table in an order.
-func (c *copying) each(ctx context.Context, db database, t schema.Table, order string, do func(row []any) error) error {
+// each reads a table in the order of the lists.
+func (c *copying) each(ctx context.Context, db database, t schema.Table, do func(row []any) error) error {
 	columns := schema.Columns[t.Name]
 	names, types := strings.Split(columns, ", "), strings.Split(t.Types, ", ")
-	return db.each(ctx, fmt.Sprintf("SELECT %s FROM %s ORDER BY %s", columns, t.From(), order), func(row []any) error {
+	return db.each(ctx, fmt.Sprintf("SELECT %s FROM %s ORDER BY %s", columns, t.From(), t.List), func(row []any) error {
 		for i, value := range row {
 			if wrong := judge(value, types[i]); wrong != "" && !c.isWholeFile() {
 				return fmt.Errorf("%s %s, in the row with %s", names[i], wrong, identify(t, row))

@@ -56,8 +56,6 @@ func (s *sqliteSide) each(ctx context.Context, query string, do func(row []any) 
 	return rows.Err()
 }
 
-func (s *sqliteSide) close() { s.Close() }
-
 // sqliteSource is a snapshot of a file: a read transaction, which in WAL mode sees one state and keeps nobody
 // from writing.
 type sqliteSource struct {
@@ -105,7 +103,7 @@ func (s *sqliteSource) release() {
 	}
 }
 
-func (s *sqliteSource) close() {
+func (s *sqliteSource) Close() {
 	s.release()
-	s.Close()
+	s.sqliteSide.Close()
 }

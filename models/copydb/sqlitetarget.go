@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"worldevents/models"
-	"worldevents/models/internal/dberr"
 	"worldevents/models/internal/schema"
 	"worldevents/models/internal/sqlite"
 )
@@ -22,16 +21,14 @@ type sqliteTarget struct {
 	name, temporary string
 	file            *os.File // temporary
 	published       bool
-	restore         string // statements that make the dropped indexes and triggers; "" from another file
 }
 
 // sqliteSuffixes are those of the files that SQLite keeps beside a database. SQLite would take one that is left
 // there for the new database's.
 var sqliteSuffixes = []string{"-wal", "-shm", "-journal"}
 
-// openSQLiteTarget makes the file. It refuses a name that is taken, and one into which another copy is running or was killed. From another
-// file vacuum fills it; otherwise it gets the schema, but without indexes, which are made quicker at the end, and triggers, which would
-// leave marks.
+// openSQLiteTarget makes the file, and in it the schema unless vacuum is to fill it. It refuses a name that is taken, and one into which
+// another copy is running or was killed.
 func (c *copying) openSQLiteTarget(ctx context.Context) error {
 	name, err := filepath.Abs(c.to.file)
 	if err == nil {
@@ -56,16 +53,7 @@ func (c *copying) openSQLiteTarget(ctx context.Context) error {
 	if err := makeSchema(ctx, models.Options{URL: "sqlite:" + t.temporary, Timeout: 2 * copyBusy}); err != nil {
 		return err
 	}
-	if err := t.open(ctx); err != nil {
-		return err
-	}
-	var drop string
-	err = t.QueryRowContext(ctx, `SELECT group_concat(sql, ';'), group_concat('DROP ' || type || ' ' || name, ';')
-		FROM sqlite_schema WHERE type IN ('index', 'trigger') AND sql IS NOT NULL`).Scan(&t.restore, &drop)
-	if err != nil {
-		return err
-	}
-	return t.Exec(ctx, drop)
+	return t.open(ctx)
 }
 
 // checkFree refuses a name at which there is a file, or was a database whose log is left.
@@ -81,8 +69,7 @@ func checkFree(name string) error {
 	return nil
 }
 
-// open opens the file, which nobody sees before it is whole. Nobody uses what a killed copy leaves, so it needs no journal. Making an
-// index sorts, and sorting takes several times the memory of the cache.
+// open opens the file, which nobody sees before it is whole. Nobody uses what a killed copy leaves, so it needs no journal.
 func (t *sqliteTarget) open(ctx context.Context) (err error) {
 	t.sqliteSide, err = openSQLite(ctx, t.temporary, "locking_mode(EXCLUSIVE)", "journal_mode(OFF)", "synchronous(OFF)", "cache_size(-16384)")
 	return err
@@ -91,21 +78,17 @@ func (t *sqliteTarget) open(ctx context.Context) (err error) {
 // vacuum makes the copy with VACUUM INTO (sqlite.org/lang_vacuum.html). That takes along everything in the
 // file, also what this program does not know, and leaves out what deleted rows have left.
 //
-// The copy must show the same moment as the source's snapshot, with which it is compared. So vacuum holds
-// writes back while it takes the snapshot anew and VACUUM begins, which reads from one state, too.
-func (t *sqliteTarget) vacuum(ctx context.Context, source *sqliteSource) error {
+// The copy must show the same moment as the source's snapshot, with which it is compared. So writes are held back until VACUUM has begun,
+// which reads from one state, too.
+func (c *copying) vacuum(ctx context.Context) error {
+	source, t := c.source.(*sqliteSource), c.target.(*sqliteTarget)
 	from, err := openSQLite(ctx, source.file)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	held := source.writer != nil
-	if !held {
+	if !c.Hold {
 		defer source.release()
-		err := dberr.Classify(source.hold(ctx))
-		if err != nil && !errors.Is(err, dberr.ErrUnwritable) { // who only reads cannot hold writes back; if somebody writes, compare says so
-			return err
-		}
 	}
 	done := make(chan error, 1)
 	go func() { done <- from.Exec(ctx, "VACUUM INTO ?", t.temporary) }()
@@ -113,13 +96,12 @@ func (t *sqliteTarget) vacuum(ctx context.Context, source *sqliteSource) error {
 	for {
 		select {
 		case err := <-done:
-			return errors.Join(err, synced, t.open(ctx))
+			return errors.Join(err, synced, t.open(ctx), c.countRows(ctx))
 		case <-time.After(20 * time.Millisecond):
-			info, err := t.file.Stat()
-			if err == nil && info.Size() > 0 && !held {
-				source.release() // VACUUM has begun, so it has its state, which is that of the snapshot
+			if info, err := t.file.Stat(); err == nil && info.Size() > 0 && !c.Hold {
+				source.release()
 			}
-			synced = errors.Join(synced, t.file.Sync())
+			synced = errors.Join(synced, t.file.Sync()) // not all of it at the end, as in write
 		}
 	}
 }
@@ -144,10 +126,9 @@ func (t *sqliteTarget) write(ctx context.Context, table schema.Table, rows [][]a
 	return errors.Join(t.Exec(ctx, "COMMIT"), t.file.Sync())
 }
 
-// finish makes what was dropped, and takes out the marks that came from another file, which name worlds, as does what deleting leaves on
-// the pages.
+// finish takes out the marks, which come from another file or of the triggers. They name worlds, as does what deleting leaves on the pages.
 func (t *sqliteTarget) finish(ctx context.Context) error {
-	err := t.Exec(ctx, t.restore+`; PRAGMA secure_delete = ON; DELETE FROM changes;
+	err := t.Exec(ctx, `PRAGMA secure_delete = ON; DELETE FROM changes;
 		UPDATE incarnation SET (horizon, next) = (SELECT seq, seq FROM sqlite_sequence WHERE name = 'changes') WHERE EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'changes')`)
 	if err != nil {
 		return err
@@ -162,7 +143,7 @@ func (t *sqliteTarget) finish(ctx context.Context) error {
 
 // commit puts the file on disk and then gives it its name, so that no crash leaves half of it under that name.
 func (t *sqliteTarget) commit(context.Context) error {
-	t.Close() // SQLite then has written everything, and has no descriptor of the file any more
+	t.sqliteSide.Close() // SQLite then has written everything, and has no descriptor of the file any more
 	if err := errors.Join(t.file.Sync(), checkFree(t.name)); err != nil {
 		return err
 	}
@@ -178,10 +159,10 @@ func (t *sqliteTarget) commit(context.Context) error {
 	return folder.Sync() // the new name
 }
 
-// close removes the file, unless it was published.
-func (t *sqliteTarget) close() {
+// Close removes the file, unless it was published.
+func (t *sqliteTarget) Close() {
 	if t.sqliteSide != nil {
-		t.Close()
+		t.sqliteSide.Close()
 	}
 	if !t.published {
 		t.removeBeside()

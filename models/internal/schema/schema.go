@@ -128,8 +128,6 @@ type Table struct {
 	Name string
 	// Types are those that PostgreSQL has for the columns, in their order.
 	Types string
-	// Key is the order in which SQLite keeps the rows. Writing them in this order is quickest there.
-	Key string
 	// List is an order that the rows have in both databases. It is the one in which lists show them.
 	List string
 	// where is SQL behind the name that leaves out rows of removed events.
@@ -141,11 +139,11 @@ func (t Table) From() string { return t.Name + t.where }
 
 // Copied are all tables of the schema. A table stands behind those that it refers to.
 var Copied = []Table{
-	{"users", "uuid, integer, text, timestamptz, text, text, text, text, timestamptz", "number", "number", ""},
-	{"blocked_identities", "bytea, timestamptz", "hash", "hash", ""},
-	{"sessions", "uuid, uuid, bytea, timestamptz, text, text, text, timestamptz, timestamptz, timestamptz, bytea, bytea", "id", "id", ""},
-	{"events", "uuid, bigint, text, uuid, text, text, timestamptz, timestamptz, bytea", "number", "world_id, scheduled_at, id", " WHERE world_id <> ''"},
-	{"rsvps", "bigint, timestamptz, integer, text", "user_number, event_number", "event_number, created_at, user_number",
+	{"users", "uuid, integer, text, timestamptz, text, text, text, text, timestamptz", "number", ""},
+	{"blocked_identities", "bytea, timestamptz", "hash", ""},
+	{"sessions", "uuid, uuid, bytea, timestamptz, text, text, text, timestamptz, timestamptz, timestamptz, bytea, bytea", "id", ""},
+	{"events", "uuid, bigint, text, uuid, text, text, timestamptz, timestamptz, bytea", "world_id, scheduled_at, id", " WHERE world_id <> ''"},
+	{"rsvps", "bigint, timestamptz, integer, text", "event_number, created_at, user_number",
 		" WHERE event_number NOT IN (SELECT number FROM events WHERE world_id = '')"},
 }
 

@@ -217,7 +217,7 @@ func TestCopyKilledAnywhere(t *testing.T) {
 				if killed == 0 {
 					t.Error("none was killed")
 				}
-				// The server may be building an index for the one that was killed last.
+				// The server may still run a statement of the one that was killed last.
 				servicetest.Eventually(t, 30*time.Second, "a copy succeeds", func() bool {
 					_, stderr, status := p.Run("copy", "--to", to.URL)
 					if status != 0 && !strings.Contains(stderr, "another copy into it is running") {
