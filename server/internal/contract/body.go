@@ -2,14 +2,15 @@ package contract
 
 import (
 	"bytes"
+	stdjson "encoding/json"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -81,86 +82,76 @@ func isJSON(h http.Header) bool {
 	return !declared || strings.EqualFold(charset, "utf-8") || strings.EqualFold(charset, "utf8")
 }
 
+// body is what the contract says of a body: it is a JSON object, whose members are neither arrays nor objects.
+type body struct {
+	schema   *openapi3.Schema
+	messages map[string]string // by member; "body" is the body as a whole
+}
+
 // validate adds the fields of a body that do not fit. It returns the errors of readBody.
-func (o *object) validate(r *http.Request, fields *FieldsError) error {
+func (b *body) validate(r *http.Request, fields *FieldsError) error {
 	text, err := readBody(r)
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(text, &validator{o, fields}, LoneSurrogates); err != nil {
+	var value any
+	if json.Unmarshal(text, &value, LoneSurrogates, decoding) != nil {
 		return ErrMalformed
+	}
+	if err := b.schema.VisitJSON(value, allFaults...); err != nil {
+		b.addFaults(err, fields)
 	}
 	return nil
 }
 
-// validator validates a body while it is decoded.
-type validator struct {
-	*object
-	fields *FieldsError
+// addFaults adds the fields that an error of openapi3.Schema is about.
+func (b *body) addFaults(err error, fields *FieldsError) {
+	if several, ok := err.(openapi3.MultiError); ok {
+		for _, err := range several {
+			b.addFaults(err, fields)
+		}
+		return
+	}
+	name, message := "body", b.messages["body"]
+	if fault, ok := err.(*openapi3.SchemaError); ok && len(fault.JSONPointer()) > 0 {
+		name = fault.JSONPointer()[0]
+		if message = b.messages[name]; fault.SchemaField == "required" {
+			message = "is required"
+		}
+	}
+	fields.add(name, message)
 }
 
-// UnmarshalJSONFrom implements json.UnmarshalerFrom. It returns the errors of the decoder, and errTooDeep.
-func (v *validator) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	if d.PeekKind() != '{' {
-		v.fields.add("body", v.message)
-		return skipValue(d)
-	}
-	if _, err := d.ReadToken(); err != nil {
+// decoding has a body decoded into what openapi3.Schema takes. It returns the errors of skipValue.
+var decoding = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, to *any) error {
+	switch kind := d.PeekKind(); kind {
+	case '{', '[':
+		if kind == '[' || d.StackDepth() > 0 {
+			*to = unfit{}
+			return skipValue(d)
+		}
+	case '0':
+		number, err := d.ReadValue()
+		*to = stdjson.Number(number) // may be beyond all floats
 		return err
-	}
-	present := make([]bool, len(v.members))
-	for d.PeekKind() != '}' {
-		name, _, err := readString(d)
+	case '"':
+		quoted, err := d.ReadValue()
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(v.members, func(f field) bool { return f.name == name })
-		if i < 0 {
-			if err := skipValue(d); err != nil {
-				return err
-			}
-			continue
+		text, err := jsontext.AppendUnquote(nil, quoted)
+		if *to = string(text); err != nil { // a lone surrogate is no character of Unicode
+			*to = unfit{}
 		}
-		present[i] = true
-		if err := v.validateMember(&v.members[i], d); err != nil {
-			return err
-		}
+		return nil
 	}
-	for i, f := range v.members {
-		if f.required && !present[i] {
-			v.fields.add(f.name, "is required")
-		}
-	}
-	_, err := d.ReadToken()
-	return err
-}
+	return errors.ErrUnsupported
+}))
 
-func (v *validator) validateMember(f *field, d *jsontext.Decoder) error {
-	if d.PeekKind() != '"' {
-		v.fields.add(f.name, f.message)
-		return skipValue(d)
-	}
-	text, whole, err := readString(d)
-	if err == nil && !(whole && f.fits(text)) {
-		v.fields.add(f.name, f.message)
-	}
-	return err
-}
+// unfit is a value that fits no schema with a type: openapi3.Schema refuses a Go type that it does not know.
+type unfit struct{}
 
-// readString reads a string. One that is not whole has a lone surrogate, which is no character of Unicode.
-func readString(d *jsontext.Decoder) (text string, whole bool, err error) {
-	quoted, err := d.ReadValue()
-	if err != nil {
-		return "", false, err
-	}
-	var buffer [64]byte
-	unquoted, err := jsontext.AppendUnquote(buffer[:0], quoted)
-	return string(unquoted), err == nil, nil
-}
-
-var errTooDeep = errors.New("nested too deep")
-
-// skipValue reads a value. It returns errTooDeep beyond maxDepth, and the errors of the decoder.
+// skipValue reads a value. It returns ErrMalformed beyond maxDepth, and the errors of the decoder.
 func skipValue(d *jsontext.Decoder) error {
 	for outer := d.StackDepth(); ; {
 		if _, err := d.ReadToken(); err != nil {
@@ -168,7 +159,7 @@ func skipValue(d *jsontext.Decoder) error {
 		}
 		switch depth := d.StackDepth(); {
 		case depth > maxDepth:
-			return errTooDeep
+			return ErrMalformed
 		case depth <= outer:
 			return nil
 		}

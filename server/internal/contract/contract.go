@@ -3,6 +3,12 @@ package contract
 import (
 	"net/http"
 	"net/url"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"worldevents/gen"
 )
 
 // Operation is one operation of the contract. Its methods may be called concurrently.
@@ -14,13 +20,8 @@ type Operation struct {
 	// Secured reports whether every alternative of the operation's security requires something.
 	Secured bool
 
-	schema operationSchema
-}
-
-// operationSchema is what the contract says of an operation's parameters and body.
-type operationSchema struct {
-	path, query, header []field
-	body                *object // nil for an operation without one
+	path, query, header []parameter
+	body                *body // nil for an operation without one
 	// refusesBodies means that the contract names 413 for an operation without a body.
 	refusesBodies bool
 }
@@ -33,21 +34,21 @@ type operationSchema struct {
 // otherwise a FieldsError with every field that does not fit.
 func (o *Operation) Validate(r *http.Request, param func(name string) string) error {
 	var fields FieldsError
-	for i := range o.schema.path {
-		f := &o.schema.path[i]
-		text, err := url.PathUnescape(param(f.name))
-		fields.validateParameter(f, text, err == nil)
+	for i := range o.path {
+		p := &o.path[i]
+		text, err := url.PathUnescape(param(p.name))
+		fields.validateParameter(p, text, err == nil)
 	}
-	fields.validateQuery(o.schema.query, r.URL.RawQuery)
-	for i := range o.schema.header {
-		f := &o.schema.header[i]
-		fields.validateValues(f, r.Header.Values(f.name))
+	fields.validateQuery(o.query, r.URL.RawQuery)
+	for i := range o.header {
+		p := &o.header[i]
+		fields.validateValues(p, r.Header.Values(p.name))
 	}
-	if o.schema.body == nil {
-		if !drain(r) && o.schema.refusesBodies {
+	if o.body == nil {
+		if !drain(r) && o.refusesBodies {
 			return ErrTooLarge
 		}
-	} else if err := o.schema.body.validate(r, &fields); err != nil {
+	} else if err := o.body.validate(r, &fields); err != nil {
 		return err
 	}
 	if len(fields) > 0 {
@@ -56,7 +57,7 @@ func (o *Operation) Validate(r *http.Request, param func(name string) string) er
 	return nil
 }
 
-func (e *FieldsError) validateQuery(parameters []field, raw string) {
+func (e *FieldsError) validateQuery(parameters []parameter, raw string) {
 	var query url.Values
 	if raw != "" && len(parameters) > 0 {
 		var err error
@@ -66,28 +67,57 @@ func (e *FieldsError) validateQuery(parameters []field, raw string) {
 		}
 	}
 	for i := range parameters {
-		f := &parameters[i]
-		e.validateValues(f, query[f.name])
+		p := &parameters[i]
+		e.validateValues(p, query[p.name])
 	}
 }
 
 // validateValues validates a parameter of which there may be any number of values.
-func (e *FieldsError) validateValues(f *field, values []string) {
+func (e *FieldsError) validateValues(p *parameter, values []string) {
 	switch len(values) {
 	case 0:
-		if f.required {
-			e.add(f.name, "is required")
+		if p.required {
+			e.add(p.name, "is required")
 		}
 	case 1:
-		e.validateParameter(f, values[0], true)
+		e.validateParameter(p, values[0], true)
 	default:
-		e.add(f.name, "must be given once")
+		e.add(p.name, "must be given once")
 	}
 }
 
 // validateParameter validates the text of a parameter; decoded is false when its percent-encoding is broken.
-func (e *FieldsError) validateParameter(f *field, text string, decoded bool) {
-	if f.message != "" && !(decoded && f.fits(text)) {
-		e.add(f.name, f.message)
+func (e *FieldsError) validateParameter(p *parameter, text string, decoded bool) {
+	if p.message != "" && !(decoded && p.fits(text)) {
+		e.add(p.name, p.message)
 	}
 }
+
+// parameter is what the contract says of a parameter. One without message may be any text.
+type parameter struct {
+	name     string
+	required bool
+	schema   *openapi3.Schema
+	message  string // x-message, which says what the value must be
+}
+
+// fits reports whether a value fits that is spelled as text.
+func (p *parameter) fits(text string) bool {
+	if !p.schema.Type.Is(openapi3.TypeInteger) {
+		return utf8.ValidString(text) && p.schema.VisitJSON(text, firstFault...) == nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	return err == nil && p.schema.VisitJSON(n, firstFault...) == nil
+}
+
+var (
+	// formats has our own reading of date-time, which refuses what the database or a client could not read.
+	formats = openapi3.WithStringFormatValidators(map[string]openapi3.StringFormatValidator{
+		"date-time": openapi3.NewCallbackValidator(func(text string) error {
+			_, err := gen.ParseDateTime(text)
+			return err
+		}),
+	})
+	firstFault = []openapi3.SchemaValidationOption{formats, openapi3.FailFast()}
+	allFaults  = []openapi3.SchemaValidationOption{formats, openapi3.MultiErrors(), openapi3.VisitAsRequest()}
+)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -93,19 +94,24 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+const head, responses = "openapi: 3.0.3\ninfo: {title: t, version: '1'}\n", "responses: {'200': {description: d}}"
+
+// withQuery returns a contract whose operation has a parameter q.
+func withQuery(schema string) string {
+	return head + "paths: {/x: {get: {parameters: [{name: q, in: query, schema: {" + schema + "}}], " + responses + "}}}"
+}
+
+// withBody returns a contract whose operation has a body.
+func withBody(schema string) string {
+	return head + "paths: {/x: {post: {requestBody: {required: true, content: {application/json: {schema: {" + schema + "}}}}, " + responses + "}}}"
+}
+
 // A contract with rules that Validate would not enforce is no contract to start with.
 func TestLoadRefuses(t *testing.T) {
-	const head, responses = "openapi: 3.0.3\ninfo: {title: t, version: '1'}\n", "responses: {'200': {description: d}}"
-	query := func(schema string) string {
-		return head + "paths: {/x: {get: {parameters: [{name: q, in: query, schema: {" + schema + "}}], " + responses + "}}}"
-	}
-	body := func(schema string) string {
-		return head + "paths: {/x: {post: {requestBody: {required: true, content: {application/json: {schema: {" + schema + "}}}}, " + responses + "}}}"
-	}
 	for _, good := range []string{
-		query("type: string"),
-		query("type: integer, minimum: 1, maximum: 7, x-message: m"),
-		body("type: object, x-message: m, required: [a], properties: {a: {type: string, maxLength: 7, x-message: m}}"),
+		withQuery("type: string"),
+		withQuery("type: integer, minimum: 1, maximum: 7, x-message: m"),
+		withBody("type: object, x-message: m, required: [a], properties: {a: {type: string, maxLength: 7, x-message: m}}"),
 	} {
 		if _, err := load(t, good); err != nil {
 			t.Error(err)
@@ -119,30 +125,27 @@ func TestLoadRefuses(t *testing.T) {
 		{"a reference to a reference", head + "paths: {/x: {get: {parameters: [{$ref: '#/components/parameters/X'}], " + responses + "}}}\ncomponents: {parameters: {X: {$ref: '#/components/parameters/X'}}}"},
 		{"an array in a header", head + "paths: {/x: {get: {parameters: [{name: h, in: header, schema: {type: array, items: {type: string}}}], " + responses + "}}}"},
 		{"a cookie", head + "paths: {/x: {get: {parameters: [{name: c, in: cookie, schema: {type: string}}], " + responses + "}}}"},
-		{"an array", query("type: array, items: {type: string}")},
-		{"a parameter without type", query("")},
-		{"a rule without words", query("type: string, minLength: 1")},
-		{"a length that is no number", query("type: string, maxLength: '7', x-message: m")},
-		{"an enumeration", query("type: string, enum: [a], x-message: m")},
-		{"another format", query("type: string, format: uuid, x-message: m")},
-		{"a pattern that Go does not read", query("type: string, pattern: '(?=a)', x-message: m")},
-		{"a minimum of a string", query("type: string, minimum: 1, x-message: m")},
-		{"a length of an integer", query("type: integer, maxLength: 1, x-message: m")},
-		{"a minimum that is not allowed itself", query("type: integer, minimum: 1, exclusiveMinimum: true, x-message: m")},
-		{"excluded integers", query("type: integer, x-excluded: [1], x-message: m")},
-		{"excluded, and no list", query("type: string, x-excluded: a, x-message: m")},
-		{"excluded without words", query("type: string, x-excluded: [a]")},
-		{"alternatives", query("type: string, x-message: m, oneOf: [{maxLength: 1}]")},
+		{"an array", withQuery("type: array, items: {type: string}")},
+		{"a parameter without type", withQuery("")},
+		{"a parameter without schema", head + "paths: {/x: {get: {parameters: [{name: q, in: query, content: {text/plain: {}}}], " + responses + "}}}"},
+		{"a keyword that nobody knows", withQuery("type: string, maxLenght: 7, x-message: m")},
+		{"an enumeration without words", withQuery("type: string, enum: [a]")},
+		{"a rule without words", withQuery("type: string, minLength: 1")},
+		{"a length that is no number", withQuery("type: string, maxLength: '7', x-message: m")},
+		{"another format", withQuery("type: string, format: uuid, x-message: m")},
+		{"a pattern that Go does not read", withQuery("type: string, pattern: '(?=a)', x-message: m")},
+		{"excluded, and no list", withQuery("type: string, x-excluded: a, x-message: m")},
+		{"excluded without words", withQuery("type: string, x-excluded: [a]")},
 		{"parameters of a path", head + "paths: {/x: {parameters: [{name: q, in: query, schema: {type: string}}], get: {" + responses + "}}}"},
 		{"an optional body", head + "paths: {/x: {post: {requestBody: {content: {application/json: {schema: {type: object}}}}, " + responses + "}}}"},
 		{"a form", head + "paths: {/x: {post: {requestBody: {required: true, content: {multipart/form-data: {schema: {type: object}}}}, " + responses + "}}}"},
-		{"a body that is an array", body("type: array, x-message: m, items: {type: string}")},
-		{"a body without words", body("type: object, properties: {a: {type: string, x-message: m}}")},
-		{"a body with a number", body("type: object, x-message: m, properties: {a: {type: integer, x-message: m}}")},
-		{"a body with a member without words", body("type: object, x-message: m, properties: {a: {type: string}}")},
-		{"a body with a member that may be null", body("type: object, x-message: m, properties: {a: {type: string, nullable: true, x-message: m}}")},
-		{"a body with no other members", body("type: object, x-message: m, properties: {a: {type: string, x-message: m}}, additionalProperties: false")},
-		{"a body that needs what it does not describe", body("type: object, x-message: m, required: [a]")},
+		{"a body that is an array", withBody("type: array, x-message: m, items: {type: string}")},
+		{"a body without words", withBody("type: object, properties: {a: {type: string, x-message: m}}")},
+		{"a body with an array in it", withBody("type: object, x-message: m, properties: {a: {type: array, items: {type: string}, x-message: m}}")},
+		{"a body with an object in it", withBody("type: object, x-message: m, properties: {a: {type: object, x-message: m}}")},
+		{"a body with a member of any type", withBody("type: object, x-message: m, properties: {a: {x-message: m}}")},
+		{"a body with a schema for other members", withBody("type: object, x-message: m, additionalProperties: {type: string}")},
+		{"a body with a member without words", withBody("type: object, x-message: m, properties: {a: {type: string}}")},
 		{"a body without schema", head + "paths: {/x: {post: {requestBody: {required: true, content: {application/json: {}}}, " + responses + "}}}"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -150,6 +153,52 @@ func TestLoadRefuses(t *testing.T) {
 				t.Errorf("loaded %v", all)
 			}
 		})
+	}
+}
+
+// Whatever rule a schema has is enforced.
+func TestRules(t *testing.T) {
+	for _, test := range []struct{ rules, fitting, unfit string }{
+		{"type: string, enum: [a, b]", "b", "c"},
+		{"type: string, x-excluded: [a, b]", "c", "b"},
+		{"type: string, oneOf: [{maxLength: 1}, {pattern: '^x'}]", "xx", "x"},
+		{`type: string, pattern: '^[^\s]*$'`, "\ufeff", "\u2003"},
+		{"type: string, format: date", "2030-02-28", "2030-02-30"},
+		{"type: integer, minimum: 1, exclusiveMinimum: true", "2", "1"},
+		{"type: integer, multipleOf: 3", "-3", "4"},
+		{"type: integer, x-excluded: [1]", "2", "1"},
+		{"type: integer, format: int32", "2147483647", "2147483648"},
+	} {
+		all, err := load(t, withQuery("x-message: m, "+test.rules))
+		if err != nil {
+			t.Fatalf("%s: %v", test.rules, err)
+		}
+		for text, fits := range map[string]bool{test.fitting: true, test.unfit: false} {
+			if err := all[0].Validate(newRequest(all[0], "q="+url.QueryEscape(text), "", ""), withID("")); (err == nil) != fits {
+				t.Errorf("%s: %q: %v", test.rules, text, err)
+			}
+		}
+	}
+	for _, test := range []struct {
+		rules, body string
+		want        FieldsError
+	}{
+		{"properties: {a: {type: string, nullable: true, x-message: m}}", `{"a":null}`, nil},
+		{"properties: {a: {type: number, maximum: 7, x-message: m}}", `{"a":7}`, nil},
+		{"properties: {a: {type: number, maximum: 7, x-message: m}}", `{"a":7.5}`, FieldsError{"a": "m"}},
+		{"properties: {a: {type: boolean, x-message: m}}", `{"a":true}`, nil},
+		{"required: [a]", `{}`, FieldsError{"a": "is required"}},
+		{"additionalProperties: false", `{"a":1}`, FieldsError{"body": "object"}},
+		{"maxProperties: 1", `{"a":[],"b":{}}`, FieldsError{"body": "object"}},
+	} {
+		all, err := load(t, withBody("type: object, x-message: object, "+test.rules))
+		if err != nil {
+			t.Fatalf("%s: %v", test.rules, err)
+		}
+		var got FieldsError
+		if err := all[0].Validate(newRequest(all[0], "", jsonType, test.body), withID("")); err != nil && !errors.As(err, &got) || !maps.Equal(got, test.want) {
+			t.Errorf("%s: %s: %v", test.rules, test.body, err)
+		}
 	}
 }
 

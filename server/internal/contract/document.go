@@ -1,48 +1,37 @@
 package contract
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/getkin/kin-openapi/openapi3"
 )
-
-// node is an object of the contract's JSON.
-type node = map[string]any
-
-// document is the contract as a whole, in which references are looked up.
-type document node
 
 // Load reads the contract as JSON and returns its operations, in no particular order. It returns an error when the text is no
 // contract, and when it has rules that Validate would not enforce.
 func Load(text []byte) ([]*Operation, error) {
-	var d document
-	if err := json.Unmarshal(text, &d); err != nil {
+	var doc openapi3.T
+	// The loader's own reading takes JSON for YAML, which is slower.
+	if err := doc.UnmarshalJSON(text); err != nil {
 		return nil, err
 	}
-	paths, _ := d["paths"].(node)
-	if len(paths) == 0 {
+	if err := openapi3.NewLoader().ResolveRefsIn(&doc, nil); err != nil {
+		return nil, err
+	}
+	if doc.Paths.Len() == 0 {
 		return nil, errors.New("want paths")
 	}
 	var all []*Operation
-	for path, value := range paths {
-		item, err := d.at(value)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		if item["parameters"] != nil {
+	for path, item := range doc.Paths.Map() {
+		if len(item.Parameters) > 0 {
 			return nil, fmt.Errorf("%s: want parameters in each operation", path)
 		}
-		for name, value := range item {
-			method := strings.ToUpper(name)
-			if !slices.Contains(methods, method) {
-				continue // a summary, or an extension
-			}
-			op, err := d.newOperation(value)
+		for method, from := range item.Operations() {
+			op, err := newOperation(&doc, from)
 			if err != nil {
 				return nil, fmt.Errorf("%s %s: %w", method, path, err)
 			}
@@ -53,112 +42,122 @@ func Load(text []byte) ([]*Operation, error) {
 	return all, nil
 }
 
-// methods are those of a Path Item Object (OpenAPI 3.0.3, section 4.7.9).
-var methods = []string{
-	http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete, http.MethodOptions, http.MethodHead, http.MethodPatch, http.MethodTrace,
-}
-
-// at returns the object that a value is, or that it refers to (OpenAPI 3.0.3, section 4.7.23).
-func (d document) at(value any) (node, error) {
-	object, _ := value.(node)
-	if ref, ok := object["$ref"].(string); ok {
-		pointer, within := strings.CutPrefix(ref, "#")
-		object = node(d)
-		for name := range jsontext.Pointer(pointer).Tokens() {
-			object, _ = object[name].(node)
-		}
-		if !within || object["$ref"] != nil {
-			object = nil
-		}
-		if object == nil {
-			return nil, fmt.Errorf("%s: want the name of an object of the contract", ref)
-		}
+func newOperation(doc *openapi3.T, from *openapi3.Operation) (*Operation, error) {
+	security := doc.Security
+	if from.Security != nil {
+		security = *from.Security
 	}
-	if object == nil {
-		return nil, errors.New("want an object")
+	isOptional := func(alternative openapi3.SecurityRequirement) bool { return len(alternative) == 0 }
+	op := &Operation{
+		ID:            from.OperationID,
+		Secured:       len(security) > 0 && !slices.ContainsFunc(security, isOptional),
+		refusesBodies: from.Responses.Status(http.StatusRequestEntityTooLarge) != nil,
 	}
-	return object, nil
-}
-
-func (d document) newOperation(value any) (*Operation, error) {
-	from, err := d.at(value)
-	if err != nil {
+	if err := from.Validate(context.Background(), openapi3.EnableSchemaFormatValidation(), openapi3.DisableExamplesValidation()); err != nil {
 		return nil, err
 	}
-	op := new(Operation)
-	op.ID, _ = from["operationId"].(string)
-	security, own := from["security"]
-	if !own {
-		security = d["security"]
-	}
-	op.Secured = isSecured(security)
-	parameters, _ := from["parameters"].([]any)
-	for _, value := range parameters {
-		if err := op.schema.addParameter(d, value); err != nil {
-			return nil, err
+	for _, ref := range from.Parameters {
+		if err := op.addParameter(ref.Value); err != nil {
+			return nil, fmt.Errorf("%s: %w", ref.Value.Name, err)
 		}
 	}
-	if value, ok := from["requestBody"]; ok {
-		if op.schema.body, err = d.newBody(value); err != nil {
+	if from.RequestBody != nil {
+		var err error
+		if op.body, err = newBody(from.RequestBody.Value); err != nil {
 			return nil, fmt.Errorf("request body: %w", err)
 		}
 	}
-	responses, _ := from["responses"].(node)
-	op.schema.refusesBodies = responses[fmt.Sprint(http.StatusRequestEntityTooLarge)] != nil
 	return op, nil
 }
 
-// isSecured reports whether there are alternatives, and each requires something.
-func isSecured(security any) bool {
-	alternatives, _ := security.([]any)
-	isOptional := func(alternative any) bool {
-		required, _ := alternative.(node)
-		return len(required) == 0
-	}
-	return len(alternatives) > 0 && !slices.ContainsFunc(alternatives, isOptional)
-}
-
-func (s *operationSchema) addParameter(d document, value any) error {
-	p, err := d.at(value)
+func (o *Operation) addParameter(from *openapi3.Parameter) error {
+	schema, err := newSchema(from.Schema)
 	if err != nil {
 		return err
 	}
-	name, _ := p["name"].(string)
-	required, _ := p["required"].(bool)
-	schema, err := d.at(p["schema"])
-	if err != nil {
-		return fmt.Errorf("%s: schema: %w", name, err)
+	p := parameter{from.Name, from.Required, schema, messageOf(schema)}
+	rules := *schema
+	rules.Type = nil
+	switch {
+	case !schema.Type.Is(openapi3.TypeString) && !schema.Type.Is(openapi3.TypeInteger):
+		return errors.New("want a string or an integer")
+	case p.message == "" && !rules.IsEmpty():
+		return errors.New("want x-message")
 	}
-	f, err := newField(name, required, schema)
-	if err != nil {
-		return err
-	}
-	switch p["in"] {
-	case "path":
-		s.path = append(s.path, f)
-	case "query":
-		s.query = append(s.query, f)
-	case "header":
-		s.header = append(s.header, f)
+	switch from.In {
+	case openapi3.ParameterInPath:
+		o.path = append(o.path, p)
+	case openapi3.ParameterInQuery:
+		o.query = append(o.query, p)
+	case openapi3.ParameterInHeader:
+		o.header = append(o.header, p)
 	default:
-		return fmt.Errorf("%s: want it in path, query or header", name)
+		return errors.New("want it in path, query or header")
 	}
 	return nil
 }
 
-func (d document) newBody(value any) (*object, error) {
-	body, err := d.at(value)
+func newBody(from *openapi3.RequestBody) (*body, error) {
+	media := from.Content["application/json"]
+	if !from.Required || len(from.Content) != 1 || media == nil {
+		return nil, errors.New("want it required, and application/json alone")
+	}
+	schema, err := newSchema(media.Schema)
 	if err != nil {
 		return nil, err
 	}
-	content, _ := body["content"].(node)
-	media, _ := content["application/json"].(node)
-	if body["required"] != true || len(content) != 1 {
-		return nil, errors.New("want it required, and application/json alone")
+	if !schema.Type.Is(openapi3.TypeObject) || schema.AdditionalProperties.Schema != nil || messageOf(schema) == "" {
+		return nil, errors.New("want an object, x-message, and no schema of other members")
 	}
-	schema, err := d.at(media["schema"])
-	if err != nil {
-		return nil, fmt.Errorf("schema: %w", err)
+	b := &body{schema, map[string]string{"body": messageOf(schema)}}
+	for name, ref := range schema.Properties {
+		member := ref.Value
+		if member.Type.Permits(openapi3.TypeArray) || member.Type.Permits(openapi3.TypeObject) || messageOf(member) == "" {
+			return nil, fmt.Errorf("%s: want x-message, and neither an array nor an object", name)
+		}
+		b.messages[name] = messageOf(member)
 	}
-	return newObject(d, schema)
+	return b, nil
+}
+
+// newSchema returns a schema whose rules are all enforced, or an error.
+func newSchema(ref *openapi3.SchemaRef) (*openapi3.Schema, error) {
+	if ref == nil {
+		return nil, errors.New("want a schema")
+	}
+	if err := ref.WalkSubtree(enforce); err != nil {
+		return nil, err
+	}
+	return ref.Value, nil
+}
+
+// enforce has openapi3.Schema enforce what it would not by itself. It returns an error for a format that it would ignore.
+func enforce(_ string, ref *openapi3.SchemaRef) error {
+	s := ref.Value
+	if s.Format != "" && s.Type.Permits(openapi3.TypeString) && openapi3.SchemaStringFormats[s.Format] == nil {
+		return fmt.Errorf("would not be held to format %s", s.Format)
+	}
+	s.Pattern = goPattern(s.Pattern)
+	if excluded, ok := s.Extensions[xExcluded]; ok {
+		values, ok := excluded.([]any)
+		if !ok {
+			return fmt.Errorf("want a list in %s", xExcluded)
+		}
+		s.AllOf = append(s.AllOf, (&openapi3.Schema{Not: openapi3.NewSchema().WithEnum(values...).NewRef()}).NewRef())
+		delete(s.Extensions, xExcluded)
+	}
+	return nil
+}
+
+// xExcluded is a rule of our own: values that only the description names, where a pattern would be another promise to generated clients.
+const xExcluded = "x-excluded"
+
+// goPattern returns a pattern as Go reads it, where \s is ASCII. In ECMA-262, the dialect of the contract's patterns, it is
+// the white space of Unicode, and U+FEFF, which is none here: a byte order mark has always been a name.
+func goPattern(pattern string) string { return strings.ReplaceAll(pattern, `\s`, `\t-\r\pZ`) }
+
+// messageOf returns the contract's own words for a value that does not fit the schema, or "".
+func messageOf(schema *openapi3.Schema) string {
+	message, _ := schema.Extensions["x-message"].(string)
+	return message
 }
