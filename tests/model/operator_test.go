@@ -66,10 +66,12 @@ func (s *site) crowd(known *state, n, length int) ([]*user, error) {
 // past dates what is written behind the service's back before everything that clients do.
 var past = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// lately dates n RSVPs, a microsecond apart, up to now. Nobody joins in the future: that those who join later stand
-// later is what the service relies on.
+// lately dates n RSVPs, a microsecond apart, after all that was written before, and waits until the last of them is over: nobody joins in
+// the future. That those who join later stand later is what the service relies on.
 func lately(n int) time.Time {
-	return time.Now().UTC().Truncate(time.Microsecond).Add(-time.Duration(n) * time.Microsecond)
+	first := time.Now().UTC().Truncate(time.Microsecond).Add(time.Microsecond)
+	time.Sleep(time.Duration(n) * time.Microsecond)
+	return first
 }
 
 // bulk is many events at once, the instants step milliseconds apart.
