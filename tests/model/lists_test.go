@@ -7,9 +7,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A list of up to so many bytes of JSON always has an ETag, unless slow readers hold others.
-const alwaysTagged = 200 << 10
-
 // anyQuery draws every shape of list. The cursor is one that has been seen.
 func (m *machine) anyQuery(t *rapid.T) query {
 	q := wholeWorld()
