@@ -94,16 +94,16 @@ func (l *Lists) acquireReader(deadline time.Time, callers []models.Caller) (rele
 
 // BeginPage is beginReading for something that costs the database as much as a list.
 func (l *Lists) BeginPage(ctx context.Context, user models.ID) (reading context.Context, end func(), err error) {
-	ctx, end, err = l.beginReading(ctx, user)
+	ctx, endTurn, err := l.beginReading(ctx, user)
 	if err != nil {
 		return nil, nil, err
 	}
 	release, err := l.acquireReader(time.Now().Add(models.ListTimeout), []models.Caller{{UserID: user}})
 	if err != nil {
-		end()
+		endTurn()
 		return nil, nil, err
 	}
-	return l.store.WithDeadline(ctx), func() { release(); end() }, nil
+	return l.store.WithDeadline(ctx), func() { release(); endTurn() }, nil
 }
 
 // beginReading waits until the user may read one more list. It returns the context to read it with, and end, which the caller calls once;

@@ -11,7 +11,7 @@ import (
 	"worldevents/models"
 )
 
-// read reads a list into r: from the cache if its world has not changed, else from the database, whole or until it is too large to hold.
+// read reads a list into r: from the cache if its world has not changed, else from the database.
 func (l *Lists) read(ctx context.Context, r *sharedRead) error {
 	t, callers := l.tagger.Load(), distinct(r.callers)
 	known := l.cache.get(r.key, t)
