@@ -203,8 +203,7 @@ func TestEmptyListIsOneStatement(t *testing.T) {
 	}
 	alice := addCaller(t, store, "alice")
 	read := func() error {
-		_, err := store.ReadList(t.Context(), models.ListOptions{WorldID: "w"}, alice, new(textSink))
-		return err
+		return store.List(models.ListOptions{WorldID: "w"}).Next(t.Context(), alice, new(textSink))
 	}
 	before := len(server.Log())
 	if err := read(); err != nil {

@@ -11,7 +11,7 @@ import (
 type heldList struct {
 	etag, link string
 	json       []byte
-	tooLong    *TooLongError // instead of all that
+	batched    bool // it took several batches to read
 	compress   sync.Once
 	gzip       []byte // once somebody needs it
 
