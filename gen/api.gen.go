@@ -648,6 +648,11 @@ type IdempotencyKey = string
 // WorldID defines model for WorldId.
 type WorldID = string
 
+// BadListRequest The request does not fit the contract.
+//
+// Example: {"code":"validation_failed","error":"The request does not fit the contract","fields":{"name":"is required"},"requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
+type BadListRequest = BadRequestError
+
 // BadRequest The request does not fit the contract.
 //
 // Example: {"code":"validation_failed","error":"The request does not fit the contract","fields":{"name":"is required"},"requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
@@ -958,6 +963,17 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/api/event/:id", wrapper.CreateEvent, options.OperationMiddlewares["createEvent"]...)
 	router.POST(options.BaseURL+"/api/event/join/:id", wrapper.JoinEvent, options.OperationMiddlewares["joinEvent"]...)
 
+}
+
+type BadListRequestResponseHeaders struct {
+	CacheControl *string
+	Link         *string
+	XRequestID   *string
+}
+type BadListRequestJSONResponse struct {
+	Body BadRequestError
+
+	Headers BadListRequestResponseHeaders
 }
 
 type BadRequestResponseHeaders struct {
@@ -1862,7 +1878,7 @@ type ListEventsResponseObject interface {
 type ListEvents200ResponseHeaders struct {
 	CacheControl    *string
 	ContentEncoding *string
-	ETag            *string
+	ETag            string
 	Link            *string
 	Vary            *string
 	XRequestID      *string
@@ -1886,9 +1902,7 @@ func (response ListEvents200JSONResponse) VisitListEventsResponse(w http.Respons
 	if response.Headers.ContentEncoding != nil {
 		w.Header().Set("Content-Encoding", fmt.Sprint(*response.Headers.ContentEncoding))
 	}
-	if response.Headers.ETag != nil {
-		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
-	}
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
 	if response.Headers.Link != nil {
 		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
 	}
@@ -1905,7 +1919,7 @@ func (response ListEvents200JSONResponse) VisitListEventsResponse(w http.Respons
 
 type ListEvents304ResponseHeaders struct {
 	CacheControl *string
-	ETag         *string
+	ETag         string
 	Link         *string
 	RetryAfter   *int
 	Vary         *string
@@ -1920,9 +1934,7 @@ func (response ListEvents304Response) VisitListEventsResponse(w http.ResponseWri
 	if response.Headers.CacheControl != nil {
 		w.Header().Set("Cache-Control", fmt.Sprint(*response.Headers.CacheControl))
 	}
-	if response.Headers.ETag != nil {
-		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
-	}
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
 	if response.Headers.Link != nil {
 		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
 	}
@@ -1939,7 +1951,7 @@ func (response ListEvents304Response) VisitListEventsResponse(w http.ResponseWri
 	return nil
 }
 
-type ListEvents400JSONResponse struct{ BadRequestJSONResponse }
+type ListEvents400JSONResponse struct{ BadListRequestJSONResponse }
 
 func (response ListEvents400JSONResponse) VisitListEventsResponse(w http.ResponseWriter) error {
 
@@ -1950,6 +1962,9 @@ func (response ListEvents400JSONResponse) VisitListEventsResponse(w http.Respons
 	w.Header().Set("Content-Type", "application/json")
 	if response.Headers.CacheControl != nil {
 		w.Header().Set("Cache-Control", fmt.Sprint(*response.Headers.CacheControl))
+	}
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
 	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))

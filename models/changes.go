@@ -123,7 +123,7 @@ type question struct {
 // the way to the database and back costs more than the answer.
 func (s *Store) ChangedSince(ctx context.Context, m Moment, world string, callers []Caller) (Changes, error) {
 	q := &question{moment: m, world: world, callers: callers}
-	err := s.call(ctx, s.reader, s.options.MaxWait, func(deadline, giveUp time.Time) (started time.Time, err error) {
+	err := s.call(ctx, s.reader, s.options.Timeout, func(deadline, giveUp time.Time) (started time.Time, err error) {
 		j := &batch.Job{Question: q, Deadline: deadline, Waiting: s.reader.timings.waiting}
 		err = s.questions.Apply(ctx, j, giveUp)
 		return j.Started(), err

@@ -1,20 +1,14 @@
 package models
 
-import (
-	"fmt"
-
-	"gorm.io/gorm"
-)
+import "gorm.io/gorm"
 
 // database is what SQLite and PostgreSQL do differently by code. The SQL that differs is a dialect.
 type database interface {
 	// newPool prepares a pool of n connections, with GORM over it. It connects to nothing yet.
 	newPool(n int) (pool, error)
-	// rows runs a query for a batch of a list on the connection pool of tx itself, without GORM, and calls each
-	// with every row until it wants no more. The query selects an id, a time, and then the texts of a listRow.
-	rows(tx *gorm.DB, query string, args []any, each func(*listRow) (more bool)) error
-	// snapshot calls fn, whose queries all see the database as the first of them saw it.
-	snapshot(tx *gorm.DB, fn func(rows rowsFunc) error) error
+	// rows runs the query of a list on the connection pool of tx itself, without GORM, and calls each with every row until it wants no
+	// more. The query selects what a ListedEvent has, in that order.
+	rows(tx *gorm.DB, query string, args []any, each func(*ListedEvent) (more bool)) error
 	// migrate runs fn while no other process migrates. If the service cannot work with this server, it returns
 	// an error in words for the operator.
 	migrate(tx *gorm.DB, fn func() error) error
@@ -27,12 +21,10 @@ type database interface {
 
 // dialect is the SQL that differs between the databases. All other statements are the same for both.
 type dialect struct {
-	// blob is the type of bytes. time is the type of a time that a statement gets as text.
-	blob, time string
-	// joinUsernames aggregates usernames into one text, with line feeds between them.
-	joinUsernames string
-	// usernames are the first largeRSVPs+1 users of event e, joined, in joining order; NULL if nobody has
-	// joined. The extra one shows that the event is large.
+	// blob is the type of bytes.
+	blob string
+	// usernames are the users of event e, in joining order, with line feeds between them; NULL if nobody has joined, and tooMany if they
+	// have more than MaxUsernames bytes.
 	usernames string
 	// randomID is an id that nobody can guess, another one for each row.
 	randomID string
@@ -44,13 +36,4 @@ type dialect struct {
 	questions string
 	// moments reads and compares Moments.
 	moments moments
-}
-
-// firstUsernames returns a dialect's usernames. The inner LIMIT gives the order to the aggregate, and ends the
-// reading of a large event.
-func firstUsernames(join string) string {
-	return fmt.Sprintf(`
-		(SELECT %s FROM (
-			SELECT username FROM rsvps WHERE event_number = e.number ORDER BY created_at, user_number LIMIT %d
-		) first)`, join, largeRSVPs+1)
 }

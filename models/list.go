@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
+
+	"worldevents/models/internal/dberr"
 )
 
 // ListOptions selects events of a world, in the order of the list: by ScheduledAt, then id.
@@ -26,168 +29,141 @@ type Position struct {
 	ID          ID
 }
 
-// EventSink takes a list as it is read. Its methods must not wait for a client, because a database connection
-// is held meanwhile.
+// MaxUsernames is how many bytes the usernames of an event may have in a list.
+const MaxUsernames = 32 << 20
+
+// maxRSVPs is how many RSVPs of an event are read: JSON of more would be longer than MaxUsernames, since each has 26 bytes besides its name.
+const maxRSVPs = MaxUsernames / 26
+
+// ListedEvent is an event as it is read. Its texts are valid until the next one.
+type ListedEvent struct {
+	ID                ID
+	ScheduledAt       time.Time
+	Name, Description []byte
+	// Usernames are those who have joined, in the order of joining, with a line feed between them; no username contains one.
+	// TooMany means that they have more than MaxUsernames bytes; there are none then.
+	Usernames []byte
+	TooMany   bool
+}
+
+// EventSink takes a list as it is read. Its methods must not wait for a client, because a database connection is held meanwhile.
 type EventSink interface {
-	// Event begins an event; the usernames that follow belong to it. The slices are valid only during the call.
-	Event(id ID, name, description []byte, scheduledAt time.Time)
-	// Usernames adds users of the event in the order of joining, with a line feed between them; no username
-	// contains one. It is called any number of times for an event, and never with an empty text.
-	Usernames(text []byte)
-	// Size is the number of bytes taken so far. Truncate goes back to an earlier size: the database may want a
-	// batch to be read again, so Truncate comes before each.
-	Size() int
-	Truncate(size int)
+	// Begin comes first. It comes again if the database wants the list to be read again.
+	Begin()
+	// Event takes the next event, and reports whether more are wanted.
+	Event(*ListedEvent) (more bool)
 }
 
-// EventReader reads a list in batches, so that neither memory nor the time until the first event grows with the
-// world.
-//
-// Each batch that Next reads is of another moment. Between two batches RSVPs come and go, and an event that
-// EditEvent moves to another time may be read twice or not at all. The batches of Snapshot are all of one
-// moment.
-//
-// An EventReader may be copied, and both copies then read on by themselves.
-type EventReader struct {
-	store   *Store
-	options ListOptions
-	readState
-	batchLimits
-	until Position // of the last event, once PinPage has been called
-}
-
-// readState is how far a list has been read. A batch works on a copy, which replaces it once the batch has
-// succeeded: so a batch that fails leaves nothing behind.
-type readState struct {
-	rows      int // events to ask for in the next batch
-	remaining int // events still wanted; below 0 for all
-	begun     bool
-	rsvps     rsvpState // of the large event that it is inside of
-	pinned    []ID      // the events still to come, in order, once PinPage has been called; else nil
-
-	// Last is the position of the last event read.
-	Last Position
-	// Moment is that of the first batch. It is the moment of the whole list if that was read in one batch or by
-	// Snapshot.
+// List is what a reading has found out besides the events.
+type List struct {
+	// Moment is that of all events.
 	Moment Moment
-	// Done means that the list has been read.
-	Done bool
-	// More means, once Done or pinned, that more events follow, which Limit left out.
+	// Last is the position of the last event that the sink has taken.
+	Last Position
+	// More means that more events follow, which Limit left out.
 	More bool
 }
 
-// rsvpState is how far the RSVPs of a large event have been read; zero outside of one. Its texts are times and numbers as the
-// database writes them, so that reading on compares exactly what was stored.
-type rsvpState struct {
-	rows  int    // RSVPs to ask for in the next batch
-	event string // the event's number, "0" before the first batch
-	// The position of the last RSVP read.
-	joinedAt, userNumber string
-	// until is when the last user had joined as the reading of the event began. Users who join later are left
-	// out. Otherwise somebody who leaves and joins again during the reading would stand in the event twice.
-	until string
-}
+// ListTimeout bounds the reading of a list, including the time in the queue for a connection.
+const ListTimeout = 10 * time.Second
 
-// beforeAll and afterAll come before and after all times. PostgreSQL knows both words as times. In SQLite times
-// are texts, and these texts sort there: '-' before all digits, 'i' after them.
-const beforeAll, afterAll = "-infinity", "infinity"
-
-// List begins to read a list. It does not call the database; Next and Snapshot do.
-func (s *Store) List(options ListOptions) *EventReader {
-	l := &EventReader{store: s, options: options, batchLimits: usualBatches, readState: readState{rows: firstRows, remaining: options.Limit, Last: options.After}}
-	if options.Limit == 0 {
-		l.remaining = -1
-	}
-	return l
-}
-
-// SetSmall makes the next batches small ones, or usual ones again. Small batches need little memory while a
-// client reads, and take the database longer.
-func (l *EventReader) SetSmall(small bool) {
-	l.batchLimits = usualBatches
-	if small {
-		l.batchLimits = smallBatches
-	}
-}
-
-// errStuck is returned for a batch after which the reading stands where it stood before. It would go on for ever.
-var errStuck = errors.New("the reading does not move on")
-
-// Next reads one batch into sink. For a caller who is not active it returns ErrSignedOut, unless the batch has but
-// RSVPs of a large event; with the zero Caller it does not check. After an error the sink is as it was before.
-func (l *EventReader) Next(ctx context.Context, caller Caller, sink EventSink) error {
-	size, start := sink.Size(), l.readState
-	maxWait := l.store.options.MaxWait
-	if l.begun { // the response has begun and can no longer be refused, so it may be queued for longer
-		maxWait = l.store.options.Timeout
-	}
-	err := l.store.run(ctx, l.store.reader, maxWait, func(tx *gorm.DB) error {
-		sink.Truncate(size) // what an earlier try left
-		rows := func(query string, args []any, each func(*listRow) (more bool)) error {
-			return l.store.database.rows(tx, query, args, each)
+// ReadList reads a list in one statement, so that all of it is of one moment. For a caller who is not active it returns ErrSignedOut; with the
+// zero Caller it does not check. It returns ErrBusy after ListTimeout.
+func (s *Store) ReadList(ctx context.Context, o ListOptions, caller Caller, sink EventSink) (List, error) {
+	query, args := s.listQuery(o, caller)
+	var list List
+	err := s.run(ctx, s.reader, ListTimeout, func(tx *gorm.DB) error {
+		list = List{}
+		sink.Begin()
+		n, active := -1, true
+		err := s.database.rows(tx, query, args, func(row *ListedEvent) (more bool) {
+			if n++; n == 0 { // the moment and the caller come first
+				list.Moment, active = NewMoment(string(row.Name)), len(row.Description) > 0
+				return true
+			}
+			if list.More = n > o.Limit && o.Limit > 0; list.More {
+				return true // it is the last row
+			}
+			list.Last = Position{row.ScheduledAt, row.ID}
+			if row.TooMany = string(row.Usernames) == tooMany; row.TooMany {
+				row.Usernames = nil
+			}
+			return sink.Event(row)
+		})
+		switch {
+		case err == nil && !active:
+			return ErrSignedOut
+		case errors.Is(dberr.Classify(err), ErrTimeout): // it says nothing about the server: the list may be long
+			return fmt.Errorf("%w: %v", ErrBusy, err)
 		}
-		return l.nextBatch(rows, caller, sink)
+		return err
 	})
-	return l.ended(err, start, sink, size)
+	if err != nil {
+		return List{}, fmt.Errorf("read events: %w", err)
+	}
+	return list, nil
 }
 
-// Snapshot reads batches that are all of one moment, until the list is done or more returns false. Before it
-// calls more, the sink has what was read so far. It is as it was before the first batch when the whole
-// reading is repeated.
+// listQuery asks for a list. A first row has the moment, and says whether the caller is active; the events behind it have the order of
+// their subquery. They come only if the caller is active. One statement has one snapshot, so that "none" is never the list of somebody
+// who was blocked at that moment.
 //
-// Only the first batch checks the caller: the others see the same moment, so that the answer cannot change.
-func (l *EventReader) Snapshot(ctx context.Context, caller Caller, sink EventSink, more func() bool) error {
-	size, start := sink.Size(), l.readState
-	err := l.store.read(ctx, func(tx *gorm.DB) error {
-		return l.store.database.snapshot(tx, func(rows rowsFunc) error {
-			sink.Truncate(size)
-			l.readState = start
-			who := caller
-			for !l.Done && more() {
-				sink.Truncate(sink.Size()) // what came before ends here
-				if err := l.nextBatch(rows, who, sink); err != nil {
-					return err
-				}
-				who = Caller{}
-			}
-			return nil
-		})
-	})
-	return l.ended(err, start, sink, size)
+// After is compared as a row value, (scheduled_at, id) > (?, ?). Both databases find the start of such a range in the index events_list,
+// however far the list has been read.
+func (s *Store) listQuery(o ListOptions, caller Caller) (text string, args []any) {
+	text, args = " FROM events e WHERE e.world_id = ?", append(make([]any, 0, 12), o.WorldID)
+	and := func(yes bool, condition string, with ...any) {
+		if yes {
+			text += " AND " + condition
+			args = append(args, with...)
+		}
+	}
+	and(!o.From.IsZero(), "e.scheduled_at >= ?", o.From)
+	and(!o.To.IsZero(), "e.scheduled_at < ?", o.To)
+	and(!o.After.ScheduledAt.IsZero(), "(e.scheduled_at, e.id) > (?, ?)", o.After.ScheduledAt, o.After.ID)
+	condition := "true"
+	if caller != (Caller{}) {
+		active := caller.isActive()
+		and(true, active.SQL, active.Vars...)
+		condition, args = active.SQL, slices.Concat(active.Vars, args)
+	}
+	text += " ORDER BY e.scheduled_at, e.id LIMIT ?"
+	limit := int64(1 << 62)
+	if o.Limit > 0 {
+		limit = int64(o.Limit) + 1 // the one beyond shows that more follow
+	}
+	d := s.dialect
+	return fmt.Sprintf(d.moments.firstRow, condition) + " UNION ALL SELECT * FROM (SELECT e.id, e.scheduled_at, e.name, e.description, " +
+		d.usernames + text + ") list", append(args, limit)
 }
 
-// ended puts sink and state back to where they were if err is not nil.
-func (l *EventReader) ended(err error, start readState, sink EventSink, size int) error {
-	if err != nil {
-		sink.Truncate(size)
-		l.readState = start
-		return fmt.Errorf("read events: %w", err)
-	}
-	return nil
+// tooMany stands for the usernames of an event that has too many: a line feed that separates nothing.
+const tooMany = "\n"
+
+// joinedUsernames returns a dialect's usernames. The inner LIMIT gives the order to the aggregate, and bounds what it reads.
+// What is too long never leaves the database, since the driver allocates a whole row.
+func joinedUsernames(join, lineFeed string) string {
+	return fmt.Sprintf(`
+		(SELECT CASE WHEN octet_length(usernames) > %d THEN %s ELSE usernames END FROM (
+			SELECT %s AS usernames FROM (
+				SELECT username FROM rsvps WHERE event_number = e.number ORDER BY created_at, user_number LIMIT %d
+			) each) joined)`, MaxUsernames, lineFeed, join, maxRSVPs+1)
 }
 
-// PinPage fixes which events the rest of a page has. A response with a limit may have to begin before its page
-// has been read, and its header Link must name the page's last event by then. So events that are created later
-// are left out, and PinPage returns the position of the last one. More is known from now on.
-func (l *EventReader) PinPage(ctx context.Context) (Position, error) {
-	var pinned []ID
-	var beyond bool
-	last := l.Last
-	err := l.store.read(ctx, func(tx *gorm.DB) error {
-		pinned, beyond, last = make([]ID, 0, l.remaining), false, l.Last
-		query, args := l.query(positionsOnly, Caller{}, l.remaining+1)
-		return l.store.database.rows(tx, query, args, func(row *listRow) (more bool) {
-			if beyond = len(pinned) == l.remaining; beyond {
-				return false
-			}
-			last = Position{row.at, row.id}
-			pinned = append(pinned, row.id)
-			return true
-		})
+// WorldSize is how much text the events of a world have, in bytes of names and descriptions, and whose events have most of it.
+type WorldSize struct {
+	Bytes, CreatorBytes int64
+	Creator             string // their username, "" if their account is gone
+}
+
+// WorldSize returns the size of a world that has events.
+func (s *Store) WorldSize(ctx context.Context, world string) (size WorldSize, err error) {
+	err = s.read(ctx, func(tx *gorm.DB) error {
+		return scan(tx.Raw(`
+			SELECT CAST(sum(sum(octet_length(e.name) + octet_length(e.description))) OVER () AS bigint),
+				sum(octet_length(e.name) + octet_length(e.description)) AS bytes, coalesce(max(u.username), '')
+			FROM events e LEFT JOIN users u ON u.id = e.creator_id WHERE e.world_id = ?
+			GROUP BY e.creator_id ORDER BY bytes DESC LIMIT 1`, world), &size.Bytes, &size.CreatorBytes, &size.Creator)
 	})
-	if err != nil {
-		return Position{}, fmt.Errorf("pin page: %w", err)
-	}
-	l.pinned, l.until, l.More, l.remaining = pinned, last, beyond, -1
-	return last, nil
+	return size, err
 }

@@ -1,7 +1,8 @@
 package models_test
 
 import (
-	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
@@ -14,9 +15,9 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// Each batch of a large event brings the RSVPs that come next just then, whoever joins, leaves and is renamed between the batches,
-// whoever joined together, and however long the names are; and none from after the reading began.
-func TestLargeEventInBatches(t *testing.T) {
+// A list has all RSVPs of an event in the order of joining, whoever joined together, left or was renamed, however long the names are, and
+// in whatever form the database sends its rows.
+func TestLargeEvent(t *testing.T) {
 	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
 		settings := []string{"", "timezone=Asia/Kathmandu", "default_query_exec_mode=exec"}
 		if db.Dialect == "sqlite" {
@@ -37,10 +38,51 @@ func TestLargeEventInBatches(t *testing.T) {
 			}
 			defer store.Close()
 			for range 3 {
-				m.read(t, store)
+				for range 20 {
+					m.change()
+				}
+				var got usernames
+				if _, err := store.ReadList(t.Context(), models.ListOptions{WorldID: "w"}, models.Caller{}, &got); err != nil {
+					t.Fatal(err)
+				}
+				if want := m.want(); !slices.Equal(got, want) {
+					t.Fatalf("%d RSVPs, want %d", len(got), len(want))
+				}
 			}
 		}
 	})
+}
+
+// A reading of which no more is wanted ends, and the next one finds a connection.
+func TestListEndsEarly(t *testing.T) {
+	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
+		for i := range 200 {
+			db.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES (?, 'w', 'n', ?, ?, ?)",
+				servicetest.IDOf(i), strings.Repeat("d", 20_000), servicetest.At(2030), servicetest.At(2030))
+		}
+		store, err := models.Open(models.Options{URL: db.URL, MaxConns: 1, Timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		for range 20 {
+			some := few(3)
+			list, err := store.ReadList(t.Context(), models.ListOptions{WorldID: "w"}, models.Caller{}, &some)
+			if err != nil || some != 0 || list.Moment.IsZero() {
+				t.Fatalf("%d more events, %+v, %v", some, list, err)
+			}
+		}
+	})
+}
+
+// few is a sink that wants so many events.
+type few int
+
+func (*few) Begin() {}
+
+func (f *few) Event(*models.ListedEvent) (more bool) {
+	*f--
+	return *f > 0
 }
 
 // rsvps are those of the one event of world w, as they ought to be. Users are numbered in the order in which they were made.
@@ -107,12 +149,9 @@ func (m *rsvps) newName(user int) string {
 	return fmt.Sprintf("%d %d%s", user, m.random.IntN(1e6), strings.Repeat("é", m.random.IntN(20)))
 }
 
-// change has somebody join, leave or get another name: anybody, or one near the position that has been read.
-func (m *rsvps) change(at, user int) {
+// change has somebody join, leave or get another name.
+func (m *rsvps) change() {
 	i := m.random.IntN(len(m.names))
-	if m.random.IntN(2) == 0 {
-		i = min(max(0, user+m.random.IntN(5)-2), len(m.names)-1)
-	}
 	switch {
 	case m.random.IntN(5) == 0:
 		name := m.newName(i)
@@ -122,91 +161,56 @@ func (m *rsvps) change(at, user int) {
 		m.db.Exec("DELETE FROM rsvps WHERE user_number = (SELECT number FROM users WHERE username = ?)", m.names[i])
 		m.joined[i] = 0
 	default:
-		m.joined[i] = []int{1 + m.random.IntN(span), max(1, at), slices.Max(m.joined) + 1}[m.random.IntN(3)]
+		m.joined[i] = 1 + m.random.IntN(span)
 		m.join(i)
 	}
 }
 
-// next are the users who come after a position, up to until.
-func (m *rsvps) next(at, user, until int) (users []int) {
+// want are the names of those who have joined, in that order.
+func (m *rsvps) want() (names []string) {
+	var users []int
 	for i, joined := range m.joined {
-		if joined > 0 && joined <= until && (joined > at || joined == at && i > user) {
+		if joined > 0 {
 			users = append(users, i)
 		}
 	}
 	slices.SortStableFunc(users, func(a, b int) int { return m.joined[a] - m.joined[b] })
-	return users
-}
-
-// read reads the list of the world in batches of both sizes, with changes between them.
-func (m *rsvps) read(t *testing.T, store *models.Store) {
-	t.Helper()
-	list, sink := store.List(models.ListOptions{WorldID: "w"}), new(usernames)
-	if err := list.Next(t.Context(), models.Caller{}, sink); err != nil || sink.events != 1 || sink.Size() > 0 {
-		t.Fatalf("%d events, %q, %v", sink.events, sink.text, err)
+	for _, i := range users {
+		names = append(names, m.names[i])
 	}
-	at, user, until, whole, empty, batches := 0, -1, slices.Max(m.joined), false, 0, 0
-	for small := m.random.IntN(2) == 0; ; batches++ {
-		for range m.random.IntN(4) {
-			m.change(at, user)
-		}
-		if user < 0 { // none has been read
-			until = slices.Max(m.joined)
-		}
-		if m.random.IntN(8) == 0 {
-			small = !small
-		}
-		list.SetSmall(small)
-		sink.Truncate(0)
-		want := m.next(at, user, until)
-		if err := list.Next(t.Context(), models.Caller{}, sink); err != nil {
-			t.Fatal(err)
-		}
-		got := sink.names()
-		if list.Done {
-			if !whole || len(got) > 0 {
-				t.Fatalf("the event ends %d batches and %d RSVPs early, with %q", batches, len(want), got)
-			}
-			break
-		}
-		limit := 160 << 10
-		if small {
-			limit = 4 << 10
-		}
-		if empty++; len(got) > 0 {
-			empty = 0
-		}
-		if len(got) > len(want) || len(got) > 1 && sink.Size() > limit+1 || empty > 5 {
-			t.Fatalf("batch %d: %d RSVPs of %d in %d bytes, %d batches without any", batches, len(got), len(want), sink.Size(), empty)
-		}
-		for i, name := range got {
-			if m.names[want[i]] != name {
-				t.Fatalf("batch %d: RSVP %d of %d is %q, want %q", batches, i, len(got), name, m.names[want[i]])
-			}
-			at, user = m.joined[want[i]], want[i]
-		}
-		whole = len(got) == len(want)
-	}
-	t.Logf("%d batches", batches)
+	return names
 }
 
 // usernames is a sink that keeps the names of RSVPs.
-type usernames struct {
-	events int
-	text   []byte
+type usernames []string
+
+func (s *usernames) Begin() { *s = nil }
+
+func (s *usernames) Event(v *models.ListedEvent) (more bool) {
+	*s = append(*s, strings.Split(string(v.Usernames), "\n")...)
+	return true
 }
 
-func (s *usernames) Event(models.ID, []byte, []byte, time.Time) { s.events++ }
-
-func (s *usernames) Usernames(text []byte) { s.text = append(append(s.text, text...), '\n') }
-
-func (s *usernames) Size() int { return len(s.text) }
-
-func (s *usernames) Truncate(size int) { s.text = s.text[:size] }
-
-func (s *usernames) names() []string {
-	if len(s.text) == 0 {
-		return nil
+// A reading that takes too long is told from a server that does not respond: others go on with their connections.
+func TestListTimeout(t *testing.T) {
+	t.Parallel()
+	db := servicetest.Postgres(t)
+	proxy, url := db.ThroughProxy()
+	store, err := models.Open(models.Options{URL: url, MaxConns: 2, Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return strings.Split(string(bytes.TrimSuffix(s.text, []byte("\n"))), "\n")
+	defer store.Close()
+	read := func(d time.Duration) error {
+		ctx := context.WithValue(t.Context(), models.Deadline{}, time.Now().Add(d))
+		_, err := store.ReadList(ctx, models.ListOptions{WorldID: "w"}, models.Caller{}, new(textSink))
+		return err
+	}
+	if err := read(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Silence()
+	if err := read(100 * time.Millisecond); !errors.Is(err, models.ErrBusy) || errors.Is(err, models.ErrTimeout) {
+		t.Error(err)
+	}
 }

@@ -191,10 +191,10 @@ func (h *history) finish(t *rapid.T) {
 	}
 }
 
-// look reads a list, in one statement or in a snapshot of several.
+// look reads a list.
 func (h *history) look(t *rapid.T) {
 	world := h.worldID(rapid.IntRange(0, 1).Draw(t, "world"))
-	list, moment := h.read(world, rapid.Bool().Draw(t, "snapshot"))
+	list, moment := h.read(world)
 	if moment.IsZero() {
 		h.Fatal("a list without a moment")
 	}
@@ -202,18 +202,13 @@ func (h *history) look(t *rapid.T) {
 	h.seen = h.seen[max(0, len(h.seen)-4):]
 }
 
-func (h *history) read(world string, snapshot bool) (string, models.Moment) {
-	l, text := h.s.Store.List(models.ListOptions{WorldID: world}), new(textSink)
-	var err error
-	if snapshot {
-		err = l.Snapshot(h.Context(), models.Caller{}, text, func() bool { return true })
-	} else {
-		err = l.Next(h.Context(), models.Caller{}, text)
+func (h *history) read(world string) (string, models.Moment) {
+	text := new(textSink)
+	list, err := h.s.Store.ReadList(h.Context(), models.ListOptions{WorldID: world}, models.Caller{}, text)
+	if err != nil {
+		h.Fatal(err)
 	}
-	if err != nil || !l.Done {
-		h.Fatal(err, l.Done)
-	}
-	return text.String(), l.Moment
+	return text.String(), list.Moment
 }
 
 // prune lets the horizon move on as if ten minutes had passed.
@@ -233,7 +228,7 @@ func (h *history) check(*rapid.T) {
 	now := make(map[string]string)
 	for _, seen := range h.seen {
 		if _, ok := now[seen.world]; !ok {
-			now[seen.world], _ = h.read(seen.world, false)
+			now[seen.world], _ = h.read(seen.world)
 		}
 		answer, err := h.s.Store.ChangedSince(h.Context(), seen.moment, seen.world, nil)
 		if err != nil {
@@ -259,15 +254,11 @@ func (h *history) check(*rapid.T) {
 // textSink has a list as a text.
 type textSink struct{ strings.Builder }
 
-func (s *textSink) Event(id models.ID, name, description []byte, at time.Time) {
-	fmt.Fprintf(s, "%v %s %s %v\n", id, name, description, at.UTC())
-}
-func (s *textSink) Usernames(text []byte) { s.Write(text) }
-func (s *textSink) Size() int             { return s.Len() }
-func (s *textSink) Truncate(size int) {
-	text := s.String()[:size]
-	s.Reset()
-	s.WriteString(text)
+func (s *textSink) Begin() { s.Reset() }
+
+func (s *textSink) Event(v *models.ListedEvent) (more bool) {
+	fmt.Fprintf(s, "%v %s %s %v\n%s", v.ID, v.Name, v.Description, v.ScheduledAt.UTC(), v.Usernames)
+	return true
 }
 
 // Pruning deletes marks from before the horizon, in batches, and what a dump brought along from a server that has counted further. Where
@@ -502,7 +493,7 @@ func TestMomentsOfMovedEvents(t *testing.T) {
 			if _, err := mover.Exec("UPDATE events SET world_id = '" + h.worldID(1) + "' WHERE id = '" + h.eventID(0) + "'"); err == nil {
 				mover.Commit()
 			}
-			list, moment := h.read(h.worldID(1), false)
+			list, moment := h.read(h.worldID(1))
 			h.seen = append(h.seen, sighting{h.worldID(1), list, moment})
 		}
 		switch rapid.SampledFrom([]string{"before", "beside", "after"}).Draw(t, "move") {

@@ -34,7 +34,7 @@ type OwnEvent struct {
 
 // maxOwn is how many events and RSVPs of a user are looked at, those that were made last first. No index has a
 // user's events by their time, so each page reads them all, and a program can make any number.
-const maxOwn = 10_000
+const maxOwn = 1000
 
 // OwnEvents returns the next events of a filter, and whether more follow.
 func (s *Store) OwnEvents(ctx context.Context, f OwnFilter) (events []OwnEvent, more bool, err error) {

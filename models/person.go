@@ -63,6 +63,10 @@ func (s *Store) FindPerson(ctx context.Context, who Who) (Person, error) {
 	return person, nil
 }
 
+// lockLists keeps ALTER TABLE and TRUNCATE away until the end of the transaction. It comes before the snapshot: a table that is written
+// anew while a query waits for it looks empty to a snapshot of before (PostgreSQL, "Caveats" of MVCC).
+const lockLists = "LOCK TABLE users, sessions, events, rsvps, changes, incarnation IN ACCESS SHARE MODE"
+
 // snapshot runs fn, which only reads, on one state of the database. On SQLite nobody else writes meanwhile,
 // since the transaction runs on the one writing connection.
 func (s *Store) snapshot(ctx context.Context, fn func(tx *gorm.DB) error) error {

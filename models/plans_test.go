@@ -203,7 +203,8 @@ func TestEmptyListIsOneStatement(t *testing.T) {
 	}
 	alice := addCaller(t, store, "alice")
 	read := func() error {
-		return store.List(models.ListOptions{WorldID: "w"}).Next(t.Context(), alice, new(textSink))
+		_, err := store.ReadList(t.Context(), models.ListOptions{WorldID: "w"}, alice, new(textSink))
+		return err
 	}
 	before := len(server.Log())
 	if err := read(); err != nil {

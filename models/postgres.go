@@ -20,12 +20,10 @@ import (
 )
 
 var postgresDialect = dialect{
-	blob:          "bytea",
-	time:          "timestamptz",
-	joinUsernames: `string_agg(username, E'\n')`,
-	usernames:     firstUsernames(`string_agg(username, E'\n')`),
-	randomID:      "gen_random_uuid()",
-	anyOf:         "= ANY (ARRAY (SELECT CAST(jsonb_array_elements_text(CAST(? AS jsonb)) AS uuid)))",
+	blob:      "bytea",
+	usernames: joinedUsernames(`string_agg(username, E'\n')`, `E'\n'`),
+	randomID:  "gen_random_uuid()",
+	anyOf:     "= ANY (ARRAY (SELECT CAST(jsonb_array_elements_text(CAST(? AS jsonb)) AS uuid)))",
 	callers: `(SELECT n, CAST(ids ->> 0 AS uuid) AS user_id, CAST(ids ->> 1 AS uuid) AS session_id
 		FROM jsonb_array_elements(CAST(? AS jsonb)) WITH ORDINALITY AS given (ids, n))`,
 	questions: `(SELECT n, value ->> 0 AS saw, value ->> 1 AS world

@@ -37,7 +37,7 @@ func (s *Store) WithDeadline(ctx context.Context) context.Context {
 // happened. It returns ErrBusy if that was in vain. If the caller goes away, fn goes on once it has begun:
 // cancelling a statement would cost the pool its connection.
 func (s *Store) write(ctx context.Context, fn func(tx *gorm.DB) error) error {
-	return s.run(ctx, s.writer, s.options.MaxWait, fn)
+	return s.run(ctx, s.writer, s.options.Timeout, fn)
 }
 
 // transaction is write for several statements, which all happen or none.
@@ -62,12 +62,12 @@ func (s *Store) locking(ctx context.Context, id string, fn func(tx *gorm.DB) err
 		return s.transaction(ctx, fn)
 	}
 	begun := time.Now()
-	ctx = context.WithValue(ctx, Deadline{}, s.deadline(ctx, begun))
+	ctx = context.WithValue(ctx, Deadline{}, s.deadline(ctx, begun.Add(s.options.Timeout)))
 	ids := []string{id}
 	on := func(in batch.Limiter, patience time.Duration) error {
 		p := s.writer
 		p.limiter = in
-		err := s.run(ctx, p, s.options.MaxWait, inTransaction(func(tx *gorm.DB) error {
+		err := s.run(ctx, p, s.options.Timeout, inTransaction(func(tx *gorm.DB) error {
 			patience := min(patience, s.options.Timeout/2)
 			if deadline, ok := tx.Statement.Context.Deadline(); ok {
 				patience = min(patience, time.Until(deadline)*9/10)
@@ -95,12 +95,12 @@ func (s *Store) locking(ctx context.Context, id string, fn func(tx *gorm.DB) err
 // read is write on a connection that may be unable to write, for an fn that changes nothing. It also repeats fn when the connection
 // is lost, with which all who share an fn would fail.
 func (s *Store) read(ctx context.Context, fn func(tx *gorm.DB) error) error {
-	return s.run(ctx, s.reader, s.options.MaxWait, fn)
+	return s.run(ctx, s.reader, s.options.Timeout, fn)
 }
 
-// run is write on a connection of p. The call is queued for the connection for no longer than maxWait.
-func (s *Store) run(ctx context.Context, p pool, maxWait time.Duration, fn func(tx *gorm.DB) error) error {
-	return s.call(ctx, p, maxWait, func(deadline, giveUp time.Time) (started time.Time, err error) {
+// run is write on a connection of p, with another timeout.
+func (s *Store) run(ctx context.Context, p pool, timeout time.Duration, fn func(tx *gorm.DB) error) error {
+	return s.call(ctx, p, timeout, func(deadline, giveUp time.Time) (started time.Time, err error) {
 		p.timings.waiting.Add(1)
 		err = p.limiter.Do(ctx, deadline, giveUp, func() error {
 			p.timings.waiting.Add(-1)
@@ -131,7 +131,7 @@ func (s *Store) statement(sql string, vars ...any) batch.Statement {
 // whether w changed a row. It also repeats w if a row that w refers to was renamed or removed meanwhile (23503). After
 // an error other than ErrBusy nobody knows whether w happened.
 func (s *Store) apply(ctx context.Context, w batch.Write) (changed bool, err error) {
-	err = s.call(ctx, s.writer, s.options.MaxWait, func(deadline, giveUp time.Time) (started time.Time, err error) {
+	err = s.call(ctx, s.writer, s.options.Timeout, func(deadline, giveUp time.Time) (started time.Time, err error) {
 		j := &batch.Job{Write: &w, Deadline: deadline, Waiting: s.writer.timings.waiting}
 		err = s.writes.Apply(ctx, j, giveUp)
 		changed = err == nil && j.Changed
@@ -173,12 +173,12 @@ func (s *Store) settle(ctx context.Context, w batch.Write, reason func(tx *gorm.
 }
 
 // call runs try until the database does not ask for another one, and counts the call. started is zero for a try that got no connection.
-func (s *Store) call(ctx context.Context, p pool, maxWait time.Duration, try func(deadline, giveUp time.Time) (started time.Time, err error)) error {
+func (s *Store) call(ctx context.Context, p pool, timeout time.Duration, try func(deadline, giveUp time.Time) (started time.Time, err error)) error {
 	begun := time.Now()
-	deadline := s.deadline(ctx, begun)
+	deadline := s.deadline(ctx, begun.Add(timeout))
 	var first time.Time // when it got its first connection
 	for n := 1; ; n++ {
-		started, err := try(deadline, begun.Add(maxWait))
+		started, err := try(deadline, begun.Add(s.options.MaxWait))
 		if first.IsZero() {
 			first = started
 		}
@@ -197,10 +197,8 @@ func (s *Store) call(ctx context.Context, p pool, maxWait time.Duration, try fun
 	}
 }
 
-// deadline is when a call that began at begun must have ended: after the store's timeout, or at the deadlines
-// of ctx if they come first.
-func (s *Store) deadline(ctx context.Context, begun time.Time) time.Time {
-	deadline := begun.Add(s.options.Timeout)
+// deadline is when a call must have ended: at a time, or at the deadlines of ctx if they come first.
+func (s *Store) deadline(ctx context.Context, deadline time.Time) time.Time {
 	if d, ok := ctx.Value(Deadline{}).(time.Time); ok && !d.IsZero() && d.Before(deadline) {
 		deadline = d
 	}

@@ -14,15 +14,13 @@ import (
 )
 
 var sqliteDialect = dialect{
-	blob:          "BLOB",
-	time:          "text",
-	joinUsernames: "group_concat(username, char(10))",
-	usernames:     firstUsernames("group_concat(username, char(10))"),
-	randomID:      "lower(printf('%s-%s-%s-%s-%s', hex(randomblob(4)), hex(randomblob(2)), hex(randomblob(2)), hex(randomblob(2)), hex(randomblob(6))))",
-	anyOf:         "IN (SELECT value FROM json_each(?))",
-	callers:       "(SELECT key + 1 AS n, value ->> 0 AS user_id, value ->> 1 AS session_id FROM json_each(?))",
-	questions:     "(SELECT key + 1 AS n, value ->> 0 AS saw, value ->> 1 AS world FROM json_each(?))",
-	moments:       sqliteMoments,
+	blob:      "BLOB",
+	usernames: joinedUsernames("group_concat(username, char(10))", "char(10)"),
+	randomID:  "lower(printf('%s-%s-%s-%s-%s', hex(randomblob(4)), hex(randomblob(2)), hex(randomblob(2)), hex(randomblob(2)), hex(randomblob(6))))",
+	anyOf:     "IN (SELECT value FROM json_each(?))",
+	callers:   "(SELECT key + 1 AS n, value ->> 0 AS user_id, value ->> 1 AS session_id FROM json_each(?))",
+	questions: "(SELECT key + 1 AS n, value ->> 0 AS saw, value ->> 1 AS world FROM json_each(?))",
+	moments:   sqliteMoments,
 }
 
 // openSQLite prepares the one connection that writes, and the pool of readers. In WAL mode readers and the
@@ -90,29 +88,17 @@ func (d sqliteDatabase) ready(tx *gorm.DB) error {
 	return dberr.Classify(scan(tx.Raw("SELECT 1"), &one))
 }
 
-func (sqliteDatabase) rows(tx *gorm.DB, query string, args []any, each func(*listRow) (more bool)) error {
+// rows implements database. The texts are RawBytes, valid until the next row, which spares a copy of each.
+func (sqliteDatabase) rows(tx *gorm.DB, query string, args []any, each func(*ListedEvent) (more bool)) error {
 	rows, err := tx.Statement.ConnPool.QueryContext(tx.Statement.Context, query, args...)
-	return eachRowOfSQLite(rows, err, each)
-}
-
-// eachRowOfSQLite calls each with the rows of a query until it wants no more, and closes them. The texts are
-// RawBytes, valid until the next row, which spares a copy of each.
-func eachRowOfSQLite(rows *sql.Rows, err error, each func(*listRow) (more bool)) error {
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	columns, err := rows.Columns()
-	if err != nil {
-		return err
-	}
-	var row listRow
-	into := []any{&row.id, &row.at}
-	for i := range row.texts {
-		into = append(into, (*sql.RawBytes)(&row.texts[i]))
-	}
+	var row ListedEvent
+	into := []any{&row.ID, &row.ScheduledAt, (*sql.RawBytes)(&row.Name), (*sql.RawBytes)(&row.Description), (*sql.RawBytes)(&row.Usernames)}
 	for rows.Next() {
-		if err := rows.Scan(into[:len(columns)]...); err != nil {
+		if err := rows.Scan(into...); err != nil {
 			return err
 		}
 		if !each(&row) {
@@ -120,17 +106,4 @@ func eachRowOfSQLite(rows *sql.Rows, err error, each func(*listRow) (more bool))
 		}
 	}
 	return rows.Err()
-}
-
-func (sqliteDatabase) snapshot(tx *gorm.DB, fn func(rows rowsFunc) error) error {
-	ctx := tx.Statement.Context
-	snapshot, err := sqlite.BeginRead(ctx, tx.Statement.ConnPool)
-	if err != nil {
-		return err
-	}
-	defer snapshot.Rollback()
-	return fn(func(query string, args []any, each func(*listRow) (more bool)) error {
-		rows, err := snapshot.QueryContext(ctx, query, args...)
-		return eachRowOfSQLite(rows, err, each)
-	})
 }

@@ -188,3 +188,6 @@ func (s *Store) UseCredentials(ctx context.Context, text string) (c postgres.Cre
 	}
 	return s.server.UseCredentials(ctx, text)
 }
+
+// Readers is how many connections read.
+func (s *Store) Readers() int { return s.reader.sql.Stats().MaxOpenConnections }

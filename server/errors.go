@@ -42,6 +42,7 @@ func (p *problem) with(fields map[string]string) *problem {
 var (
 	errValidation  = &problem{status: 400, code: "validation_failed", message: "The request does not fit the contract"}
 	errCursor      = errValidation.with(map[string]string{"cursor": "must be a cursor from the Link of this world's list"})
+	errTooLong     = errValidation.with(map[string]string{"limit": "must be smaller, since the list would have more than 32 MiB"})
 	errForm        = errValidation.with(map[string]string{"body": "must be a form of at most 8 KiB that arrives within 2 seconds"})
 	errLargeForm   = errValidation.with(map[string]string{"body": "must be a form of at most 64 KiB"})
 	errHost        = errValidation.with(map[string]string{"Host": "must name a host"})
@@ -87,6 +88,7 @@ var problems = []struct {
 	{contract.ErrTooLarge, errTooLarge},
 	{contract.ErrMalformed, errMalformed},
 	{eventlist.ErrCursor, errCursor},
+	{eventlist.ErrTooLong, errTooLong},
 	{session.ErrNoToken, errNoToken},
 	{session.ErrExpired, errExpired},
 	{session.ErrInvalid, errToken},
@@ -155,6 +157,11 @@ func (s *Server) writeError(err error, c echo.Context) {
 	}
 	if s.pages.WriteError(c, p.status, p.message, req.ID) {
 		return
+	}
+	var long *eventlist.TooLongError
+	if errors.As(err, &long) && long.Link != "" {
+		h.Set("Link", long.Link)
+		p = errTooLong.with(map[string]string{"limit": "the next event alone would have more than 32 MiB: Link has the page behind it"})
 	}
 	body := gen.APIError{Error: p.message, Code: p.code, RequestID: req.ID}
 	if p.fields != nil {

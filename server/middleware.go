@@ -178,8 +178,8 @@ func (s *Server) limitInFlight(limit int, inFlight *atomic.Int64) echo.Middlewar
 	}
 }
 
-// setStoreDeadline gives all store calls of a request one deadline, counted from when the request has been read. A streamed list has
-// a new one for each batch.
+// setStoreDeadline gives all store calls of a request one deadline, counted from when the request has been read. The reading
+// of a list has its own.
 func setStoreDeadline(limit time.Duration) echo.MiddlewareFunc {
 	return before(func(c echo.Context) error {
 		requestFrom(c.Request().Context()).storeDeadline = time.Now().Add(limit)

@@ -75,7 +75,7 @@ func New(o Options) (*Server, error) {
 		Host: o.BaseURL.Hostname(), Development: o.Development, CookiePath: cmp.Or(base, "/"),
 		CookieDomain: o.CookieDomain, CookiePartitioned: o.CookiePartitioned,
 	})
-	s.lists = eventlist.New(o.Store, s.baseURL, o.Keys[0], o.ListCache)
+	s.lists = eventlist.New(o.Store, o.Log, s.baseURL, o.Keys[0], o.ListCache)
 	s.live = livelist.New(o.Store, s.lists, livelist.Options{MaxWatches: o.MaxWatches, MaxAnswering: o.MaxInFlight / 4})
 	s.bodies = newBodies(o.MaxInFlight, s.sessions)
 	s.router = newRouter(s.observer, s.bodies)
@@ -93,7 +93,7 @@ func New(o Options) (*Server, error) {
 	if o.EventsPage {
 		s.ownEvents = &ownevents.Service{
 			Store: o.Store, Pages: s.pages, SignIn: s.signIn, Observer: s.observer,
-			BeginReading: s.lists.BeginReading, MayWrite: writes.check,
+			BeginReading: s.lists.BeginPage, MayWrite: writes.check,
 			CheckEvent: func(members map[string]string) error { return checkEvent(o.Contract.operations, members) },
 		}
 	}

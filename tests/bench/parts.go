@@ -286,7 +286,7 @@ func (b *bench) large() error {
 	}
 	var all []world
 	for i, split := range splits {
-		for rsvps := 100; rsvps <= b.settings.large; rsvps *= 10 {
+		for rsvps := 900; rsvps <= b.settings.large; rsvps *= 10 {
 			name := fmt.Sprintf("split%d-%d", i, rsvps)
 			all = append(all, world{split, rsvps, worldOf(name, 0)})
 			seed = append(seed, seedWorldOf(name, 0, rsvps/split.perEvent(rsvps), split.perEvent(rsvps), b.settings.large))
@@ -313,7 +313,7 @@ func (b *bench) large() error {
 			return nil, err
 		}
 		// What a server allocates for its first requests is no growth.
-		return s, times(s.addr, connections, 500, c.lists("split0-1000", 1))
+		return s, times(s.addr, connections, 500, c.lists("split0-900", 1))
 	}
 	for _, w := range all {
 		for _, name := range []string{"service", "reference"} {
@@ -322,13 +322,17 @@ func (b *bench) large() error {
 				if err != nil {
 					return err
 				}
-				four, err := listed(s, c.list(w.name), 4, 1)
+				clients := 20
+				if name == "reference" { // which holds a response for each
+					clients = 4
+				}
+				many, err := listed(s, c.list(w.name), clients, 1)
 				if err != nil {
 					return err
 				}
-				four.Split, four.RSVPs, four.Server = w.split.name, w.rsvps, name
-				b.report.Streams = append(b.report.Streams, four)
-				b.say("%s", four)
+				many.Split, many.RSVPs, many.Server = w.split.name, w.rsvps, name
+				b.report.Large = append(b.report.Large, many)
+				b.say("%s", many)
 				s.stop()
 			}
 			s, err := begin(name)

@@ -12,8 +12,8 @@ import (
 type report struct {
 	Machine string
 	Rows    []row
-	// Streams are several clients at once on the largest worlds; Growth is one client on worlds of all sizes.
-	Streams, Growth []listing
+	// Large are several clients at once on the largest worlds; Growth is one client on worlds of all sizes.
+	Large, Growth []listing
 	// Decade are lists of a world of ten years, in a grown database, whose RSVPs take so many bytes each.
 	Decade       []listing
 	BytesPerRSVP string
@@ -90,7 +90,7 @@ func (r *report) String() string {
 	for _, part := range []struct {
 		of       string
 		listings []listing
-	}{{"Several clients at once", r.Streams}, {"One client", r.Growth}, {"A world of ten years", r.Decade}} {
+	}{{"Several clients at once", r.Large}, {"One client", r.Growth}, {"A world of ten years", r.Decade}} {
 		if len(part.listings) == 0 {
 			continue
 		}

@@ -124,7 +124,10 @@ func TestReadsOnLostPool(t *testing.T) {
 	const conns = 12
 	t.Parallel()
 	s := servicetest.Start(t, servicetest.Postgres(t), func(o *servicetest.Options) { o.DBMaxConns, o.ListCache = conns, 0 })
-	alice := s.SignIn("alice")
+	var users []*servicetest.Client // of whom each has but a part of the pool
+	for i := range conns {
+		users = append(users, s.SignIn(fmt.Sprint("user ", i)))
+	}
 	world := func(i int) string { return fmt.Sprint("/api/event/w", i) }
 	var pids string
 	for range 2 { // after its first use a connection has to respond once
@@ -137,12 +140,12 @@ func TestReadsOnLostPool(t *testing.T) {
 			})
 			tx.Rollback()
 		}()
-		servicetest.AtOnce(conns, func(i int) { alice.Get(world(i)).Is(200, servicetest.List()) })
+		servicetest.AtOnce(conns, func(i int) { users[i].Get(world(i)).Is(200, servicetest.List()) })
 	}
 	s.Database.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid IN (" + pids + ")")
 	servicetest.Eventually(t, 20*time.Second, "all are lost", func() bool { return s.Database.Count("pg_stat_activity WHERE pid IN ("+pids+")") == 0 })
 	for i := range 2 {
-		alice.Get(world(i)).Is(200, servicetest.List())
+		users[i].Get(world(i)).Is(200, servicetest.List())
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,96 +27,34 @@ func stall(t *testing.T, s *servicetest.Service, c *servicetest.Client, path str
 	}
 }
 
-// A list is the same, and so are its pages, when others hold the memory that it would be held or streamed with; it only
-// goes without ETag.
+// Who reads nothing keeps nobody from a large list but themselves, and nobody from small ones. Once they are gone all is given back.
 func TestListEventsBesideSlowReaders(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		// With so little memory an event's RSVPs beyond 16 are read in batches, of a few dozen at a time.
-		want := servicetest.Crowd(t, s, "plaza", 15, 16, 17, 33, 1, 0, 255, 256, 257, 0, 2500, 3)
-		servicetest.AddEvents(s, "slow", 8100, 300, 2030, strings.Repeat("d", 5000))
-		medium := fmt.Sprintf("%s?limit=%d", servicetest.Plaza, 9)
-		alice := s.SignIn("alice")
-		first := alice.Get(medium)
-		if first.Header.Get("ETag") == "" || len(first.Body) < 64<<10 {
-			t.Fatalf("a page of %d bytes with ETag %q", len(first.Body), first.Header.Get("ETag"))
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		var paths []string
+		for world := range 2 {
+			path := fmt.Sprint("/api/event/large ", world)
+			servicetest.AddEvents(s, path[len("/api/event/"):], 8000+world, 1500, 2030, strings.Repeat("🎲", 5000))
+			paths = append(paths, strings.ReplaceAll(path, " ", "%20"))
 		}
-		defer stall(t, s, alice, "/api/event/slow", 8)()
-
-		if got := servicetest.Usernames(t, alice.Get(servicetest.Plaza).Body); !servicetest.Equal(got, want) {
-			t.Errorf("the whole list differs: %d events", len(got))
-		}
-		beside := alice.Get(medium).HasHeader("ETag", "").HasHeader("Link", first.Header.Get("Link")).HasHeader("Cache-Control", "private, no-cache")
-		if beside.Status != 200 || beside.Body != first.Body {
-			t.Errorf("status %d, %d bytes, want %d", beside.Status, len(beside.Body), len(first.Body))
-		}
-		for _, limit := range []int{5, len(want)} {
-			var got [][]string
-			for path := fmt.Sprintf("%s?limit=%d", servicetest.Plaza, limit); path != ""; {
-				page := alice.Get(path)
-				got = append(got, servicetest.Usernames(t, page.Body)...)
-				path = ""
-				if page.Header.Get("Link") != "" {
-					path = servicetest.NextPage(t, s, page).RequestURI()
-				}
-			}
-			if !servicetest.Equal(got, want) {
-				t.Errorf("limit %d: the pages together differ: %d events", limit, len(got))
+		hangUp := stall(t, s, alice, paths[0], 1)
+		defer hangUp()
+		alice.Get(paths[1]).IsError(503, "overloaded").HasHeader("Retry-After", "1")
+		alice.Get("/api/event/quiet").Is(200, servicetest.List())
+		for _, path := range []string{paths[0], paths[1]} { // of at most 1 MiB
+			if res := bob.Get(path + "?limit=45"); res.Status != 200 || len(res.Body) < 900_000 {
+				t.Errorf("another user is refused: %d", res.Status)
 			}
 		}
-		// Another user has a part of their own.
-		if s.SignIn("bob").Get(medium).Header.Get("ETag") == "" {
-			t.Error("another user's list goes without ETag, too")
-		}
-	})
-}
-
-// A client that reads slowly gets the whole list in small batches, whoever comes and goes meanwhile.
-func TestListEventsSlowInSmallBatches(t *testing.T) {
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		servicetest.AddEvents(s, "plaza", 8000, 900, 2030, strings.Repeat("d", 5000))
-		alice := s.SignIn("alice")
-		want := servicetest.EventIDs(t, alice.Get(servicetest.Plaza+"?limit=900").Body)
-		defer stall(t, s, alice, servicetest.Plaza, 8)()
-		body := slowly(t, s, alice, servicetest.Plaza+"?limit=900", func() {
-			s.Database.Exec("DELETE FROM events WHERE id = '00000000-0000-7000-8000-000000000890'")
-			haveAppear(s, 100)
-		})
-		if i := slices.Index(want, "00000000-0000-7000-8000-000000000890"); !slices.Equal(servicetest.EventIDs(t, body), slices.Delete(want, i, i+1)) {
-			t.Errorf("%d events, want %d", len(servicetest.EventIDs(t, body)), len(want)-1)
-		}
-	})
-}
-
-// A list that began in small batches goes on in usual ones, in the middle of an event, once there is memory again; it gives that back.
-func TestListEventsWithMemoryAgain(t *testing.T) {
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		want := servicetest.CrowdOf(t, s, longName, "plaza", 20, 500, streamed)
-		medium := servicetest.Plaza + "?limit=2" // takes its part of the memory, too
-		alice := s.SignIn("alice")
-		for range 5 { // one more than the memory is for
-			hangUp := stall(t, s, alice, servicetest.Plaza, 4)
-			alice.Get(medium).HasHeader("ETag", "")
-			body := slowly(t, s, alice, servicetest.Plaza, func() {
-				hangUp()
-				servicetest.Eventually(t, 20*time.Second, "the others have gone", func() bool {
-					now, _ := servicetest.StalledResponses(t, s)
-					return now <= 1
-				})
-			})
-			if got := servicetest.Usernames(t, body); !servicetest.Equal(got, want) {
-				t.Fatalf("the list differs: %d events, %d bytes", len(got), len(body))
-			}
-		}
-		if alice.Get(medium).Header.Get("ETag") == "" {
-			t.Error("some memory was not given back")
-		}
-	})
+		hangUp()
+		servicetest.Eventually(t, 20*time.Second, "all is given back", func() bool { return alice.Get(paths[1]).Status == 200 })
+	}, func(o *servicetest.Options) { o.ListCache = 0 })
 }
 
 // A user for whom as many responses wait as may is refused large ones, and nobody else is.
 func TestWaitingResponses(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		servicetest.CrowdOf(t, s, longName, "plaza", streamed)
+		servicetest.CrowdOf(t, s, longName, "plaza", many)
 		alice, bob := s.SignIn("alice"), s.SignIn("bob")
 		// Of 64 in flight 16 may wait, 2 of one user.
 		first, conn := servicetest.OpenListAt(t, s, alice, servicetest.Plaza)
@@ -159,7 +96,7 @@ func TestWaitingResponses(t *testing.T) {
 // A request whose response waits for its client takes no place of those in flight.
 func TestMaxInFlightWithoutWaiting(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		servicetest.CrowdOf(t, s, longName, "plaza", streamed)
+		servicetest.CrowdOf(t, s, longName, "plaza", many)
 		var hangUps []func()
 		for i := range 4 {
 			hangUps = append(hangUps, stall(t, s, s.SignIn(fmt.Sprint("slow ", i)), servicetest.Plaza, 1))

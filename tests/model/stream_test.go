@@ -3,12 +3,10 @@ package model
 import (
 	"bufio"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -79,7 +77,7 @@ func (s *stream) some(bytes int64) (ended bool, err error) {
 	case err == io.EOF:
 		s.got.body, s.got.ret = s.read.String(), now()
 		return true, nil
-	case err != nil && s.late(), errors.Is(err, io.ErrUnexpectedEOF) && s.removed():
+	case err != nil && s.late():
 		return true, nil
 	case err != nil:
 		if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
@@ -89,14 +87,6 @@ func (s *stream) some(bytes int64) (ended bool, err error) {
 			s.query, strings.Count(s.read.String(), `"scheduledAt"`), n, time.Since(s.opened), err)
 	}
 	return false, nil
-}
-
-// removed reports whether an event may have been removed since the stream was opened: a stream that is in the middle of one breaks off.
-func (s *stream) removed() (removed bool) {
-	s.world.known.locked(func() {
-		removed = slices.ContainsFunc(s.world.events, func(e *event) bool { return e.life.until != never && e.life.untilBy >= s.got.call })
-	})
-	return removed
 }
 
 // rest reads to the end.

@@ -238,7 +238,7 @@ func TestListsByHow(t *testing.T) {
 		got := make(map[string]float64)
 		counts := func(want map[string]float64) {
 			t.Helper()
-			for _, how := range []string{"read", "shared", "cached", "streamed", "streamed_small", "unchanged_read", "unchanged_cached"} {
+			for _, how := range []string{"read", "shared", "cached", "unchanged_read", "unchanged_cached"} {
 				got[how] += want[how]
 				if n := servicetest.Metric(t, s, fmt.Sprintf(`worldevents_list_responses_total{how="%s"}`, how)); n != got[how] {
 					t.Errorf("%s: %v, want %v", how, n, got[how])
@@ -281,9 +281,32 @@ func TestListsByHow(t *testing.T) {
 			t.Errorf("a list was read %v times for a wait", n)
 		}
 
-		servicetest.AddEvents(s, "plaza", 7000, 1200, 2040, strings.Repeat("d", 1000))
-		alice.Get(servicetest.Plaza)
-		counts(map[string]float64{"streamed": 1})
+	})
+}
+
+// The log names a list that is too long, and who has made most of it, in one line. Who asks again reads it again only once the world has changed.
+func TestListTooLong(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.SignIn("alice")
+		s.SignIn("bob").Create("plaza", "a", servicetest.When)
+		servicetest.AddEvents(s, "plaza", 7000, 1700, 2040, strings.Repeat("🎲", 5000))
+		s.Database.Exec("UPDATE events SET creator_id = (SELECT id FROM users WHERE username = 'alice') WHERE creator_id IS NULL")
+		for range 3 {
+			alice.Get(servicetest.Plaza).IsError(400, "validation_failed", "limit")
+		}
+		if n := servicetest.Metric(t, s, "worldevents_lists_too_long_total"); n != 1 {
+			t.Errorf("read %v times", n)
+		}
+		s.Database.Exec("DELETE FROM events WHERE name = 'a'")
+		alice.Get(servicetest.Plaza).IsError(400, "validation_failed", "limit")
+		if n := servicetest.Metric(t, s, "worldevents_lists_too_long_total"); n != 2 {
+			t.Errorf("read %v times", n)
+		}
+		servicetest.Eventually(t, 10*time.Second, "a line says so", func() bool { return strings.Contains(s.Log.String(), "list too long") })
+		line := regexp.MustCompile(`(?m)^.*list too long.*$`).FindAllString(s.Log.String(), -1)
+		if len(line) != 1 || !regexp.MustCompile(`WARN.*plaza.*3400170[01].*alice.*34001700`).MatchString(line[0]) {
+			t.Errorf("%q", line)
+		}
 	})
 }
 

@@ -24,7 +24,7 @@ export function createEvent<ThrowOnError extends boolean = false>(
   return created as unknown as RequestResult<{ 200: Created }, CreateEventErrors, ThrowOnError>;
 }
 
-/** A list and its `ETag`, which stands for all that is in it. A list of more than 1 MiB has none. */
+/** A list and its `ETag`, which stands for all that is in it. Where a proxy takes it away there is none. */
 export type TaggedList = EventList & { etag?: string | undefined };
 
 /**
@@ -44,7 +44,7 @@ export function nextPage({ response }: { response?: Response | undefined }): { c
 
 /**
  * Every event of a list, page by page: `query.limit` events (100 if it is not given) are in memory at a time. Rejects
- * with `CallError`, also when a page leads to itself.
+ * with `CallError`, also when a page leads to itself, or would have more than 32 MiB.
  */
 export async function* allEvents(options: Options<ListEventsData, true>): AsyncGenerator<WorldEvent, void, undefined> {
   let query = { ...options.query, limit: options.query?.limit ?? 100 };

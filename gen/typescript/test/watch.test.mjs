@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, test } from "node:test";
 import {
-  CallError, connect, createClient, createEvent, eventLists, joinEvent, leaveEvent, listEvents, listOf, signOut, watchEvents,
+  CallError, connect, createClient, createEvent, eventLists, joinEvent, leaveEvent, listEvents, listOf, nextPage, signOut, watchEvents,
 } from "worldevents-client";
 import { eventually as within, fetchWithCookies, startService } from "../../../tests/browser/service.mjs";
 
@@ -197,6 +197,32 @@ test("it says whether it is live, since when, and what went wrong", async () => 
     end.abort();
   }
   assert.deepEqual(statuses, ["connecting", "live"], "a caller who stops knows it");
+});
+
+test("a list that is too long ends it, and its pages go on", async () => {
+  const fields = { limit: "must be smaller, since the list would have more than 32 MiB" };
+  const next = `<${service.address}/api/event/${path.id}?limit=100&cursor=behind>; rel="next"`;
+  const tooLong = (link) => Response.json({ error: "The request does not fit the contract", code: "validation_failed", requestId: "1", fields },
+    { status: 400, headers: link ? { Link: link } : {} });
+  const calls = [];
+  const client = createClient({ baseUrl: service.address, fetch: async ({ url }) => {
+    const { searchParams } = new URL(url);
+    calls.push(searchParams.get("wait"));
+    if (searchParams.has("limit")) return searchParams.has("cursor") ? list('W/"2"', "behind") : tooLong(next);
+    return calls.length === 1 ? list('W/"1"') : tooLong();
+  } });
+  const seen = watch({ client });
+  await eventually(() => seen.statuses.at(-1)?.status === "ended");
+  assert.deepEqual(calls, [null, "25"], "it has asked again");
+  assert.equal(seen.lists.length, 1);
+  const [[error, ended]] = seen.errors;
+  assert.deepEqual([error.status, error.code, error.fields, ended], [400, "validation_failed", fields, true]);
+  assert.equal(seen.statuses.at(-1).error, error);
+
+  const { data, ...result } = await listEvents({ client, path, query: { limit: 100 } });
+  assert.deepEqual([data, result.error.fields, nextPage(result)], [undefined, fields, { cursor: "behind" }]);
+  const behind = await listEvents({ client, path, query: { limit: 100, ...nextPage(result) } });
+  assert.equal(behind.data.events[0].name, "behind");
 });
 
 /** What an ingress or a firewall says for a few seconds while the service is deployed. */

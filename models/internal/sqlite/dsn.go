@@ -1,13 +1,9 @@
 package sqlite
 
 import (
-	"context"
-	"database/sql"
 	"fmt"
 	"net/url"
 	"time"
-
-	"gorm.io/gorm"
 )
 
 // Readers is the size of the pool of readers. There is one writer, because SQLite has one write lock. A queue
@@ -35,9 +31,3 @@ func DSN(path string, busy time.Duration) string {
 // an acknowledged write must survive a loss of power. No commit copies the log into the file (wal_autocheckpoint =
 // 0): the first one after a long read would copy all of it, and writes would wait for seconds. The WAL copies.
 const settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = 1; PRAGMA wal_autocheckpoint = 0"
-
-// BeginRead begins a transaction on a pool of readers, as GORM knows it. All its queries see the file as the
-// first of them saw it. It waits for no writer (sqlite.org/isolation.html).
-func BeginRead(ctx context.Context, pool gorm.ConnPool) (*sql.Tx, error) {
-	return pool.(statements).ConnPool.(*sql.DB).BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-}

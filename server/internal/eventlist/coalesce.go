@@ -34,23 +34,14 @@ type sharedRead struct {
 	err       error
 	usage     models.Usage
 	signedOut map[models.Caller]bool // callers who are not active
-	held      *heldList              // nil for a list that is streamed
-	how       way                    // of a list that is held
-	// Of a list that is streamed: where its reading stands, the JSON of what has been read, and the Link header. There is no JSON if no
-	// caller may hold it.
-	list  *models.EventReader
-	begun []byte
-	link  string
+	held      *heldList              // nil if that is all of them
+	how       way
 }
 
 // do returns a reading that began after the call. It returns the error of the reading, models.ErrSignedOut when this caller is
-// not active, and models.ErrTimeout when the reading took too long. It does not ask whether the client is still there: this takes
+// not active, and models.ErrBusy when the reading took too long. It does not ask whether the client is still there: this takes
 // little time, and a client may close its side of the connection after the request.
 func (c *coalescer) do(ctx context.Context, key readKey, options models.ListOptions, caller models.Caller) (r *sharedRead, err error) {
-	deadline := time.Now().Add(c.timeout)
-	if d, ok := ctx.Value(models.Deadline{}).(time.Time); ok && d.Before(deadline) {
-		deadline = d
-	}
 	c.mu.Lock()
 	r, shared := c.running[key]
 	if r == nil {
@@ -66,11 +57,11 @@ func (c *coalescer) do(ctx context.Context, key readKey, options models.ListOpti
 	if shared {
 		select {
 		case <-r.done:
-		case <-time.After(time.Until(deadline)):
-			err = models.ErrTimeout
+		case <-time.After(2 * c.timeout): // the reading before this one has as long
+			err = models.ErrBusy
 		}
 	} else {
-		c.run(r, deadline)
+		c.run(r)
 	}
 	if err == nil {
 		models.UsageOf(ctx).Add(r.usage) // which is the same for all who share it
@@ -86,7 +77,7 @@ func (c *coalescer) do(ctx context.Context, key readKey, options models.ListOpti
 }
 
 // run reads r, then starts the next reading of the same list. Its context does not end with a request: others share the reading.
-func (c *coalescer) run(r *sharedRead, deadline time.Time) {
+func (c *coalescer) run(r *sharedRead) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -96,11 +87,11 @@ func (c *coalescer) run(r *sharedRead, deadline time.Time) {
 		defer c.mu.Unlock()
 		if next := c.running[r.key]; next != nil {
 			c.running[r.key] = nil
-			go c.run(next, time.Now().Add(c.timeout))
+			go c.run(next)
 		} else {
 			delete(c.running, r.key)
 		}
 	}()
-	ctx := context.WithValue(context.Background(), models.Deadline{}, deadline)
+	ctx := context.WithValue(context.Background(), models.Deadline{}, time.Now().Add(c.timeout))
 	r.err = c.read(context.WithValue(ctx, models.UsageKey{}, &r.usage), r)
 }

@@ -13,16 +13,14 @@ const (
 	wayRead            way = "read"
 	wayShared          way = "shared"
 	wayCached          way = "cached"
-	wayStreamed        way = "streamed"
-	wayStreamedSmall   way = "streamed_small"
 	wayUnchangedRead   way = "unchanged_read"
 	wayUnchangedCached way = "unchanged_cached"
 )
 
 func newWays() *prometheus.CounterVec {
 	return metrics.Counters("worldevents_list_responses_total",
-		"Responses that are lists, by how: read (from the database), shared (of a reading for several requests), cached (after asking only whether its world has changed), streamed (too large to hold), streamed_small (in small batches, as memory is short), unchanged_read, unchanged_cached (304, likewise).",
-		"how", wayRead, wayShared, wayCached, wayStreamed, wayStreamedSmall, wayUnchangedRead, wayUnchangedCached)
+		"Responses that are lists, by how: read (from the database), shared (of a reading for several requests), cached (after asking only whether its world has changed), unchanged_read, unchanged_cached (304, likewise).",
+		"how", wayRead, wayShared, wayCached, wayUnchangedRead, wayUnchangedCached)
 }
 
 func newReadings() prometheus.Counter {
@@ -34,7 +32,7 @@ func newReadings() prometheus.Counter {
 
 // Collectors are the metrics.
 func (l *Lists) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{l.ways, l.readings,
+	return []prometheus.Collector{l.ways, l.readings, l.long.total,
 		metrics.Gauge("worldevents_list_cache_bytes", "Bytes of lists that are kept for whoever asks next, at most LIST_CACHE.", l.cache.bytes)}
 }
 

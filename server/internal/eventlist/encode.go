@@ -2,82 +2,107 @@ package eventlist
 
 import (
 	"bytes"
+	"fmt"
 	"sync"
-	"time"
 
 	"worldevents/gen"
 	"worldevents/models"
 )
 
 // encoder makes the JSON of gen.EventList as a list comes from the store, without a value for each event and RSVP: it is the
-// store's models.EventSink. The last byte of what has been encoded says where the list stands: after "[" the RSVPs of an
-// event begin, after "}" comes another of them.
+// store's models.EventSink.
 type encoder struct {
-	out  []byte // encoded, not written yet
-	last byte   // of what was written before that; 0 for nothing
+	out    []byte
+	room   *room
+	events int
+	err    error // why no more events are wanted
 }
 
 // maxPooled is the largest buffer kept for another list, in bytes. The others are left to the collector.
-const maxPooled = 2 * maxHeld
+const maxPooled = 2 << 20
 
 var encoderPool = sync.Pool{New: func() any { return new(encoder) }}
 
-func newEncoder() *encoder {
+func newEncoder(r *room) *encoder {
 	e := encoderPool.Get().(*encoder)
-	*e = encoder{out: e.out[:0]}
+	*e = encoder{out: e.out[:0], room: r}
 	return e
+}
+
+// list ends the list and returns it. The encoder must not be used any more.
+func (e *encoder) list() []byte {
+	list := append(e.out, "]}"...)
+	if cap(list) > maxPooled {
+		return list
+	}
+	defer e.release()
+	return bytes.Clone(list)
 }
 
 // release keeps the buffer for another list.
 func (e *encoder) release() {
 	if cap(e.out) <= maxPooled {
+		e.room = nil
 		encoderPool.Put(e)
 	}
 }
 
-// end returns the last byte so far.
-func (e *encoder) end() byte {
-	if n := len(e.out); n > 0 {
-		return e.out[n-1]
-	}
-	return e.last
+// Begin implements models.EventSink.
+func (e *encoder) Begin() {
+	e.out, e.events, e.err = append(e.out[:0], `{"events":[`...), 0, nil
 }
 
-// written says that out has been written.
-func (e *encoder) written() { e.last, e.out = e.end(), e.out[:0] }
+// These are the bytes of JSON around the texts of an event with the end of the list, and around a username with its comma.
+const (
+	eventSize = len(`{"id":"00000000-0000-0000-0000-000000000000","name":"","description":"","scheduledAt":"2006-01-02T15:04:05.000Z","RSVPs":[]}]}`)
+	rsvpSize  = len(`{"user":{"username":""}},`)
+)
 
-// Size implements models.EventSink.
-func (e *encoder) Size() int { return len(e.out) }
-
-// Truncate implements models.EventSink.
-func (e *encoder) Truncate(size int) { e.out = e.out[:size] }
-
-// Event implements models.EventSink.
-func (e *encoder) Event(id models.ID, name, description []byte, scheduledAt time.Time) {
-	b := e.out
-	if e.end() == 0 {
-		b = append(b, `{"events":[`...)
-	} else {
-		b = append(b, "]},"...)
+// Event implements models.EventSink. It wants no more after ErrTooLong, or if the list takes more memory than there is room for.
+func (e *encoder) Event(v *models.ListedEvent) (more bool) {
+	names := 0
+	if len(v.Usernames) > 0 {
+		names = 1 + bytes.Count(v.Usernames, lineFeed)
 	}
-	b = append(b, `{"id":"`...)
-	b, _ = id.AppendText(b)
-	b = append(b, `","name":`...)
-	b = appendString(b, name)
-	b = append(b, `,"description":`...)
-	b = appendString(b, description)
-	b = append(b, `,"scheduledAt":"`...)
-	b, _ = gen.DateTime(scheduledAt).AppendText(b)
-	e.out = append(b, `","RSVPs":[`...)
-}
-
-// Usernames implements models.EventSink. A large world is little else.
-func (e *encoder) Usernames(names []byte) {
-	const begin, between, end = `{"user":{"username":"`, `"}},{"user":{"username":"`, `"}}`
+	size := len(e.out) + eventSize + len(v.Name) + len(v.Description) + len(v.Usernames) + max(0, names*(rsvpSize-1)) // or more, with escapes
+	switch {
+	case v.TooMany || size > maxList:
+		e.err = ErrTooLong
+		return false
+	case !e.room.hold(size + len(v.Usernames)):
+		e.err = fmt.Errorf("%w: no room for the list", models.ErrBusy)
+		return false
+	}
 	b := e.out
-	if e.end() != '[' {
+	if e.events > 0 {
 		b = append(b, ',')
 	}
+	b = append(b, `{"id":"`...)
+	b, _ = v.ID.AppendText(b)
+	b = append(b, `","name":`...)
+	b = appendString(b, v.Name)
+	b = append(b, `,"description":`...)
+	b = appendString(b, v.Description)
+	b = append(b, `,"scheduledAt":"`...)
+	b, _ = gen.DateTime(v.ScheduledAt).AppendText(b)
+	b = append(b, `","RSVPs":[`...)
+	if names > 0 {
+		b = appendUsernames(b, v.Usernames)
+	}
+	e.out = append(b, "]}"...)
+	if len(e.out)+len("]}") > maxList {
+		e.err = ErrTooLong
+		return false
+	}
+	e.events++
+	return true
+}
+
+var lineFeed = []byte{'\n'}
+
+// appendUsernames writes RSVPs. A large world is little else.
+func appendUsernames(b, names []byte) []byte {
+	const begin, between, end = `{"user":{"username":"`, `"}},{"user":{"username":"`, `"}}`
 	b = append(b, begin...)
 	for {
 		n := plainPrefix(names)
@@ -91,20 +116,9 @@ func (e *encoder) Usernames(names []byte) {
 			b = append(b, names[:n]...)
 		}
 		if n == len(names) {
-			e.out = append(b, end...)
-			return
+			return append(b, end...)
 		}
 		b = append(b, between...)
 		names = names[n+1:]
 	}
-}
-
-// finish ends the list.
-func (e *encoder) finish() {
-	if e.end() == 0 {
-		e.out = append(e.out, `{"events":[`...)
-	} else {
-		e.out = append(e.out, "]}"...)
-	}
-	e.out = append(e.out, "]}"...)
 }

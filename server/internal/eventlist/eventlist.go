@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -24,28 +25,28 @@ var (
 
 // Lists reads and shares lists. Its methods may be called concurrently.
 type Lists struct {
-	store   *models.Store
-	baseURL string
-	tagger  atomic.Pointer[tagger]
-	reads   coalescer
-	cache   *cache
-	held    holdings
-	// readings counts readings of whole lists and of the beginnings of streamed ones.
+	store    *models.Store
+	baseURL  string
+	tagger   atomic.Pointer[tagger]
+	reads    coalescer
+	cache    *cache
+	held     holdings
 	ways     *prometheus.CounterVec
 	readings prometheus.Counter
+	long     *longLists
 }
 
-// New returns the lists of a store. Links begin with baseURL, which has no slash at its end. ETags are made with a key
+// New returns the lists of a store. It warns log of those that are too long. Links begin with baseURL, which has no slash at its end. ETags are made with a key
 // that is derived from secret: all instances need the same, and nobody else may have it. Lists that were read are kept in up to
 // cacheBytes.
-func New(store *models.Store, baseURL string, secret []byte, cacheBytes int) *Lists {
+func New(store *models.Store, log *slog.Logger, baseURL string, secret []byte, cacheBytes int) *Lists {
 	l := &Lists{
 		store: store, baseURL: baseURL,
 		cache: newCache(cacheBytes),
-		held:  newHoldings(),
-		ways:  newWays(), readings: newReadings(),
+		held:  newHoldings(store.Readers()),
+		ways:  newWays(), readings: newReadings(), long: newLongLists(store, log),
 	}
-	l.reads = coalescer{read: l.read, timeout: store.Timeout(), running: make(map[readKey]*sharedRead)}
+	l.reads = coalescer{read: l.read, timeout: models.ListTimeout, running: make(map[readKey]*sharedRead)}
 	l.SetKey(secret)
 	return l
 }
@@ -69,14 +70,14 @@ type Caller struct {
 
 // Get returns a response that reflects every write that was acknowledged before the call. It must be written or discarded.
 // ctx is the request's; Write goes on with it. It returns ErrCursor, models.ErrSignedOut when the caller is not active,
-// models.ErrBusy when too many lists are being read for them, and the errors of reading.
+// models.ErrBusy when too many lists are being read for them or they hold too much, a TooLongError, and the errors of reading.
 func (l *Lists) Get(ctx context.Context, q Query, caller Caller) (*Response, error) {
 	key := newReadKey(q.World, q.Raw)
 	options, err := newListOptions(q)
 	if err != nil {
 		return nil, err
 	}
-	ctx, end, err := l.BeginReading(ctx, caller.UserID)
+	ctx, end, err := l.beginReading(ctx, caller.UserID)
 	if err != nil {
 		return nil, fmt.Errorf("queue to list events of world %q: %w", key.world, err)
 	}
@@ -84,6 +85,10 @@ func (l *Lists) Get(ctx context.Context, q Query, caller Caller) (*Response, err
 	if err != nil {
 		end()
 		return nil, err
+	}
+	if r.held.tooLong != nil {
+		end()
+		return nil, r.held.tooLong
 	}
 	return &Response{sharedRead: r, ctx: ctx, lists: l, caller: caller, endReading: end}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,60 +39,38 @@ func FuzzAppendString(f *testing.F) {
 	})
 }
 
-// A list in any cut, written in chunks of any size, is the JSON that the generated type has, and what is taken back leaves no trace.
+// A list is the JSON that the generated type has, and what was read before it began anew leaves no trace.
 func FuzzEncode(f *testing.F) {
-	f.Add("Chess \"night\"", "a\nb", "alice\nbob\n\"q\"", uint16(1), uint8(3), int64(1893456000000))
-	f.Add("", "", "", uint16(0), uint8(0), int64(0))
-	f.Add("é", "", "plain\né\n\"\nplain\n\\", uint16(0), uint8(64), int64(1))
-	f.Add("é", strings.Repeat("d", 600), strings.Repeat("name\n", 300)+"last", uint16(100), uint8(1), int64(253402300799999))
-	f.Fuzz(func(t *testing.T, name, description, usernames string, size uint16, every uint8, milli int64) {
+	f.Add("Chess \"night\"", "a\nb", "alice\nbob\n\"q\"", int64(1893456000000))
+	f.Add("", "", "", int64(0))
+	f.Add("é", "", "plain\né\n\"\nplain\n\\", int64(1))
+	f.Add("é", strings.Repeat("d", 600), strings.Repeat("name\n", 300)+"last", int64(253402300799999))
+	f.Fuzz(func(t *testing.T, name, description, usernames string, milli int64) {
 		if milli < 0 || milli > 253402300799999 {
 			return
 		}
 		clean := func(s string) string { return strings.ToValidUTF8(s, "?") }
 		name, description = clean(name), clean(description)
-		var users []string
-		for _, user := range strings.Split(clean(usernames), "\n") {
-			if user != "" {
-				users = append(users, user)
-			}
-		}
+		users := strings.FieldsFunc(clean(usernames), func(r rune) bool { return r == '\n' })
 		at := time.UnixMilli(milli).UTC()
 		want := gen.EventList{Events: []gen.WorldEvent{}}
-		r := newEncoder()
-		defer r.release()
-		var got []byte
-		write := func() {
-			if len(r.out) > int(size) {
-				got = append(got, r.out...)
-				r.written()
-			}
-		}
-		for e := range 3 {
-			id := models.ID{15: byte(e)}
+		e := newEncoder(new(room))
+		e.Begin()
+		e.Event(&models.ListedEvent{Name: []byte("ghost"), Usernames: []byte("ghost")})
+		e.Begin()
+		for n := range 3 {
+			id := models.ID{15: byte(n)}
 			event := gen.WorldEvent{ID: id.String(), Name: name, Description: description, ScheduledAt: gen.DateTime(at), RSVPs: []gen.RSVP{}}
-			before := r.Size()
-			r.Event(models.ID{1}, []byte("ghost"), nil, at)
-			r.Truncate(before)
-			write()
-			r.Event(id, []byte(name), []byte(description), at)
-			write()
 			for i := range users {
 				event.RSVPs = append(event.RSVPs, gen.RSVP{User: gen.RSVPUser{Username: users[i]}})
 			}
-			for i, some := range slices.Collect(slices.Chunk(users, 1+int(every)/16)) {
-				if every > 0 && i%int(every) == 0 { // what is taken back leaves no trace
-					before := r.Size()
-					r.Usernames([]byte("ghost"))
-					r.Truncate(before)
-				}
-				r.Usernames([]byte(strings.Join(some, "\n")))
-				write()
+			listed := models.ListedEvent{ID: id, ScheduledAt: at, Name: []byte(name), Description: []byte(description), Usernames: []byte(strings.Join(users, "\n"))}
+			if !e.Event(&listed) {
+				t.Fatal(e.err)
 			}
 			want.Events = append(want.Events, event)
 		}
-		r.finish()
-		got = append(got, r.out...)
+		got := e.list()
 		var list gen.EventList
 		if err := json.Unmarshal(got, &list); err != nil {
 			t.Fatalf("%v: %.300s", err, got)
@@ -167,14 +144,12 @@ func BenchmarkEncode(b *testing.B) {
 		b.Run(fmt.Sprintf("%dx%d", size.events, size.rsvps), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				e := newEncoder()
+				e := newEncoder(new(room))
+				e.Begin()
 				for _, names := range usernames {
-					e.Event(id, name, description, at)
-					e.Usernames(names)
+					e.Event(&models.ListedEvent{ID: id, ScheduledAt: at, Name: name, Description: description, Usernames: names})
 				}
-				e.finish()
-				b.SetBytes(int64(len(e.out)))
-				e.release()
+				b.SetBytes(int64(len(e.list())))
 			}
 		})
 	}

@@ -11,7 +11,7 @@ import (
 type heldList struct {
 	etag, link string
 	json       []byte
-	batched    bool // it took several batches to read
+	tooLong    *TooLongError // instead of all that
 	compress   sync.Once
 	gzip       []byte // once somebody needs it
 

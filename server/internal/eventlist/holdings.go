@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"worldevents/models"
@@ -13,49 +14,101 @@ import (
 
 // This is how much lists, and the responses that are lists, may hold. The table in package ledger says when they hold what.
 const (
-	// maxReading is how many requests of a user read lists at once. maxReadQueue is how many are queued for that, and
+	// maxReading is how many requests of a user read lists at once, or share a reading. maxReadQueue is how many are queued for that, and
 	// maxReadQueueTime for how long: more get models.ErrBusy.
 	maxReading       = 16
 	maxReadQueue     = 256
 	maxReadQueueTime = 10 * time.Second
 
-	// maxOwn is how much a response may hold while its client reads without being counted, in bytes.
-	maxOwn = 32 << 10
-	// maxMemory is how much all other responses of an instance may hold together, in bytes.
-	maxMemory = 24 << 20
-	// streamBytes is what a stream of usual batches holds: a batch, in a buffer that grows by a quarter at a time, and a chunk. A
-	// stream that began as a long list holds more until it has written that beginning.
-	streamBytes = 768 << 10
-	// maxSmall is how many lists are streamed in small batches at once, and maxSmallReads how many such batches are read.
-	maxSmall      = 512
-	maxSmallReads = 4
+	// maxList is how long a list may be, in bytes of JSON.
+	maxList = 32 << 20
+	// maxOwn is how much a reading or a response may hold without being counted, in bytes.
+	maxOwn = 256 << 10
+	// maxMemory is how much all others of an instance may hold together, in bytes.
+	maxMemory = 96 << 20
+	// roomStep is by how much the room of a reading grows, in bytes.
+	roomStep = 1 << 20
 )
 
-// holdings are what requests and lists hold, by user.
-type holdings struct {
-	reading, memory, small, smallReads *ledger.Ledger[models.ID]
-}
+// holdings are what requests and lists hold, by user: turns to read, connections that read, and bytes.
+type holdings struct{ reading, readers, memory *ledger.Ledger[models.ID] }
 
-func newHoldings() holdings {
+// newHoldings has a user hold a quarter of the connections that read, at least one.
+func newHoldings(readers int) holdings {
 	return holdings{
-		reading:    ledger.NewQueue[models.ID](ledger.Each(maxReading), ledger.Each(maxReadQueue)),
-		memory:     ledger.New[models.ID](ledger.Rule{Limit: maxMemory, Share: maxMemory / 8, Few: streamBytes}),
-		small:      ledger.New[models.ID](ledger.Eighth(maxSmall)),
-		smallReads: ledger.New[models.ID](ledger.Eighth(maxSmallReads)),
+		reading: ledger.NewQueue[models.ID](ledger.Each(maxReading), ledger.Each(maxReadQueue)),
+		readers: ledger.New[models.ID](ledger.Each(max(1, readers/4))),
+		memory:  ledger.New[models.ID](ledger.Rule{Limit: maxMemory, Share: maxMemory / 2, Few: roomStep}),
 	}
 }
 
 // Held returns how much is held of what, by its name in metrics.
 func (l *Lists) Held() map[string]func() int {
-	h := &l.held
-	return map[string]func() int{
-		"list_reads": h.reading.Held, "list_bytes": h.memory.Held, "small_streams": h.small.Held, "small_reads": h.smallReads.Held,
+	return map[string]func() int{"list_reads": l.held.reading.Held, "list_readers": l.held.readers.Held, "list_bytes": l.held.memory.Held}
+}
+
+// room is what a reading holds, as one of those who asked for it.
+type room struct {
+	memory  *ledger.Ledger[models.ID]
+	callers []models.Caller
+	holder  models.ID
+	held    int
+}
+
+// hold has the reading hold n bytes, if it does not hold as many, and reports whether it may.
+func (r *room) hold(n int) (ok bool) {
+	n = min(n, maxMemory/2) // or the longest names of the longest list would never have room
+	if n <= maxOwn || n <= r.held {
+		return true
+	}
+	n = min((n+roomStep-1)/roomStep*roomStep, maxMemory/2)
+	for _, c := range r.callers {
+		if (r.held == 0 || r.holder == c.UserID) && r.memory.Try(c.UserID, n-r.held) {
+			r.holder, r.held = c.UserID, n
+			return true
+		}
+	}
+	return false
+}
+
+func (r *room) release() {
+	if r.held > 0 {
+		r.memory.Release(r.holder, r.held)
 	}
 }
 
-// BeginReading waits until the user may read one more list, or something that costs as much. It returns the context to read it with, and
-// end, which the caller calls once; or models.ErrBusy or ErrClientGone.
-func (l *Lists) BeginReading(ctx context.Context, user models.ID) (reading context.Context, end func(), err error) {
+// acquireReader has a reading for these callers hold a connection, as one of them. It returns models.ErrBusy at the deadline.
+func (l *Lists) acquireReader(deadline time.Time, callers []models.Caller) (release func(), err error) {
+	readers := l.held.readers
+	i := slices.IndexFunc(callers, func(c models.Caller) bool { return readers.Try(c.UserID, 1) })
+	if i < 0 {
+		i = 0
+		ctx, cancel := context.WithDeadline(context.Background(), deadline)
+		defer cancel()
+		if err := readers.Acquire(ctx, callers[i].UserID); err != nil {
+			return nil, fmt.Errorf("%w: %w", models.ErrBusy, err)
+		}
+	}
+	return func() { readers.Release(callers[i].UserID, 1) }, nil
+}
+
+// BeginPage is beginReading for something that costs the database as much as a list.
+func (l *Lists) BeginPage(ctx context.Context, user models.ID) (reading context.Context, end func(), err error) {
+	ctx, endTurn, err := l.beginReading(ctx, user)
+	if err != nil {
+		return nil, nil, err
+	}
+	release, err := l.acquireReader(time.Now().Add(models.ListTimeout), []models.Caller{{UserID: user}})
+	if err != nil {
+		endTurn()
+		return nil, nil, err
+	}
+	return l.store.WithDeadline(ctx), func() { release(); endTurn() }, nil
+}
+
+// beginReading waits until the user may read one more list. It returns the context to read it with, and end, which the caller calls once;
+// or models.ErrBusy or ErrClientGone.
+func (l *Lists) beginReading(ctx context.Context, user models.ID) (reading context.Context, end func(), err error) {
 	if !l.held.reading.Try(user, 1) {
 		wait, cancel := context.WithTimeout(ctx, maxReadQueueTime)
 		defer cancel()

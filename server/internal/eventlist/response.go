@@ -4,7 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"time"
+
+	"worldevents/models"
 )
 
 // Response is the response 200, or 304 when the client has the list already.
@@ -18,7 +22,7 @@ type Response struct {
 
 // IsUnchanged reports whether the client has the list already.
 func (p *Response) IsUnchanged() bool {
-	return p.held != nil && p.caller.has(p.held.etag)
+	return p.caller.has(p.held.etag)
 }
 
 // Discard takes the place of Write for a response that is unchanged, and returns what is left of it.
@@ -43,8 +47,8 @@ func (u Unchanged) Write(w http.ResponseWriter, early bool) {
 	w.WriteHeader(http.StatusNotModified)
 }
 
-// Write writes the response; early is for a 304. It returns ErrClientGone, and for a list that is streamed the errors of reading. Unless
-// the response has not begun, it must then be aborted, so that it does not end as if it were whole.
+// Write writes the response; early is for a 304. It returns models.ErrBusy before the response has begun, and ErrClientGone, after which it
+// must be aborted, so that it does not end as if it were whole.
 func (p *Response) Write(w http.ResponseWriter, early bool) error {
 	if p.IsUnchanged() {
 		how := wayUnchangedRead
@@ -55,27 +59,17 @@ func (p *Response) Write(w http.ResponseWriter, early bool) error {
 		p.Discard().Write(w, early)
 		return nil
 	}
-	h := w.Header()
-	h["Cache-Control"] = mustRevalidate
-	h["Vary"] = varyList
-	if p.held == nil {
-		p.endReading()
-		if p.begun == nil || !p.lists.held.memory.Try(p.caller.UserID, streamBytes) {
-			return p.streamAnew(w)
-		}
-		defer p.lists.held.memory.Release(p.caller.UserID, streamBytes)
-		setLink(h, p.link)
-		p.lists.count(wayStreamed)
-		return p.stream(w)
-	}
 	asGzip := p.caller.Gzip && p.held.isCompressed()
 	body := p.held.content(asGzip)
 	p.endReading()
 	free, ok := p.held.hold(p.lists.held.memory, p.caller.UserID)
 	if !ok {
-		return p.streamAnew(w)
+		return fmt.Errorf("%w: no room for the response", models.ErrBusy)
 	}
 	defer free()
+	h := w.Header()
+	h["Cache-Control"] = mustRevalidate
+	h["Vary"] = varyList
 	setLink(h, p.held.link)
 	h["Content-Type"] = jsonType
 	h["Etag"] = []string{p.held.etag}
@@ -85,8 +79,33 @@ func (p *Response) Write(w http.ResponseWriter, early bool) error {
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	p.lists.count(p.how)
 	w.WriteHeader(http.StatusOK)
-	if _, err := w.Write(body); err != nil {
+	if err := write(w, body); err != nil {
 		return fmt.Errorf("%w: %w", ErrClientGone, err)
+	}
+	return nil
+}
+
+const (
+	// A body beyond maxSlow bytes must be read in pieces of pieceSize: within largeTime, and a second more for each that has been
+	// written. A smaller one has the time that the connection gives it.
+	maxSlow   = 1 << 20
+	pieceSize = 128 << 10
+	largeTime = 30 * time.Second
+)
+
+// write writes a body. A client that reads too slowly gets less than Content-Length has promised.
+func write(w http.ResponseWriter, body []byte) error {
+	if len(body) <= maxSlow {
+		_, err := w.Write(body)
+		return err
+	}
+	control, deadline := http.NewResponseController(w), time.Now().Add(largeTime)
+	for piece := range slices.Chunk(body, pieceSize) {
+		control.SetWriteDeadline(deadline)
+		if _, err := w.Write(piece); err != nil {
+			return err
+		}
+		deadline = deadline.Add(time.Second)
 	}
 	return nil
 }
@@ -99,7 +118,7 @@ func setLink(h http.Header, link string) {
 
 var (
 	mustRevalidate = []string{"private, no-cache"}
-	// varyList is the Vary of every list. A list that is not compressed today, since it is small or streamed, may be tomorrow.
+	// varyList is the Vary of every list. A list that is not compressed today, since it is small, may be tomorrow.
 	varyList   = []string{"Cookie, Origin, Accept-Encoding"}
 	jsonType   = []string{"application/json"}
 	gzipCoding = []string{"gzip"}

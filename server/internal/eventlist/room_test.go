@@ -5,7 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -31,7 +34,7 @@ func testLists(t *testing.T, test func(t *testing.T, l *Lists)) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { store.Close() })
-		l := New(store, "http://localhost", []byte("a secret of the test"), 1<<20)
+		l := New(store, slog.New(slog.DiscardHandler), "http://localhost", []byte("a secret of the test"), 1<<20)
 		test(t, l)
 		for what, held := range l.Held() {
 			if n := held(); n != 0 {
@@ -53,10 +56,14 @@ func signIn(t *testing.T, store *models.Store, name string) models.Caller {
 	return models.Caller{UserID: grant.ID, SessionID: grant.SessionID}
 }
 
+// reading is the context of a reading.
+func reading(t *testing.T) context.Context {
+	return context.WithValue(t.Context(), models.Deadline{}, time.Now().Add(models.ListTimeout))
+}
+
 var plaza = Query{World: "plaza"}
 
-// A long list is held, with an ETag, as long as one of those who share its reading does not hold too much already: what others hold
-// costs them nothing.
+// A long list is read as long as one of those who share its reading does not hold too much already: what others hold costs them nothing.
 func TestLongLists(t *testing.T) {
 	testLists(t, func(t *testing.T, l *Lists) {
 		alice, bob := signIn(t, l.store, "alice"), signIn(t, l.store, "bob")
@@ -66,28 +73,28 @@ func TestLongLists(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		const share = maxMemory / 8
+		const share = maxMemory / 2
 		key := readKey{world: plaza.World}
 		for _, test := range []struct {
 			alice, bob int // what they hold
 			callers    []models.Caller
-			want       bool
+			want       error
 		}{
-			{0, 0, []models.Caller{alice}, true},
-			{share - streamBytes, share, []models.Caller{alice}, true},
-			{share - streamBytes + 1, 0, []models.Caller{alice}, false},
-			{share, 0, []models.Caller{bob}, true},
-			{share, share - streamBytes, []models.Caller{alice, bob}, true},
-			{share, share, []models.Caller{alice, bob}, false},
+			{0, 0, []models.Caller{alice}, nil},
+			{share - roomStep, 0, []models.Caller{alice}, nil},
+			{share - roomStep + 1, 0, []models.Caller{alice}, models.ErrBusy},
+			{share, 0, []models.Caller{bob}, nil}, // few
+			{share, 0, []models.Caller{alice, bob}, nil},
+			{share, roomStep, []models.Caller{alice, bob}, models.ErrBusy},
 		} {
 			l.cache.put(cached{key: key})
 			if !l.held.memory.Try(alice.UserID, test.alice) || !l.held.memory.Try(bob.UserID, test.bob) {
 				t.Fatal("no room")
 			}
 			r := &sharedRead{key: key, options: models.ListOptions{WorldID: plaza.World}, callers: test.callers}
-			err := l.read(t.Context(), r)
-			if err != nil || (r.held != nil) != test.want || r.held != nil && len(r.held.json) <= maxShort || r.begun != nil {
-				t.Errorf("%+v: %v, held %t, begun with %d bytes", test, err, r.held != nil, len(r.begun))
+			err := l.read(reading(t), r)
+			if !errors.Is(err, test.want) || (err == nil) != (r.held != nil && len(r.held.json) > maxOwn) {
+				t.Errorf("%+v: %v, held %t", test, err, r.held != nil)
 			}
 			if n := l.held.memory.Held(); n != test.alice+test.bob {
 				t.Errorf("%+v: %d bytes are held once it is read", test, n)
@@ -105,7 +112,7 @@ func TestSharedReadingChecksEach(t *testing.T) {
 		key := readKey{world: plaza.World}
 		for n, how := range []way{wayShared, wayCached, wayShared, wayShared, wayShared, wayShared, wayCached} {
 			r := &sharedRead{key: key, options: models.ListOptions{WorldID: plaza.World}, callers: []models.Caller{alice, gone, bob, alice}}
-			if err := l.read(t.Context(), r); err != nil {
+			if err := l.read(reading(t), r); err != nil {
 				t.Fatal(err)
 			}
 			if len(r.signedOut) != 1 || !r.signedOut[gone] || r.how != how {
@@ -119,7 +126,7 @@ func TestSharedReadingChecksEach(t *testing.T) {
 			}
 		}
 		r := &sharedRead{key: key, options: models.ListOptions{WorldID: plaza.World}, callers: []models.Caller{gone, gone}}
-		if err := l.read(t.Context(), r); err != nil || !r.signedOut[gone] || r.held != nil && r.how != wayCached {
+		if err := l.read(reading(t), r); err != nil || !r.signedOut[gone] || r.held != nil && r.how != wayCached {
 			t.Errorf("of nobody: %v, %+v", err, r)
 		}
 	})
@@ -138,11 +145,11 @@ func TestReadingOfOneUser(t *testing.T) {
 		}
 		user := models.ID{1}
 		for i := range maxReading {
-			if ctx, _, err := l.BeginReading(t.Context(), user); ctx != t.Context() || err != nil {
+			if ctx, _, err := l.beginReading(t.Context(), user); ctx != t.Context() || err != nil {
 				t.Errorf("list %d waited: %v", i, err)
 			}
 		}
-		ctx, end, err := l.BeginReading(t.Context(), models.ID{2})
+		ctx, end, err := l.beginReading(t.Context(), models.ID{2})
 		if ctx != t.Context() || err != nil {
 			t.Errorf("another user waited: %v", err)
 		}
@@ -151,7 +158,7 @@ func TestReadingOfOneUser(t *testing.T) {
 		for i := range maxReadQueue {
 			go func() {
 				ctx := request()
-				reading, _, err := l.BeginReading(ctx, user)
+				reading, _, err := l.beginReading(ctx, user)
 				if errors.Is(err, models.ErrBusy) {
 					busy.Add(1)
 				} else if err == nil && reading != ctx {
@@ -160,7 +167,7 @@ func TestReadingOfOneUser(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		if _, _, err := l.BeginReading(t.Context(), user); !errors.Is(err, models.ErrBusy) || inFlight.Load() != 0 {
+		if _, _, err := l.beginReading(t.Context(), user); !errors.Is(err, models.ErrBusy) || inFlight.Load() != 0 {
 			t.Errorf("%v while %d are in flight", err, inFlight.Load())
 		}
 		time.Sleep(maxReadQueueTime - 1)
@@ -180,20 +187,48 @@ func TestReadingOfOneUser(t *testing.T) {
 	})
 }
 
-// A stream has a minute, and a second for each 16 KiB that it has written.
-func TestStreamsAreBounded(t *testing.T) {
+// A large body must be read within half a minute and a second more for each 128 KiB; a small one has the time of its connection.
+func TestLargeBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for written, want := range map[int]time.Duration{0: time.Minute, 160 << 10: 70 * time.Second} {
-			w := beginStream(httptest.NewRecorder())
-			w.write(make([]byte, written))
-			time.Sleep(want)
-			if err := w.check(t.Context()); err != nil {
-				t.Errorf("%d bytes: %v", written, err)
-			}
-			time.Sleep(time.Nanosecond)
-			if err := w.check(t.Context()); !errors.Is(err, ErrClientGone) {
-				t.Errorf("%d bytes: %v after %v", written, err, want)
+		for _, test := range []struct {
+			size  int
+			pause time.Duration // of the client for each piece
+			want  int           // bytes that it gets
+		}{
+			{maxSlow, 100 * time.Hour, maxSlow},
+			{5 << 20, time.Second, 5 << 20},
+			{5 << 20, largeTime + 2*time.Second, pieceSize},
+			{5 << 20, 8 * time.Second, 5 * pieceSize}, // 16 KiB a second
+		} {
+			client := &slowClient{ResponseWriter: httptest.NewRecorder(), pause: test.pause}
+			err := write(client, make([]byte, test.size))
+			if client.read != test.want || (err == nil) != (test.want == test.size) {
+				t.Errorf("%+v: %d bytes, %v", test, client.read, err)
 			}
 		}
 	})
+}
+
+// slowClient reads a piece, and then nothing for a while.
+type slowClient struct {
+	http.ResponseWriter
+	pause    time.Duration
+	deadline time.Time
+	read     int
+}
+
+func (c *slowClient) SetWriteDeadline(t time.Time) error {
+	c.deadline = t
+	return nil
+}
+
+func (c *slowClient) Write(p []byte) (int, error) {
+	if c.read > 0 {
+		time.Sleep(c.pause)
+	}
+	if !c.deadline.IsZero() && time.Now().After(c.deadline) {
+		return 0, os.ErrDeadlineExceeded
+	}
+	c.read += len(p)
+	return len(p), nil
 }

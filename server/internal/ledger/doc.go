@@ -26,7 +26,8 @@
 //	                                                  (a sixteenth, 8 or more; 8)                 2 s and 8 KiB for pages
 //	calls the database    a place in flight           MAX_IN_FLIGHT                -              DB_TIMEOUT                           requests
 //	is queued to read     a connection                256 of a user                user           10 s                                 -
-//	reads a list          a place in flight, 1 MiB    16 of a user                 user           DB_TIMEOUT                           list_reads
+//	reads a list          a place in flight           16 of a user                 user           10 s                                 list_reads
+//	  from the database   a connection                a quarter of them            user           10 s                                 list_readers
 //	is at the provider    a place in flight           64 (16; 4); 448 wait         address        twice its timeout                    sign_ins
 //	watches a list        a connection, 40 KB         MAX_WAITING                  user           its wait (50 s at most), or the      list_watches
 //	                                                  (an eighth; a 128th)                        expiry of its JWT
@@ -35,8 +36,8 @@
 //	                                                  (an eighth; 1)
 //	writes                a place in flight           MAX_IN_FLIGHT                -              30 s, longer while the client        requests
 //	                                                                                              reads 16 KiB/s
-//	writes a long list    768 KiB or the list         24 MiB (3 MiB; 768 KiB)      user           likewise                             list_bytes
-//	  without such room   a small batch               512 (64; 4), 4 read at once  user           likewise                             small_streams, small_reads
+//	reads or writes more  the list                    96 MiB (48 MiB; 1 MiB)       user           likewise; beyond 1 MiB 30 s and      list_bytes
+//	  than 256 KiB                                                                                a second for each 128 KiB
 //	is stalled            a connection                a quarter of MAX_IN_FLIGHT   user: an       likewise, or sooner: the oldest      stalled_responses
 //	                                                                               eighth;        makes room
 //	                                                                               address: half
@@ -44,7 +45,7 @@
 //	                                                                                              second if the client does not read,
 //	                                                                                              otherwise all of it; watchers at once
 //
-// A list of more than 256 KiB holds as much as a stream while it is read, as one of those who asked for it. A client that hangs up is gone
+// A list is held while it is read as one of those who asked for it. A client that hangs up is gone
 // from all of this within two seconds, and from the database within DB_TIMEOUT: a body ends before anything else begins, and then net/http
 // notices. Package backpressure cuts a head after 105 lines, because net/http would need 250 KB of memory for more.
 package ledger

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	mathrand "math/rand/v2"
 	"net/http/httptest"
 	"path/filepath"
@@ -40,7 +41,7 @@ func testLive(t *testing.T, test func(t *testing.T, l *Lists, other *models.Stor
 			t.Cleanup(func() { store.Close() })
 			stores[i] = store
 		}
-		lists := eventlist.New(stores[0], "http://localhost", []byte("a secret of the test"), 1<<20)
+		lists := eventlist.New(stores[0], slog.New(slog.DiscardHandler), "http://localhost", []byte("a secret of the test"), 1<<20)
 		l := New(stores[0], lists, Options{MaxWatches: 1000, MaxAnswering: 4})
 		l.Listen()
 		defer l.hub.finish()

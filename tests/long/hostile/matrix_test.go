@@ -196,7 +196,8 @@ func (s *service) mayHold(c cell, during usage) bool {
 	if c.state.name == "wait" {
 		each = heapOfWait
 	}
-	return during.heap-s.least.heap <= max(0, during.files-s.least.files)*each+heapOfAll
+	lists := int(during.held[`held{of="list_bytes"}`]) * 5 / 4 // of which all together are bounded
+	return during.heap-s.least.heap <= max(0, during.files-s.least.files)*each+heapOfAll+lists
 }
 
 func (s *service) judgeHeap(c cell, during usage, fault func(string, ...any)) {

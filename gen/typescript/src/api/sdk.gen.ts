@@ -59,7 +59,10 @@ export const leaveEvent = <ThrowOnError extends boolean = false>(options: Option
  * List a world's events with their RSVPs
  *
  * Events are ordered by `scheduledAt`, then by id. The RSVPs of an event are ordered by the time of joining. A world
- * without events gives `{"events":[]}`. Without query parameters the list has every event.
+ * without events gives `{"events":[]}`. Without query parameters the list has every event. A list is what was true at one
+ * moment. One that would have more than 32 MiB of JSON is 400 with `fields.limit`, at once with `wait`, too. Its events
+ * are there page by page, with a smaller `limit`. If the next event alone would have more, that 400 has a `Link` to the
+ * page behind it.
  *
  * `from` and `to` select the events with `from` <= `scheduledAt` < `to`; if no event can satisfy that, the list is
  * empty. With `limit` the response is one page. While more events follow, its header `Link` has the absolute address of
@@ -74,16 +77,16 @@ export const leaveEvent = <ThrowOnError extends boolean = false>(options: Option
  * `If-None-Match`, or 304 after that many seconds. To follow a list, get it once, and then call again and again with
  * the `ETag` of the latest response. Nothing is lost between two calls, because the `ETag` stands for the whole list.
  *
- * The response comes at once if there is nothing to wait for: without `If-None-Match`, if that is `*` or does not match,
- * and for a list without `ETag`. A 304 with `Retry-After` comes early: too many requests watch already, the service
+ * The response comes at once if there is nothing to wait for: without `If-None-Match`, and if that is `*` or does not
+ * match. A 304 with `Retry-After` comes early: too many requests watch already, the service
  * stops, or the client sent something else on the connection. Call again after so many seconds. When the JWT expires,
  * the watch ends with 304. If the session is revoked meanwhile, the response is 401.
  *
  * To follow a list in a browser, set `If-None-Match` yourself, and `cache: "no-store"`. Otherwise the HTTP cache may
  * let only one of several equal requests through at a time, and two tabs would wait one after the other.
  *
- * A list that has an `ETag` and is not small is compressed for clients that accept `gzip` (RFC 9110 section
- * 12.5.3). The `ETag` is the same. Browsers decompress by themselves.
+ * A list that is not small is compressed for clients that accept `gzip` (RFC 9110 section 12.5.3). The `ETag` is the
+ * same. Browsers decompress by themselves.
  *
  */
 export const listEvents = <ThrowOnError extends boolean = false>(options: Options<ListEventsData, ThrowOnError>): RequestResult<ListEventsResponses, ListEventsErrors, ThrowOnError> => (options.client ?? client).get<ListEventsResponses, ListEventsErrors, ThrowOnError>({ url: '/api/event/{id}', ...options });

@@ -463,9 +463,8 @@ export type ListEventsData = {
 
 export type ListEventsErrors = {
     /**
-     * `validation_failed`: the path, the query, a header or the body does not fit the contract, and `fields` names each bad
-     * field. `malformed_json`: the body is not one JSON document. It may be empty, not be UTF-8, repeat a name, or be
-     * nested too deep.
+     * `validation_failed`: the path, the query or a header does not fit the contract, or the list would have more than 32 MiB,
+     * and `fields` names each bad field. It is `limit` for a list that is too long.
      *
      */
     400: BadRequestError;

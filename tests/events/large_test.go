@@ -1,10 +1,8 @@
 package events
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,27 +10,23 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// crowdSizes surround the numbers at which the service reads a Crowd differently: the RSVPs of an event beyond 256 are read in
-// batches, here of 1,695 and then 1,679.
-var crowdSizes = []int{1, 0, 255, 256, 257, 0, 1694, 1695, 1696, 3, 1695 + 1679, 1695 + 1679 + 1, 256, 1}
-
-// streamed is a number of RSVPs of users with a longName whose list, of 1.4 MB, is not held, and which a client that does not
-// read keeps waiting.
-const streamed = 3_600
+// many is a number of RSVPs of users with a longName whose list, of 1.4 MB, a client that does not read keeps waiting.
+const many = 3_600
 
 // longName and a number behind it are nearly as long as a username may be, in letters and in bytes.
 var longName = strings.Repeat("🎲", 90)
 
-// A list is the same whether it is read at once, in batches, or in pages that are streamed each.
-func TestListEventsStreamed(t *testing.T) {
+// A large list is like any other, and its pages together are the same.
+func TestListEventsLargeWorld(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		want := servicetest.Crowd(t, s, "plaza", crowdSizes...)
+		want := servicetest.Crowd(t, s, "plaza", 1, 0, 256, 0, 1696, 3, 3375, 1)
 		alice := s.SignIn("alice")
 		whole := alice.Get(servicetest.Plaza)
 		if got := servicetest.Usernames(t, whole.Body); !servicetest.Equal(got, want) {
 			t.Errorf("the whole list differs: %d events", len(got))
 		}
-		whole.HasHeader("ETag", "").HasHeader("Content-Length", "").HasHeader("Cache-Control", "private, no-cache")
+		whole.HasHeader("Content-Length", fmt.Sprint(len(whole.Body))).HasHeader("Cache-Control", "private, no-cache")
+		alice.Get(servicetest.Plaza, servicetest.IfNoneMatch(whole.Header.Get("ETag"))).Is(304, "")
 		for _, limit := range []int{1, 5, len(want) - 1, len(want)} {
 			var got [][]string
 			for path := fmt.Sprintf("%s?limit=%d", servicetest.Plaza, limit); path != ""; {
@@ -54,8 +48,8 @@ func TestListEventsStreamed(t *testing.T) {
 	})
 }
 
-// Clients who share the beginning of a streamed list go on by themselves, each from its own place.
-func TestListEventsStreamedToMany(t *testing.T) {
+// Clients who share a large list have the same.
+func TestListEventsLargeToMany(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		const events, clients, rounds = 4000, 8, 2
 		alice := s.SignIn("alice")
@@ -63,7 +57,7 @@ func TestListEventsStreamedToMany(t *testing.T) {
 		if s.Database.Dialect == "sqlite" {
 			id = "printf('00000000-0000-7000-8000-%012d', i)"
 		}
-		const moment = "'2030-01-01 00:00:00+00:00'" // all at once: the id alone tells where a batch ends
+		const moment = "'2030-01-01 00:00:00+00:00'"
 		s.Database.Exec(fmt.Sprintf(`INSERT INTO events (id, world_id, name, description, scheduled_at, created_at)
 			WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
 			SELECT %s, 'plaza', 'n', '%s', %s, %s FROM n`, events, id, strings.Repeat("d", 600), moment, moment))
@@ -84,7 +78,7 @@ func TestListEventsStreamedToMany(t *testing.T) {
 // More slow readers than there are connections to the database keep nobody waiting.
 func TestListEventsSlowReaders(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		servicetest.CrowdOf(t, s, longName, "plaza", streamed)
+		servicetest.CrowdOf(t, s, longName, "plaza", many)
 		alice := s.SignIn("alice")
 		for range 10 { // SQLite has eight connections for readers
 			_, hangUp := servicetest.OpenList(t, s, alice)
@@ -102,7 +96,7 @@ func TestListEventsSlowReaders(t *testing.T) {
 // A client that goes away in the middle leaves nothing behind.
 func TestListEventsClientGone(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		want := servicetest.CrowdOf(t, s, longName, "plaza", streamed)
+		want := servicetest.CrowdOf(t, s, longName, "plaza", many)
 		alice := s.SignIn("alice")
 		for range 5 {
 			_, hangUp := servicetest.OpenList(t, s, alice)
@@ -118,25 +112,6 @@ func TestListEventsClientGone(t *testing.T) {
 			t.Error("a client that hangs up is logged as an error")
 		}
 	})
-}
-
-// A database that goes away in the middle ends the response, never as if it were whole.
-func TestListEventsDatabaseGone(t *testing.T) {
-	t.Parallel()
-	db := servicetest.Postgres(t)
-	proxy, url := db.ThroughProxy()
-	behind := *db
-	behind.URL = url
-	s := servicetest.Start(t, &behind)
-	servicetest.CrowdOf(t, s, longName, "plaza", streamed)
-	res, conn := servicetest.OpenListAt(t, s, s.SignIn("alice"), servicetest.Plaza)
-	defer conn.Close()
-	proxy.Down()
-	conn.SetReadBuffer(4 << 20) // what is on its way fills megabytes, which would take most of a minute 4 KiB at a time
-	rest, err := io.ReadAll(res.Body)
-	if err == nil {
-		t.Errorf("the response ends like a whole one, %d bytes on", len(rest))
-	}
 }
 
 // Requests that share a query are each checked for themselves.
@@ -222,21 +197,21 @@ func haveAppear(s *servicetest.Service, n int) {
 		strings.Repeat(", (?, 'plaza', 'new', '', ?, ?)", n-1)+" ON CONFLICT DO NOTHING", args...)
 }
 
-// A page that is being read holds what it held when it began, whatever appears in its range meanwhile; and it ends.
-func TestListEventsPageWhileEventsAppear(t *testing.T) {
+// A list is of one moment, however slowly it is read, and whatever is written or goes away meanwhile.
+func TestListEventsIsOfOneMoment(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		// More than the network holds for a client that does not read.
 		servicetest.AddEvents(s, "plaza", 8000, 900, 2030, strings.Repeat("d", 5000))
 		alice := s.SignIn("alice")
-		want := servicetest.EventIDs(t, alice.Get(servicetest.Plaza+"?limit=900").Body)
-		body := slowly(t, s, alice, servicetest.Plaza+"?limit=900", func() {
-			s.Database.Exec("DELETE FROM events WHERE id = '00000000-0000-7000-8000-000000000890'")
-			// In one gap, ahead of what has been read: between two events, an hour apart, of February.
-			haveAppear(s, 700)
-		})
-		got := servicetest.EventIDs(t, body)
-		if i := slices.Index(want, "00000000-0000-7000-8000-000000000890"); !slices.Equal(got, slices.Delete(want, i, i+1)) {
-			t.Errorf("%d events, want %d", len(got), len(want)-1)
+		for _, query := range []string{"", "?limit=890"} {
+			want := alice.Get(servicetest.Plaza + query).Body
+			got := slowly(t, s, alice, servicetest.Plaza+query, func() {
+				s.Database.Exec("DELETE FROM events WHERE id = (SELECT id FROM events WHERE name <> 'new' ORDER BY id DESC LIMIT 1)")
+				haveAppear(s, 700)
+			})
+			if got != want {
+				t.Errorf("%s: %d bytes, want %d", query, len(got), len(want))
+			}
 		}
 	})
 }
@@ -258,74 +233,60 @@ func TestListEventsEndsWithItsClient(t *testing.T) {
 	})
 }
 
-// A user who leaves a large event and joins it again while it is being read stands in it once.
-func TestListEventsRejoinDuringStream(t *testing.T) {
+// A list of more than 32 MiB is refused at once, also for who would watch it, and its pages go on: also behind an event that is too
+// long by itself.
+func TestListEventsTooLong(t *testing.T) {
+	const whole, alone = `{"limit":"must be smaller, since the list would have more than 32 MiB"}`, `{"limit":"the next event alone would have more than 32 MiB: Link has the page behind it"}`
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		want := servicetest.CrowdOf(t, s, longName, "plaza", 2*streamed)[0] // more than is read before the response begins
-		s.Clock.Freeze(servicetest.At(2031))                                // the crowd joined in 2030
-		alice, bob := s.SignIn("alice"), s.SignIn("bob")
-		event := "00000000-0000-7000-8000-000000000000"
-		s.Database.Exec("UPDATE users SET username = 'first' WHERE username = ?", want[0])
-		s.Database.Exec("UPDATE users SET username = 'last' WHERE username = ?", want[len(want)-1])
-		first := s.SignIn("first")
-		names := servicetest.Usernames(t, slowly(t, s, alice, servicetest.Plaza, func() {
-			bob.Post("/api/event/join/"+event, "").Is(200, servicetest.Success)
-			first.Delete("/api/event/"+event).Is(200, servicetest.Success)
-			first.Post("/api/event/join/"+event, "").Is(200, servicetest.Success)
-		}))[0]
-		count := map[string]int{}
-		for _, name := range names {
-			if count[name]++; count[name] > 1 {
-				t.Errorf("%q stands there twice", name)
+		const events = 1700
+		servicetest.AddEvents(s, "plaza", 8000, events, 2030, strings.Repeat("🎲", 5000))
+		alice := s.SignIn("alice")
+		refused := func(path, fields string, options ...servicetest.RequestOption) *servicetest.Response {
+			t.Helper()
+			res := alice.Get(path, options...).IsError(400, "validation_failed", "limit")
+			if !strings.Contains(res.Body, fields) {
+				t.Errorf("%s: %s", path, res.Body)
 			}
+			return res
 		}
-		if len(names) < len(want) || count["last"] != 1 {
-			t.Errorf("%d usernames of %d", len(names), len(want))
+		for range 3 {
+			refused(servicetest.Plaza, whole).HasHeader("Link", "").HasHeader("ETag", "")
+			refused(servicetest.Plaza+"?wait=50", whole, servicetest.IfNoneMatch(`"x"`))
+			refused(servicetest.Plaza, whole, servicetest.IfNoneMatch("*"))
+		}
+		pages := func(limit int) (ids []string) {
+			for path := fmt.Sprintf("%s?limit=%d", servicetest.Plaza, limit); path != ""; {
+				page := alice.Get(path)
+				if page.Status == 400 {
+					refused(path, alone) // and its Link goes on
+				} else {
+					ids = append(ids, servicetest.EventIDs(t, page.Body)...)
+				}
+				path = ""
+				if page.Header.Get("Link") != "" {
+					path = servicetest.NextPage(t, s, page).RequestURI()
+				}
+			}
+			return ids
+		}
+		if n := len(pages(800)); n != events {
+			t.Errorf("%d events", n)
+		}
+		// The second of three events has a third of a million users with long names.
+		number, id, at, bound := "CAST(i AS text)", "CAST('00000000-0000-7000-9000-' || lpad(CAST(i AS text), 12, '0') AS uuid)", "now()", "generate_series(1, 330000) n (i)"
+		if s.Database.Dialect == "sqlite" {
+			number, id, at = "i", "printf('00000000-0000-7000-9000-%012d', i)", "'2030-01-01 00:00:00+00:00'"
+			bound = "(WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 330000) SELECT i FROM n)"
+		}
+		s.Database.Exec(fmt.Sprintf("INSERT INTO users (id, username, created_at) SELECT %s, '%s' || %s, %s FROM %s", id, strings.Repeat("n", 90), number, at, bound))
+		s.Database.Exec("DELETE FROM events WHERE id > '00000000-0000-7000-8000-000000000003'")
+		s.Database.Exec("INSERT INTO rsvps (event_number, user_number, username, created_at) SELECT e.number, u.number, u.username, " + at +
+			" FROM events e, users u WHERE u.username LIKE 'nnn%'" +
+			" AND e.id = (SELECT id FROM events ORDER BY id DESC LIMIT 1 OFFSET 1)")
+		refused(servicetest.Plaza, whole).HasHeader("Link", "")
+		refused(servicetest.Plaza+"?limit=2", whole).HasHeader("Link", "")
+		if n := len(pages(1)); n != 2 {
+			t.Errorf("%d events in pages", n)
 		}
 	})
-}
-
-// A list does not end as if it were whole when an event is removed while its RSVPs are read, even if it is created again at
-// once with its key, and so with its id.
-func TestListEventsRemovedDuringStream(t *testing.T) {
-	for again, name := range map[bool]string{false: "removed", true: "created again"} {
-		t.Run(name, func(t *testing.T) {
-			servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-				alice := s.SignIn("alice")
-				id := keyed(alice, servicetest.Plaza, boatTrip, "k")
-				event := idOf(t, id)
-				remove := func() {
-					if _, err := s.Store.RemoveEvent(t.Context(), event); err != nil {
-						t.Fatal(err)
-					}
-				}
-				sweep := func() {
-					if err := s.Store.SweepEvents(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-				}
-				remove()
-				sweep()
-				servicetest.CrowdOf(t, s, longName, "plaza", 2*streamed)
-				s.Database.Exec("UPDATE events SET id = ? WHERE id = '00000000-0000-7000-8000-000000000000'", id)
-				res, conn := servicetest.OpenListAt(t, s, alice, servicetest.Plaza)
-				defer conn.Close()
-				begin, err := io.ReadAll(io.LimitReader(res.Body, 1000))
-				if err != nil {
-					t.Fatal(err)
-				}
-				remove()
-				if again {
-					sweep() // the last event: SQLite would give its number out again
-					if created := keyed(alice, servicetest.Plaza, boatTrip, "k"); created != id {
-						t.Fatal(created)
-					}
-				}
-				conn.SetReadBuffer(4 << 20)
-				if text, err := io.ReadAll(res.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
-					t.Errorf("%v after %d bytes: …%s", err, len(begin)+len(text), text[max(0, len(text)-200):])
-				}
-			})
-		})
-	}
 }
