@@ -59,6 +59,17 @@ func (p *Proxy) Down() {
 	defer p.mu.Unlock()
 	p.listener.Close()
 	p.line = nil
+	p.cut()
+}
+
+// Cut cuts all connections, and takes new ones.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut()
+}
+
+func (p *Proxy) cut() {
 	for conn := range p.conns {
 		conn.Close()
 	}
