@@ -164,6 +164,9 @@ func (s *Store) LogTo(log *slog.Logger) {
 // Timeout is what Options said.
 func (s *Store) Timeout() time.Duration { return s.options.Timeout }
 
+// MaxWait bounds how long one call is queued for a connection.
+func (s *Store) MaxWait() time.Duration { return s.options.MaxWait }
+
 // SessionPolicy is what Options said.
 func (s *Store) SessionPolicy() SessionPolicy { return s.options.Sessions }
 

@@ -36,12 +36,13 @@ type sharedRead struct {
 	signedOut map[models.Caller]bool // callers who are not active
 	held      *heldList              // nil if that is all of them
 	how       way
+	room      room
 }
 
 // do returns a reading that began after the call. It returns the error of the reading, models.ErrSignedOut when this caller is
 // not active, and models.ErrBusy when the reading took too long. It does not ask whether the client is still there: this takes
 // little time, and a client may close its side of the connection after the request.
-func (c *coalescer) do(ctx context.Context, key readKey, options models.ListOptions, caller models.Caller) (r *sharedRead, err error) {
+func (c *coalescer) do(ctx context.Context, key readKey, options models.ListOptions, caller models.Caller) (*sharedRead, error) {
 	c.mu.Lock()
 	r, shared := c.running[key]
 	if r == nil {
@@ -58,19 +59,19 @@ func (c *coalescer) do(ctx context.Context, key readKey, options models.ListOpti
 		select {
 		case <-r.done:
 		case <-time.After(2 * c.timeout): // the reading before this one has as long
-			err = models.ErrBusy
+			go func() { <-r.done; r.room.release() }()
+			return nil, fmt.Errorf("list events of world %q: %w", key.world, models.ErrBusy)
 		}
 	} else {
 		c.run(r)
 	}
-	if err == nil {
-		models.UsageOf(ctx).Add(r.usage) // which is the same for all who share it
-		err = r.err
-	}
+	models.UsageOf(ctx).Add(r.usage) // which is the same for all who share it
+	err := r.err
 	if err == nil && r.signedOut[caller] {
 		err = models.ErrSignedOut
 	}
 	if err != nil {
+		r.room.release()
 		return nil, fmt.Errorf("list events of world %q: %w", key.world, err)
 	}
 	return r, nil
@@ -93,5 +94,7 @@ func (c *coalescer) run(r *sharedRead) {
 		}
 	}()
 	ctx := context.WithValue(context.Background(), models.Deadline{}, time.Now().Add(c.timeout))
-	r.err = c.read(context.WithValue(ctx, models.UsageKey{}, &r.usage), r)
+	usage := new(models.Usage) // which may live as long as the context
+	r.err = c.read(context.WithValue(ctx, models.UsageKey{}, usage), r)
+	r.usage = *usage
 }

@@ -12,44 +12,68 @@ import (
 // encoder makes the JSON of gen.EventList as a list comes from the store, without a value for each event and RSVP: it is the
 // store's models.EventSink.
 type encoder struct {
-	out    []byte
+	// parts are the list, in order. They are joined once its length is known: a buffer that grows would copy a long list many times.
+	parts [][]byte
+	size   int // of the parts, in bytes
 	room   *room
 	events int
 	err    error // why no more events are wanted
 }
 
-// maxPooled is the largest buffer kept for another list, in bytes. The others are left to the collector.
-const maxPooled = 2 << 20
+// partSize is how much a part takes, unless one event needs more, in bytes.
+const partSize = 128 << 10
 
-var encoderPool = sync.Pool{New: func() any { return new(encoder) }}
+// partPool keeps parts of that size, each as an array.
+var partPool = sync.Pool{New: func() any { return new([partSize]byte) }}
 
-func newEncoder(r *room) *encoder {
-	e := encoderPool.Get().(*encoder)
-	*e = encoder{out: e.out[:0], room: r}
-	return e
+// part returns a part with room for n more bytes.
+func (e *encoder) part(n int) []byte {
+	if last := len(e.parts) - 1; last >= 0 && cap(e.parts[last])-len(e.parts[last]) >= n {
+		return e.parts[last]
+	}
+	var b []byte
+	if n > partSize {
+		b = make([]byte, 0, n)
+	} else {
+		b = partPool.Get().(*[partSize]byte)[:0]
+	}
+	e.parts = append(e.parts, b)
+	return b
 }
 
-// list ends the list and returns it. The encoder must not be used any more.
+// keep has the last part be b, which part returned and to which something was appended.
+func (e *encoder) keep(b []byte) {
+	last := &e.parts[len(e.parts)-1]
+	e.size += len(b) - len(*last)
+	*last = b
+}
+
+// list ends the list and returns it.
 func (e *encoder) list() []byte {
-	list := append(e.out, "]}"...)
-	if cap(list) > maxPooled {
-		return list
+	const end = "]}"
+	list := make([]byte, 0, e.size+len(end))
+	for _, b := range e.parts {
+		list = append(list, b...)
 	}
-	defer e.release()
-	return bytes.Clone(list)
+	return append(list, end...)
 }
 
-// release keeps the buffer for another list.
+// release gives the parts back. list is valid after that.
 func (e *encoder) release() {
-	if cap(e.out) <= maxPooled {
-		e.room = nil
-		encoderPool.Put(e)
+	for _, b := range e.parts {
+		if cap(b) == partSize {
+			partPool.Put((*[partSize]byte)(b[:partSize]))
+		}
 	}
+	e.parts, e.size = nil, 0
 }
 
 // Begin implements models.EventSink.
 func (e *encoder) Begin() {
-	e.out, e.events, e.err = append(e.out[:0], `{"events":[`...), 0, nil
+	e.release()
+	e.events, e.err = 0, nil
+	const begin = `{"events":[`
+	e.keep(append(e.part(len(begin)), begin...))
 }
 
 // These are the bytes of JSON around the texts of an event with the end of the list, and around a username with its comma.
@@ -64,16 +88,16 @@ func (e *encoder) Event(v *models.ListedEvent) (more bool) {
 	if len(v.Usernames) > 0 {
 		names = 1 + bytes.Count(v.Usernames, lineFeed)
 	}
-	size := len(e.out) + eventSize + len(v.Name) + len(v.Description) + len(v.Usernames) + max(0, names*(rsvpSize-1)) // or more, with escapes
+	n := eventSize + len(v.Name) + len(v.Description) + len(v.Usernames) + max(0, names*(rsvpSize-1)) // or more, with escapes
 	switch {
-	case v.TooMany || size > maxList:
+	case v.TooMany || e.size+n > maxList:
 		e.err = ErrTooLong
 		return false
-	case !e.room.hold(size + len(v.Usernames)):
+	case !e.room.hold(e.size + n + len(v.Usernames)):
 		e.err = fmt.Errorf("%w: no room for the list", models.ErrBusy)
 		return false
 	}
-	b := e.out
+	b := e.part(n)
 	if e.events > 0 {
 		b = append(b, ',')
 	}
@@ -89,8 +113,8 @@ func (e *encoder) Event(v *models.ListedEvent) (more bool) {
 	if names > 0 {
 		b = appendUsernames(b, v.Usernames)
 	}
-	e.out = append(b, "]}"...)
-	if len(e.out)+len("]}") > maxList {
+	e.keep(append(b, "]}"...))
+	if e.size+len("]}") > maxList {
 		e.err = ErrTooLong
 		return false
 	}

@@ -86,11 +86,12 @@ func (l *Lists) Get(ctx context.Context, q Query, caller Caller) (*Response, err
 		end()
 		return nil, err
 	}
+	endReading := func() { r.room.release(); end() }
 	if r.held.tooLong != nil {
-		end()
+		endReading()
 		return nil, r.held.tooLong
 	}
-	return &Response{sharedRead: r, ctx: ctx, lists: l, caller: caller, endReading: end}, nil
+	return &Response{sharedRead: r, ctx: ctx, lists: l, caller: caller, endReading: endReading}, nil
 }
 
 // Check returns ErrCursor for a cursor that was not made for this world.

@@ -45,6 +45,8 @@ func FuzzEncode(f *testing.F) {
 	f.Add("", "", "", int64(0))
 	f.Add("é", "", "plain\né\n\"\nplain\n\\", int64(1))
 	f.Add("é", strings.Repeat("d", 600), strings.Repeat("name\n", 300)+"last", int64(253402300799999))
+	f.Add("two of it need two parts", strings.Repeat("d", partSize/2), "", int64(2))
+	f.Add("longer than a part", strings.Repeat("\"", partSize), strings.Repeat("name\n", 5000), int64(3))
 	f.Fuzz(func(t *testing.T, name, description, usernames string, milli int64) {
 		if milli < 0 || milli > 253402300799999 {
 			return
@@ -54,7 +56,7 @@ func FuzzEncode(f *testing.F) {
 		users := strings.FieldsFunc(clean(usernames), func(r rune) bool { return r == '\n' })
 		at := time.UnixMilli(milli).UTC()
 		want := gen.EventList{Events: []gen.WorldEvent{}}
-		e := newEncoder(new(room))
+		e := &encoder{room: &room{memory: newHoldings(1).memory, callers: make([]models.Caller, 1)}}
 		e.Begin()
 		e.Event(&models.ListedEvent{Name: []byte("ghost"), Usernames: []byte("ghost")})
 		e.Begin()
@@ -144,12 +146,13 @@ func BenchmarkEncode(b *testing.B) {
 		b.Run(fmt.Sprintf("%dx%d", size.events, size.rsvps), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				e := newEncoder(new(room))
+				e := &encoder{room: new(room)}
 				e.Begin()
 				for _, names := range usernames {
 					e.Event(&models.ListedEvent{ID: id, ScheduledAt: at, Name: name, Description: description, Usernames: names})
 				}
 				b.SetBytes(int64(len(e.list())))
+				e.release()
 			}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"worldevents/models"
@@ -47,12 +48,13 @@ func (l *Lists) Held() map[string]func() int {
 	return map[string]func() int{"list_reads": l.held.reading.Held, "list_readers": l.held.readers.Held, "list_bytes": l.held.memory.Held}
 }
 
-// room is what a reading holds, as one of those who asked for it.
+// room is what a reading holds, as one of those who asked for it, until the first of them holds the list itself.
 type room struct {
 	memory  *ledger.Ledger[models.ID]
 	callers []models.Caller
 	holder  models.ID
 	held    int
+	once    sync.Once
 }
 
 // hold has the reading hold n bytes, if it does not hold as many, and reports whether it may.
@@ -71,19 +73,23 @@ func (r *room) hold(n int) (ok bool) {
 	return false
 }
 
+// release ends what hold began, once the reading is done.
 func (r *room) release() {
-	if r.held > 0 {
-		r.memory.Release(r.holder, r.held)
-	}
+	r.once.Do(func() {
+		if r.held > 0 {
+			r.memory.Release(r.holder, r.held)
+		}
+	})
 }
 
-// acquireReader has a reading for these callers hold a connection, as one of them. It returns models.ErrBusy at the deadline.
-func (l *Lists) acquireReader(deadline time.Time, callers []models.Caller) (release func(), err error) {
+// acquireReader has a reading for these callers hold a connection, as one of them. It returns models.ErrBusy if none of those that are
+// theirs comes free in the time that any call waits for a connection.
+func (l *Lists) acquireReader(callers []models.Caller) (release func(), err error) {
 	readers := l.held.readers
 	i := slices.IndexFunc(callers, func(c models.Caller) bool { return readers.Try(c.UserID, 1) })
 	if i < 0 {
 		i = 0
-		ctx, cancel := context.WithDeadline(context.Background(), deadline)
+		ctx, cancel := context.WithTimeout(context.Background(), l.store.MaxWait())
 		defer cancel()
 		if err := readers.Acquire(ctx, callers[i].UserID); err != nil {
 			return nil, fmt.Errorf("%w: %w", models.ErrBusy, err)
@@ -98,7 +104,7 @@ func (l *Lists) BeginPage(ctx context.Context, user models.ID) (reading context.
 	if err != nil {
 		return nil, nil, err
 	}
-	release, err := l.acquireReader(time.Now().Add(models.ListTimeout), []models.Caller{{UserID: user}})
+	release, err := l.acquireReader([]models.Caller{{UserID: user}})
 	if err != nil {
 		endTurn()
 		return nil, nil, err

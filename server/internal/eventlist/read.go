@@ -60,26 +60,28 @@ func (l *Lists) readAnew(ctx context.Context, r *sharedRead, callers []models.Ca
 	if len(callers) == 1 {
 		soleCaller = callers[0]
 	}
-	deadline, _ := ctx.Value(models.Deadline{}).(time.Time)
-	release, err := l.acquireReader(deadline, callers)
+	release, err := l.acquireReader(callers)
 	if err != nil {
 		return models.Moment{}, err
 	}
-	defer release()
-	room := &room{memory: l.held.memory, callers: callers}
-	defer room.release()
-	json := newEncoder(room)
+	defer func() { release() }()
+	r.room.memory, r.room.callers = l.held.memory, callers
+	json := &encoder{room: &r.room}
+	defer json.release()
 	list, err := l.store.ReadList(ctx, r.options, soleCaller, json)
 	if soleCaller != (models.Caller{}) && errors.Is(err, models.ErrSignedOut) {
 		r.signedOut = map[models.Caller]bool{soleCaller: true}
 		return models.Moment{}, nil
 	}
-	if err == nil && json.err != nil && json.err != ErrTooLong {
-		err = json.err
-	}
 	if err != nil {
-		json.release()
 		return models.Moment{}, err
+	}
+	if json.err != nil { // it was read in vain, and on PostgreSQL the connection is gone: who goes on asking has one less for a while
+		free := release
+		release = func() { time.AfterFunc(l.store.MaxWait()/2, free) }
+	}
+	if errors.Is(json.err, models.ErrBusy) {
+		return models.Moment{}, json.err
 	}
 	link := ""
 	if list.More || json.err != nil {
@@ -91,7 +93,6 @@ func (l *Lists) readAnew(ctx context.Context, r *sharedRead, callers []models.Ca
 		if json.events == 0 {
 			r.held.tooLong.Link = link
 		}
-		json.release()
 		return list.Moment, nil
 	}
 	read := json.list()
