@@ -13,7 +13,7 @@ import (
 // store's models.EventSink.
 type encoder struct {
 	// parts are the list, in order. They are joined once its length is known: a buffer that grows would copy a long list many times.
-	parts [][]byte
+	parts  [][]byte
 	size   int // of the parts, in bytes
 	room   *room
 	events int
