@@ -8,15 +8,18 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// Batcher lets writes share transactions: first come, first served, with a bounded number of transactions at once. A goroutine for each
-// of them takes the next write, and all that are queued behind it. They share the transaction, and the sync of its commit. Each write
-// returns after that sync, so an acknowledged write is always on disk.
+// Batcher lets writes share transactions: first come, first served, with a bounded number of transactions at once. One that becomes free
+// takes all writes that are queued. They share the transaction, and the sync of its commit. Each write returns after that sync, so an
+// acknowledged write is always on disk.
 type Batcher struct {
 	database Transactor
-	queue    chan *Job
-	closed   chan struct{}
-	close    func()
-	workers  sync.WaitGroup
+	onCaller bool
+
+	mu      sync.Mutex
+	free    int    // how many more transactions may run
+	queue   []*Job
+	closed  bool
+	running sync.WaitGroup
 }
 
 // Transactor is what a batcher knows of a database.
@@ -39,50 +42,10 @@ const (
 	MaxTransactions = 2
 )
 
-// New returns a batcher, and starts the goroutines that run transactions, so many at once.
-func New(database Transactor, transactions int) *Batcher {
-	b := &Batcher{database: database, queue: make(chan *Job, maxBatch), closed: make(chan struct{})}
-	b.close = sync.OnceFunc(func() {
-		close(b.closed)
-		b.workers.Wait()
-		database.Close()
-	})
-	for range transactions {
-		b.workers.Go(b.work)
-	}
-	return b
-}
-
-// work runs one transaction after the other.
-func (b *Batcher) work() {
-	for {
-		select {
-		case j := <-b.queue:
-			b.database.Acquire(context.Background(), time.Time{}) // this ends, because whatever holds a connection has a deadline
-			batch := b.behind(j)
-			for _, j := range batch {
-				j.taken.Store(true)
-			}
-			b.database.Transact(batch)
-			b.database.Release()
-		case <-b.closed:
-			return
-		}
-	}
-}
-
-// behind returns a job with those that are queued behind it.
-func (b *Batcher) behind(j *Job) []*Job {
-	batch := []*Job{j}
-	for len(batch) < maxBatch {
-		select {
-		case j := <-b.queue:
-			batch = append(batch, j)
-		default:
-			return batch
-		}
-	}
-	return batch
+// New returns a batcher that runs so many transactions at once. OnCaller means that the database ends a transaction of one job by the
+// deadline of that: a job for which one is free runs on the goroutine of its caller, and spares the processor two switches.
+func New(database Transactor, transactions int, onCaller bool) *Batcher {
+	return &Batcher{database: database, free: transactions, onCaller: onCaller}
 }
 
 // Apply runs the write of j and returns its error. It returns ErrBusy if no transaction has taken the write by giveUp, or has begun with it by
@@ -91,20 +54,20 @@ func (b *Batcher) Apply(ctx context.Context, j *Job, giveUp time.Time) error {
 	if j.Deadline.Before(giveUp) {
 		giveUp = j.Deadline
 	}
+	j.Reset()
+	switch isAlone, err := b.admit(j); {
+	case err != nil:
+		return err
+	case isAlone:
+		return b.alone(ctx, j, giveUp)
+	}
 	patience := time.NewTimer(time.Until(giveUp))
 	defer patience.Stop()
-	j.Reset()
-	queue := b.queue
 	for {
 		var err error
 		select {
-		case queue <- j:
-			queue = nil // which is never ready
-			continue
 		case <-j.done:
 			return j.end()
-		case <-b.closed:
-			err = dberr.ErrUnavailable
 		case <-ctx.Done():
 			err = dberr.Classify(ctx.Err())
 		case <-patience.C:
@@ -123,10 +86,97 @@ func (b *Batcher) Apply(ctx context.Context, j *Job, giveUp time.Time) error {
 	}
 }
 
+// admit queues j, unless the caller is to run it alone.
+func (b *Batcher) admit(j *Job) (isAlone bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		j.Leave()
+		return false, dberr.ErrUnavailable
+	}
+	if b.free > 0 {
+		b.free--
+		b.running.Add(1)
+		if b.onCaller {
+			return true, nil
+		}
+		go b.work()
+	}
+	b.queue = append(b.queue, j)
+	return false, nil
+}
+
+// alone runs a job for which a transaction is free. Those that were queued meanwhile are next.
+func (b *Batcher) alone(ctx context.Context, j *Job, giveUp time.Time) error {
+	defer func() {
+		if b.isWanted() {
+			go b.work()
+		}
+	}()
+	if b.database.Acquire(ctx, giveUp) != nil {
+		j.Leave()
+		return AcquireErr(ctx, j.Deadline)
+	}
+	defer b.database.Release()
+	b.database.Transact([]*Job{j})
+	return j.end()
+}
+
+// work runs one transaction after the other, as long as somebody is queued.
+func (b *Batcher) work() {
+	for wanted := true; wanted; wanted = b.isWanted() {
+		b.database.Acquire(context.Background(), time.Time{}) // this ends, because whatever holds a connection has a deadline
+		batch := b.take()
+		for _, j := range batch {
+			j.taken.Store(true)
+		}
+		b.database.Transact(batch)
+		b.database.Release()
+	}
+}
+
+// take takes those that are queued. Another transaction may have taken them all.
+func (b *Batcher) take() []*Job {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	batch := b.queue
+	if b.queue = nil; len(batch) > maxBatch {
+		batch, b.queue = batch[:maxBatch:maxBatch], batch[maxBatch:]
+	}
+	return batch
+}
+
+// isWanted reports whether a transaction that has ended has more to do. If not, it is free.
+func (b *Batcher) isWanted() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.queue) > 0 {
+		return true
+	}
+	b.free++
+	b.running.Done()
+	return false
+}
+
 // Do runs work in a transaction. It implements Limiter.
 func (b *Batcher) Do(ctx context.Context, deadline, giveUp time.Time, work func() error) error {
 	return b.Apply(ctx, &Job{Deadline: deadline, work: work}, giveUp)
 }
 
 // Close waits for running transactions. Queued jobs get ErrUnavailable.
-func (b *Batcher) Close() { b.close() }
+func (b *Batcher) Close() {
+	b.mu.Lock()
+	first, queued := !b.closed, b.queue
+	b.closed, b.queue = true, nil
+	b.mu.Unlock()
+	for _, j := range queued {
+		if j.Leave() {
+			j.Err = dberr.ErrUnavailable
+			close(j.done)
+		}
+	}
+	b.running.Wait()
+	if first {
+		b.database.Close()
+	}
+}

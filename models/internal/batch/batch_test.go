@@ -117,7 +117,7 @@ func (s *lockedScript) Begin() error {
 // told that it may have happened.
 func TestBatchLocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := New(Savepoints{Tx: &lockedScript{}}, 1)
+		w := New(Savepoints{Tx: &lockedScript{}}, 1, false)
 		var callers sync.WaitGroup
 		for i := range 20 {
 			callers.Go(func() {
@@ -138,7 +138,7 @@ func TestBatchLocked(t *testing.T) {
 func TestBatchWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tx := new(script)
-		w := New(Savepoints{Tx: tx}, 1)
+		w := New(Savepoints{Tx: tx}, 1, false)
 		do := func(work func() error) error {
 			inTime := time.Now().Add(time.Minute)
 			return w.Do(context.Background(), inTime, inTime, work)
@@ -216,7 +216,7 @@ func (h *held) Transact(batch []*Job) {
 func TestWhenTransactionsBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &held{goOn: make(chan struct{})}
-		b := New(server, 4)
+		b := New(server, 4, false)
 		var callers sync.WaitGroup
 		come := func(n int) {
 			for range n {
@@ -256,6 +256,35 @@ func TestWhenTransactionsBegin(t *testing.T) {
 	})
 }
 
+// Close lets a transaction end. Who is queued, or comes later, is told at once.
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &held{goOn: make(chan struct{})}
+		b := New(server, 1, true)
+		var told [3]error
+		apply := func(n int) {
+			inTime := time.Now().Add(time.Minute)
+			told[n] = errors.New("not told")
+			told[n] = b.Apply(t.Context(), &Job{Write: new(Write), Deadline: inTime}, inTime)
+		}
+		for n := range 2 {
+			go apply(n)
+			synctest.Wait()
+		}
+		go b.Close()
+		synctest.Wait()
+		apply(2)
+		if told[0] == nil || !errors.Is(told[1], dberr.ErrUnavailable) || !errors.Is(told[2], dberr.ErrUnavailable) {
+			t.Errorf("after Close: %v", told)
+		}
+		server.goOn <- struct{}{}
+		synctest.Wait()
+		if told[0] != nil {
+			t.Errorf("once it has ended: %v", told[0])
+		}
+	})
+}
+
 // Whoever comes, leaves, fails or panics when: one at a time runs, each job once or, if it left or was refused,
 // never, in a transaction of its batch, and everybody returns.
 func TestBatchWriterHistories(t *testing.T) {
@@ -267,7 +296,7 @@ func TestBatchWriterHistories(t *testing.T) {
 func testBatchWriterHistory(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	tx := new(script)
-	w := New(Savepoints{Tx: tx}, 1)
+	w := New(Savepoints{Tx: tx}, 1, false)
 	var running atomic.Int32
 	var all sync.WaitGroup
 	for range 1 + random.IntN(40) {
@@ -380,7 +409,7 @@ func testBatcherHistory(t *testing.T, seed uint64) {
 		Connections: NewConnections(conns), t: t, random: rand.New(rand.NewPCG(seed, 2)).IntN,
 		most: 1 + random.IntN(4), ran: make(map[*Write]int),
 	}
-	b := New(server, server.most)
+	b := New(server, server.most, random.IntN(2) == 0)
 	var waiting atomic.Int64
 	var all sync.WaitGroup
 	for range conns {

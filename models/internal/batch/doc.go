@@ -11,6 +11,6 @@
 //	              │          └──▶ its time is over: ErrTimeout, and nobody knows what becomes of it
 //	              └──▶ left: its caller has gone, or it was queued for too long: ErrBusy, and it never runs
 //
-// Whoever is free takes the write that came first, and all that are queued behind it. A caller hears of success only after the commit that
+// A transaction that becomes free takes all that are queued. On PostgreSQL a write for which one is free runs on the goroutine of its caller. A caller hears of success only after the commit that
 // contains its write. Lane has those wait apart that need a locked row.
 package batch
