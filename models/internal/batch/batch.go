@@ -8,8 +8,8 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// Batcher lets writes share transactions: first come, first served, with a bounded number of transactions at once. One that becomes free
-// takes all writes that are queued. They share the transaction, and the sync of its commit. Each write returns after that sync, so an
+// Batcher lets writes share transactions: first come, first served, with a bounded number of transactions at once. A write for which one
+// is free has it alone, and one that becomes free takes all writes that are queued. They share the transaction, and the sync of its commit. Each write returns after that sync, so an
 // acknowledged write is always on disk.
 type Batcher struct {
 	database Transactor
@@ -100,7 +100,8 @@ func (b *Batcher) admit(j *Job) (isAlone bool, err error) {
 		if b.onCaller {
 			return true, nil
 		}
-		go b.work()
+		go b.work([]*Job{j})
+		return false, nil
 	}
 	b.queue = append(b.queue, j)
 	return false, nil
@@ -110,7 +111,7 @@ func (b *Batcher) admit(j *Job) (isAlone bool, err error) {
 func (b *Batcher) alone(ctx context.Context, j *Job, giveUp time.Time) error {
 	defer func() {
 		if b.isWanted() {
-			go b.work()
+			go b.work(nil)
 		}
 	}()
 	if b.database.Acquire(ctx, giveUp) != nil {
@@ -122,16 +123,19 @@ func (b *Batcher) alone(ctx context.Context, j *Job, giveUp time.Time) error {
 	return j.end()
 }
 
-// work runs one transaction after the other, as long as somebody is queued.
-func (b *Batcher) work() {
+// work runs a transaction with a batch, unless it is nil, and then one after the other with those that are queued.
+func (b *Batcher) work(batch []*Job) {
 	for wanted := true; wanted; wanted = b.isWanted() {
 		b.database.Acquire(context.Background(), time.Time{}) // this ends, because whatever holds a connection has a deadline
-		batch := b.take()
+		if batch == nil {
+			batch = b.take()
+		}
 		for _, j := range batch {
 			j.taken.Store(true)
 		}
 		b.database.Transact(batch)
 		b.database.Release()
+		batch = nil
 	}
 }
 

@@ -21,6 +21,10 @@ const (
 	maxReadQueue     = 256
 	maxReadQueueTime = 10 * time.Second
 
+	// inVainTime is for how long a reading that was in vain goes on to hold its connection, if that is less than half of the time for which
+	// others wait for one.
+	inVainTime = 500 * time.Millisecond
+
 	// maxList is how long a list may be, in bytes of JSON.
 	maxList = 32 << 20
 	// maxOwn is how much a reading or a response may hold without being counted, in bytes.

@@ -78,7 +78,7 @@ func (l *Lists) readAnew(ctx context.Context, r *sharedRead, callers []models.Ca
 	}
 	if json.err != nil { // it was read in vain, and on PostgreSQL the connection is gone: who goes on asking has one less for a while
 		free := release
-		release = func() { time.AfterFunc(l.store.MaxWait()/2, free) }
+		release = func() { time.AfterFunc(min(inVainTime, l.store.MaxWait()/2), free) }
 	}
 	if errors.Is(json.err, models.ErrBusy) {
 		return models.Moment{}, json.err

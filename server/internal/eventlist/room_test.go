@@ -106,7 +106,7 @@ func TestLongLists(t *testing.T) {
 			if n := l.held.readers.Held(); n > 0 != (err != nil) {
 				t.Errorf("%+v: %d connections are held after %v", test, n, err)
 			}
-			time.Sleep(l.store.MaxWait() / 2)
+			time.Sleep(inVainTime)
 			synctest.Wait()
 			l.held.memory.Release(alice.UserID, test.alice)
 			l.held.memory.Release(bob.UserID, test.bob)

@@ -237,6 +237,7 @@ func testHistory(t *testing.T, l *Lists, other *models.Store) {
 		},
 	}
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel() // else they would go on after a failure, and no time would pass
 	var all []*follower
 	var wait sync.WaitGroup
 	for i := range followers {
