@@ -155,6 +155,9 @@ func (s *Server) writeError(err error, c echo.Context) {
 	if p.status == http.StatusTooManyRequests || p.status == http.StatusServiceUnavailable {
 		h.Set("Retry-After", "1")
 	}
+	if errors.Is(err, eventlist.ErrNoRoom) { // whoever reads nothing would keep a connection for each refusal
+		closeAfter(c)
+	}
 	if s.pages.WriteError(c, p.status, p.message, req.ID) {
 		return
 	}

@@ -39,7 +39,9 @@ func TestListEventsBesideSlowReaders(t *testing.T) {
 		}
 		hangUp := stall(t, s, alice, paths[0], 1)
 		defer hangUp()
-		alice.Get(paths[1]).IsError(503, "overloaded").HasHeader("Retry-After", "1")
+		if res := alice.Get(paths[1]).IsError(503, "overloaded").HasHeader("Retry-After", "1"); !res.Close {
+			t.Error("a response that was refused keeps a connection")
+		}
 		alice.Get("/api/event/quiet").Is(200, servicetest.List())
 		for _, path := range []string{paths[0], paths[1]} { // of at most 1 MiB
 			if res := bob.Get(path + "?limit=45"); res.Status != 200 || len(res.Body) < 900_000 {

@@ -16,7 +16,7 @@ type Batcher struct {
 	onCaller bool
 
 	mu      sync.Mutex
-	free    int    // how many more transactions may run
+	free    int // how many more transactions may run
 	queue   []*Job
 	closed  bool
 	running sync.WaitGroup

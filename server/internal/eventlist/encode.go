@@ -2,7 +2,6 @@ package eventlist
 
 import (
 	"bytes"
-	"fmt"
 	"sync"
 
 	"worldevents/gen"
@@ -94,7 +93,7 @@ func (e *encoder) Event(v *models.ListedEvent) (more bool) {
 		e.err = ErrTooLong
 		return false
 	case !e.room.hold(e.size + n + len(v.Usernames)):
-		e.err = fmt.Errorf("%w: no room for the list", models.ErrBusy)
+		e.err = ErrNoRoom
 		return false
 	}
 	b := e.part(n)

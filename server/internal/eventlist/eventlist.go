@@ -19,6 +19,8 @@ import (
 var (
 	// ErrCursor is returned by Get for a cursor that was not made for this world.
 	ErrCursor = errors.New("not a cursor of this world's list")
+	// ErrNoRoom is the models.ErrBusy of a user who has yet to read too much.
+	ErrNoRoom = fmt.Errorf("%w: no room for the list", models.ErrBusy)
 	// ErrClientGone is returned by Write when the client has closed the connection, or reads too slowly.
 	ErrClientGone = errors.New("client is gone")
 )

@@ -80,7 +80,7 @@ func (l *Lists) readAnew(ctx context.Context, r *sharedRead, callers []models.Ca
 		free := release
 		release = func() { time.AfterFunc(min(inVainTime, l.store.MaxWait()/2), free) }
 	}
-	if errors.Is(json.err, models.ErrBusy) {
+	if json.err == ErrNoRoom {
 		return models.Moment{}, json.err
 	}
 	link := ""

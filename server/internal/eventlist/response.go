@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-
-	"worldevents/models"
 )
 
 // Response is the response 200, or 304 when the client has the list already.
@@ -64,7 +62,7 @@ func (p *Response) Write(w http.ResponseWriter, early bool) error {
 	p.endReading()
 	free, ok := p.held.hold(p.lists.held.memory, p.caller.UserID)
 	if !ok {
-		return fmt.Errorf("%w: no room for the response", models.ErrBusy)
+		return ErrNoRoom
 	}
 	defer free()
 	h := w.Header()
