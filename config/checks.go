@@ -88,6 +88,7 @@ func (c *Config) limits() []check {
 		{"WRITE_RATE", within(c.WriteRate, 0, 1e9), "must be 0 or more"},
 		{"MAX_IN_FLIGHT", c.MaxInFlight >= 1, "must be 1 or more"},
 		{"MAX_WAITING", c.MaxWaiting >= 0, "must be 0 or more"},
+		{"MAX_CONNECTIONS", c.MaxConnections >= 0, "must be 0 or more"},
 		{"LIST_CACHE", within(c.ListCache, 0, 64<<10), "must be from 0 to 65536"},
 	}
 }

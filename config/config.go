@@ -94,6 +94,9 @@ type Config struct {
 	MaxInFlight int `env:"MAX_IN_FLIGHT" envDefault:"2048"`
 	// MaxWaiting is the number of requests that wait for news of a list at once, an eighth of them of one user; more wait for none.
 	MaxWaiting int `env:"MAX_WAITING" envDefault:"10000"`
+	// MaxConnections is the number of connections that clients may have; more are closed at once. 0 means three quarters of the files
+	// that the process may have open.
+	MaxConnections int `env:"MAX_CONNECTIONS" envDefault:"0"`
 	// ListCache is how much memory lists may take that are kept for others who ask, in MiB; 0 keeps none.
 	ListCache int `env:"LIST_CACHE" envDefault:"64"`
 	// BrandName is what the pages call the service, 1 to 40 characters.

@@ -19,7 +19,7 @@ func TestDefaults(t *testing.T) {
 		"REFRESH_TOKEN_TTL": "720h0m0s", "REFRESH_REUSE_LEEWAY": "1m0s", "SESSIONS_PER_USER": "1", "SESSION_MAX_AGE": "0s",
 		"ALLOWED_ORIGINS": "", "COOKIE_DOMAIN": "", "COOKIE_PARTITIONED": "false", "RETURN_ORIGINS": "", "BRAND_NAME": "worldevents", "SECURITY_CONTACT": "", "TRUSTED_PROXIES": "",
 		"OIDC_ISSUER": "", "OIDC_CLIENT_ID": "", "OIDC_CLIENT_SECRET": "", "OIDC_CLIENT_SECRET_FILE": "", "OIDC_SCOPES": "openid profile", "OIDC_USERNAME_CLAIM": "preferred_username",
-		"RATE_LIMIT": "0", "WRITE_RATE": "10", "MAX_IN_FLIGHT": "2048", "MAX_WAITING": "10000", "LIST_CACHE": "64", "DOCS": "true", "EVENTS_PAGE": "true", "LOG_LEVEL": "INFO", "LOG_FORMAT": "json", "ACCESS_LOG": "all", "SHUTDOWN_TIMEOUT": "10s",
+		"RATE_LIMIT": "0", "WRITE_RATE": "10", "MAX_IN_FLIGHT": "2048", "MAX_WAITING": "10000", "MAX_CONNECTIONS": "0", "LIST_CACHE": "64", "DOCS": "true", "EVENTS_PAGE": "true", "LOG_LEVEL": "INFO", "LOG_FORMAT": "json", "ACCESS_LOG": "all", "SHUTDOWN_TIMEOUT": "10s",
 	}
 	differ := func(got, want map[string]string) {
 		t.Helper()

@@ -232,6 +232,7 @@ var refused = []struct {
 	{"WRITE_RATE: must be 0 or more", []string{"WRITE_RATE=-1", "WRITE_RATE=NaN", "WRITE_RATE=+Inf", "WRITE_RATE=1000000001"}},
 	{"MAX_IN_FLIGHT: must be 1 or more", []string{"MAX_IN_FLIGHT=0"}},
 	{"MAX_WAITING: must be 0 or more", []string{"MAX_WAITING=-1"}},
+	{"MAX_CONNECTIONS: must be 0 or more", []string{"MAX_CONNECTIONS=-1"}},
 	{"LIST_CACHE: must be from 0 to 65536", []string{"LIST_CACHE=-1"}},
 	{"LIST_CACHE: must be from 0 to 65536", []string{"LIST_CACHE=65537"}},
 	{"DOCS: must be true or false", []string{"DOCS=perhaps"}},
@@ -306,7 +307,7 @@ func TestAllowed(t *testing.T) {
 		"TLS=files", "TLS=files\nHTTP_ADDR=:0", "TLS=files\nHTTP_ADDR=:65535", acme + "EXAMPLE.org:8443/path", acme + "xn--bcher-kva.example", acme + strings.Repeat("a", 63) + ".example",
 		acme + strings.Repeat("a.", 124) + "group", acme + "a1.example-2.x1", acme + "example.org\nACME_DIRECTORY=https://ca.example.org/directory",
 		"HSTS=", "HSTS=max-age=0", "HSTS=max-age=1234567890", "HSTS=MAX-AGE=63072000;includeSubDomains ; preload",
-		"RATE_LIMIT=0.5", "RATE_LIMIT=1000000000", "WRITE_RATE=0", "WRITE_RATE=1000000000", "MAX_IN_FLIGHT=1", "MAX_WAITING=0", "LIST_CACHE=0", "LIST_CACHE=65536", "SHUTDOWN_TIMEOUT=1ns",
+		"RATE_LIMIT=0.5", "RATE_LIMIT=1000000000", "WRITE_RATE=0", "WRITE_RATE=1000000000", "MAX_IN_FLIGHT=1", "MAX_WAITING=0", "MAX_CONNECTIONS=1", "LIST_CACHE=0", "LIST_CACHE=65536", "SHUTDOWN_TIMEOUT=1ns",
 	} {
 		setEnv(t, development, settings)
 		if _, err := config.Load(true); err != nil {

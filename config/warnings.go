@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"net"
 	"os"
@@ -33,7 +34,7 @@ func (c *Config) warnings() []string {
 		clientRetry = 20 * time.Second // the TypeScript client repeats a refresh that has lost its race as long
 		maxStop     = 25 * time.Second // supervisors that end a process after 30 s have five for the rest of a stop
 	)
-	warnings, production := c.unknown(), !c.Development
+	warnings, production, files := c.unknown(), !c.Development, openFiles()
 	host, _, noAddress := net.SplitHostPort(c.AdminAddr)
 	for _, row := range []struct {
 		when  bool
@@ -46,6 +47,7 @@ func (c *Config) warnings() []string {
 		{production && c.Base.Scheme == "http", "BASE_URL is plain http: browsers keep Secure cookies from it, except on localhost"},
 		{production && c.given["DATABASE_URL"] == "" && c.DatabaseURLFile == "", "DATABASE_URL is not set: keeping data in worldevents.db in the working directory"},
 		{production && c.RefreshReuseLeeway < clientRetry, "REFRESH_REUSE_LEEWAY is below 20s: an ordinary client that repeats a refresh may end its user's session"},
+		{production && files < c.MaxWaiting+2*c.MaxInFlight, fmt.Sprintf("%d files may be open, and MAX_WAITING and twice MAX_IN_FLIGHT together are more: raise LimitNOFILE of systemd, or ulimit -n", files)},
 		{production && c.OIDCIssuer == "", "OIDC_ISSUER is not set: nobody can sign in but through the command session issue"},
 	} {
 		if row.when {

@@ -43,10 +43,6 @@ var accepted = "accepted"
 func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) (gen.ListEventsResponseObject, error) {
 	req := requestFrom(ctx)
 	req.WorldID = r.ID
-	if s.stalled.Stalled() > 0 && s.stalled.IsFull(req.caller.UserID.String()) { // another response would most likely abort one
-		req.header.Set("Connection", "close")
-		return nil, errOverloaded
-	}
 	query := eventlist.Query{World: r.ID, Params: r.Params, Raw: req.HTTP.URL.RawQuery}
 	caller := eventlist.Caller{
 		Caller: req.caller, Tags: eventlist.EntityTags(req.HTTP.Header["If-None-Match"]), Gzip: accept.Gzip(req.HTTP.Header["Accept-Encoding"]),

@@ -4,13 +4,11 @@ import (
 	"net/http"
 	"runtime/debug"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
-	"worldevents/models"
-	"worldevents/server/internal/backpressure"
+	"worldevents/server/internal/inflight"
 	"worldevents/server/internal/session"
 )
 
@@ -35,12 +33,11 @@ func (s *Server) handle(c echo.Context, chain, route echo.HandlerFunc) error {
 	c.SetRequest(req.HTTP)
 	req.idLine[0] = req.ID
 	req.header["X-Request-Id"] = req.idLine[:]
-	req.writer = responseWriter{ResponseWriter: c.Response().Writer, readiness: s.observer.Readiness}
+	req.writer = responseWriter{Writer: inflight.NewWriter(c.Response().Writer, &req.place), readiness: s.observer.Readiness}
 	c.Response().Writer = &req.writer
 
 	defer func() {
 		p := recover()
-		backpressure.FromContext(req).Handled()
 		if p != nil && p != http.ErrAbortHandler {
 			s.log.Error("panic", "request_id", req.ID, "operation", req.Series.ID, "panic", p, "stack", string(debug.Stack()))
 			if !c.Response().Committed {
@@ -49,8 +46,8 @@ func (s *Server) handle(c echo.Context, chain, route echo.HandlerFunc) error {
 			}
 		}
 		s.router.resolve(c, req)
-		req.QueueWait += req.connection.Queued()
-		req.ClientWait = req.connection.Stalled()
+		req.QueueWait += req.place.Queued()
+		req.ClientWait = req.writer.Waited()
 		s.observer.Record(&req.Request, c.Response().Status, c.Response().Size-req.writer.dropped)
 		if p != nil {
 			panic(http.ErrAbortHandler) // net/http closes the connection and says nothing
@@ -138,43 +135,22 @@ func limitHeaderLines(c echo.Context) error {
 	for _, values := range c.Request().Header {
 		lines += len(values)
 	}
-	if backpressure.FromContext(c.Request().Context()).Truncated() {
-		closeAfter(c)
-		return errHeaders
-	}
 	if lines > maxHeaderLines {
 		return errHeaders
 	}
 	return nil
 }
 
-// limitInFlight responds 503 when limit requests are being handled already. A request that watches a list, is queued or is stalled
-// does not count as in flight meanwhile: the ledgers bound these. inFlight counts.
-func (s *Server) limitInFlight(limit int, inFlight *atomic.Int64) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			r := c.Request()
-			req, conn := requestFrom(r.Context()), backpressure.FromContext(r.Context())
-			req.connection = backpressure.Request{InFlight: inFlight, Client: func() (user, address string) {
-				if req.caller != (models.Caller{}) {
-					user = req.caller.UserID.String()
-				}
-				return user, req.ClientNetwork()
-			}}
-			current := &req.connection
-			defer func() {
-				if !current.HasLeft() {
-					inFlight.Add(-1)
-				}
-			}()
-			if inFlight.Add(1) > int64(limit) {
-				closeAfter(c)
-				return errOverloaded
-			}
-			conn.Begin(current)
-			defer conn.End()
-			return next(c)
+// limitInFlight responds 503 when all places are taken.
+func (s *Server) limitInFlight(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		place := &requestFrom(c.Request().Context()).place
+		if !s.places.Take(place) {
+			closeAfter(c)
+			return errOverloaded
 		}
+		defer place.GiveBack()
+		return next(c)
 	}
 }
 

@@ -76,9 +76,11 @@ type Options struct {
 	// WriteRate is the number of writes a second allowed to one user, after a burst of ten times as many, by operations and on
 	// /events together; 0 means no limit.
 	WriteRate float64
-	// MaxInFlight is the number of requests handled at once; more get 503. Those whose response is stalled do not count, but there are
-	// a quarter as many at most.
+	// MaxInFlight is the number of requests handled at once; more get 503. A request does not count while its body arrives, while it is
+	// queued, and once its response begins.
 	MaxInFlight int
+	// MaxConnections is the number of connections of clients; more are closed at once.
+	MaxConnections int
 	// ListCache is how many bytes lists may take that are kept for others who ask; 0 keeps none.
 	ListCache int
 	// MaxWatches is the number of requests that watch lists, an eighth of them of one user; more get their response at once. While

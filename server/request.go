@@ -8,7 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"worldevents/models"
-	"worldevents/server/internal/backpressure"
+	"worldevents/server/internal/inflight"
 	"worldevents/server/internal/observe"
 )
 
@@ -17,11 +17,11 @@ import (
 type request struct {
 	context.Context
 	observe.Request
-	connection backpressure.Request
-	writer     responseWriter
-	header     http.Header      // of the response
-	idLine     [1]string        // of the header X-Request-Id
-	route      echo.HandlerFunc // what comes after the middleware
+	place  inflight.Place
+	writer responseWriter
+	header http.Header      // of the response
+	idLine [1]string        // of the header X-Request-Id
+	route  echo.HandlerFunc // what comes after the middleware
 
 	caller  models.Caller // set by requireAuth
 	expires time.Time     // when the caller's JWT does
@@ -38,6 +38,8 @@ func (c *request) Value(key any) any {
 		return c
 	case observe.ContextKey{}:
 		return &c.Request
+	case inflight.ContextKey{}:
+		return &c.place
 	case models.UsageKey{}:
 		return &c.Usage
 	case models.Deadline{}:
@@ -55,7 +57,7 @@ func requestFrom(ctx context.Context) *request {
 
 // responseWriter is what every response passes last.
 type responseWriter struct {
-	http.ResponseWriter
+	inflight.Writer
 	readiness *observe.Readiness
 	dropped   int64 // bytes that the handler wrote and the response does not have
 }
@@ -66,17 +68,15 @@ func (w *responseWriter) WriteHeader(status int) {
 	if w.readiness.IsDraining() {
 		w.Header().Set("Connection", "close")
 	}
-	w.ResponseWriter.WriteHeader(status)
+	w.Writer.WriteHeader(status)
 }
 
 // Write drops the line feed that generated code ends a JSON body with: the contract's bodies are exact.
 func (w *responseWriter) Write(b []byte) (int, error) {
 	if n := len(b); n > 0 && b[n-1] == '\n' && w.Header().Get("Content-Type") == "application/json" {
-		_, err := w.ResponseWriter.Write(b[:n-1])
+		_, err := w.Writer.Write(b[:n-1])
 		w.dropped++
 		return n, err
 	}
-	return w.ResponseWriter.Write(b)
+	return w.Writer.Write(b)
 }
-
-func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -17,15 +17,14 @@ type route struct{ method, path string }
 type router struct {
 	echo     *echo.Echo
 	observer *observe.Observer
-	bodies   *bodies
 	series   map[route]*observe.Series
 	// These are for requests that fit no route. No route has OPTIONS, preflights among them.
 	notFound, methodNotAllowed, options *observe.Series
 }
 
-func newRouter(observer *observe.Observer, bodies *bodies) *router {
+func newRouter(observer *observe.Observer) *router {
 	return &router{
-		echo: echo.New(), observer: observer, bodies: bodies, series: make(map[route]*observe.Series),
+		echo: echo.New(), observer: observer, series: make(map[route]*observe.Series),
 		notFound:         observer.Series("notFound", ""),
 		methodNotAllowed: observer.Series("methodNotAllowed", ""),
 		options:          observer.Series("options", http.MethodOptions),
@@ -56,7 +55,7 @@ func (r *router) GetOrHead(id, path string, h echo.HandlerFunc) {
 
 func (r *router) add(s *observe.Series, method, path string, limit formLimit, h echo.HandlerFunc, m []echo.MiddlewareFunc) *observe.Series {
 	r.series[route{method, path}] = s
-	r.echo.Add(method, path, h, append(append([]echo.MiddlewareFunc{setSeries(s)}, m...), before(r.bodies.receiveForm(limit)))...)
+	r.echo.Add(method, path, h, append(append([]echo.MiddlewareFunc{setSeries(s)}, m...), before(receiveForm(limit)))...)
 	return s
 }
 

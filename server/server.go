@@ -4,16 +4,14 @@ import (
 	"cmp"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"worldevents/gen"
 	"worldevents/models"
-	"worldevents/server/internal/backpressure"
 	"worldevents/server/internal/eventlist"
+	"worldevents/server/internal/inflight"
 	"worldevents/server/internal/livelist"
 	"worldevents/server/internal/observe"
 	"worldevents/server/internal/oidc"
@@ -31,11 +29,10 @@ type Server struct {
 	sessions *session.Manager
 	lists    *eventlist.Lists
 	live     *livelist.Lists
-	stalled  *backpressure.Class
-	bodies   *bodies
+	places   *inflight.Places
+	conns    *inflight.Connections
 	router   *router
 	pages    *pages.Pages
-	inFlight atomic.Int64
 	signIn   *signin.Service
 	// ownEvents are nil without the page.
 	ownEvents *ownevents.Service
@@ -59,7 +56,8 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		store:   o.Store,
 		log:     o.Log,
-		stalled: backpressure.New(o.MaxInFlight / 4),
+		places:  inflight.New(o.MaxInFlight),
+		conns:   inflight.NewConnections(o.MaxConnections),
 		baseURL: strings.TrimRight(o.BaseURL.String(), "/"),
 		now:     o.Now,
 	}
@@ -77,8 +75,7 @@ func New(o Options) (*Server, error) {
 	})
 	s.lists = eventlist.New(o.Store, o.Log, s.baseURL, o.Keys[0], o.ListCache)
 	s.live = livelist.New(o.Store, s.lists, livelist.Options{MaxWatches: o.MaxWatches, MaxAnswering: o.MaxInFlight / 4})
-	s.bodies = newBodies(o.MaxInFlight, s.sessions)
-	s.router = newRouter(s.observer, s.bodies)
+	s.router = newRouter(s.observer)
 	ofPages := pages.Options{BaseURL: s.baseURL, Base: base, Brand: o.BrandName, Development: o.Development, EventsPage: o.EventsPage, Sessions: s.sessions, Now: o.Now}
 	if o.OIDC != nil {
 		s.provider = oidc.New(*o.OIDC, s.baseURL+"/sign-in/callback", o.Keys, s.now)
@@ -117,7 +114,7 @@ func (s *Server) route(o Options, browsers *browserRules, writes *rates[models.I
 		before(refuseEmptyHost),
 		browsers.cors,
 		before(limitHeaderLines),
-		s.limitInFlight(o.MaxInFlight, &s.inFlight),
+		s.limitInFlight,
 		limitRate(o.RateLimit),
 		s.awaitMigration(min(o.Store.Timeout()/2, maxStartWait)),
 		before(browsers.refuseCrossOrigin),
@@ -146,25 +143,25 @@ func (s *Server) route(o Options, browsers *browserRules, writes *rates[models.I
 func (s *Server) registerMetrics() {
 	s.observer.Register(s.lists.Collectors()...)
 	s.observer.Register(s.live.Collectors()...)
-	s.observer.Register(s.stalled.Collectors()...)
+	s.observer.Register(s.conns.Collectors()...)
 	s.observer.Register(s.signIn.Collectors()...)
 	held := s.lists.Held()
 	maps.Copy(held, s.live.Held())
-	held["requests"] = func() int { return int(s.inFlight.Load()) }
-	held["bodies"] = s.bodies.arriving.Held
-	held["stalled_responses"] = s.stalled.Stalled
+	held["requests"], held["connections"] = s.places.Held, s.conns.Held
 	if s.provider != nil {
 		held["sign_ins"] = s.provider.Held
 	}
 	s.observer.RegisterHeld(held)
 }
 
-// Attach makes h the server of Public, and returns the listener for it to serve on, which is l with bounds for clients
-// that read slowly. It must be called before h serves.
-func (s *Server) Attach(h *http.Server, l net.Listener) net.Listener {
+// Attach makes h the server of Public, with a bound for its connections. It must be called before h serves.
+func (s *Server) Attach(h *http.Server) {
 	h.Handler = s.Public
 	h.DisableGeneralOptionsHandler = true // net/http would respond to OPTIONS * by itself, past the limits and the log
-	return s.stalled.Attach(h, l)
+	// With HTTP/2 a connection has many responses at once: their number and what the service keeps for each would be up to the clients.
+	h.Protocols = new(http.Protocols)
+	h.Protocols.SetHTTP1(true)
+	s.conns.Bound(h)
 }
 
 // Ready begins to report readiness and to take requests: the schema is up to date. It is called once.
@@ -183,8 +180,5 @@ func (s *Server) Drain() {
 	s.observer.Readiness.Drain()
 	s.live.Stop()
 }
-
-// Hurry gives clients that do not read or send fast one more second. A stop waits for everybody else.
-func (s *Server) Hurry() { s.stalled.Hurry() }
 
 var _ gen.StrictServerInterface = (*Server)(nil)

@@ -74,7 +74,7 @@ func (i *instance) prepare(contract setup.Contract) (err error) {
 func (i *instance) serve() error {
 	// The head has to arrive within 5 s and the whole request within 10 s. Otherwise a client that sends a byte
 	// now and then would keep a connection for ever. A response that takes longer than WriteTimeout goes on as
-	// long as its client reads; see package backpressure.
+	// long as its client reads; see package inflight.
 	i.public = &http.Server{
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
@@ -86,11 +86,7 @@ func (i *instance) serve() error {
 	if i.certificate != nil {
 		i.public.TLSConfig = i.certificate.Config()
 	}
-	// Attach puts the bounds for slow clients between listener and server. TLS must be set before, because it
-	// lies above them.
-	for n, l := range i.listeners {
-		i.listeners[n] = i.server.Attach(i.public, l)
-	}
+	i.server.Attach(i.public)
 	for _, l := range i.listeners {
 		go serve(i.public, l, i.errc)
 	}
@@ -132,9 +128,6 @@ func (i *instance) stop(got os.Signal) {
 	if got == syscall.SIGTERM { // from a supervisor; a person at a terminal waits for nobody
 		time.Sleep(i.config.ShutdownTimeout / drainFraction)
 	}
-	// From here on a client that neither reads nor sends has one more second, or it would hold the stop up
-	// until SHUTDOWN_TIMEOUT.
-	i.server.Hurry()
 	if err := i.public.Shutdown(deadline); err != nil {
 		i.log.Warn("requests were still in flight at SHUTDOWN_TIMEOUT")
 		i.public.Close()
@@ -196,7 +189,11 @@ func listenEach(addresses []string) (listeners []net.Listener, err error) {
 
 // serve serves on a listener. If the server ends although nobody asked it to, its error goes to errc.
 func serve(s *http.Server, l net.Listener, errc chan<- error) {
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	serve := s.Serve
+	if s.TLSConfig != nil {
+		serve = func(l net.Listener) error { return s.ServeTLS(l, "", "") }
+	}
+	if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
 		errc <- err
 	}
 }

@@ -66,7 +66,7 @@ func Server(c *config.Config, text Contract, store *models.Store, log, accessLog
 		OIDC: Provider(c), ReturnOrigins: c.ReturnOrigins,
 		AdminHosts: append(c.AdminHosts, adminHost),
 		HSTS:       c.HSTS, AllowedOrigins: c.AllowedOrigins, TrustedProxies: c.Proxies,
-		RateLimit: c.RateLimit, WriteRate: c.WriteRate, MaxInFlight: c.MaxInFlight, MaxWatches: c.MaxWaiting, ListCache: c.ListCache << 20,
+		RateLimit: c.RateLimit, WriteRate: c.WriteRate, MaxInFlight: c.MaxInFlight, MaxConnections: c.ConnectionLimit(), MaxWatches: c.MaxWaiting, ListCache: c.ListCache << 20,
 	}, err
 }
 

@@ -44,59 +44,67 @@ func response(t *testing.T, conn *bufio.Reader) (res *http.Response, body string
 	return res, string(text)
 }
 
-func held(t *testing.T, s *servicetest.Service, of string) int {
-	t.Helper()
-	return int(servicetest.Metric(t, s, fmt.Sprintf("worldevents_held{of=%q}", of)))
-}
-
-// Whoever sends bodies slowly takes their own share of those that may be on their way, an account at one address or an address
-// without one: everybody else creates events and ends sessions meanwhile, also the same user at another address. Who hangs
-// up takes nothing any more.
-func TestSlowBodiesOfOneClient(t *testing.T) {
+// Whoever sends bodies slowly takes nothing from others, nor from themselves: the requests are not in flight until the bodies have come.
+func TestSlowBodies(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice, bob, gone := s.SignIn("alice"), s.SignIn("bob"), s.SignIn("gone")
-		late := s.ExpiredSession(s.SignIn("late").Session)
-		const share = 8
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
 		for _, attack := range []struct{ name, target, cookie string }{
 			{"nobody", "POST /sign-out", ""},
 			{"nobody with a cookie", "POST /sessions/end", "token=x.y.z"},
 			{"an account", "POST " + servicetest.Plaza, "token=" + alice.Session.Token},
 			{"an account that waits", "GET " + servicetest.Plaza + "?wait=50", "token=" + alice.Session.Token},
-			{"an expired session", "POST /sessions/end-others", "token=" + s.ExpiredSession(gone.Session)},
 		} {
-			ok := t.Run(attack.name, func(t *testing.T) {
+			t.Run(attack.name, func(t *testing.T) {
 				head := fmt.Sprintf("%s HTTP/1.1\r\nHost: x\r\nCookie: %s\r\nIf-None-Match: \"x\"\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{", attack.target, attack.cookie)
-				var conns []net.Conn
-				// What is on its way for too long is refused, so whoever attacks goes on sending.
-				servicetest.Eventually(t, 20*time.Second, "the share is taken, and the others are refused", func() bool {
-					for range 3 * share {
-						conns = append(conns, send(t, s, "127.0.0.2", head))
-					}
-					return held(t, s, "bodies") == share && held(t, s, "requests") == share
-				})
-				servicetest.Eventually(t, 20*time.Second, "one more is refused", func() bool {
-					res, body := response(t, bufio.NewReader(send(t, s, "127.0.0.2", head)))
-					return res.StatusCode == 503 && strings.Contains(body, `"overloaded"`) && res.Close
-				})
-				// Somebody else behind the same address, whose JWT has merely expired, is not among the strangers.
-				form := "POST /sessions/end HTTP/1.1\r\nHost: x\r\nCookie: token=%s\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 4\r\n\r\nid=x"
-				if res, body := response(t, bufio.NewReader(send(t, s, "127.0.0.2", fmt.Sprintf(form, late)))); res.StatusCode == 503 {
-					t.Errorf("an expired session: %s", body)
+				before, conns := servicetest.Held(t, s, "connections"), 0
+				for range 50 {
+					defer send(t, s, "127.0.0.2", head).Close()
+					conns++
 				}
 				for _, c := range []*servicetest.Client{alice, bob} {
 					c.Create("plaza", "n", servicetest.When)
 					c.Post("/sessions/end", "id=x", servicetest.Header("Content-Type", "application/x-www-form-urlencoded")).Is(204, "")
 				}
-				for _, conn := range conns {
-					conn.Close()
+				if n := servicetest.Held(t, s, "connections") - before; n < conns {
+					t.Errorf("%d of %d bodies are on their way", n, conns)
 				}
-				servicetest.Eventually(t, 2*time.Second, "nothing is held", func() bool { return held(t, s, "bodies")+held(t, s, "requests") == 0 })
 			})
-			if !ok {
-				return // what this one holds would keep the others waiting
-			}
 		}
-	}, func(o *servicetest.Options) { o.MaxInFlight = 100 })
+		servicetest.Eventually(t, 2*time.Second, "nothing is held", func() bool { return servicetest.Held(t, s, "requests") == 0 })
+	}, func(o *servicetest.Options) { o.MaxInFlight = 4 })
+}
+
+// Connections beyond the limit are closed at once, and counted. One that ends makes room.
+func TestMaxConnections(t *testing.T) {
+	t.Parallel()
+	s := servicetest.New(t, func(o *servicetest.Options) { o.MaxConnections = 3 })
+	address := strings.TrimPrefix(s.URL, "https://")
+	open := func() (net.Conn, error) {
+		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn, nil
+	}
+	var conns []net.Conn
+	for range 3 {
+		conn, err := open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, conn)
+	}
+	for range 2 {
+		if _, err := open(); err == nil {
+			t.Error("one more is served")
+		}
+	}
+	if n := servicetest.Metric(t, s, "worldevents_refused_connections_total"); n != 2 || servicetest.Held(t, s, "connections") != 3 {
+		t.Errorf("%v were refused, %d are open", n, servicetest.Held(t, s, "connections"))
+	}
+	conns[0].Close()
+	servicetest.Eventually(t, 10*time.Second, "there is room", func() bool { _, err := open(); return err == nil })
 }
 
 // A form has two seconds, and what comes too late or is too much ends the connection.

@@ -1,10 +1,6 @@
 package api
 
 import (
-	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptrace"
 	"net/netip"
 	"testing"
 	"time"
@@ -49,65 +45,28 @@ func TestRateLimitBehindProxy(t *testing.T) {
 	}
 }
 
-// Too many requests in flight are refused at once, and bodies that arrive slowly take half of the places at most; the ones in
-// flight complete.
+// Too many requests in flight are refused at once, and the ones in flight complete.
 func TestMaxInFlight(t *testing.T) {
-	for _, limit := range []int{1, 4} {
-		t.Run(fmt.Sprint(limit), func(t *testing.T) {
-			t.Parallel()
-			s := servicetest.New(t, func(o *servicetest.Options) { o.MaxInFlight = limit })
-			alice := s.SignIn("alice")
-			slow := (limit + 1) / 2
-			bodies, done := make([]chan<- string, slow), make(chan *servicetest.Response)
-			for i := range bodies {
-				var text io.ReadCloser
-				text, bodies[i] = servicetest.NewSlowBody()
-				taken := make(chan struct{})
-				go func() {
-					done <- alice.Do("POST", servicetest.Plaza, servicetest.EventBody, func(r *http.Request) {
-						r.Body, r.GetBody = text, nil
-						r.Header.Set("Expect", "100-continue") // which is said when the body is to be read
-						trace := &httptrace.ClientTrace{Got100Continue: func() { close(taken) }}
-						*r = *r.WithContext(httptrace.WithClientTrace(r.Context(), trace))
-					})
-				}()
-				<-taken
-			}
-			alice.Post(servicetest.Plaza, servicetest.EventBody).IsError(503, "overloaded").HasHeader("Retry-After", "1")
-			if limit > slow {
-				alice.Get(servicetest.Plaza).Is(200, servicetest.List())
-			} else {
-				alice.Get(servicetest.SessionPath).IsError(503, "overloaded")
-				alice.Get(servicetest.Plaza).IsError(503, "overloaded").HasHeader("Retry-After", "1")
-			}
-			for _, body := range bodies {
-				body <- servicetest.EventBody
-				close(body)
-				(<-done).Is(200, servicetest.Success)
-			}
-			alice.Post(servicetest.Plaza, servicetest.EventBody).Is(200, servicetest.Success)
-		})
-	}
-}
-
-// A request whose body has arrived takes no place of those whose has not, however long it waits then.
-func TestMaxInFlightOfBodiesThatArrived(t *testing.T) {
+	const limit = 3
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
 		release := servicetest.Lock(t, s.Database, "events")
-		const requests = 3
-		responses := make(chan *servicetest.Response, requests)
-		for range requests {
+		responses := make(chan *servicetest.Response, limit)
+		for range limit {
 			go func() { responses <- alice.Post(servicetest.Plaza, servicetest.EventBody) }()
 		}
-		servicetest.Eventually(t, 20*time.Second, "all wait, or one is refused", func() bool {
-			return len(responses) > 0 || servicetest.Metric(t, s, "worldevents_in_flight_requests") == requests
-		})
+		servicetest.Eventually(t, 20*time.Second, "all are in flight", func() bool { return servicetest.Held(t, s, "requests") == limit })
+		for _, path := range []string{servicetest.SessionPath, servicetest.Plaza} {
+			if res := alice.Get(path).IsError(503, "overloaded").HasHeader("Retry-After", "1"); !res.Close {
+				t.Error("a response that was refused keeps a connection")
+			}
+		}
 		release()
-		for range requests {
+		for range limit {
 			(<-responses).Is(200, servicetest.Success)
 		}
-	}, func(o *servicetest.Options) { o.MaxInFlight = 4 })
+		alice.Post(servicetest.Plaza, servicetest.EventBody).Is(200, servicetest.Success)
+	}, func(o *servicetest.Options) { o.MaxInFlight = limit })
 }
 
 // Where no pooled connection comes free in time the response is 503, and no token is spent.

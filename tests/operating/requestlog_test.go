@@ -319,8 +319,7 @@ func TestRequestLogOfOtherWaiting(t *testing.T) {
 		servicetest.AddEvents(s, "plaza", 7000, 1500, 2040, strings.Repeat("d", 5000))
 		_, hangUp := servicetest.OpenList(t, s, alice)
 		servicetest.Eventually(t, 20*time.Second, "the response waits for its client", func() bool {
-			now, _ := servicetest.StalledResponses(t, s)
-			return now == 1
+			return servicetest.Held(t, s, "list_bytes") > 0
 		})
 		hangUp()
 		servicetest.Eventually(t, 20*time.Second, "the line of a client that is gone", func() bool {

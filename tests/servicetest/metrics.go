@@ -1,6 +1,7 @@
 package servicetest
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
@@ -32,20 +33,10 @@ func AdminGet(t *testing.T, s *Service, path string) (int, string) {
 	return res.StatusCode, string(text)
 }
 
-var stalledPattern = regexp.MustCompile(`(?m)^worldevents_(stalled_responses|aborted_responses_total) (\d+)$`)
-
-// StalledResponses are how many responses wait for their clients, and how many were aborted.
-func StalledResponses(t *testing.T, s *Service) (now, aborted int) {
+// Held is how much is held of what, by its name in worldevents_held.
+func Held(t *testing.T, s *Service, of string) int {
 	t.Helper()
-	for _, match := range stalledPattern.FindAllStringSubmatch(Metrics(t, s), -1) {
-		n, _ := strconv.Atoi(match[2])
-		if match[1] == "stalled_responses" {
-			now = n
-		} else {
-			aborted = n
-		}
-	}
-	return now, aborted
+	return int(Metric(t, s, fmt.Sprintf("worldevents_held{of=%q}", of)))
 }
 
 // Metric is the value of a metric, which is named with its labels.

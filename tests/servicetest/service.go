@@ -97,7 +97,7 @@ func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 		Options: server.Options{
 			Contract: contract(tb), Now: s.Clock.Now, Log: slog.New(slog.NewJSONHandler(s.Log, nil)), LogEvery: 1,
 			Development: true, BaseURL: base, EventsPage: true, BrandName: "worldevents", Keys: [][]byte{Key},
-			MaxInFlight: 2048, MaxWatches: 10000, ListCache: 64 << 20, HSTS: "max-age=31536000; includeSubDomains",
+			MaxInFlight: 2048, MaxConnections: 10000, MaxWatches: 10000, ListCache: 64 << 20, HSTS: "max-age=31536000; includeSubDomains",
 			CertificateExpiry: func() time.Time { return time.Now().Add(time.Hour) },
 		},
 		Sessions:   models.SessionPolicy{TTL: 720 * time.Hour, ReuseLeeway: time.Minute, PerUser: 1},
@@ -123,8 +123,8 @@ func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 	}
 	s.Ready()
 	// The exchange of keys that resists quantum computers takes as long as all else of a handshake.
-	public.Config.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate()}, CurvePreferences: []tls.CurveID{tls.X25519}}
-	public.Listener = s.Attach(public.Config, public.Listener)
+	public.Listener = tls.NewListener(public.Listener, &tls.Config{Certificates: []tls.Certificate{certificate()}, CurvePreferences: []tls.CurveID{tls.X25519}})
+	s.Attach(public.Config)
 	public.Config.Handler = waitForSlow(public.Config.Handler)
 	public.Config.ErrorLog = slog.NewLogLogger(s.Options.Log.Handler(), slog.LevelInfo)
 	public.Start()

@@ -52,13 +52,17 @@ func (l *heldList) size() int {
 
 // hold has a response of user hold the list until free is called. It reports whether they may hold so much. The list counts once for each
 // user who holds it, so that nobody is charged for what others have yet to read, nor holds more than a share by way of them.
-func (l *heldList) hold(memory *ledger.Ledger[models.ID], user models.ID) (free func(), ok bool) {
+func (l *heldList) hold(held holdings, user models.ID) (free func(), ok bool) {
+	memory := held.memory
+	switch {
+	case len(l.json) <= maxUncounted:
+		return func() {}, true
+	case len(l.json) <= maxOwn:
+		memory = held.small
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	size := len(l.json) + len(l.gzip)
-	if size <= maxOwn {
-		return func() {}, true
-	}
 	h := l.holders[user]
 	if size > h.bytes && !memory.TryShared(user, size-h.bytes, size-l.held) {
 		return nil, false

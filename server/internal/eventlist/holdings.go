@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"worldevents/models"
-	"worldevents/server/internal/backpressure"
+	"worldevents/server/internal/inflight"
 	"worldevents/server/internal/ledger"
 )
 
@@ -27,8 +27,11 @@ const (
 
 	// maxList is how long a list may be, in bytes of JSON.
 	maxList = 32 << 20
-	// maxOwn is how much a reading or a response may hold without being counted, in bytes.
-	maxOwn = 256 << 10
+	// maxOwn is how long a list is at most that counts for nobody but those who read it, in bytes; such lists take maxSmall of one user.
+	// Lists of up to maxUncounted count for nobody.
+	maxOwn       = 256 << 10
+	maxSmall     = 8 << 20
+	maxUncounted = 16 << 10
 	// maxMemory is how much all others of an instance may hold together, in bytes.
 	maxMemory = 96 << 20
 	// roomStep is by how much the room of a reading grows, in bytes.
@@ -36,20 +39,21 @@ const (
 )
 
 // holdings are what requests and lists hold, by user: turns to read, connections that read, and bytes.
-type holdings struct{ reading, readers, memory *ledger.Ledger[models.ID] }
+type holdings struct{ reading, readers, small, memory *ledger.Ledger[models.ID] }
 
 // newHoldings has a user hold a quarter of the connections that read, at least one.
 func newHoldings(readers int) holdings {
 	return holdings{
 		reading: ledger.NewQueue[models.ID](ledger.Each(maxReading), ledger.Each(maxReadQueue)),
 		readers: ledger.New[models.ID](ledger.Each(max(1, readers/4))),
+		small:   ledger.New[models.ID](ledger.Each(maxSmall)),
 		memory:  ledger.New[models.ID](ledger.Rule{Limit: maxMemory, Share: maxMemory / 2, Few: roomStep}),
 	}
 }
 
 // Held returns how much is held of what, by its name in metrics.
 func (l *Lists) Held() map[string]func() int {
-	return map[string]func() int{"list_reads": l.held.reading.Held, "list_readers": l.held.readers.Held, "list_bytes": l.held.memory.Held}
+	return map[string]func() int{"list_reads": l.held.reading.Held, "list_readers": l.held.readers.Held, "list_bytes": l.held.memory.Held, "small_list_bytes": l.held.small.Held}
 }
 
 // room is what a reading holds, as one of those who asked for it, until the first of them holds the list itself.
@@ -135,7 +139,7 @@ func acquire(ctx context.Context, l *ledger.Ledger[models.ID], user models.ID) e
 	if l.Try(user, 1) {
 		return nil
 	}
-	defer backpressure.FromContext(ctx).Queue()()
+	defer inflight.FromContext(ctx).Queue()()
 	return QueueError(ctx, l.Acquire(ctx, user))
 }
 

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
-	"time"
 )
 
 // Response is the response 200, or 304 when the client has the list already.
@@ -60,7 +58,7 @@ func (p *Response) Write(w http.ResponseWriter, early bool) error {
 	asGzip := p.caller.Gzip && p.held.isCompressed()
 	body := p.held.content(asGzip)
 	p.endReading()
-	free, ok := p.held.hold(p.lists.held.memory, p.caller.UserID)
+	free, ok := p.held.hold(p.lists.held, p.caller.UserID)
 	if !ok {
 		return ErrNoRoom
 	}
@@ -77,33 +75,8 @@ func (p *Response) Write(w http.ResponseWriter, early bool) error {
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	p.lists.count(p.how)
 	w.WriteHeader(http.StatusOK)
-	if err := write(w, body); err != nil {
+	if _, err := w.Write(body); err != nil {
 		return fmt.Errorf("%w: %w", ErrClientGone, err)
-	}
-	return nil
-}
-
-const (
-	// A body beyond maxSlow bytes must be read in pieces of pieceSize: within largeTime, and a second more for each that has been
-	// written. A smaller one has the time that the connection gives it.
-	maxSlow   = 1 << 20
-	pieceSize = 128 << 10
-	largeTime = 30 * time.Second
-)
-
-// write writes a body. A client that reads too slowly gets less than Content-Length has promised.
-func write(w http.ResponseWriter, body []byte) error {
-	if len(body) <= maxSlow {
-		_, err := w.Write(body)
-		return err
-	}
-	control, deadline := http.NewResponseController(w), time.Now().Add(largeTime)
-	for piece := range slices.Chunk(body, pieceSize) {
-		control.SetWriteDeadline(deadline)
-		if _, err := w.Write(piece); err != nil {
-			return err
-		}
-		deadline = deadline.Add(time.Second)
 	}
 	return nil
 }

@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -17,7 +14,7 @@ import (
 	"time"
 
 	"worldevents/models"
-	"worldevents/server/internal/backpressure"
+	"worldevents/server/internal/inflight"
 )
 
 // testLists tests the lists of a new database by a clock that goes on whenever all goroutines wait. In the end nothing may be held.
@@ -145,12 +142,11 @@ func TestSharedReadingChecksEach(t *testing.T) {
 func TestReadingOfOneUser(t *testing.T) {
 	testLists(t, func(t *testing.T, l *Lists) {
 		var busy atomic.Int32
-		var inFlight atomic.Int64 // less those that are queued
+		places := inflight.New(1000) // less those that are queued
 		request := func() context.Context {
-			inFlight.Add(1)
-			conn := new(backpressure.Conn)
-			conn.Begin(&backpressure.Request{InFlight: &inFlight})
-			return backpressure.NewContext(t.Context(), conn)
+			place := new(inflight.Place)
+			places.Take(place)
+			return context.WithValue(t.Context(), inflight.ContextKey{}, place)
 		}
 		user := models.ID{1}
 		for i := range maxReading {
@@ -176,8 +172,8 @@ func TestReadingOfOneUser(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		if _, _, err := l.beginReading(t.Context(), user); !errors.Is(err, models.ErrBusy) || inFlight.Load() != 0 {
-			t.Errorf("%v while %d are in flight", err, inFlight.Load())
+		if _, _, err := l.beginReading(t.Context(), user); !errors.Is(err, models.ErrBusy) || places.Held() != 0 {
+			t.Errorf("%v while %d are in flight", err, places.Held())
 		}
 		time.Sleep(maxReadQueueTime - 1)
 		for range 2 {
@@ -189,55 +185,9 @@ func TestReadingOfOneUser(t *testing.T) {
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if busy.Load() != maxReadQueue-2 || inFlight.Load() != maxReadQueue {
-			t.Errorf("%d were refused, %d are in flight", busy.Load(), inFlight.Load())
+		if busy.Load() != maxReadQueue-2 || places.Held() != maxReadQueue {
+			t.Errorf("%d were refused, %d are in flight", busy.Load(), places.Held())
 		}
 		l.held.reading.Release(user, maxReading)
 	})
-}
-
-// A large body must be read within half a minute and a second more for each 128 KiB; a small one has the time of its connection.
-func TestLargeBodies(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, test := range []struct {
-			size  int
-			pause time.Duration // of the client for each piece
-			want  int           // bytes that it gets
-		}{
-			{maxSlow, 100 * time.Hour, maxSlow},
-			{5 << 20, time.Second, 5 << 20},
-			{5 << 20, largeTime + 2*time.Second, pieceSize},
-			{5 << 20, 8 * time.Second, 5 * pieceSize}, // 16 KiB a second
-		} {
-			client := &slowClient{ResponseWriter: httptest.NewRecorder(), pause: test.pause}
-			err := write(client, make([]byte, test.size))
-			if client.read != test.want || (err == nil) != (test.want == test.size) {
-				t.Errorf("%+v: %d bytes, %v", test, client.read, err)
-			}
-		}
-	})
-}
-
-// slowClient reads a piece, and then nothing for a while.
-type slowClient struct {
-	http.ResponseWriter
-	pause    time.Duration
-	deadline time.Time
-	read     int
-}
-
-func (c *slowClient) SetWriteDeadline(t time.Time) error {
-	c.deadline = t
-	return nil
-}
-
-func (c *slowClient) Write(p []byte) (int, error) {
-	if c.read > 0 {
-		time.Sleep(c.pause)
-	}
-	if !c.deadline.IsZero() && time.Now().After(c.deadline) {
-		return 0, os.ErrDeadlineExceeded
-	}
-	c.read += len(p)
-	return len(p), nil
 }

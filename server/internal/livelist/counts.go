@@ -13,13 +13,12 @@ import (
 type outcome string
 
 const (
-	changed     outcome = "changed"
-	elapsed     outcome = "elapsed"
-	full        outcome = "full"
-	stopped     outcome = "stopped"
-	revoked     outcome = "revoked"
-	gone        outcome = "gone"
-	interrupted outcome = "interrupted"
+	changed outcome = "changed"
+	elapsed outcome = "elapsed"
+	full    outcome = "full"
+	stopped outcome = "stopped"
+	revoked outcome = "revoked"
+	gone    outcome = "gone"
 )
 
 // counts are for metrics.
@@ -32,8 +31,8 @@ type counts struct {
 func newCounts() *counts {
 	return &counts{
 		outcomes: metrics.Counters("worldevents_list_watches_total",
-			"Requests to watch a list, by why that was over: changed, elapsed, full (too many watch), stopped (the instance stops), revoked (the session), gone (the client), interrupted (the client sent something).",
-			"outcome", changed, elapsed, full, stopped, revoked, gone, interrupted),
+			"Requests to watch a list, by why that was over: changed, elapsed, full (too many watch), stopped (the instance stops), revoked (the session), gone (the client).",
+			"outcome", changed, elapsed, full, stopped, revoked, gone),
 		lag: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "worldevents_list_watch_lag_seconds",
 			Help:    "Time from a write of this instance to the end of a response that watched for it.",

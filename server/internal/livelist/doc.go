@@ -18,11 +18,8 @@
 //	                                                 |     no database connection and no place in flight
 //	                                                 '--> its time is over: looks again --> 200 or 304
 //	                                                 '--> the instance stops --> 304 at once
-//	                                                 '--> the client sends something --> half a second later 304, and the connection
-//	                                                 |    closes: net/http could no longer notice a hang-up
 //	                                                 '--> the client is gone
 //
-// A revoked session is noticed at the next look. Before its first look a watcher calls Leave of package backpressure: from then on it no
-// longer counts in MAX_IN_FLIGHT. A look and its response take one of few turns instead. So thousands who are woken together are served
+// A revoked session is noticed at the next look. Before its first look a watcher gives its place in flight back. A look and its response take one of few turns instead. So thousands who are woken together are served
 // one after the other, and leave the database to others, too.
 package livelist

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"worldevents/models"
 	"worldevents/server/internal/apart"
-	"worldevents/server/internal/backpressure"
 	"worldevents/server/internal/eventlist"
+	"worldevents/server/internal/inflight"
 )
 
 const (
@@ -17,8 +18,8 @@ const (
 	maxAnswering = 16
 	// answerTimeout is how long a turn to look may take to come, and a response.
 	answerTimeout = 30 * time.Second
-	// goodbye is how long net/http may take to notice that what a client has sent was a TLS alert: it closes the connection.
-	goodbye = 500 * time.Millisecond
+	// writeTurn is how long a response may take to be written before another may be beside it.
+	writeTurn = 20 * time.Millisecond
 )
 
 // Watch is a response that waits while the client has the list.
@@ -28,7 +29,7 @@ type Watch struct {
 	query  eventlist.Query
 	caller eventlist.Caller
 	until  time.Time
-	turn   bool // is held
+	turn   atomic.Bool // is held
 
 	// NewsWait is for how long the response waited for news, and QueueWait for its turns. Both are known once it has been written.
 	NewsWait, QueueWait time.Duration
@@ -61,12 +62,10 @@ func (p *Watch) Write(w http.ResponseWriter) error {
 		return p.writeAtOnce(w, true)
 	}
 	defer l.hub.forget(v)
-	conn := backpressure.FromContext(p.ctx)
-	conn.Leave(p.endTurn)
-	heard := conn.Hear()
+	inflight.FromContext(p.ctx).GiveBack()
 	defer p.endTurn()
 	http.NewResponseController(w).SetReadDeadline(time.Time{}) // that of the request; it would end the watch
-	return p.run(w, v, heard)
+	return p.run(w, v)
 }
 
 // get gets the list, for which the store has its whole timeout.
@@ -84,7 +83,7 @@ func (p *Watch) writeAtOnce(w http.ResponseWriter, early bool) error {
 }
 
 // run looks at the list, and again after each change of its world, until it is another one or something else ends the watch.
-func (p *Watch) run(w http.ResponseWriter, v *watcher, heard <-chan struct{}) error {
+func (p *Watch) run(w http.ResponseWriter, v *watcher) error {
 	timer := time.NewTimer(time.Until(p.until))
 	defer timer.Stop()
 	control, counts := http.NewResponseController(w), p.lists.counts
@@ -108,14 +107,11 @@ func (p *Watch) run(w http.ResponseWriter, v *watcher, heard <-chan struct{}) er
 			response = nil // which has the list
 			p.endTurn()
 			beforeAwait()
-			why, written = p.await(v, timer, heard)
+			why, written = p.await(v, timer)
 			if why == changed || why == elapsed {
 				continue
 			}
 			counts.count(why)
-			if why == interrupted {
-				w.Header().Set("Connection", "close")
-			}
 			control.SetWriteDeadline(time.Now().Add(answerTimeout))
 			unchanged.Write(w, true) // also to a client that has closed its side alone, which nobody can tell from one that is gone
 			return nil
@@ -123,7 +119,9 @@ func (p *Watch) run(w http.ResponseWriter, v *watcher, heard <-chan struct{}) er
 		if why != "" {
 			counts.count(why)
 		}
+		slow := time.AfterFunc(writeTurn, p.endTurn)
 		err = apart.Run(func() error { return response.Write(w, false) })
+		slow.Stop()
 		if err == nil && why == changed {
 			counts.observeLag(written)
 		}
@@ -147,7 +145,7 @@ func (p *Watch) look(why outcome) (response *eventlist.Response, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p.turn = true
+	p.turn.Store(true)
 	err = apart.Run(func() (err error) {
 		response, err = p.get()
 		return err
@@ -156,15 +154,14 @@ func (p *Watch) look(why outcome) (response *eventlist.Response, err error) {
 }
 
 func (p *Watch) endTurn() {
-	if p.turn {
-		p.turn = false
+	if p.turn.CompareAndSwap(true, false) {
 		p.lists.turns.Release(p.caller.UserID, 1)
 	}
 }
 
 // await waits until the world has changed, and returns when this instance wrote that, if it did; or until something else ends the
 // watch.
-func (p *Watch) await(v *watcher, timer *time.Timer, heard <-chan struct{}) (why outcome, written time.Time) {
+func (p *Watch) await(v *watcher, timer *time.Timer) (why outcome, written time.Time) {
 	begin := time.Now()
 	p.lists.counts.watching.Add(1)
 	defer func() {
@@ -180,12 +177,5 @@ func (p *Watch) await(v *watcher, timer *time.Timer, heard <-chan struct{}) (why
 		return stopped, time.Time{}
 	case <-p.ctx.Done():
 		return gone, time.Time{}
-	case <-heard:
-	}
-	select {
-	case <-p.ctx.Done():
-		return gone, time.Time{}
-	case <-time.After(goodbye):
-		return interrupted, time.Time{}
 	}
 }

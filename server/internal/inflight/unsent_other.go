@@ -1,6 +1,6 @@
 //go:build !linux
 
-package backpressure
+package inflight
 
 import "net"
 

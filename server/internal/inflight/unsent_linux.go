@@ -1,4 +1,4 @@
-package backpressure
+package inflight
 
 import (
 	"net"
