@@ -56,17 +56,15 @@ func TestSlowBodies(t *testing.T) {
 		} {
 			t.Run(attack.name, func(t *testing.T) {
 				head := fmt.Sprintf("%s HTTP/1.1\r\nHost: x\r\nCookie: %s\r\nIf-None-Match: \"x\"\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{", attack.target, attack.cookie)
-				before, conns := servicetest.Held(t, s, "connections"), 0
 				for range 50 {
 					defer send(t, s, "127.0.0.2", head).Close()
-					conns++
 				}
 				for _, c := range []*servicetest.Client{alice, bob} {
 					c.Create("plaza", "n", servicetest.When)
 					c.Post("/sessions/end", "id=x", servicetest.Header("Content-Type", "application/x-www-form-urlencoded")).Is(204, "")
 				}
-				if n := servicetest.Held(t, s, "connections") - before; n < conns {
-					t.Errorf("%d of %d bodies are on their way", n, conns)
+				if n := servicetest.Held(t, s, "connections"); n < 50 {
+					t.Errorf("%d of 50 bodies are on their way", n)
 				}
 			})
 		}
@@ -154,39 +152,4 @@ func TestHeaderLines(t *testing.T) {
 		alice.Get(path, lines(101)).IsError(431, "headers_too_large").SetsNoCookie()
 	}
 	alice.Get(servicetest.Plaza, lines(101)).HasHeader("Access-Control-Allow-Origin", "https://app.example.com")
-}
-
-// What is beyond the lines that a head may have is not even read, whatever the connection has brought before.
-func TestHeadsAreCut(t *testing.T) {
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		token := s.SignIn("alice").Session.Token
-		many := "GET /docs HTTP/1.1\r\nHost: x\r\n"
-		for i := range 300 {
-			many += fmt.Sprintf("H%d:\r\n", i)
-		}
-		for name, before := range map[string]string{
-			"nothing":     "",
-			"a list":      "GET " + servicetest.Plaza + " HTTP/1.1\r\nHost: x\r\nCookie: token=" + token + "\r\n\r\n",
-			"a create":    "POST " + servicetest.Plaza + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 300\r\nCookie: token=" + token + "\r\n\r\n" + strings.Repeat("\n", 300-len(servicetest.EventBody)) + servicetest.EventBody,
-			"a preflight": "OPTIONS " + servicetest.Plaza + " HTTP/1.1\r\nHost: x\r\nOrigin: https://app.example.com\r\nAccess-Control-Request-Method: GET\r\n\r\n",
-			"no host":     "GET /docs HTTP/1.1\r\nHost: :1\r\n\r\n",
-			"100 lines":   "GET /docs HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("H:\r\n", 100) + "\r\n",
-			"101 lines":   "GET /docs HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("H:\r\n", 101) + "\r\n",
-			"no route":    "GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n",
-		} {
-			t.Run(name, func(t *testing.T) {
-				conn := send(t, s, "127.0.0.1", before)
-				r := bufio.NewReader(conn)
-				if before != "" {
-					if res, body := response(t, r); res.Close || strings.HasPrefix(name, "a create") && res.StatusCode != 200 {
-						t.Fatalf("%d %s, closed: %t", res.StatusCode, body, res.Close)
-					}
-				}
-				io.WriteString(conn, many+"\r\n")
-				if res, body := response(t, r); res.StatusCode != 431 || !strings.Contains(body, `"headers_too_large"`) || !res.Close {
-					t.Errorf("%d %s, closed: %t", res.StatusCode, body, res.Close)
-				}
-			})
-		}
-	}, func(o *servicetest.Options) { o.Docs, o.AllowedOrigins = true, []string{"https://app.example.com"} })
 }
