@@ -7,6 +7,7 @@ import (
 	"html"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"regexp"
 	"slices"
@@ -647,14 +648,16 @@ func TestSessionEndsMeanwhile(t *testing.T) {
 				form := openForm(t, alice, id)
 				form.name = "edited"
 				body, text := servicetest.NewSlowBody()
-				done := make(chan *servicetest.Response)
+				done, found := make(chan *servicetest.Response), make(chan struct{})
 				go func() {
-					done <- alice.Submit("/events/"+what, "x", servicetest.Chunked, func(r *http.Request) { r.Body = body })
+					done <- alice.Submit("/events/"+what, "x", servicetest.Chunked, func(r *http.Request) {
+						r.Header.Set("Expect", "100-continue") // the service asks for the body once it has found the session
+						*r = *r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{Got100Continue: func() { close(found) }}))
+						r.Body = body
+					})
 				}()
 				text <- "x=y&"
-				servicetest.Eventually(t, 20*time.Second, "the session is found", func() bool {
-					return servicetest.Metric(t, s, `worldevents_held{of="bodies"}`) == 1
-				})
+				<-found
 				user, _ := models.ParseID(alice.Session.UserID)
 				if _, err := s.Store.RevokeUser(t.Context(), user, models.ID{}); err != nil {
 					t.Fatal(err)
