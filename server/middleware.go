@@ -129,13 +129,14 @@ func (s *Server) requireAuth(c echo.Context) error {
 // maxHeaderLines is how many header lines a request may have. Each costs ten times as much as its bytes.
 const maxHeaderLines = 100
 
-// limitHeaderLines refuses a request with more than maxHeaderLines.
+// limitHeaderLines refuses a request with more than maxHeaderLines, and keeps neither them nor the connection.
 func limitHeaderLines(c echo.Context) error {
 	lines := 0
 	for _, values := range c.Request().Header {
 		lines += len(values)
 	}
 	if lines > maxHeaderLines {
+		closeAfter(c)
 		return errHeaders
 	}
 	return nil

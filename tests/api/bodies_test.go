@@ -149,7 +149,9 @@ func TestHeaderLines(t *testing.T) {
 	}
 	alice.Get(servicetest.Plaza, lines(100)).Is(200, servicetest.List())
 	for _, path := range []string{servicetest.Plaza, servicetest.SessionPath, servicetest.RefreshPath, "/docs", "/nowhere"} {
-		alice.Get(path, lines(101)).IsError(431, "headers_too_large").SetsNoCookie()
+		if res := alice.Get(path, lines(101)).IsError(431, "headers_too_large").SetsNoCookie(); !res.Close {
+			t.Errorf("%s: the connection stays", path)
+		}
 	}
 	alice.Get(servicetest.Plaza, lines(101)).HasHeader("Access-Control-Allow-Origin", "https://app.example.com")
 }

@@ -65,7 +65,7 @@ func TestRequestsAwaitTheStart(t *testing.T) {
 			}
 			servicetest.Eventually(t, 10*time.Second, "they wait", func() bool {
 				_, metrics := s.AdminBody("/metrics")
-				return strings.Contains(metrics, fmt.Sprintf("\nworldevents_in_flight_requests %d\n", requests))
+				return strings.Contains(metrics, fmt.Sprintf("\nworldevents_held{of=\"requests\"} %d\n", requests))
 			})
 			want := `503 {"error":"Starting"`
 			if starts {

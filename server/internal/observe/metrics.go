@@ -95,6 +95,4 @@ func (o *Observer) RegisterHeld(held map[string]func() int) {
 			Help: "What requests hold now.", ConstLabels: prometheus.Labels{"of": of},
 		}, func() float64 { return float64(n()) }))
 	}
-	o.Register(metrics.Gauge("worldevents_in_flight_requests",
-		"Requests that are being handled, without those that watch a list, are queued, or have a body that is yet to arrive or a response that has begun.", held["requests"]))
 }

@@ -189,7 +189,7 @@ type usage struct {
 }
 
 var (
-	heldSeries = regexp.MustCompile(`(?m)^(worldevents_held\{[^}]*\}|worldevents_held|worldevents_in_flight_requests|worldevents_list_watches|go_goroutines) (\S+)$`)
+	heldSeries = regexp.MustCompile(`(?m)^(worldevents_held\{[^}]*\}|worldevents_held|worldevents_list_watches|go_goroutines) (\S+)$`)
 	heapLines  = regexp.MustCompile(`(?m)^# (TotalAlloc|HeapAlloc) = (\d+)$`)
 )
 
