@@ -24,9 +24,9 @@ const (
 	// slack is how many goroutines and files may be open besides: connections to the database that were opened meanwhile, and those
 	// that honest users keep.
 	slack = 40
-	// The heap that an attack may hold: for each request that waits for news, for each other one, and for all together, which is what
-	// responses may hold by server/internal/eventlist/holdings.go.
-	heapOfWait, heapOfRequest, heapOfAll = 40 << 10, 64 << 10, 24 << 20
+	// The heap that an attack may hold: for each request that waits for news, for each head of many lines, which net/http parses whole,
+	// for each other one, and for all together, which is what responses may hold by server/internal/eventlist/holdings.go.
+	heapOfWait, heapOfLines, heapOfRequest, heapOfAll = 40 << 10, 300 << 10, 64 << 10, 24 << 20
 	// heldFor is how long an attack goes on at least once it is mounted.
 	heldFor = 400 * time.Millisecond
 )
@@ -193,7 +193,10 @@ func judgeHonest(control, samples []sample, busy time.Duration, fault func(strin
 // mayHold reports whether the attack holds no more memory than its requests may, beyond the least that the service had without one.
 func (s *service) mayHold(c cell, during usage) bool {
 	each := heapOfRequest
-	if c.state.name == "wait" {
+	switch {
+	case c.way.name == "many-lines", c.way.name == "many-names":
+		each = heapOfLines
+	case c.state.name == "wait":
 		each = heapOfWait
 	}
 	lists := int(during.held[`held{of="list_bytes"}`]) * 5 / 4 // of which all together are bounded
