@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"sync"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"worldevents/gen"
 	"worldevents/models"
 )
@@ -125,23 +127,16 @@ var lineFeed = []byte{'\n'}
 
 // appendUsernames writes RSVPs. A large world is little else.
 func appendUsernames(b, names []byte) []byte {
-	const begin, between, end = `{"user":{"username":"`, `"}},{"user":{"username":"`, `"}}`
-	b = append(b, begin...)
-	for {
-		n := plainPrefix(names)
-		if n < len(names) && names[n] != '\n' {
-			if n = bytes.IndexByte(names, '\n'); n < 0 {
-				n = len(names)
-			}
-			b = appendString(b[:len(b)-1], names[:n]) // its own quotes in the place of ours
-			b = b[:len(b)-1]
-		} else {
-			b = append(b, names[:n]...)
-		}
-		if n == len(names) {
-			return append(b, end...)
-		}
-		b = append(b, between...)
-		names = names[n+1:]
+	for name := range bytes.SplitSeq(names, lineFeed) {
+		b = append(b, `{"user":{"username":`...)
+		b = appendString(b, name)
+		b = append(b, "}},"...)
 	}
+	return b[:len(b)-1]
+}
+
+// appendString writes a JSON string. Invalid UTF-8, which only a hand can have written, becomes U+FFFD.
+func appendString(b, s []byte) []byte {
+	b, _ = jsontext.AppendQuote(b, s)
+	return b
 }
