@@ -128,10 +128,7 @@ func (s *Store) ChangedSince(ctx context.Context, m Moment, world string, caller
 		err = s.questions.Apply(ctx, j, giveUp)
 		return j.Started(), err
 	})
-	if err != nil {
-		return Changes{}, fmt.Errorf("look for changes: %w", err)
-	}
-	return q.answer, nil
+	return q.answer, wrap(err, "look for changes")
 }
 
 // questions is the Transactor of calls of ChangedSince.

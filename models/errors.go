@@ -61,3 +61,11 @@ var (
 	// when the file takes writes again.
 	ErrUnwritable = dberr.ErrUnwritable
 )
+
+// wrap returns err with what has failed in front of it, nil for nil. What comes with an error of the package means nothing.
+func wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
+}

@@ -43,10 +43,7 @@ func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username st
 		grant, err = s.begin(tx, user, in)
 		return err
 	})
-	if err != nil {
-		return Grant{}, fmt.Errorf("sign in: %w", err)
-	}
-	return grant, nil
+	return grant, wrap(err, "sign in")
 }
 
 // externalID stands for somebody whom an identity provider knows, in Store.locking.

@@ -98,10 +98,7 @@ func (s *Store) ReadList(ctx context.Context, o ListOptions, caller Caller, sink
 		}
 		return err
 	})
-	if err != nil {
-		return List{}, fmt.Errorf("read events: %w", err)
-	}
-	return list, nil
+	return list, wrap(err, "read events")
 }
 
 // listQuery asks for a list. A first row has the moment, and says whether the caller is active; the events behind it have the order of

@@ -38,10 +38,7 @@ const batchOfEvents = 500
 // come in the order in which they were made, otherwise world by world in the order of the lists. It reads
 // batches, so events that are created meanwhile may be among them.
 func (s *Store) EachEvent(ctx context.Context, f EventFilter, each func(EventDetails) error) error {
-	if err := s.eventBatches(ctx, f, batchOfEvents, oneByOne(each)); err != nil {
-		return fmt.Errorf("list events: %w", err)
-	}
-	return nil
+	return wrap(s.eventBatches(ctx, f, batchOfEvents, oneByOne(each)), "list events")
 }
 
 // eventBatches is EachEvent with up to size events at a time.
@@ -102,10 +99,7 @@ func (s *Store) FindEvent(ctx context.Context, id ID) (event EventDetails, rsvps
 		return tx.Where("event_number = (SELECT number FROM events WHERE id = ?)", id).
 			Order("created_at, user_number").Find(&rsvps).Error
 	})
-	if err != nil {
-		return EventDetails{}, nil, fmt.Errorf("find event %s: %w", id, err)
-	}
-	return event, rsvps, nil
+	return event, rsvps, wrap(err, "find event %s", id)
 }
 
 // read reads an event. It returns ErrNoEvent.
@@ -147,10 +141,7 @@ func (s *Store) EditEvent(ctx context.Context, id ID, edit EventEdit) (EventDeta
 	if event.WorldID != "" {
 		s.tell()
 	}
-	if err != nil {
-		return EventDetails{}, fmt.Errorf("edit event %s: %w", id, err)
-	}
-	return event, nil
+	return event, wrap(err, "edit event %s", id)
 }
 
 // World is a world that has events.
@@ -168,10 +159,7 @@ func (s *Store) EachWorld(ctx context.Context, each func(World) error) error {
 			worlds, err = worldsAfter(tx, after.WorldID)
 			return err
 		})
-		if err != nil {
-			err = fmt.Errorf("list worlds: %w", err)
-		}
-		return worlds, err
+		return worlds, wrap(err, "list worlds")
 	})
 }
 

@@ -86,10 +86,7 @@ func (s *Store) FindOwnEvent(ctx context.Context, user, id ID) (event Event, err
 		event, err = readOwnEvent(tx, user, id)
 		return err
 	})
-	if err != nil {
-		return Event{}, fmt.Errorf("find own event %s: %w", id, err)
-	}
-	return event, nil
+	return event, wrap(err, "find own event %s", id)
 }
 
 func readOwnEvent(tx *gorm.DB, user, id ID) (event Event, err error) {
@@ -119,10 +116,7 @@ func (s *Store) EditOwnEvent(ctx context.Context, caller Caller, seen, next Even
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("edit own event %s: %w", seen.ID, err)
-	}
-	return nil
+	return wrap(err, "edit own event %s", seen.ID)
 }
 
 // CancelEvent removes an event that the caller made, as RemoveEvent does: one statement hides it from everybody,

@@ -57,10 +57,7 @@ func (s *Store) FindPerson(ctx context.Context, who Who) (Person, error) {
 			FROM rsvps r JOIN events e ON e.number = r.event_number
 			WHERE r.user_number = ? AND e.world_id <> '' ORDER BY r.created_at, e.id`, person.Number).Scan(&person.RSVPs).Error
 	})
-	if err != nil {
-		return Person{}, fmt.Errorf("find user: %w", err)
-	}
-	return person, nil
+	return person, wrap(err, "find user")
 }
 
 // lockLists keeps ALTER TABLE and TRUNCATE away until the end of the transaction. It comes before the snapshot: a table that is written
@@ -119,10 +116,7 @@ func (s *Store) EachUser(ctx context.Context, each func(User) error) error {
 		err = s.read(ctx, func(tx *gorm.DB) error {
 			return tx.Where("id > ?", after.ID).Order("id").Limit(batchOfUsers).Find(&users).Error
 		})
-		if err != nil {
-			err = fmt.Errorf("list users: %w", err)
-		}
-		return users, err
+		return users, wrap(err, "list users")
 	})
 }
 
@@ -157,10 +151,7 @@ func (s *Store) RenameUser(ctx context.Context, who Who, to string) (Identity, e
 		return err
 	})
 	s.tell()
-	if err != nil {
-		return Identity{}, fmt.Errorf("rename user: %w", err)
-	}
-	return Identity{user.ID, user.Username}, nil
+	return Identity{user.ID, user.Username}, wrap(err, "rename user")
 }
 
 // refuseTaken returns ErrUserExists if somebody else than user has the name of renamed, and ErrUserAlike if it
@@ -216,10 +207,7 @@ func (s *Store) setBlocked(ctx context.Context, what string, who Who, since any)
 		}
 		return tx.Model(&Session{}).Where("user_id = ? AND revoked_at IS NULL", user.ID).Updates(s.revocation()).Error
 	})
-	if err != nil {
-		return User{}, false, fmt.Errorf("%s: %w", what, err)
-	}
-	return user, changed, nil
+	return user, changed, wrap(err, "%s", what)
 }
 
 // IdentityHash is what is kept of the user's identity at a provider after the user was removed for good; nil
@@ -253,10 +241,7 @@ func (s *Store) BlockIdentity(ctx context.Context, identity Hash) (changed bool,
 		changed, err = s.blockIdentity(tx, identity)
 		return err
 	})
-	if err != nil {
-		return false, fmt.Errorf("block identity: %w", err)
-	}
-	return changed, nil
+	return changed, wrap(err, "block identity")
 }
 
 func (s *Store) blockIdentity(tx *gorm.DB, identity Hash) (changed bool, err error) {
@@ -272,8 +257,5 @@ func (s *Store) UnblockIdentity(ctx context.Context, identity Hash) (changed boo
 		changed = res.RowsAffected > 0
 		return res.Error
 	})
-	if err != nil {
-		return false, fmt.Errorf("unblock identity: %w", err)
-	}
-	return changed, nil
+	return changed, wrap(err, "unblock identity")
 }

@@ -38,10 +38,10 @@ func (s *Store) PruneSessions(ctx context.Context, after ID) (last ID, deleted i
 			return res.Error
 		})
 	}
-	if err != nil {
-		return ID{}, 0, fmt.Errorf("prune sessions: %w", err)
+	if err != nil { // to begin anew
+		last = ID{}
 	}
-	return last, deleted, nil
+	return last, deleted, wrap(err, "prune sessions")
 }
 
 const (
@@ -77,10 +77,7 @@ func (s *Store) PruneChanges(ctx context.Context) (deleted int64, err error) {
 			err = rest(ctx, begin)
 		}
 	}
-	if err != nil {
-		return deleted, fmt.Errorf("prune changes: %w", err)
-	}
-	return deleted, nil
+	return deleted, wrap(err, "prune changes")
 }
 
 // pruneFile deletes one batch of the marks of a file. Where nothing is to be done, nothing is written.

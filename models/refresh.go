@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"time"
 
 	"gorm.io/gorm"
@@ -61,10 +60,7 @@ func (s *Store) RefreshSession(ctx context.Context, caller Caller, old RefreshTo
 	default:
 		grant, err = s.revokeIfReused(ctx, caller, old)
 	}
-	if err != nil {
-		return grant, fmt.Errorf("refresh session: %w", err)
-	}
-	return grant, nil
+	return grant, wrap(err, "refresh session")
 }
 
 // revokeIfReused finds out why the UPDATE changed no row. It returns ErrRefreshToken, or ErrReused with the

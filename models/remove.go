@@ -2,7 +2,6 @@ package models
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"gorm.io/gorm"
@@ -56,10 +55,7 @@ func (s *Store) RemoveUser(ctx context.Context, who Who, removal UserRemoval) (r
 			removed = Removed{ID: who.ID, Created: before}
 		}
 	}
-	if err != nil {
-		return removed, fmt.Errorf("remove user: %w", err)
-	}
-	return removed, nil
+	return removed, wrap(err, "remove user")
 }
 
 // removeCreated removes the events of a user. First it checks that the user can be removed, because removed

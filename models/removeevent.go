@@ -50,10 +50,7 @@ func (s *Store) RemoveEventOf(ctx context.Context, id ID, created time.Time) (re
 	if err == nil && removed.Events == 0 {
 		err = ErrNoEvent // somebody else removed it after the look-up
 	}
-	if err != nil {
-		return removed, fmt.Errorf("remove event %s: %w", id, err)
-	}
-	return removed, nil
+	return removed, wrap(err, "remove event %s", id)
 }
 
 // EventRemoval says what RemoveEvents removes.
@@ -84,10 +81,7 @@ func (s *Store) RemoveEvents(ctx context.Context, removal EventRemoval) (removed
 		removal.Progress(removed)
 		return err
 	})
-	if err != nil {
-		return removed, fmt.Errorf("remove events: %w", err)
-	}
-	return removed, nil
+	return removed, wrap(err, "remove events")
 }
 
 // detachAll is detach in a transaction of its own.

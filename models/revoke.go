@@ -112,10 +112,7 @@ func (s *Store) RevokeAll(ctx context.Context) (revoked int64, err error) {
 		})
 		err = cmp.Or(err, ctx.Err())
 	}
-	if err != nil {
-		return revoked, fmt.Errorf("revoke all sessions: %w", err)
-	}
-	return revoked, nil
+	return revoked, wrap(err, "revoke all sessions")
 }
 
 // endOfBatch returns the last id of the next batch, or zero when there is none.

@@ -46,10 +46,7 @@ func (s *Store) AddUser(ctx context.Context, username string) (Identity, error) 
 	if isUsernameTaken(err) {
 		err = ErrUserExists
 	}
-	if err != nil {
-		return Identity{}, fmt.Errorf("add user: %w", err)
-	}
-	return Identity{user.ID, username}, nil
+	return Identity{user.ID, username}, wrap(err, "add user")
 }
 
 // isUsernameTaken reports whether an error is that of the unique key of usernames, which each database calls in its own way.
@@ -90,10 +87,7 @@ func (s *Store) FindUser(ctx context.Context, who Who) (Identity, error) {
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		err = ErrNoUser
 	}
-	if err != nil {
-		return Identity{}, fmt.Errorf("find user: %w", err)
-	}
-	return Identity{user.ID, user.Username}, nil
+	return Identity{user.ID, user.Username}, wrap(err, "find user")
 }
 
 // newUser is a user that is not stored yet.
@@ -128,10 +122,7 @@ func (s *Store) SignIn(ctx context.Context, who Who, create bool, in SignIn) (Gr
 		grant, err = s.begin(tx, user, in)
 		return err
 	})
-	if err != nil {
-		return Grant{}, fmt.Errorf("sign in: %w", err)
-	}
-	return grant, nil
+	return grant, wrap(err, "sign in")
 }
 
 // errNotAdded is returned where addMissing met another unique key than it looked for.
