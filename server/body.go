@@ -36,10 +36,6 @@ func receive(c echo.Context, read func() error) error {
 	return read()
 }
 
-// closeAfter closes the connection after a response whose request has not been read: else net/http would wait for the rest of it
-// before it writes the response.
-func closeAfter(c echo.Context) { c.Response().Header().Set("Connection", "close") }
-
 // validate lets only requests pass that fit the contract.
 func validate(op *contract.Operation) echo.MiddlewareFunc {
 	return before(func(c echo.Context) error {

@@ -15,7 +15,7 @@ import (
 // observe gives the request its id, turns a panic into a 500, and leaves a log line and metrics behind. In between the
 // request passes inner, in this order, and then routing. Echo itself would put this chain together anew for each request.
 func (s *Server) observe(inner ...echo.MiddlewareFunc) echo.MiddlewareFunc {
-	chain := func(c echo.Context) error { return requestFrom(c.Request().Context()).route(c) }
+	chain := func(c echo.Context) error { return requestFrom(c.Request().Context()).next(c) }
 	for _, m := range slices.Backward(inner) {
 		chain = m(chain)
 	}
@@ -27,7 +27,7 @@ func (s *Server) observe(inner ...echo.MiddlewareFunc) echo.MiddlewareFunc {
 // handle is observe for one request.
 func (s *Server) handle(c echo.Context, chain, route echo.HandlerFunc) error {
 	r := c.Request()
-	req := &request{Context: r.Context(), header: c.Response().Header(), route: route}
+	req := &request{Context: r.Context(), header: c.Response().Header(), next: route}
 	s.observer.Begin(&req.Request, s.router.notFound)
 	req.HTTP = r.WithContext(req)
 	c.SetRequest(req.HTTP)
@@ -57,18 +57,6 @@ func (s *Server) handle(c echo.Context, chain, route echo.HandlerFunc) error {
 		s.writeError(err, c)
 	}
 	return nil
-}
-
-// before is the middleware of a rule, which a request meets before what comes next. An error of the rule is the response.
-func before(rule func(c echo.Context) error) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			if err := rule(c); err != nil {
-				return err
-			}
-			return next(c)
-		}
-	}
 }
 
 // refuseEmptyHost refuses a request for no host (RFC 9110 section 4.2.1): one of HTTP/1.0 without Host, or an empty Host.

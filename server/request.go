@@ -21,7 +21,7 @@ type request struct {
 	writer responseWriter
 	header http.Header      // of the response
 	idLine [1]string        // of the header X-Request-Id
-	route  echo.HandlerFunc // what comes after the middleware
+	next   echo.HandlerFunc // what comes after the middleware
 
 	caller  models.Caller // set by requireAuth
 	expires time.Time     // when the caller's JWT does
@@ -54,6 +54,22 @@ func requestFrom(ctx context.Context) *request {
 	r, _ := ctx.Value(requestKey{}).(*request)
 	return r
 }
+
+// before is the middleware of a rule, which a request meets before what comes next. An error of the rule is the response.
+func before(rule func(c echo.Context) error) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if err := rule(c); err != nil {
+				return err
+			}
+			return next(c)
+		}
+	}
+}
+
+// closeAfter closes the connection after a response whose request has not been read: else net/http would wait for the rest of it
+// before it writes the response.
+func closeAfter(c echo.Context) { c.Response().Header().Set("Connection", "close") }
 
 // responseWriter is what every response passes last.
 type responseWriter struct {
