@@ -154,14 +154,17 @@ func (s *Server) registerMetrics() {
 	s.observer.RegisterHeld(held)
 }
 
-// Attach makes h the server of Public, with a bound for its connections. It must be called before h serves.
+// Bound has connections of h count as those of clients. It must be called before h serves.
+func (s *Server) Bound(h *http.Server) { s.conns.Bound(h) }
+
+// Attach makes h the server of Public, whose connections are clients'. It must be called before h serves.
 func (s *Server) Attach(h *http.Server) {
 	h.Handler = s.Public
 	h.DisableGeneralOptionsHandler = true // net/http would respond to OPTIONS * by itself, past the limits and the log
 	// With HTTP/2 a connection has many responses at once: their number and what the service keeps for each would be up to the clients.
 	h.Protocols = new(http.Protocols)
 	h.Protocols.SetHTTP1(true)
-	s.conns.Bound(h)
+	s.Bound(h)
 }
 
 // Ready begins to report readiness and to take requests: the schema is up to date. It is called once.

@@ -103,7 +103,9 @@ func (i *instance) serveBeside() error {
 		}
 	}
 	if i.config.HTTPAddr != "" {
-		return i.serveAt("HTTP_ADDR", i.config.HTTPAddr, plainServer(i.config.Base, i.certificate, i.log))
+		plain := plainServer(i.config.Base, i.certificate, i.log)
+		i.server.Bound(plain)
+		return i.serveAt("HTTP_ADDR", i.config.HTTPAddr, plain)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package operating
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -52,5 +53,29 @@ func TestRedirects(t *testing.T) {
 		if strings.Contains(string(text), "Strict-Transport-Security") { // RFC 6797 section 7.2
 			t.Errorf("%q: %s", request, text)
 		}
+	}
+}
+
+// Connections to HTTP_ADDR count for MAX_CONNECTIONS, those to ADMIN_ADDR do not.
+func TestConnectionsOfAllListeners(t *testing.T) {
+	t.Parallel()
+	plain := servicetest.FreeAddress(t)
+	s := withFiles(t, servicetest.NewCertificate(t, day, 90*day), "HTTP_ADDR="+plain, "MAX_CONNECTIONS=2").ServeReady()
+	servicetest.Eventually(t, time.Minute, "a connection is refused", func() bool {
+		for range 2 {
+			conn, err := net.Dial("tcp", plain)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+		}
+		conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), &tls.Config{InsecureSkipVerify: true})
+		if err == nil {
+			conn.Close()
+		}
+		return err != nil
+	})
+	if _, text := s.AdminBody("/metrics"); !strings.Contains(text, "\nworldevents_refused_connections_total ") || strings.Contains(text, "\nworldevents_refused_connections_total 0\n") {
+		t.Error("no refused connection is counted")
 	}
 }
