@@ -25,7 +25,6 @@ type hub struct {
 
 	mu       sync.Mutex
 	worlds   map[string]*world // that somebody watches, or did in the last second
-	deserted map[string]*world // of these, those that nobody watches
 	changed  map[string]*world // of these, those whose watchers are yet to be woken
 	tidied   time.Time         // when worlds that nobody watches were dropped
 	watching int               // watchers
@@ -51,7 +50,7 @@ type watcher struct {
 }
 
 func newHub(ask func(context.Context, models.Moment) (models.ChangedWorlds, error)) *hub {
-	return &hub{ask: ask, worlds: make(map[string]*world), deserted: make(map[string]*world), changed: make(map[string]*world), stop: make(chan struct{}), wake: make(chan struct{}, 1)}
+	return &hub{ask: ask, worlds: make(map[string]*world), changed: make(map[string]*world), stop: make(chan struct{}), wake: make(chan struct{}, 1)}
 }
 
 // hear takes notice of a write. It runs on the goroutine of whoever writes.
@@ -85,7 +84,6 @@ func (h *hub) register(name string) *watcher {
 		h.worlds[name] = w
 	}
 	w.watchers[v] = struct{}{}
-	delete(h.deserted, name)
 	h.watching++
 	if !h.running {
 		h.running = true
@@ -97,10 +95,7 @@ func (h *hub) register(name string) *watcher {
 func (h *hub) forget(v *watcher) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	w := h.worlds[v.world]
-	if delete(w.watchers, v); len(w.watchers) == 0 {
-		h.deserted[v.world] = w
-	}
+	delete(h.worlds[v.world].watchers, v)
 	h.watching--
 }
 
@@ -199,9 +194,8 @@ func (h *hub) tidy(now time.Time) {
 		return
 	}
 	h.tidied = now
-	for name, w := range h.deserted {
-		if now.Sub(w.woken) >= worldRest {
-			delete(h.deserted, name)
+	for name, w := range h.worlds {
+		if len(w.watchers) == 0 && now.Sub(w.woken) >= worldRest {
 			delete(h.worlds, name)
 			delete(h.changed, name)
 		}

@@ -33,3 +33,11 @@ func (o *Observer) SecurityEvent(ctx context.Context, event string, who models.C
 	attributes = append(attributes, "client", req.Client(), "request_id", req.ID)
 	o.Log.Warn("security event", attributes...) // which a journal can keep longer than lines of requests
 }
+
+// AuditLine logs a change that a user has made on a page. Its form and its actions are those of the lines that commands leave, so that
+// replay-audit repeats them after a restore.
+func (o *Observer) AuditLine(ctx context.Context, action string, by models.Caller, attributes ...any) {
+	req := FromContext(ctx)
+	line := append([]any{"action", action, "user", by.UserID, "session", by.SessionID}, attributes...)
+	o.Audit.Info("audit", append(line, "client", req.Client(), "request_id", req.ID)...)
+}

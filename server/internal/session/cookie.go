@@ -116,7 +116,7 @@ func (c *cookie) values() []string {
 // session.
 func (m *Manager) SetCookies(h http.Header, s Session) {
 	set := m.setAttributes
-	if left := s.ends.Sub(m.now()); !s.ends.IsZero() && left < m.refreshTTL {
+	if left := s.ends.Sub(m.options.Now()); !s.ends.IsZero() && left < m.options.RefreshTTL {
 		set = attributes(m.cookie(max(1, int(left/time.Second))))
 	}
 	addCookies(h, s.Token, s.RefreshToken, set)

@@ -40,7 +40,7 @@ func makeKey(algorithm jwt.SigningMethod, named []byte, signs, verifies any) key
 func (m *Manager) SetSecrets(secrets [][]byte) {
 	m.setting.Lock()
 	defer m.setting.Unlock()
-	m.secrets = secrets
+	m.options.Secrets = secrets
 	m.renewKeyring()
 }
 
@@ -48,7 +48,7 @@ func (m *Manager) SetSecrets(secrets [][]byte) {
 func (m *Manager) SetEd25519Keys(private []ed25519.PrivateKey, public []ed25519.PublicKey) {
 	m.setting.Lock()
 	defer m.setting.Unlock()
-	m.privateKeys, m.publicKeys = private, public
+	m.options.PrivateKeys, m.options.PublicKeys = private, public
 	m.renewKeyring()
 }
 
@@ -56,14 +56,14 @@ func (m *Manager) SetEd25519Keys(private []ed25519.PrivateKey, public []ed25519.
 func (m *Manager) renewKeyring() {
 	ring := new(keyring)
 	ring.verified, _ = lru.New[[sha256.Size]byte, claims](maxVerified) // fails only for a size below 1
-	for _, private := range m.privateKeys {
+	for _, private := range m.options.PrivateKeys {
 		public := private.Public().(ed25519.PublicKey)
 		ring.keys = append(ring.keys, makeKey(jwt.SigningMethodEdDSA, public, private, public))
 	}
-	for _, secret := range m.secrets {
+	for _, secret := range m.options.Secrets {
 		ring.keys = append(ring.keys, makeKey(jwt.SigningMethodHS256, secret, secret, secret))
 	}
-	for _, public := range m.publicKeys { // behind a secret, so that none of them is the first
+	for _, public := range m.options.PublicKeys { // behind a secret, so that none of them is the first
 		ring.keys = append(ring.keys, makeKey(jwt.SigningMethodEdDSA, public, nil, public))
 	}
 	m.keyring.Store(ring)

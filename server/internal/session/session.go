@@ -52,16 +52,10 @@ type Options struct {
 
 // Manager issues and verifies tokens, and writes their cookies. Its methods may be called concurrently.
 type Manager struct {
-	keyring          atomic.Pointer[keyring]
-	setting          sync.Mutex // held while keys are replaced
-	secrets          [][]byte
-	privateKeys      []ed25519.PrivateKey
-	publicKeys       []ed25519.PublicKey
-	issuer, audience string
-	tokenTTL         time.Duration
-	refreshTTL       time.Duration
-	now              func() time.Time
-	cookie           func(maxAge int) *http.Cookie // without a value
+	keyring atomic.Pointer[keyring]
+	setting sync.Mutex // held while keys are replaced
+	options Options
+	cookie  func(maxAge int) *http.Cookie // without a value
 	// These follow the value of either cookie, to set it for as long as a refresh token lives and to clear it.
 	setAttributes, clearAttributes string
 	staleAttributes                []string // to expire either cookie in scopes of earlier configurations
@@ -96,15 +90,13 @@ func (s Session) Caller() (caller models.Caller, err error) {
 // New returns a Manager.
 func New(o Options) *Manager {
 	live := liveScope(o)
+	o.TokenTTL = cmp.Or(o.TokenTTL, models.TokenTTL)
 	m := &Manager{
-		issuer: o.Issuer, audience: o.Audience, now: o.Now,
-		tokenTTL: cmp.Or(o.TokenTTL, models.TokenTTL), refreshTTL: o.RefreshTTL,
+		options:         o,
 		cookie:          func(maxAge int) *http.Cookie { return live.cookie(o.Development, maxAge) },
 		setAttributes:   attributes(live.cookie(o.Development, int(o.RefreshTTL/time.Second))),
 		clearAttributes: attributes(live.cookie(o.Development, -1)),
 		staleAttributes: staleAttributes(o),
-		privateKeys:     o.PrivateKeys,
-		publicKeys:      o.PublicKeys,
 	}
 	m.SetSecrets(o.Secrets)
 	return m

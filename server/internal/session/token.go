@@ -18,17 +18,17 @@ import (
 // Issue signs a JWT of a session, to go with a refresh token that the store has accepted. It expires after
 // Options.TokenTTL, or with the session.
 func (m *Manager) Issue(grant models.Grant, refreshToken RefreshToken) Session {
-	now := m.now().UTC().Truncate(time.Second)
-	expires := now.Add(m.tokenTTL)
+	now := m.options.Now().UTC().Truncate(time.Second)
+	expires := now.Add(m.options.TokenTTL)
 	if !grant.Ends.IsZero() && grant.Ends.Before(expires) {
 		expires = grant.Ends
 	}
 	c := claims{
-		Subject: grant.ID.String(), SessionID: grant.SessionID.String(), Username: grant.Username, Issuer: m.issuer,
+		Subject: grant.ID.String(), SessionID: grant.SessionID.String(), Username: grant.Username, Issuer: m.options.Issuer,
 		ID: uuid.NewString(), IssuedAt: newNumericDate(now), ExpiresAt: newNumericDate(expires),
 	}
-	if m.audience != "" {
-		c.Audience = jwt.ClaimStrings{m.audience}
+	if m.options.Audience != "" {
+		c.Audience = jwt.ClaimStrings{m.options.Audience}
 	}
 	issued := c.session(m.keyring.Load().keys[0].sign(c), refreshToken.text)
 	issued.ends = grant.Ends
@@ -62,7 +62,7 @@ func (m *Manager) Verify(token string) (Session, error) {
 	if err != nil {
 		return Session{}, ErrInvalid
 	}
-	switch err := c.check(m.now(), m.issuer, m.audience); err {
+	switch err := c.check(m.options.Now(), m.options.Issuer, m.options.Audience); err {
 	case nil, ErrExpired:
 		return c.session(token, ""), err
 	default:
