@@ -20,12 +20,12 @@ func TestWriter(t *testing.T) {
 			want  int           // bytes that it gets
 		}{
 			{pieceSize, 100 * time.Hour, pieceSize},
-			{maxSlow, 4 * time.Second, maxSlow}, // 16 KiB a second
-			{maxSlow, firstTime + 5*time.Second, pieceSize},
-			{maxSlow, 8 * time.Second, 8 * pieceSize},
-			{5 << 20, time.Second / 2, 5 << 20},
-			{5 << 20, firstTime + time.Second, pieceSize},
-			{5 << 20, 4 * time.Second, 9 * pieceSize}, // 16 KiB a second
+			{maxSlow, 16 * time.Second, maxSlow}, // 16 KiB a second
+			{maxSlow, firstTime + 17*time.Second, pieceSize},
+			{maxSlow, 27 * time.Second, 3 * pieceSize},
+			{5 << 20, 2 * time.Second, 5 << 20},
+			{5 << 20, firstTime + 3*time.Second, pieceSize},
+			{5 << 20, 16 * time.Second, 3 * pieceSize}, // 16 KiB a second
 		} {
 			places, place := New(1), new(Place)
 			if !places.Take(place) {
