@@ -27,7 +27,7 @@ const (
 	attackerStays = 5 * time.Second
 	// Meanwhile none of the honest requests is refused, half of them take so long at most, or so many times as long as the machine wakes
 	// a sleeper late, and memory grows by less than this. Large lists may hold 96 MiB and the connections 50; the collector lets that double.
-	// At most 288 MB were seen.
+	// At most 308 MB were seen.
 	honestTime   = time.Second
 	honestLate   = 20
 	attackMemory = 350 * 1000 * 1000
