@@ -29,22 +29,26 @@ async function startReal() {
     failing: {
       /** The limit of writes: nobody may make a second one. */
       429: async () => () => {},
-      /** Somebody sends a body that does not end, and is all that may be in flight. Whoever is refused, since another call is, tries again. */
+      /** Somebody refreshes while the database is locked, and is all that may be in flight. Whoever is refused tries again. */
       async 503() {
         const { hostname, port } = new URL(limited.address);
-        const { token } = await limited.issue("bob");
+        const { refreshToken } = await limited.issue("bob");
+        const database = new DatabaseSync(limited.database);
+        database.exec("BEGIN IMMEDIATE");
         let socket;
         const hold = () => {
           socket = net.connect(port, hostname);
-          socket.write(`POST /api/event/plaza HTTP/1.1\r\nHost: ${hostname}\r\nContent-Type: application/json\r\nContent-Length: 99\r\n` +
-            `Cookie: token=${token}\r\n\r\n{`);
+          socket.write(`GET /api/auth/refresh HTTP/1.1\r\nHost: ${hostname}\r\nCookie: refreshToken=${refreshToken}\r\n\r\n`);
           socket.once("data", () => {
             socket.destroy();
             hold();
           });
         };
         hold();
-        return () => socket.destroy();
+        return () => {
+          socket.destroy();
+          database.close();
+        };
       },
       /** Somebody takes a table away. */
       async 500() {
