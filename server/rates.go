@@ -8,6 +8,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"worldevents/models"
+	"worldevents/server/internal/signin"
 )
 
 // maxRates is how many clients, or users, are remembered, in 10 MB. Newer ones push out older ones, who begin anew with a whole burst:
@@ -30,8 +31,8 @@ func newRates[Key comparable](perSecond float64, burst int) *rates[Key] {
 	return &rates[Key]{rate.Limit(perSecond), burst, limiters}
 }
 
-// allow counts one time more, and reports whether it is within the rate.
-func (r *rates[Key]) allow(key Key) bool {
+// of returns the limiter of a key.
+func (r *rates[Key]) of(key Key) *rate.Limiter {
 	limiter, ok := r.limiters.Get(key)
 	if !ok {
 		limiter = rate.NewLimiter(r.perSecond, r.burst)
@@ -39,12 +40,20 @@ func (r *rates[Key]) allow(key Key) bool {
 			limiter = first
 		}
 	}
-	return limiter.Allow()
+	return limiter
 }
 
 // check counts one time more. It returns errRate beyond the rate.
 func (r *rates[Key]) check(key Key) error {
-	if r != nil && !r.allow(key) {
+	if r != nil && !r.of(key).Allow() {
+		return errRate
+	}
+	return nil
+}
+
+// mayCheck returns errRate if check would, and counts nothing.
+func (r *rates[Key]) mayCheck(key Key) error {
+	if r != nil && r.of(key).Tokens() < 1 {
 		return errRate
 	}
 	return nil
@@ -58,9 +67,14 @@ func limit[Key comparable](rates *rates[Key], whose func(*request) Key) echo.Mid
 	return before(func(c echo.Context) error { return rates.check(whose(requestFrom(c.Request().Context()))) })
 }
 
-// limitRate limits how often a client may ask.
-func limitRate(perSecond float64) echo.MiddlewareFunc {
-	return limit(newRates[string](perSecond, int(math.Ceil(perSecond))), func(req *request) string { return req.ClientNetwork() })
+// limitRate limits how often a client may ask. A provider's logout tokens count once they have been found wrong.
+func limitRate(rates *rates[string]) echo.MiddlewareFunc {
+	return before(func(c echo.Context) error {
+		if c.Request().URL.Path == signin.LogoutPath {
+			return nil
+		}
+		return rates.check(requestFrom(c.Request().Context()).ClientNetwork())
+	})
 }
 
 // writeBurst is how many writes a user may make at once, to whom so many a second are allowed. Nobody clicks so often, and a program

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"log/slog"
 	"maps"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -82,9 +83,11 @@ func New(o Options) (*Server, error) {
 		ofPages.Provider = s.provider.Host()
 	}
 	s.pages = pages.New(ofPages)
+	requests := newRates[string](o.RateLimit, int(math.Ceil(o.RateLimit)))
 	s.signIn = signin.New(signin.Options{
 		Store: o.Store, Sessions: s.sessions, Pages: s.pages, Observer: s.observer, Problem: tellProblem, Log: o.Log, Provider: s.provider,
 		BaseURL: o.BaseURL, Development: o.Development, ReturnOrigins: o.ReturnOrigins,
+		MaySend: requests.mayCheck, CountWrong: requests.check,
 	})
 	writes := newWriteRates(o.WriteRate)
 	if o.EventsPage {
@@ -96,7 +99,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.registerMetrics()
 
-	s.route(o, browsers, writes)
+	s.route(o, browsers, requests, writes)
 
 	s.Public = s.router.echo
 	s.Admin = s.observer.Admin(o.AdminHosts)
@@ -104,7 +107,7 @@ func New(o Options) (*Server, error) {
 }
 
 // route says what a request meets on its way to a handler.
-func (s *Server) route(o Options, browsers *browserRules, writes *rates[models.ID]) {
+func (s *Server) route(o Options, browsers *browserRules, requests *rates[string], writes *rates[models.ID]) {
 	e := s.router.echo
 	e.HTTPErrorHandler = s.writeError
 	e.Binder = strictBinder{}
@@ -115,7 +118,7 @@ func (s *Server) route(o Options, browsers *browserRules, writes *rates[models.I
 		browsers.cors,
 		before(limitHeaderLines),
 		s.limitInFlight,
-		limitRate(o.RateLimit),
+		limitRate(requests),
 		s.awaitMigration(min(o.Store.Timeout()/2, maxStartWait)),
 		before(browsers.refuseCrossOrigin),
 		before(canonicalPath),

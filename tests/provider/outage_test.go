@@ -3,7 +3,6 @@ package provider
 import (
 	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -138,10 +137,7 @@ func TestCrowdAtSlowProvider(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProvider(t)
-			s := servicetest.New(t, p.options, func(o *servicetest.Options) {
-				o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-			})
-			from := func(address string) servicetest.RequestOption { return servicetest.Header("X-Forwarded-For", address) }
+			s := servicetest.New(t, p.options, trustProxy)
 			p.signIn(s.Client(), called("first", "first"), "").Is(303, "") // the form of the secret is known
 
 			release := make(chan struct{})

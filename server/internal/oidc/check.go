@@ -1,9 +1,7 @@
 package oidc
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 )
 
@@ -14,18 +12,12 @@ func (p *Provider) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text, _, err := p.get(ctx, m.jwks, nil)
+	keys, err := p.fetchKeys(ctx, m.jwks)
+	if err == nil && len(keys) == 0 {
+		err = errors.New("none is published that can be used")
+	}
 	if err != nil {
 		return wrapErr("keys", err)
-	}
-	var keys struct {
-		Keys []json.RawMessage `json:"keys"`
-	}
-	if err := json.NewDecoder(bytes.NewReader(text)).Decode(&keys); err != nil {
-		return wrapErr("keys", err)
-	}
-	if len(keys.Keys) == 0 {
-		return wrapErr("keys", errors.New("none are published"))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	goidc "github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
 	"golang.org/x/oauth2"
 	"golang.org/x/sync/singleflight"
 )
@@ -31,8 +32,8 @@ type metadata struct {
 	// verifier is shared by all flows: it keeps the provider's keys, and fetches them again for a token that none of
 	// them has signed.
 	verifier *goidc.IDTokenVerifier
-	// logouts is that for logout tokens, which has keys of its own: nobody whom it refuses has those of sign-ins fetched.
-	logouts *goidc.IDTokenVerifier
+	// logouts are the keys for logout tokens: nobody whose token is refused has those of sign-ins fetched.
+	logouts *logoutKeys
 	// issParamSupported means that every callback names the issuer (RFC 9207 section 3).
 	issParamSupported bool
 }
@@ -169,15 +170,15 @@ func (p *Provider) fetchMetadata() (*metadata, error) {
 			return nil, wrapErr("discovery", errors.New("an endpoint is missing or not https"))
 		}
 	}
-	keys := *p.client
-	keys.Transport = usableKeys{&keyFetches{RoundTripper: keys.Transport, now: p.now}}
-	logouts := goidc.ProviderConfig{IssuerURL: p.config.Issuer, JWKSURL: more.JWKS, Algorithms: slices.DeleteFunc(more.Algorithms, isUnusable)}
-	verification := goidc.Config{ClientID: p.config.ClientID, Now: p.now}
+	algorithms := slices.DeleteFunc(more.Algorithms, isUnusable)
+	if len(algorithms) == 0 {
+		algorithms = []string{goidc.RS256} // which every provider supports
+	}
 	return &metadata{
 		Provider:          provider,
 		jwks:              more.JWKS,
-		verifier:          provider.Verifier(&verification),
-		logouts:           logouts.NewProvider(goidc.ClientContext(context.Background(), &keys)).Verifier(&verification),
+		verifier:          provider.Verifier(&goidc.Config{ClientID: p.config.ClientID, Now: p.now}),
+		logouts:           newLogoutKeys(algorithms, func() ([]jose.JSONWebKey, error) { return p.fetchKeys(context.Background(), more.JWKS) }),
 		issParamSupported: more.IssParamSupported,
 	}, nil
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -31,7 +29,7 @@ type Logout struct {
 }
 
 // VerifyLogout returns what a logout token says (OpenID Connect Back-Channel Logout 1.0 section 2.6). The client is the address
-// that shares the places. It returns ErrLogout, ErrProvider if the provider's metadata was never read, and ErrBusy.
+// that shares the places. It returns ErrLogout, which is final for a provider, and ErrBusy while the token cannot be judged.
 func (p *Provider) VerifyLogout(ctx context.Context, client, token string) (Logout, error) {
 	if token == "" {
 		return Logout{}, ErrLogout // the provider need not be asked for anything
@@ -39,16 +37,22 @@ func (p *Provider) VerifyLogout(ctx context.Context, client, token string) (Logo
 	ctx, cancel := context.WithTimeout(ctx, 4*p.config.Timeout)
 	defer cancel()
 	m, err := p.discover(ctx, client)
+	if errors.Is(err, ErrProvider) {
+		return Logout{}, fmt.Errorf("%w: %v", ErrBusy, err)
+	}
 	if err != nil {
 		return Logout{}, err
 	}
-	verified, err := m.logouts.Verify(ctx, token)
+	text, err := m.logouts.verify(ctx, client, token)
+	if errors.Is(err, errNotJudged) {
+		return Logout{}, fmt.Errorf("%w: %w", ErrBusy, err)
+	}
 	if err != nil {
 		return Logout{}, fmt.Errorf("%w: %.200q", ErrLogout, err.Error())
 	}
-	c, err := readClaims(verified.Claims)
+	c, err := readClaims(func(v any) error { return json.Unmarshal(text, v) })
 	if err == nil {
-		err = c.checkLogout(issuerOf(verified, p.config.Issuer), p.config.ClientID, p.now())
+		err = c.checkLogout(p.config.Issuer, p.config.ClientID, p.now())
 	}
 	if err != nil {
 		return Logout{}, fmt.Errorf("%w: %.200q", ErrLogout, err.Error())
@@ -89,31 +93,4 @@ func (c claims) time(name string) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(int64(seconds), 0)
-}
-
-// keyFetches is a transport that fetches the provider's keys once in retryInterval. Anybody can send logout tokens of keys that
-// nobody knows. New metadata has one of its own, since it begins without keys.
-type keyFetches struct {
-	http.RoundTripper
-	now func() time.Time
-
-	mu   sync.Mutex
-	last time.Time
-}
-
-var errKeysAsked = errors.New("the key is not known, and the keys were just fetched")
-
-// RoundTrip implements http.RoundTripper. It returns errKeysAsked where it is too soon.
-func (k *keyFetches) RoundTrip(r *http.Request) (*http.Response, error) {
-	k.mu.Lock()
-	now := k.now()
-	soon := !k.last.IsZero() && now.Sub(k.last) < retryInterval
-	if !soon {
-		k.last = now
-	}
-	k.mu.Unlock()
-	if soon {
-		return nil, errKeysAsked
-	}
-	return k.RoundTripper.RoundTrip(r)
 }

@@ -86,8 +86,12 @@ func (s *Service) signInExternal(ctx context.Context, external oidc.Identity) (s
 func (s *Service) backChannelLogout(c echo.Context) error {
 	r, req := c.Request(), observe.FromContext(c.Request().Context())
 	c.Response().Header().Set("Cache-Control", "no-store")
+	if err := s.MaySend(req.ClientNetwork()); err != nil {
+		return err
+	}
 	ended, err := s.Provider.VerifyLogout(r.Context(), req.ClientNetwork(), r.PostFormValue("logout_token"))
 	if errors.Is(err, oidc.ErrLogout) { // nobody looks at the response, and a provider may be set up wrongly
+		s.CountWrong(req.ClientNetwork())
 		s.Log.Info("logout token refused", "error", err.Error(), "client", req.Client(), "request_id", req.ID)
 	}
 	if err != nil {

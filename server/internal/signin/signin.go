@@ -41,6 +41,9 @@ type Options struct {
 	BaseURL *url.URL
 	// Development means that anybody signs in by a name, and cookies for plain HTTP.
 	Development bool
+	// MaySend returns an error if an address has used up its rate, and CountWrong counts a logout token of it that was wrong.
+	MaySend, CountWrong func(address string) error
+
 	// ReturnOrigins are the exact origins, besides the service's own paths, that a sign-in may lead back to.
 	ReturnOrigins []string
 }
@@ -51,6 +54,9 @@ type Service struct {
 	flowName string // of the cookie that keeps a sign-in at the provider
 	outcomes *prometheus.CounterVec
 }
+
+// LogoutPath is where the provider sends its logout tokens.
+const LogoutPath = "/sign-in/back-channel-logout"
 
 // New returns a Service.
 func New(o Options) *Service { return &Service{o, flowCookieName(o), newOutcomes()} }
@@ -71,7 +77,7 @@ func (s *Service) Register(r pages.Router) {
 		onErrors, failure := pages.ShowErrors("error.html"), s.kindOf(oidc.ErrProvider)
 		r.Get("beginSignIn", begin, s.beginSignIn, onErrors, s.count(byProvider, false), s.logRefusals).Expect(failure)
 		r.Get("finishSignIn", "/sign-in/callback", s.finishSignIn, onErrors, s.count(byProvider, true), s.logRefusals).Expect(failure)
-		r.Post("backChannelLogout", "/sign-in/back-channel-logout", ParseForm(s.backChannelLogout)).Expect(failure)
+		r.Post("backChannelLogout", LogoutPath, ParseForm(s.backChannelLogout)).Expect(failure)
 	}
 	onErrors := pages.ShowErrors("sessions.html")
 	r.Get("showSessions", "/sessions", s.WithDeadline(s.sessionsPage), onErrors)

@@ -1,0 +1,198 @@
+package oidc
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// publisher is a provider that publishes keys, and replaces or withholds them.
+type publisher struct {
+	mu      sync.Mutex
+	keys    []jose.JSONWebKey
+	err     error
+	fetches []time.Duration // when they began
+	begun   time.Time
+	took    time.Duration // by each
+}
+
+func (p *publisher) fetch() ([]jose.JSONWebKey, error) {
+	p.mu.Lock()
+	p.fetches = append(p.fetches, time.Since(p.begun))
+	keys, err := slices.Clone(p.keys), p.err
+	p.mu.Unlock()
+	time.Sleep(p.took)
+	return keys, err
+}
+
+// rotate publishes another key alone, and returns a token that it has signed.
+func (p *publisher) rotate(t *testing.T, kid string) (token string) {
+	public, token := newToken(t, kid)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keys, p.err = []jose.JSONWebKey{public}, nil
+	return token
+}
+
+// newToken returns a new key and a token that it has signed.
+func newToken(t *testing.T, kid string) (public jose.JSONWebKey, token string) {
+	t.Helper()
+	verifies, signs, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: jose.JSONWebKey{Key: signs, KeyID: kid}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := signer.Sign([]byte(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err = signed.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jose.JSONWebKey{Key: verifies, KeyID: kid}, token
+}
+
+func keysOf(p *publisher) *logoutKeys {
+	p.begun = time.Now()
+	return newLogoutKeys([]string{"EdDSA"}, p.fetch)
+}
+
+// Whatever tokens of made-up keys a stranger sends, the token of a new key counts within a second, and nobody has keys fetched more often
+// than once in that time.
+func TestStrangersKeepNoLogoutOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &publisher{took: 100 * time.Millisecond}
+		p.rotate(t, "old")
+		k := keysOf(p)
+		ctx, cancel := context.WithCancel(t.Context())
+		var strangers sync.WaitGroup
+		for i := range 20 { // each at an address of its own
+			strangers.Go(func() {
+				for n := 0; ctx.Err() == nil; n++ {
+					_, token := newToken(t, fmt.Sprint("made up ", n))
+					if _, err := k.verify(ctx, fmt.Sprint("stranger ", i), token); !errors.Is(err, errUnknownKey) && !errors.Is(err, errNotJudged) {
+						t.Error(err)
+					}
+					time.Sleep(200 * time.Millisecond)
+				}
+			})
+		}
+		for n := range 20 {
+			time.Sleep(3100 * time.Millisecond)
+			token := p.rotate(t, fmt.Sprint("new ", n))
+			begun := time.Now()
+			if _, err := k.verify(ctx, "provider", token); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(begun); took > fetchInterval+2*p.took {
+				t.Errorf("after %v", took)
+			}
+		}
+		cancel()
+		strangers.Wait()
+		time.Sleep(retryInterval) // nobody waits any more
+		for i, at := range p.fetches[1:] {
+			if at-p.fetches[i] < fetchInterval {
+				t.Errorf("fetched at %v and %v", p.fetches[i], at)
+			}
+		}
+	})
+}
+
+// While the keys cannot be had no token is judged, and the provider is asked less and less often.
+func TestKeysAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := new(publisher)
+		token := p.rotate(t, "k")
+		p.err = errors.New("away")
+		k := keysOf(p)
+		for time.Since(p.begun) < 40*time.Second {
+			if _, err := k.verify(t.Context(), "provider", token); err != errNotJudged {
+				t.Error(err)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		var seconds []int
+		for _, at := range p.fetches {
+			seconds = append(seconds, int(at.Round(time.Second)/time.Second))
+		}
+		if want := []int{0, 1, 3, 7, 15, 25, 35}; !slices.Equal(seconds, want) {
+			t.Errorf("fetched after %v seconds, want %v", seconds, want)
+		}
+		p.mu.Lock()
+		p.err = nil
+		p.mu.Unlock()
+		time.Sleep(retryInterval)
+		if _, err := k.verify(t.Context(), "provider", token); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(fetchInterval)
+	})
+}
+
+// An address whose key was in no fresh set causes no fetch for a while. A wrong signature of a known key never does.
+func TestWhoCausesFetches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := new(publisher)
+		right := p.rotate(t, "k")
+		k := keysOf(p)
+		is := func(token string, want error, fetches int) {
+			t.Helper()
+			_, err := k.verify(t.Context(), "a", token)
+			if want == nil && err != nil || want != nil && !errors.Is(err, want) {
+				t.Errorf("%v, want %v", err, want)
+			}
+			if len(p.fetches) != fetches {
+				t.Errorf("%d fetches, want %d", len(p.fetches), fetches)
+			}
+			time.Sleep(fetchInterval)
+		}
+		_, another := newToken(t, "another")
+		_, forged := newToken(t, "k")
+		is(right, nil, 1)
+		is(forged, jose.ErrCryptoFailure, 1)
+		is(another, errUnknownKey, 2)
+		is(another, errNotJudged, 2)
+		is(right, nil, 2)
+		time.Sleep(retryInterval)
+		is(another, errUnknownKey, 3)
+		time.Sleep(fetchInterval)
+	})
+}
+
+// An eighth of those who wait may be one address's, and nobody waits for longer than maxKeyWait.
+func TestKeyWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &publisher{took: time.Minute}
+		token := p.rotate(t, "k")
+		k := keysOf(p)
+		var all sync.WaitGroup
+		for address := range 3 {
+			for range 20 {
+				all.Go(func() { k.verify(t.Context(), fmt.Sprint(address), token) })
+			}
+		}
+		synctest.Wait()
+		if n := k.waiting.Held(); n != 24 {
+			t.Errorf("%d wait", n)
+		}
+		begun := time.Now()
+		all.Wait()
+		if took := time.Since(begun); took != maxKeyWait {
+			t.Errorf("they waited for %v", took)
+		}
+		time.Sleep(2 * (p.took + fetchInterval)) // for those who came after the first fetch had begun
+	})
+}
