@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -92,13 +93,15 @@ func (b *browserRules) cors(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // refuseCrossOrigin refuses what a page of an origin that is not allowed sends with the user's cookies. The two auth
-// operations are held to the same rules as unsafe methods although they are GETs: they change state.
+// operations are held to the same rules as unsafe methods although they are GETs: they change state. So is what costs the database time,
+// unless a window goes there: no page of another origin sees it, but an image could have it read a thousand times.
 func (b *browserRules) refuseCrossOrigin(c echo.Context) error {
 	r := c.Request()
-	if strings.HasPrefix(r.URL.Path, "/api/auth/") && r.Method == http.MethodGet {
-		if r.Header.Get("Sec-Purpose") != "" { // a prefetch: nobody has asked for it yet
-			return errCrossOrigin
-		}
+	isAuth := strings.HasPrefix(r.URL.Path, "/api/auth/")
+	if r.Method == http.MethodGet && isAuth && r.Header.Get("Sec-Purpose") != "" { // a prefetch: nobody has asked for it yet
+		return errCrossOrigin
+	}
+	if r.Method == http.MethodGet && (isAuth || isEmbeddedElsewhere(r) && readsDatabase(r.URL.Path)) {
 		unsafe := *r
 		unsafe.Method = http.MethodPost
 		r = &unsafe
@@ -108,6 +111,15 @@ func (b *browserRules) refuseCrossOrigin(c echo.Context) error {
 	}
 	return nil
 }
+
+// isEmbeddedElsewhere reports whether a browser says that a page of another origin has it ask, and not to show the response in a window or
+// frame (W3C Fetch Metadata).
+func isEmbeddedElsewhere(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return (site == "cross-site" || site == "same-site") && r.Header.Get("Sec-Fetch-Mode") != "navigate"
+}
+
+var readsDatabase = regexp.MustCompile(`^/(api/event/|(sessions|events)(/|$))`).MatchString
 
 // basePath is the path of the public address: "" or "/x", never with a slash at its end.
 func basePath(u *url.URL) string { return strings.TrimRight(u.EscapedPath(), "/") }

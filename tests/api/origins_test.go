@@ -105,7 +105,10 @@ func TestCORSAllowsNobodyByDefault(t *testing.T) {
 // What a page elsewhere sends with the user's cookies must change nothing.
 func TestCrossOriginRequests(t *testing.T) {
 	t.Parallel()
-	s := servicetest.ForPages(t, func(o *servicetest.Options) { o.BaseURL, _ = url.Parse("https://public.example/api-behind-a-proxy") })
+	s := servicetest.ForPages(t, func(o *servicetest.Options) {
+		o.Docs, o.EventsPage = true, true
+		o.BaseURL, _ = url.Parse("https://public.example/api-behind-a-proxy")
+	})
 	alice := s.SignIn("alice").Session
 	id := s.SignIn("bob").Create("plaza", "n", servicetest.When)
 	own := s.URL // the origin of Host
@@ -164,9 +167,25 @@ func TestCrossOriginRequests(t *testing.T) {
 					res.IsError(403, "cross_origin").SetsNoCookie()
 				}
 			}
-			// A list changes nothing: it is served, though browsers keep it from the page.
-			s.Client().Get(servicetest.Plaza, servicetest.Header("Sec-Fetch-Site", test.site), servicetest.Origin(test.origin), servicetest.Cookies("token="+alice.Token)).
-				Is(200, servicetest.List(servicetest.Listed(id, "n", "", servicetest.When, "bob")))
+			// What changes nothing is served, though browsers keep it from the page; but for what has the database read for an image.
+			embedded := []servicetest.RequestOption{servicetest.Header("Sec-Fetch-Site", test.site), servicetest.Origin(test.origin), servicetest.Cookies("token=" + alice.Token)}
+			window := append(embedded, servicetest.Header("Sec-Fetch-Mode", "navigate"))
+			for _, path := range []string{servicetest.Plaza, servicetest.Plaza + "?wait=1", "/api/event/%70laza", "/sessions", "/events", "/events/edit?id=" + id, "/events/nothing"} {
+				refused := !test.passes && (test.site == "cross-site" || test.site == "same-site")
+				if res := s.Client().Get(path, embedded...); refused {
+					res.IsError(403, "cross_origin").SetsNoCookie()
+				} else if res.Status == 403 {
+					t.Errorf("%s: %d %s", path, res.Status, res.Body)
+				}
+				if res := s.Client().Get(path, window...); res.Status == 403 {
+					t.Errorf("%s in a window: %d %s", path, res.Status, res.Body)
+				}
+			}
+			for _, path := range []string{"/docs", "/openapi.json", "/sign-in/page.css"} {
+				if res := s.Client().Get(path, embedded...); res.Status != 200 {
+					t.Errorf("%s: %d", path, res.Status)
+				}
+			}
 		})
 	}
 

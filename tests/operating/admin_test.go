@@ -169,6 +169,20 @@ func TestOperatorHosts(t *testing.T) {
 			}
 		}
 	}
+	for _, site := range []string{"same-origin", "none", "same-site", "cross-site"} {
+		elsewhere := site == "same-site" || site == "cross-site"
+		for _, mode := range []string{"navigate", "no-cors", "cors"} {
+			for _, path := range []string{"/metrics", "/livez", "/readyz", "/debug/pprof/", "/debug/pprof/heap"} {
+				want := 200
+				if elsewhere && (mode != "navigate" || strings.HasPrefix(path, "/debug/")) {
+					want = 403
+				}
+				if status := ask(path, "Host: localhost\r\nSec-Fetch-Site: "+site+"\r\nSec-Fetch-Mode: "+mode+"\r\n"); status != want {
+					t.Errorf("%s, %s by a page that is %s: %d, want %d", path, mode, site, status, want)
+				}
+			}
+		}
+	}
 	if status := ask("/metrics", ""); status != 421 {
 		t.Errorf("without Host: %d", status)
 	}

@@ -21,7 +21,8 @@ const maxProfile = 60
 // Admin returns the handler for the operator: /livez is 200 while the process runs, /readyz while it can serve (the schema is
 // up to date, the database responds and takes writes, and no stop has begun), /metrics for Prometheus, /debug/pprof/ for
 // go tool pprof. The last two answer hosts alone, of those that are names: a page in the operator's browser could ask under
-// a name of its own that leads here. Health checks send any host or none.
+// a name of its own that leads here. Health checks send any host or none. A page of another origin gets nothing; it may lead a browser to
+// all but a profile, which costs the service time.
 func (o *Observer) Admin(hosts []string) http.Handler {
 	mux, inner := http.NewServeMux(), http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) })
@@ -52,7 +53,14 @@ func (o *Observer) Admin(hosts []string) http.Handler {
 			inner.ServeHTTP(w, r)
 		}
 	})
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if site := r.Header.Get("Sec-Fetch-Site"); (site == "cross-site" || site == "same-site") &&
+			(r.Header.Get("Sec-Fetch-Mode") != "navigate" || strings.HasPrefix(r.URL.Path, "/debug/")) {
+			http.Error(w, "not for pages of another origin", http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 // isOperatorHost reports whether a Host header is an IP address, localhost or one of hosts, with any port.

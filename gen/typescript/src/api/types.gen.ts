@@ -476,6 +476,10 @@ export type ListEventsErrors = {
      */
     401: UnauthorizedError;
     /**
+     * The request comes from a page of an origin that is not allowed, or it is a prefetch.
+     */
+    403: ForbiddenError;
+    /**
      * The body is larger than 64 KiB. An operation that needs no body ignores one, but not a body that does not end within
      * 64 KiB and the time for reading. The connection is closed.
      *

@@ -202,13 +202,15 @@ function decode(segment: string): string | undefined {
 
 /**
  * Refuses what a page of another origin sends, by what its browser says of it (Fetch Metadata, or Origin). The two auth operations are
- * held to it although they are GETs, and refuse a prefetch: they change state.
+ * held to it although they are GETs, and refuse a prefetch: they change state. So is a list that is not to be shown in a window.
  */
 function refuseCrossOrigin({ method, headers }: Request, base: string, path: string): void {
   const isAuth = path.startsWith("/api/auth/") && method === "GET";
   if (isAuth && headers.get("Sec-Purpose")) throw crossOrigin();
-  if (!isAuth && ["GET", "HEAD", "OPTIONS"].includes(method)) return;
   const site = headers.get("Sec-Fetch-Site") ?? "";
+  const isElsewhere = (site === "cross-site" || site === "same-site") && headers.get("Sec-Fetch-Mode") !== "navigate";
+  const isEmbedded = isElsewhere && path.startsWith("/api/event/") && method === "GET";
+  if (!isAuth && !isEmbedded && ["GET", "HEAD", "OPTIONS"].includes(method)) return;
   const origin = headers.get("Origin") ?? "";
   if (site === "same-origin" || site === "none" || origin === new URL(base).origin || (!site && !origin)) return;
   throw crossOrigin();
