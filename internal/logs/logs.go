@@ -2,12 +2,15 @@ package logs
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf16"
 
 	"worldevents/config"
 )
@@ -36,10 +39,31 @@ func newLog(c *config.Config, w io.Writer, level slog.Leveler) *slog.Logger {
 	if isJournal(os.Stderr) {
 		w = journal{w}
 	}
+	w = visible{w}
 	if c.LogFormat == "text" {
 		return slog.New(slog.NewTextHandler(w, options))
 	}
 	return slog.New(slog.NewJSONHandler(w, options))
+}
+
+// visible escapes what cannot be seen, as JSON does (RFC 8259 section 7): a client may have sent it so that a line looks like another.
+// Whoever decodes a line of JSON gets the same text. In text slog has quoted nearly all of it before.
+type visible struct{ io.Writer }
+
+// Write implements io.Writer.
+func (v visible) Write(line []byte) (int, error) {
+	var seen strings.Builder
+	for _, r := range string(line) {
+		if r < 0x7f || unicode.IsPrint(r) {
+			seen.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&seen, `\u%04x`, unit)
+		}
+	}
+	_, err := io.WriteString(v.Writer, seen.String())
+	return len(line), err
 }
 
 const (

@@ -1,6 +1,8 @@
 package logs
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -10,7 +12,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode"
 
+	"worldevents/config"
 	"worldevents/tests/servicetest"
 )
 
@@ -148,6 +152,26 @@ func TestLogQueueFlush(t *testing.T) {
 		q.Flush()
 		if lines := d.lines(); lines[len(lines)-1] != fmt.Sprint(i) {
 			t.Fatalf("%d: %q", i, lines[len(lines)-1])
+		}
+	}
+}
+
+// Nothing that a client sends hides or turns round a part of a line, in either format, and a line of JSON decodes to what was sent.
+func TestHiddenCharacters(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"plain", "Zoë ❤ 李", "a\u202eb", "a\u2066b\u2069", "\u200b", "\u00a0", "\u0085", "a\U000e0061b", "\U0010ffff", "\ufeff", "\u2028", "\x7f", "\x1b[2J", "q\"\\u202e\u202e",
+	} {
+		for _, format := range []string{"json", "text"} {
+			var line bytes.Buffer
+			newLog(&config.Config{LogFormat: format}, &line, slog.LevelInfo).Info("m", "world", text)
+			if i := bytes.IndexFunc(line.Bytes(), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 {
+				t.Errorf("%s %q: %q", format, text, line.String())
+			}
+			var decoded struct{ World string }
+			if err := json.Unmarshal(line.Bytes(), &decoded); format == "json" && (err != nil || decoded.World != text) {
+				t.Errorf("%q is decoded as %q: %v", text, decoded.World, err)
+			}
 		}
 	}
 }
