@@ -20,17 +20,35 @@ const maxExternalName = 4 << 10
 
 // Normalize writes a name that somebody chose elsewhere as a nickname (RFC 8266 section 2): white space becomes
 // one space and never stands at an end, and letters of full width and other compatible forms become the usual
-// ones. It returns "" for a name with characters that are invisible or not assigned. It also returns "" if the
-// result is no username or is too long.
+// ones. It returns "" for a name with characters that are invisible or not assigned, or with a mark of another
+// script than its base's. It also returns "" if the result is no username or is too long.
 func Normalize(name string) string {
 	if len(name) > maxExternalName {
 		return ""
 	}
 	name, err := precis.Nickname.String(name)
-	if err != nil || strings.ContainsAny(name, blanks) || !Valid(name) {
+	if err != nil || strings.ContainsAny(name, blanks) || !Valid(name) || hasForeignMark(name) {
 		return ""
 	}
 	return name
+}
+
+// hasForeignMark reports whether a name has a mark of another script than the character that it stands on: hardly a font shows it, so that
+// the name looks like one without it.
+func hasForeignMark(name string) bool {
+	var base rune
+	for _, r := range name {
+		if !unicode.In(r, unicode.Mn, unicode.Me) {
+			base = r
+			continue
+		}
+		for _, script := range unicode.Scripts { // UAX 24: a character has one
+			if script != unicode.Inherited && unicode.Is(script, r) && !unicode.Is(script, base) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Fold returns a text that is equal for names that differ only in case, white space, compatible forms and

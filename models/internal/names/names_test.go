@@ -14,6 +14,7 @@ func TestNormalize(t *testing.T) {
 		{"al\u200bice", ""}, {"al\u200cice", ""}, {"al\u200dice", ""}, {"al\u2060ice", ""}, {"al\u00adice", ""}, {"\ufeffalice", ""},
 		{"al\u034fice", ""}, {"alice\ufe0f", ""}, {"\u202ealice", ""}, {"al\u2066ice", ""}, {"alice\U000e0061", ""},
 		{"alice\u2800", ""}, {"\u3164", ""}, {"a\ufffcb", ""}, {"a\U0001d159b", ""}, {"a\ue000", ""}, {"\u0378", ""},
+		{"alice\U00013440", ""}, {"a\u0300\u0591", ""}, {"5\u0902", ""}, {"\u0902a", ""}, {"अनिता", "अनिता"}, {"שָׁלוֹם", "שָׁלוֹם"}, {"มนี", "มนี"}, {"محمّد", "محمّد"},
 		{"a\nb", ""}, {"a\u2028b", ""}, {"a\xffb", ""}, {"", ""}, {" \u2003", ""},
 		{strings.Repeat("é", 100), strings.Repeat("é", 100)}, {strings.Repeat("é", 101), ""},
 		{strings.Repeat("ﷺ", 6), ""}, // 108 characters
