@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import net from "node:net";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path";
@@ -74,6 +74,20 @@ test("data lasts, and --fresh begins anew with the same settings", async (t) => 
   assert.deepEqual(await serve("--fresh"), demo);
   assert.equal(readFileSync(join(cwd, ".worldevents/.env"), "utf8"), settings);
 });
+
+for (const name of ["", ".env", ".env.new", ".gitignore.new", "worldevents.db"]) {
+  test(`it writes nothing through a link .worldevents/${name}`, async () => {
+    const cwd = folder(`link-${name}`);
+    const target = join(cwd, "target");
+    if (name === "") mkdirSync(target);
+    else mkdirSync(join(cwd, ".worldevents"));
+    symlinkSync(target, join(cwd, ".worldevents", name));
+    const { code, stderr } = await run(cwd, ["--port", String(await freePort())]);
+    assert.equal(code, 1);
+    assert.match(stderr, /\.worldevents.* is a link: remove it/);
+    assert.deepEqual(name === "" ? readdirSync(target) : existsSync(target), name === "" ? [] : false);
+  });
+}
 
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
   test(`${signal} to the launcher stops the service, and its status is 0`, async (t) => {

@@ -2,7 +2,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { rmSync } from "node:fs";
-import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { lstat, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import net from "node:net";
 import { join, resolve } from "node:path";
 
@@ -12,9 +12,12 @@ export const folder = resolve(".worldevents");
 /** The settings that make it a world for development, in this folder, whatever stands in its file .env. */
 export const settings = { APP_ENV: "development", DATABASE_URL: "sqlite:worldevents.db", ADMIN_ADDR: "" };
 
-/** Makes the folder, for its owner alone and for no repository. */
+/** Makes the folder, for its owner alone and for no repository. It throws where a link would have other files written. */
 export async function makeFolder() {
   await mkdir(folder, { recursive: true, mode: 0o700 });
+  for (const path of [folder, ...(await readdir(folder)).map((name) => join(folder, name))]) {
+    if ((await lstat(path)).isSymbolicLink()) throw new Error(`${path} is a link: remove it, or start in another folder`);
+  }
   await writeOnce(".gitignore", "*\n");
 }
 
@@ -32,7 +35,8 @@ export async function removeWorld() {
 /** Writes a file that is not there, in one step: what is there is whole. */
 async function writeOnce(name, text) {
   if ((await readdir(folder)).includes(name)) return;
-  await writeFile(join(folder, `${name}.new`), text, { mode: 0o600 });
+  await rm(join(folder, `${name}.new`), { force: true }); // left of a process that was killed
+  await writeFile(join(folder, `${name}.new`), text, { mode: 0o600, flag: "wx" }); // which follows no link (open(2), O_EXCL)
   await rename(join(folder, `${name}.new`), join(folder, name));
 }
 
@@ -53,7 +57,7 @@ export async function claim(url) {
     server.close();
   };
   try {
-    await writeFile(join(folder, file), "");
+    await writeFile(join(folder, file), "", { flag: "wx" });
     for (const other of await readdir(folder)) {
       const [, port, otherId] = other.match(/^running-(\d+)-(.+)$/) ?? [];
       if (!port || other === file) continue;
