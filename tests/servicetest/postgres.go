@@ -317,8 +317,8 @@ func FreeAddress(tb testing.TB) string {
 	return fmt.Sprintf("127.0.0.1:%d", FreePort(tb))
 }
 
-// ReservePort finds a free port for a program without tests. It binds a socket to a port and does not listen. SO_REUSEADDR, set once the port is ours, lets a program
-// listen there that sets it too, as servers do; another bind without it fails.
+// ReservePort finds a free port for a program without tests. It binds a socket to a port and does not listen. SO_REUSEADDR, set once the port is
+// ours, lets a program listen there that sets it too, as servers do; another bind without it fails.
 func ReservePort() (port int, release func(), err error) {
 	lastGiven.Lock()
 	defer lastGiven.Unlock()

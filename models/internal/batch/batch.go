@@ -8,9 +8,9 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// Batcher lets writes share transactions: first come, first served, with a bounded number of transactions at once. A write for which one
-// is free has it alone, and one that becomes free takes all writes that are queued. They share the transaction, and the sync of its commit. Each write returns after that sync, so an
-// acknowledged write is always on disk.
+// Batcher lets writes share transactions: first come, first served, with a bounded number of transactions at once. A write for which one is free has
+// it alone, and one that becomes free takes all writes that are queued. They share the transaction, and the sync of its commit. Each write returns
+// after that sync, so an acknowledged write is always on disk.
 type Batcher struct {
 	database Transactor
 	onCaller bool

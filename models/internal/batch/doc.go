@@ -1,8 +1,9 @@
 // Package batch lets writes share transactions, so that many of them wait for the disk once.
 //
-// It carries the statements of writes and knows no database: a Transactor runs a batch in a transaction. SQLite's Transactor is
-// Savepoints; PostgreSQL's is in package postgres. A third one, in package models, answers questions that share a statement. The package also shares the connections of a pool (Connections), in front of
-// database/sql, so that "no connection came free" (ErrBusy) differs from "the database did not respond" (ErrTimeout).
+// It carries the statements of writes and knows no database: a Transactor runs a batch in a transaction. SQLite's Transactor is Savepoints;
+// PostgreSQL's is in package postgres. A third one, in package models, answers questions that share a statement. The package also shares the
+// connections of a pool (Connections), in front of database/sql, so that "no connection came free" (ErrBusy) differs from "the database did not
+// respond" (ErrTimeout).
 //
 // A write is a Job on its way through a Batcher:
 //
@@ -11,6 +12,6 @@
 //	              │          └──▶ its time is over: ErrTimeout, and nobody knows what becomes of it
 //	              └──▶ left: its caller has gone, or it was queued for too long: ErrBusy, and it never runs
 //
-// A transaction that becomes free takes all that are queued. On PostgreSQL a write for which one is free runs on the goroutine of its caller. A caller hears of success only after the commit that
-// contains its write. Lane has those wait apart that need a locked row.
+// A transaction that becomes free takes all that are queued. On PostgreSQL a write for which one is free runs on the goroutine of its caller. A
+// caller hears of success only after the commit that contains its write. Lane has those wait apart that need a locked row.
 package batch

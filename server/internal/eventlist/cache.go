@@ -64,8 +64,8 @@ func (c *cache) get(key readKey, t *tagger) cached {
 	return *entry
 }
 
-// put replaces what is known of a list, by nothing if there is no list, none that may be kept, or no moment that it is of. No two readings of a list run at the
-// same time, so nothing is replaced by what was known earlier.
+// put replaces what is known of a list, by nothing if there is no list, none that may be kept, or no moment that it is of. No two readings of a list
+// run at the same time, so nothing is replaced by what was known earlier.
 func (c *cache) put(entry cached) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -38,8 +38,8 @@ type Lists struct {
 	long     *longLists
 }
 
-// New returns the lists of a store. It warns log of those that are too long. Links begin with baseURL, which has no slash at its end. ETags are made with a key
-// that is derived from secret: all instances need the same, and nobody else may have it. Lists that were read are kept in up to
+// New returns the lists of a store. It warns log of those that are too long. Links begin with baseURL, which has no slash at its end. ETags are made
+// with a key that is derived from secret: all instances need the same, and nobody else may have it. Lists that were read are kept in up to
 // cacheBytes.
 func New(store *models.Store, log *slog.Logger, baseURL string, secret []byte, cacheBytes int) *Lists {
 	l := &Lists{

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// A body is written in pieces of pieceSize: more of them cost more. Beyond the first one it may take firstTime, and as long as it takes to read what has been
-	// written at slowest; at slowestLarge if it is longer than maxSlow. Both are in bytes a second.
+	// A body is written in pieces of pieceSize: more of them cost more. Beyond the first one it may take firstTime, and as long as it takes to read
+	// what has been written at slowest; at slowestLarge if it is longer than maxSlow. Both are in bytes a second.
 	pieceSize    = 256 << 10
 	firstTime    = 30 * time.Second
 	slowest      = 16 << 10

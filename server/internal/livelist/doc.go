@@ -20,6 +20,6 @@
 //	                                                 '--> the instance stops --> 304 at once
 //	                                                 '--> the client is gone
 //
-// A revoked session is noticed at the next look. Before its first look a watcher gives its place in flight back. A look and its response take one of few turns instead. So thousands who are woken together are served
-// one after the other, and leave the database to others, too.
+// A revoked session is noticed at the next look. Before its first look a watcher gives its place in flight back. A look and its response take one of
+// few turns instead. So thousands who are woken together are served one after the other, and leave the database to others, too.
 package livelist

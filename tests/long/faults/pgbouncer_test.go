@@ -77,8 +77,8 @@ server_idle_timeout = 1
 	return address, crashed
 }
 
-// What runs the statements passes with PgBouncer between, in transaction mode, and with the URL that docs/operate/postgresql.md gives: random histories of
-// worlds that are held against a model, and the tests of sessions and commands on PostgreSQL.
+// What runs the statements passes with PgBouncer between, in transaction mode, and with the URL that docs/operate/postgresql.md gives: random
+// histories of worlds that are held against a model, and the tests of sessions and commands on PostgreSQL.
 func TestPgBouncer(t *testing.T) {
 	t.Parallel()
 	server := servicetest.NewPostgresServer(t, "fsync=off", "synchronous_commit=off")
