@@ -111,6 +111,22 @@ func TestStrangersKeepNoLogoutOut(t *testing.T) {
 	})
 }
 
+// A token waits for keys that were asked for after it came: those that are on their way may be of before.
+func TestKeysOnTheirWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &publisher{took: time.Second}
+		p.rotate(t, "old")
+		k := keysOf(p)
+		_, another := newToken(t, "another")
+		go k.verify(t.Context(), "stranger", another)
+		time.Sleep(p.took / 2)
+		if _, err := k.verify(t.Context(), "provider", p.rotate(t, "new")); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(fetchInterval)
+	})
+}
+
 // While the keys cannot be had no token is judged, and the provider is asked less and less often.
 func TestKeysAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
