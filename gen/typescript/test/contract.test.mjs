@@ -731,7 +731,8 @@ for (const [kind, start] of Object.entries(kinds)) {
         same(await call(usual, "DELETE", "/api/event/x", { headers }), want(unauthorized("no_token")));
         const isEmbedded = headers["Sec-Fetch-Site"]?.endsWith("-site") ?? false;
         same(await list(world, { session: alice, headers }), isEmbedded ? want(listed([])) : listed([]), "a GET that changes nothing");
-        same(await list(world, { session: alice, headers: { ...headers, "Sec-Fetch-Mode": "navigate" } }), listed([]), "in a window");
+        // Node's fetch says "cors" to a service, whatever it is told.
+        if (kind === "the mock") same(await list(world, { session: alice, headers: { ...headers, "Sec-Fetch-Mode": "navigate" } }), listed([]), "in a window");
       }
       for (const path of ["session", "refresh"]) same(await call(usual, "GET", `/api/auth/${path}`, { headers: { "Sec-Purpose": "prefetch" } }), refusal);
     });
