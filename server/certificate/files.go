@@ -3,9 +3,11 @@ package certificate
 import (
 	"crypto/tls"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"worldevents/config/regularfile"
@@ -63,8 +65,14 @@ func (f *Files) Warnings() (all []string) {
 	if text := warning(f.current.Load().Leaf, f.host); text != "" {
 		all = append(all, text)
 	}
-	if info, err := os.Stat(f.key); err == nil && info.Mode().Perm()&0o066 != 0 {
-		all = append(all, "other users of this machine can read or write the key: chmod 600 "+f.key)
+	if info, err := os.Stat(f.key); err == nil {
+		want := fs.FileMode(0o600)
+		if owner, ok := info.Sys().(*syscall.Stat_t); ok && owner.Uid == 0 {
+			want = 0o640 // the service reads it by its group
+		}
+		if info.Mode().Perm()&0o066&^want != 0 {
+			all = append(all, fmt.Sprintf("other users of this machine can read or write the key: chmod %o %s", want, f.key))
+		}
 	}
 	return all
 }
