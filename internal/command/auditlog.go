@@ -17,6 +17,7 @@ import (
 // audited is the sum of the audit lines of a log: for each user and each identity the last line wins. Replay
 // needs no more than that, and so may be given lines that were already in force when the backup was made.
 type audited struct {
+	lines      []map[string]string // all of them, oldest first
 	users      map[models.ID]*auditedUser
 	events     map[models.ID]time.Time // that were removed, and when the last of them was created; zero if a line does not say that
 	created    []models.EventFilter    // what was removed of users' events
@@ -48,6 +49,7 @@ func readAudit(log io.Reader) (audited, error) {
 		n++
 		line, err := parseAudit(lines.Text())
 		if err == nil && line != nil {
+			a.lines = append(a.lines, line)
 			err = a.add(line)
 		}
 		if err != nil {

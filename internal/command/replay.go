@@ -10,7 +10,8 @@ import (
 
 // Replay repeats what the audit lines of a log say.
 type Replay struct {
-	File string `arg:"" help:"A log with the lines that commands have left, oldest first; - for standard input."`
+	File   string `arg:"" help:"A log with the lines that commands have left, oldest first; - for standard input."`
+	DryRun bool   `help:"Only print the audit lines of the log."`
 }
 
 // Run repeats what commands have done to people and events since the backup that was restored. Somebody who was
@@ -30,6 +31,9 @@ func (r Replay) Run() error {
 	done, err := readAudit(log)
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.File, err)
+	}
+	if r.DryRun {
+		return printJSON(map[string]any{"lines": done.lines})
 	}
 	return withStore(false, func(cmd *command) error {
 		replay := replay{command: cmd}

@@ -80,6 +80,11 @@ func TestReplayAudit(t *testing.T) {
 			`time=2030-01-02T03:04:05Z level=INFO msg=request path="/ msg=audit action=\"user remove\" user=`+alice.Session.UserID+"\"\n")
 
 		q := p.With("DATABASE_URL=" + restored.URL)
+		before := q.MustRun("user", "list")
+		lines := q.MustRun("replay-audit", "--dry-run", "audit.log")
+		if n := strings.Count(lines, `"action":`); n != 22 || !strings.Contains(lines, `"os_user":`) || q.MustRun("user", "list") != before {
+			t.Errorf("a dry run prints %d lines: %s", n, lines)
+		}
 		stdout, stderr, status := q.Run("replay-audit", "audit.log")
 		if want := `{"repeated":15}` + "\n"; status != 0 || stdout != want {
 			t.Errorf("%d %s, want %s %s", status, stdout, want, stderr)
