@@ -48,6 +48,22 @@ func TestUnitSandbox(t *testing.T) {
 	}
 }
 
+// What the units start is not root, writes below /var/lib/worldevents alone, and finds its settings in a folder of root's.
+func TestUnitsWriteOneFolder(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"worldevents.service", "worldevents-backup.service"} {
+		text := servicetest.Shipped(t, "deploy/"+name)
+		for _, line := range []string{"User=worldevents", "StateDirectory=worldevents", "StateDirectoryMode=0700", "WorkingDirectory=/etc/worldevents", "UMask=0077", "ProtectSystem=strict"} {
+			if !strings.Contains(text, "\n"+line+"\n") {
+				t.Errorf("%s has no line %s", name, line)
+			}
+		}
+		if more := regexp.MustCompile(`(?m)^(ReadWritePaths|BindPaths|(Cache|Logs|Configuration)Directory)=.*|^Exec\w+=[-@:|]*[+!].*`).FindAllString(text, -1); len(more) > 0 {
+			t.Errorf("%s has %q", name, more)
+		}
+	}
+}
+
 // Whatever a serving process asks of the kernel, the unit allows: system calls, kinds of sockets, memory. It serves, logs,
 // rereads, writes and stops meanwhile.
 func TestUnitAllowsWhatServeDoes(t *testing.T) {

@@ -39,8 +39,8 @@ func moving(t *testing.T, newer string) *move {
 		m.env = append(m.env, "NEW=postgres://"+m.newer.Addr)
 	}
 	host, port, _ := strings.Cut(old.Addr, ":")
-	m.replace = strings.NewReplacer("127.0.0.1:9090", m.p.Getenv("ADMIN_ADDR"), "host=old.example.org port=5432 user", "host="+host+" port="+port+" user",
-		"/etc/postgresql", filepath.Join(m.p.Dir, "etc"))
+	m.replacing("host=old.example.org port=5432 user", "host="+host+" port="+port+" user",
+		"/etc/postgresql", filepath.Join(m.world, "postgresql"))
 	m.current = m.signIn("alice")
 	m.write()
 	return m
@@ -151,7 +151,8 @@ func TestNewMajorVersion(t *testing.T) {
 		name := strings.TrimSpace(string(text))
 		db := m.newer.DatabaseNamed(name[strings.LastIndex(name, "/")+1:])
 		m.write()
-		m.run("worldevents user rename 'user 1' 'user one' && worldevents user remove 'user 2'")
+		m.command("user rename 'user 1' 'user one'")
+		m.command("user remove 'user 2'")
 		servicetest.Eventually(t, 20*time.Second, "the tables are copied", func() bool { return db.Count("pg_subscription_rel WHERE srsubstate <> 'r'") == 0 })
 		m.write()
 		m.failing(cutOver, "grep 1", "systemctl 2")
@@ -174,7 +175,7 @@ func TestNewMajorVersion(t *testing.T) {
 		m.upgrade = func() {
 			m.db.DB.Close()
 			m.old.Upgrade(bin)
-			if err := os.MkdirAll(filepath.Join(m.p.Dir, "etc/18/main"), 0o700); err != nil {
+			if err := os.MkdirAll(filepath.Join(m.world, "postgresql/18/main"), 0o700); err != nil {
 				t.Fatal(err)
 			}
 			m.db = m.old.Database()

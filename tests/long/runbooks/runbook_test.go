@@ -3,6 +3,7 @@ package runbooks
 import (
 	"bytes"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -42,28 +43,140 @@ func runbooks(t *testing.T, page, heading string) (scripts []string) {
 	return scripts
 }
 
-// machine is what the runbooks want: the program in the PATH, its folder with .env, and systemd, which here is the test.
+// serviceID is the number of the service's user and of its group, when root runs the tests. Nobody else has it. Other users run all by themselves.
+const serviceID = 61234
+
+// root reports whether the service can have a user of its own.
+func root() bool { return os.Getuid() == 0 }
+
+// asService returns a command that goes on as the service's user, and with the capability of the unit if it is to have that.
+func asService(capable bool) string {
+	switch {
+	case !root():
+		return "env"
+	case capable:
+		return fmt.Sprintf("setpriv --reuid=%[1]d --regid=%[1]d --clear-groups --inh-caps=+net_bind_service --ambient-caps=+net_bind_service --pdeathsig=KILL", serviceID)
+	default:
+		return fmt.Sprintf("setpriv --reuid=%[1]d --regid=%[1]d --clear-groups", serviceID)
+	}
+}
+
+// folder makes a folder that the service's user can pass.
+func folder(t *testing.T) (path string) {
+	t.Helper()
+	path = t.TempDir()
+	if err := os.Chmod(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// own gives a file to a user and to the group of the service, and returns its path.
+func own(t *testing.T, path string, user int, mode os.FileMode) string {
+	t.Helper()
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+	if root() {
+		if err := os.Lchown(path, user, serviceID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+// program is a copy of the service's that its user can reach.
+var program struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func reachable(t *testing.T) (path string) {
+	t.Helper()
+	from := servicetest.Binary(t)
+	program.once.Do(func() {
+		var text []byte
+		if text, program.err = os.ReadFile(from); program.err != nil {
+			return
+		}
+		if program.dir, program.err = os.MkdirTemp("", "runbooks"); program.err == nil {
+			program.err = errors.Join(os.Chmod(program.dir, 0o755), os.WriteFile(filepath.Join(program.dir, "worldevents"), text, 0o755))
+		}
+	})
+	if program.err != nil {
+		t.Fatal(program.err)
+	}
+	return filepath.Join(program.dir, "worldevents")
+}
+
+// machine is what the runbooks want: the program in the PATH, its two folders, and systemd, which here is the test.
+// Root's side of a runbook has no right to other users' files: it fails where it touches what is below state.
 type machine struct {
 	t       *testing.T
-	p       *servicetest.Program
+	p       *servicetest.Program // in the folder that is here /etc/worldevents, where runbooks are pasted, too
+	state   string               // is here /var/lib/worldevents
+	world   string               // has what stand-ins say and take
 	service *servicetest.Process // nil while it is stopped
 	env     []string
 	// replace has what a page names in the place of which this machine has something else.
 	replace *strings.Replacer
+	lacks   string // the capabilities that root's side does not have
 	upgrade func() // what pg_upgradecluster does
 }
 
 // standIns are commands that a test has no right to run. They take what the runbooks give them, and nothing else.
 var standIns = map[string]string{
-	"systemctl":         "[ \"$1\" = show ] && exec cat pid\n[ \"$*\" = 'start worldevents-backup' ] && exec backup\necho \"$*\" >systemctl.new && mv systemctl.new systemctl.request\nwhile [ -e systemctl.request ]; do sleep 0.02; done\n",
+	"systemctl": `[ "$1" = show ] && exec cat "$WORLD/pid"
+[ "$*" = 'start worldevents-backup' ] && { cd "$ETC"; exec runuser -u worldevents -- backup; }
+echo "$*" >"$WORLD/new" && mv "$WORLD/new" "$WORLD/request"
+while [ -e "$WORLD/request" ]; do sleep 0.02; done
+`,
 	"pg_upgradecluster": "systemctl \"pg_upgradecluster $*\"\n",
-	// The user of the service is that of the test.
-	"runuser":    "[ \"$1 $2 $3\" = '-u worldevents --' ] && shift 3 && exec \"$@\"\n",
-	"journalctl": "case \"$*\" in '--identifier=worldevents --output=cat'*) cat journal ;; *) exit 1 ;; esac\n",
-	"useradd":    "exit 0\n",
-	"install":    "PATH=${PATH#*:}\n[ \"$1\" = -o ] && { shift 2; exec install \"$@\"; }\n[ \"$4\" = -o ] && { o=\"$1 $2 $3\"; shift 7; exec install $o \"$@\"; }\n[ \"$3\" = -o ] && { o=\"$1 $2\"; shift 6; exec install $o \"$@\"; }\nexec install \"$@\"\n",
+	"runuser":           "[ \"$1 $2 $3\" = '-u worldevents --' ] && shift 3 && exec $AS_SERVICE \"$@\"\n",
+	// What it starts is in no folder of root's, and its commands are steps as well.
+	"systemd-run": `cd /
+user= capability=
+while :; do
+  case $1 in
+  --quiet | --pipe | --wait | --collect) ;;
+  --uid=worldevents) user=1 ;;
+  --property=AmbientCapabilities=CAP_NET_BIND_SERVICE) capability=1 ;;
+  -*) exit 1 ;;
+  *) break ;;
+  esac
+  shift
+done
+[ "$user$capability" = 11 ] && PATH=$STEPPED:$PATH exec $AS_CAPABLE "$@"
+`,
+	// It has everybody's lines, unless it is told whose.
+	"journalctl": `all=" $* "
+for one in --identifier=worldevents _UID=0 "_UID=$SERVICE" --output=cat; do
+  case $all in *" $one "*) ;; *) exit 1 ;; esac
+done
+cat "$WORLD/journal"
+`,
+	"id":      "case $* in '-u worldevents') echo \"$SERVICE\" ;; *) exit 1 ;; esac\n",
+	"useradd": "exit 0\n",
+	// It knows the service's user by number, and a user alone gives nothing away.
+	"install": `PATH=${PATH#*:}
+n=$#
+while [ "$n" -gt 0 ]; do
+  case $1 in
+  -o | -g)
+    case $2 in root) id=0 ;; worldevents) id=$SERVICE ;; *) exit 1 ;; esac
+    [ -z "$AS_CAPABLE" ] || set -- "$@" "$1" "$id"
+    shift
+    n=$((n - 1)) ;;
+  *) set -- "$@" "$1" ;;
+  esac
+  shift
+  n=$((n - 1))
+done
+exec install "$@"
+`,
 	// Each is later than the one before, as those of people are who paste.
-	"date": "PATH=${PATH#*:}\necho x >>dates\ndate -d \"2030-01-01 +$(wc -l <dates) min\" \"$@\"\n",
+	"date": "PATH=${PATH#*:}\necho x >>\"$WORLD/dates\"\ndate -d \"2030-01-01 +$(wc -l <\"$WORLD/dates\") min\" \"$@\"\n",
 }
 
 // step is every command of a runbook: it leaves a line, and fails if it is told to.
@@ -77,84 +190,132 @@ exec "$name" "$@"
 
 func writeCommand(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// newMachine has nothing in the service's folder.
+// newMachine has nothing in its two folders.
 func newMachine(t *testing.T, server *servicetest.PostgresServer) *machine {
 	t.Helper()
-	bin, steps := t.TempDir(), t.TempDir()
-	if err := os.Symlink(servicetest.Binary(t), filepath.Join(bin, "worldevents")); err != nil {
+	bin, steps := folder(t), folder(t)
+	program := reachable(t)
+	if err := os.Symlink(program, filepath.Join(bin, "worldevents")); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range standIns {
 		writeCommand(t, filepath.Join(bin, name), "#!/bin/sh\n"+text)
 	}
 	for _, name := range []string{"cat", "cp", "createdb", "curl", "cut", "date", "find", "grep", "id", "install", "journalctl", "ls", "mkdir", "mktemp", "mv", "openssl", "psql", "rm",
-		"runuser", "sed", "sha256sum", "sleep", "systemctl", "tail", "useradd"} {
+		"runuser", "sed", "sha256sum", "sleep", "systemctl", "systemd-run", "tail", "useradd"} {
 		writeCommand(t, filepath.Join(steps, name), step)
 	}
 	address, err := url.Parse(server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{t: t, p: servicetest.NewEmptyProgram(t), env: []string{
+	m := &machine{t: t, p: servicetest.NewEmptyProgram(t), state: folder(t), world: folder(t), lacks: "-dac_override,-dac_read_search,-fowner"}
+	user, capable := os.Getuid(), ""
+	if root() {
+		user, capable = serviceID, asService(true)
+	}
+	m.env = []string{
 		"PATH=" + steps + ":" + bin + ":" + server.Binaries() + ":" + os.Getenv("PATH"),
 		"PGHOST=" + address.Hostname(), "PGPORT=" + address.Port(), "PGUSER=" + address.User.Username(),
-	}}
+	}
 	// The unit gives the service what it has, and this machine ports.
-	m.p.Env = append([]string{"LISTEN_ADDR=" + m.p.Getenv("LISTEN_ADDR"), "ADMIN_ADDR=" + m.p.Getenv("ADMIN_ADDR"), "PATH=" + bin}, m.env[1:]...)
+	m.p.Env = append([]string{"LISTEN_ADDR=" + m.p.Getenv("LISTEN_ADDR"), "ADMIN_ADDR=" + m.p.Getenv("ADMIN_ADDR"), "PATH=" + bin + ":" + os.Getenv("PATH")}, m.env[1:]...)
 	for _, line := range regexp.MustCompile(`(?m)^Environment=(.*)$`).FindAllStringSubmatch(servicetest.Shipped(t, servicetest.UnitFile), -1) {
 		m.p.Env = append(m.p.Env, line[1])
 	}
-	m.env = append(m.env, m.p.Env[0], m.p.Env[1])
-	m.replace = strings.NewReplacer("/var/lib/worldevents", m.p.Dir, "127.0.0.1:9090", m.p.Getenv("ADMIN_ADDR"))
+	m.env = append(m.env, m.p.Env[0], m.p.Env[1], "ETC="+m.p.Dir, "WORLD="+m.world, "STEPPED="+steps, fmt.Sprint("SERVICE=", user),
+		"AS_SERVICE="+asService(false), "AS_CAPABLE="+capable)
+	m.replacing()
 	writeCommand(t, filepath.Join(bin, "backup"), m.oneshot("deploy/worldevents-backup.service"))
-	servicetest.WriteSecret(t, filepath.Join(m.p.Dir, "journal"), "")
+	writeCommand(t, filepath.Join(bin, "service"), "#!/bin/sh\numask 077\nexec "+asService(true)+" "+program+" \"$@\"\n")
+	m.p = m.p.At(filepath.Join(bin, "service"))
+	own(t, filepath.Dir(m.p.Dir), 0, 0o755)
+	own(t, m.p.Dir, 0, 0o750)
+	own(t, m.state, serviceID, 0o700)
+	for _, name := range []string{"journal", "dates"} {
+		servicetest.WriteSecret(t, filepath.Join(m.world, name), "")
+		own(t, filepath.Join(m.world, name), 0, 0o666)
+	}
 	return m
 }
 
-// oneshot is a script that does what systemd does with a unit that only runs shells. What it sets wins.
+// replacing has this machine's folders and ports in the place of those that pages name, and more.
+func (m *machine) replacing(more ...string) {
+	m.replace = strings.NewReplacer(append([]string{"/etc/worldevents", m.p.Dir, "/var/lib/worldevents", m.state, "127.0.0.1:9090", m.p.Getenv("ADMIN_ADDR")}, more...)...)
+}
+
+// oneshot is a script that does what systemd does with a unit that only runs shells. What the environment has wins.
 func (m *machine) oneshot(unit string) string {
 	m.t.Helper()
 	text := servicetest.Shipped(m.t, unit)
 	script := "#!/bin/sh\nset -e\n"
-	for _, set := range regexp.MustCompile(`(?m)^Environment=(\w+)=(\w+)$`).FindAllStringSubmatch(text, -1) {
+	for _, set := range regexp.MustCompile(`(?m)^Environment=(\w+)=(\S+)$`).FindAllStringSubmatch(text, -1) {
 		script += fmt.Sprintf("export %[1]s=\"${%[1]s:-%[2]s}\"\n", set[1], set[2])
 	}
 	starts := regexp.MustCompile(`(?m)^ExecStart=/bin/sh -euc '([^']*)'$`).FindAllStringSubmatch(text, -1)
 	if len(starts) == 0 || len(starts) != strings.Count(text, "ExecStart=") {
 		m.t.Fatalf("%s starts %q", unit, starts)
 	}
-	unescape := strings.NewReplacer("$$", "$", "%%", "%", "/usr/local/bin/", "", "/etc/worldevents", m.p.Dir)
+	unescape := strings.NewReplacer("$$", "$", "%%", "%", "/usr/local/bin/", "")
 	for _, start := range starts {
 		script += "sh -euc '" + unescape.Replace(start[1]) + "'\n"
 	}
-	return script
+	return m.replace.Replace(script)
+}
+
+// write replaces a file of root's that the service reads.
+func (m *machine) write(name, text string) {
+	m.t.Helper()
+	path := filepath.Join(m.p.Dir, name)
+	servicetest.WriteSecret(m.t, path, text)
+	own(m.t, path, 0, 0o640)
+}
+
+// secrets makes their folder, with a key.
+func (m *machine) secrets() (path string) {
+	m.t.Helper()
+	path = filepath.Join(m.p.Dir, "secrets")
+	if err := os.Mkdir(path, 0o750); err != nil {
+		m.t.Fatal(err)
+	}
+	own(m.t, path, 0, 0o750)
+	m.write("secrets/jwt", keyA+"\n")
+	return path
 }
 
 // serving is newMachine with a service on SQLite, in the layout of day one.
 func serving(t *testing.T, server *servicetest.PostgresServer) *machine {
 	t.Helper()
 	m := newMachine(t, server)
-	if err := os.Mkdir(filepath.Join(m.p.Dir, "secrets"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	servicetest.WriteSecret(t, filepath.Join(m.p.Dir, "secrets/jwt"), keyA+"\n")
-	m.settings("DATABASE_URL=sqlite:worldevents.db")
+	m.secrets()
+	m.settings(m.sqlite())
 	m.p.MustRun("migrate")
 	m.systemctl("start worldevents")
 	m.service.Readiness(200, 20*time.Second)
 	return m
 }
 
+// sqlite is the setting of day one.
+func (m *machine) sqlite() string {
+	return "DATABASE_URL=sqlite:" + filepath.Join(m.state, "worldevents.db")
+}
+
 // settings are all that is in .env beside those that tests need.
 func (m *machine) settings(lines ...string) {
 	m.t.Helper()
 	lines = append(lines, "APP_ENV=development", "JWT_SECRET_FILE=secrets/jwt", "SHUTDOWN_TIMEOUT=1s", "LOG_LEVEL=warn", "LOG_FORMAT=json", "DB_TIMEOUT=20s", "WRITE_RATE=0")
-	servicetest.WriteSecret(m.t, filepath.Join(m.p.Dir, ".env"), strings.Join(lines, "\n")+"\n")
+	m.write(".env", strings.Join(lines, "\n")+"\n")
+}
+
+// command runs a command of the service, whose audit line goes into the journal.
+func (m *machine) command(words string) {
+	m.t.Helper()
+	m.run("{ runuser -u worldevents -- worldevents " + words + `; } 2>>"$WORLD/journal"`)
 }
 
 // run runs a script that must succeed, and returns its steps: the commands that it called.
@@ -170,8 +331,14 @@ func (m *machine) run(script string) (steps []string) {
 // try runs a script as somebody would who pastes it, with one step failing: "mv 2" is the second mv. The error has what it wrote.
 func (m *machine) try(script, fail string) (steps []string, err error) {
 	m.t.Helper()
-	log := filepath.Join(m.t.TempDir(), "steps")
-	command := exec.Command("sh", "-c", m.replace.Replace(script))
+	log := filepath.Join(folder(m.t), "steps")
+	servicetest.WriteSecret(m.t, log, "")
+	own(m.t, log, 0, 0o666)
+	words := []string{"sh", "-c", m.replace.Replace(script)}
+	if root() {
+		words = append([]string{"setpriv", "--bounding-set=" + m.lacks}, words...)
+	}
+	command := exec.Command(words[0], words[1:]...)
 	command.Dir, command.Env = m.p.Dir, append(slices.Clone(m.env), "STEPS="+log, "FAIL="+fail)
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var output bytes.Buffer
@@ -180,7 +347,7 @@ func (m *machine) try(script, fail string) (steps []string, err error) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	request := filepath.Join(m.p.Dir, "systemctl.request")
+	request := filepath.Join(m.world, "request")
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); {
 		select {
 		case <-done:
@@ -215,7 +382,7 @@ func (m *machine) systemctl(what string) {
 	case "start worldevents", "enable --now worldevents worldevents-backup.timer":
 		if m.service == nil {
 			m.service = m.p.Serve()
-			servicetest.WriteSecret(m.t, filepath.Join(m.p.Dir, "pid"), fmt.Sprintln(m.service.Pid()))
+			servicetest.WriteSecret(m.t, filepath.Join(m.world, "pid"), fmt.Sprintln(m.service.Pid()))
 		}
 	case "reload worldevents":
 		n := len(m.service.Log.String())
@@ -225,12 +392,16 @@ func (m *machine) systemctl(what string) {
 		servicetest.Eventually(m.t, 20*time.Second, "LOG_LEVEL and the files are read", func() bool {
 			return strings.Count(since(), "was read again")+strings.Count(since(), "stays as it is") == files
 		})
-		journal, err := os.OpenFile(filepath.Join(m.p.Dir, "journal"), os.O_WRONLY|os.O_APPEND, 0)
+		journal, err := os.OpenFile(filepath.Join(m.world, "journal"), os.O_WRONLY|os.O_APPEND, 0)
 		if err != nil {
 			m.t.Fatal(err)
 		}
 		defer journal.Close()
 		io.WriteString(journal, since())
+	case "kill --signal=STOP worldevents":
+		m.service.Signal(syscall.SIGSTOP)
+	case "kill --signal=CONT worldevents":
+		m.service.Signal(syscall.SIGCONT)
 	case "daemon-reload":
 	case "pg_upgradecluster --method=upgrade 15 main":
 		m.upgrade()
@@ -280,6 +451,22 @@ func (m *machine) eachFailure(script string, prepare, safe, done func()) {
 	}
 }
 
+// mode expects that a file has an owner and a mode, and the group of the service.
+func (m *machine) mode(path, want string) {
+	m.t.Helper()
+	info, err := os.Lstat(path)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	owner, group := want[:strings.Index(want, " ")], fmt.Sprint(serviceID)
+	if is := info.Sys().(*syscall.Stat_t); root() {
+		owner, group = fmt.Sprint(is.Uid), fmt.Sprint(is.Gid)
+	}
+	if got := owner + " " + info.Mode().String(); got != want || group != fmt.Sprint(serviceID) {
+		m.t.Errorf("%s belongs to %s and group %s, want %s", path, got, group, want)
+	}
+}
+
 // is expects the status of a request.
 func (m *machine) is(method, path, body, cookies string, want int) {
 	m.t.Helper()
@@ -305,8 +492,8 @@ func (m *machine) signIn(name string) string {
 // databases are the URLs of all that this machine has, but for backups.
 func (m *machine) databases() (urls []string) {
 	m.t.Helper()
-	files, _ := filepath.Glob(filepath.Join(m.p.Dir, "worldevents.db"))
-	aside, _ := filepath.Glob(filepath.Join(m.p.Dir, "before-*", "worldevents.db"))
+	files, _ := filepath.Glob(filepath.Join(m.state, "worldevents.db"))
+	aside, _ := filepath.Glob(filepath.Join(m.state, "before-*", "worldevents.db"))
 	for _, file := range append(files, aside...) {
 		urls = append(urls, "sqlite:"+file)
 	}
@@ -326,12 +513,12 @@ func (m *machine) databases() (urls []string) {
 // isKept expects that some database has an event of this name, and that no service is on an empty one.
 func (m *machine) isKept(name string) {
 	m.t.Helper()
-	kept := false
-	for _, database := range m.databases() {
+	databases := m.databases()
+	slices.Reverse(databases) // the newest has it
+	if !slices.ContainsFunc(databases, func(database string) bool {
 		out, _, _ := m.p.With("DATABASE_URL="+database).Run("event", "list", "--world", "plaza")
-		kept = kept || strings.Contains(out, name)
-	}
-	if !kept {
+		return strings.Contains(out, name)
+	}) {
 		m.t.Errorf("no database has %s", name)
 	}
 	out, _, status := m.p.Run("event", "list", "--world", "plaza")
@@ -355,18 +542,18 @@ func TestRunbooks(t *testing.T) {
 		n := 0
 		m.eachFailure(script, func() {
 			n++
-			m.run("worldevents user unblock bob 2>>journal || true")
+			m.command("user unblock bob || true")
 			name = fmt.Sprint("latest ", n)
 			current = m.signIn("alice")
 			m.is("POST", servicetest.Plaza, servicetest.EventBody, current, 200)
 			m.signIn("bob")
 			before = m.list(current)
 			m.run(backup)
-			m.run("worldevents copy --to sqlite:backups/by-hand.db || true") // which is of before from the second time on, and is not restored
-			m.is("GET", servicetest.RefreshPath, "", current, 200)           // spent now, and current in the backup
+			m.command("copy --to sqlite:/var/lib/worldevents/backups/by-hand.db || true") // which is of before from the second time on, and is not restored
+			m.is("GET", servicetest.RefreshPath, "", current, 200)                        // spent now, and current in the backup
 			m.is("POST", servicetest.Plaza, strings.Replace(servicetest.EventBody, "Chess", name, 1), current, 200)
 			bob = m.signIn("bob")
-			m.run("worldevents user block bob 2>>journal")
+			m.command("user block bob")
 		}, func() { m.isKept(name) }, func() {
 			if shown := m.p.MustRun("user", "show", "bob"); strings.Contains(shown, `"blocked":null`) {
 				t.Errorf("bob is not blocked: %s", shown)
@@ -375,7 +562,7 @@ func TestRunbooks(t *testing.T) {
 				m.is("GET", servicetest.RefreshPath, "", cookies, 400)
 				m.is("GET", servicetest.Plaza, "", cookies, 401)
 			}
-			m.run("worldevents user unblock bob 2>>journal")
+			m.command("user unblock bob")
 			if got := m.list(m.signIn("alice")); got != before {
 				t.Errorf("the list is %s, and was %s at the backup", got, before)
 			}
@@ -406,11 +593,11 @@ func TestRunbooks(t *testing.T) {
 		var current, before string
 		m.eachFailure(grow, func() {
 			m.systemctl("stop worldevents")
-			files, _ := filepath.Glob(filepath.Join(m.p.Dir, "worldevents.db*"))
+			files, _ := filepath.Glob(filepath.Join(m.state, "worldevents.db*"))
 			for _, file := range files {
 				os.Remove(file)
 			}
-			m.settings("DATABASE_URL=sqlite:worldevents.db")
+			m.settings(m.sqlite())
 			m.p.MustRun("migrate")
 			m.systemctl("start worldevents")
 			m.service.Readiness(200, 20*time.Second)
@@ -431,7 +618,7 @@ func TestRunbooks(t *testing.T) {
 		})
 		// A hold that has ended has let somebody write.
 		m.systemctl("stop worldevents")
-		m.settings("DATABASE_URL=sqlite:worldevents.db")
+		m.settings(m.sqlite())
 		ended := strings.Replace(grow, "grep -F \"$rows\"", "kill $!; sleep 1; grep -F \"$rows\"", 1)
 		if _, err := m.try(ended, ""); err == nil || !strings.Contains(m.dotEnv(), "sqlite:") {
 			t.Errorf("it goes on without a hold: %v, %s", err, m.dotEnv())
@@ -446,15 +633,15 @@ func TestSaveRunbook(t *testing.T) {
 	m := serving(t, servicetest.NewPostgresServer(t))
 	script := runbooks(t, "sqlite", "Save a removed file")[0]
 	current := m.signIn("alice")
-	for n, fault := range []string{"rm worldevents.db", "rm worldevents.db*", "rm worldevents.db* && worldevents migrate"} {
+	for n, fault := range []string{"rm $0", "rm $0*", "rm $0* && worldevents migrate"} {
 		m.is("POST", servicetest.Plaza, servicetest.EventBody, current, 200)
-		m.run(fault)
+		m.run("runuser -u worldevents -- sh -c '" + fault + "' /var/lib/worldevents/worldevents.db")
 		m.is("POST", servicetest.Plaza, servicetest.EventBody, current, 500) // it was too late to take it back, and nobody knows what becomes of it
 		before := m.list(current)
 		if got := strings.Count(before, `"Chess"`); got < n+1 {
 			t.Fatalf("after %s there are %d events", fault, got)
 		}
-		for _, fail := range []string{"systemctl 1", "find 1", "find 2", "install 1", "install 2", "systemctl 2"} {
+		for _, fail := range []string{"systemctl 1", "runuser 1", "systemctl 2", "systemd-run 1", "systemd-run 2", "find 1", "find 2", "install 1", "install 2", "systemctl 3", "systemctl 4"} {
 			if _, err := m.try(script, fail); err == nil {
 				t.Errorf("after %s it goes on where %s fails", fault, fail)
 			}
@@ -469,8 +656,8 @@ func TestSaveRunbook(t *testing.T) {
 	}
 	m.is("POST", servicetest.Plaza, servicetest.EventBody, current, 200)
 	m.systemctl("stop worldevents")
-	servicetest.WriteSecret(t, filepath.Join(m.p.Dir, "pid"), "0\n")
-	if taken, err := m.try(script, ""); err == nil || slices.Contains(taken, "find") {
+	servicetest.WriteSecret(t, filepath.Join(m.world, "pid"), "0\n")
+	if taken, err := m.try(script, ""); err == nil || slices.Contains(taken, "runuser") {
 		t.Errorf("without a service it goes on: %v", taken)
 	}
 }
@@ -486,10 +673,10 @@ func TestGrowOfALargeDatabase(t *testing.T) {
 	server := servicetest.NewPostgresServer(t)
 	server.Exec("DROP DATABASE worldevents")
 	m := serving(t, server)
-	db := servicetest.OpenSQLite(t, filepath.Join(m.p.Dir, "worldevents.db"))
+	db := servicetest.OpenSQLite(t, filepath.Join(m.state, "worldevents.db"))
 	servicetest.Seed(db, rsvps/25, rsvps/20, rsvps)
 	m.systemctl("stop worldevents")
-	servicetest.WriteSecret(t, filepath.Join(m.p.Dir, ".env"), strings.NewReplacer("SHUTDOWN_TIMEOUT=1s\n", "", "DB_TIMEOUT=20s\n", "").Replace(m.dotEnv()))
+	m.write(".env", strings.NewReplacer("SHUTDOWN_TIMEOUT=1s\n", "", "DB_TIMEOUT=20s\n", "").Replace(m.dotEnv()))
 	m.systemctl("start worldevents")
 	m.service.Readiness(200, 20*time.Second)
 	reader, writer := m.signIn("reader"), m.signIn("writer")
@@ -533,9 +720,9 @@ func TestBackups(t *testing.T) {
 	t.Parallel()
 	m := serving(t, servicetest.NewPostgresServer(t))
 	m.env = append(m.env, "KEEP=2")
-	folder := filepath.Join(m.p.Dir, "backups")
+	kept := filepath.Join(m.state, "backups")
 	backups := func() (names []string) {
-		entries, err := os.ReadDir(folder)
+		entries, err := os.ReadDir(kept)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -545,41 +732,46 @@ func TestBackups(t *testing.T) {
 		return names
 	}
 	said := func() string {
-		text, err := os.ReadFile(filepath.Join(m.p.Dir, "said"))
+		text, err := os.ReadFile(filepath.Join(m.world, "said"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return string(text)
 	}
 	backup := runbooks(t, "backup", "Back up")[0]
-	start := "systemctl start worldevents-backup >said 2>&1"
+	start := "systemctl start worldevents-backup >\"$WORLD/said\" 2>&1"
 	m.run(start)
 	first := backups()
 	if len(first) != 1 || !servicetest.IsAudit(said()) {
 		t.Errorf("%q, and it said %s", first, said())
 	}
 	const left, running = "20290101T000000Z.db.copying", "20290102T000000Z.db.copying"
+	put := func(name, text string) {
+		servicetest.WriteSecret(t, filepath.Join(kept, name), text)
+		own(t, filepath.Join(kept, name), serviceID, 0o600)
+	}
 	for _, name := range []string{left, left + "-journal", running, "before-the-upgrade.db", "20290101.db"} {
-		writeCommand(t, filepath.Join(folder, name), "SQLite format 3\x00")
+		put(name, "SQLite format 3\x00")
 	}
 	before := time.Now().Add(-25 * time.Hour)
 	for _, name := range []string{left, left + "-journal"} {
-		if err := os.Chtimes(filepath.Join(folder, name), before, before); err != nil {
+		if err := os.Chtimes(filepath.Join(kept, name), before, before); err != nil {
 			t.Fatal(err)
 		}
 	}
-	writeCommand(t, filepath.Join(m.p.Dir, "offsite"), "#!/bin/sh\nmv sent sent.before\necho \"$1\" >sent\n[ ! -e refuse ]\n")
-	servicetest.WriteSecret(t, filepath.Join(m.p.Dir, "sent"), "")
+	writeCommand(t, filepath.Join(m.p.Dir, "offsite"), "#!/bin/sh\n[ ! -e \"$WORLD/refuse\" ] && echo \"$1\" >\"$WORLD/sent\"\n")
+	servicetest.WriteSecret(t, filepath.Join(m.world, "sent"), "")
+	own(t, filepath.Join(m.world, "sent"), 0, 0o666)
 	m.run(start)
 	m.run(backup)
 	names := backups()
 	if len(names) != 5 || names[0] != "20290101.db" || names[1] != running || names[4] != "before-the-upgrade.db" || slices.Contains(names, first[0]) {
 		t.Errorf("there are %q, and the first was %q", names, first)
 	}
-	if sent, err := os.ReadFile(filepath.Join(m.p.Dir, "sent")); err != nil || string(sent) != "backups/"+names[3]+"\n" {
+	if sent, err := os.ReadFile(filepath.Join(m.world, "sent")); err != nil || string(sent) != filepath.Join(kept, names[3])+"\n" {
 		t.Errorf("the hook got %s, %v, and there are %q", sent, err, names)
 	}
-	if _, err := m.try("export DATABASE_URL=sqlite:nowhere.db; "+backup, ""); err == nil || !strings.Contains(err.Error(), "nowhere.db") {
+	if _, err := m.try("export DATABASE_URL=sqlite:/var/lib/worldevents/nowhere.db; "+backup, ""); err == nil || !strings.Contains(err.Error(), "nowhere.db") {
 		t.Errorf("a copy that fails: %v", err)
 	}
 	if now := backups(); !slices.Equal(now, names) {
@@ -595,8 +787,8 @@ func TestBackups(t *testing.T) {
 	}
 	m.run(backup)
 	names = backups()
-	servicetest.WriteSecret(t, filepath.Join(folder, "20990101T000000Z.db"), "")
-	servicetest.WriteSecret(t, filepath.Join(folder, "20990102T000000Z.db"), "")
+	put("20990101T000000Z.db", "")
+	put("20990102T000000Z.db", "")
 	if _, err := m.try(backup, ""); err == nil || !strings.Contains(err.Error(), "20990102T000000Z.db has the name of a later one") {
 		t.Errorf("after the clock was ahead: %v", err)
 	}
@@ -604,11 +796,11 @@ func TestBackups(t *testing.T) {
 		t.Errorf("there are %q after the clock was ahead, and were %q", now, names)
 	}
 	for _, name := range []string{"20990101T000000Z.db", "20990102T000000Z.db"} {
-		os.Remove(filepath.Join(folder, name))
+		os.Remove(filepath.Join(kept, name))
 	}
 	m.run(backup)
 	names = backups()
-	servicetest.WriteSecret(t, filepath.Join(m.p.Dir, "refuse"), "")
+	servicetest.WriteSecret(t, filepath.Join(m.world, "refuse"), "")
 	if _, err := m.try(backup, ""); err == nil {
 		t.Error("nobody is told that the hook has failed")
 	}
@@ -622,16 +814,15 @@ func TestBackups(t *testing.T) {
 func TestDayOne(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, servicetest.NewPostgresServer(t))
-	release, etc := t.TempDir(), t.TempDir()
+	m.lacks = "-dac_override,-dac_read_search" // it gives the service its folder, which is in one of root's
+	release, programs := folder(t), folder(t)
 	for _, name := range []string{"worldevents.service", "worldevents-backup.service", "worldevents-backup.timer"} {
 		servicetest.WriteSecret(t, filepath.Join(release, name), servicetest.Shipped(t, "deploy/"+name))
 	}
-	if err := os.Link(servicetest.Binary(t), filepath.Join(release, "worldevents-1.1.0-linux-amd64")); err != nil {
-		if err := os.Symlink(servicetest.Binary(t), filepath.Join(release, "worldevents-1.1.0-linux-amd64")); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.Link(reachable(t), filepath.Join(release, "worldevents-1.1.0-linux-amd64")); err != nil {
+		t.Fatal(err)
 	}
-	m.replace = strings.NewReplacer("/var/lib/worldevents", m.p.Dir, "127.0.0.1:9090", m.p.Getenv("ADMIN_ADDR"), "/usr/local/bin", etc, "/etc/systemd/system", etc,
+	m.replacing("/usr/local/bin", programs, "/etc/systemd/system", programs,
 		"( set -eu\ninstall", "( set -eu\ncd "+release+"\ninstall", "LISTEN_ADDR=:443", "", "HTTP_ADDR=:80", "HTTP_ADDR="+servicetest.FreeAddress(t), "curl -i https://api.example.org/api/auth/session", "true")
 	dayOne, tls := runbooks(t, "install", "Day one")[1], runbooks(t, "tls-and-proxies", "TLS")[0]
 	// The settings of the test alone are those that a machine without domain and root needs.
@@ -642,8 +833,8 @@ func TestDayOne(t *testing.T) {
 		if m.service != nil {
 			m.systemctl("stop worldevents")
 		}
-		for _, name := range []string{"worldevents.db", "worldevents.db-wal", "worldevents.db-shm", ".env", "secrets/jwt"} {
-			os.Remove(filepath.Join(m.p.Dir, name))
+		for _, path := range []string{m.state, filepath.Join(m.p.Dir, ".env"), filepath.Join(m.p.Dir, "secrets")} {
+			os.RemoveAll(path)
 		}
 		key = ""
 	}, func() {
@@ -655,8 +846,13 @@ func TestDayOne(t *testing.T) {
 			t.Errorf("%q was the key, and %q is: %v", key, text, err)
 		}
 	})
+	for path, want := range map[string]string{"": "0 drwxr-x---", "secrets": "0 drwxr-x---", "secrets/jwt": "0 -rw-r-----", ".env": "0 -rw-r-----"} {
+		m.mode(filepath.Join(m.p.Dir, path), want)
+	}
+	m.mode(m.state, fmt.Sprint(serviceID, " drwx------"))
 	m.p.MustRun("user", "add", "alice")
 	m.p.MustRun("session", "issue", "alice")
+	m.lacks += ",-fowner"
 	m.eachFailure(tls, func() {}, func() {}, func() {
 		m.service.Readiness(200, 20*time.Second)
 		if n := strings.Count(m.dotEnv(), "TLS=acme\n"); n != 1 || strings.Count(m.dotEnv(), "BASE_URL=https") != 1 {
@@ -681,7 +877,7 @@ func TestRotationRunbooks(t *testing.T) {
 	m := serving(t, server)
 	m.systemctl("stop worldevents")
 	secrets := filepath.Join(m.p.Dir, "secrets")
-	servicetest.WriteSecret(t, filepath.Join(secrets, "url"), strings.Replace(server.URL(), "postgres@", "worldevents_a:hunter2@", 1)+"\n")
+	m.write("secrets/url", strings.Replace(server.URL(), "postgres@", "worldevents_a:hunter2@", 1)+"\n")
 	m.settings("DATABASE_URL_FILE=secrets/url")
 	m.p.MustRun("migrate")
 	m.systemctl("start worldevents")
@@ -691,7 +887,7 @@ func TestRotationRunbooks(t *testing.T) {
 	jwt := func(keys string) func() {
 		return func() {
 			os.Remove(filepath.Join(secrets, "jwt.before"))
-			servicetest.WriteSecret(t, filepath.Join(secrets, "jwt"), keys+"\n")
+			m.write("secrets/jwt", keys+"\n")
 			m.systemctl("reload worldevents")
 		}
 	}
@@ -713,9 +909,9 @@ func TestRotationRunbooks(t *testing.T) {
 	m.is("GET", servicetest.Plaza, "", latest, 200)
 	m.eachFailure(key[3], jwt(keyB), func() {}, func() { m.is("GET", servicetest.Plaza, "", latest, 401) })
 	// The service reads another file: a copy.
-	servicetest.WriteSecret(t, filepath.Join(m.p.Dir, "copy"), keyA+"\n")
+	m.write("copy", keyA+"\n")
 	m.systemctl("stop worldevents")
-	servicetest.WriteSecret(t, filepath.Join(m.p.Dir, ".env"), strings.Replace(m.dotEnv(), "secrets/jwt", "copy", 1))
+	m.write(".env", strings.Replace(m.dotEnv(), "secrets/jwt", "copy", 1))
 	m.systemctl("start worldevents")
 	m.service.Readiness(200, 20*time.Second)
 	for _, script := range key {
@@ -740,9 +936,7 @@ func TestRotationRunbooks(t *testing.T) {
 	m.eachFailure(password[1], func() {}, func() {}, func() {})
 	m.is("POST", servicetest.Plaza, servicetest.EventBody, latest, 200)
 	for _, name := range []string{"jwt", "url"} {
-		if info, err := os.Stat(filepath.Join(secrets, name)); err != nil || info.Mode() != 0o600 {
-			t.Errorf("%v, %v", info, err)
-		}
+		m.mode(filepath.Join(secrets, name), "0 -rw-r-----")
 	}
 }
 
@@ -765,7 +959,7 @@ func (m *machine) rotatePrivateKeys(secrets string) {
 			m.systemctl("stop worldevents")
 			os.Remove(file)
 			os.Remove(private)
-			servicetest.WriteSecret(m.t, filepath.Join(m.p.Dir, ".env"), strings.Replace(m.dotEnv(), "JWT_PRIVATE_KEY_FILE=secrets/jwt.pem\n", "", 1))
+			m.write(".env", strings.Replace(m.dotEnv(), "JWT_PRIVATE_KEY_FILE=secrets/jwt.pem\n", "", 1))
 			m.systemctl("start worldevents")
 			m.service.Readiness(200, 20*time.Second)
 		}
@@ -791,8 +985,8 @@ func (m *machine) rotatePrivateKeys(secrets string) {
 		m.t.Fatal(err)
 	}
 	m.eachFailure(take[1], func() {
-		servicetest.WriteSecret(m.t, file, public)
-		servicetest.WriteSecret(m.t, private, string(text))
+		m.write("secrets/jwt.pem", public)
+		m.write("secrets/jwt.private", string(text))
 		m.systemctl("reload worldevents")
 	}, works, func() {
 		works()
@@ -810,7 +1004,7 @@ func (m *machine) rotatePrivateKeys(secrets string) {
 	before := func(text string) func() {
 		return func() {
 			os.Remove(file + ".before")
-			servicetest.WriteSecret(m.t, file, text)
+			m.write("secrets/jwt.pem", text)
 			m.systemctl("reload worldevents")
 		}
 	}
@@ -838,9 +1032,7 @@ func (m *machine) rotatePrivateKeys(secrets string) {
 		m.is("GET", servicetest.Plaza, "", latest, 200)
 	})
 	m.is("GET", servicetest.RefreshPath, "", old, 200)
-	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
-		m.t.Errorf("%v, %v", info, err)
-	}
+	m.mode(file, "0 -rw-r-----")
 }
 
 // signsBy is the algorithm of a JWT that the service issues now.
@@ -865,11 +1057,11 @@ func TestPromotionRunbook(t *testing.T) {
 	t.Parallel()
 	m := serving(t, servicetest.NewPostgresServer(t))
 	alice, _ := m.signIn("alice"), m.signIn("bob")
-	m.run("worldevents user block bob 2>>journal")
-	forgotten, script := func() { m.run("worldevents user unblock bob") }, runbooks(t, "backup", "After going back")[0]
+	m.command("user block bob")
+	forgotten, script := func() { m.run("runuser -u worldevents -- worldevents user unblock bob") }, runbooks(t, "backup", "After going back")[0]
 	m.eachFailure(script, forgotten, func() {}, func() {
 		m.is("GET", servicetest.Plaza, "", alice, 401)
-		if _, err := m.try("worldevents session issue bob", ""); err == nil || !strings.Contains(err.Error(), "blocked") {
+		if _, err := m.try("runuser -u worldevents -- worldevents session issue bob", ""); err == nil || !strings.Contains(err.Error(), "blocked") {
 			t.Errorf("bob signs in again: %v", err)
 		}
 	})
@@ -881,12 +1073,14 @@ func TestCertbotHook(t *testing.T) {
 	m := newMachine(t, servicetest.NewPostgresServer(t))
 	const day = 24 * time.Hour
 	first, renewed := servicetest.NewCertificate(t, day, 90*day), servicetest.NewCertificate(t, 0, 90*day)
-	first.Write(t, filepath.Join(m.p.Dir, "tls"))
-	if err := os.Mkdir(filepath.Join(m.p.Dir, "secrets"), 0o700); err != nil {
-		t.Fatal(err)
+	certificates := filepath.Join(m.p.Dir, "tls")
+	first.Write(t, certificates)
+	own(t, certificates, 0, 0o750)
+	for _, name := range []string{"key.pem", "cert.pem"} {
+		own(t, filepath.Join(certificates, name), 0, 0o640)
 	}
-	servicetest.WriteSecret(t, filepath.Join(m.p.Dir, "secrets/jwt"), keyA+"\n")
-	m.settings("DATABASE_URL=sqlite:worldevents.db", "TLS=files", "BASE_URL=https://localhost")
+	m.secrets()
+	m.settings(m.sqlite(), "TLS=files", "BASE_URL=https://localhost")
 	m.p.MustRun("migrate")
 	m.systemctl("start worldevents")
 	m.service.Readiness(200, 20*time.Second)
@@ -901,12 +1095,106 @@ func TestCertbotHook(t *testing.T) {
 			t.Errorf("it shows %s, want %s", got, want.Serial)
 		}
 	}
-	hooks, lineage := t.TempDir(), t.TempDir()
+	hooks, lineage := folder(t), folder(t)
 	servicetest.WriteSecret(t, filepath.Join(lineage, "privkey.pem"), string(renewed.Key))
 	servicetest.WriteSecret(t, filepath.Join(lineage, "fullchain.pem"), string(renewed.Cert))
-	m.replace = strings.NewReplacer("/var/lib/worldevents", m.p.Dir, "/etc/letsencrypt/renewal-hooks/deploy", hooks)
+	m.replacing("/etc/letsencrypt/renewal-hooks/deploy", hooks)
 	m.run(runbooks(t, "tls-and-proxies", "TLS")[1])
 	shows(first)
 	m.run("RENEWED_LINEAGE=" + lineage + " " + hooks + "/worldevents")
 	shows(renewed)
+	m.mode(filepath.Join(certificates, "key.pem"), "0 -rw-r-----")
+}
+
+// Settings, secrets, sign-ins and data of a service that has all in /var/lib/worldevents are there after the move, whatever step of it fails first.
+func TestMoveOfSettings(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, servicetest.NewPostgresServer(t))
+	m.p.Env = append(m.p.Env, "SHUTDOWN_TIMEOUT=1s")
+	old := m.p.With()
+	old.Dir = m.state
+	pem, err := exec.Command(servicetest.Tool(t, "openssl"), "genpkey", "-algorithm", "ed25519").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate := servicetest.NewCertificate(t, 0, 90*24*time.Hour)
+	files := map[string]string{
+		".env":        "DATABASE_URL=sqlite:worldevents.db\nAPP_ENV=development\nJWT_SECRET_FILE=secrets/jwt\nJWT_PRIVATE_KEY_FILE=secrets/jwt.pem\nLOG_LEVEL=warn\nDB_TIMEOUT=20s\nWRITE_RATE=0\n",
+		"secrets/jwt": keyA + "," + keyB + "\n", "secrets/jwt.pem": string(pem), "secrets/oidc": "hunter2\n", "tls/cert.pem": string(certificate.Cert), "tls/key.pem": string(certificate.Key),
+	}
+	var current, before string
+	script := runbooks(t, "install", "Move settings to /etc/worldevents")[0]
+	kept := func(moved bool) {
+		t.Helper()
+		for name, want := range files {
+			path := filepath.Join(m.p.Dir, name)
+			text, err := os.ReadFile(path)
+			if name == ".env" {
+				want = strings.Replace(want, "sqlite:", "sqlite:"+m.state+"/", 1)
+			}
+			if err == nil && string(text) == want {
+				m.mode(path, "0 -rw-r-----")
+			} else if was, _ := os.ReadFile(filepath.Join(m.state, name)); moved || string(was) != files[name] {
+				t.Errorf("%s is %q, %v, and was %q", name, text, err, want)
+			}
+		}
+		m.is("GET", servicetest.Plaza, "", current, 200)
+	}
+	done := func() {
+		t.Helper()
+		kept(true)
+		for _, name := range []string{".env", "secrets/jwt", "secrets/jwt.pem", "secrets/oidc"} {
+			if _, err := os.Lstat(filepath.Join(m.state, name)); err == nil {
+				t.Errorf("%s is left", name)
+			}
+		}
+		if got := m.list(current); got != before {
+			t.Errorf("the list is %s, and was %s", got, before)
+		}
+		m.signIn("bob")
+	}
+	m.eachFailure(script, func() {
+		m.systemctl("stop worldevents")
+		for _, name := range []string{".env", "secrets", "tls"} {
+			os.RemoveAll(filepath.Join(m.p.Dir, name))
+		}
+		for name, text := range files {
+			path := filepath.Join(m.state, name)
+			if dir := filepath.Dir(path); os.MkdirAll(dir, 0o700) == nil {
+				own(t, dir, serviceID, 0o700)
+			}
+			servicetest.WriteSecret(t, path, text)
+			own(t, path, serviceID, 0o600)
+		}
+		old.MustRun("migrate")
+		m.service = old.Serve()
+		m.service.Readiness(200, 20*time.Second)
+		current = strings.TrimSpace(old.MustRun("session", "issue", "alice"))
+		m.is("POST", servicetest.Plaza, servicetest.EventBody, current, 200)
+		before = m.list(current)
+	}, func() {
+		kept(false)
+		m.run(script)
+		done()
+	}, done)
+}
+
+// Root's side of a runbook cannot reach what the service's user has.
+func TestRootsSideHasNoRights(t *testing.T) {
+	t.Parallel()
+	if !root() {
+		servicetest.Missing(t, "needs root")
+	}
+	m := newMachine(t, servicetest.NewPostgresServer(t))
+	m.run("runuser -u worldevents -- touch /var/lib/worldevents/x")
+	for _, step := range []string{"ls /var/lib/worldevents", "cp -p /var/lib/worldevents/x .", "echo y >/var/lib/worldevents/x", "rm -f /var/lib/worldevents/x",
+		"mkdir /var/lib/worldevents/y", "chmod 755 /var/lib/worldevents", "chown 0 /var/lib/worldevents/x", "systemctl show && cat /var/lib/worldevents/x"} {
+		if _, err := m.try(step, ""); err == nil {
+			t.Errorf("root can %s", step)
+		}
+	}
+	m.run("systemctl start worldevents-backup || true\nrunuser -u worldevents -- ls /var/lib/worldevents")
+	if out, err := m.try("runuser -u worldevents -- touch /etc/worldevents/z", ""); err == nil {
+		t.Errorf("the service's user can write root's folder: %v", out)
+	}
 }
