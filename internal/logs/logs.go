@@ -52,6 +52,9 @@ type visible struct{ io.Writer }
 
 // Write implements io.Writer.
 func (v visible) Write(line []byte) (int, error) {
+	if !bytes.ContainsFunc(line, func(r rune) bool { return r >= 0x7f }) { // as nearly all
+		return v.Writer.Write(line)
+	}
 	var seen strings.Builder
 	for _, r := range string(line) {
 		if r < 0x7f || unicode.IsPrint(r) {
