@@ -178,7 +178,7 @@ func (p *Provider) fetchMetadata() (*metadata, error) {
 		Provider:          provider,
 		jwks:              more.JWKS,
 		verifier:          provider.Verifier(&goidc.Config{ClientID: p.config.ClientID, Now: p.now}),
-		logouts:           newLogoutKeys(algorithms, func() ([]jose.JSONWebKey, error) { return p.fetchKeys(context.Background(), more.JWKS) }),
+		logouts:           newLogoutKeys(algorithms, func(ctx context.Context) ([]jose.JSONWebKey, error) { return p.fetchKeys(ctx, more.JWKS) }),
 		issParamSupported: more.IssParamSupported,
 	}, nil
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -18,7 +18,7 @@ const (
 	// them of one address.
 	maxKeyWait    = 5 * time.Second
 	maxKeyWaiters = 64
-	// fetchInterval is the time between two fetches. After a failure it is twice as long as before, up to retryInterval.
+	// fetchInterval is the time between two fetches. After a failure it doubles, up to retryInterval.
 	fetchInterval = time.Second
 	// maxUnknown is how many addresses are remembered that have sent a token of a key that the provider does not have.
 	maxUnknown = 1 << 12
@@ -32,28 +32,23 @@ var (
 // logoutKeys are the provider's keys for logout tokens. Anybody can send such a token. One of a key that is not known waits for a fetch that
 // begins after it came, which all share who wait.
 type logoutKeys struct {
-	fetch      func() ([]jose.JSONWebKey, error)
+	fetch      func(context.Context) ([]jose.JSONWebKey, error)
 	algorithms []jose.SignatureAlgorithm
 	waiting    *ledger.Ledger[string]        // by address
 	unknown    *lru.Cache[string, time.Time] // when an address has sent a token whose key was in no fresh set
+	keys       atomic.Pointer[[]jose.JSONWebKey]
 
-	mu       sync.Mutex
-	keys     []jose.JSONWebKey
-	next     *keyFetch // which is yet to begin; nil while nobody waits for it
-	running  bool      // a goroutine fetches, or rests after that
-	failures int       // in a row
+	turn  chan struct{} // is full while somebody has the turn, who alone looks at what follows
+	begun time.Time     // the last fetch
+	err   error         // of that fetch
+	pause time.Duration // after it, if it has failed
+	next  time.Time     // before which the next one does not begin
 }
 
-// keyFetch is a fetch for all who came before it began.
-type keyFetch struct {
-	done chan struct{}
-	keys []jose.JSONWebKey
-	err  error
-}
-
-func newLogoutKeys(algorithms []string, fetch func() ([]jose.JSONWebKey, error)) *logoutKeys {
-	k := &logoutKeys{fetch: fetch, waiting: ledger.New[string](ledger.Eighth(maxKeyWaiters))}
+func newLogoutKeys(algorithms []string, fetch func(context.Context) ([]jose.JSONWebKey, error)) *logoutKeys {
+	k := &logoutKeys{fetch: fetch, waiting: ledger.New[string](ledger.Eighth(maxKeyWaiters)), turn: make(chan struct{}, 1)}
 	k.unknown, _ = lru.New[string, time.Time](maxUnknown) // fails only for a size below 1
+	k.keys.Store(new([]jose.JSONWebKey))
 	for _, algorithm := range algorithms {
 		k.algorithms = append(k.algorithms, jose.SignatureAlgorithm(algorithm))
 	}
@@ -67,17 +62,14 @@ func (k *logoutKeys) verify(ctx context.Context, address, token string) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	k.mu.Lock()
-	keys := k.keys
-	k.mu.Unlock()
-	payload, err := verifyWith(keys, signed)
+	payload, err := verifyWith(*k.keys.Load(), signed)
 	if err != errUnknownKey {
 		return payload, err
 	}
-	if keys, err = k.await(ctx, address); err != nil {
-		return nil, err
+	if !k.await(ctx, address) {
+		return nil, errNotJudged
 	}
-	if payload, err = verifyWith(keys, signed); err == errUnknownKey {
+	if payload, err = verifyWith(*k.keys.Load(), signed); err == errUnknownKey {
 		k.unknown.Add(address, time.Now())
 	}
 	return payload, err
@@ -97,60 +89,46 @@ func verifyWith(keys []jose.JSONWebKey, signed *jose.JSONWebSignature) ([]byte, 
 	return nil, errUnknownKey
 }
 
-// await returns the keys of a fetch that begins after the call.
-func (k *logoutKeys) await(ctx context.Context, address string) ([]jose.JSONWebKey, error) {
+// await waits for a fetch that begins after the call, and reports whether the keys are there. One of those who wait has the turn, and fetches
+// for all of them.
+func (k *logoutKeys) await(ctx context.Context, address string) bool {
 	if !k.waiting.Try(address, 1) {
-		return nil, errNotJudged
+		return false
 	}
 	defer k.waiting.Release(address, 1)
+	came := time.Now()
 	made, _ := k.unknown.Peek(address)
-	k.mu.Lock()
-	if k.next == nil && time.Since(made) >= retryInterval { // an address that made a key up causes no fetch
-		k.next = &keyFetch{done: make(chan struct{})}
-		if !k.running {
-			k.running = true
-			go k.run()
-		}
-	}
-	next := k.next
-	k.mu.Unlock()
-	if next == nil {
-		return nil, errNotJudged
-	}
-	ctx, cancel := context.WithTimeout(ctx, maxKeyWait)
+	wait, cancel := context.WithTimeout(ctx, maxKeyWait)
 	defer cancel()
 	select {
-	case <-next.done:
-		return next.keys, next.err
-	case <-ctx.Done():
-		return nil, errNotJudged
+	case k.turn <- struct{}{}:
+		defer func() { <-k.turn }()
+	case <-wait.Done():
+		return false
 	}
-}
-
-// run fetches for as long as somebody waits, with rests between.
-func (k *logoutKeys) run() {
-	for {
-		k.mu.Lock()
-		f := k.next
-		k.next, k.running = nil, f != nil
-		k.mu.Unlock()
-		if f == nil {
-			return
-		}
-		f.keys, f.err = k.fetch()
-		rest := fetchInterval
-		k.mu.Lock()
-		if f.err == nil {
-			k.keys, k.failures = f.keys, 0
-		} else {
-			f.err = errNotJudged
-			rest = min(fetchInterval<<min(k.failures, 4), retryInterval)
-			k.failures++
-		}
-		k.mu.Unlock()
-		close(f.done)
-		time.Sleep(rest)
+	switch {
+	case k.begun.After(came):
+		return k.err == nil
+	case came.Sub(made) < retryInterval: // an address that made a key up causes no fetch
+		return false
 	}
+	select {
+	case <-time.After(time.Until(k.next)):
+	case <-wait.Done():
+		return false
+	}
+	k.begun = time.Now()
+	fetching, stop := context.WithTimeout(context.WithoutCancel(ctx), maxKeyWait) // others wait for it, too
+	defer stop()
+	keys, err := k.fetch(fetching)
+	if k.err = err; err == nil {
+		k.keys.Store(&keys)
+		k.pause = 0
+	} else {
+		k.pause = min(max(2*k.pause, fetchInterval), retryInterval)
+	}
+	k.next = time.Now().Add(max(k.pause, fetchInterval))
+	return err == nil
 }
 
 // fetchKeys returns the provider's keys that can be used.

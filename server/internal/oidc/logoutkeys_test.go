@@ -24,13 +24,17 @@ type publisher struct {
 	took    time.Duration // by each
 }
 
-func (p *publisher) fetch() ([]jose.JSONWebKey, error) {
+func (p *publisher) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	p.mu.Lock()
 	p.fetches = append(p.fetches, time.Since(p.begun))
 	keys, err := slices.Clone(p.keys), p.err
 	p.mu.Unlock()
-	time.Sleep(p.took)
-	return keys, err
+	select {
+	case <-time.After(p.took):
+		return keys, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // rotate publishes another key alone, and returns a token that it has signed.
@@ -102,7 +106,6 @@ func TestStrangersKeepNoLogoutOut(t *testing.T) {
 		}
 		cancel()
 		strangers.Wait()
-		time.Sleep(retryInterval) // nobody waits any more
 		for i, at := range p.fetches[1:] {
 			if at-p.fetches[i] < fetchInterval {
 				t.Errorf("fetched at %v and %v", p.fetches[i], at)
@@ -123,7 +126,6 @@ func TestKeysOnTheirWay(t *testing.T) {
 		if _, err := k.verify(t.Context(), "provider", p.rotate(t, "new")); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(fetchInterval)
 	})
 }
 
@@ -154,7 +156,6 @@ func TestKeysAway(t *testing.T) {
 		if _, err := k.verify(t.Context(), "provider", token); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(fetchInterval)
 	})
 }
 
@@ -184,7 +185,6 @@ func TestWhoCausesFetches(t *testing.T) {
 		is(right, nil, 2)
 		time.Sleep(retryInterval)
 		is(another, errUnknownKey, 3)
-		time.Sleep(fetchInterval)
 	})
 }
 
@@ -209,6 +209,5 @@ func TestKeyWaiters(t *testing.T) {
 		if took := time.Since(begun); took != maxKeyWait {
 			t.Errorf("they waited for %v", took)
 		}
-		time.Sleep(2 * (p.took + fetchInterval)) // for those who came after the first fetch had begun
 	})
 }
