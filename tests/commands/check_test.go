@@ -99,7 +99,7 @@ func TestCheckSettings(t *testing.T) {
 	result.Has(t, "fault", "^OIDC_ISSUER: ")
 }
 
-// The identity provider must publish its endpoints and keys.
+// The identity provider must publish its endpoints, and a key that can be used.
 func TestCheckProvider(t *testing.T) {
 	t.Parallel()
 	var issuer, keys string
@@ -113,8 +113,10 @@ func TestCheckProvider(t *testing.T) {
 	}))
 	defer provider.Close()
 	p := servicetest.NewProgram(t, "OIDC_ISSUER="+provider.URL, "OIDC_CLIENT_ID=x")
+	const key = `{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}` // RFC 8037 appendix A.2
 	for _, test := range []struct{ issuer, keys, level string }{
-		{provider.URL, `{"keys":[{}]}`, "ok"}, {provider.URL, `{"keys":[]}`, "fault"}, {provider.URL, `x`, "fault"}, {provider.URL + "/other", `{"keys":[{}]}`, "fault"},
+		{provider.URL, `{"keys":[{}, ` + key + `]}`, "ok"}, {provider.URL, `{"keys":[]}`, "fault"}, {provider.URL, `{"keys":[{}]}`, "fault"}, {provider.URL, `x`, "fault"},
+		{provider.URL + "/other", `{"keys":[` + key + `]}`, "fault"},
 	} {
 		issuer, keys = test.issuer, test.keys
 		result, _ := servicetest.Check(t, p)

@@ -285,7 +285,11 @@ func TestRateOfLogouts(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	s := servicetest.New(t, p.options, trustProxy, func(o *servicetest.Options) { o.RateLimit = 1e-6 })
-	servicetest.AtOnce(40, func(int) { logout(s, p.logoutToken(map[string]any{"sub": "9"}), from("192.0.2.2")).Is(200, "") })
+	servicetest.AtOnce(40, func(int) {
+		if res := logout(s, p.logoutToken(map[string]any{"sub": "9"}), from("192.0.2.2")); res.Status != 200 { // on a slow disk not all have a turn to write
+			res.IsError(503, "overloaded")
+		}
+	})
 	logout(s, "x", from("192.0.2.1")).IsError(400, "invalid_logout_token")
 	logout(s, p.logoutToken(map[string]any{"sub": "9"}), from("192.0.2.1")).IsError(429, "rate_limited").HasHeader("Retry-After", "1")
 	logout(s, p.logoutToken(map[string]any{"sub": "9"}), from("192.0.2.2")).Is(200, "")
