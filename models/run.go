@@ -53,8 +53,8 @@ func inTransaction(fn func(tx *gorm.DB) error) func(tx *gorm.DB) error {
 
 // locking is transaction for a call that needs rows which somebody may have locked: those of a user with their
 // sessions, or of an event. id stands for whose they are, and never for what a client has made up. A call that does not
-// get a lock at once goes to the lane. There it waits for half of the store's timeout at most, and not until its own
-// deadline, which would cost the connection; then it returns ErrBusy.
+// get a lock at once goes to the lane. There it waits until half of the store's timeout is over, and not until its own
+// deadline, which would cost the connection; then it returns ErrLocked, or ErrBusy for want of a place.
 //
 // A file has one writer, and no rows that are locked.
 func (s *Store) locking(ctx context.Context, id string, fn func(tx *gorm.DB) error) error {
@@ -68,7 +68,7 @@ func (s *Store) locking(ctx context.Context, id string, fn func(tx *gorm.DB) err
 		p := s.writer
 		p.limiter = in
 		err := s.run(ctx, p, s.options.Timeout, inTransaction(func(tx *gorm.DB) error {
-			patience := min(patience, s.options.Timeout/2)
+			patience := patience // of this try
 			if deadline, ok := tx.Statement.Context.Deadline(); ok {
 				patience = min(patience, time.Until(deadline)*9/10)
 			}
@@ -83,13 +83,9 @@ func (s *Store) locking(ctx context.Context, id string, fn func(tx *gorm.DB) err
 		}
 		return err
 	}
-	shared := func() error { return on(s.writer.limiter, postgres.LockTimeout) }
-	return s.lane.Run(ids, begun.Add(s.options.MaxWait), shared, func(in batch.Limiter, brief bool) error {
-		if brief {
-			return on(in, batch.Brief)
-		}
-		return on(in, s.options.Timeout)
-	})
+	half := s.options.Timeout / 2
+	shared := func() error { return on(s.writer.limiter, min(postgres.LockTimeout, half)) }
+	return s.lane.Run(ids, begun.Add(half), shared, on)
 }
 
 // read is write on a connection that may be unable to write, for an fn that changes nothing. It also repeats fn when the connection

@@ -270,13 +270,13 @@ func BeginTx(t *testing.T, db *Database, statements ...string) *sql.Tx {
 	return tx
 }
 
-// CommitUnder runs fn to its end, and commits once fn has waited for a lock of tx as long as least.
+// CommitUnder runs fn to its end, and commits once fn waits for a lock of tx on a connection that is as old as least.
 func CommitUnder(t *testing.T, db *Database, tx *sql.Tx, least time.Duration, fn func()) {
 	t.Helper()
 	var wait sync.WaitGroup
 	wait.Go(fn)
 	Eventually(t, 20*time.Second, "somebody waits for the lock", func() bool {
-		return db.Count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND now() - query_start >= make_interval(secs => ?)", least.Seconds()) > 0
+		return db.Count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND now() - backend_start >= make_interval(secs => ?)", least.Seconds()) > 0
 	})
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)

@@ -11,12 +11,13 @@ import (
 
 // Lane keeps calls that need a locked row from delaying those that do not. A call names the ids of the rows that it may have to wait for.
 //
-//	shared with others ──(no lock in time)──▶ by itself ──(no lock in time)──▶ in a place, waits for the lock ──▶ done, or ErrBusy
+//	shared with others ──(no lock in time)──▶ by itself ──(no lock in time)──▶ in a place for a turn, and again ──▶ done, or ErrLocked
 //	                                              ▲
 //	                names an id of one refused ───┘
 //
 // A transaction waits for a lock for a moment only. What it refuses goes on by itself, and with it all calls that name one of its ids, for as
-// long as calls are refused and a second more. Most of these find that their own rows are free. Those that do not have few places.
+// long as calls are refused and a second more. Most of these find that their own rows are free. Those that do not have few places, and take
+// turns there: who had to wait for something else than the locked row is not behind those who wait for that.
 type Lane struct {
 	places, connections Connections
 	note                func() // counts a call that met a locked row
@@ -33,12 +34,15 @@ func NewLane(all Connections, note func()) *Lane {
 	return &Lane{places: NewConnections(max(1, int(all.All/4))), connections: all, note: note, locked: make(map[string]time.Time)}
 }
 
-// Brief is for how long a call by itself waits for a lock without a place.
-const Brief = 20 * time.Millisecond
+// A call by itself waits for a lock for brief without a place, and for a turn in one.
+const (
+	brief = 20 * time.Millisecond
+	turn  = 100 * time.Millisecond
+)
 
 // Run runs shared, unless an id is known to be of a refused call. What is known or refused it runs alone, with the connections of the limiter
-// that it gives: first for locks that come within Brief, and then in a place. It returns ErrLocked if they have not come by giveUp.
-func (l *Lane) Run(ids []string, giveUp time.Time, shared func() error, alone func(in Limiter, brief bool) error) error {
+// and for locks that come within the patience that it gives: again and again, until giveUp. Then it returns ErrLocked, or ErrBusy for want of a place.
+func (l *Lane) Run(ids []string, giveUp time.Time, shared func() error, alone func(in Limiter, patience time.Duration) error) error {
 	err := dberr.ErrLocked
 	if !l.Knows(ids) {
 		if err = shared(); !errors.Is(err, dberr.ErrLocked) {
@@ -46,10 +50,10 @@ func (l *Lane) Run(ids []string, giveUp time.Time, shared func() error, alone fu
 		}
 		l.note()
 	}
-	for _, in := range []Limiter{l.connections, l} {
-		if errors.Is(err, dberr.ErrLocked) && time.Now().Before(giveUp) {
-			err = alone(in, in != Limiter(l))
-		}
+	in, patience := Limiter(l.connections), brief
+	for errors.Is(err, dberr.ErrLocked) && time.Now().Before(giveUp) {
+		err = alone(in, min(patience, time.Until(giveUp)))
+		in, patience = l, turn
 	}
 	return err
 }

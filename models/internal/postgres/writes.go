@@ -25,14 +25,10 @@ func (s *Server) NewWrites(pool *sql.DB, all batch.Connections, lane *batch.Lane
 // ErrTimeout if it has not ended by the job's deadline.
 func (w *Writes) Apply(ctx context.Context, j *batch.Job, giveUp time.Time) error {
 	shared := func() error { return w.shared.Apply(ctx, j, giveUp) }
-	return w.alone.lane.Run(j.Write.IDs(), giveUp, shared, func(in batch.Limiter, brief bool) error {
+	return w.alone.lane.Run(j.Write.IDs(), giveUp, shared, func(in batch.Limiter, patience time.Duration) error {
 		j.Reset()
 		defer j.Leave()
 		return in.Do(ctx, j.Deadline, giveUp, func() error {
-			patience := time.Until(giveUp)
-			if brief {
-				patience = min(patience, batch.Brief)
-			}
 			w.alone.transactUntil(j.Deadline, patience, []*batch.Job{j})
 			return j.Err
 		})

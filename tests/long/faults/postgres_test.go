@@ -12,8 +12,8 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// While PostgreSQL is away, in whatever way, every request gets a response within three seconds, as JSON, and never as if
-// the session were bad. Liveness stays; readiness follows; all is well again by itself.
+// While PostgreSQL is away, in whatever way, every request gets a response within three seconds, a list within eleven, as JSON,
+// and never as if the session were bad. Liveness stays; readiness follows; all is well again by itself.
 func TestPostgresFaults(t *testing.T) {
 	t.Parallel()
 	server := servicetest.NewPostgresServer(t)
@@ -90,13 +90,13 @@ type faultWatch struct {
 	machine  *yardstick
 	mu       sync.Mutex
 	statuses map[int]int
-	slowest  response
+	slowest  map[time.Duration]response // by what was promised
 }
 
 func watchFault(t *testing.T, p *servicetest.Process) *faultWatch {
 	t.Helper()
 	const n = 60
-	w := &faultWatch{t: t, p: p, transport: newTransport(n + 2), world: t.Name(), statuses: make(map[int]int)}
+	w := &faultWatch{t: t, p: p, transport: newTransport(n + 2), world: t.Name(), statuses: make(map[int]int), slowest: make(map[time.Duration]response)}
 	t.Cleanup(w.transport.CloseIdleConnections)
 	w.other = w.signIn("other")
 	w.machine = newYardstick(t, w.other)
@@ -171,8 +171,12 @@ func (w *faultWatch) judge(what string, res response) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.statuses[res.Status]++
-	if res.Took > w.slowest.Took {
-		w.slowest = res
+	promised := 3 * time.Second // DB_TIMEOUT and a second
+	if what == "list" {
+		promised = 11 * time.Second
+	}
+	if res.Took > w.slowest[promised].Took {
+		w.slowest[promised] = res
 	}
 	switch {
 	case res.Status != 200 && res.Status != 500 && res.Status != 503:
@@ -187,8 +191,11 @@ func (w *faultWatch) judge(what string, res response) {
 func (w *faultWatch) finish() {
 	w.t.Helper()
 	w.stop()
-	w.machine.within(w.t, 3*time.Second, w.slowest.Took, w.slowest)
-	w.t.Logf("responses by status: %v, the slowest after %v", w.statuses, w.slowest.Took.Round(time.Millisecond))
+	for promised, slowest := range w.slowest {
+		w.machine.within(w.t, promised, slowest.Took, slowest)
+		w.t.Logf("of those with %v the slowest took %v", promised, slowest.Took.Round(time.Millisecond))
+	}
+	w.t.Logf("responses by status: %v", w.statuses)
 	if w.statuses[200] == 0 {
 		w.t.Error("nothing ever succeeded")
 	}
