@@ -102,7 +102,7 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	// One statement at a time: those who ask meanwhile share the next.
-	s.questions = batch.New(questions{s, s.reader.limiter.(batch.Connections)}, 1, true)
+	s.questions = batch.New(questions{s, s.reader.limiter.(batch.Connections)}, true)
 	s.serverClock = o.Now == nil && s.server != nil
 	return s, nil
 }

@@ -8,15 +8,15 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// Batcher lets writes share transactions: first come, first served, with a bounded number of transactions at once. A write for which one is free has
-// it alone, and one that becomes free takes all writes that are queued. They share the transaction, and the sync of its commit. Each write returns
-// after that sync, so an acknowledged write is always on disk.
+// Batcher lets writes share transactions, of which it runs one at a time: first come, first served. A write that meets none has the next alone,
+// and what is queued when one ends has the next together, with the sync of its commit. Each write returns after that sync, so an acknowledged
+// write is always on disk.
 type Batcher struct {
 	database Transactor
 	onCaller bool
 
 	mu      sync.Mutex
-	free    int // how many more transactions may run
+	busy    bool // a transaction runs
 	queue   []*Job
 	closed  bool
 	running sync.WaitGroup
@@ -35,17 +35,13 @@ type Transactor interface {
 	Close()
 }
 
-const (
-	// maxBatch bounds how many writes share a commit, since the first of them waits for the last.
-	maxBatch = 128
-	// MaxTransactions is how many transactions of writes an instance runs at once on a server: with more of them fewer writes share one.
-	MaxTransactions = 2
-)
+// maxBatch bounds how many writes share a commit, since the first of them waits for the last.
+const maxBatch = 128
 
-// New returns a batcher that runs so many transactions at once. OnCaller means that the database ends a transaction of one job by the
-// deadline of that: a job for which one is free runs on the goroutine of its caller, and spares the processor two switches.
-func New(database Transactor, transactions int, onCaller bool) *Batcher {
-	return &Batcher{database: database, free: transactions, onCaller: onCaller}
+// New returns a batcher. OnCaller means that the database ends a transaction of one job by the deadline of that: a job that meets no
+// transaction runs on the goroutine of its caller, and spares the processor two switches.
+func New(database Transactor, onCaller bool) *Batcher {
+	return &Batcher{database: database, onCaller: onCaller}
 }
 
 // Apply runs the write of j and returns its error. It returns ErrBusy if no transaction has taken the write by giveUp, or has begun with it by
@@ -94,8 +90,8 @@ func (b *Batcher) admit(j *Job) (isAlone bool, err error) {
 		j.Leave()
 		return false, dberr.ErrUnavailable
 	}
-	if b.free > 0 {
-		b.free--
+	if !b.busy {
+		b.busy = true
 		b.running.Add(1)
 		if b.onCaller {
 			return true, nil
@@ -107,7 +103,7 @@ func (b *Batcher) admit(j *Job) (isAlone bool, err error) {
 	return false, nil
 }
 
-// alone runs a job for which a transaction is free. Those that were queued meanwhile are next.
+// alone runs a job that met no transaction. Those that were queued meanwhile are next.
 func (b *Batcher) alone(ctx context.Context, j *Job, giveUp time.Time) error {
 	defer func() {
 		if b.isWanted() {
@@ -123,7 +119,7 @@ func (b *Batcher) alone(ctx context.Context, j *Job, giveUp time.Time) error {
 	return j.end()
 }
 
-// work runs a transaction with a batch, unless it is nil, and then one after the other with those that are queued.
+// work runs a transaction with a batch, unless it is nil, and then one after the other with what is queued.
 func (b *Batcher) work(batch []*Job) {
 	for wanted := true; wanted; wanted = b.isWanted() {
 		b.database.Acquire(context.Background(), time.Time{}) // this ends, because whatever holds a connection has a deadline
@@ -139,7 +135,7 @@ func (b *Batcher) work(batch []*Job) {
 	}
 }
 
-// take takes those that are queued. Another transaction may have taken them all.
+// take takes those that are queued.
 func (b *Batcher) take() []*Job {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -150,14 +146,14 @@ func (b *Batcher) take() []*Job {
 	return batch
 }
 
-// isWanted reports whether a transaction that has ended has more to do. If not, it is free.
+// isWanted reports whether another transaction is to begin, now that one has ended.
 func (b *Batcher) isWanted() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.queue) > 0 {
 		return true
 	}
-	b.free++
+	b.busy = false
 	b.running.Done()
 	return false
 }

@@ -117,7 +117,7 @@ func (s *lockedScript) Begin() error {
 // told that it may have happened.
 func TestBatchLocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := New(Savepoints{Tx: &lockedScript{}}, 1, false)
+		w := New(Savepoints{Tx: &lockedScript{}}, false)
 		var callers sync.WaitGroup
 		for i := range 20 {
 			callers.Go(func() {
@@ -138,7 +138,7 @@ func TestBatchLocked(t *testing.T) {
 func TestBatchWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tx := new(script)
-		w := New(Savepoints{Tx: tx}, 1, false)
+		w := New(Savepoints{Tx: tx}, false)
 		do := func(work func() error) error {
 			inTime := time.Now().Add(time.Minute)
 			return w.Do(context.Background(), inTime, inTime, work)
@@ -212,11 +212,11 @@ func (h *held) Transact(batch []*Job) {
 	}
 }
 
-// A transaction that is free takes the next write, and one that becomes free takes all that are queued.
+// A write that meets no transaction has one alone, and all that come meanwhile share the next.
 func TestWhenTransactionsBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &held{goOn: make(chan struct{})}
-		b := New(server, 4, false)
+		b := New(server, false)
 		var callers sync.WaitGroup
 		come := func(n int) {
 			for range n {
@@ -238,18 +238,18 @@ func TestWhenTransactionsBegin(t *testing.T) {
 				t.Errorf("transactions of %v, want %v", server.begun, want)
 			}
 		}
-		come(4)
-		have(1, 1, 1, 1)
+		come(1)
+		have(1)
 		come(5)
-		have(1, 1, 1, 1)
+		have(1)
 		server.goOn <- struct{}{}
-		have(1, 1, 1, 1, 5)
+		have(1, 5)
 		come(2)
 		server.goOn <- struct{}{}
-		have(1, 1, 1, 1, 5, 2)
+		have(1, 5, 2)
 		server.goOn <- struct{}{}
 		come(1)
-		have(1, 1, 1, 1, 5, 2, 1)
+		have(1, 5, 2, 1)
 		close(server.goOn)
 		callers.Wait()
 		b.Close()
@@ -260,7 +260,7 @@ func TestWhenTransactionsBegin(t *testing.T) {
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &held{goOn: make(chan struct{})}
-		b := New(server, 1, true)
+		b := New(server, true)
 		var told [3]error
 		apply := func(n int) {
 			inTime := time.Now().Add(time.Minute)
@@ -296,7 +296,7 @@ func TestBatchWriterHistories(t *testing.T) {
 func testBatchWriterHistory(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	tx := new(script)
-	w := New(Savepoints{Tx: tx}, 1, false)
+	w := New(Savepoints{Tx: tx}, false)
 	var running atomic.Int32
 	var all sync.WaitGroup
 	for range 1 + random.IntN(40) {
@@ -353,7 +353,6 @@ type transactions struct {
 	Connections
 	t       *testing.T
 	random  func(n int) int
-	most    int
 	mu      sync.Mutex
 	running int
 	ran     map[*Write]int
@@ -371,7 +370,7 @@ func (s *transactions) Transact(batch []*Job) {
 	time.Sleep(time.Duration(s.draw(5)) * time.Millisecond) // a connection is made
 	batch = Begin(batch)
 	s.mu.Lock()
-	if s.running++; s.running > s.most {
+	if s.running++; s.running > 1 {
 		s.t.Errorf("%d transactions at once", s.running)
 	}
 	if len(batch) > maxBatch {
@@ -394,7 +393,7 @@ func (s *transactions) Transact(batch []*Job) {
 	}
 }
 
-// Whoever comes and leaves when, and however long transactions take: so many run at once, each write at most once, and what its caller
+// Whoever comes and leaves when, and however long transactions take: one runs at a time, each write at most once, and what its caller
 // is told is true.
 func TestBatcherHistories(t *testing.T) {
 	for seed := range uint64(300) {
@@ -407,9 +406,9 @@ func testBatcherHistory(t *testing.T, seed uint64) {
 	conns := 1 + random.IntN(6)
 	server := &transactions{
 		Connections: NewConnections(conns), t: t, random: rand.New(rand.NewPCG(seed, 2)).IntN,
-		most: 1 + random.IntN(4), ran: make(map[*Write]int),
+		ran: make(map[*Write]int),
 	}
-	b := New(server, server.most, random.IntN(2) == 0)
+	b := New(server, random.IntN(2) == 0)
 	var waiting atomic.Int64
 	var all sync.WaitGroup
 	for range conns {

@@ -12,6 +12,6 @@
 //	              │          └──▶ its time is over: ErrTimeout, and nobody knows what becomes of it
 //	              └──▶ left: its caller has gone, or it was queued for too long: ErrBusy, and it never runs
 //
-// A transaction that becomes free takes all that are queued. On PostgreSQL a write for which one is free runs on the goroutine of its caller. A
+// A transaction takes all that were queued while the one before it ran. On PostgreSQL a write that meets none runs on the goroutine of its caller. A
 // caller hears of success only after the commit that contains its write. Lane has those wait apart that need a locked row.
 package batch

@@ -18,7 +18,7 @@ type Writes struct {
 // timeout, and no more than maxWait of it while the server takes no more connections.
 func (s *Server) NewWrites(pool *sql.DB, all batch.Connections, lane *batch.Lane, timeout, maxWait time.Duration) *Writes {
 	p := &pipelines{pool: Pool{pool}, server: s, lane: lane, Connections: all, timeout: timeout, maxWait: maxWait}
-	return &Writes{batch.New(p, batch.MaxTransactions, true), p}
+	return &Writes{batch.New(p, true), p}
 }
 
 // Apply runs the write of j. It returns ErrBusy if the write has not begun by giveUp, or has not got a lock by then, and

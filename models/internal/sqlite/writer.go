@@ -34,7 +34,7 @@ func (f *File) OpenWriting(busy, hold time.Duration) (w Writing, err error) {
 		return w, err
 	}
 	commits := &writer{db: w.DB, file: f}
-	w.GORM, w.Batches = dialector{commits}, batch.New(batch.Savepoints{Tx: commits}, 1, false)
+	w.GORM, w.Batches = dialector{commits}, batch.New(batch.Savepoints{Tx: commits}, false)
 	f.write = func(ctx context.Context) error {
 		giveUp := time.Now().Add(busy)
 		return w.Batches.Do(ctx, giveUp, giveUp, func() error { return commits.exec("PRAGMA user_version = 0") })
