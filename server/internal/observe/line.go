@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// attributes are the fields of a request's line that its series does not have. They leave out those that say nothing: ids and
-// codes that there are none of, work of less than a microsecond, and waits of less than 0.1 ms.
-func (req *Request) attributes(status int, bytes int64, took time.Duration) []slog.Attr {
+// line is a request's line without what its series adds. It leaves out what says nothing: ids and codes that there are none of, work of less
+// than a microsecond, and waits of less than 0.1 ms. It names no place in the source, which would be the same one for all.
+func (req *Request) line(status int, bytes int64, took time.Duration) slog.Record {
 	head := req.head
 	if head == nil {
 		head = req.newHead()
 	}
-	line := append(make([]slog.Attr, 0, 18), // room for all
+	line := slog.NewRecord(req.begun.Add(took), slog.LevelInfo, "request", 0)
+	line.AddAttrs(
 		slog.String("request_id", req.ID),
 		slog.Int("status", status),
 		slog.Float64("duration_ms", milliseconds(took)),
@@ -21,7 +22,7 @@ func (req *Request) attributes(status int, bytes int64, took time.Duration) []sl
 		slog.String("path", head.path),
 	)
 	if req.Series.method == "" {
-		line = append(line, slog.String("method", cut(req.HTTP.Method, maxLoggedMethod)))
+		line.AddAttrs(slog.String("method", cut(req.HTTP.Method, maxLoggedMethod)))
 	}
 	for _, text := range [...]struct{ name, value string }{
 		{"code", req.Code},
@@ -32,11 +33,11 @@ func (req *Request) attributes(status int, bytes int64, took time.Duration) []sl
 		{"proxy_request_id", head.proxyRequestID},
 	} {
 		if text.value != "" {
-			line = append(line, slog.String(text.name, text.value))
+			line.AddAttrs(slog.String(text.name, text.value))
 		}
 	}
 	if ms := milliseconds(req.Usage.Work); ms > 0 {
-		line = append(line, slog.Float64("db_ms", ms))
+		line.AddAttrs(slog.Float64("db_ms", ms))
 	}
 	for _, wait := range [...]struct {
 		name  string
@@ -48,7 +49,7 @@ func (req *Request) attributes(status int, bytes int64, took time.Duration) []sl
 		{"client_wait_ms", req.ClientWait},
 	} {
 		if wait.value >= minLoggedWait {
-			line = append(line, slog.Float64(wait.name, milliseconds(wait.value)))
+			line.AddAttrs(slog.Float64(wait.name, milliseconds(wait.value)))
 		}
 	}
 	return line

@@ -17,7 +17,7 @@ type Series struct {
 	ID string
 
 	method   string // "" for any
-	log      *slog.Logger
+	log      slog.Handler
 	duration prometheus.Observer
 	requests *prometheus.CounterVec // by status and code
 }
@@ -44,7 +44,7 @@ func (o *Observer) Series(id, method string) *Series {
 	s := &Series{
 		ID:       id,
 		method:   method,
-		log:      log,
+		log:      log.Handler(),
 		duration: o.duration.WithLabelValues(id),
 		requests: o.requests.MustCurryWith(prometheus.Labels{"operation": id}),
 	}
@@ -72,8 +72,8 @@ func (o *Observer) Record(req *Request, status int, bytes int64) {
 	}
 	s.counter(Kind{status, req.Code}).Inc()
 	s.duration.Observe((took - req.NewsWait).Seconds())
-	if o.leavesLine(status, req.Code) {
-		s.log.LogAttrs(context.Background(), slog.LevelInfo, "request", req.attributes(status, bytes, took)...)
+	if ctx := context.Background(); o.leavesLine(status, req.Code) && s.log.Enabled(ctx, slog.LevelInfo) {
+		s.log.Handle(ctx, req.line(status, bytes, took))
 	}
 }
 
