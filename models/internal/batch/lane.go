@@ -3,6 +3,7 @@ package batch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -41,7 +42,8 @@ const (
 )
 
 // Run runs shared, unless an id is known to be of a refused call. What is known or refused it runs alone, with the connections of the limiter
-// and for locks that come within the patience that it gives: again and again, until giveUp. Then it returns ErrLocked, or ErrBusy for want of a place.
+// and for locks that come within the patience that it gives: again and again, until giveUp. Then it returns ErrLocked, or ErrBusy for want of a
+// place.
 func (l *Lane) Run(ids []string, giveUp time.Time, shared func() error, alone func(in Limiter, patience time.Duration) error) error {
 	err := dberr.ErrLocked
 	if !l.Knows(ids) {
@@ -58,9 +60,18 @@ func (l *Lane) Run(ids []string, giveUp time.Time, shared func() error, alone fu
 	return err
 }
 
-// Do implements Limiter. A call has a place before it is queued for a connection.
+// Do implements Limiter. A call has a place before it is queued for a connection. Work that is refused without having waited returns ErrBusy:
+// it would be again, at once.
 func (l *Lane) Do(ctx context.Context, deadline, giveUp time.Time, work func() error) error {
-	return l.places.Do(ctx, deadline, giveUp, func() error { return l.connections.Do(ctx, deadline, giveUp, work) })
+	turnOf := func() error {
+		begun := time.Now()
+		err := work()
+		if errors.Is(err, dberr.ErrLocked) && time.Since(begun) < min(turn/2, giveUp.Sub(begun)/2) {
+			return fmt.Errorf("%w: %v", dberr.ErrBusy, err)
+		}
+		return err
+	}
+	return l.places.Do(ctx, deadline, giveUp, func() error { return l.connections.Do(ctx, deadline, giveUp, turnOf) })
 }
 
 // Refused is called with the ids of a call that got no lock in time.
