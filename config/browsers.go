@@ -11,12 +11,13 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-func (c *Config) origins(setting string, origins []string) []check {
+// origins looks at a setting of origins, each of which allowed lets pass.
+func (c *Config) origins(setting string, origins []string, allowed func(string) bool) []check {
 	isSafe := func(origin string) bool {
 		return c.Development || !isOrigin(origin) || strings.HasPrefix(origin, "https:") || isLoopback(parseHTTPURL(origin).Hostname())
 	}
 	return append(
-		each(setting, origins, isOrigin, "must be an exact origin as browsers send it, such as https://app.example.org: scheme, host and, unless it is the usual one, port, in lower case"),
+		each(setting, origins, allowed, "must be an exact origin as browsers send it, such as https://app.example.org: scheme, host and, unless it is the usual one, port, in lower case"),
 		each(setting, origins, isSafe, "must be https in production, except on localhost")...)
 }
 
@@ -26,6 +27,15 @@ func isOrigin(text string) bool {
 	u := parseHTTPURL(text)
 	return u != nil && text == u.Scheme+"://"+u.Host && text == strings.ToLower(text) &&
 		!strings.Contains(text, "*") && !strings.HasSuffix(text, ":") && u.Port() != map[string]string{"http": "80", "https": "443"}[u.Scheme]
+}
+
+// appOrigin is the origin of what an app shows in a web view, such as tauri://localhost. Nobody reaches it over the network.
+var appOrigin = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://[A-Za-z0-9._-]+(:[0-9]+)?$`)
+
+// isPageOrigin reports whether text is the origin of a page: isOrigin, or that of an app.
+func isPageOrigin(text string) bool {
+	scheme, _, _ := strings.Cut(text, ":")
+	return isOrigin(text) || appOrigin.MatchString(text) && !slices.Contains([]string{"http", "https", "ws", "wss", "file", "data", "javascript"}, scheme)
 }
 
 // brand is a BRAND_NAME that fits into the head of a page beside who is signed in.

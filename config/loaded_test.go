@@ -157,13 +157,14 @@ ALOWED_ORIGINS=` // empty is unset
 // What is allowed but rarely meant is one warning, and shows no secret.
 func TestWarnings(t *testing.T) {
 	const (
-		fewDistinct = "JWT_SECRET: key 1 has fewer than 8 distinct characters: make one with openssl rand -hex 32"
-		sequence    = "JWT_SECRET: key 1 is a plain sequence: make one with openssl rand -hex 32"
-		leeway      = "REFRESH_REUSE_LEEWAY is below 20s: an ordinary client that repeats a refresh may end its user's session"
-		noProvider  = "OIDC_ISSUER is not set: nobody can sign in but through the command session issue"
-		anybody     = "DEVELOPMENT_PUBLIC: whoever reaches this service signs in as anybody"
-		everywhere  = "ADMIN_ADDR has all addresses of this machine: whoever reaches one reads metrics and takes profiles"
-		noSetting   = " is no setting and has no effect"
+		fewDistinct  = "JWT_SECRET: key 1 has fewer than 8 distinct characters: make one with openssl rand -hex 32"
+		sequence     = "JWT_SECRET: key 1 is a plain sequence: make one with openssl rand -hex 32"
+		leeway       = "REFRESH_REUSE_LEEWAY is below 20s: an ordinary client that repeats a refresh may end its user's session"
+		noProvider   = "OIDC_ISSUER is not set: nobody can sign in but through the command session issue"
+		anybody      = "DEVELOPMENT_PUBLIC: whoever reaches this service signs in as anybody"
+		everywhere   = "ADMIN_ADDR has all addresses of this machine: whoever reaches one reads metrics and takes profiles"
+		sharedOrigin = "ALLOWED_ORIGINS has https://localhost: so does every app of Capacitor for Android, and whatever a user's own machine serves there may call this service as that user"
+		noSetting    = " is no setting and has no effect"
 	)
 	for _, test := range []struct {
 		settings string
@@ -177,6 +178,8 @@ func TestWarnings(t *testing.T) {
 		{production + "\nDEVELOPMENT_PUBLIC=true\nJWT_TTL=15m", nil},
 		{production + "\nOIDC_ISSUER=\nOIDC_CLIENT_ID=", []string{noProvider}},
 		{production + "\nALLOWED_ORIGINS=http://localhost:5173,http://127.0.0.1:3000,http://[::1]:3000,http://app.localhost", nil},
+		{production + "\nALLOWED_ORIGINS=tauri://localhost,capacitor://localhost,app://.,ionic://localhost:8100,chrome-extension://abcdefgh", nil},
+		{production + "\nALLOWED_ORIGINS=https://localhost", []string{sharedOrigin}},
 		{production + "\nREFRESH_REUSE_LEEWAY=20s", nil},
 		{production + "\nREFRESH_REUSE_LEEWAY=19.999s", []string{leeway}},
 		{production + "\nREFRESH_TOKEN_TTL=10s", []string{leeway}},

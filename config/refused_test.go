@@ -156,6 +156,13 @@ var refused = []struct {
 	{`ALLOWED_ORIGINS: "https://A.example"` + exactOrigin, []string{"ALLOWED_ORIGINS=https://A.example"}},
 	{`ALLOWED_ORIGINS: "https://a.example:443"` + exactOrigin, []string{"ALLOWED_ORIGINS=https://a.example:443"}},
 	{`ALLOWED_ORIGINS: "http://a.example:80"` + exactOrigin, []string{"ALLOWED_ORIGINS=http://a.example:80"}},
+	{`ALLOWED_ORIGINS: "tauri://localhost/"` + exactOrigin, []string{"ALLOWED_ORIGINS=tauri://localhost/"}},
+	{`ALLOWED_ORIGINS: "tauri://*"` + exactOrigin, []string{"ALLOWED_ORIGINS=tauri://*"}},
+	{`ALLOWED_ORIGINS: "tauri:localhost"` + exactOrigin, []string{"ALLOWED_ORIGINS=tauri:localhost"}},
+	{`ALLOWED_ORIGINS: "Tauri://localhost"` + exactOrigin, []string{"ALLOWED_ORIGINS=Tauri://localhost"}},
+	{`ALLOWED_ORIGINS: "app://u@x"` + exactOrigin, []string{"ALLOWED_ORIGINS=app://u@x"}},
+	{`ALLOWED_ORIGINS: "file://host"` + exactOrigin, []string{"ALLOWED_ORIGINS=file://host"}},
+	{`RETURN_ORIGINS: "tauri://localhost"` + exactOrigin, []string{"RETURN_ORIGINS=tauri://localhost"}},
 	{`ALLOWED_ORIGINS: "https://a.example:"` + exactOrigin, []string{"ALLOWED_ORIGINS=https://a.example:"}},
 	{"BRAND_NAME: must be 1 to 40 characters that can be seen, or spaces between them", []string{
 		"BRAND_NAME=" + strings.Repeat("\u00e9", 41), "BRAND_NAME=a\tb", "BRAND_NAME=\u202eb", "BRAND_NAME=   ", "BRAND_NAME=\xff",

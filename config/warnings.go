@@ -48,6 +48,7 @@ func (c *Config) warnings() []string {
 		{production && c.given["DATABASE_URL"] == "" && c.DatabaseURLFile == "", "DATABASE_URL is not set: keeping data in worldevents.db in the working directory"},
 		{production && c.RefreshReuseLeeway < clientRetry, "REFRESH_REUSE_LEEWAY is below 20s: an ordinary client that repeats a refresh may end its user's session"},
 		{production && files < c.MaxWaiting+2*c.MaxInFlight, fmt.Sprintf("%d files may be open, and MAX_WAITING and twice MAX_IN_FLIGHT together are more: raise LimitNOFILE of systemd, or ulimit -n", files)},
+		{production && slices.Contains(c.AllowedOrigins, "https://localhost"), "ALLOWED_ORIGINS has https://localhost: so does every app of Capacitor for Android, and whatever a user's own machine serves there may call this service as that user"},
 		{production && c.OIDCIssuer == "", "OIDC_ISSUER is not set: nobody can sign in but through the command session issue"},
 	} {
 		if row.when {

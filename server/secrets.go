@@ -12,8 +12,8 @@ import (
 // OIDC is an identity provider to sign in with, and this service as its client.
 type OIDC = oidc.Config
 
-// CheckProvider returns an error unless an identity provider publishes what a sign-in needs.
-func CheckProvider(ctx context.Context, provider OIDC) error {
+// CheckProvider returns how many keys of an identity provider can be used, and an error unless it publishes what a sign-in needs.
+func CheckProvider(ctx context.Context, provider OIDC) (keys int, err error) {
 	return oidc.New(provider, "", nil, time.Now).Check(ctx)
 }
 

@@ -79,7 +79,9 @@ func New(o Options) (*Server, error) {
 	s.router = newRouter(s.observer)
 	ofPages := pages.Options{BaseURL: s.baseURL, Base: base, Brand: o.BrandName, Development: o.Development, EventsPage: o.EventsPage, Sessions: s.sessions, Now: o.Now}
 	if o.OIDC != nil {
-		s.provider = oidc.New(*o.OIDC, s.baseURL+"/sign-in/callback", o.Keys, s.now)
+		provider := *o.OIDC
+		provider.Log = o.Log
+		s.provider = oidc.New(provider, s.baseURL+"/sign-in/callback", o.Keys, s.now)
 		ofPages.Provider = s.provider.Host()
 	}
 	s.pages = pages.New(ofPages)

@@ -54,10 +54,10 @@ func (Check) Run() error {
 		result.certificate(ctx, c)
 	}
 	if provider := setup.Provider(c); provider != nil && !strings.Contains(fmt.Sprint(problems), "OIDC_") {
-		if err := server.CheckProvider(ctx, *provider); err != nil {
+		if keys, err := server.CheckProvider(ctx, *provider); err != nil {
 			result.add(inspect.Fault, "OIDC_ISSUER", err.Error())
 		} else {
-			result.add(inspect.Fine, "OIDC_ISSUER", "publishes its endpoints and keys")
+			result.add(inspect.Fine, "OIDC_ISSUER", fmt.Sprintf("publishes its endpoints, and keys of which %d can be used", keys))
 		}
 	}
 	return result.print()

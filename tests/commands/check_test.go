@@ -99,28 +99,44 @@ func TestCheckSettings(t *testing.T) {
 	result.Has(t, "fault", "^OIDC_ISSUER: ")
 }
 
-// The identity provider must publish its endpoints, and a key that can be used.
+// The identity provider must publish its endpoints, a key that can be used, and a way for clients to authenticate that this service knows.
 func TestCheckProvider(t *testing.T) {
 	t.Parallel()
-	var issuer, keys string
-	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		if r.URL.Path == "/keys" {
-			w.Write([]byte(keys))
-			return
-		}
-		json.NewEncoder(w).Encode(map[string]any{"issuer": issuer, "authorization_endpoint": issuer + "/a", "token_endpoint": issuer + "/t", "jwks_uri": issuer + "/keys"})
-	}))
-	defer provider.Close()
-	p := servicetest.NewProgram(t, "OIDC_ISSUER="+provider.URL, "OIDC_CLIENT_ID=x")
-	const key = `{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}` // RFC 8037 appendix A.2
-	for _, test := range []struct{ issuer, keys, level string }{
-		{provider.URL, `{"keys":[{}, ` + key + `]}`, "ok"}, {provider.URL, `{"keys":[]}`, "fault"}, {provider.URL, `{"keys":[{}]}`, "fault"}, {provider.URL, `x`, "fault"},
-		{provider.URL + "/other", `{"keys":[` + key + `]}`, "fault"},
+	const (
+		ed25519 = `{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}` // RFC 8037 appendix A.2
+		ed      = `{"id_token_signing_alg_values_supported":["HS256","EdDSA","Ed25519"]}`
+	)
+	for _, test := range []struct{ metadata, keys, secret, level, words string }{
+		{ed, `{"keys":[{}, ` + ed25519 + `, {"kty":"oct","k":"AAAA"}]}`, "", "ok", "1 can be used"},
+		{ed, `{"keys":[]}`, "", "fault", "none is published that can be used"},
+		{ed, `{"keys":[{}]}`, "", "fault", "none is published"},
+		{ed, `{"keys":5}`, "", "fault", "none is published"},
+		{ed, `x`, "", "fault", "keys"},
+		{`{}`, `{"keys":[` + ed25519 + `]}`, "", "fault", "none is published"}, // what does not say is RS256
+		{`{"id_token_signing_alg_values_supported":["HS256"]}`, "", "", "fault", "HS256"},
+		{`{"issuer":"https://other.example"}`, "", "", "fault", "other.example"},
+		{`{"token_endpoint":5}`, "", "", "fault", "endpoint is missing"},
+		{`{"token_endpoint_auth_methods_supported":["private_key_jwt","none"]}`, "", "s", "fault", "private_key_jwt, none"},
+		{`{"token_endpoint_auth_methods_supported":["private_key_jwt"]}`, "", "", "fault", "private_key_jwt"},
 	} {
-		issuer, keys = test.issuer, test.keys
-		result, _ := servicetest.Check(t, p)
-		result.Has(t, test.level, "^OIDC_ISSUER: ")
+		t.Run(test.metadata+test.keys, func(t *testing.T) {
+			var issuer string
+			provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				if r.URL.Path == "/keys" {
+					w.Write([]byte(test.keys))
+					return
+				}
+				metadata := map[string]any{"issuer": issuer, "authorization_endpoint": issuer + "/a", "token_endpoint": issuer + "/t", "jwks_uri": issuer + "/keys"}
+				json.Unmarshal([]byte(test.metadata), &metadata)
+				json.NewEncoder(w).Encode(metadata)
+			}))
+			defer provider.Close()
+			issuer = provider.URL
+			p := servicetest.NewProgram(t, "OIDC_ISSUER="+issuer, "OIDC_CLIENT_ID=x", "OIDC_CLIENT_SECRET="+test.secret)
+			result, _ := servicetest.Check(t, p)
+			result.Has(t, test.level, "^OIDC_ISSUER: .*"+test.words)
+		})
 	}
 }
 

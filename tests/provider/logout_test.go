@@ -205,7 +205,7 @@ func TestRefusedLogouts(t *testing.T) {
 	s.Client().Post(logoutPath, "logout_token="+good, servicetest.Header("Content-Type", "application/x-www-form-urlencoded"), servicetest.Origin("https://evil.example")).
 		IsError(403, "cross_origin")
 	alice.Get("/api/event/plaza").Is(200, servicetest.List())
-	for _, why := range []string{"issued to another client", "expired", "has a nonce", "not issued within 2m0s"} {
+	for _, why := range []string{"without this client", "expired", "has a nonce", "not issued within 2m0s"} {
 		if !strings.Contains(s.Log.String(), `"msg":"logout token refused","error":"not a logout token: \"`) || !strings.Contains(s.Log.String(), why) {
 			t.Errorf("the log does not say %q", why)
 		}

@@ -108,7 +108,7 @@ func madeUp(s *servicetest.Service) (call func(...servicetest.RequestOption) *se
 	c := s.Client()
 	u, _ := url.Parse(begin(c, ""))
 	q := url.Values{"state": u.Query()["state"], "code": {"made up"}}
-	cookie := servicetest.Cookies(flowCookie + "=" + c.Cookie(flowCookie))
+	cookie := servicetest.Cookies(nameOf(u) + "=" + c.Cookie(nameOf(u)))
 	return func(with ...servicetest.RequestOption) *servicetest.Response {
 		return s.Client().Get("/sign-in/callback?"+q.Encode(), append(with, cookie)...)
 	}
@@ -149,7 +149,7 @@ func TestCrowdAtSlowProvider(t *testing.T) {
 					if r := call(from(address(i))); r.Status == 503 { // there was no place in time
 						r.IsError(503, "overloaded").SetsNoCookie()
 					} else {
-						r.IsError(400, "invalid_sign_in")
+						r.IsError(502, "provider_failed")
 					}
 				})
 			}

@@ -25,16 +25,24 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(servicetest.Main(m)) }
 
-// flowCookie keeps a sign-in that is under way, over https at the root of a host.
-const flowCookie = "__Host-signIn"
+// flowPrefix begins the names of the cookies that keep sign-ins which are under way, over https at the root of a host.
+const flowPrefix = "__Host-signIn-"
+
+// nameOf returns the name of the cookie of the sign-in that u belongs to, where the browser goes or comes from.
+func nameOf(u *url.URL) string {
+	state := u.Query().Get("state")
+	return flowPrefix + state[:min(len(state), 8)]
+}
 
 // provider is an identity provider that signs in whom a test says, and misbehaves on demand. A code counts once, with the
 // verifier and the redirect URI of the request that it came from. The secret must be in the form, which a client has to
-// find out.
+// find out; with takes it must come as that method of authentication says, and a code is spent even where it does not.
 type provider struct {
 	*httptest.Server
 	issuer, clientID string
 	t                testing.TB
+
+	takes string
 
 	mu      sync.Mutex
 	secret  string
@@ -73,7 +81,7 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	serve := p.instead[endpoint]
 	p.mu.Unlock()
 	switch _, _, basic := r.BasicAuth(); {
-	case basic:
+	case basic && p.takes == "":
 		w.WriteHeader(http.StatusUnauthorized)
 	case serve != nil:
 		serve(w, r)
@@ -133,12 +141,19 @@ func (p *provider) authorize(w http.ResponseWriter, r *http.Request) {
 func (p *provider) token(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r.PostFormValue("client_id") != p.clientID || r.PostFormValue("client_secret") != p.secret {
+	code := r.PostFormValue("code")
+	asked := p.codes[code]
+	id, secret, basic := r.BasicAuth()
+	if !basic {
+		id, secret = r.PostFormValue("client_id"), r.PostFormValue("client_secret")
+	}
+	if id != p.clientID || secret != p.secret || p.takes != "" && basic != (p.takes == "client_secret_basic") {
+		if p.takes != "" {
+			p.codes[code] = nil
+		}
 		respondJSON(w, 401, map[string]any{"error": "invalid_client"})
 		return
 	}
-	code := r.PostFormValue("code")
-	asked := p.codes[code]
 	p.codes[code] = nil
 	if asked == nil || r.PostFormValue("grant_type") != "authorization_code" || r.PostFormValue("redirect_uri") != asked.Get("redirect_uri") ||
 		oauth2.S256ChallengeFromVerifier(r.PostFormValue("code_verifier")) != asked.Get("code_challenge") {
@@ -298,7 +313,7 @@ func failed(t testing.TB, s *servicetest.Service, c *servicetest.Client, r *serv
 	t.Helper()
 	r.IsError(status, code)
 	for _, line := range r.Header.Values("Set-Cookie") {
-		if !strings.HasPrefix(line, flowCookie+"=;") {
+		if !strings.HasPrefix(line, flowPrefix) || !strings.Contains(line[:strings.Index(line, ";")], "=.") { // it has ended
 			t.Errorf("a cookie is set: %s", line)
 		}
 	}

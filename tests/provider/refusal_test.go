@@ -24,13 +24,22 @@ func TestRefusedAttempts(t *testing.T) {
 	p := newProvider(t)
 	s := servicetest.New(t, p.options)
 	alice := called("1", "alice")
-	refused := func(c *servicetest.Client, u *url.URL, changes ...string) {
+	is := func(status int, code string, c *servicetest.Client, u *url.URL, changes ...string) {
 		t.Helper()
 		q := u.Query()
 		for i := 0; i < len(changes); i += 2 {
 			q.Set(changes[i], changes[i+1])
 		}
-		failed(t, s, c, c.Get("/sign-in/callback?"+q.Encode()), 400, "invalid_sign_in")
+		failed(t, s, c, c.Get("/sign-in/callback?"+q.Encode()), status, code)
+	}
+	refused := func(c *servicetest.Client, u *url.URL, changes ...string) {
+		t.Helper()
+		is(400, "invalid_sign_in", c, u, changes...)
+	}
+	// providers are faults that the provider alone can mend.
+	providers := func(c *servicetest.Client, u *url.URL, changes ...string) {
+		t.Helper()
+		is(502, "provider_failed", c, u, changes...)
 	}
 	none := new(url.URL)
 
@@ -42,7 +51,7 @@ func TestRefusedAttempts(t *testing.T) {
 	u := p.consent(begin(c, ""), alice)
 	refused(c, u, "state", "")
 	refused(c, u, "state", u.Query().Get("state")+"x")
-	refused(c, u, "state", c.Cookie(flowCookie))
+	refused(c, u, "state", c.Cookie(nameOf(u)))
 	c.Get(u.RequestURI()+"&state="+u.Query().Get("state")).IsError(400, "invalid_sign_in")
 
 	// None of these ended the attempt; this does, although it fails.
@@ -52,31 +61,33 @@ func TestRefusedAttempts(t *testing.T) {
 	// The code of another attempt: its verifier is not ours.
 	c = s.Client()
 	stolen := p.consent(begin(s.Client(), ""), alice).Query().Get("code")
-	refused(c, p.consent(begin(c, ""), alice), "code", stolen)
+	providers(c, p.consent(begin(c, ""), alice), "code", stolen)
 
 	// Another issuer's response.
 	c = s.Client()
-	refused(c, p.consent(begin(c, ""), alice), "iss", "https://other.example")
+	providers(c, p.consent(begin(c, ""), alice), "iss", "https://other.example")
+	c = s.Client()
+	providers(c, p.consent(begin(c, ""), alice), "iss", p.issuer+"/")
 
 	// The nonce of another attempt.
 	c = s.Client()
 	refused(c, p.consent(begin(c, ""), person{"sub": "1", "nonce": "another"}))
 	c = s.Client()
-	refused(c, p.consent(begin(c, ""), person{"sub": "1", "nonce": nil}))
+	providers(c, p.consent(begin(c, ""), person{"sub": "1", "nonce": nil}))
 
 	// What the cookie says cannot be changed.
 	c = s.Client()
 	u = p.consent(begin(c, "/docs"), alice)
-	parts := strings.Split(c.Cookie(flowCookie), ".")
+	parts := strings.Split(c.Cookie(nameOf(u)), ".")
 	parts[2] = base64.RawURLEncoding.EncodeToString([]byte("/openapi.json"))
-	changed := servicetest.Cookies(flowCookie + "=" + strings.Join(parts, "."))
+	changed := servicetest.Cookies(nameOf(u) + "=" + strings.Join(parts, "."))
 	s.Client().Get(u.RequestURI(), changed).IsError(400, "invalid_sign_in")
-	for _, rubbish := range []string{"", "x", "..", "a.b.c", "a.1.!", c.Cookie(flowCookie) + "; " + flowCookie + "=x"} {
-		s.Client().Get(u.RequestURI(), servicetest.Cookies(flowCookie+"="+rubbish)).IsError(400, "invalid_sign_in").SetsNoCookie()
+	for _, rubbish := range []string{"", "x", "..", "a.b.c", "a.1.!", c.Cookie(nameOf(u)) + "; " + nameOf(u) + "=x"} {
+		s.Client().Get(u.RequestURI(), servicetest.Cookies(nameOf(u)+"="+rubbish)).IsError(400, "invalid_sign_in").SetsNoCookie()
 	}
 
 	// Too late, although the browser still has the cookie.
-	late := servicetest.Cookies(flowCookie + "=" + c.Cookie(flowCookie))
+	late := servicetest.Cookies(nameOf(u) + "=" + c.Cookie(nameOf(u)))
 	s.Clock.Advance(10 * time.Minute)
 	expired := s.Client()
 	failed(t, s, expired, expired.Get(u.RequestURI(), late), 400, "invalid_sign_in")
@@ -92,11 +103,11 @@ func TestReplay(t *testing.T) {
 	s := servicetest.New(t, p.options)
 	c := s.Client()
 	u := p.consent(begin(c, ""), called("1", "alice"))
-	cookie := servicetest.Cookies(flowCookie + "=" + c.Cookie(flowCookie))
+	cookie := servicetest.Cookies(nameOf(u) + "=" + c.Cookie(nameOf(u)))
 	c.Get(u.RequestURI()).Is(303, "")
 	c.Get(u.RequestURI()).IsError(400, "invalid_sign_in").SetsNoCookie() // back button: the cookie is gone
 	r := s.Client().Get(u.RequestURI(), cookie)
-	r.IsError(400, "invalid_sign_in")
+	r.IsError(502, "provider_failed")
 	if strings.Contains(strings.Join(r.Header.Values("Set-Cookie"), "\n"), "oken=") {
 		t.Errorf("signed in by a used code")
 	}
@@ -124,9 +135,9 @@ func TestRefusedByProvider(t *testing.T) {
 			failed(t, s, c, c.Get("/sign-in/callback?"+q.Encode()), status, word)
 			failed(t, s, c, c.Get(u.RequestURI()), 400, "invalid_sign_in") // a no cannot become a yes
 			// A no of somebody else's attempt ends none.
-			begin(c, "")
+			other := p.consent(begin(c, ""), nil)
 			failed(t, s, c, c.Get("/sign-in/callback?"+q.Encode()), 400, "invalid_sign_in")
-			if c.Cookie(flowCookie) == "" {
+			if kept := c.Cookie(nameOf(other)); kept == "" || kept[0] == '.' {
 				t.Errorf("the attempt is gone")
 			}
 		})
@@ -155,7 +166,7 @@ func TestIssuerParameter(t *testing.T) {
 	})
 	s := servicetest.New(t, p.options)
 	c := s.Client()
-	failed(t, s, c, p.signIn(c, called("1", "alice"), ""), 400, "invalid_sign_in")
+	failed(t, s, c, p.signIn(c, called("1", "alice"), ""), 502, "provider_failed")
 	u := p.consent(begin(c, ""), called("1", "alice"))
 	c.Get(u.RequestURI()+"&iss="+url.QueryEscape(p.issuer)).Is(303, "")
 }
@@ -279,14 +290,8 @@ func failures(p *provider) map[string]failure {
 		"ID token: issuer of other case":    {"token", followed("iss", "https://other.example", "Iss", p.issuer), nil},
 		"ID token: expiry of other case":    {"token", followed("exp", 1, "Exp", time.Now().Add(time.Hour).Unix()), nil},
 		"ID token: two subjects":            {"token", followed("sub", "2", "sub", "1"), nil},
-		"UserInfo: subject of other case":   {"userinfo", json(`{"Sub":"1","preferred_username":"alice"}`), person{"sub": "1"}},
-		"UserInfo: two subjects":            {"userinfo", json(`{"sub":"2","sub":"1","preferred_username":"alice"}`), person{"sub": "1"}},
-		"UserInfo: nothing":                 {"userinfo", json(`null`), person{"sub": "1"}},
 		"ID token: long subject":            {"", nil, person{"sub": strings.Repeat("x", 256)}},
 		"ID token: NUL in subject":          {"", nil, person{"sub": "a\x00b"}},
-		"UserInfo: error":                   {"userinfo", status(500), person{"sub": "1"}},
-		"UserInfo: error with text":         {"userinfo", stranger, person{"sub": "1"}},
-		"UserInfo: repeats token":           {"userinfo", echo, person{"sub": "1"}},
 	}
 }
 
@@ -341,19 +346,87 @@ func TestDatabaseAway(t *testing.T) {
 	failed(t, s, c, c.Get(u.RequestURI()), 400, "invalid_sign_in")
 }
 
+// Who is known signs in whatever the UserInfo endpoint says of a name that nobody needs, and who is new gets what a missing claim gives.
+func TestUserInfoFails(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	says := func(status int, text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(status)
+			io.WriteString(w, text+r.Header.Get("X"))
+		}
+	}
+	echo := func(w http.ResponseWriter, r *http.Request) { http.Error(w, r.Header.Get("Authorization"), 500) }
+	for name, with := range map[string]http.HandlerFunc{
+		"error": says(500, "call_the_operator"), "no JSON": says(200, "call_the_operator"), "nothing": says(200, "null"), "repeats the token": echo,
+		"subject of other case":  says(200, `{"Sub":"1","preferred_username":"mallory"}`),
+		"two subjects":           says(200, `{"sub":"2","sub":"1","preferred_username":"mallory"}`),
+		"another subject":        says(200, `{"sub":"3","preferred_username":"mallory"}`),
+		"hangs up":               func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"moved":                  func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", 307) },
+		"a name of another type": says(200, `{"sub":"1","preferred_username":5}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := servicetest.New(t, p.options)
+			p.signIn(s.Client(), called("2", "bob"), "").Is(303, "")
+			p.respond("userinfo", with)
+			defer p.respond("userinfo", nil)
+			for subject, want := range map[string]string{"1": "user-", "2": "bob"} {
+				c := s.Client()
+				p.signIn(c, person{"sub": subject}, "").Is(303, "")
+				if got := c.Get("/api/auth/session").Is(200, servicetest.Authenticated).Header.Get("Session-User"); !strings.HasPrefix(got, want) {
+					t.Errorf("%s is called %q", subject, got)
+				}
+			}
+			if said := strings.Count(s.Log.String(), "gave no name"); said != 2 && name != "a name of another type" {
+				t.Errorf("the log says it %d times", said)
+			}
+			p.checkLog(s)
+			if strings.Contains(s.Log.String(), "call_the_operator") {
+				t.Errorf("the provider's text is in the log: %s", s.Log)
+			}
+		})
+	}
+}
+
 // TestBehindBacks: other pages can send people to sign in, but not make their browsers do it unseen.
 func TestBehindBacks(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	s := servicetest.New(t, p.options)
 	c := s.Client()
-	u := p.consent(begin(c, ""), called("1", "alice"))
+	alice := called("1", "alice")
+	u := p.consent(begin(c, ""), alice)
+	with := func(dest, mode, site, purpose string) (all []servicetest.RequestOption) {
+		for name, value := range map[string]string{"Dest": dest, "Mode": mode, "Site": site} {
+			all = append(all, servicetest.Header("Sec-Fetch-"+name, value))
+		}
+		if purpose != "" {
+			all = append(all, servicetest.Header("Sec-Purpose", purpose))
+		}
+		return all
+	}
 	for _, path := range []string{"/sign-in", u.RequestURI()} {
-		for header, value := range map[string]string{"Sec-Fetch-Dest": "iframe", "Sec-Purpose": "prefetch"} {
-			c.Get(path, servicetest.Header(header, value)).IsError(403, "cross_origin").SetsNoCookie()
+		for _, header := range [][]servicetest.RequestOption{
+			{servicetest.Header("Sec-Fetch-Dest", "iframe")}, {servicetest.Header("Sec-Purpose", "prefetch")},
+			with("iframe", "navigate", "cross-site", ""), with("frame", "navigate", "same-site", ""), with("object", "navigate", "same-origin", ""),
+			with("document", "navigate", "same-origin", "prefetch;prerender"), with("empty", "navigate", "same-origin", "prefetch"),
+			// Through a service worker: an image, a script, a fetch of the origin itself and of another.
+			with("empty", "no-cors", "same-origin", ""), with("empty", "cors", "same-origin", ""), with("image", "no-cors", "same-origin", ""),
+			with("empty", "same-origin", "cross-site", ""), with("empty", "same-origin", "same-site", ""), with("empty", "cors", "cross-site", ""),
+			with("empty", "", "same-origin", ""), with("empty", "", "", ""),
+		} {
+			c.Get(path, header...).IsError(403, "cross_origin").SetsNoCookie()
 		}
 	}
-	c.Get(u.RequestURI(), servicetest.Header("Sec-Fetch-Dest", "document"), servicetest.Header("Sec-Fetch-Site", "cross-site")).Is(303, "")
+	for _, window := range [][]servicetest.RequestOption{
+		nil, with("document", "navigate", "cross-site", ""), with("document", "navigate", "none", ""),
+		with("empty", "navigate", "cross-site", ""), with("empty", "navigate", "same-origin", ""), with("empty", "same-origin", "same-origin", ""),
+	} {
+		c := s.Client()
+		away := c.Get("/sign-in", window...).Is(303, "")
+		c.Get(p.consent(away.Header.Get("Location"), alice).RequestURI(), window...).Is(303, "")
+	}
 }
 
 // TestFaultPage is what people see.

@@ -164,7 +164,6 @@ func (c *checkedTransport) faults(r *http.Request, res *http.Response, body []by
 		fault("X-Request-Id is %q", id)
 	}
 	want("X-Content-Type-Options", "nosniff")
-	want("Referrer-Policy", "no-referrer")
 	want("Strict-Transport-Security", c.hsts)
 	for _, banner := range []string{"Server", "X-Powered-By"} {
 		want(banner, "")
@@ -175,10 +174,14 @@ func (c *checkedTransport) faults(r *http.Request, res *http.Response, body []by
 	} else if policy := res.Header.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none';") || strings.Contains(policy, "unsafe") {
 		fault("Content-Security-Policy is %q", policy)
 	}
-	opener, features := "", ""
+	opener, features, referrer := "", "", "no-referrer"
 	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
+		if bytes.Contains(body, []byte("<form")) || !bytes.Contains(body, []byte("The sign-in did not work")) {
+			referrer = "strict-origin" // else a form has no Origin
+		}
 		opener, features = "same-origin", "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
 	}
+	want("Referrer-Policy", referrer)
 	want("Cross-Origin-Opener-Policy", opener)
 	want("Permissions-Policy", features)
 	if strings.HasPrefix(r.URL.Path, "/api/auth/") && r.Method != http.MethodOptions {

@@ -85,7 +85,8 @@ export async function guardRequest(
 function mayRefresh(method: string, headers: Headers): boolean {
   if (method === "HEAD" || /prefetch|prerender/.test(`${headers.get("Sec-Purpose")} ${headers.get("Purpose")}`)) return false;
   const site = headers.get("Sec-Fetch-Site") ?? "none";
-  return site === "none" || site === "same-origin" || (headers.get("Sec-Fetch-Mode") === "navigate" && headers.get("Sec-Fetch-Dest") === "document");
+  const isWindow = /^(document|empty)$/.test(headers.get("Sec-Fetch-Dest") ?? ""); // empty behind a service worker
+  return site === "none" || site === "same-origin" || (headers.get("Sec-Fetch-Mode") === "navigate" && isWindow);
 }
 
 /** What the service says of these cookies: one call for everybody who asks meanwhile, or after it has changed something. */

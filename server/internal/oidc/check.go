@@ -5,19 +5,19 @@ import (
 	"errors"
 )
 
-// Check asks the provider for what a sign-in needs of it beforehand: its metadata, and a key that verifies ID tokens. It
-// returns ErrProvider.
-func (p *Provider) Check(ctx context.Context) error {
+// Check asks the provider for what a sign-in needs of it beforehand: metadata that this service can work with, and keys that verify ID
+// tokens, of which it returns how many there are. It returns ErrProvider.
+func (p *Provider) Check(ctx context.Context) (keys int, err error) {
 	m, err := p.fetchMetadata()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	keys, err := p.fetchKeys(ctx, m.jwks)
-	if err == nil && len(keys) == 0 {
+	usable, err := m.keys.fetch(ctx)
+	if err == nil && len(usable) == 0 {
 		err = errors.New("none is published that can be used")
 	}
 	if err != nil {
-		return wrapErr("keys", err)
+		return 0, wrapErr("keys", err)
 	}
-	return nil
+	return len(usable), nil
 }

@@ -2,39 +2,26 @@ package oidc
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	goidc "github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// claims are the members of an ID token or of UserInfo, each read only when it is asked for. Names are case-sensitive and do not
-// repeat (RFC 7519 section 4): go-oidc takes Sub for sub, and the last of several, where a provider lets people name claims.
+// claims are the members of an object that the provider sends: of a token, of UserInfo, of a key, or of its metadata. Each is read only
+// when it is asked for, so what nobody needs may be anything. Names are case-sensitive and do not repeat (RFC 7519 section 4).
 type claims map[string]jsontext.Value
 
-// readClaims returns what unmarshal, of go-oidc, has.
-func readClaims(unmarshal func(any) error) (c claims, err error) {
-	var text raw
-	if err := unmarshal(&text); err != nil {
-		return nil, err
-	}
-	return c, json.Unmarshal(text, &c, jsontext.AllowInvalidUTF8(true)) // which may be in a claim that nobody needs
+func parseClaims(text []byte) (c claims, err error) {
+	err = json.Unmarshal(text, &c, jsontext.AllowInvalidUTF8(true)) // which may be in a member that nobody needs
+	return c, err
 }
 
-// raw takes JSON as it is.
-type raw []byte
-
-// UnmarshalJSON is for encoding/json, which go-oidc calls.
-func (r *raw) UnmarshalJSON(b []byte) error {
-	*r = slices.Clone(b)
-	return nil
-}
-
-// text returns a claim that is a string of Unicode characters, else "".
+// text returns a member that is a string of Unicode characters, else "".
 func (c claims) text(name string) string {
 	var text string
 	if json.Unmarshal(c[name], &text) != nil {
@@ -43,35 +30,68 @@ func (c claims) text(name string) string {
 	return text
 }
 
-// check returns an error unless the claims of an ID token are issued by issuer to client for this flow, and are current (OpenID
-// Connect Core 1.0 section 3.1.3.7). It returns ErrFlow for those of another flow.
-func (c claims) check(issuer, client, nonce string, now time.Time) error {
+// list returns the elements of a member that is an array.
+func (c claims) list(name string) (elements []jsontext.Value) {
+	if json.Unmarshal(c[name], &elements, jsontext.AllowInvalidUTF8(true)) != nil {
+		return nil
+	}
+	return elements
+}
+
+// texts returns the strings of a member that is an array.
+func (c claims) texts(name string) (texts []string) {
+	for _, element := range c.list(name) {
+		if text := (claims{"": element}).text(""); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// time returns a claim that is a time in seconds since 1970 (RFC 7519 section 2, NumericDate), to the second; else the zero Time.
+func (c claims) time(name string) time.Time {
+	var seconds float64
+	if json.Unmarshal(c[name], &seconds) != nil || !(seconds > 0 && seconds < 1<<53) {
+		return time.Time{}
+	}
+	return time.Unix(int64(seconds), 0)
+}
+
+// checkParties returns an error unless the claims are issued by issuer to client. Google's issuer may lack its scheme.
+func (c claims) checkParties(issuer, client string) error {
 	var audience jwt.ClaimStrings
-	var expiry float64
-	switch party, named := c["azp"]; {
-	case c.text("iss") != issuer:
-		return errors.New("issued by another provider")
+	switch got := c.text("iss"); {
+	case got != issuer && (got != "accounts.google.com" || issuer != "https://"+got):
+		return fmt.Errorf("iss is %s", c["iss"])
 	case json.Unmarshal(c["aud"], &audience) != nil || !slices.Contains(audience, client):
-		return errors.New("issued to another client")
-	// One with several audiences, us among them, may be another client's.
-	case named && (len(party) == 0 || c.text("azp") != client), !named && len(audience) > 1:
-		return errors.New("authorized party is another client")
-	case json.Unmarshal(c["exp"], &expiry) != nil || !(float64(now.Unix()) < expiry):
-		return errors.New("expired")
-	case c.text("nonce") != nonce: // somebody else's code was injected (RFC 9700 section 4.5.3.2)
-		return ErrFlow
-	case !validSubject(c.text("sub")):
-		return errors.New("sub is not 1 to 255 ASCII characters")
+		return fmt.Errorf("aud is %s, without this client", c["aud"])
 	}
 	return nil
 }
 
-// issuerOf returns the issuer that go-oidc has let pass, which for Google alone may lack its scheme.
-func issuerOf(token *goidc.IDToken, issuer string) string {
-	if issuer == "https://accounts.google.com" && token.Issuer == "accounts.google.com" {
-		return token.Issuer
+// check returns an error unless the claims of an ID token are issued by issuer to client for this flow, and are current (OpenID
+// Connect Core 1.0 section 3.1.3.7). It returns ErrFlow for those of another flow. With several audiences, the token may be
+// another client's: the section refuses audiences that a client does not trust, and we trust one beside us only where azp says that the token
+// was issued to us. It asks that an azp which is there be validated, and no longer that there be one (errata set 2).
+func (c claims) check(issuer, client, nonce string, now time.Time) error {
+	party, named := c["azp"]
+	switch err := c.checkParties(issuer, client); {
+	case err != nil:
+		return err
+	case named && c.text("azp") != client:
+		return fmt.Errorf("azp is %s, another client", party)
+	case !named && len(c.list("aud")) > 1:
+		return fmt.Errorf("aud is %s, others beside this client, without an azp", c["aud"])
+	case !now.Before(c.time("exp")):
+		return errors.New("expired")
+	case c["nonce"] == nil:
+		return errors.New("no nonce")
+	case c.text("nonce") != nonce: // somebody else's code was injected (RFC 9700 section 4.5.3.2)
+		return fmt.Errorf("%w: nonce of another flow", ErrFlow)
+	case !validSubject(c.text("sub")):
+		return errors.New("sub is not 1 to 255 ASCII characters")
 	}
-	return issuer
+	return nil
 }
 
 // validSubject reports whether OpenID Connect Core 1.0 section 2 allows sub. Control characters are refused as well.

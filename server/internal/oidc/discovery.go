@@ -1,16 +1,18 @@
 package oidc
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	goidc "github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
+	"github.com/go-json-experiment/json"
 	"golang.org/x/oauth2"
 	"golang.org/x/sync/singleflight"
 )
@@ -24,16 +26,11 @@ const (
 
 // metadata is what the provider publishes about itself.
 type metadata struct {
-	*goidc.Provider
-	// oauth is shared by all flows: it remembers how the token endpoint expects the secret.
-	oauth *oauth2.Config
-	// jwks is where the provider's keys are.
-	jwks string
-	// verifier is shared by all flows: it keeps the provider's keys, and fetches them again for a token that none of
-	// them has signed.
-	verifier *goidc.IDTokenVerifier
-	// logouts are the keys for logout tokens: nobody whose token is refused has those of sign-ins fetched.
-	logouts *logoutKeys
+	endpoint oauth2.Endpoint
+	userInfo string // "" if there is none
+	// methods are those of RFC 8414 section 2 by which clients authenticate, nil if it does not say.
+	methods []string
+	keys    *keySet
 	// issParamSupported means that every callback names the issuer (RFC 9207 section 3).
 	issParamSupported bool
 }
@@ -43,7 +40,6 @@ type discovery struct {
 	requests singleflight.Group
 
 	mu      sync.Mutex
-	secret  string    // of this service as the provider's client, "" for a public one
 	latest  *metadata // nil until the first success
 	tried   time.Time // when the provider was asked last
 	suspect bool      // something has failed at the provider since
@@ -107,7 +103,7 @@ func (p *Provider) refresh() (*metadata, error) {
 	defer d.mu.Unlock()
 	d.tried, d.suspect = now, err != nil
 	if err == nil {
-		d.latest = p.withSecret(m, d.secret)
+		d.latest = m
 	}
 	if d.latest != nil {
 		return d.latest, nil
@@ -115,70 +111,66 @@ func (p *Provider) refresh() (*metadata, error) {
 	return nil, err
 }
 
-// SetClientSecret replaces the secret of Config, for all token requests that begin afterwards.
-func (p *Provider) SetClientSecret(secret string) {
-	d := &p.discovery
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.secret = secret
-	if d.latest != nil {
-		d.latest = p.withSecret(d.latest, secret)
-	}
-}
+// signatures are the algorithms that ID tokens may be signed with (RFC 7518 section 3.1, RFC 8037 section 3.1): those with a public key.
+var signatures = []string{"RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "EdDSA"}
 
-// isUnusable reports whether ID tokens must not be signed with an algorithm. Those without a public key are unusable.
-func isUnusable(algorithm string) bool {
-	return !slices.Contains([]string{
-		goidc.RS256, goidc.RS384, goidc.RS512, goidc.ES256, goidc.ES384, goidc.ES512, goidc.PS256, goidc.PS384, goidc.PS512, goidc.EdDSA,
-	}, algorithm)
-}
-
-// withSecret returns the same metadata for a client with this secret.
-func (p *Provider) withSecret(m *metadata, secret string) *metadata {
-	other := *m
-	other.oauth = &oauth2.Config{
-		ClientID: p.config.ClientID, ClientSecret: secret, Endpoint: m.Endpoint(), RedirectURL: p.redirectURL, Scopes: p.config.Scopes,
-	}
-	return &other
-}
-
-// fetchMetadata asks the provider. What it returns has no oauth, which needs the client's secret. It returns ErrProvider.
+// fetchMetadata asks the provider. It returns ErrProvider, also where no sign-in can work.
 func (p *Provider) fetchMetadata() (*metadata, error) {
-	client := *p.client // which bounds the time
-	client.Transport = usableKeys{client.Transport}
-	ctx := goidc.ClientContext(context.Background(), &client)
-	provider, err := goidc.NewProvider(ctx, p.config.Issuer) // refuses another issuer
+	text, _, err := p.get(context.Background(), strings.TrimSuffix(p.config.Issuer, "/")+"/.well-known/openid-configuration", nil)
 	if err != nil {
 		return nil, wrapErr("discovery", err)
 	}
-	var more struct {
-		JWKS              string   `json:"jwks_uri"`
-		Algorithms        []string `json:"id_token_signing_alg_values_supported"`
-		IssParamSupported bool     `json:"authorization_response_iss_parameter_supported"`
+	c, err := parseClaims(text)
+	if err == nil && c.text("issuer") != p.config.Issuer {
+		err = fmt.Errorf("issuer is %s", c["issuer"])
 	}
-	if err := provider.Claims(&more); err != nil {
-		return nil, wrapErr("discovery", err)
+	m := &metadata{
+		endpoint: oauth2.Endpoint{AuthURL: c.text("authorization_endpoint"), TokenURL: c.text("token_endpoint")},
+		userInfo: c.text("userinfo_endpoint"), methods: c.texts("token_endpoint_auth_methods_supported"),
 	}
-	endpoint := provider.Endpoint()
-	addresses := []string{endpoint.AuthURL, endpoint.TokenURL, more.JWKS}
-	if userInfo := provider.UserInfoEndpoint(); userInfo != "" {
-		addresses = append(addresses, userInfo)
-	}
-	for _, address := range addresses {
-		u, err := url.Parse(address)
-		if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || strings.HasPrefix(p.config.Issuer, "https:")) {
-			return nil, wrapErr("discovery", errors.New("an endpoint is missing or not https"))
+	jwks := c.text("jwks_uri")
+	for _, address := range []string{m.endpoint.AuthURL, m.endpoint.TokenURL, jwks, cmp.Or(m.userInfo, jwks)} {
+		u, parseErr := url.Parse(address)
+		if err == nil && (parseErr != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || strings.HasPrefix(p.config.Issuer, "https:"))) {
+			err = errors.New("an endpoint is missing or not https")
 		}
 	}
-	algorithms := slices.DeleteFunc(more.Algorithms, isUnusable)
-	if len(algorithms) == 0 {
-		algorithms = []string{goidc.RS256} // which every provider supports
+	if says := c["authorization_response_iss_parameter_supported"]; err == nil && says != nil {
+		err = json.Unmarshal(says, &m.issParamSupported) // which guards against mix-up, so that nothing is guessed
 	}
-	return &metadata{
-		Provider:          provider,
-		jwks:              more.JWKS,
-		verifier:          provider.Verifier(&goidc.Config{ClientID: p.config.ClientID, Now: p.now}),
-		logouts:           newLogoutKeys(algorithms, func(ctx context.Context) ([]jose.JSONWebKey, error) { return p.fetchKeys(ctx, more.JWKS) }),
-		issParamSupported: more.IssParamSupported,
-	}, nil
+	if err == nil {
+		_, err = p.authStyles(m.methods)
+	}
+	algorithms := c.texts("id_token_signing_alg_values_supported")
+	if algorithms == nil {
+		algorithms = []string{"RS256"} // which every provider supports (OpenID Connect Core 1.0 section 15.1)
+	}
+	usable := slices.DeleteFunc(slices.Clone(algorithms), func(name string) bool { return !slices.Contains(signatures, name) })
+	if err == nil && len(usable) == 0 {
+		err = fmt.Errorf("it signs ID tokens with %s, none of %v", strings.Join(algorithms, ", "), signatures)
+	}
+	if err != nil {
+		return nil, wrapErr("discovery", err)
+	}
+	m.keys = newKeySet(usable, func(ctx context.Context) ([]jose.JSONWebKey, error) { return p.fetchKeys(ctx, jwks, usable) })
+	return m, nil
+}
+
+// authStyles returns how the client may authenticate, in the order to try, at a provider that takes these methods: nil where it does
+// not say, which means the first (OpenID Connect Discovery 1.0 section 3), and not every provider that says nothing means it. A public
+// client sends its id in the body (RFC 6749 section 3.2.1), with the header only where nothing else is taken.
+func (p *Provider) authStyles(methods []string) ([]oauth2.AuthStyle, error) {
+	const inBody, inHeader = oauth2.AuthStyleInParams, oauth2.AuthStyleInHeader
+	public := *p.secret.Load() == ""
+	switch {
+	case methods == nil && (public || p.worked.Load() == int32(inBody)):
+		return []oauth2.AuthStyle{inBody, inHeader}, nil
+	case methods == nil:
+		return []oauth2.AuthStyle{inHeader, inBody}, nil
+	case slices.Contains(methods, "client_secret_post"), public && slices.Contains(methods, "none"):
+		return []oauth2.AuthStyle{inBody}, nil
+	case slices.Contains(methods, "client_secret_basic"):
+		return []oauth2.AuthStyle{inHeader}, nil
+	}
+	return nil, fmt.Errorf("it takes clients that authenticate by %s, and none by client_secret_post or client_secret_basic", strings.Join(methods, ", "))
 }

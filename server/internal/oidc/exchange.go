@@ -2,31 +2,29 @@ package oidc
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 
-	goidc "github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 )
 
 // Exchange trades the callback's code for the user's identity. The flow must come from ResumeFlow, which has compared
-// the state. The client is the address that shares the places. It returns ErrFlow if the flow has expired, or if the
-// code or the ID token belongs to another flow or was used before. It returns ErrDenied if the callback says so, ErrReported
-// and ErrProvider if it brings another error, ErrProvider, and ErrBusy.
+// the state. The client is the address that shares the places. It returns ErrFlow if the flow has expired, or if the ID token
+// belongs to another flow. It returns ErrDenied and ErrLate if the callback says so, ErrReported and ErrProvider if it brings another
+// error, ErrProvider, also for a code that the provider does not take, and ErrBusy.
 func (p *Provider) Exchange(ctx context.Context, client string, f Flow, callback url.Values) (Identity, error) {
 	if !p.now().Before(f.expires) {
 		return Identity{}, fmt.Errorf("%w: expired", ErrFlow)
 	}
-	ctx, cancel := context.WithTimeout(goidc.ClientContext(ctx, p.client), 4*p.config.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, 4*p.config.Timeout)
 	defer cancel()
 	m, err := p.discover(ctx, client)
 	if err != nil {
 		return Identity{}, err
 	}
-	if err := m.checkCallback(callback, p.config.Issuer); err != nil {
+	if err := m.checkCallback(callback, p.config.Issuer, f.again); err != nil {
 		return Identity{}, err
 	}
 	leave, err := p.enter(ctx, client)
@@ -43,58 +41,17 @@ func (p *Provider) Exchange(ctx context.Context, client string, f Flow, callback
 
 // redeem makes the requests of Exchange and returns its errors.
 func (p *Provider) redeem(ctx context.Context, m *metadata, f Flow, code string) (Identity, error) {
-	tokens, err := m.oauth.Exchange(ctx, code, oauth2.VerifierOption(f.verifier()))
-	var refused *oauth2.RetrieveError
-	if errors.As(err, &refused) && refused.ErrorCode == "invalid_grant" { // used, expired, or of another flow
-		return Identity{}, fmt.Errorf("%w: code refused", ErrFlow)
-	}
+	tokens, err := p.requestTokens(ctx, m, f, code)
 	if err != nil {
 		return Identity{}, wrapErr("token", err)
 	}
-	who, err := p.verifyIDToken(ctx, m, f, tokens)
-	if err != nil {
-		return Identity{}, err
-	}
-	if who.Username == "" && m.UserInfoEndpoint() != "" {
-		if who.Username, err = p.userInfoName(ctx, m, tokens, who.Subject); err != nil {
-			return Identity{}, err
-		}
-	}
-	return who, nil
-}
-
-// checkCallback returns nil if the callback is the issuer's and brings a code. It returns ErrFlow, ErrDenied, or ErrReported
-// with ErrProvider.
-func (m *metadata) checkCallback(callback url.Values, issuer string) error {
-	// Sending another provider's code to this one, with our secret, is the mix-up attack (RFC 9207 section 2.4).
-	if iss := callback.Get("iss"); iss != issuer && (iss != "" || m.issParamSupported) {
-		return fmt.Errorf("%w: callback of another issuer", ErrFlow)
-	}
-	switch code := callback.Get("error"); {
-	case code == "access_denied": // RFC 6749 section 4.1.2.1
-		return ErrDenied
-	case code != "":
-		return fmt.Errorf("%w: %w", ErrReported, wrapErr("authorization", &oauth2.RetrieveError{ErrorCode: code}))
-	case callback.Get("code") == "":
-		return fmt.Errorf("%w: callback without a code", ErrFlow)
-	}
-	return nil
-}
-
-// verifyIDToken checks the ID token (OpenID Connect Core 1.0 section 3.1.3.7) and returns whom it names. It returns ErrFlow or
-// ErrProvider.
-func (p *Provider) verifyIDToken(ctx context.Context, m *metadata, f Flow, tokens *oauth2.Token) (Identity, error) {
 	idToken, _ := tokens.Extra("id_token").(string)
-	token, err := m.verifier.Verify(ctx, idToken) // the signature counts; what it says of the claims is checked again
-	if err != nil {
-		return Identity{}, wrapErr("ID token", err)
-	}
-	c, err := readClaims(token.Claims)
+	c, err := m.keys.verify(ctx, "", idToken)
 	if err == nil {
-		err = c.check(issuerOf(token, p.config.Issuer), p.config.ClientID, f.nonce(), p.now())
+		err = c.check(p.config.Issuer, p.config.ClientID, f.nonce(), p.now())
 	}
 	if errors.Is(err, ErrFlow) {
-		return Identity{}, fmt.Errorf("%w: nonce of another flow", err)
+		return Identity{}, err
 	}
 	if err != nil {
 		return Identity{}, wrapErr("ID token", err)
@@ -103,36 +60,78 @@ func (p *Provider) verifyIDToken(ctx context.Context, m *metadata, f Flow, token
 	if !validSubject(who.SID) {
 		who.SID = ""
 	}
+	if who.Username == "" && m.userInfo != "" {
+		// Who has been here before has a name, and needs none of the provider's.
+		if who.Username, err = p.userInfoName(ctx, m, tokens, who.Subject); errors.Is(err, context.Canceled) {
+			return Identity{}, err
+		} else if err != nil {
+			p.config.Log.WarnContext(ctx, "the identity provider gave no name", "error", err.Error())
+		}
+	}
 	return who, nil
+}
+
+// requestTokens sends the code, with each style of authentication until one is not refused. After invalid_grant it sends nothing more:
+// the client is known then, and the code has been used, is too old, or was another flow's.
+func (p *Provider) requestTokens(ctx context.Context, m *metadata, f Flow, code string) (tokens *oauth2.Token, err error) {
+	styles, err := p.authStyles(m.methods)
+	for i, style := range styles {
+		client := p.oauth(m)
+		client.Endpoint.AuthStyle = style
+		tokens, err = client.Exchange(context.WithValue(ctx, oauth2.HTTPClient, p.client), code, oauth2.VerifierOption(f.verifier()))
+		var refused *oauth2.RetrieveError
+		spent := errors.As(err, &refused) && refused.ErrorCode == "invalid_grant"
+		if err == nil || spent && i > 0 { // by the request before, if the provider does not look at the client first
+			p.worked.Store(int32(style))
+		}
+		if refused == nil || spent {
+			break
+		}
+	}
+	return tokens, err
+}
+
+// checkCallback returns nil if the callback is the issuer's and brings a code. It returns ErrFlow, ErrDenied, ErrLate, ErrProvider, and
+// ErrReported with it.
+func (m *metadata) checkCallback(callback url.Values, issuer string, again bool) error {
+	iss, code := callback.Get("iss"), callback.Get("error")
+	switch {
+	// Sending another provider's code to this one, with our secret, is the mix-up attack (RFC 9207 section 2.4).
+	case iss != "" && iss != issuer:
+		return wrapErr("authorization", errors.New("the iss of the callback is another issuer"))
+	case code == "access_denied": // RFC 6749 section 4.1.2.1
+		return ErrDenied
+	case iss == "" && m.issParamSupported:
+		return wrapErr("authorization", errors.New("the callback has no iss, which the metadata promises"))
+	case code != "" && !again && callback.Get("error_description") == "authentication_expired": // Keycloak's
+		return ErrLate
+	case code != "":
+		return fmt.Errorf("%w: %w", ErrReported, wrapErr("authorization", &oauth2.RetrieveError{ErrorCode: code}))
+	case callback.Get("code") == "":
+		return fmt.Errorf("%w: callback without a code", ErrFlow)
+	}
+	return nil
 }
 
 // userInfoName returns the username claim of the UserInfo endpoint, where some providers keep everything that scopes
 // ask for (OpenID Connect Core 1.0 section 5.4). It returns "" if there is none, and ErrProvider.
 func (p *Provider) userInfoName(ctx context.Context, m *metadata, tokens *oauth2.Token, subject string) (string, error) {
-	c, err := p.userInfo(ctx, m, tokens)
+	text, mediaType, err := p.get(ctx, m.userInfo, tokens)
+	var c claims
+	switch {
+	case err != nil:
+	case mediaType == "application/jwt": // signed (section 5.3.2)
+		c, err = m.keys.verify(ctx, "", string(text))
+	default:
+		c, err = parseClaims(text)
+	}
+	if err == nil && c.text("sub") != subject { // must not be used (section 5.3.2)
+		err = errors.New("claims of another subject")
+	}
 	if err != nil {
 		return "", wrapErr("UserInfo", err)
 	}
-	if c.text("sub") != subject { // must not be used (section 5.3.2)
-		return "", wrapErr("UserInfo", errors.New("claims of another subject"))
-	}
 	return c.text(p.config.UsernameClaim), nil
-}
-
-// userInfo asks the UserInfo endpoint. Go-oidc would, too, but refuses claims of a wrong type that nobody needs.
-func (p *Provider) userInfo(ctx context.Context, m *metadata, tokens *oauth2.Token) (claims, error) {
-	text, mediaType, err := p.get(ctx, m.UserInfoEndpoint(), tokens)
-	if err != nil {
-		return nil, err
-	}
-	if mediaType == "application/jwt" { // signed (section 5.3.2)
-		token, err := m.Verifier(&goidc.Config{SkipClientIDCheck: true, SkipExpiryCheck: true, SkipIssuerCheck: true}).Verify(ctx, string(text))
-		if err != nil {
-			return nil, err
-		}
-		return readClaims(token.Claims)
-	}
-	return readClaims(func(v any) error { return json.Unmarshal(text, v) })
 }
 
 // errorCodes are the codes that a log repeats: those of RFC 6749 sections 4.1.2.1 and 5.2, and of OpenID Connect Core

@@ -26,6 +26,7 @@ type Flow struct {
 
 	text    string // the cookie's value
 	expires time.Time
+	again   bool // it has begun by itself, after ErrLate
 	key     flowKey
 }
 
@@ -42,23 +43,34 @@ func newFlowKey(secret []byte, issuer string) flowKey {
 	return flowKey(key)
 }
 
+// repeated stands before the random text of a flow that has begun by itself.
+const repeated = "-"
+
 // NewFlow begins a sign-in.
-func (p *Provider) NewFlow(returnTo string) Flow {
-	expires := p.now().Add(FlowTTL)
-	text := fmt.Sprintf("%s.%d.%s", rand.Text(), expires.Unix(), base64.RawURLEncoding.EncodeToString([]byte(returnTo)))
-	return Flow{returnTo, text, expires, (*p.keys.Load())[0]}
+func (p *Provider) NewFlow(returnTo string) Flow { return p.newFlow(rand.Text(), returnTo) }
+
+// Repeat begins a sign-in again, once, that ended with ErrLate.
+func (p *Provider) Repeat(f Flow) Flow { return p.newFlow(repeated+rand.Text(), f.ReturnTo) }
+
+func (p *Provider) newFlow(random, returnTo string) Flow {
+	text := fmt.Sprintf("%s.%d.%s", random, p.now().Add(FlowTTL).Unix(), base64.RawURLEncoding.EncodeToString([]byte(returnTo)))
+	f, _ := parseFlow(text)
+	f.key = (*p.keys.Load())[0]
+	return f
 }
 
 // ResumeFlow returns the flow that cookie keeps, if this service began it and the callback's parameters belong to it. It
-// returns ErrFlow. It does not look at the time: a flow that has expired is over, but it is this browser's.
+// returns ErrFlow with one that has nothing but ReturnTo, of which nobody knows who wrote it. It does not look at the time: a flow that
+// has expired is over, but it is this browser's.
 func (p *Provider) ResumeFlow(cookie string, callback url.Values) (Flow, error) {
 	f, ok := parseFlow(cookie)
 	if !ok {
 		return Flow{}, fmt.Errorf("%w: none in this browser", ErrFlow)
 	}
+	other := Flow{ReturnTo: f.ReturnTo}
 	for _, values := range callback {
 		if len(values) > 1 { // RFC 6749 section 3.1
-			return Flow{}, fmt.Errorf("%w: repeated parameter", ErrFlow)
+			return other, fmt.Errorf("%w: repeated parameter", ErrFlow)
 		}
 	}
 	for _, f.key = range *p.keys.Load() {
@@ -66,7 +78,7 @@ func (p *Provider) ResumeFlow(cookie string, callback url.Values) (Flow, error) 
 			return f, nil
 		}
 	}
-	return Flow{}, fmt.Errorf("%w: state of another flow", ErrFlow)
+	return other, fmt.Errorf("%w: it has ended, or the state is another's", ErrFlow)
 }
 
 // parseFlow reads the text of a flow. It does not authenticate the text; comparing state, which is a MAC of it, does.
@@ -80,11 +92,20 @@ func parseFlow(text string) (Flow, bool) {
 		return Flow{}, false
 	}
 	returnTo, err := base64.RawURLEncoding.DecodeString(parts[2])
-	return Flow{ReturnTo: string(returnTo), text: text, expires: time.Unix(expires, 0)}, err == nil
+	return Flow{ReturnTo: string(returnTo), text: text, expires: time.Unix(expires, 0), again: strings.HasPrefix(text, repeated)}, err == nil
 }
 
 // Cookie returns the value of the cookie that keeps the flow. It is secret.
 func (f Flow) Cookie() string { return f.text }
+
+// Ended is what the cookie keeps of a flow that is over: where it led. No state belongs to it.
+func (f Flow) Ended() string { return f.text[strings.IndexByte(f.text, '.'):] }
+
+// ID tells the flows of a browser from each other. It is no secret.
+func (f Flow) ID() string { return FlowID(f.state()) }
+
+// FlowID returns the ID of the flow that a callback's state belongs to.
+func FlowID(state string) string { return state[:min(len(state), 8)] }
 
 // state is what the callback must bring back (RFC 6749 section 10.12).
 func (f Flow) state() string { return f.derive("state") }

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/golang-jwt/jwt/v5"
 )
 
 // ErrLogout means that a logout token is not one of the provider for this service, or not current.
@@ -43,14 +41,10 @@ func (p *Provider) VerifyLogout(ctx context.Context, client, token string) (Logo
 	if err != nil {
 		return Logout{}, err
 	}
-	text, err := m.logouts.verify(ctx, client, token)
+	c, err := m.keys.verify(ctx, client, token)
 	if errors.Is(err, errNotJudged) {
-		return Logout{}, fmt.Errorf("%w: %w", ErrBusy, err)
+		return Logout{}, fmt.Errorf("%w: %v", ErrBusy, err)
 	}
-	if err != nil {
-		return Logout{}, fmt.Errorf("%w: %.200q", ErrLogout, err.Error())
-	}
-	c, err := readClaims(func(v any) error { return json.Unmarshal(text, v) })
 	if err == nil {
 		err = c.checkLogout(p.config.Issuer, p.config.ClientID, p.now())
 	}
@@ -62,16 +56,14 @@ func (p *Provider) VerifyLogout(ctx context.Context, client, token string) (Logo
 
 // checkLogout returns an error unless the claims of a logout token are issued by issuer to client, and are current.
 func (c claims) checkLogout(issuer, client string, now time.Time) error {
-	var audience jwt.ClaimStrings
 	var events map[string]map[string]any
 	_, hasNonce := c["nonce"]
 	_, hasSub := c["sub"]
 	_, hasSID := c["sid"]
+	parties := c.checkParties(issuer, client)
 	switch issued := c.time("iat"); {
-	case c.text("iss") != issuer:
-		return errors.New("issued by another provider")
-	case json.Unmarshal(c["aud"], &audience) != nil || !slices.Contains(audience, client):
-		return errors.New("issued to another client")
+	case parties != nil:
+		return parties
 	case !now.Before(c.time("exp")):
 		return errors.New("expired")
 	case issued.Before(now.Add(-maxLogoutAge)) || issued.After(now.Add(maxLogoutAge)):
@@ -84,13 +76,4 @@ func (c claims) checkLogout(issuer, client string, now time.Time) error {
 		return errors.New("names nobody")
 	}
 	return nil
-}
-
-// time returns a claim that is a time in seconds since 1970 (RFC 7519 section 2, NumericDate), to the second; else the zero Time.
-func (c claims) time(name string) time.Time {
-	var seconds float64
-	if json.Unmarshal(c[name], &seconds) != nil || !(seconds > 0 && seconds < 1<<40) {
-		return time.Time{}
-	}
-	return time.Unix(int64(seconds), 0)
 }

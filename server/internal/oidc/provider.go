@@ -4,14 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"sync/atomic"
 	"time"
 
-	goidc "github.com/coreos/go-oidc/v3/oidc"
-
 	"golang.org/x/oauth2"
+
 	"worldevents/server/internal/ledger"
 )
 
@@ -26,6 +26,8 @@ var (
 	ErrReported = errors.New("error in the callback")
 	// ErrDenied means that the user or the provider has refused to sign in.
 	ErrDenied = errors.New("sign-in denied")
+	// ErrLate means that the user took longer than the provider's page lasts. One more sign-in may begin by itself.
+	ErrLate = errors.New("the provider's page has expired")
 	// ErrProvider means that the provider did not respond, or not as it must.
 	ErrProvider = errors.New("identity provider failed")
 	// ErrBusy means that too many sign-ins are at the provider. Nothing was sent to it, and the flow may be tried again.
@@ -42,6 +44,8 @@ type Config struct {
 	Scopes []string
 	// UsernameClaim is the claim that new users are named after.
 	UsernameClaim string
+	// Log is told what the provider gets wrong where a sign-in goes on; nil means nobody.
+	Log *slog.Logger
 	// Timeout bounds one request to the provider; 0 is five seconds. A sign-in waits for a place up to twice as long, and
 	// for everything together up to four times.
 	Timeout time.Duration
@@ -56,6 +60,8 @@ type Provider struct {
 	client      *http.Client
 	places      *ledger.Ledger[string] // by client
 	discovery   discovery
+	secret      atomic.Pointer[string] // of this service as the provider's client, "" for a public one
+	worked      atomic.Int32           // the oauth2.AuthStyle of the last token response
 }
 
 // Identity is a user for whom the provider vouches. Issuer and Subject together say who it is.
@@ -71,7 +77,7 @@ type Identity struct {
 // New returns a provider, without a request to it. The redirectURL is where the provider sends browsers back to. Of the
 // secrets, one at least, the first begins flows and all end them; now is the clock.
 func New(c Config, redirectURL string, secrets [][]byte, now func() time.Time) *Provider {
-	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
+	c.Timeout, c.Log = cmp.Or(c.Timeout, defaultTimeout), cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	p := &Provider{
 		config: c, redirectURL: redirectURL, now: now,
 		client: &http.Client{
@@ -82,10 +88,13 @@ func New(c Config, redirectURL string, secrets [][]byte, now func() time.Time) *
 		},
 		places: newPlaces(),
 	}
-	p.discovery.secret = c.ClientSecret
+	p.SetClientSecret(c.ClientSecret)
 	p.SetKeys(secrets)
 	return p
 }
+
+// SetClientSecret replaces the secret of Config, for all token requests that begin afterwards.
+func (p *Provider) SetClientSecret(secret string) { p.secret.Store(&secret) }
 
 // SetKeys replaces the secrets of New. A flow that began with one that is no longer among them has ended.
 func (p *Provider) SetKeys(secrets [][]byte) {
@@ -114,5 +123,12 @@ func (p *Provider) AuthCodeURL(ctx context.Context, client string, f Flow) (stri
 	if err != nil {
 		return "", err
 	}
-	return m.oauth.AuthCodeURL(f.state(), goidc.Nonce(f.nonce()), oauth2.S256ChallengeOption(f.verifier())), nil
+	return p.oauth(m).AuthCodeURL(f.state(), oauth2.SetAuthURLParam("nonce", f.nonce()), oauth2.S256ChallengeOption(f.verifier())), nil
+}
+
+// oauth is this service as the provider's client.
+func (p *Provider) oauth(m *metadata) *oauth2.Config {
+	return &oauth2.Config{
+		ClientID: p.config.ClientID, ClientSecret: *p.secret.Load(), Endpoint: m.endpoint, RedirectURL: p.redirectURL, Scopes: p.config.Scopes,
+	}
 }

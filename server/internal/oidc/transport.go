@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 
+	"github.com/go-json-experiment/json"
 	"golang.org/x/oauth2"
 )
 
@@ -16,7 +17,7 @@ import (
 const maxResponse = 1 << 20
 
 // boundedTransport reads each response whole, up to maxResponse. A GET that does not return 200 fails without its body,
-// which libraries would repeat in their errors.
+// which libraries would repeat in their errors. Of a token response, the only one to a POST, the library sees the members that are used.
 type boundedTransport struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -36,8 +37,30 @@ func (t boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.Method == http.MethodPost {
+		body = usedMembers(body)
+		res.Header.Set("Content-Type", "application/json") // some say text/plain
+	}
 	res.Body = io.NopCloser(bytes.NewReader(body))
 	return res, nil
+}
+
+// usedMembers returns a token response with those members alone that are used (RFC 6749 sections 5.1 and 5.2). The others may be anything. What
+// is no object stays as it is.
+func usedMembers(body []byte) []byte {
+	c, err := parseClaims(body)
+	if err != nil {
+		return body
+	}
+	used := make(map[string]string)
+	for _, name := range []string{"access_token", "id_token", "error"} {
+		used[name] = c.text(name)
+	}
+	text, err := json.Marshal(used)
+	if err != nil {
+		return body
+	}
+	return text
 }
 
 // get returns a document of the provider, with its media type. With tokens it asks for what only who has these may read.

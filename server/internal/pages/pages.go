@@ -119,6 +119,11 @@ func (p *Pages) write(c echo.Context, status int, name, policy string, s shown) 
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Cross-Origin-Opener-Policy", "same-origin") // no page that opened ours holds on to its window
 	h.Set("Permissions-Policy", deniedFeatures)
+	// With no-referrer the Origin of a form is null, which is refused where browsers send no Fetch Metadata. Where a sign-in failed the address has
+	// its code, and nothing is told without need.
+	if name != "error.html" || s.User != "" {
+		h.Set("Referrer-Policy", "strict-origin")
+	}
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	c.Response().WriteHeader(status)

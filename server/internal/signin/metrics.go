@@ -38,12 +38,12 @@ func newOutcomes() *prometheus.CounterVec {
 	return counts
 }
 
-// count counts the sign-ins of a way. Ends means that a request without an error ends one, and does not lead to the provider.
-func (s *Service) count(way string, ends bool) echo.MiddlewareFunc {
+// count counts the sign-ins of a way that fail.
+func (s *Service) count(way string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			err := next(c)
-			if outcome := s.outcome(c.Response().Status, err, ends); outcome != "" {
+			if outcome := s.failure(c.Response().Status, err); outcome != "" {
 				s.outcomes.WithLabelValues(way, outcome).Inc()
 			}
 			return err
@@ -51,15 +51,16 @@ func (s *Service) count(way string, ends bool) echo.MiddlewareFunc {
 	}
 }
 
-// outcome returns how a sign-in has ended, or "" if it has not.
-func (s *Service) outcome(status int, err error, ends bool) string {
+// countDone counts one that has worked.
+func (s *Service) countDone(way string) { s.outcomes.WithLabelValues(way, signInDone).Inc() }
+
+// failure returns how a sign-in has failed, or "" if it has not.
+func (s *Service) failure(status int, err error) string {
 	switch {
-	case err == nil && !ends, errors.Is(err, context.Canceled): // the client has hung up
-		return ""
 	case err == nil && status >= http.StatusBadRequest:
 		return signInRefused // with the page of the form
-	case err == nil:
-		return signInDone
+	case err == nil, errors.Is(err, context.Canceled): // the client has hung up
+		return ""
 	}
 	switch status := s.kindOf(err).Status; {
 	case status < http.StatusInternalServerError:

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -16,10 +18,19 @@ import (
 	"worldevents/server/internal/session"
 )
 
-// flowCookieName returns the name of the cookie that keeps a sign-in which is under way at the provider. Where the cookie
+const (
+	// flowCookieTTL is how long a browser remembers where a sign-in led that ended, or never did.
+	flowCookieTTL = time.Hour
+	// maxFlows and maxFlowBytes are how many sign-ins of a browser are remembered, and how long their cookies are together: a browser
+	// sends all of them with each request.
+	maxFlows     = 4
+	maxFlowBytes = 4096
+)
+
+// flowCookiePrefix returns how the cookies are called that keep the sign-ins under way at the provider, one for each. Where a cookie
 // can meet its conditions the prefix __Host- keeps other hosts of the domain from setting it (RFC 6265bis section 4.1.3.2).
-func flowCookieName(o Options) string {
-	const name = "signIn"
+func flowCookiePrefix(o Options) string {
+	const name = "signIn-"
 	if o.Pages.Base == "" && o.BaseURL.Scheme == "https" && !o.Development {
 		return "__Host-" + name
 	}
@@ -31,18 +42,30 @@ func (s *Service) beginSignIn(c echo.Context) error {
 	if !isTopLevel(c.Request()) {
 		return ErrNotTopLevel
 	}
-	r := c.Request()
-	flow := s.Provider.NewFlow(s.safeReturnURL(c.QueryParam("return_to")))
+	return s.leadToProvider(c, s.Provider.NewFlow(s.safeReturnURL(c.QueryParam("return_to"))))
+}
+
+// leadToProvider begins the flow. Where the browser has too many it forgets the oldest, which it sends first (RFC 6265 section 5.4).
+func (s *Service) leadToProvider(c echo.Context, flow oidc.Flow) error {
+	r, h := c.Request(), c.Response().Header()
 	pages.ReturnTo(c, flow.ReturnTo)
 	to, err := s.Provider.AuthCodeURL(r.Context(), observe.FromContext(r.Context()).ClientNetwork(), flow)
 	if err != nil {
 		return err
 	}
-	s.setFlowCookie(c.Response().Header(), flow.Cookie(), int(oidc.FlowTTL/time.Second))
+	count, size := 1, len(flow.Cookie())
+	for _, cookie := range slices.Backward(r.Cookies()) {
+		if id, ok := strings.CutPrefix(cookie.Name, s.flowPrefix); ok {
+			if count, size = count+1, size+len(cookie.Value); count > maxFlows || size > maxFlowBytes {
+				s.setFlowCookie(h, id, "", -1)
+			}
+		}
+	}
+	s.setFlowCookie(h, flow.ID(), flow.Cookie(), int(flowCookieTTL/time.Second))
 	return c.Redirect(http.StatusSeeOther, to)
 }
 
-// finishSignIn takes the browser back from the identity provider, and signs it in if the callback belongs to the flow
+// finishSignIn takes the browser back from the identity provider, and signs it in if the callback belongs to a flow
 // that this browser began. The first callback that knows a flow's state ends the flow, whether it signs in or fails. Where
 // there was no place at the provider the flow goes on: the browser may load the address again.
 func (s *Service) finishSignIn(c echo.Context) error {
@@ -51,15 +74,18 @@ func (s *Service) finishSignIn(c echo.Context) error {
 		return ErrNotTopLevel
 	}
 	callback := r.URL.Query()
-	flow, err := s.Provider.ResumeFlow(s.readFlowCookie(r), callback)
+	flow, err := s.Provider.ResumeFlow(s.readFlowCookie(r, oidc.FlowID(callback.Get("state"))), callback)
+	returnTo := s.safeReturnURL(flow.ReturnTo) // checked again: the configuration may have changed
+	pages.ReturnTo(c, returnTo)
 	if err != nil {
 		return err
 	}
-	returnTo := s.safeReturnURL(flow.ReturnTo) // checked again: the configuration may have changed
-	pages.ReturnTo(c, returnTo)
 	user, err := s.Provider.Exchange(r.Context(), observe.FromContext(r.Context()).ClientNetwork(), flow, callback)
 	if !errors.Is(err, oidc.ErrBusy) {
-		s.setFlowCookie(h, "", -1)
+		s.setFlowCookie(h, flow.ID(), flow.Ended(), int(flowCookieTTL/time.Second))
+	}
+	if errors.Is(err, oidc.ErrLate) {
+		return s.leadToProvider(c, s.Provider.Repeat(flow))
 	}
 	if err != nil {
 		return err
@@ -69,6 +95,7 @@ func (s *Service) finishSignIn(c echo.Context) error {
 		return err
 	}
 	s.Sessions.ReplaceCookies(h, session.ReadCookies(r.Header), issued)
+	s.countDone(byProvider)
 	return c.Redirect(http.StatusSeeOther, returnTo)
 }
 
@@ -107,10 +134,10 @@ func (s *Service) backChannelLogout(c echo.Context) error {
 	return c.NoContent(http.StatusOK)
 }
 
-// readFlowCookie returns the value of the flow's cookie. It is "", which is no flow, if there is none or if several differ.
-func (s *Service) readFlowCookie(r *http.Request) string {
+// readFlowCookie returns the value of a flow's cookie. It is "", which is no flow, if there is none or if several differ.
+func (s *Service) readFlowCookie(r *http.Request, id string) string {
 	var value string
-	for i, cookie := range r.CookiesNamed(s.flowName) {
+	for i, cookie := range r.CookiesNamed(s.flowPrefix + id) {
 		if i > 0 && cookie.Value != value {
 			return ""
 		}
@@ -119,22 +146,14 @@ func (s *Service) readFlowCookie(r *http.Request) string {
 	return value
 }
 
-// setFlowCookie sets the flow's cookie; a negative maxAge clears it. It is SameSite=Lax because it must come along when
+// setFlowCookie sets a flow's cookie; a negative maxAge clears it. It is SameSite=Lax because it must come along when
 // the provider sends the browser back, and with no other request from another site.
-func (s *Service) setFlowCookie(h http.Header, value string, maxAge int) {
+func (s *Service) setFlowCookie(h http.Header, id, value string, maxAge int) {
 	cookie := http.Cookie{
-		Name: s.flowName, Value: value, Path: cmp.Or(s.Pages.Base, "/"), MaxAge: maxAge,
+		Name: s.flowPrefix + id, Value: value, Path: cmp.Or(s.Pages.Base, "/"), MaxAge: maxAge,
 		HttpOnly: true, Secure: !s.Development, SameSite: http.SameSiteLaxMode,
 	}
 	h.Add("Set-Cookie", cookie.String())
-}
-
-// isTopLevel reports whether the response will be what the browser's window shows (Fetch Metadata). It is false for a
-// frame, an image or a script of a page, and for a prefetch: other pages may send people here, but must not sign them
-// in unseen.
-func isTopLevel(r *http.Request) bool {
-	dest := r.Header.Get("Sec-Fetch-Dest")
-	return (dest == "" || dest == "document") && r.Header.Get("Sec-Purpose") == ""
 }
 
 // logRefusals logs each sign-in that is refused. Failures of this service or of the provider are logged with all errors.

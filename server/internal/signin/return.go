@@ -6,10 +6,20 @@ import (
 	"strings"
 )
 
+// isTopLevel reports whether the response will be what the browser's window shows (W3C Fetch Metadata). It is false for a
+// frame, an image or a script of a page, and for a prefetch: other pages may send people here, but must not sign them
+// in unseen. A service worker that passes a window's request on leaves it without a destination: in Firefox its mode is navigate, in
+// Chromium it is one of the origin itself. A frame is no different behind such a worker, so pages forbid frames.
+func isTopLevel(r *http.Request) bool {
+	dest, mode := r.Header.Get("Sec-Fetch-Dest"), r.Header.Get("Sec-Fetch-Mode")
+	isPassedOn := dest == "empty" && (mode == "navigate" || mode == "same-origin" && r.Header.Get("Sec-Fetch-Site") == "same-origin")
+	return (dest == "" || dest == "document" || isPassedOn) && r.Header.Get("Sec-Purpose") == ""
+}
+
 // isNavigation reports whether the browser will show the response, as after a form; a script's fetch handles it itself.
-// Fetch Metadata says which, and Accept does in browsers that are too old for it.
+// Fetch Metadata says which. Accept does in browsers that are too old for it, and behind a service worker, as above.
 func isNavigation(r *http.Request) bool {
-	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" {
+	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" && mode != "same-origin" {
 		return mode == "navigate"
 	}
 	return strings.Contains(r.Header.Get("Accept"), "text/html")

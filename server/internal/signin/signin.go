@@ -51,15 +51,15 @@ type Options struct {
 // Service begins and ends sessions. Its methods may be called concurrently.
 type Service struct {
 	Options
-	flowName string // of the cookie that keeps a sign-in at the provider
-	outcomes *prometheus.CounterVec
+	flowPrefix string // of the cookies that keep sign-ins at the provider
+	outcomes   *prometheus.CounterVec
 }
 
 // LogoutPath is where the provider sends its logout tokens.
 const LogoutPath = "/sign-in/back-channel-logout"
 
 // New returns a Service.
-func New(o Options) *Service { return &Service{o, flowCookieName(o), newOutcomes()} }
+func New(o Options) *Service { return &Service{o, flowCookiePrefix(o), newOutcomes()} }
 
 // Register serves the pages around the session: sign-out and the user's sessions always, sign-in by name in development, and
 // sign-in with an identity provider if there is one. In production /sign-in leads straight to the provider.
@@ -67,7 +67,7 @@ func (s *Service) Register(r pages.Router) {
 	r.Post("signOut", "/sign-out", s.WithDeadline(s.signOut))
 	if s.Development {
 		r.Get("showSignIn", "/sign-in", s.signInPage, s.refuseUnknownHost)
-		r.Post("signIn", "/sign-in", ParseForm(s.signIn), s.count(byForm, true), s.refuseUnknownHost)
+		r.Post("signIn", "/sign-in", ParseForm(s.signIn), s.count(byForm), s.refuseUnknownHost)
 	}
 	if s.Provider != nil {
 		begin := "/sign-in"
@@ -75,8 +75,8 @@ func (s *Service) Register(r pages.Router) {
 			begin = "/sign-in/provider"
 		}
 		onErrors, failure := pages.ShowErrors("error.html"), s.kindOf(oidc.ErrProvider)
-		r.Get("beginSignIn", begin, s.beginSignIn, onErrors, s.count(byProvider, false), s.logRefusals).Expect(failure)
-		r.Get("finishSignIn", "/sign-in/callback", s.finishSignIn, onErrors, s.count(byProvider, true), s.logRefusals).Expect(failure)
+		r.Get("beginSignIn", begin, s.beginSignIn, onErrors, s.count(byProvider), s.logRefusals).Expect(failure)
+		r.Get("finishSignIn", "/sign-in/callback", s.finishSignIn, onErrors, s.count(byProvider), s.logRefusals).Expect(failure)
 		r.Post("backChannelLogout", LogoutPath, ParseForm(s.backChannelLogout)).Expect(failure)
 	}
 	onErrors := pages.ShowErrors("sessions.html")

@@ -1,0 +1,339 @@
+package provider
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"worldevents/tests/servicetest"
+)
+
+// endpoint has the provider give what change makes of an endpoint's usual response.
+func (p *provider) endpoint(name string, change func(all map[string]any, header http.Header)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		usual := httptest.NewRecorder()
+		p.usual(name)(usual, r)
+		var all map[string]any
+		json.Unmarshal(usual.Body.Bytes(), &all)
+		change(all, w.Header())
+		text, _ := json.Marshal(all)
+		if w.Header().Get("Content-Type") == "" {
+			w.Header().Set("Content-Type", "application/json")
+		}
+		w.WriteHeader(usual.Code)
+		w.Write(text)
+	}
+}
+
+// TestDeviations are what providers do that no sign-in suffers from: members of keys, tokens and metadata that nobody needs are anything.
+func TestDeviations(t *testing.T) {
+	t.Parallel()
+	odd := []any{nil, 5, 300.5, "", "x", true, []any{}, []any{""}, []any{5, nil}, map[string]any{}, map[string]any{"a": []any{}}}
+	for _, kind := range []struct {
+		endpoint string
+		members  []string
+	}{
+		{"openid-configuration", []string{
+			"userinfo_endpoint", "end_session_endpoint", "registration_endpoint", "revocation_endpoint", "introspection_endpoint", "device_authorization_endpoint",
+			"scopes_supported", "response_types_supported", "subject_types_supported", "claims_supported", "grant_types_supported", "code_challenge_methods_supported",
+			"backchannel_logout_supported", "check_session_iframe", "service_documentation", "mtls_endpoint_aliases", "acr_values_supported",
+		}},
+		{"keys", []string{"x5c", "x5t", "x5t#S256", "x5u", "key_ops", "alg", "nbf", "exp", "ext", "d", "p", "k", "y", "crv", "use"}},
+		{"token", []string{"expires_in", "token_type", "refresh_token", "scope", "session_state", "not-before-policy", "error_description", "expires", "error_uri"}},
+	} {
+		for _, member := range kind.members {
+			t.Run(kind.endpoint+" "+member, func(t *testing.T) {
+				t.Parallel()
+				p := newProvider(t)
+				for _, value := range odd {
+					if text, ok := value.(string); ok && text == "x" && (member == "use" || member == "userinfo_endpoint") {
+						continue // this means something
+					}
+					s := servicetest.New(t, p.options)
+					p.respond(kind.endpoint, p.endpoint(kind.endpoint, func(all map[string]any, _ http.Header) {
+						if keys, ok := all["keys"].([]any); ok {
+							all = keys[0].(map[string]any)
+						}
+						all[member] = value
+					}))
+					c := s.Client()
+					if r := p.signIn(c, called("1", "alice"), ""); r.Status != 303 {
+						t.Errorf("%v: %d %s\n%s", value, r.Status, r.Body, s.Log)
+					}
+					p.checkLog(s)
+				}
+			})
+		}
+	}
+	t.Run("claims", func(t *testing.T) {
+		t.Parallel()
+		p := newProvider(t)
+		s := servicetest.New(t, p.options)
+		for _, claim := range []string{"iat", "at_hash", "c_hash", "auth_time", "nbf", "acr", "amr", "email", "email_verified", "jti", "typ", "Sub", "groups", "address", "sid"} {
+			for _, value := range odd {
+				who := called("1", "alice")
+				who[claim] = value
+				if r := p.signIn(s.Client(), who, ""); r.Status != 303 {
+					t.Errorf("%s %v: %d %s", claim, value, r.Status, r.Body)
+				}
+			}
+		}
+	})
+	t.Run("media types", func(t *testing.T) {
+		t.Parallel()
+		for _, mediaType := range []string{"text/plain", "text/html; charset=utf-8", "application/octet-stream", "application/x-www-form-urlencoded", "application/JSON;x", "%"} {
+			for _, endpoint := range []string{"openid-configuration", "keys", "token", "userinfo"} {
+				p := newProvider(t)
+				s := servicetest.New(t, p.options)
+				p.respond(endpoint, p.endpoint(endpoint, func(_ map[string]any, header http.Header) { header.Set("Content-Type", mediaType) }))
+				c := s.Client()
+				p.signIn(c, person{"sub": "1"}, "").Is(303, "")
+			}
+		}
+	})
+	// Keys that cannot be used are left out, and the log says which.
+	t.Run("other keys", func(t *testing.T) {
+		t.Parallel()
+		p := newProvider(t)
+		s := servicetest.New(t, p.options)
+		p.respond("keys", p.endpoint("keys", func(all map[string]any, _ http.Header) {
+			keys := all["keys"].([]any)
+			of := func(change map[string]any) map[string]any {
+				other := maps.Clone(keys[0].(map[string]any))
+				merge(other, change)
+				return other
+			}
+			same := keys[0].(map[string]any)["kid"]
+			all["keys"] = []any{
+				of(map[string]any{"kid": "encrypts", "use": "enc"}), of(map[string]any{"kid": "short", "n": "AQAB"}), 5, nil, "x", map[string]any{},
+				map[string]any{"kty": "OKP", "crv": "X25519", "kid": "later", "x": "AAAA"}, map[string]any{"kty": "oct", "kid": same, "k": "AAAA"},
+				of(map[string]any{"n": servicetest.Base64(string(newKey().N.Bytes()))}), // another key of the same name
+				of(map[string]any{"kid": 5}), keys[0], keys[0],
+			}
+		}))
+		p.signIn(s.Client(), called("1", "alice"), "").Is(303, "")
+		for _, kid := range []string{"encrypts", "later"} {
+			if !strings.Contains(s.Log.String(), kid) {
+				t.Errorf("%s is not in the log: %s", kid, s.Log)
+			}
+		}
+	})
+	// No key is used for an algorithm that the provider does not say it signs with.
+	t.Run("algorithms", func(t *testing.T) {
+		t.Parallel()
+		for _, test := range []struct {
+			algorithms any
+			status     int
+		}{
+			{nil, 303}, {[]any{}, 303}, {5, 303}, {[]any{"RS256"}, 303}, {[]any{"none", 5, "HS256", "RS256"}, 303},
+			{[]any{"ES256"}, 502}, {[]any{"PS256"}, 502}, {[]any{"HS256", "none"}, 502}, {[]any{"RS512"}, 502}, {[]any{"rs256"}, 502},
+		} {
+			p := newProvider(t)
+			s := servicetest.New(t, p.options)
+			p.respond("openid-configuration", p.endpoint("openid-configuration", func(all map[string]any, _ http.Header) {
+				all["id_token_signing_alg_values_supported"] = test.algorithms
+			}))
+			c := s.Client()
+			r := c.Get("/sign-in")
+			if r.Status == 303 {
+				r = c.Get(p.consent(r.Header.Get("Location"), called("1", "alice")).RequestURI())
+			}
+			if r.Status != test.status {
+				t.Errorf("%v: %d %s", test.algorithms, r.Status, s.Log)
+			}
+		}
+	})
+}
+
+// TestClientAuthentication: the list of the metadata says how the client authenticates; without one basic is tried before post, and what
+// has worked is kept, over new metadata, too. This provider spends the code even where it refuses the client.
+func TestClientAuthentication(t *testing.T) {
+	t.Parallel()
+	const basic, post, none = "client_secret_basic", "client_secret_post", "none"
+	for _, test := range []struct {
+		name     string
+		methods  any    // nil for no list
+		takes    string // what the provider takes
+		public   bool
+		statuses []int // of three sign-ins
+		says     string
+	}{
+		{"post alone", []any{post}, post, false, []int{303, 303, 303}, ""},
+		{"basic alone", []any{basic}, basic, false, []int{303, 303, 303}, ""},
+		{"both, and post works", []any{basic, post}, post, false, []int{303, 303, 303}, ""},
+		{"others, too", []any{"private_key_jwt", basic, "tls_client_auth"}, basic, false, []int{303, 303, 303}, ""},
+		{"neither", []any{"private_key_jwt", "tls_client_auth"}, post, false, []int{502, 502, 502}, "private_key_jwt, tls_client_auth"},
+		{"none, and there is a secret", []any{none}, post, false, []int{502, 502, 502}, "by none"},
+		{"no list, basic", nil, basic, false, []int{303, 303, 303}, ""},
+		{"no list, post", nil, post, false, []int{502, 303, 303}, ""},
+		{"another type", 5, post, false, []int{502, 303, 303}, ""},
+		{"an empty list", []any{}, basic, false, []int{303, 303, 303}, ""},
+		{"public: none", []any{basic, none}, none, true, []int{303, 303, 303}, ""},
+		{"public, as Keycloak says it", []any{"private_key_jwt", basic, post}, none, true, []int{303, 303, 303}, ""},
+		{"public, no list", nil, none, true, []int{303, 303, 303}, ""},
+		{"public: neither", []any{"private_key_jwt"}, none, true, []int{502, 502, 502}, "private_key_jwt"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			p := newProvider(t)
+			if test.public {
+				p.setSecret("")
+			}
+			p.takes = test.takes
+			p.respond("openid-configuration", p.endpoint("openid-configuration", func(all map[string]any, _ http.Header) {
+				if test.methods != nil {
+					all["token_endpoint_auth_methods_supported"] = test.methods
+				}
+			}))
+			s := servicetest.New(t, p.options)
+			for i, want := range test.statuses {
+				c := s.Client()
+				r := c.Get("/sign-in")
+				if r.Status == 303 {
+					r = c.Get(p.consent(r.Header.Get("Location"), called("1", "alice")).RequestURI())
+				}
+				if r.Status != want {
+					t.Errorf("sign-in %d: %d %s", i, r.Status, s.Log)
+				}
+				s.Clock.Advance(time.Hour) // the metadata is read again
+			}
+			if !strings.Contains(s.Log.String(), test.says) {
+				t.Errorf("%q is not in the log: %s", test.says, s.Log)
+			}
+			p.checkLog(s)
+		})
+	}
+}
+
+// TestAudiences: others beside us are trusted only where azp says that the token is ours, and the log names them.
+func TestAudiences(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	us, other := p.clientID, "https://other.example/api"
+	for _, test := range []struct {
+		aud, azp any
+		status   int
+		says     string
+	}{
+		{us, nil, 303, ""}, {[]any{us}, nil, 303, ""}, {[]any{us}, us, 303, ""}, {us, us, 303, ""}, {[]any{us, other}, us, 303, ""},
+		{[]any{us, other}, nil, 502, other}, {[]any{other, us}, other, 502, other}, {us, other, 502, other}, {us, 5, 502, "azp is 5"}, {us, "", 502, "azp"},
+		{other, nil, 502, other}, {other, us, 502, other}, {[]any{}, nil, 502, "aud is []"}, {nil, nil, 502, "aud"}, {[]any{us, 5}, us, 502, "aud"},
+	} {
+		s := servicetest.New(t, p.options)
+		who := person{"sub": "1", "aud": test.aud}
+		if test.azp != nil {
+			who["azp"] = test.azp
+		}
+		c := s.Client()
+		r := p.signIn(c, who, "")
+		if r.Status != test.status || !strings.Contains(s.Log.String(), test.says) {
+			t.Errorf("aud %v, azp %v: %d %s", test.aud, test.azp, r.Status, s.Log)
+		}
+		if test.status == 502 {
+			name := `worldevents_sign_ins_total{outcome="provider_failed",way="provider"}`
+			servicetest.Eventually(t, servicetest.Soon, name, func() bool { return servicetest.Metric(t, s, name) == 1 })
+		}
+	}
+}
+
+// TestTabs: every sign-in of a browser leads to its own return_to, in whatever order they end. What is late or repeated leads on to a
+// sign-in with it. A browser has four at most.
+func TestTabs(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := servicetest.New(t, p.options)
+	html := servicetest.Header("Accept", "text/html")
+	leadsTo := func(r *servicetest.Response, path string) {
+		t.Helper()
+		if r.Status != 400 || !strings.Contains(r.Body, "return_to="+strings.ToLower(url.QueryEscape(path))+`"`) {
+			t.Errorf("%d, not to %s:\n%s", r.Status, path, r.Body)
+		}
+	}
+	c := s.Client()
+	var tabs []*url.URL
+	for _, path := range []string{"/docs?1", "/docs?2", "/docs?3"} {
+		tabs = append(tabs, p.consent(begin(c, path), called("1", "alice")))
+	}
+	for _, i := range []int{1, 2, 0} {
+		c.Get(tabs[i].RequestURI()).Is(303, "").HasHeader("Location", []string{"/docs?1", "/docs?2", "/docs?3"}[i])
+	}
+	for i, path := range []string{"/docs?1", "/docs?2", "/docs?3"} { // the back button
+		leadsTo(c.Get(tabs[i].RequestURI(), html), path)
+	}
+
+	late := p.consent(begin(c, "https://app.example.org/late"), called("1", "alice"))
+	s.Clock.Advance(10 * time.Minute)
+	leadsTo(c.Get(late.RequestURI(), html), "https://app.example.org/late")
+
+	// What a cookie says that we have not written leads nowhere else.
+	forged := servicetest.Cookies(nameOf(late) + "=." + "1." + servicetest.Base64("https://evil.example/"))
+	leadsTo(s.Client().Get(late.RequestURI(), html, forged), "/docs")
+
+	many := s.Client()
+	tabs = nil
+	for range 6 {
+		tabs = append(tabs, p.consent(begin(many, "/docs"), called("1", "alice")))
+	}
+	for i, tab := range tabs {
+		if kept := many.Cookie(nameOf(tab)) != ""; kept != (i >= 2) {
+			t.Errorf("attempt %d of 6: kept %v", i, kept)
+		}
+	}
+	long := s.Client()
+	first := p.consent(begin(long, "/"+strings.Repeat("x", 1999)), called("1", "alice"))
+	second := p.consent(begin(long, "/"+strings.Repeat("y", 1999)), called("1", "alice"))
+	if long.Cookie(nameOf(first)) != "" || long.Cookie(nameOf(second)) == "" {
+		t.Error("the cookies of two long attempts are kept")
+	}
+	long.Get(second.RequestURI()).Is(303, "")
+}
+
+// TestPageOfProviderExpired: where a page of Keycloak has expired the sign-in begins anew, once.
+func TestPageOfProviderExpired(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := servicetest.New(t, p.options)
+	c := s.Client()
+	expired := func(u *url.URL) *servicetest.Response {
+		q := url.Values{"state": u.Query()["state"], "error": {"temporarily_unavailable"}, "error_description": {"authentication_expired"}}
+		return c.Get("/sign-in/callback?" + q.Encode())
+	}
+	u := p.consent(begin(c, "/docs?x"), called("1", "alice"))
+	again := expired(u).Is(303, "").Header.Get("Location")
+	if !strings.HasPrefix(again, p.issuer+"/authorize?") {
+		t.Fatal(again)
+	}
+	expired(u).IsError(400, "invalid_sign_in") // repeated, which begins nothing
+	next := p.consent(again, called("1", "alice"))
+	c.Get(next.RequestURI()).Is(303, "").HasHeader("Location", "/docs?x")
+
+	u = p.consent(begin(c, "/docs?y"), called("1", "alice"))
+	next = p.consent(expired(u).Is(303, "").Header.Get("Location"), called("1", "alice"))
+	expired(next).IsError(502, "provider_failed")
+	name := `worldevents_sign_ins_total{outcome="signed_in",way="provider"}`
+	servicetest.Eventually(t, servicetest.Soon, name, func() bool { return servicetest.Metric(t, s, name) == 1 })
+}
+
+// TestCancelled: a no of the user is told as theirs, also where the provider names itself elsewhere.
+func TestCancelled(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	p.respond("openid-configuration", func(w http.ResponseWriter, r *http.Request) {
+		p.discovery(w, map[string]any{"authorization_response_iss_parameter_supported": true})
+	})
+	s := servicetest.New(t, p.options)
+	for iss, want := range map[string]int{"": 403, p.issuer: 403, p.issuer + "/": 502, "https://other.example": 502} {
+		c := s.Client()
+		q := url.Values{"state": p.consent(begin(c, ""), nil).Query()["state"], "error": {"access_denied"}}
+		if iss != "" {
+			q.Set("iss", iss)
+		}
+		code := map[int]string{403: "access_denied", 502: "provider_failed"}[want]
+		failed(t, s, c, c.Get("/sign-in/callback?"+q.Encode()), want, code)
+	}
+}
