@@ -82,7 +82,8 @@ func New(o Options) (*Server, error) {
 		provider := *o.OIDC
 		provider.Log = o.Log
 		s.provider = oidc.New(provider, s.baseURL+"/sign-in/callback", o.Keys, s.now)
-		ofPages.Provider = s.provider.Host()
+		_, issuer, _ := strings.Cut(o.OIDC.Issuer, "://")
+		ofPages.Provider, _, _ = strings.Cut(issuer, "/")
 	}
 	s.pages = pages.New(ofPages)
 	requests := newRates[string](o.RateLimit, int(math.Ceil(o.RateLimit)))

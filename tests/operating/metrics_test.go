@@ -195,7 +195,7 @@ func TestSignInsByOutcome(t *testing.T) {
 			`way="provider",outcome="provider_failed"`: 1, `way="provider",outcome="refused"`: 1,
 		}
 		for _, way := range []string{"form", "provider"} {
-			for _, outcome := range []string{"signed_in", "refused", "provider_failed", "error_reported", "overloaded", "failed"} {
+			for _, outcome := range []string{"signed_in", "refused", "provider_failed", "overloaded", "failed"} {
 				name := fmt.Sprintf(`worldevents_sign_ins_total{outcome="%s",way="%s"}`, outcome, way)
 				n := want[fmt.Sprintf(`way="%s",outcome="%s"`, way, outcome)]
 				servicetest.Eventually(t, 20*time.Second, fmt.Sprint(name, n), func() bool { return servicetest.Metric(t, s, name) == n })

@@ -30,18 +30,14 @@ func (c claims) text(name string) string {
 	return text
 }
 
-// list returns the elements of a member that is an array.
-func (c claims) list(name string) (elements []jsontext.Value) {
-	if json.Unmarshal(c[name], &elements, jsontext.AllowInvalidUTF8(true)) != nil {
-		return nil
-	}
-	return elements
-}
-
 // texts returns the strings of a member that is an array.
 func (c claims) texts(name string) (texts []string) {
-	for _, element := range c.list(name) {
-		if text := (claims{"": element}).text(""); text != "" {
+	var all []any
+	if json.Unmarshal(c[name], &all) != nil {
+		return nil
+	}
+	for _, each := range all {
+		if text, ok := each.(string); ok {
 			texts = append(texts, text)
 		}
 	}
@@ -70,9 +66,8 @@ func (c claims) checkParties(issuer, client string) error {
 }
 
 // check returns an error unless the claims of an ID token are issued by issuer to client for this flow, and are current (OpenID
-// Connect Core 1.0 section 3.1.3.7). It returns ErrFlow for those of another flow. With several audiences, the token may be
-// another client's: the section refuses audiences that a client does not trust, and we trust one beside us only where azp says that the token
-// was issued to us. It asks that an azp which is there be validated, and no longer that there be one (errata set 2).
+// Connect Core 1.0 section 3.1.3.7). It returns ErrFlow for those of another flow. The section has a client refuse audiences that it does not
+// trust: here those beside it where no azp says that the token is its own. Since errata set 2 it asks for no azp, and for one that is there to fit.
 func (c claims) check(issuer, client, nonce string, now time.Time) error {
 	party, named := c["azp"]
 	switch err := c.checkParties(issuer, client); {
@@ -80,7 +75,7 @@ func (c claims) check(issuer, client, nonce string, now time.Time) error {
 		return err
 	case named && c.text("azp") != client:
 		return fmt.Errorf("azp is %s, another client", party)
-	case !named && len(c.list("aud")) > 1:
+	case !named && len(c.texts("aud")) > 1:
 		return fmt.Errorf("aud is %s, others beside this client, without an azp", c["aud"])
 	case !now.Before(c.time("exp")):
 		return errors.New("expired")

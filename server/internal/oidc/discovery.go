@@ -1,20 +1,18 @@
 package oidc
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-json-experiment/json"
 	"golang.org/x/oauth2"
-	"golang.org/x/sync/singleflight"
 )
 
 const (
@@ -33,16 +31,9 @@ type metadata struct {
 	keys    *keySet
 	// issParamSupported means that every callback names the issuer (RFC 9207 section 3).
 	issParamSupported bool
-}
 
-// discovery keeps the metadata. One request for it at a time is under way, whose result all who wait share.
-type discovery struct {
-	requests singleflight.Group
-
-	mu      sync.Mutex
-	latest  *metadata // nil until the first success
-	tried   time.Time // when the provider was asked last
-	suspect bool      // something has failed at the provider since
+	tried   atomic.Int64 // when the provider was asked last, in Unix nanoseconds
+	suspect atomic.Bool  // something has failed at the provider since that new metadata may mend
 }
 
 // discover returns the provider's metadata (OpenID Connect Discovery 1.0 section 4). While the provider does not
@@ -57,8 +48,8 @@ func (p *Provider) discover(ctx context.Context, client string) (*metadata, erro
 		return nil, err
 	}
 	defer leave()
-	// The request goes on when the browser that began it goes away: others wait for it, too.
-	shared := p.discovery.requests.DoChan("", func() (any, error) { return p.refresh() })
+	// All who wait share one request. It goes on when the browser that began it goes away.
+	shared := p.requests.DoChan("", func() (any, error) { return p.refresh() })
 	select {
 	case result := <-shared:
 		m, _ := result.Val.(*metadata)
@@ -70,90 +61,78 @@ func (p *Provider) discover(ctx context.Context, client string) (*metadata, erro
 
 // current returns the metadata, or nil if the provider must be asked for it.
 func (p *Provider) current() *metadata {
-	d := &p.discovery
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	ttl := metadataTTL
-	if d.suspect {
+	m, ttl := p.latest.Load(), metadataTTL
+	if m != nil && m.suspect.Load() {
 		ttl = retryInterval
 	}
-	if p.now().Sub(d.tried) >= ttl {
+	if m == nil || p.now().Sub(time.Unix(0, m.tried.Load())) >= ttl {
 		return nil
 	}
-	return d.latest
-}
-
-// suspect has the metadata m replaced before its time, because something failed that new metadata may mend.
-func (p *Provider) suspect(m *metadata) {
-	d := &p.discovery
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.suspect = d.suspect || d.latest == m
+	return m
 }
 
 // refresh replaces the metadata. If that fails it returns the metadata of before.
 func (p *Provider) refresh() (*metadata, error) {
-	if m := p.current(); m != nil {
-		return m, nil // somebody has just replaced it
-	}
-	now := p.now()
+	now, old := p.now().UnixNano(), p.latest.Load()
 	m, err := p.fetchMetadata()
-	d := &p.discovery
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.tried, d.suspect = now, err != nil
+	if err != nil && old != nil {
+		m, err = old, nil
+		m.suspect.Store(true)
+	}
 	if err == nil {
-		d.latest = m
+		m.tried.Store(now)
+		p.latest.Store(m)
 	}
-	if d.latest != nil {
-		return d.latest, nil
-	}
-	return nil, err
+	return m, err
 }
-
-// signatures are the algorithms that ID tokens may be signed with (RFC 7518 section 3.1, RFC 8037 section 3.1): those with a public key.
-var signatures = []string{"RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "EdDSA"}
 
 // fetchMetadata asks the provider. It returns ErrProvider, also where no sign-in can work.
 func (p *Provider) fetchMetadata() (*metadata, error) {
-	text, _, err := p.get(context.Background(), strings.TrimSuffix(p.config.Issuer, "/")+"/.well-known/openid-configuration", nil)
-	if err != nil {
-		return nil, wrapErr("discovery", err)
-	}
-	c, err := parseClaims(text)
-	if err == nil && c.text("issuer") != p.config.Issuer {
-		err = fmt.Errorf("issuer is %s", c["issuer"])
-	}
+	c, err := p.get(context.Background(), strings.TrimSuffix(p.config.Issuer, "/")+"/.well-known/openid-configuration", nil)
 	m := &metadata{
 		endpoint: oauth2.Endpoint{AuthURL: c.text("authorization_endpoint"), TokenURL: c.text("token_endpoint")},
 		userInfo: c.text("userinfo_endpoint"), methods: c.texts("token_endpoint_auth_methods_supported"),
 	}
-	jwks := c.text("jwks_uri")
-	for _, address := range []string{m.endpoint.AuthURL, m.endpoint.TokenURL, jwks, cmp.Or(m.userInfo, jwks)} {
-		u, parseErr := url.Parse(address)
-		if err == nil && (parseErr != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || strings.HasPrefix(p.config.Issuer, "https:"))) {
-			err = errors.New("an endpoint is missing or not https")
+	if !p.isEndpoint(m.userInfo) { // names may be in the ID token
+		m.userInfo = ""
+	}
+	signs := c.texts("id_token_signing_alg_values_supported")
+	if signs == nil {
+		signs = []string{"RS256"} // which every provider supports (OpenID Connect Core 1.0 section 15.1)
+	}
+	var algorithms []jose.SignatureAlgorithm // those with a public key
+	for _, kind := range keyKinds {
+		for _, algorithm := range kind.algorithms {
+			if slices.Contains(signs, string(algorithm)) {
+				algorithms = append(algorithms, algorithm)
+			}
 		}
 	}
-	if says := c["authorization_response_iss_parameter_supported"]; err == nil && says != nil {
-		err = json.Unmarshal(says, &m.issParamSupported) // which guards against mix-up, so that nothing is guessed
-	}
-	if err == nil {
+	jwks, namesItself := c.text("jwks_uri"), c["authorization_response_iss_parameter_supported"]
+	switch {
+	case err != nil:
+	case c.text("issuer") != p.config.Issuer:
+		err = fmt.Errorf("issuer is %s", c["issuer"])
+	case !p.isEndpoint(m.endpoint.AuthURL) || !p.isEndpoint(m.endpoint.TokenURL) || !p.isEndpoint(jwks):
+		err = errors.New("an endpoint is missing or not https")
+	case namesItself != nil && json.Unmarshal(namesItself, &m.issParamSupported) != nil: // it guards against mix-up, and is not guessed
+		err = fmt.Errorf("authorization_response_iss_parameter_supported is %s", namesItself)
+	case algorithms == nil:
+		err = fmt.Errorf("it signs ID tokens with %s, none of which can be used", strings.Join(signs, ", "))
+	default:
 		_, err = p.authStyles(m.methods)
-	}
-	algorithms := c.texts("id_token_signing_alg_values_supported")
-	if algorithms == nil {
-		algorithms = []string{"RS256"} // which every provider supports (OpenID Connect Core 1.0 section 15.1)
-	}
-	usable := slices.DeleteFunc(slices.Clone(algorithms), func(name string) bool { return !slices.Contains(signatures, name) })
-	if err == nil && len(usable) == 0 {
-		err = fmt.Errorf("it signs ID tokens with %s, none of %v", strings.Join(algorithms, ", "), signatures)
 	}
 	if err != nil {
 		return nil, wrapErr("discovery", err)
 	}
-	m.keys = newKeySet(usable, func(ctx context.Context) ([]jose.JSONWebKey, error) { return p.fetchKeys(ctx, jwks, usable) })
+	m.keys = newKeySet(algorithms, func(ctx context.Context) ([]jose.JSONWebKey, error) { return p.fetchKeys(ctx, jwks, algorithms) })
 	return m, nil
+}
+
+// isEndpoint reports whether address may be one of the provider's. One that has TLS has it at all of them.
+func (p *Provider) isEndpoint(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && !strings.HasPrefix(p.config.Issuer, "https:"))
 }
 
 // authStyles returns how the client may authenticate, in the order to try, at a provider that takes these methods: nil where it does
@@ -173,4 +152,21 @@ func (p *Provider) authStyles(methods []string) ([]oauth2.AuthStyle, error) {
 		return []oauth2.AuthStyle{inHeader}, nil
 	}
 	return nil, fmt.Errorf("it takes clients that authenticate by %s, and none by client_secret_post or client_secret_basic", strings.Join(methods, ", "))
+}
+
+// Check asks the provider for what a sign-in needs of it beforehand: metadata that this service can work with, and keys that verify ID
+// tokens, of which it returns how many there are. It returns ErrProvider.
+func (p *Provider) Check(ctx context.Context) (keys int, err error) {
+	m, err := p.fetchMetadata()
+	if err != nil {
+		return 0, err
+	}
+	usable, err := m.keys.fetch(ctx)
+	if err == nil && len(usable) == 0 {
+		err = errors.New("none is published that can be used")
+	}
+	if err != nil {
+		return 0, wrapErr("keys", err)
+	}
+	return len(usable), nil
 }

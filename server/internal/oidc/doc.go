@@ -8,9 +8,9 @@
 // Everything that must match at the end of a flow is derived from its text and a key. So any instance with the key can end what another
 // began, a callback works only in the browser that began it, and the provider gets no code from flows that we did not begin. What the
 // provider sends is bounded in size and time, and each client has a share of the 64 places at the provider. Its metadata is kept for
-// metadataTTL, with the keys that verify ID tokens; a token of a new key has the keys fetched at once.
+// metadataTTL, with the keys that verify tokens; an ID token of a new key has them fetched at once. Members that nobody needs are not read.
 //
 //	NewFlow  -- Cookie, AuthCodeURL -->  at the provider  -- callback -->  ResumeFlow  -- Exchange -->  an Identity
 //	                                          |                                |             |
-//	                                          '-- 10 minutes: ErrFlow          '-- ErrFlow   '-- ErrDenied, ErrProvider, ErrBusy
+//	                                          '-- 10 minutes: ErrFlow          '-- ErrFlow   '-- ErrDenied, ErrLate, ErrProvider, ErrBusy
 package oidc

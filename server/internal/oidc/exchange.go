@@ -10,10 +10,9 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Exchange trades the callback's code for the user's identity. The flow must come from ResumeFlow, which has compared
-// the state. The client is the address that shares the places. It returns ErrFlow if the flow has expired, or if the ID token
-// belongs to another flow. It returns ErrDenied and ErrLate if the callback says so, ErrReported and ErrProvider if it brings another
-// error, ErrProvider, also for a code that the provider does not take, and ErrBusy.
+// Exchange trades the callback's code for the user's identity. The flow must come from ResumeFlow, which has compared the state. The client is
+// the address that shares the places. It returns ErrFlow if the flow has expired, or if the ID token belongs to another; ErrDenied and ErrLate
+// if the callback says so; ErrBusy; and ErrProvider, also for another error in the callback and a code that the provider does not take.
 func (p *Provider) Exchange(ctx context.Context, client string, f Flow, callback url.Values) (Identity, error) {
 	if !p.now().Before(f.expires) {
 		return Identity{}, fmt.Errorf("%w: expired", ErrFlow)
@@ -34,7 +33,7 @@ func (p *Provider) Exchange(ctx context.Context, client string, f Flow, callback
 	defer leave()
 	identity, err := p.redeem(ctx, m, f, callback.Get("code"))
 	if errors.Is(err, ErrProvider) {
-		p.suspect(m)
+		m.suspect.Store(true)
 	}
 	return identity, err
 }
@@ -49,9 +48,6 @@ func (p *Provider) redeem(ctx context.Context, m *metadata, f Flow, code string)
 	c, err := m.keys.verify(ctx, "", idToken)
 	if err == nil {
 		err = c.check(p.config.Issuer, p.config.ClientID, f.nonce(), p.now())
-	}
-	if errors.Is(err, ErrFlow) {
-		return Identity{}, err
 	}
 	if err != nil {
 		return Identity{}, wrapErr("ID token", err)
@@ -81,7 +77,7 @@ func (p *Provider) requestTokens(ctx context.Context, m *metadata, f Flow, code 
 		tokens, err = client.Exchange(context.WithValue(ctx, oauth2.HTTPClient, p.client), code, oauth2.VerifierOption(f.verifier()))
 		var refused *oauth2.RetrieveError
 		spent := errors.As(err, &refused) && refused.ErrorCode == "invalid_grant"
-		if err == nil || spent && i > 0 { // by the request before, if the provider does not look at the client first
+		if err == nil || spent && i > 0 { // the request before, whose client was refused, may have spent it
 			p.worked.Store(int32(style))
 		}
 		if refused == nil || spent {
@@ -91,8 +87,7 @@ func (p *Provider) requestTokens(ctx context.Context, m *metadata, f Flow, code 
 	return tokens, err
 }
 
-// checkCallback returns nil if the callback is the issuer's and brings a code. It returns ErrFlow, ErrDenied, ErrLate, ErrProvider, and
-// ErrReported with it.
+// checkCallback returns nil if the callback is the issuer's and brings a code. It returns ErrFlow, ErrDenied, ErrLate and ErrProvider.
 func (m *metadata) checkCallback(callback url.Values, issuer string, again bool) error {
 	iss, code := callback.Get("iss"), callback.Get("error")
 	switch {
@@ -106,7 +101,7 @@ func (m *metadata) checkCallback(callback url.Values, issuer string, again bool)
 	case code != "" && !again && callback.Get("error_description") == "authentication_expired": // Keycloak's
 		return ErrLate
 	case code != "":
-		return fmt.Errorf("%w: %w", ErrReported, wrapErr("authorization", &oauth2.RetrieveError{ErrorCode: code}))
+		return wrapErr("authorization", &oauth2.RetrieveError{ErrorCode: code})
 	case callback.Get("code") == "":
 		return fmt.Errorf("%w: callback without a code", ErrFlow)
 	}
@@ -116,15 +111,7 @@ func (m *metadata) checkCallback(callback url.Values, issuer string, again bool)
 // userInfoName returns the username claim of the UserInfo endpoint, where some providers keep everything that scopes
 // ask for (OpenID Connect Core 1.0 section 5.4). It returns "" if there is none, and ErrProvider.
 func (p *Provider) userInfoName(ctx context.Context, m *metadata, tokens *oauth2.Token, subject string) (string, error) {
-	text, mediaType, err := p.get(ctx, m.userInfo, tokens)
-	var c claims
-	switch {
-	case err != nil:
-	case mediaType == "application/jwt": // signed (section 5.3.2)
-		c, err = m.keys.verify(ctx, "", string(text))
-	default:
-		c, err = parseClaims(text)
-	}
+	c, err := p.get(ctx, m.userInfo, tokens)
 	if err == nil && c.text("sub") != subject { // must not be used (section 5.3.2)
 		err = errors.New("claims of another subject")
 	}
@@ -145,9 +132,9 @@ var errorCodes = []string{
 }
 
 // wrapErr returns ErrProvider with what may be logged of err. It leaves out the provider's response wherever that could
-// repeat a code or a token, and quotes what a library says of it elsewhere.
+// repeat a code or a token, and quotes what a library says of it elsewhere. ErrFlow stays what it is.
 func wrapErr(step string, err error) error {
-	if errors.Is(err, context.Canceled) { // the browser went away, and the provider is not to blame
+	if errors.Is(err, ErrFlow) || errors.Is(err, context.Canceled) { // the browser went away, and the provider is not to blame
 		return err
 	}
 	var refused *oauth2.RetrieveError
@@ -158,7 +145,7 @@ func wrapErr(step string, err error) error {
 		why = "refused with " + refused.ErrorCode
 	case errors.As(err, &refused) && refused.Response != nil:
 		why = fmt.Sprintf("HTTP status %d without a registered error code", refused.Response.StatusCode)
-	case errors.As(err, &refused):
+	case errors.As(err, &refused): // by a callback
 		why = "refused with an error code that is not registered"
 	case errors.As(err, &network):
 		why = fmt.Sprintf("%.200q", network.Err.Error())

@@ -2,9 +2,6 @@ package oidc
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/rsa"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +10,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"worldevents/server/internal/ledger"
@@ -50,13 +48,10 @@ type keySet struct {
 	next  time.Time     // before which the next one does not begin
 }
 
-func newKeySet(algorithms []string, fetch func(context.Context) ([]jose.JSONWebKey, error)) *keySet {
-	k := &keySet{fetch: fetch, waiting: ledger.New[string](ledger.Eighth(maxKeyWaiters)), turn: make(chan struct{}, 1)}
+func newKeySet(algorithms []jose.SignatureAlgorithm, fetch func(context.Context) ([]jose.JSONWebKey, error)) *keySet {
+	k := &keySet{fetch: fetch, algorithms: algorithms, waiting: ledger.New[string](ledger.Eighth(maxKeyWaiters)), turn: make(chan struct{}, 1)}
 	k.unknown, _ = lru.New[string, time.Time](maxUnknown) // fails only for a size below 1
 	k.keys.Store(new([]jose.JSONWebKey))
-	for _, algorithm := range algorithms {
-		k.algorithms = append(k.algorithms, jose.SignatureAlgorithm(algorithm))
-	}
 	return k
 }
 
@@ -114,94 +109,101 @@ func (k *keySet) await(ctx context.Context, address string) error {
 	made, _ := k.unknown.Peek(address)
 	wait, cancel := context.WithTimeout(ctx, maxKeyWait)
 	defer cancel()
-	select {
-	case k.turn <- struct{}{}:
-		defer func() { <-k.turn }()
-	case <-wait.Done():
-		return errNotJudged
+	for {
+		select {
+		case k.turn <- struct{}{}:
+		case <-wait.Done():
+			return errNotJudged
+		}
+		pause := time.Until(k.next)
+		if !stranger || pause <= 0 || k.begun.After(came) {
+			break
+		}
+		<-k.turn // for an ID token, which waits for nothing but a fetch
+		select {
+		case <-time.After(pause):
+		case <-wait.Done():
+			return errNotJudged
+		}
 	}
+	defer func() { <-k.turn }()
 	switch {
 	case k.begun.After(came):
 		return k.err
 	case stranger && came.Sub(made) < retryInterval: // an address that made a key up causes no fetch
 		return errNotJudged
-	case stranger:
-		select {
-		case <-time.After(time.Until(k.next)):
-		case <-wait.Done():
-			return errNotJudged
-		}
 	}
 	k.begun = time.Now()
 	fetching, stop := context.WithTimeout(context.WithoutCancel(ctx), maxKeyWait) // others wait for it, too
 	defer stop()
 	keys, err := k.fetch(fetching)
-	if k.err = nil; err == nil {
-		k.keys.Store(&keys)
-		k.pause = 0
-	} else {
+	if err != nil {
 		k.err = fmt.Errorf("%w: %w", errNotJudged, err)
 		k.pause = min(max(2*k.pause, fetchInterval), retryInterval)
+	} else {
+		k.err, k.pause = nil, 0
+		k.keys.Store(&keys)
 	}
 	k.next = time.Now().Add(max(k.pause, fetchInterval))
 	return k.err
 }
 
+// keyKinds are the public keys that verify tokens, by kty or by kty and crv: what each consists of, and the algorithms that it verifies (RFC
+// 7518 sections 3.1 and 6, RFC 8037 sections 2 and 3.1).
+var keyKinds = map[string]struct {
+	members    []string
+	algorithms []jose.SignatureAlgorithm
+}{
+	"RSA":         {[]string{"n", "e"}, []jose.SignatureAlgorithm{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}},
+	"EC P-256":    {[]string{"crv", "x", "y"}, []jose.SignatureAlgorithm{"ES256"}},
+	"EC P-384":    {[]string{"crv", "x", "y"}, []jose.SignatureAlgorithm{"ES384"}},
+	"EC P-521":    {[]string{"crv", "x", "y"}, []jose.SignatureAlgorithm{"ES512"}},
+	"OKP Ed25519": {[]string{"crv", "x"}, []jose.SignatureAlgorithm{"EdDSA"}},
+}
+
 // fetchKeys returns the provider's keys that can be used with one of the algorithms, and logs why others cannot.
-func (p *Provider) fetchKeys(ctx context.Context, address string, algorithms []string) (keys []jose.JSONWebKey, err error) {
-	text, _, err := p.get(ctx, address, nil)
+func (p *Provider) fetchKeys(ctx context.Context, address string, algorithms []jose.SignatureAlgorithm) (keys []jose.JSONWebKey, err error) {
+	var members []jsontext.Value
+	set, err := p.get(ctx, address, nil)
+	if err == nil {
+		err = json.Unmarshal(set["keys"], &members, jsontext.AllowInvalidUTF8(true))
+	}
 	if err != nil {
 		return nil, err
 	}
-	set, err := parseClaims(text)
-	if err != nil {
-		return nil, err
-	}
-	for _, member := range set.list("keys") {
-		key, err := parseKey(member, algorithms)
-		if err != nil {
+	for _, member := range members {
+		if key, err := parseKey(member, algorithms); err == nil {
+			keys = append(keys, key)
+		} else {
 			p.config.Log.Warn("key of the identity provider is not used", "kid", key.KeyID, "reason", fmt.Sprintf("%.200q", err.Error()))
-			continue
 		}
-		keys = append(keys, key)
 	}
 	return keys, nil
 }
 
-// parseKey reads the members of a key that a signature needs (RFC 7518 section 6, RFC 8037 section 2), and no others. It returns an
-// error for a key that can be used with none of the algorithms.
-func parseKey(member []byte, algorithms []string) (key jose.JSONWebKey, err error) {
+// parseKey reads the members of a key that a signature needs, and no others. It returns an error, with the kid, for a key that can be used with
+// none of the algorithms.
+func parseKey(member []byte, algorithms []jose.SignatureAlgorithm) (key jose.JSONWebKey, err error) {
 	all, err := parseClaims(member)
 	if err != nil {
 		return key, err
 	}
 	needed := map[string]string{"kty": all.text("kty"), "kid": all.text("kid")}
-	for _, name := range map[string][]string{"RSA": {"n", "e"}, "EC": {"crv", "x", "y"}, "OKP": {"crv", "x"}}[needed["kty"]] {
+	key.KeyID = needed["kid"]
+	kind, known := keyKinds[needed["kty"]]
+	if !known {
+		kind = keyKinds[needed["kty"]+" "+all.text("crv")]
+	}
+	if !slices.ContainsFunc(kind.algorithms, func(name jose.SignatureAlgorithm) bool { return slices.Contains(algorithms, name) }) {
+		return key, errors.New("it verifies no algorithm that the provider says it signs with")
+	}
+	if use := all.text("use"); use != "" && use != "sig" {
+		return key, errors.New("its use is " + use)
+	}
+	for _, name := range kind.members {
 		needed[name] = all.text(name)
 	}
-	text, err := json.Marshal(needed)
-	if err == nil {
-		err = key.UnmarshalJSON(text)
-	}
-	if use := all.text("use"); err == nil && use != "" && use != "sig" {
-		err = errors.New("its use is " + use)
-	}
-	if err == nil && !slices.ContainsFunc(algorithms, func(algorithm string) bool { return fits(key.Key, algorithm) }) {
-		err = errors.New("of no algorithm that the provider says it signs with")
-	}
-	key.KeyID = needed["kid"]
+	text, _ := json.Marshal(needed) // texts can always be written
+	err = key.UnmarshalJSON(text)
 	return key, err
-}
-
-// fits reports whether a public key verifies signatures of an algorithm of isUsable (RFC 7518 section 3.1, RFC 8037 section 3.1).
-func fits(key any, algorithm string) bool {
-	switch key := key.(type) {
-	case *rsa.PublicKey:
-		return algorithm[0] != 'E'
-	case *ecdsa.PublicKey:
-		return algorithm == map[int]string{256: "ES256", 384: "ES384", 521: "ES512"}[key.Params().BitSize]
-	case ed25519.PublicKey:
-		return algorithm == "EdDSA"
-	}
-	return false
 }

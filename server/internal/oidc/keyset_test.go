@@ -70,7 +70,7 @@ func newToken(t *testing.T, kid string) (public jose.JSONWebKey, token string) {
 
 func keysOf(p *publisher) *keySet {
 	p.begun = time.Now()
-	return newKeySet([]string{"EdDSA"}, p.fetch)
+	return newKeySet([]jose.SignatureAlgorithm{"EdDSA"}, p.fetch)
 }
 
 // Whatever tokens of made-up keys a stranger sends, the token of a new key counts within a second, and nobody has keys fetched more often

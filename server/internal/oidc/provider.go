@@ -6,24 +6,18 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
 
 	"worldevents/server/internal/ledger"
 )
 
-// defaultTimeout is that of a Config which says nothing.
-const defaultTimeout = 5 * time.Second
-
 var (
 	// ErrFlow means that a callback does not belong to a flow of this browser, or that the flow has expired or ended.
 	ErrFlow = errors.New("not a sign-in under way")
-	// ErrReported is the ErrProvider of a callback that brings an error. Nobody knows whether the provider has sent it: whoever
-	// has begun a sign-in can make such an address.
-	ErrReported = errors.New("error in the callback")
 	// ErrDenied means that the user or the provider has refused to sign in.
 	ErrDenied = errors.New("sign-in denied")
 	// ErrLate means that the user took longer than the provider's page lasts. One more sign-in may begin by itself.
@@ -58,10 +52,11 @@ type Provider struct {
 	keys        atomic.Pointer[[]flowKey]
 	now         func() time.Time
 	client      *http.Client
-	places      *ledger.Ledger[string] // by client
-	discovery   discovery
-	secret      atomic.Pointer[string] // of this service as the provider's client, "" for a public one
-	worked      atomic.Int32           // the oauth2.AuthStyle of the last token response
+	places      *ledger.Ledger[string]   // by client
+	requests    singleflight.Group       // for metadata
+	latest      atomic.Pointer[metadata] // nil until the first success
+	secret      atomic.Pointer[string]   // of this service as the provider's client, "" for a public one
+	worked      atomic.Int32             // the oauth2.AuthStyle of the last token response
 }
 
 // Identity is a user for whom the provider vouches. Issuer and Subject together say who it is.
@@ -77,7 +72,7 @@ type Identity struct {
 // New returns a provider, without a request to it. The redirectURL is where the provider sends browsers back to. Of the
 // secrets, one at least, the first begins flows and all end them; now is the clock.
 func New(c Config, redirectURL string, secrets [][]byte, now func() time.Time) *Provider {
-	c.Timeout, c.Log = cmp.Or(c.Timeout, defaultTimeout), cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	c.Timeout, c.Log = cmp.Or(c.Timeout, 5*time.Second), cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	p := &Provider{
 		config: c, redirectURL: redirectURL, now: now,
 		client: &http.Client{
@@ -103,15 +98,6 @@ func (p *Provider) SetKeys(secrets [][]byte) {
 		keys = append(keys, newFlowKey(secret, p.config.Issuer))
 	}
 	p.keys.Store(&keys)
-}
-
-// Host returns the provider's host: its name on pages.
-func (p *Provider) Host() string {
-	u, err := url.Parse(p.config.Issuer)
-	if err != nil {
-		return p.config.Issuer
-	}
-	return u.Host
 }
 
 // AuthCodeURL returns where to send the browser (OpenID Connect Core 1.0 section 3.1.2.1, RFC 7636 section 4.3). The

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 
 	"github.com/go-json-experiment/json"
@@ -56,28 +55,27 @@ func usedMembers(body []byte) []byte {
 	for _, name := range []string{"access_token", "id_token", "error"} {
 		used[name] = c.text(name)
 	}
-	text, err := json.Marshal(used)
-	if err != nil {
-		return body
-	}
+	text, _ := json.Marshal(used) // texts can always be written
 	return text
 }
 
-// get returns a document of the provider, with its media type. With tokens it asks for what only who has these may read.
-func (p *Provider) get(ctx context.Context, address string, tokens *oauth2.Token) (text []byte, mediaType string, err error) {
+// get returns the members of a document of the provider. With tokens it asks for what only who has these may read.
+func (p *Provider) get(ctx context.Context, address string, tokens *oauth2.Token) (claims, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if tokens != nil {
 		tokens.SetAuthHeader(r)
 	}
 	res, err := p.client.Do(r)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	defer res.Body.Close()
-	mediaType, _, _ = mime.ParseMediaType(res.Header.Get("Content-Type"))
-	text, err = io.ReadAll(res.Body)
-	return text, mediaType, err
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return nil, err
+	}
+	return parseClaims(text)
 }

@@ -54,7 +54,7 @@ func (s *Service) signIn(c echo.Context) error {
 	case err != nil:
 		return err
 	}
-	s.countDone(byForm)
+	s.outcomes.WithLabelValues(byForm, signInDone).Inc()
 	s.Sessions.ReplaceCookies(c.Response().Header(), session.ReadCookies(r.Header), issued)
 	c.Response().Header().Set("Cache-Control", "no-store")
 	return c.Redirect(http.StatusSeeOther, s.safeReturnURL(returnTo))

@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"worldevents/models"
 	"worldevents/server/internal/observe"
 	"worldevents/server/internal/oidc"
 )
@@ -20,7 +21,6 @@ const (
 	signInDone           = "signed_in"
 	signInRefused        = "refused"
 	signInProviderFailed = "provider_failed"
-	signInErrorReported  = "error_reported"
 	signInOverloaded     = "overloaded"
 	signInFailed         = "failed"
 )
@@ -28,31 +28,33 @@ const (
 func newOutcomes() *prometheus.CounterVec {
 	counts := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "worldevents_sign_ins_total",
-		Help: "Sign-ins that have ended, by way (form, provider) and outcome: signed_in, refused, provider_failed (the identity provider), error_reported (by a callback, which anybody can send), overloaded, failed (this service). One that leads to the provider, or whose client hung up, has not ended.",
+		Help: "Sign-ins that have ended, by way (form, provider) and outcome: signed_in, refused, provider_failed (the identity provider), overloaded, failed (this service). One that leads to the provider, or whose client hung up, has not ended.",
 	}, []string{"way", "outcome"})
 	for _, way := range []string{byForm, byProvider} {
-		for _, outcome := range []string{signInDone, signInRefused, signInProviderFailed, signInErrorReported, signInOverloaded, signInFailed} {
+		for _, outcome := range []string{signInDone, signInRefused, signInProviderFailed, signInOverloaded, signInFailed} {
 			counts.WithLabelValues(way, outcome)
 		}
 	}
 	return counts
 }
 
-// count counts the sign-ins of a way that fail.
+// count counts the sign-ins of a way that fail, and logs those that are refused. Failures of this service or of the provider are logged with
+// all errors.
 func (s *Service) count(way string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			err := next(c)
-			if outcome := s.failure(c.Response().Status, err); outcome != "" {
+			outcome := s.failure(c.Response().Status, err)
+			if outcome != "" {
 				s.outcomes.WithLabelValues(way, outcome).Inc()
+			}
+			if outcome == signInRefused && err != nil {
+				s.Observer.SecurityEvent(c.Request().Context(), observe.Refused, models.Caller{}, err.Error())
 			}
 			return err
 		}
 	}
 }
-
-// countDone counts one that has worked.
-func (s *Service) countDone(way string) { s.outcomes.WithLabelValues(way, signInDone).Inc() }
 
 // failure returns how a sign-in has failed, or "" if it has not.
 func (s *Service) failure(status int, err error) string {
@@ -65,8 +67,6 @@ func (s *Service) failure(status int, err error) string {
 	switch status := s.kindOf(err).Status; {
 	case status < http.StatusInternalServerError:
 		return signInRefused
-	case errors.Is(err, oidc.ErrReported):
-		return signInErrorReported
 	case errors.Is(err, oidc.ErrProvider):
 		return signInProviderFailed
 	case status == http.StatusServiceUnavailable:

@@ -2,7 +2,6 @@ package signin
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -21,9 +20,7 @@ import (
 const (
 	// flowCookieTTL is how long a browser remembers where a sign-in led that ended, or never did.
 	flowCookieTTL = time.Hour
-	// maxFlows and maxFlowBytes are how many sign-ins of a browser are remembered, and how long their cookies are together: a browser
-	// sends all of them with each request.
-	maxFlows     = 4
+	// maxFlowBytes is how long what a browser's sign-ins keep may be together: it sends all of that with each request.
 	maxFlowBytes = 4096
 )
 
@@ -53,10 +50,10 @@ func (s *Service) leadToProvider(c echo.Context, flow oidc.Flow) error {
 	if err != nil {
 		return err
 	}
-	count, size := 1, len(flow.Cookie())
+	size := len(flow.Cookie())
 	for _, cookie := range slices.Backward(r.Cookies()) {
 		if id, ok := strings.CutPrefix(cookie.Name, s.flowPrefix); ok {
-			if count, size = count+1, size+len(cookie.Value); count > maxFlows || size > maxFlowBytes {
+			if size += len(cookie.String()); size > maxFlowBytes {
 				s.setFlowCookie(h, id, "", -1)
 			}
 		}
@@ -74,7 +71,11 @@ func (s *Service) finishSignIn(c echo.Context) error {
 		return ErrNotTopLevel
 	}
 	callback := r.URL.Query()
-	flow, err := s.Provider.ResumeFlow(s.readFlowCookie(r, oidc.FlowID(callback.Get("state"))), callback)
+	var kept string
+	if cookie, err := r.Cookie(s.flowPrefix + oidc.FlowID(callback.Get("state"))); err == nil {
+		kept = cookie.Value
+	}
+	flow, err := s.Provider.ResumeFlow(kept, callback)
 	returnTo := s.safeReturnURL(flow.ReturnTo) // checked again: the configuration may have changed
 	pages.ReturnTo(c, returnTo)
 	if err != nil {
@@ -90,21 +91,16 @@ func (s *Service) finishSignIn(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	issued, err := s.signInExternal(r.Context(), user)
+	issued, err := s.begin(r.Context(), func(in models.SignIn) (models.Grant, error) {
+		in.ProviderSID = user.SID
+		return s.Store.SignInExternal(r.Context(), user.Issuer, user.Subject, user.Username, in) // makes an unknown one
+	})
 	if err != nil {
 		return err
 	}
 	s.Sessions.ReplaceCookies(h, session.ReadCookies(r.Header), issued)
-	s.countDone(byProvider)
+	s.outcomes.WithLabelValues(byProvider, signInDone).Inc()
 	return c.Redirect(http.StatusSeeOther, returnTo)
-}
-
-// signInExternal issues a session to the user for whom the identity provider vouches. It makes an unknown user.
-func (s *Service) signInExternal(ctx context.Context, external oidc.Identity) (session.Session, error) {
-	return s.begin(ctx, func(in models.SignIn) (models.Grant, error) {
-		in.ProviderSID = external.SID
-		return s.Store.SignInExternal(ctx, external.Issuer, external.Subject, external.Username, in)
-	})
 }
 
 // backChannelLogout ends what the identity provider says has ended there (OpenID Connect Back-Channel Logout 1.0 section 2.5).
@@ -125,25 +121,11 @@ func (s *Service) backChannelLogout(c echo.Context) error {
 		return err
 	}
 	sessions, err := s.Store.RevokeExternal(r.Context(), ended.Issuer, ended.Subject, ended.SID, ended.IssuedAt.Add(time.Second))
-	for _, session := range sessions {
-		s.Observer.SecurityEvent(r.Context(), observe.Revoked, session, "ended at the identity provider")
-	}
+	s.logEnded(r.Context(), observe.Revoked, sessions, "ended at the identity provider")
 	if err != nil {
 		return err
 	}
 	return c.NoContent(http.StatusOK)
-}
-
-// readFlowCookie returns the value of a flow's cookie. It is "", which is no flow, if there is none or if several differ.
-func (s *Service) readFlowCookie(r *http.Request, id string) string {
-	var value string
-	for i, cookie := range r.CookiesNamed(s.flowPrefix + id) {
-		if i > 0 && cookie.Value != value {
-			return ""
-		}
-		value = cookie.Value
-	}
-	return value
 }
 
 // setFlowCookie sets a flow's cookie; a negative maxAge clears it. It is SameSite=Lax because it must come along when
@@ -154,15 +136,4 @@ func (s *Service) setFlowCookie(h http.Header, id, value string, maxAge int) {
 		HttpOnly: true, Secure: !s.Development, SameSite: http.SameSiteLaxMode,
 	}
 	h.Add("Set-Cookie", cookie.String())
-}
-
-// logRefusals logs each sign-in that is refused. Failures of this service or of the provider are logged with all errors.
-func (s *Service) logRefusals(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		err := next(c)
-		if err != nil && s.kindOf(err).Status < 500 {
-			s.Observer.SecurityEvent(c.Request().Context(), observe.Refused, models.Caller{}, err.Error())
-		}
-		return err
-	}
 }

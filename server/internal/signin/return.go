@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// isTopLevel reports whether the response will be what the browser's window shows (W3C Fetch Metadata). It is false for a
-// frame, an image or a script of a page, and for a prefetch: other pages may send people here, but must not sign them
-// in unseen. A service worker that passes a window's request on leaves it without a destination: in Firefox its mode is navigate, in
-// Chromium it is one of the origin itself. A frame is no different behind such a worker, so pages forbid frames.
+// isTopLevel reports whether the response will be what the browser's window shows (W3C Fetch Metadata). It is false for a frame, an image or a
+// script of a page, and for a prefetch: other pages may send people here, but must not sign them in unseen. A window's request that a service
+// worker passes on has no destination, and may have the mode of one of the origin itself. So has a frame's, which all pages forbid.
 func isTopLevel(r *http.Request) bool {
 	dest, mode := r.Header.Get("Sec-Fetch-Dest"), r.Header.Get("Sec-Fetch-Mode")
 	isPassedOn := dest == "empty" && (mode == "navigate" || mode == "same-origin" && r.Header.Get("Sec-Fetch-Site") == "same-origin")

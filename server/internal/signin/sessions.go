@@ -123,10 +123,10 @@ func (s *Service) endSession(c echo.Context, cookies session.Cookies, own models
 		return err
 	}
 	if id == own.SessionID {
-		s.logSignedOut(ctx, ended, "")
+		s.logEnded(ctx, observe.SignedOut, ended, "")
 		return s.leaveSession(c, cookies)
 	}
-	s.logRevoked(ctx, ended, own)
+	s.logEnded(ctx, observe.Revoked, ended, "ended from session "+own.SessionID.String())
 	return s.LeadTo(c, "/sessions")
 }
 
@@ -137,12 +137,13 @@ func (s *Service) endOtherSessions(c echo.Context, _ session.Cookies, own models
 	if err != nil {
 		return err
 	}
-	s.logRevoked(ctx, ended, own)
+	s.logEnded(ctx, observe.Revoked, ended, "ended from session "+own.SessionID.String())
 	return s.LeadTo(c, "/sessions")
 }
 
-func (s *Service) logRevoked(ctx context.Context, sessions []models.Caller, by models.Caller) {
+// logEnded leaves a security event for each session that has ended.
+func (s *Service) logEnded(ctx context.Context, event string, sessions []models.Caller, cause string) {
 	for _, session := range sessions {
-		s.Observer.SecurityEvent(ctx, observe.Revoked, session, "ended from session "+by.SessionID.String())
+		s.Observer.SecurityEvent(ctx, event, session, cause)
 	}
 }

@@ -75,8 +75,8 @@ func (s *Service) Register(r pages.Router) {
 			begin = "/sign-in/provider"
 		}
 		onErrors, failure := pages.ShowErrors("error.html"), s.kindOf(oidc.ErrProvider)
-		r.Get("beginSignIn", begin, s.beginSignIn, onErrors, s.count(byProvider), s.logRefusals).Expect(failure)
-		r.Get("finishSignIn", "/sign-in/callback", s.finishSignIn, onErrors, s.count(byProvider), s.logRefusals).Expect(failure)
+		r.Get("beginSignIn", begin, s.beginSignIn, onErrors, s.count(byProvider)).Expect(failure)
+		r.Get("finishSignIn", "/sign-in/callback", s.finishSignIn, onErrors, s.count(byProvider)).Expect(failure)
 		r.Post("backChannelLogout", LogoutPath, ParseForm(s.backChannelLogout)).Expect(failure)
 	}
 	onErrors := pages.ShowErrors("sessions.html")

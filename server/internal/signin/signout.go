@@ -63,32 +63,24 @@ func (s *Service) revokeSent(ctx context.Context, cookies session.Cookies, every
 			if err != nil {
 				return err
 			}
-			s.logSignedOut(ctx, revoked, "everywhere")
+			s.logEnded(ctx, observe.SignedOut, revoked, "everywhere")
 			done = append(done, revoked...)
 		}
 	}
 	if tokens := cookies.RefreshTokens(); len(tokens) > 0 {
 		revoked, known, err := s.Store.RevokeTokens(ctx, tokens)
-		s.logSignedOut(ctx, revoked, "")
+		s.logEnded(ctx, observe.SignedOut, revoked, "")
 		done = append(done, revoked...)
 		if err != nil || known {
 			return err
 		}
 	}
-	for _, token := range cookies.Tokens() {
-		named, err := s.Sessions.Verify(token)
-		if err != nil && !errors.Is(err, session.ErrExpired) {
-			continue
-		}
-		caller, err := named.Caller()
-		if err != nil || caller.SessionID.IsZero() {
-			continue
-		}
+	for _, caller := range s.namedBy(cookies, true) {
 		revoked, err := s.Store.RevokeSession(ctx, caller)
 		if err != nil {
 			return err
 		}
-		s.logSignedOut(ctx, revoked, "")
+		s.logEnded(ctx, observe.SignedOut, revoked, "")
 		done = append(done, revoked...)
 	}
 	return nil
@@ -101,14 +93,7 @@ func (s *Service) liveSessions(ctx context.Context, cookies session.Cookies) ([]
 	if err != nil {
 		return nil, err
 	}
-	var named []models.Caller
-	for _, token := range cookies.Tokens() {
-		if user, err := s.Sessions.Verify(token); err == nil {
-			if caller, err := user.Caller(); err == nil && !caller.SessionID.IsZero() {
-				named = append(named, caller)
-			}
-		}
-	}
+	named := s.namedBy(cookies, false)
 	out, err := s.Store.SignedOut(ctx, named)
 	if err != nil {
 		return nil, err
@@ -121,8 +106,16 @@ func (s *Service) liveSessions(ctx context.Context, cookies session.Cookies) ([]
 	return live, nil
 }
 
-func (s *Service) logSignedOut(ctx context.Context, sessions []models.Caller, cause string) {
-	for _, session := range sessions {
-		s.Observer.SecurityEvent(ctx, observe.SignedOut, session, cause)
+// namedBy returns the sessions that the JWTs name, also expired ones if expired says so.
+func (s *Service) namedBy(cookies session.Cookies, expired bool) (named []models.Caller) {
+	for _, token := range cookies.Tokens() {
+		user, err := s.Sessions.Verify(token)
+		if err != nil && !(expired && errors.Is(err, session.ErrExpired)) {
+			continue
+		}
+		if caller, err := user.Caller(); err == nil && !caller.SessionID.IsZero() {
+			named = append(named, caller)
+		}
 	}
+	return named
 }
