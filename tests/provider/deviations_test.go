@@ -84,6 +84,36 @@ func TestDeviations(t *testing.T) {
 			}
 		}
 	})
+	t.Run("heads of tokens", func(t *testing.T) {
+		t.Parallel()
+		p := newProvider(t)
+		s := servicetest.New(t, p.options)
+		for _, member := range []string{"x5c", "x5t", "x5u", "jwk", "jku", "typ", "cty", "nonce", "url", "b64", "zip"} {
+			for _, value := range odd {
+				p.head = map[string]any{member: value}
+				if r := p.signIn(s.Client(), called("1", "alice"), ""); r.Status != 303 {
+					t.Errorf("%s %v: %d %s", member, value, r.Status, r.Body)
+				}
+			}
+		}
+		for name, head := range map[string]map[string]any{
+			"without a kid": {"kid": nil}, "kid of another type": {"kid": 5},
+		} {
+			p.head = head
+			if r := p.signIn(s.Client(), called("1", "alice"), ""); r.Status != 303 {
+				t.Errorf("%s: %d %s", name, r.Status, r.Body)
+			}
+		}
+		for _, head := range []map[string]any{
+			{"crit": []any{"exp"}}, {"crit": []any{}}, {"alg": "RS512"}, {"alg": "PS256"}, {"alg": "none"}, {"alg": 5}, {"alg": nil}, {"alg": "rs256"}, {"alg": "HS256"},
+			{"kid": "another"}, {"kid": "another", "jwk": p.publicKey()},
+		} {
+			p.head = head
+			if r := p.signIn(s.Client(), called("1", "alice"), ""); r.Status != 502 {
+				t.Errorf("%v: %d %s", head, r.Status, r.Body)
+			}
+		}
+	})
 	t.Run("media types", func(t *testing.T) {
 		t.Parallel()
 		for _, mediaType := range []string{"text/plain", "text/html; charset=utf-8", "application/octet-stream", "application/x-www-form-urlencoded", "application/JSON;x", "%"} {
@@ -166,6 +196,7 @@ func TestClientAuthentication(t *testing.T) {
 		{"post alone", []any{post}, post, false, []int{303, 303, 303}, ""},
 		{"basic alone", []any{basic}, basic, false, []int{303, 303, 303}, ""},
 		{"both, and post works", []any{basic, post}, post, false, []int{303, 303, 303}, ""},
+		{"both, and this client is one of basic", []any{basic, post}, basic, false, []int{502, 303, 303}, ""},
 		{"others, too", []any{"private_key_jwt", basic, "tls_client_auth"}, basic, false, []int{303, 303, 303}, ""},
 		{"neither", []any{"private_key_jwt", "tls_client_auth"}, post, false, []int{502, 502, 502}, "private_key_jwt, tls_client_auth"},
 		{"none, and there is a secret", []any{none}, post, false, []int{502, 502, 502}, "by none"},

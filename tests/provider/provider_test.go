@@ -43,6 +43,7 @@ type provider struct {
 	t                testing.TB
 
 	takes string
+	head  map[string]any
 
 	mu      sync.Mutex
 	secret  string
@@ -172,9 +173,15 @@ func (p *provider) token(w http.ResponseWriter, r *http.Request) {
 	respondJSON(w, 200, map[string]any{"access_token": access, "token_type": "Bearer", "id_token": idToken})
 }
 
-// sign returns claims as an ID token.
+// sign returns claims as an ID token, whose head has what p.head says beside alg and kid.
 func (p *provider) sign(claims string) string {
-	head := servicetest.Base64(fmt.Sprintf(`{"alg":"RS256","kid":%q}`, p.keyID())) + "." + servicetest.Base64(claims)
+	head := map[string]any{"alg": "RS256", "kid": p.keyID()}
+	merge(head, p.head)
+	text, _ := json.Marshal(head)
+	return p.signText(servicetest.Base64(string(text)) + "." + servicetest.Base64(claims))
+}
+
+func (p *provider) signText(head string) string {
 	signature, err := jwt.SigningMethodRS256.Sign(head, p.key)
 	if err != nil {
 		p.t.Error(err)

@@ -100,10 +100,10 @@ func (p *Provider) fetchMetadata() (*metadata, error) {
 	if signs == nil {
 		signs = []string{"RS256"} // which every provider supports (OpenID Connect Core 1.0 section 15.1)
 	}
-	var algorithms []jose.SignatureAlgorithm // those with a public key
+	var algorithms []string // those with a public key
 	for _, kind := range keyKinds {
 		for _, algorithm := range kind.algorithms {
-			if slices.Contains(signs, string(algorithm)) {
+			if slices.Contains(signs, algorithm) {
 				algorithms = append(algorithms, algorithm)
 			}
 		}
@@ -135,23 +135,27 @@ func (p *Provider) isEndpoint(address string) bool {
 	return err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && !strings.HasPrefix(p.config.Issuer, "https:"))
 }
 
-// authStyles returns how the client may authenticate, in the order to try, at a provider that takes these methods: nil where it does
-// not say, which means the first (OpenID Connect Discovery 1.0 section 3), and not every provider that says nothing means it. A public
-// client sends its id in the body (RFC 6749 section 3.2.1), with the header only where nothing else is taken.
-func (p *Provider) authStyles(methods []string) ([]oauth2.AuthStyle, error) {
+// authStyles returns how the client may authenticate, in the order to try, at a provider that takes these methods. Nil is one that does not say,
+// which means the header (OpenID Connect Discovery 1.0 section 3), but not at all of them. A public client is in the body (RFC 6749 section 3.2.1).
+func (p *Provider) authStyles(methods []string) (styles []oauth2.AuthStyle, err error) {
 	const inBody, inHeader = oauth2.AuthStyleInParams, oauth2.AuthStyleInHeader
 	public := *p.secret.Load() == ""
-	switch {
-	case methods == nil && (public || p.worked.Load() == int32(inBody)):
-		return []oauth2.AuthStyle{inBody, inHeader}, nil
-	case methods == nil:
-		return []oauth2.AuthStyle{inHeader, inBody}, nil
-	case slices.Contains(methods, "client_secret_post"), public && slices.Contains(methods, "none"):
-		return []oauth2.AuthStyle{inBody}, nil
-	case slices.Contains(methods, "client_secret_basic"):
-		return []oauth2.AuthStyle{inHeader}, nil
+	if methods == nil && !public {
+		styles = []oauth2.AuthStyle{inHeader, inBody}
 	}
-	return nil, fmt.Errorf("it takes clients that authenticate by %s, and none by client_secret_post or client_secret_basic", strings.Join(methods, ", "))
+	if methods == nil && public || slices.Contains(methods, "client_secret_post") || public && slices.Contains(methods, "none") {
+		styles = append(styles, inBody)
+	}
+	if slices.Contains(methods, "client_secret_basic") {
+		styles = append(styles, inHeader)
+	}
+	if worked := oauth2.AuthStyle(p.worked.Load()); len(styles) > 1 && styles[1] == worked {
+		slices.Reverse(styles)
+	}
+	if styles == nil {
+		err = fmt.Errorf("it takes clients that authenticate by %s, and none by client_secret_post or client_secret_basic", strings.Join(methods, ", "))
+	}
+	return styles, err
 }
 
 // Check asks the provider for what a sign-in needs of it beforehand: metadata that this service can work with, and keys that verify ID

@@ -125,8 +125,7 @@ func (p *Provider) userInfoName(ctx context.Context, m *metadata, tokens *oauth2
 // 1.0 section 3.1.2.6. Whoever has begun a sign-in can put any other text into a callback.
 var errorCodes = []string{
 	"invalid_request", "unauthorized_client", "access_denied", "unsupported_response_type", "invalid_scope", "server_error",
-	"temporarily_unavailable",
-	"invalid_client", "invalid_grant", "unsupported_grant_type",
+	"temporarily_unavailable", "invalid_client", "invalid_grant", "unsupported_grant_type",
 	"interaction_required", "login_required", "account_selection_required", "consent_required", "invalid_request_uri",
 	"invalid_request_object", "request_not_supported", "request_uri_not_supported", "registration_not_supported",
 }

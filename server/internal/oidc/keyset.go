@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/golang-jwt/jwt/v5"
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"worldevents/server/internal/ledger"
@@ -23,8 +25,7 @@ const (
 	maxKeyWaiters = 64
 	// fetchInterval is the time between two fetches for logout tokens. After a failure it doubles, up to retryInterval.
 	fetchInterval = time.Second
-	// maxUnknown is how many addresses are remembered that have sent a token of a key that the provider does not have.
-	maxUnknown = 1 << 12
+	maxUnknown    = 1 << 12 // addresses that are remembered for a token of a key that the provider does not have
 )
 
 var (
@@ -36,7 +37,7 @@ var (
 // wait. An ID token comes from the provider itself; anybody can send a logout token.
 type keySet struct {
 	fetch      func(context.Context) ([]jose.JSONWebKey, error)
-	algorithms []jose.SignatureAlgorithm
+	algorithms []string
 	waiting    *ledger.Ledger[string]        // by address
 	unknown    *lru.Cache[string, time.Time] // when an address has sent a token whose key was in no fresh set
 	keys       atomic.Pointer[[]jose.JSONWebKey]
@@ -48,51 +49,57 @@ type keySet struct {
 	next  time.Time     // before which the next one does not begin
 }
 
-func newKeySet(algorithms []jose.SignatureAlgorithm, fetch func(context.Context) ([]jose.JSONWebKey, error)) *keySet {
+func newKeySet(algorithms []string, fetch func(context.Context) ([]jose.JSONWebKey, error)) *keySet {
 	k := &keySet{fetch: fetch, algorithms: algorithms, waiting: ledger.New[string](ledger.Eighth(maxKeyWaiters)), turn: make(chan struct{}, 1)}
 	k.unknown, _ = lru.New[string, time.Time](maxUnknown) // fails only for a size below 1
 	k.keys.Store(new([]jose.JSONWebKey))
 	return k
 }
 
-// verify returns the claims of a token in the compact serialization (RFC 7515 section 3.1) that an address has sent, or with "" the
-// provider in a response. It returns errNotJudged where the keys could not be had.
+// verify returns the claims of a token (RFC 7515 section 3.1) that an address has sent, or with "" the provider in a response. It returns
+// errNotJudged where the keys could not be had.
 func (k *keySet) verify(ctx context.Context, address, token string) (claims, error) {
-	signed, err := jose.ParseSignedCompact(token, k.algorithms)
-	if err != nil {
-		return nil, err
-	}
-	payload, err := verifyWith(*k.keys.Load(), signed)
-	if err == errUnknownKey {
+	c, err := k.verifyNow(token)
+	if errors.Is(err, errUnknownKey) {
 		if err := k.await(ctx, address); err != nil {
 			return nil, err
 		}
-		if payload, err = verifyWith(*k.keys.Load(), signed); err == errUnknownKey {
+		if c, err = k.verifyNow(token); errors.Is(err, errUnknownKey) {
 			k.unknown.Add(address, time.Now())
 		}
+	}
+	return c, err
+}
+
+// verifyNow is verify with the keys that are there, those of the token's kid if it has one. It returns errUnknownKey if there is none.
+func (k *keySet) verifyNow(token string) (claims, error) {
+	unnamed := false // any key may have signed it
+	parser := jwt.NewParser(jwt.WithValidMethods(k.algorithms), jwt.WithoutClaimsValidation(), jwt.WithStrictDecoding())
+	_, err := parser.Parse(token, func(t *jwt.Token) (any, error) {
+		if t.Header["crit"] != nil {
+			return nil, errors.New("crit names what is not understood") // RFC 7515 section 4.1.11
+		}
+		var usable jwt.VerificationKeySet
+		kid, _ := t.Header["kid"].(string)
+		unnamed = kid == ""
+		for _, key := range *k.keys.Load() {
+			if unnamed || key.KeyID == kid {
+				usable.Keys = append(usable.Keys, key.Key)
+			}
+		}
+		if usable.Keys == nil {
+			return nil, errUnknownKey
+		}
+		return usable, nil
+	})
+	if unnamed && errors.Is(err, jwt.ErrTokenSignatureInvalid) {
+		err = errUnknownKey
 	}
 	if err != nil {
 		return nil, err
 	}
+	payload, _ := parser.DecodeSegment(strings.Split(token, ".")[1]) // which has just been decoded
 	return parseClaims(payload)
-}
-
-// verifyWith returns what was signed with one of the keys, with one of its kid if it has a kid. It returns errUnknownKey if there is none.
-func verifyWith(keys []jose.JSONWebKey, signed *jose.JSONWebSignature) ([]byte, error) {
-	id, failure := signed.Signatures[0].Header.KeyID, errUnknownKey
-	for _, key := range keys {
-		if id != "" && key.KeyID != id {
-			continue
-		}
-		payload, err := signed.Verify(key)
-		if err == nil {
-			return payload, nil
-		}
-		if id != "" {
-			failure = err
-		}
-	}
-	return nil, failure
 }
 
 // await waits for a fetch that begins after the call, and returns errNotJudged unless the keys are there. One of those who wait has the
@@ -150,19 +157,16 @@ func (k *keySet) await(ctx context.Context, address string) error {
 
 // keyKinds are the public keys that verify tokens, by kty or by kty and crv: what each consists of, and the algorithms that it verifies (RFC
 // 7518 sections 3.1 and 6, RFC 8037 sections 2 and 3.1).
-var keyKinds = map[string]struct {
-	members    []string
-	algorithms []jose.SignatureAlgorithm
-}{
-	"RSA":         {[]string{"n", "e"}, []jose.SignatureAlgorithm{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}},
-	"EC P-256":    {[]string{"crv", "x", "y"}, []jose.SignatureAlgorithm{"ES256"}},
-	"EC P-384":    {[]string{"crv", "x", "y"}, []jose.SignatureAlgorithm{"ES384"}},
-	"EC P-521":    {[]string{"crv", "x", "y"}, []jose.SignatureAlgorithm{"ES512"}},
-	"OKP Ed25519": {[]string{"crv", "x"}, []jose.SignatureAlgorithm{"EdDSA"}},
+var keyKinds = map[string]struct{ members, algorithms []string }{
+	"RSA":         {[]string{"n", "e"}, []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}},
+	"EC P-256":    {[]string{"crv", "x", "y"}, []string{"ES256"}},
+	"EC P-384":    {[]string{"crv", "x", "y"}, []string{"ES384"}},
+	"EC P-521":    {[]string{"crv", "x", "y"}, []string{"ES512"}},
+	"OKP Ed25519": {[]string{"crv", "x"}, []string{"EdDSA"}},
 }
 
 // fetchKeys returns the provider's keys that can be used with one of the algorithms, and logs why others cannot.
-func (p *Provider) fetchKeys(ctx context.Context, address string, algorithms []jose.SignatureAlgorithm) (keys []jose.JSONWebKey, err error) {
+func (p *Provider) fetchKeys(ctx context.Context, address string, algorithms []string) (keys []jose.JSONWebKey, err error) {
 	var members []jsontext.Value
 	set, err := p.get(ctx, address, nil)
 	if err == nil {
@@ -181,9 +185,8 @@ func (p *Provider) fetchKeys(ctx context.Context, address string, algorithms []j
 	return keys, nil
 }
 
-// parseKey reads the members of a key that a signature needs, and no others. It returns an error, with the kid, for a key that can be used with
-// none of the algorithms.
-func parseKey(member []byte, algorithms []jose.SignatureAlgorithm) (key jose.JSONWebKey, err error) {
+// parseKey reads the members of a key that a signature needs, and no others. It returns an error, with the kid, for one that cannot be used.
+func parseKey(member []byte, algorithms []string) (key jose.JSONWebKey, err error) {
 	all, err := parseClaims(member)
 	if err != nil {
 		return key, err
@@ -194,7 +197,7 @@ func parseKey(member []byte, algorithms []jose.SignatureAlgorithm) (key jose.JSO
 	if !known {
 		kind = keyKinds[needed["kty"]+" "+all.text("crv")]
 	}
-	if !slices.ContainsFunc(kind.algorithms, func(name jose.SignatureAlgorithm) bool { return slices.Contains(algorithms, name) }) {
+	if !slices.ContainsFunc(kind.algorithms, func(name string) bool { return slices.Contains(algorithms, name) }) {
 		return key, errors.New("it verifies no algorithm that the provider says it signs with")
 	}
 	if use := all.text("use"); use != "" && use != "sig" {

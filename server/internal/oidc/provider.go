@@ -64,8 +64,7 @@ type Identity struct {
 	Issuer, Subject string
 	// Username is the claim that Config names, "" if there is none.
 	Username string
-	// SID is the session at the provider (OpenID Connect Back-Channel Logout 1.0 section 2.1), "" if it names none: 1 to 255
-	// ASCII characters.
+	// SID is the session at the provider (OpenID Connect Back-Channel Logout 1.0 section 2.1): 1 to 255 ASCII characters, or "" for none.
 	SID string
 }
 

@@ -15,8 +15,8 @@ import (
 // maxResponse bounds a response of the provider, in bytes.
 const maxResponse = 1 << 20
 
-// boundedTransport reads each response whole, up to maxResponse. A GET that does not return 200 fails without its body,
-// which libraries would repeat in their errors. Of a token response, the only one to a POST, the library sees the members that are used.
+// boundedTransport reads each response whole, up to maxResponse. A GET that does not return 200 fails without its body, which libraries would
+// repeat in their errors. Of a token response, the only one to a POST, the library sees the members that are used.
 type boundedTransport struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -44,8 +44,7 @@ func (t boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// usedMembers returns a token response with those members alone that are used (RFC 6749 sections 5.1 and 5.2). The others may be anything. What
-// is no object stays as it is.
+// usedMembers returns a token response with those members alone that are used (RFC 6749 sections 5.1 and 5.2). What is no object stays as it is.
 func usedMembers(body []byte) []byte {
 	c, err := parseClaims(body)
 	if err != nil {

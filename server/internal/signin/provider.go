@@ -18,10 +18,8 @@ import (
 )
 
 const (
-	// flowCookieTTL is how long a browser remembers where a sign-in led that ended, or never did.
-	flowCookieTTL = time.Hour
-	// maxFlowBytes is how long what a browser's sign-ins keep may be together: it sends all of that with each request.
-	maxFlowBytes = 4096
+	flowCookieTTL = time.Hour // for which a browser remembers where a sign-in led that ended, or never did
+	maxFlowBytes  = 4096      // of all that a browser remembers so: it is sent with each request
 )
 
 // flowCookiePrefix returns how the cookies are called that keep the sign-ins under way at the provider, one for each. Where a cookie
