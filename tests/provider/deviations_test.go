@@ -46,29 +46,31 @@ func TestDeviations(t *testing.T) {
 		{"keys", []string{"x5c", "x5t", "x5t#S256", "x5u", "key_ops", "alg", "nbf", "exp", "ext", "d", "p", "k", "y", "crv", "use"}},
 		{"token", []string{"expires_in", "token_type", "refresh_token", "scope", "session_state", "not-before-policy", "error_description", "expires", "error_uri"}},
 	} {
-		for _, member := range kind.members {
-			t.Run(kind.endpoint+" "+member, func(t *testing.T) {
-				t.Parallel()
-				p := newProvider(t)
+		t.Run(kind.endpoint, func(t *testing.T) {
+			t.Parallel()
+			p := newProvider(t)
+			s := servicetest.New(t, p.options)
+			alice := called("1", "alice")
+			alice["exp"] = time.Now().AddDate(1, 0, 0).Unix()
+			for _, member := range kind.members {
 				for _, value := range odd {
-					if text, ok := value.(string); ok && text == "x" && member == "use" {
+					if value == "x" && member == "use" {
 						continue // this means something
 					}
-					s := servicetest.New(t, p.options)
 					p.respond(kind.endpoint, p.endpoint(kind.endpoint, func(all map[string]any, _ http.Header) {
 						if keys, ok := all["keys"].([]any); ok {
 							all = keys[0].(map[string]any)
 						}
 						all[member] = value
 					}))
-					c := s.Client()
-					if r := p.signIn(c, called("1", "alice"), ""); r.Status != 303 {
-						t.Errorf("%v: %d %s\n%s", value, r.Status, r.Body, s.Log)
+					s.Clock.Advance(time.Hour) // the metadata and the keys are read again
+					if r := p.signIn(s.Client(), alice, ""); r.Status != 303 {
+						t.Errorf("%s %v: %d %s", member, value, r.Status, r.Body)
 					}
-					p.checkLog(s)
 				}
-			})
-		}
+			}
+			p.checkLog(s)
+		})
 	}
 	t.Run("claims", func(t *testing.T) {
 		t.Parallel()
