@@ -112,6 +112,8 @@ test("HEAD, a prefetch and what another site embeds refresh nothing, and a link 
   assert.deepEqual(await spent(), [0, 0]);
   assert.equal((await guard(cookieOf(session), { headers: navigation })).session.username, "alice");
   assert.deepEqual(await spent(), [1, 0]);
+  const passedOn = { ...navigation, "Sec-Fetch-Dest": "empty" };
+  assert.equal((await guard(cookieOf(await expired()), { headers: passedOn })).session.username, "alice", "a window behind a service worker");
 });
 
 test("where the service is away, or a stranger speaks for it, nobody is signed out and nothing is kept", async () => {
