@@ -16,12 +16,12 @@ const types = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", "
 /**
  * Starts a front of the service at `address`. `tls` is `{ key, cert }`; `path` is stripped from what is passed on;
  * `connect` are further origins that the page may call; `pages` are further folders by their paths; `render(request)` makes the page
- * at the root. `hold(request, answer)`
+ * at the root; `texts` are further files by their paths. `hold(request, answer)`
  * may return a promise: the service's answer waits for it. `arrive(request, response)` sees each request that is passed
  * on, before it is.
  */
 export async function startFront(
-  address, { tls, path = "", port = 0, connect = "", pages = {}, render, hold = () => {}, arrive = () => {} } = {},
+  address, { tls, path = "", port = 0, connect = "", pages = {}, texts = {}, render, hold = () => {}, arrive = () => {} } = {},
 ) {
   const server = (tls ? https : http).createServer(tls ?? {}, async (request, response) => {
     try {
@@ -45,6 +45,7 @@ export async function startFront(
       });
       return response.end(text);
     }
+    if (pathname in texts) return response.writeHead(200, { "Content-Type": types[extname(pathname)] }).end(texts[pathname]);
     if (render && pathname === "/") {
       const page = await render(request);
       return response.writeHead(200, { "Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-store" }).end(page);

@@ -360,7 +360,7 @@ func TestUserInfoFails(t *testing.T) {
 		"two subjects":           says(200, `{"sub":"2","sub":"1","preferred_username":"mallory"}`),
 		"another subject":        says(200, `{"sub":"3","preferred_username":"mallory"}`),
 		"hangs up":               func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"moved":                  func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", 307) },
+		"moved":                  func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect) },
 		"a name of another type": says(200, `{"sub":"1","preferred_username":5}`),
 	} {
 		t.Run(name, func(t *testing.T) {
