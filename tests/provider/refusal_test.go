@@ -356,11 +356,13 @@ func TestUserInfoFails(t *testing.T) {
 	echo := func(w http.ResponseWriter, r *http.Request) { http.Error(w, r.Header.Get("Authorization"), 500) }
 	for name, with := range map[string]http.HandlerFunc{
 		"error": says(500, "call_the_operator"), "no JSON": says(200, "call_the_operator"), "nothing": says(200, "null"), "repeats the token": echo,
-		"subject of other case":  says(200, `{"Sub":"1","preferred_username":"mallory"}`),
-		"two subjects":           says(200, `{"sub":"2","sub":"1","preferred_username":"mallory"}`),
-		"another subject":        says(200, `{"sub":"3","preferred_username":"mallory"}`),
-		"hangs up":               func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"moved":                  func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect) },
+		"subject of other case": says(200, `{"Sub":"1","preferred_username":"mallory"}`),
+		"two subjects":          says(200, `{"sub":"2","sub":"1","preferred_username":"mallory"}`),
+		"another subject":       says(200, `{"sub":"3","preferred_username":"mallory"}`),
+		"hangs up":              func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"moved": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+		},
 		"a name of another type": says(200, `{"sub":"1","preferred_username":5}`),
 	} {
 		t.Run(name, func(t *testing.T) {
