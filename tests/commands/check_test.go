@@ -110,7 +110,8 @@ func TestCheckProvider(t *testing.T) {
 		{ed, `{"keys":[{}, ` + ed25519 + `, {"kty":"oct","k":"AAAA"}]}`, "", "ok", "1 can be used"},
 		{ed, `{"keys":[]}`, "", "fault", "none is published that can be used"},
 		{ed, `{"keys":[{}]}`, "", "fault", "none is published"},
-		{ed, `{"keys":5}`, "", "fault", "none is published"},
+		{ed, `{"keys":5}`, "", "fault", "keys"},
+		{`{}`, `{"keys":[{"kty":"RSA","n":"AQAB","e":"AQAB"}]}`, "", "fault", "none is published"},
 		{ed, `x`, "", "fault", "keys"},
 		{`{}`, `{"keys":[` + ed25519 + `]}`, "", "fault", "none is published"}, // what does not say is RS256
 		{`{"id_token_signing_alg_values_supported":["HS256"]}`, "", "", "fault", "HS256"},

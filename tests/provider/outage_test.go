@@ -49,6 +49,37 @@ func TestKeysOfProvider(t *testing.T) {
 	if n := discovered.Load(); n != 2 {
 		t.Errorf("discovered %d times", n)
 	}
+	// Another key of the same name.
+	p.head = map[string]any{"kid": "same"}
+	p.respond("keys", p.endpoint("keys", func(all map[string]any, _ http.Header) { all["keys"].([]any)[0].(map[string]any)["kid"] = "same" }))
+	for range 2 {
+		p.signIn(s.Client(), called("1", "alice"), "").Is(303, "")
+		p.rotate()
+	}
+}
+
+// A code that somebody has made up has nothing fetched again: the keys that are known count while the provider has none to give.
+func TestMadeUpCodeKeepsKeys(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := servicetest.New(t, p.options)
+	p.signIn(s.Client(), called("1", "alice"), "").Is(303, "")
+	madeUp(s)().IsError(502, "provider_failed")
+	s.Clock.Advance(time.Minute)
+	p.respond("keys", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })
+	p.signIn(s.Client(), called("1", "alice"), "").Is(303, "")
+}
+
+// A crowd for which there is no metadata yet has it fetched once.
+func TestCrowdSharesMetadata(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := servicetest.New(t, p.options)
+	fetched := p.count("openid-configuration")
+	servicetest.AtOnce(60, func(int) { s.Client().Get("/sign-in").Is(303, "") })
+	if n := fetched.Load(); n != 1 {
+		t.Errorf("%d times", n)
+	}
 }
 
 // TestEndpointsChange: new endpoints are noticed within an hour, and a few seconds after an old one has failed.

@@ -3,7 +3,7 @@ package provider
 import (
 	"crypto/tls"
 	"encoding/base64"
-	stdjson "encoding/json"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -73,7 +73,10 @@ func TestRefusedAttempts(t *testing.T) {
 	c = s.Client()
 	refused(c, p.consent(begin(c, ""), person{"sub": "1", "nonce": "another"}))
 	c = s.Client()
-	providers(c, p.consent(begin(c, ""), person{"sub": "1", "nonce": nil}))
+	for _, nonce := range []any{nil, 5, "", []string{"x"}, json.RawMessage("null")} {
+		c = s.Client()
+		providers(c, p.consent(begin(c, ""), person{"sub": "1", "nonce": nonce}))
+	}
 
 	// What the cookie says cannot be changed.
 	c = s.Client()
@@ -177,7 +180,7 @@ type failure struct {
 
 // failures are what a provider can get wrong.
 func failures(p *provider) map[string]failure {
-	json := func(text string) http.HandlerFunc {
+	responds := func(text string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			io.WriteString(w, text)
@@ -218,7 +221,7 @@ func failures(p *provider) map[string]failure {
 		return func(w http.ResponseWriter, r *http.Request) {
 			now := time.Now()
 			token := sign(jwt.MapClaims{"iss": p.issuer, "aud": p.clientID, "sub": "1", "iat": now.Unix(), "exp": now.Add(time.Minute).Unix()})
-			json(fmt.Sprintf(`{"access_token":"x","token_type":"Bearer","id_token":%q}`, token))(w, r)
+			responds(fmt.Sprintf(`{"access_token":"x","token_type":"Bearer","id_token":%q}`, token))(w, r)
 		}
 	}
 	// followed is an ID token in which a claim is followed by another, which is ours.
@@ -226,8 +229,8 @@ func failures(p *provider) map[string]failure {
 		return func(w http.ResponseWriter, r *http.Request) {
 			nonce := p.codes[r.PostFormValue("code")].Get("nonce")
 			claims := map[string]any{"iss": p.issuer, "aud": p.clientID, "sub": "1", "preferred_username": "alice", "exp": time.Now().Add(time.Minute).Unix(), "nonce": nonce, name: value}
-			text, _ := stdjson.Marshal(claims)
-			last, _ := stdjson.Marshal(ours)
+			text, _ := json.Marshal(claims)
+			last, _ := json.Marshal(ours)
 			idToken := p.sign(fmt.Sprintf("%s,%q:%s}", text[:len(text)-1], other, last))
 			respondJSON(w, 200, map[string]any{"access_token": "x", "token_type": "Bearer", "id_token": idToken})
 		}
@@ -255,10 +258,10 @@ func failures(p *provider) map[string]failure {
 		"token: hangs up":        {"token", hangUp, nil},
 		"token: client is unknown": {"token", func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(401)
-			json(`{"error":"invalid_client"}`)(w, r)
+			responds(`{"error":"invalid_client"}`)(w, r)
 		}, nil},
-		"token: no ID token":   {"token", json(`{"access_token":"x","token_type":"Bearer"}`), nil},
-		"token: number for it": {"token", json(`{"access_token":"x","token_type":"Bearer","id_token":1}`), nil},
+		"token: no ID token":   {"token", responds(`{"access_token":"x","token_type":"Bearer"}`), nil},
+		"token: number for it": {"token", responds(`{"access_token":"x","token_type":"Bearer","id_token":1}`), nil},
 
 		"ID token: unsigned": {"token", idToken(func(c jwt.MapClaims) string {
 			text, _ := jwt.NewWithClaims(jwt.SigningMethodNone, c).SignedString(jwt.UnsafeAllowNoneSignatureType)
@@ -268,7 +271,7 @@ func failures(p *provider) map[string]failure {
 			text, _ := jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString([]byte(p.secret))
 			return text
 		}), nil},
-		"ID token: key unknown":             {"keys", json(`{"keys":[]}`), called("1", "alice")},
+		"ID token: key unknown":             {"keys", responds(`{"keys":[]}`), called("1", "alice")},
 		"ID token: keys away":               {"keys", status(500), called("1", "alice")},
 		"ID token: text for keys":           {"keys", stranger, called("1", "alice")},
 		"ID token: expired":                 {"", nil, person{"sub": "1", "exp": time.Now().Add(-time.Minute).Unix()}},

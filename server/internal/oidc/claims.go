@@ -13,12 +13,15 @@ import (
 )
 
 // claims are the members of an object that the provider sends: of a token, of UserInfo, of a key, or of its metadata. Each is read only
-// when it is asked for, so what nobody needs may be anything. Names are case-sensitive and do not repeat (RFC 7519 section 4).
+// when it is asked for, so what nobody needs may be anything. Names are case-sensitive.
 type claims map[string]jsontext.Value
 
-func parseClaims(text []byte) (c claims, err error) {
-	err = json.Unmarshal(text, &c, jsontext.AllowInvalidUTF8(true)) // which may be in a member that nobody needs
-	return c, err
+// parseClaims takes the last of several members of a name if repeated says so. Those of tokens must not repeat (RFC 7519 section 4).
+func parseClaims(text []byte, repeated bool) (c claims, err error) {
+	if err := json.Unmarshal(text, &c, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(repeated)); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // text returns a member that is a string of Unicode characters, else "".
@@ -67,7 +70,7 @@ func (c claims) checkParties(issuer, client string) error {
 
 // check returns an error unless the claims of an ID token are issued by issuer to client for this flow, and are current (OpenID
 // Connect Core 1.0 section 3.1.3.7). It returns ErrFlow for those of another flow. The section has a client refuse audiences that it does not
-// trust: here those beside it where no azp says that the token is its own. Since errata set 2 it asks for no azp, and for one that is there to fit.
+// trust: here those beside it where no azp says that the token is its own. Since errata set 2 azp is for extensions; one that is there must fit here.
 func (c claims) check(issuer, client, nonce string, now time.Time) error {
 	party, named := c["azp"]
 	switch err := c.checkParties(issuer, client); {
@@ -75,11 +78,11 @@ func (c claims) check(issuer, client, nonce string, now time.Time) error {
 		return err
 	case named && c.text("azp") != client:
 		return fmt.Errorf("azp is %s, another client", party)
-	case !named && len(c.texts("aud")) > 1:
+	case !named && slices.ContainsFunc(c.texts("aud"), func(other string) bool { return other != client }):
 		return fmt.Errorf("aud is %s, others beside this client, without an azp", c["aud"])
 	case !now.Before(c.time("exp")):
-		return errors.New("expired")
-	case c["nonce"] == nil:
+		return fmt.Errorf("exp is %s: expired", c["exp"])
+	case c.text("nonce") == "":
 		return errors.New("no nonce")
 	case c.text("nonce") != nonce: // somebody else's code was injected (RFC 9700 section 4.5.3.2)
 		return fmt.Errorf("%w: nonce of another flow", ErrFlow)

@@ -36,9 +36,8 @@ type metadata struct {
 	suspect atomic.Bool  // something has failed at the provider since that new metadata may mend
 }
 
-// discover returns the provider's metadata (OpenID Connect Discovery 1.0 section 4). While the provider does not
-// publish any that is usable, it returns the metadata of before. It returns ErrProvider if there never was any, ErrBusy,
-// and the error of ctx.
+// discover returns the provider's metadata (OpenID Connect Discovery 1.0 section 4). While the provider does not publish any that is usable, it
+// returns the metadata of before. It returns ErrProvider if there never was any, ErrBusy, and the error of ctx.
 func (p *Provider) discover(ctx context.Context, client string) (*metadata, error) {
 	if m := p.current(); m != nil {
 		return m, nil
@@ -73,6 +72,9 @@ func (p *Provider) current() *metadata {
 
 // refresh replaces the metadata. If that fails it returns the metadata of before.
 func (p *Provider) refresh() (*metadata, error) {
+	if m := p.current(); m != nil {
+		return m, nil // somebody has just replaced it
+	}
 	now, old := p.now().UnixNano(), p.latest.Load()
 	m, err := p.fetchMetadata()
 	if err != nil && old != nil {
@@ -139,14 +141,14 @@ func (p *Provider) isEndpoint(address string) bool {
 // which means the header (OpenID Connect Discovery 1.0 section 3), but not at all of them. A public client is in the body (RFC 6749 section 3.2.1).
 func (p *Provider) authStyles(methods []string) (styles []oauth2.AuthStyle, err error) {
 	const inBody, inHeader = oauth2.AuthStyleInParams, oauth2.AuthStyleInHeader
-	public := *p.secret.Load() == ""
+	public, basic := *p.secret.Load() == "", slices.Contains(methods, "client_secret_basic")
 	if methods == nil && !public {
 		styles = []oauth2.AuthStyle{inHeader, inBody}
 	}
-	if methods == nil && public || slices.Contains(methods, "client_secret_post") || public && slices.Contains(methods, "none") {
+	if slices.Contains(methods, "client_secret_post") || public && (methods == nil || basic || slices.Contains(methods, "none")) {
 		styles = append(styles, inBody)
 	}
-	if slices.Contains(methods, "client_secret_basic") {
+	if basic {
 		styles = append(styles, inHeader)
 	}
 	if worked := oauth2.AuthStyle(p.worked.Load()); len(styles) > 1 && styles[1] == worked {

@@ -14,9 +14,6 @@ import (
 // the address that shares the places. It returns ErrFlow if the flow has expired, or if the ID token belongs to another; ErrDenied and ErrLate
 // if the callback says so; ErrBusy; and ErrProvider, also for another error in the callback and a code that the provider does not take.
 func (p *Provider) Exchange(ctx context.Context, client string, f Flow, callback url.Values) (Identity, error) {
-	if !p.now().Before(f.expires) {
-		return Identity{}, fmt.Errorf("%w: expired", ErrFlow)
-	}
 	ctx, cancel := context.WithTimeout(ctx, 4*p.config.Timeout)
 	defer cancel()
 	m, err := p.discover(ctx, client)
@@ -26,13 +23,16 @@ func (p *Provider) Exchange(ctx context.Context, client string, f Flow, callback
 	if err := m.checkCallback(callback, p.config.Issuer, f.again); err != nil {
 		return Identity{}, err
 	}
+	if !p.now().Before(f.expires) {
+		return Identity{}, fmt.Errorf("%w: expired", ErrFlow)
+	}
 	leave, err := p.enter(ctx, client)
 	if err != nil {
 		return Identity{}, err
 	}
 	defer leave()
 	identity, err := p.redeem(ctx, m, f, callback.Get("code"))
-	if errors.Is(err, ErrProvider) {
+	if errors.Is(err, ErrProvider) && !errors.Is(err, errCode) {
 		m.suspect.Store(true)
 	}
 	return identity, err
@@ -130,16 +130,21 @@ var errorCodes = []string{
 	"invalid_request_object", "request_not_supported", "request_uri_not_supported", "registration_not_supported",
 }
 
+// errCode is the ErrProvider of a code that the provider does not take. Anybody can make one up, so nothing follows from it.
+var errCode = fmt.Errorf("%w: token: refused with invalid_grant", ErrProvider)
+
 // wrapErr returns ErrProvider with what may be logged of err. It leaves out the provider's response wherever that could
-// repeat a code or a token, and quotes what a library says of it elsewhere. ErrFlow stays what it is.
+// repeat a code or a token, and quotes what a library says of it elsewhere. ErrFlow and ErrProvider stay what they are.
 func wrapErr(step string, err error) error {
-	if errors.Is(err, ErrFlow) || errors.Is(err, context.Canceled) { // the browser went away, and the provider is not to blame
+	if errors.Is(err, ErrFlow) || errors.Is(err, ErrProvider) || errors.Is(err, context.Canceled) { // the browser went away, and the provider is not to blame
 		return err
 	}
 	var refused *oauth2.RetrieveError
 	var network *url.Error
 	why := fmt.Sprintf("%.200q", err.Error())
 	switch {
+	case errors.As(err, &refused) && refused.ErrorCode == "invalid_grant":
+		return errCode
 	case errors.As(err, &refused) && slices.Contains(errorCodes, refused.ErrorCode):
 		why = "refused with " + refused.ErrorCode
 	case errors.As(err, &refused) && refused.Response != nil:

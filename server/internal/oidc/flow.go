@@ -16,10 +16,9 @@ import (
 // FlowTTL is how long a user may take at the provider.
 const FlowTTL = 10 * time.Minute
 
-// Flow is a sign-in that is under way: a random secret, when it expires, and where it leads. A cookie of the browser
-// that began it is the only place where it is kept. State, nonce and PKCE verifier are MACs of the whole text with a key
-// of the service. So a callback counts in this browser alone, nobody else can make a text that counts, and nothing in it
-// can be changed on the way.
+// Flow is a sign-in that is under way: a random secret, when it expires, and where it leads. A cookie of the browser that began it is the only
+// place where it is kept. State, nonce and PKCE verifier are MACs of the whole text with a key of the service. So a callback counts in this
+// browser alone, nobody else can make a text that counts, and nothing in it can be changed on the way.
 type Flow struct {
 	// ReturnTo is where the sign-in leads.
 	ReturnTo string
@@ -43,14 +42,11 @@ func newFlowKey(secret []byte, issuer string) flowKey {
 	return flowKey(key)
 }
 
-// repeated stands before the random text of a flow that has begun by itself.
-const repeated = "-"
-
 // NewFlow begins a sign-in.
 func (p *Provider) NewFlow(returnTo string) Flow { return p.newFlow(rand.Text(), returnTo) }
 
-// Repeat begins a sign-in again, once, that ended with ErrLate.
-func (p *Provider) Repeat(f Flow) Flow { return p.newFlow(repeated+rand.Text(), f.ReturnTo) }
+// Repeat begins a sign-in again that ended with ErrLate. Its text has a dash before all else, so that it does not end so again.
+func (p *Provider) Repeat(f Flow) Flow { return p.newFlow("-"+rand.Text(), f.ReturnTo) }
 
 func (p *Provider) newFlow(random, returnTo string) Flow {
 	text := fmt.Sprintf("%s.%d.%s", random, p.now().Add(FlowTTL).Unix(), base64.RawURLEncoding.EncodeToString([]byte(returnTo)))
@@ -92,7 +88,7 @@ func parseFlow(text string) (Flow, bool) {
 		return Flow{}, false
 	}
 	returnTo, err := base64.RawURLEncoding.DecodeString(parts[2])
-	return Flow{ReturnTo: string(returnTo), text: text, expires: time.Unix(expires, 0), again: strings.HasPrefix(text, repeated)}, err == nil
+	return Flow{ReturnTo: string(returnTo), text: text, expires: time.Unix(expires, 0), again: strings.HasPrefix(text, "-")}, err == nil
 }
 
 // Cookie returns the value of the cookie that keeps the flow. It is secret.

@@ -2,6 +2,7 @@ package oidc
 
 import (
 	"context"
+	"crypto/rsa"
 	"errors"
 	"fmt"
 	"slices"
@@ -31,6 +32,7 @@ const (
 var (
 	errUnknownKey = errors.New("no key of the provider has signed it")
 	errNotJudged  = errors.New("the provider's keys could not be had")
+	errEncrypts   = errors.New("a key to encrypt with")
 )
 
 // keySet are the provider's keys. A token of a key that is not known waits for a fetch that begins after it came, which all share who
@@ -60,7 +62,7 @@ func newKeySet(algorithms []string, fetch func(context.Context) ([]jose.JSONWebK
 // errNotJudged where the keys could not be had.
 func (k *keySet) verify(ctx context.Context, address, token string) (claims, error) {
 	c, err := k.verifyNow(token)
-	if errors.Is(err, errUnknownKey) {
+	if errors.Is(err, errUnknownKey) || address == "" && errors.Is(err, jwt.ErrTokenSignatureInvalid) { // another key of the same kid
 		if err := k.await(ctx, address); err != nil {
 			return nil, err
 		}
@@ -74,7 +76,7 @@ func (k *keySet) verify(ctx context.Context, address, token string) (claims, err
 // verifyNow is verify with the keys that are there, those of the token's kid if it has one. It returns errUnknownKey if there is none.
 func (k *keySet) verifyNow(token string) (claims, error) {
 	unnamed := false // any key may have signed it
-	parser := jwt.NewParser(jwt.WithValidMethods(k.algorithms), jwt.WithoutClaimsValidation(), jwt.WithStrictDecoding())
+	parser := jwt.NewParser(jwt.WithValidMethods(k.algorithms), jwt.WithoutClaimsValidation(), jwt.WithStrictDecoding(), jwt.WithJSONNumber())
 	_, err := parser.Parse(token, func(t *jwt.Token) (any, error) {
 		if t.Header["crit"] != nil {
 			return nil, errors.New("crit names what is not understood") // RFC 7515 section 4.1.11
@@ -99,7 +101,7 @@ func (k *keySet) verifyNow(token string) (claims, error) {
 		return nil, err
 	}
 	payload, _ := parser.DecodeSegment(strings.Split(token, ".")[1]) // which has just been decoded
-	return parseClaims(payload)
+	return parseClaims(payload, false)
 }
 
 // await waits for a fetch that begins after the call, and returns errNotJudged unless the keys are there. One of those who wait has the
@@ -120,7 +122,7 @@ func (k *keySet) await(ctx context.Context, address string) error {
 		select {
 		case k.turn <- struct{}{}:
 		case <-wait.Done():
-			return errNotJudged
+			return fmt.Errorf("%w: %w", errNotJudged, wait.Err())
 		}
 		pause := time.Until(k.next)
 		if !stranger || pause <= 0 || k.begun.After(came) {
@@ -130,7 +132,7 @@ func (k *keySet) await(ctx context.Context, address string) error {
 		select {
 		case <-time.After(pause):
 		case <-wait.Done():
-			return errNotJudged
+			return fmt.Errorf("%w: %w", errNotJudged, wait.Err())
 		}
 	}
 	defer func() { <-k.turn }()
@@ -145,7 +147,7 @@ func (k *keySet) await(ctx context.Context, address string) error {
 	defer stop()
 	keys, err := k.fetch(fetching)
 	if err != nil {
-		k.err = fmt.Errorf("%w: %w", errNotJudged, err)
+		k.err = fmt.Errorf("%w: %v", errNotJudged, err)
 		k.pause = min(max(2*k.pause, fetchInterval), retryInterval)
 	} else {
 		k.err, k.pause = nil, 0
@@ -170,7 +172,7 @@ func (p *Provider) fetchKeys(ctx context.Context, address string, algorithms []s
 	var members []jsontext.Value
 	set, err := p.get(ctx, address, nil)
 	if err == nil {
-		err = json.Unmarshal(set["keys"], &members, jsontext.AllowInvalidUTF8(true))
+		err = json.Unmarshal(set["keys"], &members, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 	}
 	if err != nil {
 		return nil, err
@@ -178,8 +180,8 @@ func (p *Provider) fetchKeys(ctx context.Context, address string, algorithms []s
 	for _, member := range members {
 		if key, err := parseKey(member, algorithms); err == nil {
 			keys = append(keys, key)
-		} else {
-			p.config.Log.Warn("key of the identity provider is not used", "kid", key.KeyID, "reason", fmt.Sprintf("%.200q", err.Error()))
+		} else if err != errEncrypts {
+			p.config.Log.Warn("key of the identity provider is not used", "kid", fmt.Sprintf("%.200q", key.KeyID), "reason", fmt.Sprintf("%.200q", err.Error()))
 		}
 	}
 	return keys, nil
@@ -187,9 +189,12 @@ func (p *Provider) fetchKeys(ctx context.Context, address string, algorithms []s
 
 // parseKey reads the members of a key that a signature needs, and no others. It returns an error, with the kid, for one that cannot be used.
 func parseKey(member []byte, algorithms []string) (key jose.JSONWebKey, err error) {
-	all, err := parseClaims(member)
+	all, err := parseClaims(member, true)
 	if err != nil {
 		return key, err
+	}
+	if all.text("use") == "enc" {
+		return key, errEncrypts
 	}
 	needed := map[string]string{"kty": all.text("kty"), "kid": all.text("kid")}
 	key.KeyID = needed["kid"]
@@ -200,13 +205,13 @@ func parseKey(member []byte, algorithms []string) (key jose.JSONWebKey, err erro
 	if !slices.ContainsFunc(kind.algorithms, func(name string) bool { return slices.Contains(algorithms, name) }) {
 		return key, errors.New("it verifies no algorithm that the provider says it signs with")
 	}
-	if use := all.text("use"); use != "" && use != "sig" {
-		return key, errors.New("its use is " + use)
-	}
 	for _, name := range kind.members {
 		needed[name] = all.text(name)
 	}
 	text, _ := json.Marshal(needed) // texts can always be written
 	err = key.UnmarshalJSON(text)
+	if public, ok := key.Key.(*rsa.PublicKey); ok && public.N.BitLen() < 1024 { // which crypto/rsa refuses
+		err = errors.New("it is shorter than 1024 bits")
+	}
 	return key, err
 }

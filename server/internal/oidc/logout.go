@@ -35,11 +35,8 @@ func (p *Provider) VerifyLogout(ctx context.Context, client, token string) (Logo
 	ctx, cancel := context.WithTimeout(ctx, 4*p.config.Timeout)
 	defer cancel()
 	m, err := p.discover(ctx, client)
-	if errors.Is(err, ErrProvider) {
-		return Logout{}, fmt.Errorf("%w: %v", ErrBusy, err)
-	}
 	if err != nil {
-		return Logout{}, err
+		return Logout{}, fmt.Errorf("%w: %v", ErrBusy, err)
 	}
 	c, err := m.keys.verify(ctx, client, token)
 	if errors.Is(err, errNotJudged) {

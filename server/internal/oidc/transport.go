@@ -44,12 +44,9 @@ func (t boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// usedMembers returns a token response with those members alone that are used (RFC 6749 sections 5.1 and 5.2). What is no object stays as it is.
+// usedMembers returns a token response with those members alone that are used (RFC 6749 sections 5.1 and 5.2). What is no object has none.
 func usedMembers(body []byte) []byte {
-	c, err := parseClaims(body)
-	if err != nil {
-		return body
-	}
+	c, _ := parseClaims(body, true)
 	used := make(map[string]string)
 	for _, name := range []string{"access_token", "id_token", "error"} {
 		used[name] = c.text(name)
@@ -76,5 +73,5 @@ func (p *Provider) get(ctx context.Context, address string, tokens *oauth2.Token
 	if err != nil {
 		return nil, err
 	}
-	return parseClaims(text)
+	return parseClaims(text, tokens == nil)
 }

@@ -19,9 +19,8 @@ func (s *Service) signInPage(c echo.Context) error {
 	return s.Pages.Render(c, http.StatusOK, "sign-in.html", s.signInPolicy(), pages.Page{ReturnTo: c.QueryParam("return_to")})
 }
 
-// refuseUnknownHost refuses a Host that is neither this machine, an IP address nor the host of the public address. Somebody
-// else's name can lead here as well (DNS rebinding): a page of that name would be one of this origin to browsers, and sign
-// in by itself.
+// refuseUnknownHost refuses a Host that is neither this machine, an IP address nor the host of the public address. Somebody else's name can lead
+// here as well (DNS rebinding): a page of that name would be one of this origin to browsers, and sign in by itself.
 func (s *Service) refuseUnknownHost(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		host := (&url.URL{Host: strings.ToLower(c.Request().Host)}).Hostname()

@@ -48,8 +48,7 @@ func (s *Service) Current(r *http.Request) (own models.Caller, username string, 
 	return found[0], s.usernameOf(found[0].UserID, cookies), nil
 }
 
-// sessionEntries returns own and the other sessions of its user, those refreshed last first. All are nil if own has ended
-// since it was found.
+// sessionEntries returns own and the other sessions of its user, those refreshed last first. All are nil if own has ended since it was found.
 func (s *Service) sessionEntries(ctx context.Context, own models.Caller) (current *pages.Session, others []pages.Session, err error) {
 	sessions, err := s.Store.Sessions(ctx, own.UserID)
 	at := slices.IndexFunc(sessions, func(session models.Session) bool { return session.ID == own.SessionID })
@@ -71,8 +70,7 @@ func (s *Service) sessionEntries(ctx context.Context, own models.Caller) (curren
 	return &mine, others, err
 }
 
-// usernameOf returns what a JWT among the cookies calls the user, or "". The JWT may have expired: the refresh token shows
-// who is signed in.
+// usernameOf returns what a JWT among the cookies calls the user, or "". The JWT may have expired: the refresh token shows who is signed in.
 func (s *Service) usernameOf(user models.ID, cookies session.Cookies) string {
 	for _, token := range cookies.Tokens() {
 		named, _ := s.Sessions.Verify(token) // of no user if the JWT is invalid
@@ -102,8 +100,7 @@ func (s *Service) fromLiveSession(handle func(c echo.Context, cookies session.Co
 	}
 }
 
-// LeadNobody responds to a form of nobody who is signed in: a browser is led to the page, which says so; a script gets
-// models.ErrSignedOut.
+// LeadNobody responds to a form of nobody who is signed in: a browser is led to the page, which says so; a script gets models.ErrSignedOut.
 func (s *Service) LeadNobody(c echo.Context, page string) error {
 	if isNavigation(c.Request()) {
 		return s.LeadTo(c, page)

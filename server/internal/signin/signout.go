@@ -42,10 +42,9 @@ func (s *Service) LeadTo(c echo.Context, path string) error {
 	return c.Redirect(http.StatusSeeOther, s.Pages.Base+path)
 }
 
-// revokeSent revokes the session of every refresh token that was sent, spent ones included. If that is none, it revokes
-// those that the JWTs name, which may have expired. With everywhere it revokes all sessions of the user, if what was sent
-// shows that one of them is live. Once something is revoked, what is refused then is models.ErrUnavailable: other errors would
-// say that nothing has happened.
+// revokeSent revokes the session of every refresh token that was sent, spent ones included. If that is none, it revokes those that the JWTs
+// name, which may have expired. With everywhere it revokes all sessions of the user, if what was sent shows that one of them is live. Once
+// something is revoked, what is refused then is models.ErrUnavailable: other errors would say that nothing has happened.
 func (s *Service) revokeSent(ctx context.Context, cookies session.Cookies, everywhere bool) (err error) {
 	var done []models.Caller
 	defer func() {
