@@ -72,7 +72,6 @@ func TestRefusedAttempts(t *testing.T) {
 	// The nonce of another attempt.
 	c = s.Client()
 	refused(c, p.consent(begin(c, ""), person{"sub": "1", "nonce": "another"}))
-	c = s.Client()
 	for _, nonce := range []any{nil, 5, "", []string{"x"}, json.RawMessage("null")} {
 		c = s.Client()
 		providers(c, p.consent(begin(c, ""), person{"sub": "1", "nonce": nonce}))
