@@ -276,6 +276,8 @@ func (e UnsupportedMediaTypeErrorCode) Valid() bool {
 }
 
 // APIError The shape that all errors have.
+//
+// Example: {"code":"validation_failed","error":"The request does not fit the contract","fieldCodes":{"name":"required"},"fields":{"name":"is required"},"requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type APIError struct {
 	// Error A text for people. It may change at any time.
 	Error string `json:"error"`
@@ -290,6 +292,12 @@ type APIError struct {
 
 	// Fields What is wrong with each bad field. Only `validation_failed` has it.
 	Fields *map[string]string `json:"fields,omitempty"`
+
+	// FieldCodes Why each field of `fields` is bad, as a word for programs. Where a schema refuses it, that is the keyword of JSON Schema:
+	// the first that applies of `required`, `type`, `minLength`, `maxLength`, `pattern`, `minimum`, `maximum`, `format` and
+	// `not`. It is `format`, too, for a parameter that cannot be decoded. Otherwise it is `repeated` (given more than once),
+	// `cursor` (not of this world's list) or `list_size` (the list is too long). More words may come.
+	FieldCodes *map[string]string `json:"fieldCodes,omitempty"`
 
 	// Detail What was being done, and the class of the cause. Only a 500 has it.
 	Detail *string `json:"detail,omitempty"`
@@ -306,8 +314,14 @@ type BadRequestError struct {
 	RequestID string `json:"requestId"`
 
 	// Fields What is wrong with each bad field. Only `validation_failed` has it.
-	Fields *map[string]string  `json:"fields,omitempty"`
-	Code   BadRequestErrorCode `json:"code"`
+	Fields *map[string]string `json:"fields,omitempty"`
+
+	// FieldCodes Why each field of `fields` is bad, as a word for programs. Where a schema refuses it, that is the keyword of JSON Schema:
+	// the first that applies of `required`, `type`, `minLength`, `maxLength`, `pattern`, `minimum`, `maximum`, `format` and
+	// `not`. It is `format`, too, for a parameter that cannot be decoded. Otherwise it is `repeated` (given more than once),
+	// `cursor` (not of this world's list) or `list_size` (the list is too long). More words may come.
+	FieldCodes *map[string]string  `json:"fieldCodes,omitempty"`
+	Code       BadRequestErrorCode `json:"code"`
 
 	// Detail What was being done, and the class of the cause. Only a 500 has it.
 	Detail *string `json:"detail,omitempty"`
@@ -327,8 +341,14 @@ type BodyTooLargeError struct {
 	RequestID string `json:"requestId"`
 
 	// Fields What is wrong with each bad field. Only `validation_failed` has it.
-	Fields *map[string]string    `json:"fields,omitempty"`
-	Code   BodyTooLargeErrorCode `json:"code"`
+	Fields *map[string]string `json:"fields,omitempty"`
+
+	// FieldCodes Why each field of `fields` is bad, as a word for programs. Where a schema refuses it, that is the keyword of JSON Schema:
+	// the first that applies of `required`, `type`, `minLength`, `maxLength`, `pattern`, `minimum`, `maximum`, `format` and
+	// `not`. It is `format`, too, for a parameter that cannot be decoded. Otherwise it is `repeated` (given more than once),
+	// `cursor` (not of this world's list) or `list_size` (the list is too long). More words may come.
+	FieldCodes *map[string]string    `json:"fieldCodes,omitempty"`
+	Code       BodyTooLargeErrorCode `json:"code"`
 
 	// Detail What was being done, and the class of the cause. Only a 500 has it.
 	Detail *string `json:"detail,omitempty"`
@@ -354,7 +374,13 @@ type ForbiddenError struct {
 
 	// Fields What is wrong with each bad field. Only `validation_failed` has it.
 	Fields *map[string]string `json:"fields,omitempty"`
-	Code   ForbiddenErrorCode `json:"code"`
+
+	// FieldCodes Why each field of `fields` is bad, as a word for programs. Where a schema refuses it, that is the keyword of JSON Schema:
+	// the first that applies of `required`, `type`, `minLength`, `maxLength`, `pattern`, `minimum`, `maximum`, `format` and
+	// `not`. It is `format`, too, for a parameter that cannot be decoded. Otherwise it is `repeated` (given more than once),
+	// `cursor` (not of this world's list) or `list_size` (the list is too long). More words may come.
+	FieldCodes *map[string]string `json:"fieldCodes,omitempty"`
+	Code       ForbiddenErrorCode `json:"code"`
 
 	// Detail What was being done, and the class of the cause. Only a 500 has it.
 	Detail *string `json:"detail,omitempty"`
@@ -374,8 +400,14 @@ type HeadersTooLargeError struct {
 	RequestID string `json:"requestId"`
 
 	// Fields What is wrong with each bad field. Only `validation_failed` has it.
-	Fields *map[string]string       `json:"fields,omitempty"`
-	Code   HeadersTooLargeErrorCode `json:"code"`
+	Fields *map[string]string `json:"fields,omitempty"`
+
+	// FieldCodes Why each field of `fields` is bad, as a word for programs. Where a schema refuses it, that is the keyword of JSON Schema:
+	// the first that applies of `required`, `type`, `minLength`, `maxLength`, `pattern`, `minimum`, `maximum`, `format` and
+	// `not`. It is `format`, too, for a parameter that cannot be decoded. Otherwise it is `repeated` (given more than once),
+	// `cursor` (not of this world's list) or `list_size` (the list is too long). More words may come.
+	FieldCodes *map[string]string       `json:"fieldCodes,omitempty"`
+	Code       HeadersTooLargeErrorCode `json:"code"`
 
 	// Detail What was being done, and the class of the cause. Only a 500 has it.
 	Detail *string `json:"detail,omitempty"`
@@ -395,8 +427,14 @@ type IdempotencyConflictError struct {
 	RequestID string `json:"requestId"`
 
 	// Fields What is wrong with each bad field. Only `validation_failed` has it.
-	Fields *map[string]string           `json:"fields,omitempty"`
-	Code   IdempotencyConflictErrorCode `json:"code"`
+	Fields *map[string]string `json:"fields,omitempty"`
+
+	// FieldCodes Why each field of `fields` is bad, as a word for programs. Where a schema refuses it, that is the keyword of JSON Schema:
+	// the first that applies of `required`, `type`, `minLength`, `maxLength`, `pattern`, `minimum`, `maximum`, `format` and
+	// `not`. It is `format`, too, for a parameter that cannot be decoded. Otherwise it is `repeated` (given more than once),
+	// `cursor` (not of this world's list) or `list_size` (the list is too long). More words may come.
+	FieldCodes *map[string]string           `json:"fieldCodes,omitempty"`
+	Code       IdempotencyConflictErrorCode `json:"code"`
 
 	// Detail What was being done, and the class of the cause. Only a 500 has it.
 	Detail *string `json:"detail,omitempty"`
@@ -407,6 +445,8 @@ type IdempotencyConflictErrorCode string
 
 // Instant An instant in RFC 3339, such as `2030-01-02T03:04:05Z`, with `Z` or a numeric offset of at most 14:00. In UTC it is
 // within the years 1970 to 9999. A leap second (`23:59:60`) is refused. In a query, write the `+` of an offset as `%2B`.
+//
+// Example: 2030-01-02T03:04:05.000Z
 type Instant = DateTime
 
 // InternalError Something unforeseen.
@@ -421,7 +461,13 @@ type InternalError struct {
 
 	// Fields What is wrong with each bad field. Only `validation_failed` has it.
 	Fields *map[string]string `json:"fields,omitempty"`
-	Code   InternalErrorCode  `json:"code"`
+
+	// FieldCodes Why each field of `fields` is bad, as a word for programs. Where a schema refuses it, that is the keyword of JSON Schema:
+	// the first that applies of `required`, `type`, `minLength`, `maxLength`, `pattern`, `minimum`, `maximum`, `format` and
+	// `not`. It is `format`, too, for a parameter that cannot be decoded. Otherwise it is `repeated` (given more than once),
+	// `cursor` (not of this world's list) or `list_size` (the list is too long). More words may come.
+	FieldCodes *map[string]string `json:"fieldCodes,omitempty"`
+	Code       InternalErrorCode  `json:"code"`
 
 	// Detail What was being done, and the class of the cause.
 	Detail string `json:"detail"`
@@ -463,7 +509,13 @@ type NotFoundError struct {
 
 	// Fields What is wrong with each bad field. Only `validation_failed` has it.
 	Fields *map[string]string `json:"fields,omitempty"`
-	Code   NotFoundErrorCode  `json:"code"`
+
+	// FieldCodes Why each field of `fields` is bad, as a word for programs. Where a schema refuses it, that is the keyword of JSON Schema:
+	// the first that applies of `required`, `type`, `minLength`, `maxLength`, `pattern`, `minimum`, `maximum`, `format` and
+	// `not`. It is `format`, too, for a parameter that cannot be decoded. Otherwise it is `repeated` (given more than once),
+	// `cursor` (not of this world's list) or `list_size` (the list is too long). More words may come.
+	FieldCodes *map[string]string `json:"fieldCodes,omitempty"`
+	Code       NotFoundErrorCode  `json:"code"`
 
 	// Detail What was being done, and the class of the cause. Only a 500 has it.
 	Detail *string `json:"detail,omitempty"`
@@ -483,8 +535,14 @@ type OverloadedError struct {
 	RequestID string `json:"requestId"`
 
 	// Fields What is wrong with each bad field. Only `validation_failed` has it.
-	Fields *map[string]string  `json:"fields,omitempty"`
-	Code   OverloadedErrorCode `json:"code"`
+	Fields *map[string]string `json:"fields,omitempty"`
+
+	// FieldCodes Why each field of `fields` is bad, as a word for programs. Where a schema refuses it, that is the keyword of JSON Schema:
+	// the first that applies of `required`, `type`, `minLength`, `maxLength`, `pattern`, `minimum`, `maximum`, `format` and
+	// `not`. It is `format`, too, for a parameter that cannot be decoded. Otherwise it is `repeated` (given more than once),
+	// `cursor` (not of this world's list) or `list_size` (the list is too long). More words may come.
+	FieldCodes *map[string]string  `json:"fieldCodes,omitempty"`
+	Code       OverloadedErrorCode `json:"code"`
 
 	// Detail What was being done, and the class of the cause. Only a 500 has it.
 	Detail *string `json:"detail,omitempty"`
@@ -504,8 +562,14 @@ type RateLimitedError struct {
 	RequestID string `json:"requestId"`
 
 	// Fields What is wrong with each bad field. Only `validation_failed` has it.
-	Fields *map[string]string   `json:"fields,omitempty"`
-	Code   RateLimitedErrorCode `json:"code"`
+	Fields *map[string]string `json:"fields,omitempty"`
+
+	// FieldCodes Why each field of `fields` is bad, as a word for programs. Where a schema refuses it, that is the keyword of JSON Schema:
+	// the first that applies of `required`, `type`, `minLength`, `maxLength`, `pattern`, `minimum`, `maximum`, `format` and
+	// `not`. It is `format`, too, for a parameter that cannot be decoded. Otherwise it is `repeated` (given more than once),
+	// `cursor` (not of this world's list) or `list_size` (the list is too long). More words may come.
+	FieldCodes *map[string]string   `json:"fieldCodes,omitempty"`
+	Code       RateLimitedErrorCode `json:"code"`
 
 	// Detail What was being done, and the class of the cause. Only a 500 has it.
 	Detail *string `json:"detail,omitempty"`
@@ -583,8 +647,14 @@ type UnauthorizedError struct {
 	RequestID string `json:"requestId"`
 
 	// Fields What is wrong with each bad field. Only `validation_failed` has it.
-	Fields *map[string]string    `json:"fields,omitempty"`
-	Code   UnauthorizedErrorCode `json:"code"`
+	Fields *map[string]string `json:"fields,omitempty"`
+
+	// FieldCodes Why each field of `fields` is bad, as a word for programs. Where a schema refuses it, that is the keyword of JSON Schema:
+	// the first that applies of `required`, `type`, `minLength`, `maxLength`, `pattern`, `minimum`, `maximum`, `format` and
+	// `not`. It is `format`, too, for a parameter that cannot be decoded. Otherwise it is `repeated` (given more than once),
+	// `cursor` (not of this world's list) or `list_size` (the list is too long). More words may come.
+	FieldCodes *map[string]string    `json:"fieldCodes,omitempty"`
+	Code       UnauthorizedErrorCode `json:"code"`
 
 	// Detail What was being done, and the class of the cause. Only a 500 has it.
 	Detail *string `json:"detail,omitempty"`
@@ -604,8 +674,14 @@ type UnsupportedMediaTypeError struct {
 	RequestID string `json:"requestId"`
 
 	// Fields What is wrong with each bad field. Only `validation_failed` has it.
-	Fields *map[string]string            `json:"fields,omitempty"`
-	Code   UnsupportedMediaTypeErrorCode `json:"code"`
+	Fields *map[string]string `json:"fields,omitempty"`
+
+	// FieldCodes Why each field of `fields` is bad, as a word for programs. Where a schema refuses it, that is the keyword of JSON Schema:
+	// the first that applies of `required`, `type`, `minLength`, `maxLength`, `pattern`, `minimum`, `maximum`, `format` and
+	// `not`. It is `format`, too, for a parameter that cannot be decoded. Otherwise it is `repeated` (given more than once),
+	// `cursor` (not of this world's list) or `list_size` (the list is too long). More words may come.
+	FieldCodes *map[string]string            `json:"fieldCodes,omitempty"`
+	Code       UnsupportedMediaTypeErrorCode `json:"code"`
 
 	// Detail What was being done, and the class of the cause. Only a 500 has it.
 	Detail *string `json:"detail,omitempty"`
@@ -650,12 +726,12 @@ type WorldID = string
 
 // BadListRequest The request does not fit the contract.
 //
-// Example: {"code":"validation_failed","error":"The request does not fit the contract","fields":{"name":"is required"},"requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
+// Example: {"code":"validation_failed","error":"The request does not fit the contract","fieldCodes":{"name":"required"},"fields":{"name":"is required"},"requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type BadListRequest = BadRequestError
 
 // BadRequest The request does not fit the contract.
 //
-// Example: {"code":"validation_failed","error":"The request does not fit the contract","fields":{"name":"is required"},"requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
+// Example: {"code":"validation_failed","error":"The request does not fit the contract","fieldCodes":{"name":"required"},"fields":{"name":"is required"},"requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type BadRequest = BadRequestError
 
 // BodyTooLarge The body is too large.
@@ -728,6 +804,9 @@ type ListEventsParams struct {
 	// Wait For how many seconds to watch the list while it is the one of `If-None-Match`. `ETag` and `Link` are the same
 	// with and without it.
 	Wait *int32 `form:"wait,omitempty" json:"wait,omitempty"`
+
+	// IfNoneMatch The `ETag` of the list that the client has, or several of them, or `*` (RFC 9110 section 13.1.2).
+	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
 
 // CreateEventParams defines parameters for CreateEvent.
@@ -866,6 +945,23 @@ func (w *ServerInterfaceWrapper) ListEvents(ctx echo.Context) error {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", ctx.QueryParams(), &params.Wait, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter wait: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
 	}
 
 	// Invoke the callback with all the unmarshaled arguments

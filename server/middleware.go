@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -64,6 +65,14 @@ func (s *Server) handle(c echo.Context, chain, route echo.HandlerFunc) error {
 func refuseEmptyHost(c echo.Context) error {
 	if host := c.Request().Host; host == "" || host[0] == ':' {
 		return errHost
+	}
+	return nil
+}
+
+// joinTags makes one line of If-None-Match, which is a list (RFC 9110 section 5.3): the generated binding refuses several.
+func joinTags(c echo.Context) error {
+	if lines := c.Request().Header["If-None-Match"]; len(lines) > 1 {
+		c.Request().Header.Set("If-None-Match", strings.Join(lines, ", "))
 	}
 	return nil
 }

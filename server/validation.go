@@ -36,7 +36,7 @@ func (s *Server) operationMiddlewares(operations []*contract.Operation, writes *
 				chain = append(chain, writeLimit)
 			}
 		}
-		all[op.ID] = append(chain, validate(op), innermost)
+		all[op.ID] = append(chain, before(joinTags), validate(op), innermost)
 	}
 	return all
 }

@@ -432,7 +432,7 @@ func TestManyTags(t *testing.T) {
 				for n, want := range map[int]int{16: 304, 17: 200} {
 					tags := slices.Repeat([]string{`"x"`}, n)
 					tags[n-1] = tag
-					res := alice.Get(servicetest.Plaza+query, func(r *http.Request) { r.Header["If-None-Match"] = join(tags) })
+					res := alice.Get(servicetest.Plaza+query, ifNoneMatch(join(tags)...))
 					if res.Status != want {
 						t.Errorf("%d tags: %d, want %d", n, res.Status, want)
 					}

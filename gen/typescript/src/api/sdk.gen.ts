@@ -76,6 +76,8 @@ export const leaveEvent = <ThrowOnError extends boolean = false>(options: Option
  * Send `wait` as well to watch the list. The response is 200 as soon as the list differs from the one of
  * `If-None-Match`, or 304 after that many seconds. To follow a list, get it once, and then call again and again with
  * the `ETag` of the latest response. Nothing is lost between two calls, because the `ETag` stands for the whole list.
+ * Behind a proxy that changes or marks ETags, such as by `-gzip`, each call is 200 at once with the `ETag` that it sent:
+ * then pause before you call again.
  *
  * The response comes at once if there is nothing to wait for: without `If-None-Match`, and if that is `*` or does not
  * match. A 304 with `Retry-After` comes early: too many requests watch already, the service

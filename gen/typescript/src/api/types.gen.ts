@@ -128,6 +128,16 @@ export type ApiError = {
         [key: string]: string;
     };
     /**
+     * Why each field of `fields` is bad, as a word for programs. Where a schema refuses it, that is the keyword of JSON Schema:
+     * the first that applies of `required`, `type`, `minLength`, `maxLength`, `pattern`, `minimum`, `maximum`, `format` and
+     * `not`. It is `format`, too, for a parameter that cannot be decoded. Otherwise it is `repeated` (given more than once),
+     * `cursor` (not of this world's list) or `list_size` (the list is too long). More words may come.
+     *
+     */
+    fieldCodes?: {
+        [key: string]: string;
+    };
+    /**
      * What was being done, and the class of the cause. Only a 500 has it.
      */
     detail?: string;
@@ -420,6 +430,12 @@ export type LeaveEventResponse = LeaveEventResponses[keyof LeaveEventResponses];
 
 export type ListEventsData = {
     body?: never;
+    headers?: {
+        /**
+         * The `ETag` of the list that the client has, or several of them, or `*` (RFC 9110 section 13.1.2).
+         */
+        'If-None-Match'?: string;
+    };
     path: {
         /**
          * The world: any id of 1 to 128 characters without control characters, percent-encoded once. It is not `.` or `..`:
