@@ -25,7 +25,7 @@ type problem struct {
 	status  int
 	code    string // stable, for programs
 	message string // human-readable
-	fields  map[string]string
+	fields  contract.FieldsError
 }
 
 func (p *problem) Error() string { return p.message }
@@ -34,18 +34,23 @@ func (p *problem) Error() string { return p.message }
 func (p *problem) kind() observe.Kind { return observe.Kind{Status: p.status, Code: p.code} }
 
 // with returns p about these fields.
-func (p *problem) with(fields map[string]string) *problem {
+func (p *problem) with(fields contract.FieldsError) *problem {
 	return &problem{p.status, p.code, p.message, fields}
+}
+
+// about returns p about one field.
+func (p *problem) about(field, code, message string) *problem {
+	return p.with(contract.FieldsError{field: {Code: code, Message: message}})
 }
 
 // These are all responses that are errors, except the exact 400 bodies of the auth operations.
 var (
 	errValidation  = &problem{status: 400, code: "validation_failed", message: "The request does not fit the contract"}
-	errCursor      = errValidation.with(map[string]string{"cursor": "must be a cursor from the Link of this world's list"})
-	errTooLong     = errValidation.with(map[string]string{"limit": "must be smaller, since the list would have more than 32 MiB"})
-	errForm        = errValidation.with(map[string]string{"body": "must be a form of at most 8 KiB that arrives within 2 seconds"})
-	errLargeForm   = errValidation.with(map[string]string{"body": "must be a form of at most 64 KiB"})
-	errHost        = errValidation.with(map[string]string{"Host": "must name a host"})
+	errCursor      = errValidation.about("cursor", "cursor", "must be a cursor from the Link of this world's list")
+	errTooLong     = errValidation.about("limit", "list_size", "must be smaller, since the list would have more than 32 MiB")
+	errForm        = errValidation.about("body", "format", "must be a form of at most 8 KiB that arrives within 2 seconds")
+	errLargeForm   = errValidation.about("body", "format", "must be a form of at most 64 KiB")
+	errHost        = errValidation.about("Host", "format", "must name a host")
 	errMalformed   = &problem{status: 400, code: "malformed_json", message: "The body is not one JSON document in UTF-8 without duplicate names"}
 	errNoToken     = &problem{status: 401, code: "no_token", message: "Not authenticated"}
 	errExpired     = &problem{status: 401, code: "token_expired", message: "Not authenticated"}
@@ -164,11 +169,12 @@ func (s *Server) writeError(err error, c echo.Context) {
 	var long *eventlist.TooLongError
 	if errors.As(err, &long) && long.Link != "" {
 		h.Set("Link", long.Link)
-		p = errTooLong.with(map[string]string{"limit": "the next event alone would have more than 32 MiB: Link has the page behind it"})
+		p = errTooLong.about("limit", "list_size", "the next event alone would have more than 32 MiB: Link has the page behind it")
 	}
 	body := gen.APIError{Error: p.message, Code: p.code, RequestID: req.ID}
 	if p.fields != nil {
-		body.Fields = &p.fields
+		messages, codes := p.fields.Split()
+		body.Fields, body.FieldCodes = &messages, &codes
 	}
 	if p == errInternal {
 		detail := humanize(req.Series.ID) + ": " + safeCause(err)

@@ -50,7 +50,7 @@ func TestEmptyHost(t *testing.T) {
 				}
 			}
 			if !strings.HasPrefix(body, `{"error":"The request does not fit the contract","code":"validation_failed","requestId":"`) ||
-				!strings.HasSuffix(body, `"fields":{"Host":"must name a host"}}`) {
+				!strings.HasSuffix(body, `"fields":{"Host":"must name a host"},"fieldCodes":{"Host":"format"}}`) {
 				t.Errorf("%s", body)
 			}
 		})

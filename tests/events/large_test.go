@@ -236,7 +236,8 @@ func TestListEventsEndsWithItsClient(t *testing.T) {
 // A list of more than 32 MiB is refused at once, also for who would watch it, and its pages go on: also behind an event that is too
 // long by itself.
 func TestListEventsTooLong(t *testing.T) {
-	const whole, alone = `{"limit":"must be smaller, since the list would have more than 32 MiB"}`, `{"limit":"the next event alone would have more than 32 MiB: Link has the page behind it"}`
+	const code = `,"fieldCodes":{"limit":"list_size"}`
+	const whole, alone = `{"limit":"must be smaller, since the list would have more than 32 MiB"}` + code, `{"limit":"the next event alone would have more than 32 MiB: Link has the page behind it"}` + code
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		const events = 1700
 		servicetest.AddEvents(s, "plaza", 8000, events, 2030, strings.Repeat("🎲", 5000))

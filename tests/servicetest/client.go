@@ -254,9 +254,9 @@ func (r *Response) Is(status int, body string) *Response {
 func (r *Response) IsError(status int, code string, fields ...string) *Response {
 	r.tb.Helper()
 	e := r.Error()
-	same := len(e.Fields) == len(fields)
+	same := len(e.Fields) == len(fields) && len(e.FieldCodes) == len(fields)
 	for _, name := range fields {
-		same = same && e.Fields[name] != ""
+		same = same && e.Fields[name] != "" && e.FieldCodes[name] != ""
 	}
 	if r.Status != status || e.Code != code || !same {
 		r.tb.Errorf("%s:\n got %d %s\nwant %d %s %q", r.what, r.Status, r.Body, status, code, fields)
@@ -294,7 +294,7 @@ func (r *Response) Cookie(name string) *http.Cookie {
 // APIError is the one shape of errors.
 type APIError struct {
 	Error, Code, RequestID, Detail string
-	Fields                         map[string]string
+	Fields, FieldCodes             map[string]string
 }
 
 // Error reads the body of an error.

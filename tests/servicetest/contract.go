@@ -243,11 +243,12 @@ func (c *checkedTransport) faults(r *http.Request, res *http.Response, body []by
 // errorFaults holds an error against the one shape: exactly these members, in this order.
 func errorFaults(res *http.Response, body []byte, id string) (faults []string) {
 	var e struct {
-		Error     string            `json:"error"`
-		Code      string            `json:"code"`
-		RequestID string            `json:"requestId"`
-		Fields    map[string]string `json:"fields,omitempty"`
-		Detail    string            `json:"detail,omitempty"`
+		Error      string            `json:"error"`
+		Code       string            `json:"code"`
+		RequestID  string            `json:"requestId"`
+		Fields     map[string]string `json:"fields,omitempty"`
+		FieldCodes map[string]string `json:"fieldCodes,omitempty"`
+		Detail     string            `json:"detail,omitempty"`
 	}
 	if err := json.Unmarshal(body, &e); err != nil {
 		return []string{err.Error()}

@@ -99,27 +99,33 @@ func (b *body) validate(r *http.Request, fields *FieldsError) error {
 		return ErrMalformed
 	}
 	if err := b.schema.VisitJSON(value, allFaults...); err != nil {
-		b.addFaults(err, fields)
+		fields.addFaults(err, "body", b.messages)
 	}
 	return nil
 }
 
-// addFaults adds the fields that an error of openapi3.Schema is about.
-func (b *body) addFaults(err error, fields *FieldsError) {
+// addFaults adds what an error of openapi3.Schema is about: whole, or a member of it.
+func (e *FieldsError) addFaults(err error, whole string, messages map[string]string) {
 	if several, ok := err.(openapi3.MultiError); ok {
 		for _, err := range several {
-			b.addFaults(err, fields)
+			e.addFaults(err, whole, messages)
 		}
 		return
 	}
-	name, message := "body", b.messages["body"]
-	if fault, ok := err.(*openapi3.SchemaError); ok && len(fault.JSONPointer()) > 0 {
-		name = fault.JSONPointer()[0]
-		if message = b.messages[name]; fault.SchemaField == "required" {
-			message = "is required"
+	name, code := whole, "type"
+	if fault, ok := err.(*openapi3.SchemaError); ok {
+		if path := fault.JSONPointer(); len(path) > 0 {
+			name = path[0]
+		}
+		if fault.SchemaField != "nullable" { // JSON Schema has null as a type
+			code = fault.SchemaField
 		}
 	}
-	fields.add(name, message)
+	message := messages[name]
+	if code == "required" {
+		message = "is required"
+	}
+	e.add(name, code, message)
 }
 
 // decoding has a body decoded into what openapi3.Schema takes. It returns the errors of skipValue.

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -62,7 +63,7 @@ func (e *FieldsError) validateQuery(parameters []parameter, raw string) {
 	if raw != "" && len(parameters) > 0 {
 		var err error
 		if query, err = url.ParseQuery(raw); err != nil {
-			e.add("query", "must be percent-encoded")
+			e.add("query", "format", "must be percent-encoded")
 			return
 		}
 	}
@@ -77,37 +78,41 @@ func (e *FieldsError) validateValues(p *parameter, values []string) {
 	switch len(values) {
 	case 0:
 		if p.required {
-			e.add(p.name, "is required")
+			e.add(p.name, "required", "is required")
 		}
 	case 1:
 		e.validateParameter(p, values[0], true)
 	default:
-		e.add(p.name, "must be given once")
+		e.add(p.name, "repeated", "must be given once")
 	}
 }
 
 // validateParameter validates the text of a parameter; decoded is false when its percent-encoding is broken.
 func (e *FieldsError) validateParameter(p *parameter, text string, decoded bool) {
-	if p.message != "" && !(decoded && p.fits(text)) {
-		e.add(p.name, p.message)
+	if p.messages == nil {
+		return
+	}
+	if !decoded || !utf8.ValidString(text) {
+		e.add(p.name, "format", p.messages[p.name])
+		return
+	}
+	var value any = text
+	if p.schema.Type.Is(openapi3.TypeInteger) {
+		if n, err := strconv.ParseInt(text, 10, 64); !errors.Is(err, strconv.ErrSyntax) {
+			value = n // or the nearest, which is beyond every maximum
+		}
+	}
+	if err := p.schema.VisitJSON(value, allFaults...); err != nil {
+		e.addFaults(err, p.name, p.messages)
 	}
 }
 
-// parameter is what the contract says of a parameter. One without message may be any text.
+// parameter is what the contract says of a parameter. One without messages may be any text.
 type parameter struct {
 	name     string
 	required bool
 	schema   *openapi3.Schema
-	message  string // x-message, which says what the value must be
-}
-
-// fits reports whether a value fits that is spelled as text.
-func (p *parameter) fits(text string) bool {
-	if !p.schema.Type.Is(openapi3.TypeInteger) {
-		return utf8.ValidString(text) && p.schema.VisitJSON(text, firstFault...) == nil
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	return err == nil && p.schema.VisitJSON(n, firstFault...) == nil
+	messages map[string]string // x-message by the name, which says what the value must be
 }
 
 var (
@@ -118,6 +123,5 @@ var (
 			return err
 		}),
 	})
-	firstFault = []openapi3.SchemaValidationOption{formats, openapi3.FailFast()}
-	allFaults  = []openapi3.SchemaValidationOption{formats, openapi3.MultiErrors(), openapi3.VisitAsRequest()}
+	allFaults = []openapi3.SchemaValidationOption{formats, openapi3.MultiErrors(), openapi3.VisitAsRequest()}
 )

@@ -135,6 +135,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"another format", withQuery("type: string, format: uuid, x-message: m")},
 		{"a pattern that Go does not read", withQuery("type: string, pattern: '(?=a)', x-message: m")},
 		{"excluded, and no list", withQuery("type: string, x-excluded: a, x-message: m")},
+		{"excluded beside a rule of its kind", withQuery("type: string, x-excluded: [a], not: {maxLength: 7}, x-message: m")},
 		{"excluded without words", withQuery("type: string, x-excluded: [a]")},
 		{"parameters of a path", head + "paths: {/x: {parameters: [{name: q, in: query, schema: {type: string}}], get: {" + responses + "}}}"},
 		{"an optional body", head + "paths: {/x: {post: {requestBody: {content: {application/json: {schema: {type: object}}}}, " + responses + "}}}"},
@@ -185,11 +186,11 @@ func TestRules(t *testing.T) {
 	}{
 		{"properties: {a: {type: string, nullable: true, x-message: m}}", `{"a":null}`, nil},
 		{"properties: {a: {type: number, maximum: 7, x-message: m}}", `{"a":7}`, nil},
-		{"properties: {a: {type: number, maximum: 7, x-message: m}}", `{"a":7.5}`, FieldsError{"a": "m"}},
+		{"properties: {a: {type: number, maximum: 7, x-message: m}}", `{"a":7.5}`, FieldsError{"a": {"maximum", "m"}}},
 		{"properties: {a: {type: boolean, x-message: m}}", `{"a":true}`, nil},
-		{"required: [a]", `{}`, FieldsError{"a": "is required"}},
-		{"additionalProperties: false", `{"a":1}`, FieldsError{"body": "object"}},
-		{"maxProperties: 1", `{"a":[],"b":{}}`, FieldsError{"body": "object"}},
+		{"required: [a]", `{}`, FieldsError{"a": {"required", "is required"}}},
+		{"additionalProperties: false", `{"a":1}`, FieldsError{"body": {"properties", "object"}}},
+		{"maxProperties: 1", `{"a":[],"b":{}}`, FieldsError{"body": {"maxProperties", "object"}}},
 	} {
 		all, err := load(t, withBody("type: object, x-message: object, "+test.rules))
 		if err != nil {
@@ -438,30 +439,33 @@ func TestFields(t *testing.T) {
 		want            FieldsError
 	}{
 		{"a good body", create, "w", "", event, nil},
-		{"nothing in it", create, "w", "", "{}", FieldsError{"name": "is required", "description": "is required", "scheduledAt": "is required"}},
+		{"nothing in it", create, "w", "", "{}", FieldsError{"name": {"required", "is required"}, "description": {"required", "is required"}, "scheduledAt": {"required", "is required"}}},
 		{"all wrong", create, "", "", `{"name":" ","description":"\u0000","scheduledAt":"2030-02-30T00:00:00Z"}`,
-			FieldsError{"id": worldMessage, "name": nameMessage, "description": descriptionMessage, "scheduledAt": instantMessage}},
+			FieldsError{"id": {"minLength", worldMessage}, "name": {"pattern", nameMessage}, "description": {"pattern", descriptionMessage}, "scheduledAt": {"format", instantMessage}}},
 		{"wrong types", create, "w", "", `{"name":null,"description":[],"scheduledAt":{"x":1}}`,
-			FieldsError{"name": nameMessage, "description": descriptionMessage, "scheduledAt": instantMessage}},
-		{"a number beyond all", create, "w", "", `{"name":1e99999,"description":"","scheduledAt":"` + when + `"}`, FieldsError{"name": nameMessage}},
-		{"names in another case", create, "w", "", `{"Name":"n","description":"","scheduledAt":"` + when + `"}`, FieldsError{"name": "is required"}},
+			FieldsError{"name": {"type", nameMessage}, "description": {"type", descriptionMessage}, "scheduledAt": {"type", instantMessage}}},
+		{"a number beyond all", create, "w", "", `{"name":1e99999,"description":"","scheduledAt":"` + when + `"}`, FieldsError{"name": {"type", nameMessage}}},
+		{"names in another case", create, "w", "", `{"Name":"n","description":"","scheduledAt":"` + when + `"}`, FieldsError{"name": {"required", "is required"}}},
 		{"lone surrogates", create, "w", "", `{"name":"a\ud83d","description":"\ude00","scheduledAt":"\ud83d\ud83d"}`,
-			FieldsError{"name": nameMessage, "description": descriptionMessage, "scheduledAt": instantMessage}},
+			FieldsError{"name": {"type", nameMessage}, "description": {"type", descriptionMessage}, "scheduledAt": {"type", instantMessage}}},
 		{"a pair of surrogates, and what stands for what cannot be read", create, "w", "", `{"name":"\ud83d\ude00","description":"\ufffd","scheduledAt":"` + when + `"}`, nil},
 		{"white space of all kinds", create, "w", "", "{\"name\":\"\u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000\",\"description\":\"\",\"scheduledAt\":\"" + when + "\"}",
-			FieldsError{"name": nameMessage}},
-		{"a leap second", create, "w", "", `{"name":"n","description":"","scheduledAt":"2016-12-31T23:59:60Z"}`, FieldsError{"scheduledAt": instantMessage}},
-		{"null", create, "w", "", "null", FieldsError{"body": "must be a JSON object"}},
-		{"an array", create, "w", "", "[" + event + "]", FieldsError{"body": "must be a JSON object"}},
-		{"a number, and a bad world", create, "%00", "", "7", FieldsError{"id": worldMessage, "body": "must be a JSON object"}},
+			FieldsError{"name": {"pattern", nameMessage}}},
+		{"a leap second", create, "w", "", `{"name":"n","description":"","scheduledAt":"2016-12-31T23:59:60Z"}`, FieldsError{"scheduledAt": {"format", instantMessage}}},
+		{"null", create, "w", "", "null", FieldsError{"body": {"type", "must be a JSON object"}}},
+		{"an array", create, "w", "", "[" + event + "]", FieldsError{"body": {"type", "must be a JSON object"}}},
+		{"a number, and a bad world", create, "%00", "", "7", FieldsError{"id": {"pattern", worldMessage}, "body": {"type", "must be a JSON object"}}},
 
 		{"an escaped world", list, "a%2Fb%25", "", "", nil},
 		{"a world of 128 characters", list, strings.Repeat("%F0%9F%98%80", 128), "", "", nil},
-		{"a world of 129 characters", list, strings.Repeat("x", 129), "", "", FieldsError{"id": worldMessage}},
-		{"a world that is not UTF-8", list, "%ff", "", "", FieldsError{"id": worldMessage}},
-		{"a world that is not decoded", list, "%zz", "", "", FieldsError{"id": worldMessage}},
-		{"a world that is a step in a path", list, ".", "", "", FieldsError{"id": worldMessage}},
-		{"a world that is a step back", create, "%2e%2E", "", event, FieldsError{"id": worldMessage}},
+		{"a world of 129 characters", list, strings.Repeat("x", 129), "", "", FieldsError{"id": {"maxLength", worldMessage}}},
+		{"a world that is not UTF-8", list, "%ff", "", "", FieldsError{"id": {"format", worldMessage}}},
+		{"a world that is not decoded", list, "%zz", "", "", FieldsError{"id": {"format", worldMessage}}},
+		{"an empty world", list, "", "", "", FieldsError{"id": {"minLength", worldMessage}}},
+		{"too long, and of control characters", create, strings.Repeat("%00", 129), "", `{"name":"` + strings.Repeat(" ", 201) + `","description":"` + strings.Repeat(`\u0000`, 5001) + `","scheduledAt":""}`,
+			FieldsError{"id": {"maxLength", worldMessage}, "name": {"maxLength", nameMessage}, "description": {"maxLength", descriptionMessage}, "scheduledAt": {"format", instantMessage}}},
+		{"a world that is a step in a path", list, ".", "", "", FieldsError{"id": {"not", worldMessage}}},
+		{"a world that is a step back", create, "%2e%2E", "", event, FieldsError{"id": {"not", worldMessage}}},
 		{"a world of three dots", list, "...", "", "", nil},
 		{"an opaque id of two dots", join, "..", "", "", nil},
 		{"an opaque id may be anything", join, "%ff", "", "", nil},
@@ -470,16 +474,21 @@ func TestFields(t *testing.T) {
 		{"good parameters", list, "w", "from=2030-01-01T00:00:00Z&to=2030-01-01T00:00:00%2B14:00&limit=1000&cursor=x", "", nil},
 		{"unknown parameters", list, "w", "a=1&a=2&From=x", "", nil},
 		{"given twice", list, "w", "limit=1&from=2030-01-01T00:00:00Z&limit=1&from=", "",
-			FieldsError{"limit": "must be given once", "from": "must be given once"}},
+			FieldsError{"limit": {"repeated", "must be given once"}, "from": {"repeated", "must be given once"}}},
 		{"all bad", list, "%00", "from=x&to=2030-02-30T00:00:00Z&limit=1001&cursor=", "", FieldsError{
-			"id": worldMessage, "from": instantMessage, "to": instantMessage, "limit": "must be a whole number from 1 to 1000",
-			"cursor": "must be a cursor from the Link of this world's list",
+			"id": {"pattern", worldMessage}, "from": {"format", instantMessage}, "to": {"format", instantMessage}, "limit": {"maximum", "must be a whole number from 1 to 1000"},
+			"cursor": {"minLength", "must be a cursor from the Link of this world's list"},
 		}},
-		{"no number", list, "w", "limit=1e2", "", FieldsError{"limit": "must be a whole number from 1 to 1000"}},
-		{"too large a number", list, "w", "limit=9223372036854775808", "", FieldsError{"limit": "must be a whole number from 1 to 1000"}},
-		{"not UTF-8", list, "w", "cursor=%ff", "", FieldsError{"cursor": "must be a cursor from the Link of this world's list"}},
-		{"not percent-encoded", list, "w", "limit=0&a=%zz", "", FieldsError{"query": "must be percent-encoded"}},
-		{"a semicolon", list, "w", "limit=1;from=x", "", FieldsError{"query": "must be percent-encoded"}},
+		{"an empty name", create, "w", "", `{"name":"","description":"","scheduledAt":"` + when + `"}`, FieldsError{"name": {"minLength", nameMessage}}},
+		{"too small a number, and none", list, "w", "limit=0&wait=", "",
+			FieldsError{"limit": {"minimum", "must be a whole number from 1 to 1000"}, "wait": {"type", "must be a whole number from 1 to 50"}}},
+		{"beyond int32", list, "w", "limit=-9223372036854775809&wait=2147483648", "",
+			FieldsError{"limit": {"minimum", "must be a whole number from 1 to 1000"}, "wait": {"maximum", "must be a whole number from 1 to 50"}}},
+		{"no number", list, "w", "limit=1e2", "", FieldsError{"limit": {"type", "must be a whole number from 1 to 1000"}}},
+		{"too large a number", list, "w", "limit=9223372036854775808", "", FieldsError{"limit": {"maximum", "must be a whole number from 1 to 1000"}}},
+		{"not UTF-8", list, "w", "cursor=%ff", "", FieldsError{"cursor": {"format", "must be a cursor from the Link of this world's list"}}},
+		{"not percent-encoded", list, "w", "limit=0&a=%zz", "", FieldsError{"query": {"format", "must be percent-encoded"}}},
+		{"a semicolon", list, "w", "limit=1;from=x", "", FieldsError{"query": {"format", "must be percent-encoded"}}},
 		{"a query that nobody asked for", join, "e", "a=%zz", "", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -532,7 +541,7 @@ func TestOrderOfErrors(t *testing.T) {
 }
 
 func TestFieldsErrorText(t *testing.T) {
-	err := FieldsError{"name": "is required", "id": "must be x"}
+	err := FieldsError{"name": {"required", "is required"}, "id": {"pattern", "must be x"}}
 	if got := err.Error(); got != "id must be x; name is required" {
 		t.Error(got)
 	}
@@ -578,9 +587,9 @@ func FuzzBody(f *testing.F) {
 				t.Fatal(err)
 			}
 		case errors.As(err, &fields):
-			for name, message := range fields {
-				if name == "" || message == "" {
-					t.Fatalf("%q: %q %q", body, name, message)
+			for name, fault := range fields {
+				if name == "" || fault.Code == "" || fault.Message == "" {
+					t.Fatalf("%q: %q %q", body, name, fault)
 				}
 			}
 		default:

@@ -3,7 +3,7 @@
 // contract's own, in its extension x-message.
 //
 // It never touches a response, and authenticates nobody. It makes no rule that the contract does not have. kin-openapi's Schema enforces
-// the contract's; its own messages, which name keywords, reach nobody. A parameter is a string or an integer, and a body an object of
+// the contract's; of its own errors only the keyword reaches a client. A parameter is a string or an integer, and a body an object of
 // strings, numbers and booleans: Load refuses other contracts, schemas without x-message that have rules, and formats that nobody would look
 // at. A parameter's schema without x-message accepts any text, such as an opaque id.
 //

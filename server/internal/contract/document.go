@@ -75,13 +75,16 @@ func (o *Operation) addParameter(from *openapi3.Parameter) error {
 	if err != nil {
 		return err
 	}
-	p := parameter{from.Name, from.Required, schema, messageOf(schema)}
+	p := parameter{name: from.Name, required: from.Required, schema: schema}
+	if message := messageOf(schema); message != "" {
+		p.messages = map[string]string{p.name: message}
+	}
 	rules := *schema
 	rules.Type = nil
 	switch {
 	case !schema.Type.Is(openapi3.TypeString) && !schema.Type.Is(openapi3.TypeInteger):
 		return errors.New("want a string or an integer")
-	case p.message == "" && !rules.IsEmpty():
+	case p.messages == nil && !rules.IsEmpty():
 		return errors.New("want x-message")
 	}
 	switch from.In {
@@ -140,10 +143,10 @@ func enforce(_ string, ref *openapi3.SchemaRef) error {
 	s.Pattern = goPattern(s.Pattern)
 	if excluded, ok := s.Extensions[xExcluded]; ok {
 		values, ok := excluded.([]any)
-		if !ok {
-			return fmt.Errorf("want a list in %s", xExcluded)
+		if !ok || s.Not != nil {
+			return fmt.Errorf("want a list in %s, and no schema in not", xExcluded)
 		}
-		s.AllOf = append(s.AllOf, (&openapi3.Schema{Not: openapi3.NewSchema().WithEnum(values...).NewRef()}).NewRef())
+		s.Not = openapi3.NewSchema().WithEnum(values...).NewRef()
 		delete(s.Extensions, xExcluded)
 	}
 	return nil

@@ -153,11 +153,13 @@ func (s *Service) edit(c echo.Context, v visitor) error {
 		return s.SignIn.LeadTo(c, v.view.path("/events"))
 	}
 	var form pages.EventForm
-	if err := s.CheckEvent(members); err != nil && !errors.As(err, (*contract.FieldsError)(&form.Faults)) {
+	var bad contract.FieldsError
+	if err := s.CheckEvent(members); err != nil && !errors.As(err, &bad) {
 		return err
 	}
+	form.Faults, _ = bad.Split()
 	form.Edited = r.PostForm.Get("shown") != shown(now).digest()
-	if form.Faults == nil && !form.Edited {
+	if bad == nil && !form.Edited {
 		err := s.Store.EditOwnEvent(ctx, v.Caller, now, with(now, members))
 		if err == nil {
 			s.auditEdit(c, v, now, members)
