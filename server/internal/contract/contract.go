@@ -38,7 +38,7 @@ func (o *Operation) Validate(r *http.Request, param func(name string) string) er
 	for i := range o.path {
 		p := &o.path[i]
 		text, err := url.PathUnescape(param(p.name))
-		fields.validateParameter(p, text, err == nil)
+		fields.validateParameter(p, text, err == nil && utf8.ValidString(text))
 	}
 	fields.validateQuery(o.query, r.URL.RawQuery)
 	for i := range o.header {
@@ -87,12 +87,12 @@ func (e *FieldsError) validateValues(p *parameter, values []string) {
 	}
 }
 
-// validateParameter validates the text of a parameter; decoded is false when its percent-encoding is broken.
+// validateParameter validates the text of a parameter; decoded is false when its path has no text there, in UTF-8.
 func (e *FieldsError) validateParameter(p *parameter, text string, decoded bool) {
 	if p.messages == nil {
 		return
 	}
-	if !decoded || !utf8.ValidString(text) {
+	if !decoded {
 		e.add(p.name, "format", p.messages[p.name])
 		return
 	}
@@ -104,6 +104,8 @@ func (e *FieldsError) validateParameter(p *parameter, text string, decoded bool)
 	}
 	if err := p.schema.VisitJSON(value, allFaults...); err != nil {
 		e.addFaults(err, p.name, p.messages)
+	} else if !utf8.ValidString(text) {
+		e.add(p.name, "format", p.messages[p.name])
 	}
 }
 
