@@ -43,6 +43,8 @@ export class CallError extends Error {
   readonly reason: SignedOutReason | undefined;
   /** What is wrong with each bad field, on `validation_failed`. */
   readonly fields: Record<string, string>;
+  /** The same as a word for programs: a keyword of JSON Schema, such as `maxLength`, or `repeated`, `cursor` or `list_size`. More may come. */
+  readonly fieldCodes: Record<string, string>;
   /** Seconds to wait before the call is repeated. */
   readonly retryAfter: number | undefined;
   /** Names the request in the service's log. */
@@ -55,6 +57,7 @@ export class CallError extends Error {
     this.code = contract?.code as ErrorCode | undefined;
     this.reason = reasonOf({ error: body, response: { status } });
     this.fields = contract?.fields ?? {};
+    this.fieldCodes = contract?.fieldCodes ?? {};
     this.retryAfter = headers && retryAfter(headers);
     this.requestId = contract?.requestId || undefined;
   }
@@ -83,6 +86,7 @@ interface ContractError {
   error: string;
   code?: string;
   fields?: Record<string, string>;
+  fieldCodes?: Record<string, string>;
   requestId?: string;
 }
 
@@ -127,7 +131,7 @@ export async function validateSuccess(data: unknown): Promise<void> {
 /** A call that is not made, with the error that the service would have sent. */
 class InvalidId {
   readonly body: BadRequestError = {
-    error: "Invalid request", code: "validation_failed", fields: { id: 'must not be empty, "." or ".."' }, requestId: "",
+    error: "Invalid request", code: "validation_failed", fields: { id: 'must not be empty, "." or ".."' }, fieldCodes: { id: "not" }, requestId: "",
   };
   readonly response = new Response(null, { status: 400 });
 }

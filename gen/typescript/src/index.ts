@@ -11,6 +11,7 @@ export { connect, createClient, type Operations, serverClient, type ServerConnec
 export { CallError, type ErrorCode, reasonOf, type SignedOutReason } from "./errors.js";
 export { allEvents, createEvent, type Created, listOf, nextPage, type TaggedList } from "./events.js";
 export { type Guarded, type GuardedRequest, guardRequest } from "./guard.js";
+export { limits } from "./limits.js";
 export {
   type Connection, keepSession, onSessionChange, type Session, sessionOf, signInUrl, signOut,
 } from "./session.js";

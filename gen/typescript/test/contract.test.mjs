@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { after, before, describe, test } from "node:test";
 import { setupServer } from "msw/node";
-import { reasonOf } from "worldevents-client";
+import { limits, reasonOf } from "worldevents-client";
 import { mock } from "worldevents-client/mock";
 import { cases } from "../../../tests/clients/cases.mjs";
 import { eventually, startService } from "../../../tests/browser/service.mjs";
@@ -177,7 +177,11 @@ const unchanged = (link) => ({ status: 304, headers: listHeaders(link), cookies:
 const active = { authenticated: true };
 const inactive = (error) => refused({ authenticated: false, error });
 const unauthorized = (code) => error(401, code, "Not authenticated");
-const invalid = (fields) => error(400, "validation_failed", "The request does not fit the contract", { fields });
+/** Each field has a code and a message. */
+const invalid = (faults) => error(400, "validation_failed", "The request does not fit the contract", {
+  fields: mapped(faults, ([, message]) => message), fieldCodes: mapped(faults, ([code]) => code),
+});
+const mapped = (object, to) => Object.fromEntries(Object.entries(object).map(([name, value]) => [name, to(value, name)]));
 const tooLarge = error(413, "body_too_large", "The body is larger than 64 KiB, or does not end");
 const noEvent = error(404, "event_not_found", "No such event");
 
@@ -192,7 +196,7 @@ const messages = {
   wait: "must be a whole number from 1 to 50",
   cursor: "must be a cursor from the Link of this world's list",
 };
-const of = (...names) => Object.fromEntries(names.map((name) => [name, messages[name]]));
+const of = (codes) => mapped(codes, (code, name) => [code, messages[name]]);
 /** An object with the same members, in an order of its own. The client gives a reason where the contract has no code. */
 const same = (got, want, message) => {
   assert.deepEqual(sorted(got), sorted(want), message);
@@ -337,7 +341,7 @@ for (const [kind, start] of Object.entries(kinds)) {
         same(await call(late, "POST", "/api/event/join/x", { session: current }), unauthorized("invalid_token"));
         same(await call(late, "DELETE", "/api/event/x", { session: current }), unauthorized("invalid_token"));
         same(await call(late, "POST", "/api/event/plaza", { session: current, body: {} }), invalid(required), "validation comes first");
-        same(await list("plaza?cursor=AAAA", { session: current }, late), invalid(of("cursor")));
+        same(await list("plaza?cursor=AAAA", { session: current }, late), invalid(of({ cursor: "cursor" })));
         same(await call(late, "GET", "/api/auth/session", { session: current }), signedIn(active, user), "which does not look");
         same(await refresh({ session: current }, late), refused({ error: "Invalid refresh token" }));
         same(await refresh({ session: other }, late), signedIn({ success: true }, user, bothCookies));
@@ -425,7 +429,7 @@ for (const [kind, start] of Object.entries(kinds)) {
         ["id", "name", "description", "scheduledAt", "RSVPs"]);
     });
 
-    const required = { name: "is required", description: "is required", scheduledAt: "is required" };
+    const required = mapped({ name: "", description: "", scheduledAt: "" }, () => ["required", "is required"]);
 
     test("with an Idempotency-Key an event is created once", async () => {
       const [world, user] = [newWorld(), newUser()];
@@ -450,8 +454,9 @@ for (const [kind, start] of Object.entries(kinds)) {
         assert.notEqual(answer.values["event-id"], id);
       }
       assert.equal((await list(world, { session: alice })).body.events.length, 4);
-      for (const key of ["", "a b", "ä", "!".repeat(256)]) {
-        same(await ask(key, { name: "" }), invalid({ "Idempotency-Key": "must be 1 to 255 visible ASCII characters", ...of("name") }), key);
+      for (const [key, code] of [["", "minLength"], ["a b", "pattern"], ["ä", "pattern"], ["!".repeat(256), "maxLength"], ["a b".repeat(86), "maxLength"]]) {
+        const fault = [code, "must be 1 to 255 visible ASCII characters"];
+        same(await ask(key, { name: "" }), invalid({ "Idempotency-Key": fault, ...of({ name: "minLength" }) }), key);
       }
       await usual.remove(id);
       same(await ask("a,\"b\"", { name: "x" }), accepted, "the key is free");
@@ -461,26 +466,34 @@ for (const [kind, start] of Object.entries(kinds)) {
       const alice = await usual.issue(newUser());
       for (const [world, body, fields] of [
         ["plaza", {}, required],
-        ["plaza", { name: null, description: [], scheduledAt: { x: 1 } }, of("name", "description", "scheduledAt")],
-        ["%00", { name: " ", description: "\0", scheduledAt: "2030-02-30T00:00:00Z" }, of("id", "name", "description", "scheduledAt")],
-        ["%ff", { Name: "x", description: "" }, { ...of("id"), name: "is required", scheduledAt: "is required" }],
-        ["x".repeat(129), [], { ...of("id"), body: "must be a JSON object" }],
-        ["plaza", "null", { body: "must be a JSON object" }],
-        ["plaza", '{"__proto__":{"name":"x"},"name":"a\\ud83d","description":"","scheduledAt":"2030-01-01T00:00:00Z"}', of("name")],
+        ["plaza", { name: null, description: [], scheduledAt: { x: 1 } }, of({ name: "type", description: "type", scheduledAt: "type" })],
+        ["%00", { name: " ", description: "\0", scheduledAt: "2030-02-30T00:00:00Z" },
+          of({ id: "pattern", name: "pattern", description: "pattern", scheduledAt: "format" })],
+        ["%00".repeat(129), { name: "\n".repeat(201), description: "\0".repeat(5001), scheduledAt: "" },
+          of({ id: "maxLength", name: "maxLength", description: "maxLength", scheduledAt: "format" })],
+        ["plaza", { name: "", description: "\ud83d", scheduledAt: 7 }, of({ name: "minLength", description: "type", scheduledAt: "type" })],
+        ["%ff", { Name: "x", description: "" }, { ...of({ id: "format" }), name: ["required", "is required"], scheduledAt: ["required", "is required"] }],
+        ["%ff%00", event, of({ id: "format" })],
+        ["x".repeat(129), [], { ...of({ id: "maxLength" }), body: ["type", "must be a JSON object"] }],
+        ["plaza", "null", { body: ["type", "must be a JSON object"] }],
+        ["plaza", '{"__proto__":{"name":"x"},"name":"a\\ud83d","description":"","scheduledAt":"2030-01-01T00:00:00Z"}', of({ name: "type" })],
       ]) {
         const headers = { "Content-Type": "application/json" };
         same(await call(usual, "POST", `/api/event/${world}`, { session: alice, body, headers }), invalid(fields), JSON.stringify(body));
       }
-      same(await list("%00", { session: alice }), invalid(of("id")));
+      same(await list("%00", { session: alice }), invalid(of({ id: "pattern" })));
       same(await list(`%ff?from=x&to=2030-02-30T00:00:00Z&limit=1001&cursor=&wait=51`, { session: alice }),
-        invalid(of("id", "from", "to", "limit", "cursor", "wait")));
+        invalid(of({ id: "format", from: "format", to: "format", limit: "maximum", cursor: "minLength", wait: "maximum" })));
       same(await list("plaza?limit=1&limit=1&wait=&from=2030-01-01T00:00:00Z&from=", { session: alice }),
-        invalid({ limit: "must be given once", from: "must be given once", ...of("wait") }));
+        invalid({ limit: ["repeated", "must be given once"], from: ["repeated", "must be given once"], ...of({ wait: "type" }) }));
+      same(await list("plaza?limit=%ff&from=%ff&cursor=%ff", { session: alice }), invalid(of({ limit: "type", from: "format", cursor: "format" })));
       for (const query of ["limit=1;from=x", "limit=0&a=%zz", "%"]) {
-        same(await list(`plaza?${query}`, { session: alice }), invalid({ query: "must be percent-encoded" }), query);
+        same(await list(`plaza?${query}`, { session: alice }), invalid({ query: ["format", "must be percent-encoded"] }), query);
       }
-      for (const limit of ["1e2", "0", "-1", "1.5", "", "+7", "9223372036854775808", "0x10"]) {
-        same(await list(`plaza?limit=${limit}`, { session: alice }), invalid(of("limit")), limit);
+      for (const [code, ...bad] of [
+        ["type", "1e2", "1.5", "", "+7", "0x10"], ["minimum", "0", "-1", "-9223372036854775809"], ["maximum", "1001", "2147483648", "9223372036854775808"],
+      ]) {
+        for (const limit of bad) same(await list(`plaza?limit=${limit}`, { session: alice }), invalid(of({ limit: code })), limit);
       }
     });
 
@@ -586,7 +599,7 @@ for (const [kind, start] of Object.entries(kinds)) {
       await usual.remove(events[1].id);
       same(await call(usual, "GET", next(page), { session: alice }), listed(events.slice(2, 3)), "a cursor of an event that is gone works");
       for (const [other, bad] of [[newWorld(), cursor], [name, `${cursor}x`], [name, cursor.slice(1)], [name, "%20"], [name, "%ff"], [name, "AAAA"]]) {
-        same(await list(`${other}?cursor=${bad}`, { session: alice }), invalid(of("cursor")), bad);
+        same(await list(`${other}?cursor=${bad}`, { session: alice }), invalid(of({ cursor: bad === "%ff" ? "format" : "cursor" })), bad);
       }
     });
 
@@ -773,6 +786,21 @@ for (const [kind, start] of Object.entries(kinds)) {
     });
   });
 }
+
+test("the limits are the contract's", () => {
+  const names = { id: "worldId", "Idempotency-Key": "idempotencyKey" };
+  const { parameters, schemas } = contract.components;
+  const own = contract.paths["/api/event/{id}"].get.parameters.filter(({ $ref }) => !$ref);
+  const found = {};
+  for (const [name, schema] of [
+    ...[...Object.values(parameters), ...own].map(({ name, schema }) => [name, schema]),
+    ...Object.entries({ ...schemas.NewEvent.properties, ...schemas.RsvpUser.properties }),
+  ]) {
+    const limited = Object.entries(schema).filter(([keyword]) => /^m(in|ax)/.test(keyword));
+    if (limited.length > 0) found[names[name] ?? name] = Object.fromEntries(limited);
+  }
+  assert.deepEqual({ ...limits }, found);
+});
 
 test("both have been seen with every status of the contract", () => {
   for (const kind of Object.keys(kinds)) {

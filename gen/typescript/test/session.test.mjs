@@ -251,12 +251,12 @@ test("under throwOnError calls reject with what went wrong", async () => {
   assert.deepEqual((await api.listEvents({ path: { id: "quiet" } })).data, { events: [] });
   await assert.rejects(createEvent({ path, body: { ...body, name: "" } }), (error) => {
     assert.ok(error instanceof CallError && error instanceof Error);
-    assert.deepEqual([error.status, error.code, Object.keys(error.fields)], [400, "validation_failed", ["name"]]);
+    assert.deepEqual([error.status, error.code, Object.keys(error.fields), error.fieldCodes], [400, "validation_failed", ["name"], { name: "minLength" }]);
     assert.match(error.requestId, /^[0-9a-f-]{36}$/);
     assert.match(error.stack, /CallError/);
     return true;
   });
-  await assert.rejects(joinEvent({ path: { id: "nothing" } }), { status: 404, code: "event_not_found", fields: {}, retryAfter: undefined });
+  await assert.rejects(joinEvent({ path: { id: "nothing" } }), { status: 404, code: "event_not_found", fields: {}, fieldCodes: {}, retryAfter: undefined });
   assert.equal((await joinEvent({ path: { id: "nothing" }, throwOnError: false })).error.code, "event_not_found");
 
   connectWith({});
@@ -285,7 +285,7 @@ test("ids that no browser can ask for are refused here, with the field", async (
   for (const id of ["", ".", ".."]) {
     for (const call of [listEvents, joinEvent, leaveEvent, (options) => createEvent({ ...options, body })]) {
       const { error } = await call({ path: { id } });
-      assert.deepEqual([error.code, Object.keys(error.fields)], ["validation_failed", ["id"]]);
+      assert.deepEqual([error.code, Object.keys(error.fields), error.fieldCodes], ["validation_failed", ["id"], { id: "not" }]);
       await assert.rejects(call({ path: { id }, throwOnError: true }), { name: "CallError", status: 400, code: "validation_failed" });
     }
     await assert.rejects(allEvents({ path: { id } }).next(), { name: "CallError", status: 400 });

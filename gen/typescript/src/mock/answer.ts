@@ -11,18 +11,23 @@ export interface Answer {
   body?: unknown;
 }
 
+/** What is wrong with each bad field: a code for programs, and words for people. */
+export type Fields = Record<string, [code: string, message: string]>;
+
 /** An error of the contract, as in the service's table of errors. It is thrown, and becomes the response. */
 export class Problem extends Error {
   constructor(
     readonly status: number, readonly code: string, message: string,
-    readonly more: { fields?: Record<string, string>; detail?: string } = {}, readonly headers: Record<string, string> = {},
+    readonly more: { fields?: Record<string, string>; fieldCodes?: Record<string, string>; detail?: string } = {}, readonly headers: Record<string, string> = {},
   ) {
     super(message);
   }
 }
 
-export const invalid = (fields: Record<string, string>) =>
-  new Problem(400, "validation_failed", "The request does not fit the contract", { fields });
+export const invalid = (fields: Fields) => {
+  const each = (index: 0 | 1) => Object.fromEntries(Object.entries(fields).map(([name, fault]) => [name, fault[index]]));
+  return new Problem(400, "validation_failed", "The request does not fit the contract", { fields: each(1), fieldCodes: each(0) });
+};
 export const malformed = () =>
   new Problem(400, "malformed_json", "The body is not one JSON document in UTF-8 without duplicate names");
 export const unauthorized = (code: "no_token" | "token_expired" | "invalid_token") => new Problem(401, code, "Not authenticated");

@@ -1,7 +1,7 @@
 /** Events and RSVPs, and who waits for them to change. */
 import { keyUsed, noEvent } from "./answer.js";
 import { uuid } from "./random.js";
-import { eventFields, isUsername, isWorld, readInstant, usernameMessage, worldMessage } from "./rules.js";
+import { eventFields, isUsername, readInstant, usernameMessage, worldFields } from "./rules.js";
 
 /** An event to begin with, or one that somebody else creates. */
 export interface NewMockEvent {
@@ -38,8 +38,8 @@ export class Events {
   /** Creates an event, which the service would take, and returns its id. */
   create({ world, name, description = "", scheduledAt, joined = [], id = this.#newId() }: NewMockEvent): string {
     const text = scheduledAt instanceof Date ? scheduledAt.toISOString() : scheduledAt;
-    const fields = { ...(isWorld(world) ? {} : { world: worldMessage }), ...eventFields({ name, description, scheduledAt: text }) };
-    for (const [field, message] of Object.entries(fields)) throw new TypeError(`${field} of an event ${message}`);
+    const fields = { ...worldFields(world), ...eventFields({ name, description, scheduledAt: text }) };
+    for (const [field, [, message]] of Object.entries(fields)) throw new TypeError(`${field === "id" ? "world" : field} of an event ${message}`);
     if (!joined.every(isUsername)) throw new TypeError(usernameMessage);
     this.#events.set(id, { id, world, name, description, scheduledAt: readInstant(text)!.milliseconds, joined: new Set(joined) });
     this.changes.tell(world);

@@ -1,11 +1,9 @@
 /** What a request may have, in the words of the contract (x-message). */
-import { malformed, mediaType, tooLarge } from "./answer.js";
+import { limits } from "../limits.js";
+import { type Fields, malformed, mediaType, tooLarge } from "./answer.js";
 
-/** What is wrong with each bad field. */
-export type Fields = Record<string, string>;
-
-export const worldMessage = "must be 1 to 128 characters without control characters, in UTF-8, and not . or ..";
-export const keyMessage = "must be 1 to 255 visible ASCII characters";
+const worldMessage = "must be 1 to 128 characters without control characters, in UTF-8, and not . or ..";
+const keyMessage = "must be 1 to 255 visible ASCII characters";
 const nameMessage = "must be 1 to 200 characters, not only white space, without control characters";
 const descriptionMessage = "must be 0 to 5000 characters, without control characters other than tab and line breaks";
 const instantMessage = "must be an RFC 3339 date-time with Z or an offset up to 14:00, in UTC within the years 1970 to 9999";
@@ -14,39 +12,66 @@ const cursorMessage = "must be a cursor from the Link of this world's list";
 const maxBody = 64 * 1024; // bytes
 const maxDepth = 32; // of nested arrays and objects
 
-/** Reports whether a text has so many characters and no half of a surrogate pair. */
-const hasLength = (text: string, least: number, most: number) => {
-  const { length } = [...text];
-  return length >= least && length <= most && !/\p{Surrogate}/u.test(text);
+/** The keyword of JSON Schema that refuses a value, undefined for none; of several, the first in the order of the contract. */
+type Check = (value: unknown) => string | undefined;
+
+/** Checks a text, which has no half of a surrogate pair. */
+const textOf = ({ minLength = 0, maxLength }: { minLength?: number; maxLength?: number }, pattern = (_: string) => true): Check => (value) => {
+  if (typeof value !== "string" || /\p{Surrogate}/u.test(value)) return "type";
+  const { length } = [...value];
+  if (length < minLength) return "minLength";
+  if (maxLength !== undefined && length > maxLength) return "maxLength";
+  return pattern(value) ? undefined : "pattern";
 };
 
-export const isWorld = (id: string | undefined): boolean =>
-  id !== undefined && hasLength(id, 1, 128) && !/[\0-\x1F\x7F-\x9F]/.test(id) && id !== "." && id !== "..";
+/** Checks a whole number that is written in a query. */
+const wholeOf = ({ minimum, maximum }: { minimum: number; maximum: number }): Check => (value) => {
+  if (!/^[+-]?\d+$/.test(value as string)) return "type";
+  return Number(value) < minimum ? "minimum" : Number(value) > maximum ? "maximum" : undefined;
+};
+
+const instant: Check = (value) => (typeof value !== "string" ? "type" : readInstant(value) ? undefined : "format");
+
+const isPlain = (value: string) => !/[\0-\x1F\x7F-\x9F]/.test(value);
 
 /** Reports whether not all of a text is white space. U+FEFF, which JavaScript's \s has, is none: a byte order mark has always been a name. */
 const isVisible = (text: string) => /[^\t-\r\p{Z}]/u.test(text);
 
-export const isKey = (key: string): boolean => /^[!-~]{1,255}$/.test(key);
+const checkWorld = textOf(limits.worldId, isPlain);
+const checkKey = textOf(limits.idempotencyKey, (key) => /^[!-~]*$/.test(key));
+
+/** What is wrong with a world's id, which is undefined if it cannot be decoded. */
+export function worldFields(id: string | undefined): Fields {
+  const code = id === undefined ? "format" : id === "." || id === ".." ? "not" : checkWorld(id);
+  return code ? { id: [code, worldMessage] } : {};
+}
+
+/** What is wrong with an Idempotency-Key, of which there may be none. */
+export function keyFields(key: string | null): Fields {
+  const code = key === null ? undefined : checkKey(key);
+  return code ? { "Idempotency-Key": [code, keyMessage] } : {};
+}
 
 export const usernameMessage = "a username has 1 to 100 characters, not only white space, without control characters";
 
 /** Reports whether somebody can be called so. */
-export const isUsername = (name: string): boolean => hasLength(name, 1, 100) && isVisible(name) && !/[\0-\x1F\x7F-\x9F]/.test(name);
+export const isUsername = (name: string): boolean => !textOf(limits.username, (name) => isVisible(name) && isPlain(name))(name);
 
-const rules: Record<string, [message: string, fits: (text: string) => boolean]> = {
-  name: [nameMessage, (text) => hasLength(text, 1, 200) && isVisible(text) && !/[\0-\x1F\x7F-\x9F]/.test(text)],
-  description: [descriptionMessage, (text) => hasLength(text, 0, 5000) && !/[\0-\x08\x0B\x0C\x0E-\x1F\x7F-\x9F]/.test(text)],
-  scheduledAt: [instantMessage, (text) => readInstant(text) !== undefined],
+const rules: Record<string, [message: string, check: Check]> = {
+  name: [nameMessage, textOf(limits.name, (name) => isVisible(name) && isPlain(name))],
+  description: [descriptionMessage, textOf(limits.description, (words) => !/[\0-\x08\x0B\x0C\x0E-\x1F\x7F-\x9F]/.test(words))],
+  scheduledAt: [instantMessage, instant],
 };
 
 /** What is wrong with the members of a new event. */
 export function eventFields(body: unknown): Fields {
-  if (typeof body !== "object" || body === null || Array.isArray(body)) return { body: "must be a JSON object" };
+  if (typeof body !== "object" || body === null || Array.isArray(body)) return { body: ["type", "must be a JSON object"] };
   const fields: Fields = {};
-  for (const [name, [message, fits]] of Object.entries(rules)) {
+  for (const [name, [message, check]] of Object.entries(rules)) {
     const value: unknown = Object.hasOwn(body, name) ? (body as Record<string, unknown>)[name] : undefined;
-    if (value === undefined) fields[name] = "is required";
-    else if (typeof value !== "string" || !fits(value)) fields[name] = message;
+    const code = check(value);
+    if (value === undefined) fields[name] = ["required", "is required"];
+    else if (code) fields[name] = [code, message];
   }
   return fields;
 }
@@ -80,29 +105,28 @@ export interface ListQuery {
   wait?: string;
 }
 
-const isWhole = (text: string, least: number, most: number) => /^[+-]?\d+$/.test(text) && Number(text) >= least && Number(text) <= most;
-
-const parameters: Record<keyof ListQuery, [message: string, fits: (text: string) => boolean]> = {
-  from: [instantMessage, (text) => readInstant(text) !== undefined],
-  to: [instantMessage, (text) => readInstant(text) !== undefined],
-  limit: ["must be a whole number from 1 to 1000", (text) => isWhole(text, 1, 1000)],
-  cursor: [cursorMessage, (text) => text !== "" && !text.includes("\uFFFD")],
-  wait: ["must be a whole number from 1 to 50", (text) => isWhole(text, 1, 50)],
+const parameters: Record<keyof ListQuery, [message: string, check: Check]> = {
+  from: [instantMessage, instant],
+  to: [instantMessage, instant],
+  limit: ["must be a whole number from 1 to 1000", wholeOf(limits.limit)],
+  cursor: [cursorMessage, (value) => textOf(limits.cursor)(value) ?? ((value as string).includes("\uFFFD") ? "format" : undefined)],
+  wait: ["must be a whole number from 1 to 50", wholeOf(limits.wait)],
 };
 
-export const cursorFields: Fields = { cursor: cursorMessage };
+export const cursorFields: Fields = { cursor: ["cursor", cursorMessage] };
 
 /** Reads the query of a list, and adds what is wrong with it. */
 export function readQuery(search: string, fields: Fields): ListQuery {
   const query: ListQuery = {};
-  if (/;|%(?![0-9A-Fa-f]{2})/.test(search)) fields["query"] = "must be percent-encoded";
+  if (/;|%(?![0-9A-Fa-f]{2})/.test(search)) fields["query"] = ["format", "must be percent-encoded"];
   else {
     const given = new URLSearchParams(search);
-    for (const [name, [message, fits]] of Object.entries(parameters) as [keyof ListQuery, (typeof parameters)["from"]][]) {
+    for (const [name, [message, check]] of Object.entries(parameters) as [keyof ListQuery, (typeof parameters)["from"]][]) {
       const [value, another] = given.getAll(name);
-      if (another !== undefined) fields[name] = "must be given once";
-      else if (value !== undefined && fits(value)) query[name] = value;
-      else if (value !== undefined) fields[name] = message;
+      if (value === undefined) continue;
+      const code = another === undefined ? check(value) : "repeated";
+      if (code) fields[name] = [code, code === "repeated" ? "must be given once" : message];
+      else query[name] = value;
     }
   }
   return query;

@@ -5,7 +5,7 @@ import {
 import { clearCookies, setCookies, valuesOf } from "./cookies.js";
 import type { Events } from "./events.js";
 import { escapePath, type ETags, isUnchanged, mayWait, pageOf, tagsOf } from "./list.js";
-import { drain, eventFields, type Fields, isKey, isWorld, keyMessage, readBody, readQuery, worldMessage } from "./rules.js";
+import { drain, eventFields, keyFields, readBody, readQuery, worldFields } from "./rules.js";
 import { type Claims, isRefreshToken, type Issued, type Sessions } from "./sessions.js";
 
 /** How calls fail: that they are too many, or something unforeseen. */
@@ -99,11 +99,9 @@ export class Service {
 
     createEvent: async (call) => {
       const { session } = this.#requireAuth(call);
-      const fields: Fields = isWorld(call.id) ? {} : { id: worldMessage };
       const key = call.request.headers.get("Idempotency-Key");
-      if (key !== null && !isKey(key)) fields["Idempotency-Key"] = keyMessage;
       const body = await readBody(call.request);
-      Object.assign(fields, eventFields(body));
+      const fields = { ...worldFields(call.id), ...keyFields(key), ...eventFields(body) };
       if (Object.keys(fields).length > 0) throw invalid(fields);
       this.#requireActive(session);
       const { name, description, scheduledAt } = body as { name: string; description: string; scheduledAt: string };
@@ -114,7 +112,7 @@ export class Service {
 
     listEvents: async (call) => {
       const { session, expires } = this.#requireAuth(call);
-      const fields: Fields = isWorld(call.id) ? {} : { id: worldMessage };
+      const fields = worldFields(call.id);
       const query = readQuery(new URL(call.request.url).search, fields);
       if (Object.keys(fields).length > 0) throw invalid(fields);
       const world = call.id!;
