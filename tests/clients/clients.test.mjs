@@ -6,6 +6,7 @@ import { mkdir, rm, writeFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { build } from "esbuild";
+import { readme, writeFiles } from "../browser/readme.mjs";
 import { fetchWithCookies, startService } from "../browser/service.mjs";
 import { cases, differences } from "./cases.mjs";
 
@@ -13,7 +14,7 @@ process.chdir(import.meta.dirname);
 
 const contract = "./generated/openapi.json";
 const generators = [
-  `openapi-typescript ${contract} -o generated/openapi-typescript.ts`,
+  `openapi-typescript ${contract} -o generated/schema.ts`,
   "openapi-ts -f hey-api.config.mjs",
   "orval --config orval.config.mjs",
   "kubb generate --config kubb.config.mjs",
@@ -27,7 +28,8 @@ before(async () => {
   await mkdir("generated");
   const published = await fetch(`${service.address}/openapi.json`);
   await writeFile(contract, await published.text());
-  await Promise.all(generators.map(run));
+  const { files } = await readme("Keep the session", "docs/clients.md"); // tests/browser runs it
+  await Promise.all([...generators.map(run), writeFiles("generated", files)]);
 });
 after(() => service?.stop());
 

@@ -1,5 +1,5 @@
 import createClient from "openapi-fetch";
-import type { paths } from "../generated/openapi-typescript";
+import type { paths } from "../generated/schema";
 
 const refused: string[] = [];
 

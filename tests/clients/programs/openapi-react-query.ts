@@ -1,6 +1,6 @@
 import createFetchClient from "openapi-fetch";
 import createClient from "openapi-react-query";
-import type { components, paths } from "../generated/openapi-typescript";
+import type { components, paths } from "../generated/schema";
 import { queries, rendered, scenario } from "./scenario";
 
 export function run(baseUrl: string, world: string) {
