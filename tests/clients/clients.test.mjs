@@ -44,6 +44,7 @@ for (const name of ["openapi-fetch", "hey-api", "orval", "kubb", "swagger-typesc
       done: [true, true, true, true],
       before: ["Rooftop concert: alice"],
       after: ["Rooftop concert: "],
+      watched: ["200 1", "304 none", "200 2"],
     });
   });
 }
@@ -104,13 +105,14 @@ async function ask(call, { event, world = "plaza", query }) {
   return response.ok;
 }
 
-/** Runs a program as alice in a world of its own. */
+/** Runs a program as alice in a world of its own, where bob makes an event when it says so. */
 async function runProgram(name) {
   const { run } = await load(name);
   const real = globalThis.fetch;
+  const bob = fetchWithCookies(await service.issue("bob"));
   globalThis.fetch = fetchWithCookies(await service.issue("alice"));
   try {
-    return await run(service.address, name);
+    return await run(service.address, name, () => service.create(bob, name));
   } finally {
     globalThis.fetch = real;
   }

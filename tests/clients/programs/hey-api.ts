@@ -1,10 +1,11 @@
 import { createEvent, getSession, joinEvent, leaveEvent, listEvents, refreshSession } from "../generated/hey-api";
 import { client } from "../generated/hey-api/client.gen";
+import { watch } from "./watch";
 
 const refused: string[] = [];
 
 /** Uses every operation, and tells what happened. */
-export async function run(baseUrl: string, world: string) {
+export async function run(baseUrl: string, world: string, change: () => Promise<unknown>) {
   client.setConfig({ baseUrl, credentials: "include" });
 
   const session = await getSession();
@@ -48,5 +49,9 @@ export async function run(baseUrl: string, world: string) {
     done: [created.data.success, joined.data?.success, left.data?.success, refreshed.data?.success],
     before,
     after: await names(),
+    watched: await watch(async (etag, wait) => {
+      const { data, response } = await listEvents({ path, query: { wait }, headers: { "If-None-Match": etag } });
+      return { ...data, status: response?.status ?? 0, headers: response?.headers };
+    }, change),
   };
 }

@@ -21,7 +21,7 @@ export const config = { baseURL: "" };
 export default async function client<TData, TError, TVariables>(
   request: RequestConfig<TVariables>,
 ): Promise<ResponseConfig<TData, TError>> {
-  const query = new URLSearchParams(Object.entries(request.params ?? {}).map(([name, value]) => [name, String(value)]));
+  const query = new URLSearchParams(Object.entries(request.params ?? {}).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])));
   const response = await fetch(`${config.baseURL}${request.url}${query.size > 0 ? `?${query}` : ""}`, {
     credentials: "include",
     ...request,
@@ -33,5 +33,5 @@ export default async function client<TData, TError, TVariables>(
   const { headers, status } = response;
   return response.ok
     ? { ok: true, status: 200, data: await response.json(), headers }
-    : { ok: false, status, error: await response.json(), headers };
+    : { ok: false, status, error: status === 304 ? undefined : await response.json(), headers };
 }

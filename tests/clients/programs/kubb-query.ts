@@ -11,7 +11,7 @@ export function run(baseUrl: string, world: string) {
     session: () => queries.fetchQuery(getSessionQueryOptions()),
     refresh: () => rendered(() => useRefreshSession()).mutateAsync(),
     create: (id, data) => rendered(() => useCreateEvent()).mutateAsync({ id, data }),
-    list: (id, credentials = "include") => queries.fetchQuery(listEventsQueryOptions(id, { limit: 10 }, { credentials })),
+    list: (id, credentials = "include") => queries.fetchQuery(listEventsQueryOptions(id, { limit: 10 }, undefined, { credentials })),
     join: (id) => rendered(() => useJoinEvent()).mutateAsync({ id }),
     leave: (id) => rendered(() => useLeaveEvent()).mutateAsync({ id }),
   }, world, (error) => error as ApiError);

@@ -1,10 +1,11 @@
 import { createEvent, getSession, joinEvent, leaveEvent, listEvents, refreshSession } from "../generated/kubb";
 import { config } from "./kubb-client";
+import { watch } from "./watch";
 
 const refused: string[] = [];
 
 /** Uses every operation, and tells what happened. */
-export async function run(baseUrl: string, world: string) {
+export async function run(baseUrl: string, world: string, change: () => Promise<unknown>) {
   config.baseURL = baseUrl;
 
   const session = await getSession();
@@ -21,7 +22,7 @@ export async function run(baseUrl: string, world: string) {
   if (!created.ok) throw new Error(created.error.error);
   const id = created.headers.get("Event-Id") ?? "";
 
-  const outside = await listEvents(world, undefined, { credentials: "omit" });
+  const outside = await listEvents(world, undefined, undefined, { credentials: "omit" });
   if (!outside.ok) {
     switch (outside.error.code) {
       case "token_expired":
@@ -52,5 +53,9 @@ export async function run(baseUrl: string, world: string) {
     done: [created, joined, left, refreshed].map((answer) => answer.ok && answer.data.success),
     before,
     after: await names(),
+    watched: await watch(async (etag, wait) => {
+      const list = await listEvents(world, { wait }, etag ? { "If-None-Match": etag } : undefined);
+      return { ...(list.ok && list.data), status: list.status, headers: list.headers };
+    }, change),
   };
 }

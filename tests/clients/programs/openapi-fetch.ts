@@ -1,10 +1,11 @@
 import createClient from "openapi-fetch";
 import type { paths } from "../generated/schema";
+import { watch } from "./watch";
 
 const refused: string[] = [];
 
 /** Uses every operation, and tells what happened. */
-export async function run(baseUrl: string, world: string) {
+export async function run(baseUrl: string, world: string, change: () => Promise<unknown>) {
   const api = createClient<paths>({ baseUrl, credentials: "include" });
 
   const session = await api.GET("/api/auth/session");
@@ -55,5 +56,10 @@ export async function run(baseUrl: string, world: string) {
     done: [created.data.success, joined.data?.success, left.data?.success, refreshed.data?.success],
     before,
     after: await names(),
+    watched: await watch(async (etag, wait) => {
+      const header = { "If-None-Match": etag };
+      const { data, response } = await api.GET("/api/event/{id}", { params: { ...params, query: { wait }, header } });
+      return { ...data, status: response.status, headers: response.headers };
+    }, change),
   };
 }

@@ -1,10 +1,11 @@
 import { createEvent, getSession, joinEvent, leaveEvent, listEvents, refreshSession } from "../generated/orval/api";
+import { watch } from "./watch";
 
 const refused: string[] = [];
 const cookies: RequestInit = { credentials: "include" };
 
 /** Uses every operation, and tells what happened. */
-export async function run(_baseUrl: string, world: string) {
+export async function run(_baseUrl: string, world: string, change: () => Promise<unknown>) {
   const session = await getSession(cookies);
   if (session.status !== 200) throw new Error(session.data.error);
   const active: true = session.data.authenticated;
@@ -50,5 +51,9 @@ export async function run(_baseUrl: string, world: string) {
     done: [created, joined, left, refreshed].map((answer) => answer.status === 200 && answer.data.success),
     before,
     after: await names(),
+    watched: await watch(async (etag, wait) => {
+      const list = await listEvents(world, { wait }, { ...cookies, headers: etag ? { "If-None-Match": etag } : {} });
+      return { ...(list.status === 200 && list.data), status: list.status, headers: list.headers };
+    }, change),
   };
 }

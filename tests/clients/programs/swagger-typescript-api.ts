@@ -1,9 +1,10 @@
 import { Api } from "../generated/swagger-typescript-api";
+import { watch } from "./watch";
 
 const refused: string[] = [];
 
 /** Uses every operation, and tells what happened. */
-export async function run(baseUrl: string, world: string) {
+export async function run(baseUrl: string, world: string, change: () => Promise<unknown>) {
   const { api } = new Api({ baseUrl, baseApiParams: { credentials: "include" } });
 
   const session = await api.getSession();
@@ -50,5 +51,9 @@ export async function run(baseUrl: string, world: string) {
     done: [created, joined, left, refreshed].map((answer) => answer.data.success),
     before,
     after: await names(),
+    watched: await watch(async (etag, wait) => {
+      const list = await api.listEvents(world, { wait }, { headers: etag ? { "If-None-Match": etag } : {} });
+      return { ...list.data, status: list.status, headers: list.headers };
+    }, change),
   };
 }
