@@ -19,7 +19,10 @@ const generators = [
   "orval --config orval.config.mjs",
   "kubb generate --config kubb.config.mjs",
   `swagger-typescript-api generate -p ${contract} -o generated -n swagger-typescript-api.ts --disable-throw-on-error`,
+  `openapi --input ${contract} --output generated/openapi-typescript-codegen --postfixModels Model`,
 ];
+
+const watched = ["200 1", "304 none", "200 2"];
 
 let service;
 before(async () => {
@@ -44,10 +47,14 @@ for (const name of ["openapi-fetch", "hey-api", "orval", "kubb", "swagger-typesc
       done: [true, true, true, true],
       before: ["Rooftop concert: alice"],
       after: ["Rooftop concert: "],
-      watched: ["200 1", "304 none", "200 2"],
+      watched,
     });
   });
 }
+
+test("openapi-typescript-codegen's client watches a list", async () => {
+  assert.deepEqual(await runProgram("openapi-typescript-codegen"), watched);
+});
 
 for (const name of ["hey-api-query", "orval-query", "kubb-query", "openapi-react-query"]) {
   test(`${name}'s queries and mutations work`, async () => {
