@@ -9,7 +9,7 @@ const resolved = (value) => (value.$ref ? value.$ref.slice(2).split("/").reduce(
 /** A request. The session is in the tool's cookie jar, so it has no other auth, and inherits none. */
 function request(name, method, path, { query = [], variable = [], script = [], ...rest }) {
   const search = query.filter(({ disabled }) => !disabled).map(({ key, value }) => `${key}=${value}`).join("&");
-  const raw = `{{baseUrl}}${path}${search && `?${search}`}`; // all that Insomnia reads
+  const raw = `{{baseUrl}}${path}${search && `?${search}`}`; // some importers read nothing else
   const url = { raw, host: ["{{baseUrl}}"], path: path.slice(1).split("/"), query, variable };
   const exec = ["pm.test('succeeds', () => pm.response.to.have.status(200));", ...script];
   return { name, request: { method, auth: { type: "noauth" }, url, ...rest }, event: [{ listen: "test", script: { type: "text/javascript", exec } }] };

@@ -72,7 +72,7 @@ for (const { name, skip } of engines) {
       const [old, current] = [await service.issue("alice"), await service.issue("alice")]; // which spends the old one's refresh token
       await profile.keep(service.expired(old));
       const [tab] = await profile.openTabs(["/app/"]);
-      hold = () => asked === 1 && profile.keep(current);
+      hold = () => asked === 1 && profile.keep(service.expired(current));
       asked = 0;
       assert.equal(await callThrice(tab), done);
     });
