@@ -5,7 +5,7 @@ import type { Client } from "./api/client/index.js";
 import { getSession, joinEvent, leaveEvent, listEvents, refreshSession } from "./api/sdk.gen.js";
 import { refuseUnreachableId, typeErrors, validateSuccess } from "./errors.js";
 import { createEvent } from "./events.js";
-import { type Connection, genuine, keepSession } from "./session.js";
+import { address, type Connection, genuine, keepSession } from "./session.js";
 
 /** The six operations, which reject with `CallError` if ThrowOnError: then `data` is always there. */
 export interface Operations<ThrowOnError extends boolean> {
@@ -62,7 +62,7 @@ export interface ServerConnection extends Throwing<boolean> {
  */
 export function serverClient(connection: ServerConnection): Client {
   const { baseUrl, cookie, fetch: given = (...call) => fetch(...call) } = connection;
-  const send = genuine(baseUrl, given);
+  const send = genuine(address(baseUrl), given);
   const token = (cookie ?? "").split(";").map((pair) => pair.trim()).filter((pair) => pair.startsWith("token=")).join("; ");
   return configure(createGenerated(), connection, (input, init) => {
     const request = new Request(input, { cache: "no-store", ...init });
@@ -75,7 +75,7 @@ export function serverClient(connection: ServerConnection): Client {
 const configured = new WeakSet<Client>();
 
 function configure(client: Client, { baseUrl, throwOnError = false }: Connection & Throwing<boolean>, send: typeof fetch): Client {
-  client.setConfig({ baseUrl, fetch: send, throwOnError, requestValidator: refuseUnreachableId, responseValidator: validateSuccess });
+  client.setConfig({ baseUrl: address(baseUrl), fetch: send, throwOnError, requestValidator: refuseUnreachableId, responseValidator: validateSuccess });
   if (!configured.has(client)) typeErrors(client);
   configured.add(client);
   return client;

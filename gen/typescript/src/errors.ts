@@ -63,6 +63,9 @@ export class CallError extends Error {
   }
 }
 
+/** What has gone wrong, for hooks and watches: a `CallError`, or what `fetch` rejected with, which has none of its members. */
+export type Fault = CallError | (Error & { readonly [Member in Exclude<keyof CallError, keyof Error>]?: undefined });
+
 /** What a call rejects with that had this response. */
 export const failure = ({ status, headers }: Response, body?: unknown): CallError => new CallError(status, body, headers);
 

@@ -1,6 +1,6 @@
 /** Who is signed in, for a server whose pages only those see who are: what route guards ask. */
 import { failure, type SignedOutReason } from "./errors.js";
-import { absolute, bodyOf, genuine, isSession, refusal, type Session, sessionOf, unlessAborted } from "./session.js";
+import { address, bodyOf, genuine, isSession, refusal, type Session, sessionOf, sessionUrl, unlessAborted } from "./session.js";
 
 /** For how long, in milliseconds, those who still send cookies that a refresh has replaced get the new ones: less than the service's leeway, 60 s. */
 const keptFor = 20_000;
@@ -63,7 +63,8 @@ export async function guardRequest(
   const sent = pairs.filter((pair) => pair.startsWith("token=") || (refreshes && pair.startsWith("refreshToken="))).join("; ");
   const guarded = { error: undefined, cookie: pairs.join("; "), headers: [["Cache-Control", "private, no-cache"]] } satisfies Partial<Guarded>;
   try {
-    const answer = share(`${baseUrl} ${sent}`, () => ask(baseUrl, given, sent));
+    const service = address(baseUrl);
+    const answer = share(`${service} ${sent}`, () => ask(service, given, sent));
     const { session, reason, setCookie, at } = await unlessAborted(answer, AbortSignal.timeout(patience));
     const open = reason === "invalid_refresh_token" ? Date.now() - at < arrival
       : reason === "no_refresh_token" && pairs.some((pair) => pair.startsWith("refreshToken="));
@@ -110,7 +111,7 @@ function share(key: string, ask: () => Promise<Answer>): Promise<Answer> {
 }
 
 async function ask(baseUrl: string, send: typeof fetch, cookie: string): Promise<Answer> {
-  const response = await genuine(baseUrl, send)(absolute(`${baseUrl}/api/auth/session`), {
+  const response = await genuine(baseUrl, send)(sessionUrl(baseUrl), {
     headers: { Cookie: cookie }, cache: "no-store", redirect: "manual",
   });
   const at = Date.now();

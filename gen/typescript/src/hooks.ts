@@ -1,28 +1,34 @@
 /**
  * What the hooks of React, Vue and Svelte have in common: what they do to the queries, and for how long. Each says to this in the words of its
  * framework when a component begins and ends, and what has changed meanwhile.
+ *
+ * The queries have what the service has said, as it came. Joins and leaves that are under way are in the MutationCache alone, and are put on
+ * top of it where a component shows it: so nothing has to be undone, and what a query has fits its ETag.
  */
 import {
-  createEvent, type EventList, joinEvent, leaveEvent, type LiveStatus, type NewEvent, onSessionChange, type Session, type TaggedList, watchEvents,
-  type WorldEvent,
+  createEvent, type EventList, type Fault, joinEvent, leaveEvent, type LiveStatus, type NewEvent, onSessionChange, type Session, type TaggedList,
+  watchEvents, type WorldEvent,
 } from "./index.js";
-import { keyHeader, newKey } from "./session.js";
-import { eventsOptions, type ListQuery, type Page, queryKeys } from "./query.js";
+import { keyHeader, newKey, within } from "./session.js";
+import { eventsOptions, type ListQuery, type Page, queryKeys, sessionOptions } from "./query.js";
 
 /** What selects the events of a list that is live, which has no pages. */
 export type LiveQuery = Omit<ListQuery, "limit">;
 
+type Query = { state: { data: unknown; dataUpdatedAt: number; isInvalidated: boolean } };
+
 /** What is used of a QueryClient: each framework has a class of its own. */
 export interface Queries {
   getQueryData(queryKey: readonly unknown[]): unknown;
-  getQueryState(queryKey: readonly unknown[]): { data: unknown; dataUpdatedAt: number } | undefined;
-  getQueriesData(filters: { queryKey: readonly unknown[] }): [queryKey: readonly unknown[], data: unknown][];
   setQueryData(queryKey: readonly unknown[], data: unknown): unknown;
-  setQueriesData(filters: { queryKey: readonly unknown[] }, update: (data: any) => unknown): unknown;
   cancelQueries(filters: { queryKey: readonly unknown[]; exact?: boolean }): Promise<void>;
   resetQueries(filters: { queryKey: readonly unknown[] }): Promise<void>;
-  invalidateQueries(filters: { queryKey: readonly unknown[]; predicate: (query: { queryKey: readonly unknown[] }) => boolean }): Promise<void>;
-  isMutating(filters: { mutationKey: readonly unknown[] }): number;
+  invalidateQueries(filters: { queryKey: readonly unknown[]; predicate: (query: Query) => boolean }): Promise<void>;
+  getQueryCache(): {
+    find(filters: { queryKey: readonly unknown[] }): Query | undefined;
+    findAll(filters: { queryKey: readonly unknown[]; type: "active" }): Query[];
+    subscribe(listener: () => unknown): () => void;
+  };
 }
 
 const sessionIn = (queries: Queries) => queries.getQueryData(queryKeys.session) as Session | null | undefined;
@@ -38,32 +44,21 @@ export function followSession(queries: Queries): () => void {
   }, { known: sessionIn(queries) });
 }
 
-/** What is known of the lists of a world. */
-interface World {
-  /** The keys of the queries, as JSON, whose watches have the latest list: whatever changes it they are told. */
-  live: Map<object, string>;
-  /** What joins and leaves that are under way show before their time. */
-  changes: Map<Undo, Change>;
-  /** Whether one of them has failed. */
-  failed: boolean;
-  /** The keys of creations of which it is not known what has become of them, by what was to be created. */
-  keys: Map<string, string>;
-}
+/** The session for a component, which can show nothing without it: until the service says who is signed in it is asked, every 1 to 30 seconds. */
+export const askSession = () => ({
+  ...sessionOptions(),
+  retry: (_failures: number, error: Fault) => !error.code || error.status === 429 || error.status >= 500,
+  retryDelay: (failures: number, error: Fault) => Math.min(30, Math.max(error.retryAfter ?? 0, 2 ** failures)) * 1_000,
+});
 
-const worlds = new WeakMap<Queries, Map<string, World>>();
+/** The watches that bring lists, each the list of a query. */
+const watches = new Set<{ query: Query | undefined; asked: number }>();
 
-function worldOf(queries: Queries, world: string): World {
-  if (!worlds.has(queries)) worlds.set(queries, new Map());
-  const known = worlds.get(queries)!;
-  if (!known.has(world)) known.set(world, { live: new Map(), changes: new Map(), failed: false, keys: new Map() });
-  return known.get(world)!;
-}
+const watchesOf = (query: Query) => [...watches].filter((watch) => watch.query === query);
 
-/** Has the lists of a world read again after a write: `all` of them, or those that no watch brings. */
-function readAgain(queries: Queries, world: string, all = false): Promise<void> {
-  const live = new Set(all ? [] : worldOf(queries, world).live.values());
-  return queries.invalidateQueries({ queryKey: queryKeys.events(world), predicate: ({ queryKey }) => !live.has(JSON.stringify(queryKey)) });
-}
+/** Has the lists of a world read again that no watch brings. */
+const readAgain = (queries: Queries, world: string) =>
+  queries.invalidateQueries({ queryKey: queryKeys.events(world), predicate: (query) => !watchesOf(query).length });
 
 /** How a list is while its component begins. */
 export const connecting = (): LiveStatus => ({ status: "connecting", since: new Date(), error: undefined });
@@ -71,8 +66,7 @@ export const connecting = (): LiveStatus => ({ status: "connecting", since: new 
 /** What is asked of a query: of the session, and of the list. */
 interface Asked<T> {
   data: T | undefined;
-  error: unknown;
-  failureCount: number;
+  failureReason: Fault | null;
   fetchStatus: string;
 }
 
@@ -86,37 +80,36 @@ export interface LiveList {
 
 /** The list that `list` has been asked for, for the user of `session`. */
 export function liveList(
-  queries: Queries, world: string, query: LiveQuery, { data: session, error }: Asked<Session | null>, list: Asked<TaggedList>,
+  queries: Queries, world: string, query: LiveQuery, { data: session, failureReason }: Asked<Session | null>, list: Asked<TaggedList>,
 ): LiveList {
   const { queryKey } = eventsOptions(world, query);
   const user = session ? session.username ?? "" : undefined;
   // The watch goes on from what the query has read, and does not wait for one that fails.
-  const read = list.data || list.failureCount || list.fetchStatus === "paused";
+  const read = list.data || list.failureReason || list.fetchStatus === "paused";
   // How it is without a watch, while it is not known who is signed in, nobody is, or the list is being read.
-  const without = user !== undefined && read ? undefined : session === null ? "ended" : error ? "offline" : "connecting";
+  const without = user !== undefined && read ? undefined : session === null ? "ended" : failureReason ? "offline" : "connecting";
   return {
     term: JSON.stringify([queryKey, user, without]),
     show(onStatus) {
       if (without) {
-        onStatus({ status: without, since: new Date(), error: error ?? undefined });
+        onStatus({ status: without, since: new Date(), error: failureReason ?? undefined });
         return () => {};
       }
-      const { live, changes } = worldOf(queries, world);
-      const watch = {};
-      const stop = watchEvents({ path: { id: world }, query, known: justRead(queries, queryKey) }, {
+      const watch = { query: queries.getQueryCache().find({ queryKey }), asked: 0 };
+      watches.add(watch);
+      const stop = watchEvents({ path: { id: world }, query, known: justRead(watch.query) }, {
         onStatus: (status) => {
-          if (status.status === "live") live.set(watch, JSON.stringify(queryKey));
-          else live.delete(watch);
+          if (status.status === "ended") watches.delete(watch);
           onStatus(status);
         },
-        onList: async (next) => {
-          // What is being asked for may be older than the list, and the list older than what is under way.
-          await queries.cancelQueries({ queryKey, exact: true });
-          queries.setQueryData(queryKey, [...changes.values()].reduce((lists: Lists, change) => change(lists), next));
+        onList: async (next, asked) => {
+          await queries.cancelQueries({ queryKey, exact: true }); // What is being asked for may be older than the list.
+          watch.asked = asked;
+          queries.setQueryData(queryKey, next);
         },
       });
       return () => {
-        live.delete(watch);
+        watches.delete(watch);
         stop();
       };
     },
@@ -124,13 +117,15 @@ export function liveList(
 }
 
 /** The list of a query, unless that was read longer ago: a component that was away does not know what is the latest. */
-function justRead(queries: Queries, queryKey: readonly unknown[]): TaggedList | undefined {
-  const { data, dataUpdatedAt = 0 } = queries.getQueryState(queryKey) ?? {};
-  return Date.now() - dataUpdatedAt < 5_000 ? data as TaggedList | undefined : undefined;
+function justRead(query: Query | undefined): TaggedList | undefined {
+  return query && Date.now() - query.state.dataUpdatedAt < 5_000 ? query.state.data as TaggedList | undefined : undefined;
 }
 
 /** For how long, in milliseconds, the same creation again is the same event. */
 const maxRepeating = 5 * 60_000;
+
+/** The keys of creations of which it is not known what has become of them, by what was to be created. */
+const keys = new Map<string, string>();
 
 /**
  * The mutation that creates events in a world. The same one again makes one event, until it is known that there is one: it was clicked
@@ -138,8 +133,7 @@ const maxRepeating = 5 * 60_000;
  */
 export const creation = (queries: Queries, world: string) => ({
   mutationFn: async (body: NewEvent): Promise<string> => {
-    const { keys } = worldOf(queries, world);
-    const event = JSON.stringify(body);
+    const event = JSON.stringify([world, body]);
     const known = keys.get(event);
     const key = known && Date.now() - parseInt(known) < maxRepeating ? known : newKey();
     keys.set(event, key);
@@ -155,72 +149,81 @@ export const creation = (queries: Queries, world: string) => ({
   onSuccess: () => readAgain(queries, world),
 });
 
-/** The mutation that joins events of a world. */
-export const joining = (queries: Queries, world: string) =>
-  attendance(queries, world, joinEvent, (names, username) => names.includes(username) ? names : [...names, username]);
-
-/** The mutation that leaves events of a world. */
-export const leaving = (queries: Queries, world: string) =>
-  attendance(queries, world, leaveEvent, (names, username) => names.filter((name) => name !== username));
-
-/** What undoes in all lists what a mutation has shown before its time. */
-export type Undo = () => void;
-
-function attendance(
-  queries: Queries, world: string, operation: typeof joinEvent | typeof leaveEvent, change: (names: string[], username: string) => string[],
-) {
-  const queryKey = queryKeys.events(world);
-  return {
-    mutationKey: attendanceKey(world),
-    mutationFn: async (id: string): Promise<void> => void (await operation({ path: { id }, throwOnError: true })),
-    onMutate: async (id: string): Promise<Undo> => {
-      await queries.cancelQueries({ queryKey });
-      const username = sessionIn(queries)?.username;
-      if (username === undefined) return () => {};
-      const before = queries.getQueriesData({ queryKey }).flatMap(([, data]) => eventsOf(data as Lists)).find((event) => event.id === id);
-      const joined = before?.RSVPs.some(({ user }) => user.username === username);
-      // Somebody else may be signed in when the next list comes.
-      const show = inEvent(id, (names) => sessionIn(queries)?.username === username ? change(names, username) : names);
-      const undo = () => queries.setQueriesData({ queryKey }, inEvent(id, (names) => {
-        const others = names.filter((name) => name !== username);
-        return !joined ? others : names.includes(username) ? names : [...others, username];
-      }));
-      worldOf(queries, world).changes.set(undo, show);
-      queries.setQueriesData({ queryKey }, show);
-      return undo;
-    },
-    onError: (_error: Error, _id: string, undo: Undo | undefined) => undo?.(),
-    onSettled: (_data: void | undefined, error: Error | null, _id: string, undo: Undo | undefined) => {
-      const state = worldOf(queries, world);
-      if (undo) state.changes.delete(undo);
-      state.failed ||= !!error;
-      // While another change is under way what is read would show the user as before it.
-      if (queries.isMutating({ mutationKey: attendanceKey(world) }) > 1) return;
-      // What has failed may have happened, and its list may have come before it was undone.
-      const all = state.failed;
-      state.failed = false;
-      return readAgain(queries, world, all);
-    },
-  };
+/** What a join or a leave knows beside its event. While it is not known who is signed in it is not shown before its time. */
+export interface Attending {
+  username: string | undefined;
+  joins: boolean;
 }
 
-const attendanceKey = (world: string) => [...queryKeys.events(world), "attendance"];
+/** A join or a leave of an event. */
+export type Change = Attending & { id: string };
+
+const attendanceKey = ["worldevents", "attendance"];
+
+/** For how long, in milliseconds, what has succeeded is shown while no list has come that has it. */
+const maxShown = 30_000;
+
+/** The mutation that joins events of a world. */
+export const joining = (queries: Queries, world: string) => attendance(queries, world, true);
+
+/** The mutation that leaves events of a world. */
+export const leaving = (queries: Queries, world: string) => attendance(queries, world, false);
+
+/** It is pending until the lists on the screen have it. */
+const attendance = (queries: Queries, world: string, joins: boolean) => ({
+  mutationKey: attendanceKey,
+  mutationFn: async (id: string): Promise<void> => void (await (joins ? joinEvent : leaveEvent)({ path: { id }, throwOnError: true })),
+  onMutate: (): Attending => ({ username: sessionIn(queries)?.username, joins }),
+  onSuccess: (_data: void, id: string, attending: Attending) => arrival(queries, world, { id, ...attending }),
+  onError: () => void readAgain(queries, world), // It may have happened.
+});
+
+/** Waits until every list of a world that is on the screen has a change, or has been asked for after now. */
+function arrival(queries: Queries, world: string, change: Change): Promise<void> {
+  const now = Date.now();
+  void readAgain(queries, world);
+  const has = (query: Query) => {
+    const bringing = watchesOf(query);
+    return eventsOf(query.state.data as Lists).every((event) => event.id !== change.id || isAsAfter(change, event)) ||
+      (bringing.length ? bringing.some(({ asked }) => asked > now) : !query.state.isInvalidated);
+  };
+  const cache = queries.getQueryCache();
+  let unsubscribe = () => {};
+  const come = new Promise<void>((resolve) => {
+    const check = () => cache.findAll({ queryKey: queryKeys.events(world), type: "active" }).every(has) && resolve();
+    unsubscribe = cache.subscribe(check);
+    check();
+  });
+  return within(maxShown, () => come).catch(() => {}).finally(unsubscribe);
+}
 
 /** What the queries of a world have: a list, or its pages. */
 type Lists = EventList | { pages: Page[] } | undefined;
 
 const eventsOf = (data: Lists): WorldEvent[] => !data ? [] : "pages" in data ? data.pages.flatMap((page) => page.events) : data.events;
 
-/** What a join or a leave does to a list, or to its pages. */
-type Change = (data: Lists) => Lists;
+/** What is asked of the MutationCache: the joins and leaves that are under way, in the order of the clicks. */
+export const underWay = {
+  filters: { mutationKey: attendanceKey, status: "pending" as const },
+  select: ({ state }: { state: { variables: unknown; context: unknown } }): Change =>
+    ({ id: state.variables as string, ...state.context as Attending }),
+};
 
-/** Changes who takes part in an event. */
-function inEvent(id: string, change: (names: string[]) => string[]): Change {
-  const inList = <L extends EventList>(list: L): L => ({
-    ...list,
-    events: list.events.map((event) => event.id !== id ? event : {
-      ...event, RSVPs: change(event.RSVPs.map(({ user }) => user.username)).map((username) => ({ user: { username } })),
-    }),
-  });
-  return (data) => !data ? data : "pages" in data ? { ...data, pages: data.pages.map(inList) } : inList(data);
+/** The events with what the user has under way on top. */
+export function withChanges(events: WorldEvent[], changes: readonly Change[], session: Session | null | undefined): WorldEvent[] {
+  // Somebody else may be signed in by now.
+  const own = changes.filter(({ username }) => username !== undefined && username === session?.username);
+  if (!own.length) return events;
+  return events.map((event) => own.filter(({ id }) => id === event.id).reduce(after, event));
 }
+
+/** The event after a change. */
+function after(event: WorldEvent, change: Change): WorldEvent {
+  if (isAsAfter(change, event)) return event;
+  const { username = "", joins } = change;
+  return { ...event, RSVPs: joins ? [...event.RSVPs, { user: { username } }] : event.RSVPs.filter(({ user }) => user.username !== username) };
+}
+
+/** Reports whether the change makes no difference to the event. */
+const isAsAfter = ({ username, joins }: Change, event: WorldEvent): boolean =>
+  event.RSVPs.some(({ user }) => user.username === username) === joins;

@@ -8,7 +8,7 @@ export * from "./api/index.js";
 export { client } from "./api/client.gen.js";
 export type { Client } from "./api/client/index.js";
 export { connect, createClient, type Operations, serverClient, type ServerConnection, type Throwing } from "./connect.js";
-export { CallError, type ErrorCode, reasonOf, type SignedOutReason } from "./errors.js";
+export { CallError, type ErrorCode, type Fault, reasonOf, type SignedOutReason } from "./errors.js";
 export { allEvents, createEvent, type Created, listOf, nextPage, type TaggedList } from "./events.js";
 export { type Guarded, type GuardedRequest, guardRequest } from "./guard.js";
 export { limits } from "./limits.js";

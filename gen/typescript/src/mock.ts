@@ -12,6 +12,7 @@ import { Events, type NewMockEvent } from "./mock/events.js";
 import { ETags, listOf } from "./mock/list.js";
 import { type Failure, type OperationName, Service } from "./mock/service.js";
 import { type Issued, Sessions } from "./mock/sessions.js";
+import { address } from "./session.js";
 
 export type { Failure, Issued, NewMockEvent, OperationName };
 
@@ -62,7 +63,7 @@ export interface Mock {
  */
 export function mock(options: MockOptions = {}): Mock {
   const { user, now = () => Date.now(), sessionsPerUser = 1 } = options;
-  const baseUrl = options.baseUrl ? new URL(options.baseUrl, globalThis.location?.href).href.replace(/\/$/, "") : undefined;
+  const baseUrl = options.baseUrl ? address(options.baseUrl) : undefined;
   const etags = new ETags();
   const begin = () => {
     const events = new Events(now);
@@ -73,8 +74,8 @@ export function mock(options: MockOptions = {}): Mock {
     return { events, sessions, jar, service: new Service(events, sessions, etags, now) };
   };
   let state = begin();
-  const address = baseUrl?.replace(/[.*+?^${}()|[\]\\]/g, "\\$&") ?? "https?://[^/]+";
-  const paths = new RegExp(`^(?:${address})/(?:api/(?:auth|event)(?:/.*)?|sign-out)$`);
+  const pattern = baseUrl?.replace(/[.*+?^${}()|[\]\\]/g, "\\$&") ?? "https?://[^/]+";
+  const paths = new RegExp(`^(?:${pattern})/(?:api/(?:auth|event)(?:/.*)?|sign-out)$`);
 
   return {
     handlers: [http.all(paths, async ({ request }) => {

@@ -4,7 +4,7 @@
  * @packageDocumentation
  */
 import {
-  allEvents, CallError, type EventList, getSession, listEvents, listOf, nextPage, reasonOf, type Session, sessionOf, type TaggedList, type WatchOptions,
+  allEvents, CallError, type EventList, type Fault, getSession, listEvents, listOf, nextPage, reasonOf, type Session, sessionOf, type TaggedList, type WatchOptions,
   type WorldEvent,
 } from "./index.js";
 
@@ -22,12 +22,12 @@ export const queryKeys = {
 };
 
 /** What a query hands to its function. */
-interface Call {
+export interface Call {
   signal?: AbortSignal | undefined;
 }
 
 /** The client repeats what the service says can be repeated, and refreshes by itself. What a proxy says may be over in a moment. */
-const retry = (failures: number, error: Error) => !(error instanceof CallError && error.code) && failures < 2;
+const retry = (failures: number, error: Error) => !(error as Fault).code && failures < 2;
 
 /** Who is signed in, or null: for a query. */
 export const sessionOptions = () => ({

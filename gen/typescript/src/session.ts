@@ -5,7 +5,7 @@ import { failure, isFinal, reasonOf, retryAfter, type SignedOutReason, validateS
 
 /** How to reach the service. */
 export interface Connection {
-  /** The service's public address, such as `https://api.example.org`; `""` is the origin of the page. */
+  /** The service's public address, such as `https://api.example.org`; `""` is the origin of the page. A slash at its end makes no difference. */
   baseUrl: string;
   /**
    * Called when a call fails because the user has to sign in: once, then not again before an event operation or
@@ -36,13 +36,24 @@ const maxRetryAfter = 10;
 /** For how long, in milliseconds, a creation is repeated whose connection broke. */
 const maxRepeating = 30_000;
 
+/**
+ * For how long, in milliseconds, whoever asks for the session waits, and what is done under the lock of the tabs may take. The request itself
+ * goes on for longer: its response may still bring cookies, for the next one who asks.
+ */
+const patience = 20_000;
+const maxRefreshing = 60_000;
+
+/** How long, in milliseconds, a join or a leave may take: the next one of its event waits for it. */
+const maxTurn = 30_000;
+
 /** How often, every 250 ms, a tab without Web Locks asks again whether the cookies of a faster one have arrived. */
 const maxRaces = 8;
 
 /**
  * A `fetch` for any client of the API that sends the cookies and keeps the session alive. When a call finds the JWT
  * expired, the session is refreshed once for all calls and tabs, and the call is repeated once. A call that is 429 or
- * 503 with `Retry-After` is repeated as told: up to twice, and only if that is at most 10 seconds.
+ * 503 with `Retry-After` is repeated as told: up to twice, and only if that is at most 10 seconds. A refresh that is not answered rejects after
+ * 20 seconds, with a `TimeoutError`, and a join or a leave after 30: the next call begins anew.
  *
  * A `createEvent` without an `Idempotency-Key` gets one of its own. Once the service has said that it knows them, a creation whose
  * connection broke is repeated, too: up to twice within 30 seconds. It makes one event.
@@ -51,7 +62,8 @@ const maxRaces = 8;
  * a worker shares, and only calls without headers of their own: elsewhere one process may serve many users.
  */
 export function keepSession(connection: Connection): typeof fetch {
-  const { baseUrl, fetch: given = (...call) => fetch(...call) } = connection;
+  const { fetch: given = (...call) => fetch(...call) } = connection;
+  const baseUrl = address(connection.baseUrl);
   const send = genuine(baseUrl, retrying(given));
   const shares = inBrowser();
   const running = new Map<string, Promise<Response>>();
@@ -80,7 +92,8 @@ export function keepSession(connection: Connection): typeof fetch {
    * reach the browser even when the user reloads.
    */
   async function ask(url: string, headers?: Headers): Promise<Response> {
-    const once = () => send(url, { credentials: "include", cache: "no-store", keepalive: true, headers });
+    const signal = AbortSignal.timeout?.(maxRefreshing);
+    const once = () => send(url, { credentials: "include", cache: "no-store", keepalive: true, headers, signal });
     const mark = shares ? markRefreshPending(baseUrl) : undefined;
     const epoch = state.epoch;
     try {
@@ -108,11 +121,13 @@ export function keepSession(connection: Connection): typeof fetch {
   }
 
   /** Joins and leaves of one event go in the order of the calls, also where the first waits to be repeated: the last one wins. */
-  function inTurn({ method, url, signal }: Request, act: () => Promise<Response>): Promise<Response> {
+  function inTurn(request: Request, act: (request: Request) => Promise<Response>): Promise<Response> {
+    const { method, url, signal } = request;
     const event = method === "DELETE" || /\/event\/join\/[^/]*$/.test(url) ? /[^/]*$/.exec(url)![0] : "";
-    if (!event || !shares) return act();
+    if (!event || !shares) return act(request);
     const before = turns.get(event);
-    const result = before ? unlessAborted(before, signal).then(act) : act();
+    const begin = () => within(maxTurn, (signal) => act(new Request(request, { signal })), signal);
+    const result = before ? unlessAborted(before, signal).then(begin) : begin();
     const turn = Promise.allSettled([before, result]).finally(() => turns.get(event) === turn && turns.delete(event));
     turns.set(event, turn);
     return result;
@@ -148,7 +163,7 @@ export function keepSession(connection: Connection): typeof fetch {
       return unlessAborted(own ? askAlone(url, request) : share(url), request.signal);
     }
 
-    return inTurn(request, () => attempt(request, request.clone()));
+    return inTurn(request, (request) => attempt(request, request.clone()));
   };
   states.set(keeping, state);
   return keeping;
@@ -179,11 +194,14 @@ class SessionState {
   #ended: Session | undefined;
   readonly #channel: BroadcastChannel | undefined;
   readonly #onSignInNeeded: (() => void) | undefined;
+  /** Where links lead to: the same on a server that renders a page and in the page. */
+  readonly base: string;
 
   constructor({ baseUrl, onSignInNeeded }: Connection, readonly send: typeof fetch, shares: boolean) {
     this.#onSignInNeeded = onSignInNeeded;
+    this.base = address(baseUrl, null);
     if (!shares || !("BroadcastChannel" in globalThis)) return;
-    this.#channel = new BroadcastChannel(`worldevents ${absolute(`${baseUrl}/`)}`); // not the address of the page, where baseUrl is empty
+    this.#channel = new BroadcastChannel(`worldevents ${address(baseUrl)}`);
     (this.#channel as { unref?(): void }).unref?.(); // Where tests pretend to be a page, Node would wait for it.
     this.#channel.onmessage = ({ data }: MessageEvent<Told | undefined>) => {
       const { session, signedOut } = data ?? {}; // Anything on this origin can send here.
@@ -319,7 +337,7 @@ export function onWrite(callback: () => void, client: Client): () => void {
  * cookies themselves.
  */
 export async function signOut({ client = defaultClient }: { client?: Client | undefined } = {}): Promise<void> {
-  const { baseUrl = "" } = client.getConfig();
+  const baseUrl = address(client.getConfig().baseUrl);
   const state = stateOf(client);
   const act = () => withTabLock(baseUrl, async () => {
     const response = await (state?.send ?? fetch)(`${baseUrl}/sign-out`, { method: "POST", credentials: "include" });
@@ -330,7 +348,7 @@ export async function signOut({ client = defaultClient }: { client?: Client | un
 
 /** The address that signs the user in and then returns to `returnTo`. */
 export function signInUrl(returnTo: string, { client = defaultClient }: { client?: Client | undefined } = {}): string {
-  return `${client.getConfig().baseUrl ?? ""}/sign-in?return_to=${encodeURIComponent(returnTo)}`;
+  return `${stateOf(client)?.base ?? address(client.getConfig().baseUrl)}/sign-in?return_to=${encodeURIComponent(returnTo)}`;
 }
 
 /** Who is signed in, from the result of `getSession` or `refreshSession`. It throws a `CallError` for a name that nobody can have. */
@@ -351,9 +369,22 @@ export const inBrowser = (): boolean =>
   "document" in globalThis || ("WorkerGlobalScope" in globalThis && !!globalThis.location) ||
   globalThis.navigator?.product === "ReactNative";
 
-export const absolute = (url: string): string => new URL(url, globalThis.location?.href).href;
-const sessionUrl = (baseUrl: string) => absolute(`${baseUrl}/api/auth/session`);
-const refreshUrl = (baseUrl: string) => absolute(`${baseUrl}/api/auth/refresh`);
+/**
+ * The address of a service, as all of its addresses and what is called after it begin: absolute where there is a page, and without a slash at
+ * its end.
+ */
+export function address(baseUrl = "", page: { origin: string } | null | undefined = globalThis.location): string {
+  let absolute = baseUrl;
+  try {
+    absolute = new URL(baseUrl, page && page.origin !== "null" ? page.origin : undefined).href;
+  } catch {
+    // A server that renders a page may connect with a relative address, and never call.
+  }
+  return absolute.replace(/\/+$/, "");
+}
+
+export const sessionUrl = (baseUrl: string) => `${baseUrl}/api/auth/session`;
+const refreshUrl = (baseUrl: string) => `${baseUrl}/api/auth/refresh`;
 
 const isEmpty = (headers: Headers) => {
   let empty = true;
@@ -392,10 +423,8 @@ function retrying(send: typeof fetch): typeof fetch {
 export function genuine(baseUrl: string, send: typeof fetch): typeof fetch {
   return async (input, init) => {
     const response = await send(input, init);
-    // Resolved here and not above: a server that renders a page may connect with a relative address, and never call.
-    const ofApi = () => (input instanceof Request ? input.url : absolute(`${input}`)).startsWith(absolute(`${baseUrl}/api/`));
     const { headers, ok, status } = response;
-    if (!ok || !ofApi()) return response;
+    if (!ok || !(input instanceof Request ? input.url : `${input}`).startsWith(`${baseUrl}/api/`)) return response;
     if (status === 200 && /^application\/json *(;|$)/i.test(headers.get("Content-Type") ?? "") && headers.get("Content-Length") !== "0") return response;
     await response.body?.cancel();
     throw failure(response);
@@ -419,18 +448,31 @@ export function sleep(milliseconds: number, signal?: AbortSignal | null): Promis
 }
 
 /** Waits for something, and rejects with the reason of `signal` when that is aborted. */
-export function unlessAborted<T>(waited: Promise<T>, signal?: AbortSignal | null): Promise<T> {
-  let abort: () => void;
-  const aborted = new Promise<never>((_, reject) => {
-    abort = () => reject(signal?.reason ?? abortError());
-    if (signal?.aborted) abort();
-    else signal?.addEventListener("abort", abort);
-  });
-  return Promise.race([waited, aborted]).finally(() => signal?.removeEventListener("abort", abort));
-}
+export const unlessAborted = <T>(waited: Promise<T>, signal?: AbortSignal | null): Promise<T> => within(0, () => waited, signal);
 
-/** What a call rejects with where signals have no reason, as in React Native. */
-const abortError = () => Object.assign(new Error("The call was aborted."), { name: "AbortError" });
+/** What is done within so many milliseconds, 0 for any. It rejects otherwise, and when `signal` is aborted; what was done until then is aborted. */
+export const within = <T>(milliseconds: number, act: (signal: AbortSignal) => Promise<T>, signal?: AbortSignal | null) =>
+  new Promise<T>((resolve, reject) => {
+    const end = new AbortController();
+    const fail = (reason: unknown) => {
+      reject(reason);
+      end.abort(reason);
+    };
+    const abort = () => fail(signal!.reason ?? error("AbortError", "The call was aborted."));
+    const timer = milliseconds ? setTimeout(() => fail(timedOut()), milliseconds) : undefined;
+    signal?.addEventListener("abort", abort);
+    if (signal?.aborted) abort();
+    act(end.signal).then(resolve, fail).finally(() => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", abort);
+    });
+  });
+
+/** What a call rejects with that has taken too long. */
+export const timedOut = () => error("TimeoutError", "The service does not respond");
+
+/** An error that is named as those of the browser: not each runtime has a DOMException, or reasons of signals. */
+const error = (name: string, message: string) => Object.assign(new Error(message), { name });
 
 /** The JSON of a body that can still be read afterwards. */
 export const bodyOf = async (response: Response) => response.clone().json().catch(() => undefined);
@@ -449,17 +491,18 @@ export const refusal = async (response: Response): Promise<SignedOutReason | und
 const lostRace = async (response: Response) => (await refusal(response)) === "invalid_refresh_token";
 
 /** Undefined where there are none, whatever the types say. */
-const tabLocks = () => inBrowser() ? globalThis.navigator?.locks as LockManager | undefined : undefined;
+export const tabLocks = () => inBrowser() ? globalThis.navigator?.locks as LockManager | undefined : undefined;
 
 /** Runs when no other tab runs: Web Locks exist on https and localhost. Without them the service decides who wins. */
 async function withTabLock<T>(name: string, run: () => Promise<T>): Promise<T> {
   const locks = tabLocks();
-  return locks ? locks.request(`worldevents ${name}`, run) : run();
+  const act = () => within(patience, run);
+  return locks ? within(patience, (signal) => locks.request(`worldevents ${name}`, { signal }, act)) : act();
 }
 
 /**
  * Notes in localStorage that a refresh is under way, since its response may arrive after its page has gone. A note of
- * another page counts for 20 seconds: less than the service's leeway for a spent token, 60 seconds.
+ * another page counts for 15 seconds: less than the service's leeway for a spent token, 60 seconds, and than whoever asks waits.
  */
 function markRefreshPending(name: string) {
   const key = `worldevents ${name}`;
@@ -467,7 +510,7 @@ function markRefreshPending(name: string) {
   const note = () => quietly(() => localStorage.getItem(key))?.split(" ") ?? [];
   const otherTabPending = () => {
     const [since, who] = note();
-    return who !== me && Math.abs(Date.now() - Number(since)) < 20_000;
+    return who !== me && Math.abs(Date.now() - Number(since)) < 15_000;
   };
   if (!otherTabPending()) quietly(() => localStorage.setItem(key, `${Date.now()} ${me}`));
   const clear = () => quietly(() => localStorage.removeItem(key));

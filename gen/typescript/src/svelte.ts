@@ -5,12 +5,17 @@
  *
  * @packageDocumentation
  */
-import { createMutation, type CreateMutationResult, createQuery, type CreateQueryResult, useQueryClient } from "@tanstack/svelte-query";
+import {
+  createInfiniteQuery, type CreateInfiniteQueryResult, createMutation, type CreateMutationResult, createQuery, type CreateQueryResult, useMutationState,
+  useQueryClient,
+} from "@tanstack/svelte-query";
 import { onMount } from "svelte";
 import { fromStore, toStore, writable } from "svelte/store";
-import { connecting, creation, followSession, joining, leaving, liveList, type LiveQuery, type Queries, type Undo } from "./hooks.js";
-import type { LiveStatus, NewEvent, Session, TaggedList } from "./index.js";
-import { eventsOptions, sessionOptions } from "./query.js";
+import {
+  askSession, type Attending, type Change, connecting, creation, followSession, joining, leaving, liveList, type LiveQuery, type Queries, underWay, withChanges,
+} from "./hooks.js";
+import type { Fault, LiveStatus, NewEvent, Session, TaggedList, WorldEvent } from "./index.js";
+import { eventPagesOptions, eventsOptions, type ListQuery } from "./query.js";
 import { inBrowser } from "./session.js";
 
 export type { ListQuery, Page } from "./query.js";
@@ -24,29 +29,41 @@ function useQueries(): Queries {
 }
 
 /** The session; a server that renders a page shows what it has, and asks for nothing. */
-const askSession = () => createQuery(() => ({ ...sessionOptions(), enabled: inBrowser() }));
+const useAsked = (): CreateQueryResult<Session | null, Fault> => createQuery(() => ({ ...askSession(), enabled: inBrowser() }));
+
+/** Puts what is under way on top of events. */
+function useShown(session: { data: Session | null | undefined }): (events: WorldEvent[]) => WorldEvent[] {
+  const changes = useMutationState<Change>(underWay);
+  return (events) => withChanges(events, changes, session.data);
+}
+
+/** A result whose members of these names are others. */
+const withMembers = <R extends object, M extends object>(result: R, members: M): R & M =>
+  new Proxy(result as R & M, { get: (result, name) => Reflect.get(name in members ? members : result, name) });
 
 /**
  * Who is signed in: `data` is the session, null when nobody is, and undefined until it is known. It follows sign-in and
- * sign-out in all tabs. When the user changes, all lists are forgotten.
+ * sign-out in all tabs. When the user changes, all lists are forgotten. While the service is away it is asked every 1 to 30 seconds, and
+ * `failureReason` says why nothing is known.
  */
-export function useSession(): CreateQueryResult<Session | null, Error> {
+export function useSession(): CreateQueryResult<Session | null, Fault> {
   useQueries();
-  return askSession();
+  return useAsked();
 }
+
+/** A list that is live, as `useEvents` has it. */
+export type LiveEvents = CreateQueryResult<TaggedList, Fault> & { readonly live: LiveStatus };
 
 /**
  * The events of a world, live: `eventsOptions` without a limit, kept up to date by `watchEvents` while the component is
- * mounted and somebody is signed in. `live` is how that is doing: its `status` beside `since` and the last `error`. The result's own
- * `status` and `error` are those of the query.
+ * mounted and somebody is signed in, with the user's joins and leaves that are under way on top. `live` is how that is doing: its `status` beside
+ * `since` and the last `error`, which may be that of the session. The result's own `status` and `error` are those of the query.
  */
-export function useEvents(
-  world: () => string, query: () => LiveQuery | undefined = () => ({}),
-): CreateQueryResult<TaggedList, Error> & { readonly live: LiveStatus } {
+export function useEvents(world: () => string, query: () => LiveQuery | undefined = () => ({})): LiveEvents {
   const queries = useQueries();
-  const session = askSession();
+  const session = useAsked();
   // The watch tells what is new, so what has been read does not grow old.
-  const list = createQuery(() => ({
+  const list: CreateQueryResult<TaggedList, Fault> = createQuery(() => ({
     ...eventsOptions(world(), query()), enabled: inBrowser() && !!session.data, staleTime: Infinity,
   }));
   const live = writable(connecting());
@@ -64,25 +81,51 @@ export function useEvents(
       stop();
     };
   });
-  return new Proxy(list as typeof list & { live: LiveStatus }, {
-    get: (list, name) => name === "live" ? current.current : Reflect.get(list, name),
-  });
+  const shown = useShown(session);
+  return withMembers(list, {
+    get data() {
+      return list.data && { ...list.data, events: shown(list.data.events) };
+    },
+    get live() {
+      return current.current;
+    },
+  }) as LiveEvents;
+}
+
+/**
+ * The events of a world page by page: `eventPagesOptions` for those who are signed in, with the user's joins and leaves that are under way on top. They
+ * are read again after each write of this tab.
+ */
+export function useEventPages(
+  world: () => string, query: () => ListQuery | undefined = () => ({}),
+): CreateInfiniteQueryResult<WorldEvent[], Fault> {
+  useQueries();
+  const session = useAsked();
+  const pages: CreateInfiniteQueryResult<WorldEvent[], Fault> = createInfiniteQuery(() => ({
+    ...eventPagesOptions(world(), query()), enabled: inBrowser() && !!session.data,
+  }));
+  const shown = useShown(session);
+  return withMembers(pages, {
+    get data() {
+      return pages.data && shown(pages.data);
+    },
+  }) as CreateInfiniteQueryResult<WorldEvent[], Fault>;
 }
 
 /** Creates events in a world: `mutate(newEvent)`. `data` is the id; `error.fields` says what is wrong with each field. */
-export function useCreateEvent(world: () => string): CreateMutationResult<string, Error, NewEvent, unknown> {
+export function useCreateEvent(world: () => string): CreateMutationResult<string, Fault, NewEvent, unknown> {
   const queries = useQueries();
   return createMutation(() => creation(queries, world()));
 }
 
-/** Joins events of a world: `mutate(eventId)`. Lists show the user at once, and no longer if it fails. */
-export function useJoin(world: () => string): CreateMutationResult<void, Error, string, Undo> {
+/** Joins events of a world: `mutate(eventId)`. Lists show the user at once, and no longer if it fails. It is pending until they have come with the user. */
+export function useJoin(world: () => string): CreateMutationResult<void, Fault, string, Attending> {
   const queries = useQueries();
   return createMutation(() => joining(queries, world()));
 }
 
-/** Leaves events of a world: `mutate(eventId)`. Lists no longer show the user, and do again if it fails. */
-export function useLeave(world: () => string): CreateMutationResult<void, Error, string, Undo> {
+/** Leaves events of a world: `mutate(eventId)`. Lists no longer show the user, and do again if it fails. It is pending until they have come without. */
+export function useLeave(world: () => string): CreateMutationResult<void, Fault, string, Attending> {
   const queries = useQueries();
   return createMutation(() => leaving(queries, world()));
 }

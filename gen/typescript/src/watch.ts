@@ -1,12 +1,16 @@
 /** Lists that stay up to date while somebody looks: one waiting call for all tabs of a browser that show a list. */
 import { client as defaultClient } from "./api/client.gen.js";
 import { listEvents, type ListEventsData, type Options } from "./api/index.js";
-import { CallError, isFinal, retryAfter } from "./errors.js";
+import { CallError, type Fault, isFinal, retryAfter } from "./errors.js";
 import { listOf, type TaggedList } from "./events.js";
-import { absolute, inBrowser, onSessionChange, onWrite, sleep } from "./session.js";
+import { inBrowser, onSessionChange, onWrite, sleep, tabLocks, unlessAborted, within } from "./session.js";
 
 /** How long a call waits for news, in seconds: less than the 30 after which many proxies cut a silent response. */
-const waitSeconds = 25;
+const usualWait = 25;
+/** The shortest such wait that is tried where a proxy ends longer ones, in seconds. */
+const minWait = 5;
+/** How long, in milliseconds, a list may take: a long one on a slow connection minutes. */
+const maxReading = 300_000;
 /** How often, in milliseconds, a list is asked for that may not wait. */
 const pollInterval = 5_000;
 /** How many calls may wait for all tabs: over HTTP/1.1 a browser has six connections to an origin. */
@@ -23,6 +27,11 @@ export interface WatchOptions extends Pick<Options<ListEventsData>, "client" | "
    * instead of reading the list once more.
    */
   known?: TaggedList | undefined;
+  /**
+   * How many seconds, 1 to 50, a call waits for news: 25 unless it is given. Where a proxy ends calls that are silent for less, the watch finds that
+   * out by itself, and waits for half as long.
+   */
+  waitSeconds?: number | undefined;
 }
 
 /** How a watch is doing. */
@@ -34,19 +43,19 @@ export interface LiveStatus {
   status: "live" | "connecting" | "offline" | "ended";
   /** Since when it is so. */
   since: Date;
-  /** Why it is offline or ended: a `CallError`, or what `fetch` rejected with. */
-  error: unknown;
+  /** Why it is offline or ended. */
+  error: Fault | undefined;
 }
 
 /** What to do with the lists. */
 export interface Watcher {
-  /** Called with the list, unless it is the one that is known, and with each new one. */
-  onList: (list: TaggedList) => void;
+  /** Called with the list, unless it is the one that is known, and with each new one; and when that was asked for, in milliseconds since 1970. */
+  onList: (list: TaggedList, asked: number) => void;
   /**
    * Called when a call fails, in the tab that has made it. The watch goes on by itself, unless it has ended: the service has
-   * said that the user has to sign in, or that there can be no such list. The error is a `CallError`, or what `fetch` rejected with.
+   * said that the user has to sign in, or that there can be no such list.
    */
-  onError?: ((error: unknown, ended: boolean) => void) | undefined;
+  onError?: ((error: Fault, ended: boolean) => void) | undefined;
   /** Called with how the watch is doing, at first and whenever that changes, in every tab. */
   onStatus?: ((live: LiveStatus) => void) | undefined;
   /** Ends the watch. */
@@ -62,14 +71,15 @@ export interface Watcher {
  * than localhost). A tab that is hidden pauses.
  */
 export function watchEvents(options: WatchOptions, { onList, onError, onStatus, signal }: Watcher): () => void {
-  const { client = defaultClient, path, query, known } = options;
-  const url = absolute(client.buildUrl({ url: "/api/event/{id}", path, query }));
+  const { client = defaultClient, path, query, known, waitSeconds = usualWait } = options;
+  const url = client.buildUrl({ url: "/api/event/{id}", path, query });
   const name = `worldevents ${url}`;
   const inPage = "document" in globalThis;
-  const locks = inPage || "WorkerGlobalScope" in globalThis ? globalThis.navigator?.locks as LockManager | undefined : undefined;
+  const locks = tabLocks();
   const end = new AbortController();
   let run: AbortController | undefined;
   let list = known;
+  let asked = 0; // when the list was
   let version = known?.etag ?? ""; // of list, the same in all tabs
   let term = 0; // of the leading tab: each one's is higher than the last one's
   let fresh = !!version; // whether the leading tab, this one, has asked for the list, or who began the watch just has
@@ -77,7 +87,7 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
   let live: LiveStatus | undefined;
 
   /** Says how the watch is doing. Returns whether that is new. */
-  function report(status: LiveStatus["status"], error?: unknown, since = new Date()): boolean {
+  function report(status: LiveStatus["status"], error?: Fault, since = new Date()): boolean {
     const same = status === live?.status;
     if (end.signal.aborted || (same && `${error}` === `${live!.error}`)) return false;
     const next = live = { status, since: same ? live!.since : since, error };
@@ -86,12 +96,13 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
   }
 
   /** Takes a list, and reports whether it is a new one. */
-  function take(next: TaggedList): boolean {
+  function take(next: TaggedList, began: number): boolean {
     const same = list && (list.etag && next.etag ? list.etag === next.etag : JSON.stringify(list.events) === JSON.stringify(next.events));
     list = next;
+    asked = began;
     if (same) return false;
     // In a task of its own: what the callback throws is the page's error, and must not end the watch.
-    queueMicrotask(() => end.signal.aborted || onList(next));
+    queueMicrotask(() => end.signal.aborted || onList(next, began));
     return true;
   }
 
@@ -107,8 +118,8 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
     let heard = Date.now();
     let ticked = heard;
     const tell = (told?: Told) => {
-      const { status, message, code } = (live!.error ?? {}) as CallError;
-      const error = message && { status, error: message, code }; // An error itself need not survive the way.
+      const { status, message, code, fields } = live!.error ?? {};
+      const error = message && { status, error: message, code, fields }; // An error itself need not survive the way.
       if (!signal.aborted) channel.postMessage({ term, version, live: { ...live!, error }, ...told } satisfies Told);
     };
     const begin = (lock: LockOptions) => hold(name, lock, signal, restart).then((held) => {
@@ -134,13 +145,13 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
       if (!data) return; // Anything on this origin can send here.
       if (!data.term) {
         if (data.wrote) askSoon();
-        if (leading) tell(fresh && data.version !== version ? { list } : undefined);
+        if (leading) tell(fresh && data.version !== version ? { list, asked } : undefined);
       } else if (data.term >= term) {
         term = data.term;
         heard = Date.now();
         fresh = false;
         if (data.list) {
-          take(data.list);
+          take(data.list, data.asked!);
           version = data.version!;
         }
         const { status, since, error } = data.live ?? {};
@@ -163,6 +174,7 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
   /** Asks for the list until `signal`, and tells the other tabs. */
   async function lead(signal: AbortSignal, tell: (told?: Told) => void): Promise<void> {
     let mayWait = !locks && !inPage;
+    let wait = waitSeconds;
     let early = 0;
     let failures = 0;
     if (fresh && report("live")) tell();
@@ -172,31 +184,39 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
       }
       if (signal.aborted) return;
       // Where the list is not known to be the latest, the first call does not wait: another tab may want it now.
-      const waits = mayWait && fresh && !!list?.etag;
+      const patient = mayWait && wait >= Math.min(waitSeconds, minWait);
+      const waits = patient && fresh && !!list?.etag;
       const began = Date.now();
       let pause = 0;
       let wrote = false; // since it was asked
       askSoon = () => (wrote = true);
       try {
-        const response = await call(waits, signal);
+        const response = await call(waits ? wait : undefined, signal);
         failures = 0;
-        const changed = response.list && take(response.list);
+        const changed = response.list && take(response.list, began);
         if (changed) version = list!.etag ?? `${term} ${began}`;
-        if (report("live") || changed || !fresh) tell({ list });
+        if (report("live") || changed || !fresh) tell({ list, asked });
         fresh = true;
         const soon = Date.now() - began < (changed ? 100 : 1_000);
         early = waits && soon ? early + 1 : 0;
         if (response.retryAfter !== undefined) pause = Math.max(response.retryAfter, 1) * 1_000 * (1 + Math.random());
-        else if (!mayWait || !list?.etag) await Promise.race([sleep(pollInterval, signal), new Promise<void>((soon) => wrote ? soon() : (askSoon = soon))]);
+        else if (!patient || !list?.etag) await Promise.race([sleep(pollInterval, signal), new Promise<void>((soon) => wrote ? soon() : (askSoon = soon))]);
         else if (early) pause = Math.min(pollInterval, 125 * 2 ** early); // The service does not wait.
       } catch (error) {
         if (signal.aborted) return;
-        const { status = 0, code = undefined, retryAfter = 0 } = error instanceof CallError ? error : {};
+        const fault = error as Fault;
+        const { status = 0, code, retryAfter = 0 } = fault;
+        if (waits && !code && fault.name !== "TimeoutError" && Date.now() - began > 1_000) {
+          // Somebody between here and the service may have ended the wait: that is no failure unless the next call, which does not wait, fails, too.
+          wait = Math.floor(wait / 2);
+          fresh = false;
+          continue;
+        }
         const ended = isFinal(status, code);
-        report(ended ? "ended" : "offline", error);
+        report(ended ? "ended" : "offline", fault);
         if (ended) stop();
         tell();
-        queueMicrotask(() => onError?.(error, ended));
+        queueMicrotask(() => onError?.(fault, ended));
         pause = retryAfter * 1_000 + Math.min(30_000, 500 * 2 ** failures++) * (0.5 + Math.random());
       }
       await sleep(pause, signal);
@@ -204,30 +224,16 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
   }
 
   /** Asks once. The browser's HTTP cache would let one of several equal calls through at a time. */
-  async function call(waits: boolean, signal: AbortSignal) {
-    const timeout = new AbortController();
-    const abort = () => timeout.abort(signal.aborted ? signal.reason : new Error("The service does not respond"));
-    let timer = setTimeout(abort, (waitSeconds + 10) * 1_000);
-    const send: typeof fetch = async (...request) => {
-      const response = await (client.getConfig().fetch ?? fetch)(...request);
-      clearTimeout(timer);
-      timer = setTimeout(abort, 300_000); // A long list may take a slow connection minutes.
-      return response;
-    };
-    signal.addEventListener("abort", abort);
-    try {
-      const { data, error, response } = await listEvents({
-        client, path, query: waits ? { ...query, wait: waitSeconds } : query, signal: timeout.signal, fetch: send,
-        cache: "no-store", headers: list?.etag ? { "If-None-Match": list.etag } : {}, throwOnError: false,
-      });
-      // Without a response the call was not made: the id is one that no browser can ask for.
-      const { status, headers } = response ?? new Response(null, { status: 400 });
-      if (!data && status !== 304) throw new CallError(status, error, headers);
-      return data ? { list: listOf({ data, response }) } : { retryAfter: retryAfter(headers) };
-    } finally {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", abort);
-    }
+  async function call(wait: number | undefined, signal: AbortSignal) {
+    const send: typeof fetch = (...request) => within((waitSeconds + 10) * 1_000, () => (client.getConfig().fetch ?? fetch)(...request));
+    const { data, error, response } = await within(maxReading, (signal) => listEvents({
+      client, path, query: wait ? { ...query, wait } : query, signal, fetch: send,
+      cache: "no-store", headers: list?.etag ? { "If-None-Match": list.etag } : {}, throwOnError: false,
+    }), signal);
+    // Without a response the call was not made: the id is one that no browser can ask for.
+    const { status, headers } = response ?? new Response(null, { status: 400 });
+    if (!data && status !== 304) throw new CallError(status, error, headers);
+    return data ? { list: listOf({ data, response }) } : { retryAfter: retryAfter(headers) };
   }
 
   function pause(): void {
@@ -277,32 +283,23 @@ export async function* eventLists(
   { signal, onStatus, ...options }: WatchOptions & Pick<Watcher, "onStatus" | "signal">,
 ): AsyncGenerator<TaggedList, void, undefined> {
   let latest: TaggedList | undefined;
-  let failure: { error: unknown } | undefined;
-  let wake = () => {};
+  let failure: Fault | undefined;
+  let wake = (_news: TaggedList | Fault) => {};
   const stop = watchEvents(options, {
     signal,
     onStatus,
-    onList: (list) => {
-      latest = list;
-      wake();
-    },
-    onError: (error, ended) => {
-      if (ended) failure = { error };
-      wake();
-    },
+    onList: (list) => wake(latest = list),
+    onError: (error, ended) => ended && wake(failure = error),
   });
-  const abort = () => wake();
-  signal?.addEventListener("abort", abort);
   try {
     while (!signal?.aborted) {
       const list = latest;
       latest = undefined;
       if (list) yield list;
-      else if (failure) throw failure.error;
-      else await new Promise<void>((resolve) => (wake = resolve));
+      else if (failure) throw failure;
+      else await unlessAborted(new Promise<void>((resolve) => (wake = () => resolve())), signal).catch(() => {});
     }
   } finally {
-    signal?.removeEventListener("abort", abort);
     stop();
   }
 }
@@ -316,6 +313,8 @@ interface Told {
   /** How the leading tab is doing: what its followers show. */
   live?: Omit<LiveStatus, "error"> & { error?: any };
   list?: TaggedList | undefined;
+  /** When the list was asked for. */
+  asked?: number;
 }
 
 /** Takes a lock and holds it until `until`. Reports whether it was to be had; calls `lost` if another tab steals it. */

@@ -452,7 +452,7 @@ test("messages of others on the channel of the tabs change nothing", async () =>
   connectWith(await service.issue("alice"));
   await getSession();
   const told = [], stop = onSessionChange((session) => told.push(session?.username));
-  const channel = new BroadcastChannel(`worldevents ${new URL(service.address).href}`);
+  const channel = new BroadcastChannel(`worldevents ${service.address}`);
   try {
     for (const message of [null, undefined, 0, "x", {}, [], { signedOut: true }]) channel.postMessage(message);
     channel.postMessage({ session: null, signedOut: true }); // theirs, and the last

@@ -3,8 +3,6 @@
 import type { QuerySerializerOptions } from '../core/bodySerializer.gen.js';
 import { jsonBodySerializer } from '../core/bodySerializer.gen.js';
 import {
-  serializeArrayParam,
-  serializeObjectParam,
   serializePrimitiveParam,
 } from '../core/pathSerializer.gen.js';
 import { getUrl } from '../core/utils.gen.js';
@@ -26,34 +24,12 @@ export const createQuerySerializer = <T = unknown>({
 
         const options = parameters[name] || args;
 
-        if (Array.isArray(value)) {
-          const serializedArray = serializeArrayParam({
-            allowReserved: options.allowReserved,
-            explode: true,
-            name,
-            style: 'form',
-            value,
-            ...options.array,
-          });
-          if (serializedArray) search.push(serializedArray);
-        } else if (typeof value === 'object') {
-          const serializedObject = serializeObjectParam({
-            allowReserved: options.allowReserved,
-            explode: true,
-            name,
-            style: 'deepObject',
-            value: value as Record<string, unknown>,
-            ...options.object,
-          });
-          if (serializedObject) search.push(serializedObject);
-        } else {
           const serializedPrimitive = serializePrimitiveParam({
             allowReserved: options.allowReserved,
             name,
             value: value as string,
           });
           if (serializedPrimitive) search.push(serializedPrimitive);
-        }
       }
     }
     return search.join('&');
