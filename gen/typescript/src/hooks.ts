@@ -6,11 +6,10 @@
  * top of it where a component shows it: so nothing has to be undone, and what a query has fits its ETag.
  */
 import {
-  createEvent, type EventList, type Fault, joinEvent, leaveEvent, type LiveStatus, type NewEvent, onSessionChange, type Session, type TaggedList,
-  watchEvents, type WorldEvent,
+  createEvent, type EventList, type Fault, joinEvent, leaveEvent, type LiveStatus, type NewEvent, onSessionChange, type Session, type TaggedList, watchEvents, type WorldEvent,
 } from "./index.js";
 import { keyHeader, newKey, within } from "./session.js";
-import { eventsOptions, type ListQuery, type Page, queryKeys, sessionOptions } from "./query.js";
+import { eventsOptions, type ListQuery, type Page, queryKeys } from "./query.js";
 
 /** What selects the events of a list that is live, which has no pages. */
 export type LiveQuery = Omit<ListQuery, "limit">;
@@ -24,6 +23,7 @@ export interface Queries {
   cancelQueries(filters: { queryKey: readonly unknown[]; exact?: boolean }): Promise<void>;
   resetQueries(filters: { queryKey: readonly unknown[] }): Promise<void>;
   invalidateQueries(filters: { queryKey: readonly unknown[]; predicate: (query: Query) => boolean }): Promise<void>;
+  isMutating(filters: { mutationKey: readonly unknown[]; predicate: (mutation: { state: { variables: unknown } }) => boolean }): number;
   getQueryCache(): {
     find(filters: { queryKey: readonly unknown[] }): Query | undefined;
     findAll(filters: { queryKey: readonly unknown[]; type: "active" }): Query[];
@@ -43,13 +43,6 @@ export function followSession(queries: Queries): () => void {
     void queries.resetQueries({ queryKey: queryKeys.allEvents });
   }, { known: sessionIn(queries) });
 }
-
-/** The session for a component, which can show nothing without it: until the service says who is signed in it is asked, every 1 to 30 seconds. */
-export const askSession = () => ({
-  ...sessionOptions(),
-  retry: (_failures: number, error: Fault) => !error.code || error.status === 429 || error.status >= 500,
-  retryDelay: (failures: number, error: Fault) => Math.min(30, Math.max(error.retryAfter ?? 0, 2 ** failures)) * 1_000,
-});
 
 /** The watches that bring lists, each the list of a query. */
 const watches = new Set<{ query: Query | undefined; asked: number }>();
@@ -91,10 +84,8 @@ export function liveList(
   return {
     term: JSON.stringify([queryKey, user, without]),
     show(onStatus) {
-      if (without) {
-        onStatus({ status: without, since: new Date(), error: failureReason ?? undefined });
-        return () => {};
-      }
+      if (without) onStatus({ status: without, since: new Date(), error: failureReason ?? undefined });
+      if (without) return () => {};
       const watch = { query: queries.getQueryCache().find({ queryKey }), asked: 0 };
       watches.add(watch);
       const stop = watchEvents({ path: { id: world }, query, known: justRead(watch.query) }, {
@@ -153,6 +144,8 @@ export const creation = (queries: Queries, world: string) => ({
 export interface Attending {
   username: string | undefined;
   joins: boolean;
+  /** Whether it is the only one of its event. Otherwise a list may look as after it and be from before the others. */
+  alone: boolean;
 }
 
 /** A join or a leave of an event. */
@@ -173,7 +166,11 @@ export const leaving = (queries: Queries, world: string) => attendance(queries, 
 const attendance = (queries: Queries, world: string, joins: boolean) => ({
   mutationKey: attendanceKey,
   mutationFn: async (id: string): Promise<void> => void (await (joins ? joinEvent : leaveEvent)({ path: { id }, throwOnError: true })),
-  onMutate: (): Attending => ({ username: sessionIn(queries)?.username, joins }),
+  onMutate: (id: string): Attending => ({
+    username: sessionIn(queries)?.username,
+    joins,
+    alone: queries.isMutating({ mutationKey: attendanceKey, predicate: ({ state }) => state.variables === id }) === 1,
+  }),
   onSuccess: (_data: void, id: string, attending: Attending) => arrival(queries, world, { id, ...attending }),
   onError: () => void readAgain(queries, world), // It may have happened.
 });
@@ -184,7 +181,7 @@ function arrival(queries: Queries, world: string, change: Change): Promise<void>
   void readAgain(queries, world);
   const has = (query: Query) => {
     const bringing = watchesOf(query);
-    return eventsOf(query.state.data as Lists).every((event) => event.id !== change.id || isAsAfter(change, event)) ||
+    return (change.alone && eventsOf(query.state.data as Lists).every((event) => event.id !== change.id || isAsAfter(change, event))) ||
       (bringing.length ? bringing.some(({ asked }) => asked > now) : !query.state.isInvalidated);
   };
   const cache = queries.getQueryCache();

@@ -42,6 +42,13 @@ export const sessionOptions = () => ({
   retry,
 });
 
+/** The session for a component, which can show nothing without it: until the service says who is signed in it is asked, every 1 to 30 seconds. */
+export const askSession = () => ({
+  ...sessionOptions(),
+  retry: (_failures: number, error: Fault) => !error.code || error.status === 429 || error.status >= 500,
+  retryDelay: (failures: number, error: Fault) => Math.min(30, Math.max(error.retryAfter ?? 0, 2 ** failures)) * 1_000,
+});
+
 /** The events of a world, for a query. With a `limit` all pages are read, one after the other. */
 export const eventsOptions = (world: string, query: ListQuery = {}) => ({
   queryKey: [...queryKeys.events(world), "list", query],

@@ -9,7 +9,7 @@ import {
   type UseMutationResult, useMutationState, useQuery, useQueryClient, type UseQueryResult,
 } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
-import { askSession, type Attending, type Change, connecting, creation, followSession, joining, leaving, liveList, type LiveQuery, underWay, withChanges } from "./hooks.js";
+import { type Attending, type Change, connecting, creation, followSession, joining, leaving, liveList, type LiveQuery, underWay, withChanges } from "./hooks.js";
 import type { Fault, LiveStatus, NewEvent, Session, TaggedList, WorldEvent } from "./index.js";
 import * as options from "./query.js";
 import type { ListQuery, Page } from "./query.js";
@@ -48,7 +48,7 @@ function useShown(events: WorldEvent[] | undefined, session: Session | null | un
  */
 export function useSession(): UseQueryResult<Session | null, Fault> {
   useQueries();
-  return useQuery({ ...sessionOptions(), ...askSession() });
+  return useQuery({ ...sessionOptions(), ...options.askSession() });
 }
 
 /** A list that is live, as `useEvents` has it. */
@@ -61,7 +61,7 @@ export type LiveEvents = UseQueryResult<TaggedList, Fault> & { live: LiveStatus 
  */
 export function useEvents(world: string, query: LiveQuery = {}): LiveEvents {
   const queries = useQueries();
-  const session = useQuery({ ...sessionOptions(), ...askSession() });
+  const session = useQuery({ ...sessionOptions(), ...options.askSession() });
   // The watch tells what is new, so what has been read does not grow old.
   const list = useQuery({ ...eventsOptions(world, query), enabled: !!session.data, staleTime: Infinity });
   const events = useShown(list.data?.events, session.data);
@@ -78,7 +78,7 @@ export function useEvents(world: string, query: LiveQuery = {}): LiveEvents {
  */
 export function useEventPages(world: string, query: ListQuery = {}): UseInfiniteQueryResult<WorldEvent[], Fault> {
   useQueries();
-  const { data: session } = useQuery({ ...sessionOptions(), ...askSession() });
+  const { data: session } = useQuery({ ...sessionOptions(), ...options.askSession() });
   const pages = useInfiniteQuery({ ...eventPagesOptions(world, query), enabled: !!session });
   const data = useShown(pages.data, session);
   return { ...pages, data } as UseInfiniteQueryResult<WorldEvent[], Fault>;

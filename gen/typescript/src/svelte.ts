@@ -12,10 +12,10 @@ import {
 import { onMount } from "svelte";
 import { fromStore, toStore, writable } from "svelte/store";
 import {
-  askSession, type Attending, type Change, connecting, creation, followSession, joining, leaving, liveList, type LiveQuery, type Queries, underWay, withChanges,
+  type Attending, type Change, connecting, creation, followSession, joining, leaving, liveList, type LiveQuery, type Queries, underWay, withChanges,
 } from "./hooks.js";
 import type { Fault, LiveStatus, NewEvent, Session, TaggedList, WorldEvent } from "./index.js";
-import { eventPagesOptions, eventsOptions, type ListQuery } from "./query.js";
+import { askSession, eventPagesOptions, eventsOptions, type ListQuery } from "./query.js";
 import { inBrowser } from "./session.js";
 
 export type { ListQuery, Page } from "./query.js";

@@ -10,11 +10,11 @@ import {
 } from "@tanstack/vue-query";
 import { computed, type MaybeRefOrGetter, reactive, type Ref, shallowRef, type ShallowRef, toValue, watchPostEffect } from "vue";
 import {
-  askSession, type Attending, type Change, connecting, creation, followSession, joining, leaving, type LiveList, liveList, type LiveQuery, type Queries,
+  type Attending, type Change, connecting, creation, followSession, joining, leaving, type LiveList, liveList, type LiveQuery, type Queries,
   underWay, withChanges,
 } from "./hooks.js";
 import type { Fault, LiveStatus, NewEvent, Session, TaggedList, WorldEvent } from "./index.js";
-import { eventPagesOptions, eventsOptions, type ListQuery } from "./query.js";
+import { askSession, eventPagesOptions, eventsOptions, type ListQuery } from "./query.js";
 import { inBrowser } from "./session.js";
 
 export type { ListQuery, Page } from "./query.js";
