@@ -27,7 +27,7 @@ export interface Call {
 }
 
 /** The client repeats what the service says can be repeated, and refreshes by itself. What a proxy says may be over in a moment. */
-const retry = (failures: number, error: Error) => !(error as Fault).code && failures < 2;
+const retry = (failures: number, error: Fault) => !error.code && failures < 2;
 
 /** Who is signed in, or null: for a query. */
 export const sessionOptions = () => ({

@@ -5,7 +5,7 @@
  * @packageDocumentation
  */
 import {
-  infiniteQueryOptions, type QueryClient, queryOptions, useInfiniteQuery, type UseInfiniteQueryResult, useMutation,
+  type DataTag, type InfiniteData, type QueryClient, type QueryKey, useInfiniteQuery, type UseInfiniteQueryResult, useMutation,
   type UseMutationResult, useMutationState, useQuery, useQueryClient, type UseQueryResult,
 } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
@@ -17,16 +17,19 @@ import type { ListQuery, Page } from "./query.js";
 export type { ListQuery, Page } from "./query.js";
 export { queryKeys } from "./query.js";
 
+/** Options whose key knows the type of its data, as `queryOptions` makes it. No query takes what that returns under exactOptionalPropertyTypes. */
+type Keyed<Options extends { queryKey: QueryKey }, Data> = Omit<Options, "queryKey"> & { queryKey: DataTag<Options["queryKey"], Data> };
+
 /** Who is signed in, or null: what `useSession` asks. */
-export const sessionOptions = () => queryOptions<Session | null, Fault, Session | null, typeof options.queryKeys.session>(options.sessionOptions());
+export const sessionOptions = () => options.sessionOptions() as Keyed<ReturnType<typeof options.sessionOptions>, Session | null>;
 
 /** The events of a world, for `useQuery`. With a `limit` all pages are read, one after the other. */
 export const eventsOptions = (world: string, query: ListQuery = {}) =>
-  queryOptions<TaggedList, Fault, TaggedList, readonly unknown[]>(options.eventsOptions(world, query));
+  options.eventsOptions(world, query) as Keyed<ReturnType<typeof options.eventsOptions>, TaggedList>;
 
 /** The events of a world page by page, for `useInfiniteQuery`: `data` is the events of all pages that have been read. */
 export const eventPagesOptions = (world: string, query: ListQuery = {}) =>
-  infiniteQueryOptions<Page, Fault, WorldEvent[], readonly unknown[], string | undefined>(options.eventPagesOptions(world, query));
+  options.eventPagesOptions(world, query) as Keyed<ReturnType<typeof options.eventPagesOptions>, InfiniteData<Page, string | undefined>>;
 
 /** The queries, which follow the session while any component of this package is mounted. */
 function useQueries(): QueryClient {
@@ -48,7 +51,7 @@ function useShown(events: WorldEvent[] | undefined, session: Session | null | un
  */
 export function useSession(): UseQueryResult<Session | null, Fault> {
   useQueries();
-  return useQuery({ ...sessionOptions(), ...options.askSession() });
+  return useQuery(options.askSession());
 }
 
 /** A list that is live, as `useEvents` has it. */
@@ -61,7 +64,7 @@ export type LiveEvents = UseQueryResult<TaggedList, Fault> & { live: LiveStatus 
  */
 export function useEvents(world: string, query: LiveQuery = {}): LiveEvents {
   const queries = useQueries();
-  const session = useQuery({ ...sessionOptions(), ...options.askSession() });
+  const session = useQuery(options.askSession());
   // The watch tells what is new, so what has been read does not grow old.
   const list = useQuery({ ...eventsOptions(world, query), enabled: !!session.data, staleTime: Infinity });
   const events = useShown(list.data?.events, session.data);
@@ -78,7 +81,7 @@ export function useEvents(world: string, query: LiveQuery = {}): LiveEvents {
  */
 export function useEventPages(world: string, query: ListQuery = {}): UseInfiniteQueryResult<WorldEvent[], Fault> {
   useQueries();
-  const { data: session } = useQuery({ ...sessionOptions(), ...options.askSession() });
+  const { data: session } = useQuery(options.askSession());
   const pages = useInfiniteQuery({ ...eventPagesOptions(world, query), enabled: !!session });
   const data = useShown(pages.data, session);
   return { ...pages, data } as UseInfiniteQueryResult<WorldEvent[], Fault>;
