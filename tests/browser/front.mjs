@@ -17,8 +17,8 @@ const types = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", "
  * Starts a front of the service at `address`. `tls` is `{ key, cert }`; `path` is stripped from what is passed on;
  * `connect` are further origins that the page may call; `pages` are further folders by their paths; `render(request)` makes the page
  * at the root; `texts` are further files by their paths. `hold(request, answer)`
- * may return a promise: the service's answer waits for it. `arrive(request, response)` sees each request that is passed
- * on, before it is.
+ * may return a promise: the service's answer waits for it. `arrive(request, response)` sees each request before it is passed on, which
+ * waits for a promise of it, too, and is not done if it has answered.
  */
 export async function startFront(
   address, { tls, path = "", port = 0, connect = "", pages = {}, texts = {}, render, hold = () => {}, arrive = () => {} } = {},
@@ -27,7 +27,7 @@ export async function startFront(
     try {
       await answer(request, response);
     } catch (error) {
-      response.writeHead(502, { "Content-Type": "text/plain" }).end(String(error));
+      if (!response.headersSent) response.writeHead(502, { "Content-Type": "text/plain" }).end(String(error));
     }
   });
 
@@ -51,7 +51,8 @@ export async function startFront(
       return response.writeHead(200, { "Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-store" }).end(page);
     }
     if (!request.url.startsWith(path)) return response.writeHead(404).end();
-    arrive(request, response);
+    await arrive(request, response);
+    if (response.writableEnded) return;
     const passed = http.request(address + (request.url.slice(path.length) || "/"), {
       method: request.method, headers: request.headers, setHost: false,
     });

@@ -13,7 +13,9 @@ const here = import.meta.dirname;
 const client = join(here, "../../gen/typescript/dist");
 let browser, service, front, context, folder, bob, world, worlds = 0;
 let hold = () => {};
+let away = () => false; // whether a request gets no further than the front
 let asked; // for lists: whether the call waits, and from which list on
+let open; // the calls for lists that are under way: their responses
 
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), "worldevents-react-"));
@@ -39,18 +41,21 @@ after(async () => {
 });
 beforeEach(async () => {
   asked = [];
+  open = new Set();
   world = `world-${++worlds}`;
   context = await openWindow(browser, { baseURL: `http://localhost:${front.port}` });
 });
 afterEach(async () => {
   hold = () => {};
+  away = () => false;
   await context.close();
 });
 
 const keep = (session) => context.addCookies(cookiesOf(session, `http://localhost:${front.port}`));
 
-async function openTab(query = "") {
+async function openTab(query = "", prepare = () => {}) {
   const tab = await context.newPage();
+  await prepare(tab);
   tab.errors = [];
   tab.on("pageerror", (error) => tab.errors.push(error.message));
   tab.on("console", (message) => message.text().startsWith("Warning:") && tab.errors.push(message.text()));
@@ -58,8 +63,13 @@ async function openTab(query = "") {
   return tab;
 }
 
-function arrive({ method, url, headers }) {
-  if (method === "GET" && url.startsWith("/api/event/")) asked.push(url.includes("wait=") ? `waits from ${headers["if-none-match"]}` : "reads");
+async function arrive(request, response) {
+  const { method, url, headers } = request;
+  if (method === "GET" && url.startsWith("/api/event/")) {
+    asked.push(url.includes("wait=") ? `waits from ${headers["if-none-match"]}` : "reads");
+    open.add(response.on("close", () => open.delete(response)));
+  }
+  if (await away(request)) response.writeHead(502).end();
 }
 
 const create = (name) => service.create(bob, world, { name });
@@ -141,7 +151,7 @@ test("a join shows before the service has responded, and no longer when it fails
   await tab.getByRole("alert").getByText(/./).waitFor();
 });
 
-test("what comes while a join is under way is shown with it, and a join that fails although it has happened is shown", async () => {
+test("what comes while a join is under way is shown with it, and a join that fails although it has happened stays, as the watch brings it", async () => {
   await keep(await service.issue("alice"));
   const id = await create("Rooftop concert");
   const tab = await openTab();
@@ -159,11 +169,47 @@ test("what comes while a join is under way is shown with it, and a join that fai
   await names(tab, id, "bob, alice");
   await bob(`${service.address}/api/event/${id}`, { method: "DELETE" });
   await names(tab, id, "alice");
-  assert.ok(!asked.includes("reads"));
   release();
-  await eventually("it is looked up", () => asked.includes("reads"));
   await tab.getByRole("alert").getByText(/./).waitFor();
   await names(tab, id, "alice");
+  await bob(`${service.address}/api/event/join/${id}`, { method: "POST" });
+  await names(tab, id, "alice, bob");
+  assert.ok(!asked.includes("reads"));
+});
+
+test("after an outage in which a join and a leave have failed all tabs show what the service has", async () => {
+  await keep(await service.issue("alice"));
+  const id = await create("Rooftop concert");
+  const tabs = [await openTab(), await openTab()];
+  for (const tab of tabs) await names(tab, id, "bob");
+  await eventually("one of them waits", () => open.size === 1 && asked.some((call) => call.startsWith("waits")));
+  let clicked;
+  const both = new Promise((resolve) => (clicked = resolve));
+  away = async ({ method, url }) => {
+    if (method !== "GET") await both;
+    return url.startsWith("/api/event/");
+  };
+  for (const response of open) response.destroy();
+  asked = [];
+  await tabs[0].getByRole("button", { name: "Join" }).click();
+  await names(tabs[0], id, "bob, alice");
+  await tabs[0].getByRole("button", { name: "Leave" }).click();
+  clicked();
+  await tabs[0].getByRole("alert").getByText(/502/).waitFor();
+  for (const tab of tabs) await tab.getByRole("status").getByText("offline").waitFor();
+  await new Promise((next) => setTimeout(next, 8_000)); // what is read again after a failure has been tried three times by then
+  away = () => false;
+  for (const tab of tabs) await tab.evaluate(() => dispatchEvent(new Event("online"))); // which the watch does not wait to try again for
+  for (const tab of tabs) {
+    await tab.getByRole("status").getByText("offline").waitFor({ state: "hidden" });
+    await names(tab, id, "bob");
+  }
+  await create("Boat trip"); // what is shown goes on from there
+  for (const tab of tabs) {
+    await tab.getByRole("heading", { name: "Boat trip" }).waitFor();
+    await names(tab, id, "bob");
+    assert.deepEqual(tab.errors, []);
+  }
 });
 
 test("signing out in the middle of a join shows nothing of it, nor when the response comes at last", async () => {
@@ -253,6 +299,61 @@ test("a list that cannot be read is offline, and live once it can", async () => 
   hold = () => {};
   await tab.getByRole("heading", { name: "Rooftop concert" }).waitFor();
   await tab.getByRole("status").getByText("live").waitFor();
+  assert.deepEqual(tab.errors, []);
+});
+
+test("a page that is opened while the service is away says so, and shows the list once it is back", async () => {
+  await keep(await service.issue("alice"));
+  const id = await create("Rooftop concert");
+  let sessions = 0;
+  away = ({ url }) => url.startsWith("/api/") && (sessions += url === "/api/auth/session");
+  const prepare = (tab) => tab.clock.install();
+  const [alone, tab] = [await openTab("&alone", prepare), await openTab("", prepare)];
+  await alone.getByRole("status").getByText("offline").waitFor();
+  await tab.getByText("A response with the status 502 is not the service's").waitFor();
+  for (const each of [alone, tab]) {
+    const before = sessions;
+    await eventually("it asks on", async () => {
+      await each.clock.runFor(1_000);
+      return sessions > before + 4;
+    });
+  }
+  away = () => false;
+  for (const each of [alone, tab]) {
+    await each.clock.runFor(30_000);
+    await each.locator(`[id="${id}"]`).waitFor();
+  }
+  await alone.getByRole("status").getByText("live").waitFor();
+  await create("Boat trip");
+  for (const each of [alone, tab]) {
+    await each.getByRole("heading", { name: "Boat trip" }).waitFor();
+    assert.deepEqual(each.errors, []);
+  }
+});
+
+test("in pages a join shows before the service has responded, and stays", async () => {
+  await keep(await service.issue("alice"));
+  const id = await create("Rooftop concert");
+  const tab = await openTab("&pages");
+  await names(tab, id, "bob");
+  let release;
+  const released = new Promise((resolve) => (release = resolve));
+  hold = ({ method }) => method === "POST" && released;
+  await tab.evaluate((id) => {
+    window.shown = [];
+    const look = () => shown.push(document.querySelector(`[id="${id}"] span`)?.textContent);
+    new MutationObserver(look).observe(document.body, { subtree: true, childList: true, characterData: true });
+  }, id);
+  asked = [];
+  await tab.getByRole("button", { name: "Join" }).click();
+  await names(tab, id, "bob, alice");
+  assert.deepEqual(asked, []);
+  release();
+  await eventually("the page is read again", () => asked.length === 1 && !open.size);
+  await tab.evaluate(() => fetch("/api/auth/session")); // whatever the list has set off is over
+  assert.deepEqual([...new Set(await tab.evaluate(() => shown))], ["bob, alice"]);
+  await tab.reload();
+  await names(tab, id, "bob, alice");
   assert.deepEqual(tab.errors, []);
 });
 

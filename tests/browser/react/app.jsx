@@ -2,9 +2,9 @@
 // signing in and out. What is between the client and the markup is marked as glue: react.test.mjs counts it.
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { QueryClient, QueryClientProvider, useInfiniteQuery } from "@tanstack/react-query"; // glue
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query"; // glue
 import { connect, signInUrl, signOut } from "worldevents-client"; // glue
-import { eventPagesOptions, useCreateEvent, useEvents, useJoin, useLeave, useSession } from "worldevents-client/react"; // glue
+import { useCreateEvent, useEventPages, useEvents, useJoin, useLeave, useSession } from "worldevents-client/react"; // glue
 
 const query = new URLSearchParams(location.search);
 const world = query.get("world");
@@ -21,24 +21,38 @@ function Alone() {
 }
 
 function App() {
-  const { data: session } = useSession(); // glue
-  if (session === undefined) return <p>…</p>;
+  const { data: session, failureReason } = useSession(); // glue
+  if (session === undefined) return <p>{failureReason?.message ?? "…"}</p>;
   if (!session) return <a href={signInUrl(location.pathname + location.search)}>Sign in</a>;
   return <>
     <p>Signed in as {session.username} <button onClick={() => signOut()}>Sign out</button></p>
-    {query.has("pages") ? <Pages /> : <Events user={session.username} />}
+    {query.has("pages") ? <Pages user={session.username} /> : <Events user={session.username} />}
     <Create />
   </>;
 }
 
 function Events({ user }) {
-  const { data, error, live } = useEvents(world); // glue
-  const join = useJoin(world), leave = useLeave(world); // glue
-  if (!data) return <p>{error?.message ?? "…"}</p>;
+  const { data, live } = useEvents(world); // glue
+  if (!data) return <p>{live.error?.message ?? live.status}</p>;
   return <>
     <p role="status">{live.status !== "live" && `${live.status} since ${live.since.toLocaleTimeString()}`}</p>
+    <List events={data.events} user={user} />
+  </>;
+}
+
+function Pages({ user }) {
+  const { data = [], hasNextPage, fetchNextPage } = useEventPages(world, { limit: 2 }); // glue
+  return <>
+    <List events={data} user={user} />
+    {hasNextPage && <button onClick={() => fetchNextPage()}>More</button>}
+  </>;
+}
+
+function List({ events, user }) {
+  const join = useJoin(world), leave = useLeave(world); // glue
+  return <>
     <p role="alert">{(join.error ?? leave.error)?.message}</p>
-    {data.events.map((event) => {
+    {events.map((event) => {
       const names = event.RSVPs.map((rsvp) => rsvp.user.username);
       const [what, change] = names.includes(user) ? ["Leave", leave] : ["Join", join];
       return <article key={event.id} id={event.id}>
@@ -46,14 +60,6 @@ function Events({ user }) {
         <button onClick={() => change.mutate(event.id)}>{what}</button>
       </article>;
     })}
-  </>;
-}
-
-function Pages() {
-  const { data = [], hasNextPage, fetchNextPage } = useInfiniteQuery(eventPagesOptions(world, { limit: 2 })); // glue
-  return <>
-    {data.map((event) => <article key={event.id} id={event.id}>{event.name}</article>)}
-    {hasNextPage && <button onClick={() => fetchNextPage()}>More</button>}
   </>;
 }
 
