@@ -11,10 +11,11 @@ const rounds = Number(process.env.ROUNDS ?? 3);
 const page = "/page/?world=plaza";
 let service, front, url, profile, keep, cookie;
 let hold = () => {};
+let arrive = () => {};
 
 before(async () => {
   service = await startService();
-  front = await startFront(service.address, { hold: (...call) => hold(...call) });
+  front = await startFront(service.address, { hold: (...call) => hold(...call), arrive: (...call) => arrive(...call) });
   url = `http://localhost:${front.port}`;
 });
 after(async () => {
@@ -49,7 +50,7 @@ for (const { name, skip } of engines) {
     });
     after(() => browser?.close());
     afterEach(async () => {
-      hold = () => {};
+      hold = arrive = () => {};
       await profile.clear();
     });
     const inChromium = name === "chrome" ? test : () => {};
@@ -95,6 +96,46 @@ for (const { name, skip } of engines) {
       await signedIn(tab);
       await upToDate(tab);
       assert.equal(await service.refreshes("refreshed") - before, 1);
+    });
+
+    test("a refresh that is never answered rejects the calls of all tabs after 20 seconds, the next ones succeed, and nobody has to sign in", async () => {
+      const session = await service.issue("alice");
+      await keep(session);
+      const tabs = await openTabs(2);
+      for (const tab of tabs) {
+        await tab.evaluate(async () => {
+          const { connect } = await import(`${location.origin}/client/index.js`);
+          window.told = [];
+          connect({ baseUrl: "", onSignInNeeded: () => told.push("sign in") });
+        });
+      }
+      await keep({ ...service.expired(session), refreshToken: await cookie("refreshToken") });
+      const before = await service.refreshes("refreshed");
+      let arrived;
+      const first = new Promise((resolve) => (arrived = resolve));
+      arrive = ({ url }) => {
+        if (url !== "/api/auth/session" || arrive.used) return;
+        arrive.used = true;
+        arrived();
+        return new Promise(() => {}); // it gets no further
+      };
+      const call = (tab) => tab.evaluate(async () => {
+        const { listEvents } = await import(`${location.origin}/client/index.js`);
+        const began = performance.now();
+        const end = await listEvents({ path: { id: "plaza" } }).then(({ data }) => data && "listed", (error) => error.name);
+        return { end, seconds: (performance.now() - began) / 1000 };
+      });
+      const hanging = call(tabs[0]);
+      await first;
+      const behind = call(tabs[1]); // which waits for the first, and may have a moment left when that gives up
+      for (const { end, seconds } of await Promise.all([hanging, behind])) {
+        assert.match(end, /^(TimeoutError|listed)$/);
+        assert.ok(seconds > 15 && seconds < 40, `${seconds} seconds`);
+      }
+      assert.equal((await hanging).end, "TimeoutError");
+      for (const tab of tabs) assert.equal((await call(tab)).end, "listed");
+      assert.equal(await service.refreshes("refreshed") - before, 1);
+      for (const tab of tabs) assert.deepEqual(await tab.evaluate(() => told), []);
     });
 
     inChromium("effects that run twice and are undone once, as in React's StrictMode, spend one refresh", async () => {

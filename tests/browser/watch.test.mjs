@@ -188,6 +188,34 @@ for (const { name, skip } of engines) {
       for (const tab of tabs) assert.equal(await tab.$eval("#fault", (fault) => fault.hidden), true);
     });
 
+    repeat("behind a front that ends waits after 1.5 seconds tabs stay live, and others' changes come", async ({ openTabs }) => {
+      const world = await newWorld();
+      const waits = [];
+      arrive = ({ url }, response) => {
+        const wait = url.match(/[?&]wait=(\d+)/)?.[1];
+        if (!wait) return;
+        waits.push(wait);
+        setTimeout(() => response.headersSent || response.writeHead(504).end(), 1_500);
+      };
+      const tabs = await openTabs([world, world]);
+      for (const tab of tabs) {
+        await tab.waitForFunction(() => document.getElementById("live").textContent.startsWith("Live since"));
+        await tab.evaluate(() => {
+          window.said = [];
+          const live = document.getElementById("live");
+          new MutationObserver(() => said.push(live.textContent)).observe(live, { childList: true, characterData: true, subtree: true });
+        });
+      }
+      await eventually("half as long is waited", () => waits.includes("12"));
+      await everybodySees(tabs, await write(world));
+      await eventually("a quarter is", () => waits.includes("6"));
+      const before = calls;
+      await eventually("nothing waits, and the list is asked for", () => waiting.size === 0 && calls > before + 2);
+      await everybodySees(tabs, await write(world));
+      assert.deepEqual([...new Set(waits)], ["25", "12", "6"]);
+      for (const tab of tabs) assert.deepEqual(await tab.evaluate(() => said), []);
+    });
+
     inChromium("signing out in one tab ends the watches of all", async ({ openTabs }) => {
       const world = await newWorld();
       const tabs = await openTabs(Array(3).fill(world));
