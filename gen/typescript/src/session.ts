@@ -37,8 +37,8 @@ const maxRetryAfter = 10;
 const maxRepeating = 30_000;
 
 /**
- * For how long, in milliseconds, whoever asks for the session waits, and what is done under the lock of the tabs may take. The request itself
- * goes on for longer: its response may still bring cookies, for the next one who asks.
+ * For how long, in milliseconds, whoever asks for the session waits, for the lock of the tabs and the response together. The request itself goes
+ * on for longer: its response may still bring cookies, for the next one who asks.
  */
 const patience = 20_000;
 const maxRefreshing = 60_000;
@@ -496,8 +496,7 @@ export const tabLocks = () => inBrowser() ? globalThis.navigator?.locks as LockM
 /** Runs when no other tab runs: Web Locks exist on https and localhost. Without them the service decides who wins. */
 async function withTabLock<T>(name: string, run: () => Promise<T>): Promise<T> {
   const locks = tabLocks();
-  const act = () => within(patience, run);
-  return locks ? within(patience, (signal) => locks.request(`worldevents ${name}`, { signal }, act)) : act();
+  return within(patience, async (signal) => locks ? locks.request(`worldevents ${name}`, { signal }, () => unlessAborted(run(), signal)) : run());
 }
 
 /**

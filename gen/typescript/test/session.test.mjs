@@ -4,7 +4,7 @@ import { after, before, beforeEach, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { buildSync } from "esbuild";
 import {
-  allEvents, CallError, client, connect, createClient, createEvent, getSession, joinEvent, keepSession, leaveEvent, listEvents,
+  allEvents, CallError, client, connect, createClient, createEvent, getSession, guardRequest, joinEvent, keepSession, leaveEvent, listEvents,
   nextPage, onSessionChange, reasonOf, refreshSession, serverClient, sessionOf, signInUrl, signOut,
 } from "worldevents-client";
 import { eventPagesOptions, eventsOptions } from "worldevents-client/query";
@@ -761,6 +761,89 @@ test("joins and leaves of one event go in the order of the calls, and others bes
   connectWith(session, (send) => (input, init) => input.method === "POST" ? Promise.reject(new TypeError("fetch failed")) : send(input, init));
   const [joined, left] = await Promise.allSettled([joinEvent({ path: { id } }), leaveEvent({ path: { id } })]);
   assert.deepEqual([joined.status, left.value?.data], ["rejected", { success: true }]);
+});
+
+/** Keeps timers of at least 10 seconds from running by themselves: what it returns ends those of so many milliseconds. */
+function longTimers(t) {
+  const { setTimeout } = globalThis;
+  const timers = [];
+  globalThis.setTimeout = (act, milliseconds, ...rest) =>
+    milliseconds >= 10_000 ? void timers.push({ act, milliseconds }) : setTimeout(act, milliseconds, ...rest);
+  t.after(() => (globalThis.setTimeout = setTimeout));
+  return (milliseconds) => {
+    const due = timers.filter((timer) => timer.milliseconds === milliseconds);
+    for (const timer of due.splice(0)) timer.act();
+  };
+}
+
+/** Never answers what `hangs`, and does not hear when it is aborted. */
+const silent = (hangs, calls) => (send) => (input, init) => {
+  const name = `${input.method ?? init?.method ?? "GET"} ${new URL(input.url ?? input).pathname}`;
+  calls.push(name);
+  return hangs(name) ? new Promise(() => {}) : send(input, init);
+};
+
+test("a session that is asked for in vain is asked for anew, and nobody is signed out", async (t) => {
+  const end = longTimers(t);
+  const calls = [];
+  let hangs = true;
+  connectWith(service.expired(await service.issue("alice")), silent((name) => hangs && /auth|sign-out/.test(name), calls));
+  for (const call of [() => listEvents({ path }), () => getSession(), () => refreshSession(), () => getSession({ headers: { "X-Own": "1" } }), () => signOut()]) {
+    calls.length = 0;
+    const rejected = assert.rejects(call(), { name: "TimeoutError" });
+    await eventually("it is asked", () => calls.some((name) => /auth|sign-out/.test(name)));
+    end(20_000);
+    await rejected;
+  }
+  hangs = false;
+  assert.ok((await listEvents({ path })).data);
+  assert.equal(await refreshes(), 1);
+  assert.equal(asked, 0);
+});
+
+test("a join that is never answered lets the next call of its event go ahead", async (t) => {
+  const session = await service.issue("alice");
+  connectWith(session);
+  const { data: { id } } = await createEvent({ path: { id: "pier" }, body });
+  const end = longTimers(t);
+  const calls = [];
+  connectWith(session, silent((name) => name.startsWith("POST"), calls));
+  const joined = assert.rejects(joinEvent({ path: { id } }), { name: "TimeoutError" });
+  const left = leaveEvent({ path: { id } });
+  await eventually("it is sent", () => calls.length === 1);
+  end(30_000);
+  await joined;
+  assert.deepEqual((await left).data, { success: true });
+  assert.deepEqual(calls.map((name) => name.split(" ")[0]), ["POST", "DELETE"]);
+});
+
+test("an address is the same however it is written", async (t) => {
+  t.after(() => delete globalThis.location);
+  const { address } = service;
+  const own = { origin: address, href: `${address}/deep/page?a#b` };
+  for (const [baseUrl, link, page] of [
+    [address, address], [`${address}/`, address], [`${address}//`, address], [address.toUpperCase(), address],
+    [address, address, own], [`${address}/`, address, own], ["", "", own], ["/", "", own],
+  ]) {
+    globalThis.location = page;
+    const session = service.expired(await service.issue("alice"));
+    connect({ baseUrl, fetch: fetchWithCookies(session), onSignInNeeded: () => asked++ });
+    assert.ok((await listEvents({ path })).data, baseUrl);
+    assert.equal(signInUrl("/x"), `${link}/sign-in?return_to=%2Fx`);
+    const other = createClient({ baseUrl, fetch: fetchWithCookies(session) });
+    assert.equal((await getSession({ client: other })).response.url, `${address}/api/auth/session`);
+    const cookie = `token=${(await service.issue("bob")).token}`;
+    if (page) assert.ok((await listEvents({ client: serverClient({ baseUrl, cookie }), path })).data);
+    if (page) assert.equal((await guardRequest(new Request(address, { headers: { cookie } }), { baseUrl })).session.username, "bob");
+    await signOut();
+  }
+  globalThis.location = own;
+  for (const baseUrl of ["/prefix", "/prefix/", `${address}/prefix/`]) {
+    const urls = [];
+    connect({ baseUrl, fetch: async ({ url }) => (urls.push(url), Response.json({ events: [] })) });
+    await listEvents({ path });
+    assert.deepEqual(urls, [`${address}/prefix/api/event/plaza`]);
+  }
 });
 
 test("onSessionChange tells sign-in, sign-out and the end of a session, once each", async () => {

@@ -117,6 +117,37 @@ test("what the user cannot mend is told and tried again, what ends the watch end
   }
 });
 
+test("where somebody ends waits the watch waits for less, and stays live", async () => {
+  const waits = [];
+  let away = false;
+  connectWith(await service.issue("alice"), (send) => async (input, init) => {
+    const wait = Number(new URL(input.url).searchParams.get("wait"));
+    if (input.method === "GET") waits.push(wait);
+    const bad = () => new Response("<h1>upstream request timeout</h1>", { status: 504, headers: { "Content-Type": "text/html" } });
+    if (away) return bad();
+    if (wait <= 10) return send(input, init);
+    await new Promise((next) => setTimeout(next, 1_100));
+    return bad();
+  });
+  const seen = watch();
+  await eventually(() => waits.includes(6));
+  await createEvent({ path, body });
+  await eventually(() => seen.lists.length === 2);
+  assert.deepEqual(waits.slice(0, 6), [0, 25, 0, 12, 0, 6]);
+  assert.deepEqual([seen.errors, seen.statuses.map(({ status }) => status)], [[], ["connecting", "live"]]);
+  away = true;
+  await fetchWithCookies(await service.issue("bob"))(`${service.address}/api/event/${path.id}`, {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
+  });
+  await eventually(() => seen.statuses.at(-1).status === "offline");
+  seen.stop();
+
+  away = false;
+  const own = watch({ waitSeconds: 3 });
+  await eventually(() => waits.includes(3));
+  own.stop();
+});
+
 test("a Retry-After of months is waited for an hour, and not for no time", async () => {
   connectWith(await service.issue("alice"), () => async () => new Response("{}", { status: 503, headers: { "Retry-After": "9999999" } }));
   const pauses = [], setTimer = globalThis.setTimeout;
