@@ -171,6 +171,19 @@ for (const { name: engine, skip } of engines) describe(engine, { skip }, () => {
       await shows(tab, "offline since …", true);
     });
 
+    test("a page that is opened while the service is away says so, and shows the list once it is back", async () => {
+      let sessions = 0;
+      hold = ({ url }, answer) => {
+        sessions += url === "/api/auth/session";
+        answer.statusCode = 502;
+      };
+      await tab.reload();
+      await shows(tab, "A response with the status 502 is not the service's");
+      await eventually("it asks on", () => sessions > 3);
+      hold = () => {};
+      await shows(tab, "Picnic: bob");
+    });
+
     test("creating has messages for fields, and a join shows at once, and no longer when it fails", async () => {
       await press(tab, "Create");
       await shows(tab, "must be 1 to 200 characters…");

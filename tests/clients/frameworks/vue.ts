@@ -12,7 +12,7 @@ const Events = defineComponent({
   setup(props) {
     const session = useSession();
     const events = useEvents(() => props.world);
-    const pages = useInfiniteQuery(eventPagesOptions(props.world, { limit: 1 }));
+    const pages = useEventPages(() => props.world, { limit: 1 });
     return () => {
       const user: string | undefined = session.data.value?.username;
       const names: string[] | undefined = events.data.value?.events.map((event) => event.name);
@@ -50,5 +50,6 @@ export function promised(world: string) {
     session.data.value satisfies Session | null | undefined, session.failureReason.value?.status satisfies number | undefined,
     pages.data.value satisfies WorldEvent[] | undefined, live.value.error satisfies Fault | undefined, live.value.since satisfies Date,
     error.value?.fields?.limit satisfies string | undefined,
+    useInfiniteQuery(eventPagesOptions(world, { limit: 1 })).data.value satisfies WorldEvent[] | undefined,
   ];
 }
