@@ -217,7 +217,7 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
         if (ended) stop();
         tell();
         queueMicrotask(() => onError?.(fault, ended));
-        pause = retryAfter * 1_000 + Math.min(30_000, 500 * 2 ** failures++) * (0.5 + Math.random());
+        pause = retryAfter * 1_000 + Math.min(30_000, 500 * 2 ** failures++) * (0.5 + Math.random() / 2);
       }
       await sleep(pause, signal);
     }
