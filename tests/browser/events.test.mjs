@@ -167,6 +167,31 @@ test("a time stays the same where clocks are put back, and where a day is anothe
   }
 });
 
+test("of a time that there is twice the one is meant that is as far from UTC as the event was", async (t) => {
+  const dave = await service.issue("dave");
+  const call = fetchWithCookies(dave);
+  for (const [timezoneId, scheduledAt, shown, typed, want] of [
+    ["America/New_York", "2026-11-01T06:30:00.000Z", "2026-11-01T01:30", "2026-11-01T01:45", "2026-11-01T06:45:00.000Z"],
+    ["America/New_York", "2026-11-01T05:30:00.000Z", "2026-11-01T01:30", "2026-11-01T01:45", "2026-11-01T05:45:00.000Z"],
+    ["America/New_York", "2026-11-01T05:30:00.000Z", "2026-11-01T01:30", "2026-11-01T03:30", "2026-11-01T08:30:00.000Z"],
+    ["Europe/Berlin", "2030-10-27T01:30:00.000Z", "2030-10-27T02:30", "2030-10-27T02:00", "2030-10-27T01:00:00.000Z"],
+    ["Australia/Lord_Howe", "2030-04-06T15:15:00.000Z", "2030-04-07T01:45", "2030-04-07T01:50", "2030-04-06T15:20:00.000Z"], // by half an hour
+    ["Antarctica/Troll", "2030-10-27T02:30:00.000Z", "2030-10-27T02:30", "2030-10-27T02:40", "2030-10-27T02:40:00.000Z"], // by two
+    ["Europe/Berlin", "2030-07-01T10:00:00.000Z", "2030-07-01T12:00", "2030-12-01T12:00", "2030-12-01T11:00:00.000Z"],
+  ]) {
+    const tab = await openTab(t, dave, { timezoneId });
+    const id = await service.create(call, "twice", { name: "n", scheduledAt });
+    await tab.goto(`${service.base}/events/edit?id=${id}`);
+    const field = tab.locator("[name=scheduledAt]");
+    assert.equal((await field.inputValue()).slice(0, shown.length), shown, timezoneId);
+    await field.fill(typed);
+    await tab.getByRole("button", { name: "Save" }).click();
+    await tab.waitForURL(/#event-/);
+    const event = (await eventsOf(call, "twice")).find((event) => event.id === id);
+    assert.equal(event.scheduledAt, want, `${timezoneId} ${scheduledAt}`);
+  }
+});
+
 test("what is wrong is said, and what was typed stays", async (t) => {
   const erin = await service.issue("erin");
   const call = fetchWithCookies(erin);

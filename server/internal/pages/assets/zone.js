@@ -13,10 +13,12 @@ if (input?.type === "datetime-local" && sent) {
   input.value = `${day}T${two(date.getHours())}:${two(date.getMinutes())}${sent.slice("2006-01-02T15:04".length)}`;
   document.getElementById("zone").textContent = inWords.resolvedOptions().timeZone;
 
-  // A time that the user has left alone goes back as it came: where clocks are put back an hour has two of each.
+  // A time that the user has left alone goes back as it came. Where clocks are put back an hour has two of each: the one with the offset of the event counts.
   const shown = input.value;
+  const offset = date.getTimezoneOffset();
   input.form.addEventListener("formdata", ({ formData }) => {
-    const typed = new Date(input.value);
+    const kept = new Date(Date.parse(`${input.value}Z`) + offset * 60_000);
+    const typed = kept.getTimezoneOffset() === offset ? kept : new Date(input.value);
     if (input.value === shown) formData.set(input.name, sent);
     else if (typed.getUTCFullYear() <= 9999) formData.set(input.name, typed.toISOString().slice(0, input.value.length));
   });
