@@ -5,7 +5,9 @@ import type {
 } from "./api/index.js";
 import type { RequestResult } from "./api/client/index.js";
 import * as api from "./api/sdk.gen.js";
+import type { Client } from "./api/client/index.js";
 import { CallError } from "./errors.js";
+import { within } from "./session.js";
 
 /** A new event's id, beside what the service says. */
 export type Created = Success & { id: string };
@@ -23,6 +25,16 @@ export function createEvent<ThrowOnError extends boolean = false>(
   });
   return created as unknown as RequestResult<{ 200: Created }, CreateEventErrors, ThrowOnError>;
 }
+
+/** How long, in milliseconds, a list may take: a long one on a slow connection minutes. */
+const maxReading = 300_000;
+
+/** Has a list read whose response begins within so many seconds, and is whole within five minutes. */
+export const reading = <T>(
+  client: Client, seconds: number, signal: AbortSignal | undefined, read: (limits: { signal: AbortSignal; fetch: typeof fetch }) => Promise<T>,
+): Promise<T> => within(maxReading, (signal) => read({
+  signal, fetch: (...request) => within(seconds * 1_000, () => (client.getConfig().fetch ?? fetch)(...request)),
+}), signal);
 
 /** A list and its `ETag`, which stands for all that is in it. Where a proxy takes it away there is none. */
 export type TaggedList = EventList & { etag?: string | undefined };

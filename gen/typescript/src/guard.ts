@@ -1,6 +1,6 @@
 /** Who is signed in, for a server whose pages only those see who are: what route guards ask. */
 import { failure, type SignedOutReason } from "./errors.js";
-import { address, bodyOf, genuine, isSession, refusal, type Session, sessionOf, sessionUrl, unlessAborted } from "./session.js";
+import { address, bodyOf, genuine, isSession, refusal, type Session, sessionOf, sessionUrl, unlessAborted, within } from "./session.js";
 
 /** For how long, in milliseconds, those who still send cookies that a refresh has replaced get the new ones: less than the service's leeway, 60 s. */
 const keptFor = 20_000;
@@ -8,6 +8,8 @@ const keptFor = 20_000;
 const maxKept = 10_000;
 /** How long, in milliseconds, after a refresh token was refused another request's new cookies may take to reach the browser. */
 const arrival = 2_000;
+/** How long, in milliseconds, a call is shared: whoever comes later asks anew. */
+const maxAsking = 20_000;
 /** How long, in milliseconds, a request waits for the service. The call goes on: it may bring cookies for the next one. */
 const patience = 10_000;
 
@@ -99,7 +101,7 @@ function share(key: string, ask: () => Promise<Answer>): Promise<Answer> {
   }
   const known = answers.get(key);
   if (known && known.until > now) return known.answer;
-  const entry = { until: Infinity, answer: ask() };
+  const entry = { until: Infinity, answer: within(maxAsking, ask) };
   answers.set(key, entry);
   const settle = (keeps: boolean) => {
     if (answers.get(key) !== entry) return;

@@ -6,21 +6,21 @@
  * top of it where a component shows it: so nothing has to be undone, and what a query has fits its ETag.
  */
 import {
-  createEvent, type EventList, type Fault, joinEvent, leaveEvent, type LiveStatus, type NewEvent, onSessionChange, type Session, type TaggedList, watchEvents, type WorldEvent,
+  createEvent, type Fault, joinEvent, leaveEvent, type LiveStatus, type NewEvent, onSessionChange, type Session, type TaggedList, watchEvents, type WorldEvent,
 } from "./index.js";
 import { keyHeader, newKey, within } from "./session.js";
-import { eventsOptions, type ListQuery, type Page, queryKeys } from "./query.js";
+import { eventsOf, eventsOptions, type ListQuery, queryKeys } from "./query.js";
 
 /** What selects the events of a list that is live, which has no pages. */
 export type LiveQuery = Omit<ListQuery, "limit">;
 
-type Query = { state: { data: unknown; dataUpdatedAt: number; isInvalidated: boolean } };
+type Query = { state: { data: unknown; dataUpdatedAt: number; isInvalidated: boolean }; invalidate(): void };
 
 /** What is used of a QueryClient: each framework has a class of its own. */
 export interface Queries {
   getQueryData(queryKey: readonly unknown[]): unknown;
   setQueryData(queryKey: readonly unknown[], data: unknown): unknown;
-  cancelQueries(filters: { queryKey: readonly unknown[]; exact?: boolean }): Promise<void>;
+  cancelQueries(filters: { queryKey: readonly unknown[]; exact?: boolean; predicate?: (query: Query) => boolean }): Promise<void>;
   resetQueries(filters: { queryKey: readonly unknown[] }): Promise<void>;
   invalidateQueries(filters: { queryKey: readonly unknown[]; predicate: (query: Query) => boolean }): Promise<void>;
   isMutating(filters: { mutationKey: readonly unknown[]; predicate: (mutation: { state: { variables: unknown } }) => boolean }): number;
@@ -44,14 +44,18 @@ export function followSession(queries: Queries): () => void {
   }, { known: sessionIn(queries) });
 }
 
-/** The watches that bring lists, each the list of a query. */
-const watches = new Set<{ query: Query | undefined; asked: number }>();
+/** The watches that bring lists, each the list of a query: when it was asked for, and when it was last read beside them. */
+const watches = new Set<{ query: Query | undefined; asked: number; readAgain: number }>();
 
 const watchesOf = (query: Query) => [...watches].filter((watch) => watch.query === query);
 
-/** Has the lists of a world read again that no watch brings. */
-const readAgain = (queries: Queries, world: string) =>
-  queries.invalidateQueries({ queryKey: queryKeys.events(world), predicate: (query) => !watchesOf(query).length });
+/** Begins to read the lists of a world again, that no watch brings or `all`. What was being read is from before. */
+async function readAgain(queries: Queries, world: string, all = false): Promise<void> {
+  const filters = { queryKey: queryKeys.events(world), predicate: (query: Query) => all || !watchesOf(query).length };
+  await queries.cancelQueries(filters);
+  for (const watch of all ? watches : []) watch.readAgain = Date.now();
+  void queries.invalidateQueries(filters);
+}
 
 /** How a list is while its component begins. */
 export const connecting = (): LiveStatus => ({ status: "connecting", since: new Date(), error: undefined });
@@ -86,17 +90,22 @@ export function liveList(
     show(onStatus) {
       if (without) onStatus({ status: without, since: new Date(), error: failureReason ?? undefined });
       if (without) return () => {};
-      const watch = { query: queries.getQueryCache().find({ queryKey }), asked: 0 };
+      const watch = { query: queries.getQueryCache().find({ queryKey }), asked: 0, readAgain: 0 };
       watches.add(watch);
-      const stop = watchEvents({ path: { id: world }, query, known: justRead(watch.query) }, {
+      // A component that was away does not know what is the latest.
+      const { data, dataUpdatedAt = 0 } = watch.query?.state ?? {};
+      const known = Date.now() - dataUpdatedAt < 5_000 ? data as TaggedList | undefined : undefined;
+      const stop = watchEvents({ path: { id: world }, query, known }, {
         onStatus: (status) => {
           if (status.status === "ended") watches.delete(watch);
           onStatus(status);
         },
         onList: async (next, asked) => {
-          await queries.cancelQueries({ queryKey, exact: true }); // What is being asked for may be older than the list.
+          const isOlder = asked < watch.readAgain; // than what is being read for a change, which goes on
+          if (!isOlder) await queries.cancelQueries({ queryKey, exact: true });
           watch.asked = asked;
           queries.setQueryData(queryKey, next);
+          if (isOlder) watch.query?.invalidate();
         },
       });
       return () => {
@@ -105,11 +114,6 @@ export function liveList(
       };
     },
   };
-}
-
-/** The list of a query, unless that was read longer ago: a component that was away does not know what is the latest. */
-function justRead(query: Query | undefined): TaggedList | undefined {
-  return query && Date.now() - query.state.dataUpdatedAt < 5_000 ? query.state.data as TaggedList | undefined : undefined;
 }
 
 /** For how long, in milliseconds, the same creation again is the same event. */
@@ -144,7 +148,7 @@ export const creation = (queries: Queries, world: string) => ({
 export interface Attending {
   username: string | undefined;
   joins: boolean;
-  /** Whether it is the only one of its event. Otherwise a list may look as after it and be from before the others. */
+  /** Whether none of the other kind is under way for its event. Otherwise a list may look as after it and be from before that one. */
   alone: boolean;
 }
 
@@ -164,25 +168,25 @@ export const leaving = (queries: Queries, world: string) => attendance(queries, 
 
 /** It is pending until the lists on the screen have it. */
 const attendance = (queries: Queries, world: string, joins: boolean) => ({
-  mutationKey: attendanceKey,
+  mutationKey: [...attendanceKey, joins],
   mutationFn: async (id: string): Promise<void> => void (await (joins ? joinEvent : leaveEvent)({ path: { id }, throwOnError: true })),
   onMutate: (id: string): Attending => ({
     username: sessionIn(queries)?.username,
     joins,
-    alone: queries.isMutating({ mutationKey: attendanceKey, predicate: ({ state }) => state.variables === id }) === 1,
+    alone: !queries.isMutating({ mutationKey: [...attendanceKey, !joins], predicate: ({ state }) => state.variables === id }),
   }),
   onSuccess: (_data: void, id: string, attending: Attending) => arrival(queries, world, { id, ...attending }),
   onError: () => void readAgain(queries, world), // It may have happened.
 });
 
 /** Waits until every list of a world that is on the screen has a change, or has been asked for after now. */
-function arrival(queries: Queries, world: string, change: Change): Promise<void> {
+async function arrival(queries: Queries, world: string, change: Change): Promise<void> {
   const now = Date.now();
-  void readAgain(queries, world);
+  await readAgain(queries, world, !change.alone);
   const has = (query: Query) => {
     const bringing = watchesOf(query);
-    return (change.alone && eventsOf(query.state.data as Lists).every((event) => event.id !== change.id || isAsAfter(change, event))) ||
-      (bringing.length ? bringing.some(({ asked }) => asked > now) : !query.state.isInvalidated);
+    return (change.alone && eventsOf(query.state.data).every((event) => event.id !== change.id || isAsAfter(change, event))) ||
+      (bringing.length && change.alone ? bringing.some(({ asked }) => asked > now) : !query.state.isInvalidated);
   };
   const cache = queries.getQueryCache();
   let unsubscribe = () => {};
@@ -194,14 +198,10 @@ function arrival(queries: Queries, world: string, change: Change): Promise<void>
   return within(maxShown, () => come).catch(() => {}).finally(unsubscribe);
 }
 
-/** What the queries of a world have: a list, or its pages. */
-type Lists = EventList | { pages: Page[] } | undefined;
-
-const eventsOf = (data: Lists): WorldEvent[] => !data ? [] : "pages" in data ? data.pages.flatMap((page) => page.events) : data.events;
-
 /** What is asked of the MutationCache: the joins and leaves that are under way, in the order of the clicks. */
 export const underWay = {
-  filters: { mutationKey: attendanceKey, status: "pending" as const },
+  // One that was stored while it was paused has no function any more.
+  filters: { mutationKey: attendanceKey, status: "pending" as const, predicate: ({ options }: { options: { mutationFn?: unknown } }) => !!options.mutationFn },
   select: ({ state }: { state: { variables: unknown; context: unknown } }): Change =>
     ({ id: state.variables as string, ...state.context as Attending }),
 };

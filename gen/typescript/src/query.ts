@@ -3,9 +3,10 @@
  *
  * @packageDocumentation
  */
+import { reading } from "./events.js";
 import {
-  allEvents, CallError, type EventList, type Fault, getSession, listEvents, listOf, nextPage, reasonOf, type Session, sessionOf, type TaggedList, type WatchOptions,
-  type WorldEvent,
+  allEvents, CallError, client, type EventList, type Fault, getSession, listEvents, listOf, nextPage, reasonOf, type Session, sessionOf, type TaggedList,
+  type WatchOptions, type WorldEvent,
 } from "./index.js";
 
 /** What selects events of a world: `from`, `to`, and `limit` for the size of a page. */
@@ -20,6 +21,15 @@ export const queryKeys = {
   allEvents: ["worldevents", "events"] as const,
   events: (world: string) => ["worldevents", "events", world] as const,
 };
+
+/** The events of what a query has: a list, or its pages. */
+export const eventsOf = (data: unknown): WorldEvent[] => {
+  const { events = [], pages } = (data ?? {}) as { events?: WorldEvent[]; pages?: Page[] };
+  return pages ? pages.flatMap((page) => page.events) : events;
+};
+
+/** How many seconds the response of a list may take to begin. */
+const maxSilence = 35;
 
 /** What a query hands to its function. */
 export interface Call {
@@ -42,10 +52,14 @@ export const sessionOptions = () => ({
   retry,
 });
 
+const mayRecover = (error: Fault): boolean => !error.code || error.status === 429 || error.status >= 500;
+
 /** The session for a component, which can show nothing without it: until the service says who is signed in it is asked, every 1 to 30 seconds. */
 export const askSession = () => ({
   ...sessionOptions(),
-  retry: (_failures: number, error: Fault) => !error.code || error.status === 429 || error.status >= 500,
+  retry: (_failures: number, error: Fault) => mayRecover(error),
+  // Somebody else may have asked for it, who has given up.
+  refetchInterval: ({ state }: { state: { status: string; error: Fault | null } }) => state.status === "error" && mayRecover(state.error!) && 30_000,
   retryDelay: (failures: number, error: Fault) => Math.min(30, Math.max(error.retryAfter ?? 0, 2 ** failures)) * 1_000,
 });
 
@@ -53,11 +67,13 @@ export const askSession = () => ({
 export const eventsOptions = (world: string, query: ListQuery = {}) => ({
   queryKey: [...queryKeys.events(world), "list", query],
   queryFn: async ({ signal }: Call): Promise<TaggedList> => {
-    const options = { path: { id: world }, query, signal, throwOnError: true as const };
-    if (query.limit === undefined) return listOf(await listEvents(options));
-    const events: WorldEvent[] = [];
-    for await (const event of allEvents(options)) events.push(event);
-    return { events };
+    const options = { path: { id: world }, query, throwOnError: true as const };
+    return reading(client, maxSilence, signal, async (limits) => {
+      if (query.limit === undefined) return listOf(await listEvents({ ...options, ...limits }));
+      const events: WorldEvent[] = [];
+      for await (const event of allEvents({ ...options, ...limits })) events.push(event);
+      return { events };
+    });
   },
   retry,
 });
@@ -67,11 +83,13 @@ export const eventPagesOptions = (world: string, query: ListQuery = {}) => ({
   queryKey: [...queryKeys.events(world), "pages", query],
   queryFn: async ({ signal, pageParam }: Call & { pageParam: string | undefined }): Promise<Page> => {
     const cursor = pageParam === undefined ? {} : { cursor: pageParam };
-    const page = await listEvents({ path: { id: world }, query: { ...query, limit: query.limit ?? 20, ...cursor }, signal, throwOnError: true });
+    const page = await reading(client, maxSilence, signal, (limits) => listEvents({
+      path: { id: world }, query: { ...query, limit: query.limit ?? 20, ...cursor }, ...limits, throwOnError: true,
+    }));
     return { ...page.data, next: nextPage(page)?.cursor };
   },
   initialPageParam: undefined as string | undefined,
   getNextPageParam: (page: Page) => page.next,
-  select: (data: { pages: Page[] }) => data.pages.flatMap((page) => page.events),
+  select: (data: { pages: Page[] }) => eventsOf(data),
   retry,
 });

@@ -126,7 +126,11 @@ export function keepSession(connection: Connection): typeof fetch {
     const event = method === "DELETE" || /\/event\/join\/[^/]*$/.test(url) ? /[^/]*$/.exec(url)![0] : "";
     if (!event || !shares) return act(request);
     const before = turns.get(event);
-    const begin = () => within(maxTurn, (signal) => act(new Request(request, { signal })), signal);
+    const begin = () => within(maxTurn, async (signal) => {
+      const response = await act(new Request(request, { signal }));
+      await bodyOf(response); // It is there within the time, too.
+      return response;
+    }, signal);
     const result = before ? unlessAborted(before, signal).then(begin) : begin();
     const turn = Promise.allSettled([before, result]).finally(() => turns.get(event) === turn && turns.delete(event));
     turns.set(event, turn);
@@ -373,10 +377,10 @@ export const inBrowser = (): boolean =>
  * The address of a service, as all of its addresses and what is called after it begin: absolute where there is a page, and without a slash at
  * its end.
  */
-export function address(baseUrl = "", page: { origin: string } | null | undefined = globalThis.location): string {
-  let absolute = baseUrl;
+export function address(baseUrl: string | null | undefined, page: { origin: string } | null | undefined = globalThis.location): string {
+  let absolute = (baseUrl ?? "").replace(/[?#].*/, "");
   try {
-    absolute = new URL(baseUrl, page && page.origin !== "null" ? page.origin : undefined).href;
+    absolute = new URL(absolute, page && page.origin !== "null" ? page.origin : undefined).href;
   } catch {
     // A server that renders a page may connect with a relative address, and never call.
   }

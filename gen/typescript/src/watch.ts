@@ -2,15 +2,13 @@
 import { client as defaultClient } from "./api/client.gen.js";
 import { listEvents, type ListEventsData, type Options } from "./api/index.js";
 import { CallError, type Fault, isFinal, retryAfter } from "./errors.js";
-import { listOf, type TaggedList } from "./events.js";
-import { inBrowser, onSessionChange, onWrite, sleep, tabLocks, unlessAborted, within } from "./session.js";
+import { listOf, reading, type TaggedList } from "./events.js";
+import { inBrowser, onSessionChange, onWrite, sleep, tabLocks, unlessAborted } from "./session.js";
 
 /** How long a call waits for news, in seconds: less than the 30 after which many proxies cut a silent response. */
 const usualWait = 25;
 /** The shortest such wait that is tried where a proxy ends longer ones, in seconds. */
 const minWait = 5;
-/** How long, in milliseconds, a list may take: a long one on a slow connection minutes. */
-const maxReading = 300_000;
 /** How often, in milliseconds, a list is asked for that may not wait. */
 const pollInterval = 5_000;
 /** How many calls may wait for all tabs: over HTTP/1.1 a browser has six connections to an origin. */
@@ -118,8 +116,8 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
     let heard = Date.now();
     let ticked = heard;
     const tell = (told?: Told) => {
-      const { status, message, code, fields } = live!.error ?? {};
-      const error = message && { status, error: message, code, fields }; // An error itself need not survive the way.
+      const { status, message, code, fields, fieldCodes } = live!.error ?? {};
+      const error = message && { status, error: message, code, fields, fieldCodes }; // An error itself need not survive the way.
       if (!signal.aborted) channel.postMessage({ term, version, live: { ...live!, error }, ...told } satisfies Told);
     };
     const begin = (lock: LockOptions) => hold(name, lock, signal, restart).then((held) => {
@@ -175,6 +173,7 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
   async function lead(signal: AbortSignal, tell: (told?: Told) => void): Promise<void> {
     let mayWait = !locks && !inPage;
     let wait = waitSeconds;
+    let cut = false; // whether the last call was a wait that somebody has ended
     let early = 0;
     let failures = 0;
     if (fresh && report("live")) tell();
@@ -193,6 +192,8 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
       try {
         const response = await call(waits ? wait : undefined, signal);
         failures = 0;
+        if (cut) wait = Math.floor(wait / 2);
+        cut = false;
         const changed = response.list && take(response.list, began);
         if (changed) version = list!.etag ?? `${term} ${began}`;
         if (report("live") || changed || !fresh) tell({ list, asked });
@@ -200,18 +201,16 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
         const soon = Date.now() - began < (changed ? 100 : 1_000);
         early = waits && soon ? early + 1 : 0;
         if (response.retryAfter !== undefined) pause = Math.max(response.retryAfter, 1) * 1_000 * (1 + Math.random());
-        else if (!patient || !list?.etag) await Promise.race([sleep(pollInterval, signal), new Promise<void>((soon) => wrote ? soon() : (askSoon = soon))]);
+        else if (!patient || !list?.etag) pause = pollInterval;
         else if (early) pause = Math.min(pollInterval, 125 * 2 ** early); // The service does not wait.
       } catch (error) {
         if (signal.aborted) return;
         const fault = error as Fault;
         const { status = 0, code, retryAfter = 0 } = fault;
-        if (waits && !code && fault.name !== "TimeoutError" && Date.now() - began > 1_000) {
-          // Somebody between here and the service may have ended the wait: that is no failure unless the next call, which does not wait, fails, too.
-          wait = Math.floor(wait / 2);
-          fresh = false;
-          continue;
-        }
+        // Somebody between here and the service may have ended the wait: that is no failure unless the next call, which does not wait, fails, too.
+        cut = waits && !code && fault.name !== "TimeoutError" && Date.now() - began > 1_000;
+        fresh &&= !cut;
+        if (cut) continue;
         const ended = isFinal(status, code);
         report(ended ? "ended" : "offline", fault);
         if (ended) stop();
@@ -219,17 +218,16 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
         queueMicrotask(() => onError?.(fault, ended));
         pause = retryAfter * 1_000 + Math.min(30_000, 500 * 2 ** failures++) * (0.5 + Math.random() / 2);
       }
-      await sleep(pause, signal);
+      if (pause) await Promise.race([sleep(pause, signal), new Promise<void>((soon) => wrote ? soon() : (askSoon = soon))]);
     }
   }
 
   /** Asks once. The browser's HTTP cache would let one of several equal calls through at a time. */
   async function call(wait: number | undefined, signal: AbortSignal) {
-    const send: typeof fetch = (...request) => within((waitSeconds + 10) * 1_000, () => (client.getConfig().fetch ?? fetch)(...request));
-    const { data, error, response } = await within(maxReading, (signal) => listEvents({
-      client, path, query: wait ? { ...query, wait } : query, signal, fetch: send,
+    const { data, error, response } = await reading(client, Math.max(waitSeconds, usualWait) + 10, signal, (limits) => listEvents({
+      client, path, query: wait ? { ...query, wait } : query, ...limits,
       cache: "no-store", headers: list?.etag ? { "If-None-Match": list.etag } : {}, throwOnError: false,
-    }), signal);
+    }));
     // Without a response the call was not made: the id is one that no browser can ask for.
     const { status, headers } = response ?? new Response(null, { status: 400 });
     if (!data && status !== 304) throw new CallError(status, error, headers);
