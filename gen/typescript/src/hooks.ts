@@ -45,7 +45,7 @@ export function followSession(queries: Queries): () => void {
 }
 
 /** The watches that bring lists, each the list of a query: when it was asked for, and when it was last read beside them. */
-const watches = new Set<{ query: Query | undefined; asked: number; readAgain: number }>();
+const watches = new Set<{ world: string; query: Query | undefined; asked: number; readAgain: number }>();
 
 const watchesOf = (query: Query) => [...watches].filter((watch) => watch.query === query);
 
@@ -53,7 +53,7 @@ const watchesOf = (query: Query) => [...watches].filter((watch) => watch.query =
 async function readAgain(queries: Queries, world: string, all = false): Promise<void> {
   const filters = { queryKey: queryKeys.events(world), predicate: (query: Query) => all || !watchesOf(query).length };
   await queries.cancelQueries(filters);
-  for (const watch of all ? watches : []) watch.readAgain = Date.now();
+  for (const watch of watches) if (all && watch.world === world) watch.readAgain = Date.now();
   void queries.invalidateQueries(filters);
 }
 
@@ -90,7 +90,7 @@ export function liveList(
     show(onStatus) {
       if (without) onStatus({ status: without, since: new Date(), error: failureReason ?? undefined });
       if (without) return () => {};
-      const watch = { query: queries.getQueryCache().find({ queryKey }), asked: 0, readAgain: 0 };
+      const watch = { world, query: queries.getQueryCache().find({ queryKey }), asked: 0, readAgain: 0 };
       watches.add(watch);
       // A component that was away does not know what is the latest.
       const { data, dataUpdatedAt = 0 } = watch.query?.state ?? {};
