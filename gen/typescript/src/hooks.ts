@@ -14,7 +14,7 @@ import { eventsOf, eventsOptions, type ListQuery, queryKeys } from "./query.js";
 /** What selects the events of a list that is live, which has no pages. */
 export type LiveQuery = Omit<ListQuery, "limit">;
 
-type Query = { state: { data: unknown; dataUpdatedAt: number; isInvalidated: boolean }; invalidate(): void };
+type Query = { state: { data: unknown; dataUpdatedAt: number; isInvalidated: boolean } };
 
 /** What is used of a QueryClient: each framework has a class of its own. */
 export interface Queries {
@@ -22,7 +22,7 @@ export interface Queries {
   setQueryData(queryKey: readonly unknown[], data: unknown): unknown;
   cancelQueries(filters: { queryKey: readonly unknown[]; exact?: boolean; predicate?: (query: Query) => boolean }): Promise<void>;
   resetQueries(filters: { queryKey: readonly unknown[] }): Promise<void>;
-  invalidateQueries(filters: { queryKey: readonly unknown[]; predicate: (query: Query) => boolean }): Promise<void>;
+  invalidateQueries(filters: { queryKey: readonly unknown[]; exact?: boolean; predicate?: (query: Query) => boolean }): Promise<void>;
   isMutating(filters: { mutationKey: readonly unknown[]; predicate: (mutation: { state: { variables: unknown } }) => boolean }): number;
   getQueryCache(): {
     find(filters: { queryKey: readonly unknown[] }): Query | undefined;
@@ -45,7 +45,7 @@ export function followSession(queries: Queries): () => void {
 }
 
 /** The watches that bring lists, each the list of a query: when it was asked for, and when it was last read beside them. */
-const watches = new Set<{ world: string; query: Query | undefined; asked: number; readAgain: number }>();
+const watches = new Set<{ query: Query | undefined; asked: number; readAgain: number }>();
 
 const watchesOf = (query: Query) => [...watches].filter((watch) => watch.query === query);
 
@@ -53,7 +53,8 @@ const watchesOf = (query: Query) => [...watches].filter((watch) => watch.query =
 async function readAgain(queries: Queries, world: string, all = false): Promise<void> {
   const filters = { queryKey: queryKeys.events(world), predicate: (query: Query) => all || !watchesOf(query).length };
   await queries.cancelQueries(filters);
-  for (const watch of watches) if (all && watch.world === world) watch.readAgain = Date.now();
+  const reread = all ? queries.getQueryCache().findAll({ queryKey: filters.queryKey, type: "active" }) : [];
+  for (const watch of reread.flatMap(watchesOf)) watch.readAgain = Date.now();
   void queries.invalidateQueries(filters);
 }
 
@@ -90,7 +91,7 @@ export function liveList(
     show(onStatus) {
       if (without) onStatus({ status: without, since: new Date(), error: failureReason ?? undefined });
       if (without) return () => {};
-      const watch = { world, query: queries.getQueryCache().find({ queryKey }), asked: 0, readAgain: 0 };
+      const watch = { query: queries.getQueryCache().find({ queryKey }), asked: 0, readAgain: 0 };
       watches.add(watch);
       // A component that was away does not know what is the latest.
       const { data, dataUpdatedAt = 0 } = watch.query?.state ?? {};
@@ -101,11 +102,12 @@ export function liveList(
           onStatus(status);
         },
         onList: async (next, asked) => {
-          const isOlder = asked < watch.readAgain; // than what is being read for a change, which goes on
-          if (!isOlder) await queries.cancelQueries({ queryKey, exact: true });
+          if (asked < watch.readAgain) { // It may be older or newer than what has been read since.
+            await queries.invalidateQueries({ queryKey, exact: true });
+            if (!watch.query?.state.isInvalidated) return;
+          } else await queries.cancelQueries({ queryKey, exact: true });
           watch.asked = asked;
           queries.setQueryData(queryKey, next);
-          if (isOlder) watch.query?.invalidate();
         },
       });
       return () => {
@@ -176,7 +178,7 @@ const attendance = (queries: Queries, world: string, joins: boolean) => ({
     alone: !queries.isMutating({ mutationKey: [...attendanceKey, !joins], predicate: ({ state }) => state.variables === id }),
   }),
   onSuccess: (_data: void, id: string, attending: Attending) => arrival(queries, world, { id, ...attending }),
-  onError: () => void readAgain(queries, world), // It may have happened.
+  onError: (_error: Fault, _id: string, attending?: Attending) => void readAgain(queries, world, attending?.alone === false), // It may have happened.
 });
 
 /** Waits until every list of a world that is on the screen has a change, or has been asked for after now. */
@@ -186,7 +188,7 @@ async function arrival(queries: Queries, world: string, change: Change): Promise
   const has = (query: Query) => {
     const bringing = watchesOf(query);
     return (change.alone && eventsOf(query.state.data).every((event) => event.id !== change.id || isAsAfter(change, event))) ||
-      (bringing.length && change.alone ? bringing.some(({ asked }) => asked > now) : !query.state.isInvalidated);
+      bringing.some(({ asked }) => asked > now) || (bringing.every(({ readAgain }) => readAgain >= now) && !query.state.isInvalidated);
   };
   const cache = queries.getQueryCache();
   let unsubscribe = () => {};

@@ -218,7 +218,9 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
         queueMicrotask(() => onError?.(fault, ended));
         pause = retryAfter * 1_000 + Math.min(30_000, 500 * 2 ** failures++) * (0.5 + Math.random() / 2);
       }
-      if (pause) await Promise.race([sleep(pause, signal), new Promise<void>((soon) => wrote ? soon() : (askSoon = soon))]);
+      // A write that has succeeded shows that the service is there.
+      const written = new Promise<void>((soon) => wrote ? soon() : (askSoon = soon)).then(() => void (failures = 0));
+      if (pause) await Promise.race([sleep(pause, signal), written]);
     }
   }
 
