@@ -134,9 +134,8 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
       const now = Date.now();
       if (now - ticked > 3 * maxSilence) return restart(); // The machine has slept, and connections may be dead.
       ticked = now;
-      if (leading) return;
-      if (now - heard > maxSilence) void begin({ steal: true });
-      else channel.postMessage({ version } satisfies Told);
+      if (!leading && now - heard > maxSilence) void begin({ steal: true });
+      else if (!leading) channel.postMessage({ version } satisfies Told);
     };
 
     channel.onmessage = ({ data }: MessageEvent<Told | null>) => {
@@ -174,8 +173,7 @@ export function watchEvents(options: WatchOptions, { onList, onError, onStatus, 
     let mayWait = !locks && !inPage;
     let wait = waitSeconds;
     let cut = false; // whether the last call was a wait that somebody has ended
-    let early = 0;
-    let failures = 0;
+    let [early, failures] = [0, 0];
     if (fresh && report("live")) tell();
     while (!signal.aborted) {
       for (let i = 0; locks && !mayWait && i < maxWaiting; i++) {
