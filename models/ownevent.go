@@ -3,6 +3,7 @@ package models
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -30,7 +31,12 @@ type OwnEvent struct {
 	Event
 	// Joined means that the user has an RSVP.
 	Joined bool
+	// Attendees is how many have joined, counted up to MaxAttendees.
+	Attendees int
 }
+
+// MaxAttendees is how far the attendees of an OwnEvent are counted.
+const MaxAttendees = 1000
 
 // maxOwn is how many events and RSVPs of a user are looked at, those that were made last first. No index has a
 // user's events by their time, so each page reads them all, and a program can make any number.
@@ -55,14 +61,11 @@ func (s *Store) OwnEvents(ctx context.Context, f OwnFilter) (events []OwnEvent, 
 // ownEvents is the query for one event more than the filter's limit.
 func (s *Store) ownEvents(f OwnFilter) (query string, args []any) {
 	const number = "(SELECT number FROM users WHERE id = ?)"
-	const columns = "SELECT own.id, own.world_id, own.name, own.scheduled_at, "
-	query, args = columns+"EXISTS (SELECT 1 FROM rsvps WHERE user_number = "+number+` AND event_number = own.number) AS joined
-		FROM (SELECT number, id, world_id, name, scheduled_at FROM events WHERE creator_id = ? ORDER BY number DESC LIMIT ?) own WHERE true`,
-		[]any{f.User, f.User, maxOwn}
+	const columns = "number, id, world_id, creator_id, name, scheduled_at"
+	query, args = "SELECT * FROM (SELECT "+columns+" FROM events WHERE creator_id = ? ORDER BY number DESC LIMIT ?) own WHERE true", []any{f.User, maxOwn}
 	if f.Joined {
 		// The limit is around the events, too: else PostgreSQL may go through a whole world, and through the RSVPs for each of its events.
-		query, args = columns+`true AS joined
-			FROM (SELECT e.id, e.world_id, e.creator_id, e.name, e.scheduled_at FROM rsvps r JOIN events e ON e.number = r.event_number
+		query, args = "SELECT * FROM (SELECT e."+strings.ReplaceAll(columns, " ", " e.")+` FROM rsvps r JOIN events e ON e.number = r.event_number
 				WHERE r.user_number = `+number+` ORDER BY r.event_number DESC LIMIT ?) own
 			WHERE own.world_id <> '`+detached+`' AND (own.creator_id IS NULL OR own.creator_id <> ?)`, []any{f.User, maxOwn, f.User}
 	}
@@ -77,7 +80,12 @@ func (s *Store) ownEvents(f OwnFilter) (query string, args []any) {
 	if f.After != (Position{}) {
 		query, args = query+position, append(args, f.After.ScheduledAt, f.After.ID)
 	}
-	return query + " ORDER BY own.scheduled_at" + direction + ", own.id" + direction + " LIMIT ?", append(args, f.Limit+1)
+	order := " ORDER BY scheduled_at" + direction + ", id" + direction + " LIMIT ?"
+	// What is asked of each event is asked of those of the page alone: SQLite does not merge two queries that both have a limit.
+	query = "SELECT page.*, EXISTS (SELECT 1 FROM rsvps r WHERE r.user_number = " + number + ` AND r.event_number = page.number) AS joined,
+		(SELECT count(*) FROM (SELECT 1 FROM rsvps r WHERE r.event_number = page.number LIMIT ?) counted) AS attendees
+		FROM (` + query + order + ") page" + order
+	return query, append(append([]any{f.User, MaxAttendees}, args...), f.Limit+1, f.Limit+1)
 }
 
 // FindOwnEvent returns an event that the user made. It returns ErrNoEvent, also for an event of somebody else.
@@ -89,8 +97,23 @@ func (s *Store) FindOwnEvent(ctx context.Context, user, id ID) (event Event, err
 	return event, wrap(err, "find own event %s", id)
 }
 
-func readOwnEvent(tx *gorm.DB, user, id ID) (event Event, err error) {
-	res := tx.Where("id = ? AND creator_id = ?", id, user).Limit(1).Find(&event)
+// FindAttended returns an event that the user made or joined. It returns ErrNoEvent, also for any other.
+func (s *Store) FindAttended(ctx context.Context, user, id ID) (event Event, err error) {
+	const joined = "EXISTS (SELECT 1 FROM rsvps r JOIN users u ON u.number = r.user_number WHERE u.id = ? AND r.event_number = events.number)"
+	err = s.read(ctx, func(tx *gorm.DB) (err error) {
+		event, err = one(tx.Where("id = ? AND (creator_id = ? OR "+joined+")", id, user, user))
+		return err
+	})
+	return event, wrap(err, "find attended event %s", id)
+}
+
+func readOwnEvent(tx *gorm.DB, user, id ID) (Event, error) {
+	return one(tx.Where("id = ? AND creator_id = ?", id, user))
+}
+
+// one returns the event that a query finds, or ErrNoEvent.
+func one(query *gorm.DB) (event Event, err error) {
+	res := query.Limit(1).Find(&event)
 	if res.Error == nil && res.RowsAffected == 0 {
 		return Event{}, ErrNoEvent
 	}
