@@ -123,3 +123,16 @@ var readsDatabase = regexp.MustCompile(`^/(api/event/|(sessions|events)(/|$))`).
 
 // basePath is the path of the public address: "" or "/x", never with a slash at its end.
 func basePath(u *url.URL) string { return strings.TrimRight(u.EscapedPath(), "/") }
+
+// home is the origin that people come from: the first that a sign-in leads back to, or the one of the public address if that has a path. It
+// is nil if neither is there.
+func home(o Options) *url.URL {
+	switch {
+	case len(o.ReturnOrigins) > 0:
+		u, _ := url.Parse(o.ReturnOrigins[0])
+		return u
+	case basePath(o.BaseURL) != "":
+		return &url.URL{Scheme: o.BaseURL.Scheme, Host: o.BaseURL.Host}
+	}
+	return nil
+}

@@ -58,7 +58,8 @@ type Options struct {
 
 	// OIDC is the identity provider to sign in with; nil means none.
 	OIDC *OIDC
-	// ReturnOrigins are the exact origins, besides the service's own paths, that a sign-in may lead back to.
+	// ReturnOrigins are the exact origins, besides the service's own paths, that a sign-in may lead back to. The first is where pages lead
+	// people back to.
 	ReturnOrigins []string
 
 	// HSTS is the header Strict-Transport-Security; empty means none, and so does Development.

@@ -77,7 +77,7 @@ func New(o Options) (*Server, error) {
 	s.lists = eventlist.New(o.Store, o.Log, s.baseURL, o.Keys[0], o.ListCache)
 	s.live = livelist.New(o.Store, s.lists, livelist.Options{MaxWatches: o.MaxWatches, MaxAnswering: o.MaxInFlight / 4})
 	s.router = newRouter(s.observer)
-	ofPages := pages.Options{BaseURL: s.baseURL, Base: base, Brand: o.BrandName, Development: o.Development, EventsPage: o.EventsPage, Sessions: s.sessions, Now: o.Now}
+	ofPages := pages.Options{BaseURL: s.baseURL, Base: base, Home: home(o), Brand: o.BrandName, Development: o.Development, EventsPage: o.EventsPage, Sessions: s.sessions, Now: o.Now}
 	if o.OIDC != nil {
 		provider := *o.OIDC
 		provider.Log = o.Log

@@ -141,7 +141,7 @@ func TestDocsHead(t *testing.T) {
 	t.Parallel()
 	s := servicetest.New(t, withDocs)
 	c := s.Client()
-	for _, path := range []string{"/docs", "/openapi.json", "/openapi.yaml", "/docs/docs.js", "/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js", "/sign-in/page.css", "/sign-in/icon.svg", "/events/zone.js"} {
+	for _, path := range []string{"/docs", "/openapi.json", "/openapi.yaml", "/docs/docs.js", "/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js", "/sign-in/page.css", "/sign-in/icon.svg", "/sign-in/page.js"} {
 		get, head := c.Get(path), c.Do("HEAD", path, "")
 		if head.Status != 200 || head.Body != "" {
 			t.Errorf("%s: %d, %d bytes", path, head.Status, len(head.Body))
@@ -178,7 +178,7 @@ func TestBrand(t *testing.T) {
 func TestAssetsAreOfThePage(t *testing.T) {
 	t.Parallel()
 	s := servicetest.New(t, withDocs)
-	for _, path := range []string{"/docs/docs.css", "/docs/docs.js", "/docs/calls.js", "/docs/errors.js", "/docs/names.js", "/sign-in/page.css", "/sign-in/icon.svg", "/events/zone.js"} {
+	for _, path := range []string{"/docs/docs.css", "/docs/docs.js", "/docs/calls.js", "/docs/errors.js", "/docs/names.js", "/sign-in/page.css", "/sign-in/icon.svg", "/sign-in/page.js"} {
 		res := s.Client().Get(path).HasHeader("Cache-Control", "public, no-cache").HasHeader("Vary", "")
 		if tag := res.Header.Get("ETag"); res.Status != 200 || len(tag) < 10 {
 			t.Errorf("%s: %d, ETag %q", path, res.Status, tag)

@@ -29,9 +29,9 @@ const nobodyIsSignedIn = "Nobody is signed in here"
 type ownEntry struct{ id, name, world, at, does string }
 
 var (
-	ownEntryPattern = regexp.MustCompile(`(?s)<li>\s*<h3 id="event-([^"]+)" dir="auto">(.*?)</h3>(.*?)</li>`)
-	worldPattern    = regexp.MustCompile(`(?s)<dt>World</dt><dd><a [^>]*>(.*?)</a>`)
-	timePattern     = regexp.MustCompile(`<time datetime="([^"]+)">[^<]+ UTC</time>`)
+	ownEntryPattern = regexp.MustCompile(`(?s)<li>(.*?)<h4 id="event-([^"]+)"><bdi>(.*?)</bdi></h4>(.*?)</li>`)
+	worldPattern    = regexp.MustCompile(`(?s)<a [^>]*><bdi>(.*?)</bdi></a>`)
+	timePattern     = regexp.MustCompile(`<time data-show="hour" datetime="([^"]+)">[^<]+ UTC</time>`)
 	controlPattern  = regexp.MustCompile(`>(Edit|Cancel the event|Leave)<`)
 )
 
@@ -46,14 +46,14 @@ func ownLists(t *testing.T, c *servicetest.Client, query string) (made, joined [
 		_, text, _ := strings.Cut(res.Body, `<section aria-labelledby="`+name+`">`)
 		text, _, _ = strings.Cut(text, "</section>")
 		for _, m := range ownEntryPattern.FindAllStringSubmatch(text, -1) {
-			e := ownEntry{id: m[1], name: html.UnescapeString(m[2])}
-			if world := worldPattern.FindStringSubmatch(m[3]); world != nil {
+			e := ownEntry{id: m[2], name: html.UnescapeString(m[3])}
+			if world := worldPattern.FindStringSubmatch(m[4]); world != nil {
 				e.world = html.UnescapeString(world[1])
 			}
-			if at := timePattern.FindStringSubmatch(m[3]); at != nil {
+			if at := timePattern.FindStringSubmatch(m[4]); at != nil {
 				e.at = at[1]
 			}
-			for _, control := range controlPattern.FindAllStringSubmatch(m[3], -1) {
+			for _, control := range controlPattern.FindAllStringSubmatch(m[4], -1) {
 				e.does += control[1] + ";"
 			}
 			all = append(all, e)
@@ -137,7 +137,7 @@ func TestEventsPage(t *testing.T) {
 		s.Clock.Freeze(time.Date(2029, 6, 1, 0, 0, 0, 0, time.UTC))
 		alice, bob := s.SignIn("alice"), s.SignIn("bob")
 		made, joined, page := ownLists(t, alice, "")
-		if made != nil || joined != nil || strings.Count(page, "<p>None to come.</p>") != 2 || !strings.Contains(page, "Signed in as <b>alice</b>") {
+		if made != nil || joined != nil || strings.Count(page, "<p>None to come.</p>") != 2 || !strings.Contains(page, `Signed in as <b dir="auto">alice</b>`) {
 			t.Errorf("%s", page)
 		}
 		second := alice.Create("a/b & c", "second", "2031-01-02T03:04:05.678Z")
@@ -149,7 +149,7 @@ func TestEventsPage(t *testing.T) {
 		alice.Post("/api/event/join/"+theirs, "").Is(200, servicetest.Success)
 		alice.Delete("/api/event/"+second).Is(200, servicetest.Success)
 
-		const all, unjoined = "Leave;Edit;Cancel the event;", "Edit;Cancel the event;"
+		const all, unjoined = "Edit;Leave;Cancel the event;", "Edit;Cancel the event;"
 		atFirst := ownEntry{first, "first", "plaza", "2030-01-02T03:04:05Z", all}
 		atSecond := ownEntry{second, "second", "a/b & c", "2031-01-02T03:04:05Z", unjoined}
 		atTheirs := ownEntry{theirs, "theirs", "plaza", "2030-05-06T07:08:09Z", "Leave;"}
@@ -180,21 +180,33 @@ func TestEventsPage(t *testing.T) {
 			}
 		}
 		for _, impossible := range []string{"%ff", "a%00", "%0d%0a", strings.Repeat("x", 129)} {
-			if made, _, _ := ownLists(t, alice, "?world="+impossible); len(made) != 2 {
-				t.Errorf("%s: %v", impossible, made)
+			if made, joined, page := ownLists(t, alice, "?world="+impossible); made != nil || joined != nil || !strings.Contains(page, "Show all worlds") {
+				t.Errorf("%s: %v %v %s", impossible, made, joined, page)
 			}
 		}
 		if _, _, page := ownLists(t, alice, "?world=plaza"); !strings.Contains(page, `Only those in the world <b dir="auto">plaza</b>. <a href="/events">`) {
 			t.Errorf("%s", page)
 		}
 		for _, linked := range []string{"/sessions", "/docs", "/events"} {
-			if page := alice.Get(linked); !strings.Contains(page.Body, `<a href="/events">`) {
+			if page := alice.Get(linked); !strings.Contains(page.Body, `<a href="/events"`) {
 				t.Errorf("%s does not lead to the page: %s", linked, page.Body)
 			}
 		}
 		alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success) // looking has spent nothing
 		if lines := audits(s); lines != nil {
 			t.Errorf("%q", lines)
+		}
+		for n := range 2 {
+			s.SignIn(fmt.Sprint("guest", n)).Post("/api/event/join/"+first, "").Is(200, servicetest.Success)
+		}
+		_, _, page = ownLists(t, alice, "")
+		got := regexp.MustCompile(`<(?:h3|span)>[^\n]*?(\w+ \d{4}|\w+ attendees?)<`).FindAllStringSubmatch(page, -1)
+		want := []string{"January 2030", "3 attendees", "January 2031", "no attendees", "May 2030", "2 attendees"}
+		if !slices.EqualFunc(got, want, func(got []string, want string) bool { return got[1] == want }) {
+			t.Errorf("%q", got)
+		}
+		if !strings.Contains(page, `<datalist id="worlds"><option value="a/b &amp; c"></option><option value="plaza"></option></datalist>`) {
+			t.Errorf("%s", page)
 		}
 	}, func(o *servicetest.Options) { o.Docs = true })
 }
@@ -888,7 +900,8 @@ func TestEventsPageEverywhere(t *testing.T) {
 				page := alice.Get(path)
 				page.HasHeader("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; script-src 'self'")
 				for _, link := range regexp.MustCompile(`(?:href|action|src)="([^"]*)"`).FindAllStringSubmatch(page.Body, -1) {
-					if !strings.HasPrefix(link[1], test.prefix+"/") || strings.HasPrefix(link[1], "//") {
+					home := test.prefix != "" && link[1] == "https://example.org/"
+					if (!strings.HasPrefix(link[1], test.prefix+"/") || strings.HasPrefix(link[1], "//")) && link[1] != "#joined" && !home {
 						t.Errorf("%s leads to %q", path, link[1])
 					}
 				}
@@ -911,15 +924,15 @@ func TestEventsPageEverywhere(t *testing.T) {
 			} {
 				link := `href="` + test.prefix + `/sign-in?return_to=` + strings.ToLower(url.QueryEscape(test.prefix+returnTo)) + `"`
 				page := nobody.Get(path).Body
-				if strings.Contains(strings.ToLower(page), link) != !strings.HasPrefix(test.name, "production") || strings.Contains(page, "<script") {
+				if strings.Contains(strings.ToLower(page), link) != !strings.HasPrefix(test.name, "production") {
 					t.Errorf("%s: %s", path, page)
 				}
 			}
 			nobody.Do("HEAD", "/events", "").Is(405, "").HasHeader("Allow", "OPTIONS, GET")
 			alice.Post("/events", "", asksForHTML).IsError(405, "method_not_allowed")
-			alice.Get("/events/leave").IsError(405, "method_not_allowed")
+			alice.Get("/events/leave").IsError(404, "not_found")
 			alice.Get("/api/events").IsError(404, "not_found")
-			if script := nobody.Get("/events/zone.js"); script.Status != 200 || !strings.HasPrefix(script.Header.Get("Content-Type"), "text/javascript") {
+			if script := nobody.Get("/sign-in/page.js"); script.Status != 200 || !strings.HasPrefix(script.Header.Get("Content-Type"), "text/javascript") {
 				t.Errorf("%d %v", script.Status, script.Header)
 			}
 		})
@@ -932,7 +945,7 @@ func TestEventsPageOff(t *testing.T) {
 	s := servicetest.New(t, func(o *servicetest.Options) { o.EventsPage, o.Docs = false, true })
 	alice := s.SignIn("alice")
 	id := alice.Create("plaza", "a", servicetest.When)
-	for _, path := range []string{"/events", "/events/edit?id=" + id, "/events/cancel?id=" + id, "/events/zone.js"} {
+	for _, path := range []string{"/events", "/events/edit?id=" + id, "/events/cancel?id=" + id, "/events/" + id + ".ics"} {
 		alice.Get(path).IsError(404, "not_found")
 	}
 	for _, what := range []string{"edit", "cancel", "leave"} {

@@ -176,7 +176,9 @@ func (c *checkedTransport) faults(r *http.Request, res *http.Response, body []by
 	}
 	opener, features, referrer := "", "", "no-referrer"
 	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
-		if bytes.Contains(body, []byte("<form")) || !bytes.Contains(body, []byte("The sign-in did not work")) {
+		if r.Method == http.MethodHead {
+			referrer = res.Header.Get("Referrer-Policy") // no body tells
+		} else if bytes.Contains(body, []byte("<form")) || !bytes.Contains(body, []byte(`<code id="request">`)) {
 			referrer = "strict-origin" // else a form has no Origin
 		}
 		opener, features = "same-origin", "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
@@ -210,8 +212,16 @@ func (c *checkedTransport) faults(r *http.Request, res *http.Response, body []by
 			want("Link", "")
 		}
 	}
-	if res.StatusCode >= 400 && !(strings.HasPrefix(r.URL.Path, "/sessions") || strings.HasPrefix(r.URL.Path, "/events") || strings.HasPrefix(r.URL.Path, "/sign-in") && strings.Contains(r.Header.Get("Accept"), "text/html") || r.URL.Path == "/sign-in") {
-		want("Content-Type", "application/json")
+	if res.StatusCode >= 400 {
+		// Errors are JSON, but for people outside of /api: those of windows, of the forms of three pages, and the form itself that asks again.
+		hasForms := strings.HasPrefix(r.URL.Path, "/sessions") || strings.HasPrefix(r.URL.Path, "/events") || strings.HasPrefix(r.URL.Path, "/sign-in")
+		asksForPage := strings.Contains(r.Header.Get("Accept"), "text/html") && !strings.HasPrefix(r.URL.Path+"/", "/api/")
+		switch isWindow := r.Method == http.MethodGet || r.Method == http.MethodHead; {
+		case asksForPage && isWindow:
+			want("Content-Type", "text/html; charset=utf-8")
+		case !(asksForPage && hasForms) && !(r.URL.Path == "/sign-in" && r.Method == http.MethodPost) && !bytes.Contains(body, []byte(`role="alert"`)):
+			want("Content-Type", "application/json")
+		}
 	}
 	if op == nil {
 		return faults

@@ -5,6 +5,7 @@
 // What an event may be is the contract's to say. The package has no JSON, and changes nothing by GET:
 //
 //	GET /events ---------> the lists, made and joined, to come or past
+//	GET /events/ID.ics --> an event for a calendar
 //	GET /events/edit ----> the form, with a digest of what it shows
 //	POST /events/edit ---> seen as it is?  --> EditOwnEvent --> an audit line --> the lists
 //	                            '--> edited meanwhile --> the form with both

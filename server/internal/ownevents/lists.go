@@ -3,8 +3,11 @@ package ownevents
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +20,9 @@ import (
 	"worldevents/server/internal/pages"
 )
 
+// month is how times of one month are alike.
+const month = "2006-01"
+
 // pageSize is how many events of a list are shown at once.
 const pageSize = 50
 
@@ -28,7 +34,7 @@ const (
 
 // view is what the page shows, as its query says.
 type view struct {
-	world string // "" for all
+	world string // "" for all; it may be one that cannot be
 	list  string // made or joined, "" for both
 	past  bool
 	after models.Position // where the list begins; zero means at its first event
@@ -37,12 +43,14 @@ type view struct {
 // maxWorld is the length of a world's id, in code points.
 const maxWorld = 128
 
-// readView reads a query. What it cannot be is as if it were not there.
+// isWorld reports whether there can be events in a world of this id.
+func isWorld(id string) bool {
+	return utf8.ValidString(id) && utf8.RuneCountInString(id) <= maxWorld && !strings.ContainsFunc(id, unicode.IsControl)
+}
+
+// readView reads a query. A list or position that cannot be is as if it were not there; in a world that cannot be there are no events.
 func readView(query url.Values) view {
-	v := view{past: query.Get("past") == "true"}
-	if world := query.Get("world"); utf8.ValidString(world) && utf8.RuneCountInString(world) <= maxWorld && !strings.ContainsFunc(world, unicode.IsControl) {
-		v.world = world
-	}
+	v := view{world: query.Get("world"), past: query.Get("past") == "true"}
 	if list := query.Get("list"); list == made || list == joined {
 		v.list = list
 		v.after = parsePosition(query.Get("after"))
@@ -92,7 +100,7 @@ func parsePosition(text string) models.Position {
 
 // showLists shows both lists, or the one that the query names.
 func (s *Service) showLists(c echo.Context, v visitor) error {
-	events := &pages.Events{World: v.view.world}
+	events := &pages.Events{World: v.view.world, List: v.view.list, Past: v.view.past}
 	if v.view.world != "" {
 		all := v.view
 		all.world, all.after = "", models.Position{}
@@ -105,7 +113,21 @@ func (s *Service) showLists(c echo.Context, v visitor) error {
 	if events.Lists, err = s.lists(c.Request().Context(), v); err != nil {
 		return err
 	}
+	events.Worlds = worldsOf(events.Lists)
 	return s.render(c, http.StatusOK, v, events)
+}
+
+// worldsOf are the worlds of the events of lists.
+func worldsOf(lists []pages.EventList) []string {
+	worlds := make(map[string]bool)
+	for _, list := range lists {
+		for _, month := range list.Months {
+			for _, event := range month.Events {
+				worlds[event.World] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(worlds))
 }
 
 // lists reads the lists of the view. They count among those that the user reads through the API: with thousands of events each takes the
@@ -131,9 +153,13 @@ func (s *Service) lists(ctx context.Context, v visitor) (lists []pages.EventList
 
 // list reads a list of the view.
 func (s *Service) list(ctx context.Context, v visitor, name string) (list pages.EventList, err error) {
-	found, more, err := s.Store.OwnEvents(ctx, models.OwnFilter{
-		User: v.UserID, Joined: name == joined, World: v.view.world, Past: v.view.past, After: v.view.after, Limit: pageSize,
-	})
+	var found []models.OwnEvent
+	var more bool
+	if isWorld(v.view.world) {
+		found, more, err = s.Store.OwnEvents(ctx, models.OwnFilter{
+			User: v.UserID, Joined: name == joined, World: v.view.world, Past: v.view.past, After: v.view.after, Limit: pageSize,
+		})
+	}
 	if err != nil {
 		return list, err
 	}
@@ -148,14 +174,34 @@ func (s *Service) list(ctx context.Context, v visitor, name string) (list pages.
 	at.past = !at.past
 	list.Other = s.Pages.Base + at.path("/events")
 	for _, e := range found {
-		list.Events = append(list.Events, s.entry(v, e, name == made))
+		entry := s.entry(v, e, name == made)
+		last := len(list.Months) - 1
+		if last < 0 || list.Months[last].At.Format(month) != entry.At.Format(month) {
+			list.Months = append(list.Months, pages.EventMonth{At: entry.At})
+			last++
+		}
+		list.Months[last].Events = append(list.Months[last].Events, entry)
 	}
 	return list, nil
 }
 
+// attendees says how many have joined.
+func attendees(n int) string {
+	switch n {
+	case 0:
+		return "no attendees"
+	case 1:
+		return "1 attendee"
+	case models.MaxAttendees:
+		return fmt.Sprint(n, " attendees or more")
+	}
+	return fmt.Sprint(n, " attendees")
+}
+
 // entry is an event of a list, with the links that lead back to it.
 func (s *Service) entry(v visitor, e models.OwnEvent, own bool) pages.Event {
-	entry := pages.Event{ID: e.ID.String(), World: e.WorldID, Name: e.Name, At: e.ScheduledAt.UTC()}
+	entry := pages.Event{ID: e.ID.String(), World: e.WorldID, Name: e.Name, At: e.ScheduledAt.UTC(), Attendees: attendees(e.Attendees)}
+	entry.Calendar = s.Pages.Base + "/events/" + entry.ID + ".ics"
 	narrowed := v.view
 	narrowed.world, narrowed.after = e.WorldID, models.Position{}
 	entry.InWorld = s.Pages.Base + narrowed.path("/events")

@@ -29,7 +29,7 @@ type Service struct {
 
 // Register serves the page and its forms.
 func (s *Service) Register(r pages.Router) {
-	onErrors := pages.ShowErrors("events.html")
+	onErrors := pages.ShowErrors("Your events", "/events", "Show the events")
 	get := func(id, path string, show func(echo.Context, visitor) error) {
 		r.Get(id, path, s.SignIn.WithDeadline(s.forUser(show)), onErrors)
 	}
@@ -37,6 +37,7 @@ func (s *Service) Register(r pages.Router) {
 		r.PostLarge(id, path, s.SignIn.WithDeadline(signin.ParseForm(s.byUser(change))), onErrors, s.SignIn.WithDeadline, s.findUser)
 	}
 	get("showEvents", "/events", s.showLists)
+	r.Get("downloadEvent", "/events/:name", s.SignIn.WithDeadline(s.calendar), onErrors)
 	get("showEdit", "/events/edit", s.showEdit)
 	post("editEvent", "/events/edit", s.edit)
 	get("showCancel", "/events/cancel", s.showCancel)
@@ -111,7 +112,7 @@ func (s *Service) byUser(change func(echo.Context, visitor) error) echo.HandlerF
 
 // render writes the page; without events it says that nobody is signed in.
 func (s *Service) render(c echo.Context, status int, v visitor, events *pages.Events) error {
-	return s.Pages.RenderAs(c, status, "events.html", pages.EventsPolicy, pages.Page{
+	return s.Pages.RenderAs(c, status, "events.html", pages.ScriptPolicy, pages.Page{
 		User: v.username, Events: events, ReturnTo: s.Pages.Base + v.view.path("/events"),
 	})
 }

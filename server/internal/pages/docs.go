@@ -33,14 +33,11 @@ func (p *Pages) RegisterDocs(r Router, contract *Contract) {
 	}
 }
 
-// RegisterAssets serves the style sheet and icon of all pages, and the script of /events. They are below paths that are ours, as
-// /assets is not where a proxy shares the origin with an application.
+// RegisterAssets serves the style sheet, the script and the icon of all pages. They are below a path that is ours, as /assets is not where
+// a proxy shares the origin with an application.
 func (p *Pages) RegisterAssets(r Router) {
-	for _, name := range []string{"page.css", "icon.svg"} {
+	for _, name := range []string{"page.css", "page.js", "icon.svg"} {
 		r.GetOrHead("assets", "/sign-in/"+name, asset(name))
-	}
-	if p.EventsPage {
-		r.GetOrHead("assets", "/events/zone.js", asset("zone.js"))
 	}
 }
 

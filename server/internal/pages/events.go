@@ -2,14 +2,14 @@ package pages
 
 import "time"
 
-// EventsPolicy is that of /events, whose script shows times in the zone of the browser.
-const EventsPolicy = Policy + "; script-src 'self'"
-
 // Events are those of a user. What is shown are the lists, a form, or the question whether to cancel an event.
 type Events struct {
-	World string // which the lists are narrowed to, "" for all
+	World  string   // which the lists are narrowed to, "" for all
+	Worlds []string // those of the events that are shown
 	// All leads to the lists of all worlds, Back to both lists; "" where that is what is shown.
 	All, Back string
+	List      string // which of the lists is shown, "" for both
+	Past      bool
 	Lists     []EventList
 	Edit      *EventForm
 	Cancel    *Event
@@ -19,16 +19,23 @@ type Events struct {
 type EventList struct {
 	Name         string // in ids of elements
 	Joined, Past bool
-	Events       []Event
+	Months       []EventMonth
 	// More leads to the events that follow, "" if there are none. Other leads to those to come, or past.
 	More, Other string
 }
 
+// EventMonth are the events of a list within a month, in UTC.
+type EventMonth struct {
+	At     time.Time // of the first
+	Events []Event
+}
+
 // Event is an event of a list, in UTC. The links are "" for what its user cannot do.
 type Event struct {
-	ID, World, Name              string
-	At                           time.Time
-	InWorld, Edit, Cancel, Leave string
+	ID, World, Name                        string
+	At                                     time.Time
+	Attendees                              string // how many, in words
+	InWorld, Edit, Cancel, Leave, Calendar string
 }
 
 // EventForm is the form of an event.

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"errors"
 	"html/template"
+	"net/url"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -26,8 +27,11 @@ func readTemplates(names ...string) map[string]*template.Template {
 	return read
 }
 
-// Policy is the Content-Security-Policy of pages without scripts.
-const Policy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+// Policy is the Content-Security-Policy of pages without scripts, ScriptPolicy that of pages with page.js.
+const (
+	Policy       = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	ScriptPolicy = Policy + "; script-src 'self'"
+)
 
 // deniedFeatures are what no page of ours, nor a frame in one, ever asks a browser for (W3C Permissions Policy).
 const deniedFeatures = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
@@ -46,6 +50,8 @@ type Router interface {
 type Options struct {
 	// BaseURL is the public address, Base its path, both without a slash at the end.
 	BaseURL, Base string
+	// Home is the origin of the product that people come from, nil if nobody knows.
+	Home *url.URL
 	// Brand is what the pages call the service.
 	Brand string
 	// Development means that anybody signs in by a name.
@@ -68,11 +74,12 @@ func New(o Options) *Pages { return &Pages{o} }
 
 // Page is what a template shows. What it does not show is empty.
 type Page struct {
-	User      string // who is signed in
-	ReturnTo  string // where a sign-in leads
-	Username  string // what was typed into a form
-	Error     string
-	RequestID string // of the request that Error is about
+	User     string // who is signed in
+	ReturnTo string // where a sign-in leads
+	BackAt   string // the host of ReturnTo, "" for this service
+	Username string // what was typed into a form
+	Error    string // what is wrong with it
+	Failure  *Failure
 
 	Current *Session // the session that the page was asked for from
 	Others  []Session
@@ -89,12 +96,11 @@ type Session struct {
 // shown is a Page with what all pages show.
 type shown struct {
 	Page
-	Base, Brand string // as in Options
-	Development bool
-	EventsPage  bool
-	SignIn      bool   // there is a way to sign in
-	Provider    string // the identity provider's host, or ""
-	Expired     bool   // the JWT has expired: the session may still be refreshed
+	Options
+	Name    string // of the template
+	Script  bool   // the page has page.js
+	SignIn  bool   // there is a way to sign in
+	Expired bool   // the JWT has expired: the session may still be refreshed
 }
 
 // Render writes a page that says whom the JWT of the request names.
@@ -112,9 +118,7 @@ func (p *Pages) RenderAs(c echo.Context, status int, name, policy string, page P
 }
 
 func (p *Pages) write(c echo.Context, status int, name, policy string, s shown) error {
-	s.Base, s.Brand, s.Development, s.Provider = p.Base, p.Brand, p.Development, p.Provider
-	s.EventsPage = p.EventsPage
-	s.SignIn = p.Development || p.Provider != ""
+	s.Options, s.Name, s.Script, s.SignIn = p.Options, name, policy == ScriptPolicy, p.Development || p.Provider != ""
 	h := c.Response().Header()
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Cross-Origin-Opener-Policy", "same-origin") // no page that opened ours holds on to its window

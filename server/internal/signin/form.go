@@ -16,7 +16,9 @@ import (
 )
 
 func (s *Service) signInPage(c echo.Context) error {
-	return s.Pages.Render(c, http.StatusOK, "sign-in.html", s.signInPolicy(), pages.Page{ReturnTo: c.QueryParam("return_to")})
+	return s.Pages.Render(c, http.StatusOK, "sign-in.html", s.signInPolicy(), pages.Page{
+		ReturnTo: c.QueryParam("return_to"), BackAt: s.backAt(c.QueryParam("return_to")),
+	})
 }
 
 // refuseUnknownHost refuses a Host that is neither this machine, an IP address nor the host of the public address. Somebody else's name can lead
@@ -43,7 +45,7 @@ func (s *Service) signIn(c echo.Context) error {
 	r := c.Request()
 	returnTo := r.Form.Get("return_to")
 	issued, err := s.ByName(r.Context(), models.Who{Username: r.PostForm.Get("username")}, true)
-	again := pages.Page{ReturnTo: returnTo, Username: r.PostForm.Get("username")}
+	again := pages.Page{ReturnTo: returnTo, BackAt: s.backAt(returnTo), Username: r.PostForm.Get("username")}
 	switch {
 	case errors.Is(err, models.ErrUsername):
 		return s.signInAgain(c, s.kindOf(ErrForm), models.ErrUsername.Error(), again)

@@ -43,7 +43,7 @@ func (s *Service) beginSignIn(c echo.Context) error {
 // leadToProvider begins the flow. Where the browser has too many it forgets the oldest, which it sends first (RFC 6265 section 5.4).
 func (s *Service) leadToProvider(c echo.Context, flow oidc.Flow) error {
 	r, h := c.Request(), c.Response().Header()
-	pages.ReturnTo(c, flow.ReturnTo)
+	pages.LeadOn(c, signInPath(flow.ReturnTo))
 	to, err := s.Provider.AuthCodeURL(r.Context(), observe.FromContext(r.Context()).ClientNetwork(), flow)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (s *Service) finishSignIn(c echo.Context) error {
 	}
 	flow, err := s.Provider.ResumeFlow(kept, callback)
 	returnTo := s.safeReturnURL(flow.ReturnTo) // checked again: the configuration may have changed
-	pages.ReturnTo(c, returnTo)
+	pages.LeadOn(c, signInPath(returnTo))
 	if err != nil {
 		return err
 	}

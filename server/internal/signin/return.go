@@ -42,6 +42,20 @@ func (s *Service) safeReturnURL(target string) string {
 	return s.safePath(target)
 }
 
+// signInPath leads to a sign-in that leads on to target.
+func signInPath(target string) string {
+	return "/sign-in?" + url.Values{"return_to": {target}}.Encode()
+}
+
+// backAt is the host that a sign-in with this target leads to, "" if that is this service.
+func (s *Service) backAt(target string) string {
+	u, err := url.Parse(s.safeReturnURL(target))
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
 // unsafeInURL reports whether browsers drop r from a URL or read it as something else: a backslash as a slash.
 func unsafeInURL(r rune) bool { return r == '\\' || r <= ' ' || r == 0x7f }
 

@@ -28,7 +28,7 @@ func (s *Service) sessionsPage(c echo.Context) error {
 	if p.Current != nil {
 		p.User = username
 	}
-	return s.Pages.RenderAs(c, http.StatusOK, "sessions.html", pages.Policy, p)
+	return s.Pages.RenderAs(c, http.StatusOK, "sessions.html", pages.ScriptPolicy, p)
 }
 
 // Current returns the session whose current refresh token was sent, and what a JWT beside it calls the user, or "". It spends nothing. It

@@ -74,12 +74,12 @@ func (s *Service) Register(r pages.Router) {
 		if s.Development {
 			begin = "/sign-in/provider"
 		}
-		onErrors, failure := pages.ShowErrors("error.html"), s.kindOf(oidc.ErrProvider)
+		onErrors, failure := pages.ShowErrors("The sign-in did not work", "/sign-in", "Sign in again"), s.kindOf(oidc.ErrProvider)
 		r.Get("beginSignIn", begin, s.beginSignIn, onErrors, s.count(byProvider)).Expect(failure)
 		r.Get("finishSignIn", "/sign-in/callback", s.finishSignIn, onErrors, s.count(byProvider)).Expect(failure)
 		r.Post("backChannelLogout", LogoutPath, ParseForm(s.backChannelLogout)).Expect(failure)
 	}
-	onErrors := pages.ShowErrors("sessions.html")
+	onErrors := pages.ShowErrors("Your sessions", "/sessions", "Show the sessions")
 	r.Get("showSessions", "/sessions", s.WithDeadline(s.sessionsPage), onErrors)
 	r.Post("endSession", "/sessions/end", s.WithDeadline(ParseForm(s.fromLiveSession(s.endSession))), onErrors)
 	r.Post("endOtherSessions", "/sessions/end-others", s.WithDeadline(ParseForm(s.fromLiveSession(s.endOtherSessions))), onErrors)
