@@ -76,11 +76,17 @@ test("events", async (t) => {
   await asAlice(`${service.address}/api/event/join/${theirs}`, { method: "POST" });
   for (let n = 0; n < 51; n++) await service.create(asAlice, "old", { name: `Evening ${n}`, scheduledAt: "2020-01-02T03:04:05Z" });
   await tab.reload();
-  assert.equal(await tab.getByRole("heading", { level: 3 }).count(), 7);
+  assert.equal(await tab.getByRole("heading", { level: 4 }).count(), 7);
   await audit(tab, "events-some");
+  await tab.locator(".menu summary").nth(1).click();
+  await audit(tab, "events-menu");
   await tab.goto(`${service.address}/events?list=made&past=true&world=old`);
-  assert.equal(await tab.getByRole("heading", { level: 3 }).count(), 50);
+  assert.equal(await tab.getByRole("heading", { level: 4 }).count(), 50);
   await audit(tab, "events-past", [["dark", 390]]);
+  await tab.goto(`${service.address}/nothing`);
+  await audit(tab, "not-found");
+  await tab.goto(`${service.address}/sign-out`);
+  await audit(tab, "sign-out");
   await tab.goto(`${service.address}/events/cancel?id=${id}`);
   await audit(tab, "events-cancel", few);
 

@@ -1,5 +1,6 @@
 // The page of a user's own events, by clicking and by keys alone, with and without scripts.
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { cookiesOf, openWindow, startChromium } from "./chromium.mjs";
 import { engines, openProfile, startEngine } from "./engines.mjs";
@@ -101,6 +102,56 @@ for (const javaScriptEnabled of [true, false]) {
     assert.deepEqual(tab.complaints, []);
   });
 }
+
+test("all pages have the days and months of the reader", async (t) => {
+  const grace = await service.issue("grace");
+  const call = fetchWithCookies(grace);
+  for (const scheduledAt of ["2031-01-31T22:30:00Z", "2031-01-31T23:30:00Z", "2031-02-28T23:30:00Z"]) await service.create(call, "night", { name: scheduledAt, scheduledAt });
+  const months = (tab) => tab.locator(".months").first().evaluate((list) => [...list.children].map((child) => child.querySelectorAll("li").length || child.textContent));
+  const berlin = await openTab(t, grace);
+  const kiritimati = await openTab(t, grace, { timezoneId: "Pacific/Kiritimati" });
+  const plain = await openTab(t, grace, { javaScriptEnabled: false });
+  for (const tab of [berlin, kiritimati, plain]) await tab.goto(`${service.base}/events`);
+  assert.deepEqual(await months(berlin), ["January 2031", 1, "February 2031", 1, "March 2031", 1]);
+  assert.deepEqual(await months(kiritimati), ["February 2031", 2, "March 2031", 1]);
+  assert.deepEqual(await names(berlin), await names(plain));
+  assert.deepEqual(await plain.locator(".months h3").first().innerText(), "January 2031");
+  assert.deepEqual(await entry(berlin, "2031-02-28").locator("time").allInnerTexts(), ["Sat", "1", "00:30 CET"]);
+  for (const page of ["sessions", `events/cancel?id=${(await eventsOf(call, "night"))[0].id}`]) {
+    for (const [tab, zone] of [[berlin, /(CET|CEST)$/], [kiritimati, /GMT\+14$/], [plain, /UTC$/]]) {
+      await tab.goto(`${service.base}/${page}`);
+      for (const time of await tab.locator("time").allInnerTexts()) assert.match(time, zone);
+    }
+  }
+  await berlin.goto(`${service.base}/events`);
+  await berlin.getByLabel("World").fill("day");
+  await berlin.getByRole("button", { name: "Filter" }).click();
+  await berlin.getByText("Only those in the world day.").waitFor();
+  assert.deepEqual(await names(berlin), []);
+  assert.deepEqual([...berlin.complaints, ...plain.complaints], []);
+});
+
+test("an event goes to a calendar, and an address that is none says so", async (t) => {
+  const heidi = await service.issue("heidi");
+  await service.create(fetchWithCookies(heidi), "plaza", { name: "Chess; 🎉" });
+  const tab = await openTab(t, heidi, { permissions: ["clipboard-read", "clipboard-write"] });
+  await tab.goto(`${service.base}/events`);
+  const downloads = tab.waitForEvent("download");
+  await (await openMenu(tab, "Chess")).getByRole("link", { name: "Add to a calendar" }).click();
+  const download = await downloads;
+  assert.equal(download.suggestedFilename(), "event.ics");
+  assert.match(await readFile(await download.path(), "utf8"), /^BEGIN:VCALENDAR\r\n[^]*\nSUMMARY:Chess\\; 🎉\r\n/);
+
+  assert.equal((await tab.goto(`${service.base}/nothing`)).status(), 404);
+  await tab.getByRole("heading", { name: "There is no such page" }).waitFor();
+  await tab.getByRole("button", { name: "Copy" }).click();
+  await tab.getByText("Copied").waitFor();
+  assert.equal(await tab.evaluate(() => navigator.clipboard.readText()), await tab.locator("#request").innerText());
+  await tab.goto(`${service.base}/sign-out`);
+  await tab.getByRole("main").getByRole("button", { name: "Sign out" }).click();
+  await tab.waitForURL(`${service.base}/sign-in`);
+  assert.deepEqual(tab.complaints.filter((text) => !/40[45]/.test(text)), []);
+});
 
 test("two tabs that edit one event, by keys alone", async (t) => {
   const carol = await service.issue("carol");
@@ -214,6 +265,7 @@ test("what is wrong is said, and what was typed stays", async (t) => {
   assert.equal(await tab.getByLabel("Name").inputValue(), "𝄞".repeat(201));
   assert.equal(await tab.getByLabel("Description").inputValue(), "\n\nline\n");
   assert.equal(await tab.getByLabel("Time, in").inputValue(), "1969-12-31T12:00");
+  assert.equal(await tab.evaluate(() => document.activeElement.role), "alert");
   assert.equal(await tab.getByText("must be 1 to 200 characters").count(), 1);
   assert.equal(await tab.getByText("in UTC within the years 1970 to 9999").count(), 1);
   await tab.getByLabel("Name").fill("n");

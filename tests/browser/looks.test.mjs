@@ -20,7 +20,7 @@ async function onAllPages(t, options, look) {
   const [own, theirs] = [await service.create(alice, "plaza"), await service.create(bob, "plaza", { name: "Chess" })];
   await alice(`${service.address}/api/event/join/${theirs}`, { method: "POST" });
   const all = async (who, ...more) => {
-    for (const page of ["sign-in", "sign-in/callback?state=x&code=x", "sessions", "events", ...more, "docs"]) {
+    for (const page of ["sign-in", "sign-in/callback?state=x&code=x", "nothing", "sign-out", "sessions", "events", ...more, "docs"]) {
       await tab.goto(`${service.address}/${page}`);
       if (page === "docs") await tab.locator(".opblock").first().waitFor();
       await look(tab, `${page}, ${who}`);
@@ -37,9 +37,9 @@ test("no word and no button is alone on a line at 390 px", (t) => onAllPages(t, 
 
 /** In the page: texts with a line of one word among others, and buttons beside which there is nothing although they do not fill the line. */
 function whatIsAlone() {
-  const own = (selector) => [...document.querySelectorAll(selector)].filter((element) => !element.closest("#swagger-ui"));
+  const own = (selector) => [...document.querySelectorAll(selector)].filter((element) => element.checkVisibility() && !element.closest("#swagger-ui"));
   const found = [];
-  for (const block of own("h1, h2, h3, p, dd, label, .intro li, header span, button, .button")) {
+  for (const block of own("h1, h2, h3, h4, p, dd, label, .intro li, header span, button, .button")) {
     const range = document.createRange();
     const texts = document.createTreeWalker(block, NodeFilter.SHOW_TEXT);
     const lines = []; // of each its bottom, and how many words it has
@@ -54,7 +54,7 @@ function whatIsAlone() {
     }
     if (lines.length > 1 && lines.some(({ words }) => words === 1)) found.push(block.innerText);
   }
-  const seen = own("h1, h2, h3, p, dt, strong, span, a, button");
+  const seen = own("h1, h2, h3, h4, p, dt, strong, span, a, button, input");
   for (const button of own("button, .button")) {
     const { top, bottom, width } = button.getBoundingClientRect();
     const beside = seen.some((other) => {
@@ -79,12 +79,18 @@ for (const colorScheme of ["light", "dark"]) {
   }));
 }
 
-for (const [reducedMotion, moves] of [["reduce", false], ["no-preference", true]]) {
-  test(moves ? "something moves for the others" : "nothing moves for those who want no motion", (t) => onAllPages(t, { reducedMotion }, async (tab, page) => {
-    const durations = await tab.evaluate(() => [...document.querySelectorAll("*")].flatMap((element) => {
-      const { transitionDuration, animationName, animationDuration } = getComputedStyle(element);
-      return [...transitionDuration.split(", "), animationName === "none" ? "0s" : animationDuration];
-    }));
-    assert.equal(durations.some((duration) => duration !== "0s"), moves, page);
+test("nothing moves for those who want no motion", (t) => onAllPages(t, { reducedMotion: "reduce" }, async (tab, page) => {
+  const durations = await tab.evaluate(() => [...document.querySelectorAll("*")].flatMap((element) => {
+    const { transitionDuration, animationName, animationDuration } = getComputedStyle(element);
+    return [...transitionDuration.split(", "), animationName === "none" ? "0s" : animationDuration];
   }));
-}
+  assert.ok(durations.every((duration) => duration === "0s"), page);
+}));
+
+test("what moves for the others is what they point at, and nothing when a page loads", (t) => onAllPages(t, { reducedMotion: "no-preference" }, async (tab, page) => {
+  const [moves, plays] = await tab.evaluate(() => [...document.querySelectorAll("*")].filter((element) => !element.closest("#swagger-ui")).reduce((found, element) => {
+    const { transitionDuration, animationName } = getComputedStyle(element);
+    return [found[0] || transitionDuration !== "0s", found[1] || animationName !== "none"];
+  }, [false, false]));
+  assert.deepEqual([moves, plays], [page !== "docs, nobody", false], page);
+}));
