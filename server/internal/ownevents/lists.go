@@ -3,7 +3,6 @@ package ownevents
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -185,22 +184,9 @@ func (s *Service) list(ctx context.Context, v visitor, name string) (list pages.
 	return list, nil
 }
 
-// attendees says how many have joined.
-func attendees(n int) string {
-	switch n {
-	case 0:
-		return "no attendees"
-	case 1:
-		return "1 attendee"
-	case models.MaxAttendees:
-		return fmt.Sprint(n, " attendees or more")
-	}
-	return fmt.Sprint(n, " attendees")
-}
-
 // entry is an event of a list, with the links that lead back to it.
 func (s *Service) entry(v visitor, e models.OwnEvent, own bool) pages.Event {
-	entry := pages.Event{ID: e.ID.String(), World: e.WorldID, Name: e.Name, At: e.ScheduledAt.UTC(), Attendees: attendees(e.Attendees)}
+	entry := pages.Event{ID: e.ID.String(), World: e.WorldID, Name: e.Name, At: e.ScheduledAt.UTC(), Attendees: e.Attendees, CountedAll: e.Attendees < models.MaxAttendees}
 	entry.Calendar = s.Pages.Base + "/events/" + entry.ID + ".ics"
 	narrowed := v.view
 	narrowed.world, narrowed.after = e.WorldID, models.Position{}

@@ -34,7 +34,8 @@ type EventMonth struct {
 type Event struct {
 	ID, World, Name                        string
 	At                                     time.Time
-	Attendees                              string // how many, in words
+	Attendees                              int
+	CountedAll                             bool // there are no more attendees
 	InWorld, Edit, Cancel, Leave, Calendar string
 }
 
