@@ -966,7 +966,7 @@ func TestEventsPageWithStorageDown(t *testing.T) {
 		form := openForm(t, alice, id)
 		s.Store.Close()
 		alice.Get("/events").IsError(500, "internal").SetsNoCookie()
-		for _, res := range []*servicetest.Response{alice.Get("/events", asksForHTML), form.send(alice), press(alice, "cancel", id)} {
+		for _, res := range []*servicetest.Response{alice.Get("/events", asksForHTML), form.send(alice), press(alice, "cancel", id), alice.Submit("/sign-out", "", asksForHTML)} {
 			res.SetsNoCookie().HasHeader("Content-Type", "text/html; charset=utf-8")
 			if res.Status != 500 || !strings.Contains(res.Body, `role="alert"`) || !strings.Contains(res.Body, res.Header.Get("X-Request-Id")) || strings.Contains(res.Body, nobodyIsSignedIn) {
 				t.Errorf("%d %s", res.Status, res.Body)

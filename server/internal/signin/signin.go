@@ -64,7 +64,7 @@ func New(o Options) *Service { return &Service{o, flowCookiePrefix(o), newOutcom
 // Register serves the pages around the session: sign-out and the user's sessions always, sign-in by name in development, and
 // sign-in with an identity provider if there is one. In production /sign-in leads straight to the provider.
 func (s *Service) Register(r pages.Router) {
-	r.Post("signOut", "/sign-out", s.WithDeadline(s.signOut))
+	r.Post("signOut", "/sign-out", s.WithDeadline(s.signOut), pages.ShowErrors("The sign-out did not work", "/sessions", "Your sessions"))
 	if s.Development {
 		r.Get("showSignIn", "/sign-in", s.signInPage, s.refuseUnknownHost)
 		r.Post("signIn", "/sign-in", ParseForm(s.signIn), s.count(byForm), s.refuseUnknownHost)
