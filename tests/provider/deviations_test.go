@@ -308,7 +308,7 @@ func TestTabs(t *testing.T) {
 	html := servicetest.Header("Accept", "text/html")
 	leadsTo := func(r *servicetest.Response, path string) {
 		t.Helper()
-		if r.Status != 400 || !strings.Contains(r.Body, "return_to="+strings.ToLower(url.QueryEscape(path))+`"`) {
+		if r.Status != 400 || !strings.Contains(r.Body, "return_to="+url.QueryEscape(path)+`"`) {
 			t.Errorf("%d, not to %s:\n%s", r.Status, path, r.Body)
 		}
 	}

@@ -458,7 +458,7 @@ func TestFaultPage(t *testing.T) {
 	}
 	for _, part := range []string{
 		"The sign-in was cancelled", res.Header.Get("X-Request-Id"),
-		`href="/sign-in?return_to=https%3a%2f%2fapp.example.org%2fa%3fb"`,
+		`href="/sign-in?return_to=https%3A%2F%2Fapp.example.org%2Fa%3Fb"`,
 	} {
 		if !strings.Contains(body, part) {
 			t.Errorf("%q is not on the page:\n%s", part, body)
