@@ -7,7 +7,7 @@ import type { RequestResult } from "./api/client/index.js";
 import * as api from "./api/sdk.gen.js";
 import type { Client } from "./api/client/index.js";
 import { CallError } from "./errors.js";
-import { within } from "./session.js";
+import { type Session, within } from "./session.js";
 
 /** A new event's id, beside what the service says. */
 export type Created = Success & { id: string };
@@ -70,3 +70,18 @@ export async function* allEvents(options: Options<ListEventsData, true>): AsyncG
     query = { ...query, ...next };
   }
 }
+
+/** When this hour began, in UTC. */
+const hour = () => `${new Date().toISOString().slice(0, 13)}:00:00Z`;
+
+let next = { from: "" }, before = { to: "" };
+
+/** The query of the events from the beginning of this hour on. It is the same object until the hour ends, so a render may call this. */
+export const upcoming = (): Readonly<typeof next> => next.from === hour() ? next : (next = { from: hour() });
+
+/** The query of the events before this hour: of all that `upcoming` leaves out. It is the same object until the hour ends, too. */
+export const past = (): Readonly<typeof before> => before.to === hour() ? before : (before = { to: hour() });
+
+/** Reports whether the user of a session has joined an event. */
+export const hasJoined = ({ RSVPs }: Pick<WorldEvent, "RSVPs">, session: Pick<Session, "username"> | null | undefined): boolean =>
+  RSVPs.some(({ user }) => user.username === session?.username);

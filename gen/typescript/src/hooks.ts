@@ -6,7 +6,8 @@
  * top of it where a component shows it: so nothing has to be undone, and what a query has fits its ETag.
  */
 import {
-  createEvent, type Fault, joinEvent, leaveEvent, type LiveStatus, type NewEvent, onSessionChange, type Session, type TaggedList, watchEvents, type WorldEvent,
+  createEvent, type Fault, hasJoined, joinEvent, leaveEvent, type LiveStatus, type NewEvent, onSessionChange, type Session, type TaggedList, watchEvents,
+  type WorldEvent,
 } from "./index.js";
 import { keyHeader, newKey, within } from "./session.js";
 import { eventsOf, eventsOptions, type ListQuery, queryKeys } from "./query.js";
@@ -224,5 +225,4 @@ function after(event: WorldEvent, change: Change): WorldEvent {
 }
 
 /** Reports whether the change makes no difference to the event. */
-const isAsAfter = ({ username, joins }: Change, event: WorldEvent): boolean =>
-  event.RSVPs.some(({ user }) => user.username === username) === joins;
+const isAsAfter = (change: Change, event: WorldEvent): boolean => hasJoined(event, change) === change.joins;

@@ -9,7 +9,7 @@ export { client } from "./api/client.gen.js";
 export type { Client } from "./api/client/index.js";
 export { connect, createClient, type Operations, serverClient, type ServerConnection, type Throwing } from "./connect.js";
 export { CallError, type ErrorCode, type Fault, reasonOf, type SignedOutReason } from "./errors.js";
-export { allEvents, createEvent, type Created, listOf, nextPage, type TaggedList } from "./events.js";
+export { allEvents, createEvent, type Created, hasJoined, listOf, nextPage, past, type TaggedList, upcoming } from "./events.js";
 export { type Guarded, type GuardedRequest, guardRequest } from "./guard.js";
 export { limits } from "./limits.js";
 export {

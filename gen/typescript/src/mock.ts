@@ -7,7 +7,7 @@
 import { http, type HttpHandler } from "msw";
 import type { WorldEvent } from "./api/index.js";
 import { toResponse } from "./mock/answer.js";
-import { Jar } from "./mock/cookies.js";
+import { clearCookies, Jar } from "./mock/cookies.js";
 import { Events, type NewMockEvent } from "./mock/events.js";
 import { ETags, listOf } from "./mock/list.js";
 import { type Failure, type OperationName, Service } from "./mock/service.js";
@@ -36,6 +36,8 @@ export interface Mock {
   handlers: HttpHandler[];
   /** Signs a user in, as the browser that returns from `/sign-in`: its later requests carry both cookies. */
   signIn(username: string): void;
+  /** Signs out, as this browser does on a page of the service: its session has ended, and its later requests carry no cookies. */
+  signOut(): void;
   /** Begins a session of a user in another browser, and returns its cookies. The browser here keeps those that it has. */
   issue(username: string): Issued;
   /** Ends all sessions of a user, as from another device. */
@@ -88,6 +90,10 @@ export function mock(options: MockOptions = {}): Mock {
       return toResponse(request, answer);
     })],
     signIn: (username) => state.jar.keep(state.sessions.begin(username, state.jar.refreshTokens())),
+    signOut() {
+      state.sessions.signOut(state.jar.refreshTokens(), [], false);
+      state.jar.store(clearCookies());
+    },
     issue: (username) => state.sessions.begin(username),
     revoke: (username) => state.sessions.revokeUser(username),
     expireTokens: () => state.sessions.expireTokens(),

@@ -6,8 +6,8 @@ import { buildSync } from "esbuild";
 import { http, HttpResponse } from "msw";
 import { setupServer } from "msw/node";
 import {
-  allEvents, connect, createClient, createEvent, getSession, joinEvent, leaveEvent, listEvents, onSessionChange, refreshSession, serverClient, sessionOf,
-  signOut, watchEvents,
+  allEvents, connect, createClient, createEvent, getSession, hasJoined, joinEvent, leaveEvent, listEvents, onSessionChange, past, refreshSession, serverClient,
+  sessionOf, signOut, upcoming, watchEvents,
 } from "worldevents-client";
 import { mock } from "worldevents-client/mock";
 import { eventually } from "../../../tests/browser/service.mjs";
@@ -94,6 +94,33 @@ describe("with somebody signed in", () => {
     assert.equal(sessionOf(await getSession()).username, "carol");
     assert.deepEqual(changes, [undefined, "carol"]);
     end();
+  });
+
+  test("signing out beside the client: its next call says so, once, and the session does not come back", async () => {
+    const changes = [];
+    const end = onSessionChange((session) => changes.push(session?.username));
+    await getSession();
+    service.signOut();
+    assert.deepEqual((await getSession()).error, { authenticated: false, error: "No token" });
+    assert.equal((await listEvents({ path })).error.code, "no_token");
+    assert.equal((await refreshSession()).error.error, "No refresh token");
+    assert.deepEqual([changes, asked], [[undefined], 1]);
+    service.signOut(); // of nobody
+    service.signIn("alice");
+    assert.equal(sessionOf(await getSession()).username, "alice");
+    end();
+  });
+
+  test("a sign-out ends this browser's session, and no other", async () => {
+    const service = mock({ baseUrl, user: "alice", sessionsPerUser: 2 });
+    server.use(...service.handlers);
+    const { token, refreshToken } = service.issue("alice");
+    const { headers } = await fetch(`${baseUrl}/api/auth/refresh`, { credentials: "include" });
+    const cookie = headers.getSetCookie().map((line) => line.split(";")[0]).join("; ");
+    service.signOut();
+    const status = async (cookie) => (await fetch(`${baseUrl}/api/event/plaza`, { headers: { Cookie: cookie } })).status;
+    assert.equal(await status(cookie), 401);
+    assert.equal(await status(`token=${token}; refreshToken=${refreshToken}`), 200);
   });
 
   test("a session that is ended elsewhere", async () => {
@@ -207,6 +234,29 @@ test("a service has an address of its own, or any", async () => {
   } finally {
     server.close();
   }
+});
+
+test("upcoming and past share the events at the beginning of the hour, and are the same objects until it ends", async (t) => {
+  t.mock.timers.enable({ apis: ["Date"], now: Date.parse("2030-01-01T12:00:00Z") });
+  const begin = upcoming(), end = past();
+  assert.deepEqual([begin, end], [{ from: "2030-01-01T12:00:00Z" }, { to: "2030-01-01T12:00:00Z" }]);
+  const events = ["11:59:59.999", "12:00:00", "12:59:59"].map((time) => ({ world: "plaza", name: time, scheduledAt: `2030-01-01T${time}Z` }));
+  const server = setupServer(...mock({ baseUrl, user: "alice", events }).handlers);
+  server.listen();
+  t.after(() => server.close());
+  connect({ baseUrl });
+  const names = async (query) => (await listEvents({ path, query })).data.events.map(({ name }) => name);
+  assert.deepEqual([await names(end), await names(begin)], [["11:59:59.999"], ["12:00:00", "12:59:59"]]);
+  t.mock.timers.setTime(Date.parse("2030-01-01T12:59:59.999Z"));
+  assert.ok(upcoming() === begin && past() === end);
+  t.mock.timers.setTime(Date.parse("2030-01-01T13:00:00Z"));
+  assert.deepEqual([past(), upcoming()], [{ to: "2030-01-01T13:00:00Z" }, { from: "2030-01-01T13:00:00Z" }]);
+});
+
+test("nobody has joined an event but those of its RSVPs", () => {
+  const event = { RSVPs: [{ user: { username: "alice" } }] };
+  assert.deepEqual([{ username: "alice" }, { username: "Alice" }, { username: undefined }, null, undefined].map((session) => hasJoined(event, session)),
+    [true, false, false, false, false]);
 });
 
 test("the clock is the test's", async () => {
