@@ -31,6 +31,7 @@ test('alice signs in, joins and signs out', async () => {
     </QueryClientProvider>,
   )
   await click('Join')
+  await screen.findByRole('button', { name: 'Leave' })
   await screen.findByText('bob, alice')
   expect(service.list('plaza')[0].RSVPs).toHaveLength(2)
   await click('Sign out')

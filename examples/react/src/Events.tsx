@@ -58,6 +58,7 @@ function Card({ event, world, over }: CardProps) {
       </time>
       <h2 dir="auto">{event.name}</h2>
       <p dir="auto">{event.description}</p>
+      {change.error && <p role="alert">{change.error.message}</p>}
       <footer>
         <b>{names.length} going</b>
         <small dir="auto">{names.join(', ')}</small>
@@ -69,7 +70,6 @@ function Card({ event, world, over }: CardProps) {
           {joined ? 'Leave' : 'Join'}
         </button>
       </footer>
-      {change.error && <p role="alert">{change.error.message}</p>}
     </article>
   )
 }
