@@ -78,7 +78,8 @@ race: build ## Run all tests under the race detector (needs a C compiler)
 CLIENT := bin/worldevents-client-$(shell sed -n 's/^  "version": "\(.*\)",/\1/p' gen/typescript/package.json).tgz
 client: $(CLIENT) ## Pack the TypeScript client into bin/ (needs Node)
 
-$(CLIENT): $(shell find gen/typescript/src -type f) $(addprefix gen/typescript/,README.md package.json package-lock.json tsconfig.json)
+$(CLIENT): $(shell find gen/typescript/src docs/typescript examples/react tests/guards/[a-z]* tests/browser/vue tests/browser/svelte -name node_modules -prune -o -type f -print) \
+	$(addprefix gen/typescript/,README.md pages package.json package-lock.json tsconfig.json)
 	@mkdir -p bin
 	@.ci/node gen/typescript npm pack --silent --pack-destination ../../bin
 

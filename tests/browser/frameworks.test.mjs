@@ -1,4 +1,4 @@
-// worldevents-client/vue and worldevents-client/svelte in Chromium and Firefox: the README's components in an app, against the real service.
+// worldevents-client/vue and worldevents-client/svelte in Chromium and Firefox: an app with a component, against the real service.
 import assert from "node:assert/strict";
 import { cp, mkdtemp, readFile, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,7 +9,6 @@ import { compile, compileModule } from "svelte/compiler";
 import { compileScript, parse } from "vue/compiler-sfc";
 import { engines, openProfile, startEngine } from "./engines.mjs";
 import { startFront } from "./front.mjs";
-import { readme, writeFiles } from "./readme.mjs";
 import { eventually, fetchWithCookies, startService } from "./service.mjs";
 
 const here = import.meta.dirname;
@@ -38,10 +37,8 @@ before(async () => {
   folder = await mkdtemp(join(tmpdir(), "worldevents-frameworks-"));
   await symlink(join(here, "node_modules"), join(folder, "node_modules")); // one framework for the client and the app, as in an installed package
   await cp(join(here, "../../gen/typescript/dist"), join(folder, "client"), { recursive: true });
-  const { files } = await readme("React, Vue and Svelte");
   await Promise.all(Object.entries(frameworks).map(async ([name, plugin]) => {
     await cp(join(here, name), join(folder, name), { recursive: true });
-    await writeFiles(join(folder, name), { [`Events.${name}`]: files[`Events.${name}`] });
     await build({
       entryPoints: [join(folder, name, "app.js")], outfile: join(folder, "out", `${name}.js`), bundle: true, format: "esm", logLevel: "warning", plugins: [plugin],
       conditions: ["svelte", "development"],

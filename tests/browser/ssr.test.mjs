@@ -1,9 +1,9 @@
-// A page that a server renders with serverClient, and the README's component goes on with: in plain Node, and with NEXT=1 in the
-// README's Next.js, which takes minutes and 400 MB. ROUNDS=40 makes 200 reloads.
+// A page that a server renders with serverClient, and its component goes on with: in plain Node, and with NEXT=1 in the Next.js of
+// tests/guards, without its guard, which takes minutes and 400 MB. ROUNDS=40 makes 200 reloads.
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { copyFile, mkdtemp, rm } from "node:fs/promises";
+import { copyFile, cp, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -11,23 +11,21 @@ import { promisify } from "node:util";
 import { build } from "esbuild";
 import { cookiesOf, openWindow, startChromium } from "./chromium.mjs";
 import { startFront } from "./front.mjs";
-import { readme, writeFiles } from "./readme.mjs";
+import { readme } from "./readme.mjs";
 import { eventually, fetchWithCookies, freePort, isServed, startService } from "./service.mjs";
 
 const here = import.meta.dirname;
 const client = join(here, "../../gen/typescript/dist");
+const next = join(here, "../guards/next");
 const rounds = Number(process.env.ROUNDS ?? 3);
-let browser, recipe;
+let browser;
 
-before(async () => {
-  browser = await startChromium();
-  recipe = await readme("On a server");
-});
+before(async () => (browser = await startChromium()));
 after(() => browser?.close());
 
 /** A page in plain Node at http://localhost:PORT, in front of the service. `rendered` is called before the page is sent. */
 async function startPlain(service, port, folder, rendered = () => {}) {
-  await writeFiles(folder, { "events.tsx": recipe.files["app/events.tsx"] });
+  await copyFile(join(next, "app/events.tsx"), join(folder, "events.tsx"));
   for (const name of ["page.jsx", "browser.jsx"]) await copyFile(join(here, "ssr", name), join(folder, name));
   const bundle = (name, options) => build({
     entryPoints: [join(folder, `${name}.jsx`)], bundle: true, format: "esm", jsx: "automatic", logLevel: "error", nodePaths: [join(here, "node_modules")],
@@ -52,12 +50,13 @@ async function startPlain(service, port, folder, rendered = () => {}) {
   });
 }
 
-/** The README's Next.js, built and served. */
+/** The page in Next.js, built and served as docs/typescript/servers.md says. */
 async function startNext(service, port, folder) {
-  await writeFiles(folder, recipe.files);
+  await cp(next, folder, { recursive: true });
+  await rm(join(folder, "proxy.ts"));
   const env = { ...process.env, SERVICE: service.address, PORT: String(port), NEXT_TELEMETRY_DISABLED: "1" };
-  for (const command of recipe.commands) {
-    const local = command.replace("../worldevents/bin", join(here, "../../bin"));
+  for (const command of (await readme("Pages", "docs/typescript/servers.md")).commands) {
+    const local = command.replace("../vendor", join(here, "../../bin"));
     if (local !== "npx next start") await promisify(execFile)("sh", ["-c", local], { cwd: folder, env });
   }
   const child = spawn("npx", ["next", "start"], { cwd: folder, env, stdio: "ignore", detached: true });

@@ -1,4 +1,4 @@
-// The commands and the file of the README's "Tests without a server", exactly: its tests pass in a project of their own.
+// The commands and the file of docs/typescript/tests.md, exactly: its tests pass in a project of their own.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -12,10 +12,10 @@ import { readme, writeFiles } from "../browser/readme.mjs";
 const repository = join(import.meta.dirname, "../..");
 const { version } = JSON.parse(readFileSync(join(repository, "gen/typescript/package.json")));
 
-test("the README's tests pass with Vitest", async (t) => {
+test("the tests of the page pass with Vitest", async (t) => {
   const folder = await mkdtemp(join(tmpdir(), "worldevents-mock-"));
   t.after(() => rm(folder, { recursive: true, maxRetries: 5 }));
-  const { commands, files } = await readme("Tests without a server");
+  const { commands, files } = await readme("With Vitest", "docs/typescript/tests.md");
   await writeFile(join(folder, "package.json"), '{ "private": true, "type": "module" }');
   await writeFiles(folder, files);
   const run = (command) => promisify(execFile)("sh", ["-ec", command], { cwd: folder, env: { ...process.env, NO_COLOR: "1" } });

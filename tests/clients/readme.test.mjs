@@ -1,8 +1,9 @@
-// The code of the client's README type-checks: each module in its place, and each fragment in a function that has what the page leaves out.
+// The code of the client's README and pages type-checks, with what they link to: each module in its place, and each fragment in a function
+// that has what the page leaves out.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { glob, readFile } from "node:fs/promises";
+import { extname, join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
 import ts from "typescript";
@@ -10,6 +11,7 @@ import * as client from "../../gen/typescript/dist/index.js";
 
 process.chdir(import.meta.dirname);
 
+const repository = join(import.meta.dirname, "../..");
 const folder = join(import.meta.dirname, "readme"); // of files that are nowhere else
 
 /** What fragments are about. */
@@ -42,15 +44,23 @@ declare const createError: (error: { status: number; statusText: string }) => Er
 interface ImportMeta { client: boolean }
 `;
 
-test("every snippet of the README type-checks", async () => {
+test("every snippet of the pages type-checks, and every file that they link to", async () => {
   const files = new Map([["ambient.d.ts", ambient]]);
   files.set("schema.ts", (await promisify(execFile)("node_modules/.bin/openapi-typescript", ["../../openapi.yaml"])).stdout);
-  const page = await readFile("../../gen/typescript/README.md", "utf8");
-  for (const [, language, code] of page.matchAll(/^```(tsx?|vue|svelte)\n(.*?)^```/gms)) {
-    const name = code.match(/^(?:\/\/|<!--) ([\w./+-]+)/)?.[1] ?? `snippet-${files.size}.${language}`;
-    files.set(...module(name, language, code));
+  const linked = new Set();
+  for await (const page of glob(["gen/typescript/README.md", "docs/typescript/*.md"], { cwd: repository })) {
+    const text = await readFile(join(repository, page), "utf8");
+    for (const [, language, code] of text.matchAll(/^```(tsx?)\n(.*?)^```/gms)) {
+      files.set(...module(code.match(/^\/\/ ([\w./+-]+)/)?.[1] ?? `snippet-${files.size}.${language}`, code));
+    }
+    for (const [, path] of text.matchAll(/\]\(..\/..\/(tests\/[^)]*)\)/g)) linked.add(extname(path) ? path : `${path}/**/*.tsx`);
   }
-  assert.ok(files.size > 15);
+  assert.ok(files.size > 8);
+  for await (const path of glob([...linked], { cwd: repository })) {
+    const code = await readFile(join(repository, path), "utf8");
+    if (/\.tsx?$/.test(path) || /^<script .*lang="ts"/.test(code)) files.set(...module(path, code));
+  }
+  assert.ok(files.size > 17);
 
   const { options: { paths, pathsBasePath } } = ts.getParsedCommandLineOfConfigFile("frameworks/tsconfig.json", {}, ts.sys);
   const options = {
@@ -67,8 +77,8 @@ test("every snippet of the README type-checks", async () => {
   assert.equal(ts.formatDiagnostics(ts.getPreEmitDiagnostics(program), { ...host, getCurrentDirectory: () => folder }), "");
 });
 
-/** The name and the text of a snippet as TypeScript: of a Vue or Svelte component its script, which the browser tests run with its template. */
-function module(name, language, code) {
-  if (/vue|svelte/.test(language)) return [`${name}.ts`, code.match(/<script.*?>(.*)<\/script>/s)[1]];
+/** The name and the text of a file as TypeScript: of a Vue or Svelte component its script, which the browser tests run with its template. */
+function module(name, code) {
+  if (/(vue|svelte)$/.test(name)) return [`${name}.ts`, code.match(/<script.*?>(.*)<\/script>/s)[1]];
   return [name, /^(import|export) /m.test(code) ? code : `${context}\nexport async function fragment() {\n${code}\n}`];
 }

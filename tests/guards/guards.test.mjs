@@ -1,13 +1,12 @@
-// The README's guards, each in its framework as it is built and served: who sees the page, whose session is refreshed and how often,
+// The guards that docs/typescript/servers.md links to, each in its framework as it is built and served: who sees the page, whose session is refreshed and how often,
 // and what becomes of the cookies. tests/browser/ssr.test.mjs has the browser's part.
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { cp, mkdir, readFile, rm } from "node:fs/promises";
+import { cp, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { promisify } from "node:util";
-import { readme, writeFiles } from "../browser/readme.mjs";
 import { eventually, fetchWithCookies, freePort, startService } from "../browser/service.mjs";
 
 const here = import.meta.dirname;
@@ -15,14 +14,11 @@ const bin = (name) => join(here, "node_modules/.bin", name);
 
 const quiet = { NEXT_TELEMETRY_DISABLED: "1", NUXT_TELEMETRY_DISABLED: "1" };
 
-/** How each framework is built and started, in a folder with what is `own` to the test, and those of the README's files. */
+/** Where each framework's files are, and how they are built and started. */
 const frameworks = {
-  "Next.js": {
-    files: /^(app\/(layout|page|events)\.tsx|next\.config\.mjs|proxy\.ts)$/,
-    build: [bin("next"), "build"], start: [bin("next"), "start"],
-  },
-  SvelteKit: { own: "sveltekit", files: /^src\//, build: [bin("vite"), "build", "--logLevel", "error"], start: [process.execPath, "build/index.js"] },
-  Nuxt: { own: "nuxt", files: /^app\/middleware\//, build: [bin("nuxt"), "build", "--logLevel", "silent"], start: [process.execPath, ".output/server/index.mjs"] },
+  "Next.js": { files: "next", build: [bin("next"), "build"], start: [bin("next"), "start"] },
+  SvelteKit: { files: "sveltekit", build: [bin("vite"), "build", "--logLevel", "error"], start: [process.execPath, "build/index.js"] },
+  Nuxt: { files: "nuxt", build: [bin("nuxt"), "build", "--logLevel", "silent"], start: [process.execPath, ".output/server/index.mjs"] },
 };
 
 before(async () => { // the package as npm installs it
@@ -35,7 +31,7 @@ before(async () => { // the package as npm installs it
 
 for (const [name, framework] of Object.entries(frameworks)) {
   describe(name, () => {
-    const folder = join(here, `.${framework.own ?? "next"}`); // beside node_modules
+    const folder = join(here, `.${framework.files}`); // beside node_modules
     let site, service, server;
     before(async () => {
       await build(framework, folder);
@@ -140,16 +136,11 @@ for (const [name, framework] of Object.entries(frameworks)) {
   });
 }
 
-/** Builds the README's files in a folder of their own. */
-async function build({ own, files, build: [command, ...args] }, folder) {
+/** Builds a copy of the files. */
+async function build({ files, build: [command, ...args] }, folder) {
   await rm(folder, { recursive: true, force: true });
-  await mkdir(folder);
-  await writeFiles(folder, { "package.json": '{ "private": true, "type": "module" }' });
-  if (own) await cp(join(here, own), folder, { recursive: true });
-  for (const heading of ["On a server", "Guards"]) {
-    const recipe = (await readme(heading)).files;
-    await writeFiles(folder, Object.fromEntries(Object.entries(recipe).filter(([path]) => files.test(path))));
-  }
+  await cp(join(here, files), folder, { recursive: true });
+  await writeFile(join(folder, "package.json"), '{ "private": true, "type": "module" }');
   const env = { ...process.env, ...quiet };
   await promisify(execFile)(command, args, { cwd: folder, env }).catch((error) => assert.fail(error.stdout + error.stderr));
 }

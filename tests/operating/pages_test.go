@@ -11,9 +11,10 @@ import (
 )
 
 // Every link of a document to another file, or to a heading, leads somewhere. Readers find every page of docs/ by links that
-// begin at README.md, and a page of docs/operate is short enough to be read by who is woken.
+// begin at README.md, a page of docs/operate is short enough to be read by who is woken, and those of the client have 24 KiB in all.
 func TestPagesLeadSomewhere(t *testing.T) {
 	t.Parallel()
+	client := 0
 	headings, links := make(map[string]map[string]bool), make(map[string][]string)
 	for _, page := range servicetest.Pages(t) {
 		text := regexp.MustCompile("(?ms)^ *```.*?^ *```$").ReplaceAllString(servicetest.Shipped(t, page), "")
@@ -24,9 +25,16 @@ func TestPagesLeadSomewhere(t *testing.T) {
 				links[page] = append(links[page], link[1])
 			}
 		}
-		if size := len(servicetest.Shipped(t, page)); strings.HasPrefix(page, "docs/operate/") && size > 12_000 {
+		size := len(servicetest.Shipped(t, page))
+		if strings.HasPrefix(page, "docs/operate/") && size > 12_000 {
 			t.Errorf("%s has %d bytes", page, size)
 		}
+		if page == "gen/typescript/README.md" || strings.HasPrefix(page, "docs/typescript/") {
+			client += size
+		}
+	}
+	if client > 24<<10 {
+		t.Errorf("the pages of the client have %d bytes", client)
 	}
 	reached := map[string]bool{"README.md": true}
 	for unread := []string{"README.md"}; len(unread) > 0; unread = unread[1:] {

@@ -11,9 +11,13 @@ import { promisify } from "node:util";
 const project = fileURLToPath(new URL("..", import.meta.url));
 
 test("packed elsewhere, at another time, it is the package of make client", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "pack"));
+  const elsewhere = mkdtempSync(join(tmpdir(), "pack"));
+  const folder = join(elsewhere, "gen/typescript");
   try {
-    for (const name of ["package.json", "tsconfig.json", "README.md", "src"]) cpSync(join(project, name), join(folder, name), { recursive: true });
+    for (const name of ["package.json", "tsconfig.json", "README.md", "pages", "src"]) cpSync(join(project, name), join(folder, name), { recursive: true });
+    for (const name of ["docs/typescript", "examples/react", "tests/guards", "tests/browser"]) {
+      cpSync(join(project, "../..", name), join(elsewhere, name), { recursive: true, filter: (path) => !/\/(node_modules|dist|\.\w+)$/.test(path) });
+    }
     utimesSync(join(folder, "package.json"), 1e9, 1e9);
     symlinkSync(join(project, "node_modules"), join(folder, "node_modules"));
     await promisify(execFile)("npm", ["pack", "--silent"], { cwd: folder, env: { ...process.env, TZ: "Asia/Tokyo" } });
@@ -22,6 +26,6 @@ test("packed elsewhere, at another time, it is the package of make client", asyn
     assert.ok(packed.length > 10_000);
     assert.ok(packed.equals(readFileSync(join(project, "../../bin", name))));
   } finally {
-    rmSync(folder, { recursive: true });
+    rmSync(elsewhere, { recursive: true });
   }
 });

@@ -1,4 +1,4 @@
-// What the Next.js page of the README does, in plain Node: the session and the list where the server gets them, else neither.
+// What tests/guards/next/app/page.tsx does, in plain Node: the session and the list where the server gets them, else neither.
 import { renderToString } from "react-dom/server";
 import { getSession, listEvents, listOf, serverClient, sessionOf } from "worldevents-client";
 import { Events } from "./events";

@@ -69,7 +69,7 @@ useEventPages("plaza", undefined);
 useVueEventPages("plaza", pages);
 useVueEventPages(() => "plaza", () => undefined);
 
-// What the README says of the hooks, in React.
+// What docs/typescript/hooks.md says, in React.
 const session = useSession();
 session.data satisfies Session | null | undefined;
 session.failureReason?.status satisfies number | undefined;
