@@ -1,4 +1,4 @@
-// The commands and files of the README's "A page in five minutes", exactly: they make a page that lists and joins.
+// The commands and files of the README's "Its core", exactly: they make a page that lists and joins.
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -18,7 +18,7 @@ before(async () => {
   browser = await startChromium();
   service = await startService({ BASE_URL: "" });
   folder = await mkdtemp(join(tmpdir(), "worldevents-quickstart-"));
-  const { commands, files } = await readme("A page in five minutes");
+  const { commands, files } = await readme("Its core");
   const script = commands.join("\n").replaceAll("../vendor/", `${repository}/bin/`);
   await promisify(execFile)("sh", ["-ec", script], { cwd: folder });
   page = join(folder, "my-page");
