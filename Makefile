@@ -20,7 +20,7 @@ run: build .env ## Build, fill a new database with a demo, and serve at http://l
 build: ## Build bin/worldevents
 	go build -ldflags '-s -w' -o bin/worldevents .
 
-release: ## Build what a release consists of into dist/: programs, an image, the client, a Postman collection, an app to begin with, the launcher, bills of materials, checksums (needs Node)
+release: ## Build what a release consists of into dist/: programs, an image, the client, a Postman collection, the launcher, bills of materials, checksums (needs Node)
 	@.ci/release
 
 .env:

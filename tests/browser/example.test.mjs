@@ -42,13 +42,17 @@ async function serve(script, port, ...args) {
 
 before(async () => {
   release = await mkdtemp(join(tmpdir(), "worldevents-release-"));
-  page = join(release, "worldevents-react");
-  await cp(join(repository, "examples/react"), page, { recursive: true, filter: (path) => !/\/(node_modules|dist)$/.test(path) });
+  const vendor = join(release, "vendor");
+  await mkdir(vendor);
   const { version } = JSON.parse(await readFile(join(repository, "gen/typescript/package.json"), "utf8"));
-  await copyFile(join(repository, `bin/worldevents-client-${version}.tgz`), join(release, `worldevents-client-${version}.tgz`));
+  const client = join(vendor, `worldevents-client-${version}.tgz`);
+  await copyFile(join(repository, `bin/worldevents-client-${version}.tgz`), client);
+  await exec("tar", ["-xzf", client, "-C", release]);
+  page = join(release, "my-app");
+  await cp(join(release, "package/dist/examples/react"), page, { recursive: true });
   const cpu = process.arch === "x64" ? "amd64" : process.arch;
   const program = `${process.platform}/${cpu}=${join(repository, "bin/worldevents")}`;
-  await exec("node", [join(repository, "gen/launcher/pack.mjs"), release, program]);
+  await exec("node", [join(repository, "gen/launcher/pack.mjs"), vendor, program]);
 
   const readme = await readFile(join(page, "README.md"), "utf8");
   const commands = readme.match(/^npm install .*$/gm);
