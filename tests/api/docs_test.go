@@ -178,7 +178,7 @@ func TestBrand(t *testing.T) {
 func TestAssetsAreOfThePage(t *testing.T) {
 	t.Parallel()
 	s := servicetest.New(t, withDocs)
-	for _, path := range []string{"/docs/docs.css", "/docs/docs.js", "/docs/calls.js", "/docs/errors.js", "/docs/names.js", "/sign-in/page.css", "/sign-in/icon.svg", "/sign-in/page.js"} {
+	for _, path := range []string{"/docs/docs.css", "/docs/docs.js", "/docs/calls.js", "/sign-in/page.css", "/sign-in/icon.svg", "/sign-in/page.js"} {
 		res := s.Client().Get(path).HasHeader("Cache-Control", "public, no-cache").HasHeader("Vary", "")
 		if tag := res.Header.Get("ETag"); res.Status != 200 || len(tag) < 10 {
 			t.Errorf("%s: %d, ETag %q", path, res.Status, tag)

@@ -25,7 +25,7 @@ func (p *Pages) RegisterDocs(r Router, contract *Contract) {
 	r.GetOrHead("contract", "/openapi.json", func(c echo.Context) error { return publish(c, "application/json", published.json) })
 	r.GetOrHead("contract", "/openapi.yaml", func(c echo.Context) error { return publish(c, "application/yaml", published.yaml) })
 	r.GetOrHead("docs", "/docs", func(c echo.Context) error { return p.Render(c, http.StatusOK, "docs.html", docsPolicy, Page{}) })
-	for _, name := range []string{"docs.css", "docs.js", "calls.js", "errors.js", "names.js"} {
+	for _, name := range []string{"docs.css", "docs.js", "calls.js"} {
 		r.GetOrHead("assets", "/docs/"+name, asset(name))
 	}
 	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js"} {
