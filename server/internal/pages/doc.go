@@ -5,9 +5,10 @@
 // cookies of a request only to say on a page who is signed in. No page contains inline scripts or styles.
 //
 // Templates are in html/, and what a page loads is in assets/ and swagger/, all of it in the binary. layout.html is what all pages have,
-// and page.css how they look. A handler fills in a Page, and Pages adds what all pages show. Where an error is to be a page and not
-// JSON, the route has ShowErrors in front, and the server asks WriteError before it writes JSON:
+// and page.css how they look. page.js shows times in the zone of the browser. A handler fills in a Page, and Pages adds what all pages
+// show. The server asks WriteError before it writes an error as JSON: errors of windows are pages, and those of forms whose route has
+// ShowErrors in front, which says where such a page leads on to:
 //
 //	request --> ShowErrors --> handler --> a Page --> Render --> html/NAME.html
-//	                              '--> an error --> WriteError --> html/TEMPLATE.html, with the id of the request
+//	                              '--> an error --> WriteError --> html/error.html, with the id of the request
 package pages
