@@ -1,11 +1,14 @@
 // Swagger UI and the sign-in page, by clicking, under the strict Content-Security-Policy.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { cookiesOf, openWindow, startChromium } from "./chromium.mjs";
 import { startFront } from "./front.mjs";
-import { eventually, freePort, startService } from "./service.mjs";
+import { eventually, fetchWithCookies, freePort, startService } from "./service.mjs";
 
 let browser;
 before(async () => (browser = await startChromium()));
@@ -75,7 +78,7 @@ test("in the dark nothing of a response glares", async (t) => {
   await execute(tab, "events", "listEvents");
   const shown = tab.locator("#operations-events-listEvents");
   const canvas = await context.newPage();
-  for (const part of [".live-responses-table", ".calls", ".request-url", ".parameters-container"]) {
+  for (const part of [".live-responses-table", ".calls", ".responses-wrapper", ".parameters-container"]) {
     const share = await lightShare(canvas, await shown.locator(part).screenshot());
     assert.ok(share < 0.1, `${share} of ${part} is light`); // its letters are
   }
@@ -108,13 +111,9 @@ test("the first steps work", async (t) => {
   await tab.locator("#operations-events-listEvents .execute:focus").waitFor();
   assert.equal(tab.url(), `${service.address}/docs#/events/listEvents`);
   const block = tab.locator("#operations-events-listEvents");
-  const boxes = () => block.evaluate((block) => [".opblock-description-wrapper", ".opblock-section"].map((part) => block.querySelector(part).getBoundingClientRect().toJSON()));
-  await eventually("the parameters are in view", async () => {
-    const [, { y }] = await boxes();
-    return y >= 0 && y < 200;
-  });
-  const [text, form] = await boxes(); // both at once, since the page may still scroll
-  assert.ok(form.x >= text.x + text.width && Math.abs(form.y - text.y) < 50, "they stand beside the text");
+  const [text, code] = await block.evaluate((block) => [".opblock-description-wrapper", ".calls"].map((part) => block.querySelector(part).getBoundingClientRect().toJSON()));
+  assert.ok(text.y >= 0 && text.y < 200, "the operation is in view");
+  assert.ok(code.x >= text.x + text.width && Math.abs(code.y - text.y) < 50, "the code stands beside the text");
   await block.locator("details.headers-of:not([open]) summary").first().click();
   await block.locator("details[open] table.headers").first().waitFor();
   await tab.locator("#operations-events-listEvents .execute").focus();
@@ -125,47 +124,136 @@ test("the first steps work", async (t) => {
   assert.deepEqual(complaints, []);
 });
 
-test("each operation has a call for curl and one for the TypeScript client, which work", async (t) => {
-  const path = "/api-of/worlds";
-  const port = await freePort();
-  const base = `http://localhost:${port}${path}`;
-  const service = await startService({ BASE_URL: base, SESSIONS_PER_USER: "20" });
-  t.after(service.stop);
+test("each operation has a call for curl, fetch, the TypeScript client and Go, which work", async (t) => {
+  const { service, tab, run } = await openWithCalls(t, { SESSIONS_PER_USER: "30" });
   await service.demo();
-  const front = await startFront(service.address, { port, path });
-  t.after(front.stop);
-  const { context, tab } = await openTab({ bypassCSP: true, permissions: ["clipboard-read", "clipboard-write"] }); // to run what is shown
-  t.after(() => context.close());
-  await tab.goto(`${base}/sign-in`);
-  await tab.getByLabel("Username").fill("alice");
-  await tab.keyboard.press("Enter");
-  await tab.waitForURL(`${base}/docs`);
-  let resolved;
-  await tab.exposeFunction("resolved", (result) => resolved(result));
-
-  for (const [tag, operation] of [["auth", "getSession"], ["auth", "refreshSession"], ["events", "createEvent"], ["events", "listEvents"], ["events", "joinEvent"], ["events", "leaveEvent"]]) {
-    const block = tab.locator(`#operations-${tag}-${operation}`);
-    await block.locator(".opblock-summary-control").click();
+  const first = tab.locator("#operations-events-listEvents");
+  for (const [tag, operation] of [["events", "listEvents"], ["events", "createEvent"], ["events", "joinEvent"], ["events", "leaveEvent"], ["auth", "getSession"], ["auth", "refreshSession"]]) {
+    const block = await open(tab, tag, operation);
     for (const executed of [false, true]) {
       if (executed) {
         await block.getByRole("button", { name: "Execute" }).click();
         await answerOf(block);
       }
-      await block.getByRole("button", { name: "Copy for curl" }).click();
-      await block.getByText("Copied").waitFor();
-      const curl = await tab.evaluate(() => navigator.clipboard.readText());
-      assert.equal(curl, await block.locator(".call", { hasText: "curl" }).locator("pre").innerText());
-      assert.ok(curl.startsWith("C=$(./bin/worldevents session issue bob)\n"), curl);
-      const { token, refreshToken } = await service.issue("bob");
-      const { stdout } = await promisify(execFile)("bash", ["-c", curl.replace(/\$\(.*\)/, `'token=${token}; refreshToken=${refreshToken}'`)]);
-      assert.match(stdout, /^HTTP\/1.1 200 OK\r\n[^]*\r\n\r\n{/, curl);
-
-      const script = await block.locator(".call", { hasText: "TypeScript" }).locator("pre").innerText();
-      const result = new Promise((resolve) => (resolved = resolve));
-      await tab.addScriptTag({ type: "module", content: `${script.replace('"worldevents-client"', '"/client/index.js"')}\nresolved({ data, error });` });
-      assert.ok((await result).data, `${script}\n${JSON.stringify(await result)}`);
+      for (const language of Object.keys(run)) {
+        await block.getByRole("radio", { name: language, exact: true }).check();
+        await block.getByRole("button", { name: `Copy for ${language}` }).click();
+        await block.getByText("Copied").waitFor();
+        const text = await tab.evaluate(() => navigator.clipboard.readText());
+        assert.equal(text, await block.locator(".calls pre").innerText());
+        assert.ok(await first.getByRole("radio", { name: language, exact: true }).isChecked(), "the language is that of all operations");
+        await run[language](text);
+      }
     }
   }
+});
+
+test("calls have whatever somebody types", async (t) => {
+  const { service, tab, run } = await openWithCalls(t, { SESSIONS_PER_USER: "30" });
+  const name = "O'Neill & \"Zoë\" `$HOME` ${1+1} \\\\ %s </script> 夜 😀 \u2028 '\\''";
+  const block = await open(tab, "events", "createEvent");
+  await block.locator("[data-param-name=id] input").fill("Ann's \"café\"/100% 😀");
+  await block.locator("[data-param-name=Idempotency-Key] input").fill("it's \"one\" \\ key");
+  await block.locator("textarea").fill(JSON.stringify({ name, description: "a\nb\tc", scheduledAt: "2030-01-02T03:04:05Z", "not-a-name": { "": [1] } }, null, 2));
+  await block.getByRole("button", { name: "Execute" }).click();
+  assert.deepEqual(await answerOf(block), [200, { success: true }]);
+  for (const [language, runIt] of Object.entries(run)) {
+    await block.getByRole("radio", { name: language, exact: true }).check();
+    await runIt(await block.locator(".calls pre").innerText());
+  }
+  const bob = fetchWithCookies(await service.issue("bob"));
+  const { events } = await (await bob(`${service.address}/api/event/${encodeURIComponent("Ann's \"café\"/100% 😀")}`)).json();
+  assert.deepEqual(events.map((event) => [event.name, event.description, event.RSVPs[0].user.username]).sort(),
+    [[name, "a\nb\tc", "alice"], [name, "a\nb\tc", "bob"]]); // of each user the later ones have the key of the first
+
+  await block.locator("textarea").fill("no 'JSON' \"at\" `all`");
+  await block.getByRole("button", { name: "Execute" }).click();
+  await block.getByText("malformed_json").first().waitFor();
+  for (const [language, runIt] of Object.entries(run)) {
+    await block.getByRole("radio", { name: language, exact: true }).check();
+    if (language !== "TypeScript") await runIt(await block.locator(".calls pre").innerText(), 400); // the client sends it as a JSON text
+  }
+});
+
+test("the page opens with the first call, and the index leads to all else", async (t) => {
+  const service = await startService();
+  t.after(service.stop);
+  const { context, tab, complaints } = await openTab();
+  t.after(() => context.close());
+  await tab.goto(`${service.address}/docs`);
+  await tab.locator("#operations-events-listEvents .execute").waitFor();
+  assert.equal(await tab.locator(".opblock.is-open").count(), 1);
+  assert.equal(await tab.locator(".opblock").first().getAttribute("id"), "operations-events-listEvents");
+  assert.equal(new URL(tab.url()).hash, "");
+
+  const index = tab.getByRole("navigation", { name: "Index" });
+  const links = () => index.getByRole("link").allInnerTexts();
+  const current = () => index.locator("[aria-current=true]").innerText();
+  assert.deepEqual(await links(), ["listEvents", "createEvent", "joinEvent", "leaveEvent", "getSession", "refreshSession",
+    "Schemas", "Errors by code", "Sessions", "Errors", "Browsers", "Compatibility"]);
+  for (const [typed, found] of [["post", ["createEvent", "joinEvent"]], ["/auth/", ["getSession", "refreshSession"]], ["LEAVEE", ["leaveEvent"]],
+    ["rsvps", ["listEvents"]], ["compat", ["Compatibility"]], ["xyz", []]]) {
+    await index.getByLabel("Filter").fill(typed);
+    assert.deepEqual(await links(), found, typed);
+  }
+  await index.getByLabel("Filter").fill("");
+
+  for (const [name, hash, focused] of [["leaveEvent", "#/events/leaveEvent", "DELETE"], ["Errors", "#/all/Errors", "Errors"], ["Schemas", "#/all/Schemas", "Schemas"]]) {
+    await index.getByRole("link", { name, exact: true }).click();
+    await tab.locator(":focus", { hasText: focused }).waitFor();
+    await eventually(`${name} is marked`, async () => await current() === name);
+    assert.equal(new URL(tab.url()).hash, hash);
+    assert.ok((await index.boundingBox()).y >= 0, "the index stays");
+  }
+  await tab.locator("#operations-events-leaveEvent .execute").waitFor();
+
+  await tab.goto("about:blank");
+  await tab.goto(`${service.address}/docs#/events/joinEvent`);
+  await tab.locator("#operations-events-joinEvent .execute").waitFor();
+  assert.equal(await tab.locator(".opblock.is-open").count(), 1);
+  assert.deepEqual(complaints, []);
+});
+
+test("of the responses one status is shown", async (t) => {
+  const service = await startService();
+  t.after(service.stop);
+  const { context, tab } = await openTab();
+  t.after(() => context.close());
+  await context.addCookies(cookiesOf(await service.issue("alice"), service.address));
+  await tab.goto(`${service.address}/docs`);
+  const block = await open(tab, "events", "leaveEvent");
+  const shown = () => block.locator(".response[data-code]").evaluateAll((all) => all.map((one) => one.dataset.code));
+  const contract = await (await fetch(`${service.address}/openapi.json`)).json();
+  const tabs = block.getByRole("radiogroup", { name: "Status" });
+  assert.deepEqual(await tabs.locator("label").allInnerTexts(), Object.keys(contract.paths["/api/event/{id}"].delete.responses));
+  assert.deepEqual(await shown(), ["200"]);
+  await block.locator("[data-param-name=id] input").fill("x");
+  await block.getByRole("button", { name: "Execute" }).click();
+  assert.equal((await answerOf(block))[0], 404);
+  assert.deepEqual(await shown(), ["404"]); // what was answered
+  await tabs.getByRole("radio", { name: "404" }).press("ArrowLeft");
+  assert.deepEqual(await shown(), ["403"]);
+});
+
+test("on a telephone Execute is on one screen with the top of its operation", async (t) => {
+  const service = await startService();
+  t.after(service.stop);
+  const { context, tab } = await openTab({ viewport: { width: 390, height: 844 } });
+  t.after(() => context.close());
+  await tab.goto(`${service.address}/docs`);
+  for (const [tag, operation] of [["events", "listEvents"], ["events", "createEvent"], ["events", "leaveEvent"], ["auth", "getSession"]]) {
+    const block = await open(tab, tag, operation);
+    await block.locator(".execute").waitFor();
+    const [top, bottom] = await block.evaluate((block) => [block.getBoundingClientRect().top, block.querySelector(".execute").getBoundingClientRect().bottom]);
+    assert.ok(bottom - top < 844, `${operation}: ${bottom - top}`);
+    for (const cell of await block.locator(".parameters-col_name").all()) {
+      assert.ok(await cell.evaluate((cell) => cell.scrollWidth <= cell.clientWidth), `${operation}: a name or type runs into the input`);
+    }
+  }
+  const about = tab.locator("#operations-events-listEvents [data-param-name=limit] summary");
+  await about.click();
+  await tab.getByText("The largest number of events in the response.").waitFor();
+  assert.equal(await about.getAttribute("aria-label"), "About limit");
 });
 
 test("errors are listed by their codes", async (t) => {
@@ -192,6 +280,66 @@ test("in production, without a sign-in page, the docs say how to sign in", async
   assert.deepEqual(complaints, ["Failed to load resource: the server responded with a status of 401 (Unauthorized)"]);
 });
 
+/**
+ * A tab on /docs below a path, where alice is signed in, and what runs a shown call in each language, which is answered with a status. In a
+ * shell and in Go the user is bob, who has new cookies for each, and in the tab alice.
+ */
+async function openWithCalls(t, env) {
+  const path = "/api-of/worlds";
+  const port = await freePort();
+  const base = `http://localhost:${port}${path}`;
+  const service = await startService({ BASE_URL: base, ...env });
+  t.after(service.stop);
+  const front = await startFront(service.address, { port, path });
+  t.after(front.stop);
+  const { context, tab } = await openTab({ bypassCSP: true, permissions: ["clipboard-read", "clipboard-write"] }); // to run what is shown
+  t.after(() => context.close());
+  const folder = await mkdtemp(join(tmpdir(), "worldevents-go-"));
+  t.after(() => rm(folder, { recursive: true }));
+  await tab.goto(`${base}/sign-in`);
+  await tab.getByLabel("Username").fill("alice");
+  await tab.keyboard.press("Enter");
+  await tab.waitForURL(`${base}/docs`);
+  let resolved;
+  await tab.exposeFunction("resolved", (...result) => resolved(result));
+
+  const cookies = async () => {
+    const { token, refreshToken } = await service.issue("bob");
+    return `token=${token}; refreshToken=${refreshToken}`;
+  };
+  const inTab = (content) => new Promise((resolve, reject) => {
+    resolved = resolve;
+    tab.once("pageerror", reject);
+    tab.addScriptTag({ type: "module", content }).catch(reject);
+  });
+  const run = {
+    async curl(text, status = 200) {
+      assert.ok(text.startsWith("C=$(./bin/worldevents session issue bob)\n"), text);
+      const { stdout } = await promisify(execFile)("bash", ["-c", text.replace(/\$\(.*\)/, `'${await cookies()}'`)]);
+      assert.match(stdout, new RegExp(`^HTTP/1.1 ${status} [^]*\r\n\r\n{`), text);
+    },
+    async fetch(text, status = 200) {
+      const result = await inTab(`const console = { log: resolved };\n${text}`);
+      assert.equal(result[0], status, `${text}\n${result}`);
+    },
+    async TypeScript(text) {
+      const [{ data, error }] = await inTab(`${text.replace('"worldevents-client"', '"/client/index.js"')}\nresolved({ data, error });`);
+      assert.ok(data, `${text}\n${JSON.stringify(error)}`);
+    },
+    async Go(text, status = 200) {
+      assert.ok(text.startsWith("// C=$(./bin/worldevents session issue bob) go run main.go\n"), text);
+      await writeFile(join(folder, "main.go"), `${text}\n`);
+      const go = (program, ...args) => promisify(execFile)(program, args, { cwd: folder, env: { ...process.env, GOFLAGS: "", C } });
+      const C = await cookies();
+      assert.equal((await go("gofmt", "-d", "main.go")).stdout, "");
+      const { stdout, stderr } = await go("go", "run", "main.go");
+      assert.match(stderr, new RegExp(` ${status} `), text);
+      assert.match(stdout, /^{/, text);
+    },
+  };
+  return { service, tab, run };
+}
+
 /** A tab that notes what the browser complains about on its console, violations of the page's policy among them. */
 async function openTab(options) {
   const context = await openWindow(browser, { viewport: { width: 1280, height: 900 }, ...options });
@@ -213,10 +361,17 @@ const lightShare = (page, png) => page.evaluate(async (base64) => {
   return light / (data.length / 4);
 }, png.toString("base64"));
 
+/** Opens an operation, unless it is open. */
+async function open(tab, tag, operation) {
+  const block = tab.locator(`#operations-${tag}-${operation}`);
+  const control = block.locator(".opblock-summary-control");
+  if (await control.getAttribute("aria-expanded") === "false") await control.click();
+  return block;
+}
+
 /** Opens an operation, presses Execute with the examples as they stand, and returns the status and body shown. */
 async function execute(tab, tag, operation) {
-  const block = tab.locator(`#operations-${tag}-${operation}`);
-  await block.locator(".opblock-summary-control").click();
+  const block = await open(tab, tag, operation);
   await block.getByRole("button", { name: "Execute" }).click();
   return answerOf(block);
 }
