@@ -1,7 +1,12 @@
 package command
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
 
 	"worldevents/config"
 	"worldevents/models/copydb"
@@ -9,23 +14,42 @@ import (
 
 // Copy copies the database into a file that does not exist, or into an empty database.
 type Copy struct {
-	To   string `required:"" placeholder:"URL" help:"sqlite:FILE, which must not exist, or postgres://…, which must be empty."`
+	To   string `required:"" placeholder:"URL" help:"sqlite:FILE, which must not exist, or postgres://…, which must be empty. FOLDER/ makes a file there that has the time in UTC as its name."`
+	Keep *int   `placeholder:"N" help:"With --to FOLDER/: afterwards delete all but the newest N of the files with such names."`
 	Hold bool   `help:"From SQLite: have nobody write to the database from the beginning of the copy until a signal ends this process, so that the copy stays equal."`
 }
 
 // Run copies the database. It changes nothing in the source and needs no key. The first signal ends the copy
 // and undoes it. With --hold, once the copy is done, the signal lets others write again.
 func (a Copy) Run() error {
+	folder, isFolder := strings.CutSuffix(strings.TrimPrefix(a.To, "sqlite:"), "/")
+	isFolder = isFolder && !strings.Contains(a.To, "://")
+	if a.Keep != nil && (!isFolder || *a.Keep < 1) {
+		return errors.New("--keep: must be 1 or more, and goes with --to FOLDER/")
+	}
 	c, err := config.Load(false)
 	if err != nil {
 		return err
 	}
+	if isFolder {
+		folder = filepath.Clean(folder + "/")
+		if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			return fmt.Errorf("copy: %w", err)
+		}
+		a.To = "sqlite:" + filepath.Join(folder, time.Now().UTC().Format(backupName))
+	}
 	ctx := interruptible()
 	// With --hold the result is printed while the source is still held, and the process then waits. So whoever
 	// reads the result knows that the copy is equal and stays so until the signal.
-	var failed error
+	var failed, undeleted error
 	done := func(copied copydb.Result) {
-		audit(c, "copy", "from", copied.From, "to", copied.To, "rows", copied.Rows)
+		about := []any{"from", copied.From, "to", copied.To, "rows", copied.Rows}
+		if a.Keep != nil {
+			var deleted int
+			deleted, undeleted = deleteBackups(folder, *a.Keep, time.Now())
+			about = append(about, "deleted", deleted)
+		}
+		audit(c, "copy", about...)
 		if failed = printJSON(copied); failed == nil && a.Hold {
 			<-ctx.Done()
 		}
@@ -34,5 +58,35 @@ func (a Copy) Run() error {
 	if err != nil {
 		return fmt.Errorf("copy: %w", err)
 	}
-	return failed
+	return errors.Join(failed, undeleted)
+}
+
+// backupName is the layout of the name that a copy has in a folder. Those of a runbook that restores look for it.
+const backupName = "20060102T150405Z.db"
+
+// deleteBackups deletes the files of a folder that have the name of a backup, but for the newest ones, and counts those that are gone.
+// Where one has a later name than that of now, a clock was ahead, and a restore would take it for the newest: then it deletes nothing.
+func deleteBackups(folder string, keep int, now time.Time) (deleted int, err error) {
+	entries, err := os.ReadDir(folder) // in the order of names
+	if err != nil {
+		return 0, err
+	}
+	var names []string
+	for _, entry := range entries {
+		name := entry.Name()
+		if at, err := time.Parse(backupName, name); err != nil || at.Format(backupName) != name || !entry.Type().IsRegular() {
+			continue
+		}
+		if name > now.UTC().Format(backupName) {
+			return 0, fmt.Errorf("%s has the name of a later one than that of now: move it away", name)
+		}
+		names = append(names, name)
+	}
+	for _, name := range names[:max(0, len(names)-keep)] {
+		if err := os.Remove(filepath.Join(folder, name)); err != nil && !errors.Is(err, os.ErrNotExist) { // another copy deletes them, too
+			return deleted, err
+		}
+		deleted++
+	}
+	return deleted, nil
 }

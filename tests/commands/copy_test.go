@@ -3,6 +3,7 @@ package commands
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -597,5 +598,89 @@ func TestCopyKnowsAllTables(t *testing.T) {
 	db := servicetest.SQLite(t)
 	if n := db.Count("sqlite_schema WHERE type = 'table' AND name NOT IN ('goose_db_version', 'compatibility', 'changes', 'incarnation', '" + strings.Join(servicetest.CopiedTables, "', '") + "') AND name NOT LIKE 'sqlite_%'"); n != 0 {
 		t.Errorf("%d tables are not copied", n)
+	}
+}
+
+// A copy into a folder has the time as its name. --keep deletes older files with such names alone, after a copy that has been made, and none
+// while one is of a later time than now.
+func TestCopyIntoFolder(t *testing.T) {
+	t.Parallel()
+	for name, makeFrom := range servicetest.EmptyDatabases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := programOn(t, makeFrom(t))
+			p.MustRun("demo")
+			const layout = "20060102T150405Z.db"
+			began := time.Now().UTC().Format(layout)
+			done, _ := p.MustCopy("backups/")
+			made := filepath.Base(strings.TrimPrefix(done.To, "sqlite:"))
+			if at, err := time.Parse(layout, made); err != nil || made < began || at.After(time.Now()) || done.To != "sqlite:backups/"+made {
+				t.Fatalf("made %s, and it began at %s: %v", done.To, began, err)
+			}
+			folder := filepath.Join(p.Dir, "backups")
+			names := func() (names []string) {
+				entries, err := os.ReadDir(folder)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, entry := range entries {
+					names = append(names, entry.Name())
+				}
+				return names
+			}
+			others := []string{"20190101.db", "20190101T000000Z.db.copying", "20190101T000000Z.db-wal", "20190101T000000.5Z.db", "20190231T000000Z.db", "2019010101T000000Z.db", "x20190101T000000Z.db"}
+			old := []string{"20200101T000000Z.db", "20200102T000000Z.db", "20200103T000000Z.db"}
+			for _, name := range append(slices.Clone(others), old...) {
+				servicetest.WriteSecret(t, filepath.Join(folder, name), "SQLite format 3\x00")
+			}
+			if err := errors.Join(os.Mkdir(filepath.Join(folder, "20190102T000000Z.db"), 0o700), os.Symlink(made, filepath.Join(folder, "20190103T000000Z.db"))); err != nil {
+				t.Fatal(err)
+			}
+			before := names()
+			stays := func(what, want string, args ...string) {
+				t.Helper()
+				if stdout, stderr, status := p.Run(args...); status != 1 || stdout != "" || !servicetest.OneLine(lastLine(stderr), want) {
+					t.Errorf("%s: %d %q %q", what, status, stdout, stderr)
+				}
+				if now := names(); !slices.Equal(now, before) {
+					t.Errorf("%s: there are %q, and were %q", what, now, before)
+				}
+			}
+			stays("none kept", "--keep: must be 1 or more, and goes with --to FOLDER/", "copy", "--to", "backups/", "--keep", "0")
+			stays("fewer kept", "--keep: must be 1 or more, and goes with --to FOLDER/", "copy", "--to", "backups/", "--keep=-1")
+			stays("a file", "--keep: must be 1 or more, and goes with --to FOLDER/", "copy", "--to", "sqlite:backups", "--keep", "1")
+			stays("a server", "--keep: must be 1 or more, and goes with --to FOLDER/", "copy", "--to", "postgres://127.0.0.1:1/", "--keep", "1")
+			stays("a folder in none", "no such file or directory", "copy", "--to", "none/backups/")
+			empty := p.With("DATABASE_URL=sqlite:" + filepath.Join(t.TempDir(), "empty.db"))
+			if _, stderr, status := empty.Run("copy", "--to", filepath.Join(p.Dir, "backups/")+"/", "--keep", "1"); status != 1 || !slices.Equal(names(), before) {
+				t.Errorf("a copy that fails: %d %s %q", status, stderr, names())
+			}
+
+			keep := func(n string) (stdout, stderr string, status int) {
+				t.Helper()
+				servicetest.Eventually(t, 5*time.Second, "another second", func() bool { return !slices.Contains(names(), time.Now().UTC().Format(layout)) })
+				return p.With("LOG_FORMAT=json").Run("copy", "--to", "sqlite:backups/", "--keep", n)
+			}
+			const later = "20990101T000000Z.db"
+			servicetest.WriteSecret(t, filepath.Join(folder, later), "")
+			stdout, stderr, status := keep("1")
+			if status != 1 || !strings.Contains(stdout, "checksum") || !servicetest.OneLine(lastLine(stderr), later+" has the name of a later one than that of now: move it away") || len(names()) != len(before)+2 {
+				t.Errorf("after a later one: %d %q %q, and there are %q", status, stdout, stderr, names())
+			}
+			os.Remove(filepath.Join(folder, later))
+			if _, stderr, status := keep("4"); status != 0 || !strings.Contains(stderr, `"deleted":2`) || strings.Count(stderr, `"audit"`) != 1 {
+				t.Errorf("four of six: %d %q", status, stderr)
+			}
+			if now := names(); len(now) != len(before)+2-2 || slices.Contains(now, old[0]) || slices.Contains(now, old[1]) || !slices.Contains(now, old[2]) {
+				t.Errorf("there are %q of %q", now, before)
+			}
+			if _, stderr, status := keep("1"); status != 0 || !strings.Contains(stderr, `"deleted":4`) {
+				t.Errorf("one of five: %d %q", status, stderr)
+			}
+			now := names()
+			if left := slices.DeleteFunc(slices.Clone(now), func(name string) bool { return slices.Contains(before, name) }); len(left) != 1 || left[0] <= made || len(now) != len(others)+3 {
+				t.Errorf("there are %q of %q", now, before)
+			}
+		})
 	}
 }

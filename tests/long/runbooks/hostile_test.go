@@ -167,7 +167,7 @@ func (h *hostile) prepare(script, kind string) {
 		exec.Command("setpriv", fmt.Sprint("--reuid=", serviceID), "--clear-groups", "ln", "-t", state, filepath.Join(secret, "file")).Run()
 	}
 	if kind != "folders" {
-		put(filepath.Join(state, "backups/20290101T000000Z.db"), "an older one")
+		put(filepath.Join(state, "backups/20190101T000000Z.db"), "an older one")
 	}
 	try(filepath.WalkDir(state, func(path string, _ fs.DirEntry, err error) error {
 		if info, err := os.Lstat(path); err != nil || info.Sys().(*syscall.Stat_t).Nlink > 1 && info.Mode().IsRegular() {
