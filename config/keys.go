@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"worldevents/config/regularfile"
 )
 
 // example is a part of keys that stand in documentation for everybody to read.
@@ -72,8 +74,8 @@ func isSequence(secret string) bool {
 }
 
 // RereadKeys is Reread for JWT_SECRET, under the rules of Load. In production it warns of weak keys.
-func (c *Config) RereadKeys() (keys [][]byte, warnings []string, err error) {
-	text, warnings, err := c.Reread("JWT_SECRET")
+func (c *Config) RereadKeys(file regularfile.File) (keys [][]byte, warnings []string, err error) {
+	text, warnings, err := c.Reread("JWT_SECRET", file)
 	if err != nil {
 		return nil, nil, err
 	}

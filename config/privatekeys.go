@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"worldevents/config/regularfile"
 )
 
 const privateKeyFile = "JWT_PRIVATE_KEY_FILE"
@@ -44,8 +46,8 @@ func (c *Config) privateKeys() []check {
 }
 
 // RereadPrivateKeys is Reread for JWT_PRIVATE_KEY_FILE.
-func (c *Config) RereadPrivateKeys() (keys Ed25519Keys, warnings []string, err error) {
-	return reread(c, privateKeyFile, parsePrivateKeys)
+func (c *Config) RereadPrivateKeys(file regularfile.File) (keys Ed25519Keys, warnings []string, err error) {
+	return reread(c, privateKeyFile, file, parsePrivateKeys)
 }
 
 var errNoKeys = errors.New("must have private keys in PKCS #8, not encrypted, or public keys, all in PEM, and nothing else: make one with openssl genpkey -algorithm ed25519")

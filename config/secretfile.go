@@ -36,24 +36,32 @@ func (c *Config) readSecretFiles() (problems []error) {
 	return problems
 }
 
-// readFile returns what parse makes of what is in the file of a setting. One that others than its owner can write is exposed. No
-// error quotes what is in it.
+// ReadFile returns what the file of a setting holds now.
 //
 // The owner may be anybody: container engines mount files that belong to users of another machine.
-func readFile[T any](c *Config, setting string, parse func(content []byte) (T, error)) (value T, err error) {
-	path := c.given[setting]
-	if isNoPath(path) {
-		return value, errors.New("must be the path of a file, and not what is in it")
+func (c *Config) ReadFile(setting string) (regularfile.File, error) {
+	if isNoPath(c.given[setting]) {
+		return regularfile.File{}, errors.New("must be the path of a file, and not what is in it")
 	}
-	content, info, err := regularfile.Read(path, maxSecretFile)
+	return regularfile.Read(c.given[setting], maxSecretFile)
+}
+
+// readFile returns what parse makes of what is in the file of a setting.
+func readFile[T any](c *Config, setting string, parse func(content []byte) (T, error)) (value T, err error) {
+	file, err := c.ReadFile(setting)
 	if err != nil {
 		return value, err
 	}
-	if value, err = parse(content); err != nil {
-		return value, fmt.Errorf("%q: %w", path, err)
+	return parseFile(c, setting, file, parse)
+}
+
+// parseFile returns what parse makes of a file. One that others than its owner can write is exposed. No error quotes what is in it.
+func parseFile[T any](c *Config, setting string, file regularfile.File, parse func(content []byte) (T, error)) (value T, err error) {
+	if value, err = parse(file.Content); err != nil {
+		return value, fmt.Errorf("%q: %w", file.Path, err)
 	}
-	if info.Mode().Perm()&0o022 != 0 {
-		c.exposed = append(c.exposed, check{setting, false, fmt.Sprintf("%q: its mode lets others write it: chmod go-w", path)})
+	if file.Mode.Perm()&0o022 != 0 {
+		c.exposed = append(c.exposed, check{setting, false, fmt.Sprintf("%q: its mode lets others write it: chmod go-w", file.Path)})
 	}
 	return value, nil
 }
@@ -91,16 +99,16 @@ func (c *Config) Source(name string) string {
 	return name
 }
 
-// Reread returns the value that the file of a setting has now, and a warning if others can write it in development. It
-// must have a file.
-func (c *Config) Reread(name string) (text string, warnings []string, err error) {
-	return reread(c, name+fileSuffix, oneLine)
+// Reread returns the value that a file gives a setting, as ReadFile has read it, and a warning if others can write it in
+// development.
+func (c *Config) Reread(name string, file regularfile.File) (text string, warnings []string, err error) {
+	return reread(c, name+fileSuffix, file, oneLine)
 }
 
-// reread returns what parse makes of what is in the file of a setting now, and a warning if others can write it in development.
-func reread[T any](c *Config, setting string, parse func(content []byte) (T, error)) (value T, warnings []string, err error) {
+// reread returns what parse makes of a file, and a warning if others can write it in development.
+func reread[T any](c *Config, setting string, file regularfile.File, parse func(content []byte) (T, error)) (value T, warnings []string, err error) {
 	now := &Config{given: c.given}
-	value, err = readFile(now, setting, parse)
+	value, err = parseFile(now, setting, file, parse)
 	for _, row := range now.exposed {
 		if !c.Development {
 			err = errors.New(row.words)

@@ -173,11 +173,15 @@ func TestSecretFileThatOthersCanWrite(t *testing.T) {
 		if err := errors.Join(problems...); err == nil == exposed || err != nil && err.Error() != says {
 			t.Errorf("production: %v, exposed %v", err, exposed)
 		}
-		if _, _, err := c.RereadKeys(); err == nil == exposed || err != nil && err.Error() != strings.TrimPrefix(says, "JWT_SECRET_FILE: ") {
+		file, err := c.ReadFile("JWT_SECRET_FILE")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := c.RereadKeys(file); err == nil == exposed || err != nil && err.Error() != strings.TrimPrefix(says, "JWT_SECRET_FILE: ") {
 			t.Errorf("production, again: %v, exposed %v", err, exposed)
 		}
 		c = mustLoad(t, "APP_ENV=development\nJWT_SECRET_FILE=key")
-		_, again, err := c.RereadKeys()
+		_, again, err := c.RereadKeys(file)
 		for _, warnings := range [][]string{c.Warnings, again} {
 			if err != nil || strings.Join(warnings, "\n") != map[bool]string{true: says}[exposed] {
 				t.Errorf("development: %v %q, exposed %v", err, warnings, exposed)
@@ -212,7 +216,11 @@ func TestRereadKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		var keys []string
-		read, warnings, err := c.RereadKeys()
+		now, err := c.ReadFile("JWT_SECRET_FILE")
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, warnings, err := c.RereadKeys(now)
 		for _, key := range read {
 			keys = append(keys, string(key))
 		}

@@ -9,9 +9,16 @@ import (
 	"syscall"
 )
 
+// File is what a file was when it was read.
+type File struct {
+	Path    string
+	Content []byte
+	Mode    fs.FileMode
+}
+
 // Read returns what is in a file of at most limit bytes. Symbolic links are followed, as Kubernetes has them. Errors begin with the
 // path, and quote nothing of the file.
-func Read(path string, limit int64) (content []byte, info fs.FileInfo, err error) {
+func Read(path string, limit int64) (file File, err error) {
 	defer func() {
 		if operation, ok := errors.AsType[*fs.PathError](err); ok {
 			err = operation.Err
@@ -22,21 +29,21 @@ func Read(path string, limit int64) (content []byte, info fs.FileInfo, err error
 	}()
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is not waited for
 	if err != nil {
-		return nil, nil, err
+		return File{}, err
 	}
 	defer f.Close()
-	info, err = f.Stat() // of the open file: nobody can exchange it meanwhile
+	info, err := f.Stat() // of the open file: nobody can exchange it meanwhile
 	switch {
 	case err != nil:
-		return nil, nil, err
+		return File{}, err
 	case info.IsDir():
-		return nil, nil, syscall.EISDIR
+		return File{}, syscall.EISDIR
 	case !info.Mode().IsRegular():
-		return nil, nil, errors.New("is not a regular file")
+		return File{}, errors.New("is not a regular file")
 	}
-	content, err = io.ReadAll(io.LimitReader(f, limit+1))
+	content, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(content)) > limit {
 		err = fmt.Errorf("is larger than %d bytes", limit)
 	}
-	return content, info, err
+	return File{path, content, info.Mode()}, err
 }

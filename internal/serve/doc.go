@@ -1,5 +1,5 @@
 // Package serve runs an instance: it opens the listeners, keeps the certificate, migrates once the database responds, prunes, reads
-// secrets again on SIGHUP, and completes what is in flight before it ends.
+// secrets again when their files change and on SIGHUP, and completes what is in flight before it ends.
 //
 // It decides nothing about a request; package server does. A client has 5 s to send the head of a request and 10 s to send all of it. A
 // response has config.WriteTimeout, which package inflight extends while the client reads. An idle connection is closed after two

@@ -3,30 +3,43 @@ package serve
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
+	"worldevents/config/regularfile"
 	"worldevents/internal/logs"
 	"worldevents/server"
 	"worldevents/server/certificate"
 )
 
-// reloadable is a part of the configuration that SIGHUP reads again while the process serves.
+const (
+	// lookInterval is how often a part's files are looked at.
+	lookInterval = 10 * time.Second
+	// secondLook is how long after a look that has found something new the next one comes: a file may be half written.
+	secondLook = time.Second
+)
+
+// reloadable is a part of the configuration that is read again while the process serves.
 type reloadable struct {
 	// present means that this configuration has the part.
 	present bool
 	// about names the setting in log lines.
 	about string
-	// reload puts the present values in force. It returns attributes for the log line, which say what these
+	// read returns what the files of the part hold now; nil if it has none, and SIGHUP alone reloads it.
+	read func() ([]regularfile.File, error)
+	// reload puts what read has returned in force. It returns attributes for the log line, which say what these
 	// values are and contain no secret, and what is to be warned of. After an error the whole part is as it was before.
-	reload func() (attributes []any, warnings []string, err error)
+	reload func(files []regularfile.File) (attributes []any, warnings []string, err error)
 }
 
-// reloadOnHangup reloads all parts with each signal, and logs one line for each part. Each part has a goroutine
-// of its own, so that a part that waits for a database delays no other. Signals that come during a reload count
-// as one more.
+// reloadOnHangup has every part reloaded with each signal, and when its files change. Each part has a goroutine of its own, so that
+// a part that waits for a database delays no other. Signals that come during a reload count as one more.
 func (i *instance) reloadOnHangup(hangups <-chan os.Signal) {
 	log := logs.At(i.config, slog.LevelInfo)
 	var asked []chan bool
@@ -36,22 +49,7 @@ func (i *instance) reloadOnHangup(hangups <-chan os.Signal) {
 		}
 		again := make(chan bool, 1)
 		asked = append(asked, again)
-		go func() {
-			for range again {
-				attributes, warnings, err := part.reload()
-				if err != nil {
-					log.Error("SIGHUP: "+part.about+" stays as it is", "error", logs.OneLine(err))
-					continue
-				}
-				i.logWarnings("", warnings)
-				level := slog.LevelInfo
-				if unchanged(attributes) {
-					level = slog.LevelWarn
-					attributes = append(attributes, "note", "the file is as it was. If it should be another: systemd gives a service the copy of a credential that it made at the start")
-				}
-				log.Log(context.Background(), level, "SIGHUP: "+part.about+" was read again", attributes...)
-			}
-		}()
+		go part.watch(again, log)
 	}
 	for range hangups {
 		for _, again := range asked {
@@ -63,36 +61,131 @@ func (i *instance) reloadOnHangup(hangups <-chan os.Signal) {
 	}
 }
 
-// unchanged reports whether the attributes of a reload say that a file has not changed.
-func unchanged(attributes []any) bool {
+// watch reloads the part when asked to, until again closes, and when its files have changed.
+func (part reloadable) watch(again <-chan bool, log *slog.Logger) {
+	w := watcher{reloadable: part, log: log}
+	for wait := lookInterval; ; {
+		select {
+		case _, ok := <-again:
+			if !ok {
+				return
+			}
+			w.take("SIGHUP: ", w.find())
+			wait = lookInterval
+		case <-time.After(wait):
+			wait = w.look()
+		}
+	}
+}
+
+// watcher remembers what it has found in the files of a part.
+type watcher struct {
+	reloadable
+	log                    *slog.Logger
+	inForce, refused, seen string // found.all
+}
+
+// found is what a look finds. It is compared by all of it.
+type found struct {
+	files []regularfile.File
+	err   error
+	all   string
+}
+
+func (w *watcher) find() (now found) {
+	if w.read != nil {
+		now.files, now.err = w.read()
+	}
+	now.all = fmt.Sprintf("%q %v", now.files, now.err)
+	return now
+}
+
+// look takes what this look and the last have found, unless it is in force. It returns when to look again.
+func (w *watcher) look() time.Duration {
+	if w.read == nil {
+		return lookInterval
+	}
+	switch now := w.find(); {
+	case errors.Is(now.err, fs.ErrNotExist): // it may be about to be replaced
+		w.seen = ""
+	case now.all == w.inForce:
+		w.seen, w.refused = now.all, ""
+	case now.all != w.seen:
+		w.seen = now.all
+		return secondLook
+	default:
+		w.take("", now)
+	}
+	return lookInterval
+}
+
+// take reloads the part. Without a prefix nobody has asked: it logs what has changed, and once what cannot be used. That is tried
+// again at every look, since a database may take a password later than the file has it.
+func (w *watcher) take(prefix string, now found) {
+	attributes, warnings, err := []any(nil), []string(nil), now.err
+	if err == nil {
+		attributes, warnings, err = w.reload(now.files)
+	}
+	if err != nil {
+		if prefix != "" || now.all != w.refused {
+			w.log.Error(prefix+w.about+" stays as it is", "error", logs.OneLine(err))
+		}
+		w.refused = now.all
+		return
+	}
+	w.inForce = now.all
+	level := slog.LevelInfo
+	if isUnchanged(attributes) {
+		if prefix == "" {
+			return
+		}
+		level = slog.LevelWarn
+		attributes = append(attributes, "note", "the file is as it was. If it should be another: systemd gives a service the copy of a credential that it made at the start")
+	}
+	for _, warning := range warnings {
+		w.log.Warn(warning)
+	}
+	w.log.Log(context.Background(), level, prefix+w.about+" was read again", attributes...)
+}
+
+// isUnchanged reports whether the attributes of a reload say that a file has not changed.
+func isUnchanged(attributes []any) bool {
 	i := slices.Index(attributes, any("changed"))
 	return i >= 0 && attributes[i+1] == false
 }
 
-// reloadables are all parts. A secret in the environment is none: no signal can change that.
+// reloadables are all parts. A secret in the environment is none: nothing can change that.
 func (i *instance) reloadables() []reloadable {
+	of := func(setting string) func() ([]regularfile.File, error) {
+		return func() ([]regularfile.File, error) {
+			file, err := i.config.ReadFile(setting)
+			return []regularfile.File{file}, err
+		}
+	}
 	files, hasFiles := i.certificate.(*certificate.Files)
 	return []reloadable{
-		{hasFiles, "the certificate", func() ([]any, []string, error) { return i.reloadCertificate(files) }},
-		{true, "LOG_LEVEL", i.reloadLogLevel},
-		{i.config.JWTSecretFile != "", "JWT_SECRET_FILE", i.reloadKeys},
-		{i.config.JWTPrivateKeyFile != "", "JWT_PRIVATE_KEY_FILE", i.reloadPrivateKeys},
-		{i.config.OIDCClientSecretFile != "", "OIDC_CLIENT_SECRET_FILE", i.reloadClientSecret},
-		{i.config.DatabaseURLFile != "", "DATABASE_URL_FILE", i.reloadDatabaseURL},
+		{hasFiles, "the certificate", files.Read, func(read []regularfile.File) ([]any, []string, error) { return i.reloadCertificate(files, read) }},
+		{true, "LOG_LEVEL", nil, i.reloadLogLevel},
+		{i.config.JWTSecretFile != "", "JWT_SECRET_FILE", of("JWT_SECRET_FILE"), i.reloadKeys},
+		{i.config.JWTPrivateKeyFile != "", "JWT_PRIVATE_KEY_FILE", of("JWT_PRIVATE_KEY_FILE"), i.reloadPrivateKeys},
+		{i.config.OIDCClientSecretFile != "", "OIDC_CLIENT_SECRET_FILE", of("OIDC_CLIENT_SECRET_FILE"), i.reloadClientSecret},
+		{i.config.DatabaseURLFile != "", "DATABASE_URL_FILE", of("DATABASE_URL_FILE"), i.reloadDatabaseURL},
 	}
 }
 
 // reloadCertificate reloads the certificate's files.
-func (i *instance) reloadCertificate(files *certificate.Files) ([]any, []string, error) {
-	err := files.Reload()
+func (i *instance) reloadCertificate(files *certificate.Files, read []regularfile.File) (attributes []any, warnings []string, err error) {
+	changed, err := files.Use(read)
 	if err == nil {
-		i.logWarnings("TLS: ", files.Warnings())
+		for _, warning := range files.Warnings() {
+			warnings = append(warnings, "TLS: "+warning)
+		}
 	}
-	return []any{"expires", files.Expiry()}, nil, err
+	return []any{"changed", changed, "expires", files.Expiry()}, warnings, err
 }
 
 // reloadLogLevel reloads LOG_LEVEL.
-func (i *instance) reloadLogLevel() ([]any, []string, error) {
+func (i *instance) reloadLogLevel([]regularfile.File) ([]any, []string, error) {
 	level, err := i.config.RereadLogLevel()
 	if err == nil {
 		logs.Level.Set(level)
@@ -101,8 +194,8 @@ func (i *instance) reloadLogLevel() ([]any, []string, error) {
 }
 
 // reloadKeys reloads JWT_SECRET_FILE.
-func (i *instance) reloadKeys() ([]any, []string, error) {
-	keys, warnings, err := i.config.RereadKeys()
+func (i *instance) reloadKeys(files []regularfile.File) ([]any, []string, error) {
+	keys, warnings, err := i.config.RereadKeys(files[0])
 	changed := err == nil && i.compareKeys("JWT_SECRET_FILE", i.config.Keys, keys)
 	if changed {
 		i.server.SetKeys(keys)
@@ -112,8 +205,8 @@ func (i *instance) reloadKeys() ([]any, []string, error) {
 }
 
 // reloadPrivateKeys reloads JWT_PRIVATE_KEY_FILE.
-func (i *instance) reloadPrivateKeys() ([]any, []string, error) {
-	keys, warnings, err := i.config.RereadPrivateKeys()
+func (i *instance) reloadPrivateKeys(files []regularfile.File) ([]any, []string, error) {
+	keys, warnings, err := i.config.RereadPrivateKeys(files[0])
 	old := i.config.Ed25519Keys
 	changed := err == nil && (i.compareKeys("JWT_PRIVATE_KEY_FILE", old.All(), keys.All()) || len(old.Private) != len(keys.Private))
 	if changed {
@@ -146,8 +239,8 @@ func (i *instance) keysInForce(changed bool, verify [][]byte) (attributes []any)
 }
 
 // reloadClientSecret reloads OIDC_CLIENT_SECRET_FILE.
-func (i *instance) reloadClientSecret() ([]any, []string, error) {
-	secret, warnings, err := i.config.Reread("OIDC_CLIENT_SECRET")
+func (i *instance) reloadClientSecret(files []regularfile.File) ([]any, []string, error) {
+	secret, warnings, err := i.config.Reread("OIDC_CLIENT_SECRET", files[0])
 	changed := err == nil && secret != i.config.OIDCClientSecret
 	if changed {
 		i.server.SetClientSecret(secret)
@@ -157,8 +250,8 @@ func (i *instance) reloadClientSecret() ([]any, []string, error) {
 }
 
 // reloadDatabaseURL reloads DATABASE_URL_FILE. Only user and password may change.
-func (i *instance) reloadDatabaseURL() ([]any, []string, error) {
-	text, warnings, err := i.config.Reread("DATABASE_URL")
+func (i *instance) reloadDatabaseURL(files []regularfile.File) ([]any, []string, error) {
+	text, warnings, err := i.config.Reread("DATABASE_URL", files[0])
 	if err != nil {
 		return nil, nil, err
 	}

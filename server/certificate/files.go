@@ -1,11 +1,13 @@
 package certificate
 
 import (
+	"bytes"
 	"crypto/tls"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -26,30 +28,36 @@ type Files struct {
 // as host.
 func OpenFiles(dir, host string) (*Files, error) {
 	f := &Files{cert: filepath.Join(dir, "cert.pem"), key: filepath.Join(dir, "key.pem"), host: host}
-	return f, f.Reload()
+	files, err := f.Read()
+	if err == nil {
+		_, err = f.Use(files)
+	}
+	return f, err
 }
 
-// Reload reads the files again. After an error the certificate stays what it was. One that clients would refuse replaces none
-// that they accept. No error quotes what the files hold.
-func (f *Files) Reload() error {
-	cert, _, err := regularfile.Read(f.cert, maxFile)
+// Read returns what the files hold now, for Use.
+func (f *Files) Read() ([]regularfile.File, error) {
+	cert, err := regularfile.Read(f.cert, maxFile)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	key, _, err := regularfile.Read(f.key, maxFile)
+	key, err := regularfile.Read(f.key, maxFile)
+	return []regularfile.File{cert, key}, err
+}
+
+// Use takes over what Read has returned, and reports whether it is another certificate. After an error the certificate stays what it
+// was. One that clients would refuse replaces none that they accept. No error quotes what the files hold.
+func (f *Files) Use(files []regularfile.File) (changed bool, err error) {
+	pair, err := tls.X509KeyPair(files[0].Content, files[1].Content)
 	if err != nil {
-		return err
-	}
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return fmt.Errorf("%s and %s are no certificate with its key: %w", f.cert, f.key, err)
+		return false, fmt.Errorf("%s and %s are no certificate with its key: %w", f.cert, f.key, err)
 	}
 	now, old := time.Now(), f.current.Load()
 	if why := unusable(pair.Leaf, f.host, now); why != "" && old != nil && unusable(old.Leaf, f.host, now) == "" {
-		return fmt.Errorf("%s: %s", f.cert, why)
+		return false, fmt.Errorf("%s: %s", f.cert, why)
 	}
 	f.current.Store(&pair)
-	return nil
+	return old == nil || !slices.EqualFunc(pair.Certificate, old.Certificate, bytes.Equal), nil
 }
 
 // Config implements Source.

@@ -145,6 +145,64 @@ func TestReloadKeys(t *testing.T) {
 	})
 }
 
+// Files that change are taken over without a signal, whatever holds them, and leave one line. What cannot be used leaves one, too, and a
+// missing file none.
+func TestFilesAreLookedAt(t *testing.T) {
+	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
+		first, second := servicetest.NewCertificate(t, day, 90*day), servicetest.NewCertificate(t, day, 90*day)
+		a, b := newPair(t), newPair(t)
+		p := withFiles(t, first).With("JWT_SECRET=", "JWT_SECRET_FILE=key", "JWT_PRIVATE_KEY_FILE=jwt.pem", "DATABASE_URL=", "DATABASE_URL_FILE=url", "LOG_FORMAT=json", "LOG_LEVEL=warn")
+		write := func(name, text string) {
+			t.Helper()
+			servicetest.WriteSecret(t, filepath.Join(p.Dir, name), text)
+		}
+		write("key", keyA)
+		write("jwt.pem", a.pem)
+		write("url", db.URL)
+		s := p.ServeReady()
+		trust := servicetest.Trusting("localhost", first, second)
+		says := func(lines ...string) {
+			t.Helper()
+			for _, line := range lines {
+				servicetest.Eventually(t, 40*time.Second, line, func() bool { return strings.Contains(s.Log.String(), line) })
+			}
+		}
+		write("key", keyB+","+keyA)
+		write("jwt.pem", b.pem+a.pem)
+		second.Write(t, filepath.Join(p.Dir, "tls"))
+		write("url", "postgres://hunter2@127.0.0.1:1/d")
+		says(`"level":"INFO","msg":"JWT_SECRET_FILE was read again","changed":true`, server.KeyID([]byte(keyB)),
+			`"level":"INFO","msg":"JWT_PRIVATE_KEY_FILE was read again","changed":true`, b.id(),
+			`"level":"INFO","msg":"the certificate was read again","changed":true`,
+			`"level":"ERROR","msg":"DATABASE_URL_FILE stays as it is"`)
+		if got := shown(t, s, trust); got != second.Serial {
+			t.Error("the certificate is the former one")
+		}
+
+		write("tls/cert.pem", string(first.Cert))
+		if err := os.Remove(filepath.Join(p.Dir, "jwt.pem")); err != nil {
+			t.Fatal(err)
+		}
+		write("key", "short-secret")
+		write("url", db.URL)
+		says(`"level":"ERROR","msg":"the certificate stays as it is"`, `"level":"ERROR","msg":"JWT_SECRET_FILE stays as it is"`)
+		write("key", keyB)
+		servicetest.Eventually(t, 40*time.Second, "the key is taken after one that cannot be used", func() bool {
+			return strings.Count(s.Log.String(), `"JWT_SECRET_FILE was read again"`) == 2
+		})
+		if got := shown(t, s, trust); got != second.Serial {
+			t.Error("a certificate without its key is taken over")
+		}
+		for line, n := range map[string]int{
+			"JWT_SECRET_FILE stays as it is": 1, "the certificate stays as it is": 1, "DATABASE_URL_FILE stays as it is": 1, "the certificate was read again": 1,
+			"JWT_PRIVATE_KEY_FILE was read again": 1, "JWT_PRIVATE_KEY_FILE stays": 0, "DATABASE_URL_FILE was read again": 0, "SIGHUP": 0,
+		} {
+			s.Says(line, n)
+		}
+		showsNone(t, s, keyA, keyB, "short-secret", "hunter2")
+	})
+}
+
 // refreshed returns the JWT of a refresh.
 func refreshed(t *testing.T, s *servicetest.Process, cookies string) string {
 	t.Helper()

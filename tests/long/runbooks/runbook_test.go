@@ -392,7 +392,7 @@ func (m *machine) systemctl(what string) {
 		since := func() string { return m.service.Log.String()[n:] }
 		files := 1 + strings.Count(m.dotEnv(), "_FILE=") + strings.Count(m.dotEnv(), "TLS=files")
 		servicetest.Eventually(m.t, 20*time.Second, "LOG_LEVEL and the files are read", func() bool {
-			return strings.Count(since(), "was read again")+strings.Count(since(), "stays as it is") == files
+			return strings.Count(since(), `"msg":"SIGHUP: `) == files
 		})
 		journal, err := os.OpenFile(filepath.Join(m.world, "journal"), os.O_WRONLY|os.O_APPEND, 0)
 		if err != nil {
