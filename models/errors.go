@@ -69,3 +69,16 @@ func wrap(err error, format string, args ...any) error {
 	}
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
 }
+
+// RefreshRefusal is the ErrRefreshToken of a session that is known.
+type RefreshRefusal struct {
+	Caller
+	// Cause says why the token is refused, in words for the log.
+	Cause string
+}
+
+// Error implements error.
+func (r *RefreshRefusal) Error() string { return ErrRefreshToken.Error() + ": " + r.Cause }
+
+// Unwrap returns ErrRefreshToken.
+func (r *RefreshRefusal) Unwrap() error { return ErrRefreshToken }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"time"
 
 	"gorm.io/gorm"
@@ -63,48 +64,65 @@ func (s *Store) RefreshSession(ctx context.Context, caller Caller, old RefreshTo
 	return grant, wrap(err, "refresh session")
 }
 
-// revokeIfReused finds out why the UPDATE changed no row. It returns ErrRefreshToken, or ErrReused with the
-// session that it revoked. Between its read and its write others may refresh the session: that does not matter,
+// revokeIfReused finds out why the UPDATE changed no row. It returns ErrRefreshToken, as a RefreshRefusal if the session is known, or
+// ErrReused with the session that it revoked. Between its read and its write others may refresh the session: that does not matter,
 // because a spent token stays spent.
 func (s *Store) revokeIfReused(ctx context.Context, caller Caller, old RefreshToken) (revoked Grant, err error) {
 	var session Session
 	var now int64
+	var fresh, live, replaced bool
 	err = s.read(ctx, func(tx *gorm.DB) error {
 		return scan(tx.Raw(`
-			SELECT id, user_id, spent, ? FROM sessions WHERE handle_hash = ? AND token_hash <> ? AND ? AND ?`,
-			s.milliseconds(), old.Handle, old.Token, s.isFresh(), caller.belongsTo()),
-			&session.ID, &session.UserID, &session.Spent, &now)
+			SELECT id, user_id, spent, revoked_at, ?, (?), token_hash IS NOT NULL, coalesce(token_hash <> ?, false)
+			FROM sessions WHERE handle_hash = ? AND ?`,
+			s.milliseconds(), s.isFresh(), old.Token, old.Handle, caller.belongsTo()),
+			&session.ID, &session.UserID, &session.Spent, &session.RevokedAt, &now, &fresh, &live, &replaced)
 	})
-	if err == nil && session.wasSpentWithin(old.Token, now-s.options.Sessions.ReuseLeeway.Milliseconds()) {
-		return Grant{}, ErrRefreshToken // a second tab lost the race
+	refused := func(cause string) (Grant, error) {
+		return Grant{}, &RefreshRefusal{Caller{session.UserID, session.ID}, cause}
 	}
-	if err == nil {
-		err = s.locking(ctx, idOf(session.UserID), func(tx *gorm.DB) error {
-			return scan(tx.Raw(`
-				UPDATE sessions SET revoked_at = ?, token_hash = NULL, spent = ? WHERE id = ? AND token_hash IS NOT NULL
-				RETURNING id, user_id, (SELECT username FROM users WHERE id = user_id)`,
-				s.timestamp(), []byte{}, session.ID), &revoked.SessionID, &revoked.ID, &revoked.Username)
-		})
-	}
+	spent := session.spentAt(old.Token)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return Grant{}, ErrRefreshToken
+	case err != nil:
+		return Grant{}, err
+	case session.RevokedAt != nil:
+		return refused("revoked at " + session.RevokedAt.UTC().Format(time.RFC3339))
+	case !live:
+		return refused("ended by a newer sign-in")
+	case !fresh:
+		return refused("expired")
+	case !replaced:
+		return refused("unknown")
+	case spent > now-s.options.Sessions.ReuseLeeway.Milliseconds(): // a second tab lost the race
+		return refused(fmt.Sprintf("spent %d seconds ago", (now-spent)/1000))
+	}
+	err = s.locking(ctx, idOf(session.UserID), func(tx *gorm.DB) error {
+		return scan(tx.Raw(`
+			UPDATE sessions SET revoked_at = ?, token_hash = NULL, spent = ? WHERE id = ? AND token_hash IS NOT NULL
+			RETURNING id, user_id, (SELECT username FROM users WHERE id = user_id)`,
+			s.timestamp(), []byte{}, session.ID), &revoked.SessionID, &revoked.ID, &revoked.Username)
+	})
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return refused("revoked meanwhile")
 	case err != nil:
 		return Grant{}, err
 	}
 	return revoked, ErrReused
 }
 
-// wasSpentWithin reports whether the token was spent later than a time, in milliseconds since 1970.
-func (s *Session) wasSpentWithin(token Hash, after int64) bool {
+// spentAt is when a token was spent, in milliseconds since 1970; 0 if that is not kept.
+func (s *Session) spentAt(token Hash) int64 {
 	for spent := s.Spent; len(spent) >= spentBytes; spent = spent[spentBytes:] {
 		if string(spent[:spentHash]) == string(token[:spentHash]) {
 			var at [8]byte
 			copy(at[8-spentTime:], spent[spentHash:spentBytes])
-			return int64(binary.BigEndian.Uint64(at[:])) > after
+			return int64(binary.BigEndian.Uint64(at[:]))
 		}
 	}
-	return false
+	return 0
 }
 
 // milliseconds is the time of writing in milliseconds since 1970, as a parameter of a statement.

@@ -32,7 +32,7 @@ type Session struct {
 	ExpiresAt   time.Time `gorm:"not null"`
 	// TokenHash is the hash of the current refresh token. It is nil after a revocation or a newer sign-in.
 	TokenHash *Hash
-	// Spent are the refresh tokens that were replaced last. wasSpentWithin reads them.
+	// Spent are the refresh tokens that were replaced last. spentAt reads them.
 	Spent []byte `gorm:"not null"`
 }
 

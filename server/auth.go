@@ -78,7 +78,7 @@ func (s *Server) refresh(ctx context.Context, caller models.Caller, sent session
 	old, err := sent.RefreshToken()
 	if err != nil {
 		if errors.Is(err, session.ErrInvalid) {
-			s.observer.CountRefresh(observe.RefreshRefused)
+			s.observer.RefreshRefused(ctx, err)
 		}
 		return Session{}, err
 	}
@@ -90,7 +90,7 @@ func (s *Server) refresh(ctx context.Context, caller models.Caller, sent session
 		s.observer.SecurityEvent(ctx, observe.Reused, models.Caller{UserID: grant.ID, SessionID: grant.SessionID}, "a spent refresh token came back after the leeway: session revoked")
 		return Session{}, err
 	case errors.Is(err, models.ErrRefreshToken):
-		s.observer.CountRefresh(observe.RefreshRefused)
+		s.observer.RefreshRefused(ctx, err)
 		return Session{}, err
 	case err != nil:
 		s.observer.CountRefresh(observe.RefreshFailed)

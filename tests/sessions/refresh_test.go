@@ -2,6 +2,9 @@ package sessions
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -9,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"worldevents/server"
 	"worldevents/tests/servicetest"
 )
 
@@ -335,5 +339,73 @@ func TestAuthWithStorageDown(t *testing.T) {
 		alice.Get(servicetest.SessionPath).Is(200, servicetest.Authenticated)
 		s.Client().Get(servicetest.RefreshPath).Is(400, servicetest.NoRefresh)
 		s.Client().Get(servicetest.RefreshPath, servicetest.Cookies("refreshToken=x")).Is(400, servicetest.InvalidRefresh)
+	})
+}
+
+// The log says why a refresh token is refused, whose it is where the session is known, and nothing of the token.
+func TestRefreshRefusalsAreLogged(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		s.Clock.Freeze(time.Now())
+		refused := func(c *servicetest.Client, of server.Session, token, cause string) {
+			t.Helper()
+			n := len(s.Log.String())
+			id := c.Get(servicetest.RefreshPath, servicetest.Cookies("refreshToken="+token)).Is(400, servicetest.InvalidRefresh).Header.Get("X-Request-Id")
+			var lines []map[string]any
+			for text := range strings.Lines(s.Log.String()[n:]) {
+				line := make(map[string]any)
+				if err := json.Unmarshal([]byte(text), &line); err != nil {
+					t.Fatalf("%v: %q", err, text)
+				}
+				if line["msg"] == "refresh refused" {
+					lines = append(lines, line)
+				}
+			}
+			want := map[string]any{"level": "INFO", "msg": "refresh refused", "cause": cause, "client": "127.0.0.1", "request_id": id}
+			if of.UserID != "" {
+				want["user"], want["session"] = of.UserID, of.SessionID
+			}
+			if len(lines) == 1 {
+				delete(lines[0], "time")
+			}
+			if len(lines) != 1 || !maps.Equal(lines[0], want) {
+				t.Errorf("%s: logged %v, want %v", cause, lines, want)
+			}
+			hash := sha256.Sum256([]byte(token))
+			for _, secret := range []string{token, token[:len(token)/2], token[len(token)/2:], hex.EncodeToString(hash[:6])} {
+				if strings.Contains(s.Log.String(), secret) {
+					t.Errorf("%s: the log shows of the token %q", cause, secret)
+				}
+			}
+		}
+		alice := s.SignIn("alice")
+		spent := alice.Cookie("refreshToken")
+		alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+		refused(s.Client(), alice.Session, spent, "spent 0 seconds ago")
+		s.Clock.Advance(59 * time.Second)
+		refused(s.Client(), alice.Session, spent, "spent 59 seconds ago")
+		refused(s.Client(), server.Session{}, servicetest.RefreshToken(3), "unknown")
+		refused(s.Client(), server.Session{}, "garbage-of-a-client", "unknown")
+
+		current := alice.Cookie("refreshToken")
+		again := s.SignIn("alice")
+		refused(s.Client(), alice.Session, current, "ended by a newer sign-in")
+		current = again.Cookie("refreshToken")
+		at := s.Clock.Now().UTC().Format(time.RFC3339)
+		if _, err := s.Store.RevokeAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.Clock.Advance(time.Minute)
+		refused(s.Client(), again.Session, current, "revoked at "+at)
+
+		bob := s.SignIn("bob")
+		s.Clock.Advance(30*24*time.Hour + time.Second)
+		refused(s.Client(), bob.Session, bob.Cookie("refreshToken"), "expired")
+		carol, dave := s.SignIn("carol"), s.SignIn("dave")
+		n := len(s.Log.String())
+		s.Client().Get(servicetest.SessionPath, servicetest.Cookies("token="+s.ExpiredSession(dave.Session)+"; refreshToken="+carol.Cookie("refreshToken"))).
+			Is(400, servicetest.SessionInvalidRefresh)
+		if log := s.Log.String()[n:]; !strings.Contains(log, `"msg":"refresh refused","cause":"unknown"`) || strings.Contains(log, carol.Session.SessionID) {
+			t.Errorf("with the token of another: %s", log)
+		}
 	})
 }

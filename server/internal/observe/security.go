@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"errors"
 
 	"worldevents/models"
 )
@@ -32,6 +33,18 @@ func (o *Observer) SecurityEvent(ctx context.Context, event string, who models.C
 	}
 	attributes = append(attributes, "client", req.Client(), "request_id", req.ID)
 	o.Log.Warn("security event", attributes...) // which a journal can keep longer than lines of requests
+}
+
+// RefreshRefused counts a refresh that was refused, and logs why. Anybody can send refresh tokens, so its line has a place among
+// those of requests.
+func (o *Observer) RefreshRefused(ctx context.Context, err error) {
+	o.CountRefresh(RefreshRefused)
+	attributes := []any{"cause", "unknown"}
+	if refusal, ok := errors.AsType[*models.RefreshRefusal](err); ok {
+		attributes = []any{"user", refusal.UserID, "session", refusal.SessionID, "cause", refusal.Cause}
+	}
+	req := FromContext(ctx)
+	o.AccessLog.Info("refresh refused", append(attributes, "client", req.Client(), "request_id", req.ID)...)
 }
 
 // AuditLine logs a change that a user has made on a page. Its form and its actions are those of the lines that commands leave, so that
