@@ -48,7 +48,7 @@ type program struct {
 		Show   command.EventShow   `cmd:"" help:"Print an event with its RSVPs as JSON." example:"worldevents event show 01980000-0000-7000-8000-000000000001"`
 		Edit   command.EventEdit   `cmd:"" help:"Change an event." example:"worldevents event edit 01980000-0000-7000-8000-000000000001 --name 'Rooftop concert, moved' --scheduled-at 2030-01-02T19:00:00+01:00"`
 		Remove command.EventRemove `cmd:"" help:"Delete an event with its RSVPs, or those that a user has created, in small batches." example:"worldevents event remove 01980000-0000-7000-8000-000000000001"`
-		Prune  command.EventPrune  `cmd:"" help:"Delete the events that were scheduled before a time, with their RSVPs, in small batches." example:"worldevents event prune --before 2020-01-01T00:00:00Z --dry-run"`
+		Prune  command.EventPrune  `cmd:"" help:"Delete the events that were scheduled before a time, with their RSVPs, in small batches." example:"worldevents event prune --older-than 90d --dry-run"`
 	} `cmd:"" help:"Moderate events, and delete old ones."`
 	World struct {
 		List command.WorldList `cmd:"" help:"Print the worlds that have events as a JSON array, one to a line, with how many and when the last was created." example:"worldevents world list"`

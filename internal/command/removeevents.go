@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
+	"strings"
 	"time"
 
 	"worldevents/gen"
@@ -19,9 +22,10 @@ type EventRemove struct {
 
 // EventPrune removes the events that were scheduled before a time.
 type EventPrune struct {
-	Before string  `required:"" help:"Events that were scheduled before this, as 2020-01-01T00:00:00Z." placeholder:"TIME"`
-	World  *string `help:"Only those of this world."`
-	DryRun bool    `help:"Only count them."`
+	Before    string  `help:"Events that were scheduled before this, as 2020-01-01T00:00:00Z." placeholder:"TIME"`
+	OlderThan string  `help:"Instead of --before: events that were scheduled so many days ago or longer, at least one, as 90d." placeholder:"AGE"`
+	World     *string `help:"Only those of this world."`
+	DryRun    bool    `help:"Only count them."`
 }
 
 // Run removes an event, or those that a user created.
@@ -73,9 +77,9 @@ func (r EventRemove) removeCreated() error {
 
 // Run removes old events. Replay does not repeat it, since whoever restores a backup can simply prune again.
 func (p EventPrune) Run() error {
-	before, err := gen.ParseDateTime(p.Before)
+	before, err := p.before(time.Now())
 	if err != nil {
-		return fmt.Errorf("--before: %w", err)
+		return err
 	}
 	filter, err := creation{World: p.World}.filter()
 	if err != nil {
@@ -85,6 +89,25 @@ func (p EventPrune) Run() error {
 	return withStore(false, func(cmd *command) error {
 		return cmd.removeEvents(models.EventRemoval{EventFilter: filter, DryRun: p.DryRun}, "event prune", "before", before, "world", filter.World)
 	})
+}
+
+// before is the time before which events go.
+func (p EventPrune) before(now time.Time) (before gen.DateTime, err error) {
+	if given(p.Before != "")+given(p.OlderThan != "") != 1 {
+		return before, errors.New("event prune needs one of: --before, --older-than")
+	}
+	if p.Before != "" {
+		if before, err = gen.ParseDateTime(p.Before); err != nil {
+			err = fmt.Errorf("--before: %w", err)
+		}
+		return before, err
+	}
+	text, isDays := strings.CutSuffix(p.OlderThan, "d")
+	days, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || !isDays || days == 0 {
+		return before, fmt.Errorf("--older-than: must be 1 to %d days, such as 90d", math.MaxUint16)
+	}
+	return gen.DateTime(now.UTC().AddDate(0, 0, -int(days))), nil
 }
 
 // exact writes a time for an audit line that may be replayed, to the nanosecond: in the text format of the log

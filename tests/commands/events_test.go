@@ -179,7 +179,11 @@ func TestEventPrune(t *testing.T) {
 			t.Errorf("left: %v", got)
 		}
 		fails(t, p, "--before", "event", "prune", "--before", "yesterday")
-		fails(t, p, "--before", "event", "prune")
+		fails(t, p, "event prune needs one of: --before, --older-than", "event", "prune")
+		fails(t, p, "event prune needs one of: --before, --older-than", "event", "prune", "--before", servicetest.When, "--older-than", "90d")
+		for _, age := range []string{"0d", "90", "-1d", "1.5d", "d", "24h", "65536d", "90D", " 90d"} {
+			fails(t, p, "--older-than: must be 1 to 65535 days, such as 90d", "event", "prune", "--older-than="+age)
+		}
 		fails(t, p, "--world", "event", "prune", "--before", servicetest.When, "--world", "")
 	})
 }
@@ -418,6 +422,48 @@ func TestServeSweepsEvents(t *testing.T) {
 		if n := s.Database.Count("rsvps"); n != 20 {
 			t.Errorf("%d RSVPs", n)
 		}
+	})
+}
+
+// --older-than goes by when events were scheduled, whenever they were created. A dry run changes nothing and leaves no line.
+func TestEventPruneByAge(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		p := programOn(t, s.Database).With("LOG_FORMAT=json", "LOG_LEVEL=error")
+		alice := s.SignIn("alice")
+		ago := func(d time.Duration) string { return time.Now().Add(-d).UTC().Format(time.RFC3339) }
+		const day = 24 * time.Hour
+		alice.Create("plaza", "old", ago(90*day+time.Minute))
+		alice.Create("square", "older", ago(200*day))
+		kept := []string{alice.Create("plaza", "younger", ago(90*day-10*time.Minute)), alice.Create("plaza", "yesterday", ago(day+time.Minute)), alice.Create("plaza", "to come", servicetest.When)}
+		s.Database.Exec("UPDATE events SET created_at = ? WHERE name <> 'old'", time.Now().Add(-1000*day).UTC())
+		prune := func(printed string, lines int, args ...string) {
+			t.Helper()
+			began := time.Now()
+			stdout, stderr, status := p.Run(append([]string{"event", "prune"}, args...)...)
+			if status != 0 || stdout != printed+"\n" || strings.Count(stderr, `"audit"`) != lines {
+				t.Errorf("%q: %d %s %s", args, status, stdout, stderr)
+			}
+			if lines == 0 {
+				return
+			}
+			var line struct {
+				Msg, Action   string
+				Before        time.Time
+				Events, RSVPs int
+			}
+			if err := json.Unmarshal([]byte(stderr), &line); err != nil || line.Action != "event prune" || line.Events != 1 || line.RSVPs != 1 ||
+				line.Before.Before(began.Add(-90*day-time.Second)) || line.Before.After(time.Now().Add(-90*day)) {
+				t.Errorf("%q: %v %s", args, err, stderr)
+			}
+		}
+		prune(`{"events":2,"rsvps":2,"dryRun":true}`, 0, "--older-than", "90d", "--dry-run")
+		prune(`{"events":1,"rsvps":1,"dryRun":false}`, 1, "--older-than", "90d", "--world", "square")
+		prune(`{"events":1,"rsvps":1,"dryRun":false}`, 1, "--older-than", "90d")
+		prune(`{"events":0,"rsvps":0,"dryRun":false}`, 0, "--older-than", "90d")
+		if got := servicetest.EventIDs(t, alice.Get(servicetest.Plaza).Body); !servicetest.Equal(got, kept) {
+			t.Errorf("left: %v, want %v", got, kept)
+		}
+		prune(`{"events":2,"rsvps":2,"dryRun":true}`, 0, "--older-than", "1d", "--dry-run")
 	})
 }
 

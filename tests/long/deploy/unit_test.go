@@ -19,7 +19,7 @@ import (
 func installedUnits(t *testing.T) (paths []string) {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"worldevents.service", "worldevents-backup.service", "worldevents-backup.timer"} {
+	for _, name := range []string{"worldevents.service", "worldevents-backup.service", "worldevents-prune.service", "worldevents-backup.timer", "worldevents-prune.timer"} {
 		path := filepath.Join(dir, name)
 		write(t, path, strings.ReplaceAll(servicetest.Shipped(t, "deploy/"+name), "/usr/local/bin/worldevents", servicetest.Binary(t)))
 		paths = append(paths, path)
@@ -40,7 +40,7 @@ func TestUnitsAreValid(t *testing.T) {
 func TestUnitSandbox(t *testing.T) {
 	t.Parallel()
 	analyze := servicetest.Tool(t, "systemd-analyze")
-	for _, unit := range installedUnits(t)[:2] {
+	for _, unit := range installedUnits(t)[:3] {
 		out, err := exec.Command(analyze, "security", "--offline=true", "--threshold=17", "--no-pager", unit).CombinedOutput()
 		if err != nil {
 			t.Errorf("%v: %s", err, out)
@@ -51,7 +51,7 @@ func TestUnitSandbox(t *testing.T) {
 // What the units start is not root, writes below /var/lib/worldevents alone, and finds its settings in a folder of root's.
 func TestUnitsWriteOneFolder(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"worldevents.service", "worldevents-backup.service"} {
+	for _, name := range []string{"worldevents.service", "worldevents-backup.service", "worldevents-prune.service"} {
 		text := servicetest.Shipped(t, "deploy/"+name)
 		for _, line := range []string{"User=worldevents", "StateDirectory=worldevents", "StateDirectoryMode=0700", "WorkingDirectory=/etc/worldevents", "UMask=0077", "ProtectSystem=strict"} {
 			if !strings.Contains(text, "\n"+line+"\n") {
