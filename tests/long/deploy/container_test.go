@@ -21,7 +21,6 @@ import (
 // image is the image of a release, unpacked.
 type image struct {
 	root  string
-	size  int64 // compressed, in bytes
 	OCIv1 struct {
 		Architecture string
 		Config       struct {
@@ -32,14 +31,16 @@ type image struct {
 	}
 }
 
-// unpackImage has a tool for containers read the archive.
-func unpackImage(t *testing.T, archive string) (i image) {
+// buildah returns a function that runs it, with images of its own.
+func buildah(t *testing.T) (run func(args ...string) string) {
 	t.Helper()
-	buildah := servicetest.Tool(t, "buildah")
-	state := t.TempDir()
-	run := func(args ...string) string {
+	if os.Getuid() != 0 {
+		servicetest.Missing(t, "only root may unpack and run an image")
+	}
+	tool, state := servicetest.Tool(t, "buildah"), t.TempDir()
+	return func(args ...string) string {
 		t.Helper()
-		command := exec.Command(buildah, append([]string{"--storage-driver", "vfs", "--root", state + "/root", "--runroot", state + "/run"}, args...)...)
+		command := exec.Command(tool, append([]string{"--storage-driver", "vfs", "--root", state + "/root", "--runroot", state + "/run"}, args...)...)
 		var stderr strings.Builder
 		command.Stderr = &stderr
 		out, err := command.Output()
@@ -47,16 +48,16 @@ func unpackImage(t *testing.T, archive string) (i image) {
 			if strings.Contains(stderr.String(), "operation not permitted") {
 				servicetest.Missing(t, "buildah may not unpack here: %s", stderr.String())
 			}
-			t.Fatalf("buildah %q: %v\n%s", args, err, stderr.String())
+			t.Fatalf("buildah %q: %v\n%s%s", args, err, out, stderr.String())
 		}
 		return strings.TrimSpace(string(out))
 	}
-	info, err := os.Stat(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i.size = info.Size()
-	container := run("from", "oci-archive:"+archive)
+}
+
+// unpackImage has a tool for containers unpack the image.
+func unpackImage(t *testing.T, run func(...string) string, name string) (i image) {
+	t.Helper()
+	container := run("from", "--pull-never", name)
 	if err := json.Unmarshal([]byte(run("inspect", "--type", "container", container)), &i); err != nil {
 		t.Fatal(err)
 	}
@@ -87,49 +88,50 @@ func healthcheck(t *testing.T, archive string) []string {
 	}
 }
 
-// under returns the program as the image runs it: with its root, read-only, a volume for what it keeps, its user and its
-// folder, and nothing of this machine.
+// under returns the program as the image runs it: with a volume for what it keeps, and nothing of this machine.
 func (i image) under(t *testing.T, volume string) *servicetest.Program {
+	t.Helper()
+	config := i.OCIv1.Config
+	p := servicetest.NewProgram(t).At(contained(t, i.root, config.User, config.WorkingDir, map[string]string{config.WorkingDir: volume}))
+	// All that a container has is what the image sets, and what it is given.
+	p.Env = append(config.Env, "APP_ENV=development", "JWT_SECRET="+string(servicetest.Key), "LISTEN_ADDR="+p.Getenv("LISTEN_ADDR"), "ADMIN_ADDR="+p.Getenv("ADMIN_ADDR"))
+	return p
+}
+
+// contained writes a script that runs /worldevents of a root as a container does: the root is read-only but for what is mounted,
+// which is there by the folder of the container, and the process is the user's.
+func contained(t *testing.T, root, owner, dir string, mounts map[string]string) (script string) {
 	t.Helper()
 	unshare := servicetest.Tool(t, "unshare")
 	if out, err := exec.Command(unshare, "--mount", "true").CombinedOutput(); err != nil {
 		servicetest.Missing(t, "this machine allows no mounts: %s", out)
 	}
-	user, group, _ := strings.Cut(i.OCIv1.Config.User, ":")
-	script := filepath.Join(t.TempDir(), "container")
+	var bind strings.Builder
+	for at, volume := range mounts {
+		fmt.Fprintf(&bind, "mount --bind %s %s%s\n", volume, root, at)
+	}
+	user, group, _ := strings.Cut(owner, ":")
+	script = filepath.Join(t.TempDir(), "container")
 	text := fmt.Sprintf(`#!/bin/sh
 exec %[1]s --mount sh -eu -c '
 mount --bind %[2]s %[2]s
-mount --bind %[3]s %[2]s/data
-mount -o remount,bind,ro %[2]s
-exec %[1]s --root=%[2]s --wd=%[4]s --setgid=%[6]s --setuid=%[5]s %[7]s "$@"' container "$@"
-`, unshare, i.root, volume, i.OCIv1.Config.WorkingDir, user, group, strings.Join(i.OCIv1.Config.Entrypoint, " "))
+%[3]smount -o remount,bind,ro %[2]s
+exec %[1]s --root=%[2]s --wd=%[4]s --setgid=%[6]s --setuid=%[5]s /worldevents "$@"' container "$@"
+`, unshare, root, bind.String(), dir, user, group)
 	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	p := servicetest.NewProgram(t).At(script)
-	// All that a container has is what the image sets, and what it is given.
-	p.Env = append(i.OCIv1.Config.Env, "APP_ENV=development", "JWT_SECRET="+string(servicetest.Key), "LISTEN_ADDR="+p.Getenv("LISTEN_ADDR"), "ADMIN_ADDR="+p.Getenv("ADMIN_ADDR"))
-	return p
+	return script
 }
 
 // The image is small, holds the program alone, and serves as a user without rights from a root that is read-only. What it keeps
 // is in its volume, and there when the container is gone.
 func testImage(t *testing.T, archive string) {
-	if os.Getuid() != 0 {
-		servicetest.Missing(t, "only root may unpack and run the image")
-	}
-	i := unpackImage(t, archive)
-	if i.size > 25<<20 {
-		t.Errorf("%d bytes compressed", i.size)
+	i := unpackImage(t, buildah(t), "oci-archive:"+archive)
+	if info, err := os.Stat(archive); err != nil || info.Size() > 25<<20 {
+		t.Errorf("the archive: %v %v", info, err)
 	}
 	config := i.OCIv1.Config
-	if user, group, _ := strings.Cut(config.User, ":"); user == "0" || user != group || strings.Trim(user, "0123456789") != "" {
-		t.Errorf("user %q is not a number or root's", config.User)
-	}
-	if _, kept := config.Volumes[config.WorkingDir]; !kept || config.StopSignal != "SIGTERM" || i.OCIv1.Architecture != "amd64" {
-		t.Errorf("%+v", i.OCIv1)
-	}
 	if version := config.Labels["org.opencontainers.image.version"]; version != build.Version {
 		t.Errorf("the label says %v, want %s", version, build.Version)
 	}
@@ -139,11 +141,24 @@ func testImage(t *testing.T, archive string) {
 		}
 	}
 	probe := healthcheck(t, archive)
-	if want := append(slices.Clone(config.Entrypoint), "health", "--live"); len(probe) == 0 || probe[0] != "CMD" || !slices.Equal(probe[1:], want) {
+	want := append(slices.Clone(config.Entrypoint), "health", "--live")
+	if len(probe) == 0 || probe[0] != "CMD" || !slices.Equal(probe[1:], want) {
 		t.Errorf("the container is asked by %q", probe)
 	}
 	if !strings.Contains(readAll(t, filepath.Join(i.root, "worldevents")), "ISRG Root X1") {
 		t.Error("the program knows no authorities of certificates")
+	}
+	testRuns(t, i)
+}
+
+// testRuns runs an image: it has the program alone, and what it is to run with.
+func testRuns(t *testing.T, i image) {
+	config := i.OCIv1.Config
+	if user, group, _ := strings.Cut(config.User, ":"); user == "0" || user != group || strings.Trim(user, "0123456789") != "" {
+		t.Errorf("user %q is not a number or root's", config.User)
+	}
+	if _, kept := config.Volumes[config.WorkingDir]; !kept || config.StopSignal != "SIGTERM" || i.OCIv1.Architecture != "amd64" {
+		t.Errorf("%+v", i.OCIv1)
 	}
 	var files []string
 	filepath.WalkDir(i.root, func(path string, entry fs.DirEntry, _ error) error {
@@ -175,7 +190,7 @@ func testImage(t *testing.T, archive string) {
 		t.Fatalf("%d %s", status, body)
 	}
 	p.MustRun("check")
-	p.MustRun(probe[2:]...)
+	p.MustRun("health", "--live")
 	if _, stderr, status := p.Run("copy", "--to", "sqlite:backup.db"); status != 0 {
 		t.Errorf("copy: %d %s", status, stderr)
 	}

@@ -1,0 +1,278 @@
+package deploy
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"worldevents/config"
+	"worldevents/config/build"
+	"worldevents/tests/servicetest"
+)
+
+// probe is what Kubernetes asks a container, and how often.
+type probe struct {
+	HTTPGet                                         struct{ Path, Port string }
+	PeriodSeconds, TimeoutSeconds, FailureThreshold int
+}
+
+// container is what tests/long/deploy/manifests prints of one.
+type container struct {
+	File, Name, Image, Dir string
+	Args                   []string
+	Env, Mounts            map[string]string
+	ReadOnly, Suspended    bool
+	User                   int64
+	Grace                  time.Duration
+	Probes                 map[string]probe
+}
+
+// manifests reads deploy/compose.yaml and deploy/kubernetes as Compose and Kubernetes do.
+func manifests(t *testing.T) (all []container) {
+	t.Helper()
+	command := exec.Command("go", "run", ".", projectPath(t, "deploy/compose.yaml"))
+	files, _ := filepath.Glob(projectPath(t, "deploy/kubernetes/*"))
+	command.Args = append(command.Args, files...)
+	command.Dir = projectPath(t, "tests/long/deploy/manifests")
+	var stderr strings.Builder
+	command.Stderr = &stderr
+	out, err := command.Output()
+	if err == nil {
+		err = json.Unmarshal(out, &all)
+	}
+	if err != nil || len(all) < 8 {
+		t.Fatalf("%v %s: %s", err, stderr.String(), out)
+	}
+	return slices.DeleteFunc(all, func(c container) bool { return c.Image == "postgres:18" })
+}
+
+// Compose and Kubernetes understand every line. All that is set is a setting of this version's image, which has as little as it needs.
+func TestManifests(t *testing.T) {
+	t.Parallel()
+	settings := new(config.Config).Settings()
+	for _, c := range manifests(t) {
+		of := c.File + " " + c.Name
+		for name := range c.Env {
+			if _, is := settings[name]; !is {
+				t.Errorf("%s: %s is no setting", of, name)
+			}
+		}
+		if c.Image != "worldevents:"+build.Version || !c.ReadOnly || c.File != "compose.yaml" && c.User != 65532 {
+			t.Errorf("%s: %+v", of, c)
+		}
+		if want := slices.Contains(c.Args, "prune"); c.Suspended != want {
+			t.Errorf("%s: suspended is %t", of, c.Suspended)
+		}
+		if len(c.Args) > 0 {
+			continue
+		}
+		stop := cmp.Or(c.Env["SHUTDOWN_TIMEOUT"], "10s")
+		if took, err := time.ParseDuration(stop); err != nil || c.Grace < took+5*time.Second {
+			t.Errorf("%s is killed after %v, and ends within %s", of, c.Grace, stop)
+		}
+		if c.File == "compose.yaml" {
+			continue
+		}
+		// A database that is away takes no pod from the Service, and restarts none. A new pod waits for an hour.
+		for name, want := range map[string]probe{"startup": {PeriodSeconds: 5, FailureThreshold: 720}, "readiness": {PeriodSeconds: 10, FailureThreshold: 3}, "liveness": {PeriodSeconds: 10, FailureThreshold: 3}} {
+			want.TimeoutSeconds, want.HTTPGet.Port, want.HTTPGet.Path = 3, "admin", "/livez"
+			if name == "startup" {
+				want.HTTPGet.Path = "/readyz"
+			}
+			if c.Probes[name] != want {
+				t.Errorf("%s: the probe of %s is %+v", of, name, c.Probes[name])
+			}
+		}
+	}
+}
+
+// start prepares a container with a root of its own, and with addresses of this machine.
+func (c container) start(t *testing.T, mounts map[string]string) *servicetest.Program {
+	t.Helper()
+	if os.Getuid() != 0 {
+		servicetest.Missing(t, "only root may imitate a container")
+	}
+	root := t.TempDir()
+	text, err := os.ReadFile(servicetest.Binary(t))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(root, "worldevents"), text, 0o555)
+	}
+	for at := range c.Mounts {
+		if err == nil {
+			err = os.MkdirAll(filepath.Join(root, at), 0o755)
+		}
+	}
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(root, "data"), 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := c.Dir
+	if dir == "" {
+		dir = "/data"
+	}
+	p := servicetest.NewProgram(t).At(contained(t, root, "65532:65532", dir, mounts))
+	p.Env = nil
+	for name, value := range c.Env {
+		p.Env = append(p.Env, name+"="+value)
+	}
+	p.Env = append(p.Env, "LISTEN_ADDR="+servicetest.FreeAddress(t), "ADMIN_ADDR="+servicetest.FreeAddress(t))
+	if c.Env["HTTP_ADDR"] != "" {
+		p.Env = append(p.Env, "HTTP_ADDR="+servicetest.FreeAddress(t))
+	}
+	return p
+}
+
+// volume makes a folder of the service's user.
+func volume(t *testing.T) (path string) {
+	t.Helper()
+	path = t.TempDir()
+	if err := os.Chown(path, 65532, 65532); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// secrets mounts files as Kubernetes does: each is a link to a link to a folder that root owns.
+func secrets(t *testing.T, files map[string]string) (path string) {
+	t.Helper()
+	path = t.TempDir()
+	for name, text := range files {
+		write(t, filepath.Join(path, "..2030", name), text)
+		if err := os.Symlink("..data/"+name, filepath.Join(path, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("..2030", filepath.Join(path, "..data")); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// expected is what a new service warns of: that is its operator's.
+var expected = regexp.MustCompile("OIDC_ISSUER is not set|there was no database, and a new one was made")
+
+// The processes of the manifests start with their settings, from a root that is read-only and without rights, on both databases.
+// They warn of nothing that the manifests could have set, share what they keep, and make a backup.
+func TestManifestsServe(t *testing.T) {
+	all := manifests(t)
+	const key = "1f0e9d8c7b6a59483726150493a2b1c0d1e2f3041526374859607182a3b4c5d6"
+	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
+		for _, c := range all {
+			if len(c.Args) > 0 {
+				continue
+			}
+			postgres := db.Dialect == "postgres"
+			mounts := make(map[string]string)
+			for at := range c.Mounts {
+				mounts[at] = volume(t)
+			}
+			backups := backup(all, c.File)
+			kept := maps.Clone(mounts)
+			for at := range backups.Mounts {
+				if kept[at] == "" {
+					kept[at] = volume(t)
+				}
+			}
+			url := db.URL
+			switch {
+			case c.File == "compose.yaml":
+				if !postgres {
+					url = "sqlite:/var/lib/worldevents/worldevents.db"
+				}
+				write(t, filepath.Join(mounts["/etc/worldevents"], ".env"), "BASE_URL=https://events.example.org\nJWT_SECRET_FILE=secrets/jwt\nDATABASE_URL_FILE=secrets/url\n")
+				write(t, filepath.Join(mounts["/etc/worldevents"], "secrets/jwt"), key+"\n")
+				write(t, filepath.Join(mounts["/etc/worldevents"], "secrets/url"), url+"\n")
+			case postgres != (c.Env["DATABASE_URL"] == ""):
+				continue // a manifest of the other database
+			default:
+				kept["/secrets"] = secrets(t, map[string]string{"jwt": key, "url": url})
+				mounts["/secrets"] = kept["/secrets"]
+			}
+			p := c.start(t, mounts)
+			s := p.ServeReady()
+			name, _, _ := strings.Cut(c.File, ".")
+			p.MustRun("user", "add", name)
+			p.MustRun("session", "issue", name)
+			p.MustRun("health")
+			if postgres { // another beside it
+				c.start(t, mounts).ServeReady()
+			}
+
+			b := backups.start(t, kept)
+			if out, stderr, status := b.Run(backups.Args...); status != 0 {
+				t.Errorf("backup: %s%s", out, stderr)
+			}
+			var found []string
+			for _, volume := range kept {
+				for _, pattern := range []string{"2*Z.db", "backups/2*Z.db"} {
+					files, _ := filepath.Glob(filepath.Join(volume, pattern))
+					found = append(found, files...)
+				}
+			}
+			if len(found) != 1 {
+				t.Errorf("backups: %q", found)
+			}
+
+			s.Signal(syscall.SIGTERM)
+			if status := s.Wait(c.Grace); status != 0 {
+				t.Errorf("exit status %d: %s", status, s.Log)
+			}
+			for line := range bytes.Lines([]byte(s.Log.String())) {
+				if bytes.Contains(line, []byte(`"WARN"`)) && !expected.Match(line) {
+					t.Errorf("%s warns: %s", c.File, line)
+				}
+			}
+		}
+	})
+}
+
+// backup is the container of a file that makes one.
+func backup(all []container, file string) container {
+	return all[slices.IndexFunc(all, func(c container) bool { return c.File == file && len(c.Args) > 0 && c.Args[0] == "copy" })]
+}
+
+// The Containerfile builds the same image as a release has, with the Go that is here.
+func TestContainerfile(t *testing.T) {
+	t.Parallel()
+	run := buildah(t)
+	goEnv := func(name string) string {
+		out, err := exec.Command("go", "env", name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	base := run("from", "scratch")
+	run("config", "--env", "GOMODCACHE=/modules", "--env", "GOCACHE=/cache", "--env", "GOPROXY=off", "--env", "GOTOOLCHAIN=local", base)
+	if err := os.Mkdir(filepath.Join(run("mount", base), "tmp"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	run("umount", base)
+	run("commit", "--quiet", base, "golang:1.26")
+	dir := commitCopy(t)
+	run("bud", "--isolation", "chroot", "--pull-never", "--format", "docker", "--volume", goEnv("GOROOT")+":/usr/local/go:ro", "--volume", goEnv("GOMODCACHE")+":/modules:ro",
+		"--volume", goEnv("GOCACHE")+":/cache", "--file", filepath.Join(dir, "deploy/Containerfile"), "--tag", "worldevents", dir)
+	i := unpackImage(t, run, "worldevents")
+	testRuns(t, i)
+	var names []string
+	for _, name := range regexp.MustCompile(`"([A-Z_]+=[^"]*)"`).FindAllStringSubmatch(readAll(t, projectPath(t, ".ci/artifacts/image.go")), -1) {
+		names = append(names, name[1])
+	}
+	env := slices.DeleteFunc(i.OCIv1.Config.Env, func(v string) bool { return strings.HasPrefix(v, "PATH=") })
+	slices.Sort(env)
+	if slices.Sort(names); !slices.Equal(env, names) {
+		t.Errorf("the image has %q, that of a release %q", env, names)
+	}
+}
