@@ -162,7 +162,7 @@ func TestWarnings(t *testing.T) {
 		leeway       = "REFRESH_REUSE_LEEWAY is below 20s: an ordinary client that repeats a refresh may end its user's session"
 		noProvider   = "OIDC_ISSUER is not set: nobody can sign in but through the command session issue"
 		anybody      = "DEVELOPMENT_PUBLIC: whoever reaches this service signs in as anybody"
-		everywhere   = "ADMIN_ADDR has all addresses of this machine: whoever reaches one reads metrics and takes profiles"
+		everywhere   = "ADMIN_ADDR has all addresses of this machine: whoever reaches one reads metrics and takes profiles. If that is meant, write 0.0.0.0 before the port"
 		sharedOrigin = "ALLOWED_ORIGINS has https://localhost: so does every app of Capacitor for Android, and whatever a user's own machine serves there may call this service as that user"
 		noSetting    = " is no setting and has no effect"
 	)
@@ -196,8 +196,8 @@ func TestWarnings(t *testing.T) {
 		{production + "\nACME_DIRECTORY=https://ca.example.org/directory", []string{"ACME_DIRECTORY has no effect without TLS=acme"}},
 		{production + "\nTLS=acme\nACME_DIRECTORY=https://ca.example.org/directory", nil},
 		{production + "\nADMIN_ADDR=:9090", []string{everywhere}},
-		{production + "\nADMIN_ADDR=0.0.0.0:9090", []string{everywhere}},
-		{production + "\nADMIN_ADDR=[::]:9090\nSHUTDOWN_TIMEOUT=25s", []string{everywhere}},
+		{production + "\nADMIN_ADDR=0.0.0.0:9090", nil}, // as the image has it
+		{production + "\nADMIN_ADDR=[::]:9090\nSHUTDOWN_TIMEOUT=25s", nil},
 		{production + "\nADMIN_ADDR=10.0.0.5:9090\nSHUTDOWN_TIMEOUT=26s", []string{"SHUTDOWN_TIMEOUT is beyond 25s: systemd with the unit of this service, and Kubernetes unless told otherwise, end the process after 30s"}},
 		{production + "\n" + ordinary, nil},
 		{production + "\n" + misspelt, []string{

@@ -41,7 +41,7 @@ func (c *Config) warnings() []string {
 		words string
 	}{
 		{c.ACMEDirectory != "" && c.TLS != "acme", "ACME_DIRECTORY has no effect without TLS=acme"},
-		{noAddress == nil && (host == "" || net.ParseIP(host).IsUnspecified()), "ADMIN_ADDR has all addresses of this machine: whoever reaches one reads metrics and takes profiles"},
+		{noAddress == nil && host == "", "ADMIN_ADDR has all addresses of this machine: whoever reaches one reads metrics and takes profiles. If that is meant, write 0.0.0.0 before the port"},
 		{c.ShutdownTimeout > maxStop, "SHUTDOWN_TIMEOUT is beyond 25s: systemd with the unit of this service, and Kubernetes unless told otherwise, end the process after 30s"},
 		{c.Development && c.DevelopmentPublic && !isLoopback(c.Base.Hostname()), "DEVELOPMENT_PUBLIC: whoever reaches this service signs in as anybody"},
 		{production && c.Base.Scheme == "http", "BASE_URL is plain http: browsers keep Secure cookies from it, except on localhost"},

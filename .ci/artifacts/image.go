@@ -33,8 +33,8 @@ var imageConfig = v1.Config{
 	// Docker reads this, though the OCI does not know it. An instance that waits for its database is none to restart.
 	Healthcheck: &v1.HealthConfig{Test: []string{"CMD", "/worldevents", "health", "--live"}, Interval: 10 * time.Second, Timeout: 10 * time.Second, Retries: 3},
 	Env: []string{
-		// Probes come from outside of the container.
-		"ADMIN_ADDR=:9090",
+		// Probes come from outside of the container. All addresses are meant, those of IPv6 among them.
+		"ADMIN_ADDR=0.0.0.0:9090",
 		// As in worldevents.service, which says what for. A container needs 530 MB then.
 		"GOMEMLIMIT=420MiB", "GODEBUG=adaptivestackstart=0",
 	},

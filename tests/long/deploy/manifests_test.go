@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -123,15 +124,26 @@ func (c container) start(t *testing.T, mounts map[string]string) *servicetest.Pr
 		dir = "/data"
 	}
 	p := servicetest.NewProgram(t).At(contained(t, root, "65532:65532", dir, mounts))
-	p.Env = nil
+	// As the image has it, but for the port.
+	admin, port := slices.DeleteFunc(imageEnv(t), func(v string) bool { return !strings.HasPrefix(v, "ADMIN_ADDR=") })[0], strings.TrimPrefix(servicetest.FreeAddress(t), "127.0.0.1")
+	p.Env = []string{strings.TrimSuffix(admin, ":9090") + port}
 	for name, value := range c.Env {
 		p.Env = append(p.Env, name+"="+value)
 	}
-	p.Env = append(p.Env, "LISTEN_ADDR="+servicetest.FreeAddress(t), "ADMIN_ADDR="+servicetest.FreeAddress(t))
+	p.Env = append(p.Env, "LISTEN_ADDR="+servicetest.FreeAddress(t))
 	if c.Env["HTTP_ADDR"] != "" {
 		p.Env = append(p.Env, "HTTP_ADDR="+servicetest.FreeAddress(t))
 	}
 	return p
+}
+
+// imageEnv is what the image of a release sets.
+func imageEnv(t *testing.T) (env []string) {
+	t.Helper()
+	for _, found := range regexp.MustCompile(`"([A-Z_]+=[^"]*)"`).FindAllStringSubmatch(readAll(t, projectPath(t, ".ci/artifacts/image.go")), -1) {
+		env = append(env, found[1])
+	}
+	return env
 }
 
 // volume makes a folder of the service's user.
@@ -206,6 +218,15 @@ func TestManifestsServe(t *testing.T) {
 			p.MustRun("user", "add", name)
 			p.MustRun("session", "issue", name)
 			p.MustRun("health")
+			for name := range strings.SplitSeq(c.Env["ADMIN_HOSTS"], ",") { // by which Prometheus asks
+				request, _ := http.NewRequest("GET", s.AdminURL+"/metrics", nil)
+				request.Host = name + ":9090"
+				res, err := http.DefaultClient.Do(request)
+				if err != nil || res.StatusCode != 200 {
+					t.Fatalf("/metrics of %s by %s: %v %v", c.File, name, res, err)
+				}
+				res.Body.Close()
+			}
 			if postgres { // another beside it
 				c.start(t, mounts).ServeReady()
 			}
@@ -266,10 +287,7 @@ func TestContainerfile(t *testing.T) {
 		"--volume", goEnv("GOCACHE")+":/cache", "--file", filepath.Join(dir, "deploy/Containerfile"), "--tag", "worldevents", dir)
 	i := unpackImage(t, run, "worldevents")
 	testRuns(t, i)
-	var names []string
-	for _, name := range regexp.MustCompile(`"([A-Z_]+=[^"]*)"`).FindAllStringSubmatch(readAll(t, projectPath(t, ".ci/artifacts/image.go")), -1) {
-		names = append(names, name[1])
-	}
+	names := imageEnv(t)
 	env := slices.DeleteFunc(i.OCIv1.Config.Env, func(v string) bool { return strings.HasPrefix(v, "PATH=") })
 	slices.Sort(env)
 	if slices.Sort(names); !slices.Equal(env, names) {
