@@ -1,4 +1,4 @@
-// Shows the contract in Swagger UI. The browser sends the cookies by itself.
+// Shows the contract in Swagger UI.
 import { callOf, languages } from "./calls.js";
 
 const root = document.getElementById("swagger-ui");
@@ -12,7 +12,7 @@ const followScheme = () => document.documentElement.classList.toggle("dark-mode"
 dark.addEventListener("change", followScheme);
 followScheme();
 
-// The index has a link to each operation, and to the headings of what is true of all. Ids are as Swagger UI makes them.
+// The index links operations, and headings of what is true of all. Ids are as Swagger UI makes them.
 const index = document.querySelector(".index");
 const links = index.querySelector("div");
 const targetOf = ({ hash }) => document.getElementById(`operations${hash.slice(1).replaceAll("/", "-")}`);
@@ -62,7 +62,6 @@ function lead(link, part) {
   arrive();
 }
 
-// What has no name gets one.
 const names = {
   "textarea.body-param__text": () => "Request body",
   "[data-param-name] input": (input) => input.closest("[data-param-name]").dataset.paramName,
@@ -114,7 +113,6 @@ function errorsOf(spec) {
 }
 
 const plugin = (spec) => ({ React: { createElement: h, useId, useState } }) => {
-  /** Radio buttons, as tabs. */
   function Choice({ label, options, chosen, choose }) {
     const name = useId();
     return h("div", { className: "choice", role: "radiogroup", "aria-label": label }, options.map((option) => h("label", { key: option },
@@ -131,7 +129,7 @@ const plugin = (spec) => ({ React: { createElement: h, useId, useState } }) => {
       await navigator.clipboard?.writeText(text);
       setCopied(navigator.clipboard && text);
     };
-    return h("section", { className: "calls", "aria-label": "Code" },
+    return h("div", { className: "calls" },
       h(Choice, { label: "Language", options: Object.keys(languages), chosen: language, choose: (name) => layoutActions.changeMode("language", name) }),
       h("span", { role: "status" }, copied === text ? "Copied" : ""),
       h("button", { type: "button", className: "btn", "aria-label": `Copy for ${language}`, onClick: copy }, "Copy"),
@@ -188,11 +186,8 @@ async function show() {
   SwaggerUIBundle({
     spec,
     domNode: root,
-    presets: [SwaggerUIBundle.presets.apis],
     plugins: [plugin(spec)],
-    layout: "BaseLayout",
     deepLinking: true,
-    displayRequestDuration: true,
     tryItOutEnabled: true,
     defaultModelsExpandDepth: 0,
     validatorUrl: null,
