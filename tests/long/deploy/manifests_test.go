@@ -294,3 +294,67 @@ func TestContainerfile(t *testing.T) {
 		t.Errorf("the image has %q, that of a release %q", env, names)
 	}
 }
+
+// The scripts of docs/operate/containers.md that restore and grow do so, step by step, as far as there is no engine: docker runs the
+// commands in a container that is imitated.
+func TestContainerRunbooks(t *testing.T) {
+	t.Parallel()
+	all := manifests(t)
+	c := all[slices.IndexFunc(all, func(c container) bool { return c.File == "compose.yaml" && c.Name == "worldevents" })]
+	db := servicetest.EmptyPostgres(t)
+	etc, kept := volume(t), volume(t)
+	p := c.start(t, map[string]string{"/etc/worldevents": etc, "/var/lib/worldevents": kept})
+	const key = "1f0e9d8c7b6a59483726150493a2b1c0d1e2f3041526374859607182a3b4c5d6"
+	write(t, filepath.Join(etc, ".env"), "BASE_URL=https://events.example.org\nJWT_SECRET_FILE=secrets/jwt\nDATABASE_URL=sqlite:/var/lib/worldevents/worldevents.db\n")
+	for name, text := range map[string]string{"jwt": key, "url": db.URL, "postgres": "password"} {
+		write(t, filepath.Join(etc, "secrets", name), text)
+	}
+	bin := t.TempDir()
+	docker := `#!/bin/sh -eu
+shift
+case $1 in
+run) shift; while [ "$1" != worldevents ]; do
+  case $1 in --env) case $2 in *=*) export "$2";; esac; shift;; esac; shift
+  done; shift; exec ` + p.Command().Path + ` "$@";;
+logs) cat "$AUDIT";;
+*) echo "$@" >>"$DONE";;
+esac
+`
+	if err := os.WriteFile(filepath.Join(bin, "docker"), []byte(docker), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	done, audit := filepath.Join(bin, "done"), filepath.Join(bin, "audit")
+	run := func(script string) {
+		t.Helper()
+		script = strings.NewReplacer("/var/lib/worldevents/backups |", kept+"/backups |", "postgres://worldevents@postgres/worldevents", db.URL).Replace(script)
+		command := exec.Command("sh", "-c", script)
+		command.Dir, command.Env = etc, append(p.Env, "PATH="+bin+":"+os.Getenv("PATH"), "DONE="+done, "AUDIT="+audit)
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%v %s\n%s", err, out, script)
+		}
+	}
+	scripts := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(servicetest.Shipped(t, "docs/operate/containers.md"), -1)
+	restore, grow := scripts[len(scripts)-2][1], scripts[len(scripts)-1][1]
+
+	p.MustRun("migrate")
+	p.MustRun("user", "add", "alice")
+	p.MustRun("user", "add", "mallory")
+	p.Run(backup(all, "compose.yaml").Args...)
+	p.MustRun("user", "add", "lost")
+	_, blocked, _ := p.Run("user", "block", "mallory")
+	write(t, audit, blocked)
+	run(restore)
+	if list := p.MustRun("user", "list"); strings.Contains(list, "lost") || !strings.Contains(list, "alice") {
+		t.Errorf("after the restore: %s", list)
+	}
+	if _, _, status := p.Run("session", "issue", "mallory"); status == 0 {
+		t.Error("who was blocked since the backup signs in")
+	}
+	run(grow)
+	if !strings.Contains(readAll(t, filepath.Join(etc, ".env")), "DATABASE_URL_FILE=secrets/url") || !strings.Contains(p.MustRun("user", "list"), "alice") {
+		t.Error("the service is not on PostgreSQL")
+	}
+	if got := readAll(t, done); got != "stop worldevents\nup --detach worldevents\nup --detach postgres\nstop worldevents\nup --detach worldevents\n" {
+		t.Errorf("docker compose %s", got)
+	}
+}
