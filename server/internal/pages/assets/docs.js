@@ -47,7 +47,7 @@ addEventListener("click", (event) => {
 
 /** Opens what a link leads to, and focuses a part of it. */
 function lead(link, part) {
-  let left = 30; // frames for React to replace what is there, with which the focus goes
+  let left = 30; // frames: React replaces what has the focus
   const arrive = () => {
     const target = targetOf(link);
     const button = target?.querySelector("button");
