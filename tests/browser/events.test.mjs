@@ -57,7 +57,7 @@ for (const javaScriptEnabled of [true, false]) {
 
     const tab = await openTab(t, alice, { javaScriptEnabled });
     await tab.goto(`${service.base}/docs`);
-    await tab.getByRole("navigation").getByRole("link", { name: "Events" }).click();
+    await tab.getByRole("navigation").getByRole("link", { name: "Events", exact: true }).click();
     assert.deepEqual(await names(tab), ["Roftop concert", "Boat trip", "Chess"]);
     await tab.getByRole("navigation").getByRole("link", { name: "Sessions" }).click();
     await tab.getByRole("link", { name: "Your events" }).click();
