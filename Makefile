@@ -37,9 +37,6 @@ GOTEST = TEST_PROGRAM=$(CURDIR)/bin/worldevents go test -parallel $(PARALLEL) -o
 test: build ## Test what a change most likely breaks, on SQLite and on PostgreSQL
 	GOGC=400 $(GOTEST) -timeout 20m $$(go list ./... | grep -v /tests/long/)
 
-test-short: ## Build, vet and test with no setting of Go's, as editors do: with cgo where there is gcc, and on SQLite alone
-	env -u CGO_ENABLED -u GOFLAGS sh -c 'go build -o /dev/null . && go vet ./... && go test -short $(TESTFLAGS) ./...'
-
 test-faults: build ## Break databases, networks and the process itself under load (minutes; needs pgbouncer, haproxy, nginx and strace)
 	$(GOTEST) -parallel $$(($(PARALLEL) / 2)) -timeout 40m ./tests/long/faults # which promise times: fewer at once
 
@@ -115,4 +112,4 @@ generate: ## Regenerate gen/ from openapi.yaml, and take Swagger UI from its pac
 	@.ci/node gen/typescript npm run --silent generate
 	@.ci/node server/internal/pages/swagger ./generate
 
-.PHONY: help run build release test race test-short test-faults test-hostile test-cluster test-deploy test-postgres test-model fuzz client test-clients test-guards test-browser test-oidc mutants bench check outdated generate
+.PHONY: help run build release test race test-faults test-hostile test-cluster test-deploy test-postgres test-model fuzz client test-clients test-guards test-browser test-oidc mutants bench check outdated generate
