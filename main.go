@@ -64,7 +64,7 @@ type program struct {
 
 func main() {
 	keepFilesPrivate()
-	// These signals ask serve to reload. Until somebody listens to them one would end the process.
+	// Without a channel SIGHUP would end the process.
 	hangups := make(serve.Hangups, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	var cli program
@@ -91,8 +91,8 @@ func main() {
 	}
 }
 
-// reportFailure writes the error that ends the process, in one line: for a person, but in the format of the log for a command
-// that supervisors run, whose lines programs read. selected is nil if the arguments name none.
+// reportFailure writes the error that ends the process, in one line: in the format of the log for a command that supervisors run. selected
+// is nil if the arguments name no command.
 func reportFailure(selected *kong.Context, err error) {
 	if selected == nil || selected.Command() != "serve" && selected.Command() != "migrate" {
 		fmt.Fprintln(logs.Stderr, "worldevents:", logs.OneLine(err))
@@ -103,7 +103,7 @@ func reportFailure(selected *kong.Context, err error) {
 	log.Error("failed", "command", selected.Command(), "error", logs.OneLine(err))
 }
 
-// withoutURLs is what the parser says of arguments, without those that may have a password in them.
+// withoutURLs removes from an error of the parser the arguments that may have a password.
 func withoutURLs(text string, args []string) string {
 	for _, arg := range args {
 		if strings.Contains(arg, "://") {

@@ -23,8 +23,8 @@ var (
 
 const noPort = "must end with a port, 0 to 65535"
 
-// listeners fills in ListenAddrs. The host localhost is both loopback addresses (RFC 6761 section 6.3), since browsers try
-// either. In development these are the default: there anybody who reaches the service signs in as anybody.
+// listeners fills in ListenAddrs. The host localhost is both loopback addresses (RFC 6761 section 6.3), since browsers try either. In
+// development these are the default: whoever reaches the service signs in as anybody.
 func (c *Config) listeners() []check {
 	c.ListenAddrs = []string{c.ListenAddr}
 	host, text, noAddress := net.SplitHostPort(c.ListenAddr)
@@ -42,7 +42,6 @@ func (c *Config) listeners() []check {
 	}, each("ADMIN_HOSTS", c.AdminHosts, hostName.MatchString, "must be a host name without port")...)
 }
 
-// isAddress reports whether text is host:port or :port.
 func isAddress(text string) bool {
 	_, port, err := net.SplitHostPort(text)
 	if err == nil {
@@ -51,8 +50,7 @@ func isAddress(text string) bool {
 	return err == nil
 }
 
-// UsePort makes port, of the public listener, that of the default of BASE_URL. It changes nothing in production, nor
-// where BASE_URL is set.
+// UsePort gives the default of BASE_URL the port of the public listener, in development alone.
 func (c *Config) UsePort(port int) {
 	if !c.Development || c.given["BASE_URL"] != "" {
 		return
@@ -68,7 +66,7 @@ func (c *Config) UsePort(port int) {
 	c.Base, _ = url.Parse(c.BaseURL)
 }
 
-// baseURL fills in Base. It stays nil if BASE_URL is no address.
+// baseURL fills in Base, which stays nil for what is no address.
 func (c *Config) baseURL() []check {
 	c.Base = parseHTTPURL(c.BaseURL)
 	if strings.ContainsAny(c.BaseURL, ";, \"<>") {
@@ -81,7 +79,7 @@ func (c *Config) baseURL() []check {
 	}
 }
 
-// tls looks at the settings of TLS. baseURL comes before it.
+// tls comes after baseURL.
 func (c *Config) tls() []check {
 	_, port, noAddress := net.SplitHostPort(c.HTTPAddr)
 	_, err := net.LookupPort("tcp", port)
@@ -102,13 +100,13 @@ func (c *Config) tls() []check {
 	}
 }
 
-// isOwnFolder reports whether a folder can keep keys, as far as this user sees. One that does not exist will be made.
+// isOwnFolder reports whether nobody else can write a folder. One that does not exist will be made.
 func isOwnFolder(path string) bool {
 	info, err := os.Stat(path)
 	return err != nil || info.IsDir() && info.Mode().Perm()&0o022 == 0
 }
 
-// isDNSName reports whether an authority may give a certificate for host, which names neither this machine nor an address.
+// isDNSName reports whether an authority may issue a certificate for host: it names neither this machine nor an address.
 func isDNSName(host string) bool {
 	last := host[strings.LastIndex(host, ".")+1:]
 	return dnsName.MatchString(host) && len(host) <= 253 && !isLoopback(host) && strings.Trim(last, "0123456789") != ""
@@ -140,8 +138,7 @@ func (c *Config) proxies() []check {
 		"trusts a sixteenth of all addresses or more, so that clients choose the address they come from: list the networks of the proxies"})
 }
 
-// tooWide reports whether networks hold a sixteenth of all IPv4 or of all IPv6 addresses. All private networks are less,
-// all public addresses of either kind are more.
+// tooWide reports whether networks have a sixteenth of all IPv4 or IPv6 addresses. All private networks are less, all public ones more.
 func tooWide(networks []netip.Prefix) bool {
 	var shares [2]float64 // of IPv4 and of IPv6
 	for _, p := range networks {
@@ -150,7 +147,7 @@ func tooWide(networks []netip.Prefix) bool {
 	return max(shares[0], shares[1]) >= 1./16
 }
 
-// parseHTTPURL returns nil for what is no address of http or https, or has a user, a query or a fragment.
+// parseHTTPURL returns nil for anything but an address of http or https without user, query and fragment.
 func parseHTTPURL(text string) *url.URL {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// origins looks at a setting of origins, each of which allowed lets pass.
 func (c *Config) origins(setting string, origins []string, allowed func(string) bool) []check {
 	isSafe := func(origin string) bool {
 		return c.Development || !isOrigin(origin) || strings.HasPrefix(origin, "https:") || isLoopback(parseHTTPURL(origin).Hostname())
@@ -21,27 +20,24 @@ func (c *Config) origins(setting string, origins []string, allowed func(string) 
 		each(setting, origins, isSafe, "must be https in production, except on localhost")...)
 }
 
-// isOrigin reports whether text is an origin in the one spelling that browsers send (RFC 6454 section 6.2): any other
-// would match nothing.
+// isOrigin reports whether text is an origin as browsers spell it (RFC 6454 section 6.2): any other spelling would match nothing.
 func isOrigin(text string) bool {
 	u := parseHTTPURL(text)
 	return u != nil && text == u.Scheme+"://"+u.Host && text == strings.ToLower(text) &&
 		!strings.Contains(text, "*") && !strings.HasSuffix(text, ":") && u.Port() != map[string]string{"http": "80", "https": "443"}[u.Scheme]
 }
 
-// appOrigin is the origin of what an app shows in a web view, such as tauri://localhost. Nobody reaches it over the network.
+// appOrigin is the origin of an app's web view, such as tauri://localhost. Nobody reaches it over the network.
 var appOrigin = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://[A-Za-z0-9._-]+(:[0-9]+)?$`)
 
-// isPageOrigin reports whether text is the origin of a page: isOrigin, or that of an app.
 func isPageOrigin(text string) bool {
 	scheme, _, _ := strings.Cut(text, ":")
 	return isOrigin(text) || appOrigin.MatchString(text) && !slices.Contains([]string{"http", "https", "ws", "wss", "file", "data", "javascript"}, scheme)
 }
 
-// brand is a BRAND_NAME that fits into the head of a page beside who is signed in.
+// brand is a BRAND_NAME that fits into the head of a page beside the user's name.
 var brand = regexp.MustCompile(`^[\pL\pM\pN\pP\pS ]{1,40}$`)
 
-// pages looks at what the pages and security.txt say.
 func (c *Config) pages() []check {
 	return append([]check{
 		{"BRAND_NAME", utf8.ValidString(c.BrandName) && brand.MatchString(c.BrandName) && strings.Trim(c.BrandName, " ") != "",
@@ -49,14 +45,13 @@ func (c *Config) pages() []check {
 	}, each("SECURITY_CONTACT", c.SecurityContacts, isContact, "must be a URI such as mailto:security@example.org, https://example.org/report or tel:+1-201-555-0123")...)
 }
 
-// isContact reports whether text is a URI by which people can be reached (RFC 9116 section 2.5.3).
+// isContact reports whether text is a contact of security.txt (RFC 9116 section 2.5.3).
 func isContact(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && slices.Contains([]string{"mailto", "https", "tel"}, u.Scheme) && u.Host+u.Opaque != "" &&
 		!strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// provider looks at the settings of the identity provider.
 func (c *Config) provider() []check {
 	used, issuer := c.OIDCIssuer != "", parseHTTPURL(c.OIDCIssuer)
 	return []check{
@@ -88,7 +83,7 @@ func coversHost(domain, host string) bool {
 		strings.Trim(domain, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.") == ""
 }
 
-// isPublicSuffix reports whether browsers take no cookies of host for domain, since it is a public suffix (RFC 6265 section 5.3).
+// isPublicSuffix reports whether browsers refuse cookies of host for domain, a public suffix (RFC 6265 section 5.3).
 func isPublicSuffix(domain, host string) bool {
 	name := strings.ToLower(strings.TrimSuffix(domain, "."))
 	suffix, icann := publicsuffix.PublicSuffix(name)

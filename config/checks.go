@@ -10,14 +10,13 @@ import (
 	"worldevents/models"
 )
 
-// check is a row of the tables: what a setting must be, in words that follow its name and show no secret.
+// check is a row of the tables. Its words follow the name of the setting, and show no secret.
 type check struct {
 	setting string
 	met     bool
 	words   string
 }
 
-// each has a row for every value of a list.
 func each(setting string, values []string, met func(value string) bool, words string) (rows []check) {
 	for _, value := range values {
 		rows = append(rows, check{setting, met(value), fmt.Sprintf("%q %s", value, words)})
@@ -25,7 +24,6 @@ func each(setting string, values []string, met func(value string) bool, words st
 	return rows
 }
 
-// failed returns an error for each row that is not met.
 func failed(tables ...[]check) (problems []error) {
 	for _, row := range slices.Concat(tables...) {
 		if !row.met {
@@ -35,7 +33,7 @@ func failed(tables ...[]check) (problems []error) {
 	return problems
 }
 
-// validate fills in what the texts mean, and returns everything that is wrong with their values.
+// validate fills in the computed fields, and returns everything that is wrong.
 func (c *Config) validate(needKey bool) []error {
 	c.Development = c.AppEnv == "development"
 	return failed(
@@ -58,7 +56,7 @@ func (c *Config) database() []check {
 	}
 }
 
-// lifetimes fills in the defaults that follow other settings.
+// lifetimes fills in defaults that depend on other settings.
 func (c *Config) lifetimes() []check {
 	validTTL := within(c.RefreshTokenTTL, time.Second, 400*24*time.Hour)
 	longestLeeway := 10 * time.Minute
@@ -93,7 +91,6 @@ func (c *Config) limits() []check {
 	}
 }
 
-// within reports whether value lies between two limits, or is one of them.
 func within[T int | float64 | time.Duration](value, least, most T) bool {
 	return value >= least && value <= most
 }
@@ -113,7 +110,7 @@ func (c *Config) logging() []check {
 	}
 }
 
-// parseAccessLog returns how many requests leave a line together; 0 means none.
+// parseAccessLog returns LogEvery.
 func parseAccessLog(text string) (every int64, ok bool) {
 	switch text {
 	case "all":

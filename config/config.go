@@ -16,7 +16,7 @@ import (
 
 // Config is what the environment says.
 type Config struct {
-	// AppEnv is production or development: cookies for plain HTTP, the sign-in page, logs as text.
+	// AppEnv is production, or development: cookies for plain HTTP, the sign-in page, logs as text.
 	AppEnv string `env:"APP_ENV" envDefault:"production"`
 	// DevelopmentPublic allows development with a BASE_URL that is not local: there anybody signs in as anybody.
 	DevelopmentPublic bool `env:"DEVELOPMENT_PUBLIC" envDefault:"false"`
@@ -94,8 +94,7 @@ type Config struct {
 	MaxInFlight int `env:"MAX_IN_FLIGHT" envDefault:"2048"`
 	// MaxWaiting is the number of requests that wait for news of a list at once, an eighth of them of one user; more wait for none.
 	MaxWaiting int `env:"MAX_WAITING" envDefault:"10000"`
-	// MaxConnections is the number of connections that clients may have; more are closed at once. 0 means three quarters of the files
-	// that the process may have open.
+	// MaxConnections is the number of clients' connections; more are closed at once. 0 means three quarters of the open files allowed.
 	MaxConnections int `env:"MAX_CONNECTIONS" envDefault:"0"`
 	// ListCache is how much memory lists may take that are kept for others who ask, in MiB; 0 keeps none.
 	ListCache int `env:"LIST_CACHE" envDefault:"64"`
@@ -128,17 +127,17 @@ type Config struct {
 	LogEvery int64 `env:"-"`
 	// Warnings are what is allowed but rarely meant, one line each, for the log of a serving process.
 	Warnings []string `env:"-"`
-	// given is what .env and the environment say. Whatever is empty there has its default.
+	// given is what .env and the environment say. An empty value means the default.
 	given map[string]string
-	// exposed says which files of settings others can write.
+	// exposed are the files of settings that others can write.
 	exposed []check
 }
 
 // WriteTimeout bounds the time that a response takes from the end of the request's headers on.
 const WriteTimeout = 30 * time.Second
 
-// Load reads the file .env in the working directory, if there is one, and the environment, which wins. The error
-// names every problem at once and quotes no secret. A command that signs or verifies nothing needs no key.
+// Load reads the file .env in the working directory, if there is one, and the environment, which wins. The error names every problem at
+// once and quotes no secret. needKey is false for a command that signs and verifies nothing.
 func Load(needKey bool) (*Config, error) {
 	c, problems := Inspect(needKey)
 	if len(problems) > 0 {
@@ -147,7 +146,7 @@ func Load(needKey bool) (*Config, error) {
 	return c, nil
 }
 
-// Inspect is Load that returns every problem by itself, and what can be made of the other settings.
+// Inspect is Load that returns the problems beside what can be made of the other settings.
 func Inspect(needKey bool) (*Config, []error) {
 	c, problems := readSettings()
 	exportLibpq(c.given)
@@ -158,7 +157,7 @@ func Inspect(needKey bool) (*Config, []error) {
 	return c, problems
 }
 
-// readSettings returns a Config of what the file .env and the environment say, and everything that is wrong with that file.
+// readSettings fills in given, and returns everything that is wrong with .env.
 func readSettings() (*Config, []error) {
 	c := &Config{given: make(map[string]string)}
 	file, problems := c.readDotEnv()
@@ -167,8 +166,7 @@ func readSettings() (*Config, []error) {
 	return c, problems
 }
 
-// RereadLogLevel returns LOG_LEVEL as Load would find it now. The error names every problem with that setting and with the
-// file .env at once.
+// RereadLogLevel returns LOG_LEVEL as Load would find it now. The error names every problem with it and with .env.
 func (c *Config) RereadLogLevel() (slog.Level, error) {
 	now, problems := readSettings()
 	now.given = map[string]string{"APP_ENV": c.AppEnv, "LOG_LEVEL": now.given["LOG_LEVEL"]}
@@ -176,8 +174,7 @@ func (c *Config) RereadLogLevel() (slog.Level, error) {
 	return now.LogLevel, errors.Join(problems...)
 }
 
-// parse fills in the fields, and returns everything that is wrong with what is given. A setting of the wrong type has its default
-// from then on, so that what else is wrong is found, too.
+// parse fills in the fields, and returns everything that is wrong. A setting of the wrong type gets its default, so that parse goes on.
 func (c *Config) parse(needKey bool) []error {
 	problems := c.readSecretFiles()
 	mistyped, _ := errors.AsType[env.AggregateError](env.ParseWithOptions(c, env.Options{Environment: c.given}))
@@ -202,7 +199,6 @@ func (c *Config) parse(needKey bool) []error {
 	return problems
 }
 
-// typeHints says what a value of a type looks like.
 var typeHints = map[string]string{
 	"time.Duration": "a duration such as 30s or 720h",
 	"int":           "a whole number",

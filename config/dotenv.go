@@ -14,11 +14,9 @@ import (
 	"unicode/utf8"
 )
 
-// dotEnvFile is read in the working directory.
 const dotEnvFile = ".env"
 
-// readDotEnv reads the file .env, if there is one, and returns everything that is wrong with it, but who else can write it: that is
-// exposed. No error quotes a line.
+// readDotEnv reads the file .env, if there is one, and returns everything that is wrong with it. No error quotes a line.
 func (c *Config) readDotEnv() (values map[string]string, problems []error) {
 	f, err := os.Open(dotEnvFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -44,8 +42,7 @@ func (c *Config) readDotEnv() (values map[string]string, problems []error) {
 	return parseDotEnv(string(text))
 }
 
-// exportLibpq puts the variables of libpq, such as PGHOST, into the environment, where the driver of PostgreSQL reads them. One
-// that is there stays, an empty one, too.
+// exportLibpq adds the variables of libpq, such as PGHOST, to the environment, where the driver of PostgreSQL reads them.
 func exportLibpq(values map[string]string) {
 	for name, value := range values {
 		if _, there := os.LookupEnv(name); !there && strings.HasPrefix(name, "PG") {
@@ -54,10 +51,8 @@ func exportLibpq(values map[string]string) {
 	}
 }
 
-// parseDotEnv reads lines of NAME=value. Values are literal: nothing in them is expanded or unescaped, so that no secret
-// is cut at a dollar sign. A name may stand there once only, or a setting would be lost.
-//
-// It is ours because the libraries lose settings: godotenv expands $NAME, and go-envparse takes any # for a comment.
+// parseDotEnv reads lines of NAME=value, each name once. Values are literal. The libraries would lose secrets: godotenv expands $NAME, and
+// go-envparse takes any # for a comment.
 func parseDotEnv(text string) (values map[string]string, problems []error) {
 	values = make(map[string]string)
 	lines := make(map[string]int) // from 1 on
@@ -77,15 +72,14 @@ func parseDotEnv(text string) (values map[string]string, problems []error) {
 }
 
 var (
-	export = regexp.MustCompile(`^export[ \t]+`)
-	// assignment has a name such as that of a variable, in which some programs allow dots and dashes.
+	export     = regexp.MustCompile(`^export[ \t]+`)
 	assignment = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=(.*)$`)
 	comment    = regexp.MustCompile(`[ \t]#.*$`)
 )
 
 const blanks = " \t"
 
-// parseDotEnvLine reads one line. The name is empty for a blank line and for a comment.
+// parseDotEnvLine returns no name for a blank line or a comment.
 func parseDotEnvLine(line string) (name, value string, err error) {
 	if !utf8.ValidString(line) || strings.ContainsFunc(line, func(r rune) bool { return unicode.IsControl(r) && r != '\t' }) {
 		return "", "", errors.New("must be text in UTF-8 without control characters")

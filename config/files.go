@@ -13,7 +13,7 @@ func (c *Config) ConnectionLimit() int {
 	return c.MaxConnections
 }
 
-// openFiles is how many files the process may have open. Each connection is one.
+// openFiles is the limit of open files. Each connection is one.
 func openFiles() int {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {

@@ -10,19 +10,19 @@ import (
 	"worldevents/config/regularfile"
 )
 
-// example is a part of keys that stand in documentation for everybody to read.
+// example is a part of keys in public documentation.
 var example = regexp.MustCompile(`(?i)change[-_]?me|change this|replace[-_]me|your-256-bit-secret|your[-_]secret|` +
 	`a-string-secret-at-least-256-bits-long|a-valid-string-secret-that-is-at-least-512-bits-long`)
 
 // jwtSecret fills in Keys.
 func (c *Config) jwtSecret(needKey bool) []check {
-	if c.JWTSecret == "" { // what is wrong with a file was found when it was read
+	if c.JWTSecret == "" { // readSecretFiles has said what is wrong with a file
 		return []check{{"JWT_SECRET", !needKey || c.JWTSecretFile != "", "is required: 32 bytes or more, such as the output of: openssl rand -hex 32"}}
 	}
 	return c.readKeys(c.JWTSecret)
 }
 
-// readKeys fills in Keys from text (RFC 7518 section 3.2 asks for 256 bits). The rows say which key is wrong, never what it is.
+// readKeys fills in Keys (RFC 7518 section 3.2 asks for 256 bits). The rows number the keys, and never quote them.
 func (c *Config) readKeys(text string) (rows []check) {
 	setting := c.Source("JWT_SECRET")
 	for i, secret := range strings.Split(text, ",") {
@@ -56,15 +56,13 @@ func (c *Config) weakKeys() (warnings []string) {
 	return warnings
 }
 
-// distinct counts the distinct characters of a key. A byte that is no UTF-8 is a character of its own.
 func distinct(secret string) int {
 	characters := strings.Split(secret, "")
 	slices.Sort(characters)
 	return len(slices.Compact(characters))
 }
 
-// isSequence reports whether most characters are the successor, or most the predecessor, of the one before. Of 64
-// hexadecimal digits that were drawn about 4 are.
+// isSequence reports whether half of the characters follow or precede the one before. Of 64 random hexadecimal digits about 4 do.
 func isSequence(secret string) bool {
 	steps := make(map[int]int)
 	for i := 1; i < len(secret); i++ {

@@ -14,11 +14,11 @@ import (
 
 const privateKeyFile = "JWT_PRIVATE_KEY_FILE"
 
-// Ed25519Keys are the keys of a file, each in its order there.
+// Ed25519Keys are the keys of a file, in its order.
 type Ed25519Keys struct {
 	// The first private key signs, if there is one. All verify.
 	Private []ed25519.PrivateKey
-	// Public keys verify what others sign, or will.
+	// Public keys verify the JWTs of other signers.
 	Public []ed25519.PublicKey
 }
 
@@ -33,7 +33,6 @@ func (k Ed25519Keys) All() (public [][]byte) {
 	return public
 }
 
-// privateKeys fills in Ed25519Keys.
 func (c *Config) privateKeys() []check {
 	if c.JWTPrivateKeyFile == "" {
 		return nil
@@ -52,8 +51,7 @@ func (c *Config) RereadPrivateKeys(file regularfile.File) (keys Ed25519Keys, war
 
 var errNoKeys = errors.New("must have private keys in PKCS #8, not encrypted, or public keys, all in PEM, and nothing else: make one with openssl genpkey -algorithm ed25519")
 
-// parsePrivateKeys reads one or more different keys of Ed25519, in PEM (RFC 7468) and PKCS #8, not encrypted, or as a
-// SubjectPublicKeyInfo (both RFC 8410).
+// parsePrivateKeys reads different keys of Ed25519 in PEM (RFC 7468): PKCS #8, not encrypted, or SubjectPublicKeyInfo (RFC 8410).
 func parsePrivateKeys(content []byte) (keys Ed25519Keys, err error) {
 	for rest := content; len(bytes.TrimSpace(rest)) > 0; {
 		var block *pem.Block

@@ -10,15 +10,14 @@ import (
 	"worldevents/config/regularfile"
 )
 
-// fromFiles are the settings whose value may stand in a file, which the setting with fileSuffix names.
+// fromFiles are the settings whose value may be in a file, which the setting with fileSuffix names.
 var fromFiles = []string{"DATABASE_URL", "JWT_SECRET", "OIDC_CLIENT_SECRET"}
 
 const fileSuffix = "_FILE"
 
-// maxSecretFile is the size of such a file in bytes at most.
-const maxSecretFile = 64 << 10
+const maxSecretFile = 64 << 10 // in bytes
 
-// readSecretFiles adds to what is given what the files say, and returns what is wrong with them.
+// readSecretFiles adds the values of the files to given, and returns what is wrong with them.
 func (c *Config) readSecretFiles() (problems []error) {
 	for _, name := range fromFiles {
 		setting := name + fileSuffix
@@ -36,9 +35,7 @@ func (c *Config) readSecretFiles() (problems []error) {
 	return problems
 }
 
-// ReadFile returns what the file of a setting holds now.
-//
-// The owner may be anybody: container engines mount files that belong to users of another machine.
+// ReadFile reads the file of a setting. Its owner may be anybody: container engines mount files of users of another machine.
 func (c *Config) ReadFile(setting string) (regularfile.File, error) {
 	if isNoPath(c.given[setting]) {
 		return regularfile.File{}, errors.New("must be the path of a file, and not what is in it")
@@ -46,7 +43,6 @@ func (c *Config) ReadFile(setting string) (regularfile.File, error) {
 	return regularfile.Read(c.given[setting], maxSecretFile)
 }
 
-// readFile returns what parse makes of what is in the file of a setting.
 func readFile[T any](c *Config, setting string, parse func(content []byte) (T, error)) (value T, err error) {
 	file, err := c.ReadFile(setting)
 	if err != nil {
@@ -55,7 +51,7 @@ func readFile[T any](c *Config, setting string, parse func(content []byte) (T, e
 	return parseFile(c, setting, file, parse)
 }
 
-// parseFile returns what parse makes of a file. One that others than its owner can write is exposed. No error quotes what is in it.
+// parseFile parses a file, and adds one that others can write to exposed. No error quotes the file.
 func parseFile[T any](c *Config, setting string, file regularfile.File, parse func(content []byte) (T, error)) (value T, err error) {
 	if value, err = parse(file.Content); err != nil {
 		return value, fmt.Errorf("%q: %w", file.Path, err)
@@ -66,7 +62,7 @@ func parseFile[T any](c *Config, setting string, file regularfile.File, parse fu
 	return value, nil
 }
 
-// oneLine returns a text in UTF-8 without the line ending that most editors leave, LF or CRLF.
+// oneLine removes the line ending that most editors leave, LF or CRLF.
 func oneLine(content []byte) (string, error) {
 	text := string(content)
 	if rest, ok := strings.CutSuffix(text, "\n"); ok {
@@ -85,13 +81,12 @@ func oneLine(content []byte) (string, error) {
 	return text, nil
 }
 
-// isNoPath reports whether the value of a setting with fileSuffix looks like that of the one without: errors and check would
-// show it.
+// isNoPath reports whether a path looks like the secret itself, which errors and check would show.
 func isNoPath(path string) bool {
 	return strings.Contains(path, "://") || strings.Contains(path, "-----BEGIN") || len(path) >= 32 && !strings.ContainsAny(path, "/.")
 }
 
-// Source returns the setting that says name: name itself, or the one that names its file.
+// Source returns the setting that has the value of name: name itself, or the one of its file.
 func (c *Config) Source(name string) string {
 	if c.given[name+fileSuffix] != "" {
 		return name + fileSuffix
@@ -99,13 +94,11 @@ func (c *Config) Source(name string) string {
 	return name
 }
 
-// Reread returns the value that a file gives a setting, as ReadFile has read it, and a warning if others can write it in
-// development.
+// Reread returns the value of a setting in a file that ReadFile has read. Others may write the file in development alone, with a warning.
 func (c *Config) Reread(name string, file regularfile.File) (text string, warnings []string, err error) {
 	return reread(c, name+fileSuffix, file, oneLine)
 }
 
-// reread returns what parse makes of a file, and a warning if others can write it in development.
 func reread[T any](c *Config, setting string, file regularfile.File, parse func(content []byte) (T, error)) (value T, warnings []string, err error) {
 	now := &Config{given: c.given}
 	value, err = parseFile(now, setting, file, parse)

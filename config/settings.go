@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// masked stands for a secret that is set, as url.URL.Redacted writes it.
-const masked = "xxxxx"
+const masked = "xxxxx" // as url.URL.Redacted writes it
 
 // Settings returns the effective value of each setting by its name, with secrets masked.
 func (c *Config) Settings() map[string]string {
@@ -31,7 +30,7 @@ func (c *Config) Settings() map[string]string {
 	return all
 }
 
-// mask hides what is secret in the value of a setting: all of a key, or the passwords in a database's URL.
+// mask hides a secret: all of a key, or the passwords in a database's URL.
 func mask(name, text string) string {
 	switch {
 	case strings.HasSuffix(name, fileSuffix) && isNoPath(text):

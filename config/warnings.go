@@ -10,11 +10,10 @@ import (
 	"time"
 )
 
-// ours are first words of settings that other programs seldom use.
+// ours are first words of our settings that other programs seldom use.
 var ours = []string{"ACME", "ALLOWED", "COOKIE", "JWT", "OIDC", "REFRESH", "RETURN", "SHUTDOWN", "TRUSTED"}
 
-// unknown returns a warning for each variable that is no setting although it stands in .env or begins with a word of ours. Its
-// value is not shown.
+// unknown returns a warning for each variable of .env, or with a word of ours, that is no setting.
 func (c *Config) unknown() (warnings []string) {
 	known := c.Settings()
 	for _, name := range slices.Sorted(maps.Keys(c.given)) {
@@ -28,7 +27,7 @@ func (c *Config) unknown() (warnings []string) {
 	return warnings
 }
 
-// warnings returns what is allowed but rarely meant, one line each. None of them shows a secret.
+// warnings returns what is allowed but rarely meant, one line each, without secrets.
 func (c *Config) warnings() []string {
 	const (
 		clientRetry = 20 * time.Second // the TypeScript client repeats a refresh that has lost its race as long

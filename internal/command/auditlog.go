@@ -14,8 +14,8 @@ import (
 	"worldevents/models"
 )
 
-// audited is the sum of the audit lines of a log: for each user and each identity the last line wins. Replay
-// needs no more than that, and so may be given lines that were already in force when the backup was made.
+// audited is the sum of the audit lines of a log: for each user and each identity the last line wins. So Replay may get lines that were
+// already in force when the backup was made.
 type audited struct {
 	lines      []map[string]string // all of them, oldest first
 	users      map[models.ID]*auditedUser
@@ -28,18 +28,16 @@ type audited struct {
 type auditedUser struct {
 	removed  bool         // for ever: an id is never used again
 	events   bool         // the user's events were removed, too
-	blocked  *bool        // nil if no line says
-	username string       // "" for a user who was not renamed
-	identity *models.Hash // of a user who was blocked or unblocked; nil once a later line is about the identity itself
+	blocked  *bool        // nil without such a line
+	username string       // "" without a rename
+	identity *models.Hash // of a block or unblock; nil after a later line about the identity itself
 }
 
 var errDamaged = errors.New("an audit line that is damaged")
 
-// maxAuditLine bounds a line of a log, in bytes. A longer one ends the reading with an error, since it may be
-// an audit line.
+// maxAuditLine bounds a line of a log, in bytes. A longer one is an error, since it may be an audit line.
 const maxAuditLine = 1 << 20
 
-// readAudit reads the audit lines of a log and passes over all others.
 func readAudit(log io.Reader) (audited, error) {
 	a := audited{users: make(map[models.ID]*auditedUser), events: make(map[models.ID]time.Time), identities: make(map[models.Hash]bool)}
 	lines := bufio.NewScanner(log)
@@ -59,12 +57,10 @@ func readAudit(log io.Reader) (audited, error) {
 	return a, lines.Err()
 }
 
-// parseAudit returns the fields of an audit line, nil for any other line. It reads both formats of the log, and
-// takes no notice of what another log, such as the journal's, has put in front. An audit line that is cut or
-// changed is an error: to skip it would undo what the operator did.
+// parseAudit returns the fields of an audit line in either format, nil for any other line. It ignores what another log, such as the
+// journal, has put in front. A damaged audit line is an error: to skip it would undo what the operator did.
 func parseAudit(text string) (map[string]string, error) {
 	fields := make(map[string]string)
-	// A line in JSON begins with the time. What stands in front is another log's, such as a container's.
 	if i := strings.Index(text, `{"time":`); i >= 0 {
 		if !strings.Contains(text, `"msg":"audit"`) {
 			return nil, nil
@@ -97,7 +93,6 @@ func parseAudit(text string) (map[string]string, error) {
 	return fields, nil
 }
 
-// add adds a line to the sum.
 func (a *audited) add(line map[string]string) error {
 	var identity *models.Hash
 	if text := line["identity"]; text != "" {
@@ -149,7 +144,7 @@ func (a *audited) add(line map[string]string) error {
 	return nil
 }
 
-// addRemoved adds a line that says that an event was removed. What the same key has created since stays.
+// addRemoved adds the removal of one event. What the same key has created since stays.
 func (a *audited) addRemoved(line map[string]string) error {
 	id, err := models.ParseID(line["event"])
 	var created time.Time
@@ -162,10 +157,9 @@ func (a *audited) addRemoved(line map[string]string) error {
 	return err
 }
 
-// addCreated adds a line that says that a user's events were removed. It is about those that had been created
-// by then, so the line's own time is the limit if it names none: later events of the user stay.
+// addCreated adds the removal of a user's events. Without a limit in the line, its own time is the limit: later events stay.
 func (a *audited) addCreated(line map[string]string) (err error) {
-	if line["rsvps"] == "" { // the last of what such a line says: without it a cut line would be about more events
+	if line["rsvps"] == "" { // the last field: a line that is cut before it would remove more events
 		return errDamaged
 	}
 	f := models.EventFilter{World: line["world"]}

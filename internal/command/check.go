@@ -16,11 +16,9 @@ import (
 	"worldevents/server/certificate"
 )
 
-// Check looks at everything that serving needs, and changes nothing. An operator runs it before an upgrade or
-// after a change of settings.
+// Check looks at everything that serving needs, and changes nothing.
 type Check struct{}
 
-// checked is the result of the command.
 type checked struct {
 	OK       bool              `json:"ok"` // there is no fault
 	Findings []inspect.Finding `json:"findings"`
@@ -28,21 +26,18 @@ type checked struct {
 	Settings map[string]string `json:"settings"`       // secrets are masked
 }
 
-// add adds a finding. Its text becomes one line, because an error of several lines would look like several
-// findings.
+// add adds a finding. Its text becomes one line, or it would look like several findings.
 func (c *checked) add(level inspect.Level, about, text string) {
 	c.Findings = append(c.Findings, inspect.Finding{Level: level, About: about, Text: strings.Join(strings.Fields(text), " ")})
 }
 
-// Run looks at settings, database, certificate and identity provider. A part whose own settings are wrong is
-// left out, since there is nothing to look at; everything else is still looked at, so that an operator mends
-// all at once.
+// Run looks at settings, database, certificate and identity provider. It skips a part whose own settings are wrong, and goes on with the
+// others, so that an operator fixes everything at once.
 func (Check) Run() error {
 	ctx := interruptible()
 	c, problems := config.Inspect(true)
 	result := checked{Findings: []inspect.Finding{}, Settings: c.Settings()}
 	result.settings(c, problems)
-	// A database is looked at even if other settings are wrong: only its own must be usable.
 	if !strings.Contains(fmt.Sprint(problems), "DATABASE_URL") {
 		inspected := inspect.Database(ctx, models.Options{URL: c.DatabaseURL, MaxConns: c.DBMaxConns, Timeout: c.DBTimeout})
 		for _, f := range inspected.Findings {
@@ -63,7 +58,7 @@ func (Check) Run() error {
 	return result.print()
 }
 
-// settings adds what is wrong with settings, and what serve would warn of.
+// settings adds faults of the settings, and the warnings of serve.
 func (c *checked) settings(settings *config.Config, problems []error) {
 	for _, problem := range problems {
 		about, text, _ := strings.Cut(problem.Error(), ": ")
@@ -93,8 +88,8 @@ func (c *checked) settings(settings *config.Config, problems []error) {
 	}
 }
 
-// certificate adds what serve would find out about the certificate, or about the authority that is to give one.
-// An authority that is away is a Warning: serve goes on with the certificate that it has, and asks again.
+// certificate adds what serve would find about the certificate or its authority. An authority that is away is a Warning: serve goes on
+// with the certificate that it has, and asks again.
 func (c *checked) certificate(ctx context.Context, settings *config.Config) {
 	switch settings.TLS {
 	case "files":
@@ -116,8 +111,7 @@ func (c *checked) certificate(ctx context.Context, settings *config.Config) {
 	}
 }
 
-// canListen returns an error unless this machine has the host of an address. It does not ask whether the port
-// is free, because the running service uses it.
+// canListen returns an error unless this machine has the host of an address. The port may be in use by the running service.
 func canListen(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -130,8 +124,8 @@ func canListen(address string) error {
 	return l.Close()
 }
 
-// print prints the result on stdout, and faults and warnings on stderr as well. It returns an error if there
-// are faults, so that scripts need to read neither.
+// print prints the result on stdout, and faults and warnings on stderr as well. It returns an error for faults, so that scripts need no
+// parser.
 func (c *checked) print() error {
 	faults := 0
 	for _, f := range c.Findings {

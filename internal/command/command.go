@@ -23,26 +23,22 @@ import (
 	"worldevents/models"
 )
 
-// command is what a command works with that reads or changes the database. Instances may be serving from the
-// same database.
+// command is what a command works with. Instances may serve from the same database.
 type command struct {
 	context.Context // ends with the first SIGINT or SIGTERM; a call of the store that has begun goes on
 	config          *config.Config
 	store           *models.Store
 }
 
-// commandTimeout is the least time that one call of a command has at the database. DB_TIMEOUT is for requests,
-// and some commands need more: renaming somebody changes all of that user's RSVPs.
+// commandTimeout is the least time for one call at the database. DB_TIMEOUT is for requests; renaming a user changes all of their RSVPs.
 const commandTimeout = 30 * time.Second
 
-// withStore runs fn on the configured database, after it has checked the schema. needKey means that fn needs
-// JWT_SECRET. fn prints its result on stdout as JSON; words go to stderr. If fn returns an error, the process
-// ends with status 1 and one line.
+// withStore checks the schema of the configured database, and runs fn on it. needKey means that fn needs JWT_SECRET.
 func withStore(needKey bool, fn func(*command) error) error {
 	return withStoreAfter((*models.Store).CheckSchema, needKey, fn)
 }
 
-// withStoreAfter is withStore with another look at the schema, such as a migration.
+// withStoreAfter is withStore with another preparation, such as a migration.
 func withStoreAfter(prepare func(*models.Store, context.Context) error, needKey bool, fn func(*command) error) error {
 	c, err := config.Load(needKey)
 	if err != nil {
@@ -65,18 +61,16 @@ func withStoreAfter(prepare func(*models.Store, context.Context) error, needKey 
 	return err
 }
 
-// interruptible returns a context that ends with the first SIGINT or SIGTERM. That signal does not end the
-// process: if it comes after everything is done, the status must still say that it was done. A second signal
-// ends the process at once.
+// interruptible returns a context that ends with the first SIGINT or SIGTERM. The process goes on: a signal after the last step must not
+// change the status. A second signal ends the process at once.
 func interruptible() context.Context {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	return ctx
 }
 
-// audit writes the line that a change leaves: when it was, which user of the operating system made it, what it
-// was and what it was about. It comes after the change, so a line never claims what did not happen. No
-// LOG_LEVEL suppresses it.
+// audit writes the audit line of a change: when, which user of the operating system, which action, about what. It comes after the
+// change, so that no line claims what did not happen. No LOG_LEVEL suppresses it.
 func (cmd *command) audit(action string, attributes ...any) { audit(cmd.config, action, attributes...) }
 
 // audit is command.audit for a command without a store.
@@ -85,9 +79,8 @@ func audit(c *config.Config, action string, attributes ...any) {
 	logs.Stderr.Flush() // before stdout is written: if nobody reads that any more, SIGPIPE ends the process
 }
 
-// whoAsks says who runs the command. The process's user is the service's for everybody who uses that account.
-// So it adds, where they are known, the user who signed in to the machine (loginuid, proc_pid_loginuid(5)) and
-// the one who called sudo.
+// whoAsks returns attributes of the caller. The process's user may be the service's, so it adds, where they are known, the user who
+// signed in to the machine (proc_pid_loginuid(5)) and the user of sudo.
 func whoAsks() []any {
 	who := []any{"os_user", osUser()}
 	text, err := os.ReadFile("/proc/self/loginuid")

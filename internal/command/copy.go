@@ -19,8 +19,7 @@ type Copy struct {
 	Hold bool   `help:"From SQLite: have nobody write to the database from the beginning of the copy until a signal ends this process, so that the copy stays equal."`
 }
 
-// Run copies the database. It changes nothing in the source and needs no key. The first signal ends the copy
-// and undoes it. With --hold, once the copy is done, the signal lets others write again.
+// Run copies the database. The first signal ends the copy and undoes it. With --hold, once the copy is done, it lets others write again.
 func (a Copy) Run() error {
 	folder, isFolder := strings.CutSuffix(strings.TrimPrefix(a.To, "sqlite:"), "/")
 	isFolder = isFolder && !strings.Contains(a.To, "://")
@@ -39,8 +38,7 @@ func (a Copy) Run() error {
 		a.To = "sqlite:" + filepath.Join(folder, time.Now().UTC().Format(backupName))
 	}
 	ctx := interruptible()
-	// With --hold the result is printed while the source is still held, and the process then waits. So whoever
-	// reads the result knows that the copy is equal and stays so until the signal.
+	// With --hold the result is printed while the source is still locked: the copy is equal and stays so until the signal.
 	var failed, undeleted error
 	done := func(copied copydb.Result) {
 		about := []any{"from", copied.From, "to", copied.To, "rows", copied.Rows}
@@ -61,11 +59,11 @@ func (a Copy) Run() error {
 	return errors.Join(failed, undeleted)
 }
 
-// backupName is the layout of the name that a copy has in a folder. Those of a runbook that restores look for it.
+// backupName is the layout of the names of copies in a folder. Runbooks look for it.
 const backupName = "20060102T150405Z.db"
 
-// deleteBackups deletes the files of a folder that have the name of a backup, but for the newest ones, and counts those that are gone.
-// Where one has a later name than that of now, a clock was ahead, and a restore would take it for the newest: then it deletes nothing.
+// deleteBackups deletes the backups of a folder but the newest ones, and counts them. A name later than now comes of a clock that was
+// ahead, and a restore would take that file for the newest: then it deletes nothing.
 func deleteBackups(folder string, keep int, now time.Time) (deleted int, err error) {
 	entries, err := os.ReadDir(folder) // in the order of names
 	if err != nil {

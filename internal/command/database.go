@@ -13,7 +13,7 @@ type (
 	Demo struct{}
 )
 
-// Run migrates. It makes a database where there is none, even with REQUIRE_DATABASE.
+// Run migrates. It makes a missing database, even with REQUIRE_DATABASE.
 func (Migrate) Run() error {
 	return withStoreAfter((*models.Store).Migrate, false, func(cmd *command) error {
 		for _, fixed := range cmd.store.Fixed() {
@@ -23,7 +23,7 @@ func (Migrate) Run() error {
 	})
 }
 
-// Run fills an empty database. It does so in development alone, where people sign in by name.
+// Run fills an empty database, in development alone.
 func (Demo) Run() error {
 	return withStoreAfter((*models.Store).Migrate, false, func(cmd *command) error {
 		if !cmd.config.Development {

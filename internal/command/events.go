@@ -21,7 +21,6 @@ type EventShow struct {
 	ID string `arg:"" help:"The event's id."`
 }
 
-// errNoWorld refuses an empty name, which no world has.
 var errNoWorld = errors.New("--world: must not be empty")
 
 func parseEventID(text string) (models.ID, error) {
@@ -32,8 +31,7 @@ func parseEventID(text string) (models.ID, error) {
 	return id, nil
 }
 
-// madeEvent is what a user has made by creating an event. Its members have the names of the contract where that has
-// them.
+// madeEvent is an event as commands print it. Members of the contract have their names there.
 type madeEvent struct {
 	ID          models.ID    `json:"id"`
 	World       string       `json:"world"`
@@ -47,7 +45,7 @@ func newMadeEvent(e models.Event) madeEvent {
 	return madeEvent{e.ID, e.WorldID, e.Name, e.Description, gen.DateTime(e.ScheduledAt), e.CreatedAt.UTC()}
 }
 
-// eventLine is what commands print about an event.
+// eventLine is a madeEvent with its creator and RSVPs.
 type eventLine struct {
 	madeEvent
 	Creator *string `json:"creator"` // nil once the creator's account is gone
@@ -66,7 +64,7 @@ type creation struct {
 	Since   *string `help:"Only those that were created at this time or later, as 2030-01-02T03:04:05Z." placeholder:"TIME"`
 }
 
-// filter returns the filter without its creator, who has to be looked up.
+// filter returns the filter without the creator, which needs a look-up.
 func (c creation) filter() (f models.EventFilter, err error) {
 	if c.World != nil {
 		if f.World = *c.World; f.World == "" {
@@ -92,7 +90,6 @@ func (c creation) creator(cmd *command) (models.Identity, error) {
 	return cmd.store.FindUser(cmd, who)
 }
 
-// Run lists the events of a world, or of a user.
 func (l EventList) Run() error {
 	filter, err := l.filter()
 	if err != nil {
@@ -116,7 +113,6 @@ func (l EventList) Run() error {
 	})
 }
 
-// Run lists the worlds that have events.
 func (WorldList) Run() error {
 	return withStore(false, func(cmd *command) error {
 		return printArray(func(print func(any) error) error {
@@ -131,13 +127,11 @@ func (WorldList) Run() error {
 	})
 }
 
-// rsvpLine is what commands print about an RSVP.
 type rsvpLine struct {
 	Username string    `json:"username"`
 	Joined   time.Time `json:"joined"`
 }
 
-// Run prints an event with its RSVPs.
 func (s EventShow) Run() error {
 	id, err := parseEventID(s.ID)
 	if err != nil {
@@ -163,8 +157,7 @@ type EventEdit struct {
 	ScheduledAt *string `help:"A new time, as 2030-01-02T03:04:05+01:00." placeholder:"TIME"`
 }
 
-// Run changes an event. The audit line names the members and not their texts: a name or a description may be
-// what had to go.
+// Run changes an event. The audit line names members without their texts, which may be what had to go.
 func (e EventEdit) Run() error {
 	id, err := parseEventID(e.ID)
 	if err != nil {
@@ -184,7 +177,7 @@ func (e EventEdit) Run() error {
 	})
 }
 
-// edit checks the flags against the contract. changed are the members that they name.
+// edit checks the flags by the contract's rules, so that no command makes an event that createEvent would refuse.
 func (e EventEdit) edit() (edit models.EventEdit, changed []string, err error) {
 	members := make(map[string]string)
 	for _, flag := range []struct {
@@ -199,7 +192,6 @@ func (e EventEdit) edit() (edit models.EventEdit, changed []string, err error) {
 	if len(changed) == 0 {
 		return edit, nil, errors.New("event edit needs one or more of: --name, --description, --scheduled-at")
 	}
-	// The contract's own rules and words, so that no command makes an event that createEvent would refuse.
 	if err := server.CheckEvent(members); err != nil {
 		return edit, nil, fmt.Errorf("event edit: %w", err)
 	}

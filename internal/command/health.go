@@ -18,12 +18,11 @@ type Health struct {
 	Live bool `help:"Ask /livez: does the process run? That is what a supervisor restarts for."`
 }
 
-// healthTimeout bounds the question. An instance says that it is not ready in less.
+// healthTimeout is longer than an instance takes to say that it is not ready.
 const healthTimeout = 5 * time.Second
 
-// Run asks /readyz or /livez at ADMIN_ADDR. Its error says what is wrong.
 func (h Health) Run() error {
-	c, _ := config.Inspect(false) // other settings may have become wrong since: the running instance does not read them
+	c, _ := config.Inspect(false) // other settings may be wrong by now: the running instance does not read them
 	if c.AdminAddr == "" {
 		return errors.New("health: ADMIN_ADDR is empty, so the instance has no /readyz and no /livez")
 	}
@@ -37,8 +36,8 @@ func (h Health) Run() error {
 	return nil
 }
 
-// askOK returns an error unless the service at an address responds ok. The request names localhost as its host, which ADMIN_HOSTS
-// always has, whatever address it goes to: 0.0.0.0 and [::] lead to this machine.
+// askOK returns an error unless the service at an address responds ok. Its Host is localhost, which ADMIN_HOSTS always has; 0.0.0.0 and
+// [::] lead to this machine.
 func askOK(address, path string) error {
 	transport := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, address)

@@ -11,7 +11,6 @@ import (
 	"worldevents/internal/logs"
 )
 
-// printJSON prints one value on stdout, in one line.
 func printJSON(v any) error {
 	text, err := encode(v)
 	if err == nil {
@@ -20,8 +19,8 @@ func printJSON(v any) error {
 	return err
 }
 
-// printArray prints as one JSON array what list calls print with, one element in a line. The elements are never
-// all in memory. After an error the array has no end, so that no reader takes it for whole.
+// printArray prints what list calls print with as a JSON array, one element to a line, and never keeps all in memory. After an error the
+// array has no end, so that no reader takes it for whole.
 func printArray(list func(print func(any) error) error) error {
 	out := bufio.NewWriter(os.Stdout)
 	before, after := "[\n", "[]\n"
@@ -50,7 +49,7 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// linesOf are what commands print about all of a list: [] and not null if it is empty.
+// linesOf converts a list for printing. An empty one is [] and not null.
 func linesOf[T, Line any](all []T, line func(T) Line) []Line {
 	printed := make([]Line, 0, len(all))
 	for _, one := range all {
@@ -62,10 +61,9 @@ func linesOf[T, Line any](all []T, line func(T) Line) []Line {
 // note writes a line for people on stderr.
 func note(text string) { fmt.Fprintln(logs.Stderr, "worldevents:", text) }
 
-// progressInterval is how often a command says how far it has come.
 const progressInterval = 5 * time.Second
 
-// progress returns a function that writes how far the command has come on stderr, unless it has done so a moment ago.
+// progress returns a function that writes a line on stderr, once in progressInterval.
 func progress() func(line string) {
 	told := time.Now()
 	return func(line string) {
@@ -76,7 +74,7 @@ func progress() func(line string) {
 	}
 }
 
-// given counts a flag that was given, so that a sum says how many were.
+// given is 1 for a flag that was given, for sums.
 func given(yes bool) int {
 	if yes {
 		return 1

@@ -10,7 +10,6 @@ import (
 // UserShow prints everything that is kept about a user, as for a request under data protection law.
 type UserShow struct{ whom }
 
-// person is everything that is kept about a user.
 type person struct {
 	userLine
 	Issuer   *string         `json:"issuer"`
@@ -22,15 +21,12 @@ type person struct {
 	RSVPs    []personRSVP    `json:"rsvps"`
 }
 
-// personSession is a session, ended or not.
 type personSession struct {
 	sessionLine
-	Revoked *time.Time `json:"revoked"`
-	// ProviderSID is the identity provider's session in which this one began.
-	ProviderSID *string `json:"providerSid,omitempty"`
+	Revoked     *time.Time `json:"revoked"`
+	ProviderSID *string    `json:"providerSid,omitempty"` // at the identity provider
 }
 
-// personRSVP is an event that the user joined.
 type personRSVP struct {
 	Event       models.ID    `json:"event"`
 	World       string       `json:"world"`
@@ -39,7 +35,6 @@ type personRSVP struct {
 	Joined      time.Time    `json:"joined"`
 }
 
-// Run prints the user.
 func (s UserShow) Run() error {
 	return s.withUser(false, func(cmd *command, who models.Who) error {
 		found, err := cmd.store.FindPerson(cmd, who)

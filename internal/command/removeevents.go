@@ -28,7 +28,6 @@ type EventPrune struct {
 	DryRun    bool    `help:"Only count them."`
 }
 
-// Run removes an event, or those that a user created.
 func (r EventRemove) Run() error {
 	switch given(r.ID != "") + given(r.Creator != "") + given(r.UserID != "") {
 	case 0, 2, 3:
@@ -54,8 +53,8 @@ func (r EventRemove) Run() error {
 	})
 }
 
-// removeCreated removes events of a user. The audit line names the user by id and has the limits of time:
-// Replay removes the same events by it, and none that the user created later.
+// removeCreated removes events of a user. The audit line has the user's id and the limits of time: Replay removes the same events, and
+// none that the user created later.
 func (r EventRemove) removeCreated() error {
 	filter, err := r.filter()
 	if err != nil {
@@ -75,7 +74,7 @@ func (r EventRemove) removeCreated() error {
 	})
 }
 
-// Run removes old events. Replay does not repeat it, since whoever restores a backup can simply prune again.
+// Run removes old events. Replay does not repeat it: after a restore an operator prunes again.
 func (p EventPrune) Run() error {
 	before, err := p.before(time.Now())
 	if err != nil {
@@ -91,7 +90,6 @@ func (p EventPrune) Run() error {
 	})
 }
 
-// before is the time before which events go.
 func (p EventPrune) before(now time.Time) (before gen.DateTime, err error) {
 	if given(p.Before != "")+given(p.OlderThan != "") != 1 {
 		return before, errors.New("event prune needs one of: --before, --older-than")
@@ -110,12 +108,10 @@ func (p EventPrune) before(now time.Time) (before gen.DateTime, err error) {
 	return gen.DateTime(now.UTC().AddDate(0, 0, -int(days))), nil
 }
 
-// exact writes a time for an audit line that may be replayed, to the nanosecond: in the text format of the log
-// a time has milliseconds alone.
+// exact writes a time for Replay, to the nanosecond: the text format of the log has milliseconds alone.
 func exact(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// removeEvents removes events and tells how far it has come. If any are gone it leaves an audit line of action,
-// even after an error or an interruption.
+// removeEvents removes events, and prints its progress. If any are gone it leaves an audit line, even after an error or an interruption.
 func (cmd *command) removeEvents(removal models.EventRemoval, action string, about ...any) error {
 	removal.Progress = tellEvents()
 	removed, err := cmd.store.RemoveEvents(cmd, removal)
@@ -134,13 +130,11 @@ func (cmd *command) removeEvents(removal models.EventRemoval, action string, abo
 	}{removedEvents(removed), removal.DryRun})
 }
 
-// tellEvents returns a function that says how many events are gone, now and then.
 func tellEvents() func(models.RemovedEvents) {
 	tell := progress()
 	return func(r models.RemovedEvents) { tell(fmt.Sprintf("%d events with %d RSVPs", r.Events, r.RSVPs)) }
 }
 
-// errInterrupted says what is gone already, and that the command can be repeated.
 func errInterrupted(after models.RemovedEvents) error {
 	return fmt.Errorf("interrupted after %d events with %d RSVPs: run it again to go on", after.Events, after.RSVPs)
 }

@@ -16,7 +16,7 @@ type UserRemove struct {
 	DryRun bool `help:"Only count."`
 }
 
-// Run removes a user. The audit line has the id and no name, because the name was to go.
+// Run removes a user. The audit line has the id and no name, which was to go.
 func (r UserRemove) Run() error {
 	return r.withUser(false, func(cmd *command, who models.Who) error {
 		removal := models.UserRemoval{Block: r.Block, Events: r.Events, DryRun: r.DryRun, Progress: tellEvents()}
@@ -33,8 +33,7 @@ func (r UserRemove) Run() error {
 			Identity string         `json:"identity,omitempty"`
 			DryRun   bool           `json:"dryRun,omitempty"`
 		}{ID: removed.ID, Sessions: removed.Sessions, RSVPs: removed.RSVPs, Events: removed.Events, DryRun: r.DryRun}
-		// The attributes are what Replay reads: the user, whether events went along, and the identity that must
-		// not come back.
+		// Replay reads these: the user, whether events went along, and the identity that must not come back.
 		attributes := []any{"user", removed.ID}
 		if r.Events {
 			result.Created = new(removedEvents(removed.Created))
@@ -51,13 +50,12 @@ func (r UserRemove) Run() error {
 	})
 }
 
-// removedEvents is what commands print about events that are gone.
 type removedEvents struct {
 	Events int64 `json:"events"`
 	RSVPs  int64 `json:"rsvps"`
 }
 
-// failed leaves a line about the events that are gone although their user is still there.
+// failed leaves an audit line for the events that are gone although their user is still there.
 func (r UserRemove) failed(cmd *command, removed models.Removed, err error) error {
 	if removed.Created.Events > 0 && !r.DryRun {
 		cmd.audit("event remove", "user", removed.ID, "world", "", "events", removed.Created.Events, "rsvps", removed.Created.RSVPs)

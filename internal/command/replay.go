@@ -8,17 +8,14 @@ import (
 	"worldevents/models"
 )
 
-// Replay repeats what the audit lines of a log say.
+// Replay repeats what commands have done to people and events since the backup that was restored.
 type Replay struct {
 	File   string `arg:"" help:"A log with the lines that commands have left, oldest first; - for standard input."`
 	DryRun bool   `help:"Only print the audit lines of the log."`
 }
 
-// Run repeats what commands have done to people and events since the backup that was restored. Somebody who was
-// removed or blocked must not come back by a restore.
-//
-// It goes by ids, and does for each user only what the lines come to in the end. So the log may begin before
-// the backup, and the command may run twice.
+// Run goes by ids, and does for each user only what the lines come to in the end. So the log may begin before the backup, and the command
+// may run twice.
 func (r Replay) Run() error {
 	log := os.Stdin
 	if r.File != "-" {
@@ -44,7 +41,6 @@ func (r Replay) Run() error {
 	})
 }
 
-// replay changes a database as audit lines say.
 type replay struct {
 	*command
 	repeated int
@@ -56,9 +52,8 @@ func (r *replay) again(action string, attributes ...any) {
 	r.audit(action, append(attributes, "repeated", true)...)
 }
 
-// all repeats everything. Identities come first, because a blocked one must not sign in meanwhile. Names come
-// last: one may become free only when another user gets a new name. So all renaming is repeated as long as that
-// helps.
+// all repeats everything. Identities come first: a blocked one must not sign in meanwhile. Names come last: one may become free only when
+// another user is renamed, so renaming goes on in rounds until one renames nobody. A name that is left then belongs to somebody else.
 func (r *replay) all(done audited) error {
 	for identity, blocked := range done.identities {
 		if err := r.identity(identity, blocked); err != nil {
@@ -94,8 +89,6 @@ func (r *replay) all(done audited) error {
 		}
 	}
 	for {
-		// Each round renames whoever it can. It ends when nobody is left, or when a round has renamed nobody:
-		// then the name belongs to somebody whom no line is about.
 		before, taken := r.repeated, error(nil)
 		for id, user := range done.users {
 			if user.username == "" || user.removed {
@@ -113,7 +106,6 @@ func (r *replay) all(done audited) error {
 	}
 }
 
-// identity blocks or unblocks an identity.
 func (r *replay) identity(identity models.Hash, blocked bool) error {
 	change, action := r.store.UnblockIdentity, "user unblock"
 	if blocked {
@@ -126,8 +118,8 @@ func (r *replay) identity(identity models.Hash, blocked bool) error {
 	return err
 }
 
-// user removes, blocks or unblocks a user. If the backup does not have the user yet, it blocks the identity
-// instead: with that the person would become a new user.
+// user removes, blocks or unblocks a user. Of a user whom the backup does not have yet it blocks the identity, which would become a new
+// user.
 func (r *replay) user(id models.ID, user *auditedUser) error {
 	who := models.Who{ID: id}
 	found, err := r.store.FindUser(r, who)
@@ -161,8 +153,7 @@ func (r *replay) user(id models.ID, user *auditedUser) error {
 	return err
 }
 
-// rename gives a user the name to. It returns models.ErrUserExists or models.ErrUserAlike if the name is not
-// free.
+// rename returns models.ErrUserExists or models.ErrUserAlike if the name is not free.
 func (r *replay) rename(id models.ID, to string) error {
 	who := models.Who{ID: id}
 	found, err := r.store.FindUser(r, who)

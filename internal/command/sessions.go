@@ -36,14 +36,12 @@ type (
 )
 
 // Run signs a user in, as the page /sign-in does, and prints the tokens. In production the user must exist.
-// With --expired the clock of this command stands so far back that the JWT has expired when it is printed.
 func (i SessionIssue) Run(contract setup.Contract) error {
 	return i.withUser(true, func(cmd *command, who models.Who) error {
 		if i.Expired && !cmd.config.Development {
 			return errors.New("session issue --expired: only with APP_ENV=development")
 		}
-		// A server without listeners makes the session, so that a command makes no other cookies than a sign-in
-		// does.
+		// A server without listeners makes the session, so that its cookies are those of a sign-in.
 		log, _ := logs.New(cmd.config)
 		options, err := setup.Server(cmd.config, contract, cmd.store, log, log)
 		if err != nil {
@@ -69,7 +67,7 @@ func (i SessionIssue) Run(contract setup.Contract) error {
 	})
 }
 
-// sessionLine is what commands print about a session, which is nothing about its tokens.
+// sessionLine is a session without its tokens.
 type sessionLine struct {
 	ID        models.ID `json:"id"`
 	Device    string    `json:"device"`
@@ -83,7 +81,6 @@ func newSessionLine(s models.Session) sessionLine {
 	return sessionLine{s.ID, s.Device, s.Network, s.CreatedAt.UTC(), s.RefreshedAt.UTC(), s.ExpiresAt.UTC()}
 }
 
-// Run lists the sessions of a user that can be refreshed.
 func (l SessionList) Run() error {
 	return l.withUser(false, func(cmd *command, who models.Who) error {
 		user, err := cmd.store.FindUser(cmd, who)
@@ -133,8 +130,7 @@ func (r SessionRevoke) Run() error {
 	})
 }
 
-// revoke revokes and leaves an audit line, even if there was nothing to revoke: it says what the operator
-// wanted.
+// revoke leaves an audit line even if there was nothing to revoke: it says what the operator wanted.
 func (r SessionRevoke) revoke(cmd *command, session models.ID) (int64, error) {
 	switch {
 	case r.All:

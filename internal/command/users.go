@@ -23,14 +23,13 @@ type UserRename struct {
 	UserID string   `name:"user-id" help:"Instead of the username: the id, as logs have it." placeholder:"ID"`
 }
 
-// whom says which user a command is about. A name is never read as an id, since somebody may be called like
-// one.
+// whom names the user of a command. A name is never read as an id, since somebody may be called like one.
 type whom struct {
 	Name   string `arg:"" optional:"" help:"The username."`
 	UserID string `name:"user-id" help:"Instead of a username: the id, as logs have it." placeholder:"ID"`
 }
 
-// who returns the user as the store wants it, without a look-up. The user need not exist.
+// who asks no database: the user need not exist.
 func (w whom) who() (models.Who, error) {
 	if (w.Name == "") == (w.UserID == "") {
 		return models.Who{}, errors.New("needs one of: a username, --user-id")
@@ -45,7 +44,6 @@ func (w whom) who() (models.Who, error) {
 	return models.Who{ID: id}, nil
 }
 
-// withUser is withStore with the user.
 func (w whom) withUser(needKey bool, fn func(cmd *command, who models.Who) error) error {
 	who, err := w.who()
 	if err != nil {
@@ -54,7 +52,6 @@ func (w whom) withUser(needKey bool, fn func(cmd *command, who models.Who) error
 	return withStore(needKey, func(cmd *command) error { return fn(cmd, who) })
 }
 
-// userLine is what commands print about a user.
 type userLine struct {
 	ID       models.ID  `json:"id"`
 	Username string     `json:"username"`
@@ -74,13 +71,12 @@ func utc(t *time.Time) *time.Time {
 	return new(t.UTC())
 }
 
-// namedUser is what commands print about a user whom they have changed.
+// namedUser is a user whom a command has changed.
 type namedUser struct {
 	ID       models.ID `json:"id"`
 	Username string    `json:"username"`
 }
 
-// Run adds a user.
 func (a UserAdd) Run() error {
 	return withStore(false, func(cmd *command) error {
 		user, err := cmd.store.AddUser(cmd, a.Name)
@@ -92,7 +88,6 @@ func (a UserAdd) Run() error {
 	})
 }
 
-// Run lists all users.
 func (UserList) Run() error {
 	return withStore(false, func(cmd *command) error {
 		return printArray(func(print func(any) error) error {
@@ -130,7 +125,6 @@ type UserUnblock struct {
 	Identity string `help:"Instead of a username: what user remove --block has printed as identity." placeholder:"SHA256"`
 }
 
-// Run blocks a user.
 func (b UserBlock) Run() error {
 	return b.withUser(false, func(cmd *command, who models.Who) error {
 		user, changed, err := cmd.store.BlockUser(cmd, who)
@@ -138,7 +132,6 @@ func (b UserBlock) Run() error {
 	})
 }
 
-// Run unblocks a user, or an identity.
 func (u UserUnblock) Run() error {
 	if n := given(u.Name != "") + given(u.UserID != "") + given(u.Identity != ""); n != 1 {
 		return errors.New("user unblock needs one of: a username, --user-id, --identity")
@@ -177,8 +170,8 @@ func parseIdentity(text string) (identity models.Hash, err error) {
 	return identity, nil
 }
 
-// printBlocked prints the user whom action was to block or unblock. If that changed something, it leaves an
-// audit line, with the hash of the identity: Replay needs it if a backup does not have the user.
+// printBlocked prints the user of a block or unblock, and leaves an audit line if that changed something. Replay needs the hash of the
+// identity where a backup does not have the user.
 func printBlocked(cmd *command, action string, user models.User, changed bool, err error) error {
 	if err != nil {
 		return err

@@ -8,10 +8,9 @@ import (
 	"worldevents/config/build"
 )
 
-// Version prints Versions.
+// Version prints the versions of the program.
 type Version struct{}
 
-// Run prints versions.
 func (Version) Run() error {
 	fmt.Println(Versions())
 	return nil

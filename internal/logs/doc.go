@@ -1,6 +1,6 @@
 // Package logs writes what the process has to say to stderr, in the format of the settings. It decides nothing about what is logged.
 //
-// It keeps nobody waiting for whoever reads the log. Lines of requests leave half of the queue to those of events:
+// Logging never blocks a request. Lines of requests leave half of the queue to those of events:
 //
 //	event   -->  queue of 4,096 lines  -->  one goroutine  -->  stderr
 //	request -->    | full, or half full      writes all that is queued, in order, 10 ms after

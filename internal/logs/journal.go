@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// isJournal reports whether a file is the stream to systemd's journal that JOURNAL_STREAM names
-// (systemd.exec(5)). The variable alone proves nothing, since a child process inherits it with another stderr.
+// isJournal reports whether a file is the stream to systemd's journal (systemd.exec(5)). A child process with another stderr inherits
+// JOURNAL_STREAM, too.
 func isJournal(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil {
@@ -22,7 +22,6 @@ func isJournal(f *os.File) bool {
 // journal begins each line with its priority. systemd's journal takes that away and keeps it (sd-daemon(3)).
 type journal struct{ io.Writer }
 
-// priorities are those of the levels by their first letters.
 var priorities = map[byte]string{'D': "<7>", 'I': "<6>", 'W': "<4>", 'E': "<3>"}
 
 // Write implements io.Writer. Package slog writes a line at once: the time, the level, as "level":"WARN" or level=WARN, and the rest.

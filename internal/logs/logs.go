@@ -15,14 +15,13 @@ import (
 	"worldevents/config"
 )
 
-// Stderr is where this process writes its log, and at the end the error that ends it.
+// Stderr gets the log of this process, and the error that ends it.
 var Stderr = newQueue(os.Stderr)
 
 // Level is the level of both logs. SIGHUP changes it while the process serves.
 var Level slog.LevelVar
 
-// New returns the two logs of the process, one of events and one of requests. Both write to Stderr and keep the
-// order of their lines.
+// New returns the log of events and that of requests. Both write to Stderr, in the order of their lines.
 func New(c *config.Config) (log, accessLog *slog.Logger) {
 	Level.Set(c.LogLevel)
 	log, accessLog = newLog(c, Stderr, &Level), newLog(c, requestLines{Stderr}, &Level)
@@ -33,7 +32,6 @@ func New(c *config.Config) (log, accessLog *slog.Logger) {
 // At returns the log of events with a level of its own.
 func At(c *config.Config, level slog.Leveler) *slog.Logger { return newLog(c, Stderr, level) }
 
-// newLog returns a log in the format of the configuration.
 func newLog(c *config.Config, w io.Writer, level slog.Leveler) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	if isJournal(os.Stderr) {
@@ -46,8 +44,8 @@ func newLog(c *config.Config, w io.Writer, level slog.Leveler) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, options))
 }
 
-// visible escapes what cannot be seen, as JSON does (RFC 8259 section 7): a client may have sent it so that a line looks like another.
-// Whoever decodes a line of JSON gets the same text. In text slog has quoted nearly all of it before.
+// visible escapes invisible characters as JSON does (RFC 8259 section 7): a client may have sent them to forge a line. A decoded line of
+// JSON has the same text. In text slog has quoted nearly all of it before.
 type visible struct{ io.Writer }
 
 // Write implements io.Writer.
@@ -80,9 +78,8 @@ const (
 	logFlushTimeout = time.Second
 )
 
-// Queue writes lines to a file or pipe that may be full, broken or not read, and makes nobody wait for it. One
-// goroutine writes, in order. Lines that come while maxQueuedLines are queued are dropped and counted. After an
-// error it tries again for ever: a disk may have room again, and a named pipe a new reader.
+// Queue writes lines to a file or pipe that may be full, broken or not read, and blocks nobody. One goroutine writes, in order. While
+// maxQueuedLines are queued, new lines are dropped and counted. After an error it tries again for ever.
 type Queue struct {
 	out     io.Writer
 	lines   chan []byte   // each whole
@@ -97,7 +94,7 @@ func newQueue(out io.Writer) *Queue {
 	return q
 }
 
-// Write queues a line (io.Writer). It never fails.
+// Write implements io.Writer. It never fails.
 func (q *Queue) Write(line []byte) (int, error) {
 	select {
 	case q.lines <- bytes.Clone(line):
@@ -119,7 +116,7 @@ func (r requestLines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Dropped returns how many lines were dropped.
+// Dropped returns the number of dropped lines.
 func (q *Queue) Dropped() int64 { return q.dropped.Load() }
 
 // Flush waits until all lines are written, for no longer than logFlushTimeout.
@@ -134,14 +131,12 @@ func (q *Queue) Flush() {
 	}
 }
 
-// unread is why lines are dropped where nothing fails.
 const unread = "it was not read fast enough"
 
-// run writes what is queued, for ever.
 func (q *Queue) run() {
 	var lines []byte
-	var reported int64 // of the lines that were dropped
-	cause := unread    // of that
+	var reported int64 // dropped lines
+	cause := unread
 	for {
 		lines = lines[:0]
 		select {
@@ -164,8 +159,8 @@ func (q *Queue) run() {
 	}
 }
 
-// write writes lines, however often it must try: a line goes on where an error has cut it. It returns why others may have been
-// dropped meanwhile, which is the last error if there was one.
+// write tries until all lines are written: a line goes on where an error has cut it. It returns the last error, or unread, as the cause of
+// lines that were dropped meanwhile.
 func (q *Queue) write(lines []byte) (cause string) {
 	cause = unread
 	for len(lines) > 0 {
@@ -178,7 +173,7 @@ func (q *Queue) write(lines []byte) (cause string) {
 	return cause
 }
 
-// OneLine is an error, which may be several joined, in one line.
+// OneLine returns the text of an error, perhaps several joined, in one line.
 func OneLine(err error) string {
 	return strings.NewReplacer(":\n\t", ": ", "\n\t", "; ", "\n", "; ").Replace(err.Error())
 }

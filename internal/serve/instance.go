@@ -35,8 +35,8 @@ type instance struct {
 	errc        chan error     // has why a server, or the migration, has failed
 }
 
-// prepare makes all parts, and opens the public listeners. Nothing is opened before all settings are known to be
-// usable. From then on the kernel takes connections, and no client of a short restart is refused.
+// prepare makes all parts, and opens the public listeners once all settings are known to be usable. From then on the kernel takes
+// connections, so that a short restart refuses nobody.
 func (i *instance) prepare(contract setup.Contract) (err error) {
 	if i.config, err = config.Load(true); err != nil {
 		return err
@@ -50,8 +50,7 @@ func (i *instance) prepare(contract setup.Contract) (err error) {
 	if i.listeners, err = listenEach(c.ListenAddrs); err != nil {
 		return fmt.Errorf("LISTEN_ADDR: %w", err)
 	}
-	// In development the default of BASE_URL names the port of the public listener, which the system may have
-	// chosen.
+	// The system may have chosen the port.
 	c.UsePort(i.listeners[0].Addr().(*net.TCPAddr).Port)
 	if i.certificate, err = setup.Certificate(c, i.log); err != nil {
 		return err
@@ -72,9 +71,6 @@ func (i *instance) prepare(contract setup.Contract) (err error) {
 
 // serve begins to serve on all listeners.
 func (i *instance) serve() error {
-	// The head has to arrive within 5 s and the whole request within 10 s. Otherwise a client that sends a byte
-	// now and then would keep a connection for ever. A response that takes longer than WriteTimeout goes on as
-	// long as its client reads; see package inflight.
 	i.public = &http.Server{
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
@@ -96,7 +92,7 @@ func (i *instance) serve() error {
 // serveBeside serves on ADMIN_ADDR and HTTP_ADDR.
 func (i *instance) serveBeside() error {
 	if i.config.AdminAddr != "" {
-		// This limits the head alone: a profile takes as long as the operator asked for.
+		// There is no WriteTimeout: a profile takes as long as the operator asked for.
 		admin := &http.Server{Handler: i.server.Admin, ReadHeaderTimeout: 5 * time.Second}
 		if err := i.serveAt("ADMIN_ADDR", i.config.AdminAddr, admin); err != nil {
 			return err
@@ -110,7 +106,6 @@ func (i *instance) serveBeside() error {
 	return nil
 }
 
-// serveAt serves on the address of a setting.
 func (i *instance) serveAt(setting, address string, s *http.Server) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -121,7 +116,7 @@ func (i *instance) serveAt(setting, address string, s *http.Server) error {
 	return nil
 }
 
-// stop completes what is in flight. doc.go draws its order.
+// stop completes what is in flight, in the order that doc.go draws.
 func (i *instance) stop(got os.Signal) {
 	i.server.Drain()
 	i.log.Info("stopping")
@@ -136,7 +131,7 @@ func (i *instance) stop(got os.Signal) {
 	}
 }
 
-// close closes what has been opened, the store last.
+// close closes the store last.
 func (i *instance) close() {
 	for _, s := range i.beside {
 		s.Close()
@@ -152,7 +147,6 @@ func (i *instance) logServing() {
 		"address", addresses(i.listeners), "base_url", i.config.BaseURL, "environment", i.config.AppEnv)
 }
 
-// warn logs what is allowed but rarely meant, one line each.
 func (i *instance) warn() {
 	i.logWarnings("", i.config.Warnings)
 	if files, ok := i.certificate.(*certificate.Files); ok {
@@ -163,14 +157,13 @@ func (i *instance) warn() {
 	}
 }
 
-// logWarnings logs each warning, with prefix in front of it.
 func (i *instance) logWarnings(prefix string, warnings []string) {
 	for _, warning := range warnings {
 		i.log.Warn(prefix + warning)
 	}
 }
 
-// listenEach listens on every address that this machine has. It needs at least one: not every machine has IPv6.
+// listenEach listens on every address that this machine has, at least one: not every machine has IPv6.
 func listenEach(addresses []string) (listeners []net.Listener, err error) {
 	for _, address := range addresses {
 		l, failed := net.Listen("tcp", address)
@@ -189,7 +182,7 @@ func listenEach(addresses []string) (listeners []net.Listener, err error) {
 	return listeners, nil
 }
 
-// serve serves on a listener. If the server ends although nobody asked it to, its error goes to errc.
+// serve serves on a listener until Shutdown or Close. Any other end goes to errc.
 func serve(s *http.Server, l net.Listener, errc chan<- error) {
 	serve := s.Serve
 	if s.TLSConfig != nil {
@@ -200,7 +193,6 @@ func serve(s *http.Server, l net.Listener, errc chan<- error) {
 	}
 }
 
-// addresses are those of the listeners. For port 0 the system has chosen one.
 func addresses(listeners []net.Listener) string {
 	var text []string
 	for _, l := range listeners {

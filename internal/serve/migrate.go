@@ -9,8 +9,7 @@ import (
 	"worldevents/models"
 )
 
-// migrate brings the schema up to date, once the database responds, and then prunes until ctx ends. What it finds ends the process only if
-// waiting cannot cure it.
+// migrate brings the schema up to date, once the database responds, and then prunes until ctx ends.
 func (i *instance) migrate(ctx context.Context) {
 	migrate := i.store.Migrate
 	if i.config.RequireDatabase {
@@ -35,8 +34,8 @@ func (i *instance) migrate(ctx context.Context) {
 	}
 }
 
-// migrateWhenAvailable migrates, and tries again while the database is away. It calls failed after each try. It
-// gives up on an error that waiting cannot cure, and when the process is to stop.
+// migrateWhenAvailable tries again while the database is away, and calls failed after each attempt. It returns an error that waiting
+// cannot cure, and that of ctx.
 func migrateWhenAvailable(ctx context.Context, migrate func(context.Context) error, failed func(error)) error {
 	for {
 		err := migrate(ctx)
@@ -56,18 +55,15 @@ func migrateWhenAvailable(ctx context.Context, migrate func(context.Context) err
 }
 
 const (
-	// pruneInterval is how long pruning rests after each thousand sessions. So it looks at a million sessions in an
-	// hour and a half, and nobody notices.
+	// pruneInterval is the rest after each thousand sessions: a million take an hour and a half, and nobody notices.
 	pruneInterval = 5 * time.Second
-	// pruneRest is how long it rests where nothing is left to do. An instance that nobody uses asks the database seldom.
+	// pruneRest is the rest when nothing is left to do.
 	pruneRest = 30 * time.Second
 )
 
-// prune deletes sessions of which nothing is left, marks of changes that nobody needs, and the rest of removed
-// events, until ctx ends. Every instance does so. Advisory locks keep two of them from deleting the same marks
-// or events.
-//
-// Pruning marks never rests for longer: it is what lets lists be kept again after PostgreSQL has crashed.
+// prune deletes expired sessions, old marks of changes, and the rest of removed events, until ctx ends. Every instance does so. Advisory
+// locks keep two of them from the same marks or events. Marks never rest for longer: pruning lets lists be cached again after a crash of
+// PostgreSQL.
 func prune(ctx context.Context, store *models.Store, log *slog.Logger) {
 	var last models.ID
 	go pruneAgain(ctx, log, "sessions", func() (done bool, err error) {
@@ -81,7 +77,7 @@ func prune(ctx context.Context, store *models.Store, log *slog.Logger) {
 	go pruneAgain(ctx, log, "removed events", func() (done bool, err error) { return true, store.SweepEvents(ctx) })
 }
 
-// pruneAgain repeats one part of prune. The parts run side by side, because each may have much to do.
+// pruneAgain repeats one part of prune, beside the others: each may have much to do.
 func pruneAgain(ctx context.Context, log *slog.Logger, what string, prune func() (done bool, err error)) {
 	for rest := pruneInterval; ; {
 		select {

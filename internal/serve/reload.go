@@ -19,27 +19,26 @@ import (
 )
 
 const (
-	// lookInterval is how often a part's files are looked at.
 	lookInterval = 10 * time.Second
-	// secondLook is how long after a look that has found something new the next one comes: a file may be half written.
+	// secondLook is the time from a look that has found something new to the next: a file may be half written.
 	secondLook = time.Second
 )
 
-// reloadable is a part of the configuration that is read again while the process serves.
+// reloadable is a part of the configuration that can be reloaded.
 type reloadable struct {
 	// present means that this configuration has the part.
 	present bool
 	// about names the setting in log lines.
 	about string
-	// read returns what the files of the part hold now; nil if it has none, and SIGHUP alone reloads it.
+	// read reads the files of the part; nil if it has none, and SIGHUP alone reloads it.
 	read func() ([]regularfile.File, error)
-	// reload puts what read has returned in force. It returns attributes for the log line, which say what these
-	// values are and contain no secret, and what is to be warned of. After an error the whole part is as it was before.
+	// reload puts files in force. It returns attributes for the log line, without secrets, and warnings. After an error the whole part is
+	// as before.
 	reload func(files []regularfile.File) (attributes []any, warnings []string, err error)
 }
 
-// reloadOnHangup has every part reloaded with each signal, and when its files change. Each part has a goroutine of its own, so that
-// a part that waits for a database delays no other. Signals that come during a reload count as one more.
+// reloadOnHangup reloads every part with each signal, and when its files change. Each part has a goroutine of its own: one that waits for
+// a database delays no other. Signals that come during a reload count as one more.
 func (i *instance) reloadOnHangup(hangups <-chan os.Signal) {
 	log := logs.At(i.config, slog.LevelInfo)
 	var asked []chan bool
@@ -55,13 +54,13 @@ func (i *instance) reloadOnHangup(hangups <-chan os.Signal) {
 		for _, again := range asked {
 			select {
 			case again <- true:
-			default: // a reload is queued already, and will read what is there then
+			default: // a reload is queued already
 			}
 		}
 	}
 }
 
-// watch reloads the part when asked to, until again closes, and when its files have changed.
+// watch reloads the part on again, until that closes, and when its files have changed.
 func (part reloadable) watch(again <-chan bool, log *slog.Logger) {
 	w := watcher{reloadable: part, log: log}
 	for wait := lookInterval; ; {
@@ -78,18 +77,17 @@ func (part reloadable) watch(again <-chan bool, log *slog.Logger) {
 	}
 }
 
-// watcher remembers what it has found in the files of a part.
 type watcher struct {
 	reloadable
 	log                    *slog.Logger
 	inForce, refused, seen string // found.all
 }
 
-// found is what a look finds. It is compared by all of it.
+// found is what a look finds.
 type found struct {
 	files []regularfile.File
 	err   error
-	all   string
+	all   string // both, for comparison
 }
 
 func (w *watcher) find() (now found) {
@@ -100,7 +98,7 @@ func (w *watcher) find() (now found) {
 	return now
 }
 
-// look takes what this look and the last have found, unless it is in force. It returns when to look again.
+// look takes what two looks in a row have found, unless it is in force. It returns when to look again.
 func (w *watcher) look() time.Duration {
 	if w.read == nil {
 		return lookInterval
@@ -119,8 +117,8 @@ func (w *watcher) look() time.Duration {
 	return lookInterval
 }
 
-// take reloads the part. Without a prefix nobody has asked: it logs what has changed, and once what cannot be used. That is tried
-// again at every look, since a database may take a password later than the file has it.
+// take reloads the part. Without a prefix it logs only changes, and an unusable file once. It tries that again at every look: a database
+// may accept a password later than the file has it.
 func (w *watcher) take(prefix string, now found) {
 	attributes, warnings, err := []any(nil), []string(nil), now.err
 	if err == nil {
@@ -148,13 +146,12 @@ func (w *watcher) take(prefix string, now found) {
 	w.log.Log(context.Background(), level, prefix+w.about+" was read again", attributes...)
 }
 
-// isUnchanged reports whether the attributes of a reload say that a file has not changed.
 func isUnchanged(attributes []any) bool {
 	i := slices.Index(attributes, any("changed"))
 	return i >= 0 && attributes[i+1] == false
 }
 
-// reloadables are all parts. A secret in the environment is none: nothing can change that.
+// reloadables are all parts. Nothing can change a secret in the environment.
 func (i *instance) reloadables() []reloadable {
 	of := func(setting string) func() ([]regularfile.File, error) {
 		return func() ([]regularfile.File, error) {
@@ -173,7 +170,6 @@ func (i *instance) reloadables() []reloadable {
 	}
 }
 
-// reloadCertificate reloads the certificate's files.
 func (i *instance) reloadCertificate(files *certificate.Files, read []regularfile.File) (attributes []any, warnings []string, err error) {
 	changed, err := files.Use(read)
 	if err == nil {
@@ -184,7 +180,6 @@ func (i *instance) reloadCertificate(files *certificate.Files, read []regularfil
 	return []any{"changed", changed, "expires", files.Expiry()}, warnings, err
 }
 
-// reloadLogLevel reloads LOG_LEVEL.
 func (i *instance) reloadLogLevel([]regularfile.File) ([]any, []string, error) {
 	level, err := i.config.RereadLogLevel()
 	if err == nil {
@@ -193,7 +188,6 @@ func (i *instance) reloadLogLevel([]regularfile.File) ([]any, []string, error) {
 	return []any{"level", strings.ToLower(level.String())}, nil, err
 }
 
-// reloadKeys reloads JWT_SECRET_FILE.
 func (i *instance) reloadKeys(files []regularfile.File) ([]any, []string, error) {
 	keys, warnings, err := i.config.RereadKeys(files[0])
 	changed := err == nil && i.compareKeys("JWT_SECRET_FILE", i.config.Keys, keys)
@@ -204,7 +198,6 @@ func (i *instance) reloadKeys(files []regularfile.File) ([]any, []string, error)
 	return i.keysInForce(changed, keys), warnings, err
 }
 
-// reloadPrivateKeys reloads JWT_PRIVATE_KEY_FILE.
 func (i *instance) reloadPrivateKeys(files []regularfile.File) ([]any, []string, error) {
 	keys, warnings, err := i.config.RereadPrivateKeys(files[0])
 	old := i.config.Ed25519Keys
@@ -216,8 +209,7 @@ func (i *instance) reloadPrivateKeys(files []regularfile.File) ([]any, []string,
 	return i.keysInForce(changed, keys.All()), warnings, err
 }
 
-// compareKeys reports whether keys have changed. It warns if no former key is left, because then every JWT of before is invalid
-// at once.
+// compareKeys reports whether keys have changed. It warns if no former key is left, which makes every earlier JWT invalid.
 func (i *instance) compareKeys(setting string, old, now [][]byte) (changed bool) {
 	changed = !slices.EqualFunc(now, old, bytes.Equal)
 	if changed && !slices.ContainsFunc(old, func(key []byte) bool {
@@ -228,8 +220,8 @@ func (i *instance) compareKeys(setting string, old, now [][]byte) (changed bool)
 	return changed
 }
 
-// keysInForce returns attributes for the log after keys of a file were read. They name keys by their kid, since every JWT shows
-// that anyway. The key that signs may be of another file.
+// keysInForce returns attributes for the log. They have the kid of each key, which every JWT shows. The key that signs may be of another
+// file.
 func (i *instance) keysInForce(changed bool, verify [][]byte) (attributes []any) {
 	var ids []string
 	for _, key := range verify {
@@ -238,7 +230,6 @@ func (i *instance) keysInForce(changed bool, verify [][]byte) (attributes []any)
 	return []any{"changed", changed, "signs", i.server.Signs(), "verify", ids}
 }
 
-// reloadClientSecret reloads OIDC_CLIENT_SECRET_FILE.
 func (i *instance) reloadClientSecret(files []regularfile.File) ([]any, []string, error) {
 	secret, warnings, err := i.config.Reread("OIDC_CLIENT_SECRET", files[0])
 	changed := err == nil && secret != i.config.OIDCClientSecret
@@ -249,7 +240,6 @@ func (i *instance) reloadClientSecret(files []regularfile.File) ([]any, []string
 	return []any{"changed", changed}, warnings, err
 }
 
-// reloadDatabaseURL reloads DATABASE_URL_FILE. Only user and password may change.
 func (i *instance) reloadDatabaseURL(files []regularfile.File) ([]any, []string, error) {
 	text, warnings, err := i.config.Reread("DATABASE_URL", files[0])
 	if err != nil {

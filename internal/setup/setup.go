@@ -50,8 +50,7 @@ func Certificate(c *config.Config, log *slog.Logger) (source certificate.Source,
 	return source, nil
 }
 
-// Contract is the text of openapi.yaml. It is a type of its own so that kong, which gives commands their
-// arguments by type, can find it.
+// Contract is the text of openapi.yaml. kong gives commands their arguments by type.
 type Contract []byte
 
 // Server copies the configuration into a server's options.
