@@ -31,7 +31,7 @@ func (c *Config) readKeys(text string) (rows []check) {
 		first := slices.IndexFunc(c.Keys, func(key []byte) bool { return string(key) == secret })
 		rows = append(rows,
 			check{setting, len(secret) >= 32, key + "shorter than 32 bytes"},
-			check{setting, len(secret) < 32 || distinct(secret) > 1, key + "one character again and again"},
+			check{setting, len(secret) < 32 || len(slices.Compact(strings.Split(secret, ""))) > 1, key + "one character again and again"},
 			check{setting, !example.MatchString(secret), key + "a known example"},
 			check{setting, first < 0 || secret == "", key + fmt.Sprintf("key %d again", first+1)})
 		c.Keys = append(c.Keys, []byte(secret))
@@ -39,39 +39,7 @@ func (c *Config) readKeys(text string) (rows []check) {
 	return rows
 }
 
-// weakKeys returns a warning for each key that looks typed and not drawn.
-func (c *Config) weakKeys() (warnings []string) {
-	for i, key := range c.Keys {
-		weakness := ""
-		switch secret := string(key); {
-		case distinct(secret) < 8:
-			weakness = "has fewer than 8 distinct characters"
-		case isSequence(secret):
-			weakness = "is a plain sequence"
-		default:
-			continue
-		}
-		warnings = append(warnings, fmt.Sprintf("%s: key %d %s: make one with openssl rand -hex 32", c.Source("JWT_SECRET"), i+1, weakness))
-	}
-	return warnings
-}
-
-func distinct(secret string) int {
-	characters := strings.Split(secret, "")
-	slices.Sort(characters)
-	return len(slices.Compact(characters))
-}
-
-// isSequence reports whether half of the characters follow or precede the one before. Of 64 random hexadecimal digits about 4 do.
-func isSequence(secret string) bool {
-	steps := make(map[int]int)
-	for i := 1; i < len(secret); i++ {
-		steps[int(secret[i])-int(secret[i-1])]++
-	}
-	return 2*max(steps[1], steps[-1]) >= len(secret)
-}
-
-// RereadKeys is Reread for JWT_SECRET, under the rules of Load. In production it warns of weak keys.
+// RereadKeys is Reread for JWT_SECRET, under the rules of Load.
 func (c *Config) RereadKeys(file regularfile.File) (keys [][]byte, warnings []string, err error) {
 	text, warnings, err := c.Reread("JWT_SECRET", file)
 	if err != nil {
@@ -80,9 +48,6 @@ func (c *Config) RereadKeys(file regularfile.File) (keys [][]byte, warnings []st
 	next := Config{given: c.given}
 	if problems := failed(next.readKeys(text)); len(problems) > 0 {
 		return nil, nil, errors.Join(problems...)
-	}
-	if !c.Development {
-		warnings = append(warnings, next.weakKeys()...)
 	}
 	return next.Keys, warnings, nil
 }

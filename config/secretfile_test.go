@@ -208,7 +208,7 @@ func TestRereadKeys(t *testing.T) {
 	c := mustLoad(t, production, "JWT_SECRET=\nJWT_SECRET_FILE="+file)
 	for _, test := range []struct{ text, keys, warning, err string }{
 		{otherKey + "," + key + "\n", otherKey + "," + key, "", ""},
-		{strings.Repeat("ab", 16), strings.Repeat("ab", 16), "JWT_SECRET_FILE: key 1 has fewer than 8 distinct characters: make one with openssl rand -hex 32", ""},
+		{strings.Repeat("ab", 16), strings.Repeat("ab", 16), "", ""},
 		{key + "," + hidden, "", "", "JWT_SECRET_FILE: key 2 is shorter than 32 bytes"},
 		{"", "", "", fmt.Sprintf("%q: is empty", file)},
 	} {

@@ -57,8 +57,5 @@ func (c *Config) warnings() []string {
 	for _, file := range failed(c.exposed) { // production refuses them
 		warnings = append(warnings, file.Error())
 	}
-	if production {
-		warnings = append(warnings, c.weakKeys()...)
-	}
 	return warnings
 }
