@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,23 @@ import (
 	"worldevents/gen"
 	"worldevents/models"
 )
+
+// Requests share a list, and Link repeats a parameter, only if the key has it: none is forgotten but wait, which does not change a list.
+func TestKeyHasEachParameter(t *testing.T) {
+	for field := range reflect.TypeFor[gen.ListEventsParams]().Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("form"), ",")
+		if name == "" || name == "wait" { // or a header
+			continue
+		}
+		key := newReadKey("w", name+"=12345")
+		if key == newReadKey("w", "") || key.size() != len("w12345") || key.clone() != key {
+			t.Errorf("%s: %+v", name, key)
+		}
+		if link := (&Lists{}).nextLink(key, models.Position{}); name != "cursor" && !strings.Contains(link, name+"=12345&") {
+			t.Errorf("%s: %s", name, link)
+		}
+	}
+}
 
 // A string is what jsontext makes of it, and means what it meant: every byte that needs an escape is found at every place.
 func FuzzAppendString(f *testing.F) {
