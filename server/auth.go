@@ -44,7 +44,7 @@ func (s *Server) GetSession(ctx context.Context, _ gen.GetSessionRequestObject) 
 	return nil, err
 }
 
-// nobody stands for the caller of a JWT that names no session of ours: there is no row to refresh, so every refresh token is refused.
+// nobody is the caller of a JWT that names no session of ours. No row belongs to it, so every refresh token is refused.
 var nobody = models.Caller{UserID: models.ID{1}, SessionID: models.ID{1}}
 
 // RefreshSession replaces both cookies. It looks at the refresh token alone.
@@ -66,14 +66,14 @@ func (s *Server) RefreshSession(ctx context.Context, _ gen.RefreshSessionRequest
 	}, nil
 }
 
-// SignIn issues a session to a user, for the command that does. With create it makes one who does not exist, if the username is
-// given; otherwise it returns models.ErrNoUser. It returns models.ErrUsername for an impossible name.
+// SignIn issues a session to a user, for a command. With create it adds an unknown username; otherwise it returns models.ErrNoUser. It
+// returns models.ErrUsername for an impossible name.
 func (s *Server) SignIn(ctx context.Context, who models.Who, create bool) (Session, error) {
 	return s.signIn.ByName(ctx, who, create)
 }
 
-// refresh spends the refresh token that was sent and sets both cookies. If caller is not zero, the token must be theirs. It
-// returns session.ErrNoToken or ErrInvalid, or models.ErrRefreshToken, and sets no cookie when it fails.
+// refresh spends the refresh token that was sent and sets both cookies. The token must belong to caller, unless that is zero. It sets no
+// cookie when it fails: with session.ErrNoToken, session.ErrInvalid, models.ErrRefreshToken, or an error of the store.
 func (s *Server) refresh(ctx context.Context, caller models.Caller, sent session.Cookies) (Session, error) {
 	old, err := sent.RefreshToken()
 	if err != nil {
@@ -122,12 +122,10 @@ func refreshRefused(ctx context.Context, why gen.RefreshRefusalError) gen.Refres
 	return gen.RefreshSession400JSONResponse{Body: gen.RefreshRefusal{Error: why}}
 }
 
-// codeOf spells the reason of a refusal, which has no code in the contract, as the codes of other errors: "no_token" for
-// "No token".
+// codeOf spells the reason of a refusal like an error code: "no_token" for "No token".
 func codeOf(why string) string { return strings.ReplaceAll(strings.ToLower(why), " ", "_") }
 
-// headerName makes a username fit for a header; decodeURIComponent undoes it. It returns nil for a JWT that names
-// nobody.
+// headerName escapes a username for a header, as decodeURIComponent reads it. It returns nil without a username.
 func headerName(username string) *string {
 	if username == "" {
 		return nil

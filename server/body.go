@@ -12,23 +12,21 @@ import (
 	"worldevents/server/internal/contract"
 )
 
-// formLimit bounds a form.
 type formLimit struct {
 	size    int           // in bytes
-	timeout time.Duration // that it takes to arrive; 0 means that of all requests
-	err     error         // beyond these
+	timeout time.Duration // for the whole form; 0 leaves the one of all requests
+	err     error
 }
 
-// A largeForm has room for a description of 5,000 characters, of which each may take 12 bytes. It comes from somebody who is
-// known, and has the time of a request with as large a body.
+// A largeForm has room for a description of 5,000 characters of up to 12 bytes each. Only a known user sends one.
 var (
 	anyForm   = formLimit{8 << 10, 2 * time.Second, errForm}
 	largeForm = formLimit{64 << 10, 0, errLargeForm}
 )
 
-// receive calls read, which reads the body of a request, and gives the place in flight back meanwhile: a body takes nothing but its
-// connection, and a time that net/http bounds. It must come before anything else that the request holds or waits for: until a body has
-// ended, net/http does not notice that the client hangs up.
+// receive calls read for the body, and gives the place in flight back meanwhile: net/http bounds the time, and the body costs a connection
+// only. It must come before the request acquires or waits for anything: net/http notices that a client hung up only after the body has
+// ended.
 func receive(c echo.Context, read func() error) error {
 	if c.Request().ContentLength != 0 {
 		defer requestFrom(c.Request().Context()).place.Pause()()
@@ -36,7 +34,6 @@ func receive(c echo.Context, read func() error) error {
 	return read()
 }
 
-// validate lets only requests pass that fit the contract.
 func validate(op *contract.Operation) echo.MiddlewareFunc {
 	return before(func(c echo.Context) error {
 		err := receive(c, func() error { return op.Validate(c.Request(), c.Param) })
@@ -47,7 +44,6 @@ func validate(op *contract.Operation) echo.MiddlewareFunc {
 	})
 }
 
-// receiveForm reads the body that a request for a page has, if any.
 func receiveForm(limit formLimit) func(c echo.Context) error {
 	return func(c echo.Context) error {
 		r := c.Request()

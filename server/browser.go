@@ -11,7 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// browserRules are what browsers are told and held to: security headers, CORS, and refusal across origins.
+// browserRules are the security headers, CORS, and the refusal of other origins.
 type browserRules struct {
 	origins    []string
 	always     http.Header // of every response
@@ -40,7 +40,7 @@ func newBrowserRules(o Options) (*browserRules, error) {
 	return b, nil
 }
 
-// headers sets what every response carries. Pages widen the policy to what they need.
+// headers sets the headers of every response. A page then sets a wider policy.
 func (b *browserRules) headers(c echo.Context) error {
 	h := c.Response().Header()
 	maps.Copy(h, b.always)
@@ -51,7 +51,7 @@ func (b *browserRules) headers(c echo.Context) error {
 	return nil
 }
 
-// Many responses share these values of headers. Nobody may change one; append copies it first.
+// Many responses share these values, so nobody may change one.
 var (
 	varyCookie       = []string{"Cookie"} // a cache that disregards Cache-Control keeps users apart, too
 	varyCookieOrigin = []string{"Cookie, Origin"}
@@ -59,11 +59,10 @@ var (
 	noStore          = []string{"no-store"}
 )
 
-// exposed are the headers of a response that scripts of an allowed origin may read.
+// exposed are the response headers that scripts of an allowed origin may read.
 const exposed = "Event-Id, Idempotency-Key, Session-User, Session-Expires, ETag, Link, Retry-After, X-Request-Id"
 
-// cors tells browsers what pages of other origins may do (Fetch standard, section 3.3). An origin that is not
-// allowed is told nothing; the browser then keeps the response from the page.
+// cors sends the CORS headers (Fetch standard, section 3.3) to allowed origins only; a browser keeps the response from others.
 func (b *browserRules) cors(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r, h := c.Request(), c.Response().Header()
@@ -92,9 +91,8 @@ func (b *browserRules) cors(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// refuseCrossOrigin refuses what a page of an origin that is not allowed sends with the user's cookies. The two auth
-// operations are held to the same rules as unsafe methods although they are GETs: they change state. So is what costs the database time,
-// unless a window goes there: no page of another origin sees it, but an image could have it read a thousand times.
+// refuseCrossOrigin refuses requests with cookies from pages of other origins. GETs of the two auth operations change state, so they count
+// as unsafe. So do GETs that cost database time and do not open a window: an image on another page could send a thousand of them.
 func (b *browserRules) refuseCrossOrigin(c echo.Context) error {
 	r := c.Request()
 	isAuth := strings.HasPrefix(r.URL.Path, "/api/auth/")
@@ -112,8 +110,7 @@ func (b *browserRules) refuseCrossOrigin(c echo.Context) error {
 	return nil
 }
 
-// isEmbeddedElsewhere reports whether a browser says that a page of another origin has it ask, and not to show the response in a window or
-// frame (W3C Fetch Metadata).
+// isEmbeddedElsewhere reports whether a page of another origin sent the request, and not to open a window or frame (W3C Fetch Metadata).
 func isEmbeddedElsewhere(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return (site == "cross-site" || site == "same-site") && r.Header.Get("Sec-Fetch-Mode") != "navigate"
@@ -124,8 +121,7 @@ var readsDatabase = regexp.MustCompile(`^/(api/event/|(sessions|events)(/|$))`).
 // basePath is the path of the public address: "" or "/x", never with a slash at its end.
 func basePath(u *url.URL) string { return strings.TrimRight(u.EscapedPath(), "/") }
 
-// home is the origin that people come from: the first that a sign-in leads back to, or the one of the public address if that has a path. It
-// is nil if neither is there.
+// home is the origin where people come from: the first that a sign-in leads back to, or that of a public address with a path, or nil.
 func home(o Options) *url.URL {
 	switch {
 	case len(o.ReturnOrigins) > 0:

@@ -1,11 +1,8 @@
-// Package server is the service over HTTP: the six operations of openapi.yaml, and the frame that every request passes. It owns what
-// touches Echo, the order of the middleware, the table of errors, and who may call what.
-//
-// It never touches a database: a handler calls models.Store once and returns one error or one response. ListEvents calls package livelist
-// if it has `wait`, and package eventlist if not. It makes no rule about a body or a parameter that the contract does not have. The
-// packages below internal have the rest: the pages, sign-in, what an operator sees, and the engines, which know nothing of Echo.
-//
-// A request becomes the context of its handler, and carries along what middleware has found out:
+// Package server is the service over HTTP: the six operations of openapi.yaml, the middleware in front, and the table of errors.
+// All use of Echo is here and in packages below internal, which have the pages, sign-in, observation, and engines without Echo. A handler
+// calls models.Store once. ListEvents calls package livelist with `wait`, else package eventlist. Rules about requests come from the
+// contract only.
+// A request is the context of its handler, and carries the results of middleware:
 //
 //	net/http
 //	   |  observe          id, log line, metrics, a panic is a 500      middleware.go
@@ -21,10 +18,8 @@
 //	   |
 //	   '-- an error  ->  problems  ->  status, code, message            errors.go
 //
-// ErrBusy, ErrUnreachable and ErrUnwritable of package models are 503 with Retry-After. ErrTimeout, every other
-// ErrUnavailable and any error that the table does not have are 500. The body of a 500 names what was being done and the class of the
-// cause (database timeout, database unavailable, unexpected error); the log has the cause itself.
+// ErrBusy, ErrUnreachable and ErrUnwritable of package models are 503 with Retry-After. ErrTimeout, other ErrUnavailable and errors that
+// are not in the table are 500. The body of a 500 names the operation and the class of the cause; the log has the cause itself.
 //
-// GET /api/auth/refresh always spends the refresh token. GET /api/auth/session does so only when the JWT has merely expired. Both change
-// state, so other origins may call neither.
+// GET /api/auth/refresh always spends the refresh token, GET /api/auth/session only if the JWT has merely expired.
 package server

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"regexp"
 	"strings"
-	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/labstack/echo/v4"
@@ -20,7 +20,7 @@ import (
 	"worldevents/server/internal/signin"
 )
 
-// problem is an error as a client sees it. Only these reach clients; any other error becomes errInternal.
+// problem is an error as a client sees it. Any other error becomes errInternal.
 type problem struct {
 	status  int
 	code    string // stable, for programs
@@ -30,20 +30,17 @@ type problem struct {
 
 func (p *problem) Error() string { return p.message }
 
-// kind is what responses with the error are counted by.
 func (p *problem) kind() observe.Kind { return observe.Kind{Status: p.status, Code: p.code} }
 
-// with returns p about these fields.
 func (p *problem) with(fields contract.FieldsError) *problem {
 	return &problem{p.status, p.code, p.message, fields}
 }
 
-// about returns p about one field.
 func (p *problem) about(field, code, message string) *problem {
 	return p.with(contract.FieldsError{field: {Code: code, Message: message}})
 }
 
-// These are all responses that are errors, except the exact 400 bodies of the auth operations.
+// All error responses, except the exact 400 bodies of the auth operations.
 var (
 	errValidation  = &problem{status: 400, code: "validation_failed", message: "The request does not fit the contract"}
 	errCursor      = errValidation.about("cursor", "cursor", "must be a cursor from the Link of this world's list")
@@ -76,7 +73,7 @@ var (
 	errInternal    = &problem{status: 500, code: "internal", message: "Internal error"}
 )
 
-// problems is the one table of what named errors mean to clients.
+// problems maps named errors to responses.
 var problems = []struct {
 	err error
 	*problem
@@ -109,10 +106,6 @@ var problems = []struct {
 	{echo.ErrMethodNotAllowed, errMethod},
 }
 
-// causes are the classes of error that a 500 names to the client.
-var causes = []error{models.ErrUnavailable, models.ErrTimeout}
-
-// problemOf returns what a client is told of err.
 func problemOf(err error) *problem {
 	var p *problem
 	if errors.As(err, &p) {
@@ -134,7 +127,7 @@ func problemOf(err error) *problem {
 	return errInternal
 }
 
-// tellProblem returns what responses with err are counted by, and what they tell people, for the pages around the operations.
+// tellProblem returns the kind of err and its message for people, for the pages.
 func tellProblem(err error) (observe.Kind, string) {
 	p := problemOf(err)
 	return p.kind(), p.message
@@ -146,13 +139,13 @@ func (s *Server) writeError(err error, c echo.Context) {
 	s.router.resolve(c, req)
 	p := problemOf(err)
 	req.Code = p.code
-	if p.status >= 500 && isClientGone(err) {
+	if p.status >= 500 && (errors.Is(err, context.Canceled) || errors.Is(err, eventlist.ErrClientGone)) {
 		req.Code = observe.ClientGone
 	} else if p.status >= 500 {
 		s.observer.LogFailure(&req.Request, err)
 	}
 	if c.Response().Committed {
-		// The response has begun and must not end as if it were whole.
+		// The response has begun and must not look complete.
 		panic(http.ErrAbortHandler)
 	}
 	h := c.Response().Header()
@@ -160,7 +153,7 @@ func (s *Server) writeError(err error, c echo.Context) {
 	if p.status == http.StatusTooManyRequests || p.status == http.StatusServiceUnavailable {
 		h.Set("Retry-After", "1")
 	}
-	if errors.Is(err, eventlist.ErrNoRoom) { // whoever reads nothing would keep a connection for each refusal
+	if errors.Is(err, eventlist.ErrNoRoom) { // a client that reads nothing would keep a connection for each refusal
 		closeAfter(c)
 	}
 	if s.pages.WriteError(c, p.status, p.message, req.ID) {
@@ -186,14 +179,9 @@ func (s *Server) writeError(err error, c echo.Context) {
 	c.Response().Write(text)
 }
 
-// isClientGone reports whether err means that the client has hung up.
-func isClientGone(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, eventlist.ErrClientGone)
-}
-
-// safeCause returns the class of err, which is safe to tell a client.
+// safeCause returns the class of err, which reveals nothing.
 func safeCause(err error) string {
-	for _, class := range causes {
+	for _, class := range []error{models.ErrUnavailable, models.ErrTimeout} {
 		if errors.Is(err, class) {
 			return class.Error()
 		}
@@ -203,12 +191,7 @@ func safeCause(err error) string {
 
 // humanize spells an operationId in words: "create event" for createEvent.
 func humanize(operation string) string {
-	var b strings.Builder
-	for _, r := range operation {
-		if unicode.IsUpper(r) {
-			b.WriteByte(' ')
-		}
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return b.String()
+	return strings.ToLower(capital.ReplaceAllString(operation, " $0"))
 }
+
+var capital = regexp.MustCompile(`[A-Z]`)

@@ -36,14 +36,14 @@ func (s *Server) CreateEvent(ctx context.Context, r gen.CreateEventRequestObject
 	return gen.CreateEvent200JSONResponse{Body: success, Headers: headers}, nil
 }
 
-// accepted tells a client that this service knows Idempotency-Key: others ignore the header, and a repeat there makes another event.
+// accepted announces support of Idempotency-Key: without it a repeat might create another event.
 var accepted = "accepted"
 
 // ListEvents responds with the events of a world, or one page of them.
 func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) (gen.ListEventsResponseObject, error) {
 	req := requestFrom(ctx)
 	req.WorldID = r.ID
-	r.Params.IfNoneMatch = nil // up to 16 KB, which a watch would hold; it has the tags
+	r.Params.IfNoneMatch = nil // a watch would keep up to 16 KB; it has the tags
 	query := eventlist.Query{World: r.ID, Params: r.Params, Raw: req.HTTP.URL.RawQuery}
 	caller := eventlist.Caller{
 		Caller: req.caller, Tags: eventlist.EntityTags(req.HTTP.Header["If-None-Match"]), Gzip: accept.Gzip(req.HTTP.Header["Accept-Encoding"]),
@@ -64,13 +64,12 @@ func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) 
 	return listResponse{list}, nil
 }
 
-// listResponse is a response of the generated code that writes itself.
 type listResponse struct{ *eventlist.Response }
 
 // VisitListEventsResponse implements gen.ListEventsResponseObject.
 func (r listResponse) VisitListEventsResponse(w http.ResponseWriter) error { return r.Write(w, false) }
 
-// watchResponse is a listResponse that may watch the list first.
+// watchResponse may watch the list first.
 type watchResponse struct {
 	*livelist.Watch
 	req *request
@@ -102,7 +101,7 @@ func (s *Server) LeaveEvent(ctx context.Context, r gen.LeaveEventRequestObject) 
 	return gen.LeaveEvent200JSONResponse{Body: success}, nil
 }
 
-// event returns the id of the event that a path names. For a text that is no id it returns the zero ID, which no event has.
+// event parses the id in a path. The zero ID, for an invalid text, belongs to no event.
 func (c *request) event(text string) models.ID {
 	id, err := models.ParseID(text)
 	if err == nil {

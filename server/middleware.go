@@ -13,8 +13,8 @@ import (
 	"worldevents/server/internal/session"
 )
 
-// observe gives the request its id, turns a panic into a 500, and leaves a log line and metrics behind. In between the
-// request passes inner, in this order, and then routing. Echo itself would put this chain together anew for each request.
+// observe gives the request its id, turns a panic into a 500, and leaves a log line and metrics. It builds the chain of inner once: Echo
+// would build it for each request.
 func (s *Server) observe(inner ...echo.MiddlewareFunc) echo.MiddlewareFunc {
 	chain := func(c echo.Context) error { return requestFrom(c.Request().Context()).next(c) }
 	for _, m := range slices.Backward(inner) {
@@ -25,7 +25,6 @@ func (s *Server) observe(inner ...echo.MiddlewareFunc) echo.MiddlewareFunc {
 	}
 }
 
-// handle is observe for one request.
 func (s *Server) handle(c echo.Context, chain, route echo.HandlerFunc) error {
 	r := c.Request()
 	req := &request{Context: r.Context(), header: c.Response().Header(), next: route}
@@ -51,7 +50,7 @@ func (s *Server) handle(c echo.Context, chain, route echo.HandlerFunc) error {
 		req.ClientWait = req.writer.Waited()
 		s.observer.Record(&req.Request, c.Response().Status, c.Response().Size-req.writer.dropped)
 		if p != nil {
-			panic(http.ErrAbortHandler) // net/http closes the connection and says nothing
+			panic(http.ErrAbortHandler) // net/http closes the connection without a log line
 		}
 	}()
 	if err := chain(c); err != nil {
@@ -60,8 +59,7 @@ func (s *Server) handle(c echo.Context, chain, route echo.HandlerFunc) error {
 	return nil
 }
 
-// refuseEmptyHost refuses a request for no host (RFC 9110 section 4.2.1): one of HTTP/1.0 without Host, or an empty Host.
-// net/http itself refuses one of HTTP/1.1 without Host.
+// refuseEmptyHost refuses a request for no host (RFC 9110 section 4.2.1). net/http itself refuses HTTP/1.1 without Host.
 func refuseEmptyHost(c echo.Context) error {
 	if host := c.Request().Host; host == "" || host[0] == ':' {
 		return errHost
@@ -69,7 +67,7 @@ func refuseEmptyHost(c echo.Context) error {
 	return nil
 }
 
-// joinTags makes one line of If-None-Match, which is a list (RFC 9110 section 5.3): the generated binding refuses several.
+// joinTags joins the lines of If-None-Match (RFC 9110 section 5.3): the generated binding refuses several.
 func joinTags(c echo.Context) error {
 	if lines := c.Request().Header["If-None-Match"]; len(lines) > 1 {
 		c.Request().Header.Set("If-None-Match", strings.Join(lines, ", "))
@@ -77,15 +75,13 @@ func joinTags(c echo.Context) error {
 	return nil
 }
 
-// maxStartWait bounds how long a request waits for the start. With a body it waits no longer than maxStartWaitUnread: until the body
-// has been read, nobody notices that the client hangs up.
+// How long a request waits for the start. With an unread body it waits less: net/http cannot notice yet that the client hangs up.
 const (
 	maxStartWait       = 5 * time.Second
 	maxStartWaitUnread = 2 * time.Second
 )
 
-// awaitMigration has requests wait until the schema is up to date: before that no statement would work. So a short restart costs
-// nobody a response. After limit the client is told to come again.
+// awaitMigration makes requests wait, up to limit, until the schema is up to date. So a short restart costs nobody a response.
 func (s *Server) awaitMigration(limit time.Duration) echo.MiddlewareFunc {
 	return before(func(c echo.Context) error {
 		if s.observer.Readiness.IsMigrated() {
@@ -108,7 +104,7 @@ func (s *Server) awaitMigration(limit time.Duration) echo.MiddlewareFunc {
 	})
 }
 
-// requireAuth lets a request pass that carries a valid JWT, whose subject then is the caller. It never refreshes.
+// requireAuth sets the caller from a valid JWT. It never refreshes.
 func (s *Server) requireAuth(c echo.Context) error {
 	user, err := s.sessions.VerifyCookies(session.ReadCookies(c.Request().Header))
 	if err != nil {
@@ -123,10 +119,9 @@ func (s *Server) requireAuth(c echo.Context) error {
 	return nil
 }
 
-// maxHeaderLines is how many header lines a request may have. Each costs ten times as much as its bytes.
+// maxHeaderLines bounds the header lines of a request. Each costs ten times its bytes.
 const maxHeaderLines = 100
 
-// limitHeaderLines refuses a request with more than maxHeaderLines, and keeps neither them nor the connection.
 func limitHeaderLines(c echo.Context) error {
 	lines := 0
 	for _, values := range c.Request().Header {
@@ -152,8 +147,7 @@ func (s *Server) limitInFlight(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// setStoreDeadline gives all store calls of a request one deadline, counted from when the request has been read. The reading
-// of a list has its own.
+// setStoreDeadline gives all store calls of a request one deadline, from when the request has been read. Reading a list has its own.
 func setStoreDeadline(limit time.Duration) echo.MiddlewareFunc {
 	return before(func(c echo.Context) error {
 		requestFrom(c.Request().Context()).storeDeadline = time.Now().Add(limit)

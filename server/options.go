@@ -12,39 +12,36 @@ import (
 
 // Options of a Server.
 type Options struct {
-	// Contract is openapi.yaml. It decides what is required of a request, and is published under /openapi.json.
+	// Contract is the source of the rules for requests, and published under /openapi.json.
 	Contract *Contract
-	// Store keeps the data.
-	Store *models.Store
-	// Log receives a line for each event and each error, AccessLog one for each request, and Audit one for each change that a
-	// user makes on a page; nil means Log. No secret is ever in one of them.
+	Store    *models.Store
+	// Log gets a line for each event and error, AccessLog for each request, and Audit for each change that a user makes on a page; nil
+	// means Log. None contains secrets.
 	Log, AccessLog, Audit *slog.Logger
-	// LogEvery is how many requests without an error leave one line in AccessLog together; 1 means that each leaves its own,
-	// and 0 that none does. Errors always do.
+	// LogEvery makes one of so many requests without an error leave a line in AccessLog; 1 means all, and 0 none. Errors always do.
 	LogEvery int64
-	// LogLinesDropped returns how many lines of the logs were dropped, for metrics; nil means none ever.
+	// LogLinesDropped returns the number of dropped log lines, for metrics; nil means none.
 	LogLinesDropped func() int64
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 
 	// Development means cookies for plain HTTP and the sign-in page.
 	Development bool
-	// BaseURL is the public address. Its path is the cookies' Path and the prefix of every link; a proxy strips it.
+	// BaseURL is the public address. Its path is the Path of cookies and the prefix of links; a proxy strips it.
 	BaseURL *url.URL
 	// Docs turns on /docs and the published contract.
 	Docs bool
 	// EventsPage turns on /events.
 	EventsPage bool
-	// BrandName is what the pages call the service.
+	// BrandName is the name of the service on its pages.
 	BrandName string
-	// SecurityContacts are the URIs that /.well-known/security.txt names; none means that there is no such file.
+	// SecurityContacts are the URIs in /.well-known/security.txt; without any there is no such file.
 	SecurityContacts []string
 
-	// Keys sign JWTs (the first) and verify them (all) by HS256, 32 bytes or more each. Other keys of the service are derived
-	// from them.
+	// Keys sign JWTs (the first) and verify them (all) by HS256, 32 bytes or more each. Other keys are derived from them.
 	Keys [][]byte
-	// PrivateKeys and PublicKeys verify JWTs by EdDSA, too, and are published, the first by their public halves. The first
-	// private key signs instead of Keys.
+	// PrivateKeys and PublicKeys verify JWTs by EdDSA, too, and are published, the first by their public halves. The first private key
+	// signs instead of Keys.
 	PrivateKeys []ed25519.PrivateKey
 	PublicKeys  []ed25519.PublicKey
 	// Issuer and Audience are written into JWTs and required of them, unless empty.
@@ -56,35 +53,34 @@ type Options struct {
 	// CookiePartitioned adds the attribute Partitioned (CHIPS).
 	CookiePartitioned bool
 
-	// OIDC is the identity provider to sign in with; nil means none.
+	// OIDC is the identity provider; nil means none.
 	OIDC *OIDC
-	// ReturnOrigins are the exact origins, besides the service's own paths, that a sign-in may lead back to. The first is where pages lead
-	// people back to.
+	// ReturnOrigins are the exact origins, besides the service itself, that a sign-in may lead back to. Pages link to the first.
 	ReturnOrigins []string
 
 	// HSTS is the header Strict-Transport-Security; empty means none, and so does Development.
 	HSTS string
-	// CertificateExpiry returns when the public listener's certificate expires, for metrics; nil means that it has none.
+	// CertificateExpiry returns when the public certificate expires, for metrics; nil means that there is none.
 	CertificateExpiry func() time.Time
 	// AllowedOrigins are the exact origins whose pages may call the API.
 	AllowedOrigins []string
-	// AdminHosts are the names by which the operator's listener is asked for metrics and profiles, besides localhost.
+	// AdminHosts are the names, besides localhost, under which the operator's listener serves metrics and profiles.
 	AdminHosts []string
-	// TrustedProxies are the networks whose X-Forwarded-For is believed.
+	// TrustedProxies are the networks with a trusted X-Forwarded-For.
 	TrustedProxies []netip.Prefix
-	// RateLimit is the number of requests a second allowed to one client; 0 means no limit.
+	// RateLimit is the number of requests per second of a client; 0 means no limit.
 	RateLimit float64
-	// WriteRate is the number of writes a second allowed to one user, after a burst of ten times as many, by operations and on
-	// /events together; 0 means no limit.
+	// WriteRate is the number of writes per second of a user, by operations and on /events, after a burst of ten times that; 0 means no
+	// limit.
 	WriteRate float64
-	// MaxInFlight is the number of requests handled at once; more get 503. A request does not count while its body arrives, while it is
-	// queued, and once its response begins.
+	// MaxInFlight bounds the requests handled at once; more get 503. A request does not count while its body arrives, while it is queued,
+	// and once its response begins.
 	MaxInFlight int
-	// MaxConnections is the number of connections of clients; more are closed at once.
+	// MaxConnections bounds the connections of clients; more are closed at once.
 	MaxConnections int
-	// ListCache is how many bytes lists may take that are kept for others who ask; 0 keeps none.
+	// ListCache is the size of the cache for lists, in bytes; 0 disables it.
 	ListCache int
-	// MaxWatches is the number of requests that watch lists, an eighth of them of one user; more get their response at once. While
-	// they wait for news they do not count as in flight.
+	// MaxWatches bounds the requests that watch lists, with an eighth for one user; more get their response at once. They do not count as
+	// in flight while they wait.
 	MaxWatches int
 }

@@ -11,18 +11,17 @@ import (
 	"worldevents/server/internal/signin"
 )
 
-// maxRates is how many clients, or users, are remembered, in 10 MB. Newer ones push out older ones, who begin anew with a whole burst:
-// many clients can only make the limit wider, and have nobody refused.
+// maxRates is the number of clients or users that are remembered, in 10 MB. A new one displaces the oldest, which starts again with a whole
+// burst: many clients can only widen the limit.
 const maxRates = 1 << 16
 
-// rates limits how often each client, or user, may do something.
+// rates limits the rate of each client or user. A nil one limits nothing.
 type rates[Key comparable] struct {
 	perSecond rate.Limit
 	burst     int
 	limiters  *lru.Cache[Key, *rate.Limiter]
 }
 
-// newRates returns nil for a rate of 0, which is no limit.
 func newRates[Key comparable](perSecond float64, burst int) *rates[Key] {
 	if perSecond <= 0 {
 		return nil
@@ -31,7 +30,6 @@ func newRates[Key comparable](perSecond float64, burst int) *rates[Key] {
 	return &rates[Key]{rate.Limit(perSecond), burst, limiters}
 }
 
-// of returns the limiter of a key.
 func (r *rates[Key]) of(key Key) *rate.Limiter {
 	limiter, ok := r.limiters.Get(key)
 	if !ok {
@@ -43,7 +41,7 @@ func (r *rates[Key]) of(key Key) *rate.Limiter {
 	return limiter
 }
 
-// check counts one time more. It returns errRate beyond the rate.
+// check counts one event, and returns errRate beyond the rate.
 func (r *rates[Key]) check(key Key) error {
 	if r != nil && !r.of(key).Allow() {
 		return errRate
@@ -51,7 +49,7 @@ func (r *rates[Key]) check(key Key) error {
 	return nil
 }
 
-// mayCheck returns errRate if check would, and counts nothing.
+// mayCheck returns the result of check without counting.
 func (r *rates[Key]) mayCheck(key Key) error {
 	if r != nil && r.of(key).Tokens() < 1 {
 		return errRate
@@ -59,15 +57,7 @@ func (r *rates[Key]) mayCheck(key Key) error {
 	return nil
 }
 
-// limit responds 429 to a client or user that asks more often than rates allow.
-func limit[Key comparable](rates *rates[Key], whose func(*request) Key) echo.MiddlewareFunc {
-	if rates == nil {
-		return func(next echo.HandlerFunc) echo.HandlerFunc { return next }
-	}
-	return before(func(c echo.Context) error { return rates.check(whose(requestFrom(c.Request().Context()))) })
-}
-
-// limitRate limits how often a client may ask. A provider's logout tokens count once they have been found wrong.
+// limitRate limits each client's requests. Of a provider's logout tokens it counts only the wrong ones.
 func limitRate(rates *rates[string]) echo.MiddlewareFunc {
 	return before(func(c echo.Context) error {
 		if c.Request().URL.Path == signin.LogoutPath {
@@ -77,16 +67,10 @@ func limitRate(rates *rates[string]) echo.MiddlewareFunc {
 	})
 }
 
-// writeBurst is how many writes a user may make at once, to whom so many a second are allowed. Nobody clicks so often, and a program
-// that runs wild is stopped before anybody notices.
+// writeBurst is the number of writes that a user may make at once: more than anybody clicks, and little for a program that runs wild.
 func writeBurst(perSecond float64) int { return int(math.Ceil(10 * perSecond)) }
-
-// newWriteRates limits how often a user may write, over all operations and forms that share it.
-func newWriteRates(perSecond float64) *rates[models.ID] {
-	return newRates[models.ID](perSecond, writeBurst(perSecond))
-}
 
 // limitWrites comes after requireAuth and before the body is read, so that a refused write costs little.
 func limitWrites(writes *rates[models.ID]) echo.MiddlewareFunc {
-	return limit(writes, func(req *request) models.ID { return req.caller.UserID })
+	return before(func(c echo.Context) error { return writes.check(requestFrom(c.Request().Context()).caller.UserID) })
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Redirect returns the handler of a listener without TLS. It redirects GET and HEAD for the host of the public address to that address,
-// and refuses all else: a client that sends its secrets in clear text shall notice.
+// Redirect returns the handler of a listener without TLS. It redirects GET and HEAD to the same host of the public address. It refuses
+// other requests, so that a client notices that it sends secrets in clear text.
 func Redirect(base *url.URL) http.Handler {
 	origin := base.Scheme + "://" + base.Host
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,8 +12,7 @@ import (
 	"worldevents/server/internal/observe"
 )
 
-// request is what one request carries from middleware to handler. It is the request's context: strict handlers see
-// nothing else.
+// request is a request's context, the only thing that strict handlers see. It carries the results of middleware.
 type request struct {
 	context.Context
 	observe.Request
@@ -25,13 +24,13 @@ type request struct {
 
 	caller  models.Caller // set by requireAuth
 	expires time.Time     // when the caller's JWT does
-	// storeDeadline bounds all calls of the store together. It is set once the request has been read.
+	// storeDeadline bounds all store calls together, from when the request has been read.
 	storeDeadline time.Time
 }
 
 type requestKey struct{}
 
-// Value finds the request itself, what is logged of it, and what the store wants to know of it.
+// Value returns the request itself and its values for other packages.
 func (c *request) Value(key any) any {
 	switch key {
 	case requestKey{}:
@@ -55,7 +54,7 @@ func requestFrom(ctx context.Context) *request {
 	return r
 }
 
-// before is the middleware of a rule, which a request meets before what comes next. An error of the rule is the response.
+// before makes middleware of a rule, whose error ends the request.
 func before(rule func(c echo.Context) error) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -67,19 +66,16 @@ func before(rule func(c echo.Context) error) echo.MiddlewareFunc {
 	}
 }
 
-// closeAfter closes the connection after a response whose request has not been read: else net/http would wait for the rest of it
-// before it writes the response.
+// closeAfter closes the connection after the response to an unread request: net/http would first wait for the rest of it.
 func closeAfter(c echo.Context) { c.Response().Header().Set("Connection", "close") }
 
-// responseWriter is what every response passes last.
 type responseWriter struct {
 	inflight.Writer
 	readiness *observe.Readiness
-	dropped   int64 // bytes that the handler wrote and the response does not have
+	dropped   int64 // bytes that Write left out
 }
 
-// WriteHeader closes the connection after a response that is written while the instance is being drained, also when its
-// request came before.
+// WriteHeader closes the connection after a response during the drain.
 func (w *responseWriter) WriteHeader(status int) {
 	if w.readiness.IsDraining() {
 		w.Header().Set("Connection", "close")
@@ -87,7 +83,7 @@ func (w *responseWriter) WriteHeader(status int) {
 	w.Writer.WriteHeader(status)
 }
 
-// Write drops the line feed that generated code ends a JSON body with: the contract's bodies are exact.
+// Write drops the line feed after the generated code's JSON: the contract's bodies are exact.
 func (w *responseWriter) Write(b []byte) (int, error) {
 	if n := len(b); n > 0 && b[n-1] == '\n' && w.Header().Get("Content-Type") == "application/json" {
 		_, err := w.Writer.Write(b[:n-1])

@@ -10,15 +10,15 @@ import (
 	"worldevents/server/internal/observe"
 )
 
-// route is a method and a path as Echo spells it.
+// route is a method and a path in the spelling of Echo.
 type route struct{ method, path string }
 
-// router registers handlers with Echo, and knows the series of each route: what its requests are counted and logged as.
+// router registers handlers with Echo, and knows the series of each route.
 type router struct {
 	echo     *echo.Echo
 	observer *observe.Observer
 	series   map[route]*observe.Series
-	// These are for requests that fit no route. No route has OPTIONS, preflights among them.
+	// For requests without a route, such as OPTIONS.
 	notFound, methodNotAllowed, options *observe.Series
 }
 
@@ -31,7 +31,7 @@ func newRouter(observer *observe.Observer) *router {
 	}
 }
 
-// Get registers the handler of a page. Its requests are counted and logged as the series id, which Get returns.
+// Get registers a page, and returns its series.
 func (r *router) Get(id, path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *observe.Series {
 	return r.add(r.observer.Series(id, http.MethodGet), http.MethodGet, path, anyForm, h, m)
 }
@@ -46,7 +46,7 @@ func (r *router) PostLarge(id, path string, h echo.HandlerFunc, m ...echo.Middle
 	return r.add(r.observer.Series(id, http.MethodPost), http.MethodPost, path, largeForm, h, m)
 }
 
-// GetOrHead is Get for what responds to HEAD as well: it spends nothing, unlike an operation of the contract.
+// GetOrHead is Get for pages that respond to HEAD as well: unlike operations they spend nothing.
 func (r *router) GetOrHead(id, path string, h echo.HandlerFunc) {
 	s := r.observer.Series(id, "")
 	r.add(s, http.MethodGet, path, anyForm, h, nil)
@@ -59,7 +59,6 @@ func (r *router) add(s *observe.Series, method, path string, limit formLimit, h 
 	return s
 }
 
-// setSeries makes a request one of a series.
 func setSeries(s *observe.Series) echo.MiddlewareFunc {
 	return before(func(c echo.Context) error {
 		requestFrom(c.Request().Context()).Series = s
@@ -67,8 +66,7 @@ func setSeries(s *observe.Series) echo.MiddlewareFunc {
 	})
 }
 
-// resolve finds the series of a request that did not get as far as its route, since a limit or a rule for all requests refused
-// it, or that fits none.
+// resolve finds the series of a request that middleware refused before routing, or that has no route.
 func (r *router) resolve(c echo.Context, req *request) {
 	if req.Series != r.notFound {
 		return
@@ -86,15 +84,14 @@ func (r *router) resolve(c echo.Context, req *request) {
 	}
 }
 
-// canonicalPath gives every spelling of a path the one that routes and parameters expect: each segment decoded and
-// escaped once (RFC 3986 section 6.2.2). Echo routes by RawPath, and the generated code decodes what it finds there.
+// canonicalPath decodes and escapes each segment of a path once (RFC 3986 section 6.2.2), so that all spellings match the same route. Echo
+// routes by RawPath, and the generated code decodes what it finds there.
 func canonicalPath(c echo.Context) error {
 	u := c.Request().URL
 	u.RawPath = canonical(u)
 	return nil
 }
 
-// canonical returns the path of u in the spelling that canonicalPath gives it.
 func canonical(u *url.URL) string {
 	path := u.EscapedPath()
 	if !strings.Contains(path, "%") {
@@ -109,8 +106,7 @@ func canonical(u *url.URL) string {
 	return strings.Join(segments, "/")
 }
 
-// rejectExtraSegments ends the last path parameter at a slash. Echo lets a parameter without anything below it swallow
-// the rest of the path, so that /api/event/a/b would be the world "a/b".
+// rejectExtraSegments ends the last path parameter at a slash. With Echo alone /api/event/a/b would be the world "a/b".
 func rejectExtraSegments(e *echo.Echo) {
 	for _, route := range e.Routes() {
 		if strings.Contains(route.Path, ":") {

@@ -9,16 +9,15 @@ import (
 	"worldevents/server/internal/session"
 )
 
-// OIDC is an identity provider to sign in with, and this service as its client.
+// OIDC is an identity provider, and this service as its client.
 type OIDC = oidc.Config
 
-// CheckProvider returns how many keys of an identity provider can be used, and an error unless it publishes what a sign-in needs.
+// CheckProvider returns the number of usable keys of an identity provider, and an error unless it publishes what a sign-in needs.
 func CheckProvider(ctx context.Context, provider OIDC) (keys int, err error) {
 	return oidc.New(provider, "", nil, time.Now).Check(ctx)
 }
 
-// SetKeys replaces Options.Keys, for all that is signed, verified and derived afterwards. Requests whose JWT has been verified go on,
-// watches among them.
+// SetKeys replaces Options.Keys for all later use. Requests with a verified JWT go on, watches among them.
 func (s *Server) SetKeys(keys [][]byte) {
 	s.sessions.SetSecrets(keys)
 	s.lists.SetKey(keys[0])
@@ -35,7 +34,7 @@ func (s *Server) SetEd25519Keys(private []ed25519.PrivateKey, public []ed25519.P
 // Signs returns the kid of the key that signs.
 func (s *Server) Signs() string { return s.sessions.Signs() }
 
-// KeyID returns the kid by which JWTs name a key, or the private key of a public one.
+// KeyID returns the kid of a secret or of a public key.
 func KeyID(key []byte) string { return session.KeyID(key) }
 
 // SetClientSecret replaces the ClientSecret of Options.OIDC.

@@ -24,28 +24,27 @@ import (
 
 // Server is the service behind its two listeners.
 type Server struct {
-	store    *models.Store
-	log      *slog.Logger
-	observer *observe.Observer
-	sessions *session.Manager
-	lists    *eventlist.Lists
-	live     *livelist.Lists
-	places   *inflight.Places
-	conns    *inflight.Connections
-	router   *router
-	pages    *pages.Pages
-	signIn   *signin.Service
-	// ownEvents are nil without the page.
-	ownEvents *ownevents.Service
-	baseURL   string         // the public address, without a slash at its end
-	provider  *oidc.Provider // nil without OIDC
+	store     *models.Store
+	log       *slog.Logger
+	observer  *observe.Observer
+	sessions  *session.Manager
+	lists     *eventlist.Lists
+	live      *livelist.Lists
+	places    *inflight.Places
+	conns     *inflight.Connections
+	router    *router
+	pages     *pages.Pages
+	signIn    *signin.Service
+	ownEvents *ownevents.Service // nil without the page
+	baseURL   string             // the public address, without a slash at its end
+	provider  *oidc.Provider     // nil without OIDC
 	now       func() time.Time
 
 	// Public is for the internet, Admin for the operator.
 	Public, Admin http.Handler
 }
 
-// New wires a Server. An error means that the options can never work.
+// New returns a Server, or an error for options that can never work.
 func New(o Options) (*Server, error) {
 	browsers, err := newBrowserRules(o)
 	if err != nil {
@@ -92,7 +91,7 @@ func New(o Options) (*Server, error) {
 		BaseURL: o.BaseURL, Development: o.Development, ReturnOrigins: o.ReturnOrigins,
 		MaySend: requests.mayCheck, CountWrong: requests.check,
 	})
-	writes := newWriteRates(o.WriteRate)
+	writes := newRates[models.ID](o.WriteRate, writeBurst(o.WriteRate))
 	if o.EventsPage {
 		s.ownEvents = &ownevents.Service{
 			Store: o.Store, Pages: s.pages, SignIn: s.signIn, Observer: s.observer,
@@ -109,12 +108,11 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// route says what a request meets on its way to a handler.
 func (s *Server) route(o Options, browsers *browserRules, requests *rates[string], writes *rates[models.ID]) {
 	e := s.router.echo
 	e.HTTPErrorHandler = s.writeError
 	e.Binder = strictBinder{}
-	// What a request meets, in this order; then routing.
+	// In this order; then routing.
 	e.Pre(s.observe(
 		before(browsers.headers),
 		before(refuseEmptyHost),
@@ -126,7 +124,7 @@ func (s *Server) route(o Options, browsers *browserRules, requests *rates[string
 		before(browsers.refuseCrossOrigin),
 		before(canonicalPath),
 	))
-	// Then, for each operation, what the contract demands of it; then its handler below.
+	// Then each operation's own middleware; then its handler below.
 	gen.RegisterHandlersWithOptions(e, gen.NewStrictHandler(s, nil), gen.RegisterHandlersOptions{
 		OperationMiddlewares: s.operationMiddlewares(o.Contract.operations, writes, setStoreDeadline(o.Store.Timeout())),
 	})
@@ -145,7 +143,6 @@ func (s *Server) route(o Options, browsers *browserRules, requests *rates[string
 	}
 }
 
-// registerMetrics registers what the parts say of themselves, and what requests hold now.
 func (s *Server) registerMetrics() {
 	s.observer.Register(s.lists.Collectors()...)
 	s.observer.Register(s.live.Collectors()...)
@@ -160,31 +157,30 @@ func (s *Server) registerMetrics() {
 	s.observer.RegisterHeld(held)
 }
 
-// Bound has connections of h count as those of clients. It must be called before h serves.
+// Bound counts the connections of h as those of clients. Call it before h serves.
 func (s *Server) Bound(h *http.Server) { s.conns.Bound(h) }
 
-// Attach makes h the server of Public, whose connections are clients'. It must be called before h serves.
+// Attach makes h the server of Public. Call it before h serves.
 func (s *Server) Attach(h *http.Server) {
 	h.Handler = s.Public
-	h.DisableGeneralOptionsHandler = true // net/http would respond to OPTIONS * by itself, past the limits and the log
-	// With HTTP/2 a connection has many responses at once: their number and what the service keeps for each would be up to the clients.
+	h.DisableGeneralOptionsHandler = true // else net/http answers OPTIONS * itself, past limits and log
+	// With HTTP/2 the clients would decide the number of responses at once on a connection, and the memory that each takes.
 	h.Protocols = new(http.Protocols)
 	h.Protocols.SetHTTP1(true)
 	s.Bound(h)
 }
 
-// Ready begins to report readiness and to take requests: the schema is up to date. It is called once.
+// Ready starts readiness and the handling of requests: the schema is up to date. Call it once.
 func (s *Server) Ready() {
 	s.live.Listen()
 	s.observer.Readiness.Ready()
 }
 
-// StartFailed notes that a try to bring the schema up to date has failed, which comes before Ready. It may be called again.
+// StartFailed records a failed attempt to bring the schema up to date, before Ready. It may be called again.
 func (s *Server) StartFailed(err error) { s.observer.Readiness.StartFailed(err) }
 
-// Drain ends readiness, so that no new work is sent here, and has every response close its connection: a proxy that
-// keeps connections must not send a request down one that the stop is about to close. Watches, and
-// requests that wait for the start, get their response at once.
+// Drain ends readiness, ends all waits at once, and makes every response close its connection, so that no proxy sends a request down a
+// connection that is about to close.
 func (s *Server) Drain() {
 	s.observer.Readiness.Drain()
 	s.live.Stop()

@@ -19,9 +19,8 @@ import (
 	"worldevents/server/internal/pages"
 )
 
-// operationMiddlewares returns what stands in front of each operation's handler, by operationId: what the operation is
-// logged and counted as, requireAuth where the contract names security that cannot be left out, with the limit of writes,
-// and the validation of the request. innermost comes after all these.
+// operationMiddlewares returns the middleware of each operation by operationId: its series, requireAuth and the limit of writes where the
+// contract requires security, the validation, and innermost.
 func (s *Server) operationMiddlewares(operations []*contract.Operation, writes *rates[models.ID], innermost echo.MiddlewareFunc) map[string][]echo.MiddlewareFunc {
 	all, writeLimit := make(map[string][]echo.MiddlewareFunc), limitWrites(writes)
 	for _, op := range operations {
@@ -41,14 +40,14 @@ func (s *Server) operationMiddlewares(operations []*contract.Operation, writes *
 	return all
 }
 
-// Contract is openapi.yaml, made ready once for any number of servers.
+// Contract is openapi.yaml, parsed once for any number of servers.
 type Contract struct {
 	text       *pages.Contract
 	operations []*contract.Operation
 }
 
-// ReadContract makes openapi.yaml ready, whose text is published. What it says is read from gen.OpenAPI. It returns an error
-// when that has rules that the service would not enforce, and when one of the two has no place for the public address.
+// ReadContract parses gen.OpenAPI; text is published. It returns an error for rules that the service would not enforce, and for a contract
+// without a place for the public address.
 func ReadContract(text []byte) (*Contract, error) {
 	operations, err := contract.Load(gen.OpenAPI)
 	if err != nil {
@@ -61,16 +60,14 @@ func ReadContract(text []byte) (*Contract, error) {
 	return &Contract{published, operations}, nil
 }
 
-// strictBinder is the echo.Binder of the generated code. It binds the body alone and matches names by case, as the
-// validation does; Echo's own would also bind the query.
+// strictBinder is the generated code's echo.Binder. It binds the body alone and matches names by case; Echo's own also binds the query.
 type strictBinder struct{}
 
 func (strictBinder) Bind(v any, c echo.Context) error {
 	return json.UnmarshalRead(c.Request().Body, v, contract.LoneSurrogates)
 }
 
-// CheckEvent reports what of an event's members does not fit the contract, as createEvent would. Members that are missing
-// are not looked at.
+// CheckEvent returns the error of createEvent for these members of an event. Missing members are valid.
 func CheckEvent(members map[string]string) error {
 	operations, err := contract.Load(gen.OpenAPI)
 	if err != nil {
@@ -79,7 +76,6 @@ func CheckEvent(members map[string]string) error {
 	return checkEvent(operations, members)
 }
 
-// checkEvent is CheckEvent with the operations of a contract.
 func checkEvent(operations []*contract.Operation, members map[string]string) error {
 	body := map[string]string{"name": "n", "description": "", "scheduledAt": "2030-01-01T00:00:00Z"}
 	maps.Copy(body, members)
