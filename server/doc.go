@@ -1,7 +1,9 @@
 // Package server is the service over HTTP: the six operations of openapi.yaml, the middleware in front, and the table of errors.
+//
 // All use of Echo is here and in packages below internal, which have the pages, sign-in, observation, and engines without Echo. A handler
 // calls models.Store once. ListEvents calls package livelist with `wait`, else package eventlist. Rules about requests come from the
 // contract only.
+//
 // A request is the context of its handler, and carries the results of middleware:
 //
 //	net/http

@@ -24,35 +24,34 @@ const (
 	acmeTimeout = 30 * time.Second
 )
 
-// ACME is the certificate that an authority gives for one host. The first handshake orders it. From then on autocert renews it when a
-// third of its time is left, or 30 days.
+// ACME is the certificate of an authority for one host. The first handshake orders it; autocert renews it with a third of its
+// time, or 30 days, left.
 type ACME struct {
 	dir, host string
 	manager   *autocert.Manager
 	log       *slog.Logger
 
-	mu     sync.Mutex    // one handshake orders, and the others wait for what comes of it
-	wait   time.Duration // after the last order, which has failed; otherwise 0
+	mu     sync.Mutex    // one handshake orders, and the others wait
+	wait   time.Duration // after a failed order; otherwise 0
 	next   time.Time     // no order before
 	warned time.Time     // last
 }
 
-// OpenACME prepares to ask the authority of a directory, "" for Let's Encrypt, for a certificate for host. The folder dir
-// keeps it, its key and that of the account, for their owner alone. OpenACME makes the folder, and returns an error when
-// nothing can be kept there: each start would order another certificate, of which authorities give few a week.
+// OpenACME uses the authority at directory, "" for Let's Encrypt. It makes the folder dir, which keeps the certificate and both keys for
+// their owner alone. It returns an error for a folder that keeps nothing: each start would order one of the few certificates of a week.
 func OpenACME(dir, host, directory string, log *slog.Logger) (*ACME, error) {
 	cache := autocert.DirCache(dir)
 	if err := cache.Put(context.Background(), "probe", nil); err != nil {
 		return nil, err
 	}
 	cache.Delete(context.Background(), "probe")
-	// There is no policy of hosts: get asks for one alone, and a challenge over HTTP is no secret.
+	// A policy of hosts is not needed: get asks for one host, and a challenge over HTTP is no secret.
 	client := &acme.Client{DirectoryURL: directory, HTTPClient: &http.Client{Timeout: acmeTimeout}}
 	manager := &autocert.Manager{Prompt: autocert.AcceptTOS, Cache: cache, Client: client}
 	return &ACME{dir: dir, host: strings.ToLower(host), manager: manager, log: log}, nil
 }
 
-// CheckAuthority returns an error unless the authority of a directory, "" for Let's Encrypt, responds.
+// CheckAuthority returns an error unless the authority at directory, "" for Let's Encrypt, responds.
 func CheckAuthority(ctx context.Context, directory string) error {
 	ctx, cancel := context.WithTimeout(ctx, acmeTimeout)
 	defer cancel()
@@ -60,7 +59,7 @@ func CheckAuthority(ctx context.Context, directory string) error {
 	return err
 }
 
-// Config implements Source. The handshake of another host ends with the alert unrecognized_name (RFC 6066 section 3).
+// Config implements Source. A handshake for another host ends with the alert unrecognized_name (RFC 6066 section 3).
 func (a *ACME) Config() *tls.Config {
 	config := newConfig(a.get)
 	config.NextProtos = []string{acme.ALPNProto} // RFC 8737; package net/http adds its own
@@ -98,7 +97,7 @@ func (a *ACME) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return cert, err
 }
 
-// Expiry implements Source: it looks at the certificate that is kept.
+// Expiry implements Source.
 func (a *ACME) Expiry() time.Time {
 	kept := filepath.Join(a.dir, a.host) // by autocert, the key first
 	pair, err := tls.LoadX509KeyPair(kept, kept)
@@ -108,7 +107,7 @@ func (a *ACME) Expiry() time.Time {
 	return pair.Leaf.NotAfter
 }
 
-// Handler serves HTTP-01 challenges (RFC 8555 section 8.3), and hands all else on.
+// Handler serves HTTP-01 challenges (RFC 8555 section 8.3), and passes other requests to next.
 func (a *ACME) Handler(next http.Handler) http.Handler {
 	challenges := a.manager.HTTPHandler(nil)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -120,7 +119,7 @@ func (a *ACME) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// silentWriter leaves out the text of an error, which may name files. A challenge has no Content-Type, an error has.
+// silentWriter leaves out error texts, which may name files. An error has a Content-Type, a challenge none.
 type silentWriter struct{ http.ResponseWriter }
 
 // Write implements http.ResponseWriter.

@@ -7,21 +7,20 @@ import (
 	"time"
 )
 
-// Source is where the certificate comes from.
+// Source is a source of certificates.
 type Source interface {
-	// Config returns what a listener needs, with a certificate that may change at any time.
+	// Config returns the configuration of a listener, with a certificate that may change.
 	Config() *tls.Config
 	// Expiry returns when the certificate expires, the zero time while there is none.
 	Expiry() time.Time
 }
 
-// newConfig returns a configuration that accepts TLS 1.2 and newer (RFC 9325 section 3.1.1). The rest is crypto/tls's own
-// choice, which moves on with Go.
+// newConfig accepts TLS 1.2 and newer (RFC 9325 section 3.1.1), and leaves the rest to crypto/tls.
 func newConfig(get func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: get}
 }
 
-// unusable returns why clients of host refuse leaf at a time, "" if they do not for what it says itself.
+// unusable returns why clients of host would refuse leaf, or "".
 func unusable(leaf *x509.Certificate, host string, now time.Time) string {
 	switch {
 	case now.Before(leaf.NotBefore):
@@ -34,8 +33,7 @@ func unusable(leaf *x509.Certificate, host string, now time.Time) string {
 	return ""
 }
 
-// warning returns what the operator should know of showing leaf to clients of host, "" for nothing. When a fifth of its time is
-// left any renewal that works has renewed it.
+// warning returns a fault of leaf for the operator, or "". A working renewal comes before the last fifth of its time.
 func warning(leaf *x509.Certificate, host string) string {
 	now := time.Now()
 	why := unusable(leaf, host, now)

@@ -1,5 +1,5 @@
-// Package certificate has the certificate that the public listener shows: one of files, or one of an authority that speaks
-// ACME (RFC 8555). It owns the folder TLS_DIR. It never listens, and none of its errors contains a key.
+// Package certificate has the certificate of the public listener: from files, or from an ACME authority (RFC 8555). It owns the folder
+// TLS_DIR. None of its errors contains a key.
 //
 // A certificate that cannot be read or renewed leaves the current one as it is:
 //

@@ -15,7 +15,7 @@ import (
 	"worldevents/config/regularfile"
 )
 
-// maxFile is the most that a file may hold, in bytes.
+// maxFile bounds a file, in bytes.
 const maxFile = 1 << 20
 
 // Files is the certificate of two files.
@@ -24,8 +24,7 @@ type Files struct {
 	current         atomic.Pointer[tls.Certificate] // with its Leaf
 }
 
-// OpenFiles reads cert.pem (the certificate, and then those that vouch for it) and key.pem in dir. Clients know the service
-// as host.
+// OpenFiles reads cert.pem, with the chain of authorities, and key.pem in dir. Clients know the service as host.
 func OpenFiles(dir, host string) (*Files, error) {
 	f := &Files{cert: filepath.Join(dir, "cert.pem"), key: filepath.Join(dir, "key.pem"), host: host}
 	files, err := f.Read()
@@ -35,7 +34,7 @@ func OpenFiles(dir, host string) (*Files, error) {
 	return f, err
 }
 
-// Read returns what the files hold now, for Use.
+// Read returns the content of the files, for Use.
 func (f *Files) Read() ([]regularfile.File, error) {
 	cert, err := regularfile.Read(f.cert, maxFile)
 	if err != nil {
@@ -45,8 +44,8 @@ func (f *Files) Read() ([]regularfile.File, error) {
 	return []regularfile.File{cert, key}, err
 }
 
-// Use takes over what Read has returned, and reports whether it is another certificate. After an error the certificate stays what it
-// was. One that clients would refuse replaces none that they accept. No error quotes what the files hold.
+// Use takes over the result of Read, and reports whether the certificate changed. After an error the old one stays. A certificate that
+// clients would refuse replaces no valid one. Errors quote no content.
 func (f *Files) Use(files []regularfile.File) (changed bool, err error) {
 	pair, err := tls.X509KeyPair(files[0].Content, files[1].Content)
 	if err != nil {
@@ -68,7 +67,7 @@ func (f *Files) Config() *tls.Config {
 // Expiry implements Source.
 func (f *Files) Expiry() time.Time { return f.current.Load().Leaf.NotAfter }
 
-// Warnings returns what the operator should know of the files, one line each.
+// Warnings returns faults of the files for the operator.
 func (f *Files) Warnings() (all []string) {
 	if text := warning(f.current.Load().Leaf, f.host); text != "" {
 		all = append(all, text)

@@ -1,6 +1,5 @@
-// Package apart keeps the stacks of connections small. A connection that waits for news, one request after the other, would keep
-// the stack of the deepest call that any of them has made: the runtime makes no stack smaller of which more than a quarter is in
-// use. With 10,000 who wait each 8 KB count.
+// Package apart keeps the stacks of waiting connections small. The runtime shrinks a stack only if at most a quarter is in use, so the
+// deepest call would set its size. With 10,000 waiting connections 8 KB each count.
 package apart
 
 import (
@@ -8,7 +7,7 @@ import (
 	"runtime/debug"
 )
 
-// Run runs fn on a stack of its own, and returns its error. A panic of fn is one of the caller.
+// Run runs fn on a stack of its own, and panics if fn does.
 func Run(fn func() error) (err error) {
 	var panicked any
 	done := make(chan struct{})

@@ -23,24 +23,22 @@ const (
 var (
 	// ErrMediaType is returned for a body that is not declared as uncompressed application/json in UTF-8.
 	ErrMediaType = errors.New("body is not declared as application/json in UTF-8")
-	// ErrTooLarge is returned for a body of more than 64 KiB, and for one that nobody wants and that does not end in time.
+	// ErrTooLarge is returned for a body of more than 64 KiB, and for an unwanted one that does not end in time.
 	ErrTooLarge = errors.New("body is larger than 64 KiB, or does not end")
 	// ErrMalformed is returned for a body that is not one JSON document in UTF-8, repeats a name, is nested more than
 	// 32 deep, or does not arrive whole.
 	ErrMalformed = errors.New("body is malformed JSON")
 )
 
-// LoneSurrogates has a body decoded in which an escape such as \ud800 stands alone, which the grammar allows (RFC 8259
-// section 8.2). A field with one does not fit; an unknown member may have it.
+// LoneSurrogates allows escapes such as \ud800 alone, as the grammar does (RFC 8259 section 8.2). Only fields refuse them.
 var LoneSurrogates = jsontext.AllowInvalidUTF8(true)
 
-// readBody returns the text of a JSON body, and leaves the body to be read again. It returns ErrMediaType, ErrTooLarge or
-// ErrMalformed.
+// readBody returns a JSON body, which can be read again. It returns ErrMediaType, ErrTooLarge or ErrMalformed.
 func readBody(r *http.Request) ([]byte, error) {
 	if !isJSON(r.Header) {
 		return nil, ErrMediaType
 	}
-	// net/http responds 100 to "Expect: 100-continue" when a body is first read. Too large a body is not asked for.
+	// The first read makes net/http respond 100 to "Expect: 100-continue", so too large a body is not read.
 	if r.ContentLength > maxBody {
 		return nil, ErrTooLarge
 	}
@@ -55,9 +53,8 @@ func readBody(r *http.Request) ([]byte, error) {
 	return text, nil
 }
 
-// drain reads a body that the operation does not have, and reports whether it has ended within 64 KiB; many clients send "{}".
-// It comes before all work, because net/http would read the body before it writes the response: whatever the request holds by
-// then would wait for a client that sends nothing. Too large a body is not asked for.
+// drain reads a body that the operation does not have, since many clients send "{}", and reports whether it ended within 64 KiB. It comes
+// first, before the request acquires anything: net/http would read the body before it writes the response.
 func drain(r *http.Request) bool {
 	if r.ContentLength == 0 || r.ContentLength > maxBody {
 		return r.ContentLength == 0
@@ -66,7 +63,7 @@ func drain(r *http.Request) bool {
 	return err == io.EOF
 }
 
-// isJSON reports whether a body is declared as uncompressed application/json in UTF-8 (RFC 8259 section 8.1).
+// isJSON reports whether the body is uncompressed application/json in UTF-8 (RFC 8259 section 8.1).
 func isJSON(h http.Header) bool {
 	if len(h["Content-Type"]) != 1 || len(h["Content-Encoding"]) > 0 {
 		return false
@@ -82,13 +79,13 @@ func isJSON(h http.Header) bool {
 	return !declared || strings.EqualFold(charset, "utf-8") || strings.EqualFold(charset, "utf8")
 }
 
-// body is what the contract says of a body: it is a JSON object, whose members are neither arrays nor objects.
+// body is the contract of a body: a JSON object without arrays and objects.
 type body struct {
 	schema   *openapi3.Schema
 	messages map[string]string // by member; "body" is the body as a whole
 }
 
-// validate adds the fields of a body that do not fit. It returns the errors of readBody.
+// validate adds the faults of a body to fields. It returns the errors of readBody.
 func (b *body) validate(r *http.Request, fields *FieldsError) error {
 	text, err := readBody(r)
 	if err != nil {
@@ -104,7 +101,7 @@ func (b *body) validate(r *http.Request, fields *FieldsError) error {
 	return nil
 }
 
-// addFaults adds what an error of openapi3.Schema is about: whole, or a member of it.
+// addFaults adds the faults of an error of openapi3.Schema: of the whole, or of its members.
 func (e *FieldsError) addFaults(err error, whole string, messages map[string]string) {
 	if several, ok := err.(openapi3.MultiError); ok {
 		for _, err := range several {
@@ -128,7 +125,7 @@ func (e *FieldsError) addFaults(err error, whole string, messages map[string]str
 	e.add(name, code, message)
 }
 
-// decoding has a body decoded into what openapi3.Schema takes. It returns the errors of skipValue.
+// decoding decodes into the types of openapi3.Schema. It returns the errors of skipValue.
 var decoding = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, to *any) error {
 	switch kind := d.PeekKind(); kind {
 	case '{', '[':
@@ -154,7 +151,7 @@ var decoding = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Dec
 	return errors.ErrUnsupported
 }))
 
-// unfit is a value that fits no schema with a type: openapi3.Schema refuses a Go type that it does not know.
+// unfit fits no schema with a type, because openapi3.Schema refuses unknown Go types.
 type unfit struct{}
 
 // skipValue reads a value. It returns ErrMalformed beyond maxDepth, and the errors of the decoder.

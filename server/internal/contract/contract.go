@@ -12,27 +12,25 @@ import (
 	"worldevents/gen"
 )
 
-// Operation is one operation of the contract. Its methods may be called concurrently.
+// Operation is an operation of the contract. Its methods may be called concurrently.
 type Operation struct {
 	// ID is the operationId.
 	ID string
-	// Method is the HTTP method, and Path the path as the contract spells it, with {name} for a parameter.
+	// Path is spelled as in the contract, with {name} for a parameter.
 	Method, Path string
-	// Secured reports whether every alternative of the operation's security requires something.
+	// Secured means that no alternative of the security is empty.
 	Secured bool
 
 	path, query, header []parameter
 	body                *body // nil for an operation without one
-	// refusesBodies means that the contract names 413 for an operation without a body.
+	// refusesBodies means that an operation without a body has the response 413.
 	refusesBodies bool
 }
 
-// Validate returns nil for a request that fits the contract. Its body can then be read again from the beginning; the
-// body of an operation that has none has ended, and means nothing. param returns a path parameter, percent-encoded as in the path.
-//
-// Validate returns ErrMediaType, ErrTooLarge or ErrMalformed for a body that is not read as JSON, in this order, ErrTooLarge
-// for one that no operation wants and that does not end within 64 KiB and the time for reading, where the contract names 413, and
-// otherwise a FieldsError with every field that does not fit.
+// Validate returns nil for a request that fits the contract. Its body can be read again, except that of an operation without one, which has
+// ended. param returns a path parameter, percent-encoded as in the path. Validate returns ErrMediaType, ErrTooLarge or ErrMalformed, in
+// this order, for a body that is not JSON, ErrTooLarge, where the contract has 413, for an unwanted one that does not end, or a
+// FieldsError.
 func (o *Operation) Validate(r *http.Request, param func(name string) string) error {
 	var fields FieldsError
 	for i := range o.path {
@@ -73,7 +71,6 @@ func (e *FieldsError) validateQuery(parameters []parameter, raw string) {
 	}
 }
 
-// validateValues validates a parameter of which there may be any number of values.
 func (e *FieldsError) validateValues(p *parameter, values []string) {
 	switch len(values) {
 	case 0:
@@ -87,7 +84,7 @@ func (e *FieldsError) validateValues(p *parameter, values []string) {
 	}
 }
 
-// validateParameter validates the text of a parameter; decoded is false when its path has no text there, in UTF-8.
+// validateParameter validates one value; decoded is false for a path that is not percent-encoded UTF-8.
 func (e *FieldsError) validateParameter(p *parameter, text string, decoded bool) {
 	if p.messages == nil {
 		return
@@ -109,16 +106,16 @@ func (e *FieldsError) validateParameter(p *parameter, text string, decoded bool)
 	}
 }
 
-// parameter is what the contract says of a parameter. One without messages may be any text.
+// parameter is the contract of a parameter. Without messages any text is valid.
 type parameter struct {
 	name     string
 	required bool
 	schema   *openapi3.Schema
-	messages map[string]string // x-message by the name, which says what the value must be
+	messages map[string]string // x-message, by the name
 }
 
 var (
-	// formats has our own reading of date-time, which refuses what the database or a client could not read.
+	// formats replaces date-time by one that databases and clients can read.
 	formats = openapi3.WithStringFormatValidators(map[string]openapi3.StringFormatValidator{
 		"date-time": openapi3.NewCallbackValidator(func(text string) error {
 			_, err := gen.ParseDateTime(text)

@@ -1,20 +1,15 @@
-// Package contract checks requests against openapi.yaml, so that no handler meets a request that the contract does not
-// allow, and no rule about requests is written down twice. It owns the reading of bodies, and the words for a bad field: they are the
-// contract's own, in its extension x-message.
+// Package contract checks requests against openapi.yaml, so that each rule is written once and handlers meet only valid requests.
 //
-// It never touches a response, and authenticates nobody. It makes no rule that the contract does not have. kin-openapi's Schema enforces
-// the contract's; of its own errors only the keyword reaches a client. A parameter is a string or an integer, and a body an object of
-// strings, numbers and booleans: Load refuses other contracts, schemas without x-message that have rules, and formats that nobody would look
-// at. A parameter's schema without x-message accepts any text, such as an opaque id.
+// kin-openapi's Schema enforces the rules. The messages are the contract's own, in its extension x-message. A parameter is a string or an
+// integer, and a body an object of strings, numbers and booleans. Load refuses other contracts, rules without x-message, and formats that
+// nobody would check. A parameter's schema without x-message accepts any text.
 //
-// Load turns the contract into operations once, at the start. Validate compares each request with its operation, path, query and body
-// together, so that a client learns of every bad field at once:
+// Load makes operations of the contract at the start. Validate checks path, query and body for all faults at once:
 //
 //	body:  declared as JSON?  -->  at most 64 KiB?  -->  one JSON document?  --.
 //	       ErrMediaType            ErrTooLarge           ErrMalformed          |-->  FieldsError: all fields that do not fit
 //	path, query, header  ------------------------------------------------------'
 //
-// JSON is read more strictly than encoding/json reads it. Duplicate names, invalid UTF-8, trailing data and deep nesting are refused,
-// because programs disagree about what such a document means. The generated code reads a body a second time, into its own type, and
-// finds nothing there that has not been validated.
+// JSON is read more strictly than by encoding/json: duplicate names, invalid UTF-8, trailing data and deep nesting are refused, since
+// programs disagree about their meaning. The generated code then reads the validated body again, into its own type.
 package contract

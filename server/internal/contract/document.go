@@ -11,11 +11,10 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// Load reads the contract as JSON and returns its operations, in no particular order. It returns an error when the text is no
-// contract, and when it has rules that Validate would not enforce.
+// Load parses the contract and returns its operations in any order, or an error, also for rules that Validate would not enforce.
 func Load(text []byte) ([]*Operation, error) {
 	var doc openapi3.T
-	// The loader's own reading takes JSON for YAML, which is slower.
+	// The loader's own reading parses JSON as YAML, which is slower.
 	if err := doc.UnmarshalJSON(text); err != nil {
 		return nil, err
 	}
@@ -123,7 +122,7 @@ func newBody(from *openapi3.RequestBody) (*body, error) {
 	return b, nil
 }
 
-// newSchema returns a schema whose rules are all enforced, or an error.
+// newSchema returns a schema with all rules enforced, or an error.
 func newSchema(ref *openapi3.SchemaRef) (*openapi3.Schema, error) {
 	if ref == nil {
 		return nil, errors.New("want a schema")
@@ -134,7 +133,7 @@ func newSchema(ref *openapi3.SchemaRef) (*openapi3.Schema, error) {
 	return ref.Value, nil
 }
 
-// enforce has openapi3.Schema enforce what it would not by itself. It returns an error for a format that it would ignore.
+// enforce extends the rules that openapi3.Schema enforces. It returns an error for an unknown format.
 func enforce(_ string, ref *openapi3.SchemaRef) error {
 	s := ref.Value
 	if s.Format != "" && s.Type.Permits(openapi3.TypeString) && openapi3.SchemaStringFormats[s.Format] == nil {
@@ -152,14 +151,12 @@ func enforce(_ string, ref *openapi3.SchemaRef) error {
 	return nil
 }
 
-// xExcluded is a rule of our own: values that only the description names, where a pattern would be another promise to generated clients.
+// xExcluded lists excluded values: a pattern would be another promise to generated clients.
 const xExcluded = "x-excluded"
 
-// goPattern returns a pattern as Go reads it, where \s is ASCII. In ECMA-262, the dialect of the contract's patterns, it is
-// the white space of Unicode, and U+FEFF, which is none here: a byte order mark has always been a name.
+// goPattern translates \s, which in Go is ASCII, to the white space of Unicode, as in ECMA-262. U+FEFF stays a valid name.
 func goPattern(pattern string) string { return strings.ReplaceAll(pattern, `\s`, `\t-\r\pZ`) }
 
-// messageOf returns the contract's own words for a value that does not fit the schema, or "".
 func messageOf(schema *openapi3.Schema) string {
 	message, _ := schema.Extensions["x-message"].(string)
 	return message

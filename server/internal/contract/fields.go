@@ -6,17 +6,15 @@ import (
 	"strings"
 )
 
-// FieldsError is a request with fields that do not fit the contract. It maps each of them to what is wrong with it. A field is
-// a parameter or a member of the body; "body" is the body as a whole, and "query" a query that cannot be decoded.
+// FieldsError maps each bad field of a request to its fault: a parameter, a member of the body, the whole "body", or a malformed "query".
 type FieldsError map[string]Fault
 
-// Fault is what is wrong with a field.
 type Fault struct {
-	Code    string // for programs: the keyword of JSON Schema that refuses it, or a word of ApiError.fieldCodes
-	Message string // what it must be, for people
+	Code    string // a keyword of JSON Schema, or a word of ApiError.fieldCodes
+	Message string // for people: the valid values
 }
 
-// Error names the fields in the order of the alphabet.
+// Error lists the fields in alphabetical order.
 func (e FieldsError) Error() string {
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(e)) {
@@ -34,8 +32,7 @@ func (e FieldsError) Split() (messages, codes map[string]string) {
 	return messages, codes
 }
 
-// add makes the map for the first field: most requests have none. The first fault of a field counts, but format gives way: a
-// number beyond int32 is beyond its maximum.
+// add adds a fault. The first fault of a field counts, but format gives way: a number beyond int32 is beyond its maximum.
 func (e *FieldsError) add(name, code, message string) {
 	if *e == nil {
 		*e = make(FieldsError)

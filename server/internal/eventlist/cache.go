@@ -7,9 +7,8 @@ import (
 	"worldevents/models"
 )
 
-// cache keeps lists that were read, each with the moment that it is of. The database says whether a world has changed since that
-// moment in much less time than it takes to read a list. The lists that were asked for last stay, up to a number of bytes, of which
-// those that one user has brought in take an eighth.
+// cache keeps lists with their moments: asking the database whether a world has changed since then is much cheaper than reading a list. It
+// keeps the latest used lists, with an eighth of the bytes for the lists of one user.
 type cache struct {
 	most int // bytes
 
@@ -19,21 +18,20 @@ type cache struct {
 	users   map[models.ID]*lru
 }
 
-// lru is cached lists, the one that was used last in front.
+// lru is a list with the latest used entry first.
 type lru struct {
 	list  list.List // of *cached
 	bytes int
 }
 
-// cached is what is known of a list.
+// cached is an entry.
 type cached struct {
 	key    readKey
-	user   models.ID // who has brought it in
+	user   models.ID // of the first reading
 	list   *heldList
 	moment models.Moment
-	tagger *tagger // that made the ETag
-	// changes is how often in a row the world had changed when somebody asked. After maxChanges a list that one caller wants is read
-	// without asking.
+	tagger *tagger // of the ETag
+	// changes counts the last checks in a row that found a change. After maxChanges a list for one caller is read without a check.
 	changes int
 
 	size  int
@@ -43,7 +41,7 @@ type cached struct {
 
 const (
 	maxChanges = 3
-	// entrySize is what an entry takes besides its texts, about, in bytes.
+	// entrySize is the approximate size of an entry without its texts, in bytes.
 	entrySize = 512
 )
 
@@ -51,7 +49,7 @@ func newCache(most int) *cache {
 	return &cache{most: most, entries: make(map[readKey]*cached), users: make(map[models.ID]*lru)}
 }
 
-// get returns what is known of a list. There is no list if nothing is, or the ETag is of another tagger.
+// get returns an entry, or the zero one if there is none or its ETag is of another tagger.
 func (c *cache) get(key readKey, t *tagger) cached {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,8 +62,8 @@ func (c *cache) get(key readKey, t *tagger) cached {
 	return *entry
 }
 
-// put replaces what is known of a list, by nothing if there is no list, none that may be kept, or no moment that it is of. No two readings of a list
-// run at the same time, so nothing is replaced by what was known earlier.
+// put replaces an entry, or removes it if the new one has no list, no moment, or too many bytes. A list is read by one reading at a time,
+// so the new entry is never older.
 func (c *cache) put(entry cached) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,7 +105,6 @@ func (c *cache) remove(entry *cached) {
 	delete(c.entries, entry.key)
 }
 
-// bytes returns how much is kept.
 func (c *cache) bytes() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

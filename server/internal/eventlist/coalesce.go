@@ -10,20 +10,18 @@ import (
 	"worldevents/models"
 )
 
-// coalescer lets requests share readings. Unlike singleflight's, a reading that is shared has begun after all who
-// share it asked for it.
+// coalescer shares readings. Unlike with singleflight, all callers asked before the shared reading began.
 type coalescer struct {
-	// read reads r for all its callers. Its error is that of r.
-	read func(ctx context.Context, r *sharedRead) error
-	// timeout bounds a reading.
+	// read reads r for all callers. Its error becomes r.err.
+	read    func(ctx context.Context, r *sharedRead) error
 	timeout time.Duration
 
 	mu sync.Mutex
-	// running has an entry for each list that is being read: the reading to start next, nil while nobody waits.
+	// running has an entry for each list that is being read: the next reading, or nil if nobody waits.
 	running map[readKey]*sharedRead
 }
 
-// sharedRead is one reading of a list, for the callers who asked before it began.
+// sharedRead is a reading of a list.
 type sharedRead struct {
 	key     readKey
 	options models.ListOptions
@@ -33,15 +31,14 @@ type sharedRead struct {
 	// Once done:
 	err       error
 	usage     models.Usage
-	signedOut map[models.Caller]bool // callers who are not active
-	held      *heldList              // nil if that is all of them
+	signedOut map[models.Caller]bool // inactive callers
+	held      *heldList              // nil if all are inactive
 	how       way
 	room      room
 }
 
-// do returns a reading that began after the call. It returns the error of the reading, models.ErrSignedOut when this caller is
-// not active, and models.ErrBusy when the reading took too long. It does not ask whether the client is still there: this takes
-// little time, and a client may close its side of the connection after the request.
+// do returns a reading that began after the call. It returns its error, models.ErrSignedOut for an inactive caller, and models.ErrBusy
+// after too long a wait. It ignores that the client is gone: reading is short, and a client may close its side after the request.
 func (c *coalescer) do(ctx context.Context, key readKey, options models.ListOptions, caller models.Caller) (*sharedRead, error) {
 	c.mu.Lock()
 	r, shared := c.running[key]
@@ -58,14 +55,14 @@ func (c *coalescer) do(ctx context.Context, key readKey, options models.ListOpti
 	if shared {
 		select {
 		case <-r.done:
-		case <-time.After(2 * c.timeout): // the reading before this one has as long
+		case <-time.After(2 * c.timeout): // twice: for the reading before this one, too
 			go func() { <-r.done; r.room.release() }()
 			return nil, fmt.Errorf("list events of world %q: %w", key.world, models.ErrBusy)
 		}
 	} else {
 		c.run(r)
 	}
-	models.UsageOf(ctx).Add(r.usage) // which is the same for all who share it
+	models.UsageOf(ctx).Add(r.usage) // the same for all callers
 	err := r.err
 	if err == nil && r.signedOut[caller] {
 		err = models.ErrSignedOut
@@ -77,7 +74,7 @@ func (c *coalescer) do(ctx context.Context, key readKey, options models.ListOpti
 	return r, nil
 }
 
-// run reads r, then starts the next reading of the same list. Its context does not end with a request: others share the reading.
+// run reads r, then starts the next reading of the list. Its context outlives each request.
 func (c *coalescer) run(r *sharedRead) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -94,7 +91,7 @@ func (c *coalescer) run(r *sharedRead) {
 		}
 	}()
 	ctx := context.WithValue(context.Background(), models.Deadline{}, time.Now().Add(c.timeout))
-	usage := new(models.Usage) // which may live as long as the context
+	usage := new(models.Usage) // not in r, which the context would keep
 	r.err = c.read(context.WithValue(ctx, models.UsageKey{}, usage), r)
 	r.usage = *usage
 }

@@ -6,7 +6,7 @@ import (
 	"worldevents/server/internal/metrics"
 )
 
-// way is how a response came about, as it is called in metrics.
+// way is a label of metrics: how a response came about.
 type way string
 
 const (
@@ -21,13 +21,6 @@ func newWays() *prometheus.CounterVec {
 	return metrics.Counters("worldevents_list_responses_total",
 		"Responses that are lists, by how: read (from the database), shared (of a reading for several requests), cached (after asking only whether its world has changed), unchanged_read, unchanged_cached (304, likewise).",
 		"how", wayRead, wayShared, wayCached, wayUnchangedRead, wayUnchangedCached)
-}
-
-func newReadings() prometheus.Counter {
-	return prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "worldevents_list_readings_total",
-		Help: "Readings of lists from the database, each for all who asked for it together.",
-	})
 }
 
 // Collectors are the metrics.

@@ -9,7 +9,7 @@ import (
 	"worldevents/models"
 )
 
-// A cursor is a position (8 bytes of milliseconds, 16 of id) and 8 bytes of a digest that tie it to its world.
+// A cursor is a position (8 bytes of milliseconds, 16 of id), and 8 bytes of a digest with its world.
 const (
 	positionBytes = 8 + 16
 	cursorBytes   = positionBytes + 8
@@ -23,7 +23,7 @@ func writeCursor(world string, position models.Position) string {
 	return strictBase64.EncodeToString(append(b, cursorDigest(world, b)...))
 }
 
-// readCursor is false for what writeCursor has not made for this world.
+// readCursor returns false for other texts than those of writeCursor for this world.
 func readCursor(world, text string) (models.Position, bool) {
 	if len(text) != strictBase64.EncodedLen(cursorBytes) { // the decoder would skip line breaks
 		return models.Position{}, false

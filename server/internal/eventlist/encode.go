@@ -10,21 +10,19 @@ import (
 	"worldevents/models"
 )
 
-// encoder makes the JSON of gen.EventList as a list comes from the store, without a value for each event and RSVP: it is the
-// store's models.EventSink.
+// encoder is the models.EventSink that makes the JSON of gen.EventList, without a value for each event and RSVP.
 type encoder struct {
-	// parts are the list, in order. They are joined once its length is known: a buffer that grows would copy a long list many times.
+	// parts are joined once the length of the list is known: a growing buffer would copy a long list many times.
 	parts  [][]byte
-	size   int // of the parts, in bytes
+	size   int // of parts, in bytes
 	room   *room
 	events int
-	err    error // why no more events are wanted
+	err    error // the reason to end
 }
 
-// partSize is how much a part takes, unless one event needs more, in bytes.
+// partSize is the capacity of a part, unless one event needs more, in bytes.
 const partSize = 128 << 10
 
-// partPool keeps parts of that size, each as an array.
 var partPool = sync.Pool{New: func() any { return new([partSize]byte) }}
 
 // part returns a part with room for n more bytes.
@@ -42,14 +40,13 @@ func (e *encoder) part(n int) []byte {
 	return b
 }
 
-// keep has the last part be b, which part returned and to which something was appended.
+// keep replaces the last part by b, the result of part with additions.
 func (e *encoder) keep(b []byte) {
 	last := &e.parts[len(e.parts)-1]
 	e.size += len(b) - len(*last)
 	*last = b
 }
 
-// list ends the list and returns it.
 func (e *encoder) list() []byte {
 	const end = "]}"
 	list := make([]byte, 0, e.size+len(end))
@@ -59,7 +56,7 @@ func (e *encoder) list() []byte {
 	return append(list, end...)
 }
 
-// release gives the parts back. list is valid after that.
+// release puts the parts into the pool; list does not refer to them.
 func (e *encoder) release() {
 	for _, b := range e.parts {
 		if cap(b) == partSize {
@@ -77,13 +74,13 @@ func (e *encoder) Begin() {
 	e.keep(append(e.part(len(begin)), begin...))
 }
 
-// These are the bytes of JSON around the texts of an event with the end of the list, and around a username with its comma.
+// The bytes of JSON around the texts of an event, with the end of the list, and around a username, with its comma.
 const (
 	eventSize = len(`{"id":"00000000-0000-0000-0000-000000000000","name":"","description":"","scheduledAt":"2006-01-02T15:04:05.000Z","RSVPs":[]}]}`)
 	rsvpSize  = len(`{"user":{"username":""}},`)
 )
 
-// Event implements models.EventSink. It wants no more after ErrTooLong, or if the list takes more memory than there is room for.
+// Event implements models.EventSink. It ends with ErrTooLong, or with ErrNoRoom.
 func (e *encoder) Event(v *models.ListedEvent) (more bool) {
 	names := 0
 	if len(v.Usernames) > 0 {
@@ -125,7 +122,7 @@ func (e *encoder) Event(v *models.ListedEvent) (more bool) {
 
 var lineFeed = []byte{'\n'}
 
-// appendUsernames writes RSVPs. A large world is little else.
+// appendUsernames writes RSVPs, most of a large list.
 func appendUsernames(b, names []byte) []byte {
 	for name := range bytes.SplitSeq(names, lineFeed) {
 		b = append(b, `{"user":{"username":`...)
@@ -135,7 +132,7 @@ func appendUsernames(b, names []byte) []byte {
 	return b[:len(b)-1]
 }
 
-// appendString writes a JSON string. Invalid UTF-8, which only a hand can have written, becomes U+FFFD.
+// appendString writes a JSON string. Invalid UTF-8, written by hand, becomes U+FFFD.
 func appendString(b, s []byte) []byte {
 	b, _ = jsontext.AppendQuote(b, s)
 	return b

@@ -10,11 +10,9 @@ import (
 	"strings"
 )
 
-// tagger makes weak ETags (RFC 9110 section 8.8.3) that nobody without the key can compute: else somebody who may
-// choose a text of the list could find one that leaves the ETag as it is, and all who have the old list would keep it.
-//
-// It hashes with the keyed polynomial of GCM, a tenth of the time of HMAC-SHA-256, and enciphers the hash with a second
-// key. Nobody ever sees the hash itself, which is why its nonce may always be the same.
+// tagger makes weak ETags (RFC 9110 section 8.8.3) with a key. Otherwise an author of a text could find one that leaves the ETag unchanged,
+// and clients would keep the old list. It encrypts the polynomial hash of GCM with a second key: that takes a tenth of the time of
+// HMAC-SHA-256. The nonce may repeat, because nobody sees the hash itself.
 type tagger struct {
 	hash    cipher.AEAD
 	encrypt cipher.Block
@@ -23,18 +21,17 @@ type tagger struct {
 func newTagger(secret []byte) *tagger {
 	const keySize = 16 // AES-128
 	keys, err := hkdf.Key(sha256.New, secret, nil, "worldevents ETag", 2*keySize)
-	if err != nil { // no more was asked for than HKDF can give
+	if err != nil { // too long for HKDF
 		panic(err)
 	}
 	t := new(tagger)
-	block, _ := aes.NewCipher(keys[:keySize]) // fails for other sizes of keys alone
+	block, _ := aes.NewCipher(keys[:keySize]) // fails only for other sizes of keys
 	t.hash, _ = cipher.NewGCM(block)
 	t.encrypt, _ = aes.NewCipher(keys[keySize:])
 	return t
 }
 
-// SetKey replaces the secret of New. ETags of before match no list that is read afterwards, so a watch with such an ETag gets the
-// list again.
+// SetKey replaces the secret of New. Older ETags match no list any more, so their clients get the list again.
 func (l *Lists) SetKey(secret []byte) { l.tagger.Store(newTagger(secret)) }
 
 // etag is a function of Link and body.
@@ -46,14 +43,13 @@ func (t *tagger) etag(link string, body []byte) string {
 	return `W/"` + base64.RawURLEncoding.EncodeToString(tag) + `"`
 }
 
-// opaqueTag returns an ETag without W/, as it is compared weakly.
+// opaqueTag returns an ETag without W/, for weak comparison.
 func opaqueTag(etag string) string { return strings.TrimPrefix(etag, "W/") }
 
-// maxTags is how many entity tags If-None-Match may have. A watch compares all of its own with the list after each change.
+// maxTags bounds If-None-Match. A watch compares all tags with the list after each change.
 const maxTags = 16
 
-// EntityTags returns the entity tags of the lines of If-None-Match without W/, or AnyTag alone. With more than maxTags of them it returns
-// none: the header then counts as absent. The tags do not keep the lines.
+// EntityTags returns copies of the entity tags of If-None-Match without W/, or AnyTag alone, or none if there are more than maxTags.
 func EntityTags(ifNoneMatch []string) (tags []string) {
 	candidates := strings.SplitN(strings.Join(ifNoneMatch, ","), ",", maxTags+1)
 	if len(candidates) > maxTags {
@@ -71,10 +67,10 @@ func EntityTags(ifNoneMatch []string) (tags []string) {
 	return tags
 }
 
-// AnyTag is what If-None-Match has instead of entity tags to match any (RFC 9110 section 13.1.2).
+// AnyTag in If-None-Match matches any tag (RFC 9110 section 13.1.2).
 const AnyTag = "*"
 
-// has reports whether the caller has the list with that ETag. It compares weakly, as If-None-Match does.
+// has reports whether a tag matches, by weak comparison.
 func (c Caller) has(etag string) bool {
 	return slices.Contains(c.Tags, AnyTag) || slices.Contains(c.Tags, opaqueTag(etag))
 }

@@ -17,11 +17,11 @@ import (
 )
 
 var (
-	// ErrCursor is returned by Get for a cursor that was not made for this world.
+	// ErrCursor is returned by Get for a cursor of another world, or none of ours.
 	ErrCursor = errors.New("not a cursor of this world's list")
-	// ErrNoRoom is the models.ErrBusy of a user who has yet to read too much.
+	// ErrNoRoom is the models.ErrBusy of a user with too much unread.
 	ErrNoRoom = fmt.Errorf("%w: no room for the list", models.ErrBusy)
-	// ErrClientGone is returned by Write when the client has closed the connection, or reads too slowly.
+	// ErrClientGone is returned by Write after the client closed the connection, or read too slowly.
 	ErrClientGone = errors.New("client is gone")
 )
 
@@ -38,41 +38,43 @@ type Lists struct {
 	long     *longLists
 }
 
-// New returns the lists of a store. It warns log of those that are too long. Links begin with baseURL, which has no slash at its end. ETags are made
-// with a key that is derived from secret: all instances need the same, and nobody else may have it. Lists that were read are kept in up to
-// cacheBytes.
+// New returns the lists of a store. It logs those that are too long. Links begin with baseURL, which has no slash at its end. The key for
+// ETags is derived from secret, which all instances share. The cache takes up to cacheBytes.
 func New(store *models.Store, log *slog.Logger, baseURL string, secret []byte, cacheBytes int) *Lists {
 	l := &Lists{
 		store: store, baseURL: baseURL,
 		cache: newCache(cacheBytes),
 		held:  newHoldings(store.Readers()),
-		ways:  newWays(), readings: newReadings(), long: newLongLists(store, log),
+		ways:  newWays(), long: newLongLists(store, log),
+		readings: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "worldevents_list_readings_total",
+			Help: "Readings of lists from the database, each for all who asked for it together.",
+		}),
 	}
 	l.reads = coalescer{read: l.read, timeout: models.ListTimeout, running: make(map[readKey]*sharedRead)}
 	l.SetKey(secret)
 	return l
 }
 
-// Query is what a request selects.
 type Query struct {
 	World  string
 	Params gen.ListEventsParams
-	// Raw is the query component as the client spelled it: Link repeats from, to and limit.
+	// Raw is the query component as sent: Link repeats from, to and limit.
 	Raw string
 }
 
-// Caller is who asks.
+// Caller is the sender of a request.
 type Caller struct {
 	// Caller must be active.
 	models.Caller
-	// Tags are the EntityTags of If-None-Match. Gzip means that the client accepts that coding.
+	// Tags are the EntityTags of If-None-Match. Gzip means that the client accepts gzip.
 	Tags []string
 	Gzip bool
 }
 
-// Get returns a response that reflects every write that was acknowledged before the call. It must be written or discarded.
-// ctx is the request's; Write goes on with it. It returns ErrCursor, models.ErrSignedOut when the caller is not active,
-// models.ErrBusy when too many lists are being read for them or they hold too much, a TooLongError, and the errors of reading.
+// Get returns a response that reflects every write acknowledged before the call. Write or discard it. ctx is that of the request; Write
+// uses it, too. It returns ErrCursor, models.ErrSignedOut for an inactive caller, models.ErrBusy for one with too many readings or too much
+// unread, a TooLongError, and the errors of reading.
 func (l *Lists) Get(ctx context.Context, q Query, caller Caller) (*Response, error) {
 	key := newReadKey(q.World, q.Raw)
 	options, err := newListOptions(q)
@@ -96,13 +98,12 @@ func (l *Lists) Get(ctx context.Context, q Query, caller Caller) (*Response, err
 	return &Response{sharedRead: r, ctx: ctx, lists: l, caller: caller, endReading: endReading}, nil
 }
 
-// Check returns ErrCursor for a cursor that was not made for this world.
+// Check returns ErrCursor for an invalid cursor.
 func (q Query) Check() error {
 	_, err := newListOptions(q)
 	return err
 }
 
-// newListOptions is what the parameters select.
 func newListOptions(q Query) (models.ListOptions, error) {
 	options := models.ListOptions{WorldID: q.World, From: roundUpToMilli(q.Params.From), To: roundUpToMilli(q.Params.To)}
 	if q.Params.Limit != nil {
@@ -117,8 +118,8 @@ func newListOptions(q Query) (models.ListOptions, error) {
 	return options, nil
 }
 
-// roundUpToMilli rounds up to the millisecond, the precision of scheduledAt. After the last instant that an event can
-// have it returns one microsecond more than that: neither database need know the year 10000.
+// roundUpToMilli rounds up to the precision of scheduledAt. At the end of the year 9999, which is the last that a database must know, it
+// adds a microsecond.
 func roundUpToMilli(d *gen.DateTime) time.Time {
 	if d == nil {
 		return time.Time{}
@@ -131,8 +132,7 @@ func roundUpToMilli(d *gen.DateTime) time.Time {
 	return up
 }
 
-// readKey is what makes two requests ask for the same list. It has the parameters as they are spelled, since Link
-// repeats them.
+// readKey identifies a list, by the parameters as sent, since Link repeats them.
 type readKey struct{ world, from, to, limit, cursor string }
 
 func newReadKey(world, rawQuery string) readKey {
@@ -143,17 +143,16 @@ func newReadKey(world, rawQuery string) readKey {
 	return readKey{world, query.Get("from"), query.Get("to"), query.Get("limit"), query.Get("cursor")}
 }
 
-// size is how many bytes the texts of a key have.
 func (k readKey) size() int {
 	return len(k.world) + len(k.from) + len(k.to) + len(k.limit) + len(k.cursor)
 }
 
-// clone returns a key that does not keep the request alive.
+// clone returns a copy that does not keep the request in memory.
 func (k readKey) clone() readKey {
 	return readKey{strings.Clone(k.world), strings.Clone(k.from), strings.Clone(k.to), strings.Clone(k.limit), strings.Clone(k.cursor)}
 }
 
-// nextLink is the page that begins after position (RFC 8288), asked for with the same from, to and limit.
+// nextLink is the Link to the page after position (RFC 8288), with the same from, to and limit.
 func (l *Lists) nextLink(key readKey, position models.Position) string {
 	var b strings.Builder
 	b.WriteString("<" + l.baseURL + "/api/event/" + url.PathEscape(key.world) + "?")

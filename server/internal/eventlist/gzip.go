@@ -7,11 +7,10 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// minCompressed is the size from which on a list is compressed, in bytes of JSON. A smaller one fits into one packet of
-// the network as it is.
+// minCompressed is the size of the smallest list that is compressed, in bytes of JSON. A smaller one fits into one network packet.
 const minCompressed = 1400
 
-// compressorPool has what gzip needs while it compresses, 0.8 MB each. It is returned before the client reads.
+// compressorPool has compressors of 0.8 MB each, which are put back before the client reads.
 var compressorPool = sync.Pool{New: func() any {
 	w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // fails for other levels alone
 	return w

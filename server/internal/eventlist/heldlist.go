@@ -7,24 +7,24 @@ import (
 	"worldevents/server/internal/ledger"
 )
 
-// heldList is a list in memory, as it was at one moment. It never changes.
+// heldList is an immutable list in memory.
 type heldList struct {
 	etag, link string
 	json       []byte
-	tooLong    *TooLongError // instead of all that
+	tooLong    *TooLongError // instead
 	compress   sync.Once
-	gzip       []byte // once somebody needs it
+	gzip       []byte
 
-	// mu guards gzip while it is made, and who holds the list.
+	// mu guards gzip while it is made, and the holders.
 	mu      sync.Mutex
-	held    int // bytes that count among all, once
+	held    int // bytes, counted once
 	holders map[models.ID]holder
 }
 
-// holder is what a user holds of a list.
+// holder is the share of a user.
 type holder struct{ responses, bytes int }
 
-// content returns what a response has as its body. The first client who needs gzip has it made.
+// content returns the body of a response. gzip is made on first use.
 func (l *heldList) content(asGzip bool) []byte {
 	if !asGzip {
 		return l.json
@@ -38,10 +38,9 @@ func (l *heldList) content(asGzip bool) []byte {
 	return l.gzip
 }
 
-// isCompressed reports whether a client who accepts gzip gets that.
 func (l *heldList) isCompressed() bool { return len(l.json) >= minCompressed }
 
-// size returns how many bytes the list may come to: those of its gzip form count from the first.
+// size bounds the bytes of the list, including its gzip form.
 func (l *heldList) size() int {
 	n := len(l.json) + len(l.link)
 	if l.isCompressed() {
@@ -50,8 +49,8 @@ func (l *heldList) size() int {
 	return n
 }
 
-// hold has a response of user hold the list until free is called. It reports whether they may hold so much. The list counts once for each
-// user who holds it, so that nobody is charged for what others have yet to read, nor holds more than a share by way of them.
+// hold counts the list for a response of user until free is called, and reports whether the user has room. It counts once for each user, so
+// that nobody pays for the responses of others, nor keeps more than a share.
 func (l *heldList) hold(held holdings, user models.ID) (free func(), ok bool) {
 	memory := held.memory
 	switch {
@@ -74,7 +73,6 @@ func (l *heldList) hold(held holdings, user models.ID) (free func(), ok bool) {
 	return func() { l.free(memory, user) }, true
 }
 
-// free ends what hold began.
 func (l *heldList) free(memory *ledger.Ledger[models.ID], user models.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,7 +84,7 @@ func (l *heldList) free(memory *ledger.Ledger[models.ID], user models.ID) {
 	delete(l.holders, user)
 	last := 0
 	if len(l.holders) == 0 {
-		last, l.held, l.holders = l.held, 0, nil // a map that was large would stay so
+		last, l.held, l.holders = l.held, 0, nil // a large map never shrinks
 	}
 	memory.ReleaseShared(user, h.bytes, last)
 }

@@ -13,35 +13,34 @@ import (
 	"worldevents/server/internal/ledger"
 )
 
-// This is how much lists, and the responses that are lists, may hold. The table in package ledger says when they hold what.
+// Bounds of lists and their responses. Package ledger's table has their states.
 const (
-	// maxReading is how many requests of a user read lists at once, or share a reading. maxReadQueue is how many are queued for that, and
-	// maxReadQueueTime for how long: more get models.ErrBusy.
+	// maxReading bounds the readings of a user at once, alone or shared, maxReadQueue those in the queue, and maxReadQueueTime the wait
+	// there: more get models.ErrBusy.
 	maxReading       = 16
 	maxReadQueue     = 256
 	maxReadQueueTime = 10 * time.Second
 
-	// inVainTime is for how long a reading that was in vain goes on to hold its connection, if that is less than half of the time for which
-	// others wait for one.
+	// inVainTime is how long a reading in vain keeps its connection, or half of the longest wait for one, if that is less.
 	inVainTime = 500 * time.Millisecond
 
-	// maxList is how long a list may be, in bytes of JSON.
+	// maxList bounds the JSON of a list, in bytes.
 	maxList = 32 << 20
-	// maxOwn is how long a list is at most that counts for nobody but those who read it, in bytes; such lists take maxSmall of one user.
-	// Lists of up to maxUncounted count for nobody.
+	// maxOwn bounds a list that counts for its readers only, in bytes; a user may have maxSmall of these. Lists up to maxUncounted are
+	// free.
 	maxOwn       = 256 << 10
 	maxSmall     = 8 << 20
 	maxUncounted = 16 << 10
-	// maxMemory is how much all others of an instance may hold together, in bytes.
+	// maxMemory bounds all other lists of an instance together, in bytes.
 	maxMemory = 96 << 20
-	// roomStep is by how much the room of a reading grows, in bytes.
+	// roomStep is the step in which a reading acquires room, in bytes.
 	roomStep = 1 << 20
 )
 
-// holdings are what requests and lists hold, by user: turns to read, connections that read, and bytes.
+// holdings count by user: turns to read, connections that read, and bytes.
 type holdings struct{ reading, readers, small, memory *ledger.Ledger[models.ID] }
 
-// newHoldings has a user hold a quarter of the connections that read, at least one.
+// newHoldings gives a user a quarter of the readers, at least one.
 func newHoldings(readers int) holdings {
 	return holdings{
 		reading: ledger.NewQueue[models.ID](ledger.Each(maxReading), ledger.Each(maxReadQueue)),
@@ -51,12 +50,12 @@ func newHoldings(readers int) holdings {
 	}
 }
 
-// Held returns how much is held of what, by its name in metrics.
+// Held returns gauges by their label in metrics.
 func (l *Lists) Held() map[string]func() int {
 	return map[string]func() int{"list_reads": l.held.reading.Held, "list_readers": l.held.readers.Held, "list_bytes": l.held.memory.Held, "small_list_bytes": l.held.small.Held}
 }
 
-// room is what a reading holds, as one of those who asked for it, until the first of them holds the list itself.
+// room is the memory of a reading, counted for one of its callers, until the first of them takes the list over.
 type room struct {
 	memory  *ledger.Ledger[models.ID]
 	callers []models.Caller
@@ -65,7 +64,7 @@ type room struct {
 	once    sync.Once
 }
 
-// hold has the reading hold n bytes, if it does not hold as many, and reports whether it may.
+// hold grows the room to n bytes, and reports whether there was enough.
 func (r *room) hold(n int) (ok bool) {
 	n = min(n, maxMemory/2) // or the longest names of the longest list would never have room
 	if n <= maxOwn || n <= r.held {
@@ -81,7 +80,7 @@ func (r *room) hold(n int) (ok bool) {
 	return false
 }
 
-// release ends what hold began, once the reading is done.
+// release may come from several callers, once the reading is done.
 func (r *room) release() {
 	r.once.Do(func() {
 		if r.held > 0 {
@@ -90,8 +89,7 @@ func (r *room) release() {
 	})
 }
 
-// acquireReader has a reading for these callers hold a connection, as one of them. It returns models.ErrBusy if none of those that are
-// theirs comes free in the time that any call waits for a connection.
+// acquireReader acquires a connection for one of these callers. It returns models.ErrBusy after the wait of any call for a connection.
 func (l *Lists) acquireReader(callers []models.Caller) (release func(), err error) {
 	readers := l.held.readers
 	i := slices.IndexFunc(callers, func(c models.Caller) bool { return readers.Try(c.UserID, 1) })
@@ -106,7 +104,7 @@ func (l *Lists) acquireReader(callers []models.Caller) (release func(), err erro
 	return func() { readers.Release(callers[i].UserID, 1) }, nil
 }
 
-// BeginPage is beginReading for something that costs the database as much as a list.
+// BeginPage is beginReading for a page that costs the database as much as a list.
 func (l *Lists) BeginPage(ctx context.Context, user models.ID) (reading context.Context, end func(), err error) {
 	ctx, endTurn, err := l.beginReading(ctx, user)
 	if err != nil {
@@ -120,8 +118,7 @@ func (l *Lists) BeginPage(ctx context.Context, user models.ID) (reading context.
 	return l.store.WithDeadline(ctx), func() { release(); endTurn() }, nil
 }
 
-// beginReading waits until the user may read one more list. It returns the context to read it with, and end, which the caller calls once;
-// or models.ErrBusy or ErrClientGone.
+// beginReading waits for a turn of the user to read. It returns a context and end, to call once; or models.ErrBusy or ErrClientGone.
 func (l *Lists) beginReading(ctx context.Context, user models.ID) (reading context.Context, end func(), err error) {
 	if !l.held.reading.Try(user, 1) {
 		wait, cancel := context.WithTimeout(ctx, maxReadQueueTime)
@@ -129,12 +126,12 @@ func (l *Lists) beginReading(ctx context.Context, user models.ID) (reading conte
 		if err := acquire(wait, l.held.reading, user); err != nil {
 			return nil, nil, err
 		}
-		ctx = l.store.WithDeadline(ctx) // that was none of the store's time
+		ctx = l.store.WithDeadline(ctx) // the wait does not count
 	}
 	return ctx, func() { l.held.reading.Release(user, 1) }, nil
 }
 
-// acquire waits until user holds one more, and counts the request as queued if it must wait. It returns models.ErrBusy and ErrClientGone.
+// acquire waits for one more, and counts the wait of the request. It returns models.ErrBusy and ErrClientGone.
 func acquire(ctx context.Context, l *ledger.Ledger[models.ID], user models.ID) error {
 	if l.Try(user, 1) {
 		return nil
@@ -143,7 +140,7 @@ func acquire(ctx context.Context, l *ledger.Ledger[models.ID], user models.ID) e
 	return QueueError(ctx, l.Acquire(ctx, user))
 }
 
-// QueueError returns what an error of Acquire means to a request whose context is ctx.
+// QueueError translates an error of Acquire for a request with the context ctx.
 func QueueError(ctx context.Context, err error) error {
 	switch {
 	case err == nil:

@@ -11,7 +11,7 @@ import (
 	"worldevents/models"
 )
 
-// read reads a list into r: from the cache if its world has not changed, else from the database.
+// read reads a list into r: from the cache if its world is unchanged, else from the database.
 func (l *Lists) read(ctx context.Context, r *sharedRead) error {
 	t, callers := l.tagger.Load(), distinct(r.callers)
 	known := l.cache.get(r.key, t)
@@ -30,7 +30,7 @@ func (l *Lists) read(ctx context.Context, r *sharedRead) error {
 			known.changes++
 		}
 		if len(r.signedOut) == len(callers) {
-			return nil // nobody is left to read it for
+			return nil // no caller is left
 		}
 	}
 	moment, err := l.readAnew(ctx, r, callers, t)
@@ -38,9 +38,9 @@ func (l *Lists) read(ctx context.Context, r *sharedRead) error {
 		return err
 	}
 	if len(r.signedOut) == len(callers) {
-		return nil // nobody is left to have read it for
+		return nil
 	}
-	if known.list != nil && r.held.tooLong == nil && r.held.etag == known.list.etag { // other lists of the world are what has changed
+	if known.list != nil && r.held.tooLong == nil && r.held.etag == known.list.etag { // other lists of the world have changed
 		r.held, known.changes = known.list, 0
 	} else {
 		known.user, known.list = r.callers[0].UserID, r.held
@@ -56,7 +56,7 @@ func (l *Lists) readAnew(ctx context.Context, r *sharedRead, callers []models.Ca
 	if r.how = wayRead; len(r.callers) > 1 {
 		r.how = wayShared
 	}
-	var soleCaller models.Caller // whom the statement checks along
+	var soleCaller models.Caller // checked by the same statement
 	if len(callers) == 1 {
 		soleCaller = callers[0]
 	}
@@ -76,7 +76,7 @@ func (l *Lists) readAnew(ctx context.Context, r *sharedRead, callers []models.Ca
 	if err != nil {
 		return models.Moment{}, err
 	}
-	if json.err != nil { // it was read in vain, and on PostgreSQL the connection is gone: who goes on asking has one less for a while
+	if json.err != nil { // in vain, and on PostgreSQL the connection is gone: the caller has one less for a while
 		free := release
 		release = func() { time.AfterFunc(min(inVainTime, l.store.MaxWait()/2), free) }
 	}
@@ -100,7 +100,6 @@ func (l *Lists) readAnew(ctx context.Context, r *sharedRead, callers []models.Ca
 	return list.Moment, nil
 }
 
-// distinct returns callers, each once.
 func distinct(callers []models.Caller) []models.Caller {
 	callers = slices.Clone(callers)
 	slices.SortFunc(callers, func(a, b models.Caller) int {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Response is the response 200, or 304 when the client has the list already.
+// Response is a 200, or a 304 if the client has the list already.
 type Response struct {
 	*sharedRead
 	ctx        context.Context
@@ -17,11 +17,9 @@ type Response struct {
 }
 
 // IsUnchanged reports whether the client has the list already.
-func (p *Response) IsUnchanged() bool {
-	return p.caller.has(p.held.etag)
-}
+func (p *Response) IsUnchanged() bool { return p.caller.has(p.held.etag) }
 
-// Discard takes the place of Write for a response that is unchanged, and returns what is left of it.
+// Discard replaces Write for an unchanged response, and returns the rest of it.
 func (p *Response) Discard() Unchanged {
 	p.endReading()
 	return Unchanged{p.held.etag, p.held.link}
@@ -30,7 +28,7 @@ func (p *Response) Discard() Unchanged {
 // Unchanged is a 304 without the list.
 type Unchanged struct{ etag, link string }
 
-// Write writes the 304. Early means that the client wanted to watch the list, could not, and should ask again later.
+// Write writes the 304. Early means that the client could not watch the list, and should ask again later.
 func (u Unchanged) Write(w http.ResponseWriter, early bool) {
 	h := w.Header()
 	h["Cache-Control"] = mustRevalidate
@@ -43,8 +41,8 @@ func (u Unchanged) Write(w http.ResponseWriter, early bool) {
 	w.WriteHeader(http.StatusNotModified)
 }
 
-// Write writes the response; early is for a 304. It returns models.ErrBusy before the response has begun, and ErrClientGone, after which it
-// must be aborted, so that it does not end as if it were whole.
+// Write writes the response; early is for a 304. It returns models.ErrBusy before the response has begun. After ErrClientGone the response
+// must be aborted, so that it does not look complete.
 func (p *Response) Write(w http.ResponseWriter, early bool) error {
 	if p.IsUnchanged() {
 		how := wayUnchangedRead
@@ -89,7 +87,7 @@ func setLink(h http.Header, link string) {
 
 var (
 	mustRevalidate = []string{"private, no-cache"}
-	// varyList is the Vary of every list. A list that is not compressed today, since it is small, may be tomorrow.
+	// varyList is for every list: a small one that is not compressed may grow.
 	varyList   = []string{"Cookie, Origin, Accept-Encoding"}
 	jsonType   = []string{"application/json"}
 	gzipCoding = []string{"gzip"}

@@ -12,19 +12,19 @@ import (
 	"worldevents/models"
 )
 
-// ErrTooLong is what Get returns, as a TooLongError, for a list of more than 32 MiB of JSON.
+// ErrTooLong is the cause of a TooLongError: the list has more than 32 MiB of JSON.
 var ErrTooLong = errors.New("the list would have more than 32 MiB")
 
-// TooLongError is an ErrTooLong.
+// TooLongError is returned by Get.
 type TooLongError struct {
-	// Link is a Link header with the page behind the first event, if that one alone is too long; else "".
+	// Link leads to the page after the first event, if that one alone is too long; else "".
 	Link string
 }
 
 func (e *TooLongError) Error() string { return ErrTooLong.Error() }
 func (e *TooLongError) Unwrap() error { return ErrTooLong }
 
-// longLists tells the operator of lists that are too long: who may create in a world can make its list so.
+// longLists counts and logs lists that are too long, as creators of events can make them.
 type longLists struct {
 	store *models.Store
 	log   *slog.Logger
@@ -42,16 +42,16 @@ func newLongLists(store *models.Store, log *slog.Logger) *longLists {
 	}
 }
 
-// found counts a list of a world, and warns once a minute.
+// found counts a list, and logs one a minute.
 func (l *longLists) found(world string) {
 	l.total.Inc()
 	l.warn.Do(func() { go l.warnOf(world) })
 }
 
-// warnOf says which world has the list, and who has made most of it.
+// warnOf logs the world of the list and its main creator.
 func (l *longLists) warnOf(world string) {
 	size, err := l.store.WorldSize(context.Background(), world)
-	if err != nil { // the line is there all the same
+	if err != nil {
 		l.log.Warn("list too long", "world", world, "error", err.Error())
 		return
 	}
