@@ -10,16 +10,15 @@ import (
 	"worldevents/server/internal/metrics"
 )
 
-// Connections are those of clients. Beyond a limit a new one is closed at once: in the backlog of the listener it would keep others waiting.
+// Connections bounds those of clients. More are closed at once: in the backlog of the listener they would keep others waiting.
 type Connections struct {
 	limit         int64
 	open, refused atomic.Int64
 }
 
-// NewConnections returns the bound of as many connections.
 func NewConnections(limit int) *Connections { return &Connections{limit: int64(limit)} }
 
-// Bound has h keep to the limit. It must be called before h serves.
+// Bound counts the connections of h, before it serves.
 func (c *Connections) Bound(h *http.Server) {
 	h.ConnState = func(conn net.Conn, state http.ConnState) {
 		switch state {
@@ -38,7 +37,7 @@ func (c *Connections) Bound(h *http.Server) {
 	}
 }
 
-// Held returns how many are open.
+// Held returns the number of open connections.
 func (c *Connections) Held() int { return int(c.open.Load()) }
 
 // Collectors are the metrics.

@@ -6,16 +6,15 @@ import (
 	"time"
 )
 
-// Places are those of the requests in flight. Its methods may be called concurrently.
+// Places counts the requests in flight. Its methods may be called concurrently.
 type Places struct {
 	limit int64
 	taken atomic.Int64
 }
 
-// New returns places for as many requests.
 func New(limit int) *Places { return &Places{limit: int64(limit)} }
 
-// Held returns how many are taken.
+// Held returns the number of places taken.
 func (p *Places) Held() int { return int(p.taken.Load()) }
 
 // Take reports whether there was a place for a request.
@@ -28,16 +27,16 @@ func (p *Places) Take(place *Place) bool {
 	return true
 }
 
-// Place is the place of a request, or none. A nil Place counts nothing. Its methods are called one after the other.
+// Place is the place of a request, or none. Its methods are not called concurrently. A nil Place counts nothing.
 type Place struct {
 	of     *Places // nil while it has none
 	queued time.Duration
 }
 
-// Queued returns for how long the request was.
+// Queued returns how long the request was queued.
 func (p *Place) Queued() time.Duration { return p.queued }
 
-// GiveBack gives the place back, if it has not been.
+// GiveBack may be called again.
 func (p *Place) GiveBack() {
 	if p != nil && p.of != nil {
 		p.of.taken.Add(-1)
@@ -45,7 +44,7 @@ func (p *Place) GiveBack() {
 	}
 }
 
-// Pause gives the place back until resume, which takes one however many are taken: the request has been admitted.
+// Pause gives the place back until resume, which never fails: the request has been admitted.
 func (p *Place) Pause() (resume func()) {
 	if p == nil || p.of == nil {
 		return func() {}
@@ -58,7 +57,7 @@ func (p *Place) Pause() (resume func()) {
 	}
 }
 
-// Queue is Pause for a request that is queued for its turn.
+// Queue is Pause for a queued request.
 func (p *Place) Queue() (resume func()) {
 	begin, resumed := time.Now(), p.Pause()
 	return func() {
@@ -69,10 +68,10 @@ func (p *Place) Queue() (resume func()) {
 	}
 }
 
-// ContextKey is the key of a context's value, the *Place of its request.
+// ContextKey is the key of the *Place in a context.
 type ContextKey struct{}
 
-// FromContext returns the place of a request, nil if it has none.
+// FromContext returns the place of a request, or nil.
 func FromContext(ctx context.Context) *Place {
 	p, _ := ctx.Value(ContextKey{}).(*Place)
 	return p

@@ -7,34 +7,34 @@ import (
 )
 
 const (
-	// A body is written in pieces of pieceSize: more of them cost more. Beyond the first one it may take firstTime, and as long as it takes to read
-	// what has been written at slowest; at slowestLarge if it is longer than maxSlow. Both are in bytes a second.
+	// A body is written in pieces of pieceSize: larger ones cost more. After the first one it may take firstTime, and the time to read the
+	// written bytes at slowest bytes a second, or at slowestLarge if it is longer than maxSlow bytes.
 	pieceSize    = 256 << 10
 	firstTime    = 30 * time.Second
 	slowest      = 16 << 10
 	slowestLarge = 128 << 10
 	maxSlow      = 1 << 20
-	// stallAfter is how long a write may take before the client counts as slow.
+	// stallAfter is the duration of a write from which a client counts as slow.
 	stallAfter = 20 * time.Millisecond
 )
 
-// Writer writes a response. It gives the place back when the response begins, and gives the client its time to read. A response that is
-// read too slowly ends with the connection, before the end that Content-Length or the chunks show (RFC 9112 section 8).
+// Writer writes a response. It gives the place back when the response begins. If the client reads too slowly it ends the connection, before
+// the end that Content-Length or the chunks show (RFC 9112 section 8).
 type Writer struct {
 	http.ResponseWriter
 	place   *Place
 	begun   time.Time
-	rate    time.Duration // bytes a second that the client must read
+	rate    time.Duration // the least, in bytes a second
 	written time.Duration // bytes
 	waited  time.Duration
 }
 
-// NewWriter returns a Writer for the request that has the place.
+// NewWriter returns a Writer for the request with the place.
 func NewWriter(w http.ResponseWriter, place *Place) Writer {
 	return Writer{ResponseWriter: w, place: place}
 }
 
-// Waited returns for how long a slow client made writes wait.
+// Waited returns how long writes waited for a slow client.
 func (w *Writer) Waited() time.Duration { return w.waited }
 
 // WriteHeader implements http.ResponseWriter. It must come before Write.

@@ -1,20 +1,16 @@
-// Package ledger decides who may hold how much of one thing, and who is next. It owns the shares of users and addresses, and the
-// queues of those who want more than there is.
+// Package ledger decides which key may acquire how much of a resource, and whose turn is next. It owns the shares of users and addresses,
+// and their queues. The caller decides when to acquire and release. Requests in flight and connections are counters in package inflight.
 //
-// It never touches what is held, and knows nothing of requests: the caller says who holds something, and when they release it. Requests
-// in flight and connections are plain counters in package inflight, and a head, a body and the drain are bounded by time.
-//
-// A Ledger has two rules, for what is held and for the queue. Each bounds all, a share that a key may have while no more than half is
-// held, and few, which any key may have up to the limit: one key alone gets much, and it takes many keys to leave nothing for another.
-// What keys share counts for each of them, and once among all. So whoever ends gives their part back, whatever the others do; and nobody
-// comes to hold, by way of a key that ends, more than they may.
+// A Ledger has two rules, for the resource and for the queue. Each bounds the total, a share of a key while no more than half is used, and
+// few, which any key may have up to the limit: one key alone gets much, and only many keys can leave nothing for another. What keys share
+// counts for each of them, and once in total. So each key releases its part independently.
 //
 //	Try      --> held --> Release --> the first of the next key's line begins
 //	Acquire  --> held
 //	         '-> in the line of its key --> held, or its context ends
 //	         '-> ErrFull
 //
-// This is every state of a request, what it holds there, and what ends it. The last column is the label of worldevents_held.
+// All states of a request, what it holds there, and what ends it. The last column is the label of worldevents_held.
 //
 //	state                 holds                       at most (a share; few)       share of       ends by                              metric
 //	reads its head        a connection, 16 KiB        MAX_CONNECTIONS              -              5 s                                  connections
@@ -39,7 +35,6 @@
 //	  than 256 KiB                                                                                a second for each 128 KiB
 //	drains                as before                                                               SHUTDOWN_TIMEOUT; watchers at once
 //
-// A list is held while it is read as one of those who asked for it. A client that hangs up is gone
-// from all of this within two seconds, and from the database within DB_TIMEOUT: a body ends before anything else begins, and then net/http
-// notices.
+// A list counts for one of its callers while it is read. A client that hangs up is gone from all states within two seconds, and from the
+// database within DB_TIMEOUT: its body has ended, so net/http notices.
 package ledger

@@ -12,17 +12,16 @@ import (
 // ErrFull is returned by Acquire when too many are queued already.
 var ErrFull = errors.New("too many wait for their turn")
 
-// Rule bounds how much is held: Limit by all; Share by a key, while all hold no more than half of Limit; Few by a key, up to Limit.
-// So one key alone gets much, and it takes many keys to leave nothing for another.
+// Rule bounds the total by Limit, a key by Share while the total is at most half of Limit, and a key by Few up to Limit.
 type Rule struct{ Limit, Share, Few int }
 
-// Each is the rule that bounds what a key holds alone.
+// Each bounds each key, and not the total.
 func Each(share int) Rule { return Rule{math.MaxInt32, share, share} }
 
-// Eighth is the rule in which a share is an eighth of the limit, and few a sixteenth of a share, 1 at least.
+// Eighth has a share of an eighth of the limit, and few of a 128th, at least 1.
 func Eighth(limit int) Rule { return Rule{limit, max(1, limit/8), max(1, limit/128)} }
 
-// allows reports whether a key that holds own of what is held may have n more.
+// allows reports whether a key with own of the total held may have n more.
 func (r Rule) allows(held, own, n int) bool {
 	switch {
 	case held+n > r.Limit:
@@ -33,17 +32,16 @@ func (r Rule) allows(held, own, n int) bool {
 	return own+n <= r.Share && held+n <= r.Limit/2
 }
 
-// Ledger knows how much of one thing is held, by each key. Its methods may be called concurrently.
+// Ledger counts a resource by key. Its methods may be called concurrently.
 type Ledger[K comparable] struct {
 	rule, queue Rule
 
 	mu           sync.Mutex
 	held, queued int
 	accounts     map[K]*account[K]
-	lines        list.List // of *account, the one whose turn is next first
+	lines        list.List // of *account, the next turn first
 }
 
-// account is what a key holds, and the line of those who are queued as it.
 type account[K comparable] struct {
 	key     K
 	held    int
@@ -51,30 +49,26 @@ type account[K comparable] struct {
 	place   *list.Element // in lines; nil while nobody waits
 }
 
-// waiter is a call of Acquire that stands in a line. It is closed when its turn has come.
+// waiter is a call of Acquire. It is closed at its turn.
 type waiter chan struct{}
 
-// New returns a ledger in which any number of calls of Acquire may be queued.
+// New returns a ledger with an unbounded queue.
 func New[K comparable](rule Rule) *Ledger[K] { return NewQueue[K](rule, Each(math.MaxInt32)) }
 
-// NewQueue returns a ledger. Queue bounds the calls of Acquire that are queued.
 func NewQueue[K comparable](rule, queue Rule) *Ledger[K] {
 	return &Ledger[K]{rule: rule, queue: queue, accounts: make(map[K]*account[K])}
 }
 
-// Held returns how much is held.
 func (l *Ledger[K]) Held() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.held
 }
 
-// Try reports whether key may hold n more. If so, they are to be released. It overtakes nobody in the queue:
-// by the same rule they may hold no more.
+// Try acquires n more, if key may have them, and reports that. It overtakes nobody in the queue, who may have no more by the same rule.
 func (l *Ledger[K]) Try(key K, n int) bool { return l.TryShared(key, n, n) }
 
-// TryShared is Try for what several keys hold together. It counts in full for each of them, and once among all: others hold all but
-// fresh of n already.
+// TryShared is Try for what several keys share: n counts for the key, and fresh, the part that nobody has yet, in total.
 func (l *Ledger[K]) TryShared(key K, n, fresh int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,11 +82,10 @@ func (l *Ledger[K]) TryShared(key K, n, fresh int) bool {
 	return true
 }
 
-// Release gives n back that key holds, and has those begin whose turn has come.
+// Release releases n of key, and serves the queue.
 func (l *Ledger[K]) Release(key K, n int) { l.ReleaseShared(key, n, n) }
 
-// ReleaseShared is Release for what several keys held together, and nobody holds last of any more. That may be more than n, if it has
-// grown since the key held it.
+// ReleaseShared is Release for what several keys shared. last is the part that nobody has any more, which may have grown beyond n.
 func (l *Ledger[K]) ReleaseShared(key K, n, last int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,7 +96,7 @@ func (l *Ledger[K]) ReleaseShared(key K, n, last int) {
 	l.serve()
 }
 
-// account returns the account of a key, for which keep is called once it has changed.
+// account returns the account of a key; call keep after each change.
 func (l *Ledger[K]) account(key K) *account[K] {
 	if a := l.accounts[key]; a != nil {
 		return a
@@ -111,7 +104,7 @@ func (l *Ledger[K]) account(key K) *account[K] {
 	return &account[K]{key: key}
 }
 
-// keep keeps an account, unless it is empty.
+// keep drops an empty account.
 func (l *Ledger[K]) keep(a *account[K]) {
 	if a.held == 0 && len(a.waiters) == 0 {
 		delete(l.accounts, a.key)
@@ -120,8 +113,7 @@ func (l *Ledger[K]) keep(a *account[K]) {
 	}
 }
 
-// Acquire waits until key holds one more, to be released. Keys have their turns one after another, and those who are queued as
-// the same key in the order of arrival. It returns ErrFull, and the error of ctx.
+// Acquire waits for one more. Keys take turns, and callers with the same key are served in order. It returns ErrFull, and the error of ctx.
 func (l *Ledger[K]) Acquire(ctx context.Context, key K) error {
 	w := make(waiter)
 	l.mu.Lock()
@@ -149,7 +141,6 @@ func (l *Ledger[K]) Acquire(ctx context.Context, key K) error {
 	return ctx.Err()
 }
 
-// stand puts w into the line of key.
 func (l *Ledger[K]) stand(key K, w waiter) {
 	a := l.account(key)
 	if len(a.waiters) == 0 {
@@ -160,7 +151,7 @@ func (l *Ledger[K]) stand(key K, w waiter) {
 	l.keep(a)
 }
 
-// leave takes w out of its line. A line in which nobody stands has no turn any more.
+// leave removes w from its line, and an empty line from the turns.
 func (l *Ledger[K]) leave(a *account[K], w waiter) {
 	if a.waiters[0] == w {
 		a.waiters[0] = nil // or the array would keep it
@@ -176,8 +167,7 @@ func (l *Ledger[K]) leave(a *account[K], w waiter) {
 	l.keep(a)
 }
 
-// serve has all begin who may. A line that has had its turn is the last to have the next one. Those whose key may hold no more
-// are passed by: there are few, since each such key holds Few at least.
+// serve serves those who may acquire. After its turn a line comes last. It skips keys at their bound: there are few, since each has Few.
 func (l *Ledger[K]) serve() {
 	for place := l.lines.Front(); place != nil && l.held < l.rule.Limit; {
 		a := place.Value.(*account[K])

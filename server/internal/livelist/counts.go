@@ -9,7 +9,7 @@ import (
 	"worldevents/server/internal/metrics"
 )
 
-// outcome is why a watch was over, as it is called in metrics.
+// outcome is a label of metrics: why a watch ended.
 type outcome string
 
 const (
@@ -21,7 +21,6 @@ const (
 	gone    outcome = "gone"
 )
 
-// counts are for metrics.
 type counts struct {
 	watching atomic.Int64
 	outcomes *prometheus.CounterVec
@@ -43,7 +42,7 @@ func newCounts() *counts {
 
 func (c *counts) count(why outcome) { c.outcomes.WithLabelValues(string(why)).Inc() }
 
-// observeLag counts how late a watcher has a write of this instance; the zero time is that of another.
+// observeLag observes the delay of a write of this instance; written is zero for others.
 func (c *counts) observeLag(written time.Time) {
 	if !written.IsZero() {
 		c.lag.Observe(time.Since(written).Seconds())

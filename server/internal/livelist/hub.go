@@ -9,43 +9,40 @@ import (
 )
 
 const (
-	// askInterval is after how long without a write the hub asks: so late watchers see what was written by hand, or by an instance
-	// whose notification does not arrive.
+	// askInterval is the time without a write after which the hub asks, for writes by hand or with a lost notification.
 	askInterval = time.Second
-	// askRest is the time between two questions, after however many writes.
+	// askRest is the least time between two questions.
 	askRest = 5 * time.Millisecond
-	// worldRest is the time between two looks at the lists of a world, for all who watch it.
+	// worldRest is the least time between two looks at the lists of a world.
 	worldRest = 250 * time.Millisecond
 )
 
-// hub knows who watches, by world.
 type hub struct {
 	// ask is WorldsSince of a models.Store.
 	ask func(context.Context, models.Moment) (models.ChangedWorlds, error)
 
 	mu       sync.Mutex
-	worlds   map[string]*world // that somebody watches, or did in the last second
-	changed  map[string]*world // of these, those whose watchers are yet to be woken
-	tidied   time.Time         // when worlds that nobody watches were dropped
+	worlds   map[string]*world // with watchers, now or in the last second
+	changed  map[string]*world // of these, those with watchers to wake
+	tidied   time.Time         // the last time
 	watching int               // watchers
-	written  time.Time         // the first write of this instance since the last question; zero without one
+	written  time.Time         // the first write of this instance since the last question, or zero
 	running  bool              // a goroutine asks
 	stopped  bool
 	stop     chan struct{} // closed with stopped
-	wake     chan struct{} // has room for one: a write, or the stop
+	wake     chan struct{} // has room for one
 }
 
-// world is one that somebody watches. A watcher that has news leaves it, and most come back at once.
+// world is a watched one. A watcher with news leaves, and most come back at once.
 type world struct {
 	watchers map[*watcher]struct{}
 	woken    time.Time // the last time
-	written  time.Time // the first write of this instance since then, as far as is known
+	written  time.Time // the first known write of this instance since then
 }
 
-// watcher is a request that watches a list of a world.
 type watcher struct {
 	world string
-	// changed has room for one: when this instance wrote what changed the world, which is zero for other changes.
+	// changed has room for one: the time of the write of this instance, or zero for other changes.
 	changed chan time.Time
 }
 
@@ -53,7 +50,7 @@ func newHub(ask func(context.Context, models.Moment) (models.ChangedWorlds, erro
 	return &hub{ask: ask, worlds: make(map[string]*world), changed: make(map[string]*world), stop: make(chan struct{}), wake: make(chan struct{}, 1)}
 }
 
-// hear takes notice of a write. It runs on the goroutine of whoever writes.
+// hear notes a write, on the writer's goroutine.
 func (h *hub) hear(own bool) {
 	h.mu.Lock()
 	if own && h.written.IsZero() {
@@ -70,7 +67,7 @@ func (h *hub) signal() {
 	}
 }
 
-// register makes a watcher known, which forget ends. It returns nil once the instance stops.
+// register adds a watcher until forget. It returns nil once the instance stops.
 func (h *hub) register(name string) *watcher {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,7 +96,7 @@ func (h *hub) forget(v *watcher) {
 	h.watching--
 }
 
-// end ends all watches, and lets nobody begin another.
+// end ends all watches for good.
 func (h *hub) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -109,8 +106,7 @@ func (h *hub) end() {
 	}
 }
 
-// run asks, from the first watcher until the stop. While nobody watches it does nothing: the next question is about all since the
-// last one.
+// run asks, from the first watcher until the stop. It skips questions without watchers: the next one covers the time since the last.
 func (h *hub) run() {
 	var since models.Moment
 	timer := time.NewTimer(0)
@@ -144,8 +140,8 @@ func (h *hub) run() {
 	}
 }
 
-// deliver wakes the watchers of each world that has changed. Where it has just woken them it waits for worldRest to pass, and returns
-// when that will be. A question that failed was no answer: the time of the write is kept for the next one.
+// deliver wakes the watchers of changed worlds, at most once per worldRest, and returns the time until the next wake. After a failed
+// question it keeps the time of the write for the next one.
 func (h *hub) deliver(answer models.ChangedWorlds, written time.Time, failed bool) (rest time.Duration) {
 	rest = askInterval
 	now := time.Now()
@@ -188,7 +184,7 @@ func (h *hub) deliver(answer models.ChangedWorlds, written time.Time, failed boo
 	return rest
 }
 
-// tidy drops worlds that nobody watches and that have had their rest, once a second: most of those who have news come back.
+// tidy drops worlds without watchers after their rest, once a second: most watchers come back.
 func (h *hub) tidy(now time.Time) {
 	if now.Sub(h.tidied) < askInterval {
 		return

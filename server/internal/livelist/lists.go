@@ -6,16 +6,15 @@ import (
 	"worldevents/server/internal/ledger"
 )
 
-// Options bound the requests that watch lists.
+// Options of Lists.
 type Options struct {
-	// MaxWatches is how many do so at once; more get their response at once.
+	// MaxWatches bounds the watching requests; more get their response at once.
 	MaxWatches int
-	// MaxAnswering is how many of them look at their lists, or have their responses written, at once, if that is less than 16. They
-	// are beside the requests in flight.
+	// MaxAnswering bounds those that read their lists or write responses, besides the requests in flight, if it is less than 16.
 	MaxAnswering int
 }
 
-// Lists are those that requests may watch. Its methods may be called concurrently.
+// Lists lets requests watch lists. Its methods may be called concurrently.
 type Lists struct {
 	lists   *eventlist.Lists
 	store   *models.Store
@@ -34,13 +33,13 @@ func New(store *models.Store, lists *eventlist.Lists, o Options) *Lists {
 	}
 }
 
-// Listen begins to hear of changes, of this instance and of others. It must be called once, before requests are served.
+// Listen subscribes to changes. Call it once, before requests are served.
 func (l *Lists) Listen() { l.store.Subscribe(l.hub.hear) }
 
-// Stop ends all watches at once, and lets nobody begin another.
+// Stop ends all watches for good.
 func (l *Lists) Stop() { l.hub.end() }
 
-// Held returns how much is held of what, by its name in metrics.
+// Held returns gauges by their label in metrics.
 func (l *Lists) Held() map[string]func() int {
 	return map[string]func() int{"list_watches": l.watches.Held, "list_answers": l.turns.Held}
 }

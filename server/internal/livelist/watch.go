@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// maxAnswering is how many watchers look at their lists, or have their responses written, at once.
+	// maxAnswering bounds the watchers that read their lists or write responses.
 	maxAnswering = 16
-	// answerTimeout is how long a turn to look may take to come, and a response.
+	// answerTimeout bounds the wait for a turn to look, and a response.
 	answerTimeout = 30 * time.Second
-	// writeTurn is how long a response may take to be written before another may be beside it.
+	// writeTurn is how long the writing of a response keeps its turn at most.
 	writeTurn = 20 * time.Millisecond
 )
 
@@ -31,12 +31,11 @@ type Watch struct {
 	until  time.Time
 	turn   atomic.Bool // is held
 
-	// NewsWait is for how long the response waited for news, and QueueWait for its turns. Both are known once it has been written.
+	// NewsWait is the wait for news, and QueueWait that for turns. Both are known after Write.
 	NewsWait, QueueWait time.Duration
 }
 
-// Watch returns a response that waits until the list is no longer the one of If-None-Match, or until then. It returns
-// eventlist.ErrCursor.
+// Watch returns a response that waits until the list differs from If-None-Match, or until then. It returns eventlist.ErrCursor.
 func (l *Lists) Watch(ctx context.Context, q eventlist.Query, caller eventlist.Caller, until time.Time) (*Watch, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
@@ -44,8 +43,8 @@ func (l *Lists) Watch(ctx context.Context, q eventlist.Query, caller eventlist.C
 	return &Watch{ctx: ctx, lists: l, query: q, caller: caller, until: until}, nil
 }
 
-// Write waits, and then writes the response. It returns the errors of eventlist.Lists.Get and of eventlist.Response.Write:
-// models.ErrSignedOut also when the session was revoked meanwhile.
+// Write waits, and then writes the response. It returns the errors of eventlist.Lists.Get and eventlist.Response.Write: models.ErrSignedOut
+// also if the session was revoked meanwhile.
 func (p *Watch) Write(w http.ResponseWriter) error {
 	l := p.lists
 	if tags := p.caller.Tags; len(tags) == 0 || tags[0] == eventlist.AnyTag {
@@ -68,12 +67,12 @@ func (p *Watch) Write(w http.ResponseWriter) error {
 	return p.run(w, v)
 }
 
-// get gets the list, for which the store has its whole timeout.
+// get gets the list, with a new deadline of the store.
 func (p *Watch) get() (*eventlist.Response, error) {
 	return p.lists.lists.Get(p.lists.store.WithDeadline(p.ctx), p.query, p.caller)
 }
 
-// writeAtOnce writes the list without waiting. With early a 304 says when to ask again.
+// writeAtOnce writes the list without waiting. With early a 304 has Retry-After.
 func (p *Watch) writeAtOnce(w http.ResponseWriter, early bool) error {
 	response, err := p.get()
 	if err != nil {
@@ -82,7 +81,7 @@ func (p *Watch) writeAtOnce(w http.ResponseWriter, early bool) error {
 	return response.Write(w, early)
 }
 
-// run looks at the list, and again after each change of its world, until it is another one or something else ends the watch.
+// run looks at the list, and again after each change of its world, until it differs or the watch ends.
 func (p *Watch) run(w http.ResponseWriter, v *watcher) error {
 	timer := time.NewTimer(time.Until(p.until))
 	defer timer.Stop()
@@ -129,10 +128,10 @@ func (p *Watch) run(w http.ResponseWriter, v *watcher) error {
 	}
 }
 
-// beforeAwait is called after a look, before the watch waits for news. Tests replace it.
+// beforeAwait is called before the wait for news. Tests replace it.
 var beforeAwait = func() {}
 
-// look takes a turn, which endTurn gives back, and gets the list. The first look must begin before the watch would end.
+// look takes a turn, until endTurn, and gets the list. The first look must begin before the end of the watch.
 func (p *Watch) look(why outcome) (response *eventlist.Response, err error) {
 	begin, latest := time.Now(), p.until
 	if why != "" {
@@ -159,8 +158,7 @@ func (p *Watch) endTurn() {
 	}
 }
 
-// await waits until the world has changed, and returns when this instance wrote that, if it did; or until something else ends the
-// watch.
+// await waits until the world changes, and returns the time of the write if this instance made it, or until the watch ends otherwise.
 func (p *Watch) await(v *watcher, timer *time.Timer) (why outcome, written time.Time) {
 	begin := time.Now()
 	p.lists.counts.watching.Add(1)

@@ -2,12 +2,11 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// number is what the service counts in.
 type number interface {
 	~int | ~int64 | ~uint64 | ~float64
 }
 
-// Gauge is a metric that is read whenever somebody asks for it.
+// Gauge is read on each scrape.
 func Gauge[N number](name, help string, read func() N) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(read()) })
 }
@@ -17,7 +16,7 @@ func Counter[N number](name, help string, read func() N) prometheus.Collector {
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(read()) })
 }
 
-// Counters is a vector of counters by one label, which count from 0 on for each of its values.
+// Counters is a vector of counters by one label, from 0 on for each of its values.
 func Counters[Value ~string](name, help, label string, values ...Value) *prometheus.CounterVec {
 	vector := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 	for _, value := range values {

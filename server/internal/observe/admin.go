@@ -15,14 +15,13 @@ import (
 	"worldevents/models"
 )
 
-// maxProfile bounds what a profile may take, in seconds.
+// maxProfile bounds a profile, in seconds.
 const maxProfile = 60
 
-// Admin returns the handler for the operator: /livez is 200 while the process runs, /readyz while it can serve (the schema is
-// up to date, the database responds and takes writes, and no stop has begun), /metrics for Prometheus, /debug/pprof/ for
-// go tool pprof. The last two answer hosts alone, of those that are names: a page in the operator's browser could ask under
-// a name of its own that leads here. Health checks send any host or none. A page of another origin gets nothing; it may lead a browser to
-// all but a profile, which costs the service time.
+// Admin returns the handler for the operator: /livez while the process runs, /readyz while it can serve, /metrics for Prometheus,
+// /debug/pprof/ for go tool pprof. The last two require an IP address, localhost or one of hosts as the host, so that a page cannot use a
+// name of its own that leads here (DNS rebinding). Health checks send any host. Pages of other origins get nothing; their links work,
+// except to profiles, which cost time.
 func (o *Observer) Admin(hosts []string) http.Handler {
 	mux, inner := http.NewServeMux(), http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) })
@@ -31,7 +30,7 @@ func (o *Observer) Admin(hosts []string) http.Handler {
 		o.Readiness.logChange(err)
 		if err != nil {
 			text := "not ready"
-			if errors.Is(err, models.ErrStatements) { // which has no names in it, as others may
+			if errors.Is(err, models.ErrStatements) { // other errors may contain names
 				text += ": " + models.ErrStatements.Error()
 			}
 			http.Error(w, text, http.StatusServiceUnavailable)
@@ -63,7 +62,7 @@ func (o *Observer) Admin(hosts []string) http.Handler {
 	})
 }
 
-// isOperatorHost reports whether a Host header is an IP address, localhost or one of hosts, with any port.
+// isOperatorHost reports whether a Host header is an IP address, localhost or one of hosts.
 func isOperatorHost(header string, hosts []string) bool {
 	host := (&url.URL{Host: header}).Hostname()
 	_, err := netip.ParseAddr(host)
@@ -71,7 +70,7 @@ func isOperatorHost(header string, hosts []string) bool {
 		slices.ContainsFunc(hosts, func(h string) bool { return h != "" && strings.EqualFold(h, host) })
 }
 
-// isProfileTime reports whether a profile may take so many seconds. Pprof takes a fraction for a trace.
+// isProfileTime reports whether a profile may take that long. Pprof accepts fractions for traces.
 func isProfileTime(seconds string) bool {
 	n, err := strconv.ParseFloat(seconds, 64)
 	return err == nil && n >= 0 && n <= maxProfile

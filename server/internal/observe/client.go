@@ -9,7 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Client returns the address of the request's client: the connection's, or what trusted proxies say.
+// Client returns the client's address: the connection's, or that of X-Forwarded-For from trusted proxies.
 func (req *Request) Client() string {
 	if req.client == "" {
 		req.client = req.observer.clientIP(req.HTTP)
@@ -17,8 +17,7 @@ func (req *Request) Client() string {
 	return req.client
 }
 
-// ClientNetwork returns what counts as one client: the address, but the /64 of an IPv6 address, since a client can choose
-// among all addresses of that.
+// ClientNetwork identifies a client by its address, or by its /64 of IPv6, within which a client can choose any address.
 func (req *Request) ClientNetwork() string {
 	address := req.Client()
 	if ip, err := netip.ParseAddr(address); err == nil && ip.Is6() && !ip.Is4In6() {
@@ -42,7 +41,6 @@ func clientIP(trusted []netip.Prefix) echo.IPExtractor {
 	return echo.ExtractIPFromXFFHeader(options...)
 }
 
-// isFromProxy reports whether a trusted proxy has sent the request.
 func (o *Observer) isFromProxy(r *http.Request) bool {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// line is a request's line without what its series adds. It leaves out what says nothing: ids and codes that there are none of, work of less
-// than a microsecond, and waits of less than 0.1 ms. It names no place in the source, which would be the same one for all.
+// line is a request's log line without its series. It omits absent ids and codes, work below a microsecond, and waits below 0.1 ms. The
+// source position is empty, since it would always be the same.
 func (req *Request) line(status int, bytes int64, took time.Duration) slog.Record {
 	head := req.head
 	if head == nil {
@@ -55,8 +55,7 @@ func (req *Request) line(status int, bytes int64, took time.Duration) slog.Recor
 	return line
 }
 
-// minLoggedWait is how long a wait must have been for the log to have it: less is the time of asking whether to wait.
+// minLoggedWait is the shortest logged wait: less is the time of asking whether to wait.
 const minLoggedWait = 100 * time.Microsecond
 
-// milliseconds is a time in milliseconds, to the microsecond.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -9,7 +9,6 @@ import (
 	"worldevents/server/internal/metrics"
 )
 
-// registerMetrics makes the registry, and registers what there is to say of requests, the log, the process and its store.
 func (o *Observer) registerMetrics() {
 	o.registry = prometheus.NewRegistry()
 	o.requests = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -43,7 +42,7 @@ func (o *Observer) registerMetrics() {
 	}
 }
 
-// What becomes of a refresh token that is used, as it is called in metrics.
+// Outcomes of refreshes in metrics.
 const (
 	RefreshDone    = "refreshed"
 	RefreshRefused = "refused"
@@ -51,7 +50,7 @@ const (
 	RefreshFailed  = "failed"
 )
 
-// CountRefresh counts the use of a refresh token.
+// CountRefresh counts the use of a refresh token with its outcome.
 func (o *Observer) CountRefresh(outcome string) { o.refreshes.WithLabelValues(outcome).Inc() }
 
 func newBuildInfo() prometheus.Collector {
@@ -65,7 +64,6 @@ func newBuildInfo() prometheus.Collector {
 	}, func() float64 { return 1 })
 }
 
-// ofStore are the metrics of the database.
 func ofStore(store *models.Store) []prometheus.Collector {
 	all := append(store.Timings(), metrics.Gauge("worldevents_schema_version",
 		"Number of the database's schema, which is that of its last migration; 0 until the database has been seen.", store.Schema))
@@ -87,7 +85,7 @@ func ofStore(store *models.Store) []prometheus.Collector {
 	return all
 }
 
-// RegisterHeld registers how much requests hold of what, by its name in metrics. The table in package ledger says what bounds it.
+// RegisterHeld registers worldevents_held by label. Package ledger has a table of the bounds.
 func (o *Observer) RegisterHeld(held map[string]func() int) {
 	for of, n := range held {
 		o.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -14,28 +14,20 @@ import (
 	"worldevents/models"
 )
 
-// Options of an Observer.
+// Options of an Observer, as in package server.
 type Options struct {
-	// Store is asked whether it is ready, and for its metrics.
-	Store *models.Store
-	// Log receives a line for each event and each error, AccessLog one for each request, and Audit one for each change that a
-	// user makes on a page; nil means Log.
+	Store                 *models.Store
 	Log, AccessLog, Audit *slog.Logger
-	// LogEvery is how many requests without an error leave one line together; 0 means that none leaves one. Errors always do.
-	LogEvery int64
-	// LogLinesDropped returns how many lines of the logs were dropped; nil means none ever.
-	LogLinesDropped func() int64
-	// CertificateExpiry returns when the public listener's certificate expires; nil means that it has none.
-	CertificateExpiry func() time.Time
-	// TrustedProxies are the networks whose X-Forwarded-For and X-Request-Id are believed.
-	TrustedProxies []netip.Prefix
-	// AlwaysCounted are the kinds of response that every series counts from 0 on, so that the first of them is an increase.
+	LogEvery              int64
+	LogLinesDropped       func() int64
+	CertificateExpiry     func() time.Time
+	TrustedProxies        []netip.Prefix
+	// AlwaysCounted are counted from 0 on in every series, so that the first one is an increase.
 	AlwaysCounted []Kind
 }
 
-// Observer is the one place for logs and metrics. Its methods may be called concurrently.
+// Observer writes logs and metrics. Its methods may be called concurrently.
 type Observer struct {
-	// Readiness is that of the instance.
 	Readiness *Readiness
 
 	Options
@@ -50,7 +42,6 @@ type Observer struct {
 	securityEvents *prometheus.CounterVec
 }
 
-// New returns an Observer.
 func New(o Options) *Observer {
 	o.AccessLog, o.Audit = cmp.Or(o.AccessLog, o.Log), cmp.Or(o.Audit, o.Log)
 	observer := &Observer{
@@ -64,20 +55,18 @@ func New(o Options) *Observer {
 	return observer
 }
 
-// Register adds metrics of another package.
 func (o *Observer) Register(metrics ...prometheus.Collector) { o.registry.MustRegister(metrics...) }
 
-// failureInterval is how long a state that many requests meet leaves no second line.
+// failureInterval is the least time between two lines for failures in the same state.
 const failureInterval = time.Second
 
-// failures are requests that have failed in one state.
+// failures are failed requests in one state.
 type failures struct {
 	lines    rate.Sometimes
 	unlogged atomic.Int64 // since the last line
 }
 
-// LogFailure logs why a request has failed. While the database is away or the like one a second leaves a line, which counts those since
-// the line before: it is one storm with one cause.
+// LogFailure logs a failed request. While the database is away or the like it logs one line a second, with the number of requests.
 func (o *Observer) LogFailure(req *Request, err error) {
 	f := o.failures[stateOf(err)]
 	f.unlogged.Add(1)

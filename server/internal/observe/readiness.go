@@ -13,7 +13,7 @@ import (
 	"worldevents/server/internal/metrics"
 )
 
-// Readiness is whether requests should be sent to this instance. It is a metric, too. Its methods may be called concurrently.
+// Readiness decides whether requests should be sent to this instance. It is a metric, too. Its methods may be called concurrently.
 type Readiness struct {
 	store    *models.Store
 	log      *slog.Logger
@@ -28,29 +28,27 @@ type Readiness struct {
 
 func newReadiness(store *models.Store, log *slog.Logger) *Readiness {
 	return &Readiness{store: store, log: log, started: make(chan struct{}), failures: metrics.Counters("worldevents_start_failures_total",
-		"Tries of the start to bring the schema up to date that have failed, by what the database was, as in worldevents_readiness. Each is followed by another.",
+		"Failed attempts of the start to bring the schema up to date, by the state of the database, as in worldevents_readiness. Each is followed by another.",
 		"state", "unavailable", "timeout", "busy")}
 }
 
-// Ready says that the schema is up to date.
+// Ready means that the schema is up to date.
 func (r *Readiness) Ready() {
 	r.migrated.Store(true)
 	r.endStart.Do(func() { close(r.started) })
 }
 
-// Drain says that the instance stops.
+// Drain means that the instance stops.
 func (r *Readiness) Drain() {
 	r.draining.Store(true)
 	r.endStart.Do(func() { close(r.started) })
 }
 
-// IsMigrated reports whether the schema is up to date.
 func (r *Readiness) IsMigrated() bool { return r.migrated.Load() }
 
-// IsDraining reports whether the instance stops.
 func (r *Readiness) IsDraining() bool { return r.draining.Load() }
 
-// Started is closed once the schema is up to date, or the instance stops before.
+// Started is closed at Ready or Drain.
 func (r *Readiness) Started() <-chan struct{} { return r.started }
 
 var (
@@ -58,7 +56,7 @@ var (
 	errStopping      = errors.New("stopping")
 )
 
-// check returns why requests should not be sent here, nil if they should.
+// check returns why the instance is not ready, or nil.
 func (r *Readiness) check(ctx context.Context) error {
 	switch {
 	case r.IsDraining():
@@ -72,14 +70,14 @@ func (r *Readiness) check(ctx context.Context) error {
 	return r.store.Ready(ctx)
 }
 
-// StartFailed notes that a try to bring the schema up to date has failed, which comes before Ready. It may be called again.
+// StartFailed records a failed attempt to bring the schema up to date, before Ready. It may be called again.
 func (r *Readiness) StartFailed(err error) {
 	r.failure.Store(&err)
 	r.failures.WithLabelValues(stateOf(err)).Inc()
 	r.logChange(err)
 }
 
-// logChange logs why the instance is not ready, and that it is again, once each: probes come every second. A start is no news.
+// logChange logs each change of readiness once, since probes come every second. A start is no news.
 func (r *Readiness) logChange(err error) {
 	state := stateOf(err)
 	switch before, _ := r.logged.Swap(state).(string); {
@@ -91,7 +89,7 @@ func (r *Readiness) logChange(err error) {
 	}
 }
 
-// states are the causes of not being ready, as metrics call them. The first that fits counts.
+// states are the labels of not being ready. The first match counts.
 var states = []struct {
 	err  error
 	name string
@@ -104,7 +102,6 @@ var states = []struct {
 	{models.ErrBusy, "busy"},
 }
 
-// stateReady is without an error, and stateFailed where no other state fits.
 const (
 	stateReady  = "ready"
 	stateFailed = "failed"
@@ -129,9 +126,9 @@ var readinessDesc = prometheus.NewDesc("worldevents_readiness",
 // Describe implements prometheus.Collector.
 func (*Readiness) Describe(descs chan<- *prometheus.Desc) { descs <- readinessDesc }
 
-// Collect implements prometheus.Collector. It asks each time whether the instance is ready: one that nobody probes is known, too.
+// Collect implements prometheus.Collector. It checks readiness each time, for instances that nobody probes.
 func (r *Readiness) Collect(metrics chan<- prometheus.Metric) {
-	err := r.check(context.Background()) // which takes a second at most
+	err := r.check(context.Background()) // takes a second at most
 	r.logChange(err)
 	now := stateOf(err)
 	send := func(name string) {

@@ -11,44 +11,41 @@ import (
 	"worldevents/models"
 )
 
-// Request is what log and metrics say of a request.
+// Request is a request in the log and metrics.
 type Request struct {
-	// HTTP is the request itself. Its head is gone after Forget.
+	// HTTP loses its head in Forget.
 	HTTP *http.Request
-	// ID is a random UUID (RFC 9562 section 5.4), which the response has in X-Request-Id.
-	ID string
-	// Series is what the request is counted and logged as.
+	// ID is a random UUID (RFC 9562 section 5.4), sent in X-Request-Id.
+	ID     string
 	Series *Series
-	// Code is that of the error that the response is, "" for none.
-	Code string
-	// The ids of whom and what the request is about, "" where there is none.
-	UserID, WorldID, EventID string
-	// Usage is what the request took of the database.
-	Usage models.Usage
-	// NewsWait is for how long it waited for news of a list, QueueWait for its turn, ClientWait for a client that reads slowly.
+	// Code is the code of an error response, or "".
+	Code                     string
+	UserID, WorldID, EventID string       // "" where there is none
+	Usage                    models.Usage // of the database
+	// NewsWait is the wait for news of a list, QueueWait for turns, ClientWait for a slow client.
 	NewsWait, QueueWait, ClientWait time.Duration
 
 	observer *Observer
 	begun    time.Time
-	client   string // the address, once it is known
-	head     *head  // what the log says of the head, once that is forgotten
+	client   string // the address, once known
+	head     *head  // after Forget
 }
 
-// ContextKey is the key of a context's value, a *Request.
+// ContextKey is the key of the *Request in a context.
 type ContextKey struct{}
 
-// FromContext returns the Request of a context. It is nil for what no request has begun, as a command.
+// FromContext returns the Request of a context, or nil, as for a command.
 func FromContext(ctx context.Context) *Request {
 	req, _ := ctx.Value(ContextKey{}).(*Request)
 	return req
 }
 
-// Begin begins to observe a request, which is one of series until more is known. HTTP is yet to be set.
+// Begin begins to observe a request. The caller sets HTTP, and Series once it is known.
 func (o *Observer) Begin(req *Request, series *Series) {
 	*req = Request{ID: uuid.NewString(), Series: series, observer: o, begun: time.Now()}
 }
 
-// SetUser has the log name a user, unless the JWT of another issuer calls them by no id of ours.
+// SetUser sets the user of the log line, except an id of another issuer's JWT that is none of ours.
 func (req *Request) SetUser(id string) {
 	const idLength = 36
 	if len(id) == idLength {
@@ -56,7 +53,7 @@ func (req *Request) SetUser(id string) {
 	}
 }
 
-// Forget drops the head of the request, up to 16 KB, but for what its log line needs: the request is about to wait for long.
+// Forget drops the head of the request, up to 16 KB, before a long wait. It keeps the parts for the log line.
 func (req *Request) Forget() {
 	h := req.newHead()
 	req.head = &head{strings.Clone(h.path), strings.Clone(h.traceID), strings.Clone(h.proxyRequestID)}

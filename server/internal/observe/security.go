@@ -7,7 +7,7 @@ import (
 	"worldevents/models"
 )
 
-// Security events are what an operator may want an alarm for, as they are called in the log and in metrics.
+// Security events, for alarms, by their names in the log and in metrics.
 const (
 	SignedIn  = "signed_in"  // a session has begun
 	Refused   = "refused"    // a sign-in failed
@@ -16,8 +16,7 @@ const (
 	Reused    = "reused"     // a spent refresh token came back after the leeway, which revoked its session
 )
 
-// SecurityEvent logs and counts something that happened to a session. Cause is human-readable. What a command of the
-// operator does leaves an audit line of its own.
+// SecurityEvent logs and counts an event of a session; cause is for people. For a command it does nothing: that leaves an audit line.
 func (o *Observer) SecurityEvent(ctx context.Context, event string, who models.Caller, cause string) {
 	req := FromContext(ctx)
 	if req == nil {
@@ -32,11 +31,10 @@ func (o *Observer) SecurityEvent(ctx context.Context, event string, who models.C
 		attributes = append(attributes, "cause", cause)
 	}
 	attributes = append(attributes, "client", req.Client(), "request_id", req.ID)
-	o.Log.Warn("security event", attributes...) // which a journal can keep longer than lines of requests
+	o.Log.Warn("security event", attributes...) // a journal can keep warnings longer than requests
 }
 
-// RefreshRefused counts a refresh that was refused, and logs why. Anybody can send refresh tokens, so its line has a place among
-// those of requests.
+// RefreshRefused counts and logs a refused refresh, in the access log: anybody can send refresh tokens.
 func (o *Observer) RefreshRefused(ctx context.Context, err error) {
 	o.CountRefresh(RefreshRefused)
 	attributes := []any{"cause", "unknown"}
@@ -47,8 +45,7 @@ func (o *Observer) RefreshRefused(ctx context.Context, err error) {
 	o.AccessLog.Info("refresh refused", append(attributes, "client", req.Client(), "request_id", req.ID)...)
 }
 
-// AuditLine logs a change that a user has made on a page. Its form and its actions are those of the lines that commands leave, so that
-// replay-audit repeats them after a restore.
+// AuditLine logs a user's change on a page in the format of commands, so that replay-audit repeats it after a restore.
 func (o *Observer) AuditLine(ctx context.Context, action string, by models.Caller, attributes ...any) {
 	req := FromContext(ctx)
 	line := append([]any{"action", action, "user", by.UserID, "session", by.SessionID}, attributes...)

@@ -10,10 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Series is what a request is counted and logged as: an operation of the contract, a page, or what fits neither. What its requests
-// have in common is made once, so that their log line and metrics cost each of them next to nothing.
+// Series is an operation, a page, or a fallback, under which requests are counted and logged. It prepares the common parts.
 type Series struct {
-	// ID is the operationId, or a name of the same kind.
+	// ID is the operationId, or a similar name.
 	ID string
 
 	method   string // "" for any
@@ -22,20 +21,19 @@ type Series struct {
 	requests *prometheus.CounterVec // by status and code
 }
 
-// Kind is what responses are counted by: the status, and the code of the error that they are, "" for none.
+// Kind identifies responses in metrics: by the status, and the code of an error or "".
 type Kind struct {
 	Status int
 	Code   string
 }
 
-// ClientGone is the code of a request whose client hung up before the response, which nobody gets. statusClientGone is
-// the status that it is counted and logged with, as proxies do: it is no error of the service.
+// ClientGone is the code of a request whose client hung up before the response. Like proxies the service counts it with the status 499.
 const (
 	ClientGone       = "client_gone"
 	statusClientGone = 499
 )
 
-// Series returns a series, whose log lines have the method unless it is "". Those of one id have the same metrics.
+// Series returns a series. Its log lines have the method, unless that is "". Series of one id share their metrics.
 func (o *Observer) Series(id, method string) *Series {
 	log := o.AccessLog.With("operation", id)
 	if method != "" {
@@ -52,19 +50,18 @@ func (o *Observer) Series(id, method string) *Series {
 	return s
 }
 
-// Expect has responses of these kinds counted from 0 on.
+// Expect counts these kinds from 0 on.
 func (s *Series) Expect(kinds ...Kind) {
 	for _, kind := range kinds {
 		s.counter(kind)
 	}
 }
 
-// counter returns the counter of a kind of response, which is there from the first call on.
 func (s *Series) counter(kind Kind) prometheus.Counter {
 	return s.requests.WithLabelValues(strconv.Itoa(kind.Status), kind.Code)
 }
 
-// Record counts the response to a request, which has so many bytes, and logs it.
+// Record counts and logs a response with its number of bytes.
 func (o *Observer) Record(req *Request, status int, bytes int64) {
 	s, took := req.Series, time.Since(req.begun)
 	if req.Code == ClientGone && status >= http.StatusInternalServerError {
@@ -77,8 +74,7 @@ func (o *Observer) Record(req *Request, status int, bytes int64) {
 	}
 }
 
-// leavesLine decides which requests the log has: those that failed or were not answered to their end, and of the others one
-// in LogEvery.
+// leavesLine selects failed and unfinished requests, and one in LogEvery of the others.
 func (o *Observer) leavesLine(status int, code string) bool {
 	if status >= http.StatusBadRequest || code != "" || o.LogEvery == 1 {
 		return true
