@@ -12,11 +12,11 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// claims are the members of an object that the provider sends: of a token, of UserInfo, of a key, or of its metadata. Each is read only
-// when it is asked for, so what nobody needs may be anything. Names are case-sensitive.
+// claims are the members of a JSON object of the provider: a token, UserInfo, a key, or metadata. Each is parsed on use, so unused ones may
+// be anything. Names are case-sensitive.
 type claims map[string]jsontext.Value
 
-// parseClaims takes the last of several members of a name if repeated says so. Those of tokens must not repeat (RFC 7519 section 4).
+// parseClaims uses the last of repeated members if repeated says so. Tokens must not have them (RFC 7519 section 4).
 func parseClaims(text []byte, repeated bool) (c claims, err error) {
 	if err := json.Unmarshal(text, &c, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(repeated)); err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func parseClaims(text []byte, repeated bool) (c claims, err error) {
 	return c, nil
 }
 
-// text returns a member that is a string of Unicode characters, else "".
+// text returns a member that is a Unicode string, else "".
 func (c claims) text(name string) string {
 	var text string
 	if json.Unmarshal(c[name], &text) != nil {
@@ -33,7 +33,7 @@ func (c claims) text(name string) string {
 	return text
 }
 
-// texts returns the strings of a member that is an array.
+// texts returns the strings of an array.
 func (c claims) texts(name string) (texts []string) {
 	var all []any
 	if json.Unmarshal(c[name], &all) != nil {
@@ -47,7 +47,7 @@ func (c claims) texts(name string) (texts []string) {
 	return texts
 }
 
-// time returns a claim that is a time in seconds since 1970 (RFC 7519 section 2, NumericDate), to the second; else the zero Time.
+// time returns a NumericDate (RFC 7519 section 2) to the second, else the zero Time.
 func (c claims) time(name string) time.Time {
 	var seconds float64
 	if json.Unmarshal(c[name], &seconds) != nil || !(seconds > 0 && seconds < 1<<53) {
@@ -56,7 +56,7 @@ func (c claims) time(name string) time.Time {
 	return time.Unix(int64(seconds), 0)
 }
 
-// checkParties returns an error unless the claims are issued by issuer to client. Google's issuer may lack its scheme.
+// checkParties returns an error unless issuer issued the claims to client. Google's issuer may lack its scheme.
 func (c claims) checkParties(issuer, client string) error {
 	var audience jwt.ClaimStrings
 	switch got := c.text("iss"); {
@@ -68,9 +68,9 @@ func (c claims) checkParties(issuer, client string) error {
 	return nil
 }
 
-// check returns an error unless the claims of an ID token are issued by issuer to client for this flow, and are current (OpenID
-// Connect Core 1.0 section 3.1.3.7). It returns ErrFlow for those of another flow. The section has a client refuse audiences that it does not
-// trust: here those beside it where no azp says that the token is its own. Since errata set 2 azp is for extensions; one that is there must fit here.
+// check returns an error unless the claims of an ID token are current, and for this client and flow (OpenID Connect Core 1.0 section
+// 3.1.3.7). It returns ErrFlow for another flow. Other audiences, which a client may distrust, need an azp here. Since errata set 2 azp is
+// for extensions; it must be this client.
 func (c claims) check(issuer, client, nonce string, now time.Time) error {
 	party, named := c["azp"]
 	switch err := c.checkParties(issuer, client); {
@@ -84,7 +84,7 @@ func (c claims) check(issuer, client, nonce string, now time.Time) error {
 		return fmt.Errorf("exp is %s: expired", c["exp"])
 	case c.text("nonce") == "":
 		return errors.New("no nonce")
-	case c.text("nonce") != nonce: // somebody else's code was injected (RFC 9700 section 4.5.3.2)
+	case c.text("nonce") != nonce: // a code was injected (RFC 9700 section 4.5.3.2)
 		return fmt.Errorf("%w: nonce of another flow", ErrFlow)
 	case !validSubject(c.text("sub")):
 		return errors.New("sub is not 1 to 255 ASCII characters")
@@ -92,7 +92,7 @@ func (c claims) check(issuer, client, nonce string, now time.Time) error {
 	return nil
 }
 
-// validSubject reports whether OpenID Connect Core 1.0 section 2 allows sub. Control characters are refused as well.
+// validSubject reports whether sub is 1 to 255 ASCII characters (OpenID Connect Core 1.0 section 2), none of them a control character.
 func validSubject(sub string) bool {
 	return sub != "" && len(sub) <= 255 && !strings.ContainsFunc(sub, func(r rune) bool { return r < ' ' || r > '~' })
 }

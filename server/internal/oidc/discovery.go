@@ -16,28 +16,26 @@ import (
 )
 
 const (
-	// metadataTTL is how long metadata is used before the provider is asked again.
-	metadataTTL = time.Hour
-	// retryInterval replaces it after a failure at the provider, which may have changed its endpoints.
-	retryInterval = 10 * time.Second
+	metadataTTL   = time.Hour
+	retryInterval = 10 * time.Second // replaces it after a failure at the provider, which may have new endpoints
 )
 
-// metadata is what the provider publishes about itself.
+// metadata is the published metadata of the provider.
 type metadata struct {
 	endpoint oauth2.Endpoint
-	userInfo string // "" if there is none
-	// methods are those of RFC 8414 section 2 by which clients authenticate, nil if it does not say.
+	userInfo string // or ""
+	// methods are the authentication methods of clients (RFC 8414 section 2), or nil if unknown.
 	methods []string
 	keys    *keySet
 	// issParamSupported means that every callback names the issuer (RFC 9207 section 3).
 	issParamSupported bool
 
-	tried   atomic.Int64 // when the provider was asked last, in Unix nanoseconds
-	suspect atomic.Bool  // something has failed at the provider since that new metadata may mend
+	tried   atomic.Int64 // the last request, in Unix nanoseconds
+	suspect atomic.Bool  // after a failure that new metadata may fix
 }
 
-// discover returns the provider's metadata (OpenID Connect Discovery 1.0 section 4). While the provider does not publish any that is usable, it
-// returns the metadata of before. It returns ErrProvider if there never was any, ErrBusy, and the error of ctx.
+// discover returns the provider's metadata (OpenID Connect Discovery 1.0 section 4), the last usable one. It returns ErrProvider if there
+// never was any, ErrBusy, and the error of ctx.
 func (p *Provider) discover(ctx context.Context, client string) (*metadata, error) {
 	if m := p.current(); m != nil {
 		return m, nil
@@ -47,7 +45,7 @@ func (p *Provider) discover(ctx context.Context, client string) (*metadata, erro
 		return nil, err
 	}
 	defer leave()
-	// All who wait share one request. It goes on when the browser that began it goes away.
+	// All callers share one request, which goes on without the first browser.
 	shared := p.requests.DoChan("", func() (any, error) { return p.refresh() })
 	select {
 	case result := <-shared:
@@ -58,7 +56,7 @@ func (p *Provider) discover(ctx context.Context, client string) (*metadata, erro
 	}
 }
 
-// current returns the metadata, or nil if the provider must be asked for it.
+// current returns the metadata, or nil if it is due to be fetched.
 func (p *Provider) current() *metadata {
 	m, ttl := p.latest.Load(), metadataTTL
 	if m != nil && m.suspect.Load() {
@@ -70,10 +68,10 @@ func (p *Provider) current() *metadata {
 	return m
 }
 
-// refresh replaces the metadata. If that fails it returns the metadata of before.
+// refresh replaces the metadata, or keeps it after a failure.
 func (p *Provider) refresh() (*metadata, error) {
 	if m := p.current(); m != nil {
-		return m, nil // somebody has just replaced it
+		return m, nil // just replaced
 	}
 	now, old := p.now().UnixNano(), p.latest.Load()
 	m, err := p.fetchMetadata()
@@ -88,21 +86,21 @@ func (p *Provider) refresh() (*metadata, error) {
 	return m, err
 }
 
-// fetchMetadata asks the provider. It returns ErrProvider, also where no sign-in can work.
+// fetchMetadata returns ErrProvider also for metadata with which no sign-in can work.
 func (p *Provider) fetchMetadata() (*metadata, error) {
 	c, err := p.get(context.Background(), strings.TrimSuffix(p.config.Issuer, "/")+"/.well-known/openid-configuration", nil)
 	m := &metadata{
 		endpoint: oauth2.Endpoint{AuthURL: c.text("authorization_endpoint"), TokenURL: c.text("token_endpoint")},
 		userInfo: c.text("userinfo_endpoint"), methods: c.texts("token_endpoint_auth_methods_supported"),
 	}
-	if !p.isEndpoint(m.userInfo) { // names may be in the ID token
+	if !p.isEndpoint(m.userInfo) { // the ID token may have names
 		m.userInfo = ""
 	}
 	signs := c.texts("id_token_signing_alg_values_supported")
 	if signs == nil {
 		signs = []string{"RS256"} // which every provider supports (OpenID Connect Core 1.0 section 15.1)
 	}
-	var algorithms []string // those with a public key
+	var algorithms []string // with a public key
 	for _, kind := range keyKinds {
 		for _, algorithm := range kind.algorithms {
 			if slices.Contains(signs, algorithm) {
@@ -117,7 +115,7 @@ func (p *Provider) fetchMetadata() (*metadata, error) {
 		err = fmt.Errorf("issuer is %s", c["issuer"])
 	case !p.isEndpoint(m.endpoint.AuthURL) || !p.isEndpoint(m.endpoint.TokenURL) || !p.isEndpoint(jwks):
 		err = errors.New("an endpoint is missing or not https")
-	case namesItself != nil && json.Unmarshal(namesItself, &m.issParamSupported) != nil: // it guards against mix-up, and is not guessed
+	case namesItself != nil && json.Unmarshal(namesItself, &m.issParamSupported) != nil: // not guessed: it guards against mix-up
 		err = fmt.Errorf("authorization_response_iss_parameter_supported is %s", namesItself)
 	case algorithms == nil:
 		err = fmt.Errorf("it signs ID tokens with %s, none of which can be used", strings.Join(signs, ", "))
@@ -131,14 +129,14 @@ func (p *Provider) fetchMetadata() (*metadata, error) {
 	return m, nil
 }
 
-// isEndpoint reports whether address may be one of the provider's. One that has TLS has it at all of them.
+// isEndpoint reports whether address may be an endpoint. With an https issuer all have https.
 func (p *Provider) isEndpoint(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && !strings.HasPrefix(p.config.Issuer, "https:"))
 }
 
-// authStyles returns how the client may authenticate, in the order to try, at a provider that takes these methods. Nil is one that does not say,
-// which means the header (OpenID Connect Discovery 1.0 section 3), but not at all of them. A public client is in the body (RFC 6749 section 3.2.1).
+// authStyles returns the styles of client authentication to try, in order. Without methods the default is the header (OpenID Connect
+// Discovery 1.0 section 3), which some providers refuse. A public client is in the body (RFC 6749 section 3.2.1).
 func (p *Provider) authStyles(methods []string) (styles []oauth2.AuthStyle, err error) {
 	const inBody, inHeader = oauth2.AuthStyleInParams, oauth2.AuthStyleInHeader
 	public, basic := *p.secret.Load() == "", slices.Contains(methods, "client_secret_basic")
@@ -160,8 +158,7 @@ func (p *Provider) authStyles(methods []string) (styles []oauth2.AuthStyle, err 
 	return styles, err
 }
 
-// Check asks the provider for what a sign-in needs of it beforehand: metadata that this service can work with, and keys that verify ID
-// tokens, of which it returns how many there are. It returns ErrProvider.
+// Check fetches what a sign-in needs: usable metadata and keys. It returns the number of keys, or ErrProvider.
 func (p *Provider) Check(ctx context.Context) (keys int, err error) {
 	m, err := p.fetchMetadata()
 	if err != nil {

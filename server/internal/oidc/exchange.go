@@ -10,9 +10,9 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Exchange trades the callback's code for the user's identity. The flow must come from ResumeFlow, which has compared the state. The client is
-// the address that shares the places. It returns ErrFlow if the flow has expired, or if the ID token belongs to another; ErrDenied and ErrLate
-// if the callback says so; ErrBusy; and ErrProvider, also for another error in the callback and a code that the provider does not take.
+// Exchange trades the callback's code for the user's identity. The flow comes from ResumeFlow, which has compared the state. client is the
+// address that shares the places. It returns ErrFlow for an expired flow or the ID token of another, ErrDenied and ErrLate from the
+// callback, ErrBusy, and ErrProvider, also for other errors in the callback and refused codes.
 func (p *Provider) Exchange(ctx context.Context, client string, f Flow, callback url.Values) (Identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, 4*p.config.Timeout)
 	defer cancel()
@@ -38,7 +38,6 @@ func (p *Provider) Exchange(ctx context.Context, client string, f Flow, callback
 	return identity, err
 }
 
-// redeem makes the requests of Exchange and returns its errors.
 func (p *Provider) redeem(ctx context.Context, m *metadata, f Flow, code string) (Identity, error) {
 	tokens, err := p.requestTokens(ctx, m, f, code)
 	if err != nil {
@@ -57,7 +56,7 @@ func (p *Provider) redeem(ctx context.Context, m *metadata, f Flow, code string)
 		who.SID = ""
 	}
 	if who.Username == "" && m.userInfo != "" {
-		// Who has been here before has a name, and needs none of the provider's.
+		// A known user needs no name of the provider's.
 		if who.Username, err = p.userInfoName(ctx, m, tokens, who.Subject); errors.Is(err, context.Canceled) {
 			return Identity{}, err
 		} else if err != nil {
@@ -67,8 +66,8 @@ func (p *Provider) redeem(ctx context.Context, m *metadata, f Flow, code string)
 	return who, nil
 }
 
-// requestTokens sends the code, with each style of authentication until one is not refused. After invalid_grant it sends nothing more:
-// the client is known then, and the code has been used, is too old, or was another flow's.
+// requestTokens sends the code with each style of authentication until one is accepted, or until invalid_grant: then the client is known,
+// and the code is used, too old, or of another flow.
 func (p *Provider) requestTokens(ctx context.Context, m *metadata, f Flow, code string) (tokens *oauth2.Token, err error) {
 	styles, err := p.authStyles(m.methods)
 	for i, style := range styles {
@@ -77,7 +76,7 @@ func (p *Provider) requestTokens(ctx context.Context, m *metadata, f Flow, code 
 		tokens, err = client.Exchange(context.WithValue(ctx, oauth2.HTTPClient, p.client), code, oauth2.VerifierOption(f.verifier()))
 		var refused *oauth2.RetrieveError
 		spent := errors.As(err, &refused) && refused.ErrorCode == "invalid_grant"
-		if err == nil || spent && i > 0 { // the request before, whose client was refused, may have spent it
+		if err == nil || spent && i > 0 { // the refused request before may have spent it
 			p.worked.Store(int32(style))
 		}
 		if refused == nil || spent {
@@ -87,11 +86,11 @@ func (p *Provider) requestTokens(ctx context.Context, m *metadata, f Flow, code 
 	return tokens, err
 }
 
-// checkCallback returns nil if the callback is the issuer's and brings a code. It returns ErrFlow, ErrDenied, ErrLate and ErrProvider.
+// checkCallback returns nil for a callback with a code of the issuer, or ErrFlow, ErrDenied, ErrLate or ErrProvider.
 func (m *metadata) checkCallback(callback url.Values, issuer string, again bool) error {
 	iss, code := callback.Get("iss"), callback.Get("error")
 	switch {
-	// Sending another provider's code to this one, with our secret, is the mix-up attack (RFC 9207 section 2.4).
+	// Sending this provider another's code with our secret is the mix-up attack (RFC 9207 section 2.4).
 	case iss != "" && iss != issuer:
 		return wrapErr("authorization", errors.New("the iss of the callback is another issuer"))
 	case code == "access_denied": // RFC 6749 section 4.1.2.1
@@ -108,8 +107,8 @@ func (m *metadata) checkCallback(callback url.Values, issuer string, again bool)
 	return nil
 }
 
-// userInfoName returns the username claim of the UserInfo endpoint, where some providers keep everything that scopes
-// ask for (OpenID Connect Core 1.0 section 5.4). It returns "" if there is none, and ErrProvider.
+// userInfoName returns the username claim of the UserInfo endpoint, where some providers keep all claims of scopes (OpenID Connect Core 1.0
+// section 5.4). It returns "" if there is none, and ErrProvider.
 func (p *Provider) userInfoName(ctx context.Context, m *metadata, tokens *oauth2.Token, subject string) (string, error) {
 	c, err := p.get(ctx, m.userInfo, tokens)
 	if err == nil && c.text("sub") != subject { // must not be used (section 5.3.2)
@@ -121,8 +120,8 @@ func (p *Provider) userInfoName(ctx context.Context, m *metadata, tokens *oauth2
 	return c.text(p.config.UsernameClaim), nil
 }
 
-// errorCodes are the codes that a log repeats: those of RFC 6749 sections 4.1.2.1 and 5.2, and of OpenID Connect Core
-// 1.0 section 3.1.2.6. Whoever has begun a sign-in can put any other text into a callback.
+// errorCodes are the codes that may be logged: those of RFC 6749 sections 4.1.2.1 and 5.2, and of OpenID Connect Core 1.0 section 3.1.2.6.
+// Anybody who began a sign-in can put other texts into a callback.
 var errorCodes = []string{
 	"invalid_request", "unauthorized_client", "access_denied", "unsupported_response_type", "invalid_scope", "server_error",
 	"temporarily_unavailable", "invalid_client", "invalid_grant", "unsupported_grant_type",
@@ -130,13 +129,13 @@ var errorCodes = []string{
 	"invalid_request_object", "request_not_supported", "request_uri_not_supported", "registration_not_supported",
 }
 
-// errCode is the ErrProvider of a code that the provider does not take. Anybody can make one up, so nothing follows from it.
+// errCode is the ErrProvider for a refused code. Anybody can make one up, so it does not make the metadata suspect.
 var errCode = fmt.Errorf("%w: token: refused with invalid_grant", ErrProvider)
 
-// wrapErr returns ErrProvider with what may be logged of err. It leaves out the provider's response wherever that could
-// repeat a code or a token, and quotes what a library says of it elsewhere. ErrFlow and ErrProvider stay what they are.
+// wrapErr returns ErrProvider with the part of err that may be logged: without the provider's response where that may repeat a code or a
+// token. ErrFlow and ErrProvider stay.
 func wrapErr(step string, err error) error {
-	if errors.Is(err, ErrFlow) || errors.Is(err, ErrProvider) || errors.Is(err, context.Canceled) { // the browser went away, and the provider is not to blame
+	if errors.Is(err, ErrFlow) || errors.Is(err, ErrProvider) || errors.Is(err, context.Canceled) { // the browser went away
 		return err
 	}
 	var refused *oauth2.RetrieveError

@@ -13,30 +13,27 @@ import (
 	"time"
 )
 
-// FlowTTL is how long a user may take at the provider.
+// FlowTTL bounds the time of a user at the provider.
 const FlowTTL = 10 * time.Minute
 
-// Flow is a sign-in that is under way: a random secret, when it expires, and where it leads. A cookie of the browser that began it is the only
-// place where it is kept. State, nonce and PKCE verifier are MACs of the whole text with a key of the service. So a callback counts in this
-// browser alone, nobody else can make a text that counts, and nothing in it can be changed on the way.
+// Flow is a sign-in under way: a random secret, its expiry, and its target, kept only in a cookie of the browser. State, nonce and PKCE
+// verifier are MACs of the whole text with a key of the service: a callback counts in this browser only, and nobody can make or change one.
 type Flow struct {
-	// ReturnTo is where the sign-in leads.
+	// ReturnTo is the target of the sign-in.
 	ReturnTo string
 
 	text    string // the cookie's value
 	expires time.Time
-	again   bool // it has begun by itself, after ErrLate
+	again   bool // begun by Repeat
 	key     flowKey
 }
 
-// flowKey is the key of the MACs.
 type flowKey [sha256.Size]byte
 
-// newFlowKey derives the key from a secret that has other uses. With another issuer it is another key: no code goes to
-// a provider that did not issue it, also when the configuration has changed since the flow began.
+// newFlowKey derives a key from a secret and the issuer, so that no code goes to another provider after a change of the configuration.
 func newFlowKey(secret []byte, issuer string) flowKey {
 	key, err := hkdf.Key(sha256.New, secret, nil, "worldevents sign-in at "+issuer, sha256.Size)
-	if err != nil { // no more was asked for than HKDF can give
+	if err != nil { // too long for HKDF
 		panic(err)
 	}
 	return flowKey(key)
@@ -45,7 +42,7 @@ func newFlowKey(secret []byte, issuer string) flowKey {
 // NewFlow begins a sign-in.
 func (p *Provider) NewFlow(returnTo string) Flow { return p.newFlow(rand.Text(), returnTo) }
 
-// Repeat begins a sign-in again that ended with ErrLate. Its text has a dash before all else, so that it does not end so again.
+// Repeat begins a sign-in again after ErrLate, once: a dash marks its text.
 func (p *Provider) Repeat(f Flow) Flow { return p.newFlow("-"+rand.Text(), f.ReturnTo) }
 
 func (p *Provider) newFlow(random, returnTo string) Flow {
@@ -55,9 +52,8 @@ func (p *Provider) newFlow(random, returnTo string) Flow {
 	return f
 }
 
-// ResumeFlow returns the flow that cookie keeps, if this service began it and the callback's parameters belong to it. It
-// returns ErrFlow with one that has nothing but ReturnTo, of which nobody knows who wrote it. It does not look at the time: a flow that
-// has expired is over, but it is this browser's.
+// ResumeFlow returns the flow in cookie, if this service began it and the callback belongs to it. With ErrFlow it returns only ReturnTo, of
+// an unknown author. It ignores the expiry.
 func (p *Provider) ResumeFlow(cookie string, callback url.Values) (Flow, error) {
 	f, ok := parseFlow(cookie)
 	if !ok {
@@ -77,7 +73,7 @@ func (p *Provider) ResumeFlow(cookie string, callback url.Values) (Flow, error) 
 	return other, fmt.Errorf("%w: it has ended, or the state is another's", ErrFlow)
 }
 
-// parseFlow reads the text of a flow. It does not authenticate the text; comparing state, which is a MAC of it, does.
+// parseFlow does not authenticate the text; comparing state, a MAC of it, does.
 func parseFlow(text string) (Flow, bool) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 {
@@ -91,25 +87,25 @@ func parseFlow(text string) (Flow, bool) {
 	return Flow{ReturnTo: string(returnTo), text: text, expires: time.Unix(expires, 0), again: strings.HasPrefix(text, "-")}, err == nil
 }
 
-// Cookie returns the value of the cookie that keeps the flow. It is secret.
+// Cookie returns the secret value of the flow's cookie.
 func (f Flow) Cookie() string { return f.text }
 
-// Ended is what the cookie keeps of a flow that is over: where it led. No state belongs to it.
+// Ended is the value of the cookie after the flow: its target, without a valid state.
 func (f Flow) Ended() string { return f.text[strings.IndexByte(f.text, '.'):] }
 
-// ID tells the flows of a browser from each other. It is no secret.
+// ID distinguishes the flows of a browser. It is no secret.
 func (f Flow) ID() string { return FlowID(f.state()) }
 
-// FlowID returns the ID of the flow that a callback's state belongs to.
+// FlowID returns the ID of the flow with a callback's state.
 func FlowID(state string) string { return state[:min(len(state), 8)] }
 
-// state is what the callback must bring back (RFC 6749 section 10.12).
+// state returns in the callback (RFC 6749 section 10.12).
 func (f Flow) state() string { return f.derive("state") }
 
-// nonce is what the ID token must carry (OpenID Connect Core 1.0 section 15.5.2).
+// nonce returns in the ID token (OpenID Connect Core 1.0 section 15.5.2).
 func (f Flow) nonce() string { return f.derive("nonce") }
 
-// verifier proves to the token endpoint that the client which began the flow ends it (RFC 7636 section 4.1).
+// verifier proves that the same client began the flow (RFC 7636 section 4.1).
 func (f Flow) verifier() string { return f.derive("verifier") }
 
 func (f Flow) derive(purpose string) string {

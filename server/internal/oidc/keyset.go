@@ -20,13 +20,12 @@ import (
 )
 
 const (
-	// maxKeyWait is how long a token of an unknown key waits for the provider's keys, and maxKeyWaiters how many logout tokens do, an
-	// eighth of them of one address.
+	// maxKeyWait bounds the wait of a token with an unknown key, and maxKeyWaiters the waiting logout tokens, an eighth of one address.
 	maxKeyWait    = 5 * time.Second
 	maxKeyWaiters = 64
-	// fetchInterval is the time between two fetches for logout tokens. After a failure it doubles, up to retryInterval.
+	// fetchInterval is the least time between fetches for logout tokens. After a failure it doubles, up to retryInterval.
 	fetchInterval = time.Second
-	maxUnknown    = 1 << 12 // addresses that are remembered for a token of a key that the provider does not have
+	maxUnknown    = 1 << 12 // addresses that are remembered for a token with an unknown key
 )
 
 var (
@@ -35,20 +34,20 @@ var (
 	errEncrypts   = errors.New("a key to encrypt with")
 )
 
-// keySet are the provider's keys. A token of a key that is not known waits for a fetch that begins after it came, which all share who
-// wait. An ID token comes from the provider itself; anybody can send a logout token.
+// keySet has the provider's keys. A token with an unknown key waits for a fetch that begins after it came, shared by all that wait. An ID
+// token comes from the provider itself; anybody can send a logout token.
 type keySet struct {
 	fetch      func(context.Context) ([]jose.JSONWebKey, error)
 	algorithms []string
 	waiting    *ledger.Ledger[string]        // by address
-	unknown    *lru.Cache[string, time.Time] // when an address has sent a token whose key was in no fresh set
+	unknown    *lru.Cache[string, time.Time] // by address: the last token with a key in no fresh set
 	keys       atomic.Pointer[[]jose.JSONWebKey]
 
-	turn  chan struct{} // is full while somebody has the turn, who alone looks at what follows
-	begun time.Time     // the last fetch
-	err   error         // of that fetch
-	pause time.Duration // after it, if it has failed
-	next  time.Time     // before which the next one does not begin
+	turn  chan struct{} // full during a turn, which guards what follows
+	begun time.Time     // of the last fetch
+	err   error         // of the last fetch
+	pause time.Duration // after a failed fetch
+	next  time.Time     // no fetch before
 }
 
 func newKeySet(algorithms []string, fetch func(context.Context) ([]jose.JSONWebKey, error)) *keySet {
@@ -58,8 +57,7 @@ func newKeySet(algorithms []string, fetch func(context.Context) ([]jose.JSONWebK
 	return k
 }
 
-// verify returns the claims of a token (RFC 7515 section 3.1) that an address has sent, or with "" the provider in a response. It returns
-// errNotJudged where the keys could not be had.
+// verify returns the claims of a token (RFC 7515 section 3.1) from an address, or "" for the provider. It may return errNotJudged.
 func (k *keySet) verify(ctx context.Context, address, token string) (claims, error) {
 	c, err := k.verifyNow(token)
 	if errors.Is(err, errUnknownKey) || address == "" && errors.Is(err, jwt.ErrTokenSignatureInvalid) { // another key of the same kid
@@ -73,7 +71,7 @@ func (k *keySet) verify(ctx context.Context, address, token string) (claims, err
 	return c, err
 }
 
-// verifyNow is verify with the keys that are there, those of the token's kid if it has one. It returns errUnknownKey if there is none.
+// verifyNow is verify with the present keys, those of the token's kid if it has one. It returns errUnknownKey if there is none.
 func (k *keySet) verifyNow(token string) (claims, error) {
 	unnamed := false // any key may have signed it
 	parser := jwt.NewParser(jwt.WithValidMethods(k.algorithms), jwt.WithoutClaimsValidation(), jwt.WithStrictDecoding(), jwt.WithJSONNumber())
@@ -100,12 +98,11 @@ func (k *keySet) verifyNow(token string) (claims, error) {
 	if err != nil {
 		return nil, err
 	}
-	payload, _ := parser.DecodeSegment(strings.Split(token, ".")[1]) // which has just been decoded
+	payload, _ := parser.DecodeSegment(strings.Split(token, ".")[1]) // just decoded
 	return parseClaims(payload, false)
 }
 
-// await waits for a fetch that begins after the call, and returns errNotJudged unless the keys are there. One of those who wait has the
-// turn, and fetches for all of them.
+// await waits for a fetch that begins after the call, made by one of the waiting callers. It returns errNotJudged without fresh keys.
 func (k *keySet) await(ctx context.Context, address string) error {
 	stranger := address != ""
 	if stranger {
@@ -128,7 +125,7 @@ func (k *keySet) await(ctx context.Context, address string) error {
 		if !stranger || pause <= 0 || k.begun.After(came) {
 			break
 		}
-		<-k.turn // for an ID token, which waits for nothing but a fetch
+		<-k.turn // for ID tokens, which never pause
 		select {
 		case <-time.After(pause):
 		case <-wait.Done():
@@ -139,7 +136,7 @@ func (k *keySet) await(ctx context.Context, address string) error {
 	switch {
 	case k.begun.After(came):
 		return k.err
-	case stranger && came.Sub(made) < retryInterval: // an address that made a key up causes no fetch
+	case stranger && came.Sub(made) < retryInterval: // it made a key up before
 		return errNotJudged
 	}
 	k.begun = time.Now()
@@ -157,8 +154,7 @@ func (k *keySet) await(ctx context.Context, address string) error {
 	return k.err
 }
 
-// keyKinds are the public keys that verify tokens, by kty or by kty and crv: what each consists of, and the algorithms that it verifies (RFC
-// 7518 sections 3.1 and 6, RFC 8037 sections 2 and 3.1).
+// keyKinds are the public keys by kty, or kty and crv, with their members and algorithms (RFC 7518 sections 3.1 and 6, RFC 8037).
 var keyKinds = map[string]struct{ members, algorithms []string }{
 	"RSA":         {[]string{"n", "e"}, []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}},
 	"EC P-256":    {[]string{"crv", "x", "y"}, []string{"ES256"}},
@@ -167,7 +163,7 @@ var keyKinds = map[string]struct{ members, algorithms []string }{
 	"OKP Ed25519": {[]string{"crv", "x"}, []string{"EdDSA"}},
 }
 
-// fetchKeys returns the provider's keys that can be used with one of the algorithms, and logs why others cannot.
+// fetchKeys returns the usable keys of the provider for the algorithms, and logs the others.
 func (p *Provider) fetchKeys(ctx context.Context, address string, algorithms []string) (keys []jose.JSONWebKey, err error) {
 	var members []jsontext.Value
 	set, err := p.get(ctx, address, nil)
@@ -187,7 +183,7 @@ func (p *Provider) fetchKeys(ctx context.Context, address string, algorithms []s
 	return keys, nil
 }
 
-// parseKey reads the members of a key that a signature needs, and no others. It returns an error, with the kid, for one that cannot be used.
+// parseKey reads the members of a key for signatures. With an error it returns the kid.
 func parseKey(member []byte, algorithms []string) (key jose.JSONWebKey, err error) {
 	all, err := parseClaims(member, true)
 	if err != nil {

@@ -9,28 +9,28 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// ErrLogout means that a logout token is not one of the provider for this service, or not current.
+// ErrLogout means that a logout token is not from the provider, not for this service, or not current.
 var ErrLogout = errors.New("not a logout token")
 
 const (
-	// logoutEvent is what a logout token is about (OpenID Connect Back-Channel Logout 1.0 section 2.4).
+	// logoutEvent is the event of logout tokens (OpenID Connect Back-Channel Logout 1.0 section 2.4).
 	logoutEvent = "http://schemas.openid.net/event/backchannel-logout"
-	// maxLogoutAge is how old a logout token may be: it is sent at once. The same time ahead is the provider's clock.
+	// maxLogoutAge bounds the age of a logout token, and the lead of the provider's clock.
 	maxLogoutAge = 2 * time.Minute
 )
 
-// Logout is what has ended at the provider: a session, or with an empty SID all of the subject's.
+// Logout is an ended session of the provider, or with an empty SID all of the subject's.
 type Logout struct {
 	Issuer, Subject, SID string
-	// IssuedAt is when the token was made, to the second. Without a SID, what began after that second has not ended.
+	// IssuedAt is the time of the token, to the second. Without a SID later sessions have not ended.
 	IssuedAt time.Time
 }
 
-// VerifyLogout returns what a logout token says (OpenID Connect Back-Channel Logout 1.0 section 2.6). The client is the address
-// that shares the places. It returns ErrLogout, which is final for a provider, and ErrBusy while the token cannot be judged.
+// VerifyLogout verifies a logout token (OpenID Connect Back-Channel Logout 1.0 section 2.6). client is the address that shares the places.
+// It returns ErrLogout, which is final for a provider, and ErrBusy while the token cannot be judged.
 func (p *Provider) VerifyLogout(ctx context.Context, client, token string) (Logout, error) {
 	if token == "" {
-		return Logout{}, ErrLogout // the provider need not be asked for anything
+		return Logout{}, ErrLogout // without a request to the provider
 	}
 	ctx, cancel := context.WithTimeout(ctx, 4*p.config.Timeout)
 	defer cancel()
@@ -51,7 +51,7 @@ func (p *Provider) VerifyLogout(ctx context.Context, client, token string) (Logo
 	return Logout{p.config.Issuer, c.text("sub"), c.text("sid"), c.time("iat")}, nil
 }
 
-// checkLogout returns an error unless the claims of a logout token are issued by issuer to client, and are current.
+// checkLogout returns an error unless the claims of a logout token are current, and from issuer for client.
 func (c claims) checkLogout(issuer, client string, now time.Time) error {
 	var events map[string]map[string]any
 	_, hasNonce := c["nonce"]
@@ -67,7 +67,7 @@ func (c claims) checkLogout(issuer, client string, now time.Time) error {
 		return fmt.Errorf("not issued within %v", maxLogoutAge)
 	case json.Unmarshal(c["events"], &events) != nil || events[logoutEvent] == nil:
 		return errors.New("about another event")
-	case hasNonce: // an ID token, which browsers have, must not do
+	case hasNonce: // an ID token, which browsers have
 		return errors.New("has a nonce")
 	case !hasSub && !hasSID || hasSub && !validSubject(c.text("sub")) || hasSID && !validSubject(c.text("sid")):
 		return errors.New("names nobody")

@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// maxConcurrent is how many sign-ins make requests to the provider at once, and maxPerClient how many of one client.
+	// maxConcurrent bounds the sign-ins with requests at the provider, and maxPerClient those of one client.
 	maxConcurrent = 64
 	maxPerClient  = maxConcurrent / 4
-	// maxQueue is how many sign-ins wait to do so, so that a provider which hangs does not take the rest of the service along.
+	// maxQueue bounds the waiting ones, so that a hanging provider does not block the service.
 	maxQueue = 448
-	// minPlaces is how many any client may have of either, until all are taken.
+	// minPlaces are for any client, until all are taken.
 	minPlaces = 4
 )
 
@@ -21,11 +21,10 @@ func newPlaces() *ledger.Ledger[string] {
 		ledger.Rule{Limit: maxConcurrent, Share: maxPerClient, Few: minPlaces}, ledger.Rule{Limit: maxQueue, Share: maxQueue / 4, Few: minPlaces})
 }
 
-// Held returns how many sign-ins are at the provider.
+// Held returns the number of sign-ins at the provider.
 func (p *Provider) Held() int { return p.places.Held() }
 
-// enter waits for a place at the provider, for twice its timeout at most. The caller must call leave when done with it. It returns
-// ErrBusy if too many wait already or if no place came free in time, and the error of ctx if the browser went away.
+// enter waits for a place at the provider, up to twice its timeout, until leave. It returns ErrBusy, and the error of a cancelled ctx.
 func (p *Provider) enter(ctx context.Context, client string) (leave func(), err error) {
 	wait, cancel := context.WithTimeout(ctx, 2*p.config.Timeout)
 	defer cancel()

@@ -16,32 +16,29 @@ import (
 )
 
 var (
-	// ErrFlow means that a callback does not belong to a flow of this browser, or that the flow has expired or ended.
+	// ErrFlow means that the flow of a callback is not in this browser, or has expired or ended.
 	ErrFlow = errors.New("not a sign-in under way")
-	// ErrDenied means that the user or the provider has refused to sign in.
+	// ErrDenied means that the user or the provider refused the sign-in.
 	ErrDenied = errors.New("sign-in denied")
-	// ErrLate means that the user took longer than the provider's page lasts. One more sign-in may begin by itself.
+	// ErrLate means that the provider's page expired. One more sign-in may begin by itself.
 	ErrLate = errors.New("the provider's page has expired")
-	// ErrProvider means that the provider did not respond, or not as it must.
+	// ErrProvider means that the provider gave no valid response.
 	ErrProvider = errors.New("identity provider failed")
-	// ErrBusy means that too many sign-ins are at the provider. Nothing was sent to it, and the flow may be tried again.
+	// ErrBusy means that too many sign-ins are at the provider. The flow may be retried: nothing was sent.
 	ErrBusy = errors.New("too many sign-ins at once")
 )
 
-// Config is an identity provider to sign in with, and this service as its client.
+// Config is an identity provider, and this service as its client.
 type Config struct {
-	// Issuer is the provider's URL, exactly as it calls itself. The rest is discovered below it when first needed.
-	Issuer string
-	// ClientID and ClientSecret are what the provider gave this service; a public client has no secret.
-	ClientID, ClientSecret string
-	// Scopes to ask for, openid among them.
-	Scopes []string
-	// UsernameClaim is the claim that new users are named after.
+	// Issuer is the provider's URL, exactly as it calls itself. Discovery below it, on first use, has the rest.
+	Issuer                 string
+	ClientID, ClientSecret string   // a public client has no secret
+	Scopes                 []string // openid among them
+	// UsernameClaim is the claim with the names of new users.
 	UsernameClaim string
-	// Log is told what the provider gets wrong where a sign-in goes on; nil means nobody.
+	// Log gets faults of the provider that do not end a sign-in; nil means nobody.
 	Log *slog.Logger
-	// Timeout bounds one request to the provider; 0 is five seconds. A sign-in waits for a place up to twice as long, and
-	// for everything together up to four times.
+	// Timeout bounds one request to the provider; 0 is five seconds. A wait for a place takes up to twice as long, a sign-in four times.
 	Timeout time.Duration
 }
 
@@ -55,21 +52,21 @@ type Provider struct {
 	places      *ledger.Ledger[string]   // by client
 	requests    singleflight.Group       // for metadata
 	latest      atomic.Pointer[metadata] // nil until the first success
-	secret      atomic.Pointer[string]   // of this service as the provider's client, "" for a public one
+	secret      atomic.Pointer[string]   // "" for a public client
 	worked      atomic.Int32             // the oauth2.AuthStyle of the last token response
 }
 
-// Identity is a user for whom the provider vouches. Issuer and Subject together say who it is.
+// Identity is a user of the provider, identified by Issuer and Subject.
 type Identity struct {
 	Issuer, Subject string
-	// Username is the claim that Config names, "" if there is none.
+	// Username is from the claim in Config, or "".
 	Username string
-	// SID is the session at the provider (OpenID Connect Back-Channel Logout 1.0 section 2.1): 1 to 255 ASCII characters, or "" for none.
+	// SID is the session at the provider (OpenID Connect Back-Channel Logout 1.0 section 2.1): 1 to 255 ASCII characters, or "".
 	SID string
 }
 
-// New returns a provider, without a request to it. The redirectURL is where the provider sends browsers back to. Of the
-// secrets, one at least, the first begins flows and all end them; now is the clock.
+// New returns a provider, without a request to it. It sends browsers back to redirectURL. The first of the secrets, at least one, begins
+// flows, and all finish them; now is the clock.
 func New(c Config, redirectURL string, secrets [][]byte, now func() time.Time) *Provider {
 	c.Timeout, c.Log = cmp.Or(c.Timeout, 5*time.Second), cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	p := &Provider{
@@ -77,7 +74,7 @@ func New(c Config, redirectURL string, secrets [][]byte, now func() time.Time) *
 		client: &http.Client{
 			Transport: boundedTransport{http.DefaultTransport.(*http.Transport).Clone()},
 			Timeout:   c.Timeout,
-			// The provider has no reason to redirect these requests, least of all one with a code and our secret.
+			// A redirect could lead a code and our secret elsewhere.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		places: newPlaces(),
@@ -87,10 +84,10 @@ func New(c Config, redirectURL string, secrets [][]byte, now func() time.Time) *
 	return p
 }
 
-// SetClientSecret replaces the secret of Config, for all token requests that begin afterwards.
+// SetClientSecret replaces the secret for later token requests.
 func (p *Provider) SetClientSecret(secret string) { p.secret.Store(&secret) }
 
-// SetKeys replaces the secrets of New. A flow that began with one that is no longer among them has ended.
+// SetKeys replaces the secrets of New. Flows of removed ones have ended.
 func (p *Provider) SetKeys(secrets [][]byte) {
 	var keys []flowKey
 	for _, secret := range secrets {
@@ -99,8 +96,8 @@ func (p *Provider) SetKeys(secrets [][]byte) {
 	p.keys.Store(&keys)
 }
 
-// AuthCodeURL returns where to send the browser (OpenID Connect Core 1.0 section 3.1.2.1, RFC 7636 section 4.3). The
-// client is the address that shares the places. It returns ErrProvider or ErrBusy.
+// AuthCodeURL returns the target for the browser (OpenID Connect Core 1.0 section 3.1.2.1, RFC 7636 section 4.3). client is the address
+// that shares the places. It returns ErrProvider or ErrBusy.
 func (p *Provider) AuthCodeURL(ctx context.Context, client string, f Flow) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 4*p.config.Timeout)
 	defer cancel()
@@ -111,7 +108,6 @@ func (p *Provider) AuthCodeURL(ctx context.Context, client string, f Flow) (stri
 	return p.oauth(m).AuthCodeURL(f.state(), oauth2.SetAuthURLParam("nonce", f.nonce()), oauth2.S256ChallengeOption(f.verifier())), nil
 }
 
-// oauth is this service as the provider's client.
 func (p *Provider) oauth(m *metadata) *oauth2.Config {
 	return &oauth2.Config{
 		ClientID: p.config.ClientID, ClientSecret: *p.secret.Load(), Endpoint: m.endpoint, RedirectURL: p.redirectURL, Scopes: p.config.Scopes,

@@ -15,8 +15,8 @@ import (
 // maxResponse bounds a response of the provider, in bytes.
 const maxResponse = 1 << 20
 
-// boundedTransport reads each response whole, up to maxResponse. A GET that does not return 200 fails without its body, which libraries would
-// repeat in their errors. Of a token response, the only one to a POST, the library sees the members that are used.
+// boundedTransport reads each response whole, up to maxResponse. It drops the body of a GET without a 200, which libraries would repeat in
+// errors. Of a token response, the only one to a POST, it passes only the used members.
 type boundedTransport struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -44,7 +44,7 @@ func (t boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// usedMembers returns a token response with those members alone that are used (RFC 6749 sections 5.1 and 5.2). What is no object has none.
+// usedMembers filters a token response (RFC 6749 sections 5.1 and 5.2). A text that is no object has no members.
 func usedMembers(body []byte) []byte {
 	c, _ := parseClaims(body, true)
 	used := make(map[string]string)
@@ -55,7 +55,7 @@ func usedMembers(body []byte) []byte {
 	return text
 }
 
-// get returns the members of a document of the provider. With tokens it asks for what only who has these may read.
+// get returns the members of a document of the provider, authorized by tokens if there are any.
 func (p *Provider) get(ctx context.Context, address string, tokens *oauth2.Token) (claims, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
