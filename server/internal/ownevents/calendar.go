@@ -10,7 +10,7 @@ import (
 	"worldevents/models"
 )
 
-// calendar serves an event that the user made or joined as a file for calendars (RFC 5545), below a name that ends in ".ics".
+// calendar serves one of the user's events as a file for calendars (RFC 5545), with a name that ends in ".ics".
 func (s *Service) calendar(c echo.Context) error {
 	name, isFile := strings.CutSuffix(c.Param("name"), ".ics")
 	id, err := models.ParseID(name)
@@ -34,10 +34,10 @@ func (s *Service) calendar(c echo.Context) error {
 		"END:VEVENT", "END:VCALENDAR"))
 }
 
-// calendarText spells a text as section 3.3.11 has it.
+// calendarText escapes a text (section 3.3.11).
 var calendarText = strings.NewReplacer(`\`, `\\`, ";", `\;`, ",", `\,`, "\r\n", `\n`, "\n", `\n`, "\r", `\n`).Replace
 
-// contentLines joins lines, each folded so that none has more than 75 octets, and between two characters (section 3.1).
+// contentLines folds lines between characters, to 75 octets at most (section 3.1).
 func contentLines(lines ...string) (file []byte) {
 	for _, line := range lines {
 		length := 0

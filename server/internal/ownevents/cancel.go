@@ -9,7 +9,6 @@ import (
 	"worldevents/server/internal/pages"
 )
 
-// showCancel asks whether an event is to be cancelled.
 func (s *Service) showCancel(c echo.Context, v visitor) error {
 	event, err := s.Store.FindOwnEvent(c.Request().Context(), v.UserID, named(c, c.QueryParam("id")))
 	if err != nil {
@@ -23,9 +22,8 @@ func (s *Service) showCancel(c echo.Context, v visitor) error {
 	})
 }
 
-// cancel removes an event that the user made. Its audit line is that of the command event remove, so that a restore does not bring it
-// back. It says when the event was created: with an Idempotency-Key the user may create another with the same id, and a restore must
-// not remove that one.
+// cancel removes an event of the user. Its audit line is that of the command event remove, so that a restore repeats it. The time of
+// creation distinguishes a later event with the same id, which an Idempotency-Key can make.
 func (s *Service) cancel(c echo.Context, v visitor) error {
 	ctx, id := c.Request().Context(), named(c, c.Request().PostForm.Get("id"))
 	created, err := s.Store.CancelEvent(ctx, v.Caller, id)

@@ -1,8 +1,7 @@
-// Package ownevents serves /events, the page on which users see, edit, cancel and leave the events that they made and joined.
+// Package ownevents serves /events, the page on which users see, edit, cancel and leave their events.
 //
-// The user is found by the current refresh token (signin.Service.Current), since a page without a script cannot refresh a JWT. Whether
-// the session lives, and whether the event is the user's, is decided again by the statement that changes it, which is package models'.
-// What an event may be is the contract's to say. The package has no JSON, and changes nothing by GET:
+// The current refresh token identifies the user (signin.Service.Current), since a page without a script cannot refresh a JWT. The statement
+// that changes an event checks the session and the owner again. The contract has the rules for events. GET changes nothing:
 //
 //	GET /events ---------> the lists, made and joined, to come or past
 //	GET /events/ID.ics --> an event for a calendar

@@ -22,52 +22,54 @@ import (
 	"worldevents/server/internal/signin"
 )
 
-// fields are what a form shows and takes of an event, as the texts of its controls.
-type fields struct{ name, description, scheduledAt string }
+// members are the members of an event in the contract, and the names of the controls of a form.
+var members = [...]string{"name", "description", "scheduledAt"}
 
-// minute is how a control of type datetime-local has a time.
+// fields are the texts of the controls in a form, by member.
+type fields map[string]string
+
+// minute is the format of a control of type datetime-local.
 const minute = "2006-01-02T15:04"
 
-// A control drops or replaces line breaks of its value (HTML, "value sanitization algorithm" and "API value"), and a form sends each as
-// CR LF.
+// A control drops or replaces line breaks (HTML, "value sanitization algorithm" and "API value"), and a form sends each as CR LF.
 var (
 	withoutBreaks = strings.NewReplacer("\r", "", "\n", "")
 	lineFeeds     = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 )
 
-// shown are the fields of an event in a form.
+// shown are the fields of an event.
 func shown(e models.Event) fields {
-	return fields{withoutBreaks.Replace(e.Name), lineFeeds.Replace(e.Description), e.ScheduledAt.UTC().Format(minute)}
+	return fields{
+		"name": withoutBreaks.Replace(e.Name), "description": lineFeeds.Replace(e.Description), "scheduledAt": e.ScheduledAt.UTC().Format(minute),
+	}
 }
 
-// digest stands for fields in a form, which shows by it what its user has seen.
+// digest identifies in a form the fields that its user has seen.
 func (f fields) digest() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", f.name, f.description, f.scheduledAt))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", f["name"], f["description"], f["scheduledAt"]))
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
-// typed are the fields that a form has sent. It returns signin.ErrForm if it lacks one, or for what no browser sends.
-func typed(form url.Values) (f fields, err error) {
-	for _, field := range []struct {
-		name string
-		into *string
-	}{{"name", &f.name}, {"description", &f.description}, {"scheduledAt", &f.scheduledAt}} {
-		if len(form[field.name]) != 1 || !utf8.ValidString(form.Get(field.name)) {
-			return f, signin.ErrForm
+// typed are the fields in a sent form. It returns signin.ErrForm for forms that no browser sends.
+func typed(form url.Values) (fields, error) {
+	f := make(fields)
+	for _, member := range members {
+		if len(form[member]) != 1 || !utf8.ValidString(form.Get(member)) {
+			return nil, signin.ErrForm
 		}
-		*field.into = form.Get(field.name)
+		f[member] = form.Get(member)
 	}
-	f.description = lineFeeds.Replace(f.description)
+	f["description"] = lineFeeds.Replace(f["description"])
 	return f, nil
 }
 
-// local is a time without a zone, which a form means in UTC. The seconds of its first spelling are missing.
+// local is a time without a zone, which means UTC. Its shortest form has no seconds.
 var (
 	local       = regexp.MustCompile(`^\d{4,}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?$`)
 	withoutZone = len(minute)
 )
 
-// dateTime is a time of a form as the contract spells it.
+// dateTime translates a time of a form for the contract.
 func dateTime(text string) string {
 	switch {
 	case !local.MatchString(text):
@@ -78,38 +80,35 @@ func dateTime(text string) string {
 	return text + "Z"
 }
 
-// members are the members of the contract that the fields change in an event. A field that has come back as it was shown changes
-// nothing: the event may have seconds, and other line breaks.
-func (f fields) members(now models.Event) map[string]string {
-	was, members := shown(now), make(map[string]string)
-	if f.name != was.name {
-		members["name"] = f.name
+// changes are the changed members. A field that comes back as shown changes nothing: the event may have seconds, and other line breaks.
+func (f fields) changes(now models.Event) map[string]string {
+	was, changed := shown(now), make(map[string]string)
+	for _, member := range members {
+		if f[member] != was[member] {
+			changed[member] = f[member]
+		}
 	}
-	if f.description != was.description {
-		members["description"] = f.description
+	if at, ok := changed["scheduledAt"]; ok {
+		changed["scheduledAt"] = dateTime(at)
 	}
-	if f.scheduledAt != was.scheduledAt {
-		members["scheduledAt"] = dateTime(f.scheduledAt)
-	}
-	return members
+	return changed
 }
 
-// with is an event with the values of members, which fit the contract.
-func with(e models.Event, members map[string]string) models.Event {
-	if name, ok := members["name"]; ok {
+// with returns an event with valid changes.
+func with(e models.Event, changes map[string]string) models.Event {
+	if name, ok := changes["name"]; ok {
 		e.Name = name
 	}
-	if description, ok := members["description"]; ok {
+	if description, ok := changes["description"]; ok {
 		e.Description = description
 	}
-	if text, ok := members["scheduledAt"]; ok {
+	if text, ok := changes["scheduledAt"]; ok {
 		at, _ := gen.ParseDateTime(text)
 		e.ScheduledAt = at.Time().Truncate(time.Millisecond)
 	}
 	return e
 }
 
-// showEdit shows the form for an event.
 func (s *Service) showEdit(c echo.Context, v visitor) error {
 	event, err := s.Store.FindOwnEvent(c.Request().Context(), v.UserID, named(c, c.QueryParam("id")))
 	if err != nil {
@@ -118,25 +117,23 @@ func (s *Service) showEdit(c echo.Context, v visitor) error {
 	return s.renderForm(c, http.StatusOK, v, event, shown(event), pages.EventForm{})
 }
 
-// renderForm shows the fields in a form of the event as it is now. The form has its faults, and says whether it was edited meanwhile.
+// renderForm shows the fields in a form of the event as it is now. form has the faults, and Edited.
 func (s *Service) renderForm(c echo.Context, status int, v visitor, now models.Event, f fields, form pages.EventForm) error {
 	is := shown(now)
 	form.ID, form.World, form.Shown = now.ID.String(), now.WorldID, is.digest()
 	form.Action = s.Pages.Base + v.view.path("/events/edit")
-	field := func(id, member, text, now string) pages.EventField {
-		return pages.EventField{ID: id, Text: text, Fault: form.Faults[member], Edited: form.Edited && text != now, Now: now}
+	field := func(id, member string) pages.EventField {
+		return pages.EventField{ID: id, Text: f[member], Fault: form.Faults[member], Edited: form.Edited && f[member] != is[member], Now: is[member]}
 	}
-	form.Name = field("name", "name", f.name, is.name)
-	form.Description = field("description", "description", f.description, is.description)
-	form.Time = field("time", "scheduledAt", f.scheduledAt, is.scheduledAt)
+	form.Name, form.Description, form.Time = field("name", "name"), field("description", "description"), field("time", "scheduledAt")
 	form.Time.NowAt = now.ScheduledAt.UTC()
-	if at, err := gen.ParseDateTime(dateTime(f.scheduledAt)); err == nil && !local.MatchString(f.scheduledAt) {
-		form.Time.Text = at.Time().Format("2006-01-02T15:04:05") // what the control can show
+	if at, err := gen.ParseDateTime(dateTime(f["scheduledAt"])); err == nil && !local.MatchString(f["scheduledAt"]) {
+		form.Time.Text = at.Time().Format("2006-01-02T15:04:05") // as the control can show it
 	}
 	return s.render(c, status, v, &pages.Events{Back: s.Pages.Base + v.view.path("/events"), Edit: &form})
 }
 
-// edit changes an event as the form says, if it is still as the form has shown it. Otherwise the user sees both, and decides.
+// edit changes an event that is still as the form showed it. Otherwise the user sees both, and decides.
 func (s *Service) edit(c echo.Context, v visitor) error {
 	r := c.Request()
 	ctx, id := r.Context(), named(c, r.PostForm.Get("id"))
@@ -148,21 +145,21 @@ func (s *Service) edit(c echo.Context, v visitor) error {
 	if err != nil {
 		return err
 	}
-	members := f.members(now)
-	if len(members) == 0 {
+	changes := f.changes(now)
+	if len(changes) == 0 {
 		return s.SignIn.LeadTo(c, v.view.path("/events"))
 	}
 	var form pages.EventForm
 	var bad contract.FieldsError
-	if err := s.CheckEvent(members); err != nil && !errors.As(err, &bad) {
+	if err := s.CheckEvent(changes); err != nil && !errors.As(err, &bad) {
 		return err
 	}
 	form.Faults, _ = bad.Split()
 	form.Edited = r.PostForm.Get("shown") != shown(now).digest()
 	if bad == nil && !form.Edited {
-		err := s.Store.EditOwnEvent(ctx, v.Caller, now, with(now, members))
+		err := s.Store.EditOwnEvent(ctx, v.Caller, now, with(now, changes))
 		if err == nil {
-			s.auditEdit(c, v, now, members)
+			s.auditEdit(c, v, now, changes)
 			return s.SignIn.LeadTo(c, v.view.path("/events")+"#event-"+now.ID.String())
 		}
 		if !errors.Is(err, models.ErrEdited) {
@@ -181,11 +178,11 @@ func (s *Service) edit(c echo.Context, v visitor) error {
 	return s.renderForm(c, status, v, now, f, form)
 }
 
-// auditEdit names the members and not their texts: a name or a description may be what had to go.
-func (s *Service) auditEdit(c echo.Context, v visitor, now models.Event, members map[string]string) {
+// auditEdit logs the names of members without their texts: a name or a description may be what had to go.
+func (s *Service) auditEdit(c echo.Context, v visitor, now models.Event, changes map[string]string) {
 	var changed []string
-	for _, member := range []string{"name", "description", "scheduledAt"} {
-		if _, ok := members[member]; ok {
+	for _, member := range members {
+		if _, ok := changes[member]; ok {
 			changed = append(changed, member)
 		}
 	}

@@ -19,35 +19,35 @@ import (
 	"worldevents/server/internal/pages"
 )
 
-// month is how times of one month are alike.
+// month is the format of a month.
 const month = "2006-01"
 
-// pageSize is how many events of a list are shown at once.
+// pageSize bounds the events of a list on a page.
 const pageSize = 50
 
-// The lists, as the query of the page names them.
+// The lists in the query.
 const (
 	made   = "made"
 	joined = "joined"
 )
 
-// view is what the page shows, as its query says.
+// view is the query of the page.
 type view struct {
-	world string // "" for all; it may be one that cannot be
+	world string // "" for all; may be invalid
 	list  string // made or joined, "" for both
 	past  bool
-	after models.Position // where the list begins; zero means at its first event
+	after models.Position // where the list begins, or zero
 }
 
-// maxWorld is the length of a world's id, in code points.
+// maxWorld bounds a world's id, in code points.
 const maxWorld = 128
 
-// isWorld reports whether there can be events in a world of this id.
+// isWorld reports whether a world may have this id.
 func isWorld(id string) bool {
 	return utf8.ValidString(id) && utf8.RuneCountInString(id) <= maxWorld && !strings.ContainsFunc(id, unicode.IsControl)
 }
 
-// readView reads a query. A list or position that cannot be is as if it were not there; in a world that cannot be there are no events.
+// readView reads a query, without an invalid list or position. An invalid world has no events.
 func readView(query url.Values) view {
 	v := view{world: query.Get("world"), past: query.Get("past") == "true"}
 	if list := query.Get("list"); list == made || list == joined {
@@ -57,7 +57,7 @@ func readView(query url.Values) view {
 	return v
 }
 
-// path adds the view to a path of the service. More are names and values of parameters.
+// path adds the view to a path, and more names and values of parameters.
 func (v view) path(path string, more ...string) string {
 	query := make(url.Values)
 	for i := 0; i < len(more); i += 2 {
@@ -77,7 +77,7 @@ func (v view) path(path string, more ...string) string {
 	return path + "?" + query.Encode()
 }
 
-// positionText is a position as a query has it, "" for zero.
+// positionText is a position in a query, "" for zero.
 func positionText(p models.Position) string {
 	if p == (models.Position{}) {
 		return ""
@@ -85,7 +85,7 @@ func positionText(p models.Position) string {
 	return strconv.FormatInt(p.ScheduledAt.UnixMilli(), 10) + "." + p.ID.String()
 }
 
-// parsePosition reads what positionText writes. It returns zero for any other text.
+// parsePosition reads a result of positionText, and returns zero for other texts.
 func parsePosition(text string) models.Position {
 	milliseconds, id, _ := strings.Cut(text, ".")
 	n, err := strconv.ParseInt(milliseconds, 10, 64)
@@ -97,7 +97,7 @@ func parsePosition(text string) models.Position {
 	return models.Position{ScheduledAt: when, ID: at}
 }
 
-// showLists shows both lists, or the one that the query names.
+// showLists shows both lists, or that of the query.
 func (s *Service) showLists(c echo.Context, v visitor) error {
 	events := &pages.Events{World: v.view.world, List: v.view.list, Past: v.view.past}
 	if v.view.world != "" {
@@ -116,7 +116,6 @@ func (s *Service) showLists(c echo.Context, v visitor) error {
 	return s.render(c, http.StatusOK, v, events)
 }
 
-// worldsOf are the worlds of the events of lists.
 func worldsOf(lists []pages.EventList) []string {
 	worlds := make(map[string]bool)
 	for _, list := range lists {
@@ -129,8 +128,7 @@ func worldsOf(lists []pages.EventList) []string {
 	return slices.Sorted(maps.Keys(worlds))
 }
 
-// lists reads the lists of the view. They count among those that the user reads through the API: with thousands of events each takes the
-// database many times as long as a write.
+// lists reads the lists of the view. They share the bounds of listEvents: thousands of events cost the database many times a write.
 func (s *Service) lists(ctx context.Context, v visitor) (lists []pages.EventList, err error) {
 	ctx, end, err := s.BeginReading(ctx, v.UserID)
 	if err != nil {
@@ -150,7 +148,6 @@ func (s *Service) lists(ctx context.Context, v visitor) (lists []pages.EventList
 	return lists, nil
 }
 
-// list reads a list of the view.
 func (s *Service) list(ctx context.Context, v visitor, name string) (list pages.EventList, err error) {
 	var found []models.OwnEvent
 	var more bool
@@ -184,7 +181,6 @@ func (s *Service) list(ctx context.Context, v visitor, name string) (list pages.
 	return list, nil
 }
 
-// entry is an event of a list, with the links that lead back to it.
 func (s *Service) entry(v visitor, e models.OwnEvent, own bool) pages.Event {
 	entry := pages.Event{ID: e.ID.String(), World: e.WorldID, Name: e.Name, At: e.ScheduledAt.UTC(), Attendees: e.Attendees, CountedAll: e.Attendees < models.MaxAttendees}
 	entry.Calendar = s.Pages.Base + "/events/" + entry.ID + ".ics"

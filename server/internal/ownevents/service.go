@@ -19,11 +19,11 @@ type Service struct {
 	Pages    *pages.Pages
 	SignIn   *signin.Service
 	Observer *observe.Observer
-	// BeginReading waits until a user may read one more list, and returns the context to read it with.
+	// BeginReading waits for a turn of the user to read, and returns the context for that.
 	BeginReading func(ctx context.Context, user models.ID) (reading context.Context, end func(), err error)
 	// MayWrite counts a write of a user, and returns an error beyond the rate.
 	MayWrite func(user models.ID) error
-	// CheckEvent returns a contract.FieldsError for members that createEvent would refuse. Others are not looked at.
+	// CheckEvent returns a contract.FieldsError for members that createEvent would refuse. Others may be missing.
 	CheckEvent func(members map[string]string) error
 }
 
@@ -45,16 +45,16 @@ func (s *Service) Register(r pages.Router) {
 	post("leaveOnPage", "/events/leave", s.leave)
 }
 
-// visitor is who has sent a request.
+// visitor is the sender of a request.
 type visitor struct {
 	models.Caller
-	username string // "" if no JWT says it
+	username string // from a JWT, or ""
 	view     view
 }
 
 const visitorKey = "worldevents.visitor"
 
-// visitorOf finds who has sent a request. It returns models.ErrSignedOut.
+// visitorOf returns models.ErrSignedOut without a session.
 func (s *Service) visitorOf(c echo.Context) (visitor, error) {
 	own, username, err := s.SignIn.Current(c.Request())
 	if err == nil {
@@ -63,7 +63,7 @@ func (s *Service) visitorOf(c echo.Context) (visitor, error) {
 	return visitor{own, username, readView(c.QueryParams())}, err
 }
 
-// forUser shows a page to a user who is signed in. Others see the page that says so.
+// forUser shows a page to a signed-in user. Others get the page without events.
 func (s *Service) forUser(show func(echo.Context, visitor) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		v, err := s.visitorOf(c)
@@ -77,7 +77,7 @@ func (s *Service) forUser(show func(echo.Context, visitor) error) echo.HandlerFu
 	}
 }
 
-// findUser stands in front of a form: its body is read only if a user has sent it, who may write.
+// findUser finds the user of a form, and counts the write, before the body is read.
 func (s *Service) findUser(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		v, err := s.visitorOf(c)
@@ -98,7 +98,7 @@ func (s *Service) findUser(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// byUser handles the form of the user whom findUser has found, whose session may have ended since.
+// byUser handles the form of the user of findUser, whose session may have ended since.
 func (s *Service) byUser(change func(echo.Context, visitor) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		v := c.Get(visitorKey).(visitor)
@@ -117,8 +117,7 @@ func (s *Service) render(c echo.Context, status int, v visitor, events *pages.Ev
 	})
 }
 
-// named returns the id of the event that a request names, for its log line, too. A text that is no id gives the zero id, which no event
-// has.
+// named parses the id of an event, and sets it in the log line. The zero id, for an invalid text, belongs to no event.
 func named(c echo.Context, text string) models.ID {
 	id, err := models.ParseID(text)
 	if err == nil {
@@ -127,7 +126,6 @@ func named(c echo.Context, text string) models.ID {
 	return id
 }
 
-// leave removes the RSVP of the user.
 func (s *Service) leave(c echo.Context, v visitor) error {
 	ctx, id := c.Request().Context(), named(c, c.Request().PostForm.Get("id"))
 	left, err := s.Store.LeaveEvent(ctx, v.Caller, id)

@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// Contract is the text of openapi.yaml, in both forms in which it is published.
+// Contract is openapi.yaml in both published forms.
 type Contract struct{ yaml, json []byte }
 
-// Where the two forms of openapi.yaml name the service's address.
+// The place of the public address in the two forms.
 const (
 	yamlServer = "\n  - url: /\n"
 	jsonServer = `"servers": [{"url": "/"`
@@ -23,7 +23,7 @@ func NewContract(inYAML, inJSON []byte) (*Contract, error) {
 	return &Contract{inYAML, bytes.TrimRight(inJSON, "\n")}, nil
 }
 
-// at returns the contract as clients see it, with the service's public address in it.
+// at returns the contract with the public address.
 func (c *Contract) at(baseURL string) *Contract {
 	return &Contract{
 		bytes.Replace(c.yaml, []byte(yamlServer), fmt.Appendf(nil, "\n  - url: %q\n", baseURL), 1),

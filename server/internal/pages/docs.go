@@ -15,10 +15,10 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// docsPolicy is what Swagger UI needs: its own files, the API of this origin, and icons inside its style sheet.
+// docsPolicy allows what Swagger UI needs: its own files, the API of this origin, and icons in its style sheet.
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// RegisterDocs serves the published contract, and Swagger UI from files inside the binary.
+// RegisterDocs serves the published contract and Swagger UI.
 func (p *Pages) RegisterDocs(r Router, contract *Contract) {
 	published := contract.at(p.BaseURL)
 	r.Get("docs", "/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, p.Base+"/docs") })
@@ -33,15 +33,14 @@ func (p *Pages) RegisterDocs(r Router, contract *Contract) {
 	}
 }
 
-// RegisterAssets serves the style sheet, the script and the icon of all pages. They are below a path that is ours, as /assets is not where
-// a proxy shares the origin with an application.
+// RegisterAssets serves the common files of all pages, below our own path: a proxy may share /assets with an application.
 func (p *Pages) RegisterAssets(r Router) {
 	for _, name := range []string{"page.css", "page.js", "icon.svg"} {
 		r.GetOrHead("assets", "/sign-in/"+name, asset(name))
 	}
 }
 
-// publish writes the contract. Pages of any origin may read it: it is the same for all, and has no secret.
+// publish writes the contract, which pages of any origin may read.
 func publish(c echo.Context, mediaType string, text []byte) error {
 	h := c.Response().Header()
 	h.Set("Access-Control-Allow-Origin", "*")
@@ -51,8 +50,7 @@ func publish(c echo.Context, mediaType string, text []byte) error {
 	return c.Blob(http.StatusOK, mediaType, text)
 }
 
-// asset serves a file of assets. Browsers ask before each use whether it is still the latest: one of another version would not fit the
-// page.
+// asset serves a file of assets. Browsers revalidate it before each use: that of another version would not fit the page.
 func asset(name string) echo.HandlerFunc {
 	content, err := assets.ReadFile("assets/" + name)
 	if err != nil {
@@ -66,7 +64,7 @@ func asset(name string) echo.HandlerFunc {
 	}))
 }
 
-// kept lets any cache keep what the handler serves, as far as how says.
+// kept lets any cache keep a response.
 func kept(how string, files http.Handler) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		c.Response().Header().Set("Cache-Control", "public, "+how)

@@ -7,18 +7,18 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Failure is an error of a request as a person sees it.
+// Failure is an error for people.
 type Failure struct {
 	Heading, Message, RequestID string
-	// Link leads on to a path below Base, which Path is.
+	// Link leads to Path below Base.
 	Path, Link string
-	// SignOut means that the person has typed an address that signs out by a form alone.
+	// SignOut means that somebody opened the address of the sign-out form.
 	SignOut bool
 }
 
 const failureKey = "worldevents.failure"
 
-// ShowErrors has errors of its requests, those of forms among them, be a page with this heading, which leads on to a path.
+// ShowErrors makes errors of its requests, forms included, pages with this heading and a link to path.
 func ShowErrors(heading, path, link string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -29,15 +29,14 @@ func ShowErrors(heading, path, link string) echo.MiddlewareFunc {
 	}
 }
 
-// LeadOn has the page of an error lead to this path.
+// LeadOn changes the path of an error page's link.
 func LeadOn(c echo.Context, path string) {
 	if f, ok := c.Get(failureKey).(*Failure); ok {
 		f.Path = path
 	}
 }
 
-// WriteError writes an error as a page if the request asks for HTML, and reports whether it does. Below /api everything is JSON, and so are
-// errors of forms without ShowErrors.
+// WriteError writes an error as a page if the request asks for HTML, and reports whether it does. Others are JSON, as all below /api.
 func (p *Pages) WriteError(c echo.Context, status int, message, requestID string) bool {
 	r := c.Request()
 	f, ok := c.Get(failureKey).(*Failure)

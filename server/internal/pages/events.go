@@ -2,58 +2,55 @@ package pages
 
 import "time"
 
-// Events are those of a user. What is shown are the lists, a form, or the question whether to cancel an event.
+// Events are a user's events: the lists, a form, or the question whether to cancel an event.
 type Events struct {
-	World  string   // which the lists are narrowed to, "" for all
-	Worlds []string // those of the events that are shown
-	// All leads to the lists of all worlds, Back to both lists; "" where that is what is shown.
+	World  string   // of all events, or ""
+	Worlds []string // of the shown events
+	// All leads to the lists of all worlds, Back to both lists; "" if they are shown.
 	All, Back string
-	List      string // which of the lists is shown, "" for both
+	List      string // the shown list, "" for both
 	Past      bool
 	Lists     []EventList
 	Edit      *EventForm
 	Cancel    *Event
 }
 
-// EventList is a list of events that the user made, or joined.
 type EventList struct {
 	Name         string // in ids of elements
 	Joined, Past bool
 	Months       []EventMonth
-	// More leads to the events that follow, "" if there are none. Other leads to those to come, or past.
+	// More leads to the next events, or is "". Other leads to those to come, or past.
 	More, Other string
 }
 
-// EventMonth are the events of a list within a month, in UTC.
+// EventMonth has the events of a month, in UTC.
 type EventMonth struct {
 	At     time.Time // of the first
 	Events []Event
 }
 
-// Event is an event of a list, in UTC. The links are "" for what its user cannot do.
+// Event is in UTC. The links are "" for what its user cannot do.
 type Event struct {
 	ID, World, Name                        string
 	At                                     time.Time
 	Attendees                              int
-	CountedAll                             bool // there are no more attendees
+	CountedAll                             bool // no more attendees exist
 	InWorld, Edit, Cancel, Leave, Calendar string
 }
 
-// EventForm is the form of an event.
 type EventForm struct {
 	ID, World, Action       string
-	Shown                   string // stands for what the form shows
+	Shown                   string // the digest of its fields
 	Name, Description, Time EventField
 	Faults                  map[string]string // by member
-	Edited                  bool              // the event was edited since the form was shown
+	Edited                  bool              // since the form was shown
 }
 
-// EventField is a field of a form.
 type EventField struct {
 	ID    string // of its control
-	Text  string // what was typed
-	Fault string // what it must be, "" if it fits
-	// Edited means that the event has something else since the form was shown: the text Now, or the time NowAt in UTC.
+	Text  string // as typed
+	Fault string // or ""
+	// Edited means that the event has another value since the form was shown: Now, or NowAt in UTC.
 	Edited bool
 	Now    string
 	NowAt  time.Time

@@ -16,7 +16,7 @@ import (
 //go:embed html/*.html
 var html embed.FS
 
-// templates are the pages by the names of their files. Each is layout.html with what that file defines.
+// templates are layout.html with each of the other files.
 var templates = readTemplates("docs.html", "error.html", "events.html", "sessions.html", "sign-in.html")
 
 func readTemplates(names ...string) map[string]*template.Template {
@@ -33,77 +33,68 @@ const (
 	ScriptPolicy = Policy + "; script-src 'self'"
 )
 
-// deniedFeatures are what no page of ours, nor a frame in one, ever asks a browser for (W3C Permissions Policy).
+// deniedFeatures are browser features that no page, nor a frame in one, uses (W3C Permissions Policy).
 const deniedFeatures = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
 
-// Router registers the handlers of pages, whose requests are counted and logged as the series id.
+// Router registers the handlers of pages with the id of their series.
 type Router interface {
 	Get(id, path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *observe.Series
-	// Post is for a form of up to 8 KiB, whose body is read behind m, before the handler is called. PostLarge is for one of up to
-	// 64 KiB, where m must have found out whose it is.
+	// Post is for a form of up to 8 KiB, whose body is read after m. PostLarge is for one of up to 64 KiB, where m must find the user.
 	Post(id, path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *observe.Series
 	PostLarge(id, path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *observe.Series
 	GetOrHead(id, path string, h echo.HandlerFunc)
 }
 
-// Options of Pages.
+// Options of Pages, as in package server.
 type Options struct {
 	// BaseURL is the public address, Base its path, both without a slash at the end.
 	BaseURL, Base string
-	// Home is the origin of the product that people come from, nil if nobody knows.
-	Home *url.URL
-	// Brand is what the pages call the service.
-	Brand string
-	// Development means that anybody signs in by a name.
-	Development bool
-	// EventsPage means that there is /events.
-	EventsPage bool
-	// Provider is the host of the identity provider, "" without one.
-	Provider string
-	// Sessions tell who is signed in.
-	Sessions *session.Manager
-	// Now is the clock.
-	Now func() time.Time
+	Home          *url.URL // the origin where people come from, or nil
+	Brand         string   // BrandName
+	Development   bool
+	EventsPage    bool
+	Provider      string           // the host of the identity provider, or ""
+	Sessions      *session.Manager // knows who is signed in
+	Now           func() time.Time
 }
 
 // Pages writes pages. Its methods may be called concurrently.
 type Pages struct{ Options }
 
-// New returns Pages.
 func New(o Options) *Pages { return &Pages{o} }
 
-// Page is what a template shows. What it does not show is empty.
+// Page is the data of a template. What a page does not show is empty.
 type Page struct {
-	User     string // who is signed in
-	ReturnTo string // where a sign-in leads
+	User     string // signed in
+	ReturnTo string // the target of a sign-in
 	BackAt   string // the host of ReturnTo, "" for this service
-	Username string // what was typed into a form
-	Error    string // what is wrong with it
+	Username string // typed into a form
+	Error    string // its fault
 	Failure  *Failure
 
-	Current *Session // the session that the page was asked for from
+	Current *Session // session of the browser
 	Others  []Session
 
 	Events *Events // of the user who is signed in
 }
 
-// Session is a session as its user sees it: Network is in words, or "" if nobody knows. The id opens nothing.
+// Session is a session for its user. Network is in words, or "". The id opens nothing.
 type Session struct {
 	Base, ID, Device, Network string
 	Begun, Active             time.Time // in UTC
 }
 
-// shown is a Page with what all pages show.
+// shown is a Page with the data of all pages.
 type shown struct {
 	Page
 	Options
 	Name    string // of the template
 	Script  bool   // the page has page.js
 	SignIn  bool   // there is a way to sign in
-	Expired bool   // the JWT has expired: the session may still be refreshed
+	Expired bool   // the JWT; the session may still be refreshed
 }
 
-// Render writes a page that says whom the JWT of the request names.
+// Render writes a page with the user of the JWT.
 func (p *Pages) Render(c echo.Context, status int, name, policy string, page Page) error {
 	user, err := p.Sessions.VerifyCookies(session.ReadCookies(c.Request().Header))
 	if err == nil {
@@ -112,7 +103,7 @@ func (p *Pages) Render(c echo.Context, status int, name, policy string, page Pag
 	return p.write(c, status, name, policy, shown{Page: page, Expired: errors.Is(err, session.ErrExpired)})
 }
 
-// RenderAs is Render for a handler that knows by something else who is signed in.
+// RenderAs is Render with the user in page.
 func (p *Pages) RenderAs(c echo.Context, status int, name, policy string, page Page) error {
 	return p.write(c, status, name, policy, shown{Page: page})
 }
@@ -121,10 +112,9 @@ func (p *Pages) write(c echo.Context, status int, name, policy string, s shown) 
 	s.Options, s.Name, s.Script, s.SignIn = p.Options, name, policy == ScriptPolicy, p.Development || p.Provider != ""
 	h := c.Response().Header()
 	h.Set("Content-Security-Policy", policy)
-	h.Set("Cross-Origin-Opener-Policy", "same-origin") // no page that opened ours holds on to its window
+	h.Set("Cross-Origin-Opener-Policy", "same-origin") // cuts off the page that opened ours
 	h.Set("Permissions-Policy", deniedFeatures)
-	// With no-referrer the Origin of a form is null, which is refused where browsers send no Fetch Metadata. Where a sign-in failed the address has
-	// its code, and nothing is told without need.
+	// With no-referrer the Origin of a form is null, which is refused without Fetch Metadata. The address of a failed sign-in has its code.
 	if name != "error.html" || s.User != "" {
 		h.Set("Referrer-Policy", "strict-origin")
 	}

@@ -9,11 +9,10 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// contactTTL is how long whoever reads security.txt may rely on it.
+// contactTTL is the validity of security.txt.
 const contactTTL = 90 * 24 * time.Hour
 
-// RegisterSecurityTxt serves where to report a vulnerability (RFC 9116), in this order. The file is one of a whole host: where the
-// public address has a path there is none.
+// RegisterSecurityTxt serves the contacts for vulnerabilities (RFC 9116), in this order. It is for a whole host, not a path.
 func (p *Pages) RegisterSecurityTxt(r Router, contacts []string) {
 	if len(contacts) == 0 || p.Base != "" {
 		return

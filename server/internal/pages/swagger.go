@@ -15,16 +15,16 @@ import (
 	"worldevents/server/internal/accept"
 )
 
-// The files of Swagger UI, as make generate takes them from its package.
+// The files of Swagger UI, which make generate extracts from its package.
 //
 //go:embed swagger/*.gz
 var swagger embed.FS
 
-// swaggerFile is one of them, in the two forms in which it is served.
+// swaggerFile is served in two forms.
 type swaggerFile struct {
 	name, tag  string
 	compressed []byte
-	// plain is made for the first client that does not accept gzip: it takes 10 ms of CPU, and keeps up to 1.7 MB.
+	// plain is made for the first client without gzip: it takes 10 ms, and up to 1.7 MB.
 	plain func() []byte
 }
 
@@ -46,7 +46,7 @@ func newSwaggerFile(name string) *swaggerFile {
 	})}
 }
 
-// ServeHTTP answers GET and HEAD with the form that the client accepts. Each has an ETag of its own (RFC 9110 section 8.8.3.3).
+// ServeHTTP serves the form that the client accepts. Each has its own ETag (RFC 9110 section 8.8.3.3).
 func (f *swaggerFile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Vary", "Accept-Encoding")

@@ -23,11 +23,11 @@ type claims struct {
 	ExpiresAt *numericDate     `json:"exp"`
 	ID        string           `json:"jti,omitzero"`
 
-	// The parser demands these getters and calls none, because check reads the fields itself.
+	// The parser requires these getters and calls none: check reads the fields.
 	jwt.Claims `json:"-"`
 }
 
-// UnmarshalJSON reads strictly: encoding/json would match names in any case and take the last of several.
+// UnmarshalJSON reads strictly: encoding/json matches names in any case and takes the last of several.
 func (c *claims) UnmarshalJSON(b []byte) error {
 	type plain claims
 	return json.Unmarshal(b, (*plain)(c))
@@ -49,13 +49,11 @@ func (c *claims) check(now time.Time, issuer, audience string) error {
 	return nil
 }
 
-// session returns the session that the claims of a token describe.
 func (c *claims) session(token, refreshToken string) Session {
 	return Session{c.Subject, c.SessionID, c.Username, token, refreshToken, c.ExpiresAt.time(), time.Time{}}
 }
 
-// numericDate is seconds since 1970 (RFC 7519 section 2). It must be a JSON number: golang-jwt's own type would take a
-// string as well.
+// numericDate is seconds since 1970 (RFC 7519 section 2). It must be a JSON number: golang-jwt's own type accepts strings.
 type numericDate float64
 
 // maxNumericDate is the last second of the year 9999.
@@ -71,8 +69,7 @@ func (d *numericDate) time() time.Time {
 	return time.Unix(int64(seconds), int64(fraction*1e9)).UTC()
 }
 
-// inRange reports whether d is absent or lies in the years 1970 to 9999, which Session-Expires can express.
+// inRange reports whether d is absent or in the years 1970 to 9999, the range of Session-Expires.
 func (d *numericDate) inRange() bool { return d == nil || *d >= 0 && *d <= maxNumericDate }
 
-// after reports whether d is there and later than t.
 func (d *numericDate) after(t time.Time) bool { return d != nil && d.time().After(t) }

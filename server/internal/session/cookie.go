@@ -9,7 +9,6 @@ import (
 	"worldevents/models"
 )
 
-// The names of the two cookies.
 const (
 	tokenCookie   = "token"
 	refreshCookie = "refreshToken"
@@ -18,14 +17,12 @@ const (
 // maxCookie bounds a cookie's name and value together, in bytes (RFC 6265bis section 5.6).
 const maxCookie = 4096
 
-// Cookies are the values that a request sends for the two cookies, byte for byte. net/http would drop quotes, and whole
-// cookies whose value it finds odd, but an odd token must be an invalid one.
-//
-// A browser may hold several cookies of one name. Which one it sends first depends on paths and age (RFC 6265bis
-// section 5.8.3), so none is believed when their values differ.
+// Cookies are the values of the two cookies in a request, byte for byte: net/http would drop quotes and odd cookies, but an odd token must
+// be invalid. A browser may send several cookies of one name, in an order that depends on paths and age (RFC 6265bis section 5.8.3), so
+// different values are all invalid.
 type Cookies struct{ token, refreshToken cookie }
 
-// ReadCookies reads the header Cookie of a request, all lines of it.
+// ReadCookies reads all Cookie lines of a request.
 func ReadCookies(h http.Header) (c Cookies) {
 	for _, line := range h["Cookie"] {
 		for len(line) > 0 {
@@ -46,11 +43,10 @@ func ReadCookies(h http.Header) (c Cookies) {
 	return c
 }
 
-// Token returns the value of the cookie token, or "" if there is none. It returns ErrInvalid if values differ.
+// Token returns the cookie token, or "". It returns ErrInvalid for different values.
 func (c Cookies) Token() (string, error) { return c.token.value() }
 
-// RefreshToken returns the value of the cookie refreshToken. It returns ErrNoToken if there is none, and ErrInvalid if
-// values differ or cannot be a refresh token.
+// RefreshToken returns the cookie refreshToken. It returns ErrNoToken, and ErrInvalid for different or malformed values.
 func (c Cookies) RefreshToken() (RefreshToken, error) {
 	text, err := c.refreshToken.value()
 	if err == nil && text == "" {
@@ -62,10 +58,10 @@ func (c Cookies) RefreshToken() (RefreshToken, error) {
 	return RefreshToken{}, ErrInvalid
 }
 
-// Tokens returns the distinct values of the cookie token in the order they were sent in, maxValues at most.
+// Tokens returns the distinct values of the cookie token in order, maxValues at most.
 func (c Cookies) Tokens() []string { return c.token.values() }
 
-// RefreshTokens returns the distinct refresh tokens in the order they were sent in, maxValues at most.
+// RefreshTokens returns the distinct refresh tokens in order, maxValues at most.
 func (c Cookies) RefreshTokens() (tokens []models.RefreshToken) {
 	for _, text := range c.refreshToken.values() {
 		if token, ok := parseRefreshToken(text); ok {
@@ -75,14 +71,13 @@ func (c Cookies) RefreshTokens() (tokens []models.RefreshToken) {
 	return tokens
 }
 
-// Conflict reports whether one of the two cookies was sent with different values.
+// Conflict reports different values of one cookie.
 func (c Cookies) Conflict() bool { return len(c.token.others)+len(c.refreshToken.others) > 0 }
 
-// maxValues bounds the distinct values that are kept of one cookie. More scopes than that can hardly apply to one URL,
-// and whoever sends thousands of values must not cause thousands of statements.
+// maxValues bounds the distinct values of a cookie. A URL hardly has more scopes, and each value costs a statement.
 const maxValues = 16
 
-// cookie holds the distinct values of one name. Only a request whose values differ costs an allocation.
+// cookie has the distinct values of one name. It allocates only if values differ.
 type cookie struct {
 	sent   bool
 	first  string
@@ -112,8 +107,7 @@ func (c *cookie) values() []string {
 	return append([]string{c.first}, c.others...)
 }
 
-// SetCookies adds both cookies to the response of a refresh. They live as long as the refresh token, and no longer than the
-// session.
+// SetCookies adds both cookies to the response of a refresh. They live as long as the refresh token, and no longer than the session.
 func (m *Manager) SetCookies(h http.Header, s Session) {
 	set := m.setAttributes
 	if left := s.ends.Sub(m.options.Now()); !s.ends.IsZero() && left < m.options.RefreshTTL {
@@ -122,22 +116,20 @@ func (m *Manager) SetCookies(h http.Header, s Session) {
 	addCookies(h, s.Token, s.RefreshToken, set)
 }
 
-// ReplaceCookies adds both cookies to the response of a sign-in. If the request's cookies conflict, it first expires
-// those that an earlier configuration of this service can have left: together with them the new ones would be invalid.
+// ReplaceCookies adds both cookies to the response of a sign-in. If those of the request conflict, it first expires the stale ones: with
+// them the new ones would be invalid.
 func (m *Manager) ReplaceCookies(h http.Header, sent Cookies, s Session) {
 	m.healCookies(h, sent)
 	m.SetCookies(h, s)
 }
 
-// ClearCookies expires both cookies, with the attributes they were set with. If the request's cookies conflict, it also
-// expires those that an earlier configuration of this service can have left.
+// ClearCookies expires both cookies, and the stale ones if those of the request conflict.
 func (m *Manager) ClearCookies(h http.Header, sent Cookies) {
 	m.healCookies(h, sent)
 	addCookies(h, "", "", m.clearAttributes)
 }
 
-// healCookies expires both cookies in the stale scopes. The caller sets the live ones afterwards: a browser obeys the
-// lines of a response in order, so a line of a scope that it takes for the live one does no harm.
+// healCookies expires both cookies in stale scopes, before the live ones are set: browsers obey the lines in order.
 func (m *Manager) healCookies(h http.Header, sent Cookies) {
 	if sent.Conflict() {
 		for _, attributes := range m.staleAttributes {
@@ -146,7 +138,7 @@ func (m *Manager) healCookies(h http.Header, sent Cookies) {
 	}
 }
 
-// addCookies is the only place where the session's cookies are made, for every way to sign in, refresh and sign out.
+// addCookies makes all cookies of the session.
 func addCookies(h http.Header, token, refreshToken, attributes string) {
 	h["Set-Cookie"] = append(h["Set-Cookie"], tokenCookie+"="+token+attributes, refreshCookie+"="+refreshToken+attributes)
 }

@@ -10,17 +10,16 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// keyring is the keys of one time, with the JWTs that they have verified. Both are replaced as one: nothing that a former key
-// has verified is believed under the present ones.
+// keyring has keys and the JWTs that they verified, which are replaced together: no JWT of a former key stays valid.
 type keyring struct {
 	keys     []key                                 // the first signs
 	verified *lru.Cache[[sha256.Size]byte, claims] // by the digest of the token
 }
 
-// maxVerified is how many JWTs are remembered: 8 MB of usual ones.
+// maxVerified bounds the remembered JWTs: usual ones take 8 MB.
 const maxVerified = 1 << 14
 
-// key signs and verifies by one algorithm. No JWT chooses another for it (RFC 8725 section 3.1).
+// key signs and verifies by one algorithm, which no JWT can change (RFC 8725 section 3.1).
 type key struct {
 	id              string
 	algorithm       jwt.SigningMethod
@@ -28,15 +27,15 @@ type key struct {
 	header          string // the first part of a JWT that is signed with the key
 }
 
-// makeKey returns the key that JWTs name by the hash of what is public of it, or of a secret.
+// makeKey returns a key with the kid of named, its public part or a secret.
 func makeKey(algorithm jwt.SigningMethod, named []byte, signs, verifies any) key {
 	id := KeyID(named)
 	header := `{"alg":"` + algorithm.Alg() + `","kid":"` + id + `","typ":"JWT"}`
 	return key{id, algorithm, signs, verifies, base64.RawURLEncoding.EncodeToString([]byte(header))}
 }
 
-// SetSecrets replaces the keys for HS256, of which there must be one at least. If there are no private keys the first signs;
-// all verify. JWTs of keys that are no longer among them are invalid for every Verify that begins afterwards.
+// SetSecrets replaces the keys for HS256, at least one. The first signs unless there are private keys; all verify. JWTs of removed keys are
+// invalid for later calls of Verify.
 func (m *Manager) SetSecrets(secrets [][]byte) {
 	m.setting.Lock()
 	defer m.setting.Unlock()
@@ -44,7 +43,7 @@ func (m *Manager) SetSecrets(secrets [][]byte) {
 	m.renewKeyring()
 }
 
-// SetEd25519Keys is SetSecrets for the keys for EdDSA (RFC 8037). If there are private ones the first signs.
+// SetEd25519Keys is SetSecrets for the keys for EdDSA (RFC 8037). The first private one signs.
 func (m *Manager) SetEd25519Keys(private []ed25519.PrivateKey, public []ed25519.PublicKey) {
 	m.setting.Lock()
 	defer m.setting.Unlock()
@@ -52,7 +51,7 @@ func (m *Manager) SetEd25519Keys(private []ed25519.PrivateKey, public []ed25519.
 	m.renewKeyring()
 }
 
-// renewKeyring makes a keyring of the present keys. The caller holds setting.
+// renewKeyring makes a keyring of the present keys, under the lock of setting.
 func (m *Manager) renewKeyring() {
 	ring := new(keyring)
 	ring.verified, _ = lru.New[[sha256.Size]byte, claims](maxVerified) // fails only for a size below 1
@@ -69,7 +68,7 @@ func (m *Manager) renewKeyring() {
 	m.keyring.Store(ring)
 }
 
-// KeyID returns the kid of a key (RFC 7515 section 4.1.4), which every JWT shows: of a secret, or of the raw bytes of a public key.
+// KeyID returns the kid (RFC 7515 section 4.1.4) of a secret, or of the raw bytes of a public key.
 func KeyID(key []byte) string {
 	sum := sha256.Sum256(key)
 	return hex.EncodeToString(sum[:8])
@@ -78,8 +77,7 @@ func KeyID(key []byte) string {
 // Signs returns the kid of the key that signs.
 func (m *Manager) Signs() string { return m.keyring.Load().keys[0].id }
 
-// PublicKeys returns the public halves of the private keys, then the public keys. Who has them can verify the JWTs that private
-// keys sign, and issue none.
+// PublicKeys returns the public halves of the private keys, then the public keys.
 func (m *Manager) PublicKeys() (public []ed25519.PublicKey) {
 	for _, k := range m.keyring.Load().keys {
 		if key, ok := k.verifies.(ed25519.PublicKey); ok {

@@ -9,15 +9,14 @@ import (
 	"worldevents/models"
 )
 
-// RefreshToken is 64 random bytes in hexadecimal, and the hashes by which the store knows them. The first 16 bytes are the
-// handle of the session and stay the same through all refreshes, so that every refresh token of the session is known,
-// however long ago it was spent. The others are fresh each time.
+// RefreshToken is 64 random bytes in hexadecimal, with their hashes for the store. The first 16 bytes are the handle of the session, by
+// which every spent token of it is known. The others change with each refresh.
 type RefreshToken struct {
 	models.RefreshToken
 	text string
 }
 
-// The lengths of a refresh token and of the handle in it, in characters.
+// In characters.
 const (
 	refreshChars = 128
 	handleChars  = 32
@@ -26,7 +25,7 @@ const (
 // NewRefreshToken returns the first refresh token of a session.
 func NewRefreshToken() RefreshToken { return newRefreshToken(randomHex(handleChars)) }
 
-// Next returns the refresh token that is to replace t.
+// Next returns the successor of t.
 func (t RefreshToken) Next() RefreshToken { return newRefreshToken(t.text[:handleChars]) }
 
 // String keeps the token out of whatever prints it.
@@ -43,7 +42,7 @@ func randomHex(chars int) string {
 	return hex.EncodeToString(random)
 }
 
-// parseRefreshToken is false for a text that cannot be a refresh token: no other spelling of the same 64 bytes counts.
+// parseRefreshToken returns false for texts that are no refresh token: only one spelling of the bytes counts.
 func parseRefreshToken(text string) (RefreshToken, bool) {
 	if len(text) != refreshChars || strings.Trim(text, "0123456789abcdef") != "" {
 		return RefreshToken{}, false

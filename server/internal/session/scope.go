@@ -10,15 +10,14 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// scope is what identifies a cookie besides its name: a browser keeps one cookie for each scope (RFC 6265bis section
-// 5.7, and CHIPS for partitioned), and a line of one scope leaves the cookies of others alone.
+// scope identifies a cookie besides its name: a browser keeps one for each (RFC 6265bis section 5.7, and CHIPS for partitioned).
 type scope struct {
 	domain      string // empty for a host-only cookie
 	path        string
 	partitioned bool
 }
 
-// differences counts the settings that turn s into the other scope.
+// differences counts the settings that differ.
 func (s scope) differences(other scope) (n int) {
 	for _, same := range []bool{s.domain == other.domain, s.path == other.path, s.partitioned == other.partitioned} {
 		if !same {
@@ -28,7 +27,7 @@ func (s scope) differences(other scope) (n int) {
 	return n
 }
 
-// cookie returns a cookie of the scope, without a value. A negative maxAge expires it.
+// cookie returns a cookie without a value. A negative maxAge expires it.
 func (s scope) cookie(development bool, maxAge int) *http.Cookie {
 	cookie := &http.Cookie{
 		Name: tokenCookie, Path: s.path, Domain: s.domain, MaxAge: maxAge,
@@ -40,32 +39,28 @@ func (s scope) cookie(development bool, maxAge int) *http.Cookie {
 	return cookie
 }
 
-// attributes returns what follows the value of either cookie. It is made once: a refresh is a hot path.
+// attributes returns the part of a cookie after its value, for the hot path of a refresh.
 func attributes(c *http.Cookie) string { return strings.TrimPrefix(c.String(), tokenCookie+"=") }
 
-// liveScope is where this configuration keeps both cookies.
+// liveScope is the scope of this configuration.
 func liveScope(o Options) scope {
 	return scope{strings.ToLower(strings.TrimPrefix(o.CookieDomain, ".")), o.CookiePath, o.CookiePartitioned}
 }
 
 const (
-	// maxStaleScopes keeps a response at 16 cookies: two for each of these, the two live ones, and the one of a sign-in
-	// at the provider that ends.
+	// maxStaleScopes bounds a response to 16 cookies: two for each, the two live ones, and one of a sign-in at the provider.
 	maxStaleScopes = 6
-	// maxStaleBytes keeps the cookies of a response at 3 KB, the live ones of the longest username included.
+	// maxStaleBytes bounds the cookies of a response to 3 KB, with the live ones of the longest username.
 	maxStaleBytes = 1536
 )
 
-// staleAttributes returns what expires a cookie that an earlier configuration has left, for each of the likeliest scopes.
-// The live scope is none of them.
-//
-// An operator changes one setting at a time, so the scopes that differ from the live one in the fewest settings come
-// first. Between equals a change of the domain comes before one of the path, and that before one of Partitioned.
+// staleAttributes expires the cookies of earlier configurations, in the likeliest scopes but the live one. Operators change one setting at
+// a time, so scopes with the fewest differences come first, and of these changes of the domain, then of the path, then of Partitioned.
 func staleAttributes(o Options) (all []string) {
 	size := 0
 	for _, s := range staleScopes(o) {
 		cookie := s.cookie(o.Development, -1)
-		if cookie.Valid() != nil { // net/http would leave an attribute out, and so expire a cookie of another scope
+		if cookie.Valid() != nil { // without an attribute it would be of another scope
 			continue
 		}
 		text := attributes(cookie)
@@ -78,7 +73,7 @@ func staleAttributes(o Options) (all []string) {
 	return all
 }
 
-// staleScopes returns every scope that an earlier configuration can have had, the likeliest first.
+// staleScopes returns all scopes of earlier configurations, the likeliest first.
 func staleScopes(o Options) (all []scope) {
 	live := liveScope(o)
 	partitions := []bool{live.partitioned, !live.partitioned}
@@ -98,10 +93,8 @@ func staleScopes(o Options) (all []scope) {
 	return all
 }
 
-// cookieDomains returns the domains that the cookies of host can have had: none (host-only), the configured one, and
-// those that were likely configured before, which are the registrable domain, the one right above the host, and the
-// host. A public suffix and an IP address are never among them: browsers take no cookie for the one, and none but
-// host-only cookies for the other.
+// cookieDomains returns possible domains of the cookies of host: none (host-only), the configured one, the registrable one, the one right
+// above the host, and the host. Browsers accept no cookie for a public suffix, and only host-only ones for an IP address.
 func cookieDomains(host, configured string) []string {
 	domains := []string{""}
 	host = strings.ToLower(host)

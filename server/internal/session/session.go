@@ -13,70 +13,53 @@ import (
 )
 
 var (
-	// ErrNoToken is returned where there is no token.
+	// ErrNoToken means that there is no token.
 	ErrNoToken = errors.New("no token")
-	// ErrExpired is returned by Verify for a JWT whose only fault is its age.
+	// ErrExpired means that the only fault of a JWT is its age.
 	ErrExpired = errors.New("token has expired")
-	// ErrInvalid is returned for a JWT with any other fault, expired or not, and by Cookies for values that
-	// differ.
+	// ErrInvalid means another fault of a JWT, expired or not, or cookies with different values.
 	ErrInvalid = errors.New("invalid token")
 )
 
-// Options of a Manager.
+// Options of a Manager, as in package server.
 type Options struct {
-	// PrivateKeys and PublicKeys verify JWTs by EdDSA, and Secrets by HS256. The first of the private keys signs, or the first
-	// secret if there is none.
-	PrivateKeys []ed25519.PrivateKey
-	PublicKeys  []ed25519.PublicKey
-	Secrets     [][]byte
-	// Issuer and Audience are written into JWTs and required of them, unless empty.
+	PrivateKeys      []ed25519.PrivateKey
+	PublicKeys       []ed25519.PublicKey
+	Secrets          [][]byte // Keys
 	Issuer, Audience string
-	// TokenTTL is the lifetime of a JWT; 0 means models.TokenTTL, which it must not exceed.
-	TokenTTL time.Duration
+	TokenTTL         time.Duration // JWTTTL
 	// RefreshTTL is the lifetime of a refresh token, and of both cookies.
 	RefreshTTL time.Duration
-	// Now is the clock.
-	Now func() time.Time
+	Now        func() time.Time
 
-	// Host is the host of the service's public address. It tells which domains its cookies can have had.
-	Host string
-	// Development makes cookies for plain HTTP.
-	Development bool
-	// CookiePath is the Path of both cookies.
-	CookiePath string
-	// CookieDomain is their Domain; empty keeps them host-only.
-	CookieDomain string
-	// CookiePartitioned adds the attribute Partitioned (CHIPS).
+	Host              string // of the public address
+	Development       bool
+	CookiePath        string
+	CookieDomain      string
 	CookiePartitioned bool
 }
-
-// Manager issues and verifies tokens, and writes their cookies. Its methods may be called concurrently.
 type Manager struct {
 	keyring atomic.Pointer[keyring]
-	setting sync.Mutex // held while keys are replaced
+	setting sync.Mutex // replaces keys
 	options Options
 	cookie  func(maxAge int) *http.Cookie // without a value
-	// These follow the value of either cookie, to set it for as long as a refresh token lives and to clear it.
+	// Attributes of either cookie.
 	setAttributes, clearAttributes string
-	staleAttributes                []string // to expire either cookie in scopes of earlier configurations
+	staleAttributes                []string // for scopes of earlier configurations
 }
 
-// Session is a user who is signed in, and the tokens that prove it.
+// Session is a signed-in user with both tokens.
 type Session struct {
-	UserID string `json:"userId"`
-	// SessionID is "" in a JWT of an issuer that knows no sessions.
-	SessionID string `json:"-"`
-	Username  string `json:"username"`
-	Token     string `json:"token"`
-	// RefreshToken is known when it is issued; Verify leaves it empty.
-	RefreshToken string `json:"refreshToken"`
-	// Expires is when the JWT does.
-	Expires time.Time `json:"expires"`
-	// ends is when the session does, known when it is issued; zero means that it need not.
-	ends time.Time
+	UserID       string    `json:"userId"`
+	SessionID    string    `json:"-"` // "" in a JWT of an issuer without sessions
+	Username     string    `json:"username"`
+	Token        string    `json:"token"`
+	RefreshToken string    `json:"refreshToken"` // only when issued
+	Expires      time.Time `json:"expires"`      // of the JWT
+	ends         time.Time // of the session, when issued; zero means never
 }
 
-// Caller returns whom the JWT speaks for. It returns ErrInvalid if its subject or its session cannot be one of ours.
+// Caller returns the user and session of the JWT. It returns ErrInvalid for foreign ids.
 func (s Session) Caller() (caller models.Caller, err error) {
 	if caller.UserID, err = models.ParseID(s.UserID); err == nil && s.SessionID != "" {
 		caller.SessionID, err = models.ParseID(s.SessionID)
@@ -87,7 +70,6 @@ func (s Session) Caller() (caller models.Caller, err error) {
 	return caller, nil
 }
 
-// New returns a Manager.
 func New(o Options) *Manager {
 	live := liveScope(o)
 	o.TokenTTL = cmp.Or(o.TokenTTL, models.TokenTTL)

@@ -15,8 +15,7 @@ import (
 	"worldevents/server/internal/apart"
 )
 
-// Issue signs a JWT of a session, to go with a refresh token that the store has accepted. It expires after
-// Options.TokenTTL, or with the session.
+// Issue signs a JWT for an accepted refresh token. It expires after Options.TokenTTL, or with the session.
 func (m *Manager) Issue(grant models.Grant, refreshToken RefreshToken) Session {
 	now := m.options.Now().UTC().Truncate(time.Second)
 	expires := now.Add(m.options.TokenTTL)
@@ -35,7 +34,6 @@ func (m *Manager) Issue(grant models.Grant, refreshToken RefreshToken) Session {
 	return issued
 }
 
-// sign makes a JWT.
 func (k key) sign(c claims) string {
 	payload, err := json.Marshal(c, jsontext.AllowInvalidUTF8(true)) // a database may hold anything
 	if err != nil {                                                  // cannot be: strings and whole numbers
@@ -49,8 +47,7 @@ func (k key) sign(c claims) string {
 	return text + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
-// Verify checks a JWT as RFC 7519 section 7.2 and RFC 8725 demand, and returns whose it is. It returns ErrNoToken,
-// ErrInvalid, or ErrExpired. With ErrExpired alone the session is returned as well.
+// Verify checks a JWT as RFC 7519 section 7.2 and RFC 8725 demand. It returns ErrNoToken, ErrInvalid, or ErrExpired with the session.
 func (m *Manager) Verify(token string) (Session, error) {
 	if token == "" {
 		return Session{}, ErrNoToken
@@ -70,7 +67,7 @@ func (m *Manager) Verify(token string) (Session, error) {
 	}
 }
 
-// VerifyCookies is Verify of the cookie token, which is invalid if its values differ.
+// VerifyCookies is Verify for the cookie token.
 func (m *Manager) VerifyCookies(sent Cookies) (Session, error) {
 	token, err := sent.Token()
 	if err != nil {
@@ -79,10 +76,9 @@ func (m *Manager) VerifyCookies(sent Cookies) (Session, error) {
 	return m.Verify(token)
 }
 
-// parseCached is parse, but checks the signature of a JWT that is in the cache no second time: a browser sends the same one for a
-// quarter of an hour. Dates are checked on every use.
+// parseCached is parse, but verifies a signature once: a browser sends the same JWT for a quarter of an hour.
 func (r *keyring) parseCached(token string) (claims, error) {
-	var buf [512]byte // on the stack, where a token of ours has room
+	var buf [512]byte // our tokens fit on the stack
 	digest := sha256.Sum256(append(buf[:0], token...))
 	if c, ok := r.verified.Get(digest); ok {
 		return c, nil
@@ -98,21 +94,19 @@ func (r *keyring) parseCached(token string) (claims, error) {
 	return c, err
 }
 
-// parse returns the claims of a JWT whose form and signature are right.
+// parse returns the claims of a JWT with a valid form and signature.
 func (r *keyring) parse(token string) (c claims, err error) {
 	_, err = parser.ParseWithClaims(token, &c, r.keysFor)
 	return c, err
 }
 
-// parser leaves the claims to Verify, which has to know whether age is the only fault.
+// parser leaves the claims to Verify, which distinguishes age from other faults.
 var parser = jwt.NewParser(jwt.WithValidMethods([]string{"HS256", "EdDSA"}), jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation())
 
 var errKey = errors.New("no key for this header")
 
-// keysFor returns the keys to try. A kid is compared with ours and never looked up elsewhere, and keys that a header
-// brings along are ignored. The header's alg must be the algorithm of the key. Without a kid only secrets are tried, since other
-// services may issue such JWTs. A header with crit is refused: it names extensions that the reader must understand, and this one
-// understands none (RFC 7515 section 4.1.11).
+// keysFor returns the keys to try, only from this keyring: a kid must be one of ours, and keys in the header are ignored. alg must be that
+// of the key. Without a kid, as from other services, only secrets are tried. crit is refused (RFC 7515 section 4.1.11).
 func (r *keyring) keysFor(t *jwt.Token) (any, error) {
 	if _, ok := t.Header["crit"]; ok {
 		return nil, errKey

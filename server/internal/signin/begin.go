@@ -8,16 +8,14 @@ import (
 	"worldevents/server/internal/session"
 )
 
-// ByName issues a session to a user. With create it makes one who does not exist, if the username is given; otherwise it returns
-// models.ErrNoUser. It returns models.ErrUsername for an impossible name. Of the user's sessions beyond SessionPolicy.PerUser it
-// takes the refresh token, those refreshed longest ago first.
+// ByName issues a session to a user. With create it adds an unknown username; otherwise it returns models.ErrNoUser. It returns
+// models.ErrUsername for an invalid one. The user keeps SessionPolicy.PerUser sessions, those refreshed last.
 func (s *Service) ByName(ctx context.Context, who models.Who, create bool) (session.Session, error) {
 	return s.begin(ctx, func(in models.SignIn) (models.Grant, error) {
 		return s.Store.SignIn(ctx, who, create, in)
 	})
 }
 
-// begin issues a session that the store begins.
 func (s *Service) begin(ctx context.Context, signIn func(models.SignIn) (models.Grant, error)) (session.Session, error) {
 	token := session.NewRefreshToken()
 	in := models.SignIn{RefreshToken: token.RefreshToken}

@@ -8,11 +8,10 @@ import (
 	"worldevents/server/internal/observe"
 )
 
-// product is a word of a User-Agent (RFC 9110 section 10.1.5), and what people call the browser or system that sends it.
+// product is a word of a User-Agent (RFC 9110 section 10.1.5), and the common name of that browser or system.
 type product struct{ word, name string }
 
-// Most browsers also claim to be those below them, and most systems to be the last. A browser that is not listed is
-// taken for one that it claims to be.
+// Most browsers claim to be those below them, and most systems the last, so an unlisted browser is taken for one of these.
 var (
 	browsers = []product{
 		{"Edg", "Edge"}, {"OPR/", "Opera"}, {"SamsungBrowser", "Samsung Internet"}, {"Firefox", "Firefox"}, {"FxiOS", "Firefox"},
@@ -24,7 +23,7 @@ var (
 	}
 )
 
-// deviceLabel is what people know a device by, "Firefox on Linux", or "" for a program that is not listed. Nobody vouches for it.
+// deviceLabel returns an unverified name such as "Firefox on Linux", or "" for an unlisted program.
 func deviceLabel(userAgent string) string {
 	browser, system := nameIn(userAgent, browsers), nameIn(userAgent, systems)
 	if browser != "" && system != "" {
@@ -33,7 +32,6 @@ func deviceLabel(userAgent string) string {
 	return browser + system
 }
 
-// nameIn returns the name of the first product whose word the User-Agent has, or "".
 func nameIn(userAgent string, products []product) string {
 	for _, p := range products {
 		if strings.Contains(userAgent, p.word) {
@@ -43,8 +41,7 @@ func nameIn(userAgent string, products []product) string {
 	return ""
 }
 
-// origin is what a user will know a session by: the device, and the network of the client, no more of its address than
-// that (/24 of IPv4, /48 of IPv6).
+// origin returns the device and network of a new session for its user. The network is a /24 of IPv4 or a /48 of IPv6.
 func origin(ctx context.Context) (device, network string) {
 	req := observe.FromContext(ctx)
 	if req == nil {
@@ -53,7 +50,7 @@ func origin(ctx context.Context) (device, network string) {
 	return deviceLabel(req.HTTP.UserAgent()), networkOf(req.Client())
 }
 
-// networkOf returns the network of an address, or "" for a text that is none.
+// networkOf returns the network of an address, or "".
 func networkOf(address string) string {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {

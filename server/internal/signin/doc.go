@@ -1,11 +1,8 @@
-// Package signin begins sessions and ends them, in a browser: sign-in by name in development, sign-in with an OpenID Connect provider,
-// sign-out, and the page on which users see their sessions.
+// Package signin begins and ends sessions in a browser: sign-in by name in development, sign-in with an OpenID Connect provider, sign-out,
+// and the page of the user's sessions. Package server refreshes sessions, package session makes tokens and cookies, and Options.Problem
+// maps errors to responses. Package ownevents uses Current and the redirects.
 //
-// It never refreshes a session, and lets nobody call an operation: package server does both. It makes no token and no cookie of a
-// session itself, which is package session's, speaks to no provider, which is package oidc's, and asks Options.Problem for the
-// status and the text of an error. Package ownevents asks it who has sent a request (Current), and leads browsers as it does.
-//
-// A sign-in with the provider is a flow, which the browser keeps in a cookie of its own, one for each tab, while it is away:
+// A sign-in with the provider is a flow, which the browser keeps meanwhile in a cookie, one for each tab:
 //
 //	browser              this service                                  provider
 //	  | GET /sign-in          |                                           |
@@ -17,6 +14,5 @@
 //	  |                       |<------------------------------------------| who it is
 //	  |<----------------------| begin: a session, Set-Cookie: token, refreshToken; the flow is over
 //
-// Whatever begins a session goes through begin, and whatever ends one leaves a security event. What a request may end depends on what
-// it proves: its refresh tokens first, and the JWTs where it has none.
+// All sessions begin in begin, and each end leaves a security event. A request ends the sessions of its refresh tokens, else of its JWTs.
 package signin

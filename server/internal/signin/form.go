@@ -21,8 +21,8 @@ func (s *Service) signInPage(c echo.Context) error {
 	})
 }
 
-// refuseUnknownHost refuses a Host that is neither this machine, an IP address nor the host of the public address. Somebody else's name can lead
-// here as well (DNS rebinding): a page of that name would be one of this origin to browsers, and sign in by itself.
+// refuseUnknownHost refuses a Host other than this machine, an IP address or the host of the public address: under another name that leads
+// here (DNS rebinding) a page would be of this origin to browsers, and could sign in.
 func (s *Service) refuseUnknownHost(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		host := (&url.URL{Host: strings.ToLower(c.Request().Host)}).Hostname()
@@ -34,13 +34,13 @@ func (s *Service) refuseUnknownHost(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// signInPolicy is pages.Policy with the origins that the form may lead to: browsers apply form-action to its redirect.
+// signInPolicy is pages.Policy with the targets of the form: browsers apply form-action to redirects.
 func (s *Service) signInPolicy() string {
 	const own = "form-action 'self'"
 	return strings.Replace(pages.Policy, own, strings.Join(append([]string{own}, s.ReturnOrigins...), " "), 1)
 }
 
-// signIn signs in by name, as anybody. It exists in development only.
+// signIn signs in by name without proof, in development only.
 func (s *Service) signIn(c echo.Context) error {
 	r := c.Request()
 	returnTo := r.Form.Get("return_to")
@@ -61,7 +61,7 @@ func (s *Service) signIn(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, s.safeReturnURL(returnTo))
 }
 
-// signInAgain is the page of the form, which says why a sign-in failed.
+// signInAgain shows the form with the reason of a failed sign-in.
 func (s *Service) signInAgain(c echo.Context, kind observe.Kind, message string, p pages.Page) error {
 	p.Error = message
 	observe.FromContext(c.Request().Context()).Code = kind.Code

@@ -13,7 +13,7 @@ import (
 	"worldevents/server/internal/oidc"
 )
 
-// The ways to sign in, and how a sign-in ends, as they are called in metrics.
+// Labels of metrics.
 const (
 	byForm     = "form"
 	byProvider = "provider"
@@ -38,8 +38,7 @@ func newOutcomes() *prometheus.CounterVec {
 	return counts
 }
 
-// count counts the sign-ins of a way that fail, and logs those that are refused. Failures of this service or of the provider are logged with
-// all errors.
+// count counts failed sign-ins of a way, and logs refused ones. Other failures are logged with all errors.
 func (s *Service) count(way string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -56,7 +55,7 @@ func (s *Service) count(way string) echo.MiddlewareFunc {
 	}
 }
 
-// failure returns how a sign-in has failed, or "" if it has not.
+// failure returns the outcome of a failed sign-in, or "".
 func (s *Service) failure(status int, err error) string {
 	switch {
 	case err == nil && status >= http.StatusBadRequest:
@@ -75,7 +74,6 @@ func (s *Service) failure(status int, err error) string {
 	return signInFailed
 }
 
-// kindOf returns what responses that are an error are counted by.
 func (s *Service) kindOf(err error) observe.Kind {
 	kind, _ := s.Problem(err)
 	return kind

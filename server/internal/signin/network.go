@@ -5,8 +5,7 @@ import (
 	"net/netip"
 )
 
-// networkInWords says where a network is, as networkOf writes it, to people who do not read prefixes. here is the network that they
-// ask from, or "" for what is their own session.
+// networkInWords describes a result of networkOf for people. here is the network of their own session, or "" to describe that.
 func networkInWords(network, here string) string {
 	prefix, err := netip.ParsePrefix(network)
 	if err != nil { // a command has begun the session

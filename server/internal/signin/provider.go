@@ -18,12 +18,11 @@ import (
 )
 
 const (
-	flowCookieTTL = time.Hour // for which a browser remembers where a sign-in led that ended, or never did
-	maxFlowBytes  = 4096      // of all that a browser remembers so: it is sent with each request
+	flowCookieTTL = time.Hour // how long a browser keeps the target of a sign-in
+	maxFlowBytes  = 4096      // of all flow cookies: each request sends them
 )
 
-// flowCookiePrefix returns how the cookies are called that keep the sign-ins under way at the provider, one for each. Where a cookie
-// can meet its conditions the prefix __Host- keeps other hosts of the domain from setting it (RFC 6265bis section 4.1.3.2).
+// flowCookiePrefix begins with __Host-, where possible, which keeps other hosts from setting the cookies (RFC 6265bis section 4.1.3.2).
 func flowCookiePrefix(o Options) string {
 	const name = "signIn-"
 	if o.Pages.Base == "" && o.BaseURL.Scheme == "https" && !o.Development {
@@ -32,7 +31,6 @@ func flowCookiePrefix(o Options) string {
 	return name
 }
 
-// beginSignIn sends the browser to the identity provider.
 func (s *Service) beginSignIn(c echo.Context) error {
 	if !isTopLevel(c.Request()) {
 		return ErrNotTopLevel
@@ -40,7 +38,7 @@ func (s *Service) beginSignIn(c echo.Context) error {
 	return s.leadToProvider(c, s.Provider.NewFlow(s.safeReturnURL(c.QueryParam("return_to"))))
 }
 
-// leadToProvider begins the flow. Where the browser has too many it forgets the oldest, which it sends first (RFC 6265 section 5.4).
+// leadToProvider begins the flow. It clears the oldest of too many flow cookies, which a browser sends first (RFC 6265 section 5.4).
 func (s *Service) leadToProvider(c echo.Context, flow oidc.Flow) error {
 	r, h := c.Request(), c.Response().Header()
 	pages.LeadOn(c, signInPath(flow.ReturnTo))
@@ -60,9 +58,8 @@ func (s *Service) leadToProvider(c echo.Context, flow oidc.Flow) error {
 	return c.Redirect(http.StatusSeeOther, to)
 }
 
-// finishSignIn takes the browser back from the identity provider, and signs it in if the callback belongs to a flow
-// that this browser began. The first callback that knows a flow's state ends the flow, whether it signs in or fails. Where
-// there was no place at the provider the flow goes on: the browser may load the address again.
+// finishSignIn handles the callback of the provider, and signs in if it belongs to a flow of this browser. The first callback with the
+// state ends the flow, unless there was no place at the provider: then the browser may load the address again.
 func (s *Service) finishSignIn(c echo.Context) error {
 	r, h := c.Request(), c.Response().Header()
 	if !isTopLevel(r) {
@@ -74,7 +71,7 @@ func (s *Service) finishSignIn(c echo.Context) error {
 		kept = cookie.Value
 	}
 	flow, err := s.Provider.ResumeFlow(kept, callback)
-	returnTo := s.safeReturnURL(flow.ReturnTo) // checked again: the configuration may have changed
+	returnTo := s.safeReturnURL(flow.ReturnTo) // the configuration may have changed
 	pages.LeadOn(c, signInPath(returnTo))
 	if err != nil {
 		return err
@@ -101,9 +98,8 @@ func (s *Service) finishSignIn(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, returnTo)
 }
 
-// backChannelLogout ends what the identity provider says has ended there (OpenID Connect Back-Channel Logout 1.0 section 2.5).
-// No browser sends this. A session that began within the second of the token's iat ends, too: the token says no more than the second,
-// and a sign-in too many is better than a session that should have ended.
+// backChannelLogout ends the sessions of a logout token (OpenID Connect Back-Channel Logout 1.0 section 2.5), also those that began within
+// the second of its iat: one sign-in more is better than a session that should have ended.
 func (s *Service) backChannelLogout(c echo.Context) error {
 	r, req := c.Request(), observe.FromContext(c.Request().Context())
 	c.Response().Header().Set("Cache-Control", "no-store")
@@ -111,7 +107,7 @@ func (s *Service) backChannelLogout(c echo.Context) error {
 		return err
 	}
 	ended, err := s.Provider.VerifyLogout(r.Context(), req.ClientNetwork(), r.PostFormValue("logout_token"))
-	if errors.Is(err, oidc.ErrLogout) { // nobody looks at the response, and a provider may be set up wrongly
+	if errors.Is(err, oidc.ErrLogout) { // nobody sees the response, and the provider may be misconfigured
 		s.CountWrong(req.ClientNetwork())
 		s.Log.Info("logout token refused", "error", err.Error(), "client", req.Client(), "request_id", req.ID)
 	}
@@ -126,8 +122,7 @@ func (s *Service) backChannelLogout(c echo.Context) error {
 	return c.NoContent(http.StatusOK)
 }
 
-// setFlowCookie sets a flow's cookie; a negative maxAge clears it. It is SameSite=Lax because it must come along when
-// the provider sends the browser back, and with no other request from another site.
+// setFlowCookie sets a flow's cookie; a negative maxAge clears it. SameSite=Lax sends it with the redirect of the provider.
 func (s *Service) setFlowCookie(h http.Header, id, value string, maxAge int) {
 	cookie := http.Cookie{
 		Name: s.flowPrefix + id, Value: value, Path: cmp.Or(s.Pages.Base, "/"), MaxAge: maxAge,

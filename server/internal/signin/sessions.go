@@ -14,8 +14,8 @@ import (
 	"worldevents/server/internal/session"
 )
 
-// sessionsPage lists the sessions of the user whose current refresh token was sent. It spends nothing and sets no cookie:
-// its response can come late, and must not undo what another tab does meanwhile.
+// sessionsPage lists the sessions of a user by the current refresh token. It spends nothing and sets no cookie: a late response must not
+// undo the work of another tab.
 func (s *Service) sessionsPage(c echo.Context) error {
 	var p pages.Page
 	own, username, err := s.Current(c.Request())
@@ -31,8 +31,8 @@ func (s *Service) sessionsPage(c echo.Context) error {
 	return s.Pages.RenderAs(c, http.StatusOK, "sessions.html", pages.ScriptPolicy, p)
 }
 
-// Current returns the session whose current refresh token was sent, and what a JWT beside it calls the user, or "". It spends nothing. It
-// returns models.ErrSignedOut without such a session, and for cookies that disagree.
+// Current returns the session of the current refresh token, which it does not spend, and the username in a JWT beside it, or "". It returns
+// models.ErrSignedOut without such a session, and for cookies that disagree.
 func (s *Service) Current(r *http.Request) (own models.Caller, username string, err error) {
 	cookies := session.ReadCookies(r.Header)
 	if cookies.Conflict() {
@@ -48,7 +48,7 @@ func (s *Service) Current(r *http.Request) (own models.Caller, username string, 
 	return found[0], s.usernameOf(found[0].UserID, cookies), nil
 }
 
-// sessionEntries returns own and the other sessions of its user, those refreshed last first. All are nil if own has ended since it was found.
+// sessionEntries returns own and the other sessions of its user, those refreshed last first, or nil if own has ended.
 func (s *Service) sessionEntries(ctx context.Context, own models.Caller) (current *pages.Session, others []pages.Session, err error) {
 	sessions, err := s.Store.Sessions(ctx, own.UserID)
 	at := slices.IndexFunc(sessions, func(session models.Session) bool { return session.ID == own.SessionID })
@@ -70,10 +70,10 @@ func (s *Service) sessionEntries(ctx context.Context, own models.Caller) (curren
 	return &mine, others, err
 }
 
-// usernameOf returns what a JWT among the cookies calls the user, or "". The JWT may have expired: the refresh token shows who is signed in.
+// usernameOf returns the username in a JWT of the user, or "". The JWT may have expired.
 func (s *Service) usernameOf(user models.ID, cookies session.Cookies) string {
 	for _, token := range cookies.Tokens() {
-		named, _ := s.Sessions.Verify(token) // of no user if the JWT is invalid
+		named, _ := s.Sessions.Verify(token) // empty if the JWT is invalid
 		if named.UserID == user.String() {
 			return named.Username
 		}
@@ -81,8 +81,7 @@ func (s *Service) usernameOf(user models.ID, cookies session.Cookies) string {
 	return ""
 }
 
-// fromLiveSession handles a form that a live session may send. Others are led back to the page, which then says that
-// nobody is signed in; a script gets a 401.
+// fromLiveSession handles a form of a live session. It leads others back to the page; a script gets a 401.
 func (s *Service) fromLiveSession(handle func(c echo.Context, cookies session.Cookies, own models.Caller) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		cookies := session.ReadCookies(c.Request().Header)
@@ -100,7 +99,7 @@ func (s *Service) fromLiveSession(handle func(c echo.Context, cookies session.Co
 	}
 }
 
-// LeadNobody responds to a form of nobody who is signed in: a browser is led to the page, which says so; a script gets models.ErrSignedOut.
+// LeadNobody leads a browser without a session to the page; a script gets models.ErrSignedOut.
 func (s *Service) LeadNobody(c echo.Context, page string) error {
 	if isNavigation(c.Request()) {
 		return s.LeadTo(c, page)
@@ -108,11 +107,11 @@ func (s *Service) LeadNobody(c echo.Context, page string) error {
 	return models.ErrSignedOut
 }
 
-// endSession ends the session that the form names, if it is one of the user's. Whoever ends their own signs out.
+// endSession ends one of the user's sessions. Ending the current one signs out.
 func (s *Service) endSession(c echo.Context, cookies session.Cookies, own models.Caller) error {
 	ctx := c.Request().Context()
 	id, err := models.ParseID(c.Request().PostForm.Get("id"))
-	if err != nil { // nobody's, as is the id of another user's session
+	if err != nil { // like another user's session
 		return s.LeadTo(c, "/sessions")
 	}
 	ended, err := s.Store.RevokeSession(ctx, models.Caller{UserID: own.UserID, SessionID: id})
@@ -127,7 +126,6 @@ func (s *Service) endSession(c echo.Context, cookies session.Cookies, own models
 	return s.LeadTo(c, "/sessions")
 }
 
-// endOtherSessions ends all sessions of the user but their own.
 func (s *Service) endOtherSessions(c echo.Context, _ session.Cookies, own models.Caller) error {
 	ctx := c.Request().Context()
 	ended, err := s.Store.RevokeUser(ctx, own.UserID, own.SessionID)
@@ -138,7 +136,6 @@ func (s *Service) endOtherSessions(c echo.Context, _ session.Cookies, own models
 	return s.LeadTo(c, "/sessions")
 }
 
-// logEnded leaves a security event for each session that has ended.
 func (s *Service) logEnded(ctx context.Context, event string, sessions []models.Caller, cause string) {
 	for _, session := range sessions {
 		s.Observer.SecurityEvent(ctx, event, session, cause)

@@ -15,54 +15,45 @@ import (
 	"worldevents/server/internal/session"
 )
 
-// Errors of this package. The service's table says what clients get.
 var (
 	// ErrForm is returned for a body that is no form.
 	ErrForm = errors.New("not a form")
-	// ErrUnknownHost is returned in development for a Host that may be somebody else's.
+	// ErrUnknownHost is returned in development for a Host that may lead here from another name.
 	ErrUnknownHost = errors.New("unknown host")
-	// ErrNotTopLevel is returned for a sign-in that a page has a browser begin unseen.
+	// ErrNotTopLevel is returned for a sign-in that no window shows.
 	ErrNotTopLevel = errors.New("not what a window shows")
 )
 
-// Options of a Service.
+// Options of a Service, as in package server.
 type Options struct {
 	Store    *models.Store
 	Sessions *session.Manager
 	Pages    *pages.Pages
 	Observer *observe.Observer
 	Log      *slog.Logger
-	// Problem returns what responses with err are counted by, and what they tell people.
-	Problem func(err error) (observe.Kind, string)
-	// Provider is the identity provider; nil means none.
-	Provider *oidc.Provider
+	// Problem returns the kind of the response to err, and its message.
+	Problem  func(err error) (observe.Kind, string)
+	Provider *oidc.Provider // nil means none
 
-	// BaseURL is the public address.
-	BaseURL *url.URL
-	// Development means that anybody signs in by a name, and cookies for plain HTTP.
-	Development bool
-	// MaySend returns an error if an address has used up its rate, and CountWrong counts a logout token of it that was wrong.
-	MaySend, CountWrong func(address string) error
-
-	// ReturnOrigins are the exact origins, besides the service's own paths, that a sign-in may lead back to.
+	BaseURL       *url.URL
+	Development   bool
 	ReturnOrigins []string
+	// MaySend returns an error for an address beyond its rate, and CountWrong counts a wrong logout token of it.
+	MaySend, CountWrong func(address string) error
 }
-
-// Service begins and ends sessions. Its methods may be called concurrently.
 type Service struct {
 	Options
-	flowPrefix string // of the cookies that keep sign-ins at the provider
+	flowPrefix string
 	outcomes   *prometheus.CounterVec
 }
 
-// LogoutPath is where the provider sends its logout tokens.
+// LogoutPath receives the logout tokens of the provider.
 const LogoutPath = "/sign-in/back-channel-logout"
 
-// New returns a Service.
 func New(o Options) *Service { return &Service{o, flowCookiePrefix(o), newOutcomes()} }
 
-// Register serves the pages around the session: sign-out and the user's sessions always, sign-in by name in development, and
-// sign-in with an identity provider if there is one. In production /sign-in leads straight to the provider.
+// Register serves sign-out and the sessions, sign-in by name in development, and sign-in with a provider if there is one. In production
+// /sign-in leads to the provider.
 func (s *Service) Register(r pages.Router) {
 	r.Post("signOut", "/sign-out", s.WithDeadline(s.signOut), pages.ShowErrors("The sign-out did not work", "/sessions", "Your sessions"))
 	if s.Development {
@@ -85,7 +76,7 @@ func (s *Service) Register(r pages.Router) {
 	r.Post("endOtherSessions", "/sessions/end-others", s.WithDeadline(ParseForm(s.fromLiveSession(s.endOtherSessions))), onErrors)
 }
 
-// WithDeadline gives all store calls of a request one deadline, counted from when its body has been read.
+// WithDeadline gives all store calls of a request one deadline, from when its body has been read.
 func (s *Service) WithDeadline(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()

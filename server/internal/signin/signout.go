@@ -13,8 +13,7 @@ import (
 	"worldevents/server/internal/session"
 )
 
-// signOut revokes what revokeSent says and clears both cookies. It works without a session: a browser that has lost one
-// cookie must still get rid of the other.
+// signOut ends the sessions of revokeSent, and clears both cookies, also of a browser that has lost one.
 func (s *Service) signOut(c echo.Context) error {
 	r := c.Request()
 	cookies, everywhere := session.ReadCookies(r.Header), r.FormValue("everywhere") == "true"
@@ -24,7 +23,6 @@ func (s *Service) signOut(c echo.Context) error {
 	return s.leaveSession(c, cookies)
 }
 
-// leaveSession clears both cookies of a session that has ended.
 func (s *Service) leaveSession(c echo.Context, cookies session.Cookies) error {
 	s.Sessions.ClearCookies(c.Response().Header(), cookies)
 	if s.Development {
@@ -33,7 +31,7 @@ func (s *Service) leaveSession(c echo.Context, cookies session.Cookies) error {
 	return s.LeadTo(c, "/docs")
 }
 
-// LeadTo responds to a POST that is done: a form is led to a path of this service, a script is told no more.
+// LeadTo ends a POST: it leads a form to a path of this service, and a script gets a 204.
 func (s *Service) LeadTo(c echo.Context, path string) error {
 	c.Response().Header().Set("Cache-Control", "no-store")
 	if !isNavigation(c.Request()) {
@@ -42,9 +40,9 @@ func (s *Service) LeadTo(c echo.Context, path string) error {
 	return c.Redirect(http.StatusSeeOther, s.Pages.Base+path)
 }
 
-// revokeSent revokes the session of every refresh token that was sent, spent ones included. If that is none, it revokes those that the JWTs
-// name, which may have expired. With everywhere it revokes all sessions of the user, if what was sent shows that one of them is live. Once
-// something is revoked, what is refused then is models.ErrUnavailable: other errors would say that nothing has happened.
+// revokeSent revokes the sessions of all refresh tokens sent, spent ones included, or without any those of the JWTs, also expired ones.
+// With everywhere it revokes all sessions of the user, if one that was sent is live. After a revocation later errors become
+// models.ErrUnavailable: others would mean that nothing happened.
 func (s *Service) revokeSent(ctx context.Context, cookies session.Cookies, everywhere bool) (err error) {
 	var done []models.Caller
 	defer func() {
@@ -85,8 +83,8 @@ func (s *Service) revokeSent(ctx context.Context, cookies session.Cookies, every
 	return nil
 }
 
-// liveSessions are the sessions of which the cookies hold a proof: the current refresh token, or a JWT that has not
-// expired and whose session is not revoked. Those of refresh tokens come first.
+// liveSessions returns the sessions with a proof in the cookies: the current refresh token, or a valid JWT of a session that is not
+// revoked. Those of refresh tokens come first.
 func (s *Service) liveSessions(ctx context.Context, cookies session.Cookies) ([]models.Caller, error) {
 	live, err := s.Store.FindSessions(ctx, cookies.RefreshTokens())
 	if err != nil {
@@ -105,7 +103,7 @@ func (s *Service) liveSessions(ctx context.Context, cookies session.Cookies) ([]
 	return live, nil
 }
 
-// namedBy returns the sessions that the JWTs name, also expired ones if expired says so.
+// namedBy returns the sessions of the JWTs, with expired also of expired ones.
 func (s *Service) namedBy(cookies session.Cookies, expired bool) (named []models.Caller) {
 	for _, token := range cookies.Tokens() {
 		user, err := s.Sessions.Verify(token)
