@@ -3,7 +3,6 @@ package oidc
 import (
 	"errors"
 	"net/url"
-	"strings"
 	"testing"
 	"time"
 )
@@ -15,77 +14,6 @@ func newTestProvider(issuer string) (*Provider, *time.Time) {
 }
 
 var testSecrets = [][]byte{[]byte("the first of the secrets that tests have"), []byte("the second of the secrets that tests have")}
-
-func TestResumeFlow(t *testing.T) {
-	p, now := newTestProvider("https://provider.example")
-	f := p.NewFlow("/docs?x=1.2")
-	other := p.NewFlow("/docs?x=1.2")
-	state := url.Values{"state": {f.state()}, "code": {"c"}}
-	parts := strings.Split(f.Cookie(), ".")
-	for _, test := range []struct {
-		name, cookie string
-		callback     url.Values
-		ok           bool
-	}{
-		{"its own", f.Cookie(), state, true},
-		{"no cookie", "", state, false},
-		{"rubbish", "x", state, false},
-		{"three empty parts", "..", state, false},
-		{"no number", parts[0] + ".x." + parts[2], state, false},
-		{"no base64", parts[0] + "." + parts[1] + ".!", state, false},
-		{"four parts", f.Cookie() + ".", state, false},
-		{"what has ended", f.Ended(), state, false},
-		{"another flow", other.Cookie(), state, false},
-		{"another expiry", parts[0] + ".4102444800." + parts[2], state, false},
-		{"another return URL", parts[0] + "." + parts[1] + "." + "L2V2aWw", state, false},
-		{"no state", f.Cookie(), url.Values{"code": {"c"}}, false},
-		{"empty state", f.Cookie(), url.Values{"state": {""}}, false},
-		{"the cookie as state", f.Cookie(), url.Values{"state": {f.Cookie()}}, false},
-		{"the nonce as state", f.Cookie(), url.Values{"state": {f.nonce()}}, false},
-		{"state twice", f.Cookie(), url.Values{"state": {f.state(), f.state()}}, false},
-		{"code twice", f.Cookie(), url.Values{"state": {f.state()}, "code": {"c", "d"}}, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			got, err := p.ResumeFlow(test.cookie, test.callback)
-			switch {
-			case test.ok && (err != nil || got != f):
-				t.Errorf("%+v, %v", got, err)
-			case !test.ok && !errors.Is(err, ErrFlow):
-				t.Error(err)
-			}
-		})
-	}
-	if want := now.Add(FlowTTL); !f.expires.Equal(want) {
-		t.Errorf("expires %v, want %v", f.expires, want)
-	}
-}
-
-// A flow ends wherever the secret is known that began it, first or not, and at no other issuer.
-func TestResumeFlowKeys(t *testing.T) {
-	c := Config{Issuer: "https://provider.example"}
-	other := Config{Issuer: "https://other.example"}
-	a, b := testSecrets[0], testSecrets[1]
-	begin := New(c, "", [][]byte{a, b}, time.Now).NewFlow("/docs")
-	for _, test := range []struct {
-		name    string
-		config  Config
-		secrets [][]byte
-		ok      bool
-	}{
-		{"another instance", c, [][]byte{a, b}, true},
-		{"before the keys changed places", c, [][]byte{b, a}, true},
-		{"the other key alone", c, [][]byte{b}, false},
-		{"another issuer", other, [][]byte{a, b}, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			p := New(test.config, "", test.secrets, time.Now)
-			f, err := p.ResumeFlow(begin.Cookie(), url.Values{"state": {begin.state()}})
-			if test.ok && (err != nil || f.verifier() != begin.verifier() || f.nonce() != begin.nonce()) || !test.ok && !errors.Is(err, ErrFlow) {
-				t.Errorf("%+v, %v", f, err)
-			}
-		})
-	}
-}
 
 // What goes to the provider, or comes back from it, says nothing about the other secrets of a flow.
 func TestFlowSecretsDiffer(t *testing.T) {
