@@ -10,7 +10,20 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// Each bad field has one code, and always the same, however many rules refuse it.
+// messages are what a client is told of a field, whatever is wrong with it.
+var messages = map[string]string{
+	"body":        "must be a JSON object",
+	"name":        "must be 1 to 200 characters, not only white space, without control characters",
+	"description": "must be 0 to 5000 characters, without control characters other than tab and line breaks",
+	"scheduledAt": "must be an RFC 3339 date-time with Z or an offset up to 14:00, in UTC within the years 1970 to 9999",
+	"id":          "must be 1 to 128 characters without control characters, in UTF-8, and not . or ..",
+	"limit":       "must be a whole number from 1 to 1000",
+	"wait":        "must be a whole number from 1 to 50",
+	"cursor":      "must be a cursor from the Link of this world's list",
+	"query":       "must be percent-encoded",
+}
+
+// Each bad field has one code and one message, and always the same, however many rules refuse it.
 func TestFieldCodes(t *testing.T) {
 	type codes = map[string]string
 	with := func(name, value string) string {
@@ -40,6 +53,7 @@ func TestFieldCodes(t *testing.T) {
 			{"POST", "plaza", with("scheduledAt", `"2030-02-30T00:00:00Z"`), codes{"scheduledAt": "format"}, nil},
 			{"POST", "plaza", "null", codes{"body": "type"}, nil},
 			{"POST", "plaza", "[]", codes{"body": "type"}, nil},
+			{"POST", "%00", "7", codes{"id": "pattern", "body": "type"}, nil},
 			{"POST", "plaza", servicetest.EventBody, codes{"Idempotency-Key": "minLength"}, []string{""}},
 			{"POST", "plaza", servicetest.EventBody, codes{"Idempotency-Key": "maxLength"}, []string{strings.Repeat("k k", 100)}},
 			{"POST", "plaza", servicetest.EventBody, codes{"Idempotency-Key": "pattern"}, []string{"k k"}},
@@ -56,6 +70,8 @@ func TestFieldCodes(t *testing.T) {
 			{"GET", "plaza?limit=1&limit=1&from=x&to=&cursor=", "", codes{"limit": "repeated", "from": "format", "to": "format", "cursor": "minLength"}, nil},
 			{"GET", "plaza?cursor=x", "", codes{"cursor": "cursor"}, nil},
 			{"GET", "plaza?cursor=%zz", "", codes{"query": "format"}, nil},
+			{"GET", "plaza?limit=1;from=x", "", codes{"query": "format"}, nil},
+			{"GET", "plaza?limit=9223372036854775808", "", codes{"limit": "maximum"}, nil},
 		} {
 			for range 5 { // nothing depends on the order in which a map is walked
 				res := alice.Do(test.method, "/api/event/"+test.path, test.body, func(r *http.Request) {
@@ -65,6 +81,19 @@ func TestFieldCodes(t *testing.T) {
 				})
 				if got := res.Error(); !maps.Equal(got.FieldCodes, test.want) || len(got.Fields) != len(test.want) {
 					t.Fatalf("%.60s %.60s %.9q: %s", test.path, test.body, test.keys, res.Body)
+				}
+				for field, message := range messages {
+					switch got := res.Error(); got.FieldCodes[field] {
+					case "":
+						continue
+					case "required":
+						message = "is required"
+					case "repeated":
+						message = "must be given once"
+					}
+					if got := res.Error().Fields[field]; got != message {
+						t.Errorf("%s: %q, want %q", field, got, message)
+					}
 				}
 			}
 		}

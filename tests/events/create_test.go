@@ -33,16 +33,9 @@ func TestCreateEventStoresEventAndRSVP(t *testing.T) {
 		if !servicetest.Equal(got, want) {
 			t.Errorf("stored %v\n  want %v", got, want)
 		}
-	})
-}
-
-// The id is a UUIDv7: new rows land at the end of their index.
-func TestCreateEventId(t *testing.T) {
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice := s.SignIn("alice")
-		a, b := alice.Create("w", "a", servicetest.When), alice.Create("w", "b", servicetest.When)
-		if len(a) != 36 || a[14] != '7' || a >= b {
-			t.Errorf("ids %s, %s", a, b)
+		// The id is a UUIDv7: new rows land at the end of their index.
+		if next := alice.Create("plaza", "b", servicetest.When); len(id) != 36 || id[14] != '7' || id >= next {
+			t.Errorf("ids %s, %s", id, next)
 		}
 	})
 }
@@ -193,16 +186,6 @@ func TestCreateEventScheduledAt(t *testing.T) {
 		} {
 			body, _ := json.Marshal(map[string]string{"name": "n", "description": "", "scheduledAt": in})
 			alice.Post("/api/event/bad", string(body)).IsError(400, "validation_failed", "scheduledAt")
-		}
-		for body, field := range map[string]string{
-			`{"name":"\ud83d","description":"","scheduledAt":"` + servicetest.When + `"}`:  "name",
-			`{"name":"a","description":"\ude00","scheduledAt":"` + servicetest.When + `"}`: "description",
-		} {
-			alice.Post("/api/event/bad", body).IsError(400, "validation_failed", field)
-		}
-		for _, world := range []string{".", "..", "%2e", "%2E%2e"} {
-			alice.Post("/api/event/"+world, servicetest.EventBody).IsError(400, "validation_failed", "id")
-			alice.Get("/api/event/"+world).IsError(400, "validation_failed", "id")
 		}
 		alice.Get("/api/event/bad").Is(200, servicetest.List())
 	})
@@ -360,6 +343,10 @@ func TestCreateEventMediaTypes(t *testing.T) {
 	z.Close()
 	alice.Post("/api/event/bad", compressed.String(), servicetest.Header("Content-Encoding", "gzip")).IsError(415, "unsupported_media_type")
 	alice.Post("/api/event/bad", servicetest.EventBody, servicetest.Header("Content-Encoding", "br")).IsError(415, "unsupported_media_type")
+	// The media type counts first, then the length, then the JSON, and then all fields.
+	alice.Post("/api/event/%00", strings.Repeat("{", 64<<10+1), servicetest.Header("Content-Type", "text/plain")).IsError(415, "unsupported_media_type")
+	alice.Post("/api/event/%00", strings.Repeat("{", 64<<10+1)).IsError(413, "body_too_large")
+	alice.Post("/api/event/%00", "{").IsError(400, "malformed_json")
 	alice.Get("/api/event/bad").Is(200, servicetest.List())
 }
 
