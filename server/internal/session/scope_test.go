@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"worldevents/models"
 )
 
 func TestCookieDomains(t *testing.T) {
@@ -45,37 +43,6 @@ func TestCookieDomains(t *testing.T) {
 		t.Run(test.host+" "+test.configured, func(t *testing.T) {
 			if got := cookieDomains(test.host, test.configured); !slices.Equal(got, test.want) {
 				t.Errorf("%q", got)
-			}
-		})
-	}
-}
-
-func TestStaleScopes(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		options Options
-		want    []scope
-	}{
-		{"a name without a dot", Options{Host: "localhost", CookiePath: "/", Development: true}, nil},
-		{"an address", Options{Host: "192.0.2.1", CookiePath: "/"}, []scope{{"", "/", true}}},
-		{"development", Options{Host: "localhost", CookiePath: "/app", Development: true}, []scope{{"", "/", false}}},
-		{"production", Options{Host: "api.example.org", CookiePath: "/"}, []scope{
-			{"example.org", "/", false}, {"api.example.org", "/", false}, {"", "/", true},
-			{"example.org", "/", true}, {"api.example.org", "/", true},
-		}},
-		{"with a domain", Options{Host: "api.example.org", CookieDomain: ".Example.org", CookiePath: "/"}, []scope{
-			{"", "/", false}, {"api.example.org", "/", false}, {"example.org", "/", true},
-			{"", "/", true}, {"api.example.org", "/", true},
-		}},
-		{"with all", Options{Host: "api.example.org", CookieDomain: "example.org", CookiePath: "/app", CookiePartitioned: true}, []scope{
-			{"", "/app", true}, {"api.example.org", "/app", true}, {"example.org", "/", true}, {"example.org", "/app", false},
-			{"", "/", true}, {"api.example.org", "/", true}, {"", "/app", false}, {"api.example.org", "/app", false}, {"example.org", "/", false},
-			{"", "/", false}, {"api.example.org", "/", false},
-		}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			if got := staleScopes(test.options); !slices.Equal(got, test.want) {
-				t.Errorf("%+v", got)
 			}
 		})
 	}
@@ -153,31 +120,5 @@ func TestHealing(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// A sign-in that heals stays below 16 cookies and 3 KB, whatever the configuration, with the longest username.
-func TestHealingIsBounded(t *testing.T) {
-	sent := ReadCookies(lines("token=a; token=b"))
-	for _, change := range []func(*Options){
-		func(o *Options) { o.Host = "api.example.org" },
-		func(o *Options) {
-			o.Host, o.CookiePath, o.CookiePartitioned = "a.b.c.d.example.org", "/some/longer/path", true
-		},
-		func(o *Options) {
-			o.Host, o.CookieDomain, o.CookiePath = "a.b.c.d.example.org", "c.d.example.org", "/app"
-		},
-	} {
-		m, _ := newTestManager(change)
-		refreshToken := NewRefreshToken()
-		h := http.Header{"Set-Cookie": {"__Host-signIn=; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Lax"}}
-		m.ReplaceCookies(h, sent, m.Issue(models.Grant{Identity: models.Identity{ID: alice.ID, Username: strings.Repeat("😀", 100)}, SessionID: alice.SessionID}, refreshToken))
-		size := 0
-		for _, line := range h["Set-Cookie"] {
-			size += len("Set-Cookie: \r\n") + len(line)
-		}
-		if n := len(h["Set-Cookie"]); n > 16 || n < 9 || size > 3<<10 {
-			t.Errorf("%d cookies, %d bytes", n, size)
-		}
 	}
 }
