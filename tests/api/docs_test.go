@@ -119,23 +119,6 @@ func TestDocsEncodings(t *testing.T) {
 	}
 }
 
-// Clients that come at once get the file whole, whoever decompresses it.
-func TestDocsAtOnce(t *testing.T) {
-	t.Parallel()
-	s := servicetest.New(t, withDocs)
-	c := s.Client()
-	var sizes [24]int
-	servicetest.AtOnce(len(sizes), func(i int) {
-		path := []string{"/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js"}[i%2]
-		sizes[i] = len(servicetest.Content(t, c.Get(path, servicetest.Accepting([]string{"", "gzip"}[i/2%2]))))
-	})
-	for i, size := range sizes {
-		if size != sizes[i%2] || size < 100_000 {
-			t.Errorf("client %d gets %d bytes, another %d", i, size, sizes[i%2])
-		}
-	}
-}
-
 // HEAD works where it spends nothing: on the pages of the contract, and on files.
 func TestDocsHead(t *testing.T) {
 	t.Parallel()
@@ -223,20 +206,6 @@ func TestPublishedContract(t *testing.T) {
 		}
 		if len(doc.Servers) != 1 || doc.Servers[0].URL != "https://example.org/base" {
 			t.Errorf("servers %v", doc.Servers)
-		}
-	}
-}
-
-// What the page and the redirects name begins with the path of BASE_URL.
-func TestDocsBelowPath(t *testing.T) {
-	t.Parallel()
-	s := servicetest.New(t, withDocs, belowPath)
-	s.Client().Get("/").Is(303, "").HasHeader("Location", "/base/docs")
-	for _, page := range []*servicetest.Response{s.Client().Get("/docs"), s.SignIn("alice").Get("/docs"), s.Client().Get("/sign-in")} {
-		for _, link := range regexp.MustCompile(`(?:src|href|action)="([^"]+)"`).FindAllStringSubmatch(page.Body, -1) {
-			if !strings.HasPrefix(link[1], "/base/") && !strings.HasPrefix(link[1], "#") {
-				t.Errorf("leads to %s", link[1])
-			}
 		}
 	}
 }

@@ -64,7 +64,9 @@ func TestCORSResponses(t *testing.T) {
 		}
 	}
 	// Docs and pages are nobody's API.
-	s.Client().Get("/sign-in", servicetest.Origin(servicetest.App)).HasHeader("Access-Control-Allow-Origin", "")
+	for _, path := range []string{"/sign-in", "/sessions", "/events"} {
+		alice.Get(path, servicetest.Origin(servicetest.App)).HasHeader("Access-Control-Allow-Origin", "").HasHeader("Cross-Origin-Resource-Policy", "same-origin")
+	}
 }
 
 func TestCORSPreflights(t *testing.T) {
@@ -114,7 +116,7 @@ func TestCrossOriginRequests(t *testing.T) {
 	own := s.URL // the origin of Host
 	changing := []struct{ method, path, body string }{
 		{"POST", servicetest.Plaza, servicetest.EventBody}, {"POST", "/api/event/join/" + id, ""}, {"DELETE", "/api/event/" + id, ""}, {"GET", servicetest.SessionPath, ""}, {"GET", servicetest.RefreshPath, ""}, {"POST", "/sign-out", ""},
-		{"POST", "/sign-in", "username=x"},
+		{"POST", "/sign-in", "username=x"}, {"POST", "/sessions/end", "id=x"}, {"POST", "/sessions/end-others", ""}, {"POST", "/events/edit", "id=x"}, {"POST", "/events/cancel", "id=x"}, {"POST", "/events/leave", "id=x"},
 	}
 	for _, test := range []struct {
 		site, origin string
@@ -155,8 +157,8 @@ func TestCrossOriginRequests(t *testing.T) {
 			for _, call := range changing {
 				// With garbage for cookies: who is refused for the origin is refused first, and nobody signs anybody out.
 				with := []servicetest.RequestOption{servicetest.Header("Sec-Fetch-Site", test.site), servicetest.Origin(test.origin), servicetest.Cookies("token=x; refreshToken=x")}
-				if call.path == "/sign-in" {
-					with = append(with, servicetest.Header("Content-Type", "application/x-www-form-urlencoded"))
+				if !strings.HasPrefix(call.path, "/api/") {
+					with = append(with, servicetest.AsForm)
 				}
 				res := s.Client().Do(call.method, call.path, call.body, with...)
 				refused := res.Status == 403

@@ -574,52 +574,27 @@ func TestEventsPageOfOthers(t *testing.T) {
 // What changes an event needs a live session, found by its current refresh token alone, and the form of nobody is not even read.
 func TestEventsPageNeedsASession(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		for _, test := range []struct {
-			name    string
-			cookies func(c *servicetest.Client) string
-			works   bool
-		}{
-			{"both cookies", func(c *servicetest.Client) string {
-				return "token=" + c.Cookie("token") + "; refreshToken=" + c.Cookie("refreshToken")
-			}, true},
-			{"only the refresh token", func(c *servicetest.Client) string { return "refreshToken=" + c.Cookie("refreshToken") }, true},
-			{"an expired JWT and the refresh token", func(c *servicetest.Client) string {
-				return "token=" + s.ExpiredSession(c.Session) + "; refreshToken=" + c.Cookie("refreshToken")
-			}, true},
-			{"only the JWT", func(c *servicetest.Client) string { return "token=" + c.Cookie("token") }, false},
-			{"a spent refresh token", func(c *servicetest.Client) string {
-				spent := c.Cookie("refreshToken")
-				c.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
-				return "token=" + c.Cookie("token") + "; refreshToken=" + spent
-			}, false},
-			{"a session that was signed out", func(c *servicetest.Client) string {
-				cookies := "token=" + c.Cookie("token") + "; refreshToken=" + c.Cookie("refreshToken")
-				c.Post("/sign-out", "").Is(204, "")
-				return cookies
-			}, false},
-			{"cookies that disagree", func(c *servicetest.Client) string {
-				return "refreshToken=" + c.Cookie("refreshToken") + "; refreshToken=" + servicetest.RefreshToken(5)
-			}, false},
-			{"none", func(*servicetest.Client) string { return "" }, false},
-			{"garbage", func(*servicetest.Client) string { return "token=x; refreshToken=y" }, false},
+		for kind, works := range map[string]bool{
+			"both cookies": true, "the refresh token": true, "an expired JWT and the refresh token": true, "the JWT": false, "the JWT and a spent refresh token": false,
+			"both cookies, signed out": false, "refresh tokens that differ": false, "none": false, "garbage": false,
 		} {
-			s.Run(t, test.name, func(t *testing.T) {
+			s.Run(t, kind, func(t *testing.T) {
 				alice := s.SignIn("alice")
 				id := alice.Create("plaza", "a", servicetest.When)
 				form := openForm(t, alice, id)
 				form.name = "edited"
-				cookies := servicetest.Cookies(test.cookies(alice))
+				cookies := alice.Kind(kind)
 				page := s.Client().Get("/events", cookies).SetsNoCookie()
-				if strings.Contains(page.Body, nobodyIsSignedIn) == test.works || strings.Contains(page.Body, id) != test.works || page.Status != 200 {
+				if strings.Contains(page.Body, nobodyIsSignedIn) == works || strings.Contains(page.Body, id) != works || page.Status != 200 {
 					t.Errorf("%d %s", page.Status, page.Body)
 				}
 				for _, path := range []string{"/events/edit?id=" + id, "/events/cancel?id=" + id} {
-					if page := s.Client().Get(path, cookies).SetsNoCookie(); strings.Contains(page.Body, "edited") || strings.Contains(page.Body, nobodyIsSignedIn) == test.works {
+					if page := s.Client().Get(path, cookies).SetsNoCookie(); strings.Contains(page.Body, "edited") || strings.Contains(page.Body, nobodyIsSignedIn) == works {
 						t.Errorf("%d %s", page.Status, page.Body)
 					}
 				}
 				script := servicetest.Header("Sec-Fetch-Mode", "cors")
-				if !test.works {
+				if !works {
 					form.send(s.Client(), cookies).Is(303, "").HasHeader("Location", "/events").SetsNoCookie()
 					press(s.Client(), "cancel", id, cookies).Is(303, "").HasHeader("Location", "/events").SetsNoCookie()
 					press(s.Client(), "leave", id, cookies).Is(303, "").HasHeader("Location", "/events").SetsNoCookie()
@@ -849,96 +824,6 @@ func TestEventsPageEscapes(t *testing.T) {
 	})
 }
 
-// What a page elsewhere sends with the user's cookies changes nothing; an allowed origin's acts as the user, and cannot read the page.
-func TestEventsPageAcrossOrigins(t *testing.T) {
-	t.Parallel()
-	s := servicetest.ForPages(t)
-	alice := s.SignIn("alice")
-	id := alice.Create("plaza", "a", servicetest.When)
-	form := openForm(t, alice, id)
-	form.name = "edited"
-	for _, with := range [][]servicetest.RequestOption{
-		{servicetest.Header("Sec-Fetch-Site", "cross-site")},
-		{servicetest.Header("Sec-Fetch-Site", "same-site")},
-		{servicetest.Header("Sec-Fetch-Site", "same-site"), servicetest.Origin("https://sub.app.example")},
-		{servicetest.Origin("https://evil.example")},
-		{servicetest.Origin("null")},
-	} {
-		with = append(with, servicetest.Header("Accept", "*/*"))
-		form.send(alice, with...).IsError(403, "cross_origin").SetsNoCookie()
-		press(alice, "cancel", id, with...).IsError(403, "cross_origin").SetsNoCookie()
-		press(alice, "leave", id, with...).IsError(403, "cross_origin").SetsNoCookie()
-	}
-	alice.Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(id, "a", "", servicetest.When, "alice")))
-	from := servicetest.Origin(servicetest.App)
-	alice.Get("/events", from).HasHeader("Access-Control-Allow-Origin", "").HasHeader("Cross-Origin-Resource-Policy", "same-origin")
-	form.send(alice, from, servicetest.Header("Sec-Fetch-Site", "cross-site"), servicetest.Header("Sec-Fetch-Mode", "cors")).Is(204, "").
-		HasHeader("Access-Control-Allow-Origin", "")
-	alice.Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(id, "edited", "", servicetest.When, "alice")))
-}
-
-// The page and its forms work wherever the service is, need no more than their policy allows, and lead nowhere that is not there.
-func TestEventsPageEverywhere(t *testing.T) {
-	t.Parallel()
-	base := func(o *servicetest.Options) { o.BaseURL, _ = url.Parse("https://example.org/base") }
-	for _, test := range []struct {
-		name    string
-		changes []servicetest.Option
-		prefix  string
-	}{
-		{"development", nil, ""},
-		{"development below a path", []servicetest.Option{base}, "/base"},
-		{"production", []servicetest.Option{servicetest.Production}, ""},
-		{"production below a path", []servicetest.Option{servicetest.Production, base}, "/base"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			s := servicetest.New(t, test.changes...)
-			s.AddUser("alice")
-			alice, nobody := s.SignIn("alice"), s.Client()
-			id, old := alice.Create("plaza", "a", servicetest.When), alice.Create("plaza", "old", "2020-01-01T00:00:00Z")
-			for _, path := range []string{"/events", "/events?world=plaza&list=made", "/events?past=true", "/events/edit?id=" + id, "/events/cancel?id=" + id + "&past=true"} {
-				page := alice.Get(path)
-				page.HasHeader("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; script-src 'self'")
-				for _, link := range regexp.MustCompile(`(?:href|action|src)="([^"]*)"`).FindAllStringSubmatch(page.Body, -1) {
-					home := test.prefix != "" && link[1] == "https://example.org/"
-					if (!strings.HasPrefix(link[1], test.prefix+"/") || strings.HasPrefix(link[1], "//")) && link[1] != "#joined" && !home {
-						t.Errorf("%s leads to %q", path, link[1])
-					}
-				}
-				if inline := regexp.MustCompile(`(?i)<style|\sstyle=|<script>`).FindString(page.Body); inline != "" {
-					t.Errorf("%s has %q", path, inline)
-				}
-			}
-			form := readForm(t, alice.Get("/events/edit?world=plaza&past=true&id="+old))
-			if want := test.prefix + "/events/edit?past=true&world=plaza"; form.action != want {
-				t.Errorf("the form goes to %s", form.action)
-			}
-			form.name = "b"
-			alice.Submit(strings.TrimPrefix(form.action, test.prefix), form.encode()).Is(303, "").
-				HasHeader("Location", test.prefix+"/events?past=true&world=plaza#event-"+old)
-			press(alice, "cancel", old).Is(303, "").HasHeader("Location", test.prefix+"/events")
-			for path, returnTo := range map[string]string{
-				"/events":                                 "/events",
-				"/events?world=a%26b%22%F0%9F%8E%89":      "/events?world=a%26b%22%F0%9F%8E%89",
-				"/events/edit?past=true&world=w&id=" + id: "/events?past=true&world=w",
-			} {
-				link := `href="` + test.prefix + `/sign-in?return_to=` + strings.ToLower(url.QueryEscape(test.prefix+returnTo)) + `"`
-				page := nobody.Get(path).Body
-				if strings.Contains(strings.ToLower(page), link) != !strings.HasPrefix(test.name, "production") {
-					t.Errorf("%s: %s", path, page)
-				}
-			}
-			nobody.Do("HEAD", "/events", "").Is(405, "").HasHeader("Allow", "OPTIONS, GET")
-			alice.Post("/events", "", asksForHTML).IsError(405, "method_not_allowed")
-			alice.Get("/events/leave").IsError(404, "not_found")
-			alice.Get("/api/events").IsError(404, "not_found")
-			if script := nobody.Get("/sign-in/page.js"); script.Status != 200 || !strings.HasPrefix(script.Header.Get("Content-Type"), "text/javascript") {
-				t.Errorf("%d %v", script.Status, script.Header)
-			}
-		})
-	}
-}
-
 // Without EVENTS_PAGE there is nothing of it, and no link to it.
 func TestEventsPageOff(t *testing.T) {
 	t.Parallel()
@@ -956,21 +841,4 @@ func TestEventsPageOff(t *testing.T) {
 			t.Errorf("%s: %s", path, page)
 		}
 	}
-}
-
-// Storage that is down is no sign-out, and people get a page.
-func TestEventsPageWithStorageDown(t *testing.T) {
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice := s.SignIn("alice")
-		id := alice.Create("plaza", "a", servicetest.When)
-		form := openForm(t, alice, id)
-		s.Store.Close()
-		alice.Get("/events").IsError(500, "internal").SetsNoCookie()
-		for _, res := range []*servicetest.Response{alice.Get("/events", asksForHTML), form.send(alice), press(alice, "cancel", id), alice.Submit("/sign-out", "", asksForHTML)} {
-			res.SetsNoCookie().HasHeader("Content-Type", "text/html; charset=utf-8")
-			if res.Status != 500 || !strings.Contains(res.Body, `role="alert"`) || !strings.Contains(res.Body, res.Header.Get("X-Request-Id")) || strings.Contains(res.Body, nobodyIsSignedIn) {
-				t.Errorf("%d %s", res.Status, res.Body)
-			}
-		}
-	})
 }

@@ -221,15 +221,3 @@ func checkHealing(t *testing.T, res *servicetest.Response) {
 		}
 	}
 }
-
-// Sign-out ends the session of each refresh token that a browser sends.
-func TestSignOutOfConflictingSessions(t *testing.T) {
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice, bob, carol := s.SignIn("alice"), s.SignIn("bob"), s.SignIn("carol")
-		cookies := "refreshToken=" + alice.Cookie("refreshToken") + "; refreshToken=x; refreshToken=" + bob.Cookie("refreshToken") + "; token=" + carol.Cookie("token")
-		s.Client().Post("/sign-out", "", servicetest.Cookies(cookies)).Is(204, "")
-		alice.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh)
-		bob.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh)
-		carol.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
-	})
-}

@@ -239,26 +239,6 @@ func TestEndOtherSessions(t *testing.T) {
 	}, upTo(3))
 }
 
-// A session that is ended while it is being refreshed stays ended.
-func TestEndSessionThatIsRefreshed(t *testing.T) {
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		laptop := signInFrom(s, "alice", firefox, "")
-		for range 20 {
-			phone := signInFrom(s, "alice", edge, "")
-			_, others := sessionsOf(t, laptop)
-			servicetest.AtOnce(4, func(i int) {
-				if i == 0 {
-					end(laptop, others[0].id).Is(303, "")
-				} else {
-					phone.Get(servicetest.RefreshPath)
-				}
-			})
-			isEnded(t, phone)
-		}
-		lives(t, laptop)
-	}, upTo(3))
-}
-
 // A device whose refresh token a newer sign-in has taken is not listed, but its JWT ends with the others.
 func TestEndOtherSessionsEndsDisplacedOnes(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
@@ -297,58 +277,19 @@ func TestEndSessionOfOthers(t *testing.T) {
 // What ends a session needs a live one.
 func TestEndSessionNeedsALiveOne(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		for _, test := range []struct {
-			name    string
-			cookies func(from *servicetest.Client) string
-			ends    bool
-		}{
-			{"both cookies", func(c *servicetest.Client) string {
-				return "token=" + c.Cookie("token") + "; refreshToken=" + c.Cookie("refreshToken")
-			}, true},
-			{"only the refresh token", func(c *servicetest.Client) string { return "refreshToken=" + c.Cookie("refreshToken") }, true},
-			{"only the JWT", func(c *servicetest.Client) string { return "token=" + c.Cookie("token") }, true},
-			{"a JWT and a spent refresh token", func(c *servicetest.Client) string {
-				spent := c.Cookie("refreshToken")
-				c.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
-				return "token=" + c.Cookie("token") + "; refreshToken=" + spent
-			}, true},
-			{"a spent refresh token", func(c *servicetest.Client) string {
-				spent := c.Cookie("refreshToken")
-				c.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
-				return "refreshToken=" + spent
-			}, false},
-			{"an expired JWT", func(c *servicetest.Client) string { return "token=" + expired(t, s, c) }, false},
-			{"a JWT without a session", func(c *servicetest.Client) string {
-				_, claims := servicetest.DecodeJWT(t, c.Cookie("token"))
-				return "token=" + s.JWT(s.Claims(claims["sub"].(string), time.Hour))
-			}, false},
-			{"a JWT of another key", func(c *servicetest.Client) string {
-				_, claims := servicetest.DecodeJWT(t, c.Cookie("token"))
-				return "token=" + servicetest.Sign([]byte("x"), `{"alg":"HS256"}`, servicetest.Claims(claims).JSON())
-			}, false},
-			{"a JWT that names another user's session", func(c *servicetest.Client) string {
-				_, claims := servicetest.DecodeJWT(t, c.Cookie("token"))
-				return "token=" + s.JWT(s.Claims(s.SignIn("mallory").Session.UserID, time.Hour).And("sid", claims["sid"]))
-			}, false},
-			{"both cookies of a session that was signed out", func(c *servicetest.Client) string {
-				cookies := "token=" + c.Cookie("token") + "; refreshToken=" + c.Cookie("refreshToken")
-				c.Post("/sign-out", "").Is(204, "")
-				return cookies
-			}, false},
-			{"cookies that disagree", func(c *servicetest.Client) string {
-				return "token=" + c.Cookie("token") + "; refreshToken=" + c.Cookie("refreshToken") + "; refreshToken=" + servicetest.RefreshToken(5)
-			}, false},
-			{"none", func(*servicetest.Client) string { return "" }, false},
-			{"garbage", func(*servicetest.Client) string { return "token=x; refreshToken=y" }, false},
+		for kind, ends := range map[string]bool{
+			"both cookies": true, "the refresh token": true, "the JWT": true, "the JWT and a spent refresh token": true,
+			"a spent refresh token": false, "an expired JWT": false, "a JWT without a session": false, "a JWT of another key": false,
+			"a JWT of another user with the session": false, "both cookies, signed out": false, "refresh tokens that differ": false, "none": false, "garbage": false,
 		} {
-			s.Run(t, test.name, func(t *testing.T) {
+			s.Run(t, kind, func(t *testing.T) {
 				from, phone, tablet := signInFrom(s, "alice", firefox, ""), signInFrom(s, "alice", edge, ""), signInFrom(s, "alice", curl, "")
 				at, _ := sessionsOf(t, phone)
-				cookies := servicetest.Cookies(test.cookies(from))
+				cookies := from.Kind(kind)
 				end(s.Client(), at.id, cookies).Is(303, "").HasHeader("Location", "/sessions").SetsNoCookie()
 				endOthers(s.Client(), cookies).Is(303, "").HasHeader("Location", "/sessions").SetsNoCookie()
 				for _, other := range []*servicetest.Client{phone, tablet} {
-					if test.ends {
+					if ends {
 						isEnded(t, other)
 					} else {
 						lives(t, other)
@@ -356,7 +297,7 @@ func TestEndSessionNeedsALiveOne(t *testing.T) {
 				}
 				script := servicetest.Header("Sec-Fetch-Mode", "cors")
 				for _, res := range []*servicetest.Response{end(s.Client(), at.id, cookies, script), endOthers(s.Client(), cookies, script)} {
-					if test.ends {
+					if ends {
 						res.Is(204, "").SetsNoCookie()
 					} else {
 						res.IsError(401, "invalid_token").SetsNoCookie()
@@ -367,36 +308,22 @@ func TestEndSessionNeedsALiveOne(t *testing.T) {
 	}, upTo(3))
 }
 
-// expired is a JWT of the client's session whose only fault is its age.
-func expired(t *testing.T, s *servicetest.Service, c *servicetest.Client) string {
-	_, claims := servicetest.DecodeJWT(t, c.Cookie("token"))
-	return s.JWT(servicetest.Claims(claims).And("exp", s.Clock.Now().Add(-time.Second).Unix()))
-}
-
 // Whoever has no current refresh token is nobody to the page, and spends and revokes nothing there.
 func TestSessionsPageOfNobody(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := signInFrom(s, "alice", firefox, "")
-		spent := alice.Cookie("refreshToken")
-		alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
-		s.Clock.Advance(2 * time.Minute)
-		for name, cookies := range map[string]string{
-			"none":                       "",
-			"a spent refresh token":      "refreshToken=" + spent,
-			"a JWT":                      "token=" + alice.Cookie("token"),
-			"a JWT and a spent token":    "token=" + alice.Cookie("token") + "; refreshToken=" + spent,
-			"an unknown refresh token":   "refreshToken=" + servicetest.RefreshToken(7),
-			"garbage":                    "token=x; refreshToken=y",
-			"refresh tokens that differ": "refreshToken=" + alice.Cookie("refreshToken") + "; refreshToken=" + spent,
-			"JWTs that differ":           "token=x; token=y; refreshToken=" + alice.Cookie("refreshToken"),
+		for _, kind := range []string{
+			"none", "a spent refresh token", "the JWT", "the JWT and a spent refresh token", "an unknown refresh token", "garbage", "refresh tokens that differ", "JWTs that differ",
 		} {
-			s.Run(t, name, func(t *testing.T) { seesNobody(t, s.Client(), servicetest.Cookies(cookies)) })
+			cookies := alice.Kind(kind)
+			s.Clock.Advance(2 * time.Minute)
+			s.Run(t, kind, func(t *testing.T) { seesNobody(t, s.Client(), cookies) })
 		}
 		lives(t, alice) // the spent one was no sign of theft here
 		hasEvents(t, s, "reused 0", "revoked 0")
 
 		// A refresh token is enough, and then nobody can say what its user is called.
-		page := s.Client().Get("/sessions", servicetest.Cookies("refreshToken="+alice.Cookie("refreshToken"))).SetsNoCookie()
+		page := s.Client().Get("/sessions", alice.Kind("the refresh token")).SetsNoCookie()
 		if !strings.Contains(page.Body, "This device") || strings.Contains(page.Body, "alice") {
 			t.Errorf("%s", page.Body)
 		}
@@ -406,7 +333,7 @@ func TestSessionsPageOfNobody(t *testing.T) {
 			t.Errorf("%s", page.Body)
 		}
 		// An expired one does.
-		page = s.Client().Get("/sessions", servicetest.Cookies("token="+expired(t, s, alice)+"; refreshToken="+alice.Cookie("refreshToken")))
+		page = s.Client().Get("/sessions", alice.Kind("an expired JWT and the refresh token"))
 		if !strings.Contains(page.Body, "Signed in as <b dir=\"auto\">alice</b>") {
 			t.Errorf("%s", page.Body)
 		}
@@ -451,104 +378,6 @@ func TestSessionsPageEscapes(t *testing.T) {
 		}
 		if page := c.Get("/sessions").Body; strings.Count(page, "<script") != 1 { // the page's own
 			t.Errorf("%s", page)
-		}
-	}, upTo(3))
-}
-
-// What a page elsewhere sends with the user's cookies ends nothing; an allowed origin's acts as the user, as at /sign-out,
-// and cannot read the page.
-func TestSessionsAcrossOrigins(t *testing.T) {
-	t.Parallel()
-	s := servicetest.ForPages(t, upTo(3))
-	laptop, phone := signInFrom(s, "alice", firefox, ""), signInFrom(s, "alice", edge, "")
-	own, others := sessionsOf(t, laptop)
-	for _, with := range [][]servicetest.RequestOption{
-		{servicetest.Header("Sec-Fetch-Site", "cross-site")},
-		{servicetest.Header("Sec-Fetch-Site", "same-site")},
-		{servicetest.Header("Sec-Fetch-Site", "same-site"), servicetest.Origin("https://sub.app.example")},
-		{servicetest.Origin("https://evil.example")},
-		{servicetest.Origin("null")},
-	} {
-		end(laptop, others[0].id, with...).IsError(403, "cross_origin").SetsNoCookie()
-		end(laptop, own.id, with...).IsError(403, "cross_origin").SetsNoCookie()
-		endOthers(laptop, with...).IsError(403, "cross_origin").SetsNoCookie()
-	}
-	lives(t, laptop)
-	lives(t, phone)
-	from := servicetest.Origin(servicetest.App)
-	laptop.Get("/sessions", from).HasHeader("Access-Control-Allow-Origin", "").HasHeader("Cross-Origin-Resource-Policy", "same-origin")
-	endOthers(laptop, from, servicetest.Header("Sec-Fetch-Site", "cross-site"), servicetest.Header("Sec-Fetch-Mode", "cors")).Is(204, "").
-		HasHeader("Access-Control-Allow-Origin", "")
-	isEnded(t, phone)
-}
-
-// The page and its forms work wherever the service is, and lead nowhere that is not there.
-func TestSessionsPageEverywhere(t *testing.T) {
-	t.Parallel()
-	base := func(o *servicetest.Options) { o.BaseURL, _ = url.Parse("https://example.org/base") }
-	for _, test := range []struct {
-		name    string
-		changes []servicetest.Option
-		prefix  string
-		left    string
-	}{
-		{"development", nil, "", "/sign-in"},
-		{"development below a path", []servicetest.Option{base}, "/base", "/base/sign-in"},
-		{"production", []servicetest.Option{servicetest.Production}, "", "/docs"},
-		{"production below a path", []servicetest.Option{servicetest.Production, base}, "/base", "/base/docs"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			s := servicetest.New(t, append(test.changes, upTo(3))...)
-			s.AddUser("alice")
-			laptop, phone := s.SignIn("alice"), s.SignIn("alice")
-			own, others := sessionsOf(t, laptop)
-			page := laptop.Get("/sessions")
-			page.HasHeader("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; script-src 'self'")
-			for _, link := range regexp.MustCompile(`(?:href|action|src)="([^"]*)"`).FindAllStringSubmatch(page.Body, -1) {
-				home := test.prefix != "" && link[1] == "https://example.org/"
-				if (!strings.HasPrefix(link[1], test.prefix+"/") || strings.HasPrefix(link[1], "//")) && !home {
-					t.Errorf("the page leads to %q", link[1])
-				}
-			}
-			end(laptop, others[0].id).Is(303, "").HasHeader("Location", test.prefix+"/sessions")
-			isEnded(t, phone)
-			endOthers(laptop).Is(303, "").HasHeader("Location", test.prefix+"/sessions")
-			end(laptop, own.id).Is(303, "").HasHeader("Location", test.left)
-			nobody := s.Client()
-			seesNobody(t, nobody)
-			link := `href="` + test.prefix + `/sign-in?return_to=` + strings.ReplaceAll(test.prefix, "/", "%2f") + `/sessions"`
-			if offered := strings.Contains(nobody.Get("/sessions").Body, "/sign-in?"); offered != !strings.HasPrefix(test.name, "production") {
-				t.Errorf("a way to sign in is offered: %v", offered)
-			} else if offered && !strings.Contains(nobody.Get("/sessions").Body, link) {
-				t.Errorf("not %s but %s", link, nobody.Get("/sessions").Body)
-			}
-
-			nobody.Do("HEAD", "/sessions", "").Is(405, "").HasHeader("Allow", "OPTIONS, GET")
-			for _, path := range []string{"/sessions", "/sessions/end", "/sessions/end-others"} {
-				method := "GET"
-				if path == "/sessions" {
-					method = "POST"
-				}
-				s.SignIn("alice").Do(method, path, "").IsError(405, "method_not_allowed").SetsNoCookie()
-			}
-			seesNobody(t, nobody, servicetest.Header("Sec-Purpose", "prefetch"))
-		})
-	}
-}
-
-// Storage that is down is no sign-out: nothing is cleared, and people get a page.
-func TestSessionsWithStorageDown(t *testing.T) {
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice := signInFrom(s, "alice", firefox, "")
-		own, _ := sessionsOf(t, alice)
-		s.Store.Close()
-		html := servicetest.Header("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
-		alice.Get("/sessions").IsError(500, "internal").SetsNoCookie()
-		for _, res := range []*servicetest.Response{alice.Get("/sessions", html), end(alice, own.id, html), endOthers(alice, html)} {
-			res.SetsNoCookie().HasHeader("Content-Type", "text/html; charset=utf-8")
-			if res.Status != 500 || !strings.Contains(res.Body, `role="alert"`) || !strings.Contains(res.Body, res.Header.Get("X-Request-Id")) || strings.Contains(res.Body, nobody) {
-				t.Errorf("%d %s", res.Status, res.Body)
-			}
 		}
 	}, upTo(3))
 }

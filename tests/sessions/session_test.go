@@ -55,21 +55,6 @@ func TestSessionIsActiveOrOneOfFourRefusals(t *testing.T) {
 	})
 }
 
-func TestSessionRefreshesInTheJar(t *testing.T) {
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice := s.SignIn("alice")
-		token, refreshToken := alice.Cookie("token"), alice.Cookie("refreshToken")
-		s.Clock.Advance(15*time.Minute + time.Second)
-		alice.Get("/api/event/plaza").IsError(401, "token_expired")
-		alice.Get(servicetest.SessionPath).Is(200, servicetest.Authenticated)
-		if alice.Cookie("token") == token || alice.Cookie("refreshToken") == refreshToken {
-			t.Error("the cookies are the old ones")
-		}
-		alice.Get("/api/event/plaza").Is(200, `{"events":[]}`)
-		alice.Get(servicetest.SessionPath).Is(200, servicetest.Authenticated).SetsNoCookie()
-	})
-}
-
 // A JWT lives 15 minutes to the second.
 func TestSessionExpiry(t *testing.T) {
 	t.Parallel()
@@ -254,6 +239,12 @@ func TestSessionTokenClaims(t *testing.T) {
 		{"issued in the future", s.JWT(claims.And("iat", now.Unix()+120)), servicetest.SessionInvalid},
 		{"not yet valid", s.JWT(claims.And("nbf", now.Unix()+120)), servicetest.SessionInvalid},
 		{"username a number", s.JWT(claims.And("username", 7)), servicetest.SessionInvalid},
+		{"exp in 10000", s.JWT(claims.And("exp", 253402300800)), servicetest.SessionInvalid},
+		{"iat before 1970", s.JWT(claims.And("iat", -0.5)), servicetest.SessionInvalid},
+		{"iat after 9999", s.JWT(claims.And("iat", 1e300)), servicetest.SessionInvalid},
+		{"iat text", s.JWT(claims.And("iat", "1")), servicetest.SessionInvalid},
+		{"nbf before 1970", s.JWT(claims.And("nbf", -1)), servicetest.SessionInvalid},
+		{"unknown claim twice", servicetest.Sign(servicetest.Key, hs256, `{"x":1,"x":1,`+claims.JSON()[1:]), servicetest.SessionInvalid},
 		{"longer than a cookie may be", s.JWT(claims.And("x", strings.Repeat("x", 4096))), servicetest.SessionInvalid},
 	})
 }
