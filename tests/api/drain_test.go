@@ -17,69 +17,48 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// Until the database has been migrated for the first time every request waits a little, and then is told to come again,
-// pages included.
-func TestStarting(t *testing.T) {
-	t.Parallel()
-	proxy, through := servicetest.EmptyPostgres(t).ThroughProxy()
-	proxy.Down()
-	s := servicetest.NewProgram(t, "DATABASE_URL="+through, "DB_TIMEOUT=2s").Serve()
-	defer http.DefaultClient.CloseIdleConnections()
-	for _, path := range []string{servicetest.SessionPath, servicetest.RefreshPath, servicetest.Plaza, "/docs", "/sign-in", "/sessions", "/nowhere"} {
-		res, err := http.Get(s.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, _ := io.ReadAll(res.Body)
-		res.Body.Close()
-		if res.StatusCode != 503 || res.Header.Get("Retry-After") != "1" || !strings.HasPrefix(string(body), `{"error":"Starting","code":"overloaded","requestId":"`) {
-			t.Errorf("%s: %d %v %s", path, res.StatusCode, res.Header, body)
-		}
-	}
-	proxy.Up()
-	servicetest.Eventually(t, 20*time.Second, "ready", func() bool { return s.Admin("/readyz") == 200 })
-	if status, body := s.Do("GET", servicetest.SessionPath, "", ""); status != 400 || body != servicetest.SessionNoToken {
-		t.Errorf("%d %s", status, body)
-	}
-	s.Signal(syscall.SIGINT)
-	s.Wait(10 * time.Second)
-}
-
-// Requests that come while the service starts wait for that, as clients do who meet a restart. If it is stopped first, they
-// are told to come again.
+// Until the database has been migrated for the first time requests wait for that, as clients do who meet a restart. If it is stopped first
+// or takes too long, they are told to come again, pages included.
 func TestRequestsAwaitTheStart(t *testing.T) {
 	t.Parallel()
-	for _, starts := range []bool{true, false} {
-		t.Run(fmt.Sprintf("starts %v", starts), func(t *testing.T) {
+	for end, timeout := range map[string]string{"it starts": "30s", "it is stopped": "30s", "it takes too long": "2s"} {
+		t.Run(end, func(t *testing.T) {
 			t.Parallel()
 			proxy, through := servicetest.Postgres(t).ThroughProxy()
 			proxy.Down()
-			s := servicetest.NewProgram(t, "DATABASE_URL="+through, "DB_TIMEOUT=30s", "SHUTDOWN_TIMEOUT=60s").Serve()
-			const requests = 10
-			responses := make(chan string, requests)
-			for range requests {
-				go func() {
-					status, body := s.Do("GET", servicetest.SessionPath, "", "")
-					responses <- fmt.Sprintf("%d %.19s", status, body)
-				}()
+			s := servicetest.NewProgram(t, "DATABASE_URL="+through, "DB_TIMEOUT="+timeout, "SHUTDOWN_TIMEOUT=60s").Serve()
+			starts := end == "it starts"
+			paths := []string{servicetest.SessionPath, servicetest.RefreshPath, servicetest.Plaza, "/docs", "/sign-in", "/sessions", "/nowhere"}
+			var wait sync.WaitGroup
+			for _, path := range paths {
+				wait.Go(func() {
+					res, err := http.Get(s.URL + path)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					defer res.Body.Close()
+					body, _ := io.ReadAll(res.Body)
+					refused := res.StatusCode == 503 && res.Header.Get("Retry-After") == "1" && strings.HasPrefix(string(body), `{"error":"Starting","code":"overloaded","requestId":"`)
+					if refused == starts || starts && res.StatusCode >= 500 {
+						t.Errorf("%s: %d %v %s", path, res.StatusCode, res.Header, body)
+					}
+				})
 			}
-			servicetest.Eventually(t, 10*time.Second, "they wait", func() bool {
-				_, metrics := s.AdminBody("/metrics")
-				return strings.Contains(metrics, fmt.Sprintf("\nworldevents_held{of=\"requests\"} %d\n", requests))
-			})
-			want := `503 {"error":"Starting"`
+			if end != "it takes too long" {
+				servicetest.Eventually(t, 10*time.Second, "they wait", func() bool {
+					_, metrics := s.AdminBody("/metrics")
+					return strings.Contains(metrics, fmt.Sprintf("\nworldevents_held{of=\"requests\"} %d\n", len(paths)))
+				})
+			}
 			if starts {
 				proxy.Up()
-				want = fmt.Sprintf("400 %.19s", servicetest.SessionNoToken)
-			} else {
+			} else if end == "it is stopped" {
 				s.Signal(syscall.SIGINT)
 				s.Wait(10 * time.Second)
 			}
-			for range requests {
-				if got := <-responses; got != want {
-					t.Error(got)
-				}
-			}
+			wait.Wait()
+			http.DefaultClient.CloseIdleConnections()
 		})
 	}
 }
