@@ -10,7 +10,6 @@ package hostile
 
 import (
 	"flag"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"regexp"
@@ -116,45 +115,11 @@ func matrix(n int, paths []string) []cell {
 	return all[:min(n, len(all))]
 }
 
-// summary is what is printed at the end.
-type summary struct {
-	begun   time.Time
-	took    map[string]time.Duration // by database
-	cells   map[string]int           // by database
-	slowest time.Duration
-	which   cell
-	failed  []string
-}
-
-func newSummary() *summary {
-	return &summary{begun: time.Now(), took: make(map[string]time.Duration), cells: make(map[string]int)}
-}
-
-func (s *summary) add(t *testing.T, c cell, took time.Duration, faults []string) {
-	s.cells[c.database]++
-	if s.took[c.database] += took; took > s.slowest {
-		s.slowest, s.which = took, c
+// failed reports what was wrong with a cell, and how to run it again.
+func failed(t *testing.T, c cell, faults []string) {
+	t.Helper()
+	if len(faults) > 0 {
+		test, _, _ := strings.Cut(t.Name(), "/")
+		t.Errorf("%v with -seed %d\n    %s\n    again: make test-hostile HOSTILE='-run %s -cell %v'", c, *seed, strings.Join(faults, "\n    "), test, c)
 	}
-	if len(faults) == 0 {
-		return
-	}
-	text := strings.Join(faults, "\n    ")
-	test, _, _ := strings.Cut(t.Name(), "/")
-	t.Errorf("%v\n    %s", c, text)
-	s.failed = append(s.failed, fmt.Sprintf("%v\n    %s\n    again: make test-hostile HOSTILE='-run %s -cell %v'", c, text, test, c))
-}
-
-func (s *summary) print(t *testing.T) {
-	n := 0
-	var b strings.Builder
-	for _, database := range []string{"sqlite", "postgres"} {
-		if n += s.cells[database]; s.cells[database] > 0 {
-			fmt.Fprintf(&b, "%s: %d cells, %.0f a minute\n", database, s.cells[database], float64(s.cells[database])/s.took[database].Minutes())
-		}
-	}
-	for _, failed := range s.failed {
-		fmt.Fprintln(&b, "FAILED", failed)
-	}
-	t.Logf("%d cells in %v with -seed %d, %d failed; the slowest took %v: %v\n%s",
-		n, time.Since(s.begun).Round(time.Second), *seed, len(s.failed), s.slowest.Round(10*time.Millisecond), s.which, &b)
 }

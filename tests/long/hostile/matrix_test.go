@@ -34,7 +34,7 @@ const (
 // Whatever an attacker does, honest users beside it are served, it holds no more memory than its requests may, and what it held
 // is back once it has gone.
 func TestMatrix(t *testing.T) {
-	services, total := make(map[string]*service), newSummary()
+	services := make(map[string]*service)
 	for i, c := range matrix(*cellCount, []string{direct, tlsPath, haproxy, nginx}) {
 		key := c.path + "/" + c.database
 		s := services[key]
@@ -51,12 +51,11 @@ func TestMatrix(t *testing.T) {
 			}
 		}
 		t.Logf("%5.2f s %v", time.Since(begun).Seconds(), c)
-		total.add(t, c, time.Since(begun), faults)
+		failed(t, c, faults)
 		if len(faults) > 0 {
 			s.renew() // the next cell finds what it would find alone
 		}
 	}
-	total.print(t)
 }
 
 // renew starts the service again over its database.

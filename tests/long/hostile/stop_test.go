@@ -22,21 +22,12 @@ const (
 
 // A stop under attack is over in time, and breaks no request of those who send and read: the attacker's are aborted first.
 func TestStop(t *testing.T) {
-	cells := matrix(*stopCount, []string{direct, tlsPath})
-	total, mu := newSummary(), sync.Mutex{}
-	t.Run("cells", func(t *testing.T) {
-		for i, c := range cells {
-			t.Run(c.String(), func(t *testing.T) {
-				t.Parallel()
-				begun := time.Now()
-				faults := stopped(t, c, i)
-				mu.Lock()
-				defer mu.Unlock()
-				total.add(t, c, time.Since(begun), faults)
-			})
-		}
-	})
-	total.print(t)
+	for i, c := range matrix(*stopCount, []string{direct, tlsPath}) {
+		t.Run(c.String(), func(t *testing.T) {
+			t.Parallel()
+			failed(t, c, stopped(t, c, i))
+		})
+	}
 }
 
 // stopped runs a cell of few connections, stops the service meanwhile, and returns what was wrong.
