@@ -2,11 +2,9 @@ package eventlist
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,39 +26,6 @@ func (c *coalescer) ask(ctx context.Context) (*sharedRead, error) {
 // aList is the list of a reading in a test.
 func aList(text string) *heldList {
 	return &heldList{etag: text, json: bytes.Repeat([]byte(text), 4096/len(text))}
-}
-
-// A list is compressed once for all who share it.
-func TestCompressedOnce(t *testing.T) {
-	l := aList("x")
-	var first atomic.Pointer[byte]
-	var wait sync.WaitGroup
-	for range 16 {
-		wait.Go(func() {
-			body := l.content(true)
-			if !first.CompareAndSwap(nil, &body[0]) && first.Load() != &body[0] {
-				t.Error("it was compressed again")
-			}
-			if text := decompressed(t, body); text != string(l.content(false)) {
-				t.Errorf("it becomes %.40q", text)
-			}
-		})
-	}
-	wait.Wait()
-}
-
-// decompressed is what a body of gzip contains.
-func decompressed(t *testing.T, body []byte) string {
-	z, err := gzip.NewReader(bytes.NewReader(body))
-	if err != nil {
-		t.Error(err)
-		return ""
-	}
-	text, err := io.ReadAll(z)
-	if err != nil {
-		t.Error(err)
-	}
-	return string(text)
 }
 
 // A reading that is shared began after all who share it asked.

@@ -2,7 +2,6 @@ package eventlist
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -173,14 +172,5 @@ func BenchmarkEncode(b *testing.B) {
 				e.release()
 			}
 		})
-	}
-}
-
-func BenchmarkETag(b *testing.B) {
-	t, text := newTagger([]byte("key")), make([]byte, 16<<10)
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		binary.NativeEndian.PutUint64(text, uint64(b.N))
-		t.etag("", text)
 	}
 }

@@ -89,11 +89,6 @@ func addEvent(t *testing.T, store *models.Store, caller models.Caller, world str
 
 var plaza = eventlist.Query{World: "plaza"}
 
-// upTo is the list of the plaza with a limit.
-func upTo(limit int32) eventlist.Query {
-	return eventlist.Query{World: "plaza", Raw: fmt.Sprint("limit=", limit), Params: gen.ListEventsParams{Limit: &limit}}
-}
-
 // get returns the list as it is now.
 func (l *Lists) get(t *testing.T, caller models.Caller, q eventlist.Query) *httptest.ResponseRecorder {
 	t.Helper()
@@ -408,61 +403,6 @@ func TestWriteDuringRest(t *testing.T) {
 	})
 }
 
-// Who was signed out meanwhile gets no list when it changes, and no 304 at the end, while others get theirs.
-func TestSignedOutMeanwhile(t *testing.T) {
-	testLive(t, func(t *testing.T, l *Lists, other *models.Store) {
-		alice, gone := signIn(t, l.store, "alice"), signIn(t, l.store, "gone")
-		addEvent(t, l.store, alice, "plaza")
-		etag := l.etag(t, alice, plaza)
-		begin := func(caller models.Caller, q eventlist.Query, wait time.Duration) *awaiting {
-			return l.begin(t.Context(), caller, q, etag, wait)
-		}
-		stays, leaves := begin(alice, plaza, 20*time.Second), begin(gone, plaza, 20*time.Second)
-		ends, endsToo := begin(alice, upTo(9), 3*time.Second), begin(gone, upTo(9), 3*time.Second)
-		l.waits(t, 4)
-		if _, err := other.RevokeSession(t.Context(), gone); err != nil {
-			t.Fatal(err)
-		}
-		ends.is(t, 304)
-		addEvent(t, l.store, alice, "plaza")
-		stays.is(t, 200)
-		for _, a := range []*awaiting{leaves, endsToo} {
-			if <-a.done; !errors.Is(a.err, models.ErrSignedOut) || a.Body.Len() > 0 {
-				t.Errorf("%d %v, %d bytes", a.Code, a.err, a.Body.Len())
-			}
-		}
-	})
-}
-
-// A user has an eighth of the places at most, and who finds none gets the list at once.
-func TestPlaces(t *testing.T) {
-	testLive(t, func(t *testing.T, l *Lists, _ *models.Store) {
-		l.watches = New(l.store, l.lists, Options{MaxWatches: 16}).watches
-		var callers []models.Caller
-		for i := range 13 {
-			callers = append(callers, signIn(t, l.store, string(rune('a'+i))))
-		}
-		addEvent(t, l.store, callers[0], "plaza")
-		etag := l.etag(t, callers[0], plaza)
-		waiting := int64(0)
-		for _, caller := range callers {
-			for n := range 3 {
-				a := l.begin(t.Context(), caller, plaza, etag, 10*time.Second)
-				if waiting < 8 && n < 2 || waiting < 16 && n < 1 {
-					waiting++
-				} else {
-					a.is(t, 304)
-					if a.Header().Get("Retry-After") == "" {
-						t.Error("a 304 that came early does not say so")
-					}
-				}
-				l.waits(t, waiting)
-			}
-		}
-		time.Sleep(10 * time.Second)
-	})
-}
-
 // While those who have waited have their responses written, few at once, others are served.
 func TestFewAnswersAtOnce(t *testing.T) {
 	testLive(t, func(t *testing.T, l *Lists, _ *models.Store) {
@@ -530,33 +470,6 @@ func TestWaitingIsNotCutShort(t *testing.T) {
 		time.Sleep(time.Until(deadline))
 		addEvent(t, l.store, alice, "plaza")
 		a.is(t, 200)
-	})
-}
-
-// A stop ends all waits, those that are about to begin, too.
-func TestStop(t *testing.T) {
-	testLive(t, func(t *testing.T, l *Lists, _ *models.Store) {
-		alice := signIn(t, l.store, "alice")
-		etag := l.etag(t, alice, plaza)
-		var all []*awaiting
-		for range 20 {
-			all = append(all, l.begin(t.Context(), alice, plaza, etag, 20*time.Second))
-		}
-		l.waits(t, 20)
-		beforeAwait = l.Stop
-		defer func() { beforeAwait = func() {} }()
-		all = append(all, l.begin(t.Context(), alice, plaza, etag, 20*time.Second))
-		synctest.Wait()
-		all = append(all, l.begin(t.Context(), alice, plaza, etag, 20*time.Second))
-		from := time.Now()
-		for _, a := range all {
-			if a.is(t, 304); a.Header().Get("Retry-After") == "" || a.Header().Get("Etag") != etag {
-				t.Error(a.Header())
-			}
-		}
-		if took := time.Since(from); took > 0 {
-			t.Errorf("after %v", took)
-		}
 	})
 }
 
