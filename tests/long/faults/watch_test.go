@@ -7,8 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"os"
-	"strconv"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -18,17 +17,6 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// watchSize is how much a history of watchers does.
-type watchSize struct{ watchers, worlds, writes, cuts, kills int }
-
-// watchRuns are the histories of a test: a small one, or as many whole ones as WATCH_RUNS says.
-func watchRuns() (size watchSize, runs int) {
-	if runs, _ = strconv.Atoi(os.Getenv("WATCH_RUNS")); runs > 0 {
-		return watchSize{watchers: 200, worlds: 20, writes: 1000, cuts: 20, kills: 5}, runs
-	}
-	return watchSize{watchers: 40, worlds: 8, writes: 150, cuts: 4, kills: 1}, 1
-}
-
 // watcher holds a list and waits for news of it, as a page does.
 type watcher struct {
 	*user
@@ -37,8 +25,7 @@ type watcher struct {
 	mu   sync.Mutex
 	etag string
 	body string
-	at   time.Time // when it came
-	bad  string    // a response that must not be
+	bad  string // a response that must not be
 }
 
 // watch asks once and takes what comes. It waits for long: each new request would find what the waiting has missed.
@@ -54,7 +41,7 @@ func (w *watcher) watch(ctx context.Context) {
 		if res.Header.Get("ETag") == etag {
 			w.bad = "the list that the client has"
 		}
-		w.etag, w.body, w.at = res.Header.Get("ETag"), res.Body, time.Now()
+		w.etag, w.body = res.Header.Get("ETag"), res.Body
 		return
 	case res.Status == 304 && res.Header.Get("Retry-After") == "":
 		return
@@ -66,16 +53,18 @@ func (w *watcher) watch(ctx context.Context) {
 	w.mu.Lock()
 }
 
-func (w *watcher) has(body string) (ok bool, at time.Time) {
+func (w *watcher) has(body string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.body == body, w.at
+	return w.body == body
 }
+
+// How much a history of watchers does.
+const watchers, worlds, writes, cuts = 40, 8, 150, 4
 
 // audience is watchers of worlds, and writers, on two instances.
 type audience struct {
 	t         *testing.T
-	size      watchSize
 	programs  []*servicetest.Program
 	processes []*servicetest.Process
 	transport *http.Transport
@@ -88,9 +77,9 @@ type audience struct {
 
 func world(n int) string { return fmt.Sprintf("world %d", n) }
 
-func newAudience(t *testing.T, size watchSize, programs ...*servicetest.Program) *audience {
+func newAudience(t *testing.T, programs ...*servicetest.Program) *audience {
 	t.Helper()
-	a := &audience{t: t, size: size, programs: programs, transport: newTransport(size.watchers)}
+	a := &audience{t: t, programs: programs, transport: newTransport(watchers)}
 	t.Cleanup(a.transport.CloseIdleConnections)
 	for _, p := range programs {
 		a.processes = append(a.processes, p.ServeReady())
@@ -105,7 +94,7 @@ func newAudience(t *testing.T, size watchSize, programs ...*servicetest.Program)
 		}
 		a.writers = append(a.writers, both)
 	}
-	for i := range size.worlds {
+	for i := range worlds {
 		for range 3 {
 			id, res := a.writers[0][0].create(world(i), "x")
 			if id == "" {
@@ -117,9 +106,9 @@ func newAudience(t *testing.T, size watchSize, programs ...*servicetest.Program)
 	for i := range 20 { // of one user at most an eighth of MAX_WAITING wait
 		u := signIn(t, a.transport, a.processes[0].URL, fmt.Sprintf("watcher %d", i))
 		u.Timeout = 70 * time.Second
-		for j := i; j < size.watchers; j += 20 {
-			w := &watcher{user: u.clone(), path: "/api/event/" + url.PathEscape(world(j%size.worlds))}
-			w.URL = a.processes[j/size.worlds%len(a.processes)].URL
+		for j := i; j < watchers; j += 20 {
+			w := &watcher{user: u.clone(), path: "/api/event/" + url.PathEscape(world(j%worlds))}
+			w.URL = a.processes[j/worlds%len(a.processes)].URL
 			a.watchers = append(a.watchers, w)
 		}
 	}
@@ -156,7 +145,7 @@ func (a *audience) write(instance int) bool {
 	a.eventsMu.Unlock()
 	switch n := rand.IntN(10); {
 	case n < 2:
-		id, _ := u.create(world(rand.IntN(a.size.worlds)), "x")
+		id, _ := u.create(world(rand.IntN(worlds)), "x")
 		if id != "" {
 			a.eventsMu.Lock()
 			a.events = append(a.events, id)
@@ -176,7 +165,7 @@ func (a *audience) writeAll(each func(n int)) {
 	var all sync.WaitGroup
 	for i := range 4 {
 		all.Go(func() {
-			for done.Load() < int64(a.size.writes) {
+			for done.Load() < writes {
 				if a.write(i % len(a.processes)) {
 					done.Add(1)
 				} else {
@@ -211,10 +200,10 @@ func (a *audience) restart(i int) {
 }
 
 // settle waits until each of the watchers has what a plain GET says.
-func (a *audience) settle(when string, watchers []*watcher) {
+func (a *audience) settle(when string, all []*watcher) {
 	a.t.Helper()
 	final := make(map[string]string)
-	for i := range a.size.worlds {
+	for i := range worlds {
 		path := "/api/event/" + url.PathEscape(world(i))
 		for instance := 0; final[path] == "" && instance < len(a.processes); instance++ { // one may be dead
 			if res := a.writers[0][instance].Do("GET", path, ""); res.Status == 200 {
@@ -222,50 +211,25 @@ func (a *audience) settle(when string, watchers []*watcher) {
 			}
 		}
 	}
-	stale := len(watchers)
-	for deadline := time.Now().Add(20 * time.Second); stale > 0 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		stale = 0
-		for _, w := range watchers {
-			if ok, _ := w.has(final[w.path]); !ok {
-				stale++
-			}
-		}
-	}
-	if stale > 0 {
-		for _, w := range watchers {
-			if ok, at := w.has(final[w.path]); !ok {
-				a.t.Logf("%s%s is stale since %v", w.URL, w.path, time.Since(at))
-			}
-		}
-		a.t.Fatalf("%s: %d of %d watchers are stale", when, stale, len(watchers))
-	}
+	servicetest.Eventually(a.t, 20*time.Second, when+" no watcher has an old list", func() bool {
+		return !slices.ContainsFunc(all, func(w *watcher) bool { return !w.has(final[w.path]) })
+	})
 }
-
-// ofListeners selects the connections that listen.
-const ofListeners = "FROM pg_stat_activity WHERE query LIKE 'LISTEN %'"
 
 // Watchers never end up with an old list, whatever is cut and killed meanwhile, and whoever wrote.
 func TestWatchers(t *testing.T) {
 	t.Parallel()
-	size, runs := watchRuns()
-	for range runs {
-		t.Run("postgres", func(t *testing.T) {
-			server := servicetest.NewPostgresServer(t, "fsync=off", "synchronous_commit=off")
-			program := servicetest.NewProgram(t, "DATABASE_URL="+server.URL())
-			watchHistory(t, size, server, program, program.Another())
-		})
-		t.Run("pgbouncer", func(t *testing.T) {
-			server := servicetest.NewPostgresServer(t, "fsync=off", "synchronous_commit=off")
-			pooled, _ := startPgBouncer(t, server, 10)
-			program := servicetest.NewProgram(t, "DATABASE_URL=postgres://postgres@"+pooled+"/worldevents?default_query_exec_mode=exec", "DB_MAX_CONNS=5")
-			watchHistory(t, size, server, program, program.Another())
-			nobodyListens(t, pooled)
-		})
-		t.Run("sqlite", func(t *testing.T) {
-			program := servicetest.NewProgram(t)
-			watchHistory(t, size, nil, program, program.Another())
-		})
-	}
+	t.Run("postgres", func(t *testing.T) {
+		server := servicetest.NewPostgresServer(t, "fsync=off", "synchronous_commit=off")
+		watchHistory(t, server, servicetest.NewProgram(t, "DATABASE_URL="+server.URL()))
+	})
+	t.Run("pgbouncer", func(t *testing.T) {
+		server := servicetest.NewPostgresServer(t, "fsync=off", "synchronous_commit=off")
+		pooled, _ := startPgBouncer(t, server, 10)
+		watchHistory(t, server, servicetest.NewProgram(t, "DATABASE_URL=postgres://postgres@"+pooled+"/worldevents?default_query_exec_mode=exec", "DB_MAX_CONNS=5"))
+		nobodyListens(t, pooled)
+	})
+	t.Run("sqlite", func(t *testing.T) { watchHistory(t, nil, servicetest.NewProgram(t)) })
 }
 
 // nobodyListens looks at the server connections that PgBouncer has: whoever gets one of them would be told what others
@@ -290,27 +254,27 @@ func nobodyListens(t *testing.T, pooled string) {
 	}
 }
 
-// watchHistory is random writes while listeners are cut and instances are killed, and then the worst of ends.
-func watchHistory(t *testing.T, size watchSize, server *servicetest.PostgresServer, programs ...*servicetest.Program) {
+// watchHistory is random writes while listeners are cut and an instance is killed, and then the worst of ends.
+func watchHistory(t *testing.T, server *servicetest.PostgresServer, program *servicetest.Program) {
 	t.Helper()
-	a := newAudience(t, size, programs...)
-	cuts, kills := 0, 0
+	a := newAudience(t, program, program.Another())
+	cut, killed := 0, false
 	a.writeAll(func(n int) {
-		if server != nil && cuts < size.cuts && n >= (cuts+1)*size.writes/(size.cuts+1) {
-			server.Exec("SELECT pg_terminate_backend(pid) " + ofListeners)
-			cuts++
+		if server != nil && cut < cuts && n >= (cut+1)*writes/(cuts+1) {
+			server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN %'")
+			cut++
 		}
-		if kills < size.kills && n >= (kills+1)*size.writes/(size.kills+1) {
-			a.kill(kills % 2)
-			a.restart(kills % 2)
-			kills++
+		if !killed && n >= writes/2 {
+			a.kill(0)
+			a.restart(0)
+			killed = true
 		}
 	})
 	a.settle("after random writes", a.watchers)
 
 	// A write whose instance dies as it is acknowledged, and of which nobody is told.
 	for i := range 2 {
-		for n := range a.size.worlds {
+		for n := range worlds {
 			if id, res := a.writers[0][i].create(world(n), "the last"); id == "" {
 				t.Fatal(res)
 			}
@@ -320,79 +284,4 @@ func watchHistory(t *testing.T, size watchSize, server *servicetest.PostgresServ
 		a.restart(i)
 		a.settle("after its return", a.watchers)
 	}
-}
-
-// told is how often an instance was told that another has written.
-func (a *audience) told(instance int) float64 {
-	a.t.Helper()
-	return gauge(a.t, a.processes[instance], "worldevents_hints_received_total")
-}
-
-// Writes of which no instance is told are found by asking.
-func TestWatchersWithoutHints(t *testing.T) {
-	t.Parallel()
-	size := watchSize{watchers: 100, worlds: 50}
-	t.Run("postgres", func(t *testing.T) {
-		server := servicetest.NewPostgresServer(t, "fsync=off", "synchronous_commit=off")
-		program := servicetest.NewProgram(t, "DATABASE_URL="+server.URL())
-		withoutHints(t, newAudience(t, size, program, program.Another()), server.Database())
-	})
-	t.Run("sqlite", func(t *testing.T) {
-		db := servicetest.SQLite(t)
-		program := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
-		withoutHints(t, newAudience(t, size, program, program.Another()), db)
-	})
-}
-
-func withoutHints(t *testing.T, a *audience, db *servicetest.Database) {
-	t.Helper()
-	for i := range 3 {
-		time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond) // at any moment between two questions
-		for n := i; n < a.size.worlds; n += 10 {
-			db.Exec("UPDATE events SET name = ? WHERE world_id = ?", fmt.Sprint("renamed ", i), world(n))
-		}
-		a.settle("after writes behind the service's back", a.watchers)
-	}
-}
-
-// Instances whose listening connections are silent for ever find what others write, notice, and listen again.
-func TestWatchersWhileListenersAreSilent(t *testing.T) {
-	t.Parallel()
-	server := servicetest.NewPostgresServer(t, "fsync=off", "synchronous_commit=off")
-	program := servicetest.NewProgram(t, "DATABASE_URL="+server.URL())
-	a := newAudience(t, watchSize{watchers: 80, worlds: 20}, program, program.Another())
-	db := server.Database()
-	// isTold has an instance write until the other one is told of it.
-	isTold := func(when string) {
-		t.Helper()
-		for i := range a.processes {
-			before := a.told(1 - i)
-			servicetest.Eventually(t, 20*time.Second, when+" a hint arrives", func() bool {
-				a.write(i)
-				return a.told(1-i) > before
-			})
-		}
-		a.settle(when, a.watchers)
-	}
-	isTold("at first")
-	var pids []int
-	rows, err := db.DB.Query("SELECT pid " + ofListeners)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for rows.Next() {
-		pids = append(pids, 0)
-		rows.Scan(&pids[len(pids)-1])
-	}
-	rows.Close()
-	if len(pids) != 2 {
-		t.Fatalf("%d connections listen", len(pids))
-	}
-	for _, pid := range pids {
-		syscall.Kill(pid, syscall.SIGSTOP)
-	}
-	for !a.write(0) || !a.write(1) {
-	}
-	a.settle("while nobody is told", a.watchers)
-	isTold("once all listen again")
 }
