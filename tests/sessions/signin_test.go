@@ -80,32 +80,15 @@ func TestSignInReturnTo(t *testing.T) {
 		s            *servicetest.Service
 	}{{"at the root", "", servicetest.New(t)}, {"below a path", "/base", servicetest.New(t, base)}} {
 		test.s.Run(t, test.name, func(t *testing.T) {
-			for to, location := range map[string]string{
-				"":                       test.prefix + "/docs",
-				test.prefix + "/sign-in": test.prefix + "/sign-in",
-				test.prefix + "/api/event/a%2Fb?limit=1&from=2030-01-01T00:00:00Z": test.prefix + "/api/event/a%2Fb?limit=1&from=2030-01-01T00:00:00Z",
-				test.prefix + "/docs#/events":                                      test.prefix + "/docs#/events",
-				"//evil.example":                                                   test.prefix + "/docs",
-				"///evil.example":                                                  test.prefix + "/docs",
-				`/\evil.example`:                                                   test.prefix + "/docs",
-				`\\evil.example`:                                                   test.prefix + "/docs",
-				`/` + "\t" + `/evil.example`:                                       test.prefix + "/docs",
-				"/\n/evil.example":                                                 test.prefix + "/docs",
-				"\t//evil.example":                                                 test.prefix + "/docs",
-				" //evil.example":                                                  test.prefix + "/docs",
-				"https://evil.example":                                             test.prefix + "/docs",
-				"https:evil.example":                                               test.prefix + "/docs",
-				"http:/evil.example":                                               test.prefix + "/docs",
-				"javascript:alert(1)":                                              test.prefix + "/docs",
-				"data:text/html,x":                                                 test.prefix + "/docs",
-				"evil.example":                                                     test.prefix + "/docs",
-				"@evil.example":                                                    test.prefix + "/docs",
-				".evil.example":                                                    test.prefix + "/docs",
-				"?x":                                                               test.prefix + "/docs",
-				`"><script>alert(1)</script>`:                                      test.prefix + "/docs",
-				test.prefix + "/x\r\nSet-Cookie: a=b":                              test.prefix + "/docs",
-				test.prefix + "/%zz":                                               test.prefix + "/docs",
-			} {
+			kept := []string{"/sign-in", "/api/event/a%2Fb?limit=1&from=2030-01-01T00:00:00Z", "/docs#/events"}
+			for i, to := range append(kept, "", "//evil.example", "///evil.example", `/\evil.example`, `\\evil.example`, "/\t/evil.example", "/\n/evil.example", "\t//evil.example", " //evil.example",
+				"https://evil.example", "https:evil.example", "http:/evil.example", "javascript:alert(1)", "data:text/html,x", "evil.example", "@evil.example", ".evil.example", "?x",
+				`"><script>alert(1)</script>`, test.prefix+"/x\r\nSet-Cookie: a=b", test.prefix+"/%zz") {
+				location := test.prefix + "/docs"
+				if i < len(kept) {
+					to = test.prefix + to
+					location = to
+				}
 				test.s.Run(t, fmt.Sprintf("%q", to), func(t *testing.T) {
 					form := url.Values{"username": {"alice"}, "return_to": {to}}.Encode()
 					test.s.Client().Post("/sign-in", form, servicetest.AsForm).Is(303, "").HasHeader("Location", location)
