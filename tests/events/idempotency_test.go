@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -176,42 +175,4 @@ func TestIdempotencyKeyRaces(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Who holds the row of an event delays those who repeat its creation, and nothing else of the same user.
-func TestIdempotencyKeyLocked(t *testing.T) {
-	t.Parallel()
-	s := servicetest.Start(t, servicetest.Postgres(t))
-	alice := s.SignIn("alice")
-	id := keyed(alice, servicetest.Plaza, boatTrip, "k")
-	tx := servicetest.BeginTx(t, s.Database)
-	if _, err := tx.Exec("UPDATE events SET name = 'locked' WHERE id = CAST($1 AS uuid)", id); err != nil {
-		t.Fatal(err)
-	}
-	var repeats sync.WaitGroup
-	var waiting atomic.Int64
-	for range 4 {
-		waiting.Add(1)
-		repeats.Go(func() {
-			defer waiting.Add(-1)
-			if again := keyed(alice, servicetest.Plaza, boatTrip, "k"); again != id {
-				t.Errorf("%s, want %s", again, id)
-			}
-		})
-	}
-	servicetest.Eventually(t, 20*time.Second, "they wait for the row", func() bool {
-		var n int
-		s.Database.Read("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'", nil, &n)
-		return n > 0
-	})
-	for range 20 {
-		alice.Create("elsewhere", "n", servicetest.When)
-	}
-	if n := waiting.Load(); n != 4 {
-		t.Errorf("%d of 4 still wait", n)
-	}
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	repeats.Wait()
 }

@@ -12,47 +12,40 @@ import (
 
 // A row that somebody has locked delays those who need it, and nobody else, for as long as it is locked.
 func TestLockedRowDelaysOnlyItsOwn(t *testing.T) {
+	const event, user = "SELECT FROM events WHERE name = 'locked' FOR UPDATE", "SELECT FROM users WHERE username = 'bob' FOR UPDATE"
 	const session = "SELECT FROM sessions WHERE user_id = (SELECT id FROM users WHERE username = 'bob') FOR UPDATE"
+	leave := func(bob *servicetest.Client, id string) *servicetest.Response { return bob.Delete("/api/event/" + id) }
+	refresh := func(bob *servicetest.Client, _ string) *servicetest.Response { return bob.Get(servicetest.RefreshPath) }
 	for _, test := range []struct {
 		name string
 		lock string
 		need func(bob *servicetest.Client, id string) *servicetest.Response
+		same bool // others join and leave the same event meanwhile
 	}{
-		{"event", "SELECT FROM events WHERE name = 'locked' FOR UPDATE",
-			func(bob *servicetest.Client, id string) *servicetest.Response {
-				return bob.Post("/api/event/join/"+id, "")
-			}},
-		{"event of a leave", "SELECT FROM events WHERE name = 'locked' FOR UPDATE",
-			func(bob *servicetest.Client, id string) *servicetest.Response { return bob.Delete("/api/event/" + id) }},
-		{"RSVP", "DELETE FROM rsvps WHERE username = 'bob'",
-			func(bob *servicetest.Client, id string) *servicetest.Response { return bob.Delete("/api/event/" + id) }},
-		{"user", "SELECT FROM users WHERE username = 'bob' FOR UPDATE",
-			func(bob *servicetest.Client, id string) *servicetest.Response {
-				return bob.Post("/api/event/w", `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z"}`)
-			}},
-		{"session", session,
-			func(bob *servicetest.Client, id string) *servicetest.Response {
-				return bob.Get(servicetest.RefreshPath)
-			}},
-		{"sign-in", "SELECT FROM users WHERE username = 'bob' FOR UPDATE",
-			func(bob *servicetest.Client, id string) *servicetest.Response {
-				return bob.Post("/sign-in", "username=bob", servicetest.AsForm)
-			}},
-		{"sign-out", session,
-			func(bob *servicetest.Client, id string) *servicetest.Response { return bob.Post("/sign-out", "") }},
-		{"sign-out beside tokens that are made up", session,
-			func(bob *servicetest.Client, id string) *servicetest.Response {
-				madeUp := fmt.Sprintf("refreshToken=%0128x", rand.Uint64()) // another one each time
-				return bob.Post("/sign-out", "", servicetest.Cookies("refreshToken="+bob.Cookie("refreshToken")+"; "+madeUp))
-			}},
-		{"sign-out everywhere", session,
-			func(bob *servicetest.Client, id string) *servicetest.Response {
-				return bob.Post("/sign-out?everywhere=true", "")
-			}},
-		{"reuse", session,
-			func(bob *servicetest.Client, id string) *servicetest.Response {
-				return bob.Get(servicetest.RefreshPath)
-			}},
+		{"event", event, func(bob *servicetest.Client, id string) *servicetest.Response {
+			return bob.Post("/api/event/join/"+id, "")
+		}, false},
+		{"event of a leave", event, leave, false},
+		{"RSVP", "DELETE FROM rsvps WHERE username = 'bob'", leave, true},
+		{"user", user, func(bob *servicetest.Client, id string) *servicetest.Response {
+			return bob.Post("/api/event/w", servicetest.EventBody)
+		}, true},
+		{"user of a join", user, func(bob *servicetest.Client, id string) *servicetest.Response {
+			return bob.Post("/api/event/join/"+id, "")
+		}, true},
+		{"session", session, refresh, true},
+		{"sign-in", user, func(bob *servicetest.Client, _ string) *servicetest.Response {
+			return bob.Post("/sign-in", "username=bob", servicetest.AsForm)
+		}, true},
+		{"sign-out", session, func(bob *servicetest.Client, _ string) *servicetest.Response { return bob.Post("/sign-out", "") }, true},
+		{"sign-out beside tokens that are made up", session, func(bob *servicetest.Client, _ string) *servicetest.Response {
+			madeUp := fmt.Sprintf("refreshToken=%0128x", rand.Uint64()) // another one each time
+			return bob.Post("/sign-out", "", servicetest.Cookies("refreshToken="+bob.Cookie("refreshToken")+"; "+madeUp))
+		}, true},
+		{"sign-out everywhere", session, func(bob *servicetest.Client, _ string) *servicetest.Response {
+			return bob.Post("/sign-out?everywhere=true", "")
+		}, true},
+		{"reuse", session, refresh, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -93,51 +86,15 @@ func TestLockedRowDelaysOnlyItsOwn(t *testing.T) {
 						user.Delete("/api/event/"+id).Is(200, servicetest.Success)
 						user.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
 						user.Get("/api/event/nowhere").Is(200, servicetest.List())
+						if test.same {
+							user.Post("/api/event/join/"+locked, "").Is(200, servicetest.Success)
+							user.Delete("/api/event/"+locked).Is(200, servicetest.Success)
+						}
 						s.Client().Post("/sign-in", fmt.Sprint("username=new", i, n), servicetest.AsForm).Is(303, "")
 					}
 				})
 			}
 			wait.Wait() // all this time the row is locked
-			if err := tx.Rollback(); err != nil {
-				t.Fatal(err)
-			}
-		})
-	}
-}
-
-// Who needs a user who is locked, such as one who is being renamed, or an RSVP of theirs, keeps nobody else from the same event.
-func TestLockedUserKeepsNobodyFromEvents(t *testing.T) {
-	for name, lock := range map[string]string{
-		"user": "SELECT FROM users WHERE username = 'bob' FOR UPDATE",
-		"RSVP": "DELETE FROM rsvps WHERE username = 'bob'",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := servicetest.Start(t, servicetest.Postgres(t))
-			alice, bob := s.SignIn("alice"), s.SignIn("bob")
-			id := alice.Create("w", "n", servicetest.When)
-			if name == "RSVP" {
-				bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
-			}
-			users := make([]*servicetest.Client, 12)
-			for i := range users {
-				users[i] = s.SignIn(fmt.Sprint("user", i))
-			}
-			tx := servicetest.BeginTx(t, s.Database, lock)
-			var all, wait sync.WaitGroup
-			defer all.Wait()
-			for range 10 {
-				all.Go(func() { bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success) })
-			}
-			for _, user := range users {
-				wait.Go(func() {
-					for range 8 {
-						user.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
-						user.Delete("/api/event/"+id).Is(200, servicetest.Success)
-					}
-				})
-			}
-			wait.Wait() // all this time bob is locked
 			if err := tx.Rollback(); err != nil {
 				t.Fatal(err)
 			}

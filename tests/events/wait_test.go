@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,19 +105,6 @@ func TestWaitForChange(t *testing.T) {
 			t.Errorf("%d changed", n)
 		}
 		servicetest.Eventually(t, servicetest.Soon, "nobody waits", func() bool { return servicetest.Waits(t, s) == 0 })
-	})
-}
-
-// A list that was polled for long is waited for like any other.
-func TestWaitAfterPolling(t *testing.T) {
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice, id, tag := servicetest.WatcherOf(s)
-		for range often {
-			alice.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(304, "")
-		}
-		res := servicetest.Await(t, s, alice, servicetest.Plaza+"?wait=50", tag)
-		alice.Delete("/api/event/"+id).Is(200, servicetest.Success)
-		servicetest.Come(t, res).Is(200, servicetest.List(servicetest.Listed(id, "a", "", servicetest.When)))
 	})
 }
 
@@ -357,34 +342,7 @@ func TestWaitHalfClosed(t *testing.T) {
 	})
 }
 
-// Requests that come together wait together, whatever the limit of those in flight, and no other is refused.
-func TestWaitAllAtOnce(t *testing.T) {
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice, id, tag := servicetest.WatcherOf(s)
-		const n = 200
-		var statuses sync.Map
-		var wait sync.WaitGroup
-		for i := range n {
-			wait.Go(func() {
-				res := alice.Get(fmt.Sprintf("%s?limit=%d&wait=50", servicetest.Plaza, 1+i%10), servicetest.IfNoneMatch(tag))
-				count, _ := statuses.LoadOrStore(res.Status, new(atomic.Int64))
-				count.(*atomic.Int64).Add(1)
-			})
-		}
-		servicetest.Eventually(t, 40*time.Second, "all wait", func() bool { return servicetest.Waits(t, s) == n })
-		alice.Delete("/api/event/"+id).Is(200, servicetest.Success)
-		wait.Wait()
-		if count, ok := statuses.Load(200); !ok || count.(*atomic.Int64).Load() != n {
-			statuses.Range(func(status, count any) bool {
-				t.Errorf("%d: %d times", status, count.(*atomic.Int64).Load())
-				return true
-			})
-		}
-	}, func(o *servicetest.Options) { o.MaxInFlight = 250 })
-}
-
-// What arrives on the connection of a request that waits changes nothing about it, and is the next request. The end of what the client
-// sends ends the wait.
+// What arrives on the connection of a request that waits changes nothing about it, and is the next request.
 func TestWaitBesideNextRequest(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice, _, tag := servicetest.WatcherOf(s)
@@ -408,15 +366,6 @@ func TestWaitBesideNextRequest(t *testing.T) {
 			tag = alice.Get(servicetest.Plaza).Header.Get("ETag")
 			wait = fmt.Sprintf(head, servicetest.Plaza+"?wait=50", alice.Session.Token, tag)
 		}
-		conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), &tls.Config{InsecureSkipVerify: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		io.WriteString(conn, wait+"\r\n")
-		servicetest.Eventually(t, servicetest.Soon, "the request waits", func() bool { return servicetest.Waits(t, s) == 1 })
-		conn.CloseWrite()
-		servicetest.Eventually(t, 2*time.Second, "nobody waits", func() bool { return servicetest.Waits(t, s) == 0 })
 	})
 }
 
