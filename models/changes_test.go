@@ -36,9 +36,7 @@ func newEar(t *testing.T, url string) *ear {
 func openStore(t *testing.T, url string) *models.Store {
 	t.Helper()
 	s, err := models.Open(models.Options{URL: url, MaxConns: 4, Timeout: 20 * time.Second, Sessions: models.SessionPolicy{TTL: time.Hour, PerUser: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -52,9 +50,7 @@ func (e *ear) awaits(t *testing.T, what string) {
 func addCaller(t *testing.T, s *models.Store, name string) models.Caller {
 	t.Helper()
 	user, err := s.AddUser(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	return models.Caller{UserID: user.ID}
 }
 
@@ -65,9 +61,7 @@ func newEvent(world string) models.Event {
 func createEvent(t *testing.T, s *models.Store, caller models.Caller, world string) models.ID {
 	t.Helper()
 	id, err := s.CreateEvent(t.Context(), caller, newEvent(world))
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	return id
 }
 
@@ -166,9 +160,7 @@ func TestWritesOfOthers(t *testing.T) {
 	first.awaits(t, "a leave")
 
 	command := openStore(t, db.URL)
-	if err := command.JoinEvent(t.Context(), alice, event); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, command.JoinEvent(t.Context(), alice, event))
 	command.Close()
 	first.awaits(t, "a join by a command")
 	second.awaits(t, "a join by a command")
@@ -218,9 +210,7 @@ func TestListensNotBehindPooler(t *testing.T) {
 	t.Parallel()
 	db := servicetest.Postgres(t)
 	u, err := url.Parse(db.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	query := u.Query()
 	query.Set("default_query_exec_mode", "exec")
 	u.RawQuery = query.Encode()

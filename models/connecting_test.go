@@ -16,9 +16,7 @@ func TestConnectionOutlivesItsCaller(t *testing.T) {
 	proxy, address := db.ThroughProxy()
 	proxy.Delay(1500 * time.Millisecond)
 	s, err := models.Open(models.Options{URL: address, Timeout: 30 * time.Second, MaxConns: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	defer s.Close()
 	for range 30 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -33,9 +33,7 @@ func TestTextbookRefresh(t *testing.T) {
 				updated = res.RowsAffected
 				return res.Error
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, err)
 			return row, updated
 		}
 		second := models.Hash{1}
@@ -167,13 +165,9 @@ func TestSignedOut(t *testing.T) {
 		caller := func(name string) models.Caller {
 			c := s.SignIn(name)
 			user, err := models.ParseID(c.Session.UserID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, err)
 			session, err := models.ParseID(c.Session.SessionID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, err)
 			return models.Caller{UserID: user, SessionID: session}
 		}
 		alice, bob, carol, dan := caller("alice"), caller("bob"), caller("carol"), caller("dan")
@@ -194,9 +188,7 @@ func TestSignedOut(t *testing.T) {
 		}
 		all := append(slices.Collect(maps.Keys(want)), alice, bob) // twice
 		got, err := s.Store.SignedOut(t.Context(), all)
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		for c := range want {
 			if got[c] == want[c] {
 				t.Errorf("%v: signed out %v, active %v", c, got[c], want[c])

@@ -30,9 +30,7 @@ func testRowThatWasLocked(t *testing.T, leaves bool) {
 	for i := range callers {
 		callers[i].UserID = id(t, s.AddUser(fmt.Sprint("user", i)))
 		if leaves {
-			if err := s.Store.JoinEvent(t.Context(), callers[i], event); err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, s.Store.JoinEvent(t.Context(), callers[i], event))
 		}
 	}
 	tx := servicetest.BeginTx(t, s.Database, "SELECT FROM events FOR UPDATE")
@@ -59,9 +57,7 @@ func testRowThatWasLocked(t *testing.T, leaves bool) {
 			}
 		})
 	}
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, tx.Rollback())
 	all.Wait()
 }
 
@@ -141,8 +137,6 @@ func TestLockedTable(t *testing.T) {
 func id(t *testing.T, text string) models.ID {
 	t.Helper()
 	id, err := models.ParseID(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	return id
 }

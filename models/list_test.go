@@ -28,14 +28,10 @@ func TestLargeEvent(t *testing.T) {
 		m := newRSVPs(db, rand.New(rand.NewPCG(seed, 0)), 7000)
 		for _, set := range settings {
 			u, err := url.Parse(db.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, err)
 			u.RawQuery = strings.Trim(u.RawQuery+"&"+set, "&")
 			store, err := models.Open(models.Options{URL: u.String(), MaxConns: 1, Timeout: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, err)
 			defer store.Close()
 			for range 3 {
 				for range 20 {
@@ -61,9 +57,7 @@ func TestListEndsEarly(t *testing.T) {
 				servicetest.IDOf(i), strings.Repeat("d", 20_000), servicetest.At(2030), servicetest.At(2030))
 		}
 		store, err := models.Open(models.Options{URL: db.URL, MaxConns: 1, Timeout: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		defer store.Close()
 		for range 20 {
 			some := few(3)
@@ -197,18 +191,14 @@ func TestListTimeout(t *testing.T) {
 	db := servicetest.Postgres(t)
 	proxy, url := db.ThroughProxy()
 	store, err := models.Open(models.Options{URL: url, MaxConns: 2, Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	defer store.Close()
 	read := func(d time.Duration) error {
 		ctx := context.WithValue(t.Context(), models.Deadline{}, time.Now().Add(d))
 		_, err := store.ReadList(ctx, models.ListOptions{WorldID: "w"}, models.Caller{}, new(textSink))
 		return err
 	}
-	if err := read(time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, read(time.Minute))
 	proxy.Silence()
 	if err := read(100 * time.Millisecond); !errors.Is(err, models.ErrBusy) || errors.Is(err, models.ErrTimeout) {
 		t.Error(err)

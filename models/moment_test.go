@@ -267,9 +267,7 @@ func TestPruneChanges(t *testing.T) {
 	t.Parallel()
 	server := servicetest.NewPostgresServer(t, "fsync=off", "autovacuum=off") // a vacuum takes numbers of transactions, too
 	store := openStore(t, server.URL())
-	if err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, store.Migrate(t.Context()))
 	db := server.Database()
 	prune := func(want int64) {
 		t.Helper()
@@ -308,9 +306,7 @@ func TestPruneChanges(t *testing.T) {
 	wroteNothing("after the marks of another server")
 	moment := func() models.Moment {
 		answer, err := store.ChangedSince(t.Context(), models.Moment{}, "w", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		return answer.Now
 	}
 	before := moment()
@@ -333,14 +329,10 @@ func TestPruneChangesOfFile(t *testing.T) {
 	db := servicetest.SQLite(t)
 	store := openStore(t, db.URL)
 	conn, err := db.DB.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	defer conn.Close()
 	written := func() (version int) { // changes when another connection has written
-		if err := conn.QueryRowContext(t.Context(), "PRAGMA data_version").Scan(&version); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, conn.QueryRowContext(t.Context(), "PRAGMA data_version").Scan(&version))
 		return version
 	}
 	prune := func(want int64, writes bool) {
@@ -405,13 +397,9 @@ func TestMomentsAfterCrash(t *testing.T) {
 	t.Parallel()
 	server := servicetest.NewPostgresServer(t, "fsync=off", "max_prepared_transactions=1")
 	store, err := models.Open(models.Options{URL: server.URL(), MaxConns: 2, Timeout: 20 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	defer store.Close()
-	if err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, store.Migrate(t.Context()))
 	changed := func(m models.Moment, want bool) {
 		t.Helper()
 		answer, err := store.ChangedSince(t.Context(), m, "w", []models.Caller{{UserID: models.ID{1}}})
@@ -559,9 +547,7 @@ func TestMomentsOfReplacedEvents(t *testing.T) {
 	s := openStore(t, db.URL)
 	alice := addCaller(t, s, "alice")
 	conn, err := db.DB.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	defer conn.Close()
 	exec := func(statement string) {
 		t.Helper()
@@ -581,9 +567,7 @@ func TestMomentsOfReplacedEvents(t *testing.T) {
 		createEvent(t, s, alice, "other")
 		createEvent(t, s, alice, "replaced")
 		before, err := s.WorldsSince(t.Context(), models.Moment{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		exec(statement)
 		answer, err := s.ChangedSince(t.Context(), before.Now, "replaced", nil)
 		if err != nil || !answer.Changed || db.Count(replaced[len("FROM "):]) > 0 {

@@ -13,9 +13,7 @@ import (
 func TestPoolKeepsNoNotifications(t *testing.T) {
 	s := servicetest.Start(t, servicetest.Postgres(t))
 	conn, err := s.Store.Pools()["postgres"].Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	defer conn.Close()
 	if _, err := conn.ExecContext(t.Context(), "LISTEN test; NOTIFY test, 'kept'"); err != nil {
 		t.Fatal(err)

@@ -55,13 +55,9 @@ func TestStatementsUseIndexes(t *testing.T) {
 		server := servicetest.NewPostgresServer(t, "session_preload_libraries=auto_explain", "auto_explain.log_min_duration=0",
 			"auto_explain.log_nested_statements=on", "enable_seqscan=off")
 		store, err := models.Open(models.Options{URL: server.URL(), MaxConns: 2, Timeout: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		defer store.Close()
-		if err := store.Migrate(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, store.Migrate(t.Context()))
 		s := servicetest.Start(t, server.Database())
 		servicetest.Crowd(t, s, "crowded", 600, 2)
 		before := len(server.Log())
@@ -94,9 +90,7 @@ func planInSQLite(t *testing.T, db *servicetest.Database, sql string) (steps []s
 	for rows.Next() {
 		var id, parent, unused int
 		var step string
-		if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, rows.Scan(&id, &parent, &unused, &step))
 		steps = append(steps, step)
 	}
 	return steps
@@ -127,13 +121,9 @@ func TestQuestionsOfManyMarks(t *testing.T) {
 	server := servicetest.NewPostgresServer(t, "session_preload_libraries=auto_explain", "auto_explain.log_min_duration=0",
 		"auto_explain.log_analyze=on", "autovacuum=off")
 	store, err := models.Open(models.Options{URL: server.URL(), MaxConns: 1, Timeout: time.Minute}) // one connection makes all plans
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	defer store.Close()
-	if err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, store.Migrate(t.Context()))
 	db := server.Database()
 	ask := func(begin models.Moment) {
 		t.Helper()
@@ -147,9 +137,7 @@ func TestQuestionsOfManyMarks(t *testing.T) {
 	moment := func() models.Moment {
 		t.Helper()
 		answer, err := store.WorldsSince(t.Context(), models.Moment{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		return answer.Now
 	}
 	for _, looked := range []string{"never", "while it was empty"} {
@@ -198,18 +186,14 @@ func TestEmptyListIsOneStatement(t *testing.T) {
 	t.Parallel()
 	server := servicetest.NewPostgresServer(t, "log_statement=all")
 	store := openStore(t, server.URL())
-	if err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, store.Migrate(t.Context()))
 	alice := addCaller(t, store, "alice")
 	read := func() error {
 		_, err := store.ReadList(t.Context(), models.ListOptions{WorldID: "w"}, alice, new(textSink))
 		return err
 	}
 	before := len(server.Log())
-	if err := read(); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, read())
 	if got := strings.Count(server.Log()[before:], " LOG:  execute "); got != 1 {
 		t.Errorf("%d statements: %s", got, server.Log()[before:])
 	}
@@ -225,13 +209,9 @@ func TestJoinedEventsOfOneWorld(t *testing.T) {
 	t.Parallel()
 	server := servicetest.NewPostgresServer(t, "session_preload_libraries=auto_explain", "auto_explain.log_min_duration=0", "autovacuum=off")
 	store, err := models.Open(models.Options{URL: server.URL(), MaxConns: 1, Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	defer store.Close()
-	if err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, store.Migrate(t.Context()))
 	for _, analyzed := range []bool{false, true} {
 		if db := server.Database(); analyzed { // one world of 5,000 events among 500 of 10
 			db.Exec(`INSERT INTO users (id, username, created_at) VALUES (gen_random_uuid(), 'alice', now())`)

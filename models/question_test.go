@@ -17,9 +17,7 @@ func TestQuestionsShareStatements(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := openStore(t, url(t))
-			if err := store.Migrate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, store.Migrate(t.Context()))
 			alice, bob := addCaller(t, store, "alice"), addCaller(t, store, "bob")
 			ask := func(m models.Moment, world string, callers ...models.Caller) models.Changes {
 				answer, err := store.ChangedSince(t.Context(), m, world, callers)
@@ -70,9 +68,7 @@ func TestQuestionsOnLostConnection(t *testing.T) {
 	db := servicetest.Postgres(t)
 	store := openStore(t, db.URL)
 	now, err := store.WorldsSince(t.Context(), models.Moment{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	tx := servicetest.BeginTx(t, db, "LOCK TABLE changes")
 	answers := make(chan error)
 	const asked = 20

@@ -17,16 +17,12 @@ func TestSchemaTables(t *testing.T) {
 			query = "SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = 'public' AND table_name NOT IN ('goose_db_version', 'changes', 'incarnation') AND is_generated = 'NEVER'"
 		}
 		rows, err := db.DB.Query(query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		defer rows.Close()
 		var got []string
 		for rows.Next() {
 			var name string
-			if err := rows.Scan(&name); err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, rows.Scan(&name))
 			got = append(got, name)
 		}
 		slices.Sort(got)

@@ -45,9 +45,7 @@ func TestServerWithoutAuthentication(t *testing.T) {
 func impostor(t *testing.T, begin []pgproto3.BackendMessage) (address string, statements *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	t.Cleanup(func() { listener.Close() })
 	statements = new(atomic.Int64)
 	serve := func(conn net.Conn) {

@@ -62,9 +62,7 @@ func folder(t *testing.T, dir string) string {
 	files, _ := os.ReadDir(dir)
 	for _, file := range files {
 		info, err := file.Info()
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		text, _ := os.ReadFile(filepath.Join(dir, file.Name()))
 		b.WriteString(file.Name() + " " + info.ModTime().String() + " " + string(text) + "\n")
 	}
@@ -179,9 +177,7 @@ func TestCheckSQLiteFile(t *testing.T) {
 	p.MustRun("demo")
 	file := filepath.Join(p.Dir, "worldevents.db")
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	damaged := append([]byte{}, text...)
 	for i := 3 * 4096; i < len(damaged); i += 4096 {
 		copy(damaged[i:], strings.Repeat("\xff", 64))
@@ -269,9 +265,7 @@ func TestCheckPostgresServer(t *testing.T) {
 	t.Parallel()
 	db := servicetest.Postgres(t)
 	address, err := url.Parse(db.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	name := strings.TrimPrefix(address.Path, "/")
 	p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "DB_MAX_CONNS=7")
 	for _, test := range []struct {
@@ -312,9 +306,7 @@ func TestCheckPlainConnection(t *testing.T) {
 	t.Parallel()
 	db := servicetest.Postgres(t)
 	address, err := url.Parse(db.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	result, _ := servicetest.Check(t, servicetest.NewProgram(t, "DATABASE_URL="+db.URL))
 	for _, f := range result.Findings {
 		if strings.Contains(f.Text, "encrypted") {

@@ -40,15 +40,11 @@ func schemaOf(t *testing.T, db *servicetest.Database) (schema []string) {
 			ORDER BY line`
 	}
 	rows, err := db.DB.Query(query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	defer rows.Close()
 	for rows.Next() {
 		var line string
-		if err := rows.Scan(&line); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, rows.Scan(&line))
 		schema = append(schema, line)
 	}
 	if len(schema) < 10 {
@@ -174,9 +170,7 @@ func TestCopyLeavesAnAuditLine(t *testing.T) {
 	db := servicetest.EmptyPostgres(t)
 	secret := "pass-word-of-the-target"
 	address, err := url.Parse(db.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	address.User = url.UserPassword(address.User.Username(), secret)
 	p := servicetest.NewProgram(t, "LOG_FORMAT=json", "LOG_LEVEL=error")
 	p.MustRun("demo")
@@ -189,9 +183,7 @@ func TestCopyLeavesAnAuditLine(t *testing.T) {
 		Time, Msg, Action, From, To string
 		OSUser                      string `json:"os_user"`
 	}
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &line); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, json.Unmarshal([]byte(lines[len(lines)-1]), &line))
 	if line.Time == "" || line.Msg != "audit" || line.Action != "copy" || line.OSUser == "" || line.From != "sqlite:worldevents.db" ||
 		!strings.HasPrefix(line.To, "postgres://") || !strings.Contains(line.To, address.Path) || strings.Count(stderr, `"audit"`) != 1 {
 		t.Errorf("%+v", line)
@@ -222,13 +214,9 @@ func TestAuditSaysWhoAsks(t *testing.T) {
 		command.Dir, command.Env = p.Dir, append(slices.Clone(p.Env), "SUDO_USER="+sudo)
 		var stderr bytes.Buffer
 		command.Stderr = &stderr
-		if err := command.Run(); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, command.Run())
 		line := map[string]any{"login_uid": -1.0}
-		if err := json.Unmarshal(stderr.Bytes(), &line); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, json.Unmarshal(stderr.Bytes(), &line))
 		if name, there := line["sudo_user"]; there != (sudo != "") || there && name != sudo || line["login_uid"] != want || line["os_user"] == nil {
 			t.Errorf("%s", stderr.String())
 		}
@@ -239,9 +227,7 @@ func TestAuditSaysWhoAsks(t *testing.T) {
 func TestWordsForWrongFiles(t *testing.T) {
 	t.Parallel()
 	p := servicetest.NewProgram(t)
-	if err := os.WriteFile(filepath.Join(p.Dir, "text"), bytes.Repeat([]byte("this is no database "), 500), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.WriteFile(filepath.Join(p.Dir, "text"), bytes.Repeat([]byte("this is no database "), 500), 0o600))
 	for _, test := range []struct{ database, command, words string }{
 		{"text", "copy --to sqlite:copy.db", "text: this is no SQLite database"},
 		{"text", "user list", "text: this is no SQLite database"},
@@ -267,15 +253,11 @@ func TestCopyRefuses(t *testing.T) {
 	file := filepath.Join(p.Dir, "worldevents.db")
 	write := func(name string) string {
 		path := filepath.Join(p.Dir, name)
-		if err := os.WriteFile(path, []byte("of somebody else"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, os.WriteFile(path, []byte("of somebody else"), 0o600))
 		return path
 	}
 	link := func(make func(old, new string) error, name string) string {
-		if err := make(file, filepath.Join(p.Dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, make(file, filepath.Join(p.Dir, name)))
 		return name
 	}
 	write("wal.db-wal")
@@ -284,9 +266,7 @@ func TestCopyRefuses(t *testing.T) {
 	write("way.db.copying")
 	link(os.Symlink, "symbolic.db")
 	link(os.Link, "hard.db")
-	if err := os.Symlink("nowhere", filepath.Join(p.Dir, "dangling.db")); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.Symlink("nowhere", filepath.Join(p.Dir, "dangling.db")))
 	full, foreign, newer, oldSource, newSource := servicetest.EmptyPostgres(t), servicetest.EmptyPostgres(t), servicetest.Postgres(t), servicetest.Postgres(t), servicetest.Postgres(t)
 	programOn(t, full).MustRun("demo")
 	foreign.Exec("CREATE TABLE events (id int)")
@@ -296,13 +276,9 @@ func TestCopyRefuses(t *testing.T) {
 	partial := servicetest.Postgres(t) // rows in the last table one looks at would do, too
 	partial.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES (?, 'w', 'n', '', ?, ?)", servicetest.IDOf(1), servicetest.At(2030), servicetest.At(2030))
 	notOurs := filepath.Join(p.Dir, "text.db")
-	if err := os.WriteFile(notOurs, bytes.Repeat([]byte("no database "), 999), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.WriteFile(notOurs, bytes.Repeat([]byte("no database "), 999), 0o600))
 	empty := filepath.Join(p.Dir, "empty.db")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.WriteFile(empty, nil, 0o600))
 	old := filepath.Join(p.Dir, "old.db")
 	p.MustCopy("sqlite:" + old)
 	oldDB := servicetest.OpenSQLite(t, old)
@@ -385,9 +361,7 @@ func TestCopyRefuses(t *testing.T) {
 func filesIn(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	files := make(map[string]string)
 	for _, entry := range entries {
 		content, _ := os.ReadFile(filepath.Join(folder, entry.Name()))
@@ -565,9 +539,7 @@ func TestCopyHasNoMarks(t *testing.T) {
 		s.Database.Exec("INSERT INTO changes (world_id) VALUES (?)", fmt.Sprint(i, world))
 	}
 	p.MustRun("event", "remove", id)
-	if err := s.Store.SweepEvents(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, s.Store.SweepEvents(t.Context()))
 	p.MustCopy("sqlite:backup.db")
 	backup := servicetest.OpenSQLite(t, filepath.Join(p.Dir, "backup.db"))
 	if n := s.Database.Count("changes"); n != 303 || backup.Count("changes") != 0 {
@@ -583,9 +555,7 @@ func TestCopyHasNoMarks(t *testing.T) {
 		bob.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(304, "")
 	}
 	before, err := restored.Store.WorldsSince(t.Context(), models.Moment{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	bob.Post("/api/event/join/"+kept, "").Is(200, servicetest.Success)
 	bob.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(200, servicetest.List(servicetest.Listed(kept, "a", "", servicetest.When, "alice", "bob")))
 	if after, err := restored.Store.WorldsSince(t.Context(), before.Now); err != nil || after.All || len(after.Names) != 1 {
@@ -621,9 +591,7 @@ func TestCopyIntoFolder(t *testing.T) {
 			folder := filepath.Join(p.Dir, "backups")
 			names := func() (names []string) {
 				entries, err := os.ReadDir(folder)
-				if err != nil {
-					t.Fatal(err)
-				}
+				servicetest.NoError(t, err)
 				for _, entry := range entries {
 					names = append(names, entry.Name())
 				}
@@ -634,9 +602,7 @@ func TestCopyIntoFolder(t *testing.T) {
 			for _, name := range append(slices.Clone(others), old...) {
 				servicetest.WriteSecret(t, filepath.Join(folder, name), "SQLite format 3\x00")
 			}
-			if err := errors.Join(os.Mkdir(filepath.Join(folder, "20190102T000000Z.db"), 0o700), os.Symlink(made, filepath.Join(folder, "20190103T000000Z.db"))); err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, errors.Join(os.Mkdir(filepath.Join(folder, "20190102T000000Z.db"), 0o700), os.Symlink(made, filepath.Join(folder, "20190103T000000Z.db"))))
 			before := names()
 			stays := func(what, want string, args ...string) {
 				t.Helper()

@@ -39,17 +39,13 @@ func TestEventListAndShow(t *testing.T) {
 		alice.Post("/api/event/join/"+early, "").Is(200, servicetest.Success)
 		var lines []eventLine
 		text := p.MustRun("event", "list", "--world", "plaza")
-		if err := json.Unmarshal([]byte(text), &lines); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, json.Unmarshal([]byte(text), &lines))
 		if len(lines) != 2 || lines[0].ID != early || lines[1].ID != late || lines[0].RSVPs != 2.0 || *lines[0].Creator != "bob" || lines[0].ScheduledAt != servicetest.When {
 			t.Errorf("%s", text)
 		}
 		var shown eventLine
 		text = p.MustRun("event", "show", early)
-		if err := json.Unmarshal([]byte(text), &shown); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, json.Unmarshal([]byte(text), &shown))
 		joined, _ := json.Marshal(shown.RSVPs)
 		if shown.Name != "early <b>" || strings.Index(string(joined), `"bob"`) > strings.Index(string(joined), `"alice"`) || strings.Count(string(joined), "joined") != 2 {
 			t.Errorf("%s", text)
@@ -109,9 +105,7 @@ func TestEventEdit(t *testing.T) {
 // left returns how many events and RSVPs are left once those that were removed are swept.
 func left(t *testing.T, s *servicetest.Service) [2]int {
 	t.Helper()
-	if err := s.Store.SweepEvents(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, s.Store.SweepEvents(t.Context()))
 	return [2]int{s.Database.Count("events"), s.Database.Count("rsvps")}
 }
 
@@ -214,16 +208,12 @@ func TestEventPruneAtOnce(t *testing.T) {
 		cut := p.Command("event", "prune", "--before", "2035-01-01T00:00:00Z")
 		var said servicetest.Log
 		cut.Stderr = &said
-		if err := cut.Start(); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, cut.Start())
 		servicetest.Eventually(t, 20*time.Second, "some are gone", func() bool { return s.Database.Count("events WHERE world_id = ''") > 0 })
 		var other strings.Builder
 		second := p.Command("event", "prune", "--before", "2035-01-01T00:00:00Z")
 		second.Stdout = &other
-		if err := second.Start(); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, second.Start())
 		cut.Process.Signal(syscall.SIGINT)
 		cut.Wait()
 		second.Wait()
@@ -390,9 +380,7 @@ func TestEventRemoveInterrupted(t *testing.T) {
 			cut := p.Command(args...)
 			cut.Stderr = &said
 			before := s.Database.Count("events WHERE world_id = ''")
-			if err := cut.Start(); err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, cut.Start())
 			servicetest.Eventually(t, 20*time.Second, "some are gone", func() bool { return s.Database.Count("events WHERE world_id = ''") > before })
 			cut.Process.Signal(syscall.SIGINT)
 			cut.Wait()
@@ -522,9 +510,7 @@ func TestSweepGoesOn(t *testing.T) {
 		query.Set("application_name", "sweep")
 		address.RawQuery = query.Encode()
 		sweeper, err := models.Open(models.Options{URL: address.String(), MaxConns: 1, Timeout: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		if err := sweeper.SweepEvents(t.Context()); err != nil {
 			t.Error(err)
 		}

@@ -73,15 +73,11 @@ func TestCommandsWaitForRewrittenTables(t *testing.T) {
 				db.Exec("DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET statement_timeout = 900', current_database()); EXECUTE format('ALTER DATABASE %I SET lock_timeout = 100', current_database()); END $$")
 				tx := servicetest.BeginTx(t, db, "ALTER TABLE "+table+" ALTER created_at TYPE timestamptz USING created_at + interval '0'")
 				var pid int
-				if err := tx.QueryRow("SELECT pg_backend_pid()").Scan(&pid); err != nil {
-					t.Fatal(err)
-				}
+				servicetest.NoError(t, tx.QueryRow("SELECT pg_backend_pid()").Scan(&pid))
 				after := readBy(t, p, "after", func(said *servicetest.Log) {
 					who := fmt.Sprintf("worldevents: waiting for the process %d of the role ", pid)
 					servicetest.Eventually(t, 20*time.Second, "it says for whom it waits", func() bool { return strings.Contains(said.String(), who) })
-					if err := tx.Commit(); err != nil {
-						t.Fatal(err)
-					}
+					servicetest.NoError(t, tx.Commit())
 				}, args)
 				if after != before || !strings.Contains(before, "user 1") && command != "copy" {
 					t.Errorf("before %s\nafter %s", before, after)
@@ -99,9 +95,7 @@ func TestCommandsWaitBehindQueue(t *testing.T) {
 	p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
 	reader, writer := servicetest.BeginTx(t, db, "SELECT FROM rsvps"), servicetest.BeginTx(t, db)
 	var pid int
-	if err := writer.QueryRow("SELECT pg_backend_pid()").Scan(&pid); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, writer.QueryRow("SELECT pg_backend_pid()").Scan(&pid))
 	rewritten := make(chan error)
 	go func() {
 		_, err := writer.Exec("TRUNCATE rsvps")
@@ -114,9 +108,7 @@ func TestCommandsWaitBehindQueue(t *testing.T) {
 			return strings.Contains(said.String(), who) && strings.Contains(said.String(), ", which waits to have rsvps locked\n")
 		})
 		reader.Rollback()
-		if err := <-rewritten; err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, <-rewritten)
 	}, []string{"copy", "--to", "sqlite:%s.db"})
 }
 
@@ -129,9 +121,7 @@ func readBy(t *testing.T, p *servicetest.Program, name string, meanwhile func(st
 	command := p.Command(strings.Split(strings.ReplaceAll(strings.Join(args, "\n"), "%s", name), "\n")...)
 	command.Stdout, command.Stderr = &stdout, stderr
 	ended, err := servicetest.StartCommand(command)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	t.Cleanup(func() {
 		command.Process.Kill()
 		<-ended
@@ -151,8 +141,6 @@ func readBy(t *testing.T, p *servicetest.Program, name string, meanwhile func(st
 		return stdout.String()
 	}
 	var copied servicetest.Copied
-	if err := json.Unmarshal(stdout.Bytes(), &copied); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, json.Unmarshal(stdout.Bytes(), &copied))
 	return fmt.Sprint(copied.Checksum, copied.Rows)
 }

@@ -63,9 +63,7 @@ func TestDatabaseIsRequired(t *testing.T) {
 	})
 	// An empty file is no database.
 	p := servicetest.NewEmptyProgram(t, "REQUIRE_DATABASE=true")
-	if err := os.WriteFile(filepath.Join(p.Dir, "worldevents.db"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.WriteFile(filepath.Join(p.Dir, "worldevents.db"), nil, 0o600))
 	if _, stderr, status := p.Run("serve"); status != 1 || !strings.Contains(stderr, "REQUIRE_DATABASE") {
 		t.Errorf("%d %s", status, stderr)
 	}

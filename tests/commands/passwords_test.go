@@ -55,17 +55,13 @@ func TestLibpqVariablesInDotEnv(t *testing.T) {
 	t.Parallel()
 	db := servicetest.Postgres(t)
 	address, err := url.Parse(db.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	p := servicetest.NewProgram(t, "DATABASE_URL=postgres://")
 	write := func(password string) {
 		t.Helper()
 		lines := "PGHOST=" + address.Hostname() + "\nPGPORT=" + address.Port() + "\nPGUSER=" + address.User.Username() +
 			"\nexport PGDATABASE='" + address.Path[1:] + "'\nPGPASSWORD=" + password + "\nPGOPTIONS=" + address.Query().Get("options") + "\n"
-		if err := os.WriteFile(filepath.Join(p.Dir, ".env"), []byte(lines), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, os.WriteFile(filepath.Join(p.Dir, ".env"), []byte(lines), 0o600))
 	}
 	write("s3cr3t")
 	if result, stderr := servicetest.Check(t, p); !result.OK {

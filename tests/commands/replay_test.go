@@ -256,9 +256,7 @@ func TestReplayAuditRefused(t *testing.T) {
 		{line + `time=2030-01-02T03:04:05Z level=INFO msg=audit action="event remove" user=` + servicetest.IDOf(1) + " world=plaza\n", "line 2: an audit line that is damaged"}, // and was one with --since
 		{line + strings.Repeat("x", 2<<20), "too long"},
 	} {
-		if err := os.WriteFile(filepath.Join(p.Dir, "audit.log"), []byte(test.log), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, os.WriteFile(filepath.Join(p.Dir, "audit.log"), []byte(test.log), 0o600))
 		fails(t, p, test.words, "replay-audit", "audit.log")
 	}
 	fails(t, p, "no such file", "replay-audit", "none.log")
@@ -285,7 +283,5 @@ func appendTo(t *testing.T, file, text string) {
 		_, err = f.WriteString(text)
 		err = errors.Join(err, f.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 }

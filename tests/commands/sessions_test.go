@@ -24,9 +24,7 @@ func TestSessionCommands(t *testing.T) {
 		issue := func(name string) string { return strings.TrimSpace(p.MustRun("session", "issue", name)) }
 		list := func(name string) (lines []sessionLine) {
 			t.Helper()
-			if err := json.Unmarshal([]byte(p.MustRun("session", "list", name, "--json")), &lines); err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, json.Unmarshal([]byte(p.MustRun("session", "list", name, "--json")), &lines))
 			return lines
 		}
 		first, second, bob := issue("alice"), issue("alice"), issue("bob")
@@ -79,9 +77,7 @@ func TestOldSchemaIsRefused(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "old.db")
 	db, err := sql.Open("sqlite", file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	if _, err := db.Exec("CREATE TABLE users (id TEXT, refresh_hash BLOB)"); err != nil {
 		t.Fatal(err)
 	}

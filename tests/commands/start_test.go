@@ -74,9 +74,7 @@ func TestSessionIssue(t *testing.T) {
 	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
 		var first struct{ UserID, Username, Token, RefreshToken, Expires string }
 		text := p.MustRun("session", "issue", "--json", "Zoë <b>")
-		if err := json.Unmarshal([]byte(text), &first); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, json.Unmarshal([]byte(text), &first))
 		if !regexp.MustCompile(`^\{"userId":"[0-9a-f-]{36}","username":"Zoë <b>","token":"[^"]+","refreshToken":"[0-9a-f]{128}","expires":"[0-9T:-]+Z"\}\n$`).MatchString(text) {
 			t.Errorf("printed %s", text)
 		}
@@ -147,16 +145,12 @@ func TestJWTTTL(t *testing.T) {
 			}
 		}
 		var issued struct{ Token, RefreshToken, Expires string }
-		if err := json.Unmarshal([]byte(p.MustRun("session", "issue", "--json", "alice")), &issued); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, json.Unmarshal([]byte(p.MustRun("session", "issue", "--json", "alice")), &issued))
 		short(issued.Expires)
 		req, _ := http.NewRequest("GET", s.URL+servicetest.RefreshPath, nil)
 		req.Header.Set("Cookie", "refreshToken="+issued.RefreshToken)
 		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		res.Body.Close()
 		short(res.Header.Get("Session-Expires"))
 		cookies := res.Cookies()
@@ -294,9 +288,7 @@ func TestDotEnv(t *testing.T) {
 		return err == nil
 	}
 	text := "# comment\nAPP_ENV=development\nJWT_SECRET=" + string(servicetest.Key) + "\nDATABASE_URL=sqlite:from-file.db\n"
-	if err := os.WriteFile(filepath.Join(p.Dir, ".env"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.WriteFile(filepath.Join(p.Dir, ".env"), []byte(text), 0o600))
 	p.MustRun("migrate")
 	p.MustRun("session", "issue", "alice")
 	if !exists("from-file.db") {
@@ -334,9 +326,7 @@ func TestGracefulStop(t *testing.T) {
 func begin(t *testing.T, s *servicetest.Process, cookies string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nCookie: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\nExpect: 100-continue\r\n\r\n",
 		servicetest.Plaza, cookies, len(servicetest.EventBody))
@@ -383,9 +373,7 @@ func TestStopWaitsForWhoReads(t *testing.T) {
 	cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
 	dial := func(text string) net.Conn {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		t.Cleanup(func() { conn.Close() })
 		conn.(*net.TCPConn).SetReadBuffer(64 << 10)
 		io.WriteString(conn, text)
@@ -421,9 +409,7 @@ func TestStopWaitsForWhoReads(t *testing.T) {
 func TestListenersInUse(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	defer l.Close()
 	for _, name := range []string{"LISTEN_ADDR", "ADMIN_ADDR"} {
 		t.Run(name, func(t *testing.T) {
@@ -455,9 +441,7 @@ func TestAdminOff(t *testing.T) {
 
 	off := p.With("ADMIN_ADDR=")
 	command := off.Command("serve")
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, command.Start())
 	defer func() {
 		command.Process.Kill()
 		command.Wait()
@@ -485,9 +469,7 @@ func TestListenerLimits(t *testing.T) {
 	}
 	send := func(text string) (response string, err error) {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		defer conn.Close()
 		io.WriteString(conn, text)
 		conn.SetReadDeadline(time.Now().Add(20 * time.Second))

@@ -14,9 +14,7 @@ import (
 func listenAs(t *testing.T, speak func(net.Conn)) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	t.Cleanup(func() { listener.Close() })
 	go func() {
 		for {

@@ -32,9 +32,7 @@ func TestPeopleByID(t *testing.T) {
 	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
 		add := func(name string) (id string) {
 			var user struct{ ID string }
-			if err := json.Unmarshal([]byte(p.MustRun("user", "add", name)), &user); err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, json.Unmarshal([]byte(p.MustRun("user", "add", name)), &user))
 			return user.ID
 		}
 		alice := add("alice")
@@ -123,9 +121,7 @@ func external(t *testing.T, s *servicetest.Service, subject, name string) string
 	var in models.SignIn
 	rand.Read(in.Handle[:])
 	grant, err := s.Store.SignInExternal(context.Background(), "https://login.example.org", subject, name, in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	return grant.Username
 }
 
@@ -435,18 +431,14 @@ func dump(t *testing.T, db *servicetest.Database) string {
 	var b strings.Builder
 	for _, table := range []string{"users", "sessions", "events", "rsvps", "blocked_identities"} {
 		rows, err := db.DB.Query("SELECT * FROM " + table)
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		columns, _ := rows.Columns()
 		values := make([]any, len(columns))
 		for rows.Next() {
 			for i := range values {
 				values[i] = new(any)
 			}
-			if err := rows.Scan(values...); err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, rows.Scan(values...))
 			for _, v := range values {
 				value := *v.(*any)
 				if bytes, ok := value.([]byte); ok {
@@ -511,9 +503,7 @@ func TestUserShow(t *testing.T) {
 			Events                []struct{ ID, World, Name, Description, ScheduledAt, Created string }
 			RSVPs                 []struct{ Event, World, Name, ScheduledAt, Joined string }
 		}
-		if err := json.Unmarshal([]byte(text), &shown); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, json.Unmarshal([]byte(text), &shown))
 		if shown.ID != grant.Session.UserID || shown.Username != "alice" || shown.Issuer != "https://login.example.org" || shown.Subject != "subject-7" || shown.Blocked != nil {
 			t.Errorf("%s", text)
 		}
@@ -552,9 +542,7 @@ func TestExportIsOfOneMoment(t *testing.T) {
 		s.Database.Exec("ALTER TABLE rsvps ENABLE ROW LEVEL SECURITY")
 		tx := servicetest.BeginTx(t, s.Database, "SELECT pg_advisory_xact_lock(7)", "DELETE FROM events")
 		store, err := models.Open(models.Options{URL: reader.URL, MaxConns: 2, Timeout: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		defer store.Close()
 		servicetest.CommitUnder(t, s.Database, tx, 0, func() {
 			if person, err := store.FindPerson(context.Background(), models.Who{Username: "alice"}); err != nil || len(person.Events) != 1 || len(person.RSVPs) != 1 {
@@ -577,9 +565,7 @@ func TestUserList(t *testing.T) {
 			ID, Username, Created string
 			Blocked               *string
 		}
-		if err := json.Unmarshal([]byte(text), &users); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, json.Unmarshal([]byte(text), &users))
 		seen := make(map[string]bool)
 		blocked := 0
 		for _, u := range users {
@@ -639,9 +625,7 @@ func TestAuditWithoutReader(t *testing.T) {
 	p := servicetest.NewProgram(t)
 	for i := range 10 { // without a flush it is lost in about half of the runs
 		reader, writer, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		reader.Close()
 		var stderr bytes.Buffer
 		command := p.Command("user", "add", fmt.Sprint("user", i))
@@ -681,12 +665,8 @@ func TestCommandInterrupted(t *testing.T) {
 		command := p.Command("user", "list")
 		command.Stderr = &stderr
 		stdout, err := command.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
+		servicetest.NoError(t, command.Start())
 		if _, err := stdout.Read(make([]byte, 1)); err != nil {
 			t.Fatal(err)
 		}

@@ -30,9 +30,7 @@ func TestOneVersion(t *testing.T) {
 func projectFile(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(servicetest.Root(t), filepath.FromSlash(name)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	return string(text)
 }
 

@@ -118,9 +118,7 @@ func TestLongProfiles(t *testing.T) {
 	for _, seconds := range []string{"61", "1e9", "NaN", "-1", "x", "60.5&seconds=1"} {
 		for _, kind := range []string{"profile", "trace", "heap", ""} {
 			res, err := at.Get(s.AdminURL + "/debug/pprof/" + kind + "?seconds=" + seconds)
-			if err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, err)
 			text, _ := io.ReadAll(io.LimitReader(res.Body, 100))
 			res.Body.Close()
 			if res.StatusCode != 400 || string(text) != "seconds must be a number up to 60\n" {
@@ -139,15 +137,11 @@ func TestOperatorHosts(t *testing.T) {
 	s := p.With("ADMIN_ADDR=localhost:"+port, "ADMIN_HOSTS=metrics.internal,worldevents").ServeReady()
 	ask := func(path, host string) int {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(s.AdminURL, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		defer conn.Close()
 		fmt.Fprintf(conn, "GET %s HTTP/1.0\r\n%s\r\n", path, host)
 		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		res.Body.Close()
 		return res.StatusCode
 	}

@@ -22,9 +22,7 @@ type alert struct {
 func alerts(t *testing.T) (all []alert) {
 	t.Helper()
 	var file struct{ Groups []struct{ Rules []alert } }
-	if err := yaml.Unmarshal([]byte(servicetest.Shipped(t, "deploy/alerts.yml")), &file); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, yaml.Unmarshal([]byte(servicetest.Shipped(t, "deploy/alerts.yml")), &file))
 	for _, group := range file.Groups {
 		all = append(all, group.Rules...)
 	}
@@ -63,14 +61,10 @@ var selector = regexp.MustCompile(`\b((?:worldevents|process|go)_\w+)(?:\{([^}]*
 func TestAlertsAskForWhatIsThere(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		res, err := http.Get(s.AdminURL + "/metrics")
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		defer res.Body.Close()
 		text, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		lines := strings.Split(string(text), "\n")
 		for _, a := range alerts(t) {
 			for _, found := range selector.FindAllStringSubmatch(a.Expr, -1) {

@@ -56,9 +56,7 @@ func TestDateStyles(t *testing.T) {
 	var name string
 	db.Read("SELECT current_database()", nil, &name)
 	address, err := url.Parse(db.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	query := address.Query()
 	const execMode = "default_query_exec_mode"
 	for _, style := range []string{"German", "SQL, DMY", "Postgres"} {
@@ -161,9 +159,7 @@ func TestDatabaseAway(t *testing.T) {
 func TestDatabaseThatCanNeverWork(t *testing.T) {
 	t.Parallel()
 	p := servicetest.NewProgram(t)
-	if err := os.WriteFile(filepath.Join(p.Dir, "worldevents.db"), []byte(strings.Repeat("this is no database ", 500)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.WriteFile(filepath.Join(p.Dir, "worldevents.db"), []byte(strings.Repeat("this is no database ", 500)), 0o600))
 	for _, command := range []string{"migrate", "serve"} {
 		if _, stderr, status := p.Run(command); status != 1 || !strings.Contains(stderr, " level=ERROR msg=failed ") {
 			t.Errorf("%s: %d %q", command, status, stderr)
@@ -188,9 +184,7 @@ func TestSilentConnections(t *testing.T) {
 	var taken []*sql.Conn
 	for range connections {
 		conn, err := pool.Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		taken = append(taken, conn)
 	}
 	for _, conn := range taken {

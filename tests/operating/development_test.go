@@ -50,9 +50,7 @@ func startIn(t *testing.T, p *servicetest.Program, address string) *servicetest.
 	log := new(servicetest.Log)
 	command := p.Command("serve")
 	command.Stdout, command.Stderr = log, log
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, command.Start())
 	t.Cleanup(func() {
 		command.Process.Kill()
 		command.Wait()
@@ -159,9 +157,7 @@ func TestDevelopmentBaseURL(t *testing.T) {
 			r, _ := http.NewRequest("GET", s.URL+servicetest.Plaza+"?limit=1", nil)
 			r.Header.Set("Cookie", cookies)
 			res, err := http.DefaultClient.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, err)
 			res.Body.Close()
 			if link := res.Header.Get("Link"); !strings.HasPrefix(link, "<"+want+"/api/event/plaza?") {
 				t.Errorf("Link %q, want one of %s", link, want)

@@ -22,9 +22,7 @@ func TestJournalPriorities(t *testing.T) {
 			t.Run(fmt.Sprint(format, " ", journal), func(t *testing.T) {
 				t.Parallel()
 				read, write, err := os.Pipe()
-				if err != nil {
-					t.Fatal(err)
-				}
+				servicetest.NoError(t, err)
 				defer read.Close()
 				info, _ := write.Stat()
 				stat := info.Sys().(*syscall.Stat_t)

@@ -23,9 +23,7 @@ import (
 func pipe(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	t.Cleanup(func() { r.Close(); w.Close() })
 	shrink(t, w)
 	return r, w
@@ -187,14 +185,10 @@ func TestLogReaderReplaced(t *testing.T) {
 	t.Parallel()
 	p := servicetest.NewProgram(t, "LOG_FORMAT=json")
 	fifo := p.Dir + "/log"
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, syscall.Mkfifo(fifo, 0o600))
 	open := func(flag int) *os.File {
 		f, err := os.OpenFile(fifo, flag|syscall.O_NONBLOCK, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		return f
 	}
 	first := open(os.O_RDONLY)
@@ -230,9 +224,7 @@ func TestHangupDuringStart(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "notify")
 	notify, err := net.ListenPacket("unixgram", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	defer notify.Close()
 	p := servicetest.NewProgram(t, "NOTIFY_SOCKET="+socket)
 	command := p.Command("serve")
@@ -267,20 +259,14 @@ func TestHangupOfCommand(t *testing.T) {
 	t.Parallel()
 	p := servicetest.NewProgram(t)
 	log := filepath.Join(p.Dir, "audit.log")
-	if err := syscall.Mkfifo(log, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, syscall.Mkfifo(log, 0o600))
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // where tests run under nohup(1) their children would ignore it
 	command := p.Command("replay-audit", log)
 	ended, err := servicetest.StartCommand(command)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	defer command.Process.Kill()
 	writer, err := os.OpenFile(log, os.O_WRONLY, 0) // waits until the command reads
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	defer writer.Close()
 	command.Process.Signal(syscall.SIGHUP)
 	select {
@@ -296,9 +282,7 @@ func TestHangup(t *testing.T) {
 	p := servicetest.NewProgram(t, "LOG_FORMAT=json")
 	dotEnv := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(p.Dir+"/.env", []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, os.WriteFile(p.Dir+"/.env", []byte(text), 0o600))
 	}
 	dotEnv("LOG_LEVEL=warn\n")
 	s := p.Serve()

@@ -28,17 +28,11 @@ type pair struct {
 func newPair(t *testing.T) pair {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	der, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	publicDER, err := x509.MarshalPKIXPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	block := func(kind string, der []byte) string {
 		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 	}
@@ -53,9 +47,7 @@ type keySet map[string]ed25519.PublicKey
 func published(t *testing.T, s *servicetest.Process) (set keySet) {
 	t.Helper()
 	res, err := http.Get(s.URL + keySetPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	defer res.Body.Close()
 	var body struct{ Keys []map[string]string }
 	if err := json.NewDecoder(res.Body).Decode(&body); err != nil || res.StatusCode != 200 || res.Header.Get("Cache-Control") != "public, max-age=300" || res.Header.Get("Vary") != "" {

@@ -34,9 +34,7 @@ func TestRedirects(t *testing.T) {
 		"GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: we.localhost":       "308 https://We.localhost:8443/.well-known/acme-challenge/x",
 	} {
 		conn, err := net.Dial("tcp", plain)
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		conn.SetDeadline(time.Now().Add(20 * time.Second))
 		fmt.Fprintf(conn, "%s\r\n\r\n", request)
 		text, _ := io.ReadAll(conn) // the server ends the connection
@@ -64,9 +62,7 @@ func TestConnectionsOfAllListeners(t *testing.T) {
 	servicetest.Eventually(t, time.Minute, "a connection is refused", func() bool {
 		for range 2 {
 			conn, err := net.Dial("tcp", plain)
-			if err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, err)
 			defer conn.Close()
 		}
 		conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), &tls.Config{InsecureSkipVerify: true})

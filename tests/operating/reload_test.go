@@ -42,23 +42,17 @@ func TestReloadKeys(t *testing.T) {
 			t.Helper()
 			generation++
 			folder := fmt.Sprint("..", generation)
-			if err := os.MkdirAll(filepath.Join(mount, folder), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, os.MkdirAll(filepath.Join(mount, folder), 0o755))
 			for _, err := range []error{
 				os.WriteFile(filepath.Join(mount, folder, "key"), []byte(key), 0o644),
 				os.Symlink(folder, filepath.Join(mount, "..new")),
 				os.Rename(filepath.Join(mount, "..new"), filepath.Join(mount, "..data")),
 			} {
-				if err != nil {
-					t.Fatal(err)
-				}
+				servicetest.NoError(t, err)
 			}
 		}
 		publish(keyA)
-		if err := os.Symlink("..data/key", filepath.Join(mount, "key")); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, os.Symlink("..data/key", filepath.Join(mount, "key")))
 		s := p.ServeReady()
 		issue := func(name string) string { return strings.TrimSpace(p.For(t).MustRun("session", "issue", name)) }
 		is := func(what, path, cookies string, want int, part string) {
@@ -131,9 +125,7 @@ func TestReloadKeys(t *testing.T) {
 			}
 			is("after a bad file", servicetest.Plaza, bob, 200, "")
 		}
-		if err := os.Remove(filepath.Join(mount, "..data")); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, os.Remove(filepath.Join(mount, "..data")))
 		hangUp(t, s, "no such file or directory")
 		is("without a file", servicetest.Plaza, bob, 200, "")
 
@@ -180,9 +172,7 @@ func TestFilesAreLookedAt(t *testing.T) {
 		}
 
 		write("tls/cert.pem", string(first.Cert))
-		if err := os.Remove(filepath.Join(p.Dir, "jwt.pem")); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, os.Remove(filepath.Join(p.Dir, "jwt.pem")))
 		write("key", "short-secret")
 		write("url", db.URL)
 		says(`"level":"ERROR","msg":"the certificate stays as it is"`, `"level":"ERROR","msg":"JWT_SECRET_FILE stays as it is"`)
@@ -209,9 +199,7 @@ func refreshed(t *testing.T, s *servicetest.Process, cookies string) string {
 	r, _ := http.NewRequest("GET", s.URL+servicetest.RefreshPath, nil)
 	r.Header.Set("Cookie", cookies)
 	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	defer res.Body.Close()
 	for _, cookie := range res.Cookies() {
 		if cookie.Name == "token" {
@@ -335,9 +323,7 @@ func TestReloadSQLite(t *testing.T) {
 		servicetest.WriteSecret(t, url, text)
 		hangUp(t, s, `SIGHUP: DATABASE_URL_FILE stays as it is","error":"only the user and the password may change`)
 	}
-	if err := os.Chmod(key, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.Chmod(key, 0o666))
 	hangUp(t, s, "its mode lets others write it")
 	if !strings.Contains(s.Log.String(), "JWT_SECRET_FILE stays as it is") || s.Admin("/readyz") != 200 {
 		t.Errorf("%s", s.Log)

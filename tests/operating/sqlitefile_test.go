@@ -33,9 +33,7 @@ func TestSQLiteFileMode(t *testing.T) {
 					return
 				}
 				command := withUmask(p.Command(args...))
-				if err := command.Start(); err != nil {
-					t.Fatal(err)
-				}
+				servicetest.NoError(t, command.Start())
 				defer func() {
 					command.Process.Kill()
 					command.Wait()
@@ -75,9 +73,7 @@ func TestSQLiteFileIsMadePrivate(t *testing.T) {
 		servicetest.Missing(t, "strace: %v: %s", err, out)
 	}
 	text, err := os.ReadFile(trace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	kept, made := false, 0
 	for line := range strings.Lines(string(text)) {
 		switch {
@@ -118,9 +114,7 @@ func TestSQLitePaths(t *testing.T) {
 	} {
 		t.Run(path, func(t *testing.T) {
 			p := servicetest.NewProgram(t, "DATABASE_URL=sqlite:"+path)
-			if err := errors.Join(os.Symlink("target.db", filepath.Join(p.Dir, "link.db")), os.Mkdir(filepath.Join(p.Dir, "folder"), 0o700)); err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, errors.Join(os.Symlink("target.db", filepath.Join(p.Dir, "link.db")), os.Mkdir(filepath.Join(p.Dir, "folder"), 0o700)))
 			_, stderr, status := p.Run("migrate")
 			if file == "" {
 				if status != 1 || !servicetest.OneLine(stderr, "unable to open database file") && !servicetest.OneLine(stderr, "its folder is not there") && !servicetest.OneLine(stderr, "invalid uri authority") {

@@ -33,12 +33,8 @@ func serveSQLite(t *testing.T) *sqliteService {
 	p := servicetest.NewProgram(t, "DATABASE_URL=sqlite:link.db", "LOG_FORMAT=json")
 	s := &sqliteService{program: p, dir: filepath.Join(p.Dir, "data")}
 	s.file = filepath.Join(s.dir, "real.db")
-	if err := os.Mkdir(s.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("data/real.db", filepath.Join(p.Dir, "link.db")); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.Mkdir(s.dir, 0o700))
+	servicetest.NoError(t, os.Symlink("data/real.db", filepath.Join(p.Dir, "link.db")))
 	s.Process = p.ServeReady()
 	s.cookies = strings.TrimSpace(p.MustRun("session", "issue", "alice"))
 	return s
@@ -145,9 +141,7 @@ func TestSQLiteFileIsReplaced(t *testing.T) {
 			}
 			var closed atomic.Bool
 			stop := s.writers(t, &closed)
-			if err := test.replace(s); err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, test.replace(s))
 			if test.name == "the file is gone" || test.words == "replaced" {
 				closed.Store(true) // from the moment on that it is
 			}
@@ -159,9 +153,7 @@ func TestSQLiteFileIsReplaced(t *testing.T) {
 				}
 			}
 			closed.Store(false)
-			if err := test.restore(s); err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, test.restore(s))
 			servicetest.Eventually(t, 20*time.Second, "ready again", func() bool { return s.Admin("/readyz") == 200 })
 			if _, status, body := s.create(); status != 200 {
 				t.Errorf("%d %s", status, body)
@@ -201,9 +193,7 @@ func TestSQLiteFileIsRemoved(t *testing.T) {
 	if _, status, body := s.create(); status != 200 {
 		t.Fatalf("%d %s", status, body)
 	}
-	if err := os.Remove(s.file); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.Remove(s.file))
 	for _, want := range []int{500, 503, 503, 503, 503} {
 		if name, status, body := s.create(); status != want {
 			t.Errorf("%s: %d %s, want %d", name, status, body, want)
@@ -226,15 +216,11 @@ func TestSQLiteFileIsReplacedForOne(t *testing.T) {
 	link := filepath.Join(one.program.Dir, "link.db")
 	relink := func(target string) {
 		t.Helper()
-		if err := firstError(os.Symlink(target, link+".new"), os.Rename(link+".new", link)); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, firstError(os.Symlink(target, link+".new"), os.Rename(link+".new", link)))
 	}
 	var never, closed atomic.Bool
 	stopTwo, stopOne := two.writers(t, &never), one.writers(t, &closed)
-	if err := os.WriteFile(one.file+".other", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.WriteFile(one.file+".other", nil, 0o600))
 	relink("data/real.db.other")
 	closed.Store(true)
 	servicetest.Eventually(t, 20*time.Second, "one is not ready", func() bool { return one.Admin("/readyz") == 503 })
@@ -279,13 +265,9 @@ func TestSQLiteFileIsMoved(t *testing.T) {
 				t.Fatalf("%d %s", status, body)
 			}
 			log, err := os.ReadFile(s.file + "-wal")
-			if err := firstError(err, os.Rename(s.file, s.file+".away")); err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, firstError(err, os.Rename(s.file, s.file+".away")))
 			if place == "an empty file" {
-				if err := os.WriteFile(s.file, nil, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				servicetest.NoError(t, os.WriteFile(s.file, nil, 0o600))
 			}
 			refused := func() {
 				t.Helper()
@@ -303,9 +285,7 @@ func TestSQLiteFileIsMoved(t *testing.T) {
 			s.Signal(syscall.SIGKILL)
 			s.Wait(20 * time.Second)
 			refused()
-			if err := os.Rename(s.file+".away", s.file); err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, os.Rename(s.file+".away", s.file))
 			s.Process = s.program.ServeReady()
 			if !s.kept(t)[name] {
 				t.Errorf("%s was acknowledged, and is lost", name)
@@ -326,9 +306,7 @@ func TestSQLiteLogIsRemoved(t *testing.T) {
 		}
 		acknowledged = append(acknowledged, name)
 	}
-	if err := firstError(os.Remove(s.file+"-wal"), os.Remove(s.file+"-shm")); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, firstError(os.Remove(s.file+"-wal"), os.Remove(s.file+"-shm")))
 	servicetest.Eventually(t, 20*time.Second, "it is seen without readiness", func() bool {
 		name, status, _ := s.create()
 		if status == 200 {
@@ -370,9 +348,7 @@ func TestSQLiteRestoredBesideOldLog(t *testing.T) {
 		}
 	}
 	restored := restoredFile(t)
-	if err := os.WriteFile(s.file, restored, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.WriteFile(s.file, restored, 0o600))
 	for _, args := range [][]string{{"serve"}, {"migrate"}, {"serve"}} {
 		stdout, stderr, status := s.program.Run(args...)
 		last := stderr[strings.LastIndex(strings.TrimSuffix(stderr, "\n"), "\n")+1:]
@@ -383,9 +359,7 @@ func TestSQLiteRestoredBesideOldLog(t *testing.T) {
 			t.Fatalf("%v changed the restored file: %v", args, err)
 		}
 	}
-	if err := os.Rename(s.file+"-wal", s.file+"-wal.old"); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.Rename(s.file+"-wal", s.file+"-wal.old"))
 	os.Rename(s.file+"-shm", s.file+"-shm.old") // SQLite may have removed it
 	s.Process = s.program.ServeReady()
 	s.cookies = strings.TrimSpace(s.program.MustRun("session", "issue", "alice"))
@@ -404,9 +378,7 @@ func restoredFile(t *testing.T) []byte {
 			'2030-01-01 00:00:00+00:00', '2030-01-01 00:00:00+00:00' FROM n`)
 	db.DB.Close() // folds the log into the file
 	content, err := os.ReadFile(strings.TrimPrefix(db.URL, "sqlite:"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	return content
 }
 
@@ -417,9 +389,7 @@ func TestSQLiteFileIsDamaged(t *testing.T) {
 	p := servicetest.NewProgram(t, "LOG_FORMAT=json")
 	file := filepath.Join(p.Dir, "worldevents.db")
 	content := restoredFile(t)
-	if err := os.WriteFile(file, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.WriteFile(file, content, 0o600))
 	cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
 	s := p.ServeReady()
 	create := func() int {
@@ -468,9 +438,7 @@ func TestSQLiteFileIsDamaged(t *testing.T) {
 func overwrite(t *testing.T, file string, content []byte, at int64) {
 	t.Helper()
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	defer f.Close()
 	if _, err := f.WriteAt(content, at); err != nil {
 		t.Fatal(err)
@@ -482,27 +450,21 @@ func TestSQLiteIndexIsDamaged(t *testing.T) {
 	t.Parallel()
 	p := servicetest.NewProgram(t, "LOG_FORMAT=json")
 	file := filepath.Join(p.Dir, "worldevents.db")
-	if err := os.WriteFile(file, restoredFile(t), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.WriteFile(file, restoredFile(t), 0o600))
 	db := servicetest.OpenSQLite(t, file)
 	for _, index := range []string{"events_list", "rsvps_list", "sessions_user", "users_folded"} {
 		var page, size int64
 		db.Read("SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = ?", []any{index}, &page, &size)
 		db.DB.Close()
 		whole, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		overwrite(t, file, bytes.Repeat([]byte{0xA5}, int(size)), (page-1)*size)
 		for _, command := range []string{"serve", "migrate"} {
 			if _, stderr, status := p.Run(command); status != 1 || !strings.Contains(stderr, "worldevents.db: the file is damaged") || !strings.Contains(stderr, "restore a backup") {
 				t.Errorf("%s: %s: %d %s", index, command, status, stderr)
 			}
 		}
-		if err := os.WriteFile(file, whole, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, os.WriteFile(file, whole, 0o600))
 		db = servicetest.OpenSQLite(t, file)
 	}
 	db.DB.Close()
@@ -515,9 +477,7 @@ func TestSQLiteIndexIsDamaged(t *testing.T) {
 func folderOf(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	for _, file := range files {
 		names = append(names, file.Name())
 	}

@@ -39,9 +39,7 @@ func TestTimingsOfTheDatabase(t *testing.T) {
 				t.Errorf("undisturbed: waiting %v, database %v", waitBefore, workBefore)
 			}
 			conn, err := db.DB.Conn(context.Background())
-			if err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, err)
 			defer conn.Close()
 			if _, err := conn.ExecContext(t.Context(), test.lock); err != nil {
 				t.Fatal(err)

@@ -61,9 +61,7 @@ func TestTLSReload(t *testing.T) {
 	write := func(cert, key []byte) {
 		t.Helper()
 		for name, text := range map[string][]byte{"cert.pem": cert, "key.pem": key} {
-			if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 		}
 	}
 	for range 5 {
@@ -98,9 +96,7 @@ func TestTLSReload(t *testing.T) {
 	}
 	os.Remove(filepath.Join(dir, "key.pem"))
 	hangUp(t, s, kept)
-	if err := syscall.Mkfifo(filepath.Join(dir, "key.pem"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, syscall.Mkfifo(filepath.Join(dir, "key.pem"), 0o600))
 	hangUp(t, s, kept)
 	os.Remove(filepath.Join(dir, "key.pem"))
 	if got := shown(t, s, trust); got != first.Serial {

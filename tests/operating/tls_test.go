@@ -66,9 +66,7 @@ func TestTLSFiles(t *testing.T) {
 	}
 	plain := strings.Replace(s.URL, "https:", "http:", 1)
 	res, err := http.Get(plain + servicetest.SessionPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	res.Body.Close()
 	if res.StatusCode != 400 {
 		t.Errorf("plain HTTP: %d", res.StatusCode)
@@ -93,9 +91,7 @@ func TestTLSOff(t *testing.T) {
 	t.Parallel()
 	s := servicetest.NewProgram(t, "APP_ENV=production", "HSTS=").ServeReady()
 	res, err := http.Get(s.URL + servicetest.SessionPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	res.Body.Close()
 	if got := res.Header.Values("Strict-Transport-Security"); len(got) > 0 {
 		t.Errorf("Strict-Transport-Security is %q", got)
@@ -190,9 +186,7 @@ func TestTLSHandshakes(t *testing.T) {
 	var silent []net.Conn
 	for i := range 200 {
 		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		defer conn.Close()
 		switch i % 4 { // a connection says nothing, or the beginning of a hello, or what is none
 		case 1:
@@ -215,9 +209,7 @@ func TestTLSHandshakes(t *testing.T) {
 		t.Error("a client trusts an unknown certificate")
 	}
 	res, err := servicetest.HTTPS(t, servicetest.Trusting("localhost", cert), 0).Get(s.URL + servicetest.SessionPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	res.Body.Close()
 	if n := strings.Count(s.Log.String(), "handshake"); n > 0 {
 		t.Errorf("%d lines of handshakes", n)
@@ -234,9 +226,7 @@ func TestTLSReloadKeepsWhatWorks(t *testing.T) {
 	shown := func(want servicetest.Certificate) {
 		t.Helper()
 		conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), &tls.Config{InsecureSkipVerify: true, ServerName: host})
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		defer conn.Close()
 		if block, _ := pem.Decode(want.Cert); !bytes.Equal(block.Bytes, conn.ConnectionState().PeerCertificates[0].Raw) {
 			t.Error("another certificate is shown")

@@ -79,9 +79,7 @@ func TestBackChannelLogout(t *testing.T) {
 		bob := signIn(withSession("2", "bob", "s1")) // a provider may number the sessions of each user
 		elsewhere, err := s.Store.SignInExternal(t.Context(), "https://other.example.org", "1", "carol",
 			models.SignIn{RefreshToken: models.RefreshToken{Handle: models.Hash{1}}, ProviderSID: "s2"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		s.Clock.Advance(2 * time.Second)
 		later := map[string]any{"iat": s.Clock.Now().Unix()}
 		token := func(change map[string]any) string {
@@ -220,9 +218,7 @@ func TestRefusedLogouts(t *testing.T) {
 func claimsOf(t *testing.T, token string) string {
 	t.Helper()
 	text, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	return string(text)
 }
 

@@ -442,9 +442,7 @@ func TestFaultPage(t *testing.T) {
 		r, _ := http.NewRequest("GET", s.URL+path, nil)
 		r.Header.Set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
 		res, err := browser.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		defer res.Body.Close()
 		body, _ := io.ReadAll(res.Body)
 		return res, string(body)

@@ -24,9 +24,7 @@ func TestReload(t *testing.T) {
 	var s *servicetest.Process
 	write := func(file, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(program.Dir, file), []byte(text+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, os.WriteFile(filepath.Join(program.Dir, file), []byte(text+"\n"), 0o600))
 		if s == nil {
 			return
 		}
@@ -45,9 +43,7 @@ func TestReload(t *testing.T) {
 		r, _ := http.NewRequest("GET", address, nil)
 		r.Header.Set("Cookie", cookie)
 		res, err := http.DefaultTransport.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		res.Body.Close()
 		return res
 	}

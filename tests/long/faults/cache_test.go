@@ -74,15 +74,11 @@ http {
   }
 }
 `, address, service, ignored), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	command := exec.Command(servicetest.Tool(t, "nginx"), "-p", dir, "-c", "nginx.conf")
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	ended, err := servicetest.StartCommand(command)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	t.Cleanup(func() {
 		command.Process.Signal(syscall.SIGTERM) // killed, it would leave its worker
 		<-ended

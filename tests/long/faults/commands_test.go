@@ -140,9 +140,7 @@ func TestCopyInterruptedBehindPgBouncer(t *testing.T) {
 		command := p.Command("copy", "--to", to)
 		words := new(servicetest.Log)
 		command.Stderr = words
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, command.Start())
 		const stillThere = "another copy into it is running" // the server has not noticed the end of the one before
 		servicetest.Eventually(t, 30*time.Second, "it copies", func() bool {
 			return strings.Contains(words.String(), "copying") || strings.Contains(words.String(), stillThere)
@@ -186,9 +184,7 @@ func TestCopyKilledAnywhere(t *testing.T) {
 				killed := 0
 				for i := range 8 {
 					command := p.Command("copy", "--to", to.URL)
-					if err := command.Start(); err != nil {
-						t.Fatal(err)
-					}
+					servicetest.NoError(t, command.Start())
 					time.Sleep(took * time.Duration(i) / 8)
 					command.Process.Kill()
 					command.Wait()

@@ -119,9 +119,7 @@ func endCopyAt(t *testing.T, p *servicetest.Program, to, step string, signal sys
 	command := p.Command("copy", "--to", to)
 	words := &signalOn{step: step, send: func() { command.Process.Signal(signal) }}
 	command.Stderr = words
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, command.Start())
 	kill := time.AfterFunc(60*time.Second, func() { command.Process.Kill() })
 	defer kill.Stop()
 	command.Wait()

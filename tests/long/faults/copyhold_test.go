@@ -41,15 +41,11 @@ func TestCopyHold(t *testing.T) {
 
 	hold := p.Command("copy", "--hold", "--to", target.URL)
 	stdout, err := hold.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	log := new(servicetest.Log)
 	hold.Stderr = log
 	ended, err := servicetest.StartCommand(hold)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	t.Cleanup(func() { hold.Process.Kill() })
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	var copied servicetest.Copied
@@ -149,35 +145,23 @@ func TestCopyHoldByReader(t *testing.T) {
 		t.Fatalf("%v %q", err, files)
 	}
 	for _, file := range files {
-		if err := os.Chmod(file, 0o444); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, os.Chmod(file, 0o444))
 	}
 	hold := p.Command("copy", "--hold", "--to", "sqlite:"+filepath.Join(p.Dir, "copies/copy.db"))
 	if os.Getuid() == 0 { // who may write to every file
 		program, err := os.ReadFile(hold.Path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		hold.Path = filepath.Join(p.Dir, "worldevents")
-		if err := os.WriteFile(hold.Path, program, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, os.WriteFile(hold.Path, program, 0o755))
 		hold.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
 	}
-	if err := errors.Join(os.Mkdir(filepath.Join(p.Dir, "copies"), 0o777), os.Chmod(filepath.Join(p.Dir, "copies"), 0o777), os.Chmod(p.Dir, 0o755), os.Chmod(filepath.Dir(p.Dir), 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, errors.Join(os.Mkdir(filepath.Join(p.Dir, "copies"), 0o777), os.Chmod(filepath.Join(p.Dir, "copies"), 0o777), os.Chmod(p.Dir, 0o755), os.Chmod(filepath.Dir(p.Dir), 0o755)))
 	stdout, err := hold.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	log := new(servicetest.Log)
 	hold.Stderr = log
 	ended, err := servicetest.StartCommand(hold)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	line, _ := bufio.NewReader(stdout).ReadString('\n') // it ends, or holds
 	hold.Process.Kill()
 	<-ended

@@ -290,9 +290,7 @@ func serveTraced(t *testing.T, args ...string) (address string, trace func() str
 	command.Dir, command.Env = program.Dir, append(program.Env, "PATH="+os.Getenv("PATH"))
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
 	ended, err := servicetest.StartCommand(command)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	t.Cleanup(func() {
 		syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // what is traced outlives a dead strace
 		<-ended
@@ -302,9 +300,7 @@ func serveTraced(t *testing.T, args ...string) (address string, trace func() str
 	})
 	return "http://" + program.Getenv("LISTEN_ADDR"), func() string {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		return string(text)
 	}
 }

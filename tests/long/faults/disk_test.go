@@ -18,9 +18,7 @@ import (
 func smallDisk(t *testing.T, kib string) (dir string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "we") // a server that is another user's reaches it
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+kib+"k"); err != nil {
 		servicetest.Missing(t, "a small file system cannot be mounted: %v", err)
@@ -38,9 +36,7 @@ func fill(t *testing.T, dir string) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "filler")
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	defer f.Close()
 	for chunk := make([]byte, 64<<10); len(chunk) > 0; {
 		if _, err := f.Write(chunk); err != nil {
@@ -49,9 +45,7 @@ func fill(t *testing.T, dir string) (free func()) {
 	}
 	return func() {
 		t.Helper()
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, os.Remove(path))
 	}
 }
 

@@ -106,9 +106,7 @@ func (s *nameServer) used(t *testing.T, program *servicetest.Program) *servicete
 	}
 	host, _, _ := net.SplitHostPort(s.conn.LocalAddr().String())
 	settings := filepath.Join(t.TempDir(), "resolv.conf")
-	if err := os.WriteFile(settings, []byte("nameserver "+host+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.WriteFile(settings, []byte("nameserver "+host+"\n"), 0o600))
 	return under(t, program, fmt.Sprintf(`%s --mount sh -c 'mount --bind %s /etc/resolv.conf && exec "$0" "$@"'`, unshare, settings))
 }
 

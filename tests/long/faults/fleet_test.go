@@ -64,9 +64,7 @@ func newFleet(t *testing.T, server *servicetest.PostgresServer, env ...string) *
 		filepath.Join(dir, "pem"): string(certificate.Cert) + string(certificate.Key),
 		config:                    settings + "\nfrontend status\n  bind " + f.stat + "\n  stats enable\n  stats uri /\n",
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	f.startProxy(haproxy, "-db", "-f", config)
 	f.waitUp = f.waitFound
@@ -78,9 +76,7 @@ func newFleet(t *testing.T, server *servicetest.PostgresServer, env ...string) *
 func (f *fleet) shipped(name string, replace ...string) string {
 	f.t.Helper()
 	text, err := os.ReadFile(filepath.Join(servicetest.Root(f.t), "deploy", name))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	servicetest.NoError(f.t, err)
 	lines := strings.SplitAfter(string(text), "\n")
 	for i, program := range f.programs {
 		documented, found := fmt.Sprintf("10.0.0.%d:8080", i+1), false
@@ -115,9 +111,7 @@ func (f *fleet) startProxy(program string, args ...string) *os.Process {
 	proxy.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	proxy.Stdout, proxy.Stderr = f.log, f.log
 	ended, err := servicetest.StartCommand(proxy)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	servicetest.NoError(f.t, err)
 	f.t.Cleanup(func() {
 		proxy.Process.Kill()
 		<-ended

@@ -17,9 +17,7 @@ import (
 func silentListener(t *testing.T) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		var conns []net.Conn

@@ -28,9 +28,7 @@ func TestHugeRequests(t *testing.T) {
 	// send writes a request in pieces, as long as the other side takes them, and reads the response.
 	send := func(head string, body io.Reader) (int, string, string) {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(p.URL, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		defer conn.Close()
 		conn.SetDeadline(time.Now().Add(20 * time.Second))
 		go func() {

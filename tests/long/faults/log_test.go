@@ -20,9 +20,7 @@ func TestLogOnFullDisk(t *testing.T) {
 	dir := smallDisk(t, "4096")
 	path := filepath.Join(dir, "log")
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	defer log.Close()
 	p := servicetest.NewProgram(t, "LOG_FORMAT=json").ServeTo(log)
 	method := strings.Repeat("X", 7000) // makes a long line
@@ -57,9 +55,7 @@ func TestLogOnFullDisk(t *testing.T) {
 		t.Errorf("exit status %d", status)
 	}
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	written, dropped, last := 0, 0, ""
 	for line := range strings.Lines(string(text)) {
 		var fields struct {
@@ -87,9 +83,7 @@ func TestStartWithLogOnFullDisk(t *testing.T) {
 	dir := smallDisk(t, "1024")
 	path := filepath.Join(dir, "log")
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	defer log.Close()
 	program := servicetest.NewProgram(t, "LOG_FORMAT=json")
 	free := fill(t, dir)
@@ -125,9 +119,7 @@ func TestStartWithLogOnFullDisk(t *testing.T) {
 func logged(t *testing.T, path string) (messages []string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	for line := range strings.Lines(string(text)) {
 		var fields struct{ Msg string }
 		if err := json.Unmarshal([]byte(line), &fields); err != nil {

@@ -30,9 +30,7 @@ func under(t *testing.T, program *servicetest.Program, command string) *servicet
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "worldevents")
 	text := fmt.Sprintf("#!/bin/sh\nexec %s %s \"$@\"\n", command, servicetest.Binary(t))
-	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.WriteFile(script, []byte(text), 0o700))
 	return program.At(script)
 }
 

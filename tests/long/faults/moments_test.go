@@ -14,16 +14,12 @@ func TestMomentsOfStandby(t *testing.T) {
 	primary := servicetest.NewPostgresServer(t, "fsync=off")
 	open := func(server *servicetest.PostgresServer) *models.Store {
 		store, err := models.Open(models.Options{URL: server.URL(), MaxConns: 2, Timeout: 20 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		t.Cleanup(func() { store.Close() })
 		return store
 	}
 	before := open(primary)
-	if err := before.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, before.Migrate(t.Context()))
 	ask := func(store *models.Store, m models.Moment) models.Changes {
 		t.Helper()
 		answer, err := store.ChangedSince(t.Context(), m, "w", []models.Caller{{UserID: models.ID{1}}})

@@ -75,9 +75,7 @@ func (f *nginxFleet) get(path string) response {
 
 func (f *nginxFleet) write(name, text string) {
 	f.t.Helper()
-	if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o600); err != nil {
-		f.t.Fatal(err)
-	}
+	servicetest.NoError(f.t, os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o600))
 }
 
 // down reloads nginx with an instance marked down, or with none, and waits until its worker of before has ended.

@@ -21,9 +21,7 @@ func startPgBouncer(t *testing.T, server *servicetest.PostgresServer, poolSize i
 	pgbouncer := servicetest.Tool(t, "pgbouncer")
 	host, port, _ := net.SplitHostPort(server.Addr)
 	dir, err := os.MkdirTemp("/tmp", "we")
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	listen := servicetest.FreePort(t)
 	config := filepath.Join(dir, "pgbouncer.ini")
@@ -47,9 +45,7 @@ server_idle_timeout = 1
 	log := new(servicetest.Log)
 	command.Stdout, command.Stderr = log, log
 	ended, err := servicetest.StartCommand(command)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	t.Cleanup(func() {
 		command.Process.Kill()
 		<-ended

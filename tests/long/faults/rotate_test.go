@@ -44,21 +44,15 @@ func newRotation(t *testing.T) *rotation {
 // url is that of a role with its password.
 func (r *rotation) url(role, password string) string {
 	u, err := url.Parse(r.server.URL())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	servicetest.NoError(r.t, err)
 	u.User = url.UserPassword(role, password)
 	return u.String()
 }
 
 func (r *rotation) write(text string) {
 	r.t.Helper()
-	if err := os.WriteFile(r.file+".new", []byte(text+"\n"), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.Rename(r.file+".new", r.file); err != nil {
-		r.t.Fatal(err)
-	}
+	servicetest.NoError(r.t, os.WriteFile(r.file+".new", []byte(text+"\n"), 0o600))
+	servicetest.NoError(r.t, os.Rename(r.file+".new", r.file))
 }
 
 func (r *rotation) use(role string) { r.write(r.url(role, "hunter2-of-"+role)) }

@@ -96,9 +96,7 @@ func TestSlowReaders(t *testing.T) {
 	begin := time.Now()
 	for range readers {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(p.URL, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		defer conn.Close()
 		conn.(*net.TCPConn).SetReadBuffer(4096)
 		fmt.Fprintf(conn, "GET /api/event/large HTTP/1.1\r\nHost: localhost\r\nCookie: token=%s\r\n\r\n", alice.Cookies["token"])
@@ -136,9 +134,7 @@ func TestSlowReadersOfLargeEvents(t *testing.T) {
 			memory := p.Memory("VmRSS")
 			for range readers {
 				conn, err := net.Dial("tcp", strings.TrimPrefix(p.URL, "http://"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				servicetest.NoError(t, err)
 				defer conn.Close()
 				conn.(*net.TCPConn).SetReadBuffer(4096)
 				fmt.Fprintf(conn, "GET /api/event/large HTTP/1.1\r\nHost: localhost\r\nCookie: token=%s\r\n\r\n", alice.Cookies["token"])

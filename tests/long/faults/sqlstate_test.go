@@ -68,9 +68,7 @@ func TestRotatedPassword(t *testing.T) {
 	END $$`)
 	file := filepath.Join(t.TempDir(), "pgpass")
 	write := func(password string) {
-		if err := os.WriteFile(file, []byte("*:*:*:service:"+password+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, os.WriteFile(file, []byte("*:*:*:service:"+password+"\n"), 0o600))
 	}
 	address, _ := url.Parse(server.URL())
 	address.User = url.User("service")
@@ -102,9 +100,7 @@ func TestRotatedPassword(t *testing.T) {
 		"an empty file":          func() error { return os.WriteFile(file, nil, 0o600) },
 		"a file of other people": func() error { return os.WriteFile(file, []byte("*:*:*:somebody:secret\n"), 0o600) },
 	} {
-		if err := change(); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, change())
 		server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'service'")
 		servicetest.Eventually(t, 20*time.Second, name+": a write succeeds", func() bool {
 			_, res := alice.create("w", "x")
@@ -146,9 +142,7 @@ func TestTooManyConnections(t *testing.T) {
 	})
 	servicetest.Eventually(t, 20*time.Second, "the server takes no more connections", func() bool {
 		db, err := sql.Open("pgx", server.URL())
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		defer db.Close()
 		err = db.Ping()
 		return err != nil && strings.Contains(err.Error(), "53300")

@@ -74,9 +74,7 @@ type halfRequest struct {
 func beginRequest(t *testing.T, p *servicetest.Process, u *user, world string) *halfRequest {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(p.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
 	const body = `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z"}`
 	fmt.Fprintf(conn, "POST /api/event/%s HTTP/1.1\r\nHost: localhost\r\nCookie: token=%s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",

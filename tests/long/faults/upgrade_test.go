@@ -31,9 +31,7 @@ func nextRelease(t *testing.T) string {
 		filepath.Join(root, "models/internal/schema/migrations/postgres/99999_example.sql"): migration,
 	}})
 	for file, text := range map[string][]byte{migration: []byte(exampleMigration), overlay: text} {
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, os.WriteFile(file, text, 0o600))
 	}
 	build := exec.Command("go", "build", "-overlay", overlay, "-o", path, ".")
 	build.Dir = root
@@ -54,9 +52,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	load := f.load(20)
 	db := server.Database()
 	tx, err := db.DB.BeginTx(context.Background(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	defer tx.Rollback()
 	if _, err := tx.Exec("SELECT count(*) FROM events"); err != nil {
 		t.Fatal(err)
@@ -70,9 +66,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 		}
 	}
 	load.goOn(100)
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, tx.Commit())
 	f.waitUp()
 	f.replace(1, f.programs[1].At(next))
 	load.goOn(200)

@@ -159,9 +159,7 @@ func (l *walLoad) until(t *testing.T, writes int64, each func()) {
 func writesToDisk(t *testing.T) func() {
 	t.Helper()
 	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	t.Cleanup(func() { file.Close() })
 	page := make([]byte, 4<<10)
 	return func() {
@@ -178,22 +176,16 @@ func (l *walLoad) String() string {
 func snapshot(t *testing.T, db *servicetest.Database) (end func()) {
 	t.Helper()
 	tx, err := db.DB.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	var n int
-	if err := tx.QueryRow("SELECT count(*) FROM users").Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, tx.QueryRow("SELECT count(*) FROM users").Scan(&n))
 	return func() { tx.Rollback() }
 }
 
 func walSize(t *testing.T, db *servicetest.Database) int64 {
 	t.Helper()
 	info, err := os.Stat(strings.TrimPrefix(db.URL, "sqlite:") + "-wal")
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	return info.Size()
 }
 

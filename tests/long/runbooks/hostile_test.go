@@ -60,9 +60,7 @@ func newHostile(t *testing.T) *hostile {
 	}
 	writeCommand(t, filepath.Join(h.bin, "install"), "#!/bin/sh\n"+strings.Replace(standIns["install"], "PATH=${PATH#*:}\n", "PATH=/usr/bin:/bin\n", 1))
 	for _, name := range real {
-		if err := os.Symlink(servicetest.Tool(t, name), filepath.Join(h.bin, name)); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, os.Symlink(servicetest.Tool(t, name), filepath.Join(h.bin, name)))
 	}
 	servicetest.WriteSecret(t, filepath.Join(world, "journal"), "{}\n")
 	h.env = []string{"PATH=" + h.bin, "WORLD=" + world, "STEPPED=" + h.bin, fmt.Sprint("SERVICE=", serviceID), "AS_SERVICE=" + asService(false),
@@ -71,15 +69,11 @@ func newHostile(t *testing.T) *hostile {
 		servicetest.WriteSecret(t, filepath.Join(world, name), "renewed\n")
 	}
 	key, err := exec.Command(servicetest.Tool(t, "openssl"), "genpkey", "-algorithm", "ed25519").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	h.key = string(key)
 	// A service has its database open.
 	open := exec.Command("sh", "-c", "cd "+own(t, folder(t), serviceID, 0o700)+" && exec "+asService(true)+" sh -c 'exec sleep 600 3<>worldevents.db 4<>worldevents.db-wal'")
-	if err := open.Start(); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, open.Start())
 	t.Cleanup(func() { open.Process.Kill(); open.Wait() })
 	servicetest.WriteSecret(t, filepath.Join(world, "pid"), fmt.Sprintln(open.Process.Pid))
 	return h
@@ -112,9 +106,7 @@ func (h *hostile) prepare(script, kind string) {
 	state, secret := filepath.Join(h.base, "state"), filepath.Join(h.base, "canary")
 	try := func(err error) {
 		h.t.Helper()
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		servicetest.NoError(h.t, err)
 	}
 	put := func(path, text string) {
 		h.t.Helper()
@@ -200,9 +192,7 @@ func (h *hostile) outside() (all map[string]string) {
 		}
 		return nil
 	})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	servicetest.NoError(h.t, err)
 	return all
 }
 

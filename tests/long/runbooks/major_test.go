@@ -145,9 +145,7 @@ func TestNewMajorVersion(t *testing.T) {
 			t.Error("a second subscription replaces the first")
 		}
 		text, err := os.ReadFile(filepath.Join(m.p.Dir, "new-database"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		name := strings.TrimSpace(string(text))
 		db := m.newer.DatabaseNamed(name[strings.LastIndex(name, "/")+1:])
 		m.write()
@@ -175,9 +173,7 @@ func TestNewMajorVersion(t *testing.T) {
 		m.upgrade = func() {
 			m.db.DB.Close()
 			m.old.Upgrade(bin)
-			if err := os.MkdirAll(filepath.Join(m.world, "postgresql/18/main"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, os.MkdirAll(filepath.Join(m.world, "postgresql/18/main"), 0o700))
 			m.db = m.old.Database()
 		}
 		m.failing(runbooks(t, "major-version", "pg_upgrade")[0], "grep 1")

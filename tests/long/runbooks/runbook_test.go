@@ -65,22 +65,16 @@ func asService(capable bool) string {
 func folder(t *testing.T) (path string) {
 	t.Helper()
 	path = t.TempDir()
-	if err := os.Chmod(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.Chmod(filepath.Dir(path), 0o755))
 	return path
 }
 
 // own gives a file to a user and to the group of the service, and returns its path.
 func own(t *testing.T, path string, user int, mode os.FileMode) string {
 	t.Helper()
-	if err := os.Chmod(path, mode); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.Chmod(path, mode))
 	if root() {
-		if err := os.Lchown(path, user, serviceID); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, os.Lchown(path, user, serviceID))
 	}
 	return path
 }
@@ -190,9 +184,7 @@ exec "$name" "$@"
 
 func writeCommand(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.WriteFile(path, []byte(text), 0o755))
 }
 
 // newMachine has nothing in its two folders.
@@ -200,9 +192,7 @@ func newMachine(t *testing.T, server *servicetest.PostgresServer) *machine {
 	t.Helper()
 	bin, steps := folder(t), folder(t)
 	program := reachable(t)
-	if err := os.Symlink(program, filepath.Join(bin, "worldevents")); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.Symlink(program, filepath.Join(bin, "worldevents")))
 	for name, text := range standIns {
 		writeCommand(t, filepath.Join(bin, name), "#!/bin/sh\n"+text)
 	}
@@ -211,9 +201,7 @@ func newMachine(t *testing.T, server *servicetest.PostgresServer) *machine {
 		writeCommand(t, filepath.Join(steps, name), step)
 	}
 	address, err := url.Parse(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	m := &machine{t: t, p: servicetest.NewEmptyProgram(t), state: folder(t), world: folder(t), lacks: "-dac_override,-dac_read_search,-fowner"}
 	user, capable := os.Getuid(), ""
 	if root() {
@@ -282,9 +270,7 @@ func (m *machine) write(name, text string) {
 func (m *machine) secrets() (path string) {
 	m.t.Helper()
 	path = filepath.Join(m.p.Dir, "secrets")
-	if err := os.Mkdir(path, 0o750); err != nil {
-		m.t.Fatal(err)
-	}
+	servicetest.NoError(m.t, os.Mkdir(path, 0o750))
 	own(m.t, path, 0, 0o750)
 	m.write("secrets/jwt", keyA+"\n")
 	return path
@@ -346,9 +332,7 @@ func (m *machine) try(script, fail string) (steps []string, err error) {
 	var output bytes.Buffer
 	command.Stdout, command.Stderr = &output, &output
 	done, err := servicetest.StartCommand(command)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	servicetest.NoError(m.t, err)
 	request := filepath.Join(m.world, "request")
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); {
 		select {
@@ -395,9 +379,7 @@ func (m *machine) systemctl(what string) {
 			return strings.Count(since(), `"msg":"SIGHUP: `) == files
 		})
 		journal, err := os.OpenFile(filepath.Join(m.world, "journal"), os.O_WRONLY|os.O_APPEND, 0)
-		if err != nil {
-			m.t.Fatal(err)
-		}
+		servicetest.NoError(m.t, err)
 		defer journal.Close()
 		io.WriteString(journal, since())
 	case "kill --signal=STOP worldevents":
@@ -414,9 +396,7 @@ func (m *machine) systemctl(what string) {
 
 func (m *machine) dotEnv() string {
 	text, err := os.ReadFile(filepath.Join(m.p.Dir, ".env"))
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	servicetest.NoError(m.t, err)
 	return string(text)
 }
 
@@ -457,9 +437,7 @@ func (m *machine) eachFailure(script string, prepare, safe, done func()) {
 func (m *machine) mode(path, want string) {
 	m.t.Helper()
 	info, err := os.Lstat(path)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	servicetest.NoError(m.t, err)
 	owner, group := want[:strings.Index(want, " ")], fmt.Sprint(serviceID)
 	if is := info.Sys().(*syscall.Stat_t); root() {
 		owner, group = fmt.Sprint(is.Uid), fmt.Sprint(is.Gid)
@@ -503,9 +481,7 @@ func (m *machine) databases() (urls []string) {
 	names.Env = m.env
 	names.Path = filepath.Join(strings.Split(m.env[0], ":")[2], "psql")
 	out, err := names.Output()
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	servicetest.NoError(m.t, err)
 	for _, name := range strings.Fields(string(out)) {
 		urls = append(urls, "postgres:///"+name)
 	}
@@ -725,9 +701,7 @@ func TestBackups(t *testing.T) {
 	kept := filepath.Join(m.state, "backups")
 	backups := func() (names []string) {
 		entries, err := os.ReadDir(kept)
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		for _, entry := range entries {
 			names = append(names, entry.Name())
 		}
@@ -735,9 +709,7 @@ func TestBackups(t *testing.T) {
 	}
 	said := func() string {
 		text, err := os.ReadFile(filepath.Join(m.world, "said"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		return string(text)
 	}
 	backup := runbooks(t, "backup", "Back up")[0]
@@ -757,9 +729,7 @@ func TestBackups(t *testing.T) {
 	}
 	before := time.Now().Add(-25 * time.Hour)
 	for _, name := range []string{left, left + "-journal"} {
-		if err := os.Chtimes(filepath.Join(kept, name), before, before); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, os.Chtimes(filepath.Join(kept, name), before, before))
 	}
 	writeCommand(t, filepath.Join(m.p.Dir, "offsite"), "#!/bin/sh\n[ ! -e \"$WORLD/refuse\" ] && echo \"$1\" >\"$WORLD/sent\"\n")
 	servicetest.WriteSecret(t, filepath.Join(m.world, "sent"), "")
@@ -821,9 +791,7 @@ func TestDayOne(t *testing.T) {
 	for _, name := range []string{"worldevents.service", "worldevents-backup.service", "worldevents-backup.timer"} {
 		servicetest.WriteSecret(t, filepath.Join(release, name), servicetest.Shipped(t, "deploy/"+name))
 	}
-	if err := os.Link(reachable(t), filepath.Join(release, "worldevents-1.1.0-linux-amd64")); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.Link(reachable(t), filepath.Join(release, "worldevents-1.1.0-linux-amd64")))
 	m.replacing("/usr/local/bin", programs, "/etc/systemd/system", programs,
 		"( set -eu\ninstall", "( set -eu\ncd "+release+"\ninstall", "LISTEN_ADDR=:443", "", "HTTP_ADDR=:80", "HTTP_ADDR="+servicetest.FreeAddress(t), "curl -i https://api.example.org/api/auth/session", "true")
 	dayOne, tls := runbooks(t, "install", "Day one")[1], runbooks(t, "tls-and-proxies", "TLS")[0]
@@ -983,9 +951,7 @@ func (m *machine) rotatePrivateKeys(secrets string) {
 	}
 	public := keys()
 	text, err := os.ReadFile(private)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	servicetest.NoError(m.t, err)
 	m.eachFailure(take[1], func() {
 		m.write("secrets/jwt.pem", public)
 		m.write("secrets/jwt.private", string(text))
@@ -1041,9 +1007,7 @@ func (m *machine) rotatePrivateKeys(secrets string) {
 func (m *machine) signsBy() any {
 	m.t.Helper()
 	cookies, err := http.ParseCookie(m.signIn("erin"))
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	servicetest.NoError(m.t, err)
 	browser := servicetest.NewBrowser(m.service.URL, http.DefaultTransport)
 	for _, cookie := range cookies {
 		browser.Cookies[cookie.Name] = cookie.Value
@@ -1089,9 +1053,7 @@ func TestCertbotHook(t *testing.T) {
 	shows := func(want servicetest.Certificate) {
 		t.Helper()
 		conn, err := tls.Dial("tcp", m.p.Getenv("LISTEN_ADDR"), servicetest.Trusting("localhost", first, renewed))
-		if err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, err)
 		defer conn.Close()
 		if got := conn.ConnectionState().PeerCertificates[0].SerialNumber.String(); got != want.Serial {
 			t.Errorf("it shows %s, want %s", got, want.Serial)
@@ -1116,9 +1078,7 @@ func TestMoveOfSettings(t *testing.T) {
 	old := m.p.With()
 	old.Dir = m.state
 	pem, err := exec.Command(servicetest.Tool(t, "openssl"), "genpkey", "-algorithm", "ed25519").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, err)
 	certificate := servicetest.NewCertificate(t, 0, 90*24*time.Hour)
 	files := map[string]string{
 		".env":        "DATABASE_URL=sqlite:worldevents.db\nAPP_ENV=development\nJWT_SECRET_FILE=secrets/jwt\nJWT_PRIVATE_KEY_FILE=secrets/jwt.pem\nLOG_LEVEL=warn\nDB_TIMEOUT=20s\nWRITE_RATE=0\n",
