@@ -103,9 +103,7 @@ func TestManyLockedRows(t *testing.T) {
 	alice.Post("/api/event/join/"+short.String(), "").Is(200, servicetest.Success)
 	locks.Rollback()
 	all.Wait()
-	if n := s.Database.Count("rsvps WHERE username LIKE 'other%'"); n != len(others) {
-		t.Errorf("%d of %d have joined", n, len(others))
-	}
+	servicetest.Is(t, s.Database.Count("rsvps WHERE username LIKE 'other%'"), len(others), "joined")
 }
 
 // While a table is locked, writes of it are refused, and nothing of them has happened: also on a connection that has yet to prepare
@@ -126,9 +124,7 @@ func TestLockedTable(t *testing.T) {
 			bob.Post("/api/event/join/"+event, "").IsError(503, "overloaded")
 			bob.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
 			tx.Rollback()
-			if n := s.Database.Count("rsvps WHERE username = 'bob'"); n != 0 {
-				t.Errorf("%d RSVPs of somebody whose join was refused", n)
-			}
+			servicetest.Is(t, s.Database.Count("rsvps WHERE username = 'bob'"), 0, "RSVPs of somebody whose join was refused")
 			bob.Post("/api/event/join/"+event, "").Is(200, servicetest.Success)
 		})
 	}

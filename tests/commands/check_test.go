@@ -38,20 +38,14 @@ func TestCheck(t *testing.T) {
 		if !result.OK || stderr != "" {
 			t.Errorf("%+v %s", result, stderr)
 		}
-		if after := folder(t, p.Dir); after != before {
-			t.Errorf("the folder was\n%s and is\n%s", before, after)
-		}
+		servicetest.Is(t, folder(t, p.Dir), before, "the folder")
 		s := p.ServeReady() // beside which it sees the same
 		names := folderNames(t, p.Dir)
 		if result, stderr = servicetest.Check(t, p); !result.OK || stderr != "" {
 			t.Errorf("%+v %s", result, stderr)
 		}
-		if after := folderNames(t, p.Dir); after != names {
-			t.Errorf("the folder had\n%s and has\n%s", names, after)
-		}
-		if status := s.Admin("/readyz"); status != 200 {
-			t.Errorf("/readyz %d", status)
-		}
+		servicetest.Is(t, folderNames(t, p.Dir), names, "the names in the folder")
+		servicetest.Is(t, s.Admin("/readyz"), 200, "/readyz")
 	})
 }
 
@@ -195,9 +189,7 @@ func TestCheckSQLiteFile(t *testing.T) {
 	os.WriteFile(file+"-wal", []byte("x"), 0o600)
 	result, _ = servicetest.Check(t, p)
 	result.Has(t, "warning", "-wal without a -shm")
-	if names := folderNames(t, p.Dir); names != "worldevents.db\nworldevents.db-wal\n" {
-		t.Errorf("it made %s", names)
-	}
+	servicetest.Is(t, folderNames(t, p.Dir), "worldevents.db\nworldevents.db-wal\n", "files made")
 	p = p.With("DATABASE_URL=sqlite:missing/worldevents.db")
 	result, _ = servicetest.Check(t, p)
 	result.Has(t, "fault", "missing: .*no such file")
@@ -214,16 +206,12 @@ func TestCheckAfterKill(t *testing.T) {
 	before := folder(t, p.Dir)
 	result, _ := servicetest.Check(t, p)
 	result.Has(t, "ok", "foreign keys")
-	if after := folder(t, p.Dir); after != before {
-		t.Errorf("the folder was\n%q and is\n%q", before, after)
-	}
+	servicetest.Is(t, folder(t, p.Dir), before, "the folder")
 	os.WriteFile(filepath.Join(p.Dir, "worldevents.db-journal"), []byte("x"), 0o600)
 	before = folder(t, p.Dir)
 	result, _ = servicetest.Check(t, p)
 	result.Has(t, "fault", "readonly")
-	if after := folder(t, p.Dir); after != before {
-		t.Errorf("the folder was\n%q and is\n%q", before, after)
-	}
+	servicetest.Is(t, folder(t, p.Dir), before, "the folder")
 }
 
 // What is looked at is the first host of the URL that takes writes.

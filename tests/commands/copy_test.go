@@ -86,7 +86,7 @@ func addOddities(db *servicetest.Database) {
 	}
 }
 
-// A copy has the lists, sessions and schema of its source to the byte, whatever both are kept in, and life goes on there.
+// A copy has the lists, sessions and schema of its source to the byte, whatever both are kept in, life goes on there, and it is one file.
 func TestCopy(t *testing.T) {
 	servicetest.EachCopy(t, func(t *testing.T, from, to *servicetest.Database) {
 		p := programOn(t, from).With("SESSIONS_PER_USER=5")
@@ -131,37 +131,21 @@ func TestCopy(t *testing.T) {
 		is("POST", "/api/event/new", servicetest.EventBody, session, 200) // the next number is free
 		on := programOn(t, to)
 		on.MustRun("user", "add", "new")
-		if n := to.Count("rsvps r JOIN events e ON e.number = r.event_number WHERE e.world_id = 'new'"); n != 1 {
-			t.Errorf("%d RSVPs of the new event", n)
-		}
+		servicetest.Is(t, to.Count("rsvps r JOIN events e ON e.number = r.event_number WHERE e.world_id = 'new'"), 1, "RSVPs of the new event")
 
-		third := servicetest.EmptySQLite(t)
-		first, _ := on.MustCopy(third.URL)
-		again, _ := programOn(t, third).MustCopy(servicetest.EmptyPostgres(t).URL)
+		first, _ := on.MustCopy("sqlite:backup ü%20?.db")
+		entries, err := os.ReadDir(on.Dir)
+		if err != nil || len(entries) != 1 || entries[0].Name() != "backup ü%20?.db" {
+			t.Fatalf("%v %v", entries, err)
+		}
+		if info, err := entries[0].Info(); err != nil || info.Mode() != 0o600 { // its owner's alone
+			t.Errorf("%v %v", info.Mode(), err)
+		}
+		again, _ := on.With("DATABASE_URL=sqlite:" + entries[0].Name()).MustCopy(servicetest.EmptyPostgres(t).URL)
 		if first.Checksum == done.Checksum || first.Checksum != again.Checksum {
 			t.Errorf("checksums %s, then %s, and of that %s", done.Checksum, first.Checksum, again.Checksum)
 		}
 	})
-}
-
-// The file of a copy is its owner's alone, and nothing is left beside it.
-func TestCopyMakesOneFile(t *testing.T) {
-	t.Parallel()
-	for name, makeFrom := range servicetest.EmptyDatabases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := programOn(t, makeFrom(t))
-			p.MustRun("demo")
-			p.MustCopy("sqlite:backup ü%20?.db")
-			entries, err := os.ReadDir(p.Dir)
-			if err != nil || len(entries) != 1 || entries[0].Name() != "backup ü%20?.db" {
-				t.Fatalf("%v %v", entries, err)
-			}
-			if info, err := entries[0].Info(); err != nil || info.Mode() != 0o600 {
-				t.Errorf("%v %v", info.Mode(), err)
-			}
-		})
-	}
 }
 
 // Each change leaves one line: when, who, what. Nothing of a password is printed.
@@ -339,22 +323,14 @@ func TestCopyRefuses(t *testing.T) {
 		if test.from != "" {
 			on = p.With("DATABASE_URL=" + test.from)
 		}
-		if stdout, stderr, status := on.Run("copy", "--to", test.to); status != 1 || stdout != "" || !servicetest.OneLine(stderr, test.says) {
-			t.Errorf("%s to %s: %d %q %q", test.from, test.to, status, stdout, stderr)
-		}
+		on.Fails(test.says, "copy", "--to", test.to)
 	}
-	if _, stderr, status := p.Run("copy"); status != 1 || !servicetest.OneLine(stderr, "--to") {
-		t.Errorf("without --to: %d %s", status, stderr)
-	}
+	p.Fails("--to", "copy")
 	if after := filesIn(t, p.Dir); !maps.Equal(after, before) {
 		t.Errorf("files\n%v\nbecame\n%v", before, after)
 	}
-	if n := foreign.Count("pg_tables WHERE schemaname = 'public'"); n != 1 {
-		t.Errorf("%d tables beside somebody else's", n)
-	}
-	if n := partial.Count("events"); n != 1 {
-		t.Errorf("%d events", n)
-	}
+	servicetest.Is(t, foreign.Count("pg_tables WHERE schemaname = 'public'"), 1, "tables beside somebody else's")
+	servicetest.Is(t, partial.Count("events"), 1, "events")
 }
 
 // filesIn has the content of each file of a folder, but of those that SQLite keeps while a database is open.
@@ -513,9 +489,7 @@ func TestCopiesAtOnce(t *testing.T) {
 				t.Errorf("%d %q %q", status, stdout, stderr)
 			}
 		})
-		if n := succeeded.Load(); n != 1 {
-			t.Errorf("%d succeeded", n)
-		}
+		servicetest.Is(t, succeeded.Load(), 1, "succeeded")
 		if want := from.Counts(); !maps.Equal(to.Counts(), want) {
 			t.Errorf("%v, want %v", to.Counts(), want)
 		}
@@ -567,9 +541,7 @@ func TestCopyHasNoMarks(t *testing.T) {
 func TestCopyKnowsAllTables(t *testing.T) {
 	t.Parallel()
 	db := servicetest.SQLite(t)
-	if n := db.Count("sqlite_schema WHERE type = 'table' AND name NOT IN ('goose_db_version', 'compatibility', 'changes', 'incarnation', '" + strings.Join(servicetest.CopiedTables, "', '") + "') AND name NOT LIKE 'sqlite_%'"); n != 0 {
-		t.Errorf("%d tables are not copied", n)
-	}
+	servicetest.Is(t, db.Count("sqlite_schema WHERE type = 'table' AND name NOT IN ('goose_db_version', 'compatibility', 'changes', 'incarnation', '"+strings.Join(servicetest.CopiedTables, "', '")+"') AND name NOT LIKE 'sqlite_%'"), 0, "tables are not copied")
 }
 
 // A copy into a folder has the time as its name. --keep deletes older files with such names alone, after a copy that has been made, and none

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -89,8 +88,7 @@ func TestJudgement(t *testing.T) {
 		} else {
 			s := p.ServeReady()
 			tells("serve", s.AwaitMessage("ready"))
-			s.Signal(syscall.SIGINT)
-			s.Wait(20 * time.Second)
+			s.Stop()
 		}
 		if result, stderr := servicetest.Check(t, p); !result.OK {
 			t.Errorf("put right, check says %s", stderr)
@@ -147,9 +145,7 @@ func TestSequencesBesideWriters(t *testing.T) {
 	cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
 	s.Do("POST", servicetest.Plaza, servicetest.EventBody, cookies) // one row beside a fresh sequence
 	db.Exec("SELECT setval('events_number_seq', 1, false)")
-	if status, body := s.Do("POST", servicetest.Plaza, servicetest.EventBody, cookies); status != 500 {
-		t.Errorf("%d %s", status, body)
-	}
+	s.Is(500, "POST", servicetest.Plaza, servicetest.EventBody, cookies)
 	db.Exec("SELECT setval('events_number_seq', 1, false)")
 	result, _ := servicetest.Check(t, p)
 	result.Has(t, "fault", "numbers of new rows in events are taken")
@@ -223,9 +219,9 @@ func TestUnreadableSequences(t *testing.T) {
 	}
 	// What is taken is not the username.
 	db.Exec("SELECT setval('users_number_seq', 7)")
-	fails(t, p, "users_pkey", "user", "add", "bob")
+	p.Fails("users_pkey", "user", "add", "bob")
 	db.Exec("SELECT setval('users_number_seq', 7)")
-	fails(t, p, "a number or an id of the new user is taken", "session", "issue", "bob")
+	p.Fails("a number or an id of the new user is taken", "session", "issue", "bob")
 	db.Exec("GRANT SELECT ON ALL SEQUENCES IN SCHEMA public TO " + user(other))
 	db.Exec("SELECT setval('users_number_seq', 1, false)")
 	result, _ := servicetest.Check(t, p)
@@ -274,13 +270,9 @@ func TestRestoreWithoutMarks(t *testing.T) {
 func TestTablesHaveKeys(t *testing.T) {
 	t.Parallel()
 	db := servicetest.Postgres(t)
-	if n := db.Count("pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace AND NOT EXISTS (SELECT FROM pg_index WHERE indrelid = pg_class.oid AND indisprimary)"); n != 0 {
-		t.Errorf("%d tables have no primary key", n)
-	}
+	servicetest.Is(t, db.Count("pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace AND NOT EXISTS (SELECT FROM pg_index WHERE indrelid = pg_class.oid AND indisprimary)"), 0, "tables have no primary key")
 	db.Exec("CREATE PUBLICATION everything FOR ALL TABLES")
-	if n := db.Exec("UPDATE compatibility SET oldest = oldest"); n != 1 {
-		t.Errorf("%d rows", n)
-	}
+	servicetest.Is(t, db.Exec("UPDATE compatibility SET oldest = oldest"), 1, "rows")
 }
 
 // A file that the URL names and that is not there is told with its path.

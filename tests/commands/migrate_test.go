@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,12 +20,10 @@ func TestCommandsDoNotMigrate(t *testing.T) {
 		}
 		name, _, _ = strings.Cut(name, "?")
 		for _, command := range []string{"user add alice", "user list", "session issue alice", "session list alice", "session revoke --all", "event prune --before 2020-01-01T00:00:00Z", "user add alice"} {
-			fails(t, p, "run worldevents migrate", strings.Fields(command)...)
-			fails(t, p, name, strings.Fields(command)...)
+			p.Fails("run worldevents migrate", strings.Fields(command)...)
+			p.Fails(name, strings.Fields(command)...)
 		}
-		if names := folderNames(t, p.Dir); names != "" {
-			t.Errorf("they made %s", names)
-		}
+		servicetest.Is(t, folderNames(t, p.Dir), "", "files made")
 		p.MustRun("migrate")
 		p.MustRun("user", "add", "alice")
 	})
@@ -45,17 +42,14 @@ func TestDatabaseIsRequired(t *testing.T) {
 			if status != 1 || !strings.Contains(stderr, "REQUIRE_DATABASE") || !strings.Contains(stderr, name) || !strings.Contains(stderr, "worldevents migrate") {
 				t.Errorf("%d %s", status, stderr)
 			}
-			if names := folderNames(t, p.Dir); names != "" {
-				t.Errorf("it made %s", names)
-			}
+			servicetest.Is(t, folderNames(t, p.Dir), "", "files made")
 		}
 		const made = "a new one was made"
 		s := p.With("LOG_FORMAT=json").ServeReady()
 		if text := s.AwaitMessage("ready"); strings.Count(text, made) != 1 || !strings.Contains(text, name) || !strings.Contains(text, `"level":"WARN"`) {
 			t.Errorf("%s", text)
 		}
-		s.Signal(syscall.SIGINT)
-		s.Wait(20 * time.Second)
+		s.Stop()
 		s = required.ServeReady()
 		if text := s.AwaitMessage("ready"); strings.Contains(text, made) {
 			t.Errorf("%s", text)
@@ -104,8 +98,7 @@ func TestSchemaIsChecked(t *testing.T) {
 			text := s.Log.String()
 			return strings.Count(text, "newer than this version") == 1 && strings.Contains(text, "schema=7")
 		})
-		s.Signal(syscall.SIGINT)
-		s.Wait(20 * time.Second)
+		s.Stop()
 		db.Exec("UPDATE compatibility SET oldest = 6")
 		refused("schema 7, which programs that know schema 6 can use", []string{"serve"}, []string{"demo"}, []string{"user", "add", "x"})
 	})

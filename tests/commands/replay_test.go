@@ -92,9 +92,7 @@ func TestReplayAudit(t *testing.T) {
 		if n := strings.Count(stderr, "msg=audit action="); n != 15 || !strings.Contains(stderr, "repeated=true") {
 			t.Errorf("%d audit lines: %s", n, stderr)
 		}
-		if got := q.MustRun("replay-audit", log); got != `{"repeated":0}`+"\n" {
-			t.Errorf("again: %s", got)
-		}
+		servicetest.Is(t, q.MustRun("replay-audit", log), `{"repeated":0}`+"\n", "again")
 
 		after := servicetest.Start(t, restored)
 		for subject, want := range map[string]error{"1": models.ErrBlocked, "2": nil, "3": models.ErrBlocked, "4": nil, "5": models.ErrBlocked, "6": models.ErrBlocked, "7": nil} {
@@ -143,9 +141,7 @@ func TestReplayAuditSince(t *testing.T) {
 			log := filepath.Join(p.Dir, format)
 			appendTo(t, log, line)
 			q := p.With("DATABASE_URL=" + restored.URL)
-			if got := q.MustRun("replay-audit", log); got != `{"repeated":0}`+"\n" {
-				t.Errorf("%s: %s after %s", format, got, line)
-			}
+			servicetest.Is(t, q.MustRun("replay-audit", log), `{"repeated":0}`+"\n", "%s after %s", format, line)
 			s.SignIn("alice").Create("plaza", "later", servicetest.When)
 		}
 	})
@@ -181,9 +177,7 @@ func TestReplayAuditOfUsers(t *testing.T) {
 			log := filepath.Join(p.Dir, format)
 			appendTo(t, log, "Jan  2 03:04:05 host worldevents[7]: "+served.Log.String())
 			q := p.With("DATABASE_URL=" + restored.URL)
-			if got := q.MustRun("replay-audit", log); got != `{"repeated":1}`+"\n" {
-				t.Errorf("%s: %s after %s", format, got, served.Log)
-			}
+			servicetest.Is(t, q.MustRun("replay-audit", log), `{"repeated":1}`+"\n", "%s after %s", format, served.Log)
 			if got := q.MustRun("event", "list", "--world", "plaza"); strings.Contains(got, ids[i]) || !strings.Contains(got, kept) {
 				t.Errorf("%s: %s", format, got)
 			}
@@ -257,9 +251,9 @@ func TestReplayAuditRefused(t *testing.T) {
 		{line + strings.Repeat("x", 2<<20), "too long"},
 	} {
 		servicetest.NoError(t, os.WriteFile(filepath.Join(p.Dir, "audit.log"), []byte(test.log), 0o600))
-		fails(t, p, test.words, "replay-audit", "audit.log")
+		p.Fails(test.words, "replay-audit", "audit.log")
 	}
-	fails(t, p, "no such file", "replay-audit", "none.log")
+	p.Fails("no such file", "replay-audit", "none.log")
 	p.MustRun("user", "block", "alice") // it says nothing for one who is blocked
 }
 
@@ -272,7 +266,7 @@ func TestReplayAuditNameTaken(t *testing.T) {
 		p.MustRun("user", "rename", "carol", "alice")
 		p.MustRun("user", "rename", "bob", "carol")
 		appendTo(t, filepath.Join(p.Dir, "audit.log"), line)
-		fails(t, p, `to "carol": rename user: the username is taken`, "replay-audit", "audit.log")
+		p.Fails(`to "carol": rename user: the username is taken`, "replay-audit", "audit.log")
 	})
 }
 

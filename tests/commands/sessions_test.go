@@ -46,15 +46,11 @@ func TestSessionCommands(t *testing.T) {
 		if text := p.MustRun("session", "list", "alice"); strings.Count(text, "\n") != 3 || !strings.Contains(text, lines[0].ID) {
 			t.Errorf("printed %q", text)
 		}
-		if got := p.MustRun("session", "revoke", "--json", "--id", lines[0].ID); got != "{\"revoked\":1}\n" {
-			t.Errorf("printed %q", got)
-		}
+		servicetest.Is(t, p.MustRun("session", "revoke", "--json", "--id", lines[0].ID), "{\"revoked\":1}\n", "printed")
 		is(second, servicetest.Plaza, 401)
 		is(second, servicetest.RefreshPath, 400)
 		is(first, servicetest.Plaza, 200)
-		if got := p.MustRun("session", "revoke", "alice"); got != "revoked: 1\n" {
-			t.Errorf("printed %q", got)
-		}
+		servicetest.Is(t, p.MustRun("session", "revoke", "alice"), "revoked: 1\n", "printed")
 		is(first, servicetest.Plaza, 401)
 		is(first, servicetest.RefreshPath, 400)
 		if lines := list("alice"); len(lines) != 0 {
@@ -86,9 +82,7 @@ func TestOldSchemaIsRefused(t *testing.T) {
 	old := servicetest.EmptyPostgres(t)
 	old.Exec("CREATE TABLE users (id uuid, refresh_hash bytea)")
 	refused(t, servicetest.NewProgram(t, "DATABASE_URL="+old.URL))
-	if n := old.Count("pg_tables WHERE schemaname = 'public'"); n != 1 {
-		t.Errorf("%d tables", n)
-	}
+	servicetest.Is(t, old.Count("pg_tables WHERE schemaname = 'public'"), 1, "tables")
 }
 
 func refused(t *testing.T, p *servicetest.Program) {

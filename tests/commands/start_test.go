@@ -37,39 +37,6 @@ func eachEmptyProgram(t *testing.T, test func(t *testing.T, p *servicetest.Progr
 	})
 }
 
-// From nothing to an event, with what the README shows: serve, session issue, curl.
-func TestFirstSteps(t *testing.T) {
-	eachEmptyProgram(t, func(t *testing.T, p *servicetest.Program) {
-		p.MustRun("demo")
-		s := p.ServeReady()
-		issued := p.MustRun("session", "issue", "dave")
-		if !regexp.MustCompile(`^token=[\w-]+\.[\w-]+\.[\w-]+; refreshToken=[0-9a-f]{128}\n$`).MatchString(issued) {
-			t.Fatalf("session issue printed %q", issued)
-		}
-		cookies := strings.TrimSpace(issued)
-		is := func(method, path, body string, status int, want string) {
-			t.Helper()
-			if gotStatus, got := s.Do(method, path, body, cookies); gotStatus != status || got != want {
-				t.Errorf("%s %s: %d %s, want %d %s", method, path, gotStatus, got, status, want)
-			}
-		}
-		is("GET", servicetest.SessionPath, "", 200, servicetest.Authenticated)
-		is("POST", "/api/event/cellar", servicetest.EventBody, 200, servicetest.Success)
-		is("POST", "/api/event/join/01980000-0000-7000-8000-000000000001", "", 200, servicetest.Success)
-		is("DELETE", "/api/event/01980000-0000-7000-8000-000000000001", "", 200, servicetest.Success)
-		if _, body := s.Do("GET", servicetest.Plaza, "", cookies); strings.Count(body, `"id"`) < 2 || !strings.Contains(body, `"alice"`) {
-			t.Errorf("the demo: %s", body)
-		}
-		is("GET", servicetest.RefreshPath, "", 200, servicetest.Success)
-		is("GET", servicetest.RefreshPath, "", 400, servicetest.InvalidRefresh)
-		for _, secret := range append(strings.FieldsFunc(cookies, func(r rune) bool { return r == '=' || r == ';' })[1:2], cookies[len(cookies)-128:], string(servicetest.Key)) {
-			if strings.Contains(s.Log.String(), secret) {
-				t.Errorf("the log has %s", secret)
-			}
-		}
-	})
-}
-
 func TestSessionIssue(t *testing.T) {
 	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
 		var first struct{ UserID, Username, Token, RefreshToken, Expires string }
@@ -89,13 +56,9 @@ func TestSessionIssue(t *testing.T) {
 		}
 
 		production := p.With("APP_ENV=production", "BASE_URL=https://example.org")
-		if stdout, stderr, status := production.Run("session", "issue", "nobody"); status != 1 || stdout != "" || !servicetest.OneLine(stderr, "no such user") {
-			t.Errorf("an unknown name in production: %d %q %q", status, stdout, stderr)
-		}
+		production.Fails("no such user", "session", "issue", "nobody")
 		production.MustRun("session", "issue", "Zoë <b>")
-		if stdout, stderr, status := p.Run("session", "issue", " "); status != 1 || stdout != "" || !servicetest.OneLine(stderr, "username") {
-			t.Errorf("a bad name: %d %q %q", status, stdout, stderr)
-		}
+		p.Fails("username", "session", "issue", " ")
 	})
 }
 
@@ -126,9 +89,7 @@ func TestSessionIssueExpired(t *testing.T) {
 			}
 		}
 		production := p.With("APP_ENV=production", "BASE_URL=https://example.org")
-		if stdout, stderr, status := production.Run("session", "issue", "--expired", "alice"); status != 1 || stdout != "" || !servicetest.OneLine(stderr, "APP_ENV=development") {
-			t.Errorf("in production: %d %q %q", status, stdout, stderr)
-		}
+		production.Fails("APP_ENV=development", "session", "issue", "--expired", "alice")
 	})
 }
 
@@ -170,9 +131,7 @@ func TestUserAdd(t *testing.T) {
 		if text := p.MustRun("user", "add", "alice & co"); !regexp.MustCompile(`^\{"id":"[0-9a-f-]{36}","username":"alice & co"\}\n$`).MatchString(text) {
 			t.Errorf("printed %s", text)
 		}
-		if stdout, stderr, status := p.Run("user", "add", "alice & co"); status != 1 || stdout != "" || !servicetest.OneLine(stderr, "the username is taken") {
-			t.Errorf("again: %d %q %q", status, stdout, stderr)
-		}
+		p.Fails("the username is taken", "user", "add", "alice & co")
 		p.MustRun("user", "add", "Alice & co") // names are exact
 		p.MustRun("user", "add", strings.Repeat("😀", 100))
 		for _, name := range []string{" ", strings.Repeat("x", 101), "\xff"} {
@@ -202,37 +161,7 @@ func TestDemo(t *testing.T) {
 		if _, after := s.Do("GET", servicetest.Plaza, "", cookies); after != before {
 			t.Errorf("a second demo changed\n%s to\n%s", before, after)
 		}
-		if _, stderr, status := p.With("APP_ENV=production").Run("demo"); status != 1 || !servicetest.OneLine(stderr, "development") {
-			t.Errorf("in production: %d %q", status, stderr)
-		}
-	})
-}
-
-// The commands may run beside serve, on the same SQLite file too.
-func TestCommandsBesideServe(t *testing.T) {
-	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
-		s := p.ServeReady()
-		cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
-		stop, done := make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(done)
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				if status, body := s.Do("POST", servicetest.Plaza, servicetest.EventBody, cookies); status != 200 {
-					t.Errorf("%d %s", status, body)
-				}
-			}
-		}()
-		for i := range 2 {
-			p.MustRun("user", "add", fmt.Sprint("user", i))
-			p.MustRun("migrate")
-		}
-		close(stop)
-		<-done
+		p.With("APP_ENV=production").Fails("development", "demo")
 	})
 }
 
@@ -248,24 +177,7 @@ func TestServePrunesSessions(t *testing.T) {
 	}
 	p.ServeReady()
 	servicetest.Eventually(t, time.Minute, "one of two sessions is left", func() bool { return db.Count("sessions") == 1 })
-	if n := db.Count("sessions WHERE user_id = (SELECT id FROM users WHERE username = 'bob')"); n != 1 {
-		t.Errorf("%d sessions of bob", n)
-	}
-}
-
-func TestVersion(t *testing.T) {
-	t.Parallel()
-	p := servicetest.NewEmptyProgram(t)
-	p.Env = nil // it needs nothing
-	text := p.MustRun("version")
-	for _, name := range []string{"worldevents ", "go 1.", "pgx", "sqlite"} {
-		if !strings.Contains(text, name) {
-			t.Errorf("no %s: %s", name, text)
-		}
-	}
-	if files, _ := os.ReadDir(p.Dir); len(files) != 0 {
-		t.Errorf("left %v", files)
-	}
+	servicetest.Is(t, db.Count("sessions WHERE user_id = (SELECT id FROM users WHERE username = 'bob')"), 1, "sessions of bob")
 }
 
 func TestUnknownCommands(t *testing.T) {
@@ -310,15 +222,11 @@ func TestGracefulStop(t *testing.T) {
 		conn := begin(t, s, cookies)
 		s.Signal(map[string]os.Signal{"sqlite": syscall.SIGINT, "postgres": syscall.SIGTERM}[db.Dialect])
 		servicetest.Eventually(t, 10*time.Second, "readiness ends", func() bool { return s.Admin("/readyz") == 503 })
-		if status := s.Admin("/livez"); status != 200 {
-			t.Errorf("/livez %d while stopping", status)
-		}
+		servicetest.Is(t, s.Admin("/livez"), 200, "/livez while stopping")
 		if response := finish(conn); !strings.HasPrefix(response, "HTTP/1.1 200 OK\r\n") || !strings.HasSuffix(response, "\r\n\r\n"+servicetest.Success) {
 			t.Errorf("in flight: %q", response)
 		}
-		if status := s.Wait(10 * time.Second); status != 0 {
-			t.Errorf("exit status %d: %s", status, s.Log)
-		}
+		servicetest.Is(t, s.Wait(10*time.Second), 0, "exit status: %s", s.Log)
 	})
 }
 
@@ -432,12 +340,9 @@ func TestAdminOff(t *testing.T) {
 		}
 	}
 	for _, path := range []string{servicetest.SessionPath, servicetest.Plaza, "/docs", "/debug/pprof/cmdline"} {
-		if status := s.Admin(path); status != 404 {
-			t.Errorf("%s on the admin listener: %d", path, status)
-		}
+		servicetest.Is(t, s.Admin(path), 404, "%s on the admin listener", path)
 	}
-	s.Signal(syscall.SIGTERM)
-	s.Wait(10 * time.Second)
+	s.Stop()
 
 	off := p.With("ADMIN_ADDR=")
 	command := off.Command("serve")

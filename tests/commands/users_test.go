@@ -9,9 +9,9 @@ import (
 	"io"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -60,19 +60,15 @@ func TestPeopleByID(t *testing.T) {
 		p.MustRun("user", "unblock", "--user-id", alice)
 		is(alice, `"blocked":null`)
 		p.MustRun("session", "issue", "--user-id", alice)
-		if out := p.MustRun("session", "revoke", "--user-id", alice); out != "revoked: 1\n" {
-			t.Errorf("%s", out)
-		}
+		servicetest.Is(t, p.MustRun("session", "revoke", "--user-id", alice), "revoked: 1\n", "printed")
 		p.MustRun("user", "rename", "--user-id", alice, "alicia")
 		is(alice, `"username":"alicia"`)
 		for _, args := range []string{"user show alicia --user-id " + alice, "user show", "user rename alicia", "user rename --user-id " + alice + " a b", "user rename a b c",
 			"user show --user-id alicia", "user block --user-id " + servicetest.IDOf(1), "session issue --user-id " + servicetest.IDOf(1), "session revoke alicia --user-id " + alice, "session list"} {
-			if stdout, stderr, status := p.Run(strings.Fields(args)...); status != 1 || stdout != "" || !servicetest.OneLine(stderr, "worldevents: ") {
-				t.Errorf("%s: %d %q %q", args, status, stdout, stderr)
-			}
+			p.Fails("worldevents: ", strings.Fields(args)...)
 		}
 		p.MustRun("user", "remove", "--user-id", alice)
-		fails(t, p, "no such user", "user", "show", "alicia")
+		p.Fails("no such user", "user", "show", "alicia")
 		is(namesake, `"username":"`+alice+`"`)
 	})
 }
@@ -105,14 +101,6 @@ func TestPeopleByIDRenamed(t *testing.T) {
 			db.Exec("DELETE FROM users")
 		}
 	})
-}
-
-// fails runs a command that must fail with one line which has these words, and change nothing that it says.
-func fails(t *testing.T, p *servicetest.Program, words string, args ...string) {
-	t.Helper()
-	if stdout, stderr, status := p.Run(args...); status != 1 || stdout != "" || !servicetest.OneLine(stderr, words) {
-		t.Errorf("%q: %d %q %q, want %q", args, status, stdout, stderr, words)
-	}
 }
 
 // external signs somebody in whom an identity provider vouches for, and returns the name that they got.
@@ -156,9 +144,9 @@ func TestUserRename(t *testing.T) {
 		}
 		alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success).HasHeader("Session-User", url.PathEscape("alice & <co>"))
 
-		fails(t, p, "no such user", "user", "rename", "alice", "x")
-		fails(t, p, "the username is taken", "user", "rename", "bob", "alice & <co>")
-		fails(t, p, "a username is", "user", "rename", "bob", " ")
+		p.Fails("no such user", "user", "rename", "alice", "x")
+		p.Fails("the username is taken", "user", "rename", "bob", "alice & <co>")
+		p.Fails("a username is", "user", "rename", "bob", " ")
 		p.MustRun("user", "rename", "bob", "bob") // as it is
 		p.MustRun("user", "rename", "bob", "alice")
 		if got := p.MustRun("user", "add", "bob"); !strings.Contains(got, `"bob"`) { // the name is free
@@ -174,22 +162,16 @@ func TestUserRenameAlike(t *testing.T) {
 		external(t, s, "2", "mary")
 		p.MustRun("user", "add", "ringo")
 		for _, alike := range []string{"Paul", "pau1", "р\u0430ul", "paul\u200b", "R1NGO"} { // with Cyrillic letters, and an invisible one
-			fails(t, p, "looks like another user's", "user", "rename", "mary", alike)
+			p.Fails("looks like another user's", "user", "rename", "mary", alike)
 		}
 		p.MustRun("user", "rename", "ringo", "pau1")
 		p.MustRun("user", "rename", "pau1", "ringo")
-		fails(t, p, "is taken", "user", "rename", "mary", "ringo")
+		p.Fails("is taken", "user", "rename", "mary", "ringo")
 		p.MustRun("user", "rename", "mary", "Mary") // their own
 		p.MustRun("user", "rename", "Mary", "marie")
-		if got := external(t, s, "2", "mary"); got != "marie" {
-			t.Errorf("the provider gives back %q", got)
-		}
-		if got := external(t, s, "3", "marle"); got != "marle-2" {
-			t.Errorf("a new user is called %q beside marie", got)
-		}
-		if got := external(t, s, "4", "mary"); got != "mary" {
-			t.Errorf("the old name is not free: %q", got)
-		}
+		servicetest.Is(t, external(t, s, "2", "mary"), "marie", "what the provider gives back")
+		servicetest.Is(t, external(t, s, "3", "marle"), "marle-2", "a new user beside marie")
+		servicetest.Is(t, external(t, s, "4", "mary"), "mary", "who gets the old name")
 	})
 }
 
@@ -202,36 +184,7 @@ func TestUserRenameTakenMeanwhile(t *testing.T) {
 		p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "DB_TIMEOUT="+timeout.String())
 		p.MustRun("user", "add", "alice")
 		tx := servicetest.BeginTx(t, db, "INSERT INTO users (id, username, created_at) VALUES ('"+servicetest.IDOf(1)+"', 'bob', now())")
-		servicetest.CommitUnder(t, db, tx, 5*timeout, func() { fails(t, p, "the username is taken", "user", "rename", "alice", "bob") })
-	})
-}
-
-// Renaming while the user joins and leaves loses nothing, and no RSVP keeps the old name.
-func TestUserRenameRace(t *testing.T) {
-	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
-		alice, bob := s.SignIn("alice"), s.SignIn("bob")
-		var events []string
-		for range 40 {
-			events = append(events, bob.Create("w", "n", servicetest.When))
-		}
-		var wait sync.WaitGroup
-		wait.Go(func() {
-			for _, id := range events {
-				alice.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
-			}
-		})
-		names := []string{"alice", "b", "c", "d", "e"}
-		for i := range names[1:] {
-			if _, err := s.Store.RenameUser(context.Background(), models.Who{Username: names[i]}, names[i+1]); err != nil {
-				t.Error(err)
-			}
-		}
-		wait.Wait()
-		for _, event := range servicetest.Usernames(t, bob.Get("/api/event/w").Body) {
-			if !servicetest.Equal(event, []string{"bob", "e"}) {
-				t.Errorf("%v", event)
-			}
-		}
+		servicetest.CommitUnder(t, db, tx, 5*timeout, func() { p.Fails("the username is taken", "user", "rename", "alice", "bob") })
 	})
 }
 
@@ -261,59 +214,27 @@ func TestUserBlock(t *testing.T) {
 		alice.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
 		alice.SetCookie("token", s.ExpiredSession(alice.Session))
 		alice.Get(servicetest.SessionPath).Is(400, servicetest.SessionInvalidRefresh).SetsNoCookie()
-		if got := servicetest.Usernames(t, bob.Get(servicetest.Plaza).Body); !servicetest.Equal(got, [][]string{{"bob", "alice"}}) {
-			t.Errorf("RSVPs: %v", got)
-		}
+		servicetest.Is(t, servicetest.Usernames(t, bob.Get(servicetest.Plaza).Body), [][]string{{"bob", "alice"}}, "RSVPs")
 
 		again := s.Client()
 		form := again.Post("/sign-in", "username=alice", servicetest.AsForm)
 		if form.SetsNoCookie(); form.Status != 403 || !strings.Contains(form.Body, "This account is blocked") {
 			t.Errorf("%d %s", form.Status, form.Body)
 		}
-		fails(t, p, "the user is blocked", "session", "issue", "alice")
-		if n := s.Database.Count("sessions WHERE user_id = ? AND revoked_at IS NULL", alice.Session.UserID); n != 0 {
-			t.Errorf("%d sessions", n)
-		}
+		p.Fails("the user is blocked", "session", "issue", "alice")
+		servicetest.Is(t, s.Database.Count("sessions WHERE user_id = ? AND revoked_at IS NULL", alice.Session.UserID), 0, "sessions")
 		before := p.MustRun("user", "show", "alice") // with the time of the block
 		if _, stderr, _ := p.Run("user", "block", "alice"); stderr != "" {
 			t.Errorf("blocking again is no change: %s", stderr)
 		}
-		if after := p.MustRun("user", "show", "alice"); after != before {
-			t.Errorf("blocking again makes %s of %s", after, before)
-		}
+		servicetest.Is(t, p.MustRun("user", "show", "alice"), before, "the user after a second block")
 		p.MustRun("user", "unblock", "alice")
 		alice.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh) // the old session stays over
 		foreign.Get(servicetest.Plaza).Is(200, bob.Get(servicetest.Plaza).Body)
 		s.SignIn("alice").Get(servicetest.Plaza).Is(200, bob.Get(servicetest.Plaza).Body)
-		fails(t, p, "no such user", "user", "block", "nobody")
-		fails(t, p, "no such user", "user", "unblock", "nobody")
-		fails(t, p, "needs one of", "user", "unblock")
-	})
-}
-
-// Of sign-ins and refreshes at the same time as a block none leaves a session.
-func TestUserBlockRace(t *testing.T) {
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		for round := range 10 {
-			name := fmt.Sprint("user", round)
-			before := s.SignIn(name)
-			servicetest.AtOnce(12, func(i int) {
-				switch {
-				case i == 6:
-					if _, _, err := s.Store.BlockUser(context.Background(), models.Who{Username: name}); err != nil {
-						t.Error(err)
-					}
-				case i%2 == 0:
-					s.Server.SignIn(context.Background(), models.Who{Username: name}, true)
-				default:
-					before.Get(servicetest.RefreshPath)
-				}
-			})
-			if n := s.Database.Count("sessions WHERE user_id = ? AND (revoked_at IS NULL OR token_hash IS NOT NULL)", before.Session.UserID); n != 0 {
-				t.Errorf("%d sessions are left", n)
-			}
-			before.Get(servicetest.Plaza).IsError(401, "invalid_token")
-		}
+		p.Fails("no such user", "user", "block", "nobody")
+		p.Fails("no such user", "user", "unblock", "nobody")
+		p.Fails("needs one of", "user", "unblock")
 	})
 }
 
@@ -347,8 +268,8 @@ func TestUserRemove(t *testing.T) {
 		gone.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh)
 		gone.SetCookie("token", s.ExpiredSession(gone.Session))
 		gone.Get(servicetest.SessionPath).Is(400, servicetest.SessionInvalidRefresh)
-		fails(t, p, "no such user", "user", "remove", name)
-		fails(t, p, "never signed in with an identity provider", "user", "remove", "bob", "--block")
+		p.Fails("no such user", "user", "remove", name)
+		p.Fails("never signed in with an identity provider", "user", "remove", "bob", "--block")
 		bob.Get(servicetest.Plaza).Is(200, res.Body)
 		if fresh := s.SignIn(name); fresh.Session.UserID == gone.Session.UserID { // the name is free
 			t.Error("the same user")
@@ -369,7 +290,7 @@ func TestUserRemoveEvents(t *testing.T) {
 		own := spammer.Create("plaza", "own", servicetest.When)
 		bob.Post("/api/event/join/"+own, "").Is(200, servicetest.Success)
 
-		fails(t, p, "never signed in with an identity provider", "user", "remove", "spammer", "--events", "--block")
+		p.Fails("never signed in with an identity provider", "user", "remove", "spammer", "--events", "--block")
 		want := `{"id":"` + id + `","sessions":1,"rsvps":1,"events":0,"created":{"events":251,"rsvps":2}`
 		if stdout, stderr, _ := p.Run("user", "remove", "spammer", "--events", "--dry-run"); stdout != want+`,"dryRun":true}`+"\n" || stderr != "" {
 			t.Errorf("dry run: %s %s", stdout, stderr)
@@ -378,9 +299,7 @@ func TestUserRemoveEvents(t *testing.T) {
 			t.Errorf("dry run without events: %s", stdout)
 		}
 		spammer.Get("/api/event/none").Is(200, servicetest.List())
-		if n := len(servicetest.EventIDs(t, bob.Get("/api/event/spam").Body)); n != 250 {
-			t.Errorf("%d events after dry runs", n)
-		}
+		servicetest.Is(t, len(servicetest.EventIDs(t, bob.Get("/api/event/spam").Body)), 250, "events after dry runs")
 		stdout, stderr, _ := p.Run("user", "remove", "--user-id", id, "--events")
 		if stdout != want+"}\n" || !servicetest.IsAudit(stderr) || !strings.Contains(stderr, "user="+id+" events=251 rsvps=2") {
 			t.Errorf("%s %s", stdout, stderr)
@@ -390,38 +309,7 @@ func TestUserRemoveEvents(t *testing.T) {
 		if text := dump(t, s.Database); strings.Contains(text, "spammer") || strings.Contains(text, id) {
 			t.Errorf("left: %s", text)
 		}
-		if got := left(t, s); got != [2]int{1, 1} {
-			t.Errorf("%v are left", got)
-		}
-	})
-}
-
-// Nothing of a user stays who creates events until they are gone.
-func TestUserRemoveEventsRace(t *testing.T) {
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		for round := range 5 {
-			spammer := s.SignIn(fmt.Sprint("spammer ", round))
-			id, _ := models.ParseID(spammer.Session.UserID)
-			var wait sync.WaitGroup
-			for range 4 {
-				wait.Go(func() {
-					for range 1000 {
-						if res := spammer.Post("/api/event/spam", servicetest.EventBody); res.Status != 200 {
-							res.IsError(401, "invalid_token")
-							return
-						}
-					}
-				})
-			}
-			servicetest.Eventually(t, 20*time.Second, "they create", func() bool { return s.Database.Count("events WHERE creator_id = ?", id) > 8 })
-			if _, err := s.Store.RemoveUser(context.Background(), models.Who{ID: id}, models.UserRemoval{Events: true, Progress: func(models.RemovedEvents) {}}); err != nil {
-				t.Error(err)
-			}
-			wait.Wait()
-			if n := s.Database.Count("events WHERE world_id = 'spam'"); n != 0 {
-				t.Errorf("%d events are left", n)
-			}
-		}
+		servicetest.Is(t, left(t, s), [2]int{1, 1}, "events and RSVPs left")
 	})
 }
 
@@ -450,39 +338,6 @@ func dump(t *testing.T, db *servicetest.Database) string {
 		rows.Close()
 	}
 	return b.String()
-}
-
-// A user who is removed while they join, create, refresh and sign in leaves nothing behind.
-func TestUserRemoveRace(t *testing.T) {
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		bob := s.SignIn("bob")
-		for round := range 10 {
-			name := fmt.Sprint("user", round)
-			c := s.SignIn(name)
-			id := bob.Create("plaza", "n", servicetest.When)
-			servicetest.AtOnce(12, func(i int) {
-				switch {
-				case i == 6:
-					if _, err := s.Store.RemoveUser(context.Background(), models.Who{Username: name}, models.UserRemoval{}); err != nil {
-						t.Error(err)
-					}
-				case i%3 == 0:
-					c.Post("/api/event/join/"+id, "")
-				case i%3 == 1:
-					c.Post(servicetest.Plaza, servicetest.EventBody)
-				default:
-					c.Get(servicetest.RefreshPath)
-				}
-			})
-			c.Get(servicetest.Plaza).IsError(401, "invalid_token")
-		}
-		if got := slices.Concat(servicetest.Usernames(t, bob.Get(servicetest.Plaza).Body)...); slices.ContainsFunc(got, func(name string) bool { return name != "bob" }) {
-			t.Errorf("left: %v", got)
-		}
-		if n := s.Database.Count("sessions") + s.Database.Count("users"); n != 2 {
-			t.Errorf("%d rows beside bob's", n-2)
-		}
-	})
 }
 
 // The export of a person is all that is kept, without anything that opens a session.
@@ -525,7 +380,7 @@ func TestUserShow(t *testing.T) {
 		if text := p.MustRun("user", "show", "alice"); !strings.Contains(text, `"blocked":"20`) || strings.Count(text, `"revoked":"20`) != 2 {
 			t.Errorf("blocked: %s", text)
 		}
-		fails(t, p, "no such user", "user", "show", "nobody")
+		p.Fails("no such user", "user", "show", "nobody")
 	})
 }
 
@@ -554,9 +409,7 @@ func TestExportIsOfOneMoment(t *testing.T) {
 
 func TestUserList(t *testing.T) {
 	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
-		if text := p.MustRun("user", "list"); text != "[]\n" {
-			t.Errorf("of nobody: %q", text)
-		}
+		servicetest.Is(t, p.MustRun("user", "list"), "[]\n", "of nobody")
 		servicetest.Crowd(t, s, "plaza", 2500) // more than are read at once
 		s.AddUser("alice")
 		p.MustRun("user", "block", "alice")
@@ -580,45 +433,6 @@ func TestUserList(t *testing.T) {
 	})
 }
 
-// Of two users who are given one name at once one gets it, and renaming beside removing leaves one of both.
-func TestUserCommandsAtOnce(t *testing.T) {
-	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
-		bob := s.SignIn("bob")
-		id := bob.Create("plaza", "n", servicetest.When)
-		for round := range 2 {
-			a, b, same := fmt.Sprint("a", round), fmt.Sprint("b", round), fmt.Sprint("same", round)
-			for _, name := range []string{a, b} {
-				s.SignIn(name).Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
-			}
-			var status [2]int
-			var stderr [2]string
-			servicetest.AtOnce(2, func(i int) {
-				_, stderr[i], status[i] = p.Run("user", "rename", []string{a, b}[i], same)
-			})
-			if loser := 1 - slices.Index(status[:], 0); status[0]+status[1] != 1 || !servicetest.OneLine(stderr[loser], "the username is taken") {
-				t.Errorf("%v %q", status, stderr)
-			}
-			servicetest.AtOnce(2, func(i int) {
-				if i == 0 {
-					_, stderr[i], status[i] = p.Run("user", "rename", same, "renamed")
-				} else {
-					_, stderr[i], status[i] = p.Run("user", "remove", same)
-				}
-			})
-			if loser := 1 - slices.Index(status[:], 0); status[0]+status[1] != 1 || !servicetest.OneLine(stderr[loser], "no such user") {
-				t.Errorf("%v %q", status, stderr)
-			}
-			names := slices.Concat(servicetest.Usernames(t, bob.Get(servicetest.Plaza).Body)...)
-			if slices.Contains(names, same) || slices.Contains(names, "renamed") != (status[0] == 0) {
-				t.Errorf("%v %v", status, names)
-			}
-			if status[0] == 0 {
-				p.MustRun("user", "remove", "renamed")
-			}
-		}
-	})
-}
-
 // Whoever reads the output and goes away does not take the audit line with them.
 func TestAuditWithoutReader(t *testing.T) {
 	t.Parallel()
@@ -636,25 +450,6 @@ func TestAuditWithoutReader(t *testing.T) {
 			t.Fatalf("run %d: %q", i, &stderr)
 		}
 	}
-}
-
-// Commands work with a schema that is newer than they are as long as it says that they can, and else change nothing.
-func TestCommandsOfANewerSchema(t *testing.T) {
-	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
-		p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
-		db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)")
-		p.MustRun("user", "add", "alice")
-		db.Exec("UPDATE compatibility SET oldest = 99999")
-		for _, args := range [][]string{
-			{"user", "add", "bob"}, {"user", "list"}, {"user", "rename", "alice", "bob"}, {"user", "remove", "alice"},
-			{"event", "list", "--world", "plaza"}, {"event", "prune", "--before", servicetest.When},
-		} {
-			fails(t, p, "needs a newer version", args...)
-		}
-		if n := db.Count("users WHERE username = 'alice'"); n != 1 {
-			t.Error("alice is gone")
-		}
-	})
 }
 
 // A command that is interrupted between two readings ends with one line.
@@ -677,4 +472,72 @@ func TestCommandInterrupted(t *testing.T) {
 			t.Errorf("%d %q", status, &stderr)
 		}
 	})
+}
+
+// Whatever a user does while somebody changes them, nothing stays that must not: no session, no row, no event, no name of before.
+func TestUserRaces(t *testing.T) {
+	const sessions, named = "sessions WHERE user_id = ? AND (revoked_at IS NULL OR token_hash IS NOT NULL)", "rsvps r JOIN users u ON u.number = r.user_number WHERE u.id = ? AND u.username <> r.username"
+	remove := func(removal models.UserRemoval) func(*models.Store, models.Who) error {
+		return func(s *models.Store, who models.Who) error {
+			_, err := s.RemoveUser(context.Background(), who, removal)
+			return err
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		change func(*models.Store, models.Who) error
+		none   []string // of the user's id
+	}{
+		{"block", func(s *models.Store, who models.Who) error {
+			_, _, err := s.BlockUser(context.Background(), who)
+			return err
+		}, []string{sessions}},
+		{"rename", func(s *models.Store, who models.Who) error {
+			_, err := s.RenameUser(context.Background(), who, "new name")
+			return err
+		}, []string{named}},
+		{"remove", remove(models.UserRemoval{}), []string{sessions, "users WHERE id = ?", "events WHERE creator_id = ?"}},
+		{"remove with events", remove(models.UserRemoval{Events: true, Progress: func(models.RemovedEvents) {}}), []string{sessions, "users WHERE id = ?", "events WHERE world_id = ?"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+				event := s.SignIn("bob").Create("plaza", "n", servicetest.When)
+				for round := range 5 {
+					s.Database.Exec("UPDATE users SET username = ? WHERE username = 'new name'", fmt.Sprint("former ", round))
+					name := fmt.Sprint("alice ", round)
+					alice := s.SignIn(name)
+					id := alice.Session.UserID
+					var done atomic.Bool
+					var wait sync.WaitGroup
+					for i := range 4 {
+						wait.Go(func() {
+							for !done.Load() {
+								alice.Post("/api/event/"+id, servicetest.EventBody)
+								switch {
+								case i == 0:
+									alice.Post("/api/event/join/"+event, "")
+								case i == 1:
+									alice.Get(servicetest.RefreshPath)
+								case i == 2 && test.name == "block":
+									s.Server.SignIn(context.Background(), models.Who{Username: name}, true)
+								}
+							}
+						})
+					}
+					servicetest.Eventually(t, 20*time.Second, "they create", func() bool { return s.Database.Count("events WHERE creator_id = ?", id) > 8 })
+					if err := test.change(s.Store, models.Who{Username: name}); err != nil {
+						t.Error(err)
+					}
+					done.Store(true)
+					wait.Wait()
+					for _, rows := range test.none {
+						servicetest.Is(t, s.Database.Count(rows, id), 0, "%s", rows)
+					}
+					if test.name != "rename" {
+						alice.Get(servicetest.Plaza).IsError(401, "invalid_token")
+					}
+				}
+			})
+		})
+	}
 }

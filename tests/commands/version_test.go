@@ -2,8 +2,6 @@ package commands
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,24 +12,14 @@ import (
 // The contract, the program and the client have one version, and the changelog says what is in it.
 func TestOneVersion(t *testing.T) {
 	t.Parallel()
-	if got := servicetest.Document(t).Info.Version; got != build.Version {
-		t.Errorf("openapi.yaml has %s, the program %s", got, build.Version)
-	}
+	servicetest.Is(t, servicetest.Document(t).Info.Version, build.Version, "the version of openapi.yaml")
 	var client struct{ Version string }
-	if err := json.Unmarshal([]byte(projectFile(t, "gen/typescript/package.json")), &client); err != nil || client.Version != build.Version {
+	if err := json.Unmarshal([]byte(servicetest.Shipped(t, "gen/typescript/package.json")), &client); err != nil || client.Version != build.Version {
 		t.Errorf("the client has %s, the program %s: %v", client.Version, build.Version, err)
 	}
-	if !strings.Contains(projectFile(t, "CHANGELOG.md"), "\n## "+build.Version+"\n") {
+	if !strings.Contains(servicetest.Shipped(t, "CHANGELOG.md"), "\n## "+build.Version+"\n") {
 		t.Errorf("CHANGELOG.md has no %s", build.Version)
 	}
-}
-
-// projectFile returns the text of a file of the project.
-func projectFile(t *testing.T, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(servicetest.Root(t), filepath.FromSlash(name)))
-	servicetest.NoError(t, err)
-	return string(text)
 }
 
 // The first line of a log says which build serves, as the command does.
@@ -40,8 +28,11 @@ func TestServeSaysItsVersion(t *testing.T) {
 	p := servicetest.NewProgram(t, "LOG_FORMAT=json")
 	lines := strings.Split(p.MustRun("version"), "\n")
 	for _, args := range [][]string{{"--version"}, {"serve", "--version"}, {"user", "add", "--version"}} {
-		if got := p.MustRun(args...); got != strings.Join(lines, "\n") {
-			t.Errorf("%q: %s", args, got)
+		servicetest.Is(t, p.MustRun(args...), strings.Join(lines, "\n"), "%q", args)
+	}
+	for _, name := range []string{"go 1.", "pgx", "sqlite"} {
+		if !strings.Contains(strings.Join(lines, "\n"), name) {
+			t.Errorf("no %s: %q", name, lines)
 		}
 	}
 	if lines[0] != "worldevents "+build.Version || !strings.HasPrefix(lines[1], "commit ") {

@@ -51,9 +51,7 @@ func TestReadinessOfReadOnlyDatabase(t *testing.T) {
 		t.Errorf("/readyz %d %s", status, body)
 	}
 	token := servicetest.Cookies("token=" + s.JWT(s.Claims(alice, time.Hour)))
-	if detail := readOnly.Client().Post(servicetest.Plaza, servicetest.EventBody, token).IsError(500, "internal").Error().Detail; detail != "create event: database unavailable" {
-		t.Errorf("detail %q", detail)
-	}
+	servicetest.Is(t, readOnly.Client().Post(servicetest.Plaza, servicetest.EventBody, token).IsError(500, "internal").Error().Detail, "create event: database unavailable", "detail")
 }
 
 // Labels come from the contract, never from a request; no value of any cookie is among them.
@@ -158,9 +156,7 @@ func TestOperatorHosts(t *testing.T) {
 			case ok:
 				want = 200
 			}
-			if status := ask(path, "Host: "+host+"\r\n"); status != want {
-				t.Errorf("%s of %q: %d, want %d", path, host, status, want)
-			}
+			servicetest.Is(t, ask(path, "Host: "+host+"\r\n"), want, "%s of %q", path, host)
 		}
 	}
 	for _, site := range []string{"same-origin", "none", "same-site", "cross-site"} {
@@ -171,16 +167,10 @@ func TestOperatorHosts(t *testing.T) {
 				if elsewhere && (mode != "navigate" || strings.HasPrefix(path, "/debug/")) {
 					want = 403
 				}
-				if status := ask(path, "Host: localhost\r\nSec-Fetch-Site: "+site+"\r\nSec-Fetch-Mode: "+mode+"\r\n"); status != want {
-					t.Errorf("%s, %s by a page that is %s: %d, want %d", path, mode, site, status, want)
-				}
+				servicetest.Is(t, ask(path, "Host: localhost\r\nSec-Fetch-Site: "+site+"\r\nSec-Fetch-Mode: "+mode+"\r\n"), want, "%s, %s by a page that is %s", path, mode, site)
 			}
 		}
 	}
-	if status := ask("/metrics", ""); status != 421 {
-		t.Errorf("without Host: %d", status)
-	}
-	if status := ask("/readyz", ""); status != 200 {
-		t.Errorf("readiness without Host: %d", status)
-	}
+	servicetest.Is(t, ask("/metrics", ""), 421, "without Host")
+	servicetest.Is(t, ask("/readyz", ""), 200, "readiness without Host")
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,9 +23,7 @@ func TestSchemaRefusesWhatNoListCanName(t *testing.T) {
 			return err
 		}
 		for i, at := range []string{"2030-01-01 00:00:00+00:00", "2030-01-01 00:00:00.1+00:00", "2030-01-01 00:00:00.999+00:00", "1970-01-01 00:00:00+00:00", "9999-12-31 23:59:59.999+00:00"} {
-			if err := insert(servicetest.IDOf(i), at); err != nil {
-				t.Errorf("%s: %v", at, err)
-			}
+			servicetest.Is(t, insert(servicetest.IDOf(i), at), nil, "%s", at)
 		}
 		for _, at := range []string{"2030-01-01 00:00:00.0001+00:00", "2030-01-01 00:00:00.000001+00:00", "1969-12-31 23:59:59.999+00:00", "10000-01-01 00:00:00+00:00", "2030-02-30 00:00:00+00:00", "infinity"} {
 			if err := insert(servicetest.IDOf(100), at); err == nil {
@@ -142,29 +138,13 @@ func TestDatabaseAway(t *testing.T) {
 	proxy.Down()
 	servicetest.Eventually(t, 10*time.Second, "not ready", func() bool { return s.Admin("/readyz") == 503 })
 	state("unavailable")
-	if status := s.Admin("/livez"); status != 200 {
-		t.Errorf("/livez %d with the database away", status)
-	}
+	servicetest.Is(t, s.Admin("/livez"), 200, "/livez with the database away")
 	if status, body := s.Do("GET", servicetest.RefreshPath, "", cookies); status != 503 || !strings.Contains(body, `"code":"overloaded"`) {
 		t.Errorf("%d %s", status, body)
 	}
 	proxy.Up()
 	servicetest.Eventually(t, 20*time.Second, "ready again", ready)
-	if status, body := s.Do("GET", servicetest.RefreshPath, "", cookies); status != 200 {
-		t.Errorf("%d %s", status, body)
-	}
-}
-
-// A database that waiting cannot mend is an error at once.
-func TestDatabaseThatCanNeverWork(t *testing.T) {
-	t.Parallel()
-	p := servicetest.NewProgram(t)
-	servicetest.NoError(t, os.WriteFile(filepath.Join(p.Dir, "worldevents.db"), []byte(strings.Repeat("this is no database ", 500)), 0o600))
-	for _, command := range []string{"migrate", "serve"} {
-		if _, stderr, status := p.Run(command); status != 1 || !strings.Contains(stderr, " level=ERROR msg=failed ") {
-			t.Errorf("%s: %d %q", command, status, stderr)
-		}
-	}
+	s.Is(200, "GET", servicetest.RefreshPath, "", cookies)
 }
 
 // Where all connections of the pool lead to a host that has vanished, one call at most takes all its time, and not

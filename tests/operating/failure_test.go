@@ -52,9 +52,7 @@ func TestFailureInFormatOfLog(t *testing.T) {
 		})
 	}
 	p := servicetest.NewProgram(t, "APP_ENV=production", "DB_MAX_CONNS=0")
-	if _, stderr, status := p.Run("user", "add", "alice"); status != 1 || !servicetest.OneLine(stderr, "worldevents: DB_MAX_CONNS: ") {
-		t.Errorf("%d %q", status, stderr)
-	}
+	p.Fails("worldevents: DB_MAX_CONNS: ", "user", "add", "alice")
 	if _, stderr, status := p.Run("serve", "--fast"); status != 1 || !strings.Contains(stderr, "worldevents: unknown flag --fast") {
 		t.Errorf("%d %q", status, stderr)
 	}

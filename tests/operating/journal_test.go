@@ -35,8 +35,7 @@ func TestJournalPriorities(t *testing.T) {
 				s.Do("GET", servicetest.Plaza, "", "")
 				os.Rename(p.Dir+"/worldevents.db", p.Dir+"/away")
 				s.Readiness(503, 20*time.Second)
-				s.Signal(syscall.SIGINT)
-				s.Wait(20 * time.Second)
+				s.Stop()
 				write.Close()
 				seen := map[string]bool{}
 				for lines := bufio.NewScanner(read); lines.Scan(); {

@@ -63,9 +63,7 @@ func TestLogReaderStalls(t *testing.T) {
 	sent := 0
 	servicetest.Eventually(t, time.Minute, "lines are dropped", func() bool {
 		for range 500 {
-			if status, body := s.Do("GET", longPath, "", ""); status != 404 {
-				t.Fatalf("request %d: %d %s", sent, status, body)
-			}
+			s.Is(404, "GET", longPath, "", "")
 			sent++
 		}
 		return droppedLines(t, s) > 0
@@ -100,10 +98,7 @@ func TestLogReaderStalls(t *testing.T) {
 	if line := <-lines; line["msg"] != "request" {
 		t.Errorf("%v", line)
 	}
-	s.Signal(syscall.SIGINT)
-	if status := s.Wait(10 * time.Second); status != 0 {
-		t.Errorf("exit status %d", status)
-	}
+	s.Stop()
 	if line := <-lines; line["msg"] != "stopping" {
 		t.Errorf("%v", line)
 	}
@@ -124,17 +119,12 @@ func TestStopWithoutLog(t *testing.T) {
 	go func() { done <- failed.Run() }()
 	select {
 	case <-done:
-		if status := failed.ProcessState.ExitCode(); status != 1 {
-			t.Errorf("exit status %d", status)
-		}
+		servicetest.Is(t, failed.ProcessState.ExitCode(), 1, "exit status")
 	case <-time.After(20 * time.Second):
 		failed.Process.Kill()
 		t.Error("the error that nobody reads keeps the process")
 	}
-	s.Signal(syscall.SIGINT)
-	if status := s.Wait(20 * time.Second); status != 0 {
-		t.Errorf("exit status %d", status)
-	}
+	s.Stop()
 }
 
 // A log whose reader has gone, or whose device is full, ends nothing.
@@ -163,59 +153,13 @@ func TestLogReaderGone(t *testing.T) {
 			s := servicetest.NewProgram(t).ServeTo(test.open(t))
 			servicetest.Eventually(t, time.Minute, "lines are dropped", func() bool {
 				for range 500 {
-					if status, body := s.Do("GET", longPath, "", ""); status != 404 {
-						t.Fatalf("%d %s", status, body)
-					}
+					s.Is(404, "GET", longPath, "", "")
 				}
 				return droppedLines(t, s) > 0
 			})
-			if status := s.Admin("/readyz"); status != 200 {
-				t.Errorf("/readyz %d", status)
-			}
-			s.Signal(syscall.SIGTERM)
-			if status := s.Wait(20 * time.Second); status != 0 {
-				t.Errorf("exit status %d", status)
-			}
+			servicetest.Is(t, s.Admin("/readyz"), 200, "/readyz")
+			s.Stop()
 		})
-	}
-}
-
-// A named pipe that gets another reader has whole lines for it, the one that was being written among them.
-func TestLogReaderReplaced(t *testing.T) {
-	t.Parallel()
-	p := servicetest.NewProgram(t, "LOG_FORMAT=json")
-	fifo := p.Dir + "/log"
-	servicetest.NoError(t, syscall.Mkfifo(fifo, 0o600))
-	open := func(flag int) *os.File {
-		f, err := os.OpenFile(fifo, flag|syscall.O_NONBLOCK, 0)
-		servicetest.NoError(t, err)
-		return f
-	}
-	first := open(os.O_RDONLY)
-	w := open(os.O_WRONLY)
-	shrink(t, w)
-	syscall.SetNonblock(int(w.Fd()), false)
-	s := p.ServeTo(w)
-	w.Close()
-	for range 30 {
-		s.Do("GET", longPath, "", "")
-	}
-	first.Close() // in the middle of a line
-	for range 30 {
-		s.Do("GET", longPath, "", "")
-	}
-	second := open(os.O_RDONLY)
-	defer second.Close()
-	syscall.SetNonblock(int(second.Fd()), false)
-	scan := bufio.NewScanner(second)
-	for n := 0; n < 60 && scan.Scan(); {
-		var line struct{ Msg string }
-		if err := json.Unmarshal(scan.Bytes(), &line); err != nil {
-			t.Errorf("after %d requests: %.100s", n, scan.Bytes())
-		}
-		if line.Msg == "request" {
-			n++
-		}
 	}
 }
 
@@ -334,7 +278,5 @@ func TestHangup(t *testing.T) {
 		s.Signal(syscall.SIGHUP)
 		time.Sleep(5 * time.Millisecond)
 	}
-	if status := s.Wait(20 * time.Second); status != 0 {
-		t.Errorf("exit status %d", status)
-	}
+	servicetest.Is(t, s.Wait(20*time.Second), 0, "exit status")
 }

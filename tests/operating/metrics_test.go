@@ -250,9 +250,7 @@ func TestListsByHow(t *testing.T) {
 		readings := servicetest.Metric(t, s, "worldevents_list_readings_total")
 		(<-servicetest.Await(t, s, alice, servicetest.Plaza+"?wait=1", res.Header.Get("ETag"))).Is(304, "")
 		counts(map[string]float64{"unchanged_cached": 1})
-		if n := servicetest.Metric(t, s, "worldevents_list_readings_total") - readings; n != 0 {
-			t.Errorf("a list was read %v times for a wait", n)
-		}
+		servicetest.Is(t, servicetest.Metric(t, s, "worldevents_list_readings_total")-readings, 0, "readings for a wait")
 
 	})
 }
@@ -267,14 +265,10 @@ func TestListTooLong(t *testing.T) {
 		for range 3 {
 			alice.Get(servicetest.Plaza).IsError(400, "validation_failed", "limit")
 		}
-		if n := servicetest.Metric(t, s, "worldevents_lists_too_long_total"); n != 1 {
-			t.Errorf("read %v times", n)
-		}
+		servicetest.Is(t, servicetest.Metric(t, s, "worldevents_lists_too_long_total"), 1, "readings")
 		s.Database.Exec("DELETE FROM events WHERE name = 'a'")
 		alice.Get(servicetest.Plaza).IsError(400, "validation_failed", "limit")
-		if n := servicetest.Metric(t, s, "worldevents_lists_too_long_total"); n != 2 {
-			t.Errorf("read %v times", n)
-		}
+		servicetest.Is(t, servicetest.Metric(t, s, "worldevents_lists_too_long_total"), 2, "readings")
 		servicetest.Eventually(t, 10*time.Second, "a line says so", func() bool { return strings.Contains(s.Log.String(), "list too long") })
 		line := regexp.MustCompile(`(?m)^.*list too long.*$`).FindAllString(s.Log.String(), -1)
 		if len(line) != 1 || !regexp.MustCompile(`WARN.*plaza.*3400170[01].*alice.*34001700`).MatchString(line[0]) {

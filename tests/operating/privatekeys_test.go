@@ -9,9 +9,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"worldevents/server"
 	"worldevents/tests/servicetest"
@@ -100,8 +98,7 @@ func TestPrivateKeys(t *testing.T) {
 		if status, body := s.Do("GET", keySetPath, "", ""); status != 404 || !strings.Contains(body, "not_found") {
 			t.Errorf("without private keys: %d %s", status, body)
 		}
-		s.Signal(syscall.SIGTERM)
-		s.Wait(20 * time.Second)
+		s.Stop()
 
 		p := before.With("JWT_PRIVATE_KEY_FILE=jwt.pem")
 		file := filepath.Join(p.Dir, "jwt.pem")

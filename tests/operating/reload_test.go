@@ -76,9 +76,7 @@ func TestReloadKeys(t *testing.T) {
 		}
 		bob := issue("bob")
 		is("the new key", servicetest.Plaza, bob, 200, "")
-		if got := keyOf(t, refreshed(t, s, issue("carol"))); got != server.KeyID([]byte(keyB)) {
-			t.Errorf("a refresh is signed with %s", got)
-		}
+		servicetest.Is(t, keyOf(t, refreshed(t, s, issue("carol"))), server.KeyID([]byte(keyB)), "the key of a refresh")
 
 		var waiting sync.WaitGroup
 		waiting.Go(func() {
@@ -95,13 +93,9 @@ func TestReloadKeys(t *testing.T) {
 		is("the key is gone", servicetest.Plaza, alice, 401, "invalid_token")
 		is("the key is gone", servicetest.SessionPath, alice, 400, "Invalid token")
 		is("the other key", servicetest.Plaza, bob, 200, "")
-		if status, body := s.Do("POST", servicetest.Plaza, servicetest.EventBody, bob); status != 200 {
-			t.Errorf("%d %s", status, body)
-		}
+		s.Is(200, "POST", servicetest.Plaza, servicetest.EventBody, bob)
 		waiting.Wait()
-		if got := keyOf(t, refreshed(t, s, alice)); got != server.KeyID([]byte(keyB)) {
-			t.Errorf("a refresh without a valid JWT is signed with %s", got)
-		}
+		servicetest.Is(t, keyOf(t, refreshed(t, s, alice)), server.KeyID([]byte(keyB)), "the key of a refresh without a valid JWT")
 
 		for text, want := range map[string]string{
 			"":                                   "is empty",
@@ -302,9 +296,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		}
 		s.Signal(syscall.SIGTERM)
 		s.Signal(syscall.SIGHUP)
-		if status := s.Wait(30 * time.Second); status != 0 {
-			t.Errorf("exit status %d", status)
-		}
+		servicetest.Is(t, s.Wait(30*time.Second), 0, "exit status")
 		showsNone(t, s, keyA, keyB, keyC)
 	})
 }

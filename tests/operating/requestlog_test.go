@@ -213,9 +213,7 @@ func TestTraceID(t *testing.T) {
 		{[]string{"00-" + trace[:30] + "é-" + parent + "-01"}, nil},
 	} {
 		res := s.Client().Get(servicetest.Plaza, func(r *http.Request) { r.Header["Traceparent"] = test.lines })
-		if got := requestLine(t, s, res)["trace_id"]; got != test.want {
-			t.Errorf("%q: %v, want %v", test.lines, got, test.want)
-		}
+		servicetest.Is(t, requestLine(t, s, res)["trace_id"], test.want, "%q", test.lines)
 	}
 }
 
@@ -250,9 +248,7 @@ func TestProxyRequestID(t *testing.T) {
 		if id := res.Header.Get("X-Request-Id"); len(id) != 36 {
 			t.Errorf("our own id is %q", id)
 		}
-		if got := requestLine(t, test.s, res)["proxy_request_id"]; got != test.want {
-			t.Errorf("%q: %v, want %v", test.ids, got, test.want)
-		}
+		servicetest.Is(t, requestLine(t, test.s, res)["proxy_request_id"], test.want, "%q", test.ids)
 	}
 }
 

@@ -35,9 +35,7 @@ func TestSecretFiles(t *testing.T) {
 	production.MustRun("migrate")
 	production.MustRun("user", "add", "alice")
 	cookies := strings.TrimSpace(from.MustRun("session", "issue", "alice"))
-	if status, body := s.Do("GET", servicetest.Plaza, "", cookies); status != 200 {
-		t.Errorf("%d %s", status, body)
-	}
+	s.Is(200, "GET", servicetest.Plaza, "", cookies)
 	production.MustRun("event", "list", "--world", "plaza")
 	if _, stderr, status := production.Run("copy", "--to", "sqlite:copy.db"); status != 0 {
 		t.Errorf("copy: %d %s", status, stderr)

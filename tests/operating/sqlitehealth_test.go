@@ -3,6 +3,7 @@ package operating
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -107,7 +108,7 @@ func TestSQLiteFileIsReplaced(t *testing.T) {
 	link := func(target string) func(s *sqliteService) error {
 		return func(s *sqliteService) error {
 			path := filepath.Join(s.program.Dir, "link.db")
-			return firstError(os.Symlink(target, path+".new"), os.Rename(path+".new", path))
+			return errors.Join(os.Symlink(target, path+".new"), os.Rename(path+".new", path))
 		}
 	}
 	for _, test := range []struct {
@@ -123,13 +124,13 @@ func TestSQLiteFileIsReplaced(t *testing.T) {
 			func(s *sqliteService) error { return os.Rename(s.dir+".away", s.dir) }, "removed"},
 		{"a copy in its place", func(s *sqliteService) error {
 			content, err := os.ReadFile(s.file)
-			return firstError(err, os.WriteFile(s.file+".copy", content, 0o600), os.Link(s.file, s.file+".away"), os.Rename(s.file+".copy", s.file))
+			return errors.Join(err, os.WriteFile(s.file+".copy", content, 0o600), os.Link(s.file, s.file+".away"), os.Rename(s.file+".copy", s.file))
 		}, back(""), "replaced"},
 		{"an empty file in its place", func(s *sqliteService) error {
-			return firstError(os.Link(s.file, s.file+".away"), os.Remove(s.file), os.WriteFile(s.file, nil, 0o600))
+			return errors.Join(os.Link(s.file, s.file+".away"), os.Remove(s.file), os.WriteFile(s.file, nil, 0o600))
 		}, back(""), "replaced"},
 		{"the link leads elsewhere", func(s *sqliteService) error {
-			return firstError(os.WriteFile(s.file+".other", nil, 0o600), link("data/real.db.other")(s))
+			return errors.Join(os.WriteFile(s.file+".other", nil, 0o600), link("data/real.db.other")(s))
 		}, link("data/real.db"), "replaced"},
 		{"the link is gone", func(s *sqliteService) error { return os.Remove(filepath.Join(s.program.Dir, "link.db")) }, link("data/real.db"), "removed"},
 	} {
@@ -163,8 +164,7 @@ func TestSQLiteFileIsReplaced(t *testing.T) {
 			servicetest.Eventually(t, 20*time.Second, "a line says "+test.words, func() bool {
 				return strings.Contains(s.Log.String(), test.words+" while it was open")
 			})
-			s.Signal(syscall.SIGINT)
-			s.Wait(20 * time.Second)
+			s.Stop()
 			s.Process = s.program.ServeReady()
 			kept := s.kept(t)
 			for _, name := range acknowledged {
@@ -174,15 +174,6 @@ func TestSQLiteFileIsReplaced(t *testing.T) {
 			}
 		})
 	}
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // The first write after the file was removed is no success, whether anybody asks for readiness or not. It was committed before that
@@ -205,53 +196,6 @@ func TestSQLiteFileIsRemoved(t *testing.T) {
 	}
 }
 
-// Two instances share a file. One of them reaches it through a link that leads elsewhere for a while: it acknowledges nothing
-// meanwhile, the other goes on, and nothing is lost.
-func TestSQLiteFileIsReplacedForOne(t *testing.T) {
-	t.Parallel()
-	one := serveSQLite(t)
-	two := &sqliteService{program: one.program.With("DATABASE_URL=sqlite:data/real.db", "LISTEN_ADDR="+servicetest.FreeAddress(t), "ADMIN_ADDR="+servicetest.FreeAddress(t)), cookies: one.cookies}
-	two.Process = two.program.ServeReady()
-	two.made.Store(1e6) // its names are its own
-	link := filepath.Join(one.program.Dir, "link.db")
-	relink := func(target string) {
-		t.Helper()
-		servicetest.NoError(t, firstError(os.Symlink(target, link+".new"), os.Rename(link+".new", link)))
-	}
-	var never, closed atomic.Bool
-	stopTwo, stopOne := two.writers(t, &never), one.writers(t, &closed)
-	servicetest.NoError(t, os.WriteFile(one.file+".other", nil, 0o600))
-	relink("data/real.db.other")
-	closed.Store(true)
-	servicetest.Eventually(t, 20*time.Second, "one is not ready", func() bool { return one.Admin("/readyz") == 503 })
-	for range 20 {
-		if _, status, body := two.create(); status != 200 {
-			t.Errorf("the other: %d %s", status, body)
-		}
-		if status := two.Admin("/readyz"); status != 200 {
-			t.Errorf("the other: /readyz %d", status)
-		}
-	}
-	closed.Store(false)
-	relink("data/real.db")
-	servicetest.Eventually(t, 20*time.Second, "one is ready again", func() bool { return one.Admin("/readyz") == 200 })
-	acknowledged := append(stopOne(), stopTwo()...)
-	if info, err := os.Stat(one.file + ".other"); err != nil || info.Size() > 0 {
-		t.Errorf("the other file was written to: %v", err)
-	}
-	for _, s := range []*sqliteService{one, two} {
-		s.Signal(syscall.SIGINT)
-		s.Wait(20 * time.Second)
-	}
-	one.Process = one.program.ServeReady()
-	kept := one.kept(t)
-	for _, name := range acknowledged {
-		if !kept[name] {
-			t.Errorf("%s was acknowledged, and is lost", name)
-		}
-	}
-}
-
 // The file was moved while an instance runs on it: no command makes another one in its place, where SQLite would delete the log, and
 // with the file back nothing is lost. So it is when the log was left by a process that was killed.
 func TestSQLiteFileIsMoved(t *testing.T) {
@@ -265,7 +209,7 @@ func TestSQLiteFileIsMoved(t *testing.T) {
 				t.Fatalf("%d %s", status, body)
 			}
 			log, err := os.ReadFile(s.file + "-wal")
-			servicetest.NoError(t, firstError(err, os.Rename(s.file, s.file+".away")))
+			servicetest.NoError(t, errors.Join(err, os.Rename(s.file, s.file+".away")))
 			if place == "an empty file" {
 				servicetest.NoError(t, os.WriteFile(s.file, nil, 0o600))
 			}
@@ -291,44 +235,6 @@ func TestSQLiteFileIsMoved(t *testing.T) {
 				t.Errorf("%s was acknowledged, and is lost", name)
 			}
 		})
-	}
-}
-
-// Without its log the file is whole again after a stop.
-func TestSQLiteLogIsRemoved(t *testing.T) {
-	t.Parallel()
-	s := serveSQLite(t)
-	var acknowledged []string
-	for range 20 {
-		name, status, body := s.create()
-		if status != 200 {
-			t.Fatalf("%d %s", status, body)
-		}
-		acknowledged = append(acknowledged, name)
-	}
-	servicetest.NoError(t, firstError(os.Remove(s.file+"-wal"), os.Remove(s.file+"-shm")))
-	servicetest.Eventually(t, 20*time.Second, "it is seen without readiness", func() bool {
-		name, status, _ := s.create()
-		if status == 200 {
-			acknowledged = append(acknowledged, name)
-		}
-		return status >= 500
-	})
-	for range 5 {
-		if name, status, body := s.create(); status != 503 {
-			t.Errorf("%s: %d %s", name, status, body)
-		}
-	}
-	s.Signal(syscall.SIGTERM)
-	if status := s.Wait(20 * time.Second); status != 0 {
-		t.Errorf("exit status %d", status)
-	}
-	s.Process = s.program.ServeReady()
-	kept := s.kept(t)
-	for _, name := range acknowledged {
-		if !kept[name] {
-			t.Errorf("%s was acknowledged, and is lost", name)
-		}
 	}
 }
 
@@ -423,15 +329,10 @@ func TestSQLiteFileIsDamaged(t *testing.T) {
 	s.Says(takesNoWrites, 1)
 	overwrite(t, file, content[len(content)/2:], int64(len(content)/2))
 	refused()
-	s.Signal(syscall.SIGTERM)
-	s.Wait(20 * time.Second)
+	s.Stop()
 	s = p.ServeReady()
-	if status, body := s.Do("GET", servicetest.Plaza, "", cookies); status != 200 {
-		t.Errorf("%d %.200s", status, body)
-	}
-	if status := create(); status != 200 {
-		t.Errorf("%d", status)
-	}
+	s.Is(200, "GET", servicetest.Plaza, "", cookies)
+	servicetest.Is(t, create(), 200, "status of a write")
 }
 
 // overwrite changes a part of a file, and not which file it is.

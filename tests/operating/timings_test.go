@@ -78,12 +78,8 @@ func TestTimingsOfTheDatabase(t *testing.T) {
 			if !<-seen && test.pool != "postgres" { // where they may all wait for the lock, each in its turn
 				t.Error("none was seen to wait")
 			}
-			if n := value(t, s, `worldevents_database_errors_total{class="busy",pool="`+test.pool+`"}`); n != refused {
-				t.Errorf("%v refused, %v counted", refused, n)
-			}
-			if n := value(t, s, `worldevents_database_errors_total{class="timeout",pool="`+test.pool+`"}`); n != failed {
-				t.Errorf("%v failed, %v counted", failed, n)
-			}
+			servicetest.Is(t, value(t, s, `worldevents_database_errors_total{class="busy",pool="`+test.pool+`"}`), refused, "refusals counted")
+			servicetest.Is(t, value(t, s, `worldevents_database_errors_total{class="timeout",pool="`+test.pool+`"}`), failed, "failures counted")
 			conn.ExecContext(context.Background(), "ROLLBACK")
 			servicetest.Eventually(t, 20*time.Second, "none waits", func() bool { return waiting() == 0 }) // nor what the service does by itself
 			wait, work := timings(t, s, "wait_", test.pool), timings(t, s, "", test.pool)

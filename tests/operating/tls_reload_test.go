@@ -68,9 +68,7 @@ func TestTLSReload(t *testing.T) {
 		for _, cert := range []servicetest.Certificate{second, first} {
 			cert.Write(t, dir)
 			hangUp(t, s, "the certificate was read again")
-			if got := shown(t, s, trust); got != cert.Serial {
-				t.Errorf("serial number %s, want %s", got, cert.Serial)
-			}
+			servicetest.Is(t, shown(t, s, trust), cert.Serial, "serial number")
 		}
 	}
 	before := requests.Load()
@@ -90,9 +88,7 @@ func TestTLSReload(t *testing.T) {
 	} {
 		write(pair[0], pair[1])
 		hangUp(t, s, kept)
-		if got := shown(t, s, trust); got != first.Serial {
-			t.Errorf("%s: the certificate is another", name)
-		}
+		servicetest.Is(t, shown(t, s, trust), first.Serial, "%s: the certificate", name)
 	}
 	os.Remove(filepath.Join(dir, "key.pem"))
 	hangUp(t, s, kept)

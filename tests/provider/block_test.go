@@ -47,9 +47,7 @@ func TestBlockedSignIn(t *testing.T) {
 			t.Fatal(removed, err)
 		}
 		refused()
-		if n := s.Database.Count("users"); n != 0 {
-			t.Errorf("%d users", n)
-		}
+		servicetest.Is(t, s.Database.Count("users"), 0, "users")
 		c := s.Client() // another subject is somebody else
 		c.Get(p.consent(begin(c, ""), called("8", "alice")).RequestURI()).Is(303, "")
 		in := models.SignIn{RefreshToken: models.RefreshToken{Handle: models.Hash{1}}}
@@ -68,9 +66,7 @@ func TestBlockedSignIn(t *testing.T) {
 			t.Fatal(err)
 		}
 		signIn().Is(303, "")
-		if n := s.Database.Count("users"); n != 3 {
-			t.Errorf("%d users", n)
-		}
+		servicetest.Is(t, s.Database.Count("users"), 3, "users")
 		p.checkLog(s)
 	}, p.options)
 }
@@ -105,12 +101,8 @@ func TestRemoveRace(t *testing.T) {
 			for range 8 {
 				<-done
 			}
-			if n := s.Database.Count("users WHERE subject = ?", subject); n != 0 {
-				t.Errorf("%d users came back", n)
-			}
+			servicetest.Is(t, s.Database.Count("users WHERE subject = ?", subject), 0, "users came back")
 		}
-		if n := s.Database.Count("sessions"); n != 0 {
-			t.Errorf("%d sessions", n)
-		}
+		servicetest.Is(t, s.Database.Count("sessions"), 0, "sessions")
 	}, func(o *servicetest.Options) { o.DBMaxConns = 10 })
 }

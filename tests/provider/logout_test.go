@@ -114,9 +114,7 @@ func TestBackChannelLogout(t *testing.T) {
 		if n := s.Database.Count("sessions WHERE id = ? AND revoked_at IS NOT NULL", elsewhere.SessionID.String()); n != 0 {
 			t.Error("a session of another provider is revoked")
 		}
-		if n := strings.Count(s.Log.String(), "ended at the identity provider"); n != 5 {
-			t.Errorf("%d security events", n)
-		}
+		servicetest.Is(t, strings.Count(s.Log.String(), "ended at the identity provider"), 5, "security events")
 		p.checkLog(s)
 	}, p.options, func(o *servicetest.Options) { o.Sessions.PerUser = 10 })
 }
@@ -130,14 +128,10 @@ func TestSessionsOfProviderUnnamed(t *testing.T) {
 			who["sid"] = sid
 			p.signIn(s.Client(), who, "").Is(303, "")
 		}
-		if n := s.Database.Count("sessions WHERE provider_sid IS NOT NULL AND provider_sid <> ''"); n != 0 {
-			t.Errorf("%d sessions have a name", n)
-		}
+		servicetest.Is(t, s.Database.Count("sessions WHERE provider_sid IS NOT NULL AND provider_sid <> ''"), 0, "sessions have a name")
 		longest := strings.Repeat("s", 255)
 		p.signIn(s.Client(), withSession("1", "alice", longest), "").Is(303, "")
-		if n := s.Database.Count("sessions WHERE provider_sid = ?", longest); n != 1 {
-			t.Errorf("%d sessions have the longest name", n)
-		}
+		servicetest.Is(t, s.Database.Count("sessions WHERE provider_sid = ?", longest), 1, "sessions have the longest name")
 	}, p.options)
 }
 

@@ -32,23 +32,17 @@ func TestKeysOfProvider(t *testing.T) {
 	sign := func(want int64) {
 		t.Helper()
 		p.signIn(s.Client(), called("1", "alice"), "").Is(303, "")
-		if n := fetched.Load(); n != want {
-			t.Errorf("keys were fetched %d times, want %d", n, want)
-		}
+		servicetest.Is(t, fetched.Load(), want, "fetches of keys")
 	}
 	sign(1)
 	sign(1)
 	p.rotate()
 	sign(2)
 	sign(2)
-	if n := discovered.Load(); n != 1 {
-		t.Errorf("discovered %d times", n)
-	}
+	servicetest.Is(t, discovered.Load(), 1, "discoveries")
 	s.Clock.Advance(time.Hour)
 	sign(3) // a key that the provider has withdrawn is forgotten
-	if n := discovered.Load(); n != 2 {
-		t.Errorf("discovered %d times", n)
-	}
+	servicetest.Is(t, discovered.Load(), 2, "discoveries")
 	// Another key of the same name.
 	p.head = map[string]any{"kid": "same"}
 	p.respond("keys", p.endpoint("keys", func(all map[string]any, _ http.Header) { all["keys"].([]any)[0].(map[string]any)["kid"] = "same" }))
@@ -77,9 +71,7 @@ func TestCrowdSharesMetadata(t *testing.T) {
 	s := servicetest.New(t, p.options)
 	fetched := p.count("openid-configuration")
 	servicetest.AtOnce(60, func(int) { s.Client().Get("/sign-in").Is(303, "") })
-	if n := fetched.Load(); n != 1 {
-		t.Errorf("%d times", n)
-	}
+	servicetest.Is(t, fetched.Load(), 1, "fetches")
 }
 
 // TestEndpointsChange: new endpoints are noticed within an hour, and a few seconds after an old one has failed.
@@ -100,28 +92,20 @@ func TestEndpointsChange(t *testing.T) {
 	usual := at()
 	p.respond("openid-configuration", moved)
 	s.Clock.Advance(time.Hour - time.Minute)
-	if path := at(); path != usual {
-		t.Errorf("asked again too early: %s", path)
-	}
+	servicetest.Is(t, at(), usual, "the endpoint too early")
 	s.Clock.Advance(time.Minute)
-	if path := at(); path != "/oidc/elsewhere" {
-		t.Errorf("still at %s after an hour", path)
-	}
+	servicetest.Is(t, at(), "/oidc/elsewhere", "the endpoint after an hour")
 
 	// The provider is away: what was known is used, and it is asked again soon.
 	p.respond("openid-configuration", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })
 	s.Clock.Advance(time.Hour)
-	if path := at(); path != "/oidc/elsewhere" {
-		t.Errorf("at %s while the provider is away", path)
-	}
+	servicetest.Is(t, at(), "/oidc/elsewhere", "the endpoint while the provider is away")
 	asked := p.count("openid-configuration")
 	if path := at(); path != "/oidc/elsewhere" || asked.Load() != 0 {
 		t.Errorf("asked again at once, at %s", path)
 	}
 	s.Clock.Advance(10 * time.Second)
-	if path := at(); path != usual {
-		t.Errorf("still at %s", path)
-	}
+	servicetest.Is(t, at(), usual, "the endpoint")
 
 	// The token endpoint fails, which may be because it has moved.
 	p.respond("token", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) })
@@ -129,9 +113,7 @@ func TestEndpointsChange(t *testing.T) {
 	p.signIn(c, called("1", "alice"), "").IsError(502, "provider_failed")
 	p.respond("openid-configuration", moved)
 	s.Clock.Advance(10 * time.Second)
-	if path := at(); path != "/oidc/elsewhere" {
-		t.Errorf("still at %s after a failure", path)
-	}
+	servicetest.Is(t, at(), "/oidc/elsewhere", "the endpoint after a failure")
 }
 
 // madeUp begins a sign-in, and returns a function that ends it with a code that somebody has made up.

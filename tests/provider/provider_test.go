@@ -325,7 +325,5 @@ func failed(t testing.TB, s *servicetest.Service, c *servicetest.Client, r *serv
 		}
 	}
 	c.Get("/api/auth/session").Is(400, servicetest.SessionNoToken)
-	if n := s.Database.Count("sessions"); n != 0 {
-		t.Errorf("%d sessions", n)
-	}
+	servicetest.Is(t, s.Database.Count("sessions"), 0, "sessions")
 }

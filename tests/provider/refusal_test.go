@@ -314,9 +314,7 @@ func TestProviderFails(t *testing.T) {
 				r.SetsNoCookie()
 			}
 			failed(t, s, c, r, 502, "provider_failed")
-			if n := s.Database.Count("users"); n != 0 {
-				t.Errorf("%d users", n)
-			}
+			servicetest.Is(t, s.Database.Count("users"), 0, "users")
 			p.checkLog(s)
 			if strings.Contains(s.Log.String(), "call_the_operator") {
 				t.Errorf("the provider's text is in the log: %s", s.Log)
@@ -338,9 +336,7 @@ func TestDatabaseAway(t *testing.T) {
 	s.Database.Exec("ALTER TABLE users RENAME TO gone")
 	r := c.Get(u.RequestURI())
 	r.IsError(500, "internal")
-	if detail := r.Error().Detail; detail != "finish sign in: unexpected error" {
-		t.Errorf("detail: %s", detail)
-	}
+	servicetest.Is(t, r.Error().Detail, "finish sign in: unexpected error", "detail")
 	s.Database.Exec("ALTER TABLE gone RENAME TO users")
 	failed(t, s, c, c.Get(u.RequestURI()), 400, "invalid_sign_in")
 }

@@ -61,9 +61,7 @@ func TestReload(t *testing.T) {
 	}
 	is := func(what string, want int, callback, cookie string) {
 		t.Helper()
-		if got := get(callback, cookie).StatusCode; got != want {
-			t.Errorf("%s: %d, want %d: %s", what, got, want, s.Log)
-		}
+		servicetest.Is(t, get(callback, cookie).StatusCode, want, "%s: %s", what, s.Log)
 	}
 	signIn := func(what string, want int) {
 		t.Helper()

@@ -33,9 +33,7 @@ func TestSignIn(t *testing.T) {
 			"response_type": "code", "client_id": p.clientID, "scope": "openid profile", "code_challenge_method": "S256",
 			"redirect_uri": s.URL + "/sign-in/callback",
 		} {
-			if got := q.Get(name); got != want {
-				t.Errorf("%s is %q, want %q", name, got, want)
-			}
+			servicetest.Is(t, q.Get(name), want, "%s", name)
 		}
 		for _, name := range []string{"state", "nonce", "code_challenge"} {
 			if len(q.Get(name)) != 43 || strings.Contains(kept.Value, q.Get(name)) {
@@ -66,9 +64,7 @@ func TestSignIn(t *testing.T) {
 		s.Clock.Advance(2 * time.Minute)
 		s.Client().Get("/api/auth/refresh", servicetest.Cookies("refreshToken="+before)).Is(400, servicetest.InvalidRefresh)
 		d.Get("/api/auth/refresh").Is(200, servicetest.Success) // not revoked
-		if n := s.Database.Count("users"); n != 1 {
-			t.Errorf("%d users", n)
-		}
+		servicetest.Is(t, s.Database.Count("users"), 1, "users")
 		p.checkLog(s)
 	}, p.options)
 }
@@ -116,12 +112,8 @@ func TestUsernames(t *testing.T) {
 		for range 7 { // up to alice-9 and beyond
 			p.signIn(s.Client(), called(fmt.Sprint("n", time.Now().UnixNano()), "alice"), "").Is(303, "")
 		}
-		if n := s.Database.Count("users WHERE lower(username) LIKE 'alice-%' AND length(username) = 7"); n != 8 {
-			t.Errorf("%d users called alice-N, want alice-2 to alice-9", n)
-		}
-		if n := s.Database.Count("users WHERE username LIKE 'alice-________'"); n != 2 {
-			t.Errorf("%d users called alice with random digits, want 2", n)
-		}
+		servicetest.Is(t, s.Database.Count("users WHERE lower(username) LIKE 'alice-%' AND length(username) = 7"), 8, "users called alice-2 to alice-9")
+		servicetest.Is(t, s.Database.Count("users WHERE username LIKE 'alice-________'"), 2, "users called alice with random digits")
 	}, p.options)
 }
 
@@ -229,9 +221,7 @@ func TestClaimsOfIdentity(t *testing.T) {
 			t.Errorf("%s became %q, want %q", claims, got, want)
 		}
 	}
-	if n := s.Database.Count("sessions WHERE user_id = (SELECT id FROM users WHERE username = 'victim')"); n != 1 {
-		t.Errorf("%d sessions of the victim", n)
-	}
+	servicetest.Is(t, s.Database.Count("sessions WHERE user_id = (SELECT id FROM users WHERE username = 'victim')"), 1, "sessions of the victim")
 }
 
 // A key that cannot be used keeps nobody from signing in whose token another one has signed.
@@ -267,9 +257,7 @@ func TestConcurrently(t *testing.T) {
 			servicetest.AtOnce(n, func(i int) { clients[i].Get(callbacks[i]).Is(303, "") })
 		}
 		signIn(12, func(int) person { return called("same", "bob") })
-		if n := s.Database.Count("users WHERE username LIKE 'bob%'"); n != 1 {
-			t.Errorf("one subject became %d users", n)
-		}
+		servicetest.Is(t, s.Database.Count("users WHERE username LIKE 'bob%'"), 1, "users of one subject")
 		names := []string{"alice", "Alice ", "ａｌｉｃｅ", "аlice", "a1ice", "alIce", "АLICE", "al\u200bice", "alice\u00a0", "alice-2"}
 		const n = 50
 		signIn(n, func(i int) person { return called(fmt.Sprint(i), names[i%len(names)]) })
@@ -280,9 +268,7 @@ func TestConcurrently(t *testing.T) {
 				t.Errorf("%d users have %d values of %s", n+2, different, column)
 			}
 		}
-		if n := s.Database.Count("users WHERE username = 'alice'"); n != 0 {
-			t.Errorf("somebody looks like the operator's user")
-		}
+		servicetest.Is(t, s.Database.Count("users WHERE username = 'alice'"), 0, "somebody looks like the operator's user")
 	}, p.options)
 }
 

@@ -14,9 +14,7 @@ func TestCreateIsWhole(t *testing.T) {
 	t.Parallel()
 	whole := func(t *testing.T, db *servicetest.Database) {
 		t.Helper()
-		if n := db.Count("events e WHERE NOT EXISTS (SELECT 1 FROM rsvps r JOIN users u ON u.number = r.user_number WHERE r.event_number = e.number AND u.id = e.creator_id)"); n != 0 {
-			t.Errorf("%d events without their creator", n)
-		}
+		servicetest.Is(t, db.Count("events e WHERE NOT EXISTS (SELECT 1 FROM rsvps r JOIN users u ON u.number = r.user_number WHERE r.event_number = e.number AND u.id = e.creator_id)"), 0, "events without their creator")
 	}
 	eachProcess(t, func(t *testing.T, db *servicetest.Database, one, two *servicetest.Process) {
 		const creators, each = 4, 100

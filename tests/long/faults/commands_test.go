@@ -1,8 +1,6 @@
 package faults
 
 import (
-	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,15 +65,11 @@ func TestCommandsOnAFullDisk(t *testing.T) {
 			t.Errorf("%q: %d %q %q", args, status, stdout, stderr)
 		}
 	}
-	if now := state(); now != before {
-		t.Errorf("state %.300s, was %.300s", now, before)
-	}
+	servicetest.Is(t, state(), before, "state")
 	free()
 	s.Readiness(200, 20*time.Second)
 	bob = signIn(t, transport, s.URL, "bob")
-	if got := bob.Do("GET", "/api/event/plaza", "").Body; got != list {
-		t.Errorf("the list is %s, was %s", got, list)
-	}
+	servicetest.Is(t, bob.Do("GET", "/api/event/plaza", "").Body, list, "the list")
 
 	s.Signal(syscall.SIGKILL)
 	s.Wait(20 * time.Second)
@@ -85,17 +79,13 @@ func TestCommandsOnAFullDisk(t *testing.T) {
 		fails(args...)
 	}
 	free()
-	if now := state(); now != before {
-		t.Errorf("state %.300s, was %.300s", now, before)
-	}
+	servicetest.Is(t, state(), before, "state")
 	for _, args := range changes { // a long one says how far it is
 		if _, stderr, status := p.Run(args...); status != 0 {
 			t.Errorf("%q: %d %s", args, status, stderr)
 		}
 	}
-	if n := db.Count("rsvps r WHERE username NOT IN (SELECT username FROM users WHERE number = r.user_number)"); n != 0 {
-		t.Errorf("%d RSVPs have another name than their user", n)
-	}
+	servicetest.Is(t, db.Count("rsvps r WHERE username NOT IN (SELECT username FROM users WHERE number = r.user_number)"), 0, "RSVPs have another name than their user")
 
 	db.DB.Close()
 	p.MustRun("user", "list") // the last to close the file takes the log away
@@ -122,109 +112,5 @@ func TestCopyOfAStandby(t *testing.T) {
 	stdout, stderr, status := p.Run("copy", "--to", standby.URL())
 	if status != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "worldevents: copy: ") {
 		t.Errorf("to a standby: %d %q %q", status, stdout, stderr)
-	}
-}
-
-// A copy through PgBouncer that is interrupted, whatever it is doing, leaves PgBouncer running and the target empty.
-func TestCopyInterruptedBehindPgBouncer(t *testing.T) {
-	t.Parallel()
-	server := servicetest.NewPostgresServer(t, "fsync=off")
-	address, _ := startPgBouncer(t, server, 3)
-	from := servicetest.EmptySQLite(t)
-	p := servicetest.NewProgram(t, "DATABASE_URL="+from.URL)
-	p.MustRun("migrate")
-	servicetest.Seed(from, 20_000, 100, 20_000)
-	to := fmt.Sprintf("postgres://postgres@%s/worldevents?default_query_exec_mode=exec", address)
-	interrupted := 0
-	for i := range 20 {
-		command := p.Command("copy", "--to", to)
-		words := new(servicetest.Log)
-		command.Stderr = words
-		servicetest.NoError(t, command.Start())
-		const stillThere = "another copy into it is running" // the server has not noticed the end of the one before
-		servicetest.Eventually(t, 30*time.Second, "it copies", func() bool {
-			return strings.Contains(words.String(), "copying") || strings.Contains(words.String(), stillThere)
-		})
-		time.Sleep(time.Duration(i%10) * 10 * time.Millisecond)
-		command.Process.Signal(syscall.SIGINT)
-		command.Wait()
-		if strings.Contains(words.String(), stillThere) {
-			continue
-		}
-		if command.ProcessState.ExitCode() == 0 { // it was quicker
-			server.Exec("TRUNCATE users, blocked_identities, sessions, events, rsvps")
-			continue
-		}
-		if interrupted++; !strings.HasSuffix(words.String(), "worldevents: copy: interrupted\n") {
-			t.Fatalf("copy %d: %s", i, words)
-		}
-	}
-	if interrupted == 0 {
-		t.Error("none was interrupted")
-	}
-	if got, _ := copyMeasured(t, p, to); got.Rows["rsvps"] != 20_000 {
-		t.Errorf("%+v", got)
-	}
-}
-
-// However often a copy is killed, and whenever, the target is empty or absent, and takes a copy afterwards.
-func TestCopyKilledAnywhere(t *testing.T) {
-	t.Parallel()
-	for fromName, makeFrom := range servicetest.EmptyDatabases {
-		from := makeFrom(t)
-		p := servicetest.NewProgram(t, "DATABASE_URL="+from.URL)
-		p.MustRun("migrate")
-		servicetest.Seed(from, 20_000, 100, 20_000)
-		for toName, makeTo := range servicetest.EmptyDatabases {
-			t.Run(fromName+" to "+toName, func(t *testing.T) {
-				begin := time.Now()
-				copyMeasured(t, p, makeTo(t).URL)
-				took := time.Since(begin)
-				to := makeTo(t)
-				killed := 0
-				for i := range 8 {
-					command := p.Command("copy", "--to", to.URL)
-					servicetest.NoError(t, command.Start())
-					time.Sleep(took * time.Duration(i) / 8)
-					command.Process.Kill()
-					command.Wait()
-					if to.Dialect == "sqlite" {
-						os.Remove(to.File() + ".copying")
-					}
-					if command.ProcessState.ExitCode() == 0 { // it was quicker
-						to = makeTo(t)
-						continue
-					}
-					killed++
-					rows := map[string]int(nil)
-					if left, _ := filepath.Glob(to.File()); to.Dialect == "postgres" || len(left) > 0 {
-						rows = to.Counts()
-					}
-					if maps.Equal(rows, from.Counts()) { // killed when it was done, before it could say so
-						to = makeTo(t)
-						continue
-					}
-					for table, n := range rows {
-						if n != 0 || to.Dialect == "sqlite" {
-							t.Fatalf("killed after %v: %d rows of %s", took*time.Duration(i)/8, n, table)
-						}
-					}
-				}
-				if killed == 0 {
-					t.Error("none was killed")
-				}
-				// The server may still run a statement of the one that was killed last.
-				servicetest.Eventually(t, 30*time.Second, "a copy succeeds", func() bool {
-					_, stderr, status := p.Run("copy", "--to", to.URL)
-					if status != 0 && !strings.Contains(stderr, "another copy into it is running") {
-						t.Fatal(stderr)
-					}
-					return status == 0
-				})
-				if n := to.Count("rsvps"); n != 20_000 {
-					t.Errorf("%d RSVPs", n)
-				}
-			})
-		}
 	}
 }

@@ -49,9 +49,7 @@ func TestCopyOntoAFullDisk(t *testing.T) {
 			failsToCopy(server.URL())
 			db := server.Database()
 			for _, table := range []string{"users", "sessions", "events", "rsvps"} {
-				if n := db.Count(table); n != 0 {
-					t.Errorf("%d rows of %s", n, table)
-				}
+				servicetest.Is(t, db.Count(table), 0, "rows of %s", table)
 			}
 			db.DB.Close()
 		})
@@ -112,8 +110,7 @@ func worldLists(t *testing.T, db *servicetest.Database) (lists [1000]string) {
 		}
 		lists[world] = res.Body
 	}
-	s.Signal(syscall.SIGINT)
-	s.Wait(20 * time.Second)
+	s.Stop()
 	return lists
 }
 

@@ -96,9 +96,7 @@ func TestCopyHold(t *testing.T) {
 	}
 	// Another start on the file, as after a crash: it reads.
 	another := p.Another().ServeReady()
-	if status, body := another.Do("GET", servicetest.Plaza, "", current); status != 200 {
-		t.Errorf("another instance: %d %s", status, body)
-	}
+	another.Is(200, "GET", servicetest.Plaza, "", current)
 
 	hold.Process.Signal(syscall.SIGTERM)
 	select {
@@ -117,9 +115,7 @@ func TestCopyHold(t *testing.T) {
 	if res := ask("POST", servicetest.Plaza, servicetest.EventBody, writer); res.Status != 200 {
 		t.Errorf("after the hold: %v", res)
 	}
-	if _, stderr, status := p.With("DATABASE_URL="+target.URL).Run("copy", "--hold", "--to", "sqlite:other.db"); status != 1 || !servicetest.OneLine(stderr, "only a SQLite file can be held") {
-		t.Errorf("PostgreSQL: %d %s", status, stderr)
-	}
+	p.With("DATABASE_URL="+target.URL).Fails("only a SQLite file can be held", "copy", "--hold", "--to", "sqlite:other.db")
 }
 
 // createdID creates an event.

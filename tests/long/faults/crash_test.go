@@ -100,8 +100,7 @@ func crash(t *testing.T, rounds int, db *servicetest.Database) {
 		t.Errorf("too little happened: %d events, %d refreshes", acknowledged, refreshed)
 	}
 	t.Logf("killed %d times: %d events and %d refreshes acknowledged, none lost", rounds, acknowledged, refreshed)
-	p.Signal(syscall.SIGINT)
-	p.Wait(20 * time.Second)
+	p.Stop()
 }
 
 // work sends one request and remembers what came of it.

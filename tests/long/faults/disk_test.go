@@ -70,12 +70,9 @@ func TestOnlyCheckpointsFail(t *testing.T) {
 		_, blocked := walMetrics(t, p)
 		return blocked > 1
 	})
-	if status := p.Admin("/readyz"); status != 200 {
-		t.Errorf("/readyz %d", status)
-	}
+	servicetest.Is(t, p.Admin("/readyz"), 200, "/readyz")
 	p.Says("the write-ahead log cannot be emptied", 1)
-	p.Signal(syscall.SIGTERM)
-	p.Wait(20 * time.Second)
+	p.Stop()
 	alice.on(program.ServeReady()).keeps(t, "w", acknowledged)
 	t.Logf("%d acknowledged and kept", len(acknowledged))
 }
@@ -138,8 +135,7 @@ func TestSQLiteOnFullDisk(t *testing.T) {
 		t.Error(res)
 	}
 	servicetest.Eventually(t, 20*time.Second, "a line says it", func() bool { return strings.Contains(p.Log.String(), "the database takes no writes") })
-	p.Signal(syscall.SIGINT)
-	p.Wait(20 * time.Second)
+	p.Stop()
 	alice[0].on(program.ServeReady()).keeps(t, "full", acknowledged)
 	t.Logf("%d acknowledged and kept, %d refused", len(acknowledged), refused.Load())
 }

@@ -210,10 +210,7 @@ func (f *fleet) replace(i int, program *servicetest.Program) {
 
 func (f *fleet) stop(i int) {
 	f.t.Helper()
-	f.processes[i].Signal(syscall.SIGTERM)
-	if status := f.processes[i].Wait(20 * time.Second); status != 0 {
-		f.t.Errorf("exit status %d", status)
-	}
+	f.processes[i].Stop()
 }
 
 // start starts an instance and waits until it is ready.

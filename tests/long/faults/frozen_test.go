@@ -48,7 +48,5 @@ func TestFrozenInstance(t *testing.T) {
 	if res := bob.Do("GET", servicetest.RefreshPath, ""); res.Status != 200 {
 		t.Errorf("on the instance that was frozen: %v", res)
 	}
-	if n := db.Count("sessions WHERE token_hash IS NOT NULL"); n != 1 {
-		t.Errorf("%d sessions can be refreshed, want the one that began elsewhere", n)
-	}
+	servicetest.Is(t, db.Count("sessions WHERE token_hash IS NOT NULL"), 1, "sessions that can be refreshed")
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,9 +26,7 @@ func TestLogOnFullDisk(t *testing.T) {
 	sent := 0
 	request := func() {
 		t.Helper()
-		if status, body := p.Do(method, "/nothing-here", "", ""); status != 404 {
-			t.Fatalf("request %d: %d %s", sent, status, body)
-		}
+		p.Is(404, method, "/nothing-here", "", "")
 		sent++
 	}
 	request()
@@ -40,9 +37,7 @@ func TestLogOnFullDisk(t *testing.T) {
 		}
 		return gauge(t, p, "worldevents_log_lines_dropped_total") > 0
 	})
-	if status := p.Admin("/readyz"); status != 200 {
-		t.Errorf("/readyz %d", status)
-	}
+	servicetest.Is(t, p.Admin("/readyz"), 200, "/readyz")
 	free()
 	report := syscall.ENOSPC.Error()
 	servicetest.Eventually(t, 20*time.Second, "the log goes on", func() bool {
@@ -50,10 +45,7 @@ func TestLogOnFullDisk(t *testing.T) {
 		return err == nil && strings.Contains(string(text), report)
 	})
 	request()
-	p.Signal(syscall.SIGINT)
-	if status := p.Wait(20 * time.Second); status != 0 {
-		t.Errorf("exit status %d", status)
-	}
+	p.Stop()
 	text, err := os.ReadFile(path)
 	servicetest.NoError(t, err)
 	written, dropped, last := 0, 0, ""
@@ -62,9 +54,7 @@ func TestLogOnFullDisk(t *testing.T) {
 			Msg   string
 			Lines int
 		}
-		if err := json.Unmarshal([]byte(line), &fields); err != nil {
-			t.Errorf("%v: %.100s", err, line)
-		}
+		servicetest.Is(t, json.Unmarshal([]byte(line), &fields), nil, "%.100s", line)
 		if fields.Msg == "request" {
 			written++
 		}
@@ -75,57 +65,4 @@ func TestLogOnFullDisk(t *testing.T) {
 		t.Errorf("%d requests: %d written, %d dropped; the last line is %q", sent, written, dropped, last)
 	}
 	t.Logf("%d requests: %d written, %d dropped and counted", sent, written, dropped)
-}
-
-// The disk of the log is full from the start: the service serves, and writes all its lines once there is room.
-func TestStartWithLogOnFullDisk(t *testing.T) {
-	t.Parallel()
-	dir := smallDisk(t, "1024")
-	path := filepath.Join(dir, "log")
-	log, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	servicetest.NoError(t, err)
-	defer log.Close()
-	program := servicetest.NewProgram(t, "LOG_FORMAT=json")
-	free := fill(t, dir)
-	p := program.ServeTo(log)
-	if status, body := p.Do("GET", "/nothing-here", "", ""); status != 404 {
-		t.Errorf("%d %s", status, body)
-	}
-	if info, err := log.Stat(); err != nil || info.Size() > 0 {
-		t.Fatalf("the disk is not full: %v", err)
-	}
-	failing := program.With("LOG_LEVEL=loud").Command("serve")
-	failing.Stderr = log
-	if failing.Run(); failing.ProcessState.ExitCode() != 1 {
-		t.Errorf("one that cannot start, and cannot say why: %v", failing.ProcessState)
-	}
-	free()
-	var messages []string
-	servicetest.Eventually(t, 20*time.Second, "the log goes on", func() bool {
-		messages = logged(t, path)
-		return slices.Contains(messages, "request")
-	})
-	for _, want := range []string{"serving", "ready"} {
-		if !slices.Contains(messages, want) {
-			t.Errorf("%q is missing in %q", want, messages)
-		}
-	}
-	if dropped := gauge(t, p, "worldevents_log_lines_dropped_total"); dropped != 0 {
-		t.Errorf("%.0f lines were dropped", dropped)
-	}
-}
-
-// logged is the messages of a log, whose lines must be whole.
-func logged(t *testing.T, path string) (messages []string) {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	servicetest.NoError(t, err)
-	for line := range strings.Lines(string(text)) {
-		var fields struct{ Msg string }
-		if err := json.Unmarshal([]byte(line), &fields); err != nil {
-			t.Errorf("%v: %.100s", err, line)
-		}
-		messages = append(messages, fields.Msg)
-	}
-	return messages
 }

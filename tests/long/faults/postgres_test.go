@@ -115,9 +115,7 @@ func watchFault(t *testing.T, p *servicetest.Process) *faultWatch {
 		w.send(i, rounds[i])
 	})
 	waitProbes := workers(1, stop, func(int) {
-		if status := p.Admin("/livez"); status != 200 {
-			t.Errorf("liveness says %d", status)
-		}
+		servicetest.Is(t, p.Admin("/livez"), 200, "liveness")
 		time.Sleep(50 * time.Millisecond)
 	})
 	w.stop = sync.OnceFunc(func() {

@@ -122,9 +122,7 @@ func TestJoinAndLeaveAreLinearizable(t *testing.T) {
 		}
 		all.Wait()
 		history := slices.Concat(histories...)
-		if result := porcupine.CheckOperationsTimeout(membership, history, time.Minute); result != porcupine.Ok {
-			t.Errorf("the history is not linearizable: %v", result)
-		}
+		servicetest.Is(t, porcupine.CheckOperationsTimeout(membership, history, time.Minute), porcupine.Ok, "the history")
 		t.Logf("%d operations of %d clients over two instances: linearizable", len(history), clients)
 	})
 }

@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -34,35 +33,4 @@ func makeSynchronous(t *testing.T, primary *servicetest.PostgresServer) {
 	servicetest.Eventually(t, 20*time.Second, "the standby is synchronous", func() bool {
 		return db.Count("pg_stat_replication WHERE sync_state = 'sync'") == 1
 	})
-}
-
-// Started while the database is away, in whatever way, the service waits and becomes ready by itself.
-func TestStartWithoutDatabase(t *testing.T) {
-	t.Parallel()
-	server := servicetest.NewPostgresServer(t)
-	for _, test := range []struct {
-		name        string
-		leave, back func()
-	}{
-		{"down", server.Kill, server.Start},
-		{"paused", server.Pause, server.Resume},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			test.leave()
-			p := servicetest.NewProgram(t, "DATABASE_URL="+server.URL()).Serve()
-			for begin := time.Now(); time.Since(begin) < 3*time.Second; time.Sleep(100 * time.Millisecond) {
-				if live, ready := p.Admin("/livez"), p.Admin("/readyz"); live != 200 || ready != 503 {
-					t.Fatalf("liveness %d, readiness %d", live, ready)
-				}
-			}
-			if status, body := p.Do("GET", "/api/auth/session", "", ""); status != 503 || !strings.HasPrefix(body, `{"error":"Starting","code":"overloaded"`) {
-				t.Errorf("meanwhile: %d %s", status, body)
-			}
-			test.back()
-			back := time.Now()
-			p.Readiness(200, 20*time.Second)
-			t.Logf("ready after %v", time.Since(back).Round(time.Millisecond))
-			signIn(t, plain, p.URL, "alice")
-		})
-	}
 }

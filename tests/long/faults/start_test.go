@@ -1,9 +1,7 @@
 package faults
 
 import (
-	"syscall"
 	"testing"
-	"time"
 
 	"worldevents/tests/servicetest"
 )
@@ -21,7 +19,6 @@ func TestBallastTakesNoMemory(t *testing.T) {
 		if next := gauge(t, p, "go_memstats_next_gc_bytes"); next < 32<<20 {
 			t.Errorf("a heap of %.0f bytes is collected: it has no ballast", next)
 		}
-		p.Signal(syscall.SIGINT)
-		p.Wait(10 * time.Second)
+		p.Stop()
 	}
 }

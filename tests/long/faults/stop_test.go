@@ -29,9 +29,7 @@ func TestStopBreaksNoRequest(t *testing.T) {
 		}
 		p.Signal(syscall.SIGTERM)
 		p.Readiness(503, timeout/5) // as long are new ones taken
-		if status, body := p.Do("GET", "/api/event/"+world, "", ""); status != 401 {
-			t.Errorf("a request right behind the end of readiness: %d %s", status, body)
-		}
+		p.Is(401, "GET", "/api/event/"+world, "", "")
 		finish(t, requests[:inFlight/2])
 		servicetest.Eventually(t, timeout, "new connections are refused", func() bool {
 			conn, err := net.Dial("tcp", strings.TrimPrefix(p.URL, "http://"))
@@ -52,9 +50,7 @@ func TestStopBreaksNoRequest(t *testing.T) {
 			t.Fatalf("%d of %d events are there", n, inFlight)
 		}
 		again.Signal(syscall.SIGINT)
-		if status := again.Wait(timeout); status != 0 {
-			t.Errorf("exit status after SIGINT %d", status)
-		}
+		servicetest.Is(t, again.Wait(timeout), 0, "exit status after SIGINT")
 	}
 }
 

@@ -72,17 +72,13 @@ func (m *move) goesOn(db *servicetest.Database) {
 			m.t.Errorf("%s has %d rows on version %d, and had %d", table, is, version, was)
 		}
 	}
-	if got := m.list(m.current); got != m.before {
-		m.t.Errorf("the list is %s, and was %s", got, m.before)
-	}
+	servicetest.Is(m.t, m.list(m.current), m.before, "the list")
 	was := db.Count("events")
 	m.is("GET", servicetest.RefreshPath, "", m.current, 200)
 	m.is("GET", servicetest.RefreshPath, "", m.current, 400)
 	m.is("POST", servicetest.Plaza, servicetest.EventBody, m.current, 200)
 	m.is("GET", servicetest.Plaza, "", m.signIn("somebody new"), 200)
-	if is := db.Count("events"); is != was+1 {
-		m.t.Errorf("the new event is not in the newer server: %d events, and before %d", is, was)
-	}
+	servicetest.Is(m.t, db.Count("events"), was+1, "events in the newer server")
 }
 
 // moved is the new database, which .env names.
@@ -155,9 +151,7 @@ func TestNewMajorVersion(t *testing.T) {
 		m.write()
 		m.failing(cutOver, "grep 1", "systemctl 2")
 		m.newer.Exec("ALTER ROLE worldevents NOSUPERUSER")
-		if n := m.db.Count("pg_replication_slots"); n != 0 {
-			t.Errorf("%d slots are left", n)
-		}
+		servicetest.Is(t, m.db.Count("pg_replication_slots"), 0, "slots are left")
 		m.goesOn(m.moved())
 	})
 	// A database that was made before 15 comes along with a schema in which everybody may create.

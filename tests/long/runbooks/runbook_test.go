@@ -358,8 +358,7 @@ func (m *machine) systemctl(what string) {
 	switch what {
 	case "stop worldevents", "restart worldevents":
 		if m.service != nil {
-			m.service.Signal(syscall.SIGTERM)
-			m.service.Wait(20 * time.Second)
+			m.service.Stop()
 			m.service = nil
 		}
 		if what == "restart worldevents" {
@@ -541,9 +540,7 @@ func TestRunbooks(t *testing.T) {
 				m.is("GET", servicetest.Plaza, "", cookies, 401)
 			}
 			m.command("user unblock bob")
-			if got := m.list(m.signIn("alice")); got != before {
-				t.Errorf("the list is %s, and was %s at the backup", got, before)
-			}
+			servicetest.Is(t, m.list(m.signIn("alice")), before, "the list of the backup")
 			m.isKept(name) // put aside
 		})
 	}
@@ -587,9 +584,7 @@ func TestRunbooks(t *testing.T) {
 			m.is("POST", "/api/event/w", servicetest.EventBody, current, 200) // nothing is held
 			m.isKept("Chess")
 		}, func() {
-			if got := m.list(current); got != before {
-				t.Errorf("the list is %s, and was %s before growing", got, before)
-			}
+			servicetest.Is(t, m.list(current), before, "the list after growing")
 			m.is("GET", servicetest.RefreshPath, "", current, 200)
 			m.is("GET", servicetest.RefreshPath, "", current, 400)
 			m.is("POST", servicetest.Plaza, servicetest.EventBody, current, 200)
@@ -628,9 +623,7 @@ func TestSaveRunbook(t *testing.T) {
 			}
 		}
 		m.run(script)
-		if got := m.list(current); got != before {
-			t.Errorf("after %s the list is %s, and was %s", fault, got, before)
-		}
+		servicetest.Is(t, m.list(current), before, "the list after %s", fault)
 	}
 	m.is("POST", servicetest.Plaza, servicetest.EventBody, current, 200)
 	m.systemctl("stop worldevents")
@@ -938,9 +931,7 @@ func (m *machine) rotatePrivateKeys(secrets string) {
 		m.service.Readiness(200, 20*time.Second)
 		works()
 		has(1)
-		if algorithm := m.signsBy(); algorithm != "HS256" {
-			m.t.Errorf("%s signs before others have the key", algorithm)
-		}
+		servicetest.Is(m.t, m.signsBy(), "HS256", "signs before others have the key")
 	})
 	keys := func() string {
 		text, err := os.ReadFile(file)
@@ -1055,9 +1046,7 @@ func TestCertbotHook(t *testing.T) {
 		conn, err := tls.Dial("tcp", m.p.Getenv("LISTEN_ADDR"), servicetest.Trusting("localhost", first, renewed))
 		servicetest.NoError(t, err)
 		defer conn.Close()
-		if got := conn.ConnectionState().PeerCertificates[0].SerialNumber.String(); got != want.Serial {
-			t.Errorf("it shows %s, want %s", got, want.Serial)
-		}
+		servicetest.Is(t, conn.ConnectionState().PeerCertificates[0].SerialNumber.String(), want.Serial, "the certificate shown")
 	}
 	hooks, lineage := folder(t), folder(t)
 	servicetest.WriteSecret(t, filepath.Join(lineage, "privkey.pem"), string(renewed.Key))
@@ -1110,9 +1099,7 @@ func TestMoveOfSettings(t *testing.T) {
 				t.Errorf("%s is left", name)
 			}
 		}
-		if got := m.list(current); got != before {
-			t.Errorf("the list is %s, and was %s", got, before)
-		}
+		servicetest.Is(t, m.list(current), before, "the list")
 		m.signIn("bob")
 	}
 	m.eachFailure(script, func() {

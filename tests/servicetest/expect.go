@@ -1,0 +1,29 @@
+package servicetest
+
+import (
+	"syscall"
+	"time"
+)
+
+// Fails runs a command, which must print nothing, and fail in one line with these words.
+func (p *Program) Fails(words string, args ...string) {
+	p.tb.Helper()
+	if stdout, stderr, status := p.Run(args...); status != 1 || stdout != "" || !OneLine(stderr, words) {
+		p.tb.Errorf("%q: %d %q %q, want %q", args, status, stdout, stderr, words)
+	}
+}
+
+// Is sends a request with these cookies, whose response must have this status, and returns its body.
+func (s *Process) Is(status int, method, path, body, cookies string) string {
+	s.tb.Helper()
+	got, text := s.Do(method, path, body, cookies)
+	Is(s.tb, got, status, "%s %s: %.500s", method, path, text)
+	return text
+}
+
+// Stop has the process end by itself.
+func (s *Process) Stop() {
+	s.tb.Helper()
+	s.Signal(syscall.SIGTERM)
+	Is(s.tb, s.Wait(30*time.Second), 0, "exit status")
+}
