@@ -35,8 +35,7 @@ func newEar(t *testing.T, url string) *ear {
 
 func openStore(t *testing.T, url string) *models.Store {
 	t.Helper()
-	s, err := models.Open(models.Options{URL: url, MaxConns: 4, Timeout: 20 * time.Second, Sessions: models.SessionPolicy{TTL: time.Hour, PerUser: 1}})
-	servicetest.NoError(t, err)
+	s := servicetest.Must(models.Open(models.Options{URL: url, MaxConns: 4, Timeout: 20 * time.Second, Sessions: models.SessionPolicy{TTL: time.Hour, PerUser: 1}}))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -49,8 +48,7 @@ func (e *ear) awaits(t *testing.T, what string) {
 
 func addCaller(t *testing.T, s *models.Store, name string) models.Caller {
 	t.Helper()
-	user, err := s.AddUser(t.Context(), name)
-	servicetest.NoError(t, err)
+	user := servicetest.Must(s.AddUser(t.Context(), name))(t)
 	return models.Caller{UserID: user.ID}
 }
 
@@ -60,9 +58,7 @@ func newEvent(world string) models.Event {
 
 func createEvent(t *testing.T, s *models.Store, caller models.Caller, world string) models.ID {
 	t.Helper()
-	id, err := s.CreateEvent(t.Context(), caller, newEvent(world))
-	servicetest.NoError(t, err)
-	return id
+	return servicetest.Must(s.CreateEvent(t.Context(), caller, newEvent(world)))(t)
 }
 
 // A write is told before its call returns, if it has changed something.
@@ -154,9 +150,7 @@ func TestWritesOfOthers(t *testing.T) {
 	if n := first.others.Load(); n > 0 {
 		t.Errorf("an instance is told %d times of its own writes", n)
 	}
-	if _, err := second.LeaveEvent(t.Context(), alice, event); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.Must(second.LeaveEvent(t.Context(), alice, event))(t)
 	first.awaits(t, "a leave")
 
 	command := openStore(t, db.URL)
@@ -209,8 +203,7 @@ func TestListensAgain(t *testing.T) {
 func TestListensNotBehindPooler(t *testing.T) {
 	t.Parallel()
 	db := servicetest.Postgres(t)
-	u, err := url.Parse(db.URL)
-	servicetest.NoError(t, err)
+	u := servicetest.Must(url.Parse(db.URL))(t)
 	query := u.Query()
 	query.Set("default_query_exec_mode", "exec")
 	u.RawQuery = query.Encode()
@@ -256,9 +249,7 @@ func TestWorldsSince(t *testing.T) {
 			t.Errorf("%+v after two creates", got)
 		}
 		before := ask(start.Now).Now
-		if _, err := there.LeaveEvent(t.Context(), alice, event); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.Must(there.LeaveEvent(t.Context(), alice, event))(t)
 		if got := ask(before); got.All || !slices.Equal(got.Names, []string{"b"}) {
 			t.Errorf("%+v after a leave", got)
 		}

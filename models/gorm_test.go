@@ -164,16 +164,12 @@ func TestSignedOut(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		caller := func(name string) models.Caller {
 			c := s.SignIn(name)
-			user, err := models.ParseID(c.Session.UserID)
-			servicetest.NoError(t, err)
-			session, err := models.ParseID(c.Session.SessionID)
-			servicetest.NoError(t, err)
+			user := servicetest.Must(models.ParseID(c.Session.UserID))(t)
+			session := servicetest.Must(models.ParseID(c.Session.SessionID))(t)
 			return models.Caller{UserID: user, SessionID: session}
 		}
 		alice, bob, carol, dan := caller("alice"), caller("bob"), caller("carol"), caller("dan")
-		if _, err := s.Store.RevokeSession(t.Context(), bob); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.Must(s.Store.RevokeSession(t.Context(), bob))(t)
 		s.Database.Exec("UPDATE users SET blocked_at = ? WHERE username = 'carol'", time.Now().UTC())
 		user := func(c models.Caller) models.Caller { return models.Caller{UserID: c.UserID} }
 		want := map[models.Caller]bool{
@@ -187,8 +183,7 @@ func TestSignedOut(t *testing.T) {
 			{UserID: alice.UserID, SessionID: models.ID{2}}:  false,
 		}
 		all := append(slices.Collect(maps.Keys(want)), alice, bob) // twice
-		got, err := s.Store.SignedOut(t.Context(), all)
-		servicetest.NoError(t, err)
+		got := servicetest.Must(s.Store.SignedOut(t.Context(), all))(t)
 		for c := range want {
 			if got[c] == want[c] {
 				t.Errorf("%v: signed out %v, active %v", c, got[c], want[c])

@@ -132,7 +132,5 @@ func TestLockedTable(t *testing.T) {
 
 func id(t *testing.T, text string) models.ID {
 	t.Helper()
-	id, err := models.ParseID(text)
-	servicetest.NoError(t, err)
-	return id
+	return servicetest.Must(models.ParseID(text))(t)
 }

@@ -27,20 +27,16 @@ func TestLargeEvent(t *testing.T) {
 		t.Logf("seed %d", seed)
 		m := newRSVPs(db, rand.New(rand.NewPCG(seed, 0)), 7000)
 		for _, set := range settings {
-			u, err := url.Parse(db.URL)
-			servicetest.NoError(t, err)
+			u := servicetest.Must(url.Parse(db.URL))(t)
 			u.RawQuery = strings.Trim(u.RawQuery+"&"+set, "&")
-			store, err := models.Open(models.Options{URL: u.String(), MaxConns: 1, Timeout: time.Minute})
-			servicetest.NoError(t, err)
+			store := servicetest.Must(models.Open(models.Options{URL: u.String(), MaxConns: 1, Timeout: time.Minute}))(t)
 			defer store.Close()
 			for range 3 {
 				for range 20 {
 					m.change()
 				}
 				var got usernames
-				if _, err := store.ReadList(t.Context(), models.ListOptions{WorldID: "w"}, models.Caller{}, &got); err != nil {
-					t.Fatal(err)
-				}
+				servicetest.Must(store.ReadList(t.Context(), models.ListOptions{WorldID: "w"}, models.Caller{}, &got))(t)
 				if want := m.want(); !slices.Equal(got, want) {
 					t.Fatalf("%d RSVPs, want %d", len(got), len(want))
 				}
@@ -56,8 +52,7 @@ func TestListEndsEarly(t *testing.T) {
 			db.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES (?, 'w', 'n', ?, ?, ?)",
 				servicetest.IDOf(i), strings.Repeat("d", 20_000), servicetest.At(2030), servicetest.At(2030))
 		}
-		store, err := models.Open(models.Options{URL: db.URL, MaxConns: 1, Timeout: time.Minute})
-		servicetest.NoError(t, err)
+		store := servicetest.Must(models.Open(models.Options{URL: db.URL, MaxConns: 1, Timeout: time.Minute}))(t)
 		defer store.Close()
 		for range 20 {
 			some := few(3)
@@ -190,8 +185,7 @@ func TestListTimeout(t *testing.T) {
 	t.Parallel()
 	db := servicetest.Postgres(t)
 	proxy, url := db.ThroughProxy()
-	store, err := models.Open(models.Options{URL: url, MaxConns: 2, Timeout: time.Minute})
-	servicetest.NoError(t, err)
+	store := servicetest.Must(models.Open(models.Options{URL: url, MaxConns: 2, Timeout: time.Minute}))(t)
 	defer store.Close()
 	read := func(d time.Duration) error {
 		ctx := context.WithValue(t.Context(), models.Deadline{}, time.Now().Add(d))

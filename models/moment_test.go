@@ -301,8 +301,7 @@ func TestPruneChanges(t *testing.T) {
 	servicetest.Is(t, db.Count("changes"), 0, "marks of another server are left")
 	wroteNothing("after the marks of another server")
 	moment := func() models.Moment {
-		answer, err := store.ChangedSince(t.Context(), models.Moment{}, "w", nil)
-		servicetest.NoError(t, err)
+		answer := servicetest.Must(store.ChangedSince(t.Context(), models.Moment{}, "w", nil))(t)
 		return answer.Now
 	}
 	before := moment()
@@ -324,8 +323,7 @@ func TestPruneChangesOfFile(t *testing.T) {
 	t.Parallel()
 	db := servicetest.SQLite(t)
 	store := openStore(t, db.URL)
-	conn, err := db.DB.Conn(t.Context())
-	servicetest.NoError(t, err)
+	conn := servicetest.Must(db.DB.Conn(t.Context()))(t)
 	defer conn.Close()
 	written := func() (version int) { // changes when another connection has written
 		servicetest.NoError(t, conn.QueryRowContext(t.Context(), "PRAGMA data_version").Scan(&version))
@@ -392,8 +390,7 @@ func TestPruneChangesOfFile(t *testing.T) {
 func TestMomentsAfterCrash(t *testing.T) {
 	t.Parallel()
 	server := servicetest.NewPostgresServer(t, "fsync=off", "max_prepared_transactions=1")
-	store, err := models.Open(models.Options{URL: server.URL(), MaxConns: 2, Timeout: 20 * time.Second})
-	servicetest.NoError(t, err)
+	store := servicetest.Must(models.Open(models.Options{URL: server.URL(), MaxConns: 2, Timeout: 20 * time.Second}))(t)
 	defer store.Close()
 	servicetest.NoError(t, store.Migrate(t.Context()))
 	changed := func(m models.Moment, want bool) {
@@ -421,9 +418,7 @@ func TestMomentsAfterCrash(t *testing.T) {
 	changed(first, true)
 	prune := func() {
 		t.Helper()
-		if _, err := store.PruneChanges(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.Must(store.PruneChanges(t.Context()))(t)
 	}
 	prune()
 	second := now()
@@ -542,14 +537,11 @@ func TestMomentsOfReplacedEvents(t *testing.T) {
 	db := servicetest.SQLite(t)
 	s := openStore(t, db.URL)
 	alice := addCaller(t, s, "alice")
-	conn, err := db.DB.Conn(t.Context())
-	servicetest.NoError(t, err)
+	conn := servicetest.Must(db.DB.Conn(t.Context()))(t)
 	defer conn.Close()
 	exec := func(statement string) {
 		t.Helper()
-		if _, err := conn.ExecContext(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.Must(conn.ExecContext(t.Context(), statement))(t)
 	}
 	exec("PRAGMA foreign_keys = off")
 	const other, replaced = "world_id = 'other'", "FROM events WHERE world_id = 'replaced'"
@@ -562,8 +554,7 @@ func TestMomentsOfReplacedEvents(t *testing.T) {
 		exec("DELETE FROM events")
 		createEvent(t, s, alice, "other")
 		createEvent(t, s, alice, "replaced")
-		before, err := s.WorldsSince(t.Context(), models.Moment{})
-		servicetest.NoError(t, err)
+		before := servicetest.Must(s.WorldsSince(t.Context(), models.Moment{}))(t)
 		exec(statement)
 		answer, err := s.ChangedSince(t.Context(), before.Now, "replaced", nil)
 		if err != nil || !answer.Changed || db.Count(replaced[len("FROM "):]) > 0 {

@@ -54,8 +54,7 @@ func TestStatementsUseIndexes(t *testing.T) {
 		// A sequential scan is then the last resort of the planner, whatever the statistics.
 		server := servicetest.NewPostgresServer(t, "session_preload_libraries=auto_explain", "auto_explain.log_min_duration=0",
 			"auto_explain.log_nested_statements=on", "enable_seqscan=off")
-		store, err := models.Open(models.Options{URL: server.URL(), MaxConns: 2, Timeout: time.Minute})
-		servicetest.NoError(t, err)
+		store := servicetest.Must(models.Open(models.Options{URL: server.URL(), MaxConns: 2, Timeout: time.Minute}))(t)
 		defer store.Close()
 		servicetest.NoError(t, store.Migrate(t.Context()))
 		s := servicetest.Start(t, server.Database())
@@ -120,8 +119,7 @@ func TestQuestionsOfManyMarks(t *testing.T) {
 	t.Parallel()
 	server := servicetest.NewPostgresServer(t, "session_preload_libraries=auto_explain", "auto_explain.log_min_duration=0",
 		"auto_explain.log_analyze=on", "autovacuum=off")
-	store, err := models.Open(models.Options{URL: server.URL(), MaxConns: 1, Timeout: time.Minute}) // one connection makes all plans
-	servicetest.NoError(t, err)
+	store := servicetest.Must(models.Open(models.Options{URL: server.URL(), MaxConns: 1, Timeout: time.Minute}))(t) // one connection makes all plans
 	defer store.Close()
 	servicetest.NoError(t, store.Migrate(t.Context()))
 	db := server.Database()
@@ -136,8 +134,7 @@ func TestQuestionsOfManyMarks(t *testing.T) {
 	}
 	moment := func() models.Moment {
 		t.Helper()
-		answer, err := store.WorldsSince(t.Context(), models.Moment{})
-		servicetest.NoError(t, err)
+		answer := servicetest.Must(store.WorldsSince(t.Context(), models.Moment{}))(t)
 		return answer.Now
 	}
 	for _, looked := range []string{"never", "while it was empty"} {
@@ -208,8 +205,7 @@ func TestEmptyListIsOneStatement(t *testing.T) {
 func TestJoinedEventsOfOneWorld(t *testing.T) {
 	t.Parallel()
 	server := servicetest.NewPostgresServer(t, "session_preload_libraries=auto_explain", "auto_explain.log_min_duration=0", "autovacuum=off")
-	store, err := models.Open(models.Options{URL: server.URL(), MaxConns: 1, Timeout: time.Minute})
-	servicetest.NoError(t, err)
+	store := servicetest.Must(models.Open(models.Options{URL: server.URL(), MaxConns: 1, Timeout: time.Minute}))(t)
 	defer store.Close()
 	servicetest.NoError(t, store.Migrate(t.Context()))
 	for _, analyzed := range []bool{false, true} {

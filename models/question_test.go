@@ -67,8 +67,7 @@ func TestQuestionsOnLostConnection(t *testing.T) {
 	t.Parallel()
 	db := servicetest.Postgres(t)
 	store := openStore(t, db.URL)
-	now, err := store.WorldsSince(t.Context(), models.Moment{})
-	servicetest.NoError(t, err)
+	now := servicetest.Must(store.WorldsSince(t.Context(), models.Moment{}))(t)
 	tx := servicetest.BeginTx(t, db, "LOCK TABLE changes")
 	answers := make(chan error)
 	const asked = 20

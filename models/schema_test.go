@@ -16,8 +16,7 @@ func TestSchemaTables(t *testing.T) {
 		if db.Dialect == "postgres" {
 			query = "SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = 'public' AND table_name NOT IN ('goose_db_version', 'changes', 'incarnation') AND is_generated = 'NEVER'"
 		}
-		rows, err := db.DB.Query(query)
-		servicetest.NoError(t, err)
+		rows := servicetest.Must(db.DB.Query(query))(t)
 		defer rows.Close()
 		var got []string
 		for rows.Next() {

@@ -44,8 +44,7 @@ func TestServerWithoutAuthentication(t *testing.T) {
 // none of it.
 func impostor(t *testing.T, begin []pgproto3.BackendMessage) (address string, statements *atomic.Int64) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	servicetest.NoError(t, err)
+	listener := servicetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { listener.Close() })
 	statements = new(atomic.Int64)
 	serve := func(conn net.Conn) {

@@ -55,8 +55,7 @@ func folder(t *testing.T, dir string) string {
 	var b strings.Builder
 	files, _ := os.ReadDir(dir)
 	for _, file := range files {
-		info, err := file.Info()
-		servicetest.NoError(t, err)
+		info := servicetest.Must(file.Info())(t)
 		text, _ := os.ReadFile(filepath.Join(dir, file.Name()))
 		b.WriteString(file.Name() + " " + info.ModTime().String() + " " + string(text) + "\n")
 	}
@@ -170,8 +169,7 @@ func TestCheckSQLiteFile(t *testing.T) {
 	p := servicetest.NewProgram(t)
 	p.MustRun("demo")
 	file := filepath.Join(p.Dir, "worldevents.db")
-	text, err := os.ReadFile(file)
-	servicetest.NoError(t, err)
+	text := servicetest.Must(os.ReadFile(file))(t)
 	damaged := append([]byte{}, text...)
 	for i := 3 * 4096; i < len(damaged); i += 4096 {
 		copy(damaged[i:], strings.Repeat("\xff", 64))
@@ -252,8 +250,7 @@ func TestCheckSchema(t *testing.T) {
 func TestCheckPostgresServer(t *testing.T) {
 	t.Parallel()
 	db := servicetest.Postgres(t)
-	address, err := url.Parse(db.URL)
-	servicetest.NoError(t, err)
+	address := servicetest.Must(url.Parse(db.URL))(t)
 	name := strings.TrimPrefix(address.Path, "/")
 	p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "DB_MAX_CONNS=7")
 	for _, test := range []struct {
@@ -293,8 +290,7 @@ func TestCheckPostgresServer(t *testing.T) {
 func TestCheckPlainConnection(t *testing.T) {
 	t.Parallel()
 	db := servicetest.Postgres(t)
-	address, err := url.Parse(db.URL)
-	servicetest.NoError(t, err)
+	address := servicetest.Must(url.Parse(db.URL))(t)
 	result, _ := servicetest.Check(t, servicetest.NewProgram(t, "DATABASE_URL="+db.URL))
 	for _, f := range result.Findings {
 		if strings.Contains(f.Text, "encrypted") {

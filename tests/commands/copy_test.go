@@ -39,8 +39,7 @@ func schemaOf(t *testing.T, db *servicetest.Database) (schema []string) {
 				FROM pg_attribute WHERE attrelid::regclass::text = ANY ('{` + strings.Join(servicetest.CopiedTables, ",") + `}') AND attnum > 0
 			ORDER BY line`
 	}
-	rows, err := db.DB.Query(query)
-	servicetest.NoError(t, err)
+	rows := servicetest.Must(db.DB.Query(query))(t)
 	defer rows.Close()
 	for rows.Next() {
 		var line string
@@ -153,8 +152,7 @@ func TestCopyLeavesAnAuditLine(t *testing.T) {
 	t.Parallel()
 	db := servicetest.EmptyPostgres(t)
 	secret := "pass-word-of-the-target"
-	address, err := url.Parse(db.URL)
-	servicetest.NoError(t, err)
+	address := servicetest.Must(url.Parse(db.URL))(t)
 	address.User = url.UserPassword(address.User.Username(), secret)
 	p := servicetest.NewProgram(t, "LOG_FORMAT=json", "LOG_LEVEL=error")
 	p.MustRun("demo")
@@ -336,8 +334,7 @@ func TestCopyRefuses(t *testing.T) {
 // filesIn has the content of each file of a folder, but of those that SQLite keeps while a database is open.
 func filesIn(t *testing.T, folder string) map[string]string {
 	t.Helper()
-	entries, err := os.ReadDir(folder)
-	servicetest.NoError(t, err)
+	entries := servicetest.Must(os.ReadDir(folder))(t)
 	files := make(map[string]string)
 	for _, entry := range entries {
 		content, _ := os.ReadFile(filepath.Join(folder, entry.Name()))
@@ -528,8 +525,7 @@ func TestCopyHasNoMarks(t *testing.T) {
 	for range 4 {
 		bob.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(304, "")
 	}
-	before, err := restored.Store.WorldsSince(t.Context(), models.Moment{})
-	servicetest.NoError(t, err)
+	before := servicetest.Must(restored.Store.WorldsSince(t.Context(), models.Moment{}))(t)
 	bob.Post("/api/event/join/"+kept, "").Is(200, servicetest.Success)
 	bob.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(200, servicetest.List(servicetest.Listed(kept, "a", "", servicetest.When, "alice", "bob")))
 	if after, err := restored.Store.WorldsSince(t.Context(), before.Now); err != nil || after.All || len(after.Names) != 1 {
@@ -562,8 +558,7 @@ func TestCopyIntoFolder(t *testing.T) {
 			}
 			folder := filepath.Join(p.Dir, "backups")
 			names := func() (names []string) {
-				entries, err := os.ReadDir(folder)
-				servicetest.NoError(t, err)
+				entries := servicetest.Must(os.ReadDir(folder))(t)
 				for _, entry := range entries {
 					names = append(names, entry.Name())
 				}

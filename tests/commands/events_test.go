@@ -248,9 +248,7 @@ func TestRemovedIsNowhere(t *testing.T) {
 		if events, rsvps := target.Count("events"), target.Count("rsvps"); events != 1 || rsvps != 1 {
 			t.Errorf("%d events and %d RSVPs are copied", events, rsvps)
 		}
-		if got := p.MustRun("user", "remove", "bob"); !strings.Contains(got, `"rsvps":0`) {
-			t.Errorf("printed %s", got)
-		}
+		servicetest.Contains(t, p.MustRun("user", "remove", "bob"), `"rsvps":0`)
 		servicetest.Is(t, left(t, s), [2]int{1, 1}, "events and RSVPs left")
 		alice.Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(kept, "kept", "", servicetest.When, "alice")))
 	})
@@ -427,8 +425,7 @@ func TestSweepGoesOn(t *testing.T) {
 		query := address.Query()
 		query.Set("application_name", "sweep")
 		address.RawQuery = query.Encode()
-		sweeper, err := models.Open(models.Options{URL: address.String(), MaxConns: 1, Timeout: time.Minute})
-		servicetest.NoError(t, err)
+		sweeper := servicetest.Must(models.Open(models.Options{URL: address.String(), MaxConns: 1, Timeout: time.Minute}))(t)
 		if err := sweeper.SweepEvents(t.Context()); err != nil {
 			t.Error(err)
 		}

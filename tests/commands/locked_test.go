@@ -120,8 +120,7 @@ func readBy(t *testing.T, p *servicetest.Program, name string, meanwhile func(st
 	stderr := new(servicetest.Log)
 	command := p.Command(strings.Split(strings.ReplaceAll(strings.Join(args, "\n"), "%s", name), "\n")...)
 	command.Stdout, command.Stderr = &stdout, stderr
-	ended, err := servicetest.StartCommand(command)
-	servicetest.NoError(t, err)
+	ended := servicetest.Must(servicetest.StartCommand(command))(t)
 	t.Cleanup(func() {
 		command.Process.Kill()
 		<-ended

@@ -51,9 +51,7 @@ func TestDatabaseIsRequired(t *testing.T) {
 		}
 		s.Stop()
 		s = required.ServeReady()
-		if text := s.AwaitMessage("ready"); strings.Contains(text, made) {
-			t.Errorf("%s", text)
-		}
+		servicetest.Lacks(t, s.AwaitMessage("ready"), made)
 	})
 	// An empty file is no database.
 	p := servicetest.NewEmptyProgram(t, "REQUIRE_DATABASE=true")

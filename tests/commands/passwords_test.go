@@ -54,8 +54,7 @@ func TestPasswordsInURLs(t *testing.T) {
 func TestLibpqVariablesInDotEnv(t *testing.T) {
 	t.Parallel()
 	db := servicetest.Postgres(t)
-	address, err := url.Parse(db.URL)
-	servicetest.NoError(t, err)
+	address := servicetest.Must(url.Parse(db.URL))(t)
 	p := servicetest.NewProgram(t, "DATABASE_URL=postgres://")
 	write := func(password string) {
 		t.Helper()

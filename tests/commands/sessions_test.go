@@ -72,11 +72,8 @@ func TestSessionCommands(t *testing.T) {
 func TestOldSchemaIsRefused(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "old.db")
-	db, err := sql.Open("sqlite", file)
-	servicetest.NoError(t, err)
-	if _, err := db.Exec("CREATE TABLE users (id TEXT, refresh_hash BLOB)"); err != nil {
-		t.Fatal(err)
-	}
+	db := servicetest.Must(sql.Open("sqlite", file))(t)
+	servicetest.Must(db.Exec("CREATE TABLE users (id TEXT, refresh_hash BLOB)"))(t)
 	db.Close()
 	refused(t, servicetest.NewProgram(t, "DATABASE_URL=sqlite:"+file))
 	old := servicetest.EmptyPostgres(t)

@@ -110,8 +110,7 @@ func TestJWTTTL(t *testing.T) {
 		short(issued.Expires)
 		req, _ := http.NewRequest("GET", s.URL+servicetest.RefreshPath, nil)
 		req.Header.Set("Cookie", "refreshToken="+issued.RefreshToken)
-		res, err := http.DefaultClient.Do(req)
-		servicetest.NoError(t, err)
+		res := servicetest.Must(http.DefaultClient.Do(req))(t)
 		res.Body.Close()
 		short(res.Header.Get("Session-Expires"))
 		cookies := res.Cookies()
@@ -153,9 +152,7 @@ func TestDemo(t *testing.T) {
 		cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
 		_, before := s.Do("GET", servicetest.Plaza, "", cookies)
 		for _, name := range []string{`"alice"`, `"bob"`, `"carol"`, `01980000-0000-7000-8000-000000000001`} {
-			if !strings.Contains(before, name) {
-				t.Errorf("no %s: %s", name, before)
-			}
+			servicetest.Contains(t, before, name)
 		}
 		p.MustRun("demo")
 		if _, after := s.Do("GET", servicetest.Plaza, "", cookies); after != before {
@@ -233,8 +230,7 @@ func TestGracefulStop(t *testing.T) {
 // begin sends a create but for the last byte of its body.
 func begin(t *testing.T, s *servicetest.Process, cookies string) net.Conn {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
-	servicetest.NoError(t, err)
+	conn := servicetest.Must(net.Dial("tcp", strings.TrimPrefix(s.URL, "http://")))(t)
 	t.Cleanup(func() { conn.Close() })
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nCookie: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\nExpect: 100-continue\r\n\r\n",
 		servicetest.Plaza, cookies, len(servicetest.EventBody))
@@ -280,8 +276,7 @@ func TestStopWaitsForWhoReads(t *testing.T) {
 	s := p.ServeReady()
 	cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
 	dial := func(text string) net.Conn {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
-		servicetest.NoError(t, err)
+		conn := servicetest.Must(net.Dial("tcp", strings.TrimPrefix(s.URL, "http://")))(t)
 		t.Cleanup(func() { conn.Close() })
 		conn.(*net.TCPConn).SetReadBuffer(64 << 10)
 		io.WriteString(conn, text)
@@ -293,9 +288,7 @@ func TestStopWaitsForWhoReads(t *testing.T) {
 	begin(t, s, cookies)
 	unread, reads := dial(get+"\r\n"), dial(get+"\r\n")
 	for _, conn := range []net.Conn{unread, reads} {
-		if _, err := io.ReadFull(conn, make([]byte, 1000)); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.Must(io.ReadFull(conn, make([]byte, 1000)))(t)
 	}
 	s.Signal(syscall.SIGINT)
 	read := 1000
@@ -316,8 +309,7 @@ func TestStopWaitsForWhoReads(t *testing.T) {
 
 func TestListenersInUse(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	servicetest.NoError(t, err)
+	l := servicetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	for _, name := range []string{"LISTEN_ADDR", "ADMIN_ADDR"} {
 		t.Run(name, func(t *testing.T) {
@@ -373,8 +365,7 @@ func TestListenerLimits(t *testing.T) {
 		t.Errorf("cookies as large as they may be: %d %s", status, body)
 	}
 	send := func(text string) (response string, err error) {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
-		servicetest.NoError(t, err)
+		conn := servicetest.Must(net.Dial("tcp", strings.TrimPrefix(s.URL, "http://")))(t)
 		defer conn.Close()
 		io.WriteString(conn, text)
 		conn.SetReadDeadline(time.Now().Add(20 * time.Second))

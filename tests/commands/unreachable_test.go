@@ -13,8 +13,7 @@ import (
 // listenAs listens and has speak talk to whoever connects.
 func listenAs(t *testing.T, speak func(net.Conn)) (address string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	servicetest.NoError(t, err)
+	listener := servicetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { listener.Close() })
 	go func() {
 		for {

@@ -50,9 +50,7 @@ func TestPeopleByID(t *testing.T) {
 		}
 		is := func(who, words string) {
 			t.Helper()
-			if shown := p.MustRun("user", "show", "--user-id", who); !strings.Contains(shown, words) {
-				t.Errorf("%s is not %s", shown, words)
-			}
+			servicetest.Contains(t, p.MustRun("user", "show", "--user-id", who), words)
 		}
 		p.MustRun("user", "block", "--user-id", alice)
 		is(alice, `"blocked":"2`)
@@ -108,8 +106,7 @@ func external(t *testing.T, s *servicetest.Service, subject, name string) string
 	t.Helper()
 	var in models.SignIn
 	rand.Read(in.Handle[:])
-	grant, err := s.Store.SignInExternal(context.Background(), "https://login.example.org", subject, name, in)
-	servicetest.NoError(t, err)
+	grant := servicetest.Must(s.Store.SignInExternal(context.Background(), "https://login.example.org", subject, name, in))(t)
 	return grant.Username
 }
 
@@ -318,8 +315,7 @@ func dump(t *testing.T, db *servicetest.Database) string {
 	t.Helper()
 	var b strings.Builder
 	for _, table := range []string{"users", "sessions", "events", "rsvps", "blocked_identities"} {
-		rows, err := db.DB.Query("SELECT * FROM " + table)
-		servicetest.NoError(t, err)
+		rows := servicetest.Must(db.DB.Query("SELECT * FROM " + table))(t)
 		columns, _ := rows.Columns()
 		values := make([]any, len(columns))
 		for rows.Next() {
@@ -372,9 +368,7 @@ func TestUserShow(t *testing.T) {
 			t.Errorf("RSVPs: %+v", shown.RSVPs)
 		}
 		for _, column := range []string{"hash", "spent", "token"} {
-			if strings.Contains(text, column) {
-				t.Errorf("has %q: %s", column, text)
-			}
+			servicetest.Lacks(t, text, column)
 		}
 		p.MustRun("user", "block", "alice")
 		if text := p.MustRun("user", "show", "alice"); !strings.Contains(text, `"blocked":"20`) || strings.Count(text, `"revoked":"20`) != 2 {
@@ -396,8 +390,7 @@ func TestExportIsOfOneMoment(t *testing.T) {
 		s.Database.Exec("CREATE POLICY pause ON rsvps USING (pause())")
 		s.Database.Exec("ALTER TABLE rsvps ENABLE ROW LEVEL SECURITY")
 		tx := servicetest.BeginTx(t, s.Database, "SELECT pg_advisory_xact_lock(7)", "DELETE FROM events")
-		store, err := models.Open(models.Options{URL: reader.URL, MaxConns: 2, Timeout: time.Minute})
-		servicetest.NoError(t, err)
+		store := servicetest.Must(models.Open(models.Options{URL: reader.URL, MaxConns: 2, Timeout: time.Minute}))(t)
 		defer store.Close()
 		servicetest.CommitUnder(t, s.Database, tx, 0, func() {
 			if person, err := store.FindPerson(context.Background(), models.Who{Username: "alice"}); err != nil || len(person.Events) != 1 || len(person.RSVPs) != 1 {
@@ -459,12 +452,9 @@ func TestCommandInterrupted(t *testing.T) {
 		var stderr bytes.Buffer
 		command := p.Command("user", "list")
 		command.Stderr = &stderr
-		stdout, err := command.StdoutPipe()
-		servicetest.NoError(t, err)
+		stdout := servicetest.Must(command.StdoutPipe())(t)
 		servicetest.NoError(t, command.Start())
-		if _, err := stdout.Read(make([]byte, 1)); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.Must(stdout.Read(make([]byte, 1)))(t)
 		command.Process.Signal(syscall.SIGINT) // while it can write no more
 		io.Copy(io.Discard, stdout)
 		command.Wait()

@@ -40,7 +40,5 @@ func TestServeSaysItsVersion(t *testing.T) {
 	}
 	commit, when, _ := strings.Cut(strings.TrimPrefix(lines[1], "commit "), " ")
 	want := `"msg":"serving","version":"` + build.Version + `","commit":"` + commit + `","commit_time":"` + when + `"`
-	if log := p.ServeReady().AwaitMessage("serving"); !strings.Contains(log, want) {
-		t.Errorf("no %s in %s", want, log)
-	}
+	servicetest.Contains(t, p.ServeReady().AwaitMessage("serving"), want)
 }

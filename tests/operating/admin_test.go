@@ -75,14 +75,10 @@ func TestMetrics(t *testing.T) {
 			`go_sql_max_open_connections{db_name="` + s.Database.Dialect,
 			"process_resident_memory_bytes", "go_goroutines",
 		} {
-			if !strings.Contains(text, line) {
-				t.Errorf("no %s", line)
-			}
+			servicetest.Contains(t, text, line)
 		}
 		for _, secret := range []string{"alice", "plaza", id, "nothing-here", alice.Cookie("token"), alice.Cookie("refreshToken"), string(servicetest.Key)} {
-			if strings.Contains(text, secret) {
-				t.Errorf("metrics show %s", secret)
-			}
+			servicetest.Lacks(t, text, secret)
 		}
 	})
 }
@@ -115,8 +111,7 @@ func TestLongProfiles(t *testing.T) {
 	at := &http.Client{Timeout: 5 * time.Second} // for the answer, which is no profile
 	for _, seconds := range []string{"61", "1e9", "NaN", "-1", "x", "60.5&seconds=1"} {
 		for _, kind := range []string{"profile", "trace", "heap", ""} {
-			res, err := at.Get(s.AdminURL + "/debug/pprof/" + kind + "?seconds=" + seconds)
-			servicetest.NoError(t, err)
+			res := servicetest.Must(at.Get(s.AdminURL + "/debug/pprof/" + kind + "?seconds=" + seconds))(t)
 			text, _ := io.ReadAll(io.LimitReader(res.Body, 100))
 			res.Body.Close()
 			if res.StatusCode != 400 || string(text) != "seconds must be a number up to 60\n" {
@@ -134,12 +129,10 @@ func TestOperatorHosts(t *testing.T) {
 	_, port, _ := net.SplitHostPort(p.Getenv("ADMIN_ADDR"))
 	s := p.With("ADMIN_ADDR=localhost:"+port, "ADMIN_HOSTS=metrics.internal,worldevents").ServeReady()
 	ask := func(path, host string) int {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(s.AdminURL, "http://"))
-		servicetest.NoError(t, err)
+		conn := servicetest.Must(net.Dial("tcp", strings.TrimPrefix(s.AdminURL, "http://")))(t)
 		defer conn.Close()
 		fmt.Fprintf(conn, "GET %s HTTP/1.0\r\n%s\r\n", path, host)
-		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		servicetest.NoError(t, err)
+		res := servicetest.Must(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 		res.Body.Close()
 		return res.StatusCode
 	}

@@ -60,11 +60,9 @@ var selector = regexp.MustCompile(`\b((?:worldevents|process|go)_\w+)(?:\{([^}]*
 // Every series that an alert asks for is there from the start of a service, on either database but for what only SQLite has.
 func TestAlertsAskForWhatIsThere(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		res, err := http.Get(s.AdminURL + "/metrics")
-		servicetest.NoError(t, err)
+		res := servicetest.Must(http.Get(s.AdminURL + "/metrics"))(t)
 		defer res.Body.Close()
-		text, err := io.ReadAll(res.Body)
-		servicetest.NoError(t, err)
+		text := servicetest.Must(io.ReadAll(res.Body))(t)
 		lines := strings.Split(string(text), "\n")
 		for _, a := range alerts(t) {
 			for _, found := range selector.FindAllStringSubmatch(a.Expr, -1) {

@@ -51,8 +51,7 @@ func TestDateStyles(t *testing.T) {
 	db := servicetest.Postgres(t)
 	var name string
 	db.Read("SELECT current_database()", nil, &name)
-	address, err := url.Parse(db.URL)
-	servicetest.NoError(t, err)
+	address := servicetest.Must(url.Parse(db.URL))(t)
 	query := address.Query()
 	const execMode = "default_query_exec_mode"
 	for _, style := range []string{"German", "SQL, DMY", "Postgres"} {
@@ -163,8 +162,7 @@ func TestSilentConnections(t *testing.T) {
 	pool := s.Store.Pools()["postgres"]
 	var taken []*sql.Conn
 	for range connections {
-		conn, err := pool.Conn(t.Context())
-		servicetest.NoError(t, err)
+		conn := servicetest.Must(pool.Conn(t.Context()))(t)
 		taken = append(taken, conn)
 	}
 	for _, conn := range taken {

@@ -156,8 +156,7 @@ func TestDevelopmentBaseURL(t *testing.T) {
 			}
 			r, _ := http.NewRequest("GET", s.URL+servicetest.Plaza+"?limit=1", nil)
 			r.Header.Set("Cookie", cookies)
-			res, err := http.DefaultClient.Do(r)
-			servicetest.NoError(t, err)
+			res := servicetest.Must(http.DefaultClient.Do(r))(t)
 			res.Body.Close()
 			if link := res.Header.Get("Link"); !strings.HasPrefix(link, "<"+want+"/api/event/plaza?") {
 				t.Errorf("Link %q, want one of %s", link, want)

@@ -45,9 +45,7 @@ func TestFailureInFormatOfLog(t *testing.T) {
 				t.Errorf("%q", stderr)
 			}
 			for _, name := range names {
-				if !strings.Contains(text, name) {
-					t.Errorf("%q does not name %s", text, name)
-				}
+				servicetest.Contains(t, text, name)
 			}
 		})
 	}

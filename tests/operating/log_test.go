@@ -32,9 +32,7 @@ func pipe(t *testing.T) (r, w *os.File) {
 // shrink gives a pipe the least room, a page, which a few lines fill.
 func shrink(t *testing.T, pipe *os.File) {
 	t.Helper()
-	if _, err := unix.FcntlInt(pipe.Fd(), unix.F_SETPIPE_SZ, 1); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.Must(unix.FcntlInt(pipe.Fd(), unix.F_SETPIPE_SZ, 1))(t)
 }
 
 // droppedLines is what the metric says.
@@ -167,14 +165,11 @@ func TestLogReaderGone(t *testing.T) {
 func TestHangupDuringStart(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "notify")
-	notify, err := net.ListenPacket("unixgram", socket)
-	servicetest.NoError(t, err)
+	notify := servicetest.Must(net.ListenPacket("unixgram", socket))(t)
 	defer notify.Close()
 	p := servicetest.NewProgram(t, "NOTIFY_SOCKET="+socket)
 	command := p.Command("serve")
-	if _, err := servicetest.StartCommand(command); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.Must(servicetest.StartCommand(command))(t)
 	defer command.Process.Kill()
 	notify.SetReadDeadline(time.Now().Add(20 * time.Second))
 	message := make([]byte, 100)
@@ -206,11 +201,9 @@ func TestHangupOfCommand(t *testing.T) {
 	servicetest.NoError(t, syscall.Mkfifo(log, 0o600))
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // where tests run under nohup(1) their children would ignore it
 	command := p.Command("replay-audit", log)
-	ended, err := servicetest.StartCommand(command)
-	servicetest.NoError(t, err)
+	ended := servicetest.Must(servicetest.StartCommand(command))(t)
 	defer command.Process.Kill()
-	writer, err := os.OpenFile(log, os.O_WRONLY, 0) // waits until the command reads
-	servicetest.NoError(t, err)
+	writer := servicetest.Must(os.OpenFile(log, os.O_WRONLY, 0))(t) // waits until the command reads
 	defer writer.Close()
 	command.Process.Signal(syscall.SIGHUP)
 	select {

@@ -288,9 +288,7 @@ func TestBuildAndSchema(t *testing.T) {
 		t.Fatal(p.MustRun("version"))
 	}
 	want := fmt.Sprintf("\nworldevents_build_info{commit=%q,goversion=%q,version=%q} 1\n", version[2], version[3], version[1])
-	if !strings.Contains(text, want) {
-		t.Errorf("no %s", want)
-	}
+	servicetest.Contains(t, text, want)
 	files, _ := filepath.Glob(filepath.Join(servicetest.Root(t), "models/internal/schema/migrations/sqlite/*.sql"))
 	if want := fmt.Sprintf("\nworldevents_schema_version %d\n", len(files)); !strings.Contains(text, want) {
 		t.Errorf("no %s", want)

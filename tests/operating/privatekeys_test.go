@@ -27,10 +27,8 @@ func newPair(t *testing.T) pair {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
 	servicetest.NoError(t, err)
-	der, err := x509.MarshalPKCS8PrivateKey(private)
-	servicetest.NoError(t, err)
-	publicDER, err := x509.MarshalPKIXPublicKey(public)
-	servicetest.NoError(t, err)
+	der := servicetest.Must(x509.MarshalPKCS8PrivateKey(private))(t)
+	publicDER := servicetest.Must(x509.MarshalPKIXPublicKey(public))(t)
 	block := func(kind string, der []byte) string {
 		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 	}
@@ -44,8 +42,7 @@ type keySet map[string]ed25519.PublicKey
 
 func published(t *testing.T, s *servicetest.Process) (set keySet) {
 	t.Helper()
-	res, err := http.Get(s.URL + keySetPath)
-	servicetest.NoError(t, err)
+	res := servicetest.Must(http.Get(s.URL + keySetPath))(t)
 	defer res.Body.Close()
 	var body struct{ Keys []map[string]string }
 	if err := json.NewDecoder(res.Body).Decode(&body); err != nil || res.StatusCode != 200 || res.Header.Get("Cache-Control") != "public, max-age=300" || res.Header.Get("Vary") != "" {

@@ -33,8 +33,7 @@ func TestRedirects(t *testing.T) {
 		"POST / HTTP/1.1\r\nHost: we.localhost\r\nContent-Length: 4\r\n\r\nbody": "405",
 		"GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: we.localhost":       "308 https://We.localhost:8443/.well-known/acme-challenge/x",
 	} {
-		conn, err := net.Dial("tcp", plain)
-		servicetest.NoError(t, err)
+		conn := servicetest.Must(net.Dial("tcp", plain))(t)
 		conn.SetDeadline(time.Now().Add(20 * time.Second))
 		fmt.Fprintf(conn, "%s\r\n\r\n", request)
 		text, _ := io.ReadAll(conn) // the server ends the connection
@@ -61,8 +60,7 @@ func TestConnectionsOfAllListeners(t *testing.T) {
 	s := withFiles(t, servicetest.NewCertificate(t, day, 90*day), "HTTP_ADDR="+plain, "MAX_CONNECTIONS=2").ServeReady()
 	servicetest.Eventually(t, time.Minute, "a connection is refused", func() bool {
 		for range 2 {
-			conn, err := net.Dial("tcp", plain)
-			servicetest.NoError(t, err)
+			conn := servicetest.Must(net.Dial("tcp", plain))(t)
 			defer conn.Close()
 		}
 		conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), &tls.Config{InsecureSkipVerify: true})

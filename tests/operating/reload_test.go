@@ -24,9 +24,7 @@ func signsWith(key string) string { return fmt.Sprintf(`"signs":"%s"`, server.Ke
 func showsNone(t *testing.T, s *servicetest.Process, secrets ...string) {
 	t.Helper()
 	for _, secret := range secrets {
-		if strings.Contains(s.Log.String(), secret) {
-			t.Errorf("the log shows %s", secret)
-		}
+		servicetest.Lacks(t, s.Log.String(), secret)
 	}
 }
 
@@ -192,8 +190,7 @@ func refreshed(t *testing.T, s *servicetest.Process, cookies string) string {
 	t.Helper()
 	r, _ := http.NewRequest("GET", s.URL+servicetest.RefreshPath, nil)
 	r.Header.Set("Cookie", cookies)
-	res, err := http.DefaultClient.Do(r)
-	servicetest.NoError(t, err)
+	res := servicetest.Must(http.DefaultClient.Do(r))(t)
 	defer res.Body.Close()
 	for _, cookie := range res.Cookies() {
 		if cookie.Name == "token" {
@@ -339,12 +336,8 @@ func TestReloadKeysBesideSilentDatabase(t *testing.T) {
 	servicetest.WriteSecret(t, key, keyB)
 	hangUp(t, s, `JWT_SECRET_FILE was read again","changed":true,`+signsWith(keyB))
 	log := s.Log.String()
-	if strings.Contains(log, "SIGHUP: DATABASE_URL_FILE") {
-		t.Errorf("the database was not silent: %s", log)
-	}
-	if !strings.Contains(log, "all former keys are gone") {
-		t.Errorf("there is no warning: %s", log)
-	}
+	servicetest.Lacks(t, log, "SIGHUP: DATABASE_URL_FILE")
+	servicetest.Contains(t, log, "all former keys are gone")
 	servicetest.WriteSecret(t, key, keyC+","+keyB)
 	hangUp(t, s, signsWith(keyC))
 	s.Says("all former keys are gone", 1)

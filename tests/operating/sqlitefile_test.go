@@ -72,8 +72,7 @@ func TestSQLiteFileIsMadePrivate(t *testing.T) {
 	if out, err := command.CombinedOutput(); err != nil {
 		servicetest.Missing(t, "strace: %v: %s", err, out)
 	}
-	text, err := os.ReadFile(trace)
-	servicetest.NoError(t, err)
+	text := servicetest.Must(os.ReadFile(trace))(t)
 	kept, made := false, 0
 	for line := range strings.Lines(string(text)) {
 		switch {

@@ -283,9 +283,7 @@ func restoredFile(t *testing.T) []byte {
 		SELECT printf('00000000-0000-7000-8000-%012d', i), 'plaza', 'restored ' || i, hex(zeroblob(1000)),
 			'2030-01-01 00:00:00+00:00', '2030-01-01 00:00:00+00:00' FROM n`)
 	db.DB.Close() // folds the log into the file
-	content, err := os.ReadFile(strings.TrimPrefix(db.URL, "sqlite:"))
-	servicetest.NoError(t, err)
-	return content
+	return servicetest.Must(os.ReadFile(strings.TrimPrefix(db.URL, "sqlite:")))(t)
 }
 
 // A file that is damaged makes the instance unready once that is met, until a restart with a whole one: a write elsewhere in the
@@ -338,12 +336,9 @@ func TestSQLiteFileIsDamaged(t *testing.T) {
 // overwrite changes a part of a file, and not which file it is.
 func overwrite(t *testing.T, file string, content []byte, at int64) {
 	t.Helper()
-	f, err := os.OpenFile(file, os.O_RDWR, 0)
-	servicetest.NoError(t, err)
+	f := servicetest.Must(os.OpenFile(file, os.O_RDWR, 0))(t)
 	defer f.Close()
-	if _, err := f.WriteAt(content, at); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.Must(f.WriteAt(content, at))(t)
 }
 
 // A damaged page of an index, which no start comes to by itself, keeps an instance from being ready, and says so.
@@ -357,8 +352,7 @@ func TestSQLiteIndexIsDamaged(t *testing.T) {
 		var page, size int64
 		db.Read("SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = ?", []any{index}, &page, &size)
 		db.DB.Close()
-		whole, err := os.ReadFile(file)
-		servicetest.NoError(t, err)
+		whole := servicetest.Must(os.ReadFile(file))(t)
 		overwrite(t, file, bytes.Repeat([]byte{0xA5}, int(size)), (page-1)*size)
 		for _, command := range []string{"serve", "migrate"} {
 			if _, stderr, status := p.Run(command); status != 1 || !strings.Contains(stderr, "worldevents.db: the file is damaged") || !strings.Contains(stderr, "restore a backup") {
@@ -377,8 +371,7 @@ func TestSQLiteIndexIsDamaged(t *testing.T) {
 
 func folderOf(t *testing.T, dir string) (names []string) {
 	t.Helper()
-	files, err := os.ReadDir(dir)
-	servicetest.NoError(t, err)
+	files := servicetest.Must(os.ReadDir(dir))(t)
 	for _, file := range files {
 		names = append(names, file.Name())
 	}

@@ -38,12 +38,9 @@ func TestTimingsOfTheDatabase(t *testing.T) {
 			if waitBefore.count == 0 || waitBefore.count != workBefore.count || waitBefore.sum > 1 || workBefore.sum == 0 {
 				t.Errorf("undisturbed: waiting %v, database %v", waitBefore, workBefore)
 			}
-			conn, err := db.DB.Conn(context.Background())
-			servicetest.NoError(t, err)
+			conn := servicetest.Must(db.DB.Conn(context.Background()))(t)
 			defer conn.Close()
-			if _, err := conn.ExecContext(t.Context(), test.lock); err != nil {
-				t.Fatal(err)
-			}
+			servicetest.Must(conn.ExecContext(t.Context(), test.lock))(t)
 			waiting := func() float64 { return value(t, s, `worldevents_database_waiting_calls{pool="`+test.pool+`"}`) }
 			seen, stop := make(chan bool), make(chan struct{})
 			go func() {

@@ -65,8 +65,7 @@ func TestTLSFiles(t *testing.T) {
 		t.Error("TLS 1.1 is accepted")
 	}
 	plain := strings.Replace(s.URL, "https:", "http:", 1)
-	res, err := http.Get(plain + servicetest.SessionPath)
-	servicetest.NoError(t, err)
+	res := servicetest.Must(http.Get(plain + servicetest.SessionPath))(t)
 	res.Body.Close()
 	if res.StatusCode != 400 {
 		t.Errorf("plain HTTP: %d", res.StatusCode)
@@ -75,9 +74,7 @@ func TestTLSFiles(t *testing.T) {
 		t.Errorf("no metric %s", want)
 	}
 	for line := range strings.Lines(s.Log.String()) { // neither the certificate nor failed handshakes
-		if strings.Contains(line, "TLS") {
-			t.Error(line)
-		}
+		servicetest.Lacks(t, line, "TLS")
 	}
 }
 
@@ -90,8 +87,7 @@ func adminHas(s *servicetest.Process, text string) bool {
 func TestTLSOff(t *testing.T) {
 	t.Parallel()
 	s := servicetest.NewProgram(t, "APP_ENV=production", "HSTS=").ServeReady()
-	res, err := http.Get(s.URL + servicetest.SessionPath)
-	servicetest.NoError(t, err)
+	res := servicetest.Must(http.Get(s.URL + servicetest.SessionPath))(t)
 	res.Body.Close()
 	if got := res.Header.Values("Strict-Transport-Security"); len(got) > 0 {
 		t.Errorf("Strict-Transport-Security is %q", got)
@@ -185,8 +181,7 @@ func TestTLSHandshakes(t *testing.T) {
 	address := strings.TrimPrefix(s.URL, "https://")
 	var silent []net.Conn
 	for i := range 200 {
-		conn, err := net.Dial("tcp", address)
-		servicetest.NoError(t, err)
+		conn := servicetest.Must(net.Dial("tcp", address))(t)
 		defer conn.Close()
 		switch i % 4 { // a connection says nothing, or the beginning of a hello, or what is none
 		case 1:
@@ -208,8 +203,7 @@ func TestTLSHandshakes(t *testing.T) {
 	if _, err := tls.Dial("tcp", address, servicetest.Trusting("localhost")); err == nil {
 		t.Error("a client trusts an unknown certificate")
 	}
-	res, err := servicetest.HTTPS(t, servicetest.Trusting("localhost", cert), 0).Get(s.URL + servicetest.SessionPath)
-	servicetest.NoError(t, err)
+	res := servicetest.Must(servicetest.HTTPS(t, servicetest.Trusting("localhost", cert), 0).Get(s.URL + servicetest.SessionPath))(t)
 	res.Body.Close()
 	if n := strings.Count(s.Log.String(), "handshake"); n > 0 {
 		t.Errorf("%d lines of handshakes", n)
@@ -225,8 +219,7 @@ func TestTLSReloadKeepsWhatWorks(t *testing.T) {
 	s := p.ServeReady()
 	shown := func(want servicetest.Certificate) {
 		t.Helper()
-		conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), &tls.Config{InsecureSkipVerify: true, ServerName: host})
-		servicetest.NoError(t, err)
+		conn := servicetest.Must(tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), &tls.Config{InsecureSkipVerify: true, ServerName: host}))(t)
 		defer conn.Close()
 		if block, _ := pem.Decode(want.Cert); !bytes.Equal(block.Bytes, conn.ConnectionState().PeerCertificates[0].Raw) {
 			t.Error("another certificate is shown")
@@ -242,9 +235,7 @@ func TestTLSReloadKeepsWhatWorks(t *testing.T) {
 	} {
 		test.bad.Write(t, filepath.Join(p.Dir, "tls"))
 		hangUp(t, s, `"level":"ERROR","msg":"SIGHUP: the certificate stays as it is"`)
-		if !strings.Contains(s.Log.String(), test.says) {
-			t.Errorf("the log does not say: %s", test.says)
-		}
+		servicetest.Contains(t, s.Log.String(), test.says)
 		shown(good)
 	}
 	better := servicetest.NewCertificate(t, day, 90*day, host)

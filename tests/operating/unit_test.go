@@ -22,8 +22,7 @@ func unitValue(t *testing.T, name string) string {
 // systemd kills a service that has not ended by then.
 func TestUnitLetsTheServiceEnd(t *testing.T) {
 	t.Parallel()
-	kill, err := time.ParseDuration(unitValue(t, "TimeoutStopSec"))
-	servicetest.NoError(t, err)
+	kill := servicetest.Must(time.ParseDuration(unitValue(t, "TimeoutStopSec")))(t)
 	found := regexp.MustCompile(`(?m)^#SHUTDOWN_TIMEOUT=(.*)$`).FindStringSubmatch(servicetest.Shipped(t, ".env.example"))
 	if stop, err := time.ParseDuration(found[1]); err != nil || kill < stop+5*time.Second {
 		t.Errorf("the service takes up to %v to stop, and is killed after %v: %v", stop, kill, err)

@@ -24,9 +24,7 @@ func TestBlockedSignIn(t *testing.T) {
 			t.Helper()
 			res := signIn()
 			res.IsError(403, "user_blocked")
-			if strings.Contains(strings.Join(res.Header.Values("Set-Cookie"), "\n"), "oken=") {
-				t.Error("signed in")
-			}
+			servicetest.Lacks(t, strings.Join(res.Header.Values("Set-Cookie"), "\n"), "oken=")
 			c := s.Client()
 			page := c.Get(p.consent(begin(c, ""), called("7", "alice")).RequestURI(), servicetest.Header("Accept", "text/html"))
 			if page.Status != 403 || !strings.Contains(page.Body, "This account is blocked") {
@@ -62,9 +60,7 @@ func TestBlockedSignIn(t *testing.T) {
 		signIn().Is(303, "")
 
 		// Removed without more, they come back as somebody new.
-		if _, err := s.Store.RemoveUser(ctx, models.Who{Username: "alice-2"}, models.UserRemoval{}); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.Must(s.Store.RemoveUser(ctx, models.Who{Username: "alice-2"}, models.UserRemoval{}))(t)
 		signIn().Is(303, "")
 		servicetest.Is(t, s.Database.Count("users"), 3, "users")
 		p.checkLog(s)

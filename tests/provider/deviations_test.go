@@ -260,9 +260,7 @@ func TestClientAuthentication(t *testing.T) {
 				}
 				s.Clock.Advance(time.Hour) // the metadata is read again
 			}
-			if !strings.Contains(s.Log.String(), test.says) {
-				t.Errorf("%q is not in the log: %s", test.says, s.Log)
-			}
+			servicetest.Contains(t, s.Log.String(), test.says)
 			p.checkLog(s)
 		})
 	}

@@ -225,7 +225,5 @@ func TestStartWithoutProvider(t *testing.T) {
 	if status, body := s.Do("GET", "/api/auth/session", "", ""); status != 400 || body != servicetest.SessionNoToken {
 		t.Errorf("session: %d %s", status, body)
 	}
-	if strings.Contains(s.Log.String(), p.secret) {
-		t.Errorf("the secret is in the log")
-	}
+	servicetest.Lacks(t, s.Log.String(), p.secret)
 }

@@ -42,8 +42,7 @@ func TestReload(t *testing.T) {
 		t.Helper()
 		r, _ := http.NewRequest("GET", address, nil)
 		r.Header.Set("Cookie", cookie)
-		res, err := http.DefaultTransport.RoundTrip(r)
-		servicetest.NoError(t, err)
+		res := servicetest.Must(http.DefaultTransport.RoundTrip(r))(t)
 		res.Body.Close()
 		return res
 	}
@@ -85,8 +84,6 @@ func TestReload(t *testing.T) {
 	is("under way, and the key is gone", 400, callback, cookie)
 	signIn("another key", 303)
 	for _, secret := range []string{old, "another-client-secret", keyA, keyB} {
-		if strings.Contains(s.Log.String(), secret) {
-			t.Errorf("the log shows %s", secret)
-		}
+		servicetest.Lacks(t, s.Log.String(), secret)
 	}
 }

@@ -491,9 +491,7 @@ func TestPages(t *testing.T) {
 	has(page, "Sign in with 127.0.0.1:", true)
 	has(page, `href="/sign-in/provider?return_to=%2fopenapi.json%3fa%26b"`, true)
 	// Browsers let the form lead to no other address than its policy names.
-	if policy := page.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self' https://app.example.org http://localhost:5173;") {
-		t.Errorf("policy: %s", policy)
-	}
+	servicetest.Contains(t, page.Header.Get("Content-Security-Policy"), "form-action 'self' https://app.example.org http://localhost:5173;")
 	away := c.Get("/sign-in/provider?return_to=/openapi.json").Header.Get("Location")
 	c.Get(p.consent(away, called("1", "alice")).RequestURI()).Is(303, "").HasHeader("Location", "/openapi.json")
 	c.Get("/api/auth/session").HasHeader("Session-User", "alice")

@@ -3,6 +3,7 @@ package servicetest
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -19,5 +20,30 @@ func Is[T any](tb testing.TB, got, want T, about string, args ...any) {
 	tb.Helper()
 	if !reflect.DeepEqual(got, want) {
 		tb.Errorf("%s:\n got %.2000s\nwant %.2000s", fmt.Sprintf(about, args...), fmt.Sprint(got), fmt.Sprint(want))
+	}
+}
+
+// Must returns a value that came without an error, and ends the test of what came with one.
+func Must[T any](value T, err error) func(testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		NoError(tb, err)
+		return value
+	}
+}
+
+// Contains fails the test unless part is in text.
+func Contains(tb testing.TB, text, part string) {
+	tb.Helper()
+	if !strings.Contains(text, part) {
+		tb.Errorf("no %q in %.2000q", part, text)
+	}
+}
+
+// Lacks fails the test where part is in text.
+func Lacks(tb testing.TB, text, part string) {
+	tb.Helper()
+	if strings.Contains(text, part) {
+		tb.Errorf("%q is in %.2000q", part, text)
 	}
 }

@@ -2,6 +2,7 @@ package servicetest
 
 import (
 	"syscall"
+	"testing"
 	"time"
 )
 
@@ -26,4 +27,12 @@ func (s *Process) Stop() {
 	s.tb.Helper()
 	s.Signal(syscall.SIGTERM)
 	Is(s.tb, s.Wait(30*time.Second), 0, "exit status")
+}
+
+// Is fails the test unless the response has this status.
+func (res Result) Is(tb testing.TB, status int) {
+	tb.Helper()
+	if res.Status != status {
+		tb.Errorf("%v, want %d", res, status)
+	}
 }

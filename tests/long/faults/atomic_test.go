@@ -41,9 +41,7 @@ func TestCreateIsWhole(t *testing.T) {
 			if done[i]++; done[i] > each {
 				return
 			}
-			if _, res := users[i].create("w", "x"); res.Status != 200 {
-				t.Error(res)
-			}
+			users[i].creates(t)
 		})
 		servicetest.Eventually(t, time.Minute, "all events are made", func() bool { return db.Count("events") == creators*each })
 		close(creations)

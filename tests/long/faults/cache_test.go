@@ -77,8 +77,7 @@ http {
 	servicetest.NoError(t, err)
 	command := exec.Command(servicetest.Tool(t, "nginx"), "-p", dir, "-c", "nginx.conf")
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	ended, err := servicetest.StartCommand(command)
-	servicetest.NoError(t, err)
+	ended := servicetest.Must(servicetest.StartCommand(command))(t)
 	t.Cleanup(func() {
 		command.Process.Signal(syscall.SIGTERM) // killed, it would leave its worker
 		<-ended

@@ -40,12 +40,10 @@ func TestCopyHold(t *testing.T) {
 	servicetest.Eventually(t, 20*time.Second, "somebody writes", func() bool { return acknowledged.Load() > 20 })
 
 	hold := p.Command("copy", "--hold", "--to", target.URL)
-	stdout, err := hold.StdoutPipe()
-	servicetest.NoError(t, err)
+	stdout := servicetest.Must(hold.StdoutPipe())(t)
 	log := new(servicetest.Log)
 	hold.Stderr = log
-	ended, err := servicetest.StartCommand(hold)
-	servicetest.NoError(t, err)
+	ended := servicetest.Must(servicetest.StartCommand(hold))(t)
 	t.Cleanup(func() { hold.Process.Kill() })
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	var copied servicetest.Copied
@@ -66,9 +64,7 @@ func TestCopyHold(t *testing.T) {
 		return servicetest.NewBrowser(s.URL, transport).Do(method, path, body, append(with, servicetest.Header("Cookie", cookies))...)
 	}
 	for _, path := range []string{servicetest.Plaza, servicetest.SessionPath, "/sessions"} {
-		if res := ask("GET", path, "", current); res.Status != 200 {
-			t.Errorf("GET %s: %v", path, res)
-		}
+		ask("GET", path, "", current).Is(t, 200)
 	}
 	if status, body := s.AdminBody("/readyz"); status != 200 {
 		t.Errorf("/readyz: %d %s", status, body)
@@ -108,13 +104,9 @@ func TestCopyHold(t *testing.T) {
 		t.Errorf("%v %s", hold.ProcessState, log)
 	}
 	for _, path := range []string{servicetest.RefreshPath, "/api/event/w"} {
-		if res := ask("GET", path, "", current); res.Status != 200 {
-			t.Errorf("after the hold %s: %v", path, res)
-		}
+		ask("GET", path, "", current).Is(t, 200)
 	}
-	if res := ask("POST", servicetest.Plaza, servicetest.EventBody, writer); res.Status != 200 {
-		t.Errorf("after the hold: %v", res)
-	}
+	ask("POST", servicetest.Plaza, servicetest.EventBody, writer).Is(t, 200)
 	p.With("DATABASE_URL="+target.URL).Fails("only a SQLite file can be held", "copy", "--hold", "--to", "sqlite:other.db")
 }
 
@@ -145,19 +137,16 @@ func TestCopyHoldByReader(t *testing.T) {
 	}
 	hold := p.Command("copy", "--hold", "--to", "sqlite:"+filepath.Join(p.Dir, "copies/copy.db"))
 	if os.Getuid() == 0 { // who may write to every file
-		program, err := os.ReadFile(hold.Path)
-		servicetest.NoError(t, err)
+		program := servicetest.Must(os.ReadFile(hold.Path))(t)
 		hold.Path = filepath.Join(p.Dir, "worldevents")
 		servicetest.NoError(t, os.WriteFile(hold.Path, program, 0o755))
 		hold.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
 	}
 	servicetest.NoError(t, errors.Join(os.Mkdir(filepath.Join(p.Dir, "copies"), 0o777), os.Chmod(filepath.Join(p.Dir, "copies"), 0o777), os.Chmod(p.Dir, 0o755), os.Chmod(filepath.Dir(p.Dir), 0o755)))
-	stdout, err := hold.StdoutPipe()
-	servicetest.NoError(t, err)
+	stdout := servicetest.Must(hold.StdoutPipe())(t)
 	log := new(servicetest.Log)
 	hold.Stderr = log
-	ended, err := servicetest.StartCommand(hold)
-	servicetest.NoError(t, err)
+	ended := servicetest.Must(servicetest.StartCommand(hold))(t)
 	line, _ := bufio.NewReader(stdout).ReadString('\n') // it ends, or holds
 	hold.Process.Kill()
 	<-ended

@@ -17,8 +17,7 @@ import (
 // smallDisk mounts a file system of so many KiB until the test ends.
 func smallDisk(t *testing.T, kib string) (dir string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "we") // a server that is another user's reaches it
-	servicetest.NoError(t, err)
+	dir = servicetest.Must(os.MkdirTemp("/tmp", "we"))(t) // a server that is another user's reaches it
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+kib+"k"); err != nil {
 		servicetest.Missing(t, "a small file system cannot be mounted: %v", err)
@@ -35,8 +34,7 @@ func smallDisk(t *testing.T, kib string) (dir string) {
 func fill(t *testing.T, dir string) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "filler")
-	f, err := os.Create(path)
-	servicetest.NoError(t, err)
+	f := servicetest.Must(os.Create(path))(t)
 	defer f.Close()
 	for chunk := make([]byte, 64<<10); len(chunk) > 0; {
 		if _, err := f.Write(chunk); err != nil {
@@ -111,9 +109,7 @@ func TestSQLiteOnFullDisk(t *testing.T) {
 	free := fill(t, dir)
 	servicetest.Eventually(t, time.Minute, "writes are refused", func() bool { return refused.Load() > 0 })
 	for before := refused.Load(); refused.Load() < before+200; {
-		if res := alice[0].clone().Do("GET", "/api/event/full?limit=1", ""); res.Status != 200 {
-			t.Fatal(res)
-		}
+		alice[0].clone().Do("GET", "/api/event/full?limit=1", "").Is(t, 200)
 	}
 	close(stop)
 	wait()
@@ -131,9 +127,7 @@ func TestSQLiteOnFullDisk(t *testing.T) {
 	}
 	free()
 	p.Readiness(200, 20*time.Second)
-	if res := alice[0].createLarge("full"); res.Status != 200 {
-		t.Error(res)
-	}
+	alice[0].createLarge("full").Is(t, 200)
 	servicetest.Eventually(t, 20*time.Second, "a line says it", func() bool { return strings.Contains(p.Log.String(), "the database takes no writes") })
 	p.Stop()
 	alice[0].on(program.ServeReady()).keeps(t, "full", acknowledged)

@@ -75,8 +75,7 @@ func newFleet(t *testing.T, server *servicetest.PostgresServer, env ...string) *
 // shipped returns a file of deploy/ with the addresses of the instances and those of replace, pairs of old and new.
 func (f *fleet) shipped(name string, replace ...string) string {
 	f.t.Helper()
-	text, err := os.ReadFile(filepath.Join(servicetest.Root(f.t), "deploy", name))
-	servicetest.NoError(f.t, err)
+	text := servicetest.Must(os.ReadFile(filepath.Join(servicetest.Root(f.t), "deploy", name)))(f.t)
 	lines := strings.SplitAfter(string(text), "\n")
 	for i, program := range f.programs {
 		documented, found := fmt.Sprintf("10.0.0.%d:8080", i+1), false
@@ -110,8 +109,7 @@ func (f *fleet) startProxy(program string, args ...string) *os.Process {
 	proxy := exec.Command(program, args...)
 	proxy.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	proxy.Stdout, proxy.Stderr = f.log, f.log
-	ended, err := servicetest.StartCommand(proxy)
-	servicetest.NoError(f.t, err)
+	ended := servicetest.Must(servicetest.StartCommand(proxy))(f.t)
 	f.t.Cleanup(func() {
 		proxy.Process.Kill()
 		<-ended
@@ -165,9 +163,7 @@ func (f *fleet) dropsClaims() {
 	for _, log := range []func() string{logs, f.proxyLog} {
 		servicetest.Eventually(f.t, 20*time.Second, "the request is in a log", func() bool { return id != "" && strings.Contains(log(), id) })
 		for _, text := range []string{claimed, claimedID, query} {
-			if strings.Contains(log(), text) {
-				f.t.Errorf("%s is in a log", text)
-			}
+			servicetest.Lacks(f.t, log(), text)
 		}
 	}
 }

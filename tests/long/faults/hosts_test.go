@@ -16,8 +16,7 @@ import (
 // silentListener accepts connections and never says a word.
 func silentListener(t *testing.T) (address string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	servicetest.NoError(t, err)
+	l := servicetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		var conns []net.Conn

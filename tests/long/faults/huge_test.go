@@ -27,8 +27,7 @@ func TestHugeRequests(t *testing.T) {
 	event := `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z","x":`
 	// send writes a request in pieces, as long as the other side takes them, and reads the response.
 	send := func(head string, body io.Reader) (int, string, string) {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(p.URL, "http://"))
-		servicetest.NoError(t, err)
+		conn := servicetest.Must(net.Dial("tcp", strings.TrimPrefix(p.URL, "http://")))(t)
 		defer conn.Close()
 		conn.SetDeadline(time.Now().Add(20 * time.Second))
 		go func() {
@@ -122,9 +121,7 @@ func gzipped(t *testing.T, size int64) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	if _, err := io.Copy(w, io.LimitReader(endless('x'), size)); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.Must(io.Copy(w, io.LimitReader(endless('x'), size)))(t)
 	w.Close()
 	return b.Bytes()
 }

@@ -18,8 +18,7 @@ func TestLogOnFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := smallDisk(t, "4096")
 	path := filepath.Join(dir, "log")
-	log, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	servicetest.NoError(t, err)
+	log := servicetest.Must(os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600))(t)
 	defer log.Close()
 	p := servicetest.NewProgram(t, "LOG_FORMAT=json").ServeTo(log)
 	method := strings.Repeat("X", 7000) // makes a long line
@@ -46,8 +45,7 @@ func TestLogOnFullDisk(t *testing.T) {
 	})
 	request()
 	p.Stop()
-	text, err := os.ReadFile(path)
-	servicetest.NoError(t, err)
+	text := servicetest.Must(os.ReadFile(path))(t)
 	written, dropped, last := 0, 0, ""
 	for line := range strings.Lines(string(text)) {
 		var fields struct {

@@ -84,6 +84,13 @@ func (u *user) create(world, name string) (string, response) {
 	return res.Header.Get("Event-Id"), res
 }
 
+// creates creates an event of world w, which must succeed.
+func (u *user) creates(t *testing.T) {
+	t.Helper()
+	_, res := u.create("w", "x")
+	res.Is(t, 200)
+}
+
 // list is the body of a list.
 type list struct {
 	Events []struct {
@@ -145,9 +152,7 @@ func newYardstick(t *testing.T, u *user, more ...func()) *yardstick {
 	y := new(yardstick)
 	u = u.clone()
 	all := append([]func(){func() {
-		if res := u.Do("GET", "/api/auth/session", ""); res.Status != 200 {
-			t.Errorf("a session is verified meanwhile: %v", res)
-		}
+		u.Do("GET", "/api/auth/session", "").Is(t, 200)
 	}}, more...)
 	stop := make(chan struct{})
 	wait := workers(len(all), stop, func(i int) {

@@ -13,8 +13,7 @@ func TestMomentsOfStandby(t *testing.T) {
 	t.Parallel()
 	primary := servicetest.NewPostgresServer(t, "fsync=off")
 	open := func(server *servicetest.PostgresServer) *models.Store {
-		store, err := models.Open(models.Options{URL: server.URL(), MaxConns: 2, Timeout: 20 * time.Second})
-		servicetest.NoError(t, err)
+		store := servicetest.Must(models.Open(models.Options{URL: server.URL(), MaxConns: 2, Timeout: 20 * time.Second}))(t)
 		t.Cleanup(func() { store.Close() })
 		return store
 	}

@@ -20,8 +20,7 @@ func startPgBouncer(t *testing.T, server *servicetest.PostgresServer, poolSize i
 	t.Helper()
 	pgbouncer := servicetest.Tool(t, "pgbouncer")
 	host, port, _ := net.SplitHostPort(server.Addr)
-	dir, err := os.MkdirTemp("/tmp", "we")
-	servicetest.NoError(t, err)
+	dir := servicetest.Must(os.MkdirTemp("/tmp", "we"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	listen := servicetest.FreePort(t)
 	config := filepath.Join(dir, "pgbouncer.ini")
@@ -44,8 +43,7 @@ server_idle_timeout = 1
 	command.Dir = dir
 	log := new(servicetest.Log)
 	command.Stdout, command.Stderr = log, log
-	ended, err := servicetest.StartCommand(command)
-	servicetest.NoError(t, err)
+	ended := servicetest.Must(servicetest.StartCommand(command))(t)
 	t.Cleanup(func() {
 		command.Process.Kill()
 		<-ended

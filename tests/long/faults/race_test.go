@@ -71,9 +71,7 @@ func TestRefreshHasOneWinner(t *testing.T) {
 				}
 				winners++
 				for _, path := range []string{"/api/auth/session", "/api/auth/refresh"} {
-					if res := browsers[i].Do("GET", path, ""); res.Status != 200 {
-						t.Errorf("the winner's pair: %s: %v", path, res)
-					}
+					browsers[i].Do("GET", path, "").Is(t, 200)
 				}
 			}
 			if winners != 1 {

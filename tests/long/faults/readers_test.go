@@ -138,9 +138,7 @@ func watchHonest(t *testing.T, p *servicetest.Process) (judge func(t *testing.T,
 	transport := newTransport(4)
 	t.Cleanup(transport.CloseIdleConnections)
 	alice := signIn(t, transport, p.URL, "alice")
-	if res := alice.Do("GET", "/api/event/medium", ""); res.Status != 200 {
-		t.Fatal(res)
-	}
+	alice.Do("GET", "/api/event/medium", "").Is(t, 200)
 	memory := p.Memory("VmRSS")
 	peak := memory
 	var mu sync.Mutex

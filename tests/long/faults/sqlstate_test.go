@@ -29,9 +29,7 @@ func TestDatabaseDiskFull(t *testing.T) {
 	create := func() response {
 		return alice.Do("POST", "/api/event/w", fmt.Sprintf(`{"name":"n","description":"%s","scheduledAt":"2030-01-02T03:04:05Z"}`, strings.Repeat("\U0001f600", 5000)))
 	}
-	if res := create(); res.Status != 200 {
-		t.Fatal(res)
-	}
+	create().Is(t, 200)
 	free := fill(t, dir)
 	servicetest.Eventually(t, 20*time.Second, "a write fails", func() bool {
 		res := create()
@@ -45,14 +43,10 @@ func TestDatabaseDiskFull(t *testing.T) {
 			t.Fatalf("readiness %d with a full disk", status)
 		}
 	}
-	if res := alice.Do("GET", "/api/event/w?limit=1", ""); res.Status != 200 {
-		t.Errorf("a list meanwhile: %v", res)
-	}
+	alice.Do("GET", "/api/event/w?limit=1", "").Is(t, 200)
 	free()
 	p.Readiness(200, 20*time.Second)
-	if res := create(); res.Status != 200 {
-		t.Errorf("with room again: %v", res)
-	}
+	create().Is(t, 200)
 }
 
 // The password of the role changes, and the file that PGPASSFILE names with it: the service goes on.
@@ -92,9 +86,7 @@ func TestRotatedPassword(t *testing.T) {
 	}
 	write("second")
 	p.Readiness(200, 20*time.Second)
-	if _, res := alice.create("w", "x"); res.Status != 200 {
-		t.Errorf("with the new password: %v", res)
-	}
+	alice.creates(t)
 	for name, change := range map[string]func() error{
 		"no file":                func() error { return os.Remove(file) },
 		"an empty file":          func() error { return os.WriteFile(file, nil, 0o600) },

@@ -42,9 +42,7 @@ func TestStopBreaksNoRequest(t *testing.T) {
 		if status := p.Wait(timeout); status != 0 {
 			t.Fatalf("exit status %d: %s", status, p.Log)
 		}
-		if strings.Contains(p.Log.String(), "still in flight") {
-			t.Errorf("the log: %s", p.Log)
-		}
+		servicetest.Lacks(t, p.Log.String(), "still in flight")
 		again := program.ServeReady()
 		if n := len(alice.on(again).list(t, world).Events); n != inFlight {
 			t.Fatalf("%d of %d events are there", n, inFlight)
@@ -69,8 +67,7 @@ type halfRequest struct {
 
 func beginRequest(t *testing.T, p *servicetest.Process, u *user, world string) *halfRequest {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(p.URL, "http://"))
-	servicetest.NoError(t, err)
+	conn := servicetest.Must(net.Dial("tcp", strings.TrimPrefix(p.URL, "http://")))(t)
 	t.Cleanup(func() { conn.Close() })
 	const body = `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z"}`
 	fmt.Fprintf(conn, "POST /api/event/%s HTTP/1.1\r\nHost: localhost\r\nCookie: token=%s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",

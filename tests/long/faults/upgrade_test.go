@@ -51,12 +51,9 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	f := newFleet(t, server)
 	load := f.load(20)
 	db := server.Database()
-	tx, err := db.DB.BeginTx(context.Background(), nil)
-	servicetest.NoError(t, err)
+	tx := servicetest.Must(db.DB.BeginTx(context.Background(), nil))(t)
 	defer tx.Rollback()
-	if _, err := tx.Exec("SELECT count(*) FROM events"); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.Must(tx.Exec("SELECT count(*) FROM events"))(t)
 	f.stop(0)
 	f.programs[0] = f.programs[0].At(next)
 	f.processes[0] = f.programs[0].Serve()

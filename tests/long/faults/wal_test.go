@@ -158,8 +158,7 @@ func (l *walLoad) until(t *testing.T, writes int64, each func()) {
 // writesToDisk returns what a commit does at least.
 func writesToDisk(t *testing.T) func() {
 	t.Helper()
-	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
-	servicetest.NoError(t, err)
+	file := servicetest.Must(os.Create(filepath.Join(t.TempDir(), "file")))(t)
 	t.Cleanup(func() { file.Close() })
 	page := make([]byte, 4<<10)
 	return func() {
@@ -175,8 +174,7 @@ func (l *walLoad) String() string {
 // snapshot begins to read as another process does, and returns a function that ends it.
 func snapshot(t *testing.T, db *servicetest.Database) (end func()) {
 	t.Helper()
-	tx, err := db.DB.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: true})
-	servicetest.NoError(t, err)
+	tx := servicetest.Must(db.DB.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: true}))(t)
 	var n int
 	servicetest.NoError(t, tx.QueryRow("SELECT count(*) FROM users").Scan(&n))
 	return func() { tx.Rollback() }
@@ -184,8 +182,7 @@ func snapshot(t *testing.T, db *servicetest.Database) (end func()) {
 
 func walSize(t *testing.T, db *servicetest.Database) int64 {
 	t.Helper()
-	info, err := os.Stat(strings.TrimPrefix(db.URL, "sqlite:") + "-wal")
-	servicetest.NoError(t, err)
+	info := servicetest.Must(os.Stat(strings.TrimPrefix(db.URL, "sqlite:") + "-wal"))(t)
 	return info.Size()
 }
 

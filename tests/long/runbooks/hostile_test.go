@@ -68,8 +68,7 @@ func newHostile(t *testing.T) *hostile {
 	for _, name := range []string{"privkey.pem", "fullchain.pem"} {
 		servicetest.WriteSecret(t, filepath.Join(world, name), "renewed\n")
 	}
-	key, err := exec.Command(servicetest.Tool(t, "openssl"), "genpkey", "-algorithm", "ed25519").Output()
-	servicetest.NoError(t, err)
+	key := servicetest.Must(exec.Command(servicetest.Tool(t, "openssl"), "genpkey", "-algorithm", "ed25519").Output())(t)
 	h.key = string(key)
 	// A service has its database open.
 	open := exec.Command("sh", "-c", "cd "+own(t, folder(t), serviceID, 0o700)+" && exec "+asService(true)+" sh -c 'exec sleep 600 3<>worldevents.db 4<>worldevents.db-wal'")

@@ -140,8 +140,7 @@ func TestNewMajorVersion(t *testing.T) {
 		if _, err := m.try(follow, ""); err == nil {
 			t.Error("a second subscription replaces the first")
 		}
-		text, err := os.ReadFile(filepath.Join(m.p.Dir, "new-database"))
-		servicetest.NoError(t, err)
+		text := servicetest.Must(os.ReadFile(filepath.Join(m.p.Dir, "new-database")))(t)
 		name := strings.TrimSpace(string(text))
 		db := m.newer.DatabaseNamed(name[strings.LastIndex(name, "/")+1:])
 		m.write()

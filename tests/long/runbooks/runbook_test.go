@@ -200,8 +200,7 @@ func newMachine(t *testing.T, server *servicetest.PostgresServer) *machine {
 		"runuser", "sed", "sha256sum", "sleep", "systemctl", "systemd-run", "tail", "useradd"} {
 		writeCommand(t, filepath.Join(steps, name), step)
 	}
-	address, err := url.Parse(server.URL())
-	servicetest.NoError(t, err)
+	address := servicetest.Must(url.Parse(server.URL()))(t)
 	m := &machine{t: t, p: servicetest.NewEmptyProgram(t), state: folder(t), world: folder(t), lacks: "-dac_override,-dac_read_search,-fowner"}
 	user, capable := os.Getuid(), ""
 	if root() {
@@ -331,8 +330,7 @@ func (m *machine) try(script, fail string) (steps []string, err error) {
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var output bytes.Buffer
 	command.Stdout, command.Stderr = &output, &output
-	done, err := servicetest.StartCommand(command)
-	servicetest.NoError(m.t, err)
+	done := servicetest.Must(servicetest.StartCommand(command))(m.t)
 	request := filepath.Join(m.world, "request")
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); {
 		select {
@@ -377,8 +375,7 @@ func (m *machine) systemctl(what string) {
 		servicetest.Eventually(m.t, 20*time.Second, "LOG_LEVEL and the files are read", func() bool {
 			return strings.Count(since(), `"msg":"SIGHUP: `) == files
 		})
-		journal, err := os.OpenFile(filepath.Join(m.world, "journal"), os.O_WRONLY|os.O_APPEND, 0)
-		servicetest.NoError(m.t, err)
+		journal := servicetest.Must(os.OpenFile(filepath.Join(m.world, "journal"), os.O_WRONLY|os.O_APPEND, 0))(m.t)
 		defer journal.Close()
 		io.WriteString(journal, since())
 	case "kill --signal=STOP worldevents":
@@ -394,9 +391,7 @@ func (m *machine) systemctl(what string) {
 }
 
 func (m *machine) dotEnv() string {
-	text, err := os.ReadFile(filepath.Join(m.p.Dir, ".env"))
-	servicetest.NoError(m.t, err)
-	return string(text)
+	return string(servicetest.Must(os.ReadFile(filepath.Join(m.p.Dir, ".env")))(m.t))
 }
 
 // eachFailure has each step of a runbook fail once: the runbook must stop there, leave what safe looks at, and be good to be
@@ -435,8 +430,7 @@ func (m *machine) eachFailure(script string, prepare, safe, done func()) {
 // mode expects that a file has an owner and a mode, and the group of the service.
 func (m *machine) mode(path, want string) {
 	m.t.Helper()
-	info, err := os.Lstat(path)
-	servicetest.NoError(m.t, err)
+	info := servicetest.Must(os.Lstat(path))(m.t)
 	owner, group := want[:strings.Index(want, " ")], fmt.Sprint(serviceID)
 	if is := info.Sys().(*syscall.Stat_t); root() {
 		owner, group = fmt.Sprint(is.Uid), fmt.Sprint(is.Gid)
@@ -479,8 +473,7 @@ func (m *machine) databases() (urls []string) {
 	names := exec.Command("psql", "-tAc", "SELECT datname FROM pg_database WHERE datname LIKE 'worldevents%'", "postgres")
 	names.Env = m.env
 	names.Path = filepath.Join(strings.Split(m.env[0], ":")[2], "psql")
-	out, err := names.Output()
-	servicetest.NoError(m.t, err)
+	out := servicetest.Must(names.Output())(m.t)
 	for _, name := range strings.Fields(string(out)) {
 		urls = append(urls, "postgres:///"+name)
 	}
@@ -532,9 +525,7 @@ func TestRunbooks(t *testing.T) {
 			bob = m.signIn("bob")
 			m.command("user block bob")
 		}, func() { m.isKept(name) }, func() {
-			if shown := m.p.MustRun("user", "show", "bob"); strings.Contains(shown, `"blocked":null`) {
-				t.Errorf("bob is not blocked: %s", shown)
-			}
+			servicetest.Lacks(t, m.p.MustRun("user", "show", "bob"), `"blocked":null`)
 			for _, cookies := range []string{current, bob} {
 				m.is("GET", servicetest.RefreshPath, "", cookies, 400)
 				m.is("GET", servicetest.Plaza, "", cookies, 401)
@@ -693,17 +684,14 @@ func TestBackups(t *testing.T) {
 	m.env = append(m.env, "KEEP=2")
 	kept := filepath.Join(m.state, "backups")
 	backups := func() (names []string) {
-		entries, err := os.ReadDir(kept)
-		servicetest.NoError(t, err)
+		entries := servicetest.Must(os.ReadDir(kept))(t)
 		for _, entry := range entries {
 			names = append(names, entry.Name())
 		}
 		return names
 	}
 	said := func() string {
-		text, err := os.ReadFile(filepath.Join(m.world, "said"))
-		servicetest.NoError(t, err)
-		return string(text)
+		return string(servicetest.Must(os.ReadFile(filepath.Join(m.world, "said")))(t))
 	}
 	backup := runbooks(t, "backup", "Back up")[0]
 	start := "systemctl start worldevents-backup >\"$WORLD/said\" 2>&1"
@@ -941,8 +929,7 @@ func (m *machine) rotatePrivateKeys(secrets string) {
 		return string(text)
 	}
 	public := keys()
-	text, err := os.ReadFile(private)
-	servicetest.NoError(m.t, err)
+	text := servicetest.Must(os.ReadFile(private))(m.t)
 	m.eachFailure(take[1], func() {
 		m.write("secrets/jwt.pem", public)
 		m.write("secrets/jwt.private", string(text))
@@ -997,8 +984,7 @@ func (m *machine) rotatePrivateKeys(secrets string) {
 // signsBy is the algorithm of a JWT that the service issues now.
 func (m *machine) signsBy() any {
 	m.t.Helper()
-	cookies, err := http.ParseCookie(m.signIn("erin"))
-	servicetest.NoError(m.t, err)
+	cookies := servicetest.Must(http.ParseCookie(m.signIn("erin")))(m.t)
 	browser := servicetest.NewBrowser(m.service.URL, http.DefaultTransport)
 	for _, cookie := range cookies {
 		browser.Cookies[cookie.Name] = cookie.Value
@@ -1043,8 +1029,7 @@ func TestCertbotHook(t *testing.T) {
 	m.service.Readiness(200, 20*time.Second)
 	shows := func(want servicetest.Certificate) {
 		t.Helper()
-		conn, err := tls.Dial("tcp", m.p.Getenv("LISTEN_ADDR"), servicetest.Trusting("localhost", first, renewed))
-		servicetest.NoError(t, err)
+		conn := servicetest.Must(tls.Dial("tcp", m.p.Getenv("LISTEN_ADDR"), servicetest.Trusting("localhost", first, renewed)))(t)
 		defer conn.Close()
 		servicetest.Is(t, conn.ConnectionState().PeerCertificates[0].SerialNumber.String(), want.Serial, "the certificate shown")
 	}
@@ -1066,8 +1051,7 @@ func TestMoveOfSettings(t *testing.T) {
 	m.p.Env = append(m.p.Env, "SHUTDOWN_TIMEOUT=1s")
 	old := m.p.With()
 	old.Dir = m.state
-	pem, err := exec.Command(servicetest.Tool(t, "openssl"), "genpkey", "-algorithm", "ed25519").Output()
-	servicetest.NoError(t, err)
+	pem := servicetest.Must(exec.Command(servicetest.Tool(t, "openssl"), "genpkey", "-algorithm", "ed25519").Output())(t)
 	certificate := servicetest.NewCertificate(t, 0, 90*24*time.Hour)
 	files := map[string]string{
 		".env":        "DATABASE_URL=sqlite:worldevents.db\nAPP_ENV=development\nJWT_SECRET_FILE=secrets/jwt\nJWT_PRIVATE_KEY_FILE=secrets/jwt.pem\nLOG_LEVEL=warn\nDB_TIMEOUT=20s\nWRITE_RATE=0\n",
