@@ -2,7 +2,6 @@ package models_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,40 +11,11 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 	"gorm.io/gorm/migrator"
 
 	"worldevents/models"
 	"worldevents/tests/servicetest"
 )
-
-// The rotation of a refresh token as GORM's documentation would have it. No statement of the service is written so, but
-// somebody's next one may be: RETURNING must work on both databases.
-func TestTextbookRefresh(t *testing.T) {
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice := s.SignIn("alice").Session
-		handle, first := models.Hash(sha256.Sum256([]byte(alice.RefreshToken[:32]))), models.Hash(sha256.Sum256([]byte(alice.RefreshToken)))
-		refresh := func(old, next models.Hash) (row models.Session, updated int64) {
-			t.Helper()
-			err := s.Store.Write(t.Context(), func(tx *gorm.DB) error {
-				res := tx.Model(&row).Clauses(clause.Returning{}).Where("handle_hash = ? AND token_hash = ?", handle, old).
-					Updates(map[string]any{"token_hash": next, "refreshed_at": time.Now().UTC()})
-				updated = res.RowsAffected
-				return res.Error
-			})
-			servicetest.NoError(t, err)
-			return row, updated
-		}
-		second := models.Hash{1}
-		row, updated := refresh(first, second)
-		if updated != 1 || row.UserID.String() != alice.UserID || row.HandleHash != handle || row.TokenHash == nil || *row.TokenHash != second {
-			t.Errorf("%d rows: %+v, want the session of %s", updated, row, alice.UserID)
-		}
-		if row, updated := refresh(first, models.Hash{2}); updated != 0 || !row.ID.IsZero() {
-			t.Errorf("a spent token updates %d rows: %+v", updated, row)
-		}
-	})
-}
 
 // columns selects the columns of a table: name, type as GORM spells it, whether NULL is refused, whether a key has it.
 var columns = map[string]string{

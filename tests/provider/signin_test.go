@@ -6,13 +6,10 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
-	"net/http/cookiejar"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/net/publicsuffix"
 
 	"worldevents/tests/servicetest"
 )
@@ -224,23 +221,6 @@ func TestClaimsOfIdentity(t *testing.T) {
 	servicetest.Is(t, s.Database.Count("sessions WHERE user_id = (SELECT id FROM users WHERE username = 'victim')"), 1, "sessions of the victim")
 }
 
-// A key that cannot be used keeps nobody from signing in whose token another one has signed.
-func TestKeysBesideBrokenOnes(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options)
-	p.respond("keys", func(w http.ResponseWriter, r *http.Request) {
-		keys := []any{
-			map[string]any{"kty": "RSA", "kid": "broken", "n": "!", "e": "AQAB"}, map[string]any{"kty": "PQ", "kid": "later"},
-			map[string]any{"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA"}, 5, nil, p.publicKey(), map[string]any{},
-		}
-		respondJSON(w, 200, map[string]any{"keys": keys})
-	})
-	c := s.Client()
-	p.signIn(c, called("1", "alice"), "").Is(303, "")
-	c.Get("/api/auth/session").HasHeader("Session-User", "alice")
-}
-
 // TestConcurrently lets many browsers sign in for the first time at once, over two instances: as one person, and as people
 // whose names look alike.
 func TestConcurrently(t *testing.T) {
@@ -429,39 +409,6 @@ func TestFlowCookieName(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Cookies that an earlier configuration left do not outlive a sign-in.
-func TestSignInHealsCookies(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options, func(o *servicetest.Options) { o.BaseURL, _ = url.Parse("https://api.example.org") })
-	address := *s.Options.BaseURL
-	address.Path = "/"
-	jar, _ := cookiejar.New(&cookiejar.Options{PublicSuffixList: publicsuffix.List})
-	jar.SetCookies(&address, []*http.Cookie{
-		{Name: "token", Value: "old", Path: "/", Domain: "example.org"}, {Name: "refreshToken", Value: "old", Path: "/", Domain: "example.org"},
-		{Name: "token", Value: "new", Path: "/"}, {Name: "refreshToken", Value: "new", Path: "/"},
-	})
-	sent := func(more ...string) servicetest.RequestOption {
-		for _, cookie := range jar.Cookies(&address) {
-			more = append(more, cookie.Name+"="+cookie.Value)
-		}
-		return servicetest.Cookies(strings.Join(more, "; "))
-	}
-	s.Client().Get("/api/auth/session", sent()).Is(400, servicetest.SessionInvalid)
-
-	away := s.Client().Get("/sign-in", sent()).Is(303, "")
-	u := p.consent(away.Header.Get("Location"), called("1", "alice"))
-	back := s.Client().Get(u.RequestURI(), sent(nameOf(u)+"="+away.Cookie(nameOf(u)).Value)).Is(303, "")
-	if n := len(back.Header["Set-Cookie"]); n <= 3 || n > 16 {
-		t.Errorf("%q", back.Header["Set-Cookie"])
-	}
-	jar.SetCookies(&address, (&http.Response{Header: back.Header}).Cookies())
-	if cookies := jar.Cookies(&address); len(cookies) != 3 { // with that of the attempt, which has ended
-		t.Errorf("%v", cookies)
-	}
-	s.Client().Get("/api/auth/session", sent()).Is(200, servicetest.Authenticated)
 }
 
 func TestPages(t *testing.T) {

@@ -21,9 +21,8 @@ func TestCreateIsWhole(t *testing.T) {
 		transport := newTransport(2 * creators)
 		defer transport.CloseIdleConnections()
 		watcher := signIn(t, transport, two.URL, "watcher")
-		stop := make(chan struct{})
 		looks := 0
-		wait := workers(1, stop, func(int) {
+		stop := working(1, func(int) {
 			looks++
 			for _, e := range watcher.list(t, "w").Events {
 				if len(e.RSVPs) != 1 {
@@ -46,8 +45,7 @@ func TestCreateIsWhole(t *testing.T) {
 		servicetest.Eventually(t, time.Minute, "all events are made", func() bool { return db.Count("events") == creators*each })
 		close(creations)
 		waitCreators()
-		close(stop)
-		wait()
+		stop()
 		whole(t, db)
 		t.Logf("%d looks at a growing list of %d events", looks, creators*each)
 	})

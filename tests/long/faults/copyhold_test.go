@@ -3,9 +3,6 @@ package faults
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -31,8 +28,7 @@ func TestCopyHold(t *testing.T) {
 
 	var acknowledged atomic.Int64
 	acknowledged.Store(1)
-	stop := make(chan struct{})
-	wait := workers(4, stop, func(int) {
+	stop := working(4, func(int) {
 		if status, _ := s.Do("POST", servicetest.Plaza, servicetest.EventBody, writer); status == 200 {
 			acknowledged.Add(1)
 		}
@@ -51,8 +47,7 @@ func TestCopyHold(t *testing.T) {
 		t.Fatalf("%v %q %s", err, line, log)
 	}
 	// Requests that wait, or were refused meanwhile, are over.
-	close(stop)
-	wait()
+	stop()
 	events := target.Count("events WHERE world_id = ?", "plaza")
 	if n := acknowledged.Load(); int64(events) != n || db.Count("events") != copied.Rows["events"] {
 		t.Errorf("%d events were acknowledged, and the copy has %d: %v", n, events, copied.Rows)
@@ -120,37 +115,4 @@ func createdID(t *testing.T, address, cookies string) string {
 		t.Fatalf("create: %v", res)
 	}
 	return res.Header.Get("Event-Id")
-}
-
-// Who may only read the file cannot keep others from writing to it, and is told so.
-func TestCopyHoldByReader(t *testing.T) {
-	t.Parallel()
-	p := servicetest.NewProgram(t)
-	s := p.ServeReady()
-	createdID(t, s.URL, strings.TrimSpace(p.MustRun("session", "issue", "alice")))
-	files, err := filepath.Glob(filepath.Join(p.Dir, "worldevents.db*"))
-	if err != nil || len(files) != 3 {
-		t.Fatalf("%v %q", err, files)
-	}
-	for _, file := range files {
-		servicetest.NoError(t, os.Chmod(file, 0o444))
-	}
-	hold := p.Command("copy", "--hold", "--to", "sqlite:"+filepath.Join(p.Dir, "copies/copy.db"))
-	if os.Getuid() == 0 { // who may write to every file
-		program := servicetest.Must(os.ReadFile(hold.Path))(t)
-		hold.Path = filepath.Join(p.Dir, "worldevents")
-		servicetest.NoError(t, os.WriteFile(hold.Path, program, 0o755))
-		hold.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
-	}
-	servicetest.NoError(t, errors.Join(os.Mkdir(filepath.Join(p.Dir, "copies"), 0o777), os.Chmod(filepath.Join(p.Dir, "copies"), 0o777), os.Chmod(p.Dir, 0o755), os.Chmod(filepath.Dir(p.Dir), 0o755)))
-	stdout := servicetest.Must(hold.StdoutPipe())(t)
-	log := new(servicetest.Log)
-	hold.Stderr = log
-	ended := servicetest.Must(servicetest.StartCommand(hold))(t)
-	line, _ := bufio.NewReader(stdout).ReadString('\n') // it ends, or holds
-	hold.Process.Kill()
-	<-ended
-	if line != "" || hold.ProcessState.ExitCode() != 1 || !servicetest.OneLine(log.String(), "its file takes no writes") {
-		t.Errorf("%v %q %s", hold.ProcessState, line, log)
-	}
 }

@@ -62,9 +62,8 @@ func crash(t *testing.T, rounds int, db *servicetest.Database) {
 	}
 	acknowledged, refreshed := 0, 0
 	for round := range rounds {
-		stop := make(chan struct{})
 		var worked atomic.Int64
-		wait := workers(len(crashers), stop, func(i int) {
+		stop := working(len(crashers), func(i int) {
 			crashers[i].work(event, i)
 			worked.Add(1)
 		})
@@ -73,8 +72,7 @@ func crash(t *testing.T, rounds int, db *servicetest.Database) {
 		servicetest.Eventually(t, time.Minute, "requests", func() bool { return worked.Load() >= most })
 		p.Signal(syscall.SIGKILL)
 		p.Wait(20 * time.Second)
-		close(stop)
-		wait()
+		stop()
 		p = program.ServeReady()
 		for i, c := range crashers {
 			refreshed += len(c.spent)

@@ -104,15 +104,13 @@ func TestSQLiteOnFullDisk(t *testing.T) {
 			refused.Add(1)
 		}
 	}
-	stop := make(chan struct{})
-	wait := workers(users, stop, write)
+	stop := working(users, write)
 	free := fill(t, dir)
 	servicetest.Eventually(t, time.Minute, "writes are refused", func() bool { return refused.Load() > 0 })
 	for before := refused.Load(); refused.Load() < before+200; {
 		alice[0].clone().Do("GET", "/api/event/full?limit=1", "").Is(t, 200)
 	}
-	close(stop)
-	wait()
+	stop()
 	write(0)
 	// The log may have room for the small write of a probe where it has none for a large one: then it says so, and is right.
 	hasRoom := func() bool { return strings.Contains(p.Log.String(), "the database takes writes again") }

@@ -235,8 +235,7 @@ func (f *fleet) load(n int) *fleetLoad {
 	for i := range n {
 		l.users = append(l.users, signIn(f.t, transport, f.url, fmt.Sprintf("user%d", i)))
 	}
-	stop := make(chan struct{})
-	wait := workers(n, stop, func(i int) {
+	stop := working(n, func(i int) {
 		u := l.users[i]
 		var options []servicetest.RequestOption
 		if f.keys {
@@ -255,10 +254,7 @@ func (f *fleet) load(n int) *fleetLoad {
 			}
 		}
 	})
-	l.end = sync.OnceFunc(func() {
-		close(stop)
-		wait()
-	})
+	l.end = stop
 	f.t.Cleanup(l.end)
 	l.goOn(100)
 	return l

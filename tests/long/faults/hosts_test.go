@@ -57,8 +57,7 @@ func newCreators(t *testing.T, p *servicetest.Process, n int) *creators {
 	}
 	c := &creators{t: t, probe: signIn(t, transport, p.URL, "probe")}
 	c.machine = newYardstick(t, c.probe)
-	stop := make(chan struct{})
-	wait := workers(n, stop, func(i int) {
+	stop := working(n, func(i int) {
 		id, res := users[i].create("w", "x")
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -72,8 +71,7 @@ func newCreators(t *testing.T, p *servicetest.Process, n int) *creators {
 		}
 	})
 	c.stop = sync.OnceFunc(func() {
-		close(stop)
-		wait()
+		stop()
 		c.machine.stop()
 	})
 	t.Cleanup(c.stop)

@@ -141,6 +141,16 @@ func workers(n int, stop <-chan struct{}, work func(i int)) (wait func()) {
 	return all.Wait
 }
 
+// working is workers until stop is called, which waits for them.
+func working(n int, work func(i int)) (stop func()) {
+	end := make(chan struct{})
+	wait := workers(n, end, work)
+	return sync.OnceFunc(func() {
+		close(end)
+		wait()
+	})
+}
+
 // yardstick measures how long the machine has others wait: requests that need no database, and whatever else a test measures.
 // On a machine that does much else what is promised within a time gets ten times as long in addition.
 type yardstick struct {
@@ -154,8 +164,7 @@ func newYardstick(t *testing.T, u *user, more ...func()) *yardstick {
 	all := append([]func(){func() {
 		u.Do("GET", "/api/auth/session", "").Is(t, 200)
 	}}, more...)
-	stop := make(chan struct{})
-	wait := workers(len(all), stop, func(i int) {
+	stop := working(len(all), func(i int) {
 		begin := time.Now()
 		all[i]()
 		took := int64(time.Since(begin))
@@ -163,10 +172,7 @@ func newYardstick(t *testing.T, u *user, more ...func()) *yardstick {
 		}
 		time.Sleep(5 * time.Millisecond)
 	})
-	y.stop = sync.OnceFunc(func() {
-		close(stop)
-		wait()
-	})
+	y.stop = stop
 	t.Cleanup(y.stop)
 	return y
 }

@@ -73,16 +73,14 @@ const during = 1500 * time.Millisecond
 // peakOf is how many calls a second succeed.
 func peakOf(call func() response) float64 {
 	var done atomic.Int64
-	stop := make(chan struct{})
-	wait := workers(20, stop, func(int) {
+	stop := working(20, func(int) {
 		if call().Status == 200 {
 			done.Add(1)
 		}
 	})
 	time.Sleep(during)
 	peak := float64(done.Load()) / during.Seconds()
-	close(stop)
-	wait()
+	stop()
 	return peak
 }
 

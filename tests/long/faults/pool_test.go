@@ -1,9 +1,7 @@
 package faults
 
 import (
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -75,43 +73,4 @@ func TestOldPrimaryGoesOn(t *testing.T) {
 	load.stop()
 	load.probe.keeps(t, "w", load.acknowledged[before:])
 	t.Logf("first write %v after the promotion; %d events were acknowledged since the old primary goes on", first.Round(time.Millisecond), len(load.acknowledged)-before)
-}
-
-// A server that is slow and responds is not asked for connections again and again.
-func TestSlowServerKeepsConnections(t *testing.T) {
-	t.Parallel()
-	const conns, users = 10, 30
-	server := servicetest.NewPostgresServer(t)
-	proxy, url := throughProxy(t, server)
-	p := servicetest.NewProgram(t, "DATABASE_URL="+url+"?sslmode=disable", "DB_TIMEOUT=2s", fmt.Sprint("DB_MAX_CONNS=", conns)).ServeReady()
-	transport := newTransport(users)
-	t.Cleanup(transport.CloseIdleConnections)
-	var mu sync.Mutex
-	statuses := make(map[int]int)
-	all := make([]*user, users)
-	for i := range all {
-		all[i] = signIn(t, transport, p.URL, fmt.Sprint("user", i))
-	}
-	machine := newYardstick(t, all[0])
-	stop := make(chan struct{})
-	wait := workers(users, stop, func(i int) {
-		_, res := all[i].create("w", "x")
-		if i%2 == 0 {
-			res = all[i].Do("GET", "/api/event/w?limit=1", "")
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		statuses[res.Status]++
-	})
-	time.Sleep(3 * time.Second) // for connections to be made
-	proxy.Slow(50*time.Millisecond, 200*time.Millisecond)
-	before := proxy.Accepted()
-	time.Sleep(30 * time.Second)
-	close(stop)
-	wait()
-	made := proxy.Accepted() - before
-	if made >= 2*conns && !machine.isBusy() {
-		t.Errorf("%d connections were made", made)
-	}
-	t.Logf("%d connections were made; responses by status: %v", made, statuses)
 }

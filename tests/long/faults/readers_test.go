@@ -146,8 +146,7 @@ func watchHonest(t *testing.T, p *servicetest.Process) (judge func(t *testing.T,
 	refused := 0
 	late, rest := servicetest.Oversleep()
 	t.Cleanup(rest)
-	stop := make(chan struct{})
-	wait := workers(2, stop, func(i int) {
+	stop := working(2, func(i int) {
 		u := alice.clone()
 		results := []response{u.Do("GET", "/api/auth/session", ""), u.Do("GET", "/api/event/quiet", ""), u.Do("GET", "/openapi.json", ""),
 			u.Do("POST", "/api/event/join/x", "")}
@@ -168,10 +167,7 @@ func watchHonest(t *testing.T, p *servicetest.Process) (judge func(t *testing.T,
 		}
 		time.Sleep(20 * time.Millisecond)
 	})
-	end := sync.OnceFunc(func() {
-		close(stop)
-		wait()
-	})
+	end := stop
 	t.Cleanup(end)
 	return func(t *testing.T, mostMemory int) {
 		t.Helper()

@@ -119,9 +119,8 @@ func TestTooManyConnections(t *testing.T) {
 	}
 	var mu sync.Mutex
 	statuses := make(map[int]int)
-	stop := make(chan struct{})
 	var worlds atomic.Int64
-	wait := workers(n, stop, func(i int) {
+	stop := working(n, func(i int) {
 		_, res := users[i].create("w", "x") // shares connections
 		if i%4 > 0 {
 			res = users[i].Do("GET", fmt.Sprint("/api/event/w", worlds.Add(1)), "") // does not
@@ -147,7 +146,6 @@ func TestTooManyConnections(t *testing.T) {
 		defer mu.Unlock()
 		return statuses[200] > before+200
 	})
-	close(stop)
-	wait()
+	stop()
 	t.Logf("responses by status: %v", statuses)
 }

@@ -116,8 +116,7 @@ func startReadersAndWriters(t *testing.T, p *servicetest.Process) *walLoad {
 		users[i] = signIn(t, transport, p.URL, fmt.Sprintf("user%d", i))
 	}
 	load := &walLoad{machine: newYardstick(t, users[0], writesToDisk(t))}
-	stop := make(chan struct{})
-	wait := workers(len(users), stop, func(i int) {
+	stop := working(len(users), func(i int) {
 		u := users[i]
 		var res response
 		if i < readers {
@@ -137,8 +136,7 @@ func startReadersAndWriters(t *testing.T, p *servicetest.Process) *walLoad {
 		}
 	})
 	load.stop = sync.OnceFunc(func() {
-		close(stop)
-		wait()
+		stop()
 		load.machine.stop()
 		transport.CloseIdleConnections()
 	})
